@@ -1,0 +1,50 @@
+# make: build, tidy and the fast tests.  make check: everything CI runs.  make demo: train on 4 processes.
+# The work is CMake's; this file only names the ways to call it.
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
+
+.PHONY: all build tidy format test check check-long sanitizers demo install bench-peers fuzz clean setup
+all: build tidy test
+
+setup:
+	@tools/setup build
+
+$(BUILD)/CMakeCache.txt: | setup
+	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+
+build: $(BUILD)/CMakeCache.txt
+	@cmake --build $(BUILD) -- --no-print-directory -s
+
+# Layers, formatting, forbidden things: quick checks of the text. (clang-tidy runs in `make check`.)
+tidy:
+	@tools/tidy
+
+test: build
+	@tools/run-tests $(BUILD) -L fast
+
+check: build
+	@tools/setup check
+	@tools/check $(BUILD)
+
+check-long: build
+	@tools/setup check
+	@TEST_LONG=1 tools/check $(BUILD)
+
+demo: build
+	@tools/setup demo
+	@tools/demo $(BUILD)
+
+install: build
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)
+
+bench-peers: build
+	@tools/setup peers
+	@tools/bench-peers $(BUILD)
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	@rm -rf build build-*

@@ -1,0 +1,41 @@
+# What `make install` puts where: libraries, header, command, man pages, pkg-config file, CMake package.
+include(CMakePackageConfigHelpers)
+
+set_target_properties(tutti_cli PROPERTIES INSTALL_RPATH "")
+install(TARGETS tutti_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS tutti tutti_static EXPORT tuttiTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+# A page's section is the end of its name; pages of one line (.so other) are aliases.
+file(GLOB pages CONFIGURE_DEPENDS docs/man/*.[1-9])
+foreach(page ${pages})
+  string(REGEX REPLACE "^.*\\." "" section ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
+
+# tutti.pc finds its prefix from where it lies, so that an installed tree can be moved.
+set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} OR IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})
+  set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+  set(pc_libdir ${CMAKE_INSTALL_FULL_LIBDIR})
+  set(pc_includedir ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+else()
+  file(RELATIVE_PATH pc_up /prefix/${pc_dir} /prefix)
+  set(pc_prefix "\${pcfiledir}/${pc_up}")
+  string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+  set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+  set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(cmake/tutti.pc.in tutti.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/tutti.pc DESTINATION ${pc_dir})
+
+# find_package(tutti) gives tutti::tutti and tutti::tutti_static.
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
+install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION ${package_dir})
+# Before 1.0 a minor version may break what the last one promised.
+write_basic_package_version_file(tuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/tuttiConfig.cmake ${CMAKE_BINARY_DIR}/tuttiConfigVersion.cmake
+  DESTINATION ${package_dir})

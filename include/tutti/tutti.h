@@ -1,0 +1,303 @@
+/* tutti.h: collective communication between processes.
+ *
+ * A communicator joins `ranks` processes (or threads). Every rank describes the same call; a plan is picked,
+ * carried out, and the call is done on a rank when its part of the result is there. See tutti(7) and docs/.
+ *
+ * Errors. Every function that can fail returns a tutti_err; tutti_error_message() holds the sentence for it. A failure
+ * on one rank becomes the verdict of the communicator on all of its ranks: from then on every call on it returns
+ * that verdict, and only tutti_comm_free() works. Other communicators are unaffected.
+ *
+ * Threads. A request belongs to the thread that started it: that thread tests and waits. One communicator serves one
+ * thread at a time; different communicators may be used by different threads at once.
+ *
+ * Fork. A child of fork() must not touch communicators of its parent; it may exec. It does not keep its
+ * parent's rank alive. */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_VERSION_MAJOR 0
+#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#define TUTTI_CHECKED __attribute__((warn_unused_result))
+#else
+#define TUTTI_API
+#define TUTTI_CHECKED
+#endif
+
+typedef enum tutti_err {
+  TUTTI_OK = 0,
+  TUTTI_ERR_ARGUMENT,    /* a call, option or file that cannot be meant */
+  TUTTI_ERR_ENVIRONMENT, /* variables half set, unknown or of a wrong form */
+  TUTTI_ERR_MISMATCH,    /* two ranks disagree about a call */
+  TUTTI_ERR_PEER,        /* a rank died or left */
+  TUTTI_ERR_TIMEOUT,
+  TUTTI_ERR_ABORTED, /* some rank called tutti_abort() */
+  TUTTI_ERR_MEMORY,
+  TUTTI_ERR_SYSTEM, /* the operating system refused */
+  TUTTI_ERR_UNSUPPORTED,
+} tutti_err;
+
+typedef enum tutti_collective {
+  TUTTI_ALLREDUCE,
+  TUTTI_REDUCE,
+  TUTTI_BROADCAST,
+  TUTTI_GATHER,
+  TUTTI_SCATTER,
+  TUTTI_ALLGATHER,
+  TUTTI_REDUCE_SCATTER,
+  TUTTI_ALLTOALL,
+  TUTTI_BARRIER,
+  TUTTI_SCAN,
+  TUTTI_EXSCAN,
+  TUTTI_GATHERV,
+  TUTTI_SCATTERV,
+  TUTTI_ALLGATHERV,
+  TUTTI_REDUCE_SCATTERV,
+  TUTTI_ALLTOALLV,
+  TUTTI_SEND,
+  TUTTI_RECV,
+  TUTTI_COLLECTIVES
+} tutti_collective;
+
+typedef enum tutti_datatype {
+  TUTTI_I8,
+  TUTTI_U8,
+  TUTTI_I16,
+  TUTTI_U16,
+  TUTTI_I32,
+  TUTTI_U32,
+  TUTTI_I64,
+  TUTTI_U64,
+  TUTTI_F16,
+  TUTTI_BF16,
+  TUTTI_F32,
+  TUTTI_F64,
+  TUTTI_F8E4M3, /* OCP: no infinity, 448 is the largest, beyond it NaN */
+  TUTTI_F8E5M2,
+  TUTTI_DATATYPES
+} tutti_datatype;
+
+/* Operations. Floating min and max: NaN if any operand is NaN, and -0 < +0. Integer sum and prod wrap; integer avg is
+ * the wrapped sum divided by the number of ranks, rounded toward zero. Bit and logical operations take integers only
+ * (logical results are 0 or 1). f16, bf16 and f8 are computed in f32 and rounded once per reduction step. avg divides
+ * once, at the final write. premul_sum multiplies each rank's input by its own tutti_call.scale as it is first read
+ * (integers: the scale must be an integer of that type). scan and exscan refuse avg. User
+ * operations: tutti_op_create(). */
+typedef uint32_t tutti_op;
+enum {
+  TUTTI_SUM,
+  TUTTI_PROD,
+  TUTTI_MIN,
+  TUTTI_MAX,
+  TUTTI_AVG,
+  TUTTI_BAND,
+  TUTTI_BOR,
+  TUTTI_BXOR,
+  TUTTI_LAND,
+  TUTTI_LOR,
+  TUTTI_LXOR,
+  TUTTI_PREMUL_SUM,
+  TUTTI_OPS
+};
+
+typedef struct tutti_comm tutti_comm;
+typedef struct tutti_request tutti_request;
+
+/* ---- general ---------------------------------------------------------------------------------------------------- */
+
+/* major * 10000 + minor * 100 + patch of the library that runs (the macros say what was compiled against). */
+TUTTI_API int tutti_version(void);
+
+/* Short name of an error, as "TUTTI_ERR_PEER"; never NULL. */
+TUTTI_API const char *tutti_err_name(tutti_err err);
+
+/* The sentence behind the last error of `comm`, or, with NULL, behind the last error of this thread. Valid until the
+ * next call on that communicator (or of this thread). Never NULL; "" if there was none. */
+TUTTI_API const char *tutti_error_message(const tutti_comm *comm);
+
+TUTTI_API size_t tutti_datatype_size(tutti_datatype type); /* bytes; 0 if unknown */
+TUTTI_API const char *tutti_datatype_name(tutti_datatype type);
+TUTTI_API const char *tutti_op_name(tutti_op op);
+TUTTI_API const char *tutti_collective_name(tutti_collective collective);
+
+/* ---- starting up ------------------------------------------------------------------------------------------------ */
+
+typedef struct tutti_options {
+  int timeout_ms;      /* for every call on the communicator; 0: TUTTI_TIMEOUT_MS, or none; negative: none */
+  int join_timeout_ms; /* how long to wait for the other ranks to appear; 0: 60,000 */
+} tutti_options;
+
+/* Joins the world that the environment describes and sets *world. Collective over all processes of the job. Reads
+ * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (as torchrun sets them; the port after MASTER_PORT is used), or
+ * TUTTI_RANK, TUTTI_WORLD_SIZE, TUTTI_MASTER_ADDR and TUTTI_MASTER_PORT (used as it is). With none set: a world of one.
+ * options may be NULL. Errors: ENVIRONMENT (half set, unknown TUTTI_ name), TIMEOUT (names the missing ranks), SYSTEM,
+ * MEMORY; the sentence is at tutti_error_message(NULL). */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_init(const tutti_options *options, tutti_comm **world);
+
+/* ---- communicators ---------------------------------------------------------------------------------------------- */
+
+/* A communicator of this rank alone; not collective. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self);
+
+#define TUTTI_NO_COLOR (-1)
+/* Collective over parent: ranks of equal colour form a communicator, ordered by key, then by parent rank. Ranks that
+ * give TUTTI_NO_COLOR get *comm = NULL. Colours are >= 0 otherwise. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **comm);
+
+/* Collective over parent: the same ranks, with traffic of their own. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm **comm);
+
+/* Collective over a healthy communicator: waits until every rank has got here and every credit has come home. Open
+ * requests must have been waited for. On a failed communicator it is local and never waits. NULL is accepted. Returns
+ * the error that kept it from ending in order; the communicator is gone in every case. */
+TUTTI_API tutti_err tutti_comm_free(tutti_comm *comm);
+
+TUTTI_API uint32_t tutti_rank(const tutti_comm *comm);
+TUTTI_API uint32_t tutti_ranks(const tutti_comm *comm);
+
+/* Default for calls that state none, in ms; 0 or negative: no limit. */
+TUTTI_API void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms);
+
+/* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: none given). */
+TUTTI_API void tutti_abort(tutti_comm *comm, const char *reason);
+
+/* ---- a user's reduction ----------------------------------------------------------------------------------------- */
+
+/* result[i] = left[i] op right[i] for i < count elements of the call's type. result may be left or right, never
+ * half of one. Must be associative; may be called on any thread that polls. */
+typedef void tutti_op_function(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
+                               void *context);
+
+/* Registers an operation in this process. Ranks must register their operations in the same order: the id is what
+ * they compare. commutative = false: only algorithms that combine in rank order are used. name is copied. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_op_create(tutti_op_function *function, void *context, bool commutative,
+                                                  const char *name, tutti_op *op);
+
+/* ---- one call --------------------------------------------------------------------------------------------------- */
+
+#define TUTTI_IN_PLACE ((void *)-1)
+
+/* What a call is. Zero is the default of every field. `count` is in elements:
+ *
+ *   collective        send holds                  recv holds               in place (both ways of saying it)
+ *   allreduce         count                       count                    send == recv, or send = TUTTI_IN_PLACE
+ *   reduce            count                       count, at root           at root: as allreduce
+ *   broadcast         count, at root              count (root may give     at root: as allreduce
+ *                                                 send only, or in place)
+ *   gather            count                       ranks * count, at root   at root: send == recv + root * count, or
+ *                                                                          send = TUTTI_IN_PLACE
+ *   scatter           ranks * count, at root      count                    at root: recv == send + root * count, or
+ *                                                                          recv = TUTTI_IN_PLACE
+ *   allgather         count                       ranks * count            send == recv + rank * count, or
+ *                                                                          send = TUTTI_IN_PLACE
+ *   reduce_scatter    ranks * count               count                    recv == send + rank * count (NCCL's form), or
+ *                                                                          recv = TUTTI_IN_PLACE: the result lies there.
+ *                                                                          (MPI's form puts it first in the buffer:
+ *                                                                          not offered)
+ *   alltoall          ranks * count               ranks * count            send == recv, or send = TUTTI_IN_PLACE
+ *   scan, exscan      count                       count                    send == recv, or send = TUTTI_IN_PLACE
+ *                                                 (exscan: rank 0's recv is left as it was)
+ *   send, recv        count, to / from `peer`, matched by `tag`
+ *   barrier           nothing
+ *
+ * The vector variants take one count a rank, and offsets in elements into the buffer (NULL: packed in rank order):
+ *   allgatherv, reduce_scatterv: counts[ranks], the same on all ranks; offsets for the long buffer
+ *   gatherv, scatterv:           counts[ranks], offsets at root; the others give `count`, their own
+ *   alltoallv:                   counts, offsets for send; recv_counts, recv_offsets for recv; in place: the two equal
+ * In place is as above, the own block being at its offset.
+ *
+ * Buffers must not overlap in any other way. A buffer may be NULL only if nothing in it is read or written. */
+typedef struct tutti_call {
+  tutti_collective collective;
+  const void *send;
+  void *recv;
+  size_t count;
+  tutti_datatype type;
+  tutti_op op;
+  uint32_t root;
+  uint32_t peer;
+  uint32_t tag;
+  const size_t *counts;
+  const size_t *offsets;
+  const size_t *recv_counts;
+  const size_t *recv_offsets;
+  double scale; /* premul_sum */
+  const char
+      *algorithm; /* force one, as "ring" (see tutti list); NULL: the selection table decides. Equal on all ranks */
+  int timeout_ms; /* 0: the communicator's; negative: none */
+} tutti_call;
+
+/* Starts a call and returns. All ranks start their collectives in the same order; sends and receives are ordered per
+ * pair and tag only. What can be refused locally is refused here, and that refusal is the communicator's verdict.
+ * Buffers belong to the library until the request is complete; the arrays of counts and offsets are copied.
+ * request = NULL: nobody asks for this one alone; tutti_wait_all(NULL, 0) waits for it. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **request);
+
+/* Starts `count` sends and receives (or any calls) as one request, complete when all are. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t count,
+                                                    tutti_request **request);
+
+/* Is it complete? Moves every open request of the thread on, never blocks. Sets *done; when done, returns the
+ * request's outcome, frees it (persistent ones stay) and sets *request = NULL (likewise). *request == NULL is done. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_test(tutti_request **request, bool *done);
+
+/* Blocks until complete or failed; frees as tutti_test does. After an error the buffers are the caller's again. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_wait(tutti_request **request);
+
+/* Waits for one of a list (NULL entries are skipped) and sets *index; *index = count if all are NULL. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index);
+
+/* Waits for all of a list; returns the first error after all have ended. With requests == NULL: everything that this
+ * thread has open; handles stay valid and are complete. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_all(tutti_request **requests, size_t count);
+
+/* Persistent: made once, started often, with the same buffers. Between tutti_restart and tutti_wait nothing is
+ * allocated, and no system call is made when nothing has to sleep. Only one start may be open at a time. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_restart(tutti_request *request);
+/* Frees a persistent request that is not open. NULL is accepted. */
+TUTTI_API void tutti_request_free(tutti_request *request);
+
+/* ---- the same calls, named: start and wait in one --------------------------------------------------------------- */
+
+TUTTI_API TUTTI_CHECKED tutti_err tutti_allreduce(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                  tutti_datatype type, tutti_op op);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_reduce(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                               tutti_datatype type, tutti_op op, uint32_t root);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_broadcast(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type,
+                                                  uint32_t root);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_gather(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                               tutti_datatype type, uint32_t root);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_scatter(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                tutti_datatype type, uint32_t root);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_allgather(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                  tutti_datatype type);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_reduce_scatter(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                       tutti_datatype type, tutti_op op);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_alltoall(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                 tutti_datatype type);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_barrier(tutti_comm *comm);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_scan(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                             tutti_datatype type, tutti_op op);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                               tutti_datatype type, tutti_op op);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_send(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type,
+                                             uint32_t peer, uint32_t tag);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_recv(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type,
+                                             uint32_t peer, uint32_t tag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
