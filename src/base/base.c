@@ -1,0 +1,98 @@
+/* base.c: asserts, errors with a sentence, memory that must be there, hashing, the clock, a seeded generator. */
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void tu_assert_failed(const char *condition, const char *file, int line) {
+  fprintf(stderr, "tutti: internal error: %s:%d: '%s' does not hold; please report this fault of the library\n", file,
+          line, condition);
+  abort();
+}
+
+tutti_err tu_fail(struct tu_error *error, tutti_err code, const char *format, ...) {
+  if (!error) return code;
+  /* The arguments may point into error->text (a sentence that wraps an earlier one): print beside it. */
+  char text[sizeof error->text];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  error->code = code;
+  memcpy(error->text, text, sizeof text);
+  return code;
+}
+
+tutti_err tu_fail_errno(struct tu_error *error, const char *format, ...) {
+  int number = errno;
+  tutti_err code = number == ENOMEM ? TUTTI_ERR_MEMORY : TUTTI_ERR_SYSTEM;
+  if (!error) return code;
+  char text[sizeof error->text];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return tu_fail(error, code, "%s: %s", text, strerror(number));
+}
+
+static _Noreturn void out_of_memory(size_t count, size_t item_bytes) {
+  fprintf(stderr, "tutti: out of memory: %zu items of %zu bytes were refused; free memory or start fewer processes\n",
+          count, item_bytes);
+  abort();
+}
+
+void *tu_allocate(size_t count, size_t item_bytes) {
+  /* calloc(0) may answer NULL, which would read as a refusal. */
+  void *memory = calloc(count ? count : 1, item_bytes ? item_bytes : 1);
+  if (!memory) out_of_memory(count, item_bytes);
+  return memory;
+}
+
+void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes) {
+  tu_assert(count <= *capacity);
+  if (count < *capacity) return array;
+  uint32_t next = *capacity ? *capacity * 2 : 8;
+  size_t bytes;
+  if (next <= *capacity || !tu_multiply(next, item_bytes, &bytes)) out_of_memory(count, item_bytes);
+  char *grown = realloc(array, bytes);
+  if (!grown) out_of_memory(next, item_bytes);
+  size_t used_bytes = *capacity * item_bytes;
+  memset(grown + used_bytes, 0, bytes - used_bytes);
+  *capacity = next;
+  return grown;
+}
+
+/* The finaliser of splitmix64: every input bit moves every output bit. */
+static uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+uint64_t tu_hash(const void *data, size_t bytes, uint64_t seed) {
+  const unsigned char *at = data;
+  uint64_t hash = mix(seed + 0x9e3779b97f4a7c15u) ^ bytes;
+  for (size_t left = bytes; left > 0;) {
+    uint64_t word = 0;
+    size_t step = tu_min(left, sizeof word);
+    memcpy(&word, at, step);
+    hash = mix(hash ^ word) + 0x9e3779b97f4a7c15u;
+    at += step;
+    left -= step;
+  }
+  return mix(hash);
+}
+
+uint64_t tu_clock_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t tu_random(uint64_t *state) {
+  *state += 0x9e3779b97f4a7c15u;
+  return mix(*state);
+}

@@ -1,0 +1,224 @@
+/* text.c: a growing string, a scanner for the small text formats, numbers, and the nearest of a list of names.
+ * A scanner function that answers false has skipped blanks and taken nothing else. */
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the string that grows -------------------------------------------------------------------------------------- */
+
+void tu_text_print(struct tu_text *text, const char *format, ...) {
+  for (;;) {
+    size_t room = text->capacity - text->length;
+    va_list arguments;
+    va_start(arguments, format);
+    int printed = vsnprintf(room ? text->chars + text->length : NULL, room, format, arguments);
+    va_end(arguments);
+    tu_assert(printed >= 0);
+    if ((size_t)printed < room) {
+      text->length += (size_t)printed;
+      return;
+    }
+    size_t capacity = tu_max(256, tu_max(text->capacity * 2, text->length + (size_t)printed + 1));
+    char *grown = tu_allocate(capacity, 1);
+    if (text->length) memcpy(grown, text->chars, text->length);
+    free(text->chars);
+    text->chars = grown;
+    text->capacity = capacity;
+  }
+}
+
+void tu_text_fini(struct tu_text *text) {
+  free(text->chars);
+  *text = (struct tu_text){0};
+}
+
+/* ---- the scanner; <ctype.h> would ask the locale ----------------------------------------------------------------- */
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_word_part(char c) { return is_word_start(c) || is_digit(c) || c == '.' || c == '-'; }
+/* A carriage return is a blank, so that files from elsewhere read the same. */
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+void tu_scan_blanks(struct tu_scan *scan) {
+  while (scan->at < scan->end && is_blank(*scan->at)) scan->at++;
+  if (scan->at < scan->end && *scan->at == '#')
+    while (scan->at < scan->end && *scan->at != '\n') scan->at++;
+}
+
+bool tu_scan_end_of_line(struct tu_scan *scan) {
+  tu_scan_blanks(scan);
+  if (scan->at == scan->end) return true;
+  if (*scan->at != '\n') return false;
+  scan->at++;
+  scan->line++;
+  return true;
+}
+
+bool tu_scan_at_end(struct tu_scan *scan) {
+  do tu_scan_blanks(scan);
+  while (scan->at < scan->end && tu_scan_end_of_line(scan));
+  return scan->at == scan->end;
+}
+
+bool tu_scan_literal(struct tu_scan *scan, const char *chars) {
+  tu_scan_blanks(scan);
+  size_t length = strlen(chars);
+  if ((size_t)(scan->end - scan->at) < length || memcmp(scan->at, chars, length) != 0) return false;
+  scan->at += length;
+  return true;
+}
+
+bool tu_scan_word(struct tu_scan *scan, char *word, size_t word_bytes) {
+  tu_scan_blanks(scan);
+  const char *end = scan->at;
+  if (end == scan->end || !is_word_start(*end)) return false;
+  while (end < scan->end && is_word_part(*end)) end++;
+  size_t length = (size_t)(end - scan->at);
+  if (length >= word_bytes) return false;
+  memcpy(word, scan->at, length);
+  word[length] = '\0';
+  scan->at = end;
+  return true;
+}
+
+bool tu_scan_uint(struct tu_scan *scan, uint32_t *number) {
+  tu_scan_blanks(scan);
+  const char *end = scan->at;
+  uint64_t value = 0;
+  for (; end < scan->end && is_digit(*end); end++) {
+    value = value * 10 + (uint64_t)(*end - '0');
+    if (value > UINT32_MAX) return false;
+  }
+  if (end == scan->at) return false;
+  *number = (uint32_t)value;
+  scan->at = end;
+  return true;
+}
+
+tutti_err tu_scan_fail(const struct tu_scan *scan, struct tu_error *error, const char *expected) {
+  struct tu_scan here = *scan;
+  tu_scan_blanks(&here);
+  const char *name = here.name ? here.name : "text";
+  if (here.at == here.end || *here.at == '\n')
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected %s, found the end of the %s", name, here.line, expected,
+                   here.at == here.end ? "text" : "line");
+  char found[32];
+  size_t length = 0;
+  for (; here.at < here.end && length < sizeof found - 1 && !is_blank(*here.at) && *here.at != '\n'; here.at++)
+    found[length++] = *here.at < ' ' || *here.at > '~' ? '?' : *here.at;
+  found[length] = '\0';
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected %s, found '%s'", name, here.line, expected, found);
+}
+
+/* ---- the nearest name ------------------------------------------------------------------------------------------- */
+
+/* Longer names are cut here: a slip of the finger is seen well before. */
+enum { NEAR_CHARS = 63 };
+
+/* Edits (insert, delete, change, swap two neighbours) from a to b, both at most NEAR_CHARS long. */
+static uint32_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
+  uint32_t rows[3][NEAR_CHARS + 1];
+  uint32_t *before = rows[0], *last = rows[1], *row = rows[2];
+  for (uint32_t j = 0; j <= b_length; j++) before[j] = last[j] = j;
+  for (uint32_t i = 1; i <= a_length; i++) {
+    row[0] = i;
+    for (uint32_t j = 1; j <= b_length; j++) {
+      size_t best = tu_min(tu_min(last[j], row[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) best = tu_min(best, before[j - 2] + 1);
+      row[j] = (uint32_t)best;
+    }
+    uint32_t *spare = before;
+    before = last;
+    last = row;
+    row = spare;
+  }
+  return last[b_length];
+}
+
+const char *tu_nearest(const char *word, const char *const names[], size_t count) {
+  const char *nearest = NULL;
+  size_t nearest_edits = SIZE_MAX, word_length = strnlen(word, NEAR_CHARS);
+  for (size_t i = 0; i < count; i++) {
+    size_t length = strnlen(names[i], NEAR_CHARS), longer = tu_max(length, word_length);
+    size_t edits = edit_distance(word, word_length, names[i], length);
+    /* Up to a third of the characters may be wrong, and one always, but something must be right. */
+    if (edits > longer / 3 + 1 || edits >= longer || edits >= nearest_edits) continue;
+    nearest = names[i];
+    nearest_edits = edits;
+  }
+  return nearest;
+}
+
+/* ---- numbers and files ------------------------------------------------------------------------------------------ */
+
+/* Reads digits from *at on and leaves *at behind them. */
+static bool take_digits(const char **at, uint64_t max, uint64_t *number) {
+  uint64_t value = 0;
+  const char *begin = *at;
+  for (; is_digit(**at); ++*at)
+    if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, (uint64_t)(**at - '0'), &value))
+      return false;
+  if (*at == begin || value > max) return false;
+  *number = value;
+  return true;
+}
+
+bool tu_parse_uint(const char *chars, uint64_t max, uint64_t *number) {
+  uint64_t value;
+  if (!take_digits(&chars, max, &value) || *chars) return false;
+  *number = value;
+  return true;
+}
+
+bool tu_parse_bytes(const char *chars, uint64_t *bytes) {
+  uint64_t value;
+  if (!take_digits(&chars, UINT64_MAX, &value)) return false;
+  static const char suffixes[] = "KMG";
+  const char *suffix = *chars ? strchr(suffixes, *chars) : NULL;
+  uint32_t shift = suffix ? 10 * (uint32_t)(suffix - suffixes + 1) : 0;
+  if (chars[suffix ? 1 : 0] || value > UINT64_MAX >> shift) return false;
+  *bytes = value << shift;
+  return true;
+}
+
+/* Everything that is left in `file`, NUL-terminated behind the last byte. NULL with errno set if that fails. */
+static char *read_all(FILE *file, size_t *bytes) {
+  size_t capacity = 4096, length = 0;
+  char *data = malloc(capacity);
+  while (data) {
+    length += fread(data + length, 1, capacity - 1 - length, file);
+    if (ferror(file)) {
+      int number = errno;
+      free(data);
+      errno = number;
+      return NULL;
+    }
+    if (feof(file)) {
+      data[length] = '\0';
+      *bytes = length;
+      return data;
+    }
+    if (length < capacity - 1) continue;
+    char *grown = realloc(data, capacity *= 2);
+    if (!grown) free(data);
+    data = grown;
+  }
+  errno = ENOMEM;
+  return NULL;
+}
+
+tutti_err tu_read_file(const char *path, char **data, size_t *bytes, struct tu_error *error) {
+  bool standard_input = strcmp(path, "-") == 0;
+  FILE *file = standard_input ? stdin : fopen(path, "rbe");
+  if (!file) return tu_fail_errno(error, "cannot open '%s'", path);
+  char *read = read_all(file, bytes);
+  tutti_err err = TUTTI_OK;
+  if (read) *data = read;
+  else err = tu_fail_errno(error, "cannot read '%s'", standard_input ? "standard input" : path);
+  if (!standard_input) fclose(file);
+  return err;
+}

@@ -1,0 +1,25 @@
+/* types.h: what the library knows of its data types and built-in operations, as tables. */
+#ifndef TU_TYPES_H
+#define TU_TYPES_H
+
+#include "base/base.h"
+
+struct tu_datatype {
+  const char *name; /* "f32" */
+  uint8_t bytes;
+  bool floating;
+  bool is_signed;
+};
+extern const struct tu_datatype tu_datatypes[TUTTI_DATATYPES];
+
+struct tu_operation {
+  const char *name; /* "sum" */
+  bool integers_only;
+};
+extern const struct tu_operation tu_operations[TUTTI_OPS];
+
+/* By name; false if there is none of it. */
+bool tu_datatype_find(const char *name, tutti_datatype *type);
+bool tu_operation_find(const char *name, tutti_op *op);
+
+#endif
