@@ -1,0 +1,43 @@
+/* algo.h: the table of algorithms. One file of this folder is one algorithm: COLLECTIVE_NAME.c exports
+ * tu_algo_COLLECTIVE_NAME, and the build collects them; nothing else names them. */
+#ifndef TU_ALGO_H
+#define TU_ALGO_H
+
+#include "plan/builder.h"
+
+enum {
+  TU_RANK_ORDER = 1 << 0,   /* operands combine in rank order: serves operations that do not commute */
+  TU_EQUAL_BLOCKS = 1 << 1, /* every rank must know every block's size: serves no gatherv, scatterv, alltoallv, ... */
+  TU_POWER_OF_TWO = 1 << 2
+};
+
+struct tu_algorithm {
+  tutti_collective collective; /* a family */
+  const char *name;
+  const char *summary; /* one line */
+  uint32_t flags;
+  uint32_t (*split)(uint32_t ranks); /* chunks per block; NULL: 1 */
+  void (*build)(struct tu_builder *b);
+};
+
+extern const struct tu_algorithm *const tu_algorithms[]; /* by collective, then name */
+extern const size_t tu_algorithm_count;
+
+/* By "collective" and "name"; NULL if there is none. Vector names find their family's algorithms. */
+const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const char *name);
+/* Picks by the selection table (select.c): for `bytes` of the longest buffer of a rank, SIZE_MAX if that is not known to
+ * all. Whatever must hold (TU_RANK_ORDER, no TU_EQUAL_BLOCKS) is passed in. Never NULL. */
+struct tu_wanted {
+  tutti_collective collective;
+  uint32_t ranks;
+  size_t bytes;
+  bool rank_order; /* the operation does not commute */
+  bool any_blocks; /* some rank does not know every block's size, or blocks are unequal */
+};
+const struct tu_algorithm *tu_algorithm_select(const struct tu_wanted *wanted);
+/* Can this algorithm do what is wanted? If not, `why` is a clause for a message. */
+bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why);
+/* Does it serve that many ranks? */
+bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks);
+
+#endif

@@ -1,0 +1,24 @@
+/* allreduce, direct: every rank sends its vector to all and sums up what comes. One step: alpha + (N-1)(beta + gamma) n. */
+#include <stdlib.h>
+
+#include "algo/parts.h"
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b);
+  struct tu_at *in = tu_allocate(n, sizeof *in), *out = tu_allocate(n, sizeof *out);
+  for (uint32_t rank = 0; rank < n; rank++) {
+    in[rank] = tu_at(rank, tu_in(0, 1));
+    out[rank] = tu_at(rank, tu_out(0, 1));
+  }
+  tu_reduce_multicast(b, in, n, out, n);
+  free(in);
+  free(out);
+}
+
+const struct tu_algorithm tu_algo_allreduce_direct = {
+    .collective = TUTTI_ALLREDUCE,
+    .name = "direct",
+    .summary = "every rank sends to all, and reduces all at once in rank order",
+    .flags = TU_RANK_ORDER,
+    .build = build,
+};

@@ -1,0 +1,16 @@
+/* allreduce, reduce then broadcast: two binomial trees at rank 0. 2 ceil(log2 N) (alpha + beta n) + gamma n ceil(log2 N). */
+#include "algo/parts.h"
+
+static void build(struct tu_builder *b) {
+  struct tu_span out = tu_out(0, 1);
+  tu_binomial_reduce(b, 0, out);
+  tu_binomial_broadcast(b, 0, out);
+}
+
+const struct tu_algorithm tu_algo_allreduce_reduce_broadcast = {
+    .collective = TUTTI_ALLREDUCE,
+    .name = "reduce_broadcast",
+    .summary = "binomial reduce to rank 0, binomial broadcast from there",
+    .flags = TU_RANK_ORDER,
+    .build = build,
+};

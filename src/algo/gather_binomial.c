@@ -1,0 +1,43 @@
+/* gather, binomial tree: a rank collects the blocks of its subtree, then passes them on. alpha log2 N + beta m (N-1).
+ * Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of v - 1. */
+#include <stdlib.h>
+
+#include "algo/parts.h"
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
+  struct tu_span in = tu_in(0, 1);
+  struct tu_span *have = tu_allocate(n, sizeof *have); /* blocks of v's subtree, in relative order */
+  for (uint32_t v = 1; v < n; v++) {
+    uint32_t size = (uint32_t)tu_min(v & (0u - v), n - v);
+    have[v] = in;
+    if (size == 1) continue;
+    have[v] = tu_tmp(b, (root + v) % n, in, size);
+    tu_copy(b, (root + v) % n, in, tu_part(have[v], 0, 1));
+  }
+  tu_copy(b, root, in, tu_out(root, 1));
+  for (uint32_t bit = 1; bit < n; bit <<= 1) {
+    for (uint32_t v = 0; v + bit < n; v += 2 * bit) {
+      uint32_t child = v + bit, from = (root + child) % n, to = (root + v) % n, count = have[child].count;
+      if (v > 0) {
+        tu_move(b, tu_at(from, have[child]), tu_at(to, tu_part(have[v], bit, count)));
+        continue;
+      }
+      /* At the root the blocks stand in rank order: a subtree that passes rank N - 1 goes on at 0. */
+      uint32_t straight = (uint32_t)tu_min(count, n - from);
+      tu_move(b, tu_at(from, tu_part(have[child], 0, straight)), tu_at(to, tu_out(from, straight)));
+      if (straight < count)
+        tu_move(b, tu_at(from, tu_part(have[child], straight, count - straight)),
+                tu_at(to, tu_out(0, count - straight)));
+    }
+  }
+  free(have);
+}
+
+const struct tu_algorithm tu_algo_gather_binomial = {
+    .collective = TUTTI_GATHER,
+    .name = "binomial",
+    .summary = "binomial tree: subtrees collect their blocks and pass them on",
+    .flags = TU_EQUAL_BLOCKS,
+    .build = build,
+};

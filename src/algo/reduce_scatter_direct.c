@@ -1,0 +1,22 @@
+/* reduce_scatter, direct: every rank receives its block from all and sums it in one pass. (N-1)(alpha + (beta + gamma) m). */
+#include <stdlib.h>
+
+#include "algo/parts.h"
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b);
+  struct tu_at *in = tu_allocate(n, sizeof *in);
+  for (uint32_t to = 0; to < n; to++) {
+    for (uint32_t from = 0; from < n; from++) in[from] = tu_at(from, tu_in(to, 1));
+    tu_reduce_from(b, in, n, tu_at(to, tu_out(0, 1)));
+  }
+  free(in);
+}
+
+const struct tu_algorithm tu_algo_reduce_scatter_direct = {
+    .collective = TUTTI_REDUCE_SCATTER,
+    .name = "direct",
+    .summary = "every rank receives its block from all and reduces all at once in rank order",
+    .flags = TU_RANK_ORDER,
+    .build = build,
+};

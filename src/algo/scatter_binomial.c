@@ -1,0 +1,42 @@
+/* scatter, binomial tree: a rank receives the blocks of its subtree and passes halves on. alpha log2 N + beta m (N-1).
+ * Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of v - 1. */
+#include <stdlib.h>
+
+#include "algo/parts.h"
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
+  struct tu_span out = tu_out(0, 1);
+  struct tu_span *have = tu_allocate(n, sizeof *have); /* blocks of v's subtree, in relative order */
+  for (uint32_t v = 1; v < n; v++) {
+    uint32_t size = (uint32_t)tu_min(v & (0u - v), n - v);
+    have[v] = size == 1 ? out : tu_tmp(b, (root + v) % n, out, size);
+  }
+  for (uint32_t bit = 1u << tu_log2_ceil(n); bit > 0; bit >>= 1) {
+    for (uint32_t v = 0; v + bit < n; v += 2 * bit) {
+      uint32_t child = v + bit, from = (root + v) % n, to = (root + child) % n, count = have[child].count;
+      if (v > 0) {
+        tu_move(b, tu_at(from, tu_part(have[v], bit, count)), tu_at(to, have[child]));
+        continue;
+      }
+      /* At the root the blocks stand in rank order: a subtree that passes rank N - 1 goes on at 0. */
+      uint32_t straight = (uint32_t)tu_min(count, n - to);
+      tu_move(b, tu_at(root, tu_in(to, straight)), tu_at(to, tu_part(have[child], 0, straight)));
+      if (straight < count)
+        tu_move(b, tu_at(root, tu_in(0, count - straight)),
+                tu_at(to, tu_part(have[child], straight, count - straight)));
+    }
+  }
+  tu_copy(b, root, tu_in(root, 1), out);
+  for (uint32_t v = 1; v < n; v++)
+    if (have[v].buffer == TU_TMP) tu_copy(b, (root + v) % n, tu_part(have[v], 0, 1), out);
+  free(have);
+}
+
+const struct tu_algorithm tu_algo_scatter_binomial = {
+    .collective = TUTTI_SCATTER,
+    .name = "binomial",
+    .summary = "binomial tree: subtrees receive their blocks and pass halves on",
+    .flags = TU_EQUAL_BLOCKS,
+    .build = build,
+};

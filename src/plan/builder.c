@@ -1,0 +1,445 @@
+/* builder.c: turns an algorithm's verbs into the steps of one rank or of all.
+ *
+ * Order: each cell remembers its last writer and its readers since; a step comes after the writer of what it reads and
+ * after the readers (or else the writer) of what it overwrites. Everything else follows transitively.
+ * Marks: each cell of a reducing collective carries the number of contributions in it; `first` is a load of raw input,
+ * `final` the reduction that completes a sum. These are followed for all ranks, also when one rank's steps are built. */
+#include "plan/builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+
+#define NONE UINT32_MAX
+#define RAW (1u << 31)
+
+struct cell {
+  uint32_t writer; /* step, or NONE */
+  uint32_t reader; /* head of the list in rank_state.readers, or NONE */
+};
+
+struct reader {
+  uint32_t step;
+  uint32_t next;
+};
+
+struct rank_state {
+  struct tu_rank_plan *plan; /* NULL: this rank's steps are not wanted */
+  uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity, tmp_capacity;
+  uint32_t tmp_count;
+  uint32_t cell_capacity, weight_capacity;
+  struct cell *cells;
+  uint32_t *weights; /* contributions in a cell, with RAW for input as it came; NULL until touched */
+  struct reader *readers;
+  uint32_t reader_count, reader_capacity;
+};
+
+/* An operand of a receiving step, with what its sender had in it. `from` = the receiver itself: a local one. */
+struct operand {
+  uint32_t from;
+  struct tu_span span;
+  uint32_t weight; /* of each chunk (they are all alike) */
+};
+
+/* A receiving or local step that waits for the end of its group. */
+struct pending {
+  uint32_t rank;
+  uint8_t kind, lane;
+  struct tu_span target;
+  uint32_t operand_first, operand_count;
+};
+
+struct tu_builder {
+  struct tu_plan *plan;
+  const struct tu_algorithm *algorithm;
+  struct rank_state *ranks;
+  uint8_t lane;
+  bool reduces;
+  uint32_t group_depth;
+  struct pending *pending;
+  uint32_t pending_count, pending_capacity;
+  struct operand *operands; /* of pending */
+  uint32_t operand_count, operand_capacity;
+  uint32_t *scratch; /* afters of the step that is being emitted */
+  uint32_t scratch_count, scratch_capacity;
+};
+
+uint32_t tu_build_ranks(const struct tu_builder *b) { return b->plan->ranks; }
+uint32_t tu_build_root(const struct tu_builder *b) { return b->plan->root; }
+uint32_t tu_build_split(const struct tu_builder *b) { return b->plan->split; }
+bool tu_build_in_place(const struct tu_builder *b) { return b->plan->in_place; }
+
+struct tu_span tu_in_blocks_at(const struct tu_builder *b, uint32_t block, uint32_t count) {
+  return tu_in(block * b->plan->split, count * b->plan->split);
+}
+
+struct tu_span tu_out_blocks_at(const struct tu_builder *b, uint32_t block, uint32_t count) {
+  return tu_out(block * b->plan->split, count * b->plan->split);
+}
+
+void tu_lane(struct tu_builder *b, uint32_t lane) {
+  tu_assert(lane < TU_LANES_MAX);
+  b->lane = (uint8_t)lane;
+}
+
+/* ---- cells ---- */
+
+/* tu_plan_cell without its need of a rank's steps: TMP comes last, so the count does not matter. */
+static uint32_t cell_of(const struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  return tu_plan_cell(b->plan, rank, (enum tu_buffer)span.buffer, span.first);
+}
+
+static uint32_t data_cells(const struct tu_builder *b, uint32_t rank) {
+  return tu_plan_chunks(b->plan, rank, TU_IN) + tu_plan_chunks(b->plan, rank, TU_OUT);
+}
+
+static void assert_span(const struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  tu_assert(rank < b->plan->ranks);
+  uint32_t chunks =
+      span.buffer == TU_TMP ? b->ranks[rank].tmp_count : tu_plan_chunks(b->plan, rank, (enum tu_buffer)span.buffer);
+  tu_assert(span.count > 0 && span.first <= chunks && span.count <= chunks - span.first);
+}
+
+static void ensure_cells(struct tu_builder *b, uint32_t rank) {
+  struct rank_state *r = &b->ranks[rank];
+  uint32_t need = data_cells(b, rank) + r->tmp_count;
+  while (r->plan && r->cell_capacity < need) {
+    uint32_t old = r->cell_capacity;
+    r->cells = tu_grow(r->cells, old, &r->cell_capacity, sizeof *r->cells);
+    for (uint32_t i = old; i < r->cell_capacity; i++) r->cells[i] = (struct cell){NONE, NONE};
+  }
+  if (!b->reduces) return;
+  bool fresh = !r->weights;
+  while (r->weight_capacity < need) {
+    uint32_t old = r->weight_capacity;
+    r->weights = tu_grow(r->weights, old, &r->weight_capacity, sizeof *r->weights);
+    memset(r->weights + old, 0, (r->weight_capacity - old) * sizeof *r->weights);
+  }
+  if (!fresh) return;
+  uint32_t in = tu_plan_chunks(b->plan, rank, TU_IN);
+  for (uint32_t i = 0; i < in; i++) r->weights[cell_of(b, rank, tu_in(i, 1))] = 1 | RAW;
+}
+
+/* What each chunk of the span holds: contributions, and RAW. All chunks of a span are alike. */
+static uint32_t span_weight(struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  assert_span(b, rank, span);
+  ensure_cells(b, rank);
+  if (!b->reduces) return 0;
+  uint32_t cell = cell_of(b, rank, span);
+  const uint32_t *weights = b->ranks[rank].weights;
+  for (uint32_t i = 0; i < span.count; i++) tu_assert(weights[cell + i] == weights[cell] && weights[cell] != 0);
+  return weights[cell];
+}
+
+static void set_weight(struct tu_builder *b, uint32_t rank, struct tu_span span, uint32_t weight) {
+  assert_span(b, rank, span);
+  ensure_cells(b, rank);
+  if (!b->reduces) return;
+  uint32_t cell = cell_of(b, rank, span);
+  for (uint32_t i = 0; i < span.count; i++) b->ranks[rank].weights[cell + i] = weight;
+}
+
+struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, uint32_t copies) {
+  assert_span(b, rank, like);
+  tu_assert(like.buffer != TU_TMP);
+  struct rank_state *r = &b->ranks[rank];
+  struct tu_span span = {TU_TMP, r->tmp_count, like.count * copies};
+  r->tmp_count += span.count;
+  if (!r->plan) return span;
+  for (uint32_t i = 0; i < span.count; i++) {
+    r->plan->tmp = tu_grow(r->plan->tmp, r->plan->tmp_count, &r->tmp_capacity, sizeof *r->plan->tmp);
+    r->plan->tmp[r->plan->tmp_count++] = (struct tu_like){like.buffer, like.first + i % like.count};
+  }
+  return span;
+}
+
+/* ---- emitting a step of one rank ---- */
+
+static void note_after(struct tu_builder *b, uint32_t step) {
+  if (step == NONE) return;
+  for (uint32_t i = 0; i < b->scratch_count; i++)
+    if (b->scratch[i] == step) return;
+  b->scratch = tu_grow(b->scratch, b->scratch_count, &b->scratch_capacity, sizeof *b->scratch);
+  b->scratch[b->scratch_count++] = step;
+}
+
+static void note_read(struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  uint32_t cell = cell_of(b, rank, span);
+  for (uint32_t i = 0; i < span.count; i++) note_after(b, b->ranks[rank].cells[cell + i].writer);
+}
+
+static void note_write(struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  struct rank_state *r = &b->ranks[rank];
+  uint32_t cell = cell_of(b, rank, span);
+  for (uint32_t i = 0; i < span.count; i++) {
+    const struct cell *c = &r->cells[cell + i];
+    if (c->reader == NONE) note_after(b, c->writer);
+    for (uint32_t k = c->reader; k != NONE; k = r->readers[k].next) note_after(b, r->readers[k].step);
+  }
+}
+
+static void mark_read(struct tu_builder *b, uint32_t rank, struct tu_span span, uint32_t step) {
+  struct rank_state *r = &b->ranks[rank];
+  uint32_t cell = cell_of(b, rank, span);
+  for (uint32_t i = 0; i < span.count; i++) {
+    r->readers = tu_grow(r->readers, r->reader_count, &r->reader_capacity, sizeof *r->readers);
+    r->readers[r->reader_count] = (struct reader){step, r->cells[cell + i].reader};
+    r->cells[cell + i].reader = r->reader_count++;
+  }
+}
+
+static void mark_write(struct tu_builder *b, uint32_t rank, struct tu_span span, uint32_t step) {
+  uint32_t cell = cell_of(b, rank, span);
+  for (uint32_t i = 0; i < span.count; i++) b->ranks[rank].cells[cell + i] = (struct cell){step, NONE};
+}
+
+static int compare_steps(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Appends the step with the afters noted in scratch. */
+static uint32_t append_step(struct tu_builder *b, uint32_t rank, struct tu_step step) {
+  struct rank_state *r = &b->ranks[rank];
+  struct tu_rank_plan *p = r->plan;
+  if (b->scratch_count > 1) qsort(b->scratch, b->scratch_count, sizeof *b->scratch, compare_steps);
+  step.after_first = p->after_count;
+  step.after_count = b->scratch_count;
+  for (uint32_t i = 0; i < b->scratch_count; i++) {
+    p->afters = tu_grow(p->afters, p->after_count, &r->after_capacity, sizeof *p->afters);
+    p->afters[p->after_count++] = b->scratch[i];
+  }
+  b->scratch_count = 0;
+  p->steps = tu_grow(p->steps, p->step_count, &r->step_capacity, sizeof *p->steps);
+  p->steps[p->step_count] = step;
+  return p->step_count++;
+}
+
+static void append_peer(struct rank_state *r, uint32_t peer) {
+  struct tu_rank_plan *p = r->plan;
+  p->peers = tu_grow(p->peers, p->peer_count, &r->peer_capacity, sizeof *p->peers);
+  p->peers[p->peer_count++] = peer;
+}
+
+/* Sends a span to the ranks in `to` other than itself; returns what the span holds for its receivers. */
+static uint32_t emit_send(struct tu_builder *b, struct tu_at from, const struct tu_at to[], uint32_t to_count) {
+  uint32_t weight = span_weight(b, from.rank, from.span);
+  struct rank_state *r = &b->ranks[from.rank];
+  uint32_t peers = 0;
+  for (uint32_t i = 0; i < to_count; i++) peers += to[i].rank != from.rank;
+  if (!r->plan || peers == 0) return weight;
+  struct tu_step step = {.kind = TU_SEND,
+                         .lane = b->lane,
+                         .first = (weight & RAW) != 0,
+                         .source = from.span,
+                         .peer_first = r->plan->peer_count,
+                         .peer_count = peers};
+  for (uint32_t i = 0; i < to_count; i++)
+    if (to[i].rank != from.rank) append_peer(r, to[i].rank);
+  note_read(b, from.rank, from.span);
+  mark_read(b, from.rank, from.span, append_step(b, from.rank, step));
+  return weight;
+}
+
+/* Sum of the operands' contributions, and whether that completes a reduction here. */
+static uint32_t combined_weight(const struct tu_builder *b, const struct pending *p, bool *final) {
+  uint32_t weight = 0;
+  bool raw_copy = false;
+  for (uint32_t i = 0; i < p->operand_count; i++) {
+    uint32_t w = b->operands[p->operand_first + i].weight;
+    weight += w & ~RAW;
+    raw_copy = p->kind == TU_COPY && (w & RAW);
+  }
+  bool combines = p->kind == TU_RECV_REDUCE || p->kind == TU_REDUCE || raw_copy;
+  *final = b->reduces && combines && weight == b->plan->ranks &&
+           tu_collectives[b->plan->collective].promise == TU_SUM_OF_ALL;
+  return weight;
+}
+
+static void emit_operands(struct tu_builder *b, const struct pending *p, struct tu_step *step) {
+  struct rank_state *r = &b->ranks[p->rank];
+  step->operand_first = r->plan->operand_count;
+  step->operand_count = p->operand_count;
+  for (uint32_t i = 0; i < p->operand_count; i++) {
+    const struct operand *o = &b->operands[p->operand_first + i];
+    struct tu_operand out = {.peer = o->from};
+    if (o->from == p->rank) out = (struct tu_operand){TU_LOCAL, o->span, (o->weight & RAW) != 0};
+    struct tu_rank_plan *plan = r->plan;
+    plan->operands = tu_grow(plan->operands, plan->operand_count, &r->operand_capacity, sizeof *plan->operands);
+    plan->operands[plan->operand_count++] = out;
+  }
+}
+
+/* Emits a step that receives, copies or reduces. */
+static void emit_pending(struct tu_builder *b, const struct pending *p) {
+  bool final = false;
+  uint32_t weight = combined_weight(b, p, &final);
+  struct rank_state *r = &b->ranks[p->rank];
+  const struct operand *first = &b->operands[p->operand_first];
+  if (r->plan) {
+    ensure_cells(b, p->rank);
+    struct tu_step step = {.kind = p->kind, .lane = p->lane, .final = final, .target = p->target};
+    if (p->kind == TU_COPY) {
+      step.source = first->span;
+      step.first = (first->weight & RAW) != 0;
+    } else if (p->kind == TU_RECV) {
+      step.peer_first = r->plan->peer_count;
+      step.peer_count = 1;
+      append_peer(r, first->from);
+    } else {
+      emit_operands(b, p, &step);
+    }
+    for (uint32_t i = 0; i < p->operand_count; i++)
+      if (first[i].from == p->rank) note_read(b, p->rank, first[i].span);
+    note_write(b, p->rank, p->target);
+    uint32_t index = append_step(b, p->rank, step);
+    for (uint32_t i = 0; i < p->operand_count; i++)
+      if (first[i].from == p->rank) mark_read(b, p->rank, first[i].span, index);
+    mark_write(b, p->rank, p->target, index);
+  }
+  set_weight(b, p->rank, p->target, weight);
+}
+
+static void flush(struct tu_builder *b) {
+  if (b->group_depth > 0) return;
+  for (uint32_t i = 0; i < b->pending_count; i++) emit_pending(b, &b->pending[i]);
+  b->pending_count = 0;
+  b->operand_count = 0;
+}
+
+void tu_group_begin(struct tu_builder *b) { b->group_depth++; }
+
+void tu_group_end(struct tu_builder *b) {
+  tu_assert(b->group_depth > 0);
+  b->group_depth--;
+  flush(b);
+}
+
+/* ---- the verbs ---- */
+
+/* Opens a step at a rank; its operands follow by add_operand. */
+static struct pending *add_pending(struct tu_builder *b, enum tu_step_kind kind, struct tu_at to) {
+  b->pending = tu_grow(b->pending, b->pending_count, &b->pending_capacity, sizeof *b->pending);
+  struct pending *p = &b->pending[b->pending_count++];
+  *p = (struct pending){to.rank, (uint8_t)kind, b->lane, to.span, b->operand_count, 0};
+  return p;
+}
+
+static void add_operand(struct tu_builder *b, struct pending *p, struct operand operand) {
+  tu_assert(operand.span.count == p->target.count);
+  b->operands = tu_grow(b->operands, b->operand_count, &b->operand_capacity, sizeof *b->operands);
+  b->operands[b->operand_count++] = operand;
+  p->operand_count++;
+}
+
+static struct operand local_operand(struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  return (struct operand){rank, span, span_weight(b, rank, span)};
+}
+
+void tu_copy(struct tu_builder *b, uint32_t rank, struct tu_span source, struct tu_span target) {
+  assert_span(b, rank, target);
+  struct operand operand = local_operand(b, rank, source);
+  /* In place there is nothing to do, but a first load is still to be made. */
+  if (cell_of(b, rank, source) == cell_of(b, rank, target) && !(operand.weight & RAW)) return;
+  add_operand(b, add_pending(b, TU_COPY, tu_at(rank, target)), operand);
+  flush(b);
+}
+
+void tu_move(struct tu_builder *b, struct tu_at from, struct tu_at to) { tu_multicast(b, from, &to, 1); }
+
+void tu_multicast(struct tu_builder *b, struct tu_at from, const struct tu_at targets[], uint32_t target_count) {
+  tu_group_begin(b);
+  uint32_t weight = emit_send(b, from, targets, target_count);
+  for (uint32_t i = 0; i < target_count; i++) {
+    if (targets[i].rank == from.rank) {
+      tu_copy(b, from.rank, from.span, targets[i].span);
+      continue;
+    }
+    assert_span(b, targets[i].rank, targets[i].span);
+    add_operand(b, add_pending(b, TU_RECV, targets[i]), (struct operand){from.rank, from.span, weight & ~RAW});
+  }
+  tu_group_end(b);
+}
+
+void tu_reduce_local(struct tu_builder *b, uint32_t rank, struct tu_span left, struct tu_span right,
+                     struct tu_span target) {
+  struct pending *p = add_pending(b, TU_REDUCE, tu_at(rank, target));
+  add_operand(b, p, local_operand(b, rank, left));
+  add_operand(b, p, local_operand(b, rank, right));
+  flush(b);
+}
+
+void tu_move_reduce(struct tu_builder *b, struct tu_at from, enum tu_side side, struct tu_span with, struct tu_at to) {
+  struct tu_at left = side == TU_FROM_LEFT ? from : tu_at(to.rank, with);
+  struct tu_at right = side == TU_FROM_LEFT ? tu_at(to.rank, with) : from;
+  tu_reduce_from(b, (const struct tu_at[]){left, right}, 2, to);
+}
+
+void tu_reduce_from(struct tu_builder *b, const struct tu_at sources[], uint32_t source_count, struct tu_at to) {
+  tu_reduce_multicast(b, sources, source_count, &to, 1);
+}
+
+void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uint32_t source_count,
+                         const struct tu_at targets[], uint32_t target_count) {
+  tu_assert(source_count > 0);
+  tu_group_begin(b);
+  for (uint32_t s = 0; s < source_count; s++) emit_send(b, sources[s], targets, target_count);
+  for (uint32_t t = 0; t < target_count; t++) {
+    uint32_t rank = targets[t].rank;
+    assert_span(b, rank, targets[t].span);
+    if (source_count == 1) {
+      if (sources[0].rank == rank) tu_copy(b, rank, sources[0].span, targets[t].span);
+      else tu_assert(!"a reduction from one source is a move");
+      continue;
+    }
+    bool remote = false;
+    for (uint32_t s = 0; s < source_count; s++) remote |= sources[s].rank != rank;
+    struct pending *p = add_pending(b, remote ? TU_RECV_REDUCE : TU_REDUCE, targets[t]);
+    for (uint32_t s = 0; s < source_count; s++) {
+      struct operand operand = local_operand(b, sources[s].rank, sources[s].span);
+      if (operand.from != rank) operand.weight &= ~RAW; /* scaled as it was sent */
+      add_operand(b, p, operand);
+    }
+  }
+  tu_group_end(b);
+}
+
+/* ---- */
+
+struct tu_plan *tu_plan_build(const struct tu_algorithm *algorithm, uint32_t ranks, uint32_t root, bool in_place,
+                              uint32_t rank) {
+  tu_assert(ranks > 0 && ranks <= TU_RANKS_MAX && root < ranks && tu_algorithm_fits(algorithm, ranks));
+  struct tu_plan *plan = tu_allocate(1, sizeof *plan);
+  *plan = (struct tu_plan){
+      .collective = algorithm->collective,
+      .ranks = ranks,
+      .root = root,
+      .split = algorithm->split ? algorithm->split(ranks) : 1,
+      .in_place = in_place,
+      .equal_blocks = (algorithm->flags & TU_EQUAL_BLOCKS) != 0,
+      .rank_order = (algorithm->flags & TU_RANK_ORDER) != 0,
+      .rank_first = rank == TU_ALL_RANKS ? 0 : rank,
+      .rank_count = rank == TU_ALL_RANKS ? ranks : 1,
+  };
+  tu_assert(strlen(algorithm->name) < sizeof plan->algorithm);
+  memcpy(plan->algorithm, algorithm->name, strlen(algorithm->name) + 1);
+  plan->rank = tu_allocate(plan->rank_count, sizeof *plan->rank);
+
+  struct tu_builder b = {.plan = plan, .algorithm = algorithm, .reduces = tu_reduces(plan->collective)};
+  b.ranks = tu_allocate(ranks, sizeof *b.ranks);
+  for (uint32_t i = 0; i < plan->rank_count; i++) b.ranks[plan->rank_first + i].plan = &plan->rank[i];
+  algorithm->build(&b);
+  tu_assert(b.group_depth == 0);
+
+  for (uint32_t i = 0; i < ranks; i++) {
+    free(b.ranks[i].cells);
+    free(b.ranks[i].weights);
+    free(b.ranks[i].readers);
+  }
+  free(b.ranks);
+  free(b.pending);
+  free(b.operands);
+  free(b.scratch);
+  return plan;
+}

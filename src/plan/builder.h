@@ -1,0 +1,75 @@
+/* builder.h: how an algorithm writes a plan: seeing all ranks at once.
+ *
+ * Every verb names both ends, so they cannot disagree, and emits the steps of the ranks that are wanted (one, or all).
+ * The order between steps of a rank follows from the chunks that they read and write; nobody writes it down. */
+#ifndef TU_BUILDER_H
+#define TU_BUILDER_H
+
+#include "plan/plan.h"
+
+struct tu_builder;
+
+/* A span at a rank. */
+struct tu_at {
+  uint32_t rank;
+  struct tu_span span;
+};
+
+/* Facts of the plan that is being built. */
+uint32_t tu_build_ranks(const struct tu_builder *b);
+uint32_t tu_build_root(const struct tu_builder *b);
+uint32_t tu_build_split(const struct tu_builder *b);
+bool tu_build_in_place(const struct tu_builder *b);
+
+/* Spans: `count` chunks of IN or OUT, or the chunks of whole blocks. */
+static inline struct tu_span tu_in(uint32_t first, uint32_t count) { return (struct tu_span){TU_IN, first, count}; }
+static inline struct tu_span tu_out(uint32_t first, uint32_t count) { return (struct tu_span){TU_OUT, first, count}; }
+struct tu_span tu_in_blocks_at(const struct tu_builder *b, uint32_t block, uint32_t count);
+struct tu_span tu_out_blocks_at(const struct tu_builder *b, uint32_t block, uint32_t count);
+static inline struct tu_at tu_at(uint32_t rank, struct tu_span span) { return (struct tu_at){rank, span}; }
+/* Part of a span: `count` chunks from its chunk `first`. */
+static inline struct tu_span tu_part(struct tu_span s, uint32_t first, uint32_t count) {
+  return (struct tu_span){s.buffer, s.first + first, count};
+}
+
+/* New scratch chunks at a rank: `copies` times as many as in `like`, a span of IN or OUT that the rank has, and sized
+ * like them. */
+struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, uint32_t copies);
+
+/* From here on, messages travel on this lane. */
+void tu_lane(struct tu_builder *b, uint32_t lane);
+
+/* ---- the verbs. Spans of one verb have equal counts. A verb whose ends are one rank is a copy or a reduce; a copy onto
+ * itself is elided, except for the mark of a first load. ---- */
+void tu_move(struct tu_builder *b, struct tu_at from, struct tu_at to);
+void tu_copy(struct tu_builder *b, uint32_t rank, struct tu_span source, struct tu_span target);
+
+enum tu_side { TU_FROM_LEFT, TU_FROM_RIGHT };
+/* target = from op target (TU_FROM_LEFT) or target op from (TU_FROM_RIGHT), at to.rank. `with` is the local operand
+ * where it is not the target itself. */
+void tu_move_reduce(struct tu_builder *b, struct tu_at from, enum tu_side side, struct tu_span with, struct tu_at to);
+void tu_reduce_local(struct tu_builder *b, uint32_t rank, struct tu_span left, struct tu_span right,
+                     struct tu_span target);
+
+/* One source, many receivers; a target at from.rank is a copy. */
+void tu_multicast(struct tu_builder *b, struct tu_at from, const struct tu_at targets[], uint32_t target_count);
+/* target = sources[0] op sources[1] op ..., in one pass; sources at to.rank are local operands. */
+void tu_reduce_from(struct tu_builder *b, const struct tu_at sources[], uint32_t source_count, struct tu_at to);
+/* The same, into several targets at once: every source is multicast to them. A group of its own. */
+void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uint32_t source_count,
+                         const struct tu_at targets[], uint32_t target_count);
+
+/* What stands between the two happens at once: every source is read as it was before the group. At most one message
+ * travels from a rank to another on a lane; a target that overwrites a source of the group must be the same span, so
+ * that slices of long messages can follow each other (see plan.h). */
+void tu_group_begin(struct tu_builder *b);
+void tu_group_end(struct tu_builder *b);
+
+/* Builds the plan of an algorithm; rank = TU_ALL_RANKS for every rank's steps. Cannot fail on an algorithm of the
+ * table whose requirements are met (asserts). The caller destroys it. */
+#define TU_ALL_RANKS UINT32_MAX
+struct tu_algorithm;
+struct tu_plan *tu_plan_build(const struct tu_algorithm *algorithm, uint32_t ranks, uint32_t root, bool in_place,
+                              uint32_t rank);
+
+#endif

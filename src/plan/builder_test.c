@@ -1,0 +1,98 @@
+/* builder_test.c: what the builder derives: order from hazards, marks, one rank's steps as among all, and messages that do
+ * not depend on whether a call is in place. */
+#include "plan/builder.h"
+
+#include "algo/algo.h"
+#include "base/text.h"
+#include "test.h"
+
+static void one_rank_alone_gets_the_same_steps(void) {
+  for (size_t i = 0; i < tu_algorithm_count; i++)
+    for (uint32_t n = 1; n <= 9; n++) {
+      if (!tu_algorithm_fits(tu_algorithms[i], n)) continue;
+      uint32_t root = tu_algorithms[i]->collective == TUTTI_SEND ? 0 : n / 2;
+      struct tu_plan *all = tu_plan_build(tu_algorithms[i], n, root, false, TU_ALL_RANKS);
+      for (uint32_t rank = 0; rank < n; rank++) {
+        struct tu_plan *one = tu_plan_build(tu_algorithms[i], n, root, false, rank);
+        const struct tu_rank_plan *a = &all->rank[rank], *b = &one->rank[0];
+        bool same = a->step_count == b->step_count && a->after_count == b->after_count &&
+                    a->tmp_count == b->tmp_count && a->operand_count == b->operand_count &&
+                    a->peer_count == b->peer_count;
+        same = same && (!a->after_count || memcmp(a->afters, b->afters, a->after_count * sizeof *a->afters) == 0);
+        for (uint32_t k = 0; same && k < a->step_count; k++)
+          same = memcmp(&a->steps[k], &b->steps[k], sizeof a->steps[k]) == 0;
+        CHECK(same, "%s rank %u of %u differs when built alone", tu_algorithms[i]->name, rank, n);
+        tu_plan_destroy(one);
+      }
+      tu_plan_destroy(all);
+    }
+}
+
+/* The messages of a rank, in order, as text: kind, peer and number of chunks. */
+static void print_messages(const struct tu_rank_plan *r, struct tu_text *text) {
+  for (uint32_t i = 0; i < r->step_count; i++) {
+    const struct tu_step *s = &r->steps[i];
+    for (uint32_t k = 0; k < s->peer_count; k++)
+      tu_text_print(text, "%d %u %u;", s->kind == TU_SEND, r->peers[s->peer_first + k],
+                    s->kind == TU_SEND ? s->source.count : s->target.count);
+    for (uint32_t k = 0; k < s->operand_count; k++)
+      if (r->operands[s->operand_first + k].peer != TU_LOCAL)
+        tu_text_print(text, "0 %u %u;", r->operands[s->operand_first + k].peer, s->target.count);
+  }
+}
+
+/* Ranks need not agree on in place: so says the comparison of calls. It holds only if the messages are the same. */
+static void in_place_changes_no_message(void) {
+  for (size_t i = 0; i < tu_algorithm_count; i++)
+    for (uint32_t n = 1; n <= 9; n++) {
+      if (!tu_algorithm_fits(tu_algorithms[i], n)) continue;
+      struct tu_plan *apart = tu_plan_build(tu_algorithms[i], n, 0, false, TU_ALL_RANKS);
+      struct tu_plan *in_place = tu_plan_build(tu_algorithms[i], n, 0, true, TU_ALL_RANKS);
+      for (uint32_t rank = 0; rank < n; rank++) {
+        struct tu_text a = {0}, b = {0};
+        tu_text_print(&a, "messages: ");
+        tu_text_print(&b, "messages: ");
+        print_messages(&apart->rank[rank], &a);
+        print_messages(&in_place->rank[rank], &b);
+        CHECK(strcmp(a.chars, b.chars) == 0, "%s rank %u of %u: %s in place: %s", tu_algorithms[i]->name, rank, n,
+              a.chars, b.chars);
+        tu_text_fini(&a);
+        tu_text_fini(&b);
+      }
+      tu_plan_destroy(apart);
+      tu_plan_destroy(in_place);
+    }
+}
+
+/* In a group, one message a ring at most, and a receive that overwrites what a send of this rank reads has its very span:
+ * the two rules that plan.h's argument for long messages rests on. A violation shows as a receive after a send whose
+ * source it overlaps without being equal. */
+static void targets_equal_the_sources_they_overwrite(void) {
+  for (size_t i = 0; i < tu_algorithm_count; i++)
+    for (uint32_t n = 2; n <= 9; n++)
+      for (int in_place = 0; in_place < 2; in_place++) {
+        if (!tu_algorithm_fits(tu_algorithms[i], n)) continue;
+        struct tu_plan *p = tu_plan_build(tu_algorithms[i], n, 0, in_place, TU_ALL_RANKS);
+        for (uint32_t rank = 0; rank < n; rank++) {
+          const struct tu_rank_plan *r = &p->rank[rank];
+          for (uint32_t t = 0; t < r->step_count; t++)
+            for (uint32_t k = 0; k < r->steps[t].after_count; k++) {
+              const struct tu_step *s = &r->steps[r->afters[r->steps[t].after_first + k]];
+              if (s->kind != TU_SEND || (r->steps[t].kind != TU_RECV && r->steps[t].kind != TU_RECV_REDUCE)) continue;
+              uint32_t a = tu_plan_cell(p, rank, (enum tu_buffer)s->source.buffer, s->source.first);
+              uint32_t b = tu_plan_cell(p, rank, (enum tu_buffer)r->steps[t].target.buffer, r->steps[t].target.first);
+              CHECK(a == b && s->source.count == r->steps[t].target.count, "%s n=%u rank %u step %u",
+                    tu_algorithms[i]->name, n, rank, t);
+            }
+        }
+        tu_plan_destroy(p);
+      }
+}
+
+static const struct test tests[] = {
+    {"one_rank_alone_gets_the_same_steps", one_rank_alone_gets_the_same_steps},
+    {"in_place_changes_no_message", in_place_changes_no_message},
+    {"targets_equal_the_sources_they_overwrite", targets_equal_the_sources_they_overwrite},
+};
+
+int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

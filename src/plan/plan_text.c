@@ -1,0 +1,392 @@
+/* plan_text.c: the text form of plans, written and read back; tutti-plan(5) has its grammar.
+ * The reader takes what is well formed and bounds all that it allocates by the length of the text. */
+#include "plan/plan_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const buffer_names[] = {[TU_IN] = "in", [TU_OUT] = "out", [TU_TMP] = "tmp"};
+static const char *const kind_names[] = {[TU_SEND] = "send",
+                                         [TU_RECV] = "recv",
+                                         [TU_RECV_REDUCE] = "recv_reduce",
+                                         [TU_COPY] = "copy",
+                                         [TU_REDUCE] = "reduce"};
+enum { BUFFERS = 3, KINDS = 5 };
+
+const char *tu_buffer_name(uint32_t buffer) { return buffer < BUFFERS ? buffer_names[buffer] : "?"; }
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+static void write_run(struct tu_text *text, const char *buffer, uint32_t first, uint32_t count) {
+  if (count == 1) tu_text_print(text, "%s[%u]", buffer, first);
+  else tu_text_print(text, "%s[%u:%u]", buffer, first, first + count);
+}
+
+static void write_span(struct tu_text *text, bool first_load, struct tu_span span) {
+  if (first_load) tu_text_print(text, "first ");
+  write_run(text, tu_buffer_name(span.buffer), span.first, span.count);
+}
+
+static void write_list(struct tu_text *text, const uint32_t *numbers, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) tu_text_print(text, i ? ",%u" : "%u", numbers[i]);
+}
+
+static void write_operands(const struct tu_rank_plan *r, const struct tu_step *step, struct tu_text *text) {
+  for (uint32_t i = 0; i < step->operand_count; i++) {
+    const struct tu_operand *o = &r->operands[step->operand_first + i];
+    if (i > 0) tu_text_print(text, " + ");
+    if (o->peer == TU_LOCAL) write_span(text, o->first, o->span);
+    else tu_text_print(text, "@%u", o->peer);
+  }
+}
+
+void tu_plan_write_step(const struct tu_rank_plan *r, const struct tu_step *step, struct tu_text *text) {
+  tu_text_print(text, "%s ", step->kind < KINDS ? kind_names[step->kind] : "?");
+  switch (step->kind) {
+    case TU_SEND:
+      write_span(text, step->first, step->source);
+      tu_text_print(text, " to ");
+      write_list(text, r->peers + step->peer_first, step->peer_count);
+      break;
+    case TU_RECV:
+      tu_text_print(text, "from ");
+      write_list(text, r->peers + step->peer_first, step->peer_count);
+      break;
+    case TU_COPY: write_span(text, step->first, step->source); break;
+    default: write_operands(r, step, text); break;
+  }
+  if (step->kind != TU_SEND) {
+    tu_text_print(text, " into ");
+    write_span(text, false, step->target);
+  }
+  if (step->final) tu_text_print(text, " final");
+  if (step->lane) tu_text_print(text, " lane %u", step->lane);
+  if (step->after_count == 0) return;
+  tu_text_print(text, " after ");
+  write_list(text, r->afters + step->after_first, step->after_count);
+}
+
+static void write_tmp(const struct tu_rank_plan *r, struct tu_text *text) {
+  if (r->tmp_count == 0) return;
+  tu_text_print(text, "  tmp");
+  for (uint32_t i = 0, count; i < r->tmp_count; i += count) {
+    const struct tu_like *like = &r->tmp[i];
+    for (count = 1; i + count < r->tmp_count; count++)
+      if (like[count].buffer != like->buffer || like[count].chunk != like->chunk + count) break;
+    tu_text_print(text, " ");
+    write_run(text, tu_buffer_name(like->buffer), like->chunk, count);
+  }
+  tu_text_print(text, "\n");
+}
+
+void tu_plan_write(const struct tu_plan *plan, struct tu_text *text) {
+  static const char *const answers[] = {"no", "yes"};
+  tu_text_print(text, "tutti-plan 1\ncollective %s\nalgorithm %s\n", tu_collectives[plan->collective].name,
+                plan->algorithm);
+  tu_text_print(text, "ranks %u\nroot %u\nsplit %u\n", plan->ranks, plan->root, plan->split);
+  tu_text_print(text, "in_place %s\nequal_blocks %s\nrank_order %s\n", answers[plan->in_place],
+                answers[plan->equal_blocks], answers[plan->rank_order]);
+  for (uint32_t i = 0; i < plan->rank_count; i++) {
+    const struct tu_rank_plan *r = &plan->rank[i];
+    tu_text_print(text, "rank %u\n", plan->rank_first + i);
+    write_tmp(r, text);
+    for (uint32_t s = 0; s < r->step_count; s++) {
+      tu_text_print(text, "    %u: ", s);
+      tu_plan_write_step(r, &r->steps[s], text);
+      tu_text_print(text, "\n");
+    }
+  }
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+/* Scratch is the one thing that a few characters can make large: this much, and more for longer texts. */
+enum { TMP_FREE = 1 << 16, TMP_PER_BYTE = 64, CHUNKS_MAX = 1 << 30 };
+
+struct reader {
+  struct tu_scan scan;
+  struct tu_error *error;
+  struct tu_plan *plan;
+  size_t tmp_left;
+  uint32_t rank_capacity;
+  uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity, tmp_capacity; /* of the rank being read */
+};
+
+static tutti_err expected(struct reader *r, const char *what) { return tu_scan_fail(&r->scan, r->error, what); }
+
+/* The place, for sentences of our own. */
+#define PLACE "%s:%u: "
+#define PLACE_OF(r) ((r)->scan.name ? (r)->scan.name : "text"), (r)->scan.line
+
+/* Takes this whole word if it comes next. */
+static bool take_word(struct reader *r, const char *word) {
+  struct tu_scan before = r->scan;
+  char found[TU_NAME_BYTES];
+  if (tu_scan_word(&r->scan, found, sizeof found) && strcmp(found, word) == 0) return true;
+  r->scan = before;
+  return false;
+}
+
+static tutti_err read_line_end(struct reader *r) {
+  return tu_scan_end_of_line(&r->scan) ? TUTTI_OK : expected(r, "the end of the line");
+}
+
+/* "key NUMBER" on a line of its own. */
+static tutti_err read_number_line(struct reader *r, const char *key, uint32_t low, uint32_t high, uint32_t *number) {
+  tu_scan_at_end(&r->scan);
+  char what[64];
+  snprintf(what, sizeof what, "'%s NUMBER'", key);
+  if (!take_word(r, key)) return expected(r, what);
+  snprintf(what, sizeof what, "a number from %u to %u", low, high);
+  struct tu_scan before = r->scan;
+  if (!tu_scan_uint(&r->scan, number) || *number < low || *number > high) {
+    r->scan = before;
+    return expected(r, what);
+  }
+  return read_line_end(r);
+}
+
+static tutti_err read_flag_line(struct reader *r, const char *key, bool *flag) {
+  tu_scan_at_end(&r->scan);
+  char what[64];
+  snprintf(what, sizeof what, "'%s yes' or '%s no'", key, key);
+  if (!take_word(r, key)) return expected(r, what);
+  *flag = take_word(r, "yes");
+  if (!*flag && !take_word(r, "no")) return expected(r, "yes or no");
+  return read_line_end(r);
+}
+
+static tutti_err read_names(struct reader *r) {
+  struct tu_plan *plan = r->plan;
+  tu_scan_at_end(&r->scan);
+  if (!take_word(r, "collective")) return expected(r, "'collective NAME'");
+  struct tu_scan before = r->scan;
+  char word[TU_NAME_BYTES];
+  if (!tu_scan_word(&r->scan, word, sizeof word) || !tu_collective_find(word, &plan->collective) ||
+      tu_collectives[plan->collective].family != plan->collective) {
+    r->scan = before;
+    return expected(r, "a collective that has plans of its own (the vector variants use those of their family)");
+  }
+  tutti_err err = read_line_end(r);
+  if (err != TUTTI_OK) return err;
+  tu_scan_at_end(&r->scan);
+  if (!take_word(r, "algorithm")) return expected(r, "'algorithm NAME'");
+  if (!tu_scan_word(&r->scan, plan->algorithm, sizeof plan->algorithm))
+    return expected(r, "a name of at most 47 characters");
+  return read_line_end(r);
+}
+
+static tutti_err read_header(struct reader *r) {
+  struct tu_plan *plan = r->plan;
+  uint32_t version;
+  tutti_err err;
+  if ((err = read_number_line(r, "tutti-plan", 1, 1, &version)) != TUTTI_OK) return err;
+  if ((err = read_names(r)) != TUTTI_OK) return err;
+  if ((err = read_number_line(r, "ranks", 1, TU_RANKS_MAX, &plan->ranks)) != TUTTI_OK) return err;
+  const struct tu_collective *c = &tu_collectives[plan->collective];
+  uint32_t root_max = c->rooted ? plan->ranks - 1 : 0;
+  if ((err = read_number_line(r, "root", 0, root_max, &plan->root)) != TUTTI_OK) return err;
+  /* All chunks of a rank, and their size classes (one a pair of ranks where both buffers have a block a rank), are
+   * counted in 32 bits. */
+  uint32_t split_max = CHUNKS_MAX / plan->ranks;
+  if (c->in == TU_EACH && c->out == TU_EACH) split_max = (uint32_t)tu_max(1, split_max / plan->ranks);
+  if ((err = read_number_line(r, "split", 1, split_max, &plan->split)) != TUTTI_OK) return err;
+  if ((err = read_flag_line(r, "in_place", &plan->in_place)) != TUTTI_OK) return err;
+  if ((err = read_flag_line(r, "equal_blocks", &plan->equal_blocks)) != TUTTI_OK) return err;
+  return read_flag_line(r, "rank_order", &plan->rank_order);
+}
+
+/* "in[3]" or "in[0:4]". */
+static tutti_err read_span(struct reader *r, struct tu_span *span) {
+  uint32_t buffer = 0;
+  while (buffer < BUFFERS && !take_word(r, buffer_names[buffer])) buffer++;
+  if (buffer == BUFFERS) return expected(r, "a span (in[...], out[...] or tmp[...])");
+  span->buffer = buffer;
+  if (!tu_scan_literal(&r->scan, "[")) return expected(r, "'['");
+  if (!tu_scan_uint(&r->scan, &span->first) || span->first == UINT32_MAX) return expected(r, "a chunk's number");
+  uint32_t end = span->first + 1;
+  if (tu_scan_literal(&r->scan, ":")) {
+    struct tu_scan before = r->scan;
+    if (!tu_scan_uint(&r->scan, &end) || end <= span->first) {
+      r->scan = before;
+      return expected(r, "a number greater than the first");
+    }
+  }
+  span->count = end - span->first;
+  return tu_scan_literal(&r->scan, "]") ? TUTTI_OK : expected(r, "']'");
+}
+
+static tutti_err read_tmp(struct reader *r, struct tu_rank_plan *rank, uint32_t number) {
+  do {
+    struct tu_span span;
+    tutti_err err = read_span(r, &span);
+    if (err != TUTTI_OK) return err;
+    uint32_t chunks = span.buffer == TU_TMP ? 0 : tu_plan_chunks(r->plan, number, (enum tu_buffer)span.buffer);
+    if (span.first >= chunks || span.count > chunks - span.first)
+      return tu_fail(r->error, TUTTI_ERR_ARGUMENT,
+                     PLACE "expected chunks of in or out that rank %u has, found %s[%u:%u]: it has %u of these",
+                     PLACE_OF(r), number, tu_buffer_name(span.buffer), span.first, span.first + span.count, chunks);
+    if (span.count > r->tmp_left)
+      return tu_fail(r->error, TUTTI_ERR_ARGUMENT,
+                     PLACE "expected scratch in proportion to the text, found %u chunks when %zu are left", PLACE_OF(r),
+                     span.count, r->tmp_left);
+    r->tmp_left -= span.count;
+    for (uint32_t i = 0; i < span.count; i++) {
+      rank->tmp = tu_grow(rank->tmp, rank->tmp_count, &r->tmp_capacity, sizeof *rank->tmp);
+      rank->tmp[rank->tmp_count++] = (struct tu_like){span.buffer, span.first + i};
+    }
+  } while (!tu_scan_end_of_line(&r->scan));
+  return TUTTI_OK;
+}
+
+/* A rank that is not `self`. */
+static tutti_err read_peer(struct reader *r, uint32_t self, uint32_t *peer) {
+  struct tu_scan before = r->scan;
+  if (tu_scan_uint(&r->scan, peer) && *peer < r->plan->ranks && *peer != self) return TUTTI_OK;
+  r->scan = before;
+  char what[80];
+  snprintf(what, sizeof what, "another rank than %u, below %u", self, r->plan->ranks);
+  return expected(r, what);
+}
+
+static tutti_err read_peers(struct reader *r, struct tu_rank_plan *rank, uint32_t self, struct tu_step *step) {
+  step->peer_first = rank->peer_count;
+  do {
+    uint32_t peer;
+    tutti_err err = read_peer(r, self, &peer);
+    if (err != TUTTI_OK) return err;
+    rank->peers = tu_grow(rank->peers, rank->peer_count, &r->peer_capacity, sizeof *rank->peers);
+    rank->peers[rank->peer_count++] = peer;
+    step->peer_count++;
+  } while (step->kind == TU_SEND && tu_scan_literal(&r->scan, ","));
+  return TUTTI_OK;
+}
+
+static tutti_err read_operands(struct reader *r, struct tu_rank_plan *rank, uint32_t self, struct tu_step *step) {
+  step->operand_first = rank->operand_count;
+  bool remote = false;
+  do {
+    struct tu_operand operand = {.peer = TU_LOCAL};
+    tutti_err err;
+    if (step->kind == TU_RECV_REDUCE && tu_scan_literal(&r->scan, "@")) {
+      err = read_peer(r, self, &operand.peer);
+      remote = true;
+    } else {
+      operand.first = take_word(r, "first");
+      err = read_span(r, &operand.span);
+    }
+    if (err != TUTTI_OK) return err;
+    rank->operands = tu_grow(rank->operands, rank->operand_count, &r->operand_capacity, sizeof *rank->operands);
+    rank->operands[rank->operand_count++] = operand;
+    step->operand_count++;
+  } while (tu_scan_literal(&r->scan, "+"));
+  if (step->kind == TU_RECV_REDUCE && !remote) return expected(r, "'+ @RANK': a recv_reduce takes a message");
+  return TUTTI_OK;
+}
+
+static tutti_err read_afters(struct reader *r, struct tu_rank_plan *rank, struct tu_step *step) {
+  step->after_first = rank->after_count;
+  do {
+    struct tu_scan before = r->scan;
+    uint32_t after;
+    if (!tu_scan_uint(&r->scan, &after) || after >= rank->step_count) {
+      r->scan = before;
+      return expected(r, "the number of an earlier step");
+    }
+    rank->afters = tu_grow(rank->afters, rank->after_count, &r->after_capacity, sizeof *rank->afters);
+    rank->afters[rank->after_count++] = after;
+    step->after_count++;
+  } while (tu_scan_literal(&r->scan, ","));
+  return TUTTI_OK;
+}
+
+/* The part that depends on the kind: up to and with the target. */
+static tutti_err read_action(struct reader *r, struct tu_rank_plan *rank, uint32_t self, struct tu_step *step) {
+  tutti_err err;
+  if (step->kind == TU_SEND || step->kind == TU_COPY) {
+    step->first = take_word(r, "first");
+    if ((err = read_span(r, &step->source)) != TUTTI_OK) return err;
+  }
+  if (step->kind == TU_SEND) {
+    if (!take_word(r, "to")) return expected(r, "'to RANK'");
+    return read_peers(r, rank, self, step);
+  }
+  if (step->kind == TU_RECV) {
+    if (!take_word(r, "from")) return expected(r, "'from RANK'");
+    if ((err = read_peers(r, rank, self, step)) != TUTTI_OK) return err;
+  }
+  if (step->kind == TU_RECV_REDUCE || step->kind == TU_REDUCE)
+    if ((err = read_operands(r, rank, self, step)) != TUTTI_OK) return err;
+  if (!take_word(r, "into")) return expected(r, "'into SPAN'");
+  return read_span(r, &step->target);
+}
+
+static tutti_err read_step(struct reader *r, struct tu_rank_plan *rank, uint32_t self) {
+  char what[64];
+  snprintf(what, sizeof what, "'%u:', the step's number", rank->step_count);
+  struct tu_scan before = r->scan;
+  uint32_t number;
+  if (!tu_scan_uint(&r->scan, &number) || number != rank->step_count) {
+    r->scan = before;
+    return expected(r, what);
+  }
+  if (!tu_scan_literal(&r->scan, ":")) return expected(r, "':'");
+  struct tu_step step = {0};
+  while (step.kind < KINDS && !take_word(r, kind_names[step.kind])) step.kind++;
+  if (step.kind == KINDS) return expected(r, "send, recv, recv_reduce, copy or reduce");
+  tutti_err err = read_action(r, rank, self, &step);
+  if (err != TUTTI_OK) return err;
+  step.final = take_word(r, "final");
+  if (take_word(r, "lane")) {
+    uint32_t lane;
+    before = r->scan;
+    if (!tu_scan_uint(&r->scan, &lane) || lane >= TU_LANES_MAX) {
+      r->scan = before;
+      return expected(r, "a lane below 8");
+    }
+    step.lane = (uint8_t)lane;
+  }
+  if (take_word(r, "after") && (err = read_afters(r, rank, &step)) != TUTTI_OK) return err;
+  if ((err = read_line_end(r)) != TUTTI_OK) return err;
+  rank->steps = tu_grow(rank->steps, rank->step_count, &r->step_capacity, sizeof *rank->steps);
+  rank->steps[rank->step_count++] = step;
+  return TUTTI_OK;
+}
+
+static tutti_err read_rank(struct reader *r) {
+  struct tu_plan *plan = r->plan;
+  uint32_t self = plan->rank_count, number;
+  tutti_err err = read_number_line(r, "rank", self, self, &number);
+  if (err != TUTTI_OK) return err;
+  plan->rank = tu_grow(plan->rank, plan->rank_count, &r->rank_capacity, sizeof *plan->rank);
+  struct tu_rank_plan *rank = &plan->rank[plan->rank_count++];
+  r->step_capacity = r->peer_capacity = r->operand_capacity = r->after_capacity = r->tmp_capacity = 0;
+  while (!tu_scan_at_end(&r->scan)) {
+    struct tu_scan line = r->scan;
+    if (take_word(r, "rank")) {
+      r->scan = line;
+      break;
+    }
+    if (rank->step_count == 0 && rank->tmp_count == 0 && take_word(r, "tmp")) err = read_tmp(r, rank, self);
+    else err = read_step(r, rank, self);
+    if (err != TUTTI_OK) return err;
+  }
+  return TUTTI_OK;
+}
+
+tutti_err tu_plan_read(const char *data, size_t bytes, const char *name, struct tu_plan **plan,
+                       struct tu_error *error) {
+  struct reader r = {.scan = {data, data + bytes, 1, name},
+                     .error = error,
+                     .plan = tu_allocate(1, sizeof *r.plan),
+                     .tmp_left = tu_min(TMP_FREE + bytes * TMP_PER_BYTE, CHUNKS_MAX)};
+  tutti_err err = read_header(&r);
+  while (err == TUTTI_OK && r.plan->rank_count < r.plan->ranks) err = read_rank(&r);
+  if (err == TUTTI_OK && !tu_scan_at_end(&r.scan)) err = expected(&r, "the end after the last rank");
+  if (err != TUTTI_OK) {
+    tu_plan_destroy(r.plan);
+    return err;
+  }
+  *plan = r.plan;
+  return TUTTI_OK;
+}
