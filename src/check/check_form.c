@@ -1,0 +1,200 @@
+/* check_form.c: every index lies in its array, every span in its buffer, sizes agree within a step, and marks and
+ * writes stand only where they may. After this the other parts need not look. */
+#include "check/check_parts.h"
+
+#include <stdlib.h>
+
+/* Above these a plan is refused as too large to follow chunk by chunk. */
+enum { CHUNKS_MAX = 1 << 26, TOUCHES_MAX = 1 << 28, STEPS_MAX = 1 << 26 };
+
+struct form {
+  struct tu_checking *c;
+  uint32_t *seen; /* of each rank: the stamp of the last step that named it as a peer */
+  uint32_t stamp;
+  uint64_t touches;
+};
+
+static bool check_header(struct tu_checking *c) {
+  const struct tu_plan *p = c->plan;
+  if (p->ranks == 0 || p->ranks > TU_RANKS_MAX)
+    return tu_check_refuse(c, "the plan has %u ranks; expected 1 to %u", p->ranks, TU_RANKS_MAX);
+  if (p->rank_first != 0 || p->rank_count != p->ranks)
+    return tu_check_refuse(c,
+                           "the plan has the steps of %u of its %u ranks; only a plan with all of them can be proved",
+                           p->rank_count, p->ranks);
+  if ((unsigned)p->collective >= TUTTI_COLLECTIVES || tu_collectives[p->collective].family != p->collective)
+    return tu_check_refuse(c, "the plan's collective is not one that has plans of its own");
+  if (p->root >= (tu_collectives[p->collective].rooted ? p->ranks : 1))
+    return tu_check_refuse(c, "the plan's root is %u; expected one of its %u ranks, or 0 where no root is", p->root,
+                           p->ranks);
+  if (p->split == 0 || p->split > CHUNKS_MAX / p->ranks)
+    return tu_check_refuse(c, "the plan splits a block into %u chunks; expected 1 to %u", p->split,
+                           CHUNKS_MAX / p->ranks);
+  return true;
+}
+
+/* Gives every rank its place in the rows of all steps, cells and input chunks. */
+static bool lay_out(struct tu_checking *c) {
+  const struct tu_plan *p = c->plan;
+  c->ranks = tu_allocate(p->ranks + 1, sizeof *c->ranks);
+  uint64_t steps = 0, cells = 0, inputs = 0;
+  for (uint32_t i = 0; i < p->ranks; i++) {
+    c->ranks[i] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs};
+    uint32_t in = tu_plan_chunks(p, i, TU_IN), out = tu_plan_chunks(p, i, TU_OUT), tmp = p->rank[i].tmp_count;
+    steps += p->rank[i].step_count;
+    cells += (uint64_t)in + out + tmp;
+    inputs += in;
+    if (steps > STEPS_MAX || cells > CHUNKS_MAX)
+      return tu_check_refuse(c, "the plan is too large to check: over %d steps or %d chunks in all", STEPS_MAX,
+                             CHUNKS_MAX);
+    if (tmp > c->report->tmp_chunks_max) c->report->tmp_chunks_max = tmp;
+    for (uint32_t k = 0; k < tmp; k++) {
+      const struct tu_like *like = &p->rank[i].tmp[k];
+      if (like->buffer >= TU_TMP || like->chunk >= (like->buffer == TU_IN ? in : out))
+        return tu_check_refuse(c, "rank %u: tmp[%u] is to be as large as a chunk of in or out that this rank has not",
+                               i, k);
+    }
+  }
+  c->ranks[p->ranks] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs};
+  c->steps = tu_allocate(steps, sizeof *c->steps);
+  c->writable = tu_allocate(cells, sizeof *c->writable);
+  for (uint32_t i = 0; i < p->ranks; i++) {
+    for (uint32_t s = 0; s < p->rank[i].step_count; s++) c->steps[c->ranks[i].step_base + s].rank = i;
+    for (uint32_t b = TU_OUT; b <= TU_TMP; b++) {
+      uint32_t chunks = tu_plan_chunks(p, i, (enum tu_buffer)b);
+      uint32_t cell = chunks ? tu_check_cell(c, i, (struct tu_span){b, 0, chunks}) : 0;
+      for (uint32_t k = 0; k < chunks; k++) c->writable[cell + k] = true;
+    }
+  }
+  return true;
+}
+
+static bool fits(uint32_t first, uint32_t count, uint32_t total) { return first <= total && count <= total - first; }
+
+static bool check_span(struct form *f, uint32_t step, const char *what, struct tu_span span) {
+  struct tu_checking *c = f->c;
+  if (span.buffer > TU_TMP) return tu_check_refuse_step(c, step, "its %s is in no buffer that is known", what);
+  uint32_t chunks = tu_plan_chunks(c->plan, c->steps[step].rank, (enum tu_buffer)span.buffer);
+  if (span.count == 0 || !fits(span.first, span.count, chunks))
+    return tu_check_refuse_step(c, step, "its %s has %u chunks from %u, of a buffer of %u chunks", what, span.count,
+                                span.first, chunks);
+  f->touches += span.count;
+  if (f->touches > TOUCHES_MAX)
+    return tu_check_refuse_step(c, step, "the plan is too large to check: up to here it touches over %d chunks",
+                                TOUCHES_MAX);
+  return true;
+}
+
+/* A local source: as large as the target, chunk by chunk, and the same place or apart. */
+static bool check_source(struct form *f, uint32_t step, struct tu_span source, struct tu_span target) {
+  struct tu_checking *c = f->c;
+  if (!check_span(f, step, "source", source)) return false;
+  if (source.count != target.count)
+    return tu_check_refuse_step(c, step, "its source has %u chunks and its target %u", source.count, target.count);
+  uint32_t rank = c->steps[step].rank;
+  for (uint32_t i = 0; i < source.count; i++) {
+    uint32_t from = tu_plan_chunk_class(c->plan, rank, (enum tu_buffer)source.buffer, source.first + i);
+    uint32_t to = tu_plan_chunk_class(c->plan, rank, (enum tu_buffer)target.buffer, target.first + i);
+    if (from != to)
+      return tu_check_refuse_step(c, step, "chunk %u of its source may differ in size from that of its target", i);
+  }
+  uint32_t a = tu_check_cell(c, rank, source), b = tu_check_cell(c, rank, target);
+  if (a != b && a < b + source.count && b < a + source.count)
+    return tu_check_refuse_step(c, step, "its source and target overlap without being the same");
+  return true;
+}
+
+static bool check_target(struct form *f, uint32_t step, struct tu_span target) {
+  if (!check_span(f, step, "target", target)) return false;
+  uint32_t cell = tu_check_cell(f->c, f->c->steps[step].rank, target);
+  for (uint32_t i = 0; i < target.count; i++)
+    if (!f->c->writable[cell + i])
+      return tu_check_refuse_step(f->c, step, "it writes chunk %u of an input that the caller keeps", target.first + i);
+  return true;
+}
+
+/* Every peer is another rank, and none comes twice: a ring carries one message of a step. */
+static bool check_peer(struct form *f, uint32_t step, uint32_t peer) {
+  struct tu_checking *c = f->c;
+  if (peer >= c->plan->ranks || peer == c->steps[step].rank)
+    return tu_check_refuse_step(c, step, "its peer %u is not another of the %u ranks", peer, c->plan->ranks);
+  if (f->seen[peer] == f->stamp) return tu_check_refuse_step(c, step, "it names rank %u twice", peer);
+  f->seen[peer] = f->stamp;
+  return true;
+}
+
+static bool check_operands(struct form *f, uint32_t step, const struct tu_step *s) {
+  struct tu_checking *c = f->c;
+  const struct tu_rank_plan *r = tu_check_rank_of(c, step);
+  if (s->operand_count < 2)
+    return tu_check_refuse_step(c, step, "it reduces %u operands; expected two or more", s->operand_count);
+  uint32_t remote = 0;
+  for (uint32_t i = 0; i < s->operand_count; i++) {
+    const struct tu_operand *o = &r->operands[s->operand_first + i];
+    if (o->peer == TU_LOCAL) {
+      if (!check_source(f, step, o->span, s->target)) return false;
+      continue;
+    }
+    remote++;
+    if (o->first) return tu_check_refuse_step(c, step, "it marks a message as a first load of raw input");
+    if (!check_peer(f, step, o->peer)) return false;
+  }
+  if ((remote > 0) != (s->kind == TU_RECV_REDUCE))
+    return tu_check_refuse_step(c, step, "it has %u operands that are messages; expected %s", remote,
+                                remote ? "none in a reduce" : "at least one in a recv_reduce");
+  return true;
+}
+
+static bool check_marks(struct form *f, uint32_t step, const struct tu_step *s) {
+  struct tu_checking *c = f->c;
+  const struct tu_collective *promise = &tu_collectives[c->plan->collective];
+  const struct tu_rank_plan *r = tu_check_rank_of(c, step);
+  bool combines = s->kind == TU_RECV_REDUCE || s->kind == TU_REDUCE;
+  bool first = s->first;
+  for (uint32_t i = 0; combines && i < s->operand_count; i++) first |= r->operands[s->operand_first + i].first;
+  if (!tu_reduces(c->plan->collective) && (first || s->final || combines))
+    return tu_check_refuse_step(c, step, "it %s, and %s does not reduce",
+                                combines ? "reduces" : "has a reduction's mark", promise->name);
+  if (s->first && s->kind != TU_SEND && s->kind != TU_COPY)
+    return tu_check_refuse_step(c, step, "it is marked first, and has no source that this could mean");
+  if (s->final && (promise->promise != TU_SUM_OF_ALL || (s->kind != TU_COPY && !combines)))
+    return tu_check_refuse_step(c, step, "it is marked final, and finishes no sum of all ranks");
+  return true;
+}
+
+static bool check_step(struct form *f, uint32_t step) {
+  struct tu_checking *c = f->c;
+  const struct tu_rank_plan *r = tu_check_rank_of(c, step);
+  const struct tu_step *s = tu_check_step_at(c, step);
+  uint32_t rank = c->steps[step].rank, number = step - c->ranks[rank].step_base;
+  bool sends = s->kind == TU_SEND, receives = s->kind == TU_RECV;
+  bool combines = s->kind == TU_RECV_REDUCE || s->kind == TU_REDUCE;
+  /* Said without the step's text, which could not be printed. */
+  if (s->kind > TU_REDUCE || s->lane >= TU_LANES_MAX || !fits(s->after_first, s->after_count, r->after_count) ||
+      ((sends || receives) && !fits(s->peer_first, s->peer_count, r->peer_count)) ||
+      (combines && !fits(s->operand_first, s->operand_count, r->operand_count)))
+    return tu_check_refuse(c, "rank %u, step %u: its kind, its lane or the place of its lists is out of range", rank,
+                           number);
+  for (uint32_t i = 0; i < s->after_count; i++)
+    if (r->afters[s->after_first + i] >= number)
+      return tu_check_refuse_step(c, step, "it is after step %u; expected an earlier one",
+                                  r->afters[s->after_first + i]);
+  f->stamp++;
+  if (receives ? s->peer_count != 1 : sends && s->peer_count == 0)
+    return tu_check_refuse_step(c, step, "it has %u peers", s->peer_count);
+  for (uint32_t i = 0; (sends || receives) && i < s->peer_count; i++)
+    if (!check_peer(f, step, r->peers[s->peer_first + i])) return false;
+  if (sends ? !check_span(f, step, "source", s->source) : !check_target(f, step, s->target)) return false;
+  if (s->kind == TU_COPY && !check_source(f, step, s->source, s->target)) return false;
+  if (combines && !check_operands(f, step, s)) return false;
+  return check_marks(f, step, s);
+}
+
+bool tu_check_form(struct tu_checking *c) {
+  if (!check_header(c) || !lay_out(c)) return false;
+  struct form f = {.c = c, .seen = tu_allocate(c->plan->ranks, sizeof *f.seen)};
+  bool good = true;
+  for (uint32_t step = 0; good && step < tu_check_steps(c); step++) good = check_step(&f, step);
+  free(f.seen);
+  return good;
+}

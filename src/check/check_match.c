@@ -1,0 +1,139 @@
+/* check_match.c: the k-th message that is sent on a ring is the k-th that is received from it. Every message has both
+ * ends, and both agree on the size of every chunk. */
+#include <stdlib.h>
+
+#include "check/check_parts.h"
+
+struct ring {
+  uint64_t key;   /* from, to and lane; 0: a free place of the table */
+  uint32_t first; /* in messages */
+  uint32_t sends, recvs;
+};
+
+struct match {
+  struct tu_checking *c;
+  struct ring *rings; /* a hash table, half empty at least */
+  uint32_t mask;
+};
+
+static struct ring *find_ring(struct match *m, uint32_t from, uint32_t to, uint8_t lane) {
+  uint64_t key = (((uint64_t)from << 17 | to) << 8 | lane) + 1;
+  uint32_t at = (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 32) & m->mask;
+  while (m->rings[at].key != 0 && m->rings[at].key != key) at = (at + 1) & m->mask;
+  m->rings[at].key = key;
+  return &m->rings[at];
+}
+
+/* Peers of the messages of a step, one after the other; false past the last one. *at starts at 0. */
+static bool next_message(const struct tu_checking *c, uint32_t step, uint32_t *at, uint32_t *peer) {
+  const struct tu_step *s = tu_check_step_at(c, step);
+  const struct tu_rank_plan *r = tu_check_rank_of(c, step);
+  if (s->kind == TU_SEND || s->kind == TU_RECV) {
+    if (*at >= s->peer_count) return false;
+    *peer = r->peers[s->peer_first + (*at)++];
+    return true;
+  }
+  for (; s->kind == TU_RECV_REDUCE && *at < s->operand_count; ++*at) {
+    *peer = r->operands[s->operand_first + *at].peer;
+    if (*peer == TU_LOCAL) continue;
+    ++*at;
+    return true;
+  }
+  return false;
+}
+
+static void count_messages(struct match *m) {
+  struct tu_checking *c = m->c;
+  uint64_t ends = 0;
+  uint32_t steps = tu_check_steps(c), peer;
+  for (uint32_t s = 0; s < steps; s++) {
+    uint32_t at = 0;
+    c->steps[s].message_first = (uint32_t)ends;
+    while (next_message(c, s, &at, &peer)) c->steps[s].message_count++;
+    ends += c->steps[s].message_count;
+    if (tu_check_step_at(c, s)->kind == TU_SEND) c->message_count += c->steps[s].message_count;
+  }
+  tu_assert(ends < 1u << 30);
+  c->step_messages = tu_allocate(ends, sizeof *c->step_messages);
+  c->messages = tu_allocate(c->message_count, sizeof *c->messages);
+  m->mask = tu_pow2_floor((uint32_t)ends + 1) * 4 - 1;
+  m->rings = tu_allocate((size_t)m->mask + 1, sizeof *m->rings);
+}
+
+static void place_sends(struct match *m) {
+  struct tu_checking *c = m->c;
+  uint32_t steps = tu_check_steps(c), first = 0, at, peer;
+  for (uint32_t s = 0; s < steps; s++) {
+    const struct tu_step *step = tu_check_step_at(c, s);
+    for (at = 0; step->kind == TU_SEND && next_message(c, s, &at, &peer);)
+      find_ring(m, c->steps[s].rank, peer, step->lane)->sends++;
+  }
+  for (uint32_t i = 0; i <= m->mask; i++) {
+    m->rings[i].first = first;
+    first += m->rings[i].sends;
+    m->rings[i].sends = 0;
+  }
+  for (uint32_t s = 0; s < steps; s++) {
+    const struct tu_step *step = tu_check_step_at(c, s);
+    uint32_t *ids = c->step_messages + c->steps[s].message_first;
+    for (at = 0; step->kind == TU_SEND && next_message(c, s, &at, &peer); ids++) {
+      struct ring *ring = find_ring(m, c->steps[s].rank, peer, step->lane);
+      *ids = ring->first + ring->sends;
+      c->messages[*ids] = (struct tu_check_message){.send = s, .recv = UINT32_MAX, .place = ring->sends++};
+    }
+  }
+}
+
+/* The two ends of a message have as many chunks, and of the same sizes. */
+static bool check_sizes(struct tu_checking *c, const struct tu_check_message *m) {
+  struct tu_span from = tu_check_step_at(c, m->send)->source, to = tu_check_step_at(c, m->recv)->target;
+  uint32_t sender = c->steps[m->send].rank, receiver = c->steps[m->recv].rank;
+  if (from.count != to.count)
+    return tu_check_refuse_step(c, m->recv, "it expects %u chunks; rank %u sends %u in %s", to.count, sender,
+                                from.count, tu_check_name(c, m->send).chars);
+  for (uint32_t i = 0; i < from.count; i++) {
+    uint32_t sent = tu_plan_chunk_class(c->plan, sender, (enum tu_buffer)from.buffer, from.first + i);
+    uint32_t kept = tu_plan_chunk_class(c->plan, receiver, (enum tu_buffer)to.buffer, to.first + i);
+    if (sent != kept)
+      return tu_check_refuse_step(c, m->recv, "chunk %u of its target may differ in size from what rank %u sends in %s",
+                                  i, sender, tu_check_name(c, m->send).chars);
+  }
+  return true;
+}
+
+static bool place_recvs(struct match *m) {
+  struct tu_checking *c = m->c;
+  uint32_t steps = tu_check_steps(c), at, peer;
+  for (uint32_t s = 0; s < steps; s++) {
+    const struct tu_step *step = tu_check_step_at(c, s);
+    if (step->kind == TU_SEND) continue;
+    uint32_t *ids = c->step_messages + c->steps[s].message_first;
+    for (at = 0; next_message(c, s, &at, &peer); ids++) {
+      struct ring *ring = find_ring(m, peer, c->steps[s].rank, step->lane);
+      if (ring->recvs == ring->sends)
+        return tu_check_refuse_step(c, s, "it waits for message %u from rank %u on lane %u, which sends it %u",
+                                    ring->recvs + 1, peer, step->lane, ring->sends);
+      *ids = ring->first + ring->recvs++;
+      c->messages[*ids].recv = s;
+      if (!check_sizes(c, &c->messages[*ids])) return false;
+    }
+  }
+  return true;
+}
+
+bool tu_check_match(struct tu_checking *c) {
+  struct match m = {.c = c};
+  count_messages(&m);
+  place_sends(&m);
+  bool good = place_recvs(&m);
+  free(m.rings);
+  for (uint32_t s = 0; good && s < tu_check_steps(c); s++) {
+    uint32_t at = 0, peer;
+    if (tu_check_step_at(c, s)->kind != TU_SEND) continue;
+    for (uint32_t i = c->steps[s].message_first; good && next_message(c, s, &at, &peer); i++)
+      if (c->messages[c->step_messages[i]].recv == UINT32_MAX)
+        good = tu_check_refuse_step(c, s, "rank %u never receives its message, number %u on their lane %u", peer,
+                                    c->messages[c->step_messages[i]].place + 1, tu_check_step_at(c, s)->lane);
+  }
+  return good;
+}

@@ -1,0 +1,281 @@
+/* check_test.c: plans that are right, and plans with one thing wrong that the checker must name. */
+#include "check/check.h"
+
+#include "algo/algo.h"
+#include "plan/plan_text.h"
+#include "test.h"
+
+/* A plan as text: `header` is "COLLECTIVE RANKS FLAGS" with flags i (in place), e (equal blocks), o (rank order). */
+struct example {
+  const char *what;
+  const char *collective;
+  uint32_t ranks;
+  const char *flags;
+  const char *steps;
+  const char *refusal; /* must be in the report; NULL: proved */
+};
+
+static struct tu_plan *read_example(const struct example *e) {
+  struct tu_text text = {0};
+  tu_text_print(&text, "tutti-plan 1\ncollective %s\nalgorithm test\nranks %u\nroot 0\nsplit 1\n", e->collective,
+                e->ranks);
+  tu_text_print(&text, "in_place %s\nequal_blocks %s\nrank_order %s\n%s", strchr(e->flags, 'i') ? "yes" : "no",
+                strchr(e->flags, 'e') ? "yes" : "no", strchr(e->flags, 'o') ? "yes" : "no", e->steps);
+  struct tu_plan *plan = NULL;
+  struct tu_error error;
+  if (tu_plan_read(text.chars, text.length, e->what, &plan, &error) != TUTTI_OK) FAIL("%s", error.text);
+  tu_text_fini(&text);
+  return plan;
+}
+
+static const struct example examples[] = {
+    {"one rank", "allreduce", 1, "", "rank 0\n0: copy first in[0] into out[0] final", NULL},
+    {"one rank, in place", "allreduce", 1, "i", "rank 0\n0: copy first in[0] into out[0] final", NULL},
+    {"one rank, nothing done", "allreduce", 1, "i", "rank 0\n", "out[0] holds in[0] of rank 0, not marked"},
+    {"one rank, no first", "allreduce", 1, "", "rank 0\n0: copy in[0] into out[0] final",
+     "marked final, and its result"},
+    {"one rank, no final", "allreduce", 1, "", "rank 0\n0: copy first in[0] into out[0]", "expected the divided sum"},
+    {"one rank, final twice", "allreduce", 1, "i",
+     "rank 0\n0: copy first in[0] into out[0] final\n1: copy out[0] into out[0] final after 0", "once"},
+    {"one rank, scaled twice", "allreduce", 1, "i",
+     "rank 0\n0: copy first in[0] into out[0] final\n1: copy first out[0] into out[0] after 0", "raw input, which is"},
+    {"reduce", "reduce", 2, "o",
+     "rank 0\n0: recv_reduce first in[0] + @1 into out[0] final\nrank 1\n0: send first in[0] to 0", NULL},
+    {"reduce, claimed order", "reduce", 2, "o",
+     "rank 0\n0: recv_reduce @1 + first in[0] into out[0] final\nrank 1\n0: send first in[0] to 0", "rank order"},
+    {"reduce, unclaimed order", "reduce", 2, "",
+     "rank 0\n0: recv_reduce @1 + first in[0] into out[0] final\nrank 1\n0: send first in[0] to 0", NULL},
+    {"own input twice", "reduce", 2, "",
+     "rank 0\n0: recv_reduce first in[0] + @1 + first in[0] into out[0]\nrank 1\n0: send first in[0] to 0",
+     "adds rank 0's in[0] a second time"},
+    {"too early final", "reduce", 3, "",
+     "rank 0\ntmp in[0]\n0: recv_reduce first in[0] + @1 into tmp[0] final\n"
+     "1: recv_reduce tmp[0] + @2 into out[0] final after 0\n"
+     "rank 1\n0: send first in[0] to 0\nrank 2\n0: send first in[0] to 0",
+     "ranks 0-1: expected that of all ranks"},
+    {"incomplete", "reduce", 3, "",
+     "rank 0\n0: recv_reduce first in[0] + @1 into out[0]\nrank 1\n0: send first in[0] to 0\nrank 2",
+     "sum of in[0] of ranks 0-1; expected the divided sum of in[0] of ranks 0-2"},
+    {"scaled elsewhere", "reduce", 2, "",
+     "rank 0\ntmp in[0]\n0: recv from 1 into tmp[0]\n1: reduce first in[0] + first tmp[0] into out[0] final after 0\n"
+     "rank 1\n0: send in[0] to 0",
+     "only that rank can scale it"},
+    {"input written", "reduce", 2, "",
+     "rank 0\n0: recv_reduce first in[0] + @1 into in[0]\nrank 1\n0: send first in[0] to 0", "the caller keeps"},
+    {"reduce of one", "reduce", 2, "", "rank 0\n0: recv_reduce @1 into out[0]\nrank 1\n0: send first in[0] to 0",
+     "expected two or more"},
+    {"reduction in a copy", "broadcast", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\nrank 1\n0: recv_reduce out[0] + @0 into out[0]",
+     "broadcast does not reduce"},
+    {"mark in a copy", "broadcast", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send first in[0] to 1\nrank 1\n0: recv from 0 into out[0]", "mark"},
+    {"out of range", "broadcast", 2, "", "rank 0\n0: copy in[1] into out[0]\nrank 1",
+     "its source has 1 chunks from 1, of a buffer of 1 chunks"},
+    {"no buffer", "broadcast", 2, "", "rank 0\nrank 1\n0: copy in[0] into out[0]", "of a buffer of 0 chunks"},
+    {"unwritten", "broadcast", 2, "",
+     "rank 0\n0: send in[0] to 1\n1: copy in[0] into out[0]\nrank 1\ntmp out[0]\n0: copy tmp[0] into out[0]\n"
+     "1: recv from 0 into tmp[0] after 0",
+     "has not been written"},
+    {"other size", "gather", 3, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: recv from 1 into out[2]\n2: recv from 2 into out[1]\n"
+     "rank 1\n0: send in[0] to 0\nrank 2\n0: send in[0] to 0",
+     "may differ in size"},
+    {"other size, but equal blocks", "gather", 3, "e",
+     "rank 0\n0: copy in[0] into out[0]\n1: recv from 1 into out[2]\n2: recv from 2 into out[1]\n"
+     "rank 1\n0: send in[0] to 0\nrank 2\n0: send in[0] to 0",
+     "out[1] holds in[0] of rank 2; expected in[0] of rank 1"},
+    {"other count", "gather", 2, "e", "rank 0\n0: recv from 1 into out[0:2]\nrank 1\n0: send in[0] to 0",
+     "expects 2 chunks; rank 1 sends 1"},
+    {"scratch of another size", "gather", 2, "",
+     "rank 0\ntmp in[0]\n0: copy in[0] into out[0]\n1: recv from 1 into tmp[0]\nrank 1\n0: send in[0] to 0",
+     "may differ in size"},
+    {"never received", "broadcast", 2, "", "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\nrank 1",
+     "rank 1 never receives its message, number 1"},
+    {"never sent", "broadcast", 2, "", "rank 0\n0: copy in[0] into out[0]\nrank 1\n0: recv from 0 into out[0]",
+     "waits for message 1 from rank 0 on lane 0, which sends it 0"},
+    {"other lane", "broadcast", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1 lane 1\nrank 1\n0: recv from 0 into out[0]", "on lane 0"},
+    {"a peer twice", "broadcast", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1,1\nrank 1\n0: recv from 0 into out[0]",
+     "names rank 1 twice"},
+    {"write after write", "broadcast", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\n2: copy in[0] into out[0]\nrank 1\n0: recv from 0 into "
+     "out[0]",
+     "rank 0, step 2 (copy in[0] into out[0]): races with step 0"},
+    {"write after read", "alltoall", 2, "i",
+     "rank 0\n0: send in[1] to 1\n1: recv from 1 into out[1]\nrank 1\n0: send in[0] to 0\n1: recv from 0 into out[0] "
+     "after 0",
+     "races with step 0 (send in[1] to 1)"},
+    {"read after write", "broadcast", 3, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\nrank 1\n0: recv from 0 into out[0]\n1: send out[0] to 2\n"
+     "rank 2\n0: recv from 1 into out[0]",
+     "races with step 0"},
+    {"exchange, slice by slice", "alltoall", 2, "i",
+     "rank 0\n0: send in[1] to 1\n1: recv from 1 into out[1] after 0\nrank 1\n0: send in[0] to 0\n"
+     "1: recv from 0 into out[0] after 0",
+     NULL},
+    {"ordered by way of another", "broadcast", 1, "i",
+     "rank 0\ntmp in[0] in[0]\n0: copy in[0] into tmp[0]\n1: copy tmp[0] into tmp[1] after 0\n"
+     "2: copy tmp[1] into out[0] after 1",
+     NULL},
+    {"overlap in a step", "allgather", 2, "e",
+     "rank 0\ntmp out[0] out[0:2]\n0: copy in[0] into tmp[0]\n1: copy tmp[0:2] into tmp[1:3] after 0\nrank 1",
+     "overlap"},
+    /* 1 follows 0, and 2 follows 1, slice by slice; but slice 0 of 2 reads tmp[1:3], where slice 0 of 0 is not enough.
+     */
+    {"slice order is not enough", "reduce_scatter", 2, "e",
+     "rank 0\ntmp in[0:2] in[0:2] in[0:2] in[0:2]\n0: copy first in[0:2] into tmp[2:4]\n"
+     "1: copy tmp[2:4] into tmp[4:6] after 0\n2: reduce tmp[4:6] + tmp[1:3] into tmp[6:8] after 1\nrank 1",
+     "races with step 0"},
+    {"the whole is enough", "reduce_scatter", 2, "e",
+     "rank 0\ntmp in[0:2] in[0:2] in[0:2] in[0:2]\n0: copy first in[0:2] into tmp[2:4]\n"
+     "1: copy tmp[2:4] into tmp[4:6] after 0\n2: reduce tmp[4:6] + tmp[1:3] into tmp[6:8] after 0,1\nrank 1",
+     "chunk 0 of what it reads has not been written"},
+    {"deadlock", "allgather", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: recv from 1 into out[1]\n2: send in[0] to 1 after 1\n"
+     "rank 1\n0: copy in[0] into out[1]\n1: recv from 0 into out[0]\n2: send in[0] to 0 after 1",
+     "rank 0, step 1 (recv from 1 into out[1]): deadlock: it waits for a message that rank 1 has not sent in its step "
+     "2"},
+    {"deadlock of long messages", "allgather", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\n2: recv from 1 into out[1] after 1\n"
+     "rank 1\n0: copy in[0] into out[1]\n1: send in[0] to 0\n2: recv from 0 into out[0] after 1",
+     "longer than their rings"},
+    {"crossed rings", "alltoall", 2, "e",
+     /* Both send twice and take their two messages in an order that no ring can give with one credit. */
+     "rank 0\ntmp in[0]\n0: send in[1] to 1\n1: send in[0] to 1 after 0\n2: recv from 1 into tmp[0] after 1\n"
+     "3: recv from 1 into out[1] after 2\n4: copy in[0] into out[0]\n"
+     "rank 1\ntmp in[0]\n0: send in[1] to 0\n1: send in[0] to 0 after 0\n2: recv from 0 into out[0] after 1\n"
+     "3: recv from 0 into tmp[0] after 2\n4: copy in[1] into out[1]",
+     "deadlock: it waits for room in the ring"},
+    {"barrier", "barrier", 2, "i",
+     "rank 0\n0: send in[0] to 1\n1: recv from 1 into out[0] after 0\nrank 1\n0: send in[0] to 0\n"
+     "1: recv from 0 into out[0] after 0",
+     NULL},
+    {"half a barrier", "barrier", 3, "",
+     "rank 0\n0: send in[0] to 1\n1: recv from 2 into out[0]\nrank 1\n0: send in[0] to 2\n1: recv from 0 into out[0]\n"
+     "rank 2\n0: send in[0] to 0\n1: recv from 1 into out[0]",
+     "rank 0 can leave the barrier before rank 1"},
+    {"scan", "scan", 2, "o",
+     "rank 0\n0: copy first in[0] into out[0]\n1: send first in[0] to 1\nrank 1\n0: recv_reduce @0 + first in[0] into "
+     "out[0]",
+     NULL},
+    {"scan with final", "scan", 2, "",
+     "rank 0\n0: copy first in[0] into out[0]\n1: send first in[0] to 1\n"
+     "rank 1\n0: recv_reduce @0 + first in[0] into out[0] final",
+     "finishes no sum of all ranks"},
+    {"exscan, too much", "exscan", 2, "", "rank 0\nrank 1\n0: copy first in[0] into out[0]", "of ranks 1; expected"},
+    {"set with gaps", "reduce", 4, "",
+     "rank 0\ntmp in[0]\n0: recv_reduce first in[0] + @2 into tmp[0]\n1: recv_reduce tmp[0] + @1 into out[0] final "
+     "after 0\n"
+     "rank 1\ntmp in[0]\n0: recv_reduce first in[0] + @3 into tmp[0]\n1: send tmp[0] to 0 after 0\n"
+     "rank 2\n0: send first in[0] to 0\nrank 3\n0: send first in[0] to 1",
+     NULL},
+    {"set with gaps, doubled", "reduce", 4, "",
+     "rank 0\ntmp in[0]\n0: recv_reduce first in[0] + @2 into tmp[0]\n1: recv_reduce tmp[0] + @1 into out[0] final "
+     "after 0\n"
+     "rank 1\ntmp in[0]\n0: recv_reduce first in[0] + @2 + @3 into tmp[0]\n1: send tmp[0] to 0 after 0\n"
+     "rank 2\n0: send first in[0] to 0,1\nrank 3\n0: send first in[0] to 1",
+     "adds rank 2's in[0] a second time"},
+};
+
+static void test_examples(void) {
+  for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+    const struct example *e = &examples[i];
+    struct tu_plan *plan = read_example(e);
+    if (!plan) continue;
+    struct tu_check_report report;
+    bool proved = tu_check(plan, 1, &report);
+    CHECK(proved == !e->refusal, "%s: %s", e->what, proved ? "proved" : report.text);
+    if (e->refusal)
+      CHECK(strstr(report.text, e->refusal), "%s: expected '%s' in '%s'", e->what, e->refusal, report.text);
+    tu_plan_destroy(plan);
+  }
+}
+
+/* Every algorithm of the table, with as many credits as engines may have. */
+static void test_table(void) {
+  uint32_t ranks_max = test_long() ? 64 : 24;
+  for (size_t i = 0; i < tu_algorithm_count; i++) {
+    const struct tu_algorithm *a = tu_algorithms[i];
+    uint32_t roots = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND ? UINT32_MAX : 1;
+    for (uint32_t n = 1; n <= ranks_max; n++) {
+      if (!tu_algorithm_fits(a, n)) continue;
+      for (uint32_t root = 0; root < n && root < roots; root++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+          struct tu_plan *plan = tu_plan_build(a, n, root, in_place, TU_ALL_RANKS);
+          struct tu_check_report report;
+          CHECK(tu_check(plan, 1 + root % 3, &report), "%s.%s, %u ranks, root %u, in place %d: %s",
+                tu_collectives[a->collective].name, a->name, n, root, in_place, report.text);
+          CHECK(report.rank_order || !plan->rank_order, "rank order is claimed, and not reported");
+          tu_plan_destroy(plan);
+        }
+      }
+    }
+  }
+}
+
+/* What a file cannot say, but a program can. */
+static void test_wild(void) {
+  struct tu_check_report report;
+  const struct example base = {"base",
+                               "broadcast",
+                               2,
+                               "",
+                               "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1 after 0\nrank 1\n"
+                               "0: recv from 0 into out[0]",
+                               NULL};
+  static const char *const what[] = {"kind",   "lane", "after", "peers", "span",
+                                     "buffer", "root", "split", "ranks", "tmp"};
+  for (size_t i = 0; i < sizeof what / sizeof what[0]; i++) {
+    struct tu_plan *plan = read_example(&base);
+    struct tu_step *send = &plan->rank[0].steps[1];
+    switch (i) {
+      case 0: send->kind = 77; break;
+      case 1: send->lane = 200; break;
+      case 2: plan->rank[0].afters[send->after_first] = 1; break;
+      case 3: send->peer_first = UINT32_MAX; break;
+      case 4: send->source.first = UINT32_MAX; break;
+      case 5: send->source.buffer = 3; break;
+      case 6: plan->root = 2; break;
+      case 7: plan->split = 1u << 31; break;
+      case 8: plan->rank_first = 1; break;
+      default:
+        plan->rank[1].tmp = tu_allocate(1, sizeof *plan->rank[1].tmp);
+        plan->rank[1].tmp[plan->rank[1].tmp_count++] = (struct tu_like){TU_TMP, 0};
+        break;
+    }
+    CHECK(!tu_check(plan, 1, &report) && strlen(report.text) > 20, "%s out of range: proved", what[i]);
+    tu_plan_destroy(plan);
+  }
+}
+
+/* `after` by way of many others, beyond the 64 steps that are looked at together: a chain of copies through scratch
+ * whose last one overwrites what the first has read. With the chain cut at one place, that is a race. */
+static void test_chain(void) {
+  enum { LINKS = 300 };
+  for (uint32_t cut = 0; cut <= LINKS; cut += 50) {
+    struct tu_text text = {0};
+    tu_text_print(&text, "rank 0\n  tmp");
+    for (uint32_t i = 0; i <= LINKS; i++) tu_text_print(&text, " in[0]");
+    tu_text_print(&text, "\n0: copy in[0] into tmp[0]\n");
+    for (uint32_t i = 1; i <= LINKS; i++) {
+      tu_text_print(&text, "%u: copy in[0] into tmp[%u]", i, i);
+      if (i != cut) tu_text_print(&text, " after %u", i - 1);
+      tu_text_print(&text, "\n");
+    }
+    tu_text_print(&text, "%d: copy in[0] into tmp[0] after %d\n", LINKS + 1, LINKS);
+    tu_text_print(&text, "%d: copy tmp[0] into out[0] after %d\n", LINKS + 2, LINKS + 1);
+    struct tu_plan *plan = read_example(&(struct example){"chain", "broadcast", 1, "", text.chars, NULL});
+    struct tu_check_report report;
+    bool proved = tu_check(plan, 1, &report);
+    CHECK(proved == (cut == 0), "cut at %u: %s", cut, proved ? "proved" : report.text);
+    tu_plan_destroy(plan);
+    tu_text_fini(&text);
+  }
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+      {"examples", test_examples}, {"table", test_table}, {"wild", test_wild}, {"chain", test_chain}};
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}

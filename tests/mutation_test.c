@@ -1,0 +1,387 @@
+/* mutation_test.c: damages every step of every plan in every single way it can think of. The checker must refuse each
+ * damaged plan, or it must be harmless: then a naive machine plays it many times, by chance, and it has to deliver what
+ * the collective promises every time. The plans as built must be proved, and pass the same games.
+ * TEST_LONG: up to 8 ranks instead of 5, and more games. */
+/* test: fast timeout=300 */
+#include "algo/algo.h"
+#include "check/check.h"
+#include "plan/plan_text.h"
+#include "plan_interpreter.h"
+#include "test.h"
+
+/* The steps of one rank, each with lists of its own, so that they are easy to damage. */
+enum { STEPS_MAX = 160, LIST_MAX = 96 };
+
+struct edit_step {
+  struct tu_step s;
+  uint32_t peers[VM_RANKS + 1];
+  struct tu_operand operands[VM_RANKS + 1];
+  uint32_t afters[LIST_MAX];
+};
+
+struct edit {
+  uint32_t ranks, rank, count;
+  struct edit_step steps[STEPS_MAX];
+};
+
+static void edit_open(struct edit *e, const struct tu_plan *plan, uint32_t rank) {
+  const struct tu_rank_plan *r = &plan->rank[rank];
+  e->ranks = plan->ranks;
+  e->rank = rank;
+  e->count = r->step_count;
+  tu_assert(e->count < STEPS_MAX);
+  for (uint32_t i = 0; i < e->count; i++) {
+    struct edit_step *t = &e->steps[i];
+    *t = (struct edit_step){.s = r->steps[i]};
+    tu_assert(t->s.peer_count <= VM_RANKS && t->s.operand_count <= VM_RANKS && t->s.after_count < LIST_MAX);
+    for (uint32_t k = 0; k < t->s.peer_count; k++) t->peers[k] = r->peers[t->s.peer_first + k];
+    for (uint32_t k = 0; k < t->s.operand_count; k++) t->operands[k] = r->operands[t->s.operand_first + k];
+    for (uint32_t k = 0; k < t->s.after_count; k++) t->afters[k] = r->afters[t->s.after_first + k];
+  }
+}
+
+/* Writes the edited rank over `r`, whose arrays have room. */
+static void edit_close(const struct edit *e, struct tu_rank_plan *r) {
+  r->step_count = e->count;
+  r->peer_count = r->operand_count = r->after_count = 0;
+  for (uint32_t i = 0; i < e->count; i++) {
+    const struct edit_step *t = &e->steps[i];
+    struct tu_step *s = &r->steps[i];
+    *s = t->s;
+    s->peer_first = r->peer_count;
+    s->operand_first = r->operand_count;
+    s->after_first = r->after_count;
+    for (uint32_t k = 0; k < s->peer_count; k++) r->peers[r->peer_count++] = t->peers[k];
+    for (uint32_t k = 0; k < s->operand_count; k++) r->operands[r->operand_count++] = t->operands[k];
+    for (uint32_t k = 0; k < s->after_count; k++) r->afters[r->after_count++] = t->afters[k];
+  }
+}
+
+static void drop_after(struct edit_step *t, uint32_t index) {
+  t->s.after_count--;
+  for (uint32_t k = index; k < t->s.after_count; k++) t->afters[k] = t->afters[k + 1];
+}
+
+/* ---- the ways to damage step `at`; each knows variants 0, 1, ..., and answers false past its last ---- */
+
+static bool damage_delete(struct edit *e, uint32_t at, uint32_t variant) {
+  if (variant > 0) return false;
+  e->count--;
+  for (uint32_t i = at; i < e->count; i++) e->steps[i] = e->steps[i + 1];
+  for (uint32_t i = at; i < e->count; i++) {
+    struct edit_step *t = &e->steps[i];
+    for (uint32_t k = t->s.after_count; k-- > 0;) {
+      if (t->afters[k] == at) drop_after(t, k);
+      else if (t->afters[k] > at) t->afters[k]--;
+    }
+  }
+  return true;
+}
+
+/* Variant 0: nothing waits for the second; 1: all that waits for the first waits for it too. */
+static bool damage_duplicate(struct edit *e, uint32_t at, uint32_t variant) {
+  if (variant > 1) return false;
+  for (uint32_t i = e->count++; i > at; i--) e->steps[i] = e->steps[i - 1];
+  for (uint32_t i = at + 2; i < e->count; i++) {
+    struct edit_step *t = &e->steps[i];
+    uint32_t afters = t->s.after_count;
+    for (uint32_t k = 0; k < afters; k++) {
+      if (t->afters[k] == at && variant == 1 && t->s.after_count < LIST_MAX) t->afters[t->s.after_count++] = at + 1;
+      else if (t->afters[k] > at) t->afters[k]++;
+    }
+  }
+  return true;
+}
+
+/* To any other kind, with what that kind needs taken from what is there. */
+static bool damage_kind(struct edit *e, uint32_t at, uint32_t variant) {
+  if (variant >= 4) return false;
+  struct edit_step *t = &e->steps[at];
+  struct tu_step *s = &t->s;
+  bool combined = s->kind == TU_RECV_REDUCE || s->kind == TU_REDUCE;
+  uint32_t peer = s->peer_count ? t->peers[0] : (e->rank + 1) % e->ranks;
+  struct tu_span local = s->kind == TU_SEND ? s->source : s->target;
+  bool first = s->first;
+  for (uint32_t i = 0; combined && i < s->operand_count; i++) {
+    if (t->operands[i].peer != TU_LOCAL) peer = t->operands[i].peer;
+    else local = t->operands[i].span, first = t->operands[i].first;
+  }
+  if (s->kind == TU_COPY) local = s->source;
+  if (s->kind == TU_SEND) s->target = local;
+  s->kind = (uint8_t)((s->kind + 1 + variant) % 5);
+  s->source = local;
+  bool combines = s->kind == TU_RECV_REDUCE || s->kind == TU_REDUCE;
+  s->first = first && !combines && s->kind != TU_RECV;
+  if (combines && !combined) {
+    s->operand_count = 2;
+    t->operands[0] = (struct tu_operand){TU_LOCAL, local, first};
+    t->operands[1] = (struct tu_operand){peer, {0}, false};
+  }
+  for (uint32_t i = 0; s->kind == TU_REDUCE && i < s->operand_count; i++)
+    if (t->operands[i].peer != TU_LOCAL) t->operands[i] = (struct tu_operand){TU_LOCAL, s->target, false};
+  if (!combines) s->operand_count = 0;
+  if (s->kind == TU_SEND && s->peer_count > 0) return true;
+  s->peer_count = s->kind == TU_SEND || s->kind == TU_RECV;
+  t->peers[0] = peer;
+  return true;
+}
+
+/* Every peer, up and down by one. */
+static bool damage_peer(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  uint32_t index = variant / 2, by = variant % 2 ? e->ranks - 1 : 1;
+  if (index < t->s.peer_count) {
+    t->peers[index] = (t->peers[index] + by) % e->ranks;
+    return true;
+  }
+  index -= t->s.peer_count;
+  if (index >= t->s.operand_count) return false;
+  uint32_t *peer = &t->operands[index].peer;
+  *peer = *peer == TU_LOCAL ? (e->rank + by) % e->ranks : (*peer + by) % e->ranks;
+  return true;
+}
+
+static bool damage_peer_list(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  if (t->s.kind != TU_SEND || variant > t->s.peer_count) return false;
+  if (variant == t->s.peer_count) {
+    t->peers[t->s.peer_count++] = (t->peers[0] + 1) % e->ranks;
+    return true;
+  }
+  t->s.peer_count--;
+  for (uint32_t k = variant; k < t->s.peer_count; k++) t->peers[k] = t->peers[k + 1];
+  return true;
+}
+
+/* The index-th span that the step uses, or NULL past the last. */
+static struct tu_span *span_of(struct edit_step *t, uint32_t index) {
+  if (t->s.kind == TU_SEND || t->s.kind == TU_COPY)
+    if (index-- == 0) return &t->s.source;
+  if (t->s.kind != TU_SEND)
+    if (index-- == 0) return &t->s.target;
+  for (uint32_t i = 0; i < t->s.operand_count; i++)
+    if (t->operands[i].peer == TU_LOCAL && index-- == 0) return &t->operands[i].span;
+  return NULL;
+}
+
+static bool damage_span(struct edit *e, uint32_t at, uint32_t variant) {
+  struct tu_span *span = span_of(&e->steps[at], variant / 6);
+  if (!span) return false;
+  switch (variant % 6) {
+    case 0: span->buffer = (span->buffer + 1) % 3; break;
+    case 1: span->buffer = (span->buffer + 2) % 3; break;
+    case 2: span->first++; break;
+    case 3: span->first--; break;
+    case 4: span->count++; break;
+    default: span->count--; break;
+  }
+  return true;
+}
+
+/* Two spans of the step change places. */
+static bool damage_swap_spans(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  struct tu_span *a = span_of(t, 0), *b = span_of(t, variant + 1);
+  if (!b) return false;
+  struct tu_span spare = *a;
+  *a = *b;
+  *b = spare;
+  return true;
+}
+
+static bool damage_after(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  if (variant >= t->s.after_count) return false;
+  drop_after(t, variant);
+  return true;
+}
+
+static bool damage_drop_operand(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  if (variant >= t->s.operand_count) return false;
+  t->s.operand_count--;
+  for (uint32_t k = variant; k < t->s.operand_count; k++) t->operands[k] = t->operands[k + 1];
+  return true;
+}
+
+static bool damage_swap_operands(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  if (variant + 1 >= t->s.operand_count) return false;
+  struct tu_operand spare = t->operands[variant];
+  t->operands[variant] = t->operands[variant + 1];
+  t->operands[variant + 1] = spare;
+  return true;
+}
+
+static bool damage_first(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  if (variant > t->s.operand_count) return false;
+  bool *first = variant == 0 ? &t->s.first : &t->operands[variant - 1].first;
+  *first = !*first;
+  return true;
+}
+
+static bool damage_final(struct edit *e, uint32_t at, uint32_t variant) {
+  e->steps[at].s.final = !e->steps[at].s.final;
+  return variant == 0;
+}
+
+static bool damage_lane(struct edit *e, uint32_t at, uint32_t variant) {
+  e->steps[at].s.lane = (uint8_t)((e->steps[at].s.lane + 1) % TU_LANES_MAX);
+  return variant == 0;
+}
+
+/* The step and the next change places; what waits for one goes on waiting for it, if it still comes before. */
+static bool damage_swap_steps(struct edit *e, uint32_t at, uint32_t variant) {
+  if (variant > 0 || at + 1 >= e->count) return false;
+  struct edit_step spare = e->steps[at];
+  e->steps[at] = e->steps[at + 1];
+  e->steps[at + 1] = spare;
+  for (uint32_t k = e->steps[at].s.after_count; k-- > 0;)
+    if (e->steps[at].afters[k] == at) drop_after(&e->steps[at], k);
+  for (uint32_t i = at + 2; i < e->count; i++) {
+    for (uint32_t k = 0; k < e->steps[i].s.after_count; k++) {
+      uint32_t *after = &e->steps[i].afters[k];
+      if (*after == at || *after == at + 1) *after = at + at + 1 - *after;
+    }
+  }
+  return true;
+}
+
+static const struct damage {
+  const char *name;
+  bool (*apply)(struct edit *e, uint32_t at, uint32_t variant);
+} damages[] = {
+    {"step deleted", damage_delete},
+    {"step duplicated", damage_duplicate},
+    {"kind changed", damage_kind},
+    {"peer changed", damage_peer},
+    {"peer list changed", damage_peer_list},
+    {"span changed", damage_span},
+    {"spans swapped", damage_swap_spans},
+    {"after dropped", damage_after},
+    {"operand dropped", damage_drop_operand},
+    {"operands swapped", damage_swap_operands},
+    {"first flipped", damage_first},
+    {"final flipped", damage_final},
+    {"lane changed", damage_lane},
+    {"steps swapped", damage_swap_steps},
+};
+enum { DAMAGES = sizeof damages / sizeof damages[0] };
+
+/* ---- the test --------------------------------------------------------------------------------------------------- */
+
+struct tally {
+  uint64_t mutants[DAMAGES], harmless[DAMAGES];
+  uint64_t seed;
+};
+
+static void print_plan(const struct tu_plan *plan) {
+  struct tu_text text = {0};
+  tu_plan_write(plan, &text);
+  printf("%s", text.chars);
+  tu_text_fini(&text);
+}
+
+/* Rings of one place and of four. */
+static const char *play(const struct tu_plan *plan, uint32_t games, uint64_t *seed) {
+  for (uint32_t i = 0; i < games; i++) {
+    const char *fault = vm_play(plan, i % 2 ? 4 : 1, seed);
+    if (fault) return fault;
+  }
+  return NULL;
+}
+
+/* A rank's steps, in arrays with room for any edit. */
+static struct tu_rank_plan room_for(const struct tu_rank_plan *r) {
+  uint32_t steps = r->step_count + 1;
+  struct tu_rank_plan copy = *r;
+  copy.steps = tu_allocate(steps, sizeof *copy.steps);
+  copy.peers = tu_allocate((size_t)steps * (VM_RANKS + 1), sizeof *copy.peers);
+  copy.operands = tu_allocate((size_t)steps * (VM_RANKS + 1), sizeof *copy.operands);
+  copy.afters = tu_allocate((size_t)steps * LIST_MAX, sizeof *copy.afters);
+  return copy;
+}
+
+static void damage_rank(const struct tu_plan *plan, uint32_t rank, struct tally *t) {
+  static struct edit whole, edit;
+  edit_open(&whole, plan, rank);
+  struct tu_plan mutant = *plan;
+  mutant.rank = tu_allocate(plan->ranks, sizeof *mutant.rank);
+  for (uint32_t r = 0; r < plan->ranks; r++) mutant.rank[r] = plan->rank[r];
+  mutant.rank[rank] = room_for(&plan->rank[rank]);
+  for (uint32_t at = 0; at < whole.count; at++) {
+    for (uint32_t d = 0; d < DAMAGES; d++) {
+      for (uint32_t variant = 0;; variant++) {
+        edit.ranks = whole.ranks, edit.rank = whole.rank, edit.count = whole.count;
+        memcpy(edit.steps, whole.steps, whole.count * sizeof edit.steps[0]);
+        if (!damages[d].apply(&edit, at, variant)) break;
+        edit_close(&edit, &mutant.rank[rank]);
+        struct tu_check_report report;
+        t->mutants[d]++;
+        if (!tu_check(&mutant, 1, &report)) {
+          CHECK(strlen(report.text) > 10, "a plan was refused without a sentence");
+          continue;
+        }
+        t->harmless[d]++;
+        const char *fault = play(&mutant, test_long() ? 64 : 16, &t->seed);
+        if (!fault) continue;
+        FAIL("rank %u, step %u: %s (%u): proved, but there is %s", rank, at, damages[d].name, variant, fault);
+        print_plan(&mutant);
+      }
+    }
+  }
+  free(mutant.rank[rank].steps);
+  free(mutant.rank[rank].peers);
+  free(mutant.rank[rank].operands);
+  free(mutant.rank[rank].afters);
+  free(mutant.rank);
+}
+
+static void damage_plan(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place, struct tally *t) {
+  struct tu_plan *plan = tu_plan_build(a, ranks, root, in_place, TU_ALL_RANKS);
+  struct tu_check_report report;
+  int failures = test_failures;
+  CHECK(tu_check(plan, 1, &report), "not proved: %s", report.text);
+  const char *fault = play(plan, test_long() ? 256 : 32, &t->seed);
+  CHECK(!fault, "as built, there is %s", fault);
+  for (uint32_t r = 0; r < ranks; r++) damage_rank(plan, r, t);
+  if (test_failures > failures)
+    printf("  ^ %s.%s, %u ranks, root %u%s\n", tu_collectives[a->collective].name, a->name, ranks, root,
+           in_place ? ", in place" : "");
+  tu_plan_destroy(plan);
+}
+
+static void test_damage(void) {
+  struct tally t = {.seed = test_seed()};
+  uint32_t ranks_max = test_long() ? 8 : 5;
+  for (size_t i = 0; i < tu_algorithm_count; i++) {
+    const struct tu_algorithm *a = tu_algorithms[i];
+    bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
+    for (uint32_t ranks = 1; ranks <= ranks_max; ranks++) {
+      if (!tu_algorithm_fits(a, ranks)) continue;
+      for (uint32_t root = 0; root < (rooted ? ranks : 1); root++) {
+        damage_plan(a, ranks, root, false, &t);
+        damage_plan(a, ranks, root, true, &t);
+      }
+    }
+  }
+  uint64_t mutants = 0, harmless = 0;
+  for (uint32_t d = 0; d < DAMAGES; d++) {
+    printf("  %-18s %8llu mutants %8llu refused %6llu harmless\n", damages[d].name, (unsigned long long)t.mutants[d],
+           (unsigned long long)(t.mutants[d] - t.harmless[d]), (unsigned long long)t.harmless[d]);
+    mutants += t.mutants[d];
+    harmless += t.harmless[d];
+  }
+  printf("  %-18s %8llu mutants %8llu refused %6llu harmless\n", "in all", (unsigned long long)mutants,
+         (unsigned long long)(mutants - harmless), (unsigned long long)harmless);
+  /* Should the damage itself break, nothing would be tried and nothing found. */
+  CHECK(mutants > 10000, "only %llu mutants", (unsigned long long)mutants);
+  CHECK(harmless < mutants / 5, "%llu of %llu mutants are harmless", (unsigned long long)harmless,
+        (unsigned long long)mutants);
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {{"damage", test_damage}};
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}

@@ -1,0 +1,399 @@
+/* plan_interpreter.h: a naive machine for plans, to judge the checker by. It shares no code with src/check/ or with
+ * what src/plan/ says about memory, sizes and promises: those are worked out here again, from the table in tutti.h.
+ *
+ * A value is the list of inputs that went into it, in order. Every chunk is a few units long; units cross rings of a
+ * few places one by one, in an order that is left to chance. */
+#ifndef PLAN_INTERPRETER_H
+#define PLAN_INTERPRETER_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+enum { VM_RANKS = 8, VM_LEAVES = 12, VM_RING = 4, VM_UNITS = 3 };
+
+struct vm_leaf {
+  uint8_t rank, scaled; /* scaled: by rank + 1; 255: twice */
+  uint16_t chunk;
+};
+
+struct vm_value {
+  uint8_t count;
+  bool divided, broken; /* broken: never written, too long, divided and then used, ... */
+  struct vm_leaf leaf[VM_LEAVES];
+};
+
+struct vm_packet {
+  struct vm_value value;
+  uint32_t size;
+  bool last; /* of its message */
+};
+
+struct vm_ring {
+  struct vm_packet packets[VM_RING];
+  uint32_t put, taken;
+  uint32_t *senders, *receivers;                           /* steps, in order */
+  uint32_t sender_count, receiver_count, sender, receiver; /* the two whose turn it is */
+};
+
+struct vm_step {
+  uint32_t units, done;   /* done: target units written, or source units out of the source */
+  uint32_t put[VM_RANKS]; /* of a send: by peer */
+};
+
+struct vm {
+  const struct tu_plan *plan;
+  uint32_t units, depth; /* a chunk's units; a ring's places */
+  uint32_t held;         /* a rank that has not started, or VM_RANKS */
+  struct vm_value *memory[VM_RANKS];
+  struct vm_step *steps[VM_RANKS];
+  struct vm_ring *rings; /* [from][to][lane] */
+  const char *fault;
+};
+
+static inline uint32_t vm_blocks(const struct tu_plan *p, uint32_t rank, uint32_t buffer) {
+  bool root = rank == p->root, in = buffer == TU_IN;
+  switch (p->collective) {
+    case TUTTI_REDUCE: return in || root;
+    case TUTTI_BROADCAST: return !in || root;
+    case TUTTI_GATHER: return in ? 1 : root ? p->ranks : 0;
+    case TUTTI_SCATTER: return !in ? 1 : root ? p->ranks : 0;
+    case TUTTI_ALLGATHER: return in ? 1 : p->ranks;
+    case TUTTI_REDUCE_SCATTER: return in ? p->ranks : 1;
+    case TUTTI_ALLTOALL: return p->ranks;
+    case TUTTI_EXSCAN: return in || rank > 0;
+    case TUTTI_SEND: return in == root;
+    default: return 1;
+  }
+}
+
+static inline uint32_t vm_chunks(const struct tu_plan *p, uint32_t rank, uint32_t buffer) {
+  return buffer == TU_TMP ? p->rank[rank].tmp_count : p->split * vm_blocks(p, rank, buffer);
+}
+
+/* Memory of a rank: IN, then OUT if it is apart, then TMP, in chunks. */
+static inline uint32_t vm_place(const struct tu_plan *p, uint32_t rank, uint32_t buffer, uint32_t chunk) {
+  uint32_t in = vm_chunks(p, rank, TU_IN), out = vm_chunks(p, rank, TU_OUT);
+  if (buffer == TU_TMP) return in + out + chunk;
+  bool shared = p->in_place && in > 0 && out > 0;
+  switch (shared ? p->collective : TUTTI_BARRIER) {
+    case TUTTI_GATHER: return buffer == TU_IN ? chunk + p->root * p->split : chunk;
+    case TUTTI_ALLGATHER: return buffer == TU_IN ? chunk + rank * p->split : chunk;
+    case TUTTI_SCATTER: return buffer == TU_OUT ? chunk + p->root * p->split : chunk;
+    case TUTTI_REDUCE_SCATTER: return buffer == TU_OUT ? chunk + rank * p->split : chunk;
+    default: break;
+  }
+  return buffer == TU_IN || shared ? chunk : in + chunk;
+}
+
+/* A number for the size of a chunk; different numbers, different sizes. */
+static inline uint32_t vm_size(const struct tu_plan *p, uint32_t rank, uint32_t buffer, uint32_t chunk) {
+  if (buffer == TU_TMP) {
+    struct tu_like like = p->rank[rank].tmp[chunk];
+    return vm_size(p, rank, like.buffer, like.chunk);
+  }
+  uint32_t block = chunk / p->split, class = 0;
+  bool in = buffer == TU_IN;
+  switch (p->collective) {
+    case TUTTI_GATHER:
+    case TUTTI_ALLGATHER: class = in ? rank : block; break;
+    case TUTTI_SCATTER:
+    case TUTTI_REDUCE_SCATTER: class = in ? block : rank; break;
+    case TUTTI_ALLTOALL: class = in ? rank * p->ranks + block : block * p->ranks + rank; break;
+    default: break;
+  }
+  return chunk % p->split + p->split * (p->equal_blocks ? 0 : class);
+}
+
+static inline struct vm_ring *vm_ring(struct vm *m, uint32_t from, uint32_t to, uint32_t lane) {
+  return &m->rings[(from * VM_RANKS + to) * TU_LANES_MAX + lane];
+}
+
+static inline void vm_load(struct vm_value *v, bool first, uint32_t rank) {
+  for (uint32_t i = 0; first && i < v->count; i++) v->leaf[i].scaled = v->leaf[i].scaled ? 255 : (uint8_t)(rank + 1);
+}
+
+static inline void vm_append(struct vm_value *v, const struct vm_value *right) {
+  v->broken |= right->broken || v->divided || right->divided || v->count + right->count > VM_LEAVES;
+  if (v->broken) return;
+  memcpy(v->leaf + v->count, right->leaf, right->count * sizeof v->leaf[0]);
+  v->count = (uint8_t)(v->count + right->count);
+}
+
+/* Spans of a step; writes[] says which are written. Returns how many. */
+static inline uint32_t vm_spans(const struct tu_plan *p, uint32_t rank, const struct tu_step *s, struct tu_span spans[],
+                                bool writes[]) {
+  uint32_t count = 0;
+  if (s->kind == TU_SEND || s->kind == TU_COPY) {
+    writes[count] = false;
+    spans[count++] = s->source;
+  }
+  for (uint32_t i = 0; (s->kind == TU_REDUCE || s->kind == TU_RECV_REDUCE) && i < s->operand_count; i++) {
+    const struct tu_operand *o = &p->rank[rank].operands[s->operand_first + i];
+    if (o->peer != TU_LOCAL) continue;
+    writes[count] = false;
+    spans[count++] = o->span;
+  }
+  if (s->kind == TU_SEND) return count;
+  writes[count] = true;
+  spans[count++] = s->target;
+  return count;
+}
+
+/* May b follow a unit by unit: is everything that both touch, one writing, one and the same run of chunks? */
+static inline bool vm_same_run(const struct tu_plan *p, uint32_t rank, const struct tu_step *a,
+                               const struct tu_step *b) {
+  struct tu_span x[VM_LEAVES + 2], y[VM_LEAVES + 2];
+  bool x_writes[VM_LEAVES + 2], y_writes[VM_LEAVES + 2], met = false;
+  uint32_t xs = vm_spans(p, rank, a, x, x_writes), ys = vm_spans(p, rank, b, y, y_writes);
+  for (uint32_t i = 0; i < xs; i++) {
+    for (uint32_t k = 0; k < ys; k++) {
+      uint32_t from = vm_place(p, rank, x[i].buffer, x[i].first), to = vm_place(p, rank, y[k].buffer, y[k].first);
+      bool apart = from + x[i].count <= to || to + y[k].count <= from;
+      if (apart || (!x_writes[i] && !y_writes[k])) continue;
+      if (from != to || x[i].count != y[k].count) return false;
+      met = true;
+    }
+  }
+  return met;
+}
+
+/* May unit `unit` of the step run, as far as its own rank is concerned? */
+static inline bool vm_may(struct vm *m, uint32_t rank, const struct tu_step *s, uint32_t unit) {
+  const struct tu_rank_plan *r = &m->plan->rank[rank];
+  for (uint32_t i = 0; i < s->after_count; i++) {
+    uint32_t before = r->afters[s->after_first + i];
+    const struct vm_step *b = &m->steps[rank][before];
+    if (b->done == b->units) continue;
+    if (b->done <= unit || !vm_same_run(m->plan, rank, &r->steps[before], s)) return false;
+  }
+  return true;
+}
+
+/* Puts one unit on the ring to peer number `peer`. */
+static inline bool vm_put(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer) {
+  const struct tu_step *s = &m->plan->rank[rank].steps[step];
+  struct vm_step *state = &m->steps[rank][step];
+  struct vm_ring *ring = vm_ring(m, rank, m->plan->rank[rank].peers[s->peer_first + peer], s->lane);
+  uint32_t unit = state->put[peer];
+  if (unit == state->units || ring->sender >= ring->sender_count || ring->senders[ring->sender] != step) return false;
+  if (ring->put - ring->taken == m->depth || !vm_may(m, rank, s, unit)) return false;
+  uint32_t chunk = s->source.first + unit / m->units;
+  struct vm_packet *packet = &ring->packets[ring->put++ % VM_RING];
+  packet->value = m->memory[rank][vm_place(m->plan, rank, s->source.buffer, chunk) * m->units + unit % m->units];
+  vm_load(&packet->value, s->first, rank);
+  packet->size = vm_size(m->plan, rank, s->source.buffer, chunk);
+  packet->last = ++state->put[peer] == state->units;
+  if (packet->last) ring->sender++;
+  state->done = state->units;
+  for (uint32_t i = 0; i < s->peer_count; i++)
+    if (state->put[i] < state->done) state->done = state->put[i];
+  return true;
+}
+
+static inline struct vm_value vm_take(struct vm *m, uint32_t rank, uint32_t peer, const struct tu_step *s,
+                                      uint32_t size, bool last) {
+  struct vm_ring *ring = vm_ring(m, peer, rank, s->lane);
+  struct vm_packet *packet = &ring->packets[ring->taken++ % VM_RING];
+  if (packet->size != size || packet->last != last) m->fault = "a message of another size";
+  if (last) ring->receiver++;
+  return packet->value;
+}
+
+/* Is there a unit for the step on its ring from `peer`? */
+static inline bool vm_has(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer) {
+  struct vm_ring *ring = vm_ring(m, peer, rank, m->plan->rank[rank].steps[step].lane);
+  return ring->put > ring->taken && ring->receiver < ring->receiver_count && ring->receivers[ring->receiver] == step;
+}
+
+/* Carries out one unit of a step that receives, copies or reduces. */
+static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
+  const struct tu_plan *p = m->plan;
+  const struct tu_rank_plan *r = &p->rank[rank];
+  const struct tu_step *s = &r->steps[step];
+  struct vm_step *state = &m->steps[rank][step];
+  uint32_t unit = state->done, part = unit % m->units;
+  if (unit == state->units || !vm_may(m, rank, s, unit)) return false;
+  bool reduces = s->kind == TU_REDUCE || s->kind == TU_RECV_REDUCE;
+  if (s->kind == TU_RECV && !vm_has(m, rank, step, r->peers[s->peer_first])) return false;
+  for (uint32_t i = 0; reduces && i < s->operand_count; i++) {
+    uint32_t peer = r->operands[s->operand_first + i].peer;
+    if (peer != TU_LOCAL && !vm_has(m, rank, step, peer)) return false;
+  }
+  bool last = unit + 1 == state->units;
+  uint32_t chunk = unit / m->units, size = vm_size(p, rank, s->target.buffer, s->target.first + chunk);
+  struct vm_value value = {0};
+  for (uint32_t i = 0; i < (reduces ? s->operand_count : 1); i++) {
+    struct tu_operand o = {TU_LOCAL, s->source, s->first};
+    if (s->kind == TU_RECV) o.peer = r->peers[s->peer_first];
+    if (reduces) o = r->operands[s->operand_first + i];
+    struct vm_value operand;
+    if (o.peer != TU_LOCAL) {
+      operand = vm_take(m, rank, o.peer, s, size, last);
+    } else {
+      if (vm_size(p, rank, o.span.buffer, o.span.first + chunk) != size) m->fault = "an operand of another size";
+      operand = m->memory[rank][vm_place(p, rank, o.span.buffer, o.span.first + chunk) * m->units + part];
+      vm_load(&operand, o.first, rank);
+    }
+    if (i == 0) value = operand;
+    else vm_append(&value, &operand);
+  }
+  if (s->final) {
+    value.broken |= value.divided;
+    value.divided = true;
+  }
+  m->memory[rank][vm_place(p, rank, s->target.buffer, s->target.first + chunk) * m->units + part] = value;
+  state->done++;
+  return true;
+}
+
+static inline bool vm_rank_done(const struct vm *m, uint32_t rank) {
+  for (uint32_t s = 0; s < m->plan->rank[rank].step_count; s++)
+    if (m->steps[rank][s].done < m->steps[rank][s].units) return false;
+  return true;
+}
+
+/* One unit of one step anywhere, by chance; false if nothing can move. */
+static inline bool vm_move(struct vm *m, uint64_t *seed) {
+  const struct tu_plan *p = m->plan;
+  uint32_t rank = (uint32_t)(tu_random(seed) % p->ranks);
+  for (uint32_t i = 0; i < p->ranks; i++, rank = (rank + 1) % p->ranks) {
+    uint32_t steps = p->rank[rank].step_count;
+    if (rank == m->held || steps == 0) continue;
+    uint32_t step = (uint32_t)(tu_random(seed) % steps);
+    for (uint32_t k = 0; k < steps; k++, step = (step + 1) % steps) {
+      const struct tu_step *s = &p->rank[rank].steps[step];
+      if (m->steps[rank][step].done == m->steps[rank][step].units) continue;
+      if (s->kind != TU_SEND) {
+        if (vm_run(m, rank, step)) return true;
+        continue;
+      }
+      uint32_t peer = (uint32_t)(tu_random(seed) % s->peer_count);
+      for (uint32_t n = 0; n < s->peer_count; n++, peer = (peer + 1) % s->peer_count)
+        if (vm_put(m, rank, step, peer)) return true;
+    }
+  }
+  return false;
+}
+
+static inline void vm_note(uint32_t **list, uint32_t *count, uint32_t step) {
+  *list = realloc(*list, (*count + 1) * sizeof **list);
+  (*list)[(*count)++] = step;
+}
+
+static inline void vm_start(struct vm *m) {
+  const struct tu_plan *p = m->plan;
+  m->rings = calloc((size_t)VM_RANKS * VM_RANKS * TU_LANES_MAX, sizeof *m->rings);
+  for (uint32_t r = 0; r < p->ranks; r++) {
+    uint32_t chunks = 0;
+    for (uint32_t b = TU_IN; b <= TU_TMP; b++) chunks += vm_chunks(p, r, b);
+    m->memory[r] = calloc((size_t)chunks * m->units + 1, sizeof *m->memory[r]);
+    m->steps[r] = calloc((size_t)p->rank[r].step_count + 1, sizeof *m->steps[r]);
+    for (uint32_t i = 0; i < chunks * m->units; i++) m->memory[r][i].broken = true;
+    for (uint32_t i = 0; i < vm_chunks(p, r, TU_IN) * m->units; i++)
+      m->memory[r][vm_place(p, r, TU_IN, 0) * m->units + i] =
+          (struct vm_value){.count = 1, .leaf = {{(uint8_t)r, 0, (uint16_t)(i / m->units)}}};
+    for (uint32_t s = 0; s < p->rank[r].step_count; s++) {
+      const struct tu_step *step = &p->rank[r].steps[s];
+      bool sends = step->kind == TU_SEND;
+      m->steps[r][s].units = (sends ? step->source.count : step->target.count) * m->units;
+      for (uint32_t i = 0; (sends || step->kind == TU_RECV) && i < step->peer_count; i++) {
+        uint32_t peer = p->rank[r].peers[step->peer_first + i];
+        struct vm_ring *ring = sends ? vm_ring(m, r, peer, step->lane) : vm_ring(m, peer, r, step->lane);
+        if (sends) vm_note(&ring->senders, &ring->sender_count, s);
+        else vm_note(&ring->receivers, &ring->receiver_count, s);
+      }
+      for (uint32_t i = 0; step->kind == TU_RECV_REDUCE && i < step->operand_count; i++) {
+        uint32_t peer = p->rank[r].operands[step->operand_first + i].peer;
+        if (peer == TU_LOCAL) continue;
+        struct vm_ring *ring = vm_ring(m, peer, r, step->lane);
+        vm_note(&ring->receivers, &ring->receiver_count, s);
+      }
+    }
+  }
+}
+
+static inline void vm_end(struct vm *m) {
+  for (uint32_t r = 0; r < m->plan->ranks; r++) {
+    free(m->memory[r]);
+    free(m->steps[r]);
+  }
+  for (uint32_t i = 0; i < VM_RANKS * VM_RANKS * TU_LANES_MAX; i++) {
+    free(m->rings[i].senders);
+    free(m->rings[i].receivers);
+  }
+  free(m->rings);
+}
+
+/* Is this what out[chunk] of the rank must be? */
+static inline bool vm_right(const struct tu_plan *p, uint32_t rank, uint32_t chunk, const struct vm_value *v) {
+  uint32_t low = 0, high = p->ranks, block = chunk / p->split, part = chunk % p->split, want = chunk;
+  bool reduces = true, divided = false;
+  switch (p->collective) {
+    case TUTTI_BARRIER: return true;
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE: divided = true; break;
+    case TUTTI_REDUCE_SCATTER: divided = true, want = rank * p->split + part; break;
+    case TUTTI_SCAN: high = rank + 1; break;
+    case TUTTI_EXSCAN: high = rank; break;
+    case TUTTI_GATHER:
+    case TUTTI_ALLGATHER: reduces = false, low = block, want = part; break;
+    case TUTTI_SCATTER: reduces = false, low = p->root, want = rank * p->split + part; break;
+    case TUTTI_ALLTOALL: reduces = false, low = block, want = rank * p->split + part; break;
+    default: reduces = false, low = p->root; break;
+  }
+  if (!reduces) high = low + 1;
+  if (v->broken || v->divided != divided || v->count != high - low) return false;
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < v->count; i++) {
+    const struct vm_leaf *leaf = &v->leaf[i];
+    if (leaf->chunk != want || leaf->rank < low || leaf->rank >= high || (seen >> leaf->rank & 1)) return false;
+    if (leaf->scaled != (reduces ? leaf->rank + 1 : 0)) return false;
+    if (reduces && p->rank_order && leaf->rank != low + i) return false;
+    seen |= 1u << leaf->rank;
+  }
+  return true;
+}
+
+static inline const char *vm_judge(const struct vm *m) {
+  const struct tu_plan *p = m->plan;
+  for (uint32_t r = 0; r < p->ranks; r++) {
+    uint32_t out = vm_chunks(p, r, TU_OUT), out_place = out ? vm_place(p, r, TU_OUT, 0) : 0;
+    for (uint32_t i = 0; i < out * m->units; i++)
+      if (!vm_right(p, r, i / m->units, &m->memory[r][out_place * m->units + i])) return "a wrong output";
+    for (uint32_t i = 0; i < vm_chunks(p, r, TU_IN) * m->units; i++) {
+      uint32_t place = vm_place(p, r, TU_IN, i / m->units);
+      if (place >= out_place && place < out_place + out) continue;
+      const struct vm_value *v = &m->memory[r][place * m->units + i % m->units];
+      if (v->count != 1 || v->leaf[0].rank != r || v->leaf[0].scaled || v->leaf[0].chunk != i / m->units)
+        return "an input that was overwritten";
+    }
+  }
+  for (uint32_t i = 0; i < VM_RANKS * VM_RANKS * TU_LANES_MAX; i++)
+    if (m->rings[i].put != m->rings[i].taken) return "a message that nobody took";
+  return NULL;
+}
+
+/* Plays the plan once, by chance. Returns what went wrong, or NULL. */
+static inline const char *vm_play(const struct tu_plan *plan, uint32_t depth, uint64_t *seed) {
+  struct vm m = {.plan = plan, .units = 1 + (uint32_t)(tu_random(seed) % VM_UNITS), .depth = depth, .held = VM_RANKS};
+  vm_start(&m);
+  if (plan->collective == TUTTI_BARRIER) {
+    m.held = (uint32_t)(tu_random(seed) % plan->ranks);
+    while (vm_move(&m, seed)) continue;
+    for (uint32_t r = 0; r < plan->ranks; r++)
+      if (r != m.held && vm_rank_done(&m, r)) m.fault = "a rank that did not wait";
+    m.held = VM_RANKS;
+  }
+  while (!m.fault && vm_move(&m, seed)) continue;
+  for (uint32_t r = 0; r < plan->ranks; r++)
+    if (!m.fault && !vm_rank_done(&m, r)) m.fault = "a deadlock";
+  if (!m.fault) m.fault = vm_judge(&m);
+  const char *fault = m.fault;
+  vm_end(&m);
+  return fault;
+}
+
+#endif
