@@ -1,0 +1,66 @@
+/* engine.h: carries out a program. One poll moves it as far as it can go and returns: no thread, clock or sleep in here. */
+#ifndef TU_ENGINE_H
+#define TU_ENGINE_H
+
+#include "engine/kernels.h"
+#include "engine/program.h"
+
+struct tu_progress {
+  size_t done; /* bytes */
+  uint32_t afters_finished;
+  bool finished;
+};
+
+struct tu_early; /* a message that came before its receive; see matching.c */
+
+/* One run of a program; made once, started often. */
+struct tu_execution {
+  const struct tu_program *program;
+  struct tu_mover *mover;
+  struct tu_arithmetic arithmetic;
+  unsigned char *base[3]; /* IN, OUT, TMP */
+  unsigned char *tmp;     /* owned */
+  unsigned char *scratch; /* owned: scaled first loads */
+  const void **sources;   /* owned: of one reduction */
+  struct tu_progress *progress;
+  uint64_t *tickets; /* [ring_count]: of the program's first message there */
+  uint64_t tag;
+  uint32_t head; /* all instructions before it are finished */
+  uint32_t unfinished;
+  /* A message that does not fit this call: its ring's peer, and what it said. */
+  bool mismatch;
+  uint32_t mismatch_peer;
+  uint64_t mismatch_tag, mismatch_bytes, expected_bytes;
+  /* Point-to-point receives. */
+  struct tu_execution *next_posted;
+  struct tu_early *early;
+  bool posted;
+};
+
+/* Allocates what the program needs; MEMORY if scratch is not to be had. */
+tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
+                            struct tu_error *error);
+void tu_execution_fini(struct tu_execution *e);
+
+/* Draws the tickets; from here on polls move it. in and out may be NULL where the program touches none. */
+void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint64_t tag);
+
+/* Moves on; true if anything moved. Finished when e->unfinished == 0; stuck for good when e->mismatch. */
+bool tu_execution_poll(struct tu_execution *e);
+
+/* Marks the ranks of the mover that this execution waits for. */
+void tu_execution_blockers(const struct tu_execution *e, bool *waits_for);
+
+/* ---- matching.c: receives of one pair are matched with messages by tag, in order ---- */
+void tu_matching_post(struct tu_execution *e, struct tu_receiver *r);
+/* May e take the message at the head of the channel, or has its message been set aside before? */
+enum tu_match { TU_MATCH_NONE, TU_MATCH_HEAD, TU_MATCH_EARLY };
+enum tu_match tu_matching_poll(struct tu_execution *e, struct tu_receiver *r);
+/* The message set aside for e: its bytes; freed by tu_matching_end. */
+const void *tu_matching_early(const struct tu_execution *e, size_t *bytes);
+void tu_matching_end(struct tu_execution *e, struct tu_receiver *r);
+/* e will not be received any more. */
+void tu_matching_cancel(struct tu_execution *e, struct tu_receiver *r);
+void tu_matching_destroy(struct tu_matching *m);
+
+#endif

@@ -1,0 +1,45 @@
+/* kernels.h: arithmetic on arrays: N sources into one target, in one pass and in a stated order.
+ *
+ * The bits of a result depend on the operands and their order alone, never on how an array was cut into pieces or on
+ * the instruction set (-ffp-contract=off, no reassociation). f16, bf16, f8: every operand is widened to f32, combined
+ * there from left to right, divided if asked, and rounded once (to nearest even) at the end. */
+#ifndef TU_KERNELS_H
+#define TU_KERNELS_H
+
+#include "base/types.h"
+
+/* A user's operation as registered. */
+struct tu_user_op {
+  tutti_op_function *function;
+  void *context;
+  bool commutative;
+  char name[64];
+};
+
+/* Everything about the arithmetic of one call. */
+struct tu_arithmetic {
+  tutti_datatype type;
+  tutti_op op;                   /* a built-in one; ignored if user is set */
+  const struct tu_user_op *user; /* or NULL */
+  double scale;                  /* premul_sum */
+  uint32_t divisor;              /* avg: the number of ranks */
+};
+
+/* dst[i] = srcs[0][i] op srcs[1][i] op ... (left to right), i < count, 1 <= source_count. If `final`, and the
+ * operation is avg, the result is divided by divisor before it is rounded. dst may be one of srcs, or overlap none.
+ * premul_sum adds here: operands have been scaled as they were loaded. srcs are aligned to their element. */
+void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[], uint32_t source_count, size_t count,
+               bool final);
+
+/* dst[i] = src[i] * scale, for premul_sum's first loads. dst may be src. */
+void tu_scale(const struct tu_arithmetic *a, void *dst, const void *src, size_t count);
+
+/* Is there such a thing (bit operations on floats are refused, scale fits an integer type, ...)? ARGUMENT if not. */
+tutti_err tu_arithmetic_check(const struct tu_arithmetic *a, struct tu_error *error);
+
+/* One element to and from double, for printing, filling and checking; exact where the type allows (round to nearest
+ * even, integers wrap). */
+double tu_to_double(tutti_datatype type, const void *element);
+void tu_from_double(tutti_datatype type, void *element, double value);
+
+#endif

@@ -1,0 +1,132 @@
+/* matching.c: which message belongs to which receive. Messages of a pair travel in one channel; a receive takes the first
+ * one with its tag. A message in front of the wanted one, which nobody has asked for yet, is set aside in memory of its
+ * own: only then, so in the usual order nothing is copied twice and a sender that runs ahead is held back by credits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+struct tu_early {
+  struct tu_early *next;
+  uint64_t tag;
+  size_t bytes, have;
+  unsigned char *data;
+  bool claimed;
+};
+
+struct tu_matching {
+  struct tu_execution *posted;  /* in order of start */
+  struct tu_execution *current; /* owns the message at the head of the channel */
+  struct tu_early *early;       /* in order of arrival */
+  struct tu_early *filling;     /* the one that the head of the channel goes to */
+};
+
+static struct tu_matching *matching_of(struct tu_receiver *r) {
+  if (!r->matching) r->matching = tu_allocate(1, sizeof *r->matching);
+  return r->matching;
+}
+
+void tu_matching_destroy(struct tu_matching *m) {
+  if (!m) return;
+  for (struct tu_early *early = m->early, *next; early; early = next) {
+    next = early->next;
+    free(early->data);
+    free(early);
+  }
+  free(m);
+}
+
+static void unpost(struct tu_matching *m, struct tu_execution *e) {
+  for (struct tu_execution **link = &m->posted; *link; link = &(*link)->next_posted) {
+    if (*link != e) continue;
+    *link = e->next_posted;
+    break;
+  }
+  e->posted = false;
+}
+
+void tu_matching_post(struct tu_execution *e, struct tu_receiver *r) {
+  struct tu_matching *m = matching_of(r);
+  e->early = NULL;
+  e->posted = false;
+  for (struct tu_early *early = m->early; early; early = early->next) {
+    if (early->claimed || early->tag != e->tag) continue;
+    early->claimed = true;
+    e->early = early;
+    return;
+  }
+  struct tu_execution **link = &m->posted;
+  while (*link) link = &(*link)->next_posted;
+  *link = e;
+  e->next_posted = NULL;
+  e->posted = true;
+}
+
+/* Moves what is there of the message that is being set aside. */
+static void fill_early(struct tu_mover *mover, struct tu_receiver *r, struct tu_matching *m) {
+  const struct tu_line *line;
+  while (m->filling && (line = tu_receiver_line(r))) {
+    struct tu_early *early = m->filling;
+    if (line->bytes > 0) memcpy(early->data + early->have, tu_receiver_payload(r, line), line->bytes);
+    early->have += line->bytes;
+    if (early->have == early->bytes) m->filling = NULL;
+    tu_receiver_release(r);
+    tu_mover_ring(mover, r->world_peer);
+  }
+}
+
+static void set_aside(struct tu_matching *m, const struct tu_line *line) {
+  struct tu_early *early = tu_allocate(1, sizeof *early);
+  *early = (struct tu_early){.tag = line->tag, .bytes = line->message_bytes};
+  early->data = tu_allocate(early->bytes + 1, 1);
+  struct tu_early **link = &m->early;
+  while (*link) link = &(*link)->next;
+  *link = early;
+  m->filling = early;
+}
+
+enum tu_match tu_matching_poll(struct tu_execution *e, struct tu_receiver *r) {
+  struct tu_matching *m = matching_of(r);
+  for (;;) {
+    fill_early(e->mover, r, m);
+    if (e->early) return e->early->have == e->early->bytes ? TU_MATCH_EARLY : TU_MATCH_NONE;
+    if (m->current || m->filling) break;
+    const struct tu_line *line = tu_receiver_line(r);
+    if (!line) break;
+    struct tu_execution *owner = m->posted;
+    while (owner && owner->tag != line->tag) owner = owner->next_posted;
+    if (owner) {
+      unpost(m, owner);
+      m->current = owner;
+      break;
+    }
+    set_aside(m, line);
+  }
+  return m->current == e ? TU_MATCH_HEAD : TU_MATCH_NONE;
+}
+
+const void *tu_matching_early(const struct tu_execution *e, size_t *bytes) {
+  *bytes = e->early->bytes;
+  return e->early->data;
+}
+
+void tu_matching_end(struct tu_execution *e, struct tu_receiver *r) {
+  struct tu_matching *m = r->matching;
+  if (m->current == e) m->current = NULL;
+  if (!e->early) return;
+  for (struct tu_early **link = &m->early; *link; link = &(*link)->next) {
+    if (*link != e->early) continue;
+    *link = e->early->next;
+    break;
+  }
+  free(e->early->data);
+  free(e->early);
+  e->early = NULL;
+}
+
+void tu_matching_cancel(struct tu_execution *e, struct tu_receiver *r) {
+  if (!r->matching) return;
+  if (e->posted) unpost(r->matching, e);
+  if (r->matching->current == e) r->matching->current = NULL;
+  e->early = NULL;
+}

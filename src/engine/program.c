@@ -1,0 +1,236 @@
+/* program.c: lowers a plan: spans become runs of bytes, peers become channels, a multicast becomes its sends (a wire
+ * with a multicast of its own is another lowering). */
+#include "engine/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lowerer {
+  const struct tu_lowering *from;
+  const struct tu_rank_plan *steps;
+  struct tu_program *program;
+  struct tu_error *error;
+  struct tu_run *tmp;      /* where each scratch chunk lies */
+  uint32_t *first_of_step; /* step -> its first instruction; [step_count + 1] */
+  uint32_t *ring_of;       /* [direction][peer][lane] -> index in rings, or TU_NO_RING */
+  uint32_t instruction_capacity, operand_capacity, after_capacity, ring_capacity, run_capacity;
+};
+
+/* ---- places ---- */
+
+static void lay_out_tmp(struct lowerer *l) {
+  l->tmp = tu_allocate(l->steps->tmp_count + 1, sizeof *l->tmp);
+  size_t at = 0;
+  for (uint32_t i = 0; i < l->steps->tmp_count; i++) {
+    const struct tu_like *like = &l->steps->tmp[i];
+    struct tu_run run = tu_view_chunk(like->buffer == TU_IN ? &l->from->in : &l->from->out, like->chunk);
+    l->tmp[i] = (struct tu_run){at, run.bytes};
+    at += run.bytes;
+  }
+  l->program->tmp_bytes = at;
+}
+
+static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_place *place) {
+  struct tu_program *p = l->program;
+  uint32_t first = p->run_count;
+  for (uint32_t i = 0; i < span.count; i++) {
+    struct tu_run run;
+    if (span.buffer == TU_TMP) run = l->tmp[span.first + i];
+    else run = tu_view_chunk(span.buffer == TU_IN ? &l->from->in : &l->from->out, span.first + i);
+    if (run.bytes == 0) continue;
+    struct tu_run *last = p->run_count > first ? &p->runs[p->run_count - 1] : NULL;
+    if (last && last->offset + last->bytes == run.offset) {
+      last->bytes += run.bytes;
+      continue;
+    }
+    p->runs = tu_grow(p->runs, p->run_count, &l->run_capacity, sizeof *p->runs);
+    p->runs[p->run_count++] = run;
+  }
+  size_t bytes = 0;
+  for (uint32_t i = first; i < p->run_count; i++) bytes += p->runs[i].bytes;
+  /* Runs move while the array grows: their index stands in `offset` until settle_places. */
+  *place = (struct tu_place){span.buffer, p->run_count - first, first, NULL};
+  return bytes;
+}
+
+static void settle_place(const struct tu_program *p, struct tu_place *place) {
+  const struct tu_run *runs = place->run_count ? p->runs + place->offset : NULL;
+  place->offset = place->run_count ? runs[0].offset : 0;
+  place->runs = runs;
+}
+
+static void settle_places(struct tu_program *p) {
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    settle_place(p, &p->instructions[i].source);
+    settle_place(p, &p->instructions[i].target);
+  }
+  for (uint32_t i = 0; i < p->operand_count; i++) settle_place(p, &p->operands[i].place);
+}
+
+/* ---- rings ---- */
+
+/* The ring to or from a peer, with the ordinal of the next message on it; false without memory. */
+static bool use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint32_t lane, uint32_t *ring,
+                     uint32_t *ordinal) {
+  struct tu_program *p = l->program;
+  uint32_t ranks = l->from->plan->ranks;
+  if (l->from->point_to_point) lane = TU_POINT_TO_POINT_LANE;
+  uint32_t *known = &l->ring_of[((sends ? 0 : ranks) + plan_peer) * TU_MOVER_LANES + lane];
+  if (*known == TU_NO_RING) {
+    uint32_t peer = l->from->peers ? l->from->peers[plan_peer] : plan_peer;
+    struct tu_ring_use use = {0};
+    if (sends) use.sender = tu_mover_sender(l->from->mover, peer, lane, l->error);
+    else use.receiver = tu_mover_receiver(l->from->mover, peer, lane);
+    if (!use.sender && !use.receiver) return false;
+    p->rings = tu_grow(p->rings, p->ring_count, &l->ring_capacity, sizeof *p->rings);
+    *known = p->ring_count;
+    p->rings[p->ring_count++] = use;
+  }
+  *ring = *known;
+  *ordinal = p->rings[*known].messages++;
+  return true;
+}
+
+/* ---- dependencies ---- */
+
+struct touch {
+  uint32_t first, count; /* cells */
+  bool writes;
+};
+
+static uint32_t add_touch(const struct lowerer *l, struct touch *touches, uint32_t n, struct tu_span span,
+                          bool writes) {
+  uint32_t first = tu_plan_cell(l->from->plan, l->from->plan_rank, (enum tu_buffer)span.buffer, span.first);
+  touches[n] = (struct touch){first, span.count, writes};
+  return n + 1;
+}
+
+static uint32_t step_touches(const struct lowerer *l, const struct tu_step *s, struct touch *touches) {
+  uint32_t n = 0;
+  if (s->kind == TU_SEND || s->kind == TU_COPY) n = add_touch(l, touches, n, s->source, false);
+  if (s->kind == TU_RECV_REDUCE || s->kind == TU_REDUCE)
+    for (uint32_t i = 0; i < s->operand_count; i++) {
+      const struct tu_operand *o = &l->steps->operands[s->operand_first + i];
+      if (o->peer == TU_LOCAL) n = add_touch(l, touches, n, o->span, false);
+    }
+  if (s->kind != TU_SEND) n = add_touch(l, touches, n, s->target, true);
+  return n;
+}
+
+/* May `later` follow `earlier` byte range by byte range? Yes, if all that they contend for is the same span of each. */
+static bool follows_in_slices(const struct lowerer *l, const struct tu_step *earlier, const struct tu_step *later,
+                              struct touch *a, struct touch *b) {
+  uint32_t a_count = step_touches(l, earlier, a), b_count = step_touches(l, later, b);
+  bool contend = false;
+  for (uint32_t i = 0; i < a_count; i++)
+    for (uint32_t k = 0; k < b_count; k++) {
+      bool overlap = a[i].first < b[k].first + b[k].count && b[k].first < a[i].first + a[i].count;
+      if (!overlap || !(a[i].writes || b[k].writes)) continue;
+      if (a[i].first != b[k].first || a[i].count != b[k].count) return false;
+      contend = true;
+    }
+  return contend;
+}
+
+static void lower_afters(struct lowerer *l, uint32_t step_index, struct touch *a, struct touch *b) {
+  struct tu_program *p = l->program;
+  const struct tu_step *step = &l->steps->steps[step_index];
+  uint32_t first = p->after_count;
+  for (uint32_t i = 0; i < step->after_count; i++) {
+    uint32_t earlier = l->steps->afters[step->after_first + i];
+    bool sliced = follows_in_slices(l, &l->steps->steps[earlier], step, a, b);
+    for (uint32_t k = l->first_of_step[earlier]; k < l->first_of_step[earlier + 1]; k++) {
+      p->afters = tu_grow(p->afters, p->after_count, &l->after_capacity, sizeof *p->afters);
+      p->afters[p->after_count++] = (struct tu_after){k, sliced};
+    }
+  }
+  for (uint32_t k = l->first_of_step[step_index]; k < l->first_of_step[step_index + 1]; k++) {
+    p->instructions[k].after_first = first;
+    p->instructions[k].after_count = p->after_count - first;
+  }
+}
+
+/* ---- steps ---- */
+
+static bool lower_operands(struct lowerer *l, const struct tu_step *step, struct tu_instruction *out) {
+  struct tu_program *p = l->program;
+  out->operand_first = p->operand_count;
+  out->operand_count = step->operand_count;
+  p->operands_max = (uint32_t)tu_max(p->operands_max, step->operand_count);
+  uint32_t raw = 0;
+  for (uint32_t i = 0; i < step->operand_count; i++) {
+    const struct tu_operand *o = &l->steps->operands[step->operand_first + i];
+    struct tu_program_operand operand = {.ring = TU_NO_RING, .first = o->first};
+    if (o->peer == TU_LOCAL) lower_span(l, o->span, &operand.place);
+    else if (!use_ring(l, false, o->peer, step->lane, &operand.ring, &operand.ordinal)) return false;
+    raw += o->first;
+    p->operands = tu_grow(p->operands, p->operand_count, &l->operand_capacity, sizeof *p->operands);
+    p->operands[p->operand_count++] = operand;
+  }
+  p->raw_operands_max = (uint32_t)tu_max(p->raw_operands_max, raw);
+  return true;
+}
+
+static bool lower_step(struct lowerer *l, const struct tu_step *step) {
+  struct tu_program *p = l->program;
+  struct tu_instruction base = {.kind = step->kind, .first = step->first, .final = step->final, .ring = TU_NO_RING};
+  if (step->kind == TU_SEND || step->kind == TU_COPY) base.bytes = lower_span(l, step->source, &base.source);
+  if (step->kind != TU_SEND) base.bytes = lower_span(l, step->target, &base.target);
+  uint32_t copies = step->kind == TU_SEND ? step->peer_count : 1;
+  for (uint32_t i = 0; i < copies; i++) {
+    struct tu_instruction instruction = base;
+    if (step->kind == TU_SEND || step->kind == TU_RECV) {
+      uint32_t peer = l->steps->peers[step->peer_first + i];
+      if (!use_ring(l, step->kind == TU_SEND, peer, step->lane, &instruction.ring, &instruction.ordinal)) return false;
+    } else if (step->kind != TU_COPY && !lower_operands(l, step, &instruction)) {
+      return false;
+    }
+    p->instructions = tu_grow(p->instructions, p->instruction_count, &l->instruction_capacity, sizeof *p->instructions);
+    p->instructions[p->instruction_count++] = instruction;
+  }
+  return true;
+}
+
+tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error) {
+  const struct tu_plan *plan = lowering->plan;
+  struct lowerer l = {.from = lowering, .steps = &plan->rank[lowering->plan_rank - plan->rank_first], .error = error};
+  l.program = tu_allocate(1, sizeof *l.program);
+  l.program->point_to_point = lowering->point_to_point;
+  lay_out_tmp(&l);
+  l.first_of_step = tu_allocate((size_t)l.steps->step_count + 1, sizeof *l.first_of_step);
+  size_t rings = 2 * (size_t)plan->ranks * TU_MOVER_LANES;
+  l.ring_of = tu_allocate(rings, sizeof *l.ring_of);
+  memset(l.ring_of, 0xff, rings * sizeof *l.ring_of);
+
+  bool lowered = true;
+  for (uint32_t i = 0; i < l.steps->step_count && lowered; i++) {
+    l.first_of_step[i] = l.program->instruction_count;
+    lowered = lower_step(&l, &l.steps->steps[i]);
+  }
+  if (lowered) {
+    l.first_of_step[l.steps->step_count] = l.program->instruction_count;
+    struct touch *a = tu_allocate(2 * ((size_t)l.program->operands_max + 2), sizeof *a);
+    for (uint32_t i = 0; i < l.steps->step_count; i++) lower_afters(&l, i, a, a + l.program->operands_max + 2);
+    free(a);
+    settle_places(l.program);
+  }
+  free(l.tmp);
+  free(l.first_of_step);
+  free(l.ring_of);
+  if (!lowered) {
+    tu_program_destroy(l.program);
+    return error->code;
+  }
+  *program = l.program;
+  return TUTTI_OK;
+}
+
+void tu_program_destroy(struct tu_program *p) {
+  if (!p) return;
+  free(p->instructions);
+  free(p->operands);
+  free(p->afters);
+  free(p->rings);
+  free(p->runs);
+  free(p);
+}

@@ -1,0 +1,40 @@
+/* board.h: what ranks tell each other beside the data: which call each one is in, and the verdict if one fails.
+ *
+ * Each rank writes its last calls on lines of its own (one uncontended store a call). A rank whose wait has stalled
+ * reads the others' and compares equal numbers: so ranks that never exchange a message are caught too. The verdict is one
+ * place, first writer wins. */
+#ifndef TU_BOARD_H
+#define TU_BOARD_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+#define TU_BOARD_WORDS 4u /* what is posted of a call; its meaning is the writer's */
+#define TU_BOARD_CALLS 8u
+
+struct tu_board {
+  struct {
+    _Alignas(TU_LINE_BYTES) _Atomic uint64_t number; /* 0: none, or being written */
+    _Atomic uint64_t words[TU_BOARD_WORDS];
+  } calls[TU_BOARD_CALLS];
+  _Alignas(TU_LINE_BYTES) _Atomic uint64_t latest; /* number of the last call started; the first one is 1 */
+  _Atomic uint32_t departed;                       /* the rank has freed the communicator, in order */
+};
+
+struct tu_verdict {
+  _Alignas(TU_LINE_BYTES) _Atomic uint32_t state; /* 0 none, 1 being written, 2 there */
+  uint32_t code;
+  char text[sizeof((struct tu_error *)0)->text];
+};
+
+void tu_board_post(struct tu_board *board, uint64_t number, const uint64_t words[TU_BOARD_WORDS]);
+/* The rank's call of that number, if it is still (or already) on its board. */
+bool tu_board_read(const struct tu_board *board, uint64_t number, uint64_t words[TU_BOARD_WORDS]);
+
+/* Sets the verdict if there is none yet. */
+void tu_verdict_post(struct tu_verdict *verdict, const struct tu_error *error);
+/* Is there one? Copies it. A writer that died half way leaves one without a text. */
+bool tu_verdict_read(struct tu_verdict *verdict, struct tu_error *error);
+
+#endif

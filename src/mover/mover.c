@@ -1,0 +1,143 @@
+/* mover.c: opening and ending of channels. */
+#include "mover/mover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), 4096); }
+static size_t directory_at(uint32_t ranks) { return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), 4096); }
+static size_t block_bytes(uint32_t ranks) {
+  return directory_at(ranks) + (size_t)ranks * ranks * TU_MOVER_LANES * sizeof(uint64_t);
+}
+
+static _Atomic uint64_t *directory_entry(const struct tu_mover *m, uint32_t from, uint32_t to, uint32_t lane) {
+  return &m->directory[((size_t)from * m->ranks + to) * TU_MOVER_LANES + lane];
+}
+
+tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
+                          struct tu_channel_shape shape, uint64_t place, struct tu_mover **mover,
+                          struct tu_error *error) {
+  tu_assert((shape.credits & (shape.credits - 1)) == 0 && shape.slot_bytes % TU_LINE_BYTES == 0);
+  unsigned char *block =
+      rank == 0 ? tu_transport_acquire(t, block_bytes(ranks), &place, error) : tu_transport_at(t, place);
+  if (!block) return error->code;
+  struct tu_mover *m = tu_allocate(1, sizeof *m);
+  *m = (struct tu_mover){.transport = t, .rank = rank, .ranks = ranks, .block_place = place};
+  m->block = (struct tu_block *)(void *)block;
+  m->boards = (struct tu_board *)(void *)(block + boards_at());
+  m->directory = (_Atomic uint64_t *)(void *)(block + directory_at(ranks));
+  m->members = tu_allocate(ranks, sizeof *m->members);
+  memcpy(m->members, members, ranks * sizeof *members);
+  m->senders = tu_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->senders);
+  m->receivers = tu_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->receivers);
+  if (rank == 0) {
+    memset(block, 0, block_bytes(ranks));
+    m->block->ranks = ranks;
+    m->block->shape = shape;
+    atomic_store_explicit(&m->block->ready, 1, memory_order_release);
+    tu_mover_wake_all(m);
+  }
+  *mover = m;
+  return TUTTI_OK;
+}
+
+bool tu_mover_ready(struct tu_mover *m) {
+  if (!atomic_load_explicit(&m->block->ready, memory_order_acquire)) return false;
+  tu_assert(m->block->ranks == m->ranks);
+  return true;
+}
+
+void tu_mover_wake_all(struct tu_mover *m) {
+  for (uint32_t i = 0; i < m->ranks; i++) tu_bell_wake(m->transport, m->members[i]);
+}
+
+struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error) {
+  struct tu_sender **slot = &m->senders[peer * TU_MOVER_LANES + lane];
+  if (*slot) return *slot;
+  struct tu_channel_shape shape = m->block->shape;
+  uint64_t place = 0;
+  unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
+  if (!memory) return NULL;
+  memset(memory, 0, tu_channel_slots_at(shape));
+  struct tu_sender *s = tu_allocate(1, sizeof *s);
+  *s = (struct tu_sender){
+      .credit = (struct tu_credit_line *)(void *)memory,
+      .lines = (struct tu_line *)(void *)(memory + TU_LINE_BYTES),
+      .slots = memory + tu_channel_slots_at(shape),
+      .credits = shape.credits,
+      .slot_bytes = shape.slot_bytes,
+      .peer = peer,
+      .world_peer = m->members[peer],
+      .place = place,
+  };
+  atomic_store_explicit(directory_entry(m, m->rank, peer, lane), place, memory_order_release);
+  tu_mover_ring(m, s->world_peer);
+  return *slot = s;
+}
+
+struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_t lane) {
+  struct tu_receiver **slot = &m->receivers[peer * TU_MOVER_LANES + lane];
+  if (*slot) return *slot;
+  struct tu_receiver *r = tu_allocate(1, sizeof *r);
+  *r = (struct tu_receiver){
+      .credits = m->block->shape.credits,
+      .slot_bytes = m->block->shape.slot_bytes,
+      .peer = peer,
+      .world_peer = m->members[peer],
+      .opened = directory_entry(m, peer, m->rank, lane),
+  };
+  return *slot = r;
+}
+
+bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
+  uint64_t place = atomic_load_explicit(r->opened, memory_order_acquire);
+  if (place == 0) return false;
+  unsigned char *memory = tu_transport_at(m->transport, place);
+  r->credit = (struct tu_credit_line *)(void *)memory;
+  r->lines = (struct tu_line *)(void *)(memory + TU_LINE_BYTES);
+  r->slots = memory + tu_channel_slots_at(m->block->shape);
+  return true;
+}
+
+/* Once departed, a rank touches neither the block nor a channel of another again; the leader frees the block last. */
+bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
+  bool drained = true;
+  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
+    if (!m->senders[i] || tu_sender_drained(m->senders[i])) continue;
+    waits_for[m->senders[i]->peer] = true;
+    drained = false;
+  }
+  if (!drained) return false;
+  if (!atomic_exchange(&m->boards[m->rank].departed, 1)) tu_bell_wake(m->transport, m->members[0]);
+  for (uint32_t i = 0; i < m->ranks && m->rank == 0; i++) {
+    if (atomic_load(&m->boards[i].departed)) continue;
+    waits_for[i] = true;
+    drained = false;
+  }
+  return drained;
+}
+
+size_t tu_mover_shared_bytes(const struct tu_mover *m) {
+  size_t bytes = m->rank == 0 ? block_bytes(m->ranks) : 0;
+  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++)
+    if (m->senders[i]) bytes += tu_channel_bytes(m->block->shape);
+  return bytes;
+}
+
+void tu_mover_destroy(struct tu_mover *m, bool in_order) {
+  if (!m) return;
+  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
+    struct tu_sender *s = m->senders[i];
+    if (in_order && s) {
+      struct tu_channel_shape shape = {s->credits, s->slot_bytes};
+      tu_transport_release(m->transport, s->place, tu_channel_bytes(shape));
+    }
+    free(s);
+    free(m->receivers[i]);
+  }
+  if (in_order && m->rank == 0) tu_transport_release(m->transport, m->block_place, block_bytes(m->ranks));
+  free(m->members);
+  free(m->senders);
+  free(m->receivers);
+  free(m);
+}

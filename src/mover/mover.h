@@ -1,0 +1,62 @@
+/* mover.h: the channels of one communicator, made when first used; its call boards and its verdict.
+ *
+ * Opening: the sender makes the channel in its own slice and announces its place in the directory; the receiver looks
+ * there until it finds it. So no byte flows into memory whose owner is not there. Ending: a sender waits until every
+ * credit has come home, then frees the channel; the leader (rank 0), who owns what all share, goes last. */
+#ifndef TU_MOVER_H
+#define TU_MOVER_H
+
+#include "mover/board.h"
+#include "mover/channel.h"
+#include "transport/transport.h"
+
+#define TU_MOVER_LANES 9u /* those of plans, and one for send and recv */
+#define TU_POINT_TO_POINT_LANE 8u
+
+/* What the ranks of a communicator share; lies in the leader's slice. Boards and directory follow. */
+struct tu_block {
+  _Atomic uint32_t ready; /* the leader has filled in the rest */
+  uint32_t ranks;
+  struct tu_channel_shape shape;
+  struct tu_verdict verdict;
+};
+
+struct tu_mover {
+  struct tu_transport *transport;
+  uint32_t rank, ranks;
+  uint32_t *members; /* rank in the communicator -> rank of the transport */
+  struct tu_block *block;
+  uint64_t block_place;
+  struct tu_board *boards;     /* [ranks], shared */
+  _Atomic uint64_t *directory; /* [from][to][lane], shared: place of the channel, 0 if not open */
+  struct tu_sender **senders;  /* [peer * TU_MOVER_LANES + lane], NULL until used */
+  struct tu_receiver **receivers;
+};
+
+/* The leader makes the block (at the transport's first place if it is the first thing acquired there); the others are told
+ * `place` and wait for tu_mover_ready. members are copied. */
+tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
+                          struct tu_channel_shape shape, uint64_t place, struct tu_mover **mover,
+                          struct tu_error *error);
+bool tu_mover_ready(struct tu_mover *m);
+
+/* NULL and MEMORY if there is no room for the channel. */
+struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error);
+struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_t lane);
+/* Looks whether the sender has opened the channel by now. */
+bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
+
+static inline void tu_mover_ring(const struct tu_mover *m, uint32_t world_peer) {
+  tu_bell_ring(m->transport, world_peer);
+}
+void tu_mover_wake_all(struct tu_mover *m);
+
+/* One look at the end of an orderly life: true when this rank may destroy. Marks the ranks that it still waits for. */
+bool tu_mover_drained(struct tu_mover *m, bool *waits_for);
+/* Frees this side. in_order: tu_mover_drained said true, so the shared memory is given back; otherwise it is left alone. */
+void tu_mover_destroy(struct tu_mover *m, bool in_order);
+
+/* Bytes of shared memory that this rank's channels take. */
+size_t tu_mover_shared_bytes(const struct tu_mover *m);
+
+#endif

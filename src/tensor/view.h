@@ -1,0 +1,33 @@
+/* view.h: which bytes are a chunk? A buffer of equal items, cut into blocks that lie anywhere in it, each cut into
+ * `split` chunks of almost equal size. A contiguous buffer is one run of bytes. */
+#ifndef TU_VIEW_H
+#define TU_VIEW_H
+
+#include "base/base.h"
+
+struct tu_view {
+  size_t item_bytes;
+  uint32_t blocks;
+  uint32_t split;
+  size_t count;          /* items of every block, or ... */
+  const size_t *counts;  /* ... of each one */
+  const size_t *offsets; /* where each begins, in items; NULL: one after the other */
+};
+
+/* Bytes [offset, offset + bytes) from the start of the buffer. */
+struct tu_run {
+  size_t offset;
+  size_t bytes;
+};
+
+/* Where a chunk lies. Inner boundaries fall on whole cache lines from the start of the block. */
+struct tu_run tu_view_chunk(const struct tu_view *view, uint32_t chunk);
+
+/* The runs of `count` chunks from `first`, in order, neighbours joined, empty ones left out. Writes at most `count` of them and
+ * returns how many; 0 if there are no bytes. */
+uint32_t tu_view_runs(const struct tu_view *view, uint32_t first, uint32_t count, struct tu_run *runs);
+
+/* One past the last byte that any block has, 0 if none has any; *begin is the first. */
+size_t tu_view_extent(const struct tu_view *view, size_t *begin);
+
+#endif

@@ -1,0 +1,112 @@
+/* transport.h: on what wire? What an endpoint offers to the mover: memory that peers can reach, a bell to wake a sleeping
+ * rank, and the knowledge whether a rank still lives.
+ *
+ * Both transports so far (loop: ranks in one process; shm: processes of one machine) share memory: one segment, a slice
+ * of it to each rank. A rank allocates in its own slice only, so no lock is shared between processes, and a rank that dies
+ * takes nothing with it. A *place* is an offset in the segment: the same number on every rank. */
+#ifndef TU_TRANSPORT_H
+#define TU_TRANSPORT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+struct tu_transport;
+
+struct tu_transport_ops {
+  const char *name;
+  /* Does that rank still live? May make a system call; any thread, any time after create. */
+  bool (*alive)(struct tu_transport *t, uint32_t rank);
+  /* Gives the pages of a released range back to the system; their content is lost. */
+  void (*discard)(struct tu_transport *t, uint64_t place, size_t bytes);
+  /* Ends this rank's endpoint and frees t. The memory of other ranks stays. */
+  void (*close)(struct tu_transport *t);
+};
+
+/* Where a rank sleeps. Whoever has published something for the rank rings if somebody sleeps there. */
+struct tu_bell {
+  _Alignas(TU_LINE_BYTES) _Atomic uint32_t sleepers;
+  _Alignas(TU_LINE_BYTES) _Atomic uint32_t rings;
+};
+
+/* The head of a rank's slice. */
+struct tu_slice_head {
+  struct tu_bell bell;
+  _Alignas(TU_LINE_BYTES) _Atomic uint32_t present; /* the rank has come; from now on alive() speaks */
+  _Atomic uint32_t gone;                            /* loop: the rank was killed */
+  _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
+};
+
+struct tu_free_range {
+  struct tu_free_range *next;
+  uint64_t place;
+  size_t bytes;
+};
+
+struct tu_transport {
+  const struct tu_transport_ops *ops;
+  uint32_t rank, ranks;
+  unsigned char *base; /* of the segment, here */
+  size_t slice_bytes;
+  _Atomic uint32_t users; /* communicators; the last one closes */
+  _Atomic bool fence;     /* ring with a full fence; else the sleeper makes one on all CPUs (membarrier) */
+  /* The allocator of this rank's slice. */
+  pthread_mutex_t lock;
+  size_t used;
+  struct tu_free_range *free_ranges;
+};
+
+/* The first place that rank 0 acquires, known to all before they have said a word to each other. */
+#define TU_FIRST_PLACE ((uint64_t)4096)
+
+/* Common part of create and close; for implementations. */
+void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
+                       void *base, size_t slice_bytes);
+void tu_transport_fini(struct tu_transport *t);
+
+/* Memory in this rank's slice, aligned to 4096, not cleared; NULL and MEMORY if the slice is full. */
+void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error);
+void tu_transport_release(struct tu_transport *t, uint64_t place, size_t bytes);
+
+static inline void *tu_transport_at(const struct tu_transport *t, uint64_t place) { return t->base + place; }
+static inline struct tu_slice_head *tu_transport_head(const struct tu_transport *t, uint32_t rank) {
+  return (struct tu_slice_head *)(void *)(t->base + rank * t->slice_bytes);
+}
+/* To be called once all ranks are present: from now on they ring without a fence if all can do with membarrier. */
+void tu_transport_settle(struct tu_transport *t);
+bool tu_transport_alive(struct tu_transport *t, uint32_t rank);
+
+/* ---- bells ----
+ * Sleeper: token = tu_bell_arm; look once more; if nothing came, tu_bell_sleep(token); tu_bell_disarm.
+ * Ringer: publish; tu_bell_ring. Either the second look sees what was published, or the ringer sees the sleeper:
+ * both sides have a full fence between their store and their load (the ringer's may be made by the sleeper's membarrier). */
+uint32_t tu_bell_arm(struct tu_transport *t);
+void tu_bell_sleep(struct tu_transport *t, uint32_t token, int timeout_ms);
+void tu_bell_disarm(struct tu_transport *t);
+void tu_bell_wake(struct tu_transport *t, uint32_t rank); /* rings in any case */
+
+static inline void tu_bell_ring(struct tu_transport *t, uint32_t rank) {
+  struct tu_bell *bell = &tu_transport_head(t, rank)->bell;
+#ifdef __SANITIZE_THREAD__
+  if (atomic_fetch_add(&bell->sleepers, 0) != 0) tu_bell_wake(t, rank); /* the sanitizer knows no fences */
+#else
+  if (atomic_load_explicit(&t->fence, memory_order_relaxed)) atomic_thread_fence(memory_order_seq_cst);
+  else atomic_signal_fence(memory_order_seq_cst);
+  if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0) tu_bell_wake(t, rank);
+#endif
+}
+
+/* ---- implementations ---- */
+
+/* `ranks` endpoints in this process over memory of their own. endpoints[rank] is to be closed by whoever plays that rank;
+ * the last one frees the memory. slice_bytes 0: a default. */
+tutti_err tu_loop_create(uint32_t ranks, size_t slice_bytes, struct tu_transport *endpoints[], struct tu_error *error);
+/* For tests: the rank is dead from now on, as if its process had been killed. */
+void tu_loop_kill(struct tu_transport *t);
+
+/* This process as `rank` of the ranks that share the memory behind memory_fd (which it owns from now on). */
+tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t slice_bytes, struct tu_transport **t,
+                        struct tu_error *error);
+
+#endif
