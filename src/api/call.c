@@ -1,0 +1,292 @@
+/* call.c: checks what a caller says and takes it apart: which bytes are in and out, and is it in place. */
+#include "api/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/text.h"
+#include "base/types.h"
+
+/* ---- user operations: a table of the process; ids are never reused ---- */
+
+#define USER_OPS_MAX 1024u
+static struct tu_user_op user_ops[USER_OPS_MAX];
+static _Atomic uint32_t user_op_count;
+static pthread_mutex_t user_op_lock = PTHREAD_MUTEX_INITIALIZER;
+
+tutti_err tutti_op_create(tutti_op_function *function, void *context, bool commutative, const char *name,
+                          tutti_op *op) {
+  struct tu_error error;
+  if (!function || !op) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_op_create needs a function and a place for the operation");
+    return tu_thread_error(&error);
+  }
+  pthread_mutex_lock(&user_op_lock);
+  uint32_t index = atomic_load(&user_op_count);
+  if (index < USER_OPS_MAX) {
+    user_ops[index] = (struct tu_user_op){function, context, commutative, ""};
+    snprintf(user_ops[index].name, sizeof user_ops[index].name, "%s", name ? name : "user");
+    atomic_store(&user_op_count, index + 1);
+    *op = TUTTI_OPS + index;
+  }
+  pthread_mutex_unlock(&user_op_lock);
+  if (index < USER_OPS_MAX) return TUTTI_OK;
+  tu_fail(&error, TUTTI_ERR_ARGUMENT, "all %u user operations are taken; create each operation once and keep it",
+          USER_OPS_MAX);
+  return tu_thread_error(&error);
+}
+
+bool tu_user_op_find(tutti_op op, struct tu_user_op *user) {
+  if (op < TUTTI_OPS || op - TUTTI_OPS >= atomic_load(&user_op_count)) return false;
+  *user = user_ops[op - TUTTI_OPS];
+  return true;
+}
+
+const char *tutti_op_name(tutti_op op) {
+  if (op < TUTTI_OPS) return tu_operations[op].name;
+  return op - TUTTI_OPS < atomic_load(&user_op_count) ? user_ops[op - TUTTI_OPS].name : "unknown";
+}
+
+/* ---- checks ---- */
+
+static tutti_err check_names(const struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
+  if ((unsigned)call->collective >= TUTTI_COLLECTIVES)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "collective %d is unknown; see tutti_collective", (int)call->collective);
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  if (call->collective != TUTTI_BARRIER && (unsigned)call->type >= TUTTI_DATATYPES)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: type %d is unknown; see tutti_datatype", c->name, (int)call->type);
+  if (c->family == TUTTI_SEND && call->peer >= comm->ranks)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: peer %u is not in the communicator, whose ranks are 0 to %u",
+                   c->name, call->peer, comm->ranks - 1);
+  if (c->family != TUTTI_SEND && c->rooted && call->root >= comm->ranks)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: root %u is not in the communicator, whose ranks are 0 to %u",
+                   c->name, call->root, comm->ranks - 1);
+  if (!tu_reduces(call->collective)) return TUTTI_OK;
+  struct tu_user_op user;
+  if (tu_user_op_find(call->op, &user)) return TUTTI_OK;
+  if (call->op == TUTTI_AVG && c->promise != TU_SUM_OF_ALL)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: avg has no meaning there; use sum and divide", c->name);
+  struct tu_arithmetic a = {.type = call->type, .op = call->op, .scale = call->scale, .divisor = comm->ranks};
+  return tu_arithmetic_check(&a, error);
+}
+
+static tutti_err check_size(const struct tu_view *v, const char *collective, const char *which,
+                            struct tu_error *error) {
+  size_t total = 0, bytes = 0;
+  bool fits = true;
+  if (!v->counts) {
+    fits = tu_multiply(v->count, v->blocks, &total);
+  } else {
+    for (uint32_t i = 0; i < v->blocks && fits; i++) {
+      size_t end = 0;
+      fits = !__builtin_add_overflow(v->counts[i], total, &total);
+      if (v->offsets)
+        fits = fits && !__builtin_add_overflow(v->offsets[i], v->counts[i], &end) && end <= PTRDIFF_MAX / v->item_bytes;
+    }
+  }
+  if (fits && tu_multiply(total, v->item_bytes, &bytes) && bytes <= PTRDIFF_MAX) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the counts of %s make more bytes than memory can hold", collective,
+                 which);
+}
+
+static tutti_err check_pointer(const struct tu_view *v, const void *data, const char *collective, const char *which,
+                               bool aligned, struct tu_error *error) {
+  size_t begin, end = tu_view_extent(v, &begin);
+  if (end > 0 && !data)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL, but holds %zu bytes on this rank", collective, which,
+                   end - begin);
+  if (aligned && end > 0 && (uintptr_t)data % v->item_bytes != 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is at %p, which is not a multiple of its type's %zu bytes",
+                   collective, which, data, v->item_bytes);
+  return TUTTI_OK;
+}
+
+/* ---- views ---- */
+
+/* The first item of this rank's own block in the longer buffer. */
+static size_t own_offset(const struct tu_view *longer, uint32_t rank) {
+  if (longer->offsets) return longer->offsets[rank];
+  if (!longer->counts) return longer->count * rank;
+  size_t offset = 0;
+  for (uint32_t i = 0; i < rank; i++) offset += longer->counts[i];
+  return offset;
+}
+
+static tutti_err lay_views(const struct tutti_comm *comm, const tutti_call *call, uint32_t in_blocks,
+                           uint32_t out_blocks, struct tu_call *out, struct tu_error *error) {
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  size_t item = call->collective == TUTTI_BARRIER ? 1 : tutti_datatype_size(call->type);
+  size_t count = call->collective == TUTTI_BARRIER ? 0 : call->count;
+  out->in = (struct tu_view){.item_bytes = item, .blocks = in_blocks, .split = 1, .count = count};
+  out->out = (struct tu_view){.item_bytes = item, .blocks = out_blocks, .split = 1, .count = count};
+  if (!c->vector) return TUTTI_OK;
+  bool both = c->in == TU_EACH && c->out == TU_EACH;
+  bool needed = !c->rooted || in_blocks > 1 || out_blocks > 1 || comm->rank == call->root;
+  if ((needed && !call->counts) || (both && !call->recv_counts))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL; one count for each of the %u ranks is needed here",
+                   c->name, call->counts ? "recv_counts" : "counts", comm->ranks);
+  if (c->in == TU_EACH && in_blocks) out->in.counts = call->counts, out->in.offsets = call->offsets;
+  if (c->out == TU_EACH && out_blocks) {
+    out->out.counts = both ? call->recv_counts : call->counts;
+    out->out.offsets = both ? call->recv_offsets : call->offsets;
+  }
+  if (needed && c->in == TU_ONE) out->in.count = call->counts[comm->rank];
+  if (needed && c->out == TU_ONE) out->out.count = call->counts[comm->rank];
+  return TUTTI_OK;
+}
+
+/* ---- in place ---- */
+
+static bool alike(const struct tu_view *a, const struct tu_view *b) {
+  if (!a->counts != !b->counts) return false;
+  for (uint32_t i = 0; i < a->blocks && a->counts; i++)
+    if (a->counts[i] != b->counts[i] || own_offset(a, i) != own_offset(b, i)) return false;
+  return true;
+}
+
+/* Settles both addresses; says whether the two buffers are one, as documented at tutti_call. */
+static tutti_err settle_buffers(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
+                                bool *in_place, struct tu_error *error) {
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  const void *send = call->send;
+  void *recv = call->recv;
+  bool has_in = out->in.blocks > 0, has_out = out->out.blocks > 0;
+  *in_place = false;
+  if (has_in && has_out && call->collective != TUTTI_BARRIER) {
+    bool out_longer = out->out.blocks > out->in.blocks, in_longer = out->in.blocks > out->out.blocks;
+    size_t shift = 0;
+    if (out_longer) shift = own_offset(&out->out, comm->rank) * out->out.item_bytes;
+    if (in_longer) shift = own_offset(&out->in, comm->rank) * out->in.item_bytes;
+    if (c->in != c->out && comm->ranks == 1) shift = 0;
+    bool broadcast = call->collective == TUTTI_BROADCAST;
+    if (in_longer || (broadcast && !recv)) {
+      if (recv == TUTTI_IN_PLACE || broadcast) memcpy(&recv, &send, sizeof recv), recv = (unsigned char *)recv + shift;
+      *in_place = send && (const unsigned char *)send + shift == recv;
+    } else {
+      if (send == TUTTI_IN_PLACE || (broadcast && !send)) send = recv ? (unsigned char *)recv + shift : NULL;
+      *in_place = recv && send == (unsigned char *)recv + shift;
+    }
+  }
+  if ((has_in && send == TUTTI_IN_PLACE) || (has_out && recv == TUTTI_IN_PLACE))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: TUTTI_IN_PLACE cannot stand for %s here; see tutti_call", c->name,
+                   send == TUTTI_IN_PLACE ? "send" : "recv");
+  if (*in_place && c->vector && c->in == c->out && !alike(&out->in, &out->out))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s in place: counts and offsets of send and recv must be equal",
+                   c->name);
+  out->in_data = has_in ? send : NULL;
+  out->out_data = has_out ? recv : NULL;
+  return TUTTI_OK;
+}
+
+static tutti_err check_overlap(const struct tu_call *call, const char *collective, struct tu_error *error) {
+  size_t in_begin, out_begin;
+  size_t in_end = tu_view_extent(&call->in, &in_begin), out_end = tu_view_extent(&call->out, &out_begin);
+  uintptr_t in = (uintptr_t)call->in_data, out = (uintptr_t)call->out_data;
+  if (in_end == 0 || out_end == 0 || in + in_end <= out + out_begin || out + out_end <= in + in_begin) return TUTTI_OK;
+  return tu_fail(
+      error, TUTTI_ERR_ARGUMENT,
+      "%s: send (%zu bytes at %p) and recv (%zu bytes at %p) overlap, and not in the way that makes the call "
+      "in place; see tutti_call",
+      collective, in_end - in_begin, call->in_data, out_end - out_begin, call->out_data);
+}
+
+/* ---- */
+
+static uint64_t hash_view(const struct tu_view *v, uint64_t seed) {
+  if (!v->counts) return seed;
+  seed = tu_hash(v->counts, v->blocks * sizeof *v->counts, seed);
+  return v->offsets ? tu_hash(v->offsets, v->blocks * sizeof *v->offsets, seed) : seed + 1;
+}
+
+static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct tu_error *error) {
+  if (!call->algorithm) return TUTTI_OK;
+  out->forced = tu_algorithm_find(call->collective, call->algorithm);
+  if (out->forced) return TUTTI_OK;
+  const char *names[64];
+  size_t count = 0;
+  for (size_t i = 0; i < tu_algorithm_count && count < 64; i++)
+    if (tu_algorithms[i]->collective == tu_collectives[call->collective].family)
+      names[count++] = tu_algorithms[i]->name;
+  const char *near = tu_nearest(call->algorithm, names, count);
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s has no algorithm '%s'%s%s%s; tutti list shows them",
+                 tu_collectives[call->collective].name, call->algorithm, near ? ", did you mean '" : "",
+                 near ? near : "", near ? "'?" : "");
+}
+
+static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
+                         struct tu_error *error) {
+  tutti_err err;
+  *out = (struct tu_call){.tag = call->tag};
+  if ((err = check_names(comm, call, error)) != TUTTI_OK) return err;
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  out->point_to_point = c->family == TUTTI_SEND;
+  uint32_t in_blocks, out_blocks;
+  if (out->point_to_point) {
+    in_blocks = call->collective == TUTTI_SEND;
+    out_blocks = call->collective == TUTTI_RECV;
+  } else {
+    in_blocks = tu_in_blocks(call->collective, comm->ranks, call->root, comm->rank);
+    out_blocks = tu_out_blocks(call->collective, comm->ranks, call->root, comm->rank);
+  }
+  bool in_place;
+  if ((err = lay_views(comm, call, in_blocks, out_blocks, out, error)) != TUTTI_OK) return err;
+  if ((err = check_size(&out->in, c->name, "send", error)) != TUTTI_OK) return err;
+  if ((err = check_size(&out->out, c->name, "recv", error)) != TUTTI_OK) return err;
+  if ((err = settle_buffers(comm, call, out, &in_place, error)) != TUTTI_OK) return err;
+  bool aligned = tu_reduces(call->collective);
+  if ((err = check_pointer(&out->in, out->in_data, c->name, "send", aligned, error)) != TUTTI_OK) return err;
+  if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", aligned, error)) != TUTTI_OK) return err;
+  if (!in_place && (err = check_overlap(out, c->name, error)) != TUTTI_OK) return err;
+  if ((err = find_forced(call, out, error)) != TUTTI_OK) return err;
+  out->signature = (struct tu_signature){
+      .collective = (uint8_t)call->collective,
+      .type = call->collective == TUTTI_BARRIER ? 0 : (uint8_t)call->type,
+      .in_place = in_place,
+      .op = tu_reduces(call->collective) ? call->op : 0,
+      .root = out->point_to_point ? call->peer
+              : c->rooted         ? call->root
+                                  : 0,
+      .count = in_blocks ? out->in.count : out->out.count,
+      .scale = call->op == TUTTI_PREMUL_SUM ? call->scale : 0,
+      .algorithm = out->forced ? out->forced->name : NULL,
+  };
+  if (c->vector) out->signature.counts_hash = hash_view(&out->out, hash_view(&out->in, 0)) + out->out.count;
+  return TUTTI_OK;
+}
+
+/* Is it the last call again, perhaps with other buffers? Whatever was found out about that one then holds, but for the
+ * addresses: they must be good and apart, as they were. */
+static bool repeats(struct tu_memo *memo, const tutti_call *call) {
+  const tutti_call *last = &memo->call;
+  if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
+      call->op != last->op || call->root != last->root || call->peer != last->peer || call->algorithm || call->counts ||
+      call->recv_counts || (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
+    return false;
+  memo->resolved.tag = call->tag;
+  if (call->send == last->send && call->recv == last->recv) return true;
+  if (memo->resolved.signature.in_place || !call->send || !call->recv || call->send == TUTTI_IN_PLACE ||
+      call->recv == TUTTI_IN_PLACE)
+    return false;
+  uintptr_t in = (uintptr_t)call->send, out = (uintptr_t)call->recv;
+  bool apart = in + memo->in_end <= out + memo->out_begin || out + memo->out_end <= in + memo->in_begin;
+  if (!apart || (in | out) % memo->resolved.in.item_bytes != 0) return false;
+  memo->resolved.in_data = memo->resolved.in.blocks ? call->send : NULL;
+  memo->resolved.out_data = memo->resolved.out.blocks ? call->recv : NULL;
+  memo->call.send = call->send;
+  memo->call.recv = call->recv;
+  return true;
+}
+
+tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
+  struct tu_memo *memo = &comm->memo;
+  if (repeats(memo, call)) return TUTTI_OK;
+  tutti_err err = resolve(comm, call, &memo->resolved, error);
+  memo->valid = err == TUTTI_OK && !call->algorithm && !call->counts && !call->recv_counts;
+  if (!memo->valid) return err;
+  memo->call = *call;
+  memo->in_end = tu_view_extent(&memo->resolved.in, &memo->in_begin);
+  memo->out_end = tu_view_extent(&memo->resolved.out, &memo->out_begin);
+  return TUTTI_OK;
+}

@@ -1,0 +1,324 @@
+/* comm.c: communicators: made from an endpoint, split, failed and freed. */
+#include "api/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/env.h"
+#include "boot/boot.h"
+
+#define SPIN_ROOMY 2000u /* polls before yielding: a few microseconds */
+#define SPIN_CROWDED 20u /* more ranks than cores: somebody else can use this one */
+#define CREDITS 8u
+#define JOIN_TIMEOUT_MS 60000
+#define NS_PER_MS 1000000u
+
+static _Thread_local struct tu_error thread_error;
+
+tutti_err tu_thread_error(const struct tu_error *error) {
+  thread_error = *error;
+  return error->code;
+}
+
+const char *tutti_error_message(const tutti_comm *comm) { return comm ? comm->error.text : thread_error.text; }
+
+int tutti_version(void) { return TUTTI_VERSION_MAJOR * 10000 + TUTTI_VERSION_MINOR * 100 + TUTTI_VERSION_PATCH; }
+
+uint32_t tutti_rank(const tutti_comm *comm) { return comm->rank; }
+uint32_t tutti_ranks(const tutti_comm *comm) { return comm->ranks; }
+void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) { comm->timeout_ms = timeout_ms; }
+
+/* ---- failing ---- */
+
+bool tu_comm_failed(struct tutti_comm *comm) {
+  if (comm->failed) return true;
+  if (!tu_verdict_read(&comm->mover->block->verdict, &comm->error)) return false;
+  return comm->failed = true;
+}
+
+tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error) {
+  if (!comm->failed) {
+    tu_verdict_post(&comm->mover->block->verdict, error);
+    comm->failed = true;
+    /* The first word counts, also if it was another rank's. */
+    if (!tu_verdict_read(&comm->mover->block->verdict, &comm->error)) comm->error = *error;
+    tu_mover_wake_all(comm->mover);
+  }
+  return tu_thread_error(&comm->error);
+}
+
+void tutti_abort(tutti_comm *comm, const char *reason) {
+  struct tu_error error;
+  tu_fail(&error, TUTTI_ERR_ABORTED, "rank %u aborted: %s", comm->rank, reason ? reason : "it gave no reason");
+  (void)tu_comm_fail(comm, &error);
+}
+
+/* ---- making ---- */
+
+/* Staging memory of a pair: eight slots; fewer bytes each where there are many pairs. */
+static uint32_t default_slot_bytes(uint32_t ranks) { return ranks <= 2 ? 65536 : ranks <= 8 ? 32768 : 8192; }
+
+static tutti_err settings(uint32_t ranks, struct tu_channel_shape *shape, uint32_t *spin, bool *crowded,
+                          struct tu_error *error) {
+  tutti_err err;
+  uint64_t slot_bytes = default_slot_bytes(ranks), polls;
+  *crowded = ranks > tu_boot_cpus();
+  polls = *crowded ? SPIN_CROWDED : SPIN_ROOMY;
+  if ((err = tu_env_bytes("TUTTI_SLOT_BYTES", &slot_bytes, error)) != TUTTI_OK) return err;
+  if ((err = tu_env_uint("TUTTI_SPIN", 1000000000, &polls, error)) != TUTTI_OK) return err;
+  if (slot_bytes < TU_LINE_BYTES || slot_bytes > (64u << 20))
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SLOT_BYTES is %llu; from 64 to 64M is possible",
+                   (unsigned long long)slot_bytes);
+  *shape = (struct tu_channel_shape){CREDITS, (uint32_t)tu_round_up(slot_bytes, TU_LINE_BYTES)};
+  *spin = (uint32_t)polls;
+  return TUTTI_OK;
+}
+
+static bool all_present(const struct tu_transport *t) {
+  for (uint32_t i = 0; i < t->ranks; i++)
+    if (!atomic_load(&tu_transport_head(t, i)->present)) return false;
+  return true;
+}
+
+/* Until the leader has made the block and every rank has come. */
+static tutti_err meet(struct tutti_comm *comm, int timeout_ms, struct tu_error *error) {
+  struct tu_transport *t = comm->transport;
+  uint64_t deadline = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+  while (!tu_mover_ready(comm->mover) || !all_present(t)) {
+    for (uint32_t i = 0; i < t->ranks; i++)
+      if (!tu_transport_alive(t, i))
+        return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the world was made", i);
+    if (tu_clock_ns() > deadline)
+      return tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for the other ranks to map the shared memory", timeout_ms);
+    uint32_t token = tu_bell_arm(t);
+    if (!tu_mover_ready(comm->mover) || !all_present(t)) tu_bell_sleep(t, token, 1);
+    tu_bell_disarm(t);
+  }
+  tu_transport_settle(t);
+  return TUTTI_OK;
+}
+
+static void drop_endpoint(struct tu_transport *t) {
+  if (atomic_fetch_sub(&t->users, 1) == 1) t->ops->close(t);
+}
+
+static void destroy(struct tutti_comm *comm, bool in_order) {
+  while (comm->idle) {
+    struct tutti_request *r = comm->idle;
+    comm->idle = r->idle_next;
+    tu_request_destroy(r);
+  }
+  while (comm->plans) {
+    struct tu_cached_plan *p = comm->plans;
+    comm->plans = p->next;
+    tu_plan_destroy(p->plan);
+    free(p);
+  }
+  if (comm->mover)
+    for (uint32_t i = 0; i < comm->ranks * TU_MOVER_LANES; i++)
+      if (comm->mover->receivers[i]) tu_matching_destroy(comm->mover->receivers[i]->matching);
+  tu_mover_destroy(comm->mover, in_order);
+  drop_endpoint(comm->transport);
+  free(comm->waits_for);
+  free(comm);
+}
+
+tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
+                         uint64_t place, int timeout_ms, struct tutti_comm **out, struct tu_error *error) {
+  tutti_err err;
+  struct tu_channel_shape shape;
+  struct tutti_comm *comm = tu_allocate(1, sizeof *comm);
+  *comm = (struct tutti_comm){.rank = rank, .ranks = ranks, .transport = t};
+  atomic_fetch_add(&t->users, 1);
+  comm->waits_for = tu_allocate(ranks, sizeof *comm->waits_for);
+  if ((err = settings(ranks, &shape, &comm->spin, &comm->crowded, error)) != TUTTI_OK) goto failed;
+  if ((err = tu_mover_create(t, members, ranks, rank, shape, place, &comm->mover, error)) != TUTTI_OK) goto failed;
+  if ((err = meet(comm, timeout_ms, error)) != TUTTI_OK) goto failed;
+  *out = comm;
+  return TUTTI_OK;
+
+failed:
+  destroy(comm, false);
+  return err;
+}
+
+/* ---- the world ---- */
+
+static tutti_err open_endpoint(const struct tu_boot_place *place, int timeout_ms, struct tu_transport **t,
+                               struct tu_error *error) {
+  if (place->ranks == 1) return tu_loop_create(1, 0, t, error);
+  struct tu_boot_share share;
+  tutti_err err = tu_boot_join(place, timeout_ms, &share, error);
+  if (err != TUTTI_OK) return err;
+  return tu_shm_create(place->rank, place->ranks, share.memory_fd, share.slice_bytes, t, error);
+}
+
+tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
+  tutti_err err;
+  struct tu_error error = {0};
+  struct tu_boot_place place;
+  struct tu_transport *t;
+  tutti_options o = options ? *options : (tutti_options){0};
+  int join_timeout_ms = o.join_timeout_ms > 0 ? o.join_timeout_ms : JOIN_TIMEOUT_MS;
+  uint64_t timeout_ms = o.timeout_ms > 0 ? (uint64_t)o.timeout_ms : 0;
+  if (!world) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_init needs a place for the communicator");
+    return tu_thread_error(&error);
+  }
+  *world = NULL;
+  if ((err = tu_env_check(&error)) != TUTTI_OK) return tu_thread_error(&error);
+  if (o.timeout_ms == 0 && (err = tu_env_uint("TUTTI_TIMEOUT_MS", INT32_MAX, &timeout_ms, &error)) != TUTTI_OK)
+    return tu_thread_error(&error);
+  if ((err = tu_boot_place(&place, &error)) != TUTTI_OK) return tu_thread_error(&error);
+  if ((err = open_endpoint(&place, join_timeout_ms, &t, &error)) != TUTTI_OK) return tu_thread_error(&error);
+  uint32_t *members = tu_allocate(place.ranks, sizeof *members);
+  for (uint32_t i = 0; i < place.ranks; i++) members[i] = i;
+  err = tu_comm_create(t, members, place.ranks, place.rank, TU_FIRST_PLACE, join_timeout_ms, world, &error);
+  free(members);
+  if (err != TUTTI_OK) return tu_thread_error(&error);
+  (*world)->timeout_ms = (int)timeout_ms;
+  return TUTTI_OK;
+}
+
+/* ---- communicators from communicators ---- */
+
+static void inherit(tutti_comm *child, const tutti_comm *parent) { child->timeout_ms = parent->timeout_ms; }
+
+tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
+  struct tu_error error;
+  struct tu_transport *t;
+  uint32_t member = 0;
+  if (!parent || !self) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_self: a communicator and a place for the new one are needed");
+    return tu_thread_error(&error);
+  }
+  *self = NULL;
+  tutti_err err = tu_loop_create(1, 0, &t, &error);
+  if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_FIRST_PLACE, JOIN_TIMEOUT_MS, self, &error);
+  if (err != TUTTI_OK) return tu_thread_error(&error);
+  inherit(*self, parent);
+  return TUTTI_OK;
+}
+
+struct split_entry {
+  int32_t color, key;
+  uint32_t rank; /* in the parent */
+  uint32_t world_rank;
+};
+
+static int compare_entries(const void *a, const void *b) {
+  const struct split_entry *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* The leaders make the new blocks, everybody is told where, and then makes its own side. */
+static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint32_t ranks, uint32_t rank,
+                             tutti_comm **comm) {
+  tutti_err err = TUTTI_OK, made = TUTTI_OK;
+  struct tu_error error = {0};
+  uint64_t *places = tu_allocate(parent->ranks, sizeof *places), place = 0;
+  uint32_t *members = tu_allocate((size_t)ranks + 1, sizeof *members);
+  for (uint32_t i = 0; i < ranks; i++) members[i] = group[i].world_rank;
+  if (ranks > 0 && rank == 0) {
+    made = tu_comm_create(parent->transport, members, ranks, rank, 0, JOIN_TIMEOUT_MS, comm, &error);
+    if (made == TUTTI_OK) place = (*comm)->mover->block_place;
+  }
+  err = tutti_allgather(parent, &place, places, 1, TUTTI_U64);
+  if (err == TUTTI_OK && ranks > 0 && rank > 0) {
+    place = places[group[0].rank];
+    if (place == 0)
+      made = tu_fail(&error, TUTTI_ERR_MEMORY,
+                     "rank %u of the parent, the first of the new communicator, had no memory for it", group[0].rank);
+    else made = tu_comm_create(parent->transport, members, ranks, rank, place, JOIN_TIMEOUT_MS, comm, &error);
+  }
+  free(places);
+  free(members);
+  if (err != TUTTI_OK && *comm) { /* the others do not know of it: nobody will meet here */
+    destroy(*comm, false);
+    *comm = NULL;
+  }
+  if (err != TUTTI_OK) return err;
+  if (made != TUTTI_OK) {
+    parent->error = error;
+    return tu_thread_error(&error);
+  }
+  if (*comm) inherit(*comm, parent);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **comm) {
+  struct tu_error error;
+  if (!parent || !comm) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_split: a communicator and a place for the new one are needed");
+    return tu_thread_error(&error);
+  }
+  *comm = NULL;
+  if (color < 0 && color != TUTTI_NO_COLOR) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_split: colour %d is negative; use 0 or more, or TUTTI_NO_COLOR",
+            color);
+    return tu_comm_fail(parent, &error);
+  }
+  struct split_entry mine = {color, key, parent->rank, parent->mover->members[parent->rank]};
+  struct split_entry *all = tu_allocate(parent->ranks, sizeof *all);
+  tutti_err err = tutti_allgather(parent, &mine, all, sizeof mine, TUTTI_U8);
+  if (err == TUTTI_OK) {
+    uint32_t ranks = 0, rank = 0;
+    for (uint32_t i = 0; i < parent->ranks; i++)
+      if (all[i].color == color && color != TUTTI_NO_COLOR) all[ranks++] = all[i];
+    qsort(all, ranks, sizeof *all, compare_entries);
+    while (rank < ranks && all[rank].rank != parent->rank) rank++;
+    err = split_found(parent, all, ranks, rank, comm);
+  }
+  free(all);
+  return err;
+}
+
+tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm **comm) {
+  return tutti_comm_split(parent, 0, parent ? (int)parent->rank : 0, comm);
+}
+
+/* ---- the end ---- */
+
+static tutti_err wait_drained(tutti_comm *comm) {
+  struct tu_error error;
+  struct tu_stall stall = {.sleep_ms = 1};
+  uint64_t since = 0;
+  for (uint32_t polls = 0;; polls++) {
+    memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
+    if (tu_comm_failed(comm)) return comm->error.code;
+    if (tu_mover_drained(comm->mover, comm->waits_for)) return TUTTI_OK;
+    tu_stall(comm, &stall);
+    if (stall.polls < comm->spin || polls % 64 != 0) continue;
+    for (uint32_t p = 0; p < comm->ranks; p++)
+      if (comm->waits_for[p] && tu_peer_lost(comm, p, true, "tutti_comm_free", &error))
+        return tu_comm_fail(comm, &error);
+    uint64_t now = tu_clock_ns();
+    if (since == 0) since = now;
+    if (comm->timeout_ms <= 0 || now - since < (uint64_t)comm->timeout_ms * NS_PER_MS) continue;
+    uint32_t late = 0;
+    while (late + 1 < comm->ranks && !comm->waits_for[late]) late++;
+    tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in tutti_comm_free for rank %u", comm->rank,
+            comm->timeout_ms, late);
+    return tu_comm_fail(comm, &error);
+  }
+}
+
+tutti_err tutti_comm_free(tutti_comm *comm) {
+  if (!comm) return TUTTI_OK;
+  tutti_err err = TUTTI_OK;
+  while (comm->open_requests > 0 && comm->failed) tu_queue_poll(); /* ends them with the verdict */
+  if (comm->open_requests > 0) {
+    struct tu_error error;
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_free: %u requests are still open on rank %u; wait for them first",
+            comm->open_requests, comm->rank);
+    err = tu_comm_fail(comm, &error);
+    tu_queue_poll();
+  }
+  if (err == TUTTI_OK) err = wait_drained(comm);
+  if (err != TUTTI_OK) (void)tu_thread_error(&comm->error);
+  destroy(comm, err == TUTTI_OK);
+  return err;
+}

@@ -1,0 +1,134 @@
+/* comm.h: a communicator and a request, as the library sees them. */
+#ifndef TU_COMM_H
+#define TU_COMM_H
+
+#include "api/facts.h"
+#include "engine/engine.h"
+
+/* What makes two calls alike: one program serves both. Compared as bytes; vector variants compare their counts too. */
+struct tu_signature {
+  uint8_t collective, type;
+  bool in_place;
+  uint8_t zero;
+  uint32_t op;
+  uint32_t root; /* or the peer */
+  uint32_t zero2;
+  uint64_t count;
+  double scale;
+  const char *algorithm; /* the forced one's name in the table, or NULL */
+  uint64_t counts_hash;
+  uint64_t zero3[2];
+};
+_Static_assert(sizeof(struct tu_signature) == 64, "one comparison of a cache line");
+
+/* A call, checked and taken apart. */
+struct tu_call {
+  struct tu_signature signature;
+  struct tu_view in, out; /* split is set when the algorithm is known; counts and offsets are the caller's */
+  const void *in_data;
+  void *out_data;
+  const struct tu_algorithm *forced;
+  bool point_to_point;
+  uint32_t tag;
+};
+
+/* The last call that was taken apart, for the one that repeats it. */
+struct tu_memo {
+  bool valid;
+  tutti_call call;
+  struct tu_call resolved;
+  size_t in_begin, in_end, out_begin, out_end; /* of the bytes that lie in each buffer */
+};
+
+struct tutti_request {
+  struct tutti_comm *comm;
+  struct tu_signature signature;
+  size_t *blocks; /* copied counts and offsets of a vector variant: in counts, in offsets, out counts, out offsets */
+  struct tu_program *program;
+  struct tu_execution execution;
+  struct tu_user_op user; /* copy of the user's operation */
+  struct tu_call_facts facts;
+  const void *in_data;
+  void *out_data;
+  uint32_t tag;
+  uint64_t number; /* of the collective; 0 for send and recv */
+  int timeout_ms;
+  uint64_t stalled_since; /* 0: has not stalled yet */
+  uint64_t looked_at;     /* when the peers were last looked at */
+  uint32_t tests;
+  bool persistent, open, done, detached;
+  struct tu_error error;                 /* outcome */
+  struct tutti_request *previous, *next; /* open ones, in the thread's queue */
+  struct tutti_request *idle_next;       /* idle ones, in the communicator's cache */
+  struct tutti_request **children;       /* of a group */
+  size_t child_count;
+};
+
+struct tu_cached_plan {
+  struct tu_cached_plan *next;
+  const struct tu_algorithm *algorithm;
+  uint32_t rank, root;
+  bool in_place;
+  struct tu_plan *plan;
+};
+
+struct tutti_comm {
+  uint32_t rank, ranks;
+  struct tu_transport *transport;
+  struct tu_mover *mover;
+  struct tu_error error; /* the last one; the verdict once failed */
+  bool failed;
+  int timeout_ms;
+  uint32_t spin; /* polls before a waiting rank yields its core */
+  bool crowded;  /* more ranks than CPUs */
+  uint64_t number;
+  uint32_t open_requests;
+  struct tutti_request *idle;
+  uint32_t idle_count;
+  struct tu_cached_plan *plans;
+  struct tu_memo memo;
+  bool *waits_for; /* [ranks], for messages */
+};
+
+/* ---- comm.c ---- */
+/* Keeps the sentence of an error that has no communicator for tutti_error_message(NULL). */
+tutti_err tu_thread_error(const struct tu_error *error);
+/* A world over an endpoint; waits for the leader at most join_timeout_ms. Owns the endpoint's reference. */
+tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
+                         uint64_t place, int timeout_ms, struct tutti_comm **comm, struct tu_error *error);
+/* The communicator has failed on this rank: everybody is told, unless somebody was first. comm->error is the verdict. */
+tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error);
+/* Has it failed? Looks at the verdict. */
+bool tu_comm_failed(struct tutti_comm *comm);
+
+/* ---- call.c ---- */
+/* Checks a call and takes it apart into comm->memo.resolved; ARGUMENT with a sentence. */
+tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error);
+bool tu_user_op_find(tutti_op op, struct tu_user_op *user);
+
+/* ---- request.c ---- */
+/* A request ready to be started: an idle one of the same signature, or a new one. */
+tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
+                             struct tu_error *error);
+void tu_request_release(struct tutti_request *request); /* to the cache */
+void tu_request_destroy(struct tutti_request *request);
+void tu_request_start(struct tutti_request *request);
+
+/* ---- wait.c ---- */
+void tu_queue_add(struct tutti_request *request);
+/* Moves every open request of the thread; true if anything moved. */
+bool tu_queue_poll(void);
+
+/* How long somebody has waited in vain. */
+struct tu_stall {
+  uint32_t polls;
+  int sleep_ms; /* at a time; 0: as long as the bells allow */
+};
+/* One more vain poll on `comm`: spins, yields or sleeps; looks at verdicts, boards, peers and deadlines of all that is open. */
+void tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
+/* Is rank `peer` of the communicator dead, or departed while it is waited for? Then *error says so; `doing` says in
+ * what. */
+bool tu_peer_lost(const struct tutti_comm *comm, uint32_t peer, bool waited_for, const char *doing,
+                  struct tu_error *error);
+
+#endif

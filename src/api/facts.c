@@ -1,0 +1,31 @@
+/* facts.c: which facts of a call must be equal, and how they read. */
+#include "api/facts.h"
+
+#include <stdio.h>
+
+#include "algo/algo.h"
+
+uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
+  const struct tu_collective *c = &tu_collectives[facts->collective];
+  struct tu_call_facts must = {.collective = facts->collective, .algorithm = facts->algorithm};
+  if (facts->collective != TUTTI_BARRIER) must.type = facts->type;
+  if (c->rooted) must.root = facts->root;
+  if (tu_reduces(facts->collective)) must.op = facts->op;
+  if (!c->vector) must.count = facts->count;
+  else if (!c->rooted) must.counts_hash = facts->counts_hash;
+  return (uint32_t)tu_hash(&must, sizeof must, 0);
+}
+
+void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
+  const struct tu_collective *c = &tu_collectives[facts->collective];
+  char root[24] = "", op[80] = "", count[48] = "";
+  if (c->rooted) snprintf(root, sizeof root, ", root %u", facts->root);
+  if (tu_reduces(facts->collective)) snprintf(op, sizeof op, ", %s", tutti_op_name(facts->op));
+  if (facts->collective != TUTTI_BARRIER)
+    snprintf(count, sizeof count, "count %llu, %s, ", (unsigned long long)facts->count,
+             tutti_datatype_name((tutti_datatype)facts->type));
+  if (c->vector)
+    snprintf(count, sizeof count, "own count %llu, %s, ", (unsigned long long)facts->count,
+             tutti_datatype_name((tutti_datatype)facts->type));
+  snprintf(text, text_bytes, "%s(%salgorithm %s%s%s)", c->name, count, tu_algorithms[facts->algorithm]->name, op, root);
+}

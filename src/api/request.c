@@ -1,0 +1,240 @@
+/* request.c: from a call to a program that is ready to run: an idle request of the same signature, or selection, plan and
+ * lowering. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "api/comm.h"
+
+#define IDLE_MAX 32u /* requests kept for calls that come again */
+
+/* ---- the cache ---- */
+
+static bool same_blocks(const struct tutti_request *r, const struct tu_call *call) {
+  if (!r->blocks) return true;
+  const struct tu_view *views[] = {&call->in, &call->out};
+  const size_t *kept = r->blocks;
+  for (int i = 0; i < 2; i++) {
+    const struct tu_view *v = views[i];
+    if (!v->counts) continue;
+    size_t offset = 0;
+    for (uint32_t k = 0; k < v->blocks; k++) {
+      if (kept[k] != v->counts[k] || kept[v->blocks + k] != (v->offsets ? v->offsets[k] : offset)) return false;
+      offset += v->counts[k];
+    }
+    kept += 2 * (size_t)v->blocks;
+  }
+  return true;
+}
+
+static struct tutti_request *take_idle(struct tutti_comm *comm, const struct tu_call *call) {
+  for (struct tutti_request **link = &comm->idle; *link; link = &(*link)->idle_next) {
+    struct tutti_request *r = *link;
+    if (memcmp(&r->signature, &call->signature, sizeof r->signature) != 0 || !same_blocks(r, call)) continue;
+    *link = r->idle_next;
+    comm->idle_count--;
+    return r;
+  }
+  return NULL;
+}
+
+void tu_request_destroy(struct tutti_request *r) {
+  if (!r) return;
+  for (size_t i = 0; i < r->child_count; i++) tu_request_destroy(r->children[i]);
+  free(r->children);
+  tu_execution_fini(&r->execution);
+  tu_program_destroy(r->program);
+  free(r->blocks);
+  free(r);
+}
+
+void tu_request_release(struct tutti_request *r) {
+  struct tutti_comm *comm = r->comm;
+  if (r->child_count > 0) {
+    for (size_t i = 0; i < r->child_count; i++) tu_request_release(r->children[i]);
+    r->child_count = 0;
+    tu_request_destroy(r);
+    return;
+  }
+  if (comm->failed) {
+    tu_request_destroy(r);
+    return;
+  }
+  if (comm->idle_count == IDLE_MAX) { /* the one that has been idle longest is last */
+    struct tutti_request **link = &comm->idle;
+    while ((*link)->idle_next) link = &(*link)->idle_next;
+    tu_request_destroy(*link);
+    *link = NULL;
+    comm->idle_count--;
+  }
+  r->idle_next = comm->idle;
+  comm->idle = r;
+  comm->idle_count++;
+}
+
+/* ---- lowering ---- */
+
+/* Copies counts, with offsets filled in; the views point at the copies from then on. */
+static void keep_blocks(struct tutti_request *r, struct tu_view *in, struct tu_view *out) {
+  size_t need = 2 * ((size_t)(in->counts ? in->blocks : 0) + (out->counts ? out->blocks : 0));
+  if (need == 0) return;
+  size_t *at = r->blocks = tu_allocate(need, sizeof *at);
+  struct tu_view *views[] = {in, out};
+  for (int i = 0; i < 2; i++) {
+    struct tu_view *v = views[i];
+    if (!v->counts) continue;
+    size_t offset = 0;
+    for (uint32_t k = 0; k < v->blocks; k++) {
+      at[k] = v->counts[k];
+      at[v->blocks + k] = v->offsets ? v->offsets[k] : offset;
+      offset += v->counts[k];
+    }
+    v->counts = at;
+    v->offsets = at + v->blocks;
+    at += 2 * (size_t)v->blocks;
+  }
+}
+
+/* Bytes of a rank's longest buffer, as far as all ranks know it. */
+static size_t known_bytes(const struct tutti_comm *comm, const struct tu_call *call) {
+  const struct tu_collective *c = &tu_collectives[call->signature.collective];
+  const struct tu_view *v = c->out == TU_EACH ? &call->out : &call->in;
+  if (c->vector && (c->rooted || c->in == c->out)) return SIZE_MAX;
+  if (c->vector) {
+    size_t total = 0;
+    for (uint32_t i = 0; i < comm->ranks; i++) total += v->counts[i];
+    return total * v->item_bytes;
+  }
+  bool long_buffer = c->in == TU_EACH || c->out == TU_EACH;
+  return call->signature.count * call->in.item_bytes * (long_buffer ? comm->ranks : 1);
+}
+
+static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *call, const struct tu_user_op *user,
+                        const struct tu_algorithm **algorithm, struct tu_error *error) {
+  tutti_collective collective = (tutti_collective)call->signature.collective;
+  struct tu_wanted wanted = {
+      .collective = collective,
+      .ranks = call->point_to_point ? 2 : comm->ranks,
+      .bytes = call->point_to_point ? call->signature.count : known_bytes(comm, call),
+      .rank_order = tu_reduces(collective) && user && !user->commutative,
+      .any_blocks = tu_collectives[collective].vector,
+  };
+  *algorithm = call->forced ? call->forced : tu_algorithm_select(&wanted);
+  const char *why;
+  if (tu_algorithm_serves(*algorithm, &wanted, &why)) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm %s cannot serve this %s on %u ranks: %s", (*algorithm)->name,
+                 tu_collectives[collective].name, comm->ranks, why);
+}
+
+/* Plans are kept: building one takes long where there are many ranks. */
+static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_algorithm *algorithm, uint32_t ranks,
+                                      uint32_t rank, uint32_t root, bool in_place) {
+  for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
+    if (p->algorithm == algorithm && p->rank == rank && p->root == root && p->in_place == in_place) return p->plan;
+  struct tu_cached_plan *p = tu_allocate(1, sizeof *p);
+  *p = (struct tu_cached_plan){comm->plans, algorithm, rank,
+                               root,        in_place,  tu_plan_build(algorithm, ranks, root, in_place, rank)};
+  comm->plans = p;
+  return p->plan;
+}
+
+static uint16_t algorithm_index(const struct tu_algorithm *algorithm) {
+  uint16_t index = 0;
+  while (tu_algorithms[index] != algorithm) index++;
+  return index;
+}
+
+static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request *r,
+                       const struct tu_algorithm *algorithm, struct tu_error *error) {
+  bool receives = call->signature.collective == TUTTI_RECV;
+  uint32_t pair[2] = {receives ? call->signature.root : comm->rank, receives ? comm->rank : call->signature.root};
+  struct tu_lowering lowering = {.mover = comm->mover, .in = call->in, .out = call->out};
+  if (call->point_to_point) {
+    lowering.plan = plan_for(comm, algorithm, 2, receives, 0, false);
+    lowering.plan_rank = receives;
+    lowering.peers = pair;
+    lowering.point_to_point = true;
+  } else {
+    uint32_t root = tu_collectives[call->signature.collective].rooted ? call->signature.root : 0;
+    lowering.plan = plan_for(comm, algorithm, comm->ranks, comm->rank, root, call->signature.in_place);
+    lowering.plan_rank = comm->rank;
+  }
+  lowering.in.split = lowering.out.split = lowering.plan->split;
+  keep_blocks(r, &lowering.in, &lowering.out);
+  tutti_err err = tu_program_create(&lowering, &r->program, error);
+  return err != TUTTI_OK ? err : tu_execution_init(&r->execution, r->program, comm->mover, error);
+}
+
+static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
+                        struct tu_error *error) {
+  tutti_err err;
+  struct tutti_request *r = tu_allocate(1, sizeof *r);
+  const struct tu_signature *s = &call->signature;
+  r->comm = comm;
+  r->signature = *s;
+  bool has_user = tu_reduces((tutti_collective)s->collective) && tu_user_op_find(s->op, &r->user);
+  const struct tu_algorithm *algorithm = NULL;
+  if ((err = choose(comm, call, has_user ? &r->user : NULL, &algorithm, error)) != TUTTI_OK) goto failed;
+  if ((err = lower(comm, call, r, algorithm, error)) != TUTTI_OK) goto failed;
+  r->execution.arithmetic = (struct tu_arithmetic){
+      .type = (tutti_datatype)s->type,
+      .op = s->op,
+      .user = has_user ? &r->user : NULL,
+      .scale = s->scale,
+      .divisor = comm->ranks,
+  };
+  const struct tu_collective *c = &tu_collectives[s->collective];
+  r->facts = (struct tu_call_facts){
+      .collective = s->collective,
+      .type = s->type,
+      .algorithm = algorithm_index(algorithm),
+      .root = s->root,
+      .op = s->op,
+      .count = s->count,
+  };
+  if (c->vector && !c->rooted && c->in != c->out) {
+    const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;
+    r->facts.counts_hash = tu_hash(v->counts, v->blocks * sizeof *v->counts, 0);
+  }
+  r->facts.hash = tu_facts_hash(&r->facts);
+  *request = r;
+  return TUTTI_OK;
+
+failed:
+  tu_request_destroy(r);
+  return err;
+}
+
+tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
+                             struct tu_error *error) {
+  struct tutti_request *r = take_idle(comm, call);
+  if (!r) {
+    tutti_err err = create(comm, call, &r, error);
+    if (err != TUTTI_OK) return err;
+  }
+  r->in_data = call->in_data;
+  r->out_data = call->out_data;
+  r->tag = call->tag;
+  *request = r;
+  return TUTTI_OK;
+}
+
+void tu_request_start(struct tutti_request *r) {
+  struct tutti_comm *comm = r->comm;
+  r->open = true;
+  r->done = false;
+  r->error.code = TUTTI_OK;
+  r->stalled_since = 0;
+  r->tests = 0;
+  comm->open_requests++;
+  uint64_t tag = r->tag;
+  if (!r->program->point_to_point) {
+    r->number = ++comm->number;
+    uint64_t words[TU_BOARD_WORDS];
+    memcpy(words, &r->facts, sizeof words);
+    tu_board_post(&comm->mover->boards[comm->rank], r->number, words);
+    tag = r->number << 32 | r->facts.hash;
+  }
+  tu_execution_start(&r->execution, r->in_data, r->out_data, tag);
+  tu_queue_add(r);
+}

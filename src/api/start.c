@@ -1,0 +1,193 @@
+/* start.c: the calls of the public header. Everything goes through one description and one door; the named calls are thin. */
+#include <stdlib.h>
+
+#include "api/comm.h"
+
+static tutti_err refuse(tutti_comm *comm, struct tu_error *error) {
+  /* It has taken its number, and whoever waits for this rank learns why it does not come. */
+  comm->number++;
+  return tu_comm_fail(comm, error);
+}
+
+static tutti_err no_communicator(const char *what) {
+  struct tu_error error;
+  tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: the communicator or the call is NULL", what);
+  return tu_thread_error(&error);
+}
+
+static tutti_err acquire(tutti_comm *comm, const tutti_call *call, struct tutti_request **request) {
+  tutti_err err;
+  struct tu_error error;
+  if (tu_comm_failed(comm)) return tu_thread_error(&comm->error);
+  if ((err = tu_call_resolve(comm, call, &error)) != TUTTI_OK) return refuse(comm, &error);
+  if ((err = tu_request_acquire(comm, &comm->memo.resolved, request, &error)) != TUTTI_OK) return refuse(comm, &error);
+  (*request)->timeout_ms = call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
+  (*request)->persistent = false;
+  (*request)->detached = false;
+  return TUTTI_OK;
+}
+
+tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  if (!comm || !call) return no_communicator("tutti_start");
+  struct tutti_request *r;
+  tutti_err err = acquire(comm, call, &r);
+  if (err != TUTTI_OK) {
+    if (request) *request = NULL;
+    return err;
+  }
+  r->detached = !request;
+  if (request) *request = r;
+  tu_request_start(r);
+  tu_queue_poll();
+  return TUTTI_OK;
+}
+
+tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t count, tutti_request **request) {
+  if (!comm || (!calls && count > 0)) return no_communicator("tutti_start_group");
+  if (request) *request = NULL;
+  if (!request || count == 0) {
+    for (size_t i = 0; i < count; i++) {
+      tutti_err err = tutti_start(comm, &calls[i], NULL);
+      if (err != TUTTI_OK) return err;
+    }
+    return TUTTI_OK;
+  }
+  struct tutti_request *group = tu_allocate(1, sizeof *group);
+  group->comm = comm;
+  group->children = tu_allocate(count, sizeof(struct tutti_request *));
+  for (size_t i = 0; i < count; i++) {
+    tutti_err err = acquire(comm, &calls[i], &group->children[i]);
+    if (err != TUTTI_OK) {
+      tu_queue_poll(); /* the communicator has failed: this ends those that were started */
+      tu_request_release(group);
+      return err;
+    }
+    group->child_count++;
+    tu_request_start(group->children[i]);
+  }
+  tu_queue_poll();
+  *request = group;
+  return TUTTI_OK;
+}
+
+tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  if (!comm || !call || !request) return no_communicator("tutti_prepare");
+  *request = NULL;
+  struct tutti_request *r;
+  tutti_err err = acquire(comm, call, &r);
+  if (err != TUTTI_OK) return err;
+  r->persistent = true;
+  r->open = r->done = false;
+  *request = r;
+  return TUTTI_OK;
+}
+
+tutti_err tutti_restart(tutti_request *request) {
+  if (!request) return no_communicator("tutti_restart");
+  struct tu_error error;
+  if (!request->persistent || request->open) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_restart: this request is %s",
+            request->open ? "open; wait for it first" : "not persistent; tutti_prepare makes such");
+    return tu_thread_error(&error);
+  }
+  if (tu_comm_failed(request->comm)) return tu_thread_error(&request->comm->error);
+  tu_request_start(request);
+  tu_queue_poll();
+  return TUTTI_OK;
+}
+
+void tutti_request_free(tutti_request *request) {
+  if (!request) return;
+  tu_assert(!request->open); /* its buffers are still in use: wait for it first */
+  tu_request_release(request);
+}
+
+static tutti_err call_and_wait(tutti_comm *comm, const tutti_call *call) {
+  tutti_request *request;
+  tutti_err err = tutti_start(comm, call, &request);
+  return err != TUTTI_OK ? err : tutti_wait(&request);
+}
+
+tutti_err tutti_allreduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
+                          tutti_op op) {
+  return call_and_wait(
+      comm,
+      &(tutti_call){.collective = TUTTI_ALLREDUCE, .send = send, .recv = recv, .count = count, .type = type, .op = op});
+}
+
+tutti_err tutti_reduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op,
+                       uint32_t root) {
+  return call_and_wait(comm, &(tutti_call){.collective = TUTTI_REDUCE,
+                                           .send = send,
+                                           .recv = recv,
+                                           .count = count,
+                                           .type = type,
+                                           .op = op,
+                                           .root = root});
+}
+
+tutti_err tutti_broadcast(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type, uint32_t root) {
+  return call_and_wait(
+      comm,
+      &(tutti_call){
+          .collective = TUTTI_BROADCAST, .send = buffer, .recv = buffer, .count = count, .type = type, .root = root});
+}
+
+tutti_err tutti_gather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
+                       uint32_t root) {
+  return call_and_wait(
+      comm, &(tutti_call){
+                .collective = TUTTI_GATHER, .send = send, .recv = recv, .count = count, .type = type, .root = root});
+}
+
+tutti_err tutti_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
+                        uint32_t root) {
+  return call_and_wait(
+      comm, &(tutti_call){
+                .collective = TUTTI_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .root = root});
+}
+
+tutti_err tutti_allgather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
+  return call_and_wait(
+      comm, &(tutti_call){.collective = TUTTI_ALLGATHER, .send = send, .recv = recv, .count = count, .type = type});
+}
+
+tutti_err tutti_reduce_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
+                               tutti_op op) {
+  return call_and_wait(
+      comm,
+      &(tutti_call){
+          .collective = TUTTI_REDUCE_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .op = op});
+}
+
+tutti_err tutti_alltoall(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
+  return call_and_wait(
+      comm, &(tutti_call){.collective = TUTTI_ALLTOALL, .send = send, .recv = recv, .count = count, .type = type});
+}
+
+tutti_err tutti_barrier(tutti_comm *comm) { return call_and_wait(comm, &(tutti_call){.collective = TUTTI_BARRIER}); }
+
+tutti_err tutti_scan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
+  return call_and_wait(
+      comm,
+      &(tutti_call){.collective = TUTTI_SCAN, .send = send, .recv = recv, .count = count, .type = type, .op = op});
+}
+
+tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
+  return call_and_wait(
+      comm,
+      &(tutti_call){.collective = TUTTI_EXSCAN, .send = send, .recv = recv, .count = count, .type = type, .op = op});
+}
+
+tutti_err tutti_send(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type, uint32_t peer,
+                     uint32_t tag) {
+  return call_and_wait(
+      comm,
+      &(tutti_call){.collective = TUTTI_SEND, .send = buffer, .count = count, .type = type, .peer = peer, .tag = tag});
+}
+
+tutti_err tutti_recv(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type, uint32_t peer, uint32_t tag) {
+  return call_and_wait(
+      comm,
+      &(tutti_call){.collective = TUTTI_RECV, .recv = buffer, .count = count, .type = type, .peer = peer, .tag = tag});
+}

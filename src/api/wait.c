@@ -1,0 +1,356 @@
+/* wait.c: the one place where anybody waits. Polls what the thread has open; when nothing moves: spin, then yield, then
+ * sleep on the bell, at most 100 ms at a time. Who stalls looks round: is there a verdict, does somebody do another call
+ * under the same number, has somebody died, is the time over? */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/comm.h"
+
+#define YIELDS 100u
+#define SLEEP_MS 100
+#define LOOK_NS 40000000u /* between two looks whether the peers live: a system call for each */
+#define NS_PER_MS 1000000u
+
+static _Thread_local struct {
+  struct tutti_request *first, *last;
+  bool collects; /* somebody waits for everything: keep the first error for it */
+  struct tu_error collected;
+} queue;
+
+void tu_queue_add(struct tutti_request *r) {
+  r->previous = queue.last;
+  r->next = NULL;
+  if (queue.last) queue.last->next = r;
+  else queue.first = r;
+  queue.last = r;
+}
+
+static void complete(struct tutti_request *r, const struct tu_error *error) {
+  if (r->previous) r->previous->next = r->next;
+  else queue.first = r->next;
+  if (r->next) r->next->previous = r->previous;
+  else queue.last = r->previous;
+  r->open = false;
+  r->done = true;
+  r->comm->open_requests--;
+  r->error.code = TUTTI_OK;
+  if (error) r->error = *error;
+  if (error && (r->detached || queue.collects) && queue.collected.code == TUTTI_OK) queue.collected = *error;
+  if (r->detached) tu_request_release(r);
+}
+
+/* ---- sentences ---- */
+
+static void print_call(const struct tutti_request *r, char *text, size_t bytes) {
+  char call[200];
+  tu_facts_print(&r->facts, call, sizeof call);
+  if (r->number) snprintf(text, bytes, "collective %llu, %s", (unsigned long long)r->number, call);
+  else snprintf(text, bytes, "%s, peer %u, tag %u", call, r->signature.root, r->tag);
+}
+
+/* What a peer's board says that it is in. */
+static void print_state(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
+  struct tu_board *board = &comm->mover->boards[peer];
+  uint64_t latest = atomic_load(&board->latest), words[TU_BOARD_WORDS];
+  struct tu_call_facts facts;
+  char call[200];
+  if (atomic_load(&board->departed)) {
+    snprintf(text, bytes, "rank %u (has freed the communicator)", peer);
+  } else if (latest == 0) {
+    snprintf(text, bytes, "rank %u (has started no collective yet)", peer);
+  } else if (tu_board_read(board, latest, words)) {
+    memcpy(&facts, words, sizeof facts);
+    tu_facts_print(&facts, call, sizeof call);
+    snprintf(text, bytes, "rank %u (its last is collective %llu, %s)", peer, (unsigned long long)latest, call);
+  } else {
+    snprintf(text, bytes, "rank %u (on its way past collective %llu)", peer, (unsigned long long)latest);
+  }
+}
+
+static void print_waited_for(const struct tutti_request *r, char *text, size_t bytes) {
+  struct tutti_comm *comm = r->comm;
+  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
+  tu_execution_blockers(&r->execution, comm->waits_for);
+  size_t at = 0;
+  text[0] = '\0';
+  for (uint32_t p = 0; p < comm->ranks && at < bytes; p++) {
+    if (!comm->waits_for[p]) continue;
+    char state[300];
+    print_state(comm, p, state, sizeof state);
+    at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", state);
+  }
+  if (text[0] == '\0') snprintf(text, bytes, "its own earlier calls");
+}
+
+/* ---- looking round ---- */
+
+static bool fail_disagreement(struct tutti_request *r, uint32_t peer, const struct tu_call_facts *theirs) {
+  char ours[200], other[200];
+  struct tu_error error;
+  tu_facts_print(&r->facts, ours, sizeof ours);
+  tu_facts_print(theirs, other, sizeof other);
+  tu_fail(
+      &error, TUTTI_ERR_MISMATCH,
+      "as collective %llu of the communicator rank %u called %s, but rank %u called %s; all ranks must make the same "
+      "calls in the same order",
+      (unsigned long long)r->number, r->comm->rank, ours, peer, other);
+  tu_comm_fail(r->comm, &error);
+  return true;
+}
+
+/* Does any rank that has made its call of this number mean another one? */
+static bool disagrees(struct tutti_request *r) {
+  uint64_t words[TU_BOARD_WORDS];
+  for (uint32_t p = 0; r->number && p < r->comm->ranks; p++) {
+    if (!tu_board_read(&r->comm->mover->boards[p], r->number, words)) continue;
+    struct tu_call_facts theirs;
+    memcpy(&theirs, words, sizeof theirs);
+    if (theirs.hash != r->facts.hash) return fail_disagreement(r, p, &theirs);
+  }
+  return false;
+}
+
+/* A message came that does not fit the request. */
+static void fail_mismatch(struct tutti_request *r) {
+  const struct tu_execution *e = &r->execution;
+  if (disagrees(r)) return;
+  char call[280], state[300];
+  struct tu_error error;
+  print_call(r, call, sizeof call);
+  print_state(r->comm, e->mismatch_peer, state, sizeof state);
+  if (e->mismatch_tag == e->tag)
+    tu_fail(&error, TUTTI_ERR_MISMATCH,
+            "rank %u sends %llu bytes where rank %u expects %llu, in %s; the counts must match", e->mismatch_peer,
+            (unsigned long long)e->mismatch_bytes, r->comm->rank, (unsigned long long)e->expected_bytes, call);
+  else
+    tu_fail(
+        &error, TUTTI_ERR_MISMATCH,
+        "rank %u in %s got a message of another call (collective %llu) from %s; all ranks must make the same calls in "
+        "the same order",
+        r->comm->rank, call, (unsigned long long)(e->mismatch_tag >> 32), state);
+  tu_comm_fail(r->comm, &error);
+}
+
+bool tu_peer_lost(const struct tutti_comm *comm, uint32_t peer, bool waited_for, const char *doing,
+                  struct tu_error *error) {
+  if (atomic_load(&comm->mover->boards[peer].departed)) {
+    if (!waited_for) return false;
+    tu_fail(error, TUTTI_ERR_PEER, "rank %u has freed the communicator while rank %u still waits for it in %s", peer,
+            comm->rank, doing);
+    return true;
+  }
+  if (tu_transport_alive(comm->transport, comm->mover->members[peer])) return false;
+  if (atomic_load(&comm->mover->boards[peer].departed)) return false; /* it left in order just now */
+  char state[300];
+  print_state(comm, peer, state, sizeof state);
+  tu_fail(error, TUTTI_ERR_PEER, "%s has died or exited; rank %u found it gone while in %s", state, comm->rank, doing);
+  return true;
+}
+
+static bool peers_lost(struct tutti_request *r) {
+  char call[280];
+  struct tu_error error;
+  struct tutti_comm *comm = r->comm;
+  print_call(r, call, sizeof call);
+  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
+  tu_execution_blockers(&r->execution, comm->waits_for);
+  for (uint32_t p = 0; p < comm->ranks; p++) {
+    if (!tu_peer_lost(comm, p, comm->waits_for[p], call, &error)) continue;
+    tu_comm_fail(comm, &error);
+    return true;
+  }
+  return false;
+}
+
+static bool too_late(struct tutti_request *r, uint64_t now) {
+  if (r->timeout_ms <= 0 || now - r->stalled_since < (uint64_t)r->timeout_ms * NS_PER_MS) return false;
+  if (peers_lost(r)) return true;
+  char call[280], waited_for[600];
+  struct tu_error error;
+  print_call(r, call, sizeof call);
+  print_waited_for(r, waited_for, sizeof waited_for);
+  tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in %s for %s", r->comm->rank, r->timeout_ms, call,
+          waited_for);
+  tu_comm_fail(r->comm, &error);
+  return true;
+}
+
+/* now = 0: only what needs no system call. Communicators that fail here end their requests at the next poll. */
+static void look_round(uint64_t now) {
+  for (struct tutti_request *r = queue.first; r; r = r->next) {
+    if (r->comm->failed || tu_comm_failed(r->comm) || disagrees(r) || now == 0) continue;
+    if (r->stalled_since == 0) r->stalled_since = now;
+    if (too_late(r, now) || now - r->looked_at < LOOK_NS) continue;
+    r->looked_at = now;
+    (void)peers_lost(r);
+  }
+}
+
+/* Until the next deadline, or long enough. */
+static int sleep_ms(uint64_t now) {
+  int ms = SLEEP_MS;
+  for (const struct tutti_request *r = queue.first; r; r = r->next) {
+    if (r->comm->failed) return 0;
+    if (r->timeout_ms <= 0 || r->stalled_since == 0) continue;
+    int64_t left = r->timeout_ms - (int64_t)((now - r->stalled_since) / NS_PER_MS);
+    if (left < ms) ms = left > 0 ? (int)left : 1;
+  }
+  return ms;
+}
+
+/* ---- moving and stalling ---- */
+
+bool tu_queue_poll(void) {
+  bool moved = false;
+  for (struct tutti_request *r = queue.first, *next; r; r = next) {
+    next = r->next;
+    if (r->comm->failed) {
+      complete(r, &r->comm->error);
+      moved = true;
+      continue;
+    }
+    moved |= tu_execution_poll(&r->execution);
+    if (r->execution.unfinished == 0) complete(r, NULL);
+    else if (r->execution.mismatch) fail_mismatch(r), complete(r, &r->comm->error), moved = true;
+  }
+  return moved;
+}
+
+static inline void pause_core(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
+  s->polls++;
+  if (s->polls < comm->spin) {
+    pause_core();
+    return;
+  }
+  if (s->polls == comm->spin && !comm->crowded) look_round(0);
+  if (s->polls < comm->spin + YIELDS) {
+    sched_yield();
+    return;
+  }
+  uint32_t token = tu_bell_arm(comm->transport);
+  if (!tu_queue_poll()) {
+    uint64_t now = tu_clock_ns();
+    look_round(now);
+    int ms = sleep_ms(now);
+    if (s->sleep_ms > 0 && ms > s->sleep_ms) ms = s->sleep_ms;
+    if (ms > 0) tu_bell_sleep(comm->transport, token, ms);
+  }
+  tu_bell_disarm(comm->transport);
+}
+
+/* ---- requests ---- */
+
+static bool is_done(const struct tutti_request *r) {
+  for (size_t i = 0; i < r->child_count; i++)
+    if (!r->children[i]->done) return false;
+  return r->child_count > 0 || r->done;
+}
+
+/* A complete request's outcome; ordinary ones go, persistent ones stay. */
+static tutti_err conclude(struct tutti_request **request) {
+  struct tutti_request *r = *request;
+  tutti_err err = r->error.code;
+  const struct tu_error *error = &r->error;
+  for (size_t i = 0; i < r->child_count && err == TUTTI_OK; i++) {
+    err = r->children[i]->error.code;
+    error = &r->children[i]->error;
+  }
+  if (err != TUTTI_OK) {
+    r->comm->error = *error;
+    (void)tu_thread_error(error);
+  }
+  if (r->persistent) return err;
+  *request = NULL;
+  tu_request_release(r);
+  return err;
+}
+
+static tutti_err refuse(const char *sentence) {
+  struct tu_error error;
+  tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s", sentence);
+  return tu_thread_error(&error);
+}
+
+static bool never_started(const struct tutti_request *r) { return r->child_count == 0 && !r->open && !r->done; }
+
+tutti_err tutti_test(tutti_request **request, bool *done) {
+  if (!request || !done) return refuse("tutti_test needs a request and a place for its answer");
+  *done = true;
+  if (!*request) return TUTTI_OK;
+  struct tutti_request *r = *request;
+  if (never_started(r)) return refuse("this persistent request has not been started; tutti_restart comes first");
+  if (!is_done(r)) tu_queue_poll();
+  if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll();
+  if (!is_done(r) && ++r->tests % 128 == 0) {
+    look_round(tu_clock_ns());
+    tu_queue_poll();
+  }
+  if (is_done(r)) return conclude(request);
+  *done = false;
+  return TUTTI_OK;
+}
+
+tutti_err tutti_wait(tutti_request **request) {
+  if (!request) return refuse("tutti_wait needs a request");
+  if (!*request) return TUTTI_OK;
+  if (never_started(*request)) return refuse("this persistent request has not been started; tutti_restart comes first");
+  struct tu_stall stall = {0};
+  while (!is_done(*request)) {
+    if (tu_queue_poll()) stall.polls = 0;
+    else tu_stall((*request)->comm, &stall);
+  }
+  return conclude(request);
+}
+
+tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) {
+  if ((!requests && count > 0) || !index) return refuse("tutti_wait_any needs a list and a place for the index");
+  struct tu_stall stall = {0};
+  for (;;) {
+    struct tutti_request *open = NULL;
+    for (size_t i = 0; i < count; i++) {
+      if (!requests[i] || never_started(requests[i])) continue;
+      open = requests[i];
+      if (!is_done(open)) continue;
+      *index = i;
+      return conclude(&requests[i]);
+    }
+    *index = count;
+    if (!open) return TUTTI_OK;
+    if (tu_queue_poll()) stall.polls = 0;
+    else tu_stall(open->comm, &stall);
+  }
+}
+
+static tutti_err wait_for_everything(void) {
+  struct tu_stall stall = {0};
+  queue.collects = true;
+  while (queue.first) {
+    if (tu_queue_poll()) stall.polls = 0;
+    else tu_stall(queue.first->comm, &stall);
+  }
+  queue.collects = false;
+  tutti_err err = queue.collected.code;
+  if (err != TUTTI_OK) (void)tu_thread_error(&queue.collected);
+  queue.collected.code = TUTTI_OK;
+  return err;
+}
+
+tutti_err tutti_wait_all(tutti_request **requests, size_t count) {
+  if (!requests) return wait_for_everything();
+  tutti_err first = TUTTI_OK;
+  for (size_t i = 0; i < count; i++) {
+    if (!requests[i] || never_started(requests[i])) continue;
+    tutti_err err = tutti_wait(&requests[i]);
+    if (first == TUTTI_OK) first = err;
+  }
+  return first;
+}

@@ -1,0 +1,34 @@
+/* boot.h: how the processes of a job find each other and come to share memory.
+ *
+ * Rank 0 listens on TCP at the agreed address; the others join there with the job's secret (a star). Ranks of one host
+ * then get one memfd from the host's lowest rank over a UNIX socket. */
+#ifndef TU_BOOT_H
+#define TU_BOOT_H
+
+#include "base/base.h"
+
+/* What the environment says about this process. */
+struct tu_boot_place {
+  uint32_t rank, ranks;
+  bool alone; /* nothing was set: a world of one */
+  char address[256];
+  uint16_t port;
+  char secret[128]; /* "" if the job has none */
+};
+/* ENVIRONMENT if half set (names what is missing) or malformed. */
+tutti_err tu_boot_place(struct tu_boot_place *place, struct tu_error *error);
+
+/* The memory that all ranks of this job share. */
+struct tu_boot_share {
+  int memory_fd; /* CLOEXEC, slice_bytes * ranks long, sealed against shrinking and growing; the caller closes it */
+  size_t slice_bytes; /* each rank's part: rank 0's TUTTI_SHM_BYTES, or the default */
+};
+/* Collective: joins the others and hands out the memory. place->ranks > 1. Errors: TIMEOUT names the ranks that have not come;
+ * PEER a rank of another user, with a wrong secret, or gone; UNSUPPORTED a rank of another host. */
+tutti_err tu_boot_join(const struct tu_boot_place *place, int timeout_ms, struct tu_boot_share *share,
+                       struct tu_error *error);
+
+/* CPUs that this process may use: affinity and the cgroup's quota, at least 1. */
+uint32_t tu_boot_cpus(void);
+
+#endif

@@ -1,0 +1,141 @@
+/* boot_cpus.c: how many CPUs this process may use: its affinity mask, cut down by the cgroup's quota (version 2 and 1).
+ * What cannot be read limits nothing. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "boot/boot_wire.h"
+
+enum { CPUS_MAX = 1 << 16, FOLDER_BYTES = 2 * PATH_MAX };
+
+static uint32_t affinity_cpus(void) {
+  /* The kernel refuses a mask shorter than its own; its size can be found out only by trying. */
+  for (size_t cpus = 1024; cpus <= CPUS_MAX; cpus *= 2) {
+    cpu_set_t *mask = CPU_ALLOC(cpus);
+    if (!mask) break;
+    size_t bytes = CPU_ALLOC_SIZE(cpus);
+    bool got = sched_getaffinity(0, bytes, mask) == 0;
+    bool too_short = !got && errno == EINVAL;
+    int count = got ? CPU_COUNT_S(bytes, mask) : 0;
+    CPU_FREE(mask);
+    if (got) return count > 0 ? (uint32_t)count : 1;
+    if (!too_short) break;
+  }
+  return 1;
+}
+
+/* One hierarchy of cgroups: where it is mounted, which part of it, and where in it this process is. */
+struct hierarchy {
+  bool v2;
+  char group[PATH_MAX];
+  char mount_root[PATH_MAX];
+  char mount_point[PATH_MAX];
+};
+
+static bool has_word(const char *list, const char *word) {
+  size_t length = strlen(word);
+  for (const char *at = list; (at = strstr(at, word)) != NULL; at += length) {
+    char before = at == list ? ',' : at[-1], after = at[length];
+    if (before == ',' && (after == ',' || after == '\0' || after == '\n')) return true;
+  }
+  return false;
+}
+
+static FILE *open_below(const char *root, const char *path) {
+  char full[FOLDER_BYTES + PATH_MAX];
+  if (snprintf(full, sizeof full, "%s%s", root, path) >= (int)sizeof full) return NULL;
+  return fopen(full, "re");
+}
+
+/* The process's group in the hierarchy: lines are "id:controllers:path", and version 2 has id 0 and no controllers. */
+static bool find_group(const char *root, struct hierarchy *h) {
+  FILE *file = open_below(root, "/proc/self/cgroup");
+  if (!file) return false;
+  char line[PATH_MAX + 256];
+  bool found = false;
+  while (!found && fgets(line, sizeof line, file)) {
+    line[strcspn(line, "\n")] = '\0';
+    char *controllers = strchr(line, ':');
+    char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path) continue;
+    *path++ = '\0';
+    controllers++;
+    found = h->v2 ? strncmp(line, "0:", 2) == 0 && *controllers == '\0' : has_word(controllers, "cpu");
+    if (found) snprintf(h->group, sizeof h->group, "%.*s", PATH_MAX - 1, path);
+  }
+  fclose(file);
+  return found;
+}
+
+/* Lines of mountinfo: id parent device ROOT POINT options [tags...] - TYPE source SUPER-OPTIONS. */
+static bool find_mount(const char *root, struct hierarchy *h) {
+  FILE *file = open_below(root, "/proc/self/mountinfo");
+  if (!file) return false;
+  char line[3 * PATH_MAX];
+  bool found = false;
+  while (!found && fgets(line, sizeof line, file)) {
+    char type[32], options[512];
+    const char *rest = strstr(line, " - ");
+    if (!rest || sscanf(rest + 3, "%31s %*s %511s", type, options) != 2) continue;
+    bool wanted = h->v2 ? strcmp(type, "cgroup2") == 0 : strcmp(type, "cgroup") == 0 && has_word(options, "cpu");
+    found = wanted && sscanf(line, "%*s %*s %*s %4095s %4095s", h->mount_root, h->mount_point) == 2;
+  }
+  fclose(file);
+  return found;
+}
+
+/* The quota of one group in whole CPUs, rounded up. */
+static uint32_t group_quota(const char *root, bool v2, const char *folder) {
+  char path[FOLDER_BYTES + 32];
+  int64_t quota = -1, period = -1;
+  snprintf(path, sizeof path, "%s/%s", folder, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+  FILE *file = open_below(root, path);
+  if (!file) return UINT32_MAX;
+  /* "max 100000" in version 2 and -1 in version 1 mean no limit: both leave the quota negative. */
+  if (fscanf(file, "%" SCNd64, &quota) != 1) quota = -1;
+  if (v2 && fscanf(file, "%" SCNd64, &period) != 1) period = -1;
+  fclose(file);
+  if (!v2) {
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    file = open_below(root, path);
+    if (file && fscanf(file, "%" SCNd64, &period) != 1) period = -1;
+    if (file) fclose(file);
+  }
+  if (quota <= 0 || period <= 0) return UINT32_MAX;
+  int64_t cpus = quota / period + (quota % period != 0);
+  return cpus < UINT32_MAX ? (uint32_t)cpus : UINT32_MAX;
+}
+
+/* The smallest quota on the way from the process's group up to the mount. */
+static uint32_t hierarchy_quota(const char *root, bool v2) {
+  struct hierarchy h = {.v2 = v2};
+  if (!find_group(root, &h) || !find_mount(root, &h)) return UINT32_MAX;
+  /* In a container the mount shows only the part of the hierarchy below its root, and the group may lie outside it. */
+  size_t root_length = strcmp(h.mount_root, "/") == 0 ? 0 : strlen(h.mount_root);
+  const char *inner = "";
+  if (strncmp(h.group, h.mount_root, root_length) == 0) {
+    char next = h.group[root_length];
+    if (next == '/' || next == '\0') inner = h.group + root_length;
+  }
+
+  char folder[FOLDER_BYTES];
+  snprintf(folder, sizeof folder, "%s%s", h.mount_point, inner);
+  size_t stop = strlen(h.mount_point);
+  uint32_t least = UINT32_MAX;
+  for (;;) {
+    uint32_t quota = group_quota(root, v2, folder);
+    if (quota < least) least = quota;
+    char *slash = strrchr(folder, '/');
+    if (strlen(folder) <= stop || !slash || (size_t)(slash - folder) < stop) return least;
+    *slash = '\0';
+  }
+}
+
+uint32_t tu_boot_quota_cpus(const char *root) {
+  return (uint32_t)tu_min(hierarchy_quota(root, true), hierarchy_quota(root, false));
+}
+
+uint32_t tu_boot_cpus(void) { return (uint32_t)tu_max(1, tu_min(affinity_cpus(), tu_boot_quota_cpus(""))); }

@@ -1,0 +1,686 @@
+/* boot_test.c: starting up, with real processes: what the environment means, joining, the many ways in which joining
+ * goes wrong, and that no descriptor is left behind. Every rank is a fork of this program. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "boot/boot_wire.h"
+#include "test.h"
+
+#define SECRET "0123456789abcdef0123456789abcdef"
+enum { RANKS_MAX = 64, SLICE = 1 << 20 };
+
+/* ---- the environment ---- */
+
+static void clear_environment(void) {
+  static const char *const names[] = {"RANK",        "WORLD_SIZE",       "MASTER_ADDR",       "MASTER_PORT",
+                                      "TUTTI_RANK",  "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR", "TUTTI_MASTER_PORT",
+                                      "TUTTI_SECRET"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unsetenv(names[i]);
+}
+
+static void set_environment(const char *settings) {
+  clear_environment();
+  char copy[512];
+  snprintf(copy, sizeof copy, "%s", settings);
+  char *rest = NULL;
+  for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+    char *value = strchr(word, '=');
+    *value++ = '\0';
+    setenv(word, value, 1);
+  }
+}
+
+static void test_place(void) {
+  static const struct {
+    const char *settings;
+    bool alone;
+    uint32_t rank, ranks;
+    uint16_t port;
+  } good[] = {
+      {"", true, 0, 1, 0},
+      {"RANK= WORLD_SIZE=", true, 0, 1, 0},
+      {"RANK=0 WORLD_SIZE=1", false, 0, 1, 0},
+      {"RANK=0 WORLD_SIZE=1 MASTER_ADDR=h MASTER_PORT=29500", false, 0, 1, 29501},
+      {"RANK=3 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500", false, 3, 4, 29501},
+      {"TUTTI_RANK=3 TUTTI_WORLD_SIZE=4 TUTTI_MASTER_ADDR=h TUTTI_MASTER_PORT=29500", false, 3, 4, 29500},
+      {"RANK=1 TUTTI_RANK=2 WORLD_SIZE=3 MASTER_ADDR=h MASTER_PORT=9 TUTTI_MASTER_PORT=7", false, 2, 3, 7},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65534", false, 0, 2, 65535},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=65535", false, 0, 2, 65535},
+  };
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    set_environment(good[i].settings);
+    struct tu_boot_place place;
+    struct tu_error error = {0};
+    tutti_err err = tu_boot_place(&place, &error);
+    CHECK(err == TUTTI_OK, "'%s' is refused: %s", good[i].settings, error.text);
+    CHECK(place.alone == good[i].alone && place.rank == good[i].rank && place.ranks == good[i].ranks &&
+              place.port == good[i].port,
+          "'%s': alone %d rank %u of %u port %u", good[i].settings, place.alone, place.rank, place.ranks, place.port);
+  }
+  clear_environment();
+}
+
+static void test_place_refuses(void) {
+  static const struct {
+    const char *settings, *says, *says_too;
+  } bad[] = {
+      {"RANK=0", "set: RANK;", "missing: WORLD_SIZE, MASTER_ADDR, MASTER_PORT"},
+      {"WORLD_SIZE=1", "set: WORLD_SIZE;", "missing: RANK, MASTER_ADDR, MASTER_PORT"},
+      {"MASTER_PORT=29500", "set: MASTER_PORT;", "missing: RANK, WORLD_SIZE, MASTER_ADDR"},
+      {"TUTTI_MASTER_ADDR=h", "set: TUTTI_MASTER_ADDR;", "missing: RANK, WORLD_SIZE, MASTER_PORT"},
+      {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=h", "missing: MASTER_PORT", "set: RANK, WORLD_SIZE, MASTER_ADDR"},
+      {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1", "missing: MASTER_ADDR", "set: RANK, WORLD_SIZE, MASTER_PORT"},
+      {"RANK=2 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is 2", "WORLD_SIZE is 2"},
+      {"RANK=-1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is '-1'", "expected a rank"},
+      {"RANK=0x1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is '0x1'", ""},
+      {"TUTTI_RANK=one WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "TUTTI_RANK is 'one'", ""},
+      {"RANK=0 WORLD_SIZE=0 MASTER_ADDR=h MASTER_PORT=1", "WORLD_SIZE is '0'", ""},
+      {"RANK=0 WORLD_SIZE=99999999999999999999 MASTER_ADDR=h MASTER_PORT=1", "WORLD_SIZE is '9", ""},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=0", "MASTER_PORT is '0'", ""},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65535", "MASTER_PORT is '65535'", "65534"},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=65536", "TUTTI_MASTER_PORT is '65536'", "65535"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    set_environment(bad[i].settings);
+    struct tu_boot_place place;
+    struct tu_error error = {0};
+    tutti_err err = tu_boot_place(&place, &error);
+    CHECK(err == TUTTI_ERR_ENVIRONMENT, "'%s' gives %s", bad[i].settings, tutti_err_name(err));
+    CHECK(strstr(error.text, bad[i].says) && strstr(error.text, bad[i].says_too),
+          "'%s': says '%s', expected '%s', '%s'", bad[i].settings, error.text, bad[i].says, bad[i].says_too);
+  }
+  clear_environment();
+}
+
+/* ---- ranks as processes ---- */
+
+struct outcome {
+  bool came; /* false: the process died before it could say */
+  struct tu_error error;
+  uint32_t fds_left;
+  uint32_t wrong_words; /* of the shared memory */
+  double seconds;
+};
+
+/* What one process does; `act` NULL: joins as it should. */
+struct part {
+  uint32_t rank, ranks;
+  const char *secret;
+  int timeout_ms;
+  int delay_ms;
+  bool unused_memory; /* joins, and leaves it at that */
+  void (*act)(const struct tu_boot_place *place);
+};
+
+static int held_port = -1;
+
+/* A port that nobody else is given, held as the launcher holds it: bound, never listening. */
+static uint16_t hold_port(void) {
+  if (held_port >= 0) close(held_port);
+  held_port = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int one = 1;
+  setsockopt(held_port, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t bytes = sizeof address;
+  if (bind(held_port, (struct sockaddr *)&address, bytes) != 0) FAIL("cannot bind");
+  getsockname(held_port, (struct sockaddr *)&address, &bytes);
+  return ntohs(address.sin_port);
+}
+
+static uint32_t count_fds(void) {
+  uint32_t count = 0;
+  DIR *folder = opendir("/proc/self/fd");
+  while (readdir(folder)) count++;
+  closedir(folder);
+  return count;
+}
+
+/* Every rank writes a word into every slice and finds those of all others, so the memory is really one. */
+static uint32_t use_memory(const struct tu_boot_place *place, const struct tu_boot_share *share) {
+  if (fcntl(share->memory_fd, F_GETFD) != FD_CLOEXEC) return 1000;
+  if (ftruncate(share->memory_fd, 1) == 0) return 2000;
+  size_t bytes = share->slice_bytes * place->ranks;
+  _Atomic uint32_t *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, share->memory_fd, 0);
+  if (words == MAP_FAILED) return 3000;
+  for (uint32_t r = 0; r < place->ranks; r++) words[r * (share->slice_bytes / 4) + place->rank] = place->rank + 7;
+  uint32_t wrong = 1;
+  for (int turn = 0; turn < 5000 && wrong; turn++) {
+    wrong = 0;
+    for (uint32_t r = 0; r < place->ranks; r++) wrong += words[place->rank * (share->slice_bytes / 4) + r] != r + 7;
+    if (wrong) usleep(1000);
+  }
+  munmap((void *)(uintptr_t)words, bytes);
+  return wrong;
+}
+
+static void fill_place(const struct part *part, uint16_t port, struct tu_boot_place *place) {
+  *place = (struct tu_boot_place){.rank = part->rank, .ranks = part->ranks, .port = port};
+  snprintf(place->address, sizeof place->address, "127.0.0.1");
+  snprintf(place->secret, sizeof place->secret, "%s", part->secret);
+}
+
+static _Noreturn void play(const struct part *part, uint16_t port, int report) {
+  struct tu_boot_place place;
+  fill_place(part, port, &place);
+  usleep((useconds_t)part->delay_ms * 1000);
+  if (part->act) part->act(&place);
+  struct outcome outcome = {.came = true};
+  uint32_t fds = count_fds();
+  struct tu_boot_share share;
+  uint64_t start = tu_clock_ns();
+  tutti_err err = tu_boot_join(&place, part->timeout_ms, &share, &outcome.error);
+  outcome.seconds = (double)(tu_clock_ns() - start) * 1e-9;
+  outcome.error.code = err;
+  if (err == TUTTI_OK) {
+    if (!part->unused_memory) outcome.wrong_words = use_memory(&place, &share);
+    close(share.memory_fd);
+  } else if (share.memory_fd != -1) {
+    outcome.wrong_words = 4000;
+  }
+  outcome.fds_left = count_fds() - fds;
+  _exit(write(report, &outcome, sizeof outcome) == (ssize_t)sizeof outcome ? 0 : 1);
+}
+
+/* Runs the parts side by side and fills outcomes[count]. Nobody may take longer than 20 s. */
+static double run_parts(const struct part parts[], size_t count, struct outcome outcomes[], uint16_t port) {
+  int reports[RANKS_MAX];
+  pid_t pids[RANKS_MAX];
+  uint64_t start = tu_clock_ns();
+  for (size_t i = 0; i < count; i++) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) FAIL("pipe");
+    pids[i] = fork();
+    if (pids[i] == 0) play(&parts[i], port, ends[1]);
+    close(ends[1]);
+    reports[i] = ends[0];
+  }
+  uint64_t deadline = tu_clock_ns() + UINT64_C(20000000000);
+  for (size_t i = 0; i < count; i++) {
+    struct pollfd polled = {.fd = reports[i], .events = POLLIN};
+    if (poll(&polled, 1, tu_boot_left_ms(deadline)) <= 0) {
+      FAIL("rank %u hangs", parts[i].rank);
+      kill(pids[i], SIGKILL);
+    }
+    outcomes[i] = (struct outcome){0};
+    if (read(reports[i], &outcomes[i], sizeof outcomes[i]) != (ssize_t)sizeof outcomes[i]) outcomes[i].came = false;
+    close(reports[i]);
+  }
+  double seconds = (double)(tu_clock_ns() - start) * 1e-9;
+  for (size_t i = 0; i < count; i++) waitpid(pids[i], NULL, 0);
+  for (size_t i = 0; i < count; i++) {
+    CHECK(outcomes[i].fds_left == 0, "rank %u left %u descriptors open", parts[i].rank, outcomes[i].fds_left);
+    CHECK(outcomes[i].wrong_words == 0, "rank %u: memory is wrong: %u", parts[i].rank, outcomes[i].wrong_words);
+  }
+  return seconds;
+}
+
+static void expect(const struct part *part, const struct outcome *outcome, tutti_err code, const char *text) {
+  CHECK(outcome->came, "rank %u died", part->rank);
+  CHECK(outcome->error.code == code && (code == TUTTI_OK || strstr(outcome->error.text, text)),
+        "rank %u: %s '%s', expected %s '%s'", part->rank, tutti_err_name(outcome->error.code), outcome->error.text,
+        tutti_err_name(code), text);
+}
+
+static void all_join(uint32_t ranks, double seconds_max) {
+  struct part parts[RANKS_MAX] = {0};
+  struct outcome outcomes[RANKS_MAX];
+  for (uint32_t r = 0; r < ranks; r++) {
+    parts[r] = (struct part){.rank = r, .ranks = ranks, .secret = SECRET, .timeout_ms = 15000};
+  }
+  double seconds = run_parts(parts, ranks, outcomes, hold_port());
+  double slowest = 0;
+  for (uint32_t r = 0; r < ranks; r++) {
+    expect(&parts[r], &outcomes[r], TUTTI_OK, "");
+    if (outcomes[r].seconds > slowest) slowest = outcomes[r].seconds;
+  }
+  printf("  %u ranks joined: slowest join %.0f ms, with starting and ending %.0f ms\n", ranks, slowest * 1e3,
+         seconds * 1e3);
+  CHECK(slowest < seconds_max, "%u ranks took %.1f s to join", ranks, slowest);
+}
+
+static void test_join(void) {
+  static const uint32_t sizes[] = {2, 3, 5, 16, 64};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) all_join(sizes[i], 10);
+}
+
+static void test_join_in_any_order(void) {
+  struct part parts[3];
+  struct outcome outcomes[3];
+  for (uint32_t late = 0; late < 3; late++) {
+    for (uint32_t r = 0; r < 3; r++) {
+      parts[r] =
+          (struct part){.rank = r, .ranks = 3, .secret = "", .timeout_ms = 10000, .delay_ms = r == late ? 300 : 0};
+    }
+    run_parts(parts, 3, outcomes, hold_port());
+    for (uint32_t r = 0; r < 3; r++) expect(&parts[r], &outcomes[r], TUTTI_OK, "");
+  }
+}
+
+static void test_missing_ranks(void) {
+  uint16_t port = hold_port();
+  struct part parts[] = {{.rank = 0, .ranks = 7, .secret = SECRET, .timeout_ms = 3000},
+                         {.rank = 1, .ranks = 7, .secret = SECRET, .timeout_ms = 600},
+                         {.rank = 4, .ranks = 7, .secret = SECRET, .timeout_ms = 9000}};
+  struct outcome outcomes[3];
+  double seconds = run_parts(parts, 3, outcomes, port);
+  char text[96];
+  snprintf(text, sizeof text, "waited 600 ms at 127.0.0.1:%u for ranks 2, 3, 5, 6 of 7", port);
+  for (size_t i = 0; i < 3; i++) expect(&parts[i], &outcomes[i], TUTTI_ERR_TIMEOUT, text);
+  CHECK(seconds < 2.5, "the shortest patience is 0.6 s, it took %.1f s", seconds);
+
+  struct part alone = {.rank = 1, .ranks = 2, .secret = SECRET, .timeout_ms = 300};
+  run_parts(&alone, 1, outcomes, hold_port());
+  expect(&alone, outcomes, TUTTI_ERR_TIMEOUT, "did not let rank 1 of 2 in: Connection refused");
+  alone.rank = 0;
+  run_parts(&alone, 1, outcomes, hold_port());
+  expect(&alone, outcomes, TUTTI_ERR_TIMEOUT, "for rank 1 of 2");
+}
+
+/* The one with the wrong secret is sent away; the job waits on, and is complete when the right one comes. */
+static void test_wrong_secret(void) {
+  struct part parts[] = {{.rank = 0, .ranks = 3, .secret = SECRET, .timeout_ms = 10000},
+                         {.rank = 1, .ranks = 3, .secret = "guess", .timeout_ms = 10000},
+                         {.rank = 2, .ranks = 3, .secret = "", .timeout_ms = 10000},
+                         {.rank = 1, .ranks = 3, .secret = SECRET, .timeout_ms = 10000, .delay_ms = 500},
+                         {.rank = 2, .ranks = 3, .secret = SECRET, .timeout_ms = 10000, .delay_ms = 500}};
+  struct outcome outcomes[5];
+  run_parts(parts, 5, outcomes, hold_port());
+  expect(&parts[1], &outcomes[1], TUTTI_ERR_PEER, "refused rank 1: its TUTTI_SECRET is not the job's");
+  expect(&parts[2], &outcomes[2], TUTTI_ERR_PEER, "refused rank 2: it has no TUTTI_SECRET");
+  expect(&parts[0], &outcomes[0], TUTTI_OK, "");
+  expect(&parts[3], &outcomes[3], TUTTI_OK, "");
+  expect(&parts[4], &outcomes[4], TUTTI_OK, "");
+
+  parts[0].timeout_ms = 500;
+  run_parts(parts, 2, outcomes, hold_port());
+  expect(&parts[0], &outcomes[0], TUTTI_ERR_TIMEOUT, "1 join was refused, the last because its TUTTI_SECRET is not");
+}
+
+static void test_misfits(void) {
+  static const struct {
+    struct part odd;
+    tutti_err code;
+    const char *text;
+  } cases[] = {
+      {{.rank = 1, .ranks = 3, .secret = SECRET}, TUTTI_ERR_ENVIRONMENT, "two processes say they are rank 1: pid "},
+      {{.rank = 2, .ranks = 4, .secret = SECRET}, TUTTI_ERR_ENVIRONMENT, "was told WORLD_SIZE 4, rank 0 "},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct part parts[] = {{.rank = 0, .ranks = 3, .secret = SECRET, .timeout_ms = 10000},
+                           {.rank = 1, .ranks = 3, .secret = SECRET, .timeout_ms = 10000},
+                           cases[i].odd};
+    parts[2].timeout_ms = 10000;
+    parts[2].delay_ms = 300;
+    struct outcome outcomes[3];
+    run_parts(parts, 3, outcomes, hold_port());
+    for (int r = 0; r < 3; r++) expect(&parts[r], &outcomes[r], cases[i].code, cases[i].text);
+  }
+}
+
+/* ---- strangers and deaths ---- */
+
+static int connect_port(const struct tu_boot_place *place) {
+  struct sockaddr_in address = {
+      .sin_family = AF_INET, .sin_port = htons(place->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  for (int turn = 0; turn < 2000; turn++) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
+    close(fd);
+    usleep(2000);
+  }
+  _exit(1);
+}
+
+static void put(int fd, const void *data, size_t bytes) {
+  if (send(fd, data, bytes, MSG_NOSIGNAL) < 0) usleep(1);
+}
+
+/* Silent, noisy, half-way and endless ones: more of them than rank 0 has places for guests. */
+static void be_strangers(const struct tu_boot_place *place) {
+  uint64_t seed = test_seed();
+  char noise[4096];
+  for (int i = 0; i < 300; i++) {
+    int fd = connect_port(place);
+    for (size_t k = 0; k < sizeof noise; k++) noise[k] = (char)tu_random(&seed);
+    if (i % 4 == 1) put(fd, noise, sizeof noise);
+    if (i % 4 == 2) put(fd, "GET / HTTP/1.0\r\n\r\n", 18);
+    if (i % 4 == 3) put(fd, TU_BOOT_MAGIC, 8);
+    if (i % 16 == 7) put(fd, noise, tu_random(&seed) % 300);
+  }
+  sleep(1);
+  _exit(0);
+}
+
+static void test_strangers(void) {
+  struct part parts[] = {{.rank = 0, .ranks = 3, .secret = SECRET, .timeout_ms = 15000},
+                         {.rank = 9, .ranks = 3, .secret = "", .act = be_strangers},
+                         {.rank = 8, .ranks = 3, .secret = "", .delay_ms = 20, .act = be_strangers},
+                         {.rank = 1, .ranks = 3, .secret = SECRET, .timeout_ms = 15000, .delay_ms = 30},
+                         {.rank = 2, .ranks = 3, .secret = SECRET, .timeout_ms = 15000, .delay_ms = 400}};
+  struct outcome outcomes[5];
+  run_parts(parts, 5, outcomes, hold_port());
+  expect(&parts[0], &outcomes[0], TUTTI_OK, "");
+  expect(&parts[3], &outcomes[3], TUTTI_OK, "");
+  expect(&parts[4], &outcomes[4], TUTTI_OK, "");
+  CHECK(outcomes[4].seconds < 4, "strangers held rank 2 up for %.1f s", outcomes[4].seconds);
+}
+
+/* Speaks the protocol as a rank does, but step by step. */
+static struct tu_boot_line enter_by_hand(const struct tu_boot_place *place, uint64_t host) {
+  struct tu_boot_hello hello;
+  tu_boot_hello_init(&hello, place, 15000);
+  if (host) hello.host = host;
+  struct tu_boot_line line = {.fd = connect_port(place)};
+  put(line.fd, &hello, sizeof hello);
+  return line;
+}
+
+static void await(struct tu_boot_line *line, enum tu_boot_kind kind) {
+  enum tu_boot_taken taken;
+  while ((taken = tu_boot_take(line)) == TU_BOOT_NOT_YET) usleep(500);
+  if (taken == TU_BOOT_GONE || line->note.kind != (uint32_t)kind) _exit(1);
+}
+
+static void be_foreign(const struct tu_boot_place *place) {
+  struct tu_boot_line line = enter_by_hand(place, 12345);
+  await(&line, TU_BOOT_FAILED);
+  _exit(0);
+}
+
+static void leave_when_welcome(const struct tu_boot_place *place) {
+  struct tu_boot_line line = enter_by_hand(place, 0);
+  await(&line, TU_BOOT_WELCOME);
+  _exit(0);
+}
+
+static void leave_at_start(const struct tu_boot_place *place) {
+  struct tu_boot_line line = enter_by_hand(place, 0);
+  await(&line, TU_BOOT_WELCOME);
+  await(&line, TU_BOOT_START);
+  _exit(0);
+}
+
+/* Knows the socket's name but not the token: gets nothing, and does not disturb. Then reports its own failure. */
+static void show_wrong_token(const struct tu_boot_place *place) {
+  struct tu_boot_line line = enter_by_hand(place, 0);
+  await(&line, TU_BOOT_WELCOME);
+  await(&line, TU_BOOT_START);
+  struct tu_boot_offer offer = line.note.offer;
+  offer.token[3] ^= 1;
+  struct tu_boot_share share = {.memory_fd = -1};
+  struct tu_error error;
+  tutti_err err = tu_boot_memory_take(place, &offer, line.fd, tu_clock_ns() + UINT64_C(5000000000), &share, &error);
+  struct tu_error seen = {.code = TUTTI_ERR_ABORTED};
+  snprintf(seen.text, sizeof seen.text, "wrong token: %s %.400s", tutti_err_name(err), error.text);
+  struct tu_boot_note note;
+  tu_boot_note_init(&note, TU_BOOT_FAILED, &seen);
+  put(line.fd, &note, sizeof note);
+  _exit(0);
+}
+
+static void test_halfway(void) {
+  static const struct {
+    void (*act)(const struct tu_boot_place *place);
+    tutti_err code;
+    const char *text;
+  } cases[] = {
+      {be_foreign, TUTTI_ERR_UNSUPPORTED, "ranks of one host only"},
+      {leave_when_welcome, TUTTI_ERR_PEER, "died or left while the job was joining"},
+      {leave_at_start, TUTTI_ERR_PEER, "died or left while the job was joining"},
+      {show_wrong_token, TUTTI_ERR_ABORTED, "wrong token: TUTTI_ERR_PEER rank 0 did not hand over"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct part parts[] = {{.rank = 0, .ranks = 3, .secret = SECRET, .timeout_ms = 10000},
+                           {.rank = 1, .ranks = 3, .secret = SECRET, .timeout_ms = 10000},
+                           {.rank = 2, .ranks = 3, .secret = SECRET, .delay_ms = 200, .act = cases[i].act}};
+    struct outcome outcomes[3];
+    double seconds = run_parts(parts, 3, outcomes, hold_port());
+    for (int r = 0; r < 2; r++) {
+      expect(&parts[r], &outcomes[r], cases[i].code, cases[i].text);
+      CHECK(strstr(outcomes[r].error.text, "rank 2"), "rank 2 is not named: %s", outcomes[r].error.text);
+    }
+    CHECK(seconds < 3, "case %zu took %.1f s", i, seconds);
+  }
+}
+
+static void die(int signal_number) {
+  (void)signal_number;
+  raise(SIGKILL);
+}
+
+/* Joins as it should and is killed after some microseconds, wherever it is then. */
+static uint32_t die_after_us;
+static void die_on_the_way(const struct tu_boot_place *place) {
+  struct tu_boot_share share;
+  signal(SIGALRM, die);
+  ualarm(die_after_us, 0);
+  (void)!tu_boot_join(place, 10000, &share, NULL);
+  raise(SIGKILL);
+}
+
+/* The others fail with an error that names the dead one, or had all they needed and succeed; nobody hangs. One that
+ * comes when rank 0 has given up already finds nobody, and says that. */
+static void test_deaths(void) {
+  uint64_t seed = test_seed();
+  int turns = test_long() ? 300 : 12;
+  uint32_t named = 0, joined = 0;
+  for (int turn = 0; turn < turns; turn++) {
+    uint32_t victim = (uint32_t)(tu_random(&seed) % 4);
+    die_after_us = 1 + (uint32_t)(tu_random(&seed) % 8000);
+    struct part parts[4];
+    struct outcome outcomes[4];
+    for (uint32_t r = 0; r < 4; r++) {
+      parts[r] = (struct part){.rank = r, .ranks = 4, .secret = SECRET, .timeout_ms = 250, .unused_memory = true};
+    }
+    parts[victim].act = die_on_the_way;
+    parts[(victim + 1) % 4].delay_ms = (int)(tu_random(&seed) % 8);
+    run_parts(parts, 4, outcomes, hold_port());
+    char name[16];
+    snprintf(name, sizeof name, "rank %u", victim);
+    for (uint32_t r = 0; r < 4; r++) {
+      if (r == victim) continue;
+      const struct tu_error *error = &outcomes[r].error;
+      CHECK(outcomes[r].came, "rank %u died too", r);
+      CHECK(error->code == TUTTI_OK || error->code == TUTTI_ERR_PEER || error->code == TUTTI_ERR_TIMEOUT, "rank %u: %s",
+            r, error->text);
+      bool too_late = error->code == TUTTI_ERR_TIMEOUT && strstr(error->text, "for rank 0 at");
+      CHECK(error->code == TUTTI_OK || too_late || strstr(error->text, name),
+            "rank %u died after %u us; rank %u says '%s'", victim, die_after_us, r, error->text);
+      named += error->code == TUTTI_ERR_PEER;
+      joined += error->code == TUTTI_OK;
+    }
+  }
+  printf("  %d deaths: %u ranks told at once, %u had joined, %u timed out\n", turns, named, joined,
+         (uint32_t)turns * 3 - named - joined);
+}
+
+/* ---- memory ---- */
+
+static void test_slice_bytes(void) {
+  static const struct {
+    const char *value;
+    size_t bytes; /* 0: refused */
+  } cases[] = {{"", (size_t)1 << 30}, {"1M", 1 << 20}, {"3M", 3 << 20}, {"1048577", (1 << 20) + 4096},
+               {"1023K", 0},          {"0", 0},        {"much", 0},     {"9000000000G", 0}};
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    setenv("TUTTI_SHM_BYTES", cases[i].value, 1);
+    struct tu_boot_share share;
+    struct tu_error error = {0};
+    tutti_err err = tu_boot_memory_make(4, &share, &error);
+    size_t expected = cases[i].bytes & 4096 ? (1 << 20) + page : cases[i].bytes;
+    if (!expected) {
+      CHECK(err == TUTTI_ERR_ENVIRONMENT && strstr(error.text, "TUTTI_SHM_BYTES"), "'%s': %s", cases[i].value,
+            error.text);
+      continue;
+    }
+    struct stat status;
+    CHECK(err == TUTTI_OK && share.slice_bytes == expected, "'%s': %zu, %s", cases[i].value, share.slice_bytes,
+          error.text);
+    CHECK(fstat(share.memory_fd, &status) == 0 && (size_t)status.st_size == 4 * expected && status.st_blocks == 0,
+          "'%s': %lld bytes in %lld blocks", cases[i].value, (long long)status.st_size, (long long)status.st_blocks);
+    close(share.memory_fd);
+  }
+  unsetenv("TUTTI_SHM_BYTES");
+}
+
+/* Hands `memory_fd` to a child that expects 2 ranks of SLICE bytes; what the child makes of it. */
+static struct outcome hand_over(int memory_fd) {
+  struct tu_boot_offer offer;
+  struct outcome outcome = {0};
+  int listener = -1, ends[2], line[2];
+  if (tu_boot_memory_listen(SLICE, &offer, &listener, NULL) != TUTTI_OK || pipe2(ends, O_CLOEXEC) != 0 ||
+      socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0) {
+    FAIL("no sockets");
+    return outcome;
+  }
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct tu_boot_place place = {.rank = 1, .ranks = 2};
+    struct tu_boot_share share = {.memory_fd = -1};
+    outcome.came = true;
+    outcome.error.code =
+        tu_boot_memory_take(&place, &offer, line[0], tu_clock_ns() + UINT64_C(5000000000), &share, &outcome.error);
+    _exit(write(ends[1], &outcome, sizeof outcome) < 0);
+  }
+  struct pollfd polled = {.fd = listener, .events = POLLIN};
+  poll(&polled, 1, 5000);
+  int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+  polled.fd = fd;
+  poll(&polled, 1, 5000);
+  uint32_t rank = 99;
+  CHECK(tu_boot_memory_same_user(fd), "not the same user");
+  CHECK(tu_boot_memory_give(fd, &offer, memory_fd, &rank) && rank == 1, "not given: rank %u", rank);
+  CHECK(read(ends[0], &outcome, sizeof outcome) == (ssize_t)sizeof outcome, "the child died");
+  waitpid(pid, NULL, 0);
+  int fds[] = {fd, listener, ends[0], ends[1], line[0], line[1]};
+  for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) close(fds[i]);
+  return outcome;
+}
+
+/* A rank trusts no memory that could shrink under it, or that is not as long as promised. */
+static void test_memory_is_verified(void) {
+  static const struct {
+    long bytes;
+    int seals;
+    tutti_err code;
+    const char *text;
+  } cases[] = {
+      {2 * SLICE, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, TUTTI_OK, ""},
+      {2 * SLICE, 0, TUTTI_ERR_PEER, "not sealed"},
+      {2 * SLICE, F_SEAL_GROW | F_SEAL_SEAL, TUTTI_ERR_PEER, "not sealed"},
+      {2 * SLICE - 1, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, TUTTI_ERR_PEER, "has 2097151 bytes"},
+      {0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, TUTTI_ERR_PEER, "has 0 bytes"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (ftruncate(fd, cases[i].bytes) != 0 || (cases[i].seals && fcntl(fd, F_ADD_SEALS, cases[i].seals) != 0)) {
+      FAIL("cannot make case %zu", i);
+    }
+    struct outcome outcome = hand_over(fd);
+    expect(&(struct part){.rank = 1}, &outcome, cases[i].code, cases[i].text);
+    close(fd);
+  }
+}
+
+/* ---- CPUs ---- */
+
+static void write_file(const char *root, const char *path, const char *text) {
+  char full[PATH_MAX];
+  snprintf(full, sizeof full, "%s%s", root, path);
+  for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    mkdir(full, 0700);
+    *slash = '/';
+  }
+  FILE *file = fopen(full, "w");
+  if (!file || fputs(text, file) < 0 || fclose(file) != 0) FAIL("cannot write %s", full);
+}
+
+#define V2_MOUNT "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
+#define V1_MOUNT \
+  "31 23 0:27 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n32 23 0:28 /box /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+
+static void test_quota(void) {
+  static const struct {
+    const char *group, *mounts;
+    const char *files[3][2];
+    uint32_t cpus;
+  } cases[] = {
+      {"0::/\n", V2_MOUNT, {{0}}, UINT32_MAX},
+      {"0::/a/b\n", V2_MOUNT, {{"/sys/fs/cgroup/a/b/cpu.max", "max 100000\n"}}, UINT32_MAX},
+      {"0::/a/b\n", V2_MOUNT, {{"/sys/fs/cgroup/a/b/cpu.max", "250000 100000\n"}}, 3},
+      {"0::/a/b\n",
+       V2_MOUNT,
+       {{"/sys/fs/cgroup/a/b/cpu.max", "800000 100000\n"}, {"/sys/fs/cgroup/a/cpu.max", "150000 100000\n"}},
+       2},
+      {"0::/a\n", V2_MOUNT, {{"/sys/fs/cgroup/cpu.max", "10000 100000\n"}}, 1},
+      {"0::/../other\n", V2_MOUNT, {{"/sys/fs/cgroup/cpu.max", "400000 100000\n"}}, 4},
+      {"4:cpuset:/x\n3:cpu,cpuacct:/box/in\n0::/\n",
+       V1_MOUNT,
+       {{"/cg/cpu/in/cpu.cfs_quota_us", "350000\n"}, {"/cg/cpu/in/cpu.cfs_period_us", "50000\n"}},
+       7},
+      {"3:cpu,cpuacct:/box\n",
+       V1_MOUNT,
+       {{"/cg/cpu/cpu.cfs_quota_us", "-1\n"}, {"/cg/cpu/cpu.cfs_period_us", "1\n"}},
+       UINT32_MAX},
+      {"nonsense", "nonsense", {{0}}, UINT32_MAX},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char root[] = "/tmp/tutti-boot-XXXXXX";
+    if (!mkdtemp(root)) FAIL("cannot make a folder");
+    write_file(root, "/proc/self/cgroup", cases[i].group);
+    write_file(root, "/proc/self/mountinfo", cases[i].mounts);
+    for (int k = 0; k < 3; k++) {
+      if (cases[i].files[k][0]) write_file(root, cases[i].files[k][0], cases[i].files[k][1]);
+    }
+    uint32_t cpus = tu_boot_quota_cpus(root);
+    CHECK(cpus == cases[i].cpus, "case %zu: %u CPUs, expected %u", i, cpus, cases[i].cpus);
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    CHECK(system(command) == 0, "cannot remove %s", root);
+  }
+}
+
+static void test_cpus(void) {
+  cpu_set_t before, one;
+  sched_getaffinity(0, sizeof before, &before);
+  uint32_t all = tu_boot_cpus();
+  CHECK(all >= 1 && all <= (uint32_t)CPU_COUNT(&before), "%u CPUs of %d", all, CPU_COUNT(&before));
+  CPU_ZERO(&one);
+  for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++) {
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  }
+  sched_setaffinity(0, sizeof one, &one);
+  CHECK(tu_boot_cpus() == 1, "%u CPUs with one allowed", tu_boot_cpus());
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+      {"place", test_place},
+      {"place_refuses", test_place_refuses},
+      {"join", test_join},
+      {"join_in_any_order", test_join_in_any_order},
+      {"missing_ranks", test_missing_ranks},
+      {"wrong_secret", test_wrong_secret},
+      {"misfits", test_misfits},
+      {"strangers", test_strangers},
+      {"halfway", test_halfway},
+      {"deaths", test_deaths},
+      {"slice_bytes", test_slice_bytes},
+      {"memory_is_verified", test_memory_is_verified},
+      {"quota", test_quota},
+      {"cpus", test_cpus},
+  };
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}

@@ -1,0 +1,101 @@
+/* boot_wire.c: hellos and notes, over sockets that may be slow, strange or dead, and deadlines. */
+#include "boot/boot_wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct tu_boot_hello) == 240, "no padding: a hello travels as it lies in memory");
+_Static_assert(sizeof(struct tu_boot_offer) == 56, "no padding");
+_Static_assert(sizeof(struct tu_boot_note) == 584, "no padding");
+
+static uint64_t hash_file(const char *path, uint64_t hash) {
+  char text[128];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+  if (fd >= 0) close(fd);
+  return n > 0 ? tu_hash(text, (size_t)n, hash) : hash;
+}
+
+static uint64_t hash_inode(const char *path, uint64_t hash) {
+  struct stat status;
+  if (stat(path, &status) != 0) return hash;
+  uint64_t identity[2] = {(uint64_t)status.st_dev, (uint64_t)status.st_ino};
+  return tu_hash(identity, sizeof identity, hash);
+}
+
+/* Equal for processes that can share memory and see each other: one kernel, and one namespace each for
+ * abstract sockets (network), for process numbers, and for what hostname and /dev/shm stand for. */
+static uint64_t host_identity(const char *hostname) {
+  uint64_t hash = tu_hash(hostname, strlen(hostname), 1);
+  hash = hash_file("/proc/sys/kernel/random/boot_id", hash);
+  hash = hash_inode("/proc/self/ns/net", hash);
+  hash = hash_inode("/proc/self/ns/pid", hash);
+  return hash_inode("/dev/shm", hash);
+}
+
+void tu_boot_hello_init(struct tu_boot_hello *hello, const struct tu_boot_place *place, int timeout_ms) {
+  memset(hello, 0, sizeof *hello);
+  memcpy(hello->magic, TU_BOOT_MAGIC, sizeof hello->magic);
+  hello->version = TU_BOOT_VERSION;
+  hello->rank = place->rank;
+  hello->ranks = place->ranks;
+  hello->uid = geteuid();
+  hello->pid = (uint32_t)getpid();
+  hello->timeout_ms = hello->left_ms = (uint32_t)timeout_ms;
+  gethostname(hello->hostname, sizeof hello->hostname - 1);
+  hello->host = host_identity(hello->hostname);
+  memcpy(hello->secret, place->secret, strnlen(place->secret, sizeof hello->secret - 1));
+}
+
+enum tu_boot_taken tu_boot_take(struct tu_boot_line *line) {
+  while (line->got < sizeof line->note) {
+    ssize_t n = recv(line->fd, (char *)&line->note + line->got, sizeof line->note - line->got, MSG_DONTWAIT);
+    if (n > 0) line->got += (size_t)n;
+    else if (n < 0 && errno == EINTR) continue;
+    else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return TU_BOOT_NOT_YET;
+    else return TU_BOOT_GONE;
+  }
+  line->got = 0;
+  line->note.text[sizeof line->note.text - 1] = '\0';
+  return memcmp(line->note.magic, TU_BOOT_MAGIC, sizeof line->note.magic) == 0 ? TU_BOOT_TAKEN : TU_BOOT_GONE;
+}
+
+bool tu_boot_send(int fd, const void *data, size_t bytes) {
+  ssize_t n;
+  do n = send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (n < 0 && errno == EINTR);
+  return n == (ssize_t)bytes;
+}
+
+void tu_boot_note_init(struct tu_boot_note *note, enum tu_boot_kind kind, const struct tu_error *error) {
+  memset(note, 0, sizeof *note);
+  memcpy(note->magic, TU_BOOT_MAGIC, sizeof note->magic);
+  note->kind = kind;
+  if (!error) return;
+  note->code = (uint32_t)error->code;
+  memcpy(note->text, error->text, strnlen(error->text, sizeof note->text - 1));
+}
+
+int tu_boot_left_ms(uint64_t deadline_ns) {
+  uint64_t now = tu_clock_ns();
+  if (now >= deadline_ns) return 0;
+  uint64_t ms = (deadline_ns - now + 999999) / 1000000;
+  return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+void tu_boot_close(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+bool tu_boot_equal(const void *a, const void *b, size_t bytes) {
+  const volatile unsigned char *left = a, *right = b;
+  unsigned difference = 0;
+  for (size_t i = 0; i < bytes; i++) difference |= (unsigned)(left[i] ^ right[i]);
+  return difference == 0;
+}
