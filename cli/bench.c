@@ -1,0 +1,141 @@
+/* bench.c: `tutti bench` measures collectives. Started alone it starts its own ranks, by way of `tutti run`; started as a
+ * rank of a job it is one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "boot/boot.h"
+
+/* ---- carrying the calls out ---- */
+
+struct tutti_side {
+  struct bench_side side;
+  tutti_comm *world;
+  tutti_call call;
+};
+
+static struct tutti_side *self_of(struct bench_side *side) { return (struct tutti_side *)(void *)side; }
+
+/* Every rank has the same verdict: rank 0 reads it out. */
+static bool check(struct tutti_side *s, tutti_err err) {
+  if (err != TUTTI_OK && s->side.rank == 0) cli_fail("bench", CLI_FAILED, "%s", tutti_error_message(s->world));
+  return err == TUTTI_OK;
+}
+
+static bool select_case(struct bench_side *side, const struct bench_case *c) {
+  struct tutti_side *s = self_of(side);
+  s->call = (tutti_call){
+      .collective = c->collective,
+      .send = c->in_data,
+      .recv = c->out_data,
+      .count = c->count,
+      .type = c->type,
+      .op = c->op,
+      .root = c->root,
+      .counts = c->counts,
+      .recv_counts = c->counts,
+      .scale = c->scale,
+      .algorithm = c->algorithm,
+  };
+  if (c->collective == TUTTI_BROADCAST && c->rank == c->root) s->call.recv = NULL;
+  if (c->collective == TUTTI_SEND) {
+    s->call.collective = c->rank == c->root ? TUTTI_SEND : TUTTI_RECV;
+    s->call.peer = 1 - c->rank;
+  }
+  return true;
+}
+
+static bool operate(struct bench_side *side) {
+  struct tutti_side *s = self_of(side);
+  tutti_request *request = NULL;
+  tutti_err err = tutti_start(s->world, &s->call, &request);
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  return check(s, err);
+}
+
+static bool barrier(struct bench_side *side) {
+  struct tutti_side *s = self_of(side);
+  return check(s, tutti_barrier(s->world));
+}
+
+static bool combine(struct bench_side *side, double *values, int count, tutti_op op) {
+  struct tutti_side *s = self_of(side);
+  return check(s, tutti_allreduce(s->world, values, values, (size_t)count, TUTTI_F64, op));
+}
+
+/* ---- as a rank, and as the one that starts them ---- */
+
+static int run_rank(const struct bench_options *options) {
+  struct tutti_side s = {
+      .side = {.automatic = "auto", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine}};
+  if (tutti_init(NULL, &s.world) != TUTTI_OK) return cli_fail("bench", CLI_FAILED, "%s", tutti_error_message(NULL));
+  s.side.rank = tutti_rank(s.world);
+  s.side.ranks = tutti_ranks(s.world);
+  bool quiet = s.side.rank != 0;
+  struct bench_item *items = NULL;
+  uint32_t item_count;
+  int code;
+  if (options->ranks && options->ranks != s.side.ranks)
+    code = quiet ? CLI_USAGE
+                 : cli_fail("bench", CLI_USAGE, "-n %u, but this job has %u ranks; leave -n out within a job",
+                            options->ranks, s.side.ranks);
+  else code = bench_list_items("bench", options, s.side.ranks, quiet, &items, &item_count);
+  if (code == CLI_GOOD) code = bench_sweep(&s.side, options, items, item_count);
+  free(items);
+  tutti_err err = tutti_comm_free(s.world);
+  if (err != TUTTI_OK && code == CLI_GOOD)
+    code = cli_fail("bench", CLI_FAILED, "at the end, rank %u: %s", s.side.rank, tutti_error_message(NULL));
+  return code;
+}
+
+/* Becomes `tutti run -n N -- tutti bench ARGUMENTS`. */
+static int launch(const struct bench_options *options, int argc, char **argv) {
+  /* What cannot run on so many ranks is refused before they are started. */
+  struct bench_item *items;
+  uint32_t item_count;
+  int code = bench_list_items("bench", options, options->ranks, false, &items, &item_count);
+  if (code != CLI_GOOD) return code;
+  free(items);
+  char program[4096], ranks[16];
+  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (length < 0) return cli_fail("bench", CLI_FAILED, "cannot find its own program: reading /proc/self/exe failed");
+  program[length] = '\0';
+  snprintf(ranks, sizeof ranks, "%u", options->ranks);
+  const char *const head[] = {program, "run", "-n", ranks, "--bind", options->bind, "--", program, "bench"};
+  enum { HEAD = sizeof head / sizeof head[0] };
+  const char **all = tu_allocate(HEAD + (size_t)argc, sizeof *all);
+  memcpy(all, head, sizeof head);
+  for (int i = 1; i < argc; i++) all[HEAD + i - 1] = argv[i];
+  char *const *arguments;
+  memcpy(&arguments, &all, sizeof arguments); /* exec takes no const, and changes nothing */
+  execv(program, arguments);
+  free(all);
+  return cli_fail("bench", CLI_FAILED, "cannot start '%s run'", program);
+}
+
+static int run(int argc, char **argv) {
+  /* Reading the options moves them about; the ranks get them as they were. */
+  char **copy = tu_allocate((size_t)argc + 1, sizeof *copy);
+  memcpy(copy, argv, (size_t)argc * sizeof *copy);
+  struct bench_options options = {0};
+  bool done;
+  int code = bench_read_options(&cli_bench, argc, copy, &options, &done);
+  struct tu_boot_place place;
+  struct tu_error error;
+  if (code == CLI_GOOD && !done && tu_boot_place(&place, &error) != TUTTI_OK)
+    code = cli_fail("bench", CLI_USAGE, "%s", error.text);
+  if (code == CLI_GOOD && !done && place.alone && options.ranks == 0)
+    code = cli_fail("bench", CLI_USAGE, "-n N is needed, the number of ranks to start");
+  if (code == CLI_GOOD && !done) code = place.alone ? launch(&options, argc, argv) : run_rank(&options);
+  free(copy);
+  return code;
+}
+
+const struct cli_verb cli_bench = {
+    .name = "bench",
+    .summary = "measure collectives, and check their results",
+    .synopsis = "bench [COLLECTIVE[.NAME|.all] ...] -n N [options]",
+    .run = run,
+};

@@ -1,0 +1,95 @@
+/* bench.h: the benchmark, in pieces that `tutti bench` and the benchmark of a peer library share: options, what one case
+ * sends and expects, the measuring loop, and what is printed. Only the calls themselves differ. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "algo/algo.h"
+#include "cli.h"
+#include "tensor/view.h"
+
+/* ---- options (bench_options.c) ---- */
+
+struct bench_options {
+  uint32_t ranks; /* 0: not given */
+  size_t low, high;
+  uint32_t factor;
+  tutti_datatype type;
+  tutti_op op;
+  uint32_t root;
+  uint32_t time_ms; /* about how long one size is measured */
+  bool json;
+  bool barrier; /* a barrier before each operation, at every size */
+  const char *bind;
+  char **names; /* [name_count], COLLECTIVE[.NAME|.all] */
+  uint32_t name_count;
+};
+
+/* Reads the command line; everything that can be refused without knowing the number of ranks is refused here. */
+int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done);
+
+/* What is to be measured: a collective with its algorithm, NULL: the library decides. */
+struct bench_item {
+  tutti_collective collective;
+  const struct tu_algorithm *algorithm;
+};
+/* The names, taken apart for that many ranks; *items is malloc'ed. `quiet` ranks refuse without a word. */
+int bench_list_items(const char *verb, const struct bench_options *options, uint32_t ranks, bool quiet,
+                     struct bench_item **items, uint32_t *item_count);
+
+/* ---- one case (bench_case.c) ---- */
+
+struct bench_case {
+  tutti_collective collective;
+  const char *algorithm; /* or NULL */
+  tutti_datatype type;
+  tutti_op op;
+  uint32_t rank, ranks, root;
+  double scale;           /* premul_sum */
+  size_t bytes;           /* of the longest buffer of any rank: the size column */
+  size_t count;           /* of a block, of this rank: tutti_call.count */
+  size_t *counts;         /* of a vector variant; alltoallv: received blocks are as long as sent ones */
+  struct tu_view in, out; /* what this rank has; no blocks if nothing */
+  void *in_data, *out_data;
+  unsigned char *in_tables, *out_tables; /* the values of each block, which repeat */
+};
+
+/* A case of about `bytes` (at least one element a block, unless 0). False, having said why, if memory is short. */
+bool bench_case_create(struct bench_case *c, const struct bench_options *options, const struct bench_item *item,
+                       uint32_t rank, uint32_t ranks, size_t bytes);
+void bench_case_destroy(struct bench_case *c);
+/* The size that a case of about `bytes` has. */
+size_t bench_case_bytes(const struct bench_options *options, const struct bench_item *item, uint32_t ranks,
+                        size_t bytes);
+/* Writes the input of that round, every byte of it. */
+void bench_case_produce(const struct bench_case *c, uint32_t round);
+/* Reads the output and returns how many of its elements are not what a naive evaluation of that round gives. */
+size_t bench_case_wrong(const struct bench_case *c, uint32_t round);
+
+/* ---- measuring (bench_measure.c) ---- */
+
+/* Who carries the calls out. Its functions are called by all ranks alike; false: failed, and it has said why. */
+struct bench_side {
+  const char *automatic; /* the algorithm's name in the output when none is forced */
+  uint32_t rank, ranks;
+  bool (*select)(struct bench_side *side, const struct bench_case *c); /* the case of the following operations */
+  bool (*operate)(struct bench_side *side);                            /* one operation, from start to end */
+  bool (*barrier)(struct bench_side *side);
+  bool (*combine)(struct bench_side *side, double *values, int count, tutti_op op); /* in place; sum or max */
+};
+
+struct bench_result {
+  double time_us, p99_us; /* of one operation */
+  double algbw_gbs, busbw_gbs;
+  uint64_t wrong; /* elements, over all ranks and all operations that were checked */
+};
+
+bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
+                   struct bench_result *result);
+
+/* ---- all of it (bench_sweep.c) ---- */
+
+/* Measures every item at every size; rank 0 prints. CLI_FAILED if anything was wrong. */
+int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
+                uint32_t item_count);
+
+#endif

@@ -1,0 +1,233 @@
+/* bench_case.c: what one case of the benchmark sends, and what must come of it.
+ *
+ * The values of a block repeat after PERIOD elements, which no power of two divides, and move on by one element from round
+ * to round: so a chunk that lies in the wrong place, or is left over from an earlier round, is seen, and the expected
+ * values are a short table. All are small integers, chosen so that every partial result is exact in its type. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/types.h"
+#include "bench.h"
+#include "engine/kernels.h"
+
+enum { PERIOD = 251, VALUE_MAX = 100 };
+
+/* ---- values ---- */
+
+/* All whole numbers up to here are exact in the type. (8-bit integers wrap the same way everywhere; but avg does not.) */
+static uint32_t exact_max(tutti_datatype type) {
+  switch (type) {
+    case TUTTI_F8E5M2: return 8;
+    case TUTTI_F8E4M3: return 16;
+    default: return VALUE_MAX;
+  }
+}
+
+static double spread(uint64_t random, uint32_t max, bool is_signed) {
+  if (is_signed) return (double)(random % (2 * (uint64_t)max + 1)) - max;
+  return (double)(random % (max + 1));
+}
+
+/* Element i of block `block` of what `rank` sends. */
+static double value(const struct bench_case *c, uint32_t rank, uint32_t block, uint32_t i) {
+  const struct tu_datatype *type = &tu_datatypes[c->type];
+  uint64_t state = ((uint64_t)rank * 65537 + block) * 65537 + i;
+  uint64_t random = tu_random(&state);
+  uint32_t bound = exact_max(c->type), turn = (rank + i) % c->ranks;
+  if (!tu_reduces(c->collective)) return spread(random, bound, type->is_signed);
+  switch (c->op) {
+    case TUTTI_MIN:
+    case TUTTI_MAX: return spread(random, bound, type->is_signed);
+    case TUTTI_BAND:
+    case TUTTI_BOR:
+    case TUTTI_BXOR: return (double)(random % 128);
+    case TUTTI_LAND:
+    case TUTTI_LOR:
+    case TUTTI_LXOR: return random % 4 != 0;
+    case TUTTI_PROD: /* at most three factors of 2: 8 is exact everywhere */
+      if (turn < 3) return 2;
+      return type->is_signed && random & 1 ? -1 : 1;
+    default: break;
+  }
+  /* Sums: so few ranks give more than 0 that absolute values sum up to `bound` at most, in whatever order. */
+  if (c->op == TUTTI_PREMUL_SUM) bound /= 2;
+  uint32_t givers = c->ranks < bound ? c->ranks : bound;
+  return turn < givers ? spread(random, bound / givers, type->is_signed) : 0;
+}
+
+static double scale_of(const struct bench_case *c, uint32_t rank) {
+  return c->op == TUTTI_PREMUL_SUM ? 1 + rank % 2 : 1;
+}
+
+static double fold(tutti_op op, double a, double b) {
+  int64_t x = (int64_t)a, y = (int64_t)b;
+  switch (op) {
+    case TUTTI_PROD: return a * b;
+    case TUTTI_MIN: return a < b ? a : b;
+    case TUTTI_MAX: return a > b ? a : b;
+    case TUTTI_BAND: return (double)(x & y);
+    case TUTTI_BOR: return (double)(x | y);
+    case TUTTI_BXOR: return (double)(x ^ y);
+    case TUTTI_LAND: return x && y;
+    case TUTTI_LOR: return x || y;
+    case TUTTI_LXOR: return !x != !y;
+    default: return a + b;
+  }
+}
+
+static double expected_value(const struct bench_case *c, uint32_t block, uint32_t i) {
+  struct tu_promised p = tu_promise_of(c->collective, c->ranks, c->root, c->rank, block);
+  double result = value(c, p.from, p.in_block, i);
+  if (!tu_reduces(c->collective)) return result;
+  result *= scale_of(c, p.from);
+  for (uint32_t r = p.from + 1; r < p.to; r++)
+    result = fold(c->op, result, value(c, r, p.in_block, i) * scale_of(c, r));
+  if (c->op != TUTTI_AVG) return result;
+  if (!tu_datatypes[c->type].floating) return (double)((int64_t)result / (int64_t)c->ranks);
+  return result / c->ranks;
+}
+
+/* Two periods for each block, so that one period from any element on lies in one piece. */
+static unsigned char *make_tables(const struct bench_case *c, const struct tu_view *view, bool is_out) {
+  size_t item = view->item_bytes;
+  unsigned char *tables = tu_allocate(tu_max(view->blocks, 1) * 2 * PERIOD, item);
+  for (uint32_t block = 0; block < view->blocks; block++) {
+    unsigned char *table = tables + (size_t)block * 2 * PERIOD * item;
+    for (uint32_t i = 0; i < PERIOD; i++)
+      tu_from_double(c->type, table + i * item, is_out ? expected_value(c, block, i) : value(c, c->rank, block, i));
+    memcpy(table + PERIOD * item, table, PERIOD * item);
+  }
+  return tables;
+}
+
+/* ---- sizes ---- */
+
+/* How long a block is, relative to the shortest: vector variants have unequal ones. What a rank sends another in alltoallv
+ * depends on the sum of their numbers, so that both know it. */
+static size_t weight(tutti_collective collective, enum tu_extent extent, uint32_t rank, uint32_t block) {
+  const struct tu_collective *c = &tu_collectives[collective];
+  if (!c->vector) return 1;
+  if (c->in == c->out) return 1 + (rank + block) % 3;
+  return 1 + (extent == TU_EACH ? block : rank) % 3;
+}
+
+/* Weight of the longest buffer of any rank. */
+static size_t weight_max(tutti_collective collective, uint32_t ranks) {
+  const struct tu_collective *c = &tu_collectives[collective];
+  if (c->in == TU_ONE && c->out == TU_ONE) return 1;
+  size_t most = 0;
+  for (uint32_t r = 0; r < 3; r++) { /* weights repeat after three */
+    size_t sum = 0;
+    for (uint32_t block = 0; block < ranks; block++) sum += weight(collective, TU_EACH, r % ranks, block);
+    most = tu_max(most, sum);
+  }
+  return most;
+}
+
+/* Elements of a block of weight 1. */
+static size_t unit_count(const struct bench_options *options, const struct bench_item *item, uint32_t ranks,
+                         size_t bytes) {
+  if (item->collective == TUTTI_BARRIER || bytes == 0) return 0;
+  return tu_max(1, bytes / tutti_datatype_size(options->type) / weight_max(item->collective, ranks));
+}
+
+size_t bench_case_bytes(const struct bench_options *options, const struct bench_item *item, uint32_t ranks,
+                        size_t bytes) {
+  size_t unit = unit_count(options, item, ranks, bytes);
+  return unit * weight_max(item->collective, ranks) * tutti_datatype_size(options->type);
+}
+
+/* ---- life ---- */
+
+static void lay_views(struct bench_case *c, size_t unit) {
+  const struct tu_collective *k = &tu_collectives[c->collective];
+  size_t item = tutti_datatype_size(c->type);
+  c->in = (struct tu_view){.item_bytes = item, .split = 1};
+  c->out = c->in;
+  if (c->collective == TUTTI_BARRIER) return;
+  c->in.blocks = tu_in_blocks(c->collective, c->ranks, c->root, c->rank);
+  c->out.blocks = tu_out_blocks(c->collective, c->ranks, c->root, c->rank);
+  if (c->collective == TUTTI_BROADCAST && c->rank == c->root) c->out.blocks = 0; /* the root's own is in place */
+  c->count = unit * weight(c->collective, TU_ONE, c->rank, 0);
+  c->in.count = c->out.count = c->count;
+  if (!k->vector) return;
+  c->counts = tu_allocate(c->ranks, sizeof *c->counts);
+  for (uint32_t block = 0; block < c->ranks; block++)
+    c->counts[block] = unit * weight(c->collective, TU_EACH, c->rank, block);
+  if (k->in == TU_EACH) c->in.counts = c->counts;
+  if (k->out == TU_EACH) c->out.counts = c->counts;
+}
+
+/* Whole pages, written to, so that none of them is first touched while the clock runs. Never empty: some libraries want an
+ * address where nothing is read. */
+static void *make_buffer(const struct tu_view *view) {
+  size_t begin, bytes = tu_round_up(tu_max(tu_view_extent(view, &begin), 1), 4096);
+  void *buffer = aligned_alloc(4096, bytes);
+  if (buffer) memset(buffer, 0xA5, bytes);
+  else fprintf(stderr, "bench: no memory for a buffer of %zu bytes; give --bytes a lower end\n", bytes);
+  return buffer;
+}
+
+bool bench_case_create(struct bench_case *c, const struct bench_options *options, const struct bench_item *item,
+                       uint32_t rank, uint32_t ranks, size_t bytes) {
+  *c = (struct bench_case){
+      .collective = item->collective,
+      .algorithm = item->algorithm ? item->algorithm->name : NULL,
+      .type = options->type,
+      .op = options->op,
+      .rank = rank,
+      .ranks = ranks,
+      .root = tu_collectives[item->collective].rooted && item->collective != TUTTI_SEND ? options->root : 0,
+      .bytes = bench_case_bytes(options, item, ranks, bytes),
+  };
+  c->scale = scale_of(c, rank);
+  lay_views(c, unit_count(options, item, ranks, bytes));
+  c->in_tables = make_tables(c, &c->in, false);
+  c->out_tables = make_tables(c, &c->out, true);
+  c->in_data = make_buffer(&c->in);
+  c->out_data = make_buffer(&c->out);
+  if (c->in_data && c->out_data) return true;
+  bench_case_destroy(c);
+  return false;
+}
+
+void bench_case_destroy(struct bench_case *c) {
+  free(c->counts);
+  free(c->in_tables);
+  free(c->out_tables);
+  free(c->in_data);
+  free(c->out_data);
+  *c = (struct bench_case){0};
+}
+
+/* ---- every round ---- */
+
+void bench_case_produce(const struct bench_case *c, uint32_t round) {
+  size_t item = c->in.item_bytes, period = PERIOD * item;
+  for (uint32_t block = 0; block < c->in.blocks; block++) {
+    const unsigned char *values = c->in_tables + block * 2 * period + round % PERIOD * item;
+    struct tu_run run = tu_view_chunk(&c->in, block);
+    unsigned char *to = (unsigned char *)c->in_data + run.offset;
+    for (size_t done = 0; done < run.bytes; done += period) memcpy(to + done, values, tu_min(period, run.bytes - done));
+  }
+}
+
+static size_t count_wrong(const unsigned char *found, const unsigned char *wanted, size_t bytes, size_t item) {
+  if (memcmp(found, wanted, bytes) == 0) return 0;
+  size_t wrong = 0;
+  for (size_t i = 0; i < bytes; i += item) wrong += memcmp(found + i, wanted + i, item) != 0;
+  return wrong;
+}
+
+size_t bench_case_wrong(const struct bench_case *c, uint32_t round) {
+  size_t item = c->out.item_bytes, period = PERIOD * item, wrong = 0;
+  for (uint32_t block = 0; block < c->out.blocks; block++) {
+    const unsigned char *values = c->out_tables + block * 2 * period + round % PERIOD * item;
+    struct tu_run run = tu_view_chunk(&c->out, block);
+    const unsigned char *found = (const unsigned char *)c->out_data + run.offset;
+    for (size_t done = 0; done < run.bytes; done += period)
+      wrong += count_wrong(found + done, values, tu_min(period, run.bytes - done), item);
+  }
+  return wrong;
+}

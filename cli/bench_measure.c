@@ -1,0 +1,105 @@
+/* bench_measure.c: how long an operation takes.
+ *
+ * A sample is: write the input, barrier, clock, one operation or a batch of them, clock, read and check the output. Its time is
+ * the longest of all ranks; the results are the median and the 99th percentile of the samples. From SINGLE_BYTES up
+ * an operation is a sample: a program that uses a collective has just produced its input and goes on to use its output, and
+ * for long vectors it matters much in whose cache they lie. */
+#include <stdlib.h>
+
+#include "bench.h"
+
+enum {
+  SINGLE_BYTES = 64 << 10,
+  BATCH_NS = 40000, /* the clock is good to 30 ns, and the ranks leave a barrier some 100 ns apart */
+  WARM_SAMPLES = 5,
+  SAMPLES_MIN = 10,
+  SAMPLES_MAX = 4096,
+};
+
+struct meter {
+  struct bench_side *side;
+  const struct bench_case *c;
+  uint32_t batch; /* operations in a sample */
+  uint32_t round;
+  uint64_t wrong;
+};
+
+static bool take_sample(struct meter *m, double *ns) {
+  m->round++;
+  bench_case_produce(m->c, m->round);
+  if (!m->side->barrier(m->side)) return false;
+  uint64_t start = tu_clock_ns();
+  for (uint32_t i = 0; i < m->batch; i++)
+    if (!m->side->operate(m->side)) return false;
+  *ns = (double)(tu_clock_ns() - start);
+  m->wrong += bench_case_wrong(m->c, m->round);
+  return true;
+}
+
+/* Opens channels, warms caches, finds the length of a batch; *samples is how many fit in the time given. What the ranks
+ * decide by is the maximum over them, so that they decide alike. */
+static bool warm_up(struct meter *m, const struct bench_options *options, uint32_t *samples) {
+  bool single = options->barrier || m->c->bytes >= SINGLE_BYTES;
+  double budget_ns = options->time_ms * 1e6, spent_ns = 0;
+  double times[2]; /* of the operations, of the whole sample */
+  bool grown = false;
+  for (uint32_t n = 0; n < WARM_SAMPLES || grown || (n < SAMPLES_MAX && spent_ns < budget_ns / 10); n++) {
+    uint64_t start = tu_clock_ns();
+    if (!take_sample(m, &times[0])) return false;
+    times[1] = (double)(tu_clock_ns() - start);
+    if (!m->side->combine(m->side, times, 2, TUTTI_MAX)) return false;
+    spent_ns += times[1];
+    grown = !single && times[0] < BATCH_NS;
+    if (grown) m->batch *= 2;
+  }
+  double fit = budget_ns / times[1];
+  *samples = fit < SAMPLES_MIN ? SAMPLES_MIN : fit > SAMPLES_MAX ? SAMPLES_MAX : (uint32_t)fit;
+  return true;
+}
+
+static int compare(const void *left, const void *right) {
+  double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+/* Bytes that cross a rank's link, by bytes of the operation, as nccl-tests has it: what hardware limits. */
+static double bus_factor(tutti_collective collective, uint32_t ranks) {
+  double n = ranks;
+  switch (tu_collectives[collective].family) {
+    case TUTTI_ALLREDUCE: return 2 * (n - 1) / n;
+    case TUTTI_ALLGATHER:
+    case TUTTI_REDUCE_SCATTER:
+    case TUTTI_ALLTOALL:
+    case TUTTI_GATHER:
+    case TUTTI_SCATTER: return (n - 1) / n;
+    default: return 1;
+  }
+}
+
+static void summarize(const struct meter *m, double *times, uint32_t samples, struct bench_result *result) {
+  qsort(times, samples, sizeof *times, compare);
+  double middle = (times[(samples - 1) / 2] + times[samples / 2]) / 2;
+  double late = times[(samples * 99 + 99) / 100 - 1];
+  result->time_us = middle / m->batch / 1000;
+  result->p99_us = late / m->batch / 1000;
+  result->algbw_gbs = (double)m->c->bytes / 1000 / result->time_us;
+  result->busbw_gbs = result->algbw_gbs * bus_factor(m->c->collective, m->c->ranks);
+}
+
+bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
+                   struct bench_result *result) {
+  struct meter m = {.side = side, .c = c, .batch = 1};
+  uint32_t samples;
+  if (!warm_up(&m, options, &samples)) return false;
+  double *times = tu_allocate(samples, sizeof *times);
+  bool good = true;
+  for (uint32_t i = 0; good && i < samples; i++) good = take_sample(&m, &times[i]);
+  double wrong = (double)m.wrong;
+  good = good && side->combine(side, times, (int)samples, TUTTI_MAX) && side->combine(side, &wrong, 1, TUTTI_SUM);
+  if (good) {
+    summarize(&m, times, samples, result);
+    result->wrong = (uint64_t)wrong;
+  }
+  free(times);
+  return good;
+}

@@ -1,0 +1,181 @@
+/* bench_options.c: the command line of the benchmark. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/types.h"
+#include "bench.h"
+#include "engine/kernels.h"
+#include "names.h"
+
+enum { COLLECTIVE_BYTES = 32 };
+
+/* "LO:HI:FACTOR", "LO:HI" or one size. */
+static bool read_sizes(const char *text, struct bench_options *options) {
+  char copy[96];
+  if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) return false;
+  char *high = strchr(copy, ':'), *factor = NULL;
+  if (high) {
+    *high++ = '\0';
+    factor = strchr(high, ':');
+    if (factor) *factor++ = '\0';
+  }
+  uint64_t low_bytes, high_bytes, times = 2;
+  if (!tu_parse_bytes(copy, &low_bytes) || !tu_parse_bytes(high ? high : copy, &high_bytes)) return false;
+  if (factor && !tu_parse_uint(factor, UINT32_MAX, &times)) return false;
+  if (low_bytes > high_bytes || high_bytes > PTRDIFF_MAX || times < 2) return false;
+  *options = (struct bench_options){.low = low_bytes, .high = high_bytes, .factor = (uint32_t)times};
+  return true;
+}
+
+static int fail_name_of_list(const char *verb, const char *option, const char *word, const char *const names[],
+                             size_t count) {
+  const char *near = tu_nearest(word, names, count);
+  if (near) return cli_fail(verb, CLI_USAGE, "%s: there is no '%s', did you mean '%s'?", option, word, near);
+  return cli_fail(verb, CLI_USAGE, "%s: there is no '%s'; tutti info lists them", option, word);
+}
+
+static int read_arithmetic(const char *verb, const char *type, const char *op, struct bench_options *options) {
+  const char *names[TUTTI_DATATYPES + TUTTI_OPS];
+  if (!tu_datatype_find(type, &options->type)) {
+    for (unsigned i = 0; i < TUTTI_DATATYPES; i++) names[i] = tu_datatypes[i].name;
+    return fail_name_of_list(verb, "--dtype", type, names, TUTTI_DATATYPES);
+  }
+  if (!tu_operation_find(op, &options->op)) {
+    for (unsigned i = 0; i < TUTTI_OPS; i++) names[i] = tu_operations[i].name;
+    return fail_name_of_list(verb, "--op", op, names, TUTTI_OPS);
+  }
+  struct tu_error error;
+  const struct tu_arithmetic a = {.type = options->type, .op = options->op, .scale = 1, .divisor = 1};
+  if (tu_arithmetic_check(&a, &error) != TUTTI_OK) return cli_fail(verb, CLI_USAGE, "--op: %s", error.text);
+  return CLI_GOOD;
+}
+
+/* The collective of a name, as it was written: vector variants are measured as such. */
+static bool find_collective(const char *word, tutti_collective *collective, const char **algorithm) {
+  char name[COLLECTIVE_BYTES];
+  size_t length = strcspn(word, ".");
+  if (length >= sizeof name) return false;
+  memcpy(name, word, length);
+  name[length] = '\0';
+  *algorithm = word[length] ? word + length + 1 : NULL;
+  return tu_collective_find(name, collective);
+}
+
+static int check_name(const char *verb, const char *word, const struct bench_options *options) {
+  tutti_collective c;
+  const char *algorithm;
+  if (!find_collective(word, &c, &algorithm)) return cli_fail_name(verb, CLI_USAGE, word);
+  if (c == TUTTI_RECV) return cli_fail(verb, CLI_USAGE, "recv is measured with send: name 'send'");
+  if (algorithm && c == TUTTI_SEND)
+    return cli_fail(verb, CLI_USAGE, "%s: send has no algorithm to choose: name 'send'", word);
+  if (algorithm && strcmp(algorithm, "all") != 0 && !tu_algorithm_find(c, algorithm))
+    return cli_fail_name(verb, CLI_USAGE, word);
+  if (options->op == TUTTI_AVG && tu_collectives[c].promise > TU_SUM_OF_ALL)
+    return cli_fail(verb, CLI_USAGE, "--op: avg has no meaning in %s", tu_collectives[c].name);
+  return CLI_GOOD;
+}
+
+int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done) {
+  static char allreduce[] = "allreduce";
+  static char *default_names[] = {allreduce, NULL};
+  const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none";
+  uint32_t ranks = 0, root = 0, time_ms = 200;
+  bool json = false;
+  const struct cli_option table[] = {
+      {"-n", CLI_UINT, &ranks, "N", "how many ranks to start; within a job: how many it has"},
+      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR]", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
+      {"--dtype", CLI_STRING, &type, "T", "type of the elements (f32)"},
+      {"--op", CLI_STRING, &op, "O", "operation, of collectives that reduce (sum)"},
+      {"--root", CLI_UINT, &root, "R", "the root, of collectives that have one (0)"},
+      {"--mode", CLI_STRING, &mode, "loop|barrier", "barrier: one before each operation, at every size (loop)"},
+      {"--time-ms", CLI_UINT, &time_ms, "T", "about how long to measure each size (200)"},
+      {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
+      {"--json", CLI_FLAG, &json, NULL, "one object a line"},
+  };
+  int code = cli_parse(verb, table, sizeof table / sizeof table[0], &argc, argv, done);
+  if (code != CLI_GOOD || *done) return code;
+  if (!read_sizes(sizes, options))
+    return cli_fail(verb->name, CLI_USAGE,
+                    "--bytes: expected LO:HI or LO:HI:FACTOR, as 8:64K:4, LO <= HI and FACTOR >= 2; "
+                    "found '%s'",
+                    sizes);
+  options->barrier = strcmp(mode, "barrier") == 0;
+  if (!options->barrier && strcmp(mode, "loop") != 0)
+    return cli_fail(verb->name, CLI_USAGE, "--mode: expected 'loop' or 'barrier', found '%s'", mode);
+  if (strcmp(bind, "core") != 0 && strcmp(bind, "none") != 0)
+    return cli_fail(verb->name, CLI_USAGE, "--bind: expected 'core' or 'none', found '%s'", bind);
+  options->ranks = ranks;
+  options->root = root;
+  options->time_ms = time_ms;
+  options->json = json;
+  options->bind = bind;
+  options->names = argc > 1 ? argv + 1 : default_names;
+  options->name_count = argc > 1 ? (uint32_t)argc - 1 : 1;
+  code = read_arithmetic(verb->name, type, op, options);
+  for (uint32_t i = 0; code == CLI_GOOD && i < options->name_count; i++)
+    code = check_name(verb->name, options->names[i], options);
+  return code;
+}
+
+/* ---- the items ---- */
+
+/* Appends the item if it can run; a forced algorithm that cannot is the user's slip, one of "all" is passed over. */
+static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, struct bench_item item,
+                    struct bench_item *items, uint32_t *count) {
+  const struct tu_collective *c = &tu_collectives[item.collective];
+  if (item.algorithm) {
+    /* Blocks of vector variants are of unequal length here. */
+    const struct tu_wanted wanted = {.collective = item.collective, .ranks = ranks, .any_blocks = c->vector};
+    const char *why;
+    if (!tu_algorithm_serves(item.algorithm, &wanted, &why)) {
+      if (forced && quiet) return CLI_USAGE;
+      if (forced)
+        return cli_fail(verb, CLI_USAGE, "%s.%s cannot run on %u ranks: %s", c->name, item.algorithm->name, ranks, why);
+      if (!quiet) cli_fail(verb, CLI_GOOD, "%s.%s passed over: %s", c->name, item.algorithm->name, why);
+      return CLI_GOOD;
+    }
+  }
+  items[(*count)++] = item;
+  return CLI_GOOD;
+}
+
+static int check_ranks(const char *verb, const struct bench_options *options, uint32_t ranks, bool quiet,
+                       tutti_collective collective) {
+  if (collective == TUTTI_SEND && ranks != 2)
+    return quiet ? CLI_USAGE : cli_fail(verb, CLI_USAGE, "send is measured between 2 ranks, there are %u", ranks);
+  if (options->root >= ranks)
+    return quiet ? CLI_USAGE
+                 : cli_fail(verb, CLI_USAGE, "--root: expected a rank below %u, found %u", ranks, options->root);
+  return CLI_GOOD;
+}
+
+int bench_list_items(const char *verb, const struct bench_options *options, uint32_t ranks, bool quiet,
+                     struct bench_item **items, uint32_t *item_count) {
+  *items = tu_allocate(options->name_count * (tu_algorithm_count + 1), sizeof **items);
+  *item_count = 0;
+  int code = CLI_GOOD;
+  for (uint32_t i = 0; i < options->name_count && code == CLI_GOOD; i++) {
+    struct bench_item item = {0};
+    const char *name;
+    tu_assert(find_collective(options->names[i], &item.collective, &name));
+    code = check_ranks(verb, options, ranks, quiet, item.collective);
+    if (code != CLI_GOOD) break;
+    bool all = name && strcmp(name, "all") == 0;
+    if (!all) {
+      if (name) item.algorithm = tu_algorithm_find(item.collective, name);
+      code = add_item(verb, quiet, true, ranks, item, *items, item_count);
+    }
+    for (size_t k = 0; all && k < tu_algorithm_count; k++) {
+      item.algorithm = tu_algorithms[k];
+      if (item.algorithm->collective == tu_collectives[item.collective].family)
+        add_item(verb, quiet, false, ranks, item, *items, item_count);
+    }
+  }
+  if (code != CLI_GOOD) {
+    free(*items);
+    *items = NULL;
+  }
+  return code;
+}

@@ -1,0 +1,81 @@
+/* bench_sweep.c: every item at every size, and the two ways to print a result. */
+#include <stdio.h>
+
+#include "base/types.h"
+#include "bench.h"
+
+static const char *op_name(const struct bench_case *c) {
+  return tu_reduces(c->collective) ? tutti_op_name(c->op) : "none";
+}
+
+static const char *type_name(const struct bench_case *c) {
+  return c->collective == TUTTI_BARRIER ? "none" : tutti_datatype_name(c->type);
+}
+
+static void print_head(const struct bench_side *side, const struct bench_options *options,
+                       const struct bench_item *item) {
+  printf("# %s, algorithm %s, %u rank%s, mode %s\n", tu_collectives[item->collective].name,
+         item->algorithm ? item->algorithm->name : side->automatic, side->ranks, side->ranks == 1 ? "" : "s",
+         options->barrier ? "barrier" : "loop");
+  printf("#%11s %12s %8s %11s %6s %12s %12s %9s %9s %8s\n", "size", "count", "type", "redop", "root", "time", "p99",
+         "algbw", "busbw", "#wrong");
+  printf("#%11s %12s %8s %11s %6s %12s %12s %9s %9s %8s\n", "(B)", "(elements)", "", "", "", "(us)", "(us)", "(GB/s)",
+         "(GB/s)", "");
+}
+
+static void print_row(const struct bench_case *c, const struct bench_result *r) {
+  int root = tu_collectives[c->collective].rooted ? (int)c->root : -1;
+  size_t count = tu_collectives[c->collective].vector ? c->bytes / tutti_datatype_size(c->type) : c->count;
+  printf("%12zu %12zu %8s %11s %6d %12.3f %12.3f %9.3f %9.3f %8llu\n", c->bytes, count, type_name(c), op_name(c), root,
+         r->time_us, r->p99_us, r->algbw_gbs, r->busbw_gbs, (unsigned long long)r->wrong);
+}
+
+static void print_json(const struct bench_side *side, const struct bench_case *c, const struct bench_result *r) {
+  printf(
+      "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %zu, \"dtype\": \"%s\", \"op\": "
+      "\"%s\", "
+      "\"time_us\": %.4f, \"time_us_p99\": %.4f, \"algbw_gbs\": %.4f, \"busbw_gbs\": %.4f, \"wrong\": %llu}\n",
+      tu_collectives[c->collective].name, c->algorithm ? c->algorithm : side->automatic, c->ranks, c->bytes,
+      type_name(c), op_name(c), r->time_us, r->p99_us, r->algbw_gbs, r->busbw_gbs, (unsigned long long)r->wrong);
+}
+
+/* False: the side has failed, and nothing can follow. */
+static bool measure_one(struct bench_side *side, const struct bench_options *options, const struct bench_item *item,
+                        size_t bytes, uint64_t *wrong) {
+  struct bench_case c;
+  struct bench_result result;
+  if (!bench_case_create(&c, options, item, side->rank, side->ranks, bytes)) return false;
+  bool good = side->select(side, &c) && bench_measure(side, &c, options, &result);
+  if (good) *wrong += result.wrong;
+  if (good && side->rank == 0) {
+    if (options->json) print_json(side, &c, &result);
+    else print_row(&c, &result);
+    fflush(stdout);
+  }
+  bench_case_destroy(&c);
+  return good;
+}
+
+/* The size after this one; false: it was the last. */
+static bool next_size(const struct bench_options *options, const struct bench_item *item, size_t *bytes) {
+  if (*bytes == 0) *bytes = 1;
+  else if (__builtin_mul_overflow(*bytes, options->factor, bytes)) return false;
+  return *bytes <= options->high && item->collective != TUTTI_BARRIER;
+}
+
+int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
+                uint32_t item_count) {
+  uint64_t wrong = 0;
+  for (uint32_t i = 0; i < item_count; i++) {
+    if (side->rank == 0 && !options->json) print_head(side, options, &items[i]);
+    size_t bytes = options->low, last = SIZE_MAX;
+    do {
+      /* Neighbouring sizes may come to the same number of elements. */
+      size_t size = bench_case_bytes(options, &items[i], side->ranks, bytes);
+      if (size != last && !measure_one(side, options, &items[i], bytes, &wrong)) return CLI_FAILED;
+      last = size;
+    } while (next_size(options, &items[i], &bytes));
+  }
+  /* All ranks know; one that says so is enough. */
+  return wrong && side->rank == 0 ? CLI_FAILED : CLI_GOOD;
+}

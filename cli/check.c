@@ -1,0 +1,122 @@
+/* check.c: tutti check: proves plans, from the table or from files. */
+#include "check/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "names.h"
+
+struct tally {
+  uint32_t credits;
+  uint32_t low, high; /* numbers of ranks */
+  uint64_t proved, refused;
+};
+
+static void count(struct tally *t, const struct tu_plan *plan, const char *what) {
+  struct tu_check_report report;
+  if (tu_check(plan, t->credits, &report)) {
+    t->proved++;
+    return;
+  }
+  t->refused++;
+  printf("%s: %s\n", what, report.text);
+}
+
+/* Out of place and in place, and from the roots where algorithms differ: the ends, beside an end, the middle. */
+static void check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
+  const uint32_t roots[] = {0, 1, ranks / 2, ranks - 1};
+  bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
+  for (uint32_t i = 0; i < (rooted ? 4 : 1); i++) {
+    bool known = roots[i] >= ranks;
+    for (uint32_t k = 0; k < i; k++) known |= roots[k] == roots[i];
+    for (int in_place = 0; !known && in_place < 2; in_place++) {
+      struct tu_plan *plan = tu_plan_build(a, ranks, roots[i], in_place, TU_ALL_RANKS);
+      char what[128];
+      snprintf(what, sizeof what, "%s.%s, %u ranks, root %u%s", tu_collectives[a->collective].name, a->name, ranks,
+               roots[i], in_place ? ", in place" : "");
+      count(t, plan, what);
+      tu_plan_destroy(plan);
+    }
+  }
+}
+
+static void check_name(struct tally *t, const struct cli_name *name) {
+  for (size_t i = 0; i < tu_algorithm_count; i++) {
+    const struct tu_algorithm *a = tu_algorithms[i];
+    if (name && a->collective != name->collective) continue;
+    if (name && name->algorithm && a != name->algorithm) continue;
+    for (uint32_t ranks = t->low; ranks <= t->high; ranks++)
+      if (tu_algorithm_fits(a, ranks)) check_algorithm(t, a, ranks);
+  }
+}
+
+/* A file that is no plan is refused, as a plan that is wrong is; one that cannot be read is bad usage. */
+static int check_file(struct tally *t, const char *path) {
+  struct tu_error error;
+  char *data;
+  size_t bytes;
+  struct tu_plan *plan;
+  if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK) return cli_fail("check", CLI_USAGE, "%s", error.text);
+  if (tu_plan_read(data, bytes, path, &plan, &error) == TUTTI_OK) {
+    count(t, plan, path);
+    tu_plan_destroy(plan);
+  } else {
+    t->refused++;
+    printf("%s\n", error.text);
+  }
+  free(data);
+  return CLI_GOOD;
+}
+
+/* "LO..HI" or "N" */
+static bool read_range(const char *text, uint32_t *low, uint32_t *high) {
+  char first[16];
+  const char *dots = strstr(text, "..");
+  size_t length = dots ? (size_t)(dots - text) : strlen(text);
+  if (length >= sizeof first) return false;
+  memcpy(first, text, length);
+  first[length] = '\0';
+  uint64_t a, b;
+  if (!tu_parse_uint(first, TU_RANKS_MAX, &a) || !tu_parse_uint(dots ? dots + 2 : first, TU_RANKS_MAX, &b))
+    return false;
+  *low = (uint32_t)a;
+  *high = (uint32_t)b;
+  return a > 0 && a <= b;
+}
+
+static int run(int argc, char **argv) {
+  struct tally t = {.credits = 1};
+  const char *range = "2..16";
+  bool done;
+  const struct cli_option options[] = {
+      {"-n", CLI_STRING, &range, "LO..HI", "numbers of ranks to try (2..16)"},
+      {"--credits", CLI_UINT, &t.credits, "K", "messages that a ring holds (1, the strictest)"},
+  };
+  int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
+  if (code != CLI_GOOD || done) return code;
+  if (!read_range(range, &t.low, &t.high))
+    return cli_fail("check", CLI_USAGE, "-n: expected LO..HI, numbers of ranks from 1 to %u, found '%s'", TU_RANKS_MAX,
+                    range);
+  if (t.credits == 0) return cli_fail("check", CLI_USAGE, "--credits: expected 1 or more, found 0");
+  struct cli_name name;
+  /* All arguments are looked at before the first is worked on: a slip at the end must not cost a long run. */
+  for (int i = 1; i < argc; i++)
+    if (!cli_find_name(argv[i], &name) && strcmp(argv[i], "-") != 0 && access(argv[i], R_OK) != 0) {
+      if (strchr(argv[i], '/')) return cli_fail("check", CLI_USAGE, "there is no file '%s' that can be read", argv[i]);
+      return cli_fail_name("check", CLI_USAGE, argv[i]);
+    }
+  if (argc == 1) check_name(&t, NULL);
+  for (int i = 1; i < argc && code == CLI_GOOD; i++) {
+    if (cli_find_name(argv[i], &name)) check_name(&t, &name);
+    else code = check_file(&t, argv[i]);
+  }
+  if (code != CLI_GOOD) return code;
+  printf("%llu plans proved, %llu refused\n", (unsigned long long)t.proved, (unsigned long long)t.refused);
+  return t.refused ? CLI_FAILED : CLI_GOOD;
+}
+
+const struct cli_verb cli_check = {"check", "proves that plans deliver the right data and cannot deadlock",
+                                   "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--credits K]", run};

@@ -1,0 +1,110 @@
+/* cli.c: what all verbs share: options and their help, and sentences on standard error. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+int cli_fail(const char *verb, int exit_code, const char *format, ...) {
+  fflush(stdout);
+  fprintf(stderr, "tutti %s: ", verb);
+  va_list arguments;
+  va_start(arguments, format);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  fputc('\n', stderr);
+  return exit_code;
+}
+
+static void print_help(const struct cli_verb *verb, const struct cli_option *options, size_t option_count) {
+  printf("usage: tutti %s\n\n%s\n\n", verb->synopsis, verb->summary);
+  for (size_t i = 0; i <= option_count; i++) {
+    const struct cli_option help = {.name = "--help", .help = "print this; man tutti-VERB says all"};
+    const struct cli_option *o = i < option_count ? &options[i] : &help;
+    char left[64];
+    snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    printf("  %-22s %s\n", left, o->help);
+  }
+}
+
+/* The option that the argument names; *value is what stands behind a '=', or NULL. */
+static const struct cli_option *find_option(const struct cli_option *options, size_t option_count, char *argument,
+                                            char **value) {
+  size_t length = strcspn(argument, "=");
+  *value = argument[length] ? argument + length + 1 : NULL;
+  for (size_t i = 0; i < option_count; i++)
+    if (strlen(options[i].name) == length && memcmp(options[i].name, argument, length) == 0) return &options[i];
+  return NULL;
+}
+
+static int fail_unknown(const struct cli_verb *verb, const struct cli_option *options, size_t option_count,
+                        char *argument) {
+  enum { NAMES_MAX = 64 };
+  const char *names[NAMES_MAX];
+  tu_assert(option_count < NAMES_MAX);
+  for (size_t i = 0; i < option_count; i++) names[i] = options[i].name;
+  names[option_count] = "--help";
+  argument[strcspn(argument, "=")] = '\0';
+  const char *near = tu_nearest(argument, names, option_count + 1);
+  if (near) return cli_fail(verb->name, CLI_USAGE, "there is no option '%s', did you mean '%s'?", argument, near);
+  return cli_fail(verb->name, CLI_USAGE, "there is no option '%s'; tutti %s --help lists them", argument, verb->name);
+}
+
+static int store(const struct cli_verb *verb, const struct cli_option *option, char *value) {
+  uint64_t number;
+  switch (option->kind) {
+    case CLI_STRING: *(const char **)option->target = value; return CLI_GOOD;
+    case CLI_UINT:
+      if (!tu_parse_uint(value, UINT32_MAX, &number))
+        return cli_fail(verb->name, CLI_USAGE, "%s: expected a whole number below 2^32, found '%s'", option->name,
+                        value);
+      *(uint32_t *)option->target = (uint32_t)number;
+      return CLI_GOOD;
+    case CLI_BYTES:
+      if (!tu_parse_bytes(value, (uint64_t *)option->target))
+        return cli_fail(verb->name, CLI_USAGE, "%s: expected a size as 4096, 64K, 16M or 3G, found '%s'", option->name,
+                        value);
+      return CLI_GOOD;
+    case CLI_FLAG: break;
+  }
+  *(bool *)option->target = true;
+  return CLI_GOOD;
+}
+
+int cli_parse(const struct cli_verb *verb, const struct cli_option *options, size_t option_count, int *argc,
+              char **argv, bool *done) {
+  int kept = 1, i = 1;
+  *done = false;
+  for (; i < *argc; i++) {
+    if (strcmp(argv[i], "--") == 0) {
+      i++;
+      break;
+    }
+    if (argv[i][0] != '-' || argv[i][1] == '\0') {
+      argv[kept++] = argv[i];
+      continue;
+    }
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+      print_help(verb, options, option_count);
+      *done = true;
+      return CLI_GOOD;
+    }
+    char *value;
+    const struct cli_option *option = find_option(options, option_count, argv[i], &value);
+    if (!option) return fail_unknown(verb, options, option_count, argv[i]);
+    if (option->kind == CLI_FLAG && value)
+      return cli_fail(verb->name, CLI_USAGE, "%s takes no value, found '%s'", option->name, value);
+    if (option->kind != CLI_FLAG && !value) {
+      if (i + 1 == *argc)
+        return cli_fail(verb->name, CLI_USAGE, "%s: expected %s after it, found the end", option->name, option->value);
+      value = argv[++i];
+    }
+    int code = store(verb, option, value);
+    if (code != CLI_GOOD) return code;
+  }
+  while (i < *argc) argv[kept++] = argv[i++];
+  *argc = kept;
+  argv[kept] = NULL;
+  return CLI_GOOD;
+}

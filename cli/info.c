@@ -1,0 +1,205 @@
+/* info.c: `tutti info`: what this library is and what it would do here: CPUs, staging memory, which algorithm runs for which
+ * size, types, operations, and the environment. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/comm.h"
+#include "base/env.h"
+#include "base/types.h"
+#include "boot/boot.h"
+#include "names.h"
+
+struct facts {
+  uint32_t cpus, ranks;
+  struct tu_channel_shape shape; /* of the channels of a communicator of so many ranks */
+  uint32_t spin;
+};
+
+/* Asks the library itself: a communicator of `ranks` threads that are not there knows its settings. */
+static tutti_err ask(struct facts *facts, struct tu_error *error) {
+  struct tu_transport **endpoints = tu_allocate(facts->ranks, sizeof(struct tu_transport *));
+  uint32_t *members = tu_allocate(facts->ranks, sizeof *members);
+  for (uint32_t r = 0; r < facts->ranks; r++) members[r] = r;
+  struct tutti_comm *comm;
+  tutti_err err = tu_loop_create(facts->ranks, 0, endpoints, error);
+  if (err == TUTTI_OK) {
+    err = tu_comm_create(endpoints[0], members, facts->ranks, 0, TU_FIRST_PLACE, 1000, &comm, error);
+    for (uint32_t r = 1; r < facts->ranks; r++) endpoints[r]->ops->close(endpoints[r]);
+  }
+  if (err == TUTTI_OK) {
+    facts->shape = comm->mover->block->shape;
+    facts->spin = comm->spin;
+    tutti_abort(comm, "it was made to be looked at"); /* so that freeing it waits for nobody */
+    tutti_comm_free(comm);
+  }
+  free(members);
+  free(endpoints);
+  return err;
+}
+
+/* ---- the selection ---- */
+
+static const struct tu_algorithm *selected(tutti_collective c, uint32_t ranks, size_t bytes) {
+  const struct tu_collective *k = &tu_collectives[c];
+  const struct tu_wanted wanted = {.collective = c, .ranks = ranks, .bytes = bytes, .any_blocks = k->vector};
+  return tu_algorithm_select(&wanted);
+}
+
+/* The largest size at which the choice is still that for `bytes`: sizes between powers of two are searched. */
+static size_t selected_until(tutti_collective c, uint32_t ranks, size_t bytes) {
+  const struct tu_algorithm *a = selected(c, ranks, bytes);
+  for (size_t power = 1; power <= PTRDIFF_MAX / 2; power *= 2) {
+    size_t low = power, high = power * 2;
+    if (high <= bytes || selected(c, ranks, high) == a) continue;
+    low = tu_max(low, bytes);
+    while (high - low > 1) {
+      size_t middle = low + (high - low) / 2;
+      if (selected(c, ranks, middle) == a) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+  return SIZE_MAX;
+}
+
+/* "64 KiB" where it is a whole number of them. */
+static void print_size(size_t bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+  int unit = 0;
+  while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) bytes /= 1024, unit++;
+  printf("%zu %s", bytes, units[unit]);
+}
+
+/* Counts that only some ranks know pick nothing. */
+static bool size_is_known(tutti_collective c) {
+  const struct tu_collective *k = &tu_collectives[c];
+  return !k->vector || (!k->rooted && k->in != k->out);
+}
+
+static void print_selection(tutti_collective c, uint32_t ranks) {
+  printf("  %-16s", tu_collectives[c].name);
+  size_t bytes = size_is_known(c) ? 0 : SIZE_MAX;
+  for (bool more = true; more;) {
+    size_t until = bytes == SIZE_MAX ? SIZE_MAX : selected_until(c, ranks, bytes);
+    printf("%s", selected(c, ranks, bytes)->name);
+    more = until != SIZE_MAX;
+    if (more) {
+      printf(" to ");
+      print_size(until);
+      printf(", ");
+      bytes = until + 1;
+    }
+  }
+  putchar('\n');
+}
+
+static void print_selection_json(tutti_collective c, uint32_t ranks, bool first) {
+  size_t bytes = size_is_known(c) ? 0 : SIZE_MAX, until;
+  do {
+    until = bytes == SIZE_MAX ? SIZE_MAX : selected_until(c, ranks, bytes);
+    printf("%s{\"collective\": \"%s\", \"algorithm\": \"%s\", \"bytes_max\": ", first ? "" : ", ",
+           tu_collectives[c].name, selected(c, ranks, bytes)->name);
+    if (until == SIZE_MAX) printf("null}");
+    else printf("%zu}", until);
+    first = false;
+    bytes = until + 1;
+  } while (until != SIZE_MAX);
+}
+
+/* ---- the environment ---- */
+
+static const char *shown_value(const struct tu_env_name *name) {
+  const char *value = tu_env(name->name);
+  return value && strcmp(name->name, "TUTTI_SECRET") == 0 ? "(set, not shown)" : value;
+}
+
+static void print_json_string(const char *text) {
+  putchar('"');
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c < ' ') printf("\\u%04x", c);
+    else {
+      if (c == '"' || c == '\\') putchar('\\');
+      putchar(c);
+    }
+  }
+  putchar('"');
+}
+
+/* ---- all of it ---- */
+
+static void print_text(const struct facts *f) {
+  int version = tutti_version();
+  printf("version     %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+  printf("CPUs        %u (affinity and cgroup)\n", f->cpus);
+  printf("transport   shm: memory shared by the processes of one machine\n");
+  printf("channel     %u slots of ", f->shape.credits);
+  print_size(f->shape.slot_bytes);
+  printf(" for each pair of ranks that talk\nwaiting     %u polls before yielding (%u ranks on %u CPUs)\n", f->spin,
+         f->ranks, f->cpus);
+  printf("types      ");
+  for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf(" %s", tu_datatypes[t].name);
+  printf("\noperations ");
+  for (unsigned o = 0; o < TUTTI_OPS; o++) printf(" %s", tu_operations[o].name);
+  printf("\n\nalgorithms of %u ranks, by bytes of the longest buffer of a rank:\n", f->ranks);
+  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+    if (tu_collectives[c].family != TUTTI_SEND) print_selection((tutti_collective)c, f->ranks);
+  printf("\nenvironment:\n");
+  for (size_t i = 0; i < tu_env_name_count; i++) {
+    const char *value = shown_value(&tu_env_names[i]);
+    printf("  %-18s %-16s %s\n", tu_env_names[i].name, value ? value : "-", tu_env_names[i].summary);
+  }
+}
+
+static void print_json(const struct facts *f) {
+  int version = tutti_version();
+  printf(
+      "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"transport\": \"shm\", \"ranks\": %u, \"slots\": %u, \"slot_bytes\": "
+      "%u, "
+      "\"spin\": %u, \"datatypes\": [",
+      version / 10000, version / 100 % 100, version % 100, f->cpus, f->ranks, f->shape.credits, f->shape.slot_bytes,
+      f->spin);
+  for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
+  printf("], \"operations\": [");
+  for (unsigned o = 0; o < TUTTI_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);
+  printf("], \"selection\": [");
+  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+    if (tu_collectives[c].family != TUTTI_SEND) print_selection_json((tutti_collective)c, f->ranks, c == 0);
+  printf("], \"environment\": {");
+  for (size_t i = 0; i < tu_env_name_count; i++) {
+    const char *value = shown_value(&tu_env_names[i]);
+    printf("%s\"%s\": ", i ? ", " : "", tu_env_names[i].name);
+    if (value) print_json_string(value);
+    else printf("null");
+  }
+  printf("}}\n");
+}
+
+static int run(int argc, char **argv) {
+  enum { RANKS_MAX = 1024 };
+  struct facts facts = {.cpus = tu_boot_cpus()};
+  facts.ranks = facts.cpus < 2 ? 2 : facts.cpus;
+  bool json = false, done;
+  const struct cli_option options[] = {
+      {"-n", CLI_UINT, &facts.ranks, "N", "how many ranks to speak of (as many as there are CPUs, 2 at least)"},
+      {"--json", CLI_FLAG, &json, NULL, "one object"},
+  };
+  int code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
+  if (code != CLI_GOOD || done) return code;
+  if (argc > 1) return cli_fail("info", CLI_USAGE, "takes no arguments, found '%s'", argv[1]);
+  if (facts.ranks == 0 || facts.ranks > RANKS_MAX)
+    return cli_fail("info", CLI_USAGE, "-n: expected a number of ranks from 1 to %d, found %u", RANKS_MAX, facts.ranks);
+  struct tu_error error;
+  if (ask(&facts, &error) != TUTTI_OK) return cli_fail("info", CLI_FAILED, "%s", error.text);
+  if (json) print_json(&facts);
+  else print_text(&facts);
+  return CLI_GOOD;
+}
+
+const struct cli_verb cli_info = {
+    .name = "info",
+    .summary = "the version, this machine, the selection of algorithms, the environment",
+    .synopsis = "info [-n N] [--json]",
+    .run = run,
+};

@@ -1,0 +1,45 @@
+/* main.c: finds the verb. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/text.h"
+#include "cli.h"
+
+static const struct cli_verb *const verbs[] = {&cli_run, &cli_bench, &cli_list, &cli_plan, &cli_check, &cli_info};
+enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+static void print_help(FILE *file) {
+  fprintf(file, "usage: tutti VERB [options]\n\n");
+  for (size_t i = 0; i < VERBS; i++) fprintf(file, "  %-7s %s\n", verbs[i]->name, verbs[i]->summary);
+  fprintf(file, "\ntutti VERB --help says more; man tutti-VERB says all.\n");
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    print_help(stderr);
+    return CLI_USAGE;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    print_help(stdout);
+    return CLI_GOOD;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("tutti %d.%d.%d\n", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH);
+    return CLI_GOOD;
+  }
+  struct tu_error error;
+  if (tu_env_check(&error) != TUTTI_OK) {
+    fprintf(stderr, "tutti: %s\n", error.text);
+    return CLI_USAGE;
+  }
+  const char *names[VERBS];
+  for (size_t i = 0; i < VERBS; i++) {
+    if (strcmp(argv[1], verbs[i]->name) == 0) return verbs[i]->run(argc - 1, argv + 1);
+    names[i] = verbs[i]->name;
+  }
+  const char *near = tu_nearest(argv[1], names, VERBS);
+  fprintf(stderr, "tutti: there is no verb '%s'%s%s%s; tutti --help lists them\n", argv[1],
+          near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+  return CLI_USAGE;
+}

@@ -1,0 +1,40 @@
+/* names.c: finding algorithms by the names that people type. */
+#include "names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+bool cli_find_name(const char *word, struct cli_name *name) {
+  char collective[64];
+  size_t length = strcspn(word, ".");
+  if (length >= sizeof collective) return false;
+  memcpy(collective, word, length);
+  collective[length] = '\0';
+  if (!tu_collective_find(collective, &name->collective)) return false;
+  name->algorithm = word[length] ? tu_algorithm_find(name->collective, word + length + 1) : NULL;
+  name->collective = tu_collectives[name->collective].family;
+  return !word[length] || name->algorithm;
+}
+
+int cli_fail_name(const char *verb, int exit_code, const char *word) {
+  /* Every collective, alone and with each algorithm of its family. */
+  size_t count = 0, room = TUTTI_COLLECTIVES * (tu_algorithm_count + 1);
+  char(*texts)[96] = tu_allocate(room, sizeof *texts);
+  const char **names = tu_allocate(room, sizeof *names);
+  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++) {
+    snprintf(texts[count++], sizeof *texts, "%s", tu_collectives[c].name);
+    for (size_t i = 0; i < tu_algorithm_count; i++)
+      if (tu_algorithms[i]->collective == tu_collectives[c].family)
+        snprintf(texts[count++], sizeof *texts, "%s.%s", tu_collectives[c].name, tu_algorithms[i]->name);
+  }
+  for (size_t i = 0; i < count; i++) names[i] = texts[i];
+  const char *near = tu_nearest(word, names, count);
+  if (near) cli_fail(verb, exit_code, "there is no algorithm '%s', did you mean '%s'?", word, near);
+  else cli_fail(verb, exit_code, "there is no algorithm '%s'; tutti list shows them", word);
+  free(texts);
+  free(names);
+  return exit_code;
+}

@@ -1,0 +1,20 @@
+/* names.h: finding algorithms by the names that people type. */
+#ifndef CLI_NAMES_H
+#define CLI_NAMES_H
+
+#include "algo/algo.h"
+#include "cli.h"
+
+/* A name is a collective, or COLLECTIVE.ALGORITHM; vector names mean their family. */
+struct cli_name {
+  tutti_collective collective;          /* a family */
+  const struct tu_algorithm *algorithm; /* NULL: all of the collective */
+};
+
+/* False if there is none of it. */
+bool cli_find_name(const char *word, struct cli_name *name);
+
+/* "there is no algorithm 'x', did you mean 'y'?"; returns exit_code. */
+int cli_fail_name(const char *verb, int exit_code, const char *word);
+
+#endif

@@ -1,0 +1,560 @@
+/* run.c: `tutti run` starts the ranks of a job on this host, watches over them, and leaves nothing of them behind.
+ * One thread, one poll loop: signals come through a signalfd. Every rank leads a process group of its own, so that what
+ * it starts can be ended with it; what leaves its group is adopted by us (subreaper) and ended at the end. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "run_streams.h"
+
+enum {
+  RANKS_MAX = 65536,
+  GRACE_MS = 2000, /* the library tells the other ranks of a death well within this */
+  AGAIN_MS = 100,  /* between two rounds of SIGKILL */
+  CPUS_MAX = 65536,
+  NOT_RUNNABLE = 126, /* as shells say it */
+  NOT_FOUND = 127,
+};
+
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+enum { PASSED_ON = sizeof passed_on / sizeof passed_on[0] };
+
+/* How a job ends: RUNNING until a rank fails or all have ended, then step by step less gently until nothing is left. */
+enum phase { RUNNING, GRACE, TERMINATING, KILLING };
+
+struct rank {
+  pid_t pid;
+  bool alive;
+  bool group; /* may its process group still have members? Never signal a group that was seen empty: numbers return */
+  struct run_source out, err;
+};
+
+struct job {
+  uint32_t count;
+  bool prefix, bind;
+  uint32_t timeout_ms;
+  char **program;
+
+  struct rank *ranks;
+  uint32_t started, alive, failures;
+  pid_t *foreign; /* children that we had before: not ours to end */
+  size_t foreign_count;
+  bool childless;
+  enum phase phase;
+  uint64_t phase_ends_ns;
+  int status; /* of the first rank that failed */
+
+  pid_t launcher;
+  int signal_fd, port_fd;
+  uint16_t port;
+  char secret[33];
+  sigset_t old_mask;
+  void (*old_pipe_handler)(int);
+  struct run_sink out, err;
+  struct run_feed feed;
+  struct pollfd *polled;
+};
+
+static void say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct job *job, const char *format, ...) {
+  char text[512], line[576];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  int length = snprintf(line, sizeof line, "tutti run: %s\n", text);
+  run_sink_put(&job->err, line, (size_t)length);
+}
+
+/* ---- setting up ---- */
+
+/* The port stays bound here, not listening, for the life of the job: the kernel gives it to nobody who asks for any port,
+ * and rank 0, which sets SO_REUSEADDR too, can bind and listen on it. */
+static bool reserve_port(struct job *job) {
+  int one = 1;
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t bytes = sizeof address;
+  job->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (job->port_fd < 0 || setsockopt(job->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+      bind(job->port_fd, (struct sockaddr *)&address, bytes) != 0 ||
+      getsockname(job->port_fd, (struct sockaddr *)&address, &bytes) != 0) {
+    return false;
+  }
+  job->port = ntohs(address.sin_port);
+  return true;
+}
+
+static bool make_secret(struct job *job) {
+  unsigned char random[16];
+  if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) return false;
+  for (size_t i = 0; i < sizeof random; i++) snprintf(job->secret + 2 * i, 3, "%02x", random[i]);
+  return true;
+}
+
+/* Lists our children, zombies too. False where the kernel does not tell. */
+static bool list_children(pid_t **list, size_t *count) {
+  char path[64];
+  *list = NULL;
+  *count = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  uint32_t capacity = 0;
+  for (int pid; fscanf(file, "%d", &pid) == 1;) {
+    *list = tu_grow(*list, (uint32_t)*count, &capacity, sizeof **list);
+    (*list)[(*count)++] = (pid_t)pid;
+  }
+  fclose(file);
+  return true;
+}
+
+static bool is_foreign(const struct job *job, pid_t pid) {
+  for (size_t i = 0; i < job->foreign_count; i++) {
+    if (job->foreign[i] == pid) return true;
+  }
+  return false;
+}
+
+static void take_signals(struct job *job) {
+  sigset_t mask;
+  sigemptyset(&mask);
+  for (size_t i = 0; i < PASSED_ON; i++) sigaddset(&mask, passed_on[i]);
+  sigaddset(&mask, SIGCHLD);
+  sigaddset(&mask, SIGTSTP);
+  sigaddset(&mask, SIGCONT);
+  sigprocmask(SIG_BLOCK, &mask, &job->old_mask);
+  /* Ignored, as some parents leave it, it would take the exit statuses away. */
+  signal(SIGCHLD, SIG_DFL);
+  job->old_pipe_handler = signal(SIGPIPE, SIG_IGN);
+  job->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Descriptors 0 to 2 exist, so that no pipe of ours becomes one of them. */
+static void fill_standard_streams(void) {
+  int fd;
+  do fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
+static int job_init(struct job *job) {
+  fill_standard_streams();
+  job->launcher = getpid();
+  job->signal_fd = job->port_fd = job->feed.fd = -1;
+  job->out.fd = STDOUT_FILENO;
+  job->err.fd = STDERR_FILENO;
+  job->ranks = tu_allocate(job->count, sizeof *job->ranks);
+  job->polled = tu_allocate(2 * (size_t)job->count + 4, sizeof *job->polled);
+  for (uint32_t r = 0; r < job->count; r++) {
+    job->ranks[r].out = (struct run_source){.fd = -1, .rank = r, .sink = &job->out};
+    job->ranks[r].err = (struct run_source){.fd = -1, .rank = r, .sink = &job->err};
+  }
+  (void)list_children(&job->foreign, &job->foreign_count);
+  if (!reserve_port(job)) return cli_fail("run", CLI_FAILED, "cannot reserve a port at 127.0.0.1: %s", strerror(errno));
+  if (!make_secret(job)) return cli_fail("run", CLI_FAILED, "cannot make the job's secret: %s", strerror(errno));
+  take_signals(job);
+  if (job->signal_fd < 0) return cli_fail("run", CLI_FAILED, "cannot receive signals: %s", strerror(errno));
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return CLI_GOOD;
+}
+
+static void job_fini(struct job *job) {
+  for (uint32_t r = 0; r < job->count; r++) {
+    run_source_close(&job->ranks[r].out);
+    run_source_close(&job->ranks[r].err);
+  }
+  int *fds[] = {&job->signal_fd, &job->port_fd, &job->feed.fd};
+  for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+    if (*fds[i] >= 0) close(*fds[i]);
+  }
+  run_sink_fini(&job->out);
+  run_sink_fini(&job->err);
+  free(job->ranks);
+  free(job->polled);
+  free(job->foreign);
+}
+
+/* ---- starting a rank ---- */
+
+/* A rank's ends of its streams; -1: inherited. */
+struct ends {
+  int in, out, err;
+};
+
+static void set_variable(const char *name, uint64_t number) {
+  char text[24];
+  snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+  setenv(name, text, 1);
+}
+
+static void set_environment(const struct job *job, uint32_t rank) {
+  /* Another launcher's: they would name another job to whoever reads them. */
+  static const char *const leftovers[] = {"RANK",       "WORLD_SIZE",       "MASTER_ADDR", "MASTER_PORT",
+                                          "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"};
+  for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) unsetenv(leftovers[i]);
+  set_variable("TUTTI_RANK", rank);
+  set_variable("TUTTI_LOCAL_RANK", rank);
+  set_variable("TUTTI_WORLD_SIZE", job->count);
+  setenv("TUTTI_MASTER_ADDR", "127.0.0.1", 1);
+  set_variable("TUTTI_MASTER_PORT", job->port);
+  setenv("TUTTI_SECRET", job->secret, 1);
+  if (job->timeout_ms) set_variable("TUTTI_TIMEOUT_MS", job->timeout_ms);
+}
+
+/* Binds to the rank's turn among the CPUs that the launcher may use. */
+static bool bind_rank(uint32_t rank) {
+  size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+  cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX), *one = CPU_ALLOC(CPUS_MAX);
+  if (!allowed || !one || sched_getaffinity(0, bytes, allowed) != 0) return false;
+  uint32_t turn = rank % (uint32_t)CPU_COUNT_S(bytes, allowed);
+  CPU_ZERO_S(bytes, one);
+  for (size_t cpu = 0; cpu < CPUS_MAX; cpu++) {
+    if (!CPU_ISSET_S(cpu, bytes, allowed) || turn-- > 0) continue;
+    CPU_SET_S(cpu, bytes, one);
+    break;
+  }
+  bool bound = sched_setaffinity(0, bytes, one) == 0;
+  CPU_FREE(allowed);
+  CPU_FREE(one);
+  return bound;
+}
+
+/* In the child. Does not come back; what went wrong goes to `report` as an errno. */
+static _Noreturn void become_rank(const struct job *job, uint32_t rank, const struct ends *ends, int report) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  /* The launcher may have died before that took effect; then somebody else is our parent now. */
+  if (getppid() != job->launcher) _exit(NOT_FOUND);
+  signal(SIGPIPE, job->old_pipe_handler);
+  sigprocmask(SIG_SETMASK, &job->old_mask, NULL);
+  if (ends->in >= 0) dup2(ends->in, STDIN_FILENO);
+  if (ends->out >= 0) dup2(ends->out, STDOUT_FILENO);
+  if (ends->err >= 0) dup2(ends->err, STDERR_FILENO);
+  set_environment(job, rank);
+  errno = 0;
+  if (!job->bind || bind_rank(rank)) execvp(job->program[0], job->program);
+  int why = errno;
+  (void)!write(report, &why, sizeof why);
+  _exit(NOT_FOUND);
+}
+
+/* A pipe of which one end is ours: non-blocking, and not the rank's. */
+static bool open_pipe(int *ours, int *theirs, bool we_read) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return false;
+  *ours = fds[we_read ? 0 : 1];
+  *theirs = fds[we_read ? 1 : 0];
+  fcntl(*ours, F_SETFL, O_NONBLOCK);
+  return true;
+}
+
+static bool open_streams(struct job *job, uint32_t rank, struct ends *ends) {
+  struct rank *r = &job->ranks[rank];
+  *ends = (struct ends){-1, -1, -1};
+  if (rank > 0) ends->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  else if (isatty(STDIN_FILENO)) (void)open_pipe(&job->feed.fd, &ends->in, false);
+  if (ends->in < 0 && (rank > 0 || isatty(STDIN_FILENO))) return false;
+  return !job->prefix || (open_pipe(&r->out.fd, &ends->out, true) && open_pipe(&r->err.fd, &ends->err, true));
+}
+
+static void close_ends(const struct ends *ends) {
+  if (ends->in >= 0) close(ends->in);
+  if (ends->out >= 0) close(ends->out);
+  if (ends->err >= 0) close(ends->err);
+}
+
+/* CLI_GOOD once the rank runs the program; otherwise what the launcher should exit with, having said why. */
+static int start_rank(struct job *job, uint32_t rank) {
+  struct ends ends;
+  int report[2] = {-1, -1};
+  pid_t pid = -1;
+  if (open_streams(job, rank, &ends) && pipe2(report, O_CLOEXEC) == 0) pid = fork();
+  if (pid == 0) become_rank(job, rank, &ends, report[1]);
+  int why = errno;
+  close_ends(&ends);
+  if (report[1] >= 0) close(report[1]);
+  if (pid < 0) {
+    if (report[0] >= 0) close(report[0]);
+    say(job, "cannot start rank %u of %u: %s", rank, job->count, strerror(why));
+    return CLI_FAILED;
+  }
+  setpgid(pid, pid); /* here too, so that signals reach the group whoever of us is first */
+  job->ranks[rank].pid = pid;
+  job->ranks[rank].alive = job->ranks[rank].group = true;
+  job->started++;
+  job->alive++;
+  job->childless = false;
+  ssize_t n;
+  do n = read(report[0], &why, sizeof why);
+  while (n < 0 && errno == EINTR);
+  close(report[0]);
+  if (n != (ssize_t)sizeof why) return CLI_GOOD;
+  say(job, "cannot start '%s': %s", job->program[0], strerror(why));
+  return why == ENOENT || why == ENOTDIR ? NOT_FOUND : NOT_RUNNABLE;
+}
+
+/* ---- ending ---- */
+
+static void signal_ranks(struct job *job, int number) {
+  for (uint32_t r = 0; r < job->started; r++) {
+    const struct rank *rank = &job->ranks[r];
+    /* A rank may have moved to another group, as shells with job control do. */
+    if (rank->group && kill(-rank->pid, number) != 0 && rank->alive) kill(rank->pid, number);
+  }
+}
+
+/* Children that are no ranks were left behind by ranks. They are ours to reap, so their numbers are safe to use. */
+static size_t signal_leftovers(struct job *job, int number) {
+  pid_t *children;
+  size_t count, left = 0;
+  (void)list_children(&children, &count);
+  for (size_t i = 0; i < count; i++) {
+    bool ours = !is_foreign(job, children[i]);
+    for (uint32_t r = 0; r < job->started && ours; r++) ours = !job->ranks[r].alive || job->ranks[r].pid != children[i];
+    if (ours) left++;
+    if (ours && number) kill(children[i], number);
+  }
+  free(children);
+  return left;
+}
+
+static void enter_phase(struct job *job, enum phase phase) {
+  job->phase = phase;
+  job->phase_ends_ns = tu_clock_ns() + (phase == KILLING ? AGAIN_MS : GRACE_MS) * UINT64_C(1000000);
+  if (phase != TERMINATING && phase != KILLING) return;
+  int number = phase == KILLING ? SIGKILL : SIGTERM;
+  signal_ranks(job, number);
+  signal_leftovers(job, number);
+  if (phase == TERMINATING) signal_ranks(job, SIGCONT); /* who is stopped cannot hear it otherwise */
+}
+
+static void advance(struct job *job) {
+  if (job->childless) return;
+  if (job->phase == RUNNING) {
+    if (job->alive == 0) enter_phase(job, GRACE);
+    return;
+  }
+  if (tu_clock_ns() < job->phase_ends_ns) return;
+  if (job->phase == GRACE && job->alive == 0) {
+    say(job, "ending what the ranks left running");
+  } else if (job->phase == GRACE) {
+    say(job, "ending the %u rank%s still running", job->alive, job->alive == 1 ? "" : "s");
+  }
+  enter_phase(job, job->phase == GRACE ? TERMINATING : KILLING);
+}
+
+static void describe(char *text, size_t bytes, int status) {
+  if (WIFSIGNALED(status)) {
+    snprintf(text, bytes, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  } else {
+    snprintf(text, bytes, "exited with status %d", WEXITSTATUS(status));
+  }
+}
+
+static void note_failure(struct job *job, const struct rank *rank, int status) {
+  job->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  char how[96];
+  describe(how, sizeof how, status);
+  say(job, "rank %u (pid %d) %s", (unsigned)(rank - job->ranks), (int)rank->pid, how);
+  if (job->phase == RUNNING) enter_phase(job, GRACE);
+}
+
+static struct rank *find_rank(struct job *job, pid_t pid) {
+  for (uint32_t r = 0; r < job->started; r++) {
+    if (job->ranks[r].alive && job->ranks[r].pid == pid) return &job->ranks[r];
+  }
+  return NULL;
+}
+
+/* Are only children left that we had before? */
+static bool only_foreign_left(struct job *job) {
+  return job->alive == 0 && job->foreign_count > 0 && signal_leftovers(job, 0) == 0;
+}
+
+/* Takes in all who have ended. Of several failures seen at once the one by a signal is taken for the first: ranks that
+ * merely report another's death exit by themselves. */
+static void reap(struct job *job) {
+  const struct rank *failed = NULL;
+  int failed_status = 0, status;
+  pid_t pid;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    struct rank *rank = find_rank(job, pid);
+    if (!rank) continue;
+    rank->alive = false;
+    job->alive--;
+    /* Those that we end ourselves are no news. */
+    if (status == 0 || (job->status != 0 && job->phase >= TERMINATING)) continue;
+    job->failures++;
+    if (!failed || (WIFSIGNALED(status) && !WIFSIGNALED(failed_status))) {
+      failed = rank;
+      failed_status = status;
+    }
+  }
+  job->childless = (pid < 0 && errno == ECHILD) || only_foreign_left(job);
+  for (uint32_t r = 0; r < job->started; r++) {
+    struct rank *rank = &job->ranks[r];
+    if (!rank->alive && rank->group && kill(-rank->pid, 0) != 0 && errno == ESRCH) rank->group = false;
+  }
+  if (failed && job->status == 0) note_failure(job, failed, failed_status);
+}
+
+/* ---- the loop ---- */
+
+static void take_signal(struct job *job, int number) {
+  switch (number) {
+    case SIGCHLD: reap(job); return;
+    case SIGTSTP:
+      signal_ranks(job, SIGTSTP);
+      raise(SIGSTOP);
+      return;
+    case SIGUSR1:
+    case SIGUSR2:
+    case SIGCONT: signal_ranks(job, number); return;
+    default: break;
+  }
+  if (job->alive > 0) {
+    signal_ranks(job, number);
+  } else if (!job->childless) {
+    enter_phase(job, KILLING);
+  } else {
+    /* Only a reader that does not read keeps us. */
+    job->out.broken = job->err.broken = true;
+    job->out.waiting.begin = job->out.waiting.end = job->err.waiting.begin = job->err.waiting.end = 0;
+  }
+}
+
+static void take_waiting_signals(struct job *job) {
+  struct signalfd_siginfo info;
+  while (read(job->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) take_signal(job, (int)info.ssi_signo);
+}
+
+static bool is_done(const struct job *job) {
+  if (!job->childless || !run_sink_empty(&job->out) || !run_sink_empty(&job->err)) return false;
+  for (uint32_t r = 0; r < job->started; r++) {
+    if (job->ranks[r].out.fd >= 0 || job->ranks[r].err.fd >= 0) return false;
+  }
+  return true;
+}
+
+static int source_fd(const struct run_source *source) { return run_sink_full(source->sink) ? -1 : source->fd; }
+
+static nfds_t fill_poll_set(struct job *job) {
+  struct pollfd *polled = job->polled;
+  nfds_t n = 0;
+  short events = 0;
+  int fd = run_feed_wants(&job->feed, &events);
+  polled[n++] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
+  polled[n++] = (struct pollfd){.fd = fd, .events = events};
+  polled[n++] = (struct pollfd){.fd = run_sink_empty(&job->out) ? -1 : job->out.fd, .events = POLLOUT};
+  polled[n++] = (struct pollfd){.fd = run_sink_empty(&job->err) ? -1 : job->err.fd, .events = POLLOUT};
+  if (!job->prefix) return n;
+  for (uint32_t r = 0; r < job->started; r++) {
+    polled[n++] = (struct pollfd){.fd = source_fd(&job->ranks[r].out), .events = POLLIN};
+    polled[n++] = (struct pollfd){.fd = source_fd(&job->ranks[r].err), .events = POLLIN};
+  }
+  return n;
+}
+
+/* Nobody of the job lives, so an open pipe is held by a process that is none of ours: what is in it is all there is. */
+static void drain(struct run_source *source) {
+  if (source_fd(source) < 0) return;
+  if (!run_source_read(source)) run_source_close(source);
+}
+
+static void move_streams(struct job *job) {
+  const struct pollfd *polled = job->polled;
+  if (polled[1].revents) run_feed_move(&job->feed);
+  if (polled[2].revents) run_sink_flush(&job->out);
+  if (polled[3].revents) run_sink_flush(&job->err);
+  for (uint32_t r = 0; job->prefix && r < job->started; r++) {
+    if (polled[4 + 2 * r].revents) run_source_read(&job->ranks[r].out);
+    if (polled[5 + 2 * r].revents) run_source_read(&job->ranks[r].err);
+    if (!job->childless) continue;
+    drain(&job->ranks[r].out);
+    drain(&job->ranks[r].err);
+  }
+}
+
+static int wait_ms(const struct job *job) {
+  if (job->childless && job->prefix) return 10;
+  if (job->phase == RUNNING || job->childless) return -1;
+  uint64_t now = tu_clock_ns();
+  return now >= job->phase_ends_ns ? 0 : (int)((job->phase_ends_ns - now) / 1000000 + 1);
+}
+
+static void watch(struct job *job) {
+  while (!is_done(job)) {
+    if (poll(job->polled, fill_poll_set(job), wait_ms(job)) < 0) continue;
+    move_streams(job);
+    if (job->polled[0].revents) take_waiting_signals(job);
+    advance(job);
+  }
+}
+
+/* ---- the verb ---- */
+
+static int run_job(struct job *job) {
+  int status = job_init(job);
+  if (status != CLI_GOOD) {
+    job_fini(job);
+    return status;
+  }
+  job->childless = true;
+  for (uint32_t r = 0; r < job->count && status == CLI_GOOD; r++) status = start_rank(job, r);
+  if (status != CLI_GOOD) {
+    job->status = status; /* what the ranks that run already say does not matter any more */
+    enter_phase(job, KILLING);
+  }
+  watch(job);
+  if (job->failures > 1 && status == CLI_GOOD) {
+    say(job, "%u other rank%s failed after it", job->failures - 1, job->failures == 2 ? "" : "s");
+    watch(job);
+  }
+  status = job->status;
+  job_fini(job);
+  return status;
+}
+
+static int run(int argc, char **argv) {
+  struct job job = {0};
+  const char *bind = "none";
+  const struct cli_option options[] = {
+      {"-n", CLI_UINT, &job.count, "N", "how many ranks to start"},
+      {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, in turn (default: none)"},
+      {"--prefix", CLI_FLAG, &job.prefix, NULL, "put \"[rank] \" before every line of output"},
+      {"--timeout-ms", CLI_UINT, &job.timeout_ms, "T", "limit for every collective call (sets TUTTI_TIMEOUT_MS)"},
+  };
+  bool done = false;
+  int status = cli_parse(&cli_run, options, sizeof options / sizeof options[0], &argc, argv, &done);
+  if (status != CLI_GOOD || done) return status;
+  if (job.count == 0 || job.count > RANKS_MAX) {
+    return cli_fail("run", CLI_USAGE, "-n N is needed, the number of ranks, from 1 to %d", RANKS_MAX);
+  }
+  job.bind = strcmp(bind, "core") == 0;
+  if (!job.bind && strcmp(bind, "none") != 0) {
+    return cli_fail("run", CLI_USAGE, "--bind '%s' is unknown, expected 'core' or 'none'", bind);
+  }
+  if (argc < 2) return cli_fail("run", CLI_USAGE, "which program? As in: tutti run -n %u -- program", job.count);
+  job.program = argv + 1;
+  return run_job(&job);
+}
+
+const struct cli_verb cli_run = {
+    .name = "run",
+    .summary = "start the ranks of a job on this host and watch over them",
+    .synopsis = "run -n N [options] -- program [arguments]",
+    .run = run,
+};
