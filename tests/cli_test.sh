@@ -1,0 +1,146 @@
+#!/bin/bash
+# cli_test.sh SOURCE BUILD: the contract of `tutti list`, `plan` and `check`: what goes where, and the exit statuses.
+set -u
+tutti=$2/tutti
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+passed=0 failed=0 complaints=0
+
+complain() { echo "  $*"; complaints=$((complaints + 1)); }
+is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
+has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
+# run STATUS ARGUMENTS...: runs the command; leaves `out` and `err`.
+run() {
+  local expected=$1
+  shift
+  "$tutti" "$@" >out.txt 2>err.txt
+  is "status of tutti $*" $? "$expected"
+  out=$(cat out.txt) err=$(cat err.txt)
+}
+
+test_list() {
+  run 0 list
+  is "standard error" "$err" ""
+  has list "$out" "allreduce.ring "
+  is "lines that are no algorithm" "$(grep -cvE '^[a-z_]+\.[a-z_]+ +(any N|N a power of two|N = 2)(, [a-z ]+)?  +.+$' out.txt)" 0
+  is "one line an algorithm" "$(awk '{ print $1 }' out.txt | sort -u | wc -l)" "$(ls "$source"/src/algo/*_*.c | wc -l)"
+  local lines
+  lines=$(wc -l <out.txt)
+  run 0 list --json
+  is "JSON lines" "$(grep -cE '^\{"collective": "[a-z_]+", "name": "[a-z_]+", .*"summary": ".*"\}$' out.txt)" "$lines"
+  run 0 list allgatherv
+  is "a vector name means its family" "$(grep -cv '^allgather\.' out.txt)" 0
+  run 2 list allgater
+  has nearest "$err" "did you mean 'allgather'?"
+}
+
+test_plan() {
+  run 0 plan gather.direct -n 2
+  is "standard error" "$err" ""
+  is "a plan's text" "$out" "tutti-plan 1
+collective gather
+algorithm direct
+ranks 2
+root 0
+split 1
+in_place no
+equal_blocks no
+rank_order no
+rank 0
+    0: copy in[0] into out[0]
+    1: recv from 1 into out[1]
+rank 1
+    0: send in[0] to 0"
+  run 0 plan gatherv.direct -n 3 --root 2 --rank=1
+  has root "$out" "root 2"
+  is "one rank's steps" "$(grep -c '^rank [0-9]' out.txt)" 1
+  has "one rank's steps" "$out" "rank 1
+    0: send in[0] to 2"
+  run 0 plan allreduce.ring -n 4 --in-place
+  has "in place" "$out" "in_place yes"
+  run 2 plan allreduce -n 4
+  run 2 plan allreduce.ring
+  run 2 plan allreduce.ring -n 0
+  run 2 plan allreduce.ring -n 4 --root 1
+  run 2 plan gather.direct -n 4 --root 4
+  run 2 plan gather.direct -n 4 --rank 4
+  run 2 plan send.direct -n 3
+  is "standard output of bad usage" "$out" ""
+  run 2 plan allreduce.rong -n 4
+  has nearest "$err" "did you mean 'allreduce.ring'?"
+  run 2 plan allreduce.ring -n 4 --rooot 1
+  has nearest "$err" "did you mean '--root'?"
+  run 2 plan allreduce.ring -n four
+  has "not a number" "$err" "-n: expected a whole number"
+  run 2 plan allreduce.ring -n
+  has "no value" "$err" "-n: expected N after it"
+}
+
+test_check_names() {
+  run 0 check allreduce -n 2..4
+  is "closing line" "$(grep -cE '^[0-9]+ plans proved, 0 refused$' out.txt)" 1
+  is "one line only" "$(wc -l <out.txt)" 1
+  # Three numbers of ranks, in place and not.
+  run 0 check allreduce.ring -n 2..4
+  is "plans of one algorithm" "$out" "6 plans proved, 0 refused"
+  # Roots 0 1, 0 1 2, 0 1 2 3; in place and not.
+  run 0 check gatherv.direct -n 2..4 --credits 3
+  is "plans of a rooted one" "$out" "18 plans proved, 0 refused"
+  run 0 check -n 5
+  is "standard error" "$err" ""
+  run 2 check -n 4..2
+  run 2 check -n 0..2
+  run 2 check -n 2..x
+  run 2 check --credits 0
+  run 2 check allreduce.rung
+  has nearest "$err" "did you mean 'allreduce.ring'?"
+  run 2 check ./no/such.plan
+  has "no such file" "$err" "./no/such.plan"
+  is "nothing is worked on before all is understood" "$out" ""
+}
+
+test_check_files() {
+  "$tutti" plan allreduce.recursive_doubling -n 5 >good.plan
+  run 0 check good.plan
+  is "a good file" "$out" "1 plans proved, 0 refused"
+  "$tutti" check - <good.plan >out.txt
+  is "standard input" "$(cat out.txt)" "1 plans proved, 0 refused"
+  sed 's/ final//' good.plan >bad.plan
+  run 1 check good.plan bad.plan
+  has "a line for each failure" "$out" "bad.plan: rank 0: at the end out[0] holds"
+  is "closing line" "$(tail -n 1 out.txt)" "1 plans proved, 1 refused"
+  sed '12s/send/sent/' good.plan >worse.plan
+  run 1 check worse.plan
+  has "file and line" "$out" "worse.plan:"
+  is "closing line" "$(tail -n 1 out.txt)" "0 plans proved, 1 refused"
+  "$tutti" plan allreduce.ring -n 3 --rank 1 >part.plan
+  run 1 check part.plan
+  has "one rank's plan" "$out" "part.plan:10: expected a number from 0 to 0, found '1'"
+}
+
+test_help() {
+  for verb in list plan check; do
+    run 0 "$verb" --help
+    has "help of $verb" "$out" "usage: tutti $verb"
+    is "standard error" "$err" ""
+    [ -s "$source/docs/man/tutti-$verb.1" ] || complain "tutti-$verb.1 is missing"
+  done
+  run 2 chekc
+  has nearest "$err" "did you mean 'check'?"
+}
+
+source=$1
+for name in $(declare -F | awk '$3 ~ /^test_/ { print $3 }'); do
+  complaints=0
+  "$name"
+  if [ "$complaints" -eq 0 ]; then
+    passed=$((passed + 1))
+    echo "ok ${name#test_}"
+  else
+    failed=$((failed + 1))
+    echo "FAILED ${name#test_}"
+  fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

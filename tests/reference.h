@@ -1,0 +1,497 @@
+/* reference.h: cases of a collective call and what each must give, computed locally from inputs that every rank knows.
+ * All values are chosen so that the result is exact in any order of additions; what does not commute is compared with
+ * the fold in rank order. A buffer is compared as a whole, with a guard before and behind it and the gaps in it. */
+#ifndef REFERENCE_H
+#define REFERENCE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+enum { REF_RANKS_MAX = 8, REF_GUARD = 192 };
+
+/* Operations of the cases: the library's, and two of a user's. */
+enum { REF_AFFINE = TUTTI_OPS, REF_PLUS_ONE, REF_OPS };
+enum ref_place { REF_APART, REF_SAME_POINTER, REF_MARKED, REF_PLACES };
+enum ref_blocks { REF_EQUAL, REF_UNEVEN, REF_ZEROS_GAPS, REF_UNEVEN_REVERSED, REF_ONE_GAPS, REF_BLOCKS };
+
+struct ref_case {
+  tutti_collective collective;
+  const char *algorithm; /* NULL: the library's choice */
+  tutti_datatype type;
+  uint32_t op;
+  size_t count;
+  enum ref_place place;
+  enum ref_blocks blocks; /* of the vector variants */
+  uint32_t root;
+  uint32_t ranks;
+  uint64_t seed;
+};
+
+static inline bool ref_vector(tutti_collective c) { return c >= TUTTI_GATHERV && c <= TUTTI_ALLTOALLV; }
+static inline bool ref_rooted(tutti_collective c) {
+  return c == TUTTI_REDUCE || c == TUTTI_BROADCAST || c == TUTTI_GATHER || c == TUTTI_SCATTER || c == TUTTI_GATHERV ||
+         c == TUTTI_SCATTERV;
+}
+static inline bool ref_reduces(tutti_collective c) {
+  return c == TUTTI_ALLREDUCE || c == TUTTI_REDUCE || c == TUTTI_REDUCE_SCATTER || c == TUTTI_REDUCE_SCATTERV ||
+         c == TUTTI_SCAN || c == TUTTI_EXSCAN;
+}
+static inline bool ref_floating(tutti_datatype t) { return t >= TUTTI_F16 && t <= TUTTI_F8E5M2; }
+static inline bool ref_signed(tutti_datatype t) {
+  return t == TUTTI_I8 || t == TUTTI_I16 || t == TUTTI_I32 || t == TUTTI_I64;
+}
+static inline uint32_t ref_item_bytes(tutti_datatype t) {
+  static const uint8_t bytes[TUTTI_DATATYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
+  return bytes[t];
+}
+
+/* Which buffer holds a block of each rank while the other holds one? */
+enum ref_longer { REF_NEITHER, REF_IN_LONGER, REF_OUT_LONGER };
+static inline enum ref_longer ref_longer_of(tutti_collective c) {
+  if (c == TUTTI_GATHER || c == TUTTI_GATHERV || c == TUTTI_ALLGATHER || c == TUTTI_ALLGATHERV) return REF_OUT_LONGER;
+  if (c == TUTTI_SCATTER || c == TUTTI_SCATTERV || c == TUTTI_REDUCE_SCATTER || c == TUTTI_REDUCE_SCATTERV)
+    return REF_IN_LONGER;
+  return REF_NEITHER;
+}
+
+/* Is there such a call at all? */
+static inline bool ref_valid(const struct ref_case *c) {
+  if (!ref_reduces(c->collective)) return true;
+  if (c->op >= TUTTI_BAND && c->op <= TUTTI_LXOR && ref_floating(c->type)) return false;
+  if (c->op == TUTTI_AVG && (c->collective == TUTTI_SCAN || c->collective == TUTTI_EXSCAN)) return false;
+  return true;
+}
+
+static inline uint64_t ref_mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+static inline uint64_t ref_hash(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
+  return ref_mix(seed + a * 0x9e3779b97f4a7c15u + b * 0xc2b2ae3d27d4eb4fu + c * 0x165667b19e3779f9u);
+}
+
+/* ---- elements, as their bits ---- */
+
+static inline uint64_t ref_load(const void *element, uint32_t bytes) {
+  uint8_t b = 0;
+  uint16_t h = 0;
+  uint32_t w = 0;
+  uint64_t d = 0;
+  if (bytes == 1) return memcpy(&b, element, 1), b;
+  if (bytes == 2) return memcpy(&h, element, 2), h;
+  if (bytes == 4) return memcpy(&w, element, 4), w;
+  return memcpy(&d, element, 8), d;
+}
+static inline void ref_store(void *element, uint32_t bytes, uint64_t bits) {
+  uint8_t b = (uint8_t)bits;
+  uint16_t h = (uint16_t)bits;
+  uint32_t w = (uint32_t)bits;
+  if (bytes == 1) memcpy(element, &b, 1);
+  else if (bytes == 2) memcpy(element, &h, 2);
+  else if (bytes == 4) memcpy(element, &w, 4);
+  else memcpy(element, &bits, 8);
+}
+static inline uint64_t ref_cut(uint64_t bits, uint32_t bytes) {
+  return bytes == 8 ? bits : bits & ((1ull << (8 * bytes)) - 1);
+}
+static inline int64_t ref_extend(uint64_t bits, uint32_t bytes) {
+  uint32_t shift = 64 - 8 * bytes;
+  return (int64_t)(bits << shift) >> shift;
+}
+
+/* A value that the type holds exactly, as a normal number or zero. */
+static inline uint64_t ref_encode(tutti_datatype type, double value) {
+  float single = (float)value;
+  uint64_t bits = 0;
+  if (type == TUTTI_F64) return memcpy(&bits, &value, 8), bits;
+  if (type == TUTTI_F32) return memcpy(&bits, &single, 4), bits;
+  uint32_t mantissa = type == TUTTI_F16 ? 10 : type == TUTTI_BF16 ? 7 : type == TUTTI_F8E4M3 ? 3 : 2;
+  uint32_t width = ref_item_bytes(type) * 8;
+  if (value == 0.0) return 0;
+  int exponent;
+  double fraction = frexp(fabs(value), &exponent); /* in [0.5, 1) */
+  uint64_t bias = (1ull << (width - mantissa - 2)) - 1;
+  uint64_t digits = (uint64_t)(ldexp(fraction, (int)mantissa + 1)) - (1ull << mantissa);
+  bits = ((uint64_t)(exponent - 1) + bias) << mantissa | digits;
+  return value < 0 ? bits | 1ull << (width - 1) : bits;
+}
+
+/* Compositions of x -> a x + b, the left one first: associative, not commutative. */
+static inline uint64_t ref_affine(uint64_t left, uint64_t right, uint32_t bytes) {
+  uint32_t half = 4 * bytes;
+  uint64_t mask = (1ull << half) - 1;
+  uint64_t a = left >> half, b = left & mask, c = right >> half, d = right & mask;
+  return ((a * c) & mask) << half | ((b * c + d) & mask);
+}
+
+static inline void ref_affine_op(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
+                                 void *context) {
+  (void)context;
+  uint32_t bytes = ref_item_bytes(type);
+  unsigned char *to = result;
+  const unsigned char *l = left, *r = right;
+  for (size_t i = 0; i < count * bytes; i += bytes)
+    ref_store(to + i, bytes, ref_affine(ref_load(l + i, bytes), ref_load(r + i, bytes), bytes));
+}
+static inline void ref_plus_one_op(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
+                                   void *context) {
+  (void)context;
+  uint32_t bytes = ref_item_bytes(type);
+  unsigned char *to = result;
+  const unsigned char *l = left, *r = right;
+  for (size_t i = 0; i < count * bytes; i += bytes)
+    ref_store(to + i, bytes, ref_load(l + i, bytes) + ref_load(r + i, bytes) + 1);
+}
+
+/* The tutti_op of each operation of the cases. */
+static tutti_op ref_user_ops[REF_OPS - TUTTI_OPS];
+static inline tutti_err ref_register(void) {
+  tutti_err err = tutti_op_create(ref_affine_op, NULL, false, "affine", &ref_user_ops[0]);
+  return err ? err : tutti_op_create(ref_plus_one_op, NULL, true, "plus_one", &ref_user_ops[1]);
+}
+static inline tutti_op ref_op(uint32_t op) { return op < TUTTI_OPS ? op : ref_user_ops[op - TUTTI_OPS]; }
+static inline const char *ref_op_name(uint32_t op) {
+  return op == REF_AFFINE ? "affine" : op == REF_PLUS_ONE ? "plus_one" : tutti_op_name(op);
+}
+
+/* ---- inputs ---- */
+
+static inline double ref_scale(const struct ref_case *c, uint32_t rank) {
+  if (c->type == TUTTI_F32 || c->type == TUTTI_F64) return 0.5 * (rank + 1);
+  if (ref_floating(c->type)) return 1.0 + (rank & 1);
+  if (ref_signed(c->type) && rank % 3 == 2) return -3.0;
+  return 1.0 + rank % 3;
+}
+
+/* A small whole number, such that every partial result of the operation is exact in the type. */
+static inline double ref_small(const struct ref_case *c, uint32_t rank, uint32_t block, size_t i) {
+  uint64_t h = ref_hash(c->seed, rank + 1, block, i);
+  bool narrow = c->type != TUTTI_F32 && c->type != TUTTI_F64;
+  double sign = i & 1 ? -1.0 : 1.0;
+  if (c->op == TUTTI_PROD) return (h & 1 ? 1.0 : 2.0) * (h & 2 ? -1.0 : 1.0);
+  if (c->op == TUTTI_MIN || c->op == TUTTI_MAX) return (double)(h % 17) - 8.0;
+  if (c->op == TUTTI_AVG && narrow) { /* the sum is a multiple of the ranks: the division is exact too */
+    double base = c->type == TUTTI_F8E5M2 ? 0.0 : (double)(ref_hash(c->seed, 0, block, i) & 1);
+    return sign * (base + (i % c->ranks == rank ? c->ranks : 0));
+  }
+  if (c->type == TUTTI_F8E5M2) return (i + rank) % c->ranks < 3 ? sign : 0.0;
+  if (c->type == TUTTI_F8E4M3) return (double)(h % 3) - 1.0;
+  uint64_t limit = c->type == TUTTI_F64 ? 1000000 : c->type == TUTTI_F32 ? 100000 : c->type == TUTTI_F16 ? 100 : 15;
+  return (double)(h % (2 * limit + 1)) - (double)limit;
+}
+
+static inline bool ref_by_value(const struct ref_case *c) {
+  return ref_floating(c->type) && c->op < TUTTI_OPS && ref_reduces(c->collective);
+}
+
+static inline uint64_t ref_input(const struct ref_case *c, uint32_t rank, uint32_t block, size_t i) {
+  if (ref_by_value(c)) return ref_encode(c->type, ref_small(c, rank, block, i));
+  uint64_t h = ref_hash(c->seed, rank + 1, block, i);
+  if (ref_reduces(c->collective) && c->op >= TUTTI_LAND && c->op <= TUTTI_LXOR) {
+    /* Where an operand may come out uncombined, it is 0 or 1 already. */
+    if (c->ranks == 1 || c->collective == TUTTI_SCAN || c->collective == TUTTI_EXSCAN) return h & 1;
+    if ((h >> 61) < 3) return 0;
+  }
+  return ref_cut(h, ref_item_bytes(c->type));
+}
+
+/* ---- results ---- */
+
+static inline double ref_fold_values(const struct ref_case *c, uint32_t from, uint32_t to, uint32_t block, size_t i) {
+  double sum = 0.0;
+  for (uint32_t r = from; r < to; r++) {
+    double x = ref_small(c, r, block, i) * (c->op == TUTTI_PREMUL_SUM ? ref_scale(c, r) : 1.0);
+    if (r == from) sum = x;
+    else if (c->op == TUTTI_PROD) sum *= x;
+    else if (c->op == TUTTI_MIN) sum = x < sum ? x : sum;
+    else if (c->op == TUTTI_MAX) sum = x > sum ? x : sum;
+    else sum += x;
+  }
+  if (c->op != TUTTI_AVG) return sum;
+  return c->type == TUTTI_F64 ? sum / c->ranks : (double)((float)sum / (float)c->ranks);
+}
+
+static inline uint64_t ref_combine(const struct ref_case *c, uint64_t x, uint64_t y) {
+  uint32_t bytes = ref_item_bytes(c->type);
+  bool less = ref_signed(c->type) ? ref_extend(x, bytes) < ref_extend(y, bytes) : x < y;
+  switch (c->op) {
+    case TUTTI_PROD: return ref_cut(x * y, bytes);
+    case TUTTI_MIN: return less ? x : y;
+    case TUTTI_MAX: return less ? y : x;
+    case TUTTI_BAND: return x & y;
+    case TUTTI_BOR: return x | y;
+    case TUTTI_BXOR: return x ^ y;
+    case TUTTI_LAND: return x && y;
+    case TUTTI_LOR: return x || y;
+    case TUTTI_LXOR: return !x != !y;
+    case REF_AFFINE: return ref_affine(x, y, bytes);
+    case REF_PLUS_ONE: return ref_cut(x + y + 1, bytes);
+    default: return ref_cut(x + y, bytes);
+  }
+}
+
+static inline uint64_t ref_reduced(const struct ref_case *c, uint32_t from, uint32_t to, uint32_t block, size_t i) {
+  if (ref_by_value(c)) return ref_encode(c->type, ref_fold_values(c, from, to, block, i));
+  uint32_t bytes = ref_item_bytes(c->type);
+  uint64_t sum = 0;
+  for (uint32_t r = from; r < to; r++) {
+    uint64_t x = ref_input(c, r, block, i);
+    if (c->op == TUTTI_PREMUL_SUM) x = ref_cut(x * (uint64_t)(int64_t)ref_scale(c, r), bytes);
+    sum = r == from ? x : ref_combine(c, sum, x);
+  }
+  if (c->op != TUTTI_AVG) return sum;
+  if (ref_signed(c->type)) return ref_cut((uint64_t)(ref_extend(sum, bytes) / (int64_t)c->ranks), bytes);
+  return sum / c->ranks;
+}
+
+/* Element i of block `block` of what `rank` receives. */
+static inline uint64_t ref_output(const struct ref_case *c, uint32_t rank, uint32_t block, size_t i) {
+  switch (c->collective) {
+    case TUTTI_BROADCAST: return ref_input(c, c->root, 0, i);
+    case TUTTI_GATHER:
+    case TUTTI_GATHERV:
+    case TUTTI_ALLGATHER:
+    case TUTTI_ALLGATHERV: return ref_input(c, block, 0, i);
+    case TUTTI_SCATTER:
+    case TUTTI_SCATTERV: return ref_input(c, c->root, rank, i);
+    case TUTTI_ALLTOALL:
+    case TUTTI_ALLTOALLV: return ref_input(c, block, rank, i);
+    case TUTTI_REDUCE_SCATTER:
+    case TUTTI_REDUCE_SCATTERV: return ref_reduced(c, 0, c->ranks, rank, i);
+    case TUTTI_SCAN: return ref_reduced(c, 0, rank + 1, 0, i);
+    case TUTTI_EXSCAN: return ref_reduced(c, 0, rank, 0, i);
+    default: return ref_reduced(c, 0, c->ranks, 0, i);
+  }
+}
+
+/* ---- one rank's buffers ---- */
+
+struct ref_buffer {
+  unsigned char *memory; /* guard, room, guard */
+  unsigned char *wanted; /* what all of it must hold afterwards */
+  unsigned char *data;
+  size_t bytes; /* of memory */
+  uint32_t blocks;
+  size_t counts[REF_RANKS_MAX], offsets[REF_RANKS_MAX];
+};
+
+/* Everything of a case on one rank. */
+struct ref_run {
+  struct ref_case c;
+  uint32_t rank;
+  bool in_place;             /* on this rank */
+  struct ref_buffer in, out; /* in place, only the longer one has memory */
+  struct ref_buffer *in_home, *out_home;
+  tutti_call call;
+};
+
+static inline size_t ref_count(const struct ref_case *c, uint32_t from, uint32_t to) {
+  if (!ref_vector(c->collective) || c->blocks == REF_EQUAL) return c->count;
+  if (c->place != REF_APART && from > to) { /* in place, alltoallv has as much to send as to receive */
+    uint32_t swap = from;
+    from = to, to = swap;
+  }
+  uint64_t h = ref_hash(c->seed, 1000 + from, to, 1);
+  if (c->blocks == REF_ZEROS_GAPS && (h >> 63)) return 0;
+  if (c->blocks == REF_ONE_GAPS) return (from + to) % c->ranks == c->seed % c->ranks ? c->count : 0;
+  return (size_t)(h % (2 * c->count + 1));
+}
+
+/* The size of block `block` of the input (output) of `rank`. */
+static inline size_t ref_block_count(const struct ref_case *c, uint32_t rank, bool is_out, uint32_t block) {
+  switch (c->collective) {
+    case TUTTI_ALLTOALLV: return is_out ? ref_count(c, block, rank) : ref_count(c, rank, block);
+    case TUTTI_GATHERV:
+    case TUTTI_ALLGATHERV: return ref_count(c, is_out ? block : rank, 0);
+    case TUTTI_SCATTERV:
+    case TUTTI_REDUCE_SCATTERV: return ref_count(c, is_out ? rank : block, 0);
+    default: return c->count;
+  }
+}
+
+static inline uint32_t ref_block_number(const struct ref_case *c, uint32_t rank, bool is_out) {
+  bool root = rank == c->root;
+  switch (c->collective) {
+    case TUTTI_BARRIER: return 0;
+    case TUTTI_REDUCE: return is_out && !root ? 0 : 1;
+    case TUTTI_BROADCAST: return is_out || root ? 1 : 0;
+    case TUTTI_GATHER:
+    case TUTTI_GATHERV: return !is_out ? 1 : root ? c->ranks : 0;
+    case TUTTI_SCATTER:
+    case TUTTI_SCATTERV: return is_out ? 1 : root ? c->ranks : 0;
+    case TUTTI_ALLGATHER:
+    case TUTTI_ALLGATHERV: return is_out ? c->ranks : 1;
+    case TUTTI_REDUCE_SCATTER:
+    case TUTTI_REDUCE_SCATTERV: return is_out ? 1 : c->ranks;
+    case TUTTI_ALLTOALL:
+    case TUTTI_ALLTOALLV: return c->ranks;
+    default: return 1;
+  }
+}
+
+static inline void ref_buffer_init(struct ref_buffer *b, const struct ref_case *c, uint32_t rank, bool is_out) {
+  b->blocks = ref_block_number(c, rank, is_out);
+  bool shorter = ref_longer_of(c->collective) == (is_out ? REF_IN_LONGER : REF_OUT_LONGER);
+  bool gaps = ref_vector(c->collective) && !shorter && c->blocks >= REF_ZEROS_GAPS;
+  bool reversed = gaps && c->blocks == REF_UNEVEN_REVERSED;
+  /* In place, the two sides of alltoallv have the same offsets. */
+  uint64_t side = is_out && !(c->collective == TUTTI_ALLTOALLV && c->place != REF_APART) ? 2000 : 3000;
+  size_t at = 0;
+  for (uint32_t k = 0; k < b->blocks; k++) {
+    uint32_t block = reversed ? b->blocks - 1 - k : k;
+    if (gaps) at += ref_hash(c->seed, side, rank, block) % 5;
+    b->offsets[block] = at;
+    b->counts[block] = ref_block_count(c, rank, is_out, block);
+    at += b->counts[block];
+  }
+  uint32_t bytes = ref_item_bytes(c->type);
+  /* Begins at any element, not always on a cache line. */
+  size_t shift = (size_t)(ref_hash(c->seed, side, rank, 77) % 3) * bytes;
+  b->bytes = 2 * REF_GUARD + shift + at * bytes;
+  b->memory = malloc(b->bytes);
+  b->wanted = malloc(b->bytes);
+  if (!b->memory || !b->wanted) abort();
+  b->data = b->memory + REF_GUARD + shift;
+}
+
+static inline void ref_fill(struct ref_run *r) {
+  uint32_t bytes = ref_item_bytes(r->c.type);
+  struct ref_buffer *both[] = {&r->in, &r->out};
+  for (uint32_t k = 0; k < 2; k++)
+    for (size_t i = 0; both[k]->memory && i < both[k]->bytes; i++)
+      both[k]->memory[i] = (unsigned char)(0xa5 ^ (i * 7) ^ k);
+  unsigned char *base = r->in_home == &r->in ? r->in.data : r->out.data;
+  for (uint32_t b = 0; b < r->in.blocks; b++) {
+    size_t at = r->in.offsets[b];
+    if (r->in_place && ref_longer_of(r->c.collective) == REF_OUT_LONGER) at = r->out.offsets[r->rank];
+    for (size_t i = 0; i < r->in.counts[b]; i++)
+      ref_store(base + (at + i) * bytes, bytes, ref_input(&r->c, r->rank, b, i));
+  }
+}
+
+static inline void ref_want(struct ref_run *r) {
+  uint32_t bytes = ref_item_bytes(r->c.type);
+  if (r->in.memory) memcpy(r->in.wanted, r->in.memory, r->in.bytes);
+  if (r->out.memory) memcpy(r->out.wanted, r->out.memory, r->out.bytes);
+  if (r->c.collective == TUTTI_EXSCAN && r->rank == 0) return;
+  if (r->c.collective == TUTTI_BROADCAST && r->rank == r->c.root && !r->call.recv) return;
+  struct ref_buffer *home = r->out_home;
+  unsigned char *base = home->wanted + (home->data - home->memory);
+  for (uint32_t b = 0; b < r->out.blocks; b++) {
+    size_t at = r->out.offsets[b];
+    if (home == &r->in) at = r->in.offsets[r->rank];
+    for (size_t i = 0; i < r->out.counts[b]; i++)
+      ref_store(base + (at + i) * bytes, bytes, ref_output(&r->c, r->rank, b, i));
+  }
+}
+
+/* Where the block lies that a rank shares with its other buffer in place. */
+static inline size_t ref_own_offset(const struct ref_case *c, const struct ref_buffer *longer, uint32_t rank) {
+  return longer->offsets[ref_rooted(c->collective) ? c->root : rank];
+}
+
+static inline void ref_describe(struct ref_run *r) {
+  const struct ref_case *c = &r->c;
+  tutti_call *call = &r->call;
+  bool offsets = c->blocks >= REF_ZEROS_GAPS;
+  if (!ref_vector(c->collective)) call->count = c->count;
+  else if (c->collective == TUTTI_ALLTOALLV) {
+    call->counts = r->in.counts;
+    call->recv_counts = r->out.counts;
+    if (offsets) call->offsets = r->in.offsets, call->recv_offsets = r->out.offsets;
+  } else {
+    const struct ref_buffer *longer = ref_longer_of(c->collective) == REF_OUT_LONGER ? &r->out : &r->in;
+    if (longer->blocks == c->ranks) {
+      call->counts = longer->counts;
+      if (offsets) call->offsets = longer->offsets;
+    } else {
+      call->count = c->collective == TUTTI_GATHERV ? r->in.counts[0] : r->out.counts[0];
+    }
+  }
+  unsigned char *in = r->in.data, *out = r->out.data;
+  if (r->in_place) {
+    uint32_t bytes = ref_item_bytes(c->type);
+    enum ref_longer longer = ref_longer_of(c->collective);
+    bool in_longer = longer == REF_IN_LONGER;
+    if (in_longer) out = in + ref_own_offset(c, &r->in, r->rank) * bytes;
+    else in = out + (longer == REF_OUT_LONGER ? ref_own_offset(c, &r->out, r->rank) * bytes : 0);
+    if (c->place == REF_MARKED) {
+      if (in_longer) out = TUTTI_IN_PLACE;
+      else in = TUTTI_IN_PLACE;
+    }
+  }
+  /* What is not touched may be NULL or anything. */
+  bool null = (c->seed >> 40) & 1;
+  if (null && (r->in.blocks == 0 || (c->count == 0 && !r->in_place))) in = NULL;
+  if (null && (r->out.blocks == 0 || (c->count == 0 && !r->in_place))) out = NULL;
+  if (c->collective == TUTTI_BROADCAST && r->rank == c->root && c->place == REF_APART && null) out = NULL;
+  call->send = in;
+  call->recv = out;
+}
+
+static inline void ref_run_init(struct ref_run *r, const struct ref_case *c, uint32_t rank) {
+  memset(r, 0, sizeof *r);
+  r->c = *c;
+  r->rank = rank;
+  ref_buffer_init(&r->in, c, rank, false);
+  ref_buffer_init(&r->out, c, rank, true);
+  r->in_home = &r->in;
+  r->out_home = &r->out;
+  r->in_place = c->place != REF_APART && (!ref_rooted(c->collective) || rank == c->root);
+  if (r->in_place) {
+    struct ref_buffer *spare = ref_longer_of(c->collective) == REF_IN_LONGER ? &r->out : &r->in;
+    struct ref_buffer *home = spare == &r->in ? &r->out : &r->in;
+    free(spare->memory);
+    free(spare->wanted);
+    spare->memory = spare->wanted = spare->data = NULL;
+    r->in_home = r->out_home = home;
+  }
+  r->call = (tutti_call){.collective = c->collective, .type = c->type, .root = c->root, .algorithm = c->algorithm};
+  if (ref_reduces(c->collective)) r->call.op = ref_op(c->op);
+  if (c->op == TUTTI_PREMUL_SUM) r->call.scale = ref_scale(c, rank);
+  ref_describe(r);
+}
+
+static inline void ref_run_fini(struct ref_run *r) {
+  free(r->in.memory);
+  free(r->in.wanted);
+  free(r->out.memory);
+  free(r->out.wanted);
+}
+
+static inline void ref_case_print(const struct ref_case *c, char *text, size_t text_bytes) {
+  static const char *const places[] = {"apart", "same pointer", "marked in place"};
+  static const char *const blocks[] = {"equal", "uneven", "zeros and gaps", "uneven, reversed", "one, gaps"};
+  snprintf(text, text_bytes, "%s.%s, %u ranks, count %zu, %s, %s, root %u, %s%s%s, seed 0x%llx",
+           tutti_collective_name(c->collective), c->algorithm ? c->algorithm : "(default)", c->ranks, c->count,
+           tutti_datatype_name(c->type), ref_reduces(c->collective) ? ref_op_name(c->op) : "no op", c->root,
+           places[c->place], ref_vector(c->collective) ? ", blocks " : "",
+           ref_vector(c->collective) ? blocks[c->blocks] : "", (unsigned long long)c->seed);
+}
+
+/* Compares all memory of the run with what it must hold; false and a sentence at the first difference. */
+static inline bool ref_agrees(const struct ref_run *r, char *text, size_t text_bytes) {
+  const struct ref_buffer *both[] = {&r->in, &r->out};
+  for (uint32_t k = 0; k < 2; k++) {
+    const struct ref_buffer *b = both[k];
+    if (!b->memory || memcmp(b->memory, b->wanted, b->bytes) == 0) continue;
+    size_t at = 0, differ = 0;
+    while (b->memory[at] == b->wanted[at]) at++;
+    for (size_t i = at; i < b->bytes; i++) differ += b->memory[i] != b->wanted[i];
+    long long item = ((long long)at - (b->data - b->memory)) / (long long)ref_item_bytes(r->c.type);
+    int used = snprintf(text, text_bytes,
+                        "rank %u: %s buffer, item %lld (of %zu bytes in all %zu differ): %02x, wanted %02x; ", r->rank,
+                        k ? "recv" : "send", item, b->bytes - 2 * REF_GUARD, differ, b->memory[at], b->wanted[at]);
+    ref_case_print(&r->c, text + used, text_bytes - (size_t)used);
+    return false;
+  }
+  return true;
+}
+
+#endif

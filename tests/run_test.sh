@@ -1,0 +1,251 @@
+#!/bin/bash
+# run_test.sh SOURCE BUILD: what `tutti run` promises: exit statuses, signals, whole lines, and nothing left behind.
+# test: fast timeout=120
+set -u
+tutti=$2/tutti
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
+  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
+complaints=0
+
+complain() { echo "  $*"; complaints=$((complaints + 1)); }
+is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
+has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
+# Each case has a folder and a shell of its own: most of their time is waiting, so they run side by side.
+run_case() {
+  mkdir "$scratch/$1" && cd "$scratch/$1" || exit 1
+  "$1"
+  if [ "$complaints" -eq 0 ]; then echo "ok ${1#test_}"; else echo "FAILED ${1#test_}"; fi
+}
+# until_true SECONDS COMMAND...: does it come true in time?
+until_true() {
+  local turns=$(($1 * 50))
+  shift
+  while ! "$@"; do
+    [ $((turns--)) -gt 0 ] || return 1
+    sleep 0.02
+  done
+}
+lives() { [ -e "/proc/$1/stat" ] && [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)" != Z ]; }
+dead() { ! lives "$1"; }
+stopped() { [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)" == T ]; }
+not_stopped() { ! stopped "$1"; }
+exists() { for file; do [ -s "$file" ] || return 1; done; }
+milliseconds() { echo $(($(date +%s%N) / 1000000)); }
+
+test_environment() {
+  export RANK=5 WORLD_SIZE=9 MASTER_ADDR=elsewhere MASTER_PORT=1 LOCAL_RANK=5
+  "$tutti" run -n 3 -- sh -c 'env >env.$TUTTI_RANK'
+  is status $? 0
+  unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK
+  for rank in 0 1 2; do
+    is "rank $rank" "$(grep -E '^TUTTI_(RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR)=' env.$rank | sort | tr '\n' ' ')" \
+      "TUTTI_LOCAL_RANK=$rank TUTTI_MASTER_ADDR=127.0.0.1 TUTTI_RANK=$rank TUTTI_WORLD_SIZE=3 "
+    is "leftovers of rank $rank" "$(grep -cE '^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK)=' env.$rank)" 0
+  done
+  is "one secret" "$(sed -n s/^TUTTI_SECRET=//p env.? | sort -u | grep -cE '^[0-9a-f]{32}$')" 1
+  is "one port" "$(sed -n s/^TUTTI_MASTER_PORT=//p env.? | sort -u | wc -l)" 1
+  is "limit" "$("$tutti" run -n 1 --timeout-ms 1234 -- sh -c 'echo $TUTTI_TIMEOUT_MS; echo $TUTTI_SECRET >secret')" 1234
+  is "another secret" "$(grep -c "$(cat secret)" env.0)" 0
+}
+
+test_statuses() {
+  local said
+  "$tutti" run -n 4 -- true
+  is "all good" $? 0
+  said=$("$tutti" run -n 3 -- sh -c '[ $TUTTI_RANK = 1 ] && exit 9; sleep 0.3; exit 4' 2>&1)
+  is "first failure" $? 9
+  has "first failure" "$said" "rank 1 (pid "
+  has "first failure" "$said" ") exited with status 9"
+  has "first failure" "$said" "2 other ranks failed after it"
+  said=$("$tutti" run -n 3 -- sh -c '[ $TUTTI_RANK = 2 ] && kill -9 $$; sleep 0.3; exit 1' 2>&1)
+  is "killed" $? 137
+  has "killed" "$said" "rank 2 (pid "
+  has "killed" "$said" ") was killed by signal 9"
+}
+
+test_usage() {
+  local said
+  said=$("$tutti" run -n 4 -- no-such-program-here 2>&1)
+  is "not found" $? 127
+  is "not found" "$said" "tutti run: cannot start 'no-such-program-here': No such file or directory"
+  echo nothing >plain
+  said=$("$tutti" run -n 2 -- ./plain 2>&1)
+  is "not executable" $? 126
+  "$tutti" run -n 0 -- true 2>/dev/null
+  is "no ranks" $? 2
+  "$tutti" run -- true 2>/dev/null
+  is "no -n" $? 2
+  "$tutti" run -n 2 2>/dev/null
+  is "no program" $? 2
+  "$tutti" run -n 2 --bind socket -- true 2>/dev/null
+  is "unknown binding" $? 2
+  "$tutti" run -n 2 --prefxi -- true 2>/dev/null
+  is "unknown option" $? 2
+}
+
+test_arguments_pass_untouched() {
+  is "arguments" "$("$tutti" run -n 1 -- printf '%s|' -n 'a b' --prefix '' -- --help)" '-n|a b|--prefix||--|--help|'
+}
+
+test_streams() {
+  is "input" "$(echo hello | "$tutti" run -n 3 -- sh -c 'echo $TUTTI_RANK:$(cat)' | sort | tr '\n' ' ')" '0:hello 1: 2: '
+  "$tutti" run -n 2 --prefix -- sh -c 'echo out; echo err >&2' >out 2>err
+  is "output" "$(sort out | tr '\n' ' ')" '[0] out [1] out '
+  is "errors" "$(sort err | tr '\n' ' ')" '[0] err [1] err '
+}
+
+test_whole_lines() {
+  "$tutti" run -n 4 --prefix -- awk -v r=x 'BEGIN {
+    for (i = 0; i < 5000; i++) { printf "line %d of", i; if (i % 100 == 0) fflush(); print " " 5000 } printf "no newline" }' >out
+  is "lines" "$(wc -l <out)" 20004
+  is "wrong lines" "$(grep -vcE '^\[[0-3]\] (line [0-9]+ of 5000|no newline)$' out)" 0
+  for rank in 0 1 2 3; do
+    is "order of rank $rank" "$(grep -F "[$rank] line" out | awk '$3 != NR - 1' | wc -l)" 0
+  done
+  "$tutti" run -n 3 --prefix -- sh -c 'head -c 1048576 /dev/zero | tr "\0" x; echo; echo; head -c 1048577 /dev/zero | tr "\0" y' >out
+  is "long lines" "$(awk '{ print length($0) }' out | sort -n | tr '\n' ' ')" \
+    '4 4 4 1048580 1048580 1048580 1048581 1048581 1048581 '
+}
+
+# Output that was written before a rank is killed, or that a slow reader has not taken yet, still comes.
+test_no_line_lost() {
+  "$tutti" run -n 2 --prefix -- sh -c 'head -c 60000 /dev/zero | tr "\0" z; kill -9 $$' >out 2>err
+  is status $? 137
+  is bytes "$(tr -dc z <out | wc -c)" 120000
+  "$tutti" run -n 2 --prefix -- seq 100000 | (sleep 0.5; cat) >out
+  is "slow reader" "$(wc -l <out)" 200000
+  timeout 20 "$tutti" run -n 2 --prefix -- yes 2>err | head -n 3 >out
+  is "reader that leaves" "${PIPESTATUS[0]}" 141
+  is "reader that leaves" "$(wc -l <out)" 3
+}
+
+test_signals() {
+  local name number
+  for name in INT TERM HUP QUIT USR1 USR2; do
+    rm -f ready.*
+    # A background job of a script ignores SIGINT and SIGQUIT; env puts them back.
+    env --default-signal=INT,QUIT "$tutti" run -n 2 -- \
+      bash -c "trap 'echo $name; exit 0' $name; echo \$\$ >ready.\$TUTTI_RANK; while :; do sleep 0.02; done" >out 2>err &
+    local launcher=$!
+    until_true 10 exists ready.0 ready.1 || complain "$name: the ranks do not start"
+    kill -$name $launcher
+    wait $launcher
+    is "$name: status" $? 0
+    is "$name: passed on" "$(sort out | tr '\n' ' ')" "$name $name "
+  done
+  rm -f ready.*
+  env --default-signal=INT "$tutti" run -n 2 -- bash -c 'echo $$ >ready.$TUTTI_RANK; exec sleep 30' 2>err &
+  launcher=$!
+  until_true 10 exists ready.0 ready.1
+  kill -INT $launcher
+  wait $launcher
+  is "interrupted" $? 130
+}
+
+test_stop_and_continue() {
+  rm -f ready.*
+  "$tutti" run -n 2 -- bash -c 'echo $$ >ready.$TUTTI_RANK; while [ ! -e finish ]; do sleep 0.02; done' &
+  local launcher=$!
+  until_true 10 exists ready.0 ready.1
+  local first=$(cat ready.0) second=$(cat ready.1)
+  kill -TSTP $launcher
+  until_true 5 stopped $first || complain "rank 0 is not stopped"
+  until_true 5 stopped $second || complain "rank 1 is not stopped"
+  until_true 5 stopped $launcher || complain "the launcher is not stopped"
+  kill -CONT $launcher
+  until_true 5 not_stopped $first || complain "rank 0 does not go on"
+  until_true 5 not_stopped $second || complain "rank 1 does not go on"
+  touch finish
+  wait $launcher
+  is status $? 0
+}
+
+# The others get 2 s, then SIGTERM, then, 2 s later, SIGKILL.
+test_grace() {
+  local begin=$(milliseconds)
+  "$tutti" run -n 3 -- bash -c 'case $TUTTI_RANK in
+    0) exit 3;;
+    1) sleep 1; touch in-time; exit 0;;
+    2) trap "touch asked" TERM; while :; do sleep 0.05; done;; esac' 2>err
+  is status $? 3
+  local took=$(($(milliseconds) - begin))
+  [ -e in-time ] || complain "rank 1 was not given its time"
+  [ -e asked ] || complain "rank 2 was not asked to end"
+  [ $took -gt 3500 ] && [ $took -lt 8000 ] || complain "it took $took ms"
+  has "message" "$(cat err)" "ending the 1 rank still running"
+}
+
+# What a rank starts ends with the job, also what leaves its process group.
+test_leaves_nothing_behind() {
+  "$tutti" run -n 2 -- bash -c 'sleep 1000 & echo $! >child.$TUTTI_RANK
+    (setsid bash -c "echo \$\$ >daemon.$TUTTI_RANK; trap \"\" TERM; while :; do sleep 0.1; done" &)
+    until [ -s daemon.$TUTTI_RANK ]; do sleep 0.01; done
+    [ $TUTTI_RANK = 0 ] && exit 5; exit 0' 2>err
+  is status $? 5
+  for file in child.0 child.1 daemon.0 daemon.1; do
+    dead "$(cat $file)" || complain "$file still runs"
+  done
+}
+
+test_launcher_is_killed() {
+  rm -f ready.*
+  "$tutti" run -n 4 -- bash -c 'trap "" TERM HUP INT; echo $$ >ready.$TUTTI_RANK; while :; do sleep 0.1; done' &
+  local launcher=$! rank
+  until_true 10 exists ready.0 ready.1 ready.2 ready.3
+  kill -9 $launcher
+  wait $launcher 2>/dev/null
+  for rank in 0 1 2 3; do
+    until_true 5 dead "$(cat ready.$rank)" || complain "rank $rank outlives the launcher"
+  done
+}
+
+# Children that the launcher was born with (exec in a script) are none of the job: not waited for, not ended.
+test_spares_its_elder_children() {
+  bash -c 'sleep 1000 & echo $! >elder; exec "$0" run -n 2 -- true' "$tutti"
+  is status $? 0
+  lives "$(cat elder)" || complain "a child that was there before was ended"
+  kill "$(cat elder)"
+}
+
+test_bind() {
+  local cpus=($(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{ for (i = $1; i <= ($2 ? $2 : $1); i++) print i }'))
+  "$tutti" run -n 5 --bind core -- sh -c 'taskset -cp $$ | sed "s/.*: //" >cpu.$TUTTI_RANK'
+  for rank in 0 1 2 3 4; do
+    is "rank $rank" "$(cat cpu.$rank)" "${cpus[$((rank % ${#cpus[@]}))]}"
+  done
+  is "unbound" "$("$tutti" run -n 1 -- sh -c 'taskset -cp $$' | sed 's/.*: //')" "$(taskset -cp $$ | sed 's/.*: //')"
+}
+
+test_many_ranks() {
+  is "64 ranks" "$("$tutti" run -n 64 --prefix -- sh -c 'echo $TUTTI_RANK' | awk '"[" $2 "]" == $1' | sort -u | wc -l)" 64
+}
+
+# No descriptor of the launcher leaks into a rank.
+test_descriptors() {
+  local own=$(ls /proc/self/fd | sort -n | tr '\n' ' ')
+  is inherited "$("$tutti" run -n 2 -- ls /proc/self/fd | sort -nu | tr '\n' ' ')" "$own"
+  is prefixed "$("$tutti" run -n 2 --prefix -- ls /proc/self/fd | awk '{ print $2 }' | sort -nu | tr '\n' ' ')" "$own"
+  "$tutti" run -n 2 --prefix -- sh -c 'echo in; exit 6' <&- >out 2>&1
+  is "closed input" $? 6
+}
+
+# On a terminal rank 0 is fed line by line: it may not read the terminal itself, being no foreground job.
+test_terminal() {
+  command -v script >/dev/null || { echo "  (no script(1) here: skipped)"; return; }
+  (sleep 0.5; echo typed; sleep 0.3; printf '\004') |
+    timeout 20 script -qec "$tutti run -n 2 -- sh -c 'cat >typed.\$TUTTI_RANK'" /dev/null >/dev/null
+  is status $? 0
+  is "typed" "$(cat typed.0)" typed
+  is "typed to rank 1" "$(cat typed.1)" ""
+}
+
+cases=$(declare -F | awk '$3 ~ /^test_/ { print $3 }')
+for name in $cases; do (run_case "$name") >"$scratch/$name.log" 2>&1 & done
+wait
+for name in $cases; do cat "$scratch/$name.log"; done
+passed=$(cat "$scratch"/*.log | grep -c '^ok ')
+failed=$(($(echo "$cases" | wc -l) - passed)) # one that died without a word has failed
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
