@@ -153,16 +153,17 @@ static tutti_err settle_buffers(const struct tutti_comm *comm, const tutti_call 
   const void *send = call->send;
   void *recv = call->recv;
   bool has_in = out->in.blocks > 0, has_out = out->out.blocks > 0;
+  /* Rank 0 of an exscan receives nothing, but in place its input lies where the others have their output. */
+  bool both = has_in && (has_out || call->collective == TUTTI_EXSCAN);
   *in_place = false;
-  if (has_in && has_out && call->collective != TUTTI_BARRIER) {
-    bool out_longer = out->out.blocks > out->in.blocks, in_longer = out->in.blocks > out->out.blocks;
+  if (both && call->collective != TUTTI_BARRIER) {
+    bool out_longer = c->in == TU_ONE && c->out == TU_EACH, in_longer = c->in == TU_EACH && c->out == TU_ONE;
     size_t shift = 0;
     if (out_longer) shift = own_offset(&out->out, comm->rank) * out->out.item_bytes;
     if (in_longer) shift = own_offset(&out->in, comm->rank) * out->in.item_bytes;
-    if (c->in != c->out && comm->ranks == 1) shift = 0;
     bool broadcast = call->collective == TUTTI_BROADCAST;
     if (in_longer || (broadcast && !recv)) {
-      if (recv == TUTTI_IN_PLACE || broadcast) memcpy(&recv, &send, sizeof recv), recv = (unsigned char *)recv + shift;
+      if (recv == TUTTI_IN_PLACE || broadcast) recv = send ? (unsigned char *)(uintptr_t)send + shift : NULL;
       *in_place = send && (const unsigned char *)send + shift == recv;
     } else {
       if (send == TUTTI_IN_PLACE || (broadcast && !send)) send = recv ? (unsigned char *)recv + shift : NULL;

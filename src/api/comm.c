@@ -122,25 +122,27 @@ static void destroy(struct tutti_comm *comm, bool in_order) {
   tu_mover_destroy(comm->mover, in_order);
   drop_endpoint(comm->transport);
   free(comm->waits_for);
+  free(comm->departed);
   free(comm);
 }
 
 tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
-                         uint64_t place, int timeout_ms, struct tutti_comm **out, struct tu_error *error) {
+                         uint64_t place, int timeout_ms, struct tutti_comm **comm, struct tu_error *error) {
   tutti_err err;
   struct tu_channel_shape shape;
-  struct tutti_comm *comm = tu_allocate(1, sizeof *comm);
-  *comm = (struct tutti_comm){.rank = rank, .ranks = ranks, .transport = t};
+  struct tutti_comm *c = tu_allocate(1, sizeof *c);
+  *c = (struct tutti_comm){.rank = rank, .ranks = ranks, .transport = t};
   atomic_fetch_add(&t->users, 1);
-  comm->waits_for = tu_allocate(ranks, sizeof *comm->waits_for);
-  if ((err = settings(ranks, &shape, &comm->spin, &comm->crowded, error)) != TUTTI_OK) goto failed;
-  if ((err = tu_mover_create(t, members, ranks, rank, shape, place, &comm->mover, error)) != TUTTI_OK) goto failed;
-  if ((err = meet(comm, timeout_ms, error)) != TUTTI_OK) goto failed;
-  *out = comm;
+  c->waits_for = tu_allocate(ranks, sizeof *c->waits_for);
+  c->departed = tu_allocate(ranks, sizeof *c->departed);
+  if ((err = settings(ranks, &shape, &c->spin, &c->crowded, error)) != TUTTI_OK) goto failed;
+  if ((err = tu_mover_create(t, members, ranks, rank, shape, place, &c->mover, error)) != TUTTI_OK) goto failed;
+  if ((err = meet(c, timeout_ms, error)) != TUTTI_OK) goto failed;
+  *comm = c;
   return TUTTI_OK;
 
 failed:
-  destroy(comm, false);
+  destroy(c, false);
   return err;
 }
 
@@ -287,14 +289,13 @@ static tutti_err wait_drained(tutti_comm *comm) {
   struct tu_stall stall = {.sleep_ms = 1};
   uint64_t since = 0;
   for (uint32_t polls = 0;; polls++) {
+    tu_note_departed(comm);
     memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
     if (tu_comm_failed(comm)) return comm->error.code;
     if (tu_mover_drained(comm->mover, comm->waits_for)) return TUTTI_OK;
     tu_stall(comm, &stall);
     if (stall.polls < comm->spin || polls % 64 != 0) continue;
-    for (uint32_t p = 0; p < comm->ranks; p++)
-      if (comm->waits_for[p] && tu_peer_lost(comm, p, true, "tutti_comm_free", &error))
-        return tu_comm_fail(comm, &error);
+    if (tu_peer_lost(comm, "tutti_comm_free", &error)) return tu_comm_fail(comm, &error);
     uint64_t now = tu_clock_ns();
     if (since == 0) since = now;
     if (comm->timeout_ms <= 0 || now - since < (uint64_t)comm->timeout_ms * NS_PER_MS) continue;

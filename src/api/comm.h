@@ -87,7 +87,8 @@ struct tutti_comm {
   uint32_t idle_count;
   struct tu_cached_plan *plans;
   struct tu_memo memo;
-  bool *waits_for; /* [ranks], for messages */
+  bool *waits_for; /* [ranks], scratch: whom this rank waits for */
+  bool *departed;  /* [ranks], scratch: who had departed when that was found out */
 };
 
 /* ---- comm.c ---- */
@@ -126,9 +127,10 @@ struct tu_stall {
 };
 /* One more vain poll on `comm`: spins, yields or sleeps; looks at verdicts, boards, peers and deadlines of all that is open. */
 void tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
-/* Is rank `peer` of the communicator dead, or departed while it is waited for? Then *error says so; `doing` says in
- * what. */
-bool tu_peer_lost(const struct tutti_comm *comm, uint32_t peer, bool waited_for, const char *doing,
-                  struct tu_error *error);
+/* Has a rank died? Or has one departed that this rank still waits for? Then *error says so; `doing` says in what. A rank
+ * may be served and see its peer depart an instant later: so fill comm->departed first (tu_note_departed), move on, and only then
+ * fill comm->waits_for. */
+void tu_note_departed(struct tutti_comm *comm);
+bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error);
 
 #endif

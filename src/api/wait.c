@@ -132,35 +132,41 @@ static void fail_mismatch(struct tutti_request *r) {
   tu_comm_fail(r->comm, &error);
 }
 
-bool tu_peer_lost(const struct tutti_comm *comm, uint32_t peer, bool waited_for, const char *doing,
-                  struct tu_error *error) {
-  if (atomic_load(&comm->mover->boards[peer].departed)) {
-    if (!waited_for) return false;
-    tu_fail(error, TUTTI_ERR_PEER, "rank %u has freed the communicator while rank %u still waits for it in %s", peer,
-            comm->rank, doing);
+void tu_note_departed(struct tutti_comm *comm) {
+  for (uint32_t p = 0; p < comm->ranks; p++) comm->departed[p] = atomic_load(&comm->mover->boards[p].departed) != 0;
+}
+
+bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
+  char state[300];
+  for (uint32_t p = 0; p < comm->ranks; p++) {
+    if (comm->departed[p] && comm->waits_for[p]) {
+      tu_fail(error, TUTTI_ERR_PEER, "rank %u has freed the communicator while rank %u still waits for it in %s", p,
+              comm->rank, doing);
+      return true;
+    }
+    if (comm->departed[p] || tu_transport_alive(comm->transport, comm->mover->members[p])) continue;
+    if (atomic_load(&comm->mover->boards[p].departed)) continue; /* it left in order just now */
+    print_state(comm, p, state, sizeof state);
+    tu_fail(error, TUTTI_ERR_PEER, "%s has died or exited; rank %u found it gone while in %s", state, comm->rank,
+            doing);
     return true;
   }
-  if (tu_transport_alive(comm->transport, comm->mover->members[peer])) return false;
-  if (atomic_load(&comm->mover->boards[peer].departed)) return false; /* it left in order just now */
-  char state[300];
-  print_state(comm, peer, state, sizeof state);
-  tu_fail(error, TUTTI_ERR_PEER, "%s has died or exited; rank %u found it gone while in %s", state, comm->rank, doing);
-  return true;
+  return false;
 }
 
 static bool peers_lost(struct tutti_request *r) {
   char call[280];
   struct tu_error error;
   struct tutti_comm *comm = r->comm;
-  print_call(r, call, sizeof call);
+  tu_note_departed(comm);
+  tu_execution_poll(&r->execution);
+  if (r->execution.unfinished == 0 || r->execution.mismatch) return false; /* the next poll of the queue ends it */
   memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
   tu_execution_blockers(&r->execution, comm->waits_for);
-  for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (!tu_peer_lost(comm, p, comm->waits_for[p], call, &error)) continue;
-    tu_comm_fail(comm, &error);
-    return true;
-  }
-  return false;
+  print_call(r, call, sizeof call);
+  if (!tu_peer_lost(comm, call, &error)) return false;
+  tu_comm_fail(comm, &error);
+  return true;
 }
 
 static bool too_late(struct tutti_request *r, uint64_t now) {

@@ -1,0 +1,165 @@
+#!/bin/bash
+# bench_test.sh SOURCE BUILD: what `tutti bench` and `tutti info` promise: columns, keys, sizes, exit statuses.
+# test: fast timeout=120
+set -u
+tutti=$2/tutti
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
+  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
+passed=0 failed=0 complaints=0
+
+complain() { echo "  $*"; complaints=$((complaints + 1)); }
+is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
+has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
+run_case() {
+  complaints=0
+  "$1"
+  if [ "$complaints" -eq 0 ]; then echo "ok ${1#test_}"; passed=$((passed + 1)); else
+    echo "FAILED ${1#test_}"; failed=$((failed + 1)); fi
+}
+# bench ARGUMENTS...: standard output in $out, standard error in $err, the exit status in $status.
+bench() {
+  out=$("$tutti" bench --time-ms 0 "$@" 2>err)
+  status=$?
+  err=$(cat err)
+}
+value() { sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" <<<"$out" | tr '\n' ' '; } # KEY: of every line
+
+test_table() {
+  bench -n 2 --bytes 8:64:4
+  is status $status 0
+  is "standard error" "$err" ""
+  has "first line" "$(head -1 <<<"$out")" "# allreduce, algorithm auto, 2 ranks, mode loop"
+  is columns "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " size count type redop root time p99 algbw busbw wrong"
+  is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $2, $3, $4, $5, $10, NF }' | tr '\n' ';')" \
+    "8 2 f32 sum -1 0 10;32 8 f32 sum -1 0 10;"
+  is "algbw = size / time" "$(grep -v '^#' <<<"$out" | awk '{
+    d = $8 * $6 * 1000 - $1; n += d * d > (0.0006 * 1000 * ($6 + $8)) ^ 2 } END { print n + 0 }')" 0
+}
+
+test_json() {
+  bench -n 4 allreduce.ring broadcast --root 3 --bytes 1K --dtype f64 --op max --json
+  is status $status 0
+  is lines "$(wc -l <<<"$out")" 2
+  is keys "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort | uniq -c | tr -s ' "\n' ' ')" " 2 algbw_gbs : 2 algorithm : 2 busbw_gbs \
+: 2 bytes : 2 collective : 2 dtype : 2 op : 2 ranks : 2 time_us : 2 time_us_p99 : 2 wrong : "
+  is collectives "$(value collective)" "allreduce broadcast "
+  is algorithms "$(value algorithm)" "ring auto "
+  is operations "$(value op)" "max none "
+  is wrong "$(value wrong)" "0 0 "
+  is "busbw / algbw" "$(awk '{ gsub(/[",:{}]/, " "); for (i = 1; i < NF; i++) v[$i] = $(i + 1)
+    printf "%.1f ", v["busbw_gbs"] / v["algbw_gbs"] }' <<<"$out")" "1.5 1.0 "
+  if command -v python3 >/dev/null; then
+    python3 -c 'import json, sys; [json.loads(line) for line in sys.stdin]' <<<"$out" || complain "not JSON: $out"
+  fi
+}
+
+# Every collective, every algorithm, types and operations: all results right, whatever the number of ranks.
+test_results() {
+  local collectives="allreduce.all reduce.all broadcast.all gather.all scatter.all allgather.all reduce_scatter.all \
+    alltoall.all barrier.all scan.all exscan.all gatherv.all scatterv.all allgatherv.all reduce_scatterv.all alltoallv.all"
+  for ranks in 1 2 3 4; do
+    # shellcheck disable=SC2086
+    bench -n $ranks $collectives --bytes 5:80K:16000 --dtype i32 --root $((ranks / 2)) --json
+    is "$ranks ranks, status" $status 0
+    is "$ranks ranks, wrong" "$(value wrong | tr -d '0 ')" ""
+    is "$ranks ranks, collectives" "$(value collective | tr ' ' '\n' | sort -u | grep -c .)" 16
+  done
+  while read -r type op; do
+    bench -n 3 allreduce reduce_scatterv --bytes 4000 --dtype "$type" --op "$op" --json
+    is "$type $op" "$status $(value wrong)" "0 0 0 "
+  done <<'TABLE'
+i8 sum
+u8 avg
+u16 bxor
+i64 land
+f16 avg
+bf16 premul_sum
+f32 prod
+f8e4m3 sum
+f8e5m2 min
+TABLE
+}
+
+test_sizes() {
+  bench -n 2 allgather reduce_scatter alltoall allgatherv --bytes 100 --dtype i32 --json
+  is "rounded to whole blocks" "$(value bytes)" "96 96 96 96 "
+  bench -n 2 allreduce --bytes 1:16 --json
+  is "one element at least, none twice" "$(value bytes)" "4 8 16 "
+  bench -n 2 barrier --bytes 8:1M --json
+  is "barrier: once" "$(value bytes)$(value dtype)" "0 none "
+  bench -n 2 allreduce --bytes 0:4:4 --json
+  is "nothing, then something" "$status $(value bytes)" "0 0 4 "
+  bench -n 2 send --bytes 64:70K:1100 --mode barrier --json
+  is send "$status $(value bytes)$(value wrong)" "0 64 70400 0 0 "
+}
+
+test_all_algorithms() {
+  bench -n 4 allreduce.all --bytes 64 --json
+  is algorithms "$(value algorithm | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" \
+    "$("$tutti" list allreduce | awk '{ sub(/.*\./, "", $1); print $1 }' | sort | tr '\n' ' ')"
+}
+
+test_in_a_job() {
+  out=$("$tutti" run -n 3 -- "$tutti" bench --bytes 8 --time-ms 0 --json)
+  is "status, ranks" "$? $(value ranks)" "0 3 "
+  out=$("$tutti" run -n 3 -- "$tutti" bench -n 2 --bytes 8 2>&1)
+  is "another number: status" $? 2
+  has "another number" "$out" "-n 2, but this job has 3 ranks"
+  has "half an environment" "$(TUTTI_RANK=1 "$tutti" bench -n 2 2>&1)" "half a job: set: TUTTI_RANK; missing: WORLD_SIZE"
+}
+
+test_usage() {
+  while IFS='|' read -r arguments sentence; do
+    # shellcheck disable=SC2086
+    bench $arguments
+    is "'$arguments', status" $status 2
+    is "'$arguments', standard output" "$out" ""
+    has "'$arguments'" "$err" "$sentence"
+    is "'$arguments', lines" "$(wc -l <<<"$err")" 1
+  done <<'TABLE'
+--bytes 8|-n N is needed
+-n 2 --byte 8|did you mean '--bytes'?
+-n 2 --bytes 16:8|--bytes: expected LO:HI
+-n 2 --bytes 8:16:1|FACTOR >= 2
+-n 2 --bytes eight|found 'eight'
+-n 2 --dtype f33|did you mean 'f32'?
+-n 2 --op summ|did you mean 'sum'?
+-n 2 --op bxor --dtype f32|bxor
+-n 2 --mode fast|expected 'loop' or 'barrier', found 'fast'
+-n 2 --bind socket|found 'socket'
+-n 2 --root 2|--root: expected a rank below 2, found 2
+-n 2 allreduc|did you mean 'allreduce'?
+-n 2 allreduce.rings|did you mean 'allreduce.ring'?
+-n 2 scan --op avg|avg has no meaning in scan
+-n 3 send|send is measured between 2 ranks
+-n 2 recv|name 'send'
+TABLE
+}
+
+test_info() {
+  out=$("$tutti" info -n 4)
+  is status $? 0
+  has version "$out" "$("$tutti" --version | awk '{ print "version     " $2 }')"
+  for name in f8e5m2 premul_sum reduce_scatterv TUTTI_SHM_BYTES 'direct to 8 KiB'; do has "$name" "$out" "$name"; done
+  out=$(TUTTI_SLOT_BYTES=16K TUTTI_SECRET=hush "$tutti" info -n 4)
+  has "slots as set" "$out" "slots of 16 KiB"
+  [[ "$out" != *hush* ]] || complain "shows the secret"
+  out=$("$tutti" info -n 4 --json)
+  is "lines of JSON" "$(wc -l <<<"$out")" 1
+  if command -v python3 >/dev/null; then
+    is JSON "$(python3 -c 'import json, sys
+d = json.load(sys.stdin)
+print(d["ranks"], d["cpus"] > 0, d["selection"][-1]["bytes_max"], "f32" in d["datatypes"])' <<<"$out")" "4 True None True"
+  fi
+  out=$(TUTTI_SLOT_BYTES=lots "$tutti" info 2>&1)
+  is "a wrong value" "$? ${out%%;*}" "1 tutti info: environment: TUTTI_SLOT_BYTES is 'lots'"
+  is "an argument" "$("$tutti" info all 2>&1; echo $?)" "tutti info: takes no arguments, found 'all'
+2"
+}
+
+for name in $(declare -F | awk '/ test_/ { print $3 }'); do run_case "$name"; done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
