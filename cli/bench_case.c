@@ -116,6 +116,7 @@ static size_t weight(tutti_collective collective, enum tu_extent extent, uint32_
 static size_t weight_max(tutti_collective collective, uint32_t ranks) {
   const struct tu_collective *c = &tu_collectives[collective];
   if (c->in == TU_ONE && c->out == TU_ONE) return 1;
+  tu_assert(ranks > 0);
   size_t most = 0;
   for (uint32_t r = 0; r < 3; r++) { /* weights repeat after three */
     size_t sum = 0;

@@ -111,6 +111,7 @@ static int hot(struct ranks_world *w, uint32_t rank) {
   for (int k = 0; k < WARM_UP; k++)
     if (!one_round(world, &call, request)) return 1;
   if (!forbid_system_calls()) return 77;
+  allocations = 0;
   counting = true;
   for (int k = 0; k < ROUNDS; k++) {
     if (items) in[items - 1] = k + 1;

@@ -1,0 +1,108 @@
+/* Does the benchmark see a wrong result? Its cases of all ranks, in one process, with a plain reference moving the data:
+ * what is right must count nothing, one damaged element exactly one, and what is left over from the round before, many. */
+#include "../cli/bench_case.c"
+
+#include <math.h>
+
+#include "test.h"
+
+enum { RANKS = 5, BYTES = 60000, ROUND = 7 };
+
+static void make_cases(struct bench_case cases[RANKS], tutti_collective collective, tutti_datatype type, tutti_op op) {
+  const struct bench_options options = {.type = type, .op = op, .root = 2};
+  const struct bench_item item = {.collective = collective};
+  for (uint32_t r = 0; r < RANKS; r++) {
+    if (!bench_case_create(&cases[r], &options, &item, r, RANKS, BYTES)) FAIL("rank %u: no case", r);
+    bench_case_produce(&cases[r], ROUND);
+  }
+}
+
+/* Element i of a block of a rank's buffer, in i32. */
+static int32_t *at(const struct bench_case *c, bool out, uint32_t block, size_t i) {
+  unsigned char *data = out ? c->out_data : c->in_data;
+  return (int32_t *)(void *)(data + tu_view_chunk(out ? &c->out : &c->in, block).offset) + i;
+}
+
+static void expect_wrong(const struct bench_case *c, uint32_t round, size_t least, size_t most, const char *what) {
+  size_t wrong = bench_case_wrong(c, round);
+  CHECK(wrong >= least && wrong <= most, "%s, rank %u, %s: %zu wrong, expected %zu to %zu",
+        tutti_collective_name(c->collective), c->rank, what, wrong, least, most);
+}
+
+/* Right, damaged in one bit, and of another round. */
+static void expect_sight(struct bench_case cases[RANKS]) {
+  for (uint32_t r = 0; r < RANKS; r++) {
+    struct bench_case *c = &cases[r];
+    if (c->out.blocks > 0) {
+      size_t begin, bytes = tu_view_extent(&c->out, &begin), items = bytes / c->out.item_bytes;
+      unsigned char *data = c->out_data;
+      expect_wrong(c, ROUND, 0, 0, "right");
+      const size_t places[] = {0, bytes / 2, bytes - 1};
+      for (size_t i = 0; i < 3; i++) {
+        data[places[i]] ^= 1;
+        expect_wrong(c, ROUND, 1, 1, "one bit");
+        data[places[i]] ^= 1;
+      }
+      expect_wrong(c, ROUND + 1, items / 2, items, "of the round before");
+    }
+    bench_case_destroy(c);
+  }
+}
+
+static void test_allreduce(void) {
+  struct bench_case cases[RANKS];
+  make_cases(cases, TUTTI_ALLREDUCE, TUTTI_I32, TUTTI_SUM);
+  for (size_t i = 0; i < cases[0].count; i++) {
+    int32_t sum = 0;
+    for (uint32_t r = 0; r < RANKS; r++) sum += *at(&cases[r], false, 0, i);
+    for (uint32_t r = 0; r < RANKS; r++) *at(&cases[r], true, 0, i) = sum;
+  }
+  expect_sight(cases);
+}
+
+static void test_alltoallv(void) {
+  struct bench_case cases[RANKS];
+  make_cases(cases, TUTTI_ALLTOALLV, TUTTI_I32, TUTTI_SUM);
+  for (uint32_t from = 0; from < RANKS; from++)
+    for (uint32_t to = 0; to < RANKS; to++) {
+      size_t sent = cases[from].counts[to], taken = cases[to].counts[from];
+      CHECK(sent == taken, "%u sends %zu to %u, which takes %zu", from, sent, to, taken);
+      memcpy(at(&cases[to], true, from, 0), at(&cases[from], false, to, 0), sent * sizeof(int32_t));
+    }
+  expect_sight(cases);
+}
+
+static void test_gatherv(void) {
+  struct bench_case cases[RANKS];
+  make_cases(cases, TUTTI_GATHERV, TUTTI_I32, TUTTI_SUM);
+  for (uint32_t r = 0; r < RANKS; r++)
+    memcpy(at(&cases[2], true, r, 0), at(&cases[r], false, 0, 0), cases[r].count * sizeof(int32_t));
+  CHECK(cases[0].out.blocks == 0 && cases[2].out.blocks == RANKS, "only the root has an output");
+  expect_sight(cases);
+}
+
+/* Every partial sum of what the ranks give is exact: so much may not be exceeded, whatever the type and the number. */
+static void test_exactness(void) {
+  for (uint32_t ranks = 1; ranks < 200; ranks = ranks * 2 + 1)
+    for (unsigned type = 0; type < TUTTI_DATATYPES; type++) {
+      struct bench_case c = {.collective = TUTTI_ALLREDUCE, .type = (tutti_datatype)type, .ranks = ranks};
+      for (uint32_t i = 0; i < PERIOD; i++) {
+        double sum = 0;
+        for (uint32_t r = 0; r < ranks; r++) sum += fabs(value(&c, r, 0, i));
+        if (sum > exact_max(c.type)) {
+          FAIL("%s, %u ranks, element %u: absolute values sum up to %g", tutti_datatype_name(c.type), ranks, i, sum);
+          break;
+        }
+      }
+    }
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+      {"allreduce", test_allreduce},
+      {"alltoallv", test_alltoallv},
+      {"gatherv", test_gatherv},
+      {"exactness", test_exactness},
+  };
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}

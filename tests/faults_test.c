@@ -1,0 +1,448 @@
+/* test: slow timeout=900 */
+/* faults_test.c: failing well: ranks that disagree, die, come late, or ask for what cannot be. Every rank must get an error
+ * that says what happened, in time; nothing may hang. The ranks are forked here: `tutti run` would end them itself. */
+#include <sched.h>
+
+#include "ranks.h"
+#include "test.h"
+
+enum { IN_TIME_MS = 1000, HANG_MS = 15000 };
+
+/* ---- what ranks do ---- */
+
+static tutti_comm *join(struct ranks_world *w, uint32_t rank, const tutti_options *options) {
+  tutti_comm *world = NULL;
+  tutti_err err = tutti_init(options, &world);
+  if (err != TUTTI_OK) {
+    printf("  rank %u cannot join: %s\n", rank, tutti_error_message(NULL));
+    fflush(stdout);
+    _exit(9);
+  }
+  w->shared->rank[rank].stage = 1;
+  return world;
+}
+
+static tutti_err call_and_wait(tutti_comm *comm, const tutti_call *call) {
+  tutti_request *request = NULL;
+  tutti_err err = tutti_start(comm, call, &request);
+  return err != TUTTI_OK ? err : tutti_wait(&request);
+}
+
+static bool all_joined(const struct ranks_world *w) {
+  uint64_t end = ranks_now_ms() + 20000;
+  for (uint32_t r = 0; r < w->ranks; r++)
+    while (w->shared->rank[r].stage == 0) {
+      if (ranks_now_ms() > end) return false;
+      ranks_sleep_us(200);
+    }
+  return true;
+}
+
+/* ---- what messages must say ---- */
+
+static bool says(const char *text, const char *words) { return strstr(text, words) != NULL; }
+static bool names_rank(const char *text, uint32_t rank) {
+  char words[32];
+  int length = snprintf(words, sizeof words, "rank %u", rank);
+  for (const char *at = text; (at = strstr(at, words)); at += length)
+    if (at[length] < '0' || at[length] > '9') return true;
+  return false;
+}
+
+/* ---- (a) the ways to disagree ---- */
+
+struct disagreement {
+  const char *name;
+  tutti_call odd, others;
+  const char *odd_says, *others_say; /* what of the two calls stands in the message */
+};
+
+#define FOUR .count = 4, .type = TUTTI_I32
+static const struct disagreement disagreements[] = {
+    {"collective", {.collective = TUTTI_ALLREDUCE, FOUR}, {.collective = TUTTI_BROADCAST, FOUR}, "allreduce", "broadcast"},
+    {"count", {.collective = TUTTI_ALLREDUCE, .count = 5, .type = TUTTI_I32}, {.collective = TUTTI_ALLREDUCE, FOUR}, "5", "4"},
+    {"type", {.collective = TUTTI_ALLREDUCE, .count = 4, .type = TUTTI_F32}, {.collective = TUTTI_ALLREDUCE, FOUR}, "f32", "i32"},
+    {"op", {.collective = TUTTI_ALLREDUCE, FOUR, .op = TUTTI_MAX}, {.collective = TUTTI_ALLREDUCE, FOUR}, "max", "sum"},
+    {"root", {.collective = TUTTI_BROADCAST, FOUR, .root = 1}, {.collective = TUTTI_BROADCAST, FOUR}, "root 1", "root 0"},
+    {"root of a reduce", {.collective = TUTTI_REDUCE, FOUR, .root = 1}, {.collective = TUTTI_REDUCE, FOUR}, "root 1", "root 0"},
+    {"count of a broadcast", {.collective = TUTTI_BROADCAST, .count = 100000, .type = TUTTI_I32}, {.collective = TUTTI_BROADCAST, FOUR}, "100000", "4"},
+    {"barrier", {.collective = TUTTI_BARRIER}, {.collective = TUTTI_ALLGATHER, FOUR}, "barrier", "allgather"},
+    {"type of one size", {.collective = TUTTI_ALLGATHER, .count = 4, .type = TUTTI_U32}, {.collective = TUTTI_ALLGATHER, FOUR}, "u32", "i32"},
+    {"algorithm", {.collective = TUTTI_ALLREDUCE, FOUR, .algorithm = "ring"}, {.collective = TUTTI_ALLREDUCE, FOUR, .algorithm = "direct"}, "ring", "direct"},
+    {"scan", {.collective = TUTTI_SCAN, FOUR}, {.collective = TUTTI_EXSCAN, FOUR}, "scan", "exscan"},
+};
+enum { DISAGREEMENTS = sizeof disagreements / sizeof disagreements[0] };
+
+struct disagreeing {
+  const struct disagreement *what;
+  uint32_t odd; /* the rank that differs */
+};
+
+static int disagree(struct ranks_world *w, uint32_t rank) {
+  const struct disagreeing *d = w->context;
+  tutti_comm *world = join(w, rank, NULL);
+  int32_t *in = calloc(800000, 4), *out = calloc(800000, 4);
+  if (!in || !out) return 9;
+  tutti_call call = rank == d->odd ? d->what->odd : d->what->others;
+  call.send = in;
+  call.recv = out;
+  if (call.collective == TUTTI_BROADCAST) call.send = rank == call.root ? out : NULL;
+  for (int k = 0; k < 2; k++) {
+    tutti_err err = call_and_wait(world, k == 0 ? &call : &(tutti_call){.collective = TUTTI_BARRIER});
+    ranks_note(w, rank, err, tutti_error_message(world));
+  }
+  uint64_t before = ranks_now_ms();
+  tutti_err err = tutti_comm_free(world);
+  return err == TUTTI_OK ? 2 : ranks_now_ms() - before > IN_TIME_MS ? 3 : 0;
+}
+
+static void check_disagreement(const struct disagreement *what, uint32_t ranks, uint32_t odd) {
+  struct disagreeing context = {what, odd};
+  struct ranks_world w = {.context = &context};
+  uint64_t begin = ranks_now_ms();
+  ranks_start(&w, ranks, disagree);
+  CHECK(ranks_end(&w, HANG_MS), "%s, %u ranks, odd one %u: hangs", what->name, ranks, odd);
+  for (uint32_t r = 0; r < ranks; r++) {
+    const struct ranks_note *notes = w.shared->rank[r].notes;
+    CHECK(w.shared->rank[r].noted == 2, "%s, %u ranks, odd one %u: rank %u came to note %u, status %x", what->name, ranks, odd,
+          r, w.shared->rank[r].noted, (unsigned)w.status[r]);
+    if (w.shared->rank[r].noted < 2) continue;
+    CHECK(notes[0].err == TUTTI_OK || notes[0].err == TUTTI_ERR_MISMATCH, "%s: rank %u: first call: %s: %s", what->name, r,
+          tutti_err_name(notes[0].err), notes[0].text);
+    CHECK(notes[1].err == TUTTI_ERR_MISMATCH, "%s, %u ranks, odd one %u: rank %u: next call: %s: %s", what->name, ranks, odd, r,
+          tutti_err_name(notes[1].err), notes[1].text);
+    CHECK(WIFEXITED(w.status[r]) && WEXITSTATUS(w.status[r]) == 0, "%s: rank %u: free: status %x", what->name, r,
+          (unsigned)w.status[r]);
+    const char *text = notes[1].text;
+    bool other = false;
+    for (uint32_t k = 0; k < ranks; k++) other |= k != odd && names_rank(text, k);
+    CHECK(names_rank(text, odd) && other, "%s, %u ranks: rank %u's message names not both ranks (odd one %u): %s", what->name,
+          ranks, r, odd, text);
+    CHECK(says(text, what->odd_says) && says(text, what->others_say), "%s, %u ranks: message names not both calls: %s",
+          what->name, ranks, text);
+    CHECK(notes[1].at_ms - begin < 3000, "%s: rank %u knows after %llu ms", what->name, r,
+          (unsigned long long)(notes[1].at_ms - begin));
+  }
+  ranks_fini(&w);
+}
+
+static void ranks_that_disagree(void) {
+  for (uint32_t ranks = 2; ranks <= 4; ranks++)
+    for (int k = 0; k < DISAGREEMENTS; k++) {
+      uint32_t last = ranks - 1;
+      for (uint32_t odd = 0; odd < ranks; odd += last > 1 ? last : 1) check_disagreement(&disagreements[k], ranks, odd);
+      if (ranks == 3) check_disagreement(&disagreements[k], ranks, 1);
+    }
+}
+
+static int unequal_messages(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world = join(w, rank, NULL);
+  int32_t data[64] = {0};
+  tutti_err err = rank == 0 ? tutti_send(world, data, 10, TUTTI_I32, 1, 3) : tutti_recv(world, data, 64, TUTTI_I32, 0, 3);
+  ranks_note(w, rank, err, tutti_error_message(world));
+  err = tutti_barrier(world);
+  ranks_note(w, rank, err, tutti_error_message(world));
+  tutti_comm_free(world);
+  return 0;
+}
+
+static void messages_of_unequal_length(void) {
+  struct ranks_world w = {0};
+  ranks_start(&w, 2, unequal_messages);
+  CHECK(ranks_end(&w, HANG_MS), "hangs");
+  for (uint32_t r = 0; r < 2; r++) {
+    const struct ranks_note *note = &w.shared->rank[r].notes[1];
+    CHECK(note->err == TUTTI_ERR_MISMATCH, "rank %u: %s: %s", r, tutti_err_name(note->err), note->text);
+    CHECK(names_rank(note->text, 0) && names_rank(note->text, 1), "names not both ranks: %s", note->text);
+    CHECK((says(note->text, "10") && says(note->text, "64")) || (says(note->text, "40") && says(note->text, "256")),
+          "names not both lengths: %s", note->text);
+  }
+  ranks_fini(&w);
+}
+
+/* ---- (b) death ---- */
+
+enum { DIE_KILLED, DIE_EXIT_0, DIE_EXIT_7, DIE_FREES, DEATHS };
+
+struct death {
+  int how;
+  uint32_t victim;
+  uint64_t when_us;
+};
+
+/* Collectives and messages of random kinds and sizes, the same on all ranks, until something fails. */
+static tutti_err one_random_call(tutti_comm *world, uint64_t *state, unsigned char *in, unsigned char *out) {
+  uint32_t n = tutti_ranks(world), me = tutti_rank(world);
+  static const size_t counts[] = {0, 1, 5, 100, 3000, 40000, 250000};
+  uint64_t kind = ranks_random(state) % 12, size = ranks_random(state) % 7, root = ranks_random(state) % n;
+  size_t count = counts[size];
+  switch (kind) {
+    case 0: return tutti_barrier(world);
+    case 1: return tutti_broadcast(world, in, count, TUTTI_I32, (uint32_t)root);
+    case 2: return tutti_reduce(world, in, out, count, TUTTI_I32, TUTTI_SUM, (uint32_t)root);
+    case 3: return tutti_gather(world, in, out, count / n, TUTTI_I32, (uint32_t)root);
+    case 4: return tutti_scatter(world, in, out, count / n, TUTTI_I32, (uint32_t)root);
+    case 5: return tutti_allgather(world, in, out, count / n, TUTTI_I32);
+    case 6: return tutti_alltoall(world, in, out, count / n, TUTTI_I32);
+    case 7: return tutti_reduce_scatter(world, in, out, count / n, TUTTI_I32, TUTTI_MAX);
+    case 8: return tutti_scan(world, in, out, count, TUTTI_I32, TUTTI_SUM);
+    case 9: {
+      tutti_request *request = NULL;
+      const tutti_call calls[] = {
+          {.collective = TUTTI_SEND, .send = in, .count = count, .type = TUTTI_I32, .peer = (me + 1) % n},
+          {.collective = TUTTI_RECV, .recv = out, .count = count, .type = TUTTI_I32, .peer = (me + n - 1) % n}};
+      tutti_err err = tutti_start_group(world, calls, 2, &request);
+      return err != TUTTI_OK ? err : tutti_wait(&request);
+    }
+    case 10: {
+      tutti_comm *comm;
+      tutti_err err = tutti_comm_split(world, (int)(me % 2), 0, &comm);
+      if (err != TUTTI_OK) return err;
+      err = tutti_barrier(comm);
+      tutti_err freed = tutti_comm_free(comm);
+      /* A death that was met in the part is met in the world too. */
+      return err != TUTTI_OK || freed != TUTTI_OK ? tutti_barrier(world) : TUTTI_OK;
+    }
+    default: return tutti_allreduce(world, in, out, count, TUTTI_I32, TUTTI_SUM);
+  }
+}
+
+static int mix(struct ranks_world *w, uint32_t rank) {
+  const struct death *death = w->context;
+  unsigned char *in = calloc(250000, 4), *out = calloc(250000, 4);
+  if (!in || !out) return 9;
+  tutti_comm *world = join(w, rank, NULL);
+  uint64_t state = w->seed;
+  tutti_err err = TUTTI_OK;
+  while (err == TUTTI_OK) {
+    if (rank == death->victim && w->shared->go && death->how != DIE_KILLED) {
+      if (death->how == DIE_EXIT_0) _exit(0);
+      if (death->how == DIE_EXIT_7) exit(7);
+      tutti_comm_free(world);
+      _exit(0);
+    }
+    err = one_random_call(world, &state, in, out);
+  }
+  ranks_note(w, rank, err, tutti_error_message(world));
+  err = tutti_barrier(world);
+  ranks_note(w, rank, err, tutti_error_message(world));
+  tutti_comm_free(world);
+  return 0;
+}
+
+static void one_death(uint64_t seed, int how) {
+  uint64_t state = seed;
+  uint32_t ranks = 2 + (uint32_t)(ranks_random(&state) % 4);
+  struct death death = {.how = how, .victim = (uint32_t)(ranks_random(&state) % ranks), .when_us = ranks_random(&state) % 30000};
+  struct ranks_world w = {.context = &death, .seed = seed};
+  ranks_start(&w, ranks, mix);
+  bool joined = all_joined(&w);
+  CHECK(joined, "seed %llu: the ranks do not join", (unsigned long long)seed);
+  ranks_sleep_us(death.when_us);
+  uint64_t died = ranks_now_ms();
+  w.shared->go = 1;
+  if (how == DIE_KILLED) {
+    kill(w.pids[death.victim], SIGKILL);
+  } else {
+    /* It dies at its next turn. */
+    while (joined && waitid(P_PID, (id_t)w.pids[death.victim], &(siginfo_t){0}, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+           ranks_now_ms() - died < 3000) {
+      siginfo_t info = {0};
+      waitid(P_PID, (id_t)w.pids[death.victim], &info, WEXITED | WNOWAIT | WNOHANG);
+      if (info.si_pid) break;
+      ranks_sleep_us(300);
+    }
+    died = ranks_now_ms();
+  }
+  bool in_time = ranks_end(&w, HANG_MS);
+  CHECK(in_time, "seed %llu, %u ranks, death %d of %u: a rank hangs", (unsigned long long)seed, ranks, how, death.victim);
+  for (uint32_t r = 0; r < ranks; r++) {
+    if (r == death.victim) continue;
+    const struct ranks_note *note = w.shared->rank[r].notes;
+    if (w.shared->rank[r].noted < 2) {
+      FAIL("seed %llu, %u ranks, death %d of %u: rank %u came to note %u, status %x", (unsigned long long)seed, ranks, how,
+           death.victim, r, w.shared->rank[r].noted, (unsigned)w.status[r]);
+      continue;
+    }
+    CHECK(note[0].err == TUTTI_ERR_PEER && note[1].err == TUTTI_ERR_PEER, "seed %llu, death %d: rank %u: %s: %s; then %s",
+          (unsigned long long)seed, how, r, tutti_err_name(note[0].err), note[0].text, tutti_err_name(note[1].err));
+    CHECK(names_rank(note[0].text, death.victim), "seed %llu, death %d of %u: rank %u: %s", (unsigned long long)seed, how,
+          death.victim, r, note[0].text);
+    CHECK(note[0].at_ms <= died + IN_TIME_MS, "seed %llu, death %d of %u: rank %u knows after %llu ms: %s",
+          (unsigned long long)seed, how, death.victim, r, (unsigned long long)(note[0].at_ms - died), note[0].text);
+  }
+  ranks_fini(&w);
+}
+
+static void killed_at_any_moment(void) {
+  uint64_t seed = test_seed();
+  int times = test_long() ? 200 : 15;
+  for (int k = 0; k < times; k++) one_death(seed + (uint64_t)k * 7919, DIE_KILLED);
+}
+static void exits_without_freeing(void) {
+  uint64_t seed = test_seed();
+  int times = test_long() ? 30 : 3;
+  for (int k = 0; k < times; k++) {
+    one_death(seed + (uint64_t)k * 7919, DIE_EXIT_0);
+    one_death(seed + (uint64_t)k * 7919, DIE_EXIT_7);
+  }
+}
+static void frees_while_others_go_on(void) {
+  uint64_t seed = test_seed();
+  int times = test_long() ? 30 : 3;
+  for (int k = 0; k < times; k++) one_death(seed + (uint64_t)k * 7919, DIE_FREES);
+}
+
+/* Killed while all others sleep in the kernel: nobody polls, so somebody must look. */
+static int asleep(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world = join(w, rank, NULL);
+  if (rank == 0) ranks_sleep_us(60000000);
+  int32_t data = 0;
+  tutti_err err = rank == 1 ? tutti_recv(world, &data, 1, TUTTI_I32, 0, 0) : tutti_barrier(world);
+  ranks_note(w, rank, err, tutti_error_message(world));
+  tutti_comm_free(world);
+  return 0;
+}
+
+static void killed_while_others_sleep(void) {
+  struct ranks_world w = {0};
+  ranks_start(&w, 4, asleep);
+  CHECK(all_joined(&w), "the ranks do not join");
+  ranks_sleep_us(400000);
+  uint64_t died = ranks_now_ms();
+  kill(w.pids[0], SIGKILL);
+  CHECK(ranks_end(&w, HANG_MS), "hangs");
+  for (uint32_t r = 1; r < 4; r++) {
+    const struct ranks_note *note = w.shared->rank[r].notes;
+    CHECK(note->err == TUTTI_ERR_PEER && names_rank(note->text, 0), "rank %u: %s: %s", r, tutti_err_name(note->err), note->text);
+    CHECK(note->at_ms <= died + IN_TIME_MS, "rank %u knows after %llu ms", r, (unsigned long long)(note->at_ms - died));
+  }
+  ranks_fini(&w);
+}
+
+/* ---- (c) time ---- */
+
+enum { BY_CALL, BY_COMMUNICATOR, BY_OPTION, BY_VARIABLE, BY_CALL_IN_RECV, TIMERS };
+
+static int late(struct ranks_world *w, uint32_t rank) {
+  int how = *(const int *)w->context;
+  if (how == BY_VARIABLE) setenv("TUTTI_TIMEOUT_MS", "300", 1);
+  tutti_comm *world = join(w, rank, how == BY_OPTION ? &(tutti_options){.timeout_ms = 300} : NULL);
+  if (how == BY_COMMUNICATOR) tutti_comm_set_timeout(world, 300);
+  int32_t in = 1, out = 0;
+  tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = &in, .recv = &out, .count = 1, .type = TUTTI_I32};
+  if (how == BY_CALL_IN_RECV) call = (tutti_call){.collective = TUTTI_RECV, .recv = &out, .count = 1, .type = TUTTI_I32, .peer = 1};
+  if (how == BY_CALL || how == BY_CALL_IN_RECV) call.timeout_ms = 300;
+  w->shared->rank[rank].stage = 2;
+  if (rank == 1) {
+    ranks_sleep_us(1200000);
+    call = (tutti_call){.collective = TUTTI_BARRIER, .timeout_ms = -1};
+  }
+  uint64_t begin = ranks_now_ms();
+  tutti_err err = call_and_wait(world, &call);
+  w->shared->numbers[rank] = ranks_now_ms() - begin;
+  ranks_note(w, rank, err, tutti_error_message(world));
+  tutti_comm_free(world);
+  return 0;
+}
+
+static void late_ranks_are_named(void) {
+  for (int how = 0; how < TIMERS; how++) {
+    struct ranks_world w = {.context = &how};
+    ranks_start(&w, 3, late);
+    CHECK(ranks_end(&w, HANG_MS), "timer %d: hangs", how);
+    for (uint32_t r = 0; r < 3; r++) {
+      const struct ranks_note *note = w.shared->rank[r].notes;
+      uint64_t took = w.shared->numbers[r];
+      CHECK(note->err == TUTTI_ERR_TIMEOUT, "timer %d: rank %u: %s: %s", how, r, tutti_err_name(note->err), note->text);
+      CHECK(names_rank(note->text, 1), "timer %d: rank %u: names not the late rank: %s", how, r, note->text);
+      CHECK(says(note->text, how == BY_CALL_IN_RECV ? "recv" : "allreduce"), "timer %d: names not the call: %s", how, note->text);
+      CHECK(says(note->text, "300"), "timer %d: names not the limit: %s", how, note->text);
+      if (r != 1) CHECK(took >= 290 && took < 1150, "timer %d: rank %u: after %llu ms", how, r, (unsigned long long)took);
+    }
+    ranks_fini(&w);
+  }
+}
+
+/* A limit of the communicator is lifted by the call; late is not too late. */
+static int patient(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world = join(w, rank, &(tutti_options){.timeout_ms = 200});
+  if (rank == 1) ranks_sleep_us(700000);
+  tutti_err err = call_and_wait(world, &(tutti_call){.collective = TUTTI_BARRIER, .timeout_ms = -1});
+  ranks_note(w, rank, err, tutti_error_message(world));
+  if (rank == 0) ranks_sleep_us(700000);
+  tutti_comm_set_timeout(world, 0);
+  err = tutti_barrier(world);
+  ranks_note(w, rank, err, tutti_error_message(world));
+  return tutti_comm_free(world) == TUTTI_OK ? 0 : 1;
+}
+
+static void no_limit_is_no_limit(void) {
+  struct ranks_world w = {0};
+  ranks_start(&w, 2, patient);
+  CHECK(ranks_end(&w, HANG_MS), "hangs");
+  for (uint32_t r = 0; r < 2; r++)
+    for (int k = 0; k < 2; k++)
+      CHECK(w.shared->rank[r].notes[k].err == TUTTI_OK && w.status[r] == 0, "rank %u, call %d: %s", r, k,
+            w.shared->rank[r].notes[k].text);
+  ranks_fini(&w);
+}
+
+/* A timeout says in which operation each of the others is. */
+static int scattered(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world = join(w, rank, NULL);
+  int32_t x = 1, y = 0;
+  tutti_request *request = NULL;
+  /* Rank 2 has started the same call, but not come to its message: it sleeps. Rank 1 has not started it. */
+  if (tutti_barrier(world) != TUTTI_OK) return 1;
+  tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = &x, .recv = &y, .count = 1, .type = TUTTI_I32, .timeout_ms = 400};
+  if (rank == 1) ranks_sleep_us(1500000);
+  tutti_err err = tutti_start(world, &call, &request);
+  if (rank == 2) ranks_sleep_us(1500000);
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  ranks_note(w, rank, err, tutti_error_message(world));
+  tutti_comm_free(world);
+  return 0;
+}
+
+static void timeouts_say_where_all_are(void) {
+  struct ranks_world w = {0};
+  ranks_start(&w, 3, scattered);
+  CHECK(ranks_end(&w, HANG_MS), "hangs");
+  const struct ranks_note *note = w.shared->rank[0].notes;
+  CHECK(note->err == TUTTI_ERR_TIMEOUT, "%s: %s", tutti_err_name(note->err), note->text);
+  CHECK(names_rank(note->text, 1) && says(note->text, "barrier") && says(note->text, "allreduce"),
+        "rank 1 is behind, its last call was the barrier; the message: %s", note->text);
+  ranks_fini(&w);
+}
+
+/* ---- abort ---- */
+
+static int abortive(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world = join(w, rank, NULL), *other;
+  if (tutti_comm_dup(world, &other) != TUTTI_OK) return 1;
+  if (rank == 1) {
+    ranks_sleep_us(100000);
+    tutti_abort(other, "the disk is full");
+  }
+  int32_t x = 1, y = 0;
+  tutti_err err = tutti_allreduce(other, &x, &y, 1, TUTTI_I32, TUTTI_SUM);
+  ranks_note(w, rank, err, tutti_error_message(other));
+  tutti_comm_free(other);
+  err = tutti_allreduce(world, &x, &y, 1, TUTTI_I32, TUTTI_SUM);
+  ranks_note(w, rank, err, tutti_error_message(world));
+  return tutti_comm_free(world) == TUTTI_OK && y == 3 ? 0 : 1;
+}
+
+static void abort_is_everybodys(void) {
+  struct ranks_world w = {0};
+  ranks_start(&w, 3, abortive);
+  CHECK(ranks_end(&w, HANG_MS), "hangs");
+  for (uint32_t r = 0; r < 3; r++) {
+    const struct ranks_note *notes = w.shared->rank[r].notes;
+    CHECK(notes[0].err == TUTTI_ERR_ABORTED && says(notes[0].text, "the disk is full") && names_rank(notes[0].text, 1),
+          "rank %u: %s: %s", r, tutti_err_name(notes[0].err), notes[0].text);
+    CHECK(notes[1].err == TUTTI_OK && w.status[r] == 0, "rank %u: the other communicator: %s", r, notes[1].text);
+  }
+  ranks_fini(&w);
+}
