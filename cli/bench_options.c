@@ -98,7 +98,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   if (code != CLI_GOOD || *done) return code;
   if (!read_sizes(sizes, options))
     return cli_fail(verb->name, CLI_USAGE,
-                    "--bytes: expected LO:HI or LO:HI:FACTOR, as 8:64K:4, LO <= HI and FACTOR >= 2; "
+                    "--bytes: expected a size, LO:HI or LO:HI:FACTOR, as 8:64K:4, LO <= HI and FACTOR >= 2; "
                     "found '%s'",
                     sizes);
   options->barrier = strcmp(mode, "barrier") == 0;

@@ -177,7 +177,7 @@ static void print_json(const struct facts *f) {
 }
 
 static int run(int argc, char **argv) {
-  enum { RANKS_MAX = 1024 };
+  enum { RANKS_MAX = 512 }; /* what ask() has memory for */
   struct facts facts = {.cpus = tu_boot_cpus()};
   facts.ranks = facts.cpus < 2 ? 2 : facts.cpus;
   bool json = false, done;

@@ -122,7 +122,7 @@ test_usage() {
   done <<'TABLE'
 --bytes 8|-n N is needed
 -n 2 --byte 8|did you mean '--bytes'?
--n 2 --bytes 16:8|--bytes: expected LO:HI
+-n 2 --bytes 16:8|LO <= HI
 -n 2 --bytes 8:16:1|FACTOR >= 2
 -n 2 --bytes eight|found 'eight'
 -n 2 --dtype f33|did you mean 'f32'?

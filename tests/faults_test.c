@@ -200,8 +200,9 @@ static tutti_err one_random_call(tutti_comm *world, uint64_t *state, unsigned ch
       if (err != TUTTI_OK) return err;
       err = tutti_barrier(comm);
       tutti_err freed = tutti_comm_free(comm);
-      /* A death that was met in the part is met in the world too. */
-      return err != TUTTI_OK || freed != TUTTI_OK ? tutti_barrier(world) : TUTTI_OK;
+      /* The other part knows nothing of a death that this one met: both go on, and meet it in the world's next call. */
+      if (err == TUTTI_ERR_PEER || freed == TUTTI_ERR_PEER) return TUTTI_OK;
+      return err != TUTTI_OK ? err : freed;
     }
     default: return tutti_allreduce(world, in, out, count, TUTTI_I32, TUTTI_SUM);
   }
@@ -445,4 +446,238 @@ static void abort_is_everybodys(void) {
     CHECK(notes[1].err == TUTTI_OK && w.status[r] == 0, "rank %u: the other communicator: %s", r, notes[1].text);
   }
   ranks_fini(&w);
+}
+
+/* ---- (d) what is refused before anything is sent ---- */
+
+static int32_t room[256];
+static const size_t some_counts[8] = {4, 4, 4, 4, 4, 4, 4, 4}, huge_counts[8] = {SIZE_MAX / 2, SIZE_MAX / 2, 2, 2},
+                    close_offsets[8] = {0, 3, 8, 12}, far_offsets[8] = {SIZE_MAX - 1, 0, 8, 12}, other_counts[8] = {3, 5, 4, 4};
+
+struct refusal {
+  const char *name;
+  tutti_call call;
+  const char *says; /* a word that the sentence must hold */
+};
+
+#define I32 .type = TUTTI_I32
+#define APART .send = room, .recv = room + 128
+static const struct refusal refusals[] = {
+    {"collective", {.collective = (tutti_collective)99, APART, .count = 4, I32}, "99"},
+    {"type", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = (tutti_datatype)77}, "77"},
+    {"op", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, I32, .op = TUTTI_OPS}, "12"},
+    {"op never made", {.collective = TUTTI_SCAN, APART, .count = 4, I32, .op = 123456}, "123456"},
+    {"root", {.collective = TUTTI_BROADCAST, .recv = room, .count = 4, I32, .root = 2}, "root"},
+    {"root far off", {.collective = TUTTI_GATHER, APART, .count = 4, I32, .root = UINT32_MAX}, "root"},
+    {"peer", {.collective = TUTTI_SEND, .send = room, .count = 4, I32, .peer = 2}, "peer"},
+    {"peer far off", {.collective = TUTTI_RECV, .recv = room, .count = 4, I32, .peer = UINT32_MAX}, "peer"},
+    {"no send", {.collective = TUTTI_ALLREDUCE, .recv = room, .count = 4, I32}, "send"},
+    {"no recv", {.collective = TUTTI_ALLGATHER, .send = room, .count = 4, I32}, "recv"},
+    {"no recv at the root", {.collective = TUTTI_REDUCE, .send = room, .count = 4, I32}, "recv"},
+    {"no send at the root", {.collective = TUTTI_SCATTER, .recv = room, .count = 4, I32}, "send"},
+    {"nothing to broadcast", {.collective = TUTTI_BROADCAST, .count = 4, I32}, "NULL"},
+    {"nothing to send", {.collective = TUTTI_SEND, .count = 4, I32, .peer = 1}, "NULL"},
+    {"nowhere to receive", {.collective = TUTTI_RECV, .count = 4, I32, .peer = 1}, "NULL"},
+    {"overlap", {.collective = TUTTI_ALLREDUCE, .send = room, .recv = room + 1, .count = 4, I32}, "overlap"},
+    {"overlap from behind", {.collective = TUTTI_SCAN, .send = room + 3, .recv = room, .count = 4, I32}, "overlap"},
+    {"overlap of alltoall", {.collective = TUTTI_ALLTOALL, .send = room, .recv = room + 4, .count = 4, I32}, "overlap"},
+    {"another's block", {.collective = TUTTI_ALLGATHER, .send = room + 4, .recv = room, .count = 4, I32}, "overlap"},
+    {"MPI's form", {.collective = TUTTI_REDUCE_SCATTER, .send = room, .recv = room + 4, .count = 4, I32}, "overlap"},
+    {"bytes overflow", {.collective = TUTTI_ALLREDUCE, APART, .count = SIZE_MAX / 4, .type = TUTTI_F64}, "count"},
+    {"ranks overflow", {.collective = TUTTI_ALLGATHER, APART, .count = SIZE_MAX / 2 + 1, .type = TUTTI_U8}, "count"},
+    {"end of memory", {.collective = TUTTI_ALLREDUCE, APART, .count = SIZE_MAX / 4, I32}, "count"},
+    {"sum of counts overflows", {.collective = TUTTI_ALLGATHERV, APART, I32, .counts = huge_counts}, "count"},
+    {"offsets overflow", {.collective = TUTTI_ALLGATHERV, APART, I32, .counts = some_counts, .offsets = far_offsets}, "recv"},
+    {"no counts", {.collective = TUTTI_ALLGATHERV, APART, I32, .count = 4}, "counts"},
+    {"no counts at the root", {.collective = TUTTI_GATHERV, APART, I32, .count = 4}, "counts"},
+    {"no recv_counts", {.collective = TUTTI_ALLTOALLV, APART, I32, .counts = some_counts}, "recv_counts"},
+    {"blocks overlap", {.collective = TUTTI_ALLGATHERV, APART, I32, .counts = some_counts, .offsets = close_offsets}, "overlap"},
+    {"blocks overlap in recv", {.collective = TUTTI_ALLTOALLV, APART, I32, .counts = some_counts, .recv_counts = some_counts, .recv_offsets = close_offsets}, "overlap"},
+    {"in place, but unequal", {.collective = TUTTI_ALLTOALLV, .send = TUTTI_IN_PLACE, .recv = room, I32, .counts = some_counts, .recv_counts = other_counts}, "in place"},
+    {"in place on the wrong side", {.collective = TUTTI_ALLREDUCE, .send = room, .recv = TUTTI_IN_PLACE, .count = 4, I32}, "IN_PLACE"},
+    {"both in place", {.collective = TUTTI_ALLREDUCE, .send = TUTTI_IN_PLACE, .recv = TUTTI_IN_PLACE, .count = 4, I32}, "IN_PLACE"},
+    {"a place to send from", {.collective = TUTTI_SEND, .send = TUTTI_IN_PLACE, .count = 4, I32, .peer = 1}, "IN_PLACE"},
+    {"avg in scan", {.collective = TUTTI_SCAN, APART, .count = 4, I32, .op = TUTTI_AVG}, "avg"},
+    {"avg in exscan", {.collective = TUTTI_EXSCAN, APART, .count = 4, .type = TUTTI_F32, .op = TUTTI_AVG}, "avg"},
+    {"bits of a float", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_F32, .op = TUTTI_BAND}, "f32"},
+    {"truth of a float", {.collective = TUTTI_REDUCE, APART, .count = 4, .type = TUTTI_F8E4M3, .op = TUTTI_LXOR}, "f8e4m3"},
+    {"half an integer", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, I32, .op = TUTTI_PREMUL_SUM, .scale = 0.5}, "0.5"},
+    {"more than a byte", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_U8, .op = TUTTI_PREMUL_SUM, .scale = 256}, "256"},
+    {"less than nothing", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_U32, .op = TUTTI_PREMUL_SUM, .scale = -1}, "-1"},
+    {"algorithm", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, I32, .algorithm = "rign"}, "ring"},
+    {"another's algorithm", {.collective = TUTTI_BROADCAST, .recv = room, .count = 4, I32, .algorithm = "pairwise"}, "pairwise"},
+    {"equal blocks only", {.collective = TUTTI_GATHERV, APART, I32, .count = 4, .counts = some_counts, .algorithm = "binomial"}, "binomial"},
+    {"misaligned", {.collective = TUTTI_ALLREDUCE, .send = (const char *)room + 1, .recv = room + 128, .count = 4, I32, .op = TUTTI_SUM}, "multiple"},
+};
+enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
+
+/* Rank 0 asks for what cannot be, the others for a barrier. `numbers` hold which refusal a rank is at. */
+static int refused(struct ranks_world *w, uint32_t rank) {
+  const struct refusal *what = w->context;
+  tutti_comm *world = join(w, rank, NULL), *comm;
+  if (tutti_comm_dup(world, &comm) != TUTTI_OK) return 1;
+  tutti_request *request = NULL;
+  tutti_err err;
+  if (rank == 0) err = tutti_start(comm, &what->call, &request);
+  else err = tutti_barrier(comm);
+  if (rank == 0 && err == TUTTI_OK) err = tutti_wait(&request), w->shared->numbers[0] = 1;
+  ranks_note(w, rank, err, tutti_error_message(comm));
+  err = tutti_barrier(comm);
+  ranks_note(w, rank, err, tutti_error_message(comm));
+  tutti_comm_free(comm);
+  int32_t x = 1, y = 0;
+  err = tutti_allreduce(world, &x, &y, 1, TUTTI_I32, TUTTI_SUM);
+  ranks_note(w, rank, err, tutti_error_message(world));
+  return tutti_comm_free(world) == TUTTI_OK && y == 2 ? 0 : 1;
+}
+
+static void check_refusal(const struct refusal *what) {
+  struct ranks_world w = {.context = what};
+  ranks_start(&w, 2, refused);
+  uint64_t begin = ranks_now_ms();
+  bool in_time = ranks_end(&w, 6000);
+  CHECK(in_time, "%s: hangs", what->name);
+  for (uint32_t r = 0; r < 2; r++) {
+    const struct ranks_note *notes = w.shared->rank[r].notes;
+    CHECK(w.shared->rank[r].noted == 3 && w.status[r] == 0, "%s: rank %u came to note %u, status %x", what->name, r,
+          w.shared->rank[r].noted, (unsigned)w.status[r]);
+    if (w.shared->rank[r].noted < 3) continue;
+    CHECK(notes[0].err == TUTTI_ERR_ARGUMENT, "%s: rank %u: %s: %s", what->name, r, tutti_err_name(notes[0].err), notes[0].text);
+    CHECK(notes[1].err == TUTTI_ERR_ARGUMENT, "%s: rank %u, next call: %s: %s", what->name, r, tutti_err_name(notes[1].err), notes[1].text);
+    CHECK(notes[2].err == TUTTI_OK, "%s: rank %u, another communicator: %s", what->name, r, notes[2].text);
+    CHECK(says(notes[0].text, what->says), "%s: rank %u: '%s' is not in: %s", what->name, r, what->says, notes[0].text);
+    CHECK(r == 0 || names_rank(notes[0].text, 0), "%s: rank %u: names not who was refused: %s", what->name, r, notes[0].text);
+    CHECK(notes[0].at_ms - begin < 2000, "%s: rank %u knows after %llu ms", what->name, r,
+          (unsigned long long)(notes[0].at_ms - begin));
+  }
+  CHECK(w.shared->numbers[0] == 0, "%s: refused by wait, not by start", what->name);
+  ranks_fini(&w);
+}
+
+static void refused_before_anything_is_sent(void) {
+  for (int k = 0; k < REFUSALS; k++) check_refusal(&refusals[k]);
+}
+
+/* What needs no peers. */
+static void refused_without_communicator(void) {
+  tutti_request *request = NULL;
+  tutti_comm *comm = NULL;
+  tutti_op op;
+  bool done = false;
+  tutti_call call = {.collective = TUTTI_BARRIER};
+  CHECK(tutti_start(NULL, &call, &request) == TUTTI_ERR_ARGUMENT && tutti_error_message(NULL)[0], "no communicator");
+  CHECK(tutti_barrier(NULL) == TUTTI_ERR_ARGUMENT, "no communicator for a barrier");
+  CHECK(tutti_comm_dup(NULL, &comm) == TUTTI_ERR_ARGUMENT, "dup of nothing");
+  CHECK(tutti_op_create(NULL, NULL, true, "none", &op) == TUTTI_ERR_ARGUMENT, "an operation without a function");
+  CHECK(tutti_test(&request, &done) == TUTTI_OK && done, "test of no request");
+  CHECK(tutti_wait(&request) == TUTTI_OK, "wait for no request");
+  CHECK(tutti_comm_free(NULL) == TUTTI_OK, "free of nothing");
+}
+
+/* Colours below -1 are refused; so is a restart of what is open, or of nothing. */
+static int misused(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world = join(w, rank, NULL), *dup, *part = NULL;
+  int32_t x = 0;
+  if (tutti_comm_dup(world, &dup) != TUTTI_OK) return 1;
+  tutti_err err = tutti_comm_split(dup, rank == 0 ? -5 : 0, 0, &part);
+  ranks_note(w, rank, err, tutti_error_message(dup));
+  tutti_comm_free(dup);
+  if (tutti_comm_dup(world, &dup) != TUTTI_OK) return 2;
+  tutti_request *request = NULL;
+  err = tutti_prepare(dup, &(tutti_call){.collective = TUTTI_RECV, .recv = &x, .count = 1, I32, .peer = 1 - rank}, &request);
+  if (err == TUTTI_OK) err = tutti_restart(request); /* the other's refusal may have come already */
+  if (err == TUTTI_OK) err = tutti_restart(request);
+  ranks_note(w, rank, err, tutti_error_message(dup));
+  tutti_comm_free(dup);
+  return 0;
+}
+
+static void misuse_is_refused(void) {
+  struct ranks_world w = {0};
+  ranks_start(&w, 2, misused);
+  CHECK(ranks_end(&w, HANG_MS), "hangs");
+  for (uint32_t r = 0; r < 2; r++) {
+    CHECK(w.shared->rank[r].noted == 2, "rank %u came to note %u, status %x", r, w.shared->rank[r].noted, (unsigned)w.status[r]);
+    for (uint32_t k = 0; k < w.shared->rank[r].noted; k++)
+      CHECK(w.shared->rank[r].notes[k].err == TUTTI_ERR_ARGUMENT, "rank %u, %s: %s: %s", r, k ? "restart" : "colour",
+            tutti_err_name(w.shared->rank[r].notes[k].err), w.shared->rank[r].notes[k].text);
+  }
+  ranks_fini(&w);
+}
+
+/* ---- the environment ---- */
+
+struct setting {
+  const char *variables[5]; /* NAME=value */
+  const char *says[3];
+};
+static const struct setting settings[] = {
+    {{"TUTTI_RANK=0"}, {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}},
+    {{"RANK=0"}, {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}},
+    {{"WORLD_SIZE=4", "RANK=0", "MASTER_ADDR=127.0.0.1"}, {"MASTER_PORT"}},
+    {{"WORLD_SIZE=4"}, {"RANK"}},
+    {{"RANK=4", "WORLD_SIZE=4", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=1234"}, {"RANK", "4"}},
+    {{"RANK=two", "WORLD_SIZE=4", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=1234"}, {"RANK", "two"}},
+    {{"RANK=0", "WORLD_SIZE=0", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=1234"}, {"WORLD_SIZE"}},
+    {{"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=65536"}, {"MASTER_PORT", "65536"}},
+    {{"RANK=-1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=1234"}, {"RANK", "-1"}},
+    {{"TUTTI_RNAK=0"}, {"TUTTI_RNAK", "TUTTI_RANK"}},
+    {{"TUTTI_TIMEOUT=5"}, {"TUTTI_TIMEOUT", "TUTTI_TIMEOUT_MS"}},
+    {{"TUTTI_TIMEOUT_MS=soon"}, {"TUTTI_TIMEOUT_MS", "soon"}},
+    {{"TUTTI_ZZZZZZZZZZZZZZ="}, {"TUTTI_ZZZZZZZZZZZZZZ"}},
+};
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
+static int set_and_join(struct ranks_world *w, uint32_t rank) {
+  const struct setting *s = w->context;
+  ranks_clear_environment();
+  for (int k = 0; k < 5 && s->variables[k]; k++) {
+    char *copy = strdup(s->variables[k]);
+    if (copy) putenv(copy);
+  }
+  tutti_comm *world = NULL;
+  tutti_err err = tutti_init(&(tutti_options){.join_timeout_ms = 2000}, &world);
+  ranks_note(w, rank, err, tutti_error_message(NULL));
+  return 0;
+}
+
+static void half_set_environments(void) {
+  for (int k = 0; k < SETTINGS; k++) {
+    struct ranks_world w = {.context = &settings[k]};
+    ranks_start(&w, 1, set_and_join);
+    CHECK(ranks_end(&w, HANG_MS), "%s: hangs", settings[k].variables[0]);
+    const struct ranks_note *note = w.shared->rank[0].notes;
+    CHECK(w.shared->rank[0].noted == 1 && note->err == TUTTI_ERR_ENVIRONMENT, "%s...: %s: %s", settings[k].variables[0],
+          tutti_err_name(note->err), note->text);
+    for (int i = 0; i < 3 && settings[k].says[i]; i++)
+      CHECK(says(note->text, settings[k].says[i]), "%s...: '%s' is not in: %s", settings[k].variables[0], settings[k].says[i], note->text);
+    ranks_fini(&w);
+  }
+}
+
+/* Nothing of all this is left behind. */
+static void no_process_is_left(void) {
+  siginfo_t info = {0};
+  int got = waitid(P_ALL, 0, &info, WEXITED | WNOHANG);
+  CHECK(got != 0 && errno == ECHILD, "a child is left: %d", (int)info.si_pid);
+}
+
+int main(int argc, char **argv) {
+  const struct test tests[] = {{"ranks_that_disagree", ranks_that_disagree},
+                               {"messages_of_unequal_length", messages_of_unequal_length},
+                               {"killed_at_any_moment", killed_at_any_moment},
+                               {"exits_without_freeing", exits_without_freeing},
+                               {"frees_while_others_go_on", frees_while_others_go_on},
+                               {"killed_while_others_sleep", killed_while_others_sleep},
+                               {"late_ranks_are_named", late_ranks_are_named},
+                               {"no_limit_is_no_limit", no_limit_is_no_limit},
+                               {"timeouts_say_where_all_are", timeouts_say_where_all_are},
+                               {"abort_is_everybodys", abort_is_everybodys},
+                               {"refused_before_anything_is_sent", refused_before_anything_is_sent},
+                               {"refused_without_communicator", refused_without_communicator},
+                               {"misuse_is_refused", misuse_is_refused},
+                               {"half_set_environments", half_set_environments},
+                               {"no_process_is_left", no_process_is_left}};
+  ranks_clear_environment();
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

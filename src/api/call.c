@@ -103,6 +103,33 @@ static tutti_err check_pointer(const struct tu_view *v, const void *data, const 
   return TUTTI_OK;
 }
 
+struct extent {
+  size_t begin, end;
+  uint32_t block;
+};
+
+static int compare_extents(const void *a, const void *b) {
+  const struct extent *x = a, *y = b;
+  return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* No byte of the result may be written twice. */
+static tutti_err check_blocks_apart(const struct tu_view *v, const char *collective, struct tu_error *error) {
+  if (!v->counts || !v->offsets) return TUTTI_OK;
+  tutti_err err = TUTTI_OK;
+  struct extent *extents = tu_allocate(v->blocks, sizeof *extents);
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < v->blocks; i++)
+    if (v->counts[i] > 0) extents[count++] = (struct extent){v->offsets[i], v->offsets[i] + v->counts[i], i};
+  qsort(extents, count, sizeof *extents, compare_extents);
+  for (uint32_t i = 1; i < count && err == TUTTI_OK; i++)
+    if (extents[i].begin < extents[i - 1].end)
+      err = tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the blocks of ranks %u and %u overlap in recv, from item %zu on",
+                    collective, extents[i - 1].block, extents[i].block, extents[i].begin);
+  free(extents);
+  return err;
+}
+
 /* ---- views ---- */
 
 /* The first item of this rank's own block in the longer buffer. */
@@ -239,6 +266,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   bool aligned = tu_reduces(call->collective);
   if ((err = check_pointer(&out->in, out->in_data, c->name, "send", aligned, error)) != TUTTI_OK) return err;
   if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", aligned, error)) != TUTTI_OK) return err;
+  if ((err = check_blocks_apart(&out->out, c->name, error)) != TUTTI_OK) return err;
   if (!in_place && (err = check_overlap(out, c->name, error)) != TUTTI_OK) return err;
   if ((err = find_forced(call, out, error)) != TUTTI_OK) return err;
   out->signature = (struct tu_signature){

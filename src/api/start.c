@@ -3,10 +3,12 @@
 
 #include "api/comm.h"
 
-static tutti_err refuse(tutti_comm *comm, struct tu_error *error) {
-  /* It has taken its number, and whoever waits for this rank learns why it does not come. */
+/* The call has taken its number, and whoever waits for this rank learns why it does not come. */
+static tutti_err refuse(tutti_comm *comm, const struct tu_error *why) {
+  struct tu_error error;
+  tu_fail(&error, why->code, "rank %u: %s", comm->rank, why->text);
   comm->number++;
-  return tu_comm_fail(comm, error);
+  return tu_comm_fail(comm, &error);
 }
 
 static tutti_err no_communicator(const char *what) {

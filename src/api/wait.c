@@ -85,28 +85,31 @@ static void print_waited_for(const struct tutti_request *r, char *text, size_t b
 
 /* ---- looking round ---- */
 
-static bool fail_disagreement(struct tutti_request *r, uint32_t peer, const struct tu_call_facts *theirs) {
-  char ours[200], other[200];
-  struct tu_error error;
-  tu_facts_print(&r->facts, ours, sizeof ours);
-  tu_facts_print(theirs, other, sizeof other);
-  tu_fail(
-      &error, TUTTI_ERR_MISMATCH,
-      "as collective %llu of the communicator rank %u called %s, but rank %u called %s; all ranks must make the same "
-      "calls in the same order",
-      (unsigned long long)r->number, r->comm->rank, ours, peer, other);
-  tu_comm_fail(r->comm, &error);
+static bool read_facts(const struct tutti_comm *comm, uint32_t rank, uint64_t number, struct tu_call_facts *facts) {
+  uint64_t words[TU_BOARD_WORDS];
+  if (!tu_board_read(&comm->mover->boards[rank], number, words)) return false;
+  memcpy(facts, words, sizeof *facts);
   return true;
 }
 
-/* Does any rank that has made its call of this number mean another one? */
-static bool disagrees(struct tutti_request *r) {
-  uint64_t words[TU_BOARD_WORDS];
-  for (uint32_t p = 0; r->number && p < r->comm->ranks; p++) {
-    if (!tu_board_read(&r->comm->mover->boards[p], r->number, words)) continue;
-    struct tu_call_facts theirs;
-    memcpy(&theirs, words, sizeof theirs);
-    if (theirs.hash != r->facts.hash) return fail_disagreement(r, p, &theirs);
+/* Do any two ranks mean different calls by this number, as far as their boards still, or already, show it? */
+static bool disagree_about(struct tutti_comm *comm, uint64_t number) {
+  struct tu_call_facts first, other;
+  uint32_t a = 0;
+  while (a < comm->ranks && !read_facts(comm, a, number, &first)) a++;
+  for (uint32_t b = a + 1; b < comm->ranks; b++) {
+    if (!read_facts(comm, b, number, &other) || other.hash == first.hash) continue;
+    char first_call[200], other_call[200];
+    struct tu_error error;
+    tu_facts_print(&first, first_call, sizeof first_call);
+    tu_facts_print(&other, other_call, sizeof other_call);
+    tu_fail(
+        &error, TUTTI_ERR_MISMATCH,
+        "as collective %llu of the communicator rank %u called %s, but rank %u called %s; all ranks must make the same "
+        "calls in the same order",
+        (unsigned long long)number, a, first_call, b, other_call);
+    tu_comm_fail(comm, &error);
+    return true;
   }
   return false;
 }
@@ -114,7 +117,8 @@ static bool disagrees(struct tutti_request *r) {
 /* A message came that does not fit the request. */
 static void fail_mismatch(struct tutti_request *r) {
   const struct tu_execution *e = &r->execution;
-  if (disagrees(r)) return;
+  uint64_t theirs = r->number ? e->mismatch_tag >> 32 : 0;
+  if (r->number && (disagree_about(r->comm, r->number) || disagree_about(r->comm, theirs))) return;
   char call[280], state[300];
   struct tu_error error;
   print_call(r, call, sizeof call);
@@ -128,7 +132,7 @@ static void fail_mismatch(struct tutti_request *r) {
         &error, TUTTI_ERR_MISMATCH,
         "rank %u in %s got a message of another call (collective %llu) from %s; all ranks must make the same calls in "
         "the same order",
-        r->comm->rank, call, (unsigned long long)(e->mismatch_tag >> 32), state);
+        r->comm->rank, call, (unsigned long long)theirs, state);
   tu_comm_fail(r->comm, &error);
 }
 
@@ -185,7 +189,8 @@ static bool too_late(struct tutti_request *r, uint64_t now) {
 /* now = 0: only what needs no system call. Communicators that fail here end their requests at the next poll. */
 static void look_round(uint64_t now) {
   for (struct tutti_request *r = queue.first; r; r = r->next) {
-    if (r->comm->failed || tu_comm_failed(r->comm) || disagrees(r) || now == 0) continue;
+    if (r->comm->failed || tu_comm_failed(r->comm)) continue;
+    if ((r->number && disagree_about(r->comm, r->number)) || now == 0) continue;
     if (r->stalled_since == 0) r->stalled_since = now;
     if (too_late(r, now) || now - r->looked_at < LOOK_NS) continue;
     r->looked_at = now;

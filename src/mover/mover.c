@@ -117,13 +117,6 @@ bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
   return drained;
 }
 
-size_t tu_mover_shared_bytes(const struct tu_mover *m) {
-  size_t bytes = m->rank == 0 ? block_bytes(m->ranks) : 0;
-  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++)
-    if (m->senders[i]) bytes += tu_channel_bytes(m->block->shape);
-  return bytes;
-}
-
 void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   if (!m) return;
   for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {

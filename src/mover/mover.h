@@ -56,7 +56,4 @@ bool tu_mover_drained(struct tu_mover *m, bool *waits_for);
 /* Frees this side. in_order: tu_mover_drained said true, so the shared memory is given back; otherwise it is left alone. */
 void tu_mover_destroy(struct tu_mover *m, bool in_order);
 
-/* Bytes of shared memory that this rank's channels take. */
-size_t tu_mover_shared_bytes(const struct tu_mover *m);
-
 #endif

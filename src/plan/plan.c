@@ -39,10 +39,6 @@ uint32_t tu_plan_cell(const struct tu_plan *plan, uint32_t rank, enum tu_buffer 
   return buffer == TU_IN ? chunk : in + chunk;
 }
 
-uint32_t tu_plan_cells(const struct tu_plan *plan, uint32_t rank) {
-  return tu_plan_chunks(plan, rank, TU_IN) + tu_plan_chunks(plan, rank, TU_OUT) + tu_plan_chunks(plan, rank, TU_TMP);
-}
-
 uint32_t tu_plan_chunk_class(const struct tu_plan *plan, uint32_t rank, enum tu_buffer buffer, uint32_t chunk) {
   if (buffer == TU_TMP) {
     const struct tu_like *like = &plan->rank[rank - plan->rank_first].tmp[chunk];

@@ -98,7 +98,6 @@ uint32_t tu_plan_chunks(const struct tu_plan *plan, uint32_t rank, enum tu_buffe
 /* In place, two spans may lie on the same memory. Returns a number that two chunks share exactly if they do: the
  * chunk's own place in a row of all chunks of a rank, IN first, then OUT, then TMP, aliases counted where they lie. */
 uint32_t tu_plan_cell(const struct tu_plan *plan, uint32_t rank, enum tu_buffer buffer, uint32_t chunk);
-uint32_t tu_plan_cells(const struct tu_plan *plan, uint32_t rank); /* cells are < this */
 
 /* Size class of a chunk: equal exactly if the chunks have one size under every admissible choice of counts. Classes
  * take equal_blocks into account. */

@@ -18,17 +18,6 @@ struct tu_run tu_view_chunk(const struct tu_view *v, uint32_t chunk) {
   return (struct tu_run){(block_offset(v, block) + begin) * v->item_bytes, (end - begin) * v->item_bytes};
 }
 
-uint32_t tu_view_runs(const struct tu_view *v, uint32_t first, uint32_t count, struct tu_run *runs) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    struct tu_run run = tu_view_chunk(v, first + i);
-    if (run.bytes == 0) continue;
-    if (n > 0 && runs[n - 1].offset + runs[n - 1].bytes == run.offset) runs[n - 1].bytes += run.bytes;
-    else runs[n++] = run;
-  }
-  return n;
-}
-
 size_t tu_view_extent(const struct tu_view *v, size_t *begin) {
   size_t low = SIZE_MAX, high = 0;
   for (uint32_t block = 0; block < v->blocks; block++) {

@@ -23,10 +23,6 @@ struct tu_run {
 /* Where a chunk lies. Inner boundaries fall on whole cache lines from the start of the block. */
 struct tu_run tu_view_chunk(const struct tu_view *view, uint32_t chunk);
 
-/* The runs of `count` chunks from `first`, in order, neighbours joined, empty ones left out. Writes at most `count` of them and
- * returns how many; 0 if there are no bytes. */
-uint32_t tu_view_runs(const struct tu_view *view, uint32_t first, uint32_t count, struct tu_run *runs);
-
 /* One past the last byte that any block has, 0 if none has any; *begin is the first. */
 size_t tu_view_extent(const struct tu_view *view, size_t *begin);
 

@@ -1,4 +1,4 @@
-/* view_test.c: chunks tile their block, and runs are what the chunks say. */
+/* view_test.c: chunks tile their block, and lie where the offsets say. */
 #include "tensor/view.h"
 
 #include "test.h"
@@ -22,22 +22,23 @@ static void chunks_tile_every_block(void) {
       }
 }
 
-static void runs_join_neighbours_and_keep_gaps(void) {
+static void chunks_lie_at_their_offsets(void) {
   const size_t counts[] = {3, 0, 2, 4}, offsets[] = {10, 0, 13, 20};
   struct tu_view v = {.item_bytes = 4, .blocks = 4, .split = 1, .counts = counts, .offsets = offsets};
-  struct tu_run runs[4];
-  CHECK(tu_view_runs(&v, 0, 4, runs) == 2, "expected two runs");
-  CHECK(runs[0].offset == 40 && runs[0].bytes == 20, "first run %zu+%zu", runs[0].offset, runs[0].bytes);
-  CHECK(runs[1].offset == 80 && runs[1].bytes == 16, "second run %zu+%zu", runs[1].offset, runs[1].bytes);
+  for (uint32_t block = 0; block < 4; block++) {
+    struct tu_run run = tu_view_chunk(&v, block);
+    CHECK(run.offset == 4 * offsets[block] && run.bytes == 4 * counts[block], "block %u: %zu+%zu", block, run.offset,
+          run.bytes);
+  }
   size_t begin, end = tu_view_extent(&v, &begin);
   CHECK(begin == 40 && end == 96, "extent %zu..%zu", begin, end);
   struct tu_view empty = {.item_bytes = 4, .blocks = 2, .split = 3};
-  CHECK(tu_view_runs(&empty, 0, 6, runs) == 0 && tu_view_extent(&empty, &begin) == 0, "an empty view has no runs");
+  CHECK(tu_view_extent(&empty, &begin) == 0 && begin == 0, "an empty view has no extent");
 }
 
 static const struct test tests[] = {
     {"chunks_tile_every_block", chunks_tile_every_block},
-    {"runs_join_neighbours_and_keep_gaps", runs_join_neighbours_and_keep_gaps},
+    {"chunks_lie_at_their_offsets", chunks_lie_at_their_offsets},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -1,0 +1,371 @@
+/* test: slow timeout=300 */
+/* conformance_test.c: one table of checks, two ways to make the ranks: threads over the loop transport, and processes over
+ * shared memory. What holds over one must hold over the other. Under TSan only the loop is run. */
+#include <pthread.h>
+#include <stdarg.h>
+
+#include "algo/algo.h"
+#include "api/comm.h"
+#include "ranks.h"
+#include "reference.h"
+#include "test.h"
+#include "transport/transport.h"
+
+enum { JOIN_MS = 20000, CALL_MS = 60000, LOOP_SLICE = 64 << 20 };
+
+/* What a rank of a check sees. */
+struct player {
+  tutti_comm *comm;
+  uint32_t rank, ranks;
+  uint64_t seed;
+  struct tu_transport *transport;
+  struct stage *stage;
+};
+
+/* Shared by all ranks, whether threads or processes. */
+struct stage {
+  _Atomic uint32_t failures;
+  _Atomic uint32_t here; /* ranks that wait for the others */
+  char text[1024];       /* of the first failure */
+};
+
+__attribute__((format(printf, 2, 3))) static void wrong(struct player *p, const char *format, ...) {
+  if (p->stage->failures++ > 0) return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(p->stage->text, sizeof p->stage->text, format, arguments);
+  va_end(arguments);
+}
+
+/* A call that must work. */
+static bool good(struct player *p, tutti_err err, const char *what) {
+  if (err == TUTTI_OK) return true;
+  wrong(p, "rank %u: %s: %s: %s", p->rank, what, tutti_err_name(err), tutti_error_message(p->comm));
+  return false;
+}
+
+static void carry_out(struct player *p, const struct ref_case *c) {
+  struct ref_run run;
+  char text[768];
+  ref_run_init(&run, c, p->rank);
+  ref_fill(&run);
+  ref_want(&run);
+  tutti_request *request = NULL;
+  tutti_err err = tutti_start(p->comm, &run.call, &request);
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  if (err != TUTTI_OK) {
+    ref_case_print(c, text, sizeof text);
+    wrong(p, "rank %u: %s: %s, in %s", p->rank, tutti_err_name(err), tutti_error_message(p->comm), text);
+  } else if (!ref_agrees(&run, text, sizeof text)) {
+    wrong(p, "%s", text);
+  }
+  ref_run_fini(&run);
+}
+
+/* ---- the checks ---- */
+
+/* Every algorithm, on small and large counts. */
+static void every_algorithm(struct player *p) {
+  static const size_t counts[] = {0, 1, 5, 1000, 70001};
+  uint64_t state = p->seed;
+  for (size_t k = 0; k < tu_algorithm_count; k++) {
+    const struct tu_algorithm *a = tu_algorithms[k];
+    if (a->collective >= TUTTI_SEND) continue;
+    for (int i = 0; i < 10 && p->stage->failures == 0; i++) {
+      struct ref_case c = {.collective = a->collective, .algorithm = a->name, .ranks = p->ranks, .count = counts[i % 5]};
+      c.place = (enum ref_place)(ranks_random(&state) % 2);
+      c.type = i & 1 ? TUTTI_I32 : TUTTI_F32;
+      c.root = (uint32_t)(ranks_random(&state) % p->ranks);
+      c.op = a->flags & TU_RANK_ORDER && i > 4 ? REF_AFFINE : TUTTI_SUM;
+      c.seed = ranks_random(&state);
+      carry_out(p, &c);
+    }
+  }
+}
+
+/* Random calls of all kinds at the library's choice, vector variants too; ranks run at their own pace. */
+static void random_calls(struct player *p) {
+  uint64_t state = p->seed, own = p->seed + p->rank;
+  for (int i = 0; i < 400 && p->stage->failures == 0; i++) {
+    struct ref_case c = {.collective = (tutti_collective)(ranks_random(&state) % TUTTI_SEND), .ranks = p->ranks};
+    c.place = (enum ref_place)(ranks_random(&state) % 2);
+    c.blocks = (enum ref_blocks)(ranks_random(&state) % REF_BLOCKS);
+    c.type = (tutti_datatype)(ranks_random(&state) % TUTTI_DATATYPES);
+    c.op = (uint32_t)(ranks_random(&state) % REF_OPS);
+    c.root = (uint32_t)(ranks_random(&state) % p->ranks);
+    c.count = ranks_random(&state) % 5 ? ranks_random(&state) % 300 : ranks_random(&state) % 30000;
+    c.seed = ranks_random(&state);
+    if (!ref_valid(&c)) continue;
+    carry_out(p, &c);
+    if (ranks_random(&own) % 50 == 0) ranks_sleep_us(ranks_random(&own) % 3000);
+  }
+}
+
+/* A ring of messages, grouped, with tags taken in the other order; then one request for each. */
+static void messages(struct player *p) {
+  enum { LONG = 300000 };
+  uint32_t to = (p->rank + 1) % p->ranks, from = (p->rank + p->ranks - 1) % p->ranks;
+  int32_t *in = calloc(LONG, 4), *out = calloc(LONG, 4), small[2] = {-1, -1}, mine[2] = {(int32_t)p->rank, (int32_t)p->rank + 100};
+  if (!in || !out) abort();
+  for (int i = 0; i < LONG; i++) in[i] = (int32_t)p->rank + i;
+  for (int round = 0; round < 5; round++) {
+    memset(out, 0, LONG * 4);
+    const tutti_call calls[] = {
+        {.collective = TUTTI_SEND, .send = &mine[0], .count = 1, .type = TUTTI_I32, .peer = to, .tag = 1},
+        {.collective = TUTTI_SEND, .send = in, .count = LONG, .type = TUTTI_I32, .peer = to, .tag = 2},
+        {.collective = TUTTI_SEND, .send = &mine[1], .count = 1, .type = TUTTI_I32, .peer = to, .tag = 3},
+        {.collective = TUTTI_RECV, .recv = &small[1], .count = 1, .type = TUTTI_I32, .peer = from, .tag = 3},
+        {.collective = TUTTI_RECV, .recv = out, .count = LONG, .type = TUTTI_I32, .peer = from, .tag = 2},
+        {.collective = TUTTI_RECV, .recv = &small[0], .count = 1, .type = TUTTI_I32, .peer = from, .tag = 1}};
+    tutti_request *requests[6] = {NULL};
+    bool started = true;
+    if (round % 2) started = good(p, tutti_start_group(p->comm, calls, 6, &requests[0]), "group");
+    for (int k = 0; k < 6 && round % 2 == 0; k++) started &= good(p, tutti_start(p->comm, &calls[k], &requests[k]), "start");
+    if (!started || !good(p, tutti_wait_all(requests, 6), "wait_all")) break;
+    size_t bad = 0;
+    for (int i = 0; i < LONG; i++) bad += out[i] != (int32_t)from + i;
+    if (bad || small[0] != (int32_t)from || small[1] != (int32_t)from + 100)
+      wrong(p, "rank %u: %zu of the long message wrong; short ones %d, %d", p->rank, bad, small[0], small[1]);
+  }
+  free(in);
+  free(out);
+}
+
+static void parts(struct player *p) {
+  for (int round = 0; round < 5; round++) {
+    tutti_comm *dup, *part;
+    if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
+    if (!good(p, tutti_comm_split(dup, (int)p->rank % 2, -(int)p->rank, &part), "split")) return;
+    int32_t one = 1, sum = 0, all = 0;
+    if (!good(p, tutti_allreduce(part, &one, &sum, 1, TUTTI_I32, TUTTI_SUM), "allreduce of a part")) return;
+    if (!good(p, tutti_allreduce(dup, &one, &all, 1, TUTTI_I32, TUTTI_SUM), "allreduce of a dup")) return;
+    uint32_t members = (p->ranks + 1 - p->rank % 2) / 2;
+    if (sum != (int32_t)members || all != (int32_t)p->ranks || tutti_rank(part) != members - 1 - p->rank / 2)
+      wrong(p, "rank %u: sums %d and %d, rank %u of the part", p->rank, sum, all, tutti_rank(part));
+    good(p, tutti_comm_free(part), "free of a part");
+    good(p, tutti_comm_free(dup), "free of a dup");
+  }
+}
+
+static void many_open(struct player *p) {
+  enum { OPEN = 16 };
+  int32_t in[OPEN][64], out[OPEN][64];
+  tutti_request *requests[OPEN];
+  for (int k = 0; k < OPEN; k++) {
+    for (int i = 0; i < 64; i++) in[k][i] = (int32_t)p->rank + i + k;
+    tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = in[k], .recv = out[k], .count = 64, .type = TUTTI_I32};
+    if (!good(p, tutti_start(p->comm, &call, &requests[k]), "start")) return;
+  }
+  for (int k = OPEN; k-- > 0;)
+    if (!good(p, tutti_wait(&requests[k]), "wait")) return;
+  for (int k = 0; k < OPEN; k++)
+    for (int i = 0; i < 64; i++)
+      if (out[k][i] != (int32_t)(p->ranks * (p->ranks - 1) / 2) + (int32_t)p->ranks * (i + k))
+        wrong(p, "rank %u: request %d, item %d: %d", p->rank, k, i, out[k][i]);
+}
+
+static void disagreement(struct player *p) {
+  tutti_comm *dup;
+  if (p->ranks == 1 || !good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
+  int32_t x = 1, y = 0;
+  tutti_err err = p->rank == 1 ? tutti_barrier(dup) : tutti_allreduce(dup, &x, &y, 1, TUTTI_I32, TUTTI_SUM);
+  if (err == TUTTI_OK) err = tutti_barrier(dup);
+  const char *text = tutti_error_message(dup);
+  if (err != TUTTI_ERR_MISMATCH || !strstr(text, "rank 1") || !strstr(text, "allreduce") || !strstr(text, "barrier"))
+    wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), text);
+  tutti_comm_free(dup);
+  good(p, tutti_barrier(p->comm), "the other communicator");
+}
+
+static void abortion(struct player *p) {
+  tutti_comm *dup;
+  if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
+  if (p->rank == p->ranks - 1) tutti_abort(dup, "enough");
+  tutti_err err = tutti_barrier(dup);
+  if (err != TUTTI_ERR_ABORTED || !strstr(tutti_error_message(dup), "enough"))
+    wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(dup));
+  tutti_comm_free(dup);
+}
+
+static void lateness(struct player *p) {
+  tutti_comm *dup;
+  if (p->ranks == 1 || !good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
+  tutti_comm_set_timeout(dup, 150);
+  if (p->rank == 0) ranks_sleep_us(700000);
+  tutti_err err = tutti_barrier(dup);
+  if (err != TUTTI_ERR_TIMEOUT || !strstr(tutti_error_message(dup), "rank 0"))
+    wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(dup));
+  tutti_comm_free(dup);
+}
+
+/* Meets outside the library, so that a rank can die while all others are in a call. */
+static void gather_round(struct player *p) {
+  p->stage->here++;
+  while (p->stage->here < p->ranks) ranks_sleep_us(100);
+}
+
+static void (*const die[2])(struct player *p);
+
+/* The last check: rank 1 dies, the others learn it. */
+static void death(struct player *p, bool as_thread) {
+  if (p->ranks == 1) return;
+  gather_round(p);
+  if (p->rank == 1) die[as_thread](p);
+  tutti_err err;
+  do err = tutti_barrier(p->comm);
+  while (err == TUTTI_OK);
+  if (p->rank != 1 && (err != TUTTI_ERR_PEER || !strstr(tutti_error_message(p->comm), "rank 1")))
+    wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(p->comm));
+}
+
+static void die_as_process(struct player *p) {
+  (void)p;
+  raise(SIGKILL);
+}
+/* A thread cannot be killed: its endpoint says that it is dead, and it touches nothing until the others know. */
+static void die_as_thread(struct player *p) {
+  tu_loop_kill(p->transport);
+  ranks_sleep_us(1500000);
+}
+static void (*const die[2])(struct player *p) = {die_as_process, die_as_thread};
+
+static const struct check {
+  const char *name;
+  void (*run)(struct player *p);
+} checks[] = {{"every_algorithm", every_algorithm}, {"random_calls", random_calls}, {"messages", messages},
+              {"parts", parts},                     {"many_open", many_open},       {"disagreement", disagreement},
+              {"abortion", abortion},               {"lateness", lateness},         {"death", NULL}};
+enum { CHECKS = sizeof checks / sizeof checks[0] };
+
+/* ---- a rank, over either transport ---- */
+
+struct troupe {
+  const struct check *check;
+  uint32_t ranks;
+  uint64_t seed;
+  bool threads;
+  struct tu_transport *endpoints[REF_RANKS_MAX]; /* threads */
+  int memory_fd;                                 /* processes */
+  struct stage *stage;
+};
+
+static void play(struct troupe *t, struct tu_transport *endpoint, uint32_t rank) {
+  uint32_t members[REF_RANKS_MAX];
+  for (uint32_t r = 0; r < t->ranks; r++) members[r] = r;
+  struct player p = {.rank = rank, .ranks = t->ranks, .seed = t->seed, .transport = endpoint, .stage = t->stage};
+  struct tu_error error = {0};
+  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_FIRST_PLACE, JOIN_MS, &p.comm, &error) != TUTTI_OK) {
+    wrong(&p, "rank %u: tu_comm_create: %s", rank, error.text);
+    return;
+  }
+  tutti_comm_set_timeout(p.comm, CALL_MS);
+  if (tutti_rank(p.comm) != rank || tutti_ranks(p.comm) != t->ranks) wrong(&p, "rank %u: is %u of %u", rank, tutti_rank(p.comm), tutti_ranks(p.comm));
+  if (t->check->run) t->check->run(&p);
+  else death(&p, t->threads);
+  bool died = !t->check->run && t->ranks > 1;
+  tutti_err err = tutti_comm_free(p.comm);
+  if (!died && t->stage->failures == 0 && err != TUTTI_OK) wrong(&p, "rank %u: free: %s: %s", rank, tutti_err_name(err), tutti_error_message(NULL));
+}
+
+/* ---- threads over loop ---- */
+
+struct actor {
+  struct troupe *troupe;
+  uint32_t rank;
+};
+
+static void *act(void *argument) {
+  struct actor *a = argument;
+  play(a->troupe, a->troupe->endpoints[a->rank], a->rank);
+  return NULL;
+}
+
+static void over_loop(struct troupe *t) {
+  struct tu_error error = {0};
+  pthread_t threads[REF_RANKS_MAX];
+  struct actor actors[REF_RANKS_MAX];
+  t->threads = true;
+  if (tu_loop_create(t->ranks, LOOP_SLICE, t->endpoints, &error) != TUTTI_OK) {
+    FAIL("tu_loop_create: %s", error.text);
+    return;
+  }
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    actors[r] = (struct actor){t, r};
+    if (pthread_create(&threads[r], NULL, act, &actors[r]) != 0) abort();
+  }
+  for (uint32_t r = 0; r < t->ranks; r++) pthread_join(threads[r], NULL);
+}
+
+/* ---- processes over shm ---- */
+
+static void over_shm(struct troupe *t) {
+  pid_t pids[REF_RANKS_MAX];
+  t->threads = false;
+  t->memory_fd = memfd_create("conformance", MFD_CLOEXEC);
+  if (t->memory_fd < 0 || ftruncate(t->memory_fd, (off_t)LOOP_SLICE * t->ranks) != 0) abort();
+  fflush(stdout);
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    if ((pids[r] = fork()) != 0) continue;
+    struct tu_error error = {0};
+    struct tu_transport *endpoint = NULL;
+    struct player p = {.rank = r, .stage = t->stage};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (tu_shm_create(r, t->ranks, t->memory_fd, LOOP_SLICE, &endpoint, &error) != TUTTI_OK)
+      wrong(&p, "rank %u: tu_shm_create: %s", r, error.text);
+    else play(t, endpoint, r);
+    fflush(stdout);
+    _exit(0);
+  }
+  close(t->memory_fd);
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    int status = 0;
+    waitpid(pids[r], &status, 0);
+    bool victim = !t->check->run && r == 1;
+    CHECK(victim || status == 0, "%u ranks: rank %u: status %x", t->ranks, r, (unsigned)status);
+  }
+}
+
+static void perform(const struct check *check, void (*over)(struct troupe *t)) {
+  static const uint32_t rank_counts[] = {1, 2, 3, 4, 7};
+  uint64_t seed = test_seed();
+  for (size_t k = 0; k < sizeof rank_counts / sizeof rank_counts[0]; k++) {
+    struct troupe t = {.check = check, .ranks = rank_counts[k], .seed = seed};
+    t.stage = mmap(NULL, sizeof *t.stage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (t.stage == MAP_FAILED) abort();
+    over(&t);
+    CHECK(t.stage->failures == 0, "%u ranks: %u failures, first: %s", t.ranks, t.stage->failures, t.stage->text);
+    munmap(t.stage, sizeof *t.stage);
+  }
+}
+
+int main(int argc, char **argv) {
+  static const struct factory {
+    const char *name;
+    void (*over)(struct troupe *t);
+  } factories[] = {
+      {"loop", over_loop},
+#ifndef __SANITIZE_THREAD__
+      {"shm", over_shm},
+#endif
+  };
+  size_t passed = 0, failed = 0;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  ranks_clear_environment();
+  if (ref_register() != TUTTI_OK) abort();
+  /* Processes are forked first of all, while there is one thread. */
+  for (size_t f = sizeof factories / sizeof factories[0]; f-- > 0;)
+    for (size_t k = 0; k < CHECKS; k++) {
+      char name[64];
+      snprintf(name, sizeof name, "%s.%s", factories[f].name, checks[k].name);
+      bool wanted = argc < 2;
+      for (int i = 1; i < argc; i++) wanted |= strcmp(argv[i], name) == 0 || strcmp(argv[i], factories[f].name) == 0;
+      if (!wanted) continue;
+      test_failures = 0;
+      perform(&checks[k], factories[f].over);
+      printf("%s %s\n", test_failures ? "FAILED" : "ok", name);
+      if (test_failures) failed++;
+      else passed++;
+    }
+  printf("%zu passed, %zu failed\n", passed, failed);
+  return failed ? 1 : 0;
+}
