@@ -58,7 +58,8 @@ struct tutti_request {
   uint32_t tests;
   bool persistent, open, done, detached;
   struct tu_error error;                 /* outcome */
-  struct tutti_request *previous, *next; /* open ones, in the thread's queue */
+  const void *queue;                     /* of the thread that started it; only that thread may test and wait */
+  struct tutti_request *previous, *next; /* open ones, in that queue */
   struct tutti_request *idle_next;       /* idle ones, in the communicator's cache */
   struct tutti_request **children;       /* of a group */
   size_t child_count;

@@ -19,6 +19,7 @@ static _Thread_local struct {
 } queue;
 
 void tu_queue_add(struct tutti_request *r) {
+  r->queue = &queue;
   r->previous = queue.last;
   r->next = NULL;
   if (queue.last) queue.last->next = r;
@@ -293,12 +294,22 @@ static tutti_err refuse(const char *sentence) {
 
 static bool never_started(const struct tutti_request *r) { return r->child_count == 0 && !r->open && !r->done; }
 
+/* Why this thread cannot wait for the request; NULL if it can. */
+static const char *misuse(const struct tutti_request *r) {
+  if (never_started(r)) return "this persistent request has not been started; tutti_restart comes first";
+  const struct tutti_request *one = r->child_count > 0 ? r->children[0] : r;
+  if (one->queue != &queue)
+    return "this request is another thread's: only the thread that started it may test and wait";
+  return NULL;
+}
+
 tutti_err tutti_test(tutti_request **request, bool *done) {
   if (!request || !done) return refuse("tutti_test needs a request and a place for its answer");
   *done = true;
   if (!*request) return TUTTI_OK;
   struct tutti_request *r = *request;
-  if (never_started(r)) return refuse("this persistent request has not been started; tutti_restart comes first");
+  const char *why = misuse(r);
+  if (why) return refuse(why);
   if (!is_done(r)) tu_queue_poll();
   if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll();
   if (!is_done(r) && ++r->tests % 128 == 0) {
@@ -313,7 +324,8 @@ tutti_err tutti_test(tutti_request **request, bool *done) {
 tutti_err tutti_wait(tutti_request **request) {
   if (!request) return refuse("tutti_wait needs a request");
   if (!*request) return TUTTI_OK;
-  if (never_started(*request)) return refuse("this persistent request has not been started; tutti_restart comes first");
+  const char *why = misuse(*request);
+  if (why) return refuse(why);
   struct tu_stall stall = {0};
   while (!is_done(*request)) {
     if (tu_queue_poll()) stall.polls = 0;

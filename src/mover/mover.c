@@ -31,7 +31,8 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->senders = tu_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->senders);
   m->receivers = tu_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->receivers);
   if (rank == 0) {
-    memset(block, 0, block_bytes(ranks));
+    /* Others may be looking at `ready` already. */
+    memset(block + sizeof m->block->ready, 0, block_bytes(ranks) - sizeof m->block->ready);
     m->block->ranks = ranks;
     m->block->shape = shape;
     atomic_store_explicit(&m->block->ready, 1, memory_order_release);
