@@ -441,7 +441,8 @@ static void made_and_freed(void) {
     if (round == 20) early_shared = resident_kib("RssShmem:"), early_own = resident_kib("RssAnon:");
   }
   size_t shared = resident_kib("RssShmem:"), own = resident_kib("RssAnon:");
-  CHECK(early_shared > 0 && shared < early_shared + 1024, "shared memory grew from %zu to %zu KiB", early_shared, shared);
+  CHECK(early_shared > 0 && shared < early_shared + 1024, "shared memory grew from %zu to %zu KiB", early_shared,
+        shared);
 #ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed for a while */
   CHECK(own < early_own + 4096, "own memory grew from %zu to %zu KiB", early_own, own);
 #else

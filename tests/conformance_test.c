@@ -72,7 +72,8 @@ static void every_algorithm(struct player *p) {
     const struct tu_algorithm *a = tu_algorithms[k];
     if (a->collective >= TUTTI_SEND) continue;
     for (int i = 0; i < 10 && p->stage->failures == 0; i++) {
-      struct ref_case c = {.collective = a->collective, .algorithm = a->name, .ranks = p->ranks, .count = counts[i % 5]};
+      struct ref_case c = {
+          .collective = a->collective, .algorithm = a->name, .ranks = p->ranks, .count = counts[i % 5]};
       c.place = (enum ref_place)(ranks_random(&state) % 2);
       c.type = i & 1 ? TUTTI_I32 : TUTTI_F32;
       c.root = (uint32_t)(ranks_random(&state) % p->ranks);
@@ -105,7 +106,8 @@ static void random_calls(struct player *p) {
 static void messages(struct player *p) {
   enum { LONG = 300000 };
   uint32_t to = (p->rank + 1) % p->ranks, from = (p->rank + p->ranks - 1) % p->ranks;
-  int32_t *in = calloc(LONG, 4), *out = calloc(LONG, 4), small[2] = {-1, -1}, mine[2] = {(int32_t)p->rank, (int32_t)p->rank + 100};
+  int32_t *in = calloc(LONG, 4), *out = calloc(LONG, 4), small[2] = {-1, -1},
+          mine[2] = {(int32_t)p->rank, (int32_t)p->rank + 100};
   if (!in || !out) abort();
   for (int i = 0; i < LONG; i++) in[i] = (int32_t)p->rank + i;
   for (int round = 0; round < 5; round++) {
@@ -120,7 +122,8 @@ static void messages(struct player *p) {
     tutti_request *requests[6] = {NULL};
     bool started = true;
     if (round % 2) started = good(p, tutti_start_group(p->comm, calls, 6, &requests[0]), "group");
-    for (int k = 0; k < 6 && round % 2 == 0; k++) started &= good(p, tutti_start(p->comm, &calls[k], &requests[k]), "start");
+    for (int k = 0; k < 6 && round % 2 == 0; k++)
+      started &= good(p, tutti_start(p->comm, &calls[k], &requests[k]), "start");
     if (!started || !good(p, tutti_wait_all(requests, 6), "wait_all")) break;
     size_t bad = 0;
     for (int i = 0; i < LONG; i++) bad += out[i] != (int32_t)from + i;
@@ -232,9 +235,15 @@ static void (*const die[2])(struct player *p) = {die_as_process, die_as_thread};
 static const struct check {
   const char *name;
   void (*run)(struct player *p);
-} checks[] = {{"every_algorithm", every_algorithm}, {"random_calls", random_calls}, {"messages", messages},
-              {"parts", parts},                     {"many_open", many_open},       {"disagreement", disagreement},
-              {"abortion", abortion},               {"lateness", lateness},         {"death", NULL}};
+} checks[] = {{"every_algorithm", every_algorithm},
+              {"random_calls", random_calls},
+              {"messages", messages},
+              {"parts", parts},
+              {"many_open", many_open},
+              {"disagreement", disagreement},
+              {"abortion", abortion},
+              {"lateness", lateness},
+              {"death", NULL}};
 enum { CHECKS = sizeof checks / sizeof checks[0] };
 
 /* ---- a rank, over either transport ---- */
@@ -259,12 +268,14 @@ static void play(struct troupe *t, struct tu_transport *endpoint, uint32_t rank)
     return;
   }
   tutti_comm_set_timeout(p.comm, CALL_MS);
-  if (tutti_rank(p.comm) != rank || tutti_ranks(p.comm) != t->ranks) wrong(&p, "rank %u: is %u of %u", rank, tutti_rank(p.comm), tutti_ranks(p.comm));
+  if (tutti_rank(p.comm) != rank || tutti_ranks(p.comm) != t->ranks)
+    wrong(&p, "rank %u: is %u of %u", rank, tutti_rank(p.comm), tutti_ranks(p.comm));
   if (t->check->run) t->check->run(&p);
   else death(&p, t->threads);
   bool died = !t->check->run && t->ranks > 1;
   tutti_err err = tutti_comm_free(p.comm);
-  if (!died && t->stage->failures == 0 && err != TUTTI_OK) wrong(&p, "rank %u: free: %s: %s", rank, tutti_err_name(err), tutti_error_message(NULL));
+  if (!died && t->stage->failures == 0 && err != TUTTI_OK)
+    wrong(&p, "rank %u: free: %s: %s", rank, tutti_err_name(err), tutti_error_message(NULL));
 }
 
 /* ---- threads over loop ---- */

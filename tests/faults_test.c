@@ -59,16 +59,48 @@ struct disagreement {
 
 #define FOUR .count = 4, .type = TUTTI_I32
 static const struct disagreement disagreements[] = {
-    {"collective", {.collective = TUTTI_ALLREDUCE, FOUR}, {.collective = TUTTI_BROADCAST, FOUR}, "allreduce", "broadcast"},
-    {"count", {.collective = TUTTI_ALLREDUCE, .count = 5, .type = TUTTI_I32}, {.collective = TUTTI_ALLREDUCE, FOUR}, "5", "4"},
-    {"type", {.collective = TUTTI_ALLREDUCE, .count = 4, .type = TUTTI_F32}, {.collective = TUTTI_ALLREDUCE, FOUR}, "f32", "i32"},
+    {"collective",
+     {.collective = TUTTI_ALLREDUCE, FOUR},
+     {.collective = TUTTI_BROADCAST, FOUR},
+     "allreduce",
+     "broadcast"},
+    {"count",
+     {.collective = TUTTI_ALLREDUCE, .count = 5, .type = TUTTI_I32},
+     {.collective = TUTTI_ALLREDUCE, FOUR},
+     "5",
+     "4"},
+    {"type",
+     {.collective = TUTTI_ALLREDUCE, .count = 4, .type = TUTTI_F32},
+     {.collective = TUTTI_ALLREDUCE, FOUR},
+     "f32",
+     "i32"},
     {"op", {.collective = TUTTI_ALLREDUCE, FOUR, .op = TUTTI_MAX}, {.collective = TUTTI_ALLREDUCE, FOUR}, "max", "sum"},
-    {"root", {.collective = TUTTI_BROADCAST, FOUR, .root = 1}, {.collective = TUTTI_BROADCAST, FOUR}, "root 1", "root 0"},
-    {"root of a reduce", {.collective = TUTTI_REDUCE, FOUR, .root = 1}, {.collective = TUTTI_REDUCE, FOUR}, "root 1", "root 0"},
-    {"count of a broadcast", {.collective = TUTTI_BROADCAST, .count = 100000, .type = TUTTI_I32}, {.collective = TUTTI_BROADCAST, FOUR}, "100000", "4"},
+    {"root",
+     {.collective = TUTTI_BROADCAST, FOUR, .root = 1},
+     {.collective = TUTTI_BROADCAST, FOUR},
+     "root 1",
+     "root 0"},
+    {"root of a reduce",
+     {.collective = TUTTI_REDUCE, FOUR, .root = 1},
+     {.collective = TUTTI_REDUCE, FOUR},
+     "root 1",
+     "root 0"},
+    {"count of a broadcast",
+     {.collective = TUTTI_BROADCAST, .count = 100000, .type = TUTTI_I32},
+     {.collective = TUTTI_BROADCAST, FOUR},
+     "100000",
+     "4"},
     {"barrier", {.collective = TUTTI_BARRIER}, {.collective = TUTTI_ALLGATHER, FOUR}, "barrier", "allgather"},
-    {"type of one size", {.collective = TUTTI_ALLGATHER, .count = 4, .type = TUTTI_U32}, {.collective = TUTTI_ALLGATHER, FOUR}, "u32", "i32"},
-    {"algorithm", {.collective = TUTTI_ALLREDUCE, FOUR, .algorithm = "ring"}, {.collective = TUTTI_ALLREDUCE, FOUR, .algorithm = "direct"}, "ring", "direct"},
+    {"type of one size",
+     {.collective = TUTTI_ALLGATHER, .count = 4, .type = TUTTI_U32},
+     {.collective = TUTTI_ALLGATHER, FOUR},
+     "u32",
+     "i32"},
+    {"algorithm",
+     {.collective = TUTTI_ALLREDUCE, FOUR, .algorithm = "ring"},
+     {.collective = TUTTI_ALLREDUCE, FOUR, .algorithm = "direct"},
+     "ring",
+     "direct"},
     {"scan", {.collective = TUTTI_SCAN, FOUR}, {.collective = TUTTI_EXSCAN, FOUR}, "scan", "exscan"},
 };
 enum { DISAGREEMENTS = sizeof disagreements / sizeof disagreements[0] };
@@ -104,20 +136,20 @@ static void check_disagreement(const struct disagreement *what, uint32_t ranks, 
   CHECK(ranks_end(&w, HANG_MS), "%s, %u ranks, odd one %u: hangs", what->name, ranks, odd);
   for (uint32_t r = 0; r < ranks; r++) {
     const struct ranks_note *notes = w.shared->rank[r].notes;
-    CHECK(w.shared->rank[r].noted == 2, "%s, %u ranks, odd one %u: rank %u came to note %u, status %x", what->name, ranks, odd,
-          r, w.shared->rank[r].noted, (unsigned)w.status[r]);
+    CHECK(w.shared->rank[r].noted == 2, "%s, %u ranks, odd one %u: rank %u came to note %u, status %x", what->name,
+          ranks, odd, r, w.shared->rank[r].noted, (unsigned)w.status[r]);
     if (w.shared->rank[r].noted < 2) continue;
-    CHECK(notes[0].err == TUTTI_OK || notes[0].err == TUTTI_ERR_MISMATCH, "%s: rank %u: first call: %s: %s", what->name, r,
-          tutti_err_name(notes[0].err), notes[0].text);
-    CHECK(notes[1].err == TUTTI_ERR_MISMATCH, "%s, %u ranks, odd one %u: rank %u: next call: %s: %s", what->name, ranks, odd, r,
-          tutti_err_name(notes[1].err), notes[1].text);
+    CHECK(notes[0].err == TUTTI_OK || notes[0].err == TUTTI_ERR_MISMATCH, "%s: rank %u: first call: %s: %s", what->name,
+          r, tutti_err_name(notes[0].err), notes[0].text);
+    CHECK(notes[1].err == TUTTI_ERR_MISMATCH, "%s, %u ranks, odd one %u: rank %u: next call: %s: %s", what->name, ranks,
+          odd, r, tutti_err_name(notes[1].err), notes[1].text);
     CHECK(WIFEXITED(w.status[r]) && WEXITSTATUS(w.status[r]) == 0, "%s: rank %u: free: status %x", what->name, r,
           (unsigned)w.status[r]);
     const char *text = notes[1].text;
     bool other = false;
     for (uint32_t k = 0; k < ranks; k++) other |= k != odd && names_rank(text, k);
-    CHECK(names_rank(text, odd) && other, "%s, %u ranks: rank %u's message names not both ranks (odd one %u): %s", what->name,
-          ranks, r, odd, text);
+    CHECK(names_rank(text, odd) && other, "%s, %u ranks: rank %u's message names not both ranks (odd one %u): %s",
+          what->name, ranks, r, odd, text);
     CHECK(says(text, what->odd_says) && says(text, what->others_say), "%s, %u ranks: message names not both calls: %s",
           what->name, ranks, text);
     CHECK(notes[1].at_ms - begin < 3000, "%s: rank %u knows after %llu ms", what->name, r,
@@ -130,7 +162,7 @@ static void ranks_that_disagree(void) {
   for (uint32_t ranks = 2; ranks <= 4; ranks++)
     for (int k = 0; k < DISAGREEMENTS; k++) {
       uint32_t last = ranks - 1;
-      for (uint32_t odd = 0; odd < ranks; odd += last > 1 ? last : 1) check_disagreement(&disagreements[k], ranks, odd);
+      for (uint32_t odd = 0; odd<ranks; odd += last> 1 ? last : 1) check_disagreement(&disagreements[k], ranks, odd);
       if (ranks == 3) check_disagreement(&disagreements[k], ranks, 1);
     }
 }
@@ -138,7 +170,8 @@ static void ranks_that_disagree(void) {
 static int unequal_messages(struct ranks_world *w, uint32_t rank) {
   tutti_comm *world = join(w, rank, NULL);
   int32_t data[64] = {0};
-  tutti_err err = rank == 0 ? tutti_send(world, data, 10, TUTTI_I32, 1, 3) : tutti_recv(world, data, 64, TUTTI_I32, 0, 3);
+  tutti_err err =
+      rank == 0 ? tutti_send(world, data, 10, TUTTI_I32, 1, 3) : tutti_recv(world, data, 64, TUTTI_I32, 0, 3);
   ranks_note(w, rank, err, tutti_error_message(world));
   err = tutti_barrier(world);
   ranks_note(w, rank, err, tutti_error_message(world));
@@ -234,7 +267,8 @@ static int mix(struct ranks_world *w, uint32_t rank) {
 static void one_death(uint64_t seed, int how) {
   uint64_t state = seed;
   uint32_t ranks = 2 + (uint32_t)(ranks_random(&state) % 4);
-  struct death death = {.how = how, .victim = (uint32_t)(ranks_random(&state) % ranks), .when_us = ranks_random(&state) % 30000};
+  struct death death = {
+      .how = how, .victim = (uint32_t)(ranks_random(&state) % ranks), .when_us = ranks_random(&state) % 30000};
   struct ranks_world w = {.context = &death, .seed = seed};
   ranks_start(&w, ranks, mix);
   bool joined = all_joined(&w);
@@ -256,19 +290,21 @@ static void one_death(uint64_t seed, int how) {
     died = ranks_now_ms();
   }
   bool in_time = ranks_end(&w, HANG_MS);
-  CHECK(in_time, "seed %llu, %u ranks, death %d of %u: a rank hangs", (unsigned long long)seed, ranks, how, death.victim);
+  CHECK(in_time, "seed %llu, %u ranks, death %d of %u: a rank hangs", (unsigned long long)seed, ranks, how,
+        death.victim);
   for (uint32_t r = 0; r < ranks; r++) {
     if (r == death.victim) continue;
     const struct ranks_note *note = w.shared->rank[r].notes;
     if (w.shared->rank[r].noted < 2) {
-      FAIL("seed %llu, %u ranks, death %d of %u: rank %u came to note %u, status %x", (unsigned long long)seed, ranks, how,
-           death.victim, r, w.shared->rank[r].noted, (unsigned)w.status[r]);
+      FAIL("seed %llu, %u ranks, death %d of %u: rank %u came to note %u, status %x", (unsigned long long)seed, ranks,
+           how, death.victim, r, w.shared->rank[r].noted, (unsigned)w.status[r]);
       continue;
     }
-    CHECK(note[0].err == TUTTI_ERR_PEER && note[1].err == TUTTI_ERR_PEER, "seed %llu, death %d: rank %u: %s: %s; then %s",
-          (unsigned long long)seed, how, r, tutti_err_name(note[0].err), note[0].text, tutti_err_name(note[1].err));
-    CHECK(names_rank(note[0].text, death.victim), "seed %llu, death %d of %u: rank %u: %s", (unsigned long long)seed, how,
-          death.victim, r, note[0].text);
+    CHECK(note[0].err == TUTTI_ERR_PEER && note[1].err == TUTTI_ERR_PEER,
+          "seed %llu, death %d: rank %u: %s: %s; then %s", (unsigned long long)seed, how, r,
+          tutti_err_name(note[0].err), note[0].text, tutti_err_name(note[1].err));
+    CHECK(names_rank(note[0].text, death.victim), "seed %llu, death %d of %u: rank %u: %s", (unsigned long long)seed,
+          how, death.victim, r, note[0].text);
     CHECK(note[0].at_ms <= died + IN_TIME_MS, "seed %llu, death %d of %u: rank %u knows after %llu ms: %s",
           (unsigned long long)seed, how, death.victim, r, (unsigned long long)(note[0].at_ms - died), note[0].text);
   }
@@ -315,7 +351,8 @@ static void killed_while_others_sleep(void) {
   CHECK(ranks_end(&w, HANG_MS), "hangs");
   for (uint32_t r = 1; r < 4; r++) {
     const struct ranks_note *note = w.shared->rank[r].notes;
-    CHECK(note->err == TUTTI_ERR_PEER && names_rank(note->text, 0), "rank %u: %s: %s", r, tutti_err_name(note->err), note->text);
+    CHECK(note->err == TUTTI_ERR_PEER && names_rank(note->text, 0), "rank %u: %s: %s", r, tutti_err_name(note->err),
+          note->text);
     CHECK(note->at_ms <= died + IN_TIME_MS, "rank %u knows after %llu ms", r, (unsigned long long)(note->at_ms - died));
   }
   ranks_fini(&w);
@@ -332,7 +369,8 @@ static int late(struct ranks_world *w, uint32_t rank) {
   if (how == BY_COMMUNICATOR) tutti_comm_set_timeout(world, 300);
   int32_t in = 1, out = 0;
   tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = &in, .recv = &out, .count = 1, .type = TUTTI_I32};
-  if (how == BY_CALL_IN_RECV) call = (tutti_call){.collective = TUTTI_RECV, .recv = &out, .count = 1, .type = TUTTI_I32, .peer = 1};
+  if (how == BY_CALL_IN_RECV)
+    call = (tutti_call){.collective = TUTTI_RECV, .recv = &out, .count = 1, .type = TUTTI_I32, .peer = 1};
   if (how == BY_CALL || how == BY_CALL_IN_RECV) call.timeout_ms = 300;
   w->shared->rank[rank].stage = 2;
   if (rank == 1) {
@@ -357,9 +395,11 @@ static void late_ranks_are_named(void) {
       uint64_t took = w.shared->numbers[r];
       CHECK(note->err == TUTTI_ERR_TIMEOUT, "timer %d: rank %u: %s: %s", how, r, tutti_err_name(note->err), note->text);
       CHECK(names_rank(note->text, 1), "timer %d: rank %u: names not the late rank: %s", how, r, note->text);
-      CHECK(says(note->text, how == BY_CALL_IN_RECV ? "recv" : "allreduce"), "timer %d: names not the call: %s", how, note->text);
+      CHECK(says(note->text, how == BY_CALL_IN_RECV ? "recv" : "allreduce"), "timer %d: names not the call: %s", how,
+            note->text);
       CHECK(says(note->text, "300"), "timer %d: names not the limit: %s", how, note->text);
-      if (r != 1) CHECK(took >= 290 && took < 1150, "timer %d: rank %u: after %llu ms", how, r, (unsigned long long)took);
+      if (r != 1)
+        CHECK(took >= 290 && took < 1150, "timer %d: rank %u: after %llu ms", how, r, (unsigned long long)took);
     }
     ranks_fini(&w);
   }
@@ -396,7 +436,8 @@ static int scattered(struct ranks_world *w, uint32_t rank) {
   tutti_request *request = NULL;
   /* Rank 2 has started the same call, but not come to its message: it sleeps. Rank 1 has not started it. */
   if (tutti_barrier(world) != TUTTI_OK) return 1;
-  tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = &x, .recv = &y, .count = 1, .type = TUTTI_I32, .timeout_ms = 400};
+  tutti_call call = {
+      .collective = TUTTI_ALLREDUCE, .send = &x, .recv = &y, .count = 1, .type = TUTTI_I32, .timeout_ms = 400};
   if (rank == 1) ranks_sleep_us(1500000);
   tutti_err err = tutti_start(world, &call, &request);
   if (rank == 2) ranks_sleep_us(1500000);
@@ -452,7 +493,8 @@ static void abort_is_everybodys(void) {
 
 static int32_t room[256];
 static const size_t some_counts[8] = {4, 4, 4, 4, 4, 4, 4, 4}, huge_counts[8] = {SIZE_MAX / 2, SIZE_MAX / 2, 2, 2},
-                    close_offsets[8] = {0, 3, 8, 12}, far_offsets[8] = {SIZE_MAX - 1, 0, 8, 12}, other_counts[8] = {3, 5, 4, 4};
+                    close_offsets[8] = {0, 3, 8, 12}, far_offsets[8] = {SIZE_MAX - 1, 0, 8, 12},
+                    other_counts[8] = {3, 5, 4, 4};
 
 struct refusal {
   const char *name;
@@ -487,27 +529,70 @@ static const struct refusal refusals[] = {
     {"ranks overflow", {.collective = TUTTI_ALLGATHER, APART, .count = SIZE_MAX / 2 + 1, .type = TUTTI_U8}, "count"},
     {"end of memory", {.collective = TUTTI_ALLREDUCE, APART, .count = SIZE_MAX / 4, I32}, "count"},
     {"sum of counts overflows", {.collective = TUTTI_ALLGATHERV, APART, I32, .counts = huge_counts}, "count"},
-    {"offsets overflow", {.collective = TUTTI_ALLGATHERV, APART, I32, .counts = some_counts, .offsets = far_offsets}, "recv"},
+    {"offsets overflow",
+     {.collective = TUTTI_ALLGATHERV, APART, I32, .counts = some_counts, .offsets = far_offsets},
+     "recv"},
     {"no counts", {.collective = TUTTI_ALLGATHERV, APART, I32, .count = 4}, "counts"},
     {"no counts at the root", {.collective = TUTTI_GATHERV, APART, I32, .count = 4}, "counts"},
     {"no recv_counts", {.collective = TUTTI_ALLTOALLV, APART, I32, .counts = some_counts}, "recv_counts"},
-    {"blocks overlap", {.collective = TUTTI_ALLGATHERV, APART, I32, .counts = some_counts, .offsets = close_offsets}, "overlap"},
-    {"blocks overlap in recv", {.collective = TUTTI_ALLTOALLV, APART, I32, .counts = some_counts, .recv_counts = some_counts, .recv_offsets = close_offsets}, "overlap"},
-    {"in place, but unequal", {.collective = TUTTI_ALLTOALLV, .send = TUTTI_IN_PLACE, .recv = room, I32, .counts = some_counts, .recv_counts = other_counts}, "in place"},
-    {"in place on the wrong side", {.collective = TUTTI_ALLREDUCE, .send = room, .recv = TUTTI_IN_PLACE, .count = 4, I32}, "IN_PLACE"},
-    {"both in place", {.collective = TUTTI_ALLREDUCE, .send = TUTTI_IN_PLACE, .recv = TUTTI_IN_PLACE, .count = 4, I32}, "IN_PLACE"},
-    {"a place to send from", {.collective = TUTTI_SEND, .send = TUTTI_IN_PLACE, .count = 4, I32, .peer = 1}, "IN_PLACE"},
+    {"blocks overlap",
+     {.collective = TUTTI_ALLGATHERV, APART, I32, .counts = some_counts, .offsets = close_offsets},
+     "overlap"},
+    {"blocks overlap in recv",
+     {.collective = TUTTI_ALLTOALLV,
+      APART,
+      I32,
+      .counts = some_counts,
+      .recv_counts = some_counts,
+      .recv_offsets = close_offsets},
+     "overlap"},
+    {"in place, but unequal",
+     {.collective = TUTTI_ALLTOALLV,
+      .send = TUTTI_IN_PLACE,
+      .recv = room,
+      I32,
+      .counts = some_counts,
+      .recv_counts = other_counts},
+     "in place"},
+    {"in place on the wrong side",
+     {.collective = TUTTI_ALLREDUCE, .send = room, .recv = TUTTI_IN_PLACE, .count = 4, I32},
+     "IN_PLACE"},
+    {"both in place",
+     {.collective = TUTTI_ALLREDUCE, .send = TUTTI_IN_PLACE, .recv = TUTTI_IN_PLACE, .count = 4, I32},
+     "IN_PLACE"},
+    {"a place to send from",
+     {.collective = TUTTI_SEND, .send = TUTTI_IN_PLACE, .count = 4, I32, .peer = 1},
+     "IN_PLACE"},
     {"avg in scan", {.collective = TUTTI_SCAN, APART, .count = 4, I32, .op = TUTTI_AVG}, "avg"},
     {"avg in exscan", {.collective = TUTTI_EXSCAN, APART, .count = 4, .type = TUTTI_F32, .op = TUTTI_AVG}, "avg"},
     {"bits of a float", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_F32, .op = TUTTI_BAND}, "f32"},
-    {"truth of a float", {.collective = TUTTI_REDUCE, APART, .count = 4, .type = TUTTI_F8E4M3, .op = TUTTI_LXOR}, "f8e4m3"},
-    {"half an integer", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, I32, .op = TUTTI_PREMUL_SUM, .scale = 0.5}, "0.5"},
-    {"more than a byte", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_U8, .op = TUTTI_PREMUL_SUM, .scale = 256}, "256"},
-    {"less than nothing", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_U32, .op = TUTTI_PREMUL_SUM, .scale = -1}, "-1"},
+    {"truth of a float",
+     {.collective = TUTTI_REDUCE, APART, .count = 4, .type = TUTTI_F8E4M3, .op = TUTTI_LXOR},
+     "f8e4m3"},
+    {"half an integer",
+     {.collective = TUTTI_ALLREDUCE, APART, .count = 4, I32, .op = TUTTI_PREMUL_SUM, .scale = 0.5},
+     "0.5"},
+    {"more than a byte",
+     {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_U8, .op = TUTTI_PREMUL_SUM, .scale = 256},
+     "256"},
+    {"less than nothing",
+     {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_U32, .op = TUTTI_PREMUL_SUM, .scale = -1},
+     "-1"},
     {"algorithm", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, I32, .algorithm = "rign"}, "ring"},
-    {"another's algorithm", {.collective = TUTTI_BROADCAST, .recv = room, .count = 4, I32, .algorithm = "pairwise"}, "pairwise"},
-    {"equal blocks only", {.collective = TUTTI_GATHERV, APART, I32, .count = 4, .counts = some_counts, .algorithm = "binomial"}, "binomial"},
-    {"misaligned", {.collective = TUTTI_ALLREDUCE, .send = (const char *)room + 1, .recv = room + 128, .count = 4, I32, .op = TUTTI_SUM}, "multiple"},
+    {"another's algorithm",
+     {.collective = TUTTI_BROADCAST, .recv = room, .count = 4, I32, .algorithm = "pairwise"},
+     "pairwise"},
+    {"equal blocks only",
+     {.collective = TUTTI_GATHERV, APART, I32, .count = 4, .counts = some_counts, .algorithm = "binomial"},
+     "binomial"},
+    {"misaligned",
+     {.collective = TUTTI_ALLREDUCE,
+      .send = (const char *)room + 1,
+      .recv = room + 128,
+      .count = 4,
+      I32,
+      .op = TUTTI_SUM},
+     "multiple"},
 };
 enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
 
@@ -542,11 +627,14 @@ static void check_refusal(const struct refusal *what) {
     CHECK(w.shared->rank[r].noted == 3 && w.status[r] == 0, "%s: rank %u came to note %u, status %x", what->name, r,
           w.shared->rank[r].noted, (unsigned)w.status[r]);
     if (w.shared->rank[r].noted < 3) continue;
-    CHECK(notes[0].err == TUTTI_ERR_ARGUMENT, "%s: rank %u: %s: %s", what->name, r, tutti_err_name(notes[0].err), notes[0].text);
-    CHECK(notes[1].err == TUTTI_ERR_ARGUMENT, "%s: rank %u, next call: %s: %s", what->name, r, tutti_err_name(notes[1].err), notes[1].text);
+    CHECK(notes[0].err == TUTTI_ERR_ARGUMENT, "%s: rank %u: %s: %s", what->name, r, tutti_err_name(notes[0].err),
+          notes[0].text);
+    CHECK(notes[1].err == TUTTI_ERR_ARGUMENT, "%s: rank %u, next call: %s: %s", what->name, r,
+          tutti_err_name(notes[1].err), notes[1].text);
     CHECK(notes[2].err == TUTTI_OK, "%s: rank %u, another communicator: %s", what->name, r, notes[2].text);
     CHECK(says(notes[0].text, what->says), "%s: rank %u: '%s' is not in: %s", what->name, r, what->says, notes[0].text);
-    CHECK(r == 0 || names_rank(notes[0].text, 0), "%s: rank %u: names not who was refused: %s", what->name, r, notes[0].text);
+    CHECK(r == 0 || names_rank(notes[0].text, 0), "%s: rank %u: names not who was refused: %s", what->name, r,
+          notes[0].text);
     CHECK(notes[0].at_ms - begin < 2000, "%s: rank %u knows after %llu ms", what->name, r,
           (unsigned long long)(notes[0].at_ms - begin));
   }
@@ -584,7 +672,8 @@ static int misused(struct ranks_world *w, uint32_t rank) {
   tutti_comm_free(dup);
   if (tutti_comm_dup(world, &dup) != TUTTI_OK) return 2;
   tutti_request *request = NULL;
-  err = tutti_prepare(dup, &(tutti_call){.collective = TUTTI_RECV, .recv = &x, .count = 1, I32, .peer = 1 - rank}, &request);
+  err = tutti_prepare(dup, &(tutti_call){.collective = TUTTI_RECV, .recv = &x, .count = 1, I32, .peer = 1 - rank},
+                      &request);
   if (err == TUTTI_OK) err = tutti_restart(request); /* the other's refusal may have come already */
   if (err == TUTTI_OK) err = tutti_restart(request);
   ranks_note(w, rank, err, tutti_error_message(dup));
@@ -597,7 +686,8 @@ static void misuse_is_refused(void) {
   ranks_start(&w, 2, misused);
   CHECK(ranks_end(&w, HANG_MS), "hangs");
   for (uint32_t r = 0; r < 2; r++) {
-    CHECK(w.shared->rank[r].noted == 2, "rank %u came to note %u, status %x", r, w.shared->rank[r].noted, (unsigned)w.status[r]);
+    CHECK(w.shared->rank[r].noted == 2, "rank %u came to note %u, status %x", r, w.shared->rank[r].noted,
+          (unsigned)w.status[r]);
     for (uint32_t k = 0; k < w.shared->rank[r].noted; k++)
       CHECK(w.shared->rank[r].notes[k].err == TUTTI_ERR_ARGUMENT, "rank %u, %s: %s: %s", r, k ? "restart" : "colour",
             tutti_err_name(w.shared->rank[r].notes[k].err), w.shared->rank[r].notes[k].text);
@@ -650,7 +740,8 @@ static void half_set_environments(void) {
     CHECK(w.shared->rank[0].noted == 1 && note->err == TUTTI_ERR_ENVIRONMENT, "%s...: %s: %s", settings[k].variables[0],
           tutti_err_name(note->err), note->text);
     for (int i = 0; i < 3 && settings[k].says[i]; i++)
-      CHECK(says(note->text, settings[k].says[i]), "%s...: '%s' is not in: %s", settings[k].variables[0], settings[k].says[i], note->text);
+      CHECK(says(note->text, settings[k].says[i]), "%s...: '%s' is not in: %s", settings[k].variables[0],
+            settings[k].says[i], note->text);
     ranks_fini(&w);
   }
 }

@@ -116,7 +116,8 @@ static int hot(struct ranks_world *w, uint32_t rank) {
   for (int k = 0; k < ROUNDS; k++) {
     if (items) in[items - 1] = k + 1;
     if (!one_round(world, &call, request)) _exit(1);
-    if (s->collective == TUTTI_ALLREDUCE && items && out[items - 1] < 2 * (k + 1) - 0.5) w->shared->numbers[WRONG + rank]++;
+    if (s->collective == TUTTI_ALLREDUCE && items && out[items - 1] < 2 * (k + 1) - 0.5)
+      w->shared->numbers[WRONG + rank]++;
     w->shared->numbers[ROUNDS_DONE + rank]++;
   }
   counting = false;
@@ -140,8 +141,9 @@ static void run_subject(const struct subject *s) {
     }
     CHECK(n[CALLED + r] == 0, "%s: rank %u made system call %llu after %llu rounds", s->name, r,
           (unsigned long long)n[CALLED + r] - 1, (unsigned long long)n[ROUNDS_DONE + r]);
-    CHECK(n[CALLED] || n[CALLED + 1] || n[ROUNDS_DONE + r] == ROUNDS, "%s: rank %u ended with status %d after %llu rounds",
-          s->name, r, w.status[r], (unsigned long long)n[ROUNDS_DONE + r]);
+    CHECK(n[CALLED] || n[CALLED + 1] || n[ROUNDS_DONE + r] == ROUNDS,
+          "%s: rank %u ended with status %d after %llu rounds", s->name, r, w.status[r],
+          (unsigned long long)n[ROUNDS_DONE + r]);
     CHECK(n[ALLOCATED + r] == 0, "%s: rank %u allocated or freed %llu times in %d rounds", s->name, r,
           (unsigned long long)n[ALLOCATED + r], ROUNDS);
     CHECK(n[WRONG + r] == 0, "%s: rank %u has %llu wrong results", s->name, r, (unsigned long long)n[WRONG + r]);
@@ -194,9 +196,8 @@ static void counters_count(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct test tests[] = {{"counters_count", counters_count},
-                               {"persistent_calls", persistent_calls},
-                               {"repeated_calls", repeated_calls}};
+  const struct test tests[] = {
+      {"counters_count", counters_count}, {"persistent_calls", persistent_calls}, {"repeated_calls", repeated_calls}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
 #endif

@@ -69,19 +69,34 @@ static void print_state(const struct tutti_comm *comm, uint32_t peer, char *text
   }
 }
 
+/* One more rank to a list. */
+static size_t print_one_more(const struct tutti_comm *comm, uint32_t peer, const char *before, char *text, size_t at,
+                             size_t bytes) {
+  char state[300];
+  if (at >= bytes) return at;
+  print_state(comm, peer, state, sizeof state);
+  return at + (size_t)snprintf(text + at, bytes - at, "%s%s", before, state);
+}
+
+/* Who is missing: those that have not come to this collective come first, for whoever this rank waits for may wait for
+ * them as well. */
 static void print_waited_for(const struct tutti_request *r, char *text, size_t bytes) {
   struct tutti_comm *comm = r->comm;
   memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
   tu_execution_blockers(&r->execution, comm->waits_for);
   size_t at = 0;
   text[0] = '\0';
-  for (uint32_t p = 0; p < comm->ranks && at < bytes; p++) {
-    if (!comm->waits_for[p]) continue;
-    char state[300];
-    print_state(comm, p, state, sizeof state);
-    at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", state);
+  for (uint32_t p = 0; p < comm->ranks; p++) {
+    if (atomic_load(&comm->mover->boards[p].latest) >= r->number) continue;
+    at = print_one_more(comm, p, at ? ", " : "ranks that have not come to it: ", text, at, bytes);
   }
-  if (text[0] == '\0') snprintf(text, bytes, "its own earlier calls");
+  bool listed = at > 0;
+  for (uint32_t p = 0; p < comm->ranks; p++) {
+    if (!comm->waits_for[p] || atomic_load(&comm->mover->boards[p].latest) < r->number) continue;
+    at = print_one_more(comm, p, listed ? "; itself for " : at ? ", " : "", text, at, bytes);
+    listed = false;
+  }
+  if (at == 0) snprintf(text, bytes, "its own earlier calls");
 }
 
 /* ---- looking round ---- */

@@ -568,11 +568,12 @@ static tutti_err join_as_guest(const struct tu_boot_place *place, int timeout_ms
   if (err == TUTTI_OK) err = expect_note(&joiner, TU_BOOT_START, error);
   if (err == TUTTI_OK) {
     err = fetch_memory(&joiner, share, error);
-    /* If the memory did not come, rank 0's verdict names the rank at fault; our own error stands if none comes. */
+    /* If the memory did not come, rank 0's verdict names the rank at fault, or rank 0 is gone; our own error stands if
+     * neither is heard. */
     struct tu_error verdict;
     tutti_err last = expect_note(&joiner, TU_BOOT_GO, err == TUTTI_OK ? error : &verdict);
     if (err == TUTTI_OK) err = last;
-    else if (last != TUTTI_OK && joiner.line.note.kind == TU_BOOT_FAILED)
+    else if (last == TUTTI_ERR_PEER || joiner.line.note.kind == TU_BOOT_FAILED)
       err = tu_fail(error, last, "%s", verdict.text);
   }
   if (err != TUTTI_OK) tu_boot_close(&share->memory_fd);
