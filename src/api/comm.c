@@ -82,18 +82,23 @@ static bool all_present(const struct tu_transport *t) {
   return true;
 }
 
-/* Until the leader has made the block and every rank has come. */
+static bool complete(const struct tutti_comm *comm) {
+  return tu_mover_ready(comm->mover) && all_present(comm->transport);
+}
+
+/* Until the leader has made the block and every rank has come. A rank that found the world complete may have done its
+ * work and left since: only a death that keeps the world incomplete counts. */
 static tutti_err meet(struct tutti_comm *comm, int timeout_ms, struct tu_error *error) {
   struct tu_transport *t = comm->transport;
   uint64_t deadline = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-  while (!tu_mover_ready(comm->mover) || !all_present(t)) {
+  while (!complete(comm)) {
     for (uint32_t i = 0; i < t->ranks; i++)
-      if (!tu_transport_alive(t, i))
+      if (!tu_transport_alive(t, i) && !complete(comm))
         return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the world was made", i);
     if (tu_clock_ns() > deadline)
       return tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for the other ranks to map the shared memory", timeout_ms);
     uint32_t token = tu_bell_arm(t);
-    if (!tu_mover_ready(comm->mover) || !all_present(t)) tu_bell_sleep(t, token, 1);
+    if (!complete(comm)) tu_bell_sleep(t, token, 1);
     tu_bell_disarm(t);
   }
   tu_transport_settle(t);
