@@ -33,7 +33,8 @@ static void check_algorithm(struct tally *t, const struct tu_algorithm *a, uint3
     bool known = roots[i] >= ranks;
     for (uint32_t k = 0; k < i; k++) known |= roots[k] == roots[i];
     for (int in_place = 0; !known && in_place < 2; in_place++) {
-      struct tu_plan *plan = tu_plan_build(a, ranks, roots[i], in_place, TU_ALL_RANKS);
+      struct tu_plan *plan = tu_plan_build(&(struct tu_build){
+          .algorithm = a, .ranks = ranks, .root = roots[i], .in_place = in_place, .rank = TU_ALL_RANKS});
       char what[128];
       snprintf(what, sizeof what, "%s.%s, %u ranks, root %u%s", tu_collectives[a->collective].name, a->name, ranks,
                roots[i], in_place ? ", in place" : "");

@@ -35,7 +35,11 @@ static int run(int argc, char **argv) {
     return cli_fail("plan", CLI_USAGE, "--root: %s has no root to choose", tu_collectives[name.collective].name);
   if (rank != ALL && rank >= ranks)
     return cli_fail("plan", CLI_USAGE, "--rank: expected a rank below %u, found %u", ranks, rank);
-  struct tu_plan *plan = tu_plan_build(name.algorithm, ranks, root, in_place, rank == ALL ? TU_ALL_RANKS : rank);
+  struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = name.algorithm,
+                                                          .ranks = ranks,
+                                                          .root = root,
+                                                          .in_place = in_place,
+                                                          .rank = rank == ALL ? TU_ALL_RANKS : rank});
   struct tu_text text = {0};
   tu_plan_write(plan, &text);
   fputs(text.chars, stdout);

@@ -114,11 +114,11 @@ static bool damage_kind(struct edit *e, uint32_t at, uint32_t variant) {
   s->first = first && !combines && s->kind != TU_RECV;
   if (combines && !combined) {
     s->operand_count = 2;
-    t->operands[0] = (struct tu_operand){TU_LOCAL, local, first};
-    t->operands[1] = (struct tu_operand){peer, {0}, false};
+    t->operands[0] = (struct tu_operand){TU_LOCAL, local, first, false};
+    t->operands[1] = (struct tu_operand){peer, {0}, false, false};
   }
   for (uint32_t i = 0; s->kind == TU_REDUCE && i < s->operand_count; i++)
-    if (t->operands[i].peer != TU_LOCAL) t->operands[i] = (struct tu_operand){TU_LOCAL, s->target, false};
+    if (t->operands[i].peer != TU_LOCAL) t->operands[i] = (struct tu_operand){TU_LOCAL, s->target, false, false};
   if (!combines) s->operand_count = 0;
   if (s->kind == TU_SEND && s->peer_count > 0) return true;
   s->peer_count = s->kind == TU_SEND || s->kind == TU_RECV;
@@ -339,7 +339,8 @@ static void damage_rank(const struct tu_plan *plan, uint32_t rank, struct tally 
 }
 
 static void damage_plan(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place, struct tally *t) {
-  struct tu_plan *plan = tu_plan_build(a, ranks, root, in_place, TU_ALL_RANKS);
+  struct tu_plan *plan = tu_plan_build(
+      &(struct tu_build){.algorithm = a, .ranks = ranks, .root = root, .in_place = in_place, .rank = TU_ALL_RANKS});
   struct tu_check_report report;
   int failures = test_failures;
   CHECK(tu_check(plan, 1, &report), "not proved: %s", report.text);

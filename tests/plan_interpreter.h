@@ -226,7 +226,7 @@ static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
   uint32_t chunk = unit / m->units, size = vm_size(p, rank, s->target.buffer, s->target.first + chunk);
   struct vm_value value = {0};
   for (uint32_t i = 0; i < (reduces ? s->operand_count : 1); i++) {
-    struct tu_operand o = {TU_LOCAL, s->source, s->first};
+    struct tu_operand o = {TU_LOCAL, s->source, s->first, false};
     if (s->kind == TU_RECV) o.peer = r->peers[s->peer_first];
     if (reduces) o = r->operands[s->operand_first + i];
     struct vm_value operand;

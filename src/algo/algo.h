@@ -16,7 +16,7 @@ struct tu_algorithm {
   const char *name;
   const char *summary; /* one line */
   uint32_t flags;
-  uint32_t (*split)(uint32_t ranks); /* chunks per block; NULL: 1 */
+  uint32_t (*split)(const struct tu_build *what); /* chunks per block; NULL: 1 */
   void (*build)(struct tu_builder *b);
 };
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-uint32_t tu_split_ranks(uint32_t ranks) { return ranks; }
+uint32_t tu_split_ranks(const struct tu_build *what) { return what->ranks; }
 
 void tu_bucket_allgather(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

@@ -5,7 +5,7 @@
 #include "algo/algo.h"
 
 /* One chunk a rank. */
-uint32_t tu_split_ranks(uint32_t ranks);
+uint32_t tu_split_ranks(const struct tu_build *what);
 
 /* Ring, N - 1 steps: chunk r of OUT is at rank r; afterwards every rank has every chunk. */
 void tu_bucket_allgather(struct tu_builder *b);

@@ -132,8 +132,14 @@ static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_a
   for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
     if (p->algorithm == algorithm && p->rank == rank && p->root == root && p->in_place == in_place) return p->plan;
   struct tu_cached_plan *p = tu_allocate(1, sizeof *p);
-  *p = (struct tu_cached_plan){comm->plans, algorithm, rank,
-                               root,        in_place,  tu_plan_build(algorithm, ranks, root, in_place, rank)};
+  *p = (struct tu_cached_plan){
+      comm->plans,
+      algorithm,
+      rank,
+      root,
+      in_place,
+      tu_plan_build(&(struct tu_build){
+          .algorithm = algorithm, .ranks = ranks, .root = root, .in_place = in_place, .rank = rank})};
   comm->plans = p;
   return p->plan;
 }

@@ -202,7 +202,8 @@ static void test_table(void) {
       if (!tu_algorithm_fits(a, n)) continue;
       for (uint32_t root = 0; root < n && root < roots; root++) {
         for (int in_place = 0; in_place < 2; in_place++) {
-          struct tu_plan *plan = tu_plan_build(a, n, root, in_place, TU_ALL_RANKS);
+          struct tu_plan *plan = tu_plan_build(
+              &(struct tu_build){.algorithm = a, .ranks = n, .root = root, .in_place = in_place, .rank = TU_ALL_RANKS});
           struct tu_check_report report;
           CHECK(tu_check(plan, 1 + root % 3, &report), "%s.%s, %u ranks, root %u, in place %d: %s",
                 tu_collectives[a->collective].name, a->name, n, root, in_place, report.text);

@@ -143,7 +143,8 @@ static void run_game(const struct tu_algorithm *algorithm, uint32_t ranks, uint3
   for (uint32_t rank = 0; rank < ranks; rank++) {
     tu_assert(tu_mover_create(g->endpoints[rank], members, ranks, rank, shape, TU_FIRST_PLACE, &g->movers[rank],
                               &error) == TUTTI_OK);
-    g->plans[rank] = tu_plan_build(algorithm, ranks, root, in_place, rank);
+    g->plans[rank] = tu_plan_build(
+        &(struct tu_build){.algorithm = algorithm, .ranks = ranks, .root = root, .in_place = in_place, .rank = rank});
   }
   for (uint32_t call = 0; call < CALLS; call++)
     for (uint32_t rank = 0; rank < ranks; rank++) prepare(g, call, rank);

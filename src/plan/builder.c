@@ -33,6 +33,9 @@ struct rank_state {
   uint32_t *weights; /* contributions in a cell, with RAW for input as it came; NULL until touched */
   struct reader *readers;
   uint32_t reader_count, reader_capacity;
+  /* The last send within a join: what follows it to the same peer goes on with its message. */
+  uint32_t join, join_peer;
+  uint8_t join_lane;
 };
 
 /* An operand of a receiving step, with what its sender had in it. `from` = the receiver itself: a local one. */
@@ -40,6 +43,7 @@ struct operand {
   uint32_t from;
   struct tu_span span;
   uint32_t weight; /* of each chunk (they are all alike) */
+  bool joined;
 };
 
 /* A receiving or local step that waits for the end of its group. */
@@ -52,11 +56,13 @@ struct pending {
 
 struct tu_builder {
   struct tu_plan *plan;
-  const struct tu_algorithm *algorithm;
+  const struct tu_build *what;
   struct rank_state *ranks;
   uint8_t lane;
   bool reduces;
   uint32_t group_depth;
+  uint32_t joins; /* opened so far */
+  bool in_join;
   struct pending *pending;
   uint32_t pending_count, pending_capacity;
   struct operand *operands; /* of pending */
@@ -68,6 +74,7 @@ struct tu_builder {
 uint32_t tu_build_ranks(const struct tu_builder *b) { return b->plan->ranks; }
 uint32_t tu_build_root(const struct tu_builder *b) { return b->plan->root; }
 uint32_t tu_build_split(const struct tu_builder *b) { return b->plan->split; }
+const struct tu_build *tu_build_what(const struct tu_builder *b) { return b->what; }
 bool tu_build_in_place(const struct tu_builder *b) { return b->plan->in_place; }
 
 struct tu_span tu_in_blocks_at(const struct tu_builder *b, uint32_t block, uint32_t count) {
@@ -222,16 +229,33 @@ static void append_peer(struct rank_state *r, uint32_t peer) {
   p->peers[p->peer_count++] = peer;
 }
 
-/* Sends a span to the ranks in `to` other than itself; returns what the span holds for its receivers. */
-static uint32_t emit_send(struct tu_builder *b, struct tu_at from, const struct tu_at to[], uint32_t to_count) {
+/* Does a send to this peer go on with the rank's last message? Notes it for the next one. */
+static bool goes_on(struct tu_builder *b, struct rank_state *r, uint32_t peer) {
+  if (!b->in_join) return false;
+  bool joined = r->join == b->joins && r->join_peer == peer && r->join_lane == b->lane;
+  r->join = b->joins;
+  r->join_peer = peer;
+  r->join_lane = b->lane;
+  return joined;
+}
+
+/* Sends a span to the ranks in `to` other than itself; returns what the span holds for its receivers, and whether it
+ * goes on with an earlier message. */
+static uint32_t emit_send(struct tu_builder *b, struct tu_at from, const struct tu_at to[], uint32_t to_count,
+                          bool *joined) {
   uint32_t weight = span_weight(b, from.rank, from.span);
   struct rank_state *r = &b->ranks[from.rank];
-  uint32_t peers = 0;
-  for (uint32_t i = 0; i < to_count; i++) peers += to[i].rank != from.rank;
+  uint32_t peers = 0, peer = NONE;
+  for (uint32_t i = 0; i < to_count; i++) {
+    if (to[i].rank == from.rank) continue;
+    peer = peers++ == 0 ? to[i].rank : NONE;
+  }
+  *joined = goes_on(b, r, peer) && peer != NONE;
   if (!r->plan || peers == 0) return weight;
   struct tu_step step = {.kind = TU_SEND,
                          .lane = b->lane,
                          .first = (weight & RAW) != 0,
+                         .joined = *joined,
                          .source = from.span,
                          .peer_first = r->plan->peer_count,
                          .peer_count = peers};
@@ -263,8 +287,8 @@ static void emit_operands(struct tu_builder *b, const struct pending *p, struct 
   step->operand_count = p->operand_count;
   for (uint32_t i = 0; i < p->operand_count; i++) {
     const struct operand *o = &b->operands[p->operand_first + i];
-    struct tu_operand out = {.peer = o->from};
-    if (o->from == p->rank) out = (struct tu_operand){TU_LOCAL, o->span, (o->weight & RAW) != 0};
+    struct tu_operand out = {.peer = o->from, .joined = o->joined};
+    if (o->from == p->rank) out = (struct tu_operand){TU_LOCAL, o->span, (o->weight & RAW) != 0, false};
     struct tu_rank_plan *plan = r->plan;
     plan->operands = tu_grow(plan->operands, plan->operand_count, &r->operand_capacity, sizeof *plan->operands);
     plan->operands[plan->operand_count++] = out;
@@ -286,6 +310,7 @@ static void emit_pending(struct tu_builder *b, const struct pending *p) {
     } else if (p->kind == TU_RECV) {
       step.peer_first = r->plan->peer_count;
       step.peer_count = 1;
+      step.joined = first->joined;
       append_peer(r, first->from);
     } else {
       emit_operands(b, p, &step);
@@ -316,6 +341,18 @@ void tu_group_end(struct tu_builder *b) {
   flush(b);
 }
 
+void tu_join_begin(struct tu_builder *b) {
+  tu_assert(!b->in_join);
+  tu_group_begin(b);
+  b->in_join = true;
+  b->joins++;
+}
+
+void tu_join_end(struct tu_builder *b) {
+  b->in_join = false;
+  tu_group_end(b);
+}
+
 /* ---- the verbs ---- */
 
 /* Opens a step at a rank; its operands follow by add_operand. */
@@ -334,7 +371,7 @@ static void add_operand(struct tu_builder *b, struct pending *p, struct operand 
 }
 
 static struct operand local_operand(struct tu_builder *b, uint32_t rank, struct tu_span span) {
-  return (struct operand){rank, span, span_weight(b, rank, span)};
+  return (struct operand){rank, span, span_weight(b, rank, span), false};
 }
 
 void tu_copy(struct tu_builder *b, uint32_t rank, struct tu_span source, struct tu_span target) {
@@ -350,14 +387,15 @@ void tu_move(struct tu_builder *b, struct tu_at from, struct tu_at to) { tu_mult
 
 void tu_multicast(struct tu_builder *b, struct tu_at from, const struct tu_at targets[], uint32_t target_count) {
   tu_group_begin(b);
-  uint32_t weight = emit_send(b, from, targets, target_count);
+  bool joined;
+  uint32_t weight = emit_send(b, from, targets, target_count, &joined);
   for (uint32_t i = 0; i < target_count; i++) {
     if (targets[i].rank == from.rank) {
       tu_copy(b, from.rank, from.span, targets[i].span);
       continue;
     }
     assert_span(b, targets[i].rank, targets[i].span);
-    add_operand(b, add_pending(b, TU_RECV, targets[i]), (struct operand){from.rank, from.span, weight & ~RAW});
+    add_operand(b, add_pending(b, TU_RECV, targets[i]), (struct operand){from.rank, from.span, weight & ~RAW, joined});
   }
   tu_group_end(b);
 }
@@ -384,7 +422,8 @@ void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uin
                          const struct tu_at targets[], uint32_t target_count) {
   tu_assert(source_count > 0);
   tu_group_begin(b);
-  for (uint32_t s = 0; s < source_count; s++) emit_send(b, sources[s], targets, target_count);
+  bool *joined = tu_allocate(source_count, sizeof *joined);
+  for (uint32_t s = 0; s < source_count; s++) emit_send(b, sources[s], targets, target_count, &joined[s]);
   for (uint32_t t = 0; t < target_count; t++) {
     uint32_t rank = targets[t].rank;
     assert_span(b, rank, targets[t].span);
@@ -398,25 +437,30 @@ void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uin
     struct pending *p = add_pending(b, remote ? TU_RECV_REDUCE : TU_REDUCE, targets[t]);
     for (uint32_t s = 0; s < source_count; s++) {
       struct operand operand = local_operand(b, sources[s].rank, sources[s].span);
-      if (operand.from != rank) operand.weight &= ~RAW; /* scaled as it was sent */
+      if (operand.from != rank) {
+        operand.weight &= ~RAW; /* scaled as it was sent */
+        operand.joined = joined[s];
+      }
       add_operand(b, p, operand);
     }
   }
+  free(joined);
   tu_group_end(b);
 }
 
 /* ---- */
 
-struct tu_plan *tu_plan_build(const struct tu_algorithm *algorithm, uint32_t ranks, uint32_t root, bool in_place,
-                              uint32_t rank) {
+struct tu_plan *tu_plan_build(const struct tu_build *what) {
+  const struct tu_algorithm *algorithm = what->algorithm;
+  uint32_t ranks = what->ranks, root = what->root, rank = what->rank;
   tu_assert(ranks > 0 && ranks <= TU_RANKS_MAX && root < ranks && tu_algorithm_fits(algorithm, ranks));
   struct tu_plan *plan = tu_allocate(1, sizeof *plan);
   *plan = (struct tu_plan){
       .collective = algorithm->collective,
       .ranks = ranks,
       .root = root,
-      .split = algorithm->split ? algorithm->split(ranks) : 1,
-      .in_place = in_place,
+      .split = algorithm->split ? algorithm->split(what) : 1,
+      .in_place = what->in_place,
       .equal_blocks = (algorithm->flags & TU_EQUAL_BLOCKS) != 0,
       .rank_order = (algorithm->flags & TU_RANK_ORDER) != 0,
       .rank_first = rank == TU_ALL_RANKS ? 0 : rank,
@@ -426,7 +470,7 @@ struct tu_plan *tu_plan_build(const struct tu_algorithm *algorithm, uint32_t ran
   memcpy(plan->algorithm, algorithm->name, strlen(algorithm->name) + 1);
   plan->rank = tu_allocate(plan->rank_count, sizeof *plan->rank);
 
-  struct tu_builder b = {.plan = plan, .algorithm = algorithm, .reduces = tu_reduces(plan->collective)};
+  struct tu_builder b = {.plan = plan, .what = what, .reduces = tu_reduces(plan->collective)};
   b.ranks = tu_allocate(ranks, sizeof *b.ranks);
   for (uint32_t i = 0; i < plan->rank_count; i++) b.ranks[plan->rank_first + i].plan = &plan->rank[i];
   algorithm->build(&b);

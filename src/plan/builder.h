@@ -18,6 +18,7 @@ struct tu_at {
 /* Facts of the plan that is being built. */
 uint32_t tu_build_ranks(const struct tu_builder *b);
 uint32_t tu_build_root(const struct tu_builder *b);
+const struct tu_build *tu_build_what(const struct tu_builder *b);
 uint32_t tu_build_split(const struct tu_builder *b);
 bool tu_build_in_place(const struct tu_builder *b);
 
@@ -65,11 +66,25 @@ void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uin
 void tu_group_begin(struct tu_builder *b);
 void tu_group_end(struct tu_builder *b);
 
-/* Builds the plan of an algorithm; rank = TU_ALL_RANKS for every rank's steps. Cannot fail on an algorithm of the
- * table whose requirements are met (asserts). The caller destroys it. */
+/* A group in which what one rank sends to another, one verb after the other, crosses as one message. The parts need not
+ * have equal counts. */
+void tu_join_begin(struct tu_builder *b);
+void tu_join_end(struct tu_builder *b);
+
+/* What is to be built. `rank` = TU_ALL_RANKS for every rank's steps. The last three matter to algorithms that aggregate
+ * (pat); 0 is their default. */
 #define TU_ALL_RANKS UINT32_MAX
 struct tu_algorithm;
-struct tu_plan *tu_plan_build(const struct tu_algorithm *algorithm, uint32_t ranks, uint32_t root, bool in_place,
-                              uint32_t rank);
+struct tu_build {
+  const struct tu_algorithm *algorithm;
+  uint32_t ranks, root;
+  bool in_place;
+  uint32_t rank;
+  uint32_t slot_pieces; /* how many pieces of a message fit into a slot (1) */
+  uint32_t depth;       /* how many slots a ring has (8) */
+  uint32_t chunks;      /* into how many pieces a block is cut, one after the other (1) */
+};
+/* Cannot fail on an algorithm whose requirements are met (asserts). The caller destroys the plan. */
+struct tu_plan *tu_plan_build(const struct tu_build *what);
 
 #endif

@@ -11,9 +11,11 @@ static void one_rank_alone_gets_the_same_steps(void) {
     for (uint32_t n = 1; n <= 9; n++) {
       if (!tu_algorithm_fits(tu_algorithms[i], n)) continue;
       uint32_t root = tu_algorithms[i]->collective == TUTTI_SEND ? 0 : n / 2;
-      struct tu_plan *all = tu_plan_build(tu_algorithms[i], n, root, false, TU_ALL_RANKS);
+      struct tu_plan *all = tu_plan_build(&(struct tu_build){
+          .algorithm = tu_algorithms[i], .ranks = n, .root = root, .in_place = false, .rank = TU_ALL_RANKS});
       for (uint32_t rank = 0; rank < n; rank++) {
-        struct tu_plan *one = tu_plan_build(tu_algorithms[i], n, root, false, rank);
+        struct tu_plan *one = tu_plan_build(&(struct tu_build){
+            .algorithm = tu_algorithms[i], .ranks = n, .root = root, .in_place = false, .rank = rank});
         const struct tu_rank_plan *a = &all->rank[rank], *b = &one->rank[0];
         bool same = a->step_count == b->step_count && a->after_count == b->after_count &&
                     a->tmp_count == b->tmp_count && a->operand_count == b->operand_count &&
@@ -46,8 +48,10 @@ static void in_place_changes_no_message(void) {
   for (size_t i = 0; i < tu_algorithm_count; i++)
     for (uint32_t n = 1; n <= 9; n++) {
       if (!tu_algorithm_fits(tu_algorithms[i], n)) continue;
-      struct tu_plan *apart = tu_plan_build(tu_algorithms[i], n, 0, false, TU_ALL_RANKS);
-      struct tu_plan *in_place = tu_plan_build(tu_algorithms[i], n, 0, true, TU_ALL_RANKS);
+      struct tu_plan *apart = tu_plan_build(&(struct tu_build){
+          .algorithm = tu_algorithms[i], .ranks = n, .root = 0, .in_place = false, .rank = TU_ALL_RANKS});
+      struct tu_plan *in_place = tu_plan_build(&(struct tu_build){
+          .algorithm = tu_algorithms[i], .ranks = n, .root = 0, .in_place = true, .rank = TU_ALL_RANKS});
       for (uint32_t rank = 0; rank < n; rank++) {
         struct tu_text a = {0}, b = {0};
         tu_text_print(&a, "messages: ");
@@ -72,7 +76,8 @@ static void targets_equal_the_sources_they_overwrite(void) {
     for (uint32_t n = 2; n <= 9; n++)
       for (int in_place = 0; in_place < 2; in_place++) {
         if (!tu_algorithm_fits(tu_algorithms[i], n)) continue;
-        struct tu_plan *p = tu_plan_build(tu_algorithms[i], n, 0, in_place, TU_ALL_RANKS);
+        struct tu_plan *p = tu_plan_build(&(struct tu_build){
+            .algorithm = tu_algorithms[i], .ranks = n, .root = 0, .in_place = in_place, .rank = TU_ALL_RANKS});
         for (uint32_t rank = 0; rank < n; rank++) {
           const struct tu_rank_plan *r = &p->rank[rank];
           for (uint32_t t = 0; t < r->step_count; t++)

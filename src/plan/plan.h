@@ -44,6 +44,7 @@ struct tu_operand {
   uint32_t peer;       /* the rank whose next message it is, or TU_LOCAL */
   struct tu_span span; /* if local */
   bool first;          /* local: raw input, not read before (premul_sum scales it here) */
+  bool joined;         /* from a peer: as in tu_step */
 };
 
 struct tu_step {
@@ -51,6 +52,9 @@ struct tu_step {
   uint8_t lane;
   bool first; /* send, copy: the source is raw input, not read before */
   bool final; /* the target is a finished reduction (avg divides here) */
+  /* send to one peer, recv: goes on where this rank's last message to (from) that peer on the lane ended: the parts
+   * cross as one message, of several spans. Both ends say so. */
+  bool joined;
   struct tu_span source;
   struct tu_span target;
   uint32_t peer_first, peer_count;       /* send: receivers; recv: the sender. In tu_rank_plan.peers */

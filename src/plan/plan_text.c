@@ -36,7 +36,7 @@ static void write_operands(const struct tu_rank_plan *r, const struct tu_step *s
     const struct tu_operand *o = &r->operands[step->operand_first + i];
     if (i > 0) tu_text_print(text, " + ");
     if (o->peer == TU_LOCAL) write_span(text, o->first, o->span);
-    else tu_text_print(text, "@%u", o->peer);
+    else tu_text_print(text, o->joined ? "@%u joined" : "@%u", o->peer);
   }
 }
 
@@ -47,10 +47,12 @@ void tu_plan_write_step(const struct tu_rank_plan *r, const struct tu_step *step
       write_span(text, step->first, step->source);
       tu_text_print(text, " to ");
       write_list(text, r->peers + step->peer_first, step->peer_count);
+      if (step->joined) tu_text_print(text, " joined");
       break;
     case TU_RECV:
       tu_text_print(text, "from ");
       write_list(text, r->peers + step->peer_first, step->peer_count);
+      if (step->joined) tu_text_print(text, " joined");
       break;
     case TU_COPY: write_span(text, step->first, step->source); break;
     default: write_operands(r, step, text); break;
@@ -259,6 +261,7 @@ static tutti_err read_peers(struct reader *r, struct tu_rank_plan *rank, uint32_
     rank->peers[rank->peer_count++] = peer;
     step->peer_count++;
   } while (step->kind == TU_SEND && tu_scan_literal(&r->scan, ","));
+  step->joined = step->peer_count == 1 && take_word(r, "joined");
   return TUTTI_OK;
 }
 
@@ -270,6 +273,7 @@ static tutti_err read_operands(struct reader *r, struct tu_rank_plan *rank, uint
     tutti_err err;
     if (step->kind == TU_RECV_REDUCE && tu_scan_literal(&r->scan, "@")) {
       err = read_peer(r, self, &operand.peer);
+      operand.joined = take_word(r, "joined");
       remote = true;
     } else {
       operand.first = take_word(r, "first");

@@ -48,7 +48,9 @@ static void test_round_trip(void) {
     for (uint32_t n = 1; n <= 12; n++) {
       if (!tu_algorithm_fits(a, n)) continue;
       uint32_t root = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND ? n / 2 : 0;
-      struct tu_plan *plan = tu_plan_build(a, n, root, n % 2, TU_ALL_RANKS), *again = NULL;
+      struct tu_plan *plan = tu_plan_build(&(struct tu_build){
+                         .algorithm = a, .ranks = n, .root = root, .in_place = n % 2, .rank = TU_ALL_RANKS}),
+                     *again = NULL;
       struct tu_text text = {0};
       tu_plan_write(plan, &text);
       struct tu_error error;
@@ -172,7 +174,11 @@ static void test_damage(void) {
   for (uint32_t round = 0; round < rounds; round++) {
     if (round % 1000 == 0) {
       const struct tu_algorithm *a = tu_algorithms[tu_random(&seed) % tu_algorithm_count];
-      struct tu_plan *plan = tu_plan_build(a, a->collective == TUTTI_SEND ? 2 : 4, 0, round % 2000 == 0, TU_ALL_RANKS);
+      struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a,
+                                                              .ranks = a->collective == TUTTI_SEND ? 2 : 4,
+                                                              .root = 0,
+                                                              .in_place = round % 2000 == 0,
+                                                              .rank = TU_ALL_RANKS});
       tu_text_fini(&text);
       tu_plan_write(plan, &text);
       tu_plan_destroy(plan);
