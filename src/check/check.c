@@ -86,7 +86,7 @@ bool tu_check(const struct tu_plan *plan, uint32_t credits, struct tu_check_repo
   struct tu_checking c = {.plan = plan, .credits = credits ? credits : 1, .report = report};
   report->proved = tu_check_form(&c) && tu_check_order(&c) && tu_check_match(&c) && tu_check_play(&c) &&
                    tu_check_length(&c) && tu_check_outputs(&c);
-  report->messages = c.message_count;
+  report->messages = c.message_count - c.joined_count;
   tu_values_destroy(c.values);
   free(c.ranks);
   free(c.steps);

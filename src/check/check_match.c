@@ -24,19 +24,28 @@ static struct ring *find_ring(struct match *m, uint32_t from, uint32_t to, uint8
   return &m->rings[at];
 }
 
-/* Peers of the messages of a step, one after the other; false past the last one. *at starts at 0. */
-static bool next_message(const struct tu_checking *c, uint32_t step, uint32_t *at, uint32_t *peer) {
+/* An end of a message. */
+struct end {
+  uint32_t at; /* where to look for the next one; starts at 0 */
+  uint32_t peer;
+  bool joined;
+};
+
+/* Ends of the messages of a step, one after the other; false past the last one. */
+static bool next_end(const struct tu_checking *c, uint32_t step, struct end *end) {
   const struct tu_step *s = tu_check_step_at(c, step);
   const struct tu_rank_plan *r = tu_check_rank_of(c, step);
   if (s->kind == TU_SEND || s->kind == TU_RECV) {
-    if (*at >= s->peer_count) return false;
-    *peer = r->peers[s->peer_first + (*at)++];
+    if (end->at >= s->peer_count) return false;
+    end->peer = r->peers[s->peer_first + end->at++];
+    end->joined = s->joined;
     return true;
   }
-  for (; s->kind == TU_RECV_REDUCE && *at < s->operand_count; ++*at) {
-    *peer = r->operands[s->operand_first + *at].peer;
-    if (*peer == TU_LOCAL) continue;
-    ++*at;
+  while (s->kind == TU_RECV_REDUCE && end->at < s->operand_count) {
+    const struct tu_operand *o = &r->operands[s->operand_first + end->at++];
+    if (o->peer == TU_LOCAL) continue;
+    end->peer = o->peer;
+    end->joined = o->joined;
     return true;
   }
   return false;
@@ -45,11 +54,11 @@ static bool next_message(const struct tu_checking *c, uint32_t step, uint32_t *a
 static void count_messages(struct match *m) {
   struct tu_checking *c = m->c;
   uint64_t ends = 0;
-  uint32_t steps = tu_check_steps(c), peer;
+  uint32_t steps = tu_check_steps(c);
   for (uint32_t s = 0; s < steps; s++) {
-    uint32_t at = 0;
+    struct end end = {0};
     c->steps[s].message_first = (uint32_t)ends;
-    while (next_message(c, s, &at, &peer)) c->steps[s].message_count++;
+    while (next_end(c, s, &end)) c->steps[s].message_count++;
     ends += c->steps[s].message_count;
     if (tu_check_step_at(c, s)->kind == TU_SEND) c->message_count += c->steps[s].message_count;
   }
@@ -62,11 +71,11 @@ static void count_messages(struct match *m) {
 
 static void place_sends(struct match *m) {
   struct tu_checking *c = m->c;
-  uint32_t steps = tu_check_steps(c), first = 0, at, peer;
+  uint32_t steps = tu_check_steps(c), first = 0;
   for (uint32_t s = 0; s < steps; s++) {
     const struct tu_step *step = tu_check_step_at(c, s);
-    for (at = 0; step->kind == TU_SEND && next_message(c, s, &at, &peer);)
-      find_ring(m, c->steps[s].rank, peer, step->lane)->sends++;
+    for (struct end end = {0}; step->kind == TU_SEND && next_end(c, s, &end);)
+      find_ring(m, c->steps[s].rank, end.peer, step->lane)->sends++;
   }
   for (uint32_t i = 0; i <= m->mask; i++) {
     m->rings[i].first = first;
@@ -76,10 +85,12 @@ static void place_sends(struct match *m) {
   for (uint32_t s = 0; s < steps; s++) {
     const struct tu_step *step = tu_check_step_at(c, s);
     uint32_t *ids = c->step_messages + c->steps[s].message_first;
-    for (at = 0; step->kind == TU_SEND && next_message(c, s, &at, &peer); ids++) {
-      struct ring *ring = find_ring(m, c->steps[s].rank, peer, step->lane);
+    for (struct end end = {0}; step->kind == TU_SEND && next_end(c, s, &end); ids++) {
+      struct ring *ring = find_ring(m, c->steps[s].rank, end.peer, step->lane);
       *ids = ring->first + ring->sends;
-      c->messages[*ids] = (struct tu_check_message){.send = s, .recv = UINT32_MAX, .place = ring->sends++};
+      c->messages[*ids] =
+          (struct tu_check_message){.send = s, .recv = UINT32_MAX, .place = ring->sends++, .joined = end.joined};
+      c->joined_count += end.joined;
     }
   }
 }
@@ -101,21 +112,33 @@ static bool check_sizes(struct tu_checking *c, const struct tu_check_message *m)
   return true;
 }
 
+/* Both ends say whether a message goes on with the one before it; the first on a ring has none before it. */
+static bool check_joined(struct tu_checking *c, const struct tu_check_message *m, bool joined) {
+  if (m->joined != joined)
+    return tu_check_refuse_step(c, m->recv, "its message is %s here and %s in %s of rank %u: both ends must say it",
+                                joined ? "joined" : "not joined", m->joined ? "joined" : "not joined",
+                                tu_check_name(c, m->send).chars, c->steps[m->send].rank);
+  if (joined && m->place == 0)
+    return tu_check_refuse_step(c, m->recv, "its message is joined, but is the first from rank %u on its lane",
+                                c->steps[m->send].rank);
+  return true;
+}
+
 static bool place_recvs(struct match *m) {
   struct tu_checking *c = m->c;
-  uint32_t steps = tu_check_steps(c), at, peer;
+  uint32_t steps = tu_check_steps(c);
   for (uint32_t s = 0; s < steps; s++) {
     const struct tu_step *step = tu_check_step_at(c, s);
     if (step->kind == TU_SEND) continue;
     uint32_t *ids = c->step_messages + c->steps[s].message_first;
-    for (at = 0; next_message(c, s, &at, &peer); ids++) {
-      struct ring *ring = find_ring(m, peer, c->steps[s].rank, step->lane);
+    for (struct end end = {0}; next_end(c, s, &end); ids++) {
+      struct ring *ring = find_ring(m, end.peer, c->steps[s].rank, step->lane);
       if (ring->recvs == ring->sends)
         return tu_check_refuse_step(c, s, "it waits for message %u from rank %u on lane %u, which sends it %u",
-                                    ring->recvs + 1, peer, step->lane, ring->sends);
+                                    ring->recvs + 1, end.peer, step->lane, ring->sends);
       *ids = ring->first + ring->recvs++;
       c->messages[*ids].recv = s;
-      if (!check_sizes(c, &c->messages[*ids])) return false;
+      if (!check_sizes(c, &c->messages[*ids]) || !check_joined(c, &c->messages[*ids], end.joined)) return false;
     }
   }
   return true;
@@ -128,11 +151,11 @@ bool tu_check_match(struct tu_checking *c) {
   bool good = place_recvs(&m);
   free(m.rings);
   for (uint32_t s = 0; good && s < tu_check_steps(c); s++) {
-    uint32_t at = 0, peer;
+    struct end end = {0};
     if (tu_check_step_at(c, s)->kind != TU_SEND) continue;
-    for (uint32_t i = c->steps[s].message_first; good && next_message(c, s, &at, &peer); i++)
+    for (uint32_t i = c->steps[s].message_first; good && next_end(c, s, &end); i++)
       if (c->messages[c->step_messages[i]].recv == UINT32_MAX)
-        good = tu_check_refuse_step(c, s, "rank %u never receives its message, number %u on their lane %u", peer,
+        good = tu_check_refuse_step(c, s, "rank %u never receives its message, number %u on their lane %u", end.peer,
                                     c->messages[c->step_messages[i]].place + 1, tu_check_step_at(c, s)->lane);
   }
   return good;

@@ -21,11 +21,12 @@ struct tu_check_step {
   bool done;
 };
 
-/* Messages of one ring stand in a row, in the order of the ring. */
+/* Messages of one ring stand in a row, in the order of the ring. Joined ones follow the one that they go on with. */
 struct tu_check_message {
   uint32_t send, recv; /* steps */
   uint32_t place;      /* in its ring */
-  uint32_t need;       /* events before it is put */
+  uint32_t unit;       /* what it crosses with in this play */
+  bool joined;
 };
 
 struct tu_values;
@@ -39,8 +40,9 @@ struct tu_checking {
   struct tu_check_message *messages;
   uint32_t *step_messages;
   uint32_t message_count;
-  uint32_t *order; /* the steps in the order in which the play started them */
-  bool *writable;  /* of each cell: not input that the caller keeps */
+  uint32_t joined_count; /* of the messages: those that are part of an earlier one */
+  uint32_t *order;       /* the steps in the order in which the play started them */
+  bool *writable;        /* of each cell: not input that the caller keeps */
   struct tu_values *values;
 };
 

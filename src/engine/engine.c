@@ -126,8 +126,8 @@ static bool may_go(struct tu_execution *e, const struct tu_instruction *ins, str
   return *limit > progress->done;
 }
 
-static inline bool my_turn(const struct tu_execution *e, uint32_t ring, uint32_t ordinal, uint64_t served) {
-  return served == e->tickets[ring] + ordinal;
+static inline bool my_turn(const struct tu_execution *e, const struct tu_message *m, uint64_t served) {
+  return served == e->tickets[m->ring] + m->ordinal;
 }
 
 static void finish(struct tu_execution *e, struct tu_progress *progress) {
@@ -154,12 +154,38 @@ static void take(const struct tu_execution *e, struct tu_receiver *r) {
   tu_mover_ring(e->mover, r->world_peer);
 }
 
+/* A slice of the message has been used; `last`: all of this receive's bytes have. */
+static inline void used(const struct tu_execution *e, const struct tu_message *m, struct tu_receiver *r, bool last) {
+  if (m->parts > 1) {
+    if (++r->parts_taken < m->parts) return;
+    r->parts_taken = 0;
+  }
+  take(e, r);
+  if (last) r->served++;
+}
+
 /* ---- instructions: each returns whether it moved ---- */
+
+/* A part of a message that crosses as one goes into its place of the slot; the last one to be there sends it off. */
+static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
+                      struct tu_sender *s, size_t limit) {
+  const struct tu_message *m = &ins->message;
+  if (limit < ins->bytes || !tu_sender_line(s)) return false;
+  load(e, &ins->source, 0, ins->bytes, ins->first, (unsigned char *)tu_sender_payload(s, m->bytes) + m->offset);
+  finish(e, progress);
+  if (++s->parts_filled < m->parts) return true;
+  s->parts_filled = 0;
+  tu_sender_commit(s, m->bytes, e->tag, m->bytes);
+  tu_mover_ring(e->mover, s->world_peer);
+  s->served++;
+  return true;
+}
 
 static bool run_send(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                      size_t limit) {
-  struct tu_sender *s = e->program->rings[ins->ring].sender;
-  if (!my_turn(e, ins->ring, ins->ordinal, s->served)) return false;
+  struct tu_sender *s = e->program->rings[ins->message.ring].sender;
+  if (!my_turn(e, &ins->message, s->served)) return false;
+  if (ins->message.parts > 1) return send_part(e, ins, progress, s, limit);
   bool moved = false;
   while (!progress->finished) {
     size_t slice = tu_min(ins->bytes - progress->done, s->slot_bytes);
@@ -198,27 +224,27 @@ static bool receive_early(struct tu_execution *e, const struct tu_instruction *i
 
 static bool run_recv(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                      size_t limit) {
-  struct tu_receiver *r = e->program->rings[ins->ring].receiver;
+  const struct tu_message *m = &ins->message;
+  struct tu_receiver *r = e->program->rings[m->ring].receiver;
   if (e->program->point_to_point) {
     if (!r->lines && !tu_mover_attach(e->mover, r)) return false;
     enum tu_match match = tu_matching_poll(e, r);
     if (match == TU_MATCH_NONE) return false;
     if (match == TU_MATCH_EARLY) return receive_early(e, ins, progress, r);
-  } else if (!my_turn(e, ins->ring, ins->ordinal, r->served)) {
+  } else if (!my_turn(e, m, r->served)) {
     return false;
   }
   bool moved = false;
   while (!progress->finished) {
     size_t slice = tu_min(ins->bytes - progress->done, r->slot_bytes);
     if (progress->done + slice > limit) break;
-    const struct tu_line *line = next_line(e, r, ins->bytes);
+    const struct tu_line *line = next_line(e, r, m->bytes);
     if (!line) break;
-    store(e, &ins->target, progress->done, slice, tu_receiver_payload(r, line));
-    take(e, r);
+    store(e, &ins->target, progress->done, slice, (const unsigned char *)tu_receiver_payload(r, line) + m->offset);
     progress->done += slice;
+    used(e, m, r, progress->done == ins->bytes);
     moved = true;
     if (progress->done < ins->bytes) continue;
-    r->served++;
     if (e->program->point_to_point) tu_matching_end(e, r);
     finish(e, progress);
   }
@@ -234,7 +260,7 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
     unsigned char *target = place_at(e, &ins->target, done, &contiguous);
     piece = tu_min(piece, contiguous);
     for (uint32_t i = 0; i < ins->operand_count; i++) {
-      if (operands[i].ring != TU_NO_RING) continue;
+      if (operands[i].message.ring != TU_NO_RING) continue;
       e->sources[i] = place_at(e, &operands[i].place, done, &contiguous);
       piece = tu_min(piece, contiguous);
       if (scales(e, operands[i].first)) piece = tu_min(piece, SCALED_BYTES);
@@ -242,14 +268,14 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
     size_t count = item_count(e, piece);
     unsigned char *scaled = e->scratch;
     for (uint32_t i = 0; i < ins->operand_count; i++) {
-      if (operands[i].ring != TU_NO_RING || !scales(e, operands[i].first)) continue;
+      if (operands[i].message.ring != TU_NO_RING || !scales(e, operands[i].first)) continue;
       tu_scale(&e->arithmetic, scaled, e->sources[i], count);
       e->sources[i] = scaled;
       scaled += SCALED_BYTES;
     }
     tu_reduce(&e->arithmetic, target, e->sources, ins->operand_count, count, ins->final);
     for (uint32_t i = 0; i < ins->operand_count; i++)
-      if (operands[i].ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;
+      if (operands[i].message.ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;
     done += piece, bytes -= piece;
   }
 }
@@ -263,21 +289,20 @@ static bool run_recv_reduce(struct tu_execution *e, const struct tu_instruction 
     size_t slice = tu_min(ins->bytes - progress->done, e->mover->block->shape.slot_bytes);
     if (progress->done + slice > limit) break;
     for (uint32_t i = 0; i < ins->operand_count; i++) {
-      if (operands[i].ring == TU_NO_RING) continue;
-      struct tu_receiver *r = rings[operands[i].ring].receiver;
-      if (!my_turn(e, operands[i].ring, operands[i].ordinal, r->served)) return moved;
-      const struct tu_line *line = next_line(e, r, ins->bytes);
+      const struct tu_message *m = &operands[i].message;
+      if (m->ring == TU_NO_RING) continue;
+      struct tu_receiver *r = rings[m->ring].receiver;
+      if (!my_turn(e, m, r->served)) return moved;
+      const struct tu_line *line = next_line(e, r, m->bytes);
       if (!line) return moved;
-      e->sources[i] = tu_receiver_payload(r, line);
+      e->sources[i] = (const unsigned char *)tu_receiver_payload(r, line) + m->offset;
     }
     reduce_slice(e, ins, progress->done, slice);
     progress->done += slice;
     bool last = progress->done == ins->bytes;
     for (uint32_t i = 0; i < ins->operand_count; i++) {
-      if (operands[i].ring == TU_NO_RING) continue;
-      struct tu_receiver *r = rings[operands[i].ring].receiver;
-      take(e, r);
-      if (last) r->served++;
+      const struct tu_message *m = &operands[i].message;
+      if (m->ring != TU_NO_RING) used(e, m, rings[m->ring].receiver, last);
     }
     moved = true;
     if (last) finish(e, progress);
@@ -340,10 +365,10 @@ void tu_execution_blockers(const struct tu_execution *e, bool *waits_for) {
     for (uint32_t k = progress->afters_finished; k < ins->after_count; k++)
       held |= !e->progress[p->afters[ins->after_first + k].before].finished;
     if (held) continue;
-    if (ins->kind == TU_SEND) waits_for[p->rings[ins->ring].sender->peer] = true;
-    if (ins->kind == TU_RECV) waits_for[p->rings[ins->ring].receiver->peer] = true;
+    if (ins->kind == TU_SEND) waits_for[p->rings[ins->message.ring].sender->peer] = true;
+    if (ins->kind == TU_RECV) waits_for[p->rings[ins->message.ring].receiver->peer] = true;
     for (uint32_t k = 0; k < ins->operand_count; k++) {
-      uint32_t ring = p->operands[ins->operand_first + k].ring;
+      uint32_t ring = p->operands[ins->operand_first + k].message.ring;
       if (ring == TU_NO_RING) continue;
       const struct tu_receiver *r = p->rings[ring].receiver;
       if (!r->lines || !tu_receiver_line(r)) waits_for[r->peer] = true;

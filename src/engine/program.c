@@ -5,6 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One message of the plan, on its way into an instruction or operand. */
+struct part {
+  struct tu_message message;
+  uint32_t index; /* of the operand, or of the instruction */
+  bool of_operand;
+  uint32_t head;       /* the part that its message begins with */
+  size_t joined_bytes; /* of a head: of all its parts */
+  uint32_t joined;     /* of a head: how many parts */
+};
+
 struct lowerer {
   const struct tu_lowering *from;
   const struct tu_rank_plan *steps;
@@ -13,6 +23,8 @@ struct lowerer {
   struct tu_run *tmp;      /* where each scratch chunk lies */
   uint32_t *first_of_step; /* step -> its first instruction; [step_count + 1] */
   uint32_t *ring_of;       /* [direction][peer][lane] -> index in rings, or TU_NO_RING */
+  struct part *parts;      /* all messages, in the order of the steps */
+  uint32_t part_count, part_capacity;
   uint32_t instruction_capacity, operand_capacity, after_capacity, ring_capacity, run_capacity;
 };
 
@@ -69,26 +81,65 @@ static void settle_places(struct tu_program *p) {
 
 /* ---- rings ---- */
 
-/* The ring to or from a peer, with the ordinal of the next message on it; false without memory. */
-static bool use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint32_t lane, uint32_t *ring,
-                     uint32_t *ordinal) {
+/* The ring to or from a peer; TU_NO_RING without memory. */
+static uint32_t use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint32_t lane) {
   struct tu_program *p = l->program;
   uint32_t ranks = l->from->plan->ranks;
   if (l->from->point_to_point) lane = TU_POINT_TO_POINT_LANE;
   uint32_t *known = &l->ring_of[((sends ? 0 : ranks) + plan_peer) * TU_MOVER_LANES + lane];
-  if (*known == TU_NO_RING) {
-    uint32_t peer = l->from->peers ? l->from->peers[plan_peer] : plan_peer;
-    struct tu_ring_use use = {0};
-    if (sends) use.sender = tu_mover_sender(l->from->mover, peer, lane, l->error);
-    else use.receiver = tu_mover_receiver(l->from->mover, peer, lane);
-    if (!use.sender && !use.receiver) return false;
-    p->rings = tu_grow(p->rings, p->ring_count, &l->ring_capacity, sizeof *p->rings);
-    *known = p->ring_count;
-    p->rings[p->ring_count++] = use;
-  }
-  *ring = *known;
-  *ordinal = p->rings[*known].messages++;
+  if (*known != TU_NO_RING) return *known;
+  uint32_t peer = l->from->peers ? l->from->peers[plan_peer] : plan_peer;
+  struct tu_ring_use use = {0};
+  if (sends) use.sender = tu_mover_sender(l->from->mover, peer, lane, l->error);
+  else use.receiver = tu_mover_receiver(l->from->mover, peer, lane);
+  if (!use.sender && !use.receiver) return TU_NO_RING;
+  p->rings = tu_grow(p->rings, p->ring_count, &l->ring_capacity, sizeof *p->rings);
+  p->rings[p->ring_count] = use;
+  return *known = p->ring_count++;
+}
+
+/* Notes a message of the next operand or instruction; false without memory. */
+static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const struct tu_step *step, bool joined,
+                     size_t bytes) {
+  struct tu_program *p = l->program;
+  uint32_t ring = use_ring(l, sends, plan_peer, step->lane);
+  if (ring == TU_NO_RING) return false;
+  bool of_operand = step->kind == TU_RECV_REDUCE;
+  l->parts = tu_grow(l->parts, l->part_count, &l->part_capacity, sizeof *l->parts);
+  uint32_t head = joined ? p->rings[ring].messages : l->part_count; /* until settle_messages, a ring's last head */
+  p->rings[ring].messages = head;
+  l->parts[l->part_count++] = (struct part){.message = {.ring = ring, .parts = 1, .bytes = bytes},
+                                            .index = of_operand ? p->operand_count : p->instruction_count,
+                                            .of_operand = of_operand,
+                                            .head = head};
+  l->parts[head].joined_bytes += bytes;
+  l->parts[head].joined++;
   return true;
+}
+
+/* Numbers the messages of every ring: joined parts have one number if they cross as one. */
+static void settle_messages(struct lowerer *l) {
+  struct tu_program *p = l->program;
+  for (uint32_t i = 0; i < p->ring_count; i++) p->rings[i].messages = 0;
+  for (uint32_t i = 0; i < l->part_count; i++) {
+    struct part *part = &l->parts[i], *head = &l->parts[part->head];
+    struct tu_message *m = &part->message;
+    bool as_one = head->joined > 1 && head->joined_bytes <= l->from->mover->block->shape.slot_bytes;
+    if (as_one) {
+      m->parts = head->joined;
+      m->offset = part == head ? 0 : head->message.bytes; /* a head counts up the bytes of the parts so far */
+      if (part != head) head->message.bytes += m->bytes;
+      m->ordinal = part == head ? p->rings[m->ring].messages++ : head->message.ordinal;
+    } else {
+      m->ordinal = p->rings[m->ring].messages++;
+    }
+  }
+  for (uint32_t i = 0; i < l->part_count; i++) {
+    struct part *part = &l->parts[i];
+    if (part->message.parts > 1) part->message.bytes = l->parts[part->head].joined_bytes;
+    if (part->of_operand) p->operands[part->index].message = part->message;
+    else p->instructions[part->index].message = part->message;
+  }
 }
 
 /* ---- dependencies ---- */
@@ -160,9 +211,9 @@ static bool lower_operands(struct lowerer *l, const struct tu_step *step, struct
   uint32_t raw = 0;
   for (uint32_t i = 0; i < step->operand_count; i++) {
     const struct tu_operand *o = &l->steps->operands[step->operand_first + i];
-    struct tu_program_operand operand = {.ring = TU_NO_RING, .first = o->first};
+    struct tu_program_operand operand = {.message.ring = TU_NO_RING, .first = o->first};
     if (o->peer == TU_LOCAL) lower_span(l, o->span, &operand.place);
-    else if (!use_ring(l, false, o->peer, step->lane, &operand.ring, &operand.ordinal)) return false;
+    else if (!add_part(l, false, o->peer, step, o->joined, out->bytes)) return false;
     raw += o->first;
     p->operands = tu_grow(p->operands, p->operand_count, &l->operand_capacity, sizeof *p->operands);
     p->operands[p->operand_count++] = operand;
@@ -173,7 +224,8 @@ static bool lower_operands(struct lowerer *l, const struct tu_step *step, struct
 
 static bool lower_step(struct lowerer *l, const struct tu_step *step) {
   struct tu_program *p = l->program;
-  struct tu_instruction base = {.kind = step->kind, .first = step->first, .final = step->final, .ring = TU_NO_RING};
+  struct tu_instruction base = {
+      .kind = step->kind, .first = step->first, .final = step->final, .message.ring = TU_NO_RING};
   if (step->kind == TU_SEND || step->kind == TU_COPY) base.bytes = lower_span(l, step->source, &base.source);
   if (step->kind != TU_SEND) base.bytes = lower_span(l, step->target, &base.target);
   uint32_t copies = step->kind == TU_SEND ? step->peer_count : 1;
@@ -181,7 +233,7 @@ static bool lower_step(struct lowerer *l, const struct tu_step *step) {
     struct tu_instruction instruction = base;
     if (step->kind == TU_SEND || step->kind == TU_RECV) {
       uint32_t peer = l->steps->peers[step->peer_first + i];
-      if (!use_ring(l, step->kind == TU_SEND, peer, step->lane, &instruction.ring, &instruction.ordinal)) return false;
+      if (!add_part(l, step->kind == TU_SEND, peer, step, step->joined, instruction.bytes)) return false;
     } else if (step->kind != TU_COPY && !lower_operands(l, step, &instruction)) {
       return false;
     }
@@ -213,10 +265,12 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
     for (uint32_t i = 0; i < l.steps->step_count; i++) lower_afters(&l, i, a, a + l.program->operands_max + 2);
     free(a);
     settle_places(l.program);
+    settle_messages(&l);
   }
   free(l.tmp);
   free(l.first_of_step);
   free(l.ring_of);
+  free(l.parts);
   if (!lowered) {
     tu_program_destroy(l.program);
     return error->code;

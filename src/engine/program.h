@@ -22,10 +22,20 @@ struct tu_ring_use {
   uint32_t messages;
 };
 
+/* A message, or a part of one that is joined of several and crosses in one slice: `bytes` in all, this part from
+ * `offset` on. Joined messages that are longer than a slot cross one by one, as if they were not joined; both ends know
+ * all lengths, so they agree. */
 #define TU_NO_RING UINT32_MAX
+struct tu_message {
+  uint32_t ring;
+  uint32_t ordinal; /* among the program's messages on that ring */
+  uint32_t parts;   /* 1: a message of its own */
+  size_t offset;
+  size_t bytes;
+};
+
 struct tu_program_operand {
-  uint32_t ring; /* TU_NO_RING: local, at `place` */
-  uint32_t ordinal;
+  struct tu_message message; /* ring = TU_NO_RING: local, at `place` */
   bool first;
   struct tu_place place;
 };
@@ -39,8 +49,7 @@ struct tu_after {
 struct tu_instruction {
   uint8_t kind; /* enum tu_step_kind; a send has one receiver */
   bool first, final;
-  uint32_t ring;    /* send, recv */
-  uint32_t ordinal; /* of its message among the program's messages on that ring */
+  struct tu_message message; /* send, recv */
   uint32_t operand_first, operand_count;
   uint32_t after_first, after_count;
   size_t bytes;

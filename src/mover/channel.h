@@ -51,6 +51,7 @@ struct tu_sender {
   uint32_t sent, taken_seen;
   uint32_t credits, slot_bytes;
   uint64_t tickets, served; /* tickets drawn; messages completely sent */
+  uint32_t parts_filled;    /* of the message that is being put together */
   uint32_t peer, world_peer;
   uint64_t place;
 };
@@ -62,6 +63,7 @@ struct tu_receiver {
   uint32_t received;
   uint32_t credits, slot_bytes;
   uint64_t tickets, served;
+  uint32_t parts_taken; /* of the message in front */
   uint32_t peer, world_peer;
   const _Atomic uint64_t *opened; /* where the sender announces the channel's place */
   struct tu_matching *matching;   /* point-to-point only */
