@@ -54,9 +54,18 @@ struct pending {
   uint32_t operand_first, operand_count;
 };
 
+/* The collective that verbs speak of: the plan's own, or one within it (tu_build_sub). */
+struct frame {
+  struct tu_build what;
+  uint32_t split;
+  uint32_t scale;              /* chunks of the plan for each of the frame's */
+  const uint32_t *members;     /* rank of the frame -> rank of the plan; NULL: the same */
+  const struct tu_span *bases; /* [rank * 3 + buffer]: where its buffers lie in the plan's; NULL: the same */
+};
+
 struct tu_builder {
   struct tu_plan *plan;
-  const struct tu_build *what;
+  const struct frame *frame;
   struct rank_state *ranks;
   uint8_t lane;
   bool reduces;
@@ -71,23 +80,35 @@ struct tu_builder {
   uint32_t scratch_count, scratch_capacity;
 };
 
-uint32_t tu_build_ranks(const struct tu_builder *b) { return b->plan->ranks; }
-uint32_t tu_build_root(const struct tu_builder *b) { return b->plan->root; }
-uint32_t tu_build_split(const struct tu_builder *b) { return b->plan->split; }
-const struct tu_build *tu_build_what(const struct tu_builder *b) { return b->what; }
-bool tu_build_in_place(const struct tu_builder *b) { return b->plan->in_place; }
+uint32_t tu_build_ranks(const struct tu_builder *b) { return b->frame->what.ranks; }
+uint32_t tu_build_root(const struct tu_builder *b) { return b->frame->what.root; }
+uint32_t tu_build_split(const struct tu_builder *b) { return b->frame->split; }
+const struct tu_build *tu_build_what(const struct tu_builder *b) { return &b->frame->what; }
+bool tu_build_in_place(const struct tu_builder *b) { return b->frame->what.in_place; }
 
 struct tu_span tu_in_blocks_at(const struct tu_builder *b, uint32_t block, uint32_t count) {
-  return tu_in(block * b->plan->split, count * b->plan->split);
+  return tu_in(block * b->frame->split, count * b->frame->split);
 }
 
 struct tu_span tu_out_blocks_at(const struct tu_builder *b, uint32_t block, uint32_t count) {
-  return tu_out(block * b->plan->split, count * b->plan->split);
+  return tu_out(block * b->frame->split, count * b->frame->split);
 }
 
 void tu_lane(struct tu_builder *b, uint32_t lane) {
   tu_assert(lane < TU_LANES_MAX);
   b->lane = (uint8_t)lane;
+}
+
+/* ---- frames: from what an algorithm says to the plan's own ranks and chunks. All below the verbs is the plan's. ---- */
+
+static struct tu_at in_plan(const struct tu_builder *b, struct tu_at at) {
+  const struct frame *f = b->frame;
+  tu_assert(at.rank < f->what.ranks);
+  if (!f->bases) return at;
+  struct tu_span base = f->bases[at.rank * 3 + at.span.buffer];
+  struct tu_span span = {base.buffer, base.first + at.span.first * f->scale, at.span.count * f->scale};
+  tu_assert(at.span.buffer == TU_TMP || span.first + span.count <= base.first + base.count);
+  return tu_at(f->members ? f->members[at.rank] : at.rank, span);
 }
 
 /* ---- cells ---- */
@@ -148,17 +169,21 @@ static void set_weight(struct tu_builder *b, uint32_t rank, struct tu_span span,
 }
 
 struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, uint32_t copies) {
-  assert_span(b, rank, like);
-  tu_assert(like.buffer != TU_TMP);
-  struct rank_state *r = &b->ranks[rank];
-  struct tu_span span = {TU_TMP, r->tmp_count, like.count * copies};
-  r->tmp_count += span.count;
-  if (!r->plan) return span;
-  for (uint32_t i = 0; i < span.count; i++) {
+  const struct frame *f = b->frame;
+  struct tu_at model = in_plan(b, tu_at(rank, like));
+  assert_span(b, model.rank, model.span);
+  struct rank_state *r = &b->ranks[model.rank];
+  uint32_t first = r->tmp_count - (f->bases ? f->bases[rank * 3 + TU_TMP].first : 0);
+  uint32_t count = model.span.count * copies;
+  r->tmp_count += count;
+  for (uint32_t i = 0; r->plan && i < count; i++) {
+    uint32_t chunk = model.span.first + i % model.span.count;
+    struct tu_like size = {model.span.buffer, chunk};
+    if (size.buffer == TU_TMP) size = r->plan->tmp[chunk];
     r->plan->tmp = tu_grow(r->plan->tmp, r->plan->tmp_count, &r->tmp_capacity, sizeof *r->plan->tmp);
-    r->plan->tmp[r->plan->tmp_count++] = (struct tu_like){like.buffer, like.first + i % like.count};
+    r->plan->tmp[r->plan->tmp_count++] = size;
   }
-  return span;
+  return (struct tu_span){TU_TMP, first / f->scale, count / f->scale};
 }
 
 /* ---- emitting a step of one rank ---- */
@@ -239,16 +264,20 @@ static bool goes_on(struct tu_builder *b, struct rank_state *r, uint32_t peer) {
   return joined;
 }
 
-/* Sends a span to the ranks in `to` other than itself; returns what the span holds for its receivers, and whether it
- * goes on with an earlier message. */
+static uint32_t rank_in_plan(const struct tu_builder *b, uint32_t rank) {
+  return b->frame->members ? b->frame->members[rank] : rank;
+}
+
+/* Sends a span to the ranks in `to` (of the frame) other than itself; returns what the span holds for its receivers,
+ * and whether it goes on with an earlier message. */
 static uint32_t emit_send(struct tu_builder *b, struct tu_at from, const struct tu_at to[], uint32_t to_count,
                           bool *joined) {
   uint32_t weight = span_weight(b, from.rank, from.span);
   struct rank_state *r = &b->ranks[from.rank];
   uint32_t peers = 0, peer = NONE;
   for (uint32_t i = 0; i < to_count; i++) {
-    if (to[i].rank == from.rank) continue;
-    peer = peers++ == 0 ? to[i].rank : NONE;
+    uint32_t rank = rank_in_plan(b, to[i].rank);
+    if (rank != from.rank) peer = peers++ == 0 ? rank : NONE;
   }
   *joined = goes_on(b, r, peer) && peer != NONE;
   if (!r->plan || peers == 0) return weight;
@@ -260,7 +289,7 @@ static uint32_t emit_send(struct tu_builder *b, struct tu_at from, const struct 
                          .peer_first = r->plan->peer_count,
                          .peer_count = peers};
   for (uint32_t i = 0; i < to_count; i++)
-    if (to[i].rank != from.rank) append_peer(r, to[i].rank);
+    if (rank_in_plan(b, to[i].rank) != from.rank) append_peer(r, rank_in_plan(b, to[i].rank));
   note_read(b, from.rank, from.span);
   mark_read(b, from.rank, from.span, append_step(b, from.rank, step));
   return weight;
@@ -374,7 +403,7 @@ static struct operand local_operand(struct tu_builder *b, uint32_t rank, struct 
   return (struct operand){rank, span, span_weight(b, rank, span), false};
 }
 
-void tu_copy(struct tu_builder *b, uint32_t rank, struct tu_span source, struct tu_span target) {
+static void copy_in_plan(struct tu_builder *b, uint32_t rank, struct tu_span source, struct tu_span target) {
   assert_span(b, rank, target);
   struct operand operand = local_operand(b, rank, source);
   /* In place there is nothing to do, but a first load is still to be made. */
@@ -383,29 +412,33 @@ void tu_copy(struct tu_builder *b, uint32_t rank, struct tu_span source, struct 
   flush(b);
 }
 
+void tu_copy(struct tu_builder *b, uint32_t rank, struct tu_span source, struct tu_span target) {
+  struct tu_at from = in_plan(b, tu_at(rank, source));
+  copy_in_plan(b, from.rank, from.span, in_plan(b, tu_at(rank, target)).span);
+}
+
 void tu_move(struct tu_builder *b, struct tu_at from, struct tu_at to) { tu_multicast(b, from, &to, 1); }
 
 void tu_multicast(struct tu_builder *b, struct tu_at from, const struct tu_at targets[], uint32_t target_count) {
   tu_group_begin(b);
   bool joined;
-  uint32_t weight = emit_send(b, from, targets, target_count, &joined);
+  struct tu_at source = in_plan(b, from);
+  uint32_t weight = emit_send(b, source, targets, target_count, &joined);
   for (uint32_t i = 0; i < target_count; i++) {
-    if (targets[i].rank == from.rank) {
-      tu_copy(b, from.rank, from.span, targets[i].span);
+    struct tu_at target = in_plan(b, targets[i]);
+    if (target.rank == source.rank) {
+      copy_in_plan(b, source.rank, source.span, target.span);
       continue;
     }
-    assert_span(b, targets[i].rank, targets[i].span);
-    add_operand(b, add_pending(b, TU_RECV, targets[i]), (struct operand){from.rank, from.span, weight & ~RAW, joined});
+    assert_span(b, target.rank, target.span);
+    add_operand(b, add_pending(b, TU_RECV, target), (struct operand){source.rank, source.span, weight & ~RAW, joined});
   }
   tu_group_end(b);
 }
 
 void tu_reduce_local(struct tu_builder *b, uint32_t rank, struct tu_span left, struct tu_span right,
                      struct tu_span target) {
-  struct pending *p = add_pending(b, TU_REDUCE, tu_at(rank, target));
-  add_operand(b, p, local_operand(b, rank, left));
-  add_operand(b, p, local_operand(b, rank, right));
-  flush(b);
+  tu_reduce_from(b, (const struct tu_at[]){tu_at(rank, left), tu_at(rank, right)}, 2, tu_at(rank, target));
 }
 
 void tu_move_reduce(struct tu_builder *b, struct tu_at from, enum tu_side side, struct tu_span with, struct tu_at to) {
@@ -418,34 +451,82 @@ void tu_reduce_from(struct tu_builder *b, const struct tu_at sources[], uint32_t
   tu_reduce_multicast(b, sources, source_count, &to, 1);
 }
 
+/* The step of one target. */
+static void add_reduction(struct tu_builder *b, const struct tu_at sources[], uint32_t source_count, const bool *joined,
+                          struct tu_at target) {
+  assert_span(b, target.rank, target.span);
+  bool remote = false;
+  for (uint32_t s = 0; s < source_count; s++) remote |= rank_in_plan(b, sources[s].rank) != target.rank;
+  struct pending *p = add_pending(b, remote ? TU_RECV_REDUCE : TU_REDUCE, target);
+  for (uint32_t s = 0; s < source_count; s++) {
+    struct tu_at source = in_plan(b, sources[s]);
+    struct operand operand = local_operand(b, source.rank, source.span);
+    if (source.rank != target.rank) {
+      operand.weight &= ~RAW; /* scaled as it was sent */
+      operand.joined = joined[s];
+    }
+    add_operand(b, p, operand);
+  }
+}
+
 void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uint32_t source_count,
                          const struct tu_at targets[], uint32_t target_count) {
   tu_assert(source_count > 0);
+  if (source_count == 1) {
+    for (uint32_t t = 0; t < target_count; t++) tu_assert(targets[t].rank == sources[0].rank);
+    for (uint32_t t = 0; t < target_count; t++) tu_copy(b, sources[0].rank, sources[0].span, targets[t].span);
+    return;
+  }
   tu_group_begin(b);
   bool *joined = tu_allocate(source_count, sizeof *joined);
-  for (uint32_t s = 0; s < source_count; s++) emit_send(b, sources[s], targets, target_count, &joined[s]);
-  for (uint32_t t = 0; t < target_count; t++) {
-    uint32_t rank = targets[t].rank;
-    assert_span(b, rank, targets[t].span);
-    if (source_count == 1) {
-      if (sources[0].rank == rank) tu_copy(b, rank, sources[0].span, targets[t].span);
-      else tu_assert(!"a reduction from one source is a move");
-      continue;
-    }
-    bool remote = false;
-    for (uint32_t s = 0; s < source_count; s++) remote |= sources[s].rank != rank;
-    struct pending *p = add_pending(b, remote ? TU_RECV_REDUCE : TU_REDUCE, targets[t]);
-    for (uint32_t s = 0; s < source_count; s++) {
-      struct operand operand = local_operand(b, sources[s].rank, sources[s].span);
-      if (operand.from != rank) {
-        operand.weight &= ~RAW; /* scaled as it was sent */
-        operand.joined = joined[s];
-      }
-      add_operand(b, p, operand);
-    }
-  }
+  for (uint32_t s = 0; s < source_count; s++) emit_send(b, in_plan(b, sources[s]), targets, target_count, &joined[s]);
+  for (uint32_t t = 0; t < target_count; t++) add_reduction(b, sources, source_count, joined, in_plan(b, targets[t]));
   free(joined);
   tu_group_end(b);
+}
+
+/* ---- collectives within the collective ---- */
+
+uint32_t tu_build_sub_split(const struct tu_build *what, const struct tu_algorithm *algorithm, uint32_t ranks) {
+  struct tu_build inner = *what;
+  inner.algorithm = algorithm;
+  inner.ranks = ranks;
+  return algorithm->split ? algorithm->split(&inner) : 1;
+}
+
+void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
+  const struct frame *outer = b->frame;
+  struct frame f = {.what = outer->what};
+  f.what.algorithm = sub->algorithm;
+  f.what.ranks = sub->ranks;
+  f.what.root = sub->root;
+  f.what.in_place = sub->in_place;
+  f.split = tu_build_sub_split(&outer->what, sub->algorithm, sub->ranks);
+  tutti_collective c = sub->algorithm->collective;
+  uint32_t *members = tu_allocate(sub->ranks, sizeof *members);
+  struct tu_span *bases = tu_allocate((size_t)sub->ranks * 3, sizeof *bases);
+  for (uint32_t i = 0; i < sub->ranks; i++) {
+    uint32_t rank = sub->members ? sub->members[i] : i;
+    members[i] = rank_in_plan(b, rank);
+    const struct tu_span *given[2] = {&sub->in[i], &sub->out[i]};
+    uint32_t need[2] = {tu_in_blocks(c, sub->ranks, sub->root, i) * f.split,
+                        tu_out_blocks(c, sub->ranks, sub->root, i) * f.split};
+    for (uint32_t k = 0; k < 2; k++) {
+      if (need[k] == 0) continue;
+      struct tu_span span = in_plan(b, tu_at(rank, *given[k])).span;
+      tu_assert(span.count % need[k] == 0 && (f.scale == 0 || f.scale == span.count / need[k]));
+      f.scale = span.count / need[k];
+      bases[i * 3 + k] = span;
+    }
+    bases[i * 3 + TU_TMP] = (struct tu_span){TU_TMP, b->ranks[members[i]].tmp_count, 0};
+  }
+  f.members = members;
+  f.bases = bases;
+  b->frame = &f;
+  sub->algorithm->build(b);
+  b->frame = outer;
+  free(members);
+  free(bases);
 }
 
 /* ---- */
@@ -470,7 +551,8 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
   memcpy(plan->algorithm, algorithm->name, strlen(algorithm->name) + 1);
   plan->rank = tu_allocate(plan->rank_count, sizeof *plan->rank);
 
-  struct tu_builder b = {.plan = plan, .what = what, .reduces = tu_reduces(plan->collective)};
+  struct frame frame = {.what = *what, .split = plan->split, .scale = 1};
+  struct tu_builder b = {.plan = plan, .frame = &frame, .reduces = tu_reduces(plan->collective)};
   b.ranks = tu_allocate(ranks, sizeof *b.ranks);
   for (uint32_t i = 0; i < plan->rank_count; i++) b.ranks[plan->rank_first + i].plan = &plan->rank[i];
   algorithm->build(&b);

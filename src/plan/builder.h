@@ -71,6 +71,19 @@ void tu_group_end(struct tu_builder *b);
 void tu_join_begin(struct tu_builder *b);
 void tu_join_end(struct tu_builder *b);
 
+/* A collective within the one that is being built: among some of its ranks, on some of its chunks. */
+struct tu_sub {
+  const struct tu_algorithm *algorithm;
+  uint32_t ranks, root;
+  const uint32_t *members;        /* [ranks]: which ranks of the outer collective they are; NULL: the same */
+  const struct tu_span *in, *out; /* [ranks]: where the buffers of each lie at it; count 0 where it has none */
+  bool in_place;                  /* in and out lie on each other, as is the inner collective's form */
+};
+/* Has the inner algorithm say its verbs here. Spans hold as many chunks as the inner collective has, or a multiple. */
+void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub);
+/* Chunks per block of that algorithm among so many ranks, in a plan built like this one. */
+uint32_t tu_build_sub_split(const struct tu_build *what, const struct tu_algorithm *algorithm, uint32_t ranks);
+
 /* What is to be built. `rank` = TU_ALL_RANKS for every rank's steps. The last three matter to algorithms that aggregate
  * (pat); 0 is their default. */
 #define TU_ALL_RANKS UINT32_MAX
