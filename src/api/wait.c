@@ -238,8 +238,10 @@ bool tu_queue_poll(void) {
       continue;
     }
     moved |= tu_execution_poll(&r->execution);
-    if (r->execution.unfinished == 0) complete(r, NULL);
-    else if (r->execution.mismatch) fail_mismatch(r), complete(r, &r->comm->error), moved = true;
+    if (r->execution.unfinished > 0 && !r->execution.mismatch) continue;
+    if (r->execution.mismatch) fail_mismatch(r);
+    complete(r, r->execution.mismatch ? &r->comm->error : NULL);
+    moved = true; /* also if nothing was left to do: the queue is another one now */
   }
   return moved;
 }
