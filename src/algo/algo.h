@@ -8,7 +8,8 @@
 enum {
   TU_RANK_ORDER = 1 << 0,   /* operands combine in rank order: serves operations that do not commute */
   TU_EQUAL_BLOCKS = 1 << 1, /* every rank must know every block's size: serves no gatherv, scatterv, alltoallv, ... */
-  TU_POWER_OF_TWO = 1 << 2
+  TU_POWER_OF_TWO = 1 << 2,
+  TU_EVEN = 1 << 3 /* an even number of ranks */
 };
 
 struct tu_algorithm {

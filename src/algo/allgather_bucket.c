@@ -2,9 +2,8 @@
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
-  uint32_t n = tu_build_ranks(b);
-  for (uint32_t rank = 0; rank < n; rank++) tu_copy(b, rank, tu_in(0, 1), tu_out(rank, 1));
-  tu_bucket_allgather(b);
+  tu_copy_own(b);
+  tu_ring_allgather(b, 1, &(struct tu_way){.steps = tu_build_ranks(b) - 1, .part_count = 1}, 1);
 }
 
 const struct tu_algorithm tu_algo_allgather_bucket = {

@@ -3,24 +3,22 @@
  * balanced tree over the ranks in order. */
 #include "algo/parts.h"
 
-/* The rank of participant j: of the first `extra` pairs of ranks, the even one takes part. */
-static uint32_t participant(uint32_t j, uint32_t extra) { return j < extra ? 2 * j : j + extra; }
-
 static void build(struct tu_builder *b) {
-  uint32_t n = tu_build_ranks(b), power = tu_pow2_floor(n), extra = n - power;
+  struct tu_fold f = tu_fold_of(tu_build_ranks(b));
   struct tu_span in = tu_in(0, 1), out = tu_out(0, 1);
-  if (n == 1) tu_copy(b, 0, in, out);
-  for (uint32_t j = 0; j < extra; j++) tu_move_reduce(b, tu_at(2 * j + 1, in), TU_FROM_RIGHT, in, tu_at(2 * j, out));
-  for (uint32_t bit = 1; bit < power; bit <<= 1) {
+  if (f.ranks == 1) tu_copy(b, 0, in, out);
+  tu_fold_in(b, f);
+  for (uint32_t bit = 1; bit < f.power; bit <<= 1) {
     tu_group_begin(b);
-    for (uint32_t j = 0; j < power; j++) {
-      uint32_t partner = j ^ bit, from = participant(j, extra), to = participant(partner, extra);
-      struct tu_span sent = bit == 1 && j >= extra ? in : out, with = bit == 1 && partner >= extra ? in : out;
-      tu_move_reduce(b, tu_at(from, sent), j < partner ? TU_FROM_LEFT : TU_FROM_RIGHT, with, tu_at(to, out));
+    for (uint32_t p = 0; p < f.power; p++) {
+      uint32_t to = p ^ bit;
+      tu_move_reduce(b, tu_at(tu_fold_rank(f, p), bit > 1 || p < f.extra ? out : in),
+                     p < to ? TU_FROM_LEFT : TU_FROM_RIGHT, bit > 1 || to < f.extra ? out : in,
+                     tu_at(tu_fold_rank(f, to), out));
     }
     tu_group_end(b);
   }
-  for (uint32_t j = 0; j < extra; j++) tu_move(b, tu_at(2 * j, out), tu_at(2 * j + 1, out));
+  tu_fold_out(b, f);
 }
 
 const struct tu_algorithm tu_algo_allreduce_recursive_doubling = {

@@ -3,29 +3,94 @@
 
 #include <stdlib.h>
 
+#include <string.h>
+
 uint32_t tu_split_ranks(const struct tu_build *what) { return what->ranks; }
+uint32_t tu_split_two(const struct tu_build *what) {
+  (void)what;
+  return 2;
+}
+uint32_t tu_split_two_ranks(const struct tu_build *what) { return 2 * what->ranks; }
 
-void tu_bucket_allgather(struct tu_builder *b) {
-  uint32_t n = tu_build_ranks(b);
-  for (uint32_t step = 0; step + 1 < n; step++) {
-    for (uint32_t rank = 0; rank < n; rank++) {
-      struct tu_span chunk = tu_out((rank + n - step) % n, 1);
-      tu_move(b, tu_at(rank, chunk), tu_at((rank + 1) % n, chunk));
-    }
-  }
+void tu_copy_own(struct tu_builder *b) {
+  for (uint32_t rank = 0; rank < tu_build_ranks(b); rank++)
+    tu_copy(b, rank, tu_in_blocks_at(b, 0, 1), tu_out_blocks_at(b, rank, 1));
 }
 
-void tu_bucket_reduce_scatter(struct tu_builder *b, const struct tu_span partial[], const struct tu_span result[]) {
+/* ---- rings and lines ---- */
+
+/* The rank `steps` further on; N if the line ends before. */
+static uint32_t further(uint32_t n, const struct tu_way *way, uint32_t rank, uint32_t steps) {
+  if (way->line && (way->down ? steps > rank : steps >= n - rank)) return n;
+  return way->down ? (rank + n - steps % n) % n : (rank + steps) % n;
+}
+
+void tu_ring_allgather(struct tu_builder *b, uint32_t share, const struct tu_way ways[], uint32_t way_count) {
   uint32_t n = tu_build_ranks(b);
   for (uint32_t step = 0; step + 1 < n; step++) {
-    for (uint32_t rank = 0; rank < n; rank++) {
-      uint32_t next = (rank + 1) % n, chunk = (rank + n - step - 1) % n;
-      struct tu_span source = step == 0 ? tu_in(chunk, 1) : partial[rank * n + chunk];
-      struct tu_span target = chunk == next ? result[next] : partial[next * n + chunk];
-      tu_move_reduce(b, tu_at(rank, source), TU_FROM_LEFT, tu_in(chunk, 1), tu_at(next, target));
+    for (uint32_t w = 0; w < way_count; w++) {
+      const struct tu_way *way = &ways[w];
+      tu_lane(b, way->lane);
+      for (uint32_t block = 0; block < n && step < way->steps; block++) {
+        uint32_t from = further(n, way, block, step), to = further(n, way, block, step + 1);
+        struct tu_span part = tu_out(block * share + way->part_first, way->part_count);
+        if (to < n) tu_move(b, tu_at(from, part), tu_at(to, part));
+      }
     }
   }
+  tu_lane(b, 0);
 }
+
+void tu_ring_reduce_scatter(struct tu_builder *b, uint32_t share, const struct tu_way ways[], uint32_t way_count,
+                            const struct tu_span partial[], const struct tu_span result[]) {
+  uint32_t n = tu_build_ranks(b);
+  for (uint32_t step = 0; step + 1 < n; step++) {
+    for (uint32_t w = 0; w < way_count; w++) {
+      const struct tu_way *way = &ways[w];
+      uint32_t first = way->part_first, count = way->part_count;
+      tu_lane(b, way->lane);
+      for (uint32_t block = 0; block < n; block++) { /* it starts one rank after its own */
+        uint32_t from = further(n, way, block, step + 1), to = further(n, way, block, step + 2);
+        struct tu_span in = tu_in(block * share + first, count);
+        struct tu_span source = step == 0 ? in : tu_part(partial[(size_t)from * n + block], first, count);
+        struct tu_span target = to == block ? result[to] : partial[(size_t)to * n + block];
+        tu_move_reduce(b, tu_at(from, source), TU_FROM_LEFT, in, tu_at(to, tu_part(target, first, count)));
+      }
+    }
+  }
+  tu_lane(b, 0);
+}
+
+void tu_ring_reduce_scatter_in_scratch(struct tu_builder *b, const struct tu_way ways[], uint32_t way_count) {
+  uint32_t n = tu_build_ranks(b);
+  struct tu_span own = tu_out_blocks_at(b, 0, 1);
+  if (n == 1) tu_copy(b, 0, tu_in_blocks_at(b, 0, 1), own);
+  struct tu_span *partial = tu_allocate((size_t)n * n, sizeof *partial);
+  struct tu_span *result = tu_allocate(n, sizeof *result);
+  for (uint32_t rank = 0; rank < n; rank++) {
+    result[rank] = own;
+    for (uint32_t block = 0; block < n; block++) {
+      /* A block ends at its own rank; where it starts, it needs no place either. */
+      bool passes = block != rank && (way_count > 1 || further(n, &ways[0], block, 1) != rank);
+      if (passes) partial[(size_t)rank * n + block] = tu_tmp(b, rank, tu_in_blocks_at(b, block, 1), 1);
+    }
+  }
+  tu_ring_reduce_scatter(b, tu_build_split(b), ways, way_count, partial, result);
+  free(partial);
+  free(result);
+}
+
+void tu_ring_allreduce(struct tu_builder *b, const struct tu_way ways[], uint32_t way_count) {
+  uint32_t n = tu_build_ranks(b), share = tu_build_split(b) / n;
+  if (n == 1) tu_copy(b, 0, tu_in(0, share), tu_out(0, share));
+  struct tu_span *places = tu_allocate((size_t)n * n, sizeof *places);
+  for (uint32_t i = 0; i < n * n; i++) places[i] = tu_out(i % n * share, share);
+  tu_ring_reduce_scatter(b, share, ways, way_count, places, places);
+  tu_ring_allgather(b, share, ways, way_count);
+  free(places);
+}
+
+/* ---- trees ---- */
 
 void tu_binomial_broadcast(struct tu_builder *b, uint32_t root, struct tu_span at_root) {
   uint32_t n = tu_build_ranks(b);
@@ -67,4 +132,135 @@ void tu_prefix_doubling(struct tu_builder *b, uint32_t first, struct tu_span val
     }
     tu_group_end(b);
   }
+}
+
+/* ---- butterflies ---- */
+
+struct tu_fold tu_fold_of(uint32_t ranks) {
+  uint32_t power = tu_pow2_floor(ranks);
+  return (struct tu_fold){ranks, power, ranks - power};
+}
+
+void tu_fold_in(struct tu_builder *b, struct tu_fold f) {
+  struct tu_span in = tu_in_blocks_at(b, 0, 1), out = tu_out_blocks_at(b, 0, 1);
+  for (uint32_t p = 0; p < f.extra; p++) tu_move_reduce(b, tu_at(2 * p + 1, in), TU_FROM_RIGHT, in, tu_at(2 * p, out));
+}
+
+void tu_fold_out(struct tu_builder *b, struct tu_fold f) {
+  struct tu_span out = tu_out_blocks_at(b, 0, 1);
+  for (uint32_t p = 0; p < f.extra; p++) tu_move(b, tu_at(2 * p, out), tu_at(2 * p + 1, out));
+}
+
+uint32_t tu_partner_xor(uint32_t participant, uint32_t round, uint32_t power) {
+  (void)power;
+  return participant ^ 1u << round;
+}
+
+/* (1 - (-2)^(round + 1)) / 3, modulo the power of two (3 has an inverse there: 0xaaaaaaab). */
+uint32_t tu_partner_swing(uint32_t participant, uint32_t round, uint32_t power) {
+  uint32_t distance = (1u - (round % 2 == 0 ? 0u - (2u << round) : 2u << round)) * 0xaaaaaaabu;
+  return (participant % 2 == 0 ? participant + distance : participant - distance) & (power - 1);
+}
+
+void tu_reach_init(struct tu_reach *r, uint32_t power, tu_partner *partner) {
+  *r = (struct tu_reach){.rounds = tu_log2_ceil(power)};
+  for (uint32_t round = r->rounds + 1; round-- > 0;) {
+    uint32_t count = power >> round, half = count / 2;
+    uint32_t *reach = r->round[round] = tu_allocate((size_t)power * count, sizeof *reach);
+    for (uint32_t p = 0; p < power; p++, reach += count) {
+      if (half == 0) {
+        *reach = p;
+        continue;
+      }
+      const uint32_t *next = r->round[round + 1];
+      memcpy(reach, next + (size_t)p * half, half * sizeof *reach);
+      memcpy(reach + half, next + (size_t)partner(p, round, power) * half, half * sizeof *reach);
+    }
+  }
+}
+
+void tu_reach_fini(struct tu_reach *r) {
+  for (uint32_t round = 0; round <= r->rounds; round++) free(r->round[round]);
+}
+
+/* Participant `from` sends its partner what that one goes on with of participant `owner`'s blocks. */
+static void send_half(struct tu_builder *b, const struct tu_halves *h, uint32_t from, uint32_t to, uint32_t owner) {
+  uint32_t source = tu_fold_rank(h->fold, from), target = tu_fold_rank(h->fold, to);
+  uint32_t first = h->per_rank ? tu_fold_rank(h->fold, owner) : owner;
+  uint32_t count = h->per_rank ? tu_fold_count(h->fold, owner) : 1;
+  for (uint32_t block = first; block < first + count; block++) {
+    struct tu_span *with = &h->have[(size_t)target * h->blocks + block];
+    struct tu_span keep = h->keep[(size_t)target * h->blocks + block];
+    tu_move_reduce(b, tu_at(source, h->have[(size_t)source * h->blocks + block]),
+                   from < to ? TU_FROM_LEFT : TU_FROM_RIGHT, *with, tu_at(target, keep));
+    *with = keep;
+  }
+}
+
+void tu_butterfly_reduce_scatter(struct tu_builder *b, const struct tu_halves *h) {
+  uint32_t power = h->fold.power;
+  struct tu_reach reach;
+  tu_reach_init(&reach, power, h->partner);
+  for (uint32_t round = 0; round < reach.rounds; round++) {
+    uint32_t half = power >> (round + 1);
+    tu_join_begin(b);
+    for (uint32_t p = 0; p < power; p++) {
+      uint32_t to = h->partner(p, round, power);
+      for (uint32_t i = 0; i < half; i++) send_half(b, h, p, to, reach.round[round + 1][(size_t)to * half + i]);
+    }
+    tu_join_end(b);
+  }
+  tu_reach_fini(&reach);
+}
+
+uint32_t tu_split_power(const struct tu_build *what) { return tu_pow2_floor(what->ranks); }
+
+/* Which half of the common range is a participant's: the lower one if the lowest of those that go on with it is lower than
+ * the lowest of its partner's. `lowest` [rounds + 1][power]. */
+static uint32_t *lowest_in_reach(uint32_t power, tu_partner *partner) {
+  uint32_t rounds = tu_log2_ceil(power);
+  uint32_t *lowest = tu_allocate((size_t)(rounds + 1) * power, sizeof *lowest);
+  for (uint32_t p = 0; p < power; p++) lowest[(size_t)rounds * power + p] = p;
+  for (uint32_t round = rounds; round-- > 0;) {
+    const uint32_t *next = lowest + (size_t)(round + 1) * power;
+    for (uint32_t p = 0; p < power; p++)
+      lowest[(size_t)round * power + p] = (uint32_t)tu_min(next[p], next[partner(p, round, power)]);
+  }
+  return lowest;
+}
+
+void tu_halving_doubling(struct tu_builder *b, tu_partner *partner) {
+  struct tu_fold f = tu_fold_of(tu_build_ranks(b));
+  uint32_t rounds = tu_log2_ceil(f.power);
+  uint32_t *lowest = lowest_in_reach(f.power, partner);
+  uint32_t *first = tu_allocate(f.power, sizeof *first); /* of the range that a participant has */
+  if (f.ranks == 1) tu_copy(b, 0, tu_in(0, 1), tu_out(0, 1));
+  tu_fold_in(b, f);
+  for (uint32_t round = 0; round < rounds; round++) {
+    const uint32_t *low = lowest + (size_t)(round + 1) * f.power;
+    uint32_t half = f.power >> (round + 1);
+    tu_group_begin(b);
+    for (uint32_t p = 0; p < f.power; p++) {
+      uint32_t to = partner(p, round, f.power), range = first[to] + (low[to] < low[p] ? 0 : half);
+      struct tu_span in = tu_in(range, half), out = tu_out(range, half);
+      tu_move_reduce(b, tu_at(tu_fold_rank(f, p), round > 0 || p < f.extra ? out : in),
+                     p < to ? TU_FROM_LEFT : TU_FROM_RIGHT, round > 0 || to < f.extra ? out : in,
+                     tu_at(tu_fold_rank(f, to), out));
+    }
+    tu_group_end(b);
+    for (uint32_t p = 0; p < f.power; p++) first[p] += low[p] < low[partner(p, round, f.power)] ? 0 : half;
+  }
+  for (uint32_t round = rounds; round-- > 0;) {
+    uint32_t half = f.power >> (round + 1);
+    tu_group_begin(b);
+    for (uint32_t p = 0; p < f.power; p++) {
+      struct tu_span range = tu_out(first[p], half);
+      tu_move(b, tu_at(tu_fold_rank(f, p), range), tu_at(tu_fold_rank(f, partner(p, round, f.power)), range));
+    }
+    tu_group_end(b);
+    for (uint32_t p = 0; p < f.power; p++) first[p] &= ~half;
+  }
+  tu_fold_out(b, f);
+  free(lowest);
+  free(first);
 }

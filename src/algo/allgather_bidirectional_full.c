@@ -1,0 +1,18 @@
+/* allgather, bidirectional, full: whole blocks travel half way round a ring, both ways, on lanes of their own: fewer hops than
+ * with halves. ceil((N-1)/2)(alpha + beta m) where both directions of a link work at once. */
+#include "algo/parts.h"
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b);
+  const struct tu_way ways[] = {{.steps = n / 2, .part_count = 1},
+                                {.lane = 1, .down = true, .steps = (n - 1) / 2, .part_count = 1}};
+  tu_copy_own(b);
+  tu_ring_allgather(b, 1, ways, 2);
+}
+
+const struct tu_algorithm tu_algo_allgather_bidirectional_full = {
+    .collective = TUTTI_ALLGATHER,
+    .name = "bidirectional_full",
+    .summary = "blocks travel half way round a ring, both ways",
+    .build = build,
+};
