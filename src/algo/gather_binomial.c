@@ -12,7 +12,7 @@ static void build(struct tu_builder *b) {
     uint32_t size = (uint32_t)tu_min(v & (0u - v), n - v);
     have[v] = in;
     if (size == 1) continue;
-    have[v] = tu_tmp(b, (root + v) % n, in, size);
+    have[v] = tu_tmp_blocks(b, (root + v) % n, in, (root + v) % n, size);
     tu_copy(b, (root + v) % n, in, tu_part(have[v], 0, 1));
   }
   tu_copy(b, root, in, tu_out(root, 1));

@@ -1,9 +1,13 @@
-/* gather, direct: every rank sends its block to the root. (N-1)(alpha + beta m) at the root. */
+/* gather, direct: every rank sends its block to the root, which takes them from its neighbour on.
+ * (N-1)(alpha + beta m) at the root. */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
-  for (uint32_t rank = 0; rank < n; rank++) tu_move(b, tu_at(rank, tu_in(0, 1)), tu_at(root, tu_out(rank, 1)));
+  for (uint32_t i = 1; i <= n; i++) {
+    uint32_t rank = (root + i) % n;
+    tu_move(b, tu_at(rank, tu_in(0, 1)), tu_at(root, tu_out(rank, 1)));
+  }
 }
 
 const struct tu_algorithm tu_algo_gather_direct = {

@@ -47,12 +47,9 @@ static void build(struct tu_builder *b) {
                      .keep = tu_allocate((size_t)n * n, sizeof *l.keep)};
   fold_in(b, &l);
   if (n > 1) lay_out(b, &l);
-  tu_butterfly_reduce_scatter(b, &(struct tu_halves){.fold = l.fold,
-                                                     .partner = tu_partner_xor,
-                                                     .blocks = n,
-                                                     .per_rank = true,
-                                                     .have = l.have,
-                                                     .keep = l.keep});
+  tu_butterfly_reduce_scatter(
+      b, &(struct tu_halves){
+             .fold = l.fold, .partner = tu_partner_xor, .blocks = n, .per_rank = true, .have = l.have, .keep = l.keep});
   for (uint32_t p = 0; p < l.fold.extra; p++) {
     uint32_t rank = tu_fold_rank(l.fold, p);
     tu_copy(b, rank, l.have[(size_t)rank * n + rank], tu_out(0, 1));

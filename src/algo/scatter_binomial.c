@@ -10,7 +10,7 @@ static void build(struct tu_builder *b) {
   struct tu_span *have = tu_allocate(n, sizeof *have); /* blocks of v's subtree, in relative order */
   for (uint32_t v = 1; v < n; v++) {
     uint32_t size = (uint32_t)tu_min(v & (0u - v), n - v);
-    have[v] = size == 1 ? out : tu_tmp(b, (root + v) % n, out, size);
+    have[v] = size == 1 ? out : tu_tmp_blocks(b, (root + v) % n, out, (root + v) % n, size);
   }
   for (uint32_t bit = 1u << tu_log2_ceil(n); bit > 0; bit >>= 1) {
     for (uint32_t v = 0; v + bit < n; v += 2 * bit) {

@@ -54,13 +54,16 @@ struct pending {
   uint32_t operand_first, operand_count;
 };
 
+enum { ROW = TU_TMP + 1, BASES };
+
 /* The collective that verbs speak of: the plan's own, or one within it (tu_build_sub). */
 struct frame {
   struct tu_build what;
   uint32_t split;
-  uint32_t scale;              /* chunks of the plan for each of the frame's */
-  const uint32_t *members;     /* rank of the frame -> rank of the plan; NULL: the same */
-  const struct tu_span *bases; /* [rank * 3 + buffer]: where its buffers lie in the plan's; NULL: the same */
+  uint32_t scale;          /* chunks of the plan for each of the frame's */
+  const uint32_t *members; /* rank of the frame -> rank of the plan; NULL: the same */
+  const struct tu_span
+      *bases; /* [rank * BASES + buffer, or ROW]: where its buffers lie in the plan's; NULL: the same */
 };
 
 struct tu_builder {
@@ -101,14 +104,18 @@ void tu_lane(struct tu_builder *b, uint32_t lane) {
 
 /* ---- frames: from what an algorithm says to the plan's own ranks and chunks. All below the verbs is the plan's. ---- */
 
+static uint32_t rank_in_plan(const struct tu_builder *b, uint32_t rank) {
+  return b->frame->members ? b->frame->members[rank] : rank;
+}
+
 static struct tu_at in_plan(const struct tu_builder *b, struct tu_at at) {
   const struct frame *f = b->frame;
   tu_assert(at.rank < f->what.ranks);
   if (!f->bases) return at;
-  struct tu_span base = f->bases[at.rank * 3 + at.span.buffer];
+  struct tu_span base = f->bases[at.rank * BASES + at.span.buffer];
   struct tu_span span = {base.buffer, base.first + at.span.first * f->scale, at.span.count * f->scale};
   tu_assert(at.span.buffer == TU_TMP || span.first + span.count <= base.first + base.count);
-  return tu_at(f->members ? f->members[at.rank] : at.rank, span);
+  return tu_at(rank_in_plan(b, at.rank), span);
 }
 
 /* ---- cells ---- */
@@ -168,22 +175,46 @@ static void set_weight(struct tu_builder *b, uint32_t rank, struct tu_span span,
   for (uint32_t i = 0; i < span.count; i++) b->ranks[rank].weights[cell + i] = weight;
 }
 
-struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, uint32_t copies) {
-  const struct frame *f = b->frame;
-  struct tu_at model = in_plan(b, tu_at(rank, like));
-  assert_span(b, model.rank, model.span);
-  struct rank_state *r = &b->ranks[model.rank];
-  uint32_t first = r->tmp_count - (f->bases ? f->bases[rank * 3 + TU_TMP].first : 0);
-  uint32_t count = model.span.count * copies;
-  r->tmp_count += count;
-  for (uint32_t i = 0; r->plan && i < count; i++) {
-    uint32_t chunk = model.span.first + i % model.span.count;
-    struct tu_like size = {model.span.buffer, chunk};
+/* Scratch of a rank of the plan, sized like that span of its. */
+static void append_tmp(struct tu_builder *b, struct tu_at like) {
+  assert_span(b, like.rank, like.span);
+  struct rank_state *r = &b->ranks[like.rank];
+  r->tmp_count += like.span.count;
+  for (uint32_t i = 0; r->plan && i < like.span.count; i++) {
+    uint32_t chunk = like.span.first + i;
+    struct tu_like size = {like.span.buffer, chunk};
     if (size.buffer == TU_TMP) size = r->plan->tmp[chunk];
     r->plan->tmp = tu_grow(r->plan->tmp, r->plan->tmp_count, &r->tmp_capacity, sizeof *r->plan->tmp);
     r->plan->tmp[r->plan->tmp_count++] = size;
   }
-  return (struct tu_span){TU_TMP, first / f->scale, count / f->scale};
+}
+
+/* The scratch that a rank of the frame has got since it had `before` chunks, as the frame sees it. */
+static struct tu_span new_tmp(const struct tu_builder *b, uint32_t rank, uint32_t before) {
+  const struct frame *f = b->frame;
+  uint32_t base = f->bases ? f->bases[rank * BASES + TU_TMP].first : 0;
+  uint32_t count = b->ranks[rank_in_plan(b, rank)].tmp_count - before;
+  return (struct tu_span){TU_TMP, (before - base) / f->scale, count / f->scale};
+}
+
+struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, uint32_t copies) {
+  struct tu_at model = in_plan(b, tu_at(rank, like));
+  uint32_t before = b->ranks[model.rank].tmp_count;
+  for (uint32_t i = 0; i < copies; i++) append_tmp(b, model);
+  return new_tmp(b, rank, before);
+}
+
+struct tu_span tu_tmp_blocks(struct tu_builder *b, uint32_t rank, struct tu_span own, uint32_t first, uint32_t count) {
+  const struct frame *f = b->frame;
+  if (!f->bases || f->bases[rank * BASES + ROW].count == 0) return tu_tmp(b, rank, own, count);
+  uint32_t before = b->ranks[rank_in_plan(b, rank)].tmp_count, chunks = f->split * f->scale;
+  for (uint32_t i = 0; i < count; i++) {
+    struct tu_span block = f->bases[rank * BASES + ROW];
+    block.first += (first + i) % f->what.ranks * chunks;
+    block.count = chunks;
+    append_tmp(b, tu_at(rank_in_plan(b, rank), block));
+  }
+  return new_tmp(b, rank, before);
 }
 
 /* ---- emitting a step of one rank ---- */
@@ -262,10 +293,6 @@ static bool goes_on(struct tu_builder *b, struct rank_state *r, uint32_t peer) {
   r->join_peer = peer;
   r->join_lane = b->lane;
   return joined;
-}
-
-static uint32_t rank_in_plan(const struct tu_builder *b, uint32_t rank) {
-  return b->frame->members ? b->frame->members[rank] : rank;
 }
 
 /* Sends a span to the ranks in `to` (of the frame) other than itself; returns what the span holds for its receivers,
@@ -504,7 +531,7 @@ void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
   f.split = tu_build_sub_split(&outer->what, sub->algorithm, sub->ranks);
   tutti_collective c = sub->algorithm->collective;
   uint32_t *members = tu_allocate(sub->ranks, sizeof *members);
-  struct tu_span *bases = tu_allocate((size_t)sub->ranks * 3, sizeof *bases);
+  struct tu_span *bases = tu_allocate((size_t)sub->ranks * BASES, sizeof *bases);
   for (uint32_t i = 0; i < sub->ranks; i++) {
     uint32_t rank = sub->members ? sub->members[i] : i;
     members[i] = rank_in_plan(b, rank);
@@ -516,9 +543,10 @@ void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
       struct tu_span span = in_plan(b, tu_at(rank, *given[k])).span;
       tu_assert(span.count % need[k] == 0 && (f.scale == 0 || f.scale == span.count / need[k]));
       f.scale = span.count / need[k];
-      bases[i * 3 + k] = span;
+      bases[i * BASES + k] = span;
     }
-    bases[i * 3 + TU_TMP] = (struct tu_span){TU_TMP, b->ranks[members[i]].tmp_count, 0};
+    bases[i * BASES + TU_TMP] = (struct tu_span){TU_TMP, b->ranks[members[i]].tmp_count, 0};
+    if (sub->row) bases[i * BASES + ROW] = in_plan(b, tu_at(rank, sub->row[i])).span;
   }
   f.members = members;
   f.bases = bases;

@@ -37,6 +37,10 @@ static inline struct tu_span tu_part(struct tu_span s, uint32_t first, uint32_t 
  * like them. */
 struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, uint32_t copies);
 
+/* New scratch at a rank for the blocks `first` .. first + count - 1 (modulo N) of a row that it has no part in: sized like them if
+ * an outer collective knows their sizes (tu_sub.row), else like `own`, a block that the rank has. */
+struct tu_span tu_tmp_blocks(struct tu_builder *b, uint32_t rank, struct tu_span own, uint32_t first, uint32_t count);
+
 /* From here on, messages travel on this lane. */
 void tu_lane(struct tu_builder *b, uint32_t lane);
 
@@ -77,7 +81,8 @@ struct tu_sub {
   uint32_t ranks, root;
   const uint32_t *members;        /* [ranks]: which ranks of the outer collective they are; NULL: the same */
   const struct tu_span *in, *out; /* [ranks]: where the buffers of each lie at it; count 0 where it has none */
-  bool in_place;                  /* in and out lie on each other, as is the inner collective's form */
+  const struct tu_span *row; /* [ranks], or NULL: at each, a row of all N blocks, to size scratch by (tu_tmp_blocks) */
+  bool in_place;             /* in and out lie on each other, as is the inner collective's form */
 };
 /* Has the inner algorithm say its verbs here. Spans hold as many chunks as the inner collective has, or a multiple. */
 void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub);

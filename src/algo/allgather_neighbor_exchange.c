@@ -1,0 +1,31 @@
+/* allgather, neighbour exchange (Chen, Yuan 2005): pairs exchange their blocks, then each rank gives to its two neighbours in
+ * turn the two blocks that it got last. N/2 (alpha + 2 beta m) - beta m, between neighbours only. N must be even. */
+#include <stdlib.h>
+
+#include "algo/parts.h"
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b);
+  uint32_t *newest = tu_allocate(2 * (size_t)n, sizeof *newest), *next = newest + n; /* pairs of blocks */
+  tu_copy_own(b);
+  for (uint32_t round = 0; round < n / 2; round++) {
+    tu_group_begin(b);
+    for (uint32_t rank = 0; rank < n; rank++) {
+      uint32_t to = (rank + round) % 2 == 0 ? (rank + 1) % n : (rank + n - 1) % n;
+      struct tu_span blocks = round == 0 ? tu_out(rank, 1) : tu_out(2 * newest[rank], 2);
+      tu_move(b, tu_at(rank, blocks), tu_at(to, blocks));
+      next[to] = round == 0 ? rank / 2 : newest[rank];
+    }
+    tu_group_end(b);
+    for (uint32_t rank = 0; rank < n; rank++) newest[rank] = next[rank];
+  }
+  free(newest);
+}
+
+const struct tu_algorithm tu_algo_allgather_neighbor_exchange = {
+    .collective = TUTTI_ALLGATHER,
+    .name = "neighbor_exchange",
+    .summary = "every rank gives its two neighbours in turn the two blocks that it got last",
+    .flags = TU_EVEN,
+    .build = build,
+};

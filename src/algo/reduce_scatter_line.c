@@ -1,0 +1,50 @@
+/* reduce_scatter, line: partial sums of a block come from both ends of a line to its rank, on lanes of their own. The block's
+ * rank adds what comes from below on the left and what comes from above on the right: rank order.
+ * (N-1)(alpha + (beta + gamma) m). */
+#include <stdlib.h>
+
+#include "algo/parts.h"
+
+/* One step of a block from rank `from` towards its own; `partial` is the row of the rank that gets it. */
+static void pass(struct tu_builder *b, uint32_t block, uint32_t from, bool down, const struct tu_span *partial) {
+  uint32_t n = tu_build_ranks(b), to = down ? from - 1 : from + 1;
+  bool starts = down ? from + 1 == n : from == 0;
+  struct tu_span in = tu_in(block, 1), with = in, target = partial[(size_t)to * n + block];
+  if (to == block) {
+    target = tu_out(0, 1);
+    if (down && block > 0) with = target; /* what came from below is in there */
+  }
+  tu_move_reduce(b, tu_at(from, starts ? in : partial[(size_t)from * n + block]), down ? TU_FROM_RIGHT : TU_FROM_LEFT,
+                 with, tu_at(to, target));
+}
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b);
+  if (n == 1) tu_copy(b, 0, tu_in(0, 1), tu_out(0, 1));
+  struct tu_span *partial = tu_allocate((size_t)n * n, sizeof *partial);
+  for (uint32_t rank = 1; rank + 1 < n; rank++)
+    for (uint32_t block = 0; block < n; block++)
+      if (block != rank) partial[(size_t)rank * n + block] = tu_tmp(b, rank, tu_in(block, 1), 1);
+  /* The block that has farthest to go starts first. What comes from below is added first. */
+  for (uint32_t step = 0; step + 2 < 2 * n; step++) {
+    for (uint32_t from = 0; from + 1 < n; from++)
+      if (step >= from && step - from + from < n - 1) pass(b, n - 1 - (step - from), from, false, partial);
+  }
+  tu_lane(b, 1);
+  for (uint32_t step = 0; step + 2 < 2 * n; step++) {
+    for (uint32_t from = n - 1; from > 0; from--) {
+      uint32_t behind = n - 1 - from;
+      if (step >= behind && step - behind < from) pass(b, step - behind, from, true, partial);
+    }
+  }
+  tu_lane(b, 0);
+  free(partial);
+}
+
+const struct tu_algorithm tu_algo_reduce_scatter_line = {
+    .collective = TUTTI_REDUCE_SCATTER,
+    .name = "line",
+    .summary = "partial sums come from both ends of a line, in rank order",
+    .flags = TU_RANK_ORDER,
+    .build = build,
+};
