@@ -4,10 +4,11 @@
 
 #include "names.h"
 
-/* "any N", "N a power of two; rank order; equal blocks" */
+/* "any N", "N a multiple of 2, rank order, equal blocks" */
 static void print_requirements(const struct tu_algorithm *a, char *text, size_t bytes) {
-  const char *ranks = a->flags & TU_POWER_OF_TWO ? "N a power of two" : "any N";
-  if (a->collective == TUTTI_SEND) ranks = "N = 2";
+  char ranks[40] = "any N";
+  if (a->multiple_of) snprintf(ranks, sizeof ranks, "N a multiple of %u", a->multiple_of);
+  if (a->collective == TUTTI_SEND) snprintf(ranks, sizeof ranks, "N = 2");
   snprintf(text, bytes, "%s%s%s", ranks, a->flags & TU_RANK_ORDER ? ", rank order" : "",
            a->flags & TU_EQUAL_BLOCKS ? ", equal blocks" : "");
 }
@@ -25,9 +26,9 @@ static void print_json_string(const char *text) {
 static void print_json(const struct tu_algorithm *a) {
   static const char *const answers[] = {"false", "true"};
   printf(
-      "{\"collective\": \"%s\", \"name\": \"%s\", \"power_of_two\": %s, \"rank_order\": %s, \"equal_blocks\": %s, "
+      "{\"collective\": \"%s\", \"name\": \"%s\", \"multiple_of\": %u, \"rank_order\": %s, \"equal_blocks\": %s, "
       "\"summary\": ",
-      tu_collectives[a->collective].name, a->name, answers[(a->flags & TU_POWER_OF_TWO) != 0],
+      tu_collectives[a->collective].name, a->name, a->multiple_of ? a->multiple_of : 1,
       answers[(a->flags & TU_RANK_ORDER) != 0], answers[(a->flags & TU_EQUAL_BLOCKS) != 0]);
   print_json_string(a->summary);
   puts("}");

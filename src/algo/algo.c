@@ -14,6 +14,5 @@ const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const 
 
 bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks) {
   if (a->collective == TUTTI_SEND) return ranks == 2;
-  if ((a->flags & TU_EVEN) && ranks % 2 != 0) return false;
-  return !(a->flags & TU_POWER_OF_TWO) || (ranks & (ranks - 1)) == 0;
+  return a->multiple_of == 0 || ranks % a->multiple_of == 0;
 }

@@ -6,10 +6,8 @@
 #include "plan/builder.h"
 
 enum {
-  TU_RANK_ORDER = 1 << 0,   /* operands combine in rank order: serves operations that do not commute */
-  TU_EQUAL_BLOCKS = 1 << 1, /* every rank must know every block's size: serves no gatherv, scatterv, alltoallv, ... */
-  TU_POWER_OF_TWO = 1 << 2,
-  TU_EVEN = 1 << 3 /* an even number of ranks */
+  TU_RANK_ORDER = 1 << 0,  /* operands combine in rank order: serves operations that do not commute */
+  TU_EQUAL_BLOCKS = 1 << 1 /* every rank must know every block's size: serves no gatherv, scatterv, alltoallv, ... */
 };
 
 struct tu_algorithm {
@@ -17,6 +15,7 @@ struct tu_algorithm {
   const char *name;
   const char *summary; /* one line */
   uint32_t flags;
+  uint32_t multiple_of;                           /* of which N must be a multiple; 0: any N */
   uint32_t (*split)(const struct tu_build *what); /* chunks per block; NULL: 1 */
   void (*build)(struct tu_builder *b);
 };

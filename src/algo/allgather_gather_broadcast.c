@@ -12,8 +12,8 @@ static void build(struct tu_builder *b) {
   }
   struct tu_sub gather = {tu_algorithm_find(TUTTI_GATHER, "binomial"), .ranks = n, .in = in, .out = out, .row = out};
   tu_build_sub(b, &gather);
-  struct tu_sub broadcast = {
-      tu_algorithm_find(TUTTI_BROADCAST, "binomial"), .ranks = n, .in = out, .out = out, .in_place = true};
+  struct tu_sub broadcast = {tu_algorithm_find(TUTTI_BROADCAST, "binomial"), .ranks = n, .in = out, .out = out,
+                             .in_place = true};
   tu_build_sub(b, &broadcast);
   free(in);
   free(out);

@@ -26,6 +26,6 @@ const struct tu_algorithm tu_algo_allgather_neighbor_exchange = {
     .collective = TUTTI_ALLGATHER,
     .name = "neighbor_exchange",
     .summary = "every rank gives its two neighbours in turn the two blocks that it got last",
-    .flags = TU_EVEN,
+    .multiple_of = 2,
     .build = build,
 };

@@ -8,8 +8,7 @@ static uint32_t first_rank(struct tu_fold f, uint32_t p) { return p == f.power ?
 static void build(struct tu_builder *b) {
   struct tu_fold f = tu_fold_of(tu_build_ranks(b));
   tu_copy_own(b);
-  for (uint32_t p = 0; p < f.extra; p++)
-    tu_move(b, tu_at(2 * p + 1, tu_in(0, 1)), tu_at(2 * p, tu_out(2 * p + 1, 1)));
+  for (uint32_t p = 0; p < f.extra; p++) tu_move(b, tu_at(2 * p + 1, tu_in(0, 1)), tu_at(2 * p, tu_out(2 * p + 1, 1)));
   for (uint32_t bit = 1; bit < f.power; bit <<= 1) {
     tu_group_begin(b);
     for (uint32_t p = 0; p < f.power; p++) {

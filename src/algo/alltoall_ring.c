@@ -7,17 +7,17 @@
 /* The first step: `rank` sends all of its blocks, the next rank's first. In place, arriving blocks lie where others have not
  * left: they are sent from scratch. */
 static void depart(struct tu_builder *b, uint32_t rank, struct tu_span area, struct tu_span next_area) {
-  uint32_t n = tu_build_ranks(b), to = (rank + 1) % n, straight = n - 1 - rank;
-  struct tu_span rest = tu_part(next_area, 0, n - 2);
-  if (tu_build_in_place(b)) {
-    tu_move(b, tu_at(rank, tu_part(area, 0, 1)), tu_at(to, tu_out(rank, 1)));
-    if (n > 2) tu_move(b, tu_at(rank, tu_part(area, 1, n - 2)), tu_at(to, rest));
-    return;
+  uint32_t n = tu_build_ranks(b), to = (rank + 1) % n;
+  /* From the next rank's block on, and on at 0 after the last. */
+  uint32_t straight = rank + 2 < n ? n - rank - 2 : 0;
+  const uint32_t counts[] = {1, straight, n - 2 - straight};
+  const uint32_t firsts[] = {to, rank + 2, rank + 1 < n ? 0 : 1};
+  for (uint32_t k = 0, done = 0; k < 3; done += counts[k++]) {
+    if (counts[k] == 0) continue;
+    struct tu_span source = tu_build_in_place(b) ? tu_part(area, done, counts[k]) : tu_in(firsts[k], counts[k]);
+    struct tu_span target = k == 0 ? tu_out(rank, 1) : tu_part(next_area, done - 1, counts[k]);
+    tu_move(b, tu_at(rank, source), tu_at(to, target));
   }
-  tu_move(b, tu_at(rank, tu_in(to, 1)), tu_at(to, tu_out(rank, 1)));
-  uint32_t above = straight > 0 ? straight - 1 : 0, below = n - 2 - above, first = straight > 0 ? 0 : 1;
-  if (above > 0) tu_move(b, tu_at(rank, tu_in(rank + 2, above)), tu_at(to, tu_part(rest, 0, above)));
-  if (below > 0) tu_move(b, tu_at(rank, tu_in(first, below)), tu_at(to, tu_part(rest, above, below)));
 }
 
 static void build(struct tu_builder *b) {

@@ -16,8 +16,8 @@ static void build(struct tu_builder *b) {
   struct tu_sub scatter = {
       tu_algorithm_find(TUTTI_SCATTER, "binomial"), .ranks = n, .root = root, .in = in, .out = share, .row = out};
   tu_build_sub(b, &scatter);
-  struct tu_sub allgather = {
-      tu_algorithm_find(TUTTI_ALLGATHER, "bucket"), .ranks = n, .in = share, .out = out, .in_place = true};
+  struct tu_sub allgather = {tu_algorithm_find(TUTTI_ALLGATHER, "bucket"), .ranks = n, .in = share, .out = out,
+                             .in_place = true};
   tu_build_sub(b, &allgather);
   free(in);
   free(share);

@@ -13,11 +13,16 @@ static void build(struct tu_builder *b) {
     out[rank] = tu_out(0, n);
     share[rank] = rank == root ? tu_out(rank, 1) : tu_tmp(b, rank, tu_in(rank, 1), 1);
   }
-  struct tu_sub sums = {
-      tu_algorithm_find(TUTTI_REDUCE_SCATTER, "recursive_halving"), .ranks = n, .in = in, .out = share};
+  struct tu_sub sums = {tu_algorithm_find(TUTTI_REDUCE_SCATTER, "recursive_halving"), .ranks = n, .in = in,
+                        .out = share};
   tu_build_sub(b, &sums);
-  struct tu_sub gather = {
-      tu_algorithm_find(TUTTI_GATHER, "binomial"), .ranks = n, .root = root, .in = share, .out = out, .row = in, .in_place = true};
+  struct tu_sub gather = {tu_algorithm_find(TUTTI_GATHER, "binomial"),
+                          .ranks = n,
+                          .root = root,
+                          .in = share,
+                          .out = out,
+                          .row = in,
+                          .in_place = true};
   tu_build_sub(b, &gather);
   free(in);
   free(share);

@@ -48,7 +48,7 @@ static const struct row rows[] = {
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why) {
   *why = NULL;
   if (!tu_algorithm_fits(a, wanted->ranks))
-    *why = a->flags & TU_EVEN ? "it needs an even number of ranks" : "it needs a power of two of ranks";
+    *why = "it does not serve that number of ranks; tutti list says what it requires";
   else if (wanted->rank_order && !(a->flags & TU_RANK_ORDER))
     *why = "the operation does not commute and it does not combine in rank order";
   else if (wanted->any_blocks && (a->flags & TU_EQUAL_BLOCKS)) *why = "it needs blocks of equal size";

@@ -68,36 +68,9 @@ static void in_place_changes_no_message(void) {
     }
 }
 
-/* In a group, one message a ring at most, and a receive that overwrites what a send of this rank reads has its very span:
- * the two rules that plan.h's argument for long messages rests on. A violation shows as a receive after a send whose
- * source it overlaps without being equal. */
-static void targets_equal_the_sources_they_overwrite(void) {
-  for (size_t i = 0; i < tu_algorithm_count; i++)
-    for (uint32_t n = 2; n <= 9; n++)
-      for (int in_place = 0; in_place < 2; in_place++) {
-        if (!tu_algorithm_fits(tu_algorithms[i], n)) continue;
-        struct tu_plan *p = tu_plan_build(&(struct tu_build){
-            .algorithm = tu_algorithms[i], .ranks = n, .root = 0, .in_place = in_place, .rank = TU_ALL_RANKS});
-        for (uint32_t rank = 0; rank < n; rank++) {
-          const struct tu_rank_plan *r = &p->rank[rank];
-          for (uint32_t t = 0; t < r->step_count; t++)
-            for (uint32_t k = 0; k < r->steps[t].after_count; k++) {
-              const struct tu_step *s = &r->steps[r->afters[r->steps[t].after_first + k]];
-              if (s->kind != TU_SEND || (r->steps[t].kind != TU_RECV && r->steps[t].kind != TU_RECV_REDUCE)) continue;
-              uint32_t a = tu_plan_cell(p, rank, (enum tu_buffer)s->source.buffer, s->source.first);
-              uint32_t b = tu_plan_cell(p, rank, (enum tu_buffer)r->steps[t].target.buffer, r->steps[t].target.first);
-              CHECK(a == b && s->source.count == r->steps[t].target.count, "%s n=%u rank %u step %u",
-                    tu_algorithms[i]->name, n, rank, t);
-            }
-        }
-        tu_plan_destroy(p);
-      }
-}
-
 static const struct test tests[] = {
     {"one_rank_alone_gets_the_same_steps", one_rank_alone_gets_the_same_steps},
     {"in_place_changes_no_message", in_place_changes_no_message},
-    {"targets_equal_the_sources_they_overwrite", targets_equal_the_sources_they_overwrite},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
