@@ -74,7 +74,7 @@ struct tu_builder {
   bool reduces;
   uint32_t group_depth;
   uint32_t joins; /* opened so far */
-  bool in_join;
+  bool in_join, go_on;
   struct pending *pending;
   uint32_t pending_count, pending_capacity;
   struct operand *operands; /* of pending */
@@ -287,7 +287,7 @@ static void append_peer(struct rank_state *r, uint32_t peer) {
 
 /* Does a send to this peer go on with the rank's last message? Notes it for the next one. */
 static bool goes_on(struct tu_builder *b, struct rank_state *r, uint32_t peer) {
-  if (!b->in_join) return false;
+  if (!b->in_join) return b->go_on;
   bool joined = r->join == b->joins && r->join_peer == peer && r->join_lane == b->lane;
   r->join = b->joins;
   r->join_peer = peer;
@@ -403,6 +403,8 @@ void tu_join_begin(struct tu_builder *b) {
   b->in_join = true;
   b->joins++;
 }
+
+void tu_go_on(struct tu_builder *b, bool on) { b->go_on = on; }
 
 void tu_join_end(struct tu_builder *b) {
   b->in_join = false;

@@ -74,6 +74,9 @@ void tu_group_end(struct tu_builder *b);
  * have equal counts. */
 void tu_join_begin(struct tu_builder *b);
 void tu_join_end(struct tu_builder *b);
+/* The same for parts that are said far apart: while it is on, a message to one receiver goes on where the last one on its
+ * ring ended. Such a ring must have one. */
+void tu_go_on(struct tu_builder *b, bool on);
 
 /* A collective within the one that is being built: among some of its ranks, on some of its chunks. */
 struct tu_sub {

@@ -1,0 +1,40 @@
+/* allgather, PAT (parallel aggregated trees; see pat.h). Messages of several pieces where slots have room: ceil(log2 N) alpha
+ * + beta m (N-1) at powers of two when all fit, N-1 messages when each fills a slot. Distances first, far ones before near ones,
+ * so that the long way is gone with little data. */
+#include "algo/parts.h"
+#include "algo/pat.h"
+
+static void pass_on(struct tu_builder *b, const struct tu_pat_op *op, uint32_t chunk) {
+  uint32_t n = tu_build_ranks(b);
+  for (uint32_t rank = 0; rank < n; rank++) {
+    uint32_t to = (rank + n - (1u << op->send_dim)) % n;
+    struct tu_span piece = tu_part(tu_out_blocks_at(b, (rank + op->piece) % n, 1), chunk, 1);
+    tu_move(b, tu_at(rank, piece), tu_at(to, piece));
+  }
+}
+
+static void build(struct tu_builder *b) {
+  struct tu_pat pat;
+  tu_pat_allgather(&pat, tu_build_what(b));
+  bool open[32] = {false}; /* of a dimension: its slot is not full yet */
+  tu_copy_own(b);
+  for (uint32_t chunk = 0; chunk < tu_build_split(b); chunk++) {
+    for (uint32_t i = 0; i < pat.op_count; i++) {
+      const struct tu_pat_op *op = &pat.ops[i];
+      if (op->skipped || op->send_dim == TU_PAT_NONE) continue;
+      tu_go_on(b, open[op->send_dim]);
+      pass_on(b, op, chunk);
+      open[op->send_dim] = !op->post_send;
+    }
+  }
+  tu_go_on(b, false);
+  tu_pat_fini(&pat);
+}
+
+const struct tu_algorithm tu_algo_allgather_pat = {
+    .collective = TUTTI_ALLGATHER,
+    .name = "pat",
+    .summary = "parallel aggregated trees: far ranks first, pieces aggregated into messages",
+    .split = tu_pat_split,
+    .build = build,
+};
