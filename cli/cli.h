@@ -8,10 +8,11 @@
 enum { CLI_GOOD = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 enum cli_kind {
-  CLI_FLAG,  /* bool */
-  CLI_UINT,  /* uint32_t */
-  CLI_BYTES, /* uint64_t, with suffix K, M, G */
-  CLI_STRING /* const char * */
+  CLI_FLAG,   /* bool */
+  CLI_UINT,   /* uint32_t */
+  CLI_BYTES,  /* uint64_t, with suffix K, M, G */
+  CLI_NUMBER, /* double, 0 or more: 1e-6 */
+  CLI_STRING  /* const char * */
 };
 
 struct cli_option {
