@@ -1,8 +1,10 @@
 /* sim.c: tutti sim: times a plan, from the table or from a file, on a network that is told to it. */
 #include "sim/sim.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "algo/algo.h"
@@ -90,7 +92,10 @@ static void print_table(const struct question *q, const struct tu_sim_report *r)
 static int load(struct question *q, const char *word) {
   struct cli_name name;
   if (cli_find_name(word, &name)) return load_name(q, word, &name);
-  if (access(word, R_OK) != 0 && word[0] != '-') return cli_fail_name("sim", CLI_USAGE, word);
+  if (strcmp(word, "-") != 0 && access(word, R_OK) != 0) {
+    if (strchr(word, '/')) return cli_fail("sim", CLI_USAGE, "there is no file '%s' that can be read", word);
+    return cli_fail_name("sim", CLI_USAGE, word);
+  }
   if (q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0)
     return cli_fail("sim", CLI_USAGE,
                     "%s is a plan already: --root, --slot-pieces, --depth and --chunks cannot change it", word);
@@ -124,6 +129,8 @@ static int run(int argc, char **argv) {
   struct tu_sim_report report;
   tu_sim_run(q.sim, (double)q.bytes, &q.cost, &report);
   tu_sim_destroy(q.sim);
+  if (report.time_s > DBL_MAX)
+    return cli_fail("sim", CLI_USAGE, "--alpha, --beta, --gamma: that takes longer than any number can say");
   if (q.json) print_json(&q, &report);
   else print_table(&q, &report);
   return CLI_GOOD;
