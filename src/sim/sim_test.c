@@ -92,6 +92,31 @@ static struct form tree_gather_broadcast(struct given g) {
   f.sent_max = g.rounds;
   return f;
 }
+/* With one port a rank, two directions take turns: no faster than one, and twice the messages. */
+static struct form twice_as_many(struct form f) {
+  f.messages *= 2;
+  f.messages_all *= 2;
+  return f;
+}
+static struct form halves(struct given g) { return twice_as_many(bucket(g)); }
+static struct form halves_reduce(struct given g) { return twice_as_many(bucket_reduce(g)); }
+static struct form halves_ring(struct given g) { return twice_as_many(ring(g)); }
+
+static struct form neighbours(struct given g) { return (struct form){g.n / 2, g.part, 0, g.n * g.n / 2, g.part}; }
+/* A rank passes on all blocks but one or two, and its own goes both ways. */
+static struct form line(struct given g) {
+  return (struct form){g.n - 1, g.part, 0, g.n * (g.n - 1), g.n > 2 ? (g.n + 1) / g.n : g.part};
+}
+static struct form halving_gather(struct given g) { return then(halving(g), tree_gather(g)); }
+/* 8 pieces, one behind the other. */
+static struct form pipeline(struct given g) { return (struct form){g.n + 6, (g.n + 6) / 8, 0, 8 * (g.n - 1), 1}; }
+/* All blocks that are still on their way: from N - 1 down to 1 of N. */
+static struct form ring_alltoall(struct given g) {
+  return (struct form){g.n - 1, (g.n - 1) / 2, 0, g.n * (g.n - 1), (g.n - 1) / 2};
+}
+static struct form all_to_one_and_back(struct given g) {
+  return (struct form){2 * (g.n - 1), 2 * (g.n - 1), 0, 2 * (g.n - 1), g.n - 1};
+}
 /* In every round a rank sends half of the blocks. */
 static struct form bruck_alltoall(struct given g) {
   return (struct form){g.rounds, g.rounds / 2, 0, g.n * g.rounds, g.rounds / 2};
@@ -125,7 +150,8 @@ enum {
   POWER_PLUS = 2,  /* N - 1 a power of two */
   GAMMA_POWER = 4, /* gamma = 0, or N a power of two */
   NO_GAMMA = 8,    /* gamma = 0 */
-  COUNTS_TOO = 16  /* messages and bytes hold where the time does */
+  COUNTS_TOO = 16, /* messages and bytes hold where the time does */
+  NEVER = 32       /* the formula is that of a network with a port for each direction */
 };
 
 static const struct {
@@ -134,10 +160,12 @@ static const struct {
   int when;
 } forms[] = {
     {"reduce.binomial", tree_reduce, GAMMA_POWER},
+    {"reduce.rs_gather", halving_gather, POWER | COUNTS_TOO},
     {"reduce.direct", direct_reduce, 0},
     {"broadcast.binomial", tree_broadcast, 0},
     {"broadcast.direct", direct_broadcast, 0},
-    {"broadcast.scatter_allgather", scatter_bucket, POWER},
+    {"broadcast.scatter_allgather", scatter_bucket, 0},
+    {"broadcast.chain", pipeline, 0},
     {"scatter.naive", direct_scatter, 0},
     {"scatter.direct", direct_scatter, 0},
     {"scatter.binomial", tree_scatter, 0},
@@ -149,18 +177,29 @@ static const struct {
     {"allgather.recursive_doubling", doubling, POWER | COUNTS_TOO},
     {"allgather.bruck", doubling, 0},
     {"allgather.gather_broadcast", tree_gather_broadcast, 0},
+    {"allgather.bidirectional_full", bucket, 0},
+    {"allgather.bidirectional_split", halves, 0},
+    {"allgather.line", line, NEVER},
+    {"allgather.neighbor_exchange", neighbours, 0},
     {"reduce_scatter.bucket", bucket_reduce, 0},
+    {"reduce_scatter.line", bucket_reduce, NEVER},
+    {"reduce_scatter.bidirectional", halves_reduce, NO_GAMMA},
     {"reduce_scatter.pairwise", bucket_reduce, NO_GAMMA},
     {"reduce_scatter.direct", same_order_blocks, 0},
     {"reduce_scatter.recursive_halving", halving, POWER | COUNTS_TOO},
     {"allreduce.ring", ring, 0},
     {"allreduce.rabenseifner", halving_doubling, POWER | COUNTS_TOO},
+    {"allreduce.swing", halving_doubling, POWER | COUNTS_TOO},
+    {"allreduce.bine", halving_doubling, POWER | COUNTS_TOO},
+    {"allreduce.bidirectional_ring", halves_ring, NO_GAMMA},
     {"allreduce.recursive_doubling", exchange, POWER | COUNTS_TOO},
     {"allreduce.reduce_broadcast", tree_reduce_broadcast, GAMMA_POWER},
     {"allreduce.direct", same_order_vectors, 0},
     {"alltoall.direct", bucket, 0},
     {"alltoall.pairwise", bucket, 0},
     {"alltoall.bruck", bruck_alltoall, POWER | COUNTS_TOO},
+    {"alltoall.ring", ring_alltoall, 0},
+    {"alltoall.gather_scatter", all_to_one_and_back, 0},
     {"barrier.dissemination", barrier_rounds, 0},
     {"barrier.direct", barrier_all, 0},
     {"barrier.tree", barrier_tree, 0},
@@ -182,6 +221,7 @@ static const struct tu_algorithm *find(const char *name) {
 }
 
 static bool holds(int when, uint32_t ranks, double gamma) {
+  if (when & NEVER) return false;
   bool power = tu_pow2_floor(ranks) == ranks;
   if (when & POWER && !power) return false;
   if (when & POWER_PLUS && tu_pow2_floor(ranks - 1) != ranks - 1) return false;
