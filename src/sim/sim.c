@@ -1,4 +1,4 @@
-/* sim.c: the clock of the simulator, and what happens at a moment. O(log ranks) a step; it holds some 70 bytes a step. */
+/* sim.c: the clock of the simulator, and what happens at a moment. O(log ranks) a step; it holds some 90 bytes a step. */
 #include "sim/sim.h"
 
 #include <stdlib.h>
