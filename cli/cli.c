@@ -66,6 +66,11 @@ static int store(const struct cli_verb *verb, const struct cli_option *option, c
         return cli_fail(verb->name, CLI_USAGE, "%s: expected a size as 4096, 64K, 16M or 3G, found '%s'", option->name,
                         value);
       return CLI_GOOD;
+    case CLI_NUMBER:
+      if (!tu_parse_number(value, (double *)option->target))
+        return cli_fail(verb->name, CLI_USAGE, "%s: expected a number, 0 or more, as 2, 0.5 or 1e-6, found '%s'",
+                        option->name, value);
+      return CLI_GOOD;
     case CLI_FLAG: break;
   }
   *(bool *)option->target = true;

@@ -8,10 +8,11 @@
 enum { CLI_GOOD = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 enum cli_kind {
-  CLI_FLAG,  /* bool */
-  CLI_UINT,  /* uint32_t */
-  CLI_BYTES, /* uint64_t, with suffix K, M, G */
-  CLI_STRING /* const char * */
+  CLI_FLAG,   /* bool */
+  CLI_UINT,   /* uint32_t */
+  CLI_BYTES,  /* uint64_t, with suffix K, M, G */
+  CLI_NUMBER, /* double, 0 or more: 1e-6 */
+  CLI_STRING  /* const char * */
 };
 
 struct cli_option {
@@ -29,7 +30,7 @@ struct cli_verb {
   const char *synopsis;              /* "run -n N [options] -- program [arguments]" */
   int (*run)(int argc, char **argv); /* argv[0] is the verb */
 };
-extern const struct cli_verb cli_run, cli_bench, cli_list, cli_plan, cli_check, cli_info;
+extern const struct cli_verb cli_run, cli_bench, cli_list, cli_plan, cli_check, cli_sim, cli_info;
 
 /* Reads options ("--name value", "--name=value", "-n value") anywhere before "--"; what is left (and all after "--")
  * stays in argv[1..*argc). Handles --help (prints, *done = true). An unknown option is an error that names the nearest.

@@ -38,3 +38,19 @@ int cli_fail_name(const char *verb, int exit_code, const char *word) {
   free(names);
   return exit_code;
 }
+
+int cli_check_build(const char *verb, const char *word, const struct cli_name *name, struct tu_build *what) {
+  if (!name->algorithm)
+    return cli_fail(verb, CLI_USAGE, "expected COLLECTIVE.NAME, found '%s'; tutti list %s shows the names", word, word);
+  if (what->ranks == 0 || what->ranks > TU_RANKS_MAX)
+    return cli_fail(verb, CLI_USAGE, "-n: expected the number of ranks, from 1 to %u, found %u", TU_RANKS_MAX,
+                    what->ranks);
+  if (!tu_algorithm_fits(name->algorithm, what->ranks))
+    return cli_fail(verb, CLI_USAGE, "%s does not serve %u ranks; tutti list says what it requires", word, what->ranks);
+  if (what->root >= what->ranks)
+    return cli_fail(verb, CLI_USAGE, "--root: expected a rank below %u, found %u", what->ranks, what->root);
+  if (what->root > 0 && (!tu_collectives[name->collective].rooted || name->collective == TUTTI_SEND))
+    return cli_fail(verb, CLI_USAGE, "--root: %s has no root to choose", tu_collectives[name->collective].name);
+  what->algorithm = name->algorithm;
+  return CLI_GOOD;
+}

@@ -14,6 +14,9 @@ struct cli_name {
 /* False if there is none of it. */
 bool cli_find_name(const char *word, struct cli_name *name);
 
+/* May that be built, of one algorithm, for what->ranks and what->root? Says why not. Sets what->algorithm. */
+int cli_check_build(const char *verb, const char *word, const struct cli_name *name, struct tu_build *what);
+
 /* "there is no algorithm 'x', did you mean 'y'?"; returns exit_code. */
 int cli_fail_name(const char *verb, int exit_code, const char *word);
 

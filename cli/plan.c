@@ -23,23 +23,12 @@ static int run(int argc, char **argv) {
   if (argc != 2)
     return cli_fail("plan", CLI_USAGE, "expected one COLLECTIVE.NAME, found %d; tutti list shows them", argc - 1);
   if (!cli_find_name(argv[1], &name)) return cli_fail_name("plan", CLI_USAGE, argv[1]);
-  if (!name.algorithm)
-    return cli_fail("plan", CLI_USAGE, "expected COLLECTIVE.NAME, found '%s'; tutti list %s shows the names", argv[1],
-                    argv[1]);
-  if (ranks == 0 || ranks > TU_RANKS_MAX)
-    return cli_fail("plan", CLI_USAGE, "-n: expected the number of ranks, from 1 to %u, found %u", TU_RANKS_MAX, ranks);
-  if (!tu_algorithm_fits(name.algorithm, ranks))
-    return cli_fail("plan", CLI_USAGE, "%s does not serve %u ranks; tutti list says what it requires", argv[1], ranks);
-  if (root >= ranks) return cli_fail("plan", CLI_USAGE, "--root: expected a rank below %u, found %u", ranks, root);
-  if (root > 0 && (!tu_collectives[name.collective].rooted || name.collective == TUTTI_SEND))
-    return cli_fail("plan", CLI_USAGE, "--root: %s has no root to choose", tu_collectives[name.collective].name);
+  struct tu_build what = {
+      .ranks = ranks, .root = root, .in_place = in_place, .rank = rank == ALL ? TU_ALL_RANKS : rank};
+  if ((code = cli_check_build("plan", argv[1], &name, &what)) != CLI_GOOD) return code;
   if (rank != ALL && rank >= ranks)
     return cli_fail("plan", CLI_USAGE, "--rank: expected a rank below %u, found %u", ranks, rank);
-  struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = name.algorithm,
-                                                          .ranks = ranks,
-                                                          .root = root,
-                                                          .in_place = in_place,
-                                                          .rank = rank == ALL ? TU_ALL_RANKS : rank});
+  struct tu_plan *plan = tu_plan_build(&what);
   struct tu_text text = {0};
   tu_plan_write(plan, &text);
   fputs(text.chars, stdout);

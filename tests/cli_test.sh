@@ -1,5 +1,5 @@
 #!/bin/bash
-# cli_test.sh SOURCE BUILD: the contract of `tutti list`, `plan` and `check`: what goes where, and the exit statuses.
+# cli_test.sh SOURCE BUILD: the contract of `tutti list`, `plan`, `check` and `sim`: what goes where, and the exit statuses.
 set -u
 tutti=$2/tutti
 scratch=$(mktemp -d)
@@ -119,8 +119,65 @@ test_check_files() {
   has "one rank's plan" "$out" "part.plan:10: expected a number from 0 to 0, found '1'"
 }
 
+test_sim() {
+  run 0 sim allreduce.ring -n 4 --bytes 4000 --alpha 1e-6 --beta 1e-9 --gamma=.5e-9
+  is "standard error" "$err" ""
+  is "a table" "$out" "allreduce.ring, 4 ranks, 4000 bytes; alpha 1e-06 s, beta 1e-09 s/B, gamma 5e-10 s/B
+  time            1.35e-05 s
+  messages        24
+  bytes sent      6000 by the rank that sends most
+  critical chain  6 messages, 6000 bytes sent, 3000 reduced
+  of the time     6e-06 s alpha, 6e-06 s beta, 1.5e-06 s gamma"
+  run 0 sim allreduce.ring -n 4 --bytes 4000 --alpha 1e-6 --beta 1e-9 --gamma 5e-10 --json
+  is "JSON" "$out" '{"collective": "allreduce", "algorithm": "ring", "ranks": 4, "bytes": 4000, "time_s": 1.35e-05, "messages": 24, "bytes_sent_max": 6000, "critical_messages": 6}'
+  local all
+  all=$out
+  run 0 sim allreduce.ring -n 4 --bytes 4000 --alpha 1e-6 --beta 1e-9 --gamma 5e-10 --json --all-ranks
+  is "one rank for all, and all ranks" "$out" "$all"
+  run 0 sim broadcast.binomial -n 5 --root 3 --bytes 1K --alpha 2 --beta 0 --json
+  has "a root" "$out" '"time_s": 6, "messages": 4, "bytes_sent_max": 3072, "critical_messages": 3'
+  run 0 sim barrier.dissemination -n 4096 --alpha 1 --json
+  has "many ranks" "$out" '"time_s": 12, "messages": 49152, "bytes_sent_max": 0, "critical_messages": 12'
+  run 0 sim allreduce.ring -n 4
+  has "defaults are printed" "$out" "1048576 bytes; alpha 1e-06 s, beta 8e-11 s/B, gamma 5e-11 s/B"
+  run 2 sim allreduce -n 4
+  run 2 sim allreduce.ring
+  run 2 sim allreduce.ring -n 4 --root 1
+  run 2 sim -n 4
+  run 2 sim allreduce.rung -n 4
+  has nearest "$err" "did you mean 'allreduce.ring'?"
+  run 2 sim allreduce.ring -n 4 --alpha -1
+  has "not a number" "$err" "--alpha: expected a number, 0 or more, as 2, 0.5 or 1e-6, found '-1'"
+  run 2 sim allreduce.ring -n 4 --alpha 1e308
+  has "too much" "$err" "longer than any number"
+  is "standard output of bad usage" "$out" ""
+}
+
+test_sim_files() {
+  "$tutti" plan reduce.binomial -n 4 --root 2 >good.plan
+  run 0 sim good.plan --bytes 100 --alpha 1 --beta 1 --gamma 1 --json
+  is "a good file" "$out" '{"collective": "reduce", "algorithm": "binomial", "ranks": 4, "bytes": 100, "time_s": 402, "messages": 3, "bytes_sent_max": 100, "critical_messages": 2}'
+  local named
+  named=$out
+  "$tutti" sim - -n 4 --bytes 100 --alpha 1 --beta 1 --gamma 1 --json <good.plan >out.txt
+  is "standard input" "$(cat out.txt)" "$named"
+  run 0 sim reduce.binomial --root 2 -n 4 --bytes 100 --alpha 1 --beta 1 --gamma 1 --json
+  is "the same by name" "$out" "$named"
+  sed 's/ final//' good.plan >bad.plan
+  run 1 sim bad.plan
+  has "what check refuses" "$err" "bad.plan: rank 2: at the end out[0] holds"
+  sed 's/send/sent/' good.plan >worse.plan
+  run 1 sim worse.plan
+  has "file and line" "$err" "worse.plan:1"
+  run 2 sim good.plan -n 5
+  has "another number of ranks" "$err" "for 4 ranks, not 5"
+  run 2 sim good.plan --root 1
+  run 2 sim ./no/such.plan
+  has "no such file" "$err" "./no/such.plan"
+}
+
 test_help() {
-  for verb in list plan check; do
+  for verb in list plan check sim; do
     run 0 "$verb" --help
     has "help of $verb" "$out" "usage: tutti $verb"
     is "standard error" "$err" ""

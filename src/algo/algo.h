@@ -6,8 +6,11 @@
 #include "plan/builder.h"
 
 enum {
-  TU_RANK_ORDER = 1 << 0,  /* operands combine in rank order: serves operations that do not commute */
-  TU_EQUAL_BLOCKS = 1 << 1 /* every rank must know every block's size: serves no gatherv, scatterv, alltoallv, ... */
+  TU_RANK_ORDER = 1 << 0,   /* operands combine in rank order: serves operations that do not commute */
+  TU_EQUAL_BLOCKS = 1 << 1, /* every rank must know every block's size: serves no gatherv, scatterv, alltoallv, ... */
+  /* The plan of rank r is that of rank 0 with all ranks moved on by r, and its chunks under other numbers (the order of steps
+   * that receive may differ): so the time of one rank is that of all. */
+  TU_ROTATES = 1 << 2
 };
 
 struct tu_algorithm {

@@ -14,5 +14,6 @@ const struct tu_algorithm tu_algo_allgather_bidirectional_full = {
     .collective = TUTTI_ALLGATHER,
     .name = "bidirectional_full",
     .summary = "blocks travel half way round a ring, both ways",
+    .flags = TU_ROTATES,
     .build = build,
 };

@@ -14,6 +14,7 @@ const struct tu_algorithm tu_algo_allgather_bidirectional_split = {
     .collective = TUTTI_ALLGATHER,
     .name = "bidirectional_split",
     .summary = "halves of the blocks travel around a ring, one half each way",
+    .flags = TU_ROTATES,
     .split = tu_split_two,
     .build = build,
 };

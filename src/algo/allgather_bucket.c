@@ -10,5 +10,6 @@ const struct tu_algorithm tu_algo_allgather_bucket = {
     .collective = TUTTI_ALLGATHER,
     .name = "bucket",
     .summary = "blocks travel around a ring",
+    .flags = TU_ROTATES,
     .build = build,
 };

@@ -13,6 +13,7 @@ const struct tu_algorithm tu_algo_allreduce_bidirectional_ring = {
     .collective = TUTTI_ALLREDUCE,
     .name = "bidirectional_ring",
     .summary = "reduce-scatter, then allgather, around a ring, half of the vector each way",
+    .flags = TU_ROTATES,
     .split = tu_split_two_ranks,
     .build = build,
 };

@@ -9,6 +9,7 @@ const struct tu_algorithm tu_algo_allreduce_ring = {
     .collective = TUTTI_ALLREDUCE,
     .name = "ring",
     .summary = "reduce-scatter, then allgather, around a ring",
+    .flags = TU_ROTATES,
     .split = tu_split_ranks,
     .build = build,
 };

@@ -43,6 +43,6 @@ const struct tu_algorithm tu_algo_alltoall_bruck = {
     .collective = TUTTI_ALLTOALL,
     .name = "bruck",
     .summary = "in round k blocks move on by 2^k if that bit of their distance is set",
-    .flags = TU_EQUAL_BLOCKS,
+    .flags = TU_EQUAL_BLOCKS | TU_ROTATES,
     .build = build,
 };

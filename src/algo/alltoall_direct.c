@@ -16,5 +16,6 @@ const struct tu_algorithm tu_algo_alltoall_direct = {
     .collective = TUTTI_ALLTOALL,
     .name = "direct",
     .summary = "every rank sends every other its block, all at once",
+    .flags = TU_ROTATES,
     .build = build,
 };

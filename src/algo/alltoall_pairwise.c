@@ -20,5 +20,6 @@ const struct tu_algorithm tu_algo_alltoall_pairwise = {
     .collective = TUTTI_ALLTOALL,
     .name = "pairwise",
     .summary = "one distance a round, both ways",
+    .flags = TU_ROTATES,
     .build = build,
 };

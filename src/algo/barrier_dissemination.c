@@ -16,5 +16,6 @@ const struct tu_algorithm tu_algo_barrier_dissemination = {
     .collective = TUTTI_BARRIER,
     .name = "dissemination",
     .summary = "in round k every rank tells the one 2^k behind",
+    .flags = TU_ROTATES,
     .build = build,
 };

@@ -7,5 +7,6 @@ const struct tu_algorithm tu_algo_reduce_scatter_bucket = {
     .collective = TUTTI_REDUCE_SCATTER,
     .name = "bucket",
     .summary = "blocks travel around a ring and are reduced on the way",
+    .flags = TU_ROTATES,
     .build = build,
 };

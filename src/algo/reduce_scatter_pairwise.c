@@ -19,5 +19,6 @@ const struct tu_algorithm tu_algo_reduce_scatter_pairwise = {
     .collective = TUTTI_REDUCE_SCATTER,
     .name = "pairwise",
     .summary = "one distance a round; every rank adds what comes to its own block",
+    .flags = TU_ROTATES,
     .build = build,
 };

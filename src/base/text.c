@@ -3,6 +3,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +183,16 @@ bool tu_parse_bytes(const char *chars, uint64_t *bytes) {
   uint32_t shift = suffix ? 10 * (uint32_t)(suffix - suffixes + 1) : 0;
   if (chars[suffix ? 1 : 0] || value > UINT64_MAX >> shift) return false;
   *bytes = value << shift;
+  return true;
+}
+
+bool tu_parse_number(const char *chars, double *number) {
+  /* strtod also takes blanks, signs, infinities, and numbers to the base of 16. */
+  if (chars[strspn(chars, "0123456789.eE+-")] || (!is_digit(*chars) && *chars != '.')) return false;
+  char *end;
+  double value = strtod(chars, &end);
+  if (*end || end == chars || value > DBL_MAX) return false;
+  *number = value;
   return true;
 }
 

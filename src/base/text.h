@@ -36,6 +36,8 @@ const char *tu_nearest(const char *word, const char *const names[], size_t count
 bool tu_parse_uint(const char *chars, uint64_t max, uint64_t *number);
 /* As tu_parse_uint, with a suffix K, M or G (powers of 1024) allowed. */
 bool tu_parse_bytes(const char *chars, uint64_t *bytes);
+/* Reads a decimal number, 0 or more, the whole string: 3, 0.5, 1e-6. */
+bool tu_parse_number(const char *chars, double *number);
 
 /* Reads a whole file into malloc'ed memory; "-" is standard input. */
 tutti_err tu_read_file(const char *path, char **data, size_t *bytes, struct tu_error *error);

@@ -155,6 +155,25 @@ static void test_parse(void) {
         "a maximum of 65535 gives %llu", (unsigned long long)number);
 }
 
+static void test_parse_number(void) {
+  static const struct {
+    const char *chars;
+    bool is_number;
+    double number;
+  } table[] = {
+      {"0", true, 0},       {"12", true, 12},       {"0.5", true, 0.5},   {".5", true, 0.5},   {"5.", true, 5},
+      {"1e-6", true, 1e-6}, {"8E-11", true, 8e-11}, {"1e+3", true, 1000}, {"1e-999", true, 0}, {"1e999", false, -1},
+      {"", false, -1},      {".", false, -1},       {"-1", false, -1},    {"+1", false, -1},   {" 1", false, -1},
+      {"1 ", false, -1},    {"1us", false, -1},     {"0x10", false, -1},  {"inf", false, -1},  {"nan", false, -1},
+      {"1e", false, -1},    {"1e5e", false, -1},    {"1.2.3", false, -1}, {"e5", false, -1},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    double number = -1;
+    CHECK(tu_parse_number(table[i].chars, &number) == table[i].is_number, "'%s': is it a number?", table[i].chars);
+    CHECK(!(number < table[i].number || number > table[i].number), "'%s' gives %g", table[i].chars, number);
+  }
+}
+
 static void test_read_file(void) {
   char path[] = "/tmp/text_test_XXXXXX";
   int file = mkstemp(path);
@@ -227,9 +246,16 @@ static void test_types(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"print", test_print},           {"scan", test_scan},       {"scan_fail", test_scan_fail},
-      {"scan_noise", test_scan_noise}, {"nearest", test_nearest}, {"parse", test_parse},
-      {"read_file", test_read_file},   {"base", test_base},       {"types", test_types},
+      {"print", test_print},
+      {"scan", test_scan},
+      {"scan_fail", test_scan_fail},
+      {"scan_noise", test_scan_noise},
+      {"nearest", test_nearest},
+      {"parse", test_parse},
+      {"parse_number", test_parse_number},
+      {"read_file", test_read_file},
+      {"base", test_base},
+      {"types", test_types},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

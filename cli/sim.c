@@ -1,0 +1,141 @@
+/* sim.c: tutti sim: times a plan, from the table or from a file, on a network that is told to it. */
+#include "sim/sim.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "algo/algo.h"
+#include "base/text.h"
+#include "check/check.h"
+#include "names.h"
+
+struct question {
+  struct tu_build what; /* of a plan from the table */
+  uint64_t bytes;
+  struct tu_sim_cost cost;
+  bool all_ranks, json;
+  /* for the answer: */
+  const char *collective, *algorithm;
+  char algorithm_name[TU_NAME_BYTES];
+  uint32_t ranks;
+  struct tu_sim *sim;
+};
+
+static int load_name(struct question *q, const char *word, const struct cli_name *name) {
+  int code = cli_check_build("sim", word, name, &q->what);
+  if (code != CLI_GOOD) return code;
+  q->collective = tu_collectives[name->collective].name;
+  q->algorithm = name->algorithm->name;
+  q->ranks = q->what.ranks;
+  bool alike = !q->all_ranks && (name->algorithm->flags & TU_ROTATES);
+  q->what.rank = alike ? 0 : TU_ALL_RANKS;
+  q->sim = tu_sim_build(&q->what);
+  return CLI_GOOD;
+}
+
+/* Only what is proved comes to an end: with rings that never fill, as the simulator's. */
+static int load_plan(struct question *q, const char *path, const struct tu_plan *plan) {
+  if (q->what.ranks != 0 && q->what.ranks != plan->ranks)
+    return cli_fail("sim", CLI_USAGE, "-n: %s is a plan for %u ranks, not %u", path, plan->ranks, q->what.ranks);
+  struct tu_check_report report;
+  if (!tu_check(plan, UINT32_MAX, &report)) return cli_fail("sim", CLI_FAILED, "%s: %s", path, report.text);
+  q->collective = tu_collectives[plan->collective].name;
+  snprintf(q->algorithm_name, sizeof q->algorithm_name, "%s", plan->algorithm);
+  q->algorithm = q->algorithm_name;
+  q->ranks = plan->ranks;
+  q->sim = tu_sim_create(plan);
+  return CLI_GOOD;
+}
+
+static int load_file(struct question *q, const char *path) {
+  struct tu_error error;
+  char *data;
+  size_t bytes;
+  struct tu_plan *plan;
+  if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK) return cli_fail("sim", CLI_USAGE, "%s", error.text);
+  int code = CLI_FAILED;
+  if (tu_plan_read(data, bytes, path, &plan, &error) == TUTTI_OK) {
+    code = load_plan(q, path, plan);
+    tu_plan_destroy(plan);
+  } else {
+    cli_fail("sim", CLI_FAILED, "%s", error.text);
+  }
+  free(data);
+  return code;
+}
+
+static void print_json(const struct question *q, const struct tu_sim_report *r) {
+  printf(
+      "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"time_s\": %.15g, "
+      "\"messages\": %llu, \"bytes_sent_max\": %.15g, \"critical_messages\": %llu}\n",
+      q->collective, q->algorithm, q->ranks, (unsigned long long)q->bytes, r->time_s, (unsigned long long)r->messages,
+      r->bytes_sent_max, (unsigned long long)r->critical_messages);
+}
+
+static void print_table(const struct question *q, const struct tu_sim_report *r) {
+  const struct tu_sim_cost *cost = &q->cost;
+  printf("%s.%s, %u ranks, %llu bytes; alpha %g s, beta %g s/B, gamma %g s/B\n", q->collective, q->algorithm, q->ranks,
+         (unsigned long long)q->bytes, cost->alpha, cost->beta, cost->gamma);
+  printf("  time            %.9g s\n", r->time_s);
+  printf("  messages        %llu\n", (unsigned long long)r->messages);
+  printf("  bytes sent      %.9g by the rank that sends most\n", r->bytes_sent_max);
+  printf("  critical chain  %llu messages, %.9g bytes sent, %.9g reduced\n", (unsigned long long)r->critical_messages,
+         r->critical_bytes, r->critical_reduced_bytes);
+  double sent = (double)r->critical_messages * cost->alpha;
+  printf("  of the time     %.9g s alpha, %.9g s beta, %.9g s gamma\n", sent, r->critical_bytes * cost->beta,
+         r->critical_reduced_bytes * cost->gamma);
+}
+
+static int load(struct question *q, const char *word) {
+  struct cli_name name;
+  if (cli_find_name(word, &name)) return load_name(q, word, &name);
+  if (strcmp(word, "-") != 0 && access(word, R_OK) != 0) {
+    if (strchr(word, '/')) return cli_fail("sim", CLI_USAGE, "there is no file '%s' that can be read", word);
+    return cli_fail_name("sim", CLI_USAGE, word);
+  }
+  if (q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0)
+    return cli_fail("sim", CLI_USAGE,
+                    "%s is a plan already: --root, --slot-pieces, --depth and --chunks cannot change it", word);
+  return load_file(q, word);
+}
+
+static int run(int argc, char **argv) {
+  /* A common machine: a microsecond a message, links of 12.5 GB/s, reductions at 20 GB/s. */
+  struct question q = {.bytes = 1 << 20, .cost = {1e-6, 8e-11, 5e-11}};
+  bool done;
+  const struct cli_option options[] = {
+      {"-n", CLI_UINT, &q.what.ranks, "N", "number of ranks"},
+      {"--bytes", CLI_BYTES, &q.bytes, "B", "size: of a buffer, the longer of in and out (1M)"},
+      {"--alpha", CLI_NUMBER, &q.cost.alpha, "S", "seconds a message (1e-6)"},
+      {"--beta", CLI_NUMBER, &q.cost.beta, "S", "seconds a byte that crosses (8e-11: 12.5 GB/s)"},
+      {"--gamma", CLI_NUMBER, &q.cost.gamma, "S", "seconds a byte that is reduced (5e-11: 20 GB/s)"},
+      {"--root", CLI_UINT, &q.what.root, "R", "the root, of collectives that have one (0)"},
+      {"--slot-pieces", CLI_UINT, &q.what.slot_pieces, "P",
+       "pieces that fit a slot, for algorithms that aggregate (1)"},
+      {"--depth", CLI_UINT, &q.what.depth, "D", "slots of a ring, for these (8)"},
+      {"--chunks", CLI_UINT, &q.what.chunks, "C", "pieces of a block, one after the other, for these (1)"},
+      {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "play all ranks, even if one can stand for all"},
+      {"--json", CLI_FLAG, &q.json, NULL, "one object"},
+  };
+  int code = cli_parse(&cli_sim, options, sizeof options / sizeof options[0], &argc, argv, &done);
+  if (code != CLI_GOOD || done) return code;
+  if (argc != 2)
+    return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME or FILE, found %d; tutti list shows names",
+                    argc - 1);
+  if ((code = load(&q, argv[1])) != CLI_GOOD) return code;
+  struct tu_sim_report report;
+  tu_sim_run(q.sim, (double)q.bytes, &q.cost, &report);
+  tu_sim_destroy(q.sim);
+  if (report.time_s > DBL_MAX)
+    return cli_fail("sim", CLI_USAGE, "--alpha, --beta, --gamma: that takes longer than any number can say");
+  if (q.json) print_json(&q, &report);
+  else print_table(&q, &report);
+  return CLI_GOOD;
+}
+
+const struct cli_verb cli_sim = {"sim", "times a plan on a network that is described by three numbers",
+                                 "sim COLLECTIVE.NAME|FILE [-n N] [--bytes B] [--alpha S] [--beta S] [--gamma S] ...",
+                                 run};

@@ -1,0 +1,98 @@
+/* sim_ports.c: the flat network: an out-port and an in-port a rank. A message holds one of each while it crosses. */
+#include <stdlib.h>
+
+#include "sim/sim_parts.h"
+
+struct port {
+  struct tu_sim_queue ready; /* out: messages of this rank */
+  uint32_t crossing;         /* out: the message that leaves, or stands in front and waits; or TU_NONE */
+  bool taking;               /* in: a message is on its way */
+  /* in: ranks whose message stands in front and waits for this port; or TU_NONE. next: out: the one behind in such a row */
+  uint32_t first, last, next;
+  struct tu_sim_chain out_last, in_last; /* what held the port until it became free */
+};
+
+struct tu_sim_ports {
+  struct tu_sim_course *course;
+  struct port *ports;
+  struct tu_sim_marks out, in;
+};
+
+struct tu_sim_ports *tu_sim_ports_create(struct tu_sim_course *course) {
+  uint32_t ranks = course->sim->ranks;
+  struct tu_sim_ports *p = tu_allocate(1, sizeof *p);
+  p->course = course;
+  p->ports = tu_allocate(ranks, sizeof *p->ports);
+  for (uint32_t i = 0; i < ranks; i++) {
+    tu_sim_queue_init(&p->ports[i].ready);
+    p->ports[i].crossing = p->ports[i].first = p->ports[i].last = p->ports[i].next = TU_NONE;
+  }
+  tu_sim_marks_init(&p->out, ranks);
+  tu_sim_marks_init(&p->in, ranks);
+  return p;
+}
+
+void tu_sim_ports_destroy(struct tu_sim_ports *ports) {
+  if (!ports) return;
+  tu_sim_marks_fini(&ports->out);
+  tu_sim_marks_fini(&ports->in);
+  free(ports->ports);
+  free(ports);
+}
+
+void tu_sim_ports_send(struct tu_sim_ports *ports, uint32_t node) {
+  uint32_t rank = ports->course->sim->nodes[node].rank;
+  tu_sim_queue_put(ports->course, &ports->ports[rank].ready, node);
+  tu_sim_mark(&ports->out, rank);
+}
+
+void tu_sim_ports_end(struct tu_sim_ports *ports, uint32_t node) {
+  const struct tu_sim_node *message = &ports->course->sim->nodes[node];
+  struct port *out = &ports->ports[message->rank], *in = &ports->ports[message->to];
+  out->out_last = in->in_last = ports->course->states[node].chain;
+  out->crossing = TU_NONE;
+  in->taking = false;
+  tu_sim_mark(&ports->out, message->rank);
+  tu_sim_mark(&ports->in, message->to);
+}
+
+/* The rank's next message comes to the front, and waits for the in-port of its receiver. */
+static void come_to_front(struct tu_sim_ports *ports, uint32_t rank) {
+  struct port *out = &ports->ports[rank];
+  tu_sim_queue_settle(&out->ready);
+  if (out->crossing != TU_NONE || out->ready.head == TU_NONE) return;
+  out->crossing = tu_sim_queue_take(ports->course, &out->ready);
+  out->next = TU_NONE;
+  uint32_t to = ports->course->sim->nodes[out->crossing].to;
+  struct port *in = &ports->ports[to];
+  if (in->first == TU_NONE) in->first = rank;
+  else ports->ports[in->last].next = rank;
+  in->last = rank;
+  tu_sim_mark(&ports->in, to);
+}
+
+static void start_next(struct tu_sim_ports *ports, uint32_t rank) {
+  struct port *in = &ports->ports[rank];
+  if (in->taking || in->first == TU_NONE) return;
+  struct port *out = &ports->ports[in->first];
+  struct tu_sim_course *course = ports->course;
+  uint32_t node = out->crossing;
+  in->first = out->next;
+  in->taking = true;
+  struct tu_sim_chain *chain = &course->states[node].chain;
+  double chunks = course->sim->nodes[node].weight;
+  tu_sim_chain_join(chain, &out->out_last);
+  tu_sim_chain_join(chain, &in->in_last);
+  chain->messages++;
+  chain->sent += chunks;
+  tu_sim_end_at(course, course->now + (course->alpha + course->chunk_beta * chunks), node);
+}
+
+void tu_sim_ports_settle(struct tu_sim_ports *ports) {
+  tu_sim_marks_list(&ports->out);
+  for (uint32_t i = 0; i < ports->out.count; i++) come_to_front(ports, ports->out.ranks[i]);
+  ports->out.count = 0;
+  tu_sim_marks_list(&ports->in);
+  for (uint32_t i = 0; i < ports->in.count; i++) start_next(ports, ports->in.ranks[i]);
+  ports->in.count = 0;
+}
