@@ -73,7 +73,7 @@ struct tu_draw_values {
   struct tu_draw_value *sent; /* one for each chunk of its source */
   struct tu_draw_write *writes;
   uint32_t write_count, write_capacity; /* in order of time */
-  uint32_t *complete;                   /* of each rank: the round after which it has all that it is promised, or NONE */
+  uint32_t *complete; /* of each rank: the round after which it has all that it is promised, or NONE */
 };
 #define TU_DRAW_NEVER UINT32_MAX
 
