@@ -8,7 +8,7 @@
 double tu_draw_text_width(const char *chars, double font_size) {
   uint32_t letters = 0;
   for (; *chars; chars++) letters += (*chars & 0xc0) != 0x80; /* not the later bytes of a UTF-8 letter */
-  return letters * font_size * 0.62;
+  return letters * font_size * 0.66;
 }
 
 struct tu_draw_value *tu_draw_carried(const struct tu_drawing *d, const struct tu_draw_values *v, uint32_t message,
@@ -106,7 +106,7 @@ static void bend_arrows(struct tu_draw_layout *l) {
 
 /* ---- labels ----------------------------------------------------------------------------------------------------- */
 
-enum { LABEL_FONT = 11, LABEL_GAP = 12 };
+enum { LABEL_FONT = 11, LABEL_GAP = 12, LABEL_ROOM = 16 };
 
 static void name_arrows(struct tu_draw_layout *l) {
   uint32_t last_send = UINT32_MAX, last_sent = 0;
@@ -120,6 +120,8 @@ static void name_arrows(struct tu_draw_layout *l) {
     if (send != last_send || sent != last_sent) {
       struct tu_text label = {0};
       tu_draw_label(l->d->plan, values, count, &label);
+      bool fans = tu_drawing_step(l->d, send)->peer_count > 1;
+      a->side = fans || a->columns > 0 ? TU_RIGHT : TU_LEFT;
       snprintf(a->label, sizeof a->label, "%s", label.length < sizeof a->label ? label.chars : "...");
       a->label_width = tu_draw_text_width(a->label, LABEL_FONT);
       tu_text_fini(&label);
@@ -138,7 +140,7 @@ static uint32_t measure_labels(struct tu_draw_layout *l, uint32_t first, double 
   for (; i < l->d->message_count && l->d->messages[l->arrows[i].message].sent == sent; i++) {
     struct tu_draw_arrow *a = &l->arrows[i];
     if (!a->label[0]) continue;
-    uint32_t at = tu_draw_first_part(l, a)->from * 2 + (tu_draw_side(a) == TU_RIGHT);
+    uint32_t at = tu_draw_first_part(l, a)->from * 2 + a->side;
     a->label_row = rows[at]++;
     if (a->label_width > widths[at]) widths[at] = a->label_width;
     l->bands[sent].label_rows = (uint32_t)tu_max(l->bands[sent].label_rows, rows[at]);
@@ -153,34 +155,45 @@ static double between(const struct tu_draw_layout *l, const double *widths, uint
   return right + left;
 }
 
+/* Labels of one round, arrows first .. end: where two between the same lifelines have no room side by side, all that go
+ * to the left stand above those that go to the right. */
+static void place_labels(struct tu_draw_layout *l, uint32_t first, uint32_t end, const double *widths) {
+  bool high = false;
+  uint32_t rows = 0, above = 0;
+  for (uint32_t r = 0; r < l->d->plan->ranks; r++) high |= between(l, widths, r) + LABEL_ROOM > l->column;
+  for (uint32_t i = first; high && i < end; i++) {
+    const struct tu_draw_arrow *a = &l->arrows[i];
+    if (a->label[0] && a->side == TU_RIGHT) above = (uint32_t)tu_max(above, a->label_row + 1);
+  }
+  for (uint32_t i = first; i < end; i++) {
+    struct tu_draw_arrow *a = &l->arrows[i];
+    if (!a->label[0]) continue;
+    if (a->side == TU_LEFT) a->label_row += above;
+    a->label_fits = a->label_width + LABEL_ROOM / 2.0 <= l->column;
+    if (a->label_fits) rows = (uint32_t)tu_max(rows, a->label_row + 1);
+    else l->labels_missing = true;
+  }
+  l->bands[l->d->messages[l->arrows[first].message].sent].label_rows = rows;
+}
+
 /* How far apart the lifelines stand: as far as the labels need, within what the page has room for. */
 static void choose_column(struct tu_draw_layout *l) {
   static const struct {
     uint32_t ranks;
     double low, high;
-  } rooms[] = {{4, 72, 128}, {8, 54, 104}, {16, 46, 80}, {32, 30, 44}, {TU_DRAW_RANKS_MAX, 22, 28}};
+  } rooms[] = {{4, 72, 128}, {8, 56, 104}, {16, 46, 76}, {32, 30, 44}, {TU_DRAW_RANKS_MAX, 22, 28}};
   uint32_t ranks = l->d->plan->ranks, room = 0;
   while (rooms[room].ranks < ranks) room++;
   double *widths = tu_allocate((size_t)ranks * 2, sizeof *widths), need = rooms[room].low;
   for (uint32_t first = 0; first < l->d->message_count;) {
     first = measure_labels(l, first, widths);
     for (uint32_t r = 0; r < ranks; r++)
-      if (between(l, widths, r) + 20 > need) need = between(l, widths, r) + 20;
+      if (between(l, widths, r) + LABEL_ROOM > need) need = between(l, widths, r) + LABEL_ROOM;
   }
   l->column = need < rooms[room].high ? need : rooms[room].high;
   for (uint32_t first = 0, end; first < l->d->message_count; first = end) {
     end = measure_labels(l, first, widths);
-    uint32_t rows = 0;
-    for (uint32_t i = first; i < end; i++) {
-      struct tu_draw_arrow *a = &l->arrows[i];
-      uint32_t from = tu_draw_first_part(l, a)->from;
-      bool right = tu_draw_side(a) == TU_RIGHT;
-      double both = right ? between(l, widths, from) : from > 0 ? between(l, widths, from - 1) : a->label_width;
-      a->label_fits = both + 12 <= l->column || a->label_width + 6 <= l->column / 2;
-      if (a->label_fits && a->label[0]) rows = (uint32_t)tu_max(rows, a->label_row + 1);
-      l->labels_missing |= !a->label_fits && a->label[0];
-    }
-    l->bands[l->d->messages[l->arrows[first].message].sent].label_rows = rows;
+    place_labels(l, first, end, widths);
   }
   free(widths);
 }
@@ -195,7 +208,15 @@ static void note_marks(struct tu_draw_layout *l) {
 }
 
 static void stack_bands(struct tu_draw_layout *l) {
-  enum { MARKS = 18, GAP = 12, HEIGHT_MIN = 38, HEIGHT_MAX = 110, HEIGHT_PER_COLUMN = 9, HEAD_HEIGHT = 24 };
+  enum {
+    MARKS = 18,
+    GAP = 12,
+    HEIGHT_MIN = 38,
+    HEIGHT_MAX = 110,
+    HEIGHT_PER_COLUMN = 9,
+    HEAD_HEIGHT = 24,
+    DENSE = 512
+  };
   double y = l->head + HEAD_HEIGHT;
   l->bands[0].from = l->bands[0].top = l->bands[0].bottom = y;
   y += (l->bands[0].has_marks ? MARKS : 0) + GAP / 2;
@@ -204,7 +225,10 @@ static void stack_bands(struct tu_draw_layout *l) {
     band->from = y;
     band->top = y + GAP / 2 + band->label_rows * LABEL_GAP;
     double height = HEIGHT_MIN + HEIGHT_PER_COLUMN * (band->reach ? band->reach - 1 : 0);
-    band->bottom = band->top + (height < HEIGHT_MAX ? height : HEIGHT_MAX);
+    if (height > HEIGHT_MAX) height = HEIGHT_MAX;
+    band->dense = band->messages > DENSE;
+    if (band->messages > l->d->plan->ranks * 3) height *= band->dense ? 0.6 : 1.7; /* many steep lines */
+    band->bottom = band->top + height;
     y = band->bottom + GAP + (band->has_marks ? MARKS : 0);
   }
   l->foot = y + GAP / 2;

@@ -16,16 +16,18 @@ struct tu_draw_band {
   uint32_t label_rows;
   bool has_marks;
   bool wraps;
+  bool dense; /* too many arrows to see any: words stand for them */
 };
 
 enum tu_draw_side { TU_LEFT, TU_RIGHT };
 
 struct tu_draw_arrow {
   uint32_t message;
-  int32_t columns; /* how far it goes to the right; with `wraps` over the edge */
-  bool wraps;      /* leaves at one edge and goes on at the other */
-  uint32_t key;    /* its colour, or TU_DRAW_MIXED */
-  char label[32];  /* "" if another arrow of the same multicast has it */
+  int32_t columns;        /* how far it goes to the right; with `wraps` over the edge */
+  bool wraps;             /* leaves at one edge and goes on at the other */
+  uint32_t key;           /* its colour, or TU_DRAW_MIXED */
+  char label[32];         /* "" if another arrow of the same multicast has it */
+  enum tu_draw_side side; /* of the lifeline, on which the label stands */
   bool label_fits;
   double label_width;
   uint32_t label_row;
@@ -49,9 +51,6 @@ void tu_draw_layout_init(struct tu_draw_layout *l, const struct tu_drawing *d, c
 void tu_draw_layout_fini(struct tu_draw_layout *l);
 
 static inline double tu_draw_x(const struct tu_draw_layout *l, uint32_t rank) { return l->left + l->column * rank; }
-static inline enum tu_draw_side tu_draw_side(const struct tu_draw_arrow *a) {
-  return a->columns > 0 ? TU_RIGHT : TU_LEFT;
-}
 static inline const struct tu_draw_part *tu_draw_first_part(const struct tu_draw_layout *l,
                                                             const struct tu_draw_arrow *a) {
   return &l->d->parts[l->d->messages[a->message].part_first];

@@ -33,6 +33,8 @@ static const char style[] =
     ".tutti .reduction .sign { stroke: #fff; stroke-width: 1.6 }\n"
     ".tutti .reduction .final { fill: none; stroke: #222; stroke-width: 1.3 }\n"
     ".tutti .copy rect { fill: #fff; stroke: #222; stroke-width: 1.4 }\n"
+    ".tutti .dense rect { fill: #0072b2; opacity: 0.18 }\n"
+    ".tutti .dense text { text-anchor: middle; font-size: 14px }\n"
     ".tutti .small { font-size: 9px; fill: #555 }\n"
     "</style>\n";
 
@@ -120,27 +122,42 @@ static void print_arrow(struct ink *k, const struct tu_draw_arrow *a) {
 static void print_label(struct ink *k, const struct tu_draw_arrow *a) {
   const struct tu_draw_layout *l = &k->layout;
   const struct tu_draw_band *band = &l->bands[k->d->messages[a->message].sent];
-  bool right = tu_draw_side(a) == TU_RIGHT;
+  bool right = a->side == TU_RIGHT;
   double x = tu_draw_x(l, tu_draw_first_part(l, a)->from) + (right ? 5 : -5), y = band->top - 2 - 12.0 * a->label_row;
   tu_text_print(k->text, "<text class=\"label%s\" fill=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", right ? "" : " left",
                 colour_of(k, a).chars, x, y, a->label);
 }
 
+/* A round of too many arrows: what they would say. */
+static void print_dense(struct ink *k, uint32_t round) {
+  const struct tu_draw_layout *l = &k->layout;
+  const struct tu_draw_band *band = &l->bands[round];
+  double width = l->column * (k->d->plan->ranks - 1);
+  tu_text_print(k->text,
+                "<g class=\"dense\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>"
+                "<text x=\"%.1f\" y=\"%.1f\">%u messages, too many to draw one by one</text></g>\n",
+                l->left, band->top, width, band->bottom - band->top, l->left + width / 2,
+                (band->top + band->bottom) / 2 + 5, band->messages);
+}
+
 static void print_messages(struct ink *k) {
   enum { CROWD = 72 };
+  for (uint32_t r = 1; r <= k->d->rounds; r++)
+    if (k->layout.bands[r].dense) print_dense(k, r);
   for (uint32_t i = 0; i < k->d->message_count; i++) {
     const struct tu_draw_arrow *a = &k->layout.arrows[i];
     const struct tu_draw_message *m = &k->d->messages[a->message];
     const struct tu_draw_part *part = tu_draw_first_part(&k->layout, a);
     uint32_t crowd = k->layout.bands[m->sent].messages;
+    if (k->layout.bands[m->sent].dense) continue;
     tu_text_print(k->text,
                   "<g class=\"message%s\" data-message=\"%u\" data-from=\"%u\" data-to=\"%u\" data-lane=\"%u\""
-                  " data-sent=\"%u\" data-taken=\"%u\"",
+                  " data-sent=\"%u\" data-taken=\"%u\">",
                   m->sent % 2 ? " banded" : "", a->message, part->from, part->to, part->lane, m->sent, m->taken);
-    if (crowd > CROWD) tu_text_print(k->text, " opacity=\"%.2f\"", fmax(0.25, (double)CROWD / crowd));
-    tu_text_print(k->text, ">");
     print_hint(k, a);
+    if (crowd > CROWD) tu_text_print(k->text, "<g opacity=\"%.2f\">", fmax(0.25, (double)CROWD / crowd));
     print_arrow(k, a);
+    if (crowd > CROWD) tu_text_print(k->text, "</g>");
     if (a->label[0] && a->label_fits) print_label(k, a);
     tu_text_print(k->text, "</g>\n");
   }
