@@ -11,21 +11,6 @@ double tu_draw_text_width(const char *chars, double font_size) {
   return letters * font_size * 0.66;
 }
 
-struct tu_draw_value *tu_draw_carried(const struct tu_drawing *d, const struct tu_draw_values *v, uint32_t message,
-                                      uint32_t *count) {
-  const struct tu_draw_message *m = &d->messages[message];
-  const struct tu_draw_part *parts = &d->parts[m->part_first];
-  *count = 0;
-  for (uint32_t i = 0; i < m->part_count; i++) *count += tu_drawing_step(d, parts[i].send)->source.count;
-  struct tu_draw_value *values = tu_allocate(*count, sizeof *values), *at = values;
-  for (uint32_t i = 0; i < m->part_count; i++) {
-    uint32_t first = v->sent_first[parts[i].send], chunks = v->sent_first[parts[i].send + 1] - first;
-    memcpy(at, v->sent + first, chunks * sizeof *at);
-    at += chunks;
-  }
-  return values;
-}
-
 /* ---- arrows ----------------------------------------------------------------------------------------------------- */
 
 struct sorted {

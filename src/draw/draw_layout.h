@@ -59,8 +59,4 @@ static inline const struct tu_draw_part *tu_draw_first_part(const struct tu_draw
 /* Width of a text of that many letters, roughly: the font is the reader's. */
 double tu_draw_text_width(const char *chars, double font_size);
 
-/* The values that a message carries. The caller frees. */
-struct tu_draw_value *tu_draw_carried(const struct tu_drawing *d, const struct tu_draw_values *v, uint32_t message,
-                                      uint32_t *count);
-
 #endif

@@ -80,6 +80,10 @@ struct tu_draw_values {
 void tu_draw_values_init(struct tu_draw_values *v, const struct tu_drawing *d);
 void tu_draw_values_fini(struct tu_draw_values *v);
 
+/* The values that a message carries, in the order of its parts. The caller frees. */
+struct tu_draw_value *tu_draw_carried(const struct tu_drawing *d, const struct tu_draw_values *v, uint32_t message,
+                                      uint32_t *count);
+
 /* What a cell holds before the first step, and what an output chunk is to hold. */
 struct tu_draw_value tu_draw_initial(const struct tu_plan *plan, uint32_t rank, uint32_t cell);
 struct tu_draw_value tu_draw_promised(const struct tu_plan *plan, uint32_t rank, uint32_t chunk);
