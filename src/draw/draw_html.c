@@ -115,15 +115,20 @@ static void print_events(const struct catalogue *c, const struct tu_drawing *d, 
 }
 
 static void print_words(const struct tu_plan *plan, struct tu_text *text) {
-  bool barrier = tu_collectives[plan->collective].promise == TU_NOTHING;
-  bool sums = tu_reduces(plan->collective);
-  tu_text_print(text, "\"heading\": \"%s\",\n\"reading\": \"%s\"",
-                barrier ? "Who knows of whom" : "What the chunks hold",
-                barrier ? "A bar has a place for each rank: coloured, it is known to have come."
-                : sums  ? "A bar has a place for each rank: coloured, its contribution is in. A bold frame: what the "
-                          "collective promises."
-                        : "A bar has a place for each rank: coloured, the chunk is its. A bold frame: what the "
-                          "collective promises.");
+  if (tu_collectives[plan->collective].promise == TU_NOTHING) {
+    tu_text_print(
+        text,
+        "\"heading\": \"Who knows of whom\",\n\"reading\": \"A bar has a place for each rank: coloured, it is "
+        "known to have come. A bold frame: all have.\",\n\"hint\": \"Rest on a field, or move to it with Tab, "
+        "to read of whom its rank knows and to see which messages brought word.\"");
+    return;
+  }
+  tu_text_print(
+      text,
+      "\"heading\": \"What the chunks hold\",\n\"reading\": \"A bar has a place for each rank: coloured, %s. "
+      "A bold frame: all that the collective promises.\",\n\"hint\": \"Rest on a chunk, or move to it with Tab, "
+      "to read whose contributions it holds and to see which messages carried them.\"",
+      tu_reduces(plan->collective) ? "its contribution is in" : "the chunk is from there");
 }
 
 static void print_data(const struct tu_drawing *d, const struct tu_draw_values *v, struct tu_text *text) {

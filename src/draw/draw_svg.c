@@ -262,8 +262,10 @@ static void print_grid(struct ink *k) {
   for (uint32_t r = 0; r < k->d->plan->ranks; r++) {
     double x = tu_draw_x(l, r);
     print_line(k, "life", x, l->head, x, l->foot);
-    if (l->v->complete[r] != TU_DRAW_NEVER)
-      print_line(k, "life has", x, l->bands[l->v->complete[r]].bottom, x, l->foot);
+    if (l->v->complete[r] == TU_DRAW_NEVER) continue;
+    tu_text_print(k->text, "<g data-rank=\"%u\" data-round=\"%u\">", r, l->v->complete[r]);
+    print_line(k, "life has", x, l->bands[l->v->complete[r]].bottom, x, l->foot);
+    tu_text_print(k->text, "</g>\n");
   }
 }
 
@@ -286,7 +288,7 @@ static const char *name_labels(const struct tu_plan *plan) {
 
 static struct legend choose_legend(const struct ink *k, const struct tu_draw_layout *l) {
   struct legend legend = {{NULL}};
-  bool final = false;
+  bool final = false, barrier = tu_collectives[k->d->plan->collective].promise == TU_NOTHING;
   for (uint32_t s = 0; s < tu_drawing_steps(k->d); s++) {
     const struct tu_step *step = tu_drawing_step(k->d, s);
     if (step->kind == TU_COPY) legend.words[GLYPH_COPY] = "a local copy";
@@ -296,7 +298,8 @@ static struct legend choose_legend(const struct ink *k, const struct tu_draw_lay
   }
   if (k->d->message_count) legend.words[GLYPH_ARROW] = name_labels(k->d->plan);
   for (uint32_t r = 0; r < k->d->plan->ranks; r++)
-    if (l->v->complete[r] != TU_DRAW_NEVER) legend.words[GLYPH_HAS] = "the rank has its result";
+    if (l->v->complete[r] != TU_DRAW_NEVER)
+      legend.words[GLYPH_HAS] = barrier ? "the rank may go on" : "the rank has its result";
   for (uint32_t r = 0; r <= k->d->rounds; r++)
     if (l->bands[r].wraps) legend.words[GLYPH_EDGE] = "goes on at the other edge";
   return legend;
@@ -325,7 +328,7 @@ static double print_legend(struct ink *k, const struct legend *legend, double y,
   double x = MARGIN, row = y;
   for (enum glyph g = 0; g < GLYPHS; g++) {
     if (!legend->words[g]) continue;
-    double wide = 24 + tu_draw_text_width(legend->words[g], 11.5) + 18;
+    double wide = 24 + tu_draw_text_width(legend->words[g], 10.6) + 18;
     if (x > MARGIN && x + wide > width) {
       x = MARGIN;
       row += LEGEND_ROW;
