@@ -35,7 +35,7 @@ uint32_t tu_draw_key(const struct tu_plan *plan, struct tu_draw_value value) {
 /* Few: the colours of Okabe and Ito (2008), which colour-blind readers can tell apart, the light ones darkened for a
  * white page. Many: a scale from dark blue to a dark yellow, ordered by lightness as well. */
 struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys) {
-  static const char few[][8] = {"#0072b2", "#d55e00", "#009e73", "#b5508e", "#a87900", "#2f9ed6", "#444444", "#7b4dc4"};
+  static const char few[][8] = {"#0072b2", "#d55e00", "#009e73", "#b5508e", "#a87900", "#2f9ed6", "#7a3e12", "#7b4dc4"};
   static const int scale[][3] = {{58, 28, 113},  {38, 84, 145}, {24, 127, 141},
                                  {48, 150, 110}, {98, 135, 30}, {168, 120, 0}};
   enum { FEW = sizeof few / sizeof few[0], SPANS = sizeof scale / sizeof scale[0] - 1 };

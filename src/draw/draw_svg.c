@@ -51,7 +51,7 @@ static void print_line(struct ink *k, const char *class_name, double x1, double 
 }
 
 static struct tu_draw_colour colour_of(const struct ink *k, const struct tu_draw_arrow *a) {
-  if (a->key == TU_DRAW_MIXED) return (struct tu_draw_colour){"#555555"};
+  if (a->key == TU_DRAW_MIXED) return (struct tu_draw_colour){"#666666"};
   return tu_draw_colour(a->key, tu_draw_keys(k->d->plan));
 }
 
@@ -180,9 +180,11 @@ static bool is_local(const struct tu_drawing *d, uint32_t step) {
   return kind == TU_COPY || kind == TU_REDUCE;
 }
 
-/* Marks at one place stand side by side, as long as there is room. */
+/* Local steps of one rank and round have a mark each, as long as there is room; reductions of what has come have one for
+ * all, as the parts of a message have one arrow. */
 struct place {
   uint32_t round, count, drawn;
+  bool final;
 };
 
 static void print_mark(struct ink *k, uint32_t step, struct place *place) {
@@ -190,22 +192,22 @@ static void print_mark(struct ink *k, uint32_t step, struct place *place) {
   const struct tu_drawing *d = k->d;
   const struct tu_step *s = tu_drawing_step(d, step);
   const struct tu_draw_band *band = &k->layout.bands[d->round[step]];
-  bool local = is_local(d, step), crowded = place->count > SHOWN_MAX;
+  bool local = is_local(d, step), one = place->count > (local ? SHOWN_MAX : 1);
   uint32_t index = place->drawn++;
-  if (crowded && index > 0) return;
+  if (one && index > 0) return;
   double x = tu_draw_x(&k->layout, d->rank_of[step]), y = local ? band->bottom + 15 : band->bottom;
-  if (!crowded) x += (index - (place->count - 1) / 2.0) * APART;
+  if (!one) x += (index - (place->count - 1) / 2.0) * APART;
   tu_text_print(k->text, "<g class=\"%s\" data-rank=\"%u\" data-round=\"%u\"><title>rank %u: ",
                 s->kind == TU_COPY ? "copy" : "reduction", d->rank_of[step], d->round[step], d->rank_of[step]);
-  if (crowded) tu_text_print(k->text, "%u steps, the first: ", place->count);
+  if (one) tu_text_print(k->text, "%u steps, the first: ", place->count);
   struct tu_text words = {0};
   tu_plan_write_step(tu_drawing_rank(d, step), s, &words);
   tu_draw_escape(words.chars, k->text);
   tu_text_fini(&words);
   tu_text_print(k->text, "</title>");
   if (s->kind == TU_COPY) print_copy(k, x, y);
-  else print_reduction(k, x, y, s->final);
-  if (crowded)
+  else print_reduction(k, x, y, place->final);
+  if (one && local)
     tu_text_print(k->text, "<text class=\"small\" x=\"%.1f\" y=\"%.1f\">\xc3\x97%u</text>", x + 6, y + 3, place->count);
   tu_text_print(k->text, "</g>\n");
 }
@@ -221,6 +223,7 @@ static void print_marks(struct ink *k) {
       for (uint32_t s = d->step_base[r]; s < d->step_base[r + 1]; s++) {
         if (!is_local(d, s) && tu_drawing_step(d, s)->kind != TU_RECV_REDUCE) continue;
         struct place *place = &places[is_local(d, s)][d->round[s]];
+        place->final |= tu_drawing_step(d, s)->final;
         if (pass == 0) place->count++;
         else print_mark(k, s, place);
       }
@@ -281,7 +284,7 @@ static const char *name_labels(const struct tu_plan *plan) {
   if (tu_collectives[plan->collective].promise == TU_NOTHING) return "a message: of whom it brings word";
   switch (tu_draw_naming(plan)) {
     case TU_BY_RANKS: return "a message: whose sum it carries";
-    case TU_BY_PAIR: return "a message: its block, from" ARROW "for";
+    case TU_BY_PAIR: return "a message: its block, from" ARROW "for, or how many";
     default: return "a message: the chunks that it carries";
   }
 }
