@@ -33,7 +33,7 @@ static void collect(struct catalogue *c, const struct tu_drawing *d, const struc
   }
   for (uint32_t i = 0; i < v->write_count; i++) note_value(c, v->writes[i].value);
   for (uint32_t i = 0; i < v->sent_first[tu_drawing_steps(d)]; i++) note_value(c, v->sent[i]);
-  if (c->count > 1) qsort(c->values, c->count, sizeof *c->values, compare_values);
+  if (c->values) qsort(c->values, c->count, sizeof *c->values, compare_values);
   uint32_t kept = 0;
   for (uint32_t i = 0; i < c->count; i++)
     if (kept == 0 || compare_values(&c->values[kept - 1], &c->values[i]) != 0) c->values[kept++] = c->values[i];
@@ -42,7 +42,7 @@ static void collect(struct catalogue *c, const struct tu_drawing *d, const struc
 
 /* -1: nothing */
 static int32_t number_of(const struct catalogue *c, struct tu_draw_value value) {
-  if (!value.ranks) return -1;
+  if (!value.ranks || !c->values) return -1;
   const struct tu_draw_value *found = bsearch(&value, c->values, c->count, sizeof value, compare_values);
   tu_assert(found);
   return (int32_t)(found - c->values);

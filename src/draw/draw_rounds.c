@@ -59,8 +59,10 @@ static void match_ends(struct tu_drawing *d) {
   struct ends sends = {0}, recvs = {0};
   list_ends(d, &sends, &recvs);
   tu_assert(sends.count == recvs.count);
-  qsort(sends.all, sends.count, sizeof *sends.all, compare_ends);
-  qsort(recvs.all, recvs.count, sizeof *recvs.all, compare_ends);
+  if (sends.all && recvs.all) {
+    qsort(sends.all, sends.count, sizeof *sends.all, compare_ends);
+    qsort(recvs.all, recvs.count, sizeof *recvs.all, compare_ends);
+  }
   d->parts = tu_allocate(sends.count, sizeof *d->parts);
   d->messages = tu_allocate(sends.count, sizeof *d->messages);
   for (uint32_t i = 0; i < sends.count; i++) {
@@ -144,7 +146,7 @@ static uint32_t round_after(const struct tu_drawing *d, uint32_t before, uint32_
 static bool play(struct graph *g) {
   struct tu_drawing *d = g->d;
   uint32_t steps = tu_drawing_steps(d);
-  if (g->edge_count > 1) qsort(g->edges, g->edge_count, sizeof *g->edges, compare_edges);
+  if (g->edges) qsort(g->edges, g->edge_count, sizeof *g->edges, compare_edges);
   for (uint32_t s = 0; s <= steps; s++) g->first[s] = g->waits[s] = 0;
   for (uint32_t i = 0; i < g->edge_count; i++) {
     g->first[g->edges[i].before + 1]++;
