@@ -1,6 +1,7 @@
 #!/bin/bash
 # draw_page_test.sh SOURCE BUILD: opens pages of `tutti plan --as html` in a browser without a screen, steps through time
 # with the page's own buttons, and reads from the DOM what is complete. Skipped where there is no chromium.
+# test: slow timeout=120
 set -u
 tutti=$2/tutti
 browser=$(command -v chromium || command -v chromium-browser) || { echo "skipped: there is no chromium" && exit 77; }
