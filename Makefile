@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 
-.PHONY: all build tidy format test check check-long sanitizers demo install bench-peers fuzz clean setup
+.PHONY: all build tidy format test check check-long sanitizers demo docs install bench-peers fuzz clean setup
 all: build tidy test
 
 setup:
@@ -35,6 +35,10 @@ check-long: build
 demo: build
 	@tools/setup demo
 	@tools/demo $(BUILD)
+
+# The pictures of docs/ALGORITHMS.md: build/docs/algorithms/COLLECTIVE.NAME.svg
+docs: build
+	@tools/draw-algorithms $(BUILD)
 
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)

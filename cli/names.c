@@ -51,6 +51,10 @@ int cli_check_build(const char *verb, const char *word, const struct cli_name *n
     return cli_fail(verb, CLI_USAGE, "--root: expected a rank below %u, found %u", what->ranks, what->root);
   if (what->root > 0 && (!tu_collectives[name->collective].rooted || name->collective == TUTTI_SEND))
     return cli_fail(verb, CLI_USAGE, "--root: %s has no root to choose", tu_collectives[name->collective].name);
+  uint32_t pieces_max = (1u << 28) / what->ranks / what->ranks;
+  if (what->chunks > tu_max(pieces_max, 1))
+    return cli_fail(verb, CLI_USAGE, "--chunks: expected at most %u for %u ranks, found %u", pieces_max, what->ranks,
+                    what->chunks);
   what->algorithm = name->algorithm;
   return CLI_GOOD;
 }

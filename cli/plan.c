@@ -1,41 +1,138 @@
-/* plan.c: tutti plan: the text form of a plan. */
+/* plan.c: tutti plan: what an algorithm does, as text, as data or as a picture. */
 #include "plan/plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "algo/pat.h"
 #include "base/text.h"
+#include "check/check.h"
+#include "draw/draw.h"
 #include "names.h"
 
 #define ALL UINT32_MAX
 
+static void print_text(const struct tu_draw *what, struct tu_text *text) { tu_plan_write(what->plan, text); }
+
+/* A form of a plan. */
+struct form {
+  const char *name;
+  void (*print)(const struct tu_draw *what, struct tu_text *text);
+};
+static const struct form forms[] = {
+    {"text", print_text}, {"svg", tu_draw_svg}, {"html", tu_draw_html}, {"json", tu_draw_json}};
+enum { FORMS = sizeof forms / sizeof forms[0], TEXT = 0 };
+
+struct request {
+  const char *as;
+  const struct form *form;
+  struct tu_build build;
+  const char *summary;
+  bool steps;
+};
+
+static int find_form(struct request *r) {
+  const char *names[FORMS];
+  for (int i = 0; i < FORMS; i++) {
+    names[i] = forms[i].name;
+    if (strcmp(r->as, forms[i].name) == 0) r->form = &forms[i];
+  }
+  if (r->form) return CLI_GOOD;
+  const char *near = tu_nearest(r->as, names, FORMS);
+  return cli_fail("plan", CLI_USAGE, "--as: expected text, svg, html or json, found '%s'%s%s%s", r->as,
+                  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* The operations of the pat algorithms, as NCCL would tabulate them. */
+static int print_steps(const struct request *r, const char *word) {
+  const struct tu_build *b = &r->build;
+  if (strcmp(b->algorithm->name, "pat") != 0)
+    return cli_fail("plan", CLI_USAGE, "--steps: only the pat algorithms have a table of operations, not %s", word);
+  if (b->slot_pieces > 64)
+    return cli_fail("plan", CLI_USAGE, "--slot-pieces: a slot of the table has 64 elements, found %u pieces",
+                    b->slot_pieces);
+  struct tu_pat pat;
+  struct tu_text text = {0};
+  if (b->algorithm->collective == TUTTI_ALLGATHER) tu_pat_allgather(&pat, b);
+  else tu_pat_reduce_scatter(&pat, b);
+  tu_pat_write(&pat, b, &text);
+  fputs(text.chars, stdout);
+  tu_text_fini(&text);
+  tu_pat_fini(&pat);
+  return CLI_GOOD;
+}
+
+/* A plan from a file. What cannot be followed cannot be drawn: it is proved first. */
+static int read_plan(const struct request *r, const char *path, struct tu_plan **plan) {
+  struct tu_error error;
+  char *data;
+  size_t bytes;
+  if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.in_place)
+    return cli_fail("plan", CLI_USAGE, "-n, --root, --rank, --in-place: %s is a plan already", path);
+  if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK) return cli_fail("plan", CLI_USAGE, "%s", error.text);
+  tutti_err err = tu_plan_read(data, bytes, path, plan, &error);
+  free(data);
+  if (err != TUTTI_OK) return cli_fail("plan", CLI_FAILED, "%s", error.text);
+  struct tu_check_report report;
+  if (r->form == &forms[TEXT] || tu_check(*plan, 1, &report)) return CLI_GOOD;
+  tu_plan_destroy(*plan);
+  return cli_fail("plan", CLI_FAILED, "%s is refused, so it is not drawn: %s", path, report.text);
+}
+
+static int make_plan(struct request *r, const char *word, struct tu_plan **plan) {
+  struct cli_name name;
+  if (!cli_find_name(word, &name)) {
+    if (strcmp(word, "-") == 0 || access(word, R_OK) == 0) return read_plan(r, word, plan);
+    if (strchr(word, '/')) return cli_fail("plan", CLI_USAGE, "there is no file '%s' that can be read", word);
+    return cli_fail_name("plan", CLI_USAGE, word);
+  }
+  struct tu_build *b = &r->build;
+  int code = cli_check_build("plan", word, &name, b);
+  if (code != CLI_GOOD) return code;
+  if (b->rank != ALL && b->rank >= b->ranks)
+    return cli_fail("plan", CLI_USAGE, "--rank: expected a rank below %u, found %u", b->ranks, b->rank);
+  if (b->rank != ALL && r->form != &forms[TEXT])
+    return cli_fail("plan", CLI_USAGE, "--rank: only --as text shows one rank's steps, %s takes all ranks'", r->as);
+  if (r->steps) return print_steps(r, word);
+  r->summary = b->algorithm->summary;
+  if (b->rank == ALL) b->rank = TU_ALL_RANKS;
+  *plan = tu_plan_build(b);
+  return CLI_GOOD;
+}
+
 static int run(int argc, char **argv) {
-  uint32_t ranks = 0, root = 0, rank = ALL;
-  bool in_place = false, done;
+  struct request r = {.as = "text", .build = {.rank = ALL}};
+  struct tu_build *b = &r.build;
+  bool done;
   const struct cli_option options[] = {
-      {"-n", CLI_UINT, &ranks, "N", "number of ranks"},
-      {"--root", CLI_UINT, &root, "R", "the root, of collectives that have one (0)"},
-      {"--rank", CLI_UINT, &rank, "R", "the steps of this rank only"},
-      {"--in-place", CLI_FLAG, &in_place, NULL, "input and output lie on the same memory"},
+      {"-n", CLI_UINT, &b->ranks, "N", "number of ranks"},
+      {"--root", CLI_UINT, &b->root, "R", "the root, of collectives that have one (0)"},
+      {"--rank", CLI_UINT, &b->rank, "R", "the steps of this rank only"},
+      {"--in-place", CLI_FLAG, &b->in_place, NULL, "input and output lie on the same memory"},
+      {"--slot-pieces", CLI_UINT, &b->slot_pieces, "P", "how many pieces of a message fit into a slot"},
+      {"--depth", CLI_UINT, &b->depth, "D", "how many slots a ring has"},
+      {"--chunks", CLI_UINT, &b->chunks, "C", "into how many pieces a block is cut"},
+      {"--steps", CLI_FLAG, &r.steps, NULL, "of a pat algorithm: its operations, as CSV"},
+      {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json (text)"},
   };
   int code = cli_parse(&cli_plan, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
-  struct cli_name name;
   if (argc != 2)
     return cli_fail("plan", CLI_USAGE, "expected one COLLECTIVE.NAME, found %d; tutti list shows them", argc - 1);
-  if (!cli_find_name(argv[1], &name)) return cli_fail_name("plan", CLI_USAGE, argv[1]);
-  struct tu_build what = {
-      .ranks = ranks, .root = root, .in_place = in_place, .rank = rank == ALL ? TU_ALL_RANKS : rank};
-  if ((code = cli_check_build("plan", argv[1], &name, &what)) != CLI_GOOD) return code;
-  if (rank != ALL && rank >= ranks)
-    return cli_fail("plan", CLI_USAGE, "--rank: expected a rank below %u, found %u", ranks, rank);
-  struct tu_plan *plan = tu_plan_build(&what);
+  code = find_form(&r);
+  struct tu_plan *plan = NULL;
+  if (code == CLI_GOOD) code = make_plan(&r, argv[1], &plan);
+  if (code != CLI_GOOD || !plan) return code;
   struct tu_text text = {0};
-  tu_plan_write(plan, &text);
+  r.form->print(&(struct tu_draw){.plan = plan, .summary = r.summary}, &text);
   fputs(text.chars, stdout);
   tu_text_fini(&text);
   tu_plan_destroy(plan);
   return CLI_GOOD;
 }
 
-const struct cli_verb cli_plan = {"plan", "a plan in its text form",
-                                  "plan COLLECTIVE.NAME -n N [--root R] [--rank R] [--in-place]", run};
+const struct cli_verb cli_plan = {"plan",
+                                  "what an algorithm does: as text, as data, as a picture, as a page to step through",
+                                  "plan COLLECTIVE.NAME -n N [--as FORM] [options], or plan FILE [--as FORM]", run};

@@ -24,7 +24,7 @@ test_list() {
   is "standard error" "$err" ""
   has list "$out" "allreduce.ring "
   is "lines that are no algorithm" "$(grep -cvE '^[a-z_]+\.[a-z_]+ +(any N|N a multiple of [0-9]+|N = 2)(, [a-z ]+)?  +.+$' out.txt)" 0
-  is "one line an algorithm" "$(awk '{ print $1 }' out.txt | sort -u | wc -l)" "$(ls "$source"/src/algo/*_*.c | wc -l)"
+  is "one line an algorithm" "$(awk '{ print $1 }' out.txt | sort -u | wc -l)" "$(ls "$source"/src/algo/*_*.c | grep -vc _test)"
   local lines
   lines=$(wc -l <out.txt)
   run 0 list --json
@@ -75,6 +75,39 @@ rank 1
   has "not a number" "$err" "-n: expected a whole number"
   run 2 plan allreduce.ring -n
   has "no value" "$err" "-n: expected N after it"
+}
+
+test_plan_forms() {
+  run 0 plan allreduce.ring -n 4 --as json
+  is "standard error" "$err" ""
+  has "messages and rounds" "$out" '"messages": 24, "rounds": 6'
+  run 0 plan allreduce.ring -n 4 --as svg
+  is "arrows" "$(grep -c 'data-message=' out.txt)" 24
+  run 0 plan reduce.binomial -n 4 --as=html
+  has "a page" "$out" "<!DOCTYPE html>"
+  run 0 plan allgather.bucket -n 4 --as text --slot-pieces 2 --depth 4 --chunks 2
+  has "the text form" "$out" "tutti-plan 1"
+  run 2 plan allreduce.ring -n 4 --as svq
+  has nearest "$err" "did you mean 'svg'?"
+  run 2 plan allreduce.ring -n 4 --rank 1 --as svg
+  has "one rank's picture" "$err" "--rank: only --as text"
+}
+
+test_plan_files() {
+  "$tutti" plan scan.chain -n 4 >good.plan
+  run 0 plan good.plan
+  is "a plan's text again" "$out" "$(cat good.plan)"
+  "$tutti" plan scan.chain -n 4 --as json >expected.txt
+  run 0 plan good.plan --as json
+  is "a plan's data" "$out" "$(cat expected.txt)"
+  run 2 plan good.plan -n 4
+  has "a number of ranks" "$err" "good.plan is a plan already"
+  sed 's/recv_reduce @2/recv_reduce @1/' good.plan >bad.plan
+  run 1 plan bad.plan --as svg
+  has "a plan that is refused" "$err" "bad.plan is refused, so it is not drawn: rank 3"
+  is "standard output" "$out" ""
+  run 2 plan ./no/such.plan
+  has "no such file" "$err" "there is no file './no/such.plan'"
 }
 
 test_check_names() {

@@ -35,6 +35,7 @@ const struct tu_algorithm tu_algo_allgather_pat = {
     .collective = TUTTI_ALLGATHER,
     .name = "pat",
     .summary = "parallel aggregated trees: far ranks first, pieces aggregated into messages",
+    .flags = TU_ROTATES,
     .split = tu_pat_split,
     .build = build,
 };

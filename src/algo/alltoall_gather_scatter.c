@@ -1,5 +1,5 @@
-/* alltoall, gather then scatter: rank 0 collects everything and deals it out again. 2(N-1)(alpha + beta m N) at rank 0: the one to
- * compare others with, and what is left where only one rank can be reached. */
+/* alltoall, gather then scatter: rank 0 collects everything and deals it out again. 2(N-1)(alpha + beta m N) at rank 0: what
+ * the others are compared with. */
 #include <stdlib.h>
 
 #include "algo/parts.h"

@@ -4,7 +4,7 @@
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
-  for (uint32_t i = 1; i <= n; i++) {
+  for (uint32_t i = 0; i < n; i++) {
     uint32_t rank = (root + i) % n;
     tu_move(b, tu_at(rank, tu_in(0, 1)), tu_at(root, tu_out(rank, 1)));
   }

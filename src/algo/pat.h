@@ -21,7 +21,7 @@ struct tu_pat_op {
   int recv_at, send_at;   /* place in the slot, in pieces */
   uint32_t slot;          /* the slot, counted from the first that has not been posted */
   bool post_recv, post_send;
-  bool final; /* reduce-scatter: the output is complete */
+  bool final;     /* reduce-scatter: the output is complete */
   uint32_t piece; /* distance of what is written or passed on */
 };
 

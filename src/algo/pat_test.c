@@ -99,9 +99,7 @@ static void closed_forms(void) {
   for (uint32_t n = 2; n <= 70; n++) {
     for (int k = 0; k < 2; k++) {
       struct tu_build what = {.algorithm = tu_algorithm_find(both[k], "pat"), .ranks = n, .rank = TU_ALL_RANKS};
-      const struct {
-        uint32_t pieces, depth;
-      } shapes[] = {{1, 1}, {1, 8}, {4, 1}, {4, 4}, {n, 1}};
+      const struct { uint32_t pieces, depth; } shapes[] = {{1, 1}, {1, 8}, {4, 1}, {4, 4}, {n, 1}};
       for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         what.slot_pieces = shapes[i].pieces;
         what.depth = shapes[i].depth;
@@ -151,10 +149,8 @@ static void worked_example(void) {
     printf("  skipped: there is no %s\n", SHARED "seeds/4_pat_reduce_scatter.md");
     return;
   }
-  struct tu_plan *plan =
-      tu_plan_build(&(struct tu_build){.algorithm = tu_algorithm_find(TUTTI_REDUCE_SCATTER, "recursive_halving"),
-                                       .ranks = 8,
-                                       .rank = TU_ALL_RANKS});
+  struct tu_plan *plan = tu_plan_build(&(struct tu_build){
+      .algorithm = tu_algorithm_find(TUTTI_REDUCE_SCATTER, "recursive_halving"), .ranks = 8, .rank = TU_ALL_RANKS});
   char *at = strstr(data, "### All 8 Portions");
   CHECK(at, "the table is not there");
   unsigned round = 0, lines = 0;

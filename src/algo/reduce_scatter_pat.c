@@ -15,11 +15,11 @@ struct place {
 
 struct state {
   struct tu_pat pat;
-  struct place *places;      /* [distance]: where the partial sum for it waits to be sent */
-  bool *summed;              /* [distance]: there is one */
-  struct tu_span *scratch;   /* [place in the FIFOs][rank], made when first needed */
-  uint32_t depth;            /* slots of a FIFO */
-  uint32_t posted[32];       /* of a dimension: slots */
+  struct place *places;       /* [distance]: where the partial sum for it waits to be sent */
+  bool *summed;               /* [distance]: there is one */
+  struct tu_span *scratch;    /* [place in the FIFOs][rank], made when first needed */
+  uint32_t depth;             /* slots of a FIFO */
+  uint32_t posted[32];        /* of a dimension: slots */
   uint32_t received_slot[32]; /* of a dimension: slot of the last piece received, + 1 */
 };
 
@@ -64,8 +64,7 @@ static void run_chunk(struct tu_builder *b, struct state *s, uint32_t chunk) {
     const struct tu_pat_op *op = &s->pat.ops[i];
     if (op->skipped) continue;
     if (op->send_dim != TU_PAT_NONE)
-      s->places[op->piece] =
-          (struct place){op->send_dim, s->posted[op->send_dim] + op->slot, (uint32_t)op->send_at};
+      s->places[op->piece] = (struct place){op->send_dim, s->posted[op->send_dim] + op->slot, (uint32_t)op->send_at};
     if (op->recv_dim != TU_PAT_NONE) receive(b, s, op, chunk);
     if (op->post_send) s->posted[op->send_dim]++;
   }
@@ -90,7 +89,7 @@ const struct tu_algorithm tu_algo_reduce_scatter_pat = {
     .collective = TUTTI_REDUCE_SCATTER,
     .name = "pat",
     .summary = "parallel aggregated trees: near ranks first, pieces aggregated into messages",
-    .flags = TU_EQUAL_BLOCKS,
+    .flags = TU_EQUAL_BLOCKS | TU_ROTATES,
     .split = tu_pat_split,
     .build = build,
 };

@@ -37,8 +37,8 @@ static inline struct tu_span tu_part(struct tu_span s, uint32_t first, uint32_t 
  * like them. */
 struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, uint32_t copies);
 
-/* New scratch at a rank for the blocks `first` .. first + count - 1 (modulo N) of a row that it has no part in: sized like them if
- * an outer collective knows their sizes (tu_sub.row), else like `own`, a block that the rank has. */
+/* New scratch at a rank for the blocks `first` .. first + count - 1 (modulo N) of a row that it has no part in: sized
+ * like them if an outer collective knows their sizes (tu_sub.row), else like `own`, a block that the rank has. */
 struct tu_span tu_tmp_blocks(struct tu_builder *b, uint32_t rank, struct tu_span own, uint32_t first, uint32_t count);
 
 /* From here on, messages travel on this lane. */

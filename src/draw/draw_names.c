@@ -1,0 +1,171 @@
+/* draw_names.c: what a value is called, in how few letters, and in which colour. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "draw/draw_parts.h"
+
+enum tu_draw_naming tu_draw_naming(const struct tu_plan *plan) {
+  const struct tu_collective *c = &tu_collectives[plan->collective];
+  if (c->promise == TU_NOTHING) return TU_BY_RANKS;
+  if (c->promise != TU_COPY_OF) return c->in == TU_EACH || plan->split > 1 ? TU_BY_NUMBER : TU_BY_RANKS;
+  return c->in == TU_EACH && c->out == TU_EACH ? TU_BY_PAIR : TU_BY_NUMBER;
+}
+
+static uint32_t lowest(uint64_t ranks) { return ranks ? (uint32_t)__builtin_ctzll(ranks) : 0; }
+
+/* The number of a value: of the output chunk that it is meant for where every rank brings one, else of its input chunk. */
+static uint32_t number_of(const struct tu_plan *plan, struct tu_draw_value value) {
+  const struct tu_collective *c = &tu_collectives[plan->collective];
+  bool by_origin = c->promise == TU_COPY_OF && c->in == TU_ONE && c->out == TU_EACH;
+  return by_origin ? lowest(value.ranks) * plan->split + value.chunk : value.chunk;
+}
+
+uint32_t tu_draw_keys(const struct tu_plan *plan) {
+  const struct tu_collective *c = &tu_collectives[plan->collective];
+  if (tu_draw_naming(plan) == TU_BY_RANKS) return 1;
+  if (tu_draw_naming(plan) == TU_BY_PAIR) return plan->ranks;
+  return plan->split * (c->in == TU_EACH || c->out == TU_EACH ? plan->ranks : 1);
+}
+
+uint32_t tu_draw_key(const struct tu_plan *plan, struct tu_draw_value value) {
+  if (tu_draw_naming(plan) == TU_BY_RANKS) return 0;
+  return tu_draw_naming(plan) == TU_BY_PAIR ? lowest(value.ranks) : number_of(plan, value);
+}
+
+/* Few: the colours of Okabe and Ito (2008), which colour-blind readers can tell apart, the light ones darkened for a
+ * white page. Many: a scale from dark blue to a dark yellow, ordered by lightness as well. */
+struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys) {
+  static const char few[][8] = {"#0072b2", "#d55e00", "#009e73", "#b5508e", "#a87900", "#2f9ed6", "#7a3e12", "#7b4dc4"};
+  static const int scale[][3] = {{58, 28, 113},  {38, 84, 145}, {24, 127, 141},
+                                 {48, 150, 110}, {98, 135, 30}, {168, 120, 0}};
+  enum { FEW = sizeof few / sizeof few[0], SPANS = sizeof scale / sizeof scale[0] - 1 };
+  struct tu_draw_colour colour;
+  if (keys <= FEW) {
+    memcpy(colour.chars, few[key], sizeof colour.chars);
+    return colour;
+  }
+  static const char digits[] = "0123456789abcdef";
+  uint32_t place = key * SPANS * 256 / (keys - 1), span = (uint32_t)tu_min(place / 256, SPANS - 1);
+  int part = (int)(place - span * 256);
+  colour.chars[0] = '#';
+  for (int i = 0; i < 3; i++) {
+    int level = (scale[span][i] * (256 - part) + scale[span + 1][i] * part) / 256;
+    colour.chars[1 + 2 * i] = digits[level / 16];
+    colour.chars[2 + 2 * i] = digits[level % 16];
+  }
+  colour.chars[7] = '\0';
+  return colour;
+}
+
+/* ---- labels ----------------------------------------------------------------------------------------------------- */
+
+static void print_ranks(uint64_t ranks, struct tu_text *text) {
+  const char *comma = "";
+  for (uint32_t i = 0; i < 64; i++) {
+    if (!(ranks >> i & 1)) continue;
+    uint32_t end = i;
+    while (end + 1 < 64 && ranks >> (end + 1) & 1) end++;
+    tu_text_print(text, end > i ? "%s%u-%u" : "%s%u", comma, i, end);
+    comma = ",";
+    i = end;
+  }
+}
+
+static int compare_numbers(const void *left, const void *right) {
+  uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+  return a < b ? -1 : a > b;
+}
+
+/* "0-3,7"; returns how many different ones there are. */
+static uint32_t print_numbers(uint32_t *numbers, uint32_t count, struct tu_text *text) {
+  qsort(numbers, count, sizeof *numbers, compare_numbers);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (kept == 0 || numbers[kept - 1] != numbers[i]) numbers[kept++] = numbers[i];
+  for (uint32_t i = 0, end; i < kept; i = end + 1) {
+    for (end = i; end + 1 < kept && numbers[end + 1] == numbers[end] + 1; end++) continue;
+    tu_text_print(text, i ? ",%u" : "%u", numbers[i]);
+    if (end > i) tu_text_print(text, end > i + 1 ? "-%u" : ",%u", numbers[end]);
+  }
+  return kept;
+}
+
+#define ARROW "\xe2\x86\x92"
+#define SIGMA "\xce\xa3"
+
+void tu_draw_label(const struct tu_plan *plan, const struct tu_draw_value values[], uint32_t count,
+                   struct tu_text *text) {
+  enum { LABEL_MAX = 11 };
+  enum tu_draw_naming naming = tu_draw_naming(plan);
+  if (naming == TU_BY_RANKS) {
+    uint64_t ranks = 0;
+    for (uint32_t i = 0; i < count; i++) ranks |= values[i].ranks;
+    if (tu_reduces(plan->collective) && (ranks & (ranks - 1))) tu_text_print(text, SIGMA);
+    print_ranks(ranks, text);
+    return;
+  }
+  if (naming == TU_BY_PAIR && count == 1) {
+    tu_text_print(text, "%u" ARROW "%u", lowest(values[0].ranks), values[0].chunk / plan->split);
+    if (plan->split > 1) tu_text_print(text, ".%u", values[0].chunk % plan->split);
+    return;
+  }
+  if (naming == TU_BY_PAIR) {
+    tu_text_print(text, "%u chunks", count);
+    return;
+  }
+  uint32_t *numbers = tu_allocate(count, sizeof *numbers);
+  for (uint32_t i = 0; i < count; i++) numbers[i] = number_of(plan, values[i]);
+  struct tu_text list = {0};
+  uint32_t kept = print_numbers(numbers, count, &list);
+  if (list.length > LABEL_MAX) tu_text_print(text, "%u chunks", kept);
+  else tu_text_print(text, "%s", list.chars);
+  tu_text_fini(&list);
+  free(numbers);
+}
+
+void tu_draw_say(const struct tu_plan *plan, struct tu_draw_value value, struct tu_text *text) {
+  if (!value.ranks) {
+    tu_text_print(text, "nothing yet");
+    return;
+  }
+  bool several = (value.ranks & (value.ranks - 1)) != 0;
+  bool barrier = tu_collectives[plan->collective].promise == TU_NOTHING;
+  if (barrier) {
+    tu_text_print(text, several ? "ranks " : "rank ");
+    print_ranks(value.ranks, text);
+    tu_text_print(text, several ? " have come" : " has come");
+    return;
+  }
+  if (several) tu_text_print(text, "the sum of in[%u] of ranks ", value.chunk);
+  else tu_text_print(text, "in[%u] of rank ", value.chunk);
+  print_ranks(value.ranks, text);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- */
+
+static void print_count(uint32_t count, const char *noun, struct tu_text *text) {
+  if (count == 0) tu_text_print(text, "no %ss", noun);
+  else tu_text_print(text, count == 1 ? "%u %s" : "%u %ss", count, noun);
+}
+
+void tu_draw_summary(const struct tu_drawing *d, struct tu_text *text) {
+  print_count(d->plan->ranks, "rank", text);
+  tu_text_print(text, ", ");
+  print_count(d->message_count, "message", text);
+  if (d->message_count) {
+    tu_text_print(text, " in ");
+    print_count(d->rounds, "round", text);
+  }
+  if (d->tmp_chunks_max == 0) tu_text_print(text, ", no scratch");
+  else tu_text_print(text, ", up to %u chunk%s of scratch a rank", d->tmp_chunks_max, d->tmp_chunks_max > 1 ? "s" : "");
+}
+
+void tu_draw_escape(const char *chars, struct tu_text *text) {
+  for (; *chars; chars++) switch (*chars) {
+      case '&': tu_text_print(text, "&amp;"); break;
+      case '<': tu_text_print(text, "&lt;"); break;
+      case '>': tu_text_print(text, "&gt;"); break;
+      case '"': tu_text_print(text, "&quot;"); break;
+      default: tu_text_print(text, "%c", *chars); break;
+    }
+}

@@ -1,0 +1,407 @@
+/* draw_test.c: every algorithm's picture, page and data are well formed; every message is drawn once; rounds agree with
+ * what waits for what; at the end every rank holds what it is promised. */
+#include "algo/algo.h"
+#include "draw/draw_layout.h"
+#include "test.h"
+
+enum { RANKS_MAX = 9 };
+
+/* Calls `test` for every algorithm, number of ranks, some roots, in place and not. */
+static void for_each_plan(void (*test)(const struct tu_draw *what, const char *name)) {
+  for (size_t i = 0; i < tu_algorithm_count; i++) {
+    const struct tu_algorithm *a = tu_algorithms[i];
+    bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
+    for (uint32_t n = 1; n <= RANKS_MAX; n++) {
+      if (!tu_algorithm_fits(a, n)) continue;
+      for (uint32_t variant = 0; variant < 2; variant++) {
+        struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a,
+                                                                .ranks = n,
+                                                                .root = rooted && variant ? n / 2 : 0,
+                                                                .in_place = variant,
+                                                                .rank = TU_ALL_RANKS});
+        char name[128];
+        snprintf(name, sizeof name, "%s.%s, %u ranks%s", tu_collectives[a->collective].name, a->name, n,
+                 variant ? ", in place" : "");
+        test(&(struct tu_draw){.plan = plan, .summary = a->summary}, name);
+        tu_plan_destroy(plan);
+      }
+    }
+  }
+}
+
+/* ---- well-formed XML: what is opened is closed, attributes are quoted, nothing is left unescaped ---- */
+
+enum { DEPTH_MAX = 64, NAME_MAX_BYTES = 32 };
+
+struct xml {
+  const char *at, *end;
+  char open[DEPTH_MAX][NAME_MAX_BYTES];
+  uint32_t depth;
+};
+
+static size_t name_length(const char *at) { return strspn(at, "abcdefghijklmnopqrstuvwxyzBGLTX0123456789:-"); }
+
+static const char *read_tag(struct xml *x) {
+  bool closes = *x->at == '/';
+  x->at += closes;
+  size_t length = name_length(x->at);
+  if (length == 0 || length >= NAME_MAX_BYTES) return "a tag without a name";
+  const char *name = x->at;
+  for (x->at += length; *x->at == ' ' || *x->at == '\n';) {
+    x->at += strspn(x->at, " \n");
+    size_t key = name_length(x->at);
+    if (key == 0) break;
+    x->at += key;
+    if (strncmp(x->at, "=\"", 2) != 0) return "an attribute without a quoted value";
+    x->at += 2 + strcspn(x->at + 2, "\"<&") + 1;
+    if (x->at[-1] != '"') return "an attribute with < or & in it";
+  }
+  bool empty = *x->at == '/';
+  x->at += empty;
+  if (*x->at++ != '>') return "a tag that does not end";
+  if (empty) return NULL;
+  if (!closes) {
+    if (x->depth == DEPTH_MAX) return "too deep";
+    snprintf(x->open[x->depth++], NAME_MAX_BYTES, "%.*s", (int)length, name);
+    return NULL;
+  }
+  if (x->depth == 0 || strlen(x->open[x->depth - 1]) != length || memcmp(x->open[x->depth - 1], name, length) != 0)
+    return "a tag closes what is not open";
+  x->depth--;
+  return NULL;
+}
+
+/* What is wrong, or NULL. */
+static const char *wrong_xml(const char *from, const char *end) {
+  struct xml x = {.at = from, .end = end};
+  const char *wrong = NULL;
+  if (strncmp(x.at, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", 39) == 0) x.at += 39;
+  while (!wrong && x.at < x.end) {
+    if (*x.at == '<') {
+      x.at++;
+      wrong = read_tag(&x);
+    } else if (*x.at == '&') {
+      size_t length = strcspn(x.at, ";");
+      if (length > 6) wrong = "a bare &";
+      x.at += length;
+    } else {
+      x.at++;
+    }
+  }
+  if (wrong) return wrong;
+  return x.depth == 0 && x.at == x.end ? NULL : "something is left open";
+}
+
+/* ---- well-formed JSON, of the kind that is written here: no escapes, whole numbers ---- */
+
+static const char *skip_value(const char *at) {
+  static const char *const words[] = {"null", "true", "false"};
+  for (int i = 0; i < 3; i++)
+    if (strncmp(at, words[i], strlen(words[i])) == 0) return at + strlen(words[i]);
+  if (*at == '"') {
+    at += 1 + strcspn(at + 1, "\"\\\n");
+    return *at == '"' ? at + 1 : NULL;
+  }
+  size_t sign = *at == '-', digits = strspn(at + sign, "0123456789");
+  return digits > 0 ? at + sign + digits : NULL;
+}
+
+static const char *skip_blanks(const char *at) { return at + strspn(at, " \n"); }
+
+/* After a value: closes what ends there, and takes a comma. NULL: what is wrong is in *wrong. */
+static const char *close_values(const char *at, char *open, uint32_t *depth, const char **wrong) {
+  for (at = skip_blanks(at); *depth > 0 && (*at == ']' || *at == '}'); at = skip_blanks(at + 1))
+    if (*at != open[--*depth]) *wrong = "a bracket closes another kind";
+  if (*depth == 0) return at;
+  if (*at != ',') *wrong = "no comma";
+  return skip_blanks(at + 1);
+}
+
+static const char *wrong_json(const char *at, const char *end) {
+  char open[DEPTH_MAX];
+  uint32_t depth = 0;
+  const char *wrong = NULL;
+  for (at = skip_blanks(at); !wrong;) {
+    if (depth > 0 && open[depth - 1] == '}') {
+      at = *at == '"' ? skip_value(at) : NULL;
+      if (!at || strncmp(at, ": ", 2) != 0) return "no key";
+      at += 2;
+    }
+    if (*at == '{' || *at == '[') {
+      if (depth == DEPTH_MAX) return "too deep";
+      open[depth++] = *at == '{' ? '}' : ']';
+      at = skip_blanks(at + 1);
+      if (*at != open[depth - 1]) continue;
+    } else {
+      at = skip_value(at);
+      if (!at) return "no value";
+    }
+    at = close_values(at, open, &depth, &wrong);
+    if (depth == 0) break;
+  }
+  return wrong ? wrong : at == end ? NULL : "something follows";
+}
+
+/* ---- the pictures ---- */
+
+/* How many messages a plan sends, and how many of them from `from` to `to` on `lane`. */
+static uint32_t count_messages(const struct tu_plan *plan, uint32_t from, uint32_t to, uint32_t lane) {
+  uint32_t count = 0;
+  for (uint32_t r = 0; r < plan->ranks; r++) {
+    const struct tu_rank_plan *p = &plan->rank[r];
+    for (uint32_t s = 0; s < p->step_count; s++) {
+      const struct tu_step *step = &p->steps[s];
+      if (step->kind != TU_SEND || step->joined) continue;
+      for (uint32_t i = 0; i < step->peer_count; i++)
+        count += from == UINT32_MAX || (r == from && p->peers[step->peer_first + i] == to && step->lane == lane);
+    }
+  }
+  return count;
+}
+
+static void check_messages(const struct tu_plan *plan, const char *svg, const char *name) {
+  uint32_t drawn = 0, all = count_messages(plan, UINT32_MAX, 0, 0);
+  uint32_t *seen = tu_allocate(all, sizeof *seen);
+  uint32_t *pairs = tu_allocate((size_t)plan->ranks * plan->ranks * TU_LANES_MAX, sizeof *pairs);
+  for (const char *at = svg; (at = strstr(at, " data-message=")); at++) {
+    unsigned message, from, to, lane, sent, taken;
+    int read = sscanf(at,
+                      " data-message=\"%u\" data-from=\"%u\" data-to=\"%u\" data-lane=\"%u\" data-sent=\"%u\""
+                      " data-taken=\"%u\"",
+                      &message, &from, &to, &lane, &sent, &taken);
+    CHECK(read == 6 && sent <= taken, "%s: an arrow without its data", name);
+    if (read != 6 || message >= all || from >= plan->ranks || to >= plan->ranks || lane >= TU_LANES_MAX) {
+      FAIL("%s: an arrow that is no message", name);
+      break;
+    }
+    seen[message]++;
+    pairs[(from * plan->ranks + to) * TU_LANES_MAX + lane]++;
+    drawn++;
+  }
+  CHECK(drawn == all, "%s: %u messages, %u arrows", name, all, drawn);
+  for (uint32_t i = 0; i < all; i++) CHECK(seen[i] == 1, "%s: message %u is drawn %u times", name, i, seen[i]);
+  for (uint32_t i = 0; i < plan->ranks * plan->ranks * TU_LANES_MAX; i++) {
+    uint32_t from = i / TU_LANES_MAX / plan->ranks, to = i / TU_LANES_MAX % plan->ranks, lane = i % TU_LANES_MAX;
+    uint32_t expected = count_messages(plan, from, to, lane);
+    CHECK(pairs[i] == expected, "%s: %u arrows from rank %u to rank %u on lane %u, %u messages", name, pairs[i], from,
+          to, lane, expected);
+  }
+  free(seen);
+  free(pairs);
+}
+
+static void check_svg(const struct tu_draw *what, const char *name) {
+  struct tu_text text = {0};
+  tu_draw_svg(what, &text);
+  const char *wrong = wrong_xml(text.chars, text.chars + text.length);
+  CHECK(!wrong, "%s: %s", name, wrong);
+  CHECK(!strstr(text.chars, "nan") && !strstr(text.chars, "inf\""), "%s: a place that is no number", name);
+  check_messages(what->plan, text.chars, name);
+  tu_text_fini(&text);
+}
+
+static void check_json(const struct tu_draw *what, const char *name) {
+  struct tu_text text = {0};
+  tu_draw_json(what, &text);
+  const char *wrong = wrong_json(text.chars, text.chars + text.length);
+  CHECK(!wrong, "%s: %s", name, wrong);
+  tu_text_fini(&text);
+}
+
+static void check_html(const struct tu_draw *what, const char *name) {
+  struct tu_text text = {0};
+  tu_draw_html(what, &text);
+  const char *svg = strstr(text.chars, "<svg"), *svg_end = strstr(text.chars, "</svg>\n");
+  const char *data = strstr(text.chars, "id=\"data\">"), *data_end = data ? strstr(data, "</script>") : NULL;
+  if (!svg || !svg_end || !data_end) {
+    FAIL("%s: no picture or no data in the page", name);
+  } else {
+    const char *wrong = wrong_xml(svg, svg_end + strlen("</svg>\n"));
+    CHECK(!wrong, "%s: the picture: %s", name, wrong);
+    wrong = wrong_json(data + strlen("id=\"data\">"), data_end);
+    CHECK(!wrong, "%s: the data: %s", name, wrong);
+  }
+  CHECK(!strstr(text.chars, "src=") && !strstr(text.chars, "href="), "%s: the page needs others", name);
+  CHECK(!strstr(text.chars, "<!--"), "%s: a gap is left", name);
+  tu_text_fini(&text);
+}
+
+static void test_svg(void) { for_each_plan(check_svg); }
+static void test_json(void) { for_each_plan(check_json); }
+static void test_html(void) { for_each_plan(check_html); }
+
+/* ---- rounds ---- */
+
+static void check_step(const struct tu_drawing *d, uint32_t s, const char *name) {
+  const struct tu_step *step = tu_drawing_step(d, s);
+  uint32_t base = d->step_base[d->rank_of[s]];
+  CHECK(step->kind == TU_COPY || step->kind == TU_REDUCE || d->round[s] > 0, "%s: a message in round 0", name);
+  for (uint32_t i = 0; i < step->after_count; i++) {
+    uint32_t before = base + tu_drawing_rank(d, s)->afters[step->after_first + i];
+    bool strictly = step->kind == TU_SEND || (step->kind == TU_RECV_REDUCE && d->round[before] > 0 &&
+                                              tu_drawing_step(d, before)->kind != TU_SEND);
+    CHECK(d->round[before] + strictly <= d->round[s], "%s: rank %u, step %u: in round %u, after round %u", name,
+          d->rank_of[s], s - base, d->round[s], d->round[before]);
+  }
+}
+
+static void check_rounds(const struct tu_draw *what, const char *name) {
+  struct tu_drawing d;
+  tu_drawing_init(&d, what->plan);
+  uint32_t last[RANKS_MAX][TU_LANES_MAX] = {{0}}, rounds = 0;
+  for (uint32_t s = 0; s < tu_drawing_steps(&d); s++) {
+    const struct tu_step *step = tu_drawing_step(&d, s);
+    check_step(&d, s, name);
+    rounds = (uint32_t)tu_max(rounds, d.round[s]);
+    if (step->kind != TU_SEND) continue;
+    uint32_t *before = &last[d.rank_of[s]][step->lane];
+    CHECK(step->joined ? d.round[s] <= *before : d.round[s] > *before, "%s: rank %u sends twice in round %u", name,
+          d.rank_of[s], d.round[s]);
+    *before = (uint32_t)tu_max(*before, d.round[s]);
+  }
+  for (uint32_t i = 0; i < d.part_count; i++)
+    CHECK(d.round[d.parts[i].send] <= d.round[d.parts[i].recv], "%s: taken before it is sent", name);
+  CHECK(rounds == d.rounds, "%s: %u rounds, said to be %u", name, rounds, d.rounds);
+  tu_drawing_fini(&d);
+}
+
+static void test_rounds(void) { for_each_plan(check_rounds); }
+
+/* Rounds that are known. */
+static void test_known_rounds(void) {
+  static const struct {
+    const char *collective, *algorithm;
+    uint32_t ranks, rounds, messages;
+  } known[] = {
+      {"allreduce", "ring", 5, 8, 40},
+      {"reduce", "binomial", 8, 3, 7},
+      {"broadcast", "binomial", 8, 3, 7},
+      {"alltoall", "pairwise", 6, 5, 30},
+      {"scan", "chain", 6, 5, 5},
+      {"allgather", "bucket", 7, 6, 42},
+      {"scan", "recursive_doubling", 8, 3, 17},
+      {"barrier", "dissemination", 8, 3, 24},
+  };
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    tutti_collective collective;
+    CHECK(tu_collective_find(known[i].collective, &collective), "no %s", known[i].collective);
+    const struct tu_algorithm *a = tu_algorithm_find(collective, known[i].algorithm);
+    struct tu_plan *plan =
+        tu_plan_build(&(struct tu_build){.algorithm = a, .ranks = known[i].ranks, .rank = TU_ALL_RANKS});
+    struct tu_drawing d;
+    tu_drawing_init(&d, plan);
+    CHECK(d.rounds == known[i].rounds && d.message_count == known[i].messages, "%s.%s: %u rounds, %u messages",
+          known[i].collective, known[i].algorithm, d.rounds, d.message_count);
+    tu_drawing_fini(&d);
+    tu_plan_destroy(plan);
+  }
+}
+
+/* ---- values ---- */
+
+static void check_values(const struct tu_draw *what, const char *name) {
+  struct tu_drawing d;
+  struct tu_draw_values v;
+  tu_drawing_init(&d, what->plan);
+  tu_draw_values_init(&v, &d);
+  for (uint32_t r = 0; r < what->plan->ranks; r++) {
+    bool has = tu_plan_chunks(what->plan, r, TU_OUT) > 0;
+    CHECK((v.complete[r] != TU_DRAW_NEVER) == has, "%s: rank %u %s", name, r,
+          has ? "is left incomplete" : "has a result");
+    CHECK(!has || v.complete[r] <= d.rounds, "%s: rank %u is complete after the end", name, r);
+  }
+  for (uint32_t i = 1; i < v.write_count; i++)
+    CHECK(v.writes[i - 1].round <= v.writes[i].round, "%s: writes out of order", name);
+  tu_draw_values_fini(&v);
+  tu_drawing_fini(&d);
+}
+
+static void test_values(void) { for_each_plan(check_values); }
+
+/* ---- what no algorithm here may have ---- */
+
+static struct tu_plan *read_plan(const char *collective, uint32_t ranks, const char *steps) {
+  struct tu_text text = {0};
+  tu_text_print(&text,
+                "tutti-plan 1\ncollective %s\nalgorithm test\nranks %u\nroot 0\nsplit 1\nin_place no\n"
+                "equal_blocks yes\nrank_order no\n%s\n",
+                collective, ranks, steps);
+  struct tu_plan *plan = NULL;
+  struct tu_error error;
+  if (tu_plan_read(text.chars, text.length, "test", &plan, &error) != TUTTI_OK) FAIL("%s", error.text);
+  tu_text_fini(&text);
+  return plan;
+}
+
+/* A joined message is one arrow; its label names all that it carries. */
+static void test_joined(void) {
+  struct tu_plan *plan = read_plan("gather", 3,
+                                   "rank 0\n0: copy in[0] into out[0]\n1: recv from 1 into out[1]\n"
+                                   "2: recv from 1 joined into out[2]\n"
+                                   "rank 1\ntmp in[0]\n0: recv from 2 into tmp[0]\n1: send in[0] to 0\n"
+                                   "2: send tmp[0] to 0 joined after 0\nrank 2\n0: send in[0] to 1");
+  if (!plan) return;
+  struct tu_draw what = {.plan = plan, .summary = "a < b & \"c\""};
+  check_svg(&what, "joined");
+  struct tu_drawing d;
+  tu_drawing_init(&d, plan);
+  CHECK(d.message_count == 2 && d.rounds == 2, "joined: %u messages in %u rounds", d.message_count, d.rounds);
+  tu_drawing_fini(&d);
+  struct tu_text text = {0};
+  tu_draw_svg(&what, &text);
+  CHECK(strstr(text.chars, ">1,2</text>"), "joined: the label is not 1,2");
+  CHECK(strstr(text.chars, "a &lt; b &amp; &quot;c&quot;"), "the summary is not escaped");
+  tu_text_fini(&text);
+  tu_plan_destroy(plan);
+}
+
+/* Sends that cannot leave in the order of the steps: rank 0 sends to 1 what it has from 1 only after sending to 2. */
+static void test_out_of_turn(void) {
+  struct tu_plan *plan = read_plan("broadcast", 3,
+                                   "rank 0\ntmp in[0]\n0: recv from 1 into tmp[0]\n1: send tmp[0] to 2 after 0\n"
+                                   "2: send in[0] to 1\n3: copy in[0] into out[0]\n"
+                                   "rank 1\n0: recv from 0 into out[0]\n1: send out[0] to 0 after 0\n"
+                                   "rank 2\n0: recv from 0 into out[0]");
+  if (!plan) return;
+  struct tu_drawing d;
+  tu_drawing_init(&d, plan);
+  CHECK(d.rounds == 3, "out of turn: %u rounds", d.rounds);
+  tu_drawing_fini(&d);
+  check_svg(&(struct tu_draw){.plan = plan}, "out of turn");
+  tu_plan_destroy(plan);
+}
+
+/* Too many ranks, or too many messages in a round: words. */
+static void test_large(void) {
+  tutti_collective barrier;
+  CHECK(tu_collective_find("barrier", &barrier), "no barrier");
+  const struct tu_algorithm *direct = tu_algorithm_find(barrier, "direct");
+  for (uint32_t ranks = TU_DRAW_RANKS_MAX; ranks <= TU_DRAW_RANKS_MAX + 1; ranks++) {
+    struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = direct, .ranks = ranks, .rank = TU_ALL_RANKS});
+    struct tu_text text = {0};
+    tu_draw_svg(&(struct tu_draw){.plan = plan}, &text);
+    const char *wrong = wrong_xml(text.chars, text.chars + text.length);
+    CHECK(!wrong, "%u ranks: %s", ranks, wrong);
+    CHECK(strstr(text.chars, ranks > TU_DRAW_RANKS_MAX ? "are not drawn" : "4032 messages, too many"),
+          "%u ranks: no word about what is not drawn", ranks);
+    CHECK(!strstr(text.chars, "data-message"), "%u ranks: drawn all the same", ranks);
+    tu_text_fini(&text);
+    tu_draw_html(&(struct tu_draw){.plan = plan}, &text);
+    CHECK(text.length > 0 && strstr(text.chars, "</html>"), "%u ranks: no page", ranks);
+    tu_text_fini(&text);
+    tu_plan_destroy(plan);
+  }
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {{"svg", test_svg},
+                                      {"json", test_json},
+                                      {"html", test_html},
+                                      {"rounds", test_rounds},
+                                      {"known_rounds", test_known_rounds},
+                                      {"values", test_values},
+                                      {"joined", test_joined},
+                                      {"out_of_turn", test_out_of_turn},
+                                      {"large", test_large}};
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
