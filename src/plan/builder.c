@@ -26,6 +26,8 @@ struct reader {
 
 struct rank_state {
   struct tu_rank_plan *plan; /* NULL: this rank's steps are not wanted */
+  uint32_t chunks[2];        /* of IN and OUT */
+  uint32_t first_cell[3];    /* of each buffer: cells of a buffer stand in a row */
   uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity, tmp_capacity;
   uint32_t tmp_count;
   uint32_t cell_capacity, weight_capacity;
@@ -120,25 +122,20 @@ static struct tu_at in_plan(const struct tu_builder *b, struct tu_at at) {
 
 /* ---- cells ---- */
 
-/* tu_plan_cell without its need of a rank's steps: TMP comes last, so the count does not matter. */
 static uint32_t cell_of(const struct tu_builder *b, uint32_t rank, struct tu_span span) {
-  return tu_plan_cell(b->plan, rank, (enum tu_buffer)span.buffer, span.first);
-}
-
-static uint32_t data_cells(const struct tu_builder *b, uint32_t rank) {
-  return tu_plan_chunks(b->plan, rank, TU_IN) + tu_plan_chunks(b->plan, rank, TU_OUT);
+  return b->ranks[rank].first_cell[span.buffer] + span.first;
 }
 
 static void assert_span(const struct tu_builder *b, uint32_t rank, struct tu_span span) {
   tu_assert(rank < b->plan->ranks);
-  uint32_t chunks =
-      span.buffer == TU_TMP ? b->ranks[rank].tmp_count : tu_plan_chunks(b->plan, rank, (enum tu_buffer)span.buffer);
+  const struct rank_state *r = &b->ranks[rank];
+  uint32_t chunks = span.buffer == TU_TMP ? r->tmp_count : r->chunks[span.buffer];
   tu_assert(span.count > 0 && span.first <= chunks && span.count <= chunks - span.first);
 }
 
 static void ensure_cells(struct tu_builder *b, uint32_t rank) {
   struct rank_state *r = &b->ranks[rank];
-  uint32_t need = data_cells(b, rank) + r->tmp_count;
+  uint32_t need = r->first_cell[TU_TMP] + r->tmp_count;
   while (r->plan && r->cell_capacity < need) {
     uint32_t old = r->cell_capacity;
     r->cells = tu_grow(r->cells, old, &r->cell_capacity, sizeof *r->cells);
@@ -152,8 +149,7 @@ static void ensure_cells(struct tu_builder *b, uint32_t rank) {
     memset(r->weights + old, 0, (r->weight_capacity - old) * sizeof *r->weights);
   }
   if (!fresh) return;
-  uint32_t in = tu_plan_chunks(b->plan, rank, TU_IN);
-  for (uint32_t i = 0; i < in; i++) r->weights[cell_of(b, rank, tu_in(i, 1))] = 1 | RAW;
+  for (uint32_t i = 0; i < r->chunks[TU_IN]; i++) r->weights[cell_of(b, rank, tu_in(i, 1))] = 1 | RAW;
 }
 
 /* What each chunk of the span holds: contributions, and RAW. All chunks of a span are alike. */
@@ -507,10 +503,10 @@ void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uin
     return;
   }
   tu_group_begin(b);
-  bool *joined = tu_allocate(source_count, sizeof *joined);
+  bool few[8], *joined = source_count <= 8 ? few : tu_allocate(source_count, sizeof *joined);
   for (uint32_t s = 0; s < source_count; s++) emit_send(b, in_plan(b, sources[s]), targets, target_count, &joined[s]);
   for (uint32_t t = 0; t < target_count; t++) add_reduction(b, sources, source_count, joined, in_plan(b, targets[t]));
-  free(joined);
+  if (joined != few) free(joined);
   tu_group_end(b);
 }
 
@@ -585,6 +581,13 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
   struct tu_builder b = {.plan = plan, .frame = &frame, .reduces = tu_reduces(plan->collective)};
   b.ranks = tu_allocate(ranks, sizeof *b.ranks);
   for (uint32_t i = 0; i < plan->rank_count; i++) b.ranks[plan->rank_first + i].plan = &plan->rank[i];
+  for (uint32_t i = 0; i < ranks; i++) {
+    for (int k = TU_IN; k <= TU_OUT; k++) {
+      b.ranks[i].chunks[k] = tu_plan_chunks(plan, i, (enum tu_buffer)k);
+      b.ranks[i].first_cell[TU_TMP] += b.ranks[i].chunks[k];
+      b.ranks[i].first_cell[k] = tu_plan_cell(plan, i, (enum tu_buffer)k, 0);
+    }
+  }
   algorithm->build(&b);
   tu_assert(b.group_depth == 0);
 
