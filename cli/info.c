@@ -14,6 +14,7 @@ struct facts {
   uint32_t cpus, ranks;
   struct tu_channel_shape shape; /* of the channels of a communicator of so many ranks */
   uint32_t spin;
+  struct tu_tuning *tuning; /* what the environment says of selection, or NULL */
 };
 
 /* Asks the library itself: a communicator of `ranks` threads that are not there knows its settings. */
@@ -40,27 +41,25 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
 
 /* ---- the selection ---- */
 
-static const struct tu_algorithm *selected(tutti_collective c, uint32_t ranks, size_t bytes) {
-  const struct tu_collective *k = &tu_collectives[c];
-  const struct tu_wanted wanted = {.collective = c, .ranks = ranks, .bytes = bytes, .any_blocks = k->vector};
-  return tu_algorithm_select(&wanted);
-}
+/* A choice for the sizes up to `until`. */
+struct choice {
+  const struct tu_algorithm *algorithm;
+  const char *why_not; /* forced, but it cannot serve: calls are refused, and this is why; else NULL */
+  size_t until;
+};
 
-/* The largest size at which the choice is still that for `bytes`: sizes between powers of two are searched. */
-static size_t selected_until(tutti_collective c, uint32_t ranks, size_t bytes) {
-  const struct tu_algorithm *a = selected(c, ranks, bytes);
-  for (size_t power = 1; power <= PTRDIFF_MAX / 2; power *= 2) {
-    size_t low = power, high = power * 2;
-    if (high <= bytes || selected(c, ranks, high) == a) continue;
-    low = tu_max(low, bytes);
-    while (high - low > 1) {
-      size_t middle = low + (high - low) / 2;
-      if (selected(c, ranks, middle) == a) low = middle;
-      else high = middle;
-    }
-    return low;
+/* As api/request.c chooses. */
+static struct choice choose(const struct facts *f, tutti_collective c, size_t bytes) {
+  const struct tu_wanted wanted = {
+      .collective = c, .ranks = f->ranks, .bytes = bytes, .any_blocks = tu_collectives[c].vector};
+  struct choice choice = {.algorithm = f->tuning ? f->tuning->forced[c] : NULL, .until = SIZE_MAX};
+  if (choice.algorithm) {
+    tu_algorithm_serves(choice.algorithm, &wanted, &choice.why_not);
+    return choice;
   }
-  return SIZE_MAX;
+  choice.algorithm = tu_tuning_select(f->tuning, &wanted);
+  choice.until = tu_tuning_select_until(f->tuning, &wanted);
+  return choice;
 }
 
 /* "64 KiB" where it is a whole number of them. */
@@ -77,34 +76,32 @@ static bool size_is_known(tutti_collective c) {
   return !k->vector || (!k->rooted && k->in != k->out);
 }
 
-static void print_selection(tutti_collective c, uint32_t ranks) {
+static void print_selection(const struct facts *f, tutti_collective c) {
   printf("  %-16s", tu_collectives[c].name);
-  size_t bytes = size_is_known(c) ? 0 : SIZE_MAX;
-  for (bool more = true; more;) {
-    size_t until = bytes == SIZE_MAX ? SIZE_MAX : selected_until(c, ranks, bytes);
-    printf("%s", selected(c, ranks, bytes)->name);
-    more = until != SIZE_MAX;
-    if (more) {
-      printf(" to ");
-      print_size(until);
-      printf(", ");
-      bytes = until + 1;
-    }
+  for (size_t bytes = size_is_known(c) ? 0 : SIZE_MAX;;) {
+    struct choice choice = choose(f, c, bytes);
+    printf("%s", choice.algorithm->name);
+    if (choice.why_not) printf(", refused: %s", choice.why_not);
+    if (choice.until == SIZE_MAX) break;
+    printf(" to ");
+    print_size(choice.until);
+    printf(", ");
+    bytes = choice.until + 1;
   }
   putchar('\n');
 }
 
-static void print_selection_json(tutti_collective c, uint32_t ranks, bool first) {
-  size_t bytes = size_is_known(c) ? 0 : SIZE_MAX, until;
-  do {
-    until = bytes == SIZE_MAX ? SIZE_MAX : selected_until(c, ranks, bytes);
-    printf("%s{\"collective\": \"%s\", \"algorithm\": \"%s\", \"bytes_max\": ", first ? "" : ", ",
-           tu_collectives[c].name, selected(c, ranks, bytes)->name);
-    if (until == SIZE_MAX) printf("null}");
-    else printf("%zu}", until);
+static void print_selection_json(const struct facts *f, tutti_collective c, bool first) {
+  struct choice choice = {.until = 0};
+  for (size_t bytes = size_is_known(c) ? 0 : SIZE_MAX; choice.until != SIZE_MAX; bytes = choice.until + 1) {
+    choice = choose(f, c, bytes);
+    printf("%s{\"collective\": \"%s\", \"algorithm\": \"%s\", ", first ? "" : ", ", tu_collectives[c].name,
+           choice.algorithm->name);
+    if (choice.why_not) printf("\"refused\": \"%s\", ", choice.why_not);
+    if (choice.until == SIZE_MAX) printf("\"bytes_max\": null}");
+    else printf("\"bytes_max\": %zu}", choice.until);
     first = false;
-    bytes = until + 1;
-  } while (until != SIZE_MAX);
+  }
 }
 
 /* ---- the environment ---- */
@@ -129,6 +126,8 @@ static void print_json_string(const char *text) {
 
 /* ---- all of it ---- */
 
+static const char *table_name(const struct facts *f) { return f->tuning ? f->tuning->name : NULL; }
+
 static void print_text(const struct facts *f) {
   int version = tutti_version();
   printf("version     %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
@@ -142,9 +141,10 @@ static void print_text(const struct facts *f) {
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf(" %s", tu_datatypes[t].name);
   printf("\noperations ");
   for (unsigned o = 0; o < TUTTI_OPS; o++) printf(" %s", tu_operations[o].name);
-  printf("\n\nalgorithms of %u ranks, by bytes of the longest buffer of a rank:\n", f->ranks);
+  printf("\ntable       %s%s\n", table_name(f) ? table_name(f) : "built-in", table_name(f) ? ", then built-in" : "");
+  printf("\nalgorithms of %u ranks, by bytes of the longest buffer of a rank:\n", f->ranks);
   for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
-    if (tu_collectives[c].family != TUTTI_SEND) print_selection((tutti_collective)c, f->ranks);
+    if (tu_collectives[c].family != TUTTI_SEND) print_selection(f, (tutti_collective)c);
   printf("\nenvironment:\n");
   for (size_t i = 0; i < tu_env_name_count; i++) {
     const char *value = shown_value(&tu_env_names[i]);
@@ -163,9 +163,12 @@ static void print_json(const struct facts *f) {
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
   printf("], \"operations\": [");
   for (unsigned o = 0; o < TUTTI_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);
-  printf("], \"selection\": [");
+  printf("], \"table\": ");
+  if (table_name(f)) print_json_string(table_name(f));
+  else printf("null");
+  printf(", \"selection\": [");
   for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
-    if (tu_collectives[c].family != TUTTI_SEND) print_selection_json((tutti_collective)c, f->ranks, c == 0);
+    if (tu_collectives[c].family != TUTTI_SEND) print_selection_json(f, (tutti_collective)c, c == 0);
   printf("], \"environment\": {");
   for (size_t i = 0; i < tu_env_name_count; i++) {
     const char *value = shown_value(&tu_env_names[i]);
@@ -176,24 +179,36 @@ static void print_json(const struct facts *f) {
   printf("}}\n");
 }
 
+/* As many as the job has that this process is of, else as there are CPUs. */
+static int default_ranks(uint32_t cpus, uint32_t *ranks) {
+  struct tu_boot_place place;
+  struct tu_error error;
+  if (tu_boot_place(&place, &error) != TUTTI_OK) return cli_fail("info", CLI_FAILED, "%s", error.text);
+  *ranks = place.alone ? (uint32_t)tu_max(cpus, 2) : place.ranks;
+  return CLI_GOOD;
+}
+
 static int run(int argc, char **argv) {
   enum { RANKS_MAX = 512 }; /* what ask() has memory for */
   struct facts facts = {.cpus = tu_boot_cpus()};
-  facts.ranks = facts.cpus < 2 ? 2 : facts.cpus;
   bool json = false, done;
+  int code = default_ranks(facts.cpus, &facts.ranks);
+  if (code != CLI_GOOD) return code;
   const struct cli_option options[] = {
-      {"-n", CLI_UINT, &facts.ranks, "N", "how many ranks to speak of (as many as there are CPUs, 2 at least)"},
+      {"-n", CLI_UINT, &facts.ranks, "N", "how many ranks to speak of (the job's, or as many as CPUs, 2 at least)"},
       {"--json", CLI_FLAG, &json, NULL, "one object"},
   };
-  int code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
+  code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (argc > 1) return cli_fail("info", CLI_USAGE, "takes no arguments, found '%s'", argv[1]);
   if (facts.ranks == 0 || facts.ranks > RANKS_MAX)
     return cli_fail("info", CLI_USAGE, "-n: expected a number of ranks from 1 to %d, found %u", RANKS_MAX, facts.ranks);
   struct tu_error error;
-  if (ask(&facts, &error) != TUTTI_OK) return cli_fail("info", CLI_FAILED, "%s", error.text);
+  if (ask(&facts, &error) != TUTTI_OK || tu_tuning_load(&facts.tuning, &error) != TUTTI_OK)
+    return cli_fail("info", CLI_FAILED, "%s", error.text);
   if (json) print_json(&facts);
   else print_text(&facts);
+  tu_tuning_release(facts.tuning);
   return CLI_GOOD;
 }
 

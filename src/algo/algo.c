@@ -1,7 +1,10 @@
 /* algo.c: look-ups in the table of algorithms that the build makes from this folder's file names. */
 #include "algo/algo.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const char *name) {
   tutti_collective family = tu_collectives[collective].family;
@@ -12,7 +15,27 @@ const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const 
   return NULL;
 }
 
+const char *tu_algorithm_nearest(tutti_collective collective, const char *name) {
+  const char **names = tu_allocate(tu_algorithm_count, sizeof *names);
+  size_t count = 0;
+  for (size_t i = 0; i < tu_algorithm_count; i++)
+    if (tu_algorithms[i]->collective == tu_collectives[collective].family) names[count++] = tu_algorithms[i]->name;
+  const char *nearest = tu_nearest(name, names, count);
+  free(names);
+  return nearest;
+}
+
 bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks) {
   if (a->collective == TUTTI_SEND) return ranks == 2;
   return a->multiple_of == 0 || ranks % a->multiple_of == 0;
+}
+
+bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why) {
+  *why = NULL;
+  if (!tu_algorithm_fits(a, wanted->ranks))
+    *why = "it does not serve that number of ranks; tutti list says what it requires";
+  else if (wanted->rank_order && !(a->flags & TU_RANK_ORDER))
+    *why = "the operation does not commute and it does not combine in rank order";
+  else if (wanted->any_blocks && (a->flags & TU_EQUAL_BLOCKS)) *why = "it needs blocks of equal size";
+  return *why == NULL;
 }

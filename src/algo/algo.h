@@ -28,16 +28,17 @@ extern const size_t tu_algorithm_count;
 
 /* By "collective" and "name"; NULL if there is none. Vector names find their family's algorithms. */
 const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const char *name);
-/* Picks by the selection table (select.c): for `bytes` of the longest buffer of a rank, SIZE_MAX if that is not known to
- * all. Whatever must hold (TU_RANK_ORDER, no TU_EQUAL_BLOCKS) is passed in. Never NULL. */
+/* The name of that collective's algorithm that is most like `name`, or NULL. */
+const char *tu_algorithm_nearest(tutti_collective collective, const char *name);
+
+/* What an algorithm is wanted for; tuning.h picks one. */
 struct tu_wanted {
   tutti_collective collective;
   uint32_t ranks;
-  size_t bytes;
+  size_t bytes;    /* of the longest buffer of a rank; SIZE_MAX if that is not known to all */
   bool rank_order; /* the operation does not commute */
   bool any_blocks; /* some rank does not know every block's size, or blocks are unequal */
 };
-const struct tu_algorithm *tu_algorithm_select(const struct tu_wanted *wanted);
 /* Can this algorithm do what is wanted? If not, `why` is a clause for a message. */
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why);
 /* Does it serve that many ranks? */

@@ -1,70 +1,93 @@
-/* select.c: which algorithm runs for which size: a table that a person can read. The first row that fits wins; rows
- * whose algorithm cannot do what is wanted are passed over. */
+/* select.c: the built-in selection table, and picking from tables. */
 #include <string.h>
 
-#include "algo/algo.h"
+#include "algo/tuning.h"
 
-struct row {
-  tutti_collective collective;
-  uint32_t ranks_max;
-  size_t bytes_max;
-  const char *algorithm;
-};
+/* The last rules of each collective serve anything: any size, ranks, order of operands and blocks. */
+static const char builtin_rules[] =
+    "allreduce      ranks<=2 bytes<=64K direct\n"
+    "allreduce      ranks<=4 bytes<=8K  direct\n"
+    "allreduce      bytes<=8K           recursive_doubling\n"
+    "allreduce                          ring\n"
+    "allreduce                          recursive_doubling\n"
+    "reduce         ranks<=4            direct\n"
+    "reduce                             binomial\n"
+    "reduce                             direct\n"
+    "broadcast      ranks<=4            direct\n"
+    "broadcast                          binomial\n"
+    "gather         bytes<=16K          binomial\n"
+    "gather                             direct\n"
+    "scatter        bytes<=16K          binomial\n"
+    "scatter                            direct\n"
+    "allgather      ranks<=8            direct\n"
+    "allgather                          bucket\n"
+    "reduce_scatter ranks<=8            direct\n"
+    "reduce_scatter                     bucket\n"
+    "reduce_scatter                     direct\n"
+    "alltoall       bytes<=4K           direct\n"
+    "alltoall                           pairwise\n"
+    "barrier                            dissemination\n"
+    "scan           ranks<=4            chain\n"
+    "scan                               recursive_doubling\n"
+    "exscan         ranks<=4            chain\n"
+    "exscan                             recursive_doubling\n"
+    "send                               direct\n";
 
-#define ANY_RANKS UINT32_MAX
-#define ANY_BYTES SIZE_MAX
-#define KIB ((size_t)1 << 10)
-
-static const struct row rows[] = {
-    {TUTTI_ALLREDUCE, 2, 64 * KIB, "direct"},
-    {TUTTI_ALLREDUCE, 4, 8 * KIB, "direct"},
-    {TUTTI_ALLREDUCE, ANY_RANKS, 8 * KIB, "recursive_doubling"},
-    {TUTTI_ALLREDUCE, ANY_RANKS, ANY_BYTES, "ring"},
-    {TUTTI_ALLREDUCE, ANY_RANKS, ANY_BYTES, "recursive_doubling"},
-    {TUTTI_REDUCE, 4, ANY_BYTES, "direct"},
-    {TUTTI_REDUCE, ANY_RANKS, ANY_BYTES, "binomial"},
-    {TUTTI_REDUCE, ANY_RANKS, ANY_BYTES, "direct"},
-    {TUTTI_BROADCAST, 4, ANY_BYTES, "direct"},
-    {TUTTI_BROADCAST, ANY_RANKS, ANY_BYTES, "binomial"},
-    {TUTTI_GATHER, ANY_RANKS, 16 * KIB, "binomial"},
-    {TUTTI_GATHER, ANY_RANKS, ANY_BYTES, "direct"},
-    {TUTTI_SCATTER, ANY_RANKS, 16 * KIB, "binomial"},
-    {TUTTI_SCATTER, ANY_RANKS, ANY_BYTES, "direct"},
-    {TUTTI_ALLGATHER, 8, ANY_BYTES, "direct"},
-    {TUTTI_ALLGATHER, ANY_RANKS, ANY_BYTES, "bucket"},
-    {TUTTI_REDUCE_SCATTER, 8, ANY_BYTES, "direct"},
-    {TUTTI_REDUCE_SCATTER, ANY_RANKS, ANY_BYTES, "bucket"},
-    {TUTTI_REDUCE_SCATTER, ANY_RANKS, ANY_BYTES, "direct"},
-    {TUTTI_ALLTOALL, ANY_RANKS, 4 * KIB, "direct"},
-    {TUTTI_ALLTOALL, ANY_RANKS, ANY_BYTES, "pairwise"},
-    {TUTTI_BARRIER, ANY_RANKS, ANY_BYTES, "dissemination"},
-    {TUTTI_SCAN, 4, ANY_BYTES, "chain"},
-    {TUTTI_SCAN, ANY_RANKS, ANY_BYTES, "recursive_doubling"},
-    {TUTTI_EXSCAN, 4, ANY_BYTES, "chain"},
-    {TUTTI_EXSCAN, ANY_RANKS, ANY_BYTES, "recursive_doubling"},
-    {TUTTI_SEND, ANY_RANKS, ANY_BYTES, "direct"},
-};
-
-bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why) {
-  *why = NULL;
-  if (!tu_algorithm_fits(a, wanted->ranks))
-    *why = "it does not serve that number of ranks; tutti list says what it requires";
-  else if (wanted->rank_order && !(a->flags & TU_RANK_ORDER))
-    *why = "the operation does not commute and it does not combine in rank order";
-  else if (wanted->any_blocks && (a->flags & TU_EQUAL_BLOCKS)) *why = "it needs blocks of equal size";
-  return *why == NULL;
+/* Read by whoever comes first; if several do, one of their copies stays. */
+const struct tu_tuning *tu_tuning_builtin(void) {
+  static struct tu_tuning *_Atomic kept;
+  struct tu_tuning *tuning = atomic_load_explicit(&kept, memory_order_acquire);
+  if (tuning) return tuning;
+  const struct tu_tuning_text text = {"the built-in table", builtin_rules, sizeof builtin_rules - 1, NULL};
+  struct tu_error error;
+  tutti_err err = tu_tuning_read(&text, &tuning, &error);
+  tu_assert(err == TUTTI_OK);
+  struct tu_tuning *first = NULL;
+  if (atomic_compare_exchange_strong(&kept, &first, tuning)) return tuning;
+  tu_tuning_release(tuning);
+  return first;
 }
 
-const struct tu_algorithm *tu_algorithm_select(const struct tu_wanted *wanted) {
-  tutti_collective family = tu_collectives[wanted->collective].family;
+static bool concerns(const struct tu_rule *rule, const struct tu_wanted *wanted) {
   const char *why;
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const struct row *row = &rows[i];
-    if (row->collective != family || wanted->ranks > row->ranks_max || wanted->bytes > row->bytes_max) continue;
-    const struct tu_algorithm *a = tu_algorithm_find(family, row->algorithm);
-    tu_assert(a);
-    if (tu_algorithm_serves(a, wanted, &why)) return a;
-  }
-  tu_assert(!"every collective has a row that serves anything");
+  return (rule->collective == wanted->collective || rule->collective == tu_collectives[wanted->collective].family) &&
+         wanted->ranks >= rule->ranks_min && wanted->ranks <= rule->ranks_max &&
+         tu_algorithm_serves(rule->algorithm, wanted, &why);
+}
+
+const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, const struct tu_wanted *wanted) {
+  const struct tu_tuning *tables[] = {tuning, tu_tuning_builtin()};
+  for (int t = 0; t < 2; t++)
+    for (uint32_t i = 0; tables[t] && i < tables[t]->rule_count; i++) {
+      const struct tu_rule *rule = &tables[t]->rules[i];
+      if (wanted->bytes >= rule->bytes_min && wanted->bytes <= rule->bytes_max && concerns(rule, wanted))
+        return rule->algorithm;
+    }
+  tu_assert(!"every collective has a rule that serves anything");
   return NULL;
+}
+
+/* The largest size up to which no rule begins or ends to fit. */
+static size_t same_rules_until(const struct tu_tuning *tuning, const struct tu_wanted *wanted) {
+  const struct tu_tuning *tables[] = {tuning, tu_tuning_builtin()};
+  size_t until = SIZE_MAX;
+  for (int t = 0; t < 2; t++)
+    for (uint32_t i = 0; tables[t] && i < tables[t]->rule_count; i++) {
+      const struct tu_rule *rule = &tables[t]->rules[i];
+      if (!concerns(rule, wanted)) continue;
+      if (rule->bytes_min > wanted->bytes) until = tu_min(until, rule->bytes_min - 1);
+      if (rule->bytes_max >= wanted->bytes) until = tu_min(until, rule->bytes_max);
+    }
+  return until;
+}
+
+size_t tu_tuning_select_until(const struct tu_tuning *tuning, const struct tu_wanted *wanted) {
+  const struct tu_algorithm *choice = tu_tuning_select(tuning, wanted);
+  struct tu_wanted next = *wanted;
+  for (;;) {
+    size_t until = same_rules_until(tuning, &next);
+    if (until == SIZE_MAX) return SIZE_MAX;
+    next.bytes = until + 1;
+    if (tu_tuning_select(tuning, &next) != choice) return until;
+  }
 }

@@ -232,12 +232,7 @@ static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct
   if (!call->algorithm) return TUTTI_OK;
   out->forced = tu_algorithm_find(call->collective, call->algorithm);
   if (out->forced) return TUTTI_OK;
-  const char *names[64];
-  size_t count = 0;
-  for (size_t i = 0; i < tu_algorithm_count && count < 64; i++)
-    if (tu_algorithms[i]->collective == tu_collectives[call->collective].family)
-      names[count++] = tu_algorithms[i]->name;
-  const char *near = tu_nearest(call->algorithm, names, count);
+  const char *near = tu_algorithm_nearest(call->collective, call->algorithm);
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s has no algorithm '%s'%s%s%s; tutti list shows them",
                  tu_collectives[call->collective].name, call->algorithm, near ? ", did you mean '" : "",
                  near ? near : "", near ? "'?" : "");

@@ -82,27 +82,33 @@ static bool all_present(const struct tu_transport *t) {
   return true;
 }
 
+/* A rank that found what it waited for may have done its work and left since: only a death that leaves this rank
+ * waiting counts. */
+tutti_err tu_comm_await(struct tutti_comm *comm, bool (*there)(const struct tutti_comm *comm), const char *what,
+                        int timeout_ms, struct tu_error *error) {
+  struct tu_transport *t = comm->transport;
+  uint64_t deadline = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+  while (!there(comm)) {
+    for (uint32_t i = 0; i < t->ranks; i++)
+      if (!tu_transport_alive(t, i) && !there(comm))
+        return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the world was made", i);
+    if (tu_clock_ns() > deadline) return tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for %s", timeout_ms, what);
+    uint32_t token = tu_bell_arm(t);
+    if (!there(comm)) tu_bell_sleep(t, token, 1);
+    tu_bell_disarm(t);
+  }
+  return TUTTI_OK;
+}
+
+/* The leader has made the block and every rank has come. */
 static bool complete(const struct tutti_comm *comm) {
   return tu_mover_ready(comm->mover) && all_present(comm->transport);
 }
 
-/* Until the leader has made the block and every rank has come. A rank that found the world complete may have done its
- * work and left since: only a death that keeps the world incomplete counts. */
 static tutti_err meet(struct tutti_comm *comm, int timeout_ms, struct tu_error *error) {
-  struct tu_transport *t = comm->transport;
-  uint64_t deadline = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-  while (!complete(comm)) {
-    for (uint32_t i = 0; i < t->ranks; i++)
-      if (!tu_transport_alive(t, i) && !complete(comm))
-        return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the world was made", i);
-    if (tu_clock_ns() > deadline)
-      return tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for the other ranks to map the shared memory", timeout_ms);
-    uint32_t token = tu_bell_arm(t);
-    if (!complete(comm)) tu_bell_sleep(t, token, 1);
-    tu_bell_disarm(t);
-  }
-  tu_transport_settle(t);
-  return TUTTI_OK;
+  tutti_err err = tu_comm_await(comm, complete, "the other ranks to map the shared memory", timeout_ms, error);
+  if (err == TUTTI_OK) tu_transport_settle(comm->transport);
+  return err;
 }
 
 static void drop_endpoint(struct tu_transport *t) {
@@ -126,6 +132,7 @@ static void destroy(struct tutti_comm *comm, bool in_order) {
       if (comm->mover->receivers[i]) tu_matching_destroy(comm->mover->receivers[i]->matching);
   tu_mover_destroy(comm->mover, in_order);
   drop_endpoint(comm->transport);
+  tu_tuning_release(comm->tuning);
   free(comm->waits_for);
   free(comm->departed);
   free(comm);
@@ -185,13 +192,36 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
   err = tu_comm_create(t, members, place.ranks, place.rank, TU_FIRST_PLACE, join_timeout_ms, world, &error);
   free(members);
   if (err != TUTTI_OK) return tu_thread_error(&error);
+  if ((err = tu_tuning_agree(*world, join_timeout_ms)) != TUTTI_OK) {
+    destroy(*world, false);
+    *world = NULL;
+    return err;
+  }
   (*world)->timeout_ms = (int)timeout_ms;
   return TUTTI_OK;
 }
 
 /* ---- communicators from communicators ---- */
 
-static void inherit(tutti_comm *child, const tutti_comm *parent) { child->timeout_ms = parent->timeout_ms; }
+static void inherit(tutti_comm *child, const tutti_comm *parent) {
+  child->timeout_ms = parent->timeout_ms;
+  child->tuning = tu_tuning_share(parent->tuning);
+}
+
+/* The library's own exchange. What TUTTI_ALGORITHM forces may not serve it: it is for the user's calls. */
+static tutti_err exchange(tutti_comm *parent, const void *mine, void *all, size_t bytes) {
+  const struct tu_wanted wanted = {
+      .collective = TUTTI_ALLGATHER, .ranks = parent->ranks, .bytes = bytes * parent->ranks};
+  const tutti_call call = {.collective = TUTTI_ALLGATHER,
+                           .send = mine,
+                           .recv = all,
+                           .count = bytes,
+                           .type = TUTTI_U8,
+                           .algorithm = tu_tuning_select(parent->tuning, &wanted)->name};
+  tutti_request *request;
+  tutti_err err = tutti_start(parent, &call, &request);
+  return err != TUTTI_OK ? err : tutti_wait(&request);
+}
 
 tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
   struct tu_error error;
@@ -233,7 +263,7 @@ static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint
     made = tu_comm_create(parent->transport, members, ranks, rank, 0, JOIN_TIMEOUT_MS, comm, &error);
     if (made == TUTTI_OK) place = (*comm)->mover->block_place;
   }
-  err = tutti_allgather(parent, &place, places, 1, TUTTI_U64);
+  err = exchange(parent, &place, places, sizeof place);
   if (err == TUTTI_OK && ranks > 0 && rank > 0) {
     place = places[group[0].rank];
     if (place == 0)
@@ -270,7 +300,7 @@ tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **
   }
   struct split_entry mine = {color, key, parent->rank, parent->mover->members[parent->rank]};
   struct split_entry *all = tu_allocate(parent->ranks, sizeof *all);
-  tutti_err err = tutti_allgather(parent, &mine, all, sizeof mine, TUTTI_U8);
+  tutti_err err = exchange(parent, &mine, all, sizeof mine);
   if (err == TUTTI_OK) {
     uint32_t ranks = 0, rank = 0;
     for (uint32_t i = 0; i < parent->ranks; i++)

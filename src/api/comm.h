@@ -2,6 +2,7 @@
 #ifndef TU_COMM_H
 #define TU_COMM_H
 
+#include "algo/tuning.h"
 #include "api/facts.h"
 #include "engine/engine.h"
 
@@ -87,6 +88,7 @@ struct tutti_comm {
   struct tutti_request *idle;
   uint32_t idle_count;
   struct tu_cached_plan *plans;
+  struct tu_tuning *tuning; /* the same on all ranks; NULL: the built-in table alone */
   struct tu_memo memo;
   bool *waits_for; /* [ranks], scratch: whom this rank waits for */
   bool *departed;  /* [ranks], scratch: who had departed when that was found out */
@@ -98,10 +100,19 @@ tutti_err tu_thread_error(const struct tu_error *error);
 /* A world over an endpoint; waits for the leader at most join_timeout_ms. Owns the endpoint's reference. */
 tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
                          uint64_t place, int timeout_ms, struct tutti_comm **comm, struct tu_error *error);
+/* Sleeps until `there` says yes; PEER if a rank has died and it still says no. `what` is waited for, in a sentence. */
+tutti_err tu_comm_await(struct tutti_comm *comm, bool (*there)(const struct tutti_comm *comm), const char *what,
+                        int timeout_ms, struct tu_error *error);
 /* The communicator has failed on this rank: everybody is told, unless somebody was first. comm->error is the verdict. */
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error);
 /* Has it failed? Looks at the verdict. */
 bool tu_comm_failed(struct tutti_comm *comm);
+
+/* ---- tuning.c ---- */
+/* What this process's environment says about selection; *tuning = NULL: nothing. */
+tutti_err tu_tuning_load(struct tu_tuning **tuning, struct tu_error *error);
+/* Collective over a new world: all ranks take what rank 0's environment says. A failure is the world's verdict. */
+tutti_err tu_tuning_agree(struct tutti_comm *world, int timeout_ms);
 
 /* ---- call.c ---- */
 /* Checks a call and takes it apart into comm->memo.resolved; ARGUMENT with a sentence. */

@@ -119,11 +119,14 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
       .rank_order = tu_reduces(collective) && user && !user->commutative,
       .any_blocks = tu_collectives[collective].vector,
   };
-  *algorithm = call->forced ? call->forced : tu_algorithm_select(&wanted);
+  const struct tu_algorithm *everywhere = comm->tuning ? comm->tuning->forced[collective] : NULL;
+  *algorithm = call->forced ? call->forced : everywhere;
+  if (!*algorithm) *algorithm = tu_tuning_select(comm->tuning, &wanted);
   const char *why;
   if (tu_algorithm_serves(*algorithm, &wanted, &why)) return TUTTI_OK;
-  return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm %s cannot serve this %s on %u ranks: %s", (*algorithm)->name,
-                 tu_collectives[collective].name, comm->ranks, why);
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm %s%s cannot serve this %s on %u ranks: %s", (*algorithm)->name,
+                 call->forced ? "" : ", which TUTTI_ALGORITHM forces,", tu_collectives[collective].name, comm->ranks,
+                 why);
 }
 
 /* Plans are kept: building one takes long where there are many ranks. */

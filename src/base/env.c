@@ -19,6 +19,8 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_SHM_BYTES", "bytes, K, M or G", "virtual memory that each rank reserves for staging"},
     {"TUTTI_SLOT_BYTES", "bytes, K, M or G", "size of one staging slot"},
     {"TUTTI_SPIN", "count", "polls before a waiting rank yields its core"},
+    {"TUTTI_TUNING", "file or none", "the selection table; rank 0's counts"},
+    {"TUTTI_ALGORITHM", "COLLECTIVE=NAME,...", "algorithms to run whatever the table says; rank 0's counts"},
     {"TUTTI_LOCAL_RANK", "0..", "this process's place among those on its machine"},
 };
 const size_t tu_env_name_count = sizeof tu_env_names / sizeof tu_env_names[0];
@@ -66,6 +68,11 @@ const char *tu_env(const char *name) {
   tu_assert(is_known(name, strlen(name)));
   const char *value = getenv(name);
   return value && *value ? value : NULL;
+}
+
+bool tu_env_is_set(const char *name) {
+  tu_assert(is_known(name, strlen(name)));
+  return getenv(name) != NULL;
 }
 
 tutti_err tu_env_uint(const char *name, uint64_t max, uint64_t *number, struct tu_error *error) {

@@ -17,6 +17,8 @@ tutti_err tu_env_check(struct tu_error *error);
 
 /* The variable's value, or NULL if unset or empty. The name must be in the table. */
 const char *tu_env(const char *name);
+/* Is it set, perhaps to nothing? */
+bool tu_env_is_set(const char *name);
 /* The variable as a number in [0, max]; *number is left alone if it is unset. */
 tutti_err tu_env_uint(const char *name, uint64_t max, uint64_t *number, struct tu_error *error);
 tutti_err tu_env_bytes(const char *name, uint64_t *bytes, struct tu_error *error);

@@ -86,6 +86,18 @@ bool tu_scan_word(struct tu_scan *scan, char *word, size_t word_bytes) {
   return true;
 }
 
+bool tu_scan_token(struct tu_scan *scan, char *token, size_t token_bytes) {
+  tu_scan_blanks(scan);
+  const char *end = scan->at;
+  while (end < scan->end && !is_blank(*end) && *end != '\n' && *end != '#') end++;
+  size_t length = (size_t)(end - scan->at);
+  if (length == 0 || length >= token_bytes) return false;
+  memcpy(token, scan->at, length);
+  token[length] = '\0';
+  scan->at = end;
+  return true;
+}
+
 bool tu_scan_uint(struct tu_scan *scan, uint32_t *number) {
   tu_scan_blanks(scan);
   const char *end = scan->at;

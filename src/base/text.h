@@ -25,6 +25,8 @@ bool tu_scan_end_of_line(struct tu_scan *scan);                /* skips blanks; 
 bool tu_scan_at_end(struct tu_scan *scan);                     /* skips blanks and empty lines; is nothing left? */
 bool tu_scan_literal(struct tu_scan *scan, const char *chars); /* takes exactly these characters, after blanks */
 bool tu_scan_word(struct tu_scan *scan, char *word, size_t word_bytes); /* [A-Za-z_][A-Za-z0-9_.-]* */
+/* Takes all characters up to a blank, a comment or the line end; false if there are none, or too many for `token`. */
+bool tu_scan_token(struct tu_scan *scan, char *token, size_t token_bytes);
 bool tu_scan_uint(struct tu_scan *scan, uint32_t *number);
 /* ARGUMENT, "name:line: expected ..., found '...'" */
 tutti_err tu_scan_fail(const struct tu_scan *scan, struct tu_error *error, const char *expected);

@@ -42,9 +42,30 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   return TUTTI_OK;
 }
 
-bool tu_mover_ready(struct tu_mover *m) {
+bool tu_mover_ready(const struct tu_mover *m) {
   if (!atomic_load_explicit(&m->block->ready, memory_order_acquire)) return false;
   tu_assert(m->block->ranks == m->ranks);
+  return true;
+}
+
+tutti_err tu_mover_tell(struct tu_mover *m, const void *words, size_t bytes, struct tu_error *error) {
+  struct tu_block *block = m->block;
+  tu_assert(m->rank == 0 && !atomic_load(&block->told));
+  if (bytes > 0) {
+    void *to = tu_transport_acquire(m->transport, bytes, &block->words_place, error);
+    if (!to) return error->code;
+    memcpy(to, words, bytes);
+    block->words_bytes = bytes;
+  }
+  atomic_store_explicit(&block->told, 1, memory_order_release);
+  tu_mover_wake_all(m);
+  return TUTTI_OK;
+}
+
+bool tu_mover_told(const struct tu_mover *m, const void **words, size_t *bytes) {
+  if (!atomic_load_explicit(&m->block->told, memory_order_acquire)) return false;
+  *bytes = m->block->words_bytes;
+  *words = *bytes ? tu_transport_at(m->transport, m->block->words_place) : NULL;
   return true;
 }
 
@@ -129,7 +150,10 @@ void tu_mover_destroy(struct tu_mover *m, bool in_order) {
     free(s);
     free(m->receivers[i]);
   }
-  if (in_order && m->rank == 0) tu_transport_release(m->transport, m->block_place, block_bytes(m->ranks));
+  if (in_order && m->rank == 0) {
+    if (m->block->words_bytes) tu_transport_release(m->transport, m->block->words_place, m->block->words_bytes);
+    tu_transport_release(m->transport, m->block_place, block_bytes(m->ranks));
+  }
   free(m->members);
   free(m->senders);
   free(m->receivers);

@@ -19,6 +19,9 @@ struct tu_block {
   uint32_t ranks;
   struct tu_channel_shape shape;
   struct tu_verdict verdict;
+  _Atomic uint32_t told; /* the leader has set what follows: a place in its slice, 0 if it has nothing to tell */
+  uint64_t words_place;
+  size_t words_bytes;
 };
 
 struct tu_mover {
@@ -38,7 +41,12 @@ struct tu_mover {
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
                           struct tu_channel_shape shape, uint64_t place, struct tu_mover **mover,
                           struct tu_error *error);
-bool tu_mover_ready(struct tu_mover *m);
+bool tu_mover_ready(const struct tu_mover *m);
+
+/* The leader tells the others something, once; it stays readable for as long as the communicator lives. */
+tutti_err tu_mover_tell(struct tu_mover *m, const void *words, size_t bytes, struct tu_error *error);
+/* Has it? Then *words lie in shared memory, and nobody writes there any more. */
+bool tu_mover_told(const struct tu_mover *m, const void **words, size_t *bytes);
 
 /* NULL and MEMORY if there is no room for the channel. */
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 #define SUM TU_SUM_OF_ALL
 const struct tu_collective tu_collectives[TUTTI_COLLECTIVES] = {
     /* name, family, vector, rooted, in, out, in_at_root, out_at_root, promise */
@@ -38,6 +40,12 @@ bool tu_collective_find(const char *name, tutti_collective *collective) {
     return true;
   }
   return false;
+}
+
+const char *tu_collective_nearest(const char *name) {
+  const char *names[TUTTI_COLLECTIVES];
+  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++) names[c] = tu_collectives[c].name;
+  return tu_nearest(name, names, TUTTI_COLLECTIVES);
 }
 
 static uint32_t extent_blocks(enum tu_extent extent, uint32_t ranks) { return extent == TU_ONE ? 1 : ranks; }

@@ -35,6 +35,9 @@ extern const struct tu_collective tu_collectives[TUTTI_COLLECTIVES];
 /* By name; false if there is none of it. */
 bool tu_collective_find(const char *name, tutti_collective *collective);
 
+/* The collective whose name is most like `name`, or NULL. */
+const char *tu_collective_nearest(const char *name);
+
 static inline bool tu_reduces(tutti_collective c) { return tu_collectives[c].promise >= TU_SUM_OF_ALL; }
 
 /* Does the rank have that buffer, and of how many blocks? (send: rank 0 sends, rank 1 receives, root = 0.) */

@@ -1,0 +1,150 @@
+/* tuning.c: where the selection table comes from, and that all ranks use one: rank 0 reads its files and variables and tells
+ * the others the text; nobody else looks at theirs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/comm.h"
+#include "base/env.h"
+#include "base/text.h"
+
+#define SYSTEM_TABLE "/etc/tutti/tuning"
+
+/* What was found: a tu_tuning_text and the memory behind it. */
+struct found {
+  struct tu_tuning_text text;
+  char path[4096];
+  char *rules;
+};
+
+static void found_fini(struct found *found) { free(found->rules); }
+
+/* ---- finding ---- */
+
+static tutti_err take_file(struct found *found, struct tu_error *error) {
+  tutti_err err = tu_read_file(found->path, &found->rules, &found->text.rules_bytes, error);
+  if (err != TUTTI_OK) return tu_fail(error, err, "selection table: %s", error->text);
+  found->text.name = found->path;
+  found->text.rules = found->rules;
+  return TUTTI_OK;
+}
+
+/* Writes base/rest into found->path; false if there is no such file. As the XDG base directory specification has it, a
+ * folder that is not given from the root on does not count. */
+static bool is_there(struct found *found, const char *base, const char *rest) {
+  if (!base || base[0] != '/') return false;
+  int length = snprintf(found->path, sizeof found->path, "%s%s", base, rest);
+  return length < (int)sizeof found->path && access(found->path, F_OK) == 0;
+}
+
+static tutti_err find(struct found *found, struct tu_error *error) {
+  *found = (struct found){.text.forced = tu_env("TUTTI_ALGORITHM")};
+  const char *path = tu_env("TUTTI_TUNING");
+  if (path && strcmp(path, "none") != 0) {
+    if (snprintf(found->path, sizeof found->path, "%s", path) >= (int)sizeof found->path)
+      return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_TUNING: expected a path below %zu characters, found %zu",
+                     sizeof found->path, strlen(path));
+    return take_file(found, error);
+  }
+  if (tu_env_is_set("TUTTI_TUNING")) return TUTTI_OK;
+  const char *config = getenv("XDG_CONFIG_HOME");
+  bool there = config && config[0] == '/' ? is_there(found, config, "/tutti/tuning")
+                                          : is_there(found, getenv("HOME"), "/.config/tutti/tuning");
+  if (there || is_there(found, SYSTEM_TABLE, "")) return take_file(found, error);
+  return TUTTI_OK;
+}
+
+static bool is_empty(const struct tu_tuning_text *text) { return !text->name && !text->forced; }
+
+tutti_err tu_tuning_load(struct tu_tuning **tuning, struct tu_error *error) {
+  struct found found;
+  *tuning = NULL;
+  tutti_err err = find(&found, error);
+  if (err == TUTTI_OK && !is_empty(&found.text)) err = tu_tuning_read(&found.text, tuning, error);
+  found_fini(&found);
+  return err;
+}
+
+/* ---- telling: the lengths of name, rules and forced list, then these, name and list with the NUL behind them ---- */
+
+struct lengths {
+  size_t name, rules, forced; /* 0: there is none */
+};
+
+static unsigned char *pack(const struct tu_tuning_text *text, size_t *bytes) {
+  struct lengths n = {
+      .name = text->name ? strlen(text->name) + 1 : 0,
+      .rules = text->rules_bytes,
+      .forced = text->forced ? strlen(text->forced) + 1 : 0,
+  };
+  *bytes = sizeof n + n.name + n.rules + n.forced;
+  unsigned char *words = tu_allocate(*bytes, 1), *at = words;
+  memcpy(at, &n, sizeof n);
+  at += sizeof n;
+  if (n.name) memcpy(at, text->name, n.name);
+  at += n.name;
+  if (n.rules) memcpy(at, text->rules, n.rules);
+  at += n.rules;
+  if (n.forced) memcpy(at, text->forced, n.forced);
+  return words;
+}
+
+static struct tu_tuning_text unpack(const void *words, size_t bytes) {
+  struct lengths n;
+  memcpy(&n, words, sizeof n);
+  tu_assert(bytes == sizeof n + n.name + n.rules + n.forced);
+  const char *at = (const char *)words + sizeof n;
+  return (struct tu_tuning_text){
+      .name = n.name ? at : NULL,
+      .rules = at + n.name,
+      .rules_bytes = n.rules,
+      .forced = n.forced ? at + n.name + n.rules : NULL,
+  };
+}
+
+/* Reads before it tells: a table that is broken is rank 0's failure, and the others' by the verdict. */
+static tutti_err tell(struct tutti_comm *world, struct tu_error *error) {
+  struct found found;
+  tutti_err err = find(&found, error);
+  size_t bytes = 0;
+  unsigned char *words = NULL;
+  if (err == TUTTI_OK && !is_empty(&found.text)) {
+    err = tu_tuning_read(&found.text, &world->tuning, error);
+    if (err == TUTTI_OK) words = pack(&found.text, &bytes);
+  }
+  if (err == TUTTI_OK) err = tu_mover_tell(world->mover, words, bytes, error);
+  free(words);
+  found_fini(&found);
+  return err;
+}
+
+static bool told_or_failed(const struct tutti_comm *world) {
+  const void *words;
+  size_t bytes;
+  struct tu_error verdict;
+  return tu_mover_told(world->mover, &words, &bytes) || tu_verdict_read(&world->mover->block->verdict, &verdict);
+}
+
+static tutti_err hear(struct tutti_comm *world, int timeout_ms, struct tu_error *error) {
+  const void *words;
+  size_t bytes;
+  tutti_err err = tu_comm_await(world, told_or_failed, "rank 0 to read its selection table", timeout_ms, error);
+  if (err != TUTTI_OK) return err;
+  if (!tu_mover_told(world->mover, &words, &bytes)) {
+    tu_assert(tu_comm_failed(world));
+    *error = world->error;
+    return error->code;
+  }
+  if (bytes == 0) return TUTTI_OK;
+  struct tu_tuning_text text = unpack(words, bytes);
+  return tu_tuning_read(&text, &world->tuning, error);
+}
+
+tutti_err tu_tuning_agree(struct tutti_comm *world, int timeout_ms) {
+  struct tu_error error;
+  tutti_err err = world->rank == 0 ? tell(world, &error) : hear(world, timeout_ms, &error);
+  if (err == TUTTI_OK) return TUTTI_OK;
+  if (world->ranks > 1) tu_fail(&error, err, "rank %u: %s", world->rank, error.text);
+  return tu_comm_fail(world, &error); /* what rank 0 said first counts */
+}
