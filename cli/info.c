@@ -44,6 +44,7 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
 /* A choice for the sizes up to `until`. */
 struct choice {
   const struct tu_algorithm *algorithm;
+  bool forced;
   const char *why_not; /* forced, but it cannot serve: calls are refused, and this is why; else NULL */
   size_t until;
 };
@@ -54,6 +55,7 @@ static struct choice choose(const struct facts *f, tutti_collective c, size_t by
       .collective = c, .ranks = f->ranks, .bytes = bytes, .any_blocks = tu_collectives[c].vector};
   struct choice choice = {.algorithm = f->tuning ? f->tuning->forced[c] : NULL, .until = SIZE_MAX};
   if (choice.algorithm) {
+    choice.forced = true;
     tu_algorithm_serves(choice.algorithm, &wanted, &choice.why_not);
     return choice;
   }
@@ -81,7 +83,8 @@ static void print_selection(const struct facts *f, tutti_collective c) {
   for (size_t bytes = size_is_known(c) ? 0 : SIZE_MAX;;) {
     struct choice choice = choose(f, c, bytes);
     printf("%s", choice.algorithm->name);
-    if (choice.why_not) printf(", refused: %s", choice.why_not);
+    if (choice.forced)
+      printf(", forced%s%s", choice.why_not ? " and refused: " : "", choice.why_not ? choice.why_not : "");
     if (choice.until == SIZE_MAX) break;
     printf(" to ");
     print_size(choice.until);
@@ -95,8 +98,8 @@ static void print_selection_json(const struct facts *f, tutti_collective c, bool
   struct choice choice = {.until = 0};
   for (size_t bytes = size_is_known(c) ? 0 : SIZE_MAX; choice.until != SIZE_MAX; bytes = choice.until + 1) {
     choice = choose(f, c, bytes);
-    printf("%s{\"collective\": \"%s\", \"algorithm\": \"%s\", ", first ? "" : ", ", tu_collectives[c].name,
-           choice.algorithm->name);
+    printf("%s{\"collective\": \"%s\", \"algorithm\": \"%s\", \"forced\": %s, ", first ? "" : ", ",
+           tu_collectives[c].name, choice.algorithm->name, choice.forced ? "true" : "false");
     if (choice.why_not) printf("\"refused\": \"%s\", ", choice.why_not);
     if (choice.until == SIZE_MAX) printf("\"bytes_max\": null}");
     else printf("\"bytes_max\": %zu}", choice.until);

@@ -1,0 +1,217 @@
+/* tuning_test.c: selection tables: what is read, what is refused and how, and what is picked. */
+#include "algo/tuning.h"
+
+#include "base/text.h"
+#include "test.h"
+
+static tutti_err read_text(const char *rules, const char *forced, struct tu_tuning **tuning, struct tu_error *error) {
+  const struct tu_tuning_text text = {rules ? "table" : NULL, rules, rules ? strlen(rules) : 0, forced};
+  return tu_tuning_read(&text, tuning, error);
+}
+
+/* The table, or NULL, having complained. */
+static struct tu_tuning *must_read(const char *rules, const char *forced) {
+  struct tu_tuning *tuning = NULL;
+  struct tu_error error = {0};
+  CHECK(read_text(rules, forced, &tuning, &error) == TUTTI_OK, "refused: %s", error.text);
+  return tuning;
+}
+
+static const char *pick(const struct tu_tuning *t, tutti_collective c, uint32_t ranks, size_t bytes) {
+  const struct tu_wanted wanted = {.collective = c, .ranks = ranks, .bytes = bytes};
+  return tu_tuning_select(t, &wanted)->name;
+}
+
+/* The built-in table reads, and has an answer to everything: one that serves. */
+static void test_builtin(void) {
+  const struct tu_tuning *t = tu_tuning_builtin();
+  CHECK(t == tu_tuning_builtin() && t->rule_count > 0, "it is read once");
+  static const size_t sizes[] = {0, 8, 4096, 4097, 65536, 65537, 1 << 30, SIZE_MAX};
+  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+    for (uint32_t ranks = 1; ranks <= 70; ranks++)
+      for (unsigned i = 0; i < 4 * sizeof sizes / sizeof sizes[0]; i++) {
+        if (tu_collectives[c].family == TUTTI_SEND && ranks != 2) continue;
+        const struct tu_wanted wanted = {.collective = (tutti_collective)c,
+                                         .ranks = ranks,
+                                         .bytes = sizes[i / 4],
+                                         .rank_order = i & 1 && tu_reduces((tutti_collective)c),
+                                         .any_blocks = i & 2};
+        const char *why;
+        CHECK(tu_algorithm_serves(tu_tuning_select(NULL, &wanted), &wanted, &why), "%s on %u ranks: %s",
+              tu_collectives[c].name, ranks, why);
+      }
+}
+
+static void test_rules(void) {
+  struct tu_tuning *t = must_read(
+      "# a comment\r\n\n"
+      "allreduce ranks=3 bytes<=1K direct # the first that fits wins\n"
+      "allreduce\tranks >= 3 ranks<=5 bytes>= 1K bytes<=64K reduce_broadcast\n"
+      "allgatherv direct\n"
+      "broadcast ranks<=1024 bytes=100 binomial",
+      NULL);
+  if (!t) return;
+  CHECK(t->rule_count == 4, "%u rules", t->rule_count);
+  static const struct {
+    tutti_collective collective;
+    uint32_t ranks;
+    size_t bytes;
+    const char *name; /* NULL: what the built-in table says */
+  } table[] = {
+      {TUTTI_ALLREDUCE, 3, 0, "direct"},
+      {TUTTI_ALLREDUCE, 3, 1024, "direct"},
+      {TUTTI_ALLREDUCE, 3, 1025, "reduce_broadcast"},
+      {TUTTI_ALLREDUCE, 4, 1023, NULL},
+      {TUTTI_ALLREDUCE, 4, 1024, "reduce_broadcast"},
+      {TUTTI_ALLREDUCE, 5, 65536, "reduce_broadcast"},
+      {TUTTI_ALLREDUCE, 5, 65537, NULL},
+      {TUTTI_ALLREDUCE, 6, 2048, NULL},
+      {TUTTI_ALLREDUCE, 2, 2048, NULL},
+      {TUTTI_ALLGATHERV, 20, 2048, "direct"},
+      {TUTTI_ALLGATHER, 20, 2048, NULL},
+      {TUTTI_BROADCAST, 2, 100, "binomial"},
+      {TUTTI_BROADCAST, 2, 101, NULL},
+      {TUTTI_BROADCAST, 2, SIZE_MAX, NULL},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    const char *got = pick(t, table[i].collective, table[i].ranks, table[i].bytes);
+    const char *wanted =
+        table[i].name ? table[i].name : pick(NULL, table[i].collective, table[i].ranks, table[i].bytes);
+    CHECK(strcmp(got, wanted) == 0, "%s of %zu bytes on %u ranks: %s, expected %s",
+          tu_collectives[table[i].collective].name, table[i].bytes, table[i].ranks, got, wanted);
+  }
+  struct tu_wanted wanted = {.collective = TUTTI_ALLREDUCE, .ranks = 3};
+  static const size_t ends[] = {1024, 65536, SIZE_MAX};
+  for (int i = 0; i < 3; i++) {
+    size_t until = tu_tuning_select_until(t, &wanted);
+    CHECK(until == ends[i], "from %zu on it is the same until %zu, expected %zu", wanted.bytes, until, ends[i]);
+    wanted.bytes = until + 1;
+  }
+  tu_tuning_release(t);
+}
+
+/* A rule whose algorithm cannot do what is wanted is passed over. */
+static void test_passed_over(void) {
+  for (size_t i = 0; i < tu_algorithm_count; i++) {
+    const struct tu_algorithm *a = tu_algorithms[i];
+    struct tu_text text = {0};
+    tu_text_print(&text, "%s %s\n", tu_collectives[a->collective].name, a->name);
+    struct tu_tuning *t = must_read(text.chars, NULL);
+    for (unsigned k = 0; t && k < 4 * 9; k++) {
+      const struct tu_wanted wanted = {
+          .collective = a->collective, .ranks = k / 4 + 1, .rank_order = k & 1, .any_blocks = k & 2};
+      const char *why;
+      if (a->collective == TUTTI_SEND && wanted.ranks != 2) continue;
+      if (wanted.rank_order && !tu_reduces(a->collective)) continue;
+      const struct tu_algorithm *got = tu_tuning_select(t, &wanted);
+      const struct tu_algorithm *other = tu_tuning_select(NULL, &wanted);
+      const struct tu_algorithm *expected = tu_algorithm_serves(a, &wanted, &why) ? a : other;
+      CHECK(got == expected, "%s on %u ranks: %s, expected %s", text.chars, wanted.ranks, got->name, expected->name);
+    }
+    tu_tuning_release(t);
+    tu_text_fini(&text);
+  }
+}
+
+static void test_broken(void) {
+  static const struct {
+    const char *text, *sentence;
+  } table[] = {
+      {"alreduce ring", "table:1: expected a collective, found 'alreduce'; did you mean 'allreduce'?"},
+      {"\n\n  = ring", "table:3: expected a collective, found '='"},
+      {"allreduce # ring\n",
+       "table:1: expected a condition on ranks or bytes, or an algorithm of allreduce, found the "
+       "end of the line"},
+      {"barrier direct\nallreduce",
+       "table:2: expected a condition on ranks or bytes, or an algorithm of allreduce, found the end of the text"},
+      {"allreduce rimg",
+       "table:1: expected a condition on ranks or bytes, or an algorithm of allreduce, found 'rimg'; did "
+       "you mean 'ring'?"},
+      {"allreduce rank<=4 ring",
+       "table:1: expected a condition on ranks or bytes, found 'rank<=4'; did you mean 'ranks'?"},
+      {"allreduce ranks ring", "table:1: expected '<=', '>=' or '=', found 'ring'"},
+      {"allreduce ranks<4 ring", "table:1: expected '<=', '>=' or '=', found '<4'"},
+      {"allreduce ranks<=0 ring", "table:1: expected a number of ranks from 1 to 65536, found '0'"},
+      {"allreduce ranks<=65537 ring", "table:1: expected a number of ranks from 1 to 65536, found '65537'"},
+      {"allreduce ranks<=4K ring", "table:1: expected a number of ranks from 1 to 65536, found '4K'"},
+      {"allreduce ranks=", "table:1: expected a number of ranks from 1 to 65536, found the end of the text"},
+      {"allreduce bytes<=8KB ring", "table:1: expected a size, as 4096, 64K, 16M or 3G, found '8KB'"},
+      {"allreduce bytes<=99999999999G ring", "table:1: expected a size, as 4096, 64K, 16M or 3G, found '99999999999G'"},
+      {"allreduce ranks<=2 ranks>=3 ring", "table:1: expected conditions on ranks that some number meets, found '3'"},
+      {"allreduce bytes=2 bytes=3 ring", "table:1: expected conditions on bytes that some number meets, found '3'"},
+      {"allreduce ring bytes<=3", "table:1: expected the end of the line, found 'bytes<=3'"},
+      {"allreduce ring\nsend ring",
+       "table:2: expected a condition on ranks or bytes, or an algorithm of send, found 'ring'"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    struct tu_tuning *t;
+    struct tu_error error = {0};
+    CHECK(read_text(table[i].text, NULL, &t, &error) == TUTTI_ERR_ARGUMENT, "'%s' was taken", table[i].text);
+    CHECK(strcmp(error.text, table[i].sentence) == 0, "'%s', expected '%s'", error.text, table[i].sentence);
+    CHECK(read_text(table[i].text, NULL, &t, NULL) == TUTTI_ERR_ARGUMENT, "nobody wants the sentence");
+  }
+}
+
+static void test_forced(void) {
+  struct tu_tuning *t = must_read(NULL, "allreduce=ring,broadcast=binomial,allreduce=ring");
+  if (!t) return;
+  CHECK(!t->name && t->rule_count == 0, "there are no rules");
+  CHECK(t->forced[TUTTI_ALLREDUCE] == tu_algorithm_find(TUTTI_ALLREDUCE, "ring"), "ring was asked for");
+  CHECK(t->forced[TUTTI_BROADCAST] == tu_algorithm_find(TUTTI_BROADCAST, "binomial"), "binomial was asked for");
+  CHECK(!t->forced[TUTTI_REDUCE] && !t->forced[TUTTI_ALLGATHERV], "others are free");
+  CHECK(tu_tuning_share(t) == t, "shared");
+  tu_tuning_release(t);
+  tu_tuning_release(t);
+  static const struct {
+    const char *list, *sentence;
+  } table[] = {
+      {"ring", "expected COLLECTIVE=ALGORITHM, as allreduce=ring, found 'ring'"},
+      {"allreduce=", "expected COLLECTIVE=ALGORITHM, as allreduce=ring, found 'allreduce='"},
+      {"allreduce=ring,", "expected COLLECTIVE=ALGORITHM, as allreduce=ring, found ''"},
+      {"alreduce=ring", "expected a collective, found 'alreduce'; did you mean 'allreduce'?"},
+      {"allreduce=rimg", "expected an algorithm of allreduce, found 'rimg'; did you mean 'ring'?"},
+      {"allreduce=ring,allreduce=direct", "expected one algorithm of allreduce, found ring and direct"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    struct tu_error error = {0};
+    CHECK(read_text(NULL, table[i].list, &t, &error) == TUTTI_ERR_ENVIRONMENT, "'%s' was taken", table[i].list);
+    CHECK(strncmp(error.text, "TUTTI_ALGORITHM: ", 17) == 0 && strcmp(error.text + 17, table[i].sentence) == 0,
+          "'%s', expected '%s'", error.text, table[i].sentence);
+  }
+}
+
+/* Every rule that can be thought of reads back as it was. */
+static void test_write(void) {
+  static const size_t sizes[] = {0, 1, 1023, 1024, 1 << 20, (size_t)3 << 30, SIZE_MAX - 1, SIZE_MAX};
+  static const uint32_t ranks[] = {1, 2, 1024, TU_RANKS_MAX};
+  uint64_t seed = test_seed();
+  for (int round = 0; round < 2000; round++) {
+    struct tu_rule rule = {
+        .ranks_min = ranks[tu_random(&seed) % 4],
+        .ranks_max = ranks[tu_random(&seed) % 4],
+        .bytes_min = sizes[tu_random(&seed) % 8],
+        .bytes_max = sizes[tu_random(&seed) % 8],
+        .algorithm = tu_algorithms[tu_random(&seed) % tu_algorithm_count],
+    };
+    rule.collective = rule.algorithm->collective;
+    if (rule.ranks_min > rule.ranks_max || rule.bytes_min > rule.bytes_max) continue;
+    struct tu_text text = {0};
+    tu_rule_write(&rule, &text);
+    struct tu_tuning *t = must_read(text.chars, NULL);
+    bool same = t && t->rule_count == 1 && t->rules[0].collective == rule.collective &&
+                t->rules[0].ranks_min == rule.ranks_min && t->rules[0].ranks_max == rule.ranks_max &&
+                t->rules[0].bytes_min == rule.bytes_min && t->rules[0].bytes_max == rule.bytes_max &&
+                t->rules[0].algorithm == rule.algorithm;
+    CHECK(same, "'%s' reads back as another", text.chars);
+    tu_tuning_release(t);
+    tu_text_fini(&text);
+  }
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+      {"builtin", test_builtin}, {"rules", test_rules},   {"passed_over", test_passed_over},
+      {"broken", test_broken},   {"forced", test_forced}, {"write", test_write},
+  };
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
