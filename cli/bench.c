@@ -12,6 +12,7 @@
 
 struct tutti_side {
   struct bench_side side;
+  const char *verb;
   tutti_comm *world;
   tutti_call call;
 };
@@ -20,7 +21,7 @@ static struct tutti_side *self_of(struct bench_side *side) { return (struct tutt
 
 /* Every rank has the same verdict: rank 0 reads it out. */
 static bool check(struct tutti_side *s, tutti_err err) {
-  if (err != TUTTI_OK && s->side.rank == 0) cli_fail("bench", CLI_FAILED, "%s", tutti_error_message(s->world));
+  if (err != TUTTI_OK && s->side.rank == 0) cli_fail(s->verb, CLI_FAILED, "%s", tutti_error_message(s->world));
   return err == TUTTI_OK;
 }
 
@@ -67,43 +68,54 @@ static bool combine(struct bench_side *side, double *values, int count, tutti_op
 
 /* ---- as a rank, and as the one that starts them ---- */
 
-static int run_rank(const struct bench_options *options) {
-  struct tutti_side s = {
-      .side = {.automatic = "auto", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine}};
-  if (tutti_init(NULL, &s.world) != TUTTI_OK) return cli_fail("bench", CLI_FAILED, "%s", tutti_error_message(NULL));
-  s.side.rank = tutti_rank(s.world);
-  s.side.ranks = tutti_ranks(s.world);
-  bool quiet = s.side.rank != 0;
-  struct bench_item *items = NULL;
-  uint32_t item_count;
-  int code;
-  if (options->ranks && options->ranks != s.side.ranks)
-    code = quiet ? CLI_USAGE
-                 : cli_fail("bench", CLI_USAGE, "-n %u, but this job has %u ranks; leave -n out within a job",
-                            options->ranks, s.side.ranks);
-  else code = bench_list_items("bench", options, s.side.ranks, quiet, &items, &item_count);
-  if (code == CLI_GOOD) code = bench_sweep(&s.side, options, items, item_count);
-  free(items);
-  tutti_err err = tutti_comm_free(s.world);
+struct bench_side *bench_open(const char *verb) {
+  struct tutti_side *s = tu_allocate(1, sizeof *s);
+  *s = (struct tutti_side){
+      .side = {.automatic = "auto", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine},
+      .verb = verb};
+  if (tutti_init(NULL, &s->world) != TUTTI_OK) {
+    cli_fail(verb, CLI_FAILED, "%s", tutti_error_message(NULL));
+    free(s);
+    return NULL;
+  }
+  s->side.rank = tutti_rank(s->world);
+  s->side.ranks = tutti_ranks(s->world);
+  return &s->side;
+}
+
+int bench_close(struct bench_side *side, int code) {
+  struct tutti_side *s = self_of(side);
+  tutti_err err = tutti_comm_free(s->world);
   if (err != TUTTI_OK && code == CLI_GOOD)
-    code = cli_fail("bench", CLI_FAILED, "at the end, rank %u: %s", s.side.rank, tutti_error_message(NULL));
+    code = cli_fail(s->verb, CLI_FAILED, "at the end, rank %u: %s", side->rank, tutti_error_message(NULL));
+  free(s);
   return code;
 }
 
-/* Becomes `tutti run -n N -- tutti bench ARGUMENTS`. */
-static int launch(const struct bench_options *options, int argc, char **argv) {
-  /* What cannot run on so many ranks is refused before they are started. */
-  struct bench_item *items;
+static int run_rank(const struct bench_options *options) {
+  struct bench_side *side = bench_open("bench");
+  if (!side) return CLI_FAILED;
+  bool quiet = side->rank != 0;
+  struct bench_item *items = NULL;
   uint32_t item_count;
-  int code = bench_list_items("bench", options, options->ranks, false, &items, &item_count);
-  if (code != CLI_GOOD) return code;
+  int code;
+  if (options->ranks && options->ranks != side->ranks)
+    code = quiet ? CLI_USAGE
+                 : cli_fail("bench", CLI_USAGE, "-n %u, but this job has %u ranks; leave -n out within a job",
+                            options->ranks, side->ranks);
+  else code = bench_list_items("bench", options, side->ranks, quiet, &items, &item_count);
+  if (code == CLI_GOOD) code = bench_sweep(side, options, items, item_count);
   free(items);
-  char program[4096], ranks[16];
+  return bench_close(side, code);
+}
+
+int bench_launch(const char *verb, uint32_t ranks, const char *bind, int argc, char **argv) {
+  char program[4096], number[16];
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (length < 0) return cli_fail("bench", CLI_FAILED, "cannot find its own program: reading /proc/self/exe failed");
+  if (length < 0) return cli_fail(verb, CLI_FAILED, "cannot find its own program: reading /proc/self/exe failed");
   program[length] = '\0';
-  snprintf(ranks, sizeof ranks, "%u", options->ranks);
-  const char *const head[] = {program, "run", "-n", ranks, "--bind", options->bind, "--", program, "bench"};
+  snprintf(number, sizeof number, "%u", ranks);
+  const char *const head[] = {program, "run", "-n", number, "--bind", bind, "--", program, verb};
   enum { HEAD = sizeof head / sizeof head[0] };
   const char **all = tu_allocate(HEAD + (size_t)argc, sizeof *all);
   memcpy(all, head, sizeof head);
@@ -112,7 +124,17 @@ static int launch(const struct bench_options *options, int argc, char **argv) {
   memcpy(&arguments, &all, sizeof arguments); /* exec takes no const, and changes nothing */
   execv(program, arguments);
   free(all);
-  return cli_fail("bench", CLI_FAILED, "cannot start '%s run'", program);
+  return cli_fail(verb, CLI_FAILED, "cannot start '%s run'", program);
+}
+
+static int launch(const struct bench_options *options, int argc, char **argv) {
+  /* What cannot run on so many ranks is refused before they are started. */
+  struct bench_item *items;
+  uint32_t item_count;
+  int code = bench_list_items("bench", options, options->ranks, false, &items, &item_count);
+  if (code != CLI_GOOD) return code;
+  free(items);
+  return bench_launch("bench", options->ranks, options->bind, argc, argv);
 }
 
 static int run(int argc, char **argv) {

@@ -24,6 +24,8 @@ struct bench_options {
   uint32_t name_count;
 };
 
+/* "LO:HI:FACTOR", "LO:HI" or one size, into low, high and factor; or says what was expected. */
+int bench_read_sizes(const char *verb, const char *text, struct bench_options *options);
 /* Reads the command line; everything that can be refused without knowing the number of ranks is refused here. */
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done);
 
@@ -77,6 +79,19 @@ struct bench_side {
   bool (*combine)(struct bench_side *side, double *values, int count, tutti_op op); /* in place; sum or max */
 };
 
+/* Takes samples of a case that the side has selected; see bench_measure.c for what a sample is. */
+struct bench_meter {
+  struct bench_side *side;
+  const struct bench_case *c;
+  uint32_t batch; /* operations in a sample; starts as 1 */
+  uint32_t round;
+  uint64_t wrong; /* elements, on this rank */
+};
+/* Opens channels, warms caches, finds the length of a batch; *samples is how many fit into options->time_ms. */
+bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples);
+/* The time of all operations of a batch, on this rank. */
+bool bench_meter_sample(struct bench_meter *m, double *ns);
+
 struct bench_result {
   double time_us, p99_us; /* of one operation */
   double algbw_gbs, busbw_gbs;
@@ -86,7 +101,19 @@ struct bench_result {
 bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                    struct bench_result *result);
 
+/* ---- this library's side (bench.c) ---- */
+
+/* This process as a rank of its job; NULL: failed, and it has said why. */
+struct bench_side *bench_open(const char *verb);
+/* Leaves the job; returns `code`, or CLI_FAILED if leaving fails. */
+int bench_close(struct bench_side *side, int code);
+/* Becomes `tutti run -n RANKS --bind BIND -- tutti ARGV`; returns only if that fails. */
+int bench_launch(const char *verb, uint32_t ranks, const char *bind, int argc, char **argv);
+
 /* ---- all of it (bench_sweep.c) ---- */
+
+/* The size after *bytes; false: it was the last. */
+bool bench_next_size(const struct bench_options *options, const struct bench_item *item, size_t *bytes);
 
 /* Measures every item at every size; rank 0 prints. CLI_FAILED if anything was wrong. */
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,

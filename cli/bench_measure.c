@@ -16,15 +16,7 @@ enum {
   SAMPLES_MAX = 4096,
 };
 
-struct meter {
-  struct bench_side *side;
-  const struct bench_case *c;
-  uint32_t batch; /* operations in a sample */
-  uint32_t round;
-  uint64_t wrong;
-};
-
-static bool take_sample(struct meter *m, double *ns) {
+bool bench_meter_sample(struct bench_meter *m, double *ns) {
   m->round++;
   bench_case_produce(m->c, m->round);
   if (!m->side->barrier(m->side)) return false;
@@ -36,16 +28,15 @@ static bool take_sample(struct meter *m, double *ns) {
   return true;
 }
 
-/* Opens channels, warms caches, finds the length of a batch; *samples is how many fit in the time given. What the ranks
- * decide by is the maximum over them, so that they decide alike. */
-static bool warm_up(struct meter *m, const struct bench_options *options, uint32_t *samples) {
+/* What the ranks decide by is the maximum over them, so that they decide alike. */
+bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples) {
   bool single = options->barrier || m->c->bytes >= SINGLE_BYTES;
   double budget_ns = options->time_ms * 1e6, spent_ns = 0;
   double times[2]; /* of the operations, of the whole sample */
   bool grown = false;
   for (uint32_t n = 0; n < WARM_SAMPLES || grown || (n < SAMPLES_MAX && spent_ns < budget_ns / 10); n++) {
     uint64_t start = tu_clock_ns();
-    if (!take_sample(m, &times[0])) return false;
+    if (!bench_meter_sample(m, &times[0])) return false;
     times[1] = (double)(tu_clock_ns() - start);
     if (!m->side->combine(m->side, times, 2, TUTTI_MAX)) return false;
     spent_ns += times[1];
@@ -76,7 +67,7 @@ static double bus_factor(tutti_collective collective, uint32_t ranks) {
   }
 }
 
-static void summarize(const struct meter *m, double *times, uint32_t samples, struct bench_result *result) {
+static void summarize(const struct bench_meter *m, double *times, uint32_t samples, struct bench_result *result) {
   qsort(times, samples, sizeof *times, compare);
   double middle = (times[(samples - 1) / 2] + times[samples / 2]) / 2;
   double late = times[(samples * 99 + 99) / 100 - 1];
@@ -88,12 +79,12 @@ static void summarize(const struct meter *m, double *times, uint32_t samples, st
 
 bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                    struct bench_result *result) {
-  struct meter m = {.side = side, .c = c, .batch = 1};
+  struct bench_meter m = {.side = side, .c = c, .batch = 1};
   uint32_t samples;
-  if (!warm_up(&m, options, &samples)) return false;
+  if (!bench_meter_warm(&m, options, &samples)) return false;
   double *times = tu_allocate(samples, sizeof *times);
   bool good = true;
-  for (uint32_t i = 0; good && i < samples; i++) good = take_sample(&m, &times[i]);
+  for (uint32_t i = 0; good && i < samples; i++) good = bench_meter_sample(&m, &times[i]);
   double wrong = (double)m.wrong;
   good = good && side->combine(side, times, (int)samples, TUTTI_MAX) && side->combine(side, &wrong, 1, TUTTI_SUM);
   if (good) {

@@ -11,8 +11,7 @@
 
 enum { COLLECTIVE_BYTES = 32 };
 
-/* "LO:HI:FACTOR", "LO:HI" or one size. */
-static bool read_sizes(const char *text, struct bench_options *options) {
+static bool parse_sizes(const char *text, struct bench_options *options) {
   char copy[96];
   if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) return false;
   char *high = strchr(copy, ':'), *factor = NULL;
@@ -25,8 +24,17 @@ static bool read_sizes(const char *text, struct bench_options *options) {
   if (!tu_parse_bytes(copy, &low_bytes) || !tu_parse_bytes(high ? high : copy, &high_bytes)) return false;
   if (factor && !tu_parse_uint(factor, UINT32_MAX, &times)) return false;
   if (low_bytes > high_bytes || high_bytes > PTRDIFF_MAX || times < 2) return false;
-  *options = (struct bench_options){.low = low_bytes, .high = high_bytes, .factor = (uint32_t)times};
+  options->low = low_bytes;
+  options->high = high_bytes;
+  options->factor = (uint32_t)times;
   return true;
+}
+
+int bench_read_sizes(const char *verb, const char *text, struct bench_options *options) {
+  if (parse_sizes(text, options)) return CLI_GOOD;
+  return cli_fail(verb, CLI_USAGE,
+                  "--bytes: expected a size, LO:HI or LO:HI:FACTOR, as 8:64K:4, LO <= HI and FACTOR >= 2; found '%s'",
+                  text);
 }
 
 static int fail_name_of_list(const char *verb, const char *option, const char *word, const char *const names[],
@@ -96,11 +104,8 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   };
   int code = cli_parse(verb, table, sizeof table / sizeof table[0], &argc, argv, done);
   if (code != CLI_GOOD || *done) return code;
-  if (!read_sizes(sizes, options))
-    return cli_fail(verb->name, CLI_USAGE,
-                    "--bytes: expected a size, LO:HI or LO:HI:FACTOR, as 8:64K:4, LO <= HI and FACTOR >= 2; "
-                    "found '%s'",
-                    sizes);
+  *options = (struct bench_options){0};
+  if ((code = bench_read_sizes(verb->name, sizes, options)) != CLI_GOOD) return code;
   options->barrier = strcmp(mode, "barrier") == 0;
   if (!options->barrier && strcmp(mode, "loop") != 0)
     return cli_fail(verb->name, CLI_USAGE, "--mode: expected 'loop' or 'barrier', found '%s'", mode);

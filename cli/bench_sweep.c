@@ -56,8 +56,7 @@ static bool measure_one(struct bench_side *side, const struct bench_options *opt
   return good;
 }
 
-/* The size after this one; false: it was the last. */
-static bool next_size(const struct bench_options *options, const struct bench_item *item, size_t *bytes) {
+bool bench_next_size(const struct bench_options *options, const struct bench_item *item, size_t *bytes) {
   if (*bytes == 0) *bytes = 1;
   else if (__builtin_mul_overflow(*bytes, options->factor, bytes)) return false;
   return *bytes <= options->high && item->collective != TUTTI_BARRIER;
@@ -74,7 +73,7 @@ int bench_sweep(struct bench_side *side, const struct bench_options *options, co
       size_t size = bench_case_bytes(options, &items[i], side->ranks, bytes);
       if (size != last && !measure_one(side, options, &items[i], bytes, &wrong)) return CLI_FAILED;
       last = size;
-    } while (next_size(options, &items[i], &bytes));
+    } while (bench_next_size(options, &items[i], &bytes));
   }
   /* All ranks know; one that says so is enough. */
   return wrong && side->rank == 0 ? CLI_FAILED : CLI_GOOD;

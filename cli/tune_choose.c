@@ -1,0 +1,147 @@
+/* tune_choose.c: from measured times to rules. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tune.h"
+
+/* Differences below this part of the time come and go from run to run, however calm one run was. */
+static const double NOISE_PART = 0.05;
+
+static uint32_t fastest(const struct tune_table *t, uint32_t size) {
+  uint32_t best = 0;
+  for (uint32_t k = 1; k < t->candidate_count; k++)
+    if (t->candidates[k].time_us[size] < t->candidates[best].time_us[size]) best = k;
+  return best;
+}
+
+/* Is candidate k as fast as any at that size, as far as one can tell? */
+static bool is_good(const struct tune_table *t, uint32_t k, uint32_t size) {
+  const struct tune_candidate *c = &t->candidates[k], *best = &t->candidates[fastest(t, size)];
+  double noise = fmax(c->noise_us[size] + best->noise_us[size], NOISE_PART * best->time_us[size]);
+  return c->time_us[size] - best->time_us[size] <= noise;
+}
+
+/* How much slower than the fastest, from size `first` up to but not including `end`: the sum of ratios. */
+static double slowness(const struct tune_table *t, uint32_t k, uint32_t first, uint32_t end) {
+  double sum = 0;
+  for (uint32_t size = first; size < end; size++)
+    sum += t->candidates[k].time_us[size] / t->candidates[fastest(t, size)].time_us[size];
+  return sum;
+}
+
+/* From each size on, the candidate that stays good for longest: no other way needs fewer rules. */
+void tune_choose(const struct tune_table *t, uint32_t *choices) {
+  for (uint32_t first = 0, end; first < t->size_count; first = end) {
+    uint32_t choice = 0;
+    end = first;
+    for (uint32_t k = 0; k < t->candidate_count; k++) {
+      uint32_t until = first;
+      while (until < t->size_count && is_good(t, k, until)) until++;
+      if (until < end || until == first) continue;
+      if (until == end && slowness(t, k, first, end) >= slowness(t, choice, first, end)) continue;
+      choice = k;
+      end = until;
+    }
+    tu_assert(end > first); /* the fastest is good */
+    for (uint32_t size = first; size < end; size++) choices[size] = choice;
+  }
+}
+
+/* ---- writing ---- */
+
+enum { COMMENT_COLUMN = 60 };
+
+/* Between two sizes that were measured, low < high: about half way in proportion, a round number, below high. */
+static size_t boundary(size_t low, size_t high) {
+  if (low == 0) return 0; /* nothing at all is a case of its own */
+  double middle = sqrt((double)low * (double)high);
+  size_t power = 1;
+  while (power <= SIZE_MAX / 4 && (double)power * 2 <= middle) power *= 2;
+  size_t near = middle < 1.25 * (double)power ? power : middle < 1.75 * (double)power ? power + power / 2 : power * 2;
+  return tu_max(low, tu_min(near, high - 1));
+}
+
+static void write_times(const struct tune_table *t, struct tu_text *text) {
+  tu_text_print(text, "\n# %s, microseconds by bytes:\n# %-28s", tu_collectives[t->collective].name, "");
+  for (uint32_t size = 0; size < t->size_count; size++) tu_text_print(text, " %9zu", t->sizes[size]);
+  tu_text_print(text, "\n");
+  for (uint32_t k = 0; k < t->candidate_count; k++) {
+    tu_text_print(text, "# %-28s", t->candidates[k].algorithm->name);
+    for (uint32_t size = 0; size < t->size_count; size++) tu_text_print(text, " %9.2f", t->candidates[k].time_us[size]);
+    tu_text_print(text, "\n");
+  }
+}
+
+/* Sizes for which one rule is written. */
+struct range {
+  uint32_t first, end;
+  size_t bytes_max;
+};
+
+static void write_rule(const struct tune_table *t, uint32_t k, struct range range, struct tu_text *text) {
+  const struct tune_candidate *c = &t->candidates[k];
+  const struct tu_rule rule = {.collective = t->collective,
+                               .ranks_min = t->ranks,
+                               .ranks_max = t->ranks,
+                               .bytes_max = range.bytes_max,
+                               .algorithm = c->algorithm};
+  size_t begin = text->length;
+  tu_rule_write(&rule, text);
+  while (text->length < begin + COMMENT_COLUMN) tu_text_print(text, " ");
+  tu_text_print(text, "  # %.2f", c->time_us[range.first]);
+  if (range.end - range.first > 1) tu_text_print(text, " to %.2f", c->time_us[range.end - 1]);
+  tu_text_print(text, " us\n");
+}
+
+static bool has_vector_variant(tutti_collective family) {
+  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+    if (tu_collectives[c].family == family && tu_collectives[c].vector) return true;
+  return false;
+}
+
+/* The fastest in the range that serves what is wanted; candidate_count if none does. */
+static uint32_t find_substitute(const struct tune_table *t, const struct tu_wanted *wanted, struct range range) {
+  const char *why;
+  uint32_t found = t->candidate_count;
+  double least = 0;
+  for (uint32_t k = 0; k < t->candidate_count; k++) {
+    double slow = slowness(t, k, range.first, range.end);
+    if (!tu_algorithm_serves(t->candidates[k].algorithm, wanted, &why)) continue;
+    if (found < t->candidate_count && slow >= least) continue;
+    found = k;
+    least = slow;
+  }
+  return found;
+}
+
+/* The choice, and behind it those that serve the calls that it cannot. */
+static void write_range(const struct tune_table *t, uint32_t choice, struct range range, struct tu_text *text) {
+  uint32_t written[4], count = 0; /* one for each of the needs */
+  bool ordered = tu_reduces(t->collective), unequal = has_vector_variant(t->collective);
+  written[count++] = choice;
+  write_rule(t, choice, range, text);
+  for (unsigned need = 1; need < 4; need++) {
+    const struct tu_wanted wanted = {
+        .collective = t->collective, .ranks = t->ranks, .rank_order = need & 1, .any_blocks = need & 2};
+    if ((wanted.rank_order && !ordered) || (wanted.any_blocks && !unequal)) continue;
+    const char *why;
+    bool served = false;
+    for (uint32_t i = 0; i < count; i++)
+      served |= tu_algorithm_serves(t->candidates[written[i]].algorithm, &wanted, &why);
+    uint32_t substitute = served ? t->candidate_count : find_substitute(t, &wanted, range);
+    if (substitute == t->candidate_count) continue;
+    written[count++] = substitute;
+    write_rule(t, substitute, range, text);
+  }
+}
+
+void tune_write(const struct tune_table *t, const uint32_t *choices, struct tu_text *text) {
+  write_times(t, text);
+  for (struct range range = {0}; range.first < t->size_count; range.first = range.end) {
+    range.end = range.first + 1;
+    while (range.end < t->size_count && choices[range.end] == choices[range.first]) range.end++;
+    range.bytes_max = range.end < t->size_count ? boundary(t->sizes[range.end - 1], t->sizes[range.end]) : SIZE_MAX;
+    write_range(t, choices[range.first], range, text);
+  }
+}

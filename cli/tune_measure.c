@@ -1,0 +1,142 @@
+/* tune_measure.c: the times of all algorithms of a collective, at all sizes.
+ *
+ * The machine is noisy, and noise comes in stretches: so the candidates take turns, a few samples each, in several rounds,
+ * and the median of the rounds counts. Who took DROP times as long as the best in the first round is not asked again. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tune.h"
+
+static const double DROP = 3;
+enum { SAMPLES_MIN = 3 }; /* in a round */
+
+void tune_table_init(struct tune_table *t, const struct bench_options *options, tutti_collective collective,
+                     uint32_t ranks) {
+  const struct bench_item item = {.collective = collective};
+  uint32_t capacity = 0;
+  *t = (struct tune_table){.collective = collective, .ranks = ranks};
+  size_t bytes = options->low;
+  do {
+    /* Neighbouring sizes may come to the same number of elements. */
+    size_t size = bench_case_bytes(options, &item, ranks, bytes);
+    if (t->size_count > 0 && t->sizes[t->size_count - 1] == size) continue;
+    t->sizes = tu_grow(t->sizes, t->size_count, &capacity, sizeof *t->sizes);
+    t->sizes[t->size_count++] = size;
+  } while (bench_next_size(options, &item, &bytes));
+  t->candidates = tu_allocate(tu_algorithm_count, sizeof *t->candidates);
+  for (size_t i = 0; i < tu_algorithm_count; i++) {
+    if (tu_algorithms[i]->collective != collective || !tu_algorithm_fits(tu_algorithms[i], ranks)) continue;
+    t->candidates[t->candidate_count++] = (struct tune_candidate){
+        .algorithm = tu_algorithms[i],
+        .time_us = tu_allocate(t->size_count, sizeof(double)),
+        .noise_us = tu_allocate(t->size_count, sizeof(double)),
+    };
+  }
+}
+
+void tune_table_fini(struct tune_table *t) {
+  for (uint32_t k = 0; k < t->candidate_count; k++) {
+    free(t->candidates[k].time_us);
+    free(t->candidates[k].noise_us);
+  }
+  free(t->candidates);
+  free(t->sizes);
+}
+
+/* ---- one size ---- */
+
+/* A candidate's part in the measuring of one size. */
+struct turn {
+  const char *algorithm;
+  uint32_t batch, samples; /* operations in a sample, samples in a round */
+  double rounds_us[TUNE_ROUNDS];
+  bool dropped;
+};
+
+static int compare(const void *left, const void *right) {
+  double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+static double median(double *values, uint32_t count) {
+  qsort(values, count, sizeof *values, compare);
+  return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+static bool warm(struct bench_meter *m, struct bench_case *c, const struct bench_options *options, struct turn *turn) {
+  uint32_t samples;
+  m->batch = 1;
+  c->algorithm = turn->algorithm;
+  if (!m->side->select(m->side, c) || !bench_meter_warm(m, options, &samples)) return false;
+  turn->batch = m->batch;
+  turn->samples = (uint32_t)tu_max(samples / TUNE_ROUNDS, SAMPLES_MIN);
+  return true;
+}
+
+static bool take(struct bench_meter *m, struct bench_case *c, struct turn *turn, uint32_t round) {
+  double *times = tu_allocate(turn->samples, sizeof *times);
+  m->batch = turn->batch;
+  c->algorithm = turn->algorithm;
+  /* The first one finds the caches as the candidate before has left them. */
+  bool good = m->side->select(m->side, c) && bench_meter_sample(m, times);
+  for (uint32_t i = 0; good && i < turn->samples; i++) good = bench_meter_sample(m, &times[i]);
+  good = good && m->side->combine(m->side, times, (int)turn->samples, TUTTI_MAX);
+  if (good) turn->rounds_us[round] = median(times, turn->samples) / turn->batch / 1000;
+  free(times);
+  return good;
+}
+
+static void drop_slow(struct turn *turns, uint32_t count) {
+  double best = turns[0].rounds_us[0];
+  for (uint32_t k = 1; k < count; k++)
+    if (turns[k].rounds_us[0] < best) best = turns[k].rounds_us[0];
+  for (uint32_t k = 0; k < count; k++) turns[k].dropped = turns[k].rounds_us[0] > DROP * best;
+}
+
+/* Does not go on with results that are wrong. */
+static bool check_results(struct bench_meter *m, const struct turn *turn) {
+  double wrong = (double)m->wrong;
+  if (!m->side->combine(m->side, &wrong, 1, TUTTI_SUM)) return false;
+  if (wrong > 0 && m->side->rank == 0)
+    cli_fail("tune", CLI_FAILED, "%s.%s on %u ranks: %.0f elements of %zu bytes were wrong",
+             tu_collectives[m->c->collective].name, turn->algorithm, m->c->ranks, wrong, m->c->bytes);
+  return wrong == 0;
+}
+
+static bool take_turns(struct bench_meter *m, struct bench_case *c, const struct bench_options *options,
+                       struct turn *turns, uint32_t count) {
+  for (uint32_t k = 0; k < count; k++)
+    if (!warm(m, c, options, &turns[k]) || !check_results(m, &turns[k])) return false;
+  for (uint32_t round = 0; round < TUNE_ROUNDS; round++) {
+    for (uint32_t k = 0; k < count; k++)
+      if (!turns[k].dropped && (!take(m, c, &turns[k], round) || !check_results(m, &turns[k]))) return false;
+    if (round == 0) drop_slow(turns, count);
+  }
+  return true;
+}
+
+static bool measure_size(struct bench_side *side, const struct bench_options *options, struct tune_table *t,
+                         uint32_t size) {
+  struct bench_case c;
+  const struct bench_item item = {.collective = t->collective};
+  if (!bench_case_create(&c, options, &item, side->rank, side->ranks, t->sizes[size])) return false;
+  struct turn *turns = tu_allocate(t->candidate_count, sizeof *turns);
+  for (uint32_t k = 0; k < t->candidate_count; k++) turns[k].algorithm = t->candidates[k].algorithm->name;
+  struct bench_meter m = {.side = side, .c = &c};
+  bool good = take_turns(&m, &c, options, turns, t->candidate_count);
+  for (uint32_t k = 0; good && k < t->candidate_count; k++) {
+    double *rounds = turns[k].rounds_us;
+    struct tune_candidate *candidate = &t->candidates[k];
+    candidate->time_us[size] = turns[k].dropped ? rounds[0] : median(rounds, TUNE_ROUNDS); /* sorts */
+    candidate->noise_us[size] = turns[k].dropped ? 0 : (rounds[TUNE_ROUNDS * 3 / 4] - rounds[TUNE_ROUNDS / 4]) / 2;
+  }
+  free(turns);
+  bench_case_destroy(&c);
+  return good;
+}
+
+bool tune_measure(struct bench_side *side, const struct bench_options *options, struct tune_table *t) {
+  for (uint32_t size = 0; size < t->size_count; size++)
+    if (!measure_size(side, options, t, size)) return false;
+  return true;
+}
