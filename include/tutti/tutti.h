@@ -233,8 +233,8 @@ typedef struct tutti_call {
   const size_t *recv_counts;
   const size_t *recv_offsets;
   double scale; /* premul_sum */
-  const char
-      *algorithm; /* force one, as "ring" (see tutti list); NULL: the selection table decides. Equal on all ranks */
+  const char *
+      algorithm; /* force one, as "ring" (see tutti list); NULL: TUTTI_ALGORITHM or the selection table decides. Equal on all ranks */
   int timeout_ms; /* 0: the communicator's; negative: none */
 } tutti_call;
 

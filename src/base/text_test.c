@@ -67,6 +67,15 @@ static void test_scan_fail(void) {
   }
 }
 
+static void test_scan_token(void) {
+  struct tu_scan scan = scan_of(" rs:a+ag:b/2# note\n<=8K\tlonger_than_room");
+  char token[16];
+  CHECK(tu_scan_token(&scan, token, sizeof token) && strcmp(token, "rs:a+ag:b/2") == 0, "'%s'", token);
+  CHECK(!tu_scan_token(&scan, token, sizeof token) && tu_scan_end_of_line(&scan), "a comment is no token");
+  CHECK(tu_scan_token(&scan, token, sizeof token) && strcmp(token, "<=8K") == 0, "'%s'", token);
+  CHECK(!tu_scan_token(&scan, token, sizeof token) && *scan.at == 'l', "16 characters and a NUL have no room");
+}
+
 /* Whatever the bytes are, the scanner stays within them and ends. */
 static void test_scan_noise(void) {
   static const char alphabet[] = "ab_09.-# \t\r\n+=\x80";
@@ -246,15 +255,11 @@ static void test_types(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"print", test_print},
-      {"scan", test_scan},
-      {"scan_fail", test_scan_fail},
-      {"scan_noise", test_scan_noise},
-      {"nearest", test_nearest},
-      {"parse", test_parse},
-      {"parse_number", test_parse_number},
-      {"read_file", test_read_file},
-      {"base", test_base},
+      {"print", test_print},           {"scan", test_scan},
+      {"scan_fail", test_scan_fail},   {"scan_token", test_scan_token},
+      {"scan_noise", test_scan_noise}, {"nearest", test_nearest},
+      {"parse", test_parse},           {"parse_number", test_parse_number},
+      {"read_file", test_read_file},   {"base", test_base},
       {"types", test_types},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
