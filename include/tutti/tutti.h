@@ -232,10 +232,9 @@ typedef struct tutti_call {
   const size_t *offsets;
   const size_t *recv_counts;
   const size_t *recv_offsets;
-  double scale; /* premul_sum */
-  const char *
-      algorithm; /* force one, as "ring" (see tutti list); NULL: TUTTI_ALGORITHM or the selection table decides. Equal on all ranks */
-  int timeout_ms; /* 0: the communicator's; negative: none */
+  double scale;          /* premul_sum */
+  const char *algorithm; /* force one, as "ring" (see tutti list); NULL: tutti-tuning(5) decides. Equal on all ranks */
+  int timeout_ms;        /* 0: the communicator's; negative: none */
 } tutti_call;
 
 /* Starts a call and returns. All ranks start their collectives in the same order; sends and receives are ordered per
