@@ -135,8 +135,17 @@ static bool measure_size(struct bench_side *side, const struct bench_options *op
   return good;
 }
 
+/* Does some rank wait for nobody? Then it runs ahead in a batch of operations, and what is measured is how fast they can be
+ * issued. */
+static bool is_one_way(tutti_collective c) {
+  return tu_collectives[c].rooted || tu_collectives[c].promise == TU_SUM_TO ||
+         tu_collectives[c].promise == TU_SUM_BEFORE;
+}
+
 bool tune_measure(struct bench_side *side, const struct bench_options *options, struct tune_table *t) {
+  struct bench_options mine = *options;
+  mine.barrier = is_one_way(t->collective);
   for (uint32_t size = 0; size < t->size_count; size++)
-    if (!measure_size(side, options, t, size)) return false;
+    if (!measure_size(side, &mine, t, size)) return false;
   return true;
 }
