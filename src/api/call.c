@@ -270,7 +270,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   if (!in_place && (err = check_overlap(out, c->name, error)) != TUTTI_OK) return err;
   uint64_t plan_hash = 0;
   if (call->plan) {
-    if ((err = tu_user_plan_serves(comm, call, in_place, error)) != TUTTI_OK) return err;
+    if ((err = tu_user_plan_serves(comm, call, out, in_place, error)) != TUTTI_OK) return err;
     out->plan = tu_user_plan(call->plan, &plan_hash);
   } else if ((err = find_forced(call, out, error)) != TUTTI_OK) {
     return err;

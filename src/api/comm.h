@@ -112,9 +112,9 @@ bool tu_user_op_find(tutti_op op, struct tu_user_op *user);
 
 /* ---- plan.c ---- */
 const struct tu_plan *tu_user_plan(const tutti_plan *plan, uint64_t *hash);
-/* Can the call run the plan that it names? ARGUMENT with a sentence if not. */
-tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *call, bool in_place,
-                              struct tu_error *error);
+/* Can the call, of which the views are known, run the plan that it names? ARGUMENT with a sentence if not. */
+tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *call, const struct tu_call *views,
+                              bool in_place, struct tu_error *error);
 
 /* ---- request.c ---- */
 /* A request ready to be started: an idle one of the same signature, or a new one. */

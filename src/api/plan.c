@@ -57,8 +57,19 @@ const struct tu_plan *tu_user_plan(const tutti_plan *plan, uint64_t *hash) {
   return plan->plan;
 }
 
-tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *call, bool in_place,
-                              struct tu_error *error) {
+/* In place or not: where both buffers are, and hold something. */
+static tutti_err check_place(const struct tu_plan *p, const struct tu_call *views, const char *collective,
+                             bool in_place, struct tu_error *error) {
+  size_t begin;
+  bool both = tu_view_extent(&views->in, &begin) > 0 && tu_view_extent(&views->out, &begin) > 0;
+  if (!both || p->in_place == in_place) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the plan '%s' is for calls %s (in_place %s), and this one is %s",
+                 collective, p->algorithm, p->in_place ? "in place" : "out of place", p->in_place ? "yes" : "no",
+                 in_place ? "in place" : "out of place");
+}
+
+tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *call, const struct tu_call *views,
+                              bool in_place, struct tu_error *error) {
   const struct tu_plan *p = call->plan->plan;
   const struct tu_collective *c = &tu_collectives[call->collective];
   const char *name = p->algorithm;
@@ -87,11 +98,5 @@ tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *c
                    "%s: the operation '%s' does not commute, and the plan '%s' does not combine in rank order "
                    "(rank_order no)",
                    c->name, user.name, name);
-  /* It matters where both buffers are, and they hold something. */
-  bool both = tu_in_blocks(call->collective, comm->ranks, call->root, comm->rank) > 0 &&
-              tu_out_blocks(call->collective, comm->ranks, call->root, comm->rank) > 0;
-  if (!both || call->collective == TUTTI_BARRIER || p->in_place == in_place) return TUTTI_OK;
-  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the plan '%s' is for calls %s (in_place %s), and this one is %s",
-                 c->name, name, p->in_place ? "in place" : "out of place", p->in_place ? "yes" : "no",
-                 in_place ? "in place" : "out of place");
+  return check_place(p, views, c->name, in_place, error);
 }
