@@ -39,7 +39,9 @@ static bool take_sample(struct meter *m, double *ns) {
 /* Opens channels, warms caches, finds the length of a batch; *samples is how many fit in the time given. What the ranks
  * decide by is the maximum over them, so that they decide alike. */
 static bool warm_up(struct meter *m, const struct bench_options *options, uint32_t *samples) {
-  bool single = options->barrier || m->c->bytes >= SINGLE_BYTES;
+  /* In place, an operation's output is no input for the next one. */
+  bool overwrites = m->c->in_place && m->c->collective != TUTTI_BROADCAST;
+  bool single = options->barrier || overwrites || m->c->bytes >= SINGLE_BYTES;
   double budget_ns = options->time_ms * 1e6, spent_ns = 0;
   double times[2]; /* of the operations, of the whole sample */
   bool grown = false;

@@ -504,7 +504,7 @@ static void append(struct emitter *e, struct tu_step step, uint32_t tb, uint32_t
   struct tu_rank_plan *r = e->r;
   bool reads = step.kind == TU_SEND || step.kind == TU_COPY, writes = step.kind != TU_SEND;
   uint32_t number = r->step_count;
-  const struct tu_operand *operands = r->operands + step.operand_first;
+  const struct tu_operand *operands = step.operand_count ? r->operands + step.operand_first : NULL;
   e->list_count = 0;
   if (reads) note_span(e, step.source, false, tb);
   for (uint32_t i = 0; i < step.operand_count; i++)
