@@ -129,6 +129,7 @@ static tutti_err lay_out(struct convert *c, size_t bytes) {
   const struct tu_msccl *f = c->file;
   const struct tu_collective *collective = &tu_collectives[f->collective];
   struct tu_plan *p = c->plan;
+  tu_assert(f->ranks > 0);
   bool rows = collective->in == TU_EACH || collective->out == TU_EACH, whole = rows && !collective->rooted;
   uint64_t chunks = 2 * (uint64_t)f->ranks * f->chunks * (rows && !whole ? f->ranks : 1);
   for (uint32_t g = 0; g < f->ranks; g++) chunks += f->gpus[g].chunks[TU_TMP];
