@@ -390,6 +390,7 @@ static bool advance(struct convert *c, uint32_t tb, bool follows_messages) {
 
 static void play(struct convert *c, bool follows_messages) {
   uint32_t tb_count = c->file->tb_count;
+  if (tb_count == 0) return;
   for (uint32_t t = 0; t < tb_count; t++) {
     c->tbs[t].waiter = NONE;
     enqueue(c, t);
