@@ -14,6 +14,7 @@ struct tutti_side {
   struct bench_side side;
   const char *verb;
   tutti_comm *world;
+  tutti_plan *plan; /* the user's, or NULL */
   tutti_call call;
 };
 
@@ -38,9 +39,10 @@ static bool select_case(struct bench_side *side, const struct bench_case *c) {
       .counts = c->counts,
       .recv_counts = c->counts,
       .scale = c->scale,
-      .algorithm = c->algorithm,
+      .algorithm = c->planned ? NULL : c->algorithm,
+      .plan = c->planned ? s->plan : NULL,
   };
-  if (c->collective == TUTTI_BROADCAST && c->rank == c->root) s->call.recv = NULL;
+  if (c->collective == TUTTI_BROADCAST && c->rank == c->root && c->in_place) s->call.recv = NULL;
   if (c->collective == TUTTI_SEND) {
     s->call.collective = c->rank == c->root ? TUTTI_SEND : TUTTI_RECV;
     s->call.peer = 1 - c->rank;
@@ -92,20 +94,34 @@ int bench_close(struct bench_side *side, int code) {
   return code;
 }
 
+static int load_plan(const struct bench_options *options, bool quiet, tutti_plan **plan) {
+  *plan = NULL;
+  if (!options->plan_path || tutti_plan_load(options->plan_path, plan) == TUTTI_OK) return CLI_GOOD;
+  return quiet ? CLI_FAILED : cli_fail("bench", CLI_FAILED, "--plan: %s", tutti_error_message(NULL));
+}
+
+static int count_ranks(const struct bench_options *options, uint32_t ranks, bool quiet) {
+  if (!options->ranks || options->ranks == ranks) return CLI_GOOD;
+  if (quiet) return CLI_USAGE;
+  if (options->plan)
+    return cli_fail("bench", CLI_USAGE, "--plan: the plan is for %u ranks, but this job has %u", options->ranks, ranks);
+  return cli_fail("bench", CLI_USAGE, "-n %u, but this job has %u ranks; leave -n out within a job", options->ranks,
+                  ranks);
+}
+
 static int run_rank(const struct bench_options *options) {
   struct bench_side *side = bench_open("bench");
   if (!side) return CLI_FAILED;
+  struct tutti_side *s = self_of(side);
   bool quiet = side->rank != 0;
   struct bench_item *items = NULL;
   uint32_t item_count;
-  int code;
-  if (options->ranks && options->ranks != side->ranks)
-    code = quiet ? CLI_USAGE
-                 : cli_fail("bench", CLI_USAGE, "-n %u, but this job has %u ranks; leave -n out within a job",
-                            options->ranks, side->ranks);
-  else code = bench_list_items("bench", options, side->ranks, quiet, &items, &item_count);
+  int code = count_ranks(options, side->ranks, quiet);
+  if (code == CLI_GOOD) code = load_plan(options, quiet, &s->plan);
+  if (code == CLI_GOOD) code = bench_list_items("bench", options, side->ranks, quiet, &items, &item_count);
   if (code == CLI_GOOD) code = bench_sweep(side, options, items, item_count);
   free(items);
+  tutti_plan_free(s->plan);
   return bench_close(side, code);
 }
 
@@ -134,6 +150,9 @@ static int launch(const struct bench_options *options, int argc, char **argv) {
   int code = bench_list_items("bench", options, options->ranks, false, &items, &item_count);
   if (code != CLI_GOOD) return code;
   free(items);
+  tutti_plan *plan;
+  if ((code = load_plan(options, false, &plan)) != CLI_GOOD) return code;
+  tutti_plan_free(plan);
   return bench_launch("bench", options->ranks, options->bind, argc, argv);
 }
 
@@ -151,6 +170,7 @@ static int run(int argc, char **argv) {
   if (code == CLI_GOOD && !done && place.alone && options.ranks == 0)
     code = cli_fail("bench", CLI_USAGE, "-n N is needed, the number of ranks to start");
   if (code == CLI_GOOD && !done) code = place.alone ? launch(&options, argc, argv) : run_rank(&options);
+  bench_options_fini(&options);
   free(copy);
   return code;
 }
@@ -158,6 +178,6 @@ static int run(int argc, char **argv) {
 const struct cli_verb cli_bench = {
     .name = "bench",
     .summary = "measure collectives, and check their results",
-    .synopsis = "bench [COLLECTIVE[.NAME|.all] ...] -n N [options]",
+    .synopsis = "bench [COLLECTIVE[.NAME|.all] ...] -n N [options], or bench --plan FILE [options]",
     .run = run,
 };

@@ -20,6 +20,9 @@ struct bench_options {
   bool json;
   bool barrier; /* a barrier before each operation, at every size */
   const char *bind;
+  const char *plan_path; /* or NULL */
+  struct tu_plan
+      *plan;    /* what is measured instead of the names; says ranks and root too. Freed with bench_options_fini */
   char **names; /* [name_count], COLLECTIVE[.NAME|.all] */
   uint32_t name_count;
 };
@@ -29,10 +32,13 @@ int bench_read_sizes(const char *verb, const char *text, struct bench_options *o
 /* Reads the command line; everything that can be refused without knowing the number of ranks is refused here. */
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done);
 
-/* What is to be measured: a collective with its algorithm, NULL: the library decides. */
+void bench_options_fini(struct bench_options *options);
+
+/* What is to be measured: a collective with its algorithm or a user's plan; both NULL: the library decides. */
 struct bench_item {
   tutti_collective collective;
   const struct tu_algorithm *algorithm;
+  const struct tu_plan *plan;
 };
 /* The names, taken apart for that many ranks; *items is malloc'ed. `quiet` ranks refuse without a word. */
 int bench_list_items(const char *verb, const struct bench_options *options, uint32_t ranks, bool quiet,
@@ -42,7 +48,9 @@ int bench_list_items(const char *verb, const struct bench_options *options, uint
 
 struct bench_case {
   tutti_collective collective;
-  const char *algorithm; /* or NULL */
+  const char *algorithm; /* or the plan's name, or NULL */
+  bool planned;          /* by the user's plan */
+  bool in_place;         /* the two buffers are one, where a rank has both; the longer one is then its memory */
   tutti_datatype type;
   tutti_op op;
   uint32_t rank, ranks, root;

@@ -149,7 +149,8 @@ static void lay_views(struct bench_case *c, size_t unit) {
   if (c->collective == TUTTI_BARRIER) return;
   c->in.blocks = tu_in_blocks(c->collective, c->ranks, c->root, c->rank);
   c->out.blocks = tu_out_blocks(c->collective, c->ranks, c->root, c->rank);
-  if (c->collective == TUTTI_BROADCAST && c->rank == c->root) c->out.blocks = 0; /* the root's own is in place */
+  /* In place, the root's own is where it is. */
+  if (c->collective == TUTTI_BROADCAST && c->rank == c->root && c->in_place) c->out.blocks = 0;
   c->count = unit * weight(c->collective, TU_ONE, c->rank, 0);
   c->in.count = c->out.count = c->count;
   if (!k->vector) return;
@@ -170,11 +171,32 @@ static void *make_buffer(const struct tu_view *view) {
   return buffer;
 }
 
+/* The one buffer in place is the longer one; the other is a block of it. */
+static bool make_buffers(struct bench_case *c) {
+  const struct tu_collective *k = &tu_collectives[c->collective];
+  bool shared = c->in_place && c->in.blocks > 0 && c->out.blocks > 0;
+  bool in_longer = k->in == TU_EACH && k->out == TU_ONE, out_longer = k->in == TU_ONE && k->out == TU_EACH;
+  if (!shared || in_longer) c->in_data = make_buffer(&c->in);
+  if (!shared || !in_longer) c->out_data = make_buffer(&c->out);
+  if (shared) {
+    void *there = in_longer ? c->in_data : c->out_data;
+    size_t own = in_longer || out_longer ? c->rank * c->count * c->in.item_bytes : 0;
+    void *within = there ? (unsigned char *)there + own : NULL;
+    if (in_longer) c->out_data = within;
+    else c->in_data = within;
+  }
+  return c->in_data && c->out_data;
+}
+
 bool bench_case_create(struct bench_case *c, const struct bench_options *options, const struct bench_item *item,
                        uint32_t rank, uint32_t ranks, size_t bytes) {
   *c = (struct bench_case){
       .collective = item->collective,
-      .algorithm = item->algorithm ? item->algorithm->name : NULL,
+      .algorithm = item->plan        ? item->plan->algorithm
+                   : item->algorithm ? item->algorithm->name
+                                     : NULL,
+      .planned = item->plan != NULL,
+      .in_place = item->plan ? item->plan->in_place : item->collective == TUTTI_BROADCAST,
       .type = options->type,
       .op = options->op,
       .rank = rank,
@@ -186,9 +208,7 @@ bool bench_case_create(struct bench_case *c, const struct bench_options *options
   lay_views(c, unit_count(options, item, ranks, bytes));
   c->in_tables = make_tables(c, &c->in, false);
   c->out_tables = make_tables(c, &c->out, true);
-  c->in_data = make_buffer(&c->in);
-  c->out_data = make_buffer(&c->out);
-  if (c->in_data && c->out_data) return true;
+  if (make_buffers(c)) return true;
   bench_case_destroy(c);
   return false;
 }
@@ -197,8 +217,10 @@ void bench_case_destroy(struct bench_case *c) {
   free(c->counts);
   free(c->in_tables);
   free(c->out_tables);
-  free(c->in_data);
-  free(c->out_data);
+  const struct tu_collective *k = &tu_collectives[c->collective];
+  bool shared = c->in_place && c->in.blocks > 0 && c->out.blocks > 0, in_longer = k->in == TU_EACH && k->out == TU_ONE;
+  if (!shared || in_longer) free(c->in_data);
+  if (!shared || !in_longer) free(c->out_data);
   *c = (struct bench_case){0};
 }
 

@@ -30,7 +30,9 @@ bool bench_meter_sample(struct bench_meter *m, double *ns) {
 
 /* What the ranks decide by is the maximum over them, so that they decide alike. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples) {
-  bool single = options->barrier || m->c->bytes >= SINGLE_BYTES;
+  /* In place, an operation's output is no input for the next one. */
+  bool overwrites = m->c->in_place && m->c->collective != TUTTI_BROADCAST;
+  bool single = options->barrier || overwrites || m->c->bytes >= SINGLE_BYTES;
   double budget_ns = options->time_ms * 1e6, spent_ns = 0;
   double times[2]; /* of the operations, of the whole sample */
   bool grown = false;

@@ -71,6 +71,40 @@ static bool find_collective(const char *word, tutti_collective *collective, cons
   return tu_collective_find(name, collective);
 }
 
+static int check_op(const char *verb, tutti_collective c, const struct bench_options *options) {
+  if (options->op == TUTTI_AVG && tu_collectives[c].promise > TU_SUM_OF_ALL)
+    return cli_fail(verb, CLI_USAGE, "--op: avg has no meaning in %s", tu_collectives[c].name);
+  return CLI_GOOD;
+}
+
+/* The plan says what is measured, between how many ranks, and from which root. */
+static int read_plan(const char *verb, struct bench_options *options) {
+  struct tu_error error;
+  if (strcmp(options->plan_path, "-") == 0)
+    return cli_fail(verb, CLI_USAGE, "--plan: expected a file, for every rank reads it, found '-'");
+  tutti_err err = cli_read_plan(options->plan_path, false, &options->plan, &error);
+  if (err != TUTTI_OK)
+    return cli_fail(verb, err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "--plan: %s", error.text);
+  const struct tu_plan *p = options->plan;
+  if (p->collective == TUTTI_SEND)
+    return cli_fail(verb, CLI_USAGE, "--plan: expected a plan of a collective, and '%s' is of send", p->algorithm);
+  if (options->ranks && options->ranks != p->ranks)
+    return cli_fail(verb, CLI_USAGE, "-n: expected %u, for so many ranks the plan '%s' is, found %u", p->ranks,
+                    p->algorithm, options->ranks);
+  if (options->root && options->root != p->root)
+    return cli_fail(verb, CLI_USAGE, "--root: expected %u, as the plan '%s' has it, found %u", p->root, p->algorithm,
+                    options->root);
+  options->ranks = p->ranks;
+  options->root = p->root;
+  options->name_count = 0;
+  return check_op(verb, p->collective, options);
+}
+
+void bench_options_fini(struct bench_options *options) {
+  tu_plan_destroy(options->plan);
+  options->plan = NULL;
+}
+
 static int check_name(const char *verb, const char *word, const struct bench_options *options) {
   tutti_collective c;
   const char *algorithm;
@@ -80,15 +114,13 @@ static int check_name(const char *verb, const char *word, const struct bench_opt
     return cli_fail(verb, CLI_USAGE, "%s: send has no algorithm to choose: name 'send'", word);
   if (algorithm && strcmp(algorithm, "all") != 0 && !tu_algorithm_find(c, algorithm))
     return cli_fail_name(verb, CLI_USAGE, word);
-  if (options->op == TUTTI_AVG && tu_collectives[c].promise > TU_SUM_OF_ALL)
-    return cli_fail(verb, CLI_USAGE, "--op: avg has no meaning in %s", tu_collectives[c].name);
-  return CLI_GOOD;
+  return check_op(verb, c, options);
 }
 
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done) {
   static char allreduce[] = "allreduce";
   static char *default_names[] = {allreduce, NULL};
-  const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none";
+  const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none", *plan = NULL;
   uint32_t ranks = 0, root = 0, time_ms = 200;
   bool json = false;
   const struct cli_option table[] = {
@@ -100,10 +132,14 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
       {"--mode", CLI_STRING, &mode, "loop|barrier", "barrier: one before each operation, at every size (loop)"},
       {"--time-ms", CLI_UINT, &time_ms, "T", "about how long to measure each size (200)"},
       {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
+      {"--plan", CLI_STRING, &plan, "FILE", "measure this plan: a file in the form of tutti-plan(5) or of MSCCL"},
       {"--json", CLI_FLAG, &json, NULL, "one object a line"},
   };
   int code = cli_parse(verb, table, sizeof table / sizeof table[0], &argc, argv, done);
   if (code != CLI_GOOD || *done) return code;
+  if (plan && argc > 1)
+    return cli_fail(verb->name, CLI_USAGE, "--plan: the plan says which collective is measured; leave '%s' out",
+                    argv[1]);
   *options = (struct bench_options){0};
   if ((code = bench_read_sizes(verb->name, sizes, options)) != CLI_GOOD) return code;
   options->barrier = strcmp(mode, "barrier") == 0;
@@ -118,7 +154,9 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   options->bind = bind;
   options->names = argc > 1 ? argv + 1 : default_names;
   options->name_count = argc > 1 ? (uint32_t)argc - 1 : 1;
+  options->plan_path = plan;
   code = read_arithmetic(verb->name, type, op, options);
+  if (code == CLI_GOOD && plan) code = read_plan(verb->name, options);
   for (uint32_t i = 0; code == CLI_GOOD && i < options->name_count; i++)
     code = check_name(verb->name, options->names[i], options);
   return code;
@@ -158,9 +196,11 @@ static int check_ranks(const char *verb, const struct bench_options *options, ui
 
 int bench_list_items(const char *verb, const struct bench_options *options, uint32_t ranks, bool quiet,
                      struct bench_item **items, uint32_t *item_count) {
-  *items = tu_allocate(options->name_count * (tu_algorithm_count + 1), sizeof **items);
+  *items = tu_allocate(1 + options->name_count * (tu_algorithm_count + 1), sizeof **items);
   *item_count = 0;
   int code = CLI_GOOD;
+  if (options->plan)
+    (*items)[(*item_count)++] = (struct bench_item){.collective = options->plan->collective, .plan = options->plan};
   for (uint32_t i = 0; i < options->name_count && code == CLI_GOOD; i++) {
     struct bench_item item = {0};
     const char *name;

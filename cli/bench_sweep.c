@@ -12,11 +12,15 @@ static const char *type_name(const struct bench_case *c) {
   return c->collective == TUTTI_BARRIER ? "none" : tutti_datatype_name(c->type);
 }
 
+static const char *item_name(const struct bench_side *side, const struct bench_item *item) {
+  if (item->plan) return item->plan->algorithm;
+  return item->algorithm ? item->algorithm->name : side->automatic;
+}
+
 static void print_head(const struct bench_side *side, const struct bench_options *options,
                        const struct bench_item *item) {
-  printf("# %s, algorithm %s, %u rank%s, mode %s\n", tu_collectives[item->collective].name,
-         item->algorithm ? item->algorithm->name : side->automatic, side->ranks, side->ranks == 1 ? "" : "s",
-         options->barrier ? "barrier" : "loop");
+  printf("# %s, algorithm %s, %u rank%s, mode %s\n", tu_collectives[item->collective].name, item_name(side, item),
+         side->ranks, side->ranks == 1 ? "" : "s", options->barrier ? "barrier" : "loop");
   printf("#%11s %12s %8s %11s %6s %12s %12s %9s %9s %8s\n", "size", "count", "type", "redop", "root", "time", "p99",
          "algbw", "busbw", "#wrong");
   printf("#%11s %12s %8s %11s %6s %12s %12s %9s %9s %8s\n", "(B)", "(elements)", "", "", "", "(us)", "(us)", "(GB/s)",

@@ -57,18 +57,16 @@ static void check_name(struct tally *t, const struct cli_name *name) {
 /* A file that is no plan is refused, as a plan that is wrong is; one that cannot be read is bad usage. */
 static int check_file(struct tally *t, const char *path) {
   struct tu_error error;
-  char *data;
-  size_t bytes;
   struct tu_plan *plan;
-  if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK) return cli_fail("check", CLI_USAGE, "%s", error.text);
-  if (tu_plan_read(data, bytes, path, &plan, &error) == TUTTI_OK) {
+  tutti_err err = cli_read_plan(path, false, &plan, &error);
+  if (err == TUTTI_OK) {
     count(t, plan, path);
     tu_plan_destroy(plan);
-  } else {
-    t->refused++;
-    printf("%s\n", error.text);
+    return CLI_GOOD;
   }
-  free(data);
+  if (err != TUTTI_ERR_ARGUMENT) return cli_fail("check", CLI_USAGE, "%s", error.text);
+  t->refused++;
+  printf("%s\n", error.text);
   return CLI_GOOD;
 }
 

@@ -1,4 +1,4 @@
-/* names.c: finding algorithms by the names that people type. */
+/* names.c: finding algorithms by the names that people type, and plans by their files. */
 #include "names.h"
 
 #include <stdio.h>
@@ -17,6 +17,16 @@ bool cli_find_name(const char *word, struct cli_name *name) {
   name->algorithm = word[length] ? tu_algorithm_find(name->collective, word + length + 1) : NULL;
   name->collective = tu_collectives[name->collective].family;
   return !word[length] || name->algorithm;
+}
+
+tutti_err cli_read_plan(const char *path, bool in_place, struct tu_plan **plan, struct tu_error *error) {
+  char *data;
+  size_t bytes;
+  tutti_err err = tu_read_file(path, &data, &bytes, error);
+  if (err != TUTTI_OK) return err;
+  err = tu_plan_read_any(data, bytes, path, in_place, plan, error);
+  free(data);
+  return err;
 }
 
 int cli_fail_name(const char *verb, int exit_code, const char *word) {

@@ -2,7 +2,6 @@
 #include "plan/plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,14 +66,10 @@ static int print_steps(const struct request *r, const char *word) {
 /* A plan from a file. What cannot be followed cannot be drawn: it is proved first. */
 static int read_plan(const struct request *r, const char *path, struct tu_plan **plan) {
   struct tu_error error;
-  char *data;
-  size_t bytes;
-  if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.in_place)
-    return cli_fail("plan", CLI_USAGE, "-n, --root, --rank, --in-place: %s is a plan already", path);
-  if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK) return cli_fail("plan", CLI_USAGE, "%s", error.text);
-  tutti_err err = tu_plan_read(data, bytes, path, plan, &error);
-  free(data);
-  if (err != TUTTI_OK) return cli_fail("plan", CLI_FAILED, "%s", error.text);
+  if (r->build.ranks || r->build.root || r->build.rank != ALL)
+    return cli_fail("plan", CLI_USAGE, "-n, --root, --rank: %s is a plan already", path);
+  tutti_err err = cli_read_plan(path, r->build.in_place, plan, &error);
+  if (err != TUTTI_OK) return cli_fail("plan", err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "%s", error.text);
   struct tu_check_report report;
   if (r->form == &forms[TEXT] || tu_check(*plan, 1, &report)) return CLI_GOOD;
   tu_plan_destroy(*plan);
@@ -133,6 +128,6 @@ static int run(int argc, char **argv) {
   return CLI_GOOD;
 }
 
-const struct cli_verb cli_plan = {"plan",
-                                  "what an algorithm does: as text, as data, as a picture, as a page to step through",
-                                  "plan COLLECTIVE.NAME -n N [--as FORM] [options], or plan FILE [--as FORM]", run};
+const struct cli_verb cli_plan = {
+    "plan", "what an algorithm does: as text, as data, as a picture, as a page to step through",
+    "plan COLLECTIVE.NAME -n N [--as FORM] [options], or plan FILE [--in-place] [--as FORM]", run};

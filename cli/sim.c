@@ -52,18 +52,11 @@ static int load_plan(struct question *q, const char *path, const struct tu_plan 
 
 static int load_file(struct question *q, const char *path) {
   struct tu_error error;
-  char *data;
-  size_t bytes;
   struct tu_plan *plan;
-  if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK) return cli_fail("sim", CLI_USAGE, "%s", error.text);
-  int code = CLI_FAILED;
-  if (tu_plan_read(data, bytes, path, &plan, &error) == TUTTI_OK) {
-    code = load_plan(q, path, plan);
-    tu_plan_destroy(plan);
-  } else {
-    cli_fail("sim", CLI_FAILED, "%s", error.text);
-  }
-  free(data);
+  tutti_err err = cli_read_plan(path, false, &plan, &error);
+  if (err != TUTTI_OK) return cli_fail("sim", err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "%s", error.text);
+  int code = load_plan(q, path, plan);
+  tu_plan_destroy(plan);
   return code;
 }
 

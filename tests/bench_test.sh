@@ -8,6 +8,7 @@ trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
   TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
+source=$1
 passed=0 failed=0 complaints=0
 
 complain() { echo "  $*"; complaints=$((complaints + 1)); }
@@ -102,6 +103,38 @@ test_all_algorithms() {
     "$("$tutti" list allreduce | awk '{ sub(/.*\./, "", $1); print $1 }' | sort | tr '\n' ' ')"
 }
 
+# Plans from files, in place and not, from a root and not; sizes in batches and alone.
+test_plans() {
+  local file name
+  for file in "$source"/tests/fuzz_seeds/msccl/*.xml; do
+    name=$(basename "$file" .xml)
+    bench --plan "$file" --bytes 24:80K:4000 --dtype i32 --json
+    is "$name, status" $status 0
+    is "$name, wrong" "$(value wrong | tr -d '0 ')" ""
+    is "$name, algorithm and ranks" "$(value algorithm | tr ' ' '\n' | sort -u | tr -d '\n') $(value ranks | cut -c1)" \
+      "$name ${name##*_}"
+  done
+  "$tutti" plan allreduce.ring -n 3 >ring.plan
+  "$tutti" plan reduce_scatter.bucket -n 3 --in-place >bucket.plan
+  "$tutti" plan broadcast.binomial -n 3 --root 1 >binomial.plan
+  for name in ring bucket binomial; do
+    bench --plan $name.plan --bytes 12:9K:100
+    is "$name, status" $status 0
+    is "$name, wrong" "$(grep -v '^#' <<<"$out" | awk '{ n += $10 } END { print n + 0 }')" 0
+    has "$name, first line" "$(head -1 <<<"$out")" ", algorithm $name, 3 ranks, mode loop"
+  done
+  is "the plan's root" "$(grep -v '^#' <<<"$out" | awk '{ print $5 }' | sort -u)" 1
+  out=$("$tutti" run -n 2 -- "$tutti" bench --plan ring.plan 2>&1)
+  is "another job: status" $? 2
+  has "another job" "$out" "the plan is for 3 ranks, but this job has 2"
+  sed 's/ final//' ring.plan >wrong.plan
+  bench --plan wrong.plan
+  is "a wrong plan: status and output" "$status$out" 1
+  has "a wrong plan" "$err" "wrong.plan: this plan is wrong: rank 0: at the end out["
+  bench --plan /dev/null
+  is "no plan: status and output" "$status$out" 1
+}
+
 test_in_a_job() {
   out=$("$tutti" run -n 3 -- "$tutti" bench --bytes 8 --time-ms 0 --json)
   is "status, ranks" "$? $(value ranks)" "0 3 "
@@ -135,6 +168,11 @@ test_usage() {
 -n 2 allreduce.rings|did you mean 'allreduce.ring'?
 -n 2 scan --op avg|avg has no meaning in scan
 -n 3 send|send is measured between 2 ranks
+--plan /no/such/plan|cannot open '/no/such/plan'
+--plan -|every rank reads it
+--plan ring.plan -n 2|-n: expected 3, for so many ranks the plan 'ring' is, found 2
+--plan ring.plan allreduce|leave 'allreduce' out
+--plan binomial.plan --root 2|--root: expected 1, as the plan 'binomial' has it, found 2
 -n 2 recv|name 'send'
 TABLE
 }

@@ -209,6 +209,30 @@ test_sim_files() {
   has "no such file" "$err" "./no/such.plan"
 }
 
+test_msccl_files() {
+  local file=$source/tests/fuzz_seeds/msccl/alltoall_direct_3.xml
+  run 0 check "$file"
+  is "an MSCCL algorithm" "$out" "1 plans proved, 0 refused"
+  run 0 plan "$file"
+  is "its text form" "$(head -2 out.txt | tr '\n' ' ')" "tutti-plan 1 collective alltoall "
+  cp out.txt text.plan
+  run 0 check text.plan
+  run 0 plan "$file" --as json
+  run 2 plan text.plan --rank 2
+  run 2 plan text.plan -n 3
+  sed 's/inplace="0"/inplace="1"/' "$file" >both.xml
+  run 0 plan both.xml --in-place
+  has "the plan for calls in place" "$out" "in_place yes"
+  sed 's/type="r"/type="recv"/' "$file" >bad.xml
+  run 1 check bad.xml
+  has "element, attribute, line" "$out" "bad.xml:8: <step> attribute 'type': expected s, r, rcs, rrs"
+  run 1 plan bad.xml
+  has "element, attribute, line" "$err" "tutti plan: bad.xml:8: <step>"
+  run 0 plan "$source"/tests/fuzz_seeds/msccl/reduce_chain_3.xml
+  "$source"/tools/msccl-examples made
+  diff -r made "$source"/tests/fuzz_seeds/msccl >/dev/null || complain "tools/msccl-examples makes other files"
+}
+
 test_help() {
   for verb in list plan check sim; do
     run 0 "$verb" --help

@@ -113,6 +113,7 @@ enum {
 
 typedef struct tutti_comm tutti_comm;
 typedef struct tutti_request tutti_request;
+typedef struct tutti_plan tutti_plan;
 
 /* ---- general ---------------------------------------------------------------------------------------------------- */
 
@@ -184,6 +185,17 @@ typedef void tutti_op_function(void *result, const void *left, const void *right
 TUTTI_API TUTTI_CHECKED tutti_err tutti_op_create(tutti_op_function *function, void *context, bool commutative,
                                                   const char *name, tutti_op *op);
 
+/* ---- a user's algorithm ----------------------------------------------------------------------------------------- */
+
+/* Reads a plan from a file and proves it, as `tutti check` does, for rings of one message; not collective. The file holds
+ * its text form, tutti-plan(5), or an MSCCL algorithm, tutti-msccl(5). tutti_call.plan then names it. All ranks must name
+ * plans of the same content. Errors: ARGUMENT (not well formed, or wrong: which rank and step, and why), SYSTEM, MEMORY; the
+ * sentence is at tutti_error_message(NULL). The caller frees it. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_plan_load(const char *path, tutti_plan **plan);
+
+/* May be called while requests that were started with it are open, which do not need it any more. NULL is accepted. */
+TUTTI_API void tutti_plan_free(tutti_plan *plan);
+
 /* ---- one call --------------------------------------------------------------------------------------------------- */
 
 #define TUTTI_IN_PLACE ((void *)-1)
@@ -232,9 +244,10 @@ typedef struct tutti_call {
   const size_t *offsets;
   const size_t *recv_counts;
   const size_t *recv_offsets;
-  double scale;          /* premul_sum */
-  const char *algorithm; /* force one, as "ring" (see tutti list); NULL: tutti-tuning(5) decides. Equal on all ranks */
-  int timeout_ms;        /* 0: the communicator's; negative: none */
+  double scale;           /* premul_sum */
+  const char *algorithm;  /* force one, as "ring" (see tutti list); NULL: tutti-tuning(5) decides. Equal on all ranks */
+  const tutti_plan *plan; /* run this one; it must be for such a call: collective, ranks, root, in place or not */
+  int timeout_ms;         /* 0: the communicator's; negative: none */
 } tutti_call;
 
 /* Starts a call and returns. All ranks start their collectives in the same order; sends and receives are ordered per

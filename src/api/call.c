@@ -263,7 +263,13 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", aligned, error)) != TUTTI_OK) return err;
   if ((err = check_blocks_apart(&out->out, c->name, error)) != TUTTI_OK) return err;
   if (!in_place && (err = check_overlap(out, c->name, error)) != TUTTI_OK) return err;
-  if ((err = find_forced(call, out, error)) != TUTTI_OK) return err;
+  uint64_t plan_hash = 0;
+  if (call->plan) {
+    if ((err = tu_user_plan_serves(comm, call, out, in_place, error)) != TUTTI_OK) return err;
+    out->plan = tu_user_plan(call->plan, &plan_hash);
+  } else if ((err = find_forced(call, out, error)) != TUTTI_OK) {
+    return err;
+  }
   out->signature = (struct tu_signature){
       .collective = (uint8_t)call->collective,
       .type = call->collective == TUTTI_BARRIER ? 0 : (uint8_t)call->type,
@@ -275,6 +281,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
       .count = in_blocks ? out->in.count : out->out.count,
       .scale = call->op == TUTTI_PREMUL_SUM ? call->scale : 0,
       .algorithm = out->forced ? out->forced->name : NULL,
+      .plan = plan_hash,
   };
   if (c->vector) out->signature.counts_hash = hash_view(&out->out, hash_view(&out->in, 0)) + out->out.count;
   return TUTTI_OK;
@@ -285,8 +292,8 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
 static bool repeats(struct tu_memo *memo, const tutti_call *call) {
   const tutti_call *last = &memo->call;
   if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
-      call->op != last->op || call->root != last->root || call->peer != last->peer || call->algorithm || call->counts ||
-      call->recv_counts || (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
+      call->op != last->op || call->root != last->root || call->peer != last->peer || call->algorithm || call->plan ||
+      call->counts || call->recv_counts || (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
   if (call->send == last->send && call->recv == last->recv) return true;
@@ -307,7 +314,7 @@ tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struc
   struct tu_memo *memo = &comm->memo;
   if (repeats(memo, call)) return TUTTI_OK;
   tutti_err err = resolve(comm, call, &memo->resolved, error);
-  memo->valid = err == TUTTI_OK && !call->algorithm && !call->counts && !call->recv_counts;
+  memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts;
   if (!memo->valid) return err;
   memo->call = *call;
   memo->in_end = tu_view_extent(&memo->resolved.in, &memo->in_begin);

@@ -18,7 +18,8 @@ struct tu_signature {
   double scale;
   const char *algorithm; /* the forced one's name in the table, or NULL */
   uint64_t counts_hash;
-  uint64_t zero3[2];
+  uint64_t plan; /* hash of the user's, or 0 */
+  uint64_t zero3;
 };
 _Static_assert(sizeof(struct tu_signature) == 64, "one comparison of a cache line");
 
@@ -29,6 +30,7 @@ struct tu_call {
   const void *in_data;
   void *out_data;
   const struct tu_algorithm *forced;
+  const struct tu_plan *plan; /* the user's, or NULL; needed until the request is made */
   bool point_to_point;
   uint32_t tag;
 };
@@ -118,6 +120,12 @@ tutti_err tu_tuning_agree(struct tutti_comm *world, int timeout_ms);
 /* Checks a call and takes it apart into comm->memo.resolved; ARGUMENT with a sentence. */
 tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error);
 bool tu_user_op_find(tutti_op op, struct tu_user_op *user);
+
+/* ---- plan.c ---- */
+const struct tu_plan *tu_user_plan(const tutti_plan *plan, uint64_t *hash);
+/* Can the call, of which the views are known, run the plan that it names? ARGUMENT with a sentence if not. */
+tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *call, const struct tu_call *views,
+                              bool in_place, struct tu_error *error);
 
 /* ---- request.c ---- */
 /* A request ready to be started: an idle one of the same signature, or a new one. */

@@ -7,7 +7,7 @@
 
 uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
-  struct tu_call_facts must = {.collective = facts->collective, .algorithm = facts->algorithm};
+  struct tu_call_facts must = {.collective = facts->collective, .algorithm = facts->algorithm, .plan = facts->plan};
   if (facts->collective != TUTTI_BARRIER) must.type = facts->type;
   if (c->rooted) must.root = facts->root;
   if (tu_reduces(facts->collective)) must.op = facts->op;
@@ -18,7 +18,7 @@ uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
 
 void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
-  char root[24] = "", op[80] = "", count[48] = "";
+  char root[24] = "", op[80] = "", count[48] = "", algorithm[64];
   if (c->rooted) snprintf(root, sizeof root, ", root %u", facts->root);
   if (tu_reduces(facts->collective)) snprintf(op, sizeof op, ", %s", tutti_op_name(facts->op));
   if (facts->collective != TUTTI_BARRIER)
@@ -27,5 +27,8 @@ void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_b
   if (c->vector)
     snprintf(count, sizeof count, "own count %llu, %s, ", (unsigned long long)facts->count,
              tutti_datatype_name((tutti_datatype)facts->type));
-  snprintf(text, text_bytes, "%s(%salgorithm %s%s%s)", c->name, count, tu_algorithms[facts->algorithm]->name, op, root);
+  if (facts->plan)
+    snprintf(algorithm, sizeof algorithm, "plan %.15s %016llx", facts->plan_name, (unsigned long long)facts->plan);
+  else snprintf(algorithm, sizeof algorithm, "algorithm %s", tu_algorithms[facts->algorithm]->name);
+  snprintf(text, text_bytes, "%s(%s%s%s%s)", c->name, count, algorithm, op, root);
 }

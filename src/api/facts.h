@@ -13,12 +13,14 @@ struct tu_call_facts {
   uint32_t hash;        /* of what must be equal on all ranks; see tu_facts_hash */
   uint64_t count;       /* elements; of the vector variants, this rank's own */
   uint64_t counts_hash; /* allgatherv, reduce_scatterv: of all counts */
+  uint64_t plan;        /* hash of the user's plan; 0: the algorithm is one of the table */
+  char plan_name[16];   /* cut to fit */
 };
 _Static_assert(sizeof(struct tu_call_facts) == TU_BOARD_WORDS * sizeof(uint64_t), "facts fill the words of a board");
 
 /* Hash of what all ranks must agree on in this call. */
 uint32_t tu_facts_hash(const struct tu_call_facts *facts);
-/* As "allreduce(count 4, f32, algorithm ring, sum)". */
+/* As "allreduce(count 4, f32, algorithm ring, sum)", or "plan mine 0123456789abcdef" for the algorithm. */
 void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes);
 
 #endif

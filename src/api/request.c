@@ -1,5 +1,6 @@
 /* request.c: from a call to a program that is ready to run: an idle request of the same signature, or selection, plan and
  * lowering. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,7 +166,8 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
     lowering.point_to_point = true;
   } else {
     uint32_t root = tu_collectives[call->signature.collective].rooted ? call->signature.root : 0;
-    lowering.plan = plan_for(comm, algorithm, comm->ranks, comm->rank, root, call->signature.in_place);
+    if (call->plan) lowering.plan = call->plan;
+    else lowering.plan = plan_for(comm, algorithm, comm->ranks, comm->rank, root, call->signature.in_place);
     lowering.plan_rank = comm->rank;
   }
   lowering.in.split = lowering.out.split = lowering.plan->split;
@@ -183,7 +185,7 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   r->signature = *s;
   bool has_user = tu_reduces((tutti_collective)s->collective) && tu_user_op_find(s->op, &r->user);
   const struct tu_algorithm *algorithm = NULL;
-  if ((err = choose(comm, call, has_user ? &r->user : NULL, &algorithm, error)) != TUTTI_OK) goto failed;
+  if (!call->plan && (err = choose(comm, call, has_user ? &r->user : NULL, &algorithm, error)) != TUTTI_OK) goto failed;
   if ((err = lower(comm, call, r, algorithm, error)) != TUTTI_OK) goto failed;
   r->execution.arithmetic = (struct tu_arithmetic){
       .type = (tutti_datatype)s->type,
@@ -196,11 +198,13 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   r->facts = (struct tu_call_facts){
       .collective = s->collective,
       .type = s->type,
-      .algorithm = algorithm_index(algorithm),
+      .algorithm = algorithm ? algorithm_index(algorithm) : 0,
       .root = s->root,
       .op = s->op,
       .count = s->count,
+      .plan = s->plan,
   };
+  if (call->plan) snprintf(r->facts.plan_name, sizeof r->facts.plan_name, "%.15s", call->plan->algorithm);
   if (c->vector && !c->rooted && c->in != c->out) {
     const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;
     r->facts.counts_hash = tu_hash(v->counts, v->blocks * sizeof *v->counts, 0);

@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-#define TU_BOARD_WORDS 4u /* what is posted of a call; its meaning is the writer's */
+#define TU_BOARD_WORDS 7u /* with the number, a line; what is posted of a call; its meaning is the writer's */
 #define TU_BOARD_CALLS 8u
 
 struct tu_board {

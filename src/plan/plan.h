@@ -114,4 +114,13 @@ void tu_plan_write(const struct tu_plan *plan, struct tu_text *text);
  * with name and line; whether it is right is for check/ to say. */
 tutti_err tu_plan_read(const char *data, size_t bytes, const char *name, struct tu_plan **plan, struct tu_error *error);
 
+/* ---- the XML of MSCCL algorithms (plan_msccl.c; tutti-msccl(5)) ---- */
+/* A file that claims to serve calls in place and others gives the plan for those that `in_place` says; else it does not
+ * matter. */
+tutti_err tu_plan_read_msccl(const char *data, size_t bytes, const char *name, bool in_place, struct tu_plan **plan,
+                             struct tu_error *error);
+/* Either form, told apart by its beginning. */
+tutti_err tu_plan_read_any(const char *data, size_t bytes, const char *name, bool in_place, struct tu_plan **plan,
+                           struct tu_error *error);
+
 #endif
