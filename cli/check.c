@@ -45,12 +45,11 @@ static void check_algorithm(struct tally *t, const struct tu_algorithm *a, uint3
 }
 
 static void check_name(struct tally *t, const struct cli_name *name) {
-  for (size_t i = 0; i < tu_algorithm_count; i++) {
-    const struct tu_algorithm *a = tu_algorithms[i];
-    if (name && a->collective != name->collective) continue;
-    if (name && name->algorithm && a != name->algorithm) continue;
-    for (uint32_t ranks = t->low; ranks <= t->high; ranks++)
+  const struct tu_algorithm *a;
+  for (size_t i = 0; (a = name && name->algorithm ? name->algorithm : tu_algorithm_at(i)) != NULL; i++) {
+    for (uint32_t ranks = t->low; ranks <= t->high && (!name || a->collective == name->collective); ranks++)
       if (tu_algorithm_fits(a, ranks)) check_algorithm(t, a, ranks);
+    if (a == (name ? name->algorithm : NULL)) return;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/composite.h"
 #include "base/text.h"
 
 bool cli_find_name(const char *word, struct cli_name *name) {
@@ -30,6 +31,13 @@ tutti_err cli_read_plan(const char *path, bool in_place, struct tu_plan **plan, 
 }
 
 int cli_fail_name(const char *verb, int exit_code, const char *word) {
+  char collective[64];
+  tutti_collective found;
+  struct tu_error why;
+  snprintf(collective, sizeof collective, "%.*s", (int)tu_min(strcspn(word, "."), sizeof collective - 1), word);
+  if (tu_is_composite(word) && tu_collective_find(collective, &found) && word[strlen(collective)] == '.' &&
+      !tu_composite_find(found, word + strlen(collective) + 1, &why))
+    return cli_fail(verb, exit_code, "%s", why.text);
   /* Every collective, alone and with each algorithm of its family. */
   size_t count = 0, room = TUTTI_COLLECTIVES * (tu_algorithm_count + 1);
   char(*texts)[96] = tu_allocate(room, sizeof *texts);

@@ -70,7 +70,7 @@ static void every_algorithm(struct player *p) {
   uint64_t state = p->seed;
   for (size_t k = 0; k < tu_algorithm_count; k++) {
     const struct tu_algorithm *a = tu_algorithms[k];
-    if (a->collective >= TUTTI_SEND) continue;
+    if (a->collective >= TUTTI_SEND || !tu_algorithm_fits(a, p->ranks)) continue;
     for (int i = 0; i < 10 && p->stage->failures == 0; i++) {
       struct ref_case c = {
           .collective = a->collective, .algorithm = a->name, .ranks = p->ranks, .count = counts[i % 5]};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/composite.h"
 #include "base/text.h"
 
 const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const char *name) {
@@ -12,7 +13,17 @@ const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const 
     const struct tu_algorithm *a = tu_algorithms[i];
     if (a->collective == family && strcmp(a->name, name) == 0) return a;
   }
-  return NULL;
+  struct tu_error why;
+  return tu_is_composite(name) ? tu_composite_find(family, name, &why) : NULL;
+}
+
+const struct tu_algorithm *tu_algorithm_at(size_t index) {
+  if (index < tu_algorithm_count) return tu_algorithms[index];
+  if (index - tu_algorithm_count >= tu_composite_example_count) return NULL;
+  const struct tu_composite_example *e = &tu_composite_examples[index - tu_algorithm_count];
+  const struct tu_algorithm *a = tu_algorithm_find(e->collective, e->name);
+  tu_assert(a);
+  return a;
 }
 
 const char *tu_algorithm_nearest(tutti_collective collective, const char *name) {
@@ -27,6 +38,7 @@ const char *tu_algorithm_nearest(tutti_collective collective, const char *name) 
 
 bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks) {
   if (a->collective == TUTTI_SEND) return ranks == 2;
+  if (a->fits) return a->fits(a, ranks);
   return a->multiple_of == 0 || ranks % a->multiple_of == 0;
 }
 

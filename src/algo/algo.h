@@ -18,13 +18,16 @@ struct tu_algorithm {
   const char *name;
   const char *summary; /* one line */
   uint32_t flags;
-  uint32_t multiple_of;                           /* of which N must be a multiple; 0: any N */
-  uint32_t (*split)(const struct tu_build *what); /* chunks per block; NULL: 1 */
+  uint32_t multiple_of;                                       /* of which N must be a multiple; 0: any N */
+  bool (*fits)(const struct tu_algorithm *a, uint32_t ranks); /* NULL: multiple_of says it all */
+  uint32_t (*split)(const struct tu_build *what);             /* chunks per block; NULL: 1 */
   void (*build)(struct tu_builder *b);
 };
 
 extern const struct tu_algorithm *const tu_algorithms[]; /* by collective, then name */
 extern const size_t tu_algorithm_count;
+/* Those of the table and then examples of composites (composite.h), for tests and proofs; NULL past the end. */
+const struct tu_algorithm *tu_algorithm_at(size_t index);
 
 /* By "collective" and "name"; NULL if there is none. Vector names find their family's algorithms. */
 const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const char *name);

@@ -17,19 +17,22 @@ struct state {
   struct tu_pat pat;
   struct place *places;       /* [distance]: where the partial sum for it waits to be sent */
   bool *summed;               /* [distance]: there is one */
-  struct tu_span *scratch;    /* [place in the FIFOs][rank], made when first needed */
+  struct tu_span *scratch;    /* [place in the FIFOs, or distance][chunk][rank], made when first needed */
   uint32_t depth;             /* slots of a FIFO */
   uint32_t posted[32];        /* of a dimension: slots */
   uint32_t received_slot[32]; /* of a dimension: slot of the last piece received, + 1 */
 };
 
-/* Scratch of a place at all ranks. */
-static const struct tu_span *scratch_of(struct tu_builder *b, struct state *s, struct place place, uint32_t chunk) {
+/* Scratch at all ranks for the partial sum at a distance: its place in the FIFO, or, where blocks may differ in size, one of
+ * its own. */
+static const struct tu_span *scratch_of(struct tu_builder *b, struct state *s, uint32_t distance, uint32_t chunk) {
   uint32_t n = tu_build_ranks(b), per_fifo = s->depth * s->pat.per_slot;
+  struct place place = s->places[distance];
   size_t index = (size_t)place.dim * per_fifo + place.slot % s->depth * s->pat.per_slot + place.at;
+  if (!tu_build_equal_blocks(b)) index = distance;
   struct tu_span *spans = s->scratch + (index * tu_build_split(b) + chunk) * n;
   for (uint32_t rank = 0; rank < n && spans[rank].count == 0; rank++)
-    spans[rank] = tu_tmp(b, rank, tu_part(tu_in_blocks_at(b, 0, 1), chunk, 1), 1);
+    spans[rank] = tu_tmp(b, rank, tu_part(tu_in_blocks_at(b, (rank + distance) % n, 1), chunk, 1), 1);
   return spans;
 }
 
@@ -38,7 +41,7 @@ static struct tu_span have(struct tu_builder *b, struct state *s, uint32_t rank,
   uint32_t n = tu_build_ranks(b);
   if (!s->summed[distance]) return tu_part(tu_in_blocks_at(b, (rank + distance) % n, 1), chunk, 1);
   if (distance == 0) return tu_part(tu_out_blocks_at(b, 0, 1), chunk, 1);
-  return scratch_of(b, s, s->places[distance], chunk)[rank];
+  return scratch_of(b, s, distance, chunk)[rank];
 }
 
 /* Every rank receives what it passes on, or keeps, and adds what it has. */
@@ -47,7 +50,7 @@ static void receive(struct tu_builder *b, struct state *s, const struct tu_pat_o
   uint32_t *last = &s->received_slot[op->recv_dim];
   tu_go_on(b, s->places[distance].slot + 1 == *last);
   *last = s->places[distance].slot + 1;
-  const struct tu_span *scratch = op->piece == 0 ? NULL : scratch_of(b, s, s->places[op->piece], chunk);
+  const struct tu_span *scratch = op->piece == 0 ? NULL : scratch_of(b, s, op->piece, chunk);
   for (uint32_t from = 0; from < n; from++) {
     uint32_t to = (from + (1u << op->recv_dim)) % n;
     struct tu_span target = scratch ? scratch[to] : tu_part(tu_out_blocks_at(b, 0, 1), chunk, 1);
@@ -76,7 +79,7 @@ static void build(struct tu_builder *b) {
   struct state s = {.places = tu_allocate(n, sizeof *s.places), .summed = tu_allocate(n, sizeof *s.summed)};
   tu_pat_reduce_scatter(&s.pat, tu_build_what(b));
   s.depth = s.pat.aggregate / s.pat.per_slot;
-  size_t places = (size_t)s.pat.dims * s.depth * s.pat.per_slot;
+  size_t places = tu_max((size_t)s.pat.dims * s.depth * s.pat.per_slot, n);
   s.scratch = tu_allocate(places * tu_build_split(b) * n + 1, sizeof *s.scratch);
   for (uint32_t chunk = 0; chunk < tu_build_split(b); chunk++) run_chunk(b, &s, chunk);
   tu_pat_fini(&s.pat);

@@ -150,8 +150,22 @@ static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_a
 
 static uint16_t algorithm_index(const struct tu_algorithm *algorithm) {
   uint16_t index = 0;
-  while (tu_algorithms[index] != algorithm) index++;
+  while (index < tu_algorithm_count && tu_algorithms[index] != algorithm) index++;
   return index;
+}
+
+/* What names the plan to other ranks: an algorithm's number; one that is not in the table, or a user's plan, goes by a
+ * hash. */
+static void name_plan(const struct tu_call *call, const struct tu_algorithm *algorithm, struct tu_call_facts *facts) {
+  const char *name = call->plan ? call->plan->algorithm : NULL;
+  if (algorithm) {
+    facts->algorithm = algorithm_index(algorithm);
+    if (facts->algorithm == tu_algorithm_count) name = algorithm->name;
+  }
+  if (!name) return;
+  facts->algorithm = 0;
+  facts->plan = call->plan ? call->signature.plan : tu_hash(name, strlen(name), 0);
+  snprintf(facts->plan_name, sizeof facts->plan_name, "%.15s", name);
 }
 
 static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request *r,
@@ -198,13 +212,11 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   r->facts = (struct tu_call_facts){
       .collective = s->collective,
       .type = s->type,
-      .algorithm = algorithm ? algorithm_index(algorithm) : 0,
       .root = s->root,
       .op = s->op,
       .count = s->count,
-      .plan = s->plan,
   };
-  if (call->plan) snprintf(r->facts.plan_name, sizeof r->facts.plan_name, "%.15s", call->plan->algorithm);
+  name_plan(call, algorithm, &r->facts);
   if (c->vector && !c->rooted && c->in != c->out) {
     const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;
     r->facts.counts_hash = tu_hash(v->counts, v->blocks * sizeof *v->counts, 0);

@@ -21,6 +21,8 @@ uint32_t tu_build_root(const struct tu_builder *b);
 const struct tu_build *tu_build_what(const struct tu_builder *b);
 uint32_t tu_build_split(const struct tu_builder *b);
 bool tu_build_in_place(const struct tu_builder *b);
+/* Is the plan for blocks of equal size only, so that one chunk of scratch may serve several blocks in turn? */
+bool tu_build_equal_blocks(const struct tu_builder *b);
 
 /* Spans: `count` chunks of IN or OUT, or the chunks of whole blocks. */
 static inline struct tu_span tu_in(uint32_t first, uint32_t count) { return (struct tu_span){TU_IN, first, count}; }

@@ -78,7 +78,7 @@ struct tu_rank_plan {
 };
 
 #define TU_LANES_MAX 8u
-#define TU_NAME_BYTES 48u
+#define TU_NAME_BYTES 100u
 #define TU_RANKS_MAX 65536u
 
 struct tu_plan {

@@ -173,8 +173,8 @@ static tutti_err read_names(struct reader *r) {
   if (err != TUTTI_OK) return err;
   tu_scan_at_end(&r->scan);
   if (!take_word(r, "algorithm")) return expected(r, "'algorithm NAME'");
-  if (!tu_scan_word(&r->scan, plan->algorithm, sizeof plan->algorithm))
-    return expected(r, "a name of at most 47 characters");
+  if (!tu_scan_token(&r->scan, plan->algorithm, sizeof plan->algorithm))
+    return expected(r, "a name of at most 99 characters");
   return read_line_end(r);
 }
 
