@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/algo.h"
+#include "algo/composite.h"
 #include "base/text.h"
 #include "check/check.h"
 #include "names.h"
@@ -86,7 +86,8 @@ static int load(struct question *q, const char *word) {
   struct cli_name name;
   if (cli_find_name(word, &name)) return load_name(q, word, &name);
   if (strcmp(word, "-") != 0 && access(word, R_OK) != 0) {
-    if (strchr(word, '/')) return cli_fail("sim", CLI_USAGE, "there is no file '%s' that can be read", word);
+    if (strchr(word, '/') && !tu_is_composite(word))
+      return cli_fail("sim", CLI_USAGE, "there is no file '%s' that can be read", word);
     return cli_fail_name("sim", CLI_USAGE, word);
   }
   if (q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0)

@@ -51,7 +51,7 @@ test_json() {
   is operations "$(value op)" "max none "
   is wrong "$(value wrong)" "0 0 "
   is "busbw / algbw" "$(awk '{ gsub(/[",:{}]/, " "); for (i = 1; i < NF; i++) v[$i] = $(i + 1)
-    printf "%.1f ", v["busbw_gbs"] / v["algbw_gbs"] }' <<<"$out")" "1.5 1.0 "
+    printf "%.0f ", 2 * v["busbw_gbs"] / v["algbw_gbs"] }' <<<"$out")" "3 2 "
   if command -v python3 >/dev/null; then
     python3 -c 'import json, sys; [json.loads(line) for line in sys.stdin]' <<<"$out" || complain "not JSON: $out"
   fi

@@ -30,8 +30,8 @@ static uint32_t list_subjects(struct subject subjects[], uint32_t max) {
                   {TUTTI_ALLTOALL, TUTTI_ALLTOALLV}};
   uint32_t count = 0;
   for (tutti_collective c = 0; c < TUTTI_SEND; c++) subjects[count++] = (struct subject){c, NULL, true};
-  for (size_t i = 0; i < tu_algorithm_count; i++) {
-    const struct tu_algorithm *a = tu_algorithms[i];
+  const struct tu_algorithm *a;
+  for (size_t i = 0; (a = tu_algorithm_at(i)) != NULL; i++) {
     if (a->collective >= TUTTI_SEND) continue;
     if (count + 2 > max) abort();
     bool rank_order = (a->flags & TU_RANK_ORDER) != 0;
@@ -87,8 +87,8 @@ static bool decode(const struct subject *s, uint32_t ranks, uint64_t number, uin
 
 /* Calls `visit` for every case wanted with that many ranks; returns their number. */
 static uint64_t each_case(uint32_t ranks, uint64_t seed, bool (*visit)(const struct ref_case *c)) {
-  struct subject subjects[128];
-  uint32_t subject_count = list_subjects(subjects, 128);
+  struct subject subjects[256];
+  uint32_t subject_count = list_subjects(subjects, 256);
   uint64_t cases = 0;
   for (uint32_t k = 0; k < subject_count; k++) {
     const struct subject *s = &subjects[k];

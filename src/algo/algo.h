@@ -10,7 +10,9 @@ enum {
   TU_EQUAL_BLOCKS = 1 << 1, /* every rank must know every block's size: serves no gatherv, scatterv, alltoallv, ... */
   /* The plan of rank r is that of rank 0 with all ranks moved on by r, and its chunks under other numbers (the order of steps
    * that receive may differ): so the time of one rank is that of all. */
-  TU_ROTATES = 1 << 2
+  TU_ROTATES = 1 << 2,
+  /* Puts as many pieces into a message as fit a slot: its plan depends on tu_build.slot_pieces. */
+  TU_AGGREGATES = 1 << 3
 };
 
 struct tu_algorithm {

@@ -35,7 +35,7 @@ const struct tu_algorithm tu_algo_allgather_pat = {
     .collective = TUTTI_ALLGATHER,
     .name = "pat",
     .summary = "parallel aggregated trees: far ranks first, pieces aggregated into messages",
-    .flags = TU_ROTATES,
+    .flags = TU_ROTATES | TU_AGGREGATES,
     .split = tu_pat_split,
     .build = build,
 };

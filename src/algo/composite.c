@@ -16,10 +16,10 @@ static const struct {
   const char *name;
   tutti_collective collective;
   int closes; /* the kind of the phase that it undoes, or -1 */
-} kinds[KINDS] = {[RS] = {"rs", TUTTI_REDUCE_SCATTER, -1}, [AG] = {"ag", TUTTI_ALLGATHER, RS},
-                  [AR] = {"ar", TUTTI_ALLREDUCE, -1},      [RE] = {"re", TUTTI_REDUCE, -1},
-                  [BC] = {"bc", TUTTI_BROADCAST, RE},      [GA] = {"ga", TUTTI_GATHER, RS},
-                  [SC] = {"sc", TUTTI_SCATTER, -1}};
+} kinds[KINDS] = {
+    [RS] = {"rs", TUTTI_REDUCE_SCATTER, -1}, [AG] = {"ag", TUTTI_ALLGATHER, RS}, [AR] = {"ar", TUTTI_ALLREDUCE, -1},
+    [RE] = {"re", TUTTI_REDUCE, -1},         [BC] = {"bc", TUTTI_BROADCAST, RE}, [GA] = {"ga", TUTTI_GATHER, RS},
+    [SC] = {"sc", TUTTI_SCATTER, -1}};
 
 /* Who takes part together. */
 enum scope {
@@ -133,7 +133,7 @@ static bool fits(const struct tu_algorithm *a, uint32_t ranks) {
 struct course {
   struct tu_builder *b;
   const struct composite *c;
-  struct tu_span *have; /* [ranks]: what a rank works on */
+  struct tu_span *have;           /* [ranks]: what a rank works on */
   struct tu_span *in, *out, *row; /* [ranks]: of a sub-collective */
   uint32_t *members;
 };
@@ -289,7 +289,11 @@ static tutti_err check_pair(struct composite *c, struct tu_error *error) {
       {TUTTI_REDUCE, {RE, RE}, {INNER, BETWEEN}, true, "a reduce is rs:A+ga:B or re:A/G+re:B"},
       {TUTTI_BROADCAST, {SC, AG}, {ALL, ALL}, false, NULL},
       {TUTTI_BROADCAST, {BC, BC}, {BETWEEN, INNER}, true, "a broadcast is sc:A+ag:B or bc:A+bc:B/G"},
-      {TUTTI_REDUCE_SCATTER, {RS, RS}, {BETWEEN, INNER}, false, "a reduce_scatter is rs:A+rs:B/G, between groups first"},
+      {TUTTI_REDUCE_SCATTER,
+       {RS, RS},
+       {BETWEEN, INNER},
+       false,
+       "a reduce_scatter is rs:A+rs:B/G, between groups first"},
       {TUTTI_ALLGATHER, {AG, AG}, {INNER, BETWEEN}, false, "an allgather is ag:A/G+ag:B, within groups first"},
   };
   const char *sentence = "only allreduce, reduce, broadcast, reduce_scatter and allgather are put together";
@@ -308,13 +312,14 @@ static tutti_err check_pair(struct composite *c, struct tu_error *error) {
 
 static void set_requirements(struct composite *c) {
   const struct phase *last = NULL; /* that reduces */
-  bool rank_order = true, equal_blocks = false, rows = c->algorithm.collective == TUTTI_REDUCE_SCATTER ||
-                                                       c->algorithm.collective == TUTTI_ALLGATHER;
+  bool rank_order = true, equal_blocks = false,
+       rows = c->algorithm.collective == TUTTI_REDUCE_SCATTER || c->algorithm.collective == TUTTI_ALLGATHER;
   for (uint32_t i = 0; i < c->phase_count; i++) {
     const struct phase *p = &c->phases[i];
     bool cuts = p->kind == RS || p->kind == AG || (p->kind == AR && !p->leaders);
     if (cuts && p->scope != ALL && !p->leaders) c->algorithm.multiple_of = c->group;
     equal_blocks |= (p->algorithm->flags & TU_EQUAL_BLOCKS) != 0;
+    c->algorithm.flags |= p->algorithm->flags & TU_AGGREGATES;
     if (p->kind != RS && p->kind != AR && p->kind != RE) continue;
     /* Groups hold neighbours: sums within them come first. */
     rank_order &= (p->algorithm->flags & TU_RANK_ORDER) && (!last || last->scope == INNER);

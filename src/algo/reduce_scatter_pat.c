@@ -92,7 +92,7 @@ const struct tu_algorithm tu_algo_reduce_scatter_pat = {
     .collective = TUTTI_REDUCE_SCATTER,
     .name = "pat",
     .summary = "parallel aggregated trees: near ranks first, pieces aggregated into messages",
-    .flags = TU_EQUAL_BLOCKS | TU_ROTATES,
+    .flags = TU_EQUAL_BLOCKS | TU_ROTATES | TU_AGGREGATES,
     .split = tu_pat_split,
     .build = build,
 };

@@ -71,7 +71,7 @@ struct tutti_request {
 struct tu_cached_plan {
   struct tu_cached_plan *next;
   const struct tu_algorithm *algorithm;
-  uint32_t rank, root;
+  uint32_t rank, root, slot_pieces;
   bool in_place;
   struct tu_plan *plan;
 };

@@ -130,20 +130,28 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
                  why);
 }
 
+/* How many blocks, or shares of one, fit a slot: a power of two, as far as that matters. */
+static uint32_t pieces_of(const struct tutti_comm *comm, const struct tu_call *call,
+                          const struct tu_algorithm *algorithm) {
+  if (!(algorithm->flags & TU_AGGREGATES)) return 0;
+  size_t block = tu_max(known_bytes(comm, call) / comm->ranks, 1);
+  return tu_pow2_floor((uint32_t)tu_max(tu_min(comm->mover->block->shape.slot_bytes / block, comm->ranks), 1));
+}
+
 /* Plans are kept: building one takes long where there are many ranks. */
-static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_algorithm *algorithm, uint32_t ranks,
-                                      uint32_t rank, uint32_t root, bool in_place) {
+static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_build *what) {
   for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
-    if (p->algorithm == algorithm && p->rank == rank && p->root == root && p->in_place == in_place) return p->plan;
+    if (p->algorithm == what->algorithm && p->rank == what->rank && p->root == what->root &&
+        p->in_place == what->in_place && p->slot_pieces == what->slot_pieces)
+      return p->plan;
   struct tu_cached_plan *p = tu_allocate(1, sizeof *p);
-  *p = (struct tu_cached_plan){
-      comm->plans,
-      algorithm,
-      rank,
-      root,
-      in_place,
-      tu_plan_build(&(struct tu_build){
-          .algorithm = algorithm, .ranks = ranks, .root = root, .in_place = in_place, .rank = rank})};
+  *p = (struct tu_cached_plan){.next = comm->plans,
+                               .algorithm = what->algorithm,
+                               .rank = what->rank,
+                               .root = what->root,
+                               .slot_pieces = what->slot_pieces,
+                               .in_place = what->in_place,
+                               .plan = tu_plan_build(what)};
   comm->plans = p;
   return p->plan;
 }
@@ -174,14 +182,20 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
   uint32_t pair[2] = {receives ? call->signature.root : comm->rank, receives ? comm->rank : call->signature.root};
   struct tu_lowering lowering = {.mover = comm->mover, .in = call->in, .out = call->out};
   if (call->point_to_point) {
-    lowering.plan = plan_for(comm, algorithm, 2, receives, 0, false);
+    lowering.plan = plan_for(comm, &(struct tu_build){.algorithm = algorithm, .ranks = 2, .rank = receives});
     lowering.plan_rank = receives;
     lowering.peers = pair;
     lowering.point_to_point = true;
   } else {
     uint32_t root = tu_collectives[call->signature.collective].rooted ? call->signature.root : 0;
     if (call->plan) lowering.plan = call->plan;
-    else lowering.plan = plan_for(comm, algorithm, comm->ranks, comm->rank, root, call->signature.in_place);
+    else
+      lowering.plan = plan_for(comm, &(struct tu_build){.algorithm = algorithm,
+                                                        .ranks = comm->ranks,
+                                                        .root = root,
+                                                        .in_place = call->signature.in_place,
+                                                        .rank = comm->rank,
+                                                        .slot_pieces = pieces_of(comm, call, algorithm)});
     lowering.plan_rank = comm->rank;
   }
   lowering.in.split = lowering.out.split = lowering.plan->split;
