@@ -143,8 +143,8 @@ static struct tu_span share_of(struct tu_span span, uint32_t i, uint32_t count) 
   return tu_part(span, i * (span.count / count), span.count / count);
 }
 
-/* Where a phase leaves its result at a rank: in its place in OUT if the rank has that, else in scratch. `like` is a span of as many
- * bytes that the rank has. */
+/* Where a phase leaves its result at a rank: in its place in OUT if the rank has that, else in scratch. `like` is a span of
+ * the rank's with as many bytes. */
 static struct tu_span room(const struct course *k, uint32_t rank, struct tu_span like) {
   tutti_collective c = k->c->algorithm.collective;
   bool has_out = c != TUTTI_REDUCE_SCATTER && (c != TUTTI_REDUCE || rank == tu_build_root(k->b));
@@ -246,8 +246,8 @@ static tutti_err read_phase(struct composite *c, const char *text, size_t length
                  tu_collectives[kinds[p->kind].collective].name, name);
 }
 
-/* Is each phase possible after those before it? What is cut is put together again in the opposite order, and every rank's data
- * meets every other's once. */
+/* Is each phase possible after those before it? What is cut is put together again in the opposite order, and every rank's
+ * data meets every other's once. */
 static tutti_err check_allreduce(struct composite *c, struct tu_error *error) {
   const struct phase *open[PHASES_MAX];
   uint32_t depth = 0;

@@ -617,10 +617,33 @@ static void test_large(void) {
         (unsigned long long)r.messages);
 }
 
+/* PAT's critical path at powers of two: delta - 1 messages down the trees of the steps, log2(aggregate) through the branches. */
+static void test_pat(void) {
+  const tutti_collective both[] = {TUTTI_REDUCE_SCATTER, TUTTI_ALLGATHER};
+  for (uint32_t n = 2; n <= 64; n *= 2) {
+    for (uint32_t pieces = 1; pieces <= n; pieces *= 2) {
+      for (int k = 0; k < 2; k++) {
+        struct tu_build what = {
+            .algorithm = tu_algorithm_find(both[k], "pat"), .ranks = n, .slot_pieces = pieces, .depth = 1};
+        struct tu_sim *sim = tu_sim_build(&what);
+        struct tu_sim_report r;
+        tu_sim_run(sim, n, &(struct tu_sim_cost){.alpha = 1}, &r);
+        tu_sim_destroy(sim);
+        uint32_t aggregate = (uint32_t)tu_min(pieces, tu_max(n / 2, 1)), delta = n / aggregate;
+        uint32_t path = delta - 1 + tu_log2_ceil(aggregate);
+        CHECK(near(r.time_s, path) && r.critical_messages == path,
+              "%s, %u ranks, %u pieces: %llu messages, expected %u", tu_collectives[both[k]].name, n, pieces,
+              (unsigned long long)r.critical_messages, path);
+      }
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"examples", test_examples}, {"closed_forms", test_closed_forms}, {"all", test_all}, {"rotates", test_rotates},
-      {"large", test_large},
+      {"examples", test_examples}, {"closed_forms", test_closed_forms},
+      {"all", test_all},           {"rotates", test_rotates},
+      {"large", test_large},       {"pat", test_pat},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
