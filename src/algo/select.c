@@ -9,7 +9,7 @@ static const char builtin_rules[] =
     "allreduce      ranks<=4 bytes<=8K  direct\n"
     "allreduce      bytes<=8K           recursive_doubling\n"
     "allreduce                          ring\n"
-    "allreduce                          recursive_doubling\n"
+    "allreduce                          rabenseifner\n"
     "reduce         ranks<=4            direct\n"
     "reduce                             binomial\n"
     "reduce                             direct\n"
