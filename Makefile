@@ -36,9 +36,11 @@ demo: build
 	@tools/setup demo
 	@tools/demo $(BUILD)
 
-# The pictures of docs/ALGORITHMS.md: build/docs/algorithms/COLLECTIVE.NAME.svg
+# What docs/ALGORITHMS.md has from the command: the pictures in docs/algorithms, and its tables.
 docs: build
-	@tools/draw-algorithms $(BUILD)
+	@tools/draw-algorithms $(BUILD) docs/algorithms
+	@tools/describe-algorithms $(BUILD) docs/ALGORITHMS.md >$(BUILD)/ALGORITHMS.md
+	@cmp -s $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md || cp $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md
 
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)
