@@ -1,4 +1,5 @@
 #!/bin/bash
+# test: slow timeout=120
 # docs/ALGORITHMS.md says what is true: it has every algorithm of `tutti list` and no other, its tables and pictures are
 # what the command makes today, and every formula in it is what `tutti sim` and `tutti plan` count, for several numbers of
 # ranks. docs/ARCHITECTURE.md shows a whole algorithm as it is in its file.
