@@ -1,5 +1,6 @@
 /* allgather, bidirectional, full: whole blocks travel half way round a ring, both ways, on lanes of their own: fewer hops than
- * with halves. ceil((N-1)/2)(alpha + beta m) where both directions of a link work at once. */
+ * with halves. ceil((N-1)/2)(alpha + beta m) where both directions of a link work at once; with one port for both,
+ * (N-1)(alpha + beta m). */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

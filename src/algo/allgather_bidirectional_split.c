@@ -1,5 +1,6 @@
 /* allgather, bidirectional, split: every block is halved, and each half travels all the way round, one half each way, on
- * lanes of their own. (N-1)(alpha + beta m/2) where both directions of a link work at once. */
+ * lanes of their own. (N-1)(alpha + beta m/2) where both directions of a link work at once; with one port for both,
+ * (N-1)(2 alpha + beta m). */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

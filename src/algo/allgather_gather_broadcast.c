@@ -1,4 +1,4 @@
-/* allgather, gather then broadcast: two binomial trees at rank 0. 2 alpha log2 N + beta m (N-1) + beta m N log2 N. */
+/* allgather, gather then broadcast: two binomial trees at rank 0. 2 alpha l + beta m (N-1) + beta m N l, l = ceil(log2 N). */
 #include <stdlib.h>
 
 #include "algo/parts.h"

@@ -1,4 +1,5 @@
-/* allgather, line: blocks travel both ways to the ends of a line. (N-1)(alpha + beta m). */
+/* allgather, line: blocks travel both ways to the ends of a line. (N-1)(alpha + beta m) where both directions of a link work at
+ * once; with one port for both, about half as much again. */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

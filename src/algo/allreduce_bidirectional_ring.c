@@ -1,5 +1,6 @@
 /* allreduce, bidirectional ring: two rings at once, each for one half of the vector and one direction, on lanes of their own.
- * 2(N-1)(alpha + beta n/2N) + gamma n (N-1)/2N where both directions of a link work at once. */
+ * 2(N-1)(alpha + beta n/2N) + gamma n (N-1)/N where both directions of a link work at once; with one port for both,
+ * 2(N-1)(2 alpha + beta n/N), and reductions of one half hide behind messages of the other. */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

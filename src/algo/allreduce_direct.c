@@ -1,4 +1,5 @@
-/* allreduce, direct: every rank sends its vector to all and sums up what comes. One step: alpha + (N-1)(beta + gamma) n. */
+/* allreduce, direct: every rank sends its vector to all and sums up what comes, in one pass. One step where a vector is written
+ * once and read by all; with one port a rank (2N-3)(alpha + beta n) + (N-1) gamma n, as all begin with rank 0. */
 #include <stdlib.h>
 
 #include "algo/parts.h"

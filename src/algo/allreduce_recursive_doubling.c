@@ -1,6 +1,6 @@
-/* allreduce, recursive doubling: partners at distance 1, 2, 4, ... exchange and reduce. log2(N) (alpha + (beta + gamma) n).
- * Ranks beyond a power of two are folded into a neighbour first and told the result at the end. The sum is the
- * balanced tree over the ranks in order. */
+/* allreduce, recursive doubling: partners at distance 1, 2, 4, ... exchange and reduce. log2(N) (alpha + (beta + gamma) n) at
+ * powers of two. Ranks beyond are folded into a neighbour first and told the result at the end: two messages more. The sum
+ * is the balanced tree over the ranks in order. */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

@@ -1,5 +1,5 @@
 /* broadcast, scatter then allgather: a binomial tree deals the vector's shares out, which then travel around a ring.
- * alpha (log2 N + N - 1) + 2 beta n (N-1)/N at powers of two. (Barnett et al. 1994.) */
+ * alpha (ceil(log2 N) + N - 1) + 2 beta n (N-1)/N. (Barnett et al. 1994.) */
 #include <stdlib.h>
 
 #include "algo/parts.h"

@@ -1,5 +1,5 @@
-/* exscan, chain: every rank keeps the sum that reaches it and passes it on with its own added.
- * (N-1)(alpha + (beta + gamma) n). */
+/* exscan, chain: every rank keeps the sum that reaches it and passes it on with its own added; the last adds nothing.
+ * (N-1)(alpha + beta n) + (N-2) gamma n. */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

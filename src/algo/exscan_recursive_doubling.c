@@ -1,5 +1,5 @@
 /* exscan, recursive doubling: inputs move one rank on, then a scan over ranks 1 .. N-1.
- * (1 + ceil(log2 (N-1))) (alpha + (beta + gamma) n). */
+ * (1 + l)(alpha + beta n) + l gamma n at most, l = ceil(log2 (N-1)). */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

@@ -1,5 +1,6 @@
-/* gather, binomial tree: a rank collects the blocks of its subtree, then passes them on. alpha log2 N + beta m (N-1).
- * Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of v - 1. */
+/* gather, binomial tree: a rank collects the blocks of its subtree, then passes them on.
+ * alpha ceil(log2 N) + beta m (N-1). Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of
+ * v - 1. */
 #include <stdlib.h>
 
 #include "algo/parts.h"

@@ -6,7 +6,7 @@
  *
  * Pieces are aggregated: a message of a dimension has up to `per_slot` of them, and up to aggregate / per_slot messages of
  * a dimension may be put together at once (the depth of the FIFO). The fields are those of the tables that NVIDIA's NCCL
- * makes (class PatRSAlgorithm and PatAGAlgorithm of its collectives.h, 2.23 and later; S. Jeaugeot: PAT, 2025). */
+ * makes (class PatRSAlgorithm and PatAGAlgorithm of its collectives.h, 2.23 and later; S. Jeaugey: PAT, 2025). */
 #ifndef TU_PAT_H
 #define TU_PAT_H
 

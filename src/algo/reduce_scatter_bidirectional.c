@@ -1,5 +1,6 @@
 /* reduce_scatter, bidirectional: every block is halved, and the halves travel around a ring, one half each way, and grow on the
- * way. (N-1)(alpha + (beta + gamma) m/2) where both directions of a link work at once. */
+ * way. (N-1)(alpha + beta m/2 + gamma m) where both directions of a link work at once; with one port for both,
+ * (N-1)(2 alpha + beta m), and reductions of one half hide behind messages of the other. */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

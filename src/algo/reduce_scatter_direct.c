@@ -1,4 +1,6 @@
-/* reduce_scatter, direct: every rank receives its block from all and sums it in one pass. (N-1)(alpha + (beta + gamma) m). */
+/* reduce_scatter, direct: every rank receives its block from all and sums it in one pass. With one port a rank
+ * (2N-3)(alpha + beta m) + (N-1) gamma m, as all begin with rank 0; where messages need no ports, as in shared memory, they
+ * do not wait for each other. */
 #include <stdlib.h>
 
 #include "algo/parts.h"

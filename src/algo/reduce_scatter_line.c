@@ -1,6 +1,6 @@
 /* reduce_scatter, line: partial sums of a block come from both ends of a line to its rank, on lanes of their own. The block's
  * rank adds what comes from below on the left and what comes from above on the right: rank order.
- * (N-1)(alpha + (beta + gamma) m). */
+ * N rounds where both directions of a link work at once; with one port for both, 2(N-1)(alpha + (beta + gamma) m) at most. */
 #include <stdlib.h>
 
 #include "algo/parts.h"

@@ -1,5 +1,5 @@
-/* reduce_scatter, pairwise: in round k every rank gives the one k behind it that one's block. (N-1)(alpha + (beta + gamma) m),
- * without scratch. */
+/* reduce_scatter, pairwise: in round k every rank gives the one k behind it that one's block. (N-1)(alpha + beta m) + gamma m:
+ * while one block is added the next one crosses. No scratch. */
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {

@@ -1,5 +1,6 @@
-/* scatter, binomial tree: a rank receives the blocks of its subtree and passes halves on. alpha log2 N + beta m (N-1).
- * Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of v - 1. */
+/* scatter, binomial tree: a rank receives the blocks of its subtree and passes halves on.
+ * alpha ceil(log2 N) + beta m (N-1). Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of
+ * v - 1. */
 #include <stdlib.h>
 
 #include "algo/parts.h"
