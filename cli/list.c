@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "algo/composite.h"
 #include "names.h"
 
 /* "any N", "N a multiple of 2, rank order, equal blocks" */
@@ -34,33 +35,36 @@ static void print_json(const struct tu_algorithm *a) {
   puts("}");
 }
 
+static void print(const struct tu_algorithm *a, bool json) {
+  if (json) {
+    print_json(a);
+    return;
+  }
+  char full[TU_NAME_BYTES + 32], requirements[64];
+  snprintf(full, sizeof full, "%s.%s", tu_collectives[a->collective].name, a->name);
+  print_requirements(a, requirements, sizeof requirements);
+  printf("%-30s %-32s %s\n", full, requirements, a->summary);
+}
+
 static int run(int argc, char **argv) {
   bool json = false, done;
   const struct cli_option options[] = {{"--json", CLI_FLAG, &json, NULL, "one object a line"}};
   int code = cli_parse(&cli_list, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
-  bool *wanted = tu_allocate(tu_algorithm_count, sizeof *wanted);
-  for (size_t i = 0; i < tu_algorithm_count; i++) wanted[i] = argc < 2;
-  for (int k = 1; k < argc && code == CLI_GOOD; k++) {
-    struct cli_name name;
-    if (!cli_find_name(argv[k], &name)) code = cli_fail_name("list", CLI_USAGE, argv[k]);
-    for (size_t i = 0; code == CLI_GOOD && i < tu_algorithm_count; i++)
-      wanted[i] |=
-          name.algorithm ? tu_algorithms[i] == name.algorithm : tu_algorithms[i]->collective == name.collective;
-  }
+  struct cli_name *names = tu_allocate((size_t)argc, sizeof *names);
+  for (int k = 1; k < argc && code == CLI_GOOD; k++)
+    if (!cli_find_name(argv[k], &names[k])) code = cli_fail_name("list", CLI_USAGE, argv[k]);
+  /* Those of the table in its order, then what was put together. */
   for (size_t i = 0; code == CLI_GOOD && i < tu_algorithm_count; i++) {
     const struct tu_algorithm *a = tu_algorithms[i];
-    if (!wanted[i]) continue;
-    if (json) {
-      print_json(a);
-      continue;
-    }
-    char full[96], requirements[64];
-    snprintf(full, sizeof full, "%s.%s", tu_collectives[a->collective].name, a->name);
-    print_requirements(a, requirements, sizeof requirements);
-    printf("%-30s %-32s %s\n", full, requirements, a->summary);
+    bool wanted = argc < 2;
+    for (int k = 1; k < argc; k++)
+      wanted |= names[k].algorithm ? a == names[k].algorithm : a->collective == names[k].collective;
+    if (wanted) print(a, json);
   }
-  free(wanted);
+  for (int k = 1; k < argc && code == CLI_GOOD; k++)
+    if (names[k].algorithm && tu_is_composite(names[k].algorithm->name)) print(names[k].algorithm, json);
+  free(names);
   return code;
 }
 
