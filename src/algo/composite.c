@@ -372,6 +372,23 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
   return &c->algorithm;
 }
 
+void tu_composite_build(struct tu_builder *b, const char *name) {
+  const struct tu_build *what = tu_build_what(b);
+  struct tu_error error;
+  const struct tu_algorithm *a = tu_composite_find(what->algorithm->collective, name, &error);
+  tu_assert(a && tu_build_split(b) == tu_build_sub_split(what, a, what->ranks));
+  struct tu_span *in = tu_allocate(2 * (size_t)what->ranks, sizeof *in), *out = in + what->ranks;
+  for (uint32_t rank = 0; rank < what->ranks; rank++) {
+    in[rank] = tu_in_blocks_at(b, 0, tu_in_blocks(a->collective, what->ranks, what->root, rank));
+    out[rank] = tu_out_blocks_at(b, 0, tu_out_blocks(a->collective, what->ranks, what->root, rank));
+  }
+  tu_build_sub(
+      b,
+      &(struct tu_sub){
+          .algorithm = a, .ranks = what->ranks, .root = what->root, .in = in, .out = out, .in_place = what->in_place});
+  free(in);
+}
+
 const struct tu_composite_example tu_composite_examples[] = {
     {TUTTI_ALLREDUCE, "rs:pat+ag:bucket"},
     {TUTTI_ALLREDUCE, "rs:recursive_halving+ag:recursive_doubling"},

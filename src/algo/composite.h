@@ -25,6 +25,9 @@ static inline bool tu_is_composite(const char *name) {
 /* NULL if the name is none; the error says why. Lives as long as the process. */
 const struct tu_algorithm *tu_composite_find(tutti_collective collective, const char *name, struct tu_error *error);
 
+/* Carries out the composite of that name in the place of an algorithm of the same collective, which has its split. */
+void tu_composite_build(struct tu_builder *b, const char *name);
+
 /* Of every shape and with awkward groups: what tests and `tutti check` go through. */
 struct tu_composite_example {
   tutti_collective collective;
