@@ -112,10 +112,11 @@ static void store(const struct tu_execution *e, const struct tu_place *to, size_
 /* How far an instruction may go, in bytes; false if not at all. An instruction without bytes waits for all before it. */
 static bool may_go(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                    size_t *limit) {
+  *limit = ins->bytes;
+  if (progress->afters_finished == ins->after_count) return true; /* there may be none, and no array of them */
   const struct tu_after *afters = e->program->afters + ins->after_first;
   while (progress->afters_finished < ins->after_count && e->progress[afters[progress->afters_finished].before].finished)
     progress->afters_finished++;
-  *limit = ins->bytes;
   if (progress->afters_finished == ins->after_count) return true;
   for (uint32_t i = progress->afters_finished; i < ins->after_count; i++) {
     const struct tu_progress *before = &e->progress[afters[i].before];

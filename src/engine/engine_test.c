@@ -4,6 +4,8 @@
 #include "engine/engine.h"
 
 #include "algo/algo.h"
+#include "check/check.h"
+#include "plan/plan_text.h"
 #include "test.h"
 
 enum { RANKS_MAX = 9, CALLS = 2 };
@@ -17,7 +19,9 @@ struct part {
 };
 
 struct game {
-  const struct tu_algorithm *algorithm;
+  const char *name; /* of the algorithm, or of the plan that was read */
+  tutti_collective collective;
+  bool equal_blocks;
   uint32_t ranks, root;
   bool in_place;
   struct tu_transport *endpoints[RANKS_MAX];
