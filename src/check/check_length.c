@@ -1,17 +1,26 @@
-/* check_length.c: no deadlock when messages are longer than their rings, however long.
+/* check_length.c: no deadlock when messages are longer than their rings, however long, and whichever joined ones cross
+ * as one.
  *
- * Such a message crosses slice by slice, so its send cannot end before its receive has begun: each end waits for the
+ * A long message crosses slice by slice, so its send cannot end before its receive has begun: each end waits for the
  * other. Seen as a graph of steps in which an edge says "waits for": a receive and its send wait for each other; a
  * step waits for those in `after`; a message waits for the one before it on its ring. Slice i waits for slice i of a
  * step that is followed slice by slice, and for slice i - credits at the other end of a message; these waits point
  * back, so a circle of them comes to an end. But a wait for the whole of a step on such a circle never ends once there
  * are enough slices. So: the two ends of a wait for a whole step must not lie on one circle, that is, in one strongly
  * connected component. A circle of nothing but waits for the same slice is a deadlock of messages of one slice, which
- * the play has found. */
+ * the play has found.
+ *
+ * Joined messages cross as one if they fit a slot, else one after the other: of one plan some so and some so, by the
+ * sizes of a call. Two plays, one with all joins as one and one with none, would miss circles that need both. What a
+ * join that crosses as one waits for in addition: each of its receives needs all of its sends, that is, all that these are
+ * after (room they have as soon as the first has it). These edges are in the graph, always, and are waits for a whole: so
+ * a circle through one of them is refused, and any other is one that needs no join to cross as one. To have few edges,
+ * the messages of a join are nodes, too: each says what its send is after, and leads to the next. */
 #include <stdlib.h>
 
 #include "check/check_parts.h"
 
+/* A node is a step, or past the steps a message of a join. */
 struct walk {
   uint32_t step;
   uint32_t edge; /* the next one to look at */
@@ -19,32 +28,60 @@ struct walk {
 
 struct components {
   struct tu_checking *c;
-  uint32_t *index;     /* of each step: when it was reached, from 1; 0: not yet */
-  uint32_t *low;       /* the earliest step that it reaches */
+  uint32_t *index;     /* of each node: when it was reached, from 1; 0: not yet */
+  uint32_t *low;       /* the earliest node that it reaches */
   uint32_t *component; /* from 1; 0: not known yet */
-  uint32_t *stack;     /* steps whose component is not known yet */
+  uint32_t *stack;     /* nodes whose component is not known yet */
   struct walk *path;
   uint32_t reached, stacked, depth, found;
 };
 
-/* The edge-th step that `step` waits for; *may_be_whole: perhaps for the whole of it. False past
- * the last one. */
-static bool wait_of(const struct tu_checking *c, uint32_t step, uint32_t edge, uint32_t *other, bool *may_be_whole) {
-  const struct tu_step *s = tu_check_step_at(c, step);
-  const struct tu_check_step *k = &c->steps[step];
-  *may_be_whole = true;
+static bool has_next_part(const struct tu_checking *c, uint32_t message) {
+  return message + 1 < c->message_count && c->messages[message + 1].joined; /* the first of a ring never is */
+}
+
+/* The edge-th wait of a message of a join: for what its send is after, then for the next message's. */
+static bool wait_of_part(const struct tu_checking *c, uint32_t message, uint32_t edge, uint32_t *other) {
+  uint32_t send = c->messages[message].send;
+  const struct tu_step *s = tu_check_step_at(c, send);
   if (edge < s->after_count) {
-    *other = c->ranks[k->rank].step_base + tu_check_rank_of(c, step)->afters[s->after_first + edge];
+    const uint32_t *afters = tu_check_rank_of(c, send)->afters;
+    *other = c->ranks[c->steps[send].rank].step_base + afters[s->after_first + edge];
     return true;
   }
-  edge -= s->after_count;
-  if (edge / 2 >= k->message_count) return false;
-  const struct tu_check_message *m = &c->messages[c->step_messages[k->message_first + edge / 2]];
-  bool sends = s->kind == TU_SEND;
-  bool before = edge % 2 == 1 && m->place > 0;
-  *may_be_whole = before;
-  if (before) *other = sends ? (m - 1)->send : (m - 1)->recv;
-  else *other = sends ? m->recv : m->send;
+  *other = tu_check_steps(c) + message + 1;
+  return edge == s->after_count && has_next_part(c, message);
+}
+
+/* The edge-th wait of a step for the other end of a message, for the message before it on its ring, and for all sends of
+ * its join. */
+static bool wait_of_message(const struct tu_checking *c, uint32_t step, uint32_t edge, uint32_t *other,
+                            bool *may_be_whole) {
+  enum { EDGES = 3 };
+  const struct tu_check_step *k = &c->steps[step];
+  if (edge / EDGES >= k->message_count) return false;
+  uint32_t message = c->step_messages[k->message_first + edge / EDGES];
+  const struct tu_check_message *m = &c->messages[message];
+  bool sends = tu_check_step_at(c, step)->kind == TU_SEND;
+  *may_be_whole = true;
+  if (edge % EDGES == 1 && m->place > 0) {
+    *other = sends ? (m - 1)->send : (m - 1)->recv;
+  } else if (edge % EDGES == 2 && !sends && (m->joined || has_next_part(c, message))) {
+    *other = tu_check_steps(c) + m->head;
+  } else {
+    *other = sends ? m->recv : m->send;
+    *may_be_whole = false;
+  }
+  return true;
+}
+
+/* The edge-th node that `node` waits for; *may_be_whole: perhaps for the whole of it. False past the last one. */
+static bool wait_of(const struct tu_checking *c, uint32_t node, uint32_t edge, uint32_t *other, bool *may_be_whole) {
+  *may_be_whole = true;
+  if (node >= tu_check_steps(c)) return wait_of_part(c, node - tu_check_steps(c), edge, other);
+  const struct tu_step *s = tu_check_step_at(c, node);
+  if (edge >= s->after_count) return wait_of_message(c, node, edge - s->after_count, other, may_be_whole);
+  *other = c->ranks[c->steps[node].rank].step_base + tu_check_rank_of(c, node)->afters[s->after_first + edge];
   return true;
 }
 
@@ -79,6 +116,19 @@ static void find_components(struct components *k, uint32_t from) {
   }
 }
 
+/* Does a step that receives a joined message lie on a circle by way of the join? */
+static bool check_join(struct components *k, uint32_t step) {
+  struct tu_checking *c = k->c;
+  uint32_t other;
+  bool may_be_whole;
+  for (uint32_t edge = 0; wait_of(c, step, edge, &other, &may_be_whole); edge++)
+    if (other >= tu_check_steps(c) && k->component[other] == k->component[step])
+      return tu_check_refuse_step(c, step,
+                                  "deadlock where joined messages cross as one: it then waits for all that the sends "
+                                  "of its message are after, and some of that waits for this step in turn");
+  return true;
+}
+
 static bool check_waits(struct components *k, uint32_t step) {
   struct tu_checking *c = k->c;
   uint32_t other, afters = tu_check_step_at(c, step)->after_count;
@@ -102,15 +152,17 @@ static bool check_waits(struct components *k, uint32_t step) {
 
 bool tu_check_length(struct tu_checking *c) {
   uint32_t steps = tu_check_steps(c);
+  size_t nodes = (size_t)steps + (c->joined_count > 0 ? c->message_count : 0);
   struct components k = {.c = c,
-                         .index = tu_allocate(steps, sizeof *k.index),
-                         .low = tu_allocate(steps, sizeof *k.low),
-                         .component = tu_allocate(steps, sizeof *k.component),
-                         .stack = tu_allocate(steps, sizeof *k.stack),
-                         .path = tu_allocate(steps, sizeof *k.path)};
+                         .index = tu_allocate(nodes, sizeof *k.index),
+                         .low = tu_allocate(nodes, sizeof *k.low),
+                         .component = tu_allocate(nodes, sizeof *k.component),
+                         .stack = tu_allocate(nodes, sizeof *k.stack),
+                         .path = tu_allocate(nodes, sizeof *k.path)};
   for (uint32_t s = 0; s < steps; s++)
     if (k.index[s] == 0) find_components(&k, s);
   bool good = true;
+  for (uint32_t s = 0; good && c->joined_count > 0 && s < steps; s++) good = check_join(&k, s);
   for (uint32_t s = 0; good && s < steps; s++) good = check_waits(&k, s);
   free(k.index);
   free(k.low);

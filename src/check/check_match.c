@@ -90,6 +90,7 @@ static void place_sends(struct match *m) {
       *ids = ring->first + ring->sends;
       c->messages[*ids] =
           (struct tu_check_message){.send = s, .recv = UINT32_MAX, .place = ring->sends++, .joined = end.joined};
+      c->messages[*ids].head = end.joined && c->messages[*ids].place > 0 ? c->messages[*ids - 1].head : *ids;
       c->joined_count += end.joined;
     }
   }

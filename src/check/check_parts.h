@@ -25,7 +25,8 @@ struct tu_check_step {
 struct tu_check_message {
   uint32_t send, recv; /* steps */
   uint32_t place;      /* in its ring */
-  uint32_t unit;       /* what it crosses with in this play */
+  uint32_t need;       /* events before it is put */
+  uint32_t head;       /* the message that its join begins with; itself, if it is none of a join, or the first */
   bool joined;
 };
 
@@ -87,8 +88,8 @@ struct tu_check_name tu_check_name(const struct tu_checking *c, uint32_t step);
 bool tu_check_form(struct tu_checking *c);   /* check_form.c; fills ranks, steps[].rank, writable */
 bool tu_check_order(struct tu_checking *c);  /* check_order.c */
 bool tu_check_match(struct tu_checking *c);  /* check_match.c; fills messages */
-bool tu_check_play(struct tu_checking *c);   /* check_play.c; fills order, and the values */
-bool tu_check_length(struct tu_checking *c); /* check_length.c: no deadlock when messages are longer than rings */
+bool tu_check_play(struct tu_checking *c);   /* check_play.c; fills order, and the values: no deadlock */
+bool tu_check_length(struct tu_checking *c); /* check_length.c: nor when messages are longer than rings, or joined */
 bool tu_check_outputs(struct tu_checking *c);
 
 /* check_values.c, called by the play. */
