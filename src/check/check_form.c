@@ -39,7 +39,9 @@ static bool lay_out(struct tu_checking *c) {
   c->ranks = tu_allocate(p->ranks + 1, sizeof *c->ranks);
   uint64_t steps = 0, cells = 0, inputs = 0;
   for (uint32_t i = 0; i < p->ranks; i++) {
-    c->ranks[i] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs};
+    c->ranks[i] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs, {0}};
+    for (uint32_t b = TU_IN; b <= TU_TMP; b++)
+      c->ranks[i].cell[b] = (uint32_t)cells + tu_plan_cell(p, i, (enum tu_buffer)b, 0);
     uint32_t in = tu_plan_chunks(p, i, TU_IN), out = tu_plan_chunks(p, i, TU_OUT), tmp = p->rank[i].tmp_count;
     steps += p->rank[i].step_count;
     cells += (uint64_t)in + out + tmp;
@@ -55,11 +57,12 @@ static bool lay_out(struct tu_checking *c) {
                                i, k);
     }
   }
-  c->ranks[p->ranks] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs};
+  c->ranks[p->ranks] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs, {0}};
   c->steps = tu_allocate(steps, sizeof *c->steps);
   c->writable = tu_allocate(cells, sizeof *c->writable);
   for (uint32_t i = 0; i < p->ranks; i++) {
-    for (uint32_t s = 0; s < p->rank[i].step_count; s++) c->steps[c->ranks[i].step_base + s].rank = i;
+    for (uint32_t s = 0; s < p->rank[i].step_count; s++)
+      c->steps[c->ranks[i].step_base + s] = (struct tu_check_step){.step = &p->rank[i].steps[s], .rank = i};
     for (uint32_t b = TU_OUT; b <= TU_TMP; b++) {
       uint32_t chunks = tu_plan_chunks(p, i, (enum tu_buffer)b);
       uint32_t cell = chunks ? tu_check_cell(c, i, (struct tu_span){b, 0, chunks}) : 0;

@@ -20,10 +20,22 @@
 
 #include "check/check_parts.h"
 
-/* A node is a step, or past the steps a message of a join. */
+#define NONE UINT32_MAX
+
+enum wait { FOR_AFTER, FOR_OTHER_END, FOR_RING, FOR_JOIN }; /* all but the second may be for the whole of a step */
+
+/* A node is a step, or past the steps a message of a join. This goes through what a node waits for. */
+struct waits {
+  const uint32_t *after, *after_end, *message, *message_end;
+  uint32_t step_base; /* of the rank whose steps are in `after` */
+  uint32_t next_part; /* a node, or NONE */
+  bool sends;
+  uint8_t edge; /* of *message: the next one */
+};
+
 struct walk {
-  uint32_t step;
-  uint32_t edge; /* the next one to look at */
+  uint32_t node;
+  struct waits waits;
 };
 
 struct components {
@@ -40,55 +52,69 @@ static bool has_next_part(const struct tu_checking *c, uint32_t message) {
   return message + 1 < c->message_count && c->messages[message + 1].joined; /* the first of a ring never is */
 }
 
-/* The edge-th wait of a message of a join: for what its send is after, then for the next message's. */
-static bool wait_of_part(const struct tu_checking *c, uint32_t message, uint32_t edge, uint32_t *other) {
-  uint32_t send = c->messages[message].send;
-  const struct tu_step *s = tu_check_step_at(c, send);
-  if (edge < s->after_count) {
-    const uint32_t *afters = tu_check_rank_of(c, send)->afters;
-    *other = c->ranks[c->steps[send].rank].step_base + afters[s->after_first + edge];
+static struct waits waits_of(const struct tu_checking *c, uint32_t node) {
+  uint32_t steps = tu_check_steps(c), step = node < steps ? node : c->messages[node - steps].send;
+  const struct tu_check_step *k = &c->steps[step];
+  const uint32_t *afters = tu_check_rank_of(c, step)->afters;
+  struct waits w = {.step_base = c->ranks[k->rank].step_base, .next_part = NONE, .sends = k->step->kind == TU_SEND};
+  if (k->step->after_count > 0) {
+    w.after = afters + k->step->after_first;
+    w.after_end = w.after + k->step->after_count;
+  }
+  if (node >= steps) {
+    if (has_next_part(c, node - steps)) w.next_part = node + 1;
+  } else if (k->message_count > 0) {
+    w.message = c->step_messages + k->message_first;
+    w.message_end = w.message + k->message_count;
+  }
+  return w;
+}
+
+/* Of a step with messages: the other end of each, the message before it on its ring, and all sends of its join. */
+static enum wait next_of_message(const struct tu_checking *c, struct waits *w, uint32_t *other) {
+  uint32_t message = *w->message;
+  const struct tu_check_message *m = &c->messages[message];
+  if (w->edge == 0) {
+    bool more = m->place > 0 || (!w->sends && has_next_part(c, message));
+    if (more) w->edge = m->place > 0 ? 1 : 2;
+    else w->message++;
+    *other = w->sends ? m->recv : m->send;
+    return FOR_OTHER_END;
+  }
+  if (w->edge == 1) {
+    bool more = !w->sends && (m->joined || has_next_part(c, message));
+    w->edge = more ? 2 : 0;
+    w->message += !more;
+    *other = w->sends ? (m - 1)->send : (m - 1)->recv;
+    return FOR_RING;
+  }
+  w->edge = 0;
+  w->message++;
+  *other = tu_check_steps(c) + m->head;
+  return FOR_JOIN;
+}
+
+/* The next node that is waited for; false past the last one. */
+static inline bool next_wait(const struct tu_checking *c, struct waits *w, uint32_t *other, enum wait *why) {
+  if (w->after != w->after_end) {
+    *other = w->step_base + *w->after++;
+    *why = FOR_AFTER;
     return true;
   }
-  *other = tu_check_steps(c) + message + 1;
-  return edge == s->after_count && has_next_part(c, message);
-}
-
-/* The edge-th wait of a step for the other end of a message, for the message before it on its ring, and for all sends of
- * its join. */
-static bool wait_of_message(const struct tu_checking *c, uint32_t step, uint32_t edge, uint32_t *other,
-                            bool *may_be_whole) {
-  enum { EDGES = 3 };
-  const struct tu_check_step *k = &c->steps[step];
-  if (edge / EDGES >= k->message_count) return false;
-  uint32_t message = c->step_messages[k->message_first + edge / EDGES];
-  const struct tu_check_message *m = &c->messages[message];
-  bool sends = tu_check_step_at(c, step)->kind == TU_SEND;
-  *may_be_whole = true;
-  if (edge % EDGES == 1 && m->place > 0) {
-    *other = sends ? (m - 1)->send : (m - 1)->recv;
-  } else if (edge % EDGES == 2 && !sends && (m->joined || has_next_part(c, message))) {
-    *other = tu_check_steps(c) + m->head;
-  } else {
-    *other = sends ? m->recv : m->send;
-    *may_be_whole = false;
+  if (w->message != w->message_end) {
+    *why = next_of_message(c, w, other);
+    return true;
   }
-  return true;
+  *other = w->next_part;
+  *why = FOR_JOIN;
+  w->next_part = NONE;
+  return *other != NONE;
 }
 
-/* The edge-th node that `node` waits for; *may_be_whole: perhaps for the whole of it. False past the last one. */
-static bool wait_of(const struct tu_checking *c, uint32_t node, uint32_t edge, uint32_t *other, bool *may_be_whole) {
-  *may_be_whole = true;
-  if (node >= tu_check_steps(c)) return wait_of_part(c, node - tu_check_steps(c), edge, other);
-  const struct tu_step *s = tu_check_step_at(c, node);
-  if (edge >= s->after_count) return wait_of_message(c, node, edge - s->after_count, other, may_be_whole);
-  *other = c->ranks[c->steps[node].rank].step_base + tu_check_rank_of(c, node)->afters[s->after_first + edge];
-  return true;
-}
-
-static void reach(struct components *k, uint32_t step) {
-  k->index[step] = k->low[step] = ++k->reached;
-  k->stack[k->stacked++] = step;
-  k->path[k->depth++] = (struct walk){step, 0};
+static void reach(struct components *k, uint32_t node) {
+  k->index[node] = k->low[node] = ++k->reached;
+  k->stack[k->stacked++] = node;
+  k->path[k->depth++] = (struct walk){node, waits_of(k->c, node)};
 }
 
 /* Tarjan's algorithm, with a path of its own instead of the machine's stack. */
@@ -96,46 +122,47 @@ static void find_components(struct components *k, uint32_t from) {
   reach(k, from);
   while (k->depth > 0) {
     struct walk *at = &k->path[k->depth - 1];
-    uint32_t other, step = at->step;
-    bool may_be_whole;
-    if (wait_of(k->c, step, at->edge, &other, &may_be_whole)) {
-      at->edge++;
+    uint32_t other, node = at->node;
+    enum wait why;
+    if (next_wait(k->c, &at->waits, &other, &why)) {
       if (k->index[other] == 0) reach(k, other);
-      else if (k->component[other] == 0 && k->index[other] < k->low[step]) k->low[step] = k->index[other];
+      else if (k->component[other] == 0 && k->index[other] < k->low[node]) k->low[node] = k->index[other];
       continue;
     }
     k->depth--;
     if (k->depth > 0) {
-      uint32_t parent = k->path[k->depth - 1].step;
-      if (k->low[step] < k->low[parent]) k->low[parent] = k->low[step];
+      uint32_t parent = k->path[k->depth - 1].node;
+      if (k->low[node] < k->low[parent]) k->low[parent] = k->low[node];
     }
-    if (k->low[step] != k->index[step]) continue;
+    if (k->low[node] != k->index[node]) continue;
     k->found++;
     do k->component[k->stack[--k->stacked]] = k->found;
-    while (k->stack[k->stacked] != step);
+    while (k->stack[k->stacked] != node);
   }
 }
 
 /* Does a step that receives a joined message lie on a circle by way of the join? */
-static bool check_join(struct components *k, uint32_t step) {
+static bool check_join(const struct components *k, uint32_t step) {
   struct tu_checking *c = k->c;
+  struct waits waits = waits_of(c, step);
   uint32_t other;
-  bool may_be_whole;
-  for (uint32_t edge = 0; wait_of(c, step, edge, &other, &may_be_whole); edge++)
-    if (other >= tu_check_steps(c) && k->component[other] == k->component[step])
+  enum wait why;
+  while (next_wait(c, &waits, &other, &why))
+    if (why == FOR_JOIN && k->component[other] == k->component[step])
       return tu_check_refuse_step(c, step,
                                   "deadlock where joined messages cross as one: it then waits for all that the sends "
                                   "of its message are after, and some of that waits for this step in turn");
   return true;
 }
 
-static bool check_waits(struct components *k, uint32_t step) {
+static bool check_waits(const struct components *k, uint32_t step) {
   struct tu_checking *c = k->c;
-  uint32_t other, afters = tu_check_step_at(c, step)->after_count;
-  bool may_be_whole;
-  for (uint32_t edge = 0; wait_of(c, step, edge, &other, &may_be_whole); edge++) {
-    if (!may_be_whole || k->component[other] != k->component[step]) continue;
-    if (edge >= afters)
+  struct waits waits = waits_of(c, step);
+  uint32_t other;
+  enum wait why;
+  while (next_wait(c, &waits, &other, &why)) {
+    if (k->component[other] != k->component[step] || why == FOR_OTHER_END) continue;
+    if (why == FOR_RING)
       return tu_check_refuse_step(c, step,
                                   "deadlock once messages are longer than their rings: its message follows that of %s, "
                                   "which waits for this step in turn",

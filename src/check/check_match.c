@@ -74,8 +74,12 @@ static void place_sends(struct match *m) {
   uint32_t steps = tu_check_steps(c), first = 0;
   for (uint32_t s = 0; s < steps; s++) {
     const struct tu_step *step = tu_check_step_at(c, s);
-    for (struct end end = {0}; step->kind == TU_SEND && next_end(c, s, &end);)
-      find_ring(m, c->steps[s].rank, end.peer, step->lane)->sends++;
+    uint32_t *ids = c->step_messages + c->steps[s].message_first;
+    for (struct end end = {0}; step->kind == TU_SEND && next_end(c, s, &end); ids++) {
+      struct ring *ring = find_ring(m, c->steps[s].rank, end.peer, step->lane);
+      ring->sends++;
+      *ids = (uint32_t)(ring - m->rings); /* until the message has a number */
+    }
   }
   for (uint32_t i = 0; i <= m->mask; i++) {
     m->rings[i].first = first;
@@ -86,7 +90,7 @@ static void place_sends(struct match *m) {
     const struct tu_step *step = tu_check_step_at(c, s);
     uint32_t *ids = c->step_messages + c->steps[s].message_first;
     for (struct end end = {0}; step->kind == TU_SEND && next_end(c, s, &end); ids++) {
-      struct ring *ring = find_ring(m, c->steps[s].rank, end.peer, step->lane);
+      struct ring *ring = &m->rings[*ids];
       *ids = ring->first + ring->sends;
       c->messages[*ids] =
           (struct tu_check_message){.send = s, .recv = UINT32_MAX, .place = ring->sends++, .joined = end.joined};

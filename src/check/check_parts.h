@@ -10,9 +10,11 @@ struct tu_check_rank {
   uint32_t step_base; /* its first step in the row of all */
   uint32_t cell_base;
   uint32_t in_base; /* its first chunk in the row of all input */
+  uint32_t cell[3]; /* of each buffer: its first one. They stand in a row */
 };
 
 struct tu_check_step {
+  const struct tu_step *step;
   uint32_t rank;
   uint32_t message_first, message_count; /* in tu_checking.step_messages: in order of peers or operands */
   uint32_t pending;                      /* events that it waits for before it starts */
@@ -60,10 +62,10 @@ static inline const struct tu_rank_plan *tu_check_rank_of(const struct tu_checki
   return &c->plan->rank[c->steps[step].rank];
 }
 static inline const struct tu_step *tu_check_step_at(const struct tu_checking *c, uint32_t step) {
-  return &tu_check_rank_of(c, step)->steps[step - c->ranks[c->steps[step].rank].step_base];
+  return c->steps[step].step;
 }
 static inline uint32_t tu_check_cell(const struct tu_checking *c, uint32_t rank, struct tu_span span) {
-  return c->ranks[rank].cell_base + tu_plan_cell(c->plan, rank, (enum tu_buffer)span.buffer, span.first);
+  return c->ranks[rank].cell[span.buffer] + span.first;
 }
 
 /* The index-th access of a step; false if it has no more. */
