@@ -43,6 +43,7 @@ struct components {
   uint32_t *index;     /* of each node: when it was reached, from 1; 0: not yet */
   uint32_t *low;       /* the earliest node that it reaches */
   uint32_t *component; /* from 1; 0: not known yet */
+  bool *may_wait;      /* of each component: has it more than a send and its receive, which wait for each other? */
   uint32_t *stack;     /* nodes whose component is not known yet */
   struct walk *path;
   uint32_t reached, stacked, depth, found;
@@ -136,8 +137,10 @@ static void find_components(struct components *k, uint32_t from) {
     }
     if (k->low[node] != k->index[node]) continue;
     k->found++;
+    uint32_t before = k->stacked;
     do k->component[k->stack[--k->stacked]] = k->found;
     while (k->stack[k->stacked] != node);
+    k->may_wait[k->found] = before - k->stacked > 2;
   }
 }
 
@@ -184,16 +187,20 @@ bool tu_check_length(struct tu_checking *c) {
                          .index = tu_allocate(nodes, sizeof *k.index),
                          .low = tu_allocate(nodes, sizeof *k.low),
                          .component = tu_allocate(nodes, sizeof *k.component),
+                         .may_wait = tu_allocate(nodes + 1, sizeof *k.may_wait),
                          .stack = tu_allocate(nodes, sizeof *k.stack),
                          .path = tu_allocate(nodes, sizeof *k.path)};
   for (uint32_t s = 0; s < steps; s++)
     if (k.index[s] == 0) find_components(&k, s);
   bool good = true;
-  for (uint32_t s = 0; good && c->joined_count > 0 && s < steps; s++) good = check_join(&k, s);
-  for (uint32_t s = 0; good && s < steps; s++) good = check_waits(&k, s);
+  for (uint32_t s = 0; good && c->joined_count > 0 && s < steps; s++)
+    if (k.may_wait[k.component[s]]) good = check_join(&k, s);
+  for (uint32_t s = 0; good && s < steps; s++)
+    if (k.may_wait[k.component[s]]) good = check_waits(&k, s);
   free(k.index);
   free(k.low);
   free(k.component);
+  free(k.may_wait);
   free(k.stack);
   free(k.path);
   return good;
