@@ -135,6 +135,7 @@ static bool check_operands(struct form *f, uint32_t step, const struct tu_step *
   for (uint32_t i = 0; i < s->operand_count; i++) {
     const struct tu_operand *o = &r->operands[s->operand_first + i];
     if (o->peer == TU_LOCAL) {
+      if (o->joined) return tu_check_refuse_step(c, step, "it marks a local operand as joined");
       if (!check_source(f, step, o->span, s->target)) return false;
       continue;
     }
@@ -158,6 +159,9 @@ static bool check_marks(struct form *f, uint32_t step, const struct tu_step *s) 
   if (!tu_reduces(c->plan->collective) && (first || s->final || combines))
     return tu_check_refuse_step(c, step, "it %s, and %s does not reduce",
                                 combines ? "reduces" : "has a reduction's mark", promise->name);
+  bool one_message = s->kind == TU_RECV || (s->kind == TU_SEND && s->peer_count == 1);
+  if (s->joined && !one_message)
+    return tu_check_refuse_step(c, step, "it is marked joined, and has no one message that this could mean");
   if (s->first && s->kind != TU_SEND && s->kind != TU_COPY)
     return tu_check_refuse_step(c, step, "it is marked first, and has no source that this could mean");
   if (s->final && (promise->promise != TU_SUM_OF_ALL || (s->kind != TU_COPY && !combines)))
