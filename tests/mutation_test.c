@@ -226,6 +226,14 @@ static bool damage_final(struct edit *e, uint32_t at, uint32_t variant) {
   return variant == 0;
 }
 
+static bool damage_joined(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  if (variant > t->s.operand_count) return false;
+  bool *joined = variant == 0 ? &t->s.joined : &t->operands[variant - 1].joined;
+  *joined = !*joined;
+  return true;
+}
+
 static bool damage_lane(struct edit *e, uint32_t at, uint32_t variant) {
   e->steps[at].s.lane = (uint8_t)((e->steps[at].s.lane + 1) % TU_LANES_MAX);
   return variant == 0;
@@ -264,15 +272,129 @@ static const struct damage {
     {"operands swapped", damage_swap_operands},
     {"first flipped", damage_first},
     {"final flipped", damage_final},
+    {"joined flipped", damage_joined},
     {"lane changed", damage_lane},
     {"steps swapped", damage_swap_steps},
 };
 enum { DAMAGES = sizeof damages / sizeof damages[0] };
 
+/* ---- the ways to damage both ends of a message. Each is its own undoing. ---- */
+
+struct message {
+  uint32_t from, to;
+  uint8_t lane;
+  struct tu_step *send, *recv;
+  bool *send_joined, *recv_joined;
+};
+
+enum { MESSAGES_MAX = 4096 };
+struct messages {
+  uint32_t count;
+  struct message list[MESSAGES_MAX];
+};
+
+static void add_end(struct messages *all, struct message end) {
+  for (uint32_t i = 0; !end.send && i < all->count; i++) {
+    struct message *m = &all->list[i];
+    if (m->recv || m->from != end.from || m->to != end.to || m->lane != end.lane) continue;
+    m->recv = end.recv;
+    m->recv_joined = end.recv_joined;
+    return;
+  }
+  tu_assert(end.send && all->count < MESSAGES_MAX);
+  all->list[all->count++] = end;
+}
+
+/* All messages, in the order of the senders' steps. */
+static void list_messages(const struct tu_plan *plan, struct messages *all) {
+  all->count = 0;
+  for (int sends = 1; sends >= 0; sends--) {
+    for (uint32_t rank = 0; rank < plan->ranks; rank++) {
+      const struct tu_rank_plan *r = &plan->rank[rank];
+      for (uint32_t i = 0; i < r->step_count; i++) {
+        struct tu_step *s = &r->steps[i];
+        struct message end = {.lane = s->lane, .from = rank, .to = rank};
+        if (sends) end.send = s, end.send_joined = &s->joined;
+        else end.recv = s, end.recv_joined = &s->joined;
+        uint32_t *peer = sends ? &end.to : &end.from;
+        for (uint32_t k = 0; s->kind == (sends ? TU_SEND : TU_RECV) && k < s->peer_count; k++) {
+          *peer = r->peers[s->peer_first + k];
+          add_end(all, end);
+        }
+        for (uint32_t k = 0; !sends && s->kind == TU_RECV_REDUCE && k < s->operand_count; k++) {
+          struct tu_operand *o = &r->operands[s->operand_first + k];
+          end.from = o->peer;
+          end.recv_joined = &o->joined;
+          if (o->peer != TU_LOCAL) add_end(all, end);
+        }
+      }
+    }
+  }
+}
+
+static void flip_joined(const struct message *m) {
+  *m->send_joined = !*m->send_joined;
+  *m->recv_joined = !*m->recv_joined;
+}
+
+static bool one_ring(const struct message *a, const struct message *b) {
+  return a->from == b->from && a->to == b->to && a->lane == b->lane;
+}
+
+/* Dropped or added. */
+static bool pair_joined(struct message *a, struct message *b) {
+  if (a != b) return false;
+  flip_joined(a);
+  return true;
+}
+
+static bool pair_move_joined(struct message *a, struct message *b) {
+  if (a == b || !one_ring(a, b) || *a->send_joined == *b->send_joined) return false;
+  flip_joined(a);
+  flip_joined(b);
+  return true;
+}
+
+static void swap_steps(struct tu_step *a, struct tu_step *b, bool *a_joined, bool *b_joined) {
+  struct tu_step spare = *a;
+  *a = *b;
+  *b = spare;
+  bool joined = *a_joined; /* the marks stay where they are */
+  *a_joined = *b_joined;
+  *b_joined = joined;
+}
+
+/* What the two carry changes places, at the sender. */
+static bool pair_swap_sends(struct message *a, struct message *b) {
+  if (a >= b || !one_ring(a, b) || a->send->peer_count != 1 || b->send->peer_count != 1) return false;
+  swap_steps(a->send, b->send, a->send_joined, b->send_joined);
+  return true;
+}
+
+static bool pair_swap_recvs(struct message *a, struct message *b) {
+  if (a >= b || !one_ring(a, b) || a->recv->kind != b->recv->kind) return false;
+  if (a->recv->operand_count != b->recv->operand_count) return false;
+  swap_steps(a->recv, b->recv, a->recv_joined, b->recv_joined);
+  return true;
+}
+
+static bool pair_swap(struct message *a, struct message *b) { return pair_swap_recvs(a, b) && pair_swap_sends(a, b); }
+
+static const struct pair_damage {
+  const char *name;
+  bool (*apply)(struct message *a, struct message *b);
+} pair_damages[] = {
+    {"joined, both ends", pair_joined},    {"joined moved", pair_move_joined}, {"sends swapped", pair_swap_sends},
+    {"receives swapped", pair_swap_recvs}, {"messages swapped", pair_swap},
+};
+enum { PAIR_DAMAGES = sizeof pair_damages / sizeof pair_damages[0], ALL_DAMAGES = DAMAGES + PAIR_DAMAGES };
+
+static const char *damage_name(uint32_t d) { return d < DAMAGES ? damages[d].name : pair_damages[d - DAMAGES].name; }
+
 /* ---- the test --------------------------------------------------------------------------------------------------- */
 
 struct tally {
-  uint64_t mutants[DAMAGES], harmless[DAMAGES];
+  uint64_t mutants[ALL_DAMAGES], harmless[ALL_DAMAGES];
   uint64_t seed;
 };
 
@@ -303,6 +425,37 @@ static struct tu_rank_plan room_for(const struct tu_rank_plan *r) {
   return copy;
 }
 
+/* The plan has been damaged: it must be refused, or harmless. */
+static const char *judge(const struct tu_plan *mutant, uint32_t damage, struct tally *t) {
+  struct tu_check_report report;
+  t->mutants[damage]++;
+  if (!tu_check(mutant, 1, &report)) {
+    CHECK(strlen(report.text) > 10, "a plan was refused without a sentence");
+    return NULL;
+  }
+  t->harmless[damage]++;
+  return play(mutant, test_long() ? 64 : 16, &t->seed);
+}
+
+/* Every pair of messages of one ring. */
+static void damage_messages(struct tu_plan *plan, struct tally *t) {
+  static struct messages all;
+  list_messages(plan, &all);
+  for (uint32_t i = 0; i < all.count * all.count; i++) {
+    struct message *a = &all.list[i / all.count], *b = &all.list[i % all.count];
+    for (uint32_t d = 0; one_ring(a, b) && d < PAIR_DAMAGES; d++) {
+      if (!pair_damages[d].apply(a, b)) continue;
+      const char *fault = judge(plan, DAMAGES + d, t);
+      if (fault) {
+        FAIL("messages %u and %u, from %u to %u: %s: proved, but there is %s", i / all.count, i % all.count, a->from,
+             a->to, pair_damages[d].name, fault);
+        print_plan(plan);
+      }
+      pair_damages[d].apply(a, b);
+    }
+  }
+}
+
 static void damage_rank(const struct tu_plan *plan, uint32_t rank, struct tally *t) {
   static struct edit whole, edit;
   edit_open(&whole, plan, rank);
@@ -317,14 +470,7 @@ static void damage_rank(const struct tu_plan *plan, uint32_t rank, struct tally 
         memcpy(edit.steps, whole.steps, whole.count * sizeof edit.steps[0]);
         if (!damages[d].apply(&edit, at, variant)) break;
         edit_close(&edit, &mutant.rank[rank]);
-        struct tu_check_report report;
-        t->mutants[d]++;
-        if (!tu_check(&mutant, 1, &report)) {
-          CHECK(strlen(report.text) > 10, "a plan was refused without a sentence");
-          continue;
-        }
-        t->harmless[d]++;
-        const char *fault = play(&mutant, test_long() ? 64 : 16, &t->seed);
+        const char *fault = judge(&mutant, d, t);
         if (!fault) continue;
         FAIL("rank %u, step %u: %s (%u): proved, but there is %s", rank, at, damages[d].name, variant, fault);
         print_plan(&mutant);
@@ -339,14 +485,20 @@ static void damage_rank(const struct tu_plan *plan, uint32_t rank, struct tally 
 }
 
 static void damage_plan(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place, struct tally *t) {
-  struct tu_plan *plan = tu_plan_build(
-      &(struct tu_build){.algorithm = a, .ranks = ranks, .root = root, .in_place = in_place, .rank = TU_ALL_RANKS});
+  /* Those that aggregate do it in place. */
+  struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a,
+                                                          .ranks = ranks,
+                                                          .root = root,
+                                                          .in_place = in_place,
+                                                          .rank = TU_ALL_RANKS,
+                                                          .slot_pieces = in_place ? 4 : 1});
   struct tu_check_report report;
   int failures = test_failures;
   CHECK(tu_check(plan, 1, &report), "not proved: %s", report.text);
   const char *fault = play(plan, test_long() ? 256 : 32, &t->seed);
   CHECK(!fault, "as built, there is %s", fault);
   for (uint32_t r = 0; r < ranks; r++) damage_rank(plan, r, t);
+  damage_messages(plan, t);
   if (test_failures > failures)
     printf("  ^ %s.%s, %u ranks, root %u%s\n", tu_collectives[a->collective].name, a->name, ranks, root,
            in_place ? ", in place" : "");
@@ -368,8 +520,8 @@ static void test_damage(void) {
     }
   }
   uint64_t mutants = 0, harmless = 0;
-  for (uint32_t d = 0; d < DAMAGES; d++) {
-    printf("  %-18s %8llu mutants %8llu refused %6llu harmless\n", damages[d].name, (unsigned long long)t.mutants[d],
+  for (uint32_t d = 0; d < ALL_DAMAGES; d++) {
+    printf("  %-18s %8llu mutants %8llu refused %6llu harmless\n", damage_name(d), (unsigned long long)t.mutants[d],
            (unsigned long long)(t.mutants[d] - t.harmless[d]), (unsigned long long)t.harmless[d]);
     mutants += t.mutants[d];
     harmless += t.harmless[d];
@@ -377,12 +529,35 @@ static void test_damage(void) {
   printf("  %-18s %8llu mutants %8llu refused %6llu harmless\n", "in all", (unsigned long long)mutants,
          (unsigned long long)(mutants - harmless), (unsigned long long)harmless);
   /* Should the damage itself break, nothing would be tried and nothing found. */
+  for (uint32_t d = 0; d < ALL_DAMAGES; d++) CHECK(t.mutants[d] > 100, "%s: hardly tried", damage_name(d));
   CHECK(mutants > 10000, "only %llu mutants", (unsigned long long)mutants);
   CHECK(harmless < mutants / 5, "%llu of %llu mutants are harmless", (unsigned long long)harmless,
         (unsigned long long)mutants);
 }
 
+/* The machine must see what the checker sees: a plan that hangs only where some joins cross as one and others do not. */
+static void test_mixed_joins(void) {
+  static const char text[] =
+      "tutti-plan 1\ncollective alltoall\nalgorithm mixed\nranks 2\nroot 0\nsplit 6\nin_place no\nequal_blocks yes\n"
+      "rank_order no\nrank 0\n0: copy in[0:6] into out[0:6]\n1: send in[6] to 1\n"
+      "2: recv from 1 into out[10:12] lane 1\n3: recv from 1 into out[6:8] after 2\n"
+      "4: recv from 1 joined into out[8:10]\n5: send in[7] to 1 joined after 4\n6: send in[8:12] to 1 after 5\n"
+      "rank 1\n0: copy in[6:12] into out[6:12]\n1: send in[0:2] to 0\n2: send in[2:4] to 0 joined\n"
+      "3: recv from 0 into out[0]\n4: send in[4:6] to 0 lane 1 after 3\n5: recv from 0 joined into out[1]\n"
+      "6: recv from 0 into out[2:6]\n";
+  uint64_t seed = test_seed();
+  struct tu_plan *plan;
+  struct tu_error error;
+  struct tu_check_report report;
+  tu_assert(tu_plan_read(text, sizeof text - 1, "mixed", &plan, &error) == TUTTI_OK);
+  CHECK(!tu_check(plan, 1, &report), "proved");
+  uint32_t stuck = 0;
+  for (uint32_t i = 0; i < 1000; i++) stuck += vm_play(plan, 1 + i % 4, &seed) != NULL;
+  CHECK(stuck > 20 && stuck < 500, "it hung in %u of 1000 games", stuck);
+  tu_plan_destroy(plan);
+}
+
 int main(int argc, char **argv) {
-  static const struct test tests[] = {{"damage", test_damage}};
+  static const struct test tests[] = {{"damage", test_damage}, {"mixed_joins", test_mixed_joins}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

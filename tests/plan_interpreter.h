@@ -2,7 +2,8 @@
  * what src/plan/ says about memory, sizes and promises: those are worked out here again, from the table in tutti.h.
  *
  * A value is the list of inputs that went into it, in order. Every chunk is a few units long; units cross rings of a
- * few places one by one, in an order that is left to chance. */
+ * few places one by one, in an order that is left to chance. Joined messages cross as one in one place, or one by one:
+ * all, none, or some, by chance too. */
 #ifndef PLAN_INTERPRETER_H
 #define PLAN_INTERPRETER_H
 
@@ -31,11 +32,21 @@ struct vm_packet {
   bool last; /* of its message */
 };
 
+/* A message of a ring. */
+struct vm_message {
+  uint32_t sender, receiver; /* steps */
+  bool sender_joins, receiver_joins;
+  uint32_t first, count;     /* the messages that it crosses with as one: from where, and how many; 1: by itself */
+  struct vm_packet *packets; /* if it crosses with others: what of it is in the place; NULL: nothing yet */
+};
+
 struct vm_ring {
   struct vm_packet packets[VM_RING];
-  uint32_t put, taken;
-  uint32_t *senders, *receivers;                           /* steps, in order */
-  uint32_t sender_count, receiver_count, sender, receiver; /* the two whose turn it is */
+  uint32_t put, taken;         /* places */
+  struct vm_message *messages; /* in order */
+  uint32_t sends, receives, capacity;
+  uint32_t sending, receiving; /* the message whose turn it is; of several that cross as one, the first */
+  uint32_t loaded, unloaded;   /* of those: how many are in the place, and how many have been read */
 };
 
 struct vm_step {
@@ -46,6 +57,7 @@ struct vm_step {
 struct vm {
   const struct tu_plan *plan;
   uint32_t units, depth; /* a chunk's units; a ring's places */
+  bool done_when_loaded; /* a send of several that cross as one: is it done when the others are not there yet? */
   uint32_t held;         /* a rank that has not started, or VM_RANKS */
   struct vm_value *memory[VM_RANKS];
   struct vm_step *steps[VM_RANKS];
@@ -172,40 +184,96 @@ static inline bool vm_may(struct vm *m, uint32_t rank, const struct tu_step *s, 
   return true;
 }
 
-/* Puts one unit on the ring to peer number `peer`. */
-static inline bool vm_put(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer) {
+/* Chunk i's unit, as it leaves. */
+static inline struct vm_packet vm_packet(struct vm *m, uint32_t rank, const struct tu_step *s, uint32_t unit) {
+  uint32_t chunk = s->source.first + unit / m->units, place = vm_place(m->plan, rank, s->source.buffer, chunk);
+  struct vm_packet packet = {.value = m->memory[rank][place * m->units + unit % m->units]};
+  vm_load(&packet.value, s->first, rank);
+  packet.size = vm_size(m->plan, rank, s->source.buffer, chunk);
+  packet.last = unit + 1 == s->source.count * m->units;
+  return packet;
+}
+
+/* So many units of the step have left for `peer`. */
+static inline void vm_sent(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer, uint32_t units) {
   const struct tu_step *s = &m->plan->rank[rank].steps[step];
   struct vm_step *state = &m->steps[rank][step];
-  struct vm_ring *ring = vm_ring(m, rank, m->plan->rank[rank].peers[s->peer_first + peer], s->lane);
-  uint32_t unit = state->put[peer];
-  if (unit == state->units || ring->sender >= ring->sender_count || ring->senders[ring->sender] != step) return false;
-  if (ring->put - ring->taken == m->depth || !vm_may(m, rank, s, unit)) return false;
-  uint32_t chunk = s->source.first + unit / m->units;
-  struct vm_packet *packet = &ring->packets[ring->put++ % VM_RING];
-  packet->value = m->memory[rank][vm_place(m->plan, rank, s->source.buffer, chunk) * m->units + unit % m->units];
-  vm_load(&packet->value, s->first, rank);
-  packet->size = vm_size(m->plan, rank, s->source.buffer, chunk);
-  packet->last = ++state->put[peer] == state->units;
-  if (packet->last) ring->sender++;
   state->done = state->units;
-  for (uint32_t i = 0; i < s->peer_count; i++)
+  for (uint32_t i = 0; i < s->peer_count; i++) {
+    if (m->plan->rank[rank].peers[s->peer_first + i] == peer) state->put[i] = units;
     if (state->put[i] < state->done) state->done = state->put[i];
+  }
+}
+
+/* The message of the step among those that cross as one and whose turn it is; NULL if it is none of them. */
+static inline struct vm_message *vm_turn(const struct vm_ring *ring, bool sends, uint32_t step) {
+  uint32_t turn = sends ? ring->sending : ring->receiving;
+  if (turn >= ring->sends || turn >= ring->receives) return NULL;
+  for (uint32_t i = turn; i < turn + ring->messages[turn].count; i++)
+    if ((sends ? ring->messages[i].sender : ring->messages[i].receiver) == step) return &ring->messages[i];
+  return NULL;
+}
+
+/* Lays a whole message into the place that it shares. The last one closes it. */
+static inline bool vm_put_joined(struct vm *m, uint32_t rank, struct vm_ring *ring, struct vm_message *message,
+                                 uint32_t peer) {
+  uint32_t step = message->sender, units = m->steps[rank][step].units;
+  const struct tu_step *s = &m->plan->rank[rank].steps[step];
+  if (message->packets || !vm_may(m, rank, s, units - 1)) return false;
+  message->packets = calloc(units, sizeof *message->packets);
+  for (uint32_t i = 0; i < units; i++) message->packets[i] = vm_packet(m, rank, s, i);
+  if (m->done_when_loaded) vm_sent(m, rank, step, peer, units);
+  if (++ring->loaded < message->count) return true;
+  for (uint32_t i = message->first; i < message->first + message->count; i++) {
+    uint32_t other = ring->messages[i].sender;
+    vm_sent(m, rank, other, peer, m->steps[rank][other].units);
+  }
+  ring->loaded = 0;
+  ring->put++;
+  ring->sending += message->count;
   return true;
 }
 
-static inline struct vm_value vm_take(struct vm *m, uint32_t rank, uint32_t peer, const struct tu_step *s,
-                                      uint32_t size, bool last) {
-  struct vm_ring *ring = vm_ring(m, peer, rank, s->lane);
-  struct vm_packet *packet = &ring->packets[ring->taken++ % VM_RING];
-  if (packet->size != size || packet->last != last) m->fault = "a message of another size";
-  if (last) ring->receiver++;
-  return packet->value;
+/* Puts one unit on the ring to peer number `peer`, or what crosses as one. */
+static inline bool vm_put(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer) {
+  const struct tu_step *s = &m->plan->rank[rank].steps[step];
+  uint32_t to = m->plan->rank[rank].peers[s->peer_first + peer], unit = m->steps[rank][step].put[peer];
+  struct vm_ring *ring = vm_ring(m, rank, to, s->lane);
+  struct vm_message *message = vm_turn(ring, true, step);
+  if (!message || unit == m->steps[rank][step].units || ring->put - ring->taken == m->depth) return false;
+  if (message->count > 1) return vm_put_joined(m, rank, ring, message, to);
+  if (!vm_may(m, rank, s, unit)) return false;
+  struct vm_packet *packet = &ring->packets[ring->put++ % VM_RING];
+  *packet = vm_packet(m, rank, s, unit);
+  vm_sent(m, rank, step, to, unit + 1);
+  if (packet->last) ring->sending++;
+  return true;
+}
+
+/* Unit `unit` of what the step gets from `peer`; vm_has has said that it is there. */
+static inline struct vm_value vm_take(struct vm *m, uint32_t rank, uint32_t peer, uint32_t step, uint32_t unit,
+                                      uint32_t size) {
+  struct vm_ring *ring = vm_ring(m, peer, rank, m->plan->rank[rank].steps[step].lane);
+  struct vm_message *message = vm_turn(ring, false, step);
+  bool last = unit + 1 == m->steps[rank][step].units, as_one = message->count > 1;
+  if (as_one && unit >= m->steps[peer][message->sender].units) {
+    m->fault = "a message that is too short";
+    return (struct vm_value){.broken = true};
+  }
+  struct vm_packet packet = as_one ? message->packets[unit] : ring->packets[ring->taken % VM_RING];
+  if (packet.size != size || packet.last != last) m->fault = "a message of another size";
+  if (as_one && last) ring->unloaded++;
+  if (as_one && ring->unloaded < message->count) return packet.value;
+  ring->unloaded = 0;
+  ring->taken++;
+  if (last) ring->receiving += message->count;
+  return packet.value;
 }
 
 /* Is there a unit for the step on its ring from `peer`? */
 static inline bool vm_has(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer) {
   struct vm_ring *ring = vm_ring(m, peer, rank, m->plan->rank[rank].steps[step].lane);
-  return ring->put > ring->taken && ring->receiver < ring->receiver_count && ring->receivers[ring->receiver] == step;
+  return ring->put > ring->taken && vm_turn(ring, false, step) != NULL;
 }
 
 /* Carries out one unit of a step that receives, copies or reduces. */
@@ -222,7 +290,6 @@ static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
     uint32_t peer = r->operands[s->operand_first + i].peer;
     if (peer != TU_LOCAL && !vm_has(m, rank, step, peer)) return false;
   }
-  bool last = unit + 1 == state->units;
   uint32_t chunk = unit / m->units, size = vm_size(p, rank, s->target.buffer, s->target.first + chunk);
   struct vm_value value = {0};
   for (uint32_t i = 0; i < (reduces ? s->operand_count : 1); i++) {
@@ -231,7 +298,7 @@ static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
     if (reduces) o = r->operands[s->operand_first + i];
     struct vm_value operand;
     if (o.peer != TU_LOCAL) {
-      operand = vm_take(m, rank, o.peer, s, size, last);
+      operand = vm_take(m, rank, o.peer, step, unit, size);
     } else {
       if (vm_size(p, rank, o.span.buffer, o.span.first + chunk) != size) m->fault = "an operand of another size";
       operand = m->memory[rank][vm_place(p, rank, o.span.buffer, o.span.first + chunk) * m->units + part];
@@ -278,9 +345,38 @@ static inline bool vm_move(struct vm *m, uint64_t *seed) {
   return false;
 }
 
-static inline void vm_note(uint32_t **list, uint32_t *count, uint32_t step) {
-  *list = realloc(*list, (*count + 1) * sizeof **list);
-  (*list)[(*count)++] = step;
+/* The next message that is sent, or received, on a ring. */
+static inline void vm_note(struct vm_ring *ring, bool sends, uint32_t step, bool joins) {
+  uint32_t index = sends ? ring->sends++ : ring->receives++;
+  if (index == ring->capacity) {
+    ring->capacity = ring->capacity * 2 + 8;
+    ring->messages = realloc(ring->messages, ring->capacity * sizeof *ring->messages);
+  }
+  struct vm_message *message = &ring->messages[index];
+  if (index + 1 > (sends ? ring->receives : ring->sends)) *message = (struct vm_message){0};
+  if (sends) message->sender = step, message->sender_joins = joins;
+  else message->receiver = step, message->receiver_joins = joins;
+}
+
+enum vm_joins { VM_APART, VM_AS_ONE, VM_MIXED, VM_JOINS };
+
+/* Which messages cross as one? */
+static inline void vm_join(struct vm *m, struct vm_ring *ring, enum vm_joins joins, uint64_t *seed) {
+  for (uint32_t i = 0; i < ring->sends && i < ring->receives;) {
+    if (ring->messages[i].sender_joins || ring->messages[i].receiver_joins) m->fault = "a join that has no beginning";
+    uint32_t end = i + 1;
+    for (; end < ring->sends && end < ring->receives; end++) {
+      const struct vm_message *next = &ring->messages[end];
+      if (next->sender_joins != next->receiver_joins) m->fault = "a join that its two ends see differently";
+      if (!next->sender_joins || !next->receiver_joins) break;
+    }
+    bool as_one = joins == VM_AS_ONE || (joins == VM_MIXED && tu_random(seed) % 2);
+    for (uint32_t k = i; k < end; k++) {
+      ring->messages[k].first = as_one ? i : k;
+      ring->messages[k].count = as_one ? end - i : 1;
+    }
+    i = end;
+  }
 }
 
 static inline void vm_start(struct vm *m) {
@@ -302,14 +398,11 @@ static inline void vm_start(struct vm *m) {
       for (uint32_t i = 0; (sends || step->kind == TU_RECV) && i < step->peer_count; i++) {
         uint32_t peer = p->rank[r].peers[step->peer_first + i];
         struct vm_ring *ring = sends ? vm_ring(m, r, peer, step->lane) : vm_ring(m, peer, r, step->lane);
-        if (sends) vm_note(&ring->senders, &ring->sender_count, s);
-        else vm_note(&ring->receivers, &ring->receiver_count, s);
+        vm_note(ring, sends, s, step->joined);
       }
       for (uint32_t i = 0; step->kind == TU_RECV_REDUCE && i < step->operand_count; i++) {
-        uint32_t peer = p->rank[r].operands[step->operand_first + i].peer;
-        if (peer == TU_LOCAL) continue;
-        struct vm_ring *ring = vm_ring(m, peer, r, step->lane);
-        vm_note(&ring->receivers, &ring->receiver_count, s);
+        const struct tu_operand *o = &p->rank[r].operands[step->operand_first + i];
+        if (o->peer != TU_LOCAL) vm_note(vm_ring(m, o->peer, r, step->lane), false, s, o->joined);
       }
     }
   }
@@ -321,8 +414,9 @@ static inline void vm_end(struct vm *m) {
     free(m->steps[r]);
   }
   for (uint32_t i = 0; i < VM_RANKS * VM_RANKS * TU_LANES_MAX; i++) {
-    free(m->rings[i].senders);
-    free(m->rings[i].receivers);
+    struct vm_ring *ring = &m->rings[i];
+    for (uint32_t k = 0; k < ring->sends || k < ring->receives; k++) free(ring->messages[k].packets);
+    free(ring->messages);
   }
   free(m->rings);
 }
@@ -380,9 +474,12 @@ static inline const char *vm_judge(const struct vm *m) {
 static inline const char *vm_play(const struct tu_plan *plan, uint32_t depth, uint64_t *seed) {
   struct vm m = {.plan = plan, .units = 1 + (uint32_t)(tu_random(seed) % VM_UNITS), .depth = depth, .held = VM_RANKS};
   vm_start(&m);
+  enum vm_joins joins = (enum vm_joins)(tu_random(seed) % VM_JOINS);
+  m.done_when_loaded = tu_random(seed) % 2;
+  for (uint32_t i = 0; i < VM_RANKS * VM_RANKS * TU_LANES_MAX; i++) vm_join(&m, &m.rings[i], joins, seed);
   if (plan->collective == TUTTI_BARRIER) {
     m.held = (uint32_t)(tu_random(seed) % plan->ranks);
-    while (vm_move(&m, seed)) continue;
+    while (!m.fault && vm_move(&m, seed)) continue;
     for (uint32_t r = 0; r < plan->ranks; r++)
       if (r != m.held && vm_rank_done(&m, r)) m.fault = "a rank that did not wait";
     m.held = VM_RANKS;

@@ -63,7 +63,7 @@ const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, cons
       if (wanted->bytes >= rule->bytes_min && wanted->bytes <= rule->bytes_max && concerns(rule, wanted))
         return rule->algorithm;
     }
-  tu_assert(!"every collective has a rule that serves anything");
+  tu_assert(false && "every collective has a rule that serves anything");
   return NULL;
 }
 

@@ -16,7 +16,8 @@ struct tu_check_report {
  *  - form: spans lie in their buffers, the two ends of every message have equal size classes;
  *  - order: two steps of a rank that touch one cell, one of them writing, are ordered by `after`;
  *  - matching: every message sent is received, in the order of its ring;
- *  - no deadlock: played with bounded rings, joined messages as one and apart, every step ends;
+ *  - no deadlock: played with bounded rings, every step ends, however long messages are, and whichever joined ones
+ *    cross as one;
  *  - data: every output chunk holds exactly what the collective promises, each contribution once; `first` and `final`
  *    marks stand where they must; inputs that the caller keeps are never written; barrier: every rank's end is
  *    after every rank's start;

@@ -39,7 +39,9 @@ static bool lay_out(struct tu_checking *c) {
   c->ranks = tu_allocate(p->ranks + 1, sizeof *c->ranks);
   uint64_t steps = 0, cells = 0, inputs = 0;
   for (uint32_t i = 0; i < p->ranks; i++) {
-    c->ranks[i] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs};
+    c->ranks[i] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs, {0}};
+    for (uint32_t b = TU_IN; b <= TU_TMP; b++)
+      c->ranks[i].cell[b] = (uint32_t)cells + tu_plan_cell(p, i, (enum tu_buffer)b, 0);
     uint32_t in = tu_plan_chunks(p, i, TU_IN), out = tu_plan_chunks(p, i, TU_OUT), tmp = p->rank[i].tmp_count;
     steps += p->rank[i].step_count;
     cells += (uint64_t)in + out + tmp;
@@ -55,11 +57,12 @@ static bool lay_out(struct tu_checking *c) {
                                i, k);
     }
   }
-  c->ranks[p->ranks] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs};
+  c->ranks[p->ranks] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs, {0}};
   c->steps = tu_allocate(steps, sizeof *c->steps);
   c->writable = tu_allocate(cells, sizeof *c->writable);
   for (uint32_t i = 0; i < p->ranks; i++) {
-    for (uint32_t s = 0; s < p->rank[i].step_count; s++) c->steps[c->ranks[i].step_base + s].rank = i;
+    for (uint32_t s = 0; s < p->rank[i].step_count; s++)
+      c->steps[c->ranks[i].step_base + s] = (struct tu_check_step){.step = &p->rank[i].steps[s], .rank = i};
     for (uint32_t b = TU_OUT; b <= TU_TMP; b++) {
       uint32_t chunks = tu_plan_chunks(p, i, (enum tu_buffer)b);
       uint32_t cell = chunks ? tu_check_cell(c, i, (struct tu_span){b, 0, chunks}) : 0;
@@ -132,6 +135,7 @@ static bool check_operands(struct form *f, uint32_t step, const struct tu_step *
   for (uint32_t i = 0; i < s->operand_count; i++) {
     const struct tu_operand *o = &r->operands[s->operand_first + i];
     if (o->peer == TU_LOCAL) {
+      if (o->joined) return tu_check_refuse_step(c, step, "it marks a local operand as joined");
       if (!check_source(f, step, o->span, s->target)) return false;
       continue;
     }
@@ -155,6 +159,9 @@ static bool check_marks(struct form *f, uint32_t step, const struct tu_step *s) 
   if (!tu_reduces(c->plan->collective) && (first || s->final || combines))
     return tu_check_refuse_step(c, step, "it %s, and %s does not reduce",
                                 combines ? "reduces" : "has a reduction's mark", promise->name);
+  bool one_message = s->kind == TU_RECV || (s->kind == TU_SEND && s->peer_count == 1);
+  if (s->joined && !one_message)
+    return tu_check_refuse_step(c, step, "it is marked joined, and has no one message that this could mean");
   if (s->first && s->kind != TU_SEND && s->kind != TU_COPY)
     return tu_check_refuse_step(c, step, "it is marked first, and has no source that this could mean");
   if (s->final && (promise->promise != TU_SUM_OF_ALL || (s->kind != TU_COPY && !combines)))

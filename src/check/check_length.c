@@ -1,57 +1,121 @@
-/* check_length.c: no deadlock when messages are longer than their rings, however long.
+/* check_length.c: no deadlock when messages are longer than their rings, however long, and whichever joined ones cross
+ * as one.
  *
- * Such a message crosses slice by slice, so its send cannot end before its receive has begun: each end waits for the
+ * A long message crosses slice by slice, so its send cannot end before its receive has begun: each end waits for the
  * other. Seen as a graph of steps in which an edge says "waits for": a receive and its send wait for each other; a
  * step waits for those in `after`; a message waits for the one before it on its ring. Slice i waits for slice i of a
  * step that is followed slice by slice, and for slice i - credits at the other end of a message; these waits point
  * back, so a circle of them comes to an end. But a wait for the whole of a step on such a circle never ends once there
  * are enough slices. So: the two ends of a wait for a whole step must not lie on one circle, that is, in one strongly
  * connected component. A circle of nothing but waits for the same slice is a deadlock of messages of one slice, which
- * the play has found. */
+ * the play has found.
+ *
+ * Joined messages cross as one if they fit a slot, else one after the other: of one plan some so and some so, by the
+ * sizes of a call. Two plays, one with all joins as one and one with none, would miss circles that need both. What a
+ * join that crosses as one waits for in addition: each of its receives needs all of its sends, that is, all that these are
+ * after (room they have as soon as the first has it). These edges are in the graph, always, and are waits for a whole: so
+ * a circle through one of them is refused, and any other is one that needs no join to cross as one. To have few edges,
+ * the messages of a join are nodes, too: each says what its send is after, and leads to the next. */
 #include <stdlib.h>
 
 #include "check/check_parts.h"
 
+#define NONE UINT32_MAX
+
+enum wait { FOR_AFTER, FOR_OTHER_END, FOR_RING, FOR_JOIN }; /* all but the second may be for the whole of a step */
+
+/* A node is a step, or past the steps a message of a join. This goes through what a node waits for. */
+struct waits {
+  const uint32_t *after, *after_end, *message, *message_end;
+  uint32_t step_base; /* of the rank whose steps are in `after` */
+  uint32_t next_part; /* a node, or NONE */
+  bool sends;
+  uint8_t edge; /* of *message: the next one */
+};
+
 struct walk {
-  uint32_t step;
-  uint32_t edge; /* the next one to look at */
+  uint32_t node;
+  struct waits waits;
 };
 
 struct components {
   struct tu_checking *c;
-  uint32_t *index;     /* of each step: when it was reached, from 1; 0: not yet */
-  uint32_t *low;       /* the earliest step that it reaches */
+  uint32_t *index;     /* of each node: when it was reached, from 1; 0: not yet */
+  uint32_t *low;       /* the earliest node that it reaches */
   uint32_t *component; /* from 1; 0: not known yet */
-  uint32_t *stack;     /* steps whose component is not known yet */
+  bool *may_wait;      /* of each component: has it more than a send and its receive, which wait for each other? */
+  uint32_t *stack;     /* nodes whose component is not known yet */
   struct walk *path;
   uint32_t reached, stacked, depth, found;
 };
 
-/* The edge-th step that `step` waits for; *may_be_whole: perhaps for the whole of it. False past
- * the last one. */
-static bool wait_of(const struct tu_checking *c, uint32_t step, uint32_t edge, uint32_t *other, bool *may_be_whole) {
-  const struct tu_step *s = tu_check_step_at(c, step);
-  const struct tu_check_step *k = &c->steps[step];
-  *may_be_whole = true;
-  if (edge < s->after_count) {
-    *other = c->ranks[k->rank].step_base + tu_check_rank_of(c, step)->afters[s->after_first + edge];
-    return true;
-  }
-  edge -= s->after_count;
-  if (edge / 2 >= k->message_count) return false;
-  const struct tu_check_message *m = &c->messages[c->step_messages[k->message_first + edge / 2]];
-  bool sends = s->kind == TU_SEND;
-  bool before = edge % 2 == 1 && m->place > 0;
-  *may_be_whole = before;
-  if (before) *other = sends ? (m - 1)->send : (m - 1)->recv;
-  else *other = sends ? m->recv : m->send;
-  return true;
+static bool has_next_part(const struct tu_checking *c, uint32_t message) {
+  return message + 1 < c->message_count && c->messages[message + 1].joined; /* the first of a ring never is */
 }
 
-static void reach(struct components *k, uint32_t step) {
-  k->index[step] = k->low[step] = ++k->reached;
-  k->stack[k->stacked++] = step;
-  k->path[k->depth++] = (struct walk){step, 0};
+static struct waits waits_of(const struct tu_checking *c, uint32_t node) {
+  uint32_t steps = tu_check_steps(c), step = node < steps ? node : c->messages[node - steps].send;
+  const struct tu_check_step *k = &c->steps[step];
+  const uint32_t *afters = tu_check_rank_of(c, step)->afters;
+  struct waits w = {.step_base = c->ranks[k->rank].step_base, .next_part = NONE, .sends = k->step->kind == TU_SEND};
+  if (k->step->after_count > 0) {
+    w.after = afters + k->step->after_first;
+    w.after_end = w.after + k->step->after_count;
+  }
+  if (node >= steps) {
+    if (has_next_part(c, node - steps)) w.next_part = node + 1;
+  } else if (k->message_count > 0) {
+    w.message = c->step_messages + k->message_first;
+    w.message_end = w.message + k->message_count;
+  }
+  return w;
+}
+
+/* Of a step with messages: the other end of each, the message before it on its ring, and all sends of its join. */
+static enum wait next_of_message(const struct tu_checking *c, struct waits *w, uint32_t *other) {
+  uint32_t message = *w->message;
+  const struct tu_check_message *m = &c->messages[message];
+  if (w->edge == 0) {
+    bool more = m->place > 0 || (!w->sends && has_next_part(c, message));
+    if (more) w->edge = m->place > 0 ? 1 : 2;
+    else w->message++;
+    *other = w->sends ? m->recv : m->send;
+    return FOR_OTHER_END;
+  }
+  if (w->edge == 1) {
+    bool more = !w->sends && (m->joined || has_next_part(c, message));
+    w->edge = more ? 2 : 0;
+    w->message += !more;
+    *other = w->sends ? (m - 1)->send : (m - 1)->recv;
+    return FOR_RING;
+  }
+  w->edge = 0;
+  w->message++;
+  *other = tu_check_steps(c) + m->head;
+  return FOR_JOIN;
+}
+
+/* The next node that is waited for; false past the last one. */
+static inline bool next_wait(const struct tu_checking *c, struct waits *w, uint32_t *other, enum wait *why) {
+  if (w->after != w->after_end) {
+    *other = w->step_base + *w->after++;
+    *why = FOR_AFTER;
+    return true;
+  }
+  if (w->message != w->message_end) {
+    *why = next_of_message(c, w, other);
+    return true;
+  }
+  *other = w->next_part;
+  *why = FOR_JOIN;
+  w->next_part = NONE;
+  return *other != NONE;
+}
+
+static void reach(struct components *k, uint32_t node) {
+  k->index[node] = k->low[node] = ++k->reached;
+  k->stack[k->stacked++] = node;
+  k->path[k->depth++] = (struct walk){node, waits_of(k->c, node)};
 }
 
 /* Tarjan's algorithm, with a path of its own instead of the machine's stack. */
@@ -59,33 +123,49 @@ static void find_components(struct components *k, uint32_t from) {
   reach(k, from);
   while (k->depth > 0) {
     struct walk *at = &k->path[k->depth - 1];
-    uint32_t other, step = at->step;
-    bool may_be_whole;
-    if (wait_of(k->c, step, at->edge, &other, &may_be_whole)) {
-      at->edge++;
+    uint32_t other, node = at->node;
+    enum wait why;
+    if (next_wait(k->c, &at->waits, &other, &why)) {
       if (k->index[other] == 0) reach(k, other);
-      else if (k->component[other] == 0 && k->index[other] < k->low[step]) k->low[step] = k->index[other];
+      else if (k->component[other] == 0 && k->index[other] < k->low[node]) k->low[node] = k->index[other];
       continue;
     }
     k->depth--;
     if (k->depth > 0) {
-      uint32_t parent = k->path[k->depth - 1].step;
-      if (k->low[step] < k->low[parent]) k->low[parent] = k->low[step];
+      uint32_t parent = k->path[k->depth - 1].node;
+      if (k->low[node] < k->low[parent]) k->low[parent] = k->low[node];
     }
-    if (k->low[step] != k->index[step]) continue;
+    if (k->low[node] != k->index[node]) continue;
     k->found++;
+    uint32_t before = k->stacked;
     do k->component[k->stack[--k->stacked]] = k->found;
-    while (k->stack[k->stacked] != step);
+    while (k->stack[k->stacked] != node);
+    k->may_wait[k->found] = before - k->stacked > 2;
   }
 }
 
-static bool check_waits(struct components *k, uint32_t step) {
+/* Does a step that receives a joined message lie on a circle by way of the join? */
+static bool check_join(const struct components *k, uint32_t step) {
   struct tu_checking *c = k->c;
-  uint32_t other, afters = tu_check_step_at(c, step)->after_count;
-  bool may_be_whole;
-  for (uint32_t edge = 0; wait_of(c, step, edge, &other, &may_be_whole); edge++) {
-    if (!may_be_whole || k->component[other] != k->component[step]) continue;
-    if (edge >= afters)
+  struct waits waits = waits_of(c, step);
+  uint32_t other;
+  enum wait why;
+  while (next_wait(c, &waits, &other, &why))
+    if (why == FOR_JOIN && k->component[other] == k->component[step])
+      return tu_check_refuse_step(c, step,
+                                  "deadlock where joined messages cross as one: it then waits for all that the sends "
+                                  "of its message are after, and some of that waits for this step in turn");
+  return true;
+}
+
+static bool check_waits(const struct components *k, uint32_t step) {
+  struct tu_checking *c = k->c;
+  struct waits waits = waits_of(c, step);
+  uint32_t other;
+  enum wait why;
+  while (next_wait(c, &waits, &other, &why)) {
+    if (k->component[other] != k->component[step] || why == FOR_OTHER_END) continue;
+    if (why == FOR_RING)
       return tu_check_refuse_step(c, step,
                                   "deadlock once messages are longer than their rings: its message follows that of %s, "
                                   "which waits for this step in turn",
@@ -102,19 +182,25 @@ static bool check_waits(struct components *k, uint32_t step) {
 
 bool tu_check_length(struct tu_checking *c) {
   uint32_t steps = tu_check_steps(c);
+  size_t nodes = (size_t)steps + (c->joined_count > 0 ? c->message_count : 0);
   struct components k = {.c = c,
-                         .index = tu_allocate(steps, sizeof *k.index),
-                         .low = tu_allocate(steps, sizeof *k.low),
-                         .component = tu_allocate(steps, sizeof *k.component),
-                         .stack = tu_allocate(steps, sizeof *k.stack),
-                         .path = tu_allocate(steps, sizeof *k.path)};
+                         .index = tu_allocate(nodes, sizeof *k.index),
+                         .low = tu_allocate(nodes, sizeof *k.low),
+                         .component = tu_allocate(nodes, sizeof *k.component),
+                         .may_wait = tu_allocate(nodes + 1, sizeof *k.may_wait),
+                         .stack = tu_allocate(nodes, sizeof *k.stack),
+                         .path = tu_allocate(nodes, sizeof *k.path)};
   for (uint32_t s = 0; s < steps; s++)
     if (k.index[s] == 0) find_components(&k, s);
   bool good = true;
-  for (uint32_t s = 0; good && s < steps; s++) good = check_waits(&k, s);
+  for (uint32_t s = 0; good && c->joined_count > 0 && s < steps; s++)
+    if (k.may_wait[k.component[s]]) good = check_join(&k, s);
+  for (uint32_t s = 0; good && s < steps; s++)
+    if (k.may_wait[k.component[s]]) good = check_waits(&k, s);
   free(k.index);
   free(k.low);
   free(k.component);
+  free(k.may_wait);
   free(k.stack);
   free(k.path);
   return good;

@@ -5,23 +5,43 @@
 #include "check/check_parts.h"
 
 struct ring {
-  uint64_t key;   /* from, to and lane; 0: a free place of the table */
+  uint64_t key;   /* from, to and lane */
   uint32_t first; /* in messages */
   uint32_t sends, recvs;
 };
 
 struct match {
   struct tu_checking *c;
-  struct ring *rings; /* a hash table, half empty at least */
+  struct ring *rings; /* in the order in which they were met */
+  uint32_t ring_count, ring_capacity;
+  uint32_t *table; /* of rings + 1, by hash, half empty at least; 0: free */
   uint32_t mask;
 };
 
-static struct ring *find_ring(struct match *m, uint32_t from, uint32_t to, uint8_t lane) {
-  uint64_t key = (((uint64_t)from << 17 | to) << 8 | lane) + 1;
+static uint32_t *place_of(const struct match *m, uint64_t key) {
   uint32_t at = (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 32) & m->mask;
-  while (m->rings[at].key != 0 && m->rings[at].key != key) at = (at + 1) & m->mask;
-  m->rings[at].key = key;
-  return &m->rings[at];
+  while (m->table[at] != 0 && m->rings[m->table[at] - 1].key != key) at = (at + 1) & m->mask;
+  return &m->table[at];
+}
+
+static void grow_table(struct match *m) {
+  free(m->table);
+  m->mask = m->mask * 2 + 1;
+  m->table = tu_allocate((size_t)m->mask + 1, sizeof *m->table);
+  for (uint32_t i = 0; i < m->ring_count; i++) *place_of(m, m->rings[i].key) = i + 1;
+}
+
+static struct ring *find_ring(struct match *m, uint32_t from, uint32_t to, uint8_t lane) {
+  uint64_t key = (uint64_t)from << 25 | (uint64_t)to << 8 | lane;
+  uint32_t *place = place_of(m, key);
+  if (*place == 0) {
+    m->rings = tu_grow(m->rings, m->ring_count, &m->ring_capacity, sizeof *m->rings);
+    m->rings[m->ring_count] = (struct ring){.key = key};
+    *place = ++m->ring_count;
+    if (m->ring_count > m->mask / 2) grow_table(m);
+    return &m->rings[m->ring_count - 1];
+  }
+  return &m->rings[*place - 1];
 }
 
 /* An end of a message. */
@@ -65,8 +85,8 @@ static void count_messages(struct match *m) {
   tu_assert(ends < 1u << 30);
   c->step_messages = tu_allocate(ends, sizeof *c->step_messages);
   c->messages = tu_allocate(c->message_count, sizeof *c->messages);
-  m->mask = tu_pow2_floor((uint32_t)ends + 1) * 4 - 1;
-  m->rings = tu_allocate((size_t)m->mask + 1, sizeof *m->rings);
+  m->mask = 31;
+  grow_table(m);
 }
 
 static void place_sends(struct match *m) {
@@ -74,10 +94,14 @@ static void place_sends(struct match *m) {
   uint32_t steps = tu_check_steps(c), first = 0;
   for (uint32_t s = 0; s < steps; s++) {
     const struct tu_step *step = tu_check_step_at(c, s);
-    for (struct end end = {0}; step->kind == TU_SEND && next_end(c, s, &end);)
-      find_ring(m, c->steps[s].rank, end.peer, step->lane)->sends++;
+    uint32_t *ids = c->step_messages + c->steps[s].message_first;
+    for (struct end end = {0}; step->kind == TU_SEND && next_end(c, s, &end); ids++) {
+      struct ring *ring = find_ring(m, c->steps[s].rank, end.peer, step->lane);
+      ring->sends++;
+      *ids = (uint32_t)(ring - m->rings); /* until the message has a number */
+    }
   }
-  for (uint32_t i = 0; i <= m->mask; i++) {
+  for (uint32_t i = 0; i < m->ring_count; i++) {
     m->rings[i].first = first;
     first += m->rings[i].sends;
     m->rings[i].sends = 0;
@@ -86,10 +110,11 @@ static void place_sends(struct match *m) {
     const struct tu_step *step = tu_check_step_at(c, s);
     uint32_t *ids = c->step_messages + c->steps[s].message_first;
     for (struct end end = {0}; step->kind == TU_SEND && next_end(c, s, &end); ids++) {
-      struct ring *ring = find_ring(m, c->steps[s].rank, end.peer, step->lane);
+      struct ring *ring = &m->rings[*ids];
       *ids = ring->first + ring->sends;
       c->messages[*ids] =
           (struct tu_check_message){.send = s, .recv = UINT32_MAX, .place = ring->sends++, .joined = end.joined};
+      c->messages[*ids].head = end.joined && c->messages[*ids].place > 0 ? c->messages[*ids - 1].head : *ids;
       c->joined_count += end.joined;
     }
   }
@@ -150,6 +175,7 @@ bool tu_check_match(struct tu_checking *c) {
   place_sends(&m);
   bool good = place_recvs(&m);
   free(m.rings);
+  free(m.table);
   for (uint32_t s = 0; good && s < tu_check_steps(c); s++) {
     struct end end = {0};
     if (tu_check_step_at(c, s)->kind != TU_SEND) continue;

@@ -10,9 +10,11 @@ struct tu_check_rank {
   uint32_t step_base; /* its first step in the row of all */
   uint32_t cell_base;
   uint32_t in_base; /* its first chunk in the row of all input */
+  uint32_t cell[3]; /* of each buffer: its first one. They stand in a row */
 };
 
 struct tu_check_step {
+  const struct tu_step *step;
   uint32_t rank;
   uint32_t message_first, message_count; /* in tu_checking.step_messages: in order of peers or operands */
   uint32_t pending;                      /* events that it waits for before it starts */
@@ -25,7 +27,8 @@ struct tu_check_step {
 struct tu_check_message {
   uint32_t send, recv; /* steps */
   uint32_t place;      /* in its ring */
-  uint32_t unit;       /* what it crosses with in this play */
+  uint32_t need;       /* events before it is put */
+  uint32_t head;       /* the message that its join begins with; itself, if it is none of a join, or the first */
   bool joined;
 };
 
@@ -59,10 +62,10 @@ static inline const struct tu_rank_plan *tu_check_rank_of(const struct tu_checki
   return &c->plan->rank[c->steps[step].rank];
 }
 static inline const struct tu_step *tu_check_step_at(const struct tu_checking *c, uint32_t step) {
-  return &tu_check_rank_of(c, step)->steps[step - c->ranks[c->steps[step].rank].step_base];
+  return c->steps[step].step;
 }
 static inline uint32_t tu_check_cell(const struct tu_checking *c, uint32_t rank, struct tu_span span) {
-  return c->ranks[rank].cell_base + tu_plan_cell(c->plan, rank, (enum tu_buffer)span.buffer, span.first);
+  return c->ranks[rank].cell[span.buffer] + span.first;
 }
 
 /* The index-th access of a step; false if it has no more. */
@@ -87,8 +90,8 @@ struct tu_check_name tu_check_name(const struct tu_checking *c, uint32_t step);
 bool tu_check_form(struct tu_checking *c);   /* check_form.c; fills ranks, steps[].rank, writable */
 bool tu_check_order(struct tu_checking *c);  /* check_order.c */
 bool tu_check_match(struct tu_checking *c);  /* check_match.c; fills messages */
-bool tu_check_play(struct tu_checking *c);   /* check_play.c; fills order, and the values */
-bool tu_check_length(struct tu_checking *c); /* check_length.c: no deadlock when messages are longer than rings */
+bool tu_check_play(struct tu_checking *c);   /* check_play.c; fills order, and the values: no deadlock */
+bool tu_check_length(struct tu_checking *c); /* check_length.c: nor when messages are longer than rings, or joined */
 bool tu_check_outputs(struct tu_checking *c);
 
 /* check_values.c, called by the play. */

@@ -1,9 +1,7 @@
 /* check_play.c: plays all ranks with bounded rings, and follows the values as it goes. A message is put when its send
  * has started, the ring's earlier messages are put, and there is room; a step that receives starts when all of its
- * messages are put and the rings' earlier ones taken, and takes them then. Every event is counted once.
- *
- * Joined messages cross as one if they fit a slot, and one after the other if not. So there are two plays. As one: put
- * when all of its sends have started, taken when all of its receives have.
+ * messages are put and the rings' earlier ones taken, and takes them then. Every event is counted once. Joined messages
+ * are played as if they were not: check_length.c sees to what more they wait for when they cross as one.
  *
  * One play speaks for all: steps that touch one cell are ordered (check_order.c), so each step reads the same whenever
  * it runs, and no event is ever taken back, so what can move in one order can move in every other. */
@@ -11,26 +9,16 @@
 
 #include "check/check_parts.h"
 
-/* What crosses as one: a message, or a message with those that are joined to it. */
-struct unit {
-  uint32_t first, count; /* messages */
-  uint32_t place;        /* in its ring */
-  uint32_t need;         /* events before it is put */
-  uint32_t left;         /* messages of it that have not been taken */
-};
-
 struct play {
   struct tu_checking *c;
-  struct unit *units;
-  uint32_t unit_count;
   uint32_t *follower_first, *followers; /* of each step: who has it in `after` */
   uint32_t started, queued;             /* c->order is also the queue of the steps that may start */
 };
 
-static struct unit *on_ring(const struct play *p, const struct unit *u, uint32_t distance) {
-  if (distance >= p->unit_count - (size_t)(u - p->units)) return NULL;
-  struct unit *other = &p->units[(u - p->units) + distance];
-  return other->place == u->place + distance ? other : NULL; /* else that is another ring's */
+static struct tu_check_message *on_ring(const struct tu_checking *c, uint32_t message, uint32_t distance) {
+  if (distance >= c->message_count - message) return NULL;
+  struct tu_check_message *m = &c->messages[message], *other = m + distance;
+  return other->place == m->place + distance ? other : NULL; /* else that is another ring's */
 }
 
 static void list_followers(struct play *p) {
@@ -68,88 +56,62 @@ static void finish(struct play *p, uint32_t step) {
   for (uint32_t i = p->follower_first[step]; i < p->follower_first[step + 1]; i++) less_pending(p, p->followers[i]);
 }
 
-/* One of the events that the unit waits for has happened. Putting it may let the next one follow. */
-static void less_need(struct play *p, struct unit *u) {
+/* One of the events that the message waits for has happened. Putting it may let the next one follow. */
+static void less_need(struct play *p, struct tu_check_message *m) {
   struct tu_checking *c = p->c;
-  while (u && --u->need == 0) {
-    for (uint32_t i = u->first; i < u->first + u->count; i++) {
-      less_pending(p, c->messages[i].recv);
-      if (--c->steps[c->messages[i].send].unsent == 0) finish(p, c->messages[i].send);
-    }
-    u = on_ring(p, u, 1);
+  while (m && --m->need == 0) {
+    less_pending(p, m->recv);
+    if (--c->steps[m->send].unsent == 0) finish(p, m->send);
+    m = on_ring(c, (uint32_t)(m - c->messages), 1);
   }
 }
 
 static void take(struct play *p, uint32_t message) {
-  struct unit *u = &p->units[p->c->messages[message].unit];
-  if (--u->left > 0) return;
-  struct unit *next = on_ring(p, u, 1);
-  for (uint32_t i = 0; next && i < next->count; i++) less_pending(p, p->c->messages[next->first + i].recv);
-  less_need(p, on_ring(p, u, p->c->credits));
+  struct tu_check_message *next = on_ring(p->c, message, 1);
+  if (next) less_pending(p, next->recv);
+  less_need(p, on_ring(p->c, message, p->c->credits));
 }
 
-static void list_units(struct play *p, bool join) {
+static void set_up(struct play *p) {
   struct tu_checking *c = p->c;
-  p->units = tu_allocate(c->message_count, sizeof *p->units);
   for (uint32_t i = 0; i < c->message_count; i++) {
     struct tu_check_message *m = &c->messages[i];
-    if (!join || !m->joined) {
-      uint32_t place = m->place == 0 ? 0 : p->units[p->unit_count - 1].place + 1;
-      p->units[p->unit_count++] =
-          (struct unit){.first = i, .place = place, .need = (uint32_t)(place > 0) + (place >= c->credits)};
-    }
-    struct unit *u = &p->units[p->unit_count - 1];
-    u->count++, u->need++, u->left++;
-    m->unit = p->unit_count - 1;
-  }
-}
-
-static void set_up(struct play *p, bool join) {
-  struct tu_checking *c = p->c;
-  uint32_t steps = tu_check_steps(c);
-  list_units(p, join);
-  for (uint32_t s = 0; s < steps; s++) {
-    c->steps[s].pending = tu_check_step_at(c, s)->after_count;
-    c->steps[s].unsent = 0;
-    c->steps[s].done = false;
-  }
-  for (uint32_t i = 0; i < c->message_count; i++) {
-    const struct tu_check_message *m = &c->messages[i];
+    m->need = 1u + (m->place > 0) + (m->place >= c->credits);
     c->steps[m->send].unsent++;
-    c->steps[m->recv].pending += 1u + (p->units[m->unit].place > 0);
+    c->steps[m->recv].pending += 1u + (m->place > 0);
   }
-  for (uint32_t s = 0; s < steps; s++)
+  uint32_t steps = tu_check_steps(c);
+  for (uint32_t s = 0; s < steps; s++) {
+    c->steps[s].pending += tu_check_step_at(c, s)->after_count;
     if (c->steps[s].pending == 0) c->order[p->queued++] = s;
+  }
 }
 
 /* What a step that cannot end waits for; all of its `after` are done. */
-static bool refuse_stuck(const struct play *p, uint32_t step) {
-  struct tu_checking *c = p->c;
+static bool refuse_stuck(struct tu_checking *c, uint32_t step) {
   const struct tu_check_step *s = &c->steps[step];
   bool sends = tu_check_step_at(c, step)->kind == TU_SEND;
   for (uint32_t i = 0; i < s->message_count; i++) {
     const struct tu_check_message *m = &c->messages[c->step_messages[s->message_first + i]];
-    const struct unit *u = &p->units[m->unit];
-    if (u->need > 0 && !sends)
+    if (m->need > 0 && !sends)
       return tu_check_refuse_step(c, step, "deadlock: it waits for a message that rank %u has not sent in its %s",
                                   c->steps[m->send].rank, tu_check_name(c, m->send).chars);
-    if (u->need > 0)
+    if (m->need > 0)
       return tu_check_refuse_step(c, step,
                                   "deadlock: it waits for room in the ring to rank %u, which has not got to %s",
                                   c->steps[m->recv].rank, tu_check_name(c, m->recv).chars);
-    const struct tu_check_message *last = &c->messages[u->first] - 1;
-    if (!sends && u->place > 0 && !c->steps[last->recv].done)
+    if (!sends && m->place > 0 && !c->steps[(m - 1)->recv].done)
       return tu_check_refuse_step(c, step, "deadlock: it waits for %s to take the message before its own",
-                                  tu_check_name(c, last->recv).chars);
+                                  tu_check_name(c, (m - 1)->recv).chars);
   }
   return tu_check_refuse_step(c, step, "deadlock: it never starts");
 }
 
 /* The first step of a rank that is not done has all of its `after` behind it. */
-static bool refuse_deadlock(const struct play *p) {
+static bool refuse_deadlock(struct tu_checking *c) {
   uint32_t step = 0;
-  while (p->c->steps[step].done) step++;
-  return refuse_stuck(p, step);
+  while (c->steps[step].done) step++;
+  return refuse_stuck(c, step);
 }
 
 /* Barrier: does every rank's end come after every rank's start? 64 ranks' starts are followed at a time. */
@@ -181,37 +143,31 @@ static bool check_barrier(struct tu_checking *c) {
   return good;
 }
 
-/* One play, that follows the values if they are not known yet. */
-static bool play(struct tu_checking *c, bool join, bool values) {
+bool tu_check_play(struct tu_checking *c) {
   struct play p = {.c = c};
   uint32_t steps = tu_check_steps(c);
+  c->order = tu_allocate(steps, sizeof *c->order);
+  tu_values_create(c);
   list_followers(&p);
-  set_up(&p, join);
+  set_up(&p);
   bool good = true;
   for (; good && p.started < p.queued; p.started++) {
     uint32_t s = c->order[p.started];
     const struct tu_check_step *step = &c->steps[s];
     const uint32_t *messages = c->step_messages + step->message_first;
     if (tu_check_step_at(c, s)->kind == TU_SEND) {
-      if (values) tu_values_send(c, s);
-      for (uint32_t i = 0; i < step->message_count; i++) less_need(&p, &p.units[c->messages[messages[i]].unit]);
+      tu_values_send(c, s);
+      for (uint32_t i = 0; i < step->message_count; i++) less_need(&p, &c->messages[messages[i]]);
       continue;
     }
-    if (values) good = tu_values_apply(c, s);
+    good = tu_values_apply(c, s);
     for (uint32_t i = 0; good && i < step->message_count; i++) take(&p, messages[i]);
     if (good) finish(&p, s);
   }
-  for (uint32_t s = 0; good && s < steps; s++)
-    if (!c->steps[s].done) good = refuse_deadlock(&p);
-  free(p.units);
   free(p.follower_first);
   free(p.followers);
-  return good;
-}
-
-bool tu_check_play(struct tu_checking *c) {
-  c->order = tu_allocate(tu_check_steps(c), sizeof *c->order);
-  tu_values_create(c);
-  if (!play(c, false, true) || (c->joined_count > 0 && !play(c, true, false))) return false;
+  if (!good) return false;
+  for (uint32_t s = 0; s < steps; s++)
+    if (!c->steps[s].done) return refuse_deadlock(c);
   return tu_collectives[c->plan->collective].promise != TU_NOTHING || check_barrier(c);
 }

@@ -5,7 +5,8 @@
 #include "plan/plan_text.h"
 #include "test.h"
 
-/* A plan as text: `header` is "COLLECTIVE RANKS FLAGS" with flags i (in place), e (equal blocks), o (rank order). */
+/* A plan as text: `header` is "COLLECTIVE RANKS FLAGS" with flags i (in place), e (equal blocks), o (rank order),
+ * 6 (blocks of six chunks). */
 struct example {
   const char *what;
   const char *collective;
@@ -17,8 +18,8 @@ struct example {
 
 static struct tu_plan *read_example(const struct example *e) {
   struct tu_text text = {0};
-  tu_text_print(&text, "tutti-plan 1\ncollective %s\nalgorithm test\nranks %u\nroot 0\nsplit 1\n", e->collective,
-                e->ranks);
+  tu_text_print(&text, "tutti-plan 1\ncollective %s\nalgorithm test\nranks %u\nroot 0\nsplit %u\n", e->collective,
+                e->ranks, strchr(e->flags, '6') ? 6 : 1);
   tu_text_print(&text, "in_place %s\nequal_blocks %s\nrank_order %s\n%s", strchr(e->flags, 'i') ? "yes" : "no",
                 strchr(e->flags, 'e') ? "yes" : "no", strchr(e->flags, 'o') ? "yes" : "no", e->steps);
   struct tu_plan *plan = NULL;
@@ -147,6 +148,37 @@ static const struct example examples[] = {
      "rank 1\ntmp in[0]\n0: send in[1] to 0\n1: send in[0] to 0 after 0\n2: recv from 0 into out[0] after 1\n"
      "3: recv from 0 into tmp[0] after 2\n4: copy in[1] into out[1]",
      "deadlock: it waits for room in the ring"},
+    {"joined", "alltoall", 2, "e",
+     "rank 0\ntmp in[0]\n0: copy in[0] into out[0]\n1: send in[1] to 1\n2: send in[0] to 1 joined\n"
+     "3: recv from 1 into out[1]\n4: recv from 1 joined into tmp[0]\n"
+     "rank 1\ntmp in[0]\n0: copy in[1] into out[1]\n1: send in[0] to 0\n2: send in[1] to 0 joined\n"
+     "3: recv from 0 into out[0]\n4: recv from 0 joined into tmp[0]",
+     NULL},
+    {"joined at one end", "broadcast", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\n2: send in[0] to 1 joined\n"
+     "rank 1\ntmp out[0]\n0: recv from 0 into out[0]\n1: recv from 0 into tmp[0]",
+     "both ends must say it"},
+    {"joined to nothing", "broadcast", 2, "",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1 joined\nrank 1\n0: recv from 0 joined into out[0]",
+     "is the first from rank 0"},
+    /* Rank 0's second part waits for an answer to its first. */
+    {"deadlock as one", "alltoall", 2, "e",
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[1] to 1\n2: recv from 1 into out[1]\n"
+     "3: send in[1] to 1 joined after 2\n"
+     "rank 1\ntmp in[0]\n0: copy in[1] into out[1]\n1: recv from 0 into out[0]\n2: send in[0] to 0 after 1\n"
+     "3: recv from 0 joined into tmp[0]",
+     "deadlock where joined messages cross as one"},
+    /* If the join from rank 0 crosses as one and that from rank 1 does not, rank 1 takes no part before rank 0 has the
+     * second part from there, which follows the first, which follows lane 1, which answers what rank 1 takes. With both as
+     * one, or both apart, all is well: a play of each would see nothing. */
+    {"deadlock as one and apart", "alltoall", 2, "e6",
+     "rank 0\n0: copy in[0:6] into out[0:6]\n1: send in[6] to 1\n2: recv from 1 into out[10:12] lane 1\n"
+     "3: recv from 1 into out[6:8] after 2\n4: recv from 1 joined into out[8:10]\n"
+     "5: send in[7] to 1 joined after 4\n6: send in[8:12] to 1 after 5\n"
+     "rank 1\n0: copy in[6:12] into out[6:12]\n1: send in[0:2] to 0\n2: send in[2:4] to 0 joined\n"
+     "3: recv from 0 into out[0]\n4: send in[4:6] to 0 lane 1 after 3\n5: recv from 0 joined into out[1]\n"
+     "6: recv from 0 into out[2:6]",
+     "deadlock where joined messages cross as one"},
     {"barrier", "barrier", 2, "i",
      "rank 0\n0: send in[0] to 1\n1: recv from 1 into out[0] after 0\nrank 1\n0: send in[0] to 0\n"
      "1: recv from 0 into out[0] after 0",
@@ -192,8 +224,9 @@ static void test_examples(void) {
   }
 }
 
-/* Every algorithm of the table, with as many credits as engines may have. */
+/* Every algorithm of the table, with as many credits as engines may have; those that aggregate in many ways. */
 static void test_table(void) {
+  uint64_t seed = test_seed();
   uint32_t ranks_max = test_long() ? 64 : 24;
   for (size_t i = 0; i < tu_algorithm_count; i++) {
     const struct tu_algorithm *a = tu_algorithms[i];
@@ -202,11 +235,16 @@ static void test_table(void) {
       if (!tu_algorithm_fits(a, n)) continue;
       for (uint32_t root = 0; root < n && root < roots; root++) {
         for (int in_place = 0; in_place < 2; in_place++) {
-          struct tu_plan *plan = tu_plan_build(
-              &(struct tu_build){.algorithm = a, .ranks = n, .root = root, .in_place = in_place, .rank = TU_ALL_RANKS});
+          struct tu_build what = {.algorithm = a, .ranks = n, .root = root, .in_place = in_place, .rank = TU_ALL_RANKS};
+          what.slot_pieces = (uint32_t)(tu_random(&seed) % 10);
+          what.depth = (uint32_t)(tu_random(&seed) % 10);
+          what.chunks = (uint32_t)(tu_random(&seed) % 4);
+          struct tu_plan *plan = tu_plan_build(&what);
           struct tu_check_report report;
-          CHECK(tu_check(plan, 1 + root % 3, &report), "%s.%s, %u ranks, root %u, in place %d: %s",
-                tu_collectives[a->collective].name, a->name, n, root, in_place, report.text);
+          CHECK(tu_check(plan, 1 + root % 3, &report),
+                "%s.%s, %u ranks, root %u, in place %d, slot_pieces %u, depth %u, chunks %u: %s",
+                tu_collectives[a->collective].name, a->name, n, root, in_place, what.slot_pieces, what.depth,
+                what.chunks, report.text);
           CHECK(report.rank_order || !plan->rank_order, "rank order is claimed, and not reported");
           tu_plan_destroy(plan);
         }

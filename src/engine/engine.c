@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW 128u        /* instructions looked at in one poll; the earliest unfinished one is always among them */
-#define SCALED_BYTES 4096u /* of a first load that is scaled on the way */
+#define WINDOW 128u                     /* instructions looked at together, from the earliest unfinished one on */
+#define SCALED_BYTES 4096u              /* of a first load that is scaled on the way */
 #define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
 
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
@@ -112,10 +112,11 @@ static void store(const struct tu_execution *e, const struct tu_place *to, size_
 /* How far an instruction may go, in bytes; false if not at all. An instruction without bytes waits for all before it. */
 static bool may_go(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                    size_t *limit) {
+  *limit = ins->bytes;
+  if (progress->afters_finished == ins->after_count) return true; /* there may be none, and no array of them */
   const struct tu_after *afters = e->program->afters + ins->after_first;
   while (progress->afters_finished < ins->after_count && e->progress[afters[progress->afters_finished].before].finished)
     progress->afters_finished++;
-  *limit = ins->bytes;
   if (progress->afters_finished == ins->after_count) return true;
   for (uint32_t i = progress->afters_finished; i < ins->after_count; i++) {
     const struct tu_progress *before = &e->progress[afters[i].before];
@@ -333,24 +334,31 @@ static bool run_local(struct tu_execution *e, const struct tu_instruction *ins, 
   return true;
 }
 
+/* Moves instruction i as far as it can go. */
+static bool move(struct tu_execution *e, uint32_t i) {
+  const struct tu_instruction *ins = &e->program->instructions[i];
+  struct tu_progress *progress = &e->progress[i];
+  size_t limit;
+  if (progress->finished || !may_go(e, ins, progress, &limit)) return false;
+  switch (ins->kind) {
+    case TU_SEND: return run_send(e, ins, progress, limit);
+    case TU_RECV: return run_recv(e, ins, progress, limit);
+    case TU_RECV_REDUCE: return run_recv_reduce(e, ins, progress, limit);
+    default: return run_local(e, ins, progress, limit);
+  }
+}
+
+/* Where nothing near the head can move, it may wait for what stands far behind it: in a group of many ranks, or of many
+ * joined messages, all sends come before the first receive. */
 bool tu_execution_poll(struct tu_execution *e) {
-  const struct tu_program *p = e->program;
+  uint32_t count = e->program->instruction_count;
   bool moved = false;
-  uint32_t end = (uint32_t)tu_min((size_t)e->head + WINDOW, p->instruction_count);
-  for (uint32_t i = e->head; i < end && !e->mismatch; i++) {
-    struct tu_progress *progress = &e->progress[i];
-    if (!progress->finished) {
-      const struct tu_instruction *ins = &p->instructions[i];
-      size_t limit;
-      if (!may_go(e, ins, progress, &limit)) continue;
-      switch (ins->kind) {
-        case TU_SEND: moved |= run_send(e, ins, progress, limit); break;
-        case TU_RECV: moved |= run_recv(e, ins, progress, limit); break;
-        case TU_RECV_REDUCE: moved |= run_recv_reduce(e, ins, progress, limit); break;
-        default: moved |= run_local(e, ins, progress, limit); break;
-      }
+  for (uint32_t i = e->head; i < count && !moved && !e->mismatch;) {
+    uint32_t end = (uint32_t)tu_min((size_t)i + WINDOW, count);
+    for (; i < end && !e->mismatch; i++) {
+      moved |= move(e, i);
+      if (e->progress[i].finished && i == e->head) e->head++;
     }
-    if (progress->finished && i == e->head) e->head++;
   }
   return moved;
 }

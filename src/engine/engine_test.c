@@ -1,12 +1,15 @@
 /* engine_test.c: every algorithm, carried out by one thread that plays all ranks over `loop` in a random order, with one or
- * two credits and slots of one cache line: so every message is longer than its ring, which is where slices, credits
- * and in-place exchanges could lock up. Counts are uneven where the algorithm allows it. */
+ * two credits and slots from one cache line on: so messages are longer than their rings, which is where slices, credits
+ * and in-place exchanges could lock up, and joined ones cross as one, apart, or of one plan some so and some so. Counts
+ * are uneven where the algorithm allows it, and some are zero. Then plans that no algorithm would write. */
 #include "engine/engine.h"
 
 #include "algo/algo.h"
+#include "check/check.h"
+#include "plan/plan_text.h"
 #include "test.h"
 
-enum { RANKS_MAX = 9, CALLS = 2 };
+enum { RANKS_MAX = 9, BLOCKS_MAX = RANKS_MAX * RANKS_MAX, CALLS = 2 };
 
 /* One rank's part in one call. */
 struct part {
@@ -17,31 +20,41 @@ struct part {
 };
 
 struct game {
-  const struct tu_algorithm *algorithm;
-  uint32_t ranks, root;
-  bool in_place;
+  struct tu_plan *plans[RANKS_MAX]; /* one for each rank, or one for all */
+  bool one_for_all;
+  struct tu_channel_shape shape;
+  struct tu_arithmetic arithmetic;
+  size_t class_count[BLOCKS_MAX]; /* items of a block, by size class */
   struct tu_transport *endpoints[RANKS_MAX];
   struct tu_mover *movers[RANKS_MAX];
-  struct tu_plan *plans[RANKS_MAX];
-  size_t class_count[RANKS_MAX * RANKS_MAX]; /* items of a block, by size class */
   struct part parts[CALLS][RANKS_MAX];
 };
 
-static int64_t value(uint32_t call, uint32_t rank, uint32_t block, size_t i) {
-  return (int64_t)(call * 1000003u + rank * 7919u + block * 104729u + i + 1);
+/* How many games were played; of those with joined messages, how these crossed. */
+struct tally {
+  uint32_t games, as_one, apart, mixed;
+};
+
+/* A multiple of the number of ranks, so that it can be divided. */
+static int64_t value(const struct game *g, uint32_t call, uint32_t rank, uint32_t block, size_t i) {
+  return (int64_t)(call * 1000003u + rank * 7919u + block * 104729u + i + 1) * g->plans[0]->ranks;
 }
 
 static struct tu_view view_of(const size_t *counts, uint32_t blocks, uint32_t split) {
   return (struct tu_view){.item_bytes = sizeof(int64_t), .blocks = blocks, .split = split, .counts = counts};
 }
 
+static uint32_t blocks_of(const struct game *g, uint32_t rank, bool is_out) {
+  const struct tu_plan *p = g->plans[rank];
+  return is_out ? tu_out_blocks(p->collective, p->ranks, p->root, rank)
+                : tu_in_blocks(p->collective, p->ranks, p->root, rank);
+}
+
 static size_t block_counts(const struct game *g, uint32_t rank, bool is_out, size_t *counts) {
-  tutti_collective c = g->algorithm->collective;
-  uint32_t blocks = is_out ? tu_out_blocks(c, g->ranks, g->root, rank) : tu_in_blocks(c, g->ranks, g->root, rank);
+  const struct tu_plan *p = g->plans[rank];
   size_t total = 0;
-  for (uint32_t b = 0; b < blocks; b++) {
-    bool equal = (g->algorithm->flags & TU_EQUAL_BLOCKS) != 0;
-    counts[b] = g->class_count[equal ? 0 : tu_size_class(c, g->ranks, rank, is_out, b)];
+  for (uint32_t b = 0; b < blocks_of(g, rank, is_out); b++) {
+    counts[b] = g->class_count[p->equal_blocks ? 0 : tu_size_class(p->collective, p->ranks, rank, is_out, b)];
     total += counts[b];
   }
   return total;
@@ -56,55 +69,66 @@ static size_t first_item(const size_t *counts, uint32_t block) {
 /* Buffers apart, or one on the other as the plan has it. */
 static void make_buffers(struct game *g, uint32_t call, uint32_t rank) {
   struct part *p = &g->parts[call][rank];
-  tutti_collective c = g->algorithm->collective;
+  tutti_collective c = g->plans[rank]->collective;
   size_t in = block_counts(g, rank, false, p->counts_in), out = block_counts(g, rank, true, p->counts_out);
-  uint32_t in_blocks = tu_in_blocks(c, g->ranks, g->root, rank), out_blocks = tu_out_blocks(c, g->ranks, g->root, rank);
+  uint32_t in_blocks = blocks_of(g, rank, false), out_blocks = blocks_of(g, rank, true);
   p->memory = tu_allocate(in + out + 1, sizeof *p->memory);
   p->in = p->memory;
   p->out = p->memory + in;
-  if (g->in_place && in_blocks && out_blocks) {
+  if (g->plans[rank]->in_place && in_blocks && out_blocks) {
     p->out = p->in = p->memory;
     if (in_blocks < out_blocks) p->in += first_item(p->counts_out, tu_alias_offset(c, rank));
     if (in_blocks > out_blocks) p->out += first_item(p->counts_in, tu_alias_offset(c, rank));
   }
   size_t at = 0;
   for (uint32_t b = 0; b < in_blocks; b++)
-    for (size_t i = 0; i < p->counts_in[b]; i++) p->in[at++] = value(call, rank, b, i);
+    for (size_t i = 0; i < p->counts_in[b]; i++) p->in[at++] = value(g, call, rank, b, i);
 }
 
 static void prepare(struct game *g, uint32_t call, uint32_t rank) {
   struct part *p = &g->parts[call][rank];
   struct tu_error error;
-  tutti_collective c = g->algorithm->collective;
   make_buffers(g, call, rank);
   uint32_t split = g->plans[rank]->split;
   struct tu_lowering lowering = {
       .plan = g->plans[rank],
       .plan_rank = rank,
       .mover = g->movers[rank],
-      .in = view_of(p->counts_in, tu_in_blocks(c, g->ranks, g->root, rank), split),
-      .out = view_of(p->counts_out, tu_out_blocks(c, g->ranks, g->root, rank), split),
+      .in = view_of(p->counts_in, blocks_of(g, rank, false), split),
+      .out = view_of(p->counts_out, blocks_of(g, rank, true), split),
   };
   tu_assert(tu_program_create(&lowering, &p->program, &error) == TUTTI_OK);
   tu_assert(tu_execution_init(&p->execution, p->program, g->movers[rank], &error) == TUTTI_OK);
-  p->execution.arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
+  p->execution.arithmetic = g->arithmetic;
   tu_execution_start(&p->execution, p->in, p->out, call + 1);
+}
+
+static void describe(const struct game *g) {
+  const struct tu_plan *p = g->plans[0];
+  printf("  ^ %s.%s, %u ranks, root %u%s, split %u, %s, %u credits, slots of %u bytes\n",
+         tu_collectives[p->collective].name, p->algorithm, p->ranks, p->root, p->in_place ? ", in place" : "", p->split,
+         tutti_op_name(g->arithmetic.op), g->shape.credits, g->shape.slot_bytes);
+}
+
+static int64_t promised_item(const struct game *g, uint32_t call, struct tu_promised promised, size_t i) {
+  int64_t sum = 0;
+  for (uint32_t from = promised.from; from < promised.to; from++) sum += value(g, call, from, promised.in_block, i);
+  if (!tu_reduces(g->plans[0]->collective)) return sum;
+  if (g->arithmetic.op == TUTTI_AVG) return sum / g->plans[0]->ranks;
+  return g->arithmetic.op == TUTTI_PREMUL_SUM ? sum * (int64_t)g->arithmetic.scale : sum;
 }
 
 static void judge(const struct game *g, uint32_t call, uint32_t rank) {
   const struct part *p = &g->parts[call][rank];
-  tutti_collective c = g->algorithm->collective;
-  if (tu_collectives[c].promise == TU_NOTHING) return;
+  const struct tu_plan *plan = g->plans[rank];
+  if (tu_collectives[plan->collective].promise == TU_NOTHING) return;
   size_t at = 0;
-  for (uint32_t b = 0; b < tu_out_blocks(c, g->ranks, g->root, rank); b++) {
-    struct tu_promised promised = tu_promise_of(c, g->ranks, g->root, rank, b);
+  for (uint32_t b = 0; b < blocks_of(g, rank, true); b++) {
+    struct tu_promised promised = tu_promise_of(plan->collective, plan->ranks, plan->root, rank, b);
     for (size_t i = 0; i < p->counts_out[b]; i++, at++) {
-      int64_t expected = 0;
-      for (uint32_t from = promised.from; from < promised.to; from++)
-        expected += value(call, from, promised.in_block, i);
+      int64_t expected = promised_item(g, call, promised, i);
       if (p->out[at] == expected) continue;
-      FAIL("%s.%s n=%u root=%u in_place=%d call %u rank %u block %u item %zu: %lld, not %lld", tu_collectives[c].name,
-           g->algorithm->name, g->ranks, g->root, g->in_place, call, rank, b, i, (long long)p->out[at],
+      FAIL("call %u rank %u block %u item %zu: %lld, not %lld", call, rank, b, i, (long long)p->out[at],
            (long long)expected);
       return;
     }
@@ -113,47 +137,56 @@ static void judge(const struct game *g, uint32_t call, uint32_t rank) {
 
 /* Polls a random open part of a random rank until all are done; both calls are open at once. */
 static bool play(struct game *g, uint64_t *seed) {
-  uint64_t idle = 0, idle_max = 2000u * g->ranks;
+  uint32_t ranks = g->plans[0]->ranks;
+  uint64_t idle = 0, idle_max = 2000u * ranks;
   for (;;) {
     bool open = false;
-    for (uint32_t i = 0; i < CALLS * g->ranks; i++)
-      open |= g->parts[i / g->ranks][i % g->ranks].execution.unfinished > 0;
+    for (uint32_t i = 0; i < CALLS * ranks; i++) open |= g->parts[i / ranks][i % ranks].execution.unfinished > 0;
     if (!open) return true;
-    struct part *p = &g->parts[tu_random(seed) % CALLS][tu_random(seed) % g->ranks];
+    struct part *p = &g->parts[tu_random(seed) % CALLS][tu_random(seed) % ranks];
     bool moved = p->execution.unfinished > 0 && tu_execution_poll(&p->execution);
     idle = moved ? 0 : idle + 1;
     if (idle > idle_max || p->execution.mismatch) return false;
   }
 }
 
-static void run_game(const struct tu_algorithm *algorithm, uint32_t ranks, uint32_t root, bool in_place,
-                     uint64_t *seed) {
-  struct game *g = tu_allocate(1, sizeof *g);
+/* How do joined messages cross? Those that do as one need fewer messages on their rings than there are sends. */
+static void count(const struct game *g, struct tally *t) {
+  uint32_t joined = 0, sends = 0, messages = 0;
+  for (uint32_t rank = 0; rank < g->plans[0]->ranks; rank++) {
+    const struct tu_plan *plan = g->plans[rank];
+    const struct tu_rank_plan *r = &plan->rank[rank - plan->rank_first];
+    const struct tu_program *p = g->parts[0][rank].program;
+    for (uint32_t i = 0; i < r->step_count; i++) joined += r->steps[i].kind == TU_SEND && r->steps[i].joined;
+    for (uint32_t i = 0; i < p->instruction_count; i++) sends += p->instructions[i].kind == TU_SEND;
+    for (uint32_t i = 0; i < p->ring_count; i++) messages += p->rings[i].sender ? p->rings[i].messages : 0;
+  }
+  t->games++;
+  if (joined == 0) return;
+  if (messages == sends) t->apart++;
+  else if (sends - messages == joined) t->as_one++;
+  else t->mixed++;
+}
+
+/* Plays the plans of the game, and destroys them. */
+static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
+  uint32_t ranks = g->plans[0]->ranks, members[RANKS_MAX];
+  int failures = test_failures;
   struct tu_error error;
-  *g = (struct game){.algorithm = algorithm, .ranks = ranks, .root = root, .in_place = in_place};
-  struct tu_channel_shape shape = {.credits = 1u << tu_random(seed) % 2, .slot_bytes = 64};
-  uint32_t members[RANKS_MAX];
-  for (uint32_t i = 0; i < RANKS_MAX * RANKS_MAX; i++)
-    g->class_count[i] = tu_random(seed) % 4 ? tu_random(seed) % 70 : 0;
-  /* In place, what a rank sends to another is as long as what it gets from there. */
-  for (uint32_t i = 0; in_place && algorithm->collective == TUTTI_ALLTOALL && i < ranks * ranks; i++)
-    g->class_count[i] = g->class_count[i % ranks * ranks + i / ranks];
   for (uint32_t i = 0; i < ranks; i++) members[i] = i;
   tu_assert(tu_loop_create(ranks, (size_t)4 << 20, g->endpoints, &error) == TUTTI_OK);
-  for (uint32_t rank = 0; rank < ranks; rank++) {
-    tu_assert(tu_mover_create(g->endpoints[rank], members, ranks, rank, shape, TU_FIRST_PLACE, &g->movers[rank],
+  for (uint32_t rank = 0; rank < ranks; rank++)
+    tu_assert(tu_mover_create(g->endpoints[rank], members, ranks, rank, g->shape, TU_FIRST_PLACE, &g->movers[rank],
                               &error) == TUTTI_OK);
-    g->plans[rank] = tu_plan_build(
-        &(struct tu_build){.algorithm = algorithm, .ranks = ranks, .root = root, .in_place = in_place, .rank = rank});
-  }
   for (uint32_t call = 0; call < CALLS; call++)
     for (uint32_t rank = 0; rank < ranks; rank++) prepare(g, call, rank);
+  count(g, t);
   if (play(g, seed)) {
     for (uint32_t i = 0; i < CALLS * ranks; i++) judge(g, i / ranks, i % ranks);
   } else {
-    FAIL("%s.%s n=%u root=%u in_place=%d credits=%u is stuck", tu_collectives[algorithm->collective].name,
-         algorithm->name, ranks, root, in_place, shape.credits);
+    FAIL("it is stuck");
   }
+  if (test_failures > failures) describe(g);
   for (uint32_t i = 0; i < CALLS * ranks; i++) {
     struct part *p = &g->parts[i / ranks][i % ranks];
     tu_execution_fini(&p->execution);
@@ -161,33 +194,103 @@ static void run_game(const struct tu_algorithm *algorithm, uint32_t ranks, uint3
     free(p->memory);
   }
   for (uint32_t rank = 0; rank < ranks; rank++) {
-    tu_plan_destroy(g->plans[rank]);
+    if (rank == 0 || !g->one_for_all) tu_plan_destroy(g->plans[rank]);
     tu_mover_destroy(g->movers[rank], false);
     g->endpoints[rank]->ops->close(g->endpoints[rank]);
   }
+}
+
+/* Blocks of 0 to 69 items, and slots that hold none, one or many of them. */
+static void draw_sizes(struct game *g, uint64_t *seed) {
+  const struct tu_plan *p = g->plans[0];
+  g->shape = (struct tu_channel_shape){.credits = 1u << tu_random(seed) % 2,
+                                       .slot_bytes = 64u << tu_random(seed) % 2 * (1 + tu_random(seed) % 5)};
+  for (uint32_t i = 0; i < BLOCKS_MAX; i++)
+    g->class_count[i] = tu_random(seed) % 4 ? tu_random(seed) % 70 >> tu_random(seed) % 4 : 0;
+  /* In place, what a rank sends to another is as long as what it gets from there. */
+  for (uint32_t i = 0; p->in_place && p->collective == TUTTI_ALLTOALL && i < p->ranks * p->ranks; i++)
+    g->class_count[i] = g->class_count[i % p->ranks * p->ranks + i / p->ranks];
+}
+
+static struct tu_arithmetic draw_arithmetic(const struct tu_plan *p, uint64_t *seed) {
+  static const tutti_op ops[] = {TUTTI_SUM, TUTTI_PREMUL_SUM, TUTTI_AVG}; /* avg: of all ranks only */
+  uint32_t count = tu_collectives[p->collective].promise == TU_SUM_OF_ALL ? 3 : tu_reduces(p->collective) ? 2 : 1;
+  return (struct tu_arithmetic){.type = TUTTI_I64, .op = ops[tu_random(seed) % count], .scale = 3, .divisor = p->ranks};
+}
+
+static void run_algorithm(const struct tu_algorithm *a, uint32_t ranks, bool in_place, uint64_t *seed,
+                          struct tally *t) {
+  struct game *g = tu_allocate(1, sizeof *g);
+  bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
+  struct tu_build what = {.algorithm = a,
+                          .ranks = ranks,
+                          .root = rooted ? (uint32_t)(tu_random(seed) % ranks) : 0,
+                          .in_place = in_place,
+                          .slot_pieces = (uint32_t)(tu_random(seed) % 5),
+                          .depth = (uint32_t)(tu_random(seed) % 5),
+                          .chunks = (uint32_t)(tu_random(seed) % 3)};
+  for (what.rank = 0; what.rank < ranks; what.rank++) g->plans[what.rank] = tu_plan_build(&what);
+  draw_sizes(g, seed);
+  g->arithmetic = draw_arithmetic(g->plans[0], seed);
+  run_game(g, seed, t);
   free(g);
 }
 
 static void every_algorithm_in_random_schedules(void) {
   uint64_t seed = test_seed();
-  uint32_t games = 0, rounds = test_long() ? 40 : 2;
+  struct tally t = {0};
+  uint32_t rounds = test_long() ? 80 : 4;
   for (uint32_t round = 0; round < rounds; round++)
     for (size_t i = 0; i < tu_algorithm_count; i++)
       for (uint32_t n = 1; n <= RANKS_MAX; n++)
-        for (int in_place = 0; in_place < 2; in_place++) {
-          const struct tu_algorithm *a = tu_algorithms[i];
-          if (!tu_algorithm_fits(a, n)) continue;
-          uint32_t root = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND
-                              ? (uint32_t)(tu_random(&seed) % n)
-                              : 0;
-          run_game(a, n, root, in_place, &seed);
-          games++;
-        }
-  printf("  %u games\n", games);
+        for (int in_place = 0; in_place < 2; in_place++)
+          if (tu_algorithm_fits(tu_algorithms[i], n)) run_algorithm(tu_algorithms[i], n, in_place, &seed, &t);
+  printf("  %u games; joined messages crossed as one in %u, apart in %u, some so and some so in %u\n", t.games,
+         t.as_one, t.apart, t.mixed);
+  CHECK(t.as_one > 10 && t.apart > 10 && t.mixed > 10, "some way of crossing was hardly tried");
+}
+
+/* A plan in text form, which the checker must prove. */
+static void run_text(const char *text, uint64_t *seed) {
+  struct game *g = tu_allocate(1, sizeof *g);
+  struct tu_error error;
+  struct tu_check_report report;
+  struct tally t = {0};
+  tutti_err err = tu_plan_read(text, strlen(text), "plan", &g->plans[0], &error);
+  if (err != TUTTI_OK) FAIL("%s", error.text);
+  else if (!tu_check(g->plans[0], 1, &report)) FAIL("not proved: %s", report.text);
+  for (uint32_t rank = 1; err == TUTTI_OK && rank < g->plans[0]->ranks; rank++) g->plans[rank] = g->plans[0];
+  g->one_for_all = true;
+  g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
+  g->shape = (struct tu_channel_shape){.credits = 1, .slot_bytes = 64};
+  for (uint32_t i = 0; i < BLOCKS_MAX; i++) g->class_count[i] = 5000;
+  if (err == TUTTI_OK) run_game(g, seed, &t);
+  free(g);
+}
+
+/* Every rank sends all it has before the first receive stands in its list: what can move is far down there. */
+static void far_steps(void) {
+  enum { SPLIT = 300 };
+  uint64_t seed = test_seed();
+  struct tu_text text = {0};
+  tu_text_print(&text,
+                "tutti-plan 1\ncollective alltoall\nalgorithm far\nranks 2\nroot 0\nsplit %d\nin_place no\n"
+                "equal_blocks yes\nrank_order no\n",
+                SPLIT);
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    uint32_t own = rank * SPLIT, other = SPLIT - own;
+    tu_text_print(&text, "rank %u\n0: copy in[%u:%u] into out[%u:%u]\n", rank, own, own + SPLIT, own, own + SPLIT);
+    for (uint32_t i = 0; i < SPLIT; i++) tu_text_print(&text, "%u: send in[%u] to %u\n", 1 + i, other + i, 1 - rank);
+    for (uint32_t i = 0; i < SPLIT; i++)
+      tu_text_print(&text, "%u: recv from %u into out[%u]\n", 1 + SPLIT + i, 1 - rank, other + i);
+  }
+  run_text(text.chars, &seed);
+  tu_text_fini(&text);
 }
 
 static const struct test tests[] = {
     {"every_algorithm_in_random_schedules", every_algorithm_in_random_schedules},
+    {"far_steps", far_steps},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -111,14 +111,17 @@ static uint32_t rank_in_plan(const struct tu_builder *b, uint32_t rank) {
   return b->frame->members ? b->frame->members[rank] : rank;
 }
 
-static struct tu_at in_plan(const struct tu_builder *b, struct tu_at at) {
+static struct tu_at out_of_frame(const struct tu_builder *b, struct tu_at at) {
   const struct frame *f = b->frame;
-  tu_assert(at.rank < f->what.ranks);
-  if (!f->bases) return at;
   struct tu_span base = f->bases[at.rank * BASES + at.span.buffer];
   struct tu_span span = {base.buffer, base.first + at.span.first * f->scale, at.span.count * f->scale};
   tu_assert(at.span.buffer == TU_TMP || span.first + span.count <= base.first + base.count);
   return tu_at(rank_in_plan(b, at.rank), span);
+}
+
+static inline struct tu_at in_plan(const struct tu_builder *b, struct tu_at at) {
+  tu_assert(at.rank < b->frame->what.ranks);
+  return b->frame->bases ? out_of_frame(b, at) : at;
 }
 
 /* ---- cells ---- */

@@ -15,7 +15,12 @@
  * messages. Its receives may wait for its sends on the same rank (a target overwrites a source); then the two spans are
  * the same, so that the wait is slice by slice: slice i of the receive needs slice i of the send, which needs room, that is
  * slice i - credits of the peer's receive, and so on down to slice 0. The same holds within any message that is longer
- * than its ring. A plan read from a file has no such promise: check/ decides, and nothing runs that it refuses. */
+ * than its ring.
+ *
+ * Joined messages cross as one if together they fit a slot, else one after the other, so of one plan some so and some so.
+ * As one, each receive waits for all of the sends, which start when their `after` are done: within a group that is
+ * what the group waits for anyhow. Parts that are said far apart (tu_go_on) have no such promise, nor has a plan read
+ * from a file: check/ decides, and nothing runs that it refuses. */
 #ifndef TU_PLAN_H
 #define TU_PLAN_H
 
