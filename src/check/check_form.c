@@ -5,7 +5,13 @@
 #include <stdlib.h>
 
 /* Above these a plan is refused as too large to follow chunk by chunk. */
-enum { CHUNKS_MAX = 1 << 26, TOUCHES_MAX = 1 << 28, STEPS_MAX = 1 << 26 };
+enum { CHUNKS_MAX = 1 << 26, STEPS_MAX = 1 << 26 };
+
+/* Steps touch chunks in proportion to their number: a few of them cannot ask for much time. */
+enum { TOUCHES_FREE = 1 << 28, TOUCHES_PER_STEP = 512 };
+static uint64_t touches_max(const struct tu_checking *c) {
+  return tu_min(TOUCHES_FREE + (uint64_t)tu_check_steps(c) * TOUCHES_PER_STEP, INT32_MAX);
+}
 
 struct form {
   struct tu_checking *c;
@@ -82,9 +88,9 @@ static bool check_span(struct form *f, uint32_t step, const char *what, struct t
     return tu_check_refuse_step(c, step, "its %s has %u chunks from %u, of a buffer of %u chunks", what, span.count,
                                 span.first, chunks);
   f->touches += span.count;
-  if (f->touches > TOUCHES_MAX)
-    return tu_check_refuse_step(c, step, "the plan is too large to check: up to here it touches over %d chunks",
-                                TOUCHES_MAX);
+  if (f->touches > touches_max(c))
+    return tu_check_refuse_step(c, step, "the plan is too large to check: up to here it touches over %llu chunks",
+                                (unsigned long long)touches_max(c));
   return true;
 }
 

@@ -176,11 +176,8 @@ static void test_damage(void) {
       const struct tu_algorithm *a = tu_algorithms[tu_random(&seed) % tu_algorithm_count];
       uint32_t ranks = 4;
       while (!tu_algorithm_fits(a, ranks)) ranks = ranks > 2 ? ranks - 1 : 5;
-      struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a,
-                                                              .ranks = ranks,
-                                                              .root = 0,
-                                                              .in_place = round % 2000 == 0,
-                                                              .rank = TU_ALL_RANKS});
+      struct tu_plan *plan = tu_plan_build(&(struct tu_build){
+          .algorithm = a, .ranks = ranks, .root = 0, .in_place = round % 2000 == 0, .rank = TU_ALL_RANKS});
       tu_text_fini(&text);
       tu_plan_write(plan, &text);
       tu_plan_destroy(plan);
