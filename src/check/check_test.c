@@ -224,12 +224,12 @@ static void test_examples(void) {
   }
 }
 
-/* Every algorithm of the table, with as many credits as engines may have; those that aggregate in many ways. */
+/* Every algorithm, with as many credits as engines may have; those that aggregate in many ways. */
 static void test_table(void) {
   uint64_t seed = test_seed();
   uint32_t ranks_max = test_long() ? 64 : 24;
-  for (size_t i = 0; i < tu_algorithm_count; i++) {
-    const struct tu_algorithm *a = tu_algorithms[i];
+  const struct tu_algorithm *a;
+  for (size_t i = 0; (a = tu_algorithm_at(i)) != NULL; i++) {
     uint32_t roots = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND ? UINT32_MAX : 1;
     for (uint32_t n = 1; n <= ranks_max; n++) {
       if (!tu_algorithm_fits(a, n)) continue;
