@@ -512,7 +512,8 @@ static void test_damage(void) {
   for (size_t i = 0; (a = tu_algorithm_at(i)) != NULL; i++) {
     bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
     /* Of composites one number of ranks will do: their parts have been damaged before. */
-    for (uint32_t ranks = i < tu_algorithm_count ? 1 : 4; ranks <= (i < tu_algorithm_count ? ranks_max : 4); ranks++) {
+    bool composite = i >= tu_algorithm_count;
+    for (uint32_t ranks = composite ? 4 : 1; ranks <= (composite ? 4 : ranks_max); ranks++) {
       if (!tu_algorithm_fits(a, ranks)) continue;
       for (uint32_t root = 0; root < (rooted ? ranks : 1); root++) {
         damage_plan(a, ranks, root, false, &t);

@@ -38,13 +38,17 @@ struct walk {
   struct waits waits;
 };
 
+struct node {
+  uint32_t index;     /* when it was reached, from 1; 0: not yet */
+  uint32_t low;       /* the earliest node that it reaches */
+  uint32_t component; /* from 1; 0: not known yet */
+};
+
 struct components {
   struct tu_checking *c;
-  uint32_t *index;     /* of each node: when it was reached, from 1; 0: not yet */
-  uint32_t *low;       /* the earliest node that it reaches */
-  uint32_t *component; /* from 1; 0: not known yet */
-  bool *may_wait;      /* of each component: has it more than a send and its receive, which wait for each other? */
-  uint32_t *stack;     /* nodes whose component is not known yet */
+  struct node *nodes;
+  bool *may_wait;  /* of each component: has it more than a send and its receive, which wait for each other? */
+  uint32_t *stack; /* nodes whose component is not known yet */
   struct walk *path;
   uint32_t reached, stacked, depth, found;
 };
@@ -113,7 +117,7 @@ static inline bool next_wait(const struct tu_checking *c, struct waits *w, uint3
 }
 
 static void reach(struct components *k, uint32_t node) {
-  k->index[node] = k->low[node] = ++k->reached;
+  k->nodes[node].index = k->nodes[node].low = ++k->reached;
   k->stack[k->stacked++] = node;
   k->path[k->depth++] = (struct walk){node, waits_of(k->c, node)};
 }
@@ -124,21 +128,23 @@ static void find_components(struct components *k, uint32_t from) {
   while (k->depth > 0) {
     struct walk *at = &k->path[k->depth - 1];
     uint32_t other, node = at->node;
+    struct node *n = &k->nodes[node];
     enum wait why;
     if (next_wait(k->c, &at->waits, &other, &why)) {
-      if (k->index[other] == 0) reach(k, other);
-      else if (k->component[other] == 0 && k->index[other] < k->low[node]) k->low[node] = k->index[other];
+      const struct node *o = &k->nodes[other];
+      if (o->index == 0) reach(k, other);
+      else if (o->component == 0) n->low = (uint32_t)tu_min(n->low, o->index);
       continue;
     }
     k->depth--;
     if (k->depth > 0) {
-      uint32_t parent = k->path[k->depth - 1].node;
-      if (k->low[node] < k->low[parent]) k->low[parent] = k->low[node];
+      struct node *parent = &k->nodes[k->path[k->depth - 1].node];
+      parent->low = (uint32_t)tu_min(parent->low, n->low);
     }
-    if (k->low[node] != k->index[node]) continue;
+    if (n->low != n->index) continue;
     k->found++;
     uint32_t before = k->stacked;
-    do k->component[k->stack[--k->stacked]] = k->found;
+    do k->nodes[k->stack[--k->stacked]].component = k->found;
     while (k->stack[k->stacked] != node);
     k->may_wait[k->found] = before - k->stacked > 2;
   }
@@ -151,7 +157,7 @@ static bool check_join(const struct components *k, uint32_t step) {
   uint32_t other;
   enum wait why;
   while (next_wait(c, &waits, &other, &why))
-    if (why == FOR_JOIN && k->component[other] == k->component[step])
+    if (why == FOR_JOIN && k->nodes[other].component == k->nodes[step].component)
       return tu_check_refuse_step(c, step,
                                   "deadlock where joined messages cross as one: it then waits for all that the sends "
                                   "of its message are after, and some of that waits for this step in turn");
@@ -164,7 +170,7 @@ static bool check_waits(const struct components *k, uint32_t step) {
   uint32_t other;
   enum wait why;
   while (next_wait(c, &waits, &other, &why)) {
-    if (k->component[other] != k->component[step] || why == FOR_OTHER_END) continue;
+    if (k->nodes[other].component != k->nodes[step].component || why == FOR_OTHER_END) continue;
     if (why == FOR_RING)
       return tu_check_refuse_step(c, step,
                                   "deadlock once messages are longer than their rings: its message follows that of %s, "
@@ -184,22 +190,18 @@ bool tu_check_length(struct tu_checking *c) {
   uint32_t steps = tu_check_steps(c);
   size_t nodes = (size_t)steps + (c->joined_count > 0 ? c->message_count : 0);
   struct components k = {.c = c,
-                         .index = tu_allocate(nodes, sizeof *k.index),
-                         .low = tu_allocate(nodes, sizeof *k.low),
-                         .component = tu_allocate(nodes, sizeof *k.component),
+                         .nodes = tu_allocate(nodes, sizeof *k.nodes),
                          .may_wait = tu_allocate(nodes + 1, sizeof *k.may_wait),
                          .stack = tu_allocate(nodes, sizeof *k.stack),
                          .path = tu_allocate(nodes, sizeof *k.path)};
   for (uint32_t s = 0; s < steps; s++)
-    if (k.index[s] == 0) find_components(&k, s);
+    if (k.nodes[s].index == 0) find_components(&k, s);
   bool good = true;
   for (uint32_t s = 0; good && c->joined_count > 0 && s < steps; s++)
-    if (k.may_wait[k.component[s]]) good = check_join(&k, s);
+    if (k.may_wait[k.nodes[s].component]) good = check_join(&k, s);
   for (uint32_t s = 0; good && s < steps; s++)
-    if (k.may_wait[k.component[s]]) good = check_waits(&k, s);
-  free(k.index);
-  free(k.low);
-  free(k.component);
+    if (k.may_wait[k.nodes[s].component]) good = check_waits(&k, s);
+  free(k.nodes);
   free(k.may_wait);
   free(k.stack);
   free(k.path);
