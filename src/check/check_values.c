@@ -119,8 +119,10 @@ static void adopt(struct tu_checking *c, struct sum *sum, const uint64_t *set) {
 /* ---- sums ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_sum(const struct tu_values *v, const struct sum *s) {
-  uint32_t key[] = {s->chunk, s->first, s->count, (uint32_t)s->ordered | (uint32_t)s->divided << 1};
-  uint64_t hash = tu_hash(key, sizeof key, 0);
+  uint64_t from = (uint64_t)s->chunk << 32 | s->first;
+  uint64_t what = (uint64_t)s->count << 2 | (uint64_t)s->ordered << 1 | (uint64_t)s->divided;
+  uint64_t hash = (from ^ what << 40 ^ what >> 24) * 0x9e3779b97f4a7c15u + what; /* Fibonacci: its high bits are good */
+  hash ^= hash >> 32;
   return s->bits == NO_BITS ? hash : tu_hash(v->words + s->bits, v->set_words * sizeof *v->words, hash);
 }
 
