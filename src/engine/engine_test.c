@@ -1,7 +1,8 @@
-/* engine_test.c: every algorithm, composites too, carried out by one thread that plays all ranks over `loop` in a random order, with one or
- * two credits and slots from one cache line on: so messages are longer than their rings, which is where slices, credits
- * and in-place exchanges could lock up, and joined ones cross as one, apart, or of one plan some so and some so. Counts
- * are uneven where the algorithm allows it, and some are zero. Then plans that no algorithm would write. */
+/* engine_test.c: every algorithm, composites too, carried out by one thread that plays all ranks over `loop` in a random
+ * order, with one or two credits and slots from one cache line on: so messages are longer than their rings, which is
+ * where slices, credits and in-place exchanges could lock up, and joined ones cross as one, apart, or of one plan some
+ * so and some so. Counts are uneven where the algorithm allows it, and some are zero. Then plans that no algorithm would
+ * write. */
 #include "engine/engine.h"
 
 #include "algo/algo.h"
