@@ -38,7 +38,7 @@ static void print_json(const struct bench_side *side, const struct bench_case *c
   printf(
       "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %zu, \"dtype\": \"%s\", \"op\": "
       "\"%s\", "
-      "\"time_us\": %.4f, \"time_us_p99\": %.4f, \"algbw_gbs\": %.4f, \"busbw_gbs\": %.4f, \"wrong\": %llu}\n",
+      "\"time_us\": %.4f, \"time_us_p99\": %.4f, \"algbw_gbs\": %.6g, \"busbw_gbs\": %.6g, \"wrong\": %llu}\n",
       tu_collectives[c->collective].name, c->algorithm ? c->algorithm : side->automatic, c->ranks, c->bytes,
       type_name(c), op_name(c), r->time_us, r->p99_us, r->algbw_gbs, r->busbw_gbs, (unsigned long long)r->wrong);
 }

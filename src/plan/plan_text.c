@@ -158,6 +158,9 @@ static tutti_err read_flag_line(struct reader *r, const char *key, bool *flag) {
   return read_line_end(r);
 }
 
+/* Of an algorithm's name, also of a composite's. */
+static const char name_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-:+/";
+
 static tutti_err read_names(struct reader *r) {
   struct tu_plan *plan = r->plan;
   tu_scan_at_end(&r->scan);
@@ -173,8 +176,13 @@ static tutti_err read_names(struct reader *r) {
   if (err != TUTTI_OK) return err;
   tu_scan_at_end(&r->scan);
   if (!take_word(r, "algorithm")) return expected(r, "'algorithm NAME'");
-  if (!tu_scan_token(&r->scan, plan->algorithm, sizeof plan->algorithm))
-    return expected(r, "a name of at most 99 characters");
+  tu_scan_blanks(&r->scan);
+  before = r->scan;
+  if (!tu_scan_token(&r->scan, plan->algorithm, sizeof plan->algorithm) ||
+      strspn(plan->algorithm, name_characters) != (size_t)(r->scan.at - before.at)) {
+    r->scan = before;
+    return expected(r, "a name of at most 99 letters, digits and characters of _.-:+/");
+  }
   return read_line_end(r);
 }
 

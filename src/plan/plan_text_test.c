@@ -103,7 +103,7 @@ static void test_refusals(void) {
       {"tutti-plan 1\nalgorithm x\n", "plan:2: expected 'collective NAME', found 'algorithm'"},
       {"tutti-plan 1\ncollective allgatherv\n", "plan:2: expected a collective that has plans of its own"},
       {"tutti-plan 1\ncollective barrier\nalgorithm # none\n",
-       "plan:3: expected a name of at most 99 characters, found"},
+       "plan:3: expected a name of at most 99 letters, digits and characters of _.-:+/, found"},
       {"tutti-plan 1\ncollective barrier\nalgorithm x\nranks 65537\n", "plan:4: expected a number from 1 to 65536"},
       {"tutti-plan 1\ncollective barrier\nalgorithm x\nranks 4\nroot 1\n", "plan:5: expected a number from 0 to 0"},
       {"tutti-plan 1\ncollective gather\nalgorithm x\nranks 4\nroot 4\n", "plan:5: expected a number from 0 to 3"},
