@@ -1,6 +1,6 @@
 #!/bin/bash
 # bench_test.sh SOURCE BUILD: what `tutti bench` and `tutti info` promise: columns, keys, sizes, exit statuses.
-# test: fast timeout=120
+# test: slow timeout=120
 set -u
 tutti=$2/tutti
 scratch=$(mktemp -d)
