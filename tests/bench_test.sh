@@ -2,6 +2,7 @@
 # bench_test.sh SOURCE BUILD: what `tutti bench` and `tutti info` promise: columns, keys, sizes, exit statuses.
 # test: slow timeout=120
 set -u
+. "$1/tests/shell.sh"
 tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -9,17 +10,6 @@ cd "$scratch" || exit 1
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
   TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
 source=$1
-passed=0 failed=0 complaints=0
-
-complain() { echo "  $*"; complaints=$((complaints + 1)); }
-is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
-has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
-run_case() {
-  complaints=0
-  "$1"
-  if [ "$complaints" -eq 0 ]; then echo "ok ${1#test_}"; passed=$((passed + 1)); else
-    echo "FAILED ${1#test_}"; failed=$((failed + 1)); fi
-}
 # bench ARGUMENTS...: standard output in $out, standard error in $err, the exit status in $status.
 bench() {
   out=$("$tutti" bench --time-ms 0 "$@" 2>err)
@@ -198,6 +188,4 @@ print(d["ranks"], d["cpus"] > 0, d["selection"][-1]["bytes_max"], "f32" in d["da
 2"
 }
 
-for name in $(declare -F | awk '/ test_/ { print $3 }'); do run_case "$name"; done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+run_tests

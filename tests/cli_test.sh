@@ -1,23 +1,11 @@
 #!/bin/bash
 # cli_test.sh SOURCE BUILD: the contract of `tutti list`, `plan`, `check` and `sim`: what goes where, and the exit statuses.
 set -u
+. "$1/tests/shell.sh"
 tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-passed=0 failed=0 complaints=0
-
-complain() { echo "  $*"; complaints=$((complaints + 1)); }
-is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
-has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
-# run STATUS ARGUMENTS...: runs the command; leaves `out` and `err`.
-run() {
-  local expected=$1
-  shift
-  "$tutti" "$@" >out.txt 2>err.txt
-  is "status of tutti $*" $? "$expected"
-  out=$(cat out.txt) err=$(cat err.txt)
-}
 
 test_list() {
   run 0 list
@@ -245,16 +233,4 @@ test_help() {
 }
 
 source=$1
-for name in $(declare -F | awk '$3 ~ /^test_/ { print $3 }'); do
-  complaints=0
-  "$name"
-  if [ "$complaints" -eq 0 ]; then
-    passed=$((passed + 1))
-    echo "ok ${name#test_}"
-  else
-    failed=$((failed + 1))
-    echo "FAILED ${name#test_}"
-  fi
-done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+run_tests

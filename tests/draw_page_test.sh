@@ -3,16 +3,13 @@
 # with the page's own buttons, and reads from the DOM what is complete. Skipped where there is no chromium.
 # test: slow timeout=120
 set -u
+. "$1/tests/shell.sh"
 tutti=$2/tutti
 browser=$(command -v chromium || command -v chromium-browser) || { echo "skipped: there is no chromium" && exit 77; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch XDG_CONFIG_HOME=$scratch XDG_CACHE_HOME=$scratch
 cd "$scratch" || exit 1
-passed=0 failed=0 complaints=0
-
-complain() { echo "  $*"; complaints=$((complaints + 1)); }
-is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
 count() { grep -oE -- "$2" "$1" | wc -l; } # FILE EXPRESSION
 
 # dump PAGE [#FRAGMENT] >FILE: the DOM when all scripts have run.
@@ -80,16 +77,4 @@ test_address() {
   is "the end" "$(count dom.html '<body data-step="3" data-steps="3"')" 1
 }
 
-for name in $(declare -F | awk '$3 ~ /^test_/ { print $3 }'); do
-  complaints=0
-  "$name"
-  if [ "$complaints" -eq 0 ]; then
-    passed=$((passed + 1))
-    echo "ok ${name#test_}"
-  else
-    failed=$((failed + 1))
-    echo "FAILED ${name#test_}"
-  fi
-done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+run_tests

@@ -2,16 +2,12 @@
 # run_test.sh SOURCE BUILD: what `tutti run` promises: exit statuses, signals, whole lines, and nothing left behind.
 # test: fast timeout=120
 set -u
+. "$1/tests/shell.sh"
 tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
   TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
-complaints=0
-
-complain() { echo "  $*"; complaints=$((complaints + 1)); }
-is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
-has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
 # Each case has a folder and a shell of its own: most of their time is waiting, so they run side by side.
 run_case() {
   mkdir "$scratch/$1" && cd "$scratch/$1" || exit 1

@@ -3,6 +3,7 @@
 # variables are errors with their place.
 # test: fast timeout=120
 set -u
+. "$1/tests/shell.sh"
 tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -10,25 +11,6 @@ cd "$scratch" || exit 1
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
   TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_ALGORITHM
 export TUTTI_TUNING=none
-passed=0 failed=0 complaints=0
-
-complain() { echo "  $*"; complaints=$((complaints + 1)); }
-is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
-has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
-run_case() {
-  complaints=0
-  "$1"
-  if [ "$complaints" -eq 0 ]; then echo "ok ${1#test_}"; passed=$((passed + 1)); else
-    echo "FAILED ${1#test_}"; failed=$((failed + 1)); fi
-}
-# run STATUS ARGUMENTS...: runs the command; leaves `out` and `err`.
-run() {
-  local expected=$1
-  shift
-  "$tutti" "$@" >out.txt 2>err.txt
-  is "status of tutti $*" $? "$expected"
-  out=$(cat out.txt) err=$(cat err.txt)
-}
 # The line of a collective in `tutti info`, blanks squeezed.
 selection() { "$tutti" info -n 3 2>&1 | awk -v c="$1" '$1 == c { $1 = ""; print substr($0, 2) }'; }
 
@@ -114,6 +96,4 @@ test_errors() {
     "tutti info: TUTTI_ALGORITHM: expected an algorithm of allreduce, found 'rong'; did you mean 'ring'?"
 }
 
-for name in $(declare -F | awk '/ test_/ { print $3 }'); do run_case "$name"; done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+run_tests

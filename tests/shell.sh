@@ -1,0 +1,36 @@
+# shell.sh: what the scripts tests/*_test.sh share: `. "$1/tests/shell.sh"`. A function test_NAME is a test; it complains
+# about each thing that is wrong. $tutti is the command.
+passed=0 failed=0 complaints=0
+
+complain() { echo "  $*"; complaints=$((complaints + 1)); }
+is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
+has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
+
+# run STATUS ARGUMENTS...: runs the command; leaves `out` and `err`, and out.txt and err.txt.
+run() {
+  local expected=$1
+  shift
+  "$tutti" "$@" >out.txt 2>err.txt
+  is "status of tutti $*" $? "$expected"
+  out=$(cat out.txt) err=$(cat err.txt)
+}
+
+run_case() { # test_NAME
+  complaints=0
+  "$1"
+  if [ "$complaints" -eq 0 ]; then
+    passed=$((passed + 1))
+    echo "ok ${1#test_}"
+  else
+    failed=$((failed + 1))
+    echo "FAILED ${1#test_}"
+  fi
+}
+
+# Every test, and the closing line; fails if one failed.
+run_tests() {
+  local name
+  for name in $(declare -F | awk '$3 ~ /^test_/ { print $3 }'); do run_case "$name"; done
+  echo "$passed passed, $failed failed"
+  [ "$failed" -eq 0 ]
+}
