@@ -71,7 +71,11 @@ static tutti_err settings(uint32_t ranks, struct tu_channel_shape *shape, uint32
   if (slot_bytes < TU_LINE_BYTES || slot_bytes > (64u << 20))
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SLOT_BYTES is %llu; from 64 to 64M is possible",
                    (unsigned long long)slot_bytes);
-  *shape = (struct tu_channel_shape){CREDITS, (uint32_t)tu_round_up(slot_bytes, TU_LINE_BYTES)};
+  uint32_t slot = (uint32_t)tu_round_up(slot_bytes, TU_LINE_BYTES);
+  uint64_t ring = 8 * (uint64_t)slot, credits = CREDITS;
+  tu_env_bytes("TUTTI_RING_BYTES", &ring, error);
+  tu_env_uint("TUTTI_CREDITS", 1024, &credits, error);
+  *shape = (struct tu_channel_shape){(uint32_t)credits, slot, (uint32_t)ring};
   *spin = (uint32_t)polls;
   return TUTTI_OK;
 }

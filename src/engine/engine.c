@@ -8,13 +8,18 @@
 #define WINDOW 128u                     /* instructions looked at together, from the earliest unfinished one on */
 #define SCALED_BYTES 4096u              /* of a first load that is scaled on the way */
 #define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
+#define DIRECT_BYTES 4096u              /* shorter messages are cheaper staged than lent, or stored */
 
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
-  *e = (struct tu_execution){.program = program, .mover = mover};
+  *e = (struct tu_execution){.program = program, .mover = mover, .stream_bytes = SIZE_MAX, .direct_bytes = DIRECT_BYTES};
+  if (getenv("TUTTI_STREAM")) e->stream_bytes = (size_t)atol(getenv("TUTTI_STREAM"));
   e->progress = tu_allocate((size_t)program->instruction_count + 1, sizeof *e->progress);
   e->tickets = tu_allocate((size_t)program->ring_count + 1, sizeof *e->tickets);
+  e->sequences = tu_allocate((size_t)program->message_count + 1, sizeof *e->sequences);
   e->sources = tu_allocate((size_t)program->operands_max + 1, sizeof *e->sources);
+  e->targets = tu_allocate((size_t)program->targets_max + 1, sizeof *e->targets);
+  e->chosen = tu_allocate((size_t)program->onward_count + 1, sizeof *e->chosen);
   if (program->raw_operands_max > 0) e->scratch = tu_allocate(program->raw_operands_max, SCALED_BYTES);
   if (program->tmp_bytes == 0) return TUTTI_OK;
   e->tmp = aligned_alloc(TU_LINE_BYTES, tu_round_up(program->tmp_bytes, TU_LINE_BYTES));
@@ -31,10 +36,24 @@ void tu_execution_fini(struct tu_execution *e) {
       if (e->program->rings[i].receiver) tu_matching_cancel(e, e->program->rings[i].receiver);
   free(e->progress);
   free(e->tickets);
+  free(e->sequences);
   free((void *)e->sources);
+  free(e->targets);
+  free(e->chosen);
   free(e->scratch);
   free(e->tmp);
   e->program = NULL;
+}
+
+/* Says where a message may be stored, if it is worth it. */
+static void post(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress) {
+  const struct tu_message *m = &e->program->messages[ins->message_first];
+  struct tu_receiver *r = e->program->rings[m->ring].receiver;
+  uint64_t ticket = e->tickets[m->ring] + m->ordinal;
+  if (ins->bytes < e->direct_bytes || !e->places[ins->target.buffer] || ins->target.run_count != 1 || m->parts > 1) return;
+  if (e->program->point_to_point || !tu_receiver_may_post(r, ticket)) return;
+  tu_receiver_post(r, ticket, e->places[ins->target.buffer] + ins->target.offset);
+  progress->posted = true;
 }
 
 void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint64_t tag) {
@@ -42,6 +61,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   memcpy(&e->base[TU_IN], &in, sizeof in);
   e->base[TU_OUT] = out;
   e->base[TU_TMP] = e->tmp;
+  for (int i = 0; i < 3; i++) e->places[i] = tu_transport_place(e->mover->transport, e->base[i]);
   e->tag = tag;
   e->head = 0;
   e->unfinished = p->instruction_count;
@@ -54,6 +74,15 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
     *tickets += use->messages;
     if (p->point_to_point && use->receiver) tu_matching_post(e, use->receiver);
   }
+  if (p->cast) {
+    e->cast_ticket = p->cast->tickets;
+    p->cast->tickets += p->cast_messages;
+  }
+  /* Before anything is sent: who has got a message of this call then knows where its answers may go. */
+  if (e->places[TU_OUT] == 0) return;
+  for (uint32_t i = 0; i < p->instruction_count; i++)
+    if (p->instructions[i].kind == TU_RECV && p->instructions[i].after_count == 0)
+      post(e, &p->instructions[i], &e->progress[i]);
 }
 
 /* ---- bytes ---- */
@@ -84,15 +113,40 @@ static size_t item_count(const struct tu_execution *e, size_t bytes) {
   return bytes / tutti_datatype_size(e->arithmetic.type);
 }
 
-static void load(const struct tu_execution *e, const struct tu_place *from, size_t done, size_t bytes, bool first,
-                 unsigned char *to) {
+static inline bool streams(const struct tu_execution *e) { return e->program->moved_bytes >= e->stream_bytes; }
+
+/* Writes bytes of a place to `count` targets. */
+static void load(struct tu_execution *e, const struct tu_place *from, size_t done, size_t bytes, bool first,
+                 uint32_t count) {
+  if (bytes <= TU_INLINE_BYTES && count == 1 && !scales(e, first) && from->run_count <= 1) {
+    copy_bytes(e->targets[0], e->base[from->buffer] + from->offset + done, bytes);
+    return;
+  }
   while (bytes > 0) {
     size_t contiguous;
     const unsigned char *at = place_at(e, from, done, &contiguous);
     size_t piece = tu_min(bytes, contiguous);
-    if (scales(e, first)) tu_scale(&e->arithmetic, to, at, item_count(e, piece));
-    else copy_bytes(to, at, piece);
-    done += piece, to += piece, bytes -= piece;
+    bool scaled = scales(e, first);
+    if (scaled) {
+      tu_scale(&e->arithmetic, e->targets[0], at, item_count(e, piece));
+      at = e->targets[0];
+    }
+    tu_copy_into((void *const *)e->targets + scaled, count - scaled, streams(e), at, piece);
+    for (uint32_t i = 0; i < count; i++) e->targets[i] += piece;
+    done += piece, bytes -= piece;
+  }
+}
+
+/* Writes bytes to a place, and to e->targets from 1 on. */
+static void write_slice(struct tu_execution *e, const struct tu_place *to, size_t done, size_t bytes,
+                        const unsigned char *from, uint32_t target_count) {
+  while (bytes > 0) {
+    size_t contiguous;
+    e->targets[0] = place_at(e, to, done, &contiguous);
+    size_t piece = tu_min(bytes, contiguous);
+    tu_copy_into((void *const *)e->targets, target_count, streams(e), from, piece);
+    for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
+    done += piece, from += piece, bytes -= piece;
   }
 }
 
@@ -155,52 +209,98 @@ static void take(const struct tu_execution *e, struct tu_receiver *r) {
   tu_mover_ring(e->mover, r->world_peer);
 }
 
-/* A slice of the message has been used; `last`: all of this receive's bytes have. */
-static inline void used(const struct tu_execution *e, const struct tu_message *m, struct tu_receiver *r, bool last) {
-  if (m->parts > 1) {
-    if (++r->parts_taken < m->parts) return;
-    r->parts_taken = 0;
-  }
+/* A part of the message in front has been used. */
+static inline void take_part(const struct tu_execution *e, const struct tu_message *m, struct tu_receiver *r) {
+  if (++r->parts_taken < m->parts) return;
+  r->parts_taken = 0;
+  r->served++;
   take(e, r);
-  if (last) r->served++;
+}
+
+/* Bytes of the slice in front have been used. */
+static inline void use(const struct tu_execution *e, struct tu_receiver *r, const struct tu_line *line, size_t bytes) {
+  r->used += (uint32_t)bytes;
+  if (r->used == line->bytes) take(e, r);
+}
+
+/* ---- sends that go on with what an instruction writes ---- */
+
+static bool only_waits_for(const struct tu_execution *e, const struct tu_instruction *ins, uint32_t producer) {
+  for (uint32_t i = 0; i < ins->after_count; i++) {
+    uint32_t before = e->program->afters[ins->after_first + i].before;
+    if (before != producer && !e->progress[before].finished) return false;
+  }
+  return true;
+}
+
+/* Chooses the sends that can take the next slice of an instruction, now; *slice may become less. Never waits. */
+static uint32_t choose_onward(struct tu_execution *e, uint32_t producer, size_t *slice, uint32_t *target_count) {
+  const struct tu_instruction *ins = &e->program->instructions[producer];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < ins->onward_count; i++) {
+    uint32_t send = e->program->onward[ins->onward_first + i], targets = *target_count;
+    const struct tu_progress *p = &e->progress[send];
+    if (p->done != e->progress[producer].done || p->way == TU_WAY_LENT) continue;
+    if (!only_waits_for(e, &e->program->instructions[send], producer)) continue;
+    if (!tu_send_room(e, send, slice, target_count)) continue;
+    if (*target_count > targets) e->chosen[count++] = send; /* else it is lent, when it is there */
+  }
+  return count;
+}
+
+static void publish_onward(struct tu_execution *e, uint32_t count, size_t slice) {
+  for (uint32_t i = 0; i < count; i++) {
+    tu_send_publish(e, e->chosen[i], slice);
+    struct tu_progress *p = &e->progress[e->chosen[i]];
+    if (p->done == e->program->instructions[e->chosen[i]].bytes) finish(e, p);
+  }
 }
 
 /* ---- instructions: each returns whether it moved ---- */
 
-/* A part of a message that crosses as one goes into its place of the slot; the last one to be there sends it off. */
+/* A part of a message that crosses as one goes into its place; the last one to be there sends it off. */
 static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
-                      struct tu_sender *s, size_t limit) {
-  const struct tu_message *m = &ins->message;
-  if (limit < ins->bytes || !tu_sender_line(s)) return false;
-  load(e, &ins->source, 0, ins->bytes, ins->first, (unsigned char *)tu_sender_payload(s, m->bytes) + m->offset);
+                      size_t limit) {
+  const struct tu_message *m = &e->program->messages[ins->message_first];
+  struct tu_sender *s = e->program->rings[m->ring].sender;
+  if (limit < ins->bytes || !my_turn(e, m, s->served) || !tu_sender_ready(s)) return false;
+  struct tu_line *line = tu_sender_line(s);
+  bool staged = m->bytes > TU_INLINE_BYTES;
+  uint64_t place = staged ? tu_sender_room(s, m->bytes) : 0;
+  if (staged && !place) return false;
+  e->targets[0] = (staged ? s->base + place : line->at.payload) + m->offset;
+  load(e, &ins->source, 0, ins->bytes, ins->first, 1);
   finish(e, progress);
   if (++s->parts_filled < m->parts) return true;
   s->parts_filled = 0;
+  if (staged) {
+    tu_staging_fill(&s->staging, place, m->bytes);
+    line->at.place = place;
+  }
+  line->stored = false;
   tu_sender_commit(s, m->bytes, e->tag, m->bytes);
   tu_mover_ring(e->mover, s->world_peer);
   s->served++;
   return true;
 }
 
-static bool run_send(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
-                     size_t limit) {
-  struct tu_sender *s = e->program->rings[ins->message.ring].sender;
-  if (!my_turn(e, &ins->message, s->served)) return false;
-  if (ins->message.parts > 1) return send_part(e, ins, progress, s, limit);
+static bool run_send(struct tu_execution *e, uint32_t i, size_t limit) {
+  const struct tu_instruction *ins = &e->program->instructions[i];
+  struct tu_progress *progress = &e->progress[i];
+  if (e->program->messages[ins->message_first].parts > 1) return send_part(e, ins, progress, limit);
   bool moved = false;
-  while (!progress->finished) {
-    size_t slice = tu_min(ins->bytes - progress->done, s->slot_bytes);
-    if (progress->done + slice > limit || !tu_sender_line(s)) break;
-    load(e, &ins->source, progress->done, slice, ins->first, tu_sender_payload(s, slice));
-    tu_sender_commit(s, slice, e->tag, ins->bytes);
-    tu_mover_ring(e->mover, s->world_peer);
-    progress->done += slice;
+  while (progress->done < ins->bytes || progress->way == TU_WAY_OPEN) {
+    size_t slice = limit - progress->done;
+    uint32_t targets = 0;
+    if (!tu_send_room(e, i, &slice, &targets)) return moved;
+    if (targets > 0) load(e, &ins->source, progress->done, slice, ins->first, targets);
+    tu_send_publish(e, i, slice);
     moved = true;
-    if (progress->done < ins->bytes) continue;
-    s->served++;
-    finish(e, progress);
+    if (progress->done == limit) break;
   }
-  return moved;
+  if (progress->done < ins->bytes || !tu_send_returned(e, i)) return moved;
+  finish(e, progress);
+  return true;
 }
 
 /* A message that had been set aside for this receive. */
@@ -223,42 +323,69 @@ static bool receive_early(struct tu_execution *e, const struct tu_instruction *i
   return true;
 }
 
-static bool run_recv(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
-                     size_t limit) {
-  const struct tu_message *m = &ins->message;
+/* A part of a message that crosses as one: it has come as a whole. */
+static bool receive_part(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
+                         size_t limit) {
+  const struct tu_message *m = &e->program->messages[ins->message_first];
   struct tu_receiver *r = e->program->rings[m->ring].receiver;
+  if (limit < ins->bytes || !my_turn(e, m, r->served)) return false;
+  const struct tu_line *line = next_line(e, r, m->bytes);
+  if (!line) return false;
+  store(e, &ins->target, 0, ins->bytes, tu_receiver_payload(r, line) + m->offset);
+  take_part(e, m, r);
+  finish(e, progress);
+  return true;
+}
+
+static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
+  const struct tu_instruction *ins = &e->program->instructions[i];
+  struct tu_progress *progress = &e->progress[i];
+  const struct tu_message *m = &e->program->messages[ins->message_first];
+  struct tu_receiver *r = e->program->rings[m->ring].receiver;
+  if (m->parts > 1) return receive_part(e, ins, progress, limit);
   if (e->program->point_to_point) {
     if (!r->lines && !tu_mover_attach(e->mover, r)) return false;
     enum tu_match match = tu_matching_poll(e, r);
     if (match == TU_MATCH_NONE) return false;
     if (match == TU_MATCH_EARLY) return receive_early(e, ins, progress, r);
-  } else if (!my_turn(e, m, r->served)) {
-    return false;
+  } else {
+    if (!progress->posted && ins->bytes >= e->direct_bytes && limit == ins->bytes && progress->done == 0)
+      post(e, ins, progress);
+    if (!my_turn(e, m, r->served)) return false;
   }
   bool moved = false;
   while (!progress->finished) {
-    size_t slice = tu_min(ins->bytes - progress->done, r->slot_bytes);
-    if (progress->done + slice > limit) break;
     const struct tu_line *line = next_line(e, r, m->bytes);
     if (!line) break;
-    store(e, &ins->target, progress->done, slice, (const unsigned char *)tu_receiver_payload(r, line) + m->offset);
+    size_t slice = tu_min(line->bytes - r->used, limit - progress->done);
+    if (slice == 0 && ins->bytes > 0) break;
+    uint32_t chosen = 0;
+    if (!line->stored) {
+      uint32_t targets = 1;
+      chosen = choose_onward(e, i, &slice, &targets);
+      write_slice(e, &ins->target, progress->done, slice, tu_receiver_payload(r, line) + r->used, targets);
+    }
+    publish_onward(e, chosen, slice);
     progress->done += slice;
-    used(e, m, r, progress->done == ins->bytes);
+    use(e, r, line, slice);
     moved = true;
     if (progress->done < ins->bytes) continue;
+    r->served++;
     if (e->program->point_to_point) tu_matching_end(e, r);
     finish(e, progress);
   }
   return moved;
 }
 
-/* Reduces bytes [done, done + bytes) of the target; remote operands stand in e->sources, pointing at `done`. Goes piece by
- * piece where a local operand or the target has gaps, or is scaled on the way. */
-static void reduce_slice(struct tu_execution *e, const struct tu_instruction *ins, size_t done, size_t bytes) {
+/* Reduces bytes [done, done + bytes) of the target; remote operands stand in e->sources, pointing at `done`; e->targets has
+ * room for further copies of the result. Goes piece by piece where a local operand or the target has gaps, or is scaled
+ * on the way. */
+static void reduce_slice(struct tu_execution *e, const struct tu_instruction *ins, size_t done, size_t bytes,
+                         uint32_t target_count) {
   const struct tu_program_operand *operands = e->program->operands + ins->operand_first;
   while (bytes > 0) {
     size_t piece = bytes, contiguous;
-    unsigned char *target = place_at(e, &ins->target, done, &contiguous);
+    e->targets[0] = place_at(e, &ins->target, done, &contiguous);
     piece = tu_min(piece, contiguous);
     for (uint32_t i = 0; i < ins->operand_count; i++) {
       if (operands[i].message.ring != TU_NO_RING) continue;
@@ -274,36 +401,55 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
       e->sources[i] = scaled;
       scaled += SCALED_BYTES;
     }
-    tu_reduce(&e->arithmetic, target, e->sources, ins->operand_count, count, ins->final);
+    tu_reduce_into(&e->arithmetic, (void *const *)e->targets, target_count, streams(e), e->sources, ins->operand_count,
+                   count, ins->final);
     for (uint32_t i = 0; i < ins->operand_count; i++)
       if (operands[i].message.ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;
+    for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }
 }
 
-static bool run_recv_reduce(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
-                            size_t limit) {
+/* How far the reduction may go with what has come of its remote operands, and where that lies; false: not all is there. */
+static bool gather_operands(struct tu_execution *e, const struct tu_instruction *ins, size_t done, size_t *slice) {
   const struct tu_program_operand *operands = e->program->operands + ins->operand_first;
-  const struct tu_ring_use *rings = e->program->rings;
+  for (uint32_t i = 0; i < ins->operand_count; i++) {
+    const struct tu_message *m = &operands[i].message;
+    if (m->ring == TU_NO_RING) continue;
+    struct tu_receiver *r = e->program->rings[m->ring].receiver;
+    if (!my_turn(e, m, r->served)) return false;
+    const struct tu_line *line = next_line(e, r, m->bytes);
+    if (!line) return false;
+    size_t there = m->parts > 1 ? ins->bytes - done : line->bytes - r->used;
+    *slice = tu_min(*slice, there);
+    e->sources[i] = tu_receiver_payload(r, line) + (m->parts > 1 ? m->offset + done : r->used);
+  }
+  return *slice > 0 || ins->bytes == 0;
+}
+
+static bool run_recv_reduce(struct tu_execution *e, uint32_t i, size_t limit) {
+  const struct tu_instruction *ins = &e->program->instructions[i];
+  struct tu_progress *progress = &e->progress[i];
+  const struct tu_program_operand *operands = e->program->operands + ins->operand_first;
   bool moved = false;
   while (!progress->finished) {
-    size_t slice = tu_min(ins->bytes - progress->done, e->mover->block->shape.slot_bytes);
-    if (progress->done + slice > limit) break;
-    for (uint32_t i = 0; i < ins->operand_count; i++) {
-      const struct tu_message *m = &operands[i].message;
-      if (m->ring == TU_NO_RING) continue;
-      struct tu_receiver *r = rings[m->ring].receiver;
-      if (!my_turn(e, m, r->served)) return moved;
-      const struct tu_line *line = next_line(e, r, m->bytes);
-      if (!line) return moved;
-      e->sources[i] = (const unsigned char *)tu_receiver_payload(r, line) + m->offset;
-    }
-    reduce_slice(e, ins, progress->done, slice);
+    size_t slice = limit - progress->done;
+    if (!gather_operands(e, ins, progress->done, &slice)) break;
+    uint32_t targets = 1, chosen = choose_onward(e, i, &slice, &targets);
+    reduce_slice(e, ins, progress->done, slice, targets);
+    publish_onward(e, chosen, slice);
     progress->done += slice;
     bool last = progress->done == ins->bytes;
-    for (uint32_t i = 0; i < ins->operand_count; i++) {
-      const struct tu_message *m = &operands[i].message;
-      if (m->ring != TU_NO_RING) used(e, m, rings[m->ring].receiver, last);
+    for (uint32_t k = 0; k < ins->operand_count; k++) {
+      const struct tu_message *m = &operands[k].message;
+      if (m->ring == TU_NO_RING) continue;
+      struct tu_receiver *r = e->program->rings[m->ring].receiver;
+      if (m->parts > 1) {
+        if (last) take_part(e, m, r);
+        continue;
+      }
+      use(e, r, tu_receiver_line(r), slice);
+      r->served += last;
     }
     moved = true;
     if (last) finish(e, progress);
@@ -311,25 +457,38 @@ static bool run_recv_reduce(struct tu_execution *e, const struct tu_instruction 
   return moved;
 }
 
-static bool run_local(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
-                      size_t limit) {
-  size_t bytes = tu_min(limit - progress->done, LOCAL_SLICE);
-  if (ins->kind == TU_REDUCE) {
-    reduce_slice(e, ins, progress->done, bytes);
-  } else {
-    size_t done = progress->done, left = bytes;
-    while (left > 0) {
-      size_t contiguous;
-      unsigned char *target = place_at(e, &ins->target, done, &contiguous);
-      size_t piece = tu_min(left, contiguous);
-      /* In place only a first load is left to do. */
-      size_t source_contiguous;
-      if (scales(e, ins->first) || place_at(e, &ins->source, done, &source_contiguous) != target)
-        load(e, &ins->source, done, piece, ins->first, target);
-      done += piece, left -= piece;
+static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins, size_t done, size_t bytes,
+                       uint32_t target_count) {
+  while (bytes > 0) {
+    size_t contiguous, source_contiguous;
+    unsigned char *target = place_at(e, &ins->target, done, &contiguous);
+    const unsigned char *source = place_at(e, &ins->source, done, &source_contiguous);
+    size_t piece = tu_min(bytes, tu_min(contiguous, source_contiguous));
+    if (scales(e, ins->first)) {
+      tu_scale(&e->arithmetic, target, source, item_count(e, piece));
+      source = target;
     }
+    /* In place only a first load is left to do. */
+    bool there = source == target;
+    e->targets[0] = target;
+    tu_copy_into((void *const *)e->targets + there, target_count - there, streams(e), source, piece);
+    for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
+    done += piece, bytes -= piece;
   }
-  progress->done += bytes;
+}
+
+static bool run_local(struct tu_execution *e, uint32_t i, size_t limit) {
+  const struct tu_instruction *ins = &e->program->instructions[i];
+  struct tu_progress *progress = &e->progress[i];
+  size_t slice = tu_min(limit - progress->done, LOCAL_SLICE);
+  uint32_t targets = 1, chosen = choose_onward(e, i, &slice, &targets);
+  if (ins->kind == TU_REDUCE) {
+    reduce_slice(e, ins, progress->done, slice, targets);
+  } else {
+    copy_slice(e, ins, progress->done, slice, targets);
+  }
+  publish_onward(e, chosen, slice);
+  progress->done += slice;
   if (progress->done == ins->bytes) finish(e, progress);
   return true;
 }
@@ -341,10 +500,10 @@ static bool move(struct tu_execution *e, uint32_t i) {
   size_t limit;
   if (progress->finished || !may_go(e, ins, progress, &limit)) return false;
   switch (ins->kind) {
-    case TU_SEND: return run_send(e, ins, progress, limit);
-    case TU_RECV: return run_recv(e, ins, progress, limit);
-    case TU_RECV_REDUCE: return run_recv_reduce(e, ins, progress, limit);
-    default: return run_local(e, ins, progress, limit);
+    case TU_SEND: return run_send(e, i, limit);
+    case TU_RECV: return run_recv(e, i, limit);
+    case TU_RECV_REDUCE: return run_recv_reduce(e, i, limit);
+    default: return run_local(e, i, limit);
   }
 }
 
@@ -373,12 +532,14 @@ void tu_execution_blockers(const struct tu_execution *e, bool *waits_for) {
     for (uint32_t k = progress->afters_finished; k < ins->after_count; k++)
       held |= !e->progress[p->afters[ins->after_first + k].before].finished;
     if (held) continue;
-    if (ins->kind == TU_SEND) waits_for[p->rings[ins->message.ring].sender->peer] = true;
-    if (ins->kind == TU_RECV) waits_for[p->rings[ins->message.ring].receiver->peer] = true;
+    for (uint32_t k = 0; k < ins->message_count; k++) {
+      const struct tu_ring_use *ring = &p->rings[p->messages[ins->message_first + k].ring];
+      waits_for[ins->kind == TU_SEND ? ring->sender->peer : ring->receiver->peer] = true;
+    }
     for (uint32_t k = 0; k < ins->operand_count; k++) {
       uint32_t ring = p->operands[ins->operand_first + k].message.ring;
       if (ring == TU_NO_RING) continue;
-      const struct tu_receiver *r = p->rings[ring].receiver;
+      struct tu_receiver *r = p->rings[ring].receiver;
       if (!r->lines || !tu_receiver_line(r)) waits_for[r->peer] = true;
     }
   }

@@ -5,10 +5,16 @@
 #include "engine/kernels.h"
 #include "engine/program.h"
 
+/* How a message crosses; see mover/channel.h. */
+enum tu_way { TU_WAY_OPEN, TU_WAY_INLINE, TU_WAY_STAGED, TU_WAY_LENT, TU_WAY_STORED, TU_WAYS };
+
 struct tu_progress {
-  size_t done; /* bytes */
+  size_t done;    /* bytes */
+  uint64_t place; /* send: of the next slice, if it is staged */
   uint32_t afters_finished;
+  uint8_t way; /* send: enum tu_way */
   bool finished;
+  bool posted; /* recv: its sender knows the target */
 };
 
 struct tu_early; /* a message that came before its receive; see matching.c */
@@ -22,8 +28,15 @@ struct tu_execution {
   unsigned char *tmp;     /* owned */
   unsigned char *scratch; /* owned: scaled first loads */
   const void **sources;   /* owned: of one reduction */
+  unsigned char **targets; /* owned: where the next bytes go */
+  uint32_t *chosen;        /* owned: sends that go on with an instruction */
   struct tu_progress *progress;
+  uint32_t *sequences; /* owned; of each message of a send: its last slice's number */
+  uint64_t places[3];  /* of IN, OUT and TMP in memory that all ranks map; 0: nobody else sees it */
+  size_t direct_bytes; /* shorter messages are neither lent nor stored */
+  size_t stream_bytes; /* results are written past the caches if the program moves so many bytes */
   uint64_t *tickets; /* [ring_count]: of the program's first message there */
+  uint64_t cast_ticket;
   uint64_t tag;
   uint32_t head; /* all instructions before it are finished */
   uint32_t unfinished;
@@ -50,6 +63,15 @@ bool tu_execution_poll(struct tu_execution *e);
 
 /* Marks the ranks of the mover that this execution waits for. */
 void tu_execution_blockers(const struct tu_execution *e, bool *waits_for);
+
+/* ---- sending.c: where the next slice of a send goes, by the way that its message crosses ---- */
+/* Asks for room for a slice of *bytes; false: not now. Adds its targets (one, or one for each receiver) to e->targets
+ * at *count. *bytes may become less; it is 0 if the slice is lent and nothing is to be written. */
+bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count);
+/* The slice is there: its receivers may have it. */
+void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes);
+/* Has everything been taken that was lent? */
+bool tu_send_returned(struct tu_execution *e, uint32_t instruction);
 
 /* ---- matching.c: receives of one pair are matched with messages by tag, in order ---- */
 void tu_matching_post(struct tu_execution *e, struct tu_receiver *r);

@@ -18,11 +18,14 @@ struct part {
   struct tu_execution execution;
   int64_t *in, *out, *memory;
   size_t counts_in[RANKS_MAX], counts_out[RANKS_MAX];
+  bool is_shared;
 };
 
 struct game {
   struct tu_plan *plans[RANKS_MAX]; /* one for each rank, or one for all */
   bool one_for_all;
+  bool in_builder_order;
+  uint32_t shared; /* bit RANKS_MAX * call + rank: that rank's buffers lie in memory that all map */
   struct tu_channel_shape shape;
   struct tu_arithmetic arithmetic;
   size_t class_count[BLOCKS_MAX]; /* items of a block, by size class */
@@ -34,6 +37,7 @@ struct game {
 /* How many games were played; of those with joined messages, how these crossed. */
 struct tally {
   uint32_t games, as_one, apart, mixed;
+  uint32_t ways[TU_WAYS], casts; /* messages that crossed so; of those that are staged, to several at once */
 };
 
 /* A multiple of the number of ranks, so that it can be divided. */
@@ -73,7 +77,12 @@ static void make_buffers(struct game *g, uint32_t call, uint32_t rank) {
   tutti_collective c = g->plans[rank]->collective;
   size_t in = block_counts(g, rank, false, p->counts_in), out = block_counts(g, rank, true, p->counts_out);
   uint32_t in_blocks = blocks_of(g, rank, false), out_blocks = blocks_of(g, rank, true);
-  p->memory = tu_allocate(in + out + 1, sizeof *p->memory);
+  size_t bytes = (in + out + 1) * sizeof *p->memory;
+  uint64_t place;
+  struct tu_error error;
+  p->is_shared = g->shared >> (RANKS_MAX * call + rank) & 1;
+  if (p->is_shared) p->memory = memset(tu_transport_acquire(g->endpoints[rank], bytes, &place, &error), 0, bytes);
+  else p->memory = tu_allocate(in + out + 1, sizeof *p->memory);
   p->in = p->memory;
   p->out = p->memory + in;
   if (g->plans[rank]->in_place && in_blocks && out_blocks) {
@@ -97,10 +106,12 @@ static void prepare(struct game *g, uint32_t call, uint32_t rank) {
       .mover = g->movers[rank],
       .in = view_of(p->counts_in, blocks_of(g, rank, false), split),
       .out = view_of(p->counts_out, blocks_of(g, rank, true), split),
+      .in_builder_order = g->in_builder_order,
   };
   tu_assert(tu_program_create(&lowering, &p->program, &error) == TUTTI_OK);
   tu_assert(tu_execution_init(&p->execution, p->program, g->movers[rank], &error) == TUTTI_OK);
   p->execution.arithmetic = g->arithmetic;
+  p->execution.direct_bytes = TU_INLINE_BYTES + 1;
   tu_execution_start(&p->execution, p->in, p->out, call + 1);
 }
 
@@ -169,6 +180,14 @@ static void count(const struct game *g, struct tally *t) {
   else t->mixed++;
 }
 
+static void count_ways(const struct part *p, struct tally *t) {
+  for (uint32_t i = 0; i < p->program->instruction_count; i++) {
+    const struct tu_instruction *ins = &p->program->instructions[i];
+    t->ways[p->execution.progress[i].way] += ins->kind == TU_SEND;
+    t->casts += ins->cast != TU_NO_CAST && p->execution.progress[i].way == TU_WAY_STAGED;
+  }
+}
+
 /* Plays the plans of the game, and destroys them. */
 static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
   uint32_t ranks = g->plans[0]->ranks, members[RANKS_MAX];
@@ -182,7 +201,9 @@ static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
   for (uint32_t call = 0; call < CALLS; call++)
     for (uint32_t rank = 0; rank < ranks; rank++) prepare(g, call, rank);
   count(g, t);
-  if (play(g, seed)) {
+  bool played = play(g, seed);
+  for (uint32_t i = 0; i < CALLS * ranks; i++) count_ways(&g->parts[i / ranks][i % ranks], t);
+  if (played) {
     for (uint32_t i = 0; i < CALLS * ranks; i++) judge(g, i / ranks, i % ranks);
   } else {
     FAIL("it is stuck");
@@ -192,7 +213,7 @@ static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
     struct part *p = &g->parts[i / ranks][i % ranks];
     tu_execution_fini(&p->execution);
     tu_program_destroy(p->program);
-    free(p->memory);
+    if (!p->is_shared) free(p->memory);
   }
   for (uint32_t rank = 0; rank < ranks; rank++) {
     if (rank == 0 || !g->one_for_all) tu_plan_destroy(g->plans[rank]);
@@ -206,6 +227,9 @@ static void draw_sizes(struct game *g, uint64_t *seed) {
   const struct tu_plan *p = g->plans[0];
   g->shape = (struct tu_channel_shape){.credits = 1u << tu_random(seed) % 2,
                                        .slot_bytes = 64u << tu_random(seed) % 2 * (1 + tu_random(seed) % 5)};
+  g->shape.ring_bytes = (uint32_t)(2 + tu_random(seed) % 2) * g->shape.slot_bytes;
+  g->shared = (uint32_t)(tu_random(seed) & tu_random(seed));
+  g->in_builder_order = true;
   for (uint32_t i = 0; i < BLOCKS_MAX; i++)
     g->class_count[i] = tu_random(seed) % 4 ? tu_random(seed) % 70 >> tu_random(seed) % 4 : 0;
   /* In place, what a rank sends to another is as long as what it gets from there. */
@@ -249,7 +273,11 @@ static void every_algorithm_in_random_schedules(void) {
           if (tu_algorithm_fits(a, n)) run_algorithm(a, n, in_place, &seed, &t);
   printf("  %u games; joined messages crossed as one in %u, apart in %u, some so and some so in %u\n", t.games,
          t.as_one, t.apart, t.mixed);
+  printf("  messages: %u inline, %u staged, %u of them for several, %u lent, %u stored\n", t.ways[TU_WAY_INLINE],
+         t.ways[TU_WAY_STAGED], t.casts, t.ways[TU_WAY_LENT], t.ways[TU_WAY_STORED]);
   CHECK(t.as_one > 10 && t.apart > 10 && t.mixed > 10, "some way of crossing was hardly tried");
+  CHECK(t.ways[TU_WAY_INLINE] > 100 && t.casts > 100 && t.ways[TU_WAY_LENT] > 100 && t.ways[TU_WAY_STORED] > 100,
+        "some way of crossing was hardly tried");
 }
 
 /* A plan in text form, which the checker must prove. */
@@ -264,7 +292,7 @@ static void run_text(const char *text, uint64_t *seed) {
   for (uint32_t rank = 1; err == TUTTI_OK && rank < g->plans[0]->ranks; rank++) g->plans[rank] = g->plans[0];
   g->one_for_all = true;
   g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
-  g->shape = (struct tu_channel_shape){.credits = 1, .slot_bytes = 64};
+  g->shape = (struct tu_channel_shape){.credits = 1, .slot_bytes = 64, .ring_bytes = 128};
   for (uint32_t i = 0; i < BLOCKS_MAX; i++) g->class_count[i] = 5000;
   if (err == TUTTI_OK) run_game(g, seed, &t);
   free(g);

@@ -31,6 +31,10 @@ struct tu_arithmetic {
 void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[], uint32_t source_count, size_t count,
                bool final);
 
+void tu_reduce_into(const struct tu_arithmetic *a, void *const dsts[], uint32_t dst_count, bool stream,
+                    const void *const srcs[], uint32_t source_count, size_t count, bool final);
+void tu_copy_into(void *const dsts[], uint32_t dst_count, bool stream, const void *src, size_t bytes);
+
 /* dst[i] = src[i] * scale, for premul_sum's first loads. dst may be src. */
 void tu_scale(const struct tu_arithmetic *a, void *dst, const void *src, size_t count);
 

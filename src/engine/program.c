@@ -1,5 +1,6 @@
-/* program.c: lowers a plan: spans become runs of bytes, peers become channels, a multicast becomes its sends (a wire
- * with a multicast of its own is another lowering). */
+/* program.c: lowers a plan: spans become runs of bytes, peers become channels. A multicast is one instruction, whose slices
+ * go to all receivers at once. That it waits for room at all of them is safe in a plan that a builder made (what they
+ * have not taken yet belongs to earlier calls); in any other, it becomes its single sends. */
 #include "engine/program.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 /* One message of the plan, on its way into an instruction or operand. */
 struct part {
   struct tu_message message;
-  uint32_t index; /* of the operand, or of the instruction */
+  uint32_t index; /* of the operand, or in the program's messages */
   bool of_operand;
   uint32_t head;       /* the part that its message begins with */
   size_t joined_bytes; /* of a head: of all its parts */
@@ -25,7 +26,8 @@ struct lowerer {
   uint32_t *ring_of;       /* [direction][peer][lane] -> index in rings, or TU_NO_RING */
   struct part *parts;      /* all messages, in the order of the steps */
   uint32_t part_count, part_capacity;
-  uint32_t instruction_capacity, operand_capacity, after_capacity, ring_capacity, run_capacity;
+  uint32_t instruction_capacity, message_capacity, operand_capacity, after_capacity;
+  uint32_t ring_capacity, run_capacity;
 };
 
 /* ---- places ---- */
@@ -98,7 +100,7 @@ static uint32_t use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint
   return *known = p->ring_count++;
 }
 
-/* Notes a message of the next operand or instruction; false without memory. */
+/* Notes the next message, of an operand or an instruction; false without memory. */
 static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const struct tu_step *step, bool joined,
                      size_t bytes) {
   struct tu_program *p = l->program;
@@ -109,11 +111,14 @@ static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const st
   uint32_t head = joined ? p->rings[ring].messages : l->part_count; /* until settle_messages, a ring's last head */
   p->rings[ring].messages = head;
   l->parts[l->part_count++] = (struct part){.message = {.ring = ring, .parts = 1, .bytes = bytes},
-                                            .index = of_operand ? p->operand_count : p->instruction_count,
+                                            .index = of_operand ? p->operand_count : p->message_count,
                                             .of_operand = of_operand,
                                             .head = head};
   l->parts[head].joined_bytes += bytes;
   l->parts[head].joined++;
+  if (of_operand) return true;
+  p->messages = tu_grow(p->messages, p->message_count, &l->message_capacity, sizeof *p->messages);
+  p->message_count++; /* filled in by settle_messages */
   return true;
 }
 
@@ -138,7 +143,7 @@ static void settle_messages(struct lowerer *l) {
     struct part *part = &l->parts[i];
     if (part->message.parts > 1) part->message.bytes = l->parts[part->head].joined_bytes;
     if (part->of_operand) p->operands[part->index].message = part->message;
-    else p->instructions[part->index].message = part->message;
+    else p->messages[part->index] = part->message;
   }
 }
 
@@ -222,25 +227,104 @@ static bool lower_operands(struct lowerer *l, const struct tu_step *step, struct
   return true;
 }
 
-static bool lower_step(struct lowerer *l, const struct tu_step *step) {
+/* The instruction's messages to, or from, some of the step's peers. */
+static bool lower_messages(struct lowerer *l, const struct tu_step *step, uint32_t first, uint32_t count,
+                           struct tu_instruction *out) {
   struct tu_program *p = l->program;
-  struct tu_instruction base = {
-      .kind = step->kind, .first = step->first, .final = step->final, .message.ring = TU_NO_RING};
-  if (step->kind == TU_SEND || step->kind == TU_COPY) base.bytes = lower_span(l, step->source, &base.source);
-  if (step->kind != TU_SEND) base.bytes = lower_span(l, step->target, &base.target);
-  uint32_t copies = step->kind == TU_SEND ? step->peer_count : 1;
-  for (uint32_t i = 0; i < copies; i++) {
-    struct tu_instruction instruction = base;
-    if (step->kind == TU_SEND || step->kind == TU_RECV) {
-      uint32_t peer = l->steps->peers[step->peer_first + i];
-      if (!add_part(l, step->kind == TU_SEND, peer, step, step->joined, instruction.bytes)) return false;
-    } else if (step->kind != TU_COPY && !lower_operands(l, step, &instruction)) {
+  out->message_first = p->message_count;
+  out->message_count = count;
+  for (uint32_t i = 0; i < count; i++)
+    if (!add_part(l, step->kind == TU_SEND, l->steps->peers[step->peer_first + first + i], step, step->joined,
+                  out->bytes))
       return false;
-    }
-    p->instructions = tu_grow(p->instructions, p->instruction_count, &l->instruction_capacity, sizeof *p->instructions);
-    p->instructions[p->instruction_count++] = instruction;
+  for (uint32_t i = l->part_count - count; count > 1 && i < l->part_count; i++)
+    tu_assert(p->rings[l->parts[i].message.ring].messages == i); /* a multicast has one target at a rank */
+  if (count > 1 && out->bytes > TU_INLINE_BYTES) {
+    if (!p->cast && !(p->cast = tu_mover_cast(l->from->mover, l->error))) return false;
+    out->cast = p->cast_messages++;
   }
   return true;
+}
+
+static bool lower_step(struct lowerer *l, const struct tu_step *step) {
+  struct tu_program *p = l->program;
+  struct tu_instruction base = {.kind = step->kind, .first = step->first, .final = step->final, .cast = TU_NO_CAST};
+  if (step->kind == TU_SEND || step->kind == TU_COPY) base.bytes = lower_span(l, step->source, &base.source);
+  if (step->kind != TU_SEND) base.bytes = lower_span(l, step->target, &base.target);
+  bool crosses = step->kind == TU_SEND || step->kind == TU_RECV;
+  uint32_t peers = crosses ? step->peer_count : 0, at_once = l->from->in_builder_order || peers == 0 ? peers : 1;
+  uint32_t done = 0;
+  do {
+    struct tu_instruction instruction = base;
+    if (crosses && !lower_messages(l, step, done, at_once, &instruction)) return false;
+    if (!crosses && step->kind != TU_COPY && !lower_operands(l, step, &instruction)) return false;
+    p->instructions = tu_grow(p->instructions, p->instruction_count, &l->instruction_capacity, sizeof *p->instructions);
+    p->instructions[p->instruction_count++] = instruction;
+    p->moved_bytes += base.bytes;
+    done += at_once;
+  } while (done < peers);
+  return true;
+}
+
+/* ---- what follows from the dependencies ---- */
+
+static bool same_place(const struct tu_place *a, const struct tu_place *b) {
+  return a->buffer == b->buffer && a->run_count == 1 && b->run_count == 1 && a->offset == b->offset;
+}
+
+/* The instruction that writes just what the send sends, so that it may go on with it, slice by slice; TU_NO_PRODUCER if
+ * there is none. */
+#define TU_NO_PRODUCER UINT32_MAX
+static uint32_t producer_of(const struct tu_program *p, const struct tu_instruction *send) {
+  if (send->kind != TU_SEND || send->first || send->bytes <= TU_INLINE_BYTES) return TU_NO_PRODUCER;
+  if (p->messages[send->message_first].parts > 1) return TU_NO_PRODUCER;
+  for (uint32_t i = 0; i < send->after_count; i++) {
+    const struct tu_after *after = &p->afters[send->after_first + i];
+    const struct tu_instruction *before = &p->instructions[after->before];
+    if (after->sliced && before->kind != TU_SEND && same_place(&send->source, &before->target)) return after->before;
+  }
+  return TU_NO_PRODUCER;
+}
+
+static void lower_onward(struct tu_program *p) {
+  uint32_t *producers = tu_allocate((size_t)p->instruction_count + 1, sizeof *producers);
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    producers[i] = producer_of(p, &p->instructions[i]);
+    if (producers[i] == TU_NO_PRODUCER) continue;
+    p->instructions[producers[i]].onward_count++;
+    p->onward_count++;
+  }
+  p->onward = tu_allocate((size_t)p->onward_count + 1, sizeof *p->onward);
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    p->instructions[i].onward_first = first;
+    first += p->instructions[i].onward_count;
+    p->instructions[i].onward_count = 0;
+  }
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    if (producers[i] == TU_NO_PRODUCER) continue;
+    struct tu_instruction *producer = &p->instructions[producers[i]];
+    p->onward[producer->onward_first + producer->onward_count++] = i;
+  }
+  free(producers);
+}
+
+/* How many places an instruction's bytes may go to at once. */
+static uint32_t targets_of(const struct tu_program *p, const struct tu_instruction *ins) {
+  if (ins->kind == TU_SEND) return ins->message_count;
+  uint32_t targets = 1;
+  for (uint32_t i = 0; i < ins->onward_count; i++)
+    targets += p->instructions[p->onward[ins->onward_first + i]].message_count;
+  return targets;
+}
+
+static void lower_order(struct lowerer *l) {
+  struct tu_program *p = l->program;
+  struct touch *a = tu_allocate(2 * ((size_t)p->operands_max + 2), sizeof *a);
+  for (uint32_t i = 0; i < l->steps->step_count; i++) lower_afters(l, i, a, a + p->operands_max + 2);
+  free(a);
+  for (uint32_t i = 0; i < p->instruction_count; i++) p->instructions[i].lasting = true;
+  for (uint32_t i = 0; i < p->after_count; i++) p->instructions[p->afters[i].before].lasting = false;
 }
 
 tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error) {
@@ -261,11 +345,12 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
   }
   if (lowered) {
     l.first_of_step[l.steps->step_count] = l.program->instruction_count;
-    struct touch *a = tu_allocate(2 * ((size_t)l.program->operands_max + 2), sizeof *a);
-    for (uint32_t i = 0; i < l.steps->step_count; i++) lower_afters(&l, i, a, a + l.program->operands_max + 2);
-    free(a);
+    lower_order(&l);
     settle_places(l.program);
     settle_messages(&l);
+    lower_onward(l.program);
+    for (uint32_t i = 0; i < l.program->instruction_count; i++)
+      l.program->targets_max = (uint32_t)tu_max(l.program->targets_max, targets_of(l.program, &l.program->instructions[i]));
   }
   free(l.tmp);
   free(l.first_of_step);
@@ -282,6 +367,8 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
 void tu_program_destroy(struct tu_program *p) {
   if (!p) return;
   free(p->instructions);
+  free(p->messages);
+  free(p->onward);
   free(p->operands);
   free(p->afters);
   free(p->rings);

@@ -46,26 +46,36 @@ struct tu_after {
   bool sliced;
 };
 
+#define TU_NO_CAST UINT32_MAX
 struct tu_instruction {
-  uint8_t kind; /* enum tu_step_kind; a send has one receiver */
+  uint8_t kind; /* enum tu_step_kind */
   bool first, final;
-  struct tu_message message; /* send, recv */
+  bool lasting;                          /* send: nothing waits for it, so nothing overwrites its source meanwhile */
+  uint32_t message_first, message_count; /* send: one for each receiver; recv: one */
+  uint32_t cast;                         /* send to several: its ordinal in the ring for many readers, or TU_NO_CAST */
   uint32_t operand_first, operand_count;
   uint32_t after_first, after_count;
+  uint32_t onward_first, onward_count; /* sends of just this target: may go on as it is written */
   size_t bytes;
   struct tu_place source, target;
 };
 
 struct tu_program {
   struct tu_instruction *instructions;
+  struct tu_message *messages; /* of sends and receives; those of operands stand there */
   struct tu_program_operand *operands;
   struct tu_after *afters;
+  uint32_t *onward; /* instructions */
   struct tu_ring_use *rings;
   struct tu_run *runs;
-  uint32_t instruction_count, operand_count, after_count, ring_count, run_count;
+  struct tu_cast *cast; /* NULL: unused */
+  uint32_t instruction_count, message_count, operand_count, after_count, onward_count, ring_count, run_count;
+  uint32_t cast_messages;
   uint32_t operands_max;     /* of one instruction */
-  uint32_t raw_operands_max; /* ... that are first loads */
+  uint32_t targets_max;      /* of one instruction: where its bytes may go at once */
+  uint32_t raw_operands_max; /* of one instruction: that are first loads */
   size_t tmp_bytes;
+  size_t moved_bytes;  /* by all instructions */
   bool point_to_point; /* its messages are matched by tag */
 };
 
@@ -76,6 +86,7 @@ struct tu_lowering {
   struct tu_mover *mover;
   struct tu_view in, out;
   bool point_to_point;
+  bool in_builder_order; /* the plan's steps are in the order of one builder: its multicasts may wait for all receivers */
 };
 
 /* Errors: MEMORY (no room for a channel). */

@@ -18,6 +18,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
                           struct tu_channel_shape shape, uint64_t place, struct tu_mover **mover,
                           struct tu_error *error) {
   tu_assert((shape.credits & (shape.credits - 1)) == 0 && shape.slot_bytes % TU_LINE_BYTES == 0);
+  tu_assert(shape.ring_bytes % TU_LINE_BYTES == 0 && shape.ring_bytes / 2 >= shape.slot_bytes);
   unsigned char *block =
       rank == 0 ? tu_transport_acquire(t, block_bytes(ranks), &place, error) : tu_transport_at(t, place);
   if (!block) return error->code;
@@ -73,6 +74,11 @@ void tu_mover_wake_all(struct tu_mover *m) {
   for (uint32_t i = 0; i < m->ranks; i++) tu_bell_wake(m->transport, m->members[i]);
 }
 
+static struct tu_credit_line *credit_of(unsigned char *memory) { return (struct tu_credit_line *)(void *)memory; }
+static struct tu_line *lines_of(unsigned char *memory) {
+  return (struct tu_line *)(void *)(memory + sizeof(struct tu_credit_line));
+}
+
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error) {
   struct tu_sender **slot = &m->senders[peer * TU_MOVER_LANES + lane];
   if (*slot) return *slot;
@@ -80,17 +86,20 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
   uint64_t place = 0;
   unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
   if (!memory) return NULL;
-  memset(memory, 0, tu_channel_slots_at(shape));
+  memset(memory, 0, tu_channel_ring_at(shape));
   struct tu_sender *s = tu_allocate(1, sizeof *s);
   *s = (struct tu_sender){
-      .credit = (struct tu_credit_line *)(void *)memory,
-      .lines = (struct tu_line *)(void *)(memory + TU_LINE_BYTES),
-      .slots = memory + tu_channel_slots_at(shape),
+      .credit = credit_of(memory),
+      .lines = lines_of(memory),
+      .base = m->transport->base,
       .credits = shape.credits,
-      .slot_bytes = shape.slot_bytes,
       .peer = peer,
       .world_peer = m->members[peer],
       .place = place,
+      .bytes = tu_channel_bytes(shape),
+      .staging = {.place = place + tu_channel_ring_at(shape), .bytes = shape.ring_bytes},
+      .starts = tu_allocate(shape.credits, sizeof *s->starts),
+      .back = m->receivers[peer * TU_MOVER_LANES + lane],
   };
   atomic_store_explicit(directory_entry(m, m->rank, peer, lane), place, memory_order_release);
   tu_mover_ring(m, s->world_peer);
@@ -102,22 +111,49 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
   if (*slot) return *slot;
   struct tu_receiver *r = tu_allocate(1, sizeof *r);
   *r = (struct tu_receiver){
+      .base = m->transport->base,
       .credits = m->block->shape.credits,
-      .slot_bytes = m->block->shape.slot_bytes,
       .peer = peer,
       .world_peer = m->members[peer],
       .opened = directory_entry(m, peer, m->rank, lane),
   };
+  struct tu_sender *s = m->senders[peer * TU_MOVER_LANES + lane];
+  if (s) s->back = r;
   return *slot = r;
+}
+
+struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error) {
+  if (m->cast) return m->cast;
+  struct tu_channel_shape shape = m->block->shape;
+  uint64_t place = 0;
+  if (!tu_transport_acquire(m->transport, shape.ring_bytes, &place, error)) return NULL;
+  struct tu_cast *c = tu_allocate(1, sizeof *c);
+  *c = (struct tu_cast){
+      .staging = {.place = place, .bytes = shape.ring_bytes},
+      .pieces = tu_allocate(shape.credits, sizeof *c->pieces),
+      .credits = shape.credits,
+      .readers_max = m->ranks - 1,
+  };
+  for (uint32_t i = 0; i < c->credits; i++)
+    c->pieces[i].readers = tu_allocate(c->readers_max, sizeof *c->pieces[i].readers);
+  return m->cast = c;
+}
+
+static void destroy_cast(struct tu_mover *m, bool in_order) {
+  struct tu_cast *c = m->cast;
+  if (!c) return;
+  if (in_order) tu_transport_release(m->transport, c->staging.place, c->staging.bytes);
+  for (uint32_t i = 0; i < c->credits; i++) free(c->pieces[i].readers);
+  free(c->pieces);
+  free(c);
 }
 
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
   uint64_t place = atomic_load_explicit(r->opened, memory_order_acquire);
   if (place == 0) return false;
   unsigned char *memory = tu_transport_at(m->transport, place);
-  r->credit = (struct tu_credit_line *)(void *)memory;
-  r->lines = (struct tu_line *)(void *)(memory + TU_LINE_BYTES);
-  r->slots = memory + tu_channel_slots_at(m->block->shape);
+  r->credit = credit_of(memory);
+  r->lines = lines_of(memory);
   return true;
 }
 
@@ -141,12 +177,11 @@ bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
 
 void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   if (!m) return;
+  destroy_cast(m, in_order);
   for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
     struct tu_sender *s = m->senders[i];
-    if (in_order && s) {
-      struct tu_channel_shape shape = {s->credits, s->slot_bytes};
-      tu_transport_release(m->transport, s->place, tu_channel_bytes(shape));
-    }
+    if (in_order && s) tu_transport_release(m->transport, s->place, s->bytes);
+    if (s) free(s->starts);
     free(s);
     free(m->receivers[i]);
   }

@@ -7,7 +7,7 @@
 #define TU_MOVER_H
 
 #include "mover/board.h"
-#include "mover/channel.h"
+#include "mover/cast.h"
 #include "transport/transport.h"
 
 #define TU_MOVER_LANES 9u /* those of plans, and one for send and recv */
@@ -34,6 +34,7 @@ struct tu_mover {
   _Atomic uint64_t *directory; /* [from][to][lane], shared: place of the channel, 0 if not open */
   struct tu_sender **senders;  /* [peer * TU_MOVER_LANES + lane], NULL until used */
   struct tu_receiver **receivers;
+  struct tu_cast *cast; /* NULL until used */
 };
 
 /* The leader makes the block (at the transport's first place if it is the first thing acquired there); the others are told
@@ -51,6 +52,8 @@ bool tu_mover_told(const struct tu_mover *m, const void **words, size_t *bytes);
 /* NULL and MEMORY if there is no room for the channel. */
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error);
 struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_t lane);
+/* This rank's ring for many readers; NULL and MEMORY if there is no room for it. */
+struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error);
 /* Looks whether the sender has opened the channel by now. */
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
 

@@ -70,6 +70,11 @@ void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place
 void tu_transport_release(struct tu_transport *t, uint64_t place, size_t bytes);
 
 static inline void *tu_transport_at(const struct tu_transport *t, uint64_t place) { return t->base + place; }
+/* The place of an address in the memory that all ranks map; 0 if it is not in there. */
+static inline uint64_t tu_transport_place(const struct tu_transport *t, const void *address) {
+  uint64_t place = (uint64_t)((uintptr_t)address - (uintptr_t)t->base);
+  return place < t->slice_bytes * t->ranks ? place : 0;
+}
 static inline struct tu_slice_head *tu_transport_head(const struct tu_transport *t, uint32_t rank) {
   return (struct tu_slice_head *)(void *)(t->base + rank * t->slice_bytes);
 }

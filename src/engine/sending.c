@@ -1,0 +1,113 @@
+/* sending.c: how a message crosses is decided when its first slice is to go, by what each end's memory is: neither plan nor
+ * program know it, and its receiver is told with each slice.
+ *
+ * A short message lies in its line. If its receiver has posted a target in memory that both map, it is stored there. If
+ * the source is such memory, and nothing in the program waits for the send, it is lent: the receiver reads it there, and
+ * the send is over when it has. (A send that is waited for must end when its source has been read here: partners that
+ * exchange in place would wait for each other for ever.) Everything else is staged. */
+#include "engine/engine.h"
+
+#define LEND_SLICE ((size_t)64 << 10)      /* lent while its source is being made: at least so much at a time */
+#define LENT_SLICE_MAX ((size_t)1 << 30) /* lines count in 32 bits */
+
+static struct tu_sender *sender_of(const struct tu_execution *e, const struct tu_message *m) {
+  return e->program->rings[m->ring].sender;
+}
+
+static bool all_posted(const struct tu_execution *e, const struct tu_instruction *ins) {
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  for (uint32_t i = 0; i < ins->message_count; i++)
+    if (!tu_sender_posted(sender_of(e, &m[i]), e->tickets[m[i].ring] + m[i].ordinal)) return false;
+  return true;
+}
+
+static bool may_lend(const struct tu_execution *e, const struct tu_instruction *ins) {
+  if (!ins->lasting || ins->bytes < e->direct_bytes || ins->source.run_count != 1 || !e->places[ins->source.buffer])
+    return false;
+  if (ins->first && !e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM) return false;
+  /* Who sends something that a channel can hold does not expect to wait for its receiver. */
+  return !e->program->point_to_point || ins->bytes > e->mover->block->shape.ring_bytes;
+}
+
+static enum tu_way choose_way(const struct tu_execution *e, const struct tu_instruction *ins) {
+  if (ins->bytes <= TU_INLINE_BYTES) return TU_WAY_INLINE;
+  if (all_posted(e, ins)) return TU_WAY_STORED;
+  return may_lend(e, ins) ? TU_WAY_LENT : TU_WAY_STAGED;
+}
+
+/* Is it the message's turn, and is there a credit, on every ring? */
+static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  for (uint32_t i = 0; i < ins->message_count; i++) {
+    struct tu_sender *s = sender_of(e, &m[i]);
+    if (s->served != e->tickets[m[i].ring] + m[i].ordinal || !tu_sender_ready(s)) return false;
+  }
+  return ins->cast == TU_NO_CAST || e->program->cast->served == e->cast_ticket + ins->cast;
+}
+
+static bool stage(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress, size_t bytes) {
+  if (ins->cast != TU_NO_CAST) progress->place = tu_cast_room(e->program->cast, bytes);
+  else progress->place = tu_sender_room(sender_of(e, &e->program->messages[ins->message_first]), bytes);
+  return progress->place != 0;
+}
+
+bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count) {
+  const struct tu_instruction *ins = &e->program->instructions[instruction];
+  struct tu_progress *progress = &e->progress[instruction];
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  if (!is_ready(e, ins)) return false;
+  if (progress->way == TU_WAY_OPEN) progress->way = (uint8_t)choose_way(e, ins);
+  switch ((enum tu_way)progress->way) {
+    case TU_WAY_STAGED:
+      *bytes = tu_min(*bytes, e->mover->block->shape.slot_bytes);
+      if (!stage(e, ins, progress, *bytes)) return false;
+      e->targets[(*count)++] = e->mover->transport->base + progress->place;
+      return true;
+    case TU_WAY_STORED:
+      for (uint32_t i = 0; i < ins->message_count; i++) {
+        uint64_t place = tu_sender_posted(sender_of(e, &m[i]), e->tickets[m[i].ring] + m[i].ordinal);
+        e->targets[(*count)++] = e->mover->transport->base + place + progress->done;
+      }
+      return true;
+    case TU_WAY_LENT:
+      *bytes = tu_min(*bytes, LENT_SLICE_MAX);
+      return *bytes >= LEND_SLICE || progress->done + *bytes == ins->bytes;
+    default:
+      for (uint32_t i = 0; i < ins->message_count; i++)
+        e->targets[(*count)++] = tu_sender_line(sender_of(e, &m[i]))->at.payload;
+      return true;
+  }
+}
+
+void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes) {
+  const struct tu_instruction *ins = &e->program->instructions[instruction];
+  struct tu_progress *progress = &e->progress[instruction];
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  bool last = progress->done + bytes == ins->bytes, staged = progress->way == TU_WAY_STAGED;
+  if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->place, bytes);
+  if (progress->way == TU_WAY_LENT) progress->place = e->places[ins->source.buffer] + ins->source.offset + progress->done;
+  for (uint32_t i = 0; i < ins->message_count; i++) {
+    struct tu_sender *s = sender_of(e, &m[i]);
+    struct tu_line *line = tu_sender_line(s);
+    line->stored = progress->way == TU_WAY_STORED;
+    if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->place, bytes);
+    else if (staged) tu_cast_add(e->program->cast, s);
+    if (progress->way != TU_WAY_INLINE) line->at.place = progress->place;
+    tu_sender_commit(s, bytes, e->tag, ins->bytes);
+    e->sequences[ins->message_first + i] = s->sent;
+    s->served += last;
+    tu_mover_ring(e->mover, s->world_peer);
+  }
+  if (last && ins->cast != TU_NO_CAST) e->program->cast->served++;
+  progress->done += bytes;
+}
+
+bool tu_send_returned(struct tu_execution *e, uint32_t instruction) {
+  const struct tu_instruction *ins = &e->program->instructions[instruction];
+  if (e->progress[instruction].way != TU_WAY_LENT) return true;
+  for (uint32_t i = 0; i < ins->message_count; i++) {
+    uint32_t message = ins->message_first + i;
+    if (!tu_sender_taken(sender_of(e, &e->program->messages[message]), e->sequences[message])) return false;
+  }
+  return true;
+}
