@@ -16,6 +16,7 @@ struct tutti_side {
   tutti_comm *world;
   tutti_plan *plan; /* the user's, or NULL */
   tutti_call call;
+  bool by_name;
 };
 
 static struct tutti_side *self_of(struct bench_side *side) { return (struct tutti_side *)(void *)side; }
@@ -42,7 +43,10 @@ static bool select_case(struct bench_side *side, const struct bench_case *c) {
       .algorithm = c->planned ? NULL : c->algorithm,
       .plan = c->planned ? s->plan : NULL,
   };
-  if (c->collective == TUTTI_BROADCAST && c->rank == c->root && c->in_place) s->call.recv = NULL;
+  s->by_name = !s->call.algorithm && !s->call.plan && !s->call.counts && c->collective != TUTTI_SEND &&
+               c->op != TUTTI_PREMUL_SUM;
+  if (s->by_name && c->collective == TUTTI_BROADCAST) s->call.recv = c->rank == c->root ? c->in_data : c->out_data;
+  else if (c->collective == TUTTI_BROADCAST && c->rank == c->root && c->in_place) s->call.recv = NULL;
   if (c->collective == TUTTI_SEND) {
     s->call.collective = c->rank == c->root ? TUTTI_SEND : TUTTI_RECV;
     s->call.peer = 1 - c->rank;
@@ -50,8 +54,26 @@ static bool select_case(struct bench_side *side, const struct bench_case *c) {
   return true;
 }
 
+/* The calls that have a name, as programs make them. */
+static tutti_err call_by_name(tutti_comm *comm, const tutti_call *c) {
+  switch (c->collective) {
+    case TUTTI_ALLREDUCE: return tutti_allreduce(comm, c->send, c->recv, c->count, c->type, c->op);
+    case TUTTI_REDUCE: return tutti_reduce(comm, c->send, c->recv, c->count, c->type, c->op, c->root);
+    case TUTTI_BROADCAST: return tutti_broadcast(comm, c->recv, c->count, c->type, c->root);
+    case TUTTI_GATHER: return tutti_gather(comm, c->send, c->recv, c->count, c->type, c->root);
+    case TUTTI_SCATTER: return tutti_scatter(comm, c->send, c->recv, c->count, c->type, c->root);
+    case TUTTI_ALLGATHER: return tutti_allgather(comm, c->send, c->recv, c->count, c->type);
+    case TUTTI_REDUCE_SCATTER: return tutti_reduce_scatter(comm, c->send, c->recv, c->count, c->type, c->op);
+    case TUTTI_ALLTOALL: return tutti_alltoall(comm, c->send, c->recv, c->count, c->type);
+    case TUTTI_SCAN: return tutti_scan(comm, c->send, c->recv, c->count, c->type, c->op);
+    case TUTTI_EXSCAN: return tutti_exscan(comm, c->send, c->recv, c->count, c->type, c->op);
+    default: return tutti_barrier(comm);
+  }
+}
+
 static bool operate(struct bench_side *side) {
   struct tutti_side *s = self_of(side);
+  if (s->by_name) return check(s, call_by_name(s->world, &s->call));
   tutti_request *request = NULL;
   tutti_err err = tutti_start(s->world, &s->call, &request);
   if (err == TUTTI_OK) err = tutti_wait(&request);
@@ -67,6 +89,13 @@ static bool combine(struct bench_side *side, double *values, int count, tutti_op
   struct tutti_side *s = self_of(side);
   return check(s, tutti_allreduce(s->world, values, values, (size_t)count, TUTTI_F64, op));
 }
+
+static void *acquire(void *context, size_t bytes) {
+  void *memory;
+  return tutti_alloc(context, bytes, &memory) == TUTTI_OK ? memory : NULL;
+}
+
+static void release(void *context, void *memory) { (void)tutti_free(context, memory); }
 
 /* ---- as a rank, and as the one that starts them ---- */
 
@@ -109,10 +138,12 @@ static int count_ranks(const struct bench_options *options, uint32_t ranks, bool
                   ranks);
 }
 
-static int run_rank(const struct bench_options *options) {
+static int run_rank(struct bench_options *options) {
   struct bench_side *side = bench_open("bench");
   if (!side) return CLI_FAILED;
   struct tutti_side *s = self_of(side);
+  const struct bench_memory heap = {s->world, acquire, release};
+  if (options->heap) options->memory = &heap;
   bool quiet = side->rank != 0;
   struct bench_item *items = NULL;
   uint32_t item_count;

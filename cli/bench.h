@@ -9,6 +9,13 @@
 
 /* ---- options (bench_options.c) ---- */
 
+/* Where buffers come from. */
+struct bench_memory {
+  void *context;
+  void *(*acquire)(void *context, size_t bytes); /* aligned to 4096; NULL if there is no memory */
+  void (*release)(void *context, void *memory);
+};
+
 struct bench_options {
   uint32_t ranks; /* 0: not given */
   size_t low, high;
@@ -19,6 +26,8 @@ struct bench_options {
   uint32_t time_ms; /* about how long one size is measured */
   bool json;
   bool barrier; /* a barrier before each operation, at every size */
+  bool heap;    /* buffers from tutti_alloc */
+  const struct bench_memory *memory; /* NULL: the C library's */
   const char *bind;
   const char *plan_path; /* or NULL */
   struct tu_plan
@@ -60,6 +69,7 @@ struct bench_case {
   size_t *counts;         /* of a vector variant; alltoallv: received blocks are as long as sent ones */
   struct tu_view in, out; /* what this rank has; no blocks if nothing */
   void *in_data, *out_data;
+  const struct bench_memory *memory;
   unsigned char *in_tables, *out_tables; /* the values of each block, which repeat */
 };
 

@@ -163,12 +163,17 @@ static void lay_views(struct bench_case *c, size_t unit) {
 
 /* Whole pages, written to, so that none of them is first touched while the clock runs. Never empty: some libraries want an
  * address where nothing is read. */
-static void *make_buffer(const struct tu_view *view) {
+static void *make_buffer(const struct bench_case *c, const struct tu_view *view) {
   size_t begin, bytes = tu_round_up(tu_max(tu_view_extent(view, &begin), 1), 4096);
-  void *buffer = aligned_alloc(4096, bytes);
+  void *buffer = c->memory ? c->memory->acquire(c->memory->context, bytes) : aligned_alloc(4096, bytes);
   if (buffer) memset(buffer, 0xA5, bytes);
   else fprintf(stderr, "bench: no memory for a buffer of %zu bytes; give --bytes a lower end\n", bytes);
   return buffer;
+}
+
+static void free_buffer(const struct bench_case *c, void *buffer) {
+  if (c->memory) c->memory->release(c->memory->context, buffer);
+  else free(buffer);
 }
 
 /* The one buffer in place is the longer one; the other is a block of it. */
@@ -176,8 +181,8 @@ static bool make_buffers(struct bench_case *c) {
   const struct tu_collective *k = &tu_collectives[c->collective];
   bool shared = c->in_place && c->in.blocks > 0 && c->out.blocks > 0;
   bool in_longer = k->in == TU_EACH && k->out == TU_ONE, out_longer = k->in == TU_ONE && k->out == TU_EACH;
-  if (!shared || in_longer) c->in_data = make_buffer(&c->in);
-  if (!shared || !in_longer) c->out_data = make_buffer(&c->out);
+  if (!shared || in_longer) c->in_data = make_buffer(c, &c->in);
+  if (!shared || !in_longer) c->out_data = make_buffer(c, &c->out);
   if (shared) {
     void *there = in_longer ? c->in_data : c->out_data;
     size_t own = in_longer || out_longer ? c->rank * c->count * c->in.item_bytes : 0;
@@ -199,6 +204,7 @@ bool bench_case_create(struct bench_case *c, const struct bench_options *options
       .in_place = item->plan ? item->plan->in_place : item->collective == TUTTI_BROADCAST,
       .type = options->type,
       .op = options->op,
+      .memory = options->memory,
       .rank = rank,
       .ranks = ranks,
       .root = tu_collectives[item->collective].rooted && item->collective != TUTTI_SEND ? options->root : 0,
@@ -219,8 +225,8 @@ void bench_case_destroy(struct bench_case *c) {
   free(c->out_tables);
   const struct tu_collective *k = &tu_collectives[c->collective];
   bool shared = c->in_place && c->in.blocks > 0 && c->out.blocks > 0, in_longer = k->in == TU_EACH && k->out == TU_ONE;
-  if (!shared || in_longer) free(c->in_data);
-  if (!shared || !in_longer) free(c->out_data);
+  if (!shared || in_longer) free_buffer(c, c->in_data);
+  if (!shared || !in_longer) free_buffer(c, c->out_data);
   *c = (struct bench_case){0};
 }
 

@@ -122,7 +122,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   static char *default_names[] = {allreduce, NULL};
   const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none", *plan = NULL;
   uint32_t ranks = 0, root = 0, time_ms = 200;
-  bool json = false;
+  bool json = false, heap = false;
   const struct cli_option table[] = {
       {"-n", CLI_UINT, &ranks, "N", "how many ranks to start; within a job: how many it has"},
       {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR]", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
@@ -133,6 +133,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
       {"--time-ms", CLI_UINT, &time_ms, "T", "about how long to measure each size (200)"},
       {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
       {"--plan", CLI_STRING, &plan, "FILE", "measure this plan: a file in the form of tutti-plan(5) or of MSCCL"},
+      {"--heap", CLI_FLAG, &heap, NULL, "buffers from tutti_alloc, which all ranks see"},
       {"--json", CLI_FLAG, &json, NULL, "one object a line"},
   };
   int code = cli_parse(verb, table, sizeof table / sizeof table[0], &argc, argv, done);
@@ -142,6 +143,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
                     argv[1]);
   *options = (struct bench_options){0};
   if ((code = bench_read_sizes(verb->name, sizes, options)) != CLI_GOOD) return code;
+  options->heap = heap;
   options->barrier = strcmp(mode, "barrier") == 0;
   if (!options->barrier && strcmp(mode, "loop") != 0)
     return cli_fail(verb->name, CLI_USAGE, "--mode: expected 'loop' or 'barrier', found '%s'", mode);

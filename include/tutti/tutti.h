@@ -173,6 +173,25 @@ TUTTI_API void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms);
 /* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: none given). */
 TUTTI_API void tutti_abort(tutti_comm *comm, const char *reason);
 
+/* ---- memory that all ranks see ----------------------------------------------------------------------------------- */
+
+/* Memory in which collectives need no copies in between: the ranks of a machine map it, read a rank's data where it lies, and
+ * store results where they belong. Calls recognise it by its address, any part of it will do, each rank decides for
+ * itself. Not collective. Aligned to a page; not cleared; in large pages if the system has any. It comes out of the
+ * TUTTI_SHM_BYTES of this rank, and lives until it is freed, or until the world is; after a failed call the other ranks may
+ * still touch it until the communicator is freed. Errors: ARGUMENT (memory is NULL), MEMORY. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory);
+/* Frees what tutti_alloc of that communicator, or of one of its world, gave; NULL is accepted. ARGUMENT if it did not. */
+TUTTI_API tutti_err tutti_free(tutti_comm *comm, void *memory);
+
+/* The same for memory that the program has already: its pages are moved into shared memory, at the same address and with their
+ * content (about 0.6 ms a MiB). Nobody may use it during the call. From then on a child of fork() shares it, instead of
+ * having a copy: that is why it must be asked for. memory and bytes are whole pages. Errors: ARGUMENT, MEMORY, SYSTEM;
+ * the memory is then as it was. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_register(tutti_comm *comm, void *memory, size_t bytes);
+/* Undoes it. No call that uses the memory may be open, on any rank. Not undone, it stays usable for the life of the process. */
+TUTTI_API tutti_err tutti_deregister(tutti_comm *comm, void *memory);
+
 /* ---- a user's reduction ----------------------------------------------------------------------------------------- */
 
 /* result[i] = left[i] op right[i] for i < count elements of the call's type. result may be left or right, never

@@ -11,7 +11,7 @@
 
 #define SPIN_ROOMY 2000u /* polls before yielding: a few microseconds */
 #define SPIN_CROWDED 20u /* more ranks than cores: somebody else can use this one */
-#define CREDITS 8u
+#define CREDITS 32u
 #define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u
 
@@ -72,7 +72,7 @@ static tutti_err settings(uint32_t ranks, struct tu_channel_shape *shape, uint32
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SLOT_BYTES is %llu; from 64 to 64M is possible",
                    (unsigned long long)slot_bytes);
   uint32_t slot = (uint32_t)tu_round_up(slot_bytes, TU_LINE_BYTES);
-  uint64_t ring = 8 * (uint64_t)slot, credits = CREDITS;
+  uint64_t ring = 32 * (uint64_t)slot, credits = CREDITS;
   tu_env_bytes("TUTTI_RING_BYTES", &ring, error);
   tu_env_uint("TUTTI_CREDITS", 1024, &credits, error);
   *shape = (struct tu_channel_shape){(uint32_t)credits, slot, (uint32_t)ring};
@@ -120,6 +120,7 @@ static void drop_endpoint(struct tu_transport *t) {
 }
 
 static void destroy(struct tutti_comm *comm, bool in_order) {
+  tu_request_destroy(comm->again);
   while (comm->idle) {
     struct tutti_request *r = comm->idle;
     comm->idle = r->idle_next;

@@ -89,6 +89,7 @@ struct tutti_comm {
   uint32_t open_requests;
   struct tutti_request *idle;
   uint32_t idle_count;
+  struct tutti_request *again; /* the last blocking call's, if the same call may go straight; not in `idle` */
   struct tu_cached_plan *plans;
   struct tu_tuning *tuning; /* the same on all ranks; NULL: the built-in table alone */
   struct tu_memo memo;
@@ -132,11 +133,17 @@ tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *c
 tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
                              struct tu_error *error);
 void tu_request_release(struct tutti_request *request); /* to the cache */
+/* Out of the cache: the one that was released last. */
+struct tutti_request *tu_request_take_idle(struct tutti_comm *comm);
 void tu_request_destroy(struct tutti_request *request);
 void tu_request_start(struct tutti_request *request);
+/* Starts a request that may go straight, while nothing else is open. True: it is done already; else it is open. */
+bool tu_request_run_straight(struct tutti_request *request);
 
 /* ---- wait.c ---- */
 void tu_queue_add(struct tutti_request *request);
+/* Has this thread nothing open? */
+bool tu_queue_empty(void);
 /* Moves every open request of the thread; true if anything moved. */
 bool tu_queue_poll(void);
 

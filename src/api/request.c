@@ -39,6 +39,13 @@ static struct tutti_request *take_idle(struct tutti_comm *comm, const struct tu_
   return NULL;
 }
 
+struct tutti_request *tu_request_take_idle(struct tutti_comm *comm) {
+  struct tutti_request *r = comm->idle;
+  comm->idle = r->idle_next;
+  comm->idle_count--;
+  return r;
+}
+
 void tu_request_destroy(struct tutti_request *r) {
   if (!r) return;
   for (size_t i = 0; i < r->child_count; i++) tu_request_destroy(r->children[i]);
@@ -258,22 +265,46 @@ tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call
   return TUTTI_OK;
 }
 
-void tu_request_start(struct tutti_request *r) {
-  struct tutti_comm *comm = r->comm;
+static void open_request(struct tutti_request *r) {
   r->open = true;
   r->done = false;
   r->error.code = TUTTI_OK;
   r->stalled_since = 0;
   r->tests = 0;
-  comm->open_requests++;
+  r->comm->open_requests++;
+}
+
+/* The collective takes its number, and everybody may know. */
+static void post(struct tutti_request *r) {
+  uint64_t words[TU_BOARD_WORDS];
+  memcpy(words, &r->facts, sizeof words);
+  tu_board_post(&r->comm->mover->boards[r->comm->rank], r->number, words);
+}
+
+static uint64_t tag_of(const struct tutti_request *r) { return r->number << 32 | r->facts.hash; }
+
+void tu_request_start(struct tutti_request *r) {
+  open_request(r);
   uint64_t tag = r->tag;
   if (!r->program->point_to_point) {
-    r->number = ++comm->number;
-    uint64_t words[TU_BOARD_WORDS];
-    memcpy(words, &r->facts, sizeof words);
-    tu_board_post(&comm->mover->boards[comm->rank], r->number, words);
-    tag = r->number << 32 | r->facts.hash;
+    r->number = ++r->comm->number;
+    post(r);
+    tag = tag_of(r);
   }
   tu_execution_start(&r->execution, r->in_data, r->out_data, tag);
   tu_queue_add(r);
+}
+
+/* What is sent is on its way before the call is posted: nobody reads that before it has waited in vain. */
+bool tu_request_run_straight(struct tutti_request *r) {
+  struct tu_execution *e = &r->execution;
+  r->number = ++r->comm->number;
+  tu_execution_start_straight(e, r->in_data, r->out_data, tag_of(r));
+  bool done = tu_execution_poll_straight(e, 0);
+  post(r);
+  if (done || tu_execution_poll_straight(e, r->comm->spin)) return true;
+  open_request(r);
+  tu_execution_leave_straight(e);
+  tu_queue_add(r);
+  return false;
 }

@@ -21,6 +21,8 @@ static tutti_err acquire(tutti_comm *comm, const tutti_call *call, struct tutti_
   tutti_err err;
   struct tu_error error;
   if (tu_comm_failed(comm)) return tu_thread_error(&comm->error);
+  if (comm->again) tu_request_release(comm->again);
+  comm->again = NULL;
   if ((err = tu_call_resolve(comm, call, &error)) != TUTTI_OK) return refuse(comm, &error);
   if ((err = tu_request_acquire(comm, &comm->memo.resolved, request, &error)) != TUTTI_OK) return refuse(comm, &error);
   (*request)->timeout_ms = call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
@@ -104,81 +106,101 @@ void tutti_request_free(tutti_request *request) {
   tu_request_release(request);
 }
 
+/* ---- calls that wait: the last one again goes straight, if it is short ---- */
+
+/* What the caller says of a call that has one buffer each, no tag and no peer. */
+struct brief {
+  const void *send;
+  void *recv;
+  size_t count;
+  tutti_collective collective;
+  tutti_datatype type;
+  tutti_op op;
+  uint32_t root;
+};
+
+static inline bool is_again(const struct tutti_comm *comm, const struct brief *b) {
+  const tutti_call *last = &comm->memo.call;
+  return comm->again && b->send == last->send && b->recv == last->recv && b->count == last->count &&
+         b->collective == last->collective && b->type == last->type && b->op == last->op && b->root == last->root &&
+         comm->open_requests == 0 && tu_queue_empty();
+}
+
+static tutti_err run_again(tutti_comm *comm) {
+  struct tutti_request *r = comm->again;
+  if (tu_comm_failed(comm)) return tu_thread_error(&comm->error);
+  if (tu_request_run_straight(r)) return TUTTI_OK;
+  comm->again = NULL;
+  r->timeout_ms = comm->timeout_ms;
+  return tutti_wait(&r);
+}
+
 static tutti_err call_and_wait(tutti_comm *comm, const tutti_call *call) {
   tutti_request *request;
   tutti_err err = tutti_start(comm, call, &request);
-  return err != TUTTI_OK ? err : tutti_wait(&request);
+  const struct tutti_request *r = request;
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  if (err == TUTTI_OK && comm->memo.valid && comm->idle == r && tu_execution_goes_straight(&r->execution))
+    comm->again = tu_request_take_idle(comm);
+  return err;
+}
+
+static inline tutti_err run(tutti_comm *comm, const struct brief *b) {
+  if (comm && is_again(comm, b)) return run_again(comm);
+  return call_and_wait(comm, &(tutti_call){.collective = b->collective,
+                                           .send = b->send,
+                                           .recv = b->recv,
+                                           .count = b->count,
+                                           .type = b->type,
+                                           .op = b->op,
+                                           .root = b->root});
 }
 
 tutti_err tutti_allreduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                           tutti_op op) {
-  return call_and_wait(
-      comm,
-      &(tutti_call){.collective = TUTTI_ALLREDUCE, .send = send, .recv = recv, .count = count, .type = type, .op = op});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_ALLREDUCE, type, op, 0});
 }
 
 tutti_err tutti_reduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op,
                        uint32_t root) {
-  return call_and_wait(comm, &(tutti_call){.collective = TUTTI_REDUCE,
-                                           .send = send,
-                                           .recv = recv,
-                                           .count = count,
-                                           .type = type,
-                                           .op = op,
-                                           .root = root});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_REDUCE, type, op, root});
 }
 
 tutti_err tutti_broadcast(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type, uint32_t root) {
-  return call_and_wait(
-      comm,
-      &(tutti_call){
-          .collective = TUTTI_BROADCAST, .send = buffer, .recv = buffer, .count = count, .type = type, .root = root});
+  return run(comm, &(struct brief){buffer, buffer, count, TUTTI_BROADCAST, type, 0, root});
 }
 
 tutti_err tutti_gather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                        uint32_t root) {
-  return call_and_wait(
-      comm, &(tutti_call){
-                .collective = TUTTI_GATHER, .send = send, .recv = recv, .count = count, .type = type, .root = root});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_GATHER, type, 0, root});
 }
 
 tutti_err tutti_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                         uint32_t root) {
-  return call_and_wait(
-      comm, &(tutti_call){
-                .collective = TUTTI_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .root = root});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_SCATTER, type, 0, root});
 }
 
 tutti_err tutti_allgather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
-  return call_and_wait(
-      comm, &(tutti_call){.collective = TUTTI_ALLGATHER, .send = send, .recv = recv, .count = count, .type = type});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_ALLGATHER, type, 0, 0});
 }
 
 tutti_err tutti_reduce_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                                tutti_op op) {
-  return call_and_wait(
-      comm,
-      &(tutti_call){
-          .collective = TUTTI_REDUCE_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .op = op});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_REDUCE_SCATTER, type, op, 0});
 }
 
 tutti_err tutti_alltoall(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
-  return call_and_wait(
-      comm, &(tutti_call){.collective = TUTTI_ALLTOALL, .send = send, .recv = recv, .count = count, .type = type});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_ALLTOALL, type, 0, 0});
 }
 
-tutti_err tutti_barrier(tutti_comm *comm) { return call_and_wait(comm, &(tutti_call){.collective = TUTTI_BARRIER}); }
+tutti_err tutti_barrier(tutti_comm *comm) { return run(comm, &(struct brief){.collective = TUTTI_BARRIER}); }
 
 tutti_err tutti_scan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
-  return call_and_wait(
-      comm,
-      &(tutti_call){.collective = TUTTI_SCAN, .send = send, .recv = recv, .count = count, .type = type, .op = op});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_SCAN, type, op, 0});
 }
 
 tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
-  return call_and_wait(
-      comm,
-      &(tutti_call){.collective = TUTTI_EXSCAN, .send = send, .recv = recv, .count = count, .type = type, .op = op});
+  return run(comm, &(struct brief){send, recv, count, TUTTI_EXSCAN, type, op, 0});
 }
 
 tutti_err tutti_send(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type, uint32_t peer,

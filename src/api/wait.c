@@ -27,6 +27,8 @@ void tu_queue_add(struct tutti_request *r) {
   queue.last = r;
 }
 
+bool tu_queue_empty(void) { return queue.first == NULL; }
+
 static void complete(struct tutti_request *r, const struct tu_error *error) {
   if (r->previous) r->previous->next = r->next;
   else queue.first = r->next;

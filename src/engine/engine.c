@@ -48,7 +48,7 @@ void tu_execution_fini(struct tu_execution *e) {
 /* Says where a message may be stored, if it is worth it. */
 static void post(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
-  struct tu_receiver *r = e->program->rings[m->ring].receiver;
+  struct tu_receiver *r = m->receiver;
   uint64_t ticket = e->tickets[m->ring] + m->ordinal;
   if (ins->bytes < e->direct_bytes || !e->places[ins->target.buffer] || ins->target.run_count != 1 || m->parts > 1) return;
   if (e->program->point_to_point || !tu_receiver_may_post(r, ticket)) return;
@@ -68,11 +68,9 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   e->mismatch = false;
   memset(e->progress, 0, p->instruction_count * sizeof *e->progress);
   for (uint32_t i = 0; i < p->ring_count; i++) {
-    const struct tu_ring_use *use = &p->rings[i];
-    uint64_t *tickets = use->sender ? &use->sender->tickets : &use->receiver->tickets;
-    e->tickets[i] = *tickets;
-    *tickets += use->messages;
-    if (p->point_to_point && use->receiver) tu_matching_post(e, use->receiver);
+    e->tickets[i] = *tu_program_tickets(p, i);
+    *tu_program_tickets(p, i) += p->rings[i].messages;
+    if (p->point_to_point && p->rings[i].receiver) tu_matching_post(e, p->rings[i].receiver);
   }
   if (p->cast) {
     e->cast_ticket = p->cast->tickets;
@@ -262,7 +260,7 @@ static void publish_onward(struct tu_execution *e, uint32_t count, size_t slice)
 static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                       size_t limit) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
-  struct tu_sender *s = e->program->rings[m->ring].sender;
+  struct tu_sender *s = m->sender;
   if (limit < ins->bytes || !my_turn(e, m, s->served) || !tu_sender_ready(s)) return false;
   struct tu_line *line = tu_sender_line(s);
   bool staged = m->bytes > TU_INLINE_BYTES;
@@ -327,7 +325,7 @@ static bool receive_early(struct tu_execution *e, const struct tu_instruction *i
 static bool receive_part(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                          size_t limit) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
-  struct tu_receiver *r = e->program->rings[m->ring].receiver;
+  struct tu_receiver *r = m->receiver;
   if (limit < ins->bytes || !my_turn(e, m, r->served)) return false;
   const struct tu_line *line = next_line(e, r, m->bytes);
   if (!line) return false;
@@ -341,7 +339,7 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
   const struct tu_instruction *ins = &e->program->instructions[i];
   struct tu_progress *progress = &e->progress[i];
   const struct tu_message *m = &e->program->messages[ins->message_first];
-  struct tu_receiver *r = e->program->rings[m->ring].receiver;
+  struct tu_receiver *r = m->receiver;
   if (m->parts > 1) return receive_part(e, ins, progress, limit);
   if (e->program->point_to_point) {
     if (!r->lines && !tu_mover_attach(e->mover, r)) return false;
@@ -416,7 +414,7 @@ static bool gather_operands(struct tu_execution *e, const struct tu_instruction 
   for (uint32_t i = 0; i < ins->operand_count; i++) {
     const struct tu_message *m = &operands[i].message;
     if (m->ring == TU_NO_RING) continue;
-    struct tu_receiver *r = e->program->rings[m->ring].receiver;
+    struct tu_receiver *r = m->receiver;
     if (!my_turn(e, m, r->served)) return false;
     const struct tu_line *line = next_line(e, r, m->bytes);
     if (!line) return false;
@@ -443,7 +441,7 @@ static bool run_recv_reduce(struct tu_execution *e, uint32_t i, size_t limit) {
     for (uint32_t k = 0; k < ins->operand_count; k++) {
       const struct tu_message *m = &operands[k].message;
       if (m->ring == TU_NO_RING) continue;
-      struct tu_receiver *r = e->program->rings[m->ring].receiver;
+      struct tu_receiver *r = m->receiver;
       if (m->parts > 1) {
         if (last) take_part(e, m, r);
         continue;

@@ -141,6 +141,8 @@ static void settle_messages(struct lowerer *l) {
   }
   for (uint32_t i = 0; i < l->part_count; i++) {
     struct part *part = &l->parts[i];
+    part->message.sender = p->rings[part->message.ring].sender;
+    part->message.receiver = p->rings[part->message.ring].receiver;
     if (part->message.parts > 1) part->message.bytes = l->parts[part->head].joined_bytes;
     if (part->of_operand) p->operands[part->index].message = part->message;
     else p->messages[part->index] = part->message;
@@ -327,6 +329,19 @@ static void lower_order(struct lowerer *l) {
   for (uint32_t i = 0; i < p->after_count; i++) p->instructions[p->afters[i].before].lasting = false;
 }
 
+static bool goes_straight(const struct tu_lowering *from, const struct tu_program *p) {
+  if (!from->in_builder_order || p->point_to_point) return false;
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    const struct tu_instruction *ins = &p->instructions[i];
+    if (ins->bytes > TU_INLINE_BYTES || ins->source.run_count > 1 || ins->target.run_count > 1) return false;
+  }
+  for (uint32_t i = 0; i < p->message_count; i++)
+    if (p->messages[i].parts > 1) return false;
+  for (uint32_t i = 0; i < p->operand_count; i++)
+    if (p->operands[i].message.parts > 1 || p->operands[i].place.run_count > 1) return false;
+  return true;
+}
+
 tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error) {
   const struct tu_plan *plan = lowering->plan;
   struct lowerer l = {.from = lowering, .steps = &plan->rank[lowering->plan_rank - plan->rank_first], .error = error};
@@ -352,6 +367,7 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
     for (uint32_t i = 0; i < l.program->instruction_count; i++)
       l.program->targets_max = (uint32_t)tu_max(l.program->targets_max, targets_of(l.program, &l.program->instructions[i]));
   }
+  if (lowered) l.program->straight = goes_straight(lowering, l.program);
   free(l.tmp);
   free(l.first_of_step);
   free(l.ring_of);

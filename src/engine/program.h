@@ -30,6 +30,8 @@ struct tu_message {
   uint32_t ring;
   uint32_t ordinal; /* among the program's messages on that ring */
   uint32_t parts;   /* 1: a message of its own */
+  struct tu_sender *sender; /* the ring's; one of the two */
+  struct tu_receiver *receiver;
   size_t offset;
   size_t bytes;
 };
@@ -77,7 +79,14 @@ struct tu_program {
   size_t tmp_bytes;
   size_t moved_bytes;  /* by all instructions */
   bool point_to_point; /* its messages are matched by tag */
+  bool straight;       /* short messages only, and safe to carry out in the order of its instructions; straight.c */
 };
+
+/* How many tickets have been drawn on a ring that the program uses. */
+static inline uint64_t *tu_program_tickets(const struct tu_program *p, uint32_t ring) {
+  const struct tu_ring_use *use = &p->rings[ring];
+  return use->sender ? &use->sender->tickets : &use->receiver->tickets;
+}
 
 struct tu_lowering {
   const struct tu_plan *plan; /* with this rank's steps */

@@ -10,14 +10,10 @@
 #define LEND_SLICE ((size_t)64 << 10)      /* lent while its source is being made: at least so much at a time */
 #define LENT_SLICE_MAX ((size_t)1 << 30) /* lines count in 32 bits */
 
-static struct tu_sender *sender_of(const struct tu_execution *e, const struct tu_message *m) {
-  return e->program->rings[m->ring].sender;
-}
-
 static bool all_posted(const struct tu_execution *e, const struct tu_instruction *ins) {
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++)
-    if (!tu_sender_posted(sender_of(e, &m[i]), e->tickets[m[i].ring] + m[i].ordinal)) return false;
+    if (!tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal)) return false;
   return true;
 }
 
@@ -39,7 +35,7 @@ static enum tu_way choose_way(const struct tu_execution *e, const struct tu_inst
 static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++) {
-    struct tu_sender *s = sender_of(e, &m[i]);
+    struct tu_sender *s = m[i].sender;
     if (s->served != e->tickets[m[i].ring] + m[i].ordinal || !tu_sender_ready(s)) return false;
   }
   return ins->cast == TU_NO_CAST || e->program->cast->served == e->cast_ticket + ins->cast;
@@ -47,7 +43,7 @@ static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
 
 static bool stage(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress, size_t bytes) {
   if (ins->cast != TU_NO_CAST) progress->place = tu_cast_room(e->program->cast, bytes);
-  else progress->place = tu_sender_room(sender_of(e, &e->program->messages[ins->message_first]), bytes);
+  else progress->place = tu_sender_room(e->program->messages[ins->message_first].sender, bytes);
   return progress->place != 0;
 }
 
@@ -65,7 +61,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       return true;
     case TU_WAY_STORED:
       for (uint32_t i = 0; i < ins->message_count; i++) {
-        uint64_t place = tu_sender_posted(sender_of(e, &m[i]), e->tickets[m[i].ring] + m[i].ordinal);
+        uint64_t place = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
         e->targets[(*count)++] = e->mover->transport->base + place + progress->done;
       }
       return true;
@@ -74,7 +70,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       return *bytes >= LEND_SLICE || progress->done + *bytes == ins->bytes;
     default:
       for (uint32_t i = 0; i < ins->message_count; i++)
-        e->targets[(*count)++] = tu_sender_line(sender_of(e, &m[i]))->at.payload;
+        e->targets[(*count)++] = tu_sender_line(m[i].sender)->at.payload;
       return true;
   }
 }
@@ -87,7 +83,7 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->place, bytes);
   if (progress->way == TU_WAY_LENT) progress->place = e->places[ins->source.buffer] + ins->source.offset + progress->done;
   for (uint32_t i = 0; i < ins->message_count; i++) {
-    struct tu_sender *s = sender_of(e, &m[i]);
+    struct tu_sender *s = m[i].sender;
     struct tu_line *line = tu_sender_line(s);
     line->stored = progress->way == TU_WAY_STORED;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->place, bytes);
@@ -107,7 +103,7 @@ bool tu_send_returned(struct tu_execution *e, uint32_t instruction) {
   if (e->progress[instruction].way != TU_WAY_LENT) return true;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     uint32_t message = ins->message_first + i;
-    if (!tu_sender_taken(sender_of(e, &e->program->messages[message]), e->sequences[message])) return false;
+    if (!tu_sender_taken(e->program->messages[message].sender, e->sequences[message])) return false;
   }
   return true;
 }

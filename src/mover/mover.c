@@ -96,7 +96,6 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .peer = peer,
       .world_peer = m->members[peer],
       .place = place,
-      .bytes = tu_channel_bytes(shape),
       .staging = {.place = place + tu_channel_ring_at(shape), .bytes = shape.ring_bytes},
       .starts = tu_allocate(shape.credits, sizeof *s->starts),
       .back = m->receivers[peer * TU_MOVER_LANES + lane],
@@ -142,7 +141,7 @@ struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error) {
 static void destroy_cast(struct tu_mover *m, bool in_order) {
   struct tu_cast *c = m->cast;
   if (!c) return;
-  if (in_order) tu_transport_release(m->transport, c->staging.place, c->staging.bytes);
+  if (in_order) tu_transport_release(m->transport, c->staging.place);
   for (uint32_t i = 0; i < c->credits; i++) free(c->pieces[i].readers);
   free(c->pieces);
   free(c);
@@ -180,14 +179,14 @@ void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   destroy_cast(m, in_order);
   for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
     struct tu_sender *s = m->senders[i];
-    if (in_order && s) tu_transport_release(m->transport, s->place, s->bytes);
+    if (in_order && s) tu_transport_release(m->transport, s->place);
     if (s) free(s->starts);
     free(s);
     free(m->receivers[i]);
   }
   if (in_order && m->rank == 0) {
-    if (m->block->words_bytes) tu_transport_release(m->transport, m->block->words_place, m->block->words_bytes);
-    tu_transport_release(m->transport, m->block_place, block_bytes(m->ranks));
+    if (m->block->words_bytes) tu_transport_release(m->transport, m->block->words_place);
+    tu_transport_release(m->transport, m->block_place);
   }
   free(m->members);
   free(m->senders);

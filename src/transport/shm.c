@@ -13,6 +13,8 @@
 
 struct shm {
   struct tu_transport transport;
+  void *mapped; /* base, and what precedes it so that base is where a large page may begin */
+  size_t mapped_bytes;
   int fd; /* the only descriptor of the memory in this process: closing another one would drop the lock */
 };
 
@@ -26,10 +28,26 @@ static void shm_discard(struct tu_transport *t, uint64_t place, size_t bytes) {
   (void)fallocate(((struct shm *)t)->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)place, (off_t)bytes);
 }
 
+/* Pages of this memory are large only if asked for, and only after they are there (Linux 6.1); else they stay small. */
+static void shm_populate(struct tu_transport *t, uint64_t place, size_t bytes) {
+#if defined(MADV_POPULATE_WRITE) && defined(MADV_COLLAPSE)
+  if (bytes < TU_LARGE_PAGE || madvise(t->base + place, bytes, MADV_POPULATE_WRITE) != 0) return;
+  (void)madvise(t->base + place, bytes / TU_LARGE_PAGE * TU_LARGE_PAGE, MADV_COLLAPSE);
+#else
+  (void)t, (void)place, (void)bytes;
+#endif
+}
+
+static bool shm_map_over(struct tu_transport *t, void *memory, uint64_t place, size_t bytes) {
+  int flags = place ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  int fd = place ? ((struct shm *)t)->fd : -1;
+  return mmap(memory, bytes, PROT_READ | PROT_WRITE, flags, fd, (off_t)place) != MAP_FAILED;
+}
+
 static void shm_close(struct tu_transport *t) {
   struct shm *shm = (struct shm *)t;
   tu_transport_fini(t);
-  munmap(t->base, t->slice_bytes * t->ranks);
+  munmap(shm->mapped, shm->mapped_bytes);
   close(shm->fd);
   free(shm);
 }
@@ -38,14 +56,21 @@ static const struct tu_transport_ops shm_ops = {
     .name = "shm",
     .alive = shm_alive,
     .discard = shm_discard,
+    .populate = shm_populate,
+    .map_over = shm_map_over,
     .close = shm_close,
 };
 
 tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t slice_bytes, struct tu_transport **t,
                         struct tu_error *error) {
-  size_t bytes = slice_bytes * ranks;
-  void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory_fd, 0);
-  if (base == MAP_FAILED) {
+  size_t bytes = slice_bytes * ranks, mapped_bytes = bytes + TU_LARGE_PAGE;
+  unsigned char *mapped = mmap(NULL, mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  unsigned char *base = mapped;
+  if (mapped != MAP_FAILED) {
+    base += tu_round_up((uintptr_t)mapped, TU_LARGE_PAGE) - (uintptr_t)mapped;
+    base = mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory_fd, 0);
+  }
+  if (mapped == MAP_FAILED || base == MAP_FAILED) {
     tutti_err err = tu_fail_errno(error,
                                   "rank %u cannot map %zu bytes of shared memory (%u ranks, %zu each); lower "
                                   "TUTTI_SHM_BYTES or raise the limit on virtual memory (ulimit -v)",
@@ -53,15 +78,18 @@ tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t sli
     close(memory_fd);
     return err;
   }
+  (void)madvise(base, bytes, MADV_HUGEPAGE); /* large pages that a peer has made are mapped as such */
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)rank, .l_len = 1};
   if (fcntl(memory_fd, F_SETLK, &lock) != 0) {
     tutti_err err = tu_fail_errno(error, "rank %u cannot lock its byte of the shared memory", rank);
-    munmap(base, bytes);
+    munmap(mapped, mapped_bytes);
     close(memory_fd);
     return err;
   }
   struct shm *shm = tu_allocate(1, sizeof *shm);
   shm->fd = memory_fd;
+  shm->mapped = mapped;
+  shm->mapped_bytes = mapped_bytes;
   tu_transport_init(&shm->transport, &shm_ops, rank, ranks, base, slice_bytes);
   *t = &shm->transport;
   return TUTTI_OK;

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +18,9 @@ void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
                        void *base, size_t slice_bytes) {
   *t = (struct tu_transport){.ops = ops, .rank = rank, .ranks = ranks, .base = base, .slice_bytes = slice_bytes};
   pthread_mutex_init(&t->lock, NULL);
-  t->used = TU_FIRST_PLACE;
+  t->ranges = tu_allocate(1, sizeof *t->ranges);
+  *t->ranges = (struct tu_range){.place = rank * (uint64_t)slice_bytes + TU_FIRST_PLACE,
+                                 .bytes = slice_bytes - TU_FIRST_PLACE};
   struct tu_slice_head *head = tu_transport_head(t, rank);
   bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
   atomic_store(&t->fence, true); /* until all ranks are known to be registered */
@@ -26,9 +29,13 @@ void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
 }
 
 void tu_transport_fini(struct tu_transport *t) {
-  for (struct tu_free_range *range = t->free_ranges, *next; range; range = next) {
+  for (struct tu_range *range = t->ranges, *next; range; range = next) {
     next = range->next;
     free(range);
+  }
+  for (struct tu_registered *registered = atomic_load(&t->registered), *next; registered; registered = next) {
+    next = registered->next; /* its pages stay mapped, for the user */
+    free(registered);
   }
   pthread_mutex_destroy(&t->lock);
 }
@@ -43,42 +50,122 @@ void tu_transport_settle(struct tu_transport *t) {
   atomic_store(&t->fence, fence);
 }
 
-/* First fit over what was released (few sizes recur), else from the untouched end. */
-void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error) {
-  bytes = tu_round_up(bytes, PLACE_ALIGN);
-  pthread_mutex_lock(&t->lock);
-  bool found = false;
-  for (struct tu_free_range **link = &t->free_ranges; *link; link = &(*link)->next) {
-    struct tu_free_range *range = *link;
-    if (range->bytes != bytes) continue;
-    *place = range->place;
-    *link = range->next;
-    free(range);
-    found = true;
-    break;
+/* ---- memory ---- */
+
+/* Cuts a range in two; the second part is as used as the first. */
+static void cut(struct tu_range *range, uint64_t at) {
+  struct tu_range *rest = tu_allocate(1, sizeof *rest);
+  *rest = (struct tu_range){range->next, at, range->bytes - (size_t)(at - range->place), range->used};
+  range->bytes -= rest->bytes;
+  range->next = rest;
+}
+
+static void unite_with_next(struct tu_range *range) {
+  struct tu_range *next = range->next;
+  if (!next || range->used || next->used) return;
+  range->bytes += next->bytes;
+  range->next = next->next;
+  free(next);
+}
+
+/* First fit; what was released is united with its neighbours. */
+static struct tu_range *find_room(struct tu_transport *t, size_t bytes, size_t align) {
+  for (struct tu_range *range = t->ranges; range; range = range->next) {
+    uint64_t place = tu_round_up(range->place, align), end = range->place + range->bytes;
+    if (range->used || place > end || end - place < bytes) continue;
+    if (place > range->place) {
+      cut(range, place);
+      range = range->next;
+    }
+    if (range->bytes > bytes) cut(range, place + bytes);
+    range->used = true;
+    return range;
   }
-  if (!found && bytes <= t->slice_bytes - t->used) {
-    *place = t->rank * (uint64_t)t->slice_bytes + t->used;
-    t->used += bytes;
-    found = true;
-  }
-  pthread_mutex_unlock(&t->lock);
-  if (found) return tu_transport_at(t, *place);
-  tu_fail(error, TUTTI_ERR_MEMORY,
-          "the shared memory of rank %u is used up: %zu of %zu bytes are taken and %zu more were wanted; free "
-          "communicators, or set TUTTI_SHM_BYTES higher for all ranks",
-          t->rank, t->used, t->slice_bytes, bytes);
   return NULL;
 }
 
-void tu_transport_release(struct tu_transport *t, uint64_t place, size_t bytes) {
-  bytes = tu_round_up(bytes, PLACE_ALIGN);
-  t->ops->discard(t, place, bytes);
-  struct tu_free_range *range = tu_allocate(1, sizeof *range);
+void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error) {
+  bytes = tu_round_up(bytes ? bytes : 1, PLACE_ALIGN);
   pthread_mutex_lock(&t->lock);
-  *range = (struct tu_free_range){t->free_ranges, place, bytes};
-  t->free_ranges = range;
+  const struct tu_range *range = find_room(t, bytes, bytes >= TU_LARGE_PAGE ? TU_LARGE_PAGE : PLACE_ALIGN);
+  size_t used = 0;
+  for (const struct tu_range *r = t->ranges; r && !range; r = r->next) used += r->used ? r->bytes : 0;
+  if (range) *place = range->place;
   pthread_mutex_unlock(&t->lock);
+  if (range) return tu_transport_at(t, *place);
+  tu_fail(error, TUTTI_ERR_MEMORY,
+          "the shared memory of rank %u is used up: %zu of %zu bytes are taken and %zu more were wanted, in one piece; free "
+          "communicators and tutti_alloc's memory, or set TUTTI_SHM_BYTES higher for all ranks",
+          t->rank, used, t->slice_bytes, bytes);
+  return NULL;
+}
+
+bool tu_transport_release(struct tu_transport *t, uint64_t place) {
+  size_t bytes = 0;
+  pthread_mutex_lock(&t->lock);
+  for (struct tu_range *range = t->ranges, *before = NULL; range && bytes == 0; before = range, range = range->next) {
+    if (range->place != place || !range->used) continue;
+    bytes = range->bytes;
+    t->ops->discard(t, place, bytes);
+    range->used = false;
+    unite_with_next(range);
+    if (before) unite_with_next(before);
+    break;
+  }
+  pthread_mutex_unlock(&t->lock);
+  return bytes > 0;
+}
+
+/* ---- the user's own memory ---- */
+
+uint64_t tu_transport_registered(const struct tu_transport *t, const void *address) {
+  for (const struct tu_registered *r = atomic_load_explicit(&t->registered, memory_order_acquire); r; r = r->next) {
+    size_t offset = (size_t)((uintptr_t)address - (uintptr_t)r->memory);
+    if (offset < r->bytes) return r->place ? r->place + offset : 0;
+  }
+  return 0;
+}
+
+static tutti_err move_in(struct tu_transport *t, void *memory, size_t bytes, uint64_t *place, struct tu_error *error) {
+  void *room = tu_transport_acquire(t, bytes, place, error);
+  if (!room) return error->code;
+  if (t->ops->populate) t->ops->populate(t, *place, bytes);
+  memcpy(room, memory, bytes);
+  if (t->ops->map_over(t, memory, *place, bytes)) return TUTTI_OK;
+  tutti_err err = tu_fail_errno(error, "cannot map %zu bytes of shared memory at %p", bytes, memory);
+  tu_transport_release(t, *place);
+  return err;
+}
+
+tutti_err tu_transport_register(struct tu_transport *t, void *memory, size_t bytes, struct tu_error *error) {
+  uint64_t place = 0;
+  tutti_err err = t->ops->map_over ? move_in(t, memory, bytes, &place, error) : TUTTI_OK;
+  if (err != TUTTI_OK) return err;
+  struct tu_registered *registered = tu_allocate(1, sizeof *registered);
+  pthread_mutex_lock(&t->lock);
+  *registered = (struct tu_registered){atomic_load(&t->registered), memory, bytes, place};
+  atomic_store_explicit(&t->registered, registered, memory_order_release);
+  pthread_mutex_unlock(&t->lock);
+  return TUTTI_OK;
+}
+
+tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct tu_error *error) {
+  pthread_mutex_lock(&t->lock);
+  struct tu_registered *before = NULL, *found = atomic_load(&t->registered);
+  while (found && found->memory != memory) before = found, found = found->next;
+  if (found && before) before->next = found->next;
+  if (found && !before) atomic_store(&t->registered, found->next);
+  pthread_mutex_unlock(&t->lock);
+  if (!found) return tu_fail(error, TUTTI_ERR_ARGUMENT, "memory at %p is not registered", memory);
+  tutti_err err = TUTTI_OK;
+  if (found->place && !t->ops->map_over(t, memory, 0, found->bytes))
+    err = tu_fail_errno(error, "cannot map %zu bytes of private memory at %p", found->bytes, memory);
+  if (found->place && err == TUTTI_OK) {
+    memcpy(memory, tu_transport_at(t, found->place), found->bytes);
+    tu_transport_release(t, found->place);
+  }
+  free(found);
+  return err;
 }
 
 /* ---- bells ---- */

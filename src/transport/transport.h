@@ -20,6 +20,11 @@ struct tu_transport_ops {
   bool (*alive)(struct tu_transport *t, uint32_t rank);
   /* Gives the pages of a released range back to the system; their content is lost. */
   void (*discard)(struct tu_transport *t, uint64_t place, size_t bytes);
+  /* Has pages for a range now instead of when they are touched, large ones if the system has any. May be NULL. */
+  void (*populate)(struct tu_transport *t, uint64_t place, size_t bytes);
+  /* Maps a range (place != 0), or memory of this process alone (place == 0), where other memory has been mapped.
+   * NULL: all ranks are in this process. */
+  bool (*map_over)(struct tu_transport *t, void *memory, uint64_t place, size_t bytes);
   /* Ends this rank's endpoint and frees t. The memory of other ranks stays. */
   void (*close)(struct tu_transport *t);
 };
@@ -38,10 +43,20 @@ struct tu_slice_head {
   _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
 };
 
-struct tu_free_range {
-  struct tu_free_range *next;
+/* A stretch of this rank's slice, in use or free; the list has all of them, in the order of their places. */
+struct tu_range {
+  struct tu_range *next;
   uint64_t place;
   size_t bytes;
+  bool used;
+};
+
+/* The user's own memory that was moved into this rank's slice. */
+struct tu_registered {
+  struct tu_registered *next;
+  unsigned char *memory;
+  size_t bytes;
+  uint64_t place;
 };
 
 struct tu_transport {
@@ -53,9 +68,11 @@ struct tu_transport {
   _Atomic bool fence;     /* ring with a full fence; else the sleeper makes one on all CPUs (membarrier) */
   /* The allocator of this rank's slice. */
   pthread_mutex_t lock;
-  size_t used;
-  struct tu_free_range *free_ranges;
+  struct tu_range *ranges;
+  struct tu_registered *_Atomic registered;
 };
+
+#define TU_LARGE_PAGE ((size_t)2 << 20)
 
 /* The first place that rank 0 acquires, known to all before they have said a word to each other. */
 #define TU_FIRST_PLACE ((uint64_t)4096)
@@ -65,15 +82,25 @@ void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
                        void *base, size_t slice_bytes);
 void tu_transport_fini(struct tu_transport *t);
 
-/* Memory in this rank's slice, aligned to 4096, not cleared; NULL and MEMORY if the slice is full. */
+/* Memory in this rank's slice, not cleared; NULL and MEMORY if the slice is full. Aligned to 4096, and to 2 MiB (where large
+ * pages begin) if it is as long as that. */
 void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error);
-void tu_transport_release(struct tu_transport *t, uint64_t place, size_t bytes);
+/* The whole of what was acquired there; false: nothing was. */
+bool tu_transport_release(struct tu_transport *t, uint64_t place);
+
+/* The user's memory, of whole pages, becomes a part of this rank's slice, at the same address and with the same content.
+ * Nobody else may use it meanwhile. Errors: MEMORY, SYSTEM; the memory is as it was. */
+tutti_err tu_transport_register(struct tu_transport *t, void *memory, size_t bytes, struct tu_error *error);
+/* ... and the process's own again, with its content. ARGUMENT if it is not registered. */
+tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct tu_error *error);
 
 static inline void *tu_transport_at(const struct tu_transport *t, uint64_t place) { return t->base + place; }
 /* The place of an address in the memory that all ranks map; 0 if it is not in there. */
+uint64_t tu_transport_registered(const struct tu_transport *t, const void *address);
 static inline uint64_t tu_transport_place(const struct tu_transport *t, const void *address) {
   uint64_t place = (uint64_t)((uintptr_t)address - (uintptr_t)t->base);
-  return place < t->slice_bytes * t->ranks ? place : 0;
+  if (place < t->slice_bytes * t->ranks) return place;
+  return atomic_load_explicit(&t->registered, memory_order_relaxed) ? tu_transport_registered(t, address) : 0;
 }
 static inline struct tu_slice_head *tu_transport_head(const struct tu_transport *t, uint32_t rank) {
   return (struct tu_slice_head *)(void *)(t->base + rank * t->slice_bytes);

@@ -1,0 +1,53 @@
+/* heap.c: memory that all ranks see, for the user's buffers: out of this rank's slice, or moved into it. */
+#include <unistd.h>
+
+#include "api/comm.h"
+
+static tutti_err refuse(const char *call, const void *memory, const char *why) {
+  struct tu_error error;
+  tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: %s (memory %p)", call, why, memory);
+  return tu_thread_error(&error);
+}
+
+tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) {
+  struct tu_error error;
+  uint64_t place;
+  if (!comm || !memory) return refuse("tutti_alloc", memory, "a communicator and a place for the memory are needed");
+  struct tu_transport *t = comm->transport;
+  *memory = tu_transport_acquire(t, bytes, &place, &error);
+  if (!*memory) return tu_thread_error(&error);
+  if (t->ops->populate) t->ops->populate(t, place, bytes);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_free(tutti_comm *comm, void *memory) {
+  if (!memory) return TUTTI_OK;
+  if (!comm) return refuse("tutti_free", memory, "the communicator is NULL");
+  uint64_t place = tu_transport_place(comm->transport, memory);
+  if (place == 0 || tu_transport_at(comm->transport, place) != memory || !tu_transport_release(comm->transport, place))
+    return refuse("tutti_free", memory, "this is not the beginning of what tutti_alloc gave this rank");
+  return TUTTI_OK;
+}
+
+tutti_err tutti_register(tutti_comm *comm, void *memory, size_t bytes) {
+  struct tu_error error;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  if (!comm || !memory || bytes == 0) return refuse("tutti_register", memory, "a communicator and memory are needed");
+  if (((uintptr_t)memory | bytes) % page != 0) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_register: %zu bytes at %p are not whole pages of %zu bytes; allocate with aligned_alloc", bytes,
+            memory, page);
+    return tu_thread_error(&error);
+  }
+  if (tu_transport_place(comm->transport, memory))
+    return refuse("tutti_register", memory, "it is shared already");
+  tutti_err err = tu_transport_register(comm->transport, memory, bytes, &error);
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
+}
+
+tutti_err tutti_deregister(tutti_comm *comm, void *memory) {
+  struct tu_error error;
+  if (!comm || !memory) return refuse("tutti_deregister", memory, "a communicator and memory are needed");
+  tutti_err err = tu_transport_deregister(comm->transport, memory, &error);
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
+}

@@ -1,0 +1,148 @@
+/* straight.c: a program whose messages all lie within their lines, carried out in the order of its instructions. There is
+ * nothing to keep account of but which instruction is next: all before it are done, so whatever it comes after is. That it
+ * waits for one message at a time, whichever others are there, costs no deadlock, as the instructions are in the order of one
+ * builder's calls (see plan.h); when it has waited for a while, it goes on as any other execution.
+ *
+ * While it runs nothing else of its communicator is open: it is its turn on every ring. */
+#include <string.h>
+
+#include "engine/engine.h"
+
+static inline void pause_core(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+bool tu_execution_goes_straight(const struct tu_execution *e) {
+  return e->program->straight && (e->arithmetic.user || e->arithmetic.op != TUTTI_PREMUL_SUM);
+}
+
+void tu_execution_start_straight(struct tu_execution *e, const void *in, void *out, uint64_t tag) {
+  memcpy(&e->base[TU_IN], &in, sizeof in);
+  e->base[TU_OUT] = out;
+  e->base[TU_TMP] = e->tmp;
+  e->tag = tag;
+  e->head = 0;
+  e->unfinished = e->program->instruction_count;
+  e->mismatch = false;
+}
+
+static inline unsigned char *at(const struct tu_execution *e, const struct tu_place *place) {
+  return e->base[place->buffer] + place->offset;
+}
+
+static inline void copy_short(void *to, const void *from, size_t bytes) {
+  if (bytes == 8) memcpy(to, from, 8);
+  else if (bytes > 0) memcpy(to, from, bytes);
+}
+
+/* Sends to all receivers, or to none. */
+static inline bool send(struct tu_execution *e, const struct tu_instruction *ins) {
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  for (uint32_t i = 0; i < ins->message_count; i++)
+    if (!tu_sender_ready(m[i].sender)) return false;
+  const unsigned char *from = at(e, &ins->source);
+  for (uint32_t i = 0; i < ins->message_count; i++) {
+    struct tu_sender *s = m[i].sender;
+    struct tu_line *line = tu_sender_line(s);
+    copy_short(line->at.payload, from, ins->bytes);
+    line->stored = false;
+    tu_sender_commit(s, ins->bytes, e->tag, ins->bytes);
+    s->tickets++;
+    s->served++;
+    tu_mover_ring(e->mover, s->world_peer);
+  }
+  return true;
+}
+
+/* Waits a while for a message; NULL: it has not come, or is not the one. */
+static inline const struct tu_line *await(const struct tu_execution *e, struct tu_receiver *r, size_t bytes,
+                                          uint32_t *looks) {
+  if (!r->lines) return NULL;
+  const struct tu_line *line;
+  while ((line = tu_receiver_line(r)) == NULL) {
+    if (*looks == 0) return NULL;
+    --*looks;
+    pause_core();
+  }
+  return line->tag == e->tag && line->message_bytes == bytes ? line : NULL;
+}
+
+static inline void used(const struct tu_execution *e, struct tu_receiver *r) {
+  tu_receiver_release(r);
+  r->tickets++;
+  r->served++;
+  tu_mover_ring(e->mover, r->world_peer);
+}
+
+static inline bool receive(struct tu_execution *e, const struct tu_instruction *ins, uint32_t *looks) {
+  struct tu_receiver *r = e->program->messages[ins->message_first].receiver;
+  const struct tu_line *line = await(e, r, ins->bytes, looks);
+  if (!line) return false;
+  copy_short(at(e, &ins->target), line->at.payload, ins->bytes);
+  used(e, r);
+  return true;
+}
+
+/* Takes the messages when all are there. */
+static inline bool reduce(struct tu_execution *e, const struct tu_instruction *ins, uint32_t *looks) {
+  const struct tu_program_operand *operands = e->program->operands + ins->operand_first;
+  for (uint32_t i = 0; i < ins->operand_count; i++) {
+    if (operands[i].message.ring == TU_NO_RING) {
+      e->sources[i] = at(e, &operands[i].place);
+      continue;
+    }
+    const struct tu_line *line = await(e, operands[i].message.receiver, ins->bytes, looks);
+    if (!line) return false;
+    e->sources[i] = line->at.payload;
+  }
+  size_t count = ins->bytes >> __builtin_ctz(tu_datatypes[e->arithmetic.type].bytes);
+  tu_reduce(&e->arithmetic, at(e, &ins->target), e->sources, ins->operand_count, count, ins->final);
+  for (uint32_t i = 0; i < ins->operand_count; i++)
+    if (operands[i].message.ring != TU_NO_RING) used(e, operands[i].message.receiver);
+  return true;
+}
+
+static inline void copy(struct tu_execution *e, const struct tu_instruction *ins) {
+  unsigned char *to = at(e, &ins->target), *from = at(e, &ins->source);
+  if (to != from) copy_short(to, from, ins->bytes); /* in place only a first load would be left to do */
+}
+
+bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
+  const struct tu_instruction *ins = e->program->instructions + e->head;
+  for (; e->unfinished > 0; ins++, e->head++, e->unfinished--) {
+    bool done = true;
+    switch (ins->kind) {
+      case TU_SEND: done = send(e, ins); break;
+      case TU_RECV: done = receive(e, ins, &looks); break;
+      case TU_COPY: copy(e, ins); break;
+      default: done = reduce(e, ins, &looks);
+    }
+    if (!done) return false;
+  }
+  return true;
+}
+
+/* Counts back to the program's first message on each ring. */
+static void return_tickets(struct tu_execution *e, const struct tu_instruction *ins) {
+  const struct tu_program *p = e->program;
+  for (uint32_t i = 0; i < ins->message_count; i++) e->tickets[p->messages[ins->message_first + i].ring]--;
+  for (uint32_t i = 0; i < ins->operand_count; i++) {
+    uint32_t ring = p->operands[ins->operand_first + i].message.ring;
+    if (ring != TU_NO_RING) e->tickets[ring]--;
+  }
+}
+
+void tu_execution_leave_straight(struct tu_execution *e) {
+  const struct tu_program *p = e->program;
+  memset(e->progress, 0, p->instruction_count * sizeof *e->progress);
+  for (uint32_t i = 0; i < e->head; i++)
+    e->progress[i] = (struct tu_progress){.done = p->instructions[i].bytes, .finished = true};
+  /* The tickets of what is done have been drawn and served; those of the rest are drawn now. */
+  for (uint32_t i = 0; i < p->ring_count; i++) e->tickets[i] = *tu_program_tickets(p, i);
+  for (uint32_t i = 0; i < e->head; i++) return_tickets(e, &p->instructions[i]);
+  for (uint32_t i = 0; i < p->ring_count; i++) *tu_program_tickets(p, i) = e->tickets[i] + p->rings[i].messages;
+}
