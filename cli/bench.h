@@ -25,8 +25,8 @@ struct bench_options {
   uint32_t root;
   uint32_t time_ms; /* about how long one size is measured */
   bool json;
-  bool barrier; /* a barrier before each operation, at every size */
-  bool heap;    /* buffers from tutti_alloc */
+  bool barrier;                      /* a barrier before each operation, at every size */
+  bool heap;                         /* buffers from tutti_alloc */
   const struct bench_memory *memory; /* NULL: the C library's */
   const char *bind;
   const char *plan_path; /* or NULL */

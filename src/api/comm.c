@@ -11,7 +11,7 @@
 
 #define SPIN_ROOMY 2000u /* polls before yielding: a few microseconds */
 #define SPIN_CROWDED 20u /* more ranks than cores: somebody else can use this one */
-#define CREDITS 32u
+#define CREDITS 8u
 #define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u
 
@@ -32,7 +32,7 @@ void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) { comm->timeout_ms
 
 /* ---- failing ---- */
 
-bool tu_comm_failed(struct tutti_comm *comm) {
+bool tu_comm_find_verdict(struct tutti_comm *comm) {
   if (comm->failed) return true;
   if (!tu_verdict_read(&comm->mover->block->verdict, &comm->error)) return false;
   return comm->failed = true;

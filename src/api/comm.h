@@ -45,6 +45,7 @@ struct tu_memo {
 
 struct tutti_request {
   struct tutti_comm *comm;
+  uint64_t id; /* among all that the communicator ever made; not 0 */
   struct tu_signature signature;
   size_t *blocks; /* copied counts and offsets of a vector variant: in counts, in offsets, out counts, out offsets */
   struct tu_program *program;
@@ -89,6 +90,8 @@ struct tutti_comm {
   uint32_t open_requests;
   struct tutti_request *idle;
   uint32_t idle_count;
+  uint64_t board_requests[TU_BOARD_CALLS]; /* whose call stands in each place of this rank's board; by id */
+  uint64_t request_ids;
   struct tutti_request *again; /* the last blocking call's, if the same call may go straight; not in `idle` */
   struct tu_cached_plan *plans;
   struct tu_tuning *tuning; /* the same on all ranks; NULL: the built-in table alone */
@@ -109,7 +112,12 @@ tutti_err tu_comm_await(struct tutti_comm *comm, bool (*there)(const struct tutt
 /* The communicator has failed on this rank: everybody is told, unless somebody was first. comm->error is the verdict. */
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error);
 /* Has it failed? Looks at the verdict. */
-bool tu_comm_failed(struct tutti_comm *comm);
+bool tu_comm_find_verdict(struct tutti_comm *comm);
+static inline bool tu_comm_failed(struct tutti_comm *comm) {
+  const struct tu_verdict *verdict = &comm->mover->block->verdict;
+  if (!comm->failed && atomic_load_explicit(&verdict->state, memory_order_relaxed) == 0) return false;
+  return tu_comm_find_verdict(comm);
+}
 
 /* ---- tuning.c ---- */
 /* What this process's environment says about selection; *tuning = NULL: nothing. */
@@ -141,9 +149,13 @@ void tu_request_start(struct tutti_request *request);
 bool tu_request_run_straight(struct tutti_request *request);
 
 /* ---- wait.c ---- */
+/* The open requests of this thread, in the order of their starts. */
+struct tu_queue {
+  struct tutti_request *first, *last;
+};
+/* Small enough for the space that programs keep for libraries which are loaded later. */
+extern _Thread_local struct tu_queue tu_queue __attribute__((tls_model("initial-exec")));
 void tu_queue_add(struct tutti_request *request);
-/* Has this thread nothing open? */
-bool tu_queue_empty(void);
 /* Moves every open request of the thread; true if anything moved. */
 bool tu_queue_poll(void);
 

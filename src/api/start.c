@@ -123,7 +123,7 @@ static inline bool is_again(const struct tutti_comm *comm, const struct brief *b
   const tutti_call *last = &comm->memo.call;
   return comm->again && b->send == last->send && b->recv == last->recv && b->count == last->count &&
          b->collective == last->collective && b->type == last->type && b->op == last->op && b->root == last->root &&
-         comm->open_requests == 0 && tu_queue_empty();
+         !tu_queue.first;
 }
 
 static tutti_err run_again(tutti_comm *comm) {

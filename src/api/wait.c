@@ -12,34 +12,32 @@
 #define LOOK_NS 40000000u /* between two looks whether the peers live: a system call for each */
 #define NS_PER_MS 1000000u
 
-static _Thread_local struct {
-  struct tutti_request *first, *last;
-  bool collects; /* somebody waits for everything: keep the first error for it */
-  struct tu_error collected;
-} queue;
+_Thread_local struct tu_queue tu_queue;
+
+/* Somebody waits for everything: the first error is kept for it. */
+static _Thread_local bool collects;
+static _Thread_local struct tu_error collected;
 
 void tu_queue_add(struct tutti_request *r) {
-  r->queue = &queue;
-  r->previous = queue.last;
+  r->queue = &tu_queue;
+  r->previous = tu_queue.last;
   r->next = NULL;
-  if (queue.last) queue.last->next = r;
-  else queue.first = r;
-  queue.last = r;
+  if (tu_queue.last) tu_queue.last->next = r;
+  else tu_queue.first = r;
+  tu_queue.last = r;
 }
-
-bool tu_queue_empty(void) { return queue.first == NULL; }
 
 static void complete(struct tutti_request *r, const struct tu_error *error) {
   if (r->previous) r->previous->next = r->next;
-  else queue.first = r->next;
+  else tu_queue.first = r->next;
   if (r->next) r->next->previous = r->previous;
-  else queue.last = r->previous;
+  else tu_queue.last = r->previous;
   r->open = false;
   r->done = true;
   r->comm->open_requests--;
   r->error.code = TUTTI_OK;
   if (error) r->error = *error;
-  if (error && (r->detached || queue.collects) && queue.collected.code == TUTTI_OK) queue.collected = *error;
+  if (error && (r->detached || collects) && collected.code == TUTTI_OK) collected = *error;
   if (r->detached) tu_request_release(r);
 }
 
@@ -206,7 +204,7 @@ static bool too_late(struct tutti_request *r, uint64_t now) {
 
 /* now = 0: only what needs no system call. Communicators that fail here end their requests at the next poll. */
 static void look_round(uint64_t now) {
-  for (struct tutti_request *r = queue.first; r; r = r->next) {
+  for (struct tutti_request *r = tu_queue.first; r; r = r->next) {
     if (r->comm->failed || tu_comm_failed(r->comm)) continue;
     if ((r->number && disagree_about(r->comm, r->number)) || now == 0) continue;
     if (r->stalled_since == 0) r->stalled_since = now;
@@ -219,7 +217,7 @@ static void look_round(uint64_t now) {
 /* Until the next deadline, or long enough. */
 static int sleep_ms(uint64_t now) {
   int ms = SLEEP_MS;
-  for (const struct tutti_request *r = queue.first; r; r = r->next) {
+  for (const struct tutti_request *r = tu_queue.first; r; r = r->next) {
     if (r->comm->failed) return 0;
     if (r->timeout_ms <= 0 || r->stalled_since == 0) continue;
     int64_t left = r->timeout_ms - (int64_t)((now - r->stalled_since) / NS_PER_MS);
@@ -232,7 +230,7 @@ static int sleep_ms(uint64_t now) {
 
 bool tu_queue_poll(void) {
   bool moved = false;
-  for (struct tutti_request *r = queue.first, *next; r; r = next) {
+  for (struct tutti_request *r = tu_queue.first, *next; r; r = next) {
     next = r->next;
     if (r->comm->failed) {
       complete(r, &r->comm->error);
@@ -317,7 +315,7 @@ static bool never_started(const struct tutti_request *r) { return r->child_count
 static const char *misuse(const struct tutti_request *r) {
   if (never_started(r)) return "this persistent request has not been started; tutti_restart comes first";
   const struct tutti_request *one = r->child_count > 0 ? r->children[0] : r;
-  if (one->queue != &queue)
+  if (one->queue != &tu_queue)
     return "this request is another thread's: only the thread that started it may test and wait";
   return NULL;
 }
@@ -374,15 +372,15 @@ tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) 
 
 static tutti_err wait_for_everything(void) {
   struct tu_stall stall = {0};
-  queue.collects = true;
-  while (queue.first) {
+  collects = true;
+  while (tu_queue.first) {
     if (tu_queue_poll()) stall.polls = 0;
-    else tu_stall(queue.first->comm, &stall);
+    else tu_stall(tu_queue.first->comm, &stall);
   }
-  queue.collects = false;
-  tutti_err err = queue.collected.code;
-  if (err != TUTTI_OK) (void)tu_thread_error(&queue.collected);
-  queue.collected.code = TUTTI_OK;
+  collects = false;
+  tutti_err err = collected.code;
+  if (err != TUTTI_OK) (void)tu_thread_error(&collected);
+  collected.code = TUTTI_OK;
   return err;
 }
 

@@ -12,7 +12,8 @@
 
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
-  *e = (struct tu_execution){.program = program, .mover = mover, .stream_bytes = SIZE_MAX, .direct_bytes = DIRECT_BYTES};
+  *e =
+      (struct tu_execution){.program = program, .mover = mover, .stream_bytes = SIZE_MAX, .direct_bytes = DIRECT_BYTES};
   if (getenv("TUTTI_STREAM")) e->stream_bytes = (size_t)atol(getenv("TUTTI_STREAM"));
   e->progress = tu_allocate((size_t)program->instruction_count + 1, sizeof *e->progress);
   e->tickets = tu_allocate((size_t)program->ring_count + 1, sizeof *e->tickets);
@@ -50,7 +51,8 @@ static void post(struct tu_execution *e, const struct tu_instruction *ins, struc
   const struct tu_message *m = &e->program->messages[ins->message_first];
   struct tu_receiver *r = m->receiver;
   uint64_t ticket = e->tickets[m->ring] + m->ordinal;
-  if (ins->bytes < e->direct_bytes || !e->places[ins->target.buffer] || ins->target.run_count != 1 || m->parts > 1) return;
+  if (ins->bytes < e->direct_bytes || !e->places[ins->target.buffer] || ins->target.run_count != 1 || m->parts > 1)
+    return;
   if (e->program->point_to_point || !tu_receiver_may_post(r, ticket)) return;
   tu_receiver_post(r, ticket, e->places[ins->target.buffer] + ins->target.offset);
   progress->posted = true;

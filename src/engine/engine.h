@@ -24,10 +24,10 @@ struct tu_execution {
   const struct tu_program *program;
   struct tu_mover *mover;
   struct tu_arithmetic arithmetic;
-  unsigned char *base[3]; /* IN, OUT, TMP */
-  unsigned char *tmp;     /* owned */
-  unsigned char *scratch; /* owned: scaled first loads */
-  const void **sources;   /* owned: of one reduction */
+  unsigned char *base[3];  /* IN, OUT, TMP */
+  unsigned char *tmp;      /* owned */
+  unsigned char *scratch;  /* owned: scaled first loads */
+  const void **sources;    /* owned: of one reduction */
   unsigned char **targets; /* owned: where the next bytes go */
   uint32_t *chosen;        /* owned: sends that go on with an instruction */
   struct tu_progress *progress;
@@ -35,7 +35,7 @@ struct tu_execution {
   uint64_t places[3];  /* of IN, OUT and TMP in memory that all ranks map; 0: nobody else sees it */
   size_t direct_bytes; /* shorter messages are neither lent nor stored */
   size_t stream_bytes; /* results are written past the caches if the program moves so many bytes */
-  uint64_t *tickets; /* [ring_count]: of the program's first message there */
+  uint64_t *tickets;   /* [ring_count]: of the program's first message there */
   uint64_t cast_ticket;
   uint64_t tag;
   uint32_t head; /* all instructions before it are finished */

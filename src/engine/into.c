@@ -1,5 +1,5 @@
-#include "engine/kernels.h"
 #include <string.h>
+#include "engine/kernels.h"
 void tu_reduce_into(const struct tu_arithmetic *a, void *const dsts[], uint32_t dst_count, bool stream,
                     const void *const srcs[], uint32_t source_count, size_t count, bool final) {
   (void)stream;

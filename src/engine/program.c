@@ -365,7 +365,8 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
     settle_messages(&l);
     lower_onward(l.program);
     for (uint32_t i = 0; i < l.program->instruction_count; i++)
-      l.program->targets_max = (uint32_t)tu_max(l.program->targets_max, targets_of(l.program, &l.program->instructions[i]));
+      l.program->targets_max =
+          (uint32_t)tu_max(l.program->targets_max, targets_of(l.program, &l.program->instructions[i]));
   }
   if (lowered) l.program->straight = goes_straight(lowering, l.program);
   free(l.tmp);

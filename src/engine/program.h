@@ -28,8 +28,8 @@ struct tu_ring_use {
 #define TU_NO_RING UINT32_MAX
 struct tu_message {
   uint32_t ring;
-  uint32_t ordinal; /* among the program's messages on that ring */
-  uint32_t parts;   /* 1: a message of its own */
+  uint32_t ordinal;         /* among the program's messages on that ring */
+  uint32_t parts;           /* 1: a message of its own */
   struct tu_sender *sender; /* the ring's; one of the two */
   struct tu_receiver *receiver;
   size_t offset;
@@ -95,7 +95,8 @@ struct tu_lowering {
   struct tu_mover *mover;
   struct tu_view in, out;
   bool point_to_point;
-  bool in_builder_order; /* the plan's steps are in the order of one builder: its multicasts may wait for all receivers */
+  bool
+      in_builder_order; /* the plan's steps are in the order of one builder: its multicasts may wait for all receivers */
 };
 
 /* Errors: MEMORY (no room for a channel). */

@@ -7,7 +7,7 @@
  * exchange in place would wait for each other for ever.) Everything else is staged. */
 #include "engine/engine.h"
 
-#define LEND_SLICE ((size_t)64 << 10)      /* lent while its source is being made: at least so much at a time */
+#define LEND_SLICE ((size_t)64 << 10)    /* lent while its source is being made: at least so much at a time */
 #define LENT_SLICE_MAX ((size_t)1 << 30) /* lines count in 32 bits */
 
 static bool all_posted(const struct tu_execution *e, const struct tu_instruction *ins) {
@@ -41,7 +41,8 @@ static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
   return ins->cast == TU_NO_CAST || e->program->cast->served == e->cast_ticket + ins->cast;
 }
 
-static bool stage(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress, size_t bytes) {
+static bool stage(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
+                  size_t bytes) {
   if (ins->cast != TU_NO_CAST) progress->place = tu_cast_room(e->program->cast, bytes);
   else progress->place = tu_sender_room(e->program->messages[ins->message_first].sender, bytes);
   return progress->place != 0;
@@ -81,7 +82,8 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   const struct tu_message *m = e->program->messages + ins->message_first;
   bool last = progress->done + bytes == ins->bytes, staged = progress->way == TU_WAY_STAGED;
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->place, bytes);
-  if (progress->way == TU_WAY_LENT) progress->place = e->places[ins->source.buffer] + ins->source.offset + progress->done;
+  if (progress->way == TU_WAY_LENT)
+    progress->place = e->places[ins->source.buffer] + ins->source.offset + progress->done;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
     struct tu_line *line = tu_sender_line(s);

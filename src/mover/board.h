@@ -29,6 +29,11 @@ struct tu_verdict {
 };
 
 void tu_board_post(struct tu_board *board, uint64_t number, const uint64_t words[TU_BOARD_WORDS]);
+/* The same if the words are those of call number - TU_BOARD_CALLS, whose place the call takes. */
+static inline void tu_board_repeat(struct tu_board *board, uint64_t number) {
+  atomic_store_explicit(&board->calls[number % TU_BOARD_CALLS].number, number, memory_order_release);
+  atomic_store_explicit(&board->latest, number, memory_order_release);
+}
 /* The rank's call of that number, if it is still (or already) on its board. */
 bool tu_board_read(const struct tu_board *board, uint64_t number, uint64_t words[TU_BOARD_WORDS]);
 

@@ -106,7 +106,7 @@ struct tu_sender {
   uint32_t parts_filled;    /* of the message that is being put together */
   uint64_t tickets, served; /* tickets drawn; messages completely sent */
   struct tu_receiver *back; /* of the other direction, or NULL */
-  uint64_t place; /* of the channel */
+  uint64_t place;           /* of the channel */
   struct tu_staging staging;
   uint64_t *starts;    /* [credits]: of slice n, at n % credits: how far `staging` was filled before it */
   uint64_t next_start; /* ... of the next slice */

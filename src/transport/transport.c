@@ -19,8 +19,8 @@ void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
   *t = (struct tu_transport){.ops = ops, .rank = rank, .ranks = ranks, .base = base, .slice_bytes = slice_bytes};
   pthread_mutex_init(&t->lock, NULL);
   t->ranges = tu_allocate(1, sizeof *t->ranges);
-  *t->ranges = (struct tu_range){.place = rank * (uint64_t)slice_bytes + TU_FIRST_PLACE,
-                                 .bytes = slice_bytes - TU_FIRST_PLACE};
+  *t->ranges =
+      (struct tu_range){.place = rank * (uint64_t)slice_bytes + TU_FIRST_PLACE, .bytes = slice_bytes - TU_FIRST_PLACE};
   struct tu_slice_head *head = tu_transport_head(t, rank);
   bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
   atomic_store(&t->fence, true); /* until all ranks are known to be registered */
@@ -94,7 +94,8 @@ void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place
   pthread_mutex_unlock(&t->lock);
   if (range) return tu_transport_at(t, *place);
   tu_fail(error, TUTTI_ERR_MEMORY,
-          "the shared memory of rank %u is used up: %zu of %zu bytes are taken and %zu more were wanted, in one piece; free "
+          "the shared memory of rank %u is used up: %zu of %zu bytes are taken and %zu more were wanted, in one piece; "
+          "free "
           "communicators and tutti_alloc's memory, or set TUTTI_SHM_BYTES higher for all ranks",
           t->rank, used, t->slice_bytes, bytes);
   return NULL;
