@@ -1,5 +1,5 @@
-/* info.c: `tutti info`: what this library is and what it would do here: CPUs, staging memory, which algorithm runs for which
- * size, types, operations, and the environment. */
+/* info.c: `tutti info`: what this library is and what it would do here: CPUs, caches and groups, staging memory, which
+ * algorithm runs for which size, types, operations, and the environment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +8,17 @@
 #include "base/env.h"
 #include "base/types.h"
 #include "boot/boot.h"
+#include "boot/boot_groups.h"
 #include "names.h"
 
 struct facts {
   uint32_t cpus, ranks;
   struct tu_channel_shape shape; /* of the channels of a communicator of so many ranks */
   uint32_t spin;
+  bool machine_known;
+  struct tu_boot_machine machine;
+  uint32_t group; /* ranks of a group if `tutti run --bind core` binds them; 0: no groups */
+  bool by_cache;
   struct tu_tuning *tuning; /* what the environment says of selection, or NULL */
 };
 
@@ -39,6 +44,13 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
   return err;
 }
 
+static void ask_machine(struct facts *facts) {
+  struct tu_boot_domain *domains = tu_allocate(facts->ranks, sizeof *domains);
+  facts->machine_known = tu_boot_machine(&facts->machine, domains, facts->ranks);
+  if (facts->machine_known) facts->group = tu_boot_group(domains, facts->ranks, &facts->by_cache);
+  free(domains);
+}
+
 /* ---- the selection ---- */
 
 /* A choice for the sizes up to `until`. */
@@ -52,10 +64,11 @@ struct choice {
 /* As api/request.c chooses. */
 static struct choice choose(const struct facts *f, tutti_collective c, size_t bytes) {
   const struct tu_wanted wanted = {
-      .collective = c, .ranks = f->ranks, .bytes = bytes, .any_blocks = tu_collectives[c].vector};
+      .collective = c, .ranks = f->ranks, .bytes = bytes, .any_blocks = tu_collectives[c].vector, .group = f->group};
   struct choice choice = {.algorithm = f->tuning ? f->tuning->forced[c] : NULL, .until = SIZE_MAX};
   if (choice.algorithm) {
     choice.forced = true;
+    choice.algorithm = tu_algorithm_in_groups(choice.algorithm, f->group);
     tu_algorithm_serves(choice.algorithm, &wanted, &choice.why_not);
     return choice;
   }
@@ -131,10 +144,34 @@ static void print_json_string(const char *text) {
 
 static const char *table_name(const struct facts *f) { return f->tuning ? f->tuning->name : NULL; }
 
+/* "2 NUMA nodes", or what there is one of. */
+static void print_count(uint32_t count, const char *thing) { printf("%u %s%s", count, thing, count == 1 ? "" : "s"); }
+
+static void print_machine(const struct facts *f) {
+  printf("machine     ");
+  if (f->machine_known) {
+    print_count(f->machine.numa_nodes, "NUMA node");
+    char cache[32];
+    snprintf(cache, sizeof cache, "L%u cache", f->machine.level);
+    printf(", ");
+    if (f->machine.level > 0) print_count(f->machine.caches, cache);
+    else printf("caches not known");
+  } else {
+    printf("not known: hwloc cannot tell");
+  }
+  printf("\ngroups      ");
+  if (f->group == 0) printf("none");
+  else
+    printf("%u of %u ranks, by %s, where each runs on one CPU in turn (tutti run --bind core)", f->ranks / f->group,
+           f->group, f->by_cache ? "cache" : "NUMA node");
+  putchar('\n');
+}
+
 static void print_text(const struct facts *f) {
   int version = tutti_version();
   printf("version     %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
   printf("CPUs        %u (affinity and cgroup)\n", f->cpus);
+  print_machine(f);
   printf("transport   shm: memory shared by the processes of one machine\n");
   printf("channel     %u slots of ", f->shape.credits);
   print_size(f->shape.slot_bytes);
@@ -145,7 +182,8 @@ static void print_text(const struct facts *f) {
   printf("\noperations ");
   for (unsigned o = 0; o < TUTTI_OPS; o++) printf(" %s", tu_operations[o].name);
   printf("\ntable       %s%s\n", table_name(f) ? table_name(f) : "built-in", table_name(f) ? ", then built-in" : "");
-  printf("\nalgorithms of %u ranks, by bytes of the longest buffer of a rank:\n", f->ranks);
+  printf("\nalgorithms of %u ranks%s, by bytes of the longest buffer of a rank:\n", f->ranks,
+         f->group > 0 ? " in these groups" : "");
   for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
     if (tu_collectives[c].family != TUTTI_SEND) print_selection(f, (tutti_collective)c);
   printf("\nenvironment:\n");
@@ -158,11 +196,12 @@ static void print_text(const struct facts *f) {
 static void print_json(const struct facts *f) {
   int version = tutti_version();
   printf(
-      "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"transport\": \"shm\", \"ranks\": %u, \"slots\": %u, \"slot_bytes\": "
+      "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"numa_nodes\": %u, \"caches\": %u, \"cache_level\": %u, "
+      "\"transport\": \"shm\", \"ranks\": %u, \"group\": %u, \"slots\": %u, \"slot_bytes\": "
       "%u, "
       "\"spin\": %u, \"datatypes\": [",
-      version / 10000, version / 100 % 100, version % 100, f->cpus, f->ranks, f->shape.credits, f->shape.slot_bytes,
-      f->spin);
+      version / 10000, version / 100 % 100, version % 100, f->cpus, f->machine.numa_nodes, f->machine.caches,
+      f->machine.level, f->ranks, f->group, f->shape.credits, f->shape.slot_bytes, f->spin);
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
   printf("], \"operations\": [");
   for (unsigned o = 0; o < TUTTI_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);
@@ -209,6 +248,7 @@ static int run(int argc, char **argv) {
   struct tu_error error;
   if (ask(&facts, &error) != TUTTI_OK || tu_tuning_load(&facts.tuning, &error) != TUTTI_OK)
     return cli_fail("info", CLI_FAILED, "%s", error.text);
+  ask_machine(&facts);
   if (json) print_json(&facts);
   else print_text(&facts);
   tu_tuning_release(facts.tuning);

@@ -28,6 +28,8 @@ else()
   set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
   set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
+# Not "Requires.private: hwloc": its own private libraries (-ludev) are of no use beside the shared one, and may not be there.
+list(JOIN HWLOC_LDFLAGS " " hwloc_flags)
 configure_file(cmake/tutti.pc.in tutti.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tutti.pc DESTINATION ${pc_dir})
 

@@ -182,6 +182,15 @@ test_info() {
 d = json.load(sys.stdin)
 print(d["ranks"], d["cpus"] > 0, d["selection"][-1]["bytes_max"], "f32" in d["datatypes"])' <<<"$out")" "4 True None True"
   fi
+  out=$(HWLOC_SYNTHETIC='numa:2 l3:2 core:4 pu:1' "$tutti" info -n 16)
+  has "a made-up machine" "$out" "machine     2 NUMA nodes, 4 L3 caches
+groups      4 of 4 ranks, by cache"
+  has "two levels" "$out" "allreduce       recursive_doubling to 8 KiB, rs:direct/4+ar:ring+ag:direct/4"
+  out=$(HWLOC_SYNTHETIC='numa:1 pu:4' "$tutti" info -n 4)
+  has "no groups" "$out" "machine     1 NUMA node, caches not known
+groups      none"
+  out=$(HWLOC_SYNTHETIC='l3:2 pu:2' TUTTI_ALGORITHM=allreduce=re:direct/g+ar:ring+bc:direct/g "$tutti" info -n 4)
+  has "open groups are filled in" "$out" "allreduce       re:direct/2+ar:ring+bc:direct/2, forced"
   out=$(TUTTI_SLOT_BYTES=lots "$tutti" info 2>&1)
   is "a wrong value" "$? ${out%%;*}" "1 tutti info: environment: TUTTI_SLOT_BYTES is 'lots'"
   is "an argument" "$("$tutti" info all 2>&1; echo $?)" "tutti info: takes no arguments, found 'all'

@@ -20,7 +20,7 @@ static void write_rules(const struct tu_tuning *tuning, struct tu_text *text) {
 static void select_all(const struct tu_tuning *tuning) {
   for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
     for (uint32_t ranks = 2; ranks <= 4; ranks++) {
-      struct tu_wanted wanted = {.collective = (tutti_collective)c, .ranks = ranks};
+      struct tu_wanted wanted = {.collective = (tutti_collective)c, .ranks = ranks, .group = ranks == 4 ? 2 : 0};
       if (tu_collectives[c].family == TUTTI_SEND && ranks != 2) continue;
       const char *why;
       while (tu_algorithm_serves(tu_tuning_select(tuning, &wanted), &wanted, &why)) {

@@ -42,9 +42,15 @@ bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks) {
   return a->multiple_of == 0 || ranks % a->multiple_of == 0;
 }
 
+const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group) {
+  return (a->flags & TU_OPEN_GROUPS) && group > 0 ? tu_composite_in_groups(a, group) : a;
+}
+
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why) {
   *why = NULL;
-  if (!tu_algorithm_fits(a, wanted->ranks))
+  if (a->flags & TU_OPEN_GROUPS)
+    *why = "its groups, /g, are those of caches or NUMA nodes, and these ranks have none; tutti info says more";
+  else if (!tu_algorithm_fits(a, wanted->ranks))
     *why = "it does not serve that number of ranks; tutti list says what it requires";
   else if (wanted->rank_order && !(a->flags & TU_RANK_ORDER))
     *why = "the operation does not commute and it does not combine in rank order";

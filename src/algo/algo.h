@@ -12,7 +12,10 @@ enum {
    * that receive may differ): so the time of one rank is that of all. */
   TU_ROTATES = 1 << 2,
   /* Puts as many pieces into a message as fit a slot: its plan depends on tu_build.slot_pieces. */
-  TU_AGGREGATES = 1 << 3
+  TU_AGGREGATES = 1 << 3,
+  /* A composite with "/g" in its name: it stands for those of every group size (tu_algorithm_in_groups), and serves
+   * nothing itself. */
+  TU_OPEN_GROUPS = 1 << 4
 };
 
 struct tu_algorithm {
@@ -43,10 +46,14 @@ struct tu_wanted {
   size_t bytes;    /* of the longest buffer of a rank; SIZE_MAX if that is not known to all */
   bool rank_order; /* the operation does not commute */
   bool any_blocks; /* some rank does not know every block's size, or blocks are unequal */
+  uint32_t group;  /* ranks of a group, of which `ranks` is a multiple; 0: there are no groups */
 };
 /* Can this algorithm do what is wanted? If not, `why` is a clause for a message. */
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why);
 /* Does it serve that many ranks? */
 bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks);
+/* The algorithm that `a` is on groups of `group` ranks: `a` itself unless its groups are open (TU_OPEN_GROUPS). With no
+ * groups (0) those stay open. Lives as long as the process. */
+const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group);
 
 #endif

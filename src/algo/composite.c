@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum { PHASES_MAX = 6 };
+#define OPEN UINT32_MAX /* ranks of a group whose size the communicator will say */
 
 enum kind { RS, AG, AR, RE, BC, GA, SC, KINDS };
 static const struct {
@@ -41,7 +44,7 @@ struct composite {
   char name[TU_NAME_BYTES];
   struct phase phases[PHASES_MAX];
   uint32_t phase_count;
-  uint32_t group; /* ranks of a group; 0: no groups */
+  uint32_t group; /* ranks of a group; 0: no groups; or OPEN */
 };
 
 static const struct composite *composite_of(const struct tu_algorithm *a) { return (const struct composite *)a; }
@@ -119,6 +122,7 @@ static uint32_t split(const struct tu_build *what) {
 
 static bool fits(const struct tu_algorithm *a, uint32_t ranks) {
   const struct composite *c = composite_of(a);
+  if (c->group == OPEN) return false;
   for (uint32_t i = 0; i < c->phase_count; i++) {
     uint32_t sizes[2], count = set_sizes(c, &c->phases[i], ranks, sizes);
     for (uint32_t k = 0; k < count; k++)
@@ -219,6 +223,15 @@ static tutti_err refuse(struct tu_error *error, const char *name, const char *se
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm '%s': %s", name, sentence);
 }
 
+/* What follows '/': one size of groups, the same in all phases. */
+static bool read_group(struct composite *c, const char *text) {
+  uint64_t size = OPEN;
+  if (strcmp(text, "g") != 0 && (!tu_parse_uint(text, TU_RANKS_MAX, &size) || size == 0)) return false;
+  if (c->group && c->group != size) return false;
+  c->group = (uint32_t)size;
+  return true;
+}
+
 /* "rs:pat/4" */
 static tutti_err read_phase(struct composite *c, const char *text, size_t length, struct tu_error *error) {
   char word[TU_NAME_BYTES];
@@ -231,11 +244,8 @@ static tutti_err read_phase(struct composite *c, const char *text, size_t length
   *name++ = '\0';
   if (group) {
     *group++ = '\0';
-    char *end;
-    unsigned long size = strtoul(group, &end, 10);
-    if (*end || end == group || size < 1 || size > TU_RANKS_MAX || (c->group && c->group != size))
-      return refuse(error, c->name, "expected one number of ranks a group after '/', the same in all phases");
-    c->group = (uint32_t)size;
+    if (!read_group(c, group))
+      return refuse(error, c->name, "expected one number of ranks a group, or g, after '/', the same in all phases");
     p->scope = INNER;
   }
   while (p->kind < KINDS && strcmp(kinds[p->kind].name, word) != 0) p->kind++;
@@ -312,12 +322,13 @@ static tutti_err check_pair(struct composite *c, struct tu_error *error) {
 
 static void set_requirements(struct composite *c) {
   const struct phase *last = NULL; /* that reduces */
+  if (c->group == OPEN) c->algorithm.flags |= TU_OPEN_GROUPS;
   bool rank_order = true, equal_blocks = false,
        rows = c->algorithm.collective == TUTTI_REDUCE_SCATTER || c->algorithm.collective == TUTTI_ALLGATHER;
   for (uint32_t i = 0; i < c->phase_count; i++) {
     const struct phase *p = &c->phases[i];
     bool cuts = p->kind == RS || p->kind == AG || (p->kind == AR && !p->leaders);
-    if (cuts && p->scope != ALL && !p->leaders) c->algorithm.multiple_of = c->group;
+    if (cuts && p->scope != ALL && !p->leaders && c->group != OPEN) c->algorithm.multiple_of = c->group;
     equal_blocks |= (p->algorithm->flags & TU_EQUAL_BLOCKS) != 0;
     c->algorithm.flags |= p->algorithm->flags & TU_AGGREGATES;
     if (p->kind != RS && p->kind != AR && p->kind != RE) continue;
@@ -370,6 +381,22 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
   c->next = atomic_load(&known);
   while (!atomic_compare_exchange_weak(&known, &c->next, c)) continue;
   return &c->algorithm;
+}
+
+const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group) {
+  struct tu_text name = {0};
+  for (const char *at = a->name; *at;) {
+    size_t length = strcspn(at, "/");
+    tu_text_print(&name, "%.*s", (int)length, at);
+    at += length;
+    if (!*at) break;
+    tu_text_print(&name, "/%u", group); /* all groups of a name are of one size: this one is open, too */
+    at += strlen("/g");
+  }
+  struct tu_error error;
+  const struct tu_algorithm *found = tu_composite_find(a->collective, name.chars, &error);
+  tu_text_fini(&name);
+  return found ? found : a;
 }
 
 void tu_composite_build(struct tu_builder *b, const char *name) {

@@ -1,11 +1,12 @@
 /* composite.h: algorithms put together of others, by name.
  *
  *   name  = phase { "+" phase }
- *   phase = kind ":" algorithm [ "/" G ]     kind = rs | ag | ar | re | bc | ga | sc
+ *   phase = kind ":" algorithm [ "/" G | "/g" ]     kind = rs | ag | ar | re | bc | ga | sc
  *
  * Kinds are reduce_scatter, allgather, allreduce, reduce, broadcast, gather and scatter. "/G": within groups of G ranks that
  * follow each other (a node, a row of a mesh); the phases without it are then between the groups (the columns). Where
  * shares are cut (rs, ag), N must be a multiple of G; where one rank of a group speaks for it (re, bc), any N will do.
+ * "/g" leaves the size open: it is that of the communicator's groups.
  *
  *   allreduce       rs:A+ag:B   re:A+bc:B   rs:A/G+ar:B+ag:C/G   rs:A+rs:B/G+ag:C/G+ag:D   re:A/G+ar:B+bc:C/G ...
  *   reduce          rs:A+ga:B   re:A/G+re:B
@@ -24,6 +25,10 @@ static inline bool tu_is_composite(const char *name) {
 
 /* NULL if the name is none; the error says why. Lives as long as the process. */
 const struct tu_algorithm *tu_composite_find(tutti_collective collective, const char *name, struct tu_error *error);
+
+/* The composite that `a`, of which the groups are open, is on groups of `group` ranks; `a` itself if that would have too
+ * long a name. */
+const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group);
 
 /* Carries out the composite of that name in the place of an algorithm of the same collective, which has its split. */
 void tu_composite_build(struct tu_builder *b, const char *name);

@@ -3,16 +3,29 @@
 
 #include "algo/tuning.h"
 
-/* The last rules of each collective serve anything: any size, ranks, order of operands and blocks. */
+/* The last rules of each collective serve anything: any size, ranks, order of operands and blocks.
+ *
+ * Two levels where ranks are grouped by caches or NUMA nodes, for what they save across: n bytes, N ranks, G groups. An
+ * allreduce sends 2n(G-1) bytes across on g = N/G ways side by side, a ring 2nG on one way after the other; reduce and
+ * broadcast send n(G-1), flat ones up to n(N-g). reduce_scatter and allgather save nothing: their blocks lie in rank
+ * order, so whole rows cross to every rank (composite.h). */
 static const char builtin_rules[] =
     "allreduce      ranks<=2 bytes<=64K direct\n"
     "allreduce      ranks<=4 bytes<=8K  direct\n"
     "allreduce      bytes<=8K           recursive_doubling\n"
+    "allreduce      groups>=2 ranks<=16 rs:direct/g+ar:ring+ag:direct/g\n"
+    "allreduce      groups>=2           rs:bucket/g+ar:ring+ag:bucket/g\n"
     "allreduce                          ring\n"
     "allreduce                          rabenseifner\n"
+    "reduce         ranks<=4 bytes<=8K  direct\n"
+    "reduce         bytes<=8K           binomial\n"
+    "reduce         groups>=2 ranks<=16 re:direct/g+re:direct\n"
     "reduce         ranks<=4            direct\n"
     "reduce                             binomial\n"
     "reduce                             direct\n"
+    "broadcast      ranks<=4 bytes<=8K  direct\n"
+    "broadcast      bytes<=8K           binomial\n"
+    "broadcast      groups>=2 ranks<=16 bc:direct+bc:direct/g\n"
     "broadcast      ranks<=4            direct\n"
     "broadcast                          binomial\n"
     "gather         bytes<=16K          binomial\n"
@@ -48,11 +61,16 @@ const struct tu_tuning *tu_tuning_builtin(void) {
   return first;
 }
 
-static bool concerns(const struct tu_rule *rule, const struct tu_wanted *wanted) {
+/* What the rule offers for some sizes of what is wanted; NULL: nothing. */
+static const struct tu_algorithm *offer(const struct tu_rule *rule, const struct tu_wanted *wanted) {
   const char *why;
-  return (rule->collective == wanted->collective || rule->collective == tu_collectives[wanted->collective].family) &&
-         wanted->ranks >= rule->ranks_min && wanted->ranks <= rule->ranks_max &&
-         tu_algorithm_serves(rule->algorithm, wanted, &why);
+  uint32_t groups = wanted->group ? wanted->ranks / wanted->group : 1;
+  if (rule->collective != wanted->collective && rule->collective != tu_collectives[wanted->collective].family)
+    return NULL;
+  if (wanted->ranks < rule->ranks_min || wanted->ranks > rule->ranks_max) return NULL;
+  if (groups < rule->groups_min || groups > rule->groups_max) return NULL;
+  const struct tu_algorithm *a = tu_algorithm_in_groups(rule->algorithm, wanted->group);
+  return tu_algorithm_serves(a, wanted, &why) ? a : NULL;
 }
 
 const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, const struct tu_wanted *wanted) {
@@ -60,8 +78,9 @@ const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, cons
   for (int t = 0; t < 2; t++)
     for (uint32_t i = 0; tables[t] && i < tables[t]->rule_count; i++) {
       const struct tu_rule *rule = &tables[t]->rules[i];
-      if (wanted->bytes >= rule->bytes_min && wanted->bytes <= rule->bytes_max && concerns(rule, wanted))
-        return rule->algorithm;
+      if (wanted->bytes < rule->bytes_min || wanted->bytes > rule->bytes_max) continue;
+      const struct tu_algorithm *a = offer(rule, wanted);
+      if (a) return a;
     }
   tu_assert(false && "every collective has a rule that serves anything");
   return NULL;
@@ -74,7 +93,7 @@ static size_t same_rules_until(const struct tu_tuning *tuning, const struct tu_w
   for (int t = 0; t < 2; t++)
     for (uint32_t i = 0; tables[t] && i < tables[t]->rule_count; i++) {
       const struct tu_rule *rule = &tables[t]->rules[i];
-      if (!concerns(rule, wanted)) continue;
+      if (!offer(rule, wanted)) continue;
       if (rule->bytes_min > wanted->bytes) until = tu_min(until, rule->bytes_min - 1);
       if (rule->bytes_max >= wanted->bytes) until = tu_min(until, rule->bytes_max);
     }

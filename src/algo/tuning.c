@@ -31,12 +31,14 @@ static tutti_err expected_name(struct reader *r, struct tu_scan at, const char *
 
 /* ---- one rule --------------------------------------------------------------------------------------------------- */
 
-enum quantity { RANKS, BYTES, QUANTITIES };
-static const char *const quantity_names[] = {[RANKS] = "ranks", [BYTES] = "bytes"};
-static const char *const quantity_values[] = {
-    [RANKS] = "a number of ranks from 1 to 65536", [BYTES] = "a size, as 4096, 64K, 16M or 3G"};
+enum quantity { RANKS, GROUPS, BYTES, QUANTITIES };
+static const char *const quantity_names[] = {[RANKS] = "ranks", [GROUPS] = "groups", [BYTES] = "bytes"};
+static const char *const quantity_values[] = {[RANKS] = "a number of ranks from 1 to 65536",
+                                              [GROUPS] = "a number of groups from 1 to 65536",
+                                              [BYTES] = "a size, as 4096, 64K, 16M or 3G"};
+#define CONDITION "a condition on ranks, groups or bytes"
 
-/* Takes "ranks" or "bytes" if it comes next. */
+/* Takes the name of a quantity if it comes next. */
 static bool take_quantity(struct reader *r, enum quantity *quantity) {
   struct tu_scan before = r->scan;
   char word[TOKEN_BYTES];
@@ -51,8 +53,21 @@ static bool take_quantity(struct reader *r, enum quantity *quantity) {
 }
 
 static bool parse_value(enum quantity quantity, const char *token, uint64_t *value) {
-  if (quantity == RANKS) return tu_parse_uint(token, TU_RANKS_MAX, value) && *value > 0;
+  if (quantity != BYTES) return tu_parse_uint(token, TU_RANKS_MAX, value) && *value > 0;
   return tu_parse_bytes(token, value) && *value <= SIZE_MAX;
+}
+
+/* Each narrows a range to what lies in low..high, too; false if nothing does. */
+static bool narrow_count(uint32_t *min, uint32_t *max, size_t low, size_t high) {
+  *min = (uint32_t)tu_max(*min, low);
+  *max = (uint32_t)tu_min(*max, high);
+  return *min <= *max;
+}
+
+static bool narrow_bytes(size_t *min, size_t *max, size_t low, size_t high) {
+  *min = tu_max(*min, low);
+  *max = tu_min(*max, high);
+  return *min <= *max;
 }
 
 /* "<=8K", behind its quantity; narrows the rule. */
@@ -65,17 +80,10 @@ static tutti_err read_condition(struct reader *r, enum quantity quantity, struct
   if (!tu_scan_token(&r->scan, token, sizeof token) || !parse_value(quantity, token, &value))
     return expected(r, before, quantity_values[quantity]);
   size_t low = above || !below ? (size_t)value : 0, high = below || !above ? (size_t)value : SIZE_MAX;
-  bool some;
-  if (quantity == RANKS) {
-    rule->ranks_min = (uint32_t)tu_max(rule->ranks_min, low);
-    rule->ranks_max = (uint32_t)tu_min(rule->ranks_max, high);
-    some = rule->ranks_min <= rule->ranks_max;
-  } else {
-    rule->bytes_min = tu_max(rule->bytes_min, low);
-    rule->bytes_max = tu_min(rule->bytes_max, high);
-    some = rule->bytes_min <= rule->bytes_max;
-  }
-  if (some) return TUTTI_OK;
+  if (quantity == RANKS    ? narrow_count(&rule->ranks_min, &rule->ranks_max, low, high)
+      : quantity == GROUPS ? narrow_count(&rule->groups_min, &rule->groups_max, low, high)
+                           : narrow_bytes(&rule->bytes_min, &rule->bytes_max, low, high))
+    return TUTTI_OK;
   char what[96];
   snprintf(what, sizeof what, "conditions on %s that some number meets", quantity_names[quantity]);
   return expected(r, before, what);
@@ -85,12 +93,12 @@ static tutti_err read_algorithm(struct reader *r, struct tu_rule *rule) {
   struct tu_scan before = r->scan;
   const char *collective = tu_collectives[rule->collective].name;
   char token[TOKEN_BYTES], what[96];
-  snprintf(what, sizeof what, "a condition on ranks or bytes, or an algorithm of %s", collective);
+  snprintf(what, sizeof what, CONDITION ", or an algorithm of %s", collective);
   if (!tu_scan_token(&r->scan, token, sizeof token)) return expected(r, before, what);
   size_t length = strcspn(token, "<>=");
   if (token[length]) { /* meant as a condition */
     token[length] = '\0';
-    return expected_name(r, before, "a condition on ranks or bytes",
+    return expected_name(r, before, CONDITION,
                          tu_nearest(token, quantity_names, sizeof quantity_names / sizeof quantity_names[0]));
   }
   rule->algorithm = tu_algorithm_find(rule->collective, token);
@@ -99,7 +107,8 @@ static tutti_err read_algorithm(struct reader *r, struct tu_rule *rule) {
 }
 
 static tutti_err read_rule(struct reader *r, struct tu_rule *rule) {
-  *rule = (struct tu_rule){.ranks_min = 1, .ranks_max = TU_RANKS_MAX, .bytes_max = SIZE_MAX};
+  *rule = (struct tu_rule){
+      .ranks_min = 1, .ranks_max = TU_RANKS_MAX, .groups_min = 1, .groups_max = TU_RANKS_MAX, .bytes_max = SIZE_MAX};
   struct tu_scan before = r->scan;
   char token[TOKEN_BYTES];
   bool taken = tu_scan_token(&r->scan, token, sizeof token);
@@ -233,6 +242,7 @@ void tu_rule_write(const struct tu_rule *rule, struct tu_text *text) {
   struct tu_text conditions = {0};
   tu_text_print(&conditions, "%s", "");
   write_conditions(RANKS, rule->ranks_min, rule->ranks_max, 1, TU_RANKS_MAX, &conditions);
+  write_conditions(GROUPS, rule->groups_min, rule->groups_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(BYTES, rule->bytes_min, rule->bytes_max, 0, SIZE_MAX, &conditions);
   tu_text_print(text, "%-14s%-22s %s", tu_collectives[rule->collective].name, conditions.chars, rule->algorithm->name);
   tu_text_fini(&conditions);

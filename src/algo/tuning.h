@@ -16,8 +16,9 @@ struct tu_text;
 struct tu_rule {
   tutti_collective collective;
   uint32_t ranks_min, ranks_max;
-  size_t bytes_min, bytes_max; /* SIZE_MAX: any, also what not all ranks know */
-  const struct tu_algorithm *algorithm;
+  uint32_t groups_min, groups_max;      /* a communicator without groups is one */
+  size_t bytes_min, bytes_max;          /* SIZE_MAX: any, also what not all ranks know */
+  const struct tu_algorithm *algorithm; /* its groups may be open */
 };
 
 struct tu_tuning {

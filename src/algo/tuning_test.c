@@ -31,11 +31,13 @@ static void test_builtin(void) {
     for (uint32_t ranks = 1; ranks <= 70; ranks++)
       for (unsigned i = 0; i < 4 * sizeof sizes / sizeof sizes[0]; i++) {
         if (tu_collectives[c].family == TUTTI_SEND && ranks != 2) continue;
+        uint32_t group = i / 4 % 2 + 2;
         const struct tu_wanted wanted = {.collective = (tutti_collective)c,
                                          .ranks = ranks,
                                          .bytes = sizes[i / 4],
                                          .rank_order = i & 1 && tu_reduces((tutti_collective)c),
-                                         .any_blocks = i & 2};
+                                         .any_blocks = i & 2,
+                                         .group = ranks > group && ranks % group == 0 ? group : 0};
         const char *why;
         CHECK(tu_algorithm_serves(tu_tuning_select(NULL, &wanted), &wanted, &why), "%s on %u ranks: %s",
               tu_collectives[c].name, ranks, why);
@@ -90,6 +92,68 @@ static void test_rules(void) {
   tu_tuning_release(t);
 }
 
+/* Conditions on groups, and algorithms that take the size of their groups from what is wanted. */
+static void test_groups(void) {
+  struct tu_tuning *t = must_read(
+      "allreduce groups=2 bytes<=1K reduce_broadcast\n"
+      "allreduce groups<=3 bytes<=2K rs:direct/g+ar:ring+ag:direct/g\n"
+      "reduce groups>=2 re:direct/g+re:binomial\n"
+      "reduce_scatter rs:pairwise+rs:pat/g\n",
+      NULL);
+  if (!t) return;
+  static const struct {
+    tutti_collective collective;
+    uint32_t ranks, group;
+    size_t bytes;
+    const char *name; /* NULL: what the built-in table says */
+  } table[] = {
+      {TUTTI_ALLREDUCE, 8, 4, 1024, "reduce_broadcast"},
+      {TUTTI_ALLREDUCE, 8, 2, 1024, NULL},
+      {TUTTI_ALLREDUCE, 9, 3, 1024, "rs:direct/3+ar:ring+ag:direct/3"},
+      {TUTTI_ALLREDUCE, 8, 4, 2048, "rs:direct/4+ar:ring+ag:direct/4"},
+      {TUTTI_ALLREDUCE, 8, 0, 1024, NULL},
+      {TUTTI_ALLREDUCE, 8, 4, 2049, NULL},
+      {TUTTI_REDUCE, 8, 2, 0, "re:direct/2+re:binomial"},
+      {TUTTI_REDUCE, 8, 0, 0, NULL},
+      {TUTTI_REDUCE_SCATTER, 8, 2, 1 << 20, "rs:pairwise+rs:pat/2"},
+      {TUTTI_REDUCE_SCATTER, 8, 0, 1 << 20, NULL},
+      {TUTTI_REDUCE_SCATTERV, 8, 2, 1 << 20, NULL}, /* pat needs equal blocks */
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    const struct tu_wanted wanted = {.collective = table[i].collective,
+                                     .ranks = table[i].ranks,
+                                     .bytes = table[i].bytes,
+                                     .any_blocks = tu_collectives[table[i].collective].vector,
+                                     .group = table[i].group};
+    const char *got = tu_tuning_select(t, &wanted)->name;
+    const char *name = table[i].name ? table[i].name : tu_tuning_select(NULL, &wanted)->name;
+    CHECK(strcmp(got, name) == 0, "row %zu: %s, expected %s", i, got, name);
+  }
+  const struct tu_wanted wanted = {.collective = TUTTI_ALLREDUCE, .ranks = 8, .group = 4};
+  CHECK(tu_tuning_select_until(t, &wanted) == 1024, "until %zu", tu_tuning_select_until(t, &wanted));
+  struct tu_text text = {0};
+  tu_rule_write(&t->rules[1], &text);
+  CHECK(strstr(text.chars, "groups<=3") && strstr(text.chars, "rs:direct/g+ar:ring+ag:direct/g"), "'%s'", text.chars);
+  tu_text_fini(&text);
+  tu_tuning_release(t);
+}
+
+/* A name that leaves the size of groups open is one algorithm for every size, and none by itself. */
+static void test_open_groups(void) {
+  const struct tu_algorithm *a = tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/g+ar:ring+bc:binomial/g");
+  CHECK(a && (a->flags & TU_OPEN_GROUPS), "it is open");
+  if (!a) return;
+  for (uint32_t ranks = 1; ranks < 20; ranks++) CHECK(!tu_algorithm_fits(a, ranks), "it fits %u ranks", ranks);
+  const struct tu_algorithm *of_7 = tu_algorithm_in_groups(a, 7);
+  CHECK(strcmp(of_7->name, "re:binomial/7+ar:ring+bc:binomial/7") == 0, "%s", of_7->name);
+  CHECK(!(of_7->flags & TU_OPEN_GROUPS) && tu_algorithm_fits(of_7, 14), "%s is closed", of_7->name);
+  CHECK(tu_algorithm_in_groups(a, 7) == of_7 && tu_algorithm_in_groups(of_7, 5) == of_7, "closed, it stays");
+  const char *why;
+  const struct tu_wanted wanted = {.collective = TUTTI_ALLREDUCE, .ranks = 14};
+  CHECK(tu_algorithm_in_groups(a, 0) == a && !tu_algorithm_serves(a, &wanted, &why), "no groups: it serves nothing");
+  CHECK(!tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/g+ar:ring+bc:binomial/4"), "two sizes in one name");
+}
+
 /* A rule whose algorithm cannot do what is wanted is passed over. */
 static void test_passed_over(void) {
   for (size_t i = 0; i < tu_algorithm_count; i++) {
@@ -120,15 +184,16 @@ static void test_broken(void) {
       {"alreduce ring", "table:1: expected a collective, found 'alreduce'; did you mean 'allreduce'?"},
       {"\n\n  = ring", "table:3: expected a collective, found '='"},
       {"allreduce # ring\n",
-       "table:1: expected a condition on ranks or bytes, or an algorithm of allreduce, found the "
+       "table:1: expected a condition on ranks, groups or bytes, or an algorithm of allreduce, found the "
        "end of the line"},
       {"barrier direct\nallreduce",
-       "table:2: expected a condition on ranks or bytes, or an algorithm of allreduce, found the end of the text"},
+       "table:2: expected a condition on ranks, groups or bytes, or an algorithm of allreduce, found the end of the "
+       "text"},
       {"allreduce rimg",
-       "table:1: expected a condition on ranks or bytes, or an algorithm of allreduce, found 'rimg'; did "
+       "table:1: expected a condition on ranks, groups or bytes, or an algorithm of allreduce, found 'rimg'; did "
        "you mean 'ring'?"},
       {"allreduce rank<=4 ring",
-       "table:1: expected a condition on ranks or bytes, found 'rank<=4'; did you mean 'ranks'?"},
+       "table:1: expected a condition on ranks, groups or bytes, found 'rank<=4'; did you mean 'ranks'?"},
       {"allreduce ranks ring", "table:1: expected '<=', '>=' or '=', found 'ring'"},
       {"allreduce ranks<4 ring", "table:1: expected '<=', '>=' or '=', found '<4'"},
       {"allreduce ranks<=0 ring", "table:1: expected a number of ranks from 1 to 65536, found '0'"},
@@ -139,9 +204,17 @@ static void test_broken(void) {
       {"allreduce bytes<=99999999999G ring", "table:1: expected a size, as 4096, 64K, 16M or 3G, found '99999999999G'"},
       {"allreduce ranks<=2 ranks>=3 ring", "table:1: expected conditions on ranks that some number meets, found '3'"},
       {"allreduce bytes=2 bytes=3 ring", "table:1: expected conditions on bytes that some number meets, found '3'"},
+      {"allreduce groups<=0 ring", "table:1: expected a number of groups from 1 to 65536, found '0'"},
+      {"allreduce groups>=2K ring", "table:1: expected a number of groups from 1 to 65536, found '2K'"},
+      {"allreduce groups=2 groups=3 ring", "table:1: expected conditions on groups that some number meets, found '3'"},
+      {"allreduce group=2 ring",
+       "table:1: expected a condition on ranks, groups or bytes, found 'group=2'; did you mean 'groups'?"},
+      {"allreduce rs:direct/h+ar:ring+ag:direct/h",
+       "table:1: expected a condition on ranks, groups or bytes, or an algorithm of allreduce, found "
+       "'rs:direct/h+ar:ring+ag:direct/h'"},
       {"allreduce ring bytes<=3", "table:1: expected the end of the line, found 'bytes<=3'"},
       {"allreduce ring\nsend ring",
-       "table:2: expected a condition on ranks or bytes, or an algorithm of send, found 'ring'"},
+       "table:2: expected a condition on ranks, groups or bytes, or an algorithm of send, found 'ring'"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     struct tu_tuning *t;
@@ -189,17 +262,21 @@ static void test_write(void) {
     struct tu_rule rule = {
         .ranks_min = ranks[tu_random(&seed) % 4],
         .ranks_max = ranks[tu_random(&seed) % 4],
+        .groups_min = ranks[tu_random(&seed) % 4],
+        .groups_max = ranks[tu_random(&seed) % 4],
         .bytes_min = sizes[tu_random(&seed) % 8],
         .bytes_max = sizes[tu_random(&seed) % 8],
         .algorithm = tu_algorithms[tu_random(&seed) % tu_algorithm_count],
     };
     rule.collective = rule.algorithm->collective;
-    if (rule.ranks_min > rule.ranks_max || rule.bytes_min > rule.bytes_max) continue;
+    if (rule.ranks_min > rule.ranks_max || rule.bytes_min > rule.bytes_max || rule.groups_min > rule.groups_max)
+      continue;
     struct tu_text text = {0};
     tu_rule_write(&rule, &text);
     struct tu_tuning *t = must_read(text.chars, NULL);
     bool same = t && t->rule_count == 1 && t->rules[0].collective == rule.collective &&
                 t->rules[0].ranks_min == rule.ranks_min && t->rules[0].ranks_max == rule.ranks_max &&
+                t->rules[0].groups_min == rule.groups_min && t->rules[0].groups_max == rule.groups_max &&
                 t->rules[0].bytes_min == rule.bytes_min && t->rules[0].bytes_max == rule.bytes_max &&
                 t->rules[0].algorithm == rule.algorithm;
     CHECK(same, "'%s' reads back as another", text.chars);
@@ -210,8 +287,10 @@ static void test_write(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"builtin", test_builtin}, {"rules", test_rules},   {"passed_over", test_passed_over},
-      {"broken", test_broken},   {"forced", test_forced}, {"write", test_write},
+      {"builtin", test_builtin},         {"rules", test_rules},
+      {"groups", test_groups},           {"open_groups", test_open_groups},
+      {"passed_over", test_passed_over}, {"broken", test_broken},
+      {"forced", test_forced},           {"write", test_write},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

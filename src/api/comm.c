@@ -138,6 +138,7 @@ static void destroy(struct tutti_comm *comm, bool in_order) {
   tu_mover_destroy(comm->mover, in_order);
   drop_endpoint(comm->transport);
   tu_tuning_release(comm->tuning);
+  free(comm->domains);
   free(comm->waits_for);
   free(comm->departed);
   free(comm);
@@ -197,7 +198,9 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
   err = tu_comm_create(t, members, place.ranks, place.rank, TU_FIRST_PLACE, join_timeout_ms, world, &error);
   free(members);
   if (err != TUTTI_OK) return tu_thread_error(&error);
-  if ((err = tu_tuning_agree(*world, join_timeout_ms)) != TUTTI_OK) {
+  err = tu_groups_agree(*world, join_timeout_ms);
+  if (err == TUTTI_OK) err = tu_tuning_agree(*world, join_timeout_ms);
+  if (err != TUTTI_OK) {
     destroy(*world, false);
     *world = NULL;
     return err;
@@ -211,12 +214,13 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
 static void inherit(tutti_comm *child, const tutti_comm *parent) {
   child->timeout_ms = parent->timeout_ms;
   child->tuning = tu_tuning_share(parent->tuning);
+  tu_groups_inherit(child, parent);
 }
 
 /* The library's own exchange. What TUTTI_ALGORITHM forces may not serve it: it is for the user's calls. */
 static tutti_err exchange(tutti_comm *parent, const void *mine, void *all, size_t bytes) {
   const struct tu_wanted wanted = {
-      .collective = TUTTI_ALLGATHER, .ranks = parent->ranks, .bytes = bytes * parent->ranks};
+      .collective = TUTTI_ALLGATHER, .ranks = parent->ranks, .bytes = bytes * parent->ranks, .group = parent->group};
   const tutti_call call = {.collective = TUTTI_ALLGATHER,
                            .send = mine,
                            .recv = all,

@@ -4,6 +4,7 @@
 
 #include "algo/tuning.h"
 #include "api/facts.h"
+#include "boot/boot_groups.h"
 #include "engine/engine.h"
 
 /* What makes two calls alike: one program serves both. Compared as bytes; vector variants compare their counts too. */
@@ -94,7 +95,9 @@ struct tutti_comm {
   uint64_t request_ids;
   struct tutti_request *again; /* the last blocking call's, if the same call may go straight; not in `idle` */
   struct tu_cached_plan *plans;
-  struct tu_tuning *tuning; /* the same on all ranks; NULL: the built-in table alone */
+  struct tu_tuning *tuning;       /* the same on all ranks; NULL: the built-in table alone */
+  struct tu_boot_domain *domains; /* [ranks]: where they run, as rank 0 saw it; NULL: nobody looked */
+  uint32_t group;                 /* ranks of a group, the same on all ranks; 0: no groups */
   struct tu_memo memo;
   bool *waits_for; /* [ranks], scratch: whom this rank waits for */
   bool *departed;  /* [ranks], scratch: who had departed when that was found out */
@@ -124,6 +127,12 @@ static inline bool tu_comm_failed(struct tutti_comm *comm) {
 tutti_err tu_tuning_load(struct tu_tuning **tuning, struct tu_error *error);
 /* Collective over a new world: all ranks take what rank 0's environment says. A failure is the world's verdict. */
 tutti_err tu_tuning_agree(struct tutti_comm *world, int timeout_ms);
+
+/* ---- groups.c ---- */
+/* Collective over a new world: all ranks learn where the others run. A failure is the world's verdict. */
+tutti_err tu_groups_agree(struct tutti_comm *world, int timeout_ms);
+/* The child's ranks are some of the parent's. */
+void tu_groups_inherit(struct tutti_comm *child, const struct tutti_comm *parent);
 
 /* ---- call.c ---- */
 /* Checks a call and takes it apart into comm->memo.resolved; ARGUMENT with a sentence. */

@@ -126,10 +126,12 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
       .bytes = call->point_to_point ? call->signature.count : known_bytes(comm, call),
       .rank_order = tu_reduces(collective) && user && !user->commutative,
       .any_blocks = tu_collectives[collective].vector,
+      .group = call->point_to_point ? 0 : comm->group,
   };
   const struct tu_algorithm *everywhere = comm->tuning ? comm->tuning->forced[collective] : NULL;
   *algorithm = call->forced ? call->forced : everywhere;
   if (!*algorithm) *algorithm = tu_tuning_select(comm->tuning, &wanted);
+  *algorithm = tu_algorithm_in_groups(*algorithm, wanted.group);
   const char *why;
   if (tu_algorithm_serves(*algorithm, &wanted, &why)) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm %s%s cannot serve this %s on %u ranks: %s", (*algorithm)->name,

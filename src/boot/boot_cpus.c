@@ -11,7 +11,7 @@
 
 enum { CPUS_MAX = 1 << 16, FOLDER_BYTES = 2 * PATH_MAX };
 
-static uint32_t affinity_cpus(void) {
+uint32_t tu_boot_affinity_cpus(void) {
   /* The kernel refuses a mask shorter than its own; its size can be found out only by trying. */
   for (size_t cpus = 1024; cpus <= CPUS_MAX; cpus *= 2) {
     cpu_set_t *mask = CPU_ALLOC(cpus);
@@ -138,4 +138,4 @@ uint32_t tu_boot_quota_cpus(const char *root) {
   return (uint32_t)tu_min(hierarchy_quota(root, true), hierarchy_quota(root, false));
 }
 
-uint32_t tu_boot_cpus(void) { return (uint32_t)tu_max(1, tu_min(affinity_cpus(), tu_boot_quota_cpus(""))); }
+uint32_t tu_boot_cpus(void) { return (uint32_t)tu_max(1, tu_min(tu_boot_affinity_cpus(), tu_boot_quota_cpus(""))); }

@@ -1,0 +1,144 @@
+/* boot_groups.c: asks hwloc where processes are bound, and groups ranks by the answers. Grouping costs a look at each
+ * rank. */
+#include "boot/boot_groups.h"
+
+#include <hwloc.h>
+#include <unistd.h>
+
+#include "boot/boot_wire.h"
+
+/* ---- groups ---- */
+
+/* The length of the runs of ranks with one number each; 0 unless all are of one length, above 1, and more than one. */
+static uint32_t even_runs(const struct tu_boot_domain domains[], uint32_t ranks, bool by_cache) {
+  uint32_t group = 0, length = 0;
+  for (uint32_t r = 0; r < ranks; r++) {
+    uint32_t number = by_cache ? domains[r].cache : domains[r].numa;
+    if (number == TU_DOMAIN_ANY) return 0;
+    length++;
+    if (r + 1 < ranks && number == (by_cache ? domains[r + 1].cache : domains[r + 1].numa)) continue;
+    if (group == 0) group = length;
+    if (length != group) return 0;
+    length = 0;
+  }
+  return group > 1 && group < ranks ? group : 0;
+}
+
+uint32_t tu_boot_group(const struct tu_boot_domain domains[], uint32_t ranks, bool *by_cache) {
+  uint32_t group = even_runs(domains, ranks, true);
+  if (by_cache) *by_cache = group > 0;
+  return group > 0 ? group : even_runs(domains, ranks, false);
+}
+
+/* ---- hwloc ---- */
+
+/* NULL if it cannot tell. */
+static hwloc_topology_t load(void) {
+  hwloc_topology_t topology;
+  if (hwloc_topology_init(&topology) != 0) return NULL;
+  /* What its x86 part would add, Linux has told already; and it would send this thread from CPU to CPU to ask each. */
+  hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+  /* Another process's CPUs may be forbidden to this one. */
+  hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  if (hwloc_topology_load(topology) == 0) return topology;
+  hwloc_topology_destroy(topology);
+  return NULL;
+}
+
+/* The caches that are last before memory; HWLOC_OBJ_PU if none are known. */
+static hwloc_obj_type_t last_level(hwloc_topology_t topology) {
+  static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L5CACHE, HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE};
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    if (hwloc_get_nbobjs_by_type(topology, types[i]) > 0) return types[i];
+  return HWLOC_OBJ_PU;
+}
+
+/* The number of the smallest object of the type that has all these CPUs: a NUMA node of all CPUs, as memory far from all
+ * of them is, says nothing. */
+static uint32_t holder(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_cpuset_t cpus) {
+  hwloc_obj_t found = NULL;
+  for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(topology, type, o)) != NULL;) {
+    if (!hwloc_bitmap_isincluded(cpus, o->cpuset)) continue;
+    if (!found || hwloc_bitmap_weight(o->cpuset) < hwloc_bitmap_weight(found->cpuset)) found = o;
+  }
+  return found ? found->logical_index : TU_DOMAIN_ANY;
+}
+
+static struct tu_boot_domain domain_of(hwloc_topology_t topology, hwloc_const_cpuset_t cpus) {
+  hwloc_obj_type_t cache = last_level(topology);
+  struct tu_boot_domain domain = {TU_DOMAIN_ANY, TU_DOMAIN_ANY};
+  if (hwloc_bitmap_iszero(cpus)) return domain; /* it lies in everything */
+  domain.numa = holder(topology, HWLOC_OBJ_NUMANODE, cpus);
+  if (cache != HWLOC_OBJ_PU) domain.cache = holder(topology, cache, cpus);
+  return domain;
+}
+
+/* The CPUs of the topology that a thread may use, 0 being this one; NULL if that is not known. The caller frees it. */
+static hwloc_cpuset_t cpus_of(hwloc_topology_t topology, pid_t thread) {
+  hwloc_cpuset_t cpus = hwloc_bitmap_alloc();
+  if (!cpus) return NULL;
+  int failed = thread ? hwloc_get_proc_cpubind(topology, thread, cpus, HWLOC_CPUBIND_THREAD)
+                      : hwloc_get_cpubind(topology, cpus, HWLOC_CPUBIND_THREAD);
+  if (failed == 0) {
+    hwloc_bitmap_and(cpus, cpus, hwloc_topology_get_topology_cpuset(topology));
+    return cpus;
+  }
+  hwloc_bitmap_free(cpus);
+  return NULL;
+}
+
+pid_t tu_boot_bound_thread(void) {
+  return (long)tu_boot_affinity_cpus() < sysconf(_SC_NPROCESSORS_ONLN) ? gettid() : 0;
+}
+
+void tu_boot_domains(const pid_t threads[], uint32_t count, struct tu_boot_domain domains[]) {
+  hwloc_topology_t topology = NULL;
+  for (uint32_t i = 0; i < count; i++) {
+    domains[i] = (struct tu_boot_domain){TU_DOMAIN_ANY, TU_DOMAIN_ANY};
+    if (threads[i] == 0) continue;
+    if (!topology && (topology = load()) == NULL) continue;
+    hwloc_cpuset_t cpus = cpus_of(topology, threads[i]);
+    if (cpus) domains[i] = domain_of(topology, cpus);
+    hwloc_bitmap_free(cpus);
+  }
+  if (topology) hwloc_topology_destroy(topology);
+}
+
+/* ---- what a person may see ---- */
+
+static void count_domains(hwloc_topology_t topology, struct tu_boot_machine *machine) {
+  hwloc_obj_type_t cache = last_level(topology);
+  *machine = (struct tu_boot_machine){0};
+  for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, o)) != NULL;)
+    machine->numa_nodes += !hwloc_bitmap_iszero(o->cpuset);
+  if (cache == HWLOC_OBJ_PU) return;
+  machine->caches = (uint32_t)hwloc_get_nbobjs_by_type(topology, cache);
+  machine->level = hwloc_get_obj_by_type(topology, cache, 0)->attr->cache.depth;
+}
+
+/* The domains of ranks that are bound in turn to these CPUs. */
+static void take_turns(hwloc_topology_t topology, hwloc_const_cpuset_t cpus, struct tu_boot_domain domains[],
+                       uint32_t ranks) {
+  hwloc_cpuset_t one = hwloc_bitmap_alloc();
+  int cpu = -1;
+  for (uint32_t r = 0; r < ranks; r++) {
+    cpu = hwloc_bitmap_next(cpus, cpu);
+    if (cpu < 0) cpu = hwloc_bitmap_first(cpus);
+    if (one && cpu >= 0) hwloc_bitmap_only(one, (unsigned)cpu);
+    domains[r] = one ? domain_of(topology, one) : (struct tu_boot_domain){TU_DOMAIN_ANY, TU_DOMAIN_ANY};
+  }
+  hwloc_bitmap_free(one);
+}
+
+bool tu_boot_machine(struct tu_boot_machine *machine, struct tu_boot_domain domains[], uint32_t ranks) {
+  hwloc_topology_t topology = load();
+  hwloc_cpuset_t cpus = topology ? cpus_of(topology, 0) : NULL;
+  if (cpus) {
+    count_domains(topology, machine);
+    take_turns(topology, cpus, domains, ranks);
+  }
+  bool known = cpus != NULL;
+  hwloc_bitmap_free(cpus);
+  if (topology) hwloc_topology_destroy(topology);
+  return known;
+}

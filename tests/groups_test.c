@@ -1,0 +1,172 @@
+/* groups_test.c: ranks that are bound to caches or NUMA nodes of a made-up machine take plans of two levels, all the same ones,
+ * and get right results; ranks that are bound otherwise take those that they always did. */
+#include "api/comm.h"
+
+#include <sched.h>
+
+#include "ranks.h"
+#include "test.h"
+
+enum { RANKS = 4, COUNT = 1 << 18 };
+#define FREE (-1)
+#define TWO_LEVELS "rs:direct/2+ar:"
+
+struct scene {
+  const char *name;
+  const char *synthetic; /* of hwloc; the CPUs' numbers go where %zu are */
+  int places[RANKS];     /* of the two CPUs, the one that a rank is bound to */
+  const char *asked;     /* what the first call asks for, or NULL */
+  const char *answered;  /* that call's algorithm, cut as on a call board */
+  const char *refusal;   /* part of the sentence, if it is refused instead */
+  const char *unasked;   /* the algorithm of an allreduce of 1 MiB that asks for none */
+  size_t cpus[2];
+};
+
+/* Names the algorithm of an allreduce of 1 MiB, which must be right. */
+static tutti_err allreduce(tutti_comm *comm, const char *asked, char name[RANKS_TEXT]) {
+  static float buffer[COUNT];
+  tutti_request *request;
+  uint32_t ranks = tutti_ranks(comm);
+  const tutti_call call = {.collective = TUTTI_ALLREDUCE,
+                           .send = TUTTI_IN_PLACE,
+                           .recv = buffer,
+                           .count = COUNT,
+                           .type = TUTTI_F32,
+                           .algorithm = asked};
+  for (uint32_t i = 0; i < COUNT; i++) buffer[i] = (float)(i % 1000 * (tutti_rank(comm) + 1));
+  tutti_err err = tutti_prepare(comm, &call, &request);
+  if (err != TUTTI_OK) return err;
+  const struct tu_call_facts *f = &request->facts;
+  snprintf(name, RANKS_TEXT, "%s", f->plan ? f->plan_name : tu_algorithms[f->algorithm]->name);
+  err = tutti_restart(request);
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  tutti_request_free(request);
+  for (uint32_t i = 0; i < COUNT && err == TUTTI_OK; i++)
+    if (buffer[i] != (float)(i % 1000 * (ranks * (ranks + 1) / 2))) {
+      snprintf(name, RANKS_TEXT, "wrong at %u", i);
+      return TUTTI_OK;
+    }
+  return err;
+}
+
+/* Broadcast and reduce of 1 MiB, root 3: right? */
+static bool rooted_are_right(tutti_comm *comm) {
+  static float in[COUNT], out[COUNT];
+  uint32_t rank = tutti_rank(comm), root = 3;
+  for (uint32_t i = 0; i < COUNT; i++) in[i] = (float)(i % 1000 + rank);
+  if (tutti_reduce(comm, in, out, COUNT, TUTTI_F32, TUTTI_SUM, root) != TUTTI_OK) return false;
+  for (uint32_t i = 0; i < COUNT && rank == root; i++)
+    if (out[i] != (float)(i % 1000 * RANKS + 6)) return false;
+  if (tutti_broadcast(comm, in, COUNT, TUTTI_F32, root) != TUTTI_OK) return false;
+  for (uint32_t i = 0; i < COUNT; i++)
+    if (in[i] != (float)(i % 1000 + root)) return false;
+  return true;
+}
+
+static void settle(const struct scene *s, uint32_t rank) {
+  char synthetic[128];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  snprintf(synthetic, sizeof synthetic, s->synthetic, s->cpus[0], s->cpus[1]);
+#pragma GCC diagnostic pop
+  setenv("HWLOC_SYNTHETIC", synthetic, 1);
+  setenv("HWLOC_THISSYSTEM", "1", 1); /* so that hwloc asks where a rank is bound */
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  for (int i = 0; i < 2; i++)
+    if (s->places[rank] == FREE || s->places[rank] == i) CPU_SET(s->cpus[i], &cpus);
+  if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) abort();
+}
+
+static int body(struct ranks_world *w, uint32_t rank) {
+  const struct scene *s = w->context;
+  tutti_comm *world, *three = NULL, *back = NULL;
+  char name[RANKS_TEXT] = "";
+  settle(s, rank);
+  tutti_err err = tutti_init(&(tutti_options){.timeout_ms = 20000, .join_timeout_ms = 20000}, &world);
+  if (err == TUTTI_OK) err = allreduce(world, s->asked, name);
+  ranks_note(w, rank, err, err == TUTTI_OK ? name : tutti_error_message(NULL));
+  if (err != TUTTI_OK) {
+    tutti_comm_free(world);
+    return 0;
+  }
+  if (!rooted_are_right(world)) return 1;
+  if (tutti_comm_split(world, 0, -(int)rank, &back) != TUTTI_OK) return 2; /* the other way round: the same groups */
+  ranks_note(w, rank, allreduce(back, NULL, name), name);
+  tutti_comm_free(back);
+  if (tutti_comm_split(world, rank < 3 ? 0 : TUTTI_NO_COLOR, 0, &three) != TUTTI_OK) return 3;
+  if (three) ranks_note(w, rank, allreduce(three, NULL, name), name);
+  tutti_comm_free(three);
+  return tutti_comm_free(world) == TUTTI_OK ? 0 : 4;
+}
+
+static void play(const struct scene *scene) {
+  struct scene s = *scene;
+  cpu_set_t all;
+  int found = 0;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  for (size_t cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
+    if (CPU_ISSET(cpu, &all)) s.cpus[found++] = cpu;
+  if (found < 2) {
+    printf("  one CPU: nothing to bind to\n");
+    return;
+  }
+  struct ranks_world w = {.context = &s};
+  ranks_start(&w, RANKS, body);
+  CHECK(ranks_end(&w, 60000), "%s: hangs", s.name);
+  for (uint32_t r = 0; r < RANKS; r++) {
+    const struct ranks_note *notes = w.shared->rank[r].notes;
+    CHECK(w.status[r] == 0, "%s: rank %u ended with status %d", s.name, r, w.status[r]);
+    if (s.refusal) {
+      CHECK(notes[0].err == TUTTI_ERR_ARGUMENT && strstr(notes[0].text, s.refusal), "%s: rank %u: '%s'", s.name, r,
+            notes[0].text);
+      continue;
+    }
+    CHECK(w.shared->rank[r].noted == (r < 3 ? 3 : 2), "%s: rank %u: %u notes", s.name, r, w.shared->rank[r].noted);
+    for (uint32_t i = 0; i < w.shared->rank[r].noted; i++) {
+      const char *expected = i == 0 && s.asked ? s.answered : i == 2 ? "ring" : s.unasked; /* 3 ranks are no groups */
+      CHECK(notes[i].err == TUTTI_OK && strcmp(notes[i].text, expected) == 0,
+            "%s: rank %u, communicator %u: '%s', expected '%s'", s.name, r, i, notes[i].text, expected);
+    }
+  }
+  ranks_fini(&w);
+}
+
+#define NODES "numa:2 pu:1(indexes=%zu,%zu)"
+#define CACHES "numa:1 l3:2 pu:1(indexes=%zu,%zu)"
+
+static void test_bound(void) {
+  static const struct scene scenes[] = {
+      {"by node", NODES, {0, 0, 1, 1}, .unasked = TWO_LEVELS},
+      {"by cache", CACHES, {1, 1, 0, 0}, .unasked = TWO_LEVELS},
+  };
+  for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) play(&scenes[i]);
+}
+
+static void test_not_grouped(void) {
+  static const struct scene scenes[] = {
+      {"in turn", NODES, {0, 1, 0, 1}, .unasked = "ring"},
+      {"one is free", NODES, {0, 0, 1, FREE}, .unasked = "ring"},
+      {"all are free", NODES, {FREE, FREE, FREE, FREE}, .unasked = "ring"},
+      {"one cache", "numa:1 l3:1 pu:2(indexes=%zu,%zu)", {0, 0, 1, 1}, .unasked = "ring"},
+  };
+  for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) play(&scenes[i]);
+}
+
+static void test_asked(void) {
+  static const char *const open = "re:direct/g+ar:direct+bc:direct/g";
+  const struct scene scenes[] = {
+      {"open groups", NODES, {0, 0, 1, 1}, .asked = open, .answered = "re:direct/2+ar:", .unasked = TWO_LEVELS},
+      {"open groups, but there are none",
+       NODES,
+       {0, 1, 0, 1},
+       .asked = open,
+       .refusal = "cannot serve this allreduce on 4 ranks: its groups, /g, are those of caches"},
+  };
+  for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) play(&scenes[i]);
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {{"bound", test_bound}, {"not_grouped", test_not_grouped}, {"asked", test_asked}};
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
