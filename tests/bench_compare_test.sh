@@ -1,0 +1,171 @@
+#!/bin/bash
+# bench_compare_test.sh SOURCE BUILD: what tools/bench-compare promises, but for times: with a command that tells made-up
+# ones, that its arithmetic is right; with the real one, that they understand each other; and that mistakes are named.
+set -u
+. "$1/tests/shell.sh"
+source=$1 build=$2
+command -v python3 >/dev/null || { echo "there is no python3" && exit 77; }
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
+  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
+
+# compare STATUS ARGUMENTS...: of the copy in ./project if there is one; leaves `out` and `err`.
+tool=$source/tools/bench-compare
+compare() {
+  local expected=$1
+  shift
+  out=$("$tool" "$@" 2>err.txt)
+  is "status of bench-compare $*" $? "$expected"
+  err=$(cat err.txt)
+}
+value() { sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" <<<"$out" | tr '\n' ' '; } # KEY: of every line
+
+# make_folder NAME TIMES: a build folder; the n-th run says the n-th time, from the first again when they are used up.
+make_folder() {
+  mkdir -p "$1"
+  echo 'CMAKE_C_FLAGS:STRING=' >"$1/CMakeCache.txt"
+  cat >"$1/tutti" <<END
+#!/bin/bash
+times=($2)
+echo "$1" "\$*" >>$scratch/calls
+runs=\$(wc -l <$scratch/$1/runs 2>/dev/null || echo 0)
+echo >>$scratch/$1/runs
+echo "{\"time_us\": \${times[\$((runs % \${#times[@]}))]}, \"wrong\": 0}"
+END
+  chmod +x "$1/tutti"
+}
+
+test_arithmetic() {
+  make_folder old "2 2 4 4 8"
+  make_folder new "1 2 1 4 1"
+  compare 0 old new --any-regime --rounds 5 --json
+  is "lines, of four sizes" "$(wc -l <<<"$out")" 4
+  out=$(head -1 <<<"$out") # ratios 2 1 4 1 8
+  is medians "$(value base_us)$(value head_us)" "4.0 1.0 "
+  is ratio "$(value ratio)$(value ratio_q1)$(value ratio_q3)" "2.0 1.0 4.0 "
+  is "pairs and verdict" "$(value pairs)$(value dropped)$(value regime)$(value verdict)" "5 0 any too few pairs "
+}
+
+test_verdicts() {
+  local new expected
+  while read -r new expected; do
+    make_folder base 10
+    make_folder "head$new" "$new"
+    compare 0 base "head$new" --any-regime --sizes 8 --rounds 8 --json
+    is "10 against $new" "$(value verdict)" "$expected "
+  done <<'TABLE'
+9 faster
+11 slower
+10 no difference
+TABLE
+  compare 0 base head9 --any-regime --sizes 8 --rounds 7 --json
+  is "seven pairs" "$(value verdict)" "too few pairs "
+}
+
+# Pairs begin with the one and the other in turns, and every cell is asked for as it was ordered.
+test_runs() {
+  make_folder a 1
+  make_folder b 1
+  rm -f calls
+  compare 0 a b --any-regime --collectives "reduce barrier" --sizes "8 1K" --ranks "2 3" --modes "loop barrier" --rounds 2 \
+    --time-ms 7 -- --dtype f64
+  is cells "$(grep -cv '^#\|^collective' <<<"$out")" 12
+  is order "$(head -4 calls | cut -d' ' -f1 | tr '\n' ' ')" "a b b a "
+  has command "$(head -1 calls | sed 's/--bind [a-z]* //')" \
+    "a bench reduce -n 2 --bytes 8 --mode loop --time-ms 7 --json --dtype f64"
+  rm -f calls
+  compare 0 a b --any-regime --sizes 8 --rounds 1 --algorithm ring
+  has "forced algorithm" "$(head -1 calls)" "a bench allreduce.ring -n 2"
+}
+
+# Revisions of a project whose command says 3 us, and then 2 us.
+test_revisions() {
+  local git="git -C project -c user.name=t -c user.email=t@example.org"
+  mkdir -p project/tools && cp "$source"/tools/bench-compare "$source"/tools/bench_regime.py project/tools
+  cat >project/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(fake LANGUAGES NONE)
+add_custom_target(tutti_cli COMMAND install -m 755 ${CMAKE_SOURCE_DIR}/tutti.sh ${CMAKE_BINARY_DIR}/tutti)
+END
+  git init -q project
+  for us in 3 2; do
+    printf '#!/bin/sh\necho "{\\"time_us\\": %s}"\n' $us >project/tutti.sh
+    $git add -A && $git commit -q -m "$us us" || complain "git does not work here"
+  done
+  tool=$scratch/project/tools/bench-compare
+  for pass in first again; do
+    compare 0 HEAD~1 HEAD --any-regime --sizes 8 --rounds 8 --json
+    is "ratio, $pass" "$(value ratio)$(value verdict)" "1.5 faster "
+  done
+  is "nothing left but what is ignored" "$($git status --porcelain | grep -v '^?? build')" ""
+  printf 'broken(\n' >project/CMakeLists.txt
+  $git commit -q -a -m broken
+  compare 1 HEAD~1 HEAD --any-regime
+  has "a commit that does not configure" "$err" "cannot configure HEAD"
+  compare 2 HEAD nothing
+  has "no such revision" "$err" "'nothing' is neither a folder nor a revision"
+  tool=$source/tools/bench-compare
+}
+
+test_mistakes() {
+  local arguments sentence
+  make_folder good 1
+  mkdir -p unbuilt other && cp good/tutti other
+  echo 'CMAKE_C_FLAGS:STRING=-O0' >other/CMakeCache.txt
+  mkdir -p sanitized && cp good/tutti sanitized
+  echo 'TUTTI_SANITIZE:STRING=thread' >sanitized/CMakeCache.txt
+  while IFS='|' read -r arguments sentence; do
+    # shellcheck disable=SC2086
+    compare 2 $arguments
+    has "bench-compare $arguments" "$err" "$sentence"
+  done <<'TABLE'
+good unbuilt|there is no unbuilt/tutti: expected a build folder
+good other|CMAKE_C_FLAGS is '' in good and '-O0' in other
+good sanitized|sanitized is built with sanitizers
+good|required: head
+good good --rounds 0|expected a number above 0, found '0'
+good good --sizes 8B|expected sizes in bytes, found '8B'
+good good --modes fast|expected loop or barrier, found 'fast'
+good good --speed|--speed
+TABLE
+  compare 2
+  has "no arguments" "$err" "usage: tools/bench-compare BASE HEAD"
+  compare 0 --help
+  has help "$out" "usage: tools/bench-compare BASE HEAD"
+}
+
+test_failures() {
+  make_folder good 1
+  make_folder bad 0
+  compare 1 good bad --any-regime
+  has "a time of 0" "$err" "expected a time above 0"
+  printf '#!/bin/sh\necho why >&2\nexit 3\n' >bad/tutti
+  compare 1 good bad --any-regime
+  has "a run that fails" "$err" "failed with status 3"
+  has "what it said" "$err" why
+  printf '#!/bin/sh\necho 5 us\n' >bad/tutti
+  compare 1 good bad --any-regime
+  has "no JSON" "$err" "expected one object with time_us, found '5 us'"
+}
+
+# The real command, with itself. Nothing is expected of its times.
+test_real() {
+  if grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then return; fi
+  compare 0 "$build" "$build" --any-regime --sizes 8 --rounds 2 --time-ms 0 --json
+  is cell "$(value collective)$(value mode)$(value ranks)$(value pairs)" "allreduce loop 2 2 "
+  is "a ratio within its quartiles" "$(awk -v low="$(value ratio_q1)" -v at="$(value ratio)" -v high="$(value ratio_q3)" \
+    'BEGIN { print 0 < low && low <= at && at <= high }')" 1
+}
+
+# The same line latencies, the same regime.
+test_regimes() {
+  local found
+  found=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source/tools python3 -c '
+from bench_regime import regime
+print(regime([50, 60, 70]), regime([200, 250, 210]), regime([50, 76]), regime([80, 200]), regime([1200]), regime([5000, 60]))')
+  is regimes "$found" "near far changed changed busy busy"
+}
+
+run_tests

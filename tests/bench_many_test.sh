@@ -1,0 +1,62 @@
+#!/bin/bash
+# bench_many_test.sh SOURCE BUILD: what tools/bench-many promises: rows, keys, memory within its bound and given back,
+# mistakes named. Nothing is expected of its times.
+set -u
+. "$1/tests/shell.sh"
+source=$1 build=$2
+command -v python3 >/dev/null || { echo "there is no python3" && exit 77; }
+# A sanitizer has memory of its own, and other limits.
+if grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then echo "a build with sanitizers" && exit 77; fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
+  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_SLOT_BYTES TUTTI_SHM_BYTES
+
+# many STATUS ARGUMENTS...: leaves `out` and `err`.
+many() {
+  local expected=$1
+  shift
+  out=$("$source/tools/bench-many" "$@" 2>err.txt)
+  is "status of bench-many $*" $? "$expected"
+  err=$(cat err.txt)
+}
+
+test_rows() {
+  many 0 "$build" --ranks 3 --holders 2 --rounds 1 --json
+  is rows "$(python3 -c '
+import json, sys
+rows = [json.loads(line) for line in sys.stdin]
+times = [row for row in rows if row["what"] == "time"]
+stages = [row for row in rows if row["what"] != "time"]
+print(len(times), times[0]["init_ms"]["max"] > 0, times[0]["first_allreduce_ms"]["median"] > 0)
+print(*(row["stage"] for row in stages))
+print(*(row["stage"] for row in stages if row["shared"]["max"] > row["bound"]["max"]))
+shared = {row["stage"]: row["all_shared"] for row in stages}
+print(shared["freed"] == shared["freed_again"] < shared["held"] == shared["held_again"])' <<<"$out")" \
+    "1 True True
+init allreduce_8 allreduce_1M alltoall_64K before held freed held_again freed_again
+
+True"
+}
+
+test_table() {
+  many 0 "$build" --ranks 2 --holders 2 --rounds 1
+  is rows "$(grep -c '^ *2 ' <<<"$out")" 10
+  has "a row" "$out" "alltoall, 64 KiB a pair"
+}
+
+test_mistakes() {
+  many 2 no-such-build
+  has "no build" "$err" "there is no no-such-build/tutti: expected a build folder"
+  many 2 "$build" --ranks 0
+  has "no ranks" "$err" "expected numbers above 0, found '0'"
+  many 2 "$build" --rounds "1 2"
+  has "two numbers" "$err" "expected one number, found '1 2'"
+  many 2 "$build" --speed
+  has "no such option" "$err" "--speed"
+  many 2
+  has "no arguments" "$err" "usage: tools/bench-many BUILD"
+}
+
+run_tests

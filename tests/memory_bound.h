@@ -1,0 +1,33 @@
+/* memory_bound.h: what a communicator takes of its rank's slice of the shared memory, at most: a channel for each peer
+ * and lane that the rank has sent on, a ring for many readers if it has one, and at rank 0 what all share: verdict,
+ * boards, and the directory of channels.
+ *
+ *   channels * (round(head + credits * 64) + ring_bytes) + (ring for many readers: ring_bytes)
+ *   + at rank 0: round(block) + round(ranks * board) + round(ranks^2 * lanes * 8) + round(words)
+ *
+ * round is up to whole pages of 4096. docs/PERFORMANCE.md says it in words: both change together. */
+#ifndef MEMORY_BOUND_H
+#define MEMORY_BOUND_H
+
+#include "api/comm.h"
+
+#define MEMORY_PAGE_BYTES 4096u
+#define MEMORY_HEAD_BYTES MEMORY_PAGE_BYTES /* of a slice, whatever the communicators */
+
+static inline size_t memory_round(size_t bytes) { return tu_round_up(bytes, MEMORY_PAGE_BYTES); }
+
+/* Adds the channels to *channels. */
+static inline uint64_t memory_bound(const tutti_comm *comm, uint64_t *channels) {
+  const struct tu_mover *mover = comm->mover;
+  uint64_t opened = 0, n = mover->ranks;
+  for (uint64_t i = 0; i < n * TU_MOVER_LANES; i++) opened += mover->senders[i] != NULL;
+  *channels += opened;
+  uint64_t bytes = opened * memory_round(tu_channel_bytes(mover->block->shape));
+  if (mover->cast) bytes += memory_round(mover->cast->staging.bytes);
+  if (mover->rank == 0)
+    bytes += memory_round(sizeof(struct tu_block)) + memory_round(n * sizeof(struct tu_board)) +
+             memory_round(n * n * TU_MOVER_LANES * sizeof(uint64_t)) + memory_round(mover->block->words_bytes);
+  return bytes;
+}
+
+#endif
