@@ -9,8 +9,8 @@
 #include "base/env.h"
 #include "boot/boot.h"
 
-#define SPIN_ROOMY 2000u /* polls before yielding: a few microseconds */
-#define SPIN_CROWDED 20u /* more ranks than cores: somebody else can use this one */
+#define SPIN_ROOMY 10000u /* vain polls before sleeping: some 0.3 ms */
+#define SPIN_CROWDED 20u  /* ... before yielding, if there are more ranks than cores: somebody else can use this one */
 #define CREDITS 8u
 #define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u

@@ -173,6 +173,8 @@ struct tu_stall {
   uint32_t polls;
   int sleep_ms; /* at a time; 0: as long as the bells allow */
 };
+/* Moves an execution that goes straight, and waits for a while; true: it is finished. */
+bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e);
 /* One more vain poll on `comm`: spins, yields or sleeps; looks at verdicts, boards, peers and deadlines of all that is open. */
 void tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
 /* Has a rank died? Or has one departed that this rank still waits for? Then *error says so; `doing` says in what. A rank

@@ -315,7 +315,7 @@ bool tu_request_run_straight(struct tutti_request *r) {
   tu_execution_start_straight(e, r->in_data, r->out_data, tag_of(r));
   bool done = tu_execution_poll_straight(e, 0);
   post(r);
-  if (done || tu_execution_poll_straight(e, r->comm->spin)) return true;
+  if (done || tu_wait_straight(r->comm, e)) return true;
   open_request(r);
   tu_execution_leave_straight(e);
   tu_queue_add(r);

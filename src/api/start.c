@@ -140,7 +140,8 @@ static tutti_err call_and_wait(tutti_comm *comm, const tutti_call *call) {
   tutti_err err = tutti_start(comm, call, &request);
   const struct tutti_request *r = request;
   if (err == TUTTI_OK) err = tutti_wait(&request);
-  if (err == TUTTI_OK && comm->memo.valid && comm->idle == r && tu_execution_goes_straight(&r->execution))
+  if (err == TUTTI_OK && comm->memo.valid && comm->idle == r &&
+      tu_execution_goes_straight(&r->execution, r->in_data, r->out_data))
     comm->again = tu_request_take_idle(comm);
   return err;
 }

@@ -1,4 +1,5 @@
-/* wait.c: the one place where anybody waits. Polls what the thread has open; when nothing moves: spin, then yield, then
+/* wait.c: the one place where anybody waits. Polls what the thread has open; when nothing moves: spin; then, if there are more
+ * ranks than cores, yield, for it may be a rank that needs this one (another program would keep it for a time slice); then
  * sleep on the bell, at most 100 ms at a time. Who stalls looks round: is there a verdict, does somebody do another call
  * under the same number, has somebody died, is the time over? */
 #include <sched.h>
@@ -8,6 +9,7 @@
 #include "api/comm.h"
 
 #define YIELDS 100u
+#define FOREIGN_NS 500000u /* who gets its core back later than this yields to other programs: it had better sleep */
 #define SLEEP_MS 100
 #define LOOK_NS 40000000u /* between two looks whether the peers live: a system call for each */
 #define NS_PER_MS 1000000u
@@ -254,6 +256,23 @@ static inline void pause_core(void) {
 #endif
 }
 
+/* Lets others have the core; false: they were not of this job, or had much to do. */
+static bool yield_core(void) {
+  uint64_t start = tu_clock_ns();
+  sched_yield();
+  return tu_clock_ns() - start < FOREIGN_NS;
+}
+
+bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
+  if (tu_execution_poll_straight(e, comm->spin)) return true;
+  for (uint32_t i = 0; comm->crowded && i < YIELDS; i++) {
+    bool ours = yield_core();
+    if (tu_execution_poll_straight(e, comm->spin)) return true;
+    if (!ours) break;
+  }
+  return false;
+}
+
 void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
   s->polls++;
   if (s->polls < comm->spin) {
@@ -261,8 +280,8 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
     return;
   }
   if (s->polls == comm->spin && !comm->crowded) look_round(0);
-  if (s->polls < comm->spin + YIELDS) {
-    sched_yield();
+  if (comm->crowded && s->polls < comm->spin + YIELDS) {
+    if (!yield_core()) s->polls = comm->spin + YIELDS;
     return;
   }
   uint32_t token = tu_bell_arm(comm->transport);

@@ -8,12 +8,11 @@
 #define WINDOW 128u                     /* instructions looked at together, from the earliest unfinished one on */
 #define SCALED_BYTES 4096u              /* of a first load that is scaled on the way */
 #define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
-#define DIRECT_BYTES 4096u              /* shorter messages are cheaper staged than lent, or stored */
 
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
-  *e =
-      (struct tu_execution){.program = program, .mover = mover, .stream_bytes = SIZE_MAX, .direct_bytes = DIRECT_BYTES};
+  *e = (struct tu_execution){
+      .program = program, .mover = mover, .stream_bytes = SIZE_MAX, .direct_bytes = TU_DIRECT_BYTES};
   if (getenv("TUTTI_STREAM")) e->stream_bytes = (size_t)atol(getenv("TUTTI_STREAM"));
   e->progress = tu_allocate((size_t)program->instruction_count + 1, sizeof *e->progress);
   e->tickets = tu_allocate((size_t)program->ring_count + 1, sizeof *e->tickets);

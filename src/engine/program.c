@@ -263,6 +263,7 @@ static bool lower_step(struct lowerer *l, const struct tu_step *step) {
     p->instructions = tu_grow(p->instructions, p->instruction_count, &l->instruction_capacity, sizeof *p->instructions);
     p->instructions[p->instruction_count++] = instruction;
     p->moved_bytes += base.bytes;
+    p->longest_bytes = tu_max(p->longest_bytes, base.bytes);
     done += at_once;
   } while (done < peers);
   return true;
@@ -333,7 +334,8 @@ static bool goes_straight(const struct tu_lowering *from, const struct tu_progra
   if (!from->in_builder_order || p->point_to_point) return false;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
-    if (ins->bytes > TU_INLINE_BYTES || ins->source.run_count > 1 || ins->target.run_count > 1) return false;
+    if (ins->bytes > from->mover->block->shape.slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1)
+      return false;
   }
   for (uint32_t i = 0; i < p->message_count; i++)
     if (p->messages[i].parts > 1) return false;

@@ -48,6 +48,7 @@ struct tu_after {
   bool sliced;
 };
 
+#define TU_DIRECT_BYTES 4096u /* shorter messages are cheaper staged than lent, or stored */
 #define TU_NO_CAST UINT32_MAX
 struct tu_instruction {
   uint8_t kind; /* enum tu_step_kind */
@@ -77,9 +78,10 @@ struct tu_program {
   uint32_t targets_max;      /* of one instruction: where its bytes may go at once */
   uint32_t raw_operands_max; /* of one instruction: that are first loads */
   size_t tmp_bytes;
-  size_t moved_bytes;  /* by all instructions */
-  bool point_to_point; /* its messages are matched by tag */
-  bool straight;       /* short messages only, and safe to carry out in the order of its instructions; straight.c */
+  size_t moved_bytes;   /* by all instructions */
+  size_t longest_bytes; /* of one instruction */
+  bool point_to_point;  /* its messages are matched by tag */
+  bool straight; /* messages of one slice only, and safe to carry out in the order of its instructions; straight.c */
 };
 
 /* How many tickets have been drawn on a ring that the program uses. */

@@ -1,4 +1,4 @@
-/* straight.c: a program whose messages all lie within their lines, carried out in the order of its instructions. There is
+/* straight.c: a program of messages of which one slice holds each, and that nobody would lend, carried out in the order of its instructions. There is
  * nothing to keep account of but which instruction is next: all before it are done, so whatever it comes after is. That it
  * waits for one message at a time, whichever others are there, costs no deadlock, as the instructions are in the order of one
  * builder's calls (see plan.h); when it has waited for a while, it goes on as any other execution.
@@ -16,8 +16,10 @@ static inline void pause_core(void) {
 #endif
 }
 
-bool tu_execution_goes_straight(const struct tu_execution *e) {
-  return e->program->straight && (e->arithmetic.user || e->arithmetic.op != TUTTI_PREMUL_SUM);
+bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out) {
+  const struct tu_transport *t = e->mover->transport;
+  if (!e->program->straight || (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM)) return false;
+  return e->program->longest_bytes < e->direct_bytes || (!tu_transport_place(t, in) && !tu_transport_place(t, out));
 }
 
 void tu_execution_start_straight(struct tu_execution *e, const void *in, void *out, uint64_t tag) {
@@ -39,21 +41,42 @@ static inline void copy_short(void *to, const void *from, size_t bytes) {
   else if (bytes > 0) memcpy(to, from, bytes);
 }
 
+static inline void publish(const struct tu_execution *e, struct tu_sender *s, size_t bytes) {
+  tu_sender_line(s)->stored = false;
+  tu_sender_commit(s, bytes, e->tag, bytes);
+  s->tickets++;
+  s->served++;
+  tu_mover_ring(e->mover, s->world_peer);
+}
+
+/* The message lies outside of its line, once for all receivers. */
+static bool send_staged(struct tu_execution *e, const struct tu_instruction *ins) {
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  struct tu_cast *cast = ins->cast == TU_NO_CAST ? NULL : e->program->cast;
+  uint64_t place = cast ? tu_cast_room(cast, ins->bytes) : tu_sender_room(m->sender, ins->bytes);
+  if (!place) return false;
+  memcpy(m->sender->base + place, at(e, &ins->source), ins->bytes);
+  if (cast) tu_cast_fill(cast, place, ins->bytes);
+  else tu_staging_fill(&m->sender->staging, place, ins->bytes);
+  for (uint32_t i = 0; i < ins->message_count; i++) {
+    if (cast) tu_cast_add(cast, m[i].sender);
+    tu_sender_line(m[i].sender)->at.place = place;
+    publish(e, m[i].sender, ins->bytes);
+  }
+  if (cast) cast->tickets++, cast->served++;
+  return true;
+}
+
 /* Sends to all receivers, or to none. */
 static inline bool send(struct tu_execution *e, const struct tu_instruction *ins) {
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++)
     if (!tu_sender_ready(m[i].sender)) return false;
+  if (ins->bytes > TU_INLINE_BYTES) return send_staged(e, ins);
   const unsigned char *from = at(e, &ins->source);
   for (uint32_t i = 0; i < ins->message_count; i++) {
-    struct tu_sender *s = m[i].sender;
-    struct tu_line *line = tu_sender_line(s);
-    copy_short(line->at.payload, from, ins->bytes);
-    line->stored = false;
-    tu_sender_commit(s, ins->bytes, e->tag, ins->bytes);
-    s->tickets++;
-    s->served++;
-    tu_mover_ring(e->mover, s->world_peer);
+    copy_short(tu_sender_line(m[i].sender)->at.payload, from, ins->bytes);
+    publish(e, m[i].sender, ins->bytes);
   }
   return true;
 }
@@ -82,7 +105,7 @@ static inline bool receive(struct tu_execution *e, const struct tu_instruction *
   struct tu_receiver *r = e->program->messages[ins->message_first].receiver;
   const struct tu_line *line = await(e, r, ins->bytes, looks);
   if (!line) return false;
-  copy_short(at(e, &ins->target), line->at.payload, ins->bytes);
+  copy_short(at(e, &ins->target), tu_receiver_payload(r, line), ins->bytes);
   used(e, r);
   return true;
 }
@@ -95,9 +118,10 @@ static inline bool reduce(struct tu_execution *e, const struct tu_instruction *i
       e->sources[i] = at(e, &operands[i].place);
       continue;
     }
-    const struct tu_line *line = await(e, operands[i].message.receiver, ins->bytes, looks);
+    struct tu_receiver *r = operands[i].message.receiver;
+    const struct tu_line *line = await(e, r, ins->bytes, looks);
     if (!line) return false;
-    e->sources[i] = line->at.payload;
+    e->sources[i] = tu_receiver_payload(r, line);
   }
   size_t count = ins->bytes >> __builtin_ctz(tu_datatypes[e->arithmetic.type].bytes);
   tu_reduce(&e->arithmetic, at(e, &ins->target), e->sources, ins->operand_count, count, ins->final);
@@ -116,7 +140,9 @@ bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
   for (; e->unfinished > 0; ins++, e->head++, e->unfinished--) {
     bool done = true;
     switch (ins->kind) {
-      case TU_SEND: done = send(e, ins); break;
+      case TU_SEND:
+        while (!(done = send(e, ins)) && looks > 0) looks--, pause_core();
+        break;
       case TU_RECV: done = receive(e, ins, &looks); break;
       case TU_COPY: copy(e, ins); break;
       default: done = reduce(e, ins, &looks);
@@ -141,6 +167,11 @@ void tu_execution_leave_straight(struct tu_execution *e) {
   memset(e->progress, 0, p->instruction_count * sizeof *e->progress);
   for (uint32_t i = 0; i < e->head; i++)
     e->progress[i] = (struct tu_progress){.done = p->instructions[i].bytes, .finished = true};
+  if (p->cast) {
+    e->cast_ticket = p->cast->tickets;
+    for (uint32_t i = 0; i < e->head; i++) e->cast_ticket -= p->instructions[i].cast != TU_NO_CAST;
+    p->cast->tickets = e->cast_ticket + p->cast_messages;
+  }
   /* The tickets of what is done have been drawn and served; those of the rest are drawn now. */
   for (uint32_t i = 0; i < p->ring_count; i++) e->tickets[i] = *tu_program_tickets(p, i);
   for (uint32_t i = 0; i < e->head; i++) return_tickets(e, &p->instructions[i]);
