@@ -9,6 +9,8 @@
 
 /* ---- options (bench_options.c) ---- */
 
+enum { BENCH_SIZES_MAX = 256 };
+
 /* Where buffers come from. */
 struct bench_memory {
   void *context;
@@ -18,12 +20,13 @@ struct bench_memory {
 
 struct bench_options {
   uint32_t ranks; /* 0: not given */
-  size_t low, high;
-  uint32_t factor;
+  size_t sizes[BENCH_SIZES_MAX];
+  uint32_t size_count;
   tutti_datatype type;
   tutti_op op;
   uint32_t root;
   uint32_t time_ms; /* about how long one size is measured */
+  uint32_t late_ms; /* if not 0: what waiting for the last rank costs is measured instead (bench_late.c) */
   bool json;
   bool barrier;                      /* a barrier before each operation, at every size */
   bool heap;                         /* buffers from tutti_alloc */
@@ -36,7 +39,7 @@ struct bench_options {
   uint32_t name_count;
 };
 
-/* "LO:HI:FACTOR", "LO:HI" or one size, into low, high and factor; or says what was expected. */
+/* "8,64,1K:64M:4": sizes and ranges LO:HI[:FACTOR], with commas between; or says what was expected. */
 int bench_read_sizes(const char *verb, const char *text, struct bench_options *options);
 /* Reads the command line; everything that can be refused without knowing the number of ranks is refused here. */
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done);
@@ -116,8 +119,22 @@ struct bench_result {
   uint64_t wrong; /* elements, over all ranks and all operations that were checked */
 };
 
+/* Sorts them. */
+double bench_median(double *values, uint32_t count);
+
 bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                    struct bench_result *result);
+
+/* ---- who waits (bench_late.c) ---- */
+
+struct bench_late {
+  double time_us; /* of one operation, on the rank that waited longest */
+  double cpu_us;  /* CPU time of the process meanwhile, likewise */
+};
+
+/* One rank, the last, comes options->late_ms late to every operation: what does that cost those who wait? */
+bool bench_measure_late(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
+                        struct bench_late *result);
 
 /* ---- this library's side (bench.c) ---- */
 
@@ -130,8 +147,9 @@ int bench_launch(const char *verb, uint32_t ranks, const char *bind, int argc, c
 
 /* ---- all of it (bench_sweep.c) ---- */
 
-/* The size after *bytes; false: it was the last. */
-bool bench_next_size(const struct bench_options *options, const struct bench_item *item, size_t *bytes);
+/* Is that size one to measure? Neighbouring ones may come to the same number of elements, and a barrier has none. */
+bool bench_size_counts(const struct bench_options *options, const struct bench_item *item, uint32_t ranks,
+                       uint32_t index);
 
 /* Measures every item at every size; rank 0 prints. CLI_FAILED if anything was wrong. */
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,

@@ -11,8 +11,9 @@
 enum {
   SINGLE_BYTES = 64 << 10,
   BATCH_NS = 40000, /* the clock is good to 30 ns, and the ranks leave a barrier some 100 ns apart */
-  WARM_SAMPLES = 5,
-  SAMPLES_MIN = 10,
+  WARM_SAMPLES_MIN = 2,
+  WARM_SAMPLES = 5, /* if they fit into the time given */
+  SAMPLES_MIN = 5,
   SAMPLES_MAX = 4096,
 };
 
@@ -36,7 +37,9 @@ bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options
   double budget_ns = options->time_ms * 1e6, spent_ns = 0;
   double times[2]; /* of the operations, of the whole sample */
   bool grown = false;
-  for (uint32_t n = 0; n < WARM_SAMPLES || grown || (n < SAMPLES_MAX && spent_ns < budget_ns / 10); n++) {
+  for (uint32_t n = 0; n < WARM_SAMPLES_MIN || grown || (n < WARM_SAMPLES && spent_ns < budget_ns) ||
+                       (n < SAMPLES_MAX && spent_ns < budget_ns / 10);
+       n++) {
     uint64_t start = tu_clock_ns();
     if (!bench_meter_sample(m, &times[0])) return false;
     times[1] = (double)(tu_clock_ns() - start);
@@ -55,6 +58,11 @@ static int compare(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
+double bench_median(double *values, uint32_t count) {
+  qsort(values, count, sizeof *values, compare);
+  return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
 /* Bytes that cross a rank's link, by bytes of the operation, as nccl-tests has it: what hardware limits. */
 static double bus_factor(tutti_collective collective, uint32_t ranks) {
   double n = ranks;
@@ -70,8 +78,7 @@ static double bus_factor(tutti_collective collective, uint32_t ranks) {
 }
 
 static void summarize(const struct bench_meter *m, double *times, uint32_t samples, struct bench_result *result) {
-  qsort(times, samples, sizeof *times, compare);
-  double middle = (times[(samples - 1) / 2] + times[samples / 2]) / 2;
+  double middle = bench_median(times, samples);
   double late = times[(samples * 99 + 99) / 100 - 1];
   result->time_us = middle / m->batch / 1000;
   result->p99_us = late / m->batch / 1000;

@@ -11,30 +11,46 @@
 
 enum { COLLECTIVE_BYTES = 32 };
 
-static bool parse_sizes(const char *text, struct bench_options *options) {
-  char copy[96];
-  if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) return false;
-  char *high = strchr(copy, ':'), *factor = NULL;
+/* Appends LO:HI[:FACTOR], or one size, to the list, which ascends. */
+static bool parse_range(char *text, struct bench_options *options) {
+  char *high = strchr(text, ':'), *factor = NULL;
   if (high) {
     *high++ = '\0';
     factor = strchr(high, ':');
     if (factor) *factor++ = '\0';
   }
-  uint64_t low_bytes, high_bytes, times = 2;
-  if (!tu_parse_bytes(copy, &low_bytes) || !tu_parse_bytes(high ? high : copy, &high_bytes)) return false;
+  uint64_t bytes, last, times = 2;
+  if (!tu_parse_bytes(text, &bytes) || !tu_parse_bytes(high ? high : text, &last)) return false;
   if (factor && !tu_parse_uint(factor, UINT32_MAX, &times)) return false;
-  if (low_bytes > high_bytes || high_bytes > PTRDIFF_MAX || times < 2) return false;
-  options->low = low_bytes;
-  options->high = high_bytes;
-  options->factor = (uint32_t)times;
+  if (bytes > last || last > PTRDIFF_MAX || times < 2) return false;
+  if (options->size_count > 0 && bytes <= options->sizes[options->size_count - 1]) return false;
+  do {
+    if (options->size_count == BENCH_SIZES_MAX) return false;
+    options->sizes[options->size_count++] = bytes;
+    if (bytes == 0) bytes = 1;
+    else if (__builtin_mul_overflow(bytes, times, &bytes)) break;
+  } while (bytes <= last);
+  return true;
+}
+
+static bool parse_sizes(const char *text, struct bench_options *options) {
+  char copy[512];
+  if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) return false;
+  options->size_count = 0;
+  for (char *range = copy, *next; range; range = next) {
+    next = strchr(range, ',');
+    if (next) *next++ = '\0';
+    if (!parse_range(range, options)) return false;
+  }
   return true;
 }
 
 int bench_read_sizes(const char *verb, const char *text, struct bench_options *options) {
   if (parse_sizes(text, options)) return CLI_GOOD;
   return cli_fail(verb, CLI_USAGE,
-                  "--bytes: expected a size, LO:HI or LO:HI:FACTOR, as 8:64K:4, LO <= HI and FACTOR >= 2; found '%s'",
-                  text);
+                  "--bytes: expected up to %d ascending sizes or ranges LO:HI[:FACTOR], as 8,64,1K:64M:4, LO <= HI and "
+                  "FACTOR >= 2; found '%s'",
+                  BENCH_SIZES_MAX, text);
 }
 
 static int fail_name_of_list(const char *verb, const char *option, const char *word, const char *const names[],
@@ -121,16 +137,18 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   static char allreduce[] = "allreduce";
   static char *default_names[] = {allreduce, NULL};
   const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none", *plan = NULL;
-  uint32_t ranks = 0, root = 0, time_ms = 200;
+  uint32_t ranks = 0, root = 0, time_ms = 200, late_ms = 0;
   bool json = false, heap = false;
   const struct cli_option table[] = {
       {"-n", CLI_UINT, &ranks, "N", "how many ranks to start; within a job: how many it has"},
-      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR]", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
+      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
       {"--dtype", CLI_STRING, &type, "T", "type of the elements (f32)"},
       {"--op", CLI_STRING, &op, "O", "operation, of collectives that reduce (sum)"},
       {"--root", CLI_UINT, &root, "R", "the root, of collectives that have one (0)"},
       {"--mode", CLI_STRING, &mode, "loop|barrier", "barrier: one before each operation, at every size (loop)"},
       {"--time-ms", CLI_UINT, &time_ms, "T", "about how long to measure each size (200)"},
+      {"--late-ms", CLI_UINT, &late_ms, "T",
+       "instead: the CPU time of who waits for the last rank, which is T ms late"},
       {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
       {"--plan", CLI_STRING, &plan, "FILE", "measure this plan: a file in the form of tutti-plan(5) or of MSCCL"},
       {"--heap", CLI_FLAG, &heap, NULL, "buffers from tutti_alloc, which all ranks see"},
@@ -152,6 +170,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   options->ranks = ranks;
   options->root = root;
   options->time_ms = time_ms;
+  options->late_ms = late_ms;
   options->json = json;
   options->bind = bind;
   options->names = argc > 1 ? argv + 1 : default_names;

@@ -27,6 +27,26 @@ static void print_head(const struct bench_side *side, const struct bench_options
          "(GB/s)", "");
 }
 
+static void print_late_head(const struct bench_side *side, const struct bench_options *options,
+                            const struct bench_item *item) {
+  printf("# %s, algorithm %s, %u ranks, the last one %u ms late\n", tu_collectives[item->collective].name,
+         item_name(side, item), side->ranks, options->late_ms);
+  printf("#%11s %12s %12s\n#%11s %12s %12s\n", "size", "time", "cpu", "(B)", "(us)", "(us)");
+}
+
+static void print_late(const struct bench_side *side, const struct bench_options *options, const struct bench_case *c,
+                       const struct bench_late *r) {
+  if (!options->json) {
+    printf("%12zu %12.1f %12.1f\n", c->bytes, r->time_us, r->cpu_us);
+    return;
+  }
+  printf(
+      "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %zu, \"late_ms\": %u, "
+      "\"time_us\": %.1f, \"cpu_us\": %.1f}\n",
+      tu_collectives[c->collective].name, c->algorithm ? c->algorithm : side->automatic, c->ranks, c->bytes,
+      options->late_ms, r->time_us, r->cpu_us);
+}
+
 static void print_row(const struct bench_case *c, const struct bench_result *r) {
   int root = tu_collectives[c->collective].rooted ? (int)c->root : -1;
   size_t count = tu_collectives[c->collective].vector ? c->bytes / tutti_datatype_size(c->type) : c->count;
@@ -43,41 +63,56 @@ static void print_json(const struct bench_side *side, const struct bench_case *c
       type_name(c), op_name(c), r->time_us, r->p99_us, r->algbw_gbs, r->busbw_gbs, (unsigned long long)r->wrong);
 }
 
+static bool measure_speed(struct bench_side *side, const struct bench_options *options, const struct bench_case *c,
+                          uint64_t *wrong) {
+  struct bench_result result;
+  if (!bench_measure(side, c, options, &result)) return false;
+  *wrong += result.wrong;
+  if (side->rank != 0) return true;
+  if (options->json) print_json(side, c, &result);
+  else print_row(c, &result);
+  return true;
+}
+
+static bool measure_late(struct bench_side *side, const struct bench_options *options, const struct bench_case *c) {
+  struct bench_late result;
+  if (!bench_measure_late(side, c, options, &result)) return false;
+  if (side->rank == 0) print_late(side, options, c, &result);
+  return true;
+}
+
 /* False: the side has failed, and nothing can follow. */
 static bool measure_one(struct bench_side *side, const struct bench_options *options, const struct bench_item *item,
                         size_t bytes, uint64_t *wrong) {
   struct bench_case c;
-  struct bench_result result;
   if (!bench_case_create(&c, options, item, side->rank, side->ranks, bytes)) return false;
-  bool good = side->select(side, &c) && bench_measure(side, &c, options, &result);
-  if (good) *wrong += result.wrong;
-  if (good && side->rank == 0) {
-    if (options->json) print_json(side, &c, &result);
-    else print_row(&c, &result);
-    fflush(stdout);
-  }
+  bool good = side->select(side, &c);
+  if (good && options->late_ms) good = measure_late(side, options, &c);
+  else if (good) good = measure_speed(side, options, &c, wrong);
+  fflush(stdout);
   bench_case_destroy(&c);
   return good;
 }
 
-bool bench_next_size(const struct bench_options *options, const struct bench_item *item, size_t *bytes) {
-  if (*bytes == 0) *bytes = 1;
-  else if (__builtin_mul_overflow(*bytes, options->factor, bytes)) return false;
-  return *bytes <= options->high && item->collective != TUTTI_BARRIER;
+bool bench_size_counts(const struct bench_options *options, const struct bench_item *item, uint32_t ranks,
+                       uint32_t index) {
+  if (index == 0) return true;
+  return item->collective != TUTTI_BARRIER && bench_case_bytes(options, item, ranks, options->sizes[index - 1]) !=
+                                                  bench_case_bytes(options, item, ranks, options->sizes[index]);
 }
 
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
                 uint32_t item_count) {
   uint64_t wrong = 0;
   for (uint32_t i = 0; i < item_count; i++) {
-    if (side->rank == 0 && !options->json) print_head(side, options, &items[i]);
-    size_t bytes = options->low, last = SIZE_MAX;
-    do {
-      /* Neighbouring sizes may come to the same number of elements. */
-      size_t size = bench_case_bytes(options, &items[i], side->ranks, bytes);
-      if (size != last && !measure_one(side, options, &items[i], bytes, &wrong)) return CLI_FAILED;
-      last = size;
-    } while (bench_next_size(options, &items[i], &bytes));
+    if (side->rank == 0 && !options->json) {
+      if (options->late_ms) print_late_head(side, options, &items[i]);
+      else print_head(side, options, &items[i]);
+    }
+    for (uint32_t k = 0; k < options->size_count; k++) {
+      if (!bench_size_counts(options, &items[i], side->ranks, k)) continue;
+      if (!measure_one(side, options, &items[i], options->sizes[k], &wrong)) return CLI_FAILED;
+    }
   }
   /* All ranks know; one that says so is enough. */
   return wrong && side->rank == 0 ? CLI_FAILED : CLI_GOOD;

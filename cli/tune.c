@@ -176,7 +176,7 @@ static int read_options(int argc, char **argv, struct tune_options *options, boo
   *options = (struct tune_options){.bench = {.type = TUTTI_F32, .op = TUTTI_SUM, .time_ms = 100, .bind = "none"}};
   const struct cli_option table[] = {
       {"-n", CLI_UINT, &bench->ranks, "N", "how many ranks to start; within a job: how many it has"},
-      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR]", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
+      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
       {"--time-ms", CLI_UINT, &bench->time_ms, "T", "about how long to measure each algorithm at each size (100)"},
       {"--bind", CLI_STRING, &bench->bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
       {"--output", CLI_STRING, &options->output, "FILE", "where the table goes (standard output)"},

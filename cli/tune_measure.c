@@ -15,14 +15,11 @@ void tune_table_init(struct tune_table *t, const struct bench_options *options, 
   const struct bench_item item = {.collective = collective};
   uint32_t capacity = 0;
   *t = (struct tune_table){.collective = collective, .ranks = ranks};
-  size_t bytes = options->low;
-  do {
-    /* Neighbouring sizes may come to the same number of elements. */
-    size_t size = bench_case_bytes(options, &item, ranks, bytes);
-    if (t->size_count > 0 && t->sizes[t->size_count - 1] == size) continue;
+  for (uint32_t k = 0; k < options->size_count; k++) {
+    if (!bench_size_counts(options, &item, ranks, k)) continue;
     t->sizes = tu_grow(t->sizes, t->size_count, &capacity, sizeof *t->sizes);
-    t->sizes[t->size_count++] = size;
-  } while (bench_next_size(options, &item, &bytes));
+    t->sizes[t->size_count++] = bench_case_bytes(options, &item, ranks, options->sizes[k]);
+  }
   t->candidates = tu_allocate(tu_algorithm_count, sizeof *t->candidates);
   for (size_t i = 0; i < tu_algorithm_count; i++) {
     if (tu_algorithms[i]->collective != collective || !tu_algorithm_fits(tu_algorithms[i], ranks)) continue;
@@ -53,16 +50,6 @@ struct turn {
   bool dropped;
 };
 
-static int compare(const void *left, const void *right) {
-  double a = *(const double *)left, b = *(const double *)right;
-  return (a > b) - (a < b);
-}
-
-static double median(double *values, uint32_t count) {
-  qsort(values, count, sizeof *values, compare);
-  return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 static bool warm(struct bench_meter *m, struct bench_case *c, const struct bench_options *options, struct turn *turn) {
   uint32_t samples;
   m->batch = 1;
@@ -81,7 +68,7 @@ static bool take(struct bench_meter *m, struct bench_case *c, struct turn *turn,
   bool good = m->side->select(m->side, c) && bench_meter_sample(m, times);
   for (uint32_t i = 0; good && i < turn->samples; i++) good = bench_meter_sample(m, &times[i]);
   good = good && m->side->combine(m->side, times, (int)turn->samples, TUTTI_MAX);
-  if (good) turn->rounds_us[round] = median(times, turn->samples) / turn->batch / 1000;
+  if (good) turn->rounds_us[round] = bench_median(times, turn->samples) / turn->batch / 1000;
   free(times);
   return good;
 }
@@ -127,7 +114,7 @@ static bool measure_size(struct bench_side *side, const struct bench_options *op
   for (uint32_t k = 0; good && k < t->candidate_count; k++) {
     double *rounds = turns[k].rounds_us;
     struct tune_candidate *candidate = &t->candidates[k];
-    candidate->time_us[size] = turns[k].dropped ? rounds[0] : median(rounds, TUNE_ROUNDS); /* sorts */
+    candidate->time_us[size] = turns[k].dropped ? rounds[0] : bench_median(rounds, TUNE_ROUNDS); /* sorts */
     candidate->noise_us[size] = turns[k].dropped ? 0 : (rounds[TUNE_ROUNDS * 3 / 4] - rounds[TUNE_ROUNDS / 4]) / 2;
   }
   free(turns);

@@ -83,8 +83,21 @@ test_sizes() {
   is "barrier: once" "$(value bytes)$(value dtype)" "0 none "
   bench -n 2 allreduce --bytes 0:4:4 --json
   is "nothing, then something" "$status $(value bytes)" "0 0 4 "
+  bench -n 2 allreduce --bytes 8,20:40,1K:64K:8 --json
+  is "a list of sizes" "$(value bytes)" "8 20 40 1024 8192 65536 "
   bench -n 2 send --bytes 64:70K:1100 --mode barrier --json
   is send "$status $(value bytes)$(value wrong)" "0 64 70400 0 0 "
+}
+
+test_late() {
+  bench -n 3 barrier allreduce --bytes 8,64 --late-ms 20 --json
+  is status $status 0
+  is keys "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
+    "algorithm bytes collective cpu_us late_ms ranks time_us "
+  is sizes "$(value bytes)" "0 8 64 "
+  is "it waits" "$(value time_us | awk '{ print ($1 >= 19000 && $2 >= 19000 && $3 >= 19000) }')" 1
+  bench -n 2 --bytes 8 --late-ms 20
+  is "rows" "$(grep -v '^#' <<<"$out" | awk '{ print $1, NF }')" "8 3"
 }
 
 test_all_algorithms() {
@@ -148,6 +161,7 @@ test_usage() {
 -n 2 --bytes 16:8|LO <= HI
 -n 2 --bytes 8:16:1|FACTOR >= 2
 -n 2 --bytes eight|found 'eight'
+-n 2 --bytes 64,8|expected up to 256 ascending sizes
 -n 2 --dtype f33|did you mean 'f32'?
 -n 2 --op summ|did you mean 'sum'?
 -n 2 --op bxor --dtype f32|bxor

@@ -59,7 +59,7 @@ allreduce|-n N is needed
 -n 2 alreduce|found 'alreduce'; did you mean 'allreduce'?
 -n 2 allgatherv|allgatherv: the rules of allgather serve it; name that
 -n 2 send|there is nothing to choose
--n 2 --bytes 3:2|--bytes: expected a size
+-n 2 --bytes 3:2|--bytes: expected up to 256 ascending sizes
 -n 2 --bind socket|found 'socket'
 -n 2 --outptu x|did you mean '--output'?
 TABLE

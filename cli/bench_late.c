@@ -1,0 +1,40 @@
+/* bench_late.c: what waiting costs. The last rank sleeps before each operation; the others wait in it, and the CPU time that
+ * their processes burn meanwhile is what is left for others when ranks are not equally fast. */
+#include <time.h>
+
+#include "bench.h"
+
+enum { SAMPLES = 10 };
+
+/* Of all threads of the process, some libraries have their own. getrusage() counts the same, but in ticks on some kernels. */
+static double cpu_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static bool sample(struct bench_side *side, uint32_t late_ms, double *time_us, double *burned_us) {
+  if (!side->barrier(side)) return false;
+  bool is_late = side->rank == side->ranks - 1;
+  const struct timespec nap = {late_ms / 1000, (long)(late_ms % 1000) * 1000000};
+  if (is_late) nanosleep(&nap, NULL);
+  uint64_t start = tu_clock_ns();
+  double before = cpu_us();
+  if (!side->operate(side)) return false;
+  *burned_us = is_late ? 0 : cpu_us() - before;
+  *time_us = is_late ? 0 : (double)(tu_clock_ns() - start) / 1e3;
+  return true;
+}
+
+bool bench_measure_late(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
+                        struct bench_late *result) {
+  double times[SAMPLES], burned[SAMPLES];
+  bench_case_produce(c, 0);
+  /* The first one opens channels. */
+  bool good = side->operate(side);
+  for (uint32_t i = 0; good && i < SAMPLES; i++) good = sample(side, options->late_ms, &times[i], &burned[i]);
+  if (!good || !side->combine(side, times, SAMPLES, TUTTI_MAX) || !side->combine(side, burned, SAMPLES, TUTTI_MAX))
+    return false;
+  *result = (struct bench_late){bench_median(times, SAMPLES), bench_median(burned, SAMPLES)};
+  return true;
+}
