@@ -1,0 +1,210 @@
+/* gloo_side.cpp: see gloo_side.h. Buffers are handed to Gloo anew at each call, which is its interface. */
+#include "gloo_side.h"
+
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/alltoall.h>
+#include <gloo/barrier.h>
+#include <gloo/barrier_all_to_one.h>
+#include <gloo/broadcast.h>
+#include <gloo/broadcast_one_to_all.h>
+#include <gloo/gather.h>
+#include <gloo/math.h>
+#include <gloo/reduce.h>
+#include <gloo/reduce_scatter.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
+#include <gloo/scatter.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <cstdio>
+#include <cstring>
+
+using context_ptr = std::shared_ptr<gloo::rendezvous::Context>;
+
+struct gloo_side {
+  context_ptr context;
+  context_ptr bound_context; /* of the objects: the same one, or in GLOO_SYNC another, whose pairs poll */
+  gloo_setting setting;
+  gloo_call call;
+  std::vector<float> scratch;             /* reduce: of ranks that are not the root; reduce_scatter: of all */
+  std::unique_ptr<gloo::Algorithm> bound; /* an object bound to its buffer: the only form that reduce_scatter has */
+  std::unique_ptr<gloo::Algorithm> bound_barrier;
+};
+
+/* Gloo throws; the callers are C. */
+template <typename Work>
+static bool guarded(const char *what, Work work) {
+  try {
+    work();
+    return true;
+  } catch (const std::exception &error) {
+    fprintf(stderr, "gloo_bench: %s: %s\n", what, error.what());
+    return false;
+  }
+}
+
+static context_ptr connect(const char *folder, const char *prefix, unsigned rank, unsigned ranks) {
+  gloo::transport::tcp::attr attributes;
+  attributes.hostname = "127.0.0.1";
+  auto device = gloo::transport::tcp::CreateDevice(attributes);
+  gloo::rendezvous::FileStore files(folder);
+  gloo::rendezvous::PrefixStore store(prefix, files);
+  auto context = std::make_shared<gloo::rendezvous::Context>((int)rank, (int)ranks);
+  context->connectFullMesh(store, device);
+  return context;
+}
+
+struct gloo_side *gloo_side_open(const char *folder, unsigned rank, unsigned ranks, enum gloo_setting setting) {
+  auto side = std::make_unique<gloo_side>();
+  side->setting = setting;
+  bool good = guarded("joining", [&] {
+    side->context = connect(folder, "calls", rank, ranks);
+    side->bound_context = side->context;
+    if (setting != GLOO_SYNC) return;
+    side->bound_context = connect(folder, "objects", rank, ranks);
+    for (unsigned r = 0; r < ranks; r++)
+      if (r != rank) side->bound_context->getPair((int)r)->setSync(true, true);
+    side->bound_barrier = std::make_unique<gloo::BarrierAllToOne>(side->bound_context);
+  });
+  return good ? side.release() : nullptr;
+}
+
+void gloo_side_close(struct gloo_side *side) { delete side; }
+
+/* The object that carries the call out, in place, or none. */
+static std::unique_ptr<gloo::Algorithm> bind_call(struct gloo_side *side, float *scratch) {
+  const gloo_call &c = side->call;
+  int ranks = side->context->size, count = (int)c.count;
+  const std::vector<float *> out{static_cast<float *>(c.out)};
+  if (c.collective == TUTTI_REDUCE_SCATTER)
+    return std::make_unique<gloo::ReduceScatterHalvingDoubling<float>>(
+        side->bound_context, std::vector<float *>{scratch}, ranks * count, std::vector<int>(ranks, count));
+  if (side->setting != GLOO_SYNC) return nullptr;
+  if (c.collective == TUTTI_ALLREDUCE)
+    return std::make_unique<gloo::AllreduceHalvingDoubling<float>>(side->bound_context, out, count);
+  if (c.collective == TUTTI_BROADCAST)
+    return std::make_unique<gloo::BroadcastOneToAll<float>>(side->bound_context, out, count, (int)c.root);
+  return nullptr;
+}
+
+bool gloo_side_prepare(struct gloo_side *side, const struct gloo_call *call) {
+  return guarded("preparing", [&] {
+    side->bound.reset();
+    side->call = *call;
+    size_t ranks = (size_t)side->context->size;
+    bool is_reduce_scatter = call->collective == TUTTI_REDUCE_SCATTER;
+    side->scratch.assign(is_reduce_scatter                  ? ranks * call->count
+                         : call->collective == TUTTI_REDUCE ? call->count
+                                                            : 0,
+                         0);
+    side->bound = bind_call(side, side->scratch.data());
+  });
+}
+
+/* Works in place, and the call may not: the copies belong to what a caller pays. */
+static void run_bound(struct gloo_side *side) {
+  const gloo_call &c = side->call;
+  bool is_reduce_scatter = c.collective == TUTTI_REDUCE_SCATTER;
+  if (is_reduce_scatter) memcpy(side->scratch.data(), c.in, side->scratch.size() * sizeof(float));
+  if (c.collective == TUTTI_ALLREDUCE) memcpy(c.out, c.in, c.count * sizeof(float));
+  side->bound->run();
+  if (is_reduce_scatter) memcpy(c.out, side->scratch.data(), c.count * sizeof(float));
+}
+
+static void run_reducing(struct gloo_side *side, float *in, float *out) {
+  const gloo_call &c = side->call;
+  if (c.collective == TUTTI_ALLREDUCE) {
+    gloo::AllreduceOptions options(side->context);
+    options.setInput(in, c.count);
+    options.setOutput(out, c.count);
+    options.setReduceFunction(static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<float>));
+    if (side->setting == GLOO_BCUBE) options.setAlgorithm(gloo::AllreduceOptions::Algorithm::BCUBE);
+    gloo::allreduce(options);
+  } else {
+    gloo::ReduceOptions options(side->context);
+    options.setInput(in, c.count);
+    /* It wants one everywhere, and uses it. */
+    options.setOutput((unsigned)side->context->rank == c.root ? out : side->scratch.data(), c.count);
+    options.setReduceFunction(static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<float>));
+    options.setRoot((int)c.root);
+    gloo::reduce(options);
+  }
+}
+
+static void run_rooted(struct gloo_side *side, float *in, float *out) {
+  const gloo_call &c = side->call;
+  size_t ranks = (size_t)side->context->size;
+  bool is_root = (unsigned)side->context->rank == c.root;
+  if (c.collective == TUTTI_BROADCAST) {
+    gloo::BroadcastOptions options(side->context);
+    options.setOutput(out, c.count);
+    options.setRoot((int)c.root);
+    gloo::broadcast(options);
+  } else if (c.collective == TUTTI_GATHER) {
+    gloo::GatherOptions options(side->context);
+    options.setInput(in, c.count);
+    if (is_root) options.setOutput(out, ranks * c.count);
+    options.setRoot((int)c.root);
+    gloo::gather(options);
+  } else {
+    gloo::ScatterOptions options(side->context);
+    std::vector<float *> blocks;
+    for (size_t r = 0; is_root && r < ranks; r++) blocks.push_back(in + r * c.count);
+    if (is_root) options.setInputs(blocks, c.count);
+    options.setOutput(out, c.count);
+    options.setRoot((int)c.root);
+    gloo::scatter(options);
+  }
+}
+
+static void run_moving(struct gloo_side *side, float *in, float *out) {
+  const gloo_call &c = side->call;
+  size_t ranks = (size_t)side->context->size;
+  if (c.collective == TUTTI_ALLGATHER) {
+    gloo::AllgatherOptions options(side->context);
+    options.setInput(in, c.count);
+    options.setOutput(out, ranks * c.count);
+    gloo::allgather(options);
+  } else {
+    gloo::AlltoallOptions options(side->context);
+    options.setInput(in, ranks * c.count);
+    options.setOutput(out, ranks * c.count);
+    gloo::alltoall(options);
+  }
+}
+
+bool gloo_side_run(struct gloo_side *side) {
+  auto in = static_cast<float *>(const_cast<void *>(side->call.in)), out = static_cast<float *>(side->call.out);
+  if (side->bound) return guarded("an object", [&] { run_bound(side); });
+  switch (side->call.collective) {
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE: return guarded("reducing", [&] { run_reducing(side, in, out); });
+    case TUTTI_BROADCAST:
+    case TUTTI_GATHER:
+    case TUTTI_SCATTER: return guarded("from or to the root", [&] { run_rooted(side, in, out); });
+    case TUTTI_BARRIER: return gloo_side_barrier(side);
+    default: return guarded("moving", [&] { run_moving(side, in, out); });
+  }
+}
+
+bool gloo_side_barrier(struct gloo_side *side) {
+  return guarded("barrier", [&] {
+    if (side->bound_barrier) return side->bound_barrier->run();
+    gloo::BarrierOptions options(side->context);
+    gloo::barrier(options);
+  });
+}
+
+bool gloo_side_combine(struct gloo_side *side, double *values, int count, bool sum) {
+  return guarded("combining", [&] {
+    using function = void (*)(void *, const void *, const void *, size_t);
+    gloo::AllreduceOptions options(side->context);
+    options.setOutput(values, (size_t)count);
+    options.setReduceFunction(sum ? static_cast<function>(&gloo::sum<double>)
+                                  : static_cast<function>(&gloo::max<double>));
+    gloo::allreduce(options);
+  });
+}
