@@ -45,12 +45,13 @@ docs: build
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)
 
+# The whole table takes hours: PEERS_OPTIONS="--quick", or --ranks 2 --collectives allreduce; tools/bench-peers --help.
 bench-peers: build
 	@tools/setup peers
-	@tools/bench-peers $(BUILD)
+	@tools/bench-peers $(BUILD) $(PEERS_OPTIONS)
 
 format:
-	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format -i
 
 clean:
 	@rm -rf build build-*

@@ -1,6 +1,7 @@
-# Every *_test.c beside its subject and every tests/*_test.c is a program of its own; tests/*_test.sh are scripts, told where
-# the tree and the build are. A test that starts ranks does so itself. Labels: fast (plain `make`), slow (only `make check`): a line
-# `/* test: slow timeout=SECONDS */` (or `# test: ...`) near the top of the file says so. TEST_LONG lengthens all limits.
+# Every *_test.c beside its subject and every tests/*_test.c is a program of its own; tests/*_test.sh are scripts, and so are
+# tests/*_test.py if there is a python3; they are told where the tree and the build are. A test that starts ranks does so
+# itself. Labels: fast (plain `make`), slow (only `make check`): a line `/* test: slow timeout=SECONDS */` (or `# test: ...`)
+# near the top of the file says so. TEST_LONG lengthens all limits.
 function(describe_test name file)
   file(STRINGS ${file} directive REGEX "^(/\\*|#) test: " LIMIT_COUNT 1)
   set(label fast)
@@ -36,3 +37,13 @@ foreach(file ${scripts})
   add_test(NAME ${name} COMMAND bash ${file} ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   describe_test(${name} ${file})
 endforeach()
+
+find_program(TUTTI_PYTHON python3)
+if(TUTTI_PYTHON)
+  file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.py)
+  foreach(file ${scripts})
+    get_filename_component(name ${file} NAME_WE)
+    add_test(NAME ${name} COMMAND ${TUTTI_PYTHON} ${file} ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+    describe_test(${name} ${file})
+  endforeach()
+endif()

@@ -1,7 +1,7 @@
 """bench_regime: in which placement the machine's CPUs are, for tools that time two things in turns.
 
 A virtual machine's CPUs are moved about by its host, which changes every time by up to ten times. The latency of a cache
-line (bench/line_ping.c) tells the placements apart: taken before, between and after two runs, it says whether the two
+line (bench/calibrate.c) tells the placements apart: taken before, between and after two runs, it says whether the two
 may be compared, and with which others their ratio belongs."""
 import os
 import subprocess
@@ -30,23 +30,23 @@ def is_steady(name):
 
 
 class LinePing:
-    """The program bench/line_ping.c, built into a folder."""
+    """What bench/calibrate.c, built into a folder, says of a cache line."""
 
     def __init__(self, source, folder):
-        self.program = os.path.join(folder, "line_ping")
+        self.program = os.path.join(folder, "calibrate")
         os.makedirs(folder, exist_ok=True)
         compiler = os.environ.get("CC", "cc").split()
-        command = [*compiler, "-std=c17", "-D_GNU_SOURCE", "-O2", os.path.join(source, "bench", "line_ping.c")]
+        command = [*compiler, "-std=c17", "-D_GNU_SOURCE", "-O2", os.path.join(source, "bench", "calibrate.c")]
         try:
             built = subprocess.run([*command, "-o", self.program], capture_output=True, text=True)
         except OSError as problem:
             raise RegimeError(f"cannot run the compiler '{compiler[0]}': {problem.strerror}") from problem
         if built.returncode != 0:
-            raise RegimeError(f"cannot build bench/line_ping.c:\n{built.stderr.rstrip()}")
+            raise RegimeError(f"cannot build bench/calibrate.c:\n{built.stderr.rstrip()}")
 
     def latency_ns(self):
         """The median one-way latency; some milliseconds on an idle machine."""
-        ran = subprocess.run([self.program], capture_output=True, text=True)
+        ran = subprocess.run([self.program, "line"], capture_output=True, text=True)
         if ran.returncode != 0:
-            raise RegimeError(f"line_ping failed (status {ran.returncode}): {ran.stderr.rstrip()}")
+            raise RegimeError(f"calibrate line failed (status {ran.returncode}): {ran.stderr.rstrip()}")
         return float(ran.stdout)

@@ -1,0 +1,111 @@
+"""report.py: the table for people, and the object for machines."""
+import json
+
+from . import cells, measure, sides
+
+COLUMNS = (f"{'collective':<15}{'bytes':>6}{'ranks':>6} {'mode':<8}{'regime':<7}{'private us':>12}{'heap us':>12}"
+           f"{'best us':>12} {'best peer':<24}{'to best':>8}{'heap':>7}{'to dflt':>8}{'heap':>7}{'limit':>7}{'heap':>6}"
+           f"{'pairs':>6}  spread")
+
+
+def _number(value, width, digits=2, blank=""):
+    return f"{value:>{width}.{digits}f}" if value is not None else f"{blank:>{width}}"
+
+
+def _percent(value, width):
+    return f"{value * 100:>{width - 1}.0f}%" if value is not None else " " * width
+
+
+def format_row(row):
+    best = row.best("private") or row.best("heap")
+    c = row.cell
+    line = f"{c.collective:<15}{cells.show_bytes(c.bytes):>6}{c.ranks:>6} {c.mode:<8}{row.regime:<7}"
+    line += _number(row.time_us.get("private"), 12, 3) + _number(row.time_us.get("heap"), 12, 3)
+    line += _number(best.time_us if best else None, 12, 3) + f" {best.name if best else '':<24}"
+    line += _number(row.ratio("private"), 8) + _number(row.ratio("heap"), 7)
+    line += _number(row.ratio("private", True), 8) + _number(row.ratio("heap", True), 7)
+    line += _percent(row.limit.get("private"), 7) + _percent(row.limit.get("heap"), 6)
+    if best:
+        line += f"{best.pairs:>6}  {best.spread[0]:.2f}..{best.spread[1]:.2f}"
+    return line + "".join(f"  ({note})" for note in row.notes)
+
+
+def format_head(facts):
+    """Comment lines: what was measured, and on what."""
+    lines = [f"# {facts['cpu']}, {facts['cpus']} CPUs; {'; '.join(facts['peers'])}",
+             "# f32, sum. Ratios: the peer's time by ours, of the same round and regime, medians; above 1 tutti is faster.",
+             "# regime: latency of a cache line between two CPUs, near < 120 ns <= far; any: over both.",
+             "# single: one operation a sample, its input just written and its output read; from 64K up, in both modes.",
+             "# limit: of the speed at which two processes at once copy 64 MiB past their caches; over 100%: in caches.",
+             f"# {facts['runs']} runs, {facts['dropped']} dropped because the regime changed."]
+    return "\n".join(lines)
+
+
+def format_summary(summary):
+    head = (f"{'geometric means':<17}{'cells':>6}{'private: best':>15}{'default':>9}{'< 0.95':>8}"
+            f"{'heap: best':>13}{'default':>9}{'< 1.0':>7}")
+    lines = [head]
+    for entry in summary:
+        line = f"{entry['regime']:<17}{entry['cells']:>6}"
+        line += _number(entry.get("private_to_best"), 15) + _number(entry.get("private_to_default"), 9)
+        line += f"{entry['private_below']:>8}"
+        if "heap_to_best" in entry:
+            line += _number(entry["heap_to_best"], 13) + _number(entry.get("heap_to_default"), 9) + f"{entry['heap_below']:>7}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def format_table(rows, summary, facts):
+    """Where only one regime was met, the line over both says nothing new."""
+    lines = [format_head(facts), COLUMNS]
+    for row in rows:
+        alone = sum(other.cell == row.cell for other in rows) == 2
+        if not (alone and row.regime == "any"):
+            lines.append(format_row(row))
+    return "\n".join(lines + ["", format_summary(summary)])
+
+
+def format_late(late_ms, found):
+    """found: (ranks, side name, cpu microseconds or None)"""
+    lines = [f"# CPU time of the rank that burned most while it waited for the last one, which was {late_ms} ms late; allreduce "
+             "of 8 bytes", f"{'ranks':>6} {'side':<24}{'cpu us':>12}{'ours is':>10}"]
+    ours = {ranks: cpu for ranks, name, cpu in found if name.startswith("tutti:")}
+    for ranks, name, cpu in found:
+        share = ""
+        if cpu and ours.get(ranks) is not None and not name.startswith("tutti:"):
+            share = f"{ours[ranks] / cpu * 100:.2f}%"
+        lines.append(f"{ranks:>6} {name:<24}{_number(cpu, 12, 0, 'failed')}{share:>10}")
+    return "\n".join(lines)
+
+
+def _raw(run):
+    return {"side": run.side.name, "round": run.round, "place": run.place, "regime": run.regime, "copy_ms": run.copy_ms,
+            "times": [[*cell, us] for cell, us in run.times_us.items()]}
+
+
+def as_json(rows, summary, facts, runs, hung):
+    """With all runs, so that the table can be made again from it, alone or together with others."""
+    def of_rival(rival):
+        return {"name": rival.name, "time_us": rival.time_us, "ratio": rival.ratio, "spread": rival.spread,
+                "pairs": rival.pairs}
+
+    table = [{**row.cell._asdict(), "regime": row.regime, "time_us": row.time_us, "limit": row.limit,
+              "rivals": [of_rival(rival) for rival in row.rivals],
+              **{f"{buffers}_to_{which}": row.ratio(buffers, which == "default")
+                 for buffers in ("private", "heap") for which in ("best", "default")},
+              "notes": row.notes} for row in rows]
+    return json.dumps({"facts": facts, "summary": summary, "cells": table, "runs": [_raw(run) for run in runs],
+                       "hung": [[name, *cell, why] for (name, cell), why in hung.items()]})
+
+
+def read_json(text, first_round):
+    """(runs, hung, facts) of a file that as_json made; its rounds count from first_round on."""
+    data = json.loads(text)
+    runs = []
+    for raw in data["runs"]:
+        side = sides.by_name(raw["side"])
+        if side:
+            times = {cells.Cell(*entry[:4]): entry[4] for entry in raw["times"]}
+            runs.append(measure.Run(side, first_round + raw["round"], raw["place"], raw["regime"], times, raw["copy_ms"]))
+    hung = {(entry[0], cells.Cell(*entry[1:5])): entry[5] for entry in data["hung"]}
+    return runs, hung, data["facts"]

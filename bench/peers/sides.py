@@ -1,0 +1,212 @@
+"""sides.py: who is measured: this library and its peers, in their settings, and how each is built and started."""
+import glob
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+
+# Page faults on temporary buffers cost MPI libraries a third of their speed on long vectors: keep freed memory.
+KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_TOP_PAD_": "268435456"}
+SHARED_MEMORY = {"UCX_TLS": "posix,self"}
+# Without network hardware Open MPI refuses to run over UCX unless told that any transport and device will do.
+OPENMPI_UCX = ("pml", "ucx", "pml_ucx_tls", "any", "pml_ucx_devices", "any")
+
+
+class Failure(Exception):
+    """The world's fault, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One library in one setting. `mca` are Open MPI's parameters, name and value in turn."""
+    peer: str
+    setting: str
+    mca: tuple = ()
+    env: dict = field(default_factory=dict, compare=False)
+    collectives: tuple = ()  # all if empty
+    low: int = 0  # bytes
+    high: int = 1 << 62  # likewise; below it
+    unbound: bool = False  # never bound to CPUs: it has threads of its own
+    polls: bool = False  # never yields: with more ranks than CPUs an operation takes scheduling slices, many ms
+
+    @property
+    def name(self):
+        return f"{self.peer}:{self.setting}"
+
+    @property
+    def ours(self):
+        return self.peer == "tutti"
+
+    def crowded(self, ranks):
+        """One short run of the default setting is all that makes sense then."""
+        return self.polls and ranks > cpu_count()
+
+    def takes(self, cell):
+        if self.crowded(cell.ranks) and self.setting != "default":
+            return False
+        return (not self.collectives or cell.collective in self.collectives) and self.low <= cell.bytes < self.high
+
+
+def _tuned(number, *more):
+    return ("coll_tuned_use_dynamic_rules", "1", "coll_tuned_allreduce_algorithm", str(number)) + more
+
+
+PRIVATE = Side("tutti", "private")
+HEAP = Side("tutti", "heap")
+
+# Best for some cell on some machine, by measurement; what is nowhere near the best is asked once only.
+SETTINGS = [
+    Side("openmpi", "default"),
+    Side("openmpi", "ucx", OPENMPI_UCX, SHARED_MEMORY),
+    Side("openmpi", "malloc", (), KEEP_MEMORY, low=1 << 20),
+    *[Side("openmpi", f"ucx+tuned{k}", OPENMPI_UCX + _tuned(k), SHARED_MEMORY, ("allreduce",), high=1 << 20)
+      for k in range(1, 7)],
+    *[Side("openmpi", f"malloc+tuned{k}", _tuned(k), KEEP_MEMORY, ("allreduce",), low=64 << 10) for k in range(1, 7)],
+    *[Side("openmpi", f"malloc+tuned5/{size >> 10}K", _tuned(5, "coll_tuned_allreduce_algorithm_segmentsize", str(size)),
+           KEEP_MEMORY, ("allreduce",), low=4 << 20) for size in (128 << 10, 1 << 20)],
+    Side("mpich", "default", polls=True),
+    Side("mpich", "ucx", (), SHARED_MEMORY, polls=True),
+    Side("mpich", "malloc", (), KEEP_MEMORY, low=1 << 20, polls=True),
+    Side("gloo", "default", unbound=True),
+    Side("gloo", "bcube", (), {"GLOO_SETTING": "bcube"}, ("allreduce",), unbound=True),
+    Side("gloo", "sync", (), {"GLOO_SETTING": "sync"}, ("allreduce", "broadcast", "reduce_scatter", "barrier"), polls=True),
+]
+PEERS = ["openmpi", "mpich", "gloo"]
+
+
+def by_name(name):
+    """None: there is no such side (any more)."""
+    return next((side for side in [PRIVATE, HEAP, *SETTINGS] if side.name == name), None)
+
+
+def choose(words):
+    """The settings that "openmpi" or "openmpi:ucx" name."""
+    chosen = []
+    for word in words:
+        found = [side for side in SETTINGS if word in (side.peer, side.name)]
+        if not found:
+            names = ", ".join(PEERS + [side.name for side in SETTINGS])
+            raise Failure(f"--peers: there is no '{word}'; expected some of {names}")
+        chosen += [side for side in found if side not in chosen]
+    return chosen
+
+
+def cpu_count():
+    return len(os.sched_getaffinity(0))
+
+
+class Machine:
+    """The programs, built in BUILD/bench-peers, and how to start them."""
+
+    def __init__(self, source, build):
+        self.source, self.build = source, build
+        self.folder = os.path.join(build, "bench-peers")
+        self.tutti = os.path.join(build, "tutti")
+        self.launchers = {}
+        self.scratch = None  # a folder for what a start leaves behind
+
+    def check_build(self):
+        if not os.path.exists(self.tutti) or not os.path.exists(os.path.join(self.build, "libtutti.a")):
+            raise Failure(f"there is no {self.tutti}: run make first")
+        with open(os.path.join(self.build, "CMakeCache.txt"), encoding="utf-8") as cache:
+            if any(line.startswith("TUTTI_SANITIZE:STRING=") and line.strip()[-1] != "=" for line in cache):
+                raise Failure(f"{self.build} is built with sanitizers: there is nothing to measure")
+        os.makedirs(self.folder, exist_ok=True)
+
+    def has_heap(self):
+        said = subprocess.run([self.tutti, "bench", "--help"], capture_output=True, text=True, check=False)
+        return "--heap" in said.stdout + said.stderr
+
+    def program(self, name):
+        return os.path.join(self.folder, name)
+
+    # ---- building ----
+
+    def _compile(self, output, command, sources, libraries=()):
+        output = self.program(output)
+        headers = [path for folder in ("bench", "cli", "include/tutti")
+                   for path in glob.glob(os.path.join(self.source, folder, "*.h"))]
+        newest = max(os.path.getmtime(path) for path in [*sources, *headers])
+        if os.path.exists(output) and os.path.getmtime(output) > newest:
+            return
+        folders = [f"-I{os.path.join(self.source, folder)}" for folder in ("include", "src", "cli")]
+        whole = [*command, "-D_GNU_SOURCE", "-O2", *folders, *sources, *libraries, "-o", output]
+        done = subprocess.run(whole, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Failure(f"cannot build {output}:\n{done.stderr}")
+
+    def _sources(self, main):
+        shared = glob.glob(os.path.join(self.source, "cli/bench_*.c"))
+        shared += [os.path.join(self.source, "cli", name) for name in ("cli.c", "names.c")]
+        return [os.path.join(self.source, "bench", main), *sorted(shared)]
+
+    def build_peer(self, peer):
+        """False: the peer is not installed."""
+        library = os.path.join(self.build, "libtutti.a")
+        rest = ["-lexpat", "-lhwloc", "-pthread", "-lm"]
+        if peer == "gloo":
+            if not os.path.exists("/usr/include/gloo/allreduce.h"):
+                return False
+            self._compile("gloo_side.o", ["c++", "-std=c++17", "-c"], [os.path.join(self.source, "bench/gloo_side.cpp")])
+            objects = [self.program("gloo_side.o"), library]
+            self._compile("gloo_bench", ["cc", "-std=c17"], [*self._sources("gloo_bench.c"), *objects],
+                          [*rest, "-lgloo", "-lstdc++"])
+            return True
+        compiler, launcher = self._find_mpi(peer)
+        if not compiler:
+            return False
+        self.launchers[peer] = launcher
+        self._compile(f"{peer}_bench", [compiler, "-std=c17"], [*self._sources("mpi_bench.c"), library], rest)
+        return True
+
+    @staticmethod
+    def _find_mpi(peer):
+        """Debian has both beside each other by these names; elsewhere the plain ones may be it."""
+        sign = {"openmpi": "Open MPI", "mpich": "HYDRA"}[peer]
+        for ending in (f".{peer}", ""):
+            compiler, launcher = shutil.which(f"mpicc{ending}"), shutil.which(f"mpirun{ending}")
+            if not compiler or not launcher:
+                continue
+            said = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
+            if sign in said:
+                return compiler, launcher
+        return None, None
+
+    def version(self, peer):
+        if peer == "gloo":
+            said = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "libgloo-dev"], capture_output=True, text=True,
+                                  check=False)
+            return f"Gloo {said.stdout or 'of unknown version'}"
+        said = subprocess.run([self.launchers[peer], "--version"], capture_output=True, text=True, check=False).stdout
+        if peer == "openmpi":
+            return said.splitlines()[0].replace("mpirun (Open MPI)", "Open MPI")
+        found = [line.split(":")[1].strip() for line in said.splitlines() if "Version:" in line]
+        return f"MPICH {found[0] if found else 'of unknown version'}"
+
+    # ---- starting ----
+
+    def command(self, side, ranks, arguments):
+        """The command line and what its environment has in addition."""
+        fits = ranks <= cpu_count() and not side.unbound
+        number = ["-n", str(ranks)]
+        if side.ours:
+            heap = ["--heap"] if side is HEAP else []
+            return [self.tutti, "bench", *number, "--bind", "core" if fits else "none", *heap, *arguments], {}
+        if side.peer == "gloo":
+            self.scratch = tempfile.mkdtemp(prefix="gloo.", dir=self.folder)
+            start = [self.tutti, "run", *number, "--bind", "core" if fits else "none", "--", self.program("gloo_bench")]
+            return start + arguments, {**side.env, "GLOO_FOLDER": self.scratch}
+        program = [self.program(f"{side.peer}_bench"), *arguments]
+        if side.peer == "mpich":
+            return [self.launchers["mpich"], *number, "-bind-to", "core" if fits else "none", *program], side.env
+        bind = ["--bind-to", "core"] if fits else ["--bind-to", "none", "--oversubscribe"]
+        mca = [word for i in range(0, len(side.mca), 2) for word in ("--mca", *side.mca[i:i + 2])]
+        export = [word for name in side.env for word in ("-x", name)]
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+        return [self.launchers["openmpi"], *number, *bind, *mca, *export, *program], {**side.env, **root}
+
+    def clean(self):
+        if self.scratch:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch = None

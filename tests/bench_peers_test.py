@@ -1,0 +1,271 @@
+"""bench_peers_test.py SOURCE BUILD: the reasoning of tools/bench-peers, without any peer: what is measured together, what is
+compared with what, what becomes of a program that falls silent, and whether the picture is one."""
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import types
+import unittest
+import xml.dom.minidom
+
+sys.dont_write_bytecode = True
+SOURCE = sys.argv[1] if len(sys.argv) > 1 else "."
+BUILD = sys.argv[2] if len(sys.argv) > 2 else "build"
+sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "tools")]
+from peers import cells, measure, picture, report, results, sides  # noqa: E402
+
+Cell = cells.Cell
+OPENMPI, UCX, GLOO = (sides.by_name(name) for name in ("openmpi:default", "openmpi:ucx", "gloo:default"))
+FACTS = {"cpu": "A & B <CPU>", "cpus": 2, "peers": ["Open MPI 4", "Gloo"], "runs": 4, "dropped": 1}
+
+
+def whole_table():
+    return cells.list_cells(cells.COLLECTIVES, [cells.parse_bytes(word) for word in cells.SIZES.split(",")], [2, 4, 8],
+                            cells.MODES)
+
+
+def run_of(side, place, regime, times, turn=0, copy_ms=0):
+    return measure.Run(side, turn, place, regime, times, copy_ms)
+
+
+class Cells(unittest.TestCase):
+    def test_sizes(self):
+        for text, count in (("8", 8), ("64K", 65536), ("1M", 1 << 20), ("2G", 2 << 30)):
+            self.assertEqual((cells.parse_bytes(text), cells.show_bytes(count)), (count, text))
+        for text in ("", "K", "-8", "1.5M", "8T"):
+            self.assertRaises(ValueError, cells.parse_bytes, text)
+
+    def test_actual_sizes_are_those_of_the_command(self):
+        wanted = [8, 100, 4096]
+        said = subprocess.run([os.path.join(BUILD, "tutti"), "bench", "-n", "3", "allreduce", "alltoall", "gather", "barrier",
+                               "--bytes", ",".join(map(str, wanted)), "--time-ms", "0", "--json"],
+                              capture_output=True, text=True, check=True).stdout
+        found = [(entry["collective"], entry["bytes"]) for entry in map(json.loads, said.splitlines())]
+        expected = [(cell.collective, cell.bytes)
+                    for cell in cells.list_cells(["allreduce", "alltoall", "gather", "barrier"], wanted, [3], ["loop"])]
+        self.assertEqual(found, expected)
+
+    def test_long_ones_are_measured_once(self):
+        modes = {cell.mode for cell in whole_table() if cell.bytes >= cells.SINGLE_BYTES}
+        self.assertEqual(modes, {"single"})
+        self.assertEqual({cell.mode for cell in whole_table() if cell.bytes < cells.SINGLE_BYTES}, {"loop", "barrier"})
+
+    def test_every_cell_is_in_one_block(self):
+        blocks = cells.list_blocks(whole_table())
+        self.assertEqual(sorted(cell for block in blocks for cell in block.cells), sorted(whole_table()))
+        for block in blocks:  # what one start measures: all its collectives at all its sizes
+            names = {cell.collective for cell in block.cells} - {"barrier"}
+            counts = {cell.bytes for cell in block.cells} - {0}
+            self.assertTrue(len(names) * len(counts) >= len([cell for cell in block.cells if cell.bytes]))
+            self.assertEqual({cell.ranks for cell in block.cells}, {block.ranks})
+
+    def test_copied_bytes(self):
+        self.assertEqual(cells.copied_bytes(Cell("allreduce", 100, 2, "single")), 200)
+        self.assertEqual(cells.copied_bytes(Cell("broadcast", 100, 4, "single")), 300)
+        self.assertEqual(cells.copied_bytes(Cell("reduce", 100, 2, "single")), 150)
+        # One copies 64 MiB while the other does: the limit itself.
+        cell = Cell("allreduce", 64 << 20, 2, "single")
+        self.assertAlmostEqual(results.limit_fraction(cell, 6000, 6, 2), 1)
+
+
+class Rounds(unittest.TestCase):
+    def test_runs_whose_regime_changed_are_dropped_and_repeated(self):
+        cell = Cell("allreduce", 8, 2, "loop")
+        block, options = cells.Block([cell], 2, "loop"), types.SimpleNamespace(verbose=False)
+        for latencies, regime, dropped in (([40, 160, 160, 40, 40, 45], "near", 2), ([160, 200], "far", 0),
+                                           ([900, 5000, 100, 125], "far", 1), ([40, 160] * measure.TRIES, None, measure.TRIES)):
+            left = iter(latencies)
+            ping = types.SimpleNamespace(latency_ns=lambda left=left: next(left))
+            measurer = measure.Measurer(None, ping, options, io.StringIO())
+            measurer.run_program = lambda side, block, wanted: {cell: 1.0}
+            run = measurer.steady_run(OPENMPI, block, [cell], (0, 0))
+            self.assertEqual((run.regime if run else None, measurer.counts["dropped"]), (regime, dropped))
+
+    def test_ours_stands_beside_every_peer(self):
+        peers = sides.SETTINGS
+        for turn in range(3):
+            order = measure.sequence(peers, True, turn)
+            self.assertEqual({side.name for side in order}, {side.name for side in [*peers, sides.PRIVATE, sides.HEAP]})
+            for place, side in enumerate(order):
+                if not side.ours:
+                    near = order[max(0, place - 2):place + 3]
+                    self.assertIn(sides.PRIVATE, near + order[place + 3:place + 4])
+        self.assertNotEqual(measure.sequence(peers, False, 0), measure.sequence(peers, False, 1))
+        self.assertNotIn(sides.HEAP, measure.sequence(peers, False, 0))
+
+    def test_who_is_far_off_is_not_asked_again(self):
+        one, two = Cell("allreduce", 8, 2, "loop"), Cell("allreduce", 64, 2, "loop")
+        peers = [OPENMPI, UCX, GLOO]
+        ratios = {OPENMPI: {one: 2, two: 2}, UCX: {one: 4, two: 1}, GLOO: {one: 90, two: 90}}
+        self.assertEqual(measure.keep_promising(peers, [one, two], ratios), [OPENMPI, UCX])
+        ratios[UCX] = {one: 1, two: 1}
+        self.assertEqual(measure.keep_promising(peers, [one, two], ratios), [OPENMPI, UCX])  # the best default
+        del ratios[GLOO]
+        self.assertEqual(measure.keep_promising(peers, [one, two], ratios), peers)  # not yet compared
+
+    def test_copies_count_only_where_they_agree(self):
+        runs = [run_of(sides.PRIVATE, 0, "near", {}), run_of(sides.PRIVATE, 1, "far", {}), run_of(OPENMPI, 2, "near", {})]
+        measure.note_copies(runs, [("near", 6.0, 8.0), ("near", 6.5, 8.0), None])
+        self.assertEqual([run.copy_ms for run in runs], [6.0, 0, 0])
+        runs[0].copy_ms = 0
+        measure.note_copies(runs, [("near", 6.0, 8.0), ("near", 9.0, 8.0)])
+        self.assertEqual(runs[0].copy_ms, 0)
+
+
+class Programs(unittest.TestCase):
+    """A stand-in for the programs: a shell script that measures 1 us, and is silent at 64 bytes the first time."""
+
+    def setUp(self):
+        self.started = []
+        machine = types.SimpleNamespace(command=self.command, clean=lambda: None)
+        options = types.SimpleNamespace(cell_limit_s=0.5, start_limit_s=20, time_ms=1, verbose=False)
+        self.measurer = measure.Measurer(machine, None, options, io.StringIO())
+
+    def command(self, side, ranks, arguments):
+        self.started.append(arguments)
+        counts = arguments[arguments.index("--bytes") + 1].split(",")
+        lines = [json.dumps({"collective": "gather", "bytes": int(count), "ranks": ranks, "time_us": 1.5,
+                             "wrong": int(count == "256")}) for count in counts]
+        silent = "; ".join("sleep 60" if '"bytes": 64,' in line else f"echo '{line}'" for line in lines)
+        return ["sh", "-c", f"echo a word; {silent}"], side.env
+
+    def test_silence_is_marked_and_the_rest_measured(self):
+        wanted = [Cell("gather", count, 2, "loop") for count in (8, 64, 256, 1024)]
+        times = self.measurer.run_program(OPENMPI, cells.Block(wanted, 2, "loop"), wanted)
+        self.assertEqual({cell.bytes: us for cell, us in times.items()}, {8: 1.5, 1024: 1.5})
+        marks = {cell.bytes: why for (_, cell), why in self.measurer.hung.items()}
+        self.assertEqual(marks, {64: "no result within 0 s", 256: "wrong results"})
+        self.assertEqual(len(self.started), 2)
+
+    def test_our_failure_is_a_failure(self):
+        wanted = [Cell("gather", 64, 2, "loop")]
+        with self.assertRaises(sides.Failure) as caught:
+            self.measurer.run_program(sides.PRIVATE, cells.Block(wanted, 2, "loop"), wanted)
+        self.assertIn("gather 64", str(caught.exception))
+
+
+class Results(unittest.TestCase):
+    cell = Cell("allreduce", 1 << 20, 2, "single")
+
+    def times(self, us):
+        return {self.cell: us}
+
+    def rows(self):
+        near = [run_of(sides.PRIVATE, 0, "near", self.times(100), copy_ms=6), run_of(OPENMPI, 1, "near", self.times(300)),
+                run_of(sides.HEAP, 2, "near", self.times(50)), run_of(UCX, 3, "near", self.times(200))]
+        far = [run_of(sides.PRIVATE, 0, "far", self.times(1000), 1), run_of(UCX, 1, "far", self.times(1500), 1)]
+        lost = [run_of(UCX, 0, "far", self.times(1), 2)]  # nothing of ours in that round and regime
+        hung = {("gloo:default", self.cell): "no result within 30 s"}
+        return {row.regime: row for row in results.make_rows([self.cell], near + far + lost, hung, 2)}
+
+    def test_ratios(self):
+        rows = self.rows()
+        self.assertEqual(sorted(rows), ["any", "far", "near"])
+        near = rows["near"]
+        self.assertEqual(near.best("private").name, "openmpi:ucx")
+        self.assertEqual((near.ratio("private"), near.ratio("private", True)), (2, 3))
+        self.assertEqual((near.ratio("heap"), near.ratio("heap", True)), (4, 6))
+        self.assertEqual((rows["far"].ratio("private"), rows["far"].ratio("heap")), (1.5, None))
+        self.assertEqual(rows["any"].ratio("private"), 1.75)
+        self.assertEqual(near.notes, ["gloo:default: no result within 30 s"])
+        self.assertAlmostEqual(near.limit["private"], 6000 / 64 / 100)
+        self.assertNotIn("private", rows["far"].limit)
+
+    def test_a_weak_peer_alone_is_no_win(self):
+        runs = [run_of(sides.PRIVATE, 0, "near", self.times(100)), run_of(UCX, 1, "near", self.times(150)),
+                run_of(sides.PRIVATE, 0, "far", self.times(100), 1), run_of(GLOO, 1, "far", self.times(9000), 1)]
+        near, far, whole = results.make_rows([self.cell], runs, {}, 2)
+        self.assertEqual((near.regime, far.regime, whole.regime), ("near", "far", "any"))
+        self.assertEqual((near.ratio("private"), far.ratio("private"), whole.ratio("private")), (1.5, None, 1.5))
+
+    def test_what_stands_beside(self):
+        ours = [run_of(sides.PRIVATE, place, regime, self.times(us), turn)
+                for place, regime, us, turn in ((0, "near", 10, 0), (4, "near", 90, 0), (6, "near", 11, 0), (5, "far", 30, 0),
+                                                (0, "near", 70, 1))]
+        self.assertEqual(results.time_beside(run_of(UCX, 3, "near", {}), self.cell, ours), 11)  # 90 was disturbed
+        self.assertEqual(results.time_beside(run_of(UCX, 1, "far", {}), self.cell, ours), 30)
+        self.assertIsNone(results.time_beside(run_of(UCX, 1, "far", {}, turn=1), self.cell, ours))
+        self.assertEqual(results.ratios_to(self.cell, [run_of(UCX, 3, "near", self.times(22))], ours), [2])
+
+    def test_what_is_known_so_far(self):
+        runs = [run_of(sides.PRIVATE, 0, "near", self.times(10)), run_of(UCX, 1, "near", self.times(20)),
+                run_of(GLOO, 2, "far", self.times(20))]
+        self.assertEqual(measure.ratios_so_far([UCX, GLOO], [self.cell], runs), {UCX: {self.cell: 2}, GLOO: {}})
+
+    def test_means(self):
+        summary = {entry["regime"]: entry for entry in results.summarize(list(self.rows().values()))}
+        self.assertEqual((summary["near"]["private_to_best"], summary["near"]["heap_to_default"]), (2, 6))
+        self.assertEqual((summary["near"]["private_below"], summary["near"]["heap_below"]), (0, 0))
+        rows = []
+        for count, mode, us in ((8, "loop", 2), (8, "barrier", 2), (1 << 20, "single", 8)):
+            cell = Cell("gather", count, 2, mode)
+            runs = [run_of(sides.PRIVATE, 0, "near", {cell: 1}), run_of(UCX, 1, "near", {cell: us})]
+            rows += results.make_rows([cell], runs, {}, 2)[:1]
+        self.assertAlmostEqual(results.geometric_mean(rows, "private", False), 4)  # of 2, 2, 8 and 8 again
+
+    def test_text_and_json(self):
+        rows = list(self.rows().values())
+        summary = results.summarize(rows)
+        text = report.format_table(rows, summary, FACTS)
+        self.assertIn("openmpi:ucx", text)
+        self.assertIn("gloo:default: no result within 30 s", text)
+        runs = [run_of(sides.PRIVATE, 0, "near", self.times(100)), run_of(UCX, 1, "near", self.times(200))]
+        hung = {("gloo:default", self.cell): "why"}
+        again, again_hung, facts = report.read_json(report.as_json(rows, summary, FACTS, runs, hung), 0)
+        self.assertEqual((again, again_hung, facts), (runs, hung, FACTS))
+
+    def test_late(self):
+        text = report.format_late(100, [(2, "tutti:private", 150.0), (2, "openmpi:default", 60000.0), (4, "gloo:default", None)])
+        self.assertIn("0.25%", text)
+        self.assertIn("failed", text)
+
+
+class Picture(unittest.TestCase):
+    def test_is_well_formed_and_holds_every_point(self):
+        table = whole_table()
+        rows = []
+        for cell in table:
+            times = 1 + math.sin(cell.bytes + cell.ranks) / 2
+            runs = [run_of(sides.PRIVATE, 0, "near", {cell: 1}), run_of(UCX, 1, "near", {cell: times})]
+            rows += results.make_rows([cell], runs, {}, 2)
+        svg = xml.dom.minidom.parseString(picture.draw(rows, FACTS))
+        height = float(svg.documentElement.getAttribute("height"))
+        for circle in svg.getElementsByTagName("circle"):
+            self.assertTrue(0 < float(circle.getAttribute("cx")) < picture.WIDTH)
+            self.assertTrue(0 < float(circle.getAttribute("cy")) < height)
+        lines = svg.getElementsByTagName("polyline")
+        self.assertEqual(len(lines), 3 * (len(cells.COLLECTIVES) - 1))
+        self.assertEqual(min(len(line.getAttribute("points").split()) for line in lines), 13)
+
+    def test_little_is_a_picture_too(self):
+        for some in ([], [Cell("barrier", 0, 2, "loop")], [Cell("allreduce", 8, 2, "loop")]):
+            runs = [run_of(sides.PRIVATE, 0, "near", {cell: 1 for cell in some}),
+                    run_of(UCX, 1, "near", {cell: 1 for cell in some})]
+            xml.dom.minidom.parseString(picture.draw(results.make_rows(some, runs, {}, 2), FACTS))
+
+    def test_rooted_ones_are_shown_with_a_barrier(self):
+        self.assertTrue(picture.shown_mode(Cell("gather", 8, 2, "barrier")))
+        self.assertFalse(picture.shown_mode(Cell("gather", 8, 2, "loop")))
+        self.assertTrue(picture.shown_mode(Cell("allreduce", 8, 2, "loop")))
+
+
+class Command(unittest.TestCase):
+    def test_usage(self):
+        tool = os.path.join(SOURCE, "tools/bench-peers")
+        for arguments, sentence in (("--peers lam", "there is no 'lam'"), ("--sizes 8T", "found '8T'"), ("--ranks 1", "--ranks of 2"),
+                                    ("--collectives allreduc", "there is no 'allreduc'"), ("--modes fast", "there is no 'fast'")):
+            done = subprocess.run([sys.executable, tool, BUILD, *arguments.split()], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(sentence, done.stderr)
+        done = subprocess.run([sys.executable, tool, "/no/such/folder"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("run make first", done.stderr)
+
+
+if __name__ == "__main__":
+    outcome = unittest.main(argv=sys.argv[:1], exit=False).result
+    bad = len(outcome.failures) + len(outcome.errors)
+    print(f"{outcome.testsRun - bad} passed, {bad} failed")
+    sys.exit(bad > 0)
