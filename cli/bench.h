@@ -137,4 +137,9 @@ bool bench_next_size(const struct bench_options *options, const struct bench_ite
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
                 uint32_t item_count);
 
+/* ---- the kernels (bench_kernels.c) ---- */
+
+/* `tutti bench kernels`, argv[0] being "kernels". */
+int bench_kernels(int argc, char **argv);
+
 #endif
