@@ -210,6 +210,8 @@ groups      none"
   has "open groups are filled in" "$out" "allreduce       re:direct/2+ar:ring+bc:direct/2, forced"
   out=$(TUTTI_SLOT_BYTES=lots "$tutti" info 2>&1)
   is "a wrong value" "$? ${out%%;*}" "1 tutti info: environment: TUTTI_SLOT_BYTES is 'lots'"
+  has "an instruction set that is none" "$(TUTTI_ISA=avx3 "$tutti" info 2>&1)" \
+    "TUTTI_ISA is 'avx3'; expected an instruction set that this machine has: plain"
   is "an argument" "$("$tutti" info all 2>&1; echo $?)" "tutti info: takes no arguments, found 'all'
 2"
 }
