@@ -155,4 +155,9 @@ bool bench_size_counts(const struct bench_options *options, const struct bench_i
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
                 uint32_t item_count);
 
+/* ---- the kernels (bench_kernels.c) ---- */
+
+/* `tutti bench kernels`, argv[0] being "kernels". */
+int bench_kernels(int argc, char **argv);
+
 #endif

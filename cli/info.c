@@ -9,6 +9,7 @@
 #include "base/types.h"
 #include "boot/boot.h"
 #include "boot/boot_groups.h"
+#include "engine/kernels.h"
 #include "names.h"
 
 struct facts {
@@ -172,7 +173,9 @@ static void print_text(const struct facts *f) {
   printf("version     %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
   printf("CPUs        %u (affinity and cgroup)\n", f->cpus);
   print_machine(f);
-  printf("transport   shm: memory shared by the processes of one machine\n");
+  printf("arithmetic  %s (this machine has", tu_isa_used());
+  for (uint32_t i = 0; tu_isa_name(i); i++) printf("%s %s", i ? "," : "", tu_isa_name(i));
+  printf(")\ntransport   shm: memory shared by the processes of one machine\n");
   printf("channel     %u slots of ", f->shape.credits);
   print_size(f->shape.slot_bytes);
   printf(" for each pair of ranks that talk\nwaiting     %u polls before yielding (%u ranks on %u CPUs)\n", f->spin,
@@ -196,12 +199,13 @@ static void print_text(const struct facts *f) {
 static void print_json(const struct facts *f) {
   int version = tutti_version();
   printf(
-      "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"numa_nodes\": %u, \"caches\": %u, \"cache_level\": %u, "
+      "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"isa\": \"%s\", \"numa_nodes\": %u, \"caches\": %u, \"cache_level\": "
+      "%u, "
       "\"transport\": \"shm\", \"ranks\": %u, \"group\": %u, \"slots\": %u, \"slot_bytes\": "
       "%u, "
       "\"spin\": %u, \"datatypes\": [",
-      version / 10000, version / 100 % 100, version % 100, f->cpus, f->machine.numa_nodes, f->machine.caches,
-      f->machine.level, f->ranks, f->group, f->shape.credits, f->shape.slot_bytes, f->spin);
+      version / 10000, version / 100 % 100, version % 100, f->cpus, tu_isa_used(), f->machine.numa_nodes,
+      f->machine.caches, f->machine.level, f->ranks, f->group, f->shape.credits, f->shape.slot_bytes, f->spin);
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
   printf("], \"operations\": [");
   for (unsigned o = 0; o < TUTTI_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);

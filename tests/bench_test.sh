@@ -12,7 +12,7 @@ unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_
 source=$1
 # bench ARGUMENTS...: standard output in $out, standard error in $err, the exit status in $status.
 bench() {
-  out=$("$tutti" bench --time-ms 0 "$@" 2>err)
+  out=$("$tutti" bench "$@" --time-ms 0 2>err)
   status=$?
   err=$(cat err)
 }
@@ -181,6 +181,22 @@ test_usage() {
 TABLE
 }
 
+test_kernels() {
+  bench kernels --bytes 4K --isa plain
+  is "kernels, status" $status 0
+  has "kernels, first line" "$(head -1 <<<"$out")" "# plain, arrays of 4096 bytes, GB/s"
+  is "a row for each type, and the copies" "$(grep -v '^#' <<<"$out" | awk '{ print NF }' | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 1 5 14 8 "
+  bench kernels --bytes 4K:8K --dtype bf16 --json
+  is "kernels, keys" "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
+    "bytes dtype gbs isa kernel past_caches sources targets "
+  is "kernels, sizes" "$(value bytes | tr ' ' '\n' | grep . | sort -un | tr '\n' ' ')" "4096 8192 "
+  bench kernels --isa mmx
+  is "no such instruction set" "$status ${err%%(*}" "2 tutti bench kernels: --isa: expected one that this machine has "
+  bench kernels f32
+  is "an argument" "$status $err" "2 tutti bench kernels: takes no arguments, found 'f32'"
+}
+
 test_info() {
   out=$("$tutti" info -n 4)
   is status $? 0
@@ -189,6 +205,7 @@ test_info() {
   out=$(TUTTI_SLOT_BYTES=16K TUTTI_SECRET=hush "$tutti" info -n 4)
   has "slots as set" "$out" "slots of 16 KiB"
   [[ "$out" != *hush* ]] || complain "shows the secret"
+  has "instruction set as set" "$(TUTTI_ISA=plain "$tutti" info)" "arithmetic  plain (this machine has plain"
   out=$("$tutti" info -n 4 --json)
   is "lines of JSON" "$(wc -l <<<"$out")" 1
   if command -v python3 >/dev/null; then
@@ -207,6 +224,8 @@ groups      none"
   has "open groups are filled in" "$out" "allreduce       re:direct/2+ar:ring+bc:direct/2, forced"
   out=$(TUTTI_SLOT_BYTES=lots "$tutti" info 2>&1)
   is "a wrong value" "$? ${out%%;*}" "1 tutti info: environment: TUTTI_SLOT_BYTES is 'lots'"
+  has "an instruction set that is none" "$(TUTTI_ISA=avx3 "$tutti" info 2>&1)" \
+    "TUTTI_ISA is 'avx3'; expected an instruction set that this machine has: plain"
   is "an argument" "$("$tutti" info all 2>&1; echo $?)" "tutti info: takes no arguments, found 'all'
 2"
 }

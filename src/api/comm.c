@@ -66,6 +66,7 @@ static tutti_err settings(uint32_t ranks, struct tu_channel_shape *shape, uint32
   uint64_t slot_bytes = default_slot_bytes(ranks), polls;
   *crowded = ranks > tu_boot_cpus();
   polls = *crowded ? SPIN_CROWDED : SPIN_ROOMY;
+  if ((err = tu_isa_check(error)) != TUTTI_OK) return err;
   if ((err = tu_env_bytes("TUTTI_SLOT_BYTES", &slot_bytes, error)) != TUTTI_OK) return err;
   if ((err = tu_env_uint("TUTTI_SPIN", 1000000000, &polls, error)) != TUTTI_OK) return err;
   if (slot_bytes < TU_LINE_BYTES || slot_bytes > (64u << 20))

@@ -24,6 +24,7 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_SPIN", "count", "polls before a waiting rank yields its core"},
     {"TUTTI_TUNING", "file or none", "the selection table; rank 0's counts"},
     {"TUTTI_ALGORITHM", "COLLECTIVE=NAME,...", "algorithms to run whatever the table says; rank 0's counts"},
+    {"TUTTI_ISA", "name", "instruction set of the arithmetic: plain, sse2, avx2, avx512"},
     {"TUTTI_LOCAL_RANK", "0..", "this process's place among those on its machine"},
 };
 const size_t tu_env_name_count = sizeof tu_env_names / sizeof tu_env_names[0];

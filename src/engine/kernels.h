@@ -7,6 +7,7 @@
 #define TU_KERNELS_H
 
 #include "base/types.h"
+#include "engine/copy.h"
 
 /* A user's operation as registered. */
 struct tu_user_op {
@@ -31,9 +32,11 @@ struct tu_arithmetic {
 void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[], uint32_t source_count, size_t count,
                bool final);
 
+/* The same into several targets: sources are read once, and each block of the result goes to all targets from the
+ * first-level cache. dsts[0] may be one of srcs, or overlap none; the others overlap nothing. With `stream` they are
+ * written past the caches, as by tu_copy_into (engine/copy.h); then prefer targets that begin on a line. */
 void tu_reduce_into(const struct tu_arithmetic *a, void *const dsts[], uint32_t dst_count, bool stream,
                     const void *const srcs[], uint32_t source_count, size_t count, bool final);
-void tu_copy_into(void *const dsts[], uint32_t dst_count, bool stream, const void *src, size_t bytes);
 
 /* dst[i] = src[i] * scale, for premul_sum's first loads. dst may be src. */
 void tu_scale(const struct tu_arithmetic *a, void *dst, const void *src, size_t count);
@@ -45,5 +48,14 @@ tutti_err tu_arithmetic_check(const struct tu_arithmetic *a, struct tu_error *er
  * even, integers wrap). */
 double tu_to_double(tutti_datatype type, const void *element);
 void tu_from_double(tutti_datatype type, void *element, double value);
+
+/* The loops are compiled for several instruction sets, and the best that the machine has is used, or what TUTTI_ISA says;
+ * results have the same bits with all. Names of those that this machine has, the slowest first; NULL after the last. */
+const char *tu_isa_name(uint32_t index);
+/* The one in use; and to use another from now on, in the whole process. False: this machine has none of that name. */
+const char *tu_isa_used(void);
+bool tu_isa_use(const char *name);
+/* ENVIRONMENT if TUTTI_ISA names none of them: such a name counts for nothing, so somebody should say so. */
+tutti_err tu_isa_check(struct tu_error *error);
 
 #endif

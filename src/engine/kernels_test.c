@@ -1,5 +1,6 @@
 /* kernels_test.c: every kernel against a slow reference that shares nothing with it: integers as 128-bit numbers,
  * narrow floats by searching the list of their values, f32 rounded from double. Bits must be equal, NaN included. */
+/* test: timeout=180 */
 #include "engine/kernels.h"
 
 #include <math.h>
@@ -45,19 +46,31 @@ static double narrow_decode(const struct narrow *n, uint32_t bits) {
   return bits >> (n->bits - 1) ? -magnitude : magnitude;
 }
 
+/* code_value of all codes of the format that was asked for last: computing them is what takes time. */
+static const double *code_values(const struct narrow *n) {
+  static double values[1 << 15];
+  static struct narrow known;
+  if (memcmp(&known, n, sizeof known) != 0) {
+    for (uint32_t code = 0; code <= codes_end(n); code++) values[code] = code_value(n, code);
+    known = *n;
+  }
+  return values;
+}
+
 static uint32_t narrow_encode(const struct narrow *n, double value) {
   uint32_t end = codes_end(n), sign = signbit(value) ? 1u << (n->bits - 1) : 0;
   uint32_t nan = n->infinite ? end | (1u << (n->mantissa - 1)) : end;
   if (isnan(value)) return nan;
+  const double *values = code_values(n);
   double magnitude = fabs(value);
-  if (magnitude >= code_value(n, end)) return sign | end;
+  if (magnitude >= values[end]) return sign | end;
   uint32_t low = 0, high = end; /* low <= magnitude < high */
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
-    if (code_value(n, middle) <= magnitude) low = middle;
+    if (values[middle] <= magnitude) low = middle;
     else high = middle;
   }
-  double below = magnitude - code_value(n, low), above = code_value(n, high) - magnitude;
+  double below = magnitude - values[low], above = values[high] - magnitude;
   bool up = below > above || (below == above && (low & 1));
   return sign | (up ? high : low);
 }
@@ -255,42 +268,223 @@ static void compare(const struct tu_arithmetic *a, uint32_t source_count, uint32
 
 /* ---- tests ------------------------------------------------------------------------------------------------------ */
 
-static void test_reduce(void) {
-  static const uint32_t divisors[] = {1, 2, 3, 4, 7, 64, 200, 100000};
+/* With each instruction set of this machine. */
+static void with_each_isa(void (*body)(void)) {
+  const char *used = tu_isa_used(), *name;
   seed = test_seed();
   buffers_make();
-  for (tutti_datatype type = 0; type < TUTTI_DATATYPES && !test_failures; type++)
-    for (tutti_op op = 0; op < TUTTI_OPS && !test_failures; op++) {
-      if (!combines(type, op)) continue;
-      for (size_t count = 0; count <= 70 && !test_failures; count++)
-        for (uint32_t sources = 1; sources <= SOURCES_MAX && !test_failures; sources++) {
-          struct tu_arithmetic a = {.type = type, .op = op, .divisor = divisors[below(8)]};
-          compare(&a, sources, below(2 * sources), count, below(2) || (op == TUTTI_AVG && below(2)));
-        }
-    }
+  for (uint32_t i = 0; (name = tu_isa_name(i)) && !test_failures; i++) {
+    CHECK(tu_isa_use(name) && strcmp(tu_isa_used(), name) == 0, "%s is not in use", name);
+    body();
+    if (test_failures) printf("  with the instruction set %s\n", name);
+  }
+  tu_isa_use(used);
   buffers_free();
 }
 
+static const uint32_t divisors[] = {1, 2, 3, 4, 7, 64, 200, 100000};
+
+static void reduce_all(void) {
+  for (tutti_datatype type = 0; type < TUTTI_DATATYPES && !test_failures; type++)
+    for (tutti_op op = 0; op < TUTTI_OPS && !test_failures; op++) {
+      if (!combines(type, op)) continue;
+      for (size_t count = 0; count <= 130 && !test_failures; count++)
+        for (int round = 0; round < 2 && !test_failures; round++) {
+          struct tu_arithmetic a = {.type = type, .op = op, .divisor = divisors[below(8)]};
+          uint32_t some = round ? 1 + below(SOURCES_MAX) : 2;
+          compare(&a, some, below(2 * some), count, below(2) || (op == TUTTI_AVG && below(2)));
+        }
+    }
+}
+static void test_reduce(void) { with_each_isa(reduce_all); }
+
 /* Lengths beside the sizes of the blocks, for every source as dst. */
-static void test_reduce_blocks(void) {
+static void reduce_blocks(void) {
   static const size_t counts[] = {511, 512, 513, 1023, 1024, 1025, 2048, 2999};
   static const tutti_op ops[] = {TUTTI_SUM, TUTTI_MIN, TUTTI_AVG, TUTTI_PROD};
-  seed = test_seed();
-  buffers_make();
   for (tutti_datatype type = 0; type < TUTTI_DATATYPES && !test_failures; type++)
     for (uint32_t sources = 2; sources <= 5 && !test_failures; sources++)
       for (uint32_t alias = 0; alias <= sources && !test_failures; alias++) {
         struct tu_arithmetic a = {.type = type, .op = ops[below(4)], .divisor = 5};
         compare(&a, sources, alias, counts[below(8)], below(2));
       }
-  buffers_free();
+}
+static void test_reduce_blocks(void) { with_each_isa(reduce_blocks); }
+
+/* Into one to four targets, with ordinary stores and past the caches, from and to anywhere; the first may be a source. */
+static void reduce_into(void) {
+  static const size_t counts[] = {0, 1, 7, 31, 63, 64, 65, 128, 130, 511, 1025, 2048};
+  enum { TARGETS = 4 };
+  char *blocks[TARGETS], *dsts[TARGETS];
+  const size_t room = 2100 * 8 + 2 * GUARD + 8 * 8;
+  for (int d = 0; d < TARGETS; d++) blocks[d] = tu_allocate(room, 1);
+  for (tutti_datatype type = 0; type < TUTTI_DATATYPES; type++)
+    for (int round = 0; round < 200 && !test_failures; round++) {
+      struct tu_arithmetic a = {.type = type, .op = TUTTI_SUM, .divisor = divisors[below(8)]};
+      if (round % 3 == 0) a.op = (tutti_op)below(TUTTI_OPS);
+      if (!combines(type, a.op)) continue;
+      size_t bytes = tu_datatypes[type].bytes, count = counts[below(12)], total = count * bytes;
+      uint32_t sources = round % 2 ? 2 : 1 + below(5), targets = 1 + below(TARGETS);
+      bool stream = below(3), final = below(2), same_lines = below(2);
+      size_t first = below(64) * bytes % TU_LINE_BYTES;
+      const void *srcs[SOURCES_MAX];
+      for (uint32_t s = 0; s < sources; s++) {
+        srcs[s] = buffers.sources[s] + GUARD + below(8) * bytes;
+        fill(type, buffers.sources[s] + ((const char *)srcs[s] - buffers.sources[s]), count);
+      }
+      for (uint32_t d = 0; d < targets; d++) {
+        memset(blocks[d], 0x5a, room);
+        char *line = blocks[d] + GUARD + -(uintptr_t)blocks[d] % TU_LINE_BYTES;
+        dsts[d] = line + (same_lines ? first : below(64) * bytes % TU_LINE_BYTES);
+      }
+      uint32_t alias = below(2 * sources);
+      if (alias < sources) {
+        memcpy(dsts[0], srcs[alias], total);
+        srcs[alias] = dsts[0];
+      }
+      reference(&a, buffers.expected, srcs, sources, count, final);
+      tu_reduce_into(&a, (void *const *)dsts, targets, stream, srcs, sources, count, final);
+      for (uint32_t d = 0; d < targets; d++) {
+        CHECK(memcmp(dsts[d], buffers.expected, total) == 0,
+              "%s %s, %u sources, %zu elements, target %u of %u%s: wrong", tu_datatypes[type].name,
+              tu_operations[a.op].name, sources, count, d, targets, stream ? ", streamed" : "");
+        bool kept = true;
+        for (char *c = blocks[d]; c < blocks[d] + room; c++)
+          kept &= (c >= dsts[d] && c < dsts[d] + total) || *c == 0x5a;
+        CHECK(kept, "%s, %zu elements, target %u: wrote outside", tu_datatypes[type].name, count, d);
+      }
+    }
+  for (int d = 0; d < TARGETS; d++) free(blocks[d]);
+}
+static void test_reduce_into(void) { with_each_isa(reduce_into); }
+
+/* ---- all values ---- */
+
+/* Every code of a narrow float as one operand, and what is special (zeros, subnormals, the largest, infinities, NaNs) as
+ * the other; f8 has few enough for all pairs. */
+static void all_values_of(tutti_datatype type, tutti_op op) {
+  static const uint16_t specials[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x0400, 0x8400, 0x3c00, 0xbc00, 0x7bff,
+                                      0xfbff, 0x7c00, 0xfc00, 0x7c01, 0x7e00, 0xfe01, 0x3f80, 0xbf80, 0x0080, 0x807f,
+                                      0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7f81, 0xffc1, 0x3c01, 0x4049, 0x1234, 0x5678};
+  enum { CODES = 1 << 16, SPECIALS = sizeof specials / sizeof specials[0] };
+  const size_t bytes = tu_datatypes[type].bytes;
+  const struct tu_arithmetic a = {.type = type, .op = op, .divisor = 3};
+  uint16_t *left = tu_allocate(CODES, 2), *right = tu_allocate(CODES, 2), *got = tu_allocate(CODES, 2),
+           *expected = tu_allocate(CODES, 2);
+  const void *const srcs[] = {left, right};
+  uint32_t rounds = bytes == 1 ? 1 : test_long() ? 2 * SPECIALS : SPECIALS;
+  for (uint32_t round = 0; round < rounds && !test_failures; round++) {
+    for (uint32_t code = 0; code < CODES; code++) {
+      uint8_t *left8 = (uint8_t *)left, *right8 = (uint8_t *)right;
+      if (bytes == 1) left8[code] = (uint8_t)code, right8[code] = (uint8_t)(code >> 8);
+      else left[code] = (uint16_t)code, right[code] = specials[round % SPECIALS];
+    }
+    bool turned = bytes == 2 && (round >= SPECIALS || (!test_long() && round % 2));
+    const void *const turned_srcs[] = {right, left};
+    const void *const *operands = turned ? turned_srcs : srcs;
+    reference(&a, (char *)expected, operands, 2, CODES, true);
+    const char *name;
+    for (uint32_t i = 0; (name = tu_isa_name(i)); i++) {
+      tu_isa_use(name);
+      tu_reduce(&a, got, operands, 2, CODES, true);
+      if (memcmp(got, expected, CODES * bytes) == 0) continue;
+      size_t at = 0;
+      while (memcmp((char *)got + at * bytes, (char *)expected + at * bytes, bytes) == 0) at++;
+      FAIL("%s %s of %g and %g by %s: %g, expected %g", tu_datatypes[type].name, tu_operations[op].name,
+           tu_to_double(type, (const char *)operands[0] + at * bytes),
+           tu_to_double(type, (const char *)operands[1] + at * bytes), name,
+           tu_to_double(type, (char *)got + at * bytes), tu_to_double(type, (char *)expected + at * bytes));
+    }
+  }
+  free(left);
+  free(right);
+  free(got);
+  free(expected);
 }
 
-static void test_scale(void) {
+static void test_all_values(void) {
+  static const tutti_op ops[] = {TUTTI_SUM, TUTTI_PROD, TUTTI_MIN, TUTTI_MAX, TUTTI_AVG};
+  const char *used = tu_isa_used();
+  for (int o = 0; o < 5; o++) {
+    all_values_of(TUTTI_F16, ops[o]);
+    all_values_of(TUTTI_BF16, ops[o]);
+    all_values_of(TUTTI_F8E4M3, ops[o]);
+    all_values_of(TUTTI_F8E5M2, ops[o]);
+  }
+  tu_isa_use(used);
+}
+
+/* Every f16, bf16 and f8 through widening and narrowing: a scale of 1 changes NaNs alone. */
+static void test_all_values_scaled(void) {
+  static const tutti_datatype types[] = {TUTTI_F16, TUTTI_BF16, TUTTI_F8E4M3, TUTTI_F8E5M2};
+  const char *used = tu_isa_used(), *name;
+  for (uint32_t i = 0; (name = tu_isa_name(i)); i++)
+    for (int t = 0; t < 4; t++) {
+      struct narrow n;
+      narrow_of(types[t], &n);
+      const struct tu_arithmetic one = {.type = types[t], .op = TUTTI_PREMUL_SUM, .scale = 1};
+      tu_isa_use(name);
+      for (uint32_t code = 0; code < 1u << n.bits; code++) {
+        uint8_t byte = (uint8_t)code, scaled_byte;
+        uint16_t element = (uint16_t)code, scaled = 0;
+        if (n.bits == 8) tu_scale(&one, &scaled_byte, &byte, 1), scaled = scaled_byte;
+        else tu_scale(&one, &scaled, &element, 1);
+        uint32_t expected = narrow_encode(&n, narrow_decode(&n, code));
+        CHECK(scaled == expected, "%s %#x times 1 is %#x, expected %#x (%s)", tu_datatypes[types[t]].name, code, scaled,
+              expected, name);
+        if (test_failures > 10) return;
+      }
+    }
+  tu_isa_use(used);
+}
+
+/* Division of integers goes by way of floats: all 16-bit values by many divisors, corners of the wider ones. */
+static void test_divide(void) {
+  static const uint32_t by[] = {1,   2,   3,     5,     7,     127,   128,      255,
+                                256, 257, 32767, 32768, 65535, 65536, 16777217, 4294967295u};
+  const char *used = tu_isa_used(), *name;
+  for (uint32_t i = 0; (name = tu_isa_name(i)); i++)
+    for (tutti_datatype type = TUTTI_I8; type < TUTTI_DATATYPES; type++)
+      for (uint32_t d = 0; d < sizeof by / sizeof by[0] && !tu_datatypes[type].floating; d++) {
+        const struct tu_arithmetic a = {.type = type, .op = TUTTI_AVG, .divisor = by[d]};
+        const size_t bytes = tu_datatypes[type].bytes;
+        tu_isa_use(name);
+        for (uint32_t high = 0; high < 3 && !test_failures; high++) {
+          static uint64_t elements[1 << 16], got[1 << 16], expected[1 << 16];
+          for (uint32_t k = 0; k < 1 << 16; k++) {
+            /* Around multiples of the divisor, where a quotient that is rounded up shows. */
+            int64_t value = high == 0   ? (int64_t)k
+                            : high == 1 ? (int64_t)((uint64_t)k * by[d]) - 1
+                                        : -(int64_t)k * by[d];
+            memcpy((char *)elements + k * bytes, &value, bytes);
+          }
+          const void *const srcs[] = {elements};
+          reference(&a, (char *)expected, srcs, 1, 1 << 16, true);
+          tu_reduce(&a, got, srcs, 1, 1 << 16, true);
+          CHECK(memcmp(got, expected, bytes << 16) == 0, "%s by %u: wrong (%s)", tu_datatypes[type].name, by[d], name);
+        }
+      }
+  tu_isa_use(used);
+}
+
+static void test_isa(void) {
+  struct tu_error error = {0};
+  const char *used = tu_isa_used();
+  CHECK(strcmp(tu_isa_name(0), "plain") == 0, "the first is %s", tu_isa_name(0));
+  CHECK(!tu_isa_use("mmx") && strcmp(tu_isa_used(), used) == 0, "there is no mmx, and %s is used", tu_isa_used());
+  setenv("TUTTI_ISA", "plain", 1);
+  CHECK(tu_isa_check(&error) == TUTTI_OK, "plain: '%s'", error.text);
+  setenv("TUTTI_ISA", "avx3", 1);
+  CHECK(tu_isa_check(&error) == TUTTI_ERR_ENVIRONMENT, "avx3 was taken");
+  CHECK(strstr(error.text, "TUTTI_ISA is 'avx3'; expected") && strstr(error.text, "plain"), "'%s'", error.text);
+  unsetenv("TUTTI_ISA");
+  CHECK(tu_isa_check(&error) == TUTTI_OK, "nothing set: '%s'", error.text);
+}
+
+static void scale_all(void) {
   static const double float_scales[] = {0.25, -3, 0.1, 1e-3, 0, 1e30, INFINITY};
   static const double signed_scales[] = {0, 1, -1, 3, -128, 127};
   static const double unsigned_scales[] = {0, 1, 2, 255};
-  seed = test_seed();
   char source[8 * 1600], scaled[8 * 1600], expected[8];
   for (tutti_datatype type = 0; type < TUTTI_DATATYPES; type++)
     for (size_t count = 0; count < 1600; count = count < 70 ? count + 1 : count * 2) {
@@ -316,6 +510,7 @@ static void test_scale(void) {
       }
     }
 }
+static void test_scale(void) { with_each_isa(scale_all); }
 
 /* All bit patterns, and for each the middle to the next value and what lies just beside that middle. */
 static void test_narrow_conversions(void) {
@@ -469,6 +664,11 @@ int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"reduce", test_reduce},
       {"reduce_blocks", test_reduce_blocks},
+      {"reduce_into", test_reduce_into},
+      {"all_values", test_all_values},
+      {"all_values_scaled", test_all_values_scaled},
+      {"divide", test_divide},
+      {"isa", test_isa},
       {"scale", test_scale},
       {"narrow_conversions", test_narrow_conversions},
       {"from_double", test_from_double},

@@ -1,0 +1,67 @@
+/* copy.c: copies with ordinary and with non-temporal stores. The latter write memory without reading it first, and leave
+ * the caches to others; they are ordered by a fence only. Where a machine has none, memcpy decides. */
+#include "engine/copy.h"
+
+#include <string.h>
+
+#include "engine/kernels_set.h"
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+/* For several targets: what is read stays in the first-level cache until the last one has it. */
+enum { BLOCK_BYTES = 4096 };
+
+static void copy_blocks(void *const dsts[], uint32_t dst_count, const void *src, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += BLOCK_BYTES)
+    for (uint32_t d = 0; d < dst_count; d++)
+      memcpy((char *)dsts[d] + at, (const char *)src + at, tu_min(BLOCK_BYTES, bytes - at));
+}
+
+/* One target: whole lines past the caches, what is before and after them with ordinary stores. */
+static void stream_one(const struct tu_kernel_set *set, char *dst, const char *src, size_t bytes) {
+  size_t head = tu_min(bytes, -(uintptr_t)dst % TU_LINE_BYTES);
+  size_t lines = (bytes - head) / TU_LINE_BYTES * TU_LINE_BYTES, tail = bytes - head - lines;
+  void *first_line = dst + head;
+  if (head) memcpy(dst, src, head);
+  if (lines) set->stream_copy(&first_line, 1, src + head, lines);
+  if (tail) memcpy(dst + head + lines, src + head + lines, tail);
+}
+
+void tu_stream(void *dst, const void *src, size_t bytes) {
+  const struct tu_kernel_set *set = tu_kernels();
+  if (set->stream_copy) stream_one(set, dst, src, bytes);
+  else memcpy(dst, src, bytes);
+}
+
+void tu_stream_end(void) {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+/* All at once if they all begin on a line; else one after the other, in short pieces. */
+static void stream_all(const struct tu_kernel_set *set, void *const dsts[], uint32_t dst_count, const char *src,
+                       size_t bytes) {
+  uintptr_t beside = 0;
+  for (uint32_t d = 0; d < dst_count; d++) beside |= (uintptr_t)dsts[d] % TU_LINE_BYTES;
+  size_t lines = beside ? 0 : bytes / TU_LINE_BYTES * TU_LINE_BYTES, block = dst_count > 1 ? BLOCK_BYTES : bytes;
+  if (lines) set->stream_copy(dsts, dst_count, src, lines);
+  for (size_t at = lines; at < bytes; at += block)
+    for (uint32_t d = 0; d < dst_count; d++) stream_one(set, (char *)dsts[d] + at, src + at, tu_min(block, bytes - at));
+}
+
+void tu_copy_into(void *const dsts[], uint32_t dst_count, bool stream, const void *src, size_t bytes) {
+  if (bytes == 0 || dst_count == 0) return;
+  if (dst_count == 1 && !stream) {
+    memcpy(dsts[0], src, bytes);
+    return;
+  }
+  const struct tu_kernel_set *set = tu_kernels();
+  if (stream && set->stream_copy) {
+    stream_all(set, dsts, dst_count, src, bytes);
+    tu_stream_end();
+  } else {
+    copy_blocks(dsts, dst_count, src, bytes);
+  }
+}
