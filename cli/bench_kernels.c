@@ -34,7 +34,7 @@ static const struct work copies[] = {
 enum { REDUCTIONS = sizeof reductions / sizeof reductions[0], COPIES = sizeof copies / sizeof copies[0] };
 
 struct kernels_bench {
-  struct bench_options sizes; /* low, high, factor */
+  struct bench_options sizes; /* sizes, ascending */
   const char *isa;            /* or NULL: all */
   tutti_datatype first, last; /* types */
   uint32_t time_ms;
@@ -42,8 +42,10 @@ struct kernels_bench {
   char *sources[SOURCES_MAX], *targets[TARGETS_MAX];
 };
 
+static size_t longest(const struct kernels_bench *k) { return k->sizes.sizes[k->sizes.size_count - 1]; }
+
 static bool make_buffers(struct kernels_bench *k) {
-  const size_t room = tu_round_up(k->sizes.high, PAGE_BYTES);
+  const size_t room = tu_round_up(longest(k), PAGE_BYTES);
   bool good = true;
   for (int s = 0; s < SOURCES_MAX; s++) good &= (k->sources[s] = aligned_alloc(PAGE_BYTES, room)) != NULL;
   for (int t = 0; t < TARGETS_MAX; t++) {
@@ -65,8 +67,8 @@ static void fill(struct kernels_bench *k, tutti_datatype type) {
     char page[PAGE_BYTES];
     for (size_t i = 0; i < PAGE_BYTES / item_bytes; i++)
       tu_from_double(type, page + i * item_bytes, (double)(1 + (i * 7 + (size_t)s) % 13));
-    for (size_t at = 0; at < k->sizes.high; at += PAGE_BYTES)
-      memcpy(k->sources[s] + at, page, tu_min(PAGE_BYTES, k->sizes.high - at));
+    for (size_t at = 0; at < longest(k); at += PAGE_BYTES)
+      memcpy(k->sources[s] + at, page, tu_min(PAGE_BYTES, longest(k) - at));
   }
 }
 
@@ -119,7 +121,8 @@ static void measure_row(struct kernels_bench *k, const struct work *works, int w
 
 static void measure_isa(struct kernels_bench *k, const char *isa) {
   tu_isa_use(isa);
-  for (size_t bytes = k->sizes.low;; bytes *= k->sizes.factor) {
+  for (uint32_t i = 0; i < k->sizes.size_count; i++) {
+    size_t bytes = k->sizes.sizes[i];
     if (!k->json) print_head(isa, bytes, "type", reductions, REDUCTIONS);
     for (tutti_datatype type = k->first; type <= k->last; type++) {
       fill(k, type);
@@ -127,14 +130,13 @@ static void measure_isa(struct kernels_bench *k, const char *isa) {
     }
     if (!k->json) print_head(isa, bytes, "", copies, COPIES);
     measure_row(k, copies, COPIES, "bytes", TUTTI_U8, bytes);
-    if (bytes > k->sizes.high / k->sizes.factor) break;
   }
 }
 
 static int read_options(const struct cli_verb *verb, int argc, char **argv, struct kernels_bench *k, bool *done) {
-  const char *sizes = "64K:64M:1024", *type = NULL;
+  const char *sizes = "64K,64M", *type = NULL;
   const struct cli_option table[] = {
-      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR]", "lengths of the arrays (64K:64M:1024; FACTOR 2)"},
+      {"--bytes", CLI_STRING, &sizes, "LIST", "lengths of the arrays (64K,64M)"},
       {"--dtype", CLI_STRING, &type, "T", "this type alone"},
       {"--isa", CLI_STRING, &k->isa, "NAME", "this instruction set alone"},
       {"--time-ms", CLI_UINT, &k->time_ms, "T", "about how long to measure each (10)"},
@@ -144,8 +146,9 @@ static int read_options(const struct cli_verb *verb, int argc, char **argv, stru
   if (code != CLI_GOOD || *done) return code;
   if (argc > 1) return cli_fail(verb->name, CLI_USAGE, "takes no arguments, found '%s'", argv[1]);
   if ((code = bench_read_sizes(verb->name, sizes, &k->sizes)) != CLI_GOOD) return code;
-  if (k->sizes.low < 8)
-    return cli_fail(verb->name, CLI_USAGE, "--bytes: expected 8 or more, the longest element, found %zu", k->sizes.low);
+  if (k->sizes.sizes[0] < 8)
+    return cli_fail(verb->name, CLI_USAGE, "--bytes: expected 8 or more, the longest element, found %zu",
+                    k->sizes.sizes[0]);
   if (type && !tu_datatype_find(type, &k->first))
     return cli_fail(verb->name, CLI_USAGE, "--dtype: there is no '%s'; tutti info lists them", type);
   k->last = type ? k->first : TUTTI_DATATYPES - 1;
@@ -173,7 +176,7 @@ int bench_kernels(int argc, char **argv) {
       if (!k.isa || strcmp(k.isa, tu_isa_name(i)) == 0) measure_isa(&k, tu_isa_name(i));
   } else {
     code = cli_fail(verb.name, CLI_FAILED, "no memory for 6 arrays of %zu bytes; give smaller ones with --bytes",
-                    k.sizes.high);
+                    longest(&k));
   }
   free_buffers(&k);
   return code;

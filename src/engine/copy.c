@@ -11,11 +11,19 @@
 
 /* For several targets: what is read stays in the first-level cache until the last one has it. */
 enum { BLOCK_BYTES = 4096 };
+/* The C library's copy is as good below. */
+enum { LOOP_BYTES = 512 };
+
+static void copy_one(char *dst, const char *src, size_t bytes) {
+  size_t lines = bytes >= LOOP_BYTES ? bytes / TU_LINE_BYTES * TU_LINE_BYTES : 0;
+  if (lines) tu_kernels()->copy(dst, src, lines);
+  if (bytes > lines) memcpy(dst + lines, src + lines, bytes - lines);
+}
 
 static void copy_blocks(void *const dsts[], uint32_t dst_count, const void *src, size_t bytes) {
   for (size_t at = 0; at < bytes; at += BLOCK_BYTES)
     for (uint32_t d = 0; d < dst_count; d++)
-      memcpy((char *)dsts[d] + at, (const char *)src + at, tu_min(BLOCK_BYTES, bytes - at));
+      copy_one((char *)dsts[d] + at, (const char *)src + at, tu_min(BLOCK_BYTES, bytes - at));
 }
 
 /* One target: whole lines past the caches, what is before and after them with ordinary stores. */
@@ -54,7 +62,7 @@ static void stream_all(const struct tu_kernel_set *set, void *const dsts[], uint
 void tu_copy_into(void *const dsts[], uint32_t dst_count, bool stream, const void *src, size_t bytes) {
   if (bytes == 0 || dst_count == 0) return;
   if (dst_count == 1 && !stream) {
-    memcpy(dsts[0], src, bytes);
+    copy_one(dsts[0], src, bytes);
     return;
   }
   const struct tu_kernel_set *set = tu_kernels();

@@ -6,6 +6,7 @@
  * While it runs nothing else of its communicator is open: it is its turn on every ring. */
 #include <string.h>
 
+#include "engine/copy.h"
 #include "engine/engine.h"
 
 static inline void pause_core(void) {
@@ -38,7 +39,7 @@ static inline unsigned char *at(const struct tu_execution *e, const struct tu_pl
 
 static inline void copy_short(void *to, const void *from, size_t bytes) {
   if (bytes == 8) memcpy(to, from, 8);
-  else if (bytes > 0) memcpy(to, from, bytes);
+  else if (bytes > 0) tu_copy_into(&to, 1, false, from, bytes);
 }
 
 static inline void publish(const struct tu_execution *e, struct tu_sender *s, size_t bytes) {
@@ -55,7 +56,8 @@ static bool send_staged(struct tu_execution *e, const struct tu_instruction *ins
   struct tu_cast *cast = ins->cast == TU_NO_CAST ? NULL : e->program->cast;
   uint64_t place = cast ? tu_cast_room(cast, ins->bytes) : tu_sender_room(m->sender, ins->bytes);
   if (!place) return false;
-  memcpy(m->sender->base + place, at(e, &ins->source), ins->bytes);
+  void *to = m->sender->base + place;
+  tu_copy_into(&to, 1, false, at(e, &ins->source), ins->bytes);
   if (cast) tu_cast_fill(cast, place, ins->bytes);
   else tu_staging_fill(&m->sender->staging, place, ins->bytes);
   for (uint32_t i = 0; i < ins->message_count; i++) {
