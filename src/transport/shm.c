@@ -11,6 +11,14 @@
 
 #include "transport/transport.h"
 
+/* Younger than some C libraries. A kernel that does not know them refuses. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 struct shm {
   struct tu_transport transport;
   void *mapped; /* base, and what precedes it so that base is where a large page may begin */
@@ -30,12 +38,8 @@ static void shm_discard(struct tu_transport *t, uint64_t place, size_t bytes) {
 
 /* Pages of this memory are large only if asked for, and only after they are there (Linux 6.1); else they stay small. */
 static void shm_populate(struct tu_transport *t, uint64_t place, size_t bytes) {
-#if defined(MADV_POPULATE_WRITE) && defined(MADV_COLLAPSE)
   if (bytes < TU_LARGE_PAGE || madvise(t->base + place, bytes, MADV_POPULATE_WRITE) != 0) return;
   (void)madvise(t->base + place, bytes / TU_LARGE_PAGE * TU_LARGE_PAGE, MADV_COLLAPSE);
-#else
-  (void)t, (void)place, (void)bytes;
-#endif
 }
 
 static bool shm_map_over(struct tu_transport *t, void *memory, uint64_t place, size_t bytes) {
