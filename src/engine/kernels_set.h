@@ -29,7 +29,7 @@ struct tu_type_kernels {
 };
 
 struct tu_kernel_set {
-  const char *name; /* "avx2" */
+  const char *name;                                       /* "avx2" */
   void (*copy)(void *dst, const void *src, size_t bytes); /* of whole lines, anywhere */
   /* As a tu_stream_kernel, but a copy. NULL: the machine has no such stores. */
   void (*stream_copy)(void *const dsts[], uint32_t dst_count, const void *src, size_t bytes);
