@@ -112,7 +112,9 @@ static size_t item_count(const struct tu_execution *e, size_t bytes) {
   return bytes / tutti_datatype_size(e->arithmetic.type);
 }
 
-static inline bool streams(const struct tu_execution *e) { return e->program->moved_bytes >= e->stream_bytes; }
+/* Before a slice is made: is it written past the caches? So if it is one of many bytes, or (sending.c) if what it overwrites
+ * is in a cache far away. */
+static inline void begin_slice(struct tu_execution *e) { e->streams = e->program->moved_bytes >= e->stream_bytes; }
 
 /* Writes bytes of a place to `count` targets. */
 static void load(struct tu_execution *e, const struct tu_place *from, size_t done, size_t bytes, bool first,
@@ -130,7 +132,7 @@ static void load(struct tu_execution *e, const struct tu_place *from, size_t don
       tu_scale(&e->arithmetic, e->targets[0], at, item_count(e, piece));
       at = e->targets[0];
     }
-    tu_copy_into((void *const *)e->targets + scaled, count - scaled, streams(e), at, piece);
+    tu_copy_into((void *const *)e->targets + scaled, count - scaled, e->streams, at, piece);
     for (uint32_t i = 0; i < count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }
@@ -143,7 +145,7 @@ static void write_slice(struct tu_execution *e, const struct tu_place *to, size_
     size_t contiguous;
     e->targets[0] = place_at(e, to, done, &contiguous);
     size_t piece = tu_min(bytes, contiguous);
-    tu_copy_into((void *const *)e->targets, target_count, streams(e), from, piece);
+    tu_copy_into((void *const *)e->targets, target_count, e->streams, from, piece);
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, from += piece, bytes -= piece;
   }
@@ -267,6 +269,7 @@ static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, 
   bool staged = m->bytes > TU_INLINE_BYTES;
   uint64_t place = staged ? tu_sender_room(s, m->bytes) : 0;
   if (staged && !place) return false;
+  begin_slice(e);
   e->targets[0] = (staged ? s->base + place : line->at.payload) + m->offset;
   load(e, &ins->source, 0, ins->bytes, ins->first, 1);
   finish(e, progress);
@@ -291,6 +294,7 @@ static bool run_send(struct tu_execution *e, uint32_t i, size_t limit) {
   while (progress->done < ins->bytes || progress->way == TU_WAY_OPEN) {
     size_t slice = limit - progress->done;
     uint32_t targets = 0;
+    begin_slice(e);
     if (!tu_send_room(e, i, &slice, &targets)) return moved;
     if (targets > 0) load(e, &ins->source, progress->done, slice, ins->first, targets);
     tu_send_publish(e, i, slice);
@@ -361,6 +365,7 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
     uint32_t chosen = 0;
     if (!line->stored) {
       uint32_t targets = 1;
+      begin_slice(e);
       chosen = choose_onward(e, i, &slice, &targets);
       write_slice(e, &ins->target, progress->done, slice, tu_receiver_payload(r, line) + r->used, targets);
     }
@@ -400,7 +405,7 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
       e->sources[i] = scaled;
       scaled += SCALED_BYTES;
     }
-    tu_reduce_into(&e->arithmetic, (void *const *)e->targets, target_count, streams(e), e->sources, ins->operand_count,
+    tu_reduce_into(&e->arithmetic, (void *const *)e->targets, target_count, e->streams, e->sources, ins->operand_count,
                    count, ins->final);
     for (uint32_t i = 0; i < ins->operand_count; i++)
       if (operands[i].message.ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;
@@ -434,6 +439,7 @@ static bool run_recv_reduce(struct tu_execution *e, uint32_t i, size_t limit) {
   while (!progress->finished) {
     size_t slice = limit - progress->done;
     if (!gather_operands(e, ins, progress->done, &slice)) break;
+    begin_slice(e);
     uint32_t targets = 1, chosen = choose_onward(e, i, &slice, &targets);
     reduce_slice(e, ins, progress->done, slice, targets);
     publish_onward(e, chosen, slice);
@@ -470,7 +476,7 @@ static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins,
     /* In place only a first load is left to do. */
     bool there = source == target;
     e->targets[0] = target;
-    tu_copy_into((void *const *)e->targets + there, target_count - there, streams(e), source, piece);
+    tu_copy_into((void *const *)e->targets + there, target_count - there, e->streams, source, piece);
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }
@@ -480,6 +486,7 @@ static bool run_local(struct tu_execution *e, uint32_t i, size_t limit) {
   const struct tu_instruction *ins = &e->program->instructions[i];
   struct tu_progress *progress = &e->progress[i];
   size_t slice = tu_min(limit - progress->done, LOCAL_SLICE);
+  begin_slice(e);
   uint32_t targets = 1, chosen = choose_onward(e, i, &slice, &targets);
   if (ins->kind == TU_REDUCE) {
     reduce_slice(e, ins, progress->done, slice, targets);

@@ -34,6 +34,7 @@ struct tu_execution {
   uint32_t *sequences; /* owned; of each message of a send: its last slice's number */
   uint64_t places[3];  /* of IN, OUT and TMP in memory that all ranks map; 0: nobody else sees it */
   size_t direct_bytes; /* shorter messages are neither lent nor stored */
+  bool streams;        /* the slice in hand is written past the caches */
   size_t stream_bytes; /* results are written past the caches if the program moves so many bytes */
   uint64_t *tickets;   /* [ring_count]: of the program's first message there */
   uint64_t cast_ticket;
@@ -74,6 +75,7 @@ void tu_execution_leave_straight(struct tu_execution *e);
 void tu_execution_blockers(const struct tu_execution *e, bool *waits_for);
 
 /* ---- sending.c: where the next slice of a send goes, by the way that its message crosses ---- */
+#define TU_STREAM_BYTES 2048u /* shorter slices are never written past the caches */
 /* Asks for room for a slice of *bytes; false: not now. Adds its targets (one, or one for each receiver) to e->targets
  * at *count. *bytes may become less; it is 0 if the slice is lent and nothing is to be written. */
 bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count);

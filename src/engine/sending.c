@@ -48,6 +48,14 @@ static bool stage(struct tu_execution *e, const struct tu_instruction *ins, stru
   return progress->place != 0;
 }
 
+/* What a peer's cache may hold is written past the caches, if that peer is far. */
+static bool is_far(const struct tu_execution *e, const struct tu_instruction *ins, size_t bytes) {
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  bool far = false;
+  for (uint32_t i = 0; i < ins->message_count; i++) far |= tu_sender_far(m[i].sender);
+  return far && bytes >= TU_STREAM_BYTES;
+}
+
 bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count) {
   const struct tu_instruction *ins = &e->program->instructions[instruction];
   struct tu_progress *progress = &e->progress[instruction];
@@ -59,12 +67,14 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       *bytes = tu_min(*bytes, e->mover->block->shape.slot_bytes);
       if (!stage(e, ins, progress, *bytes)) return false;
       e->targets[(*count)++] = e->mover->transport->base + progress->place;
+      e->streams |= is_far(e, ins, *bytes);
       return true;
     case TU_WAY_STORED:
       for (uint32_t i = 0; i < ins->message_count; i++) {
         uint64_t place = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
         e->targets[(*count)++] = e->mover->transport->base + place + progress->done;
       }
+      e->streams |= is_far(e, ins, *bytes);
       return true;
     case TU_WAY_LENT:
       *bytes = tu_min(*bytes, LENT_SLICE_MAX);

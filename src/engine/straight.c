@@ -57,7 +57,7 @@ static bool send_staged(struct tu_execution *e, const struct tu_instruction *ins
   uint64_t place = cast ? tu_cast_room(cast, ins->bytes) : tu_sender_room(m->sender, ins->bytes);
   if (!place) return false;
   void *to = m->sender->base + place;
-  tu_copy_into(&to, 1, false, at(e, &ins->source), ins->bytes);
+  tu_copy_into(&to, 1, ins->bytes >= TU_STREAM_BYTES && tu_sender_far(m->sender), at(e, &ins->source), ins->bytes);
   if (cast) tu_cast_fill(cast, place, ins->bytes);
   else tu_staging_fill(&m->sender->staging, place, ins->bytes);
   for (uint32_t i = 0; i < ins->message_count; i++) {

@@ -36,7 +36,7 @@ struct tu_line {
   uint64_t tag;           /* whose message it is: number and hash of the call; the tag of a send */
   uint64_t message_bytes; /* of all its slices */
   uint32_t bytes;         /* of this slice */
-  uint32_t stored;        /* in the posted target */
+  uint8_t stored;         /* in the posted target */
   union {
     unsigned char payload[TU_INLINE_BYTES];
     uint64_t place;
@@ -53,6 +53,7 @@ struct tu_post {
 /* What the receiver writes. */
 struct tu_credit_line {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t taken;
+  _Atomic uint32_t far;
   _Alignas(TU_LINE_BYTES) struct tu_post posts[TU_POSTS];
 };
 
@@ -122,6 +123,8 @@ struct tu_receiver {
   uint32_t used;        /* bytes of the slice in front that have been used */
   uint32_t parts_taken; /* of the message in front */
   uint32_t peer_taken;  /* what the peer has said of the other direction */
+  uint32_t next_timed;  /* the slice of which the line's way here is timed next */
+  uint32_t distance_ns; /* how long that took lately */
   uint64_t tickets, served;
   const _Atomic uint64_t *opened; /* where the sender announces the channel's place */
   struct tu_matching *matching;   /* point-to-point only */
@@ -176,10 +179,24 @@ static inline uint64_t tu_sender_posted(const struct tu_sender *s, uint64_t tick
   return atomic_load_explicit(&post->ticket, memory_order_acquire) == ticket + 1 ? post->place : 0;
 }
 
+/* Are the two ranks so far apart (no cache between them) that to write what the peer's cache holds takes much longer than to
+ * write past the caches? Ranks are moved about: the answer may change. Receivers find it out, by the time that a line takes
+ * to come, and tell. */
+static inline bool tu_sender_far(const struct tu_sender *s) {
+  return atomic_load_explicit(&s->credit->far, memory_order_relaxed) != 0;
+}
+
+/* Is the next slice there? Looks at its line, and takes the time. */
+bool tu_receiver_time(struct tu_receiver *r, const struct tu_line *line);
+
 /* The line of the next slice, or NULL if it is not there yet. */
 static inline const struct tu_line *tu_receiver_line(struct tu_receiver *r) {
   const struct tu_line *line = &r->lines[r->received & (r->credits - 1)];
-  if (atomic_load_explicit(&line->sequence, memory_order_acquire) != r->received + 1) return NULL;
+  if (r->received == r->next_timed) {
+    if (!tu_receiver_time(r, line)) return NULL;
+  } else if (atomic_load_explicit(&line->sequence, memory_order_acquire) != r->received + 1) {
+    return NULL;
+  }
   r->peer_taken = line->taken;
   return line;
 }
