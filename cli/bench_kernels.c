@@ -77,8 +77,8 @@ static void carry_out(struct kernels_bench *k, const struct work *w, tutti_datat
   const void *const *srcs = (const void *const *)k->sources;
   void *const *dsts = (void *const *)k->targets;
   size_t count = bytes / tu_datatypes[type].bytes;
-  if (w->copy) tu_copy_into(dsts, w->targets, w->stream, srcs[0], bytes);
-  else tu_reduce_into(&a, dsts, w->targets, w->stream, srcs, w->sources, count, true);
+  if (w->copy) tu_copy_into(dsts, w->targets, w->stream ? TU_PAST_ALL : TU_PAST_NONE, srcs[0], bytes);
+  else tu_reduce_into(&a, dsts, w->targets, w->stream ? TU_PAST_ALL : TU_PAST_NONE, srcs, w->sources, count, true);
 }
 
 /* GB/s, bytes read and written, of the fastest run: other programs only take away. A run is long enough for the clock. */

@@ -10,7 +10,7 @@
 #include "boot/boot.h"
 
 #define SPIN_ROOMY 10000u /* vain polls before sleeping: some 0.3 ms */
-#define SPIN_CROWDED 20u  /* ... before yielding, if there are more ranks than cores: somebody else can use this one */
+#define SPIN_CROWDED 6u   /* ... before yielding, if there are more ranks than cores: somebody else can use this one */
 #define CREDITS 8u
 #define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u
@@ -57,28 +57,42 @@ void tutti_abort(tutti_comm *comm, const char *reason) {
 
 /* ---- making ---- */
 
-/* Staging memory of a pair: eight slots; fewer bytes each where there are many pairs. */
-static uint32_t default_slot_bytes(uint32_t ranks) { return ranks <= 2 ? 65536 : ranks <= 8 ? 32768 : 8192; }
+/* Staging memory from one rank to another, and how much of it one slice takes at most: less where there are many pairs. A
+ * ring is long, so that what is written into it has left the reader's cache: to take a line back from there costs more. */
+static const struct {
+  uint32_t ranks; /* up to so many */
+  uint32_t ring_bytes, slot_bytes;
+} stagings[] = {{2, 2u << 20, 128u << 10}, {4, 1u << 20, 64u << 10}, {8, 512u << 10, 64u << 10}, {UINT32_MAX, 64u << 10, 8u << 10}};
+
+static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, struct tu_error *error) {
+  tutti_err err;
+  uint32_t i = 0;
+  while (ranks > stagings[i].ranks) i++;
+  uint64_t ring = stagings[i].ring_bytes, slot = 0;
+  if ((err = tu_env_bytes("TUTTI_RING_BYTES", &ring, error)) != TUTTI_OK) return err;
+  if ((err = tu_env_bytes("TUTTI_SLOT_BYTES", &slot, error)) != TUTTI_OK) return err;
+  if (ring < 2 * TU_LINE_BYTES || ring > (1u << 30))
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_RING_BYTES is %llu; from 128 to 1G is possible",
+                   (unsigned long long)ring);
+  if (slot > ring / 2 || (slot > 0 && slot < TU_LINE_BYTES))
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "TUTTI_SLOT_BYTES is %llu; from 64 to half of TUTTI_RING_BYTES, which is %llu, is possible",
+                   (unsigned long long)slot, (unsigned long long)ring);
+  if (slot == 0) slot = tu_min(stagings[i].slot_bytes, ring / 2);
+  *shape = (struct tu_channel_shape){CREDITS, (uint32_t)(slot / TU_LINE_BYTES * TU_LINE_BYTES),
+                                     (uint32_t)(ring / TU_LINE_BYTES * TU_LINE_BYTES)};
+  return TUTTI_OK;
+}
 
 static tutti_err settings(uint32_t ranks, struct tu_channel_shape *shape, uint32_t *spin, bool *crowded,
                           struct tu_error *error) {
   tutti_err err;
-  uint64_t slot_bytes = default_slot_bytes(ranks), polls;
   *crowded = ranks > tu_boot_cpus();
-  polls = *crowded ? SPIN_CROWDED : SPIN_ROOMY;
+  uint64_t polls = *crowded ? SPIN_CROWDED : SPIN_ROOMY;
   if ((err = tu_isa_check(error)) != TUTTI_OK) return err;
-  if ((err = tu_env_bytes("TUTTI_SLOT_BYTES", &slot_bytes, error)) != TUTTI_OK) return err;
   if ((err = tu_env_uint("TUTTI_SPIN", 1000000000, &polls, error)) != TUTTI_OK) return err;
-  if (slot_bytes < TU_LINE_BYTES || slot_bytes > (64u << 20))
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SLOT_BYTES is %llu; from 64 to 64M is possible",
-                   (unsigned long long)slot_bytes);
-  uint32_t slot = (uint32_t)tu_round_up(slot_bytes, TU_LINE_BYTES);
-  uint64_t ring = 32 * (uint64_t)slot, credits = CREDITS;
-  tu_env_bytes("TUTTI_RING_BYTES", &ring, error);
-  tu_env_uint("TUTTI_CREDITS", 1024, &credits, error);
-  *shape = (struct tu_channel_shape){(uint32_t)credits, slot, (uint32_t)ring};
   *spin = (uint32_t)polls;
-  return TUTTI_OK;
+  return read_shape(ranks, shape, error);
 }
 
 static bool all_present(const struct tu_transport *t) {

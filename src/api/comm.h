@@ -73,7 +73,7 @@ struct tutti_request {
 struct tu_cached_plan {
   struct tu_cached_plan *next;
   const struct tu_algorithm *algorithm;
-  uint32_t rank, root, slot_pieces;
+  uint32_t rank, root, slot_pieces, segments;
   bool in_place;
   struct tu_plan *plan;
 };

@@ -7,6 +7,9 @@
 #include "algo/algo.h"
 #include "api/comm.h"
 
+#define SEGMENT_BYTES ((size_t)4 << 20)
+#define SEGMENTS_MAX 128u
+#define STEPS_MAX 4096u /* of a plan, about, for which a vector is cut further */
 #define IDLE_MAX 32u /* requests kept for calls that come again */
 
 /* ---- the cache ---- */
@@ -147,11 +150,18 @@ static uint32_t pieces_of(const struct tutti_comm *comm, const struct tu_call *c
   return tu_pow2_floor((uint32_t)tu_max(tu_min(comm->mover->block->shape.slot_bytes / block, comm->ranks), 1));
 }
 
+/* A long vector goes through the plan part by part: a power of two, so that few plans are built. */
+static uint32_t segments_of(const struct tutti_comm *comm, const struct tu_call *call) {
+  if (!tu_has_one_block((tutti_collective)call->signature.collective)) return 0;
+  size_t segments = known_bytes(comm, call) / SEGMENT_BYTES;
+  return tu_pow2_floor((uint32_t)tu_max(tu_min(segments, tu_min(SEGMENTS_MAX, STEPS_MAX / comm->ranks)), 1));
+}
+
 /* Plans are kept: building one takes long where there are many ranks. */
 static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_build *what) {
   for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
     if (p->algorithm == what->algorithm && p->rank == what->rank && p->root == what->root &&
-        p->in_place == what->in_place && p->slot_pieces == what->slot_pieces)
+        p->in_place == what->in_place && p->slot_pieces == what->slot_pieces && p->segments == what->segments)
       return p->plan;
   struct tu_cached_plan *p = tu_allocate(1, sizeof *p);
   *p = (struct tu_cached_plan){.next = comm->plans,
@@ -159,6 +169,7 @@ static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_b
                                .rank = what->rank,
                                .root = what->root,
                                .slot_pieces = what->slot_pieces,
+                               .segments = what->segments,
                                .in_place = what->in_place,
                                .plan = tu_plan_build(what)};
   comm->plans = p;
@@ -205,7 +216,8 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
                                                         .root = root,
                                                         .in_place = call->signature.in_place,
                                                         .rank = comm->rank,
-                                                        .slot_pieces = pieces_of(comm, call, algorithm)});
+                                                        .slot_pieces = pieces_of(comm, call, algorithm),
+                                                        .segments = segments_of(comm, call)});
     lowering.plan_rank = comm->rank;
   }
   lowering.in.split = lowering.out.split = lowering.plan->split;

@@ -14,16 +14,10 @@ enum { BLOCK_BYTES = 4096 };
 /* The C library's copy is as good below. */
 enum { LOOP_BYTES = 512 };
 
-static void copy_one(char *dst, const char *src, size_t bytes) {
+void tu_copy_bytes(void *dst, const void *src, size_t bytes) {
   size_t lines = bytes >= LOOP_BYTES ? bytes / TU_LINE_BYTES * TU_LINE_BYTES : 0;
   if (lines) tu_kernels()->copy(dst, src, lines);
-  if (bytes > lines) memcpy(dst + lines, src + lines, bytes - lines);
-}
-
-static void copy_blocks(void *const dsts[], uint32_t dst_count, const void *src, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += BLOCK_BYTES)
-    for (uint32_t d = 0; d < dst_count; d++)
-      copy_one((char *)dsts[d] + at, (const char *)src + at, tu_min(BLOCK_BYTES, bytes - at));
+  if (bytes > lines) memcpy((char *)dst + lines, (const char *)src + lines, bytes - lines);
 }
 
 /* One target: whole lines past the caches, what is before and after them with ordinary stores. */
@@ -59,17 +53,21 @@ static void stream_all(const struct tu_kernel_set *set, void *const dsts[], uint
     for (uint32_t d = 0; d < dst_count; d++) stream_one(set, (char *)dsts[d] + at, src + at, tu_min(block, bytes - at));
 }
 
-void tu_copy_into(void *const dsts[], uint32_t dst_count, bool stream, const void *src, size_t bytes) {
+static void copy_blocks(void *const dsts[], uint32_t dst_count, enum tu_past past, const char *src, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += BLOCK_BYTES)
+    for (uint32_t d = 0; d < dst_count; d++) {
+      size_t block = tu_min(BLOCK_BYTES, bytes - at);
+      if (tu_is_past(past, d)) tu_stream((char *)dsts[d] + at, src + at, block);
+      else tu_copy_bytes((char *)dsts[d] + at, src + at, block);
+    }
+}
+
+void tu_copy_into(void *const dsts[], uint32_t dst_count, enum tu_past past, const void *src, size_t bytes) {
   if (bytes == 0 || dst_count == 0) return;
-  if (dst_count == 1 && !stream) {
-    copy_one(dsts[0], src, bytes);
-    return;
-  }
+  past = tu_past_of(past, dst_count);
   const struct tu_kernel_set *set = tu_kernels();
-  if (stream && set->stream_copy) {
-    stream_all(set, dsts, dst_count, src, bytes);
-    tu_stream_end();
-  } else {
-    copy_blocks(dsts, dst_count, src, bytes);
-  }
+  if (dst_count == 1 && past == TU_PAST_NONE) tu_copy_bytes(dsts[0], src, bytes);
+  else if (past == TU_PAST_ALL && set->stream_copy) stream_all(set, dsts, dst_count, src, bytes);
+  else copy_blocks(dsts, dst_count, past, src, bytes);
+  if (past != TU_PAST_NONE) tu_stream_end();
 }

@@ -19,7 +19,8 @@ static bool is_copy(const char *target, size_t begin, const char *from, size_t b
 static void copy(uint64_t *seed, size_t bytes) {
   uint64_t draw = tu_random(seed);
   uint32_t count = 1 + (uint32_t)(draw % TARGETS);
-  bool stream = draw >> 8 & 3, same_lines = draw >> 10 & 1;
+  enum tu_past past = (enum tu_past)(draw >> 8 & 3);
+  bool same_lines = draw >> 10 & 1;
   const char *from = source + (draw >> 16) % GUARD;
   size_t begins[TARGETS];
   void *dsts[TARGETS];
@@ -29,10 +30,10 @@ static void copy(uint64_t *seed, size_t bytes) {
     begins[t] = line + (same_lines ? (draw >> 32 & 1) : (draw >> (24 + 6 * t)) % 64);
     dsts[t] = targets[t] + begins[t];
   }
-  tu_copy_into(dsts, count, stream, from, bytes);
+  tu_copy_into(dsts, count, past, from, bytes);
   for (uint32_t t = 0; t < count; t++)
     CHECK(is_copy(targets[t], begins[t], from, bytes), "%zu bytes, target %u of %u%s: wrong", bytes, t, count,
-          stream ? ", streamed" : "");
+          past ? ", past the caches" : "");
 }
 
 static void test_copy_into(void) {
@@ -52,8 +53,8 @@ static void test_copy_into(void) {
 static void test_nothing(void) {
   char byte = 7, other = 9;
   void *const dsts[] = {&byte};
-  tu_copy_into(dsts, 1, true, &other, 0);
-  tu_copy_into(NULL, 0, true, &other, 1);
+  tu_copy_into(dsts, 1, TU_PAST_ALL, &other, 0);
+  tu_copy_into(NULL, 0, TU_PAST_ALL, &other, 1);
   CHECK(byte == 7, "copied something: %d", byte);
 }
 

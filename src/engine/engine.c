@@ -7,13 +7,13 @@
 
 #define WINDOW 128u                     /* instructions looked at together, from the earliest unfinished one on */
 #define SCALED_BYTES 4096u              /* of a first load that is scaled on the way */
+#define PAST_BYTES ((size_t)24 << 20)    /* who moves so much does not find it in the caches afterwards */
 #define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
 
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
   *e = (struct tu_execution){
-      .program = program, .mover = mover, .stream_bytes = SIZE_MAX, .direct_bytes = TU_DIRECT_BYTES};
-  if (getenv("TUTTI_STREAM")) e->stream_bytes = (size_t)atol(getenv("TUTTI_STREAM"));
+      .program = program, .mover = mover, .direct_bytes = TU_DIRECT_BYTES};
   e->progress = tu_allocate((size_t)program->instruction_count + 1, sizeof *e->progress);
   e->tickets = tu_allocate((size_t)program->ring_count + 1, sizeof *e->tickets);
   e->sequences = tu_allocate((size_t)program->message_count + 1, sizeof *e->sequences);
@@ -112,9 +112,16 @@ static size_t item_count(const struct tu_execution *e, size_t bytes) {
   return bytes / tutti_datatype_size(e->arithmetic.type);
 }
 
-/* Before a slice is made: is it written past the caches? So if it is one of many bytes, or (sending.c) if what it overwrites
- * is in a cache far away. */
-static inline void begin_slice(struct tu_execution *e) { e->streams = e->program->moved_bytes >= e->stream_bytes; }
+/* Before a slice is made. e->targets will have this rank's own place first, then those of others. The own result goes past
+ * the caches if they could not hold it; what goes to others, if it overwrites what is in a cache far away (sending.c). */
+static inline void begin_slice(struct tu_execution *e) {
+  e->past = e->program->moved_bytes >= PAST_BYTES ? TU_PAST_FIRST : TU_PAST_NONE;
+}
+
+/* The same of a send: all targets are others'. */
+static inline enum tu_past past_of_send(const struct tu_execution *e) {
+  return e->past & TU_PAST_REST ? TU_PAST_ALL : TU_PAST_NONE;
+}
 
 /* Writes bytes of a place to `count` targets. */
 static void load(struct tu_execution *e, const struct tu_place *from, size_t done, size_t bytes, bool first,
@@ -132,7 +139,7 @@ static void load(struct tu_execution *e, const struct tu_place *from, size_t don
       tu_scale(&e->arithmetic, e->targets[0], at, item_count(e, piece));
       at = e->targets[0];
     }
-    tu_copy_into((void *const *)e->targets + scaled, count - scaled, e->streams, at, piece);
+    tu_copy_into((void *const *)e->targets + scaled, count - scaled, past_of_send(e), at, piece);
     for (uint32_t i = 0; i < count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }
@@ -145,7 +152,7 @@ static void write_slice(struct tu_execution *e, const struct tu_place *to, size_
     size_t contiguous;
     e->targets[0] = place_at(e, to, done, &contiguous);
     size_t piece = tu_min(bytes, contiguous);
-    tu_copy_into((void *const *)e->targets, target_count, e->streams, from, piece);
+    tu_copy_into((void *const *)e->targets, target_count, e->past, from, piece);
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, from += piece, bytes -= piece;
   }
@@ -373,6 +380,7 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
     progress->done += slice;
     use(e, r, line, slice);
     moved = true;
+    if (progress->done < ins->bytes && chosen < ins->onward_count) break; /* lets them catch up */
     if (progress->done < ins->bytes) continue;
     r->served++;
     if (e->program->point_to_point) tu_matching_end(e, r);
@@ -405,7 +413,7 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
       e->sources[i] = scaled;
       scaled += SCALED_BYTES;
     }
-    tu_reduce_into(&e->arithmetic, (void *const *)e->targets, target_count, e->streams, e->sources, ins->operand_count,
+    tu_reduce_into(&e->arithmetic, (void *const *)e->targets, target_count, e->past, e->sources, ins->operand_count,
                    count, ins->final);
     for (uint32_t i = 0; i < ins->operand_count; i++)
       if (operands[i].message.ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;
@@ -458,6 +466,7 @@ static bool run_recv_reduce(struct tu_execution *e, uint32_t i, size_t limit) {
     }
     moved = true;
     if (last) finish(e, progress);
+    if (chosen < ins->onward_count) break; /* lets them catch up */
   }
   return moved;
 }
@@ -476,7 +485,7 @@ static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins,
     /* In place only a first load is left to do. */
     bool there = source == target;
     e->targets[0] = target;
-    tu_copy_into((void *const *)e->targets + there, target_count - there, e->streams, source, piece);
+    tu_copy_into((void *const *)e->targets + there, target_count - there, there ? past_of_send(e) : e->past, source, piece);
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }

@@ -2,6 +2,7 @@
 #ifndef TU_ENGINE_H
 #define TU_ENGINE_H
 
+#include "engine/copy.h"
 #include "engine/kernels.h"
 #include "engine/program.h"
 
@@ -34,8 +35,7 @@ struct tu_execution {
   uint32_t *sequences; /* owned; of each message of a send: its last slice's number */
   uint64_t places[3];  /* of IN, OUT and TMP in memory that all ranks map; 0: nobody else sees it */
   size_t direct_bytes; /* shorter messages are neither lent nor stored */
-  bool streams;        /* the slice in hand is written past the caches */
-  size_t stream_bytes; /* results are written past the caches if the program moves so many bytes */
+  enum tu_past past;   /* how the slice in hand is written */
   uint64_t *tickets;   /* [ring_count]: of the program's first message there */
   uint64_t cast_ticket;
   uint64_t tag;

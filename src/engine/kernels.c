@@ -113,7 +113,7 @@ struct job {
 struct targets {
   void *const *dsts;
   uint32_t dst_count;
-  bool stream;
+  enum tu_past past;
 };
 
 static struct job job_of(const struct tu_arithmetic *a, const void *const srcs[], uint32_t source_count, bool final) {
@@ -208,19 +208,20 @@ void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[
   else reduce_other(a, dst, srcs, source_count, count, final);
 }
 
-/* Each block is reduced where it stays in the first-level cache, and goes from there to all targets: with ordinary
- * stores that is the first target itself. Elements [at, end); a fence is yet to follow. */
+/* Each block is reduced where it stays in the first-level cache, and goes from there to all targets: that is the first
+ * target with ordinary stores, if there is one. Elements [at, end); a fence is yet to follow. */
 static void reduce_blocks_into(const struct job *j, const struct targets *t, size_t at, size_t end) {
   _Alignas(TU_LINE_BYTES) char result[BLOCK_BYTES];
   size_t block = block_items(j);
-  if (t->stream) block = tu_min(block, STREAM_BLOCK_BYTES / j->item_bytes);
+  if (t->past != TU_PAST_NONE) block = tu_min(block, STREAM_BLOCK_BYTES / j->item_bytes);
+  uint32_t kept = tu_is_past(t->past, 0);
   for (; at < end; at += block) {
     size_t length = tu_min(block, end - at), offset = at * j->item_bytes, bytes = length * j->item_bytes;
-    char *first = t->stream ? result : (char *)t->dsts[0] + offset;
+    char *first = t->past == TU_PAST_ALL ? result : (char *)t->dsts[kept] + offset;
     reduce_block(j, first, at, length);
-    for (uint32_t d = t->stream ? 0 : 1; d < t->dst_count; d++) {
-      if (t->stream) tu_stream((char *)t->dsts[d] + offset, first, bytes);
-      else memcpy((char *)t->dsts[d] + offset, first, bytes);
+    for (uint32_t d = 0; d < t->dst_count; d++) {
+      if (tu_is_past(t->past, d)) tu_stream((char *)t->dsts[d] + offset, first, bytes);
+      else if (d != kept) tu_copy_bytes((char *)t->dsts[d] + offset, first, bytes);
     }
   }
 }
@@ -250,29 +251,28 @@ static void stream_into(const struct job *j, const struct targets *t, size_t cou
     kernel(dsts, t->dst_count, source(j, 0, head), source(j, 1, head), lines * TU_LINE_BYTES);
   }
   reduce_blocks_into(j, t, head + body, count);
-  tu_stream_end();
 }
 
-void tu_reduce_into(const struct tu_arithmetic *a, void *const dsts[], uint32_t dst_count, bool stream,
+void tu_reduce_into(const struct tu_arithmetic *a, void *const dsts[], uint32_t dst_count, enum tu_past past,
                     const void *const srcs[], uint32_t source_count, size_t count, bool final) {
-  if (dst_count == 1 && !stream) {
+  if (count == 0 || dst_count == 0) return;
+  past = tu_past_of(past, dst_count);
+  if (dst_count == 1 && past == TU_PAST_NONE) {
     tu_reduce(a, dsts[0], srcs, source_count, count, final);
     return;
   }
   const struct job job = job_of(a, srcs, source_count, final);
-  if (count == 0 || dst_count == 0) return;
-  if (!copies(&job) && !a->user) {
-    const struct targets targets = {dsts, dst_count, stream};
-    if (stream) stream_into(&job, &targets, count);
-    else reduce_blocks_into(&job, &targets, 0, count);
-    return;
-  }
-  bool in_place = copies(&job) && dsts[0] == srcs[0];
-  if (copies(&job) && !in_place) {
-    tu_copy_into(dsts, dst_count, stream, srcs[0], count * job.item_bytes);
-  } else {
+  const struct targets targets = {dsts, dst_count, past};
+  size_t bytes = count * job.item_bytes;
+  if (copies(&job) && dsts[0] != srcs[0]) {
+    tu_copy_into(dsts, dst_count, past, srcs[0], bytes);
+  } else if (copies(&job) || a->user) {
     tu_reduce(a, dsts[0], srcs, source_count, count, final);
-    tu_copy_into(dsts + 1, dst_count - 1, stream, dsts[0], count * job.item_bytes);
+    tu_copy_into(dsts + 1, dst_count - 1, past & TU_PAST_REST ? TU_PAST_ALL : TU_PAST_NONE, dsts[0], bytes);
+  } else {
+    if (past == TU_PAST_ALL) stream_into(&job, &targets, count);
+    else reduce_blocks_into(&job, &targets, 0, count);
+    if (past != TU_PAST_NONE) tu_stream_end();
   }
 }
 

@@ -33,9 +33,9 @@ void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[
                bool final);
 
 /* The same into several targets: sources are read once, and each block of the result goes to all targets from the
- * first-level cache. dsts[0] may be one of srcs, or overlap none; the others overlap nothing. With `stream` they are
- * written past the caches, as by tu_copy_into (engine/copy.h); then prefer targets that begin on a line. */
-void tu_reduce_into(const struct tu_arithmetic *a, void *const dsts[], uint32_t dst_count, bool stream,
+ * first-level cache. dsts[0] may be one of srcs, or overlap none; the others overlap nothing. Those past
+ * the caches (engine/copy.h) had better begin on a line. */
+void tu_reduce_into(const struct tu_arithmetic *a, void *const dsts[], uint32_t dst_count, enum tu_past past,
                     const void *const srcs[], uint32_t source_count, size_t count, bool final);
 
 /* dst[i] = src[i] * scale, for premul_sum's first loads. dst may be src. */

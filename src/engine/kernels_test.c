@@ -325,7 +325,8 @@ static void reduce_into(void) {
       if (!combines(type, a.op)) continue;
       size_t bytes = tu_datatypes[type].bytes, count = counts[below(12)], total = count * bytes;
       uint32_t sources = round % 2 ? 2 : 1 + below(5), targets = 1 + below(TARGETS);
-      bool stream = below(3), final = below(2), same_lines = below(2);
+      enum tu_past past = (enum tu_past)below(4);
+      bool final = below(2), same_lines = below(2);
       size_t first = below(64) * bytes % TU_LINE_BYTES;
       const void *srcs[SOURCES_MAX];
       for (uint32_t s = 0; s < sources; s++) {
@@ -343,11 +344,11 @@ static void reduce_into(void) {
         srcs[alias] = dsts[0];
       }
       reference(&a, buffers.expected, srcs, sources, count, final);
-      tu_reduce_into(&a, (void *const *)dsts, targets, stream, srcs, sources, count, final);
+      tu_reduce_into(&a, (void *const *)dsts, targets, past, srcs, sources, count, final);
       for (uint32_t d = 0; d < targets; d++) {
         CHECK(memcmp(dsts[d], buffers.expected, total) == 0,
               "%s %s, %u sources, %zu elements, target %u of %u%s: wrong", tu_datatypes[type].name,
-              tu_operations[a.op].name, sources, count, d, targets, stream ? ", streamed" : "");
+              tu_operations[a.op].name, sources, count, d, targets, past ? ", past the caches" : "");
         bool kept = true;
         for (char *c = blocks[d]; c < blocks[d] + room; c++)
           kept &= (c >= dsts[d] && c < dsts[d] + total) || *c == 0x5a;

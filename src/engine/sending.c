@@ -67,14 +67,15 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       *bytes = tu_min(*bytes, e->mover->block->shape.slot_bytes);
       if (!stage(e, ins, progress, *bytes)) return false;
       e->targets[(*count)++] = e->mover->transport->base + progress->place;
-      e->streams |= is_far(e, ins, *bytes);
+      if (is_far(e, ins, *bytes)) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_STORED:
       for (uint32_t i = 0; i < ins->message_count; i++) {
         uint64_t place = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
         e->targets[(*count)++] = e->mover->transport->base + place + progress->done;
       }
-      e->streams |= is_far(e, ins, *bytes);
+      /* This core will not read it; nor will the other one soon, if there is much. */
+      if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_LENT:
       *bytes = tu_min(*bytes, LENT_SLICE_MAX);

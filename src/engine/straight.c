@@ -39,7 +39,7 @@ static inline unsigned char *at(const struct tu_execution *e, const struct tu_pl
 
 static inline void copy_short(void *to, const void *from, size_t bytes) {
   if (bytes == 8) memcpy(to, from, 8);
-  else if (bytes > 0) tu_copy_into(&to, 1, false, from, bytes);
+  else if (bytes > 0) tu_copy_into(&to, 1, TU_PAST_NONE, from, bytes);
 }
 
 static inline void publish(const struct tu_execution *e, struct tu_sender *s, size_t bytes) {
@@ -57,7 +57,8 @@ static bool send_staged(struct tu_execution *e, const struct tu_instruction *ins
   uint64_t place = cast ? tu_cast_room(cast, ins->bytes) : tu_sender_room(m->sender, ins->bytes);
   if (!place) return false;
   void *to = m->sender->base + place;
-  tu_copy_into(&to, 1, ins->bytes >= TU_STREAM_BYTES && tu_sender_far(m->sender), at(e, &ins->source), ins->bytes);
+  bool past = ins->bytes >= TU_STREAM_BYTES && tu_sender_far(m->sender);
+  tu_copy_into(&to, 1, past ? TU_PAST_ALL : TU_PAST_NONE, at(e, &ins->source), ins->bytes);
   if (cast) tu_cast_fill(cast, place, ins->bytes);
   else tu_staging_fill(&m->sender->staging, place, ins->bytes);
   for (uint32_t i = 0; i < ins->message_count; i++) {

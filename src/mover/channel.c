@@ -1,19 +1,22 @@
 /* channel.c: how far apart two ranks are, by the time that a cache line takes from one to the other. */
 #include "mover/channel.h"
 
-#define TIMED_EVERY 64u /* slices */
-#define HIT_NS 40u      /* with the clock's own 20: the line was here already */
-#define FAR_NS 140u     /* within one last-level cache it takes 60 to 90, between two 180 to 330, the clock included */
+enum {
+  TIMED_EVERY = 61,      /* slices: a sample costs 40 ns; of long ones, every other */
+  LONG_BYTES = 16 << 10, /* a slice is long */
+  FAR_NS = 80,           /* within one last-level cache it takes 45, the clock included; between two 110 to 200 */
+  FAR_EACH = 16,         /* what one far sample weighs against others; those come also from lines that are here already */
+  FAR_SURE = 32,
+  FAR_MOST = 64
+};
 
-/* Two looks at the clock around one at the line. Outliers (an interrupt, another program) are cut: each sample moves the
- * value by a quarter of what it is off, at most. */
 static void note(struct tu_receiver *r, uint64_t ns) {
-  if (ns < HIT_NS) return;
-  uint32_t sample = (uint32_t)tu_min(ns, 2 * FAR_NS);
-  r->distance_ns = r->distance_ns ? (3 * r->distance_ns + sample) / 4 : sample;
-  uint32_t far = r->distance_ns > FAR_NS;
-  if (atomic_load_explicit(&r->credit->far, memory_order_relaxed) != far)
-    atomic_store_explicit(&r->credit->far, far, memory_order_relaxed);
+  if (ns > FAR_NS) r->far_samples = (uint32_t)tu_min(r->far_samples + FAR_EACH, FAR_MOST);
+  else if (r->far_samples > 0) r->far_samples--;
+  if (r->far_samples >= FAR_SURE) r->far = true;
+  if (r->far_samples == 0) r->far = false;
+  if (atomic_load_explicit(&r->credit->far, memory_order_relaxed) != r->far)
+    atomic_store_explicit(&r->credit->far, r->far, memory_order_relaxed);
 }
 
 bool tu_receiver_time(struct tu_receiver *r, const struct tu_line *line) {
@@ -21,7 +24,7 @@ bool tu_receiver_time(struct tu_receiver *r, const struct tu_line *line) {
   bool there = atomic_load_explicit(&line->sequence, memory_order_acquire) == r->received + 1;
   uint64_t end = tu_clock_ns();
   if (!there) return false;
-  r->next_timed = r->received + TIMED_EVERY;
+  r->next_timed = r->received + (line->bytes >= LONG_BYTES ? 2 : TIMED_EVERY);
   note(r, end - start);
   return true;
 }

@@ -124,7 +124,8 @@ struct tu_receiver {
   uint32_t parts_taken; /* of the message in front */
   uint32_t peer_taken;  /* what the peer has said of the other direction */
   uint32_t next_timed;  /* the slice of which the line's way here is timed next */
-  uint32_t distance_ns; /* how long that took lately */
+  uint32_t far_samples; /* how often that took long, lately */
+  bool far;
   uint64_t tickets, served;
   const _Atomic uint64_t *opened; /* where the sender announces the channel's place */
   struct tu_matching *matching;   /* point-to-point only */

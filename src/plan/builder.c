@@ -561,6 +561,31 @@ void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
 
 /* ---- */
 
+/* Neighbouring segments go on lanes of their own, so that one need not wait for the last message of the one before. */
+#define SEGMENT_LANES 2u
+
+/* The algorithm says its verbs for one part of the vector after the other. */
+static void build_segments(struct tu_builder *b, const struct tu_build *what) {
+  const struct tu_plan *plan = b->plan;
+  uint32_t split = plan->split / what->segments;
+  struct tu_span *in = tu_allocate(what->ranks, sizeof *in), *out = tu_allocate(what->ranks, sizeof *out);
+  for (uint32_t segment = 0; segment < what->segments; segment++) {
+    tu_lane(b, segment % SEGMENT_LANES);
+    for (uint32_t i = 0; i < what->ranks; i++) {
+      in[i] = tu_in(segment * split, tu_in_blocks(plan->collective, plan->ranks, plan->root, i) * split);
+      out[i] = tu_out(segment * split, tu_out_blocks(plan->collective, plan->ranks, plan->root, i) * split);
+    }
+    tu_build_sub(b, &(struct tu_sub){.algorithm = what->algorithm,
+                                     .ranks = what->ranks,
+                                     .root = what->root,
+                                     .in = in,
+                                     .out = out,
+                                     .in_place = what->in_place});
+  }
+  free(in);
+  free(out);
+}
+
 struct tu_plan *tu_plan_build(const struct tu_build *what) {
   const struct tu_algorithm *algorithm = what->algorithm;
   uint32_t ranks = what->ranks, root = what->root, rank = what->rank;
@@ -570,7 +595,7 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
       .collective = algorithm->collective,
       .ranks = ranks,
       .root = root,
-      .split = algorithm->split ? algorithm->split(what) : 1,
+      .split = (algorithm->split ? algorithm->split(what) : 1) * (what->segments ? what->segments : 1),
       .in_place = what->in_place,
       .equal_blocks = (algorithm->flags & TU_EQUAL_BLOCKS) != 0,
       .rank_order = (algorithm->flags & TU_RANK_ORDER) != 0,
@@ -592,7 +617,8 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
       b.ranks[i].first_cell[k] = tu_plan_cell(plan, i, (enum tu_buffer)k, 0);
     }
   }
-  algorithm->build(&b);
+  if (what->segments > 1) build_segments(&b, what);
+  else algorithm->build(&b);
   tu_assert(b.group_depth == 0);
 
   for (uint32_t i = 0; i < ranks; i++) {

@@ -106,6 +106,9 @@ struct tu_build {
   uint32_t slot_pieces; /* how many pieces of a message fit into a slot (1) */
   uint32_t depth;       /* how many slots a ring has (8) */
   uint32_t chunks;      /* into how many pieces a block is cut, one after the other (1) */
+  /* How often the algorithm is said over, each time for another part of the vector (1): a long vector then goes through
+   * all its phases part by part, while each is in the caches. For collectives whose buffers have one block. */
+  uint32_t segments;
 };
 /* Cannot fail on an algorithm whose requirements are met (asserts). The caller destroys the plan. */
 struct tu_plan *tu_plan_build(const struct tu_build *what);

@@ -40,6 +40,11 @@ const char *tu_collective_nearest(const char *name);
 
 static inline bool tu_reduces(tutti_collective c) { return tu_collectives[c].promise >= TU_SUM_OF_ALL; }
 
+/* Has every buffer one block, and does that block have parts? */
+static inline bool tu_has_one_block(tutti_collective c) {
+  return tu_collectives[c].in == TU_ONE && tu_collectives[c].out == TU_ONE && c != TUTTI_BARRIER;
+}
+
 /* Does the rank have that buffer, and of how many blocks? (send: rank 0 sends, rank 1 receives, root = 0.) */
 uint32_t tu_in_blocks(tutti_collective c, uint32_t ranks, uint32_t root, uint32_t rank);
 uint32_t tu_out_blocks(tutti_collective c, uint32_t ranks, uint32_t root, uint32_t rank);
