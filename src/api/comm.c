@@ -62,7 +62,8 @@ void tutti_abort(tutti_comm *comm, const char *reason) {
 static const struct {
   uint32_t ranks; /* up to so many */
   uint32_t ring_bytes, slot_bytes;
-} stagings[] = {{2, 2u << 20, 128u << 10}, {4, 1u << 20, 64u << 10}, {8, 512u << 10, 64u << 10}, {UINT32_MAX, 64u << 10, 8u << 10}};
+} stagings[] = {
+    {2, 2u << 20, 128u << 10}, {4, 1u << 20, 64u << 10}, {8, 512u << 10, 64u << 10}, {UINT32_MAX, 64u << 10, 8u << 10}};
 
 static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, struct tu_error *error) {
   tutti_err err;

@@ -10,7 +10,7 @@
 #define SEGMENT_BYTES ((size_t)4 << 20)
 #define SEGMENTS_MAX 128u
 #define STEPS_MAX 4096u /* of a plan, about, for which a vector is cut further */
-#define IDLE_MAX 32u /* requests kept for calls that come again */
+#define IDLE_MAX 32u    /* requests kept for calls that come again */
 
 /* ---- the cache ---- */
 

@@ -7,13 +7,12 @@
 
 #define WINDOW 128u                     /* instructions looked at together, from the earliest unfinished one on */
 #define SCALED_BYTES 4096u              /* of a first load that is scaled on the way */
-#define PAST_BYTES ((size_t)24 << 20)    /* who moves so much does not find it in the caches afterwards */
+#define PAST_BYTES ((size_t)24 << 20)   /* who moves so much does not find it in the caches afterwards */
 #define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
 
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
-  *e = (struct tu_execution){
-      .program = program, .mover = mover, .direct_bytes = TU_DIRECT_BYTES};
+  *e = (struct tu_execution){.program = program, .mover = mover, .direct_bytes = TU_DIRECT_BYTES};
   e->progress = tu_allocate((size_t)program->instruction_count + 1, sizeof *e->progress);
   e->tickets = tu_allocate((size_t)program->ring_count + 1, sizeof *e->tickets);
   e->sequences = tu_allocate((size_t)program->message_count + 1, sizeof *e->sequences);
@@ -485,7 +484,8 @@ static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins,
     /* In place only a first load is left to do. */
     bool there = source == target;
     e->targets[0] = target;
-    tu_copy_into((void *const *)e->targets + there, target_count - there, there ? past_of_send(e) : e->past, source, piece);
+    tu_copy_into((void *const *)e->targets + there, target_count - there, there ? past_of_send(e) : e->past, source,
+                 piece);
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }

@@ -344,6 +344,22 @@ static bool goes_straight(const struct tu_lowering *from, const struct tu_progra
   return true;
 }
 
+/* Who sends what it has before it waits for anything keeps nobody waiting. Only the first message of a ring goes ahead: for
+ * that one there is room once the peer has done with earlier calls. */
+static bool goes_ahead(const struct tu_program *p, const struct tu_instruction *ins) {
+  bool first = ins->kind == TU_SEND && ins->after_count == 0;
+  for (uint32_t i = 0; i < ins->message_count; i++) first &= p->messages[ins->message_first + i].ordinal == 0;
+  return first && (ins->cast == TU_NO_CAST || ins->cast == 0);
+}
+
+static void lay_straight(struct tu_program *p) {
+  uint32_t count = 0;
+  p->order = tu_allocate((size_t)p->instruction_count + 1, sizeof *p->order);
+  for (int ahead = 1; ahead >= 0; ahead--)
+    for (uint32_t i = 0; i < p->instruction_count; i++)
+      if (goes_ahead(p, &p->instructions[i]) == ahead) p->order[count++] = i;
+}
+
 tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error) {
   const struct tu_plan *plan = lowering->plan;
   struct lowerer l = {.from = lowering, .steps = &plan->rank[lowering->plan_rank - plan->rank_first], .error = error};
@@ -370,7 +386,7 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
       l.program->targets_max =
           (uint32_t)tu_max(l.program->targets_max, targets_of(l.program, &l.program->instructions[i]));
   }
-  if (lowered) l.program->straight = goes_straight(lowering, l.program);
+  if (lowered && goes_straight(lowering, l.program)) lay_straight(l.program);
   free(l.tmp);
   free(l.first_of_step);
   free(l.ring_of);
@@ -388,6 +404,7 @@ void tu_program_destroy(struct tu_program *p) {
   free(p->instructions);
   free(p->messages);
   free(p->onward);
+  free(p->order);
   free(p->operands);
   free(p->afters);
   free(p->rings);

@@ -69,6 +69,7 @@ struct tu_program {
   struct tu_program_operand *operands;
   struct tu_after *afters;
   uint32_t *onward; /* instructions */
+  uint32_t *order;  /* of the instructions, for straight.c; NULL: it does not serve this program */
   struct tu_ring_use *rings;
   struct tu_run *runs;
   struct tu_cast *cast; /* NULL: unused */
@@ -81,7 +82,6 @@ struct tu_program {
   size_t moved_bytes;   /* by all instructions */
   size_t longest_bytes; /* of one instruction */
   bool point_to_point;  /* its messages are matched by tag */
-  bool straight; /* messages of one slice only, and safe to carry out in the order of its instructions; straight.c */
 };
 
 /* How many tickets have been drawn on a ring that the program uses. */

@@ -1,7 +1,8 @@
-/* straight.c: a program of messages of which one slice holds each, and that nobody would lend, carried out in the order of its instructions. There is
- * nothing to keep account of but which instruction is next: all before it are done, so whatever it comes after is. That it
- * waits for one message at a time, whichever others are there, costs no deadlock, as the instructions are in the order of one
- * builder's calls (see plan.h); when it has waited for a while, it goes on as any other execution.
+/* straight.c: a program of messages of which one slice holds each, and that nobody would lend, carried out one instruction
+ * after the other. There is nothing to keep account of but which one is next: all before it are done, so whatever it comes
+ * after is. That it waits for one message at a time, whichever others are there, costs no deadlock, as the
+ * instructions are in the order of one builder's calls (see plan.h), but for some sends that go ahead; and when it has waited
+ * for a while, it goes on as any other execution.
  *
  * While it runs nothing else of its communicator is open: it is its turn on every ring. */
 #include <string.h>
@@ -19,7 +20,7 @@ static inline void pause_core(void) {
 
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out) {
   const struct tu_transport *t = e->mover->transport;
-  if (!e->program->straight || (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM)) return false;
+  if (!e->program->order || (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM)) return false;
   return e->program->longest_bytes < e->direct_bytes || (!tu_transport_place(t, in) && !tu_transport_place(t, out));
 }
 
@@ -139,8 +140,9 @@ static inline void copy(struct tu_execution *e, const struct tu_instruction *ins
 }
 
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
-  const struct tu_instruction *ins = e->program->instructions + e->head;
-  for (; e->unfinished > 0; ins++, e->head++, e->unfinished--) {
+  const struct tu_program *p = e->program;
+  for (; e->unfinished > 0; e->head++, e->unfinished--) {
+    const struct tu_instruction *ins = &p->instructions[p->order[e->head]];
     bool done = true;
     switch (ins->kind) {
       case TU_SEND:
@@ -169,14 +171,15 @@ void tu_execution_leave_straight(struct tu_execution *e) {
   const struct tu_program *p = e->program;
   memset(e->progress, 0, p->instruction_count * sizeof *e->progress);
   for (uint32_t i = 0; i < e->head; i++)
-    e->progress[i] = (struct tu_progress){.done = p->instructions[i].bytes, .finished = true};
+    e->progress[p->order[i]] = (struct tu_progress){.done = p->instructions[p->order[i]].bytes, .finished = true};
   if (p->cast) {
     e->cast_ticket = p->cast->tickets;
-    for (uint32_t i = 0; i < e->head; i++) e->cast_ticket -= p->instructions[i].cast != TU_NO_CAST;
+    for (uint32_t i = 0; i < e->head; i++) e->cast_ticket -= p->instructions[p->order[i]].cast != TU_NO_CAST;
     p->cast->tickets = e->cast_ticket + p->cast_messages;
   }
   /* The tickets of what is done have been drawn and served; those of the rest are drawn now. */
   for (uint32_t i = 0; i < p->ring_count; i++) e->tickets[i] = *tu_program_tickets(p, i);
-  for (uint32_t i = 0; i < e->head; i++) return_tickets(e, &p->instructions[i]);
+  for (uint32_t i = 0; i < e->head; i++) return_tickets(e, &p->instructions[p->order[i]]);
   for (uint32_t i = 0; i < p->ring_count; i++) *tu_program_tickets(p, i) = e->tickets[i] + p->rings[i].messages;
+  e->head = 0; /* from here on, of the instructions as they stand */
 }

@@ -5,7 +5,7 @@ enum {
   TIMED_EVERY = 61,      /* slices: a sample costs 40 ns; of long ones, every other */
   LONG_BYTES = 16 << 10, /* a slice is long */
   FAR_NS = 80,           /* within one last-level cache it takes 45, the clock included; between two 110 to 200 */
-  FAR_EACH = 16,         /* what one far sample weighs against others; those come also from lines that are here already */
+  FAR_EACH = 16, /* what one far sample weighs against others; those come also from lines that are here already */
   FAR_SURE = 32,
   FAR_MOST = 64
 };
