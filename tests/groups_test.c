@@ -10,6 +10,7 @@
 enum { RANKS = 4, COUNT = 1 << 18 };
 #define FREE (-1)
 #define TWO_LEVELS "rs:direct/2+ar:"
+#define FLAT "rs:direct+ag:di" /* what the built-in table has for ranks without groups, as far as a board tells a name */
 
 struct scene {
   const char *name;
@@ -124,7 +125,7 @@ static void play(const struct scene *scene) {
     }
     CHECK(w.shared->rank[r].noted == (r < 3 ? 3 : 2), "%s: rank %u: %u notes", s.name, r, w.shared->rank[r].noted);
     for (uint32_t i = 0; i < w.shared->rank[r].noted; i++) {
-      const char *expected = i == 0 && s.asked ? s.answered : i == 2 ? "ring" : s.unasked; /* 3 ranks are no groups */
+      const char *expected = i == 0 && s.asked ? s.answered : i == 2 ? FLAT : s.unasked; /* 3 ranks are no groups */
       CHECK(notes[i].err == TUTTI_OK && strcmp(notes[i].text, expected) == 0,
             "%s: rank %u, communicator %u: '%s', expected '%s'", s.name, r, i, notes[i].text, expected);
     }
@@ -145,10 +146,10 @@ static void test_bound(void) {
 
 static void test_not_grouped(void) {
   static const struct scene scenes[] = {
-      {"in turn", NODES, {0, 1, 0, 1}, .unasked = "ring"},
-      {"one is free", NODES, {0, 0, 1, FREE}, .unasked = "ring"},
-      {"all are free", NODES, {FREE, FREE, FREE, FREE}, .unasked = "ring"},
-      {"one cache", "numa:1 l3:1 pu:2(indexes=%zu,%zu)", {0, 0, 1, 1}, .unasked = "ring"},
+      {"in turn", NODES, {0, 1, 0, 1}, .unasked = FLAT},
+      {"one is free", NODES, {0, 0, 1, FREE}, .unasked = FLAT},
+      {"all are free", NODES, {FREE, FREE, FREE, FREE}, .unasked = FLAT},
+      {"one cache", "numa:1 l3:1 pu:2(indexes=%zu,%zu)", {0, 0, 1, 1}, .unasked = FLAT},
   };
   for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) play(&scenes[i]);
 }

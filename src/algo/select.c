@@ -10,7 +10,7 @@
  * broadcast send n(G-1), flat ones up to n(N-g). reduce_scatter and allgather save nothing: their blocks lie in rank
  * order, so whole rows cross to every rank (composite.h). */
 static const char builtin_rules[] =
-    "allreduce      ranks<=2 bytes<=64K  direct\n"
+    "allreduce      ranks<=2 bytes<=256K direct\n"
     "allreduce      ranks<=2             ring\n"
     "allreduce      ranks<=8 bytes<=32K  direct\n"
     "allreduce      bytes<=8K            recursive_doubling\n"

@@ -294,6 +294,7 @@ static void lower_onward(struct tu_program *p) {
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     producers[i] = producer_of(p, &p->instructions[i]);
     if (producers[i] == TU_NO_PRODUCER) continue;
+    p->instructions[i].follows = true;
     p->instructions[producers[i]].onward_count++;
     p->onward_count++;
   }

@@ -54,6 +54,7 @@ struct tu_instruction {
   uint8_t kind; /* enum tu_step_kind */
   bool first, final;
   bool lasting;                          /* send: nothing waits for it, so nothing overwrites its source meanwhile */
+  bool follows;                          /* send: is onward of an instruction */
   uint32_t message_first, message_count; /* send: one for each receiver; recv: one */
   uint32_t cast;                         /* send to several: its ordinal in the ring for many readers, or TU_NO_CAST */
   uint32_t operand_first, operand_count;

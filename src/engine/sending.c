@@ -7,6 +7,9 @@
  * exchange in place would wait for each other for ever.) Everything else is staged. */
 #include "engine/engine.h"
 
+/* What is shorter is better lent than stored: the target's lines may be in its owner's cache, who can write them faster; what
+ * is longer is in no cache, and the one who has it shares the work. (What is just being made is stored on the way.) */
+#define STORE_BYTES ((size_t)1 << 20)
 #define LEND_SLICE ((size_t)64 << 10)    /* lent while its source is being made: at least so much at a time */
 #define LENT_SLICE_MAX ((size_t)1 << 30) /* lines count in 32 bits */
 
@@ -27,8 +30,10 @@ static bool may_lend(const struct tu_execution *e, const struct tu_instruction *
 
 static enum tu_way choose_way(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->bytes <= TU_INLINE_BYTES) return TU_WAY_INLINE;
+  bool lend = may_lend(e, ins);
+  if (lend && !ins->follows && ins->bytes < STORE_BYTES) return TU_WAY_LENT;
   if (all_posted(e, ins)) return TU_WAY_STORED;
-  return may_lend(e, ins) ? TU_WAY_LENT : TU_WAY_STAGED;
+  return lend ? TU_WAY_LENT : TU_WAY_STAGED;
 }
 
 /* Is it the message's turn, and is there a credit, on every ring? */
