@@ -5,12 +5,14 @@
  * an operation is a sample: a program that uses a collective has just produced its input and goes on to use its output, and
  * for long vectors it matters much in whose cache they lie. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "bench.h"
 
 enum {
   SINGLE_BYTES = 64 << 10,
-  BATCH_NS = 40000, /* the clock is good to 30 ns, and the ranks leave a barrier some 100 ns apart */
+  BATCH_NS = 40000,          /* the clock is good to 30 ns, and the ranks leave a barrier some 100 ns apart */
+  BATCH_CROWDED_NS = 400000, /* or some microseconds, if they wait for a core */
   WARM_SAMPLES_MIN = 2,
   WARM_SAMPLES = 5, /* if they fit into the time given */
   SAMPLES_MIN = 5,
@@ -34,7 +36,8 @@ bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options
   /* In place, an operation's output is no input for the next one. */
   bool overwrites = m->c->in_place && m->c->collective != TUTTI_BROADCAST;
   bool single = options->barrier || overwrites || m->c->bytes >= SINGLE_BYTES;
-  double budget_ns = options->time_ms * 1e6, spent_ns = 0;
+  bool crowded = m->side->ranks > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+  double budget_ns = options->time_ms * 1e6, spent_ns = 0, batch_ns = crowded ? BATCH_CROWDED_NS : BATCH_NS;
   double times[2]; /* of the operations, of the whole sample */
   bool grown = false;
   for (uint32_t n = 0; n < WARM_SAMPLES_MIN || grown || (n < WARM_SAMPLES && spent_ns < budget_ns) ||
@@ -45,7 +48,7 @@ bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options
     times[1] = (double)(tu_clock_ns() - start);
     if (!m->side->combine(m->side, times, 2, TUTTI_MAX)) return false;
     spent_ns += times[1];
-    grown = !single && times[0] < BATCH_NS;
+    grown = !single && times[0] < batch_ns;
     if (grown) m->batch *= 2;
   }
   double fit = budget_ns / times[1];

@@ -16,6 +16,7 @@ static const char builtin_rules[] =
     "allreduce      bytes<=8K            recursive_doubling\n"
     "allreduce      groups>=2 ranks<=16  rs:direct/g+ar:ring+ag:direct/g\n"
     "allreduce      groups>=2            rs:bucket/g+ar:ring+ag:bucket/g\n"
+    "allreduce      ranks<=4             rs:direct+ag:direct\n"
     "allreduce      ranks<=8 bytes<=512K rabenseifner\n"
     "allreduce      ranks<=8             rs:direct+ag:direct\n"
     "allreduce                           ring\n"

@@ -11,7 +11,8 @@
 
 #define SPIN_ROOMY 10000u /* vain polls before sleeping: some 0.3 ms */
 #define SPIN_CROWDED 6u   /* ... before yielding, if there are more ranks than cores: somebody else can use this one */
-#define CREDITS 8u
+#define CREDITS_ROOMY 8u    /* few lines stay where they are used: the fastest exchange of two ranks that poll */
+#define CREDITS_CROWDED 64u /* ... of ranks that have to wait for a core: as much as one can do before that */
 #define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u
 
@@ -65,7 +66,7 @@ static const struct {
 } stagings[] = {
     {2, 2u << 20, 128u << 10}, {4, 1u << 20, 64u << 10}, {8, 512u << 10, 64u << 10}, {UINT32_MAX, 64u << 10, 8u << 10}};
 
-static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, struct tu_error *error) {
+static tutti_err read_shape(uint32_t ranks, bool crowded, struct tu_channel_shape *shape, struct tu_error *error) {
   tutti_err err;
   uint32_t i = 0;
   while (ranks > stagings[i].ranks) i++;
@@ -80,8 +81,9 @@ static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, stru
                    "TUTTI_SLOT_BYTES is %llu; from 64 to half of TUTTI_RING_BYTES, which is %llu, is possible",
                    (unsigned long long)slot, (unsigned long long)ring);
   if (slot == 0) slot = tu_min(stagings[i].slot_bytes, ring / 2);
-  *shape = (struct tu_channel_shape){CREDITS, (uint32_t)(slot / TU_LINE_BYTES * TU_LINE_BYTES),
-                                     (uint32_t)(ring / TU_LINE_BYTES * TU_LINE_BYTES)};
+  *shape = (struct tu_channel_shape){.credits = crowded ? CREDITS_CROWDED : CREDITS_ROOMY,
+                                     .slot_bytes = (uint32_t)(slot / TU_LINE_BYTES * TU_LINE_BYTES),
+                                     .ring_bytes = (uint32_t)(ring / TU_LINE_BYTES * TU_LINE_BYTES)};
   return TUTTI_OK;
 }
 
@@ -93,7 +95,7 @@ static tutti_err settings(uint32_t ranks, struct tu_channel_shape *shape, uint32
   if ((err = tu_isa_check(error)) != TUTTI_OK) return err;
   if ((err = tu_env_uint("TUTTI_SPIN", 1000000000, &polls, error)) != TUTTI_OK) return err;
   *spin = (uint32_t)polls;
-  return read_shape(ranks, shape, error);
+  return read_shape(ranks, *crowded, shape, error);
 }
 
 static bool all_present(const struct tu_transport *t) {
