@@ -10,7 +10,8 @@
 enum { RANKS = 4, COUNT = 1 << 18 };
 #define FREE (-1)
 #define TWO_LEVELS "rs:direct/2+ar:"
-#define FLAT "rs:direct+ag:di" /* what the built-in table has for ranks without groups, as far as a board tells a name */
+#define FLAT \
+  "rs:direct+ag:di" /* what the built-in table has for ranks without groups, as far as a board tells a name */
 
 struct scene {
   const char *name;

@@ -11,7 +11,7 @@
 
 #define SPIN_ROOMY 10000u /* vain polls before sleeping: some 0.3 ms */
 #define SPIN_CROWDED 6u   /* ... before yielding, if there are more ranks than cores: somebody else can use this one */
-#define CREDITS_ROOMY 8u    /* few lines stay where they are used: the fastest exchange of two ranks that poll */
+#define CREDITS_ROOMY 8u  /* few lines stay where they are used: the fastest exchange of two ranks that poll */
 #define CREDITS_CROWDED 64u /* ... of ranks that have to wait for a core: as much as one can do before that */
 #define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u

@@ -16,7 +16,7 @@ tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) {
   struct tu_transport *t = comm->transport;
   *memory = tu_transport_acquire(t, bytes, &place, &error);
   if (!*memory) return tu_thread_error(&error);
-  if (t->ops->populate) t->ops->populate(t, place, bytes);
+  tu_transport_populate(t, place, bytes, true);
   return TUTTI_OK;
 }
 

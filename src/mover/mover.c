@@ -86,6 +86,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
   uint64_t place = 0;
   unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
   if (!memory) return NULL;
+  tu_transport_populate(m->transport, place, tu_channel_bytes(shape), true);
   memset(memory, 0, tu_channel_ring_at(shape));
   struct tu_sender *s = tu_allocate(1, sizeof *s);
   *s = (struct tu_sender){
@@ -126,6 +127,7 @@ struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error) {
   struct tu_channel_shape shape = m->block->shape;
   uint64_t place = 0;
   if (!tu_transport_acquire(m->transport, shape.ring_bytes, &place, error)) return NULL;
+  tu_transport_populate(m->transport, place, shape.ring_bytes, true);
   struct tu_cast *c = tu_allocate(1, sizeof *c);
   *c = (struct tu_cast){
       .staging = {.place = place, .bytes = shape.ring_bytes},
@@ -151,6 +153,7 @@ bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
   uint64_t place = atomic_load_explicit(r->opened, memory_order_acquire);
   if (place == 0) return false;
   unsigned char *memory = tu_transport_at(m->transport, place);
+  tu_transport_populate(m->transport, place, tu_channel_bytes(m->block->shape), false);
   r->credit = credit_of(memory);
   r->lines = lines_of(memory);
   return true;

@@ -12,6 +12,9 @@
 #include "transport/transport.h"
 
 /* Younger than some C libraries. A kernel that does not know them refuses. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -37,9 +40,10 @@ static void shm_discard(struct tu_transport *t, uint64_t place, size_t bytes) {
 }
 
 /* Pages of this memory are large only if asked for, and only after they are there (Linux 6.1); else they stay small. */
-static void shm_populate(struct tu_transport *t, uint64_t place, size_t bytes) {
-  if (bytes < TU_LARGE_PAGE || madvise(t->base + place, bytes, MADV_POPULATE_WRITE) != 0) return;
-  (void)madvise(t->base + place, bytes / TU_LARGE_PAGE * TU_LARGE_PAGE, MADV_COLLAPSE);
+static void shm_populate(struct tu_transport *t, uint64_t place, size_t bytes, bool fresh) {
+  if (madvise(t->base + place, bytes, fresh ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) return;
+  if (fresh && bytes >= TU_LARGE_PAGE)
+    (void)madvise(t->base + place, bytes / TU_LARGE_PAGE * TU_LARGE_PAGE, MADV_COLLAPSE);
 }
 
 static bool shm_map_over(struct tu_transport *t, void *memory, uint64_t place, size_t bytes) {

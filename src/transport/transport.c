@@ -130,7 +130,7 @@ uint64_t tu_transport_registered(const struct tu_transport *t, const void *addre
 static tutti_err move_in(struct tu_transport *t, void *memory, size_t bytes, uint64_t *place, struct tu_error *error) {
   void *room = tu_transport_acquire(t, bytes, place, error);
   if (!room) return error->code;
-  if (t->ops->populate) t->ops->populate(t, *place, bytes);
+  tu_transport_populate(t, *place, bytes, true);
   memcpy(room, memory, bytes);
   if (t->ops->map_over(t, memory, *place, bytes)) return TUTTI_OK;
   tutti_err err = tu_fail_errno(error, "cannot map %zu bytes of shared memory at %p", bytes, memory);

@@ -20,8 +20,9 @@ struct tu_transport_ops {
   bool (*alive)(struct tu_transport *t, uint32_t rank);
   /* Gives the pages of a released range back to the system; their content is lost. */
   void (*discard)(struct tu_transport *t, uint64_t place, size_t bytes);
-  /* Has pages for a range now instead of when they are touched, large ones if the system has any. May be NULL. */
-  void (*populate)(struct tu_transport *t, uint64_t place, size_t bytes);
+  /* Has pages of a range there, or (not `fresh`) mapped here, now instead of one by one when they are touched; fresh ones are
+   * large if the system has any. May be NULL. */
+  void (*populate)(struct tu_transport *t, uint64_t place, size_t bytes, bool fresh);
   /* Maps a range (place != 0), or memory of this process alone (place == 0), where other memory has been mapped.
    * NULL: all ranks are in this process. */
   bool (*map_over)(struct tu_transport *t, void *memory, uint64_t place, size_t bytes);
@@ -87,6 +88,10 @@ void tu_transport_fini(struct tu_transport *t);
 void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error);
 /* The whole of what was acquired there; false: nothing was. */
 bool tu_transport_release(struct tu_transport *t, uint64_t place);
+
+static inline void tu_transport_populate(struct tu_transport *t, uint64_t place, size_t bytes, bool fresh) {
+  if (t->ops->populate) t->ops->populate(t, place, bytes, fresh);
+}
 
 /* The user's memory, of whole pages, becomes a part of this rank's slice, at the same address and with the same content.
  * Nobody else may use it meanwhile. Errors: MEMORY, SYSTEM; the memory is as it was. */

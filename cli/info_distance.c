@@ -1,0 +1,89 @@
+/* info_distance.c: how far apart two of this process's CPUs are, as the channels between ranks find it out. */
+#include <sched.h>
+#include <string.h>
+
+#include "info.h"
+#include "mover/mover.h"
+
+enum { ROUNDS = 20000, LOOKS_MAX = 1 << 24 };
+
+struct end {
+  uint32_t rank, cpu;
+  struct tu_transport *transport;
+  uint64_t ns;
+  bool far, good;
+};
+
+/* The n-th CPU that this process may use; false if it has no so many. */
+static bool find_cpu(uint32_t n, uint32_t *cpu) {
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return false;
+  for (uint32_t i = 0; i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, &mask) && n-- == 0) {
+      *cpu = i;
+      return true;
+    }
+  return false;
+}
+
+static bool take(struct tu_receiver *r) {
+  for (uint32_t looks = 0; looks < LOOKS_MAX; looks++) {
+    if (!tu_receiver_line(r)) continue;
+    tu_receiver_release(r);
+    return true;
+  }
+  return false;
+}
+
+/* The ranks send a line to and fro. */
+static void *play(void *argument) {
+  struct end *e = argument;
+  static const uint32_t members[] = {0, 1};
+  const struct tu_channel_shape shape = {.credits = 8, .slot_bytes = 64, .ring_bytes = 128};
+  struct tu_error error;
+  struct tu_mover *mover;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  CPU_SET(e->cpu, &mask);
+  e->good = sched_setaffinity(0, sizeof mask, &mask) == 0 && tu_mover_create(e->transport, members, 2, e->rank, shape,
+                                                                            TU_FIRST_PLACE, &mover, &error) == TUTTI_OK;
+  if (!e->good) return NULL;
+  struct tu_sender *s = NULL;
+  struct tu_receiver *r = NULL;
+  for (uint32_t looks = 0; looks < LOOKS_MAX && !tu_mover_ready(mover); looks++) sched_yield();
+  if (tu_mover_ready(mover)) s = tu_mover_sender(mover, 1 - e->rank, 0, &error);
+  if (s) r = tu_mover_receiver(mover, 1 - e->rank, 0);
+  e->good = r != NULL;
+  for (uint32_t looks = 0; looks < LOOKS_MAX && e->good && !tu_mover_attach(mover, r); looks++) sched_yield();
+  e->good = e->good && r->lines;
+  uint64_t start = tu_clock_ns();
+  for (uint32_t i = 0; i < ROUNDS && e->good; i++) {
+    if (e->rank == 1) e->good = take(r);
+    if (e->good) e->good = tu_sender_ready(s);
+    if (e->good) tu_sender_commit(s, 0, i, 0);
+    if (e->rank == 0 && e->good) e->good = take(r);
+  }
+  e->ns = (tu_clock_ns() - start) / (2 * ROUNDS);
+  e->far = e->good && r->far;
+  tu_mover_destroy(mover, false);
+  return NULL;
+}
+
+bool info_distance(struct info_distance *d) {
+  struct tu_transport *endpoints[2];
+  struct tu_error error;
+  struct end ends[2] = {{.rank = 0}, {.rank = 1}};
+  if (!find_cpu(0, &ends[0].cpu) || !find_cpu(1, &ends[1].cpu)) return false;
+  if (tu_loop_create(2, 1 << 20, endpoints, &error) != TUTTI_OK) return false;
+  pthread_t threads[2];
+  bool started[2];
+  for (int i = 0; i < 2; i++) {
+    ends[i].transport = endpoints[i];
+    started[i] = pthread_create(&threads[i], NULL, play, &ends[i]) == 0;
+  }
+  for (int i = 0; i < 2; i++)
+    if (started[i]) pthread_join(threads[i], NULL);
+  for (int i = 0; i < 2; i++) endpoints[i]->ops->close(endpoints[i]);
+  *d = (struct info_distance){{ends[0].cpu, ends[1].cpu}, (uint32_t)ends[0].ns, ends[0].far || ends[1].far};
+  return started[0] && started[1] && ends[0].good && ends[1].good;
+}
