@@ -16,6 +16,7 @@ struct facts {
   uint32_t cpus, ranks;
   struct tu_channel_shape shape; /* of the channels of a communicator of so many ranks */
   uint32_t spin;
+  bool crowded; /* more ranks than CPUs */
   bool machine_known;
   struct tu_boot_machine machine;
   uint32_t group; /* ranks of a group if `tutti run --bind core` binds them; 0: no groups */
@@ -37,6 +38,7 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
   if (err == TUTTI_OK) {
     facts->shape = comm->mover->block->shape;
     facts->spin = comm->spin;
+    facts->crowded = comm->crowded;
     tutti_abort(comm, "it was made to be looked at"); /* so that freeing it waits for nobody */
     tutti_comm_free(comm);
   }
@@ -168,6 +170,14 @@ static void print_machine(const struct facts *f) {
   putchar('\n');
 }
 
+static void print_channel(const struct facts *f) {
+  printf("channel     %u credits, a ring of ", f->shape.credits);
+  print_size(f->shape.ring_bytes);
+  printf(", slices of up to ");
+  print_size(f->shape.slot_bytes);
+  printf(", from each rank to each that it sends to\n");
+}
+
 static void print_text(const struct facts *f) {
   int version = tutti_version();
   printf("version     %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
@@ -176,9 +186,8 @@ static void print_text(const struct facts *f) {
   printf("arithmetic  %s (this machine has", tu_isa_used());
   for (uint32_t i = 0; tu_isa_name(i); i++) printf("%s %s", i ? "," : "", tu_isa_name(i));
   printf(")\ntransport   shm: memory shared by the processes of one machine\n");
-  printf("channel     %u slots of ", f->shape.credits);
-  print_size(f->shape.slot_bytes);
-  printf(" for each pair of ranks that talk\nwaiting     %u polls before yielding (%u ranks on %u CPUs)\n", f->spin,
+  print_channel(f);
+  printf("waiting     %u polls before %s (%u ranks on %u CPUs)\n", f->spin, f->crowded ? "yielding" : "sleeping",
          f->ranks, f->cpus);
   printf("types      ");
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf(" %s", tu_datatypes[t].name);
@@ -201,11 +210,11 @@ static void print_json(const struct facts *f) {
   printf(
       "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"isa\": \"%s\", \"numa_nodes\": %u, \"caches\": %u, \"cache_level\": "
       "%u, "
-      "\"transport\": \"shm\", \"ranks\": %u, \"group\": %u, \"slots\": %u, \"slot_bytes\": "
-      "%u, "
-      "\"spin\": %u, \"datatypes\": [",
+      "\"transport\": \"shm\", \"ranks\": %u, \"group\": %u, \"credits\": %u, \"ring_bytes\": "
+      "%u, \"slot_bytes\": %u, \"spin\": %u, \"datatypes\": [",
       version / 10000, version / 100 % 100, version % 100, f->cpus, tu_isa_used(), f->machine.numa_nodes,
-      f->machine.caches, f->machine.level, f->ranks, f->group, f->shape.credits, f->shape.slot_bytes, f->spin);
+      f->machine.caches, f->machine.level, f->ranks, f->group, f->shape.credits, f->shape.ring_bytes,
+      f->shape.slot_bytes, f->spin);
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
   printf("], \"operations\": [");
   for (unsigned o = 0; o < TUTTI_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);

@@ -202,8 +202,10 @@ test_info() {
   is status $? 0
   has version "$out" "$("$tutti" --version | awk '{ print "version     " $2 }')"
   for name in f8e5m2 premul_sum reduce_scatterv TUTTI_SHM_BYTES 'direct to 8 KiB'; do has "$name" "$out" "$name"; done
-  out=$(TUTTI_SLOT_BYTES=16K TUTTI_SECRET=hush "$tutti" info -n 4)
-  has "slots as set" "$out" "slots of 16 KiB"
+  has "a channel" "$out" "channel     8 credits, a ring of 1 MiB, slices of up to 64 KiB"
+  out=$(TUTTI_RING_BYTES=40K TUTTI_SLOT_BYTES=16K TUTTI_SECRET=hush "$tutti" info -n 4)
+  has "a channel as set" "$out" "a ring of 40 KiB, slices of up to 16 KiB"
+  has "slices are at most half of a ring" "$(TUTTI_RING_BYTES=16K "$tutti" info -n 2)" "16 KiB, slices of up to 8 KiB"
   [[ "$out" != *hush* ]] || complain "shows the secret"
   has "instruction set as set" "$(TUTTI_ISA=plain "$tutti" info)" "arithmetic  plain (this machine has plain"
   out=$("$tutti" info -n 4 --json)
@@ -211,7 +213,9 @@ test_info() {
   if command -v python3 >/dev/null; then
     is JSON "$(python3 -c 'import json, sys
 d = json.load(sys.stdin)
-print(d["ranks"], d["cpus"] > 0, d["selection"][-1]["bytes_max"], "f32" in d["datatypes"])' <<<"$out")" "4 True None True"
+print(d["ranks"], d["cpus"] > 0, d["selection"][-1]["bytes_max"], "f32" in d["datatypes"])
+print(d["credits"], d["ring_bytes"], d["slot_bytes"])' <<<"$out")" "4 True None True
+8 1048576 65536"
   fi
   out=$(HWLOC_SYNTHETIC='numa:2 l3:2 core:4 pu:1' "$tutti" info -n 16)
   has "a made-up machine" "$out" "machine     2 NUMA nodes, 4 L3 caches
@@ -224,6 +228,8 @@ groups      none"
   has "open groups are filled in" "$out" "allreduce       re:direct/2+ar:ring+bc:direct/2, forced"
   out=$(TUTTI_SLOT_BYTES=lots "$tutti" info 2>&1)
   is "a wrong value" "$? ${out%%;*}" "1 tutti info: environment: TUTTI_SLOT_BYTES is 'lots'"
+  has "slices longer than half of a ring" "$(TUTTI_RING_BYTES=16K TUTTI_SLOT_BYTES=16K "$tutti" info 2>&1)" \
+    "TUTTI_SLOT_BYTES is 16384; from 64 to half of TUTTI_RING_BYTES, which is 16384, is possible"
   has "an instruction set that is none" "$(TUTTI_ISA=avx3 "$tutti" info 2>&1)" \
     "TUTTI_ISA is 'avx3'; expected an instruction set that this machine has: plain"
   is "an argument" "$("$tutti" info all 2>&1; echo $?)" "tutti info: takes no arguments, found 'all'
