@@ -201,7 +201,7 @@ test_info() {
   out=$("$tutti" info -n 4)
   is status $? 0
   has version "$out" "$("$tutti" --version | awk '{ print "version     " $2 }')"
-  for name in f8e5m2 premul_sum reduce_scatterv TUTTI_SHM_BYTES 'direct to 8 KiB'; do has "$name" "$out" "$name"; done
+  for name in f8e5m2 premul_sum reduce_scatterv TUTTI_SHM_BYTES 'direct to 32 KiB'; do has "$name" "$out" "$name"; done
   has "a channel" "$out" " credits, a ring of 1 MiB, slices of up to 64 KiB"
   out=$(TUTTI_RING_BYTES=40K TUTTI_SLOT_BYTES=16K TUTTI_SECRET=hush "$tutti" info -n 4)
   has "a channel as set" "$out" "a ring of 40 KiB, slices of up to 16 KiB"
