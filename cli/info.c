@@ -10,6 +10,7 @@
 #include "boot/boot.h"
 #include "boot/boot_groups.h"
 #include "engine/kernels.h"
+#include "info.h"
 #include "names.h"
 
 struct facts {
@@ -170,6 +171,14 @@ static void print_machine(const struct facts *f) {
   putchar('\n');
 }
 
+/* As it is now: a virtual machine's CPUs are moved about. */
+static void print_distance(void) {
+  struct info_distance d;
+  if (!info_distance(&d)) return;
+  printf("distance    %u ns for a cache line from CPU %u to CPU %u: %s\n", d.line_ns, d.cpus[0], d.cpus[1],
+         d.far ? "far, messages are staged past the caches" : "near, messages are staged in the caches");
+}
+
 static void print_channel(const struct facts *f) {
   printf("channel     %u credits, a ring of ", f->shape.credits);
   print_size(f->shape.ring_bytes);
@@ -186,6 +195,7 @@ static void print_text(const struct facts *f) {
   printf("arithmetic  %s (this machine has", tu_isa_used());
   for (uint32_t i = 0; tu_isa_name(i); i++) printf("%s %s", i ? "," : "", tu_isa_name(i));
   printf(")\ntransport   shm: memory shared by the processes of one machine\n");
+  print_distance();
   print_channel(f);
   printf("waiting     %u polls before %s (%u ranks on %u CPUs)\n", f->spin, f->crowded ? "yielding" : "sleeping",
          f->ranks, f->cpus);

@@ -63,7 +63,8 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
 bool tu_execution_poll(struct tu_execution *e);
 
 /* ---- straight.c: the same for a program of short messages, in less time ---- */
-/* May this execution go straight, with these buffers? Then, while no other one of its communicator is open, it may be started and moved so. */
+/* May this execution go straight, with these buffers? Then, while no other one of its communicator is open, it may be
+ * started and moved so. */
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out);
 void tu_execution_start_straight(struct tu_execution *e, const void *in, void *out, uint64_t tag);
 /* Moves on, instruction by instruction; looks for a message at most `looks` times. True: finished. */

@@ -48,7 +48,7 @@ struct tu_after {
   bool sliced;
 };
 
-#define TU_DIRECT_BYTES (32u << 10) /* shorter messages are better staged than lent, or stored: nobody waits for a reader */
+#define TU_DIRECT_BYTES (32u << 10) /* shorter messages are staged, not lent or stored: nobody waits for a reader */
 #define TU_NO_CAST UINT32_MAX
 struct tu_instruction {
   uint8_t kind; /* enum tu_step_kind */
