@@ -17,6 +17,7 @@ struct tutti_side {
   tutti_plan *plan; /* the user's, or NULL */
   tutti_call call;
   bool by_name;
+  struct bench_memory heap;
 };
 
 static struct tutti_side *self_of(struct bench_side *side) { return (struct tutti_side *)(void *)side; }
@@ -142,8 +143,8 @@ static int run_rank(struct bench_options *options) {
   struct bench_side *side = bench_open("bench");
   if (!side) return CLI_FAILED;
   struct tutti_side *s = self_of(side);
-  const struct bench_memory heap = {s->world, acquire, release};
-  if (options->heap) options->memory = &heap;
+  s->heap = (struct bench_memory){s->world, acquire, release};
+  if (options->heap) options->memory = &s->heap;
   bool quiet = side->rank != 0;
   struct bench_item *items = NULL;
   uint32_t item_count;

@@ -184,9 +184,15 @@ failed:
 
 /* ---- the world ---- */
 
+static tutti_err open_alone(struct tu_transport **t, struct tu_error *error) {
+  size_t slice_bytes;
+  tutti_err err = tu_boot_slice_bytes(&slice_bytes, error);
+  return err != TUTTI_OK ? err : tu_loop_create(1, slice_bytes, t, error);
+}
+
 static tutti_err open_endpoint(const struct tu_boot_place *place, int timeout_ms, struct tu_transport **t,
                                struct tu_error *error) {
-  if (place->ranks == 1) return tu_loop_create(1, 0, t, error);
+  if (place->ranks == 1) return open_alone(t, error);
   struct tu_boot_share share;
   tutti_err err = tu_boot_join(place, timeout_ms, &share, error);
   if (err != TUTTI_OK) return err;
@@ -259,7 +265,7 @@ tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
     return tu_thread_error(&error);
   }
   *self = NULL;
-  tutti_err err = tu_loop_create(1, 0, &t, &error);
+  tutti_err err = open_alone(&t, &error);
   if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_FIRST_PLACE, JOIN_TIMEOUT_MS, self, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
   inherit(*self, parent);

@@ -136,7 +136,7 @@ static tutti_err run_again(tutti_comm *comm) {
 }
 
 static tutti_err call_and_wait(tutti_comm *comm, const tutti_call *call) {
-  tutti_request *request;
+  tutti_request *request = NULL;
   tutti_err err = tutti_start(comm, call, &request);
   const struct tutti_request *r = request;
   if (err == TUTTI_OK) err = tutti_wait(&request);

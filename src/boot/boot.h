@@ -18,6 +18,9 @@ struct tu_boot_place {
 /* ENVIRONMENT if half set (names what is missing) or malformed. */
 tutti_err tu_boot_place(struct tu_boot_place *place, struct tu_error *error);
 
+/* What TUTTI_SHM_BYTES says, or the default: a rank's part of the memory that all share, in whole pages. ENVIRONMENT. */
+tutti_err tu_boot_slice_bytes(size_t *bytes, struct tu_error *error);
+
 /* The memory that all ranks of this job share. */
 struct tu_boot_share {
   int memory_fd; /* CLOEXEC, slice_bytes * ranks long, sealed against shrinking and growing; the caller closes it */

@@ -33,7 +33,7 @@ struct claim {
   uint8_t token[16];
 };
 
-static tutti_err read_slice_bytes(size_t *bytes, struct tu_error *error) {
+tutti_err tu_boot_slice_bytes(size_t *bytes, struct tu_error *error) {
   uint64_t wanted = slice_bytes_default;
   tutti_err err = tu_env_bytes("TUTTI_SHM_BYTES", &wanted, error);
   if (err != TUTTI_OK) return err;
@@ -48,7 +48,7 @@ static tutti_err read_slice_bytes(size_t *bytes, struct tu_error *error) {
 
 tutti_err tu_boot_memory_make(uint32_t ranks, struct tu_boot_share *share, struct tu_error *error) {
   share->memory_fd = -1;
-  tutti_err err = read_slice_bytes(&share->slice_bytes, error);
+  tutti_err err = tu_boot_slice_bytes(&share->slice_bytes, error);
   if (err != TUTTI_OK) return err;
   size_t bytes;
   if (!tu_multiply(share->slice_bytes, ranks, &bytes) || bytes > (size_t)INT64_MAX) {

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Worlds of so few ranks have all pages of a channel from the start: a first touch may take 10 us on a virtual machine. Larger
+ * ones, and communicators made of others, of which there may be many, take only what they use. */
+#define POPULATED_RANKS 8u
+
 static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), 4096); }
 static size_t directory_at(uint32_t ranks) { return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), 4096); }
 static size_t block_bytes(uint32_t ranks) {
@@ -24,6 +28,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   if (!block) return error->code;
   struct tu_mover *m = tu_allocate(1, sizeof *m);
   *m = (struct tu_mover){.transport = t, .rank = rank, .ranks = ranks, .block_place = place};
+  m->populates = place == TU_FIRST_PLACE && ranks <= POPULATED_RANKS;
   m->block = (struct tu_block *)(void *)block;
   m->boards = (struct tu_board *)(void *)(block + boards_at());
   m->directory = (_Atomic uint64_t *)(void *)(block + directory_at(ranks));
@@ -86,7 +91,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
   uint64_t place = 0;
   unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
   if (!memory) return NULL;
-  tu_transport_populate(m->transport, place, tu_channel_bytes(shape), true);
+  if (m->populates) tu_transport_populate(m->transport, place, tu_channel_bytes(shape), true);
   memset(memory, 0, tu_channel_ring_at(shape));
   struct tu_sender *s = tu_allocate(1, sizeof *s);
   *s = (struct tu_sender){
@@ -127,7 +132,7 @@ struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error) {
   struct tu_channel_shape shape = m->block->shape;
   uint64_t place = 0;
   if (!tu_transport_acquire(m->transport, shape.ring_bytes, &place, error)) return NULL;
-  tu_transport_populate(m->transport, place, shape.ring_bytes, true);
+  if (m->populates) tu_transport_populate(m->transport, place, shape.ring_bytes, true);
   struct tu_cast *c = tu_allocate(1, sizeof *c);
   *c = (struct tu_cast){
       .staging = {.place = place, .bytes = shape.ring_bytes},
@@ -153,7 +158,7 @@ bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
   uint64_t place = atomic_load_explicit(r->opened, memory_order_acquire);
   if (place == 0) return false;
   unsigned char *memory = tu_transport_at(m->transport, place);
-  tu_transport_populate(m->transport, place, tu_channel_bytes(m->block->shape), false);
+  if (m->populates) tu_transport_populate(m->transport, place, tu_channel_bytes(m->block->shape), false);
   r->credit = credit_of(memory);
   r->lines = lines_of(memory);
   return true;

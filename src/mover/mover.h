@@ -35,6 +35,7 @@ struct tu_mover {
   struct tu_sender **senders;  /* [peer * TU_MOVER_LANES + lane], NULL until used */
   struct tu_receiver **receivers;
   struct tu_cast *cast; /* NULL until used */
+  bool populates;       /* pages of channels are made with them, not one by one when they are first touched */
 };
 
 /* The leader makes the block (at the transport's first place if it is the first thing acquired there); the others are told

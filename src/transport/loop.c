@@ -20,7 +20,9 @@ static bool loop_alive(struct tu_transport *t, uint32_t rank) {
   return !atomic_load(&tu_transport_head(t, rank)->gone);
 }
 
-static void loop_discard(struct tu_transport *t, uint64_t place, size_t bytes) { (void)t, (void)place, (void)bytes; }
+static void loop_discard(struct tu_transport *t, uint64_t place, size_t bytes) {
+  (void)madvise(t->base + place, bytes, MADV_DONTNEED);
+}
 
 static void loop_close(struct tu_transport *t) {
   struct loop *loop = (struct loop *)t;
