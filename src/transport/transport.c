@@ -85,7 +85,8 @@ static struct tu_range *find_room(struct tu_transport *t, size_t bytes, size_t a
 }
 
 void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error) {
-  bytes = tu_round_up(bytes ? bytes : 1, PLACE_ALIGN);
+  /* What is longer than a slice does not fit as it is; rounded up it might have become 0. */
+  if (bytes <= t->slice_bytes) bytes = tu_round_up(tu_max(bytes, 1), PLACE_ALIGN);
   pthread_mutex_lock(&t->lock);
   const struct tu_range *range = find_room(t, bytes, bytes >= TU_LARGE_PAGE ? TU_LARGE_PAGE : PLACE_ALIGN);
   size_t used = 0;
