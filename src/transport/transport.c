@@ -128,6 +128,18 @@ uint64_t tu_transport_registered(const struct tu_transport *t, const void *addre
   return 0;
 }
 
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+  return x < y + b_bytes && y < x + a_bytes;
+}
+
+bool tu_transport_shares(const struct tu_transport *t, const void *memory, size_t bytes) {
+  bool shares = overlap(memory, bytes, t->base, t->slice_bytes * t->ranks);
+  for (const struct tu_registered *r = atomic_load_explicit(&t->registered, memory_order_acquire); r; r = r->next)
+    shares |= overlap(memory, bytes, r->memory, r->bytes);
+  return shares;
+}
+
 static tutti_err move_in(struct tu_transport *t, void *memory, size_t bytes, uint64_t *place, struct tu_error *error) {
   void *room = tu_transport_acquire(t, bytes, place, error);
   if (!room) return error->code;

@@ -100,6 +100,8 @@ tutti_err tu_transport_register(struct tu_transport *t, void *memory, size_t byt
 tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct tu_error *error);
 
 static inline void *tu_transport_at(const struct tu_transport *t, uint64_t place) { return t->base + place; }
+/* Is any part of it in memory that all ranks map, or registered? */
+bool tu_transport_shares(const struct tu_transport *t, const void *memory, size_t bytes);
 /* The place of an address in the memory that all ranks map; 0 if it is not in there. */
 uint64_t tu_transport_registered(const struct tu_transport *t, const void *address);
 static inline uint64_t tu_transport_place(const struct tu_transport *t, const void *address) {
