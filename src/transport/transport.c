@@ -120,10 +120,10 @@ bool tu_transport_release(struct tu_transport *t, uint64_t place) {
 
 /* ---- the user's own memory ---- */
 
-uint64_t tu_transport_registered(const struct tu_transport *t, const void *address) {
+uint64_t tu_transport_registered(const struct tu_transport *t, const void *memory, size_t bytes) {
   for (const struct tu_registered *r = atomic_load_explicit(&t->registered, memory_order_acquire); r; r = r->next) {
-    size_t offset = (size_t)((uintptr_t)address - (uintptr_t)r->memory);
-    if (offset < r->bytes) return r->place ? r->place + offset : 0;
+    size_t offset = (size_t)((uintptr_t)memory - (uintptr_t)r->memory);
+    if (offset < r->bytes && bytes <= r->bytes - offset) return r->place ? r->place + offset : 0;
   }
   return 0;
 }
