@@ -1,12 +1,15 @@
 /* test: fast */
-/* guard_test.c: the hot path. Between start and wait nothing is allocated, and no system call is made when nothing has to
- * sleep: this program counts allocations itself, and a seccomp filter turns every system call into its end. */
+/* guard_test.c: the hot path, guarded by what can be counted. Between start and wait nothing is allocated, and no system call
+ * is made when nothing has to sleep: this program counts allocations itself, and a seccomp filter turns every system call
+ * into its end. And one call more has just so many instructions, moves so many bytes, and writes so many cache lines of shared
+ * memory: those in which what a rank owns differs afterwards. */
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 
+#include "api/comm.h"
 #include "ranks.h"
 #include "test.h"
 
@@ -77,19 +80,38 @@ static bool forbid_system_calls(void) {
 
 /* ---- the ranks ---- */
 
+enum how { PERSISTENT, STARTED, BLOCKING };
 struct subject {
   const char *name;
   tutti_collective collective;
   size_t bytes;
-  bool persistent;
+  enum how how;
+  bool heap;
 };
 
-enum { WARM_UP = 200, ROUNDS = 1000 };
+enum { ROUNDS_MAX = 1000, LONG_ROUNDS = 100, LONG_BYTES = 64 << 10 };
+static int rounds_of(const struct subject *s) { return s->bytes >= LONG_BYTES ? LONG_ROUNDS : ROUNDS_MAX; }
 
-static bool one_round(tutti_comm *world, const tutti_call *call, tutti_request *request) {
+static tutti_err call_named(tutti_comm *world, const tutti_call *call) {
+  switch (call->collective) {
+    case TUTTI_ALLREDUCE: return tutti_allreduce(world, call->send, call->recv, call->count, call->type, call->op);
+    case TUTTI_BROADCAST: return tutti_broadcast(world, call->recv, call->count, call->type, call->root);
+    default: return tutti_barrier(world);
+  }
+}
+
+static bool one_round(tutti_comm *world, const tutti_call *call, enum how how, tutti_request *request) {
   tutti_request *own = NULL;
-  if (request) return tutti_restart(request) == TUTTI_OK && tutti_wait(&request) == TUTTI_OK;
+  if (how == BLOCKING) return call_named(world, call) == TUTTI_OK;
+  if (how == PERSISTENT) return tutti_restart(request) == TUTTI_OK && tutti_wait(&request) == TUTTI_OK;
   return tutti_start(world, call, &own) == TUTTI_OK && tutti_wait(&own) == TUTTI_OK;
+}
+
+static double *make_buffer(tutti_comm *world, size_t items, bool heap) {
+  void *memory = heap ? NULL : malloc(items * 8 + 8);
+  if (heap && tutti_alloc(world, items * 8 + 8, &memory) != TUTTI_OK) printf("  %s\n", tutti_error_message(NULL));
+  if (!memory) _exit(1);
+  return memset(memory, 0, items * 8 + 8);
 }
 
 static int hot(struct ranks_world *w, uint32_t rank) {
@@ -103,19 +125,18 @@ static int hot(struct ranks_world *w, uint32_t rank) {
     return 1;
   }
   size_t items = s->bytes / 8;
-  double *in = calloc(items + 1, 8), *out = calloc(items + 1, 8);
-  if (!in || !out) return 1;
+  double *in = make_buffer(world, items, s->heap), *out = make_buffer(world, items, s->heap);
   tutti_call call = {.collective = s->collective, .send = in, .recv = out, .count = items, .type = TUTTI_F64};
   tutti_request *request = NULL;
-  if (s->persistent && tutti_prepare(world, &call, &request) != TUTTI_OK) return 1;
-  for (int k = 0; k < WARM_UP; k++)
-    if (!one_round(world, &call, request)) return 1;
+  if (s->how == PERSISTENT && tutti_prepare(world, &call, &request) != TUTTI_OK) return 1;
+  for (int k = 0; k < rounds_of(s) / 5; k++)
+    if (!one_round(world, &call, s->how, request)) return 1;
   if (!forbid_system_calls()) return 77;
   allocations = 0;
   counting = true;
-  for (int k = 0; k < ROUNDS; k++) {
+  for (int k = 0; k < rounds_of(s); k++) {
     if (items) in[items - 1] = k + 1;
-    if (!one_round(world, &call, request)) _exit(1);
+    if (!one_round(world, &call, s->how, request)) _exit(1);
     if (s->collective == TUTTI_ALLREDUCE && items && out[items - 1] < 2 * (k + 1) - 0.5)
       w->shared->numbers[WRONG + rank]++;
     w->shared->numbers[ROUNDS_DONE + rank]++;
@@ -141,11 +162,11 @@ static void run_subject(const struct subject *s) {
     }
     CHECK(n[CALLED + r] == 0, "%s: rank %u made system call %llu after %llu rounds", s->name, r,
           (unsigned long long)n[CALLED + r] - 1, (unsigned long long)n[ROUNDS_DONE + r]);
-    CHECK(n[CALLED] || n[CALLED + 1] || n[ROUNDS_DONE + r] == ROUNDS,
+    CHECK(n[CALLED] || n[CALLED + 1] || n[ROUNDS_DONE + r] == (uint64_t)rounds_of(s),
           "%s: rank %u ended with status %d after %llu rounds", s->name, r, w.status[r],
           (unsigned long long)n[ROUNDS_DONE + r]);
     CHECK(n[ALLOCATED + r] == 0, "%s: rank %u allocated or freed %llu times in %d rounds", s->name, r,
-          (unsigned long long)n[ALLOCATED + r], ROUNDS);
+          (unsigned long long)n[ALLOCATED + r], rounds_of(s));
     CHECK(n[WRONG + r] == 0, "%s: rank %u has %llu wrong results", s->name, r, (unsigned long long)n[WRONG + r]);
   }
   /* The other one waits for ever when one has been stopped at a system call. */
@@ -158,18 +179,256 @@ static void run_subject(const struct subject *s) {
 }
 
 static void persistent_calls(void) {
-  const struct subject subjects[] = {{"allreduce of 8 B", TUTTI_ALLREDUCE, 8, true},
-                                     {"allreduce of 64 KiB", TUTTI_ALLREDUCE, 65536, true},
-                                     {"barrier", TUTTI_BARRIER, 0, true},
-                                     {"broadcast of 64 KiB", TUTTI_BROADCAST, 65536, true}};
+  const struct subject subjects[] = {{"allreduce of 8 B", TUTTI_ALLREDUCE, 8, PERSISTENT, false},
+                                     {"allreduce of 64 KiB", TUTTI_ALLREDUCE, 65536, PERSISTENT, false},
+                                     {"barrier", TUTTI_BARRIER, 0, PERSISTENT, false},
+                                     {"broadcast of 64 KiB", TUTTI_BROADCAST, 65536, PERSISTENT, false},
+                                     {"allreduce of 1 MiB in the heap", TUTTI_ALLREDUCE, 1 << 20, PERSISTENT, true}};
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) run_subject(&subjects[i]);
 }
 
 /* An ordinary call that repeats an earlier one: nothing either. */
 static void repeated_calls(void) {
-  const struct subject subjects[] = {{"allreduce of 8 B", TUTTI_ALLREDUCE, 8, false},
-                                     {"scan of 4 KiB", TUTTI_SCAN, 4096, false}};
+  const struct subject subjects[] = {{"allreduce of 8 B", TUTTI_ALLREDUCE, 8, STARTED, false},
+                                     {"scan of 4 KiB", TUTTI_SCAN, 4096, STARTED, false},
+                                     {"allreduce of 64 KiB in the heap", TUTTI_ALLREDUCE, 65536, STARTED, true}};
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) run_subject(&subjects[i]);
+}
+
+/* ... and one that waits at once, which may go straight. */
+static void blocking_calls(void) {
+  const struct subject subjects[] = {{"allreduce of 8 B", TUTTI_ALLREDUCE, 8, BLOCKING, false},
+                                     {"allreduce of 512 B", TUTTI_ALLREDUCE, 512, BLOCKING, false},
+                                     {"allreduce of 512 B in the heap", TUTTI_ALLREDUCE, 512, BLOCKING, true},
+                                     {"allreduce of 64 KiB", TUTTI_ALLREDUCE, 65536, BLOCKING, false},
+                                     {"barrier", TUTTI_BARRIER, 0, BLOCKING, false},
+                                     {"broadcast of 64 KiB in the heap", TUTTI_BROADCAST, 65536, BLOCKING, true},
+                                     {"allreduce of 1 MiB in the heap", TUTTI_ALLREDUCE, 1 << 20, BLOCKING, true}};
+  for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) run_subject(&subjects[i]);
+}
+
+/* ---- what one call touches ---- */
+
+/* Lines of a rank's slice in which one call has changed something; of its user's buffers only those beside the result. */
+struct touched {
+  uint64_t lines;   /* of its channels: one a slice that it sends */
+  uint64_t credits; /* ... which its peers write */
+  uint64_t posts;   /* ... where they want to have messages stored */
+  uint64_t staged;  /* of its rings */
+  uint64_t boards;  /* of the leader: everybody's calls */
+  uint64_t others;
+};
+
+struct counted {
+  const char *name;
+  tutti_collective collective;
+  const char *algorithm;
+  size_t bytes;
+  bool heap;
+  uint32_t instructions[2];
+  size_t moved_bytes[2];
+  struct touched touched[2];
+};
+
+struct snapshot {
+  const struct tu_transport *t;
+  unsigned char *copy; /* of the slice's first bytes, up to the end of what is in use; what is free is not looked at */
+  size_t bytes;
+};
+
+static void take_snapshot(struct snapshot *s, const struct tu_transport *t) {
+  uint64_t begin = t->rank * (uint64_t)t->slice_bytes;
+  s->t = t;
+  for (const struct tu_range *r = t->ranges; r; r = r->next)
+    if (r->used) s->bytes = (size_t)(r->place + r->bytes - begin);
+  if (!s->copy) s->copy = malloc(s->bytes);
+  if (!s->copy) abort();
+  memcpy(s->copy, t->base + begin, TU_FIRST_PLACE);
+  for (const struct tu_range *r = t->ranges; r; r = r->next)
+    if (r->used) memcpy(s->copy + (r->place - begin), t->base + r->place, r->bytes);
+}
+
+static uint64_t count_changed(const struct snapshot *s, uint64_t place, size_t bytes) {
+  uint64_t begin = s->t->rank * (uint64_t)s->t->slice_bytes, changed = 0;
+  for (uint64_t at = place; at < place + bytes; at += TU_LINE_BYTES)
+    changed += memcmp(s->copy + (at - begin), s->t->base + at, TU_LINE_BYTES) != 0;
+  return changed;
+}
+
+static void count_channel(const struct snapshot *s, const struct tu_range *range, const struct tu_sender *sender,
+                          struct touched *touched) {
+  size_t posts_at = offsetof(struct tu_credit_line, posts), lines_at = sizeof(struct tu_credit_line);
+  size_t ring_at = (size_t)(sender->staging.place - range->place);
+  touched->credits += count_changed(s, range->place, posts_at);
+  touched->posts += count_changed(s, range->place + posts_at, lines_at - posts_at);
+  touched->lines += count_changed(s, range->place + lines_at, ring_at - lines_at);
+  touched->staged += count_changed(s, range->place + ring_at, range->bytes - ring_at);
+}
+
+static struct touched compare(const struct snapshot *s, const tutti_comm *world, const double *in, const double *out) {
+  const struct tu_mover *m = world->mover;
+  const struct tu_transport *t = world->transport;
+  struct touched touched = {.others = count_changed(s, t->rank * (uint64_t)t->slice_bytes, TU_FIRST_PLACE)};
+  for (const struct tu_range *r = t->ranges; r; r = r->next) {
+    const void *memory = tu_transport_at(t, r->place);
+    const struct tu_sender *sender = NULL;
+    if (!r->used || memory == in || memory == out) continue;
+    for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++)
+      if (m->senders[i] && m->senders[i]->place == r->place) sender = m->senders[i];
+    uint64_t changed = count_changed(s, r->place, r->bytes);
+    if (sender) count_channel(s, r, sender, &touched);
+    else if (m->cast && m->cast->staging.place == r->place) touched.staged += changed;
+    else if (m->block_place == r->place) touched.boards += changed;
+    else touched.others += changed;
+  }
+  return touched;
+}
+
+/* Not by the library. */
+static void meet(struct ranks_world *w) {
+  uint64_t before = atomic_fetch_add(&w->shared->numbers[0], 1), all = (before / w->ranks + 1) * w->ranks;
+  while (atomic_load(&w->shared->numbers[0]) < all) ranks_sleep_us(50);
+}
+
+static void check_touched(const struct counted *c, uint32_t rank, int round, const struct touched *is) {
+  const struct touched *wanted = &c->touched[rank];
+  CHECK(
+      memcmp(is, wanted, sizeof *is) == 0,
+      "%s, rank %u, call %d: lines, credits, posts, staged, boards, others: %llu %llu %llu %llu %llu %llu, wanted %llu "
+      "%llu %llu %llu %llu %llu",
+      c->name, rank, round, (unsigned long long)is->lines, (unsigned long long)is->credits,
+      (unsigned long long)is->posts, (unsigned long long)is->staged, (unsigned long long)is->boards,
+      (unsigned long long)is->others, (unsigned long long)wanted->lines, (unsigned long long)wanted->credits,
+      (unsigned long long)wanted->posts, (unsigned long long)wanted->staged, (unsigned long long)wanted->boards,
+      (unsigned long long)wanted->others);
+}
+
+static void check_program(const struct counted *c, uint32_t rank, const tutti_comm *world) {
+  const tutti_request *r = world->again ? world->again : world->idle;
+  CHECK(r->program->instruction_count == c->instructions[rank], "%s, rank %u: %u instructions, not %u", c->name, rank,
+        r->program->instruction_count, c->instructions[rank]);
+  CHECK(r->program->moved_bytes == c->moved_bytes[rank], "%s, rank %u: %zu bytes are moved, not %zu", c->name, rank,
+        r->program->moved_bytes, c->moved_bytes[rank]);
+}
+
+static int touch(struct ranks_world *w, uint32_t rank) {
+  const struct counted *c = w->context;
+  enum { CALLS = 12, WARM_UP = 24 /* the boards have been round */ };
+  struct snapshot snapshot = {0};
+  tutti_comm *world;
+  test_failures = 0;                     /* those of earlier subjects are not this rank's */
+  setenv("TUTTI_SPIN", "1000000000", 1); /* nobody sleeps: no bell is touched */
+  setenv("TUTTI_ALGORITHM", c->algorithm, 1);
+  if (tutti_init(NULL, &world) != TUTTI_OK) {
+    printf("  init: %s\n", tutti_error_message(NULL));
+    return 1;
+  }
+  size_t items = c->bytes / 8;
+  double *in = make_buffer(world, items, c->heap), *out = make_buffer(world, items, c->heap);
+  const tutti_call call = {.collective = c->collective, .send = in, .recv = out, .count = items, .type = TUTTI_F64};
+  for (int round = -WARM_UP; round < CALLS; round++) {
+    /* No line holds what it held before. */
+    for (size_t i = 0; i < items; i++)
+      (c->collective == TUTTI_BROADCAST ? out : in)[i] = (round + 1000) * 1e7 + (double)i;
+    if (round >= 0) meet(w), take_snapshot(&snapshot, world->transport), meet(w);
+    if (!one_round(world, &call, BLOCKING, NULL)) return 1;
+    if (round < 0) continue;
+    meet(w);
+    struct touched touched = compare(&snapshot, world, in, out);
+    if (!test_failures) check_touched(c, rank, round, &touched); /* goes on: the other one waits for this rank */
+    meet(w);
+  }
+  check_program(c, rank, world);
+  return test_failures ? 1 : 0;
+}
+
+static void counted_calls(void) {
+  /* A message a slice: its line at the sender, the credit's beside it; 64 KiB are 1,024 lines. 1 MiB by ring are two halves, 8
+   * slices of 128 KiB that use all 8 lines, or one slice each where they need no staging. Each rank notes the call, and its
+   * number, on the board at rank 0. */
+  static const struct counted subjects[] = {
+      {"barrier", TUTTI_BARRIER, "barrier=direct", 0, false, {2, 2}, {0, 0}, {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}}},
+      {"allreduce of 8 B",
+       TUTTI_ALLREDUCE,
+       "allreduce=direct",
+       8,
+       false,
+       {2, 2},
+       {16, 16},
+       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}}},
+      {"allreduce of 8 B in the heap",
+       TUTTI_ALLREDUCE,
+       "allreduce=direct",
+       8,
+       true,
+       {2, 2},
+       {16, 16},
+       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}}},
+      {"allreduce of 512 B",
+       TUTTI_ALLREDUCE,
+       "allreduce=direct",
+       512,
+       false,
+       {2, 2},
+       {1024, 1024},
+       {{1, 1, 0, 8, 4, 0}, {1, 1, 0, 8, 0, 0}}},
+      {"allreduce of 64 KiB",
+       TUTTI_ALLREDUCE,
+       "allreduce=direct",
+       64 << 10,
+       false,
+       {2, 2},
+       {128 << 10, 128 << 10},
+       {{1, 1, 0, 1024, 4, 0}, {1, 1, 0, 1024, 0, 0}}},
+      {"allreduce of 64 KiB in the heap",
+       TUTTI_ALLREDUCE,
+       "allreduce=direct",
+       64 << 10,
+       true,
+       {2, 2},
+       {128 << 10, 128 << 10},
+       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}}},
+      {"allreduce of 1 MiB",
+       TUTTI_ALLREDUCE,
+       "allreduce=ring",
+       1 << 20,
+       false,
+       {4, 4},
+       {2 << 20, 2 << 20},
+       {{8, 1, 0, 16384, 4, 0}, {8, 1, 0, 16384, 0, 0}}},
+      {"allreduce of 1 MiB in the heap",
+       TUTTI_ALLREDUCE,
+       "allreduce=ring",
+       1 << 20,
+       true,
+       {4, 4},
+       {2 << 20, 2 << 20},
+       {{2, 1, 1, 0, 4, 0}, {2, 1, 1, 0, 0, 0}}},
+      {"broadcast of 64 KiB in the heap",
+       TUTTI_BROADCAST,
+       "broadcast=direct",
+       64 << 10,
+       true,
+       {1, 1},
+       {64 << 10, 64 << 10},
+       {{1, 1, 1, 0, 4, 0}, {0, 0, 0, 0, 0, 0}}},
+      {"broadcast of 4 MiB in the heap",
+       TUTTI_BROADCAST,
+       "broadcast=direct",
+       4 << 20,
+       true,
+       {1, 1},
+       {4 << 20, 4 << 20},
+       {{1, 1, 1, 0, 4, 0}, {0, 0, 0, 0, 0, 0}}},
+  };
+  for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
+    struct ranks_world w = {.context = &subjects[i]};
+    ranks_start(&w, 2, touch);
+    CHECK(ranks_end(&w, 25000), "%s: hangs", subjects[i].name);
+    for (uint32_t r = 0; r < 2; r++)
+      CHECK(w.status[r] == 0, "%s: rank %u ended with status %x", subjects[i].name, r, (unsigned)w.status[r]);
+    ranks_fini(&w);
+  }
 }
 
 /* Do the two counters count at all? */
@@ -196,8 +455,11 @@ static void counters_count(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct test tests[] = {
-      {"counters_count", counters_count}, {"persistent_calls", persistent_calls}, {"repeated_calls", repeated_calls}};
+  const struct test tests[] = {{"counters_count", counters_count},
+                               {"persistent_calls", persistent_calls},
+                               {"repeated_calls", repeated_calls},
+                               {"blocking_calls", blocking_calls},
+                               {"counted_calls", counted_calls}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
 #endif

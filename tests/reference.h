@@ -272,6 +272,17 @@ static inline uint64_t ref_output(const struct ref_case *c, uint32_t rank, uint3
 
 /* ---- one rank's buffers ---- */
 
+/* Where they lie. The number is another one for every buffer of every case. */
+struct ref_memory {
+  void *(*acquire)(size_t bytes, uint64_t number);
+  void (*release)(void *memory);
+};
+static inline void *ref_malloc(size_t bytes, uint64_t number) {
+  (void)number;
+  return malloc(bytes);
+}
+static struct ref_memory ref_memory = {ref_malloc, free};
+
 struct ref_buffer {
   unsigned char *memory; /* guard, room, guard */
   unsigned char *wanted; /* what all of it must hold afterwards */
@@ -354,7 +365,7 @@ static inline void ref_buffer_init(struct ref_buffer *b, const struct ref_case *
   /* Begins at any element, not always on a cache line. */
   size_t shift = (size_t)(ref_hash(c->seed, side, rank, 77) % 3) * bytes;
   b->bytes = 2 * REF_GUARD + shift + at * bytes;
-  b->memory = malloc(b->bytes);
+  b->memory = ref_memory.acquire(b->bytes, ref_hash(c->seed, 4000 + is_out, rank, 5));
   b->wanted = malloc(b->bytes);
   if (!b->memory || !b->wanted) abort();
   b->data = b->memory + REF_GUARD + shift;
@@ -447,7 +458,7 @@ static inline void ref_run_init(struct ref_run *r, const struct ref_case *c, uin
   if (r->in_place) {
     struct ref_buffer *spare = ref_longer_of(c->collective) == REF_IN_LONGER ? &r->out : &r->in;
     struct ref_buffer *home = spare == &r->in ? &r->out : &r->in;
-    free(spare->memory);
+    ref_memory.release(spare->memory);
     free(spare->wanted);
     spare->memory = spare->wanted = spare->data = NULL;
     r->in_home = r->out_home = home;
@@ -459,9 +470,9 @@ static inline void ref_run_init(struct ref_run *r, const struct ref_case *c, uin
 }
 
 static inline void ref_run_fini(struct ref_run *r) {
-  free(r->in.memory);
+  ref_memory.release(r->in.memory);
   free(r->in.wanted);
-  free(r->out.memory);
+  ref_memory.release(r->out.memory);
   free(r->out.wanted);
 }
 

@@ -1,8 +1,9 @@
 /* test: slow timeout=3000 */
 /* sweep_test.c: every algorithm x {1, 2, 3, 4, 5, 7, 8} real processes x sizes, types, operations, roots, in place and not,
- * against the naive reference. A seeded sample; TEST_LONG: the whole product (a million cases), but that sizes from
+ * against the naive reference. Each rank's buffers lie in private, heap or registered memory, as it comes. A seeded sample; TEST_LONG: the whole product (a million cases), but that sizes from
  * 100,003 elements up take every type with sum and every operation with one type. */
 #include "algo/algo.h"
+#include "buffers.h"
 #include "ranks.h"
 #include "reference.h"
 #include "test.h"
@@ -11,7 +12,7 @@ static const uint32_t rank_counts[] = {1, 2, 3, 4, 5, 7, 8};
 enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
 
 static const size_t sizes[] = {0, 1, 2, 3, 7, 64, 1000, 4097, 100003, SIZE_MAX /* some MiB */};
-enum { SIZES = sizeof sizes / sizeof sizes[0], SMALL_SIZES = 8, SAMPLE = 10 };
+enum { SIZES = sizeof sizes / sizeof sizes[0], SMALL_SIZES = 8, SAMPLE = 10, SLOT_BYTES = 4 << 20 };
 
 /* What the algorithms of a family are swept with: its own calls, and the vector variant's. */
 struct subject {
@@ -178,9 +179,14 @@ static int be_a_rank(const char *argument) {
     printf("%s\n", tutti_error_message(NULL));
     return 1;
   }
+  if (buffers_init(world, SLOT_BYTES) != TUTTI_OK) {
+    printf("%s\n", tutti_error_message(NULL));
+    return 1;
+  }
+  ref_memory = (struct ref_memory){buffers_acquire, buffers_release};
   uint64_t cases = each_case(tutti_ranks(world), seed, visit_on_rank);
   if (tutti_rank(world) == 0) printf("cases=%llu\n", (unsigned long long)cases);
-  if (wrong == 0 && tutti_comm_free(world) != TUTTI_OK) {
+  if (wrong == 0 && (buffers_fini() != TUTTI_OK || tutti_comm_free(world) != TUTTI_OK)) {
     printf("free: %s\n", tutti_error_message(NULL));
     return 1;
   }

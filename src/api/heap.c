@@ -39,7 +39,8 @@ tutti_err tutti_register(tutti_comm *comm, void *memory, size_t bytes) {
             memory, page);
     return tu_thread_error(&error);
   }
-  if (tu_transport_place(comm->transport, memory)) return refuse("tutti_register", memory, "it is shared already");
+  if (tu_transport_shares(comm->transport, memory, bytes))
+    return refuse("tutti_register", memory, "some of it is shared already");
   tutti_err err = tu_transport_register(comm->transport, memory, bytes, &error);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

@@ -61,7 +61,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   memcpy(&e->base[TU_IN], &in, sizeof in);
   e->base[TU_OUT] = out;
   e->base[TU_TMP] = e->tmp;
-  for (int i = 0; i < 3; i++) e->places[i] = tu_transport_place(e->mover->transport, e->base[i]);
+  for (int i = 0; i < 3; i++) e->places[i] = tu_transport_place_of(e->mover->transport, e->base[i], p->extents[i]);
   e->tag = tag;
   e->head = 0;
   e->unfinished = p->instruction_count;

@@ -67,8 +67,10 @@ static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_place
   return bytes;
 }
 
-static void settle_place(const struct tu_program *p, struct tu_place *place) {
+static void settle_place(struct tu_program *p, struct tu_place *place) {
   const struct tu_run *runs = place->run_count ? p->runs + place->offset : NULL;
+  size_t *extent = &p->extents[place->buffer];
+  for (uint32_t i = 0; i < place->run_count; i++) *extent = tu_max(*extent, runs[i].offset + runs[i].bytes);
   place->offset = place->run_count ? runs[0].offset : 0;
   place->runs = runs;
 }

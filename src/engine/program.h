@@ -82,6 +82,7 @@ struct tu_program {
   size_t tmp_bytes;
   size_t moved_bytes;   /* by all instructions */
   size_t longest_bytes; /* of one instruction */
+  size_t extents[3];    /* of IN, OUT and TMP: what is touched lies before */
   bool point_to_point;  /* its messages are matched by tag */
 };
 

@@ -10,8 +10,8 @@
 /* What is shorter is better lent than stored: the target's lines may be in its owner's cache, who can write them faster; what
  * is longer is in no cache, and the one who has it shares the work. (What is just being made is stored on the way.) */
 #define STORE_BYTES ((size_t)1 << 20)
-#define LEND_SLICE ((size_t)64 << 10)    /* lent while its source is being made: at least so much at a time */
-#define LENT_SLICE_MAX ((size_t)1 << 30) /* lines count in 32 bits */
+#define LEND_SLICE ((size_t)64 << 10)      /* lent while its source is being made: at least so much at a time */
+#define DIRECT_SLICE_MAX ((size_t)1 << 30) /* lent or stored: lines count in 32 bits */
 
 static bool all_posted(const struct tu_execution *e, const struct tu_instruction *ins) {
   const struct tu_message *m = e->program->messages + ins->message_first;
@@ -75,6 +75,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       if (is_far(e, ins, *bytes)) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_STORED:
+      *bytes = tu_min(*bytes, DIRECT_SLICE_MAX);
       for (uint32_t i = 0; i < ins->message_count; i++) {
         uint64_t place = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
         e->targets[(*count)++] = e->mover->transport->base + place + progress->done;
@@ -83,7 +84,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_LENT:
-      *bytes = tu_min(*bytes, LENT_SLICE_MAX);
+      *bytes = tu_min(*bytes, DIRECT_SLICE_MAX);
       return *bytes >= LEND_SLICE || progress->done + *bytes == ins->bytes;
     default:
       for (uint32_t i = 0; i < ins->message_count; i++)

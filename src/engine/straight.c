@@ -85,7 +85,8 @@ static inline bool send(struct tu_execution *e, const struct tu_instruction *ins
   return true;
 }
 
-/* Waits a while for a message; NULL: it has not come, or is not the one. */
+/* Waits a while for a message; NULL: it has not come, or is not the one, or comes in several slices: a peer that does not go
+ * straight may have made them from what it had by then. */
 static inline const struct tu_line *await(const struct tu_execution *e, struct tu_receiver *r, size_t bytes,
                                           uint32_t *looks) {
   if (!r->lines) return NULL;
@@ -95,7 +96,7 @@ static inline const struct tu_line *await(const struct tu_execution *e, struct t
     --*looks;
     pause_core();
   }
-  return line->tag == e->tag && line->message_bytes == bytes ? line : NULL;
+  return line->tag == e->tag && line->message_bytes == bytes && line->bytes == bytes ? line : NULL;
 }
 
 static inline void used(const struct tu_execution *e, struct tu_receiver *r) {

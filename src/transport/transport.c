@@ -85,7 +85,8 @@ static struct tu_range *find_room(struct tu_transport *t, size_t bytes, size_t a
 }
 
 void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error) {
-  bytes = tu_round_up(bytes ? bytes : 1, PLACE_ALIGN);
+  /* What is longer than a slice does not fit as it is; rounded up it might have become 0. */
+  if (bytes <= t->slice_bytes) bytes = tu_round_up(tu_max(bytes, 1), PLACE_ALIGN);
   pthread_mutex_lock(&t->lock);
   const struct tu_range *range = find_room(t, bytes, bytes >= TU_LARGE_PAGE ? TU_LARGE_PAGE : PLACE_ALIGN);
   size_t used = 0;
@@ -119,12 +120,24 @@ bool tu_transport_release(struct tu_transport *t, uint64_t place) {
 
 /* ---- the user's own memory ---- */
 
-uint64_t tu_transport_registered(const struct tu_transport *t, const void *address) {
+uint64_t tu_transport_registered(const struct tu_transport *t, const void *memory, size_t bytes) {
   for (const struct tu_registered *r = atomic_load_explicit(&t->registered, memory_order_acquire); r; r = r->next) {
-    size_t offset = (size_t)((uintptr_t)address - (uintptr_t)r->memory);
-    if (offset < r->bytes) return r->place ? r->place + offset : 0;
+    size_t offset = (size_t)((uintptr_t)memory - (uintptr_t)r->memory);
+    if (offset < r->bytes && bytes <= r->bytes - offset) return r->place ? r->place + offset : 0;
   }
   return 0;
+}
+
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+  return x < y + b_bytes && y < x + a_bytes;
+}
+
+bool tu_transport_shares(const struct tu_transport *t, const void *memory, size_t bytes) {
+  bool shares = overlap(memory, bytes, t->base, t->slice_bytes * t->ranks);
+  for (const struct tu_registered *r = atomic_load_explicit(&t->registered, memory_order_acquire); r; r = r->next)
+    shares |= overlap(memory, bytes, r->memory, r->bytes);
+  return shares;
 }
 
 static tutti_err move_in(struct tu_transport *t, void *memory, size_t bytes, uint64_t *place, struct tu_error *error) {

@@ -100,12 +100,19 @@ tutti_err tu_transport_register(struct tu_transport *t, void *memory, size_t byt
 tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct tu_error *error);
 
 static inline void *tu_transport_at(const struct tu_transport *t, uint64_t place) { return t->base + place; }
-/* The place of an address in the memory that all ranks map; 0 if it is not in there. */
-uint64_t tu_transport_registered(const struct tu_transport *t, const void *address);
-static inline uint64_t tu_transport_place(const struct tu_transport *t, const void *address) {
-  uint64_t place = (uint64_t)((uintptr_t)address - (uintptr_t)t->base);
+/* Is any part of it in memory that all ranks map, or registered? */
+bool tu_transport_shares(const struct tu_transport *t, const void *memory, size_t bytes);
+/* The place of so many bytes in the memory that all ranks map; 0 if they are not in there, or not in one piece: a buffer may
+ * begin in registered memory and go on beyond it. */
+uint64_t tu_transport_registered(const struct tu_transport *t, const void *memory, size_t bytes);
+static inline uint64_t tu_transport_place_of(const struct tu_transport *t, const void *memory, size_t bytes) {
+  uint64_t place = (uint64_t)((uintptr_t)memory - (uintptr_t)t->base);
   if (place < t->slice_bytes * t->ranks) return place;
-  return atomic_load_explicit(&t->registered, memory_order_relaxed) ? tu_transport_registered(t, address) : 0;
+  return atomic_load_explicit(&t->registered, memory_order_relaxed) ? tu_transport_registered(t, memory, bytes) : 0;
+}
+/* The place of an address. */
+static inline uint64_t tu_transport_place(const struct tu_transport *t, const void *address) {
+  return tu_transport_place_of(t, address, 1);
 }
 static inline struct tu_slice_head *tu_transport_head(const struct tu_transport *t, uint32_t rank) {
   return (struct tu_slice_head *)(void *)(t->base + rank * t->slice_bytes);

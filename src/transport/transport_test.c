@@ -1,7 +1,8 @@
-/* transport_test.c: memory of a slice comes, goes and comes again; who is killed is known; a bell wakes a sleeper; the lock of an
- * ended process is gone. */
+/* transport_test.c: memory of a slice comes, goes and comes again, against a model; the user's own becomes a part of it and is
+ * given back; who is killed is known; a bell wakes a sleeper; the lock of an ended process is gone. */
 #include "transport/transport.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -25,6 +26,227 @@ static void memory_comes_and_goes(void) {
   CHECK(!tu_transport_alive(t[0], 1) && tu_transport_alive(t[0], 0), "rank 1 was killed");
   t[0]->ops->close(t[0]);
   t[1]->ops->close(t[1]);
+}
+
+/* ---- the allocator against a model: what is held, in any order ---- */
+
+enum { HELD_MAX = 96, MODEL_SLICE = 40 << 20 };
+
+struct held {
+  uint64_t place, bytes;
+};
+
+struct model {
+  struct tu_transport *t;
+  uint64_t begin, end; /* of the slice's places */
+  struct held held[HELD_MAX];
+  uint32_t held_count;
+  uint64_t seed;
+};
+
+static bool overlaps(const struct model *m, uint64_t place, uint64_t bytes) {
+  for (uint32_t i = 0; i < m->held_count; i++)
+    if (place < m->held[i].place + m->held[i].bytes && m->held[i].place < place + bytes) return true;
+  return false;
+}
+
+/* Would so much fit anywhere? What fits at all fits right behind something that is held, or at the beginning. */
+static bool fits(const struct model *m, uint64_t bytes, uint64_t align) {
+  for (uint32_t i = 0; i <= m->held_count; i++) {
+    uint64_t after = i < m->held_count ? m->held[i].place + m->held[i].bytes : m->begin;
+    uint64_t place = tu_round_up(after, align);
+    if (place + bytes <= m->end && !overlaps(m, place, bytes)) return true;
+  }
+  return false;
+}
+
+/* Short ones, long ones, and those whose end, or alignment, is near a boundary. */
+static size_t draw_bytes(uint64_t *seed) {
+  uint64_t r = tu_random(seed);
+  switch (r % 8) {
+    case 0: return TU_LARGE_PAGE + r / 8 % 3 - 1;
+    case 1: return TU_LARGE_PAGE + r / 8 % (3 * TU_LARGE_PAGE);
+    case 2: return r / 8 % 3 * 4096 + r / 32 % 3;
+    case 3: return r / 8 % TU_LARGE_PAGE;
+    default: return r / 8 % 65536;
+  }
+}
+
+static void take_one(struct model *m) {
+  struct tu_error error = {0};
+  size_t bytes = draw_bytes(&m->seed);
+  uint64_t place = 0, whole = tu_round_up(tu_max(bytes, 1), 4096);
+  uint64_t align = whole >= TU_LARGE_PAGE ? TU_LARGE_PAGE : 4096;
+  bool fit = fits(m, whole, align);
+  const void *memory = tu_transport_acquire(m->t, bytes, &place, &error);
+  CHECK((memory != NULL) == fit, "%zu bytes: %s, but %s", bytes, memory ? "given" : "refused",
+        fit ? "there is room" : "there is no room");
+  if (!memory) {
+    CHECK(error.code == TUTTI_ERR_MEMORY && strstr(error.text, "TUTTI_SHM_BYTES"), "'%s'", error.text);
+    return;
+  }
+  CHECK(memory == tu_transport_at(m->t, place), "the address is another place's");
+  CHECK(place % align == 0, "%zu bytes lie at %llu", bytes, (unsigned long long)place);
+  CHECK(place >= m->begin && place + whole <= m->end, "%zu bytes lie outside of the slice", bytes);
+  CHECK(!overlaps(m, place, whole), "%zu bytes at %llu lie in what is in use", bytes, (unsigned long long)place);
+  m->held[m->held_count++] = (struct held){place, whole};
+}
+
+static void give_one(struct model *m) {
+  uint32_t i = (uint32_t)(tu_random(&m->seed) % m->held_count);
+  struct held h = m->held[i];
+  if (h.bytes > 4096) CHECK(!tu_transport_release(m->t, h.place + 4096), "its middle was released");
+  CHECK(tu_transport_release(m->t, h.place), "%llu is in use", (unsigned long long)h.place);
+  CHECK(!tu_transport_release(m->t, h.place), "%llu was released twice", (unsigned long long)h.place);
+  m->held[i] = m->held[--m->held_count];
+}
+
+static void a_slice_gives_and_takes(void) {
+  struct tu_transport *t[2];
+  struct tu_error error;
+  tu_assert(tu_loop_create(2, MODEL_SLICE, t, &error) == TUTTI_OK);
+  struct model m = {.t = t[1], .begin = MODEL_SLICE + TU_FIRST_PLACE, .end = 2 * MODEL_SLICE, .seed = test_seed()};
+  CHECK(!tu_transport_release(t[1], m.begin) && !tu_transport_release(t[1], 0), "nothing was acquired there");
+  for (int round = 0; round < 4; round++) {
+    for (int i = 0; i < 1500; i++) {
+      bool take = m.held_count == 0 || (m.held_count < HELD_MAX && tu_random(&m.seed) % 100 < 55);
+      if (take) take_one(&m);
+      else give_one(&m);
+    }
+    CHECK(m.held_count == 0 || !tu_transport_release(t[0], m.held[0].place), "another rank's was released");
+    while (m.held_count > 0) give_one(&m);
+    const struct tu_range *all = t[1]->ranges;
+    CHECK(!all->next && !all->used && all->place == m.begin && all->place + all->bytes == m.end,
+          "round %d: the free memory is not one range again", round);
+  }
+  t[0]->ops->close(t[0]);
+  t[1]->ops->close(t[1]);
+}
+
+/* Lengths that overflow when they are rounded up to pages. */
+static void too_much_is_refused(void) {
+  struct tu_transport *t;
+  struct tu_error error;
+  tu_assert(tu_loop_create(1, 1 << 20, &t, &error) == TUTTI_OK);
+  const size_t lengths[] = {SIZE_MAX, SIZE_MAX - 4094, SIZE_MAX - 4095, SIZE_MAX / 2, 1 << 20, (1 << 20) - 4095};
+  for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    uint64_t place = 0;
+    error = (struct tu_error){0};
+    CHECK(!tu_transport_acquire(t, lengths[i], &place, &error), "%zu bytes were given", lengths[i]);
+    CHECK(error.code == TUTTI_ERR_MEMORY, "%zu bytes: '%s'", lengths[i], error.text);
+  }
+  CHECK(!t->ranges->next && !t->ranges->used, "something is in use");
+  t->ops->close(t);
+}
+
+/* ---- the user's memory ---- */
+
+enum { PAGES = 12, PAGE = 4096, SHM_SLICE = 16 << 20 };
+
+/* Two ranks' endpoints, both in this process: what one has registered the other sees at its place. */
+static void create_pair(struct tu_transport *t[2]) {
+  struct tu_error error;
+  int fd = memfd_create("test", MFD_CLOEXEC);
+  tu_assert(fd >= 0 && ftruncate(fd, 2 * (off_t)SHM_SLICE) == 0);
+  tu_assert(tu_shm_create(0, 2, fcntl(fd, F_DUPFD_CLOEXEC, 0), SHM_SLICE, &t[0], &error) == TUTTI_OK);
+  tu_assert(tu_shm_create(1, 2, fd, SHM_SLICE, &t[1], &error) == TUTTI_OK);
+}
+
+static unsigned char *map_pages(size_t bytes) {
+  unsigned char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  tu_assert(memory != MAP_FAILED);
+  return memory;
+}
+
+static unsigned char pattern(size_t i, unsigned salt) { return (unsigned char)(i * 31 + (i >> 12) * 7 + salt); }
+static void fill(unsigned char *memory, size_t bytes, unsigned salt) {
+  for (size_t i = 0; i < bytes; i++) memory[i] = pattern(i, salt);
+}
+static size_t count_wrong(const unsigned char *memory, size_t bytes, unsigned salt) {
+  size_t wrong = 0;
+  for (size_t i = 0; i < bytes; i++) wrong += memory[i] != pattern(i, salt);
+  return wrong;
+}
+
+static void registered_memory_is_seen(void) {
+  struct tu_transport *t[2];
+  struct tu_error error;
+  create_pair(t);
+  unsigned char *memory = map_pages(PAGES * PAGE), *middle = memory + 3 * PAGE;
+  fill(memory, PAGES * PAGE, 1);
+  CHECK(tu_transport_place(t[0], middle) == 0, "it is this process's own");
+  CHECK(tu_transport_register(t[0], middle, 5 * PAGE, &error) == TUTTI_OK, "%s", error.text);
+  CHECK(count_wrong(memory, PAGES * PAGE, 1) == 0, "registering has changed the content");
+  uint64_t place = tu_transport_place(t[0], middle);
+  CHECK(place != 0 && tu_transport_place(t[0], middle + 5 * PAGE - 1) == place + 5 * PAGE - 1,
+        "any part of it will do");
+  CHECK(!tu_transport_place(t[0], middle - 1) && !tu_transport_place(t[0], middle + 5 * PAGE), "nothing beside it is");
+  unsigned char *seen = tu_transport_at(t[1], place);
+  CHECK(memcmp(seen, middle, 5 * PAGE) == 0, "the peer sees something else");
+  middle[7] = 201;
+  seen[4 * PAGE] = 202;
+  CHECK(seen[7] == 201 && middle[4 * PAGE] == 202, "what one writes the other does not see");
+  CHECK(tu_transport_deregister(t[0], middle + PAGE, &error) == TUTTI_ERR_ARGUMENT, "of its middle: '%s'", error.text);
+  CHECK(tu_transport_deregister(t[1], middle, &error) == TUTTI_ERR_ARGUMENT, "of another rank: '%s'", error.text);
+  CHECK(tu_transport_deregister(t[0], middle, &error) == TUTTI_OK, "%s", error.text);
+  CHECK(middle[7] == 201 && middle[4 * PAGE] == 202, "deregistering has lost what was written");
+  CHECK(!tu_transport_place(t[0], middle), "it is still shared");
+  middle[7] = pattern(3 * PAGE + 7, 1), middle[4 * PAGE] = pattern(7 * PAGE, 1);
+  CHECK(count_wrong(memory, PAGES * PAGE, 1) == 0, "deregistering has changed the content");
+  CHECK(tu_transport_deregister(t[0], middle, &error) == TUTTI_ERR_ARGUMENT, "twice: '%s'", error.text);
+  CHECK(!t[0]->ranges->next && !t[0]->ranges->used, "its room was not given back");
+  t[0]->ops->close(t[0]);
+  t[1]->ops->close(t[1]);
+  munmap(memory, PAGES * PAGE);
+}
+
+/* Several, given back in all orders; one is longer than large pages are, and begins anywhere. */
+static void several_are_registered(void) {
+  struct tu_transport *t[2];
+  struct tu_error error;
+  create_pair(t);
+  unsigned char *memory[3];
+  const size_t bytes[3] = {PAGE, 5 * PAGE, (5 << 20) + PAGE};
+  for (int i = 0; i < 3; i++) fill(memory[i] = map_pages(bytes[i]), bytes[i], (unsigned)i);
+  static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (int k = 0; k < 6; k++) {
+    for (int i = 0; i < 3; i++)
+      CHECK(tu_transport_register(t[1], memory[i], bytes[i], &error) == TUTTI_OK, "%s", error.text);
+    for (int i = 0; i < 3; i++) {
+      const unsigned char *seen = tu_transport_at(t[0], tu_transport_place(t[1], memory[i]));
+      CHECK(count_wrong(seen, bytes[i], (unsigned)i) == 0, "order %d: the peer does not see number %d", k, i);
+    }
+    for (int i = 0; i < 3; i++) {
+      int which = orders[k][i];
+      CHECK(tu_transport_deregister(t[1], memory[which], &error) == TUTTI_OK, "order %d: %s", k, error.text);
+      for (int m = 0; m < 3; m++)
+        CHECK(count_wrong(memory[m], bytes[m], (unsigned)m) == 0, "order %d: number %d changed", k, m);
+    }
+    CHECK(!t[1]->ranges->next && !t[1]->ranges->used, "order %d: some room was not given back", k);
+  }
+  unsigned char *large = map_pages(2 * (size_t)SHM_SLICE);
+  large[SHM_SLICE] = 9;
+  CHECK(tu_transport_register(t[1], large, 2 * (size_t)SHM_SLICE, &error) == TUTTI_ERR_MEMORY, "twice a slice");
+  CHECK(large[SHM_SLICE] == 9 && !tu_transport_place(t[1], large), "it is not as it was");
+  munmap(large, 2 * (size_t)SHM_SLICE);
+  for (int i = 0; i < 3; i++) munmap(memory[i], bytes[i]);
+  t[0]->ops->close(t[0]);
+  t[1]->ops->close(t[1]);
+}
+
+static void registered_memory_outlives_the_endpoint(void) {
+  struct tu_transport *t[2];
+  struct tu_error error;
+  create_pair(t);
+  unsigned char *memory = map_pages(PAGES * PAGE);
+  fill(memory, PAGES * PAGE, 3);
+  CHECK(tu_transport_register(t[0], memory, PAGES * PAGE, &error) == TUTTI_OK, "%s", error.text);
+  t[0]->ops->close(t[0]);
+  t[1]->ops->close(t[1]);
+  CHECK(count_wrong(memory, PAGES * PAGE, 3) == 0, "its content went with the endpoint");
+  fill(memory, PAGES * PAGE, 4);
+  CHECK(count_wrong(memory, PAGES * PAGE, 4) == 0, "it cannot be written any more");
+  munmap(memory, PAGES * PAGE);
 }
 
 static _Atomic int published;
@@ -92,6 +314,11 @@ static void an_ended_process_is_gone(void) {
 
 static const struct test tests[] = {
     {"memory_comes_and_goes", memory_comes_and_goes},
+    {"a_slice_gives_and_takes", a_slice_gives_and_takes},
+    {"too_much_is_refused", too_much_is_refused},
+    {"registered_memory_is_seen", registered_memory_is_seen},
+    {"several_are_registered", several_are_registered},
+    {"registered_memory_outlives_the_endpoint", registered_memory_outlives_the_endpoint},
     {"a_bell_wakes", a_bell_wakes},
     {"an_ended_process_is_gone", an_ended_process_is_gone},
 };
