@@ -1,7 +1,8 @@
 /* test: slow timeout=3000 */
 /* sweep_test.c: every algorithm x {1, 2, 3, 4, 5, 7, 8} real processes x sizes, types, operations, roots, in place and not,
- * against the naive reference. Each rank's buffers lie in private, heap or registered memory, as it comes. A seeded sample; TEST_LONG: the whole product (a million cases), but that sizes from
- * 100,003 elements up take every type with sum and every operation with one type. */
+ * against the naive reference. Each rank's buffers lie in private, heap or registered memory, as it comes. A seeded
+ * sample; TEST_LONG: the whole product (a million cases), but that sizes from 100,003 elements up take every type with sum
+ * and every operation with one type. */
 #include "algo/algo.h"
 #include "buffers.h"
 #include "ranks.h"

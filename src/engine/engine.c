@@ -99,7 +99,7 @@ static inline unsigned char *place_at(const struct tu_execution *e, const struct
 }
 
 static inline void copy_bytes(void *to, const void *from, size_t bytes) {
-  if (bytes == 8) memcpy(to, from, 8); /* the small call's hot case */
+  if (bytes == 8) memcpy(to, from, 8);         /* the small call's hot case */
   else if (bytes > 0) memcpy(to, from, bytes); /* of nothing the address may be NULL */
 }
 
