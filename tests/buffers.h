@@ -27,7 +27,7 @@ struct buffers {
   unsigned char *fresh_data[BUFFERS_FRESH_MAX]; /* and where it begins */
 };
 
-static struct buffers buffers;
+static _Thread_local struct buffers buffers; /* of this rank */
 
 /* Slots of slot_bytes, whole pages; longer buffers are private, or allocated one by one. */
 static inline tutti_err buffers_init(tutti_comm *comm, size_t slot_bytes) {

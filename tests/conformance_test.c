@@ -6,12 +6,13 @@
 
 #include "algo/algo.h"
 #include "api/comm.h"
+#include "buffers.h"
 #include "ranks.h"
 #include "reference.h"
 #include "test.h"
 #include "transport/transport.h"
 
-enum { JOIN_MS = 20000, CALL_MS = 60000, LOOP_SLICE = 64 << 20 };
+enum { JOIN_MS = 20000, CALL_MS = 60000, LOOP_SLICE = 64 << 20, SLOT_BYTES = 1 << 20 };
 
 /* What a rank of a check sees. */
 struct player {
@@ -62,12 +63,23 @@ static void carry_out(struct player *p, const struct ref_case *c) {
   ref_run_fini(&run);
 }
 
+/* From here on a rank's buffers lie in memory of any kind, over the loop too. */
+static bool begin_buffers(struct player *p) {
+  if (buffers_init(p->comm, SLOT_BYTES) == TUTTI_OK) return true;
+  wrong(p, "rank %u: buffers: %s", p->rank, tutti_error_message(NULL));
+  return false;
+}
+static void end_buffers(struct player *p) {
+  if (buffers_fini() != TUTTI_OK) wrong(p, "rank %u: end of the buffers: %s", p->rank, tutti_error_message(NULL));
+}
+
 /* ---- the checks ---- */
 
 /* Every algorithm, on small and large counts. */
 static void every_algorithm(struct player *p) {
   static const size_t counts[] = {0, 1, 5, 1000, 70001};
   uint64_t state = p->seed;
+  if (!begin_buffers(p)) return;
   for (size_t k = 0; k < tu_algorithm_count; k++) {
     const struct tu_algorithm *a = tu_algorithms[k];
     if (a->collective >= TUTTI_SEND || !tu_algorithm_fits(a, p->ranks)) continue;
@@ -82,11 +94,13 @@ static void every_algorithm(struct player *p) {
       carry_out(p, &c);
     }
   }
+  end_buffers(p);
 }
 
 /* Random calls of all kinds at the library's choice, vector variants too; ranks run at their own pace. */
 static void random_calls(struct player *p) {
   uint64_t state = p->seed, own = p->seed + p->rank;
+  if (!begin_buffers(p)) return;
   for (int i = 0; i < 400 && p->stage->failures == 0; i++) {
     struct ref_case c = {.collective = (tutti_collective)(ranks_random(&state) % TUTTI_SEND), .ranks = p->ranks};
     c.place = (enum ref_place)(ranks_random(&state) % 2);
@@ -100,6 +114,7 @@ static void random_calls(struct player *p) {
     carry_out(p, &c);
     if (ranks_random(&own) % 50 == 0) ranks_sleep_us(ranks_random(&own) % 3000);
   }
+  end_buffers(p);
 }
 
 /* A ring of messages, grouped, with tags taken in the other order; then one request for each. */
@@ -369,6 +384,7 @@ int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   ranks_clear_environment();
   if (ref_register() != TUTTI_OK) abort();
+  ref_memory = (struct ref_memory){buffers_acquire, buffers_release};
   /* Processes are forked first of all, while there is one thread. */
   for (size_t f = sizeof factories / sizeof factories[0]; f-- > 0;)
     for (size_t k = 0; k < CHECKS; k++) {
