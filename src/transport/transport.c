@@ -37,6 +37,10 @@ void tu_transport_fini(struct tu_transport *t) {
     next = registered->next; /* its pages stay mapped, for the user */
     free(registered);
   }
+  for (struct tu_registered *retired = t->retired, *next; retired; retired = next) {
+    next = retired->retired;
+    free(retired);
+  }
   pthread_mutex_destroy(&t->lock);
 }
 
@@ -157,7 +161,8 @@ tutti_err tu_transport_register(struct tu_transport *t, void *memory, size_t byt
   if (err != TUTTI_OK) return err;
   struct tu_registered *registered = tu_allocate(1, sizeof *registered);
   pthread_mutex_lock(&t->lock);
-  *registered = (struct tu_registered){atomic_load(&t->registered), memory, bytes, place};
+  *registered =
+      (struct tu_registered){.next = atomic_load(&t->registered), .memory = memory, .bytes = bytes, .place = place};
   atomic_store_explicit(&t->registered, registered, memory_order_release);
   pthread_mutex_unlock(&t->lock);
   return TUTTI_OK;
@@ -167,8 +172,11 @@ tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct t
   pthread_mutex_lock(&t->lock);
   struct tu_registered *before = NULL, *found = atomic_load(&t->registered);
   while (found && found->memory != memory) before = found, found = found->next;
-  if (found && before) before->next = found->next;
-  if (found && !before) atomic_store(&t->registered, found->next);
+  if (found) {
+    atomic_store(before ? &before->next : &t->registered, atomic_load(&found->next));
+    found->retired = t->retired;
+    t->retired = found;
+  }
   pthread_mutex_unlock(&t->lock);
   if (!found) return tu_fail(error, TUTTI_ERR_ARGUMENT, "memory at %p is not registered", memory);
   tutti_err err = TUTTI_OK;
@@ -178,7 +186,6 @@ tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct t
     memcpy(memory, tu_transport_at(t, found->place), found->bytes);
     tu_transport_release(t, found->place);
   }
-  free(found);
   return err;
 }
 

@@ -54,7 +54,8 @@ struct tu_range {
 
 /* The user's own memory that was moved into this rank's slice. */
 struct tu_registered {
-  struct tu_registered *next;
+  struct tu_registered *_Atomic next;
+  struct tu_registered *retired; /* the next of those that are not registered any more */
   unsigned char *memory;
   size_t bytes;
   uint64_t place;
@@ -70,7 +71,9 @@ struct tu_transport {
   /* The allocator of this rank's slice. */
   pthread_mutex_t lock;
   struct tu_range *ranges;
-  struct tu_registered *_Atomic registered;
+  struct tu_registered
+      *_Atomic registered; /* other threads look through it meanwhile: nothing of it is freed before the end */
+  struct tu_registered *retired;
 };
 
 #define TU_LARGE_PAGE ((size_t)2 << 20)

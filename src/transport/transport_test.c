@@ -234,6 +234,45 @@ static void several_are_registered(void) {
   t[1]->ops->close(t[1]);
 }
 
+static _Atomic bool looking;
+
+struct look {
+  struct tu_transport *t;
+  const unsigned char *memory;
+  uint64_t place, wrong;
+};
+
+static void *look_up(void *context) {
+  struct look *look = context;
+  while (atomic_load(&looking)) look->wrong += tu_transport_place(look->t, look->memory) != look->place;
+  return NULL;
+}
+
+/* Another thread uses its own memory meanwhile. */
+static void others_look_up_meanwhile(void) {
+  struct tu_transport *t[2];
+  struct tu_error error;
+  pthread_t thread;
+  create_pair(t);
+  unsigned char *first = map_pages(PAGE), *memory = map_pages(PAGE), *last = map_pages(PAGE);
+  CHECK(tu_transport_register(t[0], first, PAGE, &error) == TUTTI_OK, "%s", error.text);
+  struct look look = {.t = t[0], .memory = first, .place = tu_transport_place(t[0], first)};
+  atomic_store(&looking, true);
+  tu_assert(pthread_create(&thread, NULL, look_up, &look) == 0);
+  for (int i = 0; i < 300; i++) {
+    CHECK(tu_transport_register(t[0], memory, PAGE, &error) == TUTTI_OK, "%s", error.text);
+    CHECK(tu_transport_register(t[0], last, PAGE, &error) == TUTTI_OK, "%s", error.text);
+    CHECK(tu_transport_deregister(t[0], memory, &error) == TUTTI_OK, "%s", error.text);
+    CHECK(tu_transport_deregister(t[0], last, &error) == TUTTI_OK, "%s", error.text);
+  }
+  atomic_store(&looking, false);
+  pthread_join(thread, NULL);
+  CHECK(look.wrong == 0, "another thread's memory was not found %llu times", (unsigned long long)look.wrong);
+  for (int i = 0; i < 2; i++) t[i]->ops->close(t[i]);
+  unsigned char *const mapped[] = {first, memory, last};
+  for (int i = 0; i < 3; i++) munmap(mapped[i], PAGE);
+}
+
 static void registered_memory_outlives_the_endpoint(void) {
   struct tu_transport *t[2];
   struct tu_error error;
@@ -318,6 +357,7 @@ static const struct test tests[] = {
     {"too_much_is_refused", too_much_is_refused},
     {"registered_memory_is_seen", registered_memory_is_seen},
     {"several_are_registered", several_are_registered},
+    {"others_look_up_meanwhile", others_look_up_meanwhile},
     {"registered_memory_outlives_the_endpoint", registered_memory_outlives_the_endpoint},
     {"a_bell_wakes", a_bell_wakes},
     {"an_ended_process_is_gone", an_ended_process_is_gone},
