@@ -177,7 +177,7 @@ TUTTI_API void tutti_abort(tutti_comm *comm, const char *reason);
 
 /* Memory in which collectives need no copies in between: the ranks of a machine map it, read a rank's data where it lies, and
  * store results where they belong. Calls recognise it by its address, any part of it will do, each rank decides for
- * itself. Not collective. Aligned to a page; not cleared; in large pages if the system has any. It comes out of the
+ * itself. A buffer lies in it as a whole or counts as ordinary memory. Not collective. Aligned to a page; not cleared; in large pages if the system has any. It comes out of the
  * TUTTI_SHM_BYTES of this rank, and lives until it is freed, or until the world is; after a failed call the other ranks may
  * still touch it until the communicator is freed. Errors: ARGUMENT (memory is NULL), MEMORY. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory);
@@ -189,7 +189,8 @@ TUTTI_API tutti_err tutti_free(tutti_comm *comm, void *memory);
  * having a copy: that is why it must be asked for. memory and bytes are whole pages. Errors: ARGUMENT, MEMORY, SYSTEM;
  * the memory is then as it was. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_register(tutti_comm *comm, void *memory, size_t bytes);
-/* Undoes it. No call that uses the memory may be open, on any rank. Not undone, it stays usable for the life of the process. */
+/* Undoes it, before the program unmaps the memory or gives it to free(): the library knows it by its address. No call that
+ * uses the memory may be open, on any rank. Not undone, it stays usable for the life of the process. */
 TUTTI_API tutti_err tutti_deregister(tutti_comm *comm, void *memory);
 
 /* ---- a user's reduction ----------------------------------------------------------------------------------------- */

@@ -548,8 +548,11 @@ void tu_execution_blockers(const struct tu_execution *e, bool *waits_for) {
       held |= !e->progress[p->afters[ins->after_first + k].before].finished;
     if (held) continue;
     for (uint32_t k = 0; k < ins->message_count; k++) {
-      const struct tu_ring_use *ring = &p->rings[p->messages[ins->message_first + k].ring];
-      waits_for[ins->kind == TU_SEND ? ring->sender->peer : ring->receiver->peer] = true;
+      const struct tu_message *m = &p->messages[ins->message_first + k];
+      if (ins->kind == TU_RECV) waits_for[m->receiver->peer] = true;
+      /* Who has taken all that was lent may have gone. */
+      else if (progress->done < ins->bytes || !tu_sender_taken(m->sender, e->sequences[ins->message_first + k]))
+        waits_for[m->sender->peer] = true;
     }
     for (uint32_t k = 0; k < ins->operand_count; k++) {
       uint32_t ring = p->operands[ins->operand_first + k].message.ring;

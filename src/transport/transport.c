@@ -59,7 +59,7 @@ void tu_transport_settle(struct tu_transport *t) {
 /* Cuts a range in two; the second part is as used as the first. */
 static void cut(struct tu_range *range, uint64_t at) {
   struct tu_range *rest = tu_allocate(1, sizeof *rest);
-  *rest = (struct tu_range){range->next, at, range->bytes - (size_t)(at - range->place), range->used};
+  *rest = (struct tu_range){range->next, at, range->bytes - (size_t)(at - range->place), range->used, false};
   range->bytes -= rest->bytes;
   range->next = rest;
 }
@@ -104,6 +104,16 @@ void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place
           "communicators and tutti_alloc's memory, or set TUTTI_SHM_BYTES higher for all ranks",
           t->rank, used, t->slice_bytes, bytes);
   return NULL;
+}
+
+bool tu_transport_hand_over(struct tu_transport *t, uint64_t place, bool to_user) {
+  pthread_mutex_lock(&t->lock);
+  struct tu_range *range = t->ranges;
+  while (range && (range->place != place || !range->used)) range = range->next;
+  bool done = range && range->users != to_user;
+  if (done) range->users = to_user;
+  pthread_mutex_unlock(&t->lock);
+  return done;
 }
 
 bool tu_transport_release(struct tu_transport *t, uint64_t place) {

@@ -50,6 +50,7 @@ struct tu_range {
   uint64_t place;
   size_t bytes;
   bool used;
+  bool users; /* given to the user, who may give it back */
 };
 
 /* The user's own memory that was moved into this rank's slice. */
@@ -89,6 +90,8 @@ void tu_transport_fini(struct tu_transport *t);
 /* Memory in this rank's slice, not cleared; NULL and MEMORY if the slice is full. Aligned to 4096, and to 2 MiB (where large
  * pages begin) if it is as long as that. */
 void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error);
+/* What was acquired there becomes the user's, or is not any more; false: it was so already, or there is nothing. */
+bool tu_transport_hand_over(struct tu_transport *t, uint64_t place, bool to_user);
 /* The whole of what was acquired there; false: nothing was. */
 bool tu_transport_release(struct tu_transport *t, uint64_t place);
 
