@@ -71,10 +71,10 @@ static void refuse_allocations(tutti_comm *world) {
   refused(tutti_free(world, &mine), TUTTI_ERR_ARGUMENT, "beginning", "free of the stack");
   good(tutti_free(world, memory), "free");
   refused(tutti_free(world, memory), TUTTI_ERR_ARGUMENT, "beginning", "free twice");
-  tutti_comm *other; /* takes memory of the same slice, perhaps there */
-  good(tutti_comm_dup(world, &other), "dup");
+  tutti_comm *copy; /* takes memory of the same slice, perhaps there */
+  good(tutti_comm_dup(world, &copy), "dup");
   refused(tutti_free(world, memory), TUTTI_ERR_ARGUMENT, "beginning", "free of what is the library's");
-  good(tutti_comm_free(other), "free of the dup");
+  good(tutti_comm_free(copy), "free of the dup");
 }
 
 static void refuse_registrations(tutti_comm *world) {
