@@ -304,7 +304,7 @@ static void check_touched(const struct counted *c, uint32_t rank, int round, con
 }
 
 static void check_program(const struct counted *c, uint32_t rank, const tutti_comm *world) {
-  const tutti_request *r = world->again ? world->again : world->idle;
+  const tutti_request *again = world->again[c->collective], *r = again ? again : world->idle;
   CHECK(r->program->instruction_count == c->instructions[rank], "%s, rank %u: %u instructions, not %u", c->name, rank,
         r->program->instruction_count, c->instructions[rank]);
   CHECK(r->program->moved_bytes == c->moved_bytes[rank], "%s, rank %u: %zu bytes are moved, not %zu", c->name, rank,

@@ -138,7 +138,7 @@ static void drop_endpoint(struct tu_transport *t) {
 }
 
 static void destroy(struct tutti_comm *comm, bool in_order) {
-  tu_request_destroy(comm->again);
+  for (size_t i = 0; i < TUTTI_COLLECTIVES; i++) tu_request_destroy(comm->again[i]);
   while (comm->idle) {
     struct tutti_request *r = comm->idle;
     comm->idle = r->idle_next;

@@ -44,9 +44,21 @@ struct tu_memo {
   size_t in_begin, in_end, out_begin, out_end; /* of the bytes that lie in each buffer */
 };
 
+/* What the caller says of a call that has one buffer each, no tag and no peer. */
+struct tu_brief {
+  const void *send;
+  void *recv;
+  size_t count;
+  tutti_collective collective;
+  tutti_datatype type;
+  tutti_op op;
+  uint32_t root;
+};
+
 struct tutti_request {
   struct tutti_comm *comm;
-  uint64_t id; /* among all that the communicator ever made; not 0 */
+  struct tu_brief brief; /* of one that is kept in `again` */
+  uint64_t id;           /* among all that the communicator ever made; not 0 */
   struct tu_signature signature;
   size_t *blocks; /* copied counts and offsets of a vector variant: in counts, in offsets, out counts, out offsets */
   struct tu_program *program;
@@ -93,7 +105,8 @@ struct tutti_comm {
   uint32_t idle_count;
   uint64_t board_requests[TU_BOARD_CALLS]; /* whose call stands in each place of this rank's board; by id */
   uint64_t request_ids;
-  struct tutti_request *again; /* the last blocking call's, if the same call may go straight; not in `idle` */
+  /* The last blocking call's of each collective, if the same call may go straight; not in `idle`. */
+  struct tutti_request *again[TUTTI_COLLECTIVES];
   struct tu_cached_plan *plans;
   struct tu_tuning *tuning;       /* the same on all ranks; NULL: the built-in table alone */
   struct tu_boot_domain *domains; /* [ranks]: where they run, as rank 0 saw it; NULL: nobody looked */

@@ -21,8 +21,6 @@ static tutti_err acquire(tutti_comm *comm, const tutti_call *call, struct tutti_
   tutti_err err;
   struct tu_error error;
   if (tu_comm_failed(comm)) return tu_thread_error(&comm->error);
-  if (comm->again) tu_request_release(comm->again);
-  comm->again = NULL;
   if ((err = tu_call_resolve(comm, call, &error)) != TUTTI_OK) return refuse(comm, &error);
   if ((err = tu_request_acquire(comm, &comm->memo.resolved, request, &error)) != TUTTI_OK) return refuse(comm, &error);
   (*request)->timeout_ms = call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
@@ -108,100 +106,102 @@ void tutti_request_free(tutti_request *request) {
 
 /* ---- calls that wait: the last one again goes straight, if it is short ---- */
 
-/* What the caller says of a call that has one buffer each, no tag and no peer. */
-struct brief {
-  const void *send;
-  void *recv;
-  size_t count;
-  tutti_collective collective;
-  tutti_datatype type;
-  tutti_op op;
-  uint32_t root;
-};
-
-static inline bool is_again(const struct tutti_comm *comm, const struct brief *b) {
-  const tutti_call *last = &comm->memo.call;
-  return comm->again && b->send == last->send && b->recv == last->recv && b->count == last->count &&
-         b->collective == last->collective && b->type == last->type && b->op == last->op && b->root == last->root &&
-         !tu_queue.first;
+static inline bool is_again(const struct tutti_request *last, const struct tu_brief *b) {
+  return last && b->send == last->brief.send && b->recv == last->brief.recv && b->count == last->brief.count &&
+         b->type == last->brief.type && b->op == last->brief.op && b->root == last->brief.root && !tu_queue.first;
 }
 
-static tutti_err run_again(tutti_comm *comm) {
-  struct tutti_request *r = comm->again;
+static tutti_err run_again(tutti_comm *comm, struct tutti_request *r) {
   if (tu_comm_failed(comm)) return tu_thread_error(&comm->error);
   if (tu_request_run_straight(r)) return TUTTI_OK;
-  comm->again = NULL;
+  comm->again[r->brief.collective] = NULL;
   r->timeout_ms = comm->timeout_ms;
   return tutti_wait(&r);
+}
+
+/* Keeps the request that has just come back to the cache for the same call to come. */
+static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
+  struct tutti_request *r = tu_request_take_idle(comm), *before = comm->again[b->collective];
+  r->brief = *b;
+  comm->again[b->collective] = r;
+  if (before) tu_request_release(before);
 }
 
 static tutti_err call_and_wait(tutti_comm *comm, const tutti_call *call) {
   tutti_request *request = NULL;
   tutti_err err = tutti_start(comm, call, &request);
+  return err != TUTTI_OK ? err : tutti_wait(&request);
+}
+
+static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b) {
+  const tutti_call call = {.collective = b->collective,
+                           .send = b->send,
+                           .recv = b->recv,
+                           .count = b->count,
+                           .type = b->type,
+                           .op = b->op,
+                           .root = b->root};
+  tutti_request *request = NULL;
+  tutti_err err = tutti_start(comm, &call, &request);
+  if (err != TUTTI_OK) return err;
   const struct tutti_request *r = request;
-  if (err == TUTTI_OK) err = tutti_wait(&request);
+  err = tutti_wait(&request);
   if (err == TUTTI_OK && comm->memo.valid && comm->idle == r &&
       tu_execution_goes_straight(&r->execution, r->in_data, r->out_data))
-    comm->again = tu_request_take_idle(comm);
+    keep_for_again(comm, b);
   return err;
 }
 
-static inline tutti_err run(tutti_comm *comm, const struct brief *b) {
-  if (comm && is_again(comm, b)) return run_again(comm);
-  return call_and_wait(comm, &(tutti_call){.collective = b->collective,
-                                           .send = b->send,
-                                           .recv = b->recv,
-                                           .count = b->count,
-                                           .type = b->type,
-                                           .op = b->op,
-                                           .root = b->root});
+static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
+  struct tutti_request *last = comm ? comm->again[b->collective] : NULL;
+  return is_again(last, b) ? run_again(comm, last) : run_first(comm, b);
 }
 
 tutti_err tutti_allreduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                           tutti_op op) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_ALLREDUCE, type, op, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLREDUCE, type, op, 0});
 }
 
 tutti_err tutti_reduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op,
                        uint32_t root) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_REDUCE, type, op, root});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE, type, op, root});
 }
 
 tutti_err tutti_broadcast(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type, uint32_t root) {
-  return run(comm, &(struct brief){buffer, buffer, count, TUTTI_BROADCAST, type, 0, root});
+  return run(comm, &(struct tu_brief){buffer, buffer, count, TUTTI_BROADCAST, type, 0, root});
 }
 
 tutti_err tutti_gather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                        uint32_t root) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_GATHER, type, 0, root});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_GATHER, type, 0, root});
 }
 
 tutti_err tutti_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                         uint32_t root) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_SCATTER, type, 0, root});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCATTER, type, 0, root});
 }
 
 tutti_err tutti_allgather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_ALLGATHER, type, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLGATHER, type, 0, 0});
 }
 
 tutti_err tutti_reduce_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                                tutti_op op) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_REDUCE_SCATTER, type, op, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE_SCATTER, type, op, 0});
 }
 
 tutti_err tutti_alltoall(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_ALLTOALL, type, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLTOALL, type, 0, 0});
 }
 
-tutti_err tutti_barrier(tutti_comm *comm) { return run(comm, &(struct brief){.collective = TUTTI_BARRIER}); }
+tutti_err tutti_barrier(tutti_comm *comm) { return run(comm, &(struct tu_brief){.collective = TUTTI_BARRIER}); }
 
 tutti_err tutti_scan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_SCAN, type, op, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCAN, type, op, 0});
 }
 
 tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
-  return run(comm, &(struct brief){send, recv, count, TUTTI_EXSCAN, type, op, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_EXSCAN, type, op, 0});
 }
 
 tutti_err tutti_send(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type, uint32_t peer,

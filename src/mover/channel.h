@@ -77,15 +77,23 @@ struct tu_staging {
   uint64_t at; /* filled, in the ring */
 };
 
+/* What a piece takes. Behind a short one some lines are left out: its reader's prefetcher runs ahead into them, and to take
+ * them back for the next piece would cost more than the piece (1 KiB allreduce of two ranks: 0.36 us, and 0.18 so). */
+#define TU_STAGING_GAP 1024u
+static inline uint64_t tu_staging_need(const struct tu_staging *s, size_t piece_bytes) {
+  bool gap = piece_bytes < 8 * TU_STAGING_GAP && s->bytes >= 64 * TU_STAGING_GAP;
+  return tu_round_up(piece_bytes, TU_LINE_BYTES) + (gap ? TU_STAGING_GAP : 0);
+}
+
 /* Where the next piece goes, or 0 if there is no room; a piece is at most half a ring, so an empty one has room. */
 static inline uint64_t tu_staging_room(const struct tu_staging *s, uint64_t freed, size_t piece_bytes) {
-  uint64_t need = tu_round_up(piece_bytes, TU_LINE_BYTES), skip = s->at + need > s->bytes ? s->bytes - s->at : 0;
+  uint64_t need = tu_staging_need(s, piece_bytes), skip = s->at + need > s->bytes ? s->bytes - s->at : 0;
   return s->filled + skip + need - freed <= s->bytes ? s->place + (skip ? 0 : s->at) : 0;
 }
 
 /* It is there. */
 static inline void tu_staging_fill(struct tu_staging *s, uint64_t place, size_t piece_bytes) {
-  uint64_t need = tu_round_up(piece_bytes, TU_LINE_BYTES);
+  uint64_t need = tu_staging_need(s, piece_bytes);
   if (place != s->place + s->at) {
     s->filled += s->bytes - s->at;
     s->at = 0;
