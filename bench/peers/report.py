@@ -62,7 +62,7 @@ def format_table(rows, summary, facts):
         alone = sum(other.cell == row.cell for other in rows) == 2
         if not (alone and row.regime == "any"):
             lines.append(format_row(row))
-    return "\n".join(lines + ["", format_summary(summary)])
+    return "\n".join(line.rstrip() for line in lines + ["", format_summary(summary)])
 
 
 def format_late(late_ms, found):
