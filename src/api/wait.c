@@ -248,14 +248,6 @@ bool tu_queue_poll(void) {
   return moved;
 }
 
-static inline void pause_core(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("isb" ::: "memory");
-#endif
-}
-
 /* Lets others have the core; false: they were not of this job, or had much to do. */
 static bool yield_core(void) {
   uint64_t start = tu_clock_ns();
@@ -276,7 +268,7 @@ bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
 void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
   s->polls++;
   if (s->polls < comm->spin) {
-    pause_core();
+    tu_pause();
     return;
   }
   if (s->polls == comm->spin && !comm->crowded) look_round(0);

@@ -58,4 +58,13 @@ uint64_t tu_clock_ns(void); /* monotonic */
 /* Seeded generator for tests and probes (splitmix64). */
 uint64_t tu_random(uint64_t *state);
 
+/* For a moment, in a loop that waits for another core. */
+static inline void tu_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
 #endif

@@ -10,14 +10,6 @@
 #include "engine/copy.h"
 #include "engine/engine.h"
 
-static inline void pause_core(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("isb" ::: "memory");
-#endif
-}
-
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out) {
   const struct tu_transport *t = e->mover->transport;
   if (!e->program->order || (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM)) return false;
@@ -94,7 +86,7 @@ static inline const struct tu_line *await(const struct tu_execution *e, struct t
   while ((line = tu_receiver_line(r)) == NULL) {
     if (*looks == 0) return NULL;
     --*looks;
-    pause_core();
+    tu_pause();
   }
   return line->tag == e->tag && line->message_bytes == bytes && line->bytes == bytes ? line : NULL;
 }
@@ -147,7 +139,7 @@ bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
     bool done = true;
     switch (ins->kind) {
       case TU_SEND:
-        while (!(done = send(e, ins)) && looks > 0) looks--, pause_core();
+        while (!(done = send(e, ins)) && looks > 0) looks--, tu_pause();
         break;
       case TU_RECV: done = receive(e, ins, &looks); break;
       case TU_COPY: copy(e, ins); break;
