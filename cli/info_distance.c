@@ -60,7 +60,7 @@ static void *play(void *argument) {
   for (uint32_t i = 0; i < ROUNDS && e->good; i++) {
     if (e->rank == 1) e->good = take(r);
     if (e->good) e->good = tu_sender_ready(s);
-    if (e->good) tu_sender_commit(s, 0, i, 0);
+    if (e->good) tu_sender_commit(s, 0, i, 0, false);
     if (e->rank == 0 && e->good) e->good = take(r);
   }
   e->ns = (tu_clock_ns() - start) / (2 * ROUNDS);

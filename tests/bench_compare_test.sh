@@ -13,13 +13,7 @@ unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_
 
 # compare STATUS ARGUMENTS...: of the copy in ./project if there is one; leaves `out` and `err`.
 tool=$source/tools/bench-compare
-compare() {
-  local expected=$1
-  shift
-  out=$("$tool" "$@" 2>err.txt)
-  is "status of bench-compare $*" $? "$expected"
-  err=$(cat err.txt)
-}
+compare() { run_tool "$1" "$tool" "${@:2}"; }
 value() { sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" <<<"$out" | tr '\n' ' '; } # KEY: of every line
 
 # make_folder NAME TIMES: a build folder; the n-th run says the n-th time, from the first again when they are used up.

@@ -14,13 +14,7 @@ unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_
   TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_RING_BYTES TUTTI_SLOT_BYTES TUTTI_SHM_BYTES
 
 # many STATUS ARGUMENTS...: leaves `out` and `err`.
-many() {
-  local expected=$1
-  shift
-  out=$("$source/tools/bench-many" "$@" 2>err.txt)
-  is "status of bench-many $*" $? "$expected"
-  err=$(cat err.txt)
-}
+many() { run_tool "$1" "$source/tools/bench-many" "${@:2}"; }
 
 test_rows() {
   many 0 "$build" --ranks 3 --holders 2 --rounds 1 --json

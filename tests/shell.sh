@@ -6,14 +6,15 @@ complain() { echo "  $*"; complaints=$((complaints + 1)); }
 is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
 has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
 
-# run STATUS ARGUMENTS...: runs the command; leaves `out` and `err`, and out.txt and err.txt.
-run() {
-  local expected=$1
-  shift
-  "$tutti" "$@" >out.txt 2>err.txt
-  is "status of tutti $*" $? "$expected"
+# run_tool STATUS TOOL ARGUMENTS...: runs it; leaves `out` and `err`, and out.txt and err.txt.
+run_tool() {
+  local expected=$1 program=$2
+  shift 2
+  "$program" "$@" >out.txt 2>err.txt
+  is "status of ${program##*/} $*" $? "$expected"
   out=$(cat out.txt) err=$(cat err.txt)
 }
+run() { run_tool "$1" "$tutti" "${@:2}"; } # STATUS ARGUMENTS...: of the command
 
 run_case() { # test_NAME
   complaints=0

@@ -2,6 +2,8 @@
 #ifndef TU_COPY_H
 #define TU_COPY_H
 
+#include <string.h>
+
 #include "base/base.h"
 
 /* Which of several targets are stored past the caches (where the machine can): those that are not read soon, or not by this
@@ -15,6 +17,11 @@ static inline enum tu_past tu_past_of(enum tu_past past, uint32_t dst_count) {
 
 /* memcpy, of some length, to memory that another core may have in its cache. */
 void tu_copy_bytes(void *dst, const void *src, size_t bytes);
+/* The same where short lengths count nanoseconds. Of nothing, the addresses may be NULL. */
+static inline void tu_copy_short(void *dst, const void *src, size_t bytes) {
+  if (bytes == 8) memcpy(dst, src, 8);
+  else if (bytes > 0) tu_copy_bytes(dst, src, bytes);
+}
 
 /* Copies src to every one of dsts, none of which overlaps it: src is read once, block by block. */
 void tu_copy_into(void *const dsts[], uint32_t dst_count, enum tu_past past, const void *src, size_t bytes);

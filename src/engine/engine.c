@@ -98,11 +98,6 @@ static inline unsigned char *place_at(const struct tu_execution *e, const struct
   return e->base[place->buffer] + run->offset + done;
 }
 
-static inline void copy_bytes(void *to, const void *from, size_t bytes) {
-  if (bytes == 8) memcpy(to, from, 8);         /* the small call's hot case */
-  else if (bytes > 0) memcpy(to, from, bytes); /* of nothing the address may be NULL */
-}
-
 static inline bool scales(const struct tu_execution *e, bool first) {
   return first && !e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM;
 }
@@ -126,7 +121,7 @@ static inline enum tu_past past_of_send(const struct tu_execution *e) {
 static void load(struct tu_execution *e, const struct tu_place *from, size_t done, size_t bytes, bool first,
                  uint32_t count) {
   if (bytes <= TU_INLINE_BYTES && count == 1 && !scales(e, first) && from->run_count <= 1) {
-    copy_bytes(e->targets[0], e->base[from->buffer] + from->offset + done, bytes);
+    tu_copy_short(e->targets[0], e->base[from->buffer] + from->offset + done, bytes);
     return;
   }
   while (bytes > 0) {
@@ -163,7 +158,7 @@ static void store(const struct tu_execution *e, const struct tu_place *to, size_
     size_t contiguous;
     unsigned char *at = place_at(e, to, done, &contiguous);
     size_t piece = tu_min(bytes, contiguous);
-    copy_bytes(at, from, piece);
+    tu_copy_short(at, from, piece);
     done += piece, from += piece, bytes -= piece;
   }
 }
@@ -285,8 +280,7 @@ static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, 
     tu_staging_fill(&s->staging, place, m->bytes);
     line->at.place = place;
   }
-  line->stored = false;
-  tu_sender_commit(s, m->bytes, e->tag, m->bytes);
+  tu_sender_commit(s, m->bytes, e->tag, m->bytes, false);
   tu_mover_ring(e->mover, s->world_peer);
   s->served++;
   return true;

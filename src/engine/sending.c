@@ -103,12 +103,10 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
     progress->place = e->places[ins->source.buffer] + ins->source.offset + progress->done;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
-    struct tu_line *line = tu_sender_line(s);
-    line->stored = progress->way == TU_WAY_STORED;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->place, bytes);
     else if (staged) tu_cast_add(e->program->cast, s);
-    if (progress->way != TU_WAY_INLINE) line->at.place = progress->place;
-    tu_sender_commit(s, bytes, e->tag, ins->bytes);
+    if (progress->way != TU_WAY_INLINE) tu_sender_line(s)->at.place = progress->place;
+    tu_sender_commit(s, bytes, e->tag, ins->bytes, progress->way == TU_WAY_STORED);
     e->sequences[ins->message_first + i] = s->sent;
     s->served += last;
     tu_mover_ring(e->mover, s->world_peer);

@@ -30,14 +30,8 @@ static inline unsigned char *at(const struct tu_execution *e, const struct tu_pl
   return e->base[place->buffer] + place->offset;
 }
 
-static inline void copy_short(void *to, const void *from, size_t bytes) {
-  if (bytes == 8) memcpy(to, from, 8);
-  else if (bytes > 0) tu_copy_into(&to, 1, TU_PAST_NONE, from, bytes);
-}
-
 static inline void publish(const struct tu_execution *e, struct tu_sender *s, size_t bytes) {
-  tu_sender_line(s)->stored = false;
-  tu_sender_commit(s, bytes, e->tag, bytes);
+  tu_sender_commit(s, bytes, e->tag, bytes, false);
   s->tickets++;
   s->served++;
   tu_mover_ring(e->mover, s->world_peer);
@@ -71,7 +65,7 @@ static inline bool send(struct tu_execution *e, const struct tu_instruction *ins
   if (ins->bytes > TU_INLINE_BYTES) return send_staged(e, ins);
   const unsigned char *from = at(e, &ins->source);
   for (uint32_t i = 0; i < ins->message_count; i++) {
-    copy_short(tu_sender_line(m[i].sender)->at.payload, from, ins->bytes);
+    tu_copy_short(tu_sender_line(m[i].sender)->at.payload, from, ins->bytes);
     publish(e, m[i].sender, ins->bytes);
   }
   return true;
@@ -102,7 +96,7 @@ static inline bool receive(struct tu_execution *e, const struct tu_instruction *
   struct tu_receiver *r = e->program->messages[ins->message_first].receiver;
   const struct tu_line *line = await(e, r, ins->bytes, looks);
   if (!line) return false;
-  copy_short(at(e, &ins->target), tu_receiver_payload(r, line), ins->bytes);
+  tu_copy_short(at(e, &ins->target), tu_receiver_payload(r, line), ins->bytes);
   used(e, r);
   return true;
 }
@@ -129,7 +123,7 @@ static inline bool reduce(struct tu_execution *e, const struct tu_instruction *i
 
 static inline void copy(struct tu_execution *e, const struct tu_instruction *ins) {
   unsigned char *to = at(e, &ins->target), *from = at(e, &ins->source);
-  if (to != from) copy_short(to, from, ins->bytes); /* in place only a first load would be left to do */
+  if (to != from) tu_copy_short(to, from, ins->bytes); /* in place only a first load would be left to do */
 }
 
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {

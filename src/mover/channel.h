@@ -166,12 +166,14 @@ static inline uint64_t tu_sender_room(struct tu_sender *s, size_t bytes) {
 }
 
 /* Publishes the slice that was described in its line; the caller then rings the receiver's bell. */
-static inline void tu_sender_commit(struct tu_sender *s, size_t bytes, uint64_t tag, uint64_t message_bytes) {
+static inline void tu_sender_commit(struct tu_sender *s, size_t bytes, uint64_t tag, uint64_t message_bytes,
+                                    bool stored) {
   struct tu_line *line = tu_sender_line(s);
   s->starts[s->sent & (s->credits - 1)] = s->next_start;
   s->next_start = s->staging.filled;
   line->taken = s->back ? s->back->received : 0;
   line->bytes = (uint32_t)bytes;
+  line->stored = stored;
   line->tag = tag;
   line->message_bytes = message_bytes;
   atomic_store_explicit(&line->sequence, ++s->sent, memory_order_release);
