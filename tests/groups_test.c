@@ -102,17 +102,20 @@ static int body(struct ranks_world *w, uint32_t rank) {
   return tutti_comm_free(world) == TUTTI_OK ? 0 : 4;
 }
 
-static void play(const struct scene *scene) {
-  struct scene s = *scene;
+/* Two CPUs to bind to. */
+static bool find_cpus(size_t cpus[2]) {
   cpu_set_t all;
   int found = 0;
-  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return false;
   for (size_t cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
-    if (CPU_ISSET(cpu, &all)) s.cpus[found++] = cpu;
-  if (found < 2) {
-    printf("  one CPU: nothing to bind to\n");
-    return;
-  }
+    if (CPU_ISSET(cpu, &all)) cpus[found++] = cpu;
+  if (found < 2) printf("  one CPU: nothing to bind to\n");
+  return found == 2;
+}
+
+static void play(const struct scene *scene) {
+  struct scene s = *scene;
+  if (!find_cpus(s.cpus)) return;
   struct ranks_world w = {.context = &s};
   ranks_start(&w, RANKS, body);
   CHECK(ranks_end(&w, 60000), "%s: hangs", s.name);
@@ -168,7 +171,52 @@ static void test_asked(void) {
   for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) play(&scenes[i]);
 }
 
+/* ---- who has to share a CPU ---- */
+
+struct crowd {
+  const char *name;
+  uint32_t ranks;
+  int places[RANKS]; /* of the two CPUs, the one that a rank is bound to */
+  bool crowded;
+  size_t cpus[2];
+};
+
+static int crowd_body(struct ranks_world *w, uint32_t rank) {
+  const struct crowd *c = w->context;
+  tutti_comm *world, *pair;
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  for (int i = 0; i < 2; i++)
+    if (c->places[rank] == FREE || c->places[rank] == i) CPU_SET(c->cpus[i], &cpus);
+  if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) return 1;
+  if (tutti_init(&(tutti_options){.timeout_ms = 20000, .join_timeout_ms = 20000}, &world) != TUTTI_OK) return 2;
+  if (tutti_comm_split(world, (int)rank / 2, 0, &pair) != TUTTI_OK) return 3;
+  if (tutti_barrier(pair) != TUTTI_OK || tutti_barrier(world) != TUTTI_OK) return 4;
+  if (world->crowded != c->crowded || pair->crowded != c->crowded) return 5;
+  if (world->mover->block->shape.credits != pair->mover->block->shape.credits) return 6;
+  return tutti_comm_free(pair) == TUTTI_OK && tutti_comm_free(world) == TUTTI_OK ? 0 : 7;
+}
+
+static void test_crowded(void) {
+  static const struct crowd crowds[] = {
+      {"a CPU each", 2, {0, 1}, .crowded = false},          {"free", 2, {FREE, FREE}, .crowded = false},
+      {"one is free", 2, {1, FREE}, .crowded = false},      {"on one CPU", 2, {0, 0}, .crowded = true},
+      {"bound in pairs", 4, {0, 0, 1, 1}, .crowded = true},
+  };
+  for (size_t i = 0; i < sizeof crowds / sizeof crowds[0]; i++) {
+    struct crowd c = crowds[i];
+    if (!find_cpus(c.cpus)) return;
+    struct ranks_world w = {.context = &c};
+    ranks_start(&w, c.ranks, crowd_body);
+    CHECK(ranks_end(&w, 60000), "%s: hangs", c.name);
+    for (uint32_t r = 0; r < c.ranks; r++)
+      CHECK(w.status[r] == 0, "%s: rank %u ended with status %d", c.name, r, w.status[r]);
+    ranks_fini(&w);
+  }
+}
+
 int main(int argc, char **argv) {
-  static const struct test tests[] = {{"bound", test_bound}, {"not_grouped", test_not_grouped}, {"asked", test_asked}};
+  static const struct test tests[] = {
+      {"bound", test_bound}, {"not_grouped", test_not_grouped}, {"asked", test_asked}, {"crowded", test_crowded}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -66,7 +66,7 @@ static const struct {
 } stagings[] = {
     {2, 2u << 20, 128u << 10}, {4, 1u << 20, 64u << 10}, {8, 512u << 10, 64u << 10}, {UINT32_MAX, 64u << 10, 8u << 10}};
 
-static tutti_err read_shape(uint32_t ranks, bool crowded, struct tu_channel_shape *shape, struct tu_error *error) {
+static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, struct tu_error *error) {
   tutti_err err;
   uint32_t i = 0;
   while (ranks > stagings[i].ranks) i++;
@@ -81,26 +81,32 @@ static tutti_err read_shape(uint32_t ranks, bool crowded, struct tu_channel_shap
                    "TUTTI_SLOT_BYTES is %llu; from 64 to half of TUTTI_RING_BYTES, which is %llu, is possible",
                    (unsigned long long)slot, (unsigned long long)ring);
   if (slot == 0) slot = tu_min(stagings[i].slot_bytes, ring / 2);
-  *shape = (struct tu_channel_shape){.credits = crowded ? CREDITS_CROWDED : CREDITS_ROOMY,
+  *shape = (struct tu_channel_shape){.credits = CREDITS_ROOMY,
                                      .slot_bytes = (uint32_t)(slot / TU_LINE_BYTES * TU_LINE_BYTES),
                                      .ring_bytes = (uint32_t)(ring / TU_LINE_BYTES * TU_LINE_BYTES)};
   return TUTTI_OK;
 }
 
-static tutti_err settings(uint32_t ranks, struct tu_channel_shape *shape, uint32_t *spin, bool *crowded,
-                          struct tu_error *error) {
+static tutti_err read_settings(struct tutti_comm *comm, struct tu_channel_shape *shape, struct tu_error *error) {
   tutti_err err;
-  *crowded = ranks > tu_boot_cpus();
-  uint64_t polls = *crowded ? SPIN_CROWDED : SPIN_ROOMY;
+  uint64_t polls = SPIN_ROOMY;
   if ((err = tu_isa_check(error)) != TUTTI_OK) return err;
   if ((err = tu_env_uint("TUTTI_SPIN", 1000000000, &polls, error)) != TUTTI_OK) return err;
-  *spin = (uint32_t)polls;
-  return read_shape(ranks, *crowded, shape, error);
+  comm->spin = (uint32_t)polls;
+  return read_shape(comm->ranks, shape, error);
 }
 
-static bool all_present(const struct tu_transport *t) {
-  for (uint32_t i = 0; i < t->ranks; i++)
-    if (!atomic_load(&tu_transport_head(t, i)->present)) return false;
+/* All are there, so it is known what CPUs they have. Whoever is not in this communicator wants its share, too. */
+static void settle(struct tutti_comm *comm, struct tu_channel_shape *shape) {
+  comm->crowded = tu_transport_crowded(comm->transport) || comm->transport->ranks > tu_boot_quota_cpus("");
+  if (!comm->crowded) return;
+  shape->credits = CREDITS_CROWDED;
+  if (!tu_env("TUTTI_SPIN")) comm->spin = SPIN_CROWDED;
+}
+
+static bool all_present(const struct tutti_comm *comm) {
+  for (uint32_t i = 0; i < comm->transport->ranks; i++)
+    if (!atomic_load(&tu_transport_head(comm->transport, i)->present)) return false;
   return true;
 }
 
@@ -122,16 +128,7 @@ tutti_err tu_comm_await(struct tutti_comm *comm, bool (*there)(const struct tutt
   return TUTTI_OK;
 }
 
-/* The leader has made the block and every rank has come. */
-static bool complete(const struct tutti_comm *comm) {
-  return tu_mover_ready(comm->mover) && all_present(comm->transport);
-}
-
-static tutti_err meet(struct tutti_comm *comm, int timeout_ms, struct tu_error *error) {
-  tutti_err err = tu_comm_await(comm, complete, "the other ranks to map the shared memory", timeout_ms, error);
-  if (err == TUTTI_OK) tu_transport_settle(comm->transport);
-  return err;
-}
+static bool has_block(const struct tutti_comm *comm) { return tu_mover_ready(comm->mover); }
 
 static void drop_endpoint(struct tu_transport *t) {
   if (atomic_fetch_sub(&t->users, 1) == 1) t->ops->close(t);
@@ -171,9 +168,13 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   atomic_fetch_add(&t->users, 1);
   c->waits_for = tu_allocate(ranks, sizeof *c->waits_for);
   c->departed = tu_allocate(ranks, sizeof *c->departed);
-  if ((err = settings(ranks, &shape, &c->spin, &c->crowded, error)) != TUTTI_OK) goto failed;
+  if ((err = read_settings(c, &shape, error)) != TUTTI_OK) goto failed;
+  err = tu_comm_await(c, all_present, "the other ranks to map the shared memory", timeout_ms, error);
+  if (err != TUTTI_OK) goto failed;
+  tu_transport_settle(t);
+  settle(c, &shape);
   if ((err = tu_mover_create(t, members, ranks, rank, shape, place, &c->mover, error)) != TUTTI_OK) goto failed;
-  if ((err = meet(c, timeout_ms, error)) != TUTTI_OK) goto failed;
+  if ((err = tu_comm_await(c, has_block, "the first rank to begin", timeout_ms, error)) != TUTTI_OK) goto failed;
   *comm = c;
   return TUTTI_OK;
 

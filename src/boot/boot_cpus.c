@@ -1,31 +1,14 @@
 /* boot_cpus.c: how many CPUs this process may use: its affinity mask, cut down by the cgroup's quota (version 2 and 1).
  * What cannot be read limits nothing. */
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "boot/boot_wire.h"
 
-enum { CPUS_MAX = 1 << 16, FOLDER_BYTES = 2 * PATH_MAX };
-
-uint32_t tu_boot_affinity_cpus(void) {
-  /* The kernel refuses a mask shorter than its own; its size can be found out only by trying. */
-  for (size_t cpus = 1024; cpus <= CPUS_MAX; cpus *= 2) {
-    cpu_set_t *mask = CPU_ALLOC(cpus);
-    if (!mask) break;
-    size_t bytes = CPU_ALLOC_SIZE(cpus);
-    bool got = sched_getaffinity(0, bytes, mask) == 0;
-    bool too_short = !got && errno == EINVAL;
-    int count = got ? CPU_COUNT_S(bytes, mask) : 0;
-    CPU_FREE(mask);
-    if (got) return count > 0 ? (uint32_t)count : 1;
-    if (!too_short) break;
-  }
-  return 1;
-}
+enum { FOLDER_BYTES = 2 * PATH_MAX };
 
 /* One hierarchy of cgroups: where it is mounted, which part of it, and where in it this process is. */
 struct hierarchy {
@@ -138,4 +121,7 @@ uint32_t tu_boot_quota_cpus(const char *root) {
   return (uint32_t)tu_min(hierarchy_quota(root, true), hierarchy_quota(root, false));
 }
 
-uint32_t tu_boot_cpus(void) { return (uint32_t)tu_max(1, tu_min(tu_boot_affinity_cpus(), tu_boot_quota_cpus(""))); }
+uint32_t tu_boot_cpus(void) {
+  struct tu_cpus mine;
+  return (uint32_t)tu_max(1, tu_min(tu_cpus_mine(&mine), tu_boot_quota_cpus("")));
+}

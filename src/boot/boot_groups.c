@@ -5,7 +5,7 @@
 #include <hwloc.h>
 #include <unistd.h>
 
-#include "boot/boot_wire.h"
+#include "base/cpus.h"
 
 /* ---- groups ---- */
 
@@ -88,7 +88,8 @@ static hwloc_cpuset_t cpus_of(hwloc_topology_t topology, pid_t thread) {
 }
 
 pid_t tu_boot_bound_thread(void) {
-  return (long)tu_boot_affinity_cpus() < sysconf(_SC_NPROCESSORS_ONLN) ? gettid() : 0;
+  struct tu_cpus mine;
+  return (long)tu_cpus_mine(&mine) < sysconf(_SC_NPROCESSORS_ONLN) ? gettid() : 0;
 }
 
 void tu_boot_domains(const pid_t threads[], uint32_t count, struct tu_boot_domain domains[]) {

@@ -79,13 +79,4 @@ bool tu_boot_memory_give(int fd, const struct tu_boot_offer *offer, int memory_f
 tutti_err tu_boot_memory_take(const struct tu_boot_place *place, const struct tu_boot_offer *offer, int line_fd,
                               uint64_t deadline_ns, struct tu_boot_share *share, struct tu_error *error);
 
-/* ---- CPUs ---- */
-
-/* How many this thread may use by its affinity, at least 1. */
-uint32_t tu_boot_affinity_cpus(void);
-
-/* The smallest cgroup quota above this process, in whole CPUs rounded up; UINT32_MAX if there is none. `root` stands
- * before every path that is read: "" for this machine. */
-uint32_t tu_boot_quota_cpus(const char *root);
-
 #endif

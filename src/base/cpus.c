@@ -1,0 +1,61 @@
+/* cpus.c: affinity masks. */
+#include "base/cpus.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+enum { MASK_CPUS_MAX = 1 << 16 };
+
+/* Adds what the kernel's mask says, if it fits into one of `cpus` bits; 0: it does not; -1: it cannot be had. */
+static int read_mask(struct tu_cpus *set, size_t cpus) {
+  cpu_set_t *mask = CPU_ALLOC(cpus);
+  if (!mask) return -1;
+  size_t bytes = CPU_ALLOC_SIZE(cpus);
+  bool got = sched_getaffinity(0, bytes, mask) == 0;
+  int count = got ? CPU_COUNT_S(bytes, mask) : errno == EINVAL ? 0 : -1;
+  for (size_t c = 0; got && c < cpus; c++)
+    if (CPU_ISSET_S(c, bytes, mask)) set->words[c / 64 % TU_CPUS_WORDS] |= UINT64_C(1) << c % 64;
+  CPU_FREE(mask);
+  return count;
+}
+
+uint32_t tu_cpus_mine(struct tu_cpus *cpus) {
+  *cpus = (struct tu_cpus){{0}};
+  int count = 0;
+  /* The kernel refuses a mask shorter than its own; its size can be found out only by trying. */
+  for (size_t size = 1024; size <= MASK_CPUS_MAX && count == 0; size *= 2) count = read_mask(cpus, size);
+  if (count > 0) return (uint32_t)count;
+  for (uint32_t w = 0; w < TU_CPUS_WORDS; w++) cpus->words[w] = UINT64_MAX;
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? (uint32_t)online : 1;
+}
+
+static uint32_t count_of(const struct tu_cpus *cpus) {
+  uint32_t count = 0;
+  for (uint32_t w = 0; w < TU_CPUS_WORDS; w++) count += (uint32_t)__builtin_popcountll(cpus->words[w]);
+  return count;
+}
+
+static bool within(const struct tu_cpus *inner, const struct tu_cpus *outer) {
+  uint64_t beyond = 0;
+  for (uint32_t w = 0; w < TU_CPUS_WORDS; w++) beyond |= inner->words[w] & ~outer->words[w];
+  return beyond == 0;
+}
+
+/* Have more ranks than it has CPUs nothing else? */
+static bool too_few(const struct tu_cpus *cpus, const struct tu_cpus *const ranks[], uint32_t count) {
+  uint32_t users = 0;
+  for (uint32_t r = 0; r < count; r++) users += within(ranks[r], cpus);
+  return users > count_of(cpus);
+}
+
+bool tu_cpus_crowded(const struct tu_cpus *const ranks[], uint32_t count) {
+  struct tu_cpus all = {{0}};
+  bool crowded = false;
+  for (uint32_t r = 0; r < count && !crowded; r++) {
+    for (uint32_t w = 0; w < TU_CPUS_WORDS; w++) all.words[w] |= ranks[r]->words[w];
+    crowded = too_few(ranks[r], ranks, count);
+  }
+  return crowded || too_few(&all, ranks, count);
+}
