@@ -15,6 +15,7 @@
 #define CREDITS_CROWDED 64u /* ... of ranks that have to wait for a core: as much as one can do before that */
 #define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u
+#define ASK_MS 20u /* how often a rank that waits for others to come asks whether they live: a system call each */
 
 static _Thread_local struct tu_error thread_error;
 
@@ -115,12 +116,14 @@ static bool all_present(const struct tutti_comm *comm) {
 tutti_err tu_comm_await(struct tutti_comm *comm, bool (*there)(const struct tutti_comm *comm), const char *what,
                         int timeout_ms, struct tu_error *error) {
   struct tu_transport *t = comm->transport;
-  uint64_t deadline = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-  while (!there(comm)) {
-    for (uint32_t i = 0; i < t->ranks; i++)
+  uint64_t now = tu_clock_ns(), deadline = now + (uint64_t)timeout_ms * NS_PER_MS;
+  uint64_t ask_at = tu_min(deadline, now + ASK_MS * NS_PER_MS);
+  for (; !there(comm); now = tu_clock_ns()) {
+    for (uint32_t i = 0; now > ask_at && i < t->ranks; i++)
       if (!tu_transport_alive(t, i) && !there(comm))
         return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the world was made", i);
-    if (tu_clock_ns() > deadline) return tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for %s", timeout_ms, what);
+    if (now > ask_at) ask_at = now + ASK_MS * NS_PER_MS;
+    if (now > deadline) return tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for %s", timeout_ms, what);
     uint32_t token = tu_bell_arm(t);
     if (!there(comm)) tu_bell_sleep(t, token, 1);
     tu_bell_disarm(t);
