@@ -324,7 +324,7 @@ void tu_request_start(struct tutti_request *r) {
 bool tu_request_run_straight(struct tutti_request *r) {
   struct tu_execution *e = &r->execution;
   r->number = ++r->comm->number;
-  tu_execution_start_straight(e, r->in_data, r->out_data, tag_of(r));
+  tu_execution_start_straight(e, tag_of(r));
   bool done = tu_execution_poll_straight(e, 0);
   post(r);
   if (done || tu_wait_straight(r->comm, e)) return true;

@@ -123,6 +123,7 @@ static tutti_err run_again(tutti_comm *comm, struct tutti_request *r) {
 static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
   struct tutti_request *r = tu_request_take_idle(comm), *before = comm->again[b->collective];
   r->brief = *b;
+  tu_execution_prepare_straight(&r->execution, r->in_data, r->out_data);
   comm->again[b->collective] = r;
   if (before) tu_request_release(before);
 }

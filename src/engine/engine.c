@@ -40,6 +40,7 @@ void tu_execution_fini(struct tu_execution *e) {
   free(e->targets);
   free(e->chosen);
   free(e->scratch);
+  free(e->hops);
   free(e->tmp);
   e->program = NULL;
 }

@@ -32,6 +32,8 @@ struct tu_execution {
   unsigned char **targets; /* owned: where the next bytes go */
   uint32_t *chosen;        /* owned: sends that go on with an instruction */
   struct tu_progress *progress;
+  struct tu_hop *hops; /* owned; of straight.c, for these buffers, once it has been prepared */
+  const void *hops_in, *hops_out;
   uint32_t *sequences; /* owned; of each message of a send: its last slice's number */
   uint64_t places[3];  /* of IN, OUT and TMP in memory that all ranks map; 0: nobody else sees it */
   size_t direct_bytes; /* shorter messages are neither lent nor stored */
@@ -63,10 +65,11 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
 bool tu_execution_poll(struct tu_execution *e);
 
 /* ---- straight.c: the same for a program of short messages, in less time ---- */
-/* May this execution go straight, with these buffers? Then, while no other one of its communicator is open, it may be
- * started and moved so. */
+/* May this execution go straight, with these buffers? Then, once it is prepared for them, and while no other one of its
+ * communicator is open, it may be started and moved so, again and again. */
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out);
-void tu_execution_start_straight(struct tu_execution *e, const void *in, void *out, uint64_t tag);
+void tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out);
+void tu_execution_start_straight(struct tu_execution *e, uint64_t tag);
 /* Moves on, instruction by instruction; looks for a message at most `looks` times. True: finished. */
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks);
 /* From here on polls move it as any other. */
