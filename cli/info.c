@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/comm.h"
+#include "base/cpus.h"
 #include "base/env.h"
 #include "base/types.h"
 #include "boot/boot.h"
@@ -17,7 +18,7 @@ struct facts {
   uint32_t cpus, ranks;
   struct tu_channel_shape shape; /* of the channels of a communicator of so many ranks */
   uint32_t spin;
-  bool crowded; /* more ranks than CPUs */
+  uint32_t share; /* ranks that share a CPU */
   bool machine_known;
   struct tu_boot_machine machine;
   uint32_t group; /* ranks of a group if `tutti run --bind core` binds them; 0: no groups */
@@ -39,7 +40,7 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
   if (err == TUTTI_OK) {
     facts->shape = comm->mover->block->shape;
     facts->spin = comm->spin;
-    facts->crowded = comm->crowded;
+    facts->share = comm->share;
     tutti_abort(comm, "it was made to be looked at"); /* so that freeing it waits for nobody */
     tutti_comm_free(comm);
   }
@@ -67,8 +68,12 @@ struct choice {
 
 /* As api/request.c chooses. */
 static struct choice choose(const struct facts *f, tutti_collective c, size_t bytes) {
-  const struct tu_wanted wanted = {
-      .collective = c, .ranks = f->ranks, .bytes = bytes, .any_blocks = tu_collectives[c].vector, .group = f->group};
+  const struct tu_wanted wanted = {.collective = c,
+                                   .ranks = f->ranks,
+                                   .bytes = bytes,
+                                   .any_blocks = tu_collectives[c].vector,
+                                   .group = f->group,
+                                   .share = f->share};
   struct choice choice = {.algorithm = f->tuning ? f->tuning->forced[c] : NULL, .until = SIZE_MAX};
   if (choice.algorithm) {
     choice.forced = true;
@@ -197,7 +202,7 @@ static void print_text(const struct facts *f) {
   printf(")\ntransport   shm: memory shared by the processes of one machine\n");
   print_distance();
   print_channel(f);
-  printf("waiting     %u polls before %s (%u ranks on %u CPUs)\n", f->spin, f->crowded ? "yielding" : "sleeping",
+  printf("waiting     %u polls before %s (%u ranks on %u CPUs)\n", f->spin, f->share > 1 ? "yielding" : "sleeping",
          f->ranks, f->cpus);
   printf("types      ");
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf(" %s", tu_datatypes[t].name);
@@ -255,7 +260,8 @@ static int default_ranks(uint32_t cpus, uint32_t *ranks) {
 
 static int run(int argc, char **argv) {
   enum { RANKS_MAX = 512 }; /* what ask() has memory for */
-  struct facts facts = {.cpus = tu_boot_cpus()};
+  struct tu_cpus mine;
+  struct facts facts = {.cpus = tu_cpus_mine(&mine)};
   bool json = false, done;
   int code = default_ranks(facts.cpus, &facts.ranks);
   if (code != CLI_GOOD) return code;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "base/cpus.h"
 #include "boot/boot.h"
 #include "tune.h"
 
@@ -36,11 +37,12 @@ static void write_head(const struct tune_options *options, uint32_t ranks, struc
   const struct bench_options *bench = &options->bench;
   char name[256];
   struct utsname machine;
+  struct tu_cpus mine;
   processor(name, sizeof name);
   tu_text_print(text, "# Which algorithm runs for which size: a selection table; tutti-tuning(5) describes it.\n");
   tu_text_print(text,
                 "# Measured by tutti tune %d.%d.%d: %u ranks, %u CPUs, --bind %s, %u ms for each algorithm and size.\n",
-                TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, ranks, tu_boot_cpus(), bench->bind,
+                TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, ranks, tu_cpus_mine(&mine), bench->bind,
                 bench->time_ms);
   if (uname(&machine) == 0) tu_text_print(text, "# Machine: %s %s%s.\n", machine.sysname, machine.machine, name);
   tu_text_print(text,

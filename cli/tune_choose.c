@@ -86,6 +86,8 @@ static void write_rule(const struct tune_table *t, uint32_t k, struct range rang
                                .ranks_max = t->ranks,
                                .groups_min = 1,
                                .groups_max = TU_RANKS_MAX,
+                               .share_min = 1,
+                               .share_max = TU_RANKS_MAX,
                                .bytes_max = range.bytes_max,
                                .algorithm = c->algorithm};
   size_t begin = text->length;

@@ -164,7 +164,7 @@ static void test_broken(void) {
   static const struct scene scenes[] = {
       {"broken",
        {{.rules = "# hm\nallreduce rang\n"}},
-       .failure = ":2: expected a condition on ranks, groups or bytes, or an "},
+       .failure = ":2: expected a condition on ranks, groups, share or bytes, or an "},
       {"missing", {{.tuning = "/there/is/no/such/file"}}, .failure = "rank 0: selection table: cannot open '/there/is"},
       {"unknown", {{.tuning = "none", .forced = "allreduce=rang"}}, .failure = "found 'rang'; did you mean 'ring'?"},
   };

@@ -88,7 +88,7 @@ test_errors() {
   printf '\nallreduce rank<=4 ring\n' >broken
   TUTTI_TUNING=broken run 1 info
   is "a broken table" "$err" \
-    "tutti info: broken:2: expected a condition on ranks, groups or bytes, found 'rank<=4'; did you mean 'ranks'?"
+    "tutti info: broken:2: expected a condition on ranks, groups, share or bytes, found 'rank<=4'; did you mean 'ranks'?"
   TUTTI_TUNING=missing run 1 bench -n 2 --time-ms 0
   has "a missing table" "$err" "rank 0: selection table: cannot open 'missing': No such file or directory"
   TUTTI_ALGORITHM=allreduce=rong run 1 info

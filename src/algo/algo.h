@@ -47,6 +47,7 @@ struct tu_wanted {
   bool rank_order; /* the operation does not commute */
   bool any_blocks; /* some rank does not know every block's size, or blocks are unequal */
   uint32_t group;  /* ranks of a group, of which `ranks` is a multiple; 0: there are no groups */
+  uint32_t share;  /* ranks that share a CPU; 0 counts as 1 */
 };
 /* Can this algorithm do what is wanted? If not, `why` is a clause for a message. */
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why);

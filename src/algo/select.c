@@ -8,10 +8,16 @@
  * Two levels where ranks are grouped by caches or NUMA nodes, for what they save across: n bytes, N ranks, G groups. An
  * allreduce sends 2n(G-1) bytes across on g = N/G ways side by side, a ring 2nG on one way after the other; reduce and
  * broadcast send n(G-1), flat ones up to n(N-g). reduce_scatter and allgather save nothing: their blocks lie in rank
- * order, so whole rows cross to every rank (composite.h). */
+ * order, so whole rows cross to every rank (composite.h).
+ *
+ * Where ranks share CPUs a plan costs as many switches from one to the next as it makes them wait, whatever it moves. */
 static const char builtin_rules[] =
     "allreduce      ranks<=2 bytes<=256K direct\n"
     "allreduce      ranks<=2             ring\n"
+    "allreduce      ranks<=4 share>=2 bytes<=4K   direct\n"
+    "allreduce      ranks<=4 share>=2 bytes<=64K  recursive_doubling\n"
+    "allreduce      ranks>=5 ranks<=16 share>=2 bytes<=1K   direct\n"
+    "allreduce      ranks>=5 ranks<=16 share>=2 bytes<=256K re:direct+bc:direct\n"
     "allreduce      ranks<=8 bytes<=32K  direct\n"
     "allreduce      bytes<=8K            recursive_doubling\n"
     "allreduce      groups>=2 ranks<=16  rs:direct/g+ar:ring+ag:direct/g\n"
@@ -72,11 +78,12 @@ const struct tu_tuning *tu_tuning_builtin(void) {
 /* What the rule offers for some sizes of what is wanted; NULL: nothing. */
 static const struct tu_algorithm *offer(const struct tu_rule *rule, const struct tu_wanted *wanted) {
   const char *why;
-  uint32_t groups = wanted->group ? wanted->ranks / wanted->group : 1;
+  uint32_t groups = wanted->group ? wanted->ranks / wanted->group : 1, share = (uint32_t)tu_max(wanted->share, 1);
   if (rule->collective != wanted->collective && rule->collective != tu_collectives[wanted->collective].family)
     return NULL;
   if (wanted->ranks < rule->ranks_min || wanted->ranks > rule->ranks_max) return NULL;
   if (groups < rule->groups_min || groups > rule->groups_max) return NULL;
+  if (share < rule->share_min || share > rule->share_max) return NULL;
   const struct tu_algorithm *a = tu_algorithm_in_groups(rule->algorithm, wanted->group);
   return tu_algorithm_serves(a, wanted, &why) ? a : NULL;
 }

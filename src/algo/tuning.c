@@ -31,12 +31,14 @@ static tutti_err expected_name(struct reader *r, struct tu_scan at, const char *
 
 /* ---- one rule --------------------------------------------------------------------------------------------------- */
 
-enum quantity { RANKS, GROUPS, BYTES, QUANTITIES };
-static const char *const quantity_names[] = {[RANKS] = "ranks", [GROUPS] = "groups", [BYTES] = "bytes"};
+enum quantity { RANKS, GROUPS, SHARE, BYTES, QUANTITIES };
+static const char *const quantity_names[] = {
+    [RANKS] = "ranks", [GROUPS] = "groups", [SHARE] = "share", [BYTES] = "bytes"};
 static const char *const quantity_values[] = {[RANKS] = "a number of ranks from 1 to 65536",
                                               [GROUPS] = "a number of groups from 1 to 65536",
+                                              [SHARE] = "a number of ranks on one CPU from 1 to 65536",
                                               [BYTES] = "a size, as 4096, 64K, 16M or 3G"};
-#define CONDITION "a condition on ranks, groups or bytes"
+#define CONDITION "a condition on ranks, groups, share or bytes"
 
 /* Takes the name of a quantity if it comes next. */
 static bool take_quantity(struct reader *r, enum quantity *quantity) {
@@ -82,6 +84,7 @@ static tutti_err read_condition(struct reader *r, enum quantity quantity, struct
   size_t low = above || !below ? (size_t)value : 0, high = below || !above ? (size_t)value : SIZE_MAX;
   if (quantity == RANKS    ? narrow_count(&rule->ranks_min, &rule->ranks_max, low, high)
       : quantity == GROUPS ? narrow_count(&rule->groups_min, &rule->groups_max, low, high)
+      : quantity == SHARE  ? narrow_count(&rule->share_min, &rule->share_max, low, high)
                            : narrow_bytes(&rule->bytes_min, &rule->bytes_max, low, high))
     return TUTTI_OK;
   char what[96];
@@ -107,8 +110,13 @@ static tutti_err read_algorithm(struct reader *r, struct tu_rule *rule) {
 }
 
 static tutti_err read_rule(struct reader *r, struct tu_rule *rule) {
-  *rule = (struct tu_rule){
-      .ranks_min = 1, .ranks_max = TU_RANKS_MAX, .groups_min = 1, .groups_max = TU_RANKS_MAX, .bytes_max = SIZE_MAX};
+  *rule = (struct tu_rule){.ranks_min = 1,
+                           .ranks_max = TU_RANKS_MAX,
+                           .groups_min = 1,
+                           .groups_max = TU_RANKS_MAX,
+                           .share_min = 1,
+                           .share_max = TU_RANKS_MAX,
+                           .bytes_max = SIZE_MAX};
   struct tu_scan before = r->scan;
   char token[TOKEN_BYTES];
   bool taken = tu_scan_token(&r->scan, token, sizeof token);
@@ -243,6 +251,7 @@ void tu_rule_write(const struct tu_rule *rule, struct tu_text *text) {
   tu_text_print(&conditions, "%s", "");
   write_conditions(RANKS, rule->ranks_min, rule->ranks_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(GROUPS, rule->groups_min, rule->groups_max, 1, TU_RANKS_MAX, &conditions);
+  write_conditions(SHARE, rule->share_min, rule->share_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(BYTES, rule->bytes_min, rule->bytes_max, 0, SIZE_MAX, &conditions);
   tu_text_print(text, "%-14s%-22s %s", tu_collectives[rule->collective].name, conditions.chars, rule->algorithm->name);
   tu_text_fini(&conditions);

@@ -17,6 +17,7 @@ struct tu_rule {
   tutti_collective collective;
   uint32_t ranks_min, ranks_max;
   uint32_t groups_min, groups_max;      /* a communicator without groups is one */
+  uint32_t share_min, share_max;        /* ranks that share a CPU; 1 if none has to */
   size_t bytes_min, bytes_max;          /* SIZE_MAX: any, also what not all ranks know */
   const struct tu_algorithm *algorithm; /* its groups may be open */
 };

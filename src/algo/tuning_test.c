@@ -37,7 +37,8 @@ static void test_builtin(void) {
                                          .bytes = sizes[i / 4],
                                          .rank_order = i & 1 && tu_reduces((tutti_collective)c),
                                          .any_blocks = i & 2,
-                                         .group = ranks > group && ranks % group == 0 ? group : 0};
+                                         .group = ranks > group && ranks % group == 0 ? group : 0,
+                                         .share = ranks % 3};
         const char *why;
         CHECK(tu_algorithm_serves(tu_tuning_select(NULL, &wanted), &wanted, &why), "%s on %u ranks: %s",
               tu_collectives[c].name, ranks, why);
@@ -98,6 +99,7 @@ static void test_groups(void) {
       "allreduce groups=2 bytes<=1K reduce_broadcast\n"
       "allreduce groups<=3 bytes<=2K rs:direct/g+ar:ring+ag:direct/g\n"
       "reduce groups>=2 re:direct/g+re:binomial\n"
+      "broadcast share>=2 share<=4 chain\n"
       "reduce_scatter rs:pairwise+rs:pat/g\n",
       NULL);
   if (!t) return;
@@ -106,25 +108,32 @@ static void test_groups(void) {
     uint32_t ranks, group;
     size_t bytes;
     const char *name; /* NULL: what the built-in table says */
+    uint32_t share;
   } table[] = {
-      {TUTTI_ALLREDUCE, 8, 4, 1024, "reduce_broadcast"},
-      {TUTTI_ALLREDUCE, 8, 2, 1024, NULL},
-      {TUTTI_ALLREDUCE, 9, 3, 1024, "rs:direct/3+ar:ring+ag:direct/3"},
-      {TUTTI_ALLREDUCE, 8, 4, 2048, "rs:direct/4+ar:ring+ag:direct/4"},
-      {TUTTI_ALLREDUCE, 8, 0, 1024, NULL},
-      {TUTTI_ALLREDUCE, 8, 4, 2049, NULL},
-      {TUTTI_REDUCE, 8, 2, 0, "re:direct/2+re:binomial"},
-      {TUTTI_REDUCE, 8, 0, 0, NULL},
-      {TUTTI_REDUCE_SCATTER, 8, 2, 1 << 20, "rs:pairwise+rs:pat/2"},
-      {TUTTI_REDUCE_SCATTER, 8, 0, 1 << 20, NULL},
-      {TUTTI_REDUCE_SCATTERV, 8, 2, 1 << 20, NULL}, /* pat needs equal blocks */
+      {TUTTI_ALLREDUCE, 8, 4, 1024, "reduce_broadcast", 0},
+      {TUTTI_ALLREDUCE, 8, 2, 1024, NULL, 0},
+      {TUTTI_ALLREDUCE, 9, 3, 1024, "rs:direct/3+ar:ring+ag:direct/3", 0},
+      {TUTTI_ALLREDUCE, 8, 4, 2048, "rs:direct/4+ar:ring+ag:direct/4", 0},
+      {TUTTI_ALLREDUCE, 8, 0, 1024, NULL, 0},
+      {TUTTI_ALLREDUCE, 8, 4, 2049, NULL, 0},
+      {TUTTI_REDUCE, 8, 2, 0, "re:direct/2+re:binomial", 0},
+      {TUTTI_REDUCE, 8, 0, 0, NULL, 0},
+      {TUTTI_REDUCE_SCATTER, 8, 2, 1 << 20, "rs:pairwise+rs:pat/2", 0},
+      {TUTTI_REDUCE_SCATTER, 8, 0, 1 << 20, NULL, 0},
+      {TUTTI_REDUCE_SCATTERV, 8, 2, 1 << 20, NULL, 0}, /* pat needs equal blocks */
+      {TUTTI_BROADCAST, 8, 0, 0, NULL, 1},
+      {TUTTI_BROADCAST, 8, 0, 0, "chain", 2},
+      {TUTTI_BROADCAST, 8, 0, 0, "chain", 4},
+      {TUTTI_BROADCAST, 8, 0, 0, NULL, 5},
+      {TUTTI_BROADCAST, 8, 0, 0, NULL, 0},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     const struct tu_wanted wanted = {.collective = table[i].collective,
                                      .ranks = table[i].ranks,
                                      .bytes = table[i].bytes,
                                      .any_blocks = tu_collectives[table[i].collective].vector,
-                                     .group = table[i].group};
+                                     .group = table[i].group,
+                                     .share = table[i].share};
     const char *got = tu_tuning_select(t, &wanted)->name;
     const char *name = table[i].name ? table[i].name : tu_tuning_select(NULL, &wanted)->name;
     CHECK(strcmp(got, name) == 0, "row %zu: %s, expected %s", i, got, name);
@@ -184,16 +193,18 @@ static void test_broken(void) {
       {"alreduce ring", "table:1: expected a collective, found 'alreduce'; did you mean 'allreduce'?"},
       {"\n\n  = ring", "table:3: expected a collective, found '='"},
       {"allreduce # ring\n",
-       "table:1: expected a condition on ranks, groups or bytes, or an algorithm of allreduce, found the "
+       "table:1: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found the "
        "end of the line"},
       {"barrier direct\nallreduce",
-       "table:2: expected a condition on ranks, groups or bytes, or an algorithm of allreduce, found the end of the "
+       "table:2: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found the end of "
+       "the "
        "text"},
       {"allreduce rimg",
-       "table:1: expected a condition on ranks, groups or bytes, or an algorithm of allreduce, found 'rimg'; did "
+       "table:1: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found 'rimg'; "
+       "did "
        "you mean 'ring'?"},
       {"allreduce rank<=4 ring",
-       "table:1: expected a condition on ranks, groups or bytes, found 'rank<=4'; did you mean 'ranks'?"},
+       "table:1: expected a condition on ranks, groups, share or bytes, found 'rank<=4'; did you mean 'ranks'?"},
       {"allreduce ranks ring", "table:1: expected '<=', '>=' or '=', found 'ring'"},
       {"allreduce ranks<4 ring", "table:1: expected '<=', '>=' or '=', found '<4'"},
       {"allreduce ranks<=0 ring", "table:1: expected a number of ranks from 1 to 65536, found '0'"},
@@ -208,13 +219,13 @@ static void test_broken(void) {
       {"allreduce groups>=2K ring", "table:1: expected a number of groups from 1 to 65536, found '2K'"},
       {"allreduce groups=2 groups=3 ring", "table:1: expected conditions on groups that some number meets, found '3'"},
       {"allreduce group=2 ring",
-       "table:1: expected a condition on ranks, groups or bytes, found 'group=2'; did you mean 'groups'?"},
+       "table:1: expected a condition on ranks, groups, share or bytes, found 'group=2'; did you mean 'groups'?"},
       {"allreduce rs:direct/h+ar:ring+ag:direct/h",
-       "table:1: expected a condition on ranks, groups or bytes, or an algorithm of allreduce, found "
+       "table:1: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found "
        "'rs:direct/h+ar:ring+ag:direct/h'"},
       {"allreduce ring bytes<=3", "table:1: expected the end of the line, found 'bytes<=3'"},
       {"allreduce ring\nsend ring",
-       "table:2: expected a condition on ranks, groups or bytes, or an algorithm of send, found 'ring'"},
+       "table:2: expected a condition on ranks, groups, share or bytes, or an algorithm of send, found 'ring'"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     struct tu_tuning *t;
@@ -264,12 +275,15 @@ static void test_write(void) {
         .ranks_max = ranks[tu_random(&seed) % 4],
         .groups_min = ranks[tu_random(&seed) % 4],
         .groups_max = ranks[tu_random(&seed) % 4],
+        .share_min = ranks[tu_random(&seed) % 4],
+        .share_max = ranks[tu_random(&seed) % 4],
         .bytes_min = sizes[tu_random(&seed) % 8],
         .bytes_max = sizes[tu_random(&seed) % 8],
         .algorithm = tu_algorithms[tu_random(&seed) % tu_algorithm_count],
     };
     rule.collective = rule.algorithm->collective;
-    if (rule.ranks_min > rule.ranks_max || rule.bytes_min > rule.bytes_max || rule.groups_min > rule.groups_max)
+    if (rule.ranks_min > rule.ranks_max || rule.bytes_min > rule.bytes_max || rule.groups_min > rule.groups_max ||
+        rule.share_min > rule.share_max)
       continue;
     struct tu_text text = {0};
     tu_rule_write(&rule, &text);
@@ -277,6 +291,7 @@ static void test_write(void) {
     bool same = t && t->rule_count == 1 && t->rules[0].collective == rule.collective &&
                 t->rules[0].ranks_min == rule.ranks_min && t->rules[0].ranks_max == rule.ranks_max &&
                 t->rules[0].groups_min == rule.groups_min && t->rules[0].groups_max == rule.groups_max &&
+                t->rules[0].share_min == rule.share_min && t->rules[0].share_max == rule.share_max &&
                 t->rules[0].bytes_min == rule.bytes_min && t->rules[0].bytes_max == rule.bytes_max &&
                 t->rules[0].algorithm == rule.algorithm;
     CHECK(same, "'%s' reads back as another", text.chars);

@@ -99,8 +99,8 @@ static tutti_err read_settings(struct tutti_comm *comm, struct tu_channel_shape 
 
 /* All are there, so it is known what CPUs they have. Whoever is not in this communicator wants its share, too. */
 static void settle(struct tutti_comm *comm, struct tu_channel_shape *shape) {
-  comm->crowded = tu_transport_crowded(comm->transport) || comm->transport->ranks > tu_boot_quota_cpus("");
-  if (!comm->crowded) return;
+  comm->share = tu_transport_share(comm->transport);
+  if (comm->share == 1) return;
   shape->credits = CREDITS_CROWDED;
   if (!tu_env("TUTTI_SPIN")) comm->spin = SPIN_CROWDED;
 }
@@ -247,8 +247,11 @@ static void inherit(tutti_comm *child, const tutti_comm *parent) {
 
 /* The library's own exchange. What TUTTI_ALGORITHM forces may not serve it: it is for the user's calls. */
 static tutti_err exchange(tutti_comm *parent, const void *mine, void *all, size_t bytes) {
-  const struct tu_wanted wanted = {
-      .collective = TUTTI_ALLGATHER, .ranks = parent->ranks, .bytes = bytes * parent->ranks, .group = parent->group};
+  const struct tu_wanted wanted = {.collective = TUTTI_ALLGATHER,
+                                   .ranks = parent->ranks,
+                                   .bytes = bytes * parent->ranks,
+                                   .group = parent->group,
+                                   .share = parent->share};
   const tutti_call call = {.collective = TUTTI_ALLGATHER,
                            .send = mine,
                            .recv = all,

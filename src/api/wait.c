@@ -257,7 +257,7 @@ static bool yield_core(void) {
 
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   if (tu_execution_poll_straight(e, comm->spin)) return true;
-  for (uint32_t i = 0; comm->crowded && i < YIELDS; i++) {
+  for (uint32_t i = 0; comm->share > 1 && i < YIELDS; i++) {
     bool ours = yield_core();
     if (tu_execution_poll_straight(e, comm->spin)) return true;
     if (!ours) break;
@@ -271,8 +271,8 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
     tu_pause();
     return;
   }
-  if (s->polls == comm->spin && !comm->crowded) look_round(0);
-  if (comm->crowded && s->polls < comm->spin + YIELDS) {
+  if (s->polls == comm->spin && comm->share == 1) look_round(0);
+  if (comm->share > 1 && s->polls < comm->spin + YIELDS) {
     if (!yield_core()) s->polls = comm->spin + YIELDS;
     return;
   }

@@ -1,4 +1,4 @@
-/* cpus.c: affinity masks. */
+/* cpus.c: affinity masks, and who is in whose. */
 #include "base/cpus.h"
 
 #include <errno.h>
@@ -20,8 +20,7 @@ static int read_mask(struct tu_cpus *set, size_t cpus) {
   return count;
 }
 
-uint32_t tu_cpus_mine(struct tu_cpus *cpus) {
-  *cpus = (struct tu_cpus){{0}};
+static uint32_t count_mine(struct tu_cpus *cpus) {
   int count = 0;
   /* The kernel refuses a mask shorter than its own; its size can be found out only by trying. */
   for (size_t size = 1024; size <= MASK_CPUS_MAX && count == 0; size *= 2) count = read_mask(cpus, size);
@@ -29,6 +28,11 @@ uint32_t tu_cpus_mine(struct tu_cpus *cpus) {
   for (uint32_t w = 0; w < TU_CPUS_WORDS; w++) cpus->words[w] = UINT64_MAX;
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (uint32_t)online : 1;
+}
+
+uint32_t tu_cpus_mine(struct tu_cpus *cpus) {
+  *cpus = (struct tu_cpus){.quota = tu_cpus_quota("")};
+  return (uint32_t)tu_max(1, tu_min(count_mine(cpus), cpus->quota));
 }
 
 static uint32_t count_of(const struct tu_cpus *cpus) {
@@ -43,19 +47,20 @@ static bool within(const struct tu_cpus *inner, const struct tu_cpus *outer) {
   return beyond == 0;
 }
 
-/* Have more ranks than it has CPUs nothing else? */
-static bool too_few(const struct tu_cpus *cpus, const struct tu_cpus *const ranks[], uint32_t count) {
-  uint32_t users = 0;
+/* Of the ranks that can use no other CPUs. */
+static uint32_t share_of(const struct tu_cpus *cpus, const struct tu_cpus *const ranks[], uint32_t count) {
+  uint32_t users = 0, have = (uint32_t)tu_max(1, tu_min(count_of(cpus), cpus->quota));
   for (uint32_t r = 0; r < count; r++) users += within(ranks[r], cpus);
-  return users > count_of(cpus);
+  return (users + have - 1) / have;
 }
 
-bool tu_cpus_crowded(const struct tu_cpus *const ranks[], uint32_t count) {
-  struct tu_cpus all = {{0}};
-  bool crowded = false;
-  for (uint32_t r = 0; r < count && !crowded; r++) {
+uint32_t tu_cpus_share(const struct tu_cpus *const ranks[], uint32_t count) {
+  struct tu_cpus all = {.quota = UINT32_MAX};
+  uint32_t share = 1;
+  for (uint32_t r = 0; r < count; r++) {
     for (uint32_t w = 0; w < TU_CPUS_WORDS; w++) all.words[w] |= ranks[r]->words[w];
-    crowded = too_few(ranks[r], ranks, count);
+    all.quota = (uint32_t)tu_min(all.quota, ranks[r]->quota);
+    share = (uint32_t)tu_max(share, share_of(ranks[r], ranks, count));
   }
-  return crowded || too_few(&all, ranks, count);
+  return (uint32_t)tu_max(share, share_of(&all, ranks, count));
 }

@@ -1,7 +1,10 @@
-/* cpus_test.c: what a thread's mask says, and which masks crowd. */
+/* cpus_test.c: what a thread's mask and its cgroup's quota say, and how many ranks share a CPU by them. */
 #include "base/cpus.h"
 
+#include <limits.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 
 #include "test.h"
 
@@ -9,37 +12,101 @@ enum { RANKS_MAX = 6 };
 
 static const struct {
   uint64_t masks[RANKS_MAX]; /* of CPUs 0 to 63; 0 ends them */
-  bool crowded;
+  uint32_t quota;            /* 0: none */
+  uint32_t share;
 } table[] = {
-    {{1}, false},
-    {{3, 3}, false},
-    {{3, 3, 3}, true},
-    {{1, 2}, false}, /* each rank bound to a CPU of its own sees one CPU, and has it */
-    {{1, 1}, true},
-    {{1, 2, 3}, true},
-    {{1, 3}, false},
-    {{1, 2, 4, 8}, false},
-    {{1, 1, 2, 4}, true}, /* four ranks, and enough CPUs, but two on one */
-    {{1, 1, 14, 14}, true},
-    {{3, 3, 12, 12}, false},
-    {{3, 3, 3, 12}, true},
-    {{15, 15, 1, 2}, false},
-    {{3, 6, 5}, false},
-    {{3, 6, 5, 7}, true},
-    {{1, 2, 3, 12, 12, 12}, true},
+    {{1}, 0, 1},
+    {{3, 3}, 0, 1},
+    {{3, 3, 3}, 0, 2},
+    {{3, 3, 3, 3, 3}, 0, 3},
+    {{1, 2}, 0, 1}, /* each rank bound to a CPU of its own sees one CPU, and has it */
+    {{1, 1}, 0, 2},
+    {{1, 2, 3}, 0, 2},
+    {{1, 3}, 0, 1},
+    {{1, 2, 4, 8}, 0, 1},
+    {{1, 2, 4, 8}, 2, 2},
+    {{15, 15, 15, 15}, 3, 2},
+    {{15, 15, 15, 15}, 1, 4},
+    {{1, 1, 2, 4}, 0, 2}, /* four ranks, and enough CPUs, but two on one */
+    {{1, 1, 14, 14}, 0, 2},
+    {{3, 3, 12, 12}, 0, 1},
+    {{3, 3, 3, 12}, 0, 2},
+    {{15, 15, 1, 2}, 0, 1},
+    {{3, 6, 5}, 0, 1},
+    {{3, 6, 5, 7}, 0, 2},
+    {{1, 2, 3, 12, 12, 12}, 0, 2},
+    {{1, 1, 1, 14, 14, 14}, 0, 3},
 };
 
-static void test_crowded(void) {
+static void test_share(void) {
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     struct tu_cpus cpus[RANKS_MAX] = {0};
     const struct tu_cpus *ranks[RANKS_MAX];
     uint32_t count = 0;
     for (; count < RANKS_MAX && table[i].masks[count]; count++) {
       cpus[count].words[i % TU_CPUS_WORDS] = table[i].masks[count];
+      cpus[count].quota = table[i].quota ? table[i].quota : UINT32_MAX;
       ranks[count] = &cpus[count];
     }
-    bool crowded = tu_cpus_crowded(ranks, count);
-    CHECK(crowded == table[i].crowded, "row %zu: %d", i, crowded);
+    uint32_t share = tu_cpus_share(ranks, count);
+    CHECK(share == table[i].share, "row %zu: %u, expected %u", i, share, table[i].share);
+  }
+}
+
+static void write_file(const char *root, const char *path, const char *text) {
+  char full[PATH_MAX];
+  snprintf(full, sizeof full, "%s%s", root, path);
+  for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    mkdir(full, 0700);
+    *slash = '/';
+  }
+  FILE *file = fopen(full, "w");
+  if (!file || fputs(text, file) < 0 || fclose(file) != 0) FAIL("cannot write %s", full);
+}
+
+#define V2_MOUNT "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
+#define V1_MOUNT \
+  "31 23 0:27 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n32 23 0:28 /box /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+
+static void test_quota(void) {
+  static const struct {
+    const char *group, *mounts;
+    const char *files[3][2];
+    uint32_t cpus;
+  } cases[] = {
+      {"0::/\n", V2_MOUNT, {{0}}, UINT32_MAX},
+      {"0::/a/b\n", V2_MOUNT, {{"/sys/fs/cgroup/a/b/cpu.max", "max 100000\n"}}, UINT32_MAX},
+      {"0::/a/b\n", V2_MOUNT, {{"/sys/fs/cgroup/a/b/cpu.max", "250000 100000\n"}}, 3},
+      {"0::/a/b\n",
+       V2_MOUNT,
+       {{"/sys/fs/cgroup/a/b/cpu.max", "800000 100000\n"}, {"/sys/fs/cgroup/a/cpu.max", "150000 100000\n"}},
+       2},
+      {"0::/a\n", V2_MOUNT, {{"/sys/fs/cgroup/cpu.max", "10000 100000\n"}}, 1},
+      {"0::/../other\n", V2_MOUNT, {{"/sys/fs/cgroup/cpu.max", "400000 100000\n"}}, 4},
+      {"4:cpuset:/x\n3:cpu,cpuacct:/box/in\n0::/\n",
+       V1_MOUNT,
+       {{"/cg/cpu/in/cpu.cfs_quota_us", "350000\n"}, {"/cg/cpu/in/cpu.cfs_period_us", "50000\n"}},
+       7},
+      {"3:cpu,cpuacct:/box\n",
+       V1_MOUNT,
+       {{"/cg/cpu/cpu.cfs_quota_us", "-1\n"}, {"/cg/cpu/cpu.cfs_period_us", "1\n"}},
+       UINT32_MAX},
+      {"nonsense", "nonsense", {{0}}, UINT32_MAX},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char root[] = "/tmp/tutti-cpus-XXXXXX";
+    if (!mkdtemp(root)) FAIL("cannot make a folder");
+    write_file(root, "/proc/self/cgroup", cases[i].group);
+    write_file(root, "/proc/self/mountinfo", cases[i].mounts);
+    for (int k = 0; k < 3; k++) {
+      if (cases[i].files[k][0]) write_file(root, cases[i].files[k][0], cases[i].files[k][1]);
+    }
+    uint32_t cpus = tu_cpus_quota(root);
+    CHECK(cpus == cases[i].cpus, "case %zu: %u CPUs, expected %u", i, cpus, cases[i].cpus);
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    CHECK(system(command) == 0, "cannot remove %s", root);
   }
 }
 
@@ -48,7 +115,7 @@ static void test_mine(void) {
   struct tu_cpus mine;
   sched_getaffinity(0, sizeof before, &before);
   uint32_t count = tu_cpus_mine(&mine);
-  CHECK(count == (uint32_t)CPU_COUNT(&before), "%u CPUs of %d", count, CPU_COUNT(&before));
+  CHECK(count >= 1 && count <= (uint32_t)CPU_COUNT(&before), "%u CPUs of %d", count, CPU_COUNT(&before));
   for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
     CHECK((mine.words[cpu / 64] >> cpu % 64 & 1) == (uint64_t) !!CPU_ISSET(cpu, &before), "CPU %zu", cpu);
     if (!CPU_ISSET(cpu, &before)) continue;
@@ -62,6 +129,6 @@ static void test_mine(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct test tests[] = {{"crowded", test_crowded}, {"mine", test_mine}};
+  static const struct test tests[] = {{"share", test_share}, {"quota", test_quota}, {"mine", test_mine}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -31,10 +31,4 @@ struct tu_boot_share {
 tutti_err tu_boot_join(const struct tu_boot_place *place, int timeout_ms, struct tu_boot_share *share,
                        struct tu_error *error);
 
-/* CPUs that this process may use: affinity and the cgroup's quota, at least 1. */
-uint32_t tu_boot_cpus(void);
-/* The smallest cgroup quota above this process, in whole CPUs rounded up; UINT32_MAX if there is none. `root` stands
- * before every path that is read: "" for this machine. */
-uint32_t tu_boot_quota_cpus(const char *root);
-
 #endif

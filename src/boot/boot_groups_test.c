@@ -3,7 +3,7 @@
 
 #include <sched.h>
 
-#include "boot/boot.h"
+#include "base/cpus.h"
 #include "test.h"
 
 #define ANY TU_DOMAIN_ANY
@@ -108,7 +108,8 @@ static void test_own_domain(void) {
     CPU_ZERO(&one);
     CPU_SET(cpus[i], &one);
     bind_to(&one);
-    CHECK(tu_boot_cpus() == 1, "bound to one");
+    struct tu_cpus mine;
+    CHECK(tu_cpus_mine(&mine) == 1, "bound to one");
     struct tu_boot_domain d = own_domain();
     CHECK(d.numa == i && d.cache == i, "CPU %zu: node %u, cache %u", cpus[i], d.numa, d.cache);
   }

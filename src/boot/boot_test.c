@@ -592,79 +592,6 @@ static void test_memory_is_verified(void) {
   }
 }
 
-/* ---- CPUs ---- */
-
-static void write_file(const char *root, const char *path, const char *text) {
-  char full[PATH_MAX];
-  snprintf(full, sizeof full, "%s%s", root, path);
-  for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    mkdir(full, 0700);
-    *slash = '/';
-  }
-  FILE *file = fopen(full, "w");
-  if (!file || fputs(text, file) < 0 || fclose(file) != 0) FAIL("cannot write %s", full);
-}
-
-#define V2_MOUNT "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
-#define V1_MOUNT \
-  "31 23 0:27 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n32 23 0:28 /box /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
-
-static void test_quota(void) {
-  static const struct {
-    const char *group, *mounts;
-    const char *files[3][2];
-    uint32_t cpus;
-  } cases[] = {
-      {"0::/\n", V2_MOUNT, {{0}}, UINT32_MAX},
-      {"0::/a/b\n", V2_MOUNT, {{"/sys/fs/cgroup/a/b/cpu.max", "max 100000\n"}}, UINT32_MAX},
-      {"0::/a/b\n", V2_MOUNT, {{"/sys/fs/cgroup/a/b/cpu.max", "250000 100000\n"}}, 3},
-      {"0::/a/b\n",
-       V2_MOUNT,
-       {{"/sys/fs/cgroup/a/b/cpu.max", "800000 100000\n"}, {"/sys/fs/cgroup/a/cpu.max", "150000 100000\n"}},
-       2},
-      {"0::/a\n", V2_MOUNT, {{"/sys/fs/cgroup/cpu.max", "10000 100000\n"}}, 1},
-      {"0::/../other\n", V2_MOUNT, {{"/sys/fs/cgroup/cpu.max", "400000 100000\n"}}, 4},
-      {"4:cpuset:/x\n3:cpu,cpuacct:/box/in\n0::/\n",
-       V1_MOUNT,
-       {{"/cg/cpu/in/cpu.cfs_quota_us", "350000\n"}, {"/cg/cpu/in/cpu.cfs_period_us", "50000\n"}},
-       7},
-      {"3:cpu,cpuacct:/box\n",
-       V1_MOUNT,
-       {{"/cg/cpu/cpu.cfs_quota_us", "-1\n"}, {"/cg/cpu/cpu.cfs_period_us", "1\n"}},
-       UINT32_MAX},
-      {"nonsense", "nonsense", {{0}}, UINT32_MAX},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    char root[] = "/tmp/tutti-boot-XXXXXX";
-    if (!mkdtemp(root)) FAIL("cannot make a folder");
-    write_file(root, "/proc/self/cgroup", cases[i].group);
-    write_file(root, "/proc/self/mountinfo", cases[i].mounts);
-    for (int k = 0; k < 3; k++) {
-      if (cases[i].files[k][0]) write_file(root, cases[i].files[k][0], cases[i].files[k][1]);
-    }
-    uint32_t cpus = tu_boot_quota_cpus(root);
-    CHECK(cpus == cases[i].cpus, "case %zu: %u CPUs, expected %u", i, cpus, cases[i].cpus);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", root);
-    CHECK(system(command) == 0, "cannot remove %s", root);
-  }
-}
-
-static void test_cpus(void) {
-  cpu_set_t before, one;
-  sched_getaffinity(0, sizeof before, &before);
-  uint32_t all = tu_boot_cpus();
-  CHECK(all >= 1 && all <= (uint32_t)CPU_COUNT(&before), "%u CPUs of %d", all, CPU_COUNT(&before));
-  CPU_ZERO(&one);
-  for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++) {
-    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
-  }
-  sched_setaffinity(0, sizeof one, &one);
-  CHECK(tu_boot_cpus() == 1, "%u CPUs with one allowed", tu_boot_cpus());
-  sched_setaffinity(0, sizeof before, &before);
-}
-
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"place", test_place},
@@ -679,8 +606,6 @@ int main(int argc, char **argv) {
       {"deaths", test_deaths},
       {"slice_bytes", test_slice_bytes},
       {"memory_is_verified", test_memory_is_verified},
-      {"quota", test_quota},
-      {"cpus", test_cpus},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -55,12 +55,12 @@ void tu_transport_settle(struct tu_transport *t) {
   atomic_store(&t->fence, fence);
 }
 
-bool tu_transport_crowded(const struct tu_transport *t) {
+uint32_t tu_transport_share(const struct tu_transport *t) {
   const struct tu_cpus **cpus = tu_allocate(t->ranks, sizeof *cpus);
   for (uint32_t rank = 0; rank < t->ranks; rank++) cpus[rank] = &tu_transport_head(t, rank)->cpus;
-  bool crowded = tu_cpus_crowded(cpus, t->ranks);
+  uint32_t share = tu_cpus_share(cpus, t->ranks);
   free(cpus);
-  return crowded;
+  return share;
 }
 
 /* ---- memory ---- */

@@ -42,7 +42,7 @@ struct tu_slice_head {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t present; /* the rank has come; from now on alive() speaks */
   _Atomic uint32_t gone;                            /* loop: the rank was killed */
   _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
-  struct tu_cpus cpus;                              /* that it may use; there when it is present */
+  struct tu_cpus cpus;                              /* that it may use; they are there when it is present */
 };
 
 /* A stretch of this rank's slice, in use or free; the list has all of them, in the order of their places. */
@@ -127,8 +127,8 @@ static inline struct tu_slice_head *tu_transport_head(const struct tu_transport 
 /* To be called once all ranks are present: from now on they ring without a fence if all can do with membarrier. */
 void tu_transport_settle(struct tu_transport *t);
 bool tu_transport_alive(struct tu_transport *t, uint32_t rank);
-/* Have the ranks, which must be present, fewer CPUs than they are? */
-bool tu_transport_crowded(const struct tu_transport *t);
+/* How many ranks share a CPU, where it is worst, once all are present. */
+uint32_t tu_transport_share(const struct tu_transport *t);
 
 /* ---- bells ----
  * Sleeper: token = tu_bell_arm; look once more; if nothing came, tu_bell_sleep(token); tu_bell_disarm.

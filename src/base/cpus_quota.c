@@ -1,12 +1,10 @@
-/* boot_cpus.c: how many CPUs this process may use: its affinity mask, cut down by the cgroup's quota (version 2 and 1).
- * What cannot be read limits nothing. */
+/* cpus_quota.c: how many CPUs the cgroup's quota leaves this process (version 2 and 1). What cannot be read limits nothing. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cpus.h"
-#include "boot/boot_wire.h"
 
 enum { FOLDER_BYTES = 2 * PATH_MAX };
 
@@ -117,11 +115,6 @@ static uint32_t hierarchy_quota(const char *root, bool v2) {
   }
 }
 
-uint32_t tu_boot_quota_cpus(const char *root) {
+uint32_t tu_cpus_quota(const char *root) {
   return (uint32_t)tu_min(hierarchy_quota(root, true), hierarchy_quota(root, false));
-}
-
-uint32_t tu_boot_cpus(void) {
-  struct tu_cpus mine;
-  return (uint32_t)tu_max(1, tu_min(tu_cpus_mine(&mine), tu_boot_quota_cpus("")));
 }
