@@ -1,49 +1,12 @@
 /* test: slow timeout=300 */
 /* conformance_test.c: one table of checks, two ways to make the ranks: threads over the loop transport, and processes over
  * shared memory. What holds over one must hold over the other. Under TSan only the loop is run. */
-#include <pthread.h>
-#include <stdarg.h>
-
 #include "algo/algo.h"
-#include "api/comm.h"
 #include "buffers.h"
-#include "ranks.h"
 #include "reference.h"
-#include "test.h"
-#include "transport/transport.h"
+#include "troupe.h"
 
-enum { JOIN_MS = 20000, CALL_MS = 60000, LOOP_SLICE = 64 << 20, SLOT_BYTES = 1 << 20 };
-
-/* What a rank of a check sees. */
-struct player {
-  tutti_comm *comm;
-  uint32_t rank, ranks;
-  uint64_t seed;
-  struct tu_transport *transport;
-  struct stage *stage;
-};
-
-/* Shared by all ranks, whether threads or processes. */
-struct stage {
-  _Atomic uint32_t failures;
-  _Atomic uint32_t here; /* ranks that wait for the others */
-  char text[1024];       /* of the first failure */
-};
-
-__attribute__((format(printf, 2, 3))) static void wrong(struct player *p, const char *format, ...) {
-  if (p->stage->failures++ > 0) return;
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(p->stage->text, sizeof p->stage->text, format, arguments);
-  va_end(arguments);
-}
-
-/* A call that must work. */
-static bool good(struct player *p, tutti_err err, const char *what) {
-  if (err == TUTTI_OK) return true;
-  wrong(p, "rank %u: %s: %s: %s", p->rank, what, tutti_err_name(err), tutti_error_message(p->comm));
-  return false;
-}
+enum { SLOT_BYTES = 1 << 20 };
 
 static void carry_out(struct player *p, const struct ref_case *c) {
   struct ref_run run;
@@ -222,30 +185,24 @@ static void gather_round(struct player *p) {
   while (p->stage->here < p->ranks) ranks_sleep_us(100);
 }
 
-static void (*const die[2])(struct player *p);
+/* A thread cannot be killed: its endpoint says that it is dead, and it touches nothing until the others know. */
+static void die(struct player *p) {
+  if (!p->is_thread) raise(SIGKILL);
+  tu_loop_kill(p->transport);
+  ranks_sleep_us(1500000);
+}
 
 /* The last check: rank 1 dies, the others learn it. */
-static void death(struct player *p, bool as_thread) {
+static void death(struct player *p) {
   if (p->ranks == 1) return;
   gather_round(p);
-  if (p->rank == 1) die[as_thread](p);
+  if (p->rank == 1) die(p);
   tutti_err err;
   do err = tutti_barrier(p->comm);
   while (err == TUTTI_OK);
   if (p->rank != 1 && (err != TUTTI_ERR_PEER || !strstr(tutti_error_message(p->comm), "rank 1")))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(p->comm));
 }
-
-static void die_as_process(struct player *p) {
-  (void)p;
-  raise(SIGKILL);
-}
-/* A thread cannot be killed: its endpoint says that it is dead, and it touches nothing until the others know. */
-static void die_as_thread(struct player *p) {
-  tu_loop_kill(p->transport);
-  ranks_sleep_us(1500000);
-}
-static void (*const die[2])(struct player *p) = {die_as_process, die_as_thread};
 
 static const struct check {
   const char *name;
@@ -258,100 +215,8 @@ static const struct check {
               {"disagreement", disagreement},
               {"abortion", abortion},
               {"lateness", lateness},
-              {"death", NULL}};
+              {"death", death}};
 enum { CHECKS = sizeof checks / sizeof checks[0] };
-
-/* ---- a rank, over either transport ---- */
-
-struct troupe {
-  const struct check *check;
-  uint32_t ranks;
-  uint64_t seed;
-  bool threads;
-  struct tu_transport *endpoints[REF_RANKS_MAX]; /* threads */
-  int memory_fd;                                 /* processes */
-  struct stage *stage;
-};
-
-static void play(struct troupe *t, struct tu_transport *endpoint, uint32_t rank) {
-  uint32_t members[REF_RANKS_MAX];
-  for (uint32_t r = 0; r < t->ranks; r++) members[r] = r;
-  struct player p = {.rank = rank, .ranks = t->ranks, .seed = t->seed, .transport = endpoint, .stage = t->stage};
-  struct tu_error error = {0};
-  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_FIRST_PLACE, JOIN_MS, &p.comm, &error) != TUTTI_OK) {
-    wrong(&p, "rank %u: tu_comm_create: %s", rank, error.text);
-    return;
-  }
-  tutti_comm_set_timeout(p.comm, CALL_MS);
-  if (tutti_rank(p.comm) != rank || tutti_ranks(p.comm) != t->ranks)
-    wrong(&p, "rank %u: is %u of %u", rank, tutti_rank(p.comm), tutti_ranks(p.comm));
-  if (t->check->run) t->check->run(&p);
-  else death(&p, t->threads);
-  bool died = !t->check->run && t->ranks > 1;
-  tutti_err err = tutti_comm_free(p.comm);
-  if (!died && t->stage->failures == 0 && err != TUTTI_OK)
-    wrong(&p, "rank %u: free: %s: %s", rank, tutti_err_name(err), tutti_error_message(NULL));
-}
-
-/* ---- threads over loop ---- */
-
-struct actor {
-  struct troupe *troupe;
-  uint32_t rank;
-};
-
-static void *act(void *argument) {
-  struct actor *a = argument;
-  play(a->troupe, a->troupe->endpoints[a->rank], a->rank);
-  return NULL;
-}
-
-static void over_loop(struct troupe *t) {
-  struct tu_error error = {0};
-  pthread_t threads[REF_RANKS_MAX];
-  struct actor actors[REF_RANKS_MAX];
-  t->threads = true;
-  if (tu_loop_create(t->ranks, LOOP_SLICE, t->endpoints, &error) != TUTTI_OK) {
-    FAIL("tu_loop_create: %s", error.text);
-    return;
-  }
-  for (uint32_t r = 0; r < t->ranks; r++) {
-    actors[r] = (struct actor){t, r};
-    if (pthread_create(&threads[r], NULL, act, &actors[r]) != 0) abort();
-  }
-  for (uint32_t r = 0; r < t->ranks; r++) pthread_join(threads[r], NULL);
-}
-
-/* ---- processes over shm ---- */
-
-#ifndef __SANITIZE_THREAD__
-static void over_shm(struct troupe *t) {
-  pid_t pids[REF_RANKS_MAX];
-  t->threads = false;
-  t->memory_fd = memfd_create("conformance", MFD_CLOEXEC);
-  if (t->memory_fd < 0 || ftruncate(t->memory_fd, (off_t)LOOP_SLICE * t->ranks) != 0) abort();
-  fflush(stdout);
-  for (uint32_t r = 0; r < t->ranks; r++) {
-    if ((pids[r] = fork()) != 0) continue;
-    struct tu_error error = {0};
-    struct tu_transport *endpoint = NULL;
-    struct player p = {.rank = r, .stage = t->stage};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (tu_shm_create(r, t->ranks, t->memory_fd, LOOP_SLICE, &endpoint, &error) != TUTTI_OK)
-      wrong(&p, "rank %u: tu_shm_create: %s", r, error.text);
-    else play(t, endpoint, r);
-    fflush(stdout);
-    _exit(0);
-  }
-  close(t->memory_fd);
-  for (uint32_t r = 0; r < t->ranks; r++) {
-    int status = 0;
-    waitpid(pids[r], &status, 0);
-    bool victim = !t->check->run && r == 1;
-    CHECK(victim || status == 0, "%u ranks: rank %u: status %x", t->ranks, r, (unsigned)status);
-  }
-}
-#endif
 
 static void perform(const struct check *check, void (*over)(struct troupe *t)) {
 #ifdef __SANITIZE_THREAD__
@@ -361,12 +226,9 @@ static void perform(const struct check *check, void (*over)(struct troupe *t)) {
 #endif
   uint64_t seed = test_seed();
   for (size_t k = 0; k < sizeof rank_counts / sizeof rank_counts[0]; k++) {
-    struct troupe t = {.check = check, .ranks = rank_counts[k], .seed = seed};
-    t.stage = mmap(NULL, sizeof *t.stage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (t.stage == MAP_FAILED) abort();
-    over(&t);
-    CHECK(t.stage->failures == 0, "%u ranks: %u failures, first: %s", t.ranks, t.stage->failures, t.stage->text);
-    munmap(t.stage, sizeof *t.stage);
+    const struct troupe t = {
+        .run = check->run, .rank_1_dies = check->run == death, .ranks = rank_counts[k], .seed = seed};
+    troupe_perform(t, over);
   }
 }
 
@@ -375,9 +237,9 @@ int main(int argc, char **argv) {
     const char *name;
     void (*over)(struct troupe *t);
   } factories[] = {
-      {"loop", over_loop},
+      {"loop", troupe_over_loop},
 #ifndef __SANITIZE_THREAD__
-      {"shm", over_shm},
+      {"shm", troupe_over_shm},
 #endif
   };
   size_t passed = 0, failed = 0;

@@ -114,6 +114,9 @@ enum {
 typedef struct tutti_comm tutti_comm;
 typedef struct tutti_request tutti_request;
 typedef struct tutti_plan tutti_plan;
+typedef struct tutti_tensor tutti_tensor; /* tutti/tensor.h */
+
+#define TUTTI_DIMS 5
 
 /* ---- general ---------------------------------------------------------------------------------------------------- */
 
@@ -250,7 +253,13 @@ TUTTI_API void tutti_plan_free(tutti_plan *plan);
  *   alltoallv:                   counts, offsets for send; recv_counts, recv_offsets for recv; in place: the two equal
  * In place is as above, the own block being at its offset.
  *
- * Buffers must not overlap in any other way. A buffer may be NULL only if nothing in it is read or written. */
+ * Buffers must not overlap in any other way. A buffer may be NULL only if nothing in it is read or written.
+ *
+ * With tensors (tutti/tensor.h): `in` and `out` stand for send, recv, count and type; both are needed where the rank has both
+ * buffers, and may lie in memory in different ways. `dim` is the dimension along which the longer tensor is cut into
+ * one block a rank (from 0, or from -1 downwards, of the tensor's own); allreduce, reduce, broadcast, send and recv have none.
+ * alltoall may join its blocks along another, `out_dim`. In place: the same memory and layout in both, where the shapes
+ * are equal. Layouts may differ from rank to rank, shapes not. Vector variants take no tensors. */
 typedef struct tutti_call {
   tutti_collective collective;
   const void *send;
@@ -269,6 +278,12 @@ typedef struct tutti_call {
   const char *algorithm;  /* force one, as "ring" (see tutti list); NULL: tutti-tuning(5) decides. Equal on all ranks */
   const tutti_plan *plan; /* run this one; it must be for such a call: collective, ranks, root, in place or not */
   int timeout_ms;         /* 0: the communicator's; negative: none */
+  const tutti_tensor *in;
+  const tutti_tensor *out;
+  int dim;
+  int out_dim; /* alltoall; read only if has_out_dim */
+  bool has_out_dim;
+  uint32_t lanes; /* so many ways side by side; 0: as the algorithm has it */
 } tutti_call;
 
 /* Starts a call and returns. All ranks start their collectives in the same order; sends and receives are ordered per

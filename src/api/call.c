@@ -242,7 +242,10 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
                          struct tu_error *error) {
   tutti_err err;
   *out = (struct tu_call){.tag = call->tag};
-  if ((err = check_names(comm, call, error)) != TUTTI_OK) return err;
+  const tutti_tensor *tensor = call->in ? call->in : call->out;
+  tutti_call flat = *call;
+  if (tensor) flat.type = tensor->type;
+  if ((err = check_names(comm, &flat, error)) != TUTTI_OK) return err;
   const struct tu_collective *c = &tu_collectives[call->collective];
   out->point_to_point = c->family == TUTTI_SEND;
   uint32_t in_blocks, out_blocks;
@@ -254,15 +257,21 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
     out_blocks = tu_out_blocks(call->collective, comm->ranks, call->root, comm->rank);
   }
   bool in_place;
+  if (tensor) {
+    err = tu_call_of_tensors(comm, call, in_blocks > 0, out_blocks > 0, &flat, out, &in_place, error);
+    if (err != TUTTI_OK) return err;
+  }
+  call = &flat;
   if ((err = lay_views(comm, call, in_blocks, out_blocks, out, error)) != TUTTI_OK) return err;
   if ((err = check_size(&out->in, c->name, "send", error)) != TUTTI_OK) return err;
   if ((err = check_size(&out->out, c->name, "recv", error)) != TUTTI_OK) return err;
-  if ((err = settle_buffers(comm, call, out, &in_place, error)) != TUTTI_OK) return err;
+  if (tensor) tu_call_fold(out, &flat);
+  else if ((err = settle_buffers(comm, call, out, &in_place, error)) != TUTTI_OK) return err;
   bool aligned = tu_reduces(call->collective);
   if ((err = check_pointer(&out->in, out->in_data, c->name, "send", aligned, error)) != TUTTI_OK) return err;
   if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", aligned, error)) != TUTTI_OK) return err;
   if ((err = check_blocks_apart(&out->out, c->name, error)) != TUTTI_OK) return err;
-  if (!in_place && (err = check_overlap(out, c->name, error)) != TUTTI_OK) return err;
+  if (!tensor && !in_place && (err = check_overlap(out, c->name, error)) != TUTTI_OK) return err;
   uint64_t plan_hash = 0;
   if (call->plan) {
     if ((err = tu_user_plan_serves(comm, call, out, in_place, error)) != TUTTI_OK) return err;
@@ -282,6 +291,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
       .scale = call->op == TUTTI_PREMUL_SUM ? call->scale : 0,
       .algorithm = out->forced ? out->forced->name : NULL,
       .plan = plan_hash,
+      .tensors = out->signature.tensors,
   };
   if (c->vector) out->signature.counts_hash = hash_view(&out->out, hash_view(&out->in, 0)) + out->out.count;
   return TUTTI_OK;
@@ -293,7 +303,8 @@ static bool repeats(struct tu_memo *memo, const tutti_call *call) {
   const tutti_call *last = &memo->call;
   if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
       call->op != last->op || call->root != last->root || call->peer != last->peer || call->algorithm || call->plan ||
-      call->counts || call->recv_counts || (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
+      call->counts || call->recv_counts || call->in || call->out ||
+      (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
   if (call->send == last->send && call->recv == last->recv) return true;
@@ -313,8 +324,10 @@ static bool repeats(struct tu_memo *memo, const tutti_call *call) {
 tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
   struct tu_memo *memo = &comm->memo;
   if (repeats(memo, call)) return TUTTI_OK;
+  tu_call_tensors_release(memo->resolved.tensors);
   tutti_err err = resolve(comm, call, &memo->resolved, error);
-  memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts;
+  memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts &&
+                !memo->resolved.tensors;
   if (!memo->valid) return err;
   memo->call = *call;
   memo->in_end = tu_view_extent(&memo->resolved.in, &memo->in_begin);

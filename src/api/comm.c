@@ -155,6 +155,7 @@ static void destroy(struct tutti_comm *comm, bool in_order) {
       if (comm->mover->receivers[i]) tu_matching_destroy(comm->mover->receivers[i]->matching);
   tu_mover_destroy(comm->mover, in_order);
   drop_endpoint(comm->transport);
+  tu_call_tensors_release(comm->memo.resolved.tensors);
   tu_tuning_release(comm->tuning);
   free(comm->domains);
   free(comm->waits_for);

@@ -19,10 +19,19 @@ struct tu_signature {
   double scale;
   const char *algorithm; /* the forced one's name in the table, or NULL */
   uint64_t counts_hash;
-  uint64_t plan; /* hash of the user's, or 0 */
-  uint64_t zero3;
+  uint64_t plan;    /* hash of the user's, or 0 */
+  uint64_t tensors; /* hash of their layouts, or 0 */
 };
 _Static_assert(sizeof(struct tu_signature) == 64, "one comparison of a cache line");
+
+/* The tensors of a call. */
+struct tu_call_tensors {
+  uint32_t users;
+  tutti_tensor in, out; /* of no dimensions: the rank has none */
+  struct tu_map *in_map, *out_map;
+  struct tu_fold in_fold, out_fold;
+  uint64_t facts; /* hash of what all ranks must have alike: the block's shape, and how it is cut */
+};
 
 /* A call, checked and taken apart. */
 struct tu_call {
@@ -31,7 +40,8 @@ struct tu_call {
   const void *in_data;
   void *out_data;
   const struct tu_algorithm *forced;
-  const struct tu_plan *plan; /* the user's, or NULL; needed until the request is made */
+  const struct tu_plan *plan;      /* the user's, or NULL; needed until the request is made */
+  struct tu_call_tensors *tensors; /* or NULL; the communicator's memo keeps them */
   bool point_to_point;
   uint32_t tag;
 };
@@ -60,6 +70,7 @@ struct tutti_request {
   struct tu_brief brief; /* of one that is kept in `again` */
   uint64_t id;           /* among all that the communicator ever made; not 0 */
   struct tu_signature signature;
+  struct tu_call_tensors *tensors;
   size_t *blocks; /* copied counts and offsets of a vector variant: in counts, in offsets, out counts, out offsets */
   struct tu_program *program;
   struct tu_execution execution;
@@ -151,6 +162,15 @@ void tu_groups_inherit(struct tutti_comm *child, const struct tutti_comm *parent
 /* Checks a call and takes it apart into comm->memo.resolved; ARGUMENT with a sentence. */
 tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error);
 bool tu_user_op_find(tutti_op op, struct tu_user_op *user);
+
+/* ---- call_tensors.c ---- */
+/* The call, whose buffers this rank has or has not, in vectors: *flat. resolved->tensors says how they lie. */
+tutti_err tu_call_of_tensors(const struct tutti_comm *comm, const tutti_call *call, bool has_in, bool has_out,
+                             tutti_call *flat, struct tu_call *resolved, bool *in_place, struct tu_error *error);
+/* Has the views read and write what does not lie as it crosses where it lies. */
+void tu_call_fold(struct tu_call *resolved, const tutti_call *flat);
+bool tu_call_tensors_same(const struct tu_call_tensors *a, const struct tu_call_tensors *b);
+void tu_call_tensors_release(struct tu_call_tensors *tensors);
 
 /* ---- plan.c ---- */
 const struct tu_plan *tu_user_plan(const tutti_plan *plan, uint64_t *hash);

@@ -12,18 +12,21 @@ uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
   if (c->rooted) must.root = facts->root;
   if (tu_reduces(facts->collective)) must.op = facts->op;
   if (!c->vector) must.count = facts->count;
-  else if (!c->rooted) must.counts_hash = facts->counts_hash;
+  if (!c->vector || !c->rooted) must.counts_hash = facts->counts_hash;
   return (uint32_t)tu_hash(&must, sizeof must, 0);
 }
 
 void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
-  char root[24] = "", op[80] = "", count[48] = "", algorithm[64];
+  char root[24] = "", op[80] = "", count[80] = "", algorithm[64];
   if (c->rooted) snprintf(root, sizeof root, ", root %u", facts->root);
   if (tu_reduces(facts->collective)) snprintf(op, sizeof op, ", %s", tutti_op_name(facts->op));
   if (facts->collective != TUTTI_BARRIER)
     snprintf(count, sizeof count, "count %llu, %s, ", (unsigned long long)facts->count,
              tutti_datatype_name((tutti_datatype)facts->type));
+  if (!c->vector && facts->counts_hash)
+    snprintf(count, sizeof count, "count %llu, %s, tensors %08x, ", (unsigned long long)facts->count,
+             tutti_datatype_name((tutti_datatype)facts->type), (unsigned)(facts->counts_hash >> 32));
   if (c->vector)
     snprintf(count, sizeof count, "own count %llu, %s, ", (unsigned long long)facts->count,
              tutti_datatype_name((tutti_datatype)facts->type));

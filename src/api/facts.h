@@ -12,7 +12,7 @@ struct tu_call_facts {
   uint32_t op;
   uint32_t hash;        /* of what must be equal on all ranks; see tu_facts_hash */
   uint64_t count;       /* elements; of the vector variants, this rank's own */
-  uint64_t counts_hash; /* allgatherv, reduce_scatterv: of all counts */
+  uint64_t counts_hash; /* allgatherv, reduce_scatterv: of all counts; tensors: of a block's shape and the dimension */
   uint64_t plan;        /* hash of the user's plan; 0: the algorithm is one of the table */
   char plan_name[16];   /* cut to fit */
 };

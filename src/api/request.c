@@ -34,7 +34,9 @@ static bool same_blocks(const struct tutti_request *r, const struct tu_call *cal
 static struct tutti_request *take_idle(struct tutti_comm *comm, const struct tu_call *call) {
   for (struct tutti_request **link = &comm->idle; *link; link = &(*link)->idle_next) {
     struct tutti_request *r = *link;
-    if (memcmp(&r->signature, &call->signature, sizeof r->signature) != 0 || !same_blocks(r, call)) continue;
+    if (memcmp(&r->signature, &call->signature, sizeof r->signature) != 0 || !same_blocks(r, call) ||
+        !tu_call_tensors_same(r->tensors, call->tensors))
+      continue;
     *link = r->idle_next;
     comm->idle_count--;
     return r;
@@ -55,6 +57,7 @@ void tu_request_destroy(struct tutti_request *r) {
   free(r->children);
   tu_execution_fini(&r->execution);
   tu_program_destroy(r->program);
+  tu_call_tensors_release(r->tensors);
   free(r->blocks);
   free(r);
 }
@@ -235,6 +238,8 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   r->comm = comm;
   r->id = ++comm->request_ids;
   r->signature = *s;
+  r->tensors = call->tensors;
+  if (r->tensors) r->tensors->users++;
   bool has_user = tu_reduces((tutti_collective)s->collective) && tu_user_op_find(s->op, &r->user);
   const struct tu_algorithm *algorithm = NULL;
   if (!call->plan && (err = choose(comm, call, has_user ? &r->user : NULL, &algorithm, error)) != TUTTI_OK) goto failed;
@@ -254,6 +259,7 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
       .op = s->op,
       .count = s->count,
   };
+  if (call->tensors) r->facts.counts_hash = call->tensors->facts;
   name_plan(call, algorithm, &r->facts);
   if (c->vector && !c->rooted && c->in != c->out) {
     const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;

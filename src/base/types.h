@@ -6,7 +6,8 @@
 
 struct tu_datatype {
   const char *name; /* "f32" */
-  uint8_t bytes;
+  uint8_t bytes;    /* of an item, which is an element, or ... */
+  uint8_t group;    /* ... so many, with an exponent that they share; 0: one */
   bool floating;
   bool is_signed;
 };

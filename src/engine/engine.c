@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW 128u                     /* instructions looked at together, from the earliest unfinished one on */
-#define SCALED_BYTES 4096u              /* of a first load that is scaled on the way */
+#define WINDOW 128u        /* instructions looked at together, from the earliest unfinished one on */
+#define FOLD_BYTES 4096u   /* of a tensor that are packed at a time, where they are not packed into a message */
+#define SCALED_BYTES 4096u /* of a first load that is scaled on the way */
 #define PAST_BYTES ((size_t)24 << 20)   /* who moves so much does not find it in the caches afterwards */
 #define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
 
@@ -20,6 +21,8 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   e->targets = tu_allocate((size_t)program->targets_max + 1, sizeof *e->targets);
   e->chosen = tu_allocate((size_t)program->onward_count + 1, sizeof *e->chosen);
   if (program->raw_operands_max > 0) e->scratch = tu_allocate(program->raw_operands_max, SCALED_BYTES);
+  if (program->folded) e->folded = aligned_alloc(TU_LINE_BYTES, ((size_t)program->operands_max + 1) * FOLD_BYTES);
+  e->fold_bytes = FOLD_BYTES / program->item_bytes * program->item_bytes;
   if (program->tmp_bytes == 0) return TUTTI_OK;
   e->tmp = aligned_alloc(TU_LINE_BYTES, tu_round_up(program->tmp_bytes, TU_LINE_BYTES));
   if (e->tmp) return TUTTI_OK;
@@ -40,6 +43,7 @@ void tu_execution_fini(struct tu_execution *e) {
   free(e->targets);
   free(e->chosen);
   free(e->scratch);
+  free(e->folded);
   free(e->hops);
   free(e->tmp);
   e->program = NULL;
@@ -50,7 +54,8 @@ static void post(struct tu_execution *e, const struct tu_instruction *ins, struc
   const struct tu_message *m = &e->program->messages[ins->message_first];
   struct tu_receiver *r = m->receiver;
   uint64_t ticket = e->tickets[m->ring] + m->ordinal;
-  if (ins->bytes < e->direct_bytes || !e->places[ins->target.buffer] || ins->target.run_count != 1 || m->parts > 1)
+  if (ins->bytes < e->direct_bytes || !e->places[ins->target.buffer] || ins->target.run_count != 1 ||
+      ins->target.fold || m->parts > 1)
     return;
   if (e->program->point_to_point || !tu_receiver_may_post(r, ticket)) return;
   tu_receiver_post(r, ticket, e->places[ins->target.buffer] + ins->target.offset);
@@ -86,17 +91,46 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
 
 /* ---- bytes ---- */
 
-/* The byte at `done` of a place, and how many follow it without a gap. */
-static inline unsigned char *place_at(const struct tu_execution *e, const struct tu_place *place, size_t done,
-                                      size_t *contiguous) {
+/* Where the byte at `done` of a place is in its buffer, and how many follow it without a gap. */
+static inline size_t offset_of(const struct tu_place *place, size_t done, size_t *contiguous) {
   if (place->run_count <= 1) {
     *contiguous = SIZE_MAX;
-    return e->base[place->buffer] + place->offset + done;
+    return place->offset + done;
   }
   const struct tu_run *run = place->runs;
   while (done >= run->bytes) done -= run++->bytes;
   *contiguous = run->bytes - done;
-  return e->base[place->buffer] + run->offset + done;
+  return run->offset + done;
+}
+
+/* Bytes of a place to read, *bytes at most, which may become less. What does not lie as it crosses is packed into `room`:
+ * FOLD_BYTES at most. */
+static inline const unsigned char *read_place(const struct tu_execution *e, const struct tu_place *place, size_t done,
+                                              size_t *bytes, unsigned char *room) {
+  size_t contiguous, offset = offset_of(place, done, &contiguous);
+  *bytes = tu_min(*bytes, contiguous);
+  const unsigned char *base = e->base[place->buffer];
+  if (!place->fold) return base + offset;
+  *bytes = tu_min(*bytes, e->fold_bytes);
+  tu_fold_pack(place->fold, base, offset, *bytes, room);
+  return room;
+}
+
+/* Where bytes of a place are to be written: there, or in `room`, from where wrote_place brings them there. */
+static inline unsigned char *write_place(const struct tu_execution *e, const struct tu_place *place, size_t done,
+                                         size_t *bytes, unsigned char *room) {
+  size_t contiguous, offset = offset_of(place, done, &contiguous);
+  *bytes = tu_min(*bytes, contiguous);
+  if (!place->fold) return e->base[place->buffer] + offset;
+  *bytes = tu_min(*bytes, e->fold_bytes);
+  return room;
+}
+
+static inline void wrote_place(const struct tu_execution *e, const struct tu_place *place, size_t done, size_t bytes,
+                               const unsigned char *from) {
+  size_t contiguous;
+  if (place->fold)
+    tu_fold_unpack(place->fold, e->base[place->buffer], offset_of(place, done, &contiguous), bytes, from);
 }
 
 static inline bool scales(const struct tu_execution *e, bool first) {
@@ -126,15 +160,18 @@ static void load(struct tu_execution *e, const struct tu_place *from, size_t don
     return;
   }
   while (bytes > 0) {
-    size_t contiguous;
-    const unsigned char *at = place_at(e, from, done, &contiguous);
-    size_t piece = tu_min(bytes, contiguous);
-    bool scaled = scales(e, first);
+    size_t contiguous, offset = offset_of(from, done, &contiguous), piece = tu_min(bytes, contiguous);
+    const unsigned char *at = e->base[from->buffer] + offset;
+    if (from->fold) {
+      tu_fold_pack(from->fold, e->base[from->buffer], offset, piece, e->targets[0]);
+      at = e->targets[0];
+    }
+    bool scaled = scales(e, first), there = scaled || from->fold;
     if (scaled) {
       tu_scale(&e->arithmetic, e->targets[0], at, item_count(e, piece));
       at = e->targets[0];
     }
-    tu_copy_into((void *const *)e->targets + scaled, count - scaled, past_of_send(e), at, piece);
+    tu_copy_into((void *const *)e->targets + there, count - there, past_of_send(e), at, piece);
     for (uint32_t i = 0; i < count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }
@@ -144,10 +181,12 @@ static void load(struct tu_execution *e, const struct tu_place *from, size_t don
 static void write_slice(struct tu_execution *e, const struct tu_place *to, size_t done, size_t bytes,
                         const unsigned char *from, uint32_t target_count) {
   while (bytes > 0) {
-    size_t contiguous;
-    e->targets[0] = place_at(e, to, done, &contiguous);
-    size_t piece = tu_min(bytes, contiguous);
-    tu_copy_into((void *const *)e->targets, target_count, e->past, from, piece);
+    size_t contiguous, offset = offset_of(to, done, &contiguous), piece = tu_min(bytes, contiguous);
+    bool folded = to->fold != NULL;
+    if (folded) tu_fold_unpack(to->fold, e->base[to->buffer], offset, piece, from);
+    else e->targets[0] = e->base[to->buffer] + offset;
+    tu_copy_into((void *const *)e->targets + folded, target_count - folded, folded ? past_of_send(e) : e->past, from,
+                 piece);
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, from += piece, bytes -= piece;
   }
@@ -156,10 +195,9 @@ static void write_slice(struct tu_execution *e, const struct tu_place *to, size_
 static void store(const struct tu_execution *e, const struct tu_place *to, size_t done, size_t bytes,
                   const unsigned char *from) {
   while (bytes > 0) {
-    size_t contiguous;
-    unsigned char *at = place_at(e, to, done, &contiguous);
-    size_t piece = tu_min(bytes, contiguous);
-    tu_copy_short(at, from, piece);
+    size_t contiguous, offset = offset_of(to, done, &contiguous), piece = tu_min(bytes, contiguous);
+    if (to->fold) tu_fold_unpack(to->fold, e->base[to->buffer], offset, piece, from);
+    else tu_copy_short(e->base[to->buffer] + offset, from, piece);
     done += piece, from += piece, bytes -= piece;
   }
 }
@@ -390,14 +428,14 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
                          uint32_t target_count) {
   const struct tu_program_operand *operands = e->program->operands + ins->operand_first;
   while (bytes > 0) {
-    size_t piece = bytes, contiguous;
-    e->targets[0] = place_at(e, &ins->target, done, &contiguous);
-    piece = tu_min(piece, contiguous);
+    size_t piece = bytes;
+    unsigned char *room = e->folded, *result = write_place(e, &ins->target, done, &piece, room);
+    e->targets[0] = result;
     for (uint32_t i = 0; i < ins->operand_count; i++) {
       if (operands[i].message.ring != TU_NO_RING) continue;
-      e->sources[i] = place_at(e, &operands[i].place, done, &contiguous);
-      piece = tu_min(piece, contiguous);
       if (scales(e, operands[i].first)) piece = tu_min(piece, SCALED_BYTES);
+      if (operands[i].place.fold) room += e->fold_bytes;
+      e->sources[i] = read_place(e, &operands[i].place, done, &piece, room);
     }
     size_t count = item_count(e, piece);
     unsigned char *scaled = e->scratch;
@@ -409,6 +447,7 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
     }
     tu_reduce_into(&e->arithmetic, (void *const *)e->targets, target_count, e->past, e->sources, ins->operand_count,
                    count, ins->final);
+    wrote_place(e, &ins->target, done, piece, result);
     for (uint32_t i = 0; i < ins->operand_count; i++)
       if (operands[i].message.ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
@@ -468,16 +507,16 @@ static bool run_recv_reduce(struct tu_execution *e, uint32_t i, size_t limit) {
 static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins, size_t done, size_t bytes,
                        uint32_t target_count) {
   while (bytes > 0) {
-    size_t contiguous, source_contiguous;
-    unsigned char *target = place_at(e, &ins->target, done, &contiguous);
-    const unsigned char *source = place_at(e, &ins->source, done, &source_contiguous);
-    size_t piece = tu_min(bytes, tu_min(contiguous, source_contiguous));
+    size_t piece = bytes;
+    unsigned char *target = write_place(e, &ins->target, done, &piece, e->folded);
+    const unsigned char *source = read_place(e, &ins->source, done, &piece, target);
     if (scales(e, ins->first)) {
       tu_scale(&e->arithmetic, target, source, item_count(e, piece));
       source = target;
     }
     /* In place only a first load is left to do. */
-    bool there = source == target;
+    bool there = source == target || ins->target.fold;
+    wrote_place(e, &ins->target, done, piece, source);
     e->targets[0] = target;
     tu_copy_into((void *const *)e->targets + there, target_count - there, there ? past_of_send(e) : e->past, source,
                  piece);

@@ -25,9 +25,11 @@ struct tu_execution {
   const struct tu_program *program;
   struct tu_mover *mover;
   struct tu_arithmetic arithmetic;
-  unsigned char *base[3];  /* IN, OUT, TMP */
-  unsigned char *tmp;      /* owned */
-  unsigned char *scratch;  /* owned: scaled first loads */
+  unsigned char *base[3]; /* IN, OUT, TMP */
+  unsigned char *tmp;     /* owned */
+  unsigned char *scratch; /* owned: scaled first loads */
+  unsigned char *folded;  /* owned: fold_bytes each of a result and of operands that do not lie as they cross */
+  size_t fold_bytes;
   const void **sources;    /* owned: of one reduction */
   unsigned char **targets; /* owned: where the next bytes go */
   uint32_t *chosen;        /* owned: sends that go on with an instruction */

@@ -63,7 +63,9 @@ static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_place
   size_t bytes = 0;
   for (uint32_t i = first; i < p->run_count; i++) bytes += p->runs[i].bytes;
   /* Runs move while the array grows: their index stands in `offset` until settle_places. */
-  *place = (struct tu_place){span.buffer, p->run_count - first, first, NULL};
+  *place = (struct tu_place){.buffer = span.buffer, .run_count = p->run_count - first, .offset = first};
+  if (span.buffer != TU_TMP) place->fold = (span.buffer == TU_IN ? &l->from->in : &l->from->out)->fold;
+  p->folded |= place->fold != NULL;
   return bytes;
 }
 
@@ -334,7 +336,7 @@ static void lower_order(struct lowerer *l) {
 }
 
 static bool goes_straight(const struct tu_lowering *from, const struct tu_program *p) {
-  if (!from->in_builder_order || p->point_to_point) return false;
+  if (!from->in_builder_order || p->point_to_point || p->folded) return false;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
     if (ins->bytes > from->mover->block->shape.slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1)
@@ -368,6 +370,7 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
   struct lowerer l = {.from = lowering, .steps = &plan->rank[lowering->plan_rank - plan->rank_first], .error = error};
   l.program = tu_allocate(1, sizeof *l.program);
   l.program->point_to_point = lowering->point_to_point;
+  l.program->item_bytes = lowering->in.item_bytes;
   lay_out_tmp(&l);
   l.first_of_step = tu_allocate((size_t)l.steps->step_count + 1, sizeof *l.first_of_step);
   size_t rings = 2 * (size_t)plan->ranks * TU_MOVER_LANES;

@@ -5,14 +5,17 @@
 
 #include "mover/mover.h"
 #include "plan/plan.h"
+#include "tensor/map.h"
 #include "tensor/view.h"
 
-/* Bytes of a buffer, in order: one run from `offset`, or several. */
+/* Bytes of a buffer, in order: one run from `offset`, or several. If the buffer is a tensor that does not lie as it crosses,
+ * runs are those of its packed form, and `fold` says where that lies. */
 struct tu_place {
   uint32_t buffer; /* enum tu_buffer */
   uint32_t run_count;
   size_t offset;
   const struct tu_run *runs;
+  const struct tu_fold *fold;
 };
 
 /* A channel that the program uses, and how many messages it moves on it. */
@@ -83,7 +86,9 @@ struct tu_program {
   size_t moved_bytes;   /* by all instructions */
   size_t longest_bytes; /* of one instruction */
   size_t extents[3];    /* of IN, OUT and TMP: what is touched lies before */
-  bool point_to_point;  /* its messages are matched by tag */
+  size_t item_bytes;
+  bool folded;         /* some place is */
+  bool point_to_point; /* its messages are matched by tag */
 };
 
 /* How many tickets have been drawn on a ring that the program uses. */

@@ -21,7 +21,8 @@ static bool all_posted(const struct tu_execution *e, const struct tu_instruction
 }
 
 static bool may_lend(const struct tu_execution *e, const struct tu_instruction *ins) {
-  if (!ins->lasting || ins->bytes < e->direct_bytes || ins->source.run_count != 1 || !e->places[ins->source.buffer])
+  if (!ins->lasting || ins->bytes < e->direct_bytes || ins->source.run_count != 1 || ins->source.fold ||
+      !e->places[ins->source.buffer])
     return false;
   if (ins->first && !e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM) return false;
   /* Who sends something that a channel can hold does not expect to wait for its receiver. */

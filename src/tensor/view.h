@@ -5,6 +5,8 @@
 
 #include "base/base.h"
 
+struct tu_fold;
+
 struct tu_view {
   size_t item_bytes;
   uint32_t blocks;
@@ -12,6 +14,8 @@ struct tu_view {
   size_t count;          /* items of every block, or ... */
   const size_t *counts;  /* ... of each one */
   const size_t *offsets; /* where each begins, in items; NULL: one after the other */
+  /* Not NULL: the items lie elsewhere, as this says (map.h); the view is of what they would be if packed. */
+  const struct tu_fold *fold;
 };
 
 /* Bytes [offset, offset + bytes) from the start of the buffer. */

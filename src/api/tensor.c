@@ -1,0 +1,151 @@
+/* tensor.c: the public constructors of tensors. */
+#include <tutti/tensor.h>
+
+#include <string.h>
+
+#include "api/comm.h"
+#include "base/types.h"
+
+/* Shape and type; strides are those of rows without gaps. */
+static tutti_err begin(tutti_tensor *tensor, tutti_tensor_of of, struct tu_error *error) {
+  if (!tensor) return tu_fail(error, TUTTI_ERR_ARGUMENT, "a tensor needs a place to be made in");
+  *tensor = (tutti_tensor){.data = of.data, .type = of.type, .dims = of.dims};
+  if (of.dims < 1 || of.dims > TUTTI_DIMS || !of.shape)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "a tensor has a shape of 1 to %d dimensions, not of %u", TUTTI_DIMS,
+                   of.shape ? of.dims : 0);
+  for (uint32_t d = 0; d < TUTTI_DIMS; d++) tensor->shape[d] = 1;
+  memcpy(tensor->shape + TUTTI_DIMS - of.dims, of.shape, of.dims * sizeof *of.shape);
+  size_t stride = 1;
+  for (int d = TUTTI_DIMS - 1; d >= 0; d--) {
+    tensor->strides[d] = stride;
+    if (!tu_multiply(stride, tu_max(tensor->shape[d], 1), &stride)) stride = SIZE_MAX; /* found out by the check */
+  }
+  return TUTTI_OK;
+}
+
+/* A tensor that cannot be is not made at all. */
+static tutti_err finish(tutti_tensor *tensor, tutti_err err, struct tu_error *error) {
+  struct tu_map *map = NULL;
+  if (err == TUTTI_OK) err = tu_map_create(tensor, &map, error);
+  tu_map_destroy(map);
+  if (err == TUTTI_OK) return TUTTI_OK;
+  if (tensor) *tensor = (tutti_tensor){0};
+  return tu_thread_error(error);
+}
+
+tutti_err tutti_tensor_strided(tutti_tensor *tensor, tutti_tensor_of of, const size_t *strides) {
+  struct tu_error error;
+  tutti_err err = begin(tensor, of, &error);
+  if (err == TUTTI_OK && strides) memcpy(tensor->strides + TUTTI_DIMS - of.dims, strides, of.dims * sizeof *strides);
+  return finish(tensor, err, &error);
+}
+
+static tutti_err lay(tutti_tensor *tensor, tutti_tensor_of of, const tutti_tiles *tiles, tutti_layout layout) {
+  struct tu_error error;
+  tutti_err err = begin(tensor, of, &error);
+  if (err == TUTTI_OK) {
+    tensor->layout = layout;
+    if (tiles) tensor->layout.tiles = *tiles;
+    if (tiles && !tiles->rows)
+      err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "tiles have rows and columns, 32 and 32 for example; NULL: no tiles");
+  }
+  return finish(tensor, err, &error);
+}
+
+tutti_err tutti_tensor_interleaved(tutti_tensor *tensor, tutti_tensor_of of, const tutti_tiles *tiles, uint32_t banks) {
+  return lay(tensor, of, tiles, (tutti_layout){.placement = TUTTI_INTERLEAVED, .banks = banks});
+}
+
+/* Height and width of the tensor as one matrix, in whole tiles; at least 1. */
+static void matrix(tutti_tensor_of of, const tutti_tiles *tiles, size_t *rows, size_t *cols) {
+  *rows = *cols = 1;
+  if (of.dims < 1 || of.dims > TUTTI_DIMS || !of.shape) return;
+  size_t height = of.dims > 1 ? of.shape[of.dims - 2] : 1, width = of.shape[of.dims - 1];
+  *rows = tiles && tiles->rows ? tu_round_up(height, tiles->rows) : height;
+  *cols = tu_max(tiles && tiles->cols ? tu_round_up(width, tiles->cols) : width, 1);
+  for (uint32_t d = 0; d + 2 < of.dims; d++)
+    if (!tu_multiply(*rows, of.shape[d], rows)) *rows = SIZE_MAX; /* found out by the check */
+  *rows = tu_max(*rows, 1);
+}
+
+tutti_err tutti_tensor_width_sharded(tutti_tensor *tensor, tutti_tensor_of of, const tutti_tiles *tiles, uint32_t cores,
+                                     size_t shard_cols) {
+  size_t rows, cols;
+  matrix(of, tiles, &rows, &cols);
+  return lay(tensor, of, tiles,
+             (tutti_layout){.placement = TUTTI_WIDTH_SHARDED,
+                            .grid_rows = 1,
+                            .grid_cols = cores,
+                            .shard_rows = rows,
+                            .shard_cols = shard_cols});
+}
+
+tutti_err tutti_tensor_height_sharded(tutti_tensor *tensor, tutti_tensor_of of, const tutti_tiles *tiles,
+                                      uint32_t cores, size_t shard_rows) {
+  size_t rows, cols;
+  matrix(of, tiles, &rows, &cols);
+  return lay(tensor, of, tiles,
+             (tutti_layout){.placement = TUTTI_HEIGHT_SHARDED,
+                            .grid_rows = cores,
+                            .grid_cols = 1,
+                            .shard_rows = shard_rows,
+                            .shard_cols = cols});
+}
+
+tutti_err tutti_tensor_block_sharded(tutti_tensor *tensor, tutti_tensor_of of, const tutti_tiles *tiles,
+                                     tutti_grid grid) {
+  return lay(tensor, of, tiles,
+             (tutti_layout){.placement = TUTTI_BLOCK_SHARDED,
+                            .grid_rows = grid.rows,
+                            .grid_cols = grid.cols,
+                            .shard_rows = grid.shard_rows,
+                            .shard_cols = grid.shard_cols,
+                            .column_orientation = grid.column_orientation});
+}
+
+size_t tutti_tensor_bytes(const tutti_tensor *tensor) {
+  struct tu_map *map;
+  if (!tensor || tu_map_create(tensor, &map, NULL) != TUTTI_OK) return 0;
+  size_t bytes = tu_map_extent(map);
+  tu_map_destroy(map);
+  return bytes;
+}
+
+size_t tutti_tensor_offset(const tutti_tensor *tensor, const size_t index[TUTTI_DIMS]) {
+  struct tu_map *map;
+  if (!tensor || tu_datatypes[tensor->type].group > 1 || tu_map_create(tensor, &map, NULL) != TUTTI_OK) return SIZE_MAX;
+  bool inside = true;
+  for (int d = 0; d < TUTTI_DIMS; d++) inside &= index[d] < tensor->shape[d];
+  size_t offset = inside ? tu_map_offset(map, index) : SIZE_MAX;
+  tu_map_destroy(map);
+  return offset;
+}
+
+void tutti_tensor_print(const tutti_tensor *tensor, FILE *file) {
+  static const char *const placements[TUTTI_PLACEMENTS] = {[TUTTI_STRIDED] = "strided",
+                                                           [TUTTI_INTERLEAVED] = "interleaved",
+                                                           [TUTTI_WIDTH_SHARDED] = "width-sharded",
+                                                           [TUTTI_HEIGHT_SHARDED] = "height-sharded",
+                                                           [TUTTI_BLOCK_SHARDED] = "block-sharded"};
+  const tutti_layout *l = &tensor->layout;
+  fprintf(file, "%s ", tutti_datatype_name(tensor->type));
+  for (uint32_t d = TUTTI_DIMS - tensor->dims; d < TUTTI_DIMS; d++)
+    fprintf(file, "%s%zu", d > TUTTI_DIMS - tensor->dims ? "x" : "", tensor->shape[d]);
+  fprintf(file, ", %s", (unsigned)l->placement < TUTTI_PLACEMENTS ? placements[l->placement] : "?");
+  if (l->placement == TUTTI_STRIDED) {
+    fprintf(file, " by");
+    for (uint32_t d = TUTTI_DIMS - tensor->dims; d < TUTTI_DIMS; d++) fprintf(file, " %zu", tensor->strides[d]);
+  } else if (l->placement == TUTTI_INTERLEAVED) {
+    fprintf(file, " over %u bank%s", l->banks, l->banks == 1 ? "" : "s");
+  } else {
+    fprintf(file, " over %ux%u cores, %zux%zu each%s", l->grid_rows, l->grid_cols, l->shard_rows, l->shard_cols,
+            l->column_orientation ? ", numbered down the columns" : "");
+  }
+  if (l->tiles.rows) {
+    fprintf(file, ", tiles of %ux%u", l->tiles.rows, l->tiles.cols);
+    if (l->tiles.face_rows) fprintf(file, ", faces of %ux%u", l->tiles.face_rows, l->tiles.face_cols);
+  } else if (l->placement != TUTTI_STRIDED) {
+    fprintf(file, ", row-major");
+  }
+  fprintf(file, ", %zu bytes\n", tutti_tensor_bytes(tensor));
+}

@@ -1,0 +1,211 @@
+/* map_test.c: regions of tensors are packed and unpacked as their layouts' definition says, from any byte to any other, and
+ * tensors that cannot be are refused with a sentence. */
+#include "tensor/map.h"
+
+#include "tensors.h"
+#include "test.h"
+
+static struct tu_map *must_map(const tutti_tensor *t) {
+  struct tu_map *map = NULL;
+  struct tu_error error = {0};
+  if (tu_map_create(t, &map, &error) != TUTTI_OK) FAIL("%s", error.text);
+  return map;
+}
+
+/* Elements lie where the definition says, apart from each other, within the tensor's bytes. */
+static void check_places(const tutti_tensor *t, const char *name) {
+  size_t bytes = tutti_tensor_bytes(t), item = tutti_datatype_size(t->type), index[TUTTI_DIMS] = {0};
+  unsigned char *used = calloc(bytes + 1, 1);
+  struct tu_map *map = must_map(t);
+  bool plain = true;
+  size_t next = 0;
+  do {
+    size_t at = tensors_where(t, index) * item;
+    CHECK(at + item <= bytes, "%s: at %zu of %zu bytes", name, at, bytes);
+    CHECK(tu_map_offset(map, index) == at && tutti_tensor_offset(t, index) == at, "%s: at %zu, expected %zu", name,
+          tu_map_offset(map, index), at);
+    CHECK(!used[at], "%s: two elements at %zu", name, at);
+    used[at] = 1;
+    plain &= at == next;
+    next = at + item;
+  } while (tensors_next(t->shape, index));
+  CHECK(tu_map_is_plain(map) <= plain, "%s: is said to be plain", name);
+  tu_map_destroy(map);
+  free(used);
+}
+
+/* A box of the tensor, by the definition: packed bytes, and which bytes of the tensor they are. */
+static size_t naive_pack(const tutti_tensor *t, const struct tu_region *g, const unsigned char *data,
+                         unsigned char *packed, size_t *where) {
+  size_t item = tutti_datatype_size(t->type), i[TUTTI_DIMS] = {0}, bytes = 0;
+  do {
+    size_t index[TUTTI_DIMS];
+    for (int d = 0; d < TUTTI_DIMS; d++) index[d] = g->origin[d] + i[d];
+    for (size_t b = 0; b < item; b++, bytes++) {
+      where[bytes] = tensors_where(t, index) * item + b;
+      packed[bytes] = data[where[bytes]];
+    }
+  } while (tensors_next(g->extent, i));
+  return bytes;
+}
+
+static void check_region(const tutti_tensor *t, const struct tu_map *map, const char *name, uint64_t *seed) {
+  struct tu_region g = {.map = map};
+  size_t bytes = tutti_tensor_bytes(t), count = tutti_datatype_size(t->type);
+  for (int d = 0; d < TUTTI_DIMS; d++) {
+    g.origin[d] = tu_random(seed) % t->shape[d];
+    g.extent[d] = 1 + tu_random(seed) % (t->shape[d] - g.origin[d]);
+    count *= g.extent[d];
+  }
+  unsigned char *data = malloc(bytes), *expected = malloc(bytes), *want = malloc(count), *got = malloc(count);
+  size_t *where = malloc(count * sizeof *where);
+  for (size_t i = 0; i < bytes; i++) data[i] = expected[i] = (unsigned char)tu_random(seed);
+  CHECK(naive_pack(t, &g, data, want, where) == count, "%s: a box of %zu bytes", name, count);
+  for (int k = 0; k < 4; k++) {
+    size_t from = k == 0 ? 0 : tu_random(seed) % count;
+    size_t length = k == 0 ? count : 1 + tu_random(seed) % (count - from);
+    memset(got, 0, count);
+    tu_region_pack(&g, data, from, length, got);
+    CHECK(memcmp(got, want + from, length) == 0, "%s: packed [%zu, +%zu) of %zu", name, from, length, count);
+    for (size_t i = 0; i < length; i++) got[i] = expected[where[from + i]] = (unsigned char)tu_random(seed);
+    tu_region_unpack(&g, data, from, length, got);
+    CHECK(memcmp(data, expected, bytes) == 0, "%s: unpacked [%zu, +%zu) of %zu", name, from, length, count);
+    for (size_t i = 0; i < count; i++) want[i] = data[where[i]];
+  }
+  free(data), free(expected), free(want), free(got), free(where);
+}
+
+static void test_regions(void) {
+  static const tutti_tiles tiles[] = {{4, 8, 0, 0}, {2, 2, 0, 0}, {32, 32, 0, 0}, {2, 32, 0, 0}};
+  static const tutti_datatype types[] = {TUTTI_U8, TUTTI_BF16, TUTTI_F32, TUTTI_F64};
+  uint64_t seed = test_seed();
+  uint32_t regions = 0;
+  for (int round = 0; round < 60; round++)
+    for (size_t k = 0; k < TENSORS_KINDS; k++) {
+      size_t shape[TUTTI_DIMS];
+      for (int d = 0; d < TUTTI_DIMS; d++) shape[d] = 1 + tu_random(&seed) % (d < 3 ? 3 : d == 3 ? 11 : 70);
+      tutti_tensor t;
+      tutti_err err = tensors_make(&t, &tensors_kinds[k], types[tu_random(&seed) % 4], shape, tiles[round % 4]);
+      CHECK(err == TUTTI_OK, "%s: %s", tensors_kinds[k].name, tutti_error_message(NULL));
+      if (err != TUTTI_OK) continue;
+      check_places(&t, tensors_kinds[k].name);
+      struct tu_map *map = must_map(&t);
+      for (int i = 0; i < 4; i++, regions++) check_region(&t, map, tensors_kinds[k].name, &seed);
+      tu_map_destroy(map);
+    }
+  printf("  %u regions\n", regions);
+}
+
+/* Blocks one behind the other are regions one behind the other. */
+static void test_folds(void) {
+  uint64_t seed = test_seed();
+  for (size_t k = 0; k < TENSORS_KINDS; k++)
+    for (uint32_t dim = 0; dim < TUTTI_DIMS; dim++) {
+      size_t shape[TUTTI_DIMS] = {2, 1, 3, 5, 10};
+      shape[dim] *= 3;
+      tutti_tensor t;
+      if (tensors_make(&t, &tensors_kinds[k], TUTTI_F32, shape, (tutti_tiles){4, 8, 0, 0}) != TUTTI_OK)
+        FAIL("%s", tutti_error_message(NULL));
+      struct tu_fold fold = {.map = must_map(&t), .dim = dim, .blocks = 3};
+      size_t bytes = tutti_tensor_bytes(&t), block = tu_fold_block_bytes(&fold);
+      CHECK(block == 300 * sizeof(float), "a block of %zu bytes", block);
+      unsigned char *data = malloc(bytes), *want = malloc(3 * block), *got = malloc(3 * block);
+      size_t *where = malloc(block * sizeof *where);
+      for (size_t i = 0; i < bytes; i++) data[i] = (unsigned char)tu_random(&seed);
+      for (uint32_t b = 0; b < 3; b++) {
+        struct tu_region region = tu_fold_block(&fold, b);
+        naive_pack(&t, &region, data, want + b * block, where);
+      }
+      size_t from = tu_random(&seed) % block, length = 3 * block - from - tu_random(&seed) % block;
+      tu_fold_pack(&fold, data, from, length, got);
+      CHECK(memcmp(got, want + from, length) == 0, "%s along %u", tensors_kinds[k].name, dim);
+      if (tu_fold_is_plain(&fold))
+        CHECK(memcmp(data, want, 3 * block) == 0, "%s along %u is not plain", tensors_kinds[k].name, dim);
+      free(data), free(want), free(got), free(where);
+      tu_map_destroy((struct tu_map *)(uintptr_t)fold.map);
+    }
+}
+
+static const size_t *const shape_2x10 = (const size_t[]){2, 10};
+
+static void test_refusals(void) {
+  const tutti_tensor_of of = {.type = TUTTI_BF16, .dims = 2, .shape = shape_2x10};
+  const tutti_tiles tiles = {32, 32, 0, 0}, odd = {32, 0, 0, 0}, faces = {32, 32, 16, 12};
+  static const struct {
+    const char *sentence;
+  } sentences[] = {
+      {"shape of 1 to 5 dimensions, not of 0"},
+      {"shape of 1 to 5 dimensions, not of 6"},
+      {"its type is unknown"},
+      {"more elements than memory"},
+      {"strides put elements on top of each other"},
+      {"its pages have no bank"},
+      {"no rows, or no columns"},
+      {"faces do not divide its tiles"},
+      {"tiles have rows and columns"},
+      {"shards of 32x40 do not consist of whole tiles of 32x32"},
+      {"its grid has no cores"},
+      {"1x2 shards of 2x4 hold less than its matrix of 2x10"},
+      {"2x1 shards of 32x32 hold less than its matrix of 32x64"},
+      {"its shards have no rows"},
+  };
+  for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++) {
+    tutti_tensor t;
+    tutti_tensor_of one = of;
+    tutti_err err = TUTTI_OK;
+    static const size_t huge[] = {SIZE_MAX / 2, 8}, over[] = {4, 1}, wide[] = {32, 33};
+    switch (i) {
+      case 0: one.shape = NULL, err = tutti_tensor_strided(&t, one, NULL); break;
+      case 1: one.dims = 6, err = tutti_tensor_strided(&t, one, NULL); break;
+      case 2: one.type = TUTTI_DATATYPES, err = tutti_tensor_strided(&t, one, NULL); break;
+      case 3: one.shape = huge, err = tutti_tensor_strided(&t, one, NULL); break;
+      case 4: err = tutti_tensor_strided(&t, one, over); break;
+      case 5: err = tutti_tensor_interleaved(&t, one, &tiles, 0); break;
+      case 6: err = tutti_tensor_interleaved(&t, one, &odd, 1); break;
+      case 7: err = tutti_tensor_interleaved(&t, one, &faces, 1); break;
+      case 8: err = tutti_tensor_interleaved(&t, one, &(tutti_tiles){0, 32, 0, 0}, 1); break;
+      case 9: err = tutti_tensor_width_sharded(&t, one, &tiles, 1, 40); break;
+      case 10: err = tutti_tensor_width_sharded(&t, one, NULL, 0, 10); break;
+      case 11: err = tutti_tensor_width_sharded(&t, one, NULL, 2, 4); break;
+      case 12:
+        one.shape = wide;
+        err = tutti_tensor_block_sharded(&t, one, &tiles, (tutti_grid){2, 1, 32, 32, false});
+        break;
+      default: err = tutti_tensor_height_sharded(&t, one, NULL, 2, 0);
+    }
+    CHECK(err == TUTTI_ERR_ARGUMENT, "row %zu was taken", i);
+    CHECK(strstr(tutti_error_message(NULL), sentences[i].sentence), "row %zu: '%s'", i, tutti_error_message(NULL));
+    CHECK(t.dims == 0 && tutti_tensor_bytes(&t) <= 1, "row %zu: something was made", i);
+  }
+}
+
+static void test_print(void) {
+  static const struct {
+    size_t kind;
+    const char *line;
+  } lines[] = {
+      {0, "bf16 2x1x3x5x10, strided by 150 150 50 10 1, 600 bytes\n"},
+      {4, "bf16 2x1x3x5x10, interleaved over 3 banks, row-major, 600 bytes\n"},
+      {7, "bf16 2x1x3x5x10, block-sharded over 2x3 cores, 15x4 each, row-major, 720 bytes\n"},
+      {15,
+       "bf16 2x1x3x5x10, block-sharded over 2x3 cores, 24x8 each, numbered down the columns, tiles of 4x8, faces of "
+       "2x4, 2304 bytes\n"},
+  };
+  static const size_t shape[] = {2, 1, 3, 5, 10};
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    tutti_tensor t;
+    char text[256] = "";
+    FILE *file = fmemopen(text, sizeof text, "w");
+    if (tensors_make(&t, &tensors_kinds[lines[i].kind], TUTTI_BF16, shape, (tutti_tiles){4, 8, 0, 0}) != TUTTI_OK)
+      FAIL("%s", tutti_error_message(NULL));
+    tutti_tensor_print(&t, file);
+    fclose(file);
+    CHECK(strcmp(text, lines[i].line) == 0, "'%s', expected '%s'", text, lines[i].line);
+  }
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+      {"regions", test_regions}, {"folds", test_folds}, {"refusals", test_refusals}, {"print", test_print}};
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}

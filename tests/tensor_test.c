@@ -1,0 +1,210 @@
+/* test: slow timeout=400 */
+/* tensor_test.c: every collective, from every layout into every other, along every dimension: on threads all of them, on
+ * processes a seeded sample. Results are compared byte by byte, padding included, with a naive evaluation. */
+#include "tensors.h"
+#include "troupe.h"
+
+enum { TYPES = 4 };
+static const tutti_datatype types[TYPES] = {TUTTI_BF16, TUTTI_F32, TUTTI_U8, TUTTI_I32};
+
+static const struct op {
+  const char *name;
+  tutti_collective collective;
+  bool in_cut, out_cut;         /* that tensor is the longer one */
+  bool in_at_root, out_at_root; /* ... is there at the root only */
+  bool sums;
+} ops[] = {
+    {.name = "allgather", .collective = TUTTI_ALLGATHER, .out_cut = true},
+    {.name = "reduce_scatter", .collective = TUTTI_REDUCE_SCATTER, .in_cut = true, .sums = true},
+    {.name = "allreduce", .collective = TUTTI_ALLREDUCE, .sums = true},
+    {.name = "reduce", .collective = TUTTI_REDUCE, .out_at_root = true, .sums = true},
+    {.name = "gather", .collective = TUTTI_GATHER, .out_cut = true, .out_at_root = true},
+    {.name = "scatter", .collective = TUTTI_SCATTER, .in_cut = true, .in_at_root = true},
+    {.name = "broadcast", .collective = TUTTI_BROADCAST, .in_at_root = true},
+    {.name = "alltoall", .collective = TUTTI_ALLTOALL, .in_cut = true, .out_cut = true},
+    {.name = "send and recv", .collective = TUTTI_SEND},
+};
+enum { OPS = sizeof ops / sizeof ops[0] };
+
+struct trial {
+  const struct op *op;
+  const struct tensors_kind *in, *out;
+  size_t block[TUTTI_DIMS];
+  int dim, out_dim;
+  tutti_datatype type;
+  tutti_tiles tiles;
+  uint32_t root;
+  const char *algorithm;
+};
+
+/* What rank `rank` has at a place of its input: small enough for sums to be exact in every type. */
+static int value(uint32_t rank, const size_t i[TUTTI_DIMS]) {
+  return (int)((rank * 11 + i[0] * 7 + i[1] * 5 + i[2] * 3 + i[3] * 13 + i[4]) % 29);
+}
+
+static void put(tutti_datatype type, unsigned char *at, int v) {
+  float f = (float)v;
+  switch (type) {
+    case TUTTI_U8: *at = (unsigned char)v; break;
+    case TUTTI_I32: memcpy(at, &v, 4); break;
+    case TUTTI_F32: memcpy(at, &f, 4); break;
+    default: memcpy(at, (unsigned char *)&f + 2, 2); /* bf16: whole numbers up to 256 */
+  }
+}
+
+/* What is to be at a place of the output of `rank`. */
+static int wanted(const struct trial *t, uint32_t ranks, uint32_t rank, const size_t out[TUTTI_DIMS]) {
+  size_t in[TUTTI_DIMS];
+  memcpy(in, out, sizeof in);
+  uint32_t from = t->root;
+  if (t->op->out_cut) { /* which block is it, and where in it? */
+    from = (uint32_t)(in[t->out_dim] / t->block[t->out_dim]);
+    in[t->out_dim] %= t->block[t->out_dim];
+  }
+  if (t->op->in_cut) in[t->dim] += rank * t->block[t->dim]; /* of the input it is this rank's block */
+  if (t->op->collective == TUTTI_SEND) from = (rank + ranks - 1) % ranks;
+  int sum = 0;
+  for (uint32_t r = 0; r < ranks; r++)
+    if (t->op->sums || r == from) sum += value(r, in);
+  return sum;
+}
+
+static bool make(struct player *p, const struct trial *t, const struct tensors_kind *kind, bool cut, int dim,
+                 tutti_tensor *tensor) {
+  size_t shape[TUTTI_DIMS];
+  memcpy(shape, t->block, sizeof shape);
+  if (cut) shape[dim] *= p->ranks;
+  if (!good(p, tensors_make(tensor, kind, t->type, shape, t->tiles), kind->name)) return false;
+  tensor->data = malloc(tutti_tensor_bytes(tensor) + 1);
+  memset(tensor->data, 0xa5, tutti_tensor_bytes(tensor));
+  return true;
+}
+
+/* Where the tensor's elements and what lies between them are as they should be; -1 if not so. */
+static bool agrees(struct player *p, const struct trial *t, const tutti_tensor *out) {
+  size_t bytes = tutti_tensor_bytes(out), item = tutti_datatype_size(t->type), i[TUTTI_DIMS] = {0};
+  unsigned char *want = malloc(bytes + 1);
+  memset(want, 0xa5, bytes);
+  do put(t->type, want + tensors_where(out, i) * item, wanted(t, p->ranks, p->rank, i));
+  while (tensors_next(out->shape, i));
+  bool equal = memcmp(want, out->data, bytes) == 0;
+  free(want);
+  return equal;
+}
+
+static void play_trial(struct player *p, const struct trial *t) {
+  tutti_tensor in = {0}, out = {0};
+  bool p2p = t->op->collective == TUTTI_SEND, at_root = p->rank == t->root;
+  bool has_in = !t->op->in_at_root || at_root, has_out = !t->op->out_at_root || at_root;
+  if (has_in && !make(p, t, t->in, t->op->in_cut, t->dim, &in)) return;
+  if (has_out && !make(p, t, t->out, t->op->out_cut, t->out_dim, &out)) return;
+  size_t i[TUTTI_DIMS] = {0}, item = tutti_datatype_size(t->type);
+  if (has_in) do
+      put(t->type, (unsigned char *)in.data + tensors_where(&in, i) * item, value(p->rank, i));
+    while (tensors_next(in.shape, i));
+  tutti_call call = {.collective = t->op->collective,
+                     .in = has_in ? &in : NULL,
+                     .out = has_out ? &out : NULL,
+                     .dim = t->dim - (t->dim % 2 ? TUTTI_DIMS : 0), /* said either way */
+                     .out_dim = t->out_dim,
+                     .has_out_dim = t->op->collective == TUTTI_ALLTOALL,
+                     .op = TUTTI_SUM,
+                     .root = t->root,
+                     .algorithm = t->algorithm,
+                     .peer = (p->rank + 1) % p->ranks};
+  if (t->op->out_cut && !t->op->in_cut) call.dim = t->out_dim;
+  tutti_request *request = NULL;
+  tutti_err err;
+  if (p2p) {
+    tutti_call calls[2] = {call, call};
+    calls[0].out = NULL;
+    calls[1].collective = TUTTI_RECV, calls[1].in = NULL, calls[1].peer = (p->rank + p->ranks - 1) % p->ranks;
+    err = tutti_start_group(p->comm, calls, 2, &request);
+  } else {
+    err = tutti_start(p->comm, &call, &request);
+  }
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  if (err != TUTTI_OK || (has_out && !agrees(p, t, &out)))
+    wrong(p, "rank %u: %s of %s along %d, %s into %s: %s", p->rank, t->op->name, tutti_datatype_name(t->type), t->dim,
+          t->in->name, t->out->name, err == TUTTI_OK ? "wrong" : tutti_error_message(p->comm));
+  free(in.data), free(out.data);
+  if (p->rank == 0) p->stage->counted++;
+}
+
+/* Along which dimensions is there something to try? */
+static int dims_of(const struct op *op) { return op->in_cut || op->out_cut ? TUTTI_DIMS : 1; }
+
+static void every_layout(struct player *p) {
+  uint32_t number = 0;
+  for (size_t o = 0; o < OPS; o++)
+    for (int dim = 0; dim < dims_of(&ops[o]); dim++)
+      for (size_t in = 0; in < TENSORS_KINDS; in++)
+        for (size_t out = 0; out < TENSORS_KINDS && p->stage->failures == 0; out++, number++) {
+          struct trial t = {
+              .op = &ops[o], .in = &tensors_kinds[in], .out = &tensors_kinds[out], .block = {2, 1, 2, 3, 10}};
+          t.tiles = (tutti_tiles){4, 8, 0, 0};
+          t.dim = dim;
+          t.out_dim = ops[o].in_cut ? (dim + (int)number % 3) % TUTTI_DIMS : dim; /* alltoall: another one, often */
+          t.type = types[number % TYPES];
+          t.root = number % p->ranks;
+          play_trial(p, &t);
+        }
+}
+
+static uint64_t every_count(void) {
+  uint64_t count = 0;
+  for (size_t o = 0; o < OPS; o++) count += (uint64_t)dims_of(&ops[o]) * TENSORS_KINDS * TENSORS_KINDS;
+  return count;
+}
+
+enum { SAMPLE = 500 };
+static void some_layouts(struct player *p) {
+  uint64_t state = p->seed;
+  int trials = test_long() ? 20 * SAMPLE : SAMPLE;
+  for (int k = 0; k < trials && p->stage->failures == 0; k++) {
+    struct trial t = {.op = &ops[ranks_random(&state) % OPS]};
+    t.in = &tensors_kinds[ranks_random(&state) % TENSORS_KINDS];
+    t.out = &tensors_kinds[ranks_random(&state) % TENSORS_KINDS];
+    for (int d = 0; d < TUTTI_DIMS; d++) t.block[d] = 1 + ranks_random(&state) % (d < 3 ? 2 : d == 3 ? 40 : 90);
+    bool large = ranks_random(&state) % 2;
+    t.tiles = large ? (tutti_tiles){32, 32, 0, 0} : (tutti_tiles){2, 16, 0, 0};
+    t.dim = (int)(ranks_random(&state) % (uint64_t)dims_of(t.op));
+    t.out_dim = t.op->in_cut && t.op->out_cut ? (int)(ranks_random(&state) % TUTTI_DIMS) : t.dim;
+    t.type = types[ranks_random(&state) % TYPES];
+    t.root = (uint32_t)(ranks_random(&state) % p->ranks);
+    play_trial(p, &t);
+  }
+}
+
+static uint64_t perform(void (*run)(struct player *p), uint32_t ranks, uint64_t seed, void (*over)(struct troupe *t)) {
+  return troupe_perform((struct troupe){.run = run, .ranks = ranks, .seed = seed}, over);
+}
+
+static void test_loop(void) {
+  static const uint32_t ranks[] = {2, 3, 8};
+  uint64_t count = 0;
+  for (int i = 0; i < 3; i++) count += perform(every_layout, ranks[i], 0, troupe_over_loop);
+  printf("  %llu calls\n", (unsigned long long)count);
+  CHECK(count == 3 * every_count(), "%llu calls, expected %llu", (unsigned long long)count,
+        (unsigned long long)(3 * every_count()));
+}
+
+#ifndef __SANITIZE_THREAD__
+static void test_shm(void) {
+  uint64_t seed = test_seed(), expected = test_long() ? 20 * SAMPLE : SAMPLE;
+  uint64_t count = perform(some_layouts, 3, seed, troupe_over_shm);
+  printf("  %llu calls\n", (unsigned long long)count);
+  CHECK(count == expected, "%llu calls, expected %llu", (unsigned long long)count, (unsigned long long)expected);
+}
+#endif
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+#ifndef __SANITIZE_THREAD__
+      {"shm", test_shm},
+#endif
+      {"loop", test_loop},
+  };
+  ranks_clear_environment();
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
