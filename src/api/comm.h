@@ -108,8 +108,9 @@ struct tutti_comm {
   struct tu_error error; /* the last one; the verdict once failed */
   bool failed;
   int timeout_ms;
-  uint32_t spin;  /* polls before a waiting rank yields its core */
-  uint32_t share; /* ranks of the world that share a CPU, where it is worst; the same on all */
+  uint32_t spin;                        /* polls before a waiting rank yields its core */
+  uint32_t share;                       /* ranks of the world that share a CPU, where it is worst; the same on all */
+  uint32_t foreign_waits, foreign_span; /* waits without yields: so many more, of so many */
   uint64_t number;
   uint32_t open_requests;
   struct tutti_request *idle;

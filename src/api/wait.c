@@ -9,6 +9,9 @@
 #include "api/comm.h"
 
 #define YIELDS 100u
+/* So many waits without a yield after one that has cost a time slice: twice as many each time that the next one does, too. */
+#define FOREIGN_WAITS_MIN 16u
+#define FOREIGN_WAITS_MAX 1024u
 #define FOREIGN_NS 500000u /* who gets its core back later than this yields to other programs: it had better sleep */
 #define SLEEP_MS 100
 #define LOOK_NS 40000000u /* between two looks whether the peers live: a system call for each */
@@ -248,19 +251,32 @@ bool tu_queue_poll(void) {
   return moved;
 }
 
+/* Is the core to be yielded, to another rank? Where other programs want it, a yield costs a time slice, and who sleeps is woken
+ * at once. */
+static inline bool may_yield(struct tutti_comm *comm) {
+  if (comm->share == 1) return false;
+  if (comm->foreign_waits == 0) return true;
+  comm->foreign_waits--;
+  return false;
+}
+
 /* Lets others have the core; false: they were not of this job, or had much to do. */
-static bool yield_core(void) {
+static bool yield_core(struct tutti_comm *comm) {
   uint64_t start = tu_clock_ns();
   sched_yield();
-  return tu_clock_ns() - start < FOREIGN_NS;
+  bool ours = tu_clock_ns() - start < FOREIGN_NS;
+  if (ours) comm->foreign_span = 0;
+  else comm->foreign_span = (uint32_t)tu_min(tu_max(2 * comm->foreign_span, FOREIGN_WAITS_MIN), FOREIGN_WAITS_MAX);
+  if (!ours) comm->foreign_waits = comm->foreign_span;
+  return ours;
 }
 
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   if (tu_execution_poll_straight(e, comm->spin)) return true;
-  for (uint32_t i = 0; comm->share > 1 && i < YIELDS; i++) {
-    bool ours = yield_core();
+  bool ours = may_yield(comm);
+  for (uint32_t i = 0; ours && i < YIELDS; i++) {
+    ours = yield_core(comm);
     if (tu_execution_poll_straight(e, comm->spin)) return true;
-    if (!ours) break;
   }
   return false;
 }
@@ -272,8 +288,9 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
     return;
   }
   if (s->polls == comm->spin && comm->share == 1) look_round(0);
-  if (comm->share > 1 && s->polls < comm->spin + YIELDS) {
-    if (!yield_core()) s->polls = comm->spin + YIELDS;
+  if (s->polls == comm->spin && !may_yield(comm)) s->polls = comm->spin + YIELDS;
+  if (s->polls < comm->spin + YIELDS) {
+    if (!yield_core(comm)) s->polls = comm->spin + YIELDS;
     return;
   }
   uint32_t token = tu_bell_arm(comm->transport);
