@@ -160,4 +160,9 @@ int bench_sweep(struct bench_side *side, const struct bench_options *options, co
 /* `tutti bench kernels`, argv[0] being "kernels". */
 int bench_kernels(int argc, char **argv);
 
+/* ---- packing of tensors (bench_tensor.c) ---- */
+
+/* `tutti bench tensor ...`; argv[0] is "tensor". */
+int bench_tensor(int argc, char **argv);
+
 #endif

@@ -6,7 +6,12 @@
 
 #include "base/types.h"
 
-enum { PLANES_MAX = 2, GROUP = 16 }; /* elements of a block float that share an exponent */
+enum {
+  PLANES_MAX = 2,
+  GROUP = 16,      /* elements of a block float that share an exponent */
+  LONG_RUN = 8192, /* bytes */
+  AHEAD = 2048,    /* bytes */
+};
 
 /* Items of a block float lie in two places: their exponents before all others of the tile, then the rest. */
 struct plane {
@@ -284,64 +289,90 @@ size_t tu_map_offset(const struct tu_map *m, const size_t index[TUTTI_DIMS]) {
 
 /* ---- moving ---- */
 
-/* Short lengths that are common are copied by stores of their own. */
-static inline void copy(void *to, const void *from, size_t bytes) {
-  switch (bytes) {
-    case 2: memcpy(to, from, 2); break;
-    case 4: memcpy(to, from, 4); break;
-    case 32: memcpy(to, from, 32); break;
-    case 64: memcpy(to, from, 64); break;
-    case 128: memcpy(to, from, 128); break;
-    default: memcpy(to, from, bytes);
+#define INLINE static inline __attribute__((always_inline))
+
+/* One load and one store, or two of each, as the instructions have it. */
+typedef unsigned char wide __attribute__((vector_size(32), aligned(1), may_alias));
+INLINE void copy_32(unsigned char *to, const unsigned char *from) { *(wide *)to = *(const wide *)from; }
+
+/* Runs are short, and of lengths that the C library's memcpy takes long to tell apart. What will be wanted lies `ahead` of them
+ * in the tensor: the machine does not see so many streams, with gaps in them, by itself. */
+INLINE void move_run(unsigned char *tensor, unsigned char *packed, size_t bytes, size_t ahead, bool unpacks) {
+  unsigned char *to = unpacks ? tensor : packed;
+  const unsigned char *from = unpacks ? packed : tensor;
+  if (bytes >= LONG_RUN) {
+    memcpy(to, from, bytes);
+    return;
   }
+  for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
+    if (!unpacks) __builtin_prefetch(from + ahead, 0);
+    copy_32(to, from);
+    copy_32(to + 32, from + 32);
+  }
+  if (bytes == 0) return;
+  if (bytes & 32) copy_32(to, from), to += 32, from += 32;
+  if (bytes & 16) memcpy(to, from, 16), to += 16, from += 16;
+  if (bytes & 8) memcpy(to, from, 8), to += 8, from += 8;
+  if (bytes & 4) memcpy(to, from, 4), to += 4, from += 4;
+  if (bytes & 2) memcpy(to, from, 2), to += 2, from += 2;
+  if (bytes & 1) *to = *from;
 }
 
-#define MOVE(tensor, packed, bytes) (unpacks ? copy((tensor), (packed), (bytes)) : copy((packed), (tensor), (bytes)))
+/* Whole segments; where their length is known, that is a few instructions each. */
+INLINE unsigned char *move_segments(unsigned char *row, const size_t *cols, size_t count, size_t whole, size_t ahead,
+                                    unsigned char *packed, bool unpacks) {
+  for (size_t i = 0; i < count; i++, packed += whole) move_run(row + cols[i], packed, whole, ahead, unpacks);
+  return packed;
+}
 
 /* Bytes [from, from + bytes) of a row, counted from column `first`. */
-static inline void move_row(const struct tu_map *m, unsigned char *row, const size_t *cols, size_t first, size_t from,
-                            size_t bytes, unsigned char *packed, bool unpacks) {
+INLINE void move_row(const struct tu_map *m, unsigned char *row, const size_t *cols, size_t first, size_t from,
+                     size_t bytes, size_t ahead, unsigned char *packed, bool unpacks) {
   size_t whole = m->segment * m->item_bytes, byte = first * m->item_bytes + from;
+  if (byte + bytes <= whole) { /* one run */
+    move_run(row + cols[0] + byte, packed, bytes, ahead, unpacks);
+    return;
+  }
   size_t segment = byte / whole, within = byte % whole;
   if (within > 0) {
     size_t part = tu_min(whole - within, bytes);
-    MOVE(row + cols[segment] + within, packed, part);
+    move_run(row + cols[segment] + within, packed, part, 0, unpacks);
     packed += part, bytes -= part, segment++;
   }
-  /* Loops of a known length, so that each is a few instructions. */
-  if (whole == 64) {
-    for (; bytes >= 64; packed += 64, bytes -= 64) MOVE(row + cols[segment++], packed, 64);
-  } else if (whole == 32) {
-    for (; bytes >= 32; packed += 32, bytes -= 32) MOVE(row + cols[segment++], packed, 32);
-  } else {
-    for (; bytes >= whole; packed += whole, bytes -= whole) MOVE(row + cols[segment++], packed, whole);
-  }
-  if (bytes > 0) MOVE(row + cols[segment], packed, bytes);
+  size_t count = bytes / whole;
+  if (whole == 64) packed = move_segments(row, cols + segment, count, 64, ahead, packed, unpacks);
+  else if (whole == 128) packed = move_segments(row, cols + segment, count, 128, ahead, packed, unpacks);
+  else if (whole == 32) packed = move_segments(row, cols + segment, count, 32, ahead, packed, unpacks);
+  else packed = move_segments(row, cols + segment, count, whole, ahead, packed, unpacks);
+  if (bytes % whole > 0) move_run(row + cols[segment + count], packed, bytes % whole, 0, unpacks);
 }
 
 /* The same of block floats: each item is an exponent here and a rest there. */
-static inline void move_groups(const struct tu_map *m, unsigned char *data, const struct row *row, size_t k,
-                               size_t first, size_t from, size_t bytes, unsigned char *packed, bool unpacks) {
+INLINE void move_groups(const struct tu_map *m, unsigned char *data, const struct row *row, size_t k, size_t first,
+                        size_t from, size_t bytes, unsigned char *packed, bool unpacks) {
   const struct plane *exponents = &m->planes[0], *rest = &m->planes[1];
   while (bytes > 0) {
     size_t item = first + from / m->item_bytes, within = from % m->item_bytes;
     size_t segment = row->first_segment + item / m->segment, in_segment = item % m->segment, part = 1;
     if (within == 0) {
-      MOVE(data + row->at[0] + k * row->step[0] + exponents->cols[segment] + in_segment, packed, 1);
+      move_run(data + row->at[0] + k * row->step[0] + exponents->cols[segment] + in_segment, packed, 1, 0, unpacks);
     } else {
       part = tu_min(m->item_bytes - within, bytes);
       unsigned char *at = data + row->at[1] + k * row->step[1] + rest->cols[segment] + in_segment * rest->unit;
-      MOVE(at + within - 1, packed, part);
+      move_run(at + within - 1, packed, part, 0, unpacks);
     }
     from += part, packed += part, bytes -= part;
   }
 }
 
-static inline void move(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes,
-                        unsigned char *packed, bool unpacks) {
+INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes, unsigned char *packed,
+                 bool unpacks) {
   const struct tu_map *m = g->map;
   size_t row_bytes = g->extent[4] * m->item_bytes;
+  if (bytes == 0) return;
   size_t r = from / row_bytes, at[4], within = from % row_bytes;
+  size_t rows_ahead = tu_max(2, AHEAD / row_bytes);
+  bool one_segment = m->segment == g->extent[4] && g->origin[4] % m->segment == 0;
   for (int d = 3; d >= 0; d--) {
     at[d] = r % g->extent[d];
     r /= g->extent[d];
@@ -352,11 +383,19 @@ static inline void move(const struct tu_region *g, unsigned char *data, size_t f
     for (int d = 0; d < 4; d++) index[d] = g->origin[d] + at[d];
     find_row(m, index, &row);
     size_t rows = tu_min(row.left, g->extent[3] - at[3]);
+    if (m->plane_count == 1 && row.step[0] == row_bytes && one_segment) { /* one behind the other */
+      size_t part = tu_min(rows * row_bytes - within, bytes), moved = (within + part) / row_bytes;
+      unsigned char *run = data + row.at[0] + m->planes[0].cols[row.first_segment + g->origin[4] / m->segment];
+      move_run(run + within, packed, part, 0, unpacks);
+      packed += part, bytes -= part, at[3] += moved;
+      within = 0; /* or there is nothing left */
+      rows = 0;
+    }
     for (size_t k = 0; k < rows && bytes > 0; k++, at[3]++) {
       size_t part = tu_min(row_bytes - within, bytes);
       if (m->plane_count == 1)
         move_row(m, data + row.at[0] + k * row.step[0], m->planes[0].cols + row.first_segment, g->origin[4], within,
-                 part, packed, unpacks);
+                 part, rows_ahead * row.step[0], packed, unpacks);
       else move_groups(m, data, &row, k, g->origin[4], within, part, packed, unpacks);
       packed += part, bytes -= part;
       within = 0;
@@ -368,12 +407,37 @@ static inline void move(const struct tu_region *g, unsigned char *data, size_t f
   }
 }
 
+typedef void mover(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes, unsigned char *packed);
+static void pack_plainly(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes,
+                         unsigned char *packed) {
+  move(g, data, from, bytes, packed, false);
+}
+static void unpack_plainly(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes,
+                           unsigned char *packed) {
+  move(g, data, from, bytes, packed, true);
+}
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void pack_avx2(const struct tu_region *g, unsigned char *data, size_t from,
+                                                      size_t bytes, unsigned char *packed) {
+  move(g, data, from, bytes, packed, false);
+}
+__attribute__((target("avx2"))) static void unpack_avx2(const struct tu_region *g, unsigned char *data, size_t from,
+                                                        size_t bytes, unsigned char *packed) {
+  move(g, data, from, bytes, packed, true);
+}
+static mover *packer(void) { return __builtin_cpu_supports("avx2") ? pack_avx2 : pack_plainly; }
+static mover *unpacker(void) { return __builtin_cpu_supports("avx2") ? unpack_avx2 : unpack_plainly; }
+#else
+static mover *packer(void) { return pack_plainly; }
+static mover *unpacker(void) { return unpack_plainly; }
+#endif
+
 void tu_region_pack(const struct tu_region *region, const void *data, size_t from, size_t bytes, void *packed) {
-  move(region, (unsigned char *)(uintptr_t)data, from, bytes, packed, false);
+  packer()(region, (unsigned char *)(uintptr_t)data, from, bytes, packed);
 }
 
 void tu_region_unpack(const struct tu_region *region, void *data, size_t from, size_t bytes, const void *packed) {
-  move(region, data, from, bytes, (unsigned char *)(uintptr_t)packed, true);
+  unpacker()(region, data, from, bytes, (unsigned char *)(uintptr_t)packed);
 }
 
 /* ---- folds ---- */
@@ -392,23 +456,23 @@ struct tu_region tu_fold_block(const struct tu_fold *fold, uint32_t block) {
   return region;
 }
 
-static inline void move_fold(const struct tu_fold *fold, unsigned char *data, size_t from, size_t bytes,
-                             unsigned char *packed, bool unpacks) {
+static void move_fold(const struct tu_fold *fold, unsigned char *data, size_t from, size_t bytes, unsigned char *packed,
+                      mover *move_block) {
   size_t block_bytes = tu_fold_block_bytes(fold);
   while (bytes > 0) {
     struct tu_region block = tu_fold_block(fold, (uint32_t)(from / block_bytes));
     size_t within = from % block_bytes, part = tu_min(block_bytes - within, bytes);
-    move(&block, data, within, part, packed, unpacks);
+    move_block(&block, data, within, part, packed);
     from += part, packed += part, bytes -= part;
   }
 }
 
 void tu_fold_pack(const struct tu_fold *fold, const void *data, size_t from, size_t bytes, void *packed) {
-  move_fold(fold, (unsigned char *)(uintptr_t)data, from, bytes, packed, false);
+  move_fold(fold, (unsigned char *)(uintptr_t)data, from, bytes, packed, packer());
 }
 
 void tu_fold_unpack(const struct tu_fold *fold, void *data, size_t from, size_t bytes, const void *packed) {
-  move_fold(fold, data, from, bytes, (unsigned char *)(uintptr_t)packed, true);
+  move_fold(fold, data, from, bytes, (unsigned char *)(uintptr_t)packed, unpacker());
 }
 
 bool tu_fold_is_plain(const struct tu_fold *fold) {
