@@ -197,11 +197,24 @@ test_kernels() {
   is "an argument" "$status $err" "2 tutti bench kernels: takes no arguments, found 'f32'"
 }
 
+test_tensor() {
+  bench tensor --bytes 64K --time-ms 1
+  is "tensor, status" $status 0
+  has "tensor, first line" "$(head -1 <<<"$out")" "# GB/s of payload, one core"
+  is "tensor, rows" "$(grep -vc '^#' <<<"$out")" 12
+  bench tensor --bytes 64K --time-ms 1 --json
+  is "tensor, keys" "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
+    "bytes copy_gbs layout pack_gbs unpack_gbs "
+  bench tensor bf16
+  is "tensor, an argument" "$status $err" "2 tutti bench tensor: takes no arguments, found 'bf16'"
+}
+
 test_info() {
   out=$("$tutti" info -n 4)
   is status $? 0
   has version "$out" "$("$tutti" --version | awk '{ print "version     " $2 }')"
-  for name in f8e5m2 premul_sum reduce_scatterv TUTTI_SHM_BYTES 'direct to 32 KiB'; do has "$name" "$out" "$name"; done
+  for name in f8e5m2 premul_sum reduce_scatterv TUTTI_SHM_BYTES; do has "$name" "$out" "$name"; done
+  has "what serves which size" "$("$tutti" info -n 2)" "allreduce       direct to 256 KiB, ring"
   has "a channel" "$out" " credits, a ring of 1 MiB, slices of up to 64 KiB"
   out=$(TUTTI_RING_BYTES=40K TUTTI_SLOT_BYTES=16K TUTTI_SECRET=hush "$tutti" info -n 4)
   has "a channel as set" "$out" "a ring of 40 KiB, slices of up to 16 KiB"

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 
+#include <tutti/tensor.h>
+
 #include "api/comm.h"
 #include "ranks.h"
 #include "test.h"
@@ -81,12 +83,14 @@ static bool forbid_system_calls(void) {
 /* ---- the ranks ---- */
 
 enum how { PERSISTENT, STARTED, BLOCKING };
+enum layout { VECTOR, ROWS, TILES };
 struct subject {
   const char *name;
   tutti_collective collective;
   size_t bytes;
   enum how how;
   bool heap;
+  enum layout layout;
 };
 
 enum { ROUNDS_MAX = 1000, LONG_ROUNDS = 100, LONG_BYTES = 64 << 10 };
@@ -105,6 +109,15 @@ static bool one_round(tutti_comm *world, const tutti_call *call, enum how how, t
   if (how == BLOCKING) return call_named(world, call) == TUTTI_OK;
   if (how == PERSISTENT) return tutti_restart(request) == TUTTI_OK && tutti_wait(&request) == TUTTI_OK;
   return tutti_start(world, call, &own) == TUTTI_OK && tutti_wait(&own) == TUTTI_OK;
+}
+
+/* The same items as a tensor. */
+static void make_tensor(tutti_tensor *t, enum layout layout, double *data, size_t items) {
+  const size_t shape[] = {items / 32, 32};
+  const tutti_tensor_of of = {.data = data, .type = TUTTI_F64, .dims = 2, .shape = shape};
+  tutti_err err = layout == ROWS ? tutti_tensor_strided(t, of, NULL)
+                                 : tutti_tensor_interleaved(t, of, &(tutti_tiles){32, 32, 16, 16}, 1);
+  if (err != TUTTI_OK) _exit(1);
 }
 
 static double *make_buffer(tutti_comm *world, size_t items, bool heap) {
@@ -127,6 +140,12 @@ static int hot(struct ranks_world *w, uint32_t rank) {
   size_t items = s->bytes / 8;
   double *in = make_buffer(world, items, s->heap), *out = make_buffer(world, items, s->heap);
   tutti_call call = {.collective = s->collective, .send = in, .recv = out, .count = items, .type = TUTTI_F64};
+  tutti_tensor in_tensor, out_tensor;
+  if (s->layout != VECTOR) {
+    make_tensor(&in_tensor, s->layout, in, items);
+    make_tensor(&out_tensor, s->layout, out, items);
+    call = (tutti_call){.collective = s->collective, .in = &in_tensor, .out = &out_tensor};
+  }
   tutti_request *request = NULL;
   if (s->how == PERSISTENT && tutti_prepare(world, &call, &request) != TUTTI_OK) return 1;
   for (int k = 0; k < rounds_of(s) / 5; k++)
@@ -179,31 +198,37 @@ static void run_subject(const struct subject *s) {
 }
 
 static void persistent_calls(void) {
-  const struct subject subjects[] = {{"allreduce of 8 B", TUTTI_ALLREDUCE, 8, PERSISTENT, false},
-                                     {"allreduce of 64 KiB", TUTTI_ALLREDUCE, 65536, PERSISTENT, false},
-                                     {"barrier", TUTTI_BARRIER, 0, PERSISTENT, false},
-                                     {"broadcast of 64 KiB", TUTTI_BROADCAST, 65536, PERSISTENT, false},
-                                     {"allreduce of 1 MiB in the heap", TUTTI_ALLREDUCE, 1 << 20, PERSISTENT, true}};
+  const struct subject subjects[] = {
+      {"allreduce of 8 B", TUTTI_ALLREDUCE, 8, PERSISTENT, false, VECTOR},
+      {"allreduce of 64 KiB", TUTTI_ALLREDUCE, 65536, PERSISTENT, false, VECTOR},
+      {"barrier", TUTTI_BARRIER, 0, PERSISTENT, false, VECTOR},
+      {"broadcast of 64 KiB", TUTTI_BROADCAST, 65536, PERSISTENT, false, VECTOR},
+      {"allreduce of 1 MiB in the heap", TUTTI_ALLREDUCE, 1 << 20, PERSISTENT, true, VECTOR},
+      {"allreduce of 64 KiB, rows", TUTTI_ALLREDUCE, 65536, PERSISTENT, false, ROWS},
+      {"allreduce of 64 KiB, tiles", TUTTI_ALLREDUCE, 65536, PERSISTENT, false, TILES},
+      {"allreduce of 1 MiB, tiles", TUTTI_ALLREDUCE, 1 << 20, PERSISTENT, false, TILES}};
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) run_subject(&subjects[i]);
 }
 
 /* An ordinary call that repeats an earlier one: nothing either. */
 static void repeated_calls(void) {
-  const struct subject subjects[] = {{"allreduce of 8 B", TUTTI_ALLREDUCE, 8, STARTED, false},
-                                     {"scan of 4 KiB", TUTTI_SCAN, 4096, STARTED, false},
-                                     {"allreduce of 64 KiB in the heap", TUTTI_ALLREDUCE, 65536, STARTED, true}};
+  const struct subject subjects[] = {
+      {"allreduce of 8 B", TUTTI_ALLREDUCE, 8, STARTED, false, VECTOR},
+      {"scan of 4 KiB", TUTTI_SCAN, 4096, STARTED, false, VECTOR},
+      {"allreduce of 64 KiB in the heap", TUTTI_ALLREDUCE, 65536, STARTED, true, VECTOR}};
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) run_subject(&subjects[i]);
 }
 
 /* ... and one that waits at once, which may go straight. */
 static void blocking_calls(void) {
-  const struct subject subjects[] = {{"allreduce of 8 B", TUTTI_ALLREDUCE, 8, BLOCKING, false},
-                                     {"allreduce of 512 B", TUTTI_ALLREDUCE, 512, BLOCKING, false},
-                                     {"allreduce of 512 B in the heap", TUTTI_ALLREDUCE, 512, BLOCKING, true},
-                                     {"allreduce of 64 KiB", TUTTI_ALLREDUCE, 65536, BLOCKING, false},
-                                     {"barrier", TUTTI_BARRIER, 0, BLOCKING, false},
-                                     {"broadcast of 64 KiB in the heap", TUTTI_BROADCAST, 65536, BLOCKING, true},
-                                     {"allreduce of 1 MiB in the heap", TUTTI_ALLREDUCE, 1 << 20, BLOCKING, true}};
+  const struct subject subjects[] = {
+      {"allreduce of 8 B", TUTTI_ALLREDUCE, 8, BLOCKING, false, VECTOR},
+      {"allreduce of 512 B", TUTTI_ALLREDUCE, 512, BLOCKING, false, VECTOR},
+      {"allreduce of 512 B in the heap", TUTTI_ALLREDUCE, 512, BLOCKING, true, VECTOR},
+      {"allreduce of 64 KiB", TUTTI_ALLREDUCE, 65536, BLOCKING, false, VECTOR},
+      {"barrier", TUTTI_BARRIER, 0, BLOCKING, false, VECTOR},
+      {"broadcast of 64 KiB in the heap", TUTTI_BROADCAST, 65536, BLOCKING, true, VECTOR},
+      {"allreduce of 1 MiB in the heap", TUTTI_ALLREDUCE, 1 << 20, BLOCKING, true, VECTOR}};
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) run_subject(&subjects[i]);
 }
 
@@ -228,6 +253,7 @@ struct counted {
   uint32_t instructions[2];
   size_t moved_bytes[2];
   struct touched touched[2];
+  enum layout layout;
 };
 
 struct snapshot {
@@ -309,6 +335,10 @@ static void check_program(const struct counted *c, uint32_t rank, const tutti_co
         r->program->instruction_count, c->instructions[rank]);
   CHECK(r->program->moved_bytes == c->moved_bytes[rank], "%s, rank %u: %zu bytes are moved, not %zu", c->name, rank,
         r->program->moved_bytes, c->moved_bytes[rank]);
+  CHECK(r->program->folded == (c->layout == TILES), "%s, rank %u: %s", c->name, rank,
+        r->program->folded ? "is packed on the way" : "is not packed");
+  /* There is no place for a second copy of a tensor: a few KiB for each operand that are packed at a time. */
+  CHECK(c->layout == VECTOR || (r->program->tmp_bytes == 0 && r->execution.fold_bytes <= 4096), "%s: scratch", c->name);
 }
 
 static int touch(struct ranks_world *w, uint32_t rank) {
@@ -325,13 +355,19 @@ static int touch(struct ranks_world *w, uint32_t rank) {
   }
   size_t items = c->bytes / 8;
   double *in = make_buffer(world, items, c->heap), *out = make_buffer(world, items, c->heap);
-  const tutti_call call = {.collective = c->collective, .send = in, .recv = out, .count = items, .type = TUTTI_F64};
+  tutti_call call = {.collective = c->collective, .send = in, .recv = out, .count = items, .type = TUTTI_F64};
+  tutti_tensor in_tensor, out_tensor;
+  if (c->layout != VECTOR) {
+    make_tensor(&in_tensor, c->layout, in, items);
+    make_tensor(&out_tensor, c->layout, out, items);
+    call = (tutti_call){.collective = c->collective, .in = &in_tensor, .out = &out_tensor};
+  }
   for (int round = -WARM_UP; round < CALLS; round++) {
     /* No line holds what it held before. */
     for (size_t i = 0; i < items; i++)
       (c->collective == TUTTI_BROADCAST ? out : in)[i] = (round + 1000) * 1e7 + (double)i;
     if (round >= 0) meet(w), take_snapshot(&snapshot, world->transport), meet(w);
-    if (!one_round(world, &call, BLOCKING, NULL)) return 1;
+    if (!one_round(world, &call, c->layout == VECTOR ? BLOCKING : STARTED, NULL)) return 1;
     if (round < 0) continue;
     meet(w);
     struct touched touched = compare(&snapshot, world, in, out);
@@ -347,7 +383,15 @@ static void counted_calls(void) {
    * slices of 128 KiB that use all 8 lines, or one slice each where they need no staging. Each rank notes the call, and its
    * number, on the board at rank 0. */
   static const struct counted subjects[] = {
-      {"barrier", TUTTI_BARRIER, "barrier=direct", 0, false, {2, 2}, {0, 0}, {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}}},
+      {"barrier",
+       TUTTI_BARRIER,
+       "barrier=direct",
+       0,
+       false,
+       {2, 2},
+       {0, 0},
+       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}},
+       VECTOR},
       {"allreduce of 8 B",
        TUTTI_ALLREDUCE,
        "allreduce=direct",
@@ -355,7 +399,8 @@ static void counted_calls(void) {
        false,
        {2, 2},
        {16, 16},
-       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}}},
+       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}},
+       VECTOR},
       {"allreduce of 8 B in the heap",
        TUTTI_ALLREDUCE,
        "allreduce=direct",
@@ -363,7 +408,8 @@ static void counted_calls(void) {
        true,
        {2, 2},
        {16, 16},
-       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}}},
+       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}},
+       VECTOR},
       {"allreduce of 512 B",
        TUTTI_ALLREDUCE,
        "allreduce=direct",
@@ -371,7 +417,8 @@ static void counted_calls(void) {
        false,
        {2, 2},
        {1024, 1024},
-       {{1, 1, 0, 8, 4, 0}, {1, 1, 0, 8, 0, 0}}},
+       {{1, 1, 0, 8, 4, 0}, {1, 1, 0, 8, 0, 0}},
+       VECTOR},
       {"allreduce of 64 KiB",
        TUTTI_ALLREDUCE,
        "allreduce=direct",
@@ -379,7 +426,8 @@ static void counted_calls(void) {
        false,
        {2, 2},
        {128 << 10, 128 << 10},
-       {{1, 1, 0, 1024, 4, 0}, {1, 1, 0, 1024, 0, 0}}},
+       {{1, 1, 0, 1024, 4, 0}, {1, 1, 0, 1024, 0, 0}},
+       VECTOR},
       {"allreduce of 64 KiB in the heap",
        TUTTI_ALLREDUCE,
        "allreduce=direct",
@@ -387,7 +435,44 @@ static void counted_calls(void) {
        true,
        {2, 2},
        {128 << 10, 128 << 10},
-       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}}},
+       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}},
+       VECTOR},
+      {"allreduce of 64 KiB, a tensor without gaps",
+       TUTTI_ALLREDUCE,
+       "allreduce=direct",
+       64 << 10,
+       false,
+       {2, 2},
+       {128 << 10, 128 << 10},
+       {{1, 1, 0, 1024, 4, 0}, {1, 1, 0, 1024, 0, 0}},
+       ROWS},
+      {"allreduce of 64 KiB, a tensor without gaps in the heap",
+       TUTTI_ALLREDUCE,
+       "allreduce=direct",
+       64 << 10,
+       true,
+       {2, 2},
+       {128 << 10, 128 << 10},
+       {{1, 1, 0, 0, 4, 0}, {1, 1, 0, 0, 0, 0}},
+       ROWS},
+      {"allreduce of 64 KiB in tiles",
+       TUTTI_ALLREDUCE,
+       "allreduce=direct",
+       64 << 10,
+       false,
+       {2, 2},
+       {128 << 10, 128 << 10},
+       {{1, 1, 0, 1024, 4, 0}, {1, 1, 0, 1024, 0, 0}},
+       TILES},
+      {"allreduce of 1 MiB in tiles, in the heap",
+       TUTTI_ALLREDUCE,
+       "allreduce=ring",
+       1 << 20,
+       true,
+       {4, 4},
+       {2 << 20, 2 << 20},
+       {{8, 1, 0, 16384, 4, 0}, {8, 1, 0, 16384, 0, 0}},
+       TILES},
       {"allreduce of 1 MiB",
        TUTTI_ALLREDUCE,
        "allreduce=ring",
@@ -395,7 +480,8 @@ static void counted_calls(void) {
        false,
        {4, 4},
        {2 << 20, 2 << 20},
-       {{8, 1, 0, 16384, 4, 0}, {8, 1, 0, 16384, 0, 0}}},
+       {{8, 1, 0, 16384, 4, 0}, {8, 1, 0, 16384, 0, 0}},
+       VECTOR},
       {"allreduce of 1 MiB in the heap",
        TUTTI_ALLREDUCE,
        "allreduce=ring",
@@ -403,7 +489,8 @@ static void counted_calls(void) {
        true,
        {4, 4},
        {2 << 20, 2 << 20},
-       {{2, 1, 1, 0, 4, 0}, {2, 1, 1, 0, 0, 0}}},
+       {{2, 1, 1, 0, 4, 0}, {2, 1, 1, 0, 0, 0}},
+       VECTOR},
       {"broadcast of 64 KiB in the heap",
        TUTTI_BROADCAST,
        "broadcast=direct",
@@ -411,7 +498,8 @@ static void counted_calls(void) {
        true,
        {1, 1},
        {64 << 10, 64 << 10},
-       {{1, 1, 1, 0, 4, 0}, {0, 0, 0, 0, 0, 0}}},
+       {{1, 1, 1, 0, 4, 0}, {0, 0, 0, 0, 0, 0}},
+       VECTOR},
       {"broadcast of 4 MiB in the heap",
        TUTTI_BROADCAST,
        "broadcast=direct",
@@ -419,7 +507,8 @@ static void counted_calls(void) {
        true,
        {1, 1},
        {4 << 20, 4 << 20},
-       {{1, 1, 1, 0, 4, 0}, {0, 0, 0, 0, 0, 0}}},
+       {{1, 1, 1, 0, 4, 0}, {0, 0, 0, 0, 0, 0}},
+       VECTOR},
   };
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
     struct ranks_world w = {.context = &subjects[i]};
