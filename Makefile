@@ -39,6 +39,7 @@ demo: build
 # What docs/ALGORITHMS.md has from the command: the pictures in docs/algorithms, and its tables.
 docs: build
 	@tools/draw-algorithms $(BUILD) docs/algorithms
+	@tools/draw-layouts $(BUILD) docs/tensors
 	@tools/describe-algorithms $(BUILD) docs/ALGORITHMS.md >$(BUILD)/ALGORITHMS.md
 	@cmp -s $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md || cp $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md
 
