@@ -120,6 +120,15 @@ static void make_tensor(tutti_tensor *t, enum layout layout, double *data, size_
   if (err != TUTTI_OK) _exit(1);
 }
 
+static tutti_call describe(tutti_collective collective, enum layout layout, double *in, double *out, size_t items,
+                           tutti_tensor tensors[2]) {
+  if (layout == VECTOR)
+    return (tutti_call){.collective = collective, .send = in, .recv = out, .count = items, .type = TUTTI_F64};
+  make_tensor(&tensors[0], layout, in, items);
+  make_tensor(&tensors[1], layout, out, items);
+  return (tutti_call){.collective = collective, .in = &tensors[0], .out = &tensors[1]};
+}
+
 static double *make_buffer(tutti_comm *world, size_t items, bool heap) {
   void *memory = heap ? NULL : malloc(items * 8 + 8);
   if (heap && tutti_alloc(world, items * 8 + 8, &memory) != TUTTI_OK) printf("  %s\n", tutti_error_message(NULL));
@@ -139,13 +148,8 @@ static int hot(struct ranks_world *w, uint32_t rank) {
   }
   size_t items = s->bytes / 8;
   double *in = make_buffer(world, items, s->heap), *out = make_buffer(world, items, s->heap);
-  tutti_call call = {.collective = s->collective, .send = in, .recv = out, .count = items, .type = TUTTI_F64};
-  tutti_tensor in_tensor, out_tensor;
-  if (s->layout != VECTOR) {
-    make_tensor(&in_tensor, s->layout, in, items);
-    make_tensor(&out_tensor, s->layout, out, items);
-    call = (tutti_call){.collective = s->collective, .in = &in_tensor, .out = &out_tensor};
-  }
+  tutti_tensor tensors[2];
+  const tutti_call call = describe(s->collective, s->layout, in, out, items, tensors);
   tutti_request *request = NULL;
   if (s->how == PERSISTENT && tutti_prepare(world, &call, &request) != TUTTI_OK) return 1;
   for (int k = 0; k < rounds_of(s) / 5; k++)
@@ -355,13 +359,8 @@ static int touch(struct ranks_world *w, uint32_t rank) {
   }
   size_t items = c->bytes / 8;
   double *in = make_buffer(world, items, c->heap), *out = make_buffer(world, items, c->heap);
-  tutti_call call = {.collective = c->collective, .send = in, .recv = out, .count = items, .type = TUTTI_F64};
-  tutti_tensor in_tensor, out_tensor;
-  if (c->layout != VECTOR) {
-    make_tensor(&in_tensor, c->layout, in, items);
-    make_tensor(&out_tensor, c->layout, out, items);
-    call = (tutti_call){.collective = c->collective, .in = &in_tensor, .out = &out_tensor};
-  }
+  tutti_tensor tensors[2];
+  const tutti_call call = describe(c->collective, c->layout, in, out, items, tensors);
   for (int round = -WARM_UP; round < CALLS; round++) {
     /* No line holds what it held before. */
     for (size_t i = 0; i < items; i++)
