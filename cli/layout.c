@@ -152,7 +152,7 @@ static int run(int argc, char **argv) {
   int code = cli_parse(&cli_layout, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (argc > 1) return cli_fail("layout", CLI_USAGE, "takes no arguments, found '%s'", argv[1]);
-  tutti_tensor t;
+  tutti_tensor t = {0};
   code = make(&r, &t);
   return code == CLI_GOOD ? show(&r, &t) : code;
 }

@@ -156,7 +156,8 @@ tutti_err tu_draw_tensor_svg(const struct tu_draw_tensor *what, struct tu_text *
   struct sheet s;
   tutti_err err = open_sheet(&s, what, error);
   if (err != TUTTI_OK) return err;
-  size_t lines = s.line ? (s.places + s.line - 1) / s.line : 0, height_of = tu_max(what->tensor->shape[3], 1);
+  tu_assert(s.line > 0 && s.lines_a_group > 0);
+  size_t lines = (s.places + s.line - 1) / s.line, height_of = tu_max(what->tensor->shape[3], 1);
   double memory_x = MARGIN + (double)s.cols * CELL + GAP;
   double width = memory_x + (s.group ? LABEL : 0) + (double)s.line * CELL + MARGIN;
   double matrix = (double)s.rows * CELL + (double)(s.rows / height_of) * LINES_APART;

@@ -158,6 +158,7 @@ static tutti_err lay_pages(const tutti_tensor *t, struct tu_map *m, bool groups,
     return fail(error, t, "block floats lie in tiles, and tiles and faces of theirs have a multiple of 16 columns");
   m->tile_rows = tiled ? l->tiles.rows : 1;
   m->tile_cols = tiled ? l->tiles.cols / per_col : tu_max(m->shape[4], 1);
+  tu_assert(m->tile_rows > 0 && m->tile_cols > 0);
   m->matrix_rows = tu_round_up(m->shape[3], m->tile_rows);
   size_t rows, cols = divide_up(m->shape[4], m->tile_cols) * m->tile_cols, shard_bytes;
   if (!product(&rows, m->shape[0] * m->shape[1] * m->shape[2], m->matrix_rows, 1) ||
@@ -225,6 +226,7 @@ tutti_err tu_map_create(const tutti_tensor *t, struct tu_map **map, struct tu_er
     err = groups ? fail(error, t, "block floats lie in tiles") : lay_strided(t, &m, error);
   else err = lay_pages(t, &m, groups, error);
   if (err != TUTTI_OK) return err;
+  tu_assert(m.segment > 0 && (m.strided || (m.face_cols > 0 && m.tile_cols > 0 && m.pages_across > 0)));
   m.planes[0] = (struct plane){.unit = m.item_bytes};
   if (groups) {
     m.plane_count = 2;
