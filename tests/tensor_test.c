@@ -164,8 +164,9 @@ static void some_layouts(struct player *p) {
     struct trial t = {.op = &ops[ranks_random(&state) % OPS]};
     t.in = &tensors_kinds[ranks_random(&state) % TENSORS_KINDS];
     t.out = &tensors_kinds[ranks_random(&state) % TENSORS_KINDS];
+    bool large = ranks_random(&state) % 2, tiny = ranks_random(&state) % 4 == 0; /* a message that its line holds */
     for (int d = 0; d < TUTTI_DIMS; d++) t.block[d] = 1 + ranks_random(&state) % (d < 3 ? 2 : d == 3 ? 40 : 90);
-    bool large = ranks_random(&state) % 2;
+    if (tiny) t.block[3] = 1 + t.block[3] % 2, t.block[4] = 1 + t.block[4] % 3;
     t.tiles = large ? (tutti_tiles){32, 32, 0, 0} : (tutti_tiles){2, 16, 0, 0};
     t.dim = (int)(ranks_random(&state) % (uint64_t)dims_of(t.op));
     t.out_dim = t.op->in_cut && t.op->out_cut ? (int)(ranks_random(&state) % TUTTI_DIMS) : t.dim;
