@@ -219,6 +219,8 @@ static void repeated_calls(void) {
   const struct subject subjects[] = {
       {"allreduce of 8 B", TUTTI_ALLREDUCE, 8, STARTED, false, VECTOR},
       {"scan of 4 KiB", TUTTI_SCAN, 4096, STARTED, false, VECTOR},
+      {"allreduce of 8 KiB, rows", TUTTI_ALLREDUCE, 8192, STARTED, false, ROWS},
+      {"allreduce of 8 KiB, tiles", TUTTI_ALLREDUCE, 8192, STARTED, false, TILES},
       {"allreduce of 64 KiB in the heap", TUTTI_ALLREDUCE, 65536, STARTED, true, VECTOR}};
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) run_subject(&subjects[i]);
 }

@@ -297,16 +297,24 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   return TUTTI_OK;
 }
 
+static bool repeats_tensors(const struct tu_memo *memo, const tutti_call *call) {
+  const tutti_call *last = &memo->call;
+  if (!call->in != !last->in || !call->out != !last->out || call->dim != last->dim || call->out_dim != last->out_dim ||
+      call->has_out_dim != last->has_out_dim || call->lanes != last->lanes)
+    return false;
+  return (!call->in || tu_tensor_same(call->in, &memo->in)) && (!call->out || tu_tensor_same(call->out, &memo->out));
+}
+
 /* Is it the last call again, perhaps with other buffers? Whatever was found out about that one then holds, but for the
  * addresses: they must be good and apart, as they were. */
 static bool repeats(struct tu_memo *memo, const tutti_call *call) {
   const tutti_call *last = &memo->call;
   if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
       call->op != last->op || call->root != last->root || call->peer != last->peer || call->algorithm || call->plan ||
-      call->counts || call->recv_counts || call->in || call->out ||
-      (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
+      call->counts || call->recv_counts || (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
+  if (call->in || call->out || last->in || last->out) return repeats_tensors(memo, call);
   if (call->send == last->send && call->recv == last->recv) return true;
   if (memo->resolved.signature.in_place || !call->send || !call->recv || call->send == TUTTI_IN_PLACE ||
       call->recv == TUTTI_IN_PLACE)
@@ -326,10 +334,11 @@ tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struc
   if (repeats(memo, call)) return TUTTI_OK;
   tu_call_tensors_release(memo->resolved.tensors);
   tutti_err err = resolve(comm, call, &memo->resolved, error);
-  memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts &&
-                !memo->resolved.tensors;
+  memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts;
   if (!memo->valid) return err;
   memo->call = *call;
+  if (call->in) memo->in = *call->in;
+  if (call->out) memo->out = *call->out;
   memo->in_end = tu_view_extent(&memo->resolved.in, &memo->in_begin);
   memo->out_end = tu_view_extent(&memo->resolved.out, &memo->out_begin);
   return TUTTI_OK;

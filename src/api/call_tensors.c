@@ -76,6 +76,10 @@ static bool same_layout(const tutti_tensor *a, const tutti_tensor *b) {
          x->column_orientation == y->column_orientation;
 }
 
+bool tu_tensor_same(const tutti_tensor *a, const tutti_tensor *b) {
+  return a->data == b->data && a->type == b->type && a->dims == b->dims && same_layout(a, b);
+}
+
 bool tu_call_tensors_same(const struct tu_call_tensors *a, const struct tu_call_tensors *b) {
   if (!a || !b) return a == b;
   return a->in.type == b->in.type && a->out.type == b->out.type && same_layout(&a->in, &b->in) &&

@@ -49,7 +49,8 @@ struct tu_call {
 /* The last call that was taken apart, for the one that repeats it. */
 struct tu_memo {
   bool valid;
-  tutti_call call;
+  tutti_call call; /* of its tensors, whether there are any */
+  tutti_tensor in, out;
   struct tu_call resolved;
   size_t in_begin, in_end, out_begin, out_end; /* of the bytes that lie in each buffer */
 };
@@ -171,6 +172,8 @@ tutti_err tu_call_of_tensors(const struct tutti_comm *comm, const tutti_call *ca
 /* Has the views read and write what does not lie as it crosses where it lies. */
 void tu_call_fold(struct tu_call *resolved, const tutti_call *flat);
 bool tu_call_tensors_same(const struct tu_call_tensors *a, const struct tu_call_tensors *b);
+/* The same memory, type, shape and layout? */
+bool tu_tensor_same(const tutti_tensor *a, const tutti_tensor *b);
 void tu_call_tensors_release(struct tu_call_tensors *tensors);
 
 /* ---- plan.c ---- */
