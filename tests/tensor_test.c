@@ -157,6 +157,22 @@ static uint64_t every_count(void) {
   return count;
 }
 
+static uint64_t perform(void (*run)(struct player *p), uint32_t ranks, uint64_t seed, void (*over)(struct troupe *t)) {
+  return troupe_perform((struct troupe){.run = run, .ranks = ranks, .seed = seed}, over);
+}
+
+static void perform_all(void (*over)(struct troupe *t)) {
+  static const uint32_t ranks[] = {2, 3, 8};
+  uint64_t count = 0;
+  for (int i = 0; i < 3; i++) count += perform(every_layout, ranks[i], 0, over);
+  printf("  %llu calls\n", (unsigned long long)count);
+  CHECK(count == 3 * every_count(), "%llu calls, expected %llu", (unsigned long long)count,
+        (unsigned long long)(3 * every_count()));
+}
+
+static void test_loop(void) { perform_all(troupe_over_loop); }
+
+#ifndef __SANITIZE_THREAD__
 enum { SAMPLE = 500 };
 static void some_layouts(struct player *p) {
   uint64_t state = p->seed;
@@ -176,22 +192,6 @@ static void some_layouts(struct player *p) {
   }
 }
 
-static uint64_t perform(void (*run)(struct player *p), uint32_t ranks, uint64_t seed, void (*over)(struct troupe *t)) {
-  return troupe_perform((struct troupe){.run = run, .ranks = ranks, .seed = seed}, over);
-}
-
-static void perform_all(void (*over)(struct troupe *t)) {
-  static const uint32_t ranks[] = {2, 3, 8};
-  uint64_t count = 0;
-  for (int i = 0; i < 3; i++) count += perform(every_layout, ranks[i], 0, over);
-  printf("  %llu calls\n", (unsigned long long)count);
-  CHECK(count == 3 * every_count(), "%llu calls, expected %llu", (unsigned long long)count,
-        (unsigned long long)(3 * every_count()));
-}
-
-static void test_loop(void) { perform_all(troupe_over_loop); }
-
-#ifndef __SANITIZE_THREAD__
 static void test_shm(void) {
   uint64_t count = perform(some_layouts, 3, test_seed(), troupe_over_shm);
   printf("  %llu calls\n", (unsigned long long)count);
