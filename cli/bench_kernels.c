@@ -9,7 +9,7 @@
 #include "engine/copy.h"
 #include "engine/kernels.h"
 
-enum { SOURCES_MAX = 4, TARGETS_MAX = 2, PAGE_BYTES = 4096, RUNS_MIN = 3 };
+enum { SOURCES_MAX = 4, TARGETS_MAX = 2, PAGE_BYTES = 4096, RUNS_MIN = 3, GROUP_MAX = 16, ITEM_BYTES_MAX = 17 };
 
 /* What is measured: a column of the table. */
 struct work {
@@ -62,13 +62,18 @@ static void free_buffers(struct kernels_bench *k) {
 
 /* Small numbers, which no type has to treat specially. A page of them, over and over. */
 static void fill(struct kernels_bench *k, tutti_datatype type) {
-  const size_t item_bytes = tu_datatypes[type].bytes;
+  const size_t item_bytes = tu_datatypes[type].bytes, group = tu_datatype_group(type);
+  const size_t items = PAGE_BYTES / item_bytes, filled = items * item_bytes;
   for (int s = 0; s < SOURCES_MAX; s++) {
     char page[PAGE_BYTES];
-    for (size_t i = 0; i < PAGE_BYTES / item_bytes; i++)
-      tu_from_double(type, page + i * item_bytes, (double)(1 + (i * 7 + (size_t)s) % 13));
-    for (size_t at = 0; at < longest(k); at += PAGE_BYTES)
-      memcpy(k->sources[s] + at, page, tu_min(PAGE_BYTES, longest(k) - at));
+    for (size_t i = 0; i < items; i++) {
+      float values[GROUP_MAX];
+      for (size_t v = 0; v < group; v++) values[v] = (float)(1 + ((i * group + v) * 7 + (size_t)s) % 13);
+      if (group > 1) tu_groups_from_f32(type, page + i * item_bytes, values, 1);
+      else tu_from_double(type, page + i * item_bytes, (double)values[0]);
+    }
+    for (size_t at = 0; at < longest(k); at += filled)
+      memcpy(k->sources[s] + at, page, tu_min(filled, longest(k) - at));
   }
 }
 
@@ -146,8 +151,8 @@ static int read_options(const struct cli_verb *verb, int argc, char **argv, stru
   if (code != CLI_GOOD || *done) return code;
   if (argc > 1) return cli_fail(verb->name, CLI_USAGE, "takes no arguments, found '%s'", argv[1]);
   if ((code = bench_read_sizes(verb->name, sizes, &k->sizes)) != CLI_GOOD) return code;
-  if (k->sizes.sizes[0] < 8)
-    return cli_fail(verb->name, CLI_USAGE, "--bytes: expected 8 or more, the longest element, found %zu",
+  if (k->sizes.sizes[0] < ITEM_BYTES_MAX)
+    return cli_fail(verb->name, CLI_USAGE, "--bytes: expected %d or more, the longest item, found %zu", ITEM_BYTES_MAX,
                     k->sizes.sizes[0]);
   if (type && !tu_datatype_find(type, &k->first))
     return cli_fail(verb->name, CLI_USAGE, "--dtype: there is no '%s'; tutti info lists them", type);

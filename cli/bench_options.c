@@ -66,6 +66,9 @@ static int read_arithmetic(const char *verb, const char *type, const char *op, s
     for (unsigned i = 0; i < TUTTI_DATATYPES; i++) names[i] = tu_datatypes[i].name;
     return fail_name_of_list(verb, "--dtype", type, names, TUTTI_DATATYPES);
   }
+  if (tu_datatype_group(options->type) > 1)
+    return cli_fail(verb, CLI_USAGE, "--dtype: %s lies in the tiles of tensors, and what is measured here are vectors",
+                    type);
   if (!tu_operation_find(op, &options->op)) {
     for (unsigned i = 0; i < TUTTI_OPS; i++) names[i] = tu_operations[i].name;
     return fail_name_of_list(verb, "--op", op, names, TUTTI_OPS);

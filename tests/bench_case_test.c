@@ -84,7 +84,7 @@ static void test_gatherv(void) {
 /* Every partial sum of what the ranks give is exact: so much may not be exceeded, whatever the type and the number. */
 static void test_exactness(void) {
   for (uint32_t ranks = 1; ranks < 200; ranks = ranks * 2 + 1)
-    for (unsigned type = 0; type < TUTTI_DATATYPES; type++) {
+    for (unsigned type = 0; type < TUTTI_BFP8; type++) { /* block floats are not measured so */
       struct bench_case c = {.collective = TUTTI_ALLREDUCE, .type = (tutti_datatype)type, .ranks = ranks};
       for (uint32_t i = 0; i < PERIOD; i++) {
         double sum = 0;

@@ -186,13 +186,17 @@ test_kernels() {
   is "kernels, status" $status 0
   has "kernels, first line" "$(head -1 <<<"$out")" "# plain, arrays of 4096 bytes, GB/s"
   is "a row for each type, and the copies" "$(grep -v '^#' <<<"$out" | awk '{ print NF }' | sort | uniq -c | tr -s ' \n' ' ')" \
-    " 1 5 14 8 "
+    " 1 5 16 8 "
   bench kernels --bytes 4K:8K --dtype bf16 --json
   is "kernels, keys" "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
     "bytes dtype gbs isa kernel past_caches sources targets "
   is "kernels, sizes" "$(value bytes | tr ' ' '\n' | grep . | sort -un | tr '\n' ' ')" "4096 8192 "
   bench kernels --isa mmx
   is "no such instruction set" "$status ${err%%(*}" "2 tutti bench kernels: --isa: expected one that this machine has "
+  bench kernels --bytes 16
+  is "shorter than an item" "$status $err" "2 tutti bench kernels: --bytes: expected 17 or more, the longest item, found 16"
+  bench -n 2 allreduce --dtype bfp8
+  is "a type of tensors alone" "$status ${err%%,*}" "2 tutti bench: --dtype: bfp8 lies in the tiles of tensors"
   bench kernels f32
   is "an argument" "$status $err" "2 tutti bench kernels: takes no arguments, found 'f32'"
 }

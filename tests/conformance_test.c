@@ -68,7 +68,7 @@ static void random_calls(struct player *p) {
     struct ref_case c = {.collective = (tutti_collective)(ranks_random(&state) % TUTTI_SEND), .ranks = p->ranks};
     c.place = (enum ref_place)(ranks_random(&state) % 2);
     c.blocks = (enum ref_blocks)(ranks_random(&state) % REF_BLOCKS);
-    c.type = (tutti_datatype)(ranks_random(&state) % TUTTI_DATATYPES);
+    c.type = (tutti_datatype)(ranks_random(&state) % REF_TYPES);
     c.op = (uint32_t)(ranks_random(&state) % REF_OPS);
     c.root = (uint32_t)(ranks_random(&state) % p->ranks);
     c.count = ranks_random(&state) % 5 ? ranks_random(&state) % 300 : ranks_random(&state) % 30000;

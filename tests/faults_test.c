@@ -581,6 +581,8 @@ static const struct refusal refusals[] = {
     {"less than nothing",
      {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_U32, .op = TUTTI_PREMUL_SUM, .scale = -1},
      "-1"},
+    {"block floats without a tensor", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, .type = TUTTI_BFP8}, "bfp8"},
+    {"block floats to a peer", {.collective = TUTTI_SEND, .send = room, .count = 4, .type = TUTTI_BFP4}, "tensor"},
     {"algorithm", {.collective = TUTTI_ALLREDUCE, APART, .count = 4, I32, .algorithm = "rign"}, "ring"},
     {"another's algorithm",
      {.collective = TUTTI_BROADCAST, .recv = room, .count = 4, I32, .algorithm = "pairwise"},

@@ -60,7 +60,7 @@ static bool run_cases(const char *path) {
   bool good = true;
   uint32_t ops = ref_reduces(p->collective) ? REF_OPS : 1;
   for (size_t k = 0; good && k < sizeof counts / sizeof counts[0]; k++) {
-    for (uint32_t type = 0; good && type < TUTTI_DATATYPES; type++) {
+    for (uint32_t type = 0; good && type < REF_TYPES; type++) {
       for (uint32_t op = 0; good && op < ops; op++) {
         struct ref_case c = {.collective = p->collective,
                              .type = (tutti_datatype)type,

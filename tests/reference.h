@@ -13,6 +13,7 @@
 #include <tutti/tutti.h>
 
 enum { REF_RANKS_MAX = 8, REF_GUARD = 192 };
+enum { REF_TYPES = TUTTI_BFP8 }; /* those of vectors; block floats are of tensors alone */
 
 /* Operations of the cases: the library's, and two of a user's. */
 enum { REF_AFFINE = TUTTI_OPS, REF_PLUS_ONE, REF_OPS };
@@ -46,7 +47,7 @@ static inline bool ref_signed(tutti_datatype t) {
   return t == TUTTI_I8 || t == TUTTI_I16 || t == TUTTI_I32 || t == TUTTI_I64;
 }
 static inline uint32_t ref_item_bytes(tutti_datatype t) {
-  static const uint8_t bytes[TUTTI_DATATYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
+  static const uint8_t bytes[REF_TYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
   return bytes[t];
 }
 

@@ -48,7 +48,7 @@ static uint32_t list_subjects(struct subject subjects[], uint32_t max) {
 /* The cases of a subject, numbered. */
 static uint64_t product(const struct subject *s) {
   if (s->collective == TUTTI_BARRIER) return 1;
-  uint64_t n = (uint64_t)SIZES * TUTTI_DATATYPES * REF_PLACES;
+  uint64_t n = (uint64_t)SIZES * REF_TYPES * REF_PLACES;
   if (ref_reduces(s->collective)) n *= REF_OPS;
   if (ref_rooted(s->collective)) n *= 3;
   if (ref_vector(s->collective)) n *= REF_BLOCKS;
@@ -67,7 +67,7 @@ static bool decode(const struct subject *s, uint32_t ranks, uint64_t number, uin
       .collective = s->collective, .algorithm = s->algorithm, .ranks = ranks, .seed = ref_mix(seed + number)};
   if (s->collective == TUTTI_BARRIER) return true;
   uint32_t size = take(&number, SIZES);
-  c->type = (tutti_datatype)take(&number, TUTTI_DATATYPES);
+  c->type = (tutti_datatype)take(&number, REF_TYPES);
   c->place = (enum ref_place)take(&number, REF_PLACES);
   if (ref_reduces(s->collective)) c->op = take(&number, REF_OPS);
   if (ref_rooted(s->collective)) {

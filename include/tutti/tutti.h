@@ -85,12 +85,23 @@ typedef enum tutti_datatype {
   TUTTI_F64,
   TUTTI_F8E4M3, /* OCP: no infinity, 448 is the largest, beyond it NaN */
   TUTTI_F8E5M2,
+  TUTTI_BFP8, /* block floats: of tensors alone, in tiles */
+  TUTTI_BFP4,
   TUTTI_DATATYPES
 } tutti_datatype;
 
+/* Block floats. 16 neighbours in the row of a tile are a group: they share an exponent E, a byte; each has a sign above a
+ * magnitude M of 7 bits (bfp8) or 3 (bfp4), and is worth M * 2^(E - 133), or M * 2^(E - 129). Made from f32, E is the
+ * exponent byte of the largest of the group (at least 1; 0 if all become zeros), and each is rounded to nearest even,
+ * but not up beyond the largest M. Zero is written without a sign. E = 255 is of groups with an infinity or NaN: the
+ * largest M there is NaN, and what is worth 2^128 or more (M >= 64, or 4) is infinity.
+ * In memory, the E of all groups of a tile come before all their magnitudes. An *item*, which is what crosses as a whole
+ * and what tutti_datatype_size counts, is a group as E and its 16 bytes (bfp8), or its 8, each with the earlier of two
+ * elements in the low half (bfp4): 17 bytes, and 9. */
+
 /* Operations. Floating min and max: NaN if any operand is NaN, and -0 < +0. Integer sum and prod wrap; integer avg is
  * the wrapped sum divided by the number of ranks, rounded toward zero. Bit and logical operations take integers only
- * (logical results are 0 or 1). f16, bf16 and f8 are computed in f32 and rounded once per reduction step. avg divides
+ * (logical results are 0 or 1). f16, bf16, f8 and bfp are computed in f32 and rounded once per reduction step. avg divides
  * once, at the final write. premul_sum multiplies each rank's input by its own tutti_call.scale as it is first read
  * (integers: the scale must be an integer of that type). scan and exscan refuse avg. User
  * operations: tutti_op_create(). */
@@ -130,7 +141,8 @@ TUTTI_API const char *tutti_err_name(tutti_err err);
  * next call on that communicator (or of this thread). Never NULL; "" if there was none. */
 TUTTI_API const char *tutti_error_message(const tutti_comm *comm);
 
-TUTTI_API size_t tutti_datatype_size(tutti_datatype type); /* bytes; 0 if unknown */
+/* Bytes of an element, or of a block float's item; 0 if unknown. */
+TUTTI_API size_t tutti_datatype_size(tutti_datatype type);
 TUTTI_API const char *tutti_datatype_name(tutti_datatype type);
 TUTTI_API const char *tutti_op_name(tutti_op op);
 TUTTI_API const char *tutti_collective_name(tutti_collective collective);
@@ -199,8 +211,8 @@ TUTTI_API tutti_err tutti_deregister(tutti_comm *comm, void *memory);
 
 /* ---- a user's reduction ----------------------------------------------------------------------------------------- */
 
-/* result[i] = left[i] op right[i] for i < count elements of the call's type. result may be left or right, never
- * half of one. Must be associative; may be called on any thread that polls. */
+/* result[i] = left[i] op right[i] for i < count elements of the call's type; of block floats, items. result may be
+ * left or right, never half of one. Must be associative; may be called on any thread that polls. */
 typedef void tutti_op_function(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
                                void *context);
 

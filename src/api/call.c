@@ -51,12 +51,17 @@ const char *tutti_op_name(tutti_op op) {
 
 /* ---- checks ---- */
 
-static tutti_err check_names(const struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
+static tutti_err check_names(const struct tutti_comm *comm, const tutti_call *call, bool has_tensors,
+                             struct tu_error *error) {
   if ((unsigned)call->collective >= TUTTI_COLLECTIVES)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "collective %d is unknown; see tutti_collective", (int)call->collective);
   const struct tu_collective *c = &tu_collectives[call->collective];
   if (call->collective != TUTTI_BARRIER && (unsigned)call->type >= TUTTI_DATATYPES)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: type %d is unknown; see tutti_datatype", c->name, (int)call->type);
+  if (call->collective != TUTTI_BARRIER && tu_datatype_group(call->type) > 1 && !has_tensors)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: %s lies in tiles: give the call tensors (tutti_call.in, .out), or another type", c->name,
+                   tutti_datatype_name(call->type));
   if (c->family == TUTTI_SEND && call->peer >= comm->ranks)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: peer %u is not in the communicator, whose ranks are 0 to %u",
                    c->name, call->peer, comm->ranks - 1);
@@ -245,7 +250,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   const tutti_tensor *tensor = call->in ? call->in : call->out;
   tutti_call flat = *call;
   if (tensor) flat.type = tensor->type;
-  if ((err = check_names(comm, &flat, error)) != TUTTI_OK) return err;
+  if ((err = check_names(comm, &flat, tensor, error)) != TUTTI_OK) return err;
   const struct tu_collective *c = &tu_collectives[call->collective];
   out->point_to_point = c->family == TUTTI_SEND;
   uint32_t in_blocks, out_blocks;
@@ -267,7 +272,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   if ((err = check_size(&out->out, c->name, "recv", error)) != TUTTI_OK) return err;
   if (tensor) tu_call_fold(out, &flat);
   else if ((err = settle_buffers(comm, call, out, &in_place, error)) != TUTTI_OK) return err;
-  bool aligned = tu_reduces(call->collective);
+  bool aligned = tu_reduces(call->collective) && tu_datatype_group(call->type) == 1;
   if ((err = check_pointer(&out->in, out->in_data, c->name, "send", aligned, error)) != TUTTI_OK) return err;
   if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", aligned, error)) != TUTTI_OK) return err;
   if ((err = check_blocks_apart(&out->out, c->name, error)) != TUTTI_OK) return err;

@@ -240,6 +240,7 @@ static void test_types(void) {
     const char *name = tutti_datatype_name((tutti_datatype)i);
     CHECK(tu_datatype_find(name, &type) && type == (tutti_datatype)i, "type '%s' is not found", name);
     size_t bits = strtoull(name + strcspn(name, "0123456789"), NULL, 10);
+    if (tu_datatype_group(type) > 1) bits = bits * tu_datatype_group(type) + 8; /* an item, with its exponent */
     CHECK(tutti_datatype_size(type) * 8 == bits, "%s has %zu bytes", name, tutti_datatype_size(type));
   }
   for (tutti_op i = 0; i < TUTTI_OPS; i++) {

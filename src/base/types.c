@@ -18,6 +18,8 @@ const struct tu_datatype tu_datatypes[TUTTI_DATATYPES] = {
     [TUTTI_F64] = {.name = "f64", .bytes = 8, .floating = true, .is_signed = true},
     [TUTTI_F8E4M3] = {.name = "f8e4m3", .bytes = 1, .floating = true, .is_signed = true},
     [TUTTI_F8E5M2] = {.name = "f8e5m2", .bytes = 1, .floating = true, .is_signed = true},
+    [TUTTI_BFP8] = {.name = "bfp8", .bytes = 17, .group = 16, .floating = true, .is_signed = true},
+    [TUTTI_BFP4] = {.name = "bfp4", .bytes = 9, .group = 16, .floating = true, .is_signed = true},
 };
 
 const struct tu_operation tu_operations[TUTTI_OPS] = {

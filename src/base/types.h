@@ -19,6 +19,11 @@ struct tu_operation {
 };
 extern const struct tu_operation tu_operations[TUTTI_OPS];
 
+/* Elements of an item. */
+static inline size_t tu_datatype_group(tutti_datatype type) {
+  return tu_datatypes[type].group > 0 ? tu_datatypes[type].group : 1;
+}
+
 /* By name; false if there is none of it. */
 bool tu_datatype_find(const char *name, tutti_datatype *type);
 bool tu_operation_find(const char *name, tutti_op *op);

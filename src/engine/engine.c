@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW 128u        /* instructions looked at together, from the earliest unfinished one on */
-#define FOLD_BYTES 4096u   /* of a tensor that are packed at a time, where they are not packed into a message */
-#define SCALED_BYTES 4096u /* of a first load that is scaled on the way */
+#define WINDOW 128u             /* instructions looked at together, from the earliest unfinished one on */
+#define FOLD_BYTES 4096u        /* of a tensor that are packed at a time, where they are not packed into a message */
+#define SCALED_BYTES FOLD_BYTES /* of a first load that is scaled on the way */
 #define PAST_BYTES ((size_t)24 << 20)   /* who moves so much does not find it in the caches afterwards */
 #define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
 
@@ -22,7 +22,8 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   e->chosen = tu_allocate((size_t)program->onward_count + 1, sizeof *e->chosen);
   if (program->raw_operands_max > 0) e->scratch = tu_allocate(program->raw_operands_max, SCALED_BYTES);
   if (program->folded) e->folded = aligned_alloc(TU_LINE_BYTES, ((size_t)program->operands_max + 1) * FOLD_BYTES);
-  e->fold_bytes = FOLD_BYTES / program->item_bytes * program->item_bytes;
+  e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
+  e->slot_bytes = tu_program_whole(program, mover->block->shape.slot_bytes);
   if (program->tmp_bytes == 0) return TUTTI_OK;
   e->tmp = aligned_alloc(TU_LINE_BYTES, tu_round_up(program->tmp_bytes, TU_LINE_BYTES));
   if (e->tmp) return TUTTI_OK;
@@ -433,7 +434,7 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
     e->targets[0] = result;
     for (uint32_t i = 0; i < ins->operand_count; i++) {
       if (operands[i].message.ring != TU_NO_RING) continue;
-      if (scales(e, operands[i].first)) piece = tu_min(piece, SCALED_BYTES);
+      if (scales(e, operands[i].first)) piece = tu_min(piece, e->fold_bytes);
       if (operands[i].place.fold) room += e->fold_bytes;
       e->sources[i] = read_place(e, &operands[i].place, done, &piece, room);
     }
@@ -528,7 +529,8 @@ static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins,
 static bool run_local(struct tu_execution *e, uint32_t i, size_t limit) {
   const struct tu_instruction *ins = &e->program->instructions[i];
   struct tu_progress *progress = &e->progress[i];
-  size_t slice = tu_min(limit - progress->done, LOCAL_SLICE);
+  size_t slice = limit - progress->done;
+  if (slice > LOCAL_SLICE) slice = tu_program_whole(e->program, LOCAL_SLICE);
   begin_slice(e);
   uint32_t targets = 1, chosen = choose_onward(e, i, &slice, &targets);
   if (ins->kind == TU_REDUCE) {

@@ -30,6 +30,7 @@ struct tu_execution {
   unsigned char *scratch; /* owned: scaled first loads */
   unsigned char *folded;  /* owned: fold_bytes each of a result and of operands that do not lie as they cross */
   size_t fold_bytes;
+  size_t slot_bytes;       /* of a staged slice: in whole items, as all slices are */
   const void **sources;    /* owned: of one reduction */
   unsigned char **targets; /* owned: where the next bytes go */
   uint32_t *chosen;        /* owned: sends that go on with an instruction */

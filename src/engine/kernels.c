@@ -100,13 +100,13 @@ enum { BLOCK_BYTES = 4096, BLOCK_FLOATS = BLOCK_BYTES / sizeof(float) };
 enum { STREAM_BLOCK_BYTES = 512 };
 enum { TARGETS_MAX = 16 };
 
-/* One reduction, of elements [at, at + count) of its sources at a time. */
+/* One reduction, of items [at, at + count) of its sources at a time. */
 struct job {
   const struct tu_arithmetic *a;
   const struct tu_type_kernels *kernels, *f32;
   const void *const *srcs;
   uint32_t source_count;
-  size_t item_bytes;
+  size_t item_bytes, group; /* bytes and values of an item */
   bool divides;
 };
 
@@ -124,6 +124,7 @@ static struct job job_of(const struct tu_arithmetic *a, const void *const srcs[]
                     .srcs = srcs,
                     .source_count = source_count,
                     .item_bytes = tu_datatypes[a->type].bytes,
+                    .group = tu_datatype_group(a->type),
                     .divides = final && !a->user && a->op == TUTTI_AVG};
   tu_assert(source_count > 0 && (a->divisor > 0 || !job.divides));
   tu_assert(a->user || source_count == 1 || job.kernels->pair[a->op]);
@@ -159,13 +160,13 @@ static void fold_narrow(const struct job *j, void *dst, size_t at, size_t count)
   _Alignas(TU_LINE_BYTES) float values[BLOCK_FLOATS];
   j->kernels->widen(values, source(j, 0, at), count);
   for (uint32_t s = 1; s < j->source_count; s++) j->kernels->accumulate[j->a->op](values, source(j, s, at), count);
-  if (j->divides) j->f32->divide(values, values, count, j->a->divisor);
+  if (j->divides) j->f32->divide(values, values, count * j->group, j->a->divisor);
   j->kernels->narrow(dst, values, count);
 }
 
-/* How many elements reduce_block takes at once. */
+/* How many items reduce_block takes at once. */
 static size_t block_items(const struct job *j) {
-  return widens(j) && !pairs(j) ? BLOCK_FLOATS : BLOCK_BYTES / j->item_bytes;
+  return widens(j) && !pairs(j) ? BLOCK_FLOATS / j->group : BLOCK_BYTES / j->item_bytes;
 }
 
 /* dst is written when all sources' parts of the block have been read: it may be any of them. Not for copies. */
@@ -209,7 +210,7 @@ void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[
 }
 
 /* Each block is reduced where it stays in the first-level cache, and goes from there to all targets: that is the first
- * target with ordinary stores, if there is one. Elements [at, end); a fence is yet to follow. */
+ * target with ordinary stores, if there is one. Items [at, end); a fence is yet to follow. */
 static void reduce_blocks_into(const struct job *j, const struct targets *t, size_t at, size_t end) {
   _Alignas(TU_LINE_BYTES) char result[BLOCK_BYTES];
   size_t block = block_items(j);
@@ -226,7 +227,7 @@ static void reduce_blocks_into(const struct job *j, const struct targets *t, siz
   }
 }
 
-/* Elements before the first line of all targets; all of them if lines begin elsewhere in another target. */
+/* Items before the first line of all targets; all of them if lines begin elsewhere in another target. */
 static size_t items_to_line(const struct job *j, const struct targets *t, size_t count) {
   size_t bytes = -(uintptr_t)t->dsts[0] % TU_LINE_BYTES;
   for (uint32_t d = 1; d < t->dst_count; d++)
@@ -284,13 +285,23 @@ void tu_scale(const struct tu_arithmetic *a, void *dst, const void *src, size_t 
     return;
   }
   _Alignas(TU_LINE_BYTES) float values[BLOCK_FLOATS];
-  size_t item_bytes = tu_datatypes[a->type].bytes;
-  for (size_t at = 0; at < count; at += BLOCK_FLOATS) {
-    size_t length = tu_min(BLOCK_FLOATS, count - at), offset = at * item_bytes;
+  size_t item_bytes = tu_datatypes[a->type].bytes, group = tu_datatype_group(a->type), block = BLOCK_FLOATS / group;
+  for (size_t at = 0; at < count; at += block) {
+    size_t length = tu_min(block, count - at), offset = at * item_bytes;
     k->widen(values, (const char *)src + offset, length);
-    set->types[TUTTI_F32].scale(values, values, length, a->scale);
+    set->types[TUTTI_F32].scale(values, values, length * group, a->scale);
     k->narrow((char *)dst + offset, values, length);
   }
+}
+
+void tu_groups_to_f32(tutti_datatype type, float *values, const void *items, size_t count) {
+  tu_assert(tu_datatypes[type].group > 0);
+  tu_kernels()->types[type].widen(values, items, count);
+}
+
+void tu_groups_from_f32(tutti_datatype type, void *items, const float *values, size_t count) {
+  tu_assert(tu_datatypes[type].group > 0);
+  tu_kernels()->types[type].narrow(items, values, count);
 }
 
 /* ---- what there is ---------------------------------------------------------------------------------------------- */

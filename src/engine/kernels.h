@@ -1,8 +1,10 @@
 /* kernels.h: arithmetic on arrays: N sources into one target, in one pass and in a stated order.
  *
  * The bits of a result depend on the operands and their order alone, never on how an array was cut into pieces or on
- * the instruction set (-ffp-contract=off, no reassociation). f16, bf16, f8: every operand is widened to f32, combined
- * there from left to right, divided if asked, and rounded once (to nearest even) at the end. */
+ * the instruction set (-ffp-contract=off, no reassociation). f16, bf16, f8, bfp: every operand is widened to f32,
+ * combined there from left to right, divided if asked, and rounded once (to nearest even) at the end.
+ *
+ * Counts are of items: elements, or whole groups of a block float, which are aligned to nothing. */
 #ifndef TU_KERNELS_H
 #define TU_KERNELS_H
 
@@ -44,8 +46,12 @@ void tu_scale(const struct tu_arithmetic *a, void *dst, const void *src, size_t 
 /* Is there such a thing (bit operations on floats are refused, scale fits an integer type, ...)? ARGUMENT if not. */
 tutti_err tu_arithmetic_check(const struct tu_arithmetic *a, struct tu_error *error);
 
+/* Block floats to and from f32: `count` items, 16 values to each. */
+void tu_groups_to_f32(tutti_datatype type, float *values, const void *items, size_t count);
+void tu_groups_from_f32(tutti_datatype type, void *items, const float *values, size_t count);
+
 /* One element to and from double, for printing, filling and checking; exact where the type allows (round to nearest
- * even, integers wrap). */
+ * even, integers wrap). Not of block floats. */
 double tu_to_double(tutti_datatype type, const void *element);
 void tu_from_double(tutti_datatype type, void *element, double value);
 

@@ -67,6 +67,12 @@ static const struct element elements[TUTTI_DATATYPES] = {
     [TUTTI_F8E4M3] = BOTH(f8e4m3), [TUTTI_F8E5M2] = BOTH(f8e5m2),
 };
 
-double tu_to_double(tutti_datatype type, const void *element) { return elements[type].to_double(element); }
+double tu_to_double(tutti_datatype type, const void *element) {
+  tu_assert(tu_datatypes[type].group == 0);
+  return elements[type].to_double(element);
+}
 
-void tu_from_double(tutti_datatype type, void *element, double value) { elements[type].from_double(element, value); }
+void tu_from_double(tutti_datatype type, void *element, double value) {
+  tu_assert(tu_datatypes[type].group == 0);
+  elements[type].from_double(element, value);
+}

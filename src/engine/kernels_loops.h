@@ -297,6 +297,8 @@ static void narrow_bf16(void *dst_bytes, const float *values, size_t count) {
 NARROW_OPERATIONS(BF16_OPERATION, bf16, u16)
 STREAM_SUM(bf16, two_bf16, uint32_t, bf16_two(f32_sum(bf16_low(a), bf16_low(b)), f32_sum(bf16_high(a), bf16_high(b))))
 
+#include "engine/kernels_bfp.h"
+
 #define ACCUMULATES(name)                                                                                            \
   {                                                                                                                  \
     [TUTTI_SUM] = accumulate_sum_##name, [TUTTI_PROD] = accumulate_prod_##name, [TUTTI_MIN] = accumulate_min_##name, \
@@ -333,6 +335,8 @@ const struct tu_kernel_set KERNEL_SET = {
             [TUTTI_F64] = FLOAT_KERNELS(f64),
             [TUTTI_F8E4M3] = NARROW_KERNELS(f8e4m3, NULL),
             [TUTTI_F8E5M2] = NARROW_KERNELS(f8e5m2, NULL),
+            [TUTTI_BFP8] = NARROW_KERNELS(bfp8, NULL),
+            [TUTTI_BFP4] = NARROW_KERNELS(bfp4, NULL),
         },
 };
 

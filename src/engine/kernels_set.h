@@ -16,6 +16,7 @@ typedef void tu_accumulate_kernel(float *values, const void *src, size_t count);
 typedef void tu_stream_kernel(void *const dsts[], uint32_t dst_count, const void *left, const void *right,
                               size_t bytes);
 
+/* Counts are of items: block floats have 16 values to each, in order. */
 struct tu_type_kernels {
   tu_pair_kernel *pair[TUTTI_OPS]; /* NULL: the type has no such operation */
   tu_stream_kernel *stream_sum;    /* NULL: there is none */

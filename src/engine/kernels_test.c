@@ -1,5 +1,6 @@
 /* kernels_test.c: every kernel against a slow reference that shares nothing with it: integers as 128-bit numbers,
- * narrow floats by searching the list of their values, f32 rounded from double. Bits must be equal, NaN included. */
+ * narrow floats by searching the list of their values, block floats by their definition, f32 rounded from double. Bits
+ * must be equal, NaN included. */
 /* test: timeout=180 */
 #include "engine/kernels.h"
 
@@ -9,7 +10,7 @@
 
 __extension__ typedef __int128 wide; /* holds every integer type, and their sums and products wrapped to 64 bits */
 
-enum { SOURCES_MAX = 9, ELEMENTS_MAX = 3000, GUARD = 64 };
+enum { SOURCES_MAX = 9, ELEMENTS_MAX = 3000, GUARD = 64, ITEM_MAX = 17, GROUP = 16 };
 
 /* ---- the reference: what a value is ------------------------------------------------------------------------------ */
 
@@ -73,6 +74,42 @@ static uint32_t narrow_encode(const struct narrow *n, double value) {
   double below = magnitude - values[low], above = values[high] - magnitude;
   bool up = below > above || (below == above && (low & 1));
   return sign | (up ? high : low);
+}
+
+/* ---- block floats: an item is an exponent, then signs and magnitudes */
+
+static bool is_grouped(tutti_datatype type) { return type == TUTTI_BFP8 || type == TUTTI_BFP4; }
+static int group_bits(tutti_datatype type) { return type == TUTTI_BFP8 ? 7 : 3; }
+
+static double group_read(tutti_datatype type, const void *item, size_t i) {
+  const uint8_t *bytes = item;
+  int bits = group_bits(type), exponent = bytes[0];
+  uint32_t code = bits == 7 ? bytes[1 + i] : (bytes[1 + i / 2] >> (i % 2 ? 4 : 0)) & 15u, most = (1u << bits) - 1;
+  double value = ldexp(code & most, exponent - 126 - bits);
+  if (exponent == 255 && (code & most) == most) return NAN;
+  if (value >= 0x1p128) value = INFINITY;
+  return code > most ? -value : value;
+}
+
+static void group_write(tutti_datatype type, void *item, const double values[GROUP]) {
+  uint8_t *bytes = item;
+  int bits = group_bits(type), most = (1 << bits) - 1, exponent = 0, any = 0;
+  for (int i = 0; i < GROUP; i++) {
+    int e = 1;
+    if (!isfinite(values[i])) e = 255;
+    else if (fabs(values[i]) >= 0x1p-126) e = ilogb(values[i]) + 127;
+    if (e > exponent) exponent = e;
+  }
+  memset(bytes, 0, tu_datatypes[type].bytes);
+  for (int i = 0; i < GROUP; i++) {
+    double digits = nearbyint(ldexp(fabs(values[i]), 126 + bits - exponent));
+    int magnitude = isnan(values[i]) ? most : isinf(values[i]) ? 1 << (bits - 1) : digits > most ? most : (int)digits;
+    int code = magnitude | (magnitude > 0 && !isnan(values[i]) && signbit(values[i]) ? 1 << bits : 0);
+    any |= code;
+    if (bits == 7) bytes[1 + i] = (uint8_t)code;
+    else bytes[1 + i / 2] |= (uint8_t)(code << (i % 2 ? 4 : 0));
+  }
+  bytes[0] = any ? (uint8_t)exponent : 0;
 }
 
 static wide integer_read(tutti_datatype type, const void *element) {
@@ -155,6 +192,18 @@ static void float_write(tutti_datatype type, void *element, double x) {
   }
 }
 
+static void group_reference(const struct tu_arithmetic *a, char *dst, const void *const srcs[], uint32_t source_count,
+                            size_t at, bool divide) {
+  double x[GROUP];
+  for (size_t i = 0; i < GROUP; i++) {
+    x[i] = group_read(a->type, (const char *)srcs[0] + at, i);
+    for (uint32_t s = 1; s < source_count; s++)
+      x[i] = float_round(a->type, float_step(a->op, x[i], group_read(a->type, (const char *)srcs[s] + at, i)));
+    if (divide) x[i] = float_round(a->type, x[i] / a->divisor);
+  }
+  group_write(a->type, dst + at, x);
+}
+
 static void reference(const struct tu_arithmetic *a, char *dst, const void *const srcs[], uint32_t source_count,
                       size_t count, bool final) {
   size_t bytes = tu_datatypes[a->type].bytes;
@@ -163,6 +212,8 @@ static void reference(const struct tu_arithmetic *a, char *dst, const void *cons
     const char *first = (const char *)srcs[0] + i * bytes;
     if (source_count == 1 && !divide) {
       memcpy(dst + i * bytes, first, bytes);
+    } else if (is_grouped(a->type)) {
+      group_reference(a, dst, srcs, source_count, i * bytes, divide);
     } else if (tu_datatypes[a->type].floating) {
       double x = float_read(a->type, first);
       for (uint32_t s = 1; s < source_count; s++)
@@ -182,6 +233,17 @@ static void reference(const struct tu_arithmetic *a, char *dst, const void *cons
 static uint64_t seed;
 static uint32_t below(uint32_t n) { return (uint32_t)(tu_random(&seed) % n); }
 
+static void fill_group(tutti_datatype type, char *item, const double *corners, uint32_t corner_count,
+                       uint32_t flavour) {
+  double values[GROUP];
+  for (int i = 0; i < GROUP; i++) {
+    values[i] = flavour == 2 ? corners[below(corner_count)] : (double)below(2001) / 8 - 125;
+    values[i] = (double)(float)(flavour == 3 ? ldexp(values[i], -(int)below(20)) : values[i]);
+  }
+  group_write(type, item, values);
+  for (int i = 0; i < tu_datatypes[type].bytes && flavour == 0; i++) item[i] = (char)tu_random(&seed);
+}
+
 /* Any bits, ordinary numbers, and the corners: zeros, infinities, NaNs of all kinds, subnormals, extremes. */
 static void fill(tutti_datatype type, void *elements, size_t count) {
   static const double corners[] = {0.0,   -0.0,  1,         -1,    INFINITY, -INFINITY,   448,    464,
@@ -191,12 +253,21 @@ static void fill(tutti_datatype type, void *elements, size_t count) {
   uint32_t flavour = below(4);
   for (size_t i = 0; i < count; i++) {
     char *element = (char *)elements + i * bytes;
+    if (is_grouped(type)) {
+      fill_group(type, element, corners, sizeof corners / sizeof corners[0], flavour);
+      continue;
+    }
     uint64_t bits = tu_random(&seed);
     double value = flavour == 2 ? corners[below(sizeof corners / sizeof corners[0])] : (double)below(2001) / 8 - 125;
     if (flavour == 0 || (flavour == 3 && below(2))) memcpy(element, &bits, bytes);
     else if (tu_datatypes[type].floating) float_write(type, element, value);
     else integer_write(type, element, (wide)(isfinite(value) && fabs(value) < 1e15 ? value : -1));
   }
+}
+
+/* For a sentence. */
+static double shown(tutti_datatype type, const void *item) {
+  return is_grouped(type) ? group_read(type, item, 0) : tu_to_double(type, item);
 }
 
 static bool combines(tutti_datatype type, tutti_op op) {
@@ -211,7 +282,7 @@ static struct buffers buffers;
 
 /* Room for the elements, for starting some elements later, and for guards on both sides. */
 static void buffers_make(void) {
-  const size_t bytes = ELEMENTS_MAX * 8 + 2 * GUARD + 8 * 8;
+  const size_t bytes = (ELEMENTS_MAX + 8) * ITEM_MAX + 2 * GUARD;
   for (int s = 0; s < SOURCES_MAX; s++) buffers.sources[s] = tu_allocate(bytes, 1);
   buffers.dst = tu_allocate(bytes, 1);
   buffers.expected = tu_allocate(bytes, 1);
@@ -246,8 +317,8 @@ static void compare(const struct tu_arithmetic *a, uint32_t source_count, uint32
     size_t i = 0;
     while (memcmp(dst + i * bytes, buffers.expected + i * bytes, bytes) == 0) i++;
     FAIL("%s %s, %u sources, alias %u, element %zu of %zu, final %d: %g, expected %g", tu_datatypes[a->type].name,
-         tu_operations[a->op].name, source_count, alias, i, count, final, tu_to_double(a->type, dst + i * bytes),
-         tu_to_double(a->type, buffers.expected + i * bytes));
+         tu_operations[a->op].name, source_count, alias, i, count, final, shown(a->type, dst + i * bytes),
+         shown(a->type, buffers.expected + i * bytes));
   }
   for (int i = 1; i <= GUARD; i++)
     if (dst[-i] != 0x5a || dst[total + (size_t)i - 1] != 0x5a) {
@@ -316,7 +387,7 @@ static void reduce_into(void) {
   static const size_t counts[] = {0, 1, 7, 31, 63, 64, 65, 128, 130, 511, 1025, 2048};
   enum { TARGETS = 4 };
   char *blocks[TARGETS], *dsts[TARGETS];
-  const size_t room = 2100 * 8 + 2 * GUARD + 8 * 8;
+  const size_t room = 2100 * ITEM_MAX + 2 * GUARD;
   for (int d = 0; d < TARGETS; d++) blocks[d] = tu_allocate(room, 1);
   for (tutti_datatype type = 0; type < TUTTI_DATATYPES; type++)
     for (int round = 0; round < 200 && !test_failures; round++) {
@@ -486,7 +557,7 @@ static void scale_all(void) {
   static const double float_scales[] = {0.25, -3, 0.1, 1e-3, 0, 1e30, INFINITY};
   static const double signed_scales[] = {0, 1, -1, 3, -128, 127};
   static const double unsigned_scales[] = {0, 1, 2, 255};
-  char source[8 * 1600], scaled[8 * 1600], expected[8];
+  char source[ITEM_MAX * 1600], scaled[ITEM_MAX * 1600], expected[ITEM_MAX];
   for (tutti_datatype type = 0; type < TUTTI_DATATYPES; type++)
     for (size_t count = 0; count < 1600; count = count < 70 ? count + 1 : count * 2) {
       const struct tu_datatype *t = &tu_datatypes[type];
@@ -501,12 +572,16 @@ static void scale_all(void) {
       for (size_t i = 0; i < count; i++) {
         double factor = float_round(type, a.scale);
         const char *x = source + i * t->bytes;
-        if (t->floating)
+        double values[GROUP];
+        for (size_t k = 0; k < GROUP && is_grouped(type); k++)
+          values[k] = float_round(type, float_step(TUTTI_PROD, group_read(type, x, k), factor));
+        if (is_grouped(type)) group_write(type, expected, values);
+        else if (t->floating)
           float_write(type, expected, float_round(type, float_step(TUTTI_PROD, float_read(type, x), factor)));
         else integer_write(type, expected, integer_read(type, x) * (wide)a.scale);
         if (memcmp(scaled + i * t->bytes, expected, t->bytes) == 0) continue;
-        FAIL("%s times %g: %g, expected %g", t->name, a.scale, tu_to_double(type, scaled + i * t->bytes),
-             tu_to_double(type, expected));
+        FAIL("%s times %g: %g, expected %g", t->name, a.scale, shown(type, scaled + i * t->bytes),
+             shown(type, expected));
         return;
       }
     }
@@ -542,6 +617,89 @@ static void test_narrow_conversions(void) {
       if (test_failures > 10) return;
     }
   }
+}
+
+/* Groups whose bytes were worked out by hand. */
+static void test_groups_by_hand(void) {
+  static const struct {
+    float values[GROUP]; /* the rest are zeros */
+    uint8_t exponent, bfp8[4], bfp4[2];
+  } table[] = {
+      {{0}, 0, {0}, {0}},
+      {{-0.0f, -0.0f}, 0, {0}, {0}},
+      {{1, -1, 0.5f, 1.5f}, 127, {64, 192, 32, 96}, {0xc4, 0x62}},
+      {{1, 1 / 64.0f, 1 / 128.0f, 3 / 128.0f}, 127, {64, 1, 0, 2}, {0x04, 0x00}}, /* ties go to even */
+      {{-1.99f, -1e-9f, 1.25f, -0.125f}, 127, {255, 0, 80, 136}, {0x0f, 0x05}},   /* 127.36, and 7.96: not up to 8 */
+      {{96, 1.0f, -2}, 133, {96, 1, 130}, {0x06, 0}},
+      {{0x1p-126f, 0x1p-127f, -0x1p-132f, 0x1p-133f}, 1, {64, 32, 129, 0}, {0x24, 0}},
+      {{0x1p-127f, 0x1p-149f}, 1, {32, 0}, {2, 0}},
+      {{0x1p-149f, -0x1p-140f}, 0, {0}, {0}},
+      {{INFINITY, -INFINITY, NAN, 0x1p127f}, 255, {64, 192, 127, 32}, {0xc4, 0x27}},
+      {{0x1.fffffep127f, 1}, 254, {127, 0}, {7, 0}},
+      {{0x1.fffffep127f, -INFINITY}, 255, {64, 192}, {0xc4, 0}}, /* rounds to 2^128 there */
+  };
+  const char *used = tu_isa_used(), *name;
+  for (uint32_t k = 0; (name = tu_isa_name(k)); k++) {
+    tu_isa_use(name);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+      uint8_t bfp8[17], bfp4[9], want8[17] = {table[i].exponent}, want4[9] = {table[i].exponent};
+      memcpy(want8 + 1, table[i].bfp8, 4);
+      memcpy(want4 + 1, table[i].bfp4, 2);
+      tu_groups_from_f32(TUTTI_BFP8, bfp8, table[i].values, 1);
+      tu_groups_from_f32(TUTTI_BFP4, bfp4, table[i].values, 1);
+      CHECK(memcmp(bfp8, want8, 17) == 0, "row %zu (%s): bfp8 is %u: %u %u %u %u", i, name, bfp8[0], bfp8[1], bfp8[2],
+            bfp8[3], bfp8[4]);
+      CHECK(memcmp(bfp4, want4, 9) == 0, "row %zu (%s): bfp4 is %u: %x %x", i, name, bfp4[0], bfp4[1], bfp4[2]);
+    }
+  }
+  tu_isa_use(used);
+}
+
+/* To f32 all that a byte of exponent and one of magnitude can be, and back what came of it; then f32 of all kinds. */
+static void test_groups(void) {
+  static const tutti_datatype types[] = {TUTTI_BFP8, TUTTI_BFP4};
+  const char *used = tu_isa_used(), *name;
+  seed = test_seed();
+  for (uint32_t k = 0; (name = tu_isa_name(k)); k++) {
+    tu_isa_use(name);
+    for (int t = 0; t < 2 && !test_failures; t++)
+      for (uint32_t round = 0; round < 256 * 16 + 20000 && !test_failures; round++) {
+        uint8_t item[ITEM_MAX], back[ITEM_MAX], want[ITEM_MAX];
+        float values[GROUP];
+        double exact[GROUP];
+        if (round < 256 * 16) {
+          item[0] = (uint8_t)(round / 16);
+          for (int i = 1; i < ITEM_MAX; i++) item[i] = (uint8_t)(round % 16 * 16 + (uint32_t)i - 1);
+          tu_groups_to_f32(types[t], values, item, 1);
+          for (size_t i = 0; i < GROUP; i++) {
+            double want_value = group_read(types[t], item, i);
+            bool same = isnan(want_value) ? isnan(values[i])
+                                          : values[i] == want_value && !signbit(values[i]) == !signbit(want_value);
+            CHECK(same, "%s, exponent %u, element %zu: %g, expected %g", tu_datatypes[types[t]].name, item[0], i,
+                  (double)values[i], want_value);
+          }
+        } else {
+          uint32_t centre = below(256), spread = 1 + below(30);
+          for (int i = 0; i < GROUP; i++) {
+            uint32_t exponent = (centre + below(spread)) % 256, bits = (uint32_t)tu_random(&seed) & 0x807fffff;
+            if (below(4) == 0) bits &= 0x807f0000;
+            bits |= exponent << 23;
+            memcpy(&values[i], &bits, sizeof bits);
+          }
+        }
+        for (int i = 0; i < GROUP; i++) exact[i] = values[i];
+        group_write(types[t], want, exact);
+        tu_groups_from_f32(types[t], back, values, 1);
+        CHECK(memcmp(back, want, tu_datatypes[types[t]].bytes) == 0, "%s, round %u (%s): exponent %u, expected %u",
+              tu_datatypes[types[t]].name, round, name, back[0], want[0]);
+        /* One group of values has one form. */
+        tu_groups_to_f32(types[t], values, want, 1);
+        tu_groups_from_f32(types[t], back, values, 1);
+        CHECK(memcmp(back, want, tu_datatypes[types[t]].bytes) == 0, "%s, round %u: not the same again",
+              tu_datatypes[types[t]].name, round);
+      }
+  }
+  tu_isa_use(used);
 }
 
 static void test_from_double(void) {
@@ -641,7 +799,7 @@ static void test_check(void) {
       {{.type = TUTTI_F32, .op = TUTTI_BAND}, "band takes integers only"},
       {{.type = TUTTI_F8E4M3, .op = TUTTI_LXOR}, "f8e4m3"},
       {{.type = TUTTI_U8, .op = TUTTI_LXOR}, NULL},
-      {{.type = TUTTI_DATATYPES, .op = TUTTI_SUM}, "data type 14 is unknown"},
+      {{.type = TUTTI_DATATYPES, .op = TUTTI_SUM}, "data type 16 is unknown"},
       {{.type = TUTTI_I32, .op = TUTTI_OPS}, "operation 12 is unknown"},
       {{.type = TUTTI_I32, .op = 1000, .user = &none}, "has no function"},
       {{.type = TUTTI_U8, .op = TUTTI_PREMUL_SUM, .scale = 255}, NULL},
@@ -672,6 +830,8 @@ int main(int argc, char **argv) {
       {"isa", test_isa},
       {"scale", test_scale},
       {"narrow_conversions", test_narrow_conversions},
+      {"groups", test_groups},
+      {"groups_by_hand", test_groups_by_hand},
       {"from_double", test_from_double},
       {"user_operation", test_user_operation},
       {"check", test_check},

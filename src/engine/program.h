@@ -91,6 +91,11 @@ struct tu_program {
   bool point_to_point; /* its messages are matched by tag */
 };
 
+/* So many bytes, as far as they are whole items: no slice ends within one, as whoever gets it may have to reduce it. */
+static inline size_t tu_program_whole(const struct tu_program *p, size_t bytes) {
+  return bytes - bytes % p->item_bytes;
+}
+
 /* How many tickets have been drawn on a ring that the program uses. */
 static inline uint64_t *tu_program_tickets(const struct tu_program *p, uint32_t ring) {
   const struct tu_ring_use *use = &p->rings[ring];

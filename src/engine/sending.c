@@ -70,13 +70,13 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
   if (progress->way == TU_WAY_OPEN) progress->way = (uint8_t)choose_way(e, ins);
   switch ((enum tu_way)progress->way) {
     case TU_WAY_STAGED:
-      *bytes = tu_min(*bytes, e->mover->block->shape.slot_bytes);
+      *bytes = tu_min(*bytes, e->slot_bytes);
       if (!stage(e, ins, progress, *bytes)) return false;
       e->targets[(*count)++] = e->mover->transport->base + progress->place;
       if (is_far(e, ins, *bytes)) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_STORED:
-      *bytes = tu_min(*bytes, DIRECT_SLICE_MAX);
+      if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
       for (uint32_t i = 0; i < ins->message_count; i++) {
         uint64_t place = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
         e->targets[(*count)++] = e->mover->transport->base + place + progress->done;
@@ -85,7 +85,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_LENT:
-      *bytes = tu_min(*bytes, DIRECT_SLICE_MAX);
+      if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
       return *bytes >= LEND_SLICE || progress->done + *bytes == ins->bytes;
     default:
       for (uint32_t i = 0; i < ins->message_count; i++)

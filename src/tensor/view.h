@@ -24,7 +24,8 @@ struct tu_run {
   size_t bytes;
 };
 
-/* Where a chunk lies. Inner boundaries fall on whole cache lines from the start of the block. */
+/* Where a chunk lies. Inner boundaries fall on whole cache lines from the start of the block, if items divide these; else on
+ * as many whole items as a line holds. */
 struct tu_run tu_view_chunk(const struct tu_view *view, uint32_t chunk);
 
 /* One past the last byte that any block has, 0 if none has any; *begin is the first. */

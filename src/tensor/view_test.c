@@ -4,10 +4,10 @@
 #include "test.h"
 
 static void chunks_tile_every_block(void) {
-  static const size_t counts[] = {0, 1, 5, 64, 1000, 4097}, items[] = {1, 2, 4, 8};
+  static const size_t counts[] = {0, 1, 5, 64, 1000, 4097}, items[] = {1, 2, 4, 8, 17, 9};
   static const uint32_t splits[] = {1, 2, 3, 7, 64};
   for (size_t c = 0; c < 6; c++)
-    for (size_t t = 0; t < 4; t++)
+    for (size_t t = 0; t < 6; t++)
       for (size_t s = 0; s < 5; s++) {
         struct tu_view v = {.item_bytes = items[t], .blocks = 3, .split = splits[s], .count = counts[c]};
         size_t at = 0;
@@ -16,6 +16,9 @@ static void chunks_tile_every_block(void) {
           CHECK(run.offset == at, "count %zu split %u chunk %u starts at %zu, not %zu", counts[c], splits[s], chunk,
                 run.offset, at);
           CHECK(run.bytes % items[t] == 0, "chunk %u cuts an item", chunk);
+          size_t within = at - chunk / splits[s] * counts[c] * items[t], line = 64 / items[t] * items[t];
+          CHECK(within % line == 0 || within == counts[c] * items[t], "chunk %u begins within a line, at %zu", chunk,
+                within);
           at += run.bytes;
         }
         CHECK(at == 3 * counts[c] * items[t], "chunks hold %zu bytes of %zu", at, 3 * counts[c] * items[t]);
