@@ -101,6 +101,31 @@ static inline size_t tensors_where(const tutti_tensor *t, const size_t i[TUTTI_D
   return (page % l->banks * slots + page / l->banks) * tr * tc + in_page;
 }
 
+/* Of an element of a block float: at which byte its exponent lies, and at which its sign and magnitude, or the low or high
+ * half of which. */
+struct tensors_code {
+  size_t exponent, code;
+  bool half, high;
+};
+static inline struct tensors_code tensors_code_where(const tutti_tensor *t, const size_t i[TUTTI_DIMS]) {
+  size_t item = tutti_datatype_size(t->type), tile = (size_t)t->layout.tiles.rows * t->layout.tiles.cols;
+  size_t at = tensors_where(t, i), page = at / tile * (tile / 16 * item), in_tile = at % tile;
+  return (struct tensors_code){.exponent = page + in_tile / 16,
+                               .code = page + tile / 16 + in_tile * (item - 1) / 16,
+                               .half = item == 9,
+                               .high = item == 9 && in_tile % 2};
+}
+static inline unsigned tensors_get_code(const unsigned char *data, struct tensors_code at) {
+  return at.half ? (unsigned)data[at.code] >> (at.high ? 4 : 0) & 15u : data[at.code];
+}
+static inline void tensors_put_code(unsigned char *data, struct tensors_code at, unsigned code) {
+  unsigned char byte = data[at.code];
+  if (!at.half) byte = (unsigned char)code;
+  else if (at.high) byte = (unsigned char)((byte & 15u) | code << 4);
+  else byte = (unsigned char)((byte & 0xf0u) | code);
+  data[at.code] = byte;
+}
+
 /* The next index in logical order; false after the last. */
 static inline bool tensors_next(const size_t shape[TUTTI_DIMS], size_t i[TUTTI_DIMS]) {
   for (int d = TUTTI_DIMS - 1; d >= 0; d--) {

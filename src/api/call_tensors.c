@@ -18,6 +18,7 @@ void tu_call_tensors_release(struct tu_call_tensors *t) {
 struct side {
   const tutti_tensor *tensor; /* NULL: none */
   const char *name;
+  bool is_out;
   bool cut; /* into a block a rank */
   int dim;
   struct tu_map *map;
@@ -44,12 +45,13 @@ static tutti_err cut(const struct tutti_comm *comm, tutti_collective c, struct s
                    tu_collectives[c].name, s->dim, s->name, dims, -dims, dims - 1);
   s->axis = (uint32_t)(TUTTI_DIMS - dims + dim);
   if (!s->cut) return TUTTI_OK;
-  size_t group = s->axis == TUTTI_DIMS - 1 ? tu_max(tu_datatypes[t->type].group, 1) : 1;
+  /* Blocks of several ranks cannot be written into one group: the exponent would be that of whoever came last. */
+  size_t group = s->axis == TUTTI_DIMS - 1 && s->is_out ? tu_datatype_group(t->type) : 1;
   if (t->shape[s->axis] % (comm->ranks * group) != 0)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s of tensors: dimension %d of %s has %zu elements, which %u ranks cannot share%s",
                    tu_collectives[c].name, s->dim, s->name, t->shape[s->axis], comm->ranks,
-                   group > 1 ? " in whole groups of 16" : "");
+                   group > 1 ? " in whole groups of 16, as it must be of block floats; move them as bf16" : "");
   s->block[s->axis] /= comm->ranks;
   return TUTTI_OK;
 }
@@ -115,8 +117,11 @@ tutti_err tu_call_of_tensors(const struct tutti_comm *comm, const tutti_call *ca
   const struct tu_collective *promise = &tu_collectives[c];
   tutti_err err = TUTTI_OK;
   struct side in = {.tensor = has_in ? call->in : NULL, .name = "in", .cut = promise->in == TU_EACH, .dim = call->dim};
-  struct side out = {
-      .tensor = has_out ? call->out : NULL, .name = "out", .cut = promise->out == TU_EACH, .dim = call->dim};
+  struct side out = {.tensor = has_out ? call->out : NULL,
+                     .name = "out",
+                     .is_out = true,
+                     .cut = promise->out == TU_EACH,
+                     .dim = call->dim};
   if (c == TUTTI_BROADCAST && has_in && has_out) { /* the root may give one of them */
     if (!in.tensor) in.tensor = out.tensor;
     if (!out.tensor) out.tensor = in.tensor;

@@ -22,6 +22,7 @@ struct plane {
 
 struct tu_map {
   size_t item_bytes;
+  size_t columns; /* elements in dimension 4 */
   size_t shape[TUTTI_DIMS];
   size_t extent;
   bool plain, strided;
@@ -218,7 +219,7 @@ static void lay_cols(struct tu_map *m, struct plane *plane) {
 tutti_err tu_map_create(const tutti_tensor *t, struct tu_map **map, struct tu_error *error) {
   tutti_err err = check_shape(t, error);
   if (err != TUTTI_OK) return err;
-  struct tu_map m = {.item_bytes = tu_datatypes[t->type].bytes, .plane_count = 1};
+  struct tu_map m = {.item_bytes = tu_datatypes[t->type].bytes, .columns = t->shape[4], .plane_count = 1};
   bool groups = tu_datatypes[t->type].group > 1;
   memcpy(m.shape, t->shape, sizeof m.shape);
   if (groups) m.shape[4] = divide_up(t->shape[4], GROUP);
@@ -349,23 +350,94 @@ INLINE void move_row(const struct tu_map *m, unsigned char *row, const size_t *c
   if (bytes % whole > 0) move_run(row + cols[segment + count], packed, bytes % whole, 0, unpacks);
 }
 
-/* The same of block floats: each item is an exponent here and a rest there. */
-INLINE void move_groups(const struct tu_map *m, unsigned char *data, const struct row *row, size_t k, size_t first,
-                        size_t from, size_t bytes, unsigned char *packed, bool unpacks) {
-  const struct plane *exponents = &m->planes[0], *rest = &m->planes[1];
+/* ---- block floats: each item is an exponent here and a rest there ---- */
+
+struct group {
+  unsigned char *exponent, *rest;
+};
+
+INLINE struct group find_group(const struct tu_map *m, unsigned char *data, const struct row *row, size_t k,
+                               size_t item) {
+  size_t segment = row->first_segment + item / m->segment, in_segment = item % m->segment;
+  return (struct group){
+      data + row->at[0] + k * row->step[0] + m->planes[0].cols[segment] + in_segment,
+      data + row->at[1] + k * row->step[1] + m->planes[1].cols[segment] + in_segment * m->planes[1].unit};
+}
+
+/* Sign and magnitude of an element; the first of two that share a byte is its low half. */
+static uint32_t get_code(const unsigned char *rest, size_t i, bool halves) {
+  return halves ? rest[i / 2] >> (i % 2 * 4) & 15u : rest[i];
+}
+
+static void put_code(unsigned char *rest, size_t i, bool halves, uint32_t code) {
+  uint32_t shift = halves ? i % 2 * 4 : 0, kept = halves ? rest[i / 2] & (0xf0u >> shift) : 0;
+  rest[halves ? i / 2 : i] = (unsigned char)(kept | code << shift);
+}
+
+/* For an exponent that is larger by `by`: to nearest even. */
+static uint32_t lower_code(uint32_t code, uint32_t by, bool halves) {
+  uint32_t sign = halves ? 8 : 128, magnitude = code & (sign - 1), shift = by < 8 ? by : 8;
+  if (shift == 0) return code;
+  magnitude = (magnitude + (1u << (shift - 1)) - 1 + (magnitude >> shift & 1)) >> shift;
+  return magnitude ? magnitude | (code & sign) : 0;
+}
+
+/* The item of `count` elements from element `column` of the row on: of one group, or two. */
+static void pack_group(const struct tu_map *m, unsigned char *data, const struct row *row, size_t k, size_t column,
+                       size_t count, unsigned char *item) {
+  bool halves = m->item_bytes == 1 + GROUP / 2;
+  size_t first = column / GROUP, skip = column % GROUP;
+  struct group groups[2] = {find_group(m, data, row, k, first)};
+  bool two = skip + count > GROUP;
+  groups[1] = two ? find_group(m, data, row, k, first + 1) : groups[0];
+  unsigned char most = *groups[0].exponent > *groups[1].exponent ? *groups[0].exponent : *groups[1].exponent;
+  memset(item, 0, m->item_bytes);
+  item[0] = most;
+  for (size_t i = 0; i < count; i++) {
+    const struct group *from = &groups[(skip + i) / GROUP];
+    uint32_t code = get_code(from->rest, (skip + i) % GROUP, halves);
+    put_code(item + 1, i, halves, lower_code(code, (uint32_t)(most - *from->exponent), halves));
+  }
+}
+
+/* Bytes [from, from + bytes) of an item with only `count` elements: what is beyond them is not the tensor's. */
+static void unpack_group(const struct tu_map *m, struct group to, size_t count, size_t from, size_t bytes,
+                         const unsigned char *packed) {
+  bool halves = m->item_bytes == 1 + GROUP / 2;
+  size_t whole = halves ? count / 2 : count; /* bytes */
+  for (size_t b = from; b < from + bytes; b++, packed++) {
+    if (b == 0) *to.exponent = *packed;
+    else if (b <= whole) to.rest[b - 1] = *packed;
+    else if (b == whole + 1 && halves && count % 2) put_code(to.rest, count - 1, halves, *packed & 15u);
+  }
+}
+
+/* Bytes of a row of items, of a region with so many columns. */
+INLINE void move_groups(const struct tu_region *g, unsigned char *data, const struct row *row, size_t k, size_t from,
+                        size_t bytes, unsigned char *packed, bool unpacks) {
+  const struct tu_map *m = g->map;
+  size_t begin = g->origin[4] * GROUP + g->skip, cols = g->cols ? g->cols : m->columns - begin;
   while (bytes > 0) {
-    size_t item = first + from / m->item_bytes, within = from % m->item_bytes;
-    size_t segment = row->first_segment + item / m->segment, in_segment = item % m->segment, part = 1;
-    if (within == 0) {
-      move_run(data + row->at[0] + k * row->step[0] + exponents->cols[segment] + in_segment, packed, 1, 0, unpacks);
+    size_t item = from / m->item_bytes, within = from % m->item_bytes, part = tu_min(m->item_bytes - within, bytes);
+    size_t count = tu_min(cols - item * GROUP, GROUP);
+    struct group group = find_group(m, data, row, k, g->origin[4] + item);
+    if (count == GROUP && g->skip == 0) {
+      size_t head = within == 0;
+      if (head) MOVE(group.exponent, packed, 1);
+      if (part > head) MOVE(group.rest + within + head - 1, packed + head, part - head);
+    } else if (unpacks) {
+      tu_assert(g->skip == 0);
+      unpack_group(m, group, count, within, part, packed);
     } else {
-      part = tu_min(m->item_bytes - within, bytes);
-      unsigned char *at = data + row->at[1] + k * row->step[1] + rest->cols[segment] + in_segment * rest->unit;
-      move_run(at + within - 1, packed, part, 0, unpacks);
+      unsigned char whole[1 + GROUP];
+      pack_group(m, data, row, k, begin + item * GROUP, count, whole);
+      memcpy(packed, whole + within, part);
     }
     from += part, packed += part, bytes -= part;
   }
 }
+
+/* ---- regions ---- */
 
 INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes, unsigned char *packed,
                  bool unpacks) {
@@ -398,7 +470,7 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
       if (m->plane_count == 1)
         move_row(m, data + row.at[0] + k * row.step[0], m->planes[0].cols + row.first_segment, g->origin[4], within,
                  part, rows_ahead * row.step[0], packed, unpacks);
-      else move_groups(m, data, &row, k, g->origin[4], within, part, packed, unpacks);
+      else move_groups(g, data, &row, k, within, part, packed, unpacks);
       packed += part, bytes -= part;
       within = 0;
     }
@@ -444,17 +516,29 @@ void tu_region_unpack(const struct tu_region *region, void *data, size_t from, s
 
 /* ---- folds ---- */
 
+/* Items of a block along the fold's dimension. */
+static inline size_t block_items(const struct tu_fold *fold) {
+  const struct tu_map *m = fold->map;
+  bool groups = m->plane_count > 1 && fold->dim == TUTTI_DIMS - 1;
+  return groups ? divide_up(m->columns / fold->blocks, GROUP) : m->shape[fold->dim] / fold->blocks;
+}
+
 size_t tu_fold_block_bytes(const struct tu_fold *fold) {
   size_t bytes = fold->map->item_bytes;
-  for (int d = 0; d < TUTTI_DIMS; d++) bytes *= fold->map->shape[d];
-  return bytes / fold->blocks;
+  for (uint32_t d = 0; d < TUTTI_DIMS; d++) bytes *= d == fold->dim ? block_items(fold) : fold->map->shape[d];
+  return bytes;
 }
 
 struct tu_region tu_fold_block(const struct tu_fold *fold, uint32_t block) {
   struct tu_region region = {.map = fold->map};
   memcpy(region.extent, fold->map->shape, sizeof region.extent);
-  region.extent[fold->dim] /= fold->blocks;
+  region.extent[fold->dim] = block_items(fold);
   region.origin[fold->dim] = block * region.extent[fold->dim];
+  if (fold->map->plane_count > 1 && fold->dim == TUTTI_DIMS - 1) {
+    region.cols = fold->map->columns / fold->blocks;
+    region.origin[4] = block * region.cols / GROUP;
+    region.skip = block * region.cols % GROUP;
+  }
   return region;
 }
 

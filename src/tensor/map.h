@@ -28,13 +28,17 @@ bool tu_map_is_plain(const struct tu_map *map);
 /* Where an item begins; not of block floats. */
 size_t tu_map_offset(const struct tu_map *map, const size_t index[TUTTI_DIMS]);
 
-/* A box of items. */
+/* A box of items. Of block floats it may begin and end within groups of the tensor: its rows then have `cols` elements,
+ * from `skip` elements on in the first item, and are packed as items of their own. Elements of one that come from one
+ * group are what they were; from two, those with the lower exponent are rounded to nearest even. */
 struct tu_region {
   const struct tu_map *map;
   size_t origin[TUTTI_DIMS], extent[TUTTI_DIMS];
+  size_t skip, cols; /* cols = 0: to the end of the last item, or of the row */
 };
 
-/* Bytes [from, from + bytes) of the region's items, in logical order, between the tensor's memory and packed ones. */
+/* Bytes [from, from + bytes) of the region's items, in logical order, between the tensor's memory and packed ones. Elements
+ * of a group that are not in the region are packed as zeros, and left alone by unpacking: that needs skip = 0. */
 void tu_region_pack(const struct tu_region *region, const void *data, size_t from, size_t bytes, void *packed);
 void tu_region_unpack(const struct tu_region *region, void *data, size_t from, size_t bytes, const void *packed);
 

@@ -2,6 +2,8 @@
  * tensors that cannot be are refused with a sentence. */
 #include "tensor/map.h"
 
+#include <math.h>
+
 #include "tensors.h"
 #include "test.h"
 
@@ -126,6 +128,179 @@ static void test_folds(void) {
     }
 }
 
+/* ---- block floats ---- */
+
+/* A region by the definition: elements [column, column + cols) of the rows of a box, in items of 16 of their own. */
+struct naive {
+  const tutti_tensor *t;
+  size_t origin[TUTTI_DIMS], extent[TUTTI_DIMS]; /* of elements */
+};
+
+/* Element `col` of a row of the region. */
+static struct tensors_code naive_where(const struct naive *n, const size_t row[TUTTI_DIMS], size_t col) {
+  size_t index[TUTTI_DIMS];
+  for (int d = 0; d < TUTTI_DIMS; d++) index[d] = n->origin[d] + (d < 4 ? row[d] : col);
+  return tensors_code_where(n->t, index);
+}
+
+/* The item that begins with element `col` of a row. */
+static void naive_item(const struct naive *n, const unsigned char *data, const size_t row[TUTTI_DIMS], size_t col,
+                       unsigned char *item) {
+  size_t item_bytes = tutti_datatype_size(n->t->type), count = n->extent[4] - col < 16 ? n->extent[4] - col : 16;
+  unsigned bits = item_bytes == 9 ? 3 : 7, most = 0;
+  memset(item, 0, item_bytes);
+  for (size_t i = 0; i < count; i++) {
+    unsigned exponent = data[naive_where(n, row, col + i).exponent];
+    if (exponent > most) most = exponent;
+  }
+  item[0] = (unsigned char)most;
+  for (size_t i = 0; i < count; i++) {
+    struct tensors_code at = naive_where(n, row, col + i);
+    unsigned code = tensors_get_code(data, at), sign = code >> bits, magnitude = code & ((1u << bits) - 1);
+    if (data[at.exponent] < most) {
+      magnitude = (unsigned)nearbyint(ldexp(magnitude, (int)data[at.exponent] - (int)most));
+      code = magnitude ? magnitude | sign << bits : 0;
+    }
+    at = (struct tensors_code){.code = 1 + i * (item_bytes - 1) / 16, .half = item_bytes == 9, .high = i % 2};
+    tensors_put_code(item, at, code);
+  }
+}
+
+/* What comes of unpacking an item there. */
+static void naive_put(const struct naive *n, unsigned char *data, const size_t row[TUTTI_DIMS], size_t col,
+                      const unsigned char *item) {
+  size_t item_bytes = tutti_datatype_size(n->t->type);
+  for (size_t i = 0; i < 16 && col + i < n->extent[4]; i++) {
+    struct tensors_code to = naive_where(n, row, col + i);
+    struct tensors_code from = {
+        .code = 1 + i * (item_bytes - 1) / 16, .half = item_bytes == 9, .high = item_bytes == 9 && i % 2};
+    data[to.exponent] = item[0];
+    tensors_put_code(data, to, tensors_get_code(item, from));
+  }
+}
+
+/* All of it packed; or, if unpacks, put where it belongs. Its length. */
+static size_t naive_move(const struct naive *n, unsigned char *data, unsigned char *packed, bool unpacks) {
+  size_t item_bytes = tutti_datatype_size(n->t->type), row[TUTTI_DIMS] = {0}, at = 0, rows[TUTTI_DIMS];
+  memcpy(rows, n->extent, sizeof rows);
+  rows[4] = 1;
+  do
+    for (size_t col = 0; col < n->extent[4]; col += 16, at += item_bytes) {
+      if (unpacks) naive_put(n, data, row, col, packed + at);
+      else naive_item(n, data, row, col, packed + at);
+    }
+  while (tensors_next(rows, row));
+  return at;
+}
+
+static void fill_bytes(unsigned char *bytes, size_t count, uint64_t *seed) {
+  for (size_t i = 0; i < count; i++) bytes[i] = (unsigned char)tu_random(seed);
+}
+
+/* Fills the tensor anew; then packs and unpacks parts of what `fold` or `region` says. */
+static void check_groups(const struct naive *n, const struct tu_fold *fold, const struct tu_region *region,
+                         const char *name, uint64_t *seed) {
+  size_t bytes = tutti_tensor_bytes(n->t), item_bytes = tutti_datatype_size(n->t->type);
+  unsigned char *data = malloc(bytes + 1), *expected = malloc(bytes + 1);
+  fill_bytes(data, bytes, seed);
+  /* Exponents near each other, so that something is left of those that are lowered. */
+  size_t tile = (size_t)n->t->layout.tiles.rows * n->t->layout.tiles.cols / 16;
+  for (size_t at = 0; at < bytes; at += tile * item_bytes)
+    for (size_t g = 0; g < tile; g++) data[at + g] = (unsigned char)(120 + tu_random(seed) % 6);
+  memcpy(expected, data, bytes);
+  unsigned char *want = malloc(bytes * 17), *got = malloc(bytes * 17);
+  size_t total = naive_move(n, data, want, false);
+  size_t from = tu_random(seed) % total, length = 1 + tu_random(seed) % (total - from);
+  if (tu_random(seed) % 2) from = 0, length = total;
+  if (fold) tu_fold_pack(fold, data, from, length, got);
+  else tu_region_pack(region, data, from, length, got);
+  CHECK(memcmp(got, want + from, length) == 0, "%s: packed [%zu, +%zu) of %zu", name, from, length, total);
+  if (region && region->skip) goto done;
+  fill_bytes(want, total, seed);
+  if (fold) tu_fold_unpack(fold, data, 0, from, want), tu_fold_unpack(fold, data, from, total - from, want + from);
+  else tu_region_unpack(region, data, 0, from, want), tu_region_unpack(region, data, from, total - from, want + from);
+  naive_move(n, expected, want, true);
+  CHECK(memcmp(data, expected, bytes) == 0, "%s: unpacked, cut at %zu of %zu", name, from, total);
+done:
+  free(data), free(expected), free(want), free(got);
+}
+
+/* Boxes of whole items, and of elements from anywhere on; the last item of a row is filled in part, often. */
+static void check_boxes(const tutti_tensor *t, const struct tu_map *map, const char *name, uint64_t *seed) {
+  for (int k = 0; k < 6; k++) {
+    struct naive n = {.t = t};
+    struct tu_region g = {.map = map};
+    for (int d = 0; d < TUTTI_DIMS; d++) {
+      n.origin[d] = tu_random(seed) % t->shape[d];
+      n.extent[d] = 1 + tu_random(seed) % (t->shape[d] - n.origin[d]);
+    }
+    bool whole = k % 3 == 0;
+    if (whole || k % 3 == 1) n.origin[4] -= n.origin[4] % 16;
+    if (whole) n.extent[4] = t->shape[4] - n.origin[4]; /* to the row's end */
+    memcpy(g.origin, n.origin, sizeof g.origin);
+    memcpy(g.extent, n.extent, sizeof g.extent);
+    g.origin[4] = n.origin[4] / 16;
+    g.extent[4] = (n.extent[4] + 15) / 16;
+    g.skip = n.origin[4] % 16;
+    g.cols = whole ? 0 : n.extent[4];
+    check_groups(&n, NULL, &g, name, seed);
+  }
+}
+
+static void test_groups(void) {
+  static const tutti_tiles tiles[] = {{4, 32, 0, 0}, {2, 16, 0, 0}, {32, 32, 0, 0}, {2, 64, 0, 0}};
+  uint64_t seed = test_seed();
+  uint32_t tensors = 0;
+  for (int round = 0; round < 80; round++)
+    for (size_t k = 0; k < TENSORS_KINDS; k++) {
+      if (!tensors_kinds[k].tiled || (tensors_kinds[k].faces && tiles[round % 4].cols == 16)) continue;
+      size_t shape[TUTTI_DIMS];
+      for (int d = 0; d < TUTTI_DIMS; d++) shape[d] = 1 + tu_random(&seed) % (d < 3 ? 3 : d == 3 ? 11 : 150);
+      tutti_tensor t;
+      tutti_err err =
+          tensors_make(&t, &tensors_kinds[k], round % 8 < 4 ? TUTTI_BFP8 : TUTTI_BFP4, shape, tiles[round % 4]);
+      CHECK(err == TUTTI_OK, "%s: %s", tensors_kinds[k].name, tutti_error_message(NULL));
+      if (err != TUTTI_OK) continue;
+      struct tu_map *map = must_map(&t);
+      CHECK(!tu_map_is_plain(map) && tu_map_shape(map)[4] == (shape[4] + 15) / 16, "%zu items", tu_map_shape(map)[4]);
+      check_boxes(&t, map, tensors_kinds[k].name, &seed);
+      tu_map_destroy(map);
+      tensors++;
+    }
+  printf("  %u tensors\n", tensors);
+}
+
+/* Blocks along each dimension; along the last also such as end within a group, which are only packed. */
+static void test_group_folds(void) {
+  uint64_t seed = test_seed();
+  for (size_t k = 0; k < TENSORS_KINDS; k++)
+    for (uint32_t dim = 0; dim < TUTTI_DIMS && tensors_kinds[k].tiled; dim++)
+      for (size_t width = 2; width <= 48; width += dim == 4 ? 1 : 23) {
+        size_t shape[TUTTI_DIMS] = {2, 1, 3, 5, width};
+        shape[dim] *= 3;
+        tutti_tensor t;
+        if (tensors_make(&t, &tensors_kinds[k], width % 2 ? TUTTI_BFP8 : TUTTI_BFP4, shape,
+                         (tutti_tiles){4, 32, 0, 0}) != TUTTI_OK)
+          FAIL("%s", tutti_error_message(NULL));
+        struct tu_fold fold = {.map = must_map(&t), .dim = dim, .blocks = 3};
+        for (uint32_t b = 0; b < 3; b++) {
+          struct naive n = {.t = &t};
+          struct tu_region region = tu_fold_block(&fold, b);
+          memcpy(n.extent, shape, sizeof shape);
+          n.extent[dim] /= 3;
+          n.origin[dim] = b * n.extent[dim];
+          check_groups(&n, NULL, &region, tensors_kinds[k].name, &seed);
+          size_t rows = n.extent[0] * n.extent[1] * n.extent[2] * n.extent[3], items = (n.extent[4] + 15) / 16;
+          CHECK(tu_fold_block_bytes(&fold) == rows * items * tutti_datatype_size(t.type), "a block of %zu bytes",
+                tu_fold_block_bytes(&fold));
+        }
+        struct naive all = {.t = &t, .extent = {2, 1, 3, 5, width}};
+        all.extent[dim] *= 3;
+        if (dim == 0) check_groups(&all, &fold, NULL, tensors_kinds[k].name, &seed);
+        tu_map_destroy((struct tu_map *)(uintptr_t)fold.map);
+      }
+}
+
 static const size_t *const shape_2x10 = (const size_t[]){2, 10};
 
 static void test_refusals(void) {
@@ -148,6 +323,10 @@ static void test_refusals(void) {
       {"1x2 shards of 2x4 hold less than its matrix of 2x10"},
       {"2x1 shards of 32x32 hold less than its matrix of 32x64"},
       {"its shards have no rows"},
+      {"block floats lie in tiles"},
+      {"block floats lie in tiles, and tiles and faces of theirs have a multiple of 16 columns"},
+      {"multiple of 16 columns"},
+      {"multiple of 16 columns"},
   };
   for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++) {
     tutti_tensor t;
@@ -171,7 +350,11 @@ static void test_refusals(void) {
         one.shape = wide;
         err = tutti_tensor_block_sharded(&t, one, &tiles, (tutti_grid){2, 1, 32, 32, false});
         break;
-      default: err = tutti_tensor_height_sharded(&t, one, NULL, 2, 0);
+      case 13: err = tutti_tensor_height_sharded(&t, one, NULL, 2, 0); break;
+      case 14: one.type = TUTTI_BFP8, err = tutti_tensor_strided(&t, one, NULL); break;
+      case 15: one.type = TUTTI_BFP4, err = tutti_tensor_interleaved(&t, one, NULL, 1); break;
+      case 16: one.type = TUTTI_BFP4, err = tutti_tensor_interleaved(&t, one, &(tutti_tiles){32, 24, 0, 0}, 1); break;
+      default: one.type = TUTTI_BFP8, err = tutti_tensor_interleaved(&t, one, &(tutti_tiles){32, 32, 16, 8}, 1);
     }
     CHECK(err == TUTTI_ERR_ARGUMENT, "row %zu was taken", i);
     CHECK(strstr(tutti_error_message(NULL), sentences[i].sentence), "row %zu: '%s'", i, tutti_error_message(NULL));
@@ -205,7 +388,8 @@ static void test_print(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct test tests[] = {
-      {"regions", test_regions}, {"folds", test_folds}, {"refusals", test_refusals}, {"print", test_print}};
+  static const struct test tests[] = {{"regions", test_regions},   {"folds", test_folds},
+                                      {"groups", test_groups},     {"group_folds", test_group_folds},
+                                      {"refusals", test_refusals}, {"print", test_print}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
