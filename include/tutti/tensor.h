@@ -55,9 +55,9 @@ typedef struct tutti_tensor {
 
 /* What all constructors take. */
 typedef struct tutti_tensor_of {
-  void *data; /* may be NULL, to be set later */
-  tutti_datatype type;
-  uint32_t dims; /* 1 to 5 */
+  void *data;          /* may be NULL, to be set later */
+  tutti_datatype type; /* block floats: in tiles, whose width (and that of their faces) is a multiple of 16 */
+  uint32_t dims;       /* 1 to 5 */
   const size_t *shape;
 } tutti_tensor_of;
 
@@ -87,6 +87,11 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_tensor_block_sharded(tutti_tensor *tenso
 TUTTI_API size_t tutti_tensor_bytes(const tutti_tensor *tensor);
 /* Byte at which an element lies, from `data` on. index: one for each of the five dimensions. Not for block floats. */
 TUTTI_API size_t tutti_tensor_offset(const tutti_tensor *tensor, const size_t index[TUTTI_DIMS]);
+/* All elements as f32, in logical order (dimension 4 runs fastest), without gaps. from: rounded to the tensor's type, to
+ * nearest even; integers wrap. to: exact, but of f64 and long integers. Padding is left alone. ARGUMENT if something is
+ * NULL, or the tensor cannot be. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_tensor_from_f32(const tutti_tensor *tensor, const float *values);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_tensor_to_f32(const tutti_tensor *tensor, float *values);
 /* One line: type, shape, layout. */
 TUTTI_API void tutti_tensor_print(const tutti_tensor *tensor, FILE *file);
 
