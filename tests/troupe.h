@@ -53,6 +53,7 @@ struct troupe {
   bool rank_1_dies;
   uint32_t ranks;
   uint64_t seed;
+  size_t slice_bytes; /* of memory that all see, of a process; 0: TROUPE_SLICE */
   bool threads;
   struct tu_transport *endpoints[TROUPE_MAX]; /* threads */
   int memory_fd;                              /* processes */
@@ -118,7 +119,8 @@ static inline void troupe_over_shm(struct troupe *t) {
   pid_t pids[TROUPE_MAX];
   t->threads = false;
   t->memory_fd = memfd_create("troupe", MFD_CLOEXEC);
-  if (t->memory_fd < 0 || ftruncate(t->memory_fd, (off_t)TROUPE_SLICE * t->ranks) != 0) abort();
+  size_t slice = t->slice_bytes ? tu_round_up(t->slice_bytes, TROUPE_SLICE) : TROUPE_SLICE;
+  if (t->memory_fd < 0 || ftruncate(t->memory_fd, (off_t)(slice * t->ranks)) != 0) abort();
   fflush(stdout);
   for (uint32_t r = 0; r < t->ranks; r++) {
     if ((pids[r] = fork()) != 0) continue;
@@ -126,7 +128,7 @@ static inline void troupe_over_shm(struct troupe *t) {
     struct tu_transport *endpoint = NULL;
     struct player p = {.rank = r, .stage = t->stage};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (tu_shm_create(r, t->ranks, t->memory_fd, TROUPE_SLICE, &endpoint, &error) != TUTTI_OK)
+    if (tu_shm_create(r, t->ranks, t->memory_fd, slice, &endpoint, &error) != TUTTI_OK)
       wrong(&p, "rank %u: tu_shm_create: %s", r, error.text);
     else troupe_play(t, endpoint, r);
     fflush(stdout);
