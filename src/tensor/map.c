@@ -172,7 +172,7 @@ static tutti_err lay_pages(const tutti_tensor *t, struct tu_map *m, bool groups,
   m->face_rows = tiled && l->tiles.face_rows ? l->tiles.face_rows : m->tile_rows;
   m->face_cols = tiled && l->tiles.face_cols ? l->tiles.face_cols / per_col : m->tile_cols;
   m->segment = m->face_cols;
-  m->pages_across = m->shard_cols / m->tile_cols;
+  m->pages_across = tu_max(m->shard_cols / m->tile_cols, 1); /* a tensor may be empty */
   m->page_bytes = m->tile_rows * m->tile_cols * m->item_bytes;
   if (!product(&shard_bytes, m->shard_rows, m->shard_cols, m->item_bytes))
     return fail(error, t, "is larger than memory");
@@ -423,8 +423,8 @@ INLINE void move_groups(const struct tu_region *g, unsigned char *data, const st
     struct group group = find_group(m, data, row, k, g->origin[4] + item);
     if (count == GROUP && g->skip == 0) {
       size_t head = within == 0;
-      if (head) MOVE(group.exponent, packed, 1);
-      if (part > head) MOVE(group.rest + within + head - 1, packed + head, part - head);
+      if (head) move_run(group.exponent, packed, 1, 0, unpacks);
+      if (part > head) move_run(group.rest + within + head - 1, packed + head, part - head, 0, unpacks);
     } else if (unpacks) {
       tu_assert(g->skip == 0);
       unpack_group(m, group, count, within, part, packed);
