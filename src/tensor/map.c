@@ -423,8 +423,8 @@ INLINE void move_groups(const struct tu_region *g, unsigned char *data, const st
     struct group group = find_group(m, data, row, k, g->origin[4] + item);
     if (count == GROUP && g->skip == 0) {
       size_t head = within == 0;
-      if (head) MOVE(group.exponent, packed, 1);
-      if (part > head) MOVE(group.rest + within + head - 1, packed + head, part - head);
+      if (head) move_run(group.exponent, packed, 1, 0, unpacks);
+      if (part > head) move_run(group.rest + within + head - 1, packed + head, part - head, 0, unpacks);
     } else if (unpacks) {
       tu_assert(g->skip == 0);
       unpack_group(m, group, count, within, part, packed);
