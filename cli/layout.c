@@ -54,6 +54,8 @@ static int make(const struct request *r, tutti_tensor *t) {
   if (!r->shape || (of.dims = read_numbers(r->shape, "x", shape, TUTTI_DIMS)) == 0)
     return bad("shape", "1 to 5 sizes, as 2x64x128", r->shape ? r->shape : "nothing");
   if (!tu_datatype_find(r->type, &of.type)) return bad("dtype", "a type that tutti info lists", r->type);
+  if (tu_datatype_group(of.type) > 1)
+    return bad("dtype", "a type whose elements lie in one place, which those of block floats do not", r->type);
   int placements = (r->strides != NULL) + (r->banks > 0) + (r->width != NULL) + (r->height != NULL) + (r->grid != NULL);
   if (placements > 1) return cli_fail("layout", CLI_USAGE, "one of --strides, --banks, --width, --height and --block");
   const tutti_tiles *used = r->tiles ? &tiles : NULL;

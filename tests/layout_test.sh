@@ -51,6 +51,7 @@ test_refusals() {
 --shape 4y4|2|--shape: expected 1 to 5 sizes, as 2x64x128, found '4y4'
 --dtype f32|2|--shape: expected 1 to 5 sizes, as 2x64x128, found 'nothing'
 --shape 4x4 --dtype f33|2|--dtype: expected a type that tutti info lists, found 'f33'
+--shape 4x32 --dtype bfp8 --tiles 32x32|2|--dtype: expected a type whose elements lie in one place, which those of block floats do not, found 'bfp8'
 --shape 4x4 --tiles 2|2|--tiles: expected rows and columns, as 32x32, found '2'
 --shape 4x4 --faces 2x2|2|--faces: expected rows and columns, as 16x16, and --tiles, found '2x2'
 --shape 4x4 --banks 2 --width 2:2|2|one of --strides, --banks, --width, --height and --block

@@ -166,7 +166,7 @@ static tutti_err lay_pages(const tutti_tensor *t, struct tu_map *m, bool groups,
       !product(&shard_bytes, rows, tu_max(cols, 1), m->item_bytes))
     return fail(error, t, "is larger than memory");
   m->shard_rows = sharded ? l->shard_rows : tu_max(rows, 1);
-  m->shard_cols = sharded ? l->shard_cols / per_col : tu_max(cols, 1);
+  m->shard_cols = sharded ? l->shard_cols / per_col : tu_max(cols, m->tile_cols);
   if (sharded && (err = check_shards(t, m, rows, cols, error)) != TUTTI_OK) return err;
   if (sharded && !tiled) m->tile_rows = m->shard_rows, m->tile_cols = m->shard_cols;
   m->face_rows = tiled && l->tiles.face_rows ? l->tiles.face_rows : m->tile_rows;

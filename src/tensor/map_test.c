@@ -301,6 +301,27 @@ static void test_group_folds(void) {
       }
 }
 
+/* Without elements, in every layout. */
+static void test_empty(void) {
+  static const tutti_datatype types[] = {TUTTI_U8, TUTTI_F64, TUTTI_BFP8};
+  for (size_t k = 0; k < TENSORS_KINDS; k++)
+    for (int type = 0; type < 3; type++)
+      for (int d = 0; d < TUTTI_DIMS; d++) {
+        size_t shape[TUTTI_DIMS] = {2, 1, 3, 5, 10};
+        shape[d] = 0;
+        tutti_tensor t;
+        if (types[type] == TUTTI_BFP8 && !tensors_kinds[k].tiled) continue;
+        tutti_err err = tensors_make(&t, &tensors_kinds[k], types[type], shape, (tutti_tiles){4, 32, 0, 0});
+        bool sharded = tensors_kinds[k].placement >= TUTTI_WIDTH_SHARDED; /* shards of no rows or columns cannot be */
+        CHECK(err == TUTTI_OK || sharded, "%s: %s", tensors_kinds[k].name, tutti_error_message(NULL));
+        if (err != TUTTI_OK) continue;
+        struct tu_fold fold = {.map = must_map(&t), .blocks = 1};
+        CHECK(tu_fold_block_bytes(&fold) == 0, "%s: %zu bytes", tensors_kinds[k].name, tu_fold_block_bytes(&fold));
+        tu_fold_pack(&fold, NULL, 0, 0, NULL);
+        tu_map_destroy((struct tu_map *)(uintptr_t)fold.map);
+      }
+}
+
 static const size_t *const shape_2x10 = (const size_t[]){2, 10};
 
 static void test_refusals(void) {
@@ -388,8 +409,9 @@ static void test_print(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct test tests[] = {{"regions", test_regions},   {"folds", test_folds},
-                                      {"groups", test_groups},     {"group_folds", test_group_folds},
-                                      {"refusals", test_refusals}, {"print", test_print}};
+  static const struct test tests[] = {{"regions", test_regions}, {"folds", test_folds},
+                                      {"groups", test_groups},   {"group_folds", test_group_folds},
+                                      {"empty", test_empty},     {"refusals", test_refusals},
+                                      {"print", test_print}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
