@@ -155,7 +155,7 @@ static inline enum tu_past past_of_send(const struct tu_execution *e) {
 /* Writes bytes of a place to `count` targets. */
 static void load(struct tu_execution *e, const struct tu_place *from, size_t done, size_t bytes, bool first,
                  uint32_t count) {
-  if (bytes <= TU_INLINE_BYTES && count == 1 && !scales(e, first) && from->run_count <= 1) {
+  if (bytes <= TU_INLINE_BYTES && count == 1 && !scales(e, first) && from->run_count <= 1 && !from->fold) {
     tu_copy_short(e->targets[0], e->base[from->buffer] + from->offset + done, bytes);
     return;
   }
