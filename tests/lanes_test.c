@@ -96,7 +96,8 @@ static void as_many_channels(struct player *p) {
   } cases[] = {{TUTTI_ALLREDUCE, "ring", 1},
                {TUTTI_ALLGATHER, "bucket", 1},
                {TUTTI_ALLTOALL, "direct", 1},
-               {TUTTI_REDUCE_SCATTER, "bidirectional", 2}};
+               {TUTTI_REDUCE_SCATTER, "bidirectional", 2},
+               {TUTTI_ALLTOALL, "bidirectional", 2}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     for (uint32_t lanes = 1; lanes <= 8 / cases[i].own && p->ranks > 2; lanes++) {
       tutti_comm *dup;
