@@ -43,9 +43,10 @@ static bool select_case(struct bench_side *side, const struct bench_case *c) {
       .scale = c->scale,
       .algorithm = c->planned ? NULL : c->algorithm,
       .plan = c->planned ? s->plan : NULL,
+      .lanes = c->lanes,
   };
-  s->by_name = !s->call.algorithm && !s->call.plan && !s->call.counts && c->collective != TUTTI_SEND &&
-               c->op != TUTTI_PREMUL_SUM;
+  s->by_name = !s->call.algorithm && !s->call.lanes && !s->call.plan && !s->call.counts &&
+               c->collective != TUTTI_SEND && c->op != TUTTI_PREMUL_SUM;
   if (s->by_name && c->collective == TUTTI_BROADCAST) s->call.recv = c->rank == c->root ? c->in_data : c->out_data;
   else if (c->collective == TUTTI_BROADCAST && c->rank == c->root && c->in_place) s->call.recv = NULL;
   if (c->collective == TUTTI_SEND) {

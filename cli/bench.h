@@ -26,6 +26,7 @@ struct bench_options {
   tutti_op op;
   uint32_t root;
   uint32_t time_ms; /* about how long one size is measured */
+  uint32_t lanes;   /* as tutti_call has them */
   uint32_t late_ms; /* if not 0: what waiting for the last rank costs is measured instead (bench_late.c) */
   bool json;
   bool barrier;                      /* a barrier before each operation, at every size */
@@ -65,7 +66,7 @@ struct bench_case {
   bool in_place;         /* the two buffers are one, where a rank has both; the longer one is then its memory */
   tutti_datatype type;
   tutti_op op;
-  uint32_t rank, ranks, root;
+  uint32_t rank, ranks, root, lanes;
   double scale;           /* premul_sum */
   size_t bytes;           /* of the longest buffer of any rank: the size column */
   size_t count;           /* of a block, of this rank: tutti_call.count */

@@ -207,6 +207,7 @@ bool bench_case_create(struct bench_case *c, const struct bench_options *options
       .memory = options->memory,
       .rank = rank,
       .ranks = ranks,
+      .lanes = options->lanes,
       .root = tu_collectives[item->collective].rooted && item->collective != TUTTI_SEND ? options->root : 0,
       .bytes = bench_case_bytes(options, item, ranks, bytes),
   };

@@ -124,6 +124,14 @@ void bench_options_fini(struct bench_options *options) {
   options->plan = NULL;
 }
 
+/* Has the collective, or this algorithm of it, so many lanes? Which one the library will choose is not known here. */
+static int check_lanes(const char *verb, const char *word, tutti_collective c, const char *algorithm, uint32_t lanes) {
+  const struct tu_algorithm *a = algorithm ? tu_algorithm_find(c, algorithm) : NULL;
+  uint32_t most = c == TUTTI_BARRIER ? 0 : a ? tu_build_lanes_max(a) : TU_LANES_MAX;
+  if (lanes <= most) return CLI_GOOD;
+  return cli_fail(verb, CLI_USAGE, "--lanes: %s serves %u at most, found %u", word, most, lanes);
+}
+
 static int check_name(const char *verb, const char *word, const struct bench_options *options) {
   tutti_collective c;
   const char *algorithm;
@@ -133,14 +141,15 @@ static int check_name(const char *verb, const char *word, const struct bench_opt
     return cli_fail(verb, CLI_USAGE, "%s: send has no algorithm to choose: name 'send'", word);
   if (algorithm && strcmp(algorithm, "all") != 0 && !tu_algorithm_find(c, algorithm))
     return cli_fail_name(verb, CLI_USAGE, word);
-  return check_op(verb, c, options);
+  int code = check_lanes(verb, word, c, algorithm, options->lanes);
+  return code == CLI_GOOD ? check_op(verb, c, options) : code;
 }
 
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done) {
   static char allreduce[] = "allreduce";
   static char *default_names[] = {allreduce, NULL};
   const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none", *plan = NULL;
-  uint32_t ranks = 0, root = 0, time_ms = 200, late_ms = 0;
+  uint32_t ranks = 0, root = 0, lanes = 0, time_ms = 200, late_ms = 0;
   bool json = false, heap = false;
   const struct cli_option table[] = {
       {"-n", CLI_UINT, &ranks, "N", "how many ranks to start; within a job: how many it has"},
@@ -148,6 +157,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
       {"--dtype", CLI_STRING, &type, "T", "type of the elements (f32)"},
       {"--op", CLI_STRING, &op, "O", "operation, of collectives that reduce (sum)"},
       {"--root", CLI_UINT, &root, "R", "the root, of collectives that have one (0)"},
+      {"--lanes", CLI_UINT, &lanes, "L", "so many ways side by side (0: as the library has them)"},
       {"--mode", CLI_STRING, &mode, "loop|barrier", "barrier: one before each operation, at every size (loop)"},
       {"--time-ms", CLI_UINT, &time_ms, "T", "about how long to measure each size (200)"},
       {"--late-ms", CLI_UINT, &late_ms, "T",
@@ -172,6 +182,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
     return cli_fail(verb->name, CLI_USAGE, "--bind: expected 'core' or 'none', found '%s'", bind);
   options->ranks = ranks;
   options->root = root;
+  options->lanes = lanes;
   options->time_ms = time_ms;
   options->late_ms = late_ms;
   options->json = json;
@@ -179,6 +190,9 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   options->names = argc > 1 ? argv + 1 : default_names;
   options->name_count = argc > 1 ? (uint32_t)argc - 1 : 1;
   options->plan_path = plan;
+  if (lanes > TU_LANES_MAX || (lanes > 0 && plan))
+    return cli_fail(verb->name, CLI_USAGE, "--lanes: expected 1 to %u, and no --plan, which says its own; found %u",
+                    TU_LANES_MAX, lanes);
   code = read_arithmetic(verb->name, type, op, options);
   if (code == CLI_GOOD && plan) code = read_plan(verb->name, options);
   for (uint32_t i = 0; code == CLI_GOOD && i < options->name_count; i++)
@@ -189,7 +203,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
 /* ---- the items ---- */
 
 /* Appends the item if it can run; a forced algorithm that cannot is the user's slip, one of "all" is passed over. */
-static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, struct bench_item item,
+static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, uint32_t lanes, struct bench_item item,
                     struct bench_item *items, uint32_t *count) {
   const struct tu_collective *c = &tu_collectives[item.collective];
   if (item.algorithm) {
@@ -201,6 +215,12 @@ static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, s
       if (forced)
         return cli_fail(verb, CLI_USAGE, "%s.%s cannot run on %u ranks: %s", c->name, item.algorithm->name, ranks, why);
       if (!quiet) cli_fail(verb, CLI_GOOD, "%s.%s passed over: %s", c->name, item.algorithm->name, why);
+      return CLI_GOOD;
+    }
+    if (!forced && lanes > tu_build_lanes_max(item.algorithm)) {
+      if (!quiet)
+        cli_fail(verb, CLI_GOOD, "%s.%s passed over: it serves %u lanes at most", c->name, item.algorithm->name,
+                 tu_build_lanes_max(item.algorithm));
       return CLI_GOOD;
     }
   }
@@ -234,12 +254,12 @@ int bench_list_items(const char *verb, const struct bench_options *options, uint
     bool all = name && strcmp(name, "all") == 0;
     if (!all) {
       if (name) item.algorithm = tu_algorithm_find(item.collective, name);
-      code = add_item(verb, quiet, true, ranks, item, *items, item_count);
+      code = add_item(verb, quiet, true, ranks, options->lanes, item, *items, item_count);
     }
     for (size_t k = 0; all && k < tu_algorithm_count; k++) {
       item.algorithm = tu_algorithms[k];
       if (item.algorithm->collective == tu_collectives[item.collective].family)
-        add_item(verb, quiet, false, ranks, item, *items, item_count);
+        add_item(verb, quiet, false, ranks, options->lanes, item, *items, item_count);
     }
   }
   if (code != CLI_GOOD) {

@@ -15,6 +15,7 @@
 struct tally {
   uint32_t credits;
   uint32_t low, high; /* numbers of ranks */
+  uint32_t lanes;     /* 0: as the algorithm has them */
   uint64_t proved, refused, in_rank_order;
   uint32_t scratch_max; /* chunks, of one rank */
   char scratch_of[160];
@@ -43,11 +44,16 @@ static void check_algorithm(struct tally *t, const struct tu_algorithm *a, uint3
     bool known = roots[i] >= ranks;
     for (uint32_t k = 0; k < i; k++) known |= roots[k] == roots[i];
     for (int in_place = 0; !known && in_place < 2; in_place++) {
-      struct tu_plan *plan = tu_plan_build(&(struct tu_build){
-          .algorithm = a, .ranks = ranks, .root = roots[i], .in_place = in_place, .rank = TU_ALL_RANKS});
-      char what[128];
-      snprintf(what, sizeof what, "%s.%s, %u ranks, root %u%s", tu_collectives[a->collective].name, a->name, ranks,
-               roots[i], in_place ? ", in place" : "");
+      struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a,
+                                                              .ranks = ranks,
+                                                              .root = roots[i],
+                                                              .in_place = in_place,
+                                                              .rank = TU_ALL_RANKS,
+                                                              .lanes = t->lanes});
+      char what[160], lanes[24] = "";
+      if (t->lanes) snprintf(lanes, sizeof lanes, ", lanes %u", t->lanes);
+      snprintf(what, sizeof what, "%s.%s, %u ranks, root %u%s%s", tu_collectives[a->collective].name, a->name, ranks,
+               roots[i], in_place ? ", in place" : "", lanes);
       count(t, plan, what);
       tu_plan_destroy(plan);
     }
@@ -57,7 +63,8 @@ static void check_algorithm(struct tally *t, const struct tu_algorithm *a, uint3
 static void check_name(struct tally *t, const struct cli_name *name) {
   const struct tu_algorithm *a;
   for (size_t i = 0; (a = name && name->algorithm ? name->algorithm : tu_algorithm_at(i)) != NULL; i++) {
-    for (uint32_t ranks = t->low; ranks <= t->high && (!name || a->collective == name->collective); ranks++)
+    bool wanted = (!name || a->collective == name->collective) && t->lanes <= tu_build_lanes_max(a);
+    for (uint32_t ranks = t->low; ranks <= t->high && wanted; ranks++)
       if (tu_algorithm_fits(a, ranks)) check_algorithm(t, a, ranks);
     if (a == (name ? name->algorithm : NULL)) return;
   }
@@ -114,12 +121,15 @@ static int run(int argc, char **argv) {
   const struct cli_option options[] = {
       {"-n", CLI_STRING, &range, "LO..HI", "numbers of ranks to try (2..16)"},
       {"--credits", CLI_UINT, &t.credits, "K", "messages that a ring holds (1, the strictest)"},
+      {"--lanes", CLI_UINT, &t.lanes, "L", "so many ways side by side, each with a part of every block (1)"},
   };
   int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (!read_range(range, &t.low, &t.high))
     return cli_fail("check", CLI_USAGE, "-n: expected LO..HI, numbers of ranks from 1 to %u, found '%s'", TU_RANKS_MAX,
                     range);
+  if (t.lanes > TU_LANES_MAX)
+    return cli_fail("check", CLI_USAGE, "--lanes: expected 1 to %u, found %u", TU_LANES_MAX, t.lanes);
   if (t.credits == 0) return cli_fail("check", CLI_USAGE, "--credits: expected 1 or more, found 0");
   struct cli_name name;
   /* All arguments are looked at before the first is worked on: a slip at the end must not cost a long run. */
@@ -144,4 +154,4 @@ static int run(int argc, char **argv) {
 }
 
 const struct cli_verb cli_check = {"check", "proves that plans deliver the right data and cannot deadlock",
-                                   "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--credits K]", run};
+                                   "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--credits K] [--lanes L]", run};

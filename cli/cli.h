@@ -30,7 +30,8 @@ struct cli_verb {
   const char *synopsis;              /* "run -n N [options] -- program [arguments]" */
   int (*run)(int argc, char **argv); /* argv[0] is the verb */
 };
-extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout;
+extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout,
+    cli_slices;
 
 /* Reads options ("--name value", "--name=value", "-n value") anywhere before "--"; what is left (and all after "--")
  * stays in argv[1..*argc). Handles --help (prints, *done = true). An unknown option is an error that names the nearest.

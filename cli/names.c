@@ -75,6 +75,9 @@ int cli_check_build(const char *verb, const char *word, const struct cli_name *n
   if (what->chunks > tu_max(pieces_max, 1))
     return cli_fail(verb, CLI_USAGE, "--chunks: expected at most %u for %u ranks, found %u", pieces_max, what->ranks,
                     what->chunks);
+  uint32_t lanes_max = tu_build_lanes_max(name->algorithm);
+  if (what->lanes > lanes_max)
+    return cli_fail(verb, CLI_USAGE, "--lanes: %s serves %u at most, found %u", word, lanes_max, what->lanes);
   what->algorithm = name->algorithm;
   return CLI_GOOD;
 }

@@ -111,6 +111,7 @@ static int run(int argc, char **argv) {
       {"--slot-pieces", CLI_UINT, &b->slot_pieces, "P", "how many pieces of a message fit into a slot"},
       {"--depth", CLI_UINT, &b->depth, "D", "how many slots a ring has"},
       {"--chunks", CLI_UINT, &b->chunks, "C", "into how many pieces a block is cut"},
+      {"--lanes", CLI_UINT, &b->lanes, "L", "so many ways side by side, each with a part of every block (1)"},
       {"--steps", CLI_FLAG, &r.steps, NULL, "of a pat algorithm: its operations, as CSV"},
       {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json (text)"},
   };

@@ -90,9 +90,10 @@ static int load(struct question *q, const char *word) {
       return cli_fail("sim", CLI_USAGE, "there is no file '%s' that can be read", word);
     return cli_fail_name("sim", CLI_USAGE, word);
   }
-  if (q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0)
+  if (q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0 || q->what.lanes > 0)
     return cli_fail("sim", CLI_USAGE,
-                    "%s is a plan already: --root, --slot-pieces, --depth and --chunks cannot change it", word);
+                    "%s is a plan already: --root, --slot-pieces, --depth, --chunks and --lanes cannot change it",
+                    word);
   return load_file(q, word);
 }
 
@@ -111,6 +112,7 @@ static int run(int argc, char **argv) {
        "pieces that fit a slot, for algorithms that aggregate (1)"},
       {"--depth", CLI_UINT, &q.what.depth, "D", "slots of a ring, for these (8)"},
       {"--chunks", CLI_UINT, &q.what.chunks, "C", "pieces of a block, one after the other, for these (1)"},
+      {"--lanes", CLI_UINT, &q.what.lanes, "L", "so many ways side by side, each with a part of every block (1)"},
       {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "play all ranks, even if one can stand for all"},
       {"--json", CLI_FLAG, &q.json, NULL, "one object"},
   };

@@ -178,6 +178,10 @@ test_usage() {
 --plan ring.plan allreduce|leave 'allreduce' out
 --plan binomial.plan --root 2|--root: expected 1, as the plan 'binomial' has it, found 2
 -n 2 recv|name 'send'
+-n 2 --lanes 9|--lanes: expected 1 to 8
+--plan ring.plan --lanes 2|no --plan, which says its own
+-n 2 allreduce.bidirectional_ring --lanes 5|--lanes: allreduce.bidirectional_ring serves 4 at most, found 5
+-n 2 barrier --lanes 1|--lanes: barrier serves 0 at most
 TABLE
 }
 

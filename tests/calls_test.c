@@ -312,7 +312,8 @@ static void random_traffic(void) {
                                         .count = n,
                                         .type = TUTTI_I32,
                                         .peer = peer,
-                                        .tag = k};
+                                        .tag = k,
+                                        .lanes = (uint32_t)(ranks_random(&h) % 4)};
         }
     for (uint32_t i = count; i-- > 1;) {
       uint32_t k = (uint32_t)(ranks_random(&own) % (i + 1));

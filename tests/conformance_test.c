@@ -53,6 +53,7 @@ static void every_algorithm(struct player *p) {
       c.type = i & 1 ? TUTTI_I32 : TUTTI_F32;
       c.root = (uint32_t)(ranks_random(&state) % p->ranks);
       c.op = a->flags & TU_RANK_ORDER && i > 4 ? REF_AFFINE : TUTTI_SUM;
+      c.lanes = (uint32_t)(ranks_random(&state) % (tu_build_lanes_max(a) + 1));
       c.seed = ranks_random(&state);
       carry_out(p, &c);
     }
@@ -72,6 +73,7 @@ static void random_calls(struct player *p) {
     c.op = (uint32_t)(ranks_random(&state) % REF_OPS);
     c.root = (uint32_t)(ranks_random(&state) % p->ranks);
     c.count = ranks_random(&state) % 5 ? ranks_random(&state) % 300 : ranks_random(&state) % 30000;
+    c.lanes = ranks_random(&state) % 3 ? 0 : (uint32_t)(1 + ranks_random(&state) % 4);
     c.seed = ranks_random(&state);
     if (!ref_valid(&c)) continue;
     carry_out(p, &c);
@@ -88,15 +90,16 @@ static void messages(struct player *p) {
           mine[2] = {(int32_t)p->rank, (int32_t)p->rank + 100};
   if (!in || !out) abort();
   for (int i = 0; i < LONG; i++) in[i] = (int32_t)p->rank + i;
-  for (int round = 0; round < 5; round++) {
+  for (uint32_t round = 0; round < 6; round++) {
     memset(out, 0, LONG * 4);
-    const tutti_call calls[] = {
+    tutti_call calls[] = {
         {.collective = TUTTI_SEND, .send = &mine[0], .count = 1, .type = TUTTI_I32, .peer = to, .tag = 1},
         {.collective = TUTTI_SEND, .send = in, .count = LONG, .type = TUTTI_I32, .peer = to, .tag = 2},
         {.collective = TUTTI_SEND, .send = &mine[1], .count = 1, .type = TUTTI_I32, .peer = to, .tag = 3},
         {.collective = TUTTI_RECV, .recv = &small[1], .count = 1, .type = TUTTI_I32, .peer = from, .tag = 3},
         {.collective = TUTTI_RECV, .recv = out, .count = LONG, .type = TUTTI_I32, .peer = from, .tag = 2},
         {.collective = TUTTI_RECV, .recv = &small[0], .count = 1, .type = TUTTI_I32, .peer = from, .tag = 1}};
+    calls[1].lanes = calls[4].lanes = round; /* 0: as the library has them, which is 1 */
     tutti_request *requests[6] = {NULL};
     bool started = true;
     if (round % 2) started = good(p, tutti_start_group(p->comm, calls, 6, &requests[0]), "group");

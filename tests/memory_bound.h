@@ -3,7 +3,7 @@
  * boards, and the directory of channels.
  *
  *   channels * (round(head + credits * 64) + ring_bytes) + (ring for many readers: ring_bytes)
- *   + at rank 0: round(block) + round(ranks * board) + round(ranks^2 * lanes * 8) + round(words)
+ *   + at rank 0: round(block) + round(ranks * board) + round(ranks^2 * lanes * 4) + round(words)
  *
  * round is up to whole pages of 4096. docs/PERFORMANCE.md says it in words: both change together. */
 #ifndef MEMORY_BOUND_H
@@ -26,7 +26,7 @@ static inline uint64_t memory_bound(const tutti_comm *comm, uint64_t *channels) 
   if (mover->cast) bytes += memory_round(mover->cast->staging.bytes);
   if (mover->rank == 0)
     bytes += memory_round(sizeof(struct tu_block)) + memory_round(n * sizeof(struct tu_board)) +
-             memory_round(n * n * TU_MOVER_LANES * sizeof(uint64_t)) + memory_round(mover->block->words_bytes);
+             memory_round(n * n * TU_MOVER_LANES * sizeof(uint32_t)) + memory_round(mover->block->words_bytes);
   return bytes;
 }
 

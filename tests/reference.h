@@ -30,6 +30,7 @@ struct ref_case {
   enum ref_blocks blocks; /* of the vector variants */
   uint32_t root;
   uint32_t ranks;
+  uint32_t lanes;
   uint64_t seed;
 };
 
@@ -464,7 +465,8 @@ static inline void ref_run_init(struct ref_run *r, const struct ref_case *c, uin
     spare->memory = spare->wanted = spare->data = NULL;
     r->in_home = r->out_home = home;
   }
-  r->call = (tutti_call){.collective = c->collective, .type = c->type, .root = c->root, .algorithm = c->algorithm};
+  r->call = (tutti_call){
+      .collective = c->collective, .type = c->type, .root = c->root, .algorithm = c->algorithm, .lanes = c->lanes};
   if (ref_reduces(c->collective)) r->call.op = ref_op(c->op);
   if (c->op == TUTTI_PREMUL_SUM) r->call.scale = ref_scale(c, rank);
   ref_describe(r);
@@ -480,9 +482,9 @@ static inline void ref_run_fini(struct ref_run *r) {
 static inline void ref_case_print(const struct ref_case *c, char *text, size_t text_bytes) {
   static const char *const places[] = {"apart", "same pointer", "marked in place"};
   static const char *const blocks[] = {"equal", "uneven", "zeros and gaps", "uneven, reversed", "one, gaps"};
-  snprintf(text, text_bytes, "%s.%s, %u ranks, count %zu, %s, %s, root %u, %s%s%s, seed 0x%llx",
-           tutti_collective_name(c->collective), c->algorithm ? c->algorithm : "(default)", c->ranks, c->count,
-           tutti_datatype_name(c->type), ref_reduces(c->collective) ? ref_op_name(c->op) : "no op", c->root,
+  snprintf(text, text_bytes, "%s.%s, %u ranks, %u lanes, count %zu, %s, %s, root %u, %s%s%s, seed 0x%llx",
+           tutti_collective_name(c->collective), c->algorithm ? c->algorithm : "(default)", c->ranks, c->lanes,
+           c->count, tutti_datatype_name(c->type), ref_reduces(c->collective) ? ref_op_name(c->op) : "no op", c->root,
            places[c->place], ref_vector(c->collective) ? ", blocks " : "",
            ref_vector(c->collective) ? blocks[c->blocks] : "", (unsigned long long)c->seed);
 }

@@ -76,6 +76,9 @@ static bool decode(const struct subject *s, uint32_t ranks, uint64_t number, uin
     if (which == 1 && ranks < 3) return false; /* the same again */
   }
   if (ref_vector(s->collective)) c->blocks = (enum ref_blocks)take(&number, REF_BLOCKS);
+  const struct tu_algorithm *a = s->algorithm ? tu_algorithm_find(s->collective, s->algorithm) : NULL;
+  uint32_t lanes_max = a ? tu_build_lanes_max(a) : TU_LANES_MAX;
+  if (c->seed % 3 == 0) c->lanes = (uint32_t)(c->seed / 3 % (lanes_max + 1)); /* as it comes: not one more dimension */
   c->count = sizes[size];
   if (size >= SMALL_SIZES) {
     if (c->op != TUTTI_SUM && c->type != TUTTI_I32 && c->type != TUTTI_F32) return false;

@@ -271,7 +271,13 @@ TUTTI_API void tutti_plan_free(tutti_plan *plan);
  * buffers, and may lie in memory in different ways. `dim` is the dimension along which the longer tensor is cut into
  * one block a rank (from 0, or from -1 downwards, of the tensor's own); allreduce, reduce, broadcast, send and recv have none.
  * alltoall may join its blocks along another, `out_dim`. In place: the same memory and layout in both, where the shapes
- * are equal. Layouts may differ from rank to rank, shapes not. Vector variants take no tensors. */
+ * are equal. Layouts may differ from rank to rank, shapes not. Vector variants take no tensors.
+ *
+ * With `lanes`, so many ways side by side: every block is cut into as many parts (or twice, three times, ... as many, if it
+ * is long), and the algorithm is run on each; parts go to the lanes in turn, and each lane has channels of its own between
+ * any two ranks. 1 to 8 are possible, to 4 of algorithms that go two ways themselves. send and recv: both ranks say the
+ * same; a part of the message goes on each lane, straight from the one to the other: ranks in between make no call and carry
+ * nothing. A barrier has nothing to cut, and a user's plan says its own lanes. */
 typedef struct tutti_call {
   tutti_collective collective;
   const void *send;
@@ -295,7 +301,7 @@ typedef struct tutti_call {
   int dim;
   int out_dim; /* alltoall; read only if has_out_dim */
   bool has_out_dim;
-  uint32_t lanes; /* so many ways side by side; 0: as the algorithm has it */
+  uint32_t lanes; /* 0: as the library has them. Equal on all ranks */
 } tutti_call;
 
 /* Starts a call and returns. All ranks start their collectives in the same order; sends and receives are ordered per

@@ -23,6 +23,7 @@ struct tu_algorithm {
   const char *name;
   const char *summary; /* one line */
   uint32_t flags;
+  uint32_t lanes;                                             /* that it uses; 0: one */
   uint32_t multiple_of;                                       /* of which N must be a multiple; 0: any N */
   bool (*fits)(const struct tu_algorithm *a, uint32_t ranks); /* NULL: multiple_of says it all */
   uint32_t (*split)(const struct tu_build *what);             /* chunks per block; NULL: 1 */

@@ -16,5 +16,6 @@ const struct tu_algorithm tu_algo_allgather_bidirectional_full = {
     .name = "bidirectional_full",
     .summary = "blocks travel half way round a ring, both ways",
     .flags = TU_ROTATES,
+    .lanes = 2,
     .build = build,
 };

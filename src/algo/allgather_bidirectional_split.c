@@ -16,6 +16,7 @@ const struct tu_algorithm tu_algo_allgather_bidirectional_split = {
     .name = "bidirectional_split",
     .summary = "halves of the blocks travel around a ring, one half each way",
     .flags = TU_ROTATES,
+    .lanes = 2,
     .split = tu_split_two,
     .build = build,
 };

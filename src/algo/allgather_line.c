@@ -14,5 +14,6 @@ const struct tu_algorithm tu_algo_allgather_line = {
     .collective = TUTTI_ALLGATHER,
     .name = "line",
     .summary = "blocks travel both ways to the ends of a line",
+    .lanes = 2,
     .build = build,
 };

@@ -15,6 +15,7 @@ const struct tu_algorithm tu_algo_allreduce_bidirectional_ring = {
     .name = "bidirectional_ring",
     .summary = "reduce-scatter, then allgather, around a ring, half of the vector each way",
     .flags = TU_ROTATES,
+    .lanes = 2,
     .split = tu_split_two_ranks,
     .build = build,
 };

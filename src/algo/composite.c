@@ -92,15 +92,7 @@ static uint32_t set_sizes(const struct composite *c, const struct phase *p, uint
 
 /* ---- how many chunks ---- */
 
-static uint32_t least_multiple(uint32_t a, uint32_t b) {
-  uint32_t x = a, y = b;
-  while (y > 0) {
-    uint32_t rest = x % y;
-    x = y;
-    y = rest;
-  }
-  return a / x * b;
-}
+static uint32_t least_multiple(uint32_t a, uint32_t b) { return a / tu_divisor(a, b) * b; }
 
 /* Chunks that the shares of one block are cut into: every phase must find its own number in its share. */
 static uint32_t split(const struct tu_build *what) {
@@ -331,6 +323,7 @@ static void set_requirements(struct composite *c) {
     if (cuts && p->scope != ALL && !p->leaders && c->group != OPEN) c->algorithm.multiple_of = c->group;
     equal_blocks |= (p->algorithm->flags & TU_EQUAL_BLOCKS) != 0;
     c->algorithm.flags |= p->algorithm->flags & TU_AGGREGATES;
+    c->algorithm.lanes = (uint32_t)tu_max(c->algorithm.lanes, p->algorithm->lanes);
     if (p->kind != RS && p->kind != AR && p->kind != RE) continue;
     /* Groups hold neighbours: sums within them come first. */
     rank_order &= (p->algorithm->flags & TU_RANK_ORDER) && (!last || last->scope == INNER);

@@ -90,6 +90,67 @@ void tu_ring_allreduce(struct tu_builder *b, const struct tu_way ways[], uint32_
   free(places);
 }
 
+/* Blocks on their way round lie at every rank in one of two areas, in turn; in the order of their ranks, so that those of the
+ * next rank stand first on the way up and last on the way down. */
+struct course {
+  const struct tu_way *way;
+  struct tu_span *areas[2];
+};
+
+static void lay_course(struct tu_builder *b, struct course *c) {
+  uint32_t n = tu_build_ranks(b), steps = c->way->steps;
+  for (int k = 0; k < 2; k++) c->areas[k] = tu_allocate(n, sizeof *c->areas[k]);
+  for (uint32_t rank = 0; rank < n && steps > 0; rank++) {
+    for (int k = 0; k < 2; k++) c->areas[k][rank] = tu_tmp(b, rank, tu_in(0, 1), steps);
+    uint32_t first = further(n, c->way, rank, c->way->down ? steps : 1);
+    /* In place, arriving blocks lie where others have not left: they are sent from scratch. */
+    for (uint32_t i = 0; tu_build_in_place(b) && i < steps; i++)
+      tu_copy(b, rank, tu_in((first + i) % n, 1), tu_part(c->areas[0][rank], i, 1));
+  }
+}
+
+/* What `rank` has on that course after so many steps goes one rank further: the next rank's own, and what goes on. In the first
+ * step that is cut where blocks pass rank N - 1, in place too: messages must not depend on that. */
+static void pass_on(struct tu_builder *b, const struct course *c, uint32_t step, uint32_t rank) {
+  uint32_t n = tu_build_ranks(b), to = further(n, c->way, rank, 1), rest = c->way->steps - 1 - step;
+  uint32_t from = further(n, &(struct tu_way){.down = !c->way->down}, rank, step); /* where they started */
+  uint32_t first = further(n, c->way, rank, c->way->down ? rest + 1 : 2);
+  bool in_scratch = step > 0 || tu_build_in_place(b);
+  struct tu_span here = c->areas[step % 2][rank], there = c->areas[(step + 1) % 2][to];
+  struct tu_span own = in_scratch ? tu_part(here, c->way->down ? rest : 0, 1) : tu_in(to, 1);
+  tu_move(b, tu_at(rank, own), tu_at(to, tu_out(from, 1)));
+  for (uint32_t done = 0, run; done < rest; done += run) {
+    run = step > 0 ? rest : (uint32_t)tu_min(rest - done, n - first);
+    struct tu_span source = in_scratch ? tu_part(here, (c->way->down ? 0 : 1) + done, run) : tu_in(first, run);
+    tu_move(b, tu_at(rank, source), tu_at(to, tu_part(there, done, run)));
+    first = 0;
+  }
+}
+
+void tu_ring_alltoall(struct tu_builder *b, const struct tu_way ways[], uint32_t way_count) {
+  uint32_t n = tu_build_ranks(b), steps = 0;
+  struct course courses[2];
+  tu_assert(way_count <= 2);
+  for (uint32_t rank = 0; rank < n; rank++) tu_copy(b, rank, tu_in(rank, 1), tu_out(rank, 1));
+  for (uint32_t w = 0; w < way_count; w++) {
+    courses[w].way = &ways[w];
+    lay_course(b, &courses[w]);
+    steps = (uint32_t)tu_max(steps, ways[w].steps);
+  }
+  for (uint32_t step = 0; step < steps; step++) {
+    for (uint32_t w = 0; w < way_count; w++) {
+      if (step >= ways[w].steps) continue;
+      tu_lane(b, ways[w].lane);
+      tu_join_begin(b);
+      for (uint32_t rank = 0; rank < n; rank++) pass_on(b, &courses[w], step, rank);
+      tu_join_end(b);
+    }
+  }
+  tu_lane(b, 0);
+  for (uint32_t w = 0; w < way_count; w++)
+    for (int k = 0; k < 2; k++) free(courses[w].areas[k]);
+}
+
 /* ---- trees ---- */
 
 void tu_binomial_broadcast(struct tu_builder *b, uint32_t root, struct tu_span at_root) {

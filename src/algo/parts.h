@@ -36,6 +36,10 @@ void tu_ring_reduce_scatter_in_scratch(struct tu_builder *b, const struct tu_way
 /* allreduce that way, and back: OUT holds everything. */
 void tu_ring_allreduce(struct tu_builder *b, const struct tu_way ways[], uint32_t way_count);
 
+/* Every block goes to its rank along the way that reaches it within that way's steps; all on one way travel together, as one
+ * message a step, and each rank takes out its own. All ways together reach every rank once. Not for lines. */
+void tu_ring_alltoall(struct tu_builder *b, const struct tu_way ways[], uint32_t way_count);
+
 /* ---- trees ---- */
 
 /* Binomial tree: `at_root` goes to OUT of every other rank. */

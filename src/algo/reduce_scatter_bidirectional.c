@@ -13,6 +13,7 @@ const struct tu_algorithm tu_algo_reduce_scatter_bidirectional = {
     .name = "bidirectional",
     .summary = "halves of the blocks travel around a ring, one half each way, and are reduced on the way",
     .flags = TU_ROTATES,
+    .lanes = 2,
     .split = tu_split_two,
     .build = build,
 };

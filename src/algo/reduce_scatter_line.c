@@ -46,5 +46,6 @@ const struct tu_algorithm tu_algo_reduce_scatter_line = {
     .name = "line",
     .summary = "partial sums come from both ends of a line, in rank order",
     .flags = TU_RANK_ORDER,
+    .lanes = 2,
     .build = build,
 };

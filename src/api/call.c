@@ -233,6 +233,17 @@ static uint64_t hash_view(const struct tu_view *v, uint64_t seed) {
   return v->offsets ? tu_hash(v->offsets, v->blocks * sizeof *v->offsets, seed) : seed + 1;
 }
 
+/* Whether the algorithm has so many, is seen when it is known. */
+static tutti_err check_lanes(const tutti_call *call, struct tu_error *error) {
+  const char *name = tu_collectives[call->collective].name;
+  if (call->plan && call->lanes > 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: found %u lanes beside a plan, which says its own; leave lanes 0",
+                   name, call->lanes);
+  if (call->lanes <= TU_LANES_MAX) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: found %u lanes; 1 to %u are possible, or 0: as the algorithm has them",
+                 name, call->lanes, TU_LANES_MAX);
+}
+
 static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct tu_error *error) {
   if (!call->algorithm) return TUTTI_OK;
   out->forced = tu_algorithm_find(call->collective, call->algorithm);
@@ -251,6 +262,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   tutti_call flat = *call;
   if (tensor) flat.type = tensor->type;
   if ((err = check_names(comm, &flat, tensor, error)) != TUTTI_OK) return err;
+  if ((err = check_lanes(call, error)) != TUTTI_OK) return err;
   const struct tu_collective *c = &tu_collectives[call->collective];
   out->point_to_point = c->family == TUTTI_SEND;
   uint32_t in_blocks, out_blocks;
@@ -288,6 +300,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
       .collective = (uint8_t)call->collective,
       .type = call->collective == TUTTI_BARRIER ? 0 : (uint8_t)call->type,
       .in_place = in_place,
+      .lanes = call->collective == TUTTI_BARRIER ? 0 : (uint8_t)call->lanes,
       .op = tu_reduces(call->collective) ? call->op : 0,
       .root = out->point_to_point ? call->peer
               : c->rooted         ? call->root
@@ -315,8 +328,9 @@ static bool repeats_tensors(const struct tu_memo *memo, const tutti_call *call) 
 static bool repeats(struct tu_memo *memo, const tutti_call *call) {
   const tutti_call *last = &memo->call;
   if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
-      call->op != last->op || call->root != last->root || call->peer != last->peer || call->algorithm || call->plan ||
-      call->counts || call->recv_counts || (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
+      call->op != last->op || call->root != last->root || call->peer != last->peer || call->lanes != last->lanes ||
+      call->algorithm || call->plan || call->counts || call->recv_counts ||
+      (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
   if (call->in || call->out || last->in || last->out) return repeats_tensors(memo, call);

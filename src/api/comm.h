@@ -11,7 +11,7 @@
 struct tu_signature {
   uint8_t collective, type;
   bool in_place;
-  uint8_t zero;
+  uint8_t lanes; /* as stated */
   uint32_t op;
   uint32_t root; /* or the peer */
   uint32_t zero2;
@@ -97,7 +97,7 @@ struct tutti_request {
 struct tu_cached_plan {
   struct tu_cached_plan *next;
   const struct tu_algorithm *algorithm;
-  uint32_t rank, root, slot_pieces, segments;
+  uint32_t rank, root, slot_pieces, segments, lanes;
   bool in_place;
   struct tu_plan *plan;
 };

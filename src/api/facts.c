@@ -7,7 +7,8 @@
 
 uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
-  struct tu_call_facts must = {.collective = facts->collective, .algorithm = facts->algorithm, .plan = facts->plan};
+  struct tu_call_facts must = {
+      .collective = facts->collective, .algorithm = facts->algorithm, .plan = facts->plan, .lanes = facts->lanes};
   if (facts->collective != TUTTI_BARRIER) must.type = facts->type;
   if (c->rooted) must.root = facts->root;
   if (tu_reduces(facts->collective)) must.op = facts->op;
@@ -18,7 +19,7 @@ uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
 
 void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
-  char root[24] = "", op[80] = "", count[80] = "", algorithm[64];
+  char root[24] = "", op[80] = "", count[80] = "", lanes[24] = "", algorithm[64];
   if (c->rooted) snprintf(root, sizeof root, ", root %u", facts->root);
   if (tu_reduces(facts->collective)) snprintf(op, sizeof op, ", %s", tutti_op_name(facts->op));
   if (facts->collective != TUTTI_BARRIER)
@@ -33,5 +34,6 @@ void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_b
   if (facts->plan)
     snprintf(algorithm, sizeof algorithm, "plan %.15s %016llx", facts->plan_name, (unsigned long long)facts->plan);
   else snprintf(algorithm, sizeof algorithm, "algorithm %s", tu_algorithms[facts->algorithm]->name);
-  snprintf(text, text_bytes, "%s(%s%s%s%s)", c->name, count, algorithm, op, root);
+  if (facts->lanes) snprintf(lanes, sizeof lanes, ", %u lane%s", facts->lanes, facts->lanes == 1 ? "" : "s");
+  snprintf(text, text_bytes, "%s(%s%s%s%s%s)", c->name, count, algorithm, lanes, op, root);
 }

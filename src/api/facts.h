@@ -9,7 +9,8 @@ struct tu_call_facts {
   uint8_t collective, type;
   uint16_t algorithm; /* index in the table */
   uint32_t root;      /* or the peer */
-  uint32_t op;
+  uint16_t op;
+  uint16_t lanes;       /* 0: none were stated */
   uint32_t hash;        /* of what must be equal on all ranks; see tu_facts_hash */
   uint64_t count;       /* elements; of the vector variants, this rank's own */
   uint64_t counts_hash; /* allgatherv, reduce_scatterv: of all counts; tensors: of a block's shape and the dimension */

@@ -9,8 +9,9 @@
 
 #define SEGMENT_BYTES ((size_t)4 << 20)
 #define SEGMENTS_MAX 128u
-#define STEPS_MAX 4096u /* of a plan, about, for which a vector is cut further */
-#define IDLE_MAX 32u    /* requests kept for calls that come again */
+#define SEGMENT_LANES 2u /* if none are stated: one segment need not wait for the last message of the one before */
+#define STEPS_MAX 4096u  /* of a plan, about, for which a vector is cut further */
+#define IDLE_MAX 32u     /* requests kept for calls that come again */
 
 /* ---- the cache ---- */
 
@@ -146,26 +147,40 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
                  why);
 }
 
+/* As many ways side by side as are stated? */
+static tutti_err check_lanes(const struct tu_call *call, const struct tu_algorithm *algorithm, struct tu_error *error) {
+  uint32_t lanes = call->signature.lanes;
+  uint32_t most = call->point_to_point ? TU_POINT_TO_POINT_LANES : tu_build_lanes_max(algorithm);
+  if (lanes <= most) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: found %u lanes; %s serves 1 to %u, or 0: as it has them",
+                 tu_collectives[call->signature.collective].name, lanes, algorithm->name, most);
+}
+
 /* How many blocks, or shares of one, fit a slot: a power of two, as far as that matters. */
 static uint32_t pieces_of(const struct tutti_comm *comm, const struct tu_call *call,
                           const struct tu_algorithm *algorithm) {
   if (!(algorithm->flags & TU_AGGREGATES)) return 0;
-  size_t block = tu_max(known_bytes(comm, call) / comm->ranks, 1);
+  size_t block = tu_max(known_bytes(comm, call) / comm->ranks / tu_max(call->signature.lanes, 1), 1);
   return tu_pow2_floor((uint32_t)tu_max(tu_min(comm->mover->block->shape.slot_bytes / block, comm->ranks), 1));
 }
 
-/* A long vector goes through the plan part by part: a power of two, so that few plans are built. */
-static uint32_t segments_of(const struct tutti_comm *comm, const struct tu_call *call) {
-  if (!tu_has_one_block((tutti_collective)call->signature.collective)) return 0;
+/* A long vector goes through the plan part by part: a power of two, so that few plans are built; as many on each lane. */
+static void cut(const struct tutti_comm *comm, const struct tu_call *call, struct tu_build *what) {
+  if (call->signature.collective == TUTTI_BARRIER) return;
+  what->lanes = call->signature.lanes;
+  if (!tu_has_one_block((tutti_collective)call->signature.collective)) return;
   size_t segments = known_bytes(comm, call) / SEGMENT_BYTES;
-  return tu_pow2_floor((uint32_t)tu_max(tu_min(segments, tu_min(SEGMENTS_MAX, STEPS_MAX / comm->ranks)), 1));
+  segments = tu_pow2_floor((uint32_t)tu_max(tu_min(segments, tu_min(SEGMENTS_MAX, STEPS_MAX / comm->ranks)), 1));
+  if (segments > 1 && what->lanes == 0) what->lanes = SEGMENT_LANES / (uint32_t)tu_max(what->algorithm->lanes, 1);
+  what->segments = (uint32_t)tu_round_up(segments, tu_max(what->lanes, 1));
 }
 
 /* Plans are kept: building one takes long where there are many ranks. */
 static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_build *what) {
   for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
     if (p->algorithm == what->algorithm && p->rank == what->rank && p->root == what->root &&
-        p->in_place == what->in_place && p->slot_pieces == what->slot_pieces && p->segments == what->segments)
+        p->in_place == what->in_place && p->slot_pieces == what->slot_pieces && p->segments == what->segments &&
+        p->lanes == what->lanes)
       return p->plan;
   struct tu_cached_plan *p = tu_allocate(1, sizeof *p);
   *p = (struct tu_cached_plan){.next = comm->plans,
@@ -174,6 +189,7 @@ static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_b
                                .root = what->root,
                                .slot_pieces = what->slot_pieces,
                                .segments = what->segments,
+                               .lanes = what->lanes,
                                .in_place = what->in_place,
                                .plan = tu_plan_build(what)};
   comm->plans = p;
@@ -207,22 +223,25 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
   struct tu_lowering lowering = {
       .mover = comm->mover, .in = call->in, .out = call->out, .in_builder_order = !call->plan};
   if (call->point_to_point) {
-    lowering.plan = plan_for(comm, &(struct tu_build){.algorithm = algorithm, .ranks = 2, .rank = receives});
+    lowering.plan = plan_for(
+        comm, &(struct tu_build){.algorithm = algorithm, .ranks = 2, .rank = receives, .lanes = call->signature.lanes});
     lowering.plan_rank = receives;
     lowering.peers = pair;
     lowering.point_to_point = true;
   } else {
     uint32_t root = tu_collectives[call->signature.collective].rooted ? call->signature.root : 0;
-    if (call->plan) lowering.plan = call->plan;
-    else
-      lowering.plan = plan_for(comm, &(struct tu_build){.algorithm = algorithm,
-                                                        .ranks = comm->ranks,
-                                                        .root = root,
-                                                        .in_place = call->signature.in_place,
-                                                        .rank = comm->rank,
-                                                        .slot_pieces = pieces_of(comm, call, algorithm),
-                                                        .segments = segments_of(comm, call)});
+    lowering.plan = call->plan;
     lowering.plan_rank = comm->rank;
+    if (!call->plan) {
+      struct tu_build what = {.algorithm = algorithm,
+                              .ranks = comm->ranks,
+                              .root = root,
+                              .in_place = call->signature.in_place,
+                              .rank = comm->rank,
+                              .slot_pieces = pieces_of(comm, call, algorithm)};
+      cut(comm, call, &what);
+      lowering.plan = plan_for(comm, &what);
+    }
   }
   lowering.in.split = lowering.out.split = lowering.plan->split;
   keep_blocks(r, &lowering.in, &lowering.out);
@@ -243,6 +262,7 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   bool has_user = tu_reduces((tutti_collective)s->collective) && tu_user_op_find(s->op, &r->user);
   const struct tu_algorithm *algorithm = NULL;
   if (!call->plan && (err = choose(comm, call, has_user ? &r->user : NULL, &algorithm, error)) != TUTTI_OK) goto failed;
+  if (algorithm && (err = check_lanes(call, algorithm, error)) != TUTTI_OK) goto failed;
   if ((err = lower(comm, call, r, algorithm, error)) != TUTTI_OK) goto failed;
   r->execution.arithmetic = (struct tu_arithmetic){
       .type = (tutti_datatype)s->type,
@@ -256,8 +276,9 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
       .collective = s->collective,
       .type = s->type,
       .root = s->root,
-      .op = s->op,
+      .op = (uint16_t)s->op, /* users have 1024 at most */
       .count = s->count,
+      .lanes = s->lanes,
   };
   if (call->tensors) r->facts.counts_hash = call->tensors->facts;
   name_plan(call, algorithm, &r->facts);
@@ -317,7 +338,7 @@ static uint64_t tag_of(const struct tutti_request *r) { return r->number << 32 |
 
 void tu_request_start(struct tutti_request *r) {
   open_request(r);
-  uint64_t tag = r->tag;
+  uint64_t tag = tu_p2p_tag(r->tag, r->signature.lanes);
   if (!r->program->point_to_point) {
     r->number = ++r->comm->number;
     post(r);

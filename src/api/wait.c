@@ -148,6 +148,10 @@ static void fail_mismatch(struct tutti_request *r) {
     tu_fail(&error, TUTTI_ERR_MISMATCH,
             "rank %u sends %llu bytes where rank %u expects %llu, in %s; the counts must match", e->mismatch_peer,
             (unsigned long long)e->mismatch_bytes, r->comm->rank, (unsigned long long)e->expected_bytes, call);
+  else if (r->program->point_to_point)
+    tu_fail(&error, TUTTI_ERR_MISMATCH,
+            "rank %u sends over %u lanes where rank %u expects %u, in %s; both must state the same", e->mismatch_peer,
+            tu_p2p_lanes(e->mismatch_tag), r->comm->rank, tu_p2p_lanes(e->tag), call);
   else
     tu_fail(
         &error, TUTTI_ERR_MISMATCH,

@@ -33,6 +33,16 @@ static inline size_t tu_round_up(size_t n, size_t unit) { return (n + unit - 1) 
 /* a * b, or false if it does not fit. */
 static inline bool tu_multiply(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 
+/* Greatest common divisor; of 0 and n it is n. */
+static inline uint32_t tu_divisor(uint32_t a, uint32_t b) {
+  while (b > 0) {
+    uint32_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
 /* Largest power of two <= n; n >= 1. */
 static inline uint32_t tu_pow2_floor(uint32_t n) { return 1u << (31 - __builtin_clz(n)); }
 /* ceil(log2(n)); n >= 1. */

@@ -239,13 +239,15 @@ static void test_table(void) {
           what.slot_pieces = (uint32_t)(tu_random(&seed) % 10);
           what.depth = (uint32_t)(tu_random(&seed) % 10);
           what.chunks = (uint32_t)(tu_random(&seed) % 4);
-          what.segments = tu_has_one_block(a->collective) ? (uint32_t)(tu_random(&seed) % 4) : 0;
+          what.segments = a->collective == TUTTI_BARRIER ? 0 : (uint32_t)(tu_random(&seed) % 4);
+          what.lanes = (uint32_t)(tu_random(&seed) % (tu_build_lanes_max(a) + 1));
+          if (tu_random(&seed) % 4) what.lanes %= 4;
           struct tu_plan *plan = tu_plan_build(&what);
           struct tu_check_report report;
           CHECK(tu_check(plan, 1 + root % 3, &report),
-                "%s.%s, %u ranks, root %u, in place %d, slot_pieces %u, depth %u, chunks %u, segments %u: %s",
+                "%s.%s, %u ranks, root %u, in place %d, slot_pieces %u, depth %u, chunks %u, segments %u, lanes %u: %s",
                 tu_collectives[a->collective].name, a->name, n, root, in_place, what.slot_pieces, what.depth,
-                what.chunks, what.segments, report.text);
+                what.chunks, what.segments, what.lanes, report.text);
           CHECK(report.rank_order || !plan->rank_order, "rank order is claimed, and not reported");
           tu_plan_destroy(plan);
         }

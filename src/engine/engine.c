@@ -20,6 +20,8 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   e->sources = tu_allocate((size_t)program->operands_max + 1, sizeof *e->sources);
   e->targets = tu_allocate((size_t)program->targets_max + 1, sizeof *e->targets);
   e->chosen = tu_allocate((size_t)program->onward_count + 1, sizeof *e->chosen);
+  if (program->point_to_point && program->ring_count > 0 && program->rings[0].receiver)
+    e->expected = tu_allocate(program->ring_count, sizeof *e->expected);
   if (program->raw_operands_max > 0) e->scratch = tu_allocate(program->raw_operands_max, SCALED_BYTES);
   if (program->folded) e->folded = aligned_alloc(TU_LINE_BYTES, ((size_t)program->operands_max + 1) * FOLD_BYTES);
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
@@ -36,7 +38,7 @@ void tu_execution_fini(struct tu_execution *e) {
   if (!e->program) return;
   if (e->unfinished > 0 && e->program->point_to_point)
     for (uint32_t i = 0; i < e->program->ring_count; i++)
-      if (e->program->rings[i].receiver) tu_matching_cancel(e, e->program->rings[i].receiver);
+      if (e->expected) tu_matching_cancel(&e->expected[i], e->program->rings[i].receiver);
   free(e->progress);
   free(e->tickets);
   free(e->sequences);
@@ -47,6 +49,7 @@ void tu_execution_fini(struct tu_execution *e) {
   free(e->folded);
   free(e->hops);
   free(e->tmp);
+  free(e->expected);
   e->program = NULL;
 }
 
@@ -77,7 +80,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   for (uint32_t i = 0; i < p->ring_count; i++) {
     e->tickets[i] = *tu_program_tickets(p, i);
     *tu_program_tickets(p, i) += p->rings[i].messages;
-    if (p->point_to_point && p->rings[i].receiver) tu_matching_post(e, p->rings[i].receiver);
+    if (e->expected) tu_matching_post(&e->expected[i], (uint32_t)tag, p->rings[i].receiver);
   }
   if (p->cast) {
     e->cast_ticket = p->cast->tickets;
@@ -232,17 +235,22 @@ static void finish(struct tu_execution *e, struct tu_progress *progress) {
   e->unfinished--;
 }
 
+static void note_mismatch(struct tu_execution *e, const struct tu_receiver *r, uint64_t tag, size_t bytes,
+                          size_t expected_bytes) {
+  e->mismatch = true;
+  e->mismatch_peer = r->peer;
+  e->mismatch_tag = tag;
+  e->mismatch_bytes = bytes;
+  e->expected_bytes = expected_bytes;
+}
+
 /* The next line of a receiver, if it is there and belongs to this call. */
 static const struct tu_line *next_line(struct tu_execution *e, struct tu_receiver *r, size_t message_bytes) {
   if (!r->lines && !tu_mover_attach(e->mover, r)) return NULL;
   const struct tu_line *line = tu_receiver_line(r);
   if (!line) return NULL;
   if (line->tag == e->tag && line->message_bytes == message_bytes) return line;
-  e->mismatch = true;
-  e->mismatch_peer = r->peer;
-  e->mismatch_tag = line->tag;
-  e->mismatch_bytes = line->message_bytes;
-  e->expected_bytes = message_bytes;
+  note_mismatch(e, r, line->tag, line->message_bytes, message_bytes);
   return NULL;
 }
 
@@ -350,17 +358,15 @@ static bool run_send(struct tu_execution *e, uint32_t i, size_t limit) {
 static bool receive_early(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                           struct tu_receiver *r) {
   size_t bytes;
-  const void *data = tu_matching_early(e, &bytes);
-  if (bytes != ins->bytes) {
-    e->mismatch = true;
-    e->mismatch_peer = r->peer;
-    e->mismatch_tag = e->tag;
-    e->mismatch_bytes = bytes;
-    e->expected_bytes = ins->bytes;
+  uint64_t tag;
+  struct tu_expected *expected = &e->expected[e->program->messages[ins->message_first].ring];
+  const void *data = tu_matching_early(expected, &bytes, &tag);
+  if (bytes != ins->bytes || tag != e->tag) {
+    note_mismatch(e, r, tag, bytes, ins->bytes);
     return false;
   }
   store(e, &ins->target, 0, bytes, data);
-  tu_matching_end(e, r);
+  tu_matching_end(expected, r);
   progress->done = bytes;
   finish(e, progress);
   return true;
@@ -388,7 +394,7 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
   if (m->parts > 1) return receive_part(e, ins, progress, limit);
   if (e->program->point_to_point) {
     if (!r->lines && !tu_mover_attach(e->mover, r)) return false;
-    enum tu_match match = tu_matching_poll(e, r);
+    enum tu_match match = tu_matching_poll(e->mover, &e->expected[m->ring], r);
     if (match == TU_MATCH_NONE) return false;
     if (match == TU_MATCH_EARLY) return receive_early(e, ins, progress, r);
   } else {
@@ -416,7 +422,7 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
     if (progress->done < ins->bytes && chosen < ins->onward_count) break; /* lets them catch up */
     if (progress->done < ins->bytes) continue;
     r->served++;
-    if (e->program->point_to_point) tu_matching_end(e, r);
+    if (e->program->point_to_point) tu_matching_end(&e->expected[m->ring], r);
     finish(e, progress);
   }
   return moved;

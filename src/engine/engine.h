@@ -20,6 +20,14 @@ struct tu_progress {
 
 struct tu_early; /* a message that came before its receive; see matching.c */
 
+/* A point-to-point message that is to be received; from start to end it is with the matching of its channel. */
+struct tu_expected {
+  struct tu_expected *next;
+  struct tu_early *early;
+  uint32_t tag;
+  bool posted;
+};
+
 /* One run of a program; made once, started often. */
 struct tu_execution {
   const struct tu_program *program;
@@ -50,10 +58,7 @@ struct tu_execution {
   bool mismatch;
   uint32_t mismatch_peer;
   uint64_t mismatch_tag, mismatch_bytes, expected_bytes;
-  /* Point-to-point receives. */
-  struct tu_execution *next_posted;
-  struct tu_early *early;
-  bool posted;
+  struct tu_expected *expected; /* owned; [ring_count] of a point-to-point receive, else NULL */
 };
 
 /* Allocates what the program needs; MEMORY if scratch is not to be had. */
@@ -91,16 +96,24 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
 /* Has everything been taken that was lent? */
 bool tu_send_returned(struct tu_execution *e, uint32_t instruction);
 
-/* ---- matching.c: receives of one pair are matched with messages by tag, in order ---- */
-void tu_matching_post(struct tu_execution *e, struct tu_receiver *r);
-/* May e take the message at the head of the channel, or has its message been set aside before? */
+/* ---- matching.c: receives of one pair are matched with messages of a channel by tag, in order ---- */
+
+/* What a line says of a point-to-point message: its tag, by which it is matched, and over how many lanes (less one) it
+ * goes, each of which carries one part. Both ends must say the same, but matching does not see it: so they find out. */
+static inline uint64_t tu_p2p_tag(uint32_t tag, uint32_t lanes) {
+  return (uint64_t)(lanes > 1 ? lanes - 1 : 0) << 32 | tag;
+}
+static inline uint32_t tu_p2p_lanes(uint64_t tag) { return (uint32_t)(tag >> 32) + 1; }
+
+void tu_matching_post(struct tu_expected *e, uint32_t tag, struct tu_receiver *r);
+/* Is its message at the head of the channel, or has it been set aside before? */
 enum tu_match { TU_MATCH_NONE, TU_MATCH_HEAD, TU_MATCH_EARLY };
-enum tu_match tu_matching_poll(struct tu_execution *e, struct tu_receiver *r);
-/* The message set aside for e: its bytes; freed by tu_matching_end. */
-const void *tu_matching_early(const struct tu_execution *e, size_t *bytes);
-void tu_matching_end(struct tu_execution *e, struct tu_receiver *r);
-/* e will not be received any more. */
-void tu_matching_cancel(struct tu_execution *e, struct tu_receiver *r);
+enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r);
+/* The message that was set aside: its bytes, and what its lines said; freed by tu_matching_end. */
+const void *tu_matching_early(const struct tu_expected *e, size_t *bytes, uint64_t *tag);
+void tu_matching_end(struct tu_expected *e, struct tu_receiver *r);
+/* It will not be received any more. */
+void tu_matching_cancel(struct tu_expected *e, struct tu_receiver *r);
 void tu_matching_destroy(struct tu_matching *m);
 
 #endif

@@ -254,7 +254,8 @@ static void run_algorithm(const struct tu_algorithm *a, uint32_t ranks, bool in_
                           .slot_pieces = (uint32_t)(tu_random(seed) % 5),
                           .depth = (uint32_t)(tu_random(seed) % 5),
                           .chunks = (uint32_t)(tu_random(seed) % 3),
-                          .segments = tu_has_one_block(a->collective) ? (uint32_t)(tu_random(seed) % 4) : 0};
+                          .segments = a->collective == TUTTI_BARRIER ? 0 : (uint32_t)(tu_random(seed) % 4),
+                          .lanes = a->collective == TUTTI_BARRIER ? 0 : (uint32_t)(tu_random(seed) % 4)};
   for (what.rank = 0; what.rank < ranks; what.rank++) g->plans[what.rank] = tu_plan_build(&what);
   draw_sizes(g, seed);
   g->arithmetic = draw_arithmetic(g->plans[0], seed);

@@ -8,17 +8,17 @@
 
 struct tu_early {
   struct tu_early *next;
-  uint64_t tag;
+  uint64_t tag; /* as the lines said */
   size_t bytes, have;
   unsigned char *data;
   bool claimed;
 };
 
 struct tu_matching {
-  struct tu_execution *posted;  /* in order of start */
-  struct tu_execution *current; /* owns the message at the head of the channel */
-  struct tu_early *early;       /* in order of arrival */
-  struct tu_early *filling;     /* the one that the head of the channel goes to */
+  struct tu_expected *posted;  /* in order of start */
+  struct tu_expected *current; /* owns the message at the head of the channel */
+  struct tu_early *early;      /* in order of arrival */
+  struct tu_early *filling;    /* the one that the head of the channel goes to */
 };
 
 static struct tu_matching *matching_of(struct tu_receiver *r) {
@@ -36,29 +36,27 @@ void tu_matching_destroy(struct tu_matching *m) {
   free(m);
 }
 
-static void unpost(struct tu_matching *m, struct tu_execution *e) {
-  for (struct tu_execution **link = &m->posted; *link; link = &(*link)->next_posted) {
+static void unpost(struct tu_matching *m, struct tu_expected *e) {
+  for (struct tu_expected **link = &m->posted; *link; link = &(*link)->next) {
     if (*link != e) continue;
-    *link = e->next_posted;
+    *link = e->next;
     break;
   }
   e->posted = false;
 }
 
-void tu_matching_post(struct tu_execution *e, struct tu_receiver *r) {
+void tu_matching_post(struct tu_expected *e, uint32_t tag, struct tu_receiver *r) {
   struct tu_matching *m = matching_of(r);
-  e->early = NULL;
-  e->posted = false;
+  *e = (struct tu_expected){.tag = tag};
   for (struct tu_early *early = m->early; early; early = early->next) {
-    if (early->claimed || early->tag != e->tag) continue;
+    if (early->claimed || (uint32_t)early->tag != tag) continue;
     early->claimed = true;
     e->early = early;
     return;
   }
-  struct tu_execution **link = &m->posted;
-  while (*link) link = &(*link)->next_posted;
+  struct tu_expected **link = &m->posted;
+  while (*link) link = &(*link)->next;
   *link = e;
-  e->next_posted = NULL;
   e->posted = true;
 }
 
@@ -85,16 +83,16 @@ static void set_aside(struct tu_matching *m, const struct tu_line *line) {
   m->filling = early;
 }
 
-enum tu_match tu_matching_poll(struct tu_execution *e, struct tu_receiver *r) {
+enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r) {
   struct tu_matching *m = matching_of(r);
   for (;;) {
-    fill_early(e->mover, r, m);
+    fill_early(mover, r, m);
     if (e->early) return e->early->have == e->early->bytes ? TU_MATCH_EARLY : TU_MATCH_NONE;
     if (m->current || m->filling) break;
     const struct tu_line *line = tu_receiver_line(r);
     if (!line) break;
-    struct tu_execution *owner = m->posted;
-    while (owner && owner->tag != line->tag) owner = owner->next_posted;
+    struct tu_expected *owner = m->posted;
+    while (owner && owner->tag != (uint32_t)line->tag) owner = owner->next;
     if (owner) {
       unpost(m, owner);
       m->current = owner;
@@ -105,12 +103,13 @@ enum tu_match tu_matching_poll(struct tu_execution *e, struct tu_receiver *r) {
   return m->current == e ? TU_MATCH_HEAD : TU_MATCH_NONE;
 }
 
-const void *tu_matching_early(const struct tu_execution *e, size_t *bytes) {
+const void *tu_matching_early(const struct tu_expected *e, size_t *bytes, uint64_t *tag) {
   *bytes = e->early->bytes;
+  *tag = e->early->tag;
   return e->early->data;
 }
 
-void tu_matching_end(struct tu_execution *e, struct tu_receiver *r) {
+void tu_matching_end(struct tu_expected *e, struct tu_receiver *r) {
   struct tu_matching *m = r->matching;
   if (m->current == e) m->current = NULL;
   if (!e->early) return;
@@ -124,7 +123,7 @@ void tu_matching_end(struct tu_execution *e, struct tu_receiver *r) {
   e->early = NULL;
 }
 
-void tu_matching_cancel(struct tu_execution *e, struct tu_receiver *r) {
+void tu_matching_cancel(struct tu_expected *e, struct tu_receiver *r) {
   if (!r->matching) return;
   if (e->posted) unpost(r->matching, e);
   if (r->matching->current == e) r->matching->current = NULL;

@@ -91,7 +91,7 @@ static void settle_places(struct tu_program *p) {
 static uint32_t use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint32_t lane) {
   struct tu_program *p = l->program;
   uint32_t ranks = l->from->plan->ranks;
-  if (l->from->point_to_point) lane = TU_POINT_TO_POINT_LANE;
+  if (l->from->point_to_point) lane += TU_POINT_TO_POINT_LANE;
   uint32_t *known = &l->ring_of[((sends ? 0 : ranks) + plan_peer) * TU_MOVER_LANES + lane];
   if (*known != TU_NO_RING) return *known;
   uint32_t peer = l->from->peers ? l->from->peers[plan_peer] : plan_peer;

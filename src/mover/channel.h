@@ -135,7 +135,7 @@ struct tu_receiver {
   uint32_t far_samples; /* how often that took long, lately */
   bool far;
   uint64_t tickets, served;
-  const _Atomic uint64_t *opened; /* where the sender announces the channel's place */
+  const _Atomic uint32_t *opened; /* where the sender announces the channel's place */
   struct tu_matching *matching;   /* point-to-point only */
 };
 

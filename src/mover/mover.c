@@ -11,11 +11,16 @@
 static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), 4096); }
 static size_t directory_at(uint32_t ranks) { return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), 4096); }
 static size_t block_bytes(uint32_t ranks) {
-  return directory_at(ranks) + (size_t)ranks * ranks * TU_MOVER_LANES * sizeof(uint64_t);
+  return directory_at(ranks) + (size_t)ranks * ranks * TU_MOVER_LANES * sizeof(uint32_t);
 }
 
-static _Atomic uint64_t *directory_entry(const struct tu_mover *m, uint32_t from, uint32_t to, uint32_t lane) {
+static _Atomic uint32_t *directory_entry(const struct tu_mover *m, uint32_t from, uint32_t to, uint32_t lane) {
   return &m->directory[((size_t)from * m->ranks + to) * TU_MOVER_LANES + lane];
+}
+
+/* Where that rank's slice begins. */
+static uint64_t slice_place(const struct tu_mover *m, uint32_t rank) {
+  return (uint64_t)m->members[rank] * m->transport->slice_bytes;
 }
 
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
@@ -31,7 +36,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->populates = place == TU_FIRST_PLACE && ranks <= POPULATED_RANKS;
   m->block = (struct tu_block *)(void *)block;
   m->boards = (struct tu_board *)(void *)(block + boards_at());
-  m->directory = (_Atomic uint64_t *)(void *)(block + directory_at(ranks));
+  m->directory = (_Atomic uint32_t *)(void *)(block + directory_at(ranks));
   m->members = tu_allocate(ranks, sizeof *m->members);
   memcpy(m->members, members, ranks * sizeof *members);
   m->senders = tu_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->senders);
@@ -106,7 +111,9 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .starts = tu_allocate(shape.credits, sizeof *s->starts),
       .back = m->receivers[peer * TU_MOVER_LANES + lane],
   };
-  atomic_store_explicit(directory_entry(m, m->rank, peer, lane), place, memory_order_release);
+  uint64_t page = (place - slice_place(m, m->rank)) / TU_PLACE_ALIGN;
+  tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
+  atomic_store_explicit(directory_entry(m, m->rank, peer, lane), (uint32_t)page, memory_order_release);
   tu_mover_ring(m, s->world_peer);
   return *slot = s;
 }
@@ -155,8 +162,9 @@ static void destroy_cast(struct tu_mover *m, bool in_order) {
 }
 
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
-  uint64_t place = atomic_load_explicit(r->opened, memory_order_acquire);
-  if (place == 0) return false;
+  uint64_t page = atomic_load_explicit(r->opened, memory_order_acquire);
+  if (page == 0) return false;
+  uint64_t place = slice_place(m, r->peer) + page * TU_PLACE_ALIGN;
   unsigned char *memory = tu_transport_at(m->transport, place);
   if (m->populates) tu_transport_populate(m->transport, place, tu_channel_bytes(m->block->shape), false);
   r->credit = credit_of(memory);

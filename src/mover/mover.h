@@ -10,8 +10,10 @@
 #include "mover/cast.h"
 #include "transport/transport.h"
 
-#define TU_MOVER_LANES 9u /* those of plans, and one for send and recv */
+/* Those of plans, and those of send and recv: these are ordered per pair, plans by the calls of all ranks. */
+#define TU_MOVER_LANES 16u
 #define TU_POINT_TO_POINT_LANE 8u
+#define TU_POINT_TO_POINT_LANES 8u
 
 /* What the ranks of a communicator share; lies in the leader's slice. Boards and directory follow. */
 struct tu_block {
@@ -31,7 +33,7 @@ struct tu_mover {
   struct tu_block *block;
   uint64_t block_place;
   struct tu_board *boards;     /* [ranks], shared */
-  _Atomic uint64_t *directory; /* [from][to][lane], shared: place of the channel, 0 if not open */
+  _Atomic uint32_t *directory; /* [from][to][lane], shared: page of the slice where the channel is; 0: not open */
   struct tu_sender **senders;  /* [peer * TU_MOVER_LANES + lane], NULL until used */
   struct tu_receiver **receivers;
   struct tu_cast *cast; /* NULL until used */

@@ -30,6 +30,7 @@ struct rank_state {
   uint32_t first_cell[3];    /* of each buffer: cells of a buffer stand in a row */
   uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity, tmp_capacity;
   uint32_t tmp_count;
+  uint32_t tmp_first; /* the scratch of earlier parts lies before */
   uint32_t cell_capacity, weight_capacity;
   struct cell *cells;
   uint32_t *weights; /* contributions in a cell, with RAW for input as it came; NULL until touched */
@@ -63,6 +64,7 @@ struct frame {
   struct tu_build what;
   uint32_t split;
   uint32_t scale;          /* chunks of the plan for each of the frame's */
+  uint32_t run;            /* see frame_run */
   const uint32_t *members; /* rank of the frame -> rank of the plan; NULL: the same */
   const struct tu_span
       *bases; /* [rank * BASES + buffer, or ROW]: where its buffers lie in the plan's; NULL: the same */
@@ -77,6 +79,10 @@ struct tu_builder {
   uint32_t group_depth;
   uint32_t joins; /* opened so far */
   bool in_join, go_on;
+  bool continues; /* the verb's next run of chunks, in the same message */
+  /* Which part of every block is being said, and of how many; chunks of a block in one part; lanes of the part's own. */
+  uint32_t part, parts, part_split;
+  uint32_t lane_first, lane_count;
   struct pending *pending;
   uint32_t pending_count, pending_capacity;
   struct operand *operands; /* of pending */
@@ -101,11 +107,11 @@ struct tu_span tu_out_blocks_at(const struct tu_builder *b, uint32_t block, uint
 }
 
 void tu_lane(struct tu_builder *b, uint32_t lane) {
-  tu_assert(lane < TU_LANES_MAX);
-  b->lane = (uint8_t)lane;
+  tu_assert(lane < b->lane_count);
+  b->lane = (uint8_t)(b->lane_first + lane);
 }
 
-/* ---- frames: from what an algorithm says to the plan's own ranks and chunks. All below the verbs is the plan's. ---- */
+/* ---- frames: from what an algorithm says to the ranks and chunks of the whole collective ---- */
 
 static uint32_t rank_in_plan(const struct tu_builder *b, uint32_t rank) {
   return b->frame->members ? b->frame->members[rank] : rank;
@@ -122,6 +128,40 @@ static struct tu_at out_of_frame(const struct tu_builder *b, struct tu_at at) {
 static inline struct tu_at in_plan(const struct tu_builder *b, struct tu_at at) {
   tu_assert(at.rank < b->frame->what.ranks);
   return b->frame->bases ? out_of_frame(b, at) : at;
+}
+
+/* ---- parts: from the chunks of a collective that has one part of every block to those of the plan, where the parts of a
+ * block stand side by side: what lies together in the one may lie apart in the other. All below the verbs is the plan's. ---- */
+
+/* How many chunks of a verb's spans, from `done` on, are one run. That depends on the frame, not on where the spans lie (in
+ * scratch blocks lie together): messages are the same in place and not. */
+static uint32_t run_of(const struct tu_builder *b, uint32_t count, uint32_t done) {
+  bool apart = b->parts > 1 && !tu_has_one_block(b->plan->collective);
+  return apart ? (uint32_t)tu_min(count - done, b->frame->run) : count - done;
+}
+
+/* Runs of a frame whose spans begin and end with its own chunks, or with its blocks: no longer than what never passes from
+ * one block of the part into the next. */
+static uint32_t frame_run(const struct tu_builder *b, const struct frame *f) {
+  return f->split * f->scale == b->part_split ? b->part_split : tu_divisor(f->scale, b->part_split);
+}
+
+static uint32_t chunk_in_plan(const struct tu_builder *b, uint32_t rank, uint32_t buffer, uint32_t chunk) {
+  if (buffer == TU_TMP) return b->ranks[rank].tmp_first + chunk;
+  uint32_t block = chunk / b->part_split, within = chunk % b->part_split;
+  return (block * b->parts + b->part) * b->part_split + within;
+}
+
+static struct tu_at run_in_plan(const struct tu_builder *b, struct tu_at at, uint32_t done, uint32_t run) {
+  bool within = at.span.buffer == TU_TMP || (at.span.first + done) % b->part_split + run <= b->part_split;
+  tu_assert(b->parts == 1 || within);
+  uint32_t first = chunk_in_plan(b, at.rank, at.span.buffer, at.span.first + done);
+  return tu_at(at.rank, (struct tu_span){at.span.buffer, first, run});
+}
+
+/* Scratch of the part, so far. */
+static uint32_t part_tmp(const struct tu_builder *b, uint32_t rank) {
+  return b->ranks[rank].tmp_count - b->ranks[rank].tmp_first;
 }
 
 /* ---- cells ---- */
@@ -175,14 +215,14 @@ static void set_weight(struct tu_builder *b, uint32_t rank, struct tu_span span,
   for (uint32_t i = 0; i < span.count; i++) b->ranks[rank].weights[cell + i] = weight;
 }
 
-/* Scratch of a rank of the plan, sized like that span of its. */
+/* Scratch of a rank, sized like that span of its part. */
 static void append_tmp(struct tu_builder *b, struct tu_at like) {
-  assert_span(b, like.rank, like.span);
   struct rank_state *r = &b->ranks[like.rank];
   r->tmp_count += like.span.count;
   for (uint32_t i = 0; r->plan && i < like.span.count; i++) {
-    uint32_t chunk = like.span.first + i;
+    uint32_t chunk = chunk_in_plan(b, like.rank, like.span.buffer, like.span.first + i);
     struct tu_like size = {like.span.buffer, chunk};
+    assert_span(b, like.rank, (struct tu_span){like.span.buffer, chunk, 1});
     if (size.buffer == TU_TMP) size = r->plan->tmp[chunk];
     r->plan->tmp = tu_grow(r->plan->tmp, r->plan->tmp_count, &r->tmp_capacity, sizeof *r->plan->tmp);
     r->plan->tmp[r->plan->tmp_count++] = size;
@@ -193,13 +233,13 @@ static void append_tmp(struct tu_builder *b, struct tu_at like) {
 static struct tu_span new_tmp(const struct tu_builder *b, uint32_t rank, uint32_t before) {
   const struct frame *f = b->frame;
   uint32_t base = f->bases ? f->bases[rank * BASES + TU_TMP].first : 0;
-  uint32_t count = b->ranks[rank_in_plan(b, rank)].tmp_count - before;
+  uint32_t count = part_tmp(b, rank_in_plan(b, rank)) - before;
   return (struct tu_span){TU_TMP, (before - base) / f->scale, count / f->scale};
 }
 
 struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, uint32_t copies) {
   struct tu_at model = in_plan(b, tu_at(rank, like));
-  uint32_t before = b->ranks[model.rank].tmp_count;
+  uint32_t before = part_tmp(b, model.rank);
   for (uint32_t i = 0; i < copies; i++) append_tmp(b, model);
   return new_tmp(b, rank, before);
 }
@@ -207,7 +247,7 @@ struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, 
 struct tu_span tu_tmp_blocks(struct tu_builder *b, uint32_t rank, struct tu_span own, uint32_t first, uint32_t count) {
   const struct frame *f = b->frame;
   if (!f->bases || f->bases[rank * BASES + ROW].count == 0) return tu_tmp(b, rank, own, count);
-  uint32_t before = b->ranks[rank_in_plan(b, rank)].tmp_count, chunks = f->split * f->scale;
+  uint32_t before = part_tmp(b, rank_in_plan(b, rank)), chunks = f->split * f->scale;
   for (uint32_t i = 0; i < count; i++) {
     struct tu_span block = f->bases[rank * BASES + ROW];
     block.first += (first + i) % f->what.ranks * chunks;
@@ -287,6 +327,7 @@ static void append_peer(struct rank_state *r, uint32_t peer) {
 
 /* Does a send to this peer go on with the rank's last message? Notes it for the next one. */
 static bool goes_on(struct tu_builder *b, struct rank_state *r, uint32_t peer) {
+  if (b->continues) return true;
   if (!b->in_join) return b->go_on;
   bool joined = r->join == b->joins && r->join_peer == peer && r->join_lane == b->lane;
   r->join = b->joins;
@@ -442,19 +483,23 @@ static void copy_in_plan(struct tu_builder *b, uint32_t rank, struct tu_span sou
 }
 
 void tu_copy(struct tu_builder *b, uint32_t rank, struct tu_span source, struct tu_span target) {
-  struct tu_at from = in_plan(b, tu_at(rank, source));
-  copy_in_plan(b, from.rank, from.span, in_plan(b, tu_at(rank, target)).span);
+  struct tu_at ends[2] = {in_plan(b, tu_at(rank, source)), in_plan(b, tu_at(rank, target))};
+  for (uint32_t done = 0, run; done < ends[0].span.count; done += run) {
+    run = run_of(b, ends[0].span.count, done);
+    copy_in_plan(b, ends[0].rank, run_in_plan(b, ends[0], done, run).span, run_in_plan(b, ends[1], done, run).span);
+  }
 }
 
 void tu_move(struct tu_builder *b, struct tu_at from, struct tu_at to) { tu_multicast(b, from, &to, 1); }
 
-void tu_multicast(struct tu_builder *b, struct tu_at from, const struct tu_at targets[], uint32_t target_count) {
-  tu_group_begin(b);
+/* One run of chunks. */
+static void multicast_run(struct tu_builder *b, struct tu_at from, const struct tu_at targets[], uint32_t target_count,
+                          uint32_t done, uint32_t run) {
   bool joined;
-  struct tu_at source = in_plan(b, from);
+  struct tu_at source = run_in_plan(b, from, done, run);
   uint32_t weight = emit_send(b, source, targets, target_count, &joined);
   for (uint32_t i = 0; i < target_count; i++) {
-    struct tu_at target = in_plan(b, targets[i]);
+    struct tu_at target = run_in_plan(b, in_plan(b, targets[i]), done, run);
     if (target.rank == source.rank) {
       copy_in_plan(b, source.rank, source.span, target.span);
       continue;
@@ -462,7 +507,21 @@ void tu_multicast(struct tu_builder *b, struct tu_at from, const struct tu_at ta
     assert_span(b, target.rank, target.span);
     add_operand(b, add_pending(b, TU_RECV, target), (struct operand){source.rank, source.span, weight & ~RAW, joined});
   }
-  tu_group_end(b);
+}
+
+/* Runs of one verb to one receiver are a message, those to several are messages of their own (which do not join). */
+void tu_multicast(struct tu_builder *b, struct tu_at from, const struct tu_at targets[], uint32_t target_count) {
+  struct tu_at source = in_plan(b, from);
+  if (target_count == 1) tu_group_begin(b);
+  for (uint32_t done = 0, run; done < source.span.count; done += run) {
+    run = run_of(b, source.span.count, done);
+    if (target_count > 1) tu_group_begin(b);
+    b->continues = target_count == 1 && done > 0;
+    multicast_run(b, source, targets, target_count, done, run);
+    if (target_count > 1) tu_group_end(b);
+  }
+  b->continues = false;
+  if (target_count == 1) tu_group_end(b);
 }
 
 void tu_reduce_local(struct tu_builder *b, uint32_t rank, struct tu_span left, struct tu_span right,
@@ -482,13 +541,14 @@ void tu_reduce_from(struct tu_builder *b, const struct tu_at sources[], uint32_t
 
 /* The step of one target. */
 static void add_reduction(struct tu_builder *b, const struct tu_at sources[], uint32_t source_count, const bool *joined,
-                          struct tu_at target) {
+                          struct tu_at to, uint32_t done, uint32_t run) {
+  struct tu_at target = run_in_plan(b, in_plan(b, to), done, run);
   assert_span(b, target.rank, target.span);
   bool remote = false;
   for (uint32_t s = 0; s < source_count; s++) remote |= rank_in_plan(b, sources[s].rank) != target.rank;
   struct pending *p = add_pending(b, remote ? TU_RECV_REDUCE : TU_REDUCE, target);
   for (uint32_t s = 0; s < source_count; s++) {
-    struct tu_at source = in_plan(b, sources[s]);
+    struct tu_at source = run_in_plan(b, in_plan(b, sources[s]), done, run);
     struct operand operand = local_operand(b, source.rank, source.span);
     if (source.rank != target.rank) {
       operand.weight &= ~RAW; /* scaled as it was sent */
@@ -506,12 +566,22 @@ void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uin
     for (uint32_t t = 0; t < target_count; t++) tu_copy(b, sources[0].rank, sources[0].span, targets[t].span);
     return;
   }
-  tu_group_begin(b);
   bool few[8], *joined = source_count <= 8 ? few : tu_allocate(source_count, sizeof *joined);
-  for (uint32_t s = 0; s < source_count; s++) emit_send(b, in_plan(b, sources[s]), targets, target_count, &joined[s]);
-  for (uint32_t t = 0; t < target_count; t++) add_reduction(b, sources, source_count, joined, in_plan(b, targets[t]));
+  bool together = target_count == 1;
+  if (together) tu_group_begin(b);
+  uint32_t chunks = in_plan(b, targets[0]).span.count;
+  for (uint32_t done = 0, run; done < chunks; done += run) {
+    run = run_of(b, chunks, done);
+    if (!together) tu_group_begin(b);
+    b->continues = together && done > 0;
+    for (uint32_t s = 0; s < source_count; s++)
+      emit_send(b, run_in_plan(b, in_plan(b, sources[s]), done, run), targets, target_count, &joined[s]);
+    for (uint32_t t = 0; t < target_count; t++) add_reduction(b, sources, source_count, joined, targets[t], done, run);
+    if (!together) tu_group_end(b);
+  }
+  b->continues = false;
+  if (together) tu_group_end(b);
   if (joined != few) free(joined);
-  tu_group_end(b);
 }
 
 /* ---- collectives within the collective ---- */
@@ -547,9 +617,10 @@ void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
       f.scale = span.count / need[k];
       bases[i * BASES + k] = span;
     }
-    bases[i * BASES + TU_TMP] = (struct tu_span){TU_TMP, b->ranks[members[i]].tmp_count, 0};
+    bases[i * BASES + TU_TMP] = (struct tu_span){TU_TMP, part_tmp(b, members[i]), 0};
     if (sub->row) bases[i * BASES + ROW] = in_plan(b, tu_at(rank, sub->row[i])).span;
   }
+  f.run = frame_run(b, &f);
   f.members = members;
   f.bases = bases;
   b->frame = &f;
@@ -561,41 +632,35 @@ void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
 
 /* ---- */
 
-/* Neighbouring segments go on lanes of their own, so that one need not wait for the last message of the one before. */
-#define SEGMENT_LANES 2u
-
-/* The algorithm says its verbs for one part of the vector after the other. */
-static void build_segments(struct tu_builder *b, const struct tu_build *what) {
-  const struct tu_plan *plan = b->plan;
-  uint32_t split = plan->split / what->segments;
-  struct tu_span *in = tu_allocate(what->ranks, sizeof *in), *out = tu_allocate(what->ranks, sizeof *out);
-  for (uint32_t segment = 0; segment < what->segments; segment++) {
-    tu_lane(b, segment % SEGMENT_LANES);
-    for (uint32_t i = 0; i < what->ranks; i++) {
-      in[i] = tu_in(segment * split, tu_in_blocks(plan->collective, plan->ranks, plan->root, i) * split);
-      out[i] = tu_out(segment * split, tu_out_blocks(plan->collective, plan->ranks, plan->root, i) * split);
-    }
-    tu_build_sub(b, &(struct tu_sub){.algorithm = what->algorithm,
-                                     .ranks = what->ranks,
-                                     .root = what->root,
-                                     .in = in,
-                                     .out = out,
-                                     .in_place = what->in_place});
+/* The algorithm says its verbs for one part of every block after the other. */
+static void build_parts(struct tu_builder *b, const struct tu_build *what) {
+  uint32_t lanes = (uint32_t)tu_max(what->lanes, 1);
+  for (b->part = 0; b->part < b->parts; b->part++) {
+    for (uint32_t rank = 0; rank < what->ranks; rank++) b->ranks[rank].tmp_first = b->ranks[rank].tmp_count;
+    b->lane_first = b->part % lanes * b->lane_count;
+    tu_lane(b, 0);
+    what->algorithm->build(b);
   }
-  free(in);
-  free(out);
+}
+
+uint32_t tu_build_lanes_max(const struct tu_algorithm *algorithm) {
+  if (algorithm->collective == TUTTI_BARRIER) return 0;
+  return TU_LANES_MAX / (uint32_t)tu_max(algorithm->lanes, 1);
 }
 
 struct tu_plan *tu_plan_build(const struct tu_build *what) {
   const struct tu_algorithm *algorithm = what->algorithm;
   uint32_t ranks = what->ranks, root = what->root, rank = what->rank;
+  uint32_t split = algorithm->split ? algorithm->split(what) : 1;
+  uint32_t parts = (uint32_t)tu_max(tu_max(what->segments, what->lanes), 1);
   tu_assert(ranks > 0 && ranks <= TU_RANKS_MAX && root < ranks && tu_algorithm_fits(algorithm, ranks));
+  tu_assert(what->lanes <= tu_build_lanes_max(algorithm) && (parts == 1 || tu_build_lanes_max(algorithm) > 0));
   struct tu_plan *plan = tu_allocate(1, sizeof *plan);
   *plan = (struct tu_plan){
       .collective = algorithm->collective,
       .ranks = ranks,
       .root = root,
-      .split = (algorithm->split ? algorithm->split(what) : 1) * (what->segments ? what->segments : 1),
+      .split = split * parts,
       .in_place = what->in_place,
       .equal_blocks = (algorithm->flags & TU_EQUAL_BLOCKS) != 0,
       .rank_order = (algorithm->flags & TU_RANK_ORDER) != 0,
@@ -606,8 +671,13 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
   memcpy(plan->algorithm, algorithm->name, strlen(algorithm->name) + 1);
   plan->rank = tu_allocate(plan->rank_count, sizeof *plan->rank);
 
-  struct frame frame = {.what = *what, .split = plan->split, .scale = 1};
-  struct tu_builder b = {.plan = plan, .frame = &frame, .reduces = tu_reduces(plan->collective)};
+  struct frame frame = {.what = *what, .split = split, .scale = 1, .run = split};
+  struct tu_builder b = {.plan = plan,
+                         .frame = &frame,
+                         .reduces = tu_reduces(plan->collective),
+                         .parts = parts,
+                         .part_split = split,
+                         .lane_count = (uint32_t)tu_max(algorithm->lanes, 1)};
   b.ranks = tu_allocate(ranks, sizeof *b.ranks);
   for (uint32_t i = 0; i < plan->rank_count; i++) b.ranks[plan->rank_first + i].plan = &plan->rank[i];
   for (uint32_t i = 0; i < ranks; i++) {
@@ -617,8 +687,7 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
       b.ranks[i].first_cell[k] = tu_plan_cell(plan, i, (enum tu_buffer)k, 0);
     }
   }
-  if (what->segments > 1) build_segments(&b, what);
-  else algorithm->build(&b);
+  build_parts(&b, what);
   tu_assert(b.group_depth == 0);
 
   for (uint32_t i = 0; i < ranks; i++) {

@@ -43,7 +43,7 @@ struct tu_span tu_tmp(struct tu_builder *b, uint32_t rank, struct tu_span like, 
  * like them if an outer collective knows their sizes (tu_sub.row), else like `own`, a block that the rank has. */
 struct tu_span tu_tmp_blocks(struct tu_builder *b, uint32_t rank, struct tu_span own, uint32_t first, uint32_t count);
 
-/* From here on, messages travel on this lane. */
+/* From here on, messages travel on this lane, of those that the algorithm has (tu_algorithm.lanes). */
 void tu_lane(struct tu_builder *b, uint32_t lane);
 
 /* ---- the verbs. Spans of one verb have equal counts. A verb whose ends are one rank is a copy or a reduce; a copy onto
@@ -94,8 +94,8 @@ void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub);
 /* Chunks per block of that algorithm among so many ranks, in a plan built like this one. */
 uint32_t tu_build_sub_split(const struct tu_build *what, const struct tu_algorithm *algorithm, uint32_t ranks);
 
-/* What is to be built. `rank` = TU_ALL_RANKS for every rank's steps. The last three matter to algorithms that aggregate
- * (pat); 0 is their default. */
+/* What is to be built. `rank` = TU_ALL_RANKS for every rank's steps. slot_pieces, depth and chunks matter to algorithms
+ * that aggregate (pat) or cut blocks; 0 is the default of all. */
 #define TU_ALL_RANKS UINT32_MAX
 struct tu_algorithm;
 struct tu_build {
@@ -106,11 +106,16 @@ struct tu_build {
   uint32_t slot_pieces; /* how many pieces of a message fit into a slot (1) */
   uint32_t depth;       /* how many slots a ring has (8) */
   uint32_t chunks;      /* into how many pieces a block is cut, one after the other (1) */
-  /* How often the algorithm is said over, each time for another part of the vector (1): a long vector then goes through
-   * all its phases part by part, while each is in the caches. For collectives whose buffers have one block. */
+  /* Into how many parts every block is cut, for each of which the algorithm is said over (1; at least `lanes`): a long
+   * vector then goes through all its phases part by part, while each is in the caches. */
   uint32_t segments;
+  /* So many ways side by side (1): part i goes on way i modulo `lanes`, each of which is a lane, or as many as the
+   * algorithm uses itself. Not for barriers. */
+  uint32_t lanes;
 };
 /* Cannot fail on an algorithm whose requirements are met (asserts). The caller destroys the plan. */
 struct tu_plan *tu_plan_build(const struct tu_build *what);
+/* How many ways side by side there may be; 0: a barrier has nothing to cut. */
+uint32_t tu_build_lanes_max(const struct tu_algorithm *algorithm);
 
 #endif

@@ -6,16 +6,20 @@
 #include "base/text.h"
 #include "test.h"
 
+/* As a call states them: none, one, or some. */
+static uint32_t some_lanes(const struct tu_algorithm *a, uint32_t n) { return n % (tu_build_lanes_max(a) + 1); }
+
 static void one_rank_alone_gets_the_same_steps(void) {
   for (size_t i = 0; tu_algorithm_at(i); i++)
     for (uint32_t n = 1; n <= 9; n++) {
       if (!tu_algorithm_fits(tu_algorithm_at(i), n)) continue;
       uint32_t root = tu_algorithm_at(i)->collective == TUTTI_SEND ? 0 : n / 2;
-      struct tu_plan *all = tu_plan_build(&(struct tu_build){
-          .algorithm = tu_algorithm_at(i), .ranks = n, .root = root, .in_place = false, .rank = TU_ALL_RANKS});
+      struct tu_build what = {.algorithm = tu_algorithm_at(i), .ranks = n, .root = root, .rank = TU_ALL_RANKS};
+      what.lanes = some_lanes(what.algorithm, n + 1);
+      struct tu_plan *all = tu_plan_build(&what);
       for (uint32_t rank = 0; rank < n; rank++) {
-        struct tu_plan *one = tu_plan_build(&(struct tu_build){
-            .algorithm = tu_algorithm_at(i), .ranks = n, .root = root, .in_place = false, .rank = rank});
+        what.rank = rank;
+        struct tu_plan *one = tu_plan_build(&what);
         const struct tu_rank_plan *a = &all->rank[rank], *b = &one->rank[0];
         bool same = a->step_count == b->step_count && a->after_count == b->after_count &&
                     a->tmp_count == b->tmp_count && a->operand_count == b->operand_count &&
@@ -46,12 +50,14 @@ static void print_messages(const struct tu_rank_plan *r, struct tu_text *text) {
 /* Ranks need not agree on in place: so says the comparison of calls. It holds only if the messages are the same. */
 static void in_place_changes_no_message(void) {
   for (size_t i = 0; tu_algorithm_at(i); i++)
-    for (uint32_t n = 1; n <= 9; n++) {
+    for (uint32_t k = 0; k < 18; k++) {
+      uint32_t n = 1 + k / 2;
       if (!tu_algorithm_fits(tu_algorithm_at(i), n)) continue;
-      struct tu_plan *apart = tu_plan_build(&(struct tu_build){
-          .algorithm = tu_algorithm_at(i), .ranks = n, .root = 0, .in_place = false, .rank = TU_ALL_RANKS});
-      struct tu_plan *in_place = tu_plan_build(&(struct tu_build){
-          .algorithm = tu_algorithm_at(i), .ranks = n, .root = 0, .in_place = true, .rank = TU_ALL_RANKS});
+      struct tu_build what = {.algorithm = tu_algorithm_at(i), .ranks = n, .rank = TU_ALL_RANKS};
+      if (k % 2) what.lanes = some_lanes(what.algorithm, n + 1);
+      struct tu_plan *apart = tu_plan_build(&what);
+      what.in_place = true;
+      struct tu_plan *in_place = tu_plan_build(&what);
       for (uint32_t rank = 0; rank < n; rank++) {
         struct tu_text a = {0}, b = {0};
         tu_text_print(&a, "messages: ");
@@ -68,9 +74,75 @@ static void in_place_changes_no_message(void) {
     }
 }
 
+/* What a plan of several lanes is: on each one the plan that the algorithm makes, for a part of every block. */
+static void each_lane_is_a_plan(void) {
+  const struct tu_algorithm *a = tu_algorithm_find(TUTTI_ALLGATHER, "bucket");
+  struct tu_build what = {.algorithm = a, .ranks = 5, .rank = 3};
+  struct tu_plan *one = tu_plan_build(&what);
+  what.lanes = 3;
+  struct tu_plan *three = tu_plan_build(&what);
+  const struct tu_rank_plan *p = &one->rank[0], *q = &three->rank[0];
+  CHECK(one->split == 1 && three->split == 3, "a block has %u chunks, of three lanes %u", one->split, three->split);
+  CHECK(q->step_count == 3 * p->step_count, "%u steps, of three lanes %u", p->step_count, q->step_count);
+  for (uint32_t i = 0; i < q->step_count && q->step_count == 3 * p->step_count; i++) {
+    const struct tu_step *s = &q->steps[i], *of = &p->steps[i % p->step_count];
+    uint32_t lane = i / p->step_count;
+    bool alike = s->kind == of->kind && s->lane == lane &&
+                 s->source.first == 3 * of->source.first + (of->source.count ? lane : 0) &&
+                 s->target.first == 3 * of->target.first + (of->target.count ? lane : 0) &&
+                 s->source.count == of->source.count && s->target.count == of->target.count;
+    CHECK(alike, "step %u is on lane %u, of chunks %u and %u", i, s->lane, s->source.first, s->target.first);
+  }
+  tu_plan_destroy(one);
+  tu_plan_destroy(three);
+}
+
+/* A message of several blocks is still one: a part of each, joined. Two lanes of an algorithm's own are two of each way. */
+static void messages_stay_messages(void) {
+  struct tu_build what = {.algorithm = tu_algorithm_find(TUTTI_ALLGATHER, "bruck"), .ranks = 8, .rank = 0, .lanes = 4};
+  struct tu_plan *plan = tu_plan_build(&what);
+  uint32_t messages = 0, parts = 0;
+  for (uint32_t i = 0; i < plan->rank[0].step_count; i++) {
+    const struct tu_step *s = &plan->rank[0].steps[i];
+    if (s->kind != TU_SEND) continue;
+    parts++;
+    messages += !s->joined;
+    CHECK(s->source.count == 1, "step %u sends %u chunks, which do not lie together", i, s->source.count);
+  }
+  CHECK(messages == 4 * 3 && parts == 4 * 7, "%u messages of %u parts; 4 lanes have 12 of 28", messages, parts);
+  tu_plan_destroy(plan);
+  what = (struct tu_build){
+      .algorithm = tu_algorithm_find(TUTTI_ALLREDUCE, "bidirectional_ring"), .ranks = 4, .rank = 0, .lanes = 3};
+  plan = tu_plan_build(&what);
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < plan->rank[0].step_count; i++) used |= 1u << plan->rank[0].steps[i].lane;
+  CHECK(used == 0x3f, "3 ways of two lanes each used %x", used);
+  tu_plan_destroy(plan);
+}
+
+/* Segments take turns on the lanes. */
+static void segments_take_turns(void) {
+  const struct tu_algorithm *a = tu_algorithm_find(TUTTI_BROADCAST, "binomial");
+  struct tu_plan *plan =
+      tu_plan_build(&(struct tu_build){.algorithm = a, .ranks = 2, .rank = 0, .segments = 6, .lanes = 2});
+  uint32_t sends = 0;
+  CHECK(plan->split == 6, "%u chunks", plan->split);
+  for (uint32_t i = 0; i < plan->rank[0].step_count; i++) {
+    const struct tu_step *s = &plan->rank[0].steps[i];
+    if (s->kind == TU_SEND)
+      CHECK(s->source.first == sends && s->lane == sends % 2, "send %u is on lane %u", i, s->lane);
+    sends += s->kind == TU_SEND;
+  }
+  CHECK(sends == 6, "%u sends", sends);
+  tu_plan_destroy(plan);
+}
+
 static const struct test tests[] = {
     {"one_rank_alone_gets_the_same_steps", one_rank_alone_gets_the_same_steps},
     {"in_place_changes_no_message", in_place_changes_no_message},
+    {"each_lane_is_a_plan", each_lane_is_a_plan},
+    {"messages_stay_messages", messages_stay_messages},
+    {"segments_take_turns", segments_take_turns},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PLACE_ALIGN 4096u
 _Static_assert(sizeof(struct tu_slice_head) <= TU_FIRST_PLACE, "the head of a slice lies before its first place");
 
 void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
@@ -99,9 +98,9 @@ static struct tu_range *find_room(struct tu_transport *t, size_t bytes, size_t a
 
 void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error) {
   /* What is longer than a slice does not fit as it is; rounded up it might have become 0. */
-  if (bytes <= t->slice_bytes) bytes = tu_round_up(tu_max(bytes, 1), PLACE_ALIGN);
+  if (bytes <= t->slice_bytes) bytes = tu_round_up(tu_max(bytes, 1), TU_PLACE_ALIGN);
   pthread_mutex_lock(&t->lock);
-  const struct tu_range *range = find_room(t, bytes, bytes >= TU_LARGE_PAGE ? TU_LARGE_PAGE : PLACE_ALIGN);
+  const struct tu_range *range = find_room(t, bytes, bytes >= TU_LARGE_PAGE ? TU_LARGE_PAGE : TU_PLACE_ALIGN);
   size_t used = 0;
   for (const struct tu_range *r = t->ranges; r && !range; r = r->next) used += r->used ? r->bytes : 0;
   if (range) *place = range->place;

@@ -80,6 +80,7 @@ struct tu_transport {
 
 #define TU_LARGE_PAGE ((size_t)2 << 20)
 
+#define TU_PLACE_ALIGN 4096u
 /* The first place that rank 0 acquires, known to all before they have said a word to each other. */
 #define TU_FIRST_PLACE ((uint64_t)4096)
 

@@ -1,0 +1,271 @@
+/* slices_test.c: slices cover every fracture once, by the same lines, within their limit, dealt out in turn; and are those of
+ * the multi-chip guide's figures. */
+#include "tensor/slices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+static size_t items_of(const size_t shape[TUTTI_DIMS]) {
+  size_t items = 1;
+  for (int d = 0; d < TUTTI_DIMS; d++) items *= shape[d];
+  return items;
+}
+
+/* ---- by their definition ---- */
+
+struct sight {
+  const struct tu_slicing *how;
+  struct tu_slices slices;
+  uint32_t *seen;                  /* [items]: how often */
+  size_t (*lines)[2 * TUTTI_DIMS]; /* [slice]: origin in its fracture, and extent; as some fracture had them */
+  bool *known;
+};
+
+static void see_items(struct sight *v, const struct tu_slice *s) {
+  size_t i[TUTTI_DIMS] = {0}, all = items_of(s->extent);
+  for (size_t k = 0; k < all; k++) {
+    size_t at = 0;
+    for (int d = 0; d < TUTTI_DIMS; d++) at = at * v->how->shape[d] + s->origin[d] + i[d];
+    v->seen[at]++;
+    for (int d = TUTTI_DIMS - 1; d >= 0 && ++i[d] == s->extent[d]; d--) i[d] = 0;
+  }
+}
+
+/* The slice in its own fracture: on page boundaries, not too long, and the same in all fractures. */
+static void see_lines(struct sight *v, const struct tu_slice *s) {
+  const struct tu_slicing *how = v->how;
+  const size_t unit[TUTTI_DIMS] = {1, 1, 1, how->page_rows ? how->page_rows : 1, how->page_cols ? how->page_cols : 1};
+  size_t lines[2 * TUTTI_DIMS], pages = 1;
+  for (uint32_t d = 0; d < TUTTI_DIMS; d++) {
+    size_t fracture = d == how->dim ? how->shape[d] / how->ranks : how->shape[d];
+    size_t begin = s->origin[d] - (d == how->dim ? s->fracture * fracture : 0), end = begin + s->extent[d];
+    CHECK(s->extent[d] > 0 && end <= fracture, "slice %zu: %zu to %zu of %zu along %u", s->number, begin, end, fracture,
+          d);
+    CHECK(begin % unit[d] == 0 && (end % unit[d] == 0 || end == fracture), "slice %zu cuts a page along %u", s->number,
+          d);
+    pages *= (s->extent[d] + unit[d] - 1) / unit[d];
+    lines[d] = begin;
+    lines[TUTTI_DIMS + d] = s->extent[d];
+  }
+  CHECK(!how->pages_max || pages <= how->pages_max, "slice %zu has %zu pages", s->number, pages);
+  CHECK(!how->slice_rows || pages <= how->slice_rows * how->slice_cols, "slice %zu has %zu pages", s->number, pages);
+  if (v->known[s->number])
+    CHECK(memcmp(lines, v->lines[s->number], sizeof lines) == 0, "slice %zu of fracture %u has other lines", s->number,
+          s->fracture);
+  memcpy(v->lines[s->number], lines, sizeof lines);
+  v->known[s->number] = true;
+}
+
+static void see_all(struct sight *v) {
+  const struct tu_slicing *how = v->how;
+  size_t all = 0, count = tu_slices_count(&v->slices);
+  for (uint32_t w = 0; w < how->workers; w++) {
+    size_t dealt = tu_slices_dealt(&v->slices, w), order = 0;
+    all += dealt;
+    for (size_t k = 0; k < dealt; k++)
+      for (uint32_t t = 0; t < how->ranks; t++, order++) {
+        struct tu_slice s = tu_slices_at(&v->slices, w, order);
+        uint32_t fracture = (how->first + (how->down ? how->ranks - t : t)) % how->ranks;
+        CHECK(s.number == w + k * how->workers && s.step == t && s.fracture == fracture,
+              "worker %u, order %zu: slice %zu, step %u, fracture %u", w, order, s.number, s.step, s.fracture);
+        see_lines(v, &s);
+        see_items(v, &s);
+      }
+  }
+  CHECK(all == count, "%zu slices are dealt out, of %zu", all, count);
+  for (size_t s = 1; s < count; s++) { /* matrix by matrix, rows first */
+    int d = 0;
+    while (d < TUTTI_DIMS - 1 && v->lines[s][d] == v->lines[s - 1][d]) d++;
+    CHECK(v->lines[s][d] > v->lines[s - 1][d], "slice %zu comes before slice %zu", s, s - 1);
+  }
+  for (size_t i = 0; i < items_of(how->shape); i++) CHECK(v->seen[i] == 1, "item %zu is in %u slices", i, v->seen[i]);
+}
+
+static void see(const struct tu_slicing *how) {
+  struct sight v = {.how = how};
+  struct tu_error error;
+  if (tu_slices_init(&v.slices, how, &error) != TUTTI_OK) {
+    FAIL("%s", error.text);
+    return;
+  }
+  size_t count = tu_slices_count(&v.slices);
+  v.seen = calloc(items_of(how->shape) + 1, sizeof *v.seen);
+  v.lines = calloc(count + 1, sizeof *v.lines);
+  v.known = calloc(count + 1, sizeof *v.known);
+  see_all(&v);
+  if (test_failures)
+    printf("  %zux%zux%zux%zux%zu, dim %u, ranks %u, workers %u, pages %zux%zu, slices %zux%zu, at most %zu\n",
+           how->shape[0], how->shape[1], how->shape[2], how->shape[3], how->shape[4], how->dim, how->ranks,
+           how->workers, how->page_rows, how->page_cols, how->slice_rows, how->slice_cols, how->pages_max);
+  free(v.seen);
+  free(v.lines);
+  free(v.known);
+}
+
+static void cover_everything_once(void) {
+  uint64_t seed = test_seed();
+  for (int k = 0; k < 3000 && !test_failures; k++) {
+    struct tu_slicing how = {.dim = (uint32_t)(tu_random(&seed) % TUTTI_DIMS),
+                             .ranks = (uint32_t)(1 + tu_random(&seed) % 4),
+                             .workers = (uint32_t)(1 + tu_random(&seed) % 4),
+                             .down = tu_random(&seed) % 2};
+    for (int d = 0; d < TUTTI_DIMS; d++) how.shape[d] = 1 + tu_random(&seed) % (d < 3 ? 3 : 12);
+    if (tu_random(&seed) % 20 == 0) how.shape[tu_random(&seed) % TUTTI_DIMS] = 0;
+    how.shape[how.dim] *= how.ranks;
+    how.first = (uint32_t)(tu_random(&seed) % how.ranks);
+    if (tu_random(&seed) % 2) how.page_rows = 1 + tu_random(&seed) % 5, how.page_cols = 1 + tu_random(&seed) % 5;
+    if (tu_random(&seed) % 2) how.pages_max = 1 + tu_random(&seed) % 30;
+    if (tu_random(&seed) % 3 == 0) {
+      how.slice_rows = 1 + tu_random(&seed) % 4, how.slice_cols = 1 + tu_random(&seed) % 4;
+      if (how.pages_max) how.pages_max = how.slice_rows * how.slice_cols + tu_random(&seed) % 3;
+    }
+    see(&how);
+  }
+}
+
+/* If nothing else is said, every worker gets something as long as there are as many pages. */
+static void nobody_is_idle(void) {
+  for (size_t rows = 1; rows < 8; rows++)
+    for (size_t cols = 1; cols < 8; cols++)
+      for (uint32_t workers = 1; workers <= 2 * rows * cols; workers++) {
+        struct tu_slices s;
+        struct tu_error error;
+        const struct tu_slicing how = {.shape = {1, 2, 1, rows, cols}, .ranks = 1, .workers = workers};
+        tutti_err err = tu_slices_init(&s, &how, &error);
+        CHECK(err == TUTTI_OK && tu_slices_dealt(&s, workers - 1) > 0, "%zux%zu: worker %u has nothing to do", rows,
+              cols, workers - 1);
+      }
+}
+
+/* ---- the guide's figures ---- */
+
+struct place {
+  size_t row, col;
+};
+
+static void check_worker(const struct tu_slices *s, uint32_t worker, const struct place want[], size_t count) {
+  CHECK(tu_slices_dealt(s, worker) * s->how.ranks == count, "worker %u has %zu slices", worker,
+        tu_slices_dealt(s, worker));
+  for (size_t i = 0; i < count && i < tu_slices_dealt(s, worker) * s->how.ranks; i++) {
+    struct tu_slice at = tu_slices_at(s, worker, i);
+    CHECK(at.origin[3] == want[i].row && at.origin[4] == want[i].col, "worker %u, order %zu: %zu,%zu, expected %zu,%zu",
+          worker, i, at.origin[3], at.origin[4], want[i].row, want[i].col);
+  }
+}
+
+static struct tu_slices cut(const struct tu_slicing *how) {
+  struct tu_slices s;
+  struct tu_error error;
+  if (tu_slices_init(&s, how, &error) != TUTTI_OK) FAIL("%s", error.text);
+  return s;
+}
+
+/* A tensor of 2 x 12 pages, slices of 2 x 6 for a rank, pieces of 1 x 1 for a worker, two of whom take turns. */
+static void two_workers_take_turns(void) {
+  struct tu_slices s = cut(&(struct tu_slicing){
+      .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 2, .slice_rows = 1, .slice_cols = 1});
+  CHECK(s.fracture[3] == 2 && s.fracture[4] == 6, "a fracture is %zux%zu", s.fracture[3], s.fracture[4]);
+  const struct place even[] = {{0, 0}, {0, 6}, {0, 2}, {0, 8}, {0, 4}, {0, 10},
+                               {1, 0}, {1, 6}, {1, 2}, {1, 8}, {1, 4}, {1, 10}};
+  const struct place odd[] = {{0, 1}, {0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 11},
+                              {1, 1}, {1, 7}, {1, 3}, {1, 9}, {1, 5}, {1, 11}};
+  check_worker(&s, 0, even, 12);
+  check_worker(&s, 1, odd, 12);
+  /* As it is drawn, a fracture has two rows of three cells: so the second worker begins the second row. */
+  s = cut(&(struct tu_slicing){
+      .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 2, .slice_rows = 1, .slice_cols = 2});
+  const struct place purple[] = {{0, 0}, {0, 6}, {0, 4}, {0, 10}, {1, 2}, {1, 8}};
+  const struct place red[] = {{0, 2}, {0, 8}, {1, 0}, {1, 6}, {1, 4}, {1, 10}};
+  check_worker(&s, 0, purple, 6);
+  check_worker(&s, 1, red, 6);
+  /* And slices of 2 x 6 for two workers of one rank. */
+  s = cut(&(struct tu_slicing){
+      .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 1, .workers = 2, .slice_rows = 2, .slice_cols = 6});
+  check_worker(&s, 0, (const struct place[]){{0, 0}}, 1);
+  check_worker(&s, 1, (const struct place[]){{0, 6}}, 1);
+}
+
+/* s=0,t=0; s=0,t=1; ... s=1,t=0; ...: chip 3 of a ring of four, which goes up from fracture 0 to its own. */
+static void slices_outside_steps_inside(void) {
+  struct tu_slices s = cut(&(struct tu_slicing){
+      .shape = {1, 1, 1, 2, 8}, .dim = 4, .ranks = 4, .workers = 1, .slice_rows = 1, .slice_cols = 1});
+  const struct place order[] = {{0, 0}, {0, 2}, {0, 4}, {0, 6}, {0, 1}, {0, 3}, {0, 5}, {0, 7},
+                                {1, 0}, {1, 2}, {1, 4}, {1, 6}, {1, 1}, {1, 3}, {1, 5}, {1, 7}};
+  check_worker(&s, 0, order, 16);
+  for (size_t i = 0; i < 16; i++) {
+    struct tu_slice at = tu_slices_at(&s, 0, i);
+    CHECK(at.number == i / 4 && at.step == i % 4 && at.fracture == i % 4, "order %zu: s=%zu,t=%u", i, at.number,
+          at.step);
+  }
+}
+
+/* The other way round: chip i sends fracture i - 1 first, and keeps its own, the last. */
+static void every_chip_ends_with_its_own(void) {
+  static const uint32_t fractures[4][4] = {{3, 2, 1, 0}, {0, 3, 2, 1}, {1, 0, 3, 2}, {2, 1, 0, 3}};
+  for (uint32_t chip = 0; chip < 4; chip++) {
+    struct tu_slices s = cut(&(struct tu_slicing){.shape = {1, 1, 1, 2, 8},
+                                                  .dim = 4,
+                                                  .ranks = 4,
+                                                  .workers = 1,
+                                                  .slice_rows = 1,
+                                                  .slice_cols = 1,
+                                                  .first = (chip + 3) % 4,
+                                                  .down = true});
+    for (size_t i = 0; i < 16; i++)
+      CHECK(tu_slices_at(&s, 0, i).fracture == fractures[chip][i % 4], "chip %u, order %zu", chip, i);
+  }
+}
+
+static void buffers_limit_slices(void) {
+  CHECK(tu_slice_max(8, 3, 4, 2) == 9, "8 against 3 + 4, and 2: %zu", tu_slice_max(8, 3, 4, 2));
+  CHECK(tu_slice_max(5, 3, 4, 2) == 7, "5 against 3 + 4, and 2: %zu", tu_slice_max(5, 3, 4, 2));
+}
+
+/* ---- what cannot be ---- */
+
+static void nonsense_is_refused(void) {
+  static const struct {
+    struct tu_slicing how;
+    const char *says;
+  } cases[] = {
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 5, .ranks = 1, .workers = 1}, "dimension 5; from 0 to 4"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 0, .workers = 1}, "0 ranks and 1 workers"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 1, .workers = 0}, "1 ranks and 0 workers"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 5, .workers = 1}, "has 12 items, which 5 ranks cannot share"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 1, .first = 2}, "begin with fracture 2 of 2"},
+      {{.shape = {1, 1, 1, 2, 12}, .ranks = 1, .workers = 1, .page_rows = 4},
+       "a page without rows, or without columns"},
+      {{.shape = {1, 1, 1, 2, 12}, .ranks = 1, .workers = 1, .slice_cols = 4},
+       "a slice without rows, or without columns"},
+      {{.shape = {1, 1, 1, 2, 12}, .ranks = 1, .workers = 1, .slice_rows = 2, .slice_cols = 6, .pages_max = 11},
+       "2x6 pages is longer than the 11"},
+      {{.shape = {1, 1, 1, 2, 12},
+        .ranks = 1,
+        .workers = 1,
+        .slice_rows = SIZE_MAX,
+        .slice_cols = 2,
+        .pages_max = SIZE_MAX - 1},
+       "is longer than"},
+      {{.shape = {1, 1, 1, SIZE_MAX, 2}, .ranks = 1, .workers = 1}, "more items than memory"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct tu_slices s;
+    struct tu_error error = {0};
+    tutti_err err = tu_slices_init(&s, &cases[i].how, &error);
+    CHECK(err == TUTTI_ERR_ARGUMENT && strstr(error.text, cases[i].says), "case %zu: %s", i, error.text);
+  }
+}
+
+static const struct test tests[] = {
+    {"cover_everything_once", cover_everything_once},
+    {"nobody_is_idle", nobody_is_idle},
+    {"two_workers_take_turns", two_workers_take_turns},
+    {"slices_outside_steps_inside", slices_outside_steps_inside},
+    {"every_chip_ends_with_its_own", every_chip_ends_with_its_own},
+    {"buffers_limit_slices", buffers_limit_slices},
+    {"nonsense_is_refused", nonsense_is_refused},
+};
+
+int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
