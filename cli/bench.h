@@ -166,4 +166,14 @@ int bench_kernels(int argc, char **argv);
 /* `tutti bench tensor ...`; argv[0] is "tensor". */
 int bench_tensor(int argc, char **argv);
 
+/* ---- one-sided calls (bench_onesided.c, bench_paced.c) ---- */
+
+/* `tutti bench onesided ...`; argv[0] is "bench", for it starts ranks. */
+int bench_onesided(int argc, char **argv);
+
+struct tu_loader;
+/* Loads and stores that take so long each, at least; loads are a thread's. NULL: there is no thread. */
+struct tu_loader *bench_paced_open(uint64_t load_ns, uint64_t store_ns);
+void bench_paced_close(struct tu_loader *loader);
+
 #endif

@@ -217,6 +217,32 @@ test_tensor() {
   is "tensor, an argument" "$status $err" "2 tutti bench tensor: takes no arguments, found 'bf16'"
 }
 
+test_onesided() {
+  bench onesided -n 3 --bytes 4K,64K --tiles 2x256,5x100 --json
+  is "onesided, status" "$status $err" "0 "
+  is "onesided, keys" "$(head -1 <<<"$out" | grep -o '"[a-z0-9_]*":' | tr -d '":' | tr '\n' ' ')" \
+    "ranks bytes tile_rows tile_cols straight_gbs one_tile_gbs two_tiles_gbs ratio wrong "
+  is "onesided, rows" "$(value bytes)|$(value tile_rows)|$(value tile_cols)|$(value wrong)" \
+    "4096 4096 65536 65536 |2 5 2 5 |256 100 256 100 |0 0 0 0 "
+  is "onesided, paced" "$(tail -1 <<<"$out" | grep -o '"[a-z0-9_]*":' | tr -d '":' | tr '\n' ' ')" \
+    "ranks paced_loads load_us store_us one_tile_ms two_tiles_ms ratio "
+  bench onesided --bytes 4K
+  is "onesided, columns" "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" \
+    " bytes tile straight one tile two tiles two/one wrong"
+  is "onesided, two ranks" "$(grep -c '^# a gather that rank 0 of 2 alone calls' <<<"$out")" 1
+  is "onesided, three tiles" "$(grep -vc '^#' <<<"$out")" 3
+  has "onesided, paced" "$(tail -1 <<<"$out")" "# 16 loads of 1000 us by a thread, stores as long: one tile "
+  bench onesided --tiles 16
+  is "onesided, a tile" "$status $err" \
+    "2 tutti bench onesided: --tiles: expected up to 16 sizes ROWSxCOLS, as 16x256,64x256; found '16'"
+  bench onesided --tiles 0x4
+  is "onesided, no tile" $status 2
+  bench onesided --bind cores
+  is "onesided, bind" "$status $err" "2 tutti bench onesided: --bind: expected 'core' or 'none', found 'cores'"
+  bench onesided gather
+  is "onesided, an argument" "$status $err" "2 tutti bench onesided: takes no arguments, found 'gather'"
+}
+
 test_info() {
   out=$("$tutti" info -n 4)
   is status $? 0
