@@ -145,11 +145,11 @@ static tutti_err perform(const tutti_group *group, const struct order *o) {
   struct tu_error error;
   struct party p = {0};
   tutti_err err = open_party(&p, group, o, &error);
-  if (err == TUTTI_OK) err = o->check_rows(&p, &error);
   if (err == TUTTI_OK && tu_located_is_empty(passing(&p, o))) {
     err = tu_events_begin(o->call, o->events, &error);
   } else if (err == TUTTI_OK) {
-    err = check_places(&p, &error);
+    err = o->check_rows(&p, &error);
+    if (err == TUTTI_OK) err = check_places(&p, &error);
     if (err == TUTTI_OK) err = o->carry(&p, o, &error);
   }
   close_party(&p);
