@@ -66,7 +66,7 @@ static tutti_err compare(tutti_collective c, const struct side *in, const struct
                  tu_collectives[c].name, a, b);
 }
 
-static bool same_layout(const tutti_tensor *a, const tutti_tensor *b) {
+bool tu_tensors_alike(const tutti_tensor *a, const tutti_tensor *b) {
   const tutti_layout *x = &a->layout, *y = &b->layout;
   return memcmp(a->shape, b->shape, sizeof a->shape) == 0 && x->placement == y->placement &&
          (x->placement != TUTTI_STRIDED || memcmp(a->strides, b->strides, sizeof a->strides) == 0) &&
@@ -78,8 +78,8 @@ static bool same_layout(const tutti_tensor *a, const tutti_tensor *b) {
 
 bool tu_call_tensors_same(const struct tu_call_tensors *a, const struct tu_call_tensors *b) {
   if (!a || !b) return a == b;
-  return a->in.type == b->in.type && a->out.type == b->out.type && same_layout(&a->in, &b->in) &&
-         same_layout(&a->out, &b->out) && a->in_fold.dim == b->in_fold.dim && a->out_fold.dim == b->out_fold.dim;
+  return a->in.type == b->in.type && a->out.type == b->out.type && tu_tensors_alike(&a->in, &b->in) &&
+         tu_tensors_alike(&a->out, &b->out) && a->in_fold.dim == b->in_fold.dim && a->out_fold.dim == b->out_fold.dim;
 }
 
 static uint64_t hash_layout(const struct side *s, uint64_t seed) {
@@ -99,7 +99,7 @@ static tutti_err settle_overlap(tutti_collective c, const struct side *in, const
                                 struct tu_error *error) {
   uintptr_t a = (uintptr_t)in->tensor->data, b = (uintptr_t)out->tensor->data;
   size_t a_bytes = tu_map_extent(in->map), b_bytes = tu_map_extent(out->map);
-  *in_place = a == b && in->cut == out->cut && in->axis == out->axis && same_layout(in->tensor, out->tensor);
+  *in_place = a == b && in->cut == out->cut && in->axis == out->axis && tu_tensors_alike(in->tensor, out->tensor);
   if (*in_place || a_bytes == 0 || b_bytes == 0 || a + a_bytes <= b || b + b_bytes <= a) return TUTTI_OK;
   return refuse(error, c, "in and out overlap; in place they are the same memory, with the same shape and layout");
 }

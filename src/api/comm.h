@@ -147,6 +147,13 @@ static inline bool tu_comm_failed(struct tutti_comm *comm) {
   return tu_comm_find_verdict(comm);
 }
 
+/* The library's own allgather of so many bytes a rank. */
+tutti_err tu_comm_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t bytes);
+
+/* ---- window.c ---- */
+/* Forgets the windows of a communicator that goes; returns how many there were. */
+uint32_t tu_windows_abandon(const struct tutti_comm *comm);
+
 /* ---- tuning.c ---- */
 /* What this process's environment says about selection; *tuning = NULL: nothing. */
 tutti_err tu_tuning_load(struct tu_tuning **tuning, struct tu_error *error);
@@ -171,6 +178,8 @@ tutti_err tu_call_of_tensors(const struct tutti_comm *comm, const tutti_call *ca
 /* Has the views read and write what does not lie as it crosses where it lies. */
 void tu_call_fold(struct tu_call *resolved, const tutti_call *flat);
 bool tu_call_tensors_same(const struct tu_call_tensors *a, const struct tu_call_tensors *b);
+/* Are both of one shape, and lie in the same way? */
+bool tu_tensors_alike(const tutti_tensor *a, const tutti_tensor *b);
 void tu_call_tensors_release(struct tu_call_tensors *tensors);
 
 /* ---- plan.c ---- */

@@ -25,7 +25,7 @@ struct tu_map {
   size_t shape[TUTTI_DIMS];
   size_t extent;
   bool plain, strided;
-  size_t strides[TUTTI_DIMS]; /* bytes; strided only */
+  size_t strides[TUTTI_DIMS]; /* bytes; strided, and plain ones */
   /* All others; rows and columns are those of the whole matrix, padded. */
   size_t matrix_rows;
   size_t shard_rows, shard_cols, shard_row_step, shard_col_step;
@@ -234,6 +234,11 @@ tutti_err tu_map_create(const tutti_tensor *t, struct tu_map **map, struct tu_er
     m.planes[1] = (struct plane){.unit = m.item_bytes - 1, .base = m.tile_rows * m.tile_cols};
   }
   for (uint32_t p = 0; p < m.plane_count; p++) lay_cols(&m, &m.planes[p]);
+  size_t stride = m.item_bytes;
+  for (int d = TUTTI_DIMS - 1; d >= 0 && m.plain && !m.strided; d--) {
+    m.strides[d] = stride;
+    stride *= m.shape[d];
+  }
   *map = tu_allocate(1, sizeof **map);
   **map = m;
   return TUTTI_OK;
@@ -367,8 +372,9 @@ INLINE void move_groups(const struct tu_map *m, unsigned char *data, const struc
   }
 }
 
+/* gap: bytes between packed rows. */
 INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes, unsigned char *packed,
-                 bool unpacks) {
+                 size_t gap, bool unpacks) {
   const struct tu_map *m = g->map;
   size_t row_bytes = g->extent[4] * m->item_bytes;
   if (bytes == 0) return;
@@ -385,7 +391,7 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
     for (int d = 0; d < 4; d++) index[d] = g->origin[d] + at[d];
     find_row(m, index, &row);
     size_t rows = tu_min(row.left, g->extent[3] - at[3]);
-    if (m->plane_count == 1 && row.step[0] == row_bytes && one_segment) { /* one behind the other */
+    if (m->plane_count == 1 && row.step[0] == row_bytes && one_segment && gap == 0) { /* one behind the other */
       size_t part = tu_min(rows * row_bytes - within, bytes), moved = (within + part) / row_bytes;
       unsigned char *run = data + row.at[0] + m->planes[0].cols[row.first_segment + g->origin[4] / m->segment];
       move_run(run + within, packed, part, 0, unpacks);
@@ -399,7 +405,7 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
         move_row(m, data + row.at[0] + k * row.step[0], m->planes[0].cols + row.first_segment, g->origin[4], within,
                  part, rows_ahead * row.step[0], packed, unpacks);
       else move_groups(m, data, &row, k, g->origin[4], within, part, packed, unpacks);
-      packed += part, bytes -= part;
+      packed += part + gap, bytes -= part;
       within = 0;
     }
     for (int d = 3; d > 0 && at[d] == g->extent[d]; d--) {
@@ -409,23 +415,24 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
   }
 }
 
-typedef void mover(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes, unsigned char *packed);
+typedef void mover(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes, unsigned char *packed,
+                   size_t gap);
 static void pack_plainly(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes,
-                         unsigned char *packed) {
-  move(g, data, from, bytes, packed, false);
+                         unsigned char *packed, size_t gap) {
+  move(g, data, from, bytes, packed, gap, false);
 }
 static void unpack_plainly(const struct tu_region *g, unsigned char *data, size_t from, size_t bytes,
-                           unsigned char *packed) {
-  move(g, data, from, bytes, packed, true);
+                           unsigned char *packed, size_t gap) {
+  move(g, data, from, bytes, packed, gap, true);
 }
 #ifdef __x86_64__
 __attribute__((target("avx2"))) static void pack_avx2(const struct tu_region *g, unsigned char *data, size_t from,
-                                                      size_t bytes, unsigned char *packed) {
-  move(g, data, from, bytes, packed, false);
+                                                      size_t bytes, unsigned char *packed, size_t gap) {
+  move(g, data, from, bytes, packed, gap, false);
 }
 __attribute__((target("avx2"))) static void unpack_avx2(const struct tu_region *g, unsigned char *data, size_t from,
-                                                        size_t bytes, unsigned char *packed) {
-  move(g, data, from, bytes, packed, true);
+                                                        size_t bytes, unsigned char *packed, size_t gap) {
+  move(g, data, from, bytes, packed, gap, true);
 }
 static mover *packer(void) { return __builtin_cpu_supports("avx2") ? pack_avx2 : pack_plainly; }
 static mover *unpacker(void) { return __builtin_cpu_supports("avx2") ? unpack_avx2 : unpack_plainly; }
@@ -435,11 +442,45 @@ static mover *unpacker(void) { return unpack_plainly; }
 #endif
 
 void tu_region_pack(const struct tu_region *region, const void *data, size_t from, size_t bytes, void *packed) {
-  packer()(region, (unsigned char *)(uintptr_t)data, from, bytes, packed);
+  packer()(region, (unsigned char *)(uintptr_t)data, from, bytes, packed, 0);
 }
 
 void tu_region_unpack(const struct tu_region *region, void *data, size_t from, size_t bytes, const void *packed) {
-  unpacker()(region, data, from, bytes, (unsigned char *)(uintptr_t)packed);
+  unpacker()(region, data, from, bytes, (unsigned char *)(uintptr_t)packed, 0);
+}
+
+/* ---- matrices ---- */
+
+bool tu_region_is_matrix(const struct tu_region *g, size_t *offset, size_t *pitch) {
+  const struct tu_map *m = g->map;
+  if (!m->strided && !m->plain) return false;
+  if (g->extent[4] > 1 && m->strides[4] != m->item_bytes) return false;
+  size_t rows = 1;
+  *pitch = g->extent[4] * m->item_bytes;
+  for (int d = 3; d >= 0; d--) {
+    if (g->extent[d] == 1) continue;
+    if (rows == 1) *pitch = m->strides[d];
+    else if (m->strides[d] != rows * *pitch) return false;
+    rows *= g->extent[d];
+  }
+  *offset = 0;
+  for (int d = 0; d < TUTTI_DIMS; d++) *offset += g->origin[d] * m->strides[d];
+  return true;
+}
+
+static void move_matrix(const struct tu_region *g, unsigned char *data, unsigned char *rows, size_t pitch,
+                        mover *move_rows) {
+  size_t row_bytes = g->extent[4] * g->map->item_bytes;
+  size_t bytes = g->extent[0] * g->extent[1] * g->extent[2] * g->extent[3] * row_bytes;
+  move_rows(g, data, 0, bytes, rows, bytes > row_bytes ? pitch - row_bytes : 0);
+}
+
+void tu_region_load(const struct tu_region *region, const void *data, void *rows, size_t pitch) {
+  move_matrix(region, (unsigned char *)(uintptr_t)data, rows, pitch, packer());
+}
+
+void tu_region_store(const struct tu_region *region, void *data, const void *rows, size_t pitch) {
+  move_matrix(region, data, (unsigned char *)(uintptr_t)rows, pitch, unpacker());
 }
 
 /* ---- folds ---- */
@@ -464,7 +505,7 @@ static void move_fold(const struct tu_fold *fold, unsigned char *data, size_t fr
   while (bytes > 0) {
     struct tu_region block = tu_fold_block(fold, (uint32_t)(from / block_bytes));
     size_t within = from % block_bytes, part = tu_min(block_bytes - within, bytes);
-    move_block(&block, data, within, part, packed);
+    move_block(&block, data, within, part, packed, 0);
     from += part, packed += part, bytes -= part;
   }
 }

@@ -38,6 +38,13 @@ struct tu_region {
 void tu_region_pack(const struct tu_region *region, const void *data, size_t from, size_t bytes, void *packed);
 void tu_region_unpack(const struct tu_region *region, void *data, size_t from, size_t bytes, const void *packed);
 
+/* All of the region's items between the tensor's memory and that of a matrix: a row for each row of the region (dimensions
+ * 0 to 3 of it, 3 fastest), `pitch` bytes apart. */
+void tu_region_load(const struct tu_region *region, const void *data, void *rows, size_t pitch);
+void tu_region_store(const struct tu_region *region, void *data, const void *rows, size_t pitch);
+/* Does the region lie in memory as such a matrix? Then it begins at *offset. */
+bool tu_region_is_matrix(const struct tu_region *region, size_t *offset, size_t *pitch);
+
 /* A tensor in as many equal blocks along one dimension, one behind the other: bytes [from, from + bytes) of all that. */
 struct tu_fold {
   const struct tu_map *map;

@@ -156,6 +156,24 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
   return x < y + b_bytes && y < x + a_bytes;
 }
 
+static bool within(uint64_t offset, size_t bytes, size_t whole) { return offset <= whole && bytes <= whole - offset; }
+
+bool tu_transport_offers(struct tu_transport *t, const void *memory, size_t bytes, uint64_t *place) {
+  bool offers = false;
+  *place = (uint64_t)((uintptr_t)memory - (uintptr_t)t->base);
+  pthread_mutex_lock(&t->lock);
+  for (const struct tu_range *range = t->ranges; range && !offers; range = range->next)
+    offers =
+        range->used && range->users && *place >= range->place && within(*place - range->place, bytes, range->bytes);
+  for (const struct tu_registered *r = atomic_load(&t->registered); r && !offers; r = r->next) {
+    uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)r->memory);
+    offers = within(offset, bytes, r->bytes);
+    if (offers) *place = r->place ? r->place + offset : 0;
+  }
+  pthread_mutex_unlock(&t->lock);
+  return offers;
+}
+
 bool tu_transport_shares(const struct tu_transport *t, const void *memory, size_t bytes) {
   bool shares = overlap(memory, bytes, t->base, t->slice_bytes * t->ranks);
   for (const struct tu_registered *r = atomic_load_explicit(&t->registered, memory_order_acquire); r; r = r->next)

@@ -117,6 +117,9 @@ static inline uint64_t tu_transport_place_of(const struct tu_transport *t, const
   if (place < t->slice_bytes * t->ranks) return place;
   return atomic_load_explicit(&t->registered, memory_order_relaxed) ? tu_transport_registered(t, memory, bytes) : 0;
 }
+/* May all ranks reach it? It must lie within one piece of what this rank's user was given or has registered. *place: where; 0:
+ * at its own address, for all ranks are in this process. */
+bool tu_transport_offers(struct tu_transport *t, const void *memory, size_t bytes, uint64_t *place);
 /* The place of an address. */
 static inline uint64_t tu_transport_place(const struct tu_transport *t, const void *address) {
   return tu_transport_place_of(t, address, 1);

@@ -1,0 +1,94 @@
+/* events.c: sessions, whose copies are carried out in their order: when somebody waits, or when there is no room for more. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/onesided.h"
+#include "engine/copy.h"
+
+enum { OPEN_MAX = 64 };
+
+struct tutti_session {
+  uint64_t id;            /* not 0 */
+  uint64_t started, done; /* numbers: done <= started <= done + OPEN_MAX */
+  struct tu_flat open[OPEN_MAX];
+  struct tutti_session *next;
+};
+
+/* All sessions of this process, and how many there ever were. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tutti_session *sessions;
+static uint64_t session_count;
+
+tutti_err tutti_session_create(tutti_session **session) {
+  struct tu_error error;
+  if (!session) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_session_create: there is no place for the session");
+    return tu_thread_error(&error);
+  }
+  struct tutti_session *s = tu_allocate(1, sizeof *s);
+  pthread_mutex_lock(&lock);
+  s->id = ++session_count;
+  s->next = sessions;
+  sessions = s;
+  pthread_mutex_unlock(&lock);
+  *session = s;
+  return TUTTI_OK;
+}
+
+static void carry_out(struct tutti_session *s, uint64_t up_to) {
+  while (s->done < up_to) {
+    const struct tu_flat *flat = &s->open[++s->done % OPEN_MAX];
+    if (flat->bytes > 0) tu_copy_bytes(flat->to, flat->from, flat->bytes);
+  }
+}
+
+tutti_event tu_session_start(tutti_session *s, const struct tu_flat *flat) {
+  if (s->started - s->done == OPEN_MAX) carry_out(s, s->done + 1);
+  s->open[++s->started % OPEN_MAX] = *flat;
+  return (tutti_event){s->id, s->started};
+}
+
+tutti_err tutti_session_free(tutti_session *session) {
+  if (!session) return TUTTI_OK;
+  carry_out(session, session->started);
+  pthread_mutex_lock(&lock);
+  struct tutti_session **at = &sessions;
+  while (*at != session) at = &(*at)->next;
+  *at = session->next;
+  pthread_mutex_unlock(&lock);
+  free(session);
+  return TUTTI_OK;
+}
+
+/* Of a session that is gone, all is over. */
+static tutti_err wait_for(const char *call, tutti_event event, struct tu_error *error) {
+  if (event.number == 0) return TUTTI_OK;
+  pthread_mutex_lock(&lock);
+  struct tutti_session *s = sessions;
+  while (s && s->id != event.session) s = s->next;
+  bool known = event.session > 0 && event.session <= session_count;
+  pthread_mutex_unlock(&lock);
+  if (!known || (s && event.number > s->started))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: no call has left behind an event %llu of session %llu; zero is one that is over", call,
+                   (unsigned long long)event.number, (unsigned long long)event.session);
+  if (s) carry_out(s, event.number);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_event_wait(tutti_event event) {
+  struct tu_error error;
+  tutti_err err = wait_for("tutti_event_wait", event, &error);
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
+}
+
+tutti_err tu_events_begin(const char *call, const tutti_events *events, struct tu_error *error) {
+  if (!events) return TUTTI_OK;
+  if (events->event) *events->event = (tutti_event){0};
+  if (!events->after && events->after_count > 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %u events to wait for, but `after` is NULL", call,
+                   events->after_count);
+  tutti_err err = TUTTI_OK;
+  for (uint32_t i = 0; i < events->after_count && err == TUTTI_OK; i++) err = wait_for(call, events->after[i], error);
+  return err;
+}

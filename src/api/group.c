@@ -1,0 +1,319 @@
+/* group.c: gather, scatter, broadcast and reduce that the root alone calls: one tensor of each rank, and one of the root's own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/onesided.h"
+
+/* One call. */
+struct party {
+  const char *call;
+  struct tutti_window *window;
+  uint32_t count, root;
+  char (*names)[24];          /* [count] */
+  struct tu_located *located; /* [count + 1]: each rank's, and the root's own tensor */
+  struct tu_end *ends[2];     /* [count] each; room for what is carried, from where and to where */
+};
+
+static const struct tu_located *roots(const struct party *p) { return &p->located[p->count]; }
+static size_t rows_of(const struct tu_located *l) { return l->tensor->shape[3]; }
+
+/* ---- checks ---- */
+
+static tutti_err check_group(const char *call, const tutti_group *g, struct tu_error *error) {
+  if (!g || !g->tensors || g->count == 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: a group of one tensor a rank is needed", call);
+  if (g->root >= g->count)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: root %u is not in a group of %u", call, g->root, g->count);
+  return TUTTI_OK;
+}
+
+static tutti_err open_tensors(struct party *p, const tutti_group *g, const char *own_name, const tutti_tensor *own,
+                              struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  for (uint32_t r = 0; r < g->count && err == TUTTI_OK; r++) {
+    snprintf(p->names[r], sizeof p->names[r], "tensors[%u]", r);
+    err = tu_located_open(&p->located[r], p->call, p->names[r], &g->tensors[r], error);
+    if (err == TUTTI_OK && r > 0) err = tu_located_match(&p->located[r], &p->located[0], true, error);
+    if (err == TUTTI_OK && r > 0 && !tu_tensors_alike(&g->tensors[r], &g->tensors[0]))
+      err =
+          tu_fail(error, TUTTI_ERR_ARGUMENT,
+                  "%s: tensors[%u] and tensors[0] have equal shapes, but other strides, or another layout; all ranks' "
+                  "tensors must lie alike",
+                  p->call, r);
+  }
+  if (err == TUTTI_OK) err = tu_located_open(&p->located[g->count], p->call, own_name, own, error);
+  if (err == TUTTI_OK) err = tu_located_match(roots(p), &p->located[0], false, error);
+  return err;
+}
+
+/* Each rank's tensor in its part of one window, of which the caller is the root. */
+static tutti_err check_places(struct party *p, struct tu_error *error) {
+  for (uint32_t r = 0; r < p->count; r++) {
+    const struct tu_located *s = &p->located[r];
+    tutti_err err = tu_located_need_window(s, error);
+    if (err != TUTTI_OK) return err;
+    if (s->window != p->located[0].window)
+      return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                     "%s: tensors[%u] and tensors[0] lie in different windows; a group is of one window", p->call, r);
+    if (s->rank != r)
+      return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                     "%s: tensors[%u] lies in rank %u's part of the window; tensors are in the order of the ranks",
+                     p->call, r, s->rank);
+  }
+  p->window = p->located[0].window;
+  const struct tutti_comm *comm = p->window->comm;
+  if (p->count != comm->ranks)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %u tensors, but the window has %u ranks; each has one", p->call,
+                   p->count, comm->ranks);
+  if (p->root != comm->rank)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: the root is %u, but the caller is rank %u of the window; the root alone makes this call",
+                   p->call, p->root, comm->rank);
+  const struct tu_located *own = roots(p);
+  if (own->window && own->rank != own->window->comm->rank)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: %s lies in rank %u's part of a window; it must be the root's own memory", p->call, own->name,
+                   own->rank);
+  return TUTTI_OK;
+}
+
+/* It is to have `needed` rows, or more. */
+static tutti_err need_rows(const struct party *p, const struct tu_located *l, size_t needed, const char *why,
+                           struct tu_error *error) {
+  if (rows_of(l) >= needed) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s has %zu rows (dimension 3), and needs %zu: %s; more do no harm",
+                 p->call, l->name, rows_of(l), needed, why);
+}
+
+/* The blocks of all ranks, one after the other, in the root's own tensor. */
+static tutti_err need_all_blocks(const struct party *p, struct tu_error *error) {
+  char why[96];
+  size_t rows = rows_of(&p->located[0]), all;
+  if (!tu_multiply(rows, p->count, &all)) all = SIZE_MAX;
+  snprintf(why, sizeof why, "%zu for each of %u ranks", rows, p->count);
+  return need_rows(p, roots(p), all, why, error);
+}
+
+static tutti_err need_one_block(const struct party *p, struct tu_error *error) {
+  return need_rows(p, roots(p), rows_of(&p->located[0]), "so many has every rank", error);
+}
+
+static tutti_err need_room(const struct party *p, struct tu_error *error) {
+  return need_rows(p, &p->located[0], rows_of(roots(p)), "so many go to every rank", error);
+}
+
+/* ---- begin and end ---- */
+
+/* What the caller wants of it, beside the group. */
+struct order {
+  const char *call, *own_name;
+  const tutti_tensor *own;
+  tutti_op op;
+  void *accumulator;
+  const tutti_staging *staging;
+  const tutti_events *events;
+  bool from_root; /* what passes is the root's tensor; else it is of the shape of the ranks' */
+  tutti_err (*check_rows)(const struct party *p, struct tu_error *error);
+  tutti_err (*carry)(struct party *p, const struct order *o, struct tu_error *error);
+};
+
+static tutti_err open_party(struct party *p, const tutti_group *g, const struct order *o, struct tu_error *error) {
+  tutti_err err = check_group(o->call, g, error);
+  if (err != TUTTI_OK) return err;
+  *p = (struct party){.call = o->call, .count = g->count, .root = g->root};
+  p->located = tu_allocate((size_t)g->count + 1, sizeof *p->located);
+  p->names = tu_allocate(g->count, sizeof *p->names);
+  p->ends[0] = tu_allocate(g->count, sizeof *p->ends[0]);
+  p->ends[1] = tu_allocate(g->count, sizeof *p->ends[1]);
+  return open_tensors(p, g, o->own_name, o->own, error);
+}
+
+static void close_party(struct party *p) {
+  for (uint32_t i = 0; p->located && i <= p->count; i++) tu_located_close(&p->located[i]);
+  free(p->located);
+  free(p->names);
+  free(p->ends[0]);
+  free(p->ends[1]);
+}
+
+static const struct tu_located *passing(const struct party *p, const struct order *o) {
+  return o->from_root ? roots(p) : &p->located[0];
+}
+
+static tutti_err perform(const tutti_group *group, const struct order *o) {
+  struct tu_error error;
+  struct party p = {0};
+  tutti_err err = open_party(&p, group, o, &error);
+  if (err == TUTTI_OK && tu_located_is_empty(passing(&p, o))) {
+    err = tu_events_begin(o->call, o->events, &error);
+  } else if (err == TUTTI_OK) {
+    err = o->check_rows(&p, &error);
+    if (err == TUTTI_OK) err = check_places(&p, &error);
+    if (err == TUTTI_OK) err = o->carry(&p, o, &error);
+  }
+  close_party(&p);
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
+}
+
+static tutti_err open_stage(const struct party *p, const struct order *o, struct tu_stage *stage,
+                            struct tu_error *error) {
+  const tutti_tensor *t = passing(p, o)->tensor;
+  const struct tu_passage passage = {p->call, t->type, t->shape, p->located, (size_t)p->count + 1};
+  return tu_staging_open(stage, &passage, o->staging, o->accumulator, error);
+}
+
+/* Checked; now, one at a time: the others' data is not theirs to change meanwhile. */
+static tutti_err enter(struct party *p, const struct order *o, struct tu_error *error) {
+  uint32_t nobody = 0;
+  tutti_err err = tu_events_begin(p->call, o->events, error);
+  if (err != TUTTI_OK || atomic_compare_exchange_strong(&p->window->block->inside, &nobody, p->root + 1)) return err;
+  return tu_fail(
+      error, TUTTI_ERR_ARGUMENT,
+      "%s: rank %u is in a call that the root alone makes on this window, and rank %u comes second; one at a "
+      "time, by a signal or a barrier",
+      p->call, nobody - 1, p->root);
+}
+
+static void leave(struct party *p) { atomic_store(&p->window->block->inside, 0); }
+
+/* The root's own rank: if its tensor is the block itself, there is nothing to carry; else it is apart from all of the other. */
+static tutti_err check_root(const struct party *p, const struct tu_end *block, const struct tu_end *all, bool *same,
+                            struct tu_error *error) {
+  struct tu_end mine = {&p->located[p->root], 0, block->rows};
+  *same = tu_end_same(&mine, block);
+  return *same ? TUTTI_OK : tu_end_apart(all, &mine, error);
+}
+
+/* ---- gather and scatter ---- */
+
+/* Tensors of ranks, and blocks of the root's own. */
+static tutti_err pair_up(struct party *p, uint32_t *pairs, struct tu_error *error) {
+  size_t rows = rows_of(&p->located[0]);
+  const struct tu_end all = {roots(p), 0, rows * p->count}, block = {roots(p), rows * p->root, rows};
+  bool same;
+  tutti_err err = check_root(p, &block, &all, &same, error);
+  *pairs = 0;
+  for (uint32_t r = 0; r < p->count && err == TUTTI_OK; r++) {
+    if (same && r == p->root) continue;
+    p->ends[0][*pairs] = tu_end_whole(&p->located[r]);
+    p->ends[1][(*pairs)++] = (struct tu_end){roots(p), rows * r, rows};
+  }
+  return err;
+}
+
+static tutti_err carry_blocks(struct party *p, const struct order *o, bool gathers, struct tu_error *error) {
+  struct tu_stage stage;
+  uint32_t pairs;
+  tutti_err err = open_stage(p, o, &stage, error);
+  if (err == TUTTI_OK) err = pair_up(p, &pairs, error);
+  if (err == TUTTI_OK) err = enter(p, o, error);
+  if (err != TUTTI_OK) return err;
+  tu_carry_pairs(&stage, p->ends[gathers], p->ends[!gathers], pairs);
+  leave(p);
+  return TUTTI_OK;
+}
+
+static tutti_err gather(struct party *p, const struct order *o, struct tu_error *error) {
+  return carry_blocks(p, o, true, error);
+}
+
+static tutti_err scatter(struct party *p, const struct order *o, struct tu_error *error) {
+  return carry_blocks(p, o, false, error);
+}
+
+tutti_err tutti_group_gather(const tutti_group *group, const tutti_tensor *to, const tutti_staging *staging,
+                             const tutti_events *events) {
+  const struct order order = {.call = "tutti_group_gather",
+                              .own_name = "to",
+                              .own = to,
+                              .staging = staging,
+                              .events = events,
+                              .check_rows = need_all_blocks,
+                              .carry = gather};
+  return perform(group, &order);
+}
+
+tutti_err tutti_group_scatter(const tutti_group *group, const tutti_tensor *from, const tutti_staging *staging,
+                              const tutti_events *events) {
+  const struct order order = {.call = "tutti_group_scatter",
+                              .own_name = "from",
+                              .own = from,
+                              .staging = staging,
+                              .events = events,
+                              .check_rows = need_all_blocks,
+                              .carry = scatter};
+  return perform(group, &order);
+}
+
+/* ---- broadcast ---- */
+
+static tutti_err broadcast(struct party *p, const struct order *o, struct tu_error *error) {
+  struct tu_stage stage;
+  uint32_t targets = 0;
+  bool same = false;
+  const struct tu_end from = tu_end_whole(roots(p));
+  tutti_err err = open_stage(p, o, &stage, error);
+  if (err == TUTTI_OK) err = check_root(p, &from, &from, &same, error);
+  for (uint32_t r = 0; r < p->count; r++)
+    if (!same || r != p->root) p->ends[0][targets++] = (struct tu_end){&p->located[r], 0, from.rows};
+  if (err == TUTTI_OK) err = enter(p, o, error);
+  if (err != TUTTI_OK) return err;
+  tu_carry_cast(&stage, p->ends[0], targets, &from);
+  leave(p);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_group_broadcast(const tutti_group *group, const tutti_tensor *from, const tutti_staging *staging,
+                                const tutti_events *events) {
+  const struct order order = {.call = "tutti_group_broadcast",
+                              .own_name = "from",
+                              .own = from,
+                              .staging = staging,
+                              .events = events,
+                              .from_root = true,
+                              .check_rows = need_room,
+                              .carry = broadcast};
+  return perform(group, &order);
+}
+
+/* ---- reduce ---- */
+
+static tutti_err check_operation(const struct party *p, tutti_op op, struct tu_error *error) {
+  const struct tu_arithmetic a = {.type = p->located[0].tensor->type, .op = op};
+  if (op != TUTTI_SUM && op != TUTTI_MIN && op != TUTTI_MAX)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: operation %u; sum, min and max are possible", p->call, op);
+  return tu_arithmetic_check(&a, error);
+}
+
+static tutti_err reduce(struct party *p, const struct order *o, struct tu_error *error) {
+  struct tu_stage stage;
+  uint32_t sources = 0;
+  bool same;
+  const struct tu_end to = {roots(p), 0, rows_of(&p->located[0])};
+  tutti_err err = check_operation(p, o->op, error);
+  if (err == TUTTI_OK) err = open_stage(p, o, &stage, error);
+  if (err == TUTTI_OK) err = check_root(p, &to, &to, &same, error);
+  if (err == TUTTI_OK) err = enter(p, o, error);
+  if (err != TUTTI_OK) return err;
+  p->ends[0][sources++] = tu_end_whole(&p->located[p->root]);
+  for (uint32_t r = 0; r < p->count; r++)
+    if (r != p->root) p->ends[0][sources++] = tu_end_whole(&p->located[r]);
+  err = tu_carry_reduce(&stage, &to, p->ends[0], sources, o->op, error);
+  leave(p);
+  return err;
+}
+
+tutti_err tutti_group_reduce(const tutti_group *group, const tutti_tensor *to, tutti_op op, void *accumulator,
+                             const tutti_staging *staging, const tutti_events *events) {
+  const struct order order = {.call = "tutti_group_reduce",
+                              .own_name = "to",
+                              .own = to,
+                              .op = op,
+                              .accumulator = accumulator,
+                              .staging = staging,
+                              .events = events,
+                              .check_rows = need_one_block,
+                              .carry = reduce};
+  return perform(group, &order);
+}

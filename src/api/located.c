@@ -1,0 +1,141 @@
+/* located.c: the tensors of one-sided calls: checked, found in windows, and compared with each other. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/onesided.h"
+
+static tutti_err fail(const struct tu_located *s, struct tu_error *error, const char *what) {
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s: %s", s->call, s->name, what);
+}
+
+static tutti_err find(struct tu_located *s, struct tu_error *error) {
+  s->window = tu_window_find(s->tensor->data, &s->rank);
+  if (!s->window) return TUTTI_OK;
+  const struct tu_window_part *part = &s->window->parts[s->rank];
+  size_t offset = (size_t)((uintptr_t)s->tensor->data - (uintptr_t)part->memory);
+  if (s->extent > part->bytes - offset)
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%s: %s takes %zu bytes from byte %zu of rank %u's part of a window on, which has only %zu; make the "
+        "window larger, or the tensor smaller",
+        s->call, s->name, s->extent, offset, s->rank, part->bytes);
+  return tu_window_check(s->window, error);
+}
+
+tutti_err tu_located_open(struct tu_located *s, const char *call, const char *name, const tutti_tensor *tensor,
+                          struct tu_error *error) {
+  struct tu_error why;
+  *s = (struct tu_located){.call = call, .name = name, .tensor = tensor};
+  if (!tensor) return fail(s, error, "a tensor is needed, and it is NULL");
+  tutti_err err = tu_map_create(tensor, &s->map, &why);
+  if (err != TUTTI_OK) return fail(s, error, why.text);
+  s->extent = tu_map_extent(s->map);
+  if (tu_located_is_empty(s)) return TUTTI_OK;
+  if (!tensor->data) return fail(s, error, "its data is NULL; tutti_window_address says where a window's memory is");
+  return find(s, error);
+}
+
+void tu_located_close(struct tu_located *s) {
+  tu_map_destroy(s->map);
+  s->map = NULL;
+}
+
+bool tu_located_is_empty(const struct tu_located *s) {
+  for (int d = 0; d < TUTTI_DIMS; d++)
+    if (s->tensor->shape[d] == 0) return true;
+  return false;
+}
+
+tutti_err tu_located_need_window(const struct tu_located *s, struct tu_error *error) {
+  if (s->window) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "%s: %s lies at %p, which is in no window of this process; tutti_window_create makes one, and "
+                 "tutti_window_address says where its parts are",
+                 s->call, s->name, s->tensor->data);
+}
+
+static void print_shape(const size_t shape[TUTTI_DIMS], char text[128]) {
+  snprintf(text, 128, "%zux%zux%zux%zux%zu", shape[0], shape[1], shape[2], shape[3], shape[4]);
+}
+
+tutti_err tu_located_match(const struct tu_located *a, const struct tu_located *b, bool also_rows,
+                           struct tu_error *error) {
+  char of_a[128], of_b[128];
+  bool same = true;
+  if (a->tensor->type != b->tensor->type)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is of %s, but %s is of %s; both must be of one type", a->call,
+                   a->name, tutti_datatype_name(a->tensor->type), b->name, tutti_datatype_name(b->tensor->type));
+  for (int d = 0; d < TUTTI_DIMS; d++)
+    if (d != 3 || also_rows) same &= a->tensor->shape[d] == b->tensor->shape[d];
+  if (same) return TUTTI_OK;
+  print_shape(a->tensor->shape, of_a);
+  print_shape(b->tensor->shape, of_b);
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s has shape %s, but %s has %s; they must be equal%s", a->call,
+                 a->name, of_a, b->name, of_b, also_rows ? "" : ", but for dimension 3");
+}
+
+/* ---- parts ---- */
+
+struct tu_region tu_end_region(const struct tu_end *end) {
+  struct tu_region region = {.map = end->located->map, .origin[3] = end->row};
+  memcpy(region.extent, tu_map_shape(end->located->map), sizeof region.extent);
+  region.extent[3] = end->rows;
+  return region;
+}
+
+/* Strided ones may be views of one another. */
+static bool same_steps(const tutti_tensor *x, const tutti_tensor *y, const size_t extent[TUTTI_DIMS]) {
+  for (int d = 0; d < TUTTI_DIMS; d++)
+    if (extent[d] > 1 && x->strides[d] != y->strides[d]) return false;
+  return x->layout.placement == TUTTI_STRIDED && y->layout.placement == TUTTI_STRIDED;
+}
+
+bool tu_end_same(const struct tu_end *a, const struct tu_end *b) {
+  const tutti_tensor *x = a->located->tensor, *y = b->located->tensor;
+  struct tu_region g = tu_end_region(a), h = tu_end_region(b);
+  if (memcmp(g.extent, h.extent, sizeof g.extent) != 0) return false;
+  if (same_steps(x, y, g.extent))
+    return (char *)x->data + tu_map_offset(g.map, g.origin) == (char *)y->data + tu_map_offset(h.map, h.origin);
+  return x->data == y->data && a->row == b->row && tu_tensors_alike(x, y);
+}
+
+/* Moves the region's bytes block by block: into `mark` it writes ones; from it, it says whether there are any. */
+static bool visit(const struct tu_end *end, unsigned char *memory, bool marks) {
+  enum { BLOCK = 4096 };
+  unsigned char block[BLOCK];
+  struct tu_region region = tu_end_region(end);
+  size_t bytes = tu_map_item_bytes(region.map), found = 0;
+  for (int d = 0; d < TUTTI_DIMS; d++) bytes *= region.extent[d];
+  memset(block, 1, sizeof block);
+  for (size_t at = 0; at < bytes && found == 0; at += BLOCK) {
+    size_t part = tu_min(BLOCK, bytes - at);
+    if (marks) {
+      tu_region_unpack(&region, memory, at, part, block);
+      continue;
+    }
+    tu_region_pack(&region, memory, at, part, block);
+    for (size_t i = 0; i < part; i++) found |= block[i];
+  }
+  return found != 0;
+}
+
+/* Where their memory overlaps at all, the bytes of one are marked in memory of its own, and the other's looked up there. */
+tutti_err tu_end_apart(const struct tu_end *to, const struct tu_end *from, struct tu_error *error) {
+  const struct tu_located *a = to->located, *b = from->located;
+  uintptr_t x = (uintptr_t)a->tensor->data, y = (uintptr_t)b->tensor->data, first = tu_min(x, y);
+  if (x >= y + b->extent || y >= x + a->extent) return TUTTI_OK;
+  size_t bytes = tu_max(x + a->extent, y + b->extent) - first;
+  unsigned char *shadow = calloc(bytes, 1);
+  if (!shadow)
+    return tu_fail(error, TUTTI_ERR_MEMORY,
+                   "%s: no memory to find out whether %s and %s, which lie within each other's %zu bytes, overlap",
+                   a->call, a->name, b->name, bytes);
+  visit(to, shadow + (x - first), true);
+  bool shared = visit(from, shadow + (y - first), false);
+  free(shadow);
+  if (!shared) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "%s: %s and %s overlap; they may be the same elements at the same places, or none of the same",
+                 a->call, a->name, b->name);
+}

@@ -1,0 +1,180 @@
+/* signals.c: whole numbers in windows that ranks set, add to, and wait for. */
+#include <stdio.h>
+
+#include "api/onesided.h"
+
+#define NS_PER_MS 1000000u
+enum { SLEEP_MS = 1, LOOK_MS = 40 };
+
+/* ---- setting ---- */
+
+static tutti_err find(const char *call, const int32_t *signal, struct tutti_window **window, uint32_t *rank,
+                      struct tu_error *error) {
+  *window = signal ? tu_window_find(signal, rank) : NULL;
+  if (!*window)
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%s: the signal lies at %p, which is in no window of this process; tutti_window_address says where a "
+        "window's parts are",
+        call, (const void *)signal);
+  size_t offset = (size_t)((uintptr_t)signal - (uintptr_t)(*window)->parts[*rank].memory);
+  if ((uintptr_t)signal % sizeof *signal != 0 || (*window)->parts[*rank].bytes - offset < sizeof *signal)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: the signal at byte %zu of rank %u's part of a window must be 4 bytes, aligned to 4, within the "
+                   "part's %zu",
+                   call, offset, *rank, (*window)->parts[*rank].bytes);
+  return tu_window_check(*window, error);
+}
+
+static tutti_err change(const char *call, int32_t *signal, int32_t value, bool adds, const tutti_events *events) {
+  struct tu_error error;
+  struct tutti_window *window;
+  uint32_t rank;
+  tutti_err err = find(call, signal, &window, &rank, &error);
+  if (err == TUTTI_OK) err = tu_events_begin(call, events, &error);
+  if (err != TUTTI_OK) return tu_thread_error(&error);
+  /* Unsigned: a sum that is too large wraps. */
+  if (adds) (void)__atomic_fetch_add((uint32_t *)signal, (uint32_t)value, __ATOMIC_ACQ_REL);
+  else __atomic_store_n(signal, value, __ATOMIC_RELEASE);
+  tu_mover_ring(window->comm->mover, window->comm->mover->members[rank]);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_signal_set(int32_t *signal, int32_t value, const tutti_events *events) {
+  return change("tutti_signal_set", signal, value, false, events);
+}
+
+tutti_err tutti_signal_add(int32_t *signal, int32_t value, const tutti_events *events) {
+  return change("tutti_signal_add", signal, value, true, events);
+}
+
+/* ---- looking ---- */
+
+static const char *const comparisons[] = {"==", "!=", ">", ">=", "<", "<="};
+
+static bool holds(int32_t signal, tutti_compare compare, int32_t value) {
+  switch (compare) {
+    case TUTTI_EQ: return signal == value;
+    case TUTTI_NE: return signal != value;
+    case TUTTI_GT: return signal > value;
+    case TUTTI_GE: return signal >= value;
+    case TUTTI_LT: return signal < value;
+    case TUTTI_LE: return signal <= value;
+  }
+  return false;
+}
+
+/* What is looked for, and the first signal that is not so. */
+struct look {
+  struct tu_located located;
+  tutti_compare compare;
+  int32_t value;
+  size_t index[TUTTI_DIMS];
+  int32_t found;
+};
+
+static bool all_hold(struct look *look) {
+  const size_t *shape = look->located.tensor->shape;
+  const unsigned char *data = look->located.tensor->data;
+  if (tu_located_is_empty(&look->located)) return true;
+  for (int d = 0; d < TUTTI_DIMS; d++) look->index[d] = 0;
+  while (look->index[0] < shape[0]) {
+    const int32_t *signal = (const int32_t *)(const void *)(data + tu_map_offset(look->located.map, look->index));
+    look->found = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
+    if (!holds(look->found, look->compare, look->value)) return false;
+    int d = TUTTI_DIMS - 1;
+    for (look->index[d]++; d > 0 && look->index[d] == shape[d]; look->index[d]++) look->index[d--] = 0;
+  }
+  return true;
+}
+
+static tutti_err open_look(struct look *look, const char *call, const tutti_tensor *signals, struct tu_error *error) {
+  struct tu_located *s = &look->located;
+  tutti_err err = tu_located_open(s, call, "the tensor of signals", signals, error);
+  if (err != TUTTI_OK) return err;
+  if (signals->type != TUTTI_I32)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: signals are i32, and this tensor is of %s", call,
+                   tutti_datatype_name(signals->type));
+  if ((unsigned)look->compare > TUTTI_LE)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: there is no comparison %d; see tutti_compare", call,
+                   (int)look->compare);
+  if (tu_located_is_empty(s)) return TUTTI_OK;
+  if ((err = tu_located_need_window(s, error)) != TUTTI_OK) return err;
+  if (s->rank != s->window->comm->rank)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: the signals lie in rank %u's part of the window, and the caller is rank %u; a rank waits for "
+                   "signals of its own part, which others set",
+                   call, s->rank, s->window->comm->rank);
+  if ((uintptr_t)signals->data % sizeof(int32_t) != 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the signals lie at %p, which is not aligned to 4", call,
+                   signals->data);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_signal_test(const tutti_tensor *signals, tutti_compare compare, int32_t value, bool *all) {
+  struct tu_error error;
+  struct look look = {.compare = compare, .value = value};
+  tutti_err err = open_look(&look, "tutti_signal_test", signals, &error);
+  if (err == TUTTI_OK && !all)
+    err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_signal_test: there is no place for the answer");
+  if (err == TUTTI_OK) *all = all_hold(&look);
+  tu_located_close(&look.located);
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
+}
+
+/* ---- waiting ---- */
+
+static tutti_err fail_late(const struct look *look, int timeout_ms, struct tu_error *error) {
+  const size_t *i = look->index;
+  return tu_fail(error, TUTTI_ERR_TIMEOUT,
+                 "tutti_signal_wait: rank %u has waited %d ms for signal [%zu, %zu, %zu, %zu, %zu] to be %s %d, and it "
+                 "is %d",
+                 look->located.window->comm->rank, timeout_ms, i[0], i[1], i[2], i[3], i[4], comparisons[look->compare],
+                 look->value, look->found);
+}
+
+/* Anybody but this rank may be the one that has not come yet. *there: the signals came before the loss was seen. */
+static tutti_err look_for_peers(struct tutti_comm *comm, struct look *look, bool *there, struct tu_error *error) {
+  tu_note_departed(comm);
+  if ((*there = all_hold(look))) return TUTTI_OK;
+  for (uint32_t r = 0; r < comm->ranks; r++) comm->waits_for[r] = r != comm->rank;
+  if (!tu_peer_lost(comm, "tutti_signal_wait", error)) return TUTTI_OK;
+  (void)tu_comm_fail(comm, error);
+  *error = comm->error;
+  return error->code;
+}
+
+/* Spins, yields and sleeps as every wait of the library does, but a millisecond at most: signals may also be set by a plain
+ * store, which rings no bell. */
+static tutti_err wait_for(struct look *look, int timeout_ms, struct tu_error *error) {
+  struct tutti_comm *comm = look->located.window->comm;
+  struct tu_stall stall = {.sleep_ms = SLEEP_MS};
+  uint64_t since = 0, looked_at = 0;
+  while (!all_hold(look)) {
+    tutti_err err = tu_window_check(look->located.window, error);
+    if (err != TUTTI_OK) return err;
+    tu_stall(comm, &stall);
+    if (stall.polls < comm->spin) continue;
+    uint64_t now = tu_clock_ns();
+    bool there = false;
+    if (since == 0) since = looked_at = now;
+    if (now - looked_at >= (uint64_t)LOOK_MS * NS_PER_MS) {
+      looked_at = now;
+      err = look_for_peers(comm, look, &there, error);
+      if (err != TUTTI_OK || there) return err;
+    }
+    if (timeout_ms > 0 && now - since >= (uint64_t)timeout_ms * NS_PER_MS) return fail_late(look, timeout_ms, error);
+  }
+  return TUTTI_OK;
+}
+
+tutti_err tutti_signal_wait(const tutti_tensor *signals, tutti_compare compare, int32_t value, int timeout_ms,
+                            const tutti_events *events) {
+  struct tu_error error;
+  struct look look = {.compare = compare, .value = value};
+  tutti_err err = open_look(&look, "tutti_signal_wait", signals, &error);
+  if (err == TUTTI_OK) err = tu_events_begin("tutti_signal_wait", events, &error);
+  if (err == TUTTI_OK && !tu_located_is_empty(&look.located)) err = wait_for(&look, timeout_ms, &error);
+  tu_located_close(&look.located);
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
+}

@@ -1,0 +1,613 @@
+/* test: slow timeout=400 */
+/* window_test.c: windows over every kind of memory; put, get and atomic addition between every two layouts, straight and through
+ * tiles; gather, scatter, broadcast and reduce by the root alone: on threads, and with real processes. Results are
+ * compared byte by byte, padding included, with what the definition says. */
+#include "onesided.h"
+
+enum { SLOT = 64 << 10, PAGE = 4096 };
+
+/* ---- windows ---- */
+
+enum memory_kind { OWN, HEAP, PART_OF_HEAP, REGISTERED, MEMORY_KINDS };
+
+static size_t bytes_of(uint32_t rank) { return 100 + 1000 * (size_t)rank; }
+
+/* What a rank has written at a byte of its part. */
+static unsigned char pattern(uint32_t rank, size_t at) { return (unsigned char)(rank * 31 + at * 7 + 1); }
+
+static void *give_memory(struct player *p, enum memory_kind kind, void **base) {
+  *base = NULL;
+  if (kind == OWN) return NULL;
+  if (kind == REGISTERED) {
+    *base = aligned_alloc(PAGE, 4 * PAGE);
+    fine(p, tutti_register(p->comm, *base, (size_t)4 * PAGE), "register");
+    return (char *)*base + 40;
+  }
+  fine(p, tutti_alloc(p->comm, (size_t)4 * PAGE, base), "alloc");
+  return kind == HEAP ? *base : (char *)*base + 5000;
+}
+
+static void take_memory(struct player *p, enum memory_kind kind, void *base) {
+  if (kind == REGISTERED) {
+    fine(p, tutti_deregister(p->comm, base), "deregister");
+    free(base);
+  } else {
+    fine(p, tutti_free(p->comm, base), "free");
+  }
+}
+
+static void check_part(struct player *p, const tutti_window *window, uint32_t rank, uint32_t writer) {
+  const unsigned char *part = tutti_window_address(window, rank);
+  if (!part || tutti_window_bytes(window, rank) != bytes_of(rank)) {
+    wrong(p, "rank %u: rank %u has %zu bytes", p->rank, rank, tutti_window_bytes(window, rank));
+    return;
+  }
+  for (size_t i = 0; i < bytes_of(rank); i++)
+    if (part[i] != pattern(writer, i)) wrong(p, "rank %u: byte %zu of rank %u is %u", p->rank, i, rank, part[i]);
+}
+
+static void one_window(struct player *p, enum memory_kind kind) {
+  tutti_window *window = NULL;
+  void *base, *memory = give_memory(p, kind, &base);
+  size_t mine = bytes_of(p->rank);
+  if (!fine(p, tutti_window_create(p->comm, memory, mine, &window), "create")) return;
+  unsigned char *part = tutti_window_address(window, p->rank);
+  if (memory && part != memory) wrong(p, "rank %u: its part is at %p, not %p", p->rank, (void *)part, memory);
+  for (size_t i = 0; !memory && i < mine; i++)
+    if (part[i] != 0) wrong(p, "rank %u: the part is not cleared", p->rank);
+  for (size_t i = 0; i < mine; i++) part[i] = pattern(p->rank, i);
+  if (tutti_window_address(window, p->ranks) || tutti_window_bytes(window, p->ranks))
+    wrong(p, "there is a rank more than there are");
+  meet(p);
+  for (uint32_t r = 0; r < p->ranks; r++) check_part(p, window, r, r);
+  meet(p);
+  uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
+  unsigned char *remote = tutti_window_address(window, next);
+  for (size_t i = 0; i < bytes_of(next); i++) remote[i] = pattern(p->rank, i);
+  meet(p);
+  check_part(p, window, p->rank, before);
+  for (size_t i = 0; memory && i < mine; i++)
+    if (((unsigned char *)memory)[i] != pattern(before, i)) wrong(p, "rank %u: its own memory is another", p->rank);
+  fine(p, tutti_window_free(window), "free of the window");
+  take_memory(p, kind, base);
+}
+
+/* Of one kind, and of another on each rank; twice, for memory that was used before is cleared. */
+static void every_kind_of_memory(struct player *p) {
+  for (int k = 0; k < 2 * MEMORY_KINDS; k++) one_window(p, (enum memory_kind)(k % MEMORY_KINDS));
+  one_window(p, (enum memory_kind)(p->rank % MEMORY_KINDS));
+  tutti_window *windows[3], *empty;
+  for (int i = 0; i < 3; i++) fine(p, tutti_window_create(p->comm, NULL, SLOT, &windows[i]), "create of three");
+  fine(p, tutti_window_create(p->comm, NULL, 0, &empty), "create of none");
+  for (int i = 0; i < 3; i++) *(uint32_t *)tutti_window_address(windows[i], p->rank) = (uint32_t)i * 10 + p->rank;
+  meet(p);
+  for (uint32_t r = 0; r < p->ranks; r++)
+    for (uint32_t i = 0; i < 3; i++)
+      if (*(uint32_t *)tutti_window_address(windows[i], r) != i * 10 + r) wrong(p, "window %u of rank %u", i, r);
+  for (int i = 2; i >= 0; i--) fine(p, tutti_window_free(windows[i]), "free of three");
+  fine(p, tutti_window_free(empty), "free of none");
+  fine(p, tutti_window_free(NULL), "free of NULL");
+}
+
+/* Not a page is lost, however often. */
+static void windows_come_and_go(struct player *p) {
+  for (int i = 0; i < 40; i++) {
+    tutti_window *window;
+    if (!fine(p, tutti_window_create(p->comm, NULL, TROUPE_SLICE / 4, &window), "create, over and over")) return;
+    fine(p, tutti_window_free(window), "free, over and over");
+  }
+}
+
+/* Ranks of a split communicator have another number in its windows. */
+static void windows_of_a_split(struct player *p) {
+  tutti_comm *half;
+  tutti_window *window;
+  int color = (int)(p->rank % 2);
+  fine(p, tutti_comm_split(p->comm, color, -(int)p->rank, &half), "split");
+  uint32_t rank = tutti_rank(half), ranks = tutti_ranks(half);
+  fine(p, tutti_window_create(half, NULL, SLOT, &window), "create on a part");
+  int32_t mine = (int32_t)(100 + p->rank), *all = calloc(ranks, sizeof *all);
+  tutti_tensor to = rows_of(tutti_window_address(window, (rank + 1) % ranks), TUTTI_I32, 1, 1);
+  tutti_tensor from = rows_of(&mine, TUTTI_I32, 1, 1);
+  fine(p, tutti_put(&to, &from, NULL, NULL), "put in a part");
+  fine(p, tutti_barrier(half), "barrier of a part");
+  tutti_tensor tensors[TROUPE_MAX], gathered = rows_of(all, TUTTI_I32, ranks, 1);
+  for (uint32_t r = 0; r < ranks; r++) tensors[r] = rows_of(tutti_window_address(window, r), TUTTI_I32, 1, 1);
+  if (rank == ranks - 1)
+    fine(p, tutti_group_gather(&(tutti_group){tensors, ranks, rank}, &gathered, NULL, NULL), "gather in a part");
+  for (uint32_t r = 0; r < ranks && rank == ranks - 1; r++) {
+    uint32_t writer = (r + ranks - 1) % ranks; /* ranks count down in the parent */
+    int32_t wanted = (int32_t)(100 + 2 * (ranks - 1 - writer) + (uint32_t)color);
+    if (all[r] != wanted) wrong(p, "rank %u of the part has %d, not %d", r, all[r], wanted);
+  }
+  free(all);
+  fine(p, tutti_window_free(window), "free on a part");
+  fine(p, tutti_comm_free(half), "free of a part");
+}
+
+/* ---- put and get ---- */
+
+static const tutti_datatype types[] = {TUTTI_U8, TUTTI_BF16, TUTTI_F32, TUTTI_I32, TUTTI_F64, TUTTI_I16};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+struct trial {
+  const struct tensors_kind *remote, *local;
+  tutti_datatype type;
+  size_t shape[TUTTI_DIMS];
+  tutti_tiles tiles;
+  uint64_t seed; /* for what each rank draws for itself */
+};
+
+static void draw_trial(struct trial *t, uint64_t *state) {
+  t->remote = &tensors_kinds[ranks_random(state) % TENSORS_KINDS];
+  t->local = &tensors_kinds[ranks_random(state) % TENSORS_KINDS];
+  t->type = types[ranks_random(state) % TYPES];
+  for (int d = 0; d < TUTTI_DIMS; d++) t->shape[d] = 1 + ranks_random(state) % (d < 3 ? 2 : d == 3 ? 14 : 20);
+  t->tiles = ranks_random(state) % 2 ? (tutti_tiles){4, 8, 0, 0} : (tutti_tiles){8, 16, 0, 0};
+  t->seed = ranks_random(state);
+}
+
+static void make(struct player *p, const struct trial *t, const struct tensors_kind *kind,
+                 const size_t shape[TUTTI_DIMS], tutti_tensor *tensor) {
+  if (tensors_make(tensor, kind, t->type, shape, t->tiles) != TUTTI_OK)
+    wrong(p, "%s: %s", kind->name, tutti_error_message(NULL));
+}
+
+static void *buffer_for(tutti_tensor *tensor) {
+  size_t bytes = tutti_tensor_bytes(tensor);
+  tensor->data = aligned_alloc(8, tensors_up(bytes + 1, 8));
+  memset(tensor->data, 0xa5, bytes);
+  return tensor->data;
+}
+
+/* Everybody puts into another's part, each at a place of its own, looks at what has come, and gets back what it put. */
+static void play_put_and_get(struct player *p, tutti_window *window, const struct trial *t, uint32_t distance) {
+  tutti_tensor remote, local, back;
+  struct staging g;
+  uint64_t state = t->seed + p->rank;
+  make(p, t, t->remote, t->shape, &remote);
+  make(p, t, t->local, t->shape, &local);
+  back = local;
+  size_t bytes = tutti_tensor_bytes(&remote);
+  if (bytes > SLOT) abort();
+  memset(tutti_window_address(window, p->rank), 0xa5, SLOT * (size_t)p->ranks);
+  meet(p);
+  remote.data = (char *)tutti_window_address(window, (p->rank + distance) % p->ranks) + (size_t)p->rank * SLOT;
+  fill(&local, buffer_for(&local), value_of_rank, &p->rank);
+  draw_staging(&g, t->type, t->shape, &state);
+  fine(p, tutti_put(&remote, &local, begin_staging(&g), NULL), "put");
+  end_staging(p, &g, "put");
+  meet(p);
+  uint32_t writer = (p->rank + p->ranks - distance) % p->ranks;
+  if (!is_filled(&remote, (char *)tutti_window_address(window, p->rank) + (size_t)writer * SLOT, SLOT, value_of_rank,
+                 &writer))
+    wrong(p, "rank %u: put of %s, %s into %s, by rank %u: wrong", p->rank, tutti_datatype_name(t->type), t->local->name,
+          t->remote->name, writer);
+  draw_staging(&g, t->type, t->shape, &state);
+  buffer_for(&back);
+  fine(p, tutti_get(&back, &remote, begin_staging(&g), NULL), "get");
+  end_staging(p, &g, "get");
+  if (!is_filled(&back, back.data, tutti_tensor_bytes(&back), value_of_rank, &p->rank))
+    wrong(p, "rank %u: get of %s, %s into %s: wrong", p->rank, tutti_datatype_name(t->type), t->remote->name,
+          t->local->name);
+  free(local.data), free(back.data);
+  meet(p);
+}
+
+static void puts_and_gets(struct player *p) {
+  tutti_window *window;
+  uint64_t state = p->seed;
+  int trials = test_long() ? 3000 : 200;
+  if (!fine(p, tutti_window_create(p->comm, NULL, SLOT * (size_t)p->ranks, &window), "create")) return;
+  for (int i = 0; i < trials && p->stage->failures == 0; i++) {
+    struct trial t;
+    draw_trial(&t, &state);
+    play_put_and_get(p, window, &t, (uint32_t)(ranks_random(&state) % p->ranks));
+    if (p->rank == 0) p->stage->counted++;
+  }
+  fine(p, tutti_window_free(window), "free");
+}
+
+/* ---- atomic addition ---- */
+
+static const tutti_datatype adds[] = {TUTTI_I32, TUTTI_U32, TUTTI_I64, TUTTI_U64,
+                                      TUTTI_F32, TUTTI_F64, TUTTI_F16, TUTTI_BF16};
+enum { ADDS = sizeof adds / sizeof adds[0], ROUNDS = 20 };
+
+static int one_to_three(const void *rank, const size_t i[TUTTI_DIMS]) {
+  return value_at(*(const uint32_t *)rank, i) % 3;
+}
+
+/* The sum of all ranks' values, so many times: up to 2 * 20 * 4, exact in every type. */
+static int sum_of_all(const void *player, const size_t i[TUTTI_DIMS]) {
+  const struct player *p = player;
+  int sum = 0;
+  for (uint32_t r = 0; r < p->ranks; r++) sum += ROUNDS * one_to_three(&r, i);
+  return sum;
+}
+
+static int nothing(const void *context, const size_t i[TUTTI_DIMS]) {
+  (void)context, (void)i;
+  return 0;
+}
+
+/* All ranks add to rank 0's tensor at once. */
+static void play_addition(struct player *p, tutti_window *window, const struct trial *t) {
+  tutti_tensor remote, local;
+  struct staging g;
+  uint64_t state = t->seed + p->rank;
+  make(p, t, t->remote, t->shape, &remote);
+  make(p, t, t->local, t->shape, &local);
+  remote.data = tutti_window_address(window, 0);
+  if (p->rank == 0) {
+    memset(remote.data, 0xa5, SLOT);
+    fill(&remote, remote.data, nothing, NULL);
+  }
+  fill(&local, buffer_for(&local), one_to_three, &p->rank);
+  meet(p);
+  for (int i = 0; i < ROUNDS; i++) {
+    draw_staging(&g, t->type, t->shape, &state);
+    fine(p, tutti_put_add(&remote, &local, begin_staging(&g), NULL), "put_add");
+    end_staging(p, &g, "put_add");
+  }
+  meet(p);
+  if (p->rank == 0 && !is_filled(&remote, remote.data, SLOT, sum_of_all, p))
+    wrong(p, "addition of %s, %s into %s: wrong", tutti_datatype_name(t->type), t->local->name, t->remote->name);
+  free(local.data);
+  meet(p);
+}
+
+static void additions(struct player *p) {
+  tutti_window *window;
+  uint64_t state = p->seed;
+  int trials = (test_long() ? 20 : 4) * ADDS;
+  if (!fine(p, tutti_window_create(p->comm, NULL, SLOT, &window), "create")) return;
+  for (int i = 0; i < trials && p->stage->failures == 0; i++) {
+    struct trial t;
+    draw_trial(&t, &state);
+    t.type = adds[i % ADDS];
+    play_addition(p, window, &t);
+    if (p->rank == 0) p->stage->counted++;
+  }
+  fine(p, tutti_window_free(window), "free");
+}
+
+/* ---- what the root alone calls ---- */
+
+enum group_call { GATHER, SCATTER, BROADCAST, REDUCE, GROUP_CALLS };
+static const char *const group_names[] = {"gather", "scatter", "broadcast", "reduce"};
+
+struct group_trial {
+  struct trial t; /* remote: the ranks' tensors; local: the root's own */
+  enum group_call call;
+  uint32_t root, ranks;
+  size_t more_rows; /* of the tensor that may be longer */
+  tutti_op op;
+  uint32_t rank; /* whose tensor is looked at */
+};
+
+/* The root's own tensor: of gather and reduce before the call, everything in it is 77. */
+static int own_before(const void *context, const size_t i[TUTTI_DIMS]) {
+  const struct group_trial *g = context;
+  return g->call == SCATTER || g->call == BROADCAST ? value_at(50, i) : 77;
+}
+
+static int reduced(const struct group_trial *g, const size_t i[TUTTI_DIMS]) {
+  int result = value_at(0, i);
+  for (uint32_t r = 1; r < g->ranks; r++) {
+    int v = value_at(r, i);
+    if (g->op == TUTTI_SUM) result += v;
+    else if (g->op == TUTTI_MIN ? v < result : v > result) result = v;
+  }
+  return result;
+}
+
+static int own_after(const void *context, const size_t i[TUTTI_DIMS]) {
+  const struct group_trial *g = context;
+  size_t rows = g->t.shape[3], in_block[] = {i[0], i[1], i[2], i[3] % rows, i[4]};
+  if (g->call == GATHER && i[3] < rows * g->ranks) return value_at((uint32_t)(i[3] / rows), in_block);
+  if (g->call == REDUCE && i[3] < rows) return reduced(g, i);
+  return own_before(context, i);
+}
+
+/* A rank's tensor, afterwards. */
+static int rank_after(const void *context, const size_t i[TUTTI_DIMS]) {
+  const struct group_trial *g = context;
+  size_t in_own[] = {i[0], i[1], i[2], i[3] + g->rank * g->t.shape[3], i[4]};
+  if (g->call == SCATTER) return value_at(50, in_own);
+  if (g->call == BROADCAST && i[3] < g->t.shape[3]) return value_at(50, i);
+  return value_at(g->rank, i);
+}
+
+static tutti_err call_group(const struct group_trial *g, const tutti_group *group, const tutti_tensor *own,
+                            struct staging *s) {
+  const tutti_staging *staging = begin_staging(s);
+  switch (g->call) {
+    case GATHER: return tutti_group_gather(group, own, staging, NULL);
+    case SCATTER: return tutti_group_scatter(group, own, staging, NULL);
+    case BROADCAST: return tutti_group_broadcast(group, own, staging, NULL);
+    default: return tutti_group_reduce(group, own, g->op, s->accumulator, staging, NULL);
+  }
+}
+
+static void play_root(struct player *p, const struct group_trial *g, const tutti_tensor tensors[]) {
+  size_t shape[TUTTI_DIMS];
+  uint64_t state = g->t.seed;
+  tutti_tensor own;
+  struct staging s;
+  memcpy(shape, g->t.shape, sizeof shape);
+  if (g->call == GATHER || g->call == SCATTER) shape[3] *= p->ranks;
+  if (g->call != BROADCAST) shape[3] += g->more_rows;
+  make(p, &g->t, g->t.local, shape, &own);
+  fill(&own, buffer_for(&own), own_before, g);
+  draw_staging(&s, g->t.type, g->t.shape, &state);
+  fine(p, call_group(g, &(tutti_group){tensors, p->ranks, p->rank}, &own, &s), group_names[g->call]);
+  end_staging(p, &s, group_names[g->call]);
+  if (!is_filled(&own, own.data, tutti_tensor_bytes(&own), own_after, g))
+    wrong(p, "rank %u: %s of %s, %s, the root has %s, %u tiles: wrong", p->rank, group_names[g->call],
+          tutti_datatype_name(g->t.type), g->t.remote->name, g->t.local->name, s.tiles);
+  free(own.data);
+}
+
+static void play_group(struct player *p, tutti_window *window, struct group_trial *g) {
+  size_t shape[TUTTI_DIMS];
+  tutti_tensor tensors[TROUPE_MAX];
+  memcpy(shape, g->t.shape, sizeof shape);
+  if (g->call == BROADCAST) shape[3] += g->more_rows;
+  for (uint32_t r = 0; r < p->ranks; r++) {
+    make(p, &g->t, g->t.remote, shape, &tensors[r]);
+    tensors[r].data = (char *)tutti_window_address(window, r) + 64;
+  }
+  if (tutti_tensor_bytes(&tensors[0]) > SLOT) abort();
+  memset(tensors[p->rank].data, 0xa5, SLOT);
+  fill(&tensors[p->rank], tensors[p->rank].data, value_of_rank, &p->rank);
+  g->rank = p->rank;
+  meet(p);
+  if (p->rank == g->root) play_root(p, g, tensors);
+  meet(p);
+  if (!is_filled(&tensors[p->rank], tensors[p->rank].data, SLOT, rank_after, g))
+    wrong(p, "rank %u: %s from root %u: %s: wrong", p->rank, group_names[g->call], g->root, g->t.remote->name);
+}
+
+static void groups(struct player *p) {
+  static const tutti_op ops[] = {TUTTI_SUM, TUTTI_MIN, TUTTI_MAX};
+  tutti_window *window;
+  uint64_t state = p->seed;
+  int trials = (test_long() ? 600 : 40) * GROUP_CALLS;
+  if (!fine(p, tutti_window_create(p->comm, NULL, SLOT + 64, &window), "create")) return;
+  for (int i = 0; i < trials && p->stage->failures == 0; i++) {
+    struct group_trial g = {.call = (enum group_call)(i % GROUP_CALLS), .ranks = p->ranks};
+    draw_trial(&g.t, &state);
+    g.root = (uint32_t)(ranks_random(&state) % p->ranks);
+    g.more_rows = ranks_random(&state) % 2 * (ranks_random(&state) % 5);
+    g.op = ops[ranks_random(&state) % 3];
+    play_group(p, window, &g);
+    if (p->rank == 0) p->stage->counted++;
+  }
+  fine(p, tutti_window_free(window), "free");
+}
+
+/* ---- the root's own tensor is a part of the other ---- */
+
+enum { ROWS = 3, COLS = 4 };
+
+/* The window's part of the root holds the whole of it, and its tensor is a view into that. */
+static void in_place_with(struct player *p, tutti_window *window, uint32_t root, const tutti_staging *staging) {
+  tutti_tensor tensors[TROUPE_MAX];
+  int32_t *part = tutti_window_address(window, p->rank);
+  for (uint32_t r = 0; r < p->ranks; r++)
+    tensors[r] =
+        rows_of((int32_t *)tutti_window_address(window, r) + (size_t)root * ROWS * COLS, TUTTI_I32, ROWS, COLS);
+  tutti_tensor whole = rows_of(part, TUTTI_I32, (size_t)p->ranks * ROWS, COLS);
+  const tutti_group group = {tensors, p->ranks, p->rank};
+  int32_t *mine = tensors[p->rank].data;
+  for (int32_t i = 0; i < ROWS * COLS; i++) mine[i] = (int32_t)p->rank * 100 + i;
+  meet(p);
+  if (p->rank == root) {
+    fine(p, tutti_group_gather(&group, &whole, staging, NULL), "gather in place");
+    for (int32_t r = 0; r < (int32_t)p->ranks; r++)
+      for (int32_t i = 0; i < ROWS * COLS; i++)
+        if (part[r * ROWS * COLS + i] != r * 100 + i) wrong(p, "gather in place: %d of rank %d is wrong", i, r);
+    for (int32_t i = 0; i < (int32_t)p->ranks * ROWS * COLS; i++) part[i] += 1000;
+    fine(p, tutti_group_scatter(&group, &whole, staging, NULL), "scatter in place");
+  }
+  meet(p);
+  for (int32_t i = 0; i < ROWS * COLS; i++)
+    if (mine[i] != 1000 + (int32_t)p->rank * 100 + i) wrong(p, "rank %u: scatter in place: %d", p->rank, mine[i]);
+  meet(p);
+  if (p->rank == root) {
+    fine(p, tutti_group_reduce(&group, &tensors[root], TUTTI_SUM, NULL, staging, NULL), "reduce in place");
+    fine(p, tutti_group_broadcast(&group, &tensors[root], staging, NULL), "broadcast in place");
+  }
+  meet(p);
+  int32_t n = (int32_t)p->ranks;
+  for (int32_t i = 0; i < ROWS * COLS; i++)
+    if (mine[i] != n * (1000 + i) + 100 * n * (n - 1) / 2) wrong(p, "rank %u: reduce in place: %d", p->rank, mine[i]);
+  meet(p);
+}
+
+static void in_place(struct player *p) {
+  tutti_window *window;
+  int32_t tiles[2][2 * 3];
+  const tutti_staging stagings[] = {
+      {.rows = 0}, {{tiles[0]}, 2, 3, 0, 0, 0, 0}, {{tiles[0], tiles[1]}, 2, 3, 0, 0, 0, 0}};
+  fine(p, tutti_window_create(p->comm, NULL, SLOT, &window), "create");
+  for (uint32_t root = 0; root < p->ranks; root++)
+    for (int i = 0; i < 3; i++) in_place_with(p, window, root, &stagings[i]);
+  /* Views that lie in each other's gaps share nothing; a tensor put to itself stays. */
+  int32_t *part = tutti_window_address(window, p->rank);
+  const size_t shape[] = {4, 3}, strides[] = {6, 2};
+  tutti_tensor even, odd;
+  fine(p, tutti_tensor_strided(&even, (tutti_tensor_of){part, TUTTI_I32, 2, shape}, strides), "even");
+  fine(p, tutti_tensor_strided(&odd, (tutti_tensor_of){part + 1, TUTTI_I32, 2, shape}, strides), "odd");
+  for (int32_t i = 0; i < 24; i++) part[i] = i;
+  fine(p, tutti_put(&odd, &even, NULL, NULL), "put into the gaps");
+  fine(p, tutti_put(&odd, &odd, NULL, NULL), "put to itself");
+  for (int32_t i = 0; i < 24; i++)
+    if (part[i] != i / 2 * 2) wrong(p, "rank %u: element %d is %d", p->rank, i, part[i]);
+  fine(p, tutti_put_add(&odd, &odd, NULL, NULL), "put_add to itself");
+  for (int32_t i = 0; i < 24; i++)
+    if (part[i] != i / 2 * 2 * (1 + i % 2)) wrong(p, "rank %u: doubled, element %d is %d", p->rank, i, part[i]);
+  meet(p);
+  fine(p, tutti_window_free(window), "free");
+}
+
+/* ---- the order of a reduction, and its bits ---- */
+
+enum { REDUCED = 40 };
+
+/* The root's first, then the others; rounded after each. A reference in the language's own arithmetic. */
+static void check_order(struct player *p, uint32_t root, float *const parts[], const float *result, const char *way) {
+  for (int i = 0; i < REDUCED; i++) {
+    float sum = parts[root][i];
+    for (uint32_t r = 0; r < p->ranks; r++)
+      if (r != root) sum += parts[r][i];
+    if (memcmp(&sum, &result[i], sizeof sum) != 0)
+      wrong(p, "%s, root %u: element %d is %.9g, not %.9g", way, root, i, (double)result[i], (double)sum);
+  }
+}
+
+static void sums_in_order(struct player *p) {
+  tutti_window *window;
+  uint64_t state = p->seed + p->rank;
+  float *parts[TROUPE_MAX], tiles[3][7], result[REDUCED];
+  tutti_tensor tensors[TROUPE_MAX], to = rows_of(result, TUTTI_F32, 1, REDUCED);
+  const tutti_staging one = {.tiles = {tiles[0]}, .rows = 1, .cols = 7}, two = {{tiles[0], tiles[1]}, 1, 7, 0, 0, 0, 0};
+  fine(p, tutti_window_create(p->comm, NULL, sizeof result, &window), "create");
+  for (uint32_t r = 0; r < p->ranks; r++) {
+    parts[r] = tutti_window_address(window, r);
+    tensors[r] = rows_of(parts[r], TUTTI_F32, 1, REDUCED);
+  }
+  for (int i = 0; i < REDUCED; i++)
+    parts[p->rank][i] = (float)((double)(int64_t)ranks_random(&state) * (i % 2 ? 1e-10 : 1e-17));
+  meet(p);
+  for (uint32_t root = 0; root < p->ranks; root++) {
+    const tutti_group group = {tensors, p->ranks, root};
+    if (p->rank == root) {
+      fine(p, tutti_group_reduce(&group, &to, TUTTI_SUM, NULL, NULL, NULL), "reduce, straight");
+      check_order(p, root, parts, result, "straight");
+      fine(p, tutti_group_reduce(&group, &to, TUTTI_SUM, tiles[2], &one, NULL), "reduce, one tile");
+      check_order(p, root, parts, result, "one tile");
+      fine(p, tutti_group_reduce(&group, &to, TUTTI_SUM, NULL, &two, NULL), "reduce, two tiles");
+      check_order(p, root, parts, result, "two tiles");
+    }
+    meet(p);
+  }
+  fine(p, tutti_window_free(window), "free");
+}
+
+/* bf16 and f16 round after each rank, whichever way they go. */
+static void narrow_sums_are_equal_in_all_ways(struct player *p) {
+  tutti_window *window;
+  uint64_t state = p->seed + p->rank;
+  uint16_t tiles[2][5], results[3][REDUCED];
+  tutti_tensor tensors[TROUPE_MAX];
+  const tutti_staging one = {.tiles = {tiles[0]}, .rows = 1, .cols = 5}, two = {{tiles[0], tiles[1]}, 1, 5, 0, 0, 0, 0};
+  const tutti_staging *const ways[] = {NULL, &one, &two};
+  fine(p, tutti_window_create(p->comm, NULL, sizeof results[0], &window), "create");
+  for (int k = 0; k < 2; k++) {
+    tutti_datatype type = k ? TUTTI_F16 : TUTTI_BF16;
+    uint16_t *mine = tutti_window_address(window, p->rank);
+    for (int i = 0; i < REDUCED; i++) tu_from_double(type, &mine[i], (double)(ranks_random(&state) % 10000) / 37);
+    for (uint32_t r = 0; r < p->ranks; r++) tensors[r] = rows_of(tutti_window_address(window, r), type, 1, REDUCED);
+    meet(p);
+    for (int w = 0; w < 3 && p->rank == p->ranks - 1; w++) {
+      tutti_tensor to = rows_of(results[w], type, 1, REDUCED);
+      fine(p, tutti_group_reduce(&(tutti_group){tensors, p->ranks, p->rank}, &to, TUTTI_SUM, NULL, ways[w], NULL),
+           "reduce of narrow floats");
+      if (memcmp(results[w], results[0], sizeof results[0]) != 0) wrong(p, "way %d has other bits", w);
+    }
+    for (int i = 0; i < REDUCED && p->rank == p->ranks - 1; i++) {
+      uint16_t sum = mine[i];
+      for (uint32_t r = 0; r + 1 < p->ranks; r++) {
+        float exact = (float)tu_to_double(type, &sum) +
+                      (float)tu_to_double(type, (uint16_t *)tutti_window_address(window, r) + i);
+        tu_from_double(type, &sum, exact);
+      }
+      if (sum != results[0][i])
+        wrong(p, "element %d of %s is %x, not %x", i, tutti_datatype_name(type), results[0][i], sum);
+    }
+    meet(p);
+  }
+  fine(p, tutti_window_free(window), "free");
+}
+
+/* ---- overlap ---- */
+
+/* Through the whole of a call: with two tiles each load but the first begins before the store before it ends; with one, none. */
+static void calls_overlap(struct player *p) {
+  enum { TILES = 6 };
+  tutti_window *window;
+  int32_t tiles[3][COLS], own[TROUPE_MAX * TILES][COLS];
+  tutti_tensor tensors[TROUPE_MAX], whole = rows_of(own, TUTTI_I32, (size_t)p->ranks * TILES, COLS);
+  tutti_tensor block = rows_of(own, TUTTI_I32, TILES, COLS);
+  fine(p, tutti_window_create(p->comm, NULL, SLOT, &window), "create");
+  for (uint32_t r = 0; r < p->ranks; r++) tensors[r] = rows_of(tutti_window_address(window, r), TUTTI_I32, TILES, COLS);
+  memset(own, 0, sizeof own);
+  meet(p);
+  for (int call = 0; call < GROUP_CALLS && p->rank == 0; call++)
+    for (uint32_t count = 1; count <= 2; count++) {
+      const tutti_group group = {tensors, p->ranks, 0};
+      struct staging s = {.s = {{tiles[0], count == 2 ? tiles[1] : NULL}, 1, COLS, 0, 0, true, true},
+                          .tiles = count,
+                          .accumulator = tiles[2],
+                          .is_paced = true,
+                          .paced = paced_make(1, 1)};
+      const struct group_trial g = {.call = (enum group_call)call, .op = TUTTI_MAX};
+      fine(p, call_group(&g, &group, call == GATHER || call == SCATTER ? &whole : &block, &s), group_names[call]);
+      size_t loads, overlaps = paced_overlaps(&s.paced, &loads);
+      size_t wanted = call == BROADCAST ? TILES : (size_t)p->ranks * TILES;
+      if (loads != wanted || overlaps != (count == 2 ? loads - 1 : 0))
+        wrong(p, "%s, %u tiles: %zu of %zu loads overlap, of %zu expected", group_names[call], count, overlaps, loads,
+              wanted);
+      end_staging(p, &s, "overlap");
+    }
+  meet(p);
+  fine(p, tutti_window_free(window), "free");
+}
+
+/* ---- all of it ---- */
+
+static const struct part {
+  const char *name;
+  void (*run)(struct player *p);
+  uint32_t most;
+} parts[] = {
+    {"every_kind_of_memory", every_kind_of_memory, 4},
+    {"windows_come_and_go", windows_come_and_go, 3},
+    {"windows_of_a_split", windows_of_a_split, 4},
+    {"puts_and_gets", puts_and_gets, 4},
+    {"additions", additions, 4},
+    {"groups", groups, 4},
+    {"in_place", in_place, 4},
+    {"sums_in_order", sums_in_order, 4},
+    {"narrow_sums_are_equal_in_all_ways", narrow_sums_are_equal_in_all_ways, 4},
+    {"calls_overlap", calls_overlap, 4},
+};
+
+static void play_all(void (*over)(struct troupe *t)) {
+  uint64_t seed = test_seed();
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    uint64_t count = 0;
+    for (uint32_t ranks = 1; ranks <= parts[i].most && test_failures == 0; ranks++)
+      count += troupe_perform((struct troupe){.run = parts[i].run, .ranks = ranks, .seed = seed + ranks}, over);
+    if (test_failures) printf("  in %s\n", parts[i].name);
+    else if (count) printf("  %s: %llu trials\n", parts[i].name, (unsigned long long)count);
+  }
+}
+
+static void test_loop(void) { play_all(troupe_over_loop); }
+#ifndef __SANITIZE_THREAD__
+static void test_shm(void) { play_all(troupe_over_shm); }
+#endif
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+#ifndef __SANITIZE_THREAD__
+      {"shm", test_shm},
+#endif
+      {"loop", test_loop},
+  };
+  ranks_clear_environment();
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
