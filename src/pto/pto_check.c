@@ -349,7 +349,7 @@ tutti_err tu_pto_check(const struct tu_pto_module *module, struct tu_error *erro
 void tu_pto_extent(const struct tu_pto_module *module, const struct tu_pto_instruction *instruction,
                    int64_t shape[TUTTI_DIMS]) {
   const struct check c = {module, instruction, &tu_pto_forms[instruction->opcode], NULL};
-  struct view first, second;
+  struct view first = {0}, second = {0};
   int64_t count;
   tutti_err err = TUTTI_OK;
   tu_assert(instruction->opcode != TU_PTO_TSYNC);

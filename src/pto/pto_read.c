@@ -395,6 +395,10 @@ static tutti_err read_literal(struct reader *r, struct tu_pto_value *value, cons
                      tu_pto_spell(r->module, type, spelled), chars);
 }
 
+static bool is_number_char(char c) {
+  return (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E';
+}
+
 /* %c = 0 : index */
 static tutti_err read_constant(struct reader *r) {
   uint32_t number;
@@ -405,8 +409,7 @@ static tutti_err read_constant(struct reader *r) {
   struct tu_scan before = r->scan;
   char chars[64];
   size_t length = 0;
-  while (r->scan.at < r->scan.end && length < sizeof chars - 1 &&
-         ((*r->scan.at >= '0' && *r->scan.at <= '9') || memchr("+-.eE", *r->scan.at, 5)))
+  while (r->scan.at < r->scan.end && length < sizeof chars - 1 && is_number_char(*r->scan.at))
     chars[length++] = *r->scan.at++;
   chars[length] = '\0';
   if (length == 0 || length == sizeof chars - 1) {

@@ -163,16 +163,16 @@ tutti_err tu_pto_close_names(struct tu_pto_module *module, struct tu_error *erro
   return TUTTI_OK;
 }
 
-tutti_err tu_pto_bind(struct tu_pto_module *module, uint32_t number, const struct tu_pto_type *type,
+tutti_err tu_pto_bind(struct tu_pto_module *module, uint32_t value, const struct tu_pto_type *type,
                       struct tu_error *error) {
-  tu_assert(number < module->value_count && module->values[number].origin == TU_PTO_ARGUMENT);
-  struct tu_pto_value *value = &module->values[number];
+  tu_assert(value < module->value_count && module->values[value].origin == TU_PTO_ARGUMENT);
+  struct tu_pto_value *v = &module->values[value];
   char ours[TU_PTO_SPELLED], theirs[TU_PTO_SPELLED];
-  struct tu_pto_type merged = value->type;
-  if (value->type.kind != type->kind || !tu_pto_merge(module, &merged, type))
-    return tu_pto_fail(module, value->place, error, "expected %s for %%%s, found %s",
-                       tu_pto_spell(module, &value->type, ours), value->name, tu_pto_spell(module, type, theirs));
-  value->type = merged;
+  struct tu_pto_type merged = v->type;
+  if (v->type.kind != type->kind || !tu_pto_merge(module, &merged, type))
+    return tu_pto_fail(module, v->place, error, "expected %s for %%%s, found %s", tu_pto_spell(module, &v->type, ours),
+                       v->name, tu_pto_spell(module, type, theirs));
+  v->type = merged;
   return tu_pto_close_names(module, error);
 }
 
@@ -192,16 +192,16 @@ bool tu_pto_fits(const struct tu_pto_type *type, bool negative, uint64_t magnitu
   return true;
 }
 
-tutti_err tu_pto_bind_number(struct tu_pto_module *module, uint32_t number, int64_t is, struct tu_error *error) {
-  tu_assert(number < module->value_count && module->values[number].origin == TU_PTO_ARGUMENT);
-  struct tu_pto_value *value = &module->values[number];
+tutti_err tu_pto_bind_number(struct tu_pto_module *module, uint32_t value, int64_t number, struct tu_error *error) {
+  tu_assert(value < module->value_count && module->values[value].origin == TU_PTO_ARGUMENT);
+  struct tu_pto_value *v = &module->values[value];
   char spelled[TU_PTO_SPELLED];
-  bool whole = value->type.kind <= TU_PTO_BOOL &&
-               (value->type.kind != TU_PTO_SCALAR || !tu_datatypes[value->type.element].floating);
-  uint64_t magnitude = is < 0 ? 0 - (uint64_t)is : (uint64_t)is;
-  if (!whole || !tu_pto_fits(&value->type, is < 0, magnitude, &value->number))
-    return tu_pto_fail(module, value->place, error, "expected %s for %%%s, found %lld",
-                       tu_pto_spell(module, &value->type, spelled), value->name, (long long)is);
-  value->origin = TU_PTO_CONSTANT;
+  bool whole =
+      v->type.kind <= TU_PTO_BOOL && (v->type.kind != TU_PTO_SCALAR || !tu_datatypes[v->type.element].floating);
+  uint64_t magnitude = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+  if (!whole || !tu_pto_fits(&v->type, number < 0, magnitude, &v->number))
+    return tu_pto_fail(module, v->place, error, "expected %s for %%%s, found %lld",
+                       tu_pto_spell(module, &v->type, spelled), v->name, (long long)number);
+  v->origin = TU_PTO_CONSTANT;
   return TUTTI_OK;
 }
