@@ -80,21 +80,30 @@ static void expect(const char *name, tutti_datatype type, size_t rows, size_t co
 
 /* ---- the command ---- */
 
-/* Writes the program, and runs it; what was said is in `said`. */
-static int execute(const char *program, const char *options, char said[SAID]) {
-  char command[2048];
-  FILE *file = fopen("program.pto", "we");
+static void write_text(const char *path, const char *text) {
+  FILE *file = fopen(path, "we");
   if (!file) abort();
-  fputs(program, file);
+  fputs(text, file);
   fclose(file);
-  snprintf(command, sizeof command, "timeout 60 " TUTTI " run -n %d -- " TUTTI " as --execute program.pto %s 2>&1",
-           RANKS, options);
+}
+
+/* What the command says is in `said`; returns its exit status. */
+static int run_command(const char *command, char said[SAID]) {
   FILE *pipe = popen(command, "re");
   if (!pipe) abort();
   size_t length = fread(said, 1, SAID - 1, pipe);
   said[length] = '\0';
   int status = pclose(pipe);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Writes the program, and runs it. */
+static int execute(const char *program, const char *options, char said[SAID]) {
+  char command[2048];
+  write_text("program.pto", program);
+  snprintf(command, sizeof command, "timeout 60 " TUTTI " run -n %d -- " TUTTI " as --execute program.pto %s 2>&1",
+           RANKS, options);
+  return run_command(command, said);
 }
 
 static const char *const ways[] = {"", "--lower", "--tiles 5x7", "--tiles 5x7 --ping-pong",
@@ -195,6 +204,24 @@ static void test_reduce(void) {
       expect("sum", TUTTI_I32, ROWS, COLS, r, sum_of_all);
       expect("max", TUTTI_I32, ROWS, COLS, r, max_of_all);
       expect("min", TUTTI_I32, ROWS, COLS, r, min_of_all);
+    }
+  }
+}
+
+/* Of no rows, nothing is gathered. */
+static void test_empty(void) {
+  static const char program[] =
+      ".arg %group : !pto.group<...>\n.arg %dst : !pto.memref<...>\ntgather %group, %dst\n"
+      "treduce %group, %dst[3, 0] {op = #pto.reduce_op<Sum>}\n";
+  for (int w = 0; w < WAYS; w++) {
+    give("src", TUTTI_F32, 0, COLS, own);
+    give("dst", TUTTI_F32, ROWS, COLS, minus_one);
+    if (!run_well(program, ways[w],
+                  "--arg group=src_%r.npy --arg dst=dst_%r.npy --out dst=out_%r.npy --out group=g_%r.npy"))
+      return;
+    for (uint32_t r = 0; r < RANKS; r++) {
+      expect("out", TUTTI_F32, ROWS, COLS, r, minus_one);
+      expect("g", TUTTI_F32, 0, COLS, r, own);
     }
   }
 }
@@ -430,11 +457,43 @@ static void test_refusals(void) {
   unsetenv("TUTTI_TIMEOUT_MS");
 }
 
+/* Ranks may have programs of their own, if these have the same arguments. */
+static void test_programs_that_differ(void) {
+  static const char of_others[] = ".arg %s : !pto.group<4x!pto.memref<4xi32>>\n";
+  static const char first[] =
+      ".arg %s : !pto.group<4x!pto.memref<4xi32>>\n.const %one = 1 : i32\n"
+      "tnotify %s[2, 3], %one {op = #pto.notify_op<Set>}\n";
+  static const struct {
+    const char *of_rank_2, *said;
+  } table[] = {
+      {of_others, NULL},
+      {"", "rank 0: expected the same arguments on all ranks, found 1 memrefs and groups on rank 0, 0 on rank 2"},
+      {".arg %t : !pto.group<4x!pto.memref<4xi32>>\n",
+       "rank 0: expected the same arguments on all ranks, found others than %s on rank 2"},
+      {".arg %s : !pto.group<4x!pto.memref<5xi32>>\n",
+       "rank 0: expected %s, which other ranks reach, to be alike on all ranks, found i32 of 1x1x1x1x4 on rank 0, and "
+       "i32 "
+       "of 1x1x1x1x5 on rank 2"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    char said[SAID];
+    write_text("program_0.pto", first);
+    write_text("program_1.pto", of_others);
+    write_text("program_2.pto", table[i].of_rank_2);
+    write_text("program_3.pto", of_others);
+    int status = run_command(
+        "timeout 60 " TUTTI " run -n 4 -- sh -c 'exec " TUTTI " as --execute program_$TUTTI_RANK.pto' 2>&1", said);
+    if (table[i].said) CHECK(status == 1 && strstr(said, table[i].said), "status %d: %s", status, said);
+    else CHECK(status == 0 && !said[0], "status %d: %s", status, said);
+  }
+}
+
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"gather", test_gather},   {"scatter", test_scatter},  {"broadcast", test_broadcast},   {"reduce", test_reduce},
-      {"ring", test_ring},       {"parts", test_parts},      {"atomic_add", test_atomic_add}, {"async", test_async},
-      {"signals", test_signals}, {"refusals", test_refusals}};
+      {"gather", test_gather},   {"scatter", test_scatter},       {"broadcast", test_broadcast},
+      {"reduce", test_reduce},   {"empty", test_empty},           {"ring", test_ring},
+      {"parts", test_parts},     {"atomic_add", test_atomic_add}, {"async", test_async},
+      {"signals", test_signals}, {"refusals", test_refusals},     {"programs_that_differ", test_programs_that_differ}};
   ranks_clear_environment();
   if (!mkdtemp(folder) || chdir(folder) != 0) abort();
   int status = test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
