@@ -7,13 +7,14 @@
 #include "base/text.h"
 
 int cli_fail(const char *verb, int exit_code, const char *format, ...) {
-  fflush(stdout);
-  fprintf(stderr, "tutti %s: ", verb);
+  /* In one piece: ranks of a job may fail at the same time. */
+  char sentence[4096];
   va_list arguments;
   va_start(arguments, format);
-  vfprintf(stderr, format, arguments);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
   va_end(arguments);
-  fputc('\n', stderr);
+  fflush(stdout);
+  fprintf(stderr, "tutti %s: %s\n", verb, sentence);
   return exit_code;
 }
 
@@ -71,6 +72,13 @@ static int store(const struct cli_verb *verb, const struct cli_option *option, c
         return cli_fail(verb->name, CLI_USAGE, "%s: expected a number, 0 or more, as 2, 0.5 or 1e-6, found '%s'",
                         option->name, value);
       return CLI_GOOD;
+    case CLI_LIST: {
+      struct cli_list *list = option->target;
+      if (list->count == CLI_LIST_MAX)
+        return cli_fail(verb->name, CLI_USAGE, "%s: expected at most %d of it, found more", option->name, CLI_LIST_MAX);
+      list->items[list->count++] = value;
+      return CLI_GOOD;
+    }
     case CLI_FLAG: break;
   }
   *(bool *)option->target = true;

@@ -12,7 +12,14 @@ enum cli_kind {
   CLI_UINT,   /* uint32_t */
   CLI_BYTES,  /* uint64_t, with suffix K, M, G */
   CLI_NUMBER, /* double, 0 or more: 1e-6 */
-  CLI_STRING  /* const char * */
+  CLI_STRING, /* const char * */
+  CLI_LIST    /* struct cli_list: may be given several times */
+};
+
+enum { CLI_LIST_MAX = 64 };
+struct cli_list {
+  const char *items[CLI_LIST_MAX];
+  uint32_t count;
 };
 
 struct cli_option {
@@ -31,7 +38,7 @@ struct cli_verb {
   int (*run)(int argc, char **argv); /* argv[0] is the verb */
 };
 extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout,
-    cli_slices;
+    cli_slices, cli_as;
 
 /* Reads options ("--name value", "--name=value", "-n value") anywhere before "--"; what is left (and all after "--")
  * stays in argv[1..*argc). Handles --help (prints, *done = true). An unknown option is an error that names the nearest.

@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "cli.h"
 
-static const struct cli_verb *const verbs[] = {&cli_run,   &cli_bench, &cli_tune, &cli_list,   &cli_plan,
-                                               &cli_check, &cli_sim,   &cli_info, &cli_layout, &cli_slices};
+static const struct cli_verb *const verbs[] = {&cli_run, &cli_bench, &cli_tune,   &cli_list,   &cli_plan, &cli_check,
+                                               &cli_sim, &cli_info,  &cli_layout, &cli_slices, &cli_as};
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *file) {

@@ -46,7 +46,9 @@ static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 void tu_scan_blanks(struct tu_scan *scan) {
   while (scan->at < scan->end && is_blank(*scan->at)) scan->at++;
-  if (scan->at < scan->end && *scan->at == '#')
+  const char *comment = scan->comment ? scan->comment : "#";
+  size_t length = strlen(comment);
+  if ((size_t)(scan->end - scan->at) >= length && memcmp(scan->at, comment, length) == 0)
     while (scan->at < scan->end && *scan->at != '\n') scan->at++;
 }
 

@@ -18,9 +18,10 @@ struct tu_scan {
   const char *at;
   const char *end;
   uint32_t line;
-  const char *name; /* of the input, for messages */
+  const char *name;    /* of the input, for messages */
+  const char *comment; /* what starts a comment, which ends with the line; NULL: "#" */
 };
-void tu_scan_blanks(struct tu_scan *scan);                     /* skips blanks and a # comment, not the line end */
+void tu_scan_blanks(struct tu_scan *scan);                     /* skips blanks and a comment, not the line end */
 bool tu_scan_end_of_line(struct tu_scan *scan);                /* skips blanks; takes the line end or the end of text */
 bool tu_scan_at_end(struct tu_scan *scan);                     /* skips blanks and empty lines; is nothing left? */
 bool tu_scan_literal(struct tu_scan *scan, const char *chars); /* takes exactly these characters, after blanks */

@@ -47,6 +47,16 @@ static void test_scan(void) {
   CHECK(tu_scan_end_of_line(&scan), "the end of the text ends its last line");
 }
 
+static void test_scan_comment(void) {
+  struct tu_scan scan = scan_of("// head #\n #1 / 2 // tail");
+  uint32_t number = 0;
+  scan.comment = "//";
+  CHECK(!tu_scan_at_end(&scan) && scan.line == 2, "the first words stand in line 2, not %u", scan.line);
+  CHECK(tu_scan_literal(&scan, "#") && tu_scan_uint(&scan, &number) && number == 1, "# starts no comment here");
+  CHECK(tu_scan_literal(&scan, "/") && tu_scan_uint(&scan, &number) && number == 2, "one / starts none");
+  CHECK(tu_scan_at_end(&scan), "the text ends here");
+}
+
 static void test_scan_fail(void) {
   static const struct {
     const char *text, *sentence;
@@ -256,11 +266,17 @@ static void test_types(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"print", test_print},           {"scan", test_scan},
-      {"scan_fail", test_scan_fail},   {"scan_token", test_scan_token},
-      {"scan_noise", test_scan_noise}, {"nearest", test_nearest},
-      {"parse", test_parse},           {"parse_number", test_parse_number},
-      {"read_file", test_read_file},   {"base", test_base},
+      {"print", test_print},
+      {"scan", test_scan},
+      {"scan_comment", test_scan_comment},
+      {"scan_fail", test_scan_fail},
+      {"scan_token", test_scan_token},
+      {"scan_noise", test_scan_noise},
+      {"nearest", test_nearest},
+      {"parse", test_parse},
+      {"parse_number", test_parse_number},
+      {"read_file", test_read_file},
+      {"base", test_base},
       {"types", test_types},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);

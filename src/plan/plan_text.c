@@ -388,7 +388,7 @@ static tutti_err read_rank(struct reader *r) {
 
 tutti_err tu_plan_read(const char *data, size_t bytes, const char *name, struct tu_plan **plan,
                        struct tu_error *error) {
-  struct reader r = {.scan = {data, data + bytes, 1, name},
+  struct reader r = {.scan = {.at = data, .end = data + bytes, .line = 1, .name = name},
                      .error = error,
                      .plan = tu_allocate(1, sizeof *r.plan),
                      .tmp_left = tu_min(TMP_FREE + bytes * TMP_PER_BYTE, CHUNKS_MAX)};
