@@ -1,4 +1,4 @@
-# pto_cases.awk: reads pto_cases.csv (op, test, runner, template_args, nranks, extra_args) and prints a line of C++ a row:
+# pto_cases.awk: reads pto_cases.csv (op, test, runner, template_args, nranks, extra_args); prints a line of C++ a row:
 #   SEED_ROW("name", ranks, function of pto_cases_test.cpp, {numbers})
 # A row that it does not understand gets the function nullptr, which the test counts as a failure.
 
@@ -45,7 +45,8 @@ function collective(what, rest,    tiles) {
   if (rest == "" || rest == "WithRoot") return what "<" T ", 1, " count ", 1, " count ", 1>"
   if (rest == "Empty") return what "_nothing<" T ", " count ">"
   tiles = rest ~ /^LargeShape_/ ? 1 : rest ~ /^PingPong_/ ? 2 : 0
-  if (tiles && sub(/^[A-Za-z]*_/, "", rest) && read_sizes(rest)) return what "<" T ", " R ", " C ", " t ", " C ", " tiles ">"
+  if (tiles && sub(/^[A-Za-z]*_/, "", rest) && read_sizes(rest))
+    return what "<" T ", " R ", " C ", " t ", " C ", " tiles ">"
   return ""
 }
 
@@ -90,7 +91,9 @@ function async(what, rest, root) {
 
 # Immediate_512Posts_Q4: how many posts, over how many queues, is in the name alone.
 function posts(what, rest, name,    p, q, how) {
-  how = rest == "ImmediatePostWait" ? "each" : rest == "ConsecutivePostsWaitEach" ? "later" : rest == "PostsWaitFinal" ? "last" : ""
+  if (rest == "ImmediatePostWait") how = "each"
+  if (rest == "ConsecutivePostsWaitEach") how = "later"
+  if (rest == "PostsWaitFinal") how = "last"
   if (how == "") return ""
   p = how == "last" ? 2 : 0
   if (match(name, /_P[0-9]+_/)) p = substr(name, RSTART + 2, RLENGTH - 3)

@@ -1,6 +1,7 @@
 /* test: timeout=300 */
-/* pto_cases_test.cpp: what the PTO instructions do, with real processes: every row of pto_cases.csv, where that file was there when
- * this was built (pto_cases.awk makes it lines of C++), and rows of our own of the same kinds, which always run. */
+/* pto_cases_test.cpp: what the PTO instructions do, with real processes: every row of pto_cases.csv, where that file
+ * was there when this was built (pto_cases.awk makes it lines of C++), and rows of our own of the same kinds, which
+ * always run. */
 #include "pto_world.hpp"
 
 using namespace pto;
@@ -225,15 +226,16 @@ static void reduce_nothing(Player &me) {
 template <typename T, int d0, int d1, int d2, int rows, int cols, int tile_rows, int tile_cols, int tiles>
 static void gather_scatter_5d(Player &me) {
   constexpr int pitch = cols + 3, block = rows * pitch + 5, outer = d0 * d1 * d2;
-  using Source = GlobalTensor<T, Shape<d0, d1, d2, rows, cols>,
-                              Stride<d1 * d2 * block, d2 * block, block, pitch, 1>>;
+  using Source = GlobalTensor<T, Shape<d0, d1, d2, rows, cols>, Stride<d1 * d2 * block, d2 * block, block, pitch, 1>>;
   using Long = GlobalTensor<T, Shape<d0, d1, d2, DYNAMIC, cols>, Stride<DYNAMIC, DYNAMIC, DYNAMIC, cols, 1>>;
   const int root = me.ranks - 1, all = me.ranks * rows;
   constexpr size_t span = size_t{outer} * block;
   Memory memory(me, 2 * span * sizeof(T)); /* what is gathered, and what is scattered */
   for (size_t i = 0; i < 2 * span; i++) memory.mine<T>()[i] = static_cast<T>(-1);
   const auto place = [&](int o, int row, int col) { return static_cast<size_t>(o * block + row * pitch + col); };
-  const auto value = [&](int r, int o, int row, int col) { return static_cast<T>(((r * outer + o) * rows + row) * 31 + col); };
+  const auto value = [&](int r, int o, int row, int col) {
+    return static_cast<T>(((r * outer + o) * rows + row) * 31 + col);
+  };
   for (int o = 0; o < outer; o++)
     for (int row = 0; row < rows; row++)
       for (int col = 0; col < cols; col++) memory.mine<T>()[place(o, row, col)] = value(me.rank, o, row, col);
@@ -300,8 +302,8 @@ static void get_ring(Player &me) {
 }
 
 template <typename T, int d0, int d1, int d2, int d3, int cols>
-using Dense = GlobalTensor<T, Shape<d0, d1, d2, d3, cols>,
-                           Stride<d1 * d2 * d3 * cols, d2 * d3 * cols, d3 * cols, cols, 1>>;
+using Dense =
+    GlobalTensor<T, Shape<d0, d1, d2, d3, cols>, Stride<d1 * d2 * d3 * cols, d2 * d3 * cols, d3 * cols, cols, 1>>;
 template <typename T, int d0, int d1, int d2, int d3, int cols, int tile_rows>
 static void put_ring_5d(Player &me) {
   put_to_neighbour<T, tile_rows, cols, 1, Dense<T, d0, d1, d2, d3, cols>>(me, size_t{d0} * d1 * d2 * d3 * cols);
@@ -447,8 +449,8 @@ static void get_async_configured(Player &me) {
   me.barrier();
 }
 
-/* A core is a turn with a session of its own; all have begun before any of them waits, the last one first. How many; and whether
- * each moves all elements, to a place of its own, or they share them. */
+/* A core is a turn with a session of its own; all have begun before any of them waits, the last one first. How many;
+ * and whether each moves all elements, to a place of its own, or they share them. */
 template <typename Core>
 static void with_cores(int cores, Core core) {
   std::vector<comm::AsyncSession> sessions(static_cast<size_t>(cores));
@@ -494,18 +496,20 @@ static void get_async_cores(Player &me) {
     with_cores(cores, [&](const comm::AsyncSession &session, int core) {
       comm::AsyncEvent last;
       for (int r = 1; r < me.ranks; r++) {
-        Flat<T> from = flat(memory.at<T>(r) + core * each, each), to = flat(&result[static_cast<size_t>(r * all + core * each)], each);
+        Flat<T> from = flat(memory.at<T>(r) + core * each, each),
+                to = flat(&result[static_cast<size_t>(r * all + core * each)], each);
         last = comm::TGET_ASYNC(to, from, session);
       }
       return last;
     });
-    for (int r = 1; r < me.ranks; r++) check_filled(me, result.data() + r * all, static_cast<size_t>(all), r, 10000, "got");
+    for (int r = 1; r < me.ranks; r++)
+      check_filled(me, result.data() + r * all, static_cast<size_t>(all), r, 10000, "got");
   }
   me.barrier();
 }
 
-/* Every rank to every rank, a core for each target, over and over; slot s of each holds what rank s sent. Sessions are kept, or made
- * anew each time. Data changes from time to time. */
+/* Every rank to every rank, a core for each target, over and over; slot s of each holds what rank s sent. Sessions are
+ * kept, or made anew each time. Data changes from time to time. */
 template <typename T, int count, typename Exchange>
 static void all_to_all(Player &me, size_t slots, Exchange exchange) {
   const long times = me.number(0, 1);
@@ -553,8 +557,8 @@ static void get_async_all_to_all(Player &me) {
   });
 }
 
-/* So many posts of 1,024 elements, from rank 0 to each other one (or from each), over so many queues, a block to each. Waited for at
- * once, all at the end, or only the last of all, which is shorter than a block. */
+/* So many posts of 1,024 elements, from rank 0 to each other one (or from each), over so many queues, a block to each.
+ * Waited for at once, all at the end, or only the last of all, which is shorter than a block. */
 enum class Waits { AT_ONCE, LATER, ONLY_LAST };
 enum { POST = 1024 };
 
@@ -582,7 +586,8 @@ static void check_posts(Player &me, const int32_t *data, Waits waits, int64_t ra
   for (long p = 0; p < posts; p++) {
     const size_t count = waits == Waits::ONLY_LAST && p == posts - 1 ? POST / 8 : POST;
     check_filled(me, data + p * POST, count, rank + 8 * p, 10000, "posted");
-    for (size_t i = count; i < POST; i++) me.check(data[p * POST + static_cast<long>(i)] == 0, "element %zu was written", i);
+    for (size_t i = count; i < POST; i++)
+      me.check(data[p * POST + static_cast<long>(i)] == 0, "element %zu was written", i);
   }
 }
 
@@ -864,7 +869,10 @@ static const std::vector<Case> own_rows = {
     {"own: begin puts to two others", 3, put_async<int8_t, 777>, {}},
     {"own: begin gets from two others", 3, get_async<double, 777>, {}},
     {"own: begin puts of blocks that do not divide, over 3 queues", 3, put_async_configured<float, 1000>, {999, 0, 3}},
-    {"own: begin gets of blocks that do not divide, over 3 queues", 3, get_async_configured<int16_t, 1000>, {999, 64, 3}},
+    {"own: begin gets of blocks that do not divide, over 3 queues",
+     3,
+     get_async_configured<int16_t, 1000>,
+     {999, 64, 3}},
     {"own: four cores share a put", 3, put_async_cores<int32_t, 4000>, {4, 0}},
     {"own: four cores get each for itself", 3, get_async_cores<float, 100>, {4, 1}},
     {"own: all to all by puts", 3, put_async_all_to_all<int32_t, 500>, {3, 1}},

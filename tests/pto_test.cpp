@@ -1,6 +1,7 @@
 /* test: timeout=120 */
-/* pto_test.cpp: pto_comm_inst.hpp beyond the rows of pto_cases_test.cpp: what is known when compiled, what is refused and in which words,
- * events, the order of a reduction, layouts, types of one's own; and the two ways to gather, as a user would write them. */
+/* pto_test.cpp: pto_comm_inst.hpp beyond the rows of pto_cases_test.cpp: what is known when compiled, what is refused
+ * and in which words, events, the order of a reduction, layouts, types of one's own; and the two ways to gather, as a
+ * user would write them. */
 #include <functional>
 
 #include "pto_world.hpp"
@@ -83,7 +84,8 @@ struct Sources {
   std::vector<Floats<ROWS, COLS>> tensors;
   std::vector<float> result;
 
-  explicit Sources(Player &me) : memory(me, 2 * COUNT * sizeof(float)), result(static_cast<size_t>(COUNT * me.ranks), -1) {
+  explicit Sources(Player &me)
+      : memory(me, 2 * COUNT * sizeof(float)), result(static_cast<size_t>(COUNT * me.ranks), -1) {
     for (int i = 0; i < COUNT; i++) memory.mine<float>()[i] = static_cast<float>(me.rank * 1000 + i);
     for (int r = 0; r < me.ranks; r++) tensors.emplace_back(memory.at<float>(r));
     me.barrier();
@@ -108,7 +110,8 @@ static void tiles(Player &me) {
   me.check(part.GetValidRow() == 3 && part.GetValidCol() == 5, "sizes are not as given");
   me.check(rows.GetValidRow() == 2 && rows.GetValidCol() == 7, "the static size is not as it is");
   me.check(Static().GetValidRow() == 4 && Static().GetValidCol() == 8, "static sizes are not as they are");
-  me.check(copy.data() == part.data() && copy.data() != all.data(), "a copy is not the same memory, or others share it");
+  me.check(copy.data() == part.data() && copy.data() != all.data(),
+           "a copy is not the same memory, or others share it");
   me.check(reinterpret_cast<uintptr_t>(all.data()) % 32 == 0, "a tile is not aligned");
   TASSIGN(part, 128);
   TASSIGN(all, 0);
@@ -132,7 +135,8 @@ static void refuse_groups(Player &me) {
   if (me.rank == 0) {
     using Group = decltype(group);
     Group stranger(s.tensors.data(), me.ranks, 1), nobody(s.tensors.data(), me.ranks, -1), none(nullptr, 2, 0),
-        empty(s.tensors.data(), 0, 0), few(s.tensors.data(), me.ranks - 1, 0), late(s.tensors.data(), me.ranks, me.ranks);
+        empty(s.tensors.data(), 0, 0), few(s.tensors.data(), me.ranks - 1, 0),
+        late(s.tensors.data(), me.ranks, me.ranks);
     refused(me, "TGATHER", "root", [&] { comm::TGATHER(stranger, target, tile); });
     refused(me, "TSCATTER", "root", [&] { comm::TSCATTER(stranger, target, tile); });
     refused(me, "TBROADCAST", "root", [&] { comm::TBROADCAST(stranger, s.tensors[0], tile); });
@@ -143,27 +147,29 @@ static void refuse_groups(Player &me) {
     refused(me, "TGATHER", "one rank or more", [&] { comm::TGATHER(empty, target, tile); });
     refused(me, "TGATHER", "rank", [&] { comm::TGATHER(few, target, tile); });
 
-    auto shorter = floats(s.result.data(), 6 * me.ranks - 1, 8, 8), narrower = floats(s.result.data(), 6 * me.ranks, 7, 8);
+    auto shorter = floats(s.result.data(), 6 * me.ranks - 1, 8, 8),
+         narrower = floats(s.result.data(), 6 * me.ranks, 7, 8);
     refused(me, "TGATHER", "row", [&] { comm::TGATHER(group, shorter, tile); });
     refused(me, "TSCATTER", "row", [&] { comm::TSCATTER(group, shorter, tile); });
-    refused(me, "TGATHER", "", [&] { comm::TGATHER(group, narrower, tile); });
+    refused(me, "TGATHER", "equal, but for dimension 3", [&] { comm::TGATHER(group, narrower, tile); });
 
     std::vector<FloatsOf> uneven;
     for (int r = 0; r < me.ranks; r++) uneven.push_back(floats(s.memory.at<float>(r), 6, 8, 8));
     ParallelGroup mixed(uneven.data(), me.ranks, 0);
     uneven[1] = floats(s.memory.at<float>(1), 5, 8, 8);
-    refused(me, "TGATHER", "", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "must be equal", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(1), 6, 8, 9);
-    refused(me, "TGATHER", "", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "strides", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(0), 6, 8, 8); /* another rank's */
-    refused(me, "TGATHER", "", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "order of the ranks", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.result.data(), 6, 8, 8); /* in no window */
-    refused(me, "TGATHER", "window", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "in no window", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(1), -6, 8, 8);
-    refused(me, "TGATHER", "size -6", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "none can be negative", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(1), 6, 8, -8);
-    refused(me, "TGATHER", "stride -8", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "none can be negative", [&] { comm::TGATHER(mixed, target, tile); });
 
+    refused(me, "TREDUCE", "", [&] { comm::TREDUCE(group, s.tensors[0], other, tile, static_cast<ReduceOp>(3)); });
     me.check(s.result[0] == -1, "a refused call has written");
     comm::TGATHER(group, target, tile); /* the window is as good as before */
     s.check_gathered(me);
@@ -181,10 +187,12 @@ static void refuse_tiles(Player &me) {
     refused(me, "TGATHER", "overlap", [&] { comm::TGATHER(group, target, ping, ping); });
     refused(me, "TREDUCE", "overlap", [&] { comm::TREDUCE(group, s.tensors[0], ping, ping, ReduceOp::Max); });
     refused(me, "TGATHER", "give both the same", [&] { comm::TGATHER(group, target, ping, other); });
-    refused(me, "TGATHER", "", [&] { comm::TGATHER(group, target, low); });
-    refused(me, "TGATHER", "", [&] { comm::TGATHER(group, target, wide); });
-    refused(me, "TGATHER", "", [&] { comm::TGATHER(group, target, none); });
-    refused(me, "TGATHER", "2 x -1 valid", [&] { comm::TGATHER(group, target, minus); });
+    refused(me, "TREDUCE", "give both the same",
+            [&] { comm::TREDUCE(group, s.tensors[0], other, ping, pong, ReduceOp::Max); });
+    refused(me, "TGATHER", "5x8 valid", [&] { comm::TGATHER(group, target, low); });
+    refused(me, "TGATHER", "2x9 valid", [&] { comm::TGATHER(group, target, wide); });
+    refused(me, "TGATHER", "0 x 8", [&] { comm::TGATHER(group, target, none); });
+    refused(me, "TGATHER", "2 x -1", [&] { comm::TGATHER(group, target, minus); });
     TASSIGN(ping, 0);
     TASSIGN(pong, 64); /* half a tile further */
     refused(me, "TGATHER", "overlap", [&] { comm::TGATHER(group, target, ping, pong); });
@@ -216,22 +224,22 @@ static void refuse_pairs(Player &me) {
     auto local = floats(mine.data(), 6, 8, 8), also = floats(s.result.data(), 6, 8, 8);
     auto small = floats(mine.data(), 5, 8, 8), null = floats(nullptr, 6, 8, 8);
     auto stacked = floats(mine.data(), 6, 8, 4);
-    FloatsOf beyond = floats(s.memory.at<float>(1), 13, 8, 8), thirteen = floats(s.result.data(), 13, 8, 8);
+    FloatsOf beyond = floats(s.memory.at<float>(1), 13, 8, 8);
     Floats<6, 8> &remote = s.tensors[1];
-    refused(me, "TPUT", "window", [&] { comm::TPUT(also, local, tile); });
-    refused(me, "TGET", "window", [&] { comm::TGET(local, also, tile); });
-    refused(me, "TPUT", "", [&] { comm::TPUT(remote, small, tile); });
-    refused(me, "TGET", "", [&] { comm::TGET(small, remote, tile); });
-    refused(me, "TPUT", "", [&] { comm::TPUT(remote, null, tile); });
-    refused(me, "TGET", "", [&] { comm::TGET(stacked, remote, tile); });
+    refused(me, "TPUT", "in no window", [&] { comm::TPUT(also, local, tile); });
+    refused(me, "TGET", "in no window", [&] { comm::TGET(local, also, tile); });
+    refused(me, "TPUT", "must be equal", [&] { comm::TPUT(remote, small, tile); });
+    refused(me, "TGET", "must be equal", [&] { comm::TGET(small, remote, tile); });
+    refused(me, "TPUT", "NULL", [&] { comm::TPUT(remote, null, tile); });
+    refused(me, "TGET", "on top of each other", [&] { comm::TGET(stacked, remote, tile); });
     refused(me, "TGET", "overlap", [&] { comm::TGET(local, remote, tile, same); });
     std::vector<float> much(13 * 8);
     auto plenty = floats(much.data(), 13, 8, 8);
-    refused(me, "TPUT", "window", [&] { comm::TPUT(beyond, plenty, tile); });
-    refused(me, "TPUT", "", [&] { comm::TPUT<AtomicType::AtomicAdd>(also, local, tile); });
+    refused(me, "TPUT", "part of a window", [&] { comm::TPUT(beyond, plenty, tile); });
+    refused(me, "TPUT", "in no window", [&] { comm::TPUT<AtomicType::AtomicAdd>(also, local, tile); });
+    refused(me, "TPUT", "neither", [&] { comm::TPUT(remote, local, tile, static_cast<AtomicType>(2)); });
     comm::TGET(local, remote, tile);
     me.check(mine[5] == 1005, "a good TGET after those refused is wrong");
-    (void)thirteen;
   }
   me.barrier();
 }
@@ -242,14 +250,17 @@ static void refuse_signals(Player &me) {
     int32_t mine = 0;
     comm::Signal local(&mine), theirs(memory.at<int32_t>(1)), null(nullptr), good(memory.mine<int32_t>());
     comm::Signal2D<4, 8> many(memory.at<int32_t>(1)), beyond(memory.mine<int32_t>(33));
-    refused(me, "TNOTIFY", "window", [&] { comm::TNOTIFY(local, 1, comm::NotifyOp::Set); });
-    refused(me, "TNOTIFY", "window", [&] { comm::TNOTIFY(local, 1, comm::NotifyOp::AtomicAdd); });
-    refused(me, "TNOTIFY", "", [&] { comm::TNOTIFY(null, 1, comm::NotifyOp::Set); });
+    refused(me, "TNOTIFY", "in no window", [&] { comm::TNOTIFY(local, 1, comm::NotifyOp::Set); });
+    refused(me, "TNOTIFY", "in no window", [&] { comm::TNOTIFY(local, 1, comm::NotifyOp::AtomicAdd); });
+    refused(me, "TNOTIFY", "in no window", [&] { comm::TNOTIFY(null, 1, comm::NotifyOp::Set); });
     refused(me, "TNOTIFY", "one signal", [&] { comm::TNOTIFY(many, 1, comm::NotifyOp::Set); });
-    refused(me, "TWAIT", "window", [&] { comm::TWAIT(local, 0, comm::WaitCmp::EQ); });
-    refused(me, "TWAIT", "", [&] { comm::TWAIT(theirs, 0, comm::WaitCmp::EQ); });
-    refused(me, "TTEST", "window", [&] { comm::TTEST(local, 0, comm::WaitCmp::EQ); });
-    refused(me, "TTEST", "window", [&] { comm::TTEST(beyond, 0, comm::WaitCmp::EQ); });
+    refused(me, "TWAIT", "in no window", [&] { comm::TWAIT(local, 0, comm::WaitCmp::EQ); });
+    refused(me, "TWAIT", "of its own part", [&] { comm::TWAIT(theirs, 0, comm::WaitCmp::EQ); });
+    refused(me, "TTEST", "in no window", [&] { comm::TTEST(local, 0, comm::WaitCmp::EQ); });
+    refused(me, "TTEST", "part of a window", [&] { comm::TTEST(beyond, 0, comm::WaitCmp::EQ); });
+    refused(me, "TNOTIFY", "neither", [&] { comm::TNOTIFY(theirs, 1, static_cast<comm::NotifyOp>(2)); });
+    refused(me, "TTEST", "compar", [&] { comm::TTEST(good, 0, static_cast<comm::WaitCmp>(6)); });
+    refused(me, "TWAIT", "compar", [&] { comm::TWAIT(good, 0, static_cast<comm::WaitCmp>(-1)); });
     me.check(comm::TTEST(good, 0, comm::WaitCmp::EQ), "a good TTEST after those refused is wrong");
   }
   me.barrier();
@@ -268,14 +279,20 @@ static void refuse_begun(Player &me) {
     refused(me, "TGET_ASYNC", "one run of memory", [&] { comm::TGET_ASYNC(gaps, remote, session); });
     refused(me, "TPUT_ASYNC", "same shape", [&] { comm::TPUT_ASYNC(remote, less, session); });
     refused(me, "TGET_ASYNC", "NULL", [&] { comm::TGET_ASYNC(null, remote, session); });
-    refused(me, "TPUT_ASYNC", "window", [&] { comm::TPUT_ASYNC(also, local, session); });
+    refused(me, "TPUT_ASYNC", "in no window", [&] { comm::TPUT_ASYNC(also, local, session); });
+    using Endless = GlobalTensor<float, Shape<>, Stride<>>;
+    const int64_t large = int64_t{1} << 32;
+    Endless endless(mine.data(), {1, 1, large, large, 4}, {1, 1, 4 * large, 4, 1});
+    refused(me, "TGET_ASYNC", "beyond memory", [&] { comm::TGET_ASYNC(endless, endless, session); });
+    Endless nothing(nullptr, {1, 3, 0, 5, 2}, {1, 7, 7, 7, 1});
+    comm::TGET_ASYNC(nothing, nothing, session).Wait();
     config.queue_num = 0;
     refused(me, "AsyncSession", "one queue or more", [&] { comm::AsyncSession wrong(config); });
     config.queue_num = 1, config.block_bytes = 0;
     refused(me, "AsyncSession", "one byte or more", [&] { comm::AsyncSession wrong(config); });
     config.block_bytes = 64, config.comm_block_offset = 3 * Sources::COUNT * sizeof(float);
     comm::AsyncSession far(config);
-    refused(me, "TGET_ASYNC", "window", [&] { comm::TGET_ASYNC(local, remote, far); });
+    refused(me, "TGET_ASYNC", "in no window", [&] { comm::TGET_ASYNC(local, remote, far); });
     me.check(comm::TGET_ASYNC(local, remote, session).Wait(session) && mine[3] == 1003, "a good one is wrong");
     me.check(!comm::AsyncEvent().valid(), "an event of nothing is valid");
   }
@@ -295,7 +312,7 @@ static void events(Player &me) {
   comm::AsyncSession session;
   RecordEvent nothing;
   comm::AsyncEvent begun = comm::TGET_ASYNC(here, s.tensors[static_cast<size_t>(me.after())], session, nothing);
-  RecordEvent second = comm::TGET(there, here, tile, begun, nothing);
+  RecordEvent second = comm::TGET(there, s.tensors[static_cast<size_t>(me.after())], tile, begun, nothing);
   comm::TNOTIFY(done, me.rank + 1, comm::NotifyOp::Set, second, begun);
   comm::TWAIT(own, me.after(-1) + 1, comm::WaitCmp::EQ, second);
   me.check(comm::TTEST(own, 0, comm::WaitCmp::GT, second, begun), "the signal is gone");
@@ -315,7 +332,8 @@ static void events(Player &me) {
     comm::TGET(there, s.tensors[1], tile, pong, l).Wait();
     l.Wait();
     s.check_gathered(me);
-    me.check(again[9] == static_cast<float>((me.ranks - 1) * 1000 + 9), "the maximum is %g", static_cast<double>(again[9]));
+    me.check(again[9] == static_cast<float>((me.ranks - 1) * 1000 + 9), "the maximum is %g",
+             static_cast<double>(again[9]));
   }
   me.barrier();
 }
@@ -364,8 +382,8 @@ static void columns_to_rows(Player &me) {
     comm::TGATHER(group, target, tile);
     for (int row = 0; row < 5 * me.ranks; row++)
       for (int col = 0; col < 7; col++)
-        me.check(result[static_cast<size_t>(row * 7 + col)] == row / 5 * 100 + col * 5 + row % 5, "row %d, column %d is %d",
-                 row, col, result[static_cast<size_t>(row * 7 + col)]);
+        me.check(result[static_cast<size_t>(row * 7 + col)] == row / 5 * 100 + col * 5 + row % 5,
+                 "row %d, column %d is %d", row, col, result[static_cast<size_t>(row * 7 + col)]);
   }
   me.barrier();
 }

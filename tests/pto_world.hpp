@@ -1,5 +1,6 @@
-/* pto_world.hpp: what C++ tests of several ranks share. The program starts itself under `tutti run`; each rank then plays all
- * cases of its number of ranks in one world, and rank 0 prints a line for each: "ok NAME" or "FAILED NAME". */
+/* pto_world.hpp: what C++ tests of several ranks share. The program starts itself under `tutti run`; each rank then
+ * plays all cases of its number of ranks in one world, and rank 0 prints a line for each: "ok NAME" or
+ * "FAILED NAME". */
 #ifndef PTO_WORLD_HPP
 #define PTO_WORLD_HPP
 
@@ -16,7 +17,8 @@
 #include <string>
 #include <vector>
 
-/* A rank in a case. What is wrong is noted, the first of it printed; the case goes on, so that nobody waits for this rank. */
+/* A rank in a case. What is wrong is noted, the first of it printed; the case goes on, so that nobody waits for this
+ * rank. */
 struct Player {
   tutti_comm *world = nullptr;
   int rank = 0, ranks = 0;
@@ -49,7 +51,8 @@ struct Player {
   }
 };
 
-/* Memory of all ranks, as long as the case. Made and given up by all together; nobody sees it before all have filled theirs. */
+/* Memory of all ranks, as long as the case. Made and given up by all together; nobody sees it before all have filled
+ * theirs. */
 class Memory {
  public:
   Memory(Player &me, size_t bytes) : me_(me) { me.good(tutti_window_create(me.world, nullptr, bytes, &window_)); }
@@ -133,7 +136,8 @@ inline std::multiset<std::string> start_ranks(int ranks, bool *in_order) {
   return good;
 }
 
-/* A program of cases: with `--as ranks` it is a rank. Prints the closing line; a case that has not said ok has failed. */
+/* A program of cases: with `--as ranks` it is a rank. Prints the closing line; a case that has not said ok
+ * has failed. */
 inline int run_cases(const std::vector<Case> &cases, int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--as") == 0) return play_all(cases);
   setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -146,7 +150,8 @@ inline int run_cases(const std::vector<Case> &cases, int argc, char **argv) {
     for (const Case &c : cases) {
       if (c.ranks != ranks) continue;
       const auto found = good.find(c.name);
-      if (found == good.end()) printf("FAILED %s, %d ranks%s\n", c.name, c.ranks, c.run ? "" : ": no function is known");
+      if (found == good.end())
+        printf("FAILED %s, %d ranks%s\n", c.name, c.ranks, c.run ? "" : ": no function is known");
       else good.erase(found), passed++;
     }
     if (!in_order) printf("FAILED %d ranks do not end in order\n", ranks);

@@ -1,22 +1,22 @@
 /* pto_comm_inst.hpp: the communication instructions of PTO, over one-sided calls (tutti/window.h). Header-only, C++17.
  *
  * Programs include <pto/comm/pto_comm_inst.hpp>. The folder above it is no default, so that it never hides another
- * implementation of PTO: compile with $(pkg-config --cflags tutti-pto), or link tutti::pto in CMake, or give -I.../include/tutti
- * beside -I.../include. See tutti_pto(3).
+ * implementation of PTO: compile with $(pkg-config --cflags tutti-pto), or link tutti::pto in CMake, or give
+ * -I.../include/tutti beside -I.../include. See tutti_pto(3).
  *
  * "Global memory" is a window (tutti_window_create): tutti_window_address(window, rank) is the pointer that stands for
- * another rank's memory. Collectives and TPUT, TGET, TNOTIFY are called by one rank alone; whoever else is concerned keeps its
- * buffers ready. All calls are over when they return, but for TPUT_ASYNC and TGET_ASYNC.
+ * another rank's memory. Collectives and TPUT, TGET, TNOTIFY are called by one rank alone; whoever else is concerned
+ * keeps its buffers ready. All calls are over when they return, but for TPUT_ASYNC and TGET_ASYNC.
  *
- * Instructions return no error code. What the library refuses is thrown: pto::Error, with the library's sentence, and the memory
- * is then as window.h says. Without exceptions (-fno-exceptions) the sentence goes to standard error, and the program aborts.
- * What is wrong with types is refused when compiled. */
+ * Instructions return no error code. What the library refuses is thrown: pto::Error, with the library's sentence; the
+ * window stays usable. Without exceptions (-fno-exceptions) the sentence goes to standard error, and the program
+ * aborts. What is wrong with types is refused when compiled. */
 #ifndef TUTTI_PTO_COMM_INST_HPP
 #define TUTTI_PTO_COMM_INST_HPP
 
 #include <tutti/window.h>
 
-#include <cinttypes>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -40,7 +40,7 @@ namespace pto {
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
 /* code() is the library's, what() begins with the name of the instruction. */
-class Error : public std::runtime_error {
+class TUTTI_API Error : public std::runtime_error {
  public:
   Error(tutti_err code, const std::string &sentence) : std::runtime_error(sentence), code_(code) {}
   tutti_err code() const noexcept { return code_; }
@@ -67,7 +67,7 @@ inline void check(tutti_err code, const char *instruction) {
 
 }  // namespace detail
 
-/* ---- tensors in global memory ------------------------------------------------------------------------------------ */
+/* ---- tensors in global memory ----------------------------------------------------------------------------------- */
 
 constexpr int DYNAMIC = -1; /* known only when the program runs */
 
@@ -78,8 +78,8 @@ enum class Layout { ND, DN }; /* which of the last two dimensions runs through m
 
 namespace detail {
 
-/* Numbers of which those that are not DYNAMIC are known when compiled. The dynamic ones are given in their order, or all are given,
- * and then the others must be what they are. Not given at all they are 1. */
+/* Numbers of which those that are not DYNAMIC are known when compiled. The dynamic ones are given in their order, or
+ * all are given, and then the others must be what they are. Not given at all they are 1. */
 template <int64_t... N>
 class Extents {
  public:
@@ -89,8 +89,8 @@ class Extents {
 
   constexpr Extents() = default;
 
-  template <typename... V, typename = std::enable_if_t<(sizeof...(V) > 0) &&
-                                                       ((std::is_integral_v<V> || std::is_enum_v<V>)&&...)>>
+  template <typename... V,
+            typename = std::enable_if_t<(sizeof...(V) > 0) && ((std::is_integral_v<V> || std::is_enum_v<V>)&&...)>>
   constexpr Extents(V... values) {
     static_assert(sizeof...(V) == dynamic || sizeof...(V) == count,
                   "give as many numbers as there are DYNAMIC ones, or all of them");
@@ -134,8 +134,8 @@ namespace detail {
 constexpr int64_t product(int64_t a, int64_t b) { return a == DYNAMIC || b == DYNAMIC ? DYNAMIC : a * b; }
 
 template <int64_t rows, int64_t cols, Layout layout>
-using Strides2D = Stride<product(rows, cols), product(rows, cols), product(rows, cols),
-                         layout == Layout::ND ? cols : 1, layout == Layout::ND ? 1 : rows>;
+using Strides2D = Stride<product(rows, cols), product(rows, cols), product(rows, cols), layout == Layout::ND ? cols : 1,
+                         layout == Layout::ND ? 1 : rows>;
 
 }  // namespace detail
 
@@ -198,18 +198,19 @@ struct DataType {
   static_assert(is_whole || is_float, "no tutti_datatype is known for this type: specialise pto::DataType");
 
  public:
-  static constexpr tutti_datatype value =
-      std::is_same_v<T, float> ? TUTTI_F32 : is_float ? TUTTI_F64 : whole[std::is_signed_v<T>][size];
+  static constexpr tutti_datatype value = std::is_same_v<T, float> ? TUTTI_F32
+                                          : is_float               ? TUTTI_F64
+                                                                   : whole[std::is_signed_v<T>][size];
 };
 
-/* ---- tiles: small memory that data passes through ------------------------------------------------------------------ */
+/* ---- tiles: small memory that data passes through --------------------------------------------------------------- */
 
 enum class TileType { Vec, Mat, Left, Right, Acc };
 enum class BLayout { RowMajor, ColMajor };
 
 namespace detail {
 
-constexpr size_t TILE_ALIGNMENT = 64;             /* a cache line */
+constexpr size_t TILE_ALIGNMENT = 64;              /* a cache line */
 constexpr size_t UNIFIED_BUFFER_BYTES = 256 << 10; /* what TASSIGN gives out, to each thread */
 
 inline std::shared_ptr<void> tile_memory(size_t bytes) {
@@ -224,8 +225,9 @@ inline const std::shared_ptr<void> &unified_buffer() {
 
 }  // namespace detail
 
-/* Rows x Cols elements, of which RowValid x ColValid, in a corner, are used: DYNAMIC ones are given when the tile is made (or are
- * all). Each tile has memory of its own, until TASSIGN gives it a place; a copy is another name for the same memory. */
+/* Rows x Cols elements, of which RowValid x ColValid, in a corner, are used: DYNAMIC ones are given when the tile is
+ * made (or are all). Each tile has memory of its own, until TASSIGN gives it a place; a copy is another name for the
+ * same memory. */
 template <TileType Loc_, typename Element, int Rows_, int Cols_, BLayout BFractal = BLayout::RowMajor,
           int RowValid = Rows_, int ColValid = Cols_>
 class Tile {
@@ -258,7 +260,8 @@ class Tile {
   std::shared_ptr<void> memory_;
 };
 
-/* Puts a tile to that place, in bytes, of the thread's unified buffer (256 KiB). Tiles that overlap there share memory. */
+/* Puts a tile to that place, in bytes, of the thread's unified buffer (256 KiB). Tiles that overlap there share
+ * memory. */
 template <typename TileData>
 void TASSIGN(TileData &tile, uint64_t address) {
   if (address % alignof(typename TileData::DType) != 0 || address > detail::UNIFIED_BUFFER_BYTES ||
@@ -273,7 +276,7 @@ void TASSIGN(TileData &tile, uint64_t address) {
 
 enum class AtomicType { AtomicNone, AtomicAdd };
 
-/* ---- events -------------------------------------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------------------------------------- */
 
 /* What an instruction leaves behind; another one may be told to wait for it, by naming it as its last arguments. */
 struct RecordEvent {
@@ -322,7 +325,7 @@ class Signal2D
       : Base(data, {}, {Rows * stride, Rows * stride, Rows * stride, stride}) {}
 };
 
-/* ---- what is begun and not waited for --------------------------------------------------------------------------------- */
+/* ---- what is begun and not waited for --------------------------------------------------------------------------- */
 
 /* A transfer is cut into blocks, which are dealt out to the queues in turn. */
 struct AsyncConfig {
@@ -356,7 +359,8 @@ class AsyncEvent {
   std::vector<tutti_event> last_; /* of each queue, when the event was made */
 };
 
-/* Of one thread. Its end waits for all that it has begun, and has nobody to tell what failed: wait for the last event. */
+/* Of one thread. Its end waits for all that it has begun, and has nobody to tell what failed: wait for the
+ * last event. */
 class AsyncSession {
  public:
   explicit AsyncSession(const AsyncConfig &config = AsyncConfig()) : config_(config), last_(config.queue_num) {
@@ -394,7 +398,7 @@ class AsyncSession {
 
 }  // namespace comm
 
-/* ---- from these types to the library's --------------------------------------------------------------------------------- */
+/* ---- from these types to the library's -------------------------------------------------------------------------- */
 
 namespace detail {
 
@@ -429,8 +433,8 @@ struct Group {
   Group(const comm::ParallelGroup<G> &from, const char *instruction) {
     if (!from.tensors || from.nranks <= 0 || from.rootIdx < 0)
       fail(TUTTI_ERR_ARGUMENT, instruction,
-           "a group has tensors of one rank or more, and a root, not " + std::to_string(from.nranks) +
-               " and root " + std::to_string(from.rootIdx));
+           "a group has tensors of one rank or more, and one of them is the root, not " +
+               std::to_string(from.tensors ? from.nranks : 0) + " and root " + std::to_string(from.rootIdx));
     for (int rank = 0; rank < from.nranks; rank++) tensors.push_back(to_tensor(from.tensors[rank], instruction));
     group.tensors = tensors.data();
     group.count = static_cast<uint32_t>(from.nranks);
@@ -438,38 +442,38 @@ struct Group {
   }
 };
 
-/* Sizes that are static must divide, but for data that fits the tile as it is: then nothing slides. */
-template <typename TileData>
-tutti_staging to_staging(const tutti_tensor &data, const TileData &tile, const char *instruction) {
+/* All tiles of a call are used alike. */
+template <typename TileData, typename... More>
+void check_tiles(const char *instruction, const TileData &tile, const More &...more) {
   static_assert(TileData::Loc == TileType::Vec, "data passes through tiles of TileType::Vec");
   static_assert(TileData::isRowMajor, "data passes through row-major tiles");
-  if (tile.GetValidRow() < 0 || tile.GetValidCol() < 0)
+  const int64_t rows[] = {tile.GetValidRow(), more.GetValidRow()...};
+  const int64_t cols[] = {tile.GetValidCol(), more.GetValidCol()...};
+  if (rows[0] < 1 || cols[0] < 1)
     fail(TUTTI_ERR_ARGUMENT, instruction,
-         "a tile with " + std::to_string(tile.GetValidRow()) + " x " + std::to_string(tile.GetValidCol()) +
-             " valid elements: give sizes from 1 to those of the tile");
+         "of a tile " + std::to_string(rows[0]) + " x " + std::to_string(cols[0]) +
+             " elements are valid: give it sizes from 1 x 1 to its own");
+  for (size_t i = 1; i <= sizeof...(More); i++)
+    if (rows[i] != rows[0] || cols[i] != cols[0])
+      fail(TUTTI_ERR_ARGUMENT, instruction,
+           "of one tile " + std::to_string(rows[0]) + " x " + std::to_string(cols[0]) +
+               " elements are valid, of another " + std::to_string(rows[i]) + " x " + std::to_string(cols[i]) +
+               ": give both the same");
+}
+
+/* One tile, or two. */
+template <typename TileData, typename... More>
+tutti_staging to_staging(const TileData &tile, const More &...more) {
   tutti_staging staging = {};
-  staging.tiles[0] = tile.data();
+  size_t next = 0;
+  for (void *memory : {static_cast<void *>(tile.data()), static_cast<void *>(more.data())...})
+    staging.tiles[next++] = memory;
   staging.rows = TileData::Rows;
   staging.cols = TileData::Cols;
   staging.valid_rows = static_cast<size_t>(tile.GetValidRow());
   staging.valid_cols = static_cast<size_t>(tile.GetValidCol());
-  size_t rows = data.shape[0] * data.shape[1] * data.shape[2] * data.shape[3];
-  bool slides = rows > staging.valid_rows || data.shape[4] > staging.valid_cols;
-  staging.fixed_rows = slides && TileData::ValidRow != DYNAMIC;
-  staging.fixed_cols = slides && TileData::ValidCol != DYNAMIC;
-  return staging;
-}
-
-template <typename TileData>
-tutti_staging to_staging(const tutti_tensor &data, const TileData &ping, const TileData &pong,
-                         const char *instruction) {
-  tutti_staging staging = to_staging(data, ping, instruction);
-  staging.tiles[1] = pong.data();
-  if (ping.GetValidRow() != pong.GetValidRow() || ping.GetValidCol() != pong.GetValidCol())
-    fail(TUTTI_ERR_ARGUMENT, instruction,
-         "of the two tiles " + std::to_string(ping.GetValidRow()) + " x " + std::to_string(ping.GetValidCol()) +
-             " and " + std::to_string(pong.GetValidRow()) + " x " + std::to_string(pong.GetValidCol()) +
-             " elements are valid: give both the same");
+  staging.fixed_rows = TileData::ValidRow != DYNAMIC;
+  staging.fixed_cols = TileData::ValidCol != DYNAMIC;
   return staging;
 }
 
@@ -503,10 +507,10 @@ class Events {
   tutti_events events_ = {};
 };
 
-template <typename Group_, typename Global, typename TileData>
+template <typename G, typename Global, typename TileData>
 constexpr void check_group_types() {
-  static_assert(is_group<Group_>::value, "the first argument is a comm::ParallelGroup");
-  static_assert(std::is_same_v<typename Group_::value_type::RawDType, typename Global::RawDType>,
+  static_assert(is_group<G>::value, "the first argument is a comm::ParallelGroup");
+  static_assert(std::is_same_v<typename G::value_type::RawDType, typename Global::RawDType>,
                 "the tensors of the group and the root's have one type of elements");
   static_assert(std::is_same_v<typename TileData::DType, typename Global::RawDType>,
                 "tile and tensors have one type of elements");
@@ -520,17 +524,32 @@ constexpr void check_pair_types() {
                 "tile and tensors have one type of elements");
 }
 
+/* What is none of them the library refuses. */
+constexpr tutti_op to_op(comm::ReduceOp op) {
+  return op == comm::ReduceOp::Sum   ? TUTTI_SUM
+         : op == comm::ReduceOp::Max ? TUTTI_MAX
+         : op == comm::ReduceOp::Min ? TUTTI_MIN
+                                     : TUTTI_OPS;
+}
+
 using group_call = tutti_err(const tutti_group *, const tutti_tensor *, const tutti_staging *, const tutti_events *);
 using pair_call = tutti_err(const tutti_tensor *, const tutti_tensor *, const tutti_staging *, const tutti_events *);
 
-/* A collective of the root; tiles: one or two. Its group's tensors are what passes through them. */
+inline pair_call *to_put(AtomicType type) {
+  if (type != AtomicType::AtomicNone && type != AtomicType::AtomicAdd)
+    fail(TUTTI_ERR_ARGUMENT, "TPUT", "neither AtomicType::AtomicNone nor AtomicAdd");
+  return type == AtomicType::AtomicAdd ? tutti_put_add : tutti_put;
+}
+
+/* A collective of the root; tiles: one or two. */
 template <typename G, typename Global, typename... TileData>
 RecordEvent run_group(group_call *call, const char *instruction, const G &group, const Global &global,
                       const Events &events, const TileData &...tiles) {
   check_group_types<G, Global, std::common_type_t<TileData...>>();
   const Group all(group, instruction);
   const tutti_tensor tensor = to_tensor(global, instruction);
-  const tutti_staging staging = to_staging(all.tensors[0], tiles..., instruction);
+  const tutti_staging staging = to_staging(tiles...);
+  check_tiles(instruction, tiles...);
   check(call(&all.group, &tensor, &staging, events.get()), instruction);
   return events.record();
 }
@@ -540,13 +559,11 @@ RecordEvent run_reduce(const G &group, const Global &global, const TileData &acc
                        const Events &events, const TileData &tile, const More &...more) {
   check_group_types<G, Global, TileData>();
   static constexpr const char *instruction = "TREDUCE";
-  const tutti_op ops[] = {TUTTI_SUM, TUTTI_MAX, TUTTI_MIN};
   const Group all(group, instruction);
   const tutti_tensor tensor = to_tensor(global, instruction);
-  const tutti_staging staging = to_staging(all.tensors[0], tile, more..., instruction);
-  check(tutti_group_reduce(&all.group, &tensor, ops[static_cast<size_t>(op)], accumulator.data(), &staging,
-                           events.get()),
-        instruction);
+  const tutti_staging staging = to_staging(tile, more...);
+  check_tiles(instruction, accumulator, tile, more...);
+  check(tutti_group_reduce(&all.group, &tensor, to_op(op), accumulator.data(), &staging, events.get()), instruction);
   return events.record();
 }
 
@@ -555,22 +572,28 @@ RecordEvent run_pair(pair_call *call, const char *instruction, const To &to, con
                      const TileData &...tiles) {
   check_pair_types<To, From, std::common_type_t<TileData...>>();
   const tutti_tensor target = to_tensor(to, instruction), source = to_tensor(from, instruction);
-  const tutti_staging staging = to_staging(source, tiles..., instruction);
+  const tutti_staging staging = to_staging(tiles...);
+  check_tiles(instruction, tiles...);
   check(call(&target, &source, &staging, events.get()), instruction);
   return events.record();
 }
 
 /* Bytes of a tensor that lies in one run of memory. */
 inline size_t flat_bytes(const tutti_tensor &tensor, const char *instruction) {
-  size_t count = 1;
+  size_t count = 1, room = PTRDIFF_MAX / 8;
+  for (size_t size : tensor.shape)
+    if (size == 0) return 0;
   for (int d = TOTAL_DIM - 1; d >= 0; d--) {
+    if (tensor.shape[d] > room)
+      fail(TUTTI_ERR_ARGUMENT, instruction, "a tensor reaches beyond memory: make it smaller");
+    room /= tensor.shape[d];
     if (tensor.shape[d] > 1 && tensor.strides[d] != count)
       fail(TUTTI_ERR_ARGUMENT, instruction,
            "dimension " + std::to_string(d) + " has stride " + std::to_string(tensor.strides[d]) + ", not " +
                std::to_string(count) + ": it takes tensors that lie in one run of memory only");
     count *= tensor.shape[d];
   }
-  if (count > 0 && !tensor.data) fail(TUTTI_ERR_ARGUMENT, instruction, "a tensor has no memory: its pointer is NULL");
+  if (!tensor.data) fail(TUTTI_ERR_ARGUMENT, instruction, "a tensor has no memory: its pointer is NULL");
   return count * tutti_datatype_size(tensor.type);
 }
 
@@ -611,18 +634,19 @@ constexpr void check_signal_type() {
   static_assert(std::is_same_v<typename Global::DType, int32_t>, "a signal is an int32_t");
 }
 
-constexpr tutti_compare to_compare(comm::WaitCmp compare) {
-  constexpr tutti_compare known[] = {TUTTI_EQ, TUTTI_NE, TUTTI_GT, TUTTI_GE, TUTTI_LT, TUTTI_LE};
-  return known[static_cast<size_t>(compare)];
-}
+static_assert(static_cast<int>(comm::WaitCmp::EQ) == TUTTI_EQ && static_cast<int>(comm::WaitCmp::NE) == TUTTI_NE);
+static_assert(static_cast<int>(comm::WaitCmp::GT) == TUTTI_GT && static_cast<int>(comm::WaitCmp::GE) == TUTTI_GE);
+static_assert(static_cast<int>(comm::WaitCmp::LT) == TUTTI_LT && static_cast<int>(comm::WaitCmp::LE) == TUTTI_LE);
+constexpr tutti_compare to_compare(comm::WaitCmp compare) { return static_cast<tutti_compare>(compare); }
 
 }  // namespace detail
 
-/* ---- the instructions ---------------------------------------------------------------------------------------------------- */
+/* ---- the instructions ------------------------------------------------------------------------------------------- */
 
 namespace comm {
 
-/* Rows (dimension 3) of all ranks' tensors, one rank's after the other's, into the root's; rows beyond them stay as they are. */
+/* Rows (dimension 3) of all ranks' tensors, one rank's after the other's, into the root's; rows beyond them stay as
+ * they are. */
 template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TGATHER(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &stagingTileData,
                              WaitEvents &...events) {
@@ -655,14 +679,14 @@ PTO_INST RecordEvent TSCATTER(ParallelGroupType &parallelGroup, GlobalSrcData &s
 template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TBROADCAST(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData,
                                 TileData &stagingTileData, WaitEvents &...events) {
-  return detail::run_group(tutti_group_broadcast, "TBROADCAST", parallelGroup, srcGlobalData,
-                           detail::Events(events...), stagingTileData);
+  return detail::run_group(tutti_group_broadcast, "TBROADCAST", parallelGroup, srcGlobalData, detail::Events(events...),
+                           stagingTileData);
 }
 template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TBROADCAST(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData, TileData &pingTile,
                                 TileData &pongTile, WaitEvents &...events) {
-  return detail::run_group(tutti_group_broadcast, "TBROADCAST", parallelGroup, srcGlobalData,
-                           detail::Events(events...), pingTile, pongTile);
+  return detail::run_group(tutti_group_broadcast, "TBROADCAST", parallelGroup, srcGlobalData, detail::Events(events...),
+                           pingTile, pongTile);
 }
 
 /* Into the root's tensor: its own data first, then the others' in the order of their ranks. */
@@ -683,22 +707,22 @@ template <AtomicType atomicType = AtomicType::AtomicNone, typename GlobalDstData
           typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
                           WaitEvents &...events) {
-  return detail::run_pair(atomicType == AtomicType::AtomicAdd ? tutti_put_add : tutti_put, "TPUT", dstGlobalData,
-                          srcGlobalData, detail::Events(events...), stagingTileData);
+  return detail::run_pair(detail::to_put(atomicType), "TPUT", dstGlobalData, srcGlobalData, detail::Events(events...),
+                          stagingTileData);
 }
 template <AtomicType atomicType = AtomicType::AtomicNone, typename GlobalDstData, typename GlobalSrcData,
           typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &pingTile,
                           TileData &pongTile, WaitEvents &...events) {
-  return detail::run_pair(atomicType == AtomicType::AtomicAdd ? tutti_put_add : tutti_put, "TPUT", dstGlobalData,
-                          srcGlobalData, detail::Events(events...), pingTile, pongTile);
+  return detail::run_pair(detail::to_put(atomicType), "TPUT", dstGlobalData, srcGlobalData, detail::Events(events...),
+                          pingTile, pongTile);
 }
 /* Which of the two is said when the program runs. */
 template <typename GlobalDstData, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
                           AtomicType atomicType, WaitEvents &...events) {
-  return detail::run_pair(atomicType == AtomicType::AtomicAdd ? tutti_put_add : tutti_put, "TPUT", dstGlobalData,
-                          srcGlobalData, detail::Events(events...), stagingTileData);
+  return detail::run_pair(detail::to_put(atomicType), "TPUT", dstGlobalData, srcGlobalData, detail::Events(events...),
+                          stagingTileData);
 }
 
 /* From another rank's memory. */
@@ -714,7 +738,8 @@ PTO_INST RecordEvent TGET(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobal
                           pongTile);
 }
 
-/* Begun, and done when its event, or a later one of the session, has been waited for. Both tensors lie in one run of memory. */
+/* Begun, and done when its event, or a later one of the session, has been waited for. Both tensors lie in one run of
+ * memory. */
 template <typename GlobalDstData, typename GlobalSrcData, typename... WaitEvents>
 PTO_INST AsyncEvent TPUT_ASYNC(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, const AsyncSession &session,
                                WaitEvents &...events) {
@@ -735,6 +760,8 @@ PTO_INST void TNOTIFY(GlobalSignalData &dstSignalData, int32_t value, NotifyOp o
       detail::fail(TUTTI_ERR_ARGUMENT, "TNOTIFY",
                    "dimension " + std::to_string(d) + " has size " + std::to_string(dstSignalData.GetShape(d)) +
                        ": it is for one signal");
+  if (op != NotifyOp::Set && op != NotifyOp::AtomicAdd)
+    detail::fail(TUTTI_ERR_ARGUMENT, "TNOTIFY", "neither NotifyOp::Set nor AtomicAdd");
   const detail::Events after(events...);
   detail::check(op == NotifyOp::Set ? tutti_signal_set(dstSignalData.data(), value, after.get())
                                     : tutti_signal_add(dstSignalData.data(), value, after.get()),
