@@ -2,7 +2,7 @@
 # test: slow timeout=300
 # The C++ header as a compiler sees it: it compiles alone, without a warning, in every standard from C++17 on; two files of
 # one program may include it; wrong types are refused in words; without exceptions, an error ends the program with its
-# sentence.
+# sentence. And the example of the manual page works as printed.
 source=$1 build=$2
 skip() {
   echo "skipped: $1"
@@ -143,6 +143,13 @@ test_without_exceptions_an_error_ends_the_program() {
   compile 0 g++ -std=c++17 -I. main.cpp -L"$build" -ltutti -Wl,-rpath,"$build" -o throws
   { run_tool 134 ./throws; } 2>/dev/null
   has "what was not caught" "$err" "in no window"
+}
+
+test_the_example_of_the_page() {
+  sed -n '/^#include/,/^\.Ed/{ /^\.Ed/q; s/\\en/\\n/g; p; }' "$source/docs/man/tutti_pto.3" >page.cpp
+  compile 0 g++ -std=c++17 -Wall -Wextra -Werror page.cpp -L"$build" -ltutti -Wl,-rpath,"$build" -o page
+  run_tool 0 "$build/tutti" run -n 3 -- ./page
+  is "what it prints" "$out" "the last element is 247"
 }
 
 run_tests

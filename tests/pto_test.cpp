@@ -169,7 +169,8 @@ static void refuse_groups(Player &me) {
     uneven[1] = floats(s.memory.at<float>(1), 6, 8, -8);
     refused(me, "TGATHER", "none can be negative", [&] { comm::TGATHER(mixed, target, tile); });
 
-    refused(me, "TREDUCE", "", [&] { comm::TREDUCE(group, s.tensors[0], other, tile, static_cast<ReduceOp>(3)); });
+    refused(me, "TREDUCE", "sum, min and max",
+            [&] { comm::TREDUCE(group, s.tensors[0], other, tile, static_cast<ReduceOp>(3)); });
     me.check(s.result[0] == -1, "a refused call has written");
     comm::TGATHER(group, target, tile); /* the window is as good as before */
     s.check_gathered(me);
