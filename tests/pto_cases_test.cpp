@@ -798,6 +798,29 @@ static void test_once(Player &me) {
   me.barrier();
 }
 
+/* Less, equal and greater, by each comparison; where it holds, TWAIT returns. */
+static void compare_all(Player &me) {
+  const struct {
+    WaitCmp compare;
+    bool less, equal, greater;
+  } table[] = {{WaitCmp::EQ, false, true, false}, {WaitCmp::NE, true, false, true},  {WaitCmp::GT, false, false, true},
+               {WaitCmp::GE, false, true, true},  {WaitCmp::LT, true, false, false}, {WaitCmp::LE, true, true, false}};
+  Memory memory(me, sizeof(int32_t));
+  Signal signal(memory.at<int32_t>(0));
+  for (int32_t set = -8; set <= -6; set++) {
+    if (me.rank == 1) comm::TNOTIFY(signal, set, NotifyOp::Set);
+    me.barrier();
+    for (const auto &row : table) {
+      const bool holds = set < -7 ? row.less : set == -7 ? row.equal : row.greater;
+      if (me.rank != 0) continue;
+      me.check(comm::TTEST(signal, -7, row.compare) == holds, "%d and -7: comparison %d does not %s", set,
+               static_cast<int>(row.compare), holds ? "hold" : "fail");
+      if (holds) comm::TWAIT(signal, -7, row.compare);
+    }
+    me.barrier();
+  }
+}
+
 /* Rank 1 sets the signal once rank 0 has asked in vain. */
 static void test_until(Player &me) {
   Memory memory(me, sizeof(int32_t));
@@ -892,6 +915,7 @@ static const std::vector<Case> own_rows = {
     {"own: test a part of a grid", 3, test_part<11, 2, 3>, {}},
     {"own: ask until it is there", 3, test_until, {}},
     {"own: ask in vain", 3, test_in_vain, {}},
+    {"own: every comparison", 2, compare_all, {}},
     {"own: is 7 not 7", 2, test_once<WaitCmp::NE>, {7, 7, 0}},
     {"own: is 7 at least 8", 2, test_once<WaitCmp::GE>, {7, 8, 0}},
     {"own: is 8 at most 7", 2, test_once<WaitCmp::LE>, {8, 7, 0}},

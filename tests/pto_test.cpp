@@ -302,39 +302,96 @@ static void refuse_begun(Player &me) {
 
 /* ---- events ---- */
 
-/* Each instruction waits for those before it, of either kind. */
+/* Each instruction waits for a get that was begun before it: for its event, or by that of another that waited for it. */
 static void events(Player &me) {
   Sources s(me);
-  comm::Signal done(s.memory.at<int32_t>(me.after(), Sources::COUNT));
-  comm::Signal own(s.memory.mine<int32_t>(Sources::COUNT));
-  std::vector<float> got(Sources::COUNT), again(Sources::COUNT);
-  auto here = floats(got.data(), 6, 8, 8), there = floats(again.data(), 6, 8, 8);
+  std::vector<float> begun(Sources::COUNT), other(Sources::COUNT);
+  auto here = floats(begun.data(), 6, 8, 8), there = floats(other.data(), 6, 8, 8);
+  auto &remote = s.tensors[static_cast<size_t>(me.after())];
   Dynamic tile(4, 8), accumulator(4, 8), pong(4, 8);
-  comm::AsyncSession session;
-  RecordEvent nothing;
-  comm::AsyncEvent begun = comm::TGET_ASYNC(here, s.tensors[static_cast<size_t>(me.after())], session, nothing);
-  RecordEvent second = comm::TGET(there, s.tensors[static_cast<size_t>(me.after())], tile, begun, nothing);
-  comm::TNOTIFY(done, me.rank + 1, comm::NotifyOp::Set, second, begun);
-  comm::TWAIT(own, me.after(-1) + 1, comm::WaitCmp::EQ, second);
-  me.check(comm::TTEST(own, 0, comm::WaitCmp::GT, second, begun), "the signal is gone");
-  me.check(again[7] == static_cast<float>(me.after() * 1000 + 7), "element 7 is %g", static_cast<double>(again[7]));
+  comm::AsyncSession session, second;
+  comm::AsyncConfig several;
+  several.block_bytes = 20, several.queue_num = 3; /* every queue has its part of it */
+  comm::AsyncSession queues(several);
+  const auto waits = [&](const char *name, const std::function<void(const comm::AsyncEvent &)> &call) {
+    for (const comm::AsyncSession *on : {&session, &queues}) {
+      begun.assign(begun.size(), -1);
+      call(comm::TGET_ASYNC(here, remote, *on));
+      for (size_t i = 0; i < begun.size(); i++)
+        me.check(begun[i] == static_cast<float>(me.after() * 1000) + static_cast<float>(i),
+                 "%s has not waited for element %zu", name, i);
+    }
+  };
+  const RecordEvent over;
+  comm::Signal own(s.memory.mine<int32_t>(Sources::COUNT + static_cast<size_t>(Sources::COUNT) / 2));
+  Floats<6, 8> spare(s.memory.mine<float>(Sources::COUNT)); /* my own, behind what the others read */
+  waits("Wait", [&](const comm::AsyncEvent &e) { e.Wait(); });
+  waits("TGET", [&](const comm::AsyncEvent &e) { comm::TGET(there, remote, tile, over, e).Wait(); });
+  waits("TGET with two tiles", [&](const comm::AsyncEvent &e) { comm::TGET(there, remote, tile, pong, e); });
+  waits("TGET_ASYNC", [&](const comm::AsyncEvent &e) { comm::TGET_ASYNC(there, remote, second, e); });
   me.barrier();
-  if (me.rank == 0) {
+  if (me.rank == 0) { /* from here on it alone acts */
     auto group = s.group(me);
     auto target = s.target(me);
-    RecordEvent a = comm::TGATHER(group, target, tile, second), b = comm::TGATHER(group, target, tile, pong, a, begun);
-    RecordEvent c = comm::TREDUCE(group, here, accumulator, tile, ReduceOp::Max, a, b);
-    RecordEvent d = comm::TREDUCE(group, there, accumulator, tile, pong, ReduceOp::Max, c);
-    RecordEvent e = comm::TSCATTER(group, target, tile, d), f = comm::TSCATTER(group, target, tile, pong, e);
-    RecordEvent g = comm::TBROADCAST(group, here, tile, f), h = comm::TBROADCAST(group, here, tile, pong, g);
-    RecordEvent i = comm::TPUT(s.tensors[1], there, tile, h), j = comm::TPUT(s.tensors[1], there, tile, pong, i);
-    RecordEvent k = comm::TPUT(s.tensors[1], there, tile, AtomicType::AtomicNone, j);
-    comm::AsyncEvent l = comm::TPUT_ASYNC(s.tensors[1], here, session, k);
-    comm::TGET(there, s.tensors[1], tile, pong, l).Wait();
-    l.Wait();
+    waits("TGATHER", [&](const comm::AsyncEvent &e) { comm::TGATHER(group, target, tile, e, over); });
+    waits("TGATHER with two tiles", [&](const comm::AsyncEvent &e) { comm::TGATHER(group, target, tile, pong, e); });
+    waits("TREDUCE",
+          [&](const comm::AsyncEvent &e) { comm::TREDUCE(group, there, accumulator, tile, ReduceOp::Max, e); });
+    waits("TREDUCE with two tiles",
+          [&](const comm::AsyncEvent &e) { comm::TREDUCE(group, there, accumulator, tile, pong, ReduceOp::Max, e); });
+    me.check(other[9] == static_cast<float>((me.ranks - 1) * 1000 + 9), "the maximum is %g",
+             static_cast<double>(other[9]));
     s.check_gathered(me);
-    me.check(again[9] == static_cast<float>((me.ranks - 1) * 1000 + 9), "the maximum is %g",
-             static_cast<double>(again[9]));
+    waits("TSCATTER", [&](const comm::AsyncEvent &e) { comm::TSCATTER(group, target, tile, e); });
+    waits("TSCATTER with two tiles", [&](const comm::AsyncEvent &e) { comm::TSCATTER(group, target, tile, pong, e); });
+    waits("TPUT", [&](const comm::AsyncEvent &e) { comm::TPUT(spare, there, tile, e); });
+    waits("TPUT with two tiles", [&](const comm::AsyncEvent &e) { comm::TPUT(spare, there, tile, pong, e); });
+    waits("TPUT of a type",
+          [&](const comm::AsyncEvent &e) { comm::TPUT(spare, there, tile, AtomicType::AtomicNone, e); });
+    waits("TPUT_ASYNC", [&](const comm::AsyncEvent &e) { comm::TPUT_ASYNC(spare, there, second, e); });
+    waits("TNOTIFY", [&](const comm::AsyncEvent &e) { comm::TNOTIFY(own, 3, comm::NotifyOp::Set, e, over); });
+    waits("TNOTIFY that adds", [&](const comm::AsyncEvent &e) { comm::TNOTIFY(own, 2, comm::NotifyOp::AtomicAdd, e); });
+    waits("TWAIT", [&](const comm::AsyncEvent &e) { comm::TWAIT(own, 0, comm::WaitCmp::GT, e); });
+    waits("TTEST",
+          [&](const comm::AsyncEvent &e) { me.check(comm::TTEST(own, 7, comm::WaitCmp::EQ, e), "it is not 7"); });
+    std::vector<Floats<6, 8>> spares;
+    for (int r = 0; r < me.ranks; r++) spares.emplace_back(s.memory.at<float>(r, Sources::COUNT));
+    ParallelGroup all(spares.data(), me.ranks, 0);
+    waits("TBROADCAST", [&](const comm::AsyncEvent &e) { comm::TBROADCAST(all, there, tile, e); });
+    waits("TBROADCAST with two tiles", [&](const comm::AsyncEvent &e) { comm::TBROADCAST(all, there, tile, pong, e); });
+  }
+  me.barrier();
+}
+
+/* Of 10 blocks the first of three queues gets four, then the second begins. What has not been waited for may not be there; what
+ * comes before it, in any queue, is there when it is. */
+static void queues(Player &me) {
+  Sources s(me);
+  if (me.rank == 0) {
+    std::vector<float> got(Sources::COUNT, -1), more(Sources::COUNT, -1);
+    auto here = floats(got.data(), 6, 8, 8), there = floats(more.data(), 1, 8, 8),
+         from = floats(s.memory.at<float>(1), 1, 8, 8);
+    comm::AsyncConfig config;
+    config.block_bytes = 20, config.queue_num = 3;
+    comm::AsyncSession session(config);
+    const comm::AsyncEvent first = comm::TGET_ASYNC(here, s.tensors[1], session); /* 192 bytes */
+    const comm::AsyncEvent second = comm::TGET_ASYNC(there, from, session);       /* 32 bytes */
+    const uint64_t after_first[] = {4, 3, 3}, after_second[] = {4, 4, 4};
+    me.check(first.queues().size() == 3 && second.queues().size() == 3, "they are not of three queues");
+    for (size_t q = 0; q < 3; q++) {
+      me.check(first.queues()[q].number == after_first[q] && second.queues()[q].number == after_second[q],
+               "queue %zu has begun %llu, then %llu blocks", q,
+               static_cast<unsigned long long>(first.queues()[q].number),
+               static_cast<unsigned long long>(second.queues()[q].number));
+      me.check(q == 0 || first.queues()[q].session != first.queues()[q - 1].session, "two queues are one");
+    }
+    second.Wait(session);
+    for (size_t i = 0; i < got.size(); i++)
+      me.check(got[i] == 1000 + static_cast<float>(i), "element %zu of the first is %g", i,
+               static_cast<double>(got[i]));
+    for (size_t i = 0; i < 8; i++)
+      me.check(more[i] == 1000 + static_cast<float>(i), "element %zu of the second is %g", i,
+               static_cast<double>(more[i]));
   }
   me.barrier();
 }
@@ -457,6 +514,7 @@ int main(int argc, char **argv) {
                     {"refused: what is begun", 2, refuse_begun, {}},
                     {"events", 2, events, {}},
                     {"events", 4, events, {}},
+                    {"queues", 2, queues, {}},
                     {"order of a reduction", 4, order_of_reduction, {}},
                     {"columns to rows", 3, columns_to_rows, {}},
                     {"a type of one's own", 2, type_of_ones_own, {}},
