@@ -52,7 +52,7 @@ bench-peers: build
 	@tools/bench-peers $(BUILD) $(PEERS_OPTIONS)
 
 format:
-	@git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
 
 clean:
 	@rm -rf build build-*

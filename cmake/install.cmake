@@ -1,12 +1,12 @@
-# What `make install` puts where: libraries, header, command, man pages, pkg-config file, CMake package.
+# What `make install` puts where: libraries, headers, command, man pages, pkg-config files, CMake package.
 include(CMakePackageConfigHelpers)
 
 set_target_properties(tutti_cli PROPERTIES INSTALL_RPATH "")
 install(TARGETS tutti_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS tutti tutti_static EXPORT tuttiTargets
+install(TARGETS tutti tutti_static tutti_pto EXPORT tuttiTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
 # A page's section is the end of its name; pages of one line (.so other) are aliases.
 file(GLOB pages CONFIGURE_DEPENDS docs/man/*.[1-9])
@@ -31,9 +31,10 @@ endif()
 # Not "Requires.private: hwloc": its own private libraries (-ludev) are of no use beside the shared one, and may not be there.
 list(JOIN HWLOC_LDFLAGS " " hwloc_flags)
 configure_file(cmake/tutti.pc.in tutti.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/tutti.pc DESTINATION ${pc_dir})
+configure_file(cmake/tutti-pto.pc.in tutti-pto.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/tutti.pc ${CMAKE_BINARY_DIR}/tutti-pto.pc DESTINATION ${pc_dir})
 
-# find_package(tutti) gives tutti::tutti and tutti::tutti_static.
+# find_package(tutti) gives tutti::tutti, tutti::tutti_static and tutti::pto.
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION ${package_dir})

@@ -1,6 +1,6 @@
-# Every *_test.c beside its subject and every tests/*_test.c is a program of its own; tests/*_test.sh are scripts, and so are
-# tests/*_test.py if there is a python3; they are told where the tree and the build are. A test that starts ranks does so
-# itself. Labels: fast (plain `make`), slow (only `make check`): a line `/* test: slow timeout=SECONDS */` (or `# test: ...`)
+# Every *_test.c beside its subject and every tests/*_test.c is a program of its own, and so is every tests/*_test.cpp if there
+# is a C++ compiler; tests/*_test.sh are scripts, and so are tests/*_test.py if there is a python3; they are told where the tree
+# and the build are. A test that starts ranks does so itself. Labels: fast (plain `make`), slow (only `make check`): a line `/* test: slow timeout=SECONDS */` (or `# test: ...`)
 # near the top of the file says so. TEST_LONG lengthens all limits.
 function(describe_test name file)
   file(STRINGS ${file} directive REGEX "^(/\\*|#) test: " LIMIT_COUNT 1)
@@ -19,6 +19,18 @@ function(describe_test name file)
 endfunction()
 
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*_test.c ${CMAKE_SOURCE_DIR}/tests/*_test.c)
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+  set(CMAKE_CXX_STANDARD 17)
+  set(CMAKE_CXX_STANDARD_REQUIRED ON)
+  set(CMAKE_CXX_EXTENSIONS OFF)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g") # many templates, little to compute
+  file(GLOB cpp_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cpp)
+  set_source_files_properties(${cpp_tests} PROPERTIES INCLUDE_DIRECTORIES ${CMAKE_SOURCE_DIR}/include/tutti)
+  list(APPEND tests ${cpp_tests})
+endif()
 foreach(file ${tests})
   get_filename_component(name ${file} NAME_WE)
   add_executable(${name} ${file})
@@ -30,6 +42,21 @@ foreach(file ${tests})
   add_test(NAME ${name} COMMAND ${name})
   describe_test(${name} ${file})
 endforeach()
+
+# The rows of pto_cases.csv as lines of C++: none, where the file does not lie beside the sources.
+if(CMAKE_CXX_COMPILER)
+  set(program ${CMAKE_SOURCE_DIR}/tests/pto_cases.awk)
+  set(csv ${CMAKE_SOURCE_DIR}/../shared/seeds/pto_cases.csv)
+  set(rows ${CMAKE_BINARY_DIR}/generated/pto_cases.inc)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated)
+  if(EXISTS ${csv})
+    add_custom_command(OUTPUT ${rows} COMMAND awk -f ${program} ${csv} > ${rows} DEPENDS ${program} ${csv} VERBATIM)
+  else()
+    file(WRITE ${rows} "")
+  endif()
+  target_sources(pto_cases_test PRIVATE ${rows})
+  target_include_directories(pto_cases_test PRIVATE ${CMAKE_BINARY_DIR}/generated)
+endif()
 
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.sh)
 foreach(file ${scripts})

@@ -47,6 +47,20 @@ int main(void) {
 }
 EOF
 cp "$here/sum.c" "$here/sum.cpp"
+cat >"$here/pto.cpp" <<'EOF'
+#include <pto/comm/pto_comm_inst.hpp>
+
+int main() {
+  tutti_comm *world;
+  tutti_window *window;
+  if (tutti_init(nullptr, &world) != TUTTI_OK || tutti_window_create(world, nullptr, 4, &window) != TUTTI_OK) return 1;
+  pto::comm::Signal signal(static_cast<int32_t *>(tutti_window_address(window, 0)));
+  pto::comm::TNOTIFY(signal, 1, pto::comm::NotifyOp::AtomicAdd);
+  if (tutti_barrier(world) != TUTTI_OK) return 1;
+  int good = *signal.data() == static_cast<int32_t>(tutti_ranks(world));
+  return tutti_window_free(window) != TUTTI_OK || tutti_comm_free(world) != TUTTI_OK || !good;
+}
+EOF
 
 # ---- install, then move: nothing in the tree may know where it was installed to ----
 try "install" env DESTDIR="$here/stage" cmake --install "$build" --prefix /opt/tutti
@@ -63,10 +77,10 @@ tutti=$tree/bin/tutti
 
 strays() { # every file of the stage is below the prefix, and no text in it names the build
   find "$here/stage" -type f | grep . && return 1
-  ! grep -rlI -e "$build" -e "$here" -e "$source" "$tree" --include='*.pc' --include='*.cmake' --include='*.h'
+  ! grep -rlI -e "$build" -e "$here" -e "$source" "$tree" --include='*.pc' --include='*.cmake' --include='*.h' --include='*.hpp'
 }
 files() {
-  local wanted="$tree/include/tutti/tutti.h $libdir/libtutti.so $libdir/libtutti.so.0 $libdir/libtutti.a $tutti
+  local wanted="$tree/include/tutti/tutti.h $tree/include/tutti/pto/comm/pto_comm_inst.hpp $libdir/libtutti.so $libdir/libtutti.so.0 $libdir/libtutti.a $tutti
     $libdir/cmake/tutti/tuttiConfig.cmake $libdir/cmake/tutti/tuttiConfigVersion.cmake
     $tree/share/man/man7/tutti.7 $tree/share/man/man3/tutti_init.3 $tree/share/man/man3/tutti_allreduce.3"
   # shellcheck disable=SC2086
@@ -92,6 +106,15 @@ needs_none() { [ -x "$1" ] && ! objdump -p "$1" | grep 'NEEDED.*tutti'; }
 try "it needs no libtutti.so" needs_none "$here/static"
 try "it runs on 2 ranks" "$tutti" run -n 2 -- "$here/static"
 
+# ---- PTO, for those who ask for it alone ----
+# shellcheck disable=SC2046
+try "compile PTO by pkg-config" g++ -std=c++17 -Wall -Wextra -Werror -o "$here/pto" "$here/pto.cpp" \
+  $(pkg-config --cflags --libs tutti-pto)
+try "it runs on 2 ranks" "$tutti" run -n 2 -- "$here/pto"
+# shellcheck disable=SC2046
+unasked() { ! g++ -std=c++17 -fsyntax-only $(pkg-config --cflags tutti) "$here/pto.cpp"; }
+try "without being asked for it is not found" unasked
+
 # ---- CMake, C and C++ ----
 cat >"$here/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.20)
@@ -110,10 +133,12 @@ target_link_libraries(c_shared tutti::tutti)
 target_link_libraries(c_static tutti::tutti_static)
 target_link_libraries(cpp_11 tutti::tutti)
 target_link_libraries(cpp_17 tutti::tutti_static)
+add_executable(pto pto.cpp)
+target_link_libraries(pto tutti::pto)
 EOF
 try "find_package" cmake -S "$here" -B "$here/user" -DCMAKE_PREFIX_PATH="$tree"
 try "build by CMake" cmake --build "$here/user"
-for program in c_shared c_static cpp_11 cpp_17; do
+for program in c_shared c_static cpp_11 cpp_17 pto; do
   try "$program runs on 2 ranks" "$tutti" run -n 2 -- "$here/user/$program"
 done
 sed -i 's/find_package(tutti 0.1/find_package(tutti 9.0/' "$here/CMakeLists.txt"

@@ -1,0 +1,794 @@
+/* pto_comm_inst.hpp: the communication instructions of PTO, over one-sided calls (tutti/window.h). Header-only, C++17.
+ *
+ * Programs include <pto/comm/pto_comm_inst.hpp>. The folder above it is no default, so that it never hides another
+ * implementation of PTO: compile with $(pkg-config --cflags tutti-pto), or link tutti::pto in CMake, or give
+ * -I.../include/tutti beside -I.../include. See tutti_pto(3).
+ *
+ * "Global memory" is a window (tutti_window_create): tutti_window_address(window, rank) is the pointer that stands for
+ * another rank's memory. Collectives and TPUT, TGET, TNOTIFY are called by one rank alone; whoever else is concerned
+ * keeps its buffers ready. All calls are over when they return, but for TPUT_ASYNC and TGET_ASYNC.
+ *
+ * Instructions return no error code. What the library refuses is thrown: pto::Error, with the library's sentence; the
+ * window stays usable. Without exceptions (-fno-exceptions) the sentence goes to standard error, and the program
+ * aborts. What is wrong with types is refused when compiled. */
+#ifndef TUTTI_PTO_COMM_INST_HPP
+#define TUTTI_PTO_COMM_INST_HPP
+
+#include <tutti/window.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+/* A pointer into global memory, and what marks an instruction: on a host they say nothing. */
+#ifndef __gm__
+#define __gm__
+#endif
+#ifndef PTO_INST
+#define PTO_INST
+#endif
+
+namespace pto {
+
+/* ---- errors ----------------------------------------------------------------------------------------------------- */
+
+/* code() is the library's, what() begins with the name of the instruction. */
+class TUTTI_API Error : public std::runtime_error {
+ public:
+  Error(tutti_err code, const std::string &sentence) : std::runtime_error(sentence), code_(code) {}
+  tutti_err code() const noexcept { return code_; }
+
+ private:
+  tutti_err code_;
+};
+
+namespace detail {
+
+[[noreturn]] inline void fail(tutti_err code, const char *instruction, const std::string &sentence) {
+  const std::string whole = std::string(instruction) + ": " + sentence;
+#if defined(__cpp_exceptions)
+  throw Error(code, whole);
+#else
+  std::fprintf(stderr, "%s: %s\n", tutti_err_name(code), whole.c_str());
+  std::abort();
+#endif
+}
+
+inline void check(tutti_err code, const char *instruction) {
+  if (code != TUTTI_OK) fail(code, instruction, tutti_error_message(nullptr));
+}
+
+}  // namespace detail
+
+/* ---- tensors in global memory ----------------------------------------------------------------------------------- */
+
+constexpr int DYNAMIC = -1; /* known only when the program runs */
+
+enum GlobalTensorDim { DIM_0, DIM_1, DIM_2, DIM_3, DIM_4, TOTAL_DIM };
+static_assert(TOTAL_DIM == TUTTI_DIMS);
+
+enum class Layout { ND, DN }; /* which of the last two dimensions runs through memory: the last, or the one before it */
+
+namespace detail {
+
+/* Numbers of which those that are not DYNAMIC are known when compiled. The dynamic ones are given in their order, or
+ * all are given, and then the others must be what they are. Not given at all they are 1. */
+template <int64_t... N>
+class Extents {
+ public:
+  static constexpr int64_t fixed[] = {N...};
+  static constexpr size_t count = sizeof...(N);
+  static constexpr size_t dynamic = (size_t{0} + ... + size_t{N == DYNAMIC});
+
+  constexpr Extents() = default;
+
+  template <typename... V,
+            typename = std::enable_if_t<(sizeof...(V) > 0) && ((std::is_integral_v<V> || std::is_enum_v<V>)&&...)>>
+  constexpr Extents(V... values) {
+    static_assert(sizeof...(V) == dynamic || sizeof...(V) == count,
+                  "give as many numbers as there are DYNAMIC ones, or all of them");
+    const int64_t given[] = {static_cast<int64_t>(values)...};
+    size_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+      if (sizeof...(V) < count && fixed[i] != DYNAMIC) continue;
+      values_[i] = given[next++];
+      if (fixed[i] != DYNAMIC && values_[i] != fixed[i]) differs(i, values_[i]);
+    }
+  }
+
+  constexpr int64_t operator[](size_t i) const { return values_[i]; }
+
+ private:
+  [[noreturn]] static void differs(size_t i, int64_t value) {
+    fail(TUTTI_ERR_ARGUMENT, "pto",
+         "number " + std::to_string(i) + " is " + std::to_string(fixed[i]) + " by its type, but given as " +
+             std::to_string(value) + ": give the same, or make it DYNAMIC");
+  }
+
+  int64_t values_[sizeof...(N)] = {(N == DYNAMIC ? 1 : N)...};
+};
+
+}  // namespace detail
+
+/* Sizes of the five dimensions. */
+template <int64_t N0 = DYNAMIC, int64_t N1 = DYNAMIC, int64_t N2 = DYNAMIC, int64_t N3 = DYNAMIC, int64_t N4 = DYNAMIC>
+struct Shape : detail::Extents<N0, N1, N2, N3, N4> {
+  using detail::Extents<N0, N1, N2, N3, N4>::Extents;
+};
+
+/* Elements from one index of a dimension to the next. */
+template <int64_t N0 = DYNAMIC, int64_t N1 = DYNAMIC, int64_t N2 = DYNAMIC, int64_t N3 = DYNAMIC, int64_t N4 = DYNAMIC>
+struct Stride : detail::Extents<N0, N1, N2, N3, N4> {
+  using detail::Extents<N0, N1, N2, N3, N4>::Extents;
+};
+
+namespace detail {
+
+constexpr int64_t product(int64_t a, int64_t b) { return a == DYNAMIC || b == DYNAMIC ? DYNAMIC : a * b; }
+
+template <int64_t rows, int64_t cols, Layout layout>
+using Strides2D = Stride<product(rows, cols), product(rows, cols), product(rows, cols), layout == Layout::ND ? cols : 1,
+                         layout == Layout::ND ? 1 : rows>;
+
+}  // namespace detail
+
+/* Strides of a matrix without gaps. Where one of its sizes is DYNAMIC, both are given when it is made. */
+template <typename T, int64_t rows = DYNAMIC, int64_t cols = DYNAMIC, Layout layout = Layout::ND>
+struct BaseShape2D : detail::Strides2D<rows, cols, layout> {
+  constexpr BaseShape2D() = default;
+  constexpr BaseShape2D(int64_t r, int64_t c)
+      : detail::Strides2D<rows, cols, layout>(r * c, r * c, r * c, layout == Layout::ND ? c : 1,
+                                              layout == Layout::ND ? 1 : r) {}
+};
+
+/* A view: it owns nothing. */
+template <typename Element, typename Shape_, typename Stride_, Layout layout_ = Layout::ND>
+class GlobalTensor {
+ public:
+  using RawDType = std::remove_cv_t<Element>;
+  using DType = RawDType;
+  using Shape = Shape_;
+  using Stride = Stride_;
+  static constexpr Layout layout = layout_;
+
+  constexpr GlobalTensor() = default;
+  constexpr GlobalTensor(__gm__ DType *data, const Shape &shape = Shape(), const Stride &stride = Stride())
+      : data_(data), shape_(shape), stride_(stride) {}
+
+  constexpr __gm__ DType *data() const { return data_; }
+  /* -1 if there is no such dimension. */
+  constexpr int64_t GetShape(int dim) const { return has(dim) ? shape_[static_cast<size_t>(dim)] : -1; }
+  constexpr int64_t GetStride(int dim) const { return has(dim) ? stride_[static_cast<size_t>(dim)] : -1; }
+  template <int dim>
+  static constexpr int64_t GetShape() {
+    static_assert(has(dim) && Shape::fixed[dim] != DYNAMIC, "this size is not known when compiled: GetShape(dim)");
+    return Shape::fixed[dim];
+  }
+  template <int dim>
+  static constexpr int64_t GetStride() {
+    static_assert(has(dim) && Stride::fixed[dim] != DYNAMIC, "this stride is not known when compiled: GetStride(dim)");
+    return Stride::fixed[dim];
+  }
+
+ private:
+  static constexpr bool has(int dim) { return dim >= 0 && dim < TOTAL_DIM; }
+
+  __gm__ DType *data_ = nullptr;
+  Shape shape_;
+  Stride stride_;
+};
+
+/* The library's name for a type of elements. Specialise it for types of your own, as
+ *   template <> struct pto::DataType<my_half> { static constexpr tutti_datatype value = TUTTI_F16; }; */
+template <typename T>
+struct DataType {
+ private:
+  static constexpr int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+  static constexpr tutti_datatype whole[2][4] = {{TUTTI_U8, TUTTI_U16, TUTTI_U32, TUTTI_U64},
+                                                 {TUTTI_I8, TUTTI_I16, TUTTI_I32, TUTTI_I64}};
+  static constexpr bool is_whole = std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8;
+  static constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double>;
+  static_assert(is_whole || is_float, "no tutti_datatype is known for this type: specialise pto::DataType");
+
+ public:
+  static constexpr tutti_datatype value = std::is_same_v<T, float> ? TUTTI_F32
+                                          : is_float               ? TUTTI_F64
+                                                                   : whole[std::is_signed_v<T>][size];
+};
+
+/* ---- tiles: small memory that data passes through --------------------------------------------------------------- */
+
+enum class TileType { Vec, Mat, Left, Right, Acc };
+enum class BLayout { RowMajor, ColMajor };
+
+namespace detail {
+
+constexpr size_t TILE_ALIGNMENT = 64;              /* a cache line */
+constexpr size_t UNIFIED_BUFFER_BYTES = 256 << 10; /* what TASSIGN gives out, to each thread */
+
+inline std::shared_ptr<void> tile_memory(size_t bytes) {
+  return std::shared_ptr<void>(::operator new(bytes, std::align_val_t(TILE_ALIGNMENT)),
+                               [](void *p) { ::operator delete(p, std::align_val_t(TILE_ALIGNMENT)); });
+}
+
+inline const std::shared_ptr<void> &unified_buffer() {
+  static thread_local std::shared_ptr<void> memory = tile_memory(UNIFIED_BUFFER_BYTES);
+  return memory;
+}
+
+}  // namespace detail
+
+/* Rows x Cols elements, of which RowValid x ColValid, in a corner, are used: DYNAMIC ones are given when the tile is
+ * made (or are all). Each tile has memory of its own, until TASSIGN gives it a place; a copy is another name for the
+ * same memory. */
+template <TileType Loc_, typename Element, int Rows_, int Cols_, BLayout BFractal = BLayout::RowMajor,
+          int RowValid = Rows_, int ColValid = Cols_>
+class Tile {
+  static constexpr bool fits(int valid, int size) { return valid == DYNAMIC || (valid > 0 && valid <= size); }
+  static_assert(Rows_ > 0 && Cols_ > 0, "a tile has rows and columns");
+  static_assert(fits(RowValid, Rows_) && fits(ColValid, Cols_), "of a tile at least 1, at most all is valid");
+  static_assert((BFractal == BLayout::RowMajor ? Cols_ : Rows_) * sizeof(Element) % 32 == 0,
+                "a row of a row-major tile (a column, if column-major) takes a multiple of 32 bytes");
+
+ public:
+  using DType = Element;
+  static constexpr TileType Loc = Loc_;
+  static constexpr int Rows = Rows_, Cols = Cols_, ValidRow = RowValid, ValidCol = ColValid;
+  static constexpr bool isRowMajor = BFractal == BLayout::RowMajor;
+  static constexpr size_t bytes = sizeof(Element) * Rows_ * Cols_;
+
+  Tile() : Tile(RowValid == DYNAMIC ? Rows_ : RowValid, ColValid == DYNAMIC ? Cols_ : ColValid) {}
+  template <typename... V, typename = std::enable_if_t<(sizeof...(V) > 0) && (std::is_integral_v<V> && ...)>>
+  explicit Tile(V... valid) : valid_(valid...), memory_(detail::tile_memory(bytes)) {}
+
+  Element *data() const { return static_cast<Element *>(memory_.get()); }
+  int64_t GetValidRow() const { return valid_[0]; }
+  int64_t GetValidCol() const { return valid_[1]; }
+
+ private:
+  template <typename TileData>
+  friend void TASSIGN(TileData &tile, uint64_t address);
+
+  detail::Extents<RowValid, ColValid> valid_;
+  std::shared_ptr<void> memory_;
+};
+
+/* Puts a tile to that place, in bytes, of the thread's unified buffer (256 KiB). Tiles that overlap there share
+ * memory. */
+template <typename TileData>
+void TASSIGN(TileData &tile, uint64_t address) {
+  if (address % alignof(typename TileData::DType) != 0 || address > detail::UNIFIED_BUFFER_BYTES ||
+      TileData::bytes > detail::UNIFIED_BUFFER_BYTES - address)
+    detail::fail(TUTTI_ERR_ARGUMENT, "TASSIGN",
+                 "a tile of " + std::to_string(TileData::bytes) + " bytes at " + std::to_string(address) +
+                     " does not lie in the unified buffer of " + std::to_string(detail::UNIFIED_BUFFER_BYTES) +
+                     " bytes, or not on a whole element: make it smaller, or assign it elsewhere");
+  const std::shared_ptr<void> &buffer = detail::unified_buffer();
+  tile.memory_ = std::shared_ptr<void>(buffer, static_cast<unsigned char *>(buffer.get()) + address);
+}
+
+enum class AtomicType { AtomicNone, AtomicAdd };
+
+/* ---- events ----------------------------------------------------------------------------------------------------- */
+
+/* What an instruction leaves behind; another one may be told to wait for it, by naming it as its last arguments. */
+struct RecordEvent {
+  tutti_event event{};
+
+  void Wait() const { detail::check(tutti_event_wait(event), "RecordEvent::Wait"); }
+};
+
+namespace comm {
+
+/* The tensors of all ranks, in the order of the window's ranks, and who is the root: the caller. It owns nothing. */
+template <typename GlobalData>
+class ParallelGroup {
+ public:
+  using value_type = GlobalData;
+
+  constexpr ParallelGroup() = default;
+  constexpr ParallelGroup(GlobalData *tensor_array, int size, int root)
+      : tensors(tensor_array), nranks(size), rootIdx(root) {}
+  static constexpr ParallelGroup Create(GlobalData *tensor_array, int size, int root) {
+    return ParallelGroup(tensor_array, size, root);
+  }
+
+  constexpr int GetRootIdx() const { return rootIdx; }
+  constexpr int GetSize() const { return nranks; }
+  constexpr GlobalData &operator[](int rank) const { return tensors[rank]; }
+
+  GlobalData *tensors = nullptr;
+  int nranks = 0;
+  int rootIdx = -1;
+};
+
+enum class NotifyOp { AtomicAdd, Set };
+enum class WaitCmp { EQ, NE, GT, GE, LT, LE };
+enum class ReduceOp { Sum, Max, Min };
+
+/* One i32, and a matrix of them: of its own, or, with a stride, a part of a wider one. */
+using Signal = GlobalTensor<int32_t, Shape<1, 1, 1, 1, 1>, Stride<1, 1, 1, 1, 1>, Layout::ND>;
+template <int Rows, int Cols>
+class Signal2D
+    : public GlobalTensor<int32_t, Shape<1, 1, 1, Rows, Cols>, Stride<DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC, 1>> {
+  using Base = GlobalTensor<int32_t, Shape<1, 1, 1, Rows, Cols>, Stride<DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC, 1>>;
+
+ public:
+  explicit Signal2D(__gm__ int32_t *data, int64_t stride = Cols)
+      : Base(data, {}, {Rows * stride, Rows * stride, Rows * stride, stride}) {}
+};
+
+/* ---- what is begun and not waited for --------------------------------------------------------------------------- */
+
+/* A transfer is cut into blocks, which are dealt out to the queues in turn. */
+struct AsyncConfig {
+  uint64_t block_bytes = 1 << 20;
+  uint64_t comm_block_offset = 0; /* bytes: added to both addresses of every transfer */
+  uint32_t queue_num = 1;
+};
+
+class AsyncSession;
+using start_call = tutti_err(tutti_session *, const tutti_tensor *, const tutti_tensor *, tutti_event *);
+
+/* Waiting for an event waits for all before it in its session, too. */
+class AsyncEvent {
+ public:
+  AsyncEvent() = default;
+  bool valid() const { return !last_.empty(); }
+  void Wait() const {
+    for (const tutti_event &event : last_) detail::check(tutti_event_wait(event), "AsyncEvent::Wait");
+  }
+  /* The same; true, for what fails is thrown. */
+  bool Wait(const AsyncSession &) const {
+    Wait();
+    return true;
+  }
+  const std::vector<tutti_event> &queues() const { return last_; }
+
+ private:
+  friend class AsyncSession;
+  explicit AsyncEvent(std::vector<tutti_event> last) : last_(std::move(last)) {}
+
+  std::vector<tutti_event> last_; /* of each queue, when the event was made */
+};
+
+/* Of one thread. Its end waits for all that it has begun, and has nobody to tell what failed: wait for the
+ * last event. */
+class AsyncSession {
+ public:
+  explicit AsyncSession(const AsyncConfig &config = AsyncConfig()) : config_(config), last_(config.queue_num) {
+    if (config.queue_num == 0 || config.block_bytes == 0)
+      detail::fail(TUTTI_ERR_ARGUMENT, "AsyncSession",
+                   "a session has one queue or more, and blocks of one byte or more, not " +
+                       std::to_string(config.queue_num) + " and " + std::to_string(config.block_bytes));
+    queues_.reserve(config.queue_num);
+    for (uint32_t i = 0; i < config.queue_num; i++) {
+      tutti_session *queue;
+      detail::check(tutti_session_create(&queue), "AsyncSession");
+      queues_.emplace_back(queue);
+    }
+  }
+
+  const AsyncConfig &config() const { return config_; }
+
+  /* Begins a block on the next queue. */
+  void begin(start_call *start, const tutti_tensor &to, const tutti_tensor &from, const char *instruction) const {
+    detail::check(start(queues_[next_].get(), &to, &from, &last_[next_]), instruction);
+    next_ = (next_ + 1) % queues_.size();
+  }
+  AsyncEvent last() const { return AsyncEvent(last_); }
+
+ private:
+  struct Free {
+    void operator()(tutti_session *queue) const { (void)tutti_session_free(queue); }
+  };
+
+  AsyncConfig config_;
+  std::vector<std::unique_ptr<tutti_session, Free>> queues_;
+  mutable std::vector<tutti_event> last_;
+  mutable size_t next_ = 0;
+};
+
+}  // namespace comm
+
+/* ---- from these types to the library's -------------------------------------------------------------------------- */
+
+namespace detail {
+
+template <typename T>
+struct is_group : std::false_type {};
+template <typename G>
+struct is_group<comm::ParallelGroup<G>> : std::true_type {};
+
+template <typename Global>
+tutti_tensor to_tensor(const Global &global, const char *instruction) {
+  tutti_tensor tensor = {};
+  tensor.data = global.data();
+  tensor.type = DataType<typename Global::RawDType>::value;
+  tensor.dims = TUTTI_DIMS;
+  for (int d = 0; d < TOTAL_DIM; d++) {
+    if (global.GetShape(d) < 0 || global.GetStride(d) < 0)
+      fail(TUTTI_ERR_ARGUMENT, instruction,
+           "dimension " + std::to_string(d) + " has size " + std::to_string(global.GetShape(d)) + " and stride " +
+               std::to_string(global.GetStride(d)) + ": none can be negative");
+    tensor.shape[d] = static_cast<size_t>(global.GetShape(d));
+    tensor.strides[d] = static_cast<size_t>(global.GetStride(d));
+  }
+  return tensor;
+}
+
+/* The tensors of a group, for the time of a call. */
+struct Group {
+  std::vector<tutti_tensor> tensors;
+  tutti_group group = {};
+
+  template <typename G>
+  Group(const comm::ParallelGroup<G> &from, const char *instruction) {
+    if (!from.tensors || from.nranks <= 0 || from.rootIdx < 0)
+      fail(TUTTI_ERR_ARGUMENT, instruction,
+           "a group has tensors of one rank or more, and one of them is the root, not " +
+               std::to_string(from.tensors ? from.nranks : 0) + " and root " + std::to_string(from.rootIdx));
+    for (int rank = 0; rank < from.nranks; rank++) tensors.push_back(to_tensor(from.tensors[rank], instruction));
+    group.tensors = tensors.data();
+    group.count = static_cast<uint32_t>(from.nranks);
+    group.root = static_cast<uint32_t>(from.rootIdx);
+  }
+};
+
+/* All tiles of a call are used alike. */
+template <typename TileData, typename... More>
+void check_tiles(const char *instruction, const TileData &tile, const More &...more) {
+  static_assert(TileData::Loc == TileType::Vec, "data passes through tiles of TileType::Vec");
+  static_assert(TileData::isRowMajor, "data passes through row-major tiles");
+  const int64_t rows[] = {tile.GetValidRow(), more.GetValidRow()...};
+  const int64_t cols[] = {tile.GetValidCol(), more.GetValidCol()...};
+  if (rows[0] < 1 || cols[0] < 1)
+    fail(TUTTI_ERR_ARGUMENT, instruction,
+         "of a tile " + std::to_string(rows[0]) + " x " + std::to_string(cols[0]) +
+             " elements are valid: give it sizes from 1 x 1 to its own");
+  for (size_t i = 1; i <= sizeof...(More); i++)
+    if (rows[i] != rows[0] || cols[i] != cols[0])
+      fail(TUTTI_ERR_ARGUMENT, instruction,
+           "of one tile " + std::to_string(rows[0]) + " x " + std::to_string(cols[0]) +
+               " elements are valid, of another " + std::to_string(rows[i]) + " x " + std::to_string(cols[i]) +
+               ": give both the same");
+}
+
+/* One tile, or two. */
+template <typename TileData, typename... More>
+tutti_staging to_staging(const TileData &tile, const More &...more) {
+  tutti_staging staging = {};
+  size_t next = 0;
+  for (void *memory : {static_cast<void *>(tile.data()), static_cast<void *>(more.data())...})
+    staging.tiles[next++] = memory;
+  staging.rows = TileData::Rows;
+  staging.cols = TileData::Cols;
+  staging.valid_rows = static_cast<size_t>(tile.GetValidRow());
+  staging.valid_cols = static_cast<size_t>(tile.GetValidCol());
+  staging.fixed_rows = TileData::ValidRow != DYNAMIC;
+  staging.fixed_cols = TileData::ValidCol != DYNAMIC;
+  return staging;
+}
+
+/* The events that a call waits for, and the one that it returns. */
+class Events {
+ public:
+  template <typename... E>
+  explicit Events(const E &...events) {
+    static_assert(((std::is_same_v<E, RecordEvent> || std::is_same_v<E, comm::AsyncEvent>)&&...),
+                  "the last arguments are events: RecordEvent or comm::AsyncEvent");
+    (add(events), ...);
+    events_.after = after_.data();
+    events_.after_count = static_cast<uint32_t>(after_.size());
+    events_.event = &event_;
+  }
+  Events(const Events &) = delete;
+  Events &operator=(const Events &) = delete;
+
+  const tutti_events *get() const { return &events_; }
+  void wait(const char *instruction) const {
+    for (const tutti_event &event : after_) check(tutti_event_wait(event), instruction);
+  }
+  RecordEvent record() const { return RecordEvent{event_}; }
+
+ private:
+  void add(const RecordEvent &e) { after_.push_back(e.event); }
+  void add(const comm::AsyncEvent &e) { after_.insert(after_.end(), e.queues().begin(), e.queues().end()); }
+
+  std::vector<tutti_event> after_;
+  tutti_event event_ = {};
+  tutti_events events_ = {};
+};
+
+template <typename G, typename Global, typename TileData>
+constexpr void check_group_types() {
+  static_assert(is_group<G>::value, "the first argument is a comm::ParallelGroup");
+  static_assert(std::is_same_v<typename G::value_type::RawDType, typename Global::RawDType>,
+                "the tensors of the group and the root's have one type of elements");
+  static_assert(std::is_same_v<typename TileData::DType, typename Global::RawDType>,
+                "tile and tensors have one type of elements");
+}
+
+template <typename To, typename From, typename TileData>
+constexpr void check_pair_types() {
+  static_assert(std::is_same_v<typename To::RawDType, typename From::RawDType>,
+                "both tensors have one type of elements");
+  static_assert(std::is_same_v<typename TileData::DType, typename From::RawDType>,
+                "tile and tensors have one type of elements");
+}
+
+/* What is none of them the library refuses. */
+constexpr tutti_op to_op(comm::ReduceOp op) {
+  return op == comm::ReduceOp::Sum   ? TUTTI_SUM
+         : op == comm::ReduceOp::Max ? TUTTI_MAX
+         : op == comm::ReduceOp::Min ? TUTTI_MIN
+                                     : TUTTI_OPS;
+}
+
+using group_call = tutti_err(const tutti_group *, const tutti_tensor *, const tutti_staging *, const tutti_events *);
+using pair_call = tutti_err(const tutti_tensor *, const tutti_tensor *, const tutti_staging *, const tutti_events *);
+
+inline pair_call *to_put(AtomicType type) {
+  if (type != AtomicType::AtomicNone && type != AtomicType::AtomicAdd)
+    fail(TUTTI_ERR_ARGUMENT, "TPUT", "neither AtomicType::AtomicNone nor AtomicAdd");
+  return type == AtomicType::AtomicAdd ? tutti_put_add : tutti_put;
+}
+
+/* A collective of the root; tiles: one or two. */
+template <typename G, typename Global, typename... TileData>
+RecordEvent run_group(group_call *call, const char *instruction, const G &group, const Global &global,
+                      const Events &events, const TileData &...tiles) {
+  check_group_types<G, Global, std::common_type_t<TileData...>>();
+  const Group all(group, instruction);
+  const tutti_tensor tensor = to_tensor(global, instruction);
+  const tutti_staging staging = to_staging(tiles...);
+  check_tiles(instruction, tiles...);
+  check(call(&all.group, &tensor, &staging, events.get()), instruction);
+  return events.record();
+}
+
+template <typename G, typename Global, typename TileData, typename... More>
+RecordEvent run_reduce(const G &group, const Global &global, const TileData &accumulator, comm::ReduceOp op,
+                       const Events &events, const TileData &tile, const More &...more) {
+  check_group_types<G, Global, TileData>();
+  static constexpr const char *instruction = "TREDUCE";
+  const Group all(group, instruction);
+  const tutti_tensor tensor = to_tensor(global, instruction);
+  const tutti_staging staging = to_staging(tile, more...);
+  check_tiles(instruction, accumulator, tile, more...);
+  check(tutti_group_reduce(&all.group, &tensor, to_op(op), accumulator.data(), &staging, events.get()), instruction);
+  return events.record();
+}
+
+template <typename To, typename From, typename... TileData>
+RecordEvent run_pair(pair_call *call, const char *instruction, const To &to, const From &from, const Events &events,
+                     const TileData &...tiles) {
+  check_pair_types<To, From, std::common_type_t<TileData...>>();
+  const tutti_tensor target = to_tensor(to, instruction), source = to_tensor(from, instruction);
+  const tutti_staging staging = to_staging(tiles...);
+  check_tiles(instruction, tiles...);
+  check(call(&target, &source, &staging, events.get()), instruction);
+  return events.record();
+}
+
+/* Bytes of a tensor that lies in one run of memory. */
+inline size_t flat_bytes(const tutti_tensor &tensor, const char *instruction) {
+  size_t count = 1, room = PTRDIFF_MAX / 8;
+  for (size_t size : tensor.shape)
+    if (size == 0) return 0;
+  for (int d = TOTAL_DIM - 1; d >= 0; d--) {
+    if (tensor.shape[d] > room)
+      fail(TUTTI_ERR_ARGUMENT, instruction, "a tensor reaches beyond memory: make it smaller");
+    room /= tensor.shape[d];
+    if (tensor.shape[d] > 1 && tensor.strides[d] != count)
+      fail(TUTTI_ERR_ARGUMENT, instruction,
+           "dimension " + std::to_string(d) + " has stride " + std::to_string(tensor.strides[d]) + ", not " +
+               std::to_string(count) + ": it takes tensors that lie in one run of memory only");
+    count *= tensor.shape[d];
+  }
+  if (!tensor.data) fail(TUTTI_ERR_ARGUMENT, instruction, "a tensor has no memory: its pointer is NULL");
+  return count * tutti_datatype_size(tensor.type);
+}
+
+inline tutti_tensor bytes_of(const tutti_tensor &tensor, uint64_t begin, size_t bytes) {
+  tutti_tensor block = {};
+  block.data = static_cast<unsigned char *>(tensor.data) + begin;
+  block.type = TUTTI_U8;
+  block.dims = TUTTI_DIMS;
+  for (int d = 0; d < TOTAL_DIM; d++) block.shape[d] = d == DIM_4 ? bytes : 1;
+  for (int d = 0; d < TOTAL_DIM; d++) block.strides[d] = d == DIM_4 ? 1 : bytes;
+  return block;
+}
+
+template <typename To, typename From, typename... E>
+comm::AsyncEvent run_async(comm::start_call *start, const char *instruction, const To &to, const From &from,
+                           const comm::AsyncSession &session, const E &...events) {
+  static_assert(std::is_same_v<typename To::RawDType, typename From::RawDType>,
+                "both tensors have one type of elements");
+  const tutti_tensor target = to_tensor(to, instruction), source = to_tensor(from, instruction);
+  const comm::AsyncConfig &config = session.config();
+  const size_t bytes = flat_bytes(target, instruction);
+  if (flat_bytes(source, instruction) != bytes)
+    fail(TUTTI_ERR_ARGUMENT, instruction,
+         std::to_string(flat_bytes(source, instruction)) + " bytes to a tensor of " + std::to_string(bytes) +
+             ": give both the same shape");
+  Events(events...).wait(instruction);
+  for (size_t done = 0; done < bytes;) {
+    const uint64_t begin = config.comm_block_offset + done;
+    const size_t block = bytes - done < config.block_bytes ? bytes - done : static_cast<size_t>(config.block_bytes);
+    session.begin(start, bytes_of(target, begin, block), bytes_of(source, begin, block), instruction);
+    done += block;
+  }
+  return session.last();
+}
+
+template <typename Global>
+constexpr void check_signal_type() {
+  static_assert(std::is_same_v<typename Global::DType, int32_t>, "a signal is an int32_t");
+}
+
+static_assert(static_cast<int>(comm::WaitCmp::EQ) == TUTTI_EQ && static_cast<int>(comm::WaitCmp::NE) == TUTTI_NE);
+static_assert(static_cast<int>(comm::WaitCmp::GT) == TUTTI_GT && static_cast<int>(comm::WaitCmp::GE) == TUTTI_GE);
+static_assert(static_cast<int>(comm::WaitCmp::LT) == TUTTI_LT && static_cast<int>(comm::WaitCmp::LE) == TUTTI_LE);
+constexpr tutti_compare to_compare(comm::WaitCmp compare) { return static_cast<tutti_compare>(compare); }
+
+}  // namespace detail
+
+/* ---- the instructions ------------------------------------------------------------------------------------------- */
+
+namespace comm {
+
+/* Rows (dimension 3) of all ranks' tensors, one rank's after the other's, into the root's; rows beyond them stay as
+ * they are. */
+template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TGATHER(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &stagingTileData,
+                             WaitEvents &...events) {
+  return detail::run_group(tutti_group_gather, "TGATHER", parallelGroup, dstGlobalData, detail::Events(events...),
+                           stagingTileData);
+}
+/* Through two tiles in turn: the load of the next part overlaps the store of the last. So it is below. */
+template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TGATHER(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &pingTile,
+                             TileData &pongTile, WaitEvents &...events) {
+  return detail::run_group(tutti_group_gather, "TGATHER", parallelGroup, dstGlobalData, detail::Events(events...),
+                           pingTile, pongTile);
+}
+
+/* The inverse. Rows beyond those of all ranks do not matter. */
+template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TSCATTER(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
+                              WaitEvents &...events) {
+  return detail::run_group(tutti_group_scatter, "TSCATTER", parallelGroup, srcGlobalData, detail::Events(events...),
+                           stagingTileData);
+}
+template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TSCATTER(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData, TileData &pingTile,
+                              TileData &pongTile, WaitEvents &...events) {
+  return detail::run_group(tutti_group_scatter, "TSCATTER", parallelGroup, srcGlobalData, detail::Events(events...),
+                           pingTile, pongTile);
+}
+
+/* The root's tensor to every rank, the root too. */
+template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TBROADCAST(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData,
+                                TileData &stagingTileData, WaitEvents &...events) {
+  return detail::run_group(tutti_group_broadcast, "TBROADCAST", parallelGroup, srcGlobalData, detail::Events(events...),
+                           stagingTileData);
+}
+template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TBROADCAST(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData, TileData &pingTile,
+                                TileData &pongTile, WaitEvents &...events) {
+  return detail::run_group(tutti_group_broadcast, "TBROADCAST", parallelGroup, srcGlobalData, detail::Events(events...),
+                           pingTile, pongTile);
+}
+
+/* Into the root's tensor: its own data first, then the others' in the order of their ranks. */
+template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TREDUCE(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &accTileData,
+                             TileData &recvTileData, ReduceOp op, WaitEvents &...events) {
+  return detail::run_reduce(parallelGroup, dstGlobalData, accTileData, op, detail::Events(events...), recvTileData);
+}
+template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TREDUCE(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &accTileData,
+                             TileData &pingTileData, TileData &pongTileData, ReduceOp op, WaitEvents &...events) {
+  return detail::run_reduce(parallelGroup, dstGlobalData, accTileData, op, detail::Events(events...), pingTileData,
+                            pongTileData);
+}
+
+/* To another rank's memory; AtomicAdd: each element is added to what is there. */
+template <AtomicType atomicType = AtomicType::AtomicNone, typename GlobalDstData, typename GlobalSrcData,
+          typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
+                          WaitEvents &...events) {
+  return detail::run_pair(detail::to_put(atomicType), "TPUT", dstGlobalData, srcGlobalData, detail::Events(events...),
+                          stagingTileData);
+}
+template <AtomicType atomicType = AtomicType::AtomicNone, typename GlobalDstData, typename GlobalSrcData,
+          typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &pingTile,
+                          TileData &pongTile, WaitEvents &...events) {
+  return detail::run_pair(detail::to_put(atomicType), "TPUT", dstGlobalData, srcGlobalData, detail::Events(events...),
+                          pingTile, pongTile);
+}
+/* Which of the two is said when the program runs. */
+template <typename GlobalDstData, typename GlobalSrcData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
+                          AtomicType atomicType, WaitEvents &...events) {
+  return detail::run_pair(detail::to_put(atomicType), "TPUT", dstGlobalData, srcGlobalData, detail::Events(events...),
+                          stagingTileData);
+}
+
+/* From another rank's memory. */
+template <typename GlobalDstData, typename GlobalSrcData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TGET(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
+                          WaitEvents &...events) {
+  return detail::run_pair(tutti_get, "TGET", dstGlobalData, srcGlobalData, detail::Events(events...), stagingTileData);
+}
+template <typename GlobalDstData, typename GlobalSrcData, typename TileData, typename... WaitEvents>
+PTO_INST RecordEvent TGET(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &pingTile,
+                          TileData &pongTile, WaitEvents &...events) {
+  return detail::run_pair(tutti_get, "TGET", dstGlobalData, srcGlobalData, detail::Events(events...), pingTile,
+                          pongTile);
+}
+
+/* Begun, and done when its event, or a later one of the session, has been waited for. Both tensors lie in one run of
+ * memory. */
+template <typename GlobalDstData, typename GlobalSrcData, typename... WaitEvents>
+PTO_INST AsyncEvent TPUT_ASYNC(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, const AsyncSession &session,
+                               WaitEvents &...events) {
+  return detail::run_async(tutti_put_start, "TPUT_ASYNC", dstGlobalData, srcGlobalData, session, events...);
+}
+template <typename GlobalDstData, typename GlobalSrcData, typename... WaitEvents>
+PTO_INST AsyncEvent TGET_ASYNC(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, const AsyncSession &session,
+                               WaitEvents &...events) {
+  return detail::run_async(tutti_get_start, "TGET_ASYNC", dstGlobalData, srcGlobalData, session, events...);
+}
+
+/* Sets another rank's signal, or adds to it. Who has seen it sees what this rank has written before. */
+template <typename GlobalSignalData, typename... WaitEvents>
+PTO_INST void TNOTIFY(GlobalSignalData &dstSignalData, int32_t value, NotifyOp op, WaitEvents &...events) {
+  detail::check_signal_type<GlobalSignalData>();
+  for (int d = 0; d < TOTAL_DIM; d++)
+    if (dstSignalData.GetShape(d) != 1)
+      detail::fail(TUTTI_ERR_ARGUMENT, "TNOTIFY",
+                   "dimension " + std::to_string(d) + " has size " + std::to_string(dstSignalData.GetShape(d)) +
+                       ": it is for one signal");
+  if (op != NotifyOp::Set && op != NotifyOp::AtomicAdd)
+    detail::fail(TUTTI_ERR_ARGUMENT, "TNOTIFY", "neither NotifyOp::Set nor AtomicAdd");
+  const detail::Events after(events...);
+  detail::check(op == NotifyOp::Set ? tutti_signal_set(dstSignalData.data(), value, after.get())
+                                    : tutti_signal_add(dstSignalData.data(), value, after.get()),
+                "TNOTIFY");
+}
+
+/* Until all signals of the tensor, which is this rank's own, compare so with the value. */
+template <typename GlobalSignalData, typename... WaitEvents>
+PTO_INST void TWAIT(GlobalSignalData &signalData, int32_t cmpValue, WaitCmp cmp, WaitEvents &...events) {
+  detail::check_signal_type<GlobalSignalData>();
+  const tutti_tensor signals = detail::to_tensor(signalData, "TWAIT");
+  const detail::Events after(events...);
+  detail::check(tutti_signal_wait(&signals, detail::to_compare(cmp), cmpValue, 0, after.get()), "TWAIT");
+}
+
+/* Do they, now? */
+template <typename GlobalSignalData, typename... WaitEvents>
+PTO_INST bool TTEST(GlobalSignalData &signalData, int32_t cmpValue, WaitCmp cmp, WaitEvents &...events) {
+  detail::check_signal_type<GlobalSignalData>();
+  const tutti_tensor signals = detail::to_tensor(signalData, "TTEST");
+  detail::Events(events...).wait("TTEST");
+  bool all = false;
+  detail::check(tutti_signal_test(&signals, detail::to_compare(cmp), cmpValue, &all), "TTEST");
+  return all;
+}
+
+}  // namespace comm
+}  // namespace pto
+
+#endif

@@ -1,0 +1,165 @@
+/* pto_world.hpp: what C++ tests of several ranks share. The program starts itself under `tutti run`; each rank then
+ * plays all cases of its number of ranks in one world, and rank 0 prints a line for each: "ok NAME" or
+ * "FAILED NAME". */
+#ifndef PTO_WORLD_HPP
+#define PTO_WORLD_HPP
+
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <pto/comm/pto_comm_inst.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+/* A rank in a case. What is wrong is noted, the first of it printed; the case goes on, so that nobody waits for this
+ * rank. */
+struct Player {
+  tutti_comm *world = nullptr;
+  int rank = 0, ranks = 0;
+  std::vector<long> numbers; /* of the case */
+  int failures = 0;
+  const char *name = "";
+
+  long number(size_t i, long otherwise) const { return i < numbers.size() ? numbers[i] : otherwise; }
+  int after(int r = 1) const { return (rank + r + ranks) % ranks; }
+
+  __attribute__((format(printf, 3, 4))) void check(bool good, const char *format, ...) {
+    if (good || failures++ > 0) return;
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    printf("  %s: rank %d: %s\n", name, rank, text);
+  }
+  void good(tutti_err err) {
+    if (err == TUTTI_OK) return;
+    fprintf(stderr, "%s: rank %d: %s: %s\n", name, rank, tutti_err_name(err), tutti_error_message(nullptr));
+    tutti_abort(world, name);
+    std::_Exit(1);
+  }
+  void barrier() {
+    if (tutti_barrier(world) == TUTTI_OK) return;
+    fprintf(stderr, "%s: rank %d: barrier: %s\n", name, rank, tutti_error_message(world));
+    std::_Exit(1);
+  }
+};
+
+/* Memory of all ranks, as long as the case. Made and given up by all together; nobody sees it before all have filled
+ * theirs. */
+class Memory {
+ public:
+  Memory(Player &me, size_t bytes) : me_(me) { me.good(tutti_window_create(me.world, nullptr, bytes, &window_)); }
+  ~Memory() { /* where something was thrown the others do not come */
+    if (std::uncaught_exceptions() == 0) me_.good(tutti_window_free(window_));
+  }
+  Memory(const Memory &) = delete;
+  Memory &operator=(const Memory &) = delete;
+
+  template <typename T>
+  T *at(int rank, size_t element = 0) const {
+    return static_cast<T *>(tutti_window_address(window_, static_cast<uint32_t>(rank))) + element;
+  }
+  template <typename T>
+  T *mine(size_t element = 0) const {
+    return at<T>(me_.rank, element);
+  }
+  tutti_window *window() const { return window_; }
+
+ private:
+  Player &me_;
+  tutti_window *window_ = nullptr;
+};
+
+struct Case {
+  const char *name;
+  int ranks;
+  void (*run)(Player &me);
+  std::vector<long> numbers;
+};
+
+inline void play_case(Player &me, const Case &c) {
+  me.name = c.name;
+  me.numbers = c.numbers;
+  me.failures = 0;
+  try {
+    c.run(me);
+  } catch (const std::exception &e) {
+    fprintf(stderr, "%s: rank %d: %s\n", c.name, me.rank, e.what());
+    tutti_abort(me.world, e.what());
+    std::_Exit(1);
+  }
+  fflush(stdout);
+  int32_t failures = me.failures;
+  me.good(tutti_allreduce(me.world, &failures, &failures, 1, TUTTI_I32, TUTTI_SUM));
+  if (me.rank == 0) printf("%s %s\n", failures ? "FAILED" : "ok", c.name);
+}
+
+inline int play_all(const std::vector<Case> &cases) {
+  tutti_options options = {};
+  options.timeout_ms = 60000;
+  Player me;
+  alarm(300);
+  if (tutti_init(&options, &me.world) != TUTTI_OK) {
+    fprintf(stderr, "tutti_init: %s\n", tutti_error_message(nullptr));
+    return 1;
+  }
+  me.rank = static_cast<int>(tutti_rank(me.world));
+  me.ranks = static_cast<int>(tutti_ranks(me.world));
+  for (const Case &c : cases)
+    if (c.ranks == me.ranks && c.run) play_case(me, c);
+  return tutti_comm_free(me.world) != TUTTI_OK;
+}
+
+/* So many ranks of this program; the names of the cases that were good. */
+inline std::multiset<std::string> start_ranks(int ranks, bool *in_order) {
+  char self[4096] = "", command[8192], line[1024];
+  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) abort();
+  snprintf(command, sizeof command, "TUTTI_TUNING=none '%s' run -n %d -- '%s' --as ranks 2>&1", BUILD_DIR "/tutti",
+           ranks, self);
+  std::multiset<std::string> good;
+  fflush(stdout);
+  FILE *output = popen(command, "r");
+  if (!output) abort();
+  while (fgets(line, sizeof line, output)) {
+    line[strcspn(line, "\n")] = '\0';
+    if (strncmp(line, "ok ", 3) == 0) good.insert(line + 3);
+    else if (strncmp(line, "FAILED ", 7) != 0) printf("%s\n", line);
+  }
+  *in_order = pclose(output) == 0;
+  return good;
+}
+
+/* A program of cases: with `--as ranks` it is a rank. Prints the closing line; a case that has not said ok
+ * has failed. */
+inline int run_cases(const std::vector<Case> &cases, int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "--as") == 0) return play_all(cases);
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  std::set<int> sizes;
+  for (const Case &c : cases) sizes.insert(c.ranks);
+  size_t passed = 0, failed = 0;
+  for (int ranks : sizes) {
+    bool in_order = true;
+    std::multiset<std::string> good = start_ranks(ranks, &in_order);
+    for (const Case &c : cases) {
+      if (c.ranks != ranks) continue;
+      const auto found = good.find(c.name);
+      if (found == good.end())
+        printf("FAILED %s, %d ranks%s\n", c.name, c.ranks, c.run ? "" : ": no function is known");
+      else good.erase(found), passed++;
+    }
+    if (!in_order) printf("FAILED %d ranks do not end in order\n", ranks);
+    failed += !in_order;
+  }
+  failed += cases.size() - passed;
+  printf("%zu passed, %zu failed\n", passed, failed);
+  return failed > 0;
+}
+
+#endif
