@@ -532,6 +532,76 @@ static void narrow_sums_are_equal_in_all_ways(struct player *p) {
   fine(p, tutti_window_free(window), "free");
 }
 
+/* ---- block floats ---- */
+
+enum { BFP_ROWS = 40, BFP_COLS = 70, BFP_VALUES = BFP_ROWS * BFP_COLS };
+
+static void bfp_tensor(struct player *p, tutti_tensor *t, tutti_datatype type, size_t rows, uint32_t banks) {
+  const size_t shape[] = {rows, BFP_COLS};
+  fine(p,
+       tutti_tensor_interleaved(t, (tutti_tensor_of){.type = type, .dims = 2, .shape = shape},
+                                &(tutti_tiles){16, 32, 0, 0}, banks),
+       "tensor of block floats");
+}
+
+/* Whole numbers that both types hold, whatever group they are in. */
+static float bfp_value(uint32_t source, size_t i) { return (float)((source + i) % 8) - 4; }
+
+static void check_bfp(struct player *p, const tutti_tensor *t, uint32_t first, uint32_t ranks, bool sums,
+                      const char *what) {
+  float *values = malloc(sizeof *values * t->shape[3] * BFP_COLS);
+  fine(p, tutti_tensor_to_f32(t, values), "to f32");
+  for (size_t i = 0; i < t->shape[3] * BFP_COLS; i++) {
+    float wanted = sums ? 0 : bfp_value(first + (uint32_t)(i / BFP_VALUES), i % BFP_VALUES);
+    for (uint32_t r = 0; r < ranks && sums; r++) {
+      float v = bfp_value(r, i);
+      if (r == 0 || v > wanted) wanted = v;
+    }
+    if (values[i] != wanted) wrong(p, "%s: value %zu is %g, not %g", what, i, (double)values[i], (double)wanted);
+  }
+  free(values);
+}
+
+/* They pass straight, from tiles in two banks into tiles in three; a tile for staging could not hold them. */
+static void block_floats(struct player *p) {
+  tutti_window *window;
+  fine(p, tutti_window_create(p->comm, NULL, SLOT, &window), "create");
+  for (int k = 0; k < 2; k++) {
+    tutti_datatype type = k ? TUTTI_BFP4 : TUTTI_BFP8;
+    tutti_tensor tensors[TROUPE_MAX], all, one;
+    float values[BFP_VALUES], tile[4];
+    for (uint32_t r = 0; r < p->ranks; r++) {
+      bfp_tensor(p, &tensors[r], type, BFP_ROWS, 2);
+      tensors[r].data = tutti_window_address(window, r);
+    }
+    bfp_tensor(p, &all, type, (size_t)p->ranks * BFP_ROWS, 3);
+    bfp_tensor(p, &one, type, BFP_ROWS, 3);
+    buffer_for(&all), buffer_for(&one);
+    for (size_t i = 0; i < BFP_VALUES; i++) values[i] = bfp_value(p->rank, i);
+    fine(p, tutti_tensor_from_f32(&tensors[p->rank], values), "from f32");
+    meet(p);
+    uint32_t next = (p->rank + 1) % p->ranks;
+    fine(p, tutti_get(&one, &tensors[next], NULL, NULL), "get");
+    check_bfp(p, &one, next, 0, false, "get");
+    const tutti_staging staging = {.tiles = {tile}, .rows = 2, .cols = 2};
+    refused(p, tutti_get(&one, &tensors[next], &staging, NULL), TUTTI_ERR_ARGUMENT, "pass them straight", "staged");
+    meet(p);
+    if (p->rank == 0) {
+      const tutti_group group = {tensors, p->ranks, 0};
+      fine(p, tutti_group_gather(&group, &all, NULL, NULL), "gather");
+      check_bfp(p, &all, 0, 0, false, "gather");
+      fine(p, tutti_group_reduce(&group, &one, TUTTI_MAX, NULL, NULL, NULL), "reduce");
+      check_bfp(p, &one, 0, p->ranks, true, "reduce");
+      fine(p, tutti_group_broadcast(&group, &one, NULL, NULL), "broadcast");
+    }
+    meet(p);
+    check_bfp(p, &tensors[p->rank], 0, p->ranks, true, "broadcast");
+    free(all.data), free(one.data);
+    meet(p);
+  }
+  fine(p, tutti_window_free(window), "free");
+}
+
 /* ---- threads ---- */
 
 enum { HELPERS = 4, HELPER_ROUNDS = 30, HELPER_WORDS = 64 };
@@ -638,6 +708,7 @@ static const struct part {
     {"in_place", in_place, 4},
     {"sums_in_order", sums_in_order, 4},
     {"narrow_sums_are_equal_in_all_ways", narrow_sums_are_equal_in_all_ways, 4},
+    {"block_floats", block_floats, 3},
     {"many_threads_at_once", many_threads_at_once, 4},
     {"calls_overlap", calls_overlap, 4},
 };
