@@ -438,7 +438,12 @@ static void read_rows(char *text, struct cases *cases) {
   CHECK(cases->row_count == lines - 1, "%u rows of %u lines", cases->row_count, lines);
 }
 
-#ifndef __SANITIZE_THREAD__
+#ifdef __SANITIZE_THREAD__
+static void (*const over)(struct troupe *t) = troupe_over_loop;
+#else
+static void (*const over)(struct troupe *t) = troupe_over_shm;
+#endif
+
 static void perform(char *text) {
   static struct cases cases;
   cases = (struct cases){.limit = test_long() ? (size_t)2 << 30 : (size_t)8 << 20};
@@ -452,7 +457,7 @@ static void perform(char *text) {
     if (tally.worlds[ranks] == 0) continue;
     /* Room for both tensors of a rank; only what is used is taken from the system. */
     struct troupe troupe = {.run = play_all, .ranks = ranks, .slice_bytes = TROUPE_SLICE + 2 * cases.limit / ranks};
-    uint64_t done = troupe_perform(troupe, troupe_over_shm);
+    uint64_t done = troupe_perform(troupe, over);
     CHECK(done == tally.worlds[ranks], "%u ranks: %llu runs, expected %u", ranks, (unsigned long long)done,
           tally.worlds[ranks]);
     count += done;
@@ -482,10 +487,6 @@ static void test_file(void) {
   fclose(file);
   perform(text);
 }
-#else
-static void test_own(void) { printf("  skipped: threads only\n"); }
-static void test_file(void) { test_own(); }
-#endif
 
 /* Rows that say what is not known are not passed over. */
 static void test_reader(void) {
