@@ -246,8 +246,8 @@ static void inherit(tutti_comm *child, const tutti_comm *parent) {
   tu_groups_inherit(child, parent);
 }
 
-/* The library's own exchange. What TUTTI_ALGORITHM forces may not serve it: it is for the user's calls. */
-static tutti_err exchange(tutti_comm *parent, const void *mine, void *all, size_t bytes) {
+/* What TUTTI_ALGORITHM forces may not serve it: it is for the user's calls. */
+tutti_err tu_comm_exchange(tutti_comm *parent, const void *mine, void *all, size_t bytes) {
   const struct tu_wanted wanted = {.collective = TUTTI_ALLGATHER,
                                    .ranks = parent->ranks,
                                    .bytes = bytes * parent->ranks,
@@ -304,7 +304,7 @@ static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint
     made = tu_comm_create(parent->transport, members, ranks, rank, 0, JOIN_TIMEOUT_MS, comm, &error);
     if (made == TUTTI_OK) place = (*comm)->mover->block_place;
   }
-  err = exchange(parent, &place, places, sizeof place);
+  err = tu_comm_exchange(parent, &place, places, sizeof place);
   if (err == TUTTI_OK && ranks > 0 && rank > 0) {
     place = places[group[0].rank];
     if (place == 0)
@@ -341,7 +341,7 @@ tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **
   }
   struct split_entry mine = {color, key, parent->rank, parent->mover->members[parent->rank]};
   struct split_entry *all = tu_allocate(parent->ranks, sizeof *all);
-  tutti_err err = exchange(parent, &mine, all, sizeof mine);
+  tutti_err err = tu_comm_exchange(parent, &mine, all, sizeof mine);
   if (err == TUTTI_OK) {
     uint32_t ranks = 0, rank = 0;
     for (uint32_t i = 0; i < parent->ranks; i++)
