@@ -788,15 +788,19 @@ static void test_refused(void) {
   CHECK(count == MISUSES, "%llu of %d calls", (unsigned long long)count, MISUSES);
 }
 
-/* ---- nothing in it, and a death ---- */
+/* ---- nothing in it, no communicator any more, and a death ---- */
 
 static void nothing(struct player *p) {
   static const uint32_t extents[] = {2, 2};
   static const size_t empty[] = {4, 0, 4};
   const tutti_spread from[] = {{TUTTI_SHARDED, 0, 0}, {TUTTI_PARTIAL, 0, TUTTI_SUM}}, to[2] = {{0}};
+  tutti_comm *comm;
   tutti_mesh *mesh;
   tutti_mesh_tensor a, b;
-  if (!fine(p, tutti_mesh_create(p->comm, 2, extents, &mesh), "tutti_mesh_create")) return;
+  if (!good(p, tutti_comm_dup(p->comm, &comm), "tutti_comm_dup") ||
+      !fine(p, tutti_mesh_create(comm, 2, extents, &mesh), "tutti_mesh_create"))
+    return;
+  fine(p, tutti_comm_free(comm), "tutti_comm_free before the mesh is");
   const tutti_tensor_of of = {.type = TUTTI_F32, .dims = 3, .shape = empty};
   if (fine(p, tutti_mesh_tensor_strided(&a, mesh, of, from), "from") &&
       fine(p, tutti_mesh_tensor_strided(&b, mesh, of, to), "to")) {
