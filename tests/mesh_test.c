@@ -10,6 +10,7 @@
 
 enum { AXES = TUTTI_MESH_AXES, TYPES = 4 };
 static const tutti_datatype types[TYPES] = {TUTTI_BF16, TUTTI_F32, TUTTI_U8, TUTTI_I32};
+static bool is_blocks(tutti_datatype type) { return type == TUTTI_BFP8 || type == TUTTI_BFP4; }
 
 /* A call that must work, whose sentence is this thread's. */
 static bool fine(struct player *p, tutti_err err, const char *what) {
@@ -25,25 +26,55 @@ static uint64_t mix(uint64_t seed, uint64_t more) {
   return ranks_random(&seed);
 }
 
-static void put(tutti_datatype type, unsigned char *at, float f) {
-  int32_t i = (int32_t)f;
-  switch (type) {
-    case TUTTI_U8: *at = (unsigned char)i; break;
-    case TUTTI_I32: memcpy(at, &i, 4); break;
+/* Block floats have one exponent here, with which magnitudes are whole numbers. */
+static int exponent_of_ones(tutti_datatype type) { return type == TUTTI_BFP8 ? 133 : 129; }
+
+static void put(const tutti_tensor *t, const size_t i[TUTTI_DIMS], float f) {
+  unsigned char *data = t->data, *at = data + tensors_where(t, i) * tutti_datatype_size(t->type);
+  int32_t whole = (int32_t)f;
+  struct tensors_code code;
+  switch (t->type) {
+    case TUTTI_BFP4:
+    case TUTTI_BFP8:
+      code = tensors_code_where(t, i);
+      data[code.exponent] = (unsigned char)exponent_of_ones(t->type);
+      tensors_put_code(data, code, (unsigned)whole);
+      break;
+    case TUTTI_U8: *at = (unsigned char)whole; break;
+    case TUTTI_I32: memcpy(at, &whole, 4); break;
     case TUTTI_F32: memcpy(at, &f, 4); break;
     default: memcpy(at, (unsigned char *)&f + 2, 2); /* bf16: whole numbers up to 256 */
   }
 }
 
-static float get(tutti_datatype type, const unsigned char *at) {
+static float get(const tutti_tensor *t, const size_t i[TUTTI_DIMS]) {
+  const unsigned char *data = t->data, *at = data + tensors_where(t, i) * tutti_datatype_size(t->type);
   float f = 0;
-  int32_t i;
-  switch (type) {
+  int32_t whole;
+  struct tensors_code code;
+  switch (t->type) {
+    case TUTTI_BFP4:
+    case TUTTI_BFP8:
+      code = tensors_code_where(t, i);
+      return ldexpf((float)tensors_get_code(data, code), data[code.exponent] - exponent_of_ones(t->type));
     case TUTTI_U8: return *at;
-    case TUTTI_I32: memcpy(&i, at, 4); return (float)i;
+    case TUTTI_I32: memcpy(&whole, at, 4); return (float)whole;
     case TUTTI_F32: memcpy(&f, at, 4); return f;
     default: memcpy((unsigned char *)&f + 2, at, 2); return f;
   }
+}
+
+enum { UNTOUCHED = 0xa5 };
+/* An element, as it was before anything was written. */
+static void clear(unsigned char *data, const tutti_tensor *t, const size_t i[TUTTI_DIMS]) {
+  size_t item = tutti_datatype_size(t->type);
+  if (!is_blocks(t->type)) {
+    memset(data + tensors_where(t, i) * item, UNTOUCHED, item);
+    return;
+  }
+  struct tensors_code code = tensors_code_where(t, i);
+  data[code.exponent] = UNTOUCHED;
+  tensors_put_code(data, code, !code.half ? UNTOUCHED : code.high ? UNTOUCHED >> 4 : UNTOUCHED & 15);
 }
 
 /* ---- a trial: one resharding ---- */
@@ -70,9 +101,10 @@ static uint32_t coordinate(const tutti_mesh *mesh, uint32_t rank, uint32_t axis)
   return rank % tutti_mesh_extent(mesh, axis);
 }
 
-/* The logical tensor. */
+/* The logical tensor. Of block floats all numbers fit the magnitude of the least type, or the next. */
 static float logical(const struct trial *t, const size_t i[TUTTI_DIMS]) {
   size_t v = (i[0] * 7 + i[1] * 5 + i[2] * 3 + i[3] * 13 + i[4] + t->seed % 11) % 29;
+  if (is_blocks(t->type)) return (float)(3 + v % (t->type == TUTTI_BFP8 ? 29 : 5));
   return v == 0 && t->zeros ? -0.0f : (float)v;
 }
 
@@ -83,11 +115,12 @@ static float summand(const struct trial *t, tutti_op op, uint32_t number, uint32
   if (op != TUTTI_SUM) { /* one of them has it */
     float more = (float)(1 + (place + number) % 5);
     if (place % count == number) return v;
-    return op == TUTTI_MIN ? v + more : t->type == TUTTI_U8 ? (v > more ? v - more : 0) : v - more;
+    if (op == TUTTI_MIN) return t->type == TUTTI_BFP4 && v + more > 7 ? 7 : v + more;
+    return t->type == TUTTI_U8 || is_blocks(t->type) ? (v > more ? v - more : 0) : v - more;
   }
   float rest = 0;
   for (uint32_t k = 1; k < count; k++) {
-    float other = (float)(mix(place, k) % 9) - 4;
+    float other = is_blocks(t->type) ? (float)(k < 3 ? mix(place, k) % 2 : 0) : (float)(mix(place, k) % 9) - 4;
     if (k == number) return other;
     rest += other;
   }
@@ -124,20 +157,23 @@ static bool is_part(const struct trial *t, const tutti_spread *spread, uint32_t 
 
 static bool make(struct player *p, const struct trial *t, const tutti_spread *spread, uint64_t *random,
                  struct side *s) {
-  static const tutti_tiles tiles[] = {{4, 8, 0, 0}, {2, 4, 0, 0}, {32, 32, 0, 0}};
+  static const tutti_tiles tiles[] = {{4, 8, 0, 0}, {2, 4, 0, 0}, {32, 32, 0, 0}}, block_tiles = {4, 32, 0, 0};
   const tutti_tensor_of of = {.type = t->type, .dims = TUTTI_DIMS, .shape = t->shape};
   size_t part[TUTTI_DIMS];
   tutti_tensor local;
   if (!fine(p, tutti_mesh_part(t->mesh, p->rank, of, spread, s->origin, part), "tutti_mesh_part")) return false;
   if (!is_part(t, spread, p->rank, s->origin, part)) wrong(p, "rank %u: tutti_mesh_part is wrong", p->rank);
-  const struct tensors_kind *kind = &tensors_kinds[ranks_random(random) % TENSORS_KINDS];
-  if (!fine(p, tensors_make(&local, kind, t->type, part, tiles[ranks_random(random) % 3]), kind->name)) return false;
+  const struct tensors_kind *kind;
+  do kind = &tensors_kinds[ranks_random(random) % TENSORS_KINDS];
+  while (is_blocks(t->type) && !kind->tiled);
+  const tutti_tiles *tile = is_blocks(t->type) ? &block_tiles : &tiles[ranks_random(random) % 3];
+  if (!fine(p, tensors_make(&local, kind, t->type, part, *tile), kind->name)) return false;
   s->bytes = tutti_tensor_bytes(&local);
   return fine(p, tutti_mesh_tensor_wrap(&s->tensor, t->mesh, TUTTI_DIMS, t->shape, spread, &local), "wrap");
 }
 
 static void fill(const struct player *p, const struct trial *t, const struct side *s) {
-  size_t i[TUTTI_DIMS] = {0}, item = tutti_datatype_size(t->type);
+  size_t i[TUTTI_DIMS] = {0};
   const tutti_tensor *local = &s->tensor.local;
   uint32_t count, number;
   tutti_op op;
@@ -145,7 +181,7 @@ static void fill(const struct player *p, const struct trial *t, const struct sid
   do {
     size_t at[TUTTI_DIMS];
     for (int d = 0; d < TUTTI_DIMS; d++) at[d] = s->origin[d] + i[d];
-    put(t->type, (unsigned char *)local->data + tensors_where(local, i) * item, summand(t, op, number, count, at));
+    put(local, i, summand(t, op, number, count, at));
   } while (tensors_next(local->shape, i));
 }
 
@@ -160,8 +196,8 @@ static bool collect(struct player *p, const struct trial *t, const struct side *
   uint32_t summands;
   tutti_op op;
   const tutti_tensor *local = &s->tensor.local;
-  size_t i[TUTTI_DIMS] = {0}, n = 0, item = tutti_datatype_size(t->type);
-  do values[n++] = get(t->type, (unsigned char *)local->data + tensors_where(local, i) * item);
+  size_t i[TUTTI_DIMS] = {0}, n = 0;
+  do values[n++] = get(local, i);
   while (tensors_next(local->shape, i));
   number_of(t, s->tensor.spread, p->rank, &summands, &op);
   if (summands == 1) return true;
@@ -184,7 +220,7 @@ static bool collect(struct player *p, const struct trial *t, const struct side *
 /* Elements are as they should be, and what lies between them is as it was. */
 static bool agrees(struct player *p, const struct trial *t, const struct side *s, bool was_filled) {
   const tutti_tensor *local = &s->tensor.local;
-  size_t item = tutti_datatype_size(t->type), i[TUTTI_DIMS] = {0}, count = 1, n = 0;
+  size_t i[TUTTI_DIMS] = {0}, count = 1, n = 0;
   for (int d = 0; d < TUTTI_DIMS; d++) count *= local->shape[d];
   float *values = malloc((count + 1) * sizeof *values);
   unsigned char *between = malloc(s->bytes + 1);
@@ -196,9 +232,9 @@ static bool agrees(struct player *p, const struct trial *t, const struct side *s
     float wanted = logical(t, at), value = values[n++];
     if (t->type == TUTTI_U8 || t->type == TUTTI_I32) wanted += 0.0f; /* no -0 */
     equal = equal && memcmp(&wanted, &value, sizeof wanted) == 0;
-    memset(between + tensors_where(local, i) * item, 0xa5, item);
+    clear(between, local, i);
   } while (tensors_next(local->shape, i));
-  for (size_t b = 0; b < s->bytes && was_filled; b++) equal = equal && between[b] == 0xa5;
+  for (size_t b = 0; b < s->bytes && was_filled; b++) equal = equal && between[b] == UNTOUCHED;
   free(values), free(between);
   return equal;
 }
@@ -247,7 +283,7 @@ static void play_trial(struct player *p, const struct trial *t) {
   bool shared = ranks_random(&own) % 4 == 0;
   size_t shift = shared ? ranks_random(&own) % 3 * 64 : from.bytes + 64;
   unsigned char *memory = malloc(from.bytes + to.bytes + 256), *before = malloc(from.bytes + 1);
-  memset(memory, 0xa5, from.bytes + to.bytes + 256);
+  memset(memory, UNTOUCHED, from.bytes + to.bytes + 256);
   from.tensor.local.data = memory;
   to.tensor.local.data = memory + tensors_up(shift, 64);
   fill(p, t, &from);
@@ -279,14 +315,16 @@ static void draw_shape(struct trial *t, uint64_t *random) {
     size_t unit = from > to ? from : to;
     while (unit % from || unit % to) unit++;
     t->shape[d] = unit * (1 + ranks_random(random) % (unit > 1 || d < 2 ? 2 : 4));
+    if (d + 1 == TUTTI_DIMS && is_blocks(t->type)) t->shape[d] *= unit > 1 ? 16 : 11; /* whole groups, or any number */
   }
 }
 
-static void draw_rest(struct trial *t, uint64_t seed) {
+static void draw_rest(struct trial *t, uint64_t seed, bool blocks) {
+  static const tutti_datatype block_types[] = {TUTTI_BFP8, TUTTI_BFP4};
   uint64_t random = seed;
   bool sums = false;
   t->seed = seed;
-  t->type = types[ranks_random(&random) % TYPES];
+  t->type = blocks ? block_types[ranks_random(&random) % 2] : types[ranks_random(&random) % TYPES];
   for (uint32_t a = 0; a < tutti_mesh_axes(t->mesh); a++)
     sums = sums || (t->from[a].kind == TUTTI_PARTIAL && t->from[a].op == TUTTI_SUM);
   t->zeros = !sums && ranks_random(&random) % 2; /* the test's summands of 0 have no sign */
@@ -302,13 +340,14 @@ struct field {
   int dims[TUTTI_DIMS];
   uint32_t ops; /* of sum, min, max */
   bool is_long;
+  bool blocks; /* of block floats */
 };
 static const struct field fields[] = {
-    {1, {2}, 5, {0, 1, 2, 3, 4}, 3, false},   {1, {3}, 5, {0, 1, 2, 3, 4}, 3, false},
-    {2, {2, 2}, 5, {0, 1, 2, 3, 4}, 3, true}, {2, {2, 3}, 5, {0, 1, 2, 3, 4}, 3, true},
-    {2, {2, 2}, 3, {1, 3, 4}, 3, false},      {2, {2, 3}, 3, {0, 2, 4}, 3, false},
-    {3, {2, 2, 2}, 2, {2, 4}, 1, false},      {3, {2, 2, 2}, 3, {0, 3, 4}, 3, true},
-    {3, {2, 1, 3}, 1, {3}, 1, false},
+    {1, {2}, 5, {0, 1, 2, 3, 4}, 3, .is_long = false},   {1, {3}, 5, {0, 1, 2, 3, 4}, 3, .is_long = false},
+    {2, {2, 2}, 5, {0, 1, 2, 3, 4}, 3, .is_long = true}, {2, {2, 3}, 5, {0, 1, 2, 3, 4}, 3, .is_long = true},
+    {2, {2, 2}, 3, {1, 3, 4}, 3, .is_long = false},      {2, {2, 3}, 3, {0, 2, 4}, 3, .is_long = false},
+    {2, {2, 2}, 2, {3, 4}, 3, .blocks = true},           {3, {2, 2, 2}, 2, {2, 4}, 1, .is_long = false},
+    {3, {2, 2, 2}, 3, {0, 3, 4}, 3, .is_long = true},    {3, {2, 1, 3}, 1, {3}, 1, .is_long = false},
 };
 enum { FIELDS = sizeof fields / sizeof fields[0], SPREADS_MAX = 400 };
 static const tutti_op ops[] = {TUTTI_SUM, TUTTI_MIN, TUTTI_MAX};
@@ -344,7 +383,7 @@ static void every_pair(struct player *p) {
     for (uint32_t k = 0; k < count * count && p->stage->failures == 0; k++) {
       memcpy(t.from, list[k / count], sizeof t.from);
       memcpy(t.to, list[k % count], sizeof t.to);
-      draw_rest(&t, mix(p->seed, k));
+      draw_rest(&t, mix(p->seed, k), f->blocks);
       play_trial(p, &t);
     }
   fine(p, tutti_mesh_free(t.mesh), "tutti_mesh_free");
@@ -367,9 +406,9 @@ static void test_pairs(void) {
     count += troupe_perform((struct troupe){.run = every_pair, .ranks = ranks_of(current_field), .seed = seed},
                             troupe_over_loop);
   }
-  /* 2 and 3 ranks: 9 distributions each, over 2x2 and 2x3: 43 with three dimensions, over 2x2x2: 64 with two, over 2x1x3:
-   * 27 with one; 75 with five dimensions, and 247 over 2x2x2 with three. */
-  uint64_t by_hand = 2 * 81 + 2 * 43 * 43 + 64 * 64 + 27 * 27 + (test_long() ? 2 * 75 * 75 + 247 * 247 : 0);
+  /* 2 and 3 ranks: 9 distributions each, over 2x2 and 2x3: 43 with three dimensions, 30 with two, over 2x2x2: 64 with two, over
+   * 2x1x3: 27 with one; 75 with five dimensions, and 247 over 2x2x2 with three. */
+  uint64_t by_hand = 2 * 81 + 2 * 43 * 43 + 30 * 30 + 64 * 64 + 27 * 27 + (test_long() ? 2 * 75 * 75 + 247 * 247 : 0);
   printf("  %llu reshardings\n", (unsigned long long)count);
   CHECK(count == expected && count == by_hand, "%llu, expected %llu", (unsigned long long)count,
         (unsigned long long)by_hand);
@@ -398,7 +437,7 @@ static void some_pairs(struct player *p) {
     for (int k = 0; k < (test_long() ? 20 * SAMPLE : SAMPLE) && p->stage->failures == 0; k++) {
       draw_spread(t.mesh, t.from, &random);
       draw_spread(t.mesh, t.to, &random);
-      draw_rest(&t, ranks_random(&random));
+      draw_rest(&t, ranks_random(&random), k % 8 == 7);
       play_trial(p, &t);
     }
   fine(p, tutti_mesh_free(t.mesh), "tutti_mesh_free");
@@ -617,6 +656,7 @@ static const struct {
     {6, {1}, {0}, TUTTI_F32, {{0}}, "a shape of 1 to 5 dimensions, not of 6"},
     {0, {1}, {0}, TUTTI_F32, {{0}}, "a shape of 1 to 5 dimensions, not of 0"},
     {1, {6}, {0}, (tutti_datatype)99, {{0}}, "type, 99, is unknown"},
+    {2, {4, 24}, {0}, TUTTI_BFP8, {{0}, {TUTTI_SHARDED, 1, 0}}, "into 3 equal pieces of whole groups of 16"},
     {2, {SIZE_MAX / 2, 6}, {0}, TUTTI_F32, {{0}}, "more elements than memory"},
     {2, {6, 6}, {3, 6}, TUTTI_F32, {{0}}, "part is of shape 1x1x1x3x6, and has to be 1x1x1x6x6"},
     {2, {6, 6}, {6, 6}, TUTTI_F32, {{TUTTI_SHARDED, 0, 0}}, "part is of shape 1x1x1x6x6, and has to be 1x1x1x3x6"},

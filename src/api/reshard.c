@@ -98,7 +98,7 @@ static void run_local(const struct job *j, const struct tu_distribution *before,
   struct tu_box had = tu_distribution_box(&j->plan.whole, before, j->mesh->at);
   struct tu_box gets = tu_distribution_box(&j->plan.whole, after, j->mesh->at);
   struct tu_box common = smaller_of(&had, &gets);
-  size_t group = tu_max(tu_datatypes[in->type].group, 1);
+  size_t group = tu_datatype_group(in->type);
   struct tu_region all = region_of(to, &gets, &gets, group), target = region_of(to, &gets, &common, group);
   struct tu_region source = region_of(from, &had, &common, group);
   bool keeper = keeps(j, before, after);
@@ -177,7 +177,7 @@ static void lay_between(const struct job *j, const struct tu_distribution *d, tu
   struct tu_box box = tu_distribution_box(&j->plan.whole, d, j->mesh->at);
   const tutti_tensor_of of = {.data = t->data, .type = j->plan.whole.type, .dims = TUTTI_DIMS, .shape = box.extent};
   tutti_err err =
-      tu_datatypes[of.type].group > 1 ? tutti_tensor_interleaved(t, of, &tiles, 1) : tutti_tensor_strided(t, of, NULL);
+      tu_datatype_group(of.type) > 1 ? tutti_tensor_interleaved(t, of, &tiles, 1) : tutti_tensor_strided(t, of, NULL);
   tu_assert(err == TUTTI_OK); /* parts are no larger than the whole, which is fit for memory */
 }
 

@@ -39,7 +39,7 @@ static tutti_err check_pieces(const struct tu_whole *whole, const struct tu_dist
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "dimension %u has %zu elements, which cannot be cut into %u equal pieces%s, as the mesh axes would",
                    dim + dims - TUTTI_DIMS, whole->shape[dim], pieces,
-                   tu_datatypes[whole->type].group > 1 && dim + 1 == TUTTI_DIMS ? " of whole groups of 16" : "");
+                   tu_datatype_group(whole->type) > 1 && dim + 1 == TUTTI_DIMS ? " of whole groups of 16" : "");
   }
   return TUTTI_OK;
 }
@@ -122,7 +122,7 @@ uint32_t tu_distribution_pieces(const struct tu_whole *whole, const struct tu_di
 }
 
 static size_t group_of(const struct tu_whole *whole, uint32_t dim) {
-  return dim + 1 == TUTTI_DIMS ? tu_max(tu_datatypes[whole->type].group, 1) : 1;
+  return dim + 1 == TUTTI_DIMS ? tu_datatype_group(whole->type) : 1;
 }
 
 bool tu_whole_divides(const struct tu_whole *whole, uint32_t dim, uint32_t pieces) {
