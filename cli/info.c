@@ -86,12 +86,17 @@ static struct choice choose(const struct facts *f, tutti_collective c, size_t by
   return choice;
 }
 
-/* "64 KiB" where it is a whole number of them. */
-static void print_size(size_t bytes) {
+void info_size(size_t bytes, char text[INFO_SIZE_CHARS]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
   int unit = 0;
   while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) bytes /= 1024, unit++;
-  printf("%zu %s", bytes, units[unit]);
+  snprintf(text, INFO_SIZE_CHARS, "%zu %s", bytes, units[unit]);
+}
+
+static void print_size(size_t bytes) {
+  char text[INFO_SIZE_CHARS];
+  info_size(bytes, text);
+  fputs(text, stdout);
 }
 
 /* Counts that only some ranks know pick nothing. */
@@ -262,15 +267,26 @@ static int run(int argc, char **argv) {
   enum { RANKS_MAX = 512 }; /* what ask() has memory for */
   struct tu_cpus mine;
   struct facts facts = {.cpus = tu_cpus_mine(&mine)};
+  struct info_reshard reshard = {.type = "f32"};
   bool json = false, done;
   int code = default_ranks(facts.cpus, &facts.ranks);
   if (code != CLI_GOOD) return code;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &facts.ranks, "N", "how many ranks to speak of (the job's, or as many as CPUs, 2 at least)"},
+      {"--reshard", CLI_STRING, &reshard.from, "FROM", "print the steps from this distribution to that, TO, instead"},
+      {"--mesh", CLI_STRING, &reshard.mesh, "2x4", "... over a mesh of so many ranks"},
+      {"--shape", CLI_STRING, &reshard.shape, "SHAPE", "... of a tensor of that shape, as 1x1x64x128"},
+      {"--type", CLI_STRING, &reshard.type, "TYPE", "... and type (f32)"},
       {"--json", CLI_FLAG, &json, NULL, "one object"},
   };
   code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
+  if (reshard.from && argc <= 2) {
+    reshard.to = argv[1];
+    reshard.json = json;
+    return info_reshard(&reshard);
+  }
+  if (reshard.mesh || reshard.shape) return cli_fail("info", CLI_USAGE, "--mesh and --shape go with --reshard FROM TO");
   if (argc > 1) return cli_fail("info", CLI_USAGE, "takes no arguments, found '%s'", argv[1]);
   if (facts.ranks == 0 || facts.ranks > RANKS_MAX)
     return cli_fail("info", CLI_USAGE, "-n: expected a number of ranks from 1 to %d, found %u", RANKS_MAX, facts.ranks);
@@ -287,6 +303,6 @@ static int run(int argc, char **argv) {
 const struct cli_verb cli_info = {
     .name = "info",
     .summary = "the version, this machine, the selection of algorithms, the environment",
-    .synopsis = "info [-n N] [--json]",
+    .synopsis = "info [-n N] [--json], info --reshard FROM TO --mesh 2x4 --shape 64x128 [--type f32] [--json]",
     .run = run,
 };

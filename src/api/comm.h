@@ -140,6 +140,8 @@ tutti_err tu_comm_await(struct tutti_comm *comm, bool (*there)(const struct tutt
                         int timeout_ms, struct tu_error *error);
 /* The communicator has failed on this rank: everybody is told, unless somebody was first. comm->error is the verdict. */
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error);
+/* The library's own allgather of a few bytes. */
+tutti_err tu_comm_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t bytes);
 /* Has it failed? Looks at the verdict. */
 bool tu_comm_find_verdict(struct tutti_comm *comm);
 static inline bool tu_comm_failed(struct tutti_comm *comm) {
@@ -147,9 +149,6 @@ static inline bool tu_comm_failed(struct tutti_comm *comm) {
   if (!comm->failed && atomic_load_explicit(&verdict->state, memory_order_relaxed) == 0) return false;
   return tu_comm_find_verdict(comm);
 }
-
-/* The library's own allgather of so many bytes a rank. */
-tutti_err tu_comm_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t bytes);
 
 /* ---- window.c ---- */
 /* Forgets the windows of a communicator that goes; returns how many there were. */

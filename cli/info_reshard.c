@@ -1,0 +1,175 @@
+/* info_reshard.c: `tutti info --reshard`: the steps that bring a tensor from one distribution over a mesh into another. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/types.h"
+#include "cli.h"
+#include "info.h"
+#include "tensor/reshard.h"
+
+enum { AXES = TUTTI_MESH_AXES, RANKS_MAX = 1 << 20 };
+
+/* What was asked, read. */
+struct question {
+  struct tu_reshard plan;
+  uint32_t axes, dims;
+  char from[TU_DISTRIBUTION_CHARS], to[TU_DISTRIBUTION_CHARS];
+};
+
+static int fail(const char *option, const char *expected, const char *found) {
+  return cli_fail("info", CLI_USAGE, "%s: expected %s, found '%s'", option, expected, found);
+}
+
+/* "2x4": returns how many numbers there are; 0 if it is not so. */
+static uint32_t read_sizes(const char *text, uint64_t numbers[], uint32_t max) {
+  uint32_t count = 0;
+  for (;; text++) {
+    char digits[24];
+    size_t length = strcspn(text, "x");
+    if (count == max || length >= sizeof digits) return 0;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    if (!tu_parse_uint(digits, UINT32_MAX, &numbers[count++])) return 0;
+    text += length;
+    if (!*text) return count;
+  }
+}
+
+/* R, S3, S-1, P:sum */
+static bool read_token(const char *token, tutti_spread *spread) {
+  uint64_t dim;
+  *spread = (tutti_spread){TUTTI_REPLICATED, 0, TUTTI_SUM};
+  if (strcmp(token, "R") == 0) return true;
+  if (strncmp(token, "P:", 2) == 0) {
+    spread->kind = TUTTI_PARTIAL;
+    return tu_operation_find(token + 2, &spread->op);
+  }
+  bool negative = token[0] == 'S' && token[1] == '-';
+  if (token[0] != 'S' || !tu_parse_uint(token + (negative ? 2 : 1), 99, &dim)) return false;
+  spread->kind = TUTTI_SHARDED;
+  spread->dim = negative ? -(int)dim : (int)dim;
+  return true;
+}
+
+static int read_distribution(struct question *q, const char *text, struct tu_distribution *d, char *shown) {
+  tutti_spread spread[AXES];
+  struct tu_error error;
+  char token[16];
+  uint32_t count = 0;
+  for (const char *at = text; *(at += strspn(at, " ,")); at += strcspn(at, " ,")) {
+    snprintf(token, sizeof token, "%.*s", (int)tu_min(strcspn(at, " ,"), sizeof token), at);
+    if (count == q->axes || !read_token(token, &spread[count++])) count = AXES + 1;
+    if (count > AXES) break;
+  }
+  if (count != q->axes)
+    return cli_fail(
+        "info", CLI_USAGE,
+        "--reshard: expected R, S and a dimension (S2, S-1), or P:sum, P:min or P:max for each of the %u axes of "
+        "the mesh, found '%s'",
+        q->axes, text);
+  if (tu_distribution_read(&q->plan.whole, q->axes, q->dims, spread, d, &error) != TUTTI_OK)
+    return cli_fail("info", CLI_USAGE, "'%s': %s", text, error.text);
+  tu_distribution_print(d, q->axes, q->dims, shown);
+  return CLI_GOOD;
+}
+
+static int read_question(const struct info_reshard *asked, struct question *q) {
+  struct tu_whole *w = &q->plan.whole;
+  uint64_t extents[AXES], shape[TUTTI_DIMS], ranks = 1;
+  size_t items = 1;
+  *q = (struct question){.plan.whole = {.extents = {1, 1, 1}, .shape = {1, 1, 1, 1, 1}}};
+  if (!asked->to || !asked->mesh || !asked->shape)
+    return cli_fail("info", CLI_USAGE,
+                    "--reshard FROM TO needs --mesh and --shape: --reshard \"S0 R\" \"R S1\" --mesh 2x4 "
+                    "--shape 64x128");
+  if ((q->axes = read_sizes(asked->mesh, extents, AXES)) == 0)
+    return fail("--mesh", "1 to 3 numbers of ranks, as 2x4", asked->mesh);
+  for (uint32_t a = 0; a < q->axes; a++) {
+    if (extents[a] < 1 || extents[a] > RANKS_MAX || (ranks *= extents[a]) > RANKS_MAX)
+      return fail("--mesh", "1 to 1048576 ranks together", asked->mesh);
+    w->extents[a] = (uint32_t)extents[a];
+  }
+  if ((q->dims = read_sizes(asked->shape, shape, TUTTI_DIMS)) == 0)
+    return fail("--shape", "1 to 5 sizes, as 1x1x64x128", asked->shape);
+  for (uint32_t d = 0; d < q->dims; d++) {
+    w->shape[TUTTI_DIMS - q->dims + d] = shape[d];
+    if (!tu_multiply(items, tu_max(shape[d], 1), &items) || items > PTRDIFF_MAX / 64)
+      return fail("--shape", "sizes whose product fits memory", asked->shape);
+  }
+  if (!tu_datatype_find(asked->type, &w->type))
+    return fail("--type", "a data type of those that tutti info lists", asked->type);
+  int code = read_distribution(q, asked->from, &q->plan.from, q->from);
+  return code != CLI_GOOD ? code : read_distribution(q, asked->to, &q->plan.to, q->to);
+}
+
+/* ---- printing ---- */
+
+static unsigned shown_dim(const struct question *q, uint8_t dim) { return dim + q->dims - TUTTI_DIMS; }
+
+static void print_step(const struct question *q, const struct tu_reshard_step *s) {
+  char axes[16], dims[32] = "", after[TU_DISTRIBUTION_CHARS], moved[INFO_SIZE_CHARS], part[INFO_SIZE_CHARS];
+  size_t length = 0;
+  for (uint32_t a = 0; a < q->axes; a++)
+    if (s->axes >> a & 1) length += (size_t)snprintf(axes + length, sizeof axes - length, "%s%u", length ? "," : "", a);
+  if (s->kind == TU_RESHARD_ALLGATHER || s->kind == TU_RESHARD_REDUCE_SCATTER)
+    snprintf(dims, sizeof dims, "%u", shown_dim(q, s->dim));
+  if (s->kind == TU_RESHARD_ALLTOALL)
+    snprintf(dims, sizeof dims, "%u to %u", shown_dim(q, s->out_dim), shown_dim(q, s->dim));
+  tu_distribution_print(&s->after, q->axes, q->dims, after);
+  info_size(s->moved, moved);
+  info_size(s->part_bytes, part);
+  printf("  %-15s %-6s %-7s %10s  %10s  %s\n", tu_reshard_names[s->kind], axes, dims, moved, part, after);
+}
+
+static void print_text(const struct question *q, const struct tu_route *route) {
+  char moved[INFO_SIZE_CHARS], part[INFO_SIZE_CHARS];
+  if (route->count == 0) {
+    printf("%s to %s: the same part on every rank; nothing moves\n", q->from, q->to);
+    return;
+  }
+  printf("  %-15s %-6s %-7s %10s  %10s  %s\n", "step", "axes", "dim", "moved", "then part", q->from);
+  for (uint32_t i = 0; i < route->count; i++) print_step(q, &route->steps[i]);
+  info_size(route->moved, moved);
+  info_size(route->largest_bytes, part);
+  printf("a rank moves %s; its largest part has %s\n", moved, part);
+}
+
+static void print_step_json(const struct question *q, const struct tu_reshard_step *s) {
+  char after[TU_DISTRIBUTION_CHARS];
+  const char *comma = "";
+  printf("{\"step\": \"%s\", \"axes\": [", tu_reshard_names[s->kind]);
+  for (uint32_t a = 0; a < q->axes; a++)
+    if (s->axes >> a & 1) {
+      printf("%s%u", comma, a);
+      comma = ", ";
+    }
+  printf("], ");
+  if (s->kind == TU_RESHARD_ALLGATHER || s->kind == TU_RESHARD_REDUCE_SCATTER || s->kind == TU_RESHARD_ALLTOALL)
+    printf("\"dim\": %u, ", shown_dim(q, s->dim));
+  if (s->kind == TU_RESHARD_ALLTOALL) printf("\"out_dim\": %u, ", shown_dim(q, s->out_dim));
+  tu_distribution_print(&s->after, q->axes, q->dims, after);
+  printf("\"moved\": %zu, \"part\": %zu, \"after\": \"%s\"}", s->moved, s->part_bytes, after);
+}
+
+static void print_json(const struct question *q, const struct tu_route *route) {
+  printf("{\"from\": \"%s\", \"to\": \"%s\", \"steps\": [", q->from, q->to);
+  for (uint32_t i = 0; i < route->count; i++) {
+    if (i > 0) printf(", ");
+    print_step_json(q, &route->steps[i]);
+  }
+  printf("], \"moved\": %zu, \"largest\": %zu}\n", route->moved, route->largest_bytes);
+}
+
+int info_reshard(const struct info_reshard *asked) {
+  struct question q;
+  struct tu_route route;
+  int code = read_question(asked, &q);
+  if (code != CLI_GOOD) return code;
+  tu_reshard_find(&q.plan, &route);
+  if (asked->json) print_json(&q, &route);
+  else print_text(&q, &route);
+  tu_route_fini(&route);
+  return CLI_GOOD;
+}

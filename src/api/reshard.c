@@ -1,0 +1,419 @@
+/* reshard.c: mesh tensors from one distribution into another: the steps that tensor/reshard.h finds, carried out. Parts in
+ * between lie in two buffers, in turn. Nothing crosses before all ranks concerned have said that they mean the same. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/mesh.h"
+#include "base/types.h"
+#include "tensor/map.h"
+#include "tensor/reshard.h"
+
+enum { AXES = TUTTI_MESH_AXES, CHUNK_BYTES = 16 << 10 };
+
+static bool has(uint32_t mask, uint32_t axis) { return mask >> axis & 1; }
+
+/* ---- what this rank does by itself ---- */
+
+static bool is_whole(const struct tu_region *g) {
+  return memcmp(g->extent, tu_map_shape(g->map), sizeof g->extent) == 0;
+}
+
+/* Through a small buffer, unless one side is no more than its packed bytes. */
+static void copy_region(const struct tu_region *to, void *to_data, const struct tu_region *from,
+                        const void *from_data) {
+  unsigned char buffer[CHUNK_BYTES], *packed = to_data;
+  size_t bytes = tu_map_item_bytes(to->map);
+  for (int d = 0; d < TUTTI_DIMS; d++) bytes *= to->extent[d];
+  if (bytes == 0) return;
+  if (tu_map_is_plain(to->map) && is_whole(to)) {
+    tu_region_pack(from, from_data, 0, bytes, packed);
+    return;
+  }
+  for (size_t at = 0; at < bytes; at += CHUNK_BYTES) {
+    size_t part = tu_min(bytes - at, CHUNK_BYTES);
+    tu_region_pack(from, from_data, at, part, buffer);
+    tu_region_unpack(to, to_data, at, part, buffer);
+  }
+}
+
+/* What changes no sum: zeros; -0 of floating types, as -0 + 0 would not be -0. */
+static void fill_zeros(const struct tu_region *to, tutti_datatype type, void *data) {
+  const struct tu_datatype *t = &tu_datatypes[type];
+  unsigned char zeros[CHUNK_BYTES] = {0};
+  size_t bytes = tu_map_item_bytes(to->map);
+  for (int d = 0; d < TUTTI_DIMS; d++) bytes *= to->extent[d];
+  if (t->floating && t->group <= 1)
+    for (size_t i = t->bytes - 1u; i < CHUNK_BYTES; i += t->bytes) zeros[i] = 0x80;
+  for (size_t at = 0; at < bytes; at += CHUNK_BYTES)
+    tu_region_unpack(to, data, at, tu_min(bytes - at, CHUNK_BYTES), zeros);
+}
+
+/* The part of `box` that is in `common`, in items of the map. */
+static struct tu_region region_of(const struct tu_map *map, const struct tu_box *box, const struct tu_box *common,
+                                  size_t group) {
+  struct tu_region g = {.map = map};
+  for (int d = 0; d < TUTTI_DIMS; d++) {
+    size_t unit = d + 1 == TUTTI_DIMS ? group : 1;
+    g.origin[d] = (common->origin[d] - box->origin[d]) / unit;
+    g.extent[d] = tu_round_up(common->extent[d], unit) / unit;
+  }
+  return g;
+}
+
+/* Of two boxes, one of which has the other. */
+static struct tu_box smaller_of(const struct tu_box *a, const struct tu_box *b) {
+  for (int d = 0; d < TUTTI_DIMS; d++)
+    if (a->extent[d] != b->extent[d]) return a->extent[d] < b->extent[d] ? *a : *b;
+  return *a;
+}
+
+/* ---- a resharding ---- */
+
+struct job {
+  tutti_mesh *mesh;
+  char name[64]; /* the rank and the call, for sentences */
+  struct tu_reshard plan;
+  struct tu_route route;
+  uint32_t dims;
+  tutti_tensor from, to;
+  bool staged; /* `from` overlaps `to`, and goes to a buffer first */
+  tutti_tensor between[2];
+  void *memory[2];
+};
+
+/* Does this rank have a summand that the others of its line have not, or is the sum made of zeros here? */
+static bool keeps(const struct job *j, const struct tu_distribution *before, const struct tu_distribution *after) {
+  if (after->op != TUTTI_SUM) return true;
+  for (uint32_t a = 0; a < AXES; a++)
+    if (after->role[a] == TU_PARTIAL && before->role[a] == TU_REPLICATED && j->mesh->at[a] > 0) return false;
+  return true;
+}
+
+/* Slices, partial sums, and copies. */
+static void run_local(const struct job *j, const struct tu_distribution *before, const struct tu_distribution *after,
+                      const tutti_tensor *in, const tutti_tensor *out) {
+  struct tu_map *from = NULL, *to = NULL;
+  tu_assert(tu_map_create(in, &from, NULL) == TUTTI_OK && tu_map_create(out, &to, NULL) == TUTTI_OK);
+  struct tu_box had = tu_distribution_box(&j->plan.whole, before, j->mesh->at);
+  struct tu_box gets = tu_distribution_box(&j->plan.whole, after, j->mesh->at);
+  struct tu_box common = smaller_of(&had, &gets);
+  size_t group = tu_datatype_group(in->type);
+  struct tu_region all = region_of(to, &gets, &gets, group), target = region_of(to, &gets, &common, group);
+  struct tu_region source = region_of(from, &had, &common, group);
+  bool keeper = keeps(j, before, after);
+  if (!keeper || !is_whole(&target)) fill_zeros(&all, in->type, out->data);
+  if (keeper) copy_region(&target, out->data, &source, in->data);
+  tu_map_destroy(from);
+  tu_map_destroy(to);
+}
+
+/* A step's communicator has the ranks of its axes, the first of these slowest. */
+static uint32_t rank_in_line(const struct job *j, uint32_t axes, const uint32_t at[AXES]) {
+  uint32_t rank = 0;
+  for (uint32_t a = 0; a < AXES; a++)
+    if (has(axes, a)) rank = rank * j->plan.whole.extents[a] + at[a];
+  return rank;
+}
+
+static tutti_err run_exchange(const struct job *j, const struct tu_reshard_step *step,
+                              const struct tu_distribution *before, const tutti_tensor *in, const tutti_tensor *out) {
+  uint32_t source[AXES], target[AXES];
+  tu_reshard_source(&j->plan.whole, step, before, j->mesh->at, source);
+  tu_reshard_target(&j->plan.whole, step, before, j->mesh->at, target);
+  if (memcmp(source, j->mesh->at, sizeof source) == 0) {
+    run_local(j, before, before, in, out);
+    return TUTTI_OK;
+  }
+  const tutti_call calls[] = {
+      {.collective = TUTTI_SEND, .in = in, .peer = rank_in_line(j, step->axes, target)},
+      {.collective = TUTTI_RECV, .out = out, .peer = rank_in_line(j, step->axes, source)},
+  };
+  tutti_request *request;
+  tutti_err err = tutti_start_group(j->mesh->lines[step->axes], calls, 2, &request);
+  return err != TUTTI_OK ? err : tutti_wait(&request);
+}
+
+static tutti_err run_collective(const struct job *j, const struct tu_reshard_step *step,
+                                const struct tu_distribution *before, const tutti_tensor *in, const tutti_tensor *out) {
+  static const tutti_collective collectives[TU_RESHARD_KINDS] = {
+      [TU_RESHARD_ALLGATHER] = TUTTI_ALLGATHER,
+      [TU_RESHARD_REDUCE_SCATTER] = TUTTI_REDUCE_SCATTER,
+      [TU_RESHARD_ALLREDUCE] = TUTTI_ALLREDUCE,
+      [TU_RESHARD_ALLTOALL] = TUTTI_ALLTOALL,
+  };
+  const tutti_call call = {.collective = collectives[step->kind],
+                           .in = in,
+                           .out = out,
+                           .dim = step->dim,
+                           .out_dim = step->out_dim,
+                           .has_out_dim = step->kind == TU_RESHARD_ALLTOALL,
+                           .op = before->op};
+  tutti_request *request;
+  tutti_err err = tutti_start(j->mesh->lines[step->axes], &call, &request);
+  return err != TUTTI_OK ? err : tutti_wait(&request);
+}
+
+static tutti_err run_step(const struct job *j, uint32_t number, const tutti_tensor *in, const tutti_tensor *out) {
+  const struct tu_reshard_step *step = &j->route.steps[number];
+  const struct tu_distribution *before = number > 0 ? &j->route.steps[number - 1].after : &j->plan.from;
+  if (tu_reshard_is_local(step->kind)) run_local(j, before, &step->after, in, out);
+  else if (step->kind == TU_RESHARD_EXCHANGE) return run_exchange(j, step, before, in, out);
+  else return run_collective(j, step, before, in, out);
+  return TUTTI_OK;
+}
+
+/* ---- memory ---- */
+
+static bool overlap(const tutti_tensor *a, const tutti_tensor *b) {
+  uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+  size_t x_bytes = tutti_tensor_bytes(a), y_bytes = tutti_tensor_bytes(b);
+  return x_bytes > 0 && y_bytes > 0 && x < y + y_bytes && y < x + x_bytes;
+}
+
+/* A part in between: without gaps, but block floats lie in tiles. */
+static void lay_between(const struct job *j, const struct tu_distribution *d, tutti_tensor *t) {
+  static const tutti_tiles tiles = {32, 32, 0, 0};
+  struct tu_box box = tu_distribution_box(&j->plan.whole, d, j->mesh->at);
+  const tutti_tensor_of of = {.data = t->data, .type = j->plan.whole.type, .dims = TUTTI_DIMS, .shape = box.extent};
+  tutti_err err =
+      tu_datatype_group(of.type) > 1 ? tutti_tensor_interleaved(t, of, &tiles, 1) : tutti_tensor_strided(t, of, NULL);
+  tu_assert(err == TUTTI_OK); /* parts are no larger than the whole, which is fit for memory */
+}
+
+/* Part number i, counted from that which `from` is copied to, if it is staged, is in buffer i % 2. */
+static tutti_err find_memory(struct job *j, struct tu_error *error) {
+  size_t bytes[2] = {0};
+  uint32_t first = j->staged ? 0 : 1;
+  for (uint32_t i = first; i < tu_max(j->route.count, 1); i++) {
+    tutti_tensor t = {0};
+    lay_between(j, i > 0 ? &j->route.steps[i - 1].after : &j->plan.from, &t);
+    bytes[i % 2] = tu_max(bytes[i % 2], tutti_tensor_bytes(&t));
+  }
+  for (int i = 0; i < 2; i++) {
+    if (bytes[i] > 0 && !(j->memory[i] = aligned_alloc(TU_LINE_BYTES, tu_round_up(bytes[i], TU_LINE_BYTES))))
+      return tu_fail(error, TUTTI_ERR_MEMORY, "%s: no memory for a part in between, of %zu bytes", j->name, bytes[i]);
+    j->between[i].data = j->memory[i];
+  }
+  return TUTTI_OK;
+}
+
+static tutti_err run(struct job *j, struct tu_error *error) {
+  const tutti_tensor *at = &j->from;
+  const struct tu_distribution *from = &j->plan.from;
+  tutti_err err = TUTTI_OK;
+  bool in_place = tu_tensor_same(at, &j->to);
+  if (j->staged) {
+    lay_between(j, from, &j->between[0]);
+    run_local(j, from, from, at, &j->between[0]);
+    at = &j->between[0];
+  }
+  if (j->route.count == 0 && !in_place) run_local(j, from, from, at, &j->to);
+  for (uint32_t i = 0; i < j->route.count && err == TUTTI_OK; i++) {
+    const tutti_tensor *next = &j->to;
+    if (i + 1 < j->route.count) {
+      tutti_tensor *between = &j->between[(i + 1) % 2];
+      lay_between(j, &j->route.steps[i].after, between);
+      next = between;
+    }
+    err = run_step(j, i, at, next);
+    at = next;
+  }
+  return err == TUTTI_OK ? err : tu_fail(error, err, "%s", tutti_error_message(NULL));
+}
+
+/* ---- agreeing ---- */
+
+static uint64_t hash_job(const struct job *j, uint32_t axis, uint32_t root) {
+  const struct tu_whole *w = &j->plan.whole;
+  const uint64_t words[] = {w->type, axis, root};
+  uint64_t hash = tu_hash(words, sizeof words, tu_hash(w->shape, sizeof w->shape, 1));
+  hash = tu_hash(&j->plan.from, sizeof j->plan.from, hash);
+  return tu_hash(&j->plan.to, sizeof j->plan.to, hash);
+}
+
+/* Ranks that mean different things would wait for each other in different communicators. */
+static tutti_err agree(const struct job *j, tutti_comm *comm, uint64_t mine, struct tu_error *error) {
+  uint64_t *all = tu_allocate(comm->ranks, sizeof *all);
+  tutti_err err = tu_comm_exchange(comm, &mine, all, sizeof mine);
+  if (err != TUTTI_OK) err = tu_fail(error, err, "%s", tutti_error_message(comm));
+  for (uint32_t r = 0; r < comm->ranks && err == TUTTI_OK; r++)
+    if (all[r] != all[0])
+      err = tu_fail(error, TUTTI_ERR_MISMATCH,
+                    "%s: ranks 0 and %u of the %u that take part mean different calls: shape, type and both "
+                    "distributions must be equal on all",
+                    j->name, r, comm->ranks);
+  free(all);
+  return err;
+}
+
+/* ---- the calls ---- */
+
+/* What a call along one axis changes. */
+struct change {
+  const char *name, *words;
+  tutti_spread_kind from, to;
+};
+
+static tutti_err read(struct job *j, const tutti_mesh_tensor *from, const tutti_mesh_tensor *to,
+                      struct tu_error *error) {
+  struct tu_whole other;
+  struct tu_error why;
+  tutti_err err = tu_mesh_tensor_read(from, "from", &j->plan.whole, &j->plan.from, &why);
+  if (err == TUTTI_OK) err = tu_mesh_tensor_read(to, "to", &other, &j->plan.to, &why);
+  if (err != TUTTI_OK) return tu_fail(error, err, "%s: %.440s", j->name, why.text);
+  if (from->mesh != to->mesh) return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: from and to are of two meshes", j->name);
+  if (from->local.type != to->local.type || memcmp(from->shape, to->shape, sizeof from->shape) != 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: from and to are of different types or shapes", j->name);
+  j->dims = from->dims;
+  j->from = from->local;
+  j->to = to->local;
+  j->from.dims = j->to.dims = TUTTI_DIMS; /* steps count dimensions from the first of five */
+  return TUTTI_OK;
+}
+
+static tutti_err check_data(const struct job *j, bool reads, struct tu_error *error) {
+  bool from_bad = reads && !j->from.data && tutti_tensor_bytes(&j->from) > 0;
+  if (!from_bad && (j->to.data || tutti_tensor_bytes(&j->to) == 0)) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: local.data of %s is NULL", j->name, from_bad ? "from" : "to");
+}
+
+static bool is_kind(uint8_t role, tutti_spread_kind kind) {
+  if (role == TU_PARTIAL) return kind == TUTTI_PARTIAL;
+  return kind == (role == TU_REPLICATED ? TUTTI_REPLICATED : TUTTI_SHARDED);
+}
+
+/* An axis of one rank changes nothing, whatever it is said to be. */
+static tutti_err check_change(const struct job *j, const struct change *change, uint32_t axis, struct tu_error *error) {
+  const struct tu_distribution *from = &j->plan.from, *to = &j->plan.to;
+  if (axis >= j->mesh->axes)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the mesh has no axis %u; from 0 to %u is possible", j->name, axis,
+                   j->mesh->axes - 1);
+  bool good = j->mesh->extents[axis] == 1 ||
+              (is_kind(from->role[axis], change->from) && is_kind(to->role[axis], change->to) &&
+               (from->role[axis] == to->role[axis]) == (change->to == change->from && change->to != TUTTI_SHARDED));
+  for (uint32_t a = 0; a < AXES; a++) {
+    if (a != axis) good = good && from->role[a] == to->role[a];
+    if (a != axis && from->role[a] == TU_PARTIAL) good = good && from->op == to->op;
+  }
+  if (good) return TUTTI_OK;
+  char before[TU_DISTRIBUTION_CHARS], after[TU_DISTRIBUTION_CHARS];
+  tu_distribution_print(from, j->mesh->axes, j->dims, before);
+  tu_distribution_print(to, j->mesh->axes, j->dims, after);
+  return tu_fail(
+      error, TUTTI_ERR_ARGUMENT,
+      "%s: along axis %u the tensor goes %s, and stays what it is along the others; from is '%s', and to '%s'", j->name,
+      axis, change->words, before, after);
+}
+
+static tutti_err find_steps(struct job *j, struct tu_error *error) {
+  tu_reshard_find(&j->plan, &j->route);
+  bool same = tu_tensor_same(&j->from, &j->to);
+  bool in_place = j->route.count == 0 || (j->route.count == 1 && j->route.steps[0].kind == TU_RESHARD_ALLREDUCE);
+  j->staged = j->route.count <= 1 && overlap(&j->from, &j->to) && !(same && in_place);
+  return find_memory(j, error);
+}
+
+/* Ends a call on this rank; a failure is the mesh's. */
+static tutti_err end(struct job *j, tutti_err err, const struct tu_error *error) {
+  tu_route_fini(&j->route);
+  free(j->memory[0]);
+  free(j->memory[1]);
+  if (err == TUTTI_OK) return TUTTI_OK;
+  return j->mesh ? tu_mesh_fail(j->mesh, error) : tu_thread_error(error);
+}
+
+/* The mesh, if there is one; fails if it has failed. */
+static tutti_err begin(struct job *j, const char *name, const tutti_mesh_tensor *from, const tutti_mesh_tensor *to,
+                       struct tu_error *error) {
+  *j = (struct job){.mesh = from && from->mesh ? from->mesh : to ? to->mesh : NULL};
+  snprintf(j->name, sizeof j->name, "rank %u: %s", j->mesh ? j->mesh->rank : 0, name);
+  for (uint32_t axes = 0; j->mesh && axes < TU_MESH_LINES; axes++)
+    if (j->mesh->lines[axes] && tu_comm_failed(j->mesh->lines[axes])) {
+      *error = j->mesh->lines[axes]->error;
+      return error->code;
+    }
+  return read(j, from, to, error);
+}
+
+tutti_err tutti_reshard(const tutti_mesh_tensor *from, tutti_mesh_tensor *to) {
+  struct job j;
+  struct tu_error error;
+  tutti_err err = begin(&j, "tutti_reshard", from, to, &error);
+  if (err == TUTTI_OK) err = check_data(&j, true, &error);
+  if (err == TUTTI_OK) err = find_steps(&j, &error);
+  if (err == TUTTI_OK) err = agree(&j, tu_mesh_all(j.mesh), hash_job(&j, 0, 0), &error);
+  if (err == TUTTI_OK) err = run(&j, &error);
+  return end(&j, err, &error);
+}
+
+static tutti_err along_axis(const struct change *change, const tutti_mesh_tensor *from, const tutti_mesh_tensor *to,
+                            uint32_t axis) {
+  struct job j;
+  struct tu_error error;
+  tutti_err err = begin(&j, change->name, from, to, &error);
+  if (err == TUTTI_OK) err = check_data(&j, true, &error);
+  if (err == TUTTI_OK) err = check_change(&j, change, axis, &error);
+  if (err == TUTTI_OK) err = find_steps(&j, &error);
+  if (err == TUTTI_OK) err = agree(&j, j.mesh->lines[j.route.axes | 1u << axis], hash_job(&j, axis, 0), &error);
+  if (err == TUTTI_OK) err = run(&j, &error);
+  return end(&j, err, &error);
+}
+
+tutti_err tutti_mesh_allgather(const tutti_mesh_tensor *from, tutti_mesh_tensor *to, uint32_t axis) {
+  static const struct change change = {"tutti_mesh_allgather", "from sharded to replicated", TUTTI_SHARDED,
+                                       TUTTI_REPLICATED};
+  return along_axis(&change, from, to, axis);
+}
+
+tutti_err tutti_mesh_reduce_scatter(const tutti_mesh_tensor *from, tutti_mesh_tensor *to, uint32_t axis) {
+  static const struct change change = {"tutti_mesh_reduce_scatter", "from partial to sharded", TUTTI_PARTIAL,
+                                       TUTTI_SHARDED};
+  return along_axis(&change, from, to, axis);
+}
+
+tutti_err tutti_mesh_allreduce(const tutti_mesh_tensor *from, tutti_mesh_tensor *to, uint32_t axis) {
+  static const struct change change = {"tutti_mesh_allreduce", "from partial to replicated", TUTTI_PARTIAL,
+                                       TUTTI_REPLICATED};
+  return along_axis(&change, from, to, axis);
+}
+
+tutti_err tutti_mesh_alltoall(const tutti_mesh_tensor *from, tutti_mesh_tensor *to, uint32_t axis) {
+  static const struct change change = {"tutti_mesh_alltoall", "from sharded to sharded along another dimension",
+                                       TUTTI_SHARDED, TUTTI_SHARDED};
+  return along_axis(&change, from, to, axis);
+}
+
+/* ---- broadcast: no resharding, as only the root's part counts ---- */
+
+static tutti_err run_broadcast(struct job *j, uint32_t axis, uint32_t root, struct tu_error *error) {
+  bool at_root = j->mesh->at[axis] == root;
+  const tutti_tensor *in = at_root ? &j->from : NULL;
+  if (at_root && j->staged) {
+    lay_between(j, &j->plan.from, &j->between[0]);
+    run_local(j, &j->plan.from, &j->plan.from, in, &j->between[0]);
+    in = &j->between[0];
+  }
+  const tutti_call call = {.collective = TUTTI_BROADCAST, .in = in, .out = &j->to, .root = root};
+  tutti_request *request;
+  tutti_err err = tutti_start(j->mesh->lines[1u << axis], &call, &request);
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  return err == TUTTI_OK ? err : tu_fail(error, err, "%s", tutti_error_message(NULL));
+}
+
+tutti_err tutti_mesh_broadcast(const tutti_mesh_tensor *from, tutti_mesh_tensor *to, uint32_t axis, uint32_t root) {
+  static const struct change change = {"tutti_mesh_broadcast", "from replicated to replicated", TUTTI_REPLICATED,
+                                       TUTTI_REPLICATED};
+  struct job j;
+  struct tu_error error;
+  tutti_err err = begin(&j, change.name, from, to, &error);
+  if (err == TUTTI_OK) err = check_change(&j, &change, axis, &error);
+  if (err == TUTTI_OK && root >= j.mesh->extents[axis])
+    err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: root %u is not on axis %u, which has %u ranks", j.name, root, axis,
+                  j.mesh->extents[axis]);
+  if (err == TUTTI_OK) err = check_data(&j, j.mesh->at[axis] == root, &error);
+  if (err == TUTTI_OK) err = find_steps(&j, &error);
+  if (err == TUTTI_OK) err = agree(&j, j.mesh->lines[1u << axis], hash_job(&j, axis, root), &error);
+  if (err == TUTTI_OK) err = run_broadcast(&j, axis, root, &error);
+  return end(&j, err, &error);
+}
