@@ -371,7 +371,7 @@ INLINE struct group find_group(const struct tu_map *m, unsigned char *data, cons
 
 /* Sign and magnitude of an element; the first of two that share a byte is its low half. */
 static uint32_t get_code(const unsigned char *rest, size_t i, bool halves) {
-  return halves ? rest[i / 2] >> (i % 2 * 4) & 15u : rest[i];
+  return halves ? (uint32_t)rest[i / 2] >> (i % 2 * 4) & 15u : rest[i];
 }
 
 static void put_code(unsigned char *rest, size_t i, bool halves, uint32_t code) {
