@@ -721,6 +721,26 @@ static void meshes(struct player *p) {
   fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
 }
 
+/* Rank 1 has no shared memory left, so it cannot lead its line along axis 0: nobody has a mesh. */
+static void memory(struct player *p) {
+  enum { TAKEN_MAX = 64 };
+  static const uint32_t extents[] = {2, 2};
+  void *taken[TAKEN_MAX];
+  uint32_t count = 0;
+  tutti_mesh *mesh;
+  if (!fine(p, tutti_mesh_create(p->comm, 2, extents, &mesh), "tutti_mesh_create")) return;
+  fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
+  for (size_t bytes = TROUPE_SLICE; p->rank == 1 && bytes >= 64 && count < TAKEN_MAX;)
+    if (tutti_alloc(p->comm, bytes, &taken[count]) == TUTTI_OK) count++;
+    else bytes /= 2;
+  if (count == TAKEN_MAX) wrong(p, "%u allocations are not all", count);
+  tutti_err err = tutti_mesh_create(p->comm, 2, extents, &mesh);
+  if (err != TUTTI_ERR_MEMORY || mesh)
+    wrong(p, "rank %u: %s '%s'", p->rank, tutti_err_name(err), tutti_error_message(NULL));
+  while (count > 0) fine(p, tutti_free(p->comm, taken[--count]), "tutti_free");
+  if (fine(p, tutti_mesh_create(p->comm, 2, extents, &mesh), "then")) fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
+}
+
 /* A call, and what all say of it, or what `odd` says, and then the others. */
 struct misuse {
   const char *words, *others;
@@ -823,6 +843,7 @@ static void calls(struct player *p) {
 static void test_refused(void) {
   troupe_perform((struct troupe){.run = constructors, .ranks = 6}, troupe_over_loop);
   troupe_perform((struct troupe){.run = meshes, .ranks = 4}, troupe_over_loop);
+  troupe_perform((struct troupe){.run = memory, .ranks = 4}, troupe_over_loop);
   uint64_t count = troupe_perform((struct troupe){.run = calls, .ranks = 4}, troupe_over_loop);
   printf("  %zu constructions, %llu calls\n", sizeof impossible / sizeof impossible[0], (unsigned long long)count);
   CHECK(count == MISUSES, "%llu of %d calls", (unsigned long long)count, MISUSES);
