@@ -50,6 +50,7 @@ static int print_steps(const struct request *r, const char *word) {
   const struct tu_build *b = &r->build;
   if (strcmp(b->algorithm->name, "pat") != 0)
     return cli_fail("plan", CLI_USAGE, "--steps: only the pat algorithms have a table of operations, not %s", word);
+  if (b->lanes > 1) return cli_fail("plan", CLI_USAGE, "--steps: the table is of one lane, found %u", b->lanes);
   if (b->slot_pieces > 64)
     return cli_fail("plan", CLI_USAGE, "--slot-pieces: a slot of the table has 64 elements, found %u pieces",
                     b->slot_pieces);
@@ -67,8 +68,8 @@ static int print_steps(const struct request *r, const char *word) {
 /* A plan from a file. What cannot be followed cannot be drawn: it is proved first. */
 static int read_plan(const struct request *r, const char *path, struct tu_plan **plan) {
   struct tu_error error;
-  if (r->build.ranks || r->build.root || r->build.rank != ALL)
-    return cli_fail("plan", CLI_USAGE, "-n, --root, --rank: %s is a plan already", path);
+  if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.lanes)
+    return cli_fail("plan", CLI_USAGE, "-n, --root, --rank, --lanes: %s is a plan already", path);
   tutti_err err = cli_read_plan(path, r->build.in_place, plan, &error);
   if (err != TUTTI_OK) return cli_fail("plan", err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "%s", error.text);
   struct tu_check_report report;

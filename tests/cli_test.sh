@@ -142,6 +142,42 @@ test_check_files() {
   has "one rank's plan" "$out" "part.plan:10: expected a number from 0 to 0, found '1'"
 }
 
+# As many ways side by side, each of which is as the algorithm has it.
+test_lanes() {
+  run 0 plan broadcast.binomial -n 2 --lanes 3 --rank 0
+  is "the root's steps" "$(sed -n '/^rank 0/,$p' out.txt)" "rank 0
+    0: send in[0] to 1
+    1: copy in[0] into out[0]
+    2: send in[1] to 1 lane 1
+    3: copy in[1] into out[1] lane 1
+    4: send in[2] to 1 lane 2
+    5: copy in[2] into out[2] lane 2"
+  run 0 plan allreduce.bidirectional_ring -n 4 --lanes 4
+  is "lanes of 4 times two ways" "$(grep -o 'lane [0-9]' out.txt | sort -u | tr '\n' ' ')" \
+    "lane 1 lane 2 lane 3 lane 4 lane 5 lane 6 lane 7 "
+  "$tutti" plan alltoall.bruck -n 5 --lanes 2 | "$tutti" check - >out.txt 2>err.txt
+  is "a plan of two lanes, read back" "$(cat out.txt)" "1 plans proved, 0 refused"
+  run 0 check allgather.bruck allreduce.bidirectional_ring -n 2..5 --lanes 4
+  is "proofs" "$out" "16 plans proved, 0 refused"
+  run 0 check allgather.bruck allreduce.bidirectional_ring barrier -n 2..5 --lanes 5
+  is "proofs of those that have so many" "$out" "8 plans proved, 0 refused"
+  run 0 sim allreduce.ring -n 4 --lanes 2 --bytes 1M --json
+  has "messages" "$out" '"messages": 48,'
+  run 2 plan allreduce.bidirectional_ring -n 4 --lanes 5
+  has "too many" "$err" "--lanes: allreduce.bidirectional_ring serves 4 at most, found 5"
+  run 2 plan barrier.direct -n 4 --lanes 1
+  has "a barrier" "$err" "--lanes: barrier.direct serves 0 at most, found 1"
+  run 2 check --lanes 9
+  has "too many" "$err" "--lanes: expected 1 to 8, found 9"
+  "$tutti" plan allreduce.ring -n 2 >ring.plan
+  run 2 sim ring.plan --lanes 2
+  has "of a file" "$err" "--lanes cannot change it"
+  run 2 plan ring.plan --lanes 2
+  has "of a file" "$err" "--lanes: ring.plan is a plan already"
+  run 2 plan allgather.pat -n 4 --steps --lanes 2
+  has "a table" "$err" "--steps: the table is of one lane"
+}
+
 test_sim() {
   run 0 sim allreduce.ring -n 4 --bytes 4000 --alpha 1e-6 --beta 1e-9 --gamma=.5e-9
   is "standard error" "$err" ""
