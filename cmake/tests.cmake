@@ -20,7 +20,10 @@ endfunction()
 
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*_test.c ${CMAKE_SOURCE_DIR}/tests/*_test.c)
 include(CheckLanguage)
-check_language(CXX)
+# They are many templates over a thin layer: with sanitizers in the long run only.
+if(NOT TUTTI_SANITIZE OR DEFINED ENV{TEST_LONG})
+  check_language(CXX)
+endif()
 if(CMAKE_CXX_COMPILER)
   enable_language(CXX)
   set(CMAKE_CXX_STANDARD 17)
