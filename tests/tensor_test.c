@@ -14,15 +14,20 @@ static const struct op {
   bool in_cut, out_cut;         /* that tensor is the longer one */
   bool in_at_root, out_at_root; /* ... is there at the root only */
   bool sums;
+  const char *both_ways; /* the algorithm that goes both ways round a ring; send and recv have lanes instead */
 } ops[] = {
-    {.name = "allgather", .collective = TUTTI_ALLGATHER, .out_cut = true},
-    {.name = "reduce_scatter", .collective = TUTTI_REDUCE_SCATTER, .in_cut = true, .sums = true},
-    {.name = "allreduce", .collective = TUTTI_ALLREDUCE, .sums = true},
-    {.name = "reduce", .collective = TUTTI_REDUCE, .out_at_root = true, .sums = true},
-    {.name = "gather", .collective = TUTTI_GATHER, .out_cut = true, .out_at_root = true},
-    {.name = "scatter", .collective = TUTTI_SCATTER, .in_cut = true, .in_at_root = true},
-    {.name = "broadcast", .collective = TUTTI_BROADCAST, .in_at_root = true},
-    {.name = "alltoall", .collective = TUTTI_ALLTOALL, .in_cut = true, .out_cut = true},
+    {.name = "allgather", .collective = TUTTI_ALLGATHER, .out_cut = true, .both_ways = "bidirectional_split"},
+    {.name = "reduce_scatter",
+     .collective = TUTTI_REDUCE_SCATTER,
+     .in_cut = true,
+     .sums = true,
+     .both_ways = "bidirectional"},
+    {.name = "allreduce", .collective = TUTTI_ALLREDUCE, .sums = true, .both_ways = "bidirectional_ring"},
+    {.name = "reduce", .collective = TUTTI_REDUCE, .out_at_root = true, .sums = true, .both_ways = "bidirectional"},
+    {.name = "gather", .collective = TUTTI_GATHER, .out_cut = true, .out_at_root = true, .both_ways = "bidirectional"},
+    {.name = "scatter", .collective = TUTTI_SCATTER, .in_cut = true, .in_at_root = true, .both_ways = "bidirectional"},
+    {.name = "broadcast", .collective = TUTTI_BROADCAST, .in_at_root = true, .both_ways = "bidirectional"},
+    {.name = "alltoall", .collective = TUTTI_ALLTOALL, .in_cut = true, .out_cut = true, .both_ways = "bidirectional"},
     {.name = "send and recv", .collective = TUTTI_SEND},
 };
 enum { OPS = sizeof ops / sizeof ops[0] };
@@ -127,8 +132,10 @@ static void play_trial(struct player *p, const struct trial *t) {
   }
   if (err == TUTTI_OK) err = tutti_wait(&request);
   if (err != TUTTI_OK || (has_out && !agrees(p, t, &out)))
-    wrong(p, "rank %u: %s of %s along %d, %s into %s, %u lanes: %s", p->rank, t->op->name, tutti_datatype_name(t->type),
-          t->dim, t->in->name, t->out->name, t->lanes, err == TUTTI_OK ? "wrong" : tutti_error_message(p->comm));
+    wrong(p, "rank %u: %s of %s along %d, %s into %s, %s, %u lanes: %s", p->rank, t->op->name,
+          tutti_datatype_name(t->type), t->dim, t->in->name, t->out->name,
+          t->algorithm ? t->algorithm : "any algorithm", t->lanes,
+          err == TUTTI_OK ? "wrong" : tutti_error_message(p->comm));
   free(in.data), free(out.data);
   if (p->rank == 0) p->stage->counted++;
 }
@@ -152,6 +159,7 @@ static void every_layout(struct player *p) {
           t.type = types[number % TYPES];
           t.root = number % p->ranks;
           t.lanes = number % 5;
+          if ((in + out + (size_t)dim + p->ranks) % 2) t.algorithm = ops[o].both_ways; /* each pair so and so */
           play_trial(p, &t);
         }
 }
@@ -194,7 +202,8 @@ static void some_layouts(struct player *p) {
     t.out_dim = t.op->in_cut && t.op->out_cut ? (int)(ranks_random(&state) % TUTTI_DIMS) : t.dim;
     t.type = types[ranks_random(&state) % TYPES];
     t.root = (uint32_t)(ranks_random(&state) % p->ranks);
-    t.lanes = (uint32_t)(ranks_random(&state) % 9);
+    if (ranks_random(&state) % 4 == 0) t.algorithm = t.op->both_ways;
+    t.lanes = (uint32_t)(ranks_random(&state) % (t.algorithm ? 5 : 9));
     play_trial(p, &t);
   }
 }

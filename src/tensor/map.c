@@ -10,7 +10,7 @@ enum {
   PLANES_MAX = 2,
   GROUP = 16,      /* elements of a block float that share an exponent */
   LONG_RUN = 8192, /* bytes */
-  AHEAD = 2048,    /* bytes */
+  AHEAD = 4096,    /* bytes */
 };
 
 /* Items of a block float lie in two places: their exponents before all others of the tile, then the rest. */
@@ -313,7 +313,7 @@ INLINE void move_run(unsigned char *tensor, unsigned char *packed, size_t bytes,
     return;
   }
   for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
-    if (!unpacks) __builtin_prefetch(from + ahead, 0);
+    if (ahead > 0) __builtin_prefetch((unpacks ? to : from) + ahead, unpacks);
     copy_32(to, from);
     copy_32(to + 32, from + 32);
   }
@@ -326,11 +326,28 @@ INLINE void move_run(unsigned char *tensor, unsigned char *packed, size_t bytes,
   if (bytes & 1) *to = *from;
 }
 
-/* Whole segments; where their length is known, that is a few instructions each. */
+/* Whole segments; where their length is known, that is a few instructions each. Stores into tiles gain nothing from being
+ * announced. */
 INLINE unsigned char *move_segments(unsigned char *row, const size_t *cols, size_t count, size_t whole, size_t ahead,
                                     unsigned char *packed, bool unpacks) {
-  for (size_t i = 0; i < count; i++, packed += whole) move_run(row + cols[i], packed, whole, ahead, unpacks);
+  for (size_t i = 0; i < count; i++, packed += whole)
+    move_run(row + cols[i], packed, whole, unpacks ? 0 : ahead, unpacks);
   return packed;
+}
+
+/* Whole rows of one run each, `step` bytes apart here and `pitch` there; where their length is known, a few instructions. */
+INLINE void move_runs(unsigned char *tensor, size_t step, unsigned char *packed, size_t pitch, size_t count,
+                      size_t bytes, size_t ahead, bool unpacks) {
+  for (; count > 0; count--, tensor += step, packed += pitch) move_run(tensor, packed, bytes, ahead, unpacks);
+}
+
+INLINE void move_rows(unsigned char *tensor, size_t step, unsigned char *packed, size_t pitch, size_t count,
+                      size_t bytes, size_t ahead, bool unpacks) {
+  if (bytes == 64) move_runs(tensor, step, packed, pitch, count, 64, ahead, unpacks);
+  else if (bytes == 128) move_runs(tensor, step, packed, pitch, count, 128, ahead, unpacks);
+  else if (bytes == 256) move_runs(tensor, step, packed, pitch, count, 256, ahead, unpacks);
+  else if (bytes == 512) move_runs(tensor, step, packed, pitch, count, 512, ahead, unpacks);
+  else move_runs(tensor, step, packed, pitch, count, bytes, ahead, unpacks);
 }
 
 /* Bytes [from, from + bytes) of a row, counted from column `first`. */
@@ -452,7 +469,8 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
   if (bytes == 0) return;
   size_t r = from / row_bytes, at[4], within = from % row_bytes;
   size_t rows_ahead = tu_max(2, AHEAD / row_bytes);
-  bool one_segment = m->segment == g->extent[4] && g->origin[4] % m->segment == 0;
+  bool in_segment = g->origin[4] % m->segment + g->extent[4] <= m->segment; /* a row is one run */
+  bool one_segment = m->segment == g->extent[4] && in_segment;
   for (int d = 3; d >= 0; d--) {
     at[d] = r % g->extent[d];
     r /= g->extent[d];
@@ -471,7 +489,15 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
       within = 0; /* or there is nothing left */
       rows = 0;
     }
-    for (size_t k = 0; k < rows && bytes > 0; k++, at[3]++) {
+    size_t k = 0;
+    if (m->plane_count == 1 && within == 0 && in_segment) {
+      k = tu_min(rows, bytes / row_bytes);
+      move_rows(data + row.at[0] + m->planes[0].cols[row.first_segment + g->origin[4] / m->segment] +
+                    g->origin[4] % m->segment * m->item_bytes,
+                row.step[0], packed, row_bytes + gap, k, row_bytes, rows_ahead * row.step[0], unpacks);
+      packed += k * (row_bytes + gap), bytes -= k * row_bytes, at[3] += k;
+    }
+    for (; k < rows && bytes > 0; k++, at[3]++) {
       size_t part = tu_min(row_bytes - within, bytes);
       if (m->plane_count == 1)
         move_row(m, data + row.at[0] + k * row.step[0], m->planes[0].cols + row.first_segment, g->origin[4], within,
@@ -541,10 +567,10 @@ bool tu_region_is_matrix(const struct tu_region *g, size_t *offset, size_t *pitc
 }
 
 static void move_matrix(const struct tu_region *g, unsigned char *data, unsigned char *rows, size_t pitch,
-                        mover *move_rows) {
+                        mover *move_them) {
   size_t row_bytes = g->extent[4] * g->map->item_bytes;
   size_t bytes = g->extent[0] * g->extent[1] * g->extent[2] * g->extent[3] * row_bytes;
-  move_rows(g, data, 0, bytes, rows, bytes > row_bytes ? pitch - row_bytes : 0);
+  move_them(g, data, 0, bytes, rows, bytes > row_bytes ? pitch - row_bytes : 0);
 }
 
 void tu_region_load(const struct tu_region *region, const void *data, void *rows, size_t pitch) {
