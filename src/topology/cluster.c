@@ -183,7 +183,8 @@ static tutti_err reserve_list(struct tu_cluster *c, const char *list, struct tu_
     struct tu_link_end end;
     if (!read_end(&at, &end) || (*at && *at != ','))
       return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                     "reserved links: expected none, dispatch or a list as 0:8,3:9 (chip:channel), found '%.60s'", list);
+                     "reserved links: expected none, dispatch or a list as 0:8,3:9 (chip:channel), found '%.60s'",
+                     list);
     uint32_t chip = tu_cluster_chip(c, end.node);
     uint32_t link = chip == TU_NONE ? TU_NONE : tu_cluster_link_at(c, (struct tu_link_end){chip, end.channel});
     if (link == TU_NONE)

@@ -29,8 +29,9 @@ struct tu_node {
   uint32_t id; /* its number in the file it comes from; gateways and switches: counted from 0 */
   bool mmio;   /* a host has its memory mapped, and needs no link to reach it */
   bool has_place;
-  uint32_t place[TU_PLACE_DIMS]; /* x, y, rack, shelf; in what a generator made: the grid's dimensions, last one first */
-  char arch[TU_ARCH_BYTES];      /* "" if nobody said */
+  uint32_t
+      place[TU_PLACE_DIMS]; /* x, y, rack, shelf; in what a generator made: the grid's dimensions, last one first */
+  char arch[TU_ARCH_BYTES]; /* "" if nobody said */
 };
 
 struct tu_link_end {

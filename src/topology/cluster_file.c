@@ -179,8 +179,7 @@ static void note_line(struct reading *r, uint32_t line) {
 static tutti_err read_two(const struct reading *r, uint32_t connection, uint32_t ends[2]) {
   const char *expected = "a connection of two ends, as [{chip: 0, chan: 8}, {chip: 1, chan: 0}]";
   const struct tu_yaml_node *node = &r->yaml->nodes[connection];
-  if (node->kind != TU_YAML_LIST || node->count < 2)
-    return tu_yaml_refuse(r->yaml, connection, r->error, expected);
+  if (node->kind != TU_YAML_LIST || node->count < 2) return tu_yaml_refuse(r->yaml, connection, r->error, expected);
   ends[0] = tu_yaml_first(r->yaml, connection);
   ends[1] = tu_yaml_next(r->yaml, ends[0]);
   return TUTTI_OK;
@@ -255,8 +254,7 @@ static tutti_err check_channels(const struct reading *r) {
   uint32_t count = 0;
   for (uint32_t l = 0; l < c->link_count; l++)
     for (int e = 0; e < 2; e++) all[count++] = (struct taken){c->links[l].ends[e], l};
-  for (uint32_t i = 0; i < c->remote_count; i++)
-    all[count++] = (struct taken){c->remotes[i].end, c->link_count + i};
+  for (uint32_t i = 0; i < c->remote_count; i++) all[count++] = (struct taken){c->remotes[i].end, c->link_count + i};
   qsort(all, count, sizeof *all, compare_taken);
   tutti_err err = TUTTI_OK;
   for (uint32_t i = 1; i < count && err == TUTTI_OK; i++) {

@@ -93,8 +93,8 @@ static bool make_fat_tree(struct tu_cluster *cluster, const struct order *order)
   if (chips * levels * order->links > TU_LINKS_MAX) return false;
   add_chips(cluster, chips, per_level * levels);
   for (uint32_t chip = 0; chip < chips; chip++)
-    connect(cluster, (struct tu_link_end){chip, 0},
-            (struct tu_link_end){(uint32_t)chips + chip / arity, chip % arity}, order->links);
+    connect(cluster, (struct tu_link_end){chip, 0}, (struct tu_link_end){(uint32_t)chips + chip / arity, chip % arity},
+            order->links);
   for (uint32_t level = 0, place = 1; level + 1 < levels; level++, place *= arity)
     for (uint32_t s = 0; s < per_level; s++) {
       uint32_t digit = s / place % arity, from = (uint32_t)(chips + level * per_level);
@@ -169,9 +169,8 @@ tutti_err tu_cluster_generate(const char *what, struct tu_cluster **cluster, str
   if (!g) return TUTTI_OK;
   struct order order;
   if (!read_order(strchr(what, ':') + 1, &order) || order.size_count < g->sizes_min || order.size_count > g->sizes_max)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "expected %s, and perhaps :LINKS between two (up to %d), found '%.60s'", g->form, (int)LINKS_MAX,
-                   what);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "expected %s, and perhaps :LINKS between two (up to %d), found '%.60s'",
+                   g->form, (int)LINKS_MAX, what);
   struct tu_cluster *made = tu_cluster_create(what);
   if (!(g->make ? g->make(made, &order) : make_grid(made, &order, g->wraps))) {
     tu_cluster_destroy(made);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Chips tried at places before a shape is given up. */
-enum { TRIES_MAX = 400000, SHAPES_MAX = 256 };
+enum { TRIES_MAX = 100000, SHAPES_MAX = 256 };
 
 void tu_grid_fini(struct tu_grid *grid) {
   free(grid->chip);

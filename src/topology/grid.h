@@ -7,10 +7,11 @@
 
 struct tu_grid {
   uint32_t dims; /* 0: none was found */
-  uint32_t size[TU_PLACE_DIMS]; /* of each dimension, 2 or more (a single chip: 1); place = i[0] + size[0] * (i[1] + ...) */
-  bool wraps[TU_PLACE_DIMS];    /* the last one is linked to the first, everywhere; not where there are two */
-  uint32_t *chip;               /* [chips]: at each place */
-  uint32_t *place;              /* [chips]: of each chip */
+  uint32_t
+      size[TU_PLACE_DIMS]; /* of each dimension, 2 or more (a single chip: 1); place = i[0] + size[0] * (i[1] + ...) */
+  bool wraps[TU_PLACE_DIMS]; /* the last one is linked to the first, everywhere; not where there are two */
+  uint32_t *chip;            /* [chips]: at each place */
+  uint32_t *place;           /* [chips]: of each chip */
 };
 
 /* By the places that chips say they have, if those fit; else chips of a plain line or ring are one; else rows and columns

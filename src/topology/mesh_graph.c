@@ -110,8 +110,8 @@ static tutti_err read_type(const struct reading *r, uint32_t board, struct mesh 
   static const struct {
     const char *name;
     bool wraps_rows, wraps_cols;
-  } types[] = {{"MESH", false, false},   {"TORUS_1D", true, false},  {"TORUS_X", true, false},
-               {"TORUS_Y", false, true}, {"TORUS_XY", true, true}, {"TORUS_2D", true, true}};
+  } types[] = {{"MESH", false, false},   {"TORUS_1D", true, false}, {"TORUS_X", true, false},
+               {"TORUS_Y", false, true}, {"TORUS_XY", true, true},  {"TORUS_2D", true, true}};
   uint32_t node = tu_yaml_find(r->yaml, board, "type");
   if (node == TU_YAML_NONE) return TUTTI_OK;
   tutti_err err = tu_yaml_is(r->yaml, node, TU_YAML_SCALAR, "a board's type", r->error);

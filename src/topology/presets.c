@@ -121,8 +121,9 @@ tutti_err tu_cluster_load(const char *what, struct tu_cluster **cluster, struct 
   const char *names[PRESETS];
   for (size_t i = 0; i < PRESETS; i++) names[i] = presets[i].name;
   const char *near = tu_nearest(what, names, PRESETS);
-  return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                 "there is no cluster '%.60s'%s%s%s: expected n300, t3000, galaxy, galaxy-torus, a generator as mesh:4x8 "
-                 "(ring, line, mesh, torus, fat-tree, hosts), or a file",
-                 what, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+  return tu_fail(
+      error, TUTTI_ERR_ARGUMENT,
+      "there is no cluster '%.60s'%s%s%s: expected n300, t3000, galaxy, galaxy-torus, a generator as mesh:4x8 "
+      "(ring, line, mesh, torus, fat-tree, hosts), or a file",
+      what, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

@@ -85,6 +85,19 @@ static bool ring_of_grid(const struct tu_grid *grid, uint32_t chips, uint32_t or
   return false;
 }
 
+/* A chip with one neighbour only. */
+static bool has_dead_end(const struct tu_cluster *c) {
+  for (uint32_t chip = 0; chip < c->chip_count && c->chip_count > 2; chip++) {
+    uint32_t ways = 0;
+    for (uint32_t i = 0; i < tu_neighbour_count(c, chip); i++) {
+      const struct tu_neighbour *n = &tu_neighbours(c, chip)[i];
+      ways += n->usable > 0 && n->node < c->chip_count;
+    }
+    if (ways < 2) return true;
+  }
+  return false;
+}
+
 /* Chips are of two colours, and only different ones are linked: a ring has as many of the one as of the other. */
 static bool colours_forbid(const struct tu_cluster *c) {
   uint32_t n = c->chip_count, count = 0;
@@ -264,7 +277,7 @@ static void count_links(const struct tu_cluster *c, struct tu_ring *ring) {
 /* Sets ring->kind to ring or line, and proved; false if neither was found. */
 static bool find_neighbours(const struct tu_cluster *c, const struct tu_grid *grid, struct tu_ring *ring) {
   uint32_t n = c->chip_count, tries = 0;
-  ring->proved = colours_forbid(c);
+  ring->proved = has_dead_end(c) || colours_forbid(c);
   if (grid->dims > 0 && (n == 1 || (n > 2 && ring_of_grid(grid, n, ring->order)))) return true;
   uint64_t linked[TU_HAMILTON_MAX];
   enum tu_answer answer = TU_GAVE_UP;

@@ -27,7 +27,8 @@ tutti_err tu_router_create(const struct tu_cluster *cluster, const struct tu_gri
   r->slot_count = (uint32_t)tu_min(tu_max(KEPT_MAX / cluster->node_count, 1), cluster->node_count);
   r->slot_of = tu_allocate(r->slot_count, sizeof *r->slot_of);
   memset(r->slot_of, 0xff, r->slot_count * sizeof *r->slot_of);
-  if (routing == TU_SHORTEST) r->distance = tu_allocate((size_t)r->slot_count * cluster->node_count, sizeof *r->distance);
+  if (routing == TU_SHORTEST)
+    r->distance = tu_allocate((size_t)r->slot_count * cluster->node_count, sizeof *r->distance);
   *router = r;
   return TUTTI_OK;
 }

@@ -1,13 +1,14 @@
 /* schedule.c: packs transfers into as few timesteps as may be. A step is a bin, and has room for as many transfers over a pair
- * as that has links. First each goes into the first step with room; then all ways to pack into one step less are tried, and
- * so on, until there is none (or one reaches the lower bound: a pair's transfers by its links). */
+ * as that has links. First each goes into the first step with room; then ways to pack into one step less are searched for, and
+ * so on, until there is none, or one reaches the lower bound (a pair's transfers by its links). Where that search runs out of
+ * time, another one raises the lower bound. */
 #include "topology/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Hops that are looked at in the search: about a second. */
-enum { LOOKS_MAX = 100000000 };
+/* Hops that are looked at by each of the two searches: less than a second. */
+enum { LOOKS_MAX = 200000000 };
 
 /* Pairs that transfers cross. */
 struct crossing {
@@ -188,8 +189,7 @@ static void assign_links(const struct packing *p, struct tu_schedule *s) {
   memcpy(s->link_first, p->hop_first, (p->count + 1) * sizeof *s->link_first);
   uint32_t *taken = tu_allocate(p->crossing_count + 1, sizeof *taken);
   for (uint32_t i = 0; i < p->count; i++) {
-    if (i > 0 && s->step[s->order[i]] != s->step[s->order[i - 1]])
-      memset(taken, 0, p->crossing_count * sizeof *taken);
+    if (i > 0 && s->step[s->order[i]] != s->step[s->order[i - 1]]) memset(taken, 0, p->crossing_count * sizeof *taken);
     for (uint32_t hop = p->hop_first[s->order[i]]; hop < p->hop_first[s->order[i] + 1]; hop++) {
       const struct crossing *c = &p->crossings[p->hops[hop]];
       s->links[hop] = tu_cluster_link_between(p->cluster, c->a, c->b, taken[p->hops[hop]]++);
@@ -211,6 +211,8 @@ static tutti_err start(const struct tu_cluster *cluster, const struct tu_transfe
                        struct packing *p, struct tu_schedule *s, struct tu_error *error) {
   *s = (struct tu_schedule){.count = count};
   *p = (struct packing){.cluster = cluster, .transfers = transfers, .count = count};
+  if (count > TU_SCHEDULE_MAX)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "expected up to %u transfers, found %u", TU_SCHEDULE_MAX, count);
   tutti_err err = open_packing(p, error);
   if (err != TUTTI_OK) return err;
   for (uint32_t t = 0; t < count; t++)
@@ -283,14 +285,16 @@ tutti_err tu_schedule_find(const struct tu_cluster *cluster, const struct tu_tra
     sort_transfers(&p);
     s->steps = pack_first_fit(&p, s->step);
     p.looks = 0;
-    for (uint32_t steps = s->bound; steps < s->steps;) {
-      int found = pack_exactly(&p, steps, fewer);
-      if (found == 0) s->bound = ++steps;
-      if (found == 1) {
-        memcpy(s->step, fewer, count * sizeof *fewer);
-        s->steps = steps;
-      }
-      if (found < 0) break;
+    for (int found = 1; found == 1 && s->steps > s->bound;) {
+      found = pack_exactly(&p, s->steps - 1, fewer);
+      if (found == 1) memcpy(s->step, fewer, count * sizeof *fewer), s->steps--;
+      if (found == 0) s->bound = s->steps;
+    }
+    p.looks = 0;
+    for (int found = 0; found == 0 && s->steps > s->bound;) {
+      found = pack_exactly(&p, s->bound, fewer);
+      if (found == 1) memcpy(s->step, fewer, count * sizeof *fewer), s->steps = s->bound;
+      if (found == 0) s->bound++;
     }
     free(fewer);
     sort_by_step(s);

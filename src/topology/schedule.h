@@ -18,18 +18,20 @@ struct tu_transfer {
 struct tu_schedule {
   uint32_t count;
   uint32_t steps;
-  uint32_t bound;      /* no schedule has fewer steps; equal to steps: this is the best */
-  uint32_t *step;      /* [count]: when each goes */
-  uint32_t *order;     /* [count]: transfers, in order of time */
+  uint32_t bound;       /* no schedule has fewer steps; equal to steps: this is the best */
+  uint32_t *step;       /* [count]: when each goes */
+  uint32_t *order;      /* [count]: transfers, in order of time */
   uint32_t *link_first; /* [count + 1] */
-  uint32_t *links;     /* of each transfer's hops, from link_first on */
+  uint32_t *links;      /* of each transfer's hops, from link_first on */
 };
 
+#define TU_SCHEDULE_MAX 4096u
+
 /* Transfers are taken one after the other, in the order in which they stand (or `order`, if not NULL): each goes as soon as
- * all of its links are done with what came before. ARGUMENT: a way that cannot be gone. */
+ * all of its links are done with what came before. ARGUMENT: a way that cannot be gone, too many. */
 tutti_err tu_schedule_in_order(const struct tu_cluster *cluster, const struct tu_transfer transfers[], uint32_t count,
                                const uint32_t *order, struct tu_schedule *schedule, struct tu_error *error);
-/* In the fewest steps: exact for TU_SCHEDULE_EXACT transfers, and for more if the search ends in time (a second or two). */
+/* In the fewest steps: exact for TU_SCHEDULE_EXACT transfers, and for more if the search ends in time (two seconds). */
 #define TU_SCHEDULE_EXACT 10u
 tutti_err tu_schedule_find(const struct tu_cluster *cluster, const struct tu_transfer transfers[], uint32_t count,
                            struct tu_schedule *schedule, struct tu_error *error);

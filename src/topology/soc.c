@@ -11,8 +11,7 @@ static tutti_err read_size(const struct tu_yaml *y, uint32_t grid, const char *k
                            struct tu_error *error) {
   uint32_t node = tu_yaml_find(y, grid, key);
   uint64_t number;
-  if (node == TU_YAML_NONE)
-    return tu_yaml_refuse(y, grid, error, "the grid of cores, as {x_size: 10, y_size: 12}");
+  if (node == TU_YAML_NONE) return tu_yaml_refuse(y, grid, error, "the grid of cores, as {x_size: 10, y_size: 12}");
   tutti_err err = tu_yaml_uint(y, node, 4096, "cores in a direction", &number, error);
   if (err == TUTTI_OK) *size = (uint32_t)number;
   return err;

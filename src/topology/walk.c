@@ -23,13 +23,14 @@ static void use(const struct tu_cluster *c, uint32_t used[], uint32_t a, uint32_
 
 static tutti_err refuse(const struct tu_cluster *c, const uint32_t chips[], uint32_t hops, uint32_t hop,
                         struct tu_error *error) {
-  uint32_t a = chips[hop], b = chips[(hop + 1) % hops], usable = tu_cluster_usable(c, a, b), visits = 0;
+  uint32_t from = chips[hop], to = chips[(hop + 1) % hops], visits = 0;
+  uint32_t a = (uint32_t)tu_min(from, to), b = (uint32_t)tu_max(from, to), usable = tu_cluster_usable(c, a, b);
   if (usable == 0)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "hop %u of the walk: chips %u and %u are not linked, or not for use", hop,
                    c->nodes[a].id, c->nodes[b].id);
   for (uint32_t i = 0; i < hops; i++) {
-    uint32_t from = chips[i], to = chips[(i + 1) % hops];
-    visits += (from == a && to == b) || (from == b && to == a);
+    uint32_t low = (uint32_t)tu_min(chips[i], chips[(i + 1) % hops]);
+    visits += low == a && chips[i] + chips[(i + 1) % hops] == a + b;
   }
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
                  "the links between chips %u and %u run out: the walk crosses there %u times, and %u may be used",
@@ -289,8 +290,8 @@ tutti_err tu_walk_find(const struct tu_cluster *cluster, uint32_t hops, struct t
   open_search(&s, cluster, hops);
   enum tu_answer answer = hops < cluster->chip_count ? find_simple(&s, hops) : TU_GAVE_UP;
   if (hops >= cluster->chip_count) answer = find_long(&s, hops);
-  tutti_err err = answer == TU_FOUND ? tu_walk_assign(cluster, s.path, hops, walk, error)
-                                     : explain(&s, hops, answer, error);
+  tutti_err err =
+      answer == TU_FOUND ? tu_walk_assign(cluster, s.path, hops, walk, error) : explain(&s, hops, answer, error);
   close_search(&s);
   return err;
 }

@@ -15,7 +15,7 @@ enum { DEPTH_MAX = 16, FOUND_CHARS = 40 };
 struct reading {
   struct tu_yaml *yaml;
   struct tu_error *error;
-  struct tu_text text; /* scalars, each with its NUL */
+  struct tu_text text;                       /* scalars, each with its NUL */
   uint32_t open[DEPTH_MAX], last[DEPTH_MAX]; /* and the last child of each */
   uint32_t children[DEPTH_MAX];
   uint32_t depth;
