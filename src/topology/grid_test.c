@@ -65,12 +65,24 @@ static void generated(void) {
     const char *what;
     uint32_t dims, size[4], wraps; /* a bit for each dimension */
   } cases[] = {
-      {"ring:1", 1, {1}, 0},          {"ring:2", 1, {2}, 0},           {"line:5", 1, {5}, 0},
-      {"ring:7", 1, {7}, 1},          {"mesh:2x4", 2, {4, 2}, 0},      {"mesh:4x8", 2, {8, 4}, 0},
-      {"torus:4x8", 2, {8, 4}, 3},    {"torus:2x6", 2, {6, 2}, 1},     {"mesh:3x3", 2, {3, 3}, 0},
-      {"torus:5x5", 2, {5, 5}, 3},    {"mesh:16x16", 2, {16, 16}, 0},  {"torus:16x24", 2, {24, 16}, 3},
-      {"mesh:2x2", 2, {2, 2}, 0},     {"torus:3x3", 2, {3, 3}, 3},     {"mesh:32x32", 2, {32, 32}, 0},
-      {"torus:4x4x4", 3, {4, 4, 4}, 7}, {"mesh:2x3x4x5", 4, {5, 4, 3, 2}, 0}, {"mesh:1x6", 1, {6}, 0},
+      {"ring:1", 1, {1}, 0},
+      {"ring:2", 1, {2}, 0},
+      {"line:5", 1, {5}, 0},
+      {"ring:7", 1, {7}, 1},
+      {"mesh:2x4", 2, {4, 2}, 0},
+      {"mesh:4x8", 2, {8, 4}, 0},
+      {"torus:4x8", 2, {8, 4}, 3},
+      {"torus:2x6", 2, {6, 2}, 1},
+      {"mesh:3x3", 2, {3, 3}, 0},
+      {"torus:5x5", 2, {5, 5}, 3},
+      {"mesh:16x16", 2, {16, 16}, 0},
+      {"torus:16x24", 2, {24, 16}, 3},
+      {"mesh:2x2", 2, {2, 2}, 0},
+      {"torus:3x3", 2, {3, 3}, 3},
+      {"mesh:32x32", 2, {32, 32}, 0},
+      {"torus:4x4x4", 3, {4, 4, 4}, 7},
+      {"mesh:2x3x4x5", 4, {5, 4, 3, 2}, 0},
+      {"mesh:1x6", 1, {6}, 0},
   };
   uint64_t seed = test_seed();
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -81,7 +93,8 @@ static void generated(void) {
       tu_grid_find(c, &g);
       uint32_t wraps = 0;
       for (uint32_t d = 0; d < g.dims; d++) wraps |= (uint32_t)g.wraps[d] << d;
-      bool searched = how == 2; /* then there is no telling which of two dimensions comes first; and only two are searched */
+      bool searched =
+          how == 2; /* then there is no telling which of two dimensions comes first; and only two are searched */
       if (!searched || (cases[i].dims <= 2 && c->chip_count != 4)) { /* 2x2 is a ring as well */
         bool same = g.dims == cases[i].dims && memcmp(g.size, cases[i].size, g.dims * sizeof g.size[0]) == 0;
         CHECK(same && wraps == cases[i].wraps, "%s (%d): %u dimensions, %ux%u, wraps %u", cases[i].what, how, g.dims,

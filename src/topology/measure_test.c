@@ -59,10 +59,12 @@ static void against_brute_force(void) {
     for (int with_grid = 0; with_grid < 2; with_grid++) {
       struct tu_bounds d = diameter(c, with_grid), b = bisection(c, with_grid);
       uint32_t expected = brute_diameter(c);
-      CHECK(d.low == expected && d.high == expected, "round %u: diameter %u to %u, not %u", round, d.low, d.high, expected);
+      CHECK(d.low == expected && d.high == expected, "round %u: diameter %u to %u, not %u", round, d.low, d.high,
+            expected);
       apart += expected == TU_NONE;
       expected = brute_bisection(c);
-      CHECK(b.low == expected && b.high == expected, "round %u: bisection %u to %u, not %u", round, b.low, b.high, expected);
+      CHECK(b.low == expected && b.high == expected, "round %u: bisection %u to %u, not %u", round, b.low, b.high,
+            expected);
     }
     tu_cluster_destroy(c);
   }
@@ -70,10 +72,11 @@ static void against_brute_force(void) {
 }
 
 static void small_known(void) {
-  static const char *const names[] = {"ring:2",    "ring:3",       "line:7",       "ring:9",      "mesh:2x4:2", "mesh:3x5",
-                                      "mesh:3x3",  "torus:3x5",    "torus:4x4",    "torus:3x3",   "torus:2x5",  "torus:3x3:3",
-                                      "mesh:2x2x3", "torus:2x3x3", "fat-tree:2x3", "fat-tree:3x2", "hosts:3x4", "hosts:4x2:2",
-                                      "t3000",     "n300",         "mesh:1x1",     "torus:2x2x2x2"};
+  static const char *const names[] = {"ring:2",       "ring:3",       "line:7",      "ring:9",      "mesh:2x4:2",
+                                      "mesh:3x5",     "mesh:3x3",     "torus:3x5",   "torus:4x4",   "torus:3x3",
+                                      "torus:2x5",    "torus:3x3:3",  "mesh:2x2x3",  "torus:2x3x3", "fat-tree:2x3",
+                                      "fat-tree:3x2", "hosts:3x4",    "hosts:4x2:2", "t3000",       "n300",
+                                      "mesh:1x1",     "torus:2x2x2x2"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     struct tu_cluster *c = cluster_of(names[i]);
     struct tu_bounds d = diameter(c, true), b = bisection(c, true), again = bisection(c, false);
@@ -81,8 +84,8 @@ static void small_known(void) {
     CHECK(d.low == expected && d.high == expected, "%s: diameter %u to %u, not %u", names[i], d.low, d.high, expected);
     expected = c->chip_count < 2 ? 0 : brute_bisection(c);
     CHECK(b.low == expected && b.high == expected, "%s: bisection %u to %u, not %u", names[i], b.low, b.high, expected);
-    CHECK(again.low == expected && again.high == expected, "%s: bisection by search %u to %u, not %u", names[i], again.low,
-          again.high, expected);
+    CHECK(again.low == expected && again.high == expected, "%s: bisection by search %u to %u, not %u", names[i],
+          again.low, again.high, expected);
     tu_cluster_destroy(c);
   }
 }
@@ -93,12 +96,23 @@ static void large_known(void) {
     const char *what, *reserve;
     uint32_t diameter, low, high;
   } cases[] = {
-      {"galaxy", "none", 10, 16, 16},       {"galaxy-torus", NULL, 6, 32, 32},       {"torus:16x16", NULL, 16, 32, 32},
-      {"mesh:32x32", NULL, 62, 32, 32},     {"torus:8x8x8", NULL, 12, 128, 128},     {"mesh:5x5", NULL, 8, 6, 6},
-      {"torus:256x256", NULL, 256, 512, 512}, {"ring:65536", NULL, 32768, 2, 2},     {"mesh:4x8:4", NULL, 10, 16, 16},
-      {"fat-tree:4x2", NULL, 4, 8, 8},      {"hosts:4x8", NULL, 4, 2, 2},            {"hosts:64x16", NULL, 4, 1, 32},
-      {"t3000", "none", 4, 4, 4},           {"t3000", "dispatch", 4, 4, 4},          {"torus:5x5", NULL, 4, 12, 12},
-      {"line:100", NULL, 99, 1, 1},         {"fat-tree:2x5", NULL, 10, 1, 16},
+      {"galaxy", "none", 10, 16, 16},
+      {"galaxy-torus", NULL, 6, 32, 32},
+      {"torus:16x16", NULL, 16, 32, 32},
+      {"mesh:32x32", NULL, 62, 32, 32},
+      {"torus:8x8x8", NULL, 12, 128, 128},
+      {"mesh:5x5", NULL, 8, 6, 6},
+      {"torus:256x256", NULL, 256, 512, 512},
+      {"ring:65536", NULL, 32768, 2, 2},
+      {"mesh:4x8:4", NULL, 10, 16, 16},
+      {"fat-tree:4x2", NULL, 4, 8, 8},
+      {"hosts:4x8", NULL, 4, 2, 2},
+      {"hosts:64x16", NULL, 4, 1, 32},
+      {"t3000", "none", 4, 4, 4},
+      {"t3000", "dispatch", 4, 4, 4},
+      {"torus:5x5", NULL, 4, 12, 12},
+      {"line:100", NULL, 99, 1, 1},
+      {"fat-tree:2x5", NULL, 10, 1, 16},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct tu_cluster *c = cluster_reserved(cases[i].what, cases[i].reserve);
@@ -141,7 +155,10 @@ static void real_clusters(void) {
 }
 
 static const struct test tests[] = {
-    {"against brute force", against_brute_force}, {"small known", small_known},     {"large known", large_known},
-    {"bounds", bounds},                           {"real clusters", real_clusters},
+    {"against brute force", against_brute_force},
+    {"small known", small_known},
+    {"large known", large_known},
+    {"bounds", bounds},
+    {"real clusters", real_clusters},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -81,7 +81,8 @@ static void against_brute_force(void) {
     enum tu_ring_kind expected = b.ring ? TU_RING : b.line ? TU_LINE : b.best_tour < TU_NONE ? TU_TOUR : TU_APART;
     CHECK(r.kind == expected, "round %u: kind %d, brute force says %d", round, (int)r.kind, (int)expected);
     CHECK(r.kind == TU_RING || r.proved, "round %u: not proved", round);
-    if (r.kind == TU_TOUR) CHECK(r.hops == b.best_tour, "round %u: a tour of %u hops, not %u", round, r.hops, b.best_tour);
+    if (r.kind == TU_TOUR)
+      CHECK(r.hops == b.best_tour, "round %u: a tour of %u hops, not %u", round, r.hops, b.best_tour);
     tu_ring_fini(&r);
     free(b.distance);
     tu_cluster_destroy(c);
@@ -97,26 +98,33 @@ static void by_theory(void) {
     enum tu_ring_kind kind;
     uint32_t hops;
   } cases[] = {
-      {"ring:1", TU_RING, 0},        {"ring:2", TU_RING, 2},         {"ring:3", TU_RING, 3},
-      {"ring:32", TU_RING, 32},      {"ring:1000", TU_RING, 1000},   {"line:2", TU_RING, 2},
-      {"line:3", TU_LINE, 2},        {"line:32", TU_LINE, 31},       {"line:500", TU_LINE, 499},
-      {"mesh:2x4", TU_RING, 8},      {"mesh:4x8", TU_RING, 32},      {"mesh:3x3", TU_LINE, 8},
-      {"mesh:5x6", TU_RING, 30},     {"mesh:6x5", TU_RING, 30},      {"mesh:5x5", TU_LINE, 24},
-      {"mesh:3x3x3", TU_LINE, 26},   {"mesh:3x3x2", TU_RING, 18},    {"torus:3x3", TU_RING, 9},
-      {"torus:5x5", TU_RING, 25},    {"torus:3x3x3", TU_RING, 27},   {"torus:4x8", TU_RING, 32},
-      {"torus:7x9", TU_RING, 63},    {"torus:9x9", TU_RING, 81},     {"torus:5x7x9", TU_RING, 315},
-      {"mesh:9x9", TU_LINE, 80},     {"mesh:7x9x4", TU_RING, 252},   {"torus:8x8x8x8", TU_RING, 4096},
-      {"mesh:16x16", TU_RING, 256},  {"torus:3x3x3x3", TU_RING, 81}, {"mesh:2x3x5x7", TU_RING, 210},
-      {"fat-tree:2x1", TU_TOUR, 4},  {"fat-tree:4x2", TU_TOUR, 40},  {"hosts:2x4", TU_TOUR, 20},
-      {"mesh:1x1", TU_RING, 0},      {"mesh:1x2", TU_RING, 2},       {"mesh:1x7", TU_LINE, 6},
-      {"hosts:1x3", TU_TOUR, 6},     {"torus:256x256", TU_RING, 65536},
+      {"ring:1", TU_RING, 0},           {"ring:2", TU_RING, 2},
+      {"ring:3", TU_RING, 3},           {"ring:32", TU_RING, 32},
+      {"ring:1000", TU_RING, 1000},     {"line:2", TU_RING, 2},
+      {"line:3", TU_LINE, 2},           {"line:32", TU_LINE, 31},
+      {"line:500", TU_LINE, 499},       {"mesh:2x4", TU_RING, 8},
+      {"mesh:4x8", TU_RING, 32},        {"mesh:3x3", TU_LINE, 8},
+      {"mesh:5x6", TU_RING, 30},        {"mesh:6x5", TU_RING, 30},
+      {"mesh:5x5", TU_LINE, 24},        {"mesh:3x3x3", TU_LINE, 26},
+      {"mesh:3x3x2", TU_RING, 18},      {"torus:3x3", TU_RING, 9},
+      {"torus:5x5", TU_RING, 25},       {"torus:3x3x3", TU_RING, 27},
+      {"torus:4x8", TU_RING, 32},       {"torus:7x9", TU_RING, 63},
+      {"torus:9x9", TU_RING, 81},       {"torus:5x7x9", TU_RING, 315},
+      {"mesh:9x9", TU_LINE, 80},        {"mesh:7x9x4", TU_RING, 252},
+      {"torus:8x8x8x8", TU_RING, 4096}, {"mesh:16x16", TU_RING, 256},
+      {"torus:3x3x3x3", TU_RING, 81},   {"mesh:2x3x5x7", TU_RING, 210},
+      {"fat-tree:2x1", TU_TOUR, 4},     {"fat-tree:4x2", TU_TOUR, 40},
+      {"hosts:2x4", TU_TOUR, 20},       {"mesh:1x1", TU_RING, 0},
+      {"mesh:1x2", TU_RING, 2},         {"mesh:1x7", TU_LINE, 6},
+      {"hosts:1x3", TU_TOUR, 6},        {"torus:256x256", TU_RING, 65536},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct tu_cluster *c = cluster_of(cases[i].what);
     struct tu_ring r;
     find(c, &r);
     check_ring(c, &r, cases[i].what);
-    CHECK(r.kind == cases[i].kind && r.hops == cases[i].hops, "%s: kind %d of %u hops", cases[i].what, (int)r.kind, r.hops);
+    CHECK(r.kind == cases[i].kind && r.hops == cases[i].hops, "%s: kind %d of %u hops", cases[i].what, (int)r.kind,
+          r.hops);
     if (r.kind != TU_RING && c->chip_count > 1) CHECK(r.proved, "%s: not proved", cases[i].what);
     tu_ring_fini(&r);
     tu_cluster_destroy(c);
@@ -160,8 +168,7 @@ static void coxeter(struct pairs *p) {
   uint32_t triples[28], count = 0;
   for (uint32_t set = 0; set < 128; set++) {
     bool line = false;
-    for (uint32_t i = 0; i < 7; i++)
-      line |= set == ((1u << i) | (1u << (i + 1) % 7) | (1u << (i + 3) % 7));
+    for (uint32_t i = 0; i < 7; i++) line |= set == ((1u << i) | (1u << (i + 1) % 7) | (1u << (i + 3) % 7));
     if (__builtin_popcount(set) == 3 && !line) triples[count++] = set;
   }
   for (uint32_t a = 0; a < count; a++)
@@ -255,8 +262,8 @@ static void at_random(void) {
   uint64_t seed = test_seed();
   uint32_t rounds = test_long() ? 20000 : 1500, most = 0, kinds[4] = {0};
   for (uint32_t round = 0; round < rounds; round++) {
-    struct tu_cluster *c = round % 2 ? random_lobes(&seed)
-                                     : cluster_random(&seed, 20 + below(&seed, 13), 7 + below(&seed, 15), 2);
+    struct tu_cluster *c =
+        round % 2 ? random_lobes(&seed) : cluster_random(&seed, 20 + below(&seed, 13), 7 + below(&seed, 15), 2);
     struct tu_ring r;
     search(c, &r);
     check_ring(c, &r, "random");
@@ -307,7 +314,10 @@ static void real_clusters(void) {
 }
 
 static const struct test tests[] = {
-    {"against brute force", against_brute_force}, {"by theory", by_theory}, {"hard graphs", hard_graphs},
-    {"at random", at_random},                     {"real clusters", real_clusters},
+    {"against brute force", against_brute_force},
+    {"by theory", by_theory},
+    {"hard graphs", hard_graphs},
+    {"at random", at_random},
+    {"real clusters", real_clusters},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -70,7 +70,8 @@ static void large(void) {
 
 /* In a grid: hops are the sum over dimensions, each of which is gone in one stretch, in order, one way. */
 static void dimension_order(void) {
-  static const char *const names[] = {"mesh:3x4", "torus:4x5", "torus:3x4x5", "ring:6", "line:5", "t3000", "mesh:2x3x2x3", "galaxy"};
+  static const char *const names[] = {"mesh:3x4", "torus:4x5", "torus:3x4x5",  "ring:6",
+                                      "line:5",   "t3000",     "mesh:2x3x2x3", "galaxy"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     struct tu_cluster *c = cluster_of(names[i]);
     struct tu_grid g;

@@ -35,8 +35,8 @@ static void check_schedule(const struct case_of *k, const struct tu_schedule *s,
     for (uint32_t h = 0; h < k->transfers[t].hops; h++) {
       uint32_t l = s->links[s->link_first[t] + h], a = k->nodes[t][h], b = k->nodes[t][h + 1];
       const struct tu_link *link = &c->links[l];
-      bool there = (link->ends[0].node == a && link->ends[1].node == b) ||
-                   (link->ends[0].node == b && link->ends[1].node == a);
+      bool there =
+          (link->ends[0].node == a && link->ends[1].node == b) || (link->ends[0].node == b && link->ends[1].node == a);
       CHECK(there && !link->reserved, "%s: transfer %u, hop %u: link %u", name, t, h, l);
       CHECK(!busy[(size_t)l * s->steps + step], "%s: link %u is held twice in step %u", name, l, step);
       busy[(size_t)l * s->steps + step] = true;
@@ -49,7 +49,8 @@ static void check_schedule(const struct case_of *k, const struct tu_schedule *s,
 /* Each link has its list; a hop can go when its transfer has come so far and stands first in the link's list. Who goes next is
  * drawn at random. Returns whether all end. lists: [link][...] of transfers, ended by TU_NONE. */
 static bool play(const struct case_of *k, const struct tu_schedule *s, uint32_t *lists[], uint64_t *seed) {
-  uint32_t *head = tu_allocate(k->cluster->link_count + 1, sizeof *head), *done = tu_allocate(k->count + 1, sizeof *done);
+  uint32_t *head = tu_allocate(k->cluster->link_count + 1, sizeof *head),
+           *done = tu_allocate(k->count + 1, sizeof *done);
   uint32_t open = 0;
   for (uint32_t t = 0; t < k->count; t++) open += k->transfers[t].hops > 0;
   for (uint32_t idle = 0; open > 0 && idle < 64 * k->count + 1000; idle++) {
@@ -102,7 +103,8 @@ static void guide(void) {
   if (err == TUTTI_OK) err = tu_schedule_in_order(k.cluster, k.transfers, 4, better, &reordered, NULL);
   if (err == TUTTI_OK) err = tu_schedule_find(k.cluster, k.transfers, 4, &found, NULL);
   CHECK(err == TUTTI_OK, "%s", tutti_err_name(err));
-  CHECK(naive.steps == 4 && memcmp(naive.step, worse_steps, sizeof worse_steps) == 0, "in order: %u steps", naive.steps);
+  CHECK(naive.steps == 4 && memcmp(naive.step, worse_steps, sizeof worse_steps) == 0, "in order: %u steps",
+        naive.steps);
   CHECK(reordered.steps == 2 && reordered.step[0] == 0 && reordered.step[2] == 0 && reordered.step[3] == 1 &&
             reordered.step[1] == 1,
         "A, C, D, B: %u steps", reordered.steps);
@@ -203,8 +205,8 @@ static void against_brute_force(void) {
     check_play(&k, &naive, &seed, "naive");
     do least++;
     while (!packs(&k, least, step, 0));
-    CHECK(s.steps == least && s.bound == least, "round %u: %u steps, at least %u; %u is the least", round, s.steps, s.bound,
-          least);
+    CHECK(s.steps == least && s.bound == least, "round %u: %u steps, at least %u; %u is the least", round, s.steps,
+          s.bound, least);
     uint32_t best = best_order(&k, order, 0);
     CHECK(best >= s.steps && (round % 2 == 0 || best == s.steps), "round %u: an order takes %u steps", round, best);
     gains += naive.steps > s.steps;
@@ -256,7 +258,8 @@ static void beyond(void) {
 /* Each chip of a ring of n to the one half-way round, clockwise: every link carries n / 2 of them, and where the number of
  * steps that needs does not divide, more: known numbers. */
 static void rings(void) {
-  static const uint32_t known[][3] = {{4, 2, 2}, {5, 2, 3}, {6, 3, 3}, {6, 2, 2}, {8, 4, 4}, {7, 2, 3}, {9, 3, 3}, {10, 3, 4}};
+  static const uint32_t known[][3] = {{4, 2, 2}, {5, 2, 3}, {6, 3, 3}, {6, 2, 2},
+                                      {8, 4, 4}, {7, 2, 3}, {9, 3, 3}, {10, 3, 4}};
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
     char name[20];
     uint32_t n = known[i][0], hops = known[i][1], nodes[40];
@@ -288,7 +291,8 @@ static void refusals(void) {
   CHECK(tu_schedule_in_order(k.cluster, k.transfers, k.count, NULL, &s, &error) == TUTTI_ERR_ARGUMENT &&
             strcmp(error.text, "transfer 0 crosses between 0 and 4 3 times, over 1 links") == 0,
         "'%s'", error.text);
-  CHECK(tu_schedule_find(k.cluster, k.transfers, 0, &s, &error) == TUTTI_OK && s.steps == 0, "none at all: %u", s.steps);
+  CHECK(tu_schedule_find(k.cluster, k.transfers, 0, &s, &error) == TUTTI_OK && s.steps == 0, "none at all: %u",
+        s.steps);
   tu_schedule_fini(&s);
   static struct tu_transfer nothing[TU_SCHEDULE_MAX + 1];
   CHECK(tu_schedule_find(k.cluster, nothing, TU_SCHEDULE_MAX + 1, &s, &error) == TUTTI_ERR_ARGUMENT &&
@@ -297,6 +301,7 @@ static void refusals(void) {
   close_case(&k);
 }
 
-static const struct test tests[] = {
-    {"guide", guide}, {"against brute force", against_brute_force}, {"many", many}, {"beyond", beyond}, {"rings", rings}, {"refusals", refusals}};
+static const struct test tests[] = {{"guide", guide}, {"against brute force", against_brute_force},
+                                    {"many", many},   {"beyond", beyond},
+                                    {"rings", rings}, {"refusals", refusals}};
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -67,21 +67,25 @@ static void known(void) {
 }
 
 static void none(void) {
-  refused("n300", NULL, 2,
-          "there is no walk of 2 hops through all chips: the links between chips 0 and 1 run out: the walk crosses there 2 "
-          "times, and 1 may be used");
-  refused("ring:8", NULL, 16,
-          "there is no walk of 16 hops through all chips: the links between chips 0 and 1 run out: the walk crosses there "
-          "2 times, and 1 may be used");
+  refused(
+      "n300", NULL, 2,
+      "there is no walk of 2 hops through all chips: the links between chips 0 and 1 run out: the walk crosses there 2 "
+      "times, and 1 may be used");
+  refused(
+      "ring:8", NULL, 16,
+      "there is no walk of 16 hops through all chips: the links between chips 0 and 1 run out: the walk crosses there "
+      "2 times, and 1 may be used");
   /* By parity the outer pairs, and every other inner one, are crossed once. */
-  refused("t3000", "dispatch", 14,
-          "there is no walk of 14 hops through all chips: the links between chips 1 and 2 run out: the walk crosses there "
-          "3 times, and 2 may be used");
+  refused(
+      "t3000", "dispatch", 14,
+      "there is no walk of 14 hops through all chips: the links between chips 1 and 2 run out: the walk crosses there "
+      "3 times, and 2 may be used");
   refused("t3000", "none", 13,
           "there is no walk of 13 hops through all chips: not even if every link could be crossed any number of times");
-  refused("line:3", NULL, 4,
-          "there is no walk of 4 hops through all chips: the links between chips 1 and 2 run out: the walk crosses there 2 "
-          "times, and 1 may be used");
+  refused(
+      "line:3", NULL, 4,
+      "there is no walk of 4 hops through all chips: the links between chips 1 and 2 run out: the walk crosses there 2 "
+      "times, and 1 may be used");
   refused("mesh:2x4", NULL, 3, "there is no walk of 3 hops through as many different chips");
   refused("ring:8", NULL, 1, "a closed walk has 2 to 65536 hops, not 1");
   refused("hosts:2x2", NULL, 4,
@@ -143,8 +147,8 @@ static void against_brute_force(void) {
     struct tu_walk w;
     struct tu_error error = {.text = ""};
     tutti_err err = tu_walk_find(c, hops, &w, &error);
-    CHECK((err == TUTTI_OK) == expected, "round %u: %u chips, %u hops: brute force says %d; %s", round, n, hops, expected,
-          error.text);
+    CHECK((err == TUTTI_OK) == expected, "round %u: %u chips, %u hops: brute force says %d; %s", round, n, hops,
+          expected, error.text);
     CHECK(err == TUTTI_OK || !strstr(error.text, "did not come to its end"), "round %u: given up", round);
     if (err == TUTTI_OK) check_walk(c, &w, hops, "random");
     there += err == TUTTI_OK;

@@ -102,6 +102,8 @@ tutti_err tu_yaml_read(const char *data, size_t bytes, const char *name, struct 
   yaml_parser_t parser;
   if (!yaml_parser_initialize(&parser)) return tu_fail(error, TUTTI_ERR_MEMORY, "%s: no memory to read it with", name);
   yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+  static const char mark[] = "\xef\xbb\xbf"; /* that some editors write in front; libyaml would take it for text */
+  if (bytes >= 3 && memcmp(data, mark, 3) == 0) data += 3, bytes -= 3;
   yaml_parser_set_input_string(&parser, (const unsigned char *)data, bytes);
   tutti_err err = TUTTI_OK;
   while (err == TUTTI_OK && !r.done) {
