@@ -43,7 +43,8 @@ static void read_name(const uint8_t *data, size_t bytes) {
   struct tu_cluster *c;
   struct tu_error error;
   memcpy(name, data, bytes);
-  if (tu_cluster_generate(name, &c, &error) == TUTTI_OK && c && c->chip_count <= CHIPS_MAX && c->link_count <= LINKS_MAX)
+  if (tu_cluster_generate(name, &c, &error) == TUTTI_OK && c && c->chip_count <= CHIPS_MAX &&
+      c->link_count <= LINKS_MAX)
     ask(c);
   tu_cluster_destroy(c);
   if (tu_cluster_preset("t3000", &c, &error) == TUTTI_OK && tu_cluster_reserve(c, name, &error) == TUTTI_OK) ask(c);

@@ -30,17 +30,21 @@ static void styles(void) {
       "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1, chan: 0}], [{chip: 0, chan: 9}, {chip: 1, chan: 1}]]\n"
       "chips_with_mmio: [0]\n",
       /* trailing commas, one-pair maps in a list, comments, what nobody knows */
-      "# a board\narch: {\n   0: wormhole_b0,\n   1: wormhole_b0,\n}\nchips: {\n   0: [0,0,0,0,],\n   1: [1,0,0,0],\n}\n"
+      "# a board\narch: {\n   0: wormhole_b0,\n   1: wormhole_b0,\n}\nchips: {\n   0: [0,0,0,0,],\n   1: "
+      "[1,0,0,0],\n}\n"
       "ethernet_connections: [\n   [{chip: 0, chan: 8}, {chip: 1, chan: 0}, {routing_enabled: true}],\n"
       "   [{chip: 0, chan: 9}, {chip: 1, chan: 1},],\n]\nchips_with_mmio: [\n   0: 0,\n]\nsomething: {else: [1, 2]}\n",
       /* block style; a map with more than one pair; places only; another order */
-      "chips_with_mmio:\n  - 0: 3\n    # nothing else\nethernet_connections:\n  -\n    - chip: 0\n      chan: 8\n    - chan: 0\n"
-      "      chip: 1\n      speed: 100\n  -\n    - chip: 0\n      chan: 9\n    - chip: 1\n      chan: 1\nchips:\n  1:\n    - 1\n"
+      "chips_with_mmio:\n  - 0: 3\n    # nothing else\nethernet_connections:\n  -\n    - chip: 0\n      chan: 8\n    - "
+      "chan: 0\n"
+      "      chip: 1\n      speed: 100\n  -\n    - chip: 0\n      chan: 9\n    - chip: 1\n      chan: 1\nchips:\n  "
+      "1:\n    - 1\n"
       "    - 0\n    - 0\n    - 0\n  0: [0, 0, 0, 0]\nethernet_connections_to_remote_devices:\n  []\n",
       "{\"arch\": {\"0\": \"wormhole_b0\", \"1\": \"wormhole_b0\"}, \"chips\": {}, \"chips_with_mmio\": [{\"0\": 0}],"
       "\"ethernet_connections\": [[{\"chip\": 0, \"chan\": 8}, {\"chip\": 1, \"chan\": 0}],"
       "[{\"chip\": 0, \"chan\": 9}, {\"chip\": 1, \"chan\": 1}]]}",
-      "\xef\xbb\xbf" "arch: {0: a, 1: b}\r\nethernet_connections:\r\n - [{chip: 0, chan: 8}, {chip: 1, chan: 0}]\r\n"
+      "\xef\xbb\xbf"
+      "arch: {0: a, 1: b}\r\nethernet_connections:\r\n - [{chip: 0, chan: 8}, {chip: 1, chan: 0}]\r\n"
       " - [{chip: 0, chan: 9}, {chip: 1, chan: 1}]\r\nchips_with_mmio: [0: 0]\r\n",
   };
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -63,7 +67,8 @@ static void odd_but_good(void) {
   struct tu_cluster *c = read_text(
       "arch: {7: Wormhole, 3: 'two words/', 4294967294: a_name_that_is_much_longer_than_any}\nchips: {}\n"
       "ethernet_connections: [[{chip: 7, chan: 1}, {chip: 3, chan: 1023}], [{chip: 3, chan: 0}, {chip: 3, chan: 1}]]\n"
-      "ethernet_connections_to_remote_devices: [[{chip: 7, chan: 2}, {remote_chip_id: 18446744073709551615, chan: 5}],\n"
+      "ethernet_connections_to_remote_devices: [[{chip: 7, chan: 2}, {remote_chip_id: 18446744073709551615, chan: "
+      "5}],\n"
       "  [{remote_chip_id: 4, chan: 6}, {chip: 7, chan: 3}]]\nchips_with_mmio: [{3: 0, 7: 1}]\n",
       &error);
   CHECK(c, "%s", error.text);
@@ -72,7 +77,8 @@ static void odd_but_good(void) {
   CHECK(c->chip_count == 3 && c->nodes[0].id == 3 && c->nodes[1].id == 7 && c->nodes[2].id == 4294967294u, "chips");
   CHECK(strcmp(c->nodes[0].arch, "two_words_") == 0 && strlen(c->nodes[2].arch) == TU_ARCH_BYTES - 1, "architectures");
   CHECK(counts.mmio == 2 && counts.links == 2 && counts.pairs == 1, "%u links, %u pairs", counts.links, counts.pairs);
-  CHECK(tu_cluster_usable(c, 0, 1) == 1 && tu_cluster_usable(c, 0, 0) == 0 && tu_cluster_usable(c, 0, 2) == 0, "usable");
+  CHECK(tu_cluster_usable(c, 0, 1) == 1 && tu_cluster_usable(c, 0, 0) == 0 && tu_cluster_usable(c, 0, 2) == 0,
+        "usable");
   struct tu_link_end far = tu_link_far(&c->links[1], (struct tu_link_end){0, 1});
   CHECK(far.node == 0 && far.channel == 0, "the loop's far end is %u.%u", far.node, far.channel);
   CHECK(c->remote_count == 2 && c->remotes[0].chip == UINT64_MAX && c->remotes[0].channel == 5 &&
@@ -91,7 +97,8 @@ static void broken(void) {
       {"# nothing\n", "folder/x.yaml:1: expected a description, found nothing"},
       {"just words", "folder/x.yaml:1: expected a cluster description, which is a map, found 'just words'"},
       {"[1, 2]", "folder/x.yaml:1: expected a cluster description, which is a map, found a list of 2"},
-      {"a: [1, 2\nb: 3\n", "folder/x.yaml:2: expected YAML: did not find expected ',' or ']', while parsing a flow sequence"},
+      {"a: [1, 2\nb: 3\n",
+       "folder/x.yaml:2: expected YAML: did not find expected ',' or ']', while parsing a flow sequence"},
       {"a: b: c\n", "folder/x.yaml:1: expected YAML: mapping values are not allowed in this context"},
       {"a: \x80\n", "folder/x.yaml: expected UTF-8 text: invalid leading UTF-8 octet at byte 3"},
       {"a: \"x\\0y\"\n", "folder/x.yaml:1: expected text, found a NUL character"},
@@ -109,13 +116,15 @@ static void broken(void) {
        "folder/x.yaml:3: expected a chip's number (a whole number up to 4294967294), found '-1'"},
       {"arch: {0: w, 1: w, 0: w}\n", "folder/x.yaml:1: expected each chip once in this map, found chip 0 twice"},
       {"arch: {0: [w]}\n", "folder/x.yaml:1: expected an architecture's name, found a list of 1"},
-      {"chips: {0: [1, 2, 3]}\n", "folder/x.yaml:1: expected a place of four numbers, [x, y, rack, shelf], found a list of 3"},
+      {"chips: {0: [1, 2, 3]}\n",
+       "folder/x.yaml:1: expected a place of four numbers, [x, y, rack, shelf], found a list of 3"},
       {"chips: {0: [1, 2, 3, far]}\n",
        "folder/x.yaml:1: expected a coordinate (a whole number up to 4294967294), found 'far'"},
       {CHIPS, "folder/x.yaml:1: expected a key 'ethernet_connections', with a list that may be empty, found none"},
       {CHIPS "ethernet_connections: none\n", "folder/x.yaml:2: expected a list of connections, found 'none'"},
       {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8}]\n",
-       "folder/x.yaml:3: expected a connection of two ends, as [{chip: 0, chan: 8}, {chip: 1, chan: 0}], found a list of 1"},
+       "folder/x.yaml:3: expected a connection of two ends, as [{chip: 0, chan: 8}, {chip: 1, chan: 0}], found a list "
+       "of 1"},
       {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8},\n    {chip: 2, chan: 8}]\n",
        "folder/x.yaml:4: expected a chip that stands in 'arch' or 'chips', found '2'"},
       {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1}]]\n",
@@ -128,14 +137,19 @@ static void broken(void) {
        "folder/x.yaml:2: expected a channel (a whole number up to 1023), found '1024'"},
       {CHIPS "ethernet_connections: [[{chip:0, chan: 8}, {chip: 1, chan: 0}]]\n",
        "folder/x.yaml:2: expected one end of a connection, as {chip: 0, chan: 8}, found a map of 2"},
-      {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8}, {chip: 1, chan: 0}]\n - [{chip: 0, chan: 9}, {chip: 1, chan: 0}]\n",
-       "folder/x.yaml:4: expected a channel without a link, found channel 0 of chip 1, which line 3 has linked already"},
+      {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8}, {chip: 1, chan: 0}]\n - [{chip: 0, chan: 9}, {chip: 1, "
+             "chan: 0}]\n",
+       "folder/x.yaml:4: expected a channel without a link, found channel 0 of chip 1, which line 3 has linked "
+       "already"},
       {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 0, chan: 8}]]\n",
-       "folder/x.yaml:2: expected a channel without a link, found channel 8 of chip 0, which line 2 has linked already"},
+       "folder/x.yaml:2: expected a channel without a link, found channel 8 of chip 0, which line 2 has linked "
+       "already"},
       {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1, chan: 8}]]\n"
              "ethernet_connections_to_remote_devices: [[{chip: 0, chan: 8}, {remote_chip_id: 5, chan: 8}]]\n",
-       "folder/x.yaml:3: expected a channel without a link, found channel 8 of chip 0, which line 2 has linked already"},
-      {CHIPS "ethernet_connections: []\nethernet_connections_to_remote_devices: [[{chip: 0, chan: 8}, {chip: 1, chan: 8}]]\n",
+       "folder/x.yaml:3: expected a channel without a link, found channel 8 of chip 0, which line 2 has linked "
+       "already"},
+      {CHIPS
+       "ethernet_connections: []\nethernet_connections_to_remote_devices: [[{chip: 0, chan: 8}, {chip: 1, chan: 8}]]\n",
        "folder/x.yaml:3: expected the far end, as {remote_chip_id: 14251335820, chan: 7}, found a map of 2"},
       {CHIPS "ethernet_connections: []\nethernet_connections_to_remote_devices: {}\n",
        "folder/x.yaml:3: expected a list of connections, found a map of 0"},
@@ -161,18 +175,21 @@ static void mesh_graphs(void) {
   struct tu_error error = {.text = ""};
   char line[400];
   /* Ports: N 0 and 1, E 2, S 3 and 4, W 5. A row of boards of one column each; and two meshes, joined from both sides. */
-  struct tu_cluster *c = read_text(SPEC "Board: [{name: B, type: Mesh, topology: [2, 1]}]\n"
-                                        "Mesh: [{id: 0, board: B, topology: [1, 2], host_ranks: [[0, 1]]}]\nGraph: [\n]\n",
+  struct tu_cluster *c = read_text(SPEC
+                                   "Board: [{name: B, type: Mesh, topology: [2, 1]}]\n"
+                                   "Mesh: [{id: 0, board: B, topology: [1, 2], host_ranks: [[0, 1]]}]\nGraph: [\n]\n",
                                    &error);
   CHECK(c, "%s", error.text);
   if (c) print_links(c, line, sizeof line);
   CHECK(c && c->chip_count == 4 && strcmp(line, "0.2=1.5 0.3=2.0 0.4=2.1 1.3=3.0 1.4=3.1 2.2=3.5") == 0, "%s", line);
-  CHECK(c && c->nodes[3].place[0] == 1 && c->nodes[3].place[1] == 1 && strcmp(c->nodes[3].arch, "wormhole_b0") == 0, "places");
+  CHECK(c && c->nodes[3].place[0] == 1 && c->nodes[3].place[1] == 1 && strcmp(c->nodes[3].arch, "wormhole_b0") == 0,
+        "places");
   tu_cluster_destroy(c);
 
-  c = read_text(SPEC "Board: [{name: A, type: mesh, topology: [1, 1]}, {name: B, type: TORUS_X, topology: [1, 3]}]\n"
-                     "Mesh: [{id: 1, board: B, topology: [1, 1]}, {id: 0, board: A, topology: [1, 1]}]\n"
-                     "Graph: [[[0, S0], [1, N4]], [[1, N4], [0, S0]], [[0, W0], [1, S1]]]\n",
+  c = read_text(SPEC
+                "Board: [{name: A, type: mesh, topology: [1, 1]}, {name: B, type: TORUS_X, topology: [1, 3]}]\n"
+                "Mesh: [{id: 1, board: B, topology: [1, 1]}, {id: 0, board: A, topology: [1, 1]}]\n"
+                "Graph: [[[0, S0], [1, N4]], [[1, N4], [0, S0]], [[0, W0], [1, S1]]]\n",
                 &error);
   CHECK(c, "%s", error.text);
   if (c) print_links(c, line, sizeof line);
@@ -192,7 +209,8 @@ static void mesh_graphs(void) {
       {SPEC "Board: []\n", "1: expected a map with a key 'Mesh', found a map of 2"},
       {SPEC "Mesh: []\n", "2: expected 1 to 4096 meshes, found a list of 0"},
       {SPEC "Mesh: [{id: 0, board: B}]\n", "1: expected a map with a key 'Board', found a map of 2"},
-      {SPEC "Board: [{name: C}]\nMesh:\n- {id: 0, board: B}\n", "4: expected a board that stands in 'Board', found 'B'"},
+      {SPEC "Board: [{name: C}]\nMesh:\n- {id: 0, board: B}\n",
+       "4: expected a board that stands in 'Board', found 'B'"},
       {SPEC "Board: [{name: B, topology: [2]}]\nMesh: [{id: 0, board: B}]\n",
        "2: expected rows and columns, as [8, 4], found a list of 1"},
       {SPEC "Board: [{name: B, topology: [2, 0]}]\nMesh: [{id: 0, board: B}]\n",
@@ -211,7 +229,8 @@ static void mesh_graphs(void) {
        "3: expected 'id' (a whole number up to 0), found '1'"},
       {SPEC "Board: [{name: B, topology: [1, 1]}]\nMesh: [{id: 1, board: B, topology: [1, 1]},\n {id: 1, board: B}]\n",
        "4: expected an id that no other mesh has, found '1'"},
-      {SPEC MESH "Graph: [[[0, N0]]]\n", "4: expected two ports that are joined, as [[0, S0], [4, N0]], found a list of 1"},
+      {SPEC MESH "Graph: [[[0, N0]]]\n",
+       "4: expected two ports that are joined, as [[0, S0], [4, N0]], found a list of 1"},
       {SPEC MESH "Graph: [[[0, N0], [1, N0]]]\n", "4: expected a mesh (a whole number up to 0), found '1'"},
       {SPEC MESH "Graph: [[[0, N0], [0, N4]]]\n", "4: expected a port that the mesh has on that edge, found 'N4'"},
       {SPEC MESH "Graph: [[[0, N0], [0, Q1]]]\n", "4: expected a mesh and one of its ports, as [0, N4], found 'Q1'"},
@@ -307,7 +326,8 @@ static void presets(void) {
           "%s: %u chips, %u with mmio, %u links, %u pairs, %u reserved, %u gateways, %u of them", cases[i].what,
           c->chip_count, n.mmio, n.links, n.pairs, n.reserved, n.gateways, n.gateway_links);
     for (uint32_t l = 0; l < c->link_count; l++)
-      for (int e = 0; e < 2; e++) CHECK(c->links[l].ends[e].channel < 16, "%s: channel %u", cases[i].what, c->links[l].ends[e].channel);
+      for (int e = 0; e < 2; e++)
+        CHECK(c->links[l].ends[e].channel < 16, "%s: channel %u", cases[i].what, c->links[l].ends[e].channel);
     tu_cluster_destroy(c);
   }
   /* Galaxy: 96 links along rows, of which 24 are reserved, 112 along columns, none. */
@@ -319,8 +339,8 @@ static void presets(void) {
     else if (c->nodes[a].place[1] == c->nodes[b].place[1]) rows++, reserved_rows += c->links[l].reserved;
     else cols++, reserved_cols += c->links[l].reserved;
   }
-  CHECK(rows == 96 && reserved_rows == 24 && cols == 112 && reserved_cols == 0, "%u of %u, %u of %u", reserved_rows, rows,
-        reserved_cols, cols);
+  CHECK(rows == 96 && reserved_rows == 24 && cols == 112 && reserved_cols == 0, "%u of %u, %u of %u", reserved_rows,
+        rows, reserved_cols, cols);
   tu_cluster_destroy(c);
 }
 
@@ -329,13 +349,26 @@ static void generators(void) {
     const char *what;
     uint32_t chips, switches, links, pairs;
   } cases[] = {
-      {"ring:1", 1, 0, 0, 0},         {"ring:2", 2, 0, 1, 1},           {"ring:3", 3, 0, 3, 3},
-      {"ring:8:2", 8, 0, 16, 8},      {"line:5", 5, 0, 4, 4},           {"mesh:3x4", 12, 0, 17, 17},
-      {"mesh:3x4:4", 12, 0, 68, 17},  {"torus:3x4", 12, 0, 24, 24},     {"torus:2x4", 8, 0, 12, 12},
-      {"torus:4x4x4", 64, 0, 192, 192}, {"mesh:2x2x2x2", 16, 0, 32, 32}, {"fat-tree:4x1", 4, 1, 4, 4},
-      {"fat-tree:2x3", 8, 12, 24, 24}, {"fat-tree:4x2:2", 16, 8, 64, 32}, {"hosts:4x8", 32, 5, 36, 36},
-      {"hosts:1x3", 3, 1, 3, 3},      {"hosts:4x8:3", 32, 5, 44, 36},   {"mesh:256x256", 65536, 0, 130560, 130560},
-      {"torus:16x16x16x16", 65536, 0, 262144, 262144}, {"torus:65536:16", 65536, 0, 1048576, 65536},
+      {"ring:1", 1, 0, 0, 0},
+      {"ring:2", 2, 0, 1, 1},
+      {"ring:3", 3, 0, 3, 3},
+      {"ring:8:2", 8, 0, 16, 8},
+      {"line:5", 5, 0, 4, 4},
+      {"mesh:3x4", 12, 0, 17, 17},
+      {"mesh:3x4:4", 12, 0, 68, 17},
+      {"torus:3x4", 12, 0, 24, 24},
+      {"torus:2x4", 8, 0, 12, 12},
+      {"torus:4x4x4", 64, 0, 192, 192},
+      {"mesh:2x2x2x2", 16, 0, 32, 32},
+      {"fat-tree:4x1", 4, 1, 4, 4},
+      {"fat-tree:2x3", 8, 12, 24, 24},
+      {"fat-tree:4x2:2", 16, 8, 64, 32},
+      {"hosts:4x8", 32, 5, 36, 36},
+      {"hosts:1x3", 3, 1, 3, 3},
+      {"hosts:4x8:3", 32, 5, 44, 36},
+      {"mesh:256x256", 65536, 0, 130560, 130560},
+      {"torus:16x16x16x16", 65536, 0, 262144, 262144},
+      {"torus:65536:16", 65536, 0, 1048576, 65536},
       {"fat-tree:1x3", 1, 3, 3, 3},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -359,16 +392,20 @@ static void generators(void) {
 
 static void names_refused(void) {
   static const char *const cases[][2] = {
-      {"t30000", "there is no cluster 't30000', did you mean 't3000'?: expected n300, t3000, galaxy, galaxy-torus, a generator as "
-               "mesh:4x8 (ring, line, mesh, torus, fat-tree, hosts), or a file"},
-      {"banana", "there is no cluster 'banana': expected n300, t3000, galaxy, galaxy-torus, a generator as mesh:4x8 (ring, "
-                 "line, mesh, torus, fat-tree, hosts), or a file"},
+      {"t30000",
+       "there is no cluster 't30000', did you mean 't3000'?: expected n300, t3000, galaxy, galaxy-torus, a generator "
+       "as "
+       "mesh:4x8 (ring, line, mesh, torus, fat-tree, hosts), or a file"},
+      {"banana",
+       "there is no cluster 'banana': expected n300, t3000, galaxy, galaxy-torus, a generator as mesh:4x8 (ring, "
+       "line, mesh, torus, fat-tree, hosts), or a file"},
       {"no/such.yaml", "cannot open 'no/such.yaml'"},
       {"ring:", "expected ring:N, and perhaps :LINKS between two (up to 128), found 'ring:'"},
       {"ring:0", "expected ring:N, and perhaps :LINKS between two (up to 128), found 'ring:0'"},
       {"ring:4x4", "expected ring:N, and perhaps :LINKS between two (up to 128), found 'ring:4x4'"},
       {"ring:65537", "expected ring:N, and perhaps :LINKS between two (up to 128), found 'ring:65537'"},
-      {"mesh:4x", "expected mesh:AxB.. of up to four sizes, and perhaps :LINKS between two (up to 128), found 'mesh:4x'"},
+      {"mesh:4x",
+       "expected mesh:AxB.. of up to four sizes, and perhaps :LINKS between two (up to 128), found 'mesh:4x'"},
       {"mesh:1x2x3x4x5",
        "expected mesh:AxB.. of up to four sizes, and perhaps :LINKS between two (up to 128), found 'mesh:1x2x3x4x5'"},
       {"mesh:4x4:129",
@@ -376,18 +413,23 @@ static void names_refused(void) {
       {"mesh:4x4:2:2",
        "expected mesh:AxB.. of up to four sizes, and perhaps :LINKS between two (up to 128), found 'mesh:4x4:2:2'"},
       {"torus:256x257", "'torus:256x257': expected a cluster of up to 65536 chips and 2^20 links, found a larger one"},
-      {"torus:256x256:16", "'torus:256x256:16': expected a cluster of up to 65536 chips and 2^20 links, found a larger one"},
-      {"fat-tree:4", "expected fat-tree:KxL, of K links down and up at each switch in L levels, and perhaps :LINKS between two "
-                     "(up to 128), found 'fat-tree:4'"},
-      {"fat-tree:1x65536", "'fat-tree:1x65536': expected a cluster of up to 65536 chips and 2^20 links, found a larger one"},
-      {"hosts:70000x1", "expected hosts:HxC, of H hosts with C chips each, and perhaps :LINKS between two (up to 128), found "
-                        "'hosts:70000x1'"},
+      {"torus:256x256:16",
+       "'torus:256x256:16': expected a cluster of up to 65536 chips and 2^20 links, found a larger one"},
+      {"fat-tree:4",
+       "expected fat-tree:KxL, of K links down and up at each switch in L levels, and perhaps :LINKS between two "
+       "(up to 128), found 'fat-tree:4'"},
+      {"fat-tree:1x65536",
+       "'fat-tree:1x65536': expected a cluster of up to 65536 chips and 2^20 links, found a larger one"},
+      {"hosts:70000x1",
+       "expected hosts:HxC, of H hosts with C chips each, and perhaps :LINKS between two (up to 128), found "
+       "'hosts:70000x1'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct tu_cluster *c;
     struct tu_error error = {.text = ""};
     tutti_err err = tu_cluster_load(cases[i][0], &c, &error);
-    CHECK(err != TUTTI_OK && strncmp(error.text, cases[i][1], strlen(cases[i][1])) == 0, "%s: '%s'", cases[i][0], error.text);
+    CHECK(err != TUTTI_OK && strncmp(error.text, cases[i][1], strlen(cases[i][1])) == 0, "%s: '%s'", cases[i][0],
+          error.text);
   }
   struct tu_cluster *c = cluster_of("n300");
   static const char *const lists[][2] = {
@@ -445,9 +487,10 @@ static void reach(void) {
     const char *what;
     uint32_t chip, mmio, hops;
   } cases[] = {
-      {"n300", 0, 0, 0},    {"n300", 1, 0, 1},     {"t3000", 2, 2, 0},   {"t3000", 4, 0, 1},  {"t3000", 5, 1, 1},
-      {"t3000", 6, 2, 1},   {"t3000", 7, 3, 1},    {"galaxy", 0, 32, 1}, {"galaxy", 3, 32, 4}, {"galaxy", 4, 32, 1},
-      {"galaxy", 8, 33, 1}, {"galaxy", 31, 35, 4}, {"galaxy", 18, 34, 3}, {"ring:5", 4, 4, 0}, {"fat-tree:2x2", 3, 3, 0},
+      {"n300", 0, 0, 0},     {"n300", 1, 0, 1},    {"t3000", 2, 2, 0},        {"t3000", 4, 0, 1},
+      {"t3000", 5, 1, 1},    {"t3000", 6, 2, 1},   {"t3000", 7, 3, 1},        {"galaxy", 0, 32, 1},
+      {"galaxy", 3, 32, 4},  {"galaxy", 4, 32, 1}, {"galaxy", 8, 33, 1},      {"galaxy", 31, 35, 4},
+      {"galaxy", 18, 34, 3}, {"ring:5", 4, 4, 0},  {"fat-tree:2x2", 3, 3, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct tu_cluster *c = cluster_of(cases[i].what);
@@ -467,9 +510,10 @@ static void reach(void) {
     for (uint32_t i = 0; i < 12; i++) {
       uint32_t best = TU_NONE;
       for (uint32_t m = 12; m-- > 0;)
-        if (c->nodes[m].mmio && d[m * 12 + i] < TU_NONE / 4 && (best == TU_NONE || d[m * 12 + i] <= d[best * 12 + i])) best = m;
-      CHECK(mmio[i] == best && hops[i] == (best == TU_NONE ? TU_NONE : d[best * 12 + i]), "round %u, chip %u: by %u, not %u",
-            round, i, mmio[i], best);
+        if (c->nodes[m].mmio && d[m * 12 + i] < TU_NONE / 4 && (best == TU_NONE || d[m * 12 + i] <= d[best * 12 + i]))
+          best = m;
+      CHECK(mmio[i] == best && hops[i] == (best == TU_NONE ? TU_NONE : d[best * 12 + i]),
+            "round %u, chip %u: by %u, not %u", round, i, mmio[i], best);
     }
     free(d);
     tu_cluster_destroy(c);
@@ -479,7 +523,8 @@ static void reach(void) {
 /* ---- cores ---- */
 
 static void socs(void) {
-  static const char text[] = "grid:\n  x_size: 10\n  y_size: 12\neth:\n  [\n   9-0, 1-0,\n   9-6,\n  ]\narch_name: WORMHOLE_B0\nx: y\n";
+  static const char text[] =
+      "grid:\n  x_size: 10\n  y_size: 12\neth:\n  [\n   9-0, 1-0,\n   9-6,\n  ]\narch_name: WORMHOLE_B0\nx: y\n";
   struct tu_soc *soc;
   struct tu_error error = {.text = ""};
   CHECK(tu_soc_read(text, strlen(text), "s", &soc, &error) == TUTTI_OK, "%s", error.text);
@@ -491,13 +536,17 @@ static void socs(void) {
       {"[]", "s:1: expected a description of a chip's cores, which is a map, found a list of 0"},
       {"eth: []", "s:1: expected a description of a chip's cores, with keys 'grid' and 'eth', found a map of 1"},
       {"grid: {x_size: 3}\neth: []", "s:1: expected the grid of cores, as {x_size: 10, y_size: 12}, found a map of 1"},
-      {"grid: {x_size: 3, y_size: 5000}\neth: []", "s:1: expected cores in a direction (a whole number up to 4096), found '5000'"},
+      {"grid: {x_size: 3, y_size: 5000}\neth: []",
+       "s:1: expected cores in a direction (a whole number up to 4096), found '5000'"},
       {"grid: {x_size: 3, y_size: 3}\neth: 0-0", "s:2: expected a list of cores, found '0-0'"},
-      {"grid: {x_size: 3, y_size: 3}\neth:\n - 0-0\n - 3-0\n", "s:4: expected a core of the grid, as 9-6 (x-y), found '3-0'"},
+      {"grid: {x_size: 3, y_size: 3}\neth:\n - 0-0\n - 3-0\n",
+       "s:4: expected a core of the grid, as 9-6 (x-y), found '3-0'"},
       {"grid: {x_size: 3, y_size: 3}\neth: [0]\n", "s:2: expected a core of the grid, as 9-6 (x-y), found '0'"},
       {"grid: {x_size: 3, y_size: 3}\neth: [-1-1]\n", "s:2: expected a core of the grid, as 9-6 (x-y), found '-1-1'"},
-      {"grid: {x_size: 3, y_size: 3}\neth: [[0-0]]\n", "s:2: expected a core of the grid, as 9-6 (x-y), found a list of 1"},
-      {"grid: {x_size: 3, y_size: 3}\neth: []\narch_name: []", "s:3: expected an architecture's name, found a list of 0"},
+      {"grid: {x_size: 3, y_size: 3}\neth: [[0-0]]\n",
+       "s:2: expected a core of the grid, as 9-6 (x-y), found a list of 1"},
+      {"grid: {x_size: 3, y_size: 3}\neth: []\narch_name: []",
+       "s:3: expected an architecture's name, found a list of 0"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     CHECK(tu_soc_read(cases[i][0], strlen(cases[i][0]), "s", &soc, &error) == TUTTI_ERR_ARGUMENT && !soc &&
@@ -524,7 +573,8 @@ static void real_socs(void) {
     struct tu_error error = {.text = ""};
     snprintf(path, sizeof path, CLUSTERS_SHARED "%s", cases[i].file);
     if (access(path, R_OK) != 0) continue;
-    if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK || tu_soc_read(data, bytes, path, &soc, &error) != TUTTI_OK) {
+    if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK ||
+        tu_soc_read(data, bytes, path, &soc, &error) != TUTTI_OK) {
       FAIL("%s", error.text);
       continue;
     }
