@@ -30,10 +30,17 @@ static void usable_channels(void) {
     uint32_t chip;
     const char *channels;
   } cases[] = {
-      {"n300", NULL, 0, "9"},          {"n300", "none", 0, "8 9"},           {"n300", NULL, 1, "1"},
-      {"n300", "0:8,0:9", 0, ""},      {"t3000", NULL, 0, "6 7 9 14 15"},    {"t3000", "none", 0, "6 7 8 9 14 15"},
-      {"t3000", NULL, 4, "1 6 7"},     {"galaxy", NULL, 0, "5 6 7 12 13 14 15"}, {"galaxy-torus", NULL, 5, "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15"},
-      {"ring:4:2", NULL, 1, "0 1 2 3"}, {"hosts:2x2", NULL, 3, "0"},
+      {"n300", NULL, 0, "9"},
+      {"n300", "none", 0, "8 9"},
+      {"n300", NULL, 1, "1"},
+      {"n300", "0:8,0:9", 0, ""},
+      {"t3000", NULL, 0, "6 7 9 14 15"},
+      {"t3000", "none", 0, "6 7 8 9 14 15"},
+      {"t3000", NULL, 4, "1 6 7"},
+      {"galaxy", NULL, 0, "5 6 7 12 13 14 15"},
+      {"galaxy-torus", NULL, 5, "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15"},
+      {"ring:4:2", NULL, 1, "0 1 2 3"},
+      {"hosts:2x2", NULL, 3, "0"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tutti_cluster *c = load(cases[i].what, cases[i].reserve);
@@ -78,15 +85,15 @@ static void mmio_and_reach(void) {
   uint32_t mmio, hops;
   for (uint32_t chip = 0; chip < 8; chip++) {
     CHECK(tutti_cluster_has_mmio(c, chip) == (chip < 4), "chip %u", chip);
-    CHECK(tutti_cluster_reach(c, chip, &mmio, &hops) == TUTTI_OK && mmio == chip % 4 && hops == chip / 4, "chip %u: by %u, %u",
-          chip, mmio, hops);
+    CHECK(tutti_cluster_reach(c, chip, &mmio, &hops) == TUTTI_OK && mmio == chip % 4 && hops == chip / 4,
+          "chip %u: by %u, %u", chip, mmio, hops);
     CHECK(tutti_cluster_chip_id(c, chip) == chip, "its id");
   }
   CHECK(!tutti_cluster_has_mmio(c, 8) && tutti_cluster_chip_id(c, 8) == UINT32_MAX, "chip 8");
   tutti_cluster_free(c);
   c = load("galaxy", NULL);
-  CHECK(tutti_cluster_chips(c) == 32 && tutti_cluster_reach(c, 31, &mmio, &hops) == TUTTI_OK && mmio == 35 && hops == 4 &&
-            tutti_cluster_has_mmio(c, mmio) && tutti_cluster_reach(c, 31, NULL, NULL) == TUTTI_OK,
+  CHECK(tutti_cluster_chips(c) == 32 && tutti_cluster_reach(c, 31, &mmio, &hops) == TUTTI_OK && mmio == 35 &&
+            hops == 4 && tutti_cluster_has_mmio(c, mmio) && tutti_cluster_reach(c, 31, NULL, NULL) == TUTTI_OK,
         "galaxy: by %u, %u hops", mmio, hops);
   tutti_cluster_free(c);
 }
@@ -98,7 +105,8 @@ static void refusals(void) {
   tutti_link_end far;
 #define REFUSED(err, call, sentence) \
   CHECK((call) == (err) && strcmp(tutti_error_message(NULL), sentence) == 0, "'%s'", tutti_error_message(NULL))
-  REFUSED(TUTTI_ERR_ARGUMENT, tutti_cluster_load(NULL, NULL, &none), "a cluster needs a name and a place to be loaded to");
+  REFUSED(TUTTI_ERR_ARGUMENT, tutti_cluster_load(NULL, NULL, &none),
+          "a cluster needs a name and a place to be loaded to");
   REFUSED(TUTTI_ERR_ARGUMENT, tutti_cluster_load("n300", "all", &none),
           "reserved links: expected none, dispatch or a list as 0:8,3:9 (chip:channel), found 'all'");
   REFUSED(TUTTI_ERR_ARGUMENT, tutti_cluster_load("ring:x", NULL, &none),
@@ -112,7 +120,8 @@ static void refusals(void) {
           "channel 7 of chip 0 of n300: expected one with a link, and a place for its far end");
   REFUSED(TUTTI_ERR_ARGUMENT, tutti_cluster_far_end(c, (tutti_link_end){2, 0}, &far), "n300 has chips 0 to 1, not 2");
   REFUSED(TUTTI_ERR_ARGUMENT, tutti_cluster_reach(c, 3, NULL, NULL), "n300 has chips 0 to 1, not 3");
-  REFUSED(TUTTI_ERR_ARGUMENT, tutti_soc_load(NULL, &soc), "a description of cores needs a path and a place to be loaded to");
+  REFUSED(TUTTI_ERR_ARGUMENT, tutti_soc_load(NULL, &soc),
+          "a description of cores needs a path and a place to be loaded to");
   CHECK(tutti_soc_load("no/such/file", &soc) == TUTTI_ERR_SYSTEM && !soc, "no such file");
   REFUSED(TUTTI_ERR_ARGUMENT, tutti_soc_core(NULL, 0, NULL),
           "a core: expected a channel below 0 and a place for its core, found channel 0");
@@ -166,15 +175,21 @@ static void real_files(void) {
     return;
   }
   CHECK(strcmp(channels(c, 0), "9") == 0, "'%s'", channels(c, 0));
-  CHECK(tutti_cluster_far_end(c, (tutti_link_end){0, 9}, &far) == TUTTI_OK && far.chip == 1 && far.channel == 1, "far end");
+  CHECK(tutti_cluster_far_end(c, (tutti_link_end){0, 9}, &far) == TUTTI_OK && far.chip == 1 && far.channel == 1,
+        "far end");
   CHECK(tutti_soc_core(soc, 9, &core) == TUTTI_OK && core.x == 1 && core.y == 6, "core %u-%u", core.x, core.y);
-  CHECK(tutti_soc_core(soc, far.channel, &core) == TUTTI_OK && core.x == 1 && core.y == 0, "core %u-%u", core.x, core.y);
+  CHECK(tutti_soc_core(soc, far.channel, &core) == TUTTI_OK && core.x == 1 && core.y == 0, "core %u-%u", core.x,
+        core.y);
   tutti_soc_free(soc);
   tutti_cluster_free(c);
 }
 
 static const struct test tests[] = {
-    {"usable channels", usable_channels}, {"far ends", far_ends}, {"mmio and reach", mmio_and_reach},
-    {"refusals", refusals},               {"files", files},       {"real files", real_files},
+    {"usable channels", usable_channels},
+    {"far ends", far_ends},
+    {"mmio and reach", mmio_and_reach},
+    {"refusals", refusals},
+    {"files", files},
+    {"real files", real_files},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

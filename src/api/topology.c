@@ -57,16 +57,14 @@ uint32_t tutti_cluster_chip_id(const tutti_cluster *cluster, uint32_t chip) {
 static tutti_err refuse_chip(const tutti_cluster *cluster, uint32_t chip, uint32_t below) {
   struct tu_error error;
   if (!cluster) tu_fail(&error, TUTTI_ERR_ARGUMENT, "expected a cluster, found NULL");
-  else
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s has chips 0 to %u, not %u", cluster->cluster->name, below - 1, chip);
+  else tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s has chips 0 to %u, not %u", cluster->cluster->name, below - 1, chip);
   return tu_thread_error(&error);
 }
 
 tutti_err tutti_cluster_channels(const tutti_cluster *cluster, uint32_t chip, uint32_t channels[], uint32_t max,
                                  uint32_t *count) {
   struct tu_error error;
-  if (!cluster || chip >= cluster->cluster->chip_count)
-    return refuse_chip(cluster, chip, tutti_cluster_chips(cluster));
+  if (!cluster || chip >= cluster->cluster->chip_count) return refuse_chip(cluster, chip, tutti_cluster_chips(cluster));
   if (!count || (!channels && max > 0)) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "channels of a chip: expected places for %u of them, and for their count", max);
     return tu_thread_error(&error);
@@ -89,8 +87,9 @@ tutti_err tutti_cluster_far_end(const tutti_cluster *cluster, tutti_link_end nea
   const struct tu_link_end end = {near.chip, near.channel};
   uint32_t link = tu_cluster_link_at(c, end);
   if (link == TU_NONE || !far) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "channel %u of chip %u of %s: expected one with a link, and a place for its far end",
-            near.channel, near.chip, c->name);
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "channel %u of chip %u of %s: expected one with a link, and a place for its far end", near.channel,
+            near.chip, c->name);
     return tu_thread_error(&error);
   }
   struct tu_link_end other = tu_link_far(&c->links[link], end);
@@ -104,10 +103,10 @@ bool tutti_cluster_has_mmio(const tutti_cluster *cluster, uint32_t chip) {
 
 tutti_err tutti_cluster_reach(const tutti_cluster *cluster, uint32_t chip, uint32_t *mmio, uint32_t *hops) {
   struct tu_error error;
-  if (!cluster || chip >= cluster->cluster->chip_count)
-    return refuse_chip(cluster, chip, tutti_cluster_chips(cluster));
+  if (!cluster || chip >= cluster->cluster->chip_count) return refuse_chip(cluster, chip, tutti_cluster_chips(cluster));
   if (cluster->hops[chip] == TU_NONE) {
-    tu_fail(&error, TUTTI_ERR_UNSUPPORTED, "chip %u of %s: no chip with mmio leads there", chip, cluster->cluster->name);
+    tu_fail(&error, TUTTI_ERR_UNSUPPORTED, "chip %u of %s: no chip with mmio leads there", chip,
+            cluster->cluster->name);
     return tu_thread_error(&error);
   }
   if (mmio) *mmio = cluster->mmio[chip];
@@ -146,8 +145,9 @@ uint32_t tutti_soc_channels(const tutti_soc *soc) { return soc ? soc->soc->chann
 tutti_err tutti_soc_core(const tutti_soc *soc, uint32_t channel, tutti_core *core) {
   struct tu_error error;
   if (!soc || !core || channel >= soc->soc->channel_count) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "a core: expected a channel below %u and a place for its core, found channel %u",
-            tutti_soc_channels(soc), channel);
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "a core: expected a channel below %u and a place for its core, found channel %u", tutti_soc_channels(soc),
+            channel);
     return tu_thread_error(&error);
   }
   *core = (tutti_core){soc->soc->channels[channel].x, soc->soc->channels[channel].y};

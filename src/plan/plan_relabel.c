@@ -110,7 +110,8 @@ static bool touch(const struct relabel *r, const struct rank_state *state, const
     const struct tu_step *writer = steps[i], *other = steps[1 - i];
     if (writer->kind == TU_SEND) continue;
     if (other->kind != TU_SEND && overlap(r, state, writer->target, other->target)) return true;
-    if ((other->kind == TU_SEND || other->kind == TU_COPY) && overlap(r, state, writer->target, other->source)) return true;
+    if ((other->kind == TU_SEND || other->kind == TU_COPY) && overlap(r, state, writer->target, other->source))
+      return true;
     for (uint32_t k = 0; k < other->operand_count; k++) {
       const struct tu_operand *o = &state->to->operands[other->operand_first + k];
       if (o->peer == TU_LOCAL && overlap(r, state, writer->target, o->span)) return true;
@@ -120,7 +121,8 @@ static bool touch(const struct relabel *r, const struct rank_state *state, const
 }
 
 /* Of the pieces of a step that is waited for, those that matter to this piece: all, if none does. */
-static void add_afters(const struct relabel *r, struct rank_state *state, const struct tu_step *old, struct tu_step *step) {
+static void add_afters(const struct relabel *r, struct rank_state *state, const struct tu_step *old,
+                       struct tu_step *step) {
   struct tu_rank_plan *p = state->to;
   step->after_first = p->after_count;
   for (uint32_t i = 0; i < old->after_count; i++) {
@@ -189,7 +191,8 @@ static bool takes_two_of_one(const struct tu_plan *plan) {
     for (uint32_t i = 0; i < p->step_count; i++)
       for (uint32_t k = 0; k < p->steps[i].operand_count; k++)
         for (uint32_t j = 0; j < k; j++) {
-          uint32_t a = p->operands[p->steps[i].operand_first + k].peer, b = p->operands[p->steps[i].operand_first + j].peer;
+          uint32_t a = p->operands[p->steps[i].operand_first + k].peer,
+                   b = p->operands[p->steps[i].operand_first + j].peer;
           if (a == b && a != TU_LOCAL) return true;
         }
   }
@@ -203,16 +206,17 @@ static tutti_err check(const struct tu_plan *plan, const uint32_t order[], bool 
   *same = true;
   for (uint32_t i = 0; i < plan->ranks && err == TUTTI_OK; i++) {
     if (order[i] >= plan->ranks || seen[order[i]])
-      err = tu_fail(error, TUTTI_ERR_ARGUMENT, "an order of %u ranks has each of them once; at %u it has %u", plan->ranks, i,
-                    order[i]);
+      err = tu_fail(error, TUTTI_ERR_ARGUMENT, "an order of %u ranks has each of them once; at %u it has %u",
+                    plan->ranks, i, order[i]);
     else seen[order[i]] = true;
     *same &= order[i] == i;
   }
   free(seen);
   if (err != TUTTI_OK) return err;
   if (plan->rank_count != plan->ranks)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "only plans with the steps of all ranks can be relabelled, not of %u of %u",
-                   plan->rank_count, plan->ranks);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "only plans with the steps of all ranks can be relabelled, not of %u of %u", plan->rank_count,
+                   plan->ranks);
   if (!*same && (promise == TU_SUM_TO || promise == TU_SUM_BEFORE || plan->collective == TUTTI_SEND))
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s means the ranks' own order, and cannot be done in another one",
                    tu_collectives[plan->collective].name);
@@ -228,7 +232,8 @@ tutti_err tu_plan_relabel(const struct tu_plan *plan, const uint32_t order[], st
   struct relabel r = {.from = plan, .order = order};
   r.piece = find_piece(&r);
   if (r.piece && takes_two_of_one(plan))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s.%s takes two messages of one rank in one step, which cannot be taken apart",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s.%s takes two messages of one rank in one step, which cannot be taken apart",
                    tu_collectives[plan->collective].name, plan->algorithm);
   r.to = tu_allocate(1, sizeof *r.to);
   *r.to = *plan;

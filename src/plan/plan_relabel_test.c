@@ -31,7 +31,8 @@ static void prove(const struct tu_plan *plan, const uint32_t order[], const char
   if (err != TUTTI_OK) return;
   for (uint32_t credits = 1; credits <= 3; credits += 2)
     CHECK(tu_check(made, credits, &report), "%s, %u credits: %s", what, credits, report.text);
-  CHECK(made->root == (tu_collectives[plan->collective].rooted ? order[plan->root] : 0) && !made->rank_order, "%s: root %u", what, made->root);
+  CHECK(made->root == (tu_collectives[plan->collective].rooted ? order[plan->root] : 0) && !made->rank_order,
+        "%s: root %u", what, made->root);
   /* As many messages as before, unless one goes to several receivers: its pieces cannot be joined. */
   *more += report.messages > messages_of(plan);
   tu_plan_destroy(made);
@@ -86,7 +87,8 @@ static void identity(void) {
     const struct tu_algorithm *a = tu_algorithm_at(i);
     uint32_t ranks = a->collective == TUTTI_SEND ? 2 : 6;
     if (!tu_algorithm_fits(a, ranks) || a->flags & TU_OPEN_GROUPS) continue;
-    struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a, .ranks = ranks, .rank = TU_ALL_RANKS}), *made;
+    struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a, .ranks = ranks, .rank = TU_ALL_RANKS}),
+                   *made;
     struct tu_text before = {0}, after = {0};
     if (tu_plan_relabel(plan, order, &made, NULL) != TUTTI_OK) abort();
     tu_plan_write(plan, &before);
@@ -115,10 +117,14 @@ static void around(const struct tu_cluster *c) {
   static const struct {
     tutti_collective collective;
     const char *name;
-  } plans[] = {{TUTTI_ALLGATHER, "bucket"},        {TUTTI_REDUCE_SCATTER, "bucket"},
-               {TUTTI_ALLREDUCE, "ring"},          {TUTTI_ALLREDUCE, "bidirectional_ring"},
-               {TUTTI_ALLGATHER, "bidirectional_full"}, {TUTTI_ALLGATHER, "bidirectional_split"},
-               {TUTTI_ALLTOALL, "ring"},           {TUTTI_BROADCAST, "chain"}};
+  } plans[] = {{TUTTI_ALLGATHER, "bucket"},
+               {TUTTI_REDUCE_SCATTER, "bucket"},
+               {TUTTI_ALLREDUCE, "ring"},
+               {TUTTI_ALLREDUCE, "bidirectional_ring"},
+               {TUTTI_ALLGATHER, "bidirectional_full"},
+               {TUTTI_ALLGATHER, "bidirectional_split"},
+               {TUTTI_ALLTOALL, "ring"},
+               {TUTTI_BROADCAST, "chain"}};
   struct tu_grid grid;
   struct tu_ring ring;
   tu_grid_find(c, &grid);
