@@ -74,7 +74,9 @@ static void print_ring(const struct topo *t) {
   const struct tu_ring *ring = &t->ring;
   const char *sure = ring->proved ? "there is none" : "none was found";
   switch (ring->kind) {
-    case TU_RING: printf("ring       "), print_order(t), printf("; %u link%s a hop\n", ring->links, ring->links == 1 ? "" : "s"); break;
+    case TU_RING:
+      printf("ring       "), print_order(t), printf("; %u link%s a hop\n", ring->links, ring->links == 1 ? "" : "s");
+      break;
     case TU_LINE:
       printf("ring       %s of all chips; a line: ", sure), print_order(t);
       printf("; %u link%s a hop\n", ring->links, ring->links == 1 ? "" : "s");
@@ -145,7 +147,8 @@ static void print_mmio(const struct topo *t) {
     if (hops[i] != TU_NONE && hops[i] > far) far = hops[i];
   }
   if (lost == n) printf("host       nothing is said of how a host reaches the chips\n");
-  else if (lost) printf("host       reaches %u chips, the farthest over %u links; %u not at all\n", n - lost, far, lost);
+  else if (lost)
+    printf("host       reaches %u chips, the farthest over %u links; %u not at all\n", n - lost, far, lost);
   else printf("host       reaches all chips, the farthest over %u link%s\n", far, far == 1 ? "" : "s");
   free(hops);
 }
@@ -160,7 +163,10 @@ static void print_text(const struct topo *t) {
   if (g->dims > 0 && c->chip_count > 1) {
     bool all = true, none = true;
     for (uint32_t d = 0; d < g->dims; d++) all &= g->wraps[d], none &= !g->wraps[d];
-    printf("shape      %s of ", g->dims == 1 ? (all ? "a ring" : "a line") : all ? "a torus" : none ? "a mesh" : "a mesh, in part a torus,");
+    printf("shape      %s of ", g->dims == 1 ? (all ? "a ring" : "a line")
+                                : all        ? "a torus"
+                                : none       ? "a mesh"
+                                             : "a mesh, in part a torus,");
     for (uint32_t d = g->dims; d-- > 0;) printf("%u%s", g->size[d], d ? " x " : "\n");
   }
   print_mmio(t);
@@ -202,7 +208,8 @@ static int run(int argc, char **argv) {
   int code = cli_parse(&cli_topo, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (argc != 2)
-    return cli_fail("topo", CLI_USAGE, "expected one cluster (n300, t3000, galaxy, galaxy-torus, mesh:4x8, ..., or a file), found %d",
+    return cli_fail("topo", CLI_USAGE,
+                    "expected one cluster (n300, t3000, galaxy, galaxy-torus, mesh:4x8, ..., or a file), found %d",
                     argc - 1);
   if (r.walk && r.routes) return cli_fail("topo", CLI_USAGE, "one of --walk and --routes");
   struct topo t;

@@ -34,8 +34,8 @@ static void print_nodes(const struct topo *topo, struct tu_text *t) {
   tu_text_print(t, "\n\"nodes\": [");
   for (uint32_t i = 0; i < c->node_count; i++) {
     const struct tu_node *n = &c->nodes[i];
-    tu_text_print(t, "%s\n{\"name\": \"%s\", \"kind\": \"%s\", \"id\": %u, \"arch\": \"%s\", \"mmio\": %s", i ? "," : "",
-                  tu_node_name(c, i).chars, kinds[n->kind], n->id, n->arch, n->mmio ? "true" : "false");
+    tu_text_print(t, "%s\n{\"name\": \"%s\", \"kind\": \"%s\", \"id\": %u, \"arch\": \"%s\", \"mmio\": %s",
+                  i ? "," : "", tu_node_name(c, i).chars, kinds[n->kind], n->id, n->arch, n->mmio ? "true" : "false");
     if (n->has_place)
       tu_text_print(t, ", \"place\": [%u, %u, %u, %u]", n->place[0], n->place[1], n->place[2], n->place[3]);
     if (i < c->chip_count && hops[i] != TU_NONE)
@@ -54,9 +54,11 @@ static void print_links(const struct topo *topo, struct tu_text *t) {
     tu_text_print(t, "%s\n{\"ends\": [", l ? "," : "");
     for (int e = 0; e < 2; e++) {
       struct tu_link_end end = c->links[l].ends[e];
-      tu_text_print(t, "%s{\"node\": \"%s\", \"channel\": %u", e ? ", " : "", tu_node_name(c, end.node).chars, end.channel);
+      tu_text_print(t, "%s{\"node\": \"%s\", \"channel\": %u", e ? ", " : "", tu_node_name(c, end.node).chars,
+                    end.channel);
       if (topo->soc && end.channel < topo->soc->channel_count)
-        tu_text_print(t, ", \"core\": [%u, %u]", topo->soc->channels[end.channel].x, topo->soc->channels[end.channel].y);
+        tu_text_print(t, ", \"core\": [%u, %u]", topo->soc->channels[end.channel].x,
+                      topo->soc->channels[end.channel].y);
       tu_text_print(t, "}");
     }
     tu_text_print(t, "], \"reserved\": %s}", c->links[l].reserved ? "true" : "false");
@@ -69,7 +71,8 @@ static void print_lines(const struct topo *topo, struct tu_text *t) {
   tu_text_print(t, "\n\"dimensions\": [");
   for (uint32_t d = 0; d < g->dims; d++) {
     uint32_t lines = tu_grid_line_count(g, d), *chips = tu_allocate(g->size[d], sizeof *chips);
-    tu_text_print(t, "%s\n{\"size\": %u, \"ring\": %s, \"lines\": [", d ? "," : "", g->size[d], g->wraps[d] ? "true" : "false");
+    tu_text_print(t, "%s\n{\"size\": %u, \"ring\": %s, \"lines\": [", d ? "," : "", g->size[d],
+                  g->wraps[d] ? "true" : "false");
     for (uint32_t i = 0; i < lines; i++) {
       tu_grid_line(g, d, i, chips);
       tu_text_print(t, i ? ", " : "");
@@ -88,9 +91,10 @@ void topo_json(const struct topo *topo, struct tu_text *t) {
   struct tu_cluster_counts n = tu_cluster_count(c);
   tu_text_print(t, "{\"cluster\": ");
   print_string(c->name, t);
-  tu_text_print(t, ", \"chips\": %u, \"mmio\": %u, \"links\": %u, \"reserved\": %u, \"pairs\": %u, \"gateways\": %u,", c->chip_count,
-                n.mmio, n.links, n.reserved, n.pairs, n.gateways);
-  tu_text_print(t, " \"gateway_links\": %u, \"switches\": %u, \"remote_links\": %u,", n.gateway_links, n.switches, c->remote_count);
+  tu_text_print(t, ", \"chips\": %u, \"mmio\": %u, \"links\": %u, \"reserved\": %u, \"pairs\": %u, \"gateways\": %u,",
+                c->chip_count, n.mmio, n.links, n.reserved, n.pairs, n.gateways);
+  tu_text_print(t, " \"gateway_links\": %u, \"switches\": %u, \"remote_links\": %u,", n.gateway_links, n.switches,
+                c->remote_count);
   print_bounds("diameter", topo->diameter, t);
   print_bounds("bisection", topo->bisection, t);
   tu_text_print(t, "\n\"ring\": {\"kind\": \"%s\", \"none_proved\": %s, \"links\": %u, \"order\": ", kinds[ring->kind],

@@ -45,7 +45,8 @@ int topo_walk(const struct topo *t, const char *walk) {
     for (const char *at = walk; end == ',';)
       if (!read_chip(c, &at, ",", &chips[count++], &end)) {
         free(chips);
-        return cli_fail("topo", CLI_USAGE, "--walk: expected a number of hops, or chips of %s as 0,4,5,1, found '%s'", c->name, walk);
+        return cli_fail("topo", CLI_USAGE, "--walk: expected a number of hops, or chips of %s as 0,4,5,1, found '%s'",
+                        c->name, walk);
       }
     err = tu_walk_assign(c, chips, count, &found, &error);
   }
@@ -77,12 +78,14 @@ static int read_ways(const struct topo *t, const char *routes, struct tu_router 
   for (const char *at = routes; end == ',';) {
     uint32_t from, to;
     if (!read_chip(c, &at, "-", &from, &end) || !end || !read_chip(c, &at, ",", &to, &end))
-      return cli_fail("topo", CLI_USAGE, "--routes: expected pairs of chips of %s as 3-1,0-2, found '%s'", c->name, routes);
+      return cli_fail("topo", CLI_USAGE, "--routes: expected pairs of chips of %s as 3-1,0-2, found '%s'", c->name,
+                      routes);
     uint32_t *nodes = tu_allocate(c->node_count, sizeof *nodes), hops = tu_router_route(router, from, to, nodes);
     w->transfers = tu_grow(w->transfers, w->count, &w->capacity, sizeof *w->transfers);
     w->transfers[w->count++] = (struct tu_transfer){hops, nodes};
     if (hops == TU_NONE)
-      return cli_fail("topo", CLI_FAILED, "there is no way from chip %u to chip %u", c->nodes[from].id, c->nodes[to].id);
+      return cli_fail("topo", CLI_FAILED, "there is no way from chip %u to chip %u", c->nodes[from].id,
+                      c->nodes[to].id);
   }
   return CLI_GOOD;
 }

@@ -53,7 +53,8 @@ static void print_stub(const struct tu_draw_pair *p, int e, double by, const cha
   struct tu_draw_spot way = p->way[e], from = aside(p->end[e], p->way[0].x, p->way[0].y, by);
   bool diagonal = way.x != 0 && way.y != 0;
   double length = diagonal ? TU_DRAW_STUB * 0.6 : TU_DRAW_STUB;
-  tu_text_print(t, "<path class=\"%s\" d=\"M%.1f %.1fl%.1f %.1f\"/>", class, from.x, from.y, way.x * length, way.y * length);
+  tu_text_print(t, "<path class=\"%s\" d=\"M%.1f %.1fl%.1f %.1f\"/>", class, from.x, from.y, way.x * length,
+                way.y * length);
 }
 
 /* The link that is the k-th of its pair, both ends named as the pair names them. */
@@ -71,7 +72,8 @@ static void print_link(const struct tu_draw_cluster_layout *l, const struct tu_d
     tu_text_print(t, "<path class=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\"/>", class, a.x, a.y, b.x, b.y);
   } else {
     struct tu_draw_spot bend = aside(p->bend, dx, dy, by);
-    tu_text_print(t, "<path class=\"%s\" d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\"/>", class, a.x, a.y, bend.x, bend.y, b.x, b.y);
+    tu_text_print(t, "<path class=\"%s\" d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\"/>", class, a.x, a.y, bend.x, bend.y, b.x,
+                  b.y);
   }
   for (int e = 0; e < 2 && l->channels && p->links <= TU_DRAW_LINKS_MAX; e++) {
     uint32_t channel = link->ends[link->ends[0].node == p->node[e] ? 0 : 1].channel;
@@ -105,8 +107,8 @@ static void print_bundle(const struct tu_draw_pair *p, struct tu_text *t) {
   } else {
     tu_text_print(t, "L");
   }
-  tu_text_print(t, "%.1f %.1f\"/><text class=\"channel\" x=\"%.1f\" y=\"%.1f\">%u</text>\n", p->end[1].x, p->end[1].y, x,
-                y + 3, p->links);
+  tu_text_print(t, "%.1f %.1f\"/><text class=\"channel\" x=\"%.1f\" y=\"%.1f\">%u</text>\n", p->end[1].x, p->end[1].y,
+                x, y + 3, p->links);
 }
 
 /* Where to, beyond a stub. */
@@ -145,8 +147,9 @@ static void print_node(const struct tu_draw_cluster_layout *l, uint32_t node, st
   const struct tu_node *n = &l->what->cluster->nodes[node];
   double x = l->spots[node].x, y = l->spots[node].y, half = TU_DRAW_BOX / 2.0;
   const char *word = n->kind == TU_CHIP && n->mmio ? "mmio" : words[n->kind];
-  tu_text_print(t, "<g class=\"node %s%s\" data-node=\"%u\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" rx=\"5\"/>",
-                classes[n->kind], n->mmio ? " mmio" : "", node, x - half, y - half, TU_DRAW_BOX, TU_DRAW_BOX);
+  tu_text_print(
+      t, "<g class=\"node %s%s\" data-node=\"%u\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" rx=\"5\"/>",
+      classes[n->kind], n->mmio ? " mmio" : "", node, x - half, y - half, TU_DRAW_BOX, TU_DRAW_BOX);
   tu_text_print(t, "<text class=\"id\" x=\"%.1f\" y=\"%.1f\">%u</text>", x, y + (word[0] ? 1.5 : 5.5), n->id);
   if (word[0]) tu_text_print(t, "<text class=\"kind\" x=\"%.1f\" y=\"%.1f\">%s</text>", x, y + 15, word);
   if (n->arch[0]) tu_text_print(t, "<title>%s</title>", n->arch);
@@ -207,8 +210,8 @@ static const char style[] =
 /* A sample, and what it stands for; returns where the next one goes. */
 static double print_key(struct tu_text *t, double x, double y, const char *class, bool box, const char *word) {
   if (box)
-    tu_text_print(t, "<g class=\"node %s\"><rect x=\"%.1f\" y=\"%.1f\" width=\"16\" height=\"16\" rx=\"3\"/></g>", class, x + 10,
-                  y - 12);
+    tu_text_print(t, "<g class=\"node %s\"><rect x=\"%.1f\" y=\"%.1f\" width=\"16\" height=\"16\" rx=\"3\"/></g>",
+                  class, x + 10, y - 12);
   else tu_text_print(t, "<path class=\"%s\" d=\"M%.1f %.1fh26\"/>", class, x, y - 4);
   tu_text_print(t, "<text class=\"words\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", x + 33, y, word);
   return x + 58 + 6.1 * (double)strlen(word);
@@ -223,21 +226,30 @@ static double legend(const struct tu_draw_cluster_layout *l, double y, struct tu
   if (n.gateways) x = print_key(t, x, y, "gateway", true, "gateway");
   if (n.switches) x = print_key(t, x, y, "switch", true, "switch");
   if (n.links) x = print_key(t, x, y, "link", false, "link");
-  if (n.reserved || n.gateway_links) x = print_key(t, x, y, "link reserved", false, "reserved");
-  if (what->ring->kind == TU_RING && what->ring->hops > 1) x = print_key(t, x, y, "round", false, "the ring that was found");
+  bool reserved = false;
+  for (uint32_t i = 0; i < what->cluster->link_count; i++) reserved |= what->cluster->links[i].reserved;
+  if (reserved) x = print_key(t, x, y, "link reserved", false, "reserved");
+  if (what->ring->kind == TU_RING && what->ring->hops > 1)
+    x = print_key(t, x, y, "round", false, "the ring that was found");
   if (what->ring->kind == TU_LINE) x = print_key(t, x, y, "round", false, "the line that was found");
   return x;
 }
 
 static void print_words_only(const struct tu_draw_cluster *what, struct tu_text *t) {
-  tu_text_print(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"760\" height=\"90\" viewBox=\"0 0 760 90\">\n"
-                   "<style>\n%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" "
-                   "y=\"28\">", style, MARGIN);
+  tu_text_print(
+      t,
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"760\" height=\"90\" viewBox=\"0 0 760 90\">\n"
+      "<style>\n%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" "
+      "y=\"28\">",
+      style, MARGIN);
   tu_draw_escape(what->title ? what->title : what->cluster->name, t);
   tu_text_print(t, "</text>\n<text class=\"words\" x=\"%d\" y=\"50\">", MARGIN);
   tu_draw_cluster_words(what->cluster, t);
-  tu_text_print(t, "</text>\n<text class=\"words\" x=\"%d\" y=\"70\">Clusters of up to %u chips and switches are drawn.</text>\n"
-                   "</svg>\n", MARGIN, TU_DRAW_NODES_MAX);
+  tu_text_print(
+      t,
+      "</text>\n<text class=\"words\" x=\"%d\" y=\"70\">Clusters of up to %u chips and switches are drawn.</text>\n"
+      "</svg>\n",
+      MARGIN, TU_DRAW_NODES_MAX);
 }
 
 void tu_draw_cluster_svg(const struct tu_draw_cluster *what, struct tu_text *t) {
@@ -253,9 +265,11 @@ void tu_draw_cluster_svg(const struct tu_draw_cluster *what, struct tu_text *t) 
   tu_draw_cluster_words(c, &words);
   double width = fmax(l.width, fmax(legend(&l, l.height + FOOT - 20, &keys), MARGIN * 2 + 6.2 * (double)words.length));
   width = fmax(width, MARGIN * 2 + 9 * (double)strlen(title));
-  tu_text_print(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"%.0f\" height=\"%.0f\" "
-                   "viewBox=\"0 0 %.0f %.0f\">\n<style>\n%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-                width, l.height + FOOT, width, l.height + FOOT, style);
+  tu_text_print(
+      t,
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"%.0f\" height=\"%.0f\" "
+      "viewBox=\"0 0 %.0f %.0f\">\n<style>\n%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+      width, l.height + FOOT, width, l.height + FOOT, style);
   tu_text_print(t, "<text class=\"title\" x=\"%d\" y=\"28\">", MARGIN);
   tu_draw_escape(title, t);
   tu_text_print(t, "</text>\n<text class=\"words\" x=\"%d\" y=\"48\">%s</text>\n", MARGIN, words.chars);
@@ -289,8 +303,8 @@ static void print_data(const struct tu_draw_cluster *what, struct tu_text *t) {
   for (uint32_t i = 0; i < c->node_count; i++) {
     const struct tu_node *n = &c->nodes[i];
     tu_text_print(t, "%s\n{\"name\": \"%s%s\", \"kind\": \"%s\", \"mmio\": %s, \"arch\": \"%s\"", i ? "," : "",
-                  n->kind == TU_CHIP ? "chip " : "", tu_node_name(c, i).chars, kinds[n->kind], n->mmio ? "true" : "false",
-                  n->arch);
+                  n->kind == TU_CHIP ? "chip " : "", tu_node_name(c, i).chars, kinds[n->kind],
+                  n->mmio ? "true" : "false", n->arch);
     if (n->has_place) {
       tu_text_print(t, ", ");
       print_array("place", n->place, TU_PLACE_DIMS, t);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-  PITCH = 120,        /* of chips in a grid */
-  EDGE = 64,          /* around a grid with stubs: room for them and their labels */
+  PITCH = 120, /* of chips in a grid */
+  EDGE = 64,   /* around a grid with stubs: room for them and their labels */
   NARROW_EDGE = 24,
   PLANE_GAP = 40,     /* between the planes of a grid of more than two dimensions */
   LINE_COLUMNS = 10,  /* a longer line is laid back and forth */
@@ -144,8 +144,9 @@ static bool fits_grid(const struct tu_draw_cluster_layout *l) {
     if (c->nodes[n].kind == TU_SWITCH) return false;
   for (uint32_t i = 0; i < l->pair_count; i++) {
     const struct tu_draw_pair *p = &l->pairs[i];
-    if (is_gateway_pair(l, p) ? p->node[0] >= c->chip_count || grid->dims > 2 || grid->place[p->node[0]] % grid->size[0] > 0
-                              : !step_between(grid, p->node[0], p->node[1]).is)
+    if (is_gateway_pair(l, p)
+            ? p->node[0] >= c->chip_count || grid->dims > 2 || grid->place[p->node[0]] % grid->size[0] > 0
+            : !step_between(grid, p->node[0], p->node[1]).is)
       return false;
   }
   return true;
@@ -267,7 +268,8 @@ static void layout_circle(struct tu_draw_cluster_layout *l, double head) {
   }
   for (uint32_t i = 0; i < l->pair_count; i++) {
     struct tu_draw_pair *p = &l->pairs[i];
-    uint32_t apart = at[p->node[0]] > at[p->node[1]] ? at[p->node[0]] - at[p->node[1]] : at[p->node[1]] - at[p->node[0]];
+    uint32_t apart =
+        at[p->node[0]] > at[p->node[1]] ? at[p->node[0]] - at[p->node[1]] : at[p->node[1]] - at[p->node[0]];
     if (apart == 1 || apart == n - 1) {
       if (n == 2) draw_line(p, l->spots);
       else draw_slanted(p, l->spots);

@@ -42,7 +42,8 @@ static void check_boxes(const struct drawing *d, const char *name) {
   uint32_t n = d->cluster->node_count;
   for (uint32_t a = 0; a < n; a++) {
     double x = l->spots[a].x, y = l->spots[a].y, half = TU_DRAW_BOX / 2.0;
-    CHECK(x >= half && y >= 50 + half && x + half <= l->width && y + half <= l->height, "%s: box %u is off the sheet", name, a);
+    CHECK(x >= half && y >= 50 + half && x + half <= l->width && y + half <= l->height, "%s: box %u is off the sheet",
+          name, a);
     for (uint32_t b = 0; b < a; b++) {
       double apart = fmax(fabs(x - l->spots[b].x), fabs(y - l->spots[b].y));
       CHECK(apart >= TU_DRAW_BOX + 6, "%s: boxes %u and %u are %.0f apart", name, a, b, apart - TU_DRAW_BOX);
@@ -100,8 +101,8 @@ static void check_labels(const struct drawing *d, const char *name) {
       double length = (diagonal ? TU_DRAW_STUB * 0.6 : TU_DRAW_STUB) + 10;
       struct tu_draw_spot at = {p->end[e].x + p->way[e].x * length, p->end[e].y + p->way[e].y * length};
       for (uint32_t k = 0; k < labels_count; k++)
-        CHECK(fabs(at.x - labels[k].x) >= 22 || fabs(at.y - labels[k].y) >= 11, "%s: labels of %u-%u lie on others", name,
-              p->node[0], p->node[1]);
+        CHECK(fabs(at.x - labels[k].x) >= 22 || fabs(at.y - labels[k].y) >= 11, "%s: labels of %u-%u lie on others",
+              name, p->node[0], p->node[1]);
       labels[labels_count++] = at;
     }
   free(labels);
@@ -126,7 +127,8 @@ static void check_picture(const struct drawing *d, const char *name) {
   CHECK(count(text.chars, "class=\"link reserved\"") == reserved + more, "%s: %u reserved", name,
         count(text.chars, "class=\"link reserved\""));
   CHECK(count(text.chars, " thick\"") == bundles, "%s: %u bundles", name, count(text.chars, " thick\""));
-  CHECK(count(text.chars, "<g") == count(text.chars, "</g>") && count(text.chars, "</svg>") == 1, "%s: not well formed", name);
+  CHECK(count(text.chars, "<g") == count(text.chars, "</g>") && count(text.chars, "</svg>") == 1, "%s: not well formed",
+        name);
   tu_text_fini(&text);
 }
 
@@ -142,11 +144,12 @@ static void check_all(struct tu_cluster *c) {
 
 static void known(void) {
   static const char *const names[] = {
-      "n300",       "t3000",        "galaxy",       "galaxy-torus", "ring:1",      "ring:2:2",     "ring:3",       "ring:8:4",
-      "ring:100",   "line:2",       "line:9",       "line:35",      "mesh:4x8:4",  "mesh:2x2",     "mesh:2x16",    "torus:3x3:8",
-      "torus:4x5",  "torus:8x8:2",  "mesh:3x3x3",   "torus:3x3x3",  "torus:3x4x3x2", "torus:3x3x3x3:3", "mesh:16x16", "mesh:2x2:16",
-      "torus:3x5:30", "fat-tree:4x2", "fat-tree:2x4:2", "fat-tree:8x2", "hosts:4x8", "hosts:1x5", "hosts:9x3:2", "mesh:22x22",
-      "torus:6x6x6", "fat-tree:3x1",
+      "n300",         "t3000",        "galaxy",         "galaxy-torus",    "ring:1",     "ring:2:2",
+      "ring:3",       "ring:8:4",     "ring:100",       "line:2",          "line:9",     "line:35",
+      "mesh:4x8:4",   "mesh:2x2",     "mesh:2x16",      "torus:3x3:8",     "torus:4x5",  "torus:8x8:2",
+      "mesh:3x3x3",   "torus:3x3x3",  "torus:3x4x3x2",  "torus:3x3x3x3:3", "mesh:16x16", "mesh:2x2:16",
+      "torus:3x5:30", "fat-tree:4x2", "fat-tree:2x4:2", "fat-tree:8x2",    "hosts:4x8",  "hosts:1x5",
+      "hosts:9x3:2",  "mesh:22x22",   "torus:6x6x6",    "fat-tree:3x1",
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) check_all(cluster_of(names[i]));
   check_all(cluster_reserved("galaxy", "none"));
@@ -160,8 +163,12 @@ static void at_random(void) {
 }
 
 static void real_clusters(void) {
-  static const char *const files[] = {"t3k_cluster_desc.yaml", "6u_cluster_desc.yaml", "blackhole_4xP150.yaml", "wormhole_N150.yaml",
-                                      "wormhole_N300_with_remote_connections.yaml", "mesh/tg_mesh_graph_descriptor.yaml",
+  static const char *const files[] = {"t3k_cluster_desc.yaml",
+                                      "6u_cluster_desc.yaml",
+                                      "blackhole_4xP150.yaml",
+                                      "wormhole_N150.yaml",
+                                      "wormhole_N300_with_remote_connections.yaml",
+                                      "mesh/tg_mesh_graph_descriptor.yaml",
                                       "mesh/dual_galaxy_mesh_graph_descriptor.yaml"};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     struct tu_cluster *c = cluster_shared(files[i]);
@@ -179,7 +186,8 @@ static void words(void) {
   struct tu_draw_cluster what = {.cluster = c, .grid = &none, .ring = &ring, .title = "<a & b>"};
   tu_draw_cluster_svg(&what, &text);
   tu_draw_cluster_html(&what, &page);
-  CHECK(strstr(text.chars, "&lt;a &amp; b&gt;") && strstr(text.chars, "1024 chips") && !strstr(text.chars, "<a &"), "%s", text.chars);
+  CHECK(strstr(text.chars, "&lt;a &amp; b&gt;") && strstr(text.chars, "1024 chips") && !strstr(text.chars, "<a &"),
+        "%s", text.chars);
   CHECK(strstr(page.chars, "1024 chips") && strstr(page.chars, "</html>"), "the page");
   tu_text_fini(&text);
   tu_text_fini(&page);
@@ -187,5 +195,6 @@ static void words(void) {
   tu_cluster_destroy(c);
 }
 
-static const struct test tests[] = {{"known", known}, {"at random", at_random}, {"real clusters", real_clusters}, {"words", words}};
+static const struct test tests[] = {
+    {"known", known}, {"at random", at_random}, {"real clusters", real_clusters}, {"words", words}};
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
