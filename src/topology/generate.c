@@ -85,6 +85,7 @@ static void connect(struct tu_cluster *cluster, struct tu_link_end a, struct tu_
 static bool make_fat_tree(struct tu_cluster *cluster, const struct order *order) {
   uint32_t arity = order->sizes[0], levels = order->sizes[1];
   size_t chips = 1, per_level = 1;
+  tu_assert(arity > 0 && levels > 0);
   for (uint32_t l = 0; l < levels; l++) {
     per_level = chips;
     if ((chips *= arity) > TU_CHIPS_MAX) return false;

@@ -1,4 +1,4 @@
-/* route_test.c: routes are as long as they can be short, step from neighbour to neighbour, and keep to their dimensions' order. */
+/* route_test.c: routes are as short as can be, step from neighbour to neighbour, and keep to their dimensions' order. */
 #include "topology/route.h"
 
 #include "clusters.h"
