@@ -38,7 +38,7 @@ struct cli_verb {
   int (*run)(int argc, char **argv); /* argv[0] is the verb */
 };
 extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout,
-    cli_slices, cli_as;
+    cli_slices, cli_topo, cli_as;
 
 /* Reads options ("--name value", "--name=value", "-n value") anywhere before "--"; what is left (and all after "--")
  * stays in argv[1..*argc). Handles --help (prints, *done = true). An unknown option is an error that names the nearest.

@@ -7,7 +7,7 @@
 #include "cli.h"
 
 static const struct cli_verb *const verbs[] = {&cli_run, &cli_bench, &cli_tune,   &cli_list,   &cli_plan, &cli_check,
-                                               &cli_sim, &cli_info,  &cli_layout, &cli_slices, &cli_as};
+                                               &cli_sim, &cli_info,  &cli_layout, &cli_slices, &cli_topo, &cli_as};
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *file) {

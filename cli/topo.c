@@ -1,0 +1,229 @@
+/* topo.c: `tutti topo`: a cluster's chips and links, its rings, walks and routes, as text, as data, as a picture or a page. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli.h"
+#include "draw/draw_cluster.h"
+#include "topo.h"
+#include "topology/measure.h"
+
+struct request {
+  const char *reserve, *as, *title, *soc, *walk, *routes;
+  bool dimension_order;
+};
+
+static int fail(const struct tu_error *error) { return cli_fail("topo", CLI_FAILED, "%s", error->text); }
+
+static void close_topo(struct topo *t) {
+  tu_ring_fini(&t->ring);
+  tu_grid_fini(&t->grid);
+  tu_cluster_destroy(t->cluster);
+  tu_soc_destroy(t->soc);
+}
+
+static int open_topo(const struct request *r, const char *what, struct topo *t) {
+  struct tu_error error;
+  *t = (struct topo){.soc = NULL};
+  tutti_err err = tu_cluster_load(what, &t->cluster, &error);
+  if (err == TUTTI_OK) err = tu_cluster_reserve(t->cluster, r->reserve, &error);
+  if (err == TUTTI_OK && r->soc) {
+    char *data;
+    size_t bytes;
+    err = tu_read_file(r->soc, &data, &bytes, &error);
+    if (err == TUTTI_OK) {
+      err = tu_soc_read(data, bytes, r->soc, &t->soc, &error);
+      free(data);
+    }
+  }
+  if (err != TUTTI_OK) {
+    tu_cluster_destroy(t->cluster);
+    return fail(&error);
+  }
+  tu_grid_find(t->cluster, &t->grid);
+  tu_ring_find(t->cluster, &t->grid, &t->ring);
+  t->diameter = tu_cluster_diameter(t->cluster, &t->grid);
+  t->bisection = tu_cluster_bisection(t->cluster, &t->grid);
+  return CLI_GOOD;
+}
+
+/* ---- text ---- */
+
+/* "3", or "1 to 3"; none where some chips do not reach others. */
+static void print_bounds(const char *name, struct tu_bounds b, const char *unit) {
+  printf("%-11s", name);
+  if (b.high == TU_NONE) printf("none: some chips cannot reach each other\n");
+  else if (b.low == b.high) printf("%u %s%s\n", b.low, unit, b.low == 1 ? "" : "s");
+  else printf("%u to %u %ss\n", b.low, b.high, unit);
+}
+
+static void print_chips(const struct tu_cluster *c, const uint32_t chips[], uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) printf(i ? " %u" : "%u", c->nodes[chips[i]].id);
+}
+
+/* Orders of many chips are not for people. */
+enum { LIST_MAX = 64 };
+
+static void print_order(const struct topo *t) {
+  if (t->cluster->chip_count > LIST_MAX) printf("(%u chips: --as json lists them)", t->cluster->chip_count);
+  else print_chips(t->cluster, t->ring.order, t->cluster->chip_count);
+}
+
+static void print_ring(const struct topo *t) {
+  const struct tu_ring *ring = &t->ring;
+  const char *sure = ring->proved ? "there is none" : "none was found";
+  switch (ring->kind) {
+    case TU_RING:
+      printf("ring       "), print_order(t), printf("; %u link%s a hop\n", ring->links, ring->links == 1 ? "" : "s");
+      break;
+    case TU_LINE:
+      printf("ring       %s of all chips; a line: ", sure), print_order(t);
+      printf("; %u link%s a hop\n", ring->links, ring->links == 1 ? "" : "s");
+      break;
+    case TU_TOUR:
+      printf("ring       %s of all chips, nor a line; ", sure);
+      if (ring->hops == TU_NONE) printf("in the order of their numbers: ");
+      else printf("a way round of %u hops: ", ring->hops);
+      print_order(t);
+      printf("\n");
+      break;
+    case TU_APART: printf("ring       there is none: some chips cannot reach each other\n"); break;
+  }
+}
+
+/* "rows       2 lines of 4: 4 0 3 7; 5 1 2 6" */
+static void print_lines(const struct topo *t) {
+  static const char *const names[] = {"rows", "columns", "3rd dim.", "4th dim."};
+  const struct tu_grid *g = &t->grid;
+  for (uint32_t d = 0; d < g->dims && g->dims > 1; d++) {
+    uint32_t lines = tu_grid_line_count(g, d), *chips = tu_allocate(g->size[d], sizeof *chips);
+    printf("%-11s%u %s of %u", names[d], lines, g->wraps[d] ? "rings" : "lines", g->size[d]);
+    for (uint32_t i = 0; i < lines && t->cluster->chip_count <= LIST_MAX; i++) {
+      tu_grid_line(g, d, i, chips);
+      printf(i ? "; " : ": ");
+      print_chips(t->cluster, chips, g->size[d]);
+    }
+    printf("\n");
+    free(chips);
+  }
+}
+
+static void print_end(const struct topo *t, struct tu_link_end end) {
+  printf("%s.%u", tu_node_name(t->cluster, end.node).chars, end.channel);
+  if (t->soc && end.channel < t->soc->channel_count)
+    printf("@%u-%u", t->soc->channels[end.channel].x, t->soc->channels[end.channel].y);
+}
+
+static void print_pairs(const struct topo *t) {
+  const struct tu_cluster *c = t->cluster;
+  printf("pairs (chip.channel%s at both ends; * is reserved):\n", t->soc ? "@core" : "");
+  for (uint32_t n = 0; n < c->node_count; n++)
+    for (uint32_t i = 0; i < tu_neighbour_count(c, n); i++) {
+      const struct tu_neighbour *to = &tu_neighbours(c, n)[i];
+      if (to->node < n) continue;
+      printf("  %s - %s:", tu_node_name(c, n).chars, tu_node_name(c, to->node).chars);
+      for (uint32_t p = c->port_first[n]; p < c->port_first[n + 1]; p++) {
+        const struct tu_link *link = &c->links[c->ports[p].link];
+        struct tu_link_end near = {n, c->ports[p].channel}, far = tu_link_far(link, near);
+        if (far.node != to->node) continue;
+        printf("  ");
+        print_end(t, near);
+        printf(" = ");
+        print_end(t, far);
+        printf(link->reserved ? "*" : "");
+      }
+      printf("\n");
+    }
+}
+
+static void print_mmio(const struct topo *t) {
+  const struct tu_cluster *c = t->cluster;
+  uint32_t n = c->chip_count, far = 0, lost = 0;
+  uint32_t *hops = tu_allocate(n, sizeof *hops);
+  tu_cluster_reach(c, NULL, hops);
+  for (uint32_t i = 0; i < n; i++) {
+    lost += hops[i] == TU_NONE;
+    if (hops[i] != TU_NONE && hops[i] > far) far = hops[i];
+  }
+  if (lost == n) printf("host       nothing is said of how a host reaches the chips\n");
+  else if (lost)
+    printf("host       reaches %u chips, the farthest over %u links; %u not at all\n", n - lost, far, lost);
+  else printf("host       reaches all chips, the farthest over %u link%s\n", far, far == 1 ? "" : "s");
+  free(hops);
+}
+
+static void print_text(const struct topo *t) {
+  const struct tu_cluster *c = t->cluster;
+  const struct tu_grid *g = &t->grid;
+  struct tu_text words = {0};
+  tu_draw_cluster_words(c, &words);
+  printf("%s: %s\n", c->name, words.chars);
+  tu_text_fini(&words);
+  if (g->dims > 0 && c->chip_count > 1) {
+    bool all = true, none = true;
+    for (uint32_t d = 0; d < g->dims; d++) all &= g->wraps[d], none &= !g->wraps[d];
+    printf("shape      %s of ", g->dims == 1 ? (all ? "a ring" : "a line")
+                                : all        ? "a torus"
+                                : none       ? "a mesh"
+                                             : "a mesh, in part a torus,");
+    for (uint32_t d = g->dims; d-- > 0;) printf("%u%s", g->size[d], d ? " x " : "\n");
+  }
+  print_mmio(t);
+  print_bounds("diameter", t->diameter, "hop");
+  print_bounds("bisection", t->bisection, "link");
+  print_ring(t);
+  print_lines(t);
+}
+
+/* ---- */
+
+static int show(const struct request *r, const struct topo *t) {
+  struct tu_draw_cluster what = {.cluster = t->cluster, .grid = &t->grid, .ring = &t->ring, .title = r->title};
+  struct tu_text text = {0};
+  if (strcmp(r->as, "text") == 0) {
+    print_text(t);
+    print_pairs(t);
+  } else if (strcmp(r->as, "json") == 0) topo_json(t, &text);
+  else if (strcmp(r->as, "svg") == 0) tu_draw_cluster_svg(&what, &text);
+  else if (strcmp(r->as, "html") == 0) tu_draw_cluster_html(&what, &text);
+  else return cli_fail("topo", CLI_USAGE, "--as: expected text, json, svg or html, found '%s'", r->as);
+  if (text.chars) fputs(text.chars, stdout);
+  tu_text_fini(&text);
+  return CLI_GOOD;
+}
+
+static int run(int argc, char **argv) {
+  struct request r = {.as = "text"};
+  bool done;
+  const struct cli_option options[] = {
+      {"--reserve", CLI_STRING, &r.reserve, "WHICH", "links not for use: none, dispatch, or 0:8,3:9 (a preset's own)"},
+      {"--as", CLI_STRING, &r.as, "FORM", "text, json, svg or html (text)"},
+      {"--title", CLI_STRING, &r.title, "WORDS", "above a picture (the cluster's name)"},
+      {"--soc", CLI_STRING, &r.soc, "FILE", "say at which core of a chip each channel ends"},
+      {"--walk", CLI_STRING, &r.walk, "HOPS", "a closed walk of so many hops, or of these chips: 0,4,5,1"},
+      {"--routes", CLI_STRING, &r.routes, "A-B,..", "the ways of these transfers, and when each goes"},
+      {"--dimension-order", CLI_FLAG, &r.dimension_order, NULL, "... dimension by dimension, not just shortest"},
+  };
+  int code = cli_parse(&cli_topo, options, sizeof options / sizeof options[0], &argc, argv, &done);
+  if (code != CLI_GOOD || done) return code;
+  if (argc != 2)
+    return cli_fail("topo", CLI_USAGE,
+                    "expected one cluster (n300, t3000, galaxy, galaxy-torus, mesh:4x8, ..., or a file), found %d",
+                    argc - 1);
+  if (r.walk && r.routes) return cli_fail("topo", CLI_USAGE, "one of --walk and --routes");
+  struct topo t;
+  if ((code = open_topo(&r, argv[1], &t)) != CLI_GOOD) return code;
+  if (r.walk) code = topo_walk(&t, r.walk);
+  else if (r.routes) code = topo_routes(&t, r.routes, r.dimension_order);
+  else code = show(&r, &t);
+  close_topo(&t);
+  return code;
+}
+
+const struct cli_verb cli_topo = {
+    .name = "topo",
+    .summary = "shows a cluster: chips, links, rings, routes; as text, data, a picture",
+    .synopsis = "topo CLUSTER [options]",
+    .run = run,
+};

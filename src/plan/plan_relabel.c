@@ -1,0 +1,246 @@
+/* plan_relabel.c: other ranks take over the roles of a plan.
+ *
+ * Blocks are renamed with the ranks, so that each buffer stays in rank order; what lay together in a buffer may then lie apart,
+ * and a step on such a span becomes several, piece by piece, whose messages are parts of one. */
+#include "plan/plan_relabel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct relabel {
+  const struct tu_plan *from;
+  struct tu_plan *to;
+  const uint32_t *order;
+  uint32_t piece; /* chunks; 0: no step needs to be taken apart */
+  bool joins;     /* pieces of a message cross as one: not where it has several receivers */
+};
+
+static bool has_rows(const struct tu_plan *plan, uint32_t buffer) {
+  const struct tu_collective *c = &tu_collectives[plan->collective];
+  return buffer != TU_TMP && (buffer == TU_IN ? c->in : c->out) == TU_EACH;
+}
+
+/* Where a chunk of a buffer lies in the new plan. */
+static uint32_t new_chunk(const struct relabel *r, uint32_t buffer, uint32_t chunk) {
+  uint32_t split = r->from->split;
+  return has_rows(r->from, buffer) ? r->order[chunk / split] * split + chunk % split : chunk;
+}
+
+/* Does it stay in one piece? */
+static bool stays_together(const struct relabel *r, struct tu_span span) {
+  for (uint32_t i = 1; i < span.count; i++)
+    if (new_chunk(r, span.buffer, span.first + i) != new_chunk(r, span.buffer, span.first) + i) return false;
+  return true;
+}
+
+static uint32_t common_divisor(uint32_t a, uint32_t b) {
+  while (b) {
+    uint32_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* The spans of a step; up to `max`. */
+static uint32_t spans_of(const struct tu_rank_plan *p, const struct tu_step *s, struct tu_span *spans) {
+  uint32_t count = 0;
+  if (s->kind == TU_SEND || s->kind == TU_COPY) spans[count++] = s->source;
+  if (s->kind != TU_SEND) spans[count++] = s->target;
+  for (uint32_t i = 0; i < s->operand_count; i++)
+    if (p->operands[s->operand_first + i].peer == TU_LOCAL) spans[count++] = p->operands[s->operand_first + i].span;
+  return count;
+}
+
+/* The largest pieces into which all steps can be taken apart so that each stays together; 0 if none needs to be. */
+static uint32_t find_piece(struct relabel *r) {
+  const struct tu_plan *plan = r->from;
+  uint32_t piece = plan->split;
+  bool needed = false;
+  r->joins = true;
+  for (uint32_t rank = 0; rank < plan->ranks; rank++) {
+    const struct tu_rank_plan *p = &plan->rank[rank];
+    struct tu_span *spans = tu_allocate(p->operand_count + 2, sizeof *spans);
+    for (uint32_t i = 0; i < p->step_count; i++) {
+      uint32_t count = spans_of(p, &p->steps[i], spans);
+      r->joins &= p->steps[i].kind != TU_SEND || p->steps[i].peer_count == 1;
+      for (uint32_t k = 0; k < count; k++) {
+        needed |= !stays_together(r, spans[k]);
+        piece = common_divisor(piece, spans[k].count);
+        if (has_rows(plan, spans[k].buffer)) piece = common_divisor(piece, spans[k].first);
+      }
+    }
+    free(spans);
+  }
+  return needed ? piece : 0;
+}
+
+static uint32_t chunks_of(const struct tu_step *s) { return s->kind == TU_SEND ? s->source.count : s->target.count; }
+
+static uint32_t pieces_of(const struct relabel *r, const struct tu_step *s) {
+  return r->piece ? chunks_of(s) / r->piece : 1;
+}
+
+static struct tu_span new_span(const struct relabel *r, struct tu_span span, uint32_t piece) {
+  uint32_t first = span.first + piece * r->piece;
+  return (struct tu_span){span.buffer, new_chunk(r, span.buffer, first), r->piece ? r->piece : span.count};
+}
+
+/* ---- one rank ---- */
+
+struct rank_state {
+  const struct tu_rank_plan *from;
+  struct tu_rank_plan *to;
+  uint32_t rank;  /* the new one */
+  uint32_t *base; /* of each step: the first of those it becomes */
+  uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity;
+};
+
+static bool overlap(const struct relabel *r, const struct rank_state *state, struct tu_span a, struct tu_span b) {
+  uint32_t at = tu_plan_cell(r->to, state->rank, (enum tu_buffer)a.buffer, a.first);
+  uint32_t other = tu_plan_cell(r->to, state->rank, (enum tu_buffer)b.buffer, b.first);
+  return at < other + b.count && other < at + a.count;
+}
+
+/* Do two of the new steps touch the same chunk, one of them writing? */
+static bool touch(const struct relabel *r, const struct rank_state *state, const struct tu_step *a,
+                  const struct tu_step *b) {
+  const struct tu_step *steps[2] = {a, b};
+  for (int i = 0; i < 2; i++) {
+    const struct tu_step *writer = steps[i], *other = steps[1 - i];
+    if (writer->kind == TU_SEND) continue;
+    if (other->kind != TU_SEND && overlap(r, state, writer->target, other->target)) return true;
+    if ((other->kind == TU_SEND || other->kind == TU_COPY) && overlap(r, state, writer->target, other->source))
+      return true;
+    for (uint32_t k = 0; k < other->operand_count; k++) {
+      const struct tu_operand *o = &state->to->operands[other->operand_first + k];
+      if (o->peer == TU_LOCAL && overlap(r, state, writer->target, o->span)) return true;
+    }
+  }
+  return false;
+}
+
+/* Of the pieces of a step that is waited for, those that matter to this piece: all, if none does. */
+static void add_afters(const struct relabel *r, struct rank_state *state, const struct tu_step *old,
+                       struct tu_step *step) {
+  struct tu_rank_plan *p = state->to;
+  step->after_first = p->after_count;
+  for (uint32_t i = 0; i < old->after_count; i++) {
+    uint32_t before = state->from->afters[old->after_first + i], base = state->base[before], kept = p->after_count;
+    uint32_t pieces = pieces_of(r, &state->from->steps[before]);
+    for (int all = 0; all < 2 && p->after_count == kept; all++)
+      for (uint32_t k = 0; k < pieces; k++) {
+        if (!all && pieces > 1 && !touch(r, state, step, &p->steps[base + k])) continue;
+        p->afters = tu_grow(p->afters, p->after_count, &state->after_capacity, sizeof *p->afters);
+        p->afters[p->after_count++] = base + k;
+      }
+  }
+  step->after_count = p->after_count - step->after_first;
+}
+
+static void add_piece(const struct relabel *r, struct rank_state *state, const struct tu_step *old, uint32_t piece) {
+  struct tu_rank_plan *p = state->to;
+  struct tu_step step = *old;
+  step.source = new_span(r, old->source, piece);
+  step.target = new_span(r, old->target, piece);
+  step.joined = old->joined || (piece > 0 && r->joins && (old->kind == TU_SEND || old->kind == TU_RECV));
+  step.peer_first = p->peer_count;
+  for (uint32_t i = 0; i < old->peer_count; i++) {
+    p->peers = tu_grow(p->peers, p->peer_count, &state->peer_capacity, sizeof *p->peers);
+    p->peers[p->peer_count++] = r->order[state->from->peers[old->peer_first + i]];
+  }
+  step.operand_first = p->operand_count;
+  for (uint32_t i = 0; i < old->operand_count; i++) {
+    struct tu_operand o = state->from->operands[old->operand_first + i];
+    if (o.peer == TU_LOCAL) {
+      o.span = new_span(r, o.span, piece);
+    } else {
+      o.peer = r->order[o.peer];
+      o.joined |= piece > 0 && r->joins;
+    }
+    p->operands = tu_grow(p->operands, p->operand_count, &state->operand_capacity, sizeof *p->operands);
+    p->operands[p->operand_count++] = o;
+  }
+  add_afters(r, state, old, &step);
+  p->steps = tu_grow(p->steps, p->step_count, &state->step_capacity, sizeof *p->steps);
+  p->steps[p->step_count++] = step;
+}
+
+static void relabel_rank(const struct relabel *r, uint32_t rank) {
+  struct rank_state state = {.from = &r->from->rank[rank], .rank = r->order[rank]};
+  state.to = &r->to->rank[state.rank];
+  state.base = tu_allocate(state.from->step_count + 1, sizeof *state.base);
+  state.to->tmp_count = state.from->tmp_count;
+  state.to->tmp = tu_allocate(state.from->tmp_count + 1, sizeof *state.to->tmp);
+  for (uint32_t i = 0; i < state.from->tmp_count; i++) {
+    struct tu_like like = state.from->tmp[i];
+    state.to->tmp[i] = (struct tu_like){like.buffer, new_chunk(r, like.buffer, like.chunk)};
+  }
+  for (uint32_t i = 0; i < state.from->step_count; i++) {
+    const struct tu_step *old = &state.from->steps[i];
+    state.base[i] = state.to->step_count;
+    for (uint32_t piece = 0; piece < pieces_of(r, old); piece++) add_piece(r, &state, old, piece);
+  }
+  free(state.base);
+}
+
+/* Two messages of one sender in one step would come in another order, piece by piece. */
+static bool takes_two_of_one(const struct tu_plan *plan) {
+  for (uint32_t rank = 0; rank < plan->ranks; rank++) {
+    const struct tu_rank_plan *p = &plan->rank[rank];
+    for (uint32_t i = 0; i < p->step_count; i++)
+      for (uint32_t k = 0; k < p->steps[i].operand_count; k++)
+        for (uint32_t j = 0; j < k; j++) {
+          uint32_t a = p->operands[p->steps[i].operand_first + k].peer,
+                   b = p->operands[p->steps[i].operand_first + j].peer;
+          if (a == b && a != TU_LOCAL) return true;
+        }
+  }
+  return false;
+}
+
+static tutti_err check(const struct tu_plan *plan, const uint32_t order[], bool *same, struct tu_error *error) {
+  enum tu_promise promise = tu_collectives[plan->collective].promise;
+  bool *seen = tu_allocate(plan->ranks, sizeof *seen);
+  tutti_err err = TUTTI_OK;
+  *same = true;
+  for (uint32_t i = 0; i < plan->ranks && err == TUTTI_OK; i++) {
+    if (order[i] >= plan->ranks || seen[order[i]])
+      err = tu_fail(error, TUTTI_ERR_ARGUMENT, "an order of %u ranks has each of them once; at %u it has %u",
+                    plan->ranks, i, order[i]);
+    else seen[order[i]] = true;
+    *same &= order[i] == i;
+  }
+  free(seen);
+  if (err != TUTTI_OK) return err;
+  if (plan->rank_count != plan->ranks)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "only plans with the steps of all ranks can be relabelled, not of %u of %u", plan->rank_count,
+                   plan->ranks);
+  if (!*same && (promise == TU_SUM_TO || promise == TU_SUM_BEFORE || plan->collective == TUTTI_SEND))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s means the ranks' own order, and cannot be done in another one",
+                   tu_collectives[plan->collective].name);
+  return TUTTI_OK;
+}
+
+tutti_err tu_plan_relabel(const struct tu_plan *plan, const uint32_t order[], struct tu_plan **relabelled,
+                          struct tu_error *error) {
+  bool same;
+  *relabelled = NULL;
+  tutti_err err = check(plan, order, &same, error);
+  if (err != TUTTI_OK) return err;
+  struct relabel r = {.from = plan, .order = order};
+  r.piece = find_piece(&r);
+  if (r.piece && takes_two_of_one(plan))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s.%s takes two messages of one rank in one step, which cannot be taken apart",
+                   tu_collectives[plan->collective].name, plan->algorithm);
+  r.to = tu_allocate(1, sizeof *r.to);
+  *r.to = *plan;
+  if (tu_collectives[plan->collective].rooted) r.to->root = order[plan->root];
+  r.to->rank_order = plan->rank_order && same;
+  r.to->rank = tu_allocate(plan->ranks, sizeof *r.to->rank);
+  for (uint32_t rank = 0; rank < plan->ranks; rank++) relabel_rank(&r, rank);
+  *relabelled = r.to;
+  return TUTTI_OK;
+}

@@ -1,0 +1,186 @@
+/* generate.c: clusters by formula: "ring:8", "mesh:4x8", ... */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "topology/cluster_parts.h"
+
+struct order {
+  uint32_t sizes[TU_PLACE_DIMS];
+  uint32_t size_count;
+  uint32_t links; /* of a pair */
+};
+
+struct generator {
+  const char *name;
+  uint32_t sizes_min, sizes_max;
+  bool wraps;
+  const char *form;
+  /* NULL: a grid. False: that would be too large. */
+  bool (*make)(struct tu_cluster *cluster, const struct order *order);
+};
+
+/* ---- grids ---- */
+
+/* The chip that is `step` places further in a dimension. */
+static uint32_t neighbour(const struct tu_grid_links *grid, uint32_t dim, uint32_t chip, bool *is_there) {
+  uint32_t stride = 1;
+  for (uint32_t d = 0; d < dim; d++) stride *= grid->size[d];
+  uint32_t at = chip / stride % grid->size[dim];
+  *is_there = at + 1 < grid->size[dim] || (grid->wraps[dim] && grid->size[dim] > 2);
+  return at + 1 < grid->size[dim] ? chip + stride : chip - at * stride;
+}
+
+void tu_connect_grid(struct tu_cluster *cluster, const struct tu_grid_links *grid) {
+  uint32_t chips = 1;
+  for (uint32_t d = 0; d < grid->dims; d++) chips *= grid->size[d];
+  for (uint32_t chip = 0; chip < chips; chip++)
+    for (uint32_t d = 0; d < grid->dims; d++) {
+      bool is_there;
+      uint32_t next = neighbour(grid, d, chip, &is_there);
+      for (uint32_t l = 0; is_there && l < grid->links[d]; l++)
+        tu_cluster_connect(cluster, (struct tu_link_end){grid->first + chip, grid->channel[2 * d + 1] + l},
+                           (struct tu_link_end){grid->first + next, grid->channel[2 * d] + l});
+    }
+}
+
+/* Sizes are said slowest first: rows, then columns. */
+static bool make_grid(struct tu_cluster *cluster, const struct order *order, bool wraps) {
+  struct tu_grid_links grid = {.dims = order->size_count};
+  size_t chips = 1;
+  for (uint32_t d = 0; d < grid.dims; d++) {
+    grid.size[d] = order->sizes[grid.dims - 1 - d];
+    grid.wraps[d] = wraps;
+    grid.links[d] = order->links;
+    for (uint32_t way = 0; way < 2; way++) grid.channel[2 * d + way] = (2 * d + way) * order->links;
+    if ((chips *= grid.size[d]) > TU_CHIPS_MAX) return false;
+  }
+  if (chips * grid.dims * order->links > TU_LINKS_MAX) return false;
+  for (uint32_t i = 0; i < chips; i++) {
+    struct tu_node chip = {.id = i, .mmio = true, .has_place = true};
+    for (uint32_t d = 0, rest = i; d < grid.dims; rest /= grid.size[d], d++) chip.place[d] = rest % grid.size[d];
+    tu_cluster_add(cluster, &chip);
+  }
+  tu_connect_grid(cluster, &grid);
+  return true;
+}
+
+/* ---- trees ---- */
+
+static void add_chips(struct tu_cluster *cluster, size_t chips, size_t switches) {
+  for (uint32_t i = 0; i < chips; i++) tu_cluster_add(cluster, &(struct tu_node){.id = i, .mmio = true});
+  for (uint32_t i = 0; i < switches; i++) tu_cluster_add(cluster, &(struct tu_node){.kind = TU_SWITCH, .id = i});
+}
+
+static void connect(struct tu_cluster *cluster, struct tu_link_end a, struct tu_link_end b, uint32_t links) {
+  for (uint32_t l = 0; l < links; l++)
+    tu_cluster_connect(cluster, (struct tu_link_end){a.node, a.channel * links + l},
+                       (struct tu_link_end){b.node, b.channel * links + l});
+}
+
+/* The K-ary tree of L levels: K^L chips below L levels of K^(L-1) switches each. A switch has a number of L - 1 digits; it is
+ * linked to those of the next level that differ from it in the digit of its level only. So each has as many links
+ * upwards as downwards, and everybody can talk to a partner at once. */
+static bool make_fat_tree(struct tu_cluster *cluster, const struct order *order) {
+  uint32_t arity = order->sizes[0], levels = order->sizes[1];
+  size_t chips = 1, per_level = 1;
+  tu_assert(arity > 0 && levels > 0);
+  for (uint32_t l = 0; l < levels; l++) {
+    per_level = chips;
+    if ((chips *= arity) > TU_CHIPS_MAX) return false;
+    if (arity == 1 && levels > 16) return false;
+  }
+  if (chips * levels * order->links > TU_LINKS_MAX) return false;
+  add_chips(cluster, chips, per_level * levels);
+  for (uint32_t chip = 0; chip < chips; chip++)
+    connect(cluster, (struct tu_link_end){chip, 0}, (struct tu_link_end){(uint32_t)chips + chip / arity, chip % arity},
+            order->links);
+  for (uint32_t level = 0, place = 1; level + 1 < levels; level++, place *= arity)
+    for (uint32_t s = 0; s < per_level; s++) {
+      uint32_t digit = s / place % arity, from = (uint32_t)(chips + level * per_level);
+      for (uint32_t up = 0; up < arity; up++)
+        connect(cluster, (struct tu_link_end){from + s, arity + up},
+                (struct tu_link_end){from + (uint32_t)per_level + s + (up - digit) * place, digit}, order->links);
+    }
+  return true;
+}
+
+/* Chips of a host are linked to it by one link each; hosts, by `links`, to a network that joins them all. */
+static bool make_hosts(struct tu_cluster *cluster, const struct order *order) {
+  uint32_t hosts = order->sizes[0], each = order->sizes[1];
+  size_t chips = (size_t)hosts * each;
+  if (chips > TU_CHIPS_MAX || chips + (size_t)hosts * order->links > TU_LINKS_MAX) return false;
+  add_chips(cluster, chips, hosts + (hosts > 1));
+  uint32_t network = (uint32_t)chips + hosts;
+  for (uint32_t host = 0; host < hosts; host++) {
+    uint32_t node = (uint32_t)chips + host;
+    for (uint32_t c = 0; c < each; c++)
+      connect(cluster, (struct tu_link_end){host * each + c, 0}, (struct tu_link_end){node, order->links + c}, 1);
+    if (hosts > 1) connect(cluster, (struct tu_link_end){node, 0}, (struct tu_link_end){network, host}, order->links);
+  }
+  return true;
+}
+
+/* ---- */
+
+static const struct generator generators[] = {
+    {"ring", 1, 1, true, "ring:N", NULL},
+    {"line", 1, 1, false, "line:N", NULL},
+    {"mesh", 1, TU_PLACE_DIMS, false, "mesh:AxB.. of up to four sizes", NULL},
+    {"torus", 1, TU_PLACE_DIMS, true, "torus:AxB.. of up to four sizes", NULL},
+    {"fat-tree", 2, 2, false, "fat-tree:KxL, of K links down and up at each switch in L levels", make_fat_tree},
+    {"hosts", 2, 2, false, "hosts:HxC, of H hosts with C chips each", make_hosts},
+};
+enum { GENERATORS = sizeof generators / sizeof generators[0], LINKS_MAX = 128 };
+
+/* Sizes with x between them, and perhaps ":LINKS". */
+static bool read_order(const char *text, struct order *order) {
+  *order = (struct order){.links = 1};
+  for (bool links = false;;) {
+    char digits[8];
+    uint64_t number;
+    size_t length = strspn(text, "0123456789");
+    if (length >= sizeof digits) return false;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    if (!tu_parse_uint(digits, links ? LINKS_MAX : TU_CHIPS_MAX, &number) || number == 0) return false;
+    if (links) order->links = (uint32_t)number;
+    else if (order->size_count == TU_PLACE_DIMS) return false;
+    else order->sizes[order->size_count++] = (uint32_t)number;
+    text += length;
+    if (*text == '\0') return true;
+    if (links || (*text != 'x' && *text != ':')) return false;
+    links = *text++ == ':';
+  }
+}
+
+static const struct generator *find_generator(const char *what) {
+  const char *colon = strchr(what, ':');
+  for (size_t i = 0; i < GENERATORS && colon; i++)
+    if (strlen(generators[i].name) == (size_t)(colon - what) &&
+        memcmp(generators[i].name, what, (size_t)(colon - what)) == 0)
+      return &generators[i];
+  return NULL;
+}
+
+tutti_err tu_cluster_generate(const char *what, struct tu_cluster **cluster, struct tu_error *error) {
+  *cluster = NULL;
+  const struct generator *g = find_generator(what);
+  if (!g) return TUTTI_OK;
+  struct order order;
+  if (!read_order(strchr(what, ':') + 1, &order) || order.size_count < g->sizes_min || order.size_count > g->sizes_max)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "expected %s, and perhaps :LINKS between two (up to %d), found '%.60s'",
+                   g->form, (int)LINKS_MAX, what);
+  struct tu_cluster *made = tu_cluster_create(what);
+  if (!(g->make ? g->make(made, &order) : make_grid(made, &order, g->wraps))) {
+    tu_cluster_destroy(made);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "'%.60s': expected a cluster of up to %d chips and 2^20 links, found a larger one", what,
+                   (int)TU_CHIPS_MAX);
+  }
+  uint32_t clash = tu_cluster_index(made);
+  tu_assert(clash == TU_NONE);
+  *cluster = made;
+  return TUTTI_OK;
+}

@@ -1,0 +1,216 @@
+/* grid_test.c: grids are found where they are, under any numbering of the chips, and nowhere else. */
+#include "topology/grid.h"
+
+#include "clusters.h"
+
+/* Is it a grid of the cluster? Neighbours linked, places and chips inverse to each other, lines in order. */
+static void check_grid(const struct tu_cluster *c, const struct tu_grid *g, const char *name) {
+  uint32_t places = 1;
+  for (uint32_t d = 0; d < g->dims; d++) places *= g->size[d];
+  CHECK(places == c->chip_count, "%s: %u places for %u chips", name, places, c->chip_count);
+  for (uint32_t p = 0; p < places; p++) CHECK(g->place[g->chip[p]] == p, "%s: place %u", name, p);
+  for (uint32_t d = 0, stride = 1; d < g->dims; stride *= g->size[d++]) {
+    CHECK(tu_grid_line_count(g, d) * g->size[d] == places, "%s: lines", name);
+    uint32_t *chips = tu_allocate(g->size[d], sizeof *chips);
+    bool *seen = tu_allocate(places, sizeof *seen);
+    for (uint32_t i = 0; i < tu_grid_line_count(g, d); i++) {
+      tu_grid_line(g, d, i, chips);
+      for (uint32_t k = 0; k < g->size[d]; k++) {
+        bool last = k + 1 == g->size[d];
+        CHECK(!seen[chips[k]], "%s: chip %u is in two lines", name, chips[k]);
+        seen[chips[k]] = true;
+        CHECK((last && !g->wraps[d]) || tu_cluster_usable(c, chips[k], chips[last ? 0 : k + 1]) > 0,
+              "%s: dimension %u, line %u: a gap", name, d, i);
+        uint32_t next = tu_grid_step(g, g->place[chips[k]], d, false);
+        CHECK(last && !g->wraps[d] ? next == TU_NONE : next == g->place[chips[last ? 0 : k + 1]], "%s: step", name);
+        uint32_t back = tu_grid_step(g, g->place[chips[k]], d, true);
+        bool first = k == 0;
+        CHECK(first && !g->wraps[d] ? back == TU_NONE : back == g->place[chips[first ? g->size[d] - 1 : k - 1]],
+              "%s: step back", name);
+      }
+    }
+    free(chips);
+    free(seen);
+  }
+}
+
+/* The same cluster with its chips in another order, and without their places. */
+static struct tu_cluster *shuffled(const struct tu_cluster *c, uint64_t *seed, bool places) {
+  struct tu_cluster *out = tu_cluster_create(c->name);
+  uint32_t *order = tu_allocate(c->chip_count, sizeof *order), *at = tu_allocate(c->chip_count, sizeof *at);
+  for (uint32_t i = 0; i < c->chip_count; i++) {
+    uint32_t k = below(seed, i + 1);
+    order[i] = order[k];
+    order[k] = i;
+  }
+  for (uint32_t i = 0; i < c->chip_count; i++) {
+    struct tu_node node = c->nodes[order[i]];
+    node.id = i;
+    node.has_place &= places;
+    at[order[i]] = tu_cluster_add(out, &node);
+  }
+  for (uint32_t l = 0; l < c->link_count; l++) {
+    struct tu_link_end a = c->links[l].ends[0], b = c->links[l].ends[1];
+    a.node = at[a.node], b.node = at[b.node];
+    tu_cluster_connect(out, a, b);
+  }
+  free(order);
+  free(at);
+  if (tu_cluster_index(out) != TU_NONE) abort();
+  return out;
+}
+
+static void generated(void) {
+  static const struct {
+    const char *what;
+    uint32_t dims, size[4], wraps; /* a bit for each dimension */
+  } cases[] = {
+      {"ring:1", 1, {1}, 0},
+      {"ring:2", 1, {2}, 0},
+      {"line:5", 1, {5}, 0},
+      {"ring:7", 1, {7}, 1},
+      {"mesh:2x4", 2, {4, 2}, 0},
+      {"mesh:4x8", 2, {8, 4}, 0},
+      {"torus:4x8", 2, {8, 4}, 3},
+      {"torus:2x6", 2, {6, 2}, 1},
+      {"mesh:3x3", 2, {3, 3}, 0},
+      {"torus:5x5", 2, {5, 5}, 3},
+      {"mesh:16x16", 2, {16, 16}, 0},
+      {"torus:16x24", 2, {24, 16}, 3},
+      {"mesh:2x2", 2, {2, 2}, 0},
+      {"torus:3x3", 2, {3, 3}, 3},
+      {"mesh:32x32", 2, {32, 32}, 0},
+      {"torus:4x4x4", 3, {4, 4, 4}, 7},
+      {"mesh:2x3x4x5", 4, {5, 4, 3, 2}, 0},
+      {"mesh:1x6", 1, {6}, 0},
+  };
+  uint64_t seed = test_seed();
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int how = 0; how < 3; how++) {
+      struct tu_cluster *plain = cluster_of(cases[i].what);
+      struct tu_cluster *c = how ? shuffled(plain, &seed, how == 1) : plain;
+      struct tu_grid g;
+      tu_grid_find(c, &g);
+      uint32_t wraps = 0;
+      for (uint32_t d = 0; d < g.dims; d++) wraps |= (uint32_t)g.wraps[d] << d;
+      bool searched =
+          how == 2; /* then there is no telling which of two dimensions comes first; and only two are searched */
+      if (!searched || (cases[i].dims <= 2 && c->chip_count != 4)) { /* 2x2 is a ring as well */
+        bool same = g.dims == cases[i].dims && memcmp(g.size, cases[i].size, g.dims * sizeof g.size[0]) == 0;
+        CHECK(same && wraps == cases[i].wraps, "%s (%d): %u dimensions, %ux%u, wraps %u", cases[i].what, how, g.dims,
+              g.size[0], g.size[1], wraps);
+      }
+      if (g.dims) check_grid(c, &g, cases[i].what);
+      if (g.dims && cases[i].dims <= 2 && c->chip_count > 1 && c->chip_count != 4)
+        CHECK(tu_grid_is_all(&g, c) == 1, "%s: has pairs beside the grid", cases[i].what);
+      tu_grid_fini(&g);
+      if (c != plain) tu_cluster_destroy(plain);
+      tu_cluster_destroy(c);
+    }
+}
+
+/* A place that lies, a link that is missing, a chip too many. */
+static void not_a_grid(void) {
+  struct tu_grid g;
+  struct tu_cluster *c = cluster_of("mesh:3x4");
+  c->nodes[0].place[0] = 1; /* two chips at one place: found by search all the same */
+  tu_grid_find(c, &g);
+  CHECK(g.dims == 2, "lying places: %u dimensions", g.dims);
+  check_grid(c, &g, "lying places");
+  tu_grid_fini(&g);
+  tu_cluster_destroy(c);
+
+  static const char *const none[] = {"hosts:2x4", "fat-tree:2x3"};
+  for (size_t i = 0; i < 2; i++) {
+    c = cluster_of(none[i]);
+    tu_grid_find(c, &g);
+    CHECK(g.dims == 0, "%s is no grid", none[i]);
+    tu_cluster_destroy(c);
+  }
+  /* One link of a 3x3 mesh is reserved: no grid any more, as 3x3 needs them all. */
+  c = cluster_reserved("mesh:3x3", "0:1");
+  tu_grid_find(c, &g);
+  CHECK(g.dims == 0, "a mesh without a link: %u dimensions", g.dims);
+  tu_cluster_destroy(c);
+  /* One of a torus: still a torus in the other direction, and a mesh in this one. */
+  c = cluster_reserved("torus:4x6", "0:0");
+  tu_grid_find(c, &g);
+  CHECK(g.dims == 2 && !g.wraps[0] && g.wraps[1] && tu_grid_is_all(&g, c) == 0, "a torus without a link");
+  check_grid(c, &g, "a torus without a link");
+  tu_grid_fini(&g);
+  tu_cluster_destroy(c);
+}
+
+/* All shapes of up to 4 x 4 against all graphs of some chips: is a grid found exactly where brute force finds one? */
+static bool brute(const struct tu_cluster *c, uint32_t rows, uint32_t cols, uint32_t at[], uint32_t depth) {
+  if (depth == rows * cols) return true;
+  for (uint32_t chip = 0; chip < c->chip_count; chip++) {
+    bool fits = true;
+    for (uint32_t k = 0; k < depth; k++) fits &= at[k] != chip;
+    if (depth % cols) fits = fits && tu_cluster_usable(c, chip, at[depth - 1]);
+    if (depth >= cols) fits = fits && tu_cluster_usable(c, chip, at[depth - cols]);
+    at[depth] = chip;
+    if (fits && brute(c, rows, cols, at, depth + 1)) return true;
+  }
+  return false;
+}
+
+static void against_brute_force(void) {
+  uint64_t seed = test_seed();
+  uint32_t found = 0, rounds = test_long() ? 3000 : 300;
+  for (uint32_t round = 0; round < rounds; round++) {
+    static const uint32_t shapes[][2] = {{2, 2}, {2, 3}, {2, 4}, {3, 3}, {2, 5}};
+    const uint32_t *shape = shapes[below(&seed, 5)];
+    uint32_t chips = shape[0] * shape[1], at[16];
+    struct tu_cluster *c = cluster_random(&seed, chips, 30 + below(&seed, 40), 2);
+    struct tu_grid g;
+    tu_grid_find(c, &g);
+    bool expected = brute(c, shape[0], shape[1], at, 0);
+    bool line = g.dims == 1;
+    CHECK(line || (g.dims == 2) == expected, "round %u, %u chips: %u dimensions, brute force says %d", round, chips,
+          g.dims, expected);
+    if (g.dims) check_grid(c, &g, "random");
+    found += g.dims == 2;
+    tu_grid_fini(&g);
+    tu_cluster_destroy(c);
+  }
+  printf("  %u of %u are grids\n", found, rounds);
+  CHECK(found > 0 && found < rounds, "all cases are alike");
+}
+
+static void real_clusters(void) {
+  static const struct {
+    const char *file;
+    uint32_t dims, size[2], wraps;
+  } cases[] = {
+      {"t3k_cluster_desc.yaml", 2, {4, 2}, 0},
+      {"6u_cluster_desc.yaml", 2, {8, 4}, 0},
+      {"blackhole_4xP150.yaml", 1, {4}, 1},
+      {"wormhole_N300.yaml", 1, {2}, 0},
+      {"wormhole_N150.yaml", 1, {1}, 0},
+      {"mesh/quanta_galaxy_torus_2d_graph_descriptor.yaml", 2, {4, 8}, 3},
+      {"mesh/dual_galaxy_mesh_graph_descriptor.yaml", 2, {8, 8}, 0},
+      {"mesh/tg_mesh_graph_descriptor.yaml", 0, {0}, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct tu_cluster *c = cluster_shared(cases[i].file);
+    if (!c) continue;
+    struct tu_grid g;
+    tu_grid_find(c, &g);
+    uint32_t wraps = (uint32_t)g.wraps[0] | (uint32_t)g.wraps[1] << 1;
+    CHECK(g.dims == cases[i].dims && g.size[0] == cases[i].size[0] && g.size[1] == cases[i].size[1] &&
+              wraps == cases[i].wraps,
+          "%s: %u dimensions, %u and %u, wraps %u", cases[i].file, g.dims, g.size[0], g.size[1], wraps);
+    if (g.dims) check_grid(c, &g, cases[i].file);
+    tu_grid_fini(&g);
+    tu_cluster_destroy(c);
+  }
+}
+
+static const struct test tests[] = {
+    {"generated", generated},
+    {"not a grid", not_a_grid},
+    {"against brute force", against_brute_force},
+    {"real clusters", real_clusters},
+};
+int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

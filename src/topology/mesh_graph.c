@@ -1,0 +1,300 @@
+/* mesh_graph.c: reads mesh graph descriptors: boards that are meshes of chips, meshes that are made of boards, and a graph
+ * that joins meshes by the ports on their edges. Such a file has no channels: a chip's are numbered by its ports here, north
+ * first, then east, south and west. It does not say either which chips a host reaches. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "topology/cluster_parts.h"
+
+enum { NORTH, EAST, SOUTH, WEST, SIDES, MESHES_MAX = 4096 };
+static const char side_letters[SIDES + 1] = "NESW";
+
+struct mesh {
+  uint32_t first; /* chip */
+  uint32_t rows, cols;
+  bool wraps_rows, wraps_cols; /* from the last column (row) to the first */
+};
+
+struct reading {
+  const struct tu_yaml *yaml;
+  struct tu_cluster *cluster;
+  struct tu_error *error;
+  uint32_t ports[SIDES], first_port[SIDES];
+  char arch[TU_ARCH_BYTES];
+  struct mesh *meshes; /* by id */
+  uint32_t mesh_count;
+};
+
+/* ---- the file ---- */
+
+static tutti_err expect_key(const struct reading *r, uint32_t map, const char *key, uint32_t *value) {
+  *value = tu_yaml_find(r->yaml, map, key);
+  if (*value != TU_YAML_NONE) return TUTTI_OK;
+  char expected[80];
+  snprintf(expected, sizeof expected, "a map with a key '%s'", key);
+  return tu_yaml_refuse(r->yaml, map, r->error, expected);
+}
+
+/* A number at a key of a map. */
+static tutti_err read_number(const struct reading *r, uint32_t map, const char *key, uint32_t max, uint32_t *number) {
+  uint32_t node;
+  uint64_t read;
+  char what[80];
+  tutti_err err = expect_key(r, map, key, &node);
+  if (err != TUTTI_OK) return err;
+  snprintf(what, sizeof what, "'%s'", key);
+  if ((err = tu_yaml_uint(r->yaml, node, max, what, &read, r->error)) == TUTTI_OK) *number = (uint32_t)read;
+  return err;
+}
+
+/* [rows, columns] at the key 'topology'. */
+static tutti_err read_shape(const struct reading *r, uint32_t map, uint32_t shape[2]) {
+  uint32_t list;
+  const char *expected = "rows and columns, as [8, 4]";
+  tutti_err err = expect_key(r, map, "topology", &list);
+  if (err == TUTTI_OK) err = tu_yaml_is(r->yaml, list, TU_YAML_LIST, expected, r->error);
+  if (err == TUTTI_OK && r->yaml->nodes[list].count != 2) err = tu_yaml_refuse(r->yaml, list, r->error, expected);
+  if (err != TUTTI_OK) return err;
+  uint32_t dim = 0;
+  for (uint32_t i = tu_yaml_first(r->yaml, list); i != TU_YAML_NONE; i = tu_yaml_next(r->yaml, i)) {
+    uint64_t number;
+    if ((err = tu_yaml_uint(r->yaml, i, TU_CHIPS_MAX, expected, &number, r->error)) != TUTTI_OK) return err;
+    if (number == 0) return tu_yaml_refuse(r->yaml, i, r->error, expected);
+    shape[dim++] = (uint32_t)number;
+  }
+  return TUTTI_OK;
+}
+
+static tutti_err read_chip_spec(struct reading *r) {
+  const struct tu_yaml *y = r->yaml;
+  uint32_t spec, arch, ports;
+  tutti_err err = expect_key(r, 0, "ChipSpec", &spec);
+  if (err == TUTTI_OK) err = expect_key(r, spec, "ethernet_ports", &ports);
+  if (err != TUTTI_OK) return err;
+  struct tu_node chip = {.arch = ""};
+  if ((arch = tu_yaml_find(y, spec, "arch")) != TU_YAML_NONE && y->nodes[arch].kind == TU_YAML_SCALAR)
+    tu_copy_arch(&chip, y->nodes[arch].chars);
+  memcpy(r->arch, chip.arch, sizeof r->arch);
+  uint32_t first = 0;
+  for (int s = 0; s < SIDES; s++) {
+    const char key[] = {side_letters[s], '\0'};
+    if ((err = read_number(r, ports, key, TU_CHANNELS_MAX / SIDES, &r->ports[s])) != TUTTI_OK) return err;
+    r->first_port[s] = first;
+    first += r->ports[s];
+  }
+  return TUTTI_OK;
+}
+
+/* The board of that name. */
+static tutti_err find_board(const struct reading *r, uint32_t name, uint32_t *board) {
+  const struct tu_yaml *y = r->yaml;
+  uint32_t list;
+  tutti_err err = tu_yaml_is(y, name, TU_YAML_SCALAR, "a board's name", r->error);
+  if (err == TUTTI_OK) err = expect_key(r, 0, "Board", &list);
+  if (err == TUTTI_OK) err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of boards", r->error);
+  if (err != TUTTI_OK) return err;
+  for (*board = tu_yaml_first(y, list); *board != TU_YAML_NONE; *board = tu_yaml_next(y, *board)) {
+    uint32_t node;
+    if ((err = expect_key(r, *board, "name", &node)) != TUTTI_OK) return err;
+    if (y->nodes[node].kind == TU_YAML_SCALAR && strcmp(y->nodes[node].chars, y->nodes[name].chars) == 0)
+      return TUTTI_OK;
+  }
+  return tu_yaml_refuse(y, name, r->error, "a board that stands in 'Board'");
+}
+
+/* Which ways round a board's type has. (TORUS_1D, of older files, is a torus along the rows.) */
+static tutti_err read_type(const struct reading *r, uint32_t board, struct mesh *mesh) {
+  static const struct {
+    const char *name;
+    bool wraps_rows, wraps_cols;
+  } types[] = {{"MESH", false, false},   {"TORUS_1D", true, false}, {"TORUS_X", true, false},
+               {"TORUS_Y", false, true}, {"TORUS_XY", true, true},  {"TORUS_2D", true, true}};
+  uint32_t node = tu_yaml_find(r->yaml, board, "type");
+  if (node == TU_YAML_NONE) return TUTTI_OK;
+  tutti_err err = tu_yaml_is(r->yaml, node, TU_YAML_SCALAR, "a board's type", r->error);
+  if (err != TUTTI_OK) return err;
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    if (strcasecmp(types[i].name, r->yaml->nodes[node].chars) == 0) {
+      mesh->wraps_rows = types[i].wraps_rows;
+      mesh->wraps_cols = types[i].wraps_cols;
+      return TUTTI_OK;
+    }
+  return tu_yaml_refuse(r->yaml, node, r->error, "Mesh, TORUS_X, TORUS_Y or TORUS_2D");
+}
+
+/* Rows and columns of chips: those of a board times those of boards. */
+static tutti_err read_mesh(struct reading *r, uint32_t node) {
+  uint32_t id, board, name, chips[2], boards[2];
+  struct mesh mesh = {0};
+  tutti_err err = read_number(r, node, "id", r->mesh_count - 1, &id);
+  if (err == TUTTI_OK && r->meshes[id].rows > 0)
+    err = tu_yaml_refuse(r->yaml, tu_yaml_find(r->yaml, node, "id"), r->error, "an id that no other mesh has");
+  if (err == TUTTI_OK) err = expect_key(r, node, "board", &name);
+  if (err == TUTTI_OK) err = find_board(r, name, &board);
+  if (err == TUTTI_OK) err = read_shape(r, board, chips);
+  if (err == TUTTI_OK) err = read_type(r, board, &mesh);
+  if (err == TUTTI_OK) err = read_shape(r, node, boards);
+  if (err != TUTTI_OK) return err;
+  size_t rows = (size_t)chips[0] * boards[0], cols = (size_t)chips[1] * boards[1], all;
+  if (!tu_multiply(rows, cols, &all) || all > TU_CHIPS_MAX)
+    return tu_yaml_refuse(r->yaml, node, r->error, "a mesh of no more than 65536 chips");
+  mesh.rows = (uint32_t)rows;
+  mesh.cols = (uint32_t)cols;
+  r->meshes[id] = mesh;
+  return TUTTI_OK;
+}
+
+static tutti_err read_meshes(struct reading *r) {
+  const struct tu_yaml *y = r->yaml;
+  uint32_t list;
+  tutti_err err = expect_key(r, 0, "Mesh", &list);
+  if (err == TUTTI_OK) err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of meshes", r->error);
+  if (err != TUTTI_OK) return err;
+  r->mesh_count = y->nodes[list].count;
+  if (r->mesh_count - 1 >= MESHES_MAX) return tu_yaml_refuse(y, list, r->error, "1 to 4096 meshes");
+  r->meshes = tu_allocate(r->mesh_count, sizeof *r->meshes);
+  for (uint32_t i = tu_yaml_first(y, list); i != TU_YAML_NONE; i = tu_yaml_next(y, i))
+    if ((err = read_mesh(r, i)) != TUTTI_OK) return err;
+  size_t chips = 0, links = tu_min(r->ports[EAST], r->ports[WEST]) + tu_min(r->ports[NORTH], r->ports[SOUTH]);
+  for (uint32_t m = 0; m < r->mesh_count; m++) {
+    r->meshes[m].first = (uint32_t)chips;
+    chips += (size_t)r->meshes[m].rows * r->meshes[m].cols;
+    if (chips > TU_CHIPS_MAX) return tu_yaml_refuse(y, list, r->error, "no more than 65536 chips in all meshes");
+  }
+  if (chips * links > TU_LINKS_MAX) return tu_yaml_refuse(y, list, r->error, "meshes of no more than 2^20 links");
+  return TUTTI_OK;
+}
+
+/* Places only where one mesh is all there is. */
+static void add_chips(const struct reading *r) {
+  for (uint32_t m = 0; m < r->mesh_count; m++) {
+    const struct mesh *mesh = &r->meshes[m];
+    for (uint32_t i = 0; i < mesh->rows * mesh->cols; i++) {
+      struct tu_node chip = {.id = mesh->first + i, .has_place = r->mesh_count == 1};
+      chip.place[0] = i % mesh->cols;
+      chip.place[1] = i / mesh->cols;
+      memcpy(chip.arch, r->arch, sizeof chip.arch);
+      tu_cluster_add(r->cluster, &chip);
+    }
+  }
+  const uint32_t *first = r->first_port;
+  for (uint32_t m = 0; m < r->mesh_count; m++) {
+    const struct mesh *mesh = &r->meshes[m];
+    struct tu_grid_links grid = {.first = mesh->first, .dims = 2, .size = {mesh->cols, mesh->rows}};
+    grid.wraps[0] = mesh->wraps_rows, grid.wraps[1] = mesh->wraps_cols;
+    grid.links[0] = (uint32_t)tu_min(r->ports[EAST], r->ports[WEST]);
+    grid.links[1] = (uint32_t)tu_min(r->ports[NORTH], r->ports[SOUTH]);
+    grid.channel[0] = first[WEST], grid.channel[1] = first[EAST];
+    grid.channel[2] = first[NORTH], grid.channel[3] = first[SOUTH];
+    tu_connect_grid(r->cluster, &grid);
+  }
+}
+
+/* [mesh, port]: a port N5 is the sixth of all ports of the chips along the northern edge, counted from the west; those of
+ * the eastern and the western edge count from the north. */
+static tutti_err read_port(const struct reading *r, uint32_t list, struct tu_link_end *end) {
+  const struct tu_yaml *y = r->yaml;
+  const char *expected = "a mesh and one of its ports, as [0, N4]";
+  uint64_t id, port;
+  if (y->nodes[list].kind != TU_YAML_LIST || y->nodes[list].count != 2)
+    return tu_yaml_refuse(y, list, r->error, expected);
+  uint32_t first = tu_yaml_first(y, list), second = tu_yaml_next(y, first);
+  tutti_err err = tu_yaml_uint(y, first, r->mesh_count - 1, "a mesh", &id, r->error);
+  if (err == TUTTI_OK) err = tu_yaml_is(y, second, TU_YAML_SCALAR, expected, r->error);
+  if (err != TUTTI_OK) return err;
+  const char *chars = y->nodes[second].chars, *letter = chars[0] ? strchr(side_letters, chars[0]) : NULL;
+  const struct mesh *mesh = &r->meshes[id];
+  if (!letter || !tu_parse_uint(chars + 1, UINT32_MAX, &port)) return tu_yaml_refuse(y, second, r->error, expected);
+  long side = letter - side_letters;
+  uint32_t ports = r->ports[side], along = side == NORTH || side == SOUTH ? mesh->cols : mesh->rows;
+  if (port >= (uint64_t)ports * along)
+    return tu_yaml_refuse(y, second, r->error, "a port that the mesh has on that edge");
+  uint32_t at = (uint32_t)port / ports, chip = 0;
+  if (side == NORTH) chip = at;
+  else if (side == SOUTH) chip = (mesh->rows - 1) * mesh->cols + at;
+  else chip = at * mesh->cols + (side == EAST ? mesh->cols - 1 : 0);
+  *end = (struct tu_link_end){mesh->first + chip, r->first_port[side] + (uint32_t)port % ports};
+  return TUTTI_OK;
+}
+
+struct joint {
+  struct tu_link_end ends[2]; /* the lower one first */
+  uint32_t node;
+};
+static int compare_ends(struct tu_link_end a, struct tu_link_end b) {
+  if (a.node != b.node) return a.node < b.node ? -1 : 1;
+  return a.channel < b.channel ? -1 : a.channel > b.channel;
+}
+static int compare_joints(const void *left, const void *right) {
+  const struct joint *a = left, *b = right;
+  for (int e = 0; e < 2; e++) {
+    int order = compare_ends(a->ends[e], b->ends[e]);
+    if (order != 0) return order;
+  }
+  return a->node < b->node ? -1 : a->node > b->node;
+}
+
+static tutti_err read_joint(const struct reading *r, uint32_t node, struct joint *joint) {
+  const struct tu_yaml *y = r->yaml;
+  if (y->nodes[node].kind != TU_YAML_LIST || y->nodes[node].count != 2)
+    return tu_yaml_refuse(y, node, r->error, "two ports that are joined, as [[0, S0], [4, N0]]");
+  uint32_t ends[2] = {tu_yaml_first(y, node)};
+  ends[1] = tu_yaml_next(y, ends[0]);
+  joint->node = node;
+  for (int e = 0; e < 2; e++) {
+    tutti_err err = read_port(r, ends[e], &joint->ends[e]);
+    if (err != TUTTI_OK) return err;
+  }
+  if (compare_ends(joint->ends[0], joint->ends[1]) > 0) {
+    struct tu_link_end first = joint->ends[1];
+    joint->ends[1] = joint->ends[0];
+    joint->ends[0] = first;
+  }
+  return TUTTI_OK;
+}
+
+/* Each joint stands there once, or once from either side. `nodes`: where each link comes from, for what is wrong with it. */
+static tutti_err read_joints(const struct reading *r, uint32_t **nodes) {
+  const struct tu_yaml *y = r->yaml;
+  uint32_t list = tu_yaml_find(y, 0, "Graph"), count = 0;
+  if (list == TU_YAML_NONE) return TUTTI_OK;
+  tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of ports that are joined", r->error);
+  if (err != TUTTI_OK) return err;
+  struct joint *joints = tu_allocate(y->nodes[list].count + 1, sizeof *joints);
+  *nodes = tu_allocate(y->nodes[list].count + 1, sizeof **nodes);
+  for (uint32_t i = tu_yaml_first(y, list); err == TUTTI_OK && i != TU_YAML_NONE; i = tu_yaml_next(y, i))
+    err = read_joint(r, i, &joints[count++]);
+  if (err == TUTTI_OK) qsort(joints, count, sizeof *joints, compare_joints);
+  for (uint32_t i = 0, kept = 0; err == TUTTI_OK && i < count; i++) {
+    bool again = i > 0 && compare_ends(joints[i].ends[0], joints[i - 1].ends[0]) == 0 &&
+                 compare_ends(joints[i].ends[1], joints[i - 1].ends[1]) == 0;
+    if (again) continue;
+    tu_cluster_connect(r->cluster, joints[i].ends[0], joints[i].ends[1]);
+    (*nodes)[kept++] = joints[i].node;
+  }
+  free(joints);
+  return err;
+}
+
+tutti_err tu_mesh_graph_read(const struct tu_yaml *yaml, struct tu_cluster *cluster, struct tu_error *error) {
+  struct reading r = {.yaml = yaml, .cluster = cluster, .error = error};
+  uint32_t *nodes = NULL;
+  tutti_err err = read_chip_spec(&r);
+  if (err == TUTTI_OK) err = read_meshes(&r);
+  if (err == TUTTI_OK) {
+    add_chips(&r);
+    uint32_t inner = cluster->link_count;
+    err = read_joints(&r, &nodes);
+    uint32_t clash = err == TUTTI_OK ? tu_cluster_index(cluster) : TU_NONE;
+    if (clash != TU_NONE) {
+      tu_assert(clash >= inner);
+      err = tu_yaml_refuse(yaml, nodes[clash - inner], error, "two ports without a link, one at least has another");
+    }
+  }
+  free(nodes);
+  free(r.meshes);
+  return err;
+}

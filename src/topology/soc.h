@@ -1,0 +1,22 @@
+/* soc.h: a chip's cores, as far as links matter: at which core of the network on chip does each channel end? */
+#ifndef TU_SOC_H
+#define TU_SOC_H
+
+#include "base/base.h"
+
+struct tu_core {
+  uint32_t x, y;
+};
+
+struct tu_soc {
+  char arch[24];
+  uint32_t width, height; /* of the grid of cores */
+  uint32_t channel_count;
+  struct tu_core *channels; /* [channel_count] */
+};
+
+/* Reads a description of a chip's cores: its keys 'grid', 'eth' and 'arch_name'. */
+tutti_err tu_soc_read(const char *data, size_t bytes, const char *name, struct tu_soc **soc, struct tu_error *error);
+void tu_soc_destroy(struct tu_soc *soc);
+
+#endif

@@ -1,0 +1,137 @@
+#!/bin/bash
+# cli_topo_test.sh SOURCE BUILD: what `tutti topo` prints, finds and refuses; of real files where they lie beside the tree.
+set -u
+. "$1/tests/shell.sh"
+source=$1 tutti=$2/tutti shared=$1/../shared/clusters
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+line() { sed -n "s/^$1  *//p" out.txt; } # NAME
+
+test_presets() {
+  run 0 topo t3000
+  is "standard error" "$err" ""
+  is "first line" "$(head -1 out.txt)" "t3000: 8 chips (4 with mmio), 20 links, 4 of them reserved, 10 pairs"
+  is "shape" "$(line shape)" "a mesh of 2 x 4"
+  is "host" "$(line host)" "reaches all chips, the farthest over 1 link"
+  is "diameter" "$(line diameter)" "4 hops"
+  is "bisection" "$(line bisection)" "4 links"
+  is "ring" "$(line ring)" "0 3 7 6 2 1 5 4; 1 link a hop"
+  is "rows" "$(line rows)" "2 lines of 4: 4 0 3 7; 5 1 2 6"
+  is "pairs" "$(grep -c '^  ' out.txt)" 10
+  is "links of a pair" "$(grep '^  0 - 4' out.txt)" "  0 - 4:  0.8 = 4.0*  0.9 = 4.1"
+  run 0 topo t3000 --reserve none
+  has "nothing reserved" "$out" "20 links, 0 of them reserved"
+  is "two links a hop" "$(line ring)" "0 3 7 6 2 1 5 4; 2 links a hop"
+  run 0 topo n300
+  has "n300" "$out" "2 chips (1 with mmio), 2 links, 1 of them reserved, 1 pair"
+  run 0 topo galaxy
+  has "galaxy" "$out" "32 chips (none with mmio), 208 links, 24 of them reserved, 52 pairs; 4 gateways with 8 links"
+  is "galaxy's rows" "$(line rows | cut -d: -f1)" "8 lines of 4"
+  run 0 topo galaxy-torus
+  is "the torus" "$(line shape), $(line diameter)" "a torus of 8 x 4, 6 hops"
+  is "its columns" "$(line columns | cut -d: -f1)" "4 rings of 8"
+}
+
+test_generators() {
+  run 0 topo fat-tree:4x2
+  has "no ring" "$(line ring)" "there is none of all chips, nor a line; a way round of 40 hops:"
+  has "switches" "$out" "16 chips (16 with mmio), 32 links, 0 of them reserved, 32 pairs; 8 switches"
+  run 0 topo hosts:2x4:3
+  is "two hosts" "$(line bisection)" "3 links"
+  run 0 topo torus:4x4x4
+  is "3rd dimension" "$(line '3rd dim.' | cut -d: -f1)" "16 rings of 4"
+  run 0 topo mesh:3x3
+  has "a line instead" "$(line ring)" "there is none of all chips; a line: "
+  run 0 topo mesh:256x256
+  is "a large one" "$(line diameter), $(line ring)" "510 hops, (65536 chips: --as json lists them); 1 link a hop"
+}
+
+test_walks() {
+  run 0 topo t3000 --walk 12
+  has "12 hops of 8 chips" "$out" "12 hops: "
+  is "links crossed once" "$(awk 'NR > 1 { print ($1 < $3) ? $1 "-" $3 : $3 "-" $1 }' out.txt | sort | uniq -d)" ""
+  is "hops" "$(wc -l <out.txt)" 13
+  run 1 topo t3000 --walk 30
+  has "which pair runs out" "$err" "the links between chips 3 and 7 run out"
+  run 0 topo t3000 --walk 0,1,2,3
+  is "chips named" "$(head -1 out.txt)" "4 hops: 0 1 2 3"
+  run 1 topo t3000 --walk 0,2
+  has "no such hop" "$err" "0 and 2"
+}
+
+# Each chip of a ring of four sends two hops onwards: one after the other that takes four timesteps.
+test_routes() {
+  run 0 topo ring:4 --routes 3-1,0-2,1-3,2-0 --dimension-order
+  is "steps" "$(head -1 out.txt)" "4 transfers in 2 timesteps, the fewest; 4 in the order given"
+  run 0 topo line:8 --routes 0-4,1-2,4-7,2-4
+  has "fewest" "$out" "4 transfers in 2 timesteps, the fewest"
+  run 0 topo mesh:4x4 --routes 0-15 --dimension-order
+  has "all along a row, then a column" "$out" "0 > 1 > 2 > 3 > 7 > 11 > 15"
+  run 1 topo fat-tree:2x2 --routes 0-3 --dimension-order
+  has "no grid" "$err" "are no grid"
+}
+
+test_forms() {
+  run 0 topo t3000 --as json
+  python3 -c '
+import json, sys
+c = json.load(open("out.txt"))
+order = c["ring"]["order"]
+pairs = {frozenset(e["node"] for e in l["ends"]) for l in c["connections"] if not l["reserved"]}
+assert len(c["connections"]) == 20 and len(pairs) == 10 and sorted(order) == list(range(8))
+assert all(frozenset((str(a), str(b))) in pairs for a, b in zip(order, order[1:] + order[:1]))
+' || complain "the JSON is not right"
+  run 0 topo t3000 --as svg
+  is "boxes" "$(grep -o 'data-node=' out.txt | wc -l)" 8
+  run 0 topo t3000 --as svg --title "A <title>"
+  has "the title" "$out" "A &lt;title&gt;"
+  run 0 topo t3000 --as html
+  has "a page" "$out" "</html>"
+}
+
+test_refusals() {
+  run 2 topo
+  has "no cluster" "$err" "expected one cluster"
+  run 1 topo t3001
+  has "the nearest name" "$err" "did you mean 't3000'?"
+  run 1 topo mesh:0x4
+  has "sizes" "$err" "expected mesh:AxB"
+  run 1 topo mesh:1000x1000
+  has "too large" "$err" "up to 65536 chips"
+  run 1 topo t3000 --reserve 0:3
+  has "no such link" "$err" "there is no link at channel 3 of chip 0"
+  run 2 topo t3000 --as png
+  has "the forms" "$err" "expected text, json, svg or html"
+  run 2 topo t3000 --walk 4 --routes 0-1
+  run 2 topo t3000 --routes 0-9
+  has "no such chip" "$err" "expected pairs of chips of t3000"
+  printf 'arch: {0: a, 1: a}\nethernet_connections: [[{chip: 0, chan: 1}, {chip: 2, chan: 0}]]\n' >broken.yaml
+  run 1 topo broken.yaml
+  has "the line" "$err" "broken.yaml:2: "
+}
+
+# FILE WORDS [OPTIONS...]
+real() {
+  run 0 topo "$shared/$1" "${@:3}"
+  is "$1" "$(head -1 out.txt)" "$(basename "$1"): $2"
+}
+
+test_real_files() {
+  [ -d "$shared" ] || { echo "skipped: no real files here" && return; }
+  real t3k_cluster_desc.yaml "8 chips (4 with mmio), 20 links, 4 of them reserved, 10 pairs" --reserve dispatch
+  is "its ring" "$(line ring)" "0 2 6 7 3 1 5 4; 1 link a hop"
+  real 6u_cluster_desc.yaml "32 chips (32 with mmio), 208 links, 0 of them reserved, 52 pairs"
+  real blackhole_4xP150.yaml "4 chips (4 with mmio), 16 links, 0 of them reserved, 4 pairs"
+  real wormhole_N300.yaml "2 chips (1 with mmio), 2 links, 0 of them reserved, 1 pair"
+  real wormhole_N300_with_remote_connections.yaml \
+    "2 chips (1 with mmio), 2 links, 0 of them reserved, 1 pair; 6 links lead elsewhere"
+  real mesh/quanta_galaxy_torus_2d_graph_descriptor.yaml \
+    "32 chips (none with mmio), 256 links, 0 of them reserved, 64 pairs"
+  is "its shape" "$(line shape)" "a torus of 8 x 4"
+  real wormhole_N300.yaml "2 chips (1 with mmio), 2 links, 1 of them reserved, 1 pair" --reserve dispatch \
+    --soc "$shared/soc/wormhole_b0_80_arch.yaml"
+  has "cores" "$out" "0.9@1-6 = 1.1@1-0"
+}
+
+run_tests

@@ -1,0 +1,72 @@
+/* fuzz_cluster.c: libFuzzer entry for the readers of clusters, mesh graphs and chips' cores; short texts without a line end are
+ * names of generators and lists of reserved links. What is read is a cluster that everything can be asked of.
+ * Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/cluster. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "topology/measure.h"
+#include "topology/ring.h"
+#include "topology/route.h"
+#include "topology/soc.h"
+
+/* Larger ones would only be slow. */
+enum { CHIPS_MAX = 24, LINKS_MAX = 400, BYTES_MAX = 1 << 15, NAME_MAX_CHARS = 20 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void ask(struct tu_cluster *c) {
+  struct tu_grid grid;
+  struct tu_ring ring;
+  struct tu_walk walk;
+  struct tu_router *router;
+  struct tu_error error;
+  uint32_t *nodes = tu_allocate(c->node_count, sizeof *nodes);
+  tu_grid_find(c, &grid);
+  tu_ring_find(c, &grid, &ring);
+  struct tu_bounds cut = tu_cluster_bisection(c, &grid), wide = tu_cluster_diameter(c, &grid);
+  tu_assert(cut.low <= cut.high && wide.low <= wide.high);
+  if (c->chip_count < 8 && tu_walk_find(c, c->chip_count + 1, &walk, &error) == TUTTI_OK) tu_walk_fini(&walk);
+  for (int r = TU_SHORTEST; r <= TU_DIMENSION_ORDER; r++) {
+    if (tu_router_create(c, &grid, (enum tu_routing)r, &router, &error) != TUTTI_OK) continue;
+    uint32_t hops = tu_router_route(router, 0, c->chip_count - 1, nodes);
+    tu_assert(hops == TU_NONE || nodes[hops] == c->chip_count - 1);
+    tu_router_destroy(router);
+  }
+  tu_cluster_reach(c, nodes, NULL);
+  tu_ring_fini(&ring);
+  tu_grid_fini(&grid);
+  free(nodes);
+}
+
+static void read_name(const uint8_t *data, size_t bytes) {
+  char name[NAME_MAX_CHARS + 1] = "";
+  struct tu_cluster *c;
+  struct tu_error error;
+  memcpy(name, data, bytes);
+  if (tu_cluster_generate(name, &c, &error) == TUTTI_OK && c && c->chip_count <= CHIPS_MAX &&
+      c->link_count <= LINKS_MAX)
+    ask(c);
+  tu_cluster_destroy(c);
+  if (tu_cluster_preset("t3000", &c, &error) == TUTTI_OK && tu_cluster_reserve(c, name, &error) == TUTTI_OK) ask(c);
+  tu_cluster_destroy(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  struct tu_cluster *c;
+  struct tu_soc *soc;
+  struct tu_error error;
+  if (bytes > BYTES_MAX) return 0;
+  if (bytes <= NAME_MAX_CHARS && !memchr(data, '\n', bytes)) read_name(data, bytes);
+  if (tu_cluster_read((const char *)data, bytes, "fuzz", &c, &error) == TUTTI_OK) {
+    if (c->chip_count <= CHIPS_MAX && c->link_count <= LINKS_MAX) {
+      ask(c);
+      tu_assert(tu_cluster_reserve(c, "dispatch", &error) == TUTTI_OK);
+      ask(c);
+    }
+    tu_cluster_destroy(c);
+  } else {
+    tu_assert(error.text[0]);
+  }
+  if (tu_soc_read((const char *)data, bytes, "fuzz", &soc, &error) == TUTTI_OK) tu_soc_destroy(soc);
+  return 0;
+}
