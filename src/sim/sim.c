@@ -17,15 +17,14 @@ struct unit {
 };
 
 struct play {
-  struct tu_sim_course course;
-  struct tu_sim_ports *ports;
+  struct tu_sim_course *course;
+  struct tu_sim_network *network;
   struct unit *units;
   struct tu_sim_marks marks; /* of units */
   uint32_t moment;
   uint32_t *ready; /* a stack of nodes that wait for nothing more */
   uint32_t ready_count, ready_capacity;
   uint64_t ended; /* nodes */
-  struct tu_sim_chain last;
 };
 
 /* ---- queues and marks ---- */
@@ -76,44 +75,23 @@ void tu_sim_marks_list(struct tu_sim_marks *marks) {
   for (uint32_t i = 0; i < marks->count; i++) marks->marked[marks->ranks[i]] = false;
 }
 
-/* ---- events ---- */
-
-void tu_sim_end_at(struct tu_sim_course *course, double time, uint32_t node) {
-  course->events = tu_grow(course->events, course->event_count, &course->event_capacity, sizeof *course->events);
-  uint32_t at = course->event_count++;
-  for (; at > 0 && course->events[(at - 1) / 2].time > time; at = (at - 1) / 2)
-    course->events[at] = course->events[(at - 1) / 2];
-  course->events[at] = (struct tu_sim_event){time, node};
-}
-
-static struct tu_sim_event next_event(struct tu_sim_course *course) {
-  struct tu_sim_event next = course->events[0], moved = course->events[--course->event_count];
-  uint32_t at = 0;
-  for (;;) {
-    uint32_t child = 2 * at + 1;
-    if (child >= course->event_count) break;
-    if (child + 1 < course->event_count && course->events[child + 1].time < course->events[child].time) child++;
-    if (course->events[child].time >= moved.time) break;
-    course->events[at] = course->events[child];
-    at = child;
-  }
-  course->events[at] = moved;
-  return next;
-}
-
 /* ---- what happens at a moment ---- */
 
-static void less_waits(struct play *p, uint32_t node) {
-  if (--p->course.states[node].waits > 0) return;
+static void make_ready(struct play *p, uint32_t node) {
   p->ready = tu_grow(p->ready, p->ready_count, &p->ready_capacity, sizeof *p->ready);
   p->ready[p->ready_count++] = node;
 }
 
+static void less_waits(struct play *p, uint32_t node) {
+  if (--p->course->states[node].waits > 0) return;
+  make_ready(p, node);
+}
+
 static void end(struct play *p, uint32_t node) {
-  const struct tu_sim *sim = p->course.sim;
-  struct tu_sim_state *states = p->course.states;
+  const struct tu_sim *sim = p->course->sim;
+  struct tu_sim_state *states = p->course->states;
   p->ended++;
-  tu_sim_chain_join(&p->last, &states[node].chain);
+  tu_sim_chain_join(&p->course->last, &states[node].chain);
   for (uint32_t e = sim->nodes[node].edge; e != TU_NONE; e = sim->edges[e].next) {
     tu_sim_chain_join(&states[sim->edges[e].node].chain, &states[node].chain);
     less_waits(p, sim->edges[e].node);
@@ -122,13 +100,13 @@ static void end(struct play *p, uint32_t node) {
 
 /* A message or a reduction has had its time. */
 static void end_of_time(struct play *p, uint32_t node) {
-  const struct tu_sim_node *n = &p->course.sim->nodes[node];
-  p->course.states[node].chain.moment = p->moment;
+  const struct tu_sim_node *n = &p->course->sim->nodes[node];
+  p->course->states[node].chain.moment = p->moment;
   if (n->to != TU_NONE) {
-    tu_sim_ports_end(p->ports, node);
+    p->network->end(p->network, node);
   } else {
     p->units[n->rank].busy = false;
-    p->units[n->rank].last = p->course.states[node].chain;
+    p->units[n->rank].last = p->course->states[node].chain;
     tu_sim_mark(&p->marks, n->rank);
   }
   end(p, node);
@@ -138,14 +116,14 @@ static void end_of_time(struct play *p, uint32_t node) {
 static void pass_on(struct play *p) {
   while (p->ready_count > 0) {
     uint32_t node = p->ready[--p->ready_count];
-    const struct tu_sim_node *n = &p->course.sim->nodes[node];
+    const struct tu_sim_node *n = &p->course->sim->nodes[node];
     if (n->to != TU_NONE) {
-      tu_sim_ports_send(p->ports, node);
+      p->network->send(p->network, node);
       if (n->ring_next == TU_NONE) continue;
-      tu_sim_chain_join(&p->course.states[n->ring_next].chain, &p->course.states[node].chain);
+      tu_sim_chain_join(&p->course->states[n->ring_next].chain, &p->course->states[node].chain);
       less_waits(p, n->ring_next);
     } else if (n->weight > 0) {
-      tu_sim_queue_put(&p->course, &p->units[n->rank].ready, node);
+      tu_sim_queue_put(p->course, &p->units[n->rank].ready, node);
       tu_sim_mark(&p->marks, n->rank);
     } else {
       end(p, node);
@@ -159,74 +137,101 @@ static void start_reductions(struct play *p) {
     struct unit *unit = &p->units[p->marks.ranks[i]];
     tu_sim_queue_settle(&unit->ready);
     if (unit->busy || unit->ready.head == TU_NONE) continue;
-    uint32_t node = tu_sim_queue_take(&p->course, &unit->ready);
-    struct tu_sim_chain *chain = &p->course.states[node].chain;
-    double chunks = p->course.sim->nodes[node].weight;
+    uint32_t node = tu_sim_queue_take(p->course, &unit->ready);
+    struct tu_sim_chain *chain = &p->course->states[node].chain;
+    double chunks = p->course->sim->nodes[node].weight;
     tu_sim_chain_join(chain, &unit->last);
     chain->added += chunks;
     unit->busy = true;
-    tu_sim_end_at(&p->course, p->course.now + p->course.chunk_gamma * chunks, node);
+    tu_sim_end_at(p->course, p->course->now + p->course->chunk_gamma * chunks, node);
   }
   p->marks.count = 0;
 }
 
-static void play_all(struct play *p) {
-  struct tu_sim_course *course = &p->course;
-  for (uint32_t i = 0; i < course->sim->node_count; i++) {
-    if (course->sim->nodes[i].waits > 0) continue;
-    p->ready = tu_grow(p->ready, p->ready_count, &p->ready_capacity, sizeof *p->ready);
-    p->ready[p->ready_count++] = i;
-  }
-  for (;;) {
-    pass_on(p);
-    tu_sim_ports_settle(p->ports);
-    start_reductions(p);
-    if (course->event_count == 0) break;
-    double until = course->events[0].time * (1 + ROUNDING);
-    p->moment++;
-    while (course->event_count > 0 && course->events[0].time <= until) {
-      struct tu_sim_event event = next_event(course);
-      course->now = event.time;
-      end_of_time(p, event.node);
+static void take_event(struct play *p, const struct tu_event *event) {
+  p->course->now = event->time;
+  if (event->kind == TU_SIM_ENDS) end_of_time(p, event->id);
+  else if (event->kind == TU_SIM_STARTS) less_waits(p, event->id);
+  else p->network->event(p->network, event);
+}
+
+/* Those that wait for nothing. All of a late rank's wait until it is there. */
+static void start(struct play *p) {
+  const struct tu_sim *sim = p->course->sim;
+  for (uint32_t i = 0; i < sim->node_count; i++) {
+    double late = p->course->late ? p->course->late[sim->nodes[i].rank] : 0;
+    if (late > 0) {
+      p->course->states[i].waits++;
+      tu_events_put(&p->course->events, (struct tu_event){late, TU_SIM_STARTS, i});
+    } else if (sim->nodes[i].waits == 0) {
+      make_ready(p, i);
     }
   }
 }
 
-/* ---- */
-
-static void report_on(const struct play *p, double chunk_bytes, struct tu_sim_report *report) {
-  const struct tu_sim *sim = p->course.sim;
-  *report = (struct tu_sim_report){
-      .time_s = p->course.now,
-      .messages = sim->messages * sim->stands_for,
-      .bytes_sent_max = sim->chunks_sent_max * chunk_bytes,
-      .critical_messages = p->last.messages,
-      .critical_bytes = p->last.sent * chunk_bytes,
-      .critical_reduced_bytes = p->last.added * chunk_bytes,
-  };
+static void play_all(struct play *p) {
+  struct tu_events *events = &p->course->events;
+  start(p);
+  for (;;) {
+    pass_on(p);
+    p->network->settle(p->network);
+    start_reductions(p);
+    if (events->count == 0) break;
+    double until = events->heap[0].time * (1 + ROUNDING);
+    p->moment++;
+    while (events->count > 0 && events->heap[0].time <= until) {
+      struct tu_event event = tu_events_take(events);
+      take_event(p, &event);
+    }
+  }
 }
 
-void tu_sim_run(const struct tu_sim *sim, double bytes, const struct tu_sim_cost *cost, struct tu_sim_report *report) {
-  double chunk_bytes = sim->parts == 0 ? 0 : bytes / sim->parts;
-  struct play p = {.course = {.sim = sim,
-                              .alpha = cost->alpha,
-                              .chunk_beta = cost->beta * chunk_bytes,
-                              .chunk_gamma = cost->gamma * chunk_bytes}};
-  p.course.states = tu_allocate(sim->node_count, sizeof *p.course.states);
-  for (uint32_t i = 0; i < sim->node_count; i++) p.course.states[i].waits = sim->nodes[i].waits;
-  p.ports = tu_sim_ports_create(&p.course);
+void tu_sim_play(struct tu_sim_course *course, struct tu_sim_network *network) {
+  const struct tu_sim *sim = course->sim;
+  struct play p = {.course = course, .network = network};
+  course->states = tu_allocate(sim->node_count, sizeof *course->states);
+  for (uint32_t i = 0; i < sim->node_count; i++) course->states[i].waits = sim->nodes[i].waits;
   p.units = tu_allocate(sim->ranks, sizeof *p.units);
   for (uint32_t i = 0; i < sim->ranks; i++) tu_sim_queue_init(&p.units[i].ready);
   tu_sim_marks_init(&p.marks, sim->ranks);
   play_all(&p);
   tu_assert(p.ended == sim->node_count); /* a plan that tu_check proves comes to its end */
-  report_on(&p, chunk_bytes, report);
   tu_sim_marks_fini(&p.marks);
-  tu_sim_ports_destroy(p.ports);
   free(p.units);
   free(p.ready);
-  free(p.course.events);
-  free(p.course.states);
+}
+
+void tu_sim_course_fini(struct tu_sim_course *course) {
+  tu_events_fini(&course->events);
+  free(course->states);
+}
+
+/* ---- */
+
+static void report_on(const struct tu_sim_course *course, struct tu_sim_report *report) {
+  const struct tu_sim *sim = course->sim;
+  *report = (struct tu_sim_report){
+      .time_s = course->now,
+      .messages = sim->messages * sim->stands_for,
+      .bytes_sent_max = sim->chunks_sent_max * course->chunk_bytes,
+      .critical_messages = course->last.messages,
+      .critical_bytes = course->last.sent * course->chunk_bytes,
+      .critical_reduced_bytes = course->last.added * course->chunk_bytes,
+  };
+}
+
+void tu_sim_run(const struct tu_sim *sim, double bytes, const struct tu_sim_cost *cost, struct tu_sim_report *report) {
+  double chunk_bytes = sim->parts == 0 ? 0 : bytes / sim->parts;
+  struct tu_sim_course course = {.sim = sim,
+                                 .chunk_bytes = chunk_bytes,
+                                 .alpha = cost->alpha,
+                                 .chunk_beta = cost->beta * chunk_bytes,
+                                 .chunk_gamma = cost->gamma * chunk_bytes};
+  struct tu_sim_network *ports = tu_sim_ports_create(&course);
+  tu_sim_play(&course, ports);
+  report_on(&course, report);
+  tu_sim_ports_destroy(ports);
+  tu_sim_course_fini(&course);
 }
 
 struct tu_sim *tu_sim_build(const struct tu_build *what) {

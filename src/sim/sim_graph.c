@@ -74,6 +74,8 @@ static uint32_t add_send(struct graph *g, uint32_t rank, const struct tu_rank_pl
       return ring->sent;
     }
     uint32_t node = add_node(g, rank, g->alike ? 0 : peer, step->source.count);
+    g->sim->nodes[node].distance = (peer + g->plan->ranks - rank) % g->plan->ranks & 0xffffffu;
+    g->sim->nodes[node].lane = step->lane;
     if (ring->sent == TU_NONE) {
       ring->first = node;
     } else {

@@ -1,10 +1,11 @@
 /* sim_parts.h: what the parts of the simulator share. Private to sim/.
  *
- * sim_graph.c makes a graph of a plan: what waits for what. sim_ports.c is the network: it alone knows when a message
- * crosses. sim.c is the clock: it releases what waits, and asks the network what starts. */
+ * sim_graph.c makes a graph of a plan: what waits for what. sim.c is the clock: it releases what waits, and asks the network
+ * what starts: sim_ports.c, the flat one; sim_links.c, links of a cluster; sim_fluid.c, flows that share links. */
 #ifndef TU_SIM_PARTS_H
 #define TU_SIM_PARTS_H
 
+#include "sim/events.h"
 #include "sim/sim.h"
 
 #define TU_NONE UINT32_MAX
@@ -18,7 +19,8 @@ struct tu_sim_node {
   uint32_t ring_next; /* the message that may become ready when this one has; or TU_NONE */
   uint32_t waits;     /* edges that point here, one more for a message with another in front of it in its ring */
   uint32_t edge;      /* the first of those who wait for its end; or TU_NONE */
-  double weight;      /* chunks that cross, or chunks that are added */
+  uint32_t distance : 24, lane : 8; /* a message: how many ranks further it goes, modulo all; on which lane */
+  double weight;                    /* chunks that cross, or chunks that are added */
 };
 
 struct tu_sim_edge {
@@ -68,24 +70,24 @@ struct tu_sim_queue {
   uint32_t settled; /* the last one of an earlier moment; TU_NONE: all are of this moment */
 };
 
-struct tu_sim_event {
-  double time;
-  uint32_t node; /* that ends */
-};
-
-struct tu_sim_ports;
-
 struct tu_sim_course {
   const struct tu_sim *sim;
   struct tu_sim_state *states; /* of the nodes */
   double now;
-  double alpha, chunk_beta, chunk_gamma; /* seconds a message, a chunk sent, a chunk added */
-  struct tu_sim_event *events;           /* a heap, the next one first */
-  uint32_t event_count, event_capacity;
+  double chunk_bytes, chunk_gamma; /* bytes of a chunk; seconds a chunk added */
+  double alpha, chunk_beta;        /* of the flat network: seconds a message, a chunk sent */
+  const double *late;              /* [ranks]: when each starts; NULL: at 0 */
+  struct tu_sim_chain last;        /* what the end waited for */
+  struct tu_events events;         /* TU_SIM_ENDS: the node ends; TU_SIM_STARTS: its rank is there */
 };
 
+/* Kinds of events; from TU_SIM_KINDS on, the network's. */
+enum { TU_SIM_ENDS, TU_SIM_STARTS, TU_SIM_KINDS };
+
 /* Node ends at that time, not before now. */
-void tu_sim_end_at(struct tu_sim_course *course, double time, uint32_t node);
+static inline void tu_sim_end_at(struct tu_sim_course *course, double time, uint32_t node) {
+  tu_events_put(&course->events, (struct tu_event){time, TU_SIM_ENDS, node});
+}
 
 void tu_sim_queue_init(struct tu_sim_queue *queue);
 void tu_sim_queue_put(struct tu_sim_course *course, struct tu_sim_queue *queue, uint32_t node);
@@ -109,15 +111,26 @@ static inline void tu_sim_mark(struct tu_sim_marks *marks, uint32_t rank) {
 /* Sorts the ranks and forgets that they are marked; the caller sets count to 0 when it has seen them. */
 void tu_sim_marks_list(struct tu_sim_marks *marks);
 
-/* ---- the network (sim_ports.c) ---- */
+/* ---- the network: it alone knows when a message crosses ---- */
 
-struct tu_sim_ports *tu_sim_ports_create(struct tu_sim_course *course);
-void tu_sim_ports_destroy(struct tu_sim_ports *ports);
-/* The message may cross as soon as the network lets it. */
-void tu_sim_ports_send(struct tu_sim_ports *ports, uint32_t node);
-/* Its time is over. */
-void tu_sim_ports_end(struct tu_sim_ports *ports, uint32_t node);
-/* Starts what can start now; the states' chains of these get the network's part. */
-void tu_sim_ports_settle(struct tu_sim_ports *ports);
+/* What a network starts with. All are called by the clock alone. */
+struct tu_sim_network {
+  /* The message may cross as soon as the network lets it. */
+  void (*send)(struct tu_sim_network *network, uint32_t node);
+  /* Its time is over: an event TU_SIM_ENDS that the network put there has come. */
+  void (*end)(struct tu_sim_network *network, uint32_t node);
+  /* All that happens at a moment has happened: starts what can start now, with the network's part in the states' chains. */
+  void (*settle)(struct tu_sim_network *network);
+  /* An event of another kind. NULL: there are none. */
+  void (*event)(struct tu_sim_network *network, const struct tu_event *event);
+};
+
+/* The flat one (sim_ports.c). */
+struct tu_sim_network *tu_sim_ports_create(struct tu_sim_course *course);
+void tu_sim_ports_destroy(struct tu_sim_network *ports);
+
+/* Plays the plan to its end on a network that the caller has made for the course, which has everything but its states. */
+void tu_sim_play(struct tu_sim_course *course, struct tu_sim_network *network);
+void tu_sim_course_fini(struct tu_sim_course *course);
 
 #endif

@@ -12,41 +12,22 @@ struct port {
   struct tu_sim_chain out_last, in_last; /* what held the port until it became free */
 };
 
-struct tu_sim_ports {
+struct ports {
+  struct tu_sim_network network; /* first */
   struct tu_sim_course *course;
   struct port *ports;
   struct tu_sim_marks out, in;
 };
 
-struct tu_sim_ports *tu_sim_ports_create(struct tu_sim_course *course) {
-  uint32_t ranks = course->sim->ranks;
-  struct tu_sim_ports *p = tu_allocate(1, sizeof *p);
-  p->course = course;
-  p->ports = tu_allocate(ranks, sizeof *p->ports);
-  for (uint32_t i = 0; i < ranks; i++) {
-    tu_sim_queue_init(&p->ports[i].ready);
-    p->ports[i].crossing = p->ports[i].first = p->ports[i].last = p->ports[i].next = TU_NONE;
-  }
-  tu_sim_marks_init(&p->out, ranks);
-  tu_sim_marks_init(&p->in, ranks);
-  return p;
-}
-
-void tu_sim_ports_destroy(struct tu_sim_ports *ports) {
-  if (!ports) return;
-  tu_sim_marks_fini(&ports->out);
-  tu_sim_marks_fini(&ports->in);
-  free(ports->ports);
-  free(ports);
-}
-
-void tu_sim_ports_send(struct tu_sim_ports *ports, uint32_t node) {
+static void send(struct tu_sim_network *network, uint32_t node) {
+  struct ports *ports = (struct ports *)network;
   uint32_t rank = ports->course->sim->nodes[node].rank;
   tu_sim_queue_put(ports->course, &ports->ports[rank].ready, node);
   tu_sim_mark(&ports->out, rank);
 }
 
-void tu_sim_ports_end(struct tu_sim_ports *ports, uint32_t node) {
+static void end(struct tu_sim_network *network, uint32_t node) {
+  struct ports *ports = (struct ports *)network;
   const struct tu_sim_node *message = &ports->course->sim->nodes[node];
   struct port *out = &ports->ports[message->rank], *in = &ports->ports[message->to];
   out->out_last = in->in_last = ports->course->states[node].chain;
@@ -57,7 +38,7 @@ void tu_sim_ports_end(struct tu_sim_ports *ports, uint32_t node) {
 }
 
 /* The rank's next message comes to the front, and waits for the in-port of its receiver. */
-static void come_to_front(struct tu_sim_ports *ports, uint32_t rank) {
+static void come_to_front(struct ports *ports, uint32_t rank) {
   struct port *out = &ports->ports[rank];
   tu_sim_queue_settle(&out->ready);
   if (out->crossing != TU_NONE || out->ready.head == TU_NONE) return;
@@ -71,7 +52,7 @@ static void come_to_front(struct tu_sim_ports *ports, uint32_t rank) {
   tu_sim_mark(&ports->in, to);
 }
 
-static void start_next(struct tu_sim_ports *ports, uint32_t rank) {
+static void start_next(struct ports *ports, uint32_t rank) {
   struct port *in = &ports->ports[rank];
   if (in->taking || in->first == TU_NONE) return;
   struct port *out = &ports->ports[in->first];
@@ -88,11 +69,35 @@ static void start_next(struct tu_sim_ports *ports, uint32_t rank) {
   tu_sim_end_at(course, course->now + (course->alpha + course->chunk_beta * chunks), node);
 }
 
-void tu_sim_ports_settle(struct tu_sim_ports *ports) {
+static void settle(struct tu_sim_network *network) {
+  struct ports *ports = (struct ports *)network;
   tu_sim_marks_list(&ports->out);
   for (uint32_t i = 0; i < ports->out.count; i++) come_to_front(ports, ports->out.ranks[i]);
   ports->out.count = 0;
   tu_sim_marks_list(&ports->in);
   for (uint32_t i = 0; i < ports->in.count; i++) start_next(ports, ports->in.ranks[i]);
   ports->in.count = 0;
+}
+
+struct tu_sim_network *tu_sim_ports_create(struct tu_sim_course *course) {
+  uint32_t ranks = course->sim->ranks;
+  struct ports *p = tu_allocate(1, sizeof *p);
+  p->network = (struct tu_sim_network){send, end, settle, NULL};
+  p->course = course;
+  p->ports = tu_allocate(ranks, sizeof *p->ports);
+  for (uint32_t i = 0; i < ranks; i++) {
+    tu_sim_queue_init(&p->ports[i].ready);
+    p->ports[i].crossing = p->ports[i].first = p->ports[i].last = p->ports[i].next = TU_NONE;
+  }
+  tu_sim_marks_init(&p->out, ranks);
+  tu_sim_marks_init(&p->in, ranks);
+  return &p->network;
+}
+
+void tu_sim_ports_destroy(struct tu_sim_network *network) {
+  struct ports *ports = (struct ports *)network;
+  tu_sim_marks_fini(&ports->out);
+  tu_sim_marks_fini(&ports->in);
+  free(ports->ports);
+  free(ports);
 }

@@ -1,0 +1,377 @@
+/* links.c: processors, wires and channels. A packet is in one queue of its channel at a time: it waits to be sent, to be seen to,
+ * to be released, or for its answer to be taken in; each with the time from which on it is there. */
+#include "sim/links.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct packet {
+  uint32_t next, tag;
+  double bytes, ready;
+};
+
+struct queue {
+  uint32_t head, tail;
+};
+
+struct channel {
+  uint32_t port, index; /* at both ends: the how-manieth that leaves here, and arrives there */
+  uint32_t slots, taken;
+  enum tu_links_use use;
+  bool active[2];         /* is it in the list of the sending, the receiving processor? */
+  struct queue sends;     /* filled */
+  struct queue arrivals;  /* there, or on the way */
+  struct queue kept;      /* seen to; ready counts once it is released */
+  struct queue answers;   /* released: the answer is there, or on the way */
+  uint32_t kept_released; /* so many of `kept` may be answered */
+};
+
+/* Something that a processor looks at: the sending or the receiving end of a channel. */
+enum side { SENDS, RECEIVES };
+struct entry {
+  uint32_t channel;
+  enum side side;
+};
+
+struct processor {
+  double free_at;   /* when it comes to... */
+  uint32_t at;      /* ...this place: 2 * index + side */
+  uint32_t out, in; /* channels */
+  double planned;   /* when it looks at `next`; INFINITY: nothing is to be seen to */
+  struct entry next;
+  struct entry *active;
+  uint32_t active_count, active_capacity;
+};
+
+struct wire {
+  double free_at;
+  struct tu_links_load load;
+};
+
+struct tu_links {
+  struct tu_links_options options;
+  const struct tu_link_model *model;
+  struct tu_events *events;
+  uint32_t kind;
+  struct tu_links_told told;
+  struct processor *processors; /* [2 links] */
+  struct wire *wires;           /* [2 links] */
+  struct channel *channels;
+  uint32_t channel_count, channel_capacity;
+  struct packet *packets;
+  uint32_t packet_count, packet_capacity, unused;
+  uint32_t *first_down; /* [links + 1]; NULL: none */
+};
+
+/* ---- queues ---- */
+
+static void put(struct tu_links *l, struct queue *queue, uint32_t packet) {
+  l->packets[packet].next = TU_LINKS_NONE;
+  if (queue->head == TU_LINKS_NONE) queue->head = packet;
+  else l->packets[queue->tail].next = packet;
+  queue->tail = packet;
+}
+
+static uint32_t take(struct tu_links *l, struct queue *queue) {
+  uint32_t packet = queue->head;
+  queue->head = l->packets[packet].next;
+  return packet;
+}
+
+static double head_ready(const struct tu_links *l, const struct queue *queue) {
+  return queue->head == TU_LINKS_NONE ? INFINITY : l->packets[queue->head].ready;
+}
+
+static uint32_t new_packet(struct tu_links *l) {
+  if (l->unused == TU_LINKS_NONE) {
+    l->packets = tu_grow(l->packets, l->packet_count, &l->packet_capacity, sizeof *l->packets);
+    return l->packet_count++;
+  }
+  uint32_t packet = l->unused;
+  l->unused = l->packets[packet].next;
+  return packet;
+}
+
+/* ---- the turns of a processor ---- */
+
+/* How long it looks at what stands before this place of its turn. */
+static double time_before(const struct tu_links *l, const struct processor *p, uint32_t place) {
+  uint32_t index = place / 2, sends = index + place % 2;
+  if (sends > p->out) sends = p->out;
+  uint32_t receives = index < p->in ? index : p->in;
+  return sends * l->model->look_send + receives * l->model->look_receive;
+}
+
+static double turn_time(const struct tu_links *l, const struct processor *p) {
+  return p->out * l->model->look_send + p->in * l->model->look_receive + l->model->turn;
+}
+
+static double entry_ready(const struct tu_links *l, struct entry entry) {
+  const struct channel *c = &l->channels[entry.channel];
+  if (entry.side == SENDS) return fmin(head_ready(l, &c->sends), head_ready(l, &c->answers));
+  double ready = head_ready(l, &c->arrivals);
+  return c->kept_released > 0 ? fmin(ready, head_ready(l, &c->kept)) : ready;
+}
+
+static uint32_t entry_place(const struct tu_links *l, struct entry entry) {
+  return 2 * l->channels[entry.channel].index + entry.side;
+}
+
+/* When the processor, which looks round, comes by the entry and finds it ready. */
+static double look_time(const struct tu_links *l, const struct processor *p, struct entry entry, double ready) {
+  if (l->options.way == TU_LINKS_WAITS) return fmax(p->free_at, ready);
+  double turn = turn_time(l, p), way = time_before(l, p, entry_place(l, entry)) - time_before(l, p, p->at);
+  double first = p->free_at + (entry_place(l, entry) < p->at ? way + turn : way);
+  if (first >= ready) return first;
+  return turn > 0 ? first + ceil((ready - first) / turn) * turn : ready;
+}
+
+/* Of the way that waits: is it this one's turn? The others' have to come first. */
+static bool is_in_turn(const struct tu_links *l, const struct processor *p, struct entry entry) {
+  const struct channel *c = &l->channels[entry.channel];
+  if (l->options.way != TU_LINKS_WAITS || c->answers.head != TU_LINKS_NONE) return true;
+  return c->index == p->at / 2 % tu_max(entry.side == SENDS ? p->out : p->in, 1);
+}
+
+/* Looks for what will be seen to next. Ties: what stands first after where it is. */
+static void plan(struct tu_links *l, uint32_t port) {
+  struct processor *p = &l->processors[port];
+  double best = INFINITY;
+  uint32_t places = 2 * (p->out > p->in ? p->out : p->in), best_way = 0;
+  for (uint32_t i = 0; i < p->active_count;) {
+    struct entry entry = p->active[i];
+    double ready = entry_ready(l, entry);
+    if (isinf(ready)) { /* nothing to do there */
+      l->channels[entry.channel].active[entry.side] = false;
+      p->active[i] = p->active[--p->active_count];
+      continue;
+    }
+    i++;
+    if (!is_in_turn(l, p, entry)) continue;
+    double when = look_time(l, p, entry, ready);
+    uint32_t way = (entry_place(l, entry) + places - p->at % places) % places;
+    if (when > best || (when == best && way >= best_way)) continue;
+    best = when;
+    best_way = way;
+    p->next = entry;
+  }
+  if (best == p->planned) return;
+  p->planned = best;
+  if (!isinf(best)) tu_events_put(l->events, (struct tu_event){best, l->kind, port});
+}
+
+static void activate(struct tu_links *l, uint32_t port, uint32_t channel, enum side side) {
+  struct processor *p = &l->processors[port];
+  if (!l->channels[channel].active[side]) {
+    l->channels[channel].active[side] = true;
+    p->active = tu_grow(p->active, p->active_count, &p->active_capacity, sizeof *p->active);
+    p->active[p->active_count++] = (struct entry){channel, side};
+  }
+  plan(l, port);
+}
+
+/* ---- wires ---- */
+
+/* The end of something that begins at `start` and takes so long, on a link that may be down meanwhile. */
+static double end_on(struct tu_links *l, uint32_t port, double start, double seconds) {
+  double end = start + seconds;
+  if (!l->first_down) return end;
+  for (uint32_t d = l->first_down[port / 2]; d < l->first_down[port / 2 + 1]; d++) {
+    const struct tu_links_down *down = &l->options.downs[d];
+    if (down->until <= start) continue;
+    if (down->from >= end) break;
+    end += down->until - fmax(down->from, start);
+  }
+  return end;
+}
+
+/* Puts so many bytes on the wire that leaves at the port, from `when` on. Returns when they are there. */
+static double cross(struct tu_links *l, uint32_t port, double bytes, double when) {
+  struct wire *wire = &l->wires[port];
+  const struct tu_link_model *m = l->model;
+  double slowness = l->options.slowness ? l->options.slowness[port / 2] : 1, start = fmax(when, wire->free_at);
+  double taken = tu_link_wire_time(m, bytes) * slowness;
+  double crossing = tu_link_crossing(m, bytes) + (slowness - 1) * (tu_link_crossing(m, bytes) - m->latency);
+  wire->free_at = end_on(l, port, start, taken);
+  wire->load.busy += taken;
+  wire->load.bytes += bytes;
+  return end_on(l, port, start, crossing);
+}
+
+static void forget(struct tu_links *l, uint32_t packet) {
+  l->packets[packet].next = l->unused;
+  l->unused = packet;
+}
+
+/* Where slots do not count, nobody waits for an answer. */
+static void answer(struct tu_links *l, uint32_t channel, uint32_t packet, double when) {
+  struct channel *c = &l->channels[channel];
+  if (c->slots == 0) {
+    forget(l, packet);
+    return;
+  }
+  l->packets[packet].ready = cross(l, c->port ^ 1, TU_ACK_BYTES, when);
+  put(l, &c->answers, packet);
+  activate(l, c->port, channel, SENDS);
+}
+
+/* ---- a look ---- */
+
+/* Takes in what is answered by now, starts one send. Returns when that is done, and whether anything was sent. */
+static double look_to_send(struct tu_links *l, uint32_t channel, double now, bool *sent) {
+  const struct tu_link_model *m = l->model;
+  struct channel *c = &l->channels[channel];
+  double then = now;
+  while (head_ready(l, &c->answers) <= now) {
+    forget(l, take(l, &c->answers));
+    c->taken--;
+    then += m->acknowledge;
+    l->told.freed(l->told.self, channel, then);
+    c = &l->channels[channel];
+  }
+  *sent = head_ready(l, &c->sends) <= then;
+  if (!*sent) return then;
+  uint32_t packet = take(l, &c->sends);
+  then += m->issue;
+  double there = cross(l, c->port, l->packets[packet].bytes, then);
+  if (l->options.flags) {
+    then += m->flag_gap;
+    there = fmax(there, cross(l, c->port, TU_ACK_BYTES, then));
+  }
+  l->wires[c->port].load.packets++;
+  l->packets[packet].ready = there;
+  put(l, &c->arrivals, packet);
+  activate(l, c->port ^ 1, channel, RECEIVES);
+  return then;
+}
+
+/* Answers what was released, or sees to one packet. */
+static double look_to_receive(struct tu_links *l, uint32_t channel, double now) {
+  const struct tu_link_model *m = l->model;
+  struct channel *c = &l->channels[channel];
+  double then = now;
+  while (c->kept_released > 0 && head_ready(l, &c->kept) <= now) {
+    then += m->issue;
+    c->kept_released--;
+    answer(l, channel, take(l, &c->kept), then);
+    c = &l->channels[channel];
+  }
+  if (head_ready(l, &c->arrivals) > now) return then;
+  uint32_t packet = take(l, &c->arrivals), tag = l->packets[packet].tag;
+  double bytes = l->packets[packet].bytes;
+  then += c->use == TU_LINKS_FORWARDS ? m->forward + tu_link_noc_time(m, bytes) : m->respond;
+  if (c->use == TU_LINKS_KEEPS) {
+    l->packets[packet].ready = INFINITY;
+    put(l, &c->kept, packet);
+  } else {
+    answer(l, channel, packet, then);
+  }
+  l->told.arrived(l->told.self, channel, tag, then);
+  return then;
+}
+
+void tu_links_event(struct tu_links *l, const struct tu_event *event) {
+  struct processor *p = &l->processors[event->id];
+  if (event->time != p->planned) return; /* it has other plans by now */
+  struct entry entry = p->next;
+  bool sends = entry.side == SENDS, done = true, waits = l->options.way == TU_LINKS_WAITS;
+  p->planned = INFINITY;
+  p->free_at = INFINITY; /* nobody plans for it meanwhile */
+  double then =
+      sends ? look_to_send(l, entry.channel, event->time, &done) : look_to_receive(l, entry.channel, event->time);
+  p = &l->processors[event->id];
+  p->free_at = then + (waits ? 0 : sends ? l->model->look_send : l->model->look_receive);
+  if (!waits) p->at = entry_place(l, entry) + 1;
+  else if (done) p->at = 2 * l->channels[entry.channel].index + 2;
+  p->planned = NAN;
+  plan(l, event->id);
+}
+
+/* ---- what users call ---- */
+
+static void index_downs(struct tu_links *l) {
+  if (l->options.down_count == 0) return;
+  l->first_down = tu_allocate(l->options.links + 1, sizeof *l->first_down);
+  for (uint32_t d = 0; d < l->options.down_count; d++) l->first_down[l->options.downs[d].link + 1]++;
+  for (uint32_t i = 0; i < l->options.links; i++) l->first_down[i + 1] += l->first_down[i];
+}
+
+struct tu_links *tu_links_create(const struct tu_links_options *options, struct tu_events *events, uint32_t kind,
+                                 const struct tu_links_told *told) {
+  struct tu_links *l = tu_allocate(1, sizeof *l);
+  *l = (struct tu_links){.options = *options,
+                         .model = options->model,
+                         .events = events,
+                         .kind = kind,
+                         .told = *told,
+                         .unused = TU_LINKS_NONE};
+  l->processors = tu_allocate(2 * (size_t)options->links, sizeof *l->processors);
+  l->wires = tu_allocate(2 * (size_t)options->links, sizeof *l->wires);
+  for (uint32_t p = 0; p < 2 * options->links; p++) l->processors[p].planned = INFINITY;
+  index_downs(l);
+  return l;
+}
+
+void tu_links_destroy(struct tu_links *l) {
+  if (!l) return;
+  for (uint32_t p = 0; p < 2 * l->options.links; p++) free(l->processors[p].active);
+  free(l->processors);
+  free(l->wires);
+  free(l->channels);
+  free(l->packets);
+  free(l->first_down);
+  free(l);
+}
+
+uint32_t tu_links_add(struct tu_links *l, uint32_t port, uint32_t slots, enum tu_links_use use) {
+  const struct queue none = {TU_LINKS_NONE, TU_LINKS_NONE};
+  tu_assert(port < 2 * l->options.links);
+  l->channels = tu_grow(l->channels, l->channel_count, &l->channel_capacity, sizeof *l->channels);
+  struct processor *here = &l->processors[port], *there = &l->processors[port ^ 1];
+  tu_assert(here->out == there->in);
+  l->channels[l->channel_count] = (struct channel){.port = port,
+                                                   .index = here->out,
+                                                   .slots = slots,
+                                                   .use = use,
+                                                   .sends = none,
+                                                   .arrivals = none,
+                                                   .kept = none,
+                                                   .answers = none};
+  here->out++;
+  there->in++;
+  return l->channel_count++;
+}
+
+bool tu_links_has_slot(const struct tu_links *l, uint32_t channel) {
+  const struct channel *c = &l->channels[channel];
+  return c->slots == 0 || c->taken < c->slots;
+}
+
+void tu_links_send(struct tu_links *l, uint32_t channel, double bytes, uint32_t tag, double when) {
+  tu_assert(tu_links_has_slot(l, channel));
+  double granule = l->model->granule;
+  uint32_t packet = new_packet(l);
+  struct channel *c = &l->channels[channel];
+  l->packets[packet] =
+      (struct packet){.tag = tag, .bytes = granule > 0 ? ceil(bytes / granule) * granule : bytes, .ready = when};
+  c->taken++;
+  put(l, &c->sends, packet);
+  activate(l, c->port, channel, SENDS);
+}
+
+void tu_links_release(struct tu_links *l, uint32_t channel, double when) {
+  struct channel *c = &l->channels[channel];
+  uint32_t packet = c->kept.head;
+  for (uint32_t i = 0; i < c->kept_released; i++) packet = l->packets[packet].next;
+  tu_assert(packet != TU_LINKS_NONE);
+  l->packets[packet].ready = when;
+  c->kept_released++;
+  activate(l, c->port ^ 1, channel, RECEIVES);
+}
+
+const struct tu_links_load *tu_links_load(const struct tu_links *l, uint32_t port) { return &l->wires[port].load; }
+
+void tu_links_count(const struct tu_links *l, uint32_t port, uint32_t *out, uint32_t *in) {
+  *out = l->processors[port].out;
+  *in = l->processors[port].in;
+}
