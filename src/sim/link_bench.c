@@ -35,7 +35,7 @@ static void begin(struct bench *b, const struct tu_links_options *options, const
 static void send_next(struct bench *b, uint32_t channel, double when) {
   if (b->left[channel] == 0) return;
   b->left[channel]--;
-  tu_links_send(b->links, channel, b->bytes, 0, b->workers ? when + tu_link_noc_time(b->model, b->bytes) : when);
+  tu_links_send(b->links, channel, b->bytes, b->workers ? when + tu_link_noc_time(b->model, b->bytes) : when);
 }
 
 static void on_freed(void *self, uint32_t channel, double when) {
@@ -44,16 +44,16 @@ static void on_freed(void *self, uint32_t channel, double when) {
   send_next(b, channel, when);
 }
 
-static void on_arrived(void *self, uint32_t channel, uint32_t tag, double when) {
+static void on_arrived(void *self, uint32_t channel, double bytes, double when) {
   struct bench *b = self;
-  (void)tag;
+  (void)bytes;
   if (b->workers) tu_links_release(b->links, channel, when + tu_link_noc_time(b->model, b->bytes));
 }
 
 /* Port 1 starts `late` seconds after port 0. Returns seconds. */
 static double stream(struct bench *b, uint32_t channels, uint32_t slots, uint32_t messages, double late) {
   const struct tu_links_options options = {.model = b->model, .links = 1};
-  const struct tu_links_told told = {b, on_arrived, on_freed};
+  const struct tu_links_told told = {b, on_arrived, on_freed, NULL};
   begin(b, &options, &told);
   b->left = tu_allocate(2 * (size_t)channels, sizeof *b->left);
   for (uint32_t i = 0; i < 2 * channels; i++) {
@@ -69,7 +69,7 @@ static double stream(struct bench *b, uint32_t channels, uint32_t slots, uint32_
 
 static double bandwidth(const struct bench *what, uint32_t channels, uint32_t slots, uint32_t messages) {
   const struct tu_link_model *m = what->model;
-  double turn = channels * (m->look_send + m->look_receive) + m->turn, seconds = 0;
+  double turn = channels * (m->look_send + m->look_receive + m->change), seconds = 0;
   uint32_t starts = turn > 0 ? STARTS : 1;
   for (uint32_t i = 0; i < starts; i++) {
     struct bench b = *what;
@@ -109,9 +109,9 @@ struct ping {
   uint32_t channels, hops;
 };
 
-static void pass_on(void *self, uint32_t channel, uint32_t tag, double when) {
+static void pass_on(void *self, uint32_t channel, double bytes, double when) {
   struct ping *p = self;
-  if (channel / p->channels + 1 < p->hops) tu_links_send(p->b.links, channel + p->channels, p->b.bytes, tag, when);
+  if (channel / p->channels + 1 < p->hops) tu_links_send(p->b.links, channel + p->channels, bytes, when);
   else if (when > p->b.end) p->b.end = when;
 }
 
@@ -121,16 +121,16 @@ double tu_link_ring_ping(const struct tu_link_model *model, double bytes, uint32
                          bool flags) {
   struct ping p = {.b = {.model = model, .bytes = bytes}, .channels = channels, .hops = hops};
   const struct tu_links_options options = {.model = model, .links = hops, .way = TU_LINKS_WAITS, .flags = flags};
-  const struct tu_links_told told = {&p, pass_on, ignore};
+  const struct tu_links_told told = {&p, pass_on, ignore, NULL};
   begin(&p.b, &options, &told);
   for (uint32_t i = 0; i < hops * channels; i++) tu_links_add(p.b.links, 2 * (i / channels), 1, TU_LINKS_FORWARDS);
-  for (uint32_t c = 0; c < channels; c++) tu_links_send(p.b.links, c, bytes, 0, 0);
+  for (uint32_t c = 0; c < channels; c++) tu_links_send(p.b.links, c, bytes, 0);
   play(&p.b);
   return p.b.end;
 }
 
-static void nothing(void *self, uint32_t channel, uint32_t tag, double when) {
-  (void)self, (void)channel, (void)tag, (void)when;
+static void nothing(void *self, uint32_t channel, double bytes, double when) {
+  (void)self, (void)channel, (void)bytes, (void)when;
 }
 
 static void note_end(void *self, uint32_t channel, double when) {
@@ -142,9 +142,9 @@ static void note_end(void *self, uint32_t channel, double when) {
 void tu_link_round_trip(const struct tu_link_model *model, double bytes, struct tu_link_round_trip *parts) {
   struct bench b = {.model = model, .bytes = bytes};
   const struct tu_links_options options = {.model = model, .links = 1, .way = TU_LINKS_WAITS};
-  const struct tu_links_told told = {&b, nothing, note_end};
+  const struct tu_links_told told = {&b, nothing, note_end, NULL};
   begin(&b, &options, &told);
-  tu_links_send(b.links, tu_links_add(b.links, 0, 1, TU_LINKS_ANSWERS), bytes, 0, 0);
+  tu_links_send(b.links, tu_links_add(b.links, 0, 1, TU_LINKS_ANSWERS), bytes, 0);
   play(&b);
   double issue = model->issue + model->timer, respond = model->respond + model->timer;
   double full = b.end + 2 * model->timer, ideal = bytes / model->bandwidth;

@@ -19,7 +19,7 @@ static const struct key {
 #define KEY(name, kind) \
   { #name, kind, offsetof(struct tu_link_model, name) }
     KEY(bandwidth, SPEED),   KEY(latency, TIME),        KEY(packet_bytes, SIZE), KEY(header_bytes, SIZE),
-    KEY(stored, YES),        KEY(look_send, TIME),      KEY(look_receive, TIME), KEY(turn, TIME),
+    KEY(stored, YES),        KEY(look_send, TIME),      KEY(look_receive, TIME), KEY(change, TIME),
     KEY(issue, TIME),        KEY(flag_gap, TIME),       KEY(respond, TIME),      KEY(acknowledge, TIME),
     KEY(forward, TIME),      KEY(noc_bandwidth, SPEED), KEY(noc_latency, TIME),  KEY(reduce_bandwidth, SPEED),
     KEY(memory_bytes, SIZE), KEY(channels, COUNT),      KEY(granule, SIZE),      KEY(slot_bytes, SIZE),

@@ -20,7 +20,7 @@ struct tu_link_model {
   bool stored;         /* a packet is taken in whole before it is passed on: the first one's time counts twice */
   /* A processor at an end. */
   double look_send, look_receive; /* to see that a channel has nothing to send; that nothing has come on it */
-  double turn;                    /* once for all channels of a turn */
+  double change;                  /* to go on to another channel; not where there is only one */
   double issue;                   /* to start a send */
   double flag_gap;                /* from a send to that of its flag, where the flag crosses by itself */
   double respond;                 /* to see to what has come, and answer */

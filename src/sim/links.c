@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct packet {
-  uint32_t next, tag;
+  uint32_t next;
   double bytes, ready;
 };
 
@@ -94,16 +94,21 @@ static uint32_t new_packet(struct tu_links *l) {
 
 /* ---- the turns of a processor ---- */
 
+/* To go on to another channel takes time; to stay with the only one does not. */
+static double change_time(const struct tu_links *l, const struct processor *p) {
+  return p->out > 1 || p->in > 1 ? l->model->change : 0;
+}
+
 /* How long it looks at what stands before this place of its turn. */
 static double time_before(const struct tu_links *l, const struct processor *p, uint32_t place) {
   uint32_t index = place / 2, sends = index + place % 2;
   if (sends > p->out) sends = p->out;
   uint32_t receives = index < p->in ? index : p->in;
-  return sends * l->model->look_send + receives * l->model->look_receive;
+  return sends * l->model->look_send + receives * l->model->look_receive + index * change_time(l, p);
 }
 
 static double turn_time(const struct tu_links *l, const struct processor *p) {
-  return p->out * l->model->look_send + p->in * l->model->look_receive + l->model->turn;
+  return time_before(l, p, 2 * (p->out > p->in ? p->out : p->in));
 }
 
 static double entry_ready(const struct tu_links *l, struct entry entry) {
@@ -186,7 +191,7 @@ static double end_on(struct tu_links *l, uint32_t port, double start, double sec
 }
 
 /* Puts so many bytes on the wire that leaves at the port, from `when` on. Returns when they are there. */
-static double cross(struct tu_links *l, uint32_t port, double bytes, double when) {
+static double cross(struct tu_links *l, uint32_t port, uint32_t channel, double bytes, bool payload, double when) {
   struct wire *wire = &l->wires[port];
   const struct tu_link_model *m = l->model;
   double slowness = l->options.slowness ? l->options.slowness[port / 2] : 1, start = fmax(when, wire->free_at);
@@ -194,7 +199,8 @@ static double cross(struct tu_links *l, uint32_t port, double bytes, double when
   double crossing = tu_link_crossing(m, bytes) + (slowness - 1) * (tu_link_crossing(m, bytes) - m->latency);
   wire->free_at = end_on(l, port, start, taken);
   wire->load.busy += taken;
-  wire->load.bytes += bytes;
+  if (payload) wire->load.packets++, wire->load.bytes += bytes;
+  if (l->told.crosses) l->told.crosses(l->told.self, port, channel, payload ? bytes : 0, start, wire->free_at);
   return end_on(l, port, start, crossing);
 }
 
@@ -210,7 +216,7 @@ static void answer(struct tu_links *l, uint32_t channel, uint32_t packet, double
     forget(l, packet);
     return;
   }
-  l->packets[packet].ready = cross(l, c->port ^ 1, TU_ACK_BYTES, when);
+  l->packets[packet].ready = cross(l, c->port ^ 1, channel, TU_ACK_BYTES, false, when);
   put(l, &c->answers, packet);
   activate(l, c->port, channel, SENDS);
 }
@@ -233,12 +239,11 @@ static double look_to_send(struct tu_links *l, uint32_t channel, double now, boo
   if (!*sent) return then;
   uint32_t packet = take(l, &c->sends);
   then += m->issue;
-  double there = cross(l, c->port, l->packets[packet].bytes, then);
+  double there = cross(l, c->port, channel, l->packets[packet].bytes, true, then);
   if (l->options.flags) {
     then += m->flag_gap;
-    there = fmax(there, cross(l, c->port, TU_ACK_BYTES, then));
+    there = fmax(there, cross(l, c->port, channel, TU_ACK_BYTES, false, then));
   }
-  l->wires[c->port].load.packets++;
   l->packets[packet].ready = there;
   put(l, &c->arrivals, packet);
   activate(l, c->port ^ 1, channel, RECEIVES);
@@ -257,16 +262,17 @@ static double look_to_receive(struct tu_links *l, uint32_t channel, double now) 
     c = &l->channels[channel];
   }
   if (head_ready(l, &c->arrivals) > now) return then;
-  uint32_t packet = take(l, &c->arrivals), tag = l->packets[packet].tag;
+  uint32_t packet = take(l, &c->arrivals);
   double bytes = l->packets[packet].bytes;
-  then += c->use == TU_LINKS_FORWARDS ? m->forward + tu_link_noc_time(m, bytes) : m->respond;
-  if (c->use == TU_LINKS_KEEPS) {
+  bool passes_on = c->use == TU_LINKS_FORWARDS || c->use == TU_LINKS_RELAYS;
+  then += passes_on ? m->forward + tu_link_noc_time(m, bytes) : m->respond;
+  if (c->use == TU_LINKS_KEEPS || c->use == TU_LINKS_RELAYS) {
     l->packets[packet].ready = INFINITY;
     put(l, &c->kept, packet);
   } else {
     answer(l, channel, packet, then);
   }
-  l->told.arrived(l->told.self, channel, tag, then);
+  l->told.arrived(l->told.self, channel, bytes, then);
   return then;
 }
 
@@ -280,7 +286,8 @@ void tu_links_event(struct tu_links *l, const struct tu_event *event) {
   double then =
       sends ? look_to_send(l, entry.channel, event->time, &done) : look_to_receive(l, entry.channel, event->time);
   p = &l->processors[event->id];
-  p->free_at = then + (waits ? 0 : sends ? l->model->look_send : l->model->look_receive);
+  if (!waits) then += sends ? l->model->look_send : l->model->look_receive + change_time(l, p);
+  p->free_at = then;
   if (!waits) p->at = entry_place(l, entry) + 1;
   else if (done) p->at = 2 * l->channels[entry.channel].index + 2;
   p->planned = NAN;
@@ -347,13 +354,12 @@ bool tu_links_has_slot(const struct tu_links *l, uint32_t channel) {
   return c->slots == 0 || c->taken < c->slots;
 }
 
-void tu_links_send(struct tu_links *l, uint32_t channel, double bytes, uint32_t tag, double when) {
+void tu_links_send(struct tu_links *l, uint32_t channel, double bytes, double when) {
   tu_assert(tu_links_has_slot(l, channel));
   double granule = l->model->granule;
   uint32_t packet = new_packet(l);
   struct channel *c = &l->channels[channel];
-  l->packets[packet] =
-      (struct packet){.tag = tag, .bytes = granule > 0 ? ceil(bytes / granule) * granule : bytes, .ready = when};
+  l->packets[packet] = (struct packet){.bytes = granule > 0 ? ceil(bytes / granule) * granule : bytes, .ready = when};
   c->taken++;
   put(l, &c->sends, packet);
   activate(l, c->port, channel, SENDS);

@@ -24,14 +24,18 @@ enum tu_links_use {
   TU_LINKS_ANSWERS,  /* answers: the slot is free again */
   TU_LINKS_KEEPS,    /* says that it came; tu_links_release frees the slot */
   TU_LINKS_FORWARDS, /* passes it on to another processor of the chip, and answers */
+  TU_LINKS_RELAYS,   /* passes it on; tu_links_release frees the slot */
 };
 
 struct tu_links_told {
   void *self;
   /* The packet has been seen to at the far end, at `when` (now or later). */
-  void (*arrived)(void *self, uint32_t channel, uint32_t tag, double when);
+  void (*arrived)(void *self, uint32_t channel, double bytes, double when);
   /* The sender knows that one more slot is free. */
   void (*freed)(void *self, uint32_t channel, double when);
+  /* Something crosses the wire that leaves at the port from `from` until `until`: payload, or (0 bytes) an answer or a flag.
+   * NULL: nobody wants to know. */
+  void (*crosses)(void *self, uint32_t port, uint32_t channel, double bytes, double from, double until);
 };
 
 /* A time at which a link is of no use; what crosses then is held up until it is over. */
@@ -68,7 +72,7 @@ uint32_t tu_links_add(struct tu_links *links, uint32_t port, uint32_t slots, enu
 /* Has it a free slot? */
 bool tu_links_has_slot(const struct tu_links *links, uint32_t channel);
 /* A slot of it is full at `when`. It must have been free. */
-void tu_links_send(struct tu_links *links, uint32_t channel, double bytes, uint32_t tag, double when);
+void tu_links_send(struct tu_links *links, uint32_t channel, double bytes, double when);
 /* What came first, and is kept, may be overwritten from `when` on. */
 void tu_links_release(struct tu_links *links, uint32_t channel, double when);
 void tu_links_event(struct tu_links *links, const struct tu_event *event);
