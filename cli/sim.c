@@ -11,12 +11,14 @@
 #include "base/text.h"
 #include "check/check.h"
 #include "names.h"
+#include "sim_cluster.h"
 
 struct question {
   struct tu_build what; /* of a plan from the table */
   uint64_t bytes;
   struct tu_sim_cost cost;
   bool all_ranks, json;
+  struct sim_cluster_question cluster;
   /* for the answer: */
   const char *collective, *algorithm;
   char algorithm_name[TU_NAME_BYTES];
@@ -25,12 +27,14 @@ struct question {
 };
 
 static int load_name(struct question *q, const char *word, const struct cli_name *name) {
-  int code = cli_check_build("sim", word, name, &q->what);
+  int code = CLI_GOOD;
+  if (q->cluster.cluster && q->what.ranks == 0) code = sim_cluster_chips(&q->cluster, &q->what.ranks);
+  if (code == CLI_GOOD) code = cli_check_build("sim", word, name, &q->what);
   if (code != CLI_GOOD) return code;
   q->collective = tu_collectives[name->collective].name;
   q->algorithm = name->algorithm->name;
   q->ranks = q->what.ranks;
-  bool alike = !q->all_ranks && (name->algorithm->flags & TU_ROTATES);
+  bool alike = !q->all_ranks && !q->cluster.cluster && (name->algorithm->flags & TU_ROTATES);
   q->what.rank = alike ? 0 : TU_ALL_RANKS;
   q->sim = tu_sim_build(&q->what);
   return CLI_GOOD;
@@ -99,7 +103,9 @@ static int load(struct question *q, const char *word) {
 
 static int run(int argc, char **argv) {
   /* A common machine: a microsecond a message, links of 12.5 GB/s, reductions at 20 GB/s. */
-  struct question q = {.bytes = 1 << 20, .cost = {1e-6, 8e-11, 5e-11}};
+  struct question q = {.bytes = 1 << 20,
+                       .cost = {1e-6, 8e-11, 5e-11},
+                       .cluster = {.links = "wormhole", .place = "auto", .flag = "merged"}};
   bool done;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &q.what.ranks, "N", "number of ranks"},
@@ -113,6 +119,21 @@ static int run(int argc, char **argv) {
       {"--depth", CLI_UINT, &q.what.depth, "D", "slots of a ring, for these (8)"},
       {"--chunks", CLI_UINT, &q.what.chunks, "C", "pieces of a block, one after the other, for these (1)"},
       {"--lanes", CLI_UINT, &q.what.lanes, "L", "so many ways side by side, each with a part of every block (1)"},
+      {"--cluster", CLI_STRING, &q.cluster.cluster, "FILE|PRESET", "on the links of a cluster; see tutti-topo(1)"},
+      {"--reserve", CLI_STRING, &q.cluster.reserve, "WHICH",
+       "its links that are not for use: none, dispatch or a list"},
+      {"--links", CLI_STRING, &q.cluster.links, "MODEL", "what its links cost: wormhole, plain or a file (wormhole)"},
+      {"--place", CLI_STRING, &q.cluster.place, "HOW", "ranks on chips: ring, number or auto (auto)"},
+      {"--dimension-order", CLI_FLAG, &q.cluster.dimension_order, NULL, "routes go along one dimension, then the next"},
+      {"--slot", CLI_BYTES, &q.cluster.slot_bytes, "S", "size of a channel's slots (the links', or what fits)"},
+      {"--credits", CLI_UINT, &q.cluster.credits, "C", "slots of a channel (the links')"},
+      {"--flag", CLI_STRING, &q.cluster.flag, "HOW", "merged with the payload, or separate (merged)"},
+      {"--fluid", CLI_FLAG, &q.cluster.fluid, NULL, "as flows that share links, without slots and packets"},
+      {"--late", CLI_STRING, &q.cluster.late, "R=S,...", "rank R starts S seconds late"},
+      {"--down", CLI_STRING, &q.cluster.down, "A-B@T+D,...", "links of chips A and B are down for D seconds from T on"},
+      {"--slow", CLI_STRING, &q.cluster.slow, "A-B=F,...", "links of chips A and B are F times slower"},
+      {"--trace", CLI_STRING, &q.cluster.trace, "FILE", "what each rank and link did when, as Chrome-trace JSON"},
+      {"--page", CLI_STRING, &q.cluster.page, "FILE", "the same as a page: the cluster, its links' load over time"},
       {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "play all ranks, even if one can stand for all"},
       {"--json", CLI_FLAG, &q.json, NULL, "one object"},
   };
@@ -122,6 +143,12 @@ static int run(int argc, char **argv) {
     return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME or FILE, found %d; tutti list shows names",
                     argc - 1);
   if ((code = load(&q, argv[1])) != CLI_GOOD) return code;
+  if (q.cluster.cluster) {
+    const struct sim_plan_name plan = {q.collective, q.algorithm, q.bytes};
+    code = sim_cluster_run(&q.cluster, &plan, q.sim, q.ranks, q.json);
+    tu_sim_destroy(q.sim);
+    return code;
+  }
   struct tu_sim_report report;
   tu_sim_run(q.sim, (double)q.bytes, &q.cost, &report);
   tu_sim_destroy(q.sim);

@@ -82,8 +82,10 @@ static void make_ready(struct play *p, uint32_t node) {
   p->ready[p->ready_count++] = node;
 }
 
-static void less_waits(struct play *p, uint32_t node) {
+/* One thing less that the node waits for: that one, or its rank. */
+static void less_waits(struct play *p, uint32_t node, uint32_t cause) {
   if (--p->course->states[node].waits > 0) return;
+  if (p->course->times) p->course->times[node] = (struct tu_sim_times){p->course->now, p->course->now, cause};
   make_ready(p, node);
 }
 
@@ -91,10 +93,11 @@ static void end(struct play *p, uint32_t node) {
   const struct tu_sim *sim = p->course->sim;
   struct tu_sim_state *states = p->course->states;
   p->ended++;
+  if (p->course->times) p->course->times[node].end = p->course->now;
   tu_sim_chain_join(&p->course->last, &states[node].chain);
   for (uint32_t e = sim->nodes[node].edge; e != TU_NONE; e = sim->edges[e].next) {
     tu_sim_chain_join(&states[sim->edges[e].node].chain, &states[node].chain);
-    less_waits(p, sim->edges[e].node);
+    less_waits(p, sim->edges[e].node, node);
   }
 }
 
@@ -121,7 +124,7 @@ static void pass_on(struct play *p) {
       p->network->send(p->network, node);
       if (n->ring_next == TU_NONE) continue;
       tu_sim_chain_join(&p->course->states[n->ring_next].chain, &p->course->states[node].chain);
-      less_waits(p, n->ring_next);
+      less_waits(p, n->ring_next, node);
     } else if (n->weight > 0) {
       tu_sim_queue_put(p->course, &p->units[n->rank].ready, node);
       tu_sim_mark(&p->marks, n->rank);
@@ -151,7 +154,7 @@ static void start_reductions(struct play *p) {
 static void take_event(struct play *p, const struct tu_event *event) {
   p->course->now = event->time;
   if (event->kind == TU_SIM_ENDS) end_of_time(p, event->id);
-  else if (event->kind == TU_SIM_STARTS) less_waits(p, event->id);
+  else if (event->kind == TU_SIM_STARTS) less_waits(p, event->id, TU_NONE);
   else p->network->event(p->network, event);
 }
 
@@ -164,6 +167,7 @@ static void start(struct play *p) {
       p->course->states[i].waits++;
       tu_events_put(&p->course->events, (struct tu_event){late, TU_SIM_STARTS, i});
     } else if (sim->nodes[i].waits == 0) {
+      if (p->course->times) p->course->times[i].cause = TU_NONE;
       make_ready(p, i);
     }
   }
@@ -204,11 +208,12 @@ void tu_sim_play(struct tu_sim_course *course, struct tu_sim_network *network) {
 void tu_sim_course_fini(struct tu_sim_course *course) {
   tu_events_fini(&course->events);
   free(course->states);
+  free(course->times);
 }
 
 /* ---- */
 
-static void report_on(const struct tu_sim_course *course, struct tu_sim_report *report) {
+void tu_sim_report_on(const struct tu_sim_course *course, struct tu_sim_report *report) {
   const struct tu_sim *sim = course->sim;
   *report = (struct tu_sim_report){
       .time_s = course->now,
@@ -229,7 +234,7 @@ void tu_sim_run(const struct tu_sim *sim, double bytes, const struct tu_sim_cost
                                  .chunk_gamma = cost->gamma * chunk_bytes};
   struct tu_sim_network *ports = tu_sim_ports_create(&course);
   tu_sim_play(&course, ports);
-  report_on(&course, report);
+  tu_sim_report_on(&course, report);
   tu_sim_ports_destroy(ports);
   tu_sim_course_fini(&course);
 }

@@ -39,6 +39,8 @@ struct tu_sim *tu_sim_create(const struct tu_plan *plan);
 /* Of what is to be built, whose steps `what` chooses as in tu_plan_build; 0 will do if the algorithm has TU_ROTATES. */
 struct tu_sim *tu_sim_build(const struct tu_build *what);
 void tu_sim_destroy(struct tu_sim *sim);
+/* Do all messages go to the next rank or the one before, modulo all? */
+bool tu_sim_goes_round(const struct tu_sim *sim);
 
 /* `bytes` is the size of the collective: of a buffer, the longer one where one is a block and one a block for every rank.
  * Blocks and chunks are exact parts of it, fractions of bytes included. */

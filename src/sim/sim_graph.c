@@ -176,3 +176,12 @@ void tu_sim_destroy(struct tu_sim *sim) {
   free(sim->edges);
   free(sim);
 }
+
+bool tu_sim_goes_round(const struct tu_sim *sim) {
+  uint32_t ranks = sim->ranks * sim->stands_for;
+  for (uint32_t i = 0; i < sim->node_count; i++) {
+    uint32_t distance = sim->nodes[i].distance;
+    if (sim->nodes[i].to != TU_NONE && distance != 1 && distance != ranks - 1) return false;
+  }
+  return true;
+}

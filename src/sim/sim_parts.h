@@ -8,7 +8,9 @@
 #include "sim/events.h"
 #include "sim/sim.h"
 
+#ifndef TU_NONE
 #define TU_NONE UINT32_MAX
+#endif
 
 /* ---- the graph (sim_graph.c) ---- */
 
@@ -70,6 +72,12 @@ struct tu_sim_queue {
   uint32_t settled; /* the last one of an earlier moment; TU_NONE: all are of this moment */
 };
 
+/* When a node became ready, and ended; and whose end made it ready. */
+struct tu_sim_times {
+  double begin, end;
+  uint32_t cause;
+};
+
 struct tu_sim_course {
   const struct tu_sim *sim;
   struct tu_sim_state *states; /* of the nodes */
@@ -78,6 +86,7 @@ struct tu_sim_course {
   double alpha, chunk_beta;        /* of the flat network: seconds a message, a chunk sent */
   const double *late;              /* [ranks]: when each starts; NULL: at 0 */
   struct tu_sim_chain last;        /* what the end waited for */
+  struct tu_sim_times *times;      /* [nodes], or NULL: nobody wants to know */
   struct tu_events events;         /* TU_SIM_ENDS: the node ends; TU_SIM_STARTS: its rank is there */
 };
 
@@ -131,6 +140,7 @@ void tu_sim_ports_destroy(struct tu_sim_network *ports);
 
 /* Plays the plan to its end on a network that the caller has made for the course, which has everything but its states. */
 void tu_sim_play(struct tu_sim_course *course, struct tu_sim_network *network);
+void tu_sim_report_on(const struct tu_sim_course *course, struct tu_sim_report *report);
 void tu_sim_course_fini(struct tu_sim_course *course);
 
 #endif

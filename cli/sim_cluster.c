@@ -1,0 +1,323 @@
+/* sim_cluster.c: `tutti sim --cluster`: a plan on the links of a cluster: what they cost, where each rank is, what goes wrong
+ * on the way, and what came of it. */
+#include "sim_cluster.h"
+
+#include <errno.h>
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli.h"
+#include "draw/draw_timeline.h"
+#include "sim/sim_cluster.h"
+#include "topology/ring.h"
+
+/* What is asked, made ready. */
+struct scene {
+  struct tu_cluster *cluster;
+  struct tu_grid grid;
+  struct tu_ring ring;
+  struct tu_router *router;
+  struct tu_link_model model;
+  struct tu_links_down *downs;
+  uint32_t down_count, down_capacity;
+  double *slowness, *late;
+  struct tu_sim_where where;
+};
+
+static int fail(const struct tu_error *error) { return cli_fail("sim", CLI_FAILED, "%s", error->text); }
+
+static void close_scene(struct scene *s) {
+  tu_router_destroy(s->router);
+  tu_ring_fini(&s->ring);
+  tu_grid_fini(&s->grid);
+  tu_cluster_destroy(s->cluster);
+  free(s->downs);
+  free(s->slowness);
+  free(s->late);
+}
+
+/* ---- lists: what happens to links and ranks ---- */
+
+/* Copies the next item of a list, up to a comma; false at its end. */
+static bool next_item(const char **list, char *item, size_t item_bytes) {
+  if (!*list || !**list) return false;
+  size_t length = strcspn(*list, ",");
+  snprintf(item, item_bytes, "%.*s", (int)(length < item_bytes ? length : item_bytes - 1), *list);
+  *list += length + ((*list)[length] == ',');
+  return true;
+}
+
+/* "A-B": two chips, by id. Leaves *rest behind it. */
+static int read_pair(const struct scene *s, const char *option, const char *item, uint32_t pair[2], const char **rest) {
+  char *end;
+  for (int i = 0; i < 2; i++) {
+    if (*item < '0' || *item > '9')
+      return cli_fail("sim", CLI_USAGE, "%s: expected two chips, as 3-7, found '%s'", option, item);
+    errno = 0;
+    unsigned long id = strtoul(item, &end, 10);
+    pair[i] = errno == 0 && id < TU_NONE ? tu_cluster_chip(s->cluster, (uint32_t)id) : TU_NONE;
+    if (pair[i] == TU_NONE) return cli_fail("sim", CLI_USAGE, "%s: %s has no chip %lu", option, s->cluster->name, id);
+    if (i == 0 && *end != '-')
+      return cli_fail("sim", CLI_USAGE, "%s: expected two chips, as 3-7, found '%s'", option, item);
+    item = i == 0 ? end + 1 : end;
+  }
+  if (tu_cluster_usable(s->cluster, pair[0], pair[1]) == 0)
+    return cli_fail("sim", CLI_USAGE, "%s: chips %u and %u have no link between them that may be used", option,
+                    s->cluster->nodes[pair[0]].id, s->cluster->nodes[pair[1]].id);
+  *rest = item;
+  return CLI_GOOD;
+}
+
+static int compare_downs(const void *a, const void *b) {
+  const struct tu_links_down *x = a, *y = b;
+  if (x->link != y->link) return x->link < y->link ? -1 : 1;
+  return (x->from > y->from) - (x->from < y->from);
+}
+
+/* A-B@T+D,...: all links of a pair, D seconds from T on; then they train again. */
+static int read_downs(struct scene *s, const char *list) {
+  char item[128];
+  const char *rest;
+  while (next_item(&list, item, sizeof item)) {
+    uint32_t pair[2];
+    int code = read_pair(s, "--down", item, pair, &rest);
+    if (code != CLI_GOOD) return code;
+    double from, seconds;
+    char *plus = strchr(rest, '+');
+    if (plus) *plus = '\0';
+    if (!plus || *rest != '@' || !tu_parse_number(rest + 1, &from) || !tu_parse_number(plus + 1, &seconds))
+      return cli_fail("sim", CLI_USAGE, "--down: expected CHIP-CHIP@SECONDS+SECONDS, as 3-7@1e-3+5e-4, found '%s'",
+                      item);
+    for (uint32_t i = 0; i < tu_cluster_usable(s->cluster, pair[0], pair[1]); i++) {
+      s->downs = tu_grow(s->downs, s->down_count, &s->down_capacity, sizeof *s->downs);
+      s->downs[s->down_count++] = (struct tu_links_down){tu_cluster_link_between(s->cluster, pair[0], pair[1], i), from,
+                                                         from + seconds + s->model.retrain};
+    }
+  }
+  if (s->down_count > 1) qsort(s->downs, s->down_count, sizeof *s->downs, compare_downs);
+  for (uint32_t d = 1; d < s->down_count; d++)
+    if (s->downs[d].link == s->downs[d - 1].link && s->downs[d].from < s->downs[d - 1].until)
+      return cli_fail("sim", CLI_USAGE, "--down: a link goes down at %g s, before it is up again at %g s",
+                      s->downs[d].from, s->downs[d - 1].until);
+  return CLI_GOOD;
+}
+
+/* A-B=FACTOR,... */
+static int read_slow(struct scene *s, const char *list) {
+  char item[128];
+  const char *rest;
+  if (!list) return CLI_GOOD;
+  s->slowness = tu_allocate(s->cluster->link_count, sizeof *s->slowness);
+  for (uint32_t i = 0; i < s->cluster->link_count; i++) s->slowness[i] = 1;
+  while (next_item(&list, item, sizeof item)) {
+    uint32_t pair[2];
+    double factor;
+    int code = read_pair(s, "--slow", item, pair, &rest);
+    if (code != CLI_GOOD) return code;
+    if (*rest != '=' || !tu_parse_number(rest + 1, &factor) || factor < 1)
+      return cli_fail("sim", CLI_USAGE, "--slow: expected CHIP-CHIP=FACTOR, of 1 or more, found '%s'", item);
+    for (uint32_t i = 0; i < tu_cluster_usable(s->cluster, pair[0], pair[1]); i++)
+      s->slowness[tu_cluster_link_between(s->cluster, pair[0], pair[1], i)] = factor;
+  }
+  return CLI_GOOD;
+}
+
+/* RANK=SECONDS,... */
+static int read_late(struct scene *s, const char *list, uint32_t ranks) {
+  char item[128];
+  if (!list) return CLI_GOOD;
+  s->late = tu_allocate(ranks, sizeof *s->late);
+  while (next_item(&list, item, sizeof item)) {
+    uint64_t rank;
+    char *equals = strchr(item, '=');
+    if (equals) *equals = '\0';
+    if (!equals || !tu_parse_uint(item, UINT32_MAX, &rank) || rank >= ranks)
+      return cli_fail("sim", CLI_USAGE, "--late: expected RANK=SECONDS, of %u ranks, found '%s'", ranks, item);
+    if (!tu_parse_number(equals + 1, &s->late[rank]))
+      return cli_fail("sim", CLI_USAGE, "--late: expected seconds, as 1e-3, found '%s'", equals + 1);
+  }
+  return CLI_GOOD;
+}
+
+/* ---- the scene ---- */
+
+static int place(struct scene *s, const struct sim_cluster_question *q, const struct tu_sim *sim, uint32_t ranks) {
+  if (strcmp(q->place, "number") == 0) return CLI_GOOD;
+  bool asked = strcmp(q->place, "ring") == 0;
+  if (!asked && strcmp(q->place, "auto") != 0)
+    return cli_fail("sim", CLI_USAGE, "--place: expected auto, ring or number, found '%s'", q->place);
+  if (asked && ranks != s->cluster->chip_count)
+    return cli_fail("sim", CLI_USAGE, "--place ring: goes through all %u chips of %s, and there are %u ranks",
+                    s->cluster->chip_count, s->cluster->name, ranks);
+  if (ranks != s->cluster->chip_count || (!asked && !tu_sim_goes_round(sim))) return CLI_GOOD;
+  tu_ring_find(s->cluster, &s->grid, &s->ring);
+  if (s->ring.kind != TU_APART) s->where.chip = s->ring.order;
+  return CLI_GOOD;
+}
+
+static int open_cluster(const struct sim_cluster_question *q, struct tu_cluster **cluster) {
+  struct tu_error error;
+  if (tu_cluster_load(q->cluster, cluster, &error) != TUTTI_OK) return fail(&error);
+  if (tu_cluster_reserve(*cluster, q->reserve, &error) == TUTTI_OK) return CLI_GOOD;
+  tu_cluster_destroy(*cluster);
+  return fail(&error);
+}
+
+int sim_cluster_chips(const struct sim_cluster_question *q, uint32_t *chips) {
+  struct tu_cluster *cluster;
+  int code = open_cluster(q, &cluster);
+  if (code != CLI_GOOD) return code;
+  *chips = cluster->chip_count;
+  tu_cluster_destroy(cluster);
+  return CLI_GOOD;
+}
+
+static int open_scene(struct scene *s, const struct sim_cluster_question *q, const struct tu_sim *sim, uint32_t ranks) {
+  struct tu_error error;
+  bool separate = strcmp(q->flag, "separate") == 0;
+  if (!separate && strcmp(q->flag, "merged") != 0)
+    return cli_fail("sim", CLI_USAGE, "--flag: expected merged or separate, found '%s'", q->flag);
+  int code = open_cluster(q, &s->cluster);
+  if (code != CLI_GOOD) return code;
+  tu_grid_find(s->cluster, &s->grid);
+  enum tu_routing routing = q->dimension_order ? TU_DIMENSION_ORDER : TU_SHORTEST;
+  if (tu_link_model_load(q->links, &s->model, &error) != TUTTI_OK ||
+      tu_router_create(s->cluster, &s->grid, routing, &s->router, &error) != TUTTI_OK)
+    return fail(&error);
+  s->where = (struct tu_sim_where){.cluster = s->cluster,
+                                   .router = s->router,
+                                   .model = &s->model,
+                                   .fluid = q->fluid,
+                                   .flags = separate,
+                                   .slot_bytes = (double)q->slot_bytes,
+                                   .credits = q->credits,
+                                   .traced = q->trace || q->page};
+  if ((code = read_downs(s, q->down)) != CLI_GOOD) return code;
+  if ((code = read_slow(s, q->slow)) != CLI_GOOD) return code;
+  if ((code = read_late(s, q->late, ranks)) != CLI_GOOD) return code;
+  if (q->fluid && (s->down_count > 0 || separate))
+    return cli_fail("sim", CLI_USAGE, "--fluid: flows know neither --down nor --flag");
+  s->where.downs = s->downs;
+  s->where.down_count = s->down_count;
+  s->where.slowness = s->slowness;
+  s->where.late = s->late;
+  return place(s, q, sim, ranks);
+}
+
+/* ---- answers ---- */
+
+static uint32_t busiest(const struct tu_sim_cluster_report *r) {
+  uint32_t port = 0;
+  for (uint32_t p = 1; p < r->port_count; p++)
+    if (r->loads[p].busy > r->loads[port].busy) port = p;
+  return port;
+}
+
+static void print_json(const struct scene *s, const struct sim_plan_name *plan, uint32_t ranks,
+                       const struct tu_sim_cluster_report *r) {
+  printf(
+      "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"cluster\": \"%s\", "
+      "\"links\": \"%s\", \"time_s\": %.15g, \"messages\": %llu, \"slot_bytes\": %.15g, \"credits\": %u, "
+      "\"channels_most\": %u, \"loads\": [",
+      plan->collective, plan->algorithm, ranks, (unsigned long long)plan->bytes, s->cluster->name, s->model.name,
+      r->plan.time_s, (unsigned long long)r->plan.messages, r->slot_bytes, r->credits, r->channels_most);
+  const char *comma = "";
+  for (uint32_t p = 0; p < r->port_count; p++) {
+    const struct tu_link *link = &s->cluster->links[p / 2];
+    if (r->loads[p].packets == 0 && r->retrained[p / 2] == 0) continue;
+    printf(
+        "%s{\"from\": %u, \"channel\": %u, \"to\": %u, \"busy_s\": %.15g, \"bytes\": %.15g, \"packets\": %llu, "
+        "\"retrained\": %u}",
+        comma, s->cluster->nodes[link->ends[p % 2].node].id, link->ends[p % 2].channel,
+        s->cluster->nodes[link->ends[1 - p % 2].node].id, r->loads[p].busy, r->loads[p].bytes,
+        (unsigned long long)r->loads[p].packets, r->retrained[p / 2]);
+    comma = ", ";
+  }
+  printf("]}\n");
+}
+
+static void print_table(const struct scene *s, const struct sim_plan_name *plan, uint32_t ranks,
+                        const struct tu_sim_cluster_report *r) {
+  printf("%s.%s, %u ranks, %llu bytes, on %s; links: %s%s\n", plan->collective, plan->algorithm, ranks,
+         (unsigned long long)plan->bytes, s->cluster->name, s->model.name, s->where.fluid ? ", as flows" : "");
+  printf("  time            %.9g s\n", r->plan.time_s);
+  printf("  messages        %llu\n", (unsigned long long)r->plan.messages);
+  if (r->slot_bytes > 0) printf("  slots           %u of %.9g bytes a channel\n", r->credits, r->slot_bytes);
+  if (r->channels_most > 0) printf("  channels        %u at most one way over a link\n", r->channels_most);
+  if (s->where.chip) {
+    printf("  ranks on chips ");
+    for (uint32_t i = 0; i < ranks && i < 32; i++) printf(" %u", s->cluster->nodes[s->where.chip[i]].id);
+    printf("%s\n", ranks > 32 ? " ..." : "");
+  }
+  if (r->port_count == 0 || r->plan.time_s <= 0) return;
+  uint32_t p = busiest(r);
+  const struct tu_link *link = &s->cluster->links[p / 2];
+  printf("  busiest link    %s to %s: %.9g bytes in %llu packets, taken %.1f%% of the time\n",
+         tu_node_name(s->cluster, link->ends[p % 2].node).chars,
+         tu_node_name(s->cluster, link->ends[1 - p % 2].node).chars, r->loads[p].bytes,
+         (unsigned long long)r->loads[p].packets, 100 * r->loads[p].busy / r->plan.time_s);
+  for (uint32_t l = 0; l < s->cluster->link_count; l++)
+    if (r->retrained[l] > 0)
+      printf("  retrained       %s to %s (channel %u): %u times\n",
+             tu_node_name(s->cluster, s->cluster->links[l].ends[0].node).chars,
+             tu_node_name(s->cluster, s->cluster->links[l].ends[1].node).chars, s->cluster->links[l].ends[0].channel,
+             r->retrained[l]);
+}
+
+static int write_file(const char *path, const struct tu_text *text) {
+  FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+  if (!file) return cli_fail("sim", CLI_FAILED, "%s: %s", path, strerror(errno));
+  bool good = fwrite(text->chars, 1, text->length, file) == text->length;
+  if (file != stdout) good &= fclose(file) == 0;
+  return good ? CLI_GOOD : cli_fail("sim", CLI_FAILED, "%s: %s", path, strerror(errno));
+}
+
+static int write_pictures(const struct sim_cluster_question *q, struct scene *s, const struct sim_plan_name *plan,
+                          uint32_t ranks, const struct tu_sim_cluster_report *r) {
+  char title[200];
+  snprintf(title, sizeof title, "%s.%s, %llu bytes, on %s", plan->collective, plan->algorithm,
+           (unsigned long long)plan->bytes, s->cluster->name);
+  if (s->ring.order == NULL) tu_ring_find(s->cluster, &s->grid, &s->ring);
+  const struct tu_draw_timeline what = {.cluster = {s->cluster, &s->grid, &s->ring, title},
+                                        .timeline = &r->timeline,
+                                        .ranks = ranks,
+                                        .chip = s->where.chip};
+  int code = CLI_GOOD;
+  struct tu_text text = {0};
+  if (q->trace) {
+    tu_draw_timeline_trace(&what, &text);
+    code = write_file(q->trace, &text);
+  }
+  tu_text_fini(&text);
+  text = (struct tu_text){0};
+  if (q->page && code == CLI_GOOD) {
+    tu_draw_timeline_html(&what, &text);
+    code = write_file(q->page, &text);
+  }
+  tu_text_fini(&text);
+  return code;
+}
+
+int sim_cluster_run(const struct sim_cluster_question *q, const struct sim_plan_name *plan, const struct tu_sim *sim,
+                    uint32_t ranks, bool json) {
+  struct scene s = {.cluster = NULL};
+  struct tu_sim_cluster_report report;
+  struct tu_error error;
+  int code = open_scene(&s, q, sim, ranks);
+  if (code == CLI_GOOD) {
+    if (tu_sim_run_on(sim, (double)plan->bytes, &s.where, &report, &error) != TUTTI_OK) {
+      code = fail(&error);
+    } else {
+      if (report.plan.time_s > DBL_MAX) code = cli_fail("sim", CLI_USAGE, "that takes longer than any number can say");
+      else if (json) print_json(&s, plan, ranks, &report);
+      else print_table(&s, plan, ranks, &report);
+      if (code == CLI_GOOD && s.where.traced) code = write_pictures(q, &s, plan, ranks, &report);
+      tu_sim_cluster_report_fini(&report);
+    }
+  }
+  close_scene(&s);
+  return code;
+}

@@ -1,0 +1,231 @@
+/* sim_links.c: the network of links: rings, their routes, and how messages are cut for them. links.c plays the packets. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "sim/sim_ways.h"
+
+/* A packet's stay at a chip between two links: it waits for a slot of the next channel. */
+struct hop {
+  uint32_t waiting; /* packets that have come over this one and wait for a slot of the next, oldest first... */
+  uint32_t first;   /* ...in bytes[], a ring of `credits` */
+  double *bytes;
+};
+
+struct way_state {
+  uint32_t ready;    /* messages that may cross, and have not begun to */
+  uint32_t sending;  /* the message that is being put into slots, or the next one; ring order */
+  uint32_t packets;  /* of it that are not yet in slots; 0: none has begun */
+  uint32_t arriving; /* the message whose packets come now */
+  uint32_t left;     /* of it, packets that have not come */
+  double filled_at, drained_at;
+};
+
+struct net {
+  struct tu_sim_network network; /* first */
+  struct tu_sim_course *course;
+  const struct tu_sim_where *where;
+  struct tu_sim_cluster_report *report;
+  struct tu_sim_ways *ways;
+  struct tu_links *links;
+  struct way_state *states; /* of the ways */
+  struct hop *hops;
+  uint32_t *hop_way, *hop_index; /* a hop has the number of its channel */
+  double *waiting_bytes;
+};
+
+static uint32_t packets_of(const struct net *n, double bytes) {
+  return n->report->slot_bytes > 0 && bytes > n->report->slot_bytes ? (uint32_t)ceil(bytes / n->report->slot_bytes) : 1;
+}
+
+static double message_bytes(const struct net *n, uint32_t node) {
+  return n->course->sim->nodes[node].weight * n->course->chunk_bytes;
+}
+
+static double packet_bytes(const struct net *n, uint32_t node, uint32_t left) {
+  double bytes = message_bytes(n, node), slot = n->report->slot_bytes;
+  return left > 1 ? slot : bytes - (packets_of(n, bytes) - 1) * slot;
+}
+
+/* ---- at the sender ---- */
+
+static void begin_message(struct net *n, uint32_t way) {
+  struct way_state *state = &n->states[way];
+  state->ready--;
+  state->packets = packets_of(n, message_bytes(n, state->sending));
+}
+
+/* The worker fills slots, one after the other, as long as there are messages and slots. */
+static void fill(struct net *n, uint32_t way, double now) {
+  const struct tu_sim_way *w = &n->ways->ways[way];
+  struct way_state *state = &n->states[way];
+  uint32_t channel = w->first_hop;
+  while (state->packets > 0 || state->ready > 0) {
+    if (state->packets == 0) begin_message(n, way);
+    if (!tu_links_has_slot(n->links, channel)) return;
+    double bytes = packet_bytes(n, state->sending, state->packets);
+    state->filled_at = fmax(state->filled_at, now) + tu_link_noc_time(n->where->model, bytes);
+    if (--state->packets == 0) state->sending = n->course->sim->nodes[state->sending].ring_next;
+    tu_links_send(n->links, channel, bytes, state->filled_at);
+  }
+}
+
+static void send(struct tu_sim_network *network, uint32_t node) {
+  struct net *n = (struct net *)network;
+  uint32_t way = n->ways->way_of[node];
+  const struct tu_sim_way *w = &n->ways->ways[way];
+  struct tu_sim_chain *chain = &n->course->states[node].chain;
+  chain->messages++;
+  chain->sent += n->course->sim->nodes[node].weight;
+  if (w->hops > 0) {
+    n->states[way].ready++;
+    fill(n, way, n->course->now);
+    return;
+  }
+  struct way_state *state = &n->states[way]; /* within a chip */
+  state->filled_at = fmax(state->filled_at, n->course->now) + tu_link_noc_time(n->where->model, message_bytes(n, node));
+  tu_sim_end_at(n->course, state->filled_at, node);
+}
+
+/* ---- on the way ---- */
+
+static void relay(struct net *n, uint32_t hop, double bytes, double when) {
+  tu_links_send(n->links, hop + 1, bytes, when);
+  tu_links_release(n->links, hop, when);
+}
+
+/* The worker takes it out of the slot. */
+static void drain(struct net *n, uint32_t way, uint32_t hop, double bytes, double when) {
+  struct way_state *state = &n->states[way];
+  state->drained_at = fmax(state->drained_at, when) + tu_link_noc_time(n->where->model, bytes);
+  tu_links_release(n->links, hop, state->drained_at);
+  if (state->left == 0) state->left = packets_of(n, message_bytes(n, state->arriving));
+  if (--state->left > 0) return;
+  uint32_t node = state->arriving;
+  state->arriving = n->course->sim->nodes[node].ring_next;
+  tu_sim_end_at(n->course, state->drained_at, node);
+}
+
+static void arrived(void *self, uint32_t channel, double bytes, double when) {
+  struct net *n = self;
+  uint32_t hop = channel, way = n->hop_way[hop];
+  struct hop *h = &n->hops[hop];
+  if (n->hop_index[hop] + 1 == n->ways->ways[way].hops) drain(n, way, hop, bytes, when);
+  else if (h->waiting == 0 && tu_links_has_slot(n->links, hop + 1)) relay(n, hop, bytes, when);
+  else h->bytes[(h->first + h->waiting++) % n->report->credits] = bytes;
+}
+
+static void freed(void *self, uint32_t channel, double when) {
+  struct net *n = self;
+  uint32_t hop = channel;
+  if (n->hop_index[hop] == 0) {
+    fill(n, n->hop_way[hop], when);
+    return;
+  }
+  struct hop *before = &n->hops[hop - 1];
+  if (before->waiting == 0) return;
+  double bytes = before->bytes[before->first];
+  before->first = (before->first + 1) % n->report->credits;
+  before->waiting--;
+  relay(n, hop - 1, bytes, when);
+}
+
+static void crosses(void *self, uint32_t port, uint32_t channel, double bytes, double from, double until) {
+  struct net *n = self;
+  const struct tu_sim_way *w = &n->ways->ways[n->hop_way[channel]];
+  if (bytes > 0) tu_sim_note(n->report, (struct tu_crossing){port, w->from, w->to, bytes, from, until});
+}
+
+static void event(struct tu_sim_network *network, const struct tu_event *e) {
+  tu_links_event(((struct net *)network)->links, e);
+}
+
+static void end(struct tu_sim_network *network, uint32_t node) { (void)network, (void)node; }
+static void settle(struct tu_sim_network *network) { (void)network; }
+
+/* ---- making it ---- */
+
+/* The slot that is asked for, or the largest, up to the model's, with which all ends of links have room for their channels. */
+static tutti_err choose_slot(struct net *n, struct tu_error *error) {
+  const struct tu_link_model *m = n->where->model;
+  struct tu_sim_cluster_report *r = n->report;
+  uint32_t worst = 0, most = 0, out, in;
+  for (uint32_t p = 0; p < r->port_count; p++) {
+    tu_links_count(n->links, p, &out, &in);
+    if (out > r->channels_most) r->channels_most = out;
+    if (out + in <= most) continue;
+    most = out + in;
+    worst = p;
+  }
+  r->slot_bytes = n->where->slot_bytes > 0 ? n->where->slot_bytes : m->slot_bytes;
+  if (n->where->slot_bytes == 0 && m->memory_bytes > 0 && most > 0 && r->credits > 0) {
+    double room = m->memory_bytes / (r->credits * (double)most) - TU_ACK_BYTES;
+    if (room < r->slot_bytes) r->slot_bytes = m->granule > 0 ? floor(room / m->granule) * m->granule : floor(room);
+  }
+  for (uint32_t i = 0; i < r->port_count; i++) { /* the worst first */
+    uint32_t port = i == 0 ? worst : i == worst ? 0 : i;
+    tu_links_count(n->links, port, &out, &in);
+    struct tu_error why;
+    double slot = r->slot_bytes > 0 ? r->slot_bytes : 1;
+    if (tu_link_fits(m, out, in, slot, r->credits, &why) == TUTTI_OK && slot >= 1) continue;
+    const struct tu_link *link = &n->where->cluster->links[port / 2];
+    const struct tu_link_end *near = &link->ends[port % 2], *far = &link->ends[1 - port % 2];
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "the link from %s to %s (channel %u): %s; expected a smaller --slot, fewer --credits or --lanes, or a "
+        "plan whose messages go to neighbours",
+        tu_node_name(n->where->cluster, near->node).chars, tu_node_name(n->where->cluster, far->node).chars,
+        near->channel, slot >= 1 ? why.text : "no slot has room");
+  }
+  return TUTTI_OK;
+}
+
+static void add_way(struct net *n, uint32_t way) {
+  const struct tu_sim_way *w = &n->ways->ways[way];
+  n->states[way].sending = n->states[way].arriving = w->first_message;
+  for (uint32_t h = 0; h < w->hops; h++) {
+    uint32_t hop = w->first_hop + h;
+    uint32_t channel = tu_links_add(n->links, n->ways->ports[hop], n->report->credits,
+                                    h + 1 < w->hops ? TU_LINKS_RELAYS : TU_LINKS_KEEPS);
+    n->hops[hop].bytes = n->waiting_bytes + (size_t)hop * n->report->credits;
+    tu_assert(channel == hop); /* both are numbered way by way, hop by hop */
+    n->hop_way[hop] = way;
+    n->hop_index[hop] = h;
+  }
+}
+
+static void fini(struct net *n) {
+  tu_links_destroy(n->links);
+  free(n->states);
+  free(n->hops);
+  free(n->hop_way);
+  free(n->hop_index);
+  free(n->waiting_bytes);
+}
+
+tutti_err tu_sim_run_links(struct tu_sim_course *course, const struct tu_sim_where *where, struct tu_sim_ways *ways,
+                           struct tu_sim_cluster_report *report, struct tu_error *error) {
+  struct net n = {
+      .network = {send, end, settle, event}, .course = course, .where = where, .report = report, .ways = ways};
+  const struct tu_links_options options = {.model = where->model,
+                                           .links = where->cluster->link_count,
+                                           .flags = where->flags,
+                                           .downs = where->downs,
+                                           .down_count = where->down_count,
+                                           .slowness = where->slowness};
+  const struct tu_links_told told = {&n, arrived, freed, where->traced ? crosses : NULL};
+  report->credits = where->credits > 0 ? where->credits : (uint32_t)where->model->credits;
+  n.links = tu_links_create(&options, &course->events, TU_SIM_KINDS, &told);
+  n.states = tu_allocate(ways->way_count, sizeof *n.states);
+  n.hops = tu_allocate(ways->hop_count, sizeof *n.hops);
+  n.hop_way = tu_allocate(ways->hop_count, sizeof *n.hop_way);
+  n.hop_index = tu_allocate(ways->hop_count, sizeof *n.hop_index);
+  n.waiting_bytes = tu_allocate((size_t)ways->hop_count * report->credits, sizeof *n.waiting_bytes);
+  for (uint32_t w = 0; w < ways->way_count; w++) add_way(&n, w);
+  tutti_err err = choose_slot(&n, error);
+  if (err == TUTTI_OK) {
+    tu_sim_play(course, &n.network);
+    for (uint32_t p = 0; p < report->port_count; p++) report->loads[p] = *tu_links_load(n.links, p);
+  }
+  fini(&n);
+  return err;
+}
