@@ -107,6 +107,7 @@ static int run(int argc, char **argv) {
                        .cost = {1e-6, 8e-11, 5e-11},
                        .cluster = {.links = "wormhole", .place = "auto", .flag = "merged"}};
   bool done;
+  const char *rows = NULL;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &q.what.ranks, "N", "number of ranks"},
       {"--bytes", CLI_BYTES, &q.bytes, "B", "size: of a buffer, the longer of in and out (1M)"},
@@ -134,11 +135,14 @@ static int run(int argc, char **argv) {
       {"--slow", CLI_STRING, &q.cluster.slow, "A-B=F,...", "links of chips A and B are F times slower"},
       {"--trace", CLI_STRING, &q.cluster.trace, "FILE", "what each rank and link did when, as Chrome-trace JSON"},
       {"--page", CLI_STRING, &q.cluster.page, "FILE", "the same as a page: the cluster, its links' load over time"},
+      {"--rows", CLI_STRING, &rows, "FILE", "no plan: what --links says of measurements; see tutti-links(5)"},
       {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "play all ranks, even if one can stand for all"},
       {"--json", CLI_FLAG, &q.json, NULL, "one object"},
   };
   int code = cli_parse(&cli_sim, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
+  if (rows && argc == 1) return sim_rows(rows, q.cluster.links, q.json);
+  if (rows) return cli_fail("sim", CLI_USAGE, "--rows takes no plan, found '%s'", argv[1]);
   if (argc != 2)
     return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME or FILE, found %d; tutti list shows names",
                     argc - 1);

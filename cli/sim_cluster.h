@@ -26,4 +26,8 @@ int sim_cluster_chips(const struct sim_cluster_question *question, uint32_t *chi
 int sim_cluster_run(const struct sim_cluster_question *question, const struct sim_plan_name *plan,
                     const struct tu_sim *sim, uint32_t ranks, bool json);
 
+/* Plays the rows of a file of measurements (link_rows.h) with a link model, and prints both beside each other, as a table for
+ * documents. CLI_FAILED: rows are further off than they may be. */
+int sim_rows(const char *path, const char *links, bool json);
+
 #endif

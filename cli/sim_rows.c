@@ -1,0 +1,73 @@
+/* sim_rows.c: `tutti sim --rows FILE`: how well a link model agrees with what was measured. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "cli.h"
+#include "sim/link_rows.h"
+#include "sim_cluster.h"
+
+struct verdict {
+  uint32_t rows[3], off[3]; /* by use */
+  double worst[3];          /* how far off, as a part of what a row may be */
+};
+
+static bool is_speed(const struct tu_link_row *row) { return row->kind >= TU_ROW_BANDWIDTH; }
+
+static void print_row(const struct tu_link_row *row, double played, uint32_t channels, bool json) {
+  double unit = is_speed(row) ? 1e9 : 1e-9, percent = 100 * (played / row->value - 1);
+  const char *what = row->kind == TU_ROW_ROUND_TRIP ? tu_row_parts[row->part] : "";
+  if (json)
+    printf(
+        "{\"benchmark\": \"%s\", \"part\": \"%s\", \"bytes\": %.15g, \"channels\": %u, \"hops\": %u, \"unit\": \"%s\", "
+        "\"measured\": %.6g, \"simulated\": %.6g, \"bound\": %.6g, \"use\": \"%s\"}\n",
+        tu_row_kinds[row->kind], what, row->bytes, channels, row->hops, is_speed(row) ? "GB/s" : "ns",
+        row->value / unit, played / unit, row->bound / unit, tu_row_uses[row->use]);
+  else
+    printf("| %s%s%s | %.0f | %u | %u | %.*f %s | %.*f | %+.1f%% | %s |\n", tu_row_kinds[row->kind], *what ? " " : "",
+           what, row->bytes, channels, row->hops, is_speed(row) ? 2 : 0, row->value / unit,
+           is_speed(row) ? "GB/s" : "ns", is_speed(row) ? 2 : 0, played / unit, percent, tu_row_uses[row->use]);
+}
+
+static int judge(const struct verdict *v, const char *links) {
+  for (int u = 0; u < 3; u++)
+    if (v->rows[u] > 0 && u != TU_ROW_REPORTED)
+      fprintf(stderr, "%s: %u rows, %u further off than they may be; the worst uses %.0f%% of what it may\n",
+              tu_row_uses[u], v->rows[u], v->off[u], 100 * v->worst[u]);
+  uint32_t off = v->off[TU_ROW_FIT] + v->off[TU_ROW_HELD];
+  return off == 0 ? CLI_GOOD : cli_fail("sim", CLI_FAILED, "%s is further off in %u rows than they allow", links, off);
+}
+
+int sim_rows(const char *path, const char *links, bool json) {
+  struct tu_error error;
+  struct tu_link_model model;
+  struct tu_link_row *rows;
+  struct verdict v = {.rows = {0}};
+  uint32_t count;
+  char *data;
+  size_t bytes;
+  if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK) return cli_fail("sim", CLI_USAGE, "%s", error.text);
+  tutti_err err = tu_link_rows_read(data, bytes, path, &rows, &count, &error);
+  free(data);
+  if (err != TUTTI_OK) return cli_fail("sim", CLI_FAILED, "%s", error.text);
+  if (tu_link_model_load(links, &model, &error) != TUTTI_OK) {
+    free(rows);
+    return cli_fail("sim", CLI_FAILED, "%s", error.text);
+  }
+  if (!json)
+    printf(
+        "| benchmark | bytes | channels | hops | measured | simulated | off by | use "
+        "|\n|---|---|---|---|---|---|---|---|\n");
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t channels;
+    double played = tu_link_row_play(&rows[i], &model, &channels), off = fabs(played - rows[i].value) / rows[i].bound;
+    print_row(&rows[i], played, channels, json);
+    v.rows[rows[i].use]++;
+    if (rows[i].use == TU_ROW_REPORTED) continue;
+    v.off[rows[i].use] += off > 1;
+    v.worst[rows[i].use] = fmax(v.worst[rows[i].use], off);
+  }
+  free(rows);
+  return judge(&v, links);
+}
