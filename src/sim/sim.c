@@ -93,6 +93,7 @@ static void end(struct play *p, uint32_t node) {
   const struct tu_sim *sim = p->course->sim;
   struct tu_sim_state *states = p->course->states;
   p->ended++;
+  p->course->ended_at = p->course->now;
   if (p->course->times) p->course->times[node].end = p->course->now;
   tu_sim_chain_join(&p->course->last, &states[node].chain);
   for (uint32_t e = sim->nodes[node].edge; e != TU_NONE; e = sim->edges[e].next) {
@@ -124,7 +125,8 @@ static void pass_on(struct play *p) {
       p->network->send(p->network, node);
       if (n->ring_next == TU_NONE) continue;
       tu_sim_chain_join(&p->course->states[n->ring_next].chain, &p->course->states[node].chain);
-      less_waits(p, n->ring_next, node);
+      /* It was the same end that made both ready. */
+      less_waits(p, n->ring_next, p->course->times ? p->course->times[node].cause : TU_NONE);
     } else if (n->weight > 0) {
       tu_sim_queue_put(p->course, &p->units[n->rank].ready, node);
       tu_sim_mark(&p->marks, n->rank);
@@ -216,7 +218,7 @@ void tu_sim_course_fini(struct tu_sim_course *course) {
 void tu_sim_report_on(const struct tu_sim_course *course, struct tu_sim_report *report) {
   const struct tu_sim *sim = course->sim;
   *report = (struct tu_sim_report){
-      .time_s = course->now,
+      .time_s = course->ended_at,
       .messages = sim->messages * sim->stands_for,
       .bytes_sent_max = sim->chunks_sent_max * course->chunk_bytes,
       .critical_messages = course->last.messages,

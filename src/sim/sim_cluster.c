@@ -105,7 +105,7 @@ static void make_deeds(const struct tu_sim_course *course, struct tu_timeline *t
   for (uint32_t i = 0; i < sim->node_count; i++) deed_of[i] = takes_time(&sim->nodes[i]) ? t->deed_count++ : TU_NONE;
   t->deeds = tu_allocate(t->deed_count, sizeof *t->deeds);
   t->last = TU_NONE;
-  t->end = course->now;
+  t->end = course->ended_at;
   for (uint32_t i = 0; i < sim->node_count; i++) {
     if (deed_of[i] == TU_NONE) continue;
     const struct tu_sim_times *times = &course->times[i];

@@ -159,14 +159,14 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
   r->slot_bytes = n->where->slot_bytes > 0 ? n->where->slot_bytes : m->slot_bytes;
   if (n->where->slot_bytes == 0 && m->memory_bytes > 0 && most > 0 && r->credits > 0) {
     double room = m->memory_bytes / (r->credits * (double)most) - TU_ACK_BYTES;
-    if (room < r->slot_bytes) r->slot_bytes = m->granule > 0 ? floor(room / m->granule) * m->granule : floor(room);
+    double granule = m->granule > 0 ? m->granule : 1;
+    if (room < r->slot_bytes) r->slot_bytes = fmax(floor(room / granule), 0) * granule;
   }
   for (uint32_t i = 0; i < r->port_count; i++) { /* the worst first */
     uint32_t port = i == 0 ? worst : i == worst ? 0 : i;
     tu_links_count(n->links, port, &out, &in);
     struct tu_error why;
-    double slot = r->slot_bytes > 0 ? r->slot_bytes : 1;
-    if (tu_link_fits(m, out, in, slot, r->credits, &why) == TUTTI_OK && slot >= 1) continue;
+    if (tu_link_fits(m, out, in, r->slot_bytes > 0 ? r->slot_bytes : 1, r->credits, &why) == TUTTI_OK) continue;
     const struct tu_link *link = &n->where->cluster->links[port / 2];
     const struct tu_link_end *near = &link->ends[port % 2], *far = &link->ends[1 - port % 2];
     return tu_fail(
@@ -174,7 +174,7 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
         "the link from %s to %s (channel %u): %s; expected a smaller --slot, fewer --credits or --lanes, or a "
         "plan whose messages go to neighbours",
         tu_node_name(n->where->cluster, near->node).chars, tu_node_name(n->where->cluster, far->node).chars,
-        near->channel, slot >= 1 ? why.text : "no slot has room");
+        near->channel, why.text);
   }
   return TUTTI_OK;
 }

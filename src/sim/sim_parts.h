@@ -82,6 +82,7 @@ struct tu_sim_course {
   const struct tu_sim *sim;
   struct tu_sim_state *states; /* of the nodes */
   double now;
+  double ended_at;                 /* the last node so far; answers may still be on their way */
   double chunk_bytes, chunk_gamma; /* bytes of a chunk; seconds a chunk added */
   double alpha, chunk_beta;        /* of the flat network: seconds a message, a chunk sent */
   const double *late;              /* [ranks]: when each starts; NULL: at 0 */

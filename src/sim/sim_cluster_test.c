@@ -1,0 +1,290 @@
+/* sim_cluster_test.c: plans on the links of clusters: against closed forms, flows against packets, what faults cost; and every
+ * algorithm on every kind of cluster, with few slots. */
+#include "sim/sim_cluster.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "test.h"
+#include "topology/ring.h"
+
+/* A cluster that plans are played on. */
+struct field {
+  struct tu_cluster *cluster;
+  struct tu_grid grid;
+  struct tu_ring ring;
+  struct tu_router *router;
+  struct tu_link_model model;
+  struct tu_sim_where where;
+};
+
+static bool open_field(struct field *f, const char *cluster, const char *links, bool ring) {
+  struct tu_error error;
+  *f = (struct field){.cluster = NULL};
+  tutti_err err = tu_cluster_load(cluster, &f->cluster, &error);
+  if (err == TUTTI_OK) err = tu_link_model_load(links, &f->model, &error);
+  if (err == TUTTI_OK) {
+    tu_grid_find(f->cluster, &f->grid);
+    tu_ring_find(f->cluster, &f->grid, &f->ring);
+    err = tu_router_create(f->cluster, &f->grid, TU_SHORTEST, &f->router, &error);
+  }
+  CHECK(err == TUTTI_OK, "%s, %s: %s", cluster, links, error.text);
+  f->where = (struct tu_sim_where){
+      .cluster = f->cluster, .router = f->router, .model = &f->model, .chip = ring ? f->ring.order : NULL};
+  return err == TUTTI_OK;
+}
+
+static void close_field(struct field *f) {
+  tu_router_destroy(f->router);
+  tu_ring_fini(&f->ring);
+  tu_grid_fini(&f->grid);
+  tu_cluster_destroy(f->cluster);
+}
+
+static const struct tu_algorithm *find(const char *collective, const char *name) {
+  for (size_t i = 0; i < tu_algorithm_count; i++)
+    if (strcmp(tu_collectives[tu_algorithms[i]->collective].name, collective) == 0 &&
+        strcmp(tu_algorithms[i]->name, name) == 0)
+      return tu_algorithms[i];
+  FAIL("no %s.%s", collective, name);
+  exit(1);
+}
+
+static struct tu_sim *graph(const struct tu_algorithm *algorithm, uint32_t ranks) {
+  return tu_sim_build(&(struct tu_build){.algorithm = algorithm, .ranks = ranks, .rank = TU_ALL_RANKS});
+}
+
+/* -1: it was refused, and why is in `error`. */
+static double play(const struct tu_sim *sim, double bytes, const struct tu_sim_where *where,
+                   struct tu_sim_cluster_report *report, struct tu_error *error) {
+  return tu_sim_run_on(sim, bytes, where, report, error) == TUTTI_OK ? report->plan.time_s : -1;
+}
+
+static double time_of(const struct tu_sim *sim, double bytes, const struct tu_sim_where *where) {
+  struct tu_sim_cluster_report report;
+  struct tu_error error;
+  double time = play(sim, bytes, where, &report, &error);
+  CHECK(time >= 0, "%s", error.text);
+  if (time >= 0) tu_sim_cluster_report_fini(&report);
+  return time;
+}
+
+static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
+
+/* ---- forms ---- */
+
+/* Round a ring whose neighbours are linked nothing is in anybody's way: packets and flows take what the formula says. */
+static void rings(void) {
+  static const char *const clusters[] = {"ring:2", "ring:5", "ring:16", "t3000", "torus:4x4", "galaxy"};
+  for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+    struct field f;
+    if (!open_field(&f, clusters[c], "plain", true)) continue;
+    uint32_t n = f.cluster->chip_count;
+    struct tu_sim *sim = graph(find("allgather", "bucket"), n);
+    for (double bytes = 64; bytes < 1e9; bytes *= 1000) {
+      double form = (n - 1) * (f.model.latency + bytes / n / f.model.bandwidth);
+      f.where.fluid = false;
+      CHECK(near(time_of(sim, bytes, &f.where), form), "%s, %g bytes: packets", clusters[c], bytes);
+      f.where.fluid = true;
+      CHECK(near(time_of(sim, bytes, &f.where), form), "%s, %g bytes: flows", clusters[c], bytes);
+    }
+    tu_sim_destroy(sim);
+    close_field(&f);
+  }
+}
+
+/* The guide: along a line, half of what both directions could carry together; a ring that goes both ways comes near all. */
+static void line_is_half(void) {
+  const double bytes = 64 << 20, peak = 25e9, sent = bytes * 7 / 8;
+  const struct {
+    const char *cluster, *algorithm;
+    double part;
+  } rows[] = {{"line:8", "line", 0.5}, {"ring:8", "bidirectional_split", 1}};
+  for (size_t i = 0; i < 2; i++) {
+    struct field f;
+    if (!open_field(&f, rows[i].cluster, "wormhole", false)) continue;
+    f.where.credits = 8;
+    struct tu_sim *sim = tu_sim_build(&(struct tu_build){
+        .algorithm = find("allgather", rows[i].algorithm), .ranks = 8, .rank = TU_ALL_RANKS, .segments = 8});
+    double speed = sent / time_of(sim, bytes, &f.where);
+    printf("  %s on %s: %.1f GB/s a rank, %.0f%% of both ways' peak\n", rows[i].algorithm, rows[i].cluster, speed / 1e9,
+           100 * speed / peak);
+    CHECK(fabs(speed / peak - rows[i].part) < 0.1 * rows[i].part, "%g of the peak", speed / peak);
+    tu_sim_destroy(sim);
+    close_field(&f);
+  }
+}
+
+/* Two flows through one link have half of it each, and what the one leaves the other takes. */
+static void flows_share(void) {
+  struct field f;
+  if (!open_field(&f, "line:3", "plain", false)) return;
+  f.where.fluid = true;
+  /* Rank 0 to 1 and to 2, rank 1 to 2, ...: every link carries 2 messages each way, all from the start. */
+  struct tu_sim *sim = graph(find("alltoall", "direct"), 3);
+  const double bytes = 3e6, block = bytes / 3, half = f.model.bandwidth / 2, l = f.model.latency;
+  /* Those of one hop begin a latency earlier; then both have half, until the first is over. */
+  double alone = l * f.model.bandwidth, shared = (block - alone) / half;
+  double rest = block - shared * half;
+  double form = 2 * l + shared + rest / f.model.bandwidth;
+  CHECK(near(time_of(sim, bytes, &f.where), form), "%.12g, expected %.12g", time_of(sim, bytes, &f.where), form);
+  tu_sim_destroy(sim);
+  close_field(&f);
+}
+
+/* ---- faults ---- */
+
+static void faults(void) {
+  struct field f;
+  if (!open_field(&f, "ring:8", "wormhole", false)) return;
+  struct tu_sim *sim = graph(find("allgather", "bucket"), 8);
+  struct tu_sim_cluster_report report;
+  struct tu_error error;
+  const double bytes = 8 * 1024, base = time_of(sim, bytes, &f.where), late = 1e-3;
+  const double lates[8] = {[3] = late};
+  f.where.late = lates;
+  double slow = time_of(sim, bytes, &f.where);
+  CHECK(slow >= base + late * 0.99 && slow <= base + late, "a late rank: %g more", slow - base);
+  f.where.late = NULL;
+  /* A message a link crosses; the link is down in the middle of the plan. */
+  uint32_t link = tu_cluster_link_between(f.cluster, 2, 3, 0);
+  const struct tu_links_down down = {link, base / 2, base / 2 + 2e-3};
+  f.where.downs = &down;
+  f.where.down_count = 1;
+  CHECK(play(sim, bytes, &f.where, &report, &error) > base + 1.9e-3 && report.plan.time_s <= base + 2e-3,
+        "a link that is down: %g more", report.plan.time_s - base);
+  CHECK(report.retrained[link] == 1, "%u times", report.retrained[link]);
+  tu_sim_cluster_report_fini(&report);
+  f.where.downs = NULL;
+  f.where.down_count = 0;
+  double slowness[64];
+  for (uint32_t l = 0; l < f.cluster->link_count; l++) slowness[l] = l == link ? 10 : 1;
+  f.where.slowness = slowness;
+  CHECK(time_of(sim, bytes, &f.where) > base * 1.2, "a slow link");
+  tu_sim_destroy(sim);
+  /* One message, by itself: exactly as long as the link was down, and had to train. */
+  sim = graph(find("broadcast", "direct"), 2);
+  close_field(&f);
+  if (!open_field(&f, "line:2", "wormhole", false)) return;
+  double one = time_of(sim, 4096, &f.where);
+  const struct tu_links_down in_it = {0, one / 2, one / 2 + 5e-3 + f.model.retrain};
+  f.where.downs = &in_it;
+  f.where.down_count = 1;
+  CHECK(near(time_of(sim, 4096, &f.where), one + 5e-3 + f.model.retrain), "one message");
+  tu_sim_destroy(sim);
+  close_field(&f);
+}
+
+static void refused(void) {
+  static const struct {
+    const char *cluster, *collective, *algorithm;
+    uint32_t ranks, credits;
+    double slot;
+    const char *said;
+  } rows[] = {
+      {"ring:4", "allgather", "bucket", 5, 0, 0, "ring:4 has 4 chips, fewer than the plan's 5 ranks"},
+      {"mesh:8x8", "alltoall", "direct", 64, 0, 0, "channels one way over a link, and wormhole has 30"},
+      {"ring:4", "allgather", "bucket", 4, 4, 65536, "1 channels out and 0 in with 4 slots of 65536 B"},
+      {"ring:4", "allgather", "bucket", 4, 100, 8192, "with 100 slots of 8192 B"},
+      {"n300", "allgather", "bucket", 2, 8000, 0, "with 8000 slots of 1 B"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct field f;
+    struct tu_sim_cluster_report report;
+    struct tu_error error = {.text = ""};
+    if (!open_field(&f, rows[i].cluster, "wormhole", false)) continue;
+    struct tu_sim *sim = graph(find(rows[i].collective, rows[i].algorithm), rows[i].ranks);
+    f.where.credits = rows[i].credits;
+    f.where.slot_bytes = rows[i].slot;
+    tutti_err err = tu_sim_run_on(sim, 1e6, &f.where, &report, &error);
+    CHECK(err == TUTTI_ERR_ARGUMENT && strstr(error.text, rows[i].said), "said '%s', expected '%s'", error.text,
+          rows[i].said);
+    tu_sim_destroy(sim);
+    close_field(&f);
+  }
+}
+
+/* ---- everything everywhere ---- */
+
+/* What all wires carried is what all messages are times the hops they make. */
+static double bytes_times_hops(const struct tu_timeline *t, const struct field *f) {
+  double sum = 0;
+  uint32_t *nodes = tu_allocate(f->cluster->node_count, sizeof *nodes);
+  for (uint32_t i = 0; i < t->deed_count; i++) {
+    const struct tu_deed *d = &t->deeds[i];
+    if (d->to == TU_NONE || d->to == d->rank) continue;
+    const uint32_t *chip = f->where.chip;
+    sum += d->bytes * tu_router_route(f->router, chip ? chip[d->rank] : d->rank, chip ? chip[d->to] : d->to, nodes);
+  }
+  free(nodes);
+  return sum;
+}
+
+/* The critical path leads back to the start without a gap. */
+static void check_path(const struct tu_timeline *t, const char *what) {
+  double begin = t->end;
+  for (uint32_t d = t->last; d != TU_NONE; d = t->deeds[d].cause) {
+    CHECK(near(t->deeds[d].end, begin), "%s: a gap before %g", what, begin);
+    begin = t->deeds[d].begin;
+  }
+  CHECK(t->last == TU_NONE || begin == 0, "%s: the critical path begins at %g", what, begin);
+}
+
+static void play_one(struct field *f, const struct tu_algorithm *a, const char *cluster, const char *links) {
+  uint32_t ranks = f->cluster->chip_count;
+  struct tu_sim_cluster_report report;
+  struct tu_error error;
+  char what[160];
+  struct tu_sim *sim = graph(a, ranks);
+  f->where.traced = true;
+  snprintf(what, sizeof what, "%s.%s on %s, %s, %s, %u credits", tu_collectives[a->collective].name, a->name, cluster,
+           links, f->where.fluid ? "flows" : "packets", f->where.credits);
+  if (play(sim, 4096 * ranks, &f->where, &report, &error) < 0) {
+    CHECK(strstr(error.text, "channels one way"), "%s: %s", what, error.text);
+  } else {
+    double carried = 0, crossed = 0, granule = f->model.granule;
+    for (uint32_t p = 0; p < report.port_count; p++) carried += report.loads[p].bytes;
+    for (uint32_t i = 0; i < report.timeline.crossing_count; i++) crossed += report.timeline.crossings[i].bytes;
+    double expected = bytes_times_hops(&report.timeline, f);
+    CHECK(near(carried, crossed), "%s: %g bytes carried, %g crossed", what, carried, crossed);
+    CHECK(granule > 0 ? carried >= expected : near(carried, expected), "%s: %g bytes, expected %g", what, carried,
+          expected);
+    check_path(&report.timeline, what);
+    tu_sim_cluster_report_fini(&report);
+  }
+  tu_sim_destroy(sim);
+}
+
+/* Comes to its end with one slot a channel, too: nobody waits for anybody in a circle. */
+static void everything(void) {
+  static const char *const clusters[] = {"t3000", "ring:8", "line:7", "mesh:2x3", "torus:3x3", "fat-tree:2x2", "n300"};
+  static const char *const links[] = {"wormhole", "plain"};
+  uint32_t played = 0;
+  for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++)
+    for (size_t l = 0; l < 2; l++) {
+      struct field f;
+      if (!open_field(&f, clusters[c], links[l], c % 2 == 0)) continue;
+      for (size_t a = 0; a < tu_algorithm_count; a++) {
+        if (!tu_algorithm_fits(tu_algorithms[a], f.cluster->chip_count)) continue;
+        for (uint32_t way = 0; way < 3; way++) {
+          f.where.fluid = way == 2;
+          f.where.credits = way == 0 ? 1 : 0;
+          f.where.slot_bytes = way == 0 ? 1000 : 0;
+          play_one(&f, tu_algorithms[a], clusters[c], links[l]);
+          played++;
+        }
+      }
+      close_field(&f);
+    }
+  printf("  %u runs\n", played);
+  CHECK(played > 2000, "only %u", played);
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+      {"rings", rings},   {"line_is_half", line_is_half}, {"flows_share", flows_share},
+      {"faults", faults}, {"refused", refused},           {"everything", everything},
+  };
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
