@@ -71,7 +71,8 @@ static uint32_t members_of(const struct composite *c, const struct phase *p, con
   } else if (p->scope == INNER) {
     for (uint32_t r = set * c->group; r < ranks && r / c->group == set; r++) members[count++] = r;
   } else if (p->leaders) {
-    for (uint32_t g = 0; set == 0 && g < groups_of(c, ranks); g++) members[count++] = leader_of(c, ranks, what->root, g);
+    for (uint32_t g = 0; set == 0 && g < groups_of(c, ranks); g++)
+      members[count++] = leader_of(c, ranks, what->root, g);
   } else {
     for (uint32_t r = set; set < c->group && r < ranks; r += c->group) members[count++] = r;
   }

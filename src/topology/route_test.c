@@ -167,8 +167,8 @@ static double alltoall(const char *name, uint32_t lanes, struct tu_loads *of) {
   return most;
 }
 
-/* In a fat tree no link carries more than a chip's own. On a ring of even size S, of a grid of N chips, each carries N S / 8 (of odd
- * size, N (S^2 - 1) / 8 S): though there are ties, neither direction has more. */
+/* In a fat tree no link carries more than a chip's own. On a ring of even size S, of a grid of N chips, each carries N S / 8
+ * (of odd size, N (S^2 - 1) / 8 S): though there are ties, neither direction has more. */
 static void balance(void) {
   static const struct {
     const char *name;
