@@ -83,6 +83,7 @@ static int read_plan(const struct request *r, const char *path, struct tu_plan *
   struct tu_check_report report;
   if (r->form == &forms[TEXT] || tu_check(*plan, 1, &report)) return CLI_GOOD;
   tu_plan_destroy(*plan);
+  *plan = NULL;
   return cli_fail("plan", CLI_FAILED, "%s is refused, so it is not drawn: %s", path, report.text);
 }
 
