@@ -253,11 +253,23 @@ int onto_build(struct onto *o, const char *verb, const char *word, const struct 
 /* Orders of many chips are not for people. */
 enum { LIST_MAX = 64 };
 
+static const uint32_t *order_of(const struct onto *o) {
+  return o->order == ONTO_RING ? o->ring.order : o->order == ONTO_GRID ? o->grid.chip : NULL;
+}
+
+uint32_t *onto_columns(const struct onto *o) {
+  const uint32_t *chips = order_of(o);
+  if (!chips) return NULL;
+  uint32_t *columns = tu_allocate(o->cluster->chip_count, sizeof *columns);
+  for (uint32_t i = 0; i < o->cluster->chip_count; i++) columns[chips[i]] = i;
+  return columns;
+}
+
 void onto_say_order(const struct onto *o, struct tu_text *text) {
   static const char *const rings[] = {
       [TU_RING] = "its ring", [TU_LINE] = "its line", [TU_TOUR] = "a way round", [TU_APART] = ""};
   const struct tu_cluster *c = o->cluster;
-  const uint32_t *chips = o->order == ONTO_RING ? o->ring.order : o->order == ONTO_GRID ? o->grid.chip : NULL;
+  const uint32_t *chips = order_of(o);
   tu_text_print(text, "on %s in the order of ", c->name);
   if (o->order == ONTO_RING) tu_text_print(text, "%s", rings[o->ring.kind]);
   else tu_text_print(text, "%s", o->order == ONTO_GRID ? "its grid" : "its chips' numbers");

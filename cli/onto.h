@@ -49,6 +49,8 @@ const struct tu_algorithm *onto_algorithm(const struct onto *o, const struct tu_
 
 /* "on t3000 in the order of its ring, 0 3 7 6 2 1 5 4" */
 void onto_say_order(const struct onto *o, struct tu_text *text);
+/* The chips' places in that order, for pictures; NULL if it is that of their numbers. The caller frees it. */
+uint32_t *onto_columns(const struct onto *o);
 /* What messages and links make of it, in a line. */
 void onto_say_loads(const struct onto *o, struct tu_text *text);
 /* Every link that carries something; every message's way. */

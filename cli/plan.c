@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -128,10 +129,12 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
 static void print_plan(const struct request *r, const struct tu_plan *plan) {
   struct tu_text text = {0}, words = {0};
   struct tu_draw what = {.plan = plan, .summary = r->summary};
+  uint32_t *columns = NULL;
   if (r->onto.what) {
     if (r->summary) tu_text_print(&words, "%s, ", r->summary);
     onto_say_order(&r->onto, &words);
     what.summary = words.chars;
+    what.column_of = columns = onto_columns(&r->onto);
     fprintf(stderr, "%s.%s %s\n", tu_collectives[plan->collective].name, plan->algorithm,
             words.chars + (r->summary ? strlen(r->summary) + 2 : 0));
     struct tu_text loads = {0};
@@ -143,6 +146,7 @@ static void print_plan(const struct request *r, const struct tu_plan *plan) {
   else if (r->form == &onto_forms[LINKS]) onto_list_links(&r->onto, &text);
   else onto_list_routes(&r->onto, plan, &text);
   if (text.chars) fputs(text.chars, stdout);
+  free(columns);
   tu_text_fini(&words);
   tu_text_fini(&text);
 }
