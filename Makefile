@@ -40,6 +40,7 @@ demo: build
 docs: build
 	@tools/draw-algorithms $(BUILD) docs/algorithms
 	@tools/draw-layouts $(BUILD) docs/tensors
+	@tools/draw-clusters $(BUILD) docs/topology
 	@tools/describe-algorithms $(BUILD) docs/ALGORITHMS.md >$(BUILD)/ALGORITHMS.md
 	@cmp -s $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md || cp $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md
 

@@ -11,11 +11,14 @@
 #include "algo/composite.h"
 #include "base/text.h"
 #include "names.h"
+#include "onto.h"
+#include "plan/plan_relabel.h"
 
 struct tally {
   uint32_t credits;
   uint32_t low, high; /* numbers of ranks */
   uint32_t lanes;     /* 0: as the algorithm has them */
+  struct onto onto;   /* low and high are its chips */
   uint64_t proved, refused, in_rank_order;
   uint32_t scratch_max; /* chunks, of one rank */
   char scratch_of[160];
@@ -36,20 +39,32 @@ static void count(struct tally *t, const struct tu_plan *plan, const char *what)
   printf("%s: %s\n", what, report.text);
 }
 
+/* NULL: it cannot be laid onto the cluster, and that has been said. */
+static struct tu_plan *build(struct tally *t, struct tu_build *what) {
+  if (!t->onto.what) return tu_plan_build(what);
+  struct cli_name name = {what->algorithm->collective, what->algorithm};
+  struct tu_plan *plan = NULL;
+  char word[160];
+  snprintf(word, sizeof word, "%s.%s", tu_collectives[name.collective].name, what->algorithm->name);
+  onto_build(&t->onto, "check", word, &name, what, &plan);
+  return plan;
+}
+
 /* Out of place and in place, and from the roots where algorithms differ: the ends, beside an end, the middle. */
-static void check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
+static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
   const uint32_t roots[] = {0, 1, ranks / 2, ranks - 1};
   bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
   for (uint32_t i = 0; i < (rooted ? 4 : 1); i++) {
     bool known = roots[i] >= ranks;
     for (uint32_t k = 0; k < i; k++) known |= roots[k] == roots[i];
     for (int in_place = 0; !known && in_place < 2; in_place++) {
-      struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a,
-                                                              .ranks = ranks,
-                                                              .root = roots[i],
-                                                              .in_place = in_place,
-                                                              .rank = TU_ALL_RANKS,
-                                                              .lanes = t->lanes});
+      struct tu_plan *plan = build(t, &(struct tu_build){.algorithm = a,
+                                                         .ranks = ranks,
+                                                         .root = roots[i],
+                                                         .in_place = in_place,
+                                                         .rank = TU_ALL_RANKS,
+                                                         .lanes = t->lanes});
+      if (!plan) return CLI_FAILED;
       char what[160], lanes[24] = "";
       if (t->lanes) snprintf(lanes, sizeof lanes, ", lanes %u", t->lanes);
       snprintf(what, sizeof what, "%s.%s, %u ranks, root %u%s%s", tu_collectives[a->collective].name, a->name, ranks,
@@ -58,16 +73,23 @@ static void check_algorithm(struct tally *t, const struct tu_algorithm *a, uint3
       tu_plan_destroy(plan);
     }
   }
+  return CLI_GOOD;
 }
 
-static void check_name(struct tally *t, const struct cli_name *name) {
-  const struct tu_algorithm *a;
-  for (size_t i = 0; (a = name && name->algorithm ? name->algorithm : tu_algorithm_at(i)) != NULL; i++) {
+static int check_name(struct tally *t, const struct cli_name *name) {
+  const struct tu_algorithm *a, *only = name ? name->algorithm : NULL;
+  int code = CLI_GOOD;
+  if (only && t->onto.what) only = onto_algorithm(&t->onto, only);
+  for (size_t i = 0; code == CLI_GOOD && (a = only ? only : tu_algorithm_at(i)) != NULL; i++) {
     bool wanted = (!name || a->collective == name->collective) && t->lanes <= tu_build_lanes_max(a);
-    for (uint32_t ranks = t->low; ranks <= t->high && wanted; ranks++)
-      if (tu_algorithm_fits(a, ranks)) check_algorithm(t, a, ranks);
-    if (a == (name ? name->algorithm : NULL)) return;
+    /* Of all, those that can be done in the order asked for. */
+    wanted &=
+        name || !t->onto.order_name || strcmp(t->onto.order_name, "ids") == 0 || tu_plan_may_relabel(a->collective);
+    for (uint32_t ranks = t->low; ranks <= t->high && wanted && code == CLI_GOOD; ranks++)
+      if (tu_algorithm_fits(a, ranks)) code = check_algorithm(t, a, ranks);
+    if (a == only) break;
   }
+  return code;
 }
 
 /* A file that is no plan is refused, as a plan that is wrong is; one that cannot be read is bad usage. */
@@ -76,9 +98,10 @@ static int check_file(struct tally *t, const char *path) {
   struct tu_plan *plan;
   tutti_err err = cli_read_plan(path, false, &plan, &error);
   if (err == TUTTI_OK) {
-    count(t, plan, path);
+    int code = t->onto.what ? onto_lay(&t->onto, "check", path, &plan) : CLI_GOOD;
+    if (code == CLI_GOOD) count(t, plan, path);
     tu_plan_destroy(plan);
-    return CLI_GOOD;
+    return code;
   }
   if (err != TUTTI_ERR_ARGUMENT) return cli_fail("check", CLI_USAGE, "%s", error.text);
   t->refused++;
@@ -116,16 +139,18 @@ static void print_proof(const struct tally *t) {
 
 static int run(int argc, char **argv) {
   struct tally t = {.credits = 1};
-  const char *range = "2..16";
+  const char *range = NULL;
   bool done;
   const struct cli_option options[] = {
       {"-n", CLI_STRING, &range, "LO..HI", "numbers of ranks to try (2..16)"},
       {"--credits", CLI_UINT, &t.credits, "K", "messages that a ring holds (1, the strictest)"},
       {"--lanes", CLI_UINT, &t.lanes, "L", "so many ways side by side, each with a part of every block (1)"},
+      ONTO_OPTIONS(&t.onto),
   };
   int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
-  if (!read_range(range, &t.low, &t.high))
+  if (range && t.onto.what) return cli_fail("check", CLI_USAGE, "-n: the cluster says how many ranks there are");
+  if (!read_range(range ? range : "2..16", &t.low, &t.high))
     return cli_fail("check", CLI_USAGE, "-n: expected LO..HI, numbers of ranks from 1 to %u, found '%s'", TU_RANKS_MAX,
                     range);
   if (t.lanes > TU_LANES_MAX)
@@ -142,11 +167,14 @@ static int run(int argc, char **argv) {
   /* Thousands of plans, one after the other, of some MiB each: memory that stays is a tenth of the time. */
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  if (argc == 1) check_name(&t, NULL);
-  for (int i = 1; i < argc && code == CLI_GOOD; i++) {
-    if (cli_find_name(argv[i], &name)) check_name(&t, &name);
-    else code = check_file(&t, argv[i]);
+  if (t.onto.what) {
+    code = onto_open(&t.onto, "check");
+    if (code == CLI_GOOD) t.low = t.high = t.onto.cluster->chip_count;
   }
+  if (argc == 1 && code == CLI_GOOD) code = check_name(&t, NULL);
+  for (int i = 1; i < argc && code == CLI_GOOD; i++)
+    code = cli_find_name(argv[i], &name) ? check_name(&t, &name) : check_file(&t, argv[i]);
+  onto_close(&t.onto);
   if (code != CLI_GOOD) return code;
   print_proof(&t);
   printf("%llu plans proved, %llu refused\n", (unsigned long long)t.proved, (unsigned long long)t.refused);
@@ -154,4 +182,4 @@ static int run(int argc, char **argv) {
 }
 
 const struct cli_verb cli_check = {"check", "proves that plans deliver the right data and cannot deadlock",
-                                   "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--credits K] [--lanes L]", run};
+                                   "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--cluster CLUSTER] [options]", run};

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "check/check.h"
 #include "draw/draw.h"
 #include "names.h"
+#include "onto.h"
 
 #define ALL UINT32_MAX
 
@@ -25,23 +27,30 @@ static const struct form forms[] = {
     {"text", print_text}, {"svg", tu_draw_svg}, {"html", tu_draw_html}, {"json", tu_draw_json}};
 enum { FORMS = sizeof forms / sizeof forms[0], TEXT = 0 };
 
+/* What a plan makes of a cluster; there must be one. */
+static const struct form onto_forms[] = {{"links", NULL}, {"routes", NULL}};
+enum { ONTO_FORMS = sizeof onto_forms / sizeof onto_forms[0], LINKS = 0 };
+
 struct request {
   const char *as;
   const struct form *form;
   struct tu_build build;
   const char *summary;
   bool steps;
+  struct onto onto;
 };
 
 static int find_form(struct request *r) {
-  const char *names[FORMS];
-  for (int i = 0; i < FORMS; i++) {
-    names[i] = forms[i].name;
-    if (strcmp(r->as, forms[i].name) == 0) r->form = &forms[i];
+  const char *names[FORMS + ONTO_FORMS];
+  for (int i = 0; i < FORMS + ONTO_FORMS; i++) {
+    const struct form *form = i < FORMS ? &forms[i] : &onto_forms[i - FORMS];
+    names[i] = form->name;
+    if (strcmp(r->as, form->name) == 0) r->form = form;
   }
-  if (r->form) return CLI_GOOD;
-  const char *near = tu_nearest(r->as, names, FORMS);
-  return cli_fail("plan", CLI_USAGE, "--as: expected text, svg, html or json, found '%s'%s%s%s", r->as,
+  if (r->form && (r->form->print || r->onto.what)) return CLI_GOOD;
+  if (r->form) return cli_fail("plan", CLI_USAGE, "--as %s: of which cluster? --cluster says it", r->as);
+  const char *near = tu_nearest(r->as, names, FORMS + ONTO_FORMS);
+  return cli_fail("plan", CLI_USAGE, "--as: expected text, svg, html, json, links or routes, found '%s'%s%s%s", r->as,
                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -75,7 +84,23 @@ static int read_plan(const struct request *r, const char *path, struct tu_plan *
   struct tu_check_report report;
   if (r->form == &forms[TEXT] || tu_check(*plan, 1, &report)) return CLI_GOOD;
   tu_plan_destroy(*plan);
+  *plan = NULL;
   return cli_fail("plan", CLI_FAILED, "%s is refused, so it is not drawn: %s", path, report.text);
+}
+
+/* Onto a cluster, of which all ranks take part. */
+static int make_onto(struct request *r, const char *word, struct tu_plan **plan) {
+  struct cli_name name;
+  if (r->build.rank != ALL || r->steps)
+    return cli_fail("plan", CLI_USAGE, "--rank, --steps: a plan that is laid onto a cluster is shown whole");
+  if (cli_find_name(word, &name)) {
+    int code = onto_build(&r->onto, "plan", word, &name, &r->build, plan);
+    if (code == CLI_GOOD) r->summary = r->build.algorithm->summary;
+    return code;
+  }
+  if (strcmp(word, "-") != 0 && access(word, R_OK) != 0) return cli_fail_name("plan", CLI_USAGE, word);
+  int code = read_plan(r, word, plan);
+  return code == CLI_GOOD ? onto_lay(&r->onto, "plan", word, plan) : code;
 }
 
 static int make_plan(struct request *r, const char *word, struct tu_plan **plan) {
@@ -100,6 +125,32 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
   return CLI_GOOD;
 }
 
+/* Words about the order and the links go above a picture, else to standard error. */
+static void print_plan(const struct request *r, const struct tu_plan *plan) {
+  struct tu_text text = {0}, words = {0};
+  struct tu_draw what = {.plan = plan, .summary = r->summary};
+  uint32_t *columns = NULL;
+  if (r->onto.what) {
+    if (r->summary) tu_text_print(&words, "%s, ", r->summary);
+    onto_say_order(&r->onto, &words);
+    what.summary = words.chars;
+    what.column_of = columns = onto_columns(&r->onto);
+    fprintf(stderr, "%s.%s %s\n", tu_collectives[plan->collective].name, plan->algorithm,
+            words.chars + (r->summary ? strlen(r->summary) + 2 : 0));
+    struct tu_text loads = {0};
+    onto_say_loads(&r->onto, &loads);
+    fprintf(stderr, "%s\n", loads.chars);
+    tu_text_fini(&loads);
+  }
+  if (r->form->print) r->form->print(&what, &text);
+  else if (r->form == &onto_forms[LINKS]) onto_list_links(&r->onto, &text);
+  else onto_list_routes(&r->onto, plan, &text);
+  if (text.chars) fputs(text.chars, stdout);
+  free(columns);
+  tu_text_fini(&words);
+  tu_text_fini(&text);
+}
+
 static int run(int argc, char **argv) {
   struct request r = {.as = "text", .build = {.rank = ALL}};
   struct tu_build *b = &r.build;
@@ -114,7 +165,8 @@ static int run(int argc, char **argv) {
       {"--chunks", CLI_UINT, &b->chunks, "C", "into how many pieces a block is cut"},
       {"--lanes", CLI_UINT, &b->lanes, "L", "so many ways side by side, each with a part of every block (1)"},
       {"--steps", CLI_FLAG, &r.steps, NULL, "of a pat algorithm: its operations, as CSV"},
-      {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json (text)"},
+      ONTO_OPTIONS(&r.onto),
+      {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json; of a cluster: links or routes (text)"},
   };
   int code = cli_parse(&cli_plan, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -122,16 +174,18 @@ static int run(int argc, char **argv) {
     return cli_fail("plan", CLI_USAGE, "expected one COLLECTIVE.NAME, found %d; tutti list shows them", argc - 1);
   code = find_form(&r);
   struct tu_plan *plan = NULL;
-  if (code == CLI_GOOD) code = make_plan(&r, argv[1], &plan);
-  if (code != CLI_GOOD || !plan) return code;
-  struct tu_text text = {0};
-  r.form->print(&(struct tu_draw){.plan = plan, .summary = r.summary}, &text);
-  fputs(text.chars, stdout);
-  tu_text_fini(&text);
+  if (code == CLI_GOOD && r.onto.what) {
+    code = onto_open(&r.onto, "plan");
+    if (code == CLI_GOOD) code = make_onto(&r, argv[1], &plan);
+  } else if (code == CLI_GOOD) code = make_plan(&r, argv[1], &plan);
+  if (code == CLI_GOOD && plan) print_plan(&r, plan);
   tu_plan_destroy(plan);
-  return CLI_GOOD;
+  onto_close(&r.onto);
+  return code;
 }
 
-const struct cli_verb cli_plan = {
-    "plan", "what an algorithm does: as text, as data, as a picture, as a page to step through",
-    "plan COLLECTIVE.NAME -n N [--as FORM] [options], or plan FILE [--in-place] [--as FORM]", run};
+const struct cli_verb cli_plan = {"plan",
+                                  "what an algorithm does: as text, as data, as a picture, as a page to step through",
+                                  "plan COLLECTIVE.NAME -n N [--as FORM] [options], plan FILE [--in-place] [--as "
+                                  "FORM], or either with --cluster CLUSTER",
+                                  run};

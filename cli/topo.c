@@ -149,6 +149,7 @@ static void print_mmio(const struct topo *t) {
   if (lost == n) printf("host       nothing is said of how a host reaches the chips\n");
   else if (lost)
     printf("host       reaches %u chips, the farthest over %u links; %u not at all\n", n - lost, far, lost);
+  else if (far == 0) printf("host       reaches all chips by itself\n");
   else printf("host       reaches all chips, the farthest over %u link%s\n", far, far == 1 ? "" : "s");
   free(hops);
 }

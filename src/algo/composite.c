@@ -55,9 +55,11 @@ static uint32_t groups_of(const struct composite *c, uint32_t ranks) {
   return c->group ? (ranks + c->group - 1) / c->group : 1;
 }
 
-/* The rank of a group that speaks for it: the root in its own group, the first one elsewhere. */
-static uint32_t leader_of(const struct composite *c, uint32_t root, uint32_t group) {
-  return root / c->group == group ? root : group * c->group;
+/* The rank of a group that speaks for it: the one at the root's place in its own group (in the same column of a mesh); the
+ * first one where a shorter group has no such place. */
+static uint32_t leader_of(const struct composite *c, uint32_t ranks, uint32_t root, uint32_t group) {
+  uint32_t first = group * c->group, leader = first + root % c->group;
+  return leader < ranks ? leader : first;
 }
 
 /* The members of set number `set` that a phase has; 0 if there is none of that number. */
@@ -69,7 +71,8 @@ static uint32_t members_of(const struct composite *c, const struct phase *p, con
   } else if (p->scope == INNER) {
     for (uint32_t r = set * c->group; r < ranks && r / c->group == set; r++) members[count++] = r;
   } else if (p->leaders) {
-    for (uint32_t g = 0; set == 0 && g < groups_of(c, ranks); g++) members[count++] = leader_of(c, what->root, g);
+    for (uint32_t g = 0; set == 0 && g < groups_of(c, ranks); g++)
+      members[count++] = leader_of(c, ranks, what->root, g);
   } else {
     for (uint32_t r = set; set < c->group && r < ranks; r += c->group) members[count++] = r;
   }
@@ -77,10 +80,10 @@ static uint32_t members_of(const struct composite *c, const struct phase *p, con
 }
 
 /* Which member of a set is its root. */
-static uint32_t root_of(const struct composite *c, const struct phase *p, uint32_t root, uint32_t set) {
-  if (p->scope == ALL) return root;
-  if (p->scope == INNER) return leader_of(c, root, set) - set * c->group;
-  return root / c->group;
+static uint32_t root_of(const struct composite *c, const struct phase *p, const struct tu_build *what, uint32_t set) {
+  if (p->scope == ALL) return what->root;
+  if (p->scope == INNER) return leader_of(c, what->ranks, what->root, set) - set * c->group;
+  return what->root / c->group;
 }
 
 /* Sizes that a phase's sets have: the first one's, and the last one's if that differs. */
@@ -171,7 +174,7 @@ static void run_phase(struct course *k, const struct phase *p, bool last) {
   const struct tu_build *what = tu_build_what(k->b);
   uint32_t count;
   for (uint32_t set = 0; (count = members_of(k->c, p, what, set, k->members)) > 0; set++) {
-    uint32_t root = root_of(k->c, p, what->root, set);
+    uint32_t root = root_of(k->c, p, what, set);
     bool to_root = p->kind == RE || p->kind == GA;
     for (uint32_t i = 0; i < count; i++) {
       uint32_t rank = k->members[i];

@@ -151,6 +151,78 @@ void tu_ring_alltoall(struct tu_builder *b, const struct tu_way ways[], uint32_t
     for (int k = 0; k < 2; k++) free(courses[w].areas[k]);
 }
 
+/* The rank so many steps from the root, on the way up or down that the blocks go. */
+static uint32_t before(uint32_t n, uint32_t root, bool down, uint32_t distance) {
+  return (root + (down ? distance : n - distance)) % n;
+}
+
+/* Two places at each rank that passes blocks on, on either side of the root. */
+static struct tu_span *lay_places(struct tu_builder *b, const uint32_t longest[2], bool to_root, struct tu_span like) {
+  uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
+  struct tu_span *places = tu_allocate(n, sizeof *places);
+  for (uint32_t down = 0; down < 2; down++)
+    for (uint32_t distance = 1; distance < longest[down]; distance++) {
+      uint32_t rank = before(n, root, to_root == (down == 1), distance);
+      places[rank] = tu_tmp(b, rank, like, (uint32_t)tu_min(longest[down] - distance, 2));
+    }
+  return places;
+}
+
+/* The blocks that are `step` steps from their ranks go one step further. */
+static void advance_to_root(struct tu_builder *b, bool down, uint32_t longest, uint32_t step,
+                            const struct tu_span *places) {
+  uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
+  for (uint32_t distance = 1; distance + step <= longest; distance++) {
+    uint32_t from = before(n, root, down, distance), to = before(n, root, down, distance - 1);
+    struct tu_span source = step == 0 ? tu_in(0, 1) : tu_part(places[from], (step - 1) % 2, 1);
+    struct tu_span target = tu_out(before(n, root, down, distance + step), 1);
+    tu_move(b, tu_at(from, source), tu_at(to, to == root ? target : tu_part(places[to], step % 2, 1)));
+  }
+}
+
+void tu_ring_gather(struct tu_builder *b, const uint32_t longest[2]) {
+  uint32_t root = tu_build_root(b);
+  struct tu_span *places = lay_places(b, longest, true, tu_in(0, 1));
+  tu_copy(b, root, tu_in(0, 1), tu_out(root, 1));
+  for (uint32_t step = 0; step < tu_max(longest[0], longest[1]); step++) {
+    for (uint32_t down = 0; down < 2; down++) {
+      tu_lane(b, down);
+      advance_to_root(b, down, longest[down], step, places);
+    }
+  }
+  tu_lane(b, 0);
+  free(places);
+}
+
+/* All blocks on the way go one step further, and one leaves the root: in step 0 the one that goes farthest. */
+static void advance_from_root(struct tu_builder *b, bool down, uint32_t longest, uint32_t step,
+                              const struct tu_span *places) {
+  uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
+  for (uint32_t distance = 0; distance <= step; distance++) {
+    uint32_t goal = longest - (step - distance); /* of the block that is there */
+    if (goal <= distance) continue;
+    uint32_t from = before(n, root, !down, distance), to = before(n, root, !down, distance + 1);
+    struct tu_span source = tu_in(before(n, root, !down, goal), 1);
+    if (distance > 0) source = tu_part(places[from], (step - distance) % 2, 1);
+    struct tu_span target = goal == distance + 1 ? tu_out(0, 1) : tu_part(places[to], (step - distance) % 2, 1);
+    tu_move(b, tu_at(from, source), tu_at(to, target));
+  }
+}
+
+void tu_ring_scatter(struct tu_builder *b, const uint32_t longest[2]) {
+  uint32_t root = tu_build_root(b);
+  struct tu_span *places = lay_places(b, longest, false, tu_out(0, 1));
+  for (uint32_t step = 0; step < tu_max(longest[0], longest[1]); step++) {
+    for (uint32_t down = 0; down < 2; down++) {
+      tu_lane(b, down);
+      if (step < longest[down]) advance_from_root(b, down, longest[down], step, places);
+    }
+  }
+  tu_lane(b, 0);
+  tu_copy(b, root, tu_in(root, 1), tu_out(0, 1));
+  free(places);
+}
+
 /* ---- trees ---- */
 
 void tu_binomial_broadcast(struct tu_builder *b, uint32_t root, struct tu_span at_root) {

@@ -40,6 +40,13 @@ void tu_ring_allreduce(struct tu_builder *b, const struct tu_way ways[], uint32_
  * message a step, and each rank takes out its own. All ways together reach every rank once. Not for lines. */
 void tu_ring_alltoall(struct tu_builder *b, const struct tu_way ways[], uint32_t way_count);
 
+/* Blocks travel to the root, or from it: `longest[0]` ranks lie before it, whose blocks travel up to it, and `longest[1]` behind
+ * it. Every rank passes on what goes beyond it; scatter sends what goes farthest first. A block on its way lies in one of two
+ * places of scratch, in turn. */
+void tu_ring_gather(struct tu_builder *b, const uint32_t longest[2]);
+/* ... `longest[0]` ranks lie behind the root, to which blocks travel up. */
+void tu_ring_scatter(struct tu_builder *b, const uint32_t longest[2]);
+
 /* ---- trees ---- */
 
 /* Binomial tree: `at_root` goes to OUT of every other rank. */

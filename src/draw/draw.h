@@ -12,6 +12,7 @@
 struct tu_draw {
   const struct tu_plan *plan; /* with all ranks' steps; one that check/ proves */
   const char *summary;        /* a line about the algorithm, or NULL */
+  const uint32_t *column_of;  /* [ranks]: where each rank stands in the picture, from the left; NULL: in their order */
 };
 
 void tu_draw_svg(const struct tu_draw *what, struct tu_text *text);

@@ -162,6 +162,7 @@ void tu_draw_html(const struct tu_draw *what, struct tu_text *text) {
   struct tu_drawing d;
   struct tu_draw_values v;
   tu_drawing_init(&d, what->plan);
+  d.column_of = what->column_of;
   bool drawn = what->plan->ranks <= TU_DRAW_RANKS_MAX;
   if (drawn) tu_draw_values_init(&v, &d);
   const char *rest = print_up_to(tu_draw_page, "<!--name-->", text);

@@ -38,7 +38,7 @@ static void list_arrows(struct tu_draw_layout *l) {
   for (uint32_t i = 0; i < d->message_count; i++) {
     const struct tu_draw_part *p = &d->parts[d->messages[sorted[i].message].part_first];
     l->arrows[i].message = sorted[i].message;
-    l->arrows[i].columns = (int32_t)p->to - (int32_t)p->from;
+    l->arrows[i].columns = (int32_t)tu_draw_column(l, p->to) - (int32_t)tu_draw_column(l, p->from);
     l->bands[sorted[i].sent].messages++;
   }
   free(sorted);

@@ -39,7 +39,7 @@ struct tu_draw_layout {
   const struct tu_draw_values *v;
   struct tu_draw_arrow *arrows; /* [message_count], in order of time */
   struct tu_draw_band *bands;   /* [rounds + 1]; band 0 is what is done before the first message */
-  double column, left;          /* distance of the lifelines; x of rank 0's */
+  double column, left;          /* distance of the lifelines; x of the first */
   double head, foot;            /* y where the lifelines begin and end */
   double width, height;
   bool labels_missing;
@@ -50,7 +50,12 @@ void tu_draw_layout_init(struct tu_draw_layout *l, const struct tu_drawing *d, c
                          double head, double width);
 void tu_draw_layout_fini(struct tu_draw_layout *l);
 
-static inline double tu_draw_x(const struct tu_draw_layout *l, uint32_t rank) { return l->left + l->column * rank; }
+static inline uint32_t tu_draw_column(const struct tu_draw_layout *l, uint32_t rank) {
+  return l->d->column_of ? l->d->column_of[rank] : rank;
+}
+static inline double tu_draw_x(const struct tu_draw_layout *l, uint32_t rank) {
+  return l->left + l->column * tu_draw_column(l, rank);
+}
 static inline const struct tu_draw_part *tu_draw_first_part(const struct tu_draw_layout *l,
                                                             const struct tu_draw_arrow *a) {
   return &l->d->parts[l->d->messages[a->message].part_first];

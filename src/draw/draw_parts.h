@@ -31,9 +31,10 @@ struct tu_draw_message {
  * In a round, sends read first; then the other steps of a rank follow in their order. */
 struct tu_drawing {
   const struct tu_plan *plan;
-  uint32_t *step_base; /* [ranks + 1] */
-  uint32_t *rank_of;   /* of each step */
-  uint32_t *round;     /* of each step */
+  const uint32_t *column_of; /* as in tu_draw, whose maker sets it */
+  uint32_t *step_base;       /* [ranks + 1] */
+  uint32_t *rank_of;         /* of each step */
+  uint32_t *round;           /* of each step */
   struct tu_draw_part *parts;
   uint32_t part_count;
   struct tu_draw_message *messages;

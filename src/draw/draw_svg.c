@@ -427,6 +427,7 @@ void tu_draw_svg(const struct tu_draw *what, struct tu_text *text) {
   struct tu_draw_values v;
   bool drawn = what->plan->ranks <= TU_DRAW_RANKS_MAX;
   tu_drawing_init(&d, what->plan);
+  d.column_of = what->column_of;
   if (drawn) tu_draw_values_init(&v, &d);
   tu_text_print(text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
   tu_draw_picture(what, &d, drawn ? &v : NULL, text);

@@ -2,6 +2,7 @@
  * what waits for what; at the end every rank holds what it is promised. */
 #include "algo/algo.h"
 #include "draw/draw_layout.h"
+#include "plan/plan_relabel.h"
 #include "test.h"
 
 enum { RANKS_MAX = 9 };
@@ -318,6 +319,50 @@ static void check_values(const struct tu_draw *what, const char *name) {
 
 static void test_values(void) { for_each_plan(check_values); }
 
+/* ---- columns: a ring that others stand in is drawn as the ring of 0, 1, 2, ... is ---- */
+
+static void check_arrows(const struct tu_plan *plan, const uint32_t *column_of, int32_t columns, uint32_t wraps) {
+  struct tu_drawing d;
+  struct tu_draw_values v;
+  struct tu_draw_layout l;
+  uint32_t far = 0, over = 0;
+  tu_drawing_init(&d, plan);
+  d.column_of = column_of;
+  tu_draw_values_init(&v, &d);
+  tu_draw_layout_init(&l, &d, &v, 0, 0);
+  for (uint32_t i = 0; i < d.message_count; i++) {
+    far += abs(l.arrows[i].columns) != columns;
+    over += l.arrows[i].wraps;
+  }
+  CHECK(far == 0 && over == wraps, "%u arrows too far, %u over the edge", far, over);
+  tu_draw_layout_fini(&l);
+  tu_draw_values_fini(&v);
+  tu_drawing_fini(&d);
+}
+
+static void test_columns(void) {
+  static const uint32_t order[] = {0, 3, 7, 6, 2, 1, 5, 4}, column_of[] = {0, 5, 4, 1, 7, 6, 3, 2};
+  struct tu_plan *plan = tu_plan_build(&(struct tu_build){
+                     .algorithm = tu_algorithm_find(TUTTI_ALLGATHER, "bucket"), .ranks = 8, .rank = TU_ALL_RANKS}),
+                 *laid;
+  struct tu_text text = {0};
+  if (tu_plan_relabel(plan, order, &laid, NULL) != TUTTI_OK) abort();
+  check_arrows(plan, NULL, 1, 7);
+  check_arrows(laid, column_of, 1, 7);
+  tu_draw_svg(&(struct tu_draw){.plan = laid, .column_of = column_of}, &text);
+  double x = 0, next;
+  for (uint32_t i = 0; i < 8; i++) {
+    char box[48];
+    snprintf(box, sizeof box, "class=\"rank\" data-rank=\"%u\"><rect x=\"", order[i]);
+    const char *at = strstr(text.chars, box);
+    CHECK(at && sscanf(at + strlen(box), "%lf", &next) == 1 && next > x, "rank %u stands elsewhere", order[i]);
+    x = at ? next : x;
+  }
+  tu_text_fini(&text);
+  tu_plan_destroy(laid);
+  tu_plan_destroy(plan);
+}
+
 /* ---- what no algorithm here may have ---- */
 
 static struct tu_plan *read_plan(const char *collective, uint32_t ranks, const char *steps) {
@@ -400,6 +445,7 @@ int main(int argc, char **argv) {
                                       {"rounds", test_rounds},
                                       {"known_rounds", test_known_rounds},
                                       {"values", test_values},
+                                      {"columns", test_columns},
                                       {"joined", test_joined},
                                       {"out_of_turn", test_out_of_turn},
                                       {"large", test_large}};

@@ -1,14 +1,16 @@
 /* engine_test.c: every algorithm, composites too, carried out by one thread that plays all ranks over `loop` in a random
  * order, with one or two credits and slots from one cache line on: so messages are longer than their rings, which is
  * where slices, credits and in-place exchanges could lock up, and joined ones cross as one, apart, or of one plan some
- * so and some so. Counts are uneven where the algorithm allows it, and some are zero. Then plans that no algorithm would
- * write. */
+ * so and some so. Counts are uneven where the algorithm allows it, and some are zero. Then plans whose parts are played by other
+ * ranks, as those around a ring of chips, and plans that no algorithm would write. */
 #include "engine/engine.h"
 
 #include "algo/algo.h"
 #include "check/check.h"
+#include "clusters.h"
+#include "plan/plan_relabel.h"
 #include "plan/plan_text.h"
-#include "test.h"
+#include "topology/ring.h"
 
 enum { RANKS_MAX = 9, BLOCKS_MAX = RANKS_MAX * RANKS_MAX, CALLS = 2 };
 
@@ -320,8 +322,102 @@ static void far_steps(void) {
   tu_text_fini(&text);
 }
 
+/* ---- other ranks take the parts ---- */
+
+/* Blocks of input and output stay in the ranks' own order. */
+static void run_in_order(const struct tu_algorithm *a, const uint32_t order[], uint32_t ranks, bool in_place,
+                         uint64_t *seed, struct tally *t) {
+  bool rooted = tu_collectives[a->collective].rooted;
+  struct tu_build what = {.algorithm = a,
+                          .ranks = ranks,
+                          .root = rooted ? below(seed, ranks) : 0,
+                          .in_place = in_place,
+                          .rank = TU_ALL_RANKS,
+                          .slot_pieces = 1 + below(seed, 4),
+                          .lanes = a->collective == TUTTI_BARRIER ? 0 : below(seed, 3)};
+  struct tu_plan *plan = tu_plan_build(&what);
+  struct game *g = tu_allocate(1, sizeof *g);
+  struct tu_error error;
+  tutti_err err = tu_plan_relabel(plan, order, &g->plans[0], &error);
+  CHECK(err == TUTTI_OK, "%s: %s", a->name, error.text);
+  tu_plan_destroy(plan);
+  if (err == TUTTI_OK) {
+    for (uint32_t rank = 1; rank < ranks; rank++) g->plans[rank] = g->plans[0];
+    g->one_for_all = true;
+    draw_sizes(g, seed);
+    g->in_builder_order = false;
+    g->arithmetic = draw_arithmetic(g->plans[0], seed);
+    run_game(g, seed, t);
+  }
+  free(g);
+}
+
+static void in_other_orders(void) {
+  uint64_t seed = test_seed();
+  struct tally t = {0};
+  const struct tu_algorithm *a;
+  for (uint32_t round = 0; round < (test_long() ? 40u : 2u); round++)
+    for (size_t i = 0; (a = tu_algorithm_at(i)) != NULL; i++) {
+      uint32_t ranks = 2 + below(&seed, RANKS_MAX - 1), order[RANKS_MAX];
+      if (!tu_plan_may_relabel(a->collective) || !tu_algorithm_fits(a, ranks)) continue;
+      for (uint32_t k = 0; k < ranks; k++) {
+        uint32_t other = below(&seed, k + 1);
+        order[k] = order[other];
+        order[other] = k;
+      }
+      run_in_order(a, order, ranks, round % 2, &seed, &t);
+    }
+  CHECK(t.games > 50, "%u games", t.games);
+}
+
+/* Around the ring that is found in a T3000, and along its rows and then its columns. */
+static void play_t3000(struct tu_cluster *c) {
+  static const struct {
+    tutti_collective collective;
+    const char *name;
+    bool rows;
+  } plans[] = {{TUTTI_ALLGATHER, "bucket", false},
+               {TUTTI_ALLGATHER, "bidirectional_split", false},
+               {TUTTI_REDUCE_SCATTER, "bidirectional", false},
+               {TUTTI_ALLREDUCE, "bidirectional_ring", false},
+               {TUTTI_ALLTOALL, "bidirectional", false},
+               {TUTTI_BROADCAST, "bidirectional", false},
+               {TUTTI_REDUCE, "bidirectional", false},
+               {TUTTI_GATHER, "bidirectional", false},
+               {TUTTI_SCATTER, "bidirectional", false},
+               {TUTTI_ALLGATHER, "ag:line/4+ag:line", true},
+               {TUTTI_REDUCE_SCATTER, "rs:line+rs:line/4", true},
+               {TUTTI_ALLREDUCE, "rs:line/4+rs:line+ag:line+ag:line/4", true},
+               {TUTTI_BROADCAST, "bc:line+bc:line/4", true},
+               {TUTTI_REDUCE, "re:line/4+re:line", true}};
+  uint64_t seed = test_seed();
+  struct tally t = {0};
+  struct tu_grid grid;
+  struct tu_ring ring;
+  tu_grid_find(c, &grid);
+  tu_ring_find(c, &grid, &ring);
+  CHECK(ring.kind == TU_RING && grid.dims == 2 && grid.size[0] == 4, "%s: no ring, or no rows of 4", c->name);
+  for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+    const struct tu_algorithm *a = tu_algorithm_find(plans[i].collective, plans[i].name);
+    for (int in_place = 0; in_place < 2 && a; in_place++)
+      run_in_order(a, plans[i].rows ? grid.chip : ring.order, 8, in_place, &seed, &t);
+  }
+  CHECK(t.games == 2 * sizeof plans / sizeof plans[0], "%u games", t.games);
+  tu_ring_fini(&ring);
+  tu_grid_fini(&grid);
+  tu_cluster_destroy(c);
+}
+
+static void on_a_t3000(void) {
+  play_t3000(cluster_of("t3000"));
+  struct tu_cluster *real = cluster_shared("t3k_cluster_desc.yaml");
+  if (real) play_t3000(real);
+}
+
 static const struct test tests[] = {
     {"every_algorithm_in_random_schedules", every_algorithm_in_random_schedules},
+    {"in_other_orders", in_other_orders},
+    {"on_a_t3000", on_a_t3000},
     {"far_steps", far_steps},
 };
 

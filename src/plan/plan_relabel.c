@@ -199,8 +199,12 @@ static bool takes_two_of_one(const struct tu_plan *plan) {
   return false;
 }
 
+bool tu_plan_may_relabel(tutti_collective collective) {
+  enum tu_promise promise = tu_collectives[collective].promise;
+  return promise != TU_SUM_TO && promise != TU_SUM_BEFORE && collective != TUTTI_SEND;
+}
+
 static tutti_err check(const struct tu_plan *plan, const uint32_t order[], bool *same, struct tu_error *error) {
-  enum tu_promise promise = tu_collectives[plan->collective].promise;
   bool *seen = tu_allocate(plan->ranks, sizeof *seen);
   tutti_err err = TUTTI_OK;
   *same = true;
@@ -217,7 +221,7 @@ static tutti_err check(const struct tu_plan *plan, const uint32_t order[], bool 
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "only plans with the steps of all ranks can be relabelled, not of %u of %u", plan->rank_count,
                    plan->ranks);
-  if (!*same && (promise == TU_SUM_TO || promise == TU_SUM_BEFORE || plan->collective == TUTTI_SEND))
+  if (!*same && !tu_plan_may_relabel(plan->collective))
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s means the ranks' own order, and cannot be done in another one",
                    tu_collectives[plan->collective].name);
   return TUTTI_OK;

@@ -9,8 +9,11 @@
 
 #include "plan/plan.h"
 
-/* order: each rank once. The plan has the steps of all ranks. The caller destroys the new one. ARGUMENT: scan, exscan and send,
- * which mean the ranks' order itself; and a few plans that would have to be taken apart and cannot be. */
+/* Not scan, exscan and send, which mean the ranks' order itself. */
+bool tu_plan_may_relabel(tutti_collective collective);
+
+/* order: each rank once. The plan has the steps of all ranks. The caller destroys the new one. ARGUMENT: what may
+ * not be relabelled, but in its own order; and a few plans that would have to be taken apart and cannot be. */
 tutti_err tu_plan_relabel(const struct tu_plan *plan, const uint32_t order[], struct tu_plan **relabelled,
                           struct tu_error *error);
 

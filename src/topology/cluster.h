@@ -71,6 +71,7 @@ struct tu_cluster {
   struct tu_link *links;
   uint32_t remote_count, remote_capacity;
   struct tu_remote *remotes;
+  uint32_t tree_arity, tree_levels; /* of what was made as a fat tree; else 0 */
 
   /* The index. Of node n: [first[n], first[n + 1]) of ports, by channel, and of neighbours, by node. */
   uint32_t *port_first;

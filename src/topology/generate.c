@@ -93,6 +93,8 @@ static bool make_fat_tree(struct tu_cluster *cluster, const struct order *order)
   }
   if (chips * levels * order->links > TU_LINKS_MAX) return false;
   add_chips(cluster, chips, per_level * levels);
+  cluster->tree_arity = arity;
+  cluster->tree_levels = levels;
   for (uint32_t chip = 0; chip < chips; chip++)
     connect(cluster, (struct tu_link_end){chip, 0}, (struct tu_link_end){(uint32_t)chips + chip / arity, chip % arity},
             order->links);

@@ -1,5 +1,5 @@
-/* route.c: shortest ways by the distances from each destination, which are kept while there is room; dimension order by
- * arithmetic. */
+/* route.c: ways by arithmetic where a cluster is a grid, a fat tree or a tree; else by the distances from each destination.
+ * A way of h hops costs O(h), times a node's neighbours in the last case; there a destination's distances cost O(links). */
 #include "topology/route.h"
 
 #include <stdlib.h>
@@ -7,14 +7,78 @@
 
 enum { KEPT_MAX = 1 << 24 }; /* distances */
 
+enum method { BY_DISTANCE, BY_PLACE, BY_DIGITS, BY_PARENT };
+
 struct tu_router {
   const struct tu_cluster *cluster;
   const struct tu_grid *grid;
   enum tu_routing routing;
+  enum method method; /* of shortest ways between chips */
   uint32_t slot_count;
   uint32_t *slot_of; /* [slot_count]: the destination whose distances it has */
   uint32_t *distance;
+  uint32_t *parent, *depth; /* [node_count]: BY_PARENT */
+  uint32_t *nodes;          /* [node_count]: of one way */
+  /* The links for use of each of the cluster's neighbours: [link_first[i], link_first[i + 1]) of links, by channel. */
+  uint32_t *link_first, *links;
 };
+
+/* ---- what the router knows beforehand ---- */
+
+static void list_links(struct tu_router *r) {
+  const struct tu_cluster *c = r->cluster;
+  uint32_t neighbours = c->neighbour_first[c->node_count], count = 0;
+  r->link_first = tu_allocate((size_t)neighbours + 1, sizeof *r->link_first);
+  for (uint32_t i = 0; i < neighbours; i++) {
+    r->link_first[i] = count;
+    count += c->neighbours[i].usable;
+  }
+  r->link_first[neighbours] = count;
+  r->links = tu_allocate((size_t)count + 1, sizeof *r->links);
+  uint32_t *next = tu_allocate((size_t)neighbours + 1, sizeof *next);
+  memcpy(next, r->link_first, neighbours * sizeof *next);
+  for (uint32_t n = 0; n < c->node_count; n++)
+    for (uint32_t p = c->port_first[n]; p < c->port_first[n + 1]; p++) {
+      const struct tu_link *link = &c->links[c->ports[p].link];
+      const struct tu_neighbour *to =
+          tu_cluster_pair(c, n, tu_link_far(link, (struct tu_link_end){n, c->ports[p].channel}).node);
+      if (to && !link->reserved) r->links[next[to - c->neighbours]++] = c->ports[p].link;
+    }
+  free(next);
+}
+
+/* Is there one way only between any two nodes? Then each has a parent, and node 0 none. */
+static bool find_parents(struct tu_router *r) {
+  const struct tu_cluster *c = r->cluster;
+  uint32_t *queue = r->nodes, queued = 1, pairs = 0;
+  r->parent = tu_allocate(c->node_count, sizeof *r->parent);
+  r->depth = tu_allocate(c->node_count, sizeof *r->depth);
+  memset(r->depth, 0xff, c->node_count * sizeof *r->depth);
+  queue[0] = r->depth[0] = 0;
+  for (uint32_t i = 0; i < queued; i++)
+    for (uint32_t k = c->neighbour_first[queue[i]]; k < c->neighbour_first[queue[i] + 1]; k++) {
+      const struct tu_neighbour *next = &c->neighbours[k];
+      if (next->usable == 0) continue;
+      pairs++;
+      if (r->depth[next->node] != TU_NONE) continue;
+      r->depth[next->node] = r->depth[queue[i]] + 1;
+      r->parent[next->node] = queue[i];
+      queue[queued++] = next->node;
+    }
+  return queued == c->node_count && pairs == 2 * (queued - 1); /* each pair is seen from both ends */
+}
+
+static bool all_pairs_usable(const struct tu_cluster *c) {
+  for (uint32_t i = 0; i < c->neighbour_first[c->node_count]; i++)
+    if (c->neighbours[i].usable == 0) return false;
+  return true;
+}
+
+static enum method choose_method(struct tu_router *r) {
+  if (tu_grid_is_all(r->grid, r->cluster) > 0) return BY_PLACE;
+  if (r->cluster->tree_levels > 0 && all_pairs_usable(r->cluster)) return BY_DIGITS;
+  return find_parents(r) ? BY_PARENT : BY_DISTANCE;
+}
 
 tutti_err tu_router_create(const struct tu_cluster *cluster, const struct tu_grid *grid, enum tu_routing routing,
                            struct tu_router **router, struct tu_error *error) {
@@ -24,11 +88,9 @@ tutti_err tu_router_create(const struct tu_cluster *cluster, const struct tu_gri
                    cluster->name);
   struct tu_router *r = tu_allocate(1, sizeof *r);
   *r = (struct tu_router){.cluster = cluster, .grid = grid, .routing = routing};
-  r->slot_count = (uint32_t)tu_min(tu_max(KEPT_MAX / cluster->node_count, 1), cluster->node_count);
-  r->slot_of = tu_allocate(r->slot_count, sizeof *r->slot_of);
-  memset(r->slot_of, 0xff, r->slot_count * sizeof *r->slot_of);
-  if (routing == TU_SHORTEST)
-    r->distance = tu_allocate((size_t)r->slot_count * cluster->node_count, sizeof *r->distance);
+  r->nodes = tu_allocate(cluster->node_count, sizeof *r->nodes);
+  list_links(r);
+  if (routing == TU_SHORTEST) r->method = choose_method(r);
   *router = r;
   return TUTTI_OK;
 }
@@ -37,49 +99,125 @@ void tu_router_destroy(struct tu_router *router) {
   if (!router) return;
   free(router->slot_of);
   free(router->distance);
+  free(router->parent);
+  free(router->depth);
+  free(router->nodes);
+  free(router->link_first);
+  free(router->links);
   free(router);
 }
 
+/* ---- ways ---- */
+
 static const uint32_t *distances_to(struct tu_router *r, uint32_t to) {
+  uint32_t nodes = r->cluster->node_count;
+  if (!r->distance) {
+    r->slot_count = (uint32_t)tu_min(tu_max(KEPT_MAX / nodes, 1), nodes);
+    r->slot_of = tu_allocate(r->slot_count, sizeof *r->slot_of);
+    memset(r->slot_of, 0xff, r->slot_count * sizeof *r->slot_of);
+    r->distance = tu_allocate((size_t)r->slot_count * nodes, sizeof *r->distance);
+  }
   uint32_t slot = to % r->slot_count;
-  uint32_t *distance = r->distance + (size_t)slot * r->cluster->node_count;
+  uint32_t *distance = r->distance + (size_t)slot * nodes;
   if (r->slot_of[slot] != to) tu_cluster_distances(r->cluster, to, distance);
   r->slot_of[slot] = to;
   return distance;
 }
 
-static uint32_t shortest(struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
+/* How many neighbours are nearer; *next is the one of number `chosen`. */
+static uint32_t nearer(const struct tu_cluster *c, const uint32_t distance[], uint32_t at, uint32_t chosen,
+                       uint32_t *next) {
+  uint32_t ways = 0;
+  for (uint32_t i = 0; i < tu_neighbour_count(c, at); i++) {
+    const struct tu_neighbour *to = &tu_neighbours(c, at)[i];
+    if (to->usable == 0 || distance[to->node] + 1 != distance[at]) continue;
+    if (ways++ == chosen) *next = to->node;
+  }
+  return ways;
+}
+
+/* Where several ways on are equally short, digits of the destination's number choose: a new one each time, for whoever got
+ * here by one digit would all go on by it, too. */
+static uint32_t by_distance(struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
   const struct tu_cluster *c = r->cluster;
   const uint32_t *distance = distances_to(r, to);
   if (distance[from] == TU_NONE) return TU_NONE;
   nodes[0] = from;
-  for (uint32_t hop = 0; hop < distance[from]; hop++) {
-    const struct tu_neighbour *all = tu_neighbours(c, nodes[hop]);
-    uint32_t count = tu_neighbour_count(c, nodes[hop]), ways = 0;
-    for (uint32_t pass = 0, chosen = 0; pass < 2; pass++, chosen = to % ways, ways = 0)
-      for (uint32_t i = 0; i < count; i++) {
-        if (all[i].usable == 0 || distance[all[i].node] != distance[nodes[hop]] - 1) continue;
-        if (pass == 1 && ways == chosen) nodes[hop + 1] = all[i].node;
-        ways++;
-      }
+  for (uint32_t hop = 0, digits = to; hop < distance[from]; hop++) {
+    uint32_t ways = nearer(c, distance, nodes[hop], 0, &nodes[hop + 1]);
+    tu_assert(ways > 0);
+    if (ways > 1) nearer(c, distance, nodes[hop], digits % ways, &nodes[hop + 1]);
+    digits /= ways;
   }
   return distance[from];
 }
 
-/* Do `steps` upwards lead there no later than downwards? */
-static bool upwards(const struct tu_grid *grid, uint32_t dim, uint32_t at, uint32_t goal) {
-  uint32_t size = grid->size[dim];
-  return grid->wraps[dim] ? (goal + size - at) % size <= (at + size - goal) % size : goal > at;
+/* Up to where the two ways to the root meet, and down again. */
+static uint32_t by_parent(const struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
+  uint32_t a = from, b = to, up = 0, hops = 0;
+  while (a != b) {
+    bool a_is_deeper = r->depth[a] >= r->depth[b];
+    if (a_is_deeper) a = r->parent[a], up++;
+    else b = r->parent[b];
+    hops++;
+  }
+  nodes[0] = from;
+  for (uint32_t i = 0; i < up; i++) nodes[i + 1] = r->parent[nodes[i]];
+  for (uint32_t i = hops, node = to; i > up; i--, node = r->parent[node]) nodes[i] = node;
+  return hops;
 }
 
-static uint32_t dimension_order(const struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
-  const struct tu_grid *grid = r->grid;
-  if (from >= r->cluster->chip_count || to >= r->cluster->chip_count) return TU_NONE;
-  uint32_t place = grid->place[from], goal = grid->place[to], hops = 0;
+/* A switch of a fat tree has a number of digits, and leads down to the leaves that have the same digits from its level on.
+ * On the way up any digits will do: the destination's own spread what comes down. */
+static uint32_t by_digits(const struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
+  const struct tu_cluster *c = r->cluster;
+  uint32_t arity = c->tree_arity, hops = 0;
+  tu_assert(arity > 0);
+  uint32_t per_level = c->chip_count / arity, at = from / arity, goal = to / arity;
   nodes[0] = from;
-  for (uint32_t d = 0, stride = 1; d < grid->dims; stride *= grid->size[d++]) {
-    uint32_t at = place / stride % grid->size[d], end = goal / stride % grid->size[d];
-    for (bool up = upwards(grid, d, at, end); place / stride % grid->size[d] != end;) {
+  if (from == to) return 0;
+  nodes[++hops] = c->chip_count + at;
+  uint32_t place = 1, first = c->chip_count;
+  for (uint32_t choice = to; at / place != goal / place; choice /= arity, place *= arity) {
+    at = at - at / place % arity * place + choice % arity * place;
+    first += per_level;
+    nodes[++hops] = first + at;
+  }
+  while (place > 1) {
+    place /= arity;
+    at = at - at / place % arity * place + goal / place % arity * place;
+    first -= per_level;
+    nodes[++hops] = first + at;
+  }
+  nodes[++hops] = to;
+  return hops;
+}
+
+static uint32_t coordinate(const struct tu_grid *grid, uint32_t place, uint32_t dim) {
+  for (uint32_t d = 0; d < dim; d++) place /= grid->size[d];
+  return place % grid->size[dim];
+}
+
+/* Is it shorter upwards? If it is equal, shortest ways choose by all other coordinates of both ends and by where they start,
+ * so that half of them go each way. */
+static bool upwards(const struct tu_router *r, uint32_t dim, uint32_t from, uint32_t to) {
+  const struct tu_grid *grid = r->grid;
+  uint32_t size = grid->size[dim], at = coordinate(grid, from, dim), goal = coordinate(grid, to, dim);
+  if (!grid->wraps[dim]) return goal > at;
+  uint32_t up = (goal + size - at) % size, down = (at + size - goal) % size, sum = at;
+  if (up != down || r->routing == TU_DIMENSION_ORDER) return up <= down;
+  for (uint32_t d = 0; d < grid->dims; d++)
+    if (d != dim) sum += coordinate(grid, from, d) + coordinate(grid, to, d);
+  return sum % 2 == 0;
+}
+
+static uint32_t by_place(const struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
+  const struct tu_grid *grid = r->grid;
+  uint32_t start = grid->place[from], place = start, goal = grid->place[to], hops = 0;
+  nodes[0] = from;
+  for (uint32_t d = 0; d < grid->dims; d++) {
+    uint32_t end = coordinate(grid, goal, d);
+    for (bool up = upwards(r, d, start, goal); coordinate(grid, place, d) != end;) {
       place = tu_grid_step(grid, place, d, !up);
       nodes[++hops] = grid->chip[place];
     }
@@ -87,8 +225,64 @@ static uint32_t dimension_order(const struct tu_router *r, uint32_t from, uint32
   return hops;
 }
 
-uint32_t tu_router_route(struct tu_router *router, uint32_t from, uint32_t to, uint32_t nodes[]) {
-  tu_assert(from < router->cluster->node_count && to < router->cluster->node_count);
-  if (router->routing == TU_DIMENSION_ORDER) return dimension_order(router, from, to, nodes);
-  return shortest(router, from, to, nodes);
+uint32_t tu_router_route(struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
+  tu_assert(from < r->cluster->node_count && to < r->cluster->node_count);
+  bool chips = from < r->cluster->chip_count && to < r->cluster->chip_count;
+  if (r->routing == TU_DIMENSION_ORDER) return chips ? by_place(r, from, to, nodes) : TU_NONE;
+  if (r->method == BY_PARENT) return by_parent(r, from, to, nodes);
+  if (chips && r->method == BY_PLACE) return by_place(r, from, to, nodes);
+  if (chips && r->method == BY_DIGITS) return by_digits(r, from, to, nodes);
+  return by_distance(r, from, to, nodes);
+}
+
+/* ---- over links ---- */
+
+uint32_t tu_router_links(struct tu_router *r, uint32_t from, uint32_t to, uint32_t spread, uint32_t links[]) {
+  const struct tu_cluster *c = r->cluster;
+  uint32_t hops = tu_router_route(r, from, to, r->nodes);
+  if (hops == TU_NONE) return hops;
+  if (hops > 1)
+    spread += from + to / 2 + to / 8 + to / 32; /* evener than hashes are on grids: shifts, exchanges, alltoall */
+  for (uint32_t h = 0; h < hops; h++) {
+    uint32_t near = r->nodes[h];
+    const struct tu_neighbour *next = tu_cluster_pair(c, near, r->nodes[h + 1]);
+    uint32_t index = (uint32_t)(next - c->neighbours), first = r->link_first[index];
+    uint32_t link = r->links[first + spread % (r->link_first[index + 1] - first)];
+    links[h] = tu_directed(link, c->links[link].ends[0].node != near);
+  }
+  return hops;
+}
+
+void tu_loads_init(struct tu_loads *loads, struct tu_router *router) {
+  const struct tu_cluster *c = router->cluster;
+  *loads = (struct tu_loads){.router = router};
+  loads->messages = tu_allocate(2 * (size_t)c->link_count + 1, sizeof *loads->messages);
+  loads->amounts = tu_allocate(2 * (size_t)c->link_count + 1, sizeof *loads->amounts);
+  loads->links = tu_allocate(c->node_count, sizeof *loads->links);
+}
+
+void tu_loads_fini(struct tu_loads *loads) {
+  free(loads->messages);
+  free(loads->amounts);
+  free(loads->links);
+}
+
+uint32_t tu_loads_add(struct tu_loads *loads, uint32_t from, uint32_t to, uint32_t spread, double amount) {
+  uint32_t hops = tu_router_links(loads->router, from, to, spread, loads->links);
+  if (hops == TU_NONE || hops == 0) return hops;
+  for (uint32_t h = 0; h < hops; h++) {
+    loads->messages[loads->links[h]]++;
+    loads->amounts[loads->links[h]] += amount;
+  }
+  loads->routed++;
+  loads->hops += hops;
+  loads->hops_max = (uint32_t)tu_max(loads->hops_max, hops);
+  return hops;
+}
+
+uint32_t tu_loads_busiest(const struct tu_loads *loads) {
+  uint32_t busiest = TU_NONE, count = 2 * loads->router->cluster->link_count;
+  for (uint32_t l = 0; l < count; l++)
+    if (loads->messages[l] > 0 && (busiest == TU_NONE || loads->amounts[l] > loads->amounts[busiest])) busiest = l;
+  return busiest;
 }

@@ -1,0 +1,66 @@
+/* alltoall, line: all blocks travel along a line together, those for higher ranks up, the others down; every rank takes out its
+ * own and passes the rest on, as one message. N-1 steps; a link in the middle carries N/2 blocks in N/2 of them. Blocks
+ * on their way lie in one of two areas of scratch, in turn. */
+#include <stdlib.h>
+
+#include "algo/parts.h"
+
+struct course {
+  bool down;
+  struct tu_span *areas[2]; /* of each rank: blocks of one sender for those that follow, in their order */
+};
+
+static void lay_course(struct tu_builder *b, struct course *c) {
+  uint32_t n = tu_build_ranks(b);
+  for (int k = 0; k < 2; k++) c->areas[k] = tu_allocate(n, sizeof *c->areas[k]);
+  for (uint32_t rank = 0; rank < n; rank++) {
+    uint32_t count = c->down ? rank : n - 1 - rank;
+    if (count == 0) continue;
+    for (int k = 0; k < 2; k++) c->areas[k][rank] = tu_tmp(b, rank, tu_in(0, 1), count);
+    /* In place, arriving blocks lie where others have not left: they are sent from scratch. */
+    for (uint32_t i = 0; tu_build_in_place(b) && i < count; i++)
+      tu_copy(b, rank, tu_in(c->down ? i : rank + 1 + i, 1), tu_part(c->areas[0][rank], i, 1));
+  }
+}
+
+/* What `rank` has from the one `step` before goes one rank further: the next rank's own, and what goes on. */
+static void pass_on(struct tu_builder *b, const struct course *c, uint32_t step, uint32_t rank) {
+  uint32_t n = tu_build_ranks(b), to = c->down ? rank - 1 : rank + 1, sender = c->down ? rank + step : rank - step;
+  uint32_t rest = c->down ? rank - 1 : n - 2 - rank;
+  bool in_scratch = step > 0 || tu_build_in_place(b);
+  struct tu_span here = in_scratch ? c->areas[step % 2][rank] : c->down ? tu_in(0, rank) : tu_in(rank + 1, rest + 1);
+  tu_move(b, tu_at(rank, tu_part(here, c->down ? rest : 0, 1)), tu_at(to, tu_out(sender, 1)));
+  if (rest == 0) return;
+  tu_move(b, tu_at(rank, tu_part(here, c->down ? 0 : 1, rest)),
+          tu_at(to, tu_part(c->areas[(step + 1) % 2][to], 0, rest)));
+}
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b);
+  struct course courses[2] = {{.down = false}, {.down = true}};
+  for (uint32_t rank = 0; rank < n; rank++) tu_copy(b, rank, tu_in(rank, 1), tu_out(rank, 1));
+  for (int k = 0; k < 2; k++) lay_course(b, &courses[k]);
+  for (uint32_t step = 0; step + 1 < n; step++) {
+    for (uint32_t down = 0; down < 2; down++) {
+      tu_lane(b, down);
+      tu_join_begin(b);
+      for (uint32_t rank = down ? 1 : step; down ? rank + step < n : rank + 1 < n; rank++)
+        pass_on(b, &courses[down], step, rank);
+      tu_join_end(b);
+    }
+  }
+  tu_lane(b, 0);
+  for (int k = 0; k < 2; k++) {
+    free(courses[k].areas[0]);
+    free(courses[k].areas[1]);
+  }
+}
+
+const struct tu_algorithm tu_algo_alltoall_line = {
+    .collective = TUTTI_ALLTOALL,
+    .name = "line",
+    .summary = "blocks travel along a line together, up and down; every rank takes out its own",
+    .flags = TU_EQUAL_BLOCKS,
+    .lanes = 2,
+    .build = build,
+};

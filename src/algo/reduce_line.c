@@ -1,0 +1,44 @@
+/* reduce, line: sums of the vector's K pieces grow on their way from both ends of a line to the root, which adds what comes from
+ * below on the left and what comes from above on the right: rank order. About
+ * (max(root, N-1-root)-1+K)(alpha + (beta + gamma) n/K) where both directions of a link work at once. K is 8 if nothing else
+ * is asked for. */
+#include <stdlib.h>
+
+#include "algo/parts.h"
+
+static uint32_t pieces(const struct tu_build *what) { return what->chunks ? what->chunks : 8; }
+
+/* A piece goes one step from `from` towards the root. */
+static void pass(struct tu_builder *b, uint32_t piece, uint32_t from, bool down, const struct tu_span *partial) {
+  uint32_t n = tu_build_ranks(b), root = tu_build_root(b), to = down ? from - 1 : from + 1;
+  bool starts = down ? from + 1 == n : from == 0;
+  struct tu_span in = tu_in(piece, 1), out = tu_out(piece, 1);
+  struct tu_span with = to == root && down && root > 0 ? out : in; /* what came from below is in there */
+  tu_lane(b, down);
+  tu_move_reduce(b, tu_at(from, starts ? in : tu_part(partial[from], piece, 1)), down ? TU_FROM_RIGHT : TU_FROM_LEFT,
+                 with, tu_at(to, to == root ? out : tu_part(partial[to], piece, 1)));
+}
+
+static void build(struct tu_builder *b) {
+  uint32_t n = tu_build_ranks(b), root = tu_build_root(b), count = tu_build_split(b);
+  if (n == 1) tu_copy(b, root, tu_in(0, count), tu_out(0, count));
+  struct tu_span *partial = tu_allocate(n, sizeof *partial); /* the sum so far */
+  for (uint32_t rank = 1; rank + 1 < n; rank++)
+    if (rank != root) partial[rank] = tu_tmp(b, rank, tu_in(0, count), 1);
+  for (uint32_t piece = 0; piece < count; piece++) {
+    for (uint32_t from = 0; from < root; from++) pass(b, piece, from, false, partial);
+    for (uint32_t from = n - 1; from > root; from--) pass(b, piece, from, true, partial);
+  }
+  tu_lane(b, 0);
+  free(partial);
+}
+
+const struct tu_algorithm tu_algo_reduce_line = {
+    .collective = TUTTI_REDUCE,
+    .name = "line",
+    .summary = "sums of the vector's pieces grow from both ends of a line to the root, in rank order",
+    .flags = TU_RANK_ORDER,
+    .lanes = 2,
+    .split = pieces,
+    .build = build,
+};
