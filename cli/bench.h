@@ -171,6 +171,11 @@ int bench_tensor(int argc, char **argv);
 /* `tutti bench onesided ...`; argv[0] is "bench", for it starts ranks. */
 int bench_onesided(int argc, char **argv);
 
+/* ---- links (bench_links.c, bench_links_measure.c) ---- */
+
+/* `bench links [options]`: argv[1] is "links". */
+int bench_links(int argc, char **argv);
+
 struct tu_loader;
 /* Loads and stores that take so long each, at least; loads are a thread's. NULL: there is no thread. */
 struct tu_loader *bench_paced_open(uint64_t load_ns, uint64_t store_ns);

@@ -27,8 +27,8 @@ struct tu_wire_trip {
   double full_ns;     /* from before the message is issued until the reply is here */
   double acks_ns;     /* from when it is issued until its acknowledgement is here */
   double receiver_ns; /* from one arrival to the next, at the other end */
-  double issue_ns;    /* what the sender takes to issue it */
-  double answer_ns;   /* what the other end takes from its arrival until the reply is issued */
+  double issue_ns;    /* what the sender takes to issue it, beside filling the slot */
+  double answer_ns;   /* what the other end takes until the reply is issued, beside reading the slot */
   double ideal_ns;    /* bytes at the bandwidth of long messages, one way */
   double wire_ns;     /* what is left for each way: (full - issue - answer - ideal) / 2 */
   double hop_ns;      /* (full - ideal) / 2 */
