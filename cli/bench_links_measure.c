@@ -1,5 +1,5 @@
-/* bench_links_measure.c: the four microbenchmarks. A sender copies each message out of memory of its own into the slot, a receiver
- * copies it out: what never touched its data would measure nothing but flags. Everything runs in one thread of each rank. */
+/* bench_links_measure.c: the four microbenchmarks. A sender copies each message out of memory of its own into the slot, a
+ * receiver copies it out: what never touched its data would measure nothing but flags. One thread of each rank does it all. */
 #include <stdlib.h>
 #include <string.h>
 
