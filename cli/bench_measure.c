@@ -3,8 +3,8 @@
  * A sample is: write the input, barrier, clock, one operation or a batch of them, clock, read and check the output. Its time is
  * the longest of all ranks, each by its own clock readings; beside it stands the time from when the last rank began until
  * the last one was done, which leaves out what others had to wait for that one. The results are medians, and the 99th
- * percentile of the former. From SINGLE_BYTES up an operation is a sample: a program that uses a collective has just produced its input and goes on to use its output, and
- * for long vectors it matters much in whose cache they lie. */
+ * percentile of the former. From SINGLE_BYTES up an operation is a sample: a program that uses a collective has just
+ * produced its input and goes on to use its output, and for long vectors it matters much in whose cache they lie. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
