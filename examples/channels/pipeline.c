@@ -3,9 +3,9 @@
  *   tutti run -n 3 -- pipeline [FILE]
  *
  * Rank 0 reads the file (without one: makes up 64 MiB of numbers) into slots. Rank 1 turns letters round by half the
- * alphabet, from the slot that came to the slot that goes. Rank 2 computes a checksum of what arrives, where it lies, and sends it
- * back to rank 0, which has computed the same on its own. No stage knows beforehand how long the stream is: the last message says so.
- * While one stage works on a part, the others work on the next and the one before. */
+ * alphabet, from the slot that came to the slot that goes. Rank 2 computes a checksum of what arrives, where it lies, and
+ * sends it back to rank 0, which has computed the same on its own. No stage knows beforehand how long the stream is: the
+ * last message says so. While one stage works on a part, the others work on the next and the one before. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>

@@ -39,6 +39,7 @@ uint32_t tu_channels_abandon(tutti_comm *comm) {
   uint32_t count = 0;
   while (comm->channels) {
     struct tutti_channel *channel = comm->channels;
+    tu_assert(!channel->previous); /* it is the first one */
     if (!channel->given_up) count++;
     unlist(channel);
     tu_link_leave(&channel->end, false);

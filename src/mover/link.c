@@ -106,25 +106,25 @@ static void give_number_back(struct tu_link *link) {
 }
 
 tutti_err tu_link_create(struct tu_mover *m, uint32_t peer, uint32_t number, const struct tu_link_view *view,
-                         unsigned char *memory, struct tu_link **made, struct tu_error *error) {
+                         unsigned char *memory, struct tu_link **link, struct tu_error *error) {
   size_t bytes = tu_link_memory_bytes(view);
-  struct tu_link *link = tu_allocate(1, sizeof *link);
-  *link = (struct tu_link){.mover = m, .peer = peer, .world_peer = m->members[peer], .number = number, .view = *view};
-  link->memory = memory;
-  link->slot_stride = slot_stride(view);
-  link->line_stride = is_merged(view) ? link->slot_stride : TU_LINE_BYTES;
-  pthread_mutex_init(&link->lock, NULL);
+  struct tu_link *l = tu_allocate(1, sizeof *l);
+  *l = (struct tu_link){.mover = m, .peer = peer, .world_peer = m->members[peer], .number = number, .view = *view};
+  l->memory = memory;
+  l->slot_stride = slot_stride(view);
+  l->line_stride = is_merged(view) ? l->slot_stride : TU_LINE_BYTES;
+  pthread_mutex_init(&l->lock, NULL);
   pthread_mutex_lock(&books_lock);
-  tutti_err err = take_number(link, error);
+  tutti_err err = take_number(l, error);
   pthread_mutex_unlock(&books_lock);
   if (err == TUTTI_OK && !memory && bytes > 0) {
-    link->memory = tu_transport_acquire(m->transport, bytes, &link->own_place, error);
-    if (!link->memory) err = error->code;
-    else if (m->populates) tu_transport_populate(m->transport, link->own_place, bytes, true);
-    link->view.place = link->own_place;
+    l->memory = tu_transport_acquire(m->transport, bytes, &l->own_place, error);
+    if (!l->memory) err = error->code;
+    else if (m->populates) tu_transport_populate(m->transport, l->own_place, bytes, true);
+    l->view.place = l->own_place;
   }
-  if (err != TUTTI_OK) tu_link_destroy(link, true);
-  else *made = link;
+  if (err != TUTTI_OK) tu_link_destroy(l, true);
+  else *link = l;
   return err;
 }
 
