@@ -782,6 +782,33 @@ static void test_reuse(void) {
   for (uint64_t kind = 0; kind < 2; kind++) over_both((struct troupe){.run = play_reuse, .ranks = 3, .seed = kind});
 }
 
+/* ---- communicators ---- */
+
+static void pass_one(struct player *p, tutti_comm *comm, uint32_t from, uint32_t to, uint64_t key) {
+  struct worker w = {.player = p, .key = key, .messages = 9, .slot_bytes = 16384, .sends = tutti_rank(comm) == from};
+  tutti_channel_direction direction = w.sends ? TUTTI_CHANNEL_SENDS : TUTTI_CHANNEL_RECEIVES;
+  if (tutti_rank(comm) != from && tutti_rank(comm) != to) return;
+  if (good(p, tutti_channel_open(comm, w.sends ? to : from, direction, NULL, &w.channel), "open")) work(&w);
+}
+
+/* Ranks are the communicator's; the same link number on two of them is two links. */
+static void play_split(struct player *p) {
+  tutti_comm *child = NULL;
+  tutti_channel *held = NULL;
+  if (!good(p, tutti_comm_split(p->comm, 0, (int)(p->ranks - p->rank), &child), "split")) return;
+  uint32_t there = tutti_rank(child); /* 2, 1, 0 */
+  if (there != p->ranks - 1 - p->rank) wrong(p, "rank %u is %u of the child", p->rank, there);
+  tutti_channel_direction direction = p->rank == 0 ? TUTTI_CHANNEL_SENDS : TUTTI_CHANNEL_RECEIVES;
+  if (p->rank != 1) good(p, tutti_channel_open(p->comm, 2 - p->rank, direction, NULL, &held), "open");
+  pass_one(p, child, 0, 2, 1);
+  pass_one(p, child, 2, 1, 2);
+  good(p, tutti_comm_free(child), "free");
+  struct worker w = {.player = p, .channel = held, .key = 3, .messages = 4, .slot_bytes = 16384, .sends = p->rank == 0};
+  if (held) work(&w);
+}
+
+static void test_split(void) { over_both((struct troupe){.run = play_split, .ranks = 3}); }
+
 /* ---- who dies, leaves or gives up ---- */
 
 static void expect_end(struct player *p, tutti_err err, tutti_err wanted, const char *word) {
@@ -893,6 +920,7 @@ int main(int argc, char **argv) {
       {"trace", test_trace},
       {"ring", test_ring},
       {"reuse", test_reuse},
+      {"split", test_split},
       {"death", test_death},
       {"giving_up", test_giving_up},
       {"two_readers", test_two_readers},

@@ -37,11 +37,14 @@ static void unlist(struct tutti_channel *channel) {
 
 uint32_t tu_channels_abandon(tutti_comm *comm) {
   uint32_t count = 0;
-  while (comm->channels) {
-    struct tutti_channel *channel = comm->channels;
-    tu_assert(!channel->previous); /* it is the first one */
+  pthread_mutex_lock(&lock);
+  struct tutti_channel *left = comm->channels;
+  comm->channels = NULL;
+  pthread_mutex_unlock(&lock);
+  while (left) {
+    struct tutti_channel *channel = left;
+    left = channel->next;
     if (!channel->given_up) count++;
-    unlist(channel);
     tu_link_leave(&channel->end, false);
     free(channel);
   }
