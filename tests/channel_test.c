@@ -273,6 +273,43 @@ static void test_ack(void) {
   pair_close(&pair);
 }
 
+static tutti_channel *one_end(tutti_comm *comm, const tutti_channel_options *o, const char *ways, uint64_t messages,
+                              tutti_channel *all[]) {
+  tutti_channel_builder *b = NULL;
+  bool good = tutti_channel_builder_create(comm, o, &b) == TUTTI_OK;
+  uint32_t peer = 1 - tutti_rank(comm);
+  for (uint32_t c = 0; good && ways[c]; c++)
+    good =
+        (ways[c] == '>' ? tutti_channel_add_sender : tutti_channel_add_receiver)(b, peer, messages, NULL) == TUTTI_OK;
+  good = good && tutti_channel_build(b, all) == TUTTI_OK;
+  tutti_channel_builder_free(b);
+  CHECK(good, "one end: %s", tutti_error_message(NULL));
+  return all[0];
+}
+
+/* Once everything has been released, an acknowledgement writes nothing: the sender may be gone, and its memory another's. */
+static void test_late_ack(void) {
+  struct pair pair;
+  tutti_channel *ends[2];
+  void *memory = NULL;
+  if (!pair_open(&pair)) return;
+  CHECK(tutti_alloc(pair.comm[0], 65536, &memory) == TUTTI_OK, "alloc");
+  tutti_channel *both[2][1];
+  one_end(pair.comm[0], &(tutti_channel_options){.memory = memory, .memory_bytes = 65536}, ">", 0, both[0]);
+  one_end(pair.comm[1], NULL, "<", 0, both[1]);
+  ends[0] = both[0][0], ends[1] = both[1][0];
+  CHECK(tutti_channel_ready(ends[1], 1000) == TUTTI_OK && tutti_channel_ready(ends[0], 1000) == TUTTI_OK, "ready");
+  put(ends[0], "x", true);
+  take(ends[1], "x");
+  CHECK(tutti_channel_close(ends[0], 1000) == TUTTI_OK, "close");
+  memset(memory, 0x77, 65536);
+  CHECK(tutti_channel_ack(ends[1]) == TUTTI_OK, "ack");
+  for (size_t i = 0; i < 65536; i++)
+    if (((unsigned char *)memory)[i] != 0x77) FAIL("byte %zu of memory that is not the channel's any more", i);
+  CHECK(tutti_channel_close(ends[1], 1000) == TUTTI_OK && tutti_free(pair.comm[0], memory) == TUTTI_OK, "free");
+  pair_close(&pair);
+}
+
 /* The receiver reads where the sender wrote; slots are aligned as the header says. */
 static void test_in_place(void) {
   struct pair pair;
@@ -320,20 +357,6 @@ static void test_wrap(void) {
 }
 
 /* ---- ends that do not agree ---- */
-
-static tutti_channel *one_end(tutti_comm *comm, const tutti_channel_options *o, const char *ways, uint64_t messages,
-                              tutti_channel *all[]) {
-  tutti_channel_builder *b = NULL;
-  bool good = tutti_channel_builder_create(comm, o, &b) == TUTTI_OK;
-  uint32_t peer = 1 - tutti_rank(comm);
-  for (uint32_t c = 0; good && ways[c]; c++)
-    good =
-        (ways[c] == '>' ? tutti_channel_add_sender : tutti_channel_add_receiver)(b, peer, messages, NULL) == TUTTI_OK;
-  good = good && tutti_channel_build(b, all) == TUTTI_OK;
-  tutti_channel_builder_free(b);
-  CHECK(good, "one end: %s", tutti_error_message(NULL));
-  return all[0];
-}
 
 static void disagree(struct pair *pair, const tutti_channel_options *a, const char *a_ways, uint64_t a_messages,
                      const tutti_channel_options *b, const char *b_ways, uint64_t b_messages, const char *word) {
@@ -838,7 +861,10 @@ static void play_death(struct player *p) {
   if (!good(p, tutti_channel_acquire(channel, 0, &slot), "acquire")) return;
   if (!good(p, tutti_channel_commit(channel, 10, true), "commit")) return;
   bool closed = false;
-  tutti_err err = p->seed == 0 ? tutti_channel_close(channel, 0) : tutti_channel_acked(channel, 1, 0);
+  tutti_err err = TUTTI_OK;
+  if (p->seed == 0) err = tutti_channel_close(channel, 0);
+  if (p->seed == 1) err = tutti_channel_acked(channel, 1, 0);
+  while (p->seed == 2 && err == TUTTI_OK && !closed) err = tutti_channel_try_close(channel, &closed);
   expect_end(p, err, TUTTI_ERR_PEER, "died");
   /* From now on it is the verdict; a channel that was not closed can be. */
   if (p->seed == 1) expect_end(p, tutti_channel_try_ready(channel, &closed), TUTTI_ERR_PEER, "died");
@@ -849,7 +875,7 @@ static void play_death(struct player *p) {
 }
 
 static void test_death(void) {
-  for (uint64_t kind = 0; kind < 2; kind++)
+  for (uint64_t kind = 0; kind < 3; kind++)
     over_both((struct troupe){.run = play_death, .ranks = 3, .rank_1_dies = true, .seed = kind});
 }
 
@@ -909,6 +935,7 @@ int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"seeded", test_seeded},
       {"ack", test_ack},
+      {"late_ack", test_late_ack},
       {"in_place", test_in_place},
       {"wrap", test_wrap},
       {"disagree", test_disagree},

@@ -13,8 +13,9 @@
  * both have, the one with the sender that was added first.
  *
  * Waiting: every call either waits or has a sibling with `try` in its name that looks once. timeout_ms: 0 or
- * negative: none. TIMEOUT leaves the channel as it was. All that wait also return PEER if a rank of the communicator has died,
- * which then is the verdict of the communicator on all of its ranks, or the verdict that it has already.
+ * negative: none. TIMEOUT leaves the channel as it was. Calls also return PEER if a rank of the communicator has died, or the
+ * peer has freed the communicator, while they wait, or look again and again: that is the verdict of the communicator on
+ * all of its ranks then; or the verdict that it has already.
  *
  * Other errors are ARGUMENT unless something else is said; they leave the channel as it was. The sentence is at
  * tutti_error_message(NULL).

@@ -13,6 +13,7 @@
 #define FOREIGN_NS 500000u /* a yield that takes longer gave the core to another program: better sleep */
 #define SLEEP_MS 100
 #define LOOK_NS 40000000u /* between two looks whether the peers live */
+#define TRIES 128u        /* in vain, between two looks at the clock */
 #define NS_PER_MS 1000000u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the lists */
@@ -116,11 +117,6 @@ static bool look(struct wish *w, struct tu_error *error) {
   return w->granted(w, error);
 }
 
-static tutti_err look_once(struct wish *w, bool *granted, struct tu_error *error) {
-  *granted = look(w, error);
-  return *granted ? TUTTI_OK : error->code;
-}
-
 static tutti_err fail_late(struct wish *w, int timeout_ms, struct tu_error *error) {
   struct tu_link_end *e = &w->channel->end;
   char state[120];
@@ -155,6 +151,19 @@ static bool look_round(struct wish *w, struct tu_error *error) {
   for (uint32_t p = 0; p < comm->ranks && !lost; p++) lost = p != comm->rank && tu_peer_died(comm, p, w->call, error);
   if (lost) (void)condemn(comm, error);
   return lost;
+}
+
+/* Who only looks, again and again, finds out too whether the peers live. */
+static tutti_err look_once(struct wish *w, bool *granted, struct tu_error *error) {
+  tutti_channel *c = w->channel;
+  *granted = look(w, error);
+  if (!*granted && error->code == TUTTI_OK && ++c->tries % TRIES == 0) {
+    uint64_t now = tu_clock_ns();
+    bool time_to = now - c->looked_at >= LOOK_NS;
+    if (time_to) c->looked_at = now;
+    if (time_to && look_round(w, error)) *granted = error->code == TUTTI_OK;
+  }
+  return error->code;
 }
 
 struct patience {
@@ -382,7 +391,8 @@ tutti_err tutti_channel_ack(tutti_channel *channel) {
   struct tu_error error = {0};
   tutti_err err = enter(channel, "tutti_channel_ack", RECEIVER, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
-  if (channel->end.peeked > 0) tu_link_ack(&channel->end);
+  /* What is released is acknowledged; and once all of it is, the sender's memory may serve something else. */
+  if (channel->end.peeked > channel->end.taken) tu_link_ack(&channel->end);
   return leave(channel, err, &error);
 }
 
