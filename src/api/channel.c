@@ -89,7 +89,8 @@ static tutti_err leave(tutti_channel *c, tutti_err err, const struct tu_error *e
   return err == TUTTI_OK ? err : tu_thread_error(error);
 }
 
-/* ---- wishes: what a call looks for, once or until it is there ---- */
+/* ---- wishes: what a call looks for, once or until it is there ----
+ * Errors begin as a code alone: to clear the sentence, too, would take as long as the call. */
 
 struct wish {
   tutti_channel *channel;
@@ -228,7 +229,8 @@ static bool always(struct wish *w, struct tu_error *error) {
 }
 
 tutti_err tutti_channel_try_ready(tutti_channel *channel, bool *ready) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   struct wish w = {.channel = channel, .granted = always};
   tutti_err err = enter(channel, "tutti_channel_try_ready", EITHER, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
@@ -238,7 +240,8 @@ tutti_err tutti_channel_try_ready(tutti_channel *channel, bool *ready) {
 }
 
 tutti_err tutti_channel_ready(tutti_channel *channel, int timeout_ms) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   struct wish w = {
       .channel = channel, .call = "tutti_channel_ready", .what = "the other end's handshake", .granted = always};
   tutti_err err = enter(channel, w.call, EITHER, &error);
@@ -265,7 +268,8 @@ static tutti_err enter_acquire(struct wish *w, void *const *slot, struct tu_erro
 }
 
 tutti_err tutti_channel_try_acquire(tutti_channel *channel, void **slot) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   bool granted;
   struct wish w = {.channel = channel, .call = "tutti_channel_try_acquire", .granted = has_slot};
   tutti_err err = enter_acquire(&w, slot, &error);
@@ -276,7 +280,8 @@ tutti_err tutti_channel_try_acquire(tutti_channel *channel, void **slot) {
 }
 
 tutti_err tutti_channel_acquire(tutti_channel *channel, int timeout_ms, void **slot) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   struct wish w = {.channel = channel, .call = "tutti_channel_acquire", .what = "a free slot", .granted = has_slot};
   tutti_err err = enter_acquire(&w, slot, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
@@ -301,7 +306,8 @@ static tutti_err check_commit(const struct tu_link_end *e, size_t bytes, bool la
 }
 
 tutti_err tutti_channel_commit(tutti_channel *channel, size_t bytes, bool last) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   tutti_err err = enter(channel, "tutti_channel_commit", SENDER, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
   err = check_commit(&channel->end, bytes, last, &error);
@@ -315,7 +321,8 @@ static bool is_acked(struct wish *w, struct tu_error *error) {
 }
 
 tutti_err tutti_channel_try_acked(tutti_channel *channel, uint64_t *messages) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   tutti_err err = enter(channel, "tutti_channel_try_acked", SENDER, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
   if (!messages) err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_channel_try_acked: there is no place for the answer");
@@ -324,7 +331,8 @@ tutti_err tutti_channel_try_acked(tutti_channel *channel, uint64_t *messages) {
 }
 
 tutti_err tutti_channel_acked(tutti_channel *channel, uint64_t messages, int timeout_ms) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   struct wish w = {.channel = channel,
                    .call = "tutti_channel_acked",
                    .what = "an acknowledgement",
@@ -366,7 +374,8 @@ static tutti_err enter_peek(struct wish *w, const tutti_channel_message *message
 }
 
 tutti_err tutti_channel_try_peek(tutti_channel *channel, uint32_t ahead, tutti_channel_message *message) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   bool granted;
   struct wish w = {.channel = channel, .call = "tutti_channel_try_peek", .granted = has_message, .ahead = ahead};
   tutti_err err = enter_peek(&w, message, &error);
@@ -377,7 +386,8 @@ tutti_err tutti_channel_try_peek(tutti_channel *channel, uint32_t ahead, tutti_c
 }
 
 tutti_err tutti_channel_peek(tutti_channel *channel, uint32_t ahead, int timeout_ms, tutti_channel_message *message) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   struct wish w = {
       .channel = channel, .call = "tutti_channel_peek", .what = "a message", .granted = has_message, .ahead = ahead};
   tutti_err err = enter_peek(&w, message, &error);
@@ -388,7 +398,8 @@ tutti_err tutti_channel_peek(tutti_channel *channel, uint32_t ahead, int timeout
 }
 
 tutti_err tutti_channel_ack(tutti_channel *channel) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   tutti_err err = enter(channel, "tutti_channel_ack", RECEIVER, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
   /* What is released is acknowledged; and once all of it is, the sender's memory may serve something else. */
@@ -397,7 +408,8 @@ tutti_err tutti_channel_ack(tutti_channel *channel) {
 }
 
 tutti_err tutti_channel_release(tutti_channel *channel) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   tutti_err err = enter(channel, "tutti_channel_release", RECEIVER, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
   if (channel->end.peeked > channel->end.taken) tu_link_release(&channel->end);
@@ -458,7 +470,8 @@ static tutti_err close_channel(tutti_channel *channel, const char *call, const i
 }
 
 tutti_err tutti_channel_try_close(tutti_channel *channel, bool *closed) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   if (!closed) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_channel_try_close: there is no place for the answer");
     return tu_thread_error(&error);
@@ -470,7 +483,8 @@ tutti_err tutti_channel_try_close(tutti_channel *channel, bool *closed) {
 }
 
 tutti_err tutti_channel_close(tutti_channel *channel, int timeout_ms) {
-  struct tu_error error = {0};
+  struct tu_error error;
+  error.code = TUTTI_OK;
   bool closed = false;
   if (!channel) return TUTTI_OK;
   tutti_err err = close_channel(channel, "tutti_channel_close", &timeout_ms, &closed, &error);
