@@ -29,6 +29,7 @@ struct bench_options {
   uint32_t lanes;   /* as tutti_call has them */
   uint32_t late_ms; /* if not 0: what waiting for the last rank costs is measured instead (bench_late.c) */
   bool json;
+  bool each;                         /* rank's own time is printed, too */
   bool barrier;                      /* a barrier before each operation, at every size */
   bool heap;                         /* buffers from tutti_alloc */
   const struct bench_memory *memory; /* NULL: the C library's */
@@ -107,7 +108,8 @@ struct bench_meter {
   const struct bench_case *c;
   uint32_t batch; /* operations in a sample; starts as 1 */
   uint32_t round;
-  uint64_t wrong; /* elements, on this rank */
+  uint64_t wrong;      /* elements, on this rank */
+  uint64_t start, end; /* of the operations of the last sample */
 };
 /* Opens channels, warms caches, finds the length of a batch; *samples is how many fit into options->time_ms. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples);
@@ -115,7 +117,9 @@ bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options
 bool bench_meter_sample(struct bench_meter *m, double *ns);
 
 struct bench_result {
-  double time_us, p99_us; /* of one operation */
+  double time_us, p99_us; /* of one operation, on the rank where it took longest */
+  double last_us;         /* from when the last rank began until the last one was done */
+  double *own_us;         /* [ranks]: each rank's own; malloc'ed */
   double algbw_gbs, busbw_gbs;
   uint64_t wrong; /* elements, over all ranks and all operations that were checked */
 };
@@ -170,6 +174,11 @@ int bench_tensor(int argc, char **argv);
 
 /* `tutti bench onesided ...`; argv[0] is "bench", for it starts ranks. */
 int bench_onesided(int argc, char **argv);
+
+/* ---- links (bench_links.c, bench_links_measure.c) ---- */
+
+/* `bench links [options]`: argv[1] is "links". */
+int bench_links(int argc, char **argv);
 
 struct tu_loader;
 /* Loads and stores that take so long each, at least; loads are a thread's. NULL: there is no thread. */

@@ -1,10 +1,12 @@
 /* bench_measure.c: how long an operation takes.
  *
  * A sample is: write the input, barrier, clock, one operation or a batch of them, clock, read and check the output. Its time is
- * the longest of all ranks; the results are the median and the 99th percentile of the samples. From SINGLE_BYTES up
- * an operation is a sample: a program that uses a collective has just produced its input and goes on to use its output, and
- * for long vectors it matters much in whose cache they lie. */
+ * the longest of all ranks, each by its own clock readings; beside it stands the time from when the last rank began until
+ * the last one was done, which leaves out what others had to wait for that one. The results are medians, and the 99th
+ * percentile of the former. From SINGLE_BYTES up an operation is a sample: a program that uses a collective has just
+ * produced its input and goes on to use its output, and for long vectors it matters much in whose cache they lie. */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -26,7 +28,9 @@ bool bench_meter_sample(struct bench_meter *m, double *ns) {
   uint64_t start = tu_clock_ns();
   for (uint32_t i = 0; i < m->batch; i++)
     if (!m->side->operate(m->side)) return false;
-  *ns = (double)(tu_clock_ns() - start);
+  m->start = start;
+  m->end = tu_clock_ns();
+  *ns = (double)(m->end - start);
   m->wrong += bench_case_wrong(m->c, m->round);
   return true;
 }
@@ -80,29 +84,64 @@ static double bus_factor(tutti_collective collective, uint32_t ranks) {
   }
 }
 
-static void summarize(const struct bench_meter *m, double *times, uint32_t samples, struct bench_result *result) {
-  double middle = bench_median(times, samples);
-  double late = times[(samples * 99 + 99) / 100 - 1];
+/* What is kept of each sample. */
+struct samples {
+  double *times, *starts, *ends; /* this rank's; then the longest and the latest of all */
+  double *own;                   /* of each rank: median of its own times */
+  uint32_t count;
+};
+
+static void summarize(const struct bench_meter *m, struct samples *s, struct bench_result *result) {
+  for (uint32_t i = 0; i < s->count; i++) s->ends[i] -= s->starts[i];
+  double middle = bench_median(s->times, s->count);
+  double late = s->times[(s->count * 99 + 99) / 100 - 1];
   result->time_us = middle / m->batch / 1000;
   result->p99_us = late / m->batch / 1000;
+  result->last_us = bench_median(s->ends, s->count) / m->batch / 1000;
+  for (uint32_t r = 0; r < m->c->ranks; r++) result->own_us[r] = s->own[r] / m->batch / 1000;
   result->algbw_gbs = (double)m->c->bytes / 1000 / result->time_us;
   result->busbw_gbs = result->algbw_gbs * bus_factor(m->c->collective, m->c->ranks);
+}
+
+static bool take_samples(struct bench_meter *m, struct samples *s) {
+  for (uint32_t i = 0; i < s->count; i++) {
+    if (!bench_meter_sample(m, &s->times[i])) return false;
+    s->starts[i] = (double)m->start;
+    s->ends[i] = (double)m->end;
+  }
+  memcpy(s->own, s->times, s->count * sizeof *s->times);
+  double own = bench_median(s->own, s->count);
+  for (uint32_t r = 0; r < m->c->ranks; r++) s->own[r] = r == m->c->rank ? own : 0;
+  return true;
+}
+
+static bool combine_samples(struct bench_side *side, struct samples *s, uint32_t ranks, double *wrong) {
+  double *const latest[] = {s->times, s->starts, s->ends};
+  for (int i = 0; i < 3; i++)
+    if (!side->combine(side, latest[i], (int)s->count, TUTTI_MAX)) return false;
+  return side->combine(side, s->own, (int)ranks, TUTTI_SUM) && side->combine(side, wrong, 1, TUTTI_SUM);
 }
 
 bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                    struct bench_result *result) {
   struct bench_meter m = {.side = side, .c = c, .batch = 1};
-  uint32_t samples;
-  if (!bench_meter_warm(&m, options, &samples)) return false;
-  double *times = tu_allocate(samples, sizeof *times);
-  bool good = true;
-  for (uint32_t i = 0; good && i < samples; i++) good = bench_meter_sample(&m, &times[i]);
+  struct samples s = {0};
+  if (!bench_meter_warm(&m, options, &s.count)) return false;
+  s.times = tu_allocate(s.count, sizeof *s.times);
+  s.starts = tu_allocate(s.count, sizeof *s.starts);
+  s.ends = tu_allocate(s.count, sizeof *s.ends);
+  s.own = tu_allocate(tu_max(s.count, c->ranks), sizeof *s.own);
+  bool good = take_samples(&m, &s);
   double wrong = (double)m.wrong;
-  good = good && side->combine(side, times, (int)samples, TUTTI_MAX) && side->combine(side, &wrong, 1, TUTTI_SUM);
+  good = good && combine_samples(side, &s, c->ranks, &wrong);
   if (good) {
-    summarize(&m, times, samples, result);
+    result->own_us = tu_allocate(c->ranks, sizeof *result->own_us);
+    summarize(&m, &s, result);
     result->wrong = (uint64_t)wrong;
   }
-  free(times);
+  free(s.times);
+  free(s.starts);
+  free(s.ends);
+  free(s.own);
   return good;
 }

@@ -1,5 +1,6 @@
 /* bench_sweep.c: every item at every size, and the two ways to print a result. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/types.h"
 #include "bench.h"
@@ -21,10 +22,10 @@ static void print_head(const struct bench_side *side, const struct bench_options
                        const struct bench_item *item) {
   printf("# %s, algorithm %s, %u rank%s, mode %s\n", tu_collectives[item->collective].name, item_name(side, item),
          side->ranks, side->ranks == 1 ? "" : "s", options->barrier ? "barrier" : "loop");
-  printf("#%11s %12s %8s %11s %6s %12s %12s %9s %9s %8s\n", "size", "count", "type", "redop", "root", "time", "p99",
-         "algbw", "busbw", "#wrong");
-  printf("#%11s %12s %8s %11s %6s %12s %12s %9s %9s %8s\n", "(B)", "(elements)", "", "", "", "(us)", "(us)", "(GB/s)",
-         "(GB/s)", "");
+  printf("#%11s %12s %8s %11s %6s %12s %12s %12s %9s %9s %8s\n", "size", "count", "type", "redop", "root", "time",
+         "p99", "last", "algbw", "busbw", "#wrong");
+  printf("#%11s %12s %8s %11s %6s %12s %12s %12s %9s %9s %8s\n", "(B)", "(elements)", "", "", "", "(us)", "(us)",
+         "(us)", "(GB/s)", "(GB/s)", "");
 }
 
 static void print_late_head(const struct bench_side *side, const struct bench_options *options,
@@ -47,20 +48,28 @@ static void print_late(const struct bench_side *side, const struct bench_options
       options->late_ms, r->time_us, r->cpu_us);
 }
 
-static void print_row(const struct bench_case *c, const struct bench_result *r) {
+static void print_row(const struct bench_case *c, const struct bench_result *r, bool each) {
   int root = tu_collectives[c->collective].rooted ? (int)c->root : -1;
   size_t count = tu_collectives[c->collective].vector ? c->bytes / tutti_datatype_size(c->type) : c->count;
-  printf("%12zu %12zu %8s %11s %6d %12.3f %12.3f %9.3f %9.3f %8llu\n", c->bytes, count, type_name(c), op_name(c), root,
-         r->time_us, r->p99_us, r->algbw_gbs, r->busbw_gbs, (unsigned long long)r->wrong);
+  printf("%12zu %12zu %8s %11s %6d %12.3f %12.3f %12.3f %9.3f %9.3f %8llu\n", c->bytes, count, type_name(c), op_name(c),
+         root, r->time_us, r->p99_us, r->last_us, r->algbw_gbs, r->busbw_gbs, (unsigned long long)r->wrong);
+  if (!each) return;
+  printf("# own (us):");
+  for (uint32_t rank = 0; rank < c->ranks; rank++) printf(" %.3f", r->own_us[rank]);
+  printf("\n");
 }
 
 static void print_json(const struct bench_side *side, const struct bench_case *c, const struct bench_result *r) {
   printf(
       "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %zu, \"dtype\": \"%s\", \"op\": "
       "\"%s\", "
-      "\"time_us\": %.4f, \"time_us_p99\": %.4f, \"algbw_gbs\": %.6g, \"busbw_gbs\": %.6g, \"wrong\": %llu}\n",
+      "\"time_us\": %.4f, \"time_us_p99\": %.4f, \"time_us_last\": %.4f, \"algbw_gbs\": %.6g, \"busbw_gbs\": %.6g, "
+      "\"wrong\": %llu, \"time_us_own\": [",
       tu_collectives[c->collective].name, c->algorithm ? c->algorithm : side->automatic, c->ranks, c->bytes,
-      type_name(c), op_name(c), r->time_us, r->p99_us, r->algbw_gbs, r->busbw_gbs, (unsigned long long)r->wrong);
+      type_name(c), op_name(c), r->time_us, r->p99_us, r->last_us, r->algbw_gbs, r->busbw_gbs,
+      (unsigned long long)r->wrong);
+  for (uint32_t rank = 0; rank < c->ranks; rank++) printf("%s%.4f", rank ? ", " : "", r->own_us[rank]);
+  printf("]}\n");
 }
 
 static bool measure_speed(struct bench_side *side, const struct bench_options *options, const struct bench_case *c,
@@ -68,9 +77,9 @@ static bool measure_speed(struct bench_side *side, const struct bench_options *o
   struct bench_result result;
   if (!bench_measure(side, c, options, &result)) return false;
   *wrong += result.wrong;
-  if (side->rank != 0) return true;
-  if (options->json) print_json(side, c, &result);
-  else print_row(c, &result);
+  if (side->rank == 0 && options->json) print_json(side, c, &result);
+  else if (side->rank == 0) print_row(c, &result, options->each);
+  free(result.own_us);
   return true;
 }
 

@@ -23,11 +23,21 @@ test_table() {
   is status $status 0
   is "standard error" "$err" ""
   has "first line" "$(head -1 <<<"$out")" "# allreduce, algorithm auto, 2 ranks, mode loop"
-  is columns "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " size count type redop root time p99 algbw busbw wrong"
-  is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $2, $3, $4, $5, $10, NF }' | tr '\n' ';')" \
-    "8 2 f32 sum -1 0 10;32 8 f32 sum -1 0 10;"
+  is columns "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " size count type redop root time p99 last algbw busbw wrong"
+  is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $2, $3, $4, $5, $11, NF }' | tr '\n' ';')" \
+    "8 2 f32 sum -1 0 11;32 8 f32 sum -1 0 11;"
   is "algbw = size / time" "$(grep -v '^#' <<<"$out" | awk '{
-    d = $8 * $6 * 1000 - $1; n += d * d > (0.0006 * 1000 * ($6 + $8)) ^ 2 } END { print n + 0 }')" 0
+    d = $9 * $6 * 1000 - $1; n += d * d > (0.0006 * 1000 * ($6 + $9)) ^ 2 } END { print n + 0 }')" 0
+}
+
+# From the last arrival to the last end is no longer than the longest of all ranks; nor is any rank's own.
+test_last() {
+  bench -n 3 --bytes 8,1K,128K --each
+  is status $status 0
+  is "a line a row" "$(grep -c '^# own (us):' <<<"$out")" 3
+  is "last <= time" "$(awk '!/^#/ { rows++; bad += !($8 > 0 && $8 <= $6) } END { print rows, bad }' <<<"$out")" "3 0"
+  is "own <= time" "$(awk '!/^#/ { time = $6 } /^# own/ { for (i = 4; i <= NF; i++) bad += !($i > 0 && $i <= time); n += NF }
+    END { print n, bad }' <<<"$out")" "18 0"
 }
 
 test_json() {
@@ -35,7 +45,7 @@ test_json() {
   is status $status 0
   is lines "$(wc -l <<<"$out")" 2
   is keys "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort | uniq -c | tr -s ' "\n' ' ')" " 2 algbw_gbs : 2 algorithm : 2 busbw_gbs \
-: 2 bytes : 2 collective : 2 dtype : 2 op : 2 ranks : 2 time_us : 2 time_us_p99 : 2 wrong : "
+: 2 bytes : 2 collective : 2 dtype : 2 op : 2 ranks : 2 time_us : 2 time_us_last : 2 time_us_own : 2 time_us_p99 : 2 wrong : "
   is collectives "$(value collective)" "allreduce broadcast "
   is algorithms "$(value algorithm)" "ring auto "
   is operations "$(value op)" "max none "
@@ -123,7 +133,7 @@ test_plans() {
   for name in ring bucket binomial; do
     bench --plan $name.plan --bytes 12:9K:100
     is "$name, status" $status 0
-    is "$name, wrong" "$(grep -v '^#' <<<"$out" | awk '{ n += $10 } END { print n + 0 }')" 0
+    is "$name, wrong" "$(grep -v '^#' <<<"$out" | awk '{ n += $11 } END { print n + 0 }')" 0
     has "$name, first line" "$(head -1 <<<"$out")" ", algorithm $name, 3 ranks, mode loop"
   done
   is "the plan's root" "$(grep -v '^#' <<<"$out" | awk '{ print $5 }' | sort -u)" 1

@@ -401,6 +401,14 @@ tutti_err tutti_comm_free(tutti_comm *comm) {
             comm->rank, windows);
     err = tu_comm_fail(comm, &error);
   }
+  uint32_t channels = tu_channels_abandon(comm);
+  if (channels > 0 && err == TUTTI_OK && !comm->failed) {
+    struct tu_error error;
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_comm_free: rank %u still has %u channels open; tutti_channel_close comes first", comm->rank,
+            channels);
+    err = tu_comm_fail(comm, &error);
+  }
   if (err == TUTTI_OK) err = wait_drained(comm);
   if (err != TUTTI_OK) (void)tu_thread_error(&comm->error);
   destroy(comm, err == TUTTI_OK);

@@ -125,8 +125,9 @@ struct tutti_comm {
   struct tu_boot_domain *domains; /* [ranks]: where they run, as rank 0 saw it; NULL: nobody looked */
   uint32_t group;                 /* ranks of a group, the same on all ranks; 0: no groups */
   struct tu_memo memo;
-  bool *waits_for; /* [ranks], scratch: whom this rank waits for */
-  bool *departed;  /* [ranks], scratch: who had departed when that was found out */
+  struct tutti_channel *channels; /* that are open; under channel.c's lock */
+  bool *waits_for;                /* [ranks], scratch: whom this rank waits for */
+  bool *departed;                 /* [ranks], scratch: who had departed when that was found out */
 };
 
 /* ---- comm.c ---- */
@@ -153,6 +154,10 @@ static inline bool tu_comm_failed(struct tutti_comm *comm) {
 /* ---- window.c ---- */
 /* Forgets the windows of a communicator that goes; returns how many there were. */
 uint32_t tu_windows_abandon(const struct tutti_comm *comm);
+
+/* ---- channel.c ---- */
+/* Gives up the channels of a communicator that goes; returns how many there were. */
+uint32_t tu_channels_abandon(struct tutti_comm *comm);
 
 /* ---- tuning.c ---- */
 /* What this process's environment says about selection; *tuning = NULL: nothing. */
@@ -227,5 +232,9 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
  * fill comm->waits_for. */
 void tu_note_departed(struct tutti_comm *comm);
 bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error);
+/* Has that rank died, without having left in order? For any thread. */
+bool tu_peer_died(const struct tutti_comm *comm, uint32_t peer, const char *doing, struct tu_error *error);
+/* It has left, and that is an error: says so; true. */
+bool tu_peer_left(const struct tutti_comm *comm, uint32_t peer, const char *doing, struct tu_error *error);
 
 #endif

@@ -165,20 +165,25 @@ void tu_note_departed(struct tutti_comm *comm) {
   for (uint32_t p = 0; p < comm->ranks; p++) comm->departed[p] = atomic_load(&comm->mover->boards[p].departed) != 0;
 }
 
-bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
+bool tu_peer_died(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
   char state[300];
+  if (tu_transport_alive(comm->transport, comm->mover->members[p])) return false;
+  if (atomic_load(&comm->mover->boards[p].departed)) return false; /* it left in order just now */
+  print_state(comm, p, state, sizeof state);
+  tu_fail(error, TUTTI_ERR_PEER, "%s has died or exited; rank %u found it gone while in %s", state, comm->rank, doing);
+  return true;
+}
+
+bool tu_peer_left(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
+  tu_fail(error, TUTTI_ERR_PEER, "rank %u has freed the communicator while rank %u still waits for it in %s", p,
+          comm->rank, doing);
+  return true;
+}
+
+bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
   for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (comm->departed[p] && comm->waits_for[p]) {
-      tu_fail(error, TUTTI_ERR_PEER, "rank %u has freed the communicator while rank %u still waits for it in %s", p,
-              comm->rank, doing);
-      return true;
-    }
-    if (comm->departed[p] || tu_transport_alive(comm->transport, comm->mover->members[p])) continue;
-    if (atomic_load(&comm->mover->boards[p].departed)) continue; /* it left in order just now */
-    print_state(comm, p, state, sizeof state);
-    tu_fail(error, TUTTI_ERR_PEER, "%s has died or exited; rank %u found it gone while in %s", state, comm->rank,
-            doing);
-    return true;
+    if (comm->departed[p] && comm->waits_for[p]) return tu_peer_left(comm, p, doing, error);
+    if (!comm->departed[p] && tu_peer_died(comm, p, doing, error)) return true;
   }
   return false;
 }

@@ -1,5 +1,5 @@
 /* mover.c: opening and ending of channels. */
-#include "mover/mover.h"
+#include "mover/link.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +8,18 @@
  * ones, and communicators made of others, of which there may be many, take only what they use. */
 #define POPULATED_RANKS 8u
 
+/* Of the directory: one more than there are lanes. */
+#define DIRECTORY_LANES (TU_MOVER_LANES + 1u)
+#define LINKS_LANE TU_MOVER_LANES
+
 static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), 4096); }
 static size_t directory_at(uint32_t ranks) { return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), 4096); }
 static size_t block_bytes(uint32_t ranks) {
-  return directory_at(ranks) + (size_t)ranks * ranks * TU_MOVER_LANES * sizeof(uint32_t);
+  return directory_at(ranks) + (size_t)ranks * ranks * DIRECTORY_LANES * sizeof(uint32_t);
 }
 
 static _Atomic uint32_t *directory_entry(const struct tu_mover *m, uint32_t from, uint32_t to, uint32_t lane) {
-  return &m->directory[((size_t)from * m->ranks + to) * TU_MOVER_LANES + lane];
+  return &m->directory[((size_t)from * m->ranks + to) * DIRECTORY_LANES + lane];
 }
 
 /* Where that rank's slice begins. */
@@ -89,6 +93,21 @@ static struct tu_line *lines_of(unsigned char *memory) {
   return (struct tu_line *)(void *)(memory + sizeof(struct tu_credit_line));
 }
 
+/* Says to the peer where what belongs to that lane lies, in this rank's slice. */
+static void enter(struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place) {
+  uint64_t page = (place - slice_place(m, m->rank)) / TU_PLACE_ALIGN;
+  tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
+  atomic_store_explicit(directory_entry(m, m->rank, peer, lane), (uint32_t)page, memory_order_release);
+  tu_mover_ring(m, m->members[peer]);
+}
+
+void tu_mover_announce(struct tu_mover *m, uint32_t peer, uint64_t place) { enter(m, peer, LINKS_LANE, place); }
+
+uint64_t tu_mover_announced(const struct tu_mover *m, uint32_t peer) {
+  uint64_t page = atomic_load_explicit(directory_entry(m, peer, m->rank, LINKS_LANE), memory_order_acquire);
+  return page == 0 ? 0 : slice_place(m, peer) + page * TU_PLACE_ALIGN;
+}
+
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error) {
   struct tu_sender **slot = &m->senders[peer * TU_MOVER_LANES + lane];
   if (*slot) return *slot;
@@ -111,10 +130,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .starts = tu_allocate(shape.credits, sizeof *s->starts),
       .back = m->receivers[peer * TU_MOVER_LANES + lane],
   };
-  uint64_t page = (place - slice_place(m, m->rank)) / TU_PLACE_ALIGN;
-  tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
-  atomic_store_explicit(directory_entry(m, m->rank, peer, lane), (uint32_t)page, memory_order_release);
-  tu_mover_ring(m, s->world_peer);
+  enter(m, peer, lane, place);
   return *slot = s;
 }
 
@@ -193,6 +209,7 @@ bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
 void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   if (!m) return;
   destroy_cast(m, in_order);
+  tu_link_books_destroy(m, in_order);
   for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
     struct tu_sender *s = m->senders[i];
     if (in_order && s) tu_transport_release(m->transport, s->place);

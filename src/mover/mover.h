@@ -26,18 +26,22 @@ struct tu_block {
   size_t words_bytes;
 };
 
+struct tu_link_book;
+
 struct tu_mover {
   struct tu_transport *transport;
   uint32_t rank, ranks;
   uint32_t *members; /* rank in the communicator -> rank of the transport */
   struct tu_block *block;
   uint64_t block_place;
-  struct tu_board *boards;     /* [ranks], shared */
-  _Atomic uint32_t *directory; /* [from][to][lane], shared: page of the slice where the channel is; 0: not open */
-  struct tu_sender **senders;  /* [peer * TU_MOVER_LANES + lane], NULL until used */
+  struct tu_board *boards; /* [ranks], shared */
+  /* [from][to][lane], shared: page of the slice where the channel is; 0: not open. The last lane: the cells of links. */
+  _Atomic uint32_t *directory;
+  struct tu_sender **senders; /* [peer * TU_MOVER_LANES + lane], NULL until used */
   struct tu_receiver **receivers;
-  struct tu_cast *cast; /* NULL until used */
-  bool populates;       /* pages of channels are made with them, not one by one when they are first touched */
+  struct tu_cast *cast;        /* NULL until used */
+  struct tu_link_book **books; /* [ranks], of links (link.h); NULL until used */
+  bool populates;              /* pages of channels are made with them, not one by one when they are first touched */
 };
 
 /* The leader makes the block (at the transport's first place if it is the first thing acquired there); the others are told
@@ -59,6 +63,10 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
 struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error);
 /* Looks whether the sender has opened the channel by now. */
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
+
+/* Where this rank's cells for links to that peer lie: says so, once; and where the peer's are, 0: it has not said. */
+void tu_mover_announce(struct tu_mover *m, uint32_t peer, uint64_t place);
+uint64_t tu_mover_announced(const struct tu_mover *m, uint32_t peer);
 
 static inline void tu_mover_ring(const struct tu_mover *m, uint32_t world_peer) {
   tu_bell_ring(m->transport, world_peer);

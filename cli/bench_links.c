@@ -1,0 +1,217 @@
+/* bench_links.c: `tutti bench links`: what a link can do, and what follows from it for slots. */
+#include "bench_links.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "boot/boot.h"
+
+static const char verb_name[] = "bench links";
+
+/* ---- printing ---- */
+
+static void print_best(const struct tu_wire_figures *f) {
+  printf("# bandwidth, both ways, by size, with the best number of channels\n");
+  printf("#%11s %9s %9s\n#%11s %9s %9s\n", "size", "channels", "both", "(B)", "", "(GB/s)");
+  for (uint32_t i = 0; i < f->bandwidth_count; i++) {
+    size_t bytes = f->bandwidths[i].bytes;
+    if (i > 0 && f->bandwidths[i - 1].bytes == bytes) continue;
+    const struct tu_wire_bandwidth *best = tu_wire_best(f, bytes);
+    printf("%12zu %9u %9.3f\n", bytes, best->channels, best->gbs);
+  }
+}
+
+static void print_bandwidths(const struct tu_wire_figures *f) {
+  printf("\n# bandwidth, both ways, by size and number of channels (GB/s)\n#%11s", "size");
+  uint32_t count = 0;
+  for (; count < f->bandwidth_count && f->bandwidths[count].bytes == f->bandwidths[0].bytes; count++)
+    printf(" %8u", f->bandwidths[count].channels);
+  for (uint32_t i = 0; i < f->bandwidth_count; i++) {
+    if (i % count == 0) printf("\n%12zu", f->bandwidths[i].bytes);
+    printf(" %8.3f", f->bandwidths[i].gbs);
+  }
+  printf("\n");
+}
+
+static void print_pings(const struct tu_wire_figures *f) {
+  printf("\n# once round a ring of %u ranks\n", f->pings[0].hops);
+  printf("#%11s %9s %12s %12s %12s\n#%11s %9s %12s %12s %12s\n", "size", "channels", "median", "least", "a hop", "(B)",
+         "", "(ns)", "(ns)", "(ns)");
+  for (uint32_t i = 0; i < f->ping_count; i++) {
+    const struct tu_wire_ping *p = &f->pings[i];
+    printf("%12zu %9u %12.0f %12.0f %12.1f\n", p->bytes, p->channels, p->ns, p->ns_min, p->ns / p->hops);
+  }
+}
+
+static void print_trips(const struct tu_wire_figures *f) {
+  printf("\n# there and back on one link (ns)\n");
+  printf("#%11s %9s %9s %9s %9s %9s %9s %9s %9s\n", "size", "full", "acks", "receiver", "issue", "answer", "ideal",
+         "wire", "a hop");
+  for (uint32_t i = 0; i < f->trip_count; i++) {
+    const struct tu_wire_trip *t = &f->trips[i];
+    printf("%12zu %9.0f %9.0f %9.0f %9.0f %9.0f %9.1f %9.1f %9.1f\n", t->bytes, t->full_ns, t->acks_ns, t->receiver_ns,
+           t->issue_ns, t->answer_ns, t->ideal_ns, t->wire_ns, t->hop_ns);
+  }
+}
+
+static void print_advice(const struct tu_wire_advice *a) {
+  printf("\n# what follows\nslots of %zu to %zu bytes; at least %zu bytes outstanding, %u slots of %zu; ", a->slot_low,
+         a->slot_high, a->outstanding_bytes, a->slots, a->slot_low);
+  if (a->crossover_bytes) printf("bandwidth counts from %zu bytes on\n", a->crossover_bytes);
+  else printf("hops take no longer for longer messages\n");
+}
+
+static void print_rows_json(const struct tu_wire_figures *f) {
+  for (uint32_t i = 0; i < f->bandwidth_count; i++) {
+    const struct tu_wire_bandwidth *b = &f->bandwidths[i];
+    printf("{\"links\": \"bandwidth\", \"bytes\": %zu, \"channels\": %u, \"gbs\": %.6g, \"best\": %s}\n", b->bytes,
+           b->channels, b->gbs, tu_wire_best(f, b->bytes) == b ? "true" : "false");
+  }
+  for (uint32_t i = 0; i < f->ping_count; i++) {
+    const struct tu_wire_ping *p = &f->pings[i];
+    printf("{\"links\": \"ping\", \"bytes\": %zu, \"hops\": %u, \"channels\": %u, \"ns\": %.1f, \"ns_min\": %.1f}\n",
+           p->bytes, p->hops, p->channels, p->ns, p->ns_min);
+  }
+  for (uint32_t i = 0; i < f->trip_count; i++) {
+    const struct tu_wire_trip *t = &f->trips[i];
+    printf(
+        "{\"links\": \"trip\", \"bytes\": %zu, \"full_ns\": %.1f, \"acks_ns\": %.1f, \"receiver_ns\": %.1f, "
+        "\"issue_ns\": %.1f, \"answer_ns\": %.1f, \"ideal_ns\": %.1f, \"wire_ns\": %.1f, \"hop_ns\": %.1f}\n",
+        t->bytes, t->full_ns, t->acks_ns, t->receiver_ns, t->issue_ns, t->answer_ns, t->ideal_ns, t->wire_ns,
+        t->hop_ns);
+  }
+}
+
+static void print_json(const struct tu_wire_figures *f) {
+  struct tu_wire_advice a;
+  print_rows_json(f);
+  if (!tu_wire_advise(f, &a)) return;
+  printf(
+      "{\"links\": \"advice\", \"slot_bytes_low\": %zu, \"slot_bytes_high\": %zu, \"outstanding_bytes\": %zu, "
+      "\"slots\": %u, \"crossover_bytes\": %zu}\n",
+      a.slot_low, a.slot_high, a.outstanding_bytes, a.slots, a.crossover_bytes);
+}
+
+void links_print(const struct tu_wire_figures *f, bool json) {
+  struct tu_wire_advice a;
+  if (json) {
+    print_json(f);
+    return;
+  }
+  if (f->bandwidth_count > 0) print_best(f);
+  if (f->bandwidth_count > 0) print_bandwidths(f);
+  if (f->ping_count > 0) print_pings(f);
+  if (f->trip_count > 0) print_trips(f);
+  if (tu_wire_advise(f, &a)) print_advice(&a);
+}
+
+/* ---- as a rank ---- */
+
+static int measure(const struct links_bench *b, bool json) {
+  struct tu_wire_figures *f = tu_allocate(1, sizeof *f);
+  tutti_err err = links_measure_bandwidth(b, f);
+  if (err == TUTTI_OK) err = links_measure_pings(b, f);
+  if (err == TUTTI_OK) err = links_measure_trips(b, f);
+  tu_wire_complete(f);
+  if (err == TUTTI_OK && b->rank == 0) links_print(f, json);
+  free(f);
+  if (err == TUTTI_OK) return CLI_GOOD;
+  return b->rank == 0 ? cli_fail(verb_name, CLI_FAILED, "%s", tutti_error_message(NULL)) : CLI_FAILED;
+}
+
+static int run_rank(struct links_bench *b, uint32_t wanted, bool json) {
+  if (tutti_init(NULL, &b->world) != TUTTI_OK) return cli_fail(verb_name, CLI_FAILED, "%s", tutti_error_message(NULL));
+  b->rank = tutti_rank(b->world);
+  b->ranks = tutti_ranks(b->world);
+  int code = CLI_GOOD;
+  if (wanted > 0 && wanted != b->ranks)
+    code = b->rank ? CLI_USAGE
+                   : cli_fail(verb_name, CLI_USAGE, "-n %u, but this job has %u ranks; leave -n out within a job",
+                              wanted, b->ranks);
+  else if (b->ranks < 2) code = cli_fail(verb_name, CLI_USAGE, "a link has two ends: at least 2 ranks are needed");
+  if (code == CLI_GOOD) code = measure(b, json);
+  tutti_err err = tutti_comm_free(b->world);
+  if (err != TUTTI_OK && code == CLI_GOOD)
+    code = cli_fail(verb_name, CLI_FAILED, "at the end, rank %u: %s", b->rank, tutti_error_message(NULL));
+  return code;
+}
+
+/* ---- options ---- */
+
+static int read_counts(const char *text, struct links_bench *b) {
+  char copy[256];
+  bool good = snprintf(copy, sizeof copy, "%s", text) < (int)sizeof copy;
+  for (char *item = copy, *next; item && good; item = next) {
+    uint64_t count = 0;
+    next = strchr(item, ',');
+    if (next) *next++ = '\0';
+    good = b->count_count < LINKS_COUNTS_MAX && tu_parse_uint(item, LINKS_CHANNELS_MAX, &count) && count > 0 &&
+           (b->count_count == 0 || count > b->counts[b->count_count - 1]);
+    if (good) b->counts[b->count_count++] = (uint32_t)count;
+  }
+  if (good) return CLI_GOOD;
+  return cli_fail(verb_name, CLI_USAGE,
+                  "--channels: expected up to %d ascending numbers from 1 to %d, as 1,2,4, found '%s'",
+                  LINKS_COUNTS_MAX, LINKS_CHANNELS_MAX, text);
+}
+
+static int read_sizes(const char *option, const char *text, size_t sizes[], uint32_t *count, uint32_t most) {
+  struct bench_options list = {0};
+  int code = bench_read_sizes(verb_name, text, &list);
+  if (code != CLI_GOOD) return code;
+  if (list.size_count > most || list.sizes[0] == 0 || list.sizes[list.size_count - 1] > (size_t)1 << 20)
+    return cli_fail(verb_name, CLI_USAGE, "%s: expected up to %u sizes from 1 byte to 1M, found '%s'", option, most,
+                    text);
+  memcpy(sizes, list.sizes, list.size_count * sizeof *sizes);
+  *count = list.size_count;
+  return CLI_GOOD;
+}
+
+int bench_links(int argc, char **argv) {
+  static const struct cli_verb verb = {
+      .name = verb_name, .summary = "measure a link", .synopsis = "bench links [-n N] [options]"};
+  struct links_bench b = {.slots = 2, .time_ms = 20};
+  uint32_t ranks = 0;
+  const char *bind = "core", *sizes = "1K:16K:2,24K,32K,36K", *pings = "16,32,64,128,256,512,768,1K",
+             *channels = "1,2,3,4,8,16,30", *flag = "merged";
+  bool done, json = false;
+  const struct cli_option options[] = {
+      {"-n", CLI_UINT, &ranks, "N", "how many ranks to start: 2 if not given; the ring is of all, the rest of two"},
+      {"--bytes", CLI_STRING, &sizes, "LIST",
+       "sizes for bandwidth, and there and back; 1K:16K:2,24K,32K,36K if not given"},
+      {"--ping-bytes", CLI_STRING, &pings, "LIST", "sizes for pings, and there and back; 16 to 1K if not given"},
+      {"--channels", CLI_STRING, &channels, "LIST", "channels each way, for bandwidth; 1,2,3,4,8,16,30 if not given"},
+      {"--slots", CLI_UINT, &b.slots, "S", "of each channel: 2 if not given"},
+      {"--flag", CLI_STRING, &flag, "HOW", "merged (with the payload) or separate"},
+      {"--time-ms", CLI_UINT, &b.time_ms, "T", "how long each figure is measured, about: 20 if not given"},
+      {"--bind", CLI_STRING, &bind, "HOW", "core or none, as tutti run has it"},
+      {"--json", CLI_FLAG, &json, NULL, "one object a line"},
+  };
+  char **copy = tu_allocate((size_t)argc, sizeof *copy);
+  int count = argc - 1;
+  memcpy(copy, argv + 1, (size_t)count * sizeof *copy);
+  int code = cli_parse(&verb, options, sizeof options / sizeof *options, &count, copy, &done);
+  if (code == CLI_GOOD && !done && count > 1)
+    code = cli_fail(verb_name, CLI_USAGE, "'%s': bench links takes options only", copy[1]);
+  free(copy);
+  if (code != CLI_GOOD || done) return code;
+  if (b.slots == 0 || b.slots > 64)
+    return cli_fail(verb_name, CLI_USAGE, "--slots: expected 1 to 64, found %u", b.slots);
+  if (strcmp(flag, "merged") != 0 && strcmp(flag, "separate") != 0)
+    return cli_fail(verb_name, CLI_USAGE, "--flag: expected merged or separate, found '%s'", flag);
+  b.separate_flag = strcmp(flag, "separate") == 0;
+  if ((code = read_counts(channels, &b)) != CLI_GOOD) return code;
+  if ((code = read_sizes("--bytes", sizes, b.sizes, &b.size_count, TU_WIRE_ROWS_MAX / LINKS_COUNTS_MAX)) != CLI_GOOD)
+    return code;
+  if ((code = read_sizes("--ping-bytes", pings, b.ping_sizes, &b.ping_size_count, TU_WIRE_ROWS_MAX / 4)) != CLI_GOOD)
+    return code;
+  struct tu_boot_place place;
+  struct tu_error error;
+  if (tu_boot_place(&place, &error) != TUTTI_OK) return cli_fail(verb_name, CLI_USAGE, "%s", error.text);
+  if (!place.alone) return run_rank(&b, ranks, json);
+  if (ranks == 1)
+    return cli_fail(verb_name, CLI_USAGE, "-n: a link has two ends: at least 2 ranks are needed, found 1");
+  return bench_launch("bench", ranks ? ranks : 2, bind, argc, argv);
+}

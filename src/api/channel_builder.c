@@ -1,0 +1,261 @@
+/* channel_builder.c: what an end of one or more links is to be, checked and then built. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/channel.h"
+
+#define SLOTS 2u /* filling the next overlaps draining the last */
+#define SLOT_BYTES ((size_t)16 << 10)
+
+struct wanted {
+  uint32_t peer;
+  uint32_t number; /* in the link to that peer */
+};
+
+/* What the builder knows of its link to one peer. */
+struct sketch {
+  uint32_t peer;
+  struct tu_link_view view;
+  struct tu_link *link;
+};
+
+struct tutti_channel_builder {
+  tutti_comm *comm;
+  tutti_channel_options options; /* defaults filled in */
+  struct wanted *wanted;         /* [count], in the order of adding */
+  uint32_t count, capacity;
+  struct sketch *sketches;
+  uint32_t links, links_capacity;
+  bool built;
+};
+
+/* ---- options ---- */
+
+static tutti_err check_memory(const tutti_comm *comm, const tutti_channel_options *o, struct tu_error *error) {
+  uint64_t place;
+  if (!o->memory && o->memory_bytes == 0) return TUTTI_OK;
+  if (!o->memory || (uintptr_t)o->memory % TU_LINE_BYTES != 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "channels: memory at %p, of %zu bytes, must begin at a multiple of 64; or give none", o->memory,
+                   o->memory_bytes);
+  if (!tu_transport_offers(comm->transport, o->memory, o->memory_bytes, &place))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "channels: %zu bytes at %p are not as a whole in memory of tutti_alloc or registered with "
+                   "tutti_register; the other end cannot reach them",
+                   o->memory_bytes, o->memory);
+  return TUTTI_OK;
+}
+
+static tutti_err check_options(const tutti_comm *comm, const tutti_channel_options *o, struct tu_error *error) {
+  if (o->slots > TU_LINK_SLOTS)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "channels: %u slots are too many; from 1 to %d are possible", o->slots,
+                   TU_LINK_SLOTS);
+  if (o->slot_bytes > TU_LINK_SLOT_BYTES_MAX)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "channels: a slot of %zu bytes is too long; up to %d are possible",
+                   o->slot_bytes, TU_LINK_SLOT_BYTES_MAX);
+  if (o->link >= TU_LINKS)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "channels: there is no link %u; the numbers are 0 to %d", o->link,
+                   TU_LINKS - 1);
+  if (o->ending != TUTTI_CHANNEL_MARKED && o->ending != TUTTI_CHANNEL_COUNTED)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "channels: streams end TUTTI_CHANNEL_MARKED or TUTTI_CHANNEL_COUNTED; %d is neither",
+                   (int)o->ending);
+  return check_memory(comm, o, error);
+}
+
+tutti_err tutti_channel_builder_create(tutti_comm *comm, const tutti_channel_options *options,
+                                       tutti_channel_builder **builder) {
+  struct tu_error error;
+  tutti_err err = TUTTI_OK;
+  if (builder) *builder = NULL;
+  if (!comm || !builder)
+    err = tu_fail(&error, TUTTI_ERR_ARGUMENT,
+                  "tutti_channel_builder_create: a communicator and a place for the builder are needed");
+  tutti_channel_options o = options ? *options : (tutti_channel_options){0};
+  if (err == TUTTI_OK) err = tu_channel_verdict(comm, &error);
+  if (err == TUTTI_OK) err = check_options(comm, &o, &error);
+  if (err != TUTTI_OK) return tu_thread_error(&error);
+  if (o.slots == 0) o.slots = SLOTS;
+  if (o.slot_bytes == 0) o.slot_bytes = SLOT_BYTES;
+  tutti_channel_builder *b = tu_allocate(1, sizeof *b);
+  *b = (tutti_channel_builder){.comm = comm, .options = o};
+  *builder = b;
+  return TUTTI_OK;
+}
+
+void tutti_channel_builder_free(tutti_channel_builder *b) {
+  if (!b) return;
+  free(b->wanted);
+  free(b->sketches);
+  free(b);
+}
+
+/* ---- adding ---- */
+
+static struct sketch *sketch_of(tutti_channel_builder *b, uint32_t peer) {
+  for (uint32_t i = 0; i < b->links; i++)
+    if (b->sketches[i].peer == peer) return &b->sketches[i];
+  b->sketches = tu_grow(b->sketches, b->links, &b->links_capacity, sizeof *b->sketches);
+  struct sketch *s = &b->sketches[b->links++];
+  const tutti_channel_options *o = &b->options;
+  *s = (struct sketch){.peer = peer,
+                       .view = {.slots = o->slots,
+                                .slot_bytes = (uint32_t)o->slot_bytes,
+                                .shared = o->shared,
+                                .separate = o->separate_flag || o->shared,
+                                .counted = o->ending == TUTTI_CHANNEL_COUNTED}};
+  return s;
+}
+
+static tutti_err check_channel(const tutti_channel_builder *b, uint32_t peer, uint64_t messages,
+                               struct tu_error *error) {
+  const tutti_comm *comm = b->comm;
+  if (b->built) return tu_fail(error, TUTTI_ERR_ARGUMENT, "channels: the builder has built; make another one for more");
+  if (peer >= comm->ranks || peer == comm->rank)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "channels: rank %u of %u cannot have one with rank %u; it must be another rank", comm->rank,
+                   comm->ranks, peer);
+  if (b->options.ending == TUTTI_CHANNEL_COUNTED && messages == 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "channels: a counted stream has at least one message; 0 were given");
+  if (b->options.ending == TUTTI_CHANNEL_MARKED && messages != 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "channels: %llu messages were given for a marked stream, whose end its sender marks; give 0, or say "
+                   "TUTTI_CHANNEL_COUNTED",
+                   (unsigned long long)messages);
+  return TUTTI_OK;
+}
+
+static tutti_err add(tutti_channel_builder *b, uint32_t peer, bool sends, uint64_t messages, uint32_t *index) {
+  struct tu_error error;
+  tutti_err err = TUTTI_OK;
+  if (!b) err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "channels: the builder is NULL");
+  if (err == TUTTI_OK) err = check_channel(b, peer, messages, &error);
+  if (err != TUTTI_OK) return tu_thread_error(&error);
+  struct tu_link_view *v = &sketch_of(b, peer)->view;
+  if (v->channels == TU_LINK_CHANNELS) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "channels: a link has at most %d, and that to rank %u has them; use another link number", TU_LINK_CHANNELS,
+            peer);
+    return tu_thread_error(&error);
+  }
+  if (sends) v->sends |= UINT64_C(1) << v->channels;
+  v->messages[v->channels] = messages;
+  b->wanted = tu_grow(b->wanted, b->count, &b->capacity, sizeof *b->wanted);
+  b->wanted[b->count] = (struct wanted){peer, v->channels++};
+  if (index) *index = b->count;
+  b->count++;
+  return TUTTI_OK;
+}
+
+tutti_err tutti_channel_add_sender(tutti_channel_builder *builder, uint32_t to, uint64_t messages, uint32_t *index) {
+  return add(builder, to, true, messages, index);
+}
+
+tutti_err tutti_channel_add_receiver(tutti_channel_builder *builder, uint32_t from, uint64_t messages,
+                                     uint32_t *index) {
+  return add(builder, from, false, messages, index);
+}
+
+size_t tutti_channel_builder_bytes(const tutti_channel_builder *b) {
+  size_t bytes = 0;
+  for (uint32_t i = 0; b && i < b->links; i++) bytes += tu_link_memory_bytes(&b->sketches[i].view);
+  return bytes;
+}
+
+/* ---- building ---- */
+
+/* One link after the other, each with its part of the user's memory. */
+static tutti_err create_links(tutti_channel_builder *b, struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  unsigned char *memory = b->options.memory;
+  for (uint32_t i = 0; i < b->links && err == TUTTI_OK; i++) {
+    struct sketch *s = &b->sketches[i];
+    size_t bytes = tu_link_memory_bytes(&s->view);
+    if (memory) {
+      tu_assert(tu_transport_offers(b->comm->transport, memory, bytes, &s->view.place));
+      s->view.address = (uint64_t)(uintptr_t)memory;
+    }
+    err = tu_link_create(b->comm->mover, s->peer, b->options.link, &s->view, memory, &s->link, error);
+    if (memory) memory += bytes;
+  }
+  return err;
+}
+
+static void hand_out(tutti_channel_builder *b, tutti_channel **channels) {
+  for (uint32_t i = 0; i < b->count; i++) {
+    channels[i] = tu_allocate(1, sizeof *channels[i]);
+    channels[i]->comm = b->comm;
+    tu_link_adopt(sketch_of(b, b->wanted[i].peer)->link, b->wanted[i].number, &channels[i]->end);
+    tu_channel_list(b->comm, channels[i]);
+  }
+  for (uint32_t i = 0; i < b->links; i++) {
+    tu_link_begin(b->sketches[i].link);
+    (void)tu_link_advance(b->sketches[i].link);
+  }
+}
+
+static tutti_err check_build(const tutti_channel_builder *b, tutti_channel *const *channels, struct tu_error *error) {
+  if (!b || !channels)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "tutti_channel_build: a builder and a list for its channels are needed");
+  if (b->built)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "tutti_channel_build: this builder has built its %u channels already; an end is built once",
+                   b->count);
+  if (b->count == 0) return tu_fail(error, TUTTI_ERR_ARGUMENT, "tutti_channel_build: no channel has been added");
+  if (b->options.memory && b->options.memory_bytes < tutti_channel_builder_bytes(b))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "tutti_channel_build: the senders need %zu bytes of memory, and %zu were given",
+                   tutti_channel_builder_bytes(b), b->options.memory_bytes);
+  return tu_channel_verdict(b->comm, error);
+}
+
+tutti_err tutti_channel_build(tutti_channel_builder *b, tutti_channel **channels) {
+  struct tu_error error;
+  tutti_err err = check_build(b, channels, &error);
+  if (err == TUTTI_OK) err = create_links(b, &error);
+  for (uint32_t i = 0; err != TUTTI_OK && b && i < b->links; i++) {
+    if (b->sketches[i].link && !b->built) tu_link_destroy(b->sketches[i].link, true);
+    if (!b->built) b->sketches[i].link = NULL;
+  }
+  if (err != TUTTI_OK) return tu_thread_error(&error);
+  hand_out(b, channels);
+  b->built = true;
+  return TUTTI_OK;
+}
+
+/* ---- one channel ---- */
+
+/* It has never been ready. What the peer has not seen cannot be taken back: the end stays where it is. */
+static tutti_err give_up(tutti_channel **channel, tutti_err err) {
+  if (err != TUTTI_ERR_TIMEOUT) {
+    struct tu_error error = {.code = err};
+    (void)snprintf(error.text, sizeof error.text, "%s", tutti_error_message(NULL));
+    (void)!tutti_channel_close(*channel, 0);
+    (void)tu_thread_error(&error);
+  } else (*channel)->given_up = true;
+  *channel = NULL;
+  return err;
+}
+
+tutti_err tutti_channel_open(tutti_comm *comm, uint32_t peer, tutti_channel_direction direction,
+                             const tutti_channel_options *options, tutti_channel **channel) {
+  struct tu_error error;
+  tutti_channel_builder *b;
+  uint64_t messages = options ? options->messages : 0;
+  if (channel) *channel = NULL;
+  if (!channel || (direction != TUTTI_CHANNEL_SENDS && direction != TUTTI_CHANNEL_RECEIVES)) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_channel_open: a place for the channel and a direction, TUTTI_CHANNEL_SENDS or "
+            "TUTTI_CHANNEL_RECEIVES, are "
+            "needed");
+    return tu_thread_error(&error);
+  }
+  tutti_err err = tutti_channel_builder_create(comm, options, &b);
+  if (err != TUTTI_OK) return err;
+  err = add(b, peer, direction == TUTTI_CHANNEL_SENDS, messages, NULL);
+  if (err == TUTTI_OK) err = tutti_channel_build(b, channel);
+  tutti_channel_builder_free(b);
+  if (err != TUTTI_OK) return err;
+  err = tutti_channel_ready(*channel, options ? options->timeout_ms : 0);
+  return err == TUTTI_OK ? err : give_up(channel, err);
+}

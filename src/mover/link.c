@@ -1,0 +1,301 @@
+/* link.c: how the two ends of a link are made, meet and part. docs/CHANNELS.md says why in this order. */
+#include "mover/link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mover/link_parts.h"
+
+void (*tu_link_trace)(const struct tu_link_event *event);
+
+/* What a rank keeps of its links to one peer. */
+struct tu_link_book {
+  struct tu_link_cell *cells; /* [TU_LINKS], in this rank's slice */
+  uint64_t place;
+  uint32_t operations[TU_LINKS]; /* begun so far */
+  bool taken[TU_LINKS];          /* a link of that number is there */
+};
+
+/* Books are looked into when links are made and given up: rarely. */
+static pthread_mutex_t books_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- memory ---- */
+
+static uint32_t senders_of(const struct tu_link_view *v) { return (uint32_t)__builtin_popcountll(v->sends); }
+/* Which of the senders is channel n? */
+static uint32_t sender_index(const struct tu_link_view *v, uint32_t n) {
+  return (uint32_t)__builtin_popcountll(v->sends & ((UINT64_C(1) << n) - 1));
+}
+
+static bool is_merged(const struct tu_link_view *v) { return !v->shared && !v->separate; }
+static size_t slot_stride(const struct tu_link_view *v) {
+  return tu_round_up((is_merged(v) ? TU_LINK_HEAD_BYTES : 0) + (size_t)v->slot_bytes, TU_LINE_BYTES);
+}
+/* Of each sender: done and acked; then lines, if they are not in the slots. */
+static size_t words_bytes(const struct tu_link_view *v) {
+  return 2 * TU_LINE_BYTES + (is_merged(v) ? 0 : v->slots * (size_t)TU_LINE_BYTES);
+}
+
+size_t tu_link_memory_bytes(const struct tu_link_view *v) {
+  size_t senders = senders_of(v), pools = v->shared ? senders > 0 : senders;
+  return senders * words_bytes(v) + pools * v->slots * slot_stride(v);
+}
+
+/* Where the channel's words and slots lie, in the link memory of the end whose view it is. */
+static void locate(struct tu_link_end *end, unsigned char *memory, const struct tu_link_view *v) {
+  uint32_t index = sender_index(v, end->number);
+  unsigned char *words = memory + index * words_bytes(v);
+  unsigned char *slots = memory + senders_of(v) * words_bytes(v);
+  if (!v->shared) slots += index * (v->slots * slot_stride(v));
+  end->done = (_Atomic uint32_t *)(void *)words;
+  end->acked = (_Atomic uint32_t *)(void *)(words + TU_LINE_BYTES);
+  end->lines = is_merged(v) ? slots : words + (size_t)2 * TU_LINE_BYTES;
+  end->slots = slots + (is_merged(v) ? TU_LINK_HEAD_BYTES : 0);
+}
+
+/* All words that the peer waits for or counts up. */
+static void clear(struct tu_link *link) {
+  tu_link_tell(link, TU_LINK_CLEAR, 0);
+  for (uint32_t n = 0; n < link->view.channels; n++) {
+    struct tu_link_end *end = link->ends[n];
+    if (!end || !end->sends) continue;
+    locate(end, link->memory, &link->view);
+    atomic_store_explicit(end->done, 0, memory_order_relaxed);
+    atomic_store_explicit(end->acked, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < link->view.slots; i++)
+      atomic_store_explicit(&tu_link_line_at(end, i)->sequence, 0, memory_order_relaxed);
+  }
+  link->free_slots = link->view.slots == TU_LINK_SLOTS ? ~UINT64_C(0) : (UINT64_C(1) << link->view.slots) - 1;
+}
+
+/* ---- making ---- */
+
+/* This rank's book about that peer; the cells come with it. */
+static struct tu_link_book *book_of(struct tu_mover *m, uint32_t peer, struct tu_error *error) {
+  if (!m->books) m->books = tu_allocate(m->ranks, sizeof(struct tu_link_book *));
+  if (m->books[peer]) return m->books[peer];
+  uint64_t place;
+  void *cells = tu_transport_acquire(m->transport, TU_LINKS * sizeof(struct tu_link_cell), &place, error);
+  if (!cells) return NULL;
+  memset(cells, 0, TU_LINKS * sizeof(struct tu_link_cell));
+  struct tu_link_book *book = tu_allocate(1, sizeof *book);
+  *book = (struct tu_link_book){.cells = cells, .place = place};
+  tu_mover_announce(m, peer, place);
+  return m->books[peer] = book;
+}
+
+static tutti_err take_number(struct tu_link *link, struct tu_error *error) {
+  struct tu_mover *m = link->mover;
+  struct tu_link_book *book = book_of(m, link->peer, error);
+  if (!book) return error->code;
+  if (book->taken[link->number])
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "rank %u has built its end of link %u to rank %u already, and it is open; close its channels first, "
+                   "or give another link number",
+                   m->rank, link->number, link->peer);
+  book->taken[link->number] = true;
+  link->mine = &book->cells[link->number];
+  return TUTTI_OK;
+}
+
+static void give_number_back(struct tu_link *link) {
+  pthread_mutex_lock(&books_lock);
+  if (link->mine) link->mover->books[link->peer]->taken[link->number] = false;
+  pthread_mutex_unlock(&books_lock);
+}
+
+tutti_err tu_link_create(struct tu_mover *m, uint32_t peer, uint32_t number, const struct tu_link_view *view,
+                         unsigned char *memory, struct tu_link **link, struct tu_error *error) {
+  size_t bytes = tu_link_memory_bytes(view);
+  struct tu_link *l = tu_allocate(1, sizeof *l);
+  *l = (struct tu_link){.mover = m, .peer = peer, .world_peer = m->members[peer], .number = number, .view = *view};
+  l->memory = memory;
+  l->slot_stride = slot_stride(view);
+  l->line_stride = is_merged(view) ? l->slot_stride : TU_LINE_BYTES;
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_mutex_lock(&books_lock);
+  tutti_err err = take_number(l, error);
+  pthread_mutex_unlock(&books_lock);
+  if (err == TUTTI_OK && !memory && bytes > 0) {
+    l->memory = tu_transport_acquire(m->transport, bytes, &l->own_place, error);
+    if (!l->memory) err = error->code;
+    else if (m->populates) tu_transport_populate(m->transport, l->own_place, bytes, true);
+    l->view.place = l->own_place;
+  }
+  if (err != TUTTI_OK) tu_link_destroy(l, true);
+  else *link = l;
+  return err;
+}
+
+void tu_link_adopt(struct tu_link *link, uint32_t number, struct tu_link_end *end) {
+  *end = (struct tu_link_end){.link = link,
+                              .number = number,
+                              .sends = link->view.sends >> number & 1,
+                              .ends_at = link->view.counted ? link->view.messages[number] : 0};
+  link->ends[number] = end;
+  atomic_fetch_add(&link->open_ends, 1);
+}
+
+void tu_link_begin(struct tu_link *link) {
+  pthread_mutex_lock(&books_lock);
+  link->operation = ++link->mover->books[link->peer]->operations[link->number];
+  pthread_mutex_unlock(&books_lock);
+}
+
+/* ---- the handshake ---- */
+
+static uint32_t look(const _Atomic uint32_t *word) { return atomic_load_explicit(word, memory_order_acquire); }
+
+static void store(struct tu_link *link, _Atomic uint32_t *word) {
+  atomic_store_explicit(word, link->operation, memory_order_release);
+  tu_mover_ring(link->mover, link->world_peer);
+}
+
+/* The peer's cells go when it has freed the communicator; it says so first. Whoever reads them and finds it not said has read
+ * what was there. */
+static bool peer_stays(const struct tu_link *link) { return !atomic_load(&link->mover->boards[link->peer].departed); }
+
+static bool find_theirs(struct tu_link *link) {
+  if (link->theirs) return true;
+  uint64_t place = tu_mover_announced(link->mover, link->peer);
+  if (place == 0) return false;
+  link->theirs = (const struct tu_link_cell *)tu_transport_at(link->mover->transport, place) + link->number;
+  return true;
+}
+
+/* The end that sends on channel 0; so say both, if their views agree. */
+static bool is_initiator(const struct tu_link *link) { return link->view.sends & 1; }
+
+static bool call(struct tu_link *link) {
+  if (link->operation > 1) {
+    if (!find_theirs(link) || look(&link->theirs->closed) != link->operation - 1 || !peer_stays(link)) return false;
+    tu_link_tell(link, TU_LINK_SEE_PREVIOUS, link->operation - 1);
+  }
+  clear(link);
+  tu_link_tell(link, TU_LINK_CALL, link->operation);
+  link->mine->view = link->view;
+  store(link, &link->mine->called);
+  if (is_initiator(link)) {
+    tu_link_tell(link, TU_LINK_HELLO, link->operation);
+    store(link, &link->mine->hello);
+  }
+  return true;
+}
+
+static bool agree(const struct tu_link_view *a, const struct tu_link_view *b) {
+  uint64_t all = a->channels == TU_LINK_CHANNELS ? ~UINT64_C(0) : (UINT64_C(1) << a->channels) - 1;
+  if (a->slots != b->slots || a->slot_bytes != b->slot_bytes || a->channels != b->channels) return false;
+  if (a->shared != b->shared || a->separate != b->separate || a->counted != b->counted) return false;
+  if ((a->sends ^ b->sends) != all) return false;
+  return !a->counted || memcmp(a->messages, b->messages, a->channels * sizeof *a->messages) == 0;
+}
+
+static void print_view(const struct tu_link_view *v, bool upward, char *text, size_t bytes) {
+  char ways[TU_LINK_CHANNELS + 1] = "";
+  for (uint32_t n = 0; n < v->channels; n++) ways[n] = (v->sends >> n & 1) == upward ? '>' : '<';
+  snprintf(text, bytes, "%u %s slots of %u bytes, %s flags, %s streams, %u channels %s", v->slots,
+           v->shared ? "shared" : "own", v->slot_bytes, is_merged(v) ? "merged" : "separate",
+           v->counted ? "counted" : "marked", v->channels, ways);
+}
+
+/* The same sentence at both ends, that of the lower rank first; > is from the lower to the higher. */
+static void refuse(struct tu_link *link, const struct tu_link_view *theirs) {
+  char views[2][180], counts[100] = "";
+  bool low = link->mover->rank < link->peer;
+  const struct tu_link_view *a = low ? &link->view : theirs, *b = low ? theirs : &link->view;
+  print_view(a, true, views[0], sizeof views[0]);
+  print_view(b, false, views[1], sizeof views[1]);
+  for (uint32_t n = 0; n < a->channels && n < b->channels && a->counted && b->counted && !counts[0]; n++)
+    if (a->messages[n] != b->messages[n])
+      snprintf(counts, sizeof counts, "; %llu and %llu messages on channel %u", (unsigned long long)a->messages[n],
+               (unsigned long long)b->messages[n], n);
+  tu_fail(&link->refusal, TUTTI_ERR_MISMATCH, "link %u: rank %u sees %s; rank %u sees %s%s", link->number,
+          low ? link->mover->rank : link->peer, views[0], low ? link->peer : link->mover->rank, views[1], counts);
+}
+
+static bool meet(struct tu_link *link) {
+  if (!find_theirs(link) || look(&link->theirs->called) != link->operation) return false;
+  struct tu_link_view theirs = link->theirs->view;
+  if (!peer_stays(link)) return false;
+  tu_link_tell(link, TU_LINK_SEE_CALL, link->operation);
+  store(link, &link->mine->met);
+  if (!agree(&link->view, &theirs)) {
+    tu_link_tell(link, TU_LINK_MISMATCH, link->operation);
+    refuse(link, &theirs);
+    atomic_store_explicit(&link->stage, TU_LINK_IS_REFUSED, memory_order_release);
+    return false;
+  }
+  unsigned char *memory =
+      theirs.place ? tu_transport_at(link->mover->transport, theirs.place) : (unsigned char *)(uintptr_t)theirs.address;
+  for (uint32_t n = 0; n < link->view.channels; n++)
+    if (link->ends[n] && !link->ends[n]->sends) locate(link->ends[n], memory, &theirs);
+  return true;
+}
+
+static bool greet(struct tu_link *link) {
+  if (look(&link->theirs->hello) != link->operation || !peer_stays(link)) return false;
+  if (is_initiator(link)) {
+    tu_link_tell(link, TU_LINK_SEE_WELCOME, link->operation);
+  } else {
+    tu_link_tell(link, TU_LINK_SEE_HELLO, link->operation);
+    tu_link_tell(link, TU_LINK_WELCOME, link->operation);
+    store(link, &link->mine->hello);
+  }
+  tu_link_tell(link, TU_LINK_OPEN, link->operation);
+  return true;
+}
+
+bool tu_link_advance(struct tu_link *link) {
+  static bool (*const go[])(struct tu_link *) = {
+      [TU_LINK_IS_NEW] = call, [TU_LINK_IS_CALLING] = meet, [TU_LINK_IS_GREETING] = greet};
+  if (tu_link_is_open(link) || tu_link_is_refused(link)) return true;
+  pthread_mutex_lock(&link->lock);
+  uint32_t stage = atomic_load(&link->stage);
+  while (stage < TU_LINK_IS_OPEN && go[stage](link)) atomic_store_explicit(&link->stage, ++stage, memory_order_release);
+  stage = atomic_load(&link->stage);
+  pthread_mutex_unlock(&link->lock);
+  return stage >= TU_LINK_IS_OPEN;
+}
+
+/* ---- parting ---- */
+
+bool tu_link_drained(struct tu_link_end *end) {
+  struct tu_link *link = end->link;
+  if (tu_link_is_refused(link)) return look(&link->theirs->met) == link->operation;
+  if (end->sends && tu_link_done(end) != end->sent) return false;
+  if (tu_link_trace)
+    tu_link_say(end, end->sends ? TU_LINK_DRAINED : TU_LINK_ENDED, end->sends ? end->sent : end->taken, NULL);
+  return true;
+}
+
+void tu_link_leave(struct tu_link_end *end, bool in_order) {
+  struct tu_link *link = end->link;
+  pthread_mutex_lock(&link->lock);
+  link->ends[end->number] = NULL;
+  pthread_mutex_unlock(&link->lock);
+  if (atomic_fetch_sub(&link->open_ends, 1) > 1) return;
+  tu_link_tell(link, TU_LINK_CLOSED, link->operation);
+  uint32_t operation = link->operation, world_peer = link->world_peer;
+  struct tu_link_cell *mine = link->mine;
+  struct tu_mover *m = link->mover;
+  tu_link_destroy(link, in_order);
+  if (!in_order) return;
+  atomic_store_explicit(&mine->closed, operation, memory_order_release);
+  tu_mover_ring(m, world_peer);
+}
+
+void tu_link_destroy(struct tu_link *link, bool in_order) {
+  if (in_order && link->own_place) tu_transport_release(link->mover->transport, link->own_place);
+  if (in_order) give_number_back(link);
+  pthread_mutex_destroy(&link->lock);
+  free(link);
+}
+
+void tu_link_books_destroy(struct tu_mover *m, bool in_order) {
+  for (uint32_t peer = 0; m->books && peer < m->ranks; peer++) {
+    if (in_order && m->books[peer]) tu_transport_release(m->transport, m->books[peer]->place);
+    free(m->books[peer]);
+  }
+  free(m->books);
+}
