@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "boot/boot.h"
+#include "sim/link_model.h"
 
 static const char verb_name[] = "bench links";
 
@@ -30,7 +31,8 @@ static void print_bandwidths(const struct tu_wire_figures *f) {
     printf(" %8u", f->bandwidths[count].channels);
   for (uint32_t i = 0; i < f->bandwidth_count; i++) {
     if (i % count == 0) printf("\n%12zu", f->bandwidths[i].bytes);
-    printf(" %8.3f", f->bandwidths[i].gbs);
+    if (f->bandwidths[i].gbs > 0) printf(" %8.3f", f->bandwidths[i].gbs);
+    else printf(" %8s", "-"); /* does not fit */
   }
   printf("\n");
 }
@@ -138,6 +140,22 @@ static int run_rank(struct links_bench *b, uint32_t wanted, bool json) {
   return code;
 }
 
+/* ---- played ---- */
+
+static int play(struct links_bench *b, const char *links, uint32_t ranks, bool json) {
+  struct tu_link_model model;
+  struct tu_error error;
+  if (tu_link_model_load(links, &model, &error) != TUTTI_OK) return cli_fail(verb_name, CLI_USAGE, "%s", error.text);
+  if (ranks == 1 || ranks > LINKS_HOPS_MAX)
+    return cli_fail(verb_name, CLI_USAGE, "-n: expected a ring of 2 to %d chips, found %u", LINKS_HOPS_MAX, ranks);
+  b->ranks = ranks > 0 ? ranks : 8;
+  struct tu_wire_figures *f = tu_allocate(1, sizeof *f);
+  links_simulate(b, &model, f);
+  links_print(f, json);
+  free(f);
+  return CLI_GOOD;
+}
+
 /* ---- options ---- */
 
 static int read_counts(const char *text, struct links_bench *b) {
@@ -175,7 +193,7 @@ int bench_links(int argc, char **argv) {
   struct links_bench b = {.slots = 2, .time_ms = 20};
   uint32_t ranks = 0;
   const char *bind = "core", *sizes = "1K:16K:2,24K,32K,36K", *pings = "16,32,64,128,256,512,768,1K",
-             *channels = "1,2,3,4,8,16,30", *flag = "merged";
+             *channels = "1,2,3,4,8,16,30", *flag = "merged", *links = NULL;
   bool done, json = false;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &ranks, "N", "how many ranks to start: 2 if not given; the ring is of all, the rest of two"},
@@ -187,6 +205,7 @@ int bench_links(int argc, char **argv) {
       {"--flag", CLI_STRING, &flag, "HOW", "merged (with the payload) or separate"},
       {"--time-ms", CLI_UINT, &b.time_ms, "T", "how long each figure is measured, about: 20 if not given"},
       {"--bind", CLI_STRING, &bind, "HOW", "core or none, as tutti run has it"},
+      {"--links", CLI_STRING, &links, "MODEL", "nothing is measured: links of a model are played, as in tutti sim"},
       {"--json", CLI_FLAG, &json, NULL, "one object a line"},
   };
   char **copy = tu_allocate((size_t)argc, sizeof *copy);
@@ -209,6 +228,7 @@ int bench_links(int argc, char **argv) {
     return code;
   struct tu_boot_place place;
   struct tu_error error;
+  if (links) return play(&b, links, ranks, json);
   if (tu_boot_place(&place, &error) != TUTTI_OK) return cli_fail(verb_name, CLI_USAGE, "%s", error.text);
   if (!place.alone) return run_rank(&b, ranks, json);
   if (ranks == 1)

@@ -7,7 +7,7 @@
 #include "bench.h"
 #include "sim/derive.h"
 
-enum { LINKS_COUNTS_MAX = 16, LINKS_CHANNELS_MAX = 30 };
+enum { LINKS_COUNTS_MAX = 16, LINKS_CHANNELS_MAX = 30, LINKS_HOPS_MAX = 1024 };
 
 struct links_bench {
   size_t sizes[BENCH_SIZES_MAX], ping_sizes[BENCH_SIZES_MAX];
@@ -29,6 +29,10 @@ tutti_err links_measure_bandwidth(const struct links_bench *b, struct tu_wire_fi
 tutti_err links_measure_pings(const struct links_bench *b, struct tu_wire_figures *f);
 /* Ranks 0 and 1: one message there, a short one back, and when what happened. */
 tutti_err links_measure_trips(const struct links_bench *b, struct tu_wire_figures *f);
+
+/* ---- playing (bench_links_sim.c): the same figures of links of that model, and of a ring of b->ranks chips ---- */
+struct tu_link_model;
+void links_simulate(const struct links_bench *b, const struct tu_link_model *model, struct tu_wire_figures *f);
 
 /* ---- printing (bench_links.c): measured or simulated ---- */
 void links_print(const struct tu_wire_figures *f, bool json);

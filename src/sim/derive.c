@@ -35,21 +35,22 @@ void tu_wire_complete(struct tu_wire_figures *f) {
   }
 }
 
-/* The next size that is measured, above (or below) that one; 0: there is none. */
-static size_t next_size(const struct tu_wire_figures *f, size_t bytes, bool above) {
+/* The next size below that one; 0: there is none. */
+static size_t next_below(const struct tu_wire_figures *f, size_t bytes) {
   size_t next = 0;
   for (uint32_t i = 0; i < f->bandwidth_count; i++) {
     size_t size = f->bandwidths[i].bytes;
-    if (above ? size <= bytes : size >= bytes) continue;
-    if (next == 0 || (above ? size < next : size > next)) next = size;
+    if (size < bytes && size > next) next = size;
   }
   return next;
 }
 
-/* As far from `bytes` as sizes are nearly as fast as the fastest. */
-static size_t stretch(const struct tu_wire_figures *f, size_t bytes, bool above) {
-  double enough = GOOD_SHARE * fastest(f)->gbs;
-  for (size_t next; (next = next_size(f, bytes, above)) != 0 && tu_wire_best(f, next)->gbs >= enough;) bytes = next;
+/* As far down as sizes are nearly as fast as the fastest. */
+static size_t least_good(const struct tu_wire_figures *f) {
+  const struct tu_wire_bandwidth *best = fastest(f);
+  size_t bytes = best->bytes;
+  for (size_t next; (next = next_below(f, bytes)) != 0 && tu_wire_best(f, next)->gbs >= GOOD_SHARE * best->gbs;)
+    bytes = next;
   return bytes;
 }
 
@@ -93,7 +94,7 @@ bool tu_wire_advise(const struct tu_wire_figures *f, struct tu_wire_advice *a) {
   double fixed_ns, ns_per_byte;
   const struct tu_wire_bandwidth *best = fastest(f);
   if (!best || f->trip_count == 0 || !fit_hop(f, &fixed_ns, &ns_per_byte)) return false;
-  *a = (struct tu_wire_advice){.slot_low = stretch(f, best->bytes, false), .slot_high = stretch(f, best->bytes, true)};
+  *a = (struct tu_wire_advice){.slot_low = least_good(f), .slot_high = best->bytes};
   a->outstanding_bytes = round_up_to_pow2(tu_wire_peak(f) * longest_hop(f, a->slot_low, a->slot_high));
   a->slots = (uint32_t)tu_max(2, (a->outstanding_bytes + a->slot_low - 1) / a->slot_low);
   if (ns_per_byte > 0 && fixed_ns > 0) a->crossover_bytes = (size_t)(fixed_ns / ns_per_byte + 0.5);

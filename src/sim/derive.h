@@ -55,7 +55,8 @@ struct tu_wire_advice {
   size_t crossover_bytes;     /* 0: the time of a hop does not grow with the size */
 };
 
-/* Slots: the sizes next to the fastest one, on both sides, that reach 95% of its bandwidth with their best number of channels.
+/* Slots: from the smallest of the sizes below the fastest one that reach 95% of its bandwidth, with their best number of
+ * channels, to the fastest one: longer ones take memory and gain nothing.
  * Outstanding: the bandwidth of one way times the longest hop of a trip whose size is one of those (if there is none, of
  * any), rounded up to a power of two. Crossover: a / b of the line a + b * bytes that fits the time of a hop by size best
  * (least squares, the pings of one channel and of the shortest ring): from there on a hop takes longer for the bytes than for
