@@ -42,6 +42,23 @@ test_json() {
   is "objects" "$(grep -cv '^{"links": .*}$' out.txt)" 0
 }
 
+# Played: the same always, for any ring; Wormhole's figures lead to the advice that its makers give.
+test_played() {
+  links 0 --links wormhole --flag separate
+  has "advice" "$out" "slots of 4096 to 16384 bytes; at least 8192 bytes outstanding"
+  is "crossover near 5 KiB" "$(sed -n 's/.*bandwidth counts from \([0-9]*\) .*/\1/p' out.txt | awk '$1 > 4600 && $1 < 5700 { print "near" }')" near
+  is "eight hops" "$(grep -c 'ring of 8 ranks' out.txt)" 1
+  cp out.txt first.txt
+  links 0 --links wormhole --flag separate
+  is "again" "$(cmp first.txt out.txt)" ""
+  links 0 --links wormhole -n 12 --channels 1 --json
+  is "twelve hops" "$(grep -c '"hops": 12' out.txt)" 8
+  links 2 --links /no/such
+  has "no model" "$err" "/no/such"
+  links 2 --links plain -n 1
+  has "no ring" "$err" "a ring of 2 to 1024 chips, found 1"
+}
+
 test_refuses() {
   links 2 -n 1
   has "one rank" "$err" "at least 2 ranks are needed, found 1"

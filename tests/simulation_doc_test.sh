@@ -1,0 +1,46 @@
+#!/bin/bash
+# simulation_doc_test.sh SOURCE BUILD: docs/SIMULATION.md says what is true: commands print what stands below them, and its table of
+# measurements is what the simulator says today.
+set -u
+. "$1/tests/shell.sh"
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
+tutti=$build/tutti page=$source/docs/SIMULATION.md
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$source" || exit 1
+PATH=$build:$PATH
+
+test_commands() {
+  local line commands=0
+  awk '$0 == "```text" { on = 1; next } /^```/ { on = 0 } on' "$page" >"$scratch/says"
+  while IFS= read -r line; do
+    [[ $line == "$ "* ]] && echo "$line" && commands=$((commands + 1)) && bash -c "${line#* }" 2>&1
+  done <"$scratch/says" >"$scratch/prints"
+  diff "$scratch/says" "$scratch/prints" >"$scratch/differences" ||
+    complain "it says (<), the command prints (>): $(head -8 "$scratch/differences")"
+  [ "$commands" -ge 5 ] || complain "$commands commands"
+}
+
+test_rows() {
+  "$tutti" sim --rows src/sim/wormhole_rows.csv >"$scratch/prints" 2>"$scratch/verdict" || complain "rows are off"
+  grep -F '| benchmark |' -A 200 "$page" | grep '^|' | awk '/^\| \| where/ { exit } 1' | head -n "$(wc -l <"$scratch/prints")" \
+    >"$scratch/says"
+  diff "$scratch/says" "$scratch/prints" >"$scratch/differences" ||
+    complain "it says (<), the command prints (>): $(head -8 "$scratch/differences")"
+  is "verdict" "$(grep -c ' 0 further off' "$scratch/verdict")" 2
+}
+
+# A model that is a little off is found out.
+test_rows_can_fail() {
+  local value
+  for value in latency issue forward change; do
+    awk -v name="$value" '$1 == name { $2 *= 1.3 } 1' src/sim/wormhole.links >"$scratch/off.links"
+    run_off "$value"
+  done
+}
+run_off() {
+  "$tutti" sim --rows src/sim/wormhole_rows.csv --links "$scratch/off.links" >/dev/null 2>"$scratch/verdict"
+  is "status with 1.3 times $1" $? 1
+}
+
+run_tests
