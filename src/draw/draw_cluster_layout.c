@@ -9,7 +9,8 @@ enum {
   PITCH = 120, /* of chips in a grid */
   EDGE = 64,   /* around a grid with stubs: room for them and their labels */
   NARROW_EDGE = 24,
-  PLANE_GAP = 40,     /* between the planes of a grid of more than two dimensions */
+  CAPTION = 16,       /* above a plane and its stubs' labels */
+  PLANE_GAP = 56,     /* between the planes of a grid of more than two dimensions */
   LINE_COLUMNS = 10,  /* a longer line is laid back and forth */
   RING_PITCH = 84,    /* along a circle */
   LEVEL_PITCH = 130,  /* between levels of switches */
@@ -29,7 +30,8 @@ void tu_draw_cluster_layout_fini(struct tu_draw_cluster_layout *l) {
 double tu_draw_aside(const struct tu_draw_pair *pair, uint32_t k) {
   if (pair->links < 2 || pair->links > TU_DRAW_LINKS_MAX) return 0;
   bool diagonal = pair->shape == TU_DRAW_STUBS && pair->way[0].x != 0 && pair->way[0].y != 0;
-  bool narrow = pair->shape != TU_DRAW_STUBS && pair->end[0].x != pair->end[1].x && pair->end[0].y != pair->end[1].y;
+  bool slanted = pair->end[0].x != pair->end[1].x && pair->end[0].y != pair->end[1].y;
+  bool narrow = pair->shape == TU_DRAW_CURVE || (pair->shape == TU_DRAW_LINE && slanted);
   double apart = diagonal || narrow ? 4 : 12.4;
   if (apart * (pair->links - 1) > TU_DRAW_BOX - 12) apart = (TU_DRAW_BOX - 12.0) / (pair->links - 1);
   return (k - (pair->links - 1) / 2.0) * apart;
@@ -184,7 +186,8 @@ static void layout_grid(struct tu_draw_cluster_layout *l, double head) {
   bool gateways = c->node_count > c->chip_count, stubs = grid->dims > 2;
   for (uint32_t i = 0; i < l->pair_count && !stubs; i++)
     stubs = !is_gateway_pair(l, &l->pairs[i]) && step_between(grid, l->pairs[i].node[0], l->pairs[i].node[1]).around;
-  double edge = (stubs ? EDGE : NARROW_EDGE) + TU_DRAW_BOX / 2.0, top = head + edge;
+  double edge = (stubs ? EDGE : NARROW_EDGE) + TU_DRAW_BOX / 2.0;
+  double top = head + edge + (grid->dims > 2 ? CAPTION : 0);
   double left = edge + (gateways ? 1.4 * PITCH : 0);
   for (uint32_t i = 0; i < c->chip_count; i++) {
     struct tu_draw_spot s = spot_of_place(grid, grid->place[i]);
@@ -205,8 +208,8 @@ static void layout_grid(struct tu_draw_cluster_layout *l, double head) {
   l->captions = tu_allocate(plane ? c->chip_count / plane : 1, sizeof *l->captions);
   for (uint32_t i = 0; plane && i < c->chip_count / plane; i++) {
     struct tu_draw_spot first = l->spots[grid->chip[i * plane]];
-    l->captions[l->caption_count++] =
-        (struct tu_draw_caption){spot(first.x - TU_DRAW_BOX / 2.0, first.y - TU_DRAW_BOX / 2.0 - 40), i};
+    l->captions[l->caption_count++] = (struct tu_draw_caption){
+        spot(first.x - TU_DRAW_BOX / 2.0, first.y - TU_DRAW_BOX / 2.0 - TU_DRAW_STUB - CAPTION - 4), i};
   }
 }
 

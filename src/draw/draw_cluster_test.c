@@ -103,6 +103,11 @@ static void check_labels(const struct drawing *d, const char *name) {
       for (uint32_t k = 0; k < labels_count; k++)
         CHECK(fabs(at.x - labels[k].x) >= 22 || fabs(at.y - labels[k].y) >= 11, "%s: labels of %u-%u lie on others",
               name, p->node[0], p->node[1]);
+      for (uint32_t k = 0; k < l->caption_count; k++) {
+        struct tu_draw_spot caption = l->captions[k].at; /* its lower left */
+        CHECK(at.x < caption.x - 10 || at.x > caption.x + 60 || fabs(at.y - caption.y + 4) >= 11,
+              "%s: a label of %u-%u lies on the caption of plane %u", name, p->node[0], p->node[1], k);
+      }
       labels[labels_count++] = at;
     }
   free(labels);
