@@ -155,6 +155,7 @@ int main(int argc, char **argv) {
   uint32_t rank = tutti_rank(world);
   if (tutti_ranks(world) != 3) {
     if (rank == 0) fprintf(stderr, "pipeline: it has three stages: tutti run -n 3 -- %s [FILE]\n", argv[0]);
+    must(tutti_comm_free(world));
     return 2;
   }
   struct source s = {.file = argc > 1 && rank == 0 ? fopen(argv[1], "rb") : NULL, .left = MADE_UP_BYTES};

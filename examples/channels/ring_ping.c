@@ -122,6 +122,7 @@ int main(int argc, char **argv) {
   struct ring r = {.rank = tutti_rank(world), .ranks = tutti_ranks(world), .count = (uint32_t)channels};
   if (r.ranks < 2) {
     fprintf(stderr, "ring_ping: a ring has at least 2 ranks: tutti run -n N -- %s\n", argv[0]);
+    must(tutti_comm_free(world));
     return 2;
   }
   if (r.rank == 0)
