@@ -137,7 +137,7 @@ struct tu_sim_network {
 
 /* The flat one (sim_ports.c). */
 struct tu_sim_network *tu_sim_ports_create(struct tu_sim_course *course);
-void tu_sim_ports_destroy(struct tu_sim_network *ports);
+void tu_sim_ports_destroy(struct tu_sim_network *network);
 
 /* Plays the plan to its end on a network that the caller has made for the course, which has everything but its states. */
 void tu_sim_play(struct tu_sim_course *course, struct tu_sim_network *network);

@@ -313,7 +313,8 @@ INLINE void move_run(unsigned char *tensor, unsigned char *packed, size_t bytes,
     return;
   }
   for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
-    if (ahead > 0) __builtin_prefetch((unpacks ? to : from) + ahead, unpacks);
+    if (ahead > 0 && unpacks) __builtin_prefetch(to + ahead, 1);
+    if (ahead > 0 && !unpacks) __builtin_prefetch(from + ahead, 0);
     copy_32(to, from);
     copy_32(to + 32, from + 32);
   }

@@ -192,7 +192,7 @@ static uint32_t splice(uint32_t walk[], uint32_t length, const uint32_t loop[], 
       for (uint32_t i = 0; i < hops; i++) walk[at + i] = loop[(k + i) % hops];
       return length + hops;
     }
-  tu_assert(!"a loop that the walk does not meet");
+  tu_assert(false); /* a loop that the walk does not meet */
   return 0;
 }
 
