@@ -38,8 +38,9 @@ int onto_open(struct onto *o, const char *verb);
 void onto_close(struct onto *o);
 
 /* Builds what->algorithm, or without one what the collective has for such a cluster, for its chips, so that input and output
- * are in the order of the chips' numbers; and finds its messages' ways. Of several orders or algorithms it takes the one whose busiest
- * link carries least, of equals the one with the fewest hops. Fills in `what`. The caller destroys the plan. */
+ * are in the order of the chips' numbers; and finds its messages' ways. Of several orders or algorithms it takes the one
+ * whose busiest link carries least, of equals the one with the fewest hops. Fills in `what`. The caller destroys the
+ * plan. */
 int onto_build(struct onto *o, const char *verb, const char *word, const struct cli_name *name, struct tu_build *what,
                struct tu_plan **plan);
 /* The same for a plan that is there; it is replaced. */
