@@ -83,8 +83,7 @@ static int check_name(struct tally *t, const struct cli_name *name) {
   for (size_t i = 0; code == CLI_GOOD && (a = only ? only : tu_algorithm_at(i)) != NULL; i++) {
     bool wanted = (!name || a->collective == name->collective) && t->lanes <= tu_build_lanes_max(a);
     /* Of all, those that can be done in the order asked for. */
-    wanted &=
-        name || !t->onto.order_name || strcmp(t->onto.order_name, "ids") == 0 || tu_plan_may_relabel(a->collective);
+    wanted &= name || !t->onto.place || strcmp(t->onto.place, "number") == 0 || tu_plan_may_relabel(a->collective);
     for (uint32_t ranks = t->low; ranks <= t->high && wanted && code == CLI_GOOD; ranks++)
       if (tu_algorithm_fits(a, ranks)) code = check_algorithm(t, a, ranks);
     if (a == only) break;

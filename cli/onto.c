@@ -9,26 +9,28 @@
 #include "plan/plan_messages.h"
 #include "plan/plan_relabel.h"
 
-static const char *const order_names[ONTO_ORDERS] = {[ONTO_IDS] = "ids", [ONTO_RING] = "ring", [ONTO_GRID] = "grid"};
+static const char *const place_names[ONTO_ORDERS] = {
+    [ONTO_NUMBER] = "number", [ONTO_RING] = "ring", [ONTO_GRID] = "grid"};
 
 /* ---- opening ---- */
 
 int onto_open(struct onto *o, const char *verb) {
   struct tu_error error;
   o->order = ONTO_ORDERS;
-  for (int i = 0; o->order_name && i < ONTO_ORDERS; i++)
-    if (strcmp(o->order_name, order_names[i]) == 0) o->order = (enum onto_order)i;
-  if (o->order_name && o->order == ONTO_ORDERS)
-    return cli_fail(verb, CLI_USAGE, "--order: expected ids, ring or grid, found '%s'", o->order_name);
+  for (int i = 0; o->place && i < ONTO_ORDERS; i++)
+    if (strcmp(o->place, place_names[i]) == 0) o->order = (enum onto_order)i;
+  if (o->place && strcmp(o->place, "auto") == 0) o->place = NULL;
+  if (o->place && o->order == ONTO_ORDERS)
+    return cli_fail(verb, CLI_USAGE, "--place: expected auto, ring, grid or number, found '%s'", o->place);
   tutti_err err = tu_cluster_load(o->what, &o->cluster, &error);
   if (err == TUTTI_OK) err = tu_cluster_reserve(o->cluster, o->reserve, &error);
   if (err != TUTTI_OK) return cli_fail(verb, CLI_FAILED, "%s", error.text);
   tu_grid_find(o->cluster, &o->grid);
   tu_ring_find(o->cluster, &o->grid, &o->ring);
   if (o->order == ONTO_GRID && o->grid.dims == 0)
-    return cli_fail(verb, CLI_FAILED, "--order: the chips of %s are no grid", o->cluster->name);
+    return cli_fail(verb, CLI_FAILED, "--place: the chips of %s are no grid", o->cluster->name);
   if (o->order == ONTO_RING && o->ring.kind == TU_APART)
-    return cli_fail(verb, CLI_FAILED, "--order: some chips of %s cannot reach each other", o->cluster->name);
+    return cli_fail(verb, CLI_FAILED, "--place: some chips of %s cannot reach each other", o->cluster->name);
   enum tu_routing routing = o->dimension_order ? TU_DIMENSION_ORDER : TU_SHORTEST;
   if (tu_router_create(o->cluster, &o->grid, routing, &o->router, &error) != TUTTI_OK)
     return cli_fail(verb, CLI_FAILED, "%s", error.text);
@@ -49,7 +51,7 @@ void onto_close(struct onto *o) {
 
 /* Which chip takes the part of which rank; NULL: there is no such order, or another one is wanted. */
 static const uint32_t *chips_of(const struct onto *o, enum onto_order order, const uint32_t ids[]) {
-  if (o->order_name && strcmp(o->order_name, order_names[order]) != 0) return NULL;
+  if (o->place && strcmp(o->place, place_names[order]) != 0) return NULL;
   if (order == ONTO_RING) return o->ring.kind == TU_APART ? NULL : o->ring.order;
   if (order == ONTO_GRID) return o->grid.dims > 0 ? o->grid.chip : NULL;
   return ids;

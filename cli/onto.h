@@ -7,12 +7,12 @@
 #include "topology/ring.h"
 #include "topology/route.h"
 
-enum onto_order { ONTO_IDS, ONTO_RING, ONTO_GRID, ONTO_ORDERS };
+enum onto_order { ONTO_NUMBER, ONTO_RING, ONTO_GRID, ONTO_ORDERS };
 
 struct onto {
   /* As asked. */
-  const char *what; /* NULL: no cluster */
-  const char *reserve, *order_name;
+  const char *what;            /* NULL: no cluster */
+  const char *reserve, *place; /* NULL: none, auto */
   bool dimension_order;
   /* As found. */
   struct tu_cluster *cluster;
@@ -29,7 +29,7 @@ struct onto {
 #define ONTO_OPTIONS(o)                                                                                    \
   {"--cluster", CLI_STRING, &(o)->what, "CLUSTER", "lay it onto these chips; see tutti topo"},             \
       {"--reserve", CLI_STRING, &(o)->reserve, "WHICH", "links of the cluster that are not for use"},      \
-      {"--order", CLI_STRING, &(o)->order_name, "ORDER", "of ranks: ids, ring or grid (the best one)"}, {  \
+      {"--place", CLI_STRING, &(o)->place, "HOW", "ranks on chips: ring, grid, number or auto (auto)"}, {  \
     "--dimension-order", CLI_FLAG, &(o)->dimension_order, NULL, "messages go a grid's dimensions in order" \
   }
 
@@ -38,8 +38,9 @@ int onto_open(struct onto *o, const char *verb);
 void onto_close(struct onto *o);
 
 /* Builds what->algorithm, or without one what the collective has for such a cluster, for its chips, so that input and output
- * are in the order of ids; and finds its messages' ways. Of several orders or algorithms it takes the one whose busiest
- * link carries least, of equals the one with the fewest hops. Fills in `what`. The caller destroys the plan. */
+ * are in the order of the chips' numbers; and finds its messages' ways. Of several orders or algorithms it takes the one
+ * whose busiest link carries least, of equals the one with the fewest hops. Fills in `what`. The caller destroys the
+ * plan. */
 int onto_build(struct onto *o, const char *verb, const char *word, const struct cli_name *name, struct tu_build *what,
                struct tu_plan **plan);
 /* The same for a plan that is there; it is replaced. */

@@ -124,7 +124,7 @@ static int run(int argc, char **argv) {
       {"--reserve", CLI_STRING, &q.cluster.reserve, "WHICH",
        "its links that are not for use: none, dispatch or a list"},
       {"--links", CLI_STRING, &q.cluster.links, "MODEL", "what its links cost: wormhole, plain or a file (wormhole)"},
-      {"--place", CLI_STRING, &q.cluster.place, "HOW", "ranks on chips: ring, number or auto (auto)"},
+      {"--place", CLI_STRING, &q.cluster.place, "HOW", "ranks on chips: ring, grid, number or auto (auto)"},
       {"--dimension-order", CLI_FLAG, &q.cluster.dimension_order, NULL, "routes go along one dimension, then the next"},
       {"--slot", CLI_BYTES, &q.cluster.slot_bytes, "S", "size of a channel's slots (the links', or what fits)"},
       {"--credits", CLI_UINT, &q.cluster.credits, "C", "slots of a channel (the links')"},

@@ -146,12 +146,16 @@ static int read_late(struct scene *s, const char *list, uint32_t ranks) {
 
 static int place(struct scene *s, const struct sim_cluster_question *q, const struct tu_sim *sim, uint32_t ranks) {
   if (strcmp(q->place, "number") == 0) return CLI_GOOD;
-  bool asked = strcmp(q->place, "ring") == 0;
+  bool grid = strcmp(q->place, "grid") == 0, asked = grid || strcmp(q->place, "ring") == 0;
   if (!asked && strcmp(q->place, "auto") != 0)
-    return cli_fail("sim", CLI_USAGE, "--place: expected auto, ring or number, found '%s'", q->place);
+    return cli_fail("sim", CLI_USAGE, "--place: expected auto, ring, grid or number, found '%s'", q->place);
   if (asked && ranks != s->cluster->chip_count)
-    return cli_fail("sim", CLI_USAGE, "--place ring: goes through all %u chips of %s, and there are %u ranks",
+    return cli_fail("sim", CLI_USAGE, "--place %s: goes through all %u chips of %s, and there are %u ranks", q->place,
                     s->cluster->chip_count, s->cluster->name, ranks);
+  if (grid && s->grid.dims == 0)
+    return cli_fail("sim", CLI_USAGE, "--place grid: the chips of %s are no grid", s->cluster->name);
+  if (grid) s->where.chip = s->grid.chip;
+  if (grid) return CLI_GOOD;
   if (ranks != s->cluster->chip_count || (!asked && !tu_sim_goes_round(sim))) return CLI_GOOD;
   tu_ring_find(s->cluster, &s->grid, &s->ring);
   if (s->ring.kind != TU_APART) s->where.chip = s->ring.order;

@@ -26,10 +26,10 @@ test_ring() {
 }
 
 # Without an order of its own, messages go over several links.
-test_ids() {
+test_number() {
   laid "allgather.bucket on t3000 in the order of its chips' numbers" \
     "56 messages, 84 hops, 3 at most; the busiest link carries 14 blocks: 1.0 > 2.0" \
-    allgather.bucket --cluster t3000 --order ids
+    allgather.bucket --cluster t3000 --place number
 }
 
 test_line() {
@@ -37,27 +37,27 @@ test_line() {
     "24 messages, all between neighbours; the busiest link carries 1 block: 0.1 > 1.0" allreduce --cluster line:4
   laid "broadcast.line on mesh:3x3 in the order of its line, 0 1 2 5 4 3 6 7 8" \
     "64 messages, all between neighbours; the busiest link carries 1 block: 1.0 > 0.1" \
-    broadcast --cluster mesh:3x3 --root 4 --order ring
+    broadcast --cluster mesh:3x3 --root 4 --place ring
 }
 
 # Rows, then columns: lines on a mesh, rings on a torus; groups that are open are the rows.
 test_grid() {
   laid "allgather.ag:line/4+ag:line on t3000 in the order of its grid, 4 0 3 7 5 1 2 6" \
     "32 messages, all between neighbours; the busiest link carries 4 blocks: 0.14 > 1.14" \
-    allgather --cluster t3000 --order grid
+    allgather --cluster t3000 --place grid
   laid "allreduce.rs:bidirectional/3+rs:bidirectional+ag:bidirectional_split+ag:bidirectional_split/3 on torus:4x3 in the \
 order of its grid, 0 1 2 3 4 5 6 7 8 9 10 11" \
     "240 messages, all between neighbours; the busiest link carries 0.666667 blocks: 0.1 > 1.0" \
-    allreduce --cluster torus:4x3 --order grid
+    allreduce --cluster torus:4x3 --place grid
   laid "reduce.re:line/4+re:line on mesh:4x4 in the order of its grid, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15" \
     "120 messages, all between neighbours; the busiest link carries 1 block: 0.1 > 1.0" \
-    reduce --cluster mesh:4x4 --order grid --root 10
-  run 0 plan allgather.ag:line/g+ag:line --cluster galaxy --order grid
+    reduce --cluster mesh:4x4 --place grid --root 10
+  run 0 plan allgather.ag:line/g+ag:line --cluster galaxy --place grid
   has "rows of galaxy" "$err" "allgather.ag:line/4+ag:line on galaxy"
   has "over neighbours" "$err" "all between neighbours"
   for collective in allgather reduce_scatter allreduce broadcast reduce; do
     for cluster in t3000 galaxy-torus mesh:3x5; do
-      run 0 plan $collective --cluster $cluster --order grid
+      run 0 plan $collective --cluster $cluster --place grid
       has "$collective on $cluster" "$err" "all between neighbours"
     done
   done
@@ -75,7 +75,7 @@ test_routed() {
   is "all that there are" "$err" "$(echo "$err" | grep -v refused)"
   has "proved" "$out" "plans proved, 0 refused"
   run 0 check --cluster fat-tree:2x3
-  run 0 check --cluster mesh:3x3 --order ring
+  run 0 check --cluster mesh:3x3 --place ring
   run 0 check allgather.ag:line/g+ag:line --cluster galaxy-torus
   is "open groups are rows" "$out" "2 plans proved, 0 refused"
   run 0 check bucket.plan --cluster t3000
@@ -84,9 +84,9 @@ test_routed() {
 
 # Links and routes add up to what is said above.
 test_links() {
-  run 0 plan allgather.bucket --cluster t3000 --order ids --as links
+  run 0 plan allgather.bucket --cluster t3000 --place number --as links
   is "messages over links" "$(awk 'NR > 1 { n += $1; if ($2 > most) most = $2 } END { print n, most }' out.txt)" "84 14"
-  run 0 plan allgather.bucket --cluster t3000 --order ids --as routes
+  run 0 plan allgather.bucket --cluster t3000 --place number --as routes
   is "routes" "$(wc -l <out.txt), $(grep -o '>' out.txt | wc -l)" "56, 84"
   is "none reserved" "$(grep -cE '[ :](0|1|2|3)\.8 >' out.txt)" 0
   run 0 plan allgather.bucket --cluster ring:4:2 --lanes 2 --as links
@@ -99,7 +99,7 @@ test_links() {
 # The input and the output of each rank stay in rank order: data between processes say so.
 test_executed() {
   "$tutti" plan allgather --cluster t3000 >ring.plan 2>/dev/null
-  "$tutti" plan allreduce --cluster t3000 --order grid --in-place >grid.plan 2>/dev/null
+  "$tutti" plan allreduce --cluster t3000 --place grid --in-place >grid.plan 2>/dev/null
   local cluster=t3000
   [ -d "$shared" ] && cluster=$shared/t3k_cluster_desc.yaml
   "$tutti" plan reduce_scatter.bucket --cluster "$cluster" --reserve dispatch >real.plan 2>real.txt
@@ -111,16 +111,34 @@ test_executed() {
   done
 }
 
+# A plan that was laid takes as long as one whose ranks the simulator places.
+test_simulated() {
+  local how
+  for how in "ring allgather.bidirectional_split" "ring allreduce.bidirectional_ring" "grid allgather.ag:line/4+ag:line" \
+    "grid reduce_scatter.rs:line+rs:line/4"; do
+    set -- $how
+    "$tutti" plan "$2" --cluster t3000 --place "$1" >laid.plan 2>/dev/null
+    run 0 sim laid.plan --cluster t3000 --place number --bytes 64K --json
+    local laid
+    laid=$(grep -o '"time_s": [^,]*' out.txt)
+    run 0 sim "$2" --cluster t3000 --place "$1" --bytes 64K --json
+    is "$how: seconds" "$laid" "$(grep -o '"time_s": [^,]*' out.txt)"
+    has "$how: seconds" "$laid" "time_s"
+  done
+  run 2 sim allgather.bucket --cluster fat-tree:2x2 --place grid
+  has "no grid" "$err" "--place grid: the chips of fat-tree:2x2 are no grid"
+}
+
 test_refusals() {
   run 2 plan allgather --cluster t3000 -n 7
   has "ranks" "$err" "-n: t3000 has 8 chips, found 7"
-  run 2 plan allgather --cluster t3000 --order snake
-  has "orders" "$err" "--order: expected ids, ring or grid, found 'snake'"
-  run 1 plan allgather --cluster fat-tree:2x2 --order grid
-  has "no grid" "$err" "--order: the chips of fat-tree:2x2 are no grid"
-  run 1 plan scan --cluster t3000 --order ring
+  run 2 plan allgather --cluster t3000 --place snake
+  has "orders" "$err" "--place: expected auto, ring, grid or number, found 'snake'"
+  run 1 plan allgather --cluster fat-tree:2x2 --place grid
+  has "no grid" "$err" "--place: the chips of fat-tree:2x2 are no grid"
+  run 1 plan scan --cluster t3000 --place ring
   has "scan" "$err" "there is no algorithm of its own for that order"
-  run 1 plan scan.chain --cluster t3000 --order ring
+  run 1 plan scan.chain --cluster t3000 --place ring
   has "its order" "$err" "scan means the ranks' own order"
   run 2 plan allgather --cluster t3000 --rank 3
   run 2 plan allgather.bucket -n 8 --as links

@@ -30,6 +30,13 @@ static void ask(struct tu_cluster *c) {
     if (tu_router_create(c, &grid, (enum tu_routing)r, &router, &error) != TUTTI_OK) continue;
     uint32_t hops = tu_router_route(router, 0, c->chip_count - 1, nodes);
     tu_assert(hops == TU_NONE || nodes[hops] == c->chip_count - 1);
+    struct tu_loads loads;
+    tu_loads_init(&loads, router);
+    for (uint32_t from = 0; from < c->node_count; from++) {
+      uint32_t length = tu_loads_add(&loads, from, 0, from, 1);
+      tu_assert(length == TU_NONE || length == 0 || tu_directed_to(c, loads.links[length - 1]).node == 0);
+    }
+    tu_loads_fini(&loads);
     tu_router_destroy(router);
   }
   tu_cluster_reach(c, nodes, NULL);
