@@ -404,6 +404,79 @@ static void test_disagree(void) {
   pair_close(&pair);
 }
 
+/* Who disagrees does not leave before the other has seen it, too. */
+static void test_disagree_and_leave(void) {
+  struct pair pair;
+  tutti_channel *ends[2];
+  bool closed = true, ready;
+  if (!pair_open(&pair)) return;
+  one_end(pair.comm[1], NULL, "<", 0, &ends[1]);
+  one_end(pair.comm[0], &(tutti_channel_options){.slots = 7}, ">", 0, &ends[0]);
+  CHECK(tutti_channel_try_ready(ends[0], &ready) == TUTTI_ERR_MISMATCH, "rank 0 sees it at once");
+  CHECK(tutti_channel_try_close(ends[0], &closed) == TUTTI_OK && !closed, "rank 0 left without a word");
+  CHECK(tutti_channel_try_ready(ends[1], &ready) == TUTTI_ERR_MISMATCH, "rank 1 sees it, too");
+  CHECK(tutti_channel_try_close(ends[0], &closed) == TUTTI_OK && closed, "rank 0 cannot leave");
+  CHECK(tutti_channel_try_close(ends[1], &closed) == TUTTI_OK && closed, "rank 1 cannot leave");
+  pair_close(&pair);
+}
+
+/* ---- steps that wait for the other end ---- */
+
+static uint32_t calls;
+static void count_calls(const struct tu_link_event *event) { calls += event->step == TU_LINK_CALL; }
+
+/* The initiator, who sends, is not ready before it is welcomed; nor is the next operation called before both have closed
+ * this one. */
+static void test_steps(void) {
+  struct pair pair;
+  tutti_channel *ends[2], *next;
+  void *slot;
+  bool ready = true;
+  if (!pair_open(&pair)) return;
+  one_end(pair.comm[1], NULL, "<", 0, &ends[1]);
+  one_end(pair.comm[0], NULL, ">", 0, &ends[0]);
+  CHECK(tutti_channel_try_ready(ends[0], &ready) == TUTTI_OK && !ready, "ready without a welcome");
+  CHECK(tutti_channel_try_acquire(ends[0], &slot) == TUTTI_OK && !slot, "a slot without a welcome");
+  CHECK(tutti_channel_try_ready(ends[1], &ready) == TUTTI_OK && ready, "the other one has its hello");
+  CHECK(tutti_channel_try_ready(ends[0], &ready) == TUTTI_OK && ready, "not ready after the welcome");
+  put(ends[0], "x", true);
+  take(ends[1], "x");
+  CHECK(tutti_channel_close(ends[0], 1000) == TUTTI_OK, "close");
+  tu_link_trace = count_calls;
+  one_end(pair.comm[0], NULL, ">", 0, &next);
+  CHECK(calls == 0, "the next operation is called while this one is open");
+  CHECK(tutti_channel_close(ends[1], 1000) == TUTTI_OK, "close");
+  CHECK(tutti_channel_try_ready(next, &ready) == TUTTI_OK && !ready && calls == 1, "the next operation is not called");
+  tu_link_trace = NULL;
+  one_end(pair.comm[1], NULL, "<", 0, &ends[1]);
+  CHECK(tutti_channel_ready(ends[1], 1000) == TUTTI_OK, "ready");
+  ends[0] = next;
+  put(ends[0], "y", true);
+  take(ends[1], "y");
+  close_both(ends);
+  pair_close(&pair);
+}
+
+/* The only slot of two channels: what comes home on one serves the other, though nobody sends on the first any more. */
+static void test_shared(void) {
+  struct pair pair;
+  tutti_channel *a[2], *b[2];
+  void *slot;
+  if (!pair_open(&pair)) return;
+  const tutti_channel_options o = {.slots = 1, .slot_bytes = 8, .shared = true};
+  one_end(pair.comm[0], &o, ">>", 0, a);
+  one_end(pair.comm[1], &o, "<<", 0, b);
+  CHECK(tutti_channel_ready(a[0], 1000) == TUTTI_OK, "ready");
+  put(a[0], "first", true);
+  CHECK(tutti_channel_try_acquire(a[1], &slot) == TUTTI_OK && !slot, "a slot that is taken");
+  take(b[0], "first");
+  put(a[1], "second", true);
+  take(b[1], "second");
+  for (int i = 0; i < 2; i++)
+    CHECK(tutti_channel_close(a[i], 1000) == TUTTI_OK && tutti_channel_close(b[i], 1000) == TUTTI_OK, "close");
+  pair_close(&pair);
+}
+
 /* ---- what is refused ---- */
 
 static void refused(tutti_err err, const char *word) {
@@ -793,7 +866,8 @@ static void play_reuse(struct player *p) {
     tutti_channel_direction direction = w.sends ? TUTTI_CHANNEL_SENDS : TUTTI_CHANNEL_RECEIVES;
     if (!good(p, tutti_channel_open(p->comm, w.sends ? 1 + i % 2 : 0, direction, &o, &w.channel), "open")) return;
     work(&w);
-    if (memory) memset(memory, 0xff, bytes); /* nobody reads it, and nobody writes it, until the next one opens */
+    /* Nobody reads it, and nobody writes it, until the next one opens; which does not trust what it finds. */
+    if (memory && i % 2) memset(memory, 0xff, bytes);
   }
   if (p->rank > 0) return;
   if (own) good(p, tutti_deregister(p->comm, own), "deregister");
@@ -939,6 +1013,9 @@ int main(int argc, char **argv) {
       {"in_place", test_in_place},
       {"wrap", test_wrap},
       {"disagree", test_disagree},
+      {"disagree_and_leave", test_disagree_and_leave},
+      {"steps", test_steps},
+      {"shared", test_shared},
       {"refused_options", test_refused_options},
       {"refused_builds", test_refused_builds},
       {"no_memory", test_no_memory},
