@@ -223,28 +223,34 @@ static double print_key(struct tu_text *t, double x, double y, const char *class
   return x + 58 + 6.1 * (double)strlen(word);
 }
 
+static bool has_reserved(const struct tu_cluster *cluster) {
+  bool reserved = false;
+  for (uint32_t i = 0; i < cluster->link_count; i++) reserved |= cluster->links[i].reserved;
+  return reserved;
+}
+
+static double load_legend(const struct tu_draw_cluster_layout *l, double y, struct tu_text *t) {
+  static const char *const words[TU_DRAW_SHADES] = {"idle", "taken up to 20%", "40%", "60%", "80%", "100%"};
+  double x = MARGIN;
+  for (int i = 0; i < TU_DRAW_SHADES; i++) {
+    char class[16];
+    snprintf(class, sizeof class, "lane shade%d", i);
+    x = print_key(t, x, y, class, false, words[i]);
+  }
+  return has_reserved(l->what->cluster) ? print_key(t, x, y, "link reserved", false, "reserved") : x;
+}
+
 static double legend(const struct tu_draw_cluster_layout *l, double y, struct tu_text *t) {
   const struct tu_draw_cluster *what = l->what;
   struct tu_cluster_counts n = tu_cluster_count(what->cluster);
   double x = MARGIN;
+  if (l->loads) return load_legend(l, y, t);
   if (n.mmio) x = print_key(t, x, y, "chip mmio", true, "chip with mmio");
   if (n.mmio < what->cluster->chip_count) x = print_key(t, x, y, "chip", true, "chip");
   if (n.gateways) x = print_key(t, x, y, "gateway", true, "gateway");
   if (n.switches) x = print_key(t, x, y, "switch", true, "switch");
-  static const char *const shades[TU_DRAW_SHADES] = {"idle", "taken up to 20%", "40%", "60%", "80%", "100%"};
-  if (l->loads) {
-    for (int i = 0; i < TU_DRAW_SHADES; i++) {
-      char class[16];
-      snprintf(class, sizeof class, "lane shade%d", i);
-      x = print_key(t, x, y, class, false, shades[i]);
-    }
-  } else if (n.links) {
-    x = print_key(t, x, y, "link", false, "link");
-  }
-  bool reserved = false;
-  for (uint32_t i = 0; i < what->cluster->link_count; i++) reserved |= what->cluster->links[i].reserved;
-  if (reserved) x = print_key(t, x, y, "link reserved", false, "reserved");
-  if (l->loads) return x;
+  if (n.links) x = print_key(t, x, y, "link", false, "link");
+  if (has_reserved(what->cluster)) x = print_key(t, x, y, "link reserved", false, "reserved");
   if (what->ring->kind == TU_RING && what->ring->hops > 1)
     x = print_key(t, x, y, "round", false, "the ring that was found");
   if (what->ring->kind == TU_LINE) x = print_key(t, x, y, "round", false, "the line that was found");
