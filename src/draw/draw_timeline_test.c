@@ -492,6 +492,19 @@ static void late(void) {
 
 /* ---- pages ---- */
 
+/* A lane begins at the box that its wire leaves. `at`: its ports, then its path. */
+static void check_begin(const struct tu_draw_cluster_layout *l, uint32_t port, const char *at, const char *name) {
+  double x, y;
+  const char *path = strstr(at, "d=\"M");
+  if (!path || sscanf(path, "d=\"M%lf %lf", &x, &y) != 2) {
+    FAIL("%s: port %u has no path", name, port);
+    return;
+  }
+  struct tu_draw_spot box = l->spots[l->what->cluster->links[port / 2].ends[port % 2].node];
+  CHECK(fmax(fabs(x - box.x), fabs(y - box.y)) < TU_DRAW_BOX / 2.0 + 6,
+        "%s: port %u leaves at %.1f, %.1f; its box is at %.1f, %.1f", name, port, x, y, box.x, box.y);
+}
+
 /* Whatever the layout, each direction of each link that may be used has one lane; stubs included. */
 static void lanes(void) {
   static const char *const names[] = {"n300",      "t3000",       "galaxy",    "galaxy-torus",
@@ -506,6 +519,8 @@ static void lanes(void) {
     uint32_t *seen = tu_allocate(ports, sizeof *seen);
     loads[ports - 1] = 0.7;
     struct tu_draw_cluster what = {s.cluster, &s.grid, &s.ring, NULL};
+    struct tu_draw_cluster_layout layout;
+    tu_draw_cluster_layout_init(&layout, &what, 58);
     tu_draw_cluster_loads(&what, loads, &text);
     for (const char *at = text.chars; (at = strstr(at, "data-ports=\"")); at++) {
       const char *number = at + strlen("data-ports=\"");
@@ -514,7 +529,10 @@ static void lanes(void) {
         unsigned long port = strtoul(number, &end, 10);
         if (end == number) break;
         CHECK(port < ports, "%s: port %lu", names[i], port);
-        if (port < ports) seen[port]++;
+        if (port < ports) {
+          seen[port]++;
+          check_begin(&layout, (uint32_t)port, at, names[i]);
+        }
         number = end;
       }
     }
@@ -525,6 +543,7 @@ static void lanes(void) {
     free(loads);
     free(seen);
     tu_text_fini(&text);
+    tu_draw_cluster_layout_fini(&layout);
     close_scene(&s);
   }
   CHECK(tu_draw_shade(0) == 0 && tu_draw_shade(1e-9) == 1 && tu_draw_shade(0.2) == 1 && tu_draw_shade(0.21) == 2 &&
