@@ -1,12 +1,12 @@
 #!/bin/bash
 # sim_timeline_test.sh SOURCE BUILD: opens pages of `tutti sim --page` in a browser without a screen, moves through time with
-# the page's own slider and keys, and holds the loads and the critical path that it shows against the trace of the same run.
-# Skipped where there is no chromium.
+# the page's own slider and keys, and holds the loads and the critical path that it shows against the trace of the same run;
+# skipped where there is no chromium. And docs has the picture that its tool draws.
 # test: slow timeout=180
 set -u
 . "$1/tests/shell.sh"
-tutti=$2/tutti
-browser=$(command -v chromium || command -v chromium-browser) || { echo "skipped: there is no chromium" && exit 77; }
+source=$1 build=$2 tutti=$2/tutti
+browser=$(command -v chromium || command -v chromium-browser)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch XDG_CONFIG_HOME=$scratch XDG_CACHE_HOME=$scratch
@@ -130,8 +130,11 @@ open_page() { # PAGE >dom.html
     --virtual-time-budget=5000 "file://$scratch/$1" 2>/dev/null >dom.html
 }
 
+no_browser() { [ -z "$browser" ] && echo "skipped: there is no chromium"; }
+
 # page ARGUMENTS OF sim...
 page() {
+  no_browser && return
   run 0 sim "$@" --trace trace.json --page page.html
   python3 -m json.tool trace.json >/dev/null || complain "$1: the trace is no JSON"
   cat page.html person.html >visited.html
@@ -145,6 +148,7 @@ test_galaxy() { page alltoall.direct --cluster galaxy --bytes 1M; }
 
 # No bytes; more chips than are drawn: the pages' scripts run to their end.
 test_words() {
+  no_browser && return
   run 0 sim barrier.dissemination --cluster t3000 --page page.html
   open_page page.html
   has "a barrier" "$(cat dom.html)" "Nothing that has bytes crosses a link."
@@ -154,6 +158,11 @@ test_words() {
   has "their path" "$(cat dom.html)" '<tr data-place="4"'
   has "their loads" "$(cat dom.html)" '<tr data-port='
   has "the address" "$(open_page 'page.html#bin=7' && cat dom.html)" 'data-bin="7"'
+}
+
+test_picture() {
+  "$source/tools/draw-simulation" "$build" "$scratch/pictures" || complain "tools/draw-simulation failed"
+  diff -rq "$source/docs/simulation" pictures || complain "the pictures in docs/simulation are old: make docs"
 }
 
 run_tests
