@@ -36,11 +36,12 @@ demo: build
 	@tools/setup demo
 	@tools/demo $(BUILD)
 
-# What docs/ALGORITHMS.md has from the command: the pictures in docs/algorithms, and its tables.
+# What docs has from the command: pictures, and the tables of docs/ALGORITHMS.md.
 docs: build
 	@tools/draw-algorithms $(BUILD) docs/algorithms
 	@tools/draw-layouts $(BUILD) docs/tensors
 	@tools/draw-clusters $(BUILD) docs/topology
+	@tools/draw-simulation $(BUILD) docs/simulation
 	@tools/describe-algorithms $(BUILD) docs/ALGORITHMS.md >$(BUILD)/ALGORITHMS.md
 	@cmp -s $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md || cp $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md
 

@@ -66,7 +66,9 @@ static void print_link(const struct tu_draw_cluster_layout *l, const struct tu_d
   struct tu_draw_spot a = aside(p->end[0], dx, dy, by), b = aside(p->end[1], dx, dy, by);
   tu_text_print(t, "<g>");
   print_hint(c, link, t);
-  if (p->shape == TU_DRAW_STUBS) {
+  if (l->loads && !link->reserved) {
+    tu_draw_lanes(l, p, (uint32_t)(link - c->links), by, t);
+  } else if (p->shape == TU_DRAW_STUBS) {
     for (int e = 0; e < 2; e++) print_stub(p, e, by, class, t);
   } else if (p->shape == TU_DRAW_LINE) {
     tu_text_print(t, "<path class=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\"/>", class, a.x, a.y, b.x, b.y);
@@ -92,8 +94,12 @@ static void print_link(const struct tu_draw_cluster_layout *l, const struct tu_d
 }
 
 /* All links of a pair are one line, with their number. */
-static void print_bundle(const struct tu_draw_pair *p, struct tu_text *t) {
+static void print_bundle(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *p, struct tu_text *t) {
   const char *class = p->usable == 0 ? "link reserved thick" : "link thick";
+  if (l->loads && p->usable > 0) {
+    tu_draw_lanes(l, p, TU_NONE, 0, t);
+    return;
+  }
   if (p->shape == TU_DRAW_STUBS) {
     for (int e = 0; e < 2; e++) print_stub(p, e, 0, class, t);
     return;
@@ -126,7 +132,7 @@ static void print_pair(const struct tu_draw_cluster_layout *l, const struct tu_d
   const struct tu_cluster *c = l->what->cluster;
   tu_text_print(t, "<g class=\"pair\" data-a=\"%u\" data-b=\"%u\">\n", p->node[0], p->node[1]);
   if (p->links > TU_DRAW_LINKS_MAX) {
-    print_bundle(p, t);
+    print_bundle(l, p, t);
   } else {
     uint32_t k = 0;
     for (uint32_t i = c->port_first[p->node[0]]; i < c->port_first[p->node[0] + 1]; i++) {
@@ -217,18 +223,34 @@ static double print_key(struct tu_text *t, double x, double y, const char *class
   return x + 58 + 6.1 * (double)strlen(word);
 }
 
+static bool has_reserved(const struct tu_cluster *cluster) {
+  bool reserved = false;
+  for (uint32_t i = 0; i < cluster->link_count; i++) reserved |= cluster->links[i].reserved;
+  return reserved;
+}
+
+static double load_legend(const struct tu_draw_cluster_layout *l, double y, struct tu_text *t) {
+  static const char *const words[TU_DRAW_SHADES] = {"idle", "taken up to 20%", "40%", "60%", "80%", "100%"};
+  double x = MARGIN;
+  for (int i = 0; i < TU_DRAW_SHADES; i++) {
+    char class[16];
+    snprintf(class, sizeof class, "lane shade%d", i);
+    x = print_key(t, x, y, class, false, words[i]);
+  }
+  return has_reserved(l->what->cluster) ? print_key(t, x, y, "link reserved", false, "reserved") : x;
+}
+
 static double legend(const struct tu_draw_cluster_layout *l, double y, struct tu_text *t) {
   const struct tu_draw_cluster *what = l->what;
   struct tu_cluster_counts n = tu_cluster_count(what->cluster);
   double x = MARGIN;
+  if (l->loads) return load_legend(l, y, t);
   if (n.mmio) x = print_key(t, x, y, "chip mmio", true, "chip with mmio");
   if (n.mmio < what->cluster->chip_count) x = print_key(t, x, y, "chip", true, "chip");
   if (n.gateways) x = print_key(t, x, y, "gateway", true, "gateway");
   if (n.switches) x = print_key(t, x, y, "switch", true, "switch");
   if (n.links) x = print_key(t, x, y, "link", false, "link");
-  bool reserved = false;
-  for (uint32_t i = 0; i < what->cluster->link_count; i++) reserved |= what->cluster->links[i].reserved;
-  if (reserved) x = print_key(t, x, y, "link reserved", false, "reserved");
+  if (has_reserved(what->cluster)) x = print_key(t, x, y, "link reserved", false, "reserved");
   if (what->ring->kind == TU_RING && what->ring->hops > 1)
     x = print_key(t, x, y, "round", false, "the ring that was found");
   if (what->ring->kind == TU_LINE) x = print_key(t, x, y, "round", false, "the line that was found");
@@ -252,7 +274,7 @@ static void print_words_only(const struct tu_draw_cluster *what, struct tu_text 
       MARGIN, TU_DRAW_NODES_MAX);
 }
 
-void tu_draw_cluster_svg(const struct tu_draw_cluster *what, struct tu_text *t) {
+static void print_picture(const struct tu_draw_cluster *what, const double loads[], struct tu_text *t) {
   const struct tu_cluster *c = what->cluster;
   if (c->node_count > TU_DRAW_NODES_MAX) {
     print_words_only(what, t);
@@ -262,18 +284,20 @@ void tu_draw_cluster_svg(const struct tu_draw_cluster *what, struct tu_text *t) 
   struct tu_draw_cluster_layout l;
   struct tu_text words = {0}, keys = {0};
   tu_draw_cluster_layout_init(&l, what, HEAD);
+  l.loads = loads;
+  if (loads) l.channels = false; /* a number would hide the lanes of its link */
   tu_draw_cluster_words(c, &words);
   double width = fmax(l.width, fmax(legend(&l, l.height + FOOT - 20, &keys), MARGIN * 2 + 6.2 * (double)words.length));
   width = fmax(width, MARGIN * 2 + 9 * (double)strlen(title));
   tu_text_print(
       t,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"%.0f\" height=\"%.0f\" "
-      "viewBox=\"0 0 %.0f %.0f\">\n<style>\n%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-      width, l.height + FOOT, width, l.height + FOOT, style);
+      "viewBox=\"0 0 %.0f %.0f\">\n<style>\n%s%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+      width, l.height + FOOT, width, l.height + FOOT, style, loads ? tu_draw_lanes_style : "");
   tu_text_print(t, "<text class=\"title\" x=\"%d\" y=\"28\">", MARGIN);
   tu_draw_escape(title, t);
   tu_text_print(t, "</text>\n<text class=\"words\" x=\"%d\" y=\"48\">%s</text>\n", MARGIN, words.chars);
-  print_ring(&l, t);
+  if (!loads) print_ring(&l, t);
   for (uint32_t i = 0; i < l.pair_count; i++) print_pair(&l, &l.pairs[i], t);
   for (uint32_t i = 0; i < c->node_count; i++) print_node(&l, i, t);
   for (uint32_t i = 0; i < l.caption_count; i++)
@@ -283,6 +307,12 @@ void tu_draw_cluster_svg(const struct tu_draw_cluster *what, struct tu_text *t) 
   tu_text_fini(&words);
   tu_text_fini(&keys);
   tu_draw_cluster_layout_fini(&l);
+}
+
+void tu_draw_cluster_svg(const struct tu_draw_cluster *what, struct tu_text *text) { print_picture(what, NULL, text); }
+
+void tu_draw_cluster_loads(const struct tu_draw_cluster *what, const double loads[], struct tu_text *text) {
+  print_picture(what, loads, text);
 }
 
 /* ---- the page ---- */

@@ -39,7 +39,8 @@ struct tu_draw_cluster_layout {
   uint32_t pair_count;
   struct tu_draw_caption *captions;
   uint32_t caption_count;
-  bool channels; /* there is room for the channels' numbers */
+  bool channels;       /* there is room for the channels' numbers */
+  const double *loads; /* of the ports, as in tu_draw_cluster_loads; NULL: links are lines */
   double width, height;
 };
 
@@ -51,5 +52,19 @@ void tu_draw_cluster_layout_fini(struct tu_draw_cluster_layout *l);
 double tu_draw_aside(const struct tu_draw_pair *pair, uint32_t k);
 /* Pairs of more links than that are one thick line. */
 #define TU_DRAW_LINKS_MAX 8u
+
+/* ---- loads: draw_lanes.c ---- */
+
+/* As tu_draw_cluster_svg, without the ring; each link is two lanes, each on the right of its way and coloured by its load, 0
+ * to 1. loads[2 l] is of what leaves at end 0 of link l, loads[2 l + 1] at end 1. A lane names its ports in data-ports. */
+void tu_draw_cluster_loads(const struct tu_draw_cluster *what, const double loads[], struct tu_text *text);
+
+/* The lanes of one link, `by` beside the middle of its pair; of a bundle (TU_NONE), of all its links. */
+void tu_draw_lanes(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *pair, uint32_t link, double by,
+                   struct tu_text *text);
+/* Colours come in classes: 0 is idle, 1 more than that, TU_DRAW_SHADES - 1 always taken. */
+enum { TU_DRAW_SHADES = 6 };
+uint32_t tu_draw_shade(double load);
+extern const char tu_draw_lanes_style[];
 
 #endif

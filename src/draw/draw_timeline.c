@@ -1,7 +1,233 @@
+/* draw_timeline.c: a timeline as a page. What crossed is summed up in bins here, so the page's size depends on the number of
+ * wires and ranks, and on the number of crossings not at all. */
 #include "draw/draw_timeline.h"
-void tu_draw_timeline_trace(const struct tu_draw_timeline *what, struct tu_text *text) {
-  (void)what, tu_text_print(text, "[]\n");
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "draw/draw_cluster_layout.h"
+#include "draw/draw_parts.h"
+#include "draw/draw_timeline_parts.h"
+
+extern const char tu_draw_timeline_page[]; /* made by CMake from timeline.html */
+
+enum {
+  BINS_MAX = 240,
+  BINS_MIN = 24,
+  SAMPLES = 400 * 1000, /* bins of all wires, about; of all ranks half of it */
+  BARS_MAX = 4000,      /* more deeds than these are bins too */
+  PATH_MAX = 2000,      /* deeds of the critical path that are listed */
+  UNDRAWN_MAX = 256,    /* wires that are listed where the cluster is not drawn: the busiest */
+};
+
+struct page {
+  const struct tu_draw_timeline *what;
+  struct tu_text *text;
+  double end;
+  bool drawn;
+  struct tu_draw_loads loads;
+  uint32_t *listed; /* [listed_count]: of the loads */
+  uint32_t listed_count;
+  uint32_t *deed_order;
+  uint32_t *path;
+  uint32_t path_count;
+};
+
+/* ---- parts ---- */
+
+static uint32_t bins_for(uint32_t things, uint32_t samples) {
+  uint32_t bins = things > 0 ? samples / things : BINS_MAX;
+  return bins > BINS_MAX ? BINS_MAX : bins < BINS_MIN ? BINS_MIN : bins;
 }
+
+/* 6 bits a character, in RFC 4648's order. */
+static char digit(uint32_t value) { return "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[value]; }
+
+static uint32_t level(double taken, double width, uint32_t most) {
+  return width > 0 ? (uint32_t)lround(fmin(taken / width, 1) * most) : 0;
+}
+
+/* Parts of a bin, in 4095ths, two characters each. */
+static void print_fine(const double taken[], uint32_t bins, double width, struct tu_text *t) {
+  char chars[2 * BINS_MAX + 1];
+  for (uint32_t b = 0; b < bins; b++) {
+    uint32_t value = level(taken[b], width, 4095);
+    chars[2 * b] = digit(value / 64);
+    chars[2 * b + 1] = digit(value % 64);
+  }
+  tu_text_print(t, "\"%.*s\"", (int)(2 * bins), chars);
+}
+
+/* In 63rds, one character each; "" if there is nothing. */
+static void print_coarse(const double taken[], uint32_t bins, double width, struct tu_text *t) {
+  char chars[BINS_MAX + 1];
+  bool some = false;
+  for (uint32_t b = 0; b < bins; b++) {
+    uint32_t value = level(taken[b], width, 63);
+    if (value == 0 && taken[b] > 0) value = 1;
+    some |= value > 0;
+    chars[b] = digit(value);
+  }
+  tu_text_print(t, "\"%.*s\"", some ? (int)bins : 0, chars);
+}
+
+/* ---- wires ---- */
+
+static int compare_busy(const void *a, const void *b, void *context) {
+  const struct tu_draw_loads *l = context;
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  if (l->busy[x] != l->busy[y]) return l->busy[x] > l->busy[y] ? -1 : 1;
+  return x < y ? -1 : x > y;
+}
+
+static void make_loads(struct page *p) {
+  const struct tu_timeline *t = p->what->timeline;
+  uint32_t *order = tu_draw_crossing_order(t), ports = 0;
+  for (uint32_t i = 0; i < t->crossing_count; i++)
+    ports += i == 0 || t->crossings[order[i]].port != t->crossings[order[i - 1]].port;
+  if (!p->drawn && ports > UNDRAWN_MAX) ports = UNDRAWN_MAX;
+  tu_draw_loads_init(&p->loads, t, order, bins_for(ports, SAMPLES));
+  p->listed_count = ports;
+  p->listed = tu_allocate(p->loads.count, sizeof *p->listed);
+  for (uint32_t i = 0; i < p->loads.count; i++) p->listed[i] = i;
+  if (p->loads.count > 1) qsort_r(p->listed, p->loads.count, sizeof *p->listed, compare_busy, &p->loads);
+  free(order);
+}
+
+static void print_picture(const struct page *p) {
+  double *loads = tu_allocate(2 * (size_t)p->what->cluster.cluster->link_count, sizeof *loads);
+  for (uint32_t i = 0; i < p->loads.count && p->end > 0; i++) loads[p->loads.ports[i]] = p->loads.busy[i] / p->end;
+  tu_draw_cluster_loads(&p->what->cluster, loads, p->text);
+  free(loads);
+}
+
+static void print_wires(const struct page *p) {
+  const struct tu_cluster *c = p->what->cluster.cluster;
+  const struct tu_draw_loads *l = &p->loads;
+  tu_text_print(p->text, "\"wires\": %u, \"bins\": %u, \"width\": %.15g,\n\"ports\": [", l->count, l->bins, l->width);
+  for (uint32_t k = 0; k < p->listed_count; k++) {
+    uint32_t i = p->listed[k], port = l->ports[i];
+    tu_text_print(p->text, "%s\n[%u,\"", k ? "," : "", port);
+    tu_draw_port_name(c, port, p->text);
+    tu_text_print(p->text, "\",%u,%u,%.9g,%.9g,%u,", c->links[port / 2].ends[port % 2].node,
+                  c->links[port / 2].ends[1 - port % 2].node, l->busy[i], l->bytes[i], l->crossings[i]);
+    print_fine(l->taken + (size_t)i * l->bins, l->bins, l->width, p->text);
+    tu_text_print(p->text, "]");
+  }
+  tu_text_print(p->text, "],\n");
+}
+
+/* ---- ranks ---- */
+
+static void print_deed(const struct tu_deed *d, struct tu_text *t) {
+  tu_text_print(t, "[%u,%lld,%.9g,%.9g,%.9g", d->rank, d->to == TU_NONE ? -1 : (long long)d->to, d->begin, d->end,
+                d->bytes);
+}
+
+static void print_bars(const struct page *p) {
+  const struct tu_timeline *t = p->what->timeline;
+  uint32_t *place = tu_allocate(t->deed_count, sizeof *place);
+  for (uint32_t k = 0; k < p->path_count; k++) place[p->path[k]] = k + 1;
+  tu_text_print(p->text, "\"bars\": [");
+  for (uint32_t i = 0; i < t->deed_count; i++) {
+    tu_text_print(p->text, i ? ",\n" : "\n");
+    print_deed(&t->deeds[p->deed_order[i]], p->text);
+    tu_text_print(p->text, ",%u]", place[p->deed_order[i]]);
+  }
+  tu_text_print(p->text, "],\n");
+  free(place);
+}
+
+static void print_strips(const struct page *p) {
+  uint32_t bins = bins_for(p->what->ranks, SAMPLES / 2);
+  for (int reductions = 0; reductions < 2; reductions++) {
+    double *taken = tu_draw_rank_loads(p->what, p->deed_order, bins, reductions);
+    tu_text_print(p->text, "\"%s\": [", reductions ? "reductions" : "messages");
+    for (uint32_t r = 0; r < p->what->ranks; r++) {
+      tu_text_print(p->text, r ? "," : "");
+      print_coarse(taken + (size_t)r * bins, bins, p->end / bins, p->text);
+    }
+    tu_text_print(p->text, "],\n");
+    free(taken);
+  }
+}
+
+static void print_ranks(const struct page *p) {
+  const struct tu_cluster *c = p->what->cluster.cluster;
+  bool shown = p->what->ranks <= TU_DRAW_NODES_MAX;
+  tu_text_print(p->text, "\"ranks\": %u, \"chips\": [", p->what->ranks);
+  for (uint32_t r = 0; r < p->what->ranks && shown; r++)
+    tu_text_print(p->text, r ? ",%u" : "%u", tu_draw_chip(p->what, r));
+  tu_text_print(p->text, "], \"nodes\": [");
+  for (uint32_t n = 0; n < c->node_count && p->drawn; n++)
+    tu_text_print(p->text, "%s\"%s%s\"", n ? "," : "", n < c->chip_count ? "chip " : "", tu_node_name(c, n).chars);
+  tu_text_print(p->text, "],\n");
+  if (shown && p->what->timeline->deed_count <= BARS_MAX) print_bars(p);
+  else if (shown) print_strips(p);
+}
+
+/* ---- the critical path ---- */
+
+static void print_path(const struct page *p) {
+  const struct tu_deed *deeds = p->what->timeline->deeds;
+  uint32_t listed = p->path_count < PATH_MAX ? p->path_count : PATH_MAX, messages = 0;
+  double sent = 0, reduced = 0;
+  for (uint32_t k = 0; k < p->path_count; k++) {
+    const struct tu_deed *d = &deeds[p->path[k]];
+    messages += d->to != TU_NONE;
+    *(d->to != TU_NONE ? &sent : &reduced) += d->bytes;
+  }
+  tu_text_print(p->text, "\"pathDeeds\": %u, \"pathMessages\": %u, \"pathSent\": %.15g, \"pathReduced\": %.15g, ",
+                p->path_count, messages, sent, reduced);
+  tu_text_print(p->text, "\"pathBegin\": %.15g, \"pathEnd\": %.15g,\n\"path\": [",
+                p->path_count ? deeds[p->path[0]].begin : 0, p->path_count ? deeds[p->path[p->path_count - 1]].end : 0);
+  struct tu_draw_trail trail;
+  tu_draw_trail_init(&trail, p->what->timeline, p->path, listed);
+  for (uint32_t k = 0; k < listed; k++) {
+    tu_text_print(p->text, k ? ",\n" : "\n");
+    print_deed(&deeds[p->path[k]], p->text);
+    tu_text_print(p->text, ",[");
+    for (uint32_t i = trail.first[k]; i < trail.first[k + 1]; i++)
+      tu_text_print(p->text, i > trail.first[k] ? ",%u" : "%u", trail.ports[i]);
+    tu_text_print(p->text, "]]");
+  }
+  tu_text_print(p->text, "]");
+  tu_draw_trail_fini(&trail);
+}
+
+/* ---- */
+
+static const char *print_up_to(const char *page, const char *gap, struct tu_text *t) {
+  const char *found = strstr(page, gap);
+  tu_assert(found);
+  tu_text_print(t, "%.*s", (int)(found - page), page);
+  return found + strlen(gap);
+}
+
 void tu_draw_timeline_html(const struct tu_draw_timeline *what, struct tu_text *text) {
-  (void)what, tu_text_print(text, "\n");
+  const struct tu_cluster *c = what->cluster.cluster;
+  const char *title = what->cluster.title ? what->cluster.title : c->name;
+  struct page p = {.what = what,
+                   .text = text,
+                   .end = tu_draw_timeline_end(what->timeline),
+                   .drawn = c->node_count <= TU_DRAW_NODES_MAX,
+                   .deed_order = tu_draw_deed_order(what->timeline)};
+  p.path = tu_draw_critical(what->timeline, &p.path_count);
+  make_loads(&p);
+  const char *rest = print_up_to(tu_draw_timeline_page, "<!--name-->", text);
+  tu_draw_escape(title, text);
+  rest = print_up_to(rest, "<!--picture-->", text);
+  print_picture(&p);
+  rest = print_up_to(rest, "<!--data-->", text);
+  tu_text_print(text, "{\"end\": %.15g, \"drawn\": %s, ", p.end, p.drawn ? "true" : "false");
+  print_wires(&p);
+  print_ranks(&p);
+  print_path(&p);
+  tu_text_print(text, "}\n");
+  tu_text_print(text, "%s", rest);
+  tu_draw_loads_fini(&p.loads);
+  free(p.listed);
+  free(p.deed_order);
+  free(p.path);
 }

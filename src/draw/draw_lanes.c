@@ -1,0 +1,122 @@
+/* draw_lanes.c: a link as two lanes, one for each direction, that show how much of the time each was taken. Light to dark and
+ * thin to thick say the same, so that it can be read without seeing colours; half an arrow points where a lane leads. */
+#include <math.h>
+
+#include "draw/draw_cluster_layout.h"
+
+#define APART 2.9       /* of a lane from the middle of its link */
+#define NARROW_APART 1. /* where links of a pair have no room beside each other */
+#define TIP_AT 0.62     /* where on its way a lane has its arrow */
+
+/* YlOrRd of ColorBrewer (Brewer, Harrower), made for those who do not see all colours too; from the light end on. */
+const char tu_draw_lanes_style[] =
+    ".tutti .lane { fill: none; stroke: currentColor }\n"
+    ".tutti .tip { fill: currentColor; stroke: none }\n"
+    ".tutti .shade0 { color: #c4c4bf; stroke-width: 1.2 }\n"
+    ".tutti .shade1 { color: #fecc5c; stroke-width: 2.2 }\n"
+    ".tutti .shade2 { color: #fd9a3c; stroke-width: 2.9 }\n"
+    ".tutti .shade3 { color: #f4552c; stroke-width: 3.6 }\n"
+    ".tutti .shade4 { color: #bd0026; stroke-width: 4.3 }\n"
+    ".tutti .shade5 { color: #5a0018; stroke-width: 5 }\n"
+    ".tutti .narrow { stroke-width: 1.7 }\n";
+
+uint32_t tu_draw_shade(double load) {
+  if (!(load > 0)) return 0;
+  return load < 1 ? (uint32_t)ceil(load * (TU_DRAW_SHADES - 1)) : TU_DRAW_SHADES - 1;
+}
+
+struct lane {
+  double load; /* the greatest of its ports */
+  double tip;  /* how large the arrow is */
+  struct tu_text ports, wires, tips;
+};
+
+static struct tu_draw_spot add(struct tu_draw_spot a, struct tu_draw_spot b, double times) {
+  return (struct tu_draw_spot){a.x + b.x * times, a.y + b.y * times};
+}
+
+static struct tu_draw_spot direction(struct tu_draw_spot from, struct tu_draw_spot to) {
+  double length = hypot(to.x - from.x, to.y - from.y);
+  return length > 0 ? (struct tu_draw_spot){(to.x - from.x) / length, (to.y - from.y) / length}
+                    : (struct tu_draw_spot){0, 0};
+}
+
+/* To the right of who goes that way; y grows downwards. */
+static struct tu_draw_spot right_of(struct tu_draw_spot way) { return (struct tu_draw_spot){-way.y, way.x}; }
+
+/* Half an arrow, on the outer side, so that the two lanes' halves do not meet. */
+static void print_tip(struct lane *lane, struct tu_draw_spot at, struct tu_draw_spot way) {
+  struct tu_draw_spot right = right_of(way), front = add(at, way, lane->tip), back = add(at, way, -lane->tip * 0.7);
+  struct tu_draw_spot outer = add(back, right, lane->tip);
+  tu_text_print(&lane->tips, "M%.1f %.1fL%.1f %.1fL%.1f %.1fz", front.x, front.y, outer.x, outer.y, back.x, back.y);
+}
+
+static void print_straight(struct lane *lane, struct tu_draw_spot from, struct tu_draw_spot to) {
+  tu_text_print(&lane->wires, "M%.1f %.1fL%.1f %.1f", from.x, from.y, to.x, to.y);
+  struct tu_draw_spot all = {to.x - from.x, to.y - from.y};
+  print_tip(lane, add(from, all, TIP_AT), direction(from, to));
+}
+
+static void print_bent(struct lane *lane, struct tu_draw_spot from, struct tu_draw_spot bend, struct tu_draw_spot to) {
+  double a = (1 - TIP_AT) * (1 - TIP_AT), b = 2 * TIP_AT * (1 - TIP_AT), c = TIP_AT * TIP_AT;
+  struct tu_draw_spot at = {a * from.x + b * bend.x + c * to.x, a * from.y + b * bend.y + c * to.y};
+  struct tu_draw_spot before = add(from, (struct tu_draw_spot){bend.x - from.x, bend.y - from.y}, TIP_AT);
+  tu_text_print(&lane->wires, "M%.1f %.1fQ%.1f %.1f %.1f %.1f", from.x, from.y, bend.x, bend.y, to.x, to.y);
+  print_tip(lane, at, direction(before, at));
+}
+
+/* Out of one box, and into the other. */
+static void print_stubs(struct lane *lane, const struct tu_draw_pair *p, uint32_t out, struct tu_draw_spot shift) {
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t e = i == 0 ? out : 1 - out;
+    bool diagonal = p->way[e].x != 0 && p->way[e].y != 0;
+    struct tu_draw_spot near = add(p->end[e], shift, 1);
+    struct tu_draw_spot far = add(near, p->way[e], diagonal ? TU_DRAW_STUB * 0.6 : TU_DRAW_STUB);
+    print_straight(lane, i == 0 ? near : far, i == 0 ? far : near);
+  }
+}
+
+/* The port of a link by which it leaves this node of the pair. */
+static uint32_t port_at(const struct tu_cluster *c, const struct tu_draw_pair *p, uint32_t link, uint32_t from) {
+  uint32_t first = c->links[link].ends[0].node == p->node[0] ? 0 : 1;
+  return 2 * link + (from == 0 ? first : 1 - first);
+}
+
+static void add_port(struct lane *lane, uint32_t port, const double loads[]) {
+  lane->load = fmax(lane->load, loads[port]);
+  tu_text_print(&lane->ports, lane->ports.length > 0 ? " %u" : "%u", port);
+}
+
+static void collect(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *p, uint32_t link, uint32_t from,
+                    struct lane *lane) {
+  const struct tu_cluster *c = l->what->cluster;
+  if (link != TU_NONE) {
+    add_port(lane, port_at(c, p, link, from), l->loads);
+    return;
+  }
+  for (uint32_t i = 0; i < p->usable; i++)
+    add_port(lane, port_at(c, p, tu_cluster_link_between(c, p->node[0], p->node[1], i), from), l->loads);
+}
+
+void tu_draw_lanes(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *p, uint32_t link, double by,
+                   struct tu_text *t) {
+  bool narrow = p->links > 1 && link != TU_NONE && fabs(tu_draw_aside(p, 1) - tu_draw_aside(p, 0)) < 4 * APART;
+  double apart = narrow ? NARROW_APART : APART;
+  struct tu_draw_spot along = p->shape == TU_DRAW_STUBS ? p->way[0] : direction(p->end[0], p->end[1]);
+  for (uint32_t from = 0; from < 2; from++) {
+    /* Links stand beside each other to the left of the way from 0 to 1; that way keeps to the right. */
+    struct tu_draw_spot shift = add((struct tu_draw_spot){0, 0}, right_of(along), -by + (from == 0 ? apart : -apart));
+    struct tu_draw_spot a = add(p->end[from], shift, 1), b = add(p->end[1 - from], shift, 1);
+    struct lane lane = {.tip = narrow ? 3.4 : 5.2};
+    collect(l, p, link, from, &lane);
+    if (p->shape == TU_DRAW_STUBS) print_stubs(&lane, p, from, shift);
+    else if (p->shape == TU_DRAW_CURVE) print_bent(&lane, a, add(p->bend, shift, 1), b);
+    else print_straight(&lane, a, b);
+    tu_text_print(t, "<g class=\"lane shade%u%s\" data-ports=\"%s\"><path d=\"%s\"/><path class=\"tip\" d=\"%s\"/></g>",
+                  tu_draw_shade(lane.load), narrow ? " narrow" : "", lane.ports.chars, lane.wires.chars,
+                  lane.tips.chars);
+    tu_text_fini(&lane.ports);
+    tu_text_fini(&lane.wires);
+    tu_text_fini(&lane.tips);
+  }
+}
