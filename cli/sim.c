@@ -150,6 +150,8 @@ static int run(int argc, char **argv) {
   if (argc != 2)
     return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME or FILE, found %d; tutti list shows names",
                     argc - 1);
+  if (q.cluster.graph && !q.cluster.cluster)
+    return cli_fail("sim", CLI_USAGE, "--graph: says which links messages cross; add --cluster");
   if ((code = load(&q, argv[1])) != CLI_GOOD) return code;
   if (q.cluster.cluster) {
     const struct sim_plan_name plan = {q.collective, q.algorithm, q.bytes};
