@@ -105,7 +105,7 @@ static int run(int argc, char **argv) {
   /* A common machine: a microsecond a message, links of 12.5 GB/s, reductions at 20 GB/s. */
   struct question q = {.bytes = 1 << 20,
                        .cost = {1e-6, 8e-11, 5e-11},
-                       .cluster = {.links = "wormhole", .place = "auto", .flag = "merged"}};
+                       .cluster = {.links = "wormhole", .place = "auto", .flag = "merged", .share = "fair"}};
   bool done;
   const char *rows = NULL;
   const struct cli_option options[] = {
@@ -130,12 +130,16 @@ static int run(int argc, char **argv) {
       {"--credits", CLI_UINT, &q.cluster.credits, "C", "slots of a channel (the links')"},
       {"--flag", CLI_STRING, &q.cluster.flag, "HOW", "merged with the payload, or separate (merged)"},
       {"--fluid", CLI_FLAG, &q.cluster.fluid, NULL, "as flows that share links, without slots and packets"},
+      {"--share", CLI_STRING, &q.cluster.share, "HOW",
+       "of a link, by flows: fair, or the less the longer their latency (fair)"},
       {"--late", CLI_STRING, &q.cluster.late, "R=S,...", "rank R starts S seconds late"},
       {"--down", CLI_STRING, &q.cluster.down, "A-B@T+D,...", "links of chips A and B are down for D seconds from T on"},
       {"--slow", CLI_STRING, &q.cluster.slow, "A-B=F,...", "links of chips A and B are F times slower"},
       {"--trace", CLI_STRING, &q.cluster.trace, "FILE", "what each rank and link did when, as Chrome-trace JSON"},
       {"--page", CLI_STRING, &q.cluster.page, "FILE", "the same as a page: the cluster, its links' load over time"},
       {"--rows", CLI_STRING, &rows, "FILE", "no plan: what --links says of measurements; see tutti-links(5)"},
+      {"--graph", CLI_STRING, &q.cluster.graph, "FILE",
+       "the messages and their links, for another simulator; see tutti-graph(5)"},
       {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "play all ranks, even if one can stand for all"},
       {"--json", CLI_FLAG, &q.json, NULL, "one object"},
   };
@@ -146,6 +150,8 @@ static int run(int argc, char **argv) {
   if (argc != 2)
     return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME or FILE, found %d; tutti list shows names",
                     argc - 1);
+  if (q.cluster.graph && !q.cluster.cluster)
+    return cli_fail("sim", CLI_USAGE, "--graph: says which links messages cross; add --cluster");
   if ((code = load(&q, argv[1])) != CLI_GOOD) return code;
   if (q.cluster.cluster) {
     const struct sim_plan_name plan = {q.collective, q.algorithm, q.bytes};

@@ -184,6 +184,10 @@ static int open_scene(struct scene *s, const struct sim_cluster_question *q, con
   bool separate = strcmp(q->flag, "separate") == 0;
   if (!separate && strcmp(q->flag, "merged") != 0)
     return cli_fail("sim", CLI_USAGE, "--flag: expected merged or separate, found '%s'", q->flag);
+  bool by_latency = strcmp(q->share, "latency") == 0;
+  if (!by_latency && strcmp(q->share, "fair") != 0)
+    return cli_fail("sim", CLI_USAGE, "--share: expected fair or latency, found '%s'", q->share);
+  if (by_latency && !q->fluid) return cli_fail("sim", CLI_USAGE, "--share latency: only flows share; add --fluid");
   int code = open_cluster(q, &s->cluster);
   if (code != CLI_GOOD) return code;
   tu_grid_find(s->cluster, &s->grid);
@@ -195,6 +199,7 @@ static int open_scene(struct scene *s, const struct sim_cluster_question *q, con
                                    .router = s->router,
                                    .model = &s->model,
                                    .fluid = q->fluid,
+                                   .by_latency = by_latency,
                                    .flags = separate,
                                    .slot_bytes = (double)q->slot_bytes,
                                    .credits = q->credits,
@@ -204,6 +209,8 @@ static int open_scene(struct scene *s, const struct sim_cluster_question *q, con
   if ((code = read_late(s, q->late, ranks)) != CLI_GOOD) return code;
   if (q->fluid && (s->down_count > 0 || separate))
     return cli_fail("sim", CLI_USAGE, "--fluid: flows know neither --down nor --flag");
+  if (q->graph && (s->down_count > 0 || separate))
+    return cli_fail("sim", CLI_USAGE, "--graph: the file knows neither --down nor --flag");
   s->where.downs = s->downs;
   s->where.down_count = s->down_count;
   s->where.slowness = s->slowness;
@@ -305,12 +312,23 @@ static int write_pictures(const struct sim_cluster_question *q, struct scene *s,
   return code;
 }
 
+static int write_graph(const char *path, const struct scene *s, const struct sim_plan_name *plan,
+                       const struct tu_sim *sim) {
+  struct tu_text text = {0};
+  struct tu_error error;
+  tutti_err err = tu_sim_graph_text(sim, (double)plan->bytes, &s->where, &text, &error);
+  int code = err == TUTTI_OK ? write_file(path, &text) : fail(&error);
+  tu_text_fini(&text);
+  return code;
+}
+
 int sim_cluster_run(const struct sim_cluster_question *q, const struct sim_plan_name *plan, const struct tu_sim *sim,
                     uint32_t ranks, bool json) {
   struct scene s = {.cluster = NULL};
   struct tu_sim_cluster_report report;
   struct tu_error error;
   int code = open_scene(&s, q, sim, ranks);
+  if (code == CLI_GOOD && q->graph) code = write_graph(q->graph, &s, plan, sim);
   if (code == CLI_GOOD) {
     if (tu_sim_run_on(sim, (double)plan->bytes, &s.where, &report, &error) != TUTTI_OK) {
       code = fail(&error);

@@ -7,7 +7,7 @@
 struct tu_sim;
 
 struct sim_cluster_question {
-  const char *cluster, *reserve, *links, *place, *flag, *trace, *page;
+  const char *cluster, *reserve, *links, *place, *flag, *share, *trace, *page, *graph;
   const char *late, *down, *slow; /* lists */
   uint64_t slot_bytes;
   uint32_t credits;

@@ -60,6 +60,9 @@ void tu_sim_ways_destroy(struct tu_sim_ways *ways) {
 
 tutti_err tu_sim_ways_create(const struct tu_sim *sim, const struct tu_sim_where *where, struct tu_sim_ways **ways,
                              struct tu_error *error) {
+  if (!where->chip && sim->ranks > where->cluster->chip_count)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s has %u chips, fewer than the plan's %u ranks", where->cluster->name,
+                   where->cluster->chip_count, sim->ranks);
   struct tu_sim_ways *w = tu_allocate(1, sizeof *w);
   struct finder f = {.where = where, .ways = w};
   tutti_err err = TUTTI_OK;
@@ -126,9 +129,6 @@ tutti_err tu_sim_run_on(const struct tu_sim *sim, double bytes, const struct tu_
                         struct tu_sim_cluster_report *report, struct tu_error *error) {
   tu_assert(sim->stands_for == 1);
   *report = (struct tu_sim_cluster_report){.port_count = 2 * where->cluster->link_count};
-  if (!where->chip && sim->ranks > where->cluster->chip_count)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s has %u chips, fewer than the plan's %u ranks", where->cluster->name,
-                   where->cluster->chip_count, sim->ranks);
   struct tu_sim_ways *ways;
   tutti_err err = tu_sim_ways_create(sim, where, &ways, error);
   if (err != TUTTI_OK) return err;

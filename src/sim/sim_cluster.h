@@ -6,10 +6,12 @@
  * packet crosses the chip's own network.
  *
  * Or as flows: messages that cross at once share each link's bandwidth fairly (max-min), and slots, packets and processors do
- * not count: latency of all links, then bytes at the flow's share. */
+ * not count: latency of all links, then bytes at the flow's share. By latency: of a full link a flow gets the less the longer
+ * its own latency is, as TCP's do (CM02, the model of SimGrid); links with credits are fair. */
 #ifndef TU_SIM_CLUSTER_H
 #define TU_SIM_CLUSTER_H
 
+#include "base/text.h"
 #include "sim/links.h"
 #include "sim/sim.h"
 #include "topology/route.h"
@@ -21,6 +23,7 @@ struct tu_sim_where {
   const struct tu_link_model *model;
   const uint32_t *chip;              /* [ranks]: where each is; NULL: rank i on chip i */
   bool fluid;                        /* as flows */
+  bool by_latency;                   /* flows: their shares are as 1 / latency, not equal */
   bool flags;                        /* cross by themselves, behind the payload */
   double slot_bytes;                 /* 0: the model's, or what fits if that is less */
   uint32_t credits;                  /* slots of a channel; 0: the model's */
@@ -46,5 +49,10 @@ void tu_sim_cluster_report_fini(struct tu_sim_cluster_report *report);
  * not fit, and where. */
 tutti_err tu_sim_run_on(const struct tu_sim *sim, double bytes, const struct tu_sim_where *where,
                         struct tu_sim_cluster_report *report, struct tu_error *error);
+
+/* The graph and the links that it crosses, as text for another simulator (tutti-graph(5)). Slots, downs and flags are not in it.
+ * Errors as above; the text is then empty. */
+tutti_err tu_sim_graph_text(const struct tu_sim *sim, double bytes, const struct tu_sim_where *where,
+                            struct tu_text *text, struct tu_error *error);
 
 #endif

@@ -19,7 +19,8 @@ struct flow {
 /* A direction of a link, while rates are reckoned. */
 struct pipe {
   double room;    /* bytes a second that nobody has yet */
-  uint32_t flows; /* without a rate */
+  double weight;  /* of the flows without a rate, together */
+  uint32_t flows; /* that many */
 };
 
 struct fluid {
@@ -45,6 +46,11 @@ static double capacity(const struct fluid *f, uint32_t port) {
 
 /* ---- rates ---- */
 
+/* All links have one latency, so that a flow's is as its hops. */
+static double weight_of(const struct fluid *f, const struct tu_sim_way *way) {
+  return f->where->by_latency && f->where->model->latency > 0 ? 1.0 / way->hops : 1;
+}
+
 static void open_pipes(struct fluid *f) {
   f->used_count = 0;
   for (uint32_t i = 0; i < f->flow_count; i++) {
@@ -53,6 +59,7 @@ static void open_pipes(struct fluid *f) {
     f->flows[i].rate = -1;
     for (uint32_t h = w->first_hop; h < w->first_hop + w->hops; h++) {
       struct pipe *pipe = &f->pipes[f->ways->ports[h]];
+      pipe->weight = (pipe->flows > 0 ? pipe->weight : 0) + weight_of(f, w);
       if (pipe->flows++ > 0) continue;
       pipe->room = capacity(f, f->ways->ports[h]);
       f->used[f->used_count++] = f->ways->ports[h];
@@ -60,13 +67,13 @@ static void open_pipes(struct fluid *f) {
   }
 }
 
-/* The pipe that has the least for each flow; TU_NONE: all have their rates. */
+/* The pipe that has the least for each flow of weight 1; TU_NONE: all have their rates. */
 static uint32_t narrowest(const struct fluid *f) {
   uint32_t best = TU_NONE;
   for (uint32_t i = 0; i < f->used_count; i++) {
     const struct pipe *p = &f->pipes[f->used[i]];
     if (p->flows == 0) continue;
-    if (best == TU_NONE || p->room / p->flows < f->pipes[best].room / f->pipes[best].flows) best = f->used[i];
+    if (best == TU_NONE || p->room / p->weight < f->pipes[best].room / f->pipes[best].weight) best = f->used[i];
   }
   return best;
 }
@@ -79,15 +86,17 @@ static bool goes_through(const struct fluid *f, const struct flow *flow, uint32_
 }
 
 static void fix_rates(struct fluid *f, uint32_t port) {
-  double share = f->pipes[port].room / f->pipes[port].flows;
+  double share = f->pipes[port].room / f->pipes[port].weight;
   for (uint32_t i = 0; i < f->flow_count; i++) {
     struct flow *flow = &f->flows[i];
     if (!flow->flows || flow->rate >= 0 || !goes_through(f, flow, port)) continue;
     const struct tu_sim_way *w = &f->ways->ways[flow->way];
-    flow->rate = share;
+    double weight = weight_of(f, w);
+    flow->rate = share * weight;
     for (uint32_t h = w->first_hop; h < w->first_hop + w->hops; h++) {
       struct pipe *pipe = &f->pipes[f->ways->ports[h]];
-      pipe->room = fmax(pipe->room - share, 0);
+      pipe->room = fmax(pipe->room - flow->rate, 0);
+      pipe->weight -= weight;
       pipe->flows--;
     }
   }
