@@ -169,6 +169,13 @@ static bool fill_next(struct player *p, struct filler *f, tutti_request *request
   return good(p, tutti_request_fill(request, first, count), "tutti_request_fill");
 }
 
+/* A call that must not work. */
+static void refused(struct player *p, tutti_err err, const char *part) {
+  const char *said = tutti_error_message(NULL);
+  if (err != TUTTI_ERR_ARGUMENT || !strstr(said, part))
+    wrong(p, "rank %u: '%s' was to be refused, and this was said: %s: %s", p->rank, part, tutti_err_name(err), said);
+}
+
 /* ---- one case ---- */
 
 enum { TELLS = 1, FILLS = 2 };
@@ -302,6 +309,66 @@ static void every_algorithm_on_threads(void) { sweep(troupe_over_loop, test_seed
 #ifndef __SANITIZE_THREAD__
 static void every_algorithm_on_processes(void) { sweep(troupe_over_shm, test_seed()); }
 #endif
+
+/* ---- over a wire that takes its time ---- */
+
+static void play_over_wire(struct player *p) {
+  static const char *const algorithms[] = {"ring", "recursive_doubling", "direct"};
+  uint64_t state = p->seed;
+  if (!good(p, tutti_comm_set_wire(p->comm, 400e6), "tutti_comm_set_wire")) return;
+  for (int i = 0; i < 60 && p->stage->failures == 0; i++) {
+    struct ref_case c = {.collective = (tutti_collective)(tu_random(&state) % TUTTI_SEND), .ranks = p->ranks};
+    if (i % 2 == 0 || c.collective == TUTTI_BARRIER) c.collective = TUTTI_ALLREDUCE;
+    const char *algorithm = algorithms[tu_random(&state) % 3];
+    const struct tu_algorithm *a = tu_algorithm_find(TUTTI_ALLREDUCE, algorithm);
+    if (c.collective == TUTTI_ALLREDUCE && a && tu_algorithm_fits(a, p->ranks)) c.algorithm = algorithm;
+    c.count = (size_t)(tu_random(&state) % (i % 8 ? 500 : 50000));
+    c.place = (enum ref_place)(tu_random(&state) % REF_PLACES);
+    c.type = TUTTI_F32;
+    c.seed = tu_random(&state);
+    if (i == 40) good(p, tutti_comm_set_wire(p->comm, 0), "tutti_comm_set_wire"); /* others still have theirs */
+    if (i == 50) good(p, tutti_comm_set_wire(p->comm, 1e9 * (1 + p->rank)), "tutti_comm_set_wire");
+    play_case(p, &c, (int)(tu_random(&state) % 4));
+    uint32_t one = 1, sum = 0; /* would go straight */
+    if (!good(p, tutti_allreduce(p->comm, &one, &sum, 1, TUTTI_U32, TUTTI_SUM), "tutti_allreduce") || sum != p->ranks)
+      wrong(p, "rank %u: the sum is %u", p->rank, sum);
+  }
+}
+
+/* It is never faster than it says. */
+static void play_slow_wire(struct player *p) {
+  enum { BYTES = 1 << 20 };
+  const double pace = 100e6;
+  unsigned char *in = calloc(1, BYTES), *out = calloc(p->ranks, BYTES);
+  if (!in || !out) abort();
+  refused(p, tutti_comm_set_wire(NULL, 1), "NULL");
+  refused(p, tutti_comm_set_wire(p->comm, -1), "positive");
+  refused(p, tutti_comm_set_wire(p->comm, NAN), "positive");
+  refused(p, tutti_comm_set_wire(p->comm, INFINITY), "positive");
+  tutti_request *request = NULL;
+  const tutti_call call = {
+      .collective = TUTTI_ALLGATHER, .send = in, .recv = out, .count = BYTES, .type = TUTTI_U8, .in_parts = true};
+  good(p, tutti_comm_set_wire(p->comm, pace), "tutti_comm_set_wire");
+  uint64_t start = tu_clock_ns();
+  if (!good(p, tutti_start(p->comm, &call, &request), "tutti_start")) return;
+  refused(p, tutti_comm_set_wire(p->comm, 0), "1 requests are open");
+  if (good(p, tutti_request_fill(request, 0, BYTES), "tutti_request_fill")) good(p, tutti_wait(&request), "tutti_wait");
+  double s = (double)(tu_clock_ns() - start) / 1e9, least = (p->ranks - 1) * BYTES / pace;
+  if (s < 0.999 * least) wrong(p, "rank %u: %g s, but the wire takes %g", p->rank, s, least);
+  free(in);
+  free(out);
+}
+
+static void a_wire_that_takes_its_time(void) {
+  uint64_t seed = test_seed();
+  for (uint32_t n = 2; n <= 3; n++) {
+    troupe_perform((struct troupe){.run = play_over_wire, .ranks = n, .seed = seed}, troupe_over_loop);
+    troupe_perform((struct troupe){.run = play_slow_wire, .ranks = n}, troupe_over_loop);
+#ifndef __SANITIZE_THREAD__
+    troupe_perform((struct troupe){.run = play_over_wire, .ranks = n, .seed = seed}, troupe_over_shm);
+#endif
+  }
+}
 
 /* ---- send and recv ---- */
 
@@ -564,12 +631,6 @@ static void plan_of_the_user(void) {
 }
 
 /* ---- what is refused ---- */
-
-static void refused(struct player *p, tutti_err err, const char *part) {
-  const char *said = tutti_error_message(NULL);
-  if (err != TUTTI_ERR_ARGUMENT || !strstr(said, part))
-    wrong(p, "rank %u: '%s' was to be refused, and this was said: %s: %s", p->rank, part, tutti_err_name(err), said);
-}
 
 static tutti_request *of_other_thread;
 
@@ -838,6 +899,7 @@ int main(int argc, char **argv) {
 #ifndef __SANITIZE_THREAD__
       {"every_algorithm_on_processes", every_algorithm_on_processes},
 #endif
+      {"a_wire_that_takes_its_time", a_wire_that_takes_its_time},
       {"messages_between_two", messages_between_two},
       {"one_call_feeds_another", one_call_feeds_another},
       {"tensors_that_lie_in_tiles", tensors_that_lie_in_tiles},

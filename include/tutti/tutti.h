@@ -185,6 +185,12 @@ TUTTI_API uint32_t tutti_ranks(const tutti_comm *comm);
 /* Default for calls that state none, in ms; 0 or negative: no limit. */
 TUTTI_API void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms);
 
+/* For measurements: from now on what other ranks send to this one on the communicator comes as over a wire of so many bytes a
+ * second, also while this rank computes; 0: as memory has it. It does not take this rank's time, but must be looked at, as
+ * tutti_test does, before it has carried what a sender may put into it (TUTTI_RING_BYTES): else it is slower. It is this
+ * rank's own; one-sided calls do not use it. Errors: ARGUMENT (no number, or a request is open). */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s);
+
 /* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: none given). */
 TUTTI_API void tutti_abort(tutti_comm *comm, const char *reason);
 

@@ -255,6 +255,7 @@ bool tu_queue_poll(void) {
       moved = true;
       continue;
     }
+    if (r->comm->mover->wire) tu_wire_look(r->comm->mover->wire);
     moved |= tu_execution_poll(&r->execution);
     if (r->execution.parts) tu_request_tell(r);
     if (r->execution.unfinished > 0 && !r->execution.mismatch) continue;
@@ -305,6 +306,12 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
   if (s->polls == comm->spin && !may_yield(comm)) s->polls = comm->spin + YIELDS;
   if (s->polls < comm->spin + YIELDS) {
     if (!yield_core(comm)) s->polls = comm->spin + YIELDS;
+    return;
+  }
+  /* No bell rings when it arrives. */
+  if (comm->mover->wire && tu_wire_look(comm->mover->wire)) {
+    if (s->polls % 256 == 0) look_round(tu_clock_ns());
+    sched_yield();
     return;
   }
   uint32_t token = tu_bell_arm(comm->transport);
