@@ -266,7 +266,6 @@ static void play_algorithm(struct player *p, const struct tu_algorithm *a, tutti
     struct ref_case c = {.collective = collective, .algorithm = a->name, .ranks = p->ranks};
     c.count = counts[i % COUNTS];
     c.place = (enum ref_place)(tu_random(&state) % REF_PLACES);
-    int how = 1 + (int)(tu_random(&state) % 3);
     c.type = (tutti_datatype)(tu_random(&state) % REF_TYPES);
     c.op = (uint32_t)(tu_random(&state) % (a->flags & TU_RANK_ORDER ? REF_OPS : REF_AFFINE));
     if (ref_vector(collective)) c.blocks = (enum ref_blocks)(tu_random(&state) % REF_BLOCKS);
@@ -274,10 +273,11 @@ static void play_algorithm(struct player *p, const struct tu_algorithm *a, tutti
     c.seed = tu_random(&state);
     if (tu_random(&state) % 3 == 0) c.lanes = (uint32_t)(tu_random(&state) % (tu_build_lanes_max(a) + 1));
     if (c.count > 10000 && tu_random(&state) % 4 > 0 && !test_long()) continue;
+    if (!test_long() && tu_random(&state) % 5 < (p->is_thread ? 2 : 3)) continue;
     if (!ref_valid(&c)) c.op = TUTTI_SUM;
     if (collective == TUTTI_BARRIER)
       c = (struct ref_case){.collective = TUTTI_BARRIER, .algorithm = a->name, .ranks = p->ranks};
-    play_case(p, &c, how);
+    play_case(p, &c, (int)(ref_mix(c.seed + p->rank) % 4)); /* a rank's own affair */
   }
 }
 
@@ -507,69 +507,112 @@ static void one_call_feeds_another(void) {
 
 /* ---- tensors ---- */
 
-enum { ROWS = 6, COLUMNS = 40 };
+enum { ROWS = 6, COLUMNS = 40, BLOCK = ROWS * COLUMNS };
+
+/* A call of tensors, of which one or both are cut into a block a rank, along some dimension of two. */
+struct tensor_case {
+  tutti_collective collective;
+  bool in_cut, out_cut;
+  int dim, out_dim;
+};
+
+static float value_at(uint32_t rank, uint32_t block, size_t row, size_t column) {
+  return (float)(((rank * 5 + block * 3 + 1) * (row * COLUMNS + column)) % 1009);
+}
+
+/* What block `block` of the output of `rank` holds there. */
+static float result_at(const struct tensor_case *c, uint32_t ranks, uint32_t rank, uint32_t block, size_t row,
+                       size_t column) {
+  if (c->collective == TUTTI_ALLGATHER) return value_at(block, 0, row, column);
+  if (c->collective == TUTTI_ALLTOALL) return value_at(block, rank, row, column);
+  float sum = 0;
+  for (uint32_t r = 0; r < ranks; r++) sum += value_at(r, c->in_cut ? rank : 0, row, column);
+  return sum;
+}
+
+/* Where the element of that number lies. */
+struct tensor_spot {
+  uint32_t block;
+  size_t row, column;
+  unsigned char *place;
+};
+
+static struct tensor_spot tensor_spot(const tutti_tensor *t, int dim, size_t number) {
+  struct tensor_spot s = {(uint32_t)(number / BLOCK), number % BLOCK / COLUMNS, number % COLUMNS, NULL};
+  size_t row = s.row + (dim == 0 ? s.block * ROWS : 0), column = s.column + (dim == 1 ? s.block * COLUMNS : 0);
+  s.place = (unsigned char *)t->data + tutti_tensor_offset(t, (size_t[]){0, 0, 0, row, column});
+  return s;
+}
+
+static void make_tiles(struct player *p, tutti_tensor *t, bool is_cut, int dim, uint32_t banks) {
+  size_t blocks = is_cut ? p->ranks : 1;
+  const size_t shape[] = {dim == 0 ? ROWS * blocks : ROWS, dim == 1 ? COLUMNS * blocks : COLUMNS};
+  const tutti_tiles tiles = {4, 8, 0, 0};
+  good(p, tutti_tensor_interleaved(t, (tutti_tensor_of){NULL, TUTTI_F32, 2, shape}, &tiles, banks), "tensor");
+  t->data = calloc(1, tutti_tensor_bytes(t));
+  if (!t->data) abort();
+}
 
 struct tensor_witness {
   struct player *player;
+  const struct tensor_case *c;
   const tutti_tensor *out;
-  bool told[16 * ROWS * COLUMNS];
+  bool told[8 * BLOCK];
   size_t count;
 };
 
-static float value_at(uint32_t rank, size_t row, size_t column) {
-  return (float)(rank * 1000 + row * COLUMNS + column);
-}
-
-/* Blocks lie side by side along the columns; numbers count them one after the other. */
 static void tensor_ready(void *context, size_t first, size_t count) {
   struct tensor_witness *w = context;
+  struct player *p = w->player;
   for (size_t n = first; n < first + count; n++) {
-    uint32_t block = (uint32_t)(n / (ROWS * COLUMNS));
-    size_t row = n % (ROWS * COLUMNS) / COLUMNS, column = n % COLUMNS;
-    size_t at = tutti_tensor_offset(w->out, (size_t[]){0, 0, 0, row, block * COLUMNS + column});
+    struct tensor_spot s = tensor_spot(w->out, w->c->out_dim, n);
     float value;
-    memcpy(&value, (const unsigned char *)w->out->data + at, sizeof value);
-    if (w->told[n] || value != value_at(block, row, column))
-      wrong(w->player, "rank %u: number %zu is %g", w->player->rank, n, (double)value);
+    memcpy(&value, s.place, sizeof value);
+    if (w->told[n] || value != result_at(w->c, p->ranks, p->rank, s.block, s.row, s.column))
+      wrong(p, "rank %u: %s: number %zu is %g", p->rank, tutti_collective_name(w->c->collective), n, (double)value);
     w->told[n] = true;
     w->count++;
   }
 }
 
-static void play_tensors(struct player *p) {
-  const size_t in_shape[] = {ROWS, COLUMNS}, out_shape[] = {ROWS, COLUMNS * p->ranks};
-  const tutti_tiles tiles = {4, 8, 0, 0};
+static void play_tensor_case(struct player *p, const struct tensor_case *c) {
   tutti_tensor in, out;
-  static _Thread_local struct tensor_witness w;
-  memset(&w, 0, sizeof w);
-  w.player = p, w.out = &out;
-  if (!good(p, tutti_tensor_interleaved(&in, (tutti_tensor_of){NULL, TUTTI_F32, 2, in_shape}, &tiles, 1), "tensor") ||
-      !good(p, tutti_tensor_interleaved(&out, (tutti_tensor_of){NULL, TUTTI_F32, 2, out_shape}, &tiles, 2), "tensor"))
-    return;
-  in.data = calloc(1, tutti_tensor_bytes(&in)), out.data = calloc(1, tutti_tensor_bytes(&out));
-  if (!in.data || !out.data) abort();
-  const tutti_call call = {.collective = TUTTI_ALLGATHER,
+  struct tensor_witness w = {.player = p, .c = c, .out = &out};
+  make_tiles(p, &in, c->in_cut, c->dim, 1);
+  make_tiles(p, &out, c->out_cut, c->out_dim, 2);
+  const tutti_call call = {.collective = c->collective,
                            .in = &in,
                            .out = &out,
-                           .dim = 1,
+                           .dim = c->dim,
+                           .out_dim = c->out_dim,
+                           .has_out_dim = true,
                            .on_ready = tensor_ready,
                            .on_ready_context = &w,
                            .in_parts = true};
   tutti_request *request = NULL;
   bool done = false;
-  if (!good(p, tutti_start(p->comm, &call, &request), "tutti_start")) return;
-  for (size_t n = 0; n < ROWS * COLUMNS; n++) { /* from the last element to the first */
-    size_t element = ROWS * COLUMNS - 1 - n, row = element / COLUMNS, column = element % COLUMNS;
-    float value = value_at(p->rank, row, column);
-    memcpy((unsigned char *)in.data + tutti_tensor_offset(&in, (size_t[]){0, 0, 0, row, column}), &value, sizeof value);
-    if (!good(p, tutti_request_fill(request, element, 1), "tutti_request_fill") ||
-        !good(p, tutti_test(&request, &done), "tutti_test"))
-      return;
+  bool going = good(p, tutti_start(p->comm, &call, &request), "tutti_start");
+  for (size_t n = BLOCK * (c->in_cut ? p->ranks : 1); n > 0 && going; n--) { /* from the last element to the first */
+    struct tensor_spot s = tensor_spot(&in, c->dim, n - 1);
+    float value = value_at(p->rank, s.block, s.row, s.column);
+    memcpy(s.place, &value, sizeof value);
+    going = good(p, tutti_request_fill(request, n - 1, 1), "tutti_request_fill");
+    if (n % 7 == 0) going = going && good(p, tutti_test(&request, &done), "tutti_test");
   }
-  if (request) good(p, tutti_wait(&request), "tutti_wait");
-  if (w.count != (size_t)ROWS * COLUMNS * p->ranks) wrong(p, "rank %u: told of %zu elements", p->rank, w.count);
+  if (going && request) good(p, tutti_wait(&request), "tutti_wait");
+  if (w.count != (size_t)BLOCK * (c->out_cut ? p->ranks : 1))
+    wrong(p, "rank %u: %s: told of %zu elements", p->rank, tutti_collective_name(c->collective), w.count);
   free(in.data);
   free(out.data);
+}
+
+static void play_tensors(struct player *p) {
+  static const struct tensor_case cases[] = {
+      {TUTTI_ALLGATHER, false, true, 0, 0},      {TUTTI_ALLGATHER, false, true, 1, 1},
+      {TUTTI_REDUCE_SCATTER, true, false, 0, 0}, {TUTTI_REDUCE_SCATTER, true, false, 1, 1},
+      {TUTTI_ALLTOALL, true, true, 1, 1},        {TUTTI_ALLTOALL, true, true, 1, 0},
+      {TUTTI_ALLTOALL, true, true, 0, 1},        {TUTTI_ALLREDUCE, false, false, 0, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0] && p->stage->failures == 0; i++) play_tensor_case(p, &cases[i]);
 }
 
 static void tensors_that_lie_in_tiles(void) {

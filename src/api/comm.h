@@ -219,7 +219,8 @@ extern _Thread_local bool tu_telling __attribute__((tls_model("initial-exec")));
 void tu_request_tell(struct tutti_request *request);
 /* Does it wait for its caller to fill in an element? */
 bool tu_request_lacks_input(const struct tutti_request *request, size_t *element);
-/* Does an open request of this thread and that communicator, `last` or an earlier one (NULL: any)? Then ARGUMENT and a sentence. */
+/* Does an open request of this thread and that communicator, `last` or an earlier one (NULL: any)? Then *error is ARGUMENT, with
+ * a sentence. */
 bool tu_input_is_missing(const struct tutti_comm *comm, const struct tutti_request *last, struct tu_error *error);
 
 /* ---- wait.c ---- */
