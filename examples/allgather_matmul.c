@@ -11,7 +11,8 @@
  *
  *   tutti run -n 2 -- allgather_matmul [--rows R] [--inner K] [--columns M] [--block B] [--rounds N]
  *
- * gathered x is R x K and W is K x M; of z, A is R x K and B is K x M. B rows are multiplied at a time. */
+ * gathered x is R x K and W is K x M; of z, A is R x K and B is K x M. B rows are multiplied at a
+ * time. */
 #include <cblas.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -327,7 +328,7 @@ static size_t read_number(const char *option, const char *text) {
 }
 
 static struct sizes read_sizes(int argc, char **argv) {
-  struct sizes of = {.rows = 2048, .inner = 1024, .columns = 512, .block = 64, .rounds = 9};
+  struct sizes of = {.rows = 2048, .inner = 1024, .columns = 512, .block = 128, .rounds = 9};
   const struct {
     const char *name;
     size_t *number;
