@@ -758,7 +758,8 @@ static void play_detached(struct player *p) {
   ends(p, &call, 0, "nobody has a request");
 }
 
-static void play_blocking_behind(struct player *p) {
+/* What waits by itself, behind a call whose input is missing. */
+static void play_behind(struct player *p, tutti_err (*call_and_wait)(tutti_comm *comm)) {
   uint32_t in = 1, out[2];
   const tutti_call call = {
       .collective = TUTTI_ALLGATHER, .send = &in, .recv = out, .count = 1, .type = TUTTI_U32, .in_parts = true};
@@ -769,13 +770,25 @@ static void play_blocking_behind(struct player *p) {
     refused(p, err, "element 0");
     return;
   }
-  refused(p, tutti_barrier(p->comm), "element 0");
+  refused(p, call_and_wait(p->comm), "element 0");
   refused(p, tutti_test(&request, &done), "element 0");
   if (!done) wrong(p, "rank %u: the call goes on", p->rank);
 }
 
+static tutti_err duplicate(tutti_comm *comm) {
+  tutti_comm *other = NULL;
+  return tutti_comm_dup(comm, &other);
+}
+
+static tutti_err send_to_oneself(tutti_comm *comm) { return tutti_send(comm, "", 1, TUTTI_U8, tutti_rank(comm), 0); }
+
+static void play_barrier_behind(struct player *p) { play_behind(p, tutti_barrier); }
+static void play_dup_behind(struct player *p) { play_behind(p, duplicate); }
+static void play_send_behind(struct player *p) { play_behind(p, send_to_oneself); }
+
 static void refused_starts(void) {
-  void (*const plays[])(struct player *) = {play_group, play_detached, play_blocking_behind};
+  void (*const plays[])(struct player *) = {play_group, play_detached, play_barrier_behind, play_dup_behind,
+                                            play_send_behind};
   for (size_t i = 0; i < sizeof plays / sizeof plays[0]; i++)
     troupe_perform((struct troupe){.run = plays[i], .ranks = 2, .fails = true}, troupe_over_loop);
 }

@@ -259,9 +259,7 @@ tutti_err tu_comm_exchange(tutti_comm *comm, const void *mine, void *all, size_t
                            .count = bytes,
                            .type = TUTTI_U8,
                            .algorithm = tu_tuning_select(comm->tuning, &wanted)->name};
-  tutti_request *request;
-  tutti_err err = tutti_start(comm, &call, &request);
-  return err != TUTTI_OK ? err : tutti_wait(&request);
+  return tu_call_and_wait(comm, &call);
 }
 
 tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {

@@ -223,6 +223,12 @@ bool tu_request_lacks_input(const struct tutti_request *request, size_t *element
  * a sentence. */
 bool tu_input_is_missing(const struct tutti_comm *comm, const struct tutti_request *last, struct tu_error *error);
 
+/* ---- start.c ---- */
+/* To start a call and not to be able to wait for it would leave it open, and its caller without a handle: so it is refused
+ * while input of an earlier one is missing. */
+tutti_err tu_refuse_to_hang(struct tutti_comm *comm);
+tutti_err tu_call_and_wait(struct tutti_comm *comm, const tutti_call *call);
+
 /* ---- wait.c ---- */
 /* The open requests of this thread, in the order of their starts. */
 struct tu_queue {

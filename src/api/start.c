@@ -149,15 +149,14 @@ static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
   if (before) tu_request_release(before);
 }
 
-/* To start a call and not to be able to wait for it would leave it open, and its caller without a handle. */
-static tutti_err refuse_to_hang(tutti_comm *comm) {
+tutti_err tu_refuse_to_hang(tutti_comm *comm) {
   struct tu_error error;
   if (!comm || tu_comm_failed(comm) || !tu_input_is_missing(comm, NULL, &error)) return TUTTI_OK;
   return refuse(comm, &error);
 }
 
-static tutti_err call_and_wait(tutti_comm *comm, const tutti_call *call) {
-  tutti_err refused = refuse_to_hang(comm);
+tutti_err tu_call_and_wait(tutti_comm *comm, const tutti_call *call) {
+  tutti_err refused = tu_refuse_to_hang(comm);
   if (refused != TUTTI_OK) return refused;
   tutti_request *request = NULL;
   tutti_err err = tutti_start(comm, call, &request);
@@ -173,7 +172,7 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b) {
                            .op = b->op,
                            .root = b->root};
   tutti_request *request = NULL;
-  tutti_err err = refuse_to_hang(comm);
+  tutti_err err = tu_refuse_to_hang(comm);
   if (err == TUTTI_OK) err = tutti_start(comm, &call, &request);
   if (err != TUTTI_OK) return err;
   const struct tutti_request *r = request;
@@ -238,13 +237,13 @@ tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t co
 
 tutti_err tutti_send(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type, uint32_t peer,
                      uint32_t tag) {
-  return call_and_wait(
+  return tu_call_and_wait(
       comm,
       &(tutti_call){.collective = TUTTI_SEND, .send = buffer, .count = count, .type = type, .peer = peer, .tag = tag});
 }
 
 tutti_err tutti_recv(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type, uint32_t peer, uint32_t tag) {
-  return call_and_wait(
+  return tu_call_and_wait(
       comm,
       &(tutti_call){.collective = TUTTI_RECV, .recv = buffer, .count = count, .type = type, .peer = peer, .tag = tag});
 }
