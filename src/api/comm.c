@@ -383,7 +383,7 @@ static tutti_err wait_drained(tutti_comm *comm) {
 
 tutti_err tutti_comm_free(tutti_comm *comm) {
   if (!comm) return TUTTI_OK;
-  tu_assert(!tu_telling); /* on_ready is called within a function that goes on with the communicator afterwards */
+  tu_assert(!tu_queue.telling); /* on_ready is called within a function that goes on with the communicator afterwards */
   tutti_err err = TUTTI_OK;
   while (comm->open_requests > 0 && comm->failed) tu_queue_poll(); /* ends them with the verdict */
   if (comm->open_requests > 0) {

@@ -113,6 +113,7 @@ struct tutti_comm {
   struct tu_mover *mover;
   struct tu_error error; /* the last one; the verdict once failed */
   bool failed;
+  struct tu_wire *wire; /* the mover's, or NULL */
   int timeout_ms;
   uint32_t spin;                        /* polls before a waiting rank yields its core */
   uint32_t share;                       /* ranks of the world that share a CPU, where it is worst; the same on all */
@@ -213,8 +214,6 @@ void tu_request_start(struct tutti_request *request);
 bool tu_request_run_straight(struct tutti_request *request);
 
 /* ---- parts.c ---- */
-/* This thread is within a caller's on_ready: nothing may be moved. */
-extern _Thread_local bool tu_telling __attribute__((tls_model("initial-exec")));
 /* Tells the caller what has become final of the output. */
 void tu_request_tell(struct tutti_request *request);
 /* Does it wait for its caller to fill in an element? */
@@ -233,6 +232,7 @@ tutti_err tu_call_and_wait(struct tutti_comm *comm, const tutti_call *call);
 /* The open requests of this thread, in the order of their starts. */
 struct tu_queue {
   struct tutti_request *first, *last;
+  bool telling; /* the thread is within a caller's on_ready: nothing may be moved */
 };
 /* Small enough for the space that programs keep for libraries which are loaded later. */
 extern _Thread_local struct tu_queue tu_queue __attribute__((tls_model("initial-exec")));

@@ -2,15 +2,13 @@
  * are counted from where the call's buffers begin; those of a tensor that does not lie as it crosses, in that order. */
 #include "api/comm.h"
 
-_Thread_local bool tu_telling;
-
 void tu_request_tell(struct tutti_request *r) {
   struct tu_run run;
   size_t item = r->program->item_bytes;
   while (!r->comm->failed && tu_parts_tell(&r->execution, &run)) {
-    tu_telling = true;
+    tu_queue.telling = true;
     r->on_ready(r->on_ready_context, run.offset / item, run.bytes / item);
-    tu_telling = false;
+    tu_queue.telling = false;
   }
 }
 

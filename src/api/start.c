@@ -19,15 +19,14 @@ static tutti_err no_communicator(const char *what) {
 
 /* May it be started now, by a caller who keeps its handle, or does not? */
 static tutti_err check_parts(const tutti_call *call, bool has_handle, struct tu_error *error) {
+  if (!tu_queue.telling && (has_handle || !call->in_parts)) return TUTTI_OK;
   const char *name = tutti_collective_name(call->collective);
-  if (tu_telling)
+  if (tu_queue.telling)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s was started within on_ready, where only tutti_request_fill is possible", name);
-  if (call->in_parts && !has_handle)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%s: its input comes in parts, but nobody has a request to fill: start it by itself, and keep that",
-                   name);
-  return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "%s: its input comes in parts, but nobody has a request to fill: start it by itself, and keep that",
+                 name);
 }
 
 static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_handle, struct tutti_request **request) {
@@ -108,7 +107,7 @@ tutti_err tutti_restart(tutti_request *request) {
             request->open ? "open; wait for it first" : "not persistent; tutti_prepare makes such");
     return tu_thread_error(&error);
   }
-  if (tu_telling) {
+  if (tu_queue.telling) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
             "tutti_restart was called within on_ready, where only tutti_request_fill is possible");
     return tu_thread_error(&error);

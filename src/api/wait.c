@@ -255,7 +255,7 @@ bool tu_queue_poll(void) {
       moved = true;
       continue;
     }
-    if (r->comm->mover->wire) tu_wire_look(r->comm->mover->wire);
+    if (r->comm->wire) tu_wire_look(r->comm->wire);
     moved |= tu_execution_poll(&r->execution);
     if (r->execution.parts) tu_request_tell(r);
     if (r->execution.unfinished > 0 && !r->execution.mismatch) continue;
@@ -309,13 +309,13 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
     return;
   }
   /* No bell rings when it arrives. */
-  if (comm->mover->wire && tu_wire_look(comm->mover->wire)) {
+  if (comm->wire && tu_wire_look(comm->wire)) {
     if (s->polls % 256 == 0) look_round(tu_clock_ns());
     sched_yield();
     return;
   }
   uint32_t token = tu_bell_arm(comm->transport);
-  if (tu_telling || !tu_queue_poll()) {
+  if (tu_queue.telling || !tu_queue_poll()) {
     uint64_t now = tu_clock_ns();
     look_round(now);
     int ms = sleep_ms(now);
@@ -365,10 +365,9 @@ static const char within_on_ready[] =
  * a communicator go first: so theirs is missed as well. */
 static tutti_err refuse_to_hang(const struct tutti_request *r) {
   struct tu_error error;
-  const struct tutti_request *last = r->child_count > 0 ? tu_queue.last : r, *in_parts = last;
-  if (is_done(r)) return TUTTI_OK;
-  while (in_parts && !in_parts->execution.parts) in_parts = in_parts->previous;
-  if (!in_parts || tu_comm_failed(r->comm) || !tu_input_is_missing(r->comm, last, &error)) return TUTTI_OK;
+  const struct tutti_request *last = r->child_count > 0 ? tu_queue.last : r;
+  if (!last || (last == r && !r->previous && !r->execution.parts)) return TUTTI_OK; /* the most usual one */
+  if (is_done(r) || tu_comm_failed(r->comm) || !tu_input_is_missing(r->comm, last, &error)) return TUTTI_OK;
   return tu_thread_error(&error);
 }
 
@@ -377,7 +376,7 @@ static bool never_started(const struct tutti_request *r) { return r->child_count
 /* Why this thread cannot wait for the request; NULL if it can. */
 static const char *misuse(const struct tutti_request *r) {
   if (never_started(r)) return "this persistent request has not been started; tutti_restart comes first";
-  if (tu_telling) return within_on_ready;
+  if (tu_queue.telling) return within_on_ready;
   const struct tutti_request *one = r->child_count > 0 ? r->children[0] : r;
   if (one->queue != &tu_queue)
     return "this request is another thread's: only the thread that started it may test and wait";
@@ -419,7 +418,7 @@ tutti_err tutti_wait(tutti_request **request) {
 
 tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) {
   if ((!requests && count > 0) || !index) return refuse("tutti_wait_any needs a list and a place for the index");
-  if (tu_telling) return refuse(within_on_ready);
+  if (tu_queue.telling) return refuse(within_on_ready);
   struct tu_stall stall = {0};
   for (;;) {
     struct tutti_request *open = NULL;
@@ -443,7 +442,7 @@ tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) 
 
 static tutti_err wait_for_everything(void) {
   struct tu_stall stall = {0};
-  if (tu_telling) return refuse(within_on_ready);
+  if (tu_queue.telling) return refuse(within_on_ready);
   for (const struct tutti_request *r = tu_queue.first; r; r = r->next) {
     tutti_err err = refuse_to_hang(r);
     if (err != TUTTI_OK) return err;

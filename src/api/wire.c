@@ -17,6 +17,7 @@ tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s) {
     forget_straight(comm);
     tu_wire_remove(comm->mover);
     if (bytes_per_s > 0) tu_wire_lay(comm->mover, bytes_per_s);
+    comm->wire = comm->mover->wire;
     return TUTTI_OK;
   }
   if (!comm) tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_set_wire: the communicator is NULL");
