@@ -185,6 +185,12 @@ TUTTI_API uint32_t tutti_ranks(const tutti_comm *comm);
 /* Default for calls that state none, in ms; 0 or negative: no limit. */
 TUTTI_API void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms);
 
+/* For measurements: from now on what other ranks send to this one on the communicator comes as over a wire of so many bytes a
+ * second, also while this rank computes; 0: as memory has it. It does not take this rank's time, but must be looked at, as
+ * tutti_test does, before it has carried what a sender may put into it (TUTTI_RING_BYTES): else it is slower. It is this
+ * rank's own; one-sided calls do not use it. Errors: ARGUMENT (no number, or a request is open). */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s);
+
 /* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: none given). */
 TUTTI_API void tutti_abort(tutti_comm *comm, const char *reason);
 
@@ -236,6 +242,10 @@ TUTTI_API void tutti_plan_free(tutti_plan *plan);
 
 #define TUTTI_IN_PLACE ((void *)-1)
 
+/* Tells that `count` elements of the output, from number `first` on, are final: they may be read, but not written before
+ * the call is complete. See tutti_call.on_ready. */
+typedef void tutti_on_ready(void *context, size_t first, size_t count);
+
 /* What a call is. Zero is the default of every field. `count` is in elements:
  *
  *   collective        send holds                  recv holds               in place (both ways of saying it)
@@ -277,7 +287,14 @@ TUTTI_API void tutti_plan_free(tutti_plan *plan);
  * is long), and the algorithm is run on each; parts go to the lanes in turn, and each lane has channels of its own between
  * any two ranks. 1 to 8 are possible, to 4 of algorithms that go two ways themselves. send and recv: both ranks say the
  * same; a part of the message goes on each lane, straight from the one to the other: ranks in between make no call and carry
- * nothing. A barrier has nothing to cut, and a user's plan says its own lanes. */
+ * nothing. A barrier has nothing to cut, and a user's plan says its own lanes.
+ *
+ * With `on_ready`, the caller is told of each part of the output as soon as it is final: of every element once, in no
+ * order, of all of them before the call is complete. It is called by the thread that started the call, within tutti_start,
+ * tutti_restart, tutti_test and the functions that wait, for this call or any other. Within it only tutti_request_fill is
+ * possible. Elements are numbered from where recv begins; of `out`, in logical order, block after block where `dim` cuts
+ * it, and if it is of block floats, items are counted. With `in_parts`, the input is given in parts while the call is under
+ * way: nothing of it is read, or in place written, before tutti_request_fill. Both are this rank's own affair. */
 typedef struct tutti_call {
   tutti_collective collective;
   const void *send;
@@ -302,6 +319,9 @@ typedef struct tutti_call {
   int out_dim; /* alltoall; read only if has_out_dim */
   bool has_out_dim;
   uint32_t lanes; /* 0: as the library has them. Equal on all ranks */
+  tutti_on_ready *on_ready;
+  void *on_ready_context;
+  bool in_parts; /* the input comes in parts: tutti_request_fill */
 } tutti_call;
 
 /* Starts a call and returns. All ranks start their collectives in the same order; sends and receives are ordered per
@@ -309,6 +329,15 @@ typedef struct tutti_call {
  * Buffers belong to the library until the request is complete; the arrays of counts and offsets are copied.
  * request = NULL: nobody asks for this one alone; tutti_wait_all(NULL, 0) waits for it. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **request);
+
+/* Elements first .. first + count - 1 of the input, of a call that was started with in_parts, are there: they belong to the
+ * library from now on. Numbers count from where send begins, or as of on_ready, and gaps between blocks count too. Each
+ * element is filled once, in any order, of a persistent request anew after each start; the call is not complete before all
+ * are. Moves nothing: tutti_test does. To wait for such a call while something is missing would be for ever, and so would
+ * it be to wait for a later one of the communicator, as messages of earlier calls go first: it returns ARGUMENT, and the
+ * calls go on. (So what feeds another call is started before it.) A call in parts has a request of its own, no group's.
+ * Errors: ARGUMENT, or how the call has failed; nothing is filled then. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_request_fill(tutti_request *request, size_t first, size_t count);
 
 /* Starts `count` sends and receives (or any calls) as one request, complete when all are. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t count,

@@ -254,6 +254,10 @@ static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct
                  near ? near : "", near ? "'?" : "");
 }
 
+static uint32_t parts_of(const tutti_call *call) {
+  return (call->in_parts ? TU_FILLS : 0) | (call->on_ready ? TU_TELLS : 0);
+}
+
 static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
                          struct tu_error *error) {
   tutti_err err;
@@ -305,6 +309,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
       .root = out->point_to_point ? call->peer
               : c->rooted         ? call->root
                                   : 0,
+      .parts = parts_of(call),
       .count = in_blocks ? out->in.count : out->out.count,
       .scale = call->op == TUTTI_PREMUL_SUM ? call->scale : 0,
       .algorithm = out->forced ? out->forced->name : NULL,
@@ -333,6 +338,7 @@ static bool repeats(struct tu_memo *memo, const tutti_call *call) {
       (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
+  memo->resolved.signature.parts = parts_of(call);
   if (call->in || call->out || last->in || last->out) return repeats_tensors(memo, call);
   if (call->send == last->send && call->recv == last->recv) return true;
   if (memo->resolved.signature.in_place || !call->send || !call->recv || call->send == TUTTI_IN_PLACE ||

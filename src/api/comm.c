@@ -259,9 +259,7 @@ tutti_err tu_comm_exchange(tutti_comm *comm, const void *mine, void *all, size_t
                            .count = bytes,
                            .type = TUTTI_U8,
                            .algorithm = tu_tuning_select(comm->tuning, &wanted)->name};
-  tutti_request *request;
-  tutti_err err = tutti_start(comm, &call, &request);
-  return err != TUTTI_OK ? err : tutti_wait(&request);
+  return tu_call_and_wait(comm, &call);
 }
 
 tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
@@ -385,6 +383,7 @@ static tutti_err wait_drained(tutti_comm *comm) {
 
 tutti_err tutti_comm_free(tutti_comm *comm) {
   if (!comm) return TUTTI_OK;
+  tu_assert(!tu_queue.telling); /* on_ready is called within a function that goes on with the communicator afterwards */
   tutti_err err = TUTTI_OK;
   while (comm->open_requests > 0 && comm->failed) tu_queue_poll(); /* ends them with the verdict */
   if (comm->open_requests > 0) {

@@ -13,8 +13,8 @@ struct tu_signature {
   bool in_place;
   uint8_t lanes; /* as stated */
   uint32_t op;
-  uint32_t root; /* or the peer */
-  uint32_t zero2;
+  uint32_t root;  /* or the peer */
+  uint32_t parts; /* how the program is used; no matter of which plan it is */
   uint64_t count;
   double scale;
   const char *algorithm; /* the forced one's name in the table, or NULL */
@@ -22,6 +22,9 @@ struct tu_signature {
   uint64_t plan;    /* hash of the user's, or 0 */
   uint64_t tensors; /* hash of their layouts, or 0 */
 };
+/* tu_signature.parts */
+#define TU_FILLS 1u
+#define TU_TELLS 2u
 _Static_assert(sizeof(struct tu_signature) == 64, "one comparison of a cache line");
 
 /* The tensors of a call. */
@@ -79,6 +82,8 @@ struct tutti_request {
   struct tu_call_facts facts;
   const void *in_data;
   void *out_data;
+  tutti_on_ready *on_ready;
+  void *on_ready_context;
   uint32_t tag;
   uint64_t number; /* of the collective; 0 for send and recv */
   int timeout_ms;
@@ -108,6 +113,7 @@ struct tutti_comm {
   struct tu_mover *mover;
   struct tu_error error; /* the last one; the verdict once failed */
   bool failed;
+  struct tu_wire *wire; /* the mover's, or NULL */
   int timeout_ms;
   uint32_t spin;                        /* polls before a waiting rank yields its core */
   uint32_t share;                       /* ranks of the world that share a CPU, where it is worst; the same on all */
@@ -207,10 +213,26 @@ void tu_request_start(struct tutti_request *request);
 /* Starts a request that may go straight, while nothing else is open. True: it is done already; else it is open. */
 bool tu_request_run_straight(struct tutti_request *request);
 
+/* ---- parts.c ---- */
+/* Tells the caller what has become final of the output. */
+void tu_request_tell(struct tutti_request *request);
+/* Does it wait for its caller to fill in an element? */
+bool tu_request_lacks_input(const struct tutti_request *request, size_t *element);
+/* Does an open request of this thread and that communicator, `last` or an earlier one (NULL: any)? Then *error is ARGUMENT, with
+ * a sentence. */
+bool tu_input_is_missing(const struct tutti_comm *comm, const struct tutti_request *last, struct tu_error *error);
+
+/* ---- start.c ---- */
+/* To start a call and not to be able to wait for it would leave it open, and its caller without a handle: so it is refused
+ * while input of an earlier one is missing. */
+tutti_err tu_refuse_to_hang(struct tutti_comm *comm);
+tutti_err tu_call_and_wait(struct tutti_comm *comm, const tutti_call *call);
+
 /* ---- wait.c ---- */
 /* The open requests of this thread, in the order of their starts. */
 struct tu_queue {
   struct tutti_request *first, *last;
+  bool telling; /* the thread is within a caller's on_ready: nothing may be moved */
 };
 /* Small enough for the space that programs keep for libraries which are loaded later. */
 extern _Thread_local struct tu_queue tu_queue __attribute__((tls_model("initial-exec")));

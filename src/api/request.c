@@ -220,8 +220,12 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
                        const struct tu_algorithm *algorithm, struct tu_error *error) {
   bool receives = call->signature.collective == TUTTI_RECV;
   uint32_t pair[2] = {receives ? call->signature.root : comm->rank, receives ? comm->rank : call->signature.root};
-  struct tu_lowering lowering = {
-      .mover = comm->mover, .in = call->in, .out = call->out, .in_builder_order = !call->plan};
+  struct tu_lowering lowering = {.mover = comm->mover,
+                                 .in = call->in,
+                                 .out = call->out,
+                                 .in_builder_order = !call->plan,
+                                 .fills = call->signature.parts & TU_FILLS,
+                                 .tells = call->signature.parts & TU_TELLS};
   if (call->point_to_point) {
     lowering.plan = plan_for(
         comm, &(struct tu_build){.algorithm = algorithm, .ranks = 2, .rank = receives, .lanes = call->signature.lanes});

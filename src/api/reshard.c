@@ -130,7 +130,9 @@ static tutti_err run_exchange(const struct job *j, const struct tu_reshard_step 
       {.collective = TUTTI_RECV, .out = out, .peer = rank_in_line(j, step->axes, source)},
   };
   tutti_request *request;
-  tutti_err err = tutti_start_group(j->mesh->lines[step->axes], calls, 2, &request);
+  tutti_comm *line = j->mesh->lines[step->axes];
+  tutti_err err = tu_refuse_to_hang(line);
+  if (err == TUTTI_OK) err = tutti_start_group(line, calls, 2, &request);
   return err != TUTTI_OK ? err : tutti_wait(&request);
 }
 
@@ -149,9 +151,7 @@ static tutti_err run_collective(const struct job *j, const struct tu_reshard_ste
                            .out_dim = step->out_dim,
                            .has_out_dim = step->kind == TU_RESHARD_ALLTOALL,
                            .op = before->op};
-  tutti_request *request;
-  tutti_err err = tutti_start(j->mesh->lines[step->axes], &call, &request);
-  return err != TUTTI_OK ? err : tutti_wait(&request);
+  return tu_call_and_wait(j->mesh->lines[step->axes], &call);
 }
 
 static tutti_err run_step(const struct job *j, uint32_t number, const tutti_tensor *in, const tutti_tensor *out) {
@@ -395,9 +395,7 @@ static tutti_err run_broadcast(struct job *j, uint32_t axis, uint32_t root, stru
     in = &j->between[0];
   }
   const tutti_call call = {.collective = TUTTI_BROADCAST, .in = in, .out = &j->to, .root = root};
-  tutti_request *request;
-  tutti_err err = tutti_start(j->mesh->lines[1u << axis], &call, &request);
-  if (err == TUTTI_OK) err = tutti_wait(&request);
+  tutti_err err = tu_call_and_wait(j->mesh->lines[1u << axis], &call);
   return err == TUTTI_OK ? err : tu_fail(error, err, "%s", tutti_error_message(NULL));
 }
 

@@ -17,12 +17,27 @@ static tutti_err no_communicator(const char *what) {
   return tu_thread_error(&error);
 }
 
-static tutti_err acquire(tutti_comm *comm, const tutti_call *call, struct tutti_request **request) {
+/* May it be started now, by a caller who keeps its handle, or does not? */
+static tutti_err check_parts(const tutti_call *call, bool has_handle, struct tu_error *error) {
+  if (!tu_queue.telling && (has_handle || !call->in_parts)) return TUTTI_OK;
+  const char *name = tutti_collective_name(call->collective);
+  if (tu_queue.telling)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s was started within on_ready, where only tutti_request_fill is possible", name);
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "%s: its input comes in parts, but nobody has a request to fill: start it by itself, and keep that",
+                 name);
+}
+
+static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_handle, struct tutti_request **request) {
   tutti_err err;
   struct tu_error error;
   if (tu_comm_failed(comm)) return tu_thread_error(&comm->error);
+  if ((err = check_parts(call, has_handle, &error)) != TUTTI_OK) return refuse(comm, &error);
   if ((err = tu_call_resolve(comm, call, &error)) != TUTTI_OK) return refuse(comm, &error);
   if ((err = tu_request_acquire(comm, &comm->memo.resolved, request, &error)) != TUTTI_OK) return refuse(comm, &error);
+  (*request)->on_ready = call->on_ready;
+  (*request)->on_ready_context = call->on_ready_context;
   (*request)->timeout_ms = call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
   (*request)->persistent = false;
   (*request)->detached = false;
@@ -32,7 +47,7 @@ static tutti_err acquire(tutti_comm *comm, const tutti_call *call, struct tutti_
 tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
   if (!comm || !call) return no_communicator("tutti_start");
   struct tutti_request *r;
-  tutti_err err = acquire(comm, call, &r);
+  tutti_err err = acquire(comm, call, request != NULL, &r);
   if (err != TUTTI_OK) {
     if (request) *request = NULL;
     return err;
@@ -58,7 +73,7 @@ tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t co
   group->comm = comm;
   group->children = tu_allocate(count, sizeof(struct tutti_request *));
   for (size_t i = 0; i < count; i++) {
-    tutti_err err = acquire(comm, &calls[i], &group->children[i]);
+    tutti_err err = acquire(comm, &calls[i], false, &group->children[i]);
     if (err != TUTTI_OK) {
       tu_queue_poll(); /* the communicator has failed: this ends those that were started */
       tu_request_release(group);
@@ -76,7 +91,7 @@ tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request 
   if (!comm || !call || !request) return no_communicator("tutti_prepare");
   *request = NULL;
   struct tutti_request *r;
-  tutti_err err = acquire(comm, call, &r);
+  tutti_err err = acquire(comm, call, true, &r);
   if (err != TUTTI_OK) return err;
   r->persistent = true;
   r->open = r->done = false;
@@ -90,6 +105,11 @@ tutti_err tutti_restart(tutti_request *request) {
   if (!request->persistent || request->open) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_restart: this request is %s",
             request->open ? "open; wait for it first" : "not persistent; tutti_prepare makes such");
+    return tu_thread_error(&error);
+  }
+  if (tu_queue.telling) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_restart was called within on_ready, where only tutti_request_fill is possible");
     return tu_thread_error(&error);
   }
   if (tu_comm_failed(request->comm)) return tu_thread_error(&request->comm->error);
@@ -128,7 +148,15 @@ static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
   if (before) tu_request_release(before);
 }
 
-static tutti_err call_and_wait(tutti_comm *comm, const tutti_call *call) {
+tutti_err tu_refuse_to_hang(tutti_comm *comm) {
+  struct tu_error error;
+  if (!comm || tu_comm_failed(comm) || !tu_input_is_missing(comm, NULL, &error)) return TUTTI_OK;
+  return refuse(comm, &error);
+}
+
+tutti_err tu_call_and_wait(tutti_comm *comm, const tutti_call *call) {
+  tutti_err refused = tu_refuse_to_hang(comm);
+  if (refused != TUTTI_OK) return refused;
   tutti_request *request = NULL;
   tutti_err err = tutti_start(comm, call, &request);
   return err != TUTTI_OK ? err : tutti_wait(&request);
@@ -143,7 +171,8 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b) {
                            .op = b->op,
                            .root = b->root};
   tutti_request *request = NULL;
-  tutti_err err = tutti_start(comm, &call, &request);
+  tutti_err err = tu_refuse_to_hang(comm);
+  if (err == TUTTI_OK) err = tutti_start(comm, &call, &request);
   if (err != TUTTI_OK) return err;
   const struct tutti_request *r = request;
   err = tutti_wait(&request);
@@ -207,13 +236,13 @@ tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t co
 
 tutti_err tutti_send(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type, uint32_t peer,
                      uint32_t tag) {
-  return call_and_wait(
+  return tu_call_and_wait(
       comm,
       &(tutti_call){.collective = TUTTI_SEND, .send = buffer, .count = count, .type = type, .peer = peer, .tag = tag});
 }
 
 tutti_err tutti_recv(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type, uint32_t peer, uint32_t tag) {
-  return call_and_wait(
+  return tu_call_and_wait(
       comm,
       &(tutti_call){.collective = TUTTI_RECV, .recv = buffer, .count = count, .type = type, .peer = peer, .tag = tag});
 }

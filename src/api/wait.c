@@ -101,6 +101,10 @@ static void print_waited_for(const struct tutti_request *r, char *text, size_t b
     at = print_one_more(comm, p, listed ? "; itself for " : at ? ", " : "", text, at, bytes);
     listed = false;
   }
+  size_t element;
+  if (at < bytes && tu_request_lacks_input(r, &element))
+    at += (size_t)snprintf(text + at, bytes - at, "%sits caller to fill in element %zu of the input", at ? "; " : "",
+                           element);
   if (at == 0) snprintf(text, bytes, "its own earlier calls");
 }
 
@@ -251,7 +255,9 @@ bool tu_queue_poll(void) {
       moved = true;
       continue;
     }
+    if (r->comm->wire) tu_wire_look(r->comm->wire);
     moved |= tu_execution_poll(&r->execution);
+    if (r->execution.parts) tu_request_tell(r);
     if (r->execution.unfinished > 0 && !r->execution.mismatch) continue;
     if (r->execution.mismatch) fail_mismatch(r);
     complete(r, r->execution.mismatch ? &r->comm->error : NULL);
@@ -302,8 +308,14 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
     if (!yield_core(comm)) s->polls = comm->spin + YIELDS;
     return;
   }
+  /* No bell rings when it arrives. */
+  if (comm->wire && tu_wire_look(comm->wire)) {
+    if (s->polls % 256 == 0) look_round(tu_clock_ns());
+    sched_yield();
+    return;
+  }
   uint32_t token = tu_bell_arm(comm->transport);
-  if (!tu_queue_poll()) {
+  if (tu_queue.telling || !tu_queue_poll()) {
     uint64_t now = tu_clock_ns();
     look_round(now);
     int ms = sleep_ms(now);
@@ -346,11 +358,25 @@ static tutti_err refuse(const char *sentence) {
   return tu_thread_error(&error);
 }
 
+static const char within_on_ready[] =
+    "tutti_test and tutti_wait were called within on_ready, where only tutti_request_fill is possible";
+
+/* Who would wait for ever, as only this thread could fill in what is missing, is told so at once. Messages of earlier requests of
+ * a communicator go first: so theirs is missed as well. */
+static tutti_err refuse_to_hang(const struct tutti_request *r) {
+  struct tu_error error;
+  const struct tutti_request *last = r->child_count > 0 ? tu_queue.last : r;
+  if (!last || (last == r && !r->previous && !r->execution.parts)) return TUTTI_OK; /* the most usual one */
+  if (is_done(r) || tu_comm_failed(r->comm) || !tu_input_is_missing(r->comm, last, &error)) return TUTTI_OK;
+  return tu_thread_error(&error);
+}
+
 static bool never_started(const struct tutti_request *r) { return r->child_count == 0 && !r->open && !r->done; }
 
 /* Why this thread cannot wait for the request; NULL if it can. */
 static const char *misuse(const struct tutti_request *r) {
   if (never_started(r)) return "this persistent request has not been started; tutti_restart comes first";
+  if (tu_queue.telling) return within_on_ready;
   const struct tutti_request *one = r->child_count > 0 ? r->children[0] : r;
   if (one->queue != &tu_queue)
     return "this request is another thread's: only the thread that started it may test and wait";
@@ -380,6 +406,8 @@ tutti_err tutti_wait(tutti_request **request) {
   if (!*request) return TUTTI_OK;
   const char *why = misuse(*request);
   if (why) return refuse(why);
+  tutti_err err = refuse_to_hang(*request);
+  if (err != TUTTI_OK) return err;
   struct tu_stall stall = {0};
   while (!is_done(*request)) {
     if (tu_queue_poll()) stall.polls = 0;
@@ -390,18 +418,23 @@ tutti_err tutti_wait(tutti_request **request) {
 
 tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) {
   if ((!requests && count > 0) || !index) return refuse("tutti_wait_any needs a list and a place for the index");
+  if (tu_queue.telling) return refuse(within_on_ready);
   struct tu_stall stall = {0};
   for (;;) {
     struct tutti_request *open = NULL;
+    tutti_err err = TUTTI_OK; /* why none of those that are open can be waited for */
     for (size_t i = 0; i < count; i++) {
       if (!requests[i] || never_started(requests[i])) continue;
-      open = requests[i];
-      if (!is_done(open)) continue;
-      *index = i;
-      return conclude(&requests[i]);
+      if (is_done(requests[i])) {
+        *index = i;
+        return conclude(&requests[i]);
+      }
+      tutti_err hangs = refuse_to_hang(requests[i]);
+      if (!open || hangs == TUTTI_OK) err = hangs;
+      if (!open || hangs == TUTTI_OK) open = requests[i];
     }
     *index = count;
-    if (!open) return TUTTI_OK;
+    if (!open || err != TUTTI_OK) return err;
     if (tu_queue_poll()) stall.polls = 0;
     else tu_stall(open->comm, &stall);
   }
@@ -409,6 +442,11 @@ tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) 
 
 static tutti_err wait_for_everything(void) {
   struct tu_stall stall = {0};
+  if (tu_queue.telling) return refuse(within_on_ready);
+  for (const struct tutti_request *r = tu_queue.first; r; r = r->next) {
+    tutti_err err = refuse_to_hang(r);
+    if (err != TUTTI_OK) return err;
+  }
   collects = true;
   while (tu_queue.first) {
     if (tu_queue_poll()) stall.polls = 0;

@@ -23,6 +23,7 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   if (program->point_to_point && program->ring_count > 0 && program->rings[0].receiver)
     e->expected = tu_allocate(program->ring_count, sizeof *e->expected);
   if (program->raw_operands_max > 0) e->scratch = tu_allocate(program->raw_operands_max, SCALED_BYTES);
+  tu_parts_init(e);
   if (program->folded) e->folded = aligned_alloc(TU_LINE_BYTES, ((size_t)program->operands_max + 1) * FOLD_BYTES);
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
   e->slot_bytes = tu_program_whole(program, mover->block->shape.slot_bytes);
@@ -50,6 +51,7 @@ void tu_execution_fini(struct tu_execution *e) {
   free(e->hops);
   free(e->tmp);
   free(e->expected);
+  tu_parts_fini(e);
   e->program = NULL;
 }
 
@@ -86,6 +88,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
     e->cast_ticket = p->cast->tickets;
     p->cast->tickets += p->cast_messages;
   }
+  if (e->parts) tu_parts_start(e);
   /* Before anything is sent: who has got a message of this call then knows where its answers may go. */
   if (e->places[TU_OUT] == 0) return;
   for (uint32_t i = 0; i < p->instruction_count; i++)
@@ -560,6 +563,7 @@ static bool move(struct tu_execution *e, uint32_t i) {
     case TU_SEND: return run_send(e, i, limit);
     case TU_RECV: return run_recv(e, i, limit);
     case TU_RECV_REDUCE: return run_recv_reduce(e, i, limit);
+    case TU_FILL: return false; /* the caller moves it */
     default: return run_local(e, i, limit);
   }
 }

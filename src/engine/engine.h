@@ -4,6 +4,7 @@
 
 #include "engine/copy.h"
 #include "engine/kernels.h"
+#include "engine/parts.h"
 #include "engine/program.h"
 
 /* How a message crosses; see mover/channel.h. */
@@ -58,7 +59,8 @@ struct tu_execution {
   bool mismatch;
   uint32_t mismatch_peer;
   uint64_t mismatch_tag, mismatch_bytes, expected_bytes;
-  struct tu_expected *expected; /* owned; [ring_count] of a point-to-point receive, else NULL */
+  struct tu_expected *expected;    /* owned; [ring_count] of a point-to-point receive, else NULL */
+  struct tu_parts_progress *parts; /* owned; NULL: the call is made as a whole */
 };
 
 /* Allocates what the program needs; MEMORY if scratch is not to be had. */

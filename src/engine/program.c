@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/parts.h"
+
 /* One message of the plan, on its way into an instruction or operand. */
 struct part {
   struct tu_message message;
@@ -194,6 +196,21 @@ static bool follows_in_slices(const struct lowerer *l, const struct tu_step *ear
   return contend;
 }
 
+static void add_after(struct lowerer *l, uint32_t before, bool sliced) {
+  struct tu_program *p = l->program;
+  p->afters = tu_grow(p->afters, p->after_count, &l->after_capacity, sizeof *p->afters);
+  p->afters[p->after_count++] = (struct tu_after){before, sliced};
+}
+
+/* What a step waits for where input lies that comes in parts. */
+static void lower_gates(struct lowerer *l, const struct tu_step *step, struct touch *touches) {
+  uint32_t count = step_touches(l, step, touches);
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t gate = tu_parts_gate(l->program->parts, l->from, touches[i].first, touches[i].count);
+    if (gate != TU_NO_GATE) add_after(l, gate, true);
+  }
+}
+
 static void lower_afters(struct lowerer *l, uint32_t step_index, struct touch *a, struct touch *b) {
   struct tu_program *p = l->program;
   const struct tu_step *step = &l->steps->steps[step_index];
@@ -201,11 +218,9 @@ static void lower_afters(struct lowerer *l, uint32_t step_index, struct touch *a
   for (uint32_t i = 0; i < step->after_count; i++) {
     uint32_t earlier = l->steps->afters[step->after_first + i];
     bool sliced = follows_in_slices(l, &l->steps->steps[earlier], step, a, b);
-    for (uint32_t k = l->first_of_step[earlier]; k < l->first_of_step[earlier + 1]; k++) {
-      p->afters = tu_grow(p->afters, p->after_count, &l->after_capacity, sizeof *p->afters);
-      p->afters[p->after_count++] = (struct tu_after){k, sliced};
-    }
+    for (uint32_t k = l->first_of_step[earlier]; k < l->first_of_step[earlier + 1]; k++) add_after(l, k, sliced);
   }
+  if (p->parts) lower_gates(l, step, a);
   for (uint32_t k = l->first_of_step[step_index]; k < l->first_of_step[step_index + 1]; k++) {
     p->instructions[k].after_first = first;
     p->instructions[k].after_count = p->after_count - first;
@@ -326,17 +341,30 @@ static uint32_t targets_of(const struct tu_program *p, const struct tu_instructi
   return targets;
 }
 
+/* Gates follow all other instructions. */
+static void lower_parts(struct lowerer *l) {
+  struct tu_program *p = l->program;
+  tu_parts_end(p->parts, l->from, l->first_of_step);
+  for (uint32_t i = 0; i < p->parts->gate_count; i++) {
+    p->instructions = tu_grow(p->instructions, p->instruction_count, &l->instruction_capacity, sizeof *p->instructions);
+    p->instructions[p->instruction_count++] =
+        (struct tu_instruction){.kind = TU_FILL, .cast = TU_NO_CAST, .bytes = tu_parts_gate_bytes(p->parts, i)};
+  }
+}
+
 static void lower_order(struct lowerer *l) {
   struct tu_program *p = l->program;
+  if (l->from->fills || l->from->tells) p->parts = tu_parts_begin(l->from, p->instruction_count);
   struct touch *a = tu_allocate(2 * ((size_t)p->operands_max + 2), sizeof *a);
   for (uint32_t i = 0; i < l->steps->step_count; i++) lower_afters(l, i, a, a + p->operands_max + 2);
   free(a);
+  if (p->parts) lower_parts(l);
   for (uint32_t i = 0; i < p->instruction_count; i++) p->instructions[i].lasting = true;
   for (uint32_t i = 0; i < p->after_count; i++) p->instructions[p->afters[i].before].lasting = false;
 }
 
 static bool goes_straight(const struct tu_lowering *from, const struct tu_program *p) {
-  if (!from->in_builder_order || p->point_to_point || p->folded) return false;
+  if (!from->in_builder_order || p->point_to_point || p->folded || p->parts) return false;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
     if (ins->bytes > from->mover->block->shape.slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1)
@@ -415,5 +443,6 @@ void tu_program_destroy(struct tu_program *p) {
   free(p->afters);
   free(p->rings);
   free(p->runs);
+  tu_parts_destroy(p->parts);
   free(p);
 }

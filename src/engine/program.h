@@ -76,7 +76,8 @@ struct tu_program {
   uint32_t *order;  /* of the instructions, for straight.c; NULL: it does not serve this program */
   struct tu_ring_use *rings;
   struct tu_run *runs;
-  struct tu_cast *cast; /* NULL: unused */
+  struct tu_cast *cast;   /* NULL: unused */
+  struct tu_parts *parts; /* NULL: the call is made as a whole; see parts.h */
   uint32_t instruction_count, message_count, operand_count, after_count, onward_count, ring_count, run_count;
   uint32_t cast_messages;
   uint32_t operands_max;     /* of one instruction */
@@ -111,6 +112,7 @@ struct tu_lowering {
   bool point_to_point;
   bool
       in_builder_order; /* the plan's steps are in the order of one builder: its multicasts may wait for all receivers */
+  bool fills, tells;    /* the input comes in parts; of the output parts are told of. See parts.h */
 };
 
 /* Errors: MEMORY (no room for a channel). */

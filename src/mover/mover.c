@@ -185,6 +185,7 @@ bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
   if (m->populates) tu_transport_populate(m->transport, place, tu_channel_bytes(m->block->shape), false);
   r->credit = credit_of(memory);
   r->lines = lines_of(memory);
+  if (m->wire) tu_wire_attach(m->wire, r);
   return true;
 }
 
@@ -208,6 +209,7 @@ bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
 
 void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   if (!m) return;
+  tu_wire_remove(m);
   destroy_cast(m, in_order);
   tu_link_books_destroy(m, in_order);
   for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {

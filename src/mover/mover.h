@@ -8,6 +8,7 @@
 
 #include "mover/board.h"
 #include "mover/cast.h"
+#include "mover/wire.h"
 #include "transport/transport.h"
 
 /* Those of plans, and those of send and recv: these are ordered per pair, plans by the calls of all ranks. */
@@ -30,6 +31,7 @@ struct tu_link_book;
 
 struct tu_mover {
   struct tu_transport *transport;
+  struct tu_wire *wire; /* NULL: what is sent is there */
   uint32_t rank, ranks;
   uint32_t *members; /* rank in the communicator -> rank of the transport */
   struct tu_block *block;

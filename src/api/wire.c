@@ -1,0 +1,31 @@
+/* wire.c: a communicator over a slower wire than it has, for measurements. */
+#include <math.h>
+
+#include "api/comm.h"
+
+/* What has been prepared to go straight looks at lines without asking for the wire. */
+static void forget_straight(tutti_comm *comm) {
+  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++) {
+    if (comm->again[c]) tu_request_release(comm->again[c]);
+    comm->again[c] = NULL;
+  }
+}
+
+tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s) {
+  struct tu_error error;
+  if (comm && bytes_per_s >= 0 && isfinite(bytes_per_s) && comm->open_requests == 0) {
+    forget_straight(comm);
+    tu_wire_remove(comm->mover);
+    if (bytes_per_s > 0) tu_wire_lay(comm->mover, bytes_per_s);
+    comm->wire = comm->mover->wire;
+    return TUTTI_OK;
+  }
+  if (!comm) tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_set_wire: the communicator is NULL");
+  else if (comm->open_requests > 0)
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_set_wire: %u requests are open; wait for them first",
+            comm->open_requests);
+  else
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_comm_set_wire: %g bytes a second; a positive number is expected, or 0 for no wire", bytes_per_s);
+  return tu_thread_error(&error);
+}

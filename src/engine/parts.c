@@ -1,0 +1,287 @@
+/* parts.c: gates before the input, and who writes which part of the output last. */
+#include "engine/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+enum { FILLED_MIN = 64 }; /* runs for which there is room without an allocation */
+
+/* ---- lowering: gates ---- */
+
+static uint32_t chunks_of(const struct tu_lowering *from, enum tu_buffer buffer) {
+  return tu_plan_chunks(from->plan, from->plan_rank, buffer);
+}
+
+static uint32_t cell_of(const struct tu_lowering *from, enum tu_buffer buffer, uint32_t chunk) {
+  return tu_plan_cell(from->plan, from->plan_rank, buffer, chunk);
+}
+
+static uint32_t cell_count(const struct tu_lowering *from) {
+  return chunks_of(from, TU_IN) + chunks_of(from, TU_OUT) + chunks_of(from, TU_TMP);
+}
+
+struct tu_parts *tu_parts_begin(const struct tu_lowering *from, uint32_t gate_first) {
+  struct tu_parts *parts = tu_allocate(1, sizeof *parts);
+  *parts = (struct tu_parts){.filled = from->fills, .told = from->tells, .gate_first = gate_first};
+  uint32_t cells = cell_count(from);
+  parts->input_of = tu_allocate(cells, sizeof *parts->input_of);
+  memset(parts->input_of, 0xff, cells * sizeof *parts->input_of);
+  for (uint32_t chunk = 0; chunk < chunks_of(from, TU_IN); chunk++)
+    parts->input_of[cell_of(from, TU_IN, chunk)] = chunk;
+  return parts;
+}
+
+static void add_run(struct tu_parts *parts, struct tu_run run) {
+  parts->runs = tu_grow(parts->runs, parts->run_count, &parts->run_capacity, sizeof *parts->runs);
+  parts->runs[parts->run_count++] = run;
+}
+
+/* How long is what lies in a cell that is not input? In place it is output, as gates are asked for where input lies. */
+static size_t bytes_beside_input(const struct tu_lowering *from, uint32_t cell) {
+  uint32_t first = cell_of(from, TU_OUT, 0);
+  tu_assert(cell - first < chunks_of(from, TU_OUT));
+  return tu_view_chunk(&from->out, cell - first).bytes;
+}
+
+static uint32_t add_gate(struct tu_parts *parts, uint32_t first, uint32_t count) {
+  parts->gates = tu_grow(parts->gates, parts->gate_count, &parts->gate_capacity, sizeof *parts->gates);
+  parts->gates[parts->gate_count] = (struct tu_gate){.first = first, .count = count, .run_first = parts->run_count};
+  return parts->gate_count++;
+}
+
+uint32_t tu_parts_gate(struct tu_parts *parts, const struct tu_lowering *from, uint32_t first, uint32_t count) {
+  bool is_input = false;
+  for (uint32_t i = 0; i < count; i++) is_input |= parts->input_of[first + i] != UINT32_MAX;
+  if (!parts->filled || !is_input) return TU_NO_GATE;
+  for (uint32_t g = 0; g < parts->gate_count; g++)
+    if (parts->gates[g].first == first && parts->gates[g].count == count) return parts->gate_first + g;
+  uint32_t gate = add_gate(parts, first, count);
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t chunk = parts->input_of[first + i];
+    if (chunk != UINT32_MAX) add_run(parts, tu_view_chunk(&from->in, chunk));
+    else add_run(parts, (struct tu_run){TU_NOT_INPUT, bytes_beside_input(from, first + i)});
+  }
+  parts->gates[gate].run_count = count;
+  return parts->gate_first + gate;
+}
+
+size_t tu_parts_gate_bytes(const struct tu_parts *parts, uint32_t gate) {
+  const struct tu_gate *g = &parts->gates[gate];
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < g->run_count; i++) bytes += parts->runs[g->run_first + i].bytes;
+  return bytes;
+}
+
+/* ---- lowering: what is final when ---- */
+
+static void add_final(struct tu_parts *parts, struct tu_final final) {
+  struct tu_final *last = parts->final_count ? &parts->finals[parts->final_count - 1] : NULL;
+  if (final.bytes == 0) return;
+  if (last && last->instruction == final.instruction && last->begin + last->bytes == final.begin &&
+      last->offset + last->bytes == final.offset) {
+    last->bytes += final.bytes;
+    return;
+  }
+  parts->finals = tu_grow(parts->finals, parts->final_count, &parts->final_capacity, sizeof *parts->finals);
+  parts->finals[parts->final_count++] = final;
+}
+
+/* No step writes it: it is input. */
+static void add_untouched(struct tu_parts *parts, const struct tu_lowering *from, uint32_t chunk) {
+  uint32_t cell = cell_of(from, TU_OUT, chunk), gate = tu_parts_gate(parts, from, cell, 1);
+  struct tu_run run = tu_view_chunk(&from->out, chunk);
+  add_final(parts, (struct tu_final){gate == TU_NO_GATE ? TU_FROM_THE_START : gate, 0, run.bytes, run.offset});
+}
+
+/* The chunks of OUT of which the step is the last writer. */
+static void add_finals_of(struct tu_parts *parts, const struct tu_lowering *from, const struct tu_step *step,
+                          uint32_t index, uint32_t instruction, const uint32_t last_writer[]) {
+  const struct tu_view *view = step->target.buffer == TU_IN ? &from->in : &from->out;
+  uint32_t first = cell_of(from, (enum tu_buffer)step->target.buffer, step->target.first);
+  uint32_t out_first = cell_of(from, TU_OUT, 0), out_count = chunks_of(from, TU_OUT);
+  size_t begin = 0;
+  for (uint32_t i = 0; i < step->target.count; i++) {
+    size_t bytes = tu_view_chunk(view, step->target.first + i).bytes;
+    uint32_t chunk = first + i - out_first;
+    if (chunk < out_count && last_writer[first + i] == index)
+      add_final(parts, (struct tu_final){instruction, begin, bytes, tu_view_chunk(&from->out, chunk).offset});
+    begin += bytes;
+  }
+}
+
+static bool writes_buffer(const struct tu_step *step) { return step->kind != TU_SEND && step->target.buffer != TU_TMP; }
+
+static void find_finals(struct tu_parts *parts, const struct tu_lowering *from, const uint32_t first_of_step[]) {
+  const struct tu_rank_plan *rank = &from->plan->rank[from->plan_rank - from->plan->rank_first];
+  uint32_t cells = cell_count(from), *last_writer = tu_allocate(cells, sizeof *last_writer);
+  memset(last_writer, 0xff, cells * sizeof *last_writer);
+  for (uint32_t i = 0; i < rank->step_count; i++) {
+    const struct tu_step *step = &rank->steps[i];
+    if (!writes_buffer(step)) continue;
+    uint32_t cell = cell_of(from, (enum tu_buffer)step->target.buffer, step->target.first);
+    for (uint32_t k = 0; k < step->target.count; k++) last_writer[cell + k] = i;
+  }
+  for (uint32_t chunk = 0; chunk < chunks_of(from, TU_OUT); chunk++)
+    if (last_writer[cell_of(from, TU_OUT, chunk)] == UINT32_MAX) add_untouched(parts, from, chunk);
+  for (uint32_t i = 0; i < rank->step_count; i++)
+    if (writes_buffer(&rank->steps[i])) add_finals_of(parts, from, &rank->steps[i], i, first_of_step[i], last_writer);
+  free(last_writer);
+}
+
+void tu_parts_end(struct tu_parts *parts, const struct tu_lowering *from, const uint32_t first_of_step[]) {
+  if (parts->told && chunks_of(from, TU_OUT) > 0) find_finals(parts, from, first_of_step);
+  if (parts->filled) {
+    uint32_t whole = add_gate(parts, 0, 0), chunks = chunks_of(from, TU_IN);
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) add_run(parts, tu_view_chunk(&from->in, chunk));
+    parts->gates[whole].run_count = chunks;
+    size_t begin;
+    parts->input_bytes = tu_view_extent(&from->in, &begin);
+  }
+  free(parts->input_of);
+  parts->input_of = NULL;
+}
+
+void tu_parts_destroy(struct tu_parts *parts) {
+  if (!parts) return;
+  free(parts->gates);
+  free(parts->runs);
+  free(parts->finals);
+  free(parts->input_of);
+  free(parts);
+}
+
+/* ---- filling ---- */
+
+/* The first run that ends behind `offset`. */
+static uint32_t find_filled(const struct tu_parts_progress *p, size_t offset) {
+  uint32_t low = 0, high = p->filled_count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (p->filled[middle].offset + p->filled[middle].bytes > offset) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/* How many bytes are there without a gap, from `offset` on? */
+static size_t filled_from(const struct tu_parts_progress *p, size_t offset) {
+  uint32_t i = find_filled(p, offset);
+  if (i == p->filled_count || p->filled[i].offset > offset) return 0;
+  return p->filled[i].offset + p->filled[i].bytes - offset;
+}
+
+/* Brings a gate as far as the input is there. */
+static void move_gate(struct tu_execution *e, uint32_t gate) {
+  const struct tu_parts *parts = e->program->parts;
+  const struct tu_gate *g = &parts->gates[gate];
+  struct tu_progress *progress = &e->progress[parts->gate_first + gate];
+  if (progress->finished) return;
+  size_t before = 0; /* bytes of the runs so far */
+  bool there = true;
+  for (uint32_t i = 0; i < g->run_count && there; i++) {
+    const struct tu_run *run = &parts->runs[g->run_first + i];
+    size_t done = progress->done - tu_min(progress->done, before), bytes = run->bytes;
+    if (run->offset != TU_NOT_INPUT && done < bytes)
+      bytes = tu_min(bytes, done + filled_from(e->parts, run->offset + done));
+    progress->done = tu_max(progress->done, before + bytes);
+    there = bytes == run->bytes;
+    before += run->bytes;
+  }
+  if (!there) return;
+  progress->finished = true;
+  e->unfinished--;
+}
+
+static void move_gates(struct tu_execution *e) {
+  for (uint32_t i = 0; i < e->program->parts->gate_count; i++) move_gate(e, i);
+}
+
+/* Joins the neighbours i and i + 1, if nothing lies between. */
+static void join_filled(struct tu_parts_progress *p, uint32_t i) {
+  if (i + 1 >= p->filled_count || p->filled[i].offset + p->filled[i].bytes != p->filled[i + 1].offset) return;
+  p->filled[i].bytes += p->filled[i + 1].bytes;
+  memmove(&p->filled[i + 1], &p->filled[i + 2], (p->filled_count - i - 2) * sizeof *p->filled);
+  p->filled_count--;
+}
+
+bool tu_parts_fill(struct tu_execution *e, size_t offset, size_t bytes) {
+  struct tu_parts_progress *p = e->parts;
+  uint32_t at = find_filled(p, offset);
+  if (bytes == 0) return true;
+  if (at < p->filled_count && p->filled[at].offset < offset + bytes) return false;
+  p->filled = tu_grow(p->filled, p->filled_count, &p->filled_capacity, sizeof *p->filled);
+  memmove(&p->filled[at + 1], &p->filled[at], (p->filled_count - at) * sizeof *p->filled);
+  p->filled[at] = (struct tu_run){offset, bytes};
+  p->filled_count++;
+  p->filled_bytes += bytes;
+  join_filled(p, at);
+  if (at > 0) join_filled(p, at - 1);
+  move_gates(e);
+  return true;
+}
+
+bool tu_parts_missing(const struct tu_execution *e, size_t *offset) {
+  const struct tu_parts *parts = e->program->parts;
+  if (!parts->filled) return false;
+  const struct tu_gate *whole = &parts->gates[parts->gate_count - 1];
+  const struct tu_progress *progress = &e->progress[parts->gate_first + parts->gate_count - 1];
+  if (progress->finished) return false;
+  const struct tu_run *run = parts->runs + whole->run_first;
+  size_t done = progress->done;
+  while (done >= run->bytes) done -= run++->bytes;
+  *offset = run->offset + done;
+  return true;
+}
+
+/* ---- telling ---- */
+
+bool tu_parts_tell(struct tu_execution *e, struct tu_run *run) {
+  const struct tu_parts *parts = e->program->parts;
+  struct tu_parts_progress *p = e->parts;
+  for (uint32_t i = p->untold_first; i < parts->final_count; i++) {
+    const struct tu_final *f = &parts->finals[i];
+    size_t done = f->begin + f->bytes;
+    if (f->instruction != TU_FROM_THE_START) {
+      const struct tu_progress *progress = &e->progress[f->instruction];
+      if (!progress->finished) done = tu_min(done, tu_program_whole(e->program, progress->done));
+    }
+    size_t there = done - tu_min(done, f->begin), told = p->told[i];
+    if (told == f->bytes && i == p->untold_first) p->untold_first++;
+    if (there == told) continue;
+    *run = (struct tu_run){f->offset + told, there - told};
+    p->told[i] = there;
+    return true;
+  }
+  return false;
+}
+
+/* ---- life ---- */
+
+void tu_parts_init(struct tu_execution *e) {
+  const struct tu_parts *parts = e->program->parts;
+  if (!parts) return;
+  e->parts = tu_allocate(1, sizeof *e->parts);
+  e->parts->told = tu_allocate((size_t)parts->final_count + 1, sizeof *e->parts->told);
+  if (!parts->filled) return;
+  e->parts->filled_capacity = FILLED_MIN;
+  e->parts->filled = tu_allocate(FILLED_MIN, sizeof *e->parts->filled);
+}
+
+void tu_parts_fini(struct tu_execution *e) {
+  if (!e->parts) return;
+  free(e->parts->filled);
+  free(e->parts->told);
+  free(e->parts);
+  e->parts = NULL;
+}
+
+void tu_parts_start(struct tu_execution *e) {
+  struct tu_parts_progress *p = e->parts;
+  p->filled_count = 0;
+  p->filled_bytes = 0;
+  p->untold_first = 0;
+  memset(p->told, 0, e->program->parts->final_count * sizeof *p->told);
+  move_gates(e);
+}
