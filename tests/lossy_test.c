@@ -261,12 +261,12 @@ static void break_in_the_middle(struct player *p) {
   a_call_that_fails(p, p->comm, TUTTI_ERR_PEER, " is down: ");
 }
 
-/* Nothing was ever heard over it. */
+/* Nothing ever came over it. */
 static void never_there(struct player *p) {
   for (uint32_t rank = 0; rank < p->ranks; rank++) lossy_cut(rank, true);
   tutti_comm_set_timeout(p->comm, DOWN_MS);
   meet(p, 1);
-  a_call_that_fails(p, p->comm, TUTTI_ERR_TIMEOUT, "waited");
+  a_call_that_fails(p, p->comm, TUTTI_ERR_PEER, " is down: ");
 }
 
 /* Somebody only sends, and goes to the end: there he learns it. */
@@ -309,27 +309,161 @@ static void over_wires(void (*run)(struct player *p), bool fails) {
 }
 
 static void a_broken_link_is_named(void) { over_wires(break_in_the_middle, true); }
-static void a_link_that_never_was_times_out(void) { over_wires(never_there, true); }
+static void a_link_that_never_was_is_named(void) { over_wires(never_there, true); }
 static void a_broken_link_is_found_at_the_end(void) { over_wires(break_before_the_end, false); }
 static void a_pause_is_nothing(void) { over_wires(a_pause, false); }
 
 /* What one rank stores into another's memory does not go through channels: that is said. */
-static void look_for_stores(struct player *p) {
+static void look_for_windows(struct player *p) {
   tutti_window *window = NULL;
-  tutti_channel_builder *builder = NULL;
   char memory[64];
   tutti_err err = tutti_window_create(p->comm, memory, sizeof memory, &window);
   if (err != TUTTI_ERR_UNSUPPORTED || !strstr(tutti_error_message(NULL), "lossy transport is unreliable"))
     wrong(p, "window: %s: %s", tutti_err_name(err), tutti_error_message(NULL));
-  err = tutti_channel_builder_create(p->comm, NULL, &builder);
-  if (err != TUTTI_ERR_UNSUPPORTED || !strstr(tutti_error_message(NULL), "lossy transport is unreliable"))
-    wrong(p, "channels: %s: %s", tutti_err_name(err), tutti_error_message(NULL));
   good(p, tutti_barrier(p->comm), "barrier");
 }
 
-static void stores_are_refused(void) {
+static void windows_are_refused(void) {
   wires = lossy_usual;
-  troupe_perform((struct troupe){.run = look_for_stores, .ranks = 2, .seed = test_seed()}, troupe_over_lossy);
+  troupe_perform((struct troupe){.run = look_for_windows, .ranks = 2, .seed = test_seed()}, troupe_over_lossy);
+}
+
+/* ---- the channels of programs ---- */
+
+enum { STREAMS = 3, STREAM_SLOT_BYTES = 3000 };
+
+struct stream {
+  tutti_channel *channel; /* NULL: closed */
+  bool sends;
+  uint64_t key, messages, at;
+};
+
+static size_t message_bytes(uint64_t n) { return n % 7 == 0 ? STREAM_SLOT_BYTES - n % 97 : 8 + n % 60; }
+
+static bool send_message(const struct stream *s, bool marked) {
+  unsigned char *slot = NULL;
+  if (tutti_channel_try_acquire(s->channel, (void **)&slot) != TUTTI_OK || !slot) return false;
+  uint64_t id = s->key + s->at;
+  memset(slot, (int)(id % 251), message_bytes(s->at));
+  memcpy(slot, &id, sizeof id);
+  return tutti_channel_commit(s->channel, message_bytes(s->at), marked && s->at + 1 == s->messages) == TUTTI_OK;
+}
+
+static bool receive_message(struct player *p, const struct stream *s) {
+  tutti_channel_message m = {0};
+  if (tutti_channel_try_peek(s->channel, 0, &m) != TUTTI_OK || !m.data) return false;
+  const unsigned char *data = m.data;
+  uint64_t id = s->key + s->at;
+  bool right = m.number == s->at && m.bytes == message_bytes(s->at) && memcmp(data, &id, sizeof id) == 0;
+  for (size_t i = sizeof id; right && i < m.bytes; i++) right = data[i] == id % 251;
+  if (!right)
+    wrong(p, "rank %u: message %llu of stream %llu", p->rank, (unsigned long long)s->at, (unsigned long long)s->key);
+  if (s->at % 3 == 0) good(p, tutti_channel_ack(s->channel), "ack");
+  return good(p, tutti_channel_release(s->channel), "release");
+}
+
+/* Until all are closed; whatever can move does. */
+static void run_streams(struct player *p, struct stream *streams, uint32_t count, bool marked) {
+  for (uint32_t open = count; open > 0 && p->stage->failures == 0;) {
+    bool moved = false;
+    for (uint32_t i = 0; i < count; i++) {
+      struct stream *s = &streams[i];
+      bool closed = false;
+      if (!s->channel) continue;
+      if (s->at < s->messages) {
+        bool one = s->sends ? send_message(s, marked) : receive_message(p, s);
+        s->at += one;
+        moved |= one;
+      } else if (good(p, tutti_channel_try_close(s->channel, &closed), "close") && closed) {
+        s->channel = NULL;
+        open--;
+      }
+    }
+    if (tu_comm_failed(p->comm)) wrong(p, "rank %u: %s", p->rank, tutti_error_message(p->comm));
+    if (!moved) ranks_sleep_us(50);
+  }
+}
+
+/* One after the other on the same memory, which serves something else in between: nothing is written there then. */
+static void some_streams(struct player *p) {
+  enum { BYTES = 1 << 16 };
+  unsigned char *memory;
+  uint32_t operations = test_long() ? 100 : 6;
+  if (!good(p, tutti_alloc(p->comm, BYTES, (void **)&memory), "alloc")) return;
+  for (uint32_t n = 0; n < operations && p->stage->failures == 0; n++) {
+    const tutti_channel_options o = {.slots = 1 + n % 4,
+                                     .slot_bytes = STREAM_SLOT_BYTES,
+                                     .ending = n % 2 ? TUTTI_CHANNEL_COUNTED : TUTTI_CHANNEL_MARKED,
+                                     .shared = n % 3 == 2,
+                                     .separate_flag = n % 5 == 1,
+                                     .memory = memory,
+                                     .memory_bytes = BYTES};
+    struct stream streams[STREAMS] = {{0}};
+    tutti_channel *channels[STREAMS];
+    tutti_channel_builder *b = NULL;
+    if (!good(p, tutti_channel_builder_create(p->comm, &o, &b), "builder")) break;
+    for (uint32_t c = 0; c < STREAMS; c++) {
+      streams[c] =
+          (struct stream){.sends = c % 2 == p->rank, .key = (n * STREAMS + c) * 1000u, .messages = 20 + 30 * c};
+      uint64_t stated = o.ending == TUTTI_CHANNEL_COUNTED ? streams[c].messages : 0;
+      good(p, (streams[c].sends ? tutti_channel_add_sender : tutti_channel_add_receiver)(b, 1 - p->rank, stated, NULL),
+           "add");
+    }
+    bool built = good(p, tutti_channel_build(b, channels), "build");
+    tutti_channel_builder_free(b);
+    if (!built) break;
+    for (uint32_t c = 0; c < STREAMS; c++) streams[c].channel = channels[c];
+    run_streams(p, streams, STREAMS, o.ending == TUTTI_CHANNEL_MARKED);
+    memset(memory, 0xa7, BYTES);
+    if (n % 2) ranks_sleep_us(2000);
+    for (size_t i = 0; i < BYTES; i++)
+      if (memory[i] != 0xa7) wrong(p, "rank %u: operation %u: byte %zu was written after close", p->rank, n, i);
+  }
+  good(p, tutti_barrier(p->comm), "barrier");
+  good(p, tutti_free(p->comm, memory), "free");
+}
+
+static void one_long_stream(struct player *p) {
+  uint64_t messages = slice_count();
+  const tutti_channel_options o = {
+      .slots = 64, .slot_bytes = STREAM_SLOT_BYTES, .ending = TUTTI_CHANNEL_COUNTED, .messages = messages};
+  struct stream s = {.sends = p->rank == 0, .messages = messages};
+  tutti_channel_direction direction = s.sends ? TUTTI_CHANNEL_SENDS : TUTTI_CHANNEL_RECEIVES;
+  if (good(p, tutti_channel_open(p->comm, 1 - p->rank, direction, &o, &s.channel), "open"))
+    run_streams(p, &s, 1, false);
+}
+
+static void channels_of_programs(void) {
+  wires = lossy_usual;
+  uint64_t seed = test_seed();
+  troupe_perform((struct troupe){.run = some_streams, .ranks = 2, .seed = seed}, troupe_over_lossy);
+  troupe_perform((struct troupe){.run = one_long_stream, .ranks = 2, .seed = seed}, troupe_over_lossy);
+}
+
+/* A stream over a link that breaks: both ends learn it, and a rank that waits with a time-out of its own. */
+static void break_a_stream(struct player *p) {
+  tutti_channel *channel = NULL;
+  tutti_channel_message m;
+  void *slot;
+  tutti_comm_set_timeout(p->comm, DOWN_MS);
+  tutti_channel_direction direction = p->rank == 0 ? TUTTI_CHANNEL_SENDS : TUTTI_CHANNEL_RECEIVES;
+  if (!good(p, tutti_channel_open(p->comm, 1 - p->rank, direction, NULL, &channel), "open")) return;
+  meet(p, 1);
+  lossy_cut(1, true);
+  tutti_err err = TUTTI_OK;
+  for (int i = 0; i < 1000 && err == TUTTI_OK; i++) {
+    if (p->rank == 0) err = tutti_channel_acquire(channel, 0, &slot);
+    if (p->rank == 0 && err == TUTTI_OK) err = tutti_channel_commit(channel, 100, false);
+    if (p->rank == 1) err = tutti_channel_peek(channel, 0, 0, &m);
+    if (p->rank == 1 && err == TUTTI_OK) err = tutti_channel_release(channel);
+  }
+  if (err != TUTTI_ERR_PEER || !strstr(tutti_error_message(NULL), " is down: "))
+    wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(NULL));
+}
+
+static void a_broken_stream_is_named(void) {
+  wires = (struct lossy_faults){.lost = 100};
+  troupe_perform((struct troupe){.run = break_a_stream, .ranks = 2, .seed = 1, .rank_1_dies = true}, troupe_over_lossy);
 }
 
 /* ---- transports that are reliable ---- */
@@ -383,10 +517,12 @@ int main(int argc, char **argv) {
                                       {"parts_are_the_same", parts_are_the_same},
                                       {"a_long_stream", a_long_stream},
                                       {"a_broken_link_is_named", a_broken_link_is_named},
-                                      {"a_link_that_never_was_times_out", a_link_that_never_was_times_out},
+                                      {"a_link_that_never_was_is_named", a_link_that_never_was_is_named},
                                       {"a_broken_link_is_found_at_the_end", a_broken_link_is_found_at_the_end},
                                       {"a_pause_is_nothing", a_pause_is_nothing},
-                                      {"stores_are_refused", stores_are_refused},
+                                      {"windows_are_refused", windows_are_refused},
+                                      {"channels_of_programs", channels_of_programs},
+                                      {"a_broken_stream_is_named", a_broken_stream_is_named},
                                       {"reliable_ones_pay_nothing", reliable_ones_pay_nothing}};
   ranks_clear_environment();
   if (ref_register() != TUTTI_OK) abort();

@@ -47,10 +47,6 @@ static tutti_err check_memory(const tutti_comm *comm, const tutti_channel_option
 }
 
 static tutti_err check_options(const tutti_comm *comm, const tutti_channel_options *o, struct tu_error *error) {
-  if (comm->mover->relay)
-    return tu_fail(error, TUTTI_ERR_UNSUPPORTED,
-                   "channels: the %s transport is unreliable; channels need memory that both ends can reach",
-                   comm->transport->ops->name);
   if (o->slots > TU_LINK_SLOTS)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "channels: %u slots are too many; from 1 to %d are possible", o->slots,
                    TU_LINK_SLOTS);

@@ -9,58 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "mover/mover.h"
-#include "mover/reliable.h"
+#include "mover/relay_parts.h"
 
 #define WINDOW 64u
 #define RESEND_NS 1000000u
 #define NAP_NS_MIN 20000
 #define NAP_NS_MAX 200000
 #define NS_PER_MS 1000000u
-
-enum kind { SLICE = 1, TAKEN };
-
-struct message {
-  uint32_t kind, lane;
-  uint32_t taken; /* TAKEN: of the channel that the link's other end sends on; SLICE: what its line says */
-  uint32_t bytes; /* SLICE: of it all */
-  uint32_t at;    /* ... where this part of it begins */
-  uint32_t part;  /* ... its bytes, which follow */
-  uint64_t tag, message_bytes;
-};
-
-/* A channel that this rank sends on. */
-struct outgoing {
-  const struct tu_sender *_Atomic sender; /* NULL: not open */
-  uint32_t carried;                       /* slices */
-  uint32_t part_at;                       /* how much of the next one */
-};
-
-/* A channel's copy, at its receiver. */
-struct incoming {
-  struct tu_line *lines; /* NULL: nothing has come yet */
-  struct tu_credit_line *credit;
-  unsigned char *slots;
-  uint64_t place, slots_place;
-  uint32_t arrived;
-  uint32_t told; /* how many were taken, as the sender knows */
-};
-
-struct tu_relay {
-  struct tu_mover *mover;
-  struct tu_channel_shape shape;
-  struct tu_reliable *links;    /* [ranks] */
-  struct outgoing *outgoing;    /* [ranks * TU_MOVER_LANES] */
-  struct incoming *incoming;    /* ... */
-  _Atomic bool *quiet;          /* [ranks] */
-  _Atomic uint32_t asked;       /* 1: somebody wants to know whether all is quiet */
-  _Atomic uint32_t answered;    /* 1: a round that began later has found it so */
-  unsigned char *packet;        /* that comes off the wire */
-  _Atomic uint64_t patience_ns; /* 0: for ever */
-  _Atomic bool stops;
-  bool stopped, failed;
-  pthread_t thread;
-};
 
 /* ---- what comes ---- */
 
@@ -73,7 +28,7 @@ static void fail(struct tu_relay *r, const struct tu_error *error) {
 /* Makes the copy of a channel, and announces it to this rank, as its sender's memory would have been. */
 static bool open_copy(struct tu_relay *r, uint32_t peer, uint32_t lane) {
   struct tu_error error;
-  struct incoming *in = &r->incoming[peer * TU_MOVER_LANES + lane];
+  struct tu_relay_incoming *in = &r->incoming[peer * TU_MOVER_LANES + lane];
   size_t head = tu_channel_ring_at(r->shape), slots = (size_t)r->shape.credits * r->shape.slot_bytes;
   unsigned char *memory = tu_transport_acquire(r->mover->transport, head + slots, &in->place, &error);
   if (!memory) {
@@ -96,8 +51,8 @@ static void advance(const struct tu_relay *r, uint32_t peer, uint32_t lane, uint
   atomic_store_explicit(&s->credit->taken, taken, memory_order_release);
 }
 
-static void take_slice(struct tu_relay *r, uint32_t peer, const struct message *m, const unsigned char *part) {
-  struct incoming *in = &r->incoming[peer * TU_MOVER_LANES + m->lane];
+static void take_slice(struct tu_relay *r, uint32_t peer, const struct tu_relay_message *m, const unsigned char *part) {
+  struct tu_relay_incoming *in = &r->incoming[peer * TU_MOVER_LANES + m->lane];
   if (!in->slots && !open_copy(r, peer, m->lane)) return;
   uint32_t slot = in->arrived & (r->shape.credits - 1);
   struct tu_line *line = &in->lines[slot];
@@ -119,15 +74,16 @@ static void take_slice(struct tu_relay *r, uint32_t peer, const struct message *
 }
 
 static void take_message(struct tu_relay *r, uint32_t peer, const unsigned char *bytes) {
-  struct message m;
+  struct tu_relay_message m;
   memcpy(&m, bytes, sizeof m);
   tu_assert(m.lane < TU_MOVER_LANES);
-  if (m.kind == SLICE) {
-    take_slice(r, peer, &m, bytes + sizeof m);
-    return;
+  switch ((enum tu_relay_kind)m.kind) {
+    case TU_RELAY_SLICE: take_slice(r, peer, &m, bytes + sizeof m); return;
+    case TU_RELAY_TAKEN: advance(r, peer, m.lane, m.taken); return;
+    case TU_RELAY_LINE: tu_relay_take_line(r, peer, &m, bytes + sizeof m); return;
+    case TU_RELAY_COUNTS: tu_relay_take_counts(r, peer, &m); return;
   }
-  tu_assert(m.kind == TAKEN);
-  advance(r, peer, m.lane, m.taken);
+  tu_assert(!"a message of no kind");
 }
 
 static bool take_packets(struct tu_relay *r) {
@@ -155,11 +111,12 @@ static bool take_packets(struct tu_relay *r) {
 static void put_part(struct tu_relay *r, uint32_t peer, uint32_t lane, const struct tu_sender *s,
                      const struct tu_line *line) {
   struct tu_reliable *link = &r->links[peer];
-  struct outgoing *out = &r->outgoing[peer * TU_MOVER_LANES + lane];
+  struct tu_relay_outgoing *out = &r->outgoing[peer * TU_MOVER_LANES + lane];
   bool is_inline = line->message_bytes <= TU_INLINE_BYTES;
   const unsigned char *from = is_inline ? line->at.payload : s->base + line->at.place;
-  uint32_t room = tu_reliable_bytes_max(link) - (uint32_t)sizeof(struct message);
-  struct message m = {.kind = SLICE, .lane = lane, .taken = line->taken, .bytes = line->bytes, .at = out->part_at};
+  uint32_t room = tu_reliable_bytes_max(link) - (uint32_t)sizeof(struct tu_relay_message);
+  struct tu_relay_message m = {
+      .kind = TU_RELAY_SLICE, .lane = lane, .taken = line->taken, .bytes = line->bytes, .at = out->part_at};
   m.part = (uint32_t)tu_min(room, line->bytes - out->part_at);
   m.tag = line->tag;
   m.message_bytes = line->message_bytes;
@@ -175,7 +132,7 @@ static void put_part(struct tu_relay *r, uint32_t peer, uint32_t lane, const str
 }
 
 static bool carry_slices(struct tu_relay *r, uint32_t peer, uint32_t lane) {
-  const struct outgoing *out = &r->outgoing[peer * TU_MOVER_LANES + lane];
+  const struct tu_relay_outgoing *out = &r->outgoing[peer * TU_MOVER_LANES + lane];
   const struct tu_sender *s = atomic_load_explicit(&out->sender, memory_order_acquire);
   bool moved = false;
   while (s && tu_reliable_ready(&r->links[peer])) {
@@ -188,10 +145,10 @@ static bool carry_slices(struct tu_relay *r, uint32_t peer, uint32_t lane) {
 }
 
 static bool tell_taken(struct tu_relay *r, uint32_t peer, uint32_t lane) {
-  struct incoming *in = &r->incoming[peer * TU_MOVER_LANES + lane];
+  struct tu_relay_incoming *in = &r->incoming[peer * TU_MOVER_LANES + lane];
   struct tu_reliable *link = &r->links[peer];
   if (!in->lines || !tu_reliable_ready(link)) return false;
-  struct message m = {.kind = TAKEN, .lane = lane};
+  struct tu_relay_message m = {.kind = TU_RELAY_TAKEN, .lane = lane};
   m.taken = atomic_load_explicit(&in->credit->taken, memory_order_acquire);
   if (m.taken == in->told) return false;
   memcpy(tu_reliable_place(link), &m, sizeof m);
@@ -218,8 +175,11 @@ static bool has_departed(const struct tu_relay *r, uint32_t peer) {
 
 static void look_for_silence(struct tu_relay *r, uint32_t peer) {
   uint64_t patience = atomic_load_explicit(&r->patience_ns, memory_order_relaxed);
-  uint64_t silence = tu_reliable_silence(&r->links[peer], tu_clock_ns());
-  if (patience == 0 || silence < patience || has_departed(r, peer)) return;
+  uint64_t now = tu_clock_ns(), silence = tu_reliable_silence(&r->links[peer], now);
+  /* Who has not come is late; the link is not to blame. */
+  if (r->since[peer] == 0 && atomic_load(&r->mover->boards[peer].relays)) r->since[peer] = now;
+  if (r->since[peer] == 0 || patience == 0 || has_departed(r, peer)) return;
+  if (silence < patience || now - r->since[peer] < patience) return;
   const struct tu_reliable *link = &r->links[peer];
   struct tu_error error;
   tu_fail(
@@ -236,6 +196,7 @@ static bool serve(struct tu_relay *r, uint32_t peer) {
     moved |= carry_slices(r, peer, lane);
     moved |= tell_taken(r, peer, lane);
   }
+  moved |= tu_relay_carry_streams(r, peer);
   moved |= send_packets(r, peer);
   look_for_silence(r, peer);
   atomic_store(&r->quiet[peer], (!moved && tu_reliable_quiet(&r->links[peer])) || has_departed(r, peer));
@@ -257,6 +218,7 @@ static void make_links(struct tu_relay *r) {
                                                                  .window = WINDOW,
                                                                  .resend_ticks = RESEND_NS,
                                                                  .session = m->block->session});
+  atomic_store(&m->boards[m->rank].relays, 1);
 }
 
 /* One time round; true if anything moved. */
@@ -291,10 +253,12 @@ tutti_err tu_relay_create(struct tu_mover *m, struct tu_relay **relay, struct tu
   struct tu_relay *r = tu_allocate(1, sizeof *r);
   r->mover = m;
   r->links = tu_allocate(m->ranks, sizeof *r->links);
+  r->since = tu_allocate(m->ranks, sizeof *r->since);
   r->outgoing = tu_allocate((size_t)m->ranks * TU_MOVER_LANES, sizeof *r->outgoing);
   r->incoming = tu_allocate((size_t)m->ranks * TU_MOVER_LANES, sizeof *r->incoming);
   r->quiet = tu_allocate(m->ranks, sizeof *r->quiet);
   r->packet = tu_allocate(1, m->transport->ops->packet_bytes);
+  pthread_mutex_init(&r->lock, NULL);
   *relay = r; /* the thread looks for it */
   int failed = pthread_create(&r->thread, NULL, run, r);
   if (failed) {
@@ -335,7 +299,9 @@ void tu_relay_destroy(struct tu_relay *r, bool in_order) {
   for (uint32_t i = 0; i < r->mover->ranks * TU_MOVER_LANES; i++)
     if (in_order && r->incoming[i].lines) tu_transport_release(r->mover->transport, r->incoming[i].place);
   for (uint32_t i = 0; i < r->mover->ranks; i++) tu_reliable_fini(&r->links[i]);
+  pthread_mutex_destroy(&r->lock);
   free(r->links);
+  free(r->since);
   free(r->outgoing);
   free(r->incoming);
   free(r->quiet);

@@ -8,6 +8,8 @@
 #ifndef TU_RELAY_H
 #define TU_RELAY_H
 
+#include <stdatomic.h>
+
 #include "base/base.h"
 
 struct tu_mover;
@@ -19,6 +21,27 @@ struct tu_sender;
 tutti_err tu_relay_create(struct tu_mover *m, struct tu_relay **relay, struct tu_error *error);
 /* A new sender, of that lane; any thread of the mover's rank. */
 void tu_relay_add(struct tu_relay *r, const struct tu_sender *s, uint32_t lane);
+/* One end of a channel of a link, at one of the ranks. */
+struct tu_relay_stream {
+  struct tu_relay_stream *next; /* the relay's, as all that follows `acked` */
+  uint32_t peer;
+  uint64_t key; /* the same at both ends; of no other stream of the two ranks, earlier ones included */
+  bool sends;
+  uint32_t slots;
+  size_t line_stride, slot_stride;
+  unsigned char *lines, *payloads; /* in the sender's memory, or in the receiver's copy of it */
+  _Atomic uint32_t *done, *acked;
+  uint32_t carried, part_at;      /* messages carried there, or written here; how much of the next one */
+  uint32_t told_done, told_acked; /* receiver: as the sender knows */
+};
+
+/* From now on it is carried; before the peer can know of it. It stays the caller's. */
+void tu_relay_add_stream(struct tu_relay *r, struct tu_relay_stream *s);
+/* Its memory is not touched any more. One that was not added is ignored. */
+void tu_relay_remove_stream(struct tu_relay *r, struct tu_relay_stream *s);
+/* Is it on its way to the sender how many messages were released? */
+bool tu_relay_has_told(struct tu_relay *r, const struct tu_relay_stream *s);
+
 /* After so long without a word of a peer that owes one, the link is down, which is the communicator's verdict. <= 0: never. */
 void tu_relay_set_patience(struct tu_relay *r, int timeout_ms);
 /* Once nothing more is sent, and all that came was taken: does every peer that has not departed know of all of it? Marks

@@ -142,8 +142,6 @@ bool tu_reliable_take(struct tu_reliable *r, const unsigned char *packet, size_t
     r->damaged_count++;
     return false;
   }
-  if (!r->heard) r->moved_at = now;
-  r->heard = true;
   take_ack(r, &head, now);
   if (head.bytes > 0) take_message(r, &head, packet);
   return true;

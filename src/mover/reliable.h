@@ -38,7 +38,6 @@ struct tu_reliable {
   bool owes;                   /* an acknowledgement */
   bool beyond;                 /* the other end holds what follows the oldest: that one is lost */
   bool hurried;                /* ... and it has been sent again for that */
-  bool heard;                  /* the other end is there: something has come from it */
   uint32_t resent;             /* times that the oldest was sent again since anything was acknowledged */
   uint64_t timed_at;           /* when the oldest was last sent */
   uint64_t moved_at;           /* when something was last acknowledged, or the first of what waits was put in */
@@ -70,9 +69,9 @@ bool tu_reliable_take(struct tu_reliable *r, const unsigned char *packet, size_t
 
 /* Has everything been taken by the other end? */
 static inline bool tu_reliable_quiet(const struct tu_reliable *r) { return r->sent == r->acked; }
-/* For how long has a message waited while nothing was acknowledged? 0: none waits, or the other end never came. */
+/* For how long has a message waited while nothing was acknowledged? 0: none waits. */
 static inline uint64_t tu_reliable_silence(const struct tu_reliable *r, uint64_t now) {
-  return tu_reliable_quiet(r) || !r->heard ? 0 : now - r->moved_at;
+  return tu_reliable_quiet(r) ? 0 : now - r->moved_at;
 }
 
 #endif
