@@ -97,20 +97,22 @@ static void *troupe_act(void *argument) {
   return NULL;
 }
 
-static inline void troupe_over_loop(struct troupe *t) {
-  struct tu_error error = {0};
+/* Over endpoints of this process, which are closed at the end. */
+static inline void troupe_over_endpoints(struct troupe *t) {
   pthread_t threads[TROUPE_MAX];
   struct troupe_actor actors[TROUPE_MAX];
   t->threads = true;
-  if (tu_loop_create(t->ranks, TROUPE_SLICE, t->endpoints, &error) != TUTTI_OK) {
-    FAIL("tu_loop_create: %s", error.text);
-    return;
-  }
   for (uint32_t r = 0; r < t->ranks; r++) {
     actors[r] = (struct troupe_actor){t, r};
     if (pthread_create(&threads[r], NULL, troupe_act, &actors[r]) != 0) abort();
   }
   for (uint32_t r = 0; r < t->ranks; r++) pthread_join(threads[r], NULL);
+}
+
+static inline void troupe_over_loop(struct troupe *t) {
+  struct tu_error error = {0};
+  if (tu_loop_create(t->ranks, TROUPE_SLICE, t->endpoints, &error) == TUTTI_OK) troupe_over_endpoints(t);
+  else FAIL("tu_loop_create: %s", error.text);
 }
 
 /* ---- processes over shm ---- */

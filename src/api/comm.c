@@ -30,7 +30,11 @@ int tutti_version(void) { return TUTTI_VERSION_MAJOR * 10000 + TUTTI_VERSION_MIN
 
 uint32_t tutti_rank(const tutti_comm *comm) { return comm->rank; }
 uint32_t tutti_ranks(const tutti_comm *comm) { return comm->ranks; }
-void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) { comm->timeout_ms = timeout_ms; }
+
+void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) {
+  comm->timeout_ms = timeout_ms;
+  tu_mover_set_timeout(comm->mover, timeout_ms);
+}
 
 /* ---- failing ---- */
 
@@ -234,14 +238,14 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
     *world = NULL;
     return err;
   }
-  (*world)->timeout_ms = (int)timeout_ms;
+  tutti_comm_set_timeout(*world, (int)timeout_ms);
   return TUTTI_OK;
 }
 
 /* ---- communicators from communicators ---- */
 
 static void inherit(tutti_comm *child, const tutti_comm *parent) {
-  child->timeout_ms = parent->timeout_ms;
+  tutti_comm_set_timeout(child, parent->timeout_ms);
   child->tuning = tu_tuning_share(parent->tuning);
   tu_groups_inherit(child, parent);
 }

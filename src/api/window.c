@@ -152,6 +152,10 @@ tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutt
   struct offer mine = {.bytes = bytes}, *all = tu_allocate(comm->ranks, sizeof *all);
   tutti_err err = TUTTI_OK;
   if (!window) err = tu_fail(&mine.error, TUTTI_ERR_ARGUMENT, "there is no place for the window");
+  if (comm->mover->relay)
+    err = tu_fail(&mine.error, TUTTI_ERR_UNSUPPORTED,
+                  "the %s transport is unreliable; windows need memory that all ranks can reach",
+                  comm->transport->ops->name);
   if (err == TUTTI_OK) err = prepare_part(w, memory, &mine, &mine.error);
   if (err == TUTTI_OK) err = prepare_block(w, &mine, &mine.error);
   mine.error.code = err;

@@ -13,7 +13,8 @@
 
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
-  *e = (struct tu_execution){.program = program, .mover = mover, .direct_bytes = TU_DIRECT_BYTES};
+  *e = (struct tu_execution){.program = program, .mover = mover};
+  e->direct_bytes = mover->relay ? SIZE_MAX : TU_DIRECT_BYTES; /* a relay carries what is in channels */
   e->progress = tu_allocate((size_t)program->instruction_count + 1, sizeof *e->progress);
   e->tickets = tu_allocate((size_t)program->ring_count + 1, sizeof *e->tickets);
   e->sequences = tu_allocate((size_t)program->message_count + 1, sizeof *e->sequences);

@@ -22,6 +22,7 @@ struct tu_board {
   _Atomic uint32_t departed;                       /* the rank has freed the communicator, in order */
   _Atomic uint64_t thread;                         /* what the rank goes by when the leader looks where it runs */
   _Atomic uint64_t domain;                         /* where that is, by the leader; of both, 0: not yet */
+  _Atomic uint32_t relays;                         /* its relay has begun: it will answer; unreliable transports only */
 };
 
 struct tu_verdict {

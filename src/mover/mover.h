@@ -8,6 +8,7 @@
 
 #include "mover/board.h"
 #include "mover/cast.h"
+#include "mover/relay.h"
 #include "mover/wire.h"
 #include "transport/transport.h"
 
@@ -21,6 +22,7 @@ struct tu_block {
   _Atomic uint32_t ready; /* the leader has filled in the rest */
   uint32_t ranks;
   struct tu_channel_shape shape;
+  uint64_t session; /* a number that no other communicator of these ranks has had; unreliable transports only */
   struct tu_verdict verdict;
   _Atomic uint32_t told; /* the leader has set what follows: a place in its slice, 0 if it has nothing to tell */
   uint64_t words_place;
@@ -43,6 +45,7 @@ struct tu_mover {
   struct tu_receiver **receivers;
   struct tu_cast *cast;        /* NULL until used */
   struct tu_link_book **books; /* [ranks], of links (link.h); NULL until used */
+  struct tu_relay *relay;      /* unreliable transports only, else NULL */
   bool populates;              /* pages of channels are made with them, not one by one when they are first touched */
 };
 
@@ -63,6 +66,8 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
 struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_t lane);
 /* This rank's ring for many readers; NULL and MEMORY if there is no room for it. */
 struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error);
+/* From now on the receiver finds the channel of that lane in this rank's own slice: its relay's copy. */
+void tu_mover_set_copy(const struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place);
 /* Looks whether the sender has opened the channel by now. */
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
 
@@ -74,6 +79,8 @@ static inline void tu_mover_ring(const struct tu_mover *m, uint32_t world_peer) 
   tu_bell_ring(m->transport, world_peer);
 }
 void tu_mover_wake_all(struct tu_mover *m);
+/* How long its calls wait; <= 0: for ever. */
+void tu_mover_set_timeout(struct tu_mover *m, int timeout_ms);
 
 /* One look at the end of an orderly life: true when this rank may destroy. Marks the ranks that it still waits for. */
 bool tu_mover_drained(struct tu_mover *m, bool *waits_for);

@@ -28,6 +28,14 @@ struct tu_transport_ops {
   bool (*map_over)(struct tu_transport *t, void *memory, uint64_t place, size_t bytes);
   /* Ends this rank's endpoint and frees t. The memory of other ranks stays. */
   void (*close)(struct tu_transport *t);
+  /* What channels carry must go in packets, and these may be lost, doubled, damaged, or come in another order: mover/relay.h.
+   * Else the rest is 0. */
+  bool unreliable;
+  uint32_t packet_bytes; /* the longest; a multiple of 8 */
+  /* To that rank, for whoever receives there on that port; or not. Any thread. */
+  void (*send)(struct tu_transport *t, uint32_t rank, uint64_t port, const void *packet, size_t bytes);
+  /* The next packet for that port, and whose it is; 0: none. Any thread. */
+  size_t (*receive)(struct tu_transport *t, uint64_t port, uint32_t *rank, void *packet);
 };
 
 /* Where a rank sleeps. Whoever has published something for the rank rings if somebody sleeps there. */
