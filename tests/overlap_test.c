@@ -13,7 +13,7 @@
 
 /* ---- one buffer, by the numbers of its elements ---- */
 
-enum { NOWHERE = UINT32_MAX };
+#define NOWHERE UINT32_MAX
 
 /* Element number n of a buffer is element `index` of its block `block`, or in a gap. */
 struct spot {
