@@ -5,9 +5,9 @@
 #include "algo/pat.h"
 
 static void pass_on(struct tu_builder *b, const struct tu_pat_op *op, uint32_t chunk) {
-  uint32_t n = tu_build_ranks(b);
-  for (uint32_t rank = 0; rank < n; rank++) {
-    uint32_t to = (rank + n - (1u << op->send_dim)) % n;
+  uint32_t n = tu_build_ranks(b), distance = n - (1u << op->send_dim);
+  for (uint32_t rank = tu_next_rank(b, 0, distance); rank < n; rank = tu_next_rank(b, rank + 1, distance)) {
+    uint32_t to = (rank + distance) % n;
     struct tu_span piece = tu_part(tu_out_blocks_at(b, (rank + op->piece) % n, 1), chunk, 1);
     tu_move(b, tu_at(rank, piece), tu_at(to, piece));
   }
@@ -35,7 +35,7 @@ const struct tu_algorithm tu_algo_allgather_pat = {
     .collective = TUTTI_ALLGATHER,
     .name = "pat",
     .summary = "parallel aggregated trees: far ranks first, pieces aggregated into messages",
-    .flags = TU_ROTATES | TU_AGGREGATES,
+    .flags = TU_ROTATES | TU_ROTATES_ROWS | TU_AGGREGATES,
     .split = tu_pat_split,
     .build = build,
 };

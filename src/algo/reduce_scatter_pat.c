@@ -17,7 +17,7 @@ struct state {
   struct tu_pat pat;
   struct place *places;       /* [distance]: where the partial sum for it waits to be sent */
   bool *summed;               /* [distance]: there is one */
-  struct tu_span *scratch;    /* [place in the FIFOs, or distance][chunk][rank], made when first needed */
+  struct tu_span *scratch;    /* [place in the FIFOs, or distance][chunk], at all ranks; made when first needed */
   uint32_t depth;             /* slots of a FIFO */
   uint32_t posted[32];        /* of a dimension: slots */
   uint32_t received_slot[32]; /* of a dimension: slot of the last piece received, + 1 */
@@ -25,15 +25,16 @@ struct state {
 
 /* Scratch at all ranks for the partial sum at a distance: its place in the FIFO, or, where blocks may differ in size, one of
  * its own. */
-static const struct tu_span *scratch_of(struct tu_builder *b, struct state *s, uint32_t distance, uint32_t chunk) {
+static struct tu_span scratch_of(struct tu_builder *b, struct state *s, uint32_t distance, uint32_t chunk) {
   uint32_t n = tu_build_ranks(b), per_fifo = s->depth * s->pat.per_slot;
   struct place place = s->places[distance];
   size_t index = (size_t)place.dim * per_fifo + place.slot % s->depth * s->pat.per_slot + place.at;
   if (!tu_build_equal_blocks(b)) index = distance;
-  struct tu_span *spans = s->scratch + (index * tu_build_split(b) + chunk) * n;
-  for (uint32_t rank = 0; rank < n && spans[rank].count == 0; rank++)
-    spans[rank] = tu_tmp(b, rank, tu_part(tu_in_blocks_at(b, (rank + distance) % n, 1), chunk, 1), 1);
-  return spans;
+  struct tu_span *span = &s->scratch[index * tu_build_split(b) + chunk];
+  if (span->count > 0) return *span;
+  for (uint32_t rank = tu_next_rank(b, 0, 0); rank < n; rank = tu_next_rank(b, rank + 1, 0))
+    *span = tu_tmp(b, rank, tu_part(tu_in_blocks_at(b, (rank + distance) % n, 1), chunk, 1), 1);
+  return *span;
 }
 
 /* What a rank has of the piece at a distance: its partial sum, or its own input. */
@@ -41,19 +42,19 @@ static struct tu_span have(struct tu_builder *b, struct state *s, uint32_t rank,
   uint32_t n = tu_build_ranks(b);
   if (!s->summed[distance]) return tu_part(tu_in_blocks_at(b, (rank + distance) % n, 1), chunk, 1);
   if (distance == 0) return tu_part(tu_out_blocks_at(b, 0, 1), chunk, 1);
-  return scratch_of(b, s, distance, chunk)[rank];
+  return scratch_of(b, s, distance, chunk);
 }
 
 /* Every rank receives what it passes on, or keeps, and adds what it has. */
 static void receive(struct tu_builder *b, struct state *s, const struct tu_pat_op *op, uint32_t chunk) {
-  uint32_t n = tu_build_ranks(b), distance = op->piece + (1u << op->recv_dim);
+  uint32_t n = tu_build_ranks(b), hop = 1u << op->recv_dim, distance = op->piece + hop;
   uint32_t *last = &s->received_slot[op->recv_dim];
   tu_go_on(b, s->places[distance].slot + 1 == *last);
   *last = s->places[distance].slot + 1;
-  const struct tu_span *scratch = op->piece == 0 ? NULL : scratch_of(b, s, op->piece, chunk);
-  for (uint32_t from = 0; from < n; from++) {
-    uint32_t to = (from + (1u << op->recv_dim)) % n;
-    struct tu_span target = scratch ? scratch[to] : tu_part(tu_out_blocks_at(b, 0, 1), chunk, 1);
+  struct tu_span target = tu_part(tu_out_blocks_at(b, 0, 1), chunk, 1);
+  if (op->piece > 0) target = scratch_of(b, s, op->piece, chunk);
+  for (uint32_t from = tu_next_rank(b, 0, hop); from < n; from = tu_next_rank(b, from + 1, hop)) {
+    uint32_t to = (from + hop) % n;
     tu_move_reduce(b, tu_at(from, have(b, s, from, distance, chunk)), TU_FROM_LEFT, have(b, s, to, op->piece, chunk),
                    tu_at(to, target));
   }
@@ -80,7 +81,7 @@ static void build(struct tu_builder *b) {
   tu_pat_reduce_scatter(&s.pat, tu_build_what(b));
   s.depth = s.pat.aggregate / s.pat.per_slot;
   size_t places = tu_max((size_t)s.pat.dims * s.depth * s.pat.per_slot, n);
-  s.scratch = tu_allocate(places * tu_build_split(b) * n + 1, sizeof *s.scratch);
+  s.scratch = tu_allocate(places * tu_build_split(b), sizeof *s.scratch);
   for (uint32_t chunk = 0; chunk < tu_build_split(b); chunk++) run_chunk(b, &s, chunk);
   tu_pat_fini(&s.pat);
   free(s.places);
@@ -92,7 +93,7 @@ const struct tu_algorithm tu_algo_reduce_scatter_pat = {
     .collective = TUTTI_REDUCE_SCATTER,
     .name = "pat",
     .summary = "parallel aggregated trees: near ranks first, pieces aggregated into messages",
-    .flags = TU_EQUAL_BLOCKS | TU_ROTATES | TU_AGGREGATES,
+    .flags = TU_EQUAL_BLOCKS | TU_ROTATES | TU_ROTATES_ROWS | TU_AGGREGATES,
     .split = tu_pat_split,
     .build = build,
 };

@@ -1,28 +1,21 @@
 /* builder.c: turns an algorithm's verbs into the steps of one rank or of all.
  *
- * Order: each cell remembers its last writer and its readers since; a step comes after the writer of what it reads and
+ * Order: each cell (cells.h) remembers its last writer and its readers since; a step comes after the writer of what it reads and
  * after the readers (or else the writer) of what it overwrites. Everything else follows transitively.
  * Marks: each cell of a reducing collective carries the number of contributions in it; `first` is a load of raw input,
- * `final` the reduction that completes a sum. These are followed for all ranks, also when one rank's steps are built. */
+ * `final` the reduction that completes a sum. These are followed for all ranks, also when one rank's steps are built; unless
+ * that one stands for all (TU_ROTATES_ROWS): then another's are its own, moved on. */
 #include "plan/builder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/algo.h"
+#include "plan/cells.h"
 
-#define NONE UINT32_MAX
+#define NONE TU_CELL_NONE
 #define RAW (1u << 31)
-
-struct cell {
-  uint32_t writer; /* step, or NONE */
-  uint32_t reader; /* head of the list in rank_state.readers, or NONE */
-};
-
-struct reader {
-  uint32_t step;
-  uint32_t next;
-};
+#define SINGLE_CELLS (1u << 22)
 
 struct rank_state {
   struct tu_rank_plan *plan; /* NULL: this rank's steps are not wanted */
@@ -30,12 +23,8 @@ struct rank_state {
   uint32_t first_cell[3];    /* of each buffer: cells of a buffer stand in a row */
   uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity, tmp_capacity;
   uint32_t tmp_count;
-  uint32_t tmp_first; /* the scratch of earlier parts lies before */
-  uint32_t cell_capacity, weight_capacity;
-  struct cell *cells;
-  uint32_t *weights; /* contributions in a cell, with RAW for input as it came; NULL until touched */
-  struct reader *readers;
-  uint32_t reader_count, reader_capacity;
+  uint32_t tmp_first;    /* the scratch of earlier parts lies before */
+  struct tu_cells cells; /* none until touched. Weight: contributions in a cell, with RAW for input as it came */
   /* The last send within a join: what follows it to the same peer goes on with its message. */
   uint32_t join, join_peer;
   uint8_t join_lane;
@@ -76,6 +65,7 @@ struct tu_builder {
   struct rank_state *ranks;
   uint8_t lane;
   bool reduces;
+  bool one_for_all; /* one rank's steps are built, and what others have is as what it has (TU_ROTATES_ROWS) */
   uint32_t group_depth;
   uint32_t joins; /* opened so far */
   bool in_join, go_on;
@@ -109,6 +99,13 @@ struct tu_span tu_out_blocks_at(const struct tu_builder *b, uint32_t block, uint
 void tu_lane(struct tu_builder *b, uint32_t lane) {
   tu_assert(lane < b->lane_count);
   b->lane = (uint8_t)(b->lane_first + lane);
+}
+
+uint32_t tu_next_rank(const struct tu_builder *b, uint32_t rank, uint32_t distance) {
+  if (!b->one_for_all) return rank;
+  uint32_t n = b->plan->ranks, own = b->plan->rank_first, before = (own + n - distance % n) % n;
+  uint32_t low = (uint32_t)tu_min(own, before), high = (uint32_t)tu_max(own, before);
+  return rank <= low ? low : rank <= high ? high : n;
 }
 
 /* ---- frames: from what an algorithm says to the ranks and chunks of the whole collective ---- */
@@ -170,49 +167,67 @@ static uint32_t cell_of(const struct tu_builder *b, uint32_t rank, struct tu_spa
   return b->ranks[rank].first_cell[span.buffer] + span.first;
 }
 
+/* Which rank says how much scratch that one has. */
+static uint32_t tmp_teller(const struct tu_builder *b, uint32_t rank) {
+  return b->one_for_all ? b->plan->rank_first : rank;
+}
+
 static void assert_span(const struct tu_builder *b, uint32_t rank, struct tu_span span) {
   tu_assert(rank < b->plan->ranks);
   const struct rank_state *r = &b->ranks[rank];
-  uint32_t chunks = span.buffer == TU_TMP ? r->tmp_count : r->chunks[span.buffer];
+  uint32_t chunks = span.buffer == TU_TMP ? b->ranks[tmp_teller(b, rank)].tmp_count : r->chunks[span.buffer];
   tu_assert(span.count > 0 && span.first <= chunks && span.count <= chunks - span.first);
 }
 
 static void ensure_cells(struct tu_builder *b, uint32_t rank) {
   struct rank_state *r = &b->ranks[rank];
   uint32_t need = r->first_cell[TU_TMP] + r->tmp_count;
-  while (r->plan && r->cell_capacity < need) {
-    uint32_t old = r->cell_capacity;
-    r->cells = tu_grow(r->cells, old, &r->cell_capacity, sizeof *r->cells);
-    for (uint32_t i = old; i < r->cell_capacity; i++) r->cells[i] = (struct cell){NONE, NONE};
+  if ((!r->plan && !b->reduces) || r->cells.count >= need) return;
+  bool fresh = r->cells.count == 0;
+  /* Of one rank, or of some tens of MiB in all, each cell may as well stand for itself. */
+  if (fresh) r->cells.singly = (r->plan && b->plan->rank_count == 1) || need < SINGLE_CELLS / b->plan->ranks;
+  tu_cells_extend(&r->cells, need);
+  if (!b->reduces || !fresh || r->chunks[TU_IN] == 0) return;
+  uint32_t in = r->first_cell[TU_IN];
+  tu_cells_weigh(&r->cells, in, in + r->chunks[TU_IN], 1 | RAW);
+}
+
+/* What the one rank that stands for all has in the place of that span. */
+static struct tu_at own_in_place_of(const struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  uint32_t n = b->plan->ranks, own = b->plan->rank_first, split = b->plan->split;
+  bool row = span.buffer != TU_TMP && b->ranks[rank].chunks[span.buffer] > split;
+  if (row) {
+    uint32_t block = span.first / split, within = span.first % split;
+    tu_assert(within + span.count <= split); /* so that it is in one piece */
+    span.first = (block + own + n - rank) % n * split + within;
   }
-  if (!b->reduces) return;
-  bool fresh = !r->weights;
-  while (r->weight_capacity < need) {
-    uint32_t old = r->weight_capacity;
-    r->weights = tu_grow(r->weights, old, &r->weight_capacity, sizeof *r->weights);
-    memset(r->weights + old, 0, (r->weight_capacity - old) * sizeof *r->weights);
-  }
-  if (!fresh) return;
-  for (uint32_t i = 0; i < r->chunks[TU_IN]; i++) r->weights[cell_of(b, rank, tu_in(i, 1))] = 1 | RAW;
+  return tu_at(own, span);
 }
 
 /* What each chunk of the span holds: contributions, and RAW. All chunks of a span are alike. */
 static uint32_t span_weight(struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  if (b->one_for_all && rank != b->plan->rank_first) {
+    struct tu_at own = own_in_place_of(b, rank, span);
+    rank = own.rank;
+    span = own.span;
+  }
   assert_span(b, rank, span);
   ensure_cells(b, rank);
   if (!b->reduces) return 0;
-  uint32_t cell = cell_of(b, rank, span);
-  const uint32_t *weights = b->ranks[rank].weights;
-  for (uint32_t i = 0; i < span.count; i++) tu_assert(weights[cell + i] == weights[cell] && weights[cell] != 0);
-  return weights[cell];
+  const struct tu_cells *cells = &b->ranks[rank].cells;
+  uint32_t cell = cell_of(b, rank, span), at = tu_cells_find(cells, cell), weight = cells->runs[at].weight;
+  for (uint32_t i = at; tu_cells_within(cells, i, cell + span.count); i++)
+    tu_assert(cells->runs[i].weight == weight && weight != 0);
+  return weight;
 }
 
 static void set_weight(struct tu_builder *b, uint32_t rank, struct tu_span span, uint32_t weight) {
+  if (b->one_for_all && rank != b->plan->rank_first) return; /* it sets its own when its turn comes */
   assert_span(b, rank, span);
   ensure_cells(b, rank);
   if (!b->reduces) return;
   uint32_t cell = cell_of(b, rank, span);
-  for (uint32_t i = 0; i < span.count; i++) b->ranks[rank].weights[cell + i] = weight;
+  tu_cells_weigh(&b->ranks[rank].cells, cell, cell + span.count, weight);
 }
 
 /* Scratch of a rank, sized like that span of its part. */
@@ -268,33 +283,29 @@ static void note_after(struct tu_builder *b, uint32_t step) {
 }
 
 static void note_read(struct tu_builder *b, uint32_t rank, struct tu_span span) {
+  const struct tu_cells *c = &b->ranks[rank].cells;
   uint32_t cell = cell_of(b, rank, span);
-  for (uint32_t i = 0; i < span.count; i++) note_after(b, b->ranks[rank].cells[cell + i].writer);
+  for (uint32_t i = tu_cells_find(c, cell); tu_cells_within(c, i, cell + span.count); i++)
+    note_after(b, c->runs[i].writer);
 }
 
 static void note_write(struct tu_builder *b, uint32_t rank, struct tu_span span) {
-  struct rank_state *r = &b->ranks[rank];
+  const struct tu_cells *c = &b->ranks[rank].cells;
   uint32_t cell = cell_of(b, rank, span);
-  for (uint32_t i = 0; i < span.count; i++) {
-    const struct cell *c = &r->cells[cell + i];
-    if (c->reader == NONE) note_after(b, c->writer);
-    for (uint32_t k = c->reader; k != NONE; k = r->readers[k].next) note_after(b, r->readers[k].step);
+  for (uint32_t i = tu_cells_find(c, cell); tu_cells_within(c, i, cell + span.count); i++) {
+    if (c->runs[i].reader == NONE) note_after(b, c->runs[i].writer);
+    for (uint32_t k = c->runs[i].reader; k != NONE; k = c->readers[k].next) note_after(b, c->readers[k].step);
   }
 }
 
 static void mark_read(struct tu_builder *b, uint32_t rank, struct tu_span span, uint32_t step) {
-  struct rank_state *r = &b->ranks[rank];
   uint32_t cell = cell_of(b, rank, span);
-  for (uint32_t i = 0; i < span.count; i++) {
-    r->readers = tu_grow(r->readers, r->reader_count, &r->reader_capacity, sizeof *r->readers);
-    r->readers[r->reader_count] = (struct reader){step, r->cells[cell + i].reader};
-    r->cells[cell + i].reader = r->reader_count++;
-  }
+  tu_cells_read(&b->ranks[rank].cells, cell, cell + span.count, step);
 }
 
 static void mark_write(struct tu_builder *b, uint32_t rank, struct tu_span span, uint32_t step) {
   uint32_t cell = cell_of(b, rank, span);
-  for (uint32_t i = 0; i < span.count; i++) b->ranks[rank].cells[cell + i] = (struct cell){step, NONE};
+  tu_cells_write(&b->ranks[rank].cells, cell, cell + span.count, step);
 }
 
 static int compare_steps(const void *a, const void *b) {
@@ -594,6 +605,7 @@ uint32_t tu_build_sub_split(const struct tu_build *what, const struct tu_algorit
 }
 
 void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
+  tu_assert(!b->one_for_all); /* members would have to be moved on, too */
   const struct frame *outer = b->frame;
   struct frame f = {.what = outer->what};
   f.what.algorithm = sub->algorithm;
@@ -675,6 +687,7 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
   struct tu_builder b = {.plan = plan,
                          .frame = &frame,
                          .reduces = tu_reduces(plan->collective),
+                         .one_for_all = rank != TU_ALL_RANKS && (algorithm->flags & TU_ROTATES_ROWS),
                          .parts = parts,
                          .part_split = split,
                          .lane_count = (uint32_t)tu_max(algorithm->lanes, 1)};
@@ -690,11 +703,7 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
   build_parts(&b, what);
   tu_assert(b.group_depth == 0);
 
-  for (uint32_t i = 0; i < ranks; i++) {
-    free(b.ranks[i].cells);
-    free(b.ranks[i].weights);
-    free(b.ranks[i].readers);
-  }
+  for (uint32_t i = 0; i < ranks; i++) tu_cells_fini(&b.ranks[i].cells);
   free(b.ranks);
   free(b.pending);
   free(b.operands);

@@ -24,6 +24,14 @@ bool tu_build_in_place(const struct tu_builder *b);
 /* Is the plan for blocks of equal size only, so that one chunk of scratch may serve several blocks in turn? */
 bool tu_build_equal_blocks(const struct tu_builder *b);
 
+/* For loops over ranks of which each speaks to the one `distance` further on (modulo N), in algorithms with TU_ROTATES_ROWS:
+ *
+ *   for (uint32_t rank = tu_next_rank(b, 0, distance); rank < n; rank = tu_next_rank(b, rank + 1, distance))
+ *
+ * The first rank from `rank` on whose verbs matter, N or more at the end: every rank, or, if the steps of one are built, that one
+ * and the one that speaks to it. Distance 0 is for what a rank does by itself, and for scratch. */
+uint32_t tu_next_rank(const struct tu_builder *b, uint32_t rank, uint32_t distance);
+
 /* Spans: `count` chunks of IN or OUT, or the chunks of whole blocks. */
 static inline struct tu_span tu_in(uint32_t first, uint32_t count) { return (struct tu_span){TU_IN, first, count}; }
 static inline struct tu_span tu_out(uint32_t first, uint32_t count) { return (struct tu_span){TU_OUT, first, count}; }

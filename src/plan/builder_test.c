@@ -9,29 +9,56 @@
 /* As a call states them: none, one, or some. */
 static uint32_t some_lanes(const struct tu_algorithm *a, uint32_t n) { return n % (tu_build_lanes_max(a) + 1); }
 
+static bool same_plan(const struct tu_rank_plan *a, const struct tu_rank_plan *b) {
+  bool same = a->step_count == b->step_count && a->after_count == b->after_count && a->tmp_count == b->tmp_count &&
+              a->operand_count == b->operand_count && a->peer_count == b->peer_count;
+  same = same && (!a->after_count || memcmp(a->afters, b->afters, a->after_count * sizeof *a->afters) == 0);
+  same = same && (!a->tmp_count || memcmp(a->tmp, b->tmp, a->tmp_count * sizeof *a->tmp) == 0);
+  for (uint32_t k = 0; same && k < a->step_count; k++)
+    same = memcmp(&a->steps[k], &b->steps[k], sizeof a->steps[k]) == 0;
+  return same;
+}
+
+/* Every `stride`-th rank. */
+static void compare_with_ranks_alone(struct tu_build what, uint32_t stride) {
+  what.rank = TU_ALL_RANKS;
+  struct tu_plan *all = tu_plan_build(&what);
+  for (uint32_t rank = 0; rank < what.ranks; rank += stride) {
+    what.rank = rank;
+    struct tu_plan *one = tu_plan_build(&what);
+    CHECK(same_plan(&all->rank[rank], &one->rank[0]), "%s rank %u of %u differs when built alone", what.algorithm->name,
+          rank, what.ranks);
+    tu_plan_destroy(one);
+  }
+  tu_plan_destroy(all);
+}
+
 static void one_rank_alone_gets_the_same_steps(void) {
   for (size_t i = 0; tu_algorithm_at(i); i++)
     for (uint32_t n = 1; n <= 9; n++) {
-      if (!tu_algorithm_fits(tu_algorithm_at(i), n)) continue;
-      uint32_t root = tu_algorithm_at(i)->collective == TUTTI_SEND ? 0 : n / 2;
-      struct tu_build what = {.algorithm = tu_algorithm_at(i), .ranks = n, .root = root, .rank = TU_ALL_RANKS};
-      what.lanes = some_lanes(what.algorithm, n + 1);
-      struct tu_plan *all = tu_plan_build(&what);
-      for (uint32_t rank = 0; rank < n; rank++) {
-        what.rank = rank;
-        struct tu_plan *one = tu_plan_build(&what);
-        const struct tu_rank_plan *a = &all->rank[rank], *b = &one->rank[0];
-        bool same = a->step_count == b->step_count && a->after_count == b->after_count &&
-                    a->tmp_count == b->tmp_count && a->operand_count == b->operand_count &&
-                    a->peer_count == b->peer_count;
-        same = same && (!a->after_count || memcmp(a->afters, b->afters, a->after_count * sizeof *a->afters) == 0);
-        for (uint32_t k = 0; same && k < a->step_count; k++)
-          same = memcmp(&a->steps[k], &b->steps[k], sizeof a->steps[k]) == 0;
-        CHECK(same, "%s rank %u of %u differs when built alone", tu_algorithm_at(i)->name, rank, n);
-        tu_plan_destroy(one);
-      }
-      tu_plan_destroy(all);
+      const struct tu_algorithm *a = tu_algorithm_at(i);
+      if (!tu_algorithm_fits(a, n)) continue;
+      struct tu_build what = {.algorithm = a, .ranks = n, .root = a->collective == TUTTI_SEND ? 0 : n / 2};
+      what.lanes = some_lanes(a, n + 1);
+      compare_with_ranks_alone(what, 1);
+      if (!(a->flags & TU_AGGREGATES)) continue;
+      what.in_place = true;
+      for (what.slot_pieces = 2; what.slot_pieces <= 8; what.slot_pieces *= 2) compare_with_ranks_alone(what, 1);
     }
+}
+
+/* With so many that chunks are no longer looked at one by one where all ranks are built; one alone still is. */
+static void many_ranks_get_the_same_steps(void) {
+  const struct {
+    tutti_collective collective;
+    const char *name;
+  } cases[] = {{TUTTI_ALLGATHER, "recursive_doubling"},
+               {TUTTI_ALLREDUCE, "rabenseifner"},
+               {TUTTI_ALLREDUCE, "bine"},
+               {TUTTI_GATHER, "binomial"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    compare_with_ranks_alone(
+        (struct tu_build){.algorithm = tu_algorithm_find(cases[i].collective, cases[i].name), .ranks = 2050}, 683);
 }
 
 /* The messages of a rank, in order, as text: kind, peer and number of chunks. */
@@ -139,6 +166,7 @@ static void segments_take_turns(void) {
 
 static const struct test tests[] = {
     {"one_rank_alone_gets_the_same_steps", one_rank_alone_gets_the_same_steps},
+    {"many_ranks_get_the_same_steps", many_ranks_get_the_same_steps},
     {"in_place_changes_no_message", in_place_changes_no_message},
     {"each_lane_is_a_plan", each_lane_is_a_plan},
     {"messages_stay_messages", messages_stay_messages},

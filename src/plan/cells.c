@@ -1,0 +1,88 @@
+/* cells.c: runs of cells; see cells.h. */
+#include "plan/cells.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tu_cells_fini(struct tu_cells *c) {
+  free(c->runs);
+  free(c->readers);
+}
+
+static void append_run(struct tu_cells *c, uint32_t first) {
+  c->runs = tu_grow(c->runs, c->run_count, &c->run_capacity, sizeof *c->runs);
+  c->runs[c->run_count++] = (struct tu_cell_run){first, TU_CELL_NONE, TU_CELL_NONE, 0};
+}
+
+void tu_cells_extend(struct tu_cells *c, uint32_t count) {
+  while (c->count < count) {
+    append_run(c, c->count);
+    c->count = c->singly ? c->count + 1 : count;
+  }
+}
+
+uint32_t tu_cells_find(const struct tu_cells *c, uint32_t cell) {
+  if (c->singly) return cell;
+  uint32_t low = 0, high = c->run_count; /* runs[low].first <= cell < runs[high].first */
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (c->runs[middle].first <= cell) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+/* Has a run begin at that cell. */
+static void cut(struct tu_cells *c, uint32_t cell) {
+  if (c->singly || cell >= c->count) return;
+  uint32_t at = tu_cells_find(c, cell);
+  if (c->runs[at].first == cell) return;
+  c->runs = tu_grow(c->runs, c->run_count, &c->run_capacity, sizeof *c->runs);
+  memmove(c->runs + at + 1, c->runs + at, (c->run_count - at) * sizeof *c->runs);
+  c->run_count++;
+  c->runs[at + 1].first = cell;
+}
+
+/* The first of the runs that are exactly these cells. */
+static uint32_t cut_out(struct tu_cells *c, uint32_t first, uint32_t end) {
+  tu_assert(first < end && end <= c->count);
+  cut(c, first);
+  cut(c, end);
+  return tu_cells_find(c, first);
+}
+
+/* Runs from `at` on, of cells before `end`, that have become alike are one. */
+static void unite(struct tu_cells *c, uint32_t at, uint32_t end) {
+  uint32_t last = at, next = at + 1;
+  if (c->singly) return;
+  for (; tu_cells_within(c, next, end); next++) {
+    const struct tu_cell_run *a = &c->runs[last], *b = &c->runs[next];
+    if (a->writer != b->writer || a->reader != b->reader || a->weight != b->weight) c->runs[++last] = *b;
+  }
+  if (next == ++last) return;
+  memmove(c->runs + last, c->runs + next, (c->run_count - next) * sizeof *c->runs);
+  c->run_count -= next - last;
+}
+
+void tu_cells_read(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t step) {
+  for (uint32_t i = cut_out(c, first, end); tu_cells_within(c, i, end); i++) {
+    c->readers = tu_grow(c->readers, c->reader_count, &c->reader_capacity, sizeof *c->readers);
+    c->readers[c->reader_count] = (struct tu_cell_reader){step, c->runs[i].reader};
+    c->runs[i].reader = c->reader_count++;
+  }
+}
+
+void tu_cells_write(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t step) {
+  uint32_t at = cut_out(c, first, end);
+  for (uint32_t i = at; tu_cells_within(c, i, end); i++) {
+    c->runs[i].writer = step;
+    c->runs[i].reader = TU_CELL_NONE;
+  }
+  unite(c, at, end);
+}
+
+void tu_cells_weigh(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t weight) {
+  uint32_t at = cut_out(c, first, end);
+  for (uint32_t i = at; tu_cells_within(c, i, end); i++) c->runs[i].weight = weight;
+  unite(c, at, end);
+}
