@@ -16,9 +16,9 @@ enum {
   /* A composite with "/g" in its name: it stands for those of every group size (tu_algorithm_in_groups), and serves
    * nothing itself. */
   TU_OPEN_GROUPS = 1 << 4,
-  /* TU_ROTATES, and its chunks are moved on as well: what rank 0 does with a chunk of block i of a row of blocks, rank r does with
-   * that of block i + r (modulo N), and with all other chunks the same. All its loops over ranks that reduce, and those
-   * that make scratch, are tu_next_rank's, so that one rank is built without a look at most of the others. */
+  /* TU_ROTATES, and its chunks are moved on as well: what rank 0 does with a chunk of block i of a row of blocks, rank r
+   * does with that of block i + r (modulo N), and with all other chunks the same. All its loops over ranks that reduce,
+   * and those that make scratch, are tu_next_rank's, so that one rank is built without a look at most of the others. */
   TU_ROTATES_ROWS = 1 << 5
 };
 

@@ -15,7 +15,6 @@
 
 #define NONE TU_CELL_NONE
 #define RAW (1u << 31)
-#define SINGLE_CELLS (1u << 22)
 
 struct rank_state {
   struct tu_rank_plan *plan; /* NULL: this rank's steps are not wanted */
@@ -184,8 +183,6 @@ static void ensure_cells(struct tu_builder *b, uint32_t rank) {
   uint32_t need = r->first_cell[TU_TMP] + r->tmp_count;
   if ((!r->plan && !b->reduces) || r->cells.count >= need) return;
   bool fresh = r->cells.count == 0;
-  /* Of one rank, or of some tens of MiB in all, each cell may as well stand for itself. */
-  if (fresh) r->cells.singly = (r->plan && b->plan->rank_count == 1) || need < SINGLE_CELLS / b->plan->ranks;
   tu_cells_extend(&r->cells, need);
   if (!b->reduces || !fresh || r->chunks[TU_IN] == 0) return;
   uint32_t in = r->first_cell[TU_IN];

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So few cells are not worth a search; beyond, so many of them to a run are. */
+enum { CELLS_FEW = 256, CELLS_A_RUN = 16 };
+
 void tu_cells_fini(struct tu_cells *c) {
   free(c->runs);
   free(c->readers);
@@ -15,14 +18,18 @@ static void append_run(struct tu_cells *c, uint32_t first) {
 }
 
 void tu_cells_extend(struct tu_cells *c, uint32_t count) {
+  if (c->count == 0 && count <= CELLS_FEW) {
+    c->singly = true;
+    c->runs = tu_allocate(count, sizeof *c->runs);
+    c->run_capacity = count;
+  }
   while (c->count < count) {
     append_run(c, c->count);
     c->count = c->singly ? c->count + 1 : count;
   }
 }
 
-uint32_t tu_cells_find(const struct tu_cells *c, uint32_t cell) {
-  if (c->singly) return cell;
+uint32_t tu_cells_bisect(const struct tu_cells *c, uint32_t cell) {
   uint32_t low = 0, high = c->run_count; /* runs[low].first <= cell < runs[high].first */
   while (high - low > 1) {
     uint32_t middle = low + (high - low) / 2;
@@ -30,6 +37,21 @@ uint32_t tu_cells_find(const struct tu_cells *c, uint32_t cell) {
     else high = middle;
   }
   return low;
+}
+
+static void part_all(struct tu_cells *c) {
+  struct tu_cell_run *runs = tu_allocate(c->count, sizeof *runs);
+  for (uint32_t i = 0, cell = 0; i < c->run_count; i++) {
+    uint32_t end = i + 1 < c->run_count ? c->runs[i + 1].first : c->count;
+    for (; cell < end; cell++) {
+      runs[cell] = c->runs[i];
+      runs[cell].first = cell;
+    }
+  }
+  free(c->runs);
+  c->runs = runs;
+  c->run_count = c->run_capacity = c->count;
+  c->singly = true;
 }
 
 /* Has a run begin at that cell. */
@@ -41,11 +63,13 @@ static void cut(struct tu_cells *c, uint32_t cell) {
   memmove(c->runs + at + 1, c->runs + at, (c->run_count - at) * sizeof *c->runs);
   c->run_count++;
   c->runs[at + 1].first = cell;
+  if (c->run_count > c->count / CELLS_A_RUN) part_all(c);
 }
 
 /* The first of the runs that are exactly these cells. */
 static uint32_t cut_out(struct tu_cells *c, uint32_t first, uint32_t end) {
   tu_assert(first < end && end <= c->count);
+  if (c->singly) return first;
   cut(c, first);
   cut(c, end);
   return tu_cells_find(c, first);
@@ -54,7 +78,6 @@ static uint32_t cut_out(struct tu_cells *c, uint32_t first, uint32_t end) {
 /* Runs from `at` on, of cells before `end`, that have become alike are one. */
 static void unite(struct tu_cells *c, uint32_t at, uint32_t end) {
   uint32_t last = at, next = at + 1;
-  if (c->singly) return;
   for (; tu_cells_within(c, next, end); next++) {
     const struct tu_cell_run *a = &c->runs[last], *b = &c->runs[next];
     if (a->writer != b->writer || a->reader != b->reader || a->weight != b->weight) c->runs[++last] = *b;
@@ -78,11 +101,11 @@ void tu_cells_write(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t s
     c->runs[i].writer = step;
     c->runs[i].reader = TU_CELL_NONE;
   }
-  unite(c, at, end);
+  if (!c->singly) unite(c, at, end);
 }
 
-void tu_cells_weigh(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t weight) {
+void tu_cells_weigh_runs(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t weight) {
   uint32_t at = cut_out(c, first, end);
   for (uint32_t i = at; tu_cells_within(c, i, end); i++) c->runs[i].weight = weight;
-  unite(c, at, end);
+  if (!c->singly) unite(c, at, end);
 }

@@ -1,8 +1,8 @@
 /* cells.h: what a rank's chunks hold, and who wrote and read each last, while a plan is built.
  *
  * Cells stand in a row (tu_plan_cell). Those of which the same is to be said are one run, so a rank whose steps move long spans
- * costs no more than one whose steps move short ones. Where cells are few, each is a run of its own from the start:
- * then a run is found by its index, else by bisection. */
+ * costs no more than one whose steps move short ones: a run is found by bisection. Once runs have become many for so many
+ * cells, each cell is a run of its own, and found by its number. */
 #ifndef TU_CELLS_H
 #define TU_CELLS_H
 
@@ -26,18 +26,21 @@ struct tu_cells {
   struct tu_cell_run *runs;
   uint32_t run_count, run_capacity;
   uint32_t count; /* cells */
-  bool singly;    /* a run a cell, always */
+  bool singly;    /* a run a cell, from now on */
   struct tu_cell_reader *readers;
   uint32_t reader_count, reader_capacity;
 };
 
-/* Zero-initialise, set `singly` if wanted. Adds blank cells up to `count`: of no writer, no reader, weight 0. */
+/* Zero-initialise. Adds blank cells up to `count`: of no writer, no reader, weight 0. */
 void tu_cells_extend(struct tu_cells *c, uint32_t count);
 void tu_cells_fini(struct tu_cells *c);
 
 /* The index of the run that the cell lies in. The runs of the cells first .. end - 1 are those from there on that begin
  * before `end`. */
-uint32_t tu_cells_find(const struct tu_cells *c, uint32_t cell);
+uint32_t tu_cells_bisect(const struct tu_cells *c, uint32_t cell);
+static inline uint32_t tu_cells_find(const struct tu_cells *c, uint32_t cell) {
+  return c->singly ? cell : tu_cells_bisect(c, cell);
+}
 static inline bool tu_cells_within(const struct tu_cells *c, uint32_t run, uint32_t end) {
   return run < c->run_count && c->runs[run].first < end;
 }
@@ -46,6 +49,10 @@ static inline bool tu_cells_within(const struct tu_cells *c, uint32_t run, uint3
  * hold that. */
 void tu_cells_read(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t step);
 void tu_cells_write(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t step);
-void tu_cells_weigh(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t weight);
+void tu_cells_weigh_runs(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t weight);
+static inline void tu_cells_weigh(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t weight) {
+  if (!c->singly) tu_cells_weigh_runs(c, first, end, weight);
+  for (uint32_t i = first; c->singly && i < end; i++) c->runs[i].weight = weight;
+}
 
 #endif

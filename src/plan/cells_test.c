@@ -2,10 +2,11 @@
 #include "plan/cells.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "test.h"
 
-enum { CELLS = 40, STEPS = 60 };
+enum { CELLS = 1000, STEPS = 60 };
 
 /* One cell, as it is meant. */
 struct model {
@@ -46,20 +47,29 @@ static void act(struct tu_cells *c, struct model *model, uint32_t step, uint64_t
 
 static void runs_are_cells(void) {
   uint64_t seed = test_seed();
-  for (uint32_t round = 0; round < 200; round++) {
-    struct tu_cells c = {.singly = round % 4 == 0};
-    struct model model[CELLS] = {{0}};
+  uint32_t singly = 0, parted = 0; /* rounds that began so, or came to it */
+  struct model *model = calloc(CELLS, sizeof *model);
+  if (!model) abort();
+  for (uint32_t round = 0; round < 60; round++) {
+    struct tu_cells c = {0};
+    memset(model, 0, CELLS * sizeof *model);
     for (uint32_t i = 0; i < CELLS; i++) model[i].writer = TU_CELL_NONE;
-    bool right = true;
+    bool right = true, began_singly = false;
     for (uint32_t step = 0; right && step < STEPS; step++) {
-      if (step % 10 == 0) tu_cells_extend(&c, c.count + (uint32_t)(tu_random(&seed) % (CELLS / 6)) + (step == 0));
+      if (step == 0) tu_cells_extend(&c, 1 + (uint32_t)(tu_random(&seed) % (CELLS / 2)));
+      else if (step % 10 == 0) tu_cells_extend(&c, c.count + (uint32_t)(tu_random(&seed) % (CELLS / 10)));
+      began_singly |= step == 0 && c.singly;
       act(&c, model, step, &seed);
       right = in_order(&c) && (!c.singly || c.run_count == c.count);
       for (uint32_t i = 0; i < c.count; i++) right = right && same_cell(&c, &model[i], i);
     }
     CHECK(right, "round %u: runs and cells differ", round);
+    singly += began_singly;
+    parted += c.singly && !began_singly;
     tu_cells_fini(&c);
   }
+  CHECK(singly > 5 && parted > 5, "%u rounds began with single cells, %u came to them", singly, parted);
+  free(model);
 }
 
 /* That is what they are for. */

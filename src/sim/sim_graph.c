@@ -107,9 +107,10 @@ static void add_nodes(struct graph *g, uint32_t rank, const struct tu_rank_plan 
 
 /* ---- edges ---- */
 
-static void add_edge(struct tu_sim *sim, uint32_t from, uint32_t to) {
+static void add_edge(struct tu_sim *sim, uint32_t from, uint32_t to, bool crosses) {
+  tu_assert(to <= INT32_MAX);
   sim->edges = tu_grow(sim->edges, sim->edge_count, &sim->edge_capacity, sizeof *sim->edges);
-  sim->edges[sim->edge_count] = (struct tu_sim_edge){to, sim->nodes[from].edge};
+  sim->edges[sim->edge_count] = (struct tu_sim_edge){to & 0x7fffffffu, crosses, sim->nodes[from].edge};
   sim->nodes[from].edge = sim->edge_count++;
   sim->nodes[to].waits++;
 }
@@ -118,7 +119,7 @@ static void add_edge(struct tu_sim *sim, uint32_t from, uint32_t to) {
 static void add_message(struct graph *g, struct ring *ring, bool joined, uint32_t node) {
   if (!joined) ring->taken = ring->taken == TU_NONE ? ring->first : g->sim->nodes[ring->taken].ring_next;
   tu_assert(ring->taken != TU_NONE);
-  add_edge(g->sim, ring->taken, node);
+  add_edge(g->sim, ring->taken, node, true);
 }
 
 static uint32_t nodes_of(const struct tu_step *step) { return step->kind == TU_SEND ? step->peer_count : 1; }
@@ -129,7 +130,7 @@ static void add_edges(struct graph *g, uint32_t rank, const struct tu_rank_plan 
     for (uint32_t i = 0; i < step->after_count; i++) {
       uint32_t earlier = plan->afters[step->after_first + i];
       for (uint32_t a = 0; a < nodes_of(&plan->steps[earlier]); a++)
-        for (uint32_t b = 0; b < nodes_of(step); b++) add_edge(g->sim, node_of[earlier] + a, node_of[s] + b);
+        for (uint32_t b = 0; b < nodes_of(step); b++) add_edge(g->sim, node_of[earlier] + a, node_of[s] + b, false);
     }
     if (step->kind == TU_RECV)
       add_message(g, find_ring(g, plan->peers[step->peer_first], rank, step->lane), step->joined, node_of[s]);

@@ -26,8 +26,8 @@ struct tu_sim_node {
 };
 
 struct tu_sim_edge {
-  uint32_t node;
-  uint32_t next; /* of the same origin; or TU_NONE */
+  uint32_t node : 31, crosses : 1; /* who waits; at the rank that receives the message, not at that which sends it */
+  uint32_t next;                   /* of the same origin; or TU_NONE */
 };
 
 struct tu_sim {
