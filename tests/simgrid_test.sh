@@ -11,12 +11,14 @@ skip() {
   exit 77
 }
 command -v g++ >/dev/null || skip "there is no g++"
-[ -f /usr/include/simgrid/s4u.hpp ] || skip "there is no SimGrid; tools/setup simulators installs it"
+pkg-config --exists simgrid || skip "there is no SimGrid; tools/setup simulators installs it"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 replay=$build/tests/simgrid_replay
 if [ ! "$replay" -nt "$source/tests/simgrid/replay.cpp" ]; then
-  g++ -std=c++17 -O1 -Wall -Wextra -Werror "$source/tests/simgrid/replay.cpp" -o "$scratch/replay" -lsimgrid || exit 1
+  # shellcheck disable=SC2046
+  g++ -std=c++17 -O1 -Wall -Wextra -Werror "$source/tests/simgrid/replay.cpp" -o "$scratch/replay" \
+    $(pkg-config --cflags --libs simgrid) || exit 1
   mkdir -p "${replay%/*}"
   mv "$scratch/replay" "$replay"
 fi
@@ -82,7 +84,7 @@ judge() {
   is "over the limit" "$(awk -F '\t' -v most=$most '!($2 <= most)' differences.txt)" ""
 }
 
-cases_of() { grep -c "^$1	" differences.txt; } # MODE
+cases_of() { grep -c "^$1"$'\t' differences.txt; } # MODE
 
 # Every algorithm but send, which is not for many ranks.
 algorithms=$("$tutti" list | awk '$1 !~ /^send\./ { print $1 }')
