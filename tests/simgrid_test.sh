@@ -110,7 +110,7 @@ test_algorithms() {
 # Ranks that come late, links that are slow, ranks elsewhere, other routes, lanes; composites, and a plan for one cluster.
 test_options() {
   : >ours.txt
-  "$tutti" plan allgather --cluster t3000 --order grid >grid.plan 2>/dev/null
+  "$tutti" plan allgather --cluster t3000 --place grid >grid.plan 2>err.txt || complain "tutti plan: $(cat err.txt)"
   add_case ./grid.plan t3000 1M
   add_case allreduce.rs:direct/4+ar:ring+ag:direct/4 torus:4x4 256K
   add_case allreduce.rabenseifner torus:4x4 1M --late 3=1e-5,7=2e-5
