@@ -11,12 +11,14 @@ skip() {
   exit 77
 }
 command -v g++ >/dev/null || skip "there is no g++"
-[ -f /usr/include/simgrid/s4u.hpp ] || skip "there is no SimGrid; tools/setup simulators installs it"
+pkg-config --exists simgrid || skip "there is no SimGrid; tools/setup simulators installs it"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 replay=$build/tests/simgrid_replay
 if [ ! "$replay" -nt "$source/tests/simgrid/replay.cpp" ]; then
-  g++ -std=c++17 -O1 -Wall -Wextra -Werror "$source/tests/simgrid/replay.cpp" -o "$scratch/replay" -lsimgrid || exit 1
+  # shellcheck disable=SC2046
+  g++ -std=c++17 -O1 -Wall -Wextra -Werror "$source/tests/simgrid/replay.cpp" -o "$scratch/replay" \
+    $(pkg-config --cflags --libs simgrid) || exit 1
   mkdir -p "${replay%/*}"
   mv "$scratch/replay" "$replay"
 fi
@@ -82,7 +84,7 @@ judge() {
   is "over the limit" "$(awk -F '\t' -v most=$most '!($2 <= most)' differences.txt)" ""
 }
 
-cases_of() { grep -c "^$1	" differences.txt; } # MODE
+cases_of() { grep -c "^$1"$'\t' differences.txt; } # MODE
 
 # Every algorithm but send, which is not for many ranks.
 algorithms=$("$tutti" list | awk '$1 !~ /^send\./ { print $1 }')
@@ -108,7 +110,7 @@ test_algorithms() {
 # Ranks that come late, links that are slow, ranks elsewhere, other routes, lanes; composites, and a plan for one cluster.
 test_options() {
   : >ours.txt
-  "$tutti" plan allgather --cluster t3000 --order grid >grid.plan 2>/dev/null
+  "$tutti" plan allgather --cluster t3000 --place grid >grid.plan 2>err.txt || complain "tutti plan: $(cat err.txt)"
   add_case ./grid.plan t3000 1M
   add_case allreduce.rs:direct/4+ar:ring+ag:direct/4 torus:4x4 256K
   add_case allreduce.rabenseifner torus:4x4 1M --late 3=1e-5,7=2e-5

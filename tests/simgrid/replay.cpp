@@ -1,11 +1,11 @@
-// replay.cpp: plays graphs in the form of tutti-graph(5) with SimGrid, which alone says how long anything takes.
-//
-//   replay [--fair | --stored] FILE...      prints a line for each: FILE SECONDS MOST
-//
-// MOST is the largest number of messages that were on one link at a time: 1 says that nothing ever shared one. The network model is
-// CM02 with unit factors. As it is, of a link that is full a flow gets the less the longer the latency of its route is; --fair
-// takes the latency out of SimGrid's sight, as a delay before the flow, so that all flows count alike. --stored: a message
-// goes link by link, and is all there before it goes on.
+/* replay.cpp: plays graphs in the form of tutti-graph(5) with SimGrid, which alone says how long anything takes.
+ *
+ *   replay [--fair | --stored] FILE...      prints a line for each: FILE SECONDS MOST
+ *
+ * MOST is the largest number of messages that were on one link at a time: 1 says that nothing ever shared one. The network
+ * model is CM02 with unit factors. As it is, of a link that is full a flow gets the less the longer the latency of its
+ * route is; --fair takes the latency out of SimGrid's sight, as a delay before the flow, so that all flows count alike.
+ * --stored: a message goes link by link, and is all there before it goes on. */
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace sg4 = simgrid::s4u;
 
 namespace {
 
-// SimGrid counts bytes whole, plans cut them anyhow: millionths are exact enough.
+/* SimGrid counts bytes whole, plans cut them anyhow: millionths are exact enough. */
 constexpr double kByte = 1e6;
 constexpr double kFlops = 1e9;
 enum class Way { native, fair, stored };
@@ -41,8 +41,8 @@ struct Pipe {
 struct Node {
   enum Kind { none, step, delay, reduce, message } kind;
   unsigned rank, to;
-  double amount;               // seconds, or bytes
-  std::vector<unsigned> over;  // links
+  double amount;              /* seconds, or bytes */
+  std::vector<unsigned> over; /* links */
   std::vector<unsigned> then, behind;
   unsigned waits;
 };
@@ -57,7 +57,7 @@ struct Graph {
   std::_Exit(1);
 }
 
-// ---- reading ----
+/* ---- reading ---- */
 
 Node &node_at(Graph &graph, unsigned number) {
   if (number > 50000000) fail("a node's number is too large");
@@ -79,7 +79,7 @@ void read_line(Graph &graph, const std::string &word, std::istringstream &line) 
     std::vector<unsigned> others;
     while (line >> other) others.push_back(other);
     for (unsigned o : others) node_at(graph, o).waits++;
-    Node &same = graph.nodes[number];  // the line above may have moved it
+    Node &same = graph.nodes[number]; /* the line above may have moved it */
     auto &list = word == "then" ? same.then : same.behind;
     list.insert(list.end(), others.begin(), others.end());
     return;
@@ -117,13 +117,13 @@ Graph read_graph(const char *path) {
   return graph;
 }
 
-// ---- the platform ----
+/* ---- the platform ---- */
 
 struct World {
   Graph graph;
   Way way;
   sg4::NetZone *zone;
-  sg4::Host *clock;  // has a core for everything that takes time by itself
+  sg4::Host *clock; /* has a core for everything that takes time by itself */
   std::map<std::string, sg4::Host *> hosts;
 };
 
@@ -166,19 +166,19 @@ void build_platform(World &world) {
   world.zone->seal();
 }
 
-// ---- the play: one actor starts what may start, and waits for what ends ----
+/* ---- the play: one actor starts what may start, and waits for what ends ---- */
 
 struct Running {
   unsigned node;
-  size_t part;  // of its message: 0 the delay, if there is one; then the links
+  size_t part; /* of its message: 0 the delay, if there is one; then the links */
 };
 
 struct Play {
   World &world;
   std::vector<sg4::ActivityPtr> running;
-  std::vector<Running> what;  // as `running`
+  std::vector<Running> what; /* as `running` */
   std::map<unsigned, std::set<unsigned>>
-      ready;  // reductions of a rank that came before this moment's, or now; by number
+      ready; /* reductions of a rank that came before this moment's, or now; by number */
   std::map<unsigned, std::deque<unsigned>> queue;
   std::set<unsigned> busy;
   size_t ended = 0;
@@ -192,7 +192,7 @@ void run_delay(Play &play, Running what, sg4::Host *where, double seconds) {
 
 void take(Play &play, unsigned link) { play.most = std::max(play.most, ++play.world.graph.pipes[link].taken); }
 
-// The next part of a message; false: there is none.
+/* The next part of a message; false: there is none. */
 bool run_part(Play &play, Running what) {
   World &world = play.world;
   const Node &node = world.graph.nodes[what.node];
@@ -223,7 +223,7 @@ bool run_part(Play &play, Running what) {
   return true;
 }
 
-// What ends at a moment leaves its links before anything that starts then is on them.
+/* What ends at a moment leaves its links before anything that starts then is on them. */
 void leave_links(World &world, Running what) {
   const Node &node = world.graph.nodes[what.node];
   if (node.kind != Node::message) return;
@@ -252,7 +252,7 @@ void less_waits(Play &play, unsigned number) {
   if (--play.world.graph.nodes[number].waits == 0) start_node(play, number);
 }
 
-// A rank reduces one thing at a time, in the order in which they became ready; of one moment, by number.
+/* A rank reduces one thing at a time, in the order in which they became ready; of one moment, by number. */
 void start_reductions(Play &play) {
   for (auto &[rank, numbers] : play.ready) {
     auto &queue = play.queue[rank];
@@ -285,7 +285,7 @@ void act(Play &play) {
   while (!play.running.empty()) {
     sg4::Activity::wait_any(play.running);
     std::vector<Running> done;
-    for (size_t i = 0; i < play.running.size();) {  // all that ended at this moment
+    for (size_t i = 0; i < play.running.size();) { /* all that ended at this moment */
       if (!play.running[i]->test()) {
         i++;
         continue;
@@ -308,7 +308,8 @@ void replay(const char *path, Way way) {
   char name[] = "replay", quiet[] = "--log=root.thresh:warning", *arguments[] = {name, quiet, nullptr},
        **argv = arguments;
   sg4::Engine engine(&argc, argv);
-  // Full: SimGrid's lazy updates (3.32) let more through a link than its bandwidth where flows of unlike latency meet.
+  /* Full: with lazy updates SimGrid 3.32 leaves a flow its rate when others come to its link, which then carries more than
+   * its bandwidth (allreduce.line on hosts:1x8 with 1 MiB). */
   for (const char *setting : {"network/model:CM02", "network/optim:Full", "network/latency-factor:1",
                               "network/bandwidth-factor:1", "network/weight-S:0", "network/crosstraffic:0",
                               "network/TCP-gamma:0", "surf/precision:1e-12", "maxmin/precision:1e-9"})
@@ -322,9 +323,9 @@ void replay(const char *path, Way way) {
   std::fflush(stdout);
 }
 
-}  // namespace
+} /* namespace */
 
-// An engine is for one platform, and a process for one engine.
+/* An engine is for one platform, and a process for one engine. */
 int main(int argc, char **argv) {
   Way way = Way::native;
   int first = 1, failed = 0;
