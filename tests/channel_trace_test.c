@@ -57,6 +57,7 @@ struct play {
   uint64_t length[OPERATIONS_MAX][CHANNELS_MAX]; /* messages; the same in all operations if they are counted */
   struct side sides[2];
   uint64_t random;
+  _Atomic bool stops; /* an end has failed */
 };
 
 static void draw(struct play *p) {
@@ -173,15 +174,18 @@ struct player {
   bool good;
 };
 
+/* Who has no core for a while is waited for, however long it takes. */
 static void *play_side(void *argument) {
   struct player *player = argument;
   struct play *p = player->play;
   pauses = p->random + player->rank;
   player->good = true;
-  for (uint32_t i = 0; player->good && !side_is_over(p, player->rank); i++) {
-    player->good = step(p, player->rank) && i < STEPS_MAX;
+  for (uint32_t i = 1; player->good && !p->stops && !side_is_over(p, player->rank); i++) {
+    player->good = step(p, player->rank);
     if (i % 8 == 0) sched_yield();
+    if (i % 1024 == 0) ranks_sleep_us(100);
   }
+  if (!player->good) p->stops = true;
   return NULL;
 }
 
