@@ -36,10 +36,43 @@ static void compare(const struct tu_sim *a, const struct tu_sim *b, const struct
   }
 }
 
+static double time_when_late(const struct tu_sim *sim, const double *late) {
+  struct tu_sim_course course = {.sim = sim, .chunk_bytes = 1, .alpha = 1e-6, .chunk_beta = 1e-7, .late = late};
+  struct tu_sim_network *ports = tu_sim_ports_create(&course);
+  tu_sim_play(&course, ports);
+  double time = course.now;
+  tu_sim_ports_destroy(ports);
+  tu_sim_course_fini(&course);
+  return time;
+}
+
+/* One rank comes late: then it matters who waits for whom. */
+static void compare_late(const struct tu_sim *a, const struct tu_sim *b, const struct tu_build *what) {
+  double late[32] = {0};
+  late[what->ranks / 2] = 3e-6;
+  double x = time_when_late(a, late), y = time_when_late(b, late);
+  CHECK(near(x, y), "%s.%s, %u ranks, one late: %.12g s, spread %.12g",
+        tu_collectives[what->algorithm->collective].name, what->algorithm->name, what->ranks, x, y);
+}
+
+/* Edges lead to the rank that they say: the receiver's, or the sender's own. */
+static bool edges_lead_right(const struct tu_sim *sim) {
+  bool right = true;
+  for (uint32_t i = 0; i < sim->node_count; i++)
+    for (uint32_t e = sim->nodes[i].edge; e != TU_NONE; e = sim->edges[e].next)
+      right = right &&
+              sim->nodes[sim->edges[e].node].rank == (sim->edges[e].crosses ? sim->nodes[i].to : sim->nodes[i].rank);
+  return right;
+}
+
 static void spread(const struct tu_sim *all, struct tu_build what) {
   what.rank = 0;
   struct tu_sim *one = tu_sim_build(&what), *whole = tu_sim_spread(one, what.ranks);
   compare(all, whole, &what, "spread", 0);
+  compare_late(all, whole, &what);
+  CHECK(edges_lead_right(all) && edges_lead_right(whole) && all->edge_count == whole->edge_count,
+        "%s.%s, %u ranks: edges lead to other ranks than they say", tu_collectives[what.algorithm->collective].name,
+        what.algorithm->name, what.ranks);
   struct tu_sim *few = tu_sim_contract(one, TU_SIM_EXACT), *few_whole = tu_sim_spread(few, what.ranks);
   compare(all, few, &what, "contracted, one for all", 0);
   compare(all, few_whole, &what, "contracted and spread", 0);
@@ -73,6 +106,7 @@ static void test_all(void) {
     for (uint32_t n = 2; n <= ranks_max; n++) {
       if (!tu_algorithm_fits(a, n)) continue;
       contract_and_spread((struct tu_build){.algorithm = a, .ranks = n});
+      contract_and_spread((struct tu_build){.algorithm = a, .ranks = n, .in_place = true});
       if (!(a->flags & TU_AGGREGATES)) continue;
       for (uint32_t pieces = 2; pieces < 2 * n; pieces *= 2)
         contract_and_spread((struct tu_build){.algorithm = a, .ranks = n, .slot_pieces = pieces, .chunks = n % 3});
@@ -113,16 +147,6 @@ static void test_sizes(void) {
     tu_sim_destroy(one);
     tu_sim_destroy(few);
   }
-}
-
-static double time_when_late(const struct tu_sim *sim, const double *late) {
-  struct tu_sim_course course = {.sim = sim, .chunk_bytes = 1, .alpha = 1e-6, .chunk_beta = 1e-7, .late = late};
-  struct tu_sim_network *ports = tu_sim_ports_create(&course);
-  tu_sim_play(&course, ports);
-  double time = course.now;
-  tu_sim_ports_destroy(ports);
-  tu_sim_course_fini(&course);
-  return time;
 }
 
 /* Rank 5 comes late, and sends; all that rank 0 does in a reduction to it is receive and add. */
