@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "check/check.h"
 #include "names.h"
+#include "sim/sim_spread.h"
 #include "sim_cluster.h"
 
 struct question {
@@ -26,6 +27,14 @@ struct question {
   struct tu_sim *sim;
 };
 
+/* On a cluster ranks are not alike, but what one does says what all do. */
+static void spread(struct question *q) {
+  struct tu_sim *less = tu_sim_contract(q->sim, TU_SIM_EXACT), *all = tu_sim_spread(less, q->ranks);
+  tu_sim_destroy(q->sim);
+  tu_sim_destroy(less);
+  q->sim = all;
+}
+
 static int load_name(struct question *q, const char *word, const struct cli_name *name) {
   int code = CLI_GOOD;
   if (q->cluster.cluster && q->what.ranks == 0) code = sim_cluster_chips(&q->cluster, &q->what.ranks);
@@ -34,9 +43,10 @@ static int load_name(struct question *q, const char *word, const struct cli_name
   q->collective = tu_collectives[name->collective].name;
   q->algorithm = name->algorithm->name;
   q->ranks = q->what.ranks;
-  bool alike = !q->all_ranks && !q->cluster.cluster && (name->algorithm->flags & TU_ROTATES);
+  bool alike = !q->all_ranks && (name->algorithm->flags & TU_ROTATES);
   q->what.rank = alike ? 0 : TU_ALL_RANKS;
   q->sim = tu_sim_build(&q->what);
+  if (alike && q->cluster.cluster) spread(q);
   return CLI_GOOD;
 }
 

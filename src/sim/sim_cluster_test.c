@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
+#include "sim/sim_spread.h"
 #include "test.h"
 #include "topology/ring.h"
 
@@ -281,10 +282,30 @@ static void everything(void) {
   CHECK(played > 2000, "only %u", played);
 }
 
+/* One rank's graph, contracted and spread, is that of all: on a network on which ranks are not alike, too. */
+static void spread(void) {
+  struct field f;
+  uint32_t played = 0;
+  if (!open_field(&f, "torus:3x4", "wormhole", false)) return;
+  for (size_t a = 0; a < tu_algorithm_count; a++) {
+    if (!(tu_algorithms[a]->flags & TU_ROTATES) || !tu_algorithm_fits(tu_algorithms[a], 12)) continue;
+    struct tu_sim *all = graph(tu_algorithms[a], 12),
+                  *one = tu_sim_build(&(struct tu_build){.algorithm = tu_algorithms[a], .ranks = 12, .rank = 0});
+    struct tu_sim *less = tu_sim_contract(one, TU_SIM_EXACT), *many = tu_sim_spread(less, 12);
+    f.where.credits = 1;
+    f.where.slot_bytes = 512;
+    CHECK(near(time_of(all, 48000, &f.where), time_of(many, 48000, &f.where)), "%s", tu_algorithms[a]->name);
+    tu_sim_destroy(all), tu_sim_destroy(one), tu_sim_destroy(less), tu_sim_destroy(many);
+    played++;
+  }
+  CHECK(played >= 10, "only %u", played);
+  close_field(&f);
+}
+
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"rings", rings},   {"line_is_half", line_is_half}, {"flows_share", flows_share},
-      {"faults", faults}, {"refused", refused},           {"everything", everything},
+      {"rings", rings},     {"line_is_half", line_is_half}, {"flows_share", flows_share}, {"faults", faults},
+      {"refused", refused}, {"everything", everything},     {"spread", spread},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
