@@ -43,7 +43,9 @@ static int load_name(struct question *q, const char *word, const struct cli_name
   q->collective = tu_collectives[name->collective].name;
   q->algorithm = name->algorithm->name;
   q->ranks = q->what.ranks;
-  bool alike = !q->all_ranks && (name->algorithm->flags & TU_ROTATES);
+  /* Late ranks may do nothing but receive, which contraction forgets; graphs are told step by step. */
+  bool whole = q->all_ranks || q->cluster.graph || q->cluster.late;
+  bool alike = !whole && (name->algorithm->flags & TU_ROTATES);
   q->what.rank = alike ? 0 : TU_ALL_RANKS;
   q->sim = tu_sim_build(&q->what);
   if (alike && q->cluster.cluster) spread(q);

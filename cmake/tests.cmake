@@ -16,6 +16,10 @@ function(describe_test name file)
     math(EXPR timeout "${timeout} * 30")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77)
+  # With sanitizers they are for the long run; else who wants one builds it by name.
+  if(TARGET ${name} AND label STREQUAL slow AND TUTTI_SANITIZE AND NOT DEFINED ENV{TEST_LONG})
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
 endfunction()
 
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*_test.c ${CMAKE_SOURCE_DIR}/tests/*_test.c)

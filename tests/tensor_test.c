@@ -14,6 +14,7 @@ static const struct op {
   bool in_cut, out_cut;         /* that tensor is the longer one */
   bool in_at_root, out_at_root; /* ... is there at the root only */
   bool sums;
+  bool halves; /* of what a rank has one half goes to the next rank, the other to the one before, all at once */
   const char *both_ways; /* the algorithm that goes both ways round a ring; send and recv have lanes instead */
 } ops[] = {
     {.name = "allgather", .collective = TUTTI_ALLGATHER, .out_cut = true, .both_ways = "bidirectional_split"},
@@ -29,6 +30,7 @@ static const struct op {
     {.name = "broadcast", .collective = TUTTI_BROADCAST, .in_at_root = true, .both_ways = "bidirectional"},
     {.name = "alltoall", .collective = TUTTI_ALLTOALL, .in_cut = true, .out_cut = true, .both_ways = "bidirectional"},
     {.name = "send and recv", .collective = TUTTI_SEND},
+    {.name = "send and recv, a half each way round", .collective = TUTTI_SEND, .halves = true},
 };
 enum { OPS = sizeof ops / sizeof ops[0] };
 
@@ -41,6 +43,7 @@ struct trial {
   tutti_tiles tiles;
   uint32_t root, lanes;
   const char *algorithm;
+  uint32_t half; /* of two, which is looked at */
 };
 
 /* What rank `rank` has at a place of its input: small enough for sums to be exact in every type. */
@@ -67,7 +70,8 @@ static int wanted(const struct trial *t, uint32_t ranks, uint32_t rank, const si
     from = (uint32_t)(in[t->out_dim] / t->block[t->out_dim]);
     in[t->out_dim] %= t->block[t->out_dim];
   }
-  if (t->op->in_cut) in[t->dim] += rank * t->block[t->dim]; /* of the input it is this rank's block */
+  if (t->op->in_cut) in[t->dim] += rank * t->block[t->dim];       /* of the input it is this rank's block */
+  if (t->half == 1) return value(ranks + (rank + 1) % ranks, in); /* second halves count as those of further ranks */
   if (t->op->collective == TUTTI_SEND) from = (rank + ranks - 1) % ranks;
   int sum = 0;
   for (uint32_t r = 0; r < ranks; r++)
@@ -98,16 +102,52 @@ static bool agrees(struct player *p, const struct trial *t, const tutti_tensor *
   return equal;
 }
 
+static void fill(struct trial t, uint32_t rank, const tutti_tensor *in) {
+  size_t i[TUTTI_DIMS] = {0}, item = tutti_datatype_size(t.type);
+  do put(t.type, (unsigned char *)in->data + tensors_where(in, i) * item, value(rank, i));
+  while (tensors_next(in->shape, i));
+}
+
+static void complain(struct player *p, const struct trial *t, tutti_err err) {
+  wrong(p, "rank %u: %s of %s along %d, %s into %s, %s, %u lanes: %s", p->rank, t->op->name,
+        tutti_datatype_name(t->type), t->dim, t->in->name, t->out->name, t->algorithm ? t->algorithm : "any algorithm",
+        t->lanes, err == TUTTI_OK ? "wrong" : tutti_error_message(p->comm));
+}
+
+/* Round the ring of all ranks, both ways at once. */
+static void play_halves(struct player *p, struct trial t) {
+  tutti_tensor in[2] = {0}, out[2] = {0};
+  tutti_call calls[4];
+  const uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
+  for (uint32_t h = 0; h < 2; h++) {
+    if (!make(p, &t, t.in, false, 0, &in[h]) || !make(p, &t, t.out, false, 0, &out[h])) return;
+    fill(t, p->rank + h * p->ranks, &in[h]);
+    calls[h] =
+        (tutti_call){.collective = TUTTI_SEND, .in = &in[h], .peer = h ? before : next, .lanes = t.lanes, .tag = h};
+    calls[2 + h] =
+        (tutti_call){.collective = TUTTI_RECV, .out = &out[h], .peer = h ? next : before, .lanes = t.lanes, .tag = h};
+  }
+  tutti_request *request = NULL;
+  tutti_err err = tutti_start_group(p->comm, calls, 4, &request);
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  for (t.half = 0; t.half < 2; t.half++) {
+    if (err != TUTTI_OK || !agrees(p, &t, &out[t.half])) complain(p, &t, err);
+    free(in[t.half].data), free(out[t.half].data);
+  }
+  if (p->rank == 0) p->stage->counted++;
+}
+
 static void play_trial(struct player *p, const struct trial *t) {
+  if (t->op->halves) {
+    play_halves(p, *t);
+    return;
+  }
   tutti_tensor in = {0}, out = {0};
   bool p2p = t->op->collective == TUTTI_SEND, at_root = p->rank == t->root;
   bool has_in = !t->op->in_at_root || at_root, has_out = !t->op->out_at_root || at_root;
   if (has_in && !make(p, t, t->in, t->op->in_cut, t->dim, &in)) return;
   if (has_out && !make(p, t, t->out, t->op->out_cut, t->out_dim, &out)) return;
-  size_t i[TUTTI_DIMS] = {0}, item = tutti_datatype_size(t->type);
-  if (has_in) do
-      put(t->type, (unsigned char *)in.data + tensors_where(&in, i) * item, value(p->rank, i));
-    while (tensors_next(in.shape, i));
+  if (has_in) fill(*t, p->rank, &in);
   tutti_call call = {.collective = t->op->collective,
                      .in = has_in ? &in : NULL,
                      .out = has_out ? &out : NULL,
@@ -131,11 +171,7 @@ static void play_trial(struct player *p, const struct trial *t) {
     err = tutti_start(p->comm, &call, &request);
   }
   if (err == TUTTI_OK) err = tutti_wait(&request);
-  if (err != TUTTI_OK || (has_out && !agrees(p, t, &out)))
-    wrong(p, "rank %u: %s of %s along %d, %s into %s, %s, %u lanes: %s", p->rank, t->op->name,
-          tutti_datatype_name(t->type), t->dim, t->in->name, t->out->name,
-          t->algorithm ? t->algorithm : "any algorithm", t->lanes,
-          err == TUTTI_OK ? "wrong" : tutti_error_message(p->comm));
+  if (err != TUTTI_OK || (has_out && !agrees(p, t, &out))) complain(p, t, err);
   free(in.data), free(out.data);
   if (p->rank == 0) p->stage->counted++;
 }

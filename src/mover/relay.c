@@ -83,7 +83,7 @@ static void take_message(struct tu_relay *r, uint32_t peer, const unsigned char 
     case TU_RELAY_LINE: tu_relay_take_line(r, peer, &m, bytes + sizeof m); return;
     case TU_RELAY_COUNTS: tu_relay_take_counts(r, peer, &m); return;
   }
-  tu_assert(!"a message of no kind");
+  tu_assert(false); /* a message of no kind */
 }
 
 static bool take_packets(struct tu_relay *r) {

@@ -234,7 +234,7 @@ static void one_link(void) {
 /* Many channels each way: everything arrives, in whatever order, and no link is faster than its wire. */
 static void many_channels(void) {
   struct tu_link_model model = load("wormhole");
-  for (uint32_t channels = 1; channels <= 30; channels++)
+  for (uint32_t channels = 1; channels <= 30; channels += channels < 4 ? 1 : 13)
     for (double bytes = 16; bytes <= 16384; bytes *= 4) {
       double speed = tu_link_bandwidth(&model, bytes, channels, 32);
       CHECK(speed <= 2 * model.bandwidth * tu_link_utilization(&model, bytes), "%u channels of %.0f bytes: %g",
