@@ -237,13 +237,12 @@ static void print_json(const struct scene *s, const struct sim_plan_name *plan, 
       r->plan.time_s, (unsigned long long)r->plan.messages, r->slot_bytes, r->credits, r->channels_most);
   const char *comma = "";
   for (uint32_t p = 0; p < r->port_count; p++) {
-    const struct tu_link *link = &s->cluster->links[p / 2];
     if (r->loads[p].packets == 0 && r->retrained[p / 2] == 0) continue;
     printf(
         "%s{\"from\": %u, \"channel\": %u, \"to\": %u, \"busy_s\": %.15g, \"bytes\": %.15g, \"packets\": %llu, "
         "\"retrained\": %u}",
-        comma, s->cluster->nodes[link->ends[p % 2].node].id, link->ends[p % 2].channel,
-        s->cluster->nodes[link->ends[1 - p % 2].node].id, r->loads[p].busy, r->loads[p].bytes,
+        comma, s->cluster->nodes[tu_directed_from(s->cluster, p).node].id, tu_directed_from(s->cluster, p).channel,
+        s->cluster->nodes[tu_directed_to(s->cluster, p).node].id, r->loads[p].busy, r->loads[p].bytes,
         (unsigned long long)r->loads[p].packets, r->retrained[p / 2]);
     comma = ", ";
   }
@@ -265,10 +264,9 @@ static void print_table(const struct scene *s, const struct sim_plan_name *plan,
   }
   if (r->port_count == 0 || r->plan.time_s <= 0) return;
   uint32_t p = busiest(r);
-  const struct tu_link *link = &s->cluster->links[p / 2];
   printf("  busiest link    %s to %s: %.9g bytes in %llu packets, taken %.1f%% of the time\n",
-         tu_node_name(s->cluster, link->ends[p % 2].node).chars,
-         tu_node_name(s->cluster, link->ends[1 - p % 2].node).chars, r->loads[p].bytes,
+         tu_node_name(s->cluster, tu_directed_from(s->cluster, p).node).chars,
+         tu_node_name(s->cluster, tu_directed_to(s->cluster, p).node).chars, r->loads[p].bytes,
          (unsigned long long)r->loads[p].packets, 100 * r->loads[p].busy / r->plan.time_s);
   for (uint32_t l = 0; l < s->cluster->link_count; l++)
     if (r->retrained[l] > 0)

@@ -3,28 +3,9 @@
  * shared memory. What holds over one must hold over the other. Under TSan only the loop is run. */
 #include "algo/algo.h"
 #include "buffers.h"
-#include "reference.h"
-#include "troupe.h"
+#include "conform.h"
 
 enum { SLOT_BYTES = 1 << 20 };
-
-static void carry_out(struct player *p, const struct ref_case *c) {
-  struct ref_run run;
-  char text[768];
-  ref_run_init(&run, c, p->rank);
-  ref_fill(&run);
-  ref_want(&run);
-  tutti_request *request = NULL;
-  tutti_err err = tutti_start(p->comm, &run.call, &request);
-  if (err == TUTTI_OK) err = tutti_wait(&request);
-  if (err != TUTTI_OK) {
-    ref_case_print(c, text, sizeof text);
-    wrong(p, "rank %u: %s: %s, in %s", p->rank, tutti_err_name(err), tutti_error_message(p->comm), text);
-  } else if (!ref_agrees(&run, text, sizeof text)) {
-    wrong(p, "%s", text);
-  }
-  ref_run_fini(&run);
-}
 
 /* From here on a rank's buffers lie in memory of any kind, over the loop too. */
 static bool begin_buffers(struct player *p) {
@@ -55,7 +36,7 @@ static void every_algorithm(struct player *p) {
       c.op = a->flags & TU_RANK_ORDER && i > 4 ? REF_AFFINE : TUTTI_SUM;
       c.lanes = (uint32_t)(ranks_random(&state) % (tu_build_lanes_max(a) + 1));
       c.seed = ranks_random(&state);
-      carry_out(p, &c);
+      conform(p, &c, NULL);
     }
   }
   end_buffers(p);
@@ -76,7 +57,7 @@ static void random_calls(struct player *p) {
     c.lanes = ranks_random(&state) % 3 ? 0 : (uint32_t)(1 + ranks_random(&state) % 4);
     c.seed = ranks_random(&state);
     if (!ref_valid(&c)) continue;
-    carry_out(p, &c);
+    conform(p, &c, NULL);
     if (ranks_random(&own) % 50 == 0) ranks_sleep_us(ranks_random(&own) % 3000);
   }
   end_buffers(p);

@@ -9,8 +9,7 @@
 #include <tutti/window.h>
 
 #include "algo/algo.h"
-#include "reference.h"
-#include "troupe.h"
+#include "conform.h"
 
 static struct lossy_faults wires;
 
@@ -35,26 +34,6 @@ static void keep(uint32_t rank, const void *bytes, size_t count) {
   results[rank] = tu_hash(bytes, count, results[rank]);
 }
 
-static void carry_out(struct player *p, const struct ref_case *c) {
-  struct ref_run run;
-  char text[768];
-  ref_run_init(&run, c, p->rank);
-  ref_fill(&run);
-  ref_want(&run);
-  tutti_request *request = NULL;
-  tutti_err err = tutti_start(p->comm, &run.call, &request);
-  if (err == TUTTI_OK) err = tutti_wait(&request);
-  if (err != TUTTI_OK) {
-    ref_case_print(c, text, sizeof text);
-    wrong(p, "rank %u: %s: %s, in %s", p->rank, tutti_err_name(err), tutti_error_message(p->comm), text);
-  } else if (!ref_agrees(&run, text, sizeof text)) {
-    wrong(p, "%s", text);
-  }
-  if (run.in.memory) keep(p->rank, run.in.memory, run.in.bytes);
-  if (run.out.memory) keep(p->rank, run.out.memory, run.out.bytes);
-  ref_run_fini(&run);
-}
-
 static void every_algorithm(struct player *p) {
   static const size_t counts[] = {1000, 5, 0, 20001, 1};
   uint64_t state = p->seed;
@@ -70,7 +49,7 @@ static void every_algorithm(struct player *p) {
       c.op = TUTTI_SUM;
       c.lanes = (uint32_t)(ranks_random(&state) % (tu_build_lanes_max(a) + 1));
       c.seed = ranks_random(&state);
-      carry_out(p, &c);
+      conform(p, &c, &results[p->rank]);
     }
   }
 }
@@ -87,7 +66,7 @@ static void random_calls(struct player *p) {
     c.root = (uint32_t)(ranks_random(&state) % p->ranks);
     c.count = ranks_random(&state) % 5 ? ranks_random(&state) % 300 : ranks_random(&state) % 30000;
     c.seed = ranks_random(&state);
-    if (ref_valid(&c)) carry_out(p, &c);
+    if (ref_valid(&c)) conform(p, &c, &results[p->rank]);
   }
 }
 

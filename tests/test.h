@@ -5,6 +5,7 @@
 #ifndef TEST_H
 #define TEST_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +33,9 @@ static int test_failures; /* of the test that runs */
   do {                                   \
     if (!(condition)) FAIL(__VA_ARGS__); \
   } while (0)
+
+/* Do two numbers differ by rounding only? */
+static inline bool test_near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
 
 static inline bool test_long(void) { return getenv("TEST_LONG") != NULL; }
 

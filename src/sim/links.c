@@ -233,7 +233,6 @@ static double look_to_send(struct tu_links *l, uint32_t channel, double now, boo
     c->taken--;
     then += m->acknowledge;
     l->told.freed(l->told.self, channel, then);
-    c = &l->channels[channel];
   }
   *sent = head_ready(l, &c->sends) <= then;
   if (!*sent) return then;
@@ -259,7 +258,6 @@ static double look_to_receive(struct tu_links *l, uint32_t channel, double now) 
     then += m->issue;
     c->kept_released--;
     answer(l, channel, take(l, &c->kept), then);
-    c = &l->channels[channel];
   }
   if (head_ready(l, &c->arrivals) > now) return then;
   uint32_t packet = take(l, &c->arrivals);
@@ -285,7 +283,6 @@ void tu_links_event(struct tu_links *l, const struct tu_event *event) {
   p->free_at = INFINITY; /* nobody plans for it meanwhile */
   double then =
       sends ? look_to_send(l, entry.channel, event->time, &done) : look_to_receive(l, entry.channel, event->time);
-  p = &l->processors[event->id];
   if (!waits) then += sends ? l->model->look_send : l->model->look_receive + change_time(l, p);
   p->free_at = then;
   if (!waits) p->at = entry_place(l, entry) + 1;

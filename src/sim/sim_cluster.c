@@ -15,16 +15,13 @@ struct finder {
   uint32_t *on_port; /* rings that leave at each */
 };
 
-static uint32_t port_of(const struct tu_cluster *cluster, uint32_t link, uint32_t from) {
-  return 2 * link + (cluster->links[link].ends[0].node == from ? 0 : 1);
-}
-
 static uint32_t choose_port(struct finder *f, uint32_t from, uint32_t to, uint32_t lane) {
   const struct tu_cluster *cluster = f->where->cluster;
   uint32_t usable = tu_cluster_usable(cluster, from, to), best = TU_NONE;
   tu_assert(usable > 0);
   for (uint32_t i = 0; i < usable; i++) {
-    uint32_t port = port_of(cluster, tu_cluster_link_between(cluster, from, to, (lane + i) % usable), from);
+    uint32_t link = tu_cluster_link_between(cluster, from, to, (lane + i) % usable);
+    uint32_t port = tu_directed(link, cluster->links[link].ends[0].node != from);
     if (best == TU_NONE || f->on_port[port] < f->on_port[best]) best = port;
   }
   f->on_port[best]++;

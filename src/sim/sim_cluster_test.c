@@ -71,8 +71,6 @@ static double time_of(const struct tu_sim *sim, double bytes, const struct tu_si
   return time;
 }
 
-static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
-
 /* ---- forms ---- */
 
 /* Round a ring whose neighbours are linked nothing is in anybody's way: packets and flows take what the formula says. */
@@ -86,9 +84,9 @@ static void rings(void) {
     for (double bytes = 64; bytes < 1e9; bytes *= 1000) {
       double form = (n - 1) * (f.model.latency + bytes / n / f.model.bandwidth);
       f.where.fluid = false;
-      CHECK(near(time_of(sim, bytes, &f.where), form), "%s, %g bytes: packets", clusters[c], bytes);
+      CHECK(test_near(time_of(sim, bytes, &f.where), form), "%s, %g bytes: packets", clusters[c], bytes);
       f.where.fluid = true;
-      CHECK(near(time_of(sim, bytes, &f.where), form), "%s, %g bytes: flows", clusters[c], bytes);
+      CHECK(test_near(time_of(sim, bytes, &f.where), form), "%s, %g bytes: flows", clusters[c], bytes);
     }
     tu_sim_destroy(sim);
     close_field(&f);
@@ -129,7 +127,7 @@ static void flows_share(void) {
   double alone = l * f.model.bandwidth, shared = (block - alone) / half;
   double rest = block - shared * half;
   double form = 2 * l + shared + rest / f.model.bandwidth;
-  CHECK(near(time_of(sim, bytes, &f.where), form), "%.12g, expected %.12g", time_of(sim, bytes, &f.where), form);
+  CHECK(test_near(time_of(sim, bytes, &f.where), form), "%.12g, expected %.12g", time_of(sim, bytes, &f.where), form);
   tu_sim_destroy(sim);
   close_field(&f);
 }
@@ -172,7 +170,7 @@ static void faults(void) {
   const struct tu_links_down in_it = {0, one / 2, one / 2 + 5e-3 + f.model.retrain};
   f.where.downs = &in_it;
   f.where.down_count = 1;
-  CHECK(near(time_of(sim, 4096, &f.where), one + 5e-3 + f.model.retrain), "one message");
+  CHECK(test_near(time_of(sim, 4096, &f.where), one + 5e-3 + f.model.retrain), "one message");
   tu_sim_destroy(sim);
   close_field(&f);
 }
@@ -226,7 +224,7 @@ static double bytes_times_hops(const struct tu_timeline *t, const struct field *
 static void check_path(const struct tu_timeline *t, const char *what) {
   double begin = t->end;
   for (uint32_t d = t->last; d != TU_NONE; d = t->deeds[d].cause) {
-    CHECK(near(t->deeds[d].end, begin), "%s: a gap before %g", what, begin);
+    CHECK(test_near(t->deeds[d].end, begin), "%s: a gap before %g", what, begin);
     begin = t->deeds[d].begin;
   }
   CHECK(t->last == TU_NONE || begin == 0, "%s: the critical path begins at %g", what, begin);
@@ -248,8 +246,8 @@ static void play_one(struct field *f, const struct tu_algorithm *a, const char *
     for (uint32_t p = 0; p < report.port_count; p++) carried += report.loads[p].bytes;
     for (uint32_t i = 0; i < report.timeline.crossing_count; i++) crossed += report.timeline.crossings[i].bytes;
     double expected = bytes_times_hops(&report.timeline, f);
-    CHECK(near(carried, crossed), "%s: %g bytes carried, %g crossed", what, carried, crossed);
-    CHECK(granule > 0 ? carried >= expected : near(carried, expected), "%s: %g bytes, expected %g", what, carried,
+    CHECK(test_near(carried, crossed), "%s: %g bytes carried, %g crossed", what, carried, crossed);
+    CHECK(granule > 0 ? carried >= expected : test_near(carried, expected), "%s: %g bytes, expected %g", what, carried,
           expected);
     check_path(&report.timeline, what);
     tu_sim_cluster_report_fini(&report);
@@ -294,7 +292,7 @@ static void spread(void) {
     struct tu_sim *less = tu_sim_contract(one, TU_SIM_EXACT), *many = tu_sim_spread(less, 12);
     f.where.credits = 1;
     f.where.slot_bytes = 512;
-    CHECK(near(time_of(all, 48000, &f.where), time_of(many, 48000, &f.where)), "%s", tu_algorithms[a]->name);
+    CHECK(test_near(time_of(all, 48000, &f.where), time_of(many, 48000, &f.where)), "%s", tu_algorithms[a]->name);
     tu_sim_destroy(all), tu_sim_destroy(one), tu_sim_destroy(less), tu_sim_destroy(many);
     played++;
   }

@@ -167,14 +167,13 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
     tu_links_count(n->links, port, &out, &in);
     struct tu_error why;
     if (tu_link_fits(m, out, in, r->slot_bytes > 0 ? r->slot_bytes : 1, r->credits, &why) == TUTTI_OK) continue;
-    const struct tu_link *link = &n->where->cluster->links[port / 2];
-    const struct tu_link_end *near = &link->ends[port % 2], *far = &link->ends[1 - port % 2];
+    const struct tu_link_end near = tu_directed_from(n->where->cluster, port);
     return tu_fail(
         error, TUTTI_ERR_ARGUMENT,
         "the link from %s to %s (channel %u): %s; expected a smaller --slot, fewer --credits or --lanes, or a "
         "plan whose messages go to neighbours",
-        tu_node_name(n->where->cluster, near->node).chars, tu_node_name(n->where->cluster, far->node).chars,
-        near->channel, why.text);
+        tu_node_name(n->where->cluster, near.node).chars,
+        tu_node_name(n->where->cluster, tu_directed_to(n->where->cluster, port).node).chars, near.channel, why.text);
   }
   return TUTTI_OK;
 }

@@ -13,15 +13,13 @@
 static const struct tu_sim_cost costs[] = {{1e-6, 8e-11, 5e-11}, {1e-6, 0, 0}, {0, 1e-9, 1e-9}, {3e-7, 1e-10, 7e-9}};
 enum { COSTS = sizeof costs / sizeof costs[0] };
 
-static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
-
 /* How much longer b takes than a; 0 if that is nothing. NAN if they do not even send the same. */
 static double excess(const struct tu_sim *a, const struct tu_sim *b, const struct tu_sim_cost *cost) {
   struct tu_sim_report x, y;
   tu_sim_run(a, 12345, cost, &x);
   tu_sim_run(b, 12345, cost, &y);
-  if (x.messages != y.messages || !near(x.bytes_sent_max, y.bytes_sent_max)) return NAN;
-  if (near(x.time_s, y.time_s)) return 0;
+  if (x.messages != y.messages || !test_near(x.bytes_sent_max, y.bytes_sent_max)) return NAN;
+  if (test_near(x.time_s, y.time_s)) return 0;
   return y.time_s / x.time_s - 1;
 }
 
@@ -51,7 +49,7 @@ static void compare_late(const struct tu_sim *a, const struct tu_sim *b, const s
   double late[32] = {0};
   late[what->ranks / 2] = 3e-6;
   double x = time_when_late(a, late), y = time_when_late(b, late);
-  CHECK(near(x, y), "%s.%s, %u ranks, one late: %.12g s, spread %.12g",
+  CHECK(test_near(x, y), "%s.%s, %u ranks, one late: %.12g s, spread %.12g",
         tu_collectives[what->algorithm->collective].name, what->algorithm->name, what->ranks, x, y);
 }
 
@@ -158,7 +156,7 @@ static void test_late(void) {
         .algorithm = tu_algorithm_find(TUTTI_ALLREDUCE, names[i]), .ranks = 8, .rank = TU_ALL_RANKS};
     struct tu_sim *all = tu_sim_build(&what), *few = tu_sim_contract(all, TU_SIM_EXACT);
     double a = time_when_late(all, late), b = time_when_late(few, late);
-    CHECK(a > 1 && near(a, b), "%s: %.12g s, contracted %.12g", names[i], a, b);
+    CHECK(a > 1 && test_near(a, b), "%s: %.12g s, contracted %.12g", names[i], a, b);
     tu_sim_destroy(all);
     tu_sim_destroy(few);
   }
@@ -191,7 +189,7 @@ static void large_pat(tutti_collective collective, uint32_t ranks) {
          (double)r.messages / (ended - built) * 60e-6, peak_mib());
   double time = tu_log2_ceil(ranks) * cost.alpha + sent * cost.beta;
   if (collective == TUTTI_REDUCE_SCATTER) time += sent * cost.gamma;
-  CHECK(near(r.time_s, time) && r.messages == (uint64_t)tu_log2_ceil(ranks) * ranks, "%.12g s, expected %.12g",
+  CHECK(test_near(r.time_s, time) && r.messages == (uint64_t)tu_log2_ceil(ranks) * ranks, "%.12g s, expected %.12g",
         r.time_s, time);
   tu_sim_destroy(one);
   tu_sim_destroy(few);

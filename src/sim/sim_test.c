@@ -10,8 +10,6 @@
 #include "check/check.h"
 #include "test.h"
 
-static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
-
 static struct tu_sim_report simulate(const struct tu_build *what, double bytes, const struct tu_sim_cost *cost) {
   struct tu_sim *sim = tu_sim_build(what);
   struct tu_sim_report report;
@@ -249,20 +247,20 @@ static void compare_form(size_t row, const struct tu_algorithm *a, uint32_t rank
     tu_sim_run(sim, bytes, c, &r);
     bool time_holds = holds(forms[row].when, ranks, c->gamma);
     if (time_holds || !(forms[row].when & COUNTS_TOO)) {
-      CHECK(near((double)r.messages, f.messages_all), "%s, %u ranks: %llu messages, expected %g", name, ranks,
+      CHECK(test_near((double)r.messages, f.messages_all), "%s, %u ranks: %llu messages, expected %g", name, ranks,
             (unsigned long long)r.messages, f.messages_all);
-      CHECK(near(r.bytes_sent_max, f.sent_max * bytes), "%s, %u ranks: one sends %.12g bytes, expected %.12g", name,
-            ranks, r.bytes_sent_max, f.sent_max * bytes);
+      CHECK(test_near(r.bytes_sent_max, f.sent_max * bytes), "%s, %u ranks: one sends %.12g bytes, expected %.12g",
+            name, ranks, r.bytes_sent_max, f.sent_max * bytes);
     }
     if (!time_holds) continue;
     double time = f.messages * c->alpha + bytes * (f.sent * c->beta + f.reduced * c->gamma);
-    CHECK(near(r.time_s, time), "%s, %u ranks, cost %zu: %.12g s, expected %.12g", name, ranks, i, r.time_s, time);
+    CHECK(test_near(r.time_s, time), "%s, %u ranks, cost %zu: %.12g s, expected %.12g", name, ranks, i, r.time_s, time);
     if (c->alpha <= 0 || c->beta <= 0) continue; /* then what costs nothing may be on the chain or not */
-    CHECK(near((double)r.critical_messages, f.messages), "%s, %u ranks: a chain of %llu messages, expected %g", name,
-          ranks, (unsigned long long)r.critical_messages, f.messages);
-    CHECK(near(r.critical_bytes, f.sent * bytes), "%s, %u ranks: %.12g bytes on the chain, expected %.12g", name, ranks,
-          r.critical_bytes, f.sent * bytes);
-    CHECK(c->gamma <= 0 || near(r.critical_reduced_bytes, f.reduced * bytes),
+    CHECK(test_near((double)r.critical_messages, f.messages), "%s, %u ranks: a chain of %llu messages, expected %g",
+          name, ranks, (unsigned long long)r.critical_messages, f.messages);
+    CHECK(test_near(r.critical_bytes, f.sent * bytes), "%s, %u ranks: %.12g bytes on the chain, expected %.12g", name,
+          ranks, r.critical_bytes, f.sent * bytes);
+    CHECK(c->gamma <= 0 || test_near(r.critical_reduced_bytes, f.reduced * bytes),
           "%s, %u ranks: %.12g bytes reduced on the chain, expected %.12g", name, ranks, r.critical_reduced_bytes,
           f.reduced * bytes);
   }
@@ -301,8 +299,8 @@ static void compare_all(const struct tu_algorithm *a, uint32_t ranks, uint32_t r
           a->name, ranks, (unsigned long long)r.messages, (unsigned long long)checked.messages);
     double time = (double)r.critical_messages * c->alpha + r.critical_bytes * c->beta;
     time += r.critical_reduced_bytes * c->gamma;
-    CHECK(near(r.time_s, time), "%s.%s, %u ranks, cost %zu: %.12g s, but its chain takes %.12g", collective, a->name,
-          ranks, i, r.time_s, time);
+    CHECK(test_near(r.time_s, time), "%s.%s, %u ranks, cost %zu: %.12g s, but its chain takes %.12g", collective,
+          a->name, ranks, i, r.time_s, time);
   }
   tu_sim_destroy(sim);
 }
@@ -582,7 +580,7 @@ static void test_examples(void) {
     tu_plan_destroy(plan);
     struct tu_sim_report r;
     tu_sim_run(sim, 4, &examples[i].cost, &r);
-    CHECK(near(r.time_s, examples[i].time_s), "%s: %.12g s, expected %g", examples[i].what, r.time_s,
+    CHECK(test_near(r.time_s, examples[i].time_s), "%s: %.12g s, expected %g", examples[i].what, r.time_s,
           examples[i].time_s);
     CHECK(r.critical_messages == examples[i].critical_messages, "%s: a chain of %llu messages, expected %u",
           examples[i].what, (unsigned long long)r.critical_messages, examples[i].critical_messages);
@@ -607,13 +605,13 @@ static void test_large(void) {
   printf("  a ring of %u, all ranks: %.2f s, %ld MiB\n", ranks, seconds, usage.ru_maxrss / 1024);
   double time = 2 * (ranks - 1) * cost.alpha;
   time += (1 << 20) * (ranks - 1.0) / ranks * (2 * cost.beta + cost.gamma);
-  CHECK(near(r.time_s, time), "%.12g s, expected %.12g", r.time_s, time);
+  CHECK(test_near(r.time_s, time), "%.12g s, expected %.12g", r.time_s, time);
   CHECK(seconds < 10 && usage.ru_maxrss < 2 << 20, "expected under 10 s and 2 GiB");
   start = cpu_seconds();
   what = (struct tu_build){.algorithm = find("barrier.dissemination"), .ranks = 4096, .rank = 0};
   r = simulate(&what, 1 << 20, &cost);
   printf("  dissemination over 4096, one for all: %.3f s\n", cpu_seconds() - start);
-  CHECK(near(r.time_s, 12 * cost.alpha) && r.messages == 12 * 4096, "%.12g s, %llu messages", r.time_s,
+  CHECK(test_near(r.time_s, 12 * cost.alpha) && r.messages == 12 * 4096, "%.12g s, %llu messages", r.time_s,
         (unsigned long long)r.messages);
 }
 
@@ -631,7 +629,7 @@ static void test_pat(void) {
         tu_sim_destroy(sim);
         uint32_t aggregate = (uint32_t)tu_min(pieces, tu_max(n / 2, 1)), delta = n / aggregate;
         uint32_t path = delta - 1 + tu_log2_ceil(aggregate);
-        CHECK(near(r.time_s, path) && r.critical_messages == path,
+        CHECK(test_near(r.time_s, path) && r.critical_messages == path,
               "%s, %u ranks, %u pieces: %llu messages, expected %u", tu_collectives[both[k]].name, n, pieces,
               (unsigned long long)r.critical_messages, path);
       }
