@@ -249,6 +249,13 @@ struct tu_stall {
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e);
 /* One more vain poll on `comm`: spins, yields or sleeps; looks at verdicts, boards, peers and deadlines of all that is open. */
 void tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
+
+/* ---- diagnosis.c ---- */
+/* Looks at verdicts, boards, peers and deadlines of all that this thread has open. now = 0: only at what needs no system call.
+ * Communicators that fail here end their requests at the next poll. */
+void tu_look_round(uint64_t now);
+/* A message came that does not fit the request: the verdict says so. */
+void tu_fail_mismatch(struct tutti_request *request);
 /* Has a rank died? Or has one departed that this rank still waits for? Then *error says so; `doing` says in what. A rank
  * may be served and see its peer depart an instant later: so fill comm->departed first (tu_note_departed), move on, and only then
  * fill comm->waits_for. */

@@ -1,10 +1,7 @@
 /* wait.c: the one place where anybody waits. Polls what the thread has open; when nothing moves: spin; then, if there are more
  * ranks than cores, yield, for it may be a rank that needs this one (another program would keep it for a time slice); then
- * sleep on the bell, at most 100 ms at a time. Who stalls looks round: is there a verdict, does somebody do another call
- * under the same number, has somebody died, is the time over? */
+ * sleep on the bell, at most 100 ms at a time. A rank that stalls looks round (diagnosis.c). */
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "api/comm.h"
 
@@ -14,7 +11,6 @@
 #define FOREIGN_WAITS_MAX 1024u
 #define FOREIGN_NS 500000u /* who gets its core back later than this yields to other programs: it had better sleep */
 #define SLEEP_MS 100
-#define LOOK_NS 40000000u /* between two looks whether the peers live: a system call for each */
 #define NS_PER_MS 1000000u
 
 _Thread_local struct tu_queue tu_queue;
@@ -46,191 +42,7 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   if (r->detached) tu_request_release(r);
 }
 
-/* ---- sentences ---- */
-
-static void print_call(const struct tutti_request *r, char *text, size_t bytes) {
-  char call[200];
-  tu_facts_print(&r->facts, call, sizeof call);
-  if (r->number) snprintf(text, bytes, "collective %llu, %s", (unsigned long long)r->number, call);
-  else snprintf(text, bytes, "%s, peer %u, tag %u", call, r->signature.root, r->tag);
-}
-
-/* What a peer's board says that it is in. */
-static void print_state(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
-  struct tu_board *board = &comm->mover->boards[peer];
-  uint64_t latest = atomic_load(&board->latest), words[TU_BOARD_WORDS];
-  struct tu_call_facts facts;
-  char call[200];
-  if (atomic_load(&board->departed)) {
-    snprintf(text, bytes, "rank %u (has freed the communicator)", peer);
-  } else if (latest == 0) {
-    snprintf(text, bytes, "rank %u (has started no collective yet)", peer);
-  } else if (tu_board_read(board, latest, words)) {
-    memcpy(&facts, words, sizeof facts);
-    tu_facts_print(&facts, call, sizeof call);
-    snprintf(text, bytes, "rank %u (its last is collective %llu, %s)", peer, (unsigned long long)latest, call);
-  } else {
-    snprintf(text, bytes, "rank %u (on its way past collective %llu)", peer, (unsigned long long)latest);
-  }
-}
-
-/* One more rank to a list. */
-static size_t print_one_more(const struct tutti_comm *comm, uint32_t peer, const char *before, char *text, size_t at,
-                             size_t bytes) {
-  char state[300];
-  if (at >= bytes) return at;
-  print_state(comm, peer, state, sizeof state);
-  return at + (size_t)snprintf(text + at, bytes - at, "%s%s", before, state);
-}
-
-/* Who is missing: those that have not come to this collective come first, for whoever this rank waits for may wait for
- * them as well. */
-static void print_waited_for(const struct tutti_request *r, char *text, size_t bytes) {
-  struct tutti_comm *comm = r->comm;
-  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
-  tu_execution_blockers(&r->execution, comm->waits_for);
-  size_t at = 0;
-  text[0] = '\0';
-  for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (atomic_load(&comm->mover->boards[p].latest) >= r->number) continue;
-    at = print_one_more(comm, p, at ? ", " : "ranks that have not come to it: ", text, at, bytes);
-  }
-  bool listed = at > 0;
-  for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (!comm->waits_for[p] || atomic_load(&comm->mover->boards[p].latest) < r->number) continue;
-    at = print_one_more(comm, p, listed ? "; itself for " : at ? ", " : "", text, at, bytes);
-    listed = false;
-  }
-  size_t element;
-  if (at < bytes && tu_request_lacks_input(r, &element))
-    at += (size_t)snprintf(text + at, bytes - at, "%sits caller to fill in element %zu of the input", at ? "; " : "",
-                           element);
-  if (at == 0) snprintf(text, bytes, "its own earlier calls");
-}
-
-/* ---- looking round ---- */
-
-static bool read_facts(const struct tutti_comm *comm, uint32_t rank, uint64_t number, struct tu_call_facts *facts) {
-  uint64_t words[TU_BOARD_WORDS];
-  if (!tu_board_read(&comm->mover->boards[rank], number, words)) return false;
-  memcpy(facts, words, sizeof *facts);
-  return true;
-}
-
-/* Do any two ranks mean different calls by this number, as far as their boards still, or already, show it? */
-static bool disagree_about(struct tutti_comm *comm, uint64_t number) {
-  struct tu_call_facts first, other;
-  uint32_t a = 0;
-  while (a < comm->ranks && !read_facts(comm, a, number, &first)) a++;
-  for (uint32_t b = a + 1; b < comm->ranks; b++) {
-    if (!read_facts(comm, b, number, &other) || other.hash == first.hash) continue;
-    char first_call[200], other_call[200];
-    struct tu_error error;
-    tu_facts_print(&first, first_call, sizeof first_call);
-    tu_facts_print(&other, other_call, sizeof other_call);
-    tu_fail(
-        &error, TUTTI_ERR_MISMATCH,
-        "as collective %llu of the communicator rank %u called %s, but rank %u called %s; all ranks must make the same "
-        "calls in the same order",
-        (unsigned long long)number, a, first_call, b, other_call);
-    tu_comm_fail(comm, &error);
-    return true;
-  }
-  return false;
-}
-
-/* A message came that does not fit the request. */
-static void fail_mismatch(struct tutti_request *r) {
-  const struct tu_execution *e = &r->execution;
-  uint64_t theirs = r->number ? e->mismatch_tag >> 32 : 0;
-  if (r->number && (disagree_about(r->comm, r->number) || disagree_about(r->comm, theirs))) return;
-  char call[280], state[300];
-  struct tu_error error;
-  print_call(r, call, sizeof call);
-  print_state(r->comm, e->mismatch_peer, state, sizeof state);
-  if (e->mismatch_tag == e->tag)
-    tu_fail(&error, TUTTI_ERR_MISMATCH,
-            "rank %u sends %llu bytes where rank %u expects %llu, in %s; the counts must match", e->mismatch_peer,
-            (unsigned long long)e->mismatch_bytes, r->comm->rank, (unsigned long long)e->expected_bytes, call);
-  else if (r->program->point_to_point)
-    tu_fail(&error, TUTTI_ERR_MISMATCH,
-            "rank %u sends over %u lanes where rank %u expects %u, in %s; both must state the same", e->mismatch_peer,
-            tu_p2p_lanes(e->mismatch_tag), r->comm->rank, tu_p2p_lanes(e->tag), call);
-  else
-    tu_fail(
-        &error, TUTTI_ERR_MISMATCH,
-        "rank %u in %s got a message of another call (collective %llu) from %s; all ranks must make the same calls in "
-        "the same order",
-        r->comm->rank, call, (unsigned long long)theirs, state);
-  tu_comm_fail(r->comm, &error);
-}
-
-void tu_note_departed(struct tutti_comm *comm) {
-  for (uint32_t p = 0; p < comm->ranks; p++) comm->departed[p] = atomic_load(&comm->mover->boards[p].departed) != 0;
-}
-
-bool tu_peer_died(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
-  char state[300];
-  if (tu_transport_alive(comm->transport, comm->mover->members[p])) return false;
-  if (atomic_load(&comm->mover->boards[p].departed)) return false; /* it left in order just now */
-  print_state(comm, p, state, sizeof state);
-  tu_fail(error, TUTTI_ERR_PEER, "%s has died or exited; rank %u found it gone while in %s", state, comm->rank, doing);
-  return true;
-}
-
-bool tu_peer_left(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
-  tu_fail(error, TUTTI_ERR_PEER, "rank %u has freed the communicator while rank %u still waits for it in %s", p,
-          comm->rank, doing);
-  return true;
-}
-
-bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
-  for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (comm->departed[p] && comm->waits_for[p]) return tu_peer_left(comm, p, doing, error);
-    if (!comm->departed[p] && tu_peer_died(comm, p, doing, error)) return true;
-  }
-  return false;
-}
-
-static bool peers_lost(struct tutti_request *r) {
-  char call[280];
-  struct tu_error error;
-  struct tutti_comm *comm = r->comm;
-  tu_note_departed(comm);
-  tu_execution_poll(&r->execution);
-  if (r->execution.unfinished == 0 || r->execution.mismatch) return false; /* the next poll of the queue ends it */
-  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
-  tu_execution_blockers(&r->execution, comm->waits_for);
-  print_call(r, call, sizeof call);
-  if (!tu_peer_lost(comm, call, &error)) return false;
-  tu_comm_fail(comm, &error);
-  return true;
-}
-
-static bool too_late(struct tutti_request *r, uint64_t now) {
-  if (r->timeout_ms <= 0 || now - r->stalled_since < (uint64_t)r->timeout_ms * NS_PER_MS) return false;
-  if (peers_lost(r)) return true;
-  char call[280], waited_for[600];
-  struct tu_error error;
-  print_call(r, call, sizeof call);
-  print_waited_for(r, waited_for, sizeof waited_for);
-  tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in %s for %s", r->comm->rank, r->timeout_ms, call,
-          waited_for);
-  tu_comm_fail(r->comm, &error);
-  return true;
-}
-
-/* now = 0: only what needs no system call. Communicators that fail here end their requests at the next poll. */
-static void look_round(uint64_t now) {
-  for (struct tutti_request *r = tu_queue.first; r; r = r->next) {
-    if (r->comm->failed || tu_comm_failed(r->comm)) continue;
-    if ((r->number && disagree_about(r->comm, r->number)) || now == 0) continue;
-    if (r->stalled_since == 0) r->stalled_since = now;
-    if (too_late(r, now) || now - r->looked_at < LOOK_NS) continue;
-    r->looked_at = now;
-    (void)peers_lost(r);
-  }
-}
+/* ---- moving and stalling ---- */
 
 /* Until the next deadline, or long enough. */
 static int sleep_ms(uint64_t now) {
@@ -243,8 +55,6 @@ static int sleep_ms(uint64_t now) {
   }
   return ms;
 }
-
-/* ---- moving and stalling ---- */
 
 bool tu_queue_poll(void) {
   bool moved = false;
@@ -259,7 +69,7 @@ bool tu_queue_poll(void) {
     moved |= tu_execution_poll(&r->execution);
     if (r->execution.parts) tu_request_tell(r);
     if (r->execution.unfinished > 0 && !r->execution.mismatch) continue;
-    if (r->execution.mismatch) fail_mismatch(r);
+    if (r->execution.mismatch) tu_fail_mismatch(r);
     complete(r, r->execution.mismatch ? &r->comm->error : NULL);
     moved = true; /* also if nothing was left to do: the queue is another one now */
   }
@@ -302,7 +112,7 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
     tu_pause();
     return;
   }
-  if (s->polls == comm->spin && comm->share == 1) look_round(0);
+  if (s->polls == comm->spin && comm->share == 1) tu_look_round(0);
   if (s->polls == comm->spin && !may_yield(comm)) s->polls = comm->spin + YIELDS;
   if (s->polls < comm->spin + YIELDS) {
     if (!yield_core(comm)) s->polls = comm->spin + YIELDS;
@@ -310,14 +120,14 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
   }
   /* No bell rings when it arrives. */
   if (comm->wire && tu_wire_look(comm->wire)) {
-    if (s->polls % 256 == 0) look_round(tu_clock_ns());
+    if (s->polls % 256 == 0) tu_look_round(tu_clock_ns());
     sched_yield();
     return;
   }
   uint32_t token = tu_bell_arm(comm->transport);
   if (tu_queue.telling || !tu_queue_poll()) {
     uint64_t now = tu_clock_ns();
-    look_round(now);
+    tu_look_round(now);
     int ms = sleep_ms(now);
     if (s->sleep_ms > 0 && ms > s->sleep_ms) ms = s->sleep_ms;
     if (ms > 0) tu_bell_sleep(comm->transport, token, ms);
@@ -393,7 +203,7 @@ tutti_err tutti_test(tutti_request **request, bool *done) {
   if (!is_done(r)) tu_queue_poll();
   if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll();
   if (!is_done(r) && ++r->tests % 128 == 0) {
-    look_round(tu_clock_ns());
+    tu_look_round(tu_clock_ns());
     tu_queue_poll();
   }
   if (is_done(r)) return conclude(request);
