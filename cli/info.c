@@ -17,7 +17,7 @@
 struct facts {
   uint32_t cpus, ranks;
   struct tu_channel_shape shape; /* of the channels of a communicator of so many ranks */
-  uint32_t spin;
+  struct tu_patience patience;
   uint32_t share; /* ranks that share a CPU */
   bool machine_known;
   struct tu_boot_machine machine;
@@ -39,7 +39,7 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
   }
   if (err == TUTTI_OK) {
     facts->shape = comm->mover->block->shape;
-    facts->spin = comm->spin;
+    facts->patience = comm->patience;
     facts->share = comm->share;
     tutti_abort(comm, "it was made to be looked at"); /* so that freeing it waits for nobody */
     tutti_comm_free(comm);
@@ -197,6 +197,16 @@ static void print_channel(const struct facts *f) {
   printf(", from each rank to each that it sends to\n");
 }
 
+static void print_waiting(const struct facts *f) {
+  const struct tu_patience *p = &f->patience;
+  printf("waiting     ");
+  if (p->spin_ns > 0) printf("polls for %llu us, ", (unsigned long long)(p->spin_ns / 1000));
+  else printf("%u polls, ", p->polls);
+  if (p->yields > 0) printf("up to %u yields, ", p->yields);
+  printf("then sleeps%s (%u ranks on %u CPUs)\n", p->adapts ? "; at once while other programs want its core" : "",
+         f->ranks, f->cpus);
+}
+
 static void print_text(const struct facts *f) {
   int version = tutti_version();
   printf("version     %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
@@ -207,8 +217,7 @@ static void print_text(const struct facts *f) {
   printf(")\ntransport   shm: memory shared by the processes of one machine\n");
   print_distance();
   print_channel(f);
-  printf("waiting     %u polls before %s (%u ranks on %u CPUs)\n", f->spin, f->share > 1 ? "yielding" : "sleeping",
-         f->ranks, f->cpus);
+  print_waiting(f);
   printf("types      ");
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf(" %s", tu_datatypes[t].name);
   printf("\noperations ");
@@ -231,10 +240,11 @@ static void print_json(const struct facts *f) {
       "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"isa\": \"%s\", \"numa_nodes\": %u, \"caches\": %u, \"cache_level\": "
       "%u, "
       "\"transport\": \"shm\", \"ranks\": %u, \"group\": %u, \"credits\": %u, \"ring_bytes\": "
-      "%u, \"slot_bytes\": %u, \"spin\": %u, \"datatypes\": [",
+      "%u, \"slot_bytes\": %u, \"spin_us\": %llu, \"yields\": %u, \"spin_adapts\": %s, \"datatypes\": [",
       version / 10000, version / 100 % 100, version % 100, f->cpus, tu_isa_used(), f->machine.numa_nodes,
       f->machine.caches, f->machine.level, f->ranks, f->group, f->shape.credits, f->shape.ring_bytes,
-      f->shape.slot_bytes, f->spin);
+      f->shape.slot_bytes, (unsigned long long)(f->patience.spin_ns / 1000), f->patience.yields,
+      f->patience.adapts ? "true" : "false");
   for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
   printf("], \"operations\": [");
   for (unsigned o = 0; o < TUTTI_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);

@@ -148,7 +148,7 @@ static int hot(struct ranks_world *w, uint32_t rank) {
   const struct subject *s = w->context;
   here = w;
   here_rank = rank;
-  setenv("TUTTI_SPIN", "1000000000", 1); /* on a busy machine too, nothing has to sleep */
+  setenv("TUTTI_SPIN_US", "1000000000", 1); /* on a busy machine too, nothing has to sleep */
   tutti_comm *world;
   if (tutti_init(NULL, &world) != TUTTI_OK) {
     printf("  init: %s\n", tutti_error_message(NULL));
@@ -365,8 +365,8 @@ static int touch(struct ranks_world *w, uint32_t rank) {
   enum { CALLS = 12, WARM_UP = 24 /* the boards have been round */ };
   struct snapshot snapshot = {0};
   tutti_comm *world;
-  test_failures = 0;                     /* those of earlier subjects are not this rank's */
-  setenv("TUTTI_SPIN", "1000000000", 1); /* nobody sleeps: no bell is touched */
+  test_failures = 0;                        /* those of earlier subjects are not this rank's */
+  setenv("TUTTI_SPIN_US", "1000000000", 1); /* nobody sleeps: no bell is touched */
   setenv("TUTTI_ALGORITHM", c->algorithm, 1);
   if (tutti_init(NULL, &world) != TUTTI_OK) {
     printf("  init: %s\n", tutti_error_message(NULL));

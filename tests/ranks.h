@@ -52,7 +52,7 @@ static inline void ranks_clear_environment(void) {
                                       "TUTTI_WORLD_SIZE",
                                       "TUTTI_MASTER_ADDR",
                                       "TUTTI_SECRET",
-                                      "TUTTI_SPIN",
+                                      "TUTTI_SPIN_US",
                                       "TUTTI_MASTER_PORT",
                                       "TUTTI_LOCAL_RANK",
                                       "TUTTI_TIMEOUT_MS",

@@ -152,6 +152,8 @@ TUTTI_API const char *tutti_collective_name(tutti_collective collective);
 typedef struct tutti_options {
   int timeout_ms;      /* for every call on the communicator; 0: TUTTI_TIMEOUT_MS, or none; negative: none */
   int join_timeout_ms; /* how long to wait for the other ranks to appear; 0: 60,000 */
+  int spin_us; /* how long a waiting rank polls before it yields its core or sleeps; 0: TUTTI_SPIN_US, or as long as it finds
+                * worth while with what else runs on its core; negative: not at all */
 } tutti_options;
 
 /* Joins the world that the environment describes and sets *world. Collective over all processes of the job. Reads

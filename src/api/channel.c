@@ -1,19 +1,14 @@
 /* channel.c: calls on channels: what may not be meant is refused, what is not there is waited for.
  *
  * Several threads of a rank may be in here while another uses the communicator: of that only what never changes is read,
- * and words in shared memory. The wait is like that of wait.c, with a count of its own: spin, yield if there are more ranks than
- * cores, sleep on the bell. */
+ * and words in shared memory. So the wait is like that of wait.c, but looks at the channel alone. */
 #include "api/channel.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define YIELDS 100u
-#define FOREIGN_NS 500000u /* a yield that takes longer gave the core to another program: better sleep */
 #define SLEEP_MS 100
 #define LOOK_NS 40000000u /* between two looks whether the peers live */
-#define TRIES 128u        /* in vain, between two looks at the clock */
 #define NS_PER_MS 1000000u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the lists */
@@ -158,25 +153,25 @@ static bool look_round(struct wish *w, struct tu_error *error) {
 static tutti_err look_once(struct wish *w, bool *granted, struct tu_error *error) {
   tutti_channel *c = w->channel;
   *granted = look(w, error);
-  if (!*granted && error->code == TUTTI_OK && ++c->tries % TRIES == 0) {
-    uint64_t now = tu_clock_ns();
-    bool time_to = now - c->looked_at >= LOOK_NS;
-    if (time_to) c->looked_at = now;
-    if (time_to && look_round(w, error)) *granted = error->code == TUTTI_OK;
-  }
+  if (*granted) tu_stall_moved(&c->tests);
+  if (*granted || error->code != TUTTI_OK || !tu_patience_test(c->comm, &c->tests, false)) return error->code;
+  if (look_round(w, error)) *granted = error->code == TUTTI_OK;
   return error->code;
 }
 
 struct patience {
-  uint32_t polls;
+  struct tu_stall stall;
   uint64_t since, looked_at;
   int timeout_ms;
 };
 
-/* True: there is something to look at, or to report. */
-static bool sleep_a_while(struct wish *w, struct patience *p, struct tu_error *error) {
+/* A poll in vain: waits a little. True: there is something to look at, or to report. */
+static bool rest(struct wish *w, struct patience *p, struct tu_error *error) {
   struct tu_transport *t = w->channel->comm->transport;
-  uint64_t now = tu_clock_ns(), waited_ms = (now - p->since) / NS_PER_MS;
+  if (!tu_patience_ends(w->channel->comm, &p->stall)) return false;
+  uint64_t now = tu_clock_ns();
+  if (p->since == 0) p->since = p->looked_at = now;
+  uint64_t waited_ms = (now - p->since) / NS_PER_MS;
   if (now - p->looked_at >= LOOK_NS) {
     p->looked_at = now;
     if (look_round(w, error)) return true;
@@ -189,26 +184,9 @@ static bool sleep_a_while(struct wish *w, struct patience *p, struct tu_error *e
   if (p->timeout_ms > 0) ms = (int)tu_min((size_t)ms, (size_t)p->timeout_ms - waited_ms);
   uint32_t token = tu_bell_arm(t);
   bool there = look(w, error) || error->code != TUTTI_OK;
-  if (!there && tu_channel_verdict(w->channel->comm, error) == TUTTI_OK) tu_bell_sleep(t, token, ms);
+  if (!there && tu_channel_verdict(w->channel->comm, error) == TUTTI_OK) tu_patience_sleep(t, token, ms);
   tu_bell_disarm(t);
   return there;
-}
-
-/* A poll in vain: waits a little. True: what was waited for is there, or an error. */
-static bool rest(struct wish *w, struct patience *p, struct tu_error *error) {
-  const tutti_comm *comm = w->channel->comm;
-  if (++p->polls < comm->spin) {
-    tu_pause();
-    return false;
-  }
-  uint64_t now = tu_clock_ns();
-  if (p->since == 0) p->since = p->looked_at = now;
-  if (comm->share > 1 && p->polls < comm->spin + YIELDS) {
-    sched_yield();
-    if (tu_clock_ns() - now > FOREIGN_NS) p->polls = comm->spin + YIELDS;
-    return false;
-  }
-  return sleep_a_while(w, p, error);
 }
 
 static tutti_err wait_for(struct wish *w, int timeout_ms, struct tu_error *error) {

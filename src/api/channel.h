@@ -12,8 +12,7 @@ struct tutti_channel {
   tutti_comm *comm;
   _Atomic bool busy;                     /* a thread is in a call */
   bool given_up;                         /* tutti_channel_open has: nobody has it, and nobody need close it */
-  uint32_t tries;                        /* in vain, without waiting */
-  uint64_t looked_at;                    /* when the peers were last looked at, among those */
+  struct tu_stall tests;                 /* looks in vain, since the last that was not */
   struct tutti_channel *previous, *next; /* of the communicator */
 };
 

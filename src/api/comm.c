@@ -9,9 +9,7 @@
 #include "base/env.h"
 #include "boot/boot.h"
 
-#define SPIN_ROOMY 10000u /* vain polls before sleeping: some 0.3 ms */
-#define SPIN_CROWDED 6u   /* ... before yielding, if there are more ranks than cores: somebody else can use this one */
-#define CREDITS_ROOMY 8u  /* few lines stay where they are used: the fastest exchange of two ranks that poll */
+#define CREDITS_ROOMY 8u    /* few lines stay where they are used: the fastest exchange of two ranks that poll */
 #define CREDITS_CROWDED 64u /* ... of ranks that have to wait for a core: as much as one can do before that */
 #define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u
@@ -94,19 +92,14 @@ static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, stru
 
 static tutti_err read_settings(struct tutti_comm *comm, struct tu_channel_shape *shape, struct tu_error *error) {
   tutti_err err;
-  uint64_t polls = SPIN_ROOMY;
   if ((err = tu_isa_check(error)) != TUTTI_OK) return err;
-  if ((err = tu_env_uint("TUTTI_SPIN", 1000000000, &polls, error)) != TUTTI_OK) return err;
-  comm->spin = (uint32_t)polls;
   return read_shape(comm->ranks, shape, error);
 }
 
 /* All are there, so it is known what CPUs they have. Whoever is not in this communicator wants its share, too. */
 static void settle(struct tutti_comm *comm, struct tu_channel_shape *shape) {
-  comm->share = tu_transport_share(comm->transport);
-  if (comm->share == 1) return;
-  shape->credits = CREDITS_CROWDED;
-  if (!tu_env("TUTTI_SPIN")) comm->spin = SPIN_CROWDED;
+  comm->share = tu_transport_share(comm->transport, &comm->cpus);
+  if (comm->share > 1) shape->credits = CREDITS_CROWDED;
 }
 
 static bool all_present(const struct tutti_comm *comm) {
@@ -181,6 +174,7 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   if (err != TUTTI_OK) goto failed;
   tu_transport_settle(t);
   settle(c, &shape);
+  if ((err = tu_patience_init(&c->patience, 0, c->share, error)) != TUTTI_OK) goto failed;
   if ((err = tu_mover_create(t, members, ranks, rank, shape, place, &c->mover, error)) != TUTTI_OK) goto failed;
   if ((err = tu_comm_await(c, has_block, "the first rank to begin", timeout_ms, error)) != TUTTI_OK) goto failed;
   *comm = c;
@@ -233,6 +227,7 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
   if (err != TUTTI_OK) return tu_thread_error(&error);
   err = tu_groups_agree(*world, join_timeout_ms);
   if (err == TUTTI_OK) err = tu_tuning_agree(*world, join_timeout_ms);
+  if (err == TUTTI_OK) err = tu_patience_init(&(*world)->patience, o.spin_us, (*world)->share, &error);
   if (err != TUTTI_OK) {
     destroy(*world, false);
     *world = NULL;
@@ -246,6 +241,7 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
 
 static void inherit(tutti_comm *child, const tutti_comm *parent) {
   tutti_comm_set_timeout(child, parent->timeout_ms);
+  child->patience = parent->patience;
   child->tuning = tu_tuning_share(parent->tuning);
   tu_groups_inherit(child, parent);
 }
@@ -365,14 +361,13 @@ tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm **comm) {
 static tutti_err wait_drained(tutti_comm *comm) {
   struct tu_error error;
   struct tu_stall stall = {.sleep_ms = 1};
-  uint64_t since = 0;
-  for (uint32_t polls = 0;; polls++) {
+  uint64_t since = 0, looked_at = 0;
+  for (;;) {
     tu_note_departed(comm);
     memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
     if (tu_comm_failed(comm)) return comm->error.code;
     if (tu_mover_drained(comm->mover, comm->waits_for)) return TUTTI_OK;
-    tu_stall(comm, &stall);
-    if (stall.polls < comm->spin || polls % 64 != 0) continue;
+    if (!tu_stall(comm, &stall) || !tu_patience_looks(&looked_at)) continue;
     if (tu_peer_lost(comm, "tutti_comm_free", &error)) return tu_comm_fail(comm, &error);
     uint64_t now = tu_clock_ns();
     if (since == 0) since = now;

@@ -69,6 +69,14 @@ struct tu_brief {
   uint32_t root;
 };
 
+/* How long somebody has waited in vain: zero at first, and again when something has moved (tu_stall_moved). */
+struct tu_stall {
+  uint32_t polls, yields;
+  int sleep_ms;   /* at a time; 0: as long as the bells allow */
+  uint64_t since; /* when the clock was first read; 0: not yet */
+};
+static inline void tu_stall_moved(struct tu_stall *s) { s->polls = s->yields = 0, s->since = 0; }
+
 struct tutti_request {
   struct tutti_comm *comm;
   struct tu_brief brief; /* of one that is kept in `again` */
@@ -89,7 +97,7 @@ struct tutti_request {
   int timeout_ms;
   uint64_t stalled_since; /* 0: has not stalled yet */
   uint64_t looked_at;     /* when the peers were last looked at */
-  uint32_t tests;
+  struct tu_stall tests;  /* vain ones */
   bool persistent, open, done, detached;
   struct tu_error error;                 /* outcome */
   const void *queue;                     /* of the thread that started it; only that thread may test and wait */
@@ -107,6 +115,14 @@ struct tu_cached_plan {
   struct tu_plan *plan;
 };
 
+/* What a rank does that waits in vain; see patience.c. */
+struct tu_patience {
+  bool adapts;      /* to what else runs on its core */
+  uint32_t polls;   /* before it reads a clock */
+  uint64_t spin_ns; /* ... before it yields its core or sleeps */
+  uint32_t yields;  /* ... before it sleeps */
+};
+
 struct tutti_comm {
   uint32_t rank, ranks;
   struct tu_transport *transport;
@@ -115,9 +131,9 @@ struct tutti_comm {
   bool failed;
   struct tu_wire *wire; /* the mover's, or NULL */
   int timeout_ms;
-  uint32_t spin;                        /* polls before a waiting rank yields its core */
-  uint32_t share;                       /* ranks of the world that share a CPU, where it is worst; the same on all */
-  uint32_t foreign_waits, foreign_span; /* waits without yields: so many more, of so many */
+  struct tu_patience patience;
+  uint32_t share; /* ranks of the world that share a CPU, where it is worst; the same on all */
+  uint32_t cpus;  /* that the ranks of the world have together */
   uint64_t number;
   uint32_t open_requests;
   struct tutti_request *idle;
@@ -228,6 +244,35 @@ bool tu_input_is_missing(const struct tutti_comm *comm, const struct tutti_reque
 tutti_err tu_refuse_to_hang(struct tutti_comm *comm);
 tutti_err tu_call_and_wait(struct tutti_comm *comm, const tutti_call *call);
 
+/* ---- patience.c ---- */
+/* What this thread knows of its core. */
+struct tu_core_watch {
+  uint32_t polls;                      /* without a clock, at most: few while it is to sleep at once */
+  bool busy, sleeps_at_once;           /* others want the core */
+  uint64_t busy_until, busy_ns;        /* so long that is taken for granted, and for how long it was last */
+  uint64_t slice_ns;                   /* the thread's slices before they were made short; 0: they are as they were */
+  uint64_t asked_at;                   /* when the kernel was asked what the thread has lost */
+  uint64_t sleeps, slept_ns;           /* of the thread's own will, since */
+  uint64_t cpu_us, preempted, blocked; /* its answer */
+};
+extern _Thread_local struct tu_core_watch tu_core_watch __attribute__((tls_model("initial-exec")));
+
+/* spin_us as in tutti_options; share: of the communicator. ENVIRONMENT. */
+tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t share, struct tu_error *error);
+/* Polls before a clock is read. */
+static inline uint32_t tu_patience_polls(const struct tutti_comm *comm) {
+  return tu_core_watch.polls < comm->patience.polls ? tu_core_watch.polls : comm->patience.polls;
+}
+/* After a vain poll: pauses or yields, false; or it is time to sleep, true. Any thread. */
+bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *stall);
+/* After a vain look of a caller who must not sleep, but may look again at once: yields where ranks share cores, unless something
+ * has moved. True: it is time to look for deaths and deadlines. The first vain look costs nothing. */
+bool tu_patience_test(const struct tutti_comm *comm, struct tu_stall *stall, bool moved);
+/* Is it time for that, by the clock? *looked_at is when it was last time. */
+bool tu_patience_looks(uint64_t *looked_at);
+/* tu_bell_sleep, by a thread that waits. */
+void tu_patience_sleep(struct tu_transport *t, uint32_t token, int ms);
+
 /* ---- wait.c ---- */
 /* The open requests of this thread, in the order of their starts. */
 struct tu_queue {
@@ -240,15 +285,11 @@ void tu_queue_add(struct tutti_request *request);
 /* Moves every open request of the thread; true if anything moved. */
 bool tu_queue_poll(void);
 
-/* How long somebody has waited in vain. */
-struct tu_stall {
-  uint32_t polls;
-  int sleep_ms; /* at a time; 0: as long as the bells allow */
-};
 /* Moves an execution that goes straight, and waits for a while; true: it is finished. */
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e);
-/* One more vain poll on `comm`: spins, yields or sleeps; looks at verdicts, boards, peers and deadlines of all that is open. */
-void tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
+/* One more vain poll on `comm`: spins, yields or sleeps; who sleeps looks at verdicts, boards, peers and deadlines of all that is
+ * open first. True: it has slept, so it is time to look at what only the caller knows. */
+bool tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
 
 /* ---- diagnosis.c ---- */
 /* Looks at verdicts, boards, peers and deadlines of all that this thread has open. now = 0: only at what needs no system call.

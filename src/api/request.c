@@ -318,7 +318,7 @@ static void open_request(struct tutti_request *r) {
   r->done = false;
   r->error.code = TUTTI_OK;
   r->stalled_since = 0;
-  r->tests = 0;
+  tu_stall_moved(&r->tests);
   r->comm->open_requests++;
 }
 

@@ -111,13 +111,34 @@ static tutti_err open_look(struct look *look, const char *call, const tutti_tens
   return TUTTI_OK;
 }
 
+/* ---- testing ---- */
+
+/* Anybody but this rank may be the one that has not come yet. *there: the signals came before the loss was seen. */
+static tutti_err look_for_peers(struct tutti_comm *comm, struct look *look, bool *there, struct tu_error *error) {
+  tu_note_departed(comm);
+  if ((*there = all_hold(look))) return TUTTI_OK;
+  for (uint32_t r = 0; r < comm->ranks; r++) comm->waits_for[r] = r != comm->rank;
+  if (!tu_peer_lost(comm, "tutti_signal_wait", error)) return TUTTI_OK;
+  (void)tu_comm_fail(comm, error);
+  *error = comm->error;
+  return error->code;
+}
+
+/* Who tests in a loop learns of a death as one who waits. */
+static tutti_err look_after_vain_test(struct look *look, bool *all, struct tu_error *error) {
+  struct tutti_window *window = look->located.window;
+  tutti_err err = tu_window_check(window, error);
+  if (err != TUTTI_OK || !tu_patience_test(window->comm, &window->tests, false)) return err;
+  return look_for_peers(window->comm, look, all, error);
+}
+
 tutti_err tutti_signal_test(const tutti_tensor *signals, tutti_compare compare, int32_t value, bool *all) {
   struct tu_error error;
   struct look look = {.compare = compare, .value = value};
   tutti_err err = open_look(&look, "tutti_signal_test", signals, &error);
   if (err == TUTTI_OK && !all)
     err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_signal_test: there is no place for the answer");
-  if (err == TUTTI_OK) *all = all_hold(&look);
+  if (err == TUTTI_OK && !(*all = all_hold(&look))) err = look_after_vain_test(&look, all, &error);
   tu_located_close(&look.located);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }
@@ -133,17 +154,6 @@ static tutti_err fail_late(const struct look *look, int timeout_ms, struct tu_er
                  look->value, look->found);
 }
 
-/* Anybody but this rank may be the one that has not come yet. *there: the signals came before the loss was seen. */
-static tutti_err look_for_peers(struct tutti_comm *comm, struct look *look, bool *there, struct tu_error *error) {
-  tu_note_departed(comm);
-  if ((*there = all_hold(look))) return TUTTI_OK;
-  for (uint32_t r = 0; r < comm->ranks; r++) comm->waits_for[r] = r != comm->rank;
-  if (!tu_peer_lost(comm, "tutti_signal_wait", error)) return TUTTI_OK;
-  (void)tu_comm_fail(comm, error);
-  *error = comm->error;
-  return error->code;
-}
-
 /* Spins, yields and sleeps as every wait of the library does, but a millisecond at most: signals may also be set by a
  * plain store, which rings no bell. */
 static tutti_err wait_for(struct look *look, int timeout_ms, struct tu_error *error) {
@@ -153,8 +163,7 @@ static tutti_err wait_for(struct look *look, int timeout_ms, struct tu_error *er
   while (!all_hold(look)) {
     tutti_err err = tu_window_check(look->located.window, error);
     if (err != TUTTI_OK) return err;
-    tu_stall(comm, &stall);
-    if (stall.polls < comm->spin) continue;
+    if (!tu_stall(comm, &stall)) continue;
     uint64_t now = tu_clock_ns();
     bool there = false;
     if (since == 0) since = looked_at = now;

@@ -5,11 +5,7 @@
 
 #include "api/comm.h"
 
-#define YIELDS 100u
-/* So many waits without a yield after one that has cost a time slice: twice as many each time that the next one does, too. */
-#define FOREIGN_WAITS_MIN 16u
-#define FOREIGN_WAITS_MAX 1024u
-#define FOREIGN_NS 500000u /* who gets its core back later than this yields to other programs: it had better sleep */
+#define POLLS_AT_ONCE 6u /* of a call that goes straight */
 #define SLEEP_MS 100
 #define NS_PER_MS 1000000u
 
@@ -76,53 +72,22 @@ bool tu_queue_poll(void) {
   return moved;
 }
 
-/* Is the core to be yielded, to another rank? Where other programs want it, a yield costs a time slice, and who sleeps is woken
- * at once. */
-static inline bool may_yield(struct tutti_comm *comm) {
-  if (comm->share == 1) return false;
-  if (comm->foreign_waits == 0) return true;
-  comm->foreign_waits--;
-  return false;
-}
-
-/* Lets others have the core; false: they were not of this job, or had much to do. */
-static bool yield_core(struct tutti_comm *comm) {
-  uint64_t start = tu_clock_ns();
-  sched_yield();
-  bool ours = tu_clock_ns() - start < FOREIGN_NS;
-  if (ours) comm->foreign_span = 0;
-  else comm->foreign_span = (uint32_t)tu_min(tu_max(2 * comm->foreign_span, FOREIGN_WAITS_MIN), FOREIGN_WAITS_MAX);
-  if (!ours) comm->foreign_waits = comm->foreign_span;
-  return ours;
-}
-
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
-  if (tu_execution_poll_straight(e, comm->spin)) return true;
-  bool ours = may_yield(comm);
-  for (uint32_t i = 0; ours && i < YIELDS; i++) {
-    ours = yield_core(comm);
-    if (tu_execution_poll_straight(e, comm->spin)) return true;
-  }
+  uint32_t looks = tu_patience_polls(comm);
+  struct tu_stall s = {.polls = looks};
+  if (tu_execution_poll_straight(e, looks)) return true;
+  while (!tu_patience_ends(comm, &s))
+    if (tu_execution_poll_straight(e, POLLS_AT_ONCE)) return true;
   return false;
 }
 
-void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
-  s->polls++;
-  if (s->polls < comm->spin) {
-    tu_pause();
-    return;
-  }
-  if (s->polls == comm->spin && comm->share == 1) tu_look_round(0);
-  if (s->polls == comm->spin && !may_yield(comm)) s->polls = comm->spin + YIELDS;
-  if (s->polls < comm->spin + YIELDS) {
-    if (!yield_core(comm)) s->polls = comm->spin + YIELDS;
-    return;
-  }
+bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
+  if (!tu_patience_ends(comm, s)) return false;
   /* No bell rings when it arrives. */
   if (comm->wire && tu_wire_look(comm->wire)) {
-    if (s->polls % 256 == 0) tu_look_round(tu_clock_ns());
+    if (++s->polls % 256 == 0) tu_look_round(tu_clock_ns());
     sched_yield();
-    return;
+    return true;
   }
   uint32_t token = tu_bell_arm(comm->transport);
   if (tu_queue.telling || !tu_queue_poll()) {
@@ -130,9 +95,10 @@ void tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
     tu_look_round(now);
     int ms = sleep_ms(now);
     if (s->sleep_ms > 0 && ms > s->sleep_ms) ms = s->sleep_ms;
-    if (ms > 0) tu_bell_sleep(comm->transport, token, ms);
+    if (ms > 0) tu_patience_sleep(comm->transport, token, ms);
   }
   tu_bell_disarm(comm->transport);
+  return true;
 }
 
 /* ---- requests ---- */
@@ -200,9 +166,9 @@ tutti_err tutti_test(tutti_request **request, bool *done) {
   struct tutti_request *r = *request;
   const char *why = misuse(r);
   if (why) return refuse(why);
-  if (!is_done(r)) tu_queue_poll();
+  bool moved = !is_done(r) && tu_queue_poll();
   if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll();
-  if (!is_done(r) && ++r->tests % 128 == 0) {
+  if (!is_done(r) && tu_patience_test(r->comm, &r->tests, moved)) {
     tu_look_round(tu_clock_ns());
     tu_queue_poll();
   }
@@ -220,7 +186,7 @@ tutti_err tutti_wait(tutti_request **request) {
   if (err != TUTTI_OK) return err;
   struct tu_stall stall = {0};
   while (!is_done(*request)) {
-    if (tu_queue_poll()) stall.polls = 0;
+    if (tu_queue_poll()) tu_stall_moved(&stall);
     else tu_stall((*request)->comm, &stall);
   }
   return conclude(request);
@@ -245,7 +211,7 @@ tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) 
     }
     *index = count;
     if (!open || err != TUTTI_OK) return err;
-    if (tu_queue_poll()) stall.polls = 0;
+    if (tu_queue_poll()) tu_stall_moved(&stall);
     else tu_stall(open->comm, &stall);
   }
 }
@@ -259,7 +225,7 @@ static tutti_err wait_for_everything(void) {
   }
   collects = true;
   while (tu_queue.first) {
-    if (tu_queue_poll()) stall.polls = 0;
+    if (tu_queue_poll()) tu_stall_moved(&stall);
     else tu_stall(tu_queue.first->comm, &stall);
   }
   collects = false;

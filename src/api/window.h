@@ -23,6 +23,7 @@ struct tutti_window {
   uint64_t block_place; /* on rank 0, who made it; else 0 */
   uint64_t own_place;   /* of the part that the window allocated; 0: it is the user's */
   const void *thread; /* that made it: ranks that are threads of one process have a window each over the same memory */
+  struct tu_stall tests; /* of signals, in vain */
   struct tutti_window *next;
   struct tu_window_part parts[]; /* [ranks] */
 };

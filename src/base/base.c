@@ -86,11 +86,14 @@ uint64_t tu_hash(const void *data, size_t bytes, uint64_t seed) {
   return mix(hash);
 }
 
-uint64_t tu_clock_ns(void) {
+static uint64_t read_clock(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+uint64_t tu_clock_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+uint64_t tu_clock_coarse_ns(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
 uint64_t tu_random(uint64_t *state) {
   *state += 0x9e3779b97f4a7c15u;

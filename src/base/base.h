@@ -64,6 +64,8 @@ void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes
 
 uint64_t tu_hash(const void *data, size_t bytes, uint64_t seed);
 uint64_t tu_clock_ns(void); /* monotonic */
+/* The same clock as of its last tick: some ms behind, and some ns to read. */
+uint64_t tu_clock_coarse_ns(void);
 
 /* Seeded generator for tests and probes (splitmix64). */
 uint64_t tu_random(uint64_t *state);

@@ -19,7 +19,7 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_SHM_BYTES", "bytes, K, M or G", "virtual memory that each rank reserves for staging and tutti_alloc"},
     {"TUTTI_RING_BYTES", "bytes, K, M or G", "staging memory from each rank to each other one"},
     {"TUTTI_SLOT_BYTES", "bytes, K, M or G", "how much of it one slice of a message takes at most"},
-    {"TUTTI_SPIN", "count", "polls before a waiting rank yields its core, or sleeps"},
+    {"TUTTI_SPIN_US", "microseconds", "how long a waiting rank polls before it yields or sleeps; 0: adapts, -1: never"},
     {"TUTTI_TUNING", "file or none", "the selection table; rank 0's counts"},
     {"TUTTI_ALGORITHM", "COLLECTIVE=NAME,...", "algorithms to run whatever the table says; rank 0's counts"},
     {"TUTTI_ISA", "name", "instruction set of the arithmetic: plain, sse2, avx2, avx512"},
@@ -82,6 +82,21 @@ tutti_err tu_env_uint(const char *name, uint64_t max, uint64_t *number, struct t
   if (!value || tu_parse_uint(value, max, number)) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "environment: %s is '%.64s'; expected a whole number from 0 to %llu",
                  name, value, (unsigned long long)max);
+}
+
+tutti_err tu_env_int(const char *name, int64_t min, int64_t max, int64_t *number, struct tu_error *error) {
+  const char *value = tu_env(name);
+  if (!value) return TUTTI_OK;
+  bool negative = *value == '-';
+  uint64_t size;
+  bool good = tu_parse_uint(value + negative, INT64_MAX, &size);
+  int64_t read = !good ? 0 : negative ? -(int64_t)size : (int64_t)size;
+  if (!good || read < min || read > max)
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "environment: %s is '%.64s'; expected a whole number from %lld to %lld", name, value, (long long)min,
+                   (long long)max);
+  *number = read;
+  return TUTTI_OK;
 }
 
 tutti_err tu_env_bytes(const char *name, uint64_t *bytes, struct tu_error *error) {

@@ -21,6 +21,8 @@ const char *tu_env(const char *name);
 bool tu_env_is_set(const char *name);
 /* The variable as a number in [0, max]; *number is left alone if it is unset. */
 tutti_err tu_env_uint(const char *name, uint64_t max, uint64_t *number, struct tu_error *error);
+/* ... in [min, max], which may be negative. */
+tutti_err tu_env_int(const char *name, int64_t min, int64_t max, int64_t *number, struct tu_error *error);
 tutti_err tu_env_bytes(const char *name, uint64_t *bytes, struct tu_error *error);
 
 #endif

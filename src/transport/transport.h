@@ -50,6 +50,7 @@ struct tu_slice_head {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t present; /* the rank has come; from now on alive() speaks */
   _Atomic uint32_t gone;                            /* loop: the rank was killed */
   _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
+  _Atomic uint32_t rests;                           /* its thread that waits has yielded, or sleeps */
   struct tu_cpus cpus;                              /* that it may use; they are there when it is present */
 };
 
@@ -139,8 +140,8 @@ static inline struct tu_slice_head *tu_transport_head(const struct tu_transport 
 /* To be called once all ranks are present: from now on they ring without a fence if all can do with membarrier. */
 void tu_transport_settle(struct tu_transport *t);
 bool tu_transport_alive(struct tu_transport *t, uint32_t rank);
-/* How many ranks share a CPU, where it is worst, once all are present. */
-uint32_t tu_transport_share(const struct tu_transport *t);
+/* How many ranks share a CPU, where it is worst, and how many CPUs they have together, once all are present. */
+uint32_t tu_transport_share(const struct tu_transport *t, uint32_t *together);
 
 /* ---- bells ----
  * Sleeper: token = tu_bell_arm; look once more; if nothing came, tu_bell_sleep(token); tu_bell_disarm.
