@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "bench/core/core.h"
 #include "boot/boot.h"
 #include "gloo_side.h"
 

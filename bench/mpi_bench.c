@@ -3,7 +3,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 
-#include "bench.h"
+#include "bench/core/core.h"
 
 struct mpi_side {
   struct bench_side side;

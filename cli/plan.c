@@ -60,6 +60,8 @@ static int print_steps(const struct request *r, const char *word) {
   if (strcmp(b->algorithm->name, "pat") != 0)
     return cli_fail("plan", CLI_USAGE, "--steps: only the pat algorithms have a table of operations, not %s", word);
   if (b->lanes > 1) return cli_fail("plan", CLI_USAGE, "--steps: the table is of one lane, found %u", b->lanes);
+  if (b->rank != ALL || r->form != &forms[TEXT])
+    return cli_fail("plan", CLI_USAGE, "--steps: the table is of all ranks, as CSV; leave --rank and --as out");
   if (b->slot_pieces > 64)
     return cli_fail("plan", CLI_USAGE, "--slot-pieces: a slot of the table has 64 elements, found %u pieces",
                     b->slot_pieces);
@@ -77,8 +79,8 @@ static int print_steps(const struct request *r, const char *word) {
 /* A plan from a file. What cannot be followed cannot be drawn: it is proved first. */
 static int read_plan(const struct request *r, const char *path, struct tu_plan **plan) {
   struct tu_error error;
-  if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.lanes)
-    return cli_fail("plan", CLI_USAGE, "-n, --root, --rank, --lanes: %s is a plan already", path);
+  if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.lanes || r->steps)
+    return cli_fail("plan", CLI_USAGE, "-n, --root, --rank, --lanes, --steps: %s is a plan already", path);
   tutti_err err = cli_read_plan(path, r->build.in_place, plan, &error);
   if (err != TUTTI_OK) return cli_fail("plan", err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "%s", error.text);
   struct tu_check_report report;

@@ -1,6 +1,6 @@
 /* Does the benchmark see a wrong result? Its cases of all ranks, in one process, with a plain reference moving the data:
  * what is right must count nothing, one damaged element exactly one, and what is left over from the round before, many. */
-#include "../cli/bench_case.c"
+#include "../bench/core/bench_case.c"
 
 #include <math.h>
 

@@ -245,6 +245,32 @@ class Picture(unittest.TestCase):
                     run_of(UCX, 1, "near", {cell: 1 for cell in some})]
             xml.dom.minidom.parseString(picture.draw(results.make_rows(some, runs, {}, 2), FACTS))
 
+    def words_outside(self, text):
+        """What would be cut at the left or the right, at letters of 0.56 of their size, as wide as a digit."""
+        found = []
+        svg = xml.dom.minidom.parseString(text)
+        for node in svg.getElementsByTagName("text"):
+            words, x = node.firstChild.data, float(node.getAttribute("x"))
+            width = 0.56 * float(node.getAttribute("font-size")) * len(words)
+            begin = x - {"start": 0, "middle": width / 2, "end": width}[node.getAttribute("text-anchor")]
+            if begin < 0 or begin + width > float(svg.documentElement.getAttribute("width")):
+                found.append(words)
+        return found
+
+    def test_no_words_are_cut(self):
+        cell = Cell("allreduce", 8, 2, "loop")
+        long = {**FACTS, "cpu": "Some Vendor(R) Long Name(TM) Platinum 9999X CPU @ 2.70GHz, stepping 3",
+                "peers": ["Open MPI 4.1.4", "MPICH 4.0.2", "Gloo 0.0~git20220518.5b14351-3"]}
+        for ratio in (1 / 5000, 1 / 20, 1, 20, 5000):
+            runs = [run_of(sides.PRIVATE, 0, "near", {cell: 1}), run_of(UCX, 1, "near", {cell: ratio})]
+            for facts in (FACTS, long):
+                svg = picture.draw(results.make_rows([cell], runs, {}, 2), facts)
+                self.assertEqual(self.words_outside(svg), [], f"ratio {ratio}")
+
+    def test_no_words_are_cut_in_the_documents(self):
+        with open(os.path.join(SOURCE, "docs", "performance.svg"), encoding="utf-8") as file:
+            self.assertEqual(self.words_outside(file.read()), [])
+
     def test_rooted_ones_are_shown_with_a_barrier(self):
         self.assertTrue(picture.shown_mode(Cell("gather", 8, 2, "barrier")))
         self.assertFalse(picture.shown_mode(Cell("gather", 8, 2, "loop")))

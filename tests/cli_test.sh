@@ -173,9 +173,22 @@ test_lanes() {
   run 2 sim ring.plan --lanes 2
   has "of a file" "$err" "--lanes cannot change it"
   run 2 plan ring.plan --lanes 2
-  has "of a file" "$err" "--lanes: ring.plan is a plan already"
+  has "of a file" "$err" "--lanes, --steps: ring.plan is a plan already"
   run 2 plan allgather.pat -n 4 --steps --lanes 2
   has "a table" "$err" "--steps: the table is of one lane"
+  run 2 plan allgather.pat -n 4 --steps --rank 1
+  has "a table" "$err" "--steps: the table is of all ranks"
+  run 2 plan allgather.pat -n 4 --steps --as html
+  has "a table" "$err" "leave --rank and --as out"
+  run 2 plan ring.plan --steps
+  has "of a file" "$err" "--steps: ring.plan is a plan already"
+  run 0 plan reduce_scatter.pat -n 4 --steps
+  # The man page says every column.
+  local column
+  for column in $(head -1 out.txt | tr ',' ' '); do
+    grep -qE "^\.It Cm (.* )?$column( |\$)" "$source/docs/man/tutti-plan.1"
+    is "$column is in the man page" $? 0
+  done
 }
 
 test_sim() {

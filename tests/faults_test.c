@@ -497,7 +497,8 @@ static void abort_is_everybodys(void) {
 static int32_t room[256];
 static const size_t some_counts[8] = {4, 4, 4, 4, 4, 4, 4, 4}, huge_counts[8] = {SIZE_MAX / 2, SIZE_MAX / 2, 2, 2},
                     close_offsets[8] = {0, 3, 8, 12}, far_offsets[8] = {SIZE_MAX - 1, 0, 8, 12},
-                    other_counts[8] = {3, 5, 4, 4};
+                    other_counts[8] = {3, 5, 4, 4}, single_counts[8] = {1, 1, 1, 1, 1, 1, 1, 1},
+                    wide_offsets[8] = {0, 2, 4, 6, 8, 10, 12, 14};
 
 struct refusal {
   const char *name;
@@ -590,14 +591,24 @@ static const struct refusal refusals[] = {
     {"equal blocks only",
      {.collective = TUTTI_GATHERV, APART, I32, .count = 4, .counts = some_counts, .algorithm = "binomial"},
      "binomial"},
-    {"misaligned",
-     {.collective = TUTTI_ALLREDUCE,
-      .send = (const char *)room + 1,
-      .recv = room + 128,
-      .count = 4,
+    {"a byte of a block",
+     {.collective = TUTTI_ALLTOALLV,
+      .send = room,
+      .recv = (char *)room + 7,
       I32,
-      .op = TUTTI_SUM},
-     "multiple"},
+      .counts = single_counts,
+      .offsets = wide_offsets,
+      .recv_counts = single_counts,
+      .recv_offsets = wide_offsets},
+     "overlap"},
+    {"a result on another's block",
+     {.collective = TUTTI_REDUCE_SCATTERV,
+      .send = room,
+      .recv = TUTTI_IN_PLACE,
+      I32,
+      .counts = some_counts,
+      .offsets = close_offsets},
+     "in place"},
 };
 enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
 

@@ -364,8 +364,9 @@ static inline void ref_buffer_init(struct ref_buffer *b, const struct ref_case *
     at += b->counts[block];
   }
   uint32_t bytes = ref_item_bytes(c->type);
-  /* Begins at any element, not always on a cache line. */
-  size_t shift = (size_t)(ref_hash(c->seed, side, rank, 77) % 3) * bytes;
+  /* Begins at any element, not always on a cache line, and now and then within what would be one. */
+  uint64_t place = ref_hash(c->seed, side, rank, 77);
+  size_t shift = (size_t)(place % 3) * bytes + (place >> 61 == 0 ? (size_t)(place >> 32) % bytes : 0);
   b->bytes = 2 * REF_GUARD + shift + at * bytes;
   b->memory = ref_memory.acquire(b->bytes, ref_hash(c->seed, 4000 + is_out, rank, 5));
   b->wanted = malloc(b->bytes);

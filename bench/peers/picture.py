@@ -1,13 +1,15 @@
 """picture.py: ratio over size as an SVG: a panel for each number of ranks, a row of them for each kind of buffers, a line
 for each collective. Both axes are logarithmic; the line at 1 is where a peer in its best setting is as fast."""
 import math
+import textwrap
 from xml.sax.saxutils import escape
 
 from . import cells
 
 WIDTH, PANEL_HEIGHT = 900, 250
-LEFT, RIGHT, TOP, GAP, ROW_GAP, LEGEND = 42, 18, 76, 30, 68, 24
-SWATCH, LETTER = 22, 6.3  # of the legend; the width of a letter, about
+LEFT, RIGHT, TOP, GAP, ROW_GAP, LEGEND = 42, 18, 76, 30, 68, 24  # LEFT is more where labels need it
+MARGIN, LABEL_GAP, LINE = 5, 6, 15  # outside all labels; from labels to their axis; from one line of words to the next
+SWATCH, LETTER = 22, 6.3  # of the legend; the width of a letter of size 11, about: rather more than less
 INK, FAINT, GRID, BACKGROUND = "#222222", "#666666", "#e4e4e4", "#ffffff"
 STYLES = {  # colour (of Okabe and Ito, the yellow darkened), dashes
     "allreduce": ("#d55e00", ""), "reduce": ("#e69f00", "5 3"), "broadcast": ("#0072b2", ""), "allgather": ("#009e73", ""),
@@ -76,6 +78,17 @@ def size_range(all_lines):
     return min(counts), max(max(counts), 2 * min(counts))
 
 
+def ratio_label(power):
+    """Of a power of two; below 1 as a fraction, which is short at any power."""
+    return f"{2 ** power}" if power >= 0 else f"1/{2 ** -power}"
+
+
+def left_of(low, high):
+    """Where panels begin, so that all labels of the ratio have room before them."""
+    longest = max(len(ratio_label(round(math.log2(ratio)))) for ratio in (low, high))
+    return max(LEFT, math.ceil(MARGIN + longest * LETTER + LABEL_GAP))
+
+
 SIZES_NAMED = (3, 7, 11, 15, 19, 23, 26)  # powers of two
 
 
@@ -92,7 +105,7 @@ def _axes(across, up, labels_left):
         y, one = up(2.0 ** power), power == 0
         parts.append(_line(across.start, y, across.end, y, INK if one else GRID, 1.4 if one else 1))
         if labels_left:
-            parts.append(_text(across.start - 6, y + 4, f"{2.0 ** power:g}", color=INK if one else FAINT, anchor="end",
+            parts.append(_text(across.start - LABEL_GAP, y + 4, ratio_label(power), color=INK if one else FAINT, anchor="end",
                                weight="bold" if one else "normal"))
     parts.append(_text((across.start + across.end) / 2, up.start + 30, "bytes", color=FAINT))
     return parts
@@ -136,12 +149,13 @@ def _legend(names, y):
     return parts
 
 
-def _head(facts):
-    what = "How many times faster than the best peer in its best setting"
+def _head(facts, left):
+    """The title, and below it what was measured where, in as many lines as that takes; and how many these are."""
     peers = ", ".join(facts["peers"])
-    return [_text(LEFT, 24, what, 15, anchor="start", weight="bold"),
-            _text(LEFT, 43, f"{peers}; f32, sum; {facts['cpu']}, {facts['cpus']} CPUs. Above 1 tutti is faster.", 11,
-                  FAINT, "start")]
+    words = f"{peers}; f32, sum; {facts['cpu']}, {facts['cpus']} CPUs. Above 1 tutti is faster."
+    lines = textwrap.wrap(words, int((WIDTH - left - MARGIN) / LETTER))
+    title = _text(left, 24, "How many times faster than the best peer in its best setting", 15, anchor="start", weight="bold")
+    return [title, *(_text(left, 43 + i * LINE, line, 11, FAINT, "start") for i, line in enumerate(lines))], len(lines)
 
 
 def draw(rows, facts):
@@ -150,13 +164,15 @@ def draw(rows, facts):
     all_lines = {(kind, ranks): lines_of(rows, kind, ranks) for kind in kinds for ranks in ranks_list}
     low, high = ratio_range(all_lines.values())
     sizes = size_range(all_lines.values())
-    height = TOP + len(kinds) * (PANEL_HEIGHT + ROW_GAP) + LEGEND
-    panel = (WIDTH - LEFT - RIGHT - GAP * (len(ranks_list) - 1)) / max(1, len(ranks_list))
-    parts = _head(facts)
+    left = left_of(low, high)
+    parts, head_lines = _head(facts, left)
+    first_top = TOP + (head_lines - 1) * LINE
+    height = first_top + len(kinds) * (PANEL_HEIGHT + ROW_GAP) + LEGEND
+    panel = (WIDTH - left - RIGHT - GAP * (len(ranks_list) - 1)) / max(1, len(ranks_list))
     for i, kind in enumerate(kinds):
-        top = TOP + i * (PANEL_HEIGHT + ROW_GAP)
+        top = first_top + i * (PANEL_HEIGHT + ROW_GAP)
         for k, ranks in enumerate(ranks_list):
-            start = LEFT + k * (panel + GAP)
+            start = left + k * (panel + GAP)
             across = Scale(*sizes, start, start + panel)
             up = Scale(low, high, top + PANEL_HEIGHT, top)
             parts += _panel(all_lines[kind, ranks], across, up, f"{ranks} ranks, {TITLES[kind]}", k == 0)

@@ -107,8 +107,9 @@ class Machine:
         self.scratch = None  # a folder for what a start leaves behind
 
     def check_build(self):
-        if not os.path.exists(self.tutti) or not os.path.exists(os.path.join(self.build, "libtutti.a")):
-            raise Failure(f"there is no {self.tutti}: run make first")
+        for path in (self.tutti, *(os.path.join(self.build, name) for name in ("libtutti.a", "libtutti_bench.a"))):
+            if not os.path.exists(path):
+                raise Failure(f"there is no {path}: run make first")
         with open(os.path.join(self.build, "CMakeCache.txt"), encoding="utf-8") as cache:
             if any(line.startswith("TUTTI_SANITIZE:STRING=") and line.strip()[-1] != "=" for line in cache):
                 raise Failure(f"{self.build} is built with sanitizers: there is nothing to measure")
@@ -123,41 +124,44 @@ class Machine:
 
     # ---- building ----
 
-    def _compile(self, output, command, sources, libraries=()):
-        output = self.program(output)
-        headers = [path for folder in ("bench", "cli", "include/tutti")
+    def _compile(self, output, command, source, libraries=()):
+        """One source file, and what it is linked with; only if something is newer than what is there."""
+        output, source = self.program(output), os.path.join(self.source, "bench", source)
+        headers = [path for folder in ("bench", "bench/core", "cli", "include/tutti")
                    for path in glob.glob(os.path.join(self.source, folder, "*.h"))]
-        newest = max(os.path.getmtime(path) for path in [*sources, *headers])
+        parts = [source, *(word for word in libraries if not word.startswith("-"))]
+        newest = max(os.path.getmtime(path) for path in [*parts, *headers])
         if os.path.exists(output) and os.path.getmtime(output) > newest:
             return
-        folders = [f"-I{os.path.join(self.source, folder)}" for folder in ("include", "src", "cli")]
-        whole = [*command, "-D_GNU_SOURCE", "-O2", *folders, *sources, *libraries, "-o", output]
+        folders = [f"-I{os.path.join(self.source, folder)}" for folder in ("include", "src", ".")]
+        whole = [*command, "-D_GNU_SOURCE", "-O2", *folders, source, *libraries, "-o", output]
         done = subprocess.run(whole, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failure(f"cannot build {output}:\n{done.stderr}")
 
-    def _sources(self, main):
-        shared = glob.glob(os.path.join(self.source, "cli/bench_*.c"))
-        shared += [os.path.join(self.source, "cli", name) for name in ("cli.c", "names.c")]
-        return [os.path.join(self.source, "bench", main), *sorted(shared)]
+    def _libraries(self):
+        """The benchmark's core, the library, and what that needs, as the build has written it for pkg-config."""
+        command = ["pkg-config", "--static", "--libs", os.path.join(self.build, "tutti.pc")]
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        if said.returncode != 0:
+            raise Failure(f"cannot tell what {self.build}/libtutti.a needs: {' '.join(command)} failed:\n{said.stderr}")
+        needed = [word for word in said.stdout.split() if word != "-ltutti" and not word.startswith("-L")]
+        return [os.path.join(self.build, name) for name in ("libtutti_bench.a", "libtutti.a")] + needed
 
     def build_peer(self, peer):
         """False: the peer is not installed."""
-        library = os.path.join(self.build, "libtutti.a")
-        rest = ["-lexpat", "-lhwloc", "-lyaml", "-pthread", "-lm"]
         if peer == "gloo":
             if not os.path.exists("/usr/include/gloo/allreduce.h"):
                 return False
-            self._compile("gloo_side.o", ["c++", "-std=c++17", "-c"], [os.path.join(self.source, "bench/gloo_side.cpp")])
-            objects = [self.program("gloo_side.o"), library]
-            self._compile("gloo_bench", ["cc", "-std=c17"], [*self._sources("gloo_bench.c"), *objects],
-                          [*rest, "-lgloo", "-lstdc++"])
+            self._compile("gloo_side.o", ["c++", "-std=c++17", "-c"], "gloo_side.cpp")
+            self._compile("gloo_bench", ["cc", "-std=c17"], "gloo_bench.c",
+                          [self.program("gloo_side.o"), *self._libraries(), "-lgloo", "-lstdc++"])
             return True
         compiler, launcher = self._find_mpi(peer)
         if not compiler:
             return False
         self.launchers[peer] = launcher
-        self._compile(f"{peer}_bench", [compiler, "-std=c17"], [*self._sources("mpi_bench.c"), library], rest)
+        self._compile(f"{peer}_bench", [compiler, "-std=c17"], "mpi_bench.c", self._libraries())
         return True
 
     @staticmethod

@@ -220,7 +220,8 @@ TUTTI_API tutti_err tutti_deregister(tutti_comm *comm, void *memory);
 /* ---- a user's reduction ----------------------------------------------------------------------------------------- */
 
 /* result[i] = left[i] op right[i] for i < count elements of the call's type; of block floats, items. result may be
- * left or right, never half of one. Must be associative; may be called on any thread that polls. */
+ * left or right, never half of one. All three are aligned to their elements. Must be associative; may be called on any
+ * thread that polls. */
 typedef void tutti_op_function(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
                                void *context);
 
@@ -277,13 +278,17 @@ typedef void tutti_on_ready(void *context, size_t first, size_t count);
  *   alltoallv:                   counts, offsets for send; recv_counts, recv_offsets for recv; in place: the two equal
  * In place is as above, the own block being at its offset.
  *
- * Buffers must not overlap in any other way. A buffer may be NULL only if nothing in it is read or written.
+ * Otherwise no byte that is received may be sent as well, or received twice; the blocks of one buffer may lie in the gaps of
+ * the other. In place is told by the bytes of the own block (alltoall, alltoallv: of every block), wherever the buffers begin.
+ * A buffer may be NULL only if nothing in it is read or written. It may begin at any byte; reductions can be slower where
+ * it is not aligned to its elements.
  *
  * With tensors (tutti/tensor.h): `in` and `out` stand for send, recv, count and type; both are needed where the rank has both
  * buffers, and may lie in memory in different ways. `dim` is the dimension along which the longer tensor is cut into
  * one block a rank (from 0, or from -1 downwards, of the tensor's own); allreduce, reduce, broadcast, send and recv have none.
  * alltoall may join its blocks along another, `out_dim`. In place: the same memory and layout in both, where the shapes
- * are equal. Layouts may differ from rank to rank, shapes not. Vector variants take no tensors.
+ * are equal; else they share no byte, though one may lie in the gaps of the other. Layouts may differ from rank to rank,
+ * shapes not. Vector variants take no tensors.
  *
  * With `lanes`, so many ways side by side: every block is cut into as many parts (or twice, three times, ... as many, if it
  * is long), and the algorithm is run on each; parts go to the lanes in turn, and each lane has channels of its own between

@@ -24,12 +24,14 @@ static void build(struct tu_builder *b) {
         tu_move(b, tu_at(from, have[child]), tu_at(to, tu_part(have[v], bit, count)));
         continue;
       }
-      /* At the root the blocks stand in rank order: a subtree that passes rank N - 1 goes on at 0. */
-      uint32_t straight = (uint32_t)tu_min(count, n - from);
+      /* At the root the blocks stand in rank order: a subtree that passes rank N - 1 goes on at 0, in the same
+       * message. */
+      uint32_t straight = (uint32_t)tu_min(count, n - from), rest = count - straight;
+      if (rest > 0) tu_join_begin(b);
       tu_move(b, tu_at(from, tu_part(have[child], 0, straight)), tu_at(to, tu_out(from, straight)));
-      if (straight < count)
-        tu_move(b, tu_at(from, tu_part(have[child], straight, count - straight)),
-                tu_at(to, tu_out(0, count - straight)));
+      if (rest == 0) continue;
+      tu_move(b, tu_at(from, tu_part(have[child], straight, rest)), tu_at(to, tu_out(0, rest)));
+      tu_join_end(b);
     }
   }
   free(have);

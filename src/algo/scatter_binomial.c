@@ -20,12 +20,14 @@ static void build(struct tu_builder *b) {
         tu_move(b, tu_at(from, tu_part(have[v], bit, count)), tu_at(to, have[child]));
         continue;
       }
-      /* At the root the blocks stand in rank order: a subtree that passes rank N - 1 goes on at 0. */
-      uint32_t straight = (uint32_t)tu_min(count, n - to);
+      /* At the root the blocks stand in rank order: a subtree that passes rank N - 1 goes on at 0, in the same
+       * message. */
+      uint32_t straight = (uint32_t)tu_min(count, n - to), rest = count - straight;
+      if (rest > 0) tu_join_begin(b);
       tu_move(b, tu_at(root, tu_in(to, straight)), tu_at(to, tu_part(have[child], 0, straight)));
-      if (straight < count)
-        tu_move(b, tu_at(root, tu_in(0, count - straight)),
-                tu_at(to, tu_part(have[child], straight, count - straight)));
+      if (rest == 0) continue;
+      tu_move(b, tu_at(root, tu_in(0, rest)), tu_at(to, tu_part(have[child], straight, rest)));
+      tu_join_end(b);
     }
   }
   tu_copy(b, root, tu_in(root, 1), out);

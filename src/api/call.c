@@ -97,42 +97,11 @@ static tutti_err check_size(const struct tu_view *v, const char *collective, con
 }
 
 static tutti_err check_pointer(const struct tu_view *v, const void *data, const char *collective, const char *which,
-                               bool aligned, struct tu_error *error) {
+                               struct tu_error *error) {
   size_t begin, end = tu_view_extent(v, &begin);
-  if (end > 0 && !data)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL, but holds %zu bytes on this rank", collective, which,
-                   end - begin);
-  if (aligned && end > 0 && (uintptr_t)data % v->item_bytes != 0)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is at %p, which is not a multiple of its type's %zu bytes",
-                   collective, which, data, v->item_bytes);
-  return TUTTI_OK;
-}
-
-struct extent {
-  size_t begin, end;
-  uint32_t block;
-};
-
-static int compare_extents(const void *a, const void *b) {
-  const struct extent *x = a, *y = b;
-  return x->begin < y->begin ? -1 : x->begin > y->begin;
-}
-
-/* No byte of the result may be written twice. */
-static tutti_err check_blocks_apart(const struct tu_view *v, const char *collective, struct tu_error *error) {
-  if (!v->counts || !v->offsets) return TUTTI_OK;
-  tutti_err err = TUTTI_OK;
-  struct extent *extents = tu_allocate(v->blocks, sizeof *extents);
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < v->blocks; i++)
-    if (v->counts[i] > 0) extents[count++] = (struct extent){v->offsets[i], v->offsets[i] + v->counts[i], i};
-  qsort(extents, count, sizeof *extents, compare_extents);
-  for (uint32_t i = 1; i < count && err == TUTTI_OK; i++)
-    if (extents[i].begin < extents[i - 1].end)
-      err = tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the blocks of ranks %u and %u overlap in recv, from item %zu on",
-                    collective, extents[i - 1].block, extents[i].block, extents[i].begin);
-  free(extents);
-  return err;
+  if (end == 0 || data) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL, but holds %zu bytes on this rank", collective, which,
+                 end - begin);
 }
 
 /* ---- views ---- */
@@ -171,13 +140,6 @@ static tutti_err lay_views(const struct tutti_comm *comm, const tutti_call *call
 
 /* ---- in place ---- */
 
-static bool alike(const struct tu_view *a, const struct tu_view *b) {
-  if (!a->counts != !b->counts) return false;
-  for (uint32_t i = 0; i < a->blocks && a->counts; i++)
-    if (a->counts[i] != b->counts[i] || own_offset(a, i) != own_offset(b, i)) return false;
-  return true;
-}
-
 /* Settles both addresses; says whether the two buffers are one, as documented at tutti_call. */
 static tutti_err settle_buffers(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
                                 bool *in_place, struct tu_error *error) {
@@ -193,7 +155,7 @@ static tutti_err settle_buffers(const struct tutti_comm *comm, const tutti_call 
     size_t shift = 0;
     if (out_longer) shift = own_offset(&out->out, comm->rank) * out->out.item_bytes;
     if (in_longer) shift = own_offset(&out->in, comm->rank) * out->in.item_bytes;
-    bool broadcast = call->collective == TUTTI_BROADCAST;
+    bool broadcast = call->collective == TUTTI_BROADCAST, both_longer = c->in == TU_EACH && c->out == TU_EACH;
     if (in_longer || (broadcast && !recv)) {
       if (recv == TUTTI_IN_PLACE || broadcast) recv = send ? (unsigned char *)(uintptr_t)send + shift : NULL;
       *in_place = send && (const unsigned char *)send + shift == recv;
@@ -201,28 +163,29 @@ static tutti_err settle_buffers(const struct tutti_comm *comm, const tutti_call 
       if (send == TUTTI_IN_PLACE || (broadcast && !send)) send = recv ? (unsigned char *)recv + shift : NULL;
       *in_place = recv && send == (unsigned char *)recv + shift;
     }
+    if (both_longer) *in_place = send && recv && tu_views_coincide(&out->in, send, &out->out, recv);
+    if (both_longer && call->send == TUTTI_IN_PLACE && recv && !*in_place)
+      return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s in place: counts and offsets of send and recv must be equal",
+                     c->name);
   }
   if ((has_in && send == TUTTI_IN_PLACE) || (has_out && recv == TUTTI_IN_PLACE))
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: TUTTI_IN_PLACE cannot stand for %s here; see tutti_call", c->name,
                    send == TUTTI_IN_PLACE ? "send" : "recv");
-  if (*in_place && c->vector && c->in == c->out && !alike(&out->in, &out->out))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s in place: counts and offsets of send and recv must be equal",
-                   c->name);
   out->in_data = has_in ? send : NULL;
   out->out_data = has_out ? recv : NULL;
   return TUTTI_OK;
 }
 
-static tutti_err check_overlap(const struct tu_call *call, const char *collective, struct tu_error *error) {
-  size_t in_begin, out_begin;
-  size_t in_end = tu_view_extent(&call->in, &in_begin), out_end = tu_view_extent(&call->out, &out_begin);
-  uintptr_t in = (uintptr_t)call->in_data, out = (uintptr_t)call->out_data;
-  if (in_end == 0 || out_end == 0 || in + in_end <= out + out_begin || out + out_end <= in + in_begin) return TUTTI_OK;
-  return tu_fail(
-      error, TUTTI_ERR_ARGUMENT,
-      "%s: send (%zu bytes at %p) and recv (%zu bytes at %p) overlap, and not in the way that makes the call "
-      "in place; see tutti_call",
-      collective, in_end - in_begin, call->in_data, out_end - out_begin, call->out_data);
+/* Nothing that is written may be read, or written, elsewhere in the call. In place the two are one, but a result that goes where
+ * one block was must not lie on another. */
+static tutti_err check_overlap(const struct tutti_comm *comm, tutti_collective collective, const struct tu_call *call,
+                               bool in_place, struct tu_error *error) {
+  const struct tu_collective *c = &tu_collectives[collective];
+  tutti_err err = tu_blocks_apart(&call->out, c->name, error);
+  if (err != TUTTI_OK) return err;
+  if (!in_place) return tu_buffers_apart(call, UINT32_MAX, c->name, error);
+  bool over_others = tu_reduces(collective) && call->in.offsets && call->out.blocks > 0;
+  return over_others ? tu_buffers_apart(call, comm->rank, c->name, error) : TUTTI_OK;
 }
 
 /* ---- */
@@ -288,11 +251,9 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   if ((err = check_size(&out->out, c->name, "recv", error)) != TUTTI_OK) return err;
   if (tensor) tu_call_fold(out, &flat);
   else if ((err = settle_buffers(comm, call, out, &in_place, error)) != TUTTI_OK) return err;
-  bool aligned = tu_reduces(call->collective) && tu_datatype_group(call->type) == 1;
-  if ((err = check_pointer(&out->in, out->in_data, c->name, "send", aligned, error)) != TUTTI_OK) return err;
-  if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", aligned, error)) != TUTTI_OK) return err;
-  if ((err = check_blocks_apart(&out->out, c->name, error)) != TUTTI_OK) return err;
-  if (!tensor && !in_place && (err = check_overlap(out, c->name, error)) != TUTTI_OK) return err;
+  if ((err = check_pointer(&out->in, out->in_data, c->name, "send", error)) != TUTTI_OK) return err;
+  if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", error)) != TUTTI_OK) return err;
+  if (!tensor && (err = check_overlap(comm, call->collective, out, in_place, error)) != TUTTI_OK) return err;
   uint64_t plan_hash = 0;
   if (call->plan) {
     if ((err = tu_user_plan_serves(comm, call, out, in_place, error)) != TUTTI_OK) return err;
@@ -346,7 +307,7 @@ static bool repeats(struct tu_memo *memo, const tutti_call *call) {
     return false;
   uintptr_t in = (uintptr_t)call->send, out = (uintptr_t)call->recv;
   bool apart = in + memo->in_end <= out + memo->out_begin || out + memo->out_end <= in + memo->in_begin;
-  if (!apart || (in | out) % memo->resolved.in.item_bytes != 0) return false;
+  if (!apart) return false;
   memo->resolved.in_data = memo->resolved.in.blocks ? call->send : NULL;
   memo->resolved.out_data = memo->resolved.out.blocks ? call->recv : NULL;
   memo->call.send = call->send;

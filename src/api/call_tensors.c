@@ -100,13 +100,35 @@ static uint64_t hash_layout(const struct side *s, uint64_t seed) {
   return tu_hash(words, sizeof words, seed);
 }
 
-/* Both lie in the same memory: only as a whole, and in the same way. */
+static struct tu_region whole(const struct side *s) {
+  struct tu_region region = {.map = s->map};
+  memcpy(region.extent, tu_map_shape(s->map), sizeof region.extent);
+  return region;
+}
+
+/* Strides of a dimension that has one element say nothing. */
+static bool lie_alike(const tutti_tensor *a, const tutti_tensor *b) {
+  if (tu_tensors_alike(a, b)) return true;
+  if (a->layout.placement != TUTTI_STRIDED || b->layout.placement != TUTTI_STRIDED) return false;
+  for (int d = 0; d < TUTTI_DIMS; d++)
+    if (a->shape[d] != b->shape[d] || (a->shape[d] > 1 && a->strides[d] != b->strides[d])) return false;
+  return true;
+}
+
+/* In the same memory they lie as a whole, and in the same way, or else one in the gaps of the other. */
 static tutti_err settle_overlap(tutti_collective c, const struct side *in, const struct side *out, bool *in_place,
                                 struct tu_error *error) {
-  uintptr_t a = (uintptr_t)in->tensor->data, b = (uintptr_t)out->tensor->data;
-  size_t a_bytes = tu_map_extent(in->map), b_bytes = tu_map_extent(out->map);
-  *in_place = a == b && in->cut == out->cut && in->axis == out->axis && tu_tensors_alike(in->tensor, out->tensor);
-  if (*in_place || a_bytes == 0 || b_bytes == 0 || a + a_bytes <= b || b + b_bytes <= a) return TUTTI_OK;
+  *in_place = in->tensor->data == out->tensor->data && in->cut == out->cut && in->axis == out->axis &&
+              lie_alike(in->tensor, out->tensor);
+  if (*in_place) return TUTTI_OK;
+  const struct tu_region from = whole(in), to = whole(out);
+  bool shared;
+  if (!tu_regions_share(&to, out->tensor->data, &from, in->tensor->data, &shared))
+    return tu_fail(error, TUTTI_ERR_MEMORY,
+                   "%s of tensors: no memory to find out whether in and out, which lie within each other's %zu and %zu "
+                   "bytes, overlap",
+                   tu_collectives[c].name, tu_map_extent(in->map), tu_map_extent(out->map));
+  if (!shared) return TUTTI_OK;
   return refuse(error, c, "in and out overlap; in place they are the same memory, with the same shape and layout");
 }
 

@@ -211,6 +211,15 @@ bool tu_tensor_same(const tutti_tensor *a, const tutti_tensor *b);
 bool tu_tensors_alike(const tutti_tensor *a, const tutti_tensor *b);
 void tu_call_tensors_release(struct tu_call_tensors *tensors);
 
+/* ---- overlap.c ---- */
+/* ARGUMENT if two blocks of recv share a byte. */
+tutti_err tu_blocks_apart(const struct tu_view *out, const char *collective, struct tu_error *error);
+/* Is every block the same bytes in both? Of two that hold nothing: do they begin at one address? */
+bool tu_views_coincide(const struct tu_view *a, const void *a_data, const struct tu_view *b, const void *b_data);
+/* ARGUMENT if a block of recv shares a byte with a block of send, but for block `but` of this (UINT32_MAX: none). The blocks of
+ * recv are apart. */
+tutti_err tu_buffers_apart(const struct tu_call *call, uint32_t but, const char *collective, struct tu_error *error);
+
 /* ---- plan.c ---- */
 const struct tu_plan *tu_user_plan(const tutti_plan *plan, uint64_t *hash);
 /* Can the call, of which the views are known, run the plan that it names? ARGUMENT with a sentence if not. */

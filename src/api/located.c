@@ -101,41 +101,15 @@ bool tu_end_same(const struct tu_end *a, const struct tu_end *b) {
   return x->data == y->data && a->row == b->row && tu_tensors_alike(x, y);
 }
 
-/* Moves the region's bytes block by block: into `mark` it writes ones; from it, it says whether there are any. */
-static bool visit(const struct tu_end *end, unsigned char *memory, bool marks) {
-  enum { BLOCK = 4096 };
-  unsigned char block[BLOCK];
-  struct tu_region region = tu_end_region(end);
-  size_t bytes = tu_map_item_bytes(region.map), found = 0;
-  for (int d = 0; d < TUTTI_DIMS; d++) bytes *= region.extent[d];
-  memset(block, 1, sizeof block);
-  for (size_t at = 0; at < bytes && found == 0; at += BLOCK) {
-    size_t part = tu_min(BLOCK, bytes - at);
-    if (marks) {
-      tu_region_unpack(&region, memory, at, part, block);
-      continue;
-    }
-    tu_region_pack(&region, memory, at, part, block);
-    for (size_t i = 0; i < part; i++) found |= block[i];
-  }
-  return found != 0;
-}
-
-/* Where their memory overlaps at all, the bytes of one are marked in memory of its own, and the other's looked up
- * there. */
 tutti_err tu_end_apart(const struct tu_end *to, const struct tu_end *from, struct tu_error *error) {
   const struct tu_located *a = to->located, *b = from->located;
-  uintptr_t x = (uintptr_t)a->tensor->data, y = (uintptr_t)b->tensor->data, first = tu_min(x, y);
-  if (x >= y + b->extent || y >= x + a->extent) return TUTTI_OK;
-  size_t bytes = tu_max(x + a->extent, y + b->extent) - first;
-  unsigned char *shadow = calloc(bytes, 1);
-  if (!shadow)
-    return tu_fail(error, TUTTI_ERR_MEMORY,
-                   "%s: no memory to find out whether %s and %s, which lie within each other's %zu bytes, overlap",
-                   a->call, a->name, b->name, bytes);
-  visit(to, shadow + (x - first), true);
-  bool shared = visit(from, shadow + (y - first), false);
-  free(shadow);
+  const struct tu_region target = tu_end_region(to), source = tu_end_region(from);
+  bool shared;
+  if (!tu_regions_share(&target, a->tensor->data, &source, b->tensor->data, &shared))
+    return tu_fail(
+        error, TUTTI_ERR_MEMORY,
+        "%s: no memory to find out whether %s and %s, which lie within each other's %zu and %zu bytes, overlap",
+        a->call, a->name, b->name, a->extent, b->extent);
   if (!shared) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
                  "%s: %s and %s overlap; they may be the same elements at the same places, or none of the same",

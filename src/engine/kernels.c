@@ -139,10 +139,29 @@ static const void *source(const struct job *j, uint32_t s, size_t at) {
   return (const char *)j->srcs[s] + at * j->item_bytes;
 }
 
-static void combine(const struct job *j, void *dst, const void *left, const void *right, size_t count) {
+/* A user's function may count on operands that are aligned to their element: others are handed to it block by block, in
+ * memory of ours. dst may be left or right. */
+static void combine_by_user(const struct job *j, char *dst, const char *left, const char *right, size_t count) {
   const struct tu_arithmetic *a = j->a;
-  if (a->user) a->user->function(dst, left, right, count, a->type, a->user->context);
-  else j->kernels->pair[a->op](dst, left, right, count);
+  bool aligned = ((uintptr_t)dst | (uintptr_t)left | (uintptr_t)right) % j->item_bytes == 0;
+  if (aligned || j->group > 1) { /* block floats are aligned to nothing */
+    a->user->function(dst, left, right, count, a->type, a->user->context);
+    return;
+  }
+  _Alignas(TU_LINE_BYTES) char blocks[2][BLOCK_BYTES];
+  size_t block = BLOCK_BYTES / j->item_bytes;
+  for (size_t at = 0; at < count; at += block) {
+    size_t length = tu_min(block, count - at), offset = at * j->item_bytes, bytes = length * j->item_bytes;
+    memcpy(blocks[0], left + offset, bytes);
+    memcpy(blocks[1], right + offset, bytes);
+    a->user->function(blocks[0], blocks[0], blocks[1], length, a->type, a->user->context);
+    memcpy(dst + offset, blocks[0], bytes);
+  }
+}
+
+static void combine(const struct job *j, void *dst, const void *left, const void *right, size_t count) {
+  if (j->a->user) combine_by_user(j, dst, left, right, count);
+  else j->kernels->pair[j->a->op](dst, left, right, count);
 }
 
 /* Left to right. `running` holds what is not the last result, unless nothing but pairs is wanted. */
@@ -227,12 +246,13 @@ static void reduce_blocks_into(const struct job *j, const struct targets *t, siz
   }
 }
 
-/* Items before the first line of all targets; all of them if lines begin elsewhere in another target. */
+/* Items before the first line of all targets; all of them if lines begin elsewhere in another target, or within an
+ * item. */
 static size_t items_to_line(const struct job *j, const struct targets *t, size_t count) {
   size_t bytes = -(uintptr_t)t->dsts[0] % TU_LINE_BYTES;
   for (uint32_t d = 1; d < t->dst_count; d++)
     if (-(uintptr_t)t->dsts[d] % TU_LINE_BYTES != bytes) return count;
-  return tu_min(count, bytes / j->item_bytes);
+  return bytes % j->item_bytes == 0 ? tu_min(count, bytes / j->item_bytes) : count;
 }
 
 static bool sums(const struct tu_arithmetic *a) {

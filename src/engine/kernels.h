@@ -30,7 +30,8 @@ struct tu_arithmetic {
 
 /* dst[i] = srcs[0][i] op srcs[1][i] op ... (left to right), i < count, 1 <= source_count. If `final`, and the
  * operation is avg, the result is divided by divisor before it is rounded. dst may be one of srcs, or overlap none.
- * premul_sum adds here: operands have been scaled as they were loaded. srcs are aligned to their element. */
+ * premul_sum adds here: operands have been scaled as they were loaded. Nothing needs to be aligned; a user's
+ * function is given operands that are aligned to their element. */
 void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[], uint32_t source_count, size_t count,
                bool final);
 

@@ -10,15 +10,15 @@ struct element {
   void (*from_double)(void *element, double number);
 };
 
-#define ELEMENT(name, T, load, store)                            \
-  typedef T name##_element __attribute__((may_alias));           \
-  static double name##_to_double(const void *element) {          \
-    const name##_element *x = element;                           \
-    return (double)load(*x);                                     \
-  }                                                              \
-  static void name##_from_double(void *element, double number) { \
-    name##_element *x = element;                                 \
-    *x = (T)store(number);                                       \
+#define ELEMENT(name, T, load, store)                              \
+  typedef T name##_element __attribute__((may_alias, aligned(1))); \
+  static double name##_to_double(const void *element) {            \
+    const name##_element *x = element;                             \
+    return (double)load(*x);                                       \
+  }                                                                \
+  static void name##_from_double(void *element, double number) {   \
+    name##_element *x = element;                                   \
+    *x = (T)store(number);                                         \
   }
 #define SAME(x) (x)
 

@@ -26,8 +26,10 @@
 #endif
 #define EACH(count) INDEPENDENT for (size_t i = 0; i < (count); i++)
 
-/* In all macros: T is the type of an element, may_alias because callers keep types of their own in these buffers (int
- * or int32_t, _Float16 or uint16_t). a, b are operands of type V. */
+/* In all macros: T is the type of an element; may_alias because callers keep types of their own in these buffers (int
+ * or int32_t, _Float16 or uint16_t), aligned(1) because a caller's vector may begin at any byte. a, b are operands of type
+ * V. */
+#define ELEMENT_OF_ARRAY __attribute__((may_alias, aligned(1)))
 #define PAIR(name, T, V, expression)                                                                 \
   static void name(void *dst_bytes, const void *left_bytes, const void *right_bytes, size_t count) { \
     T *dst = dst_bytes;                                                                              \
@@ -126,8 +128,8 @@ static void stream_copy(void *const dsts[], uint32_t dst_count, const void *src,
 /* Where sign does not show in the low bits, a signed type uses the unsigned kernel, which cannot overflow. V is at
  * least 32 bits wide: 16-bit operands would be promoted to int, and their product can overflow that. */
 #define ANY_SIGN(bits, V)                                    \
-  typedef uint##bits##_t u##bits __attribute__((may_alias)); \
-  typedef int##bits##_t i##bits __attribute__((may_alias));  \
+  typedef uint##bits##_t u##bits ELEMENT_OF_ARRAY; \
+  typedef int##bits##_t i##bits ELEMENT_OF_ARRAY;  \
   PAIR(sum_##bits, u##bits, V, a + b)                        \
   PAIR(prod_##bits, u##bits, V, a * b)                       \
   PAIR(band_##bits, u##bits, u##bits, a & b)                 \
@@ -174,8 +176,8 @@ BY_SIGN(u64, uint64_t, uint64_t)
 
 /* ---- f32 and f64 ------------------------------------------------------------------------------------------------ */
 
-typedef float f32 __attribute__((may_alias));
-typedef double f64 __attribute__((may_alias));
+typedef float f32 ELEMENT_OF_ARRAY;
+typedef double f64 ELEMENT_OF_ARRAY;
 
 /* clang-format off */
 /* In min and max, operands that compare equal differ at most as -0 and +0 do: "or" answers -0, "and" +0. The choice
@@ -249,7 +251,7 @@ NARROW_FLOAT(f8e5m2, u8)
 /* bf16 by twos: 32 bits hold two elements, each of which is an f32 where it stands, but for what lies below it. So no
  * lane changes its width, which is what takes time otherwise. An odd last element goes alone. Of a block's values, the
  * first half are the low elements, the second the high ones. */
-typedef uint32_t two_bf16 __attribute__((may_alias, aligned(2)));
+typedef uint32_t two_bf16 ELEMENT_OF_ARRAY;
 TU_INLINE float bf16_low(uint32_t two) { return f32_of_bits(two << 16); }
 TU_INLINE float bf16_high(uint32_t two) { return f32_of_bits(two & 0xffff0000u); }
 TU_INLINE uint32_t bf16_two(float low, float high) {

@@ -112,16 +112,21 @@ static void group_write(tutti_datatype type, void *item, const double values[GRO
   bytes[0] = any ? (uint8_t)exponent : 0;
 }
 
+/* Elements may lie at any address. */
+static uint64_t bits_of(tutti_datatype type, const void *element) {
+  uint64_t bits = 0;
+  memcpy(&bits, element, tu_datatypes[type].bytes); /* little-endian, as everything that is tested so far */
+  return bits;
+}
+
 static wide integer_read(tutti_datatype type, const void *element) {
+  uint64_t bits = bits_of(type, element);
   switch (type) {
-    case TUTTI_I8: return *(const int8_t *)element;
-    case TUTTI_U8: return *(const uint8_t *)element;
-    case TUTTI_I16: return *(const int16_t *)element;
-    case TUTTI_U16: return *(const uint16_t *)element;
-    case TUTTI_I32: return *(const int32_t *)element;
-    case TUTTI_U32: return *(const uint32_t *)element;
-    case TUTTI_I64: return *(const int64_t *)element;
-    default: return *(const uint64_t *)element;
+    case TUTTI_I8: return (int8_t)bits;
+    case TUTTI_I16: return (int16_t)bits;
+    case TUTTI_I32: return (int32_t)bits;
+    case TUTTI_I64: return (int64_t)bits;
+    default: return bits;
   }
 }
 
@@ -135,7 +140,7 @@ static wide integer_wrap(tutti_datatype type, wide x) {
 
 static void integer_write(tutti_datatype type, void *element, wide x) {
   uint64_t bits = (uint64_t)x;
-  memcpy(element, &bits, tu_datatypes[type].bytes); /* little-endian, as everything that is tested so far */
+  memcpy(element, &bits, tu_datatypes[type].bytes);
 }
 
 /* ---- the reference: one step of an operation -------------------------------------------------------------------- */
@@ -171,10 +176,11 @@ static double float_step(tutti_op op, double a, double b) {
 
 static double float_read(tutti_datatype type, const void *element) {
   struct narrow narrow;
-  if (type == TUTTI_F32) return *(const float *)element;
-  if (type == TUTTI_F64) return *(const double *)element;
-  narrow_of(type, &narrow);
-  return narrow_decode(&narrow, narrow.bits == 16 ? *(const uint16_t *)element : *(const uint8_t *)element);
+  if (narrow_of(type, &narrow)) return narrow_decode(&narrow, (uint32_t)bits_of(type, element));
+  float single;
+  double number;
+  if (type == TUTTI_F64) return memcpy(&number, element, sizeof number), number;
+  return memcpy(&single, element, sizeof single), single;
 }
 
 static void float_write(tutti_datatype type, void *element, double x) {
@@ -280,7 +286,10 @@ struct buffers {
 };
 static struct buffers buffers;
 
-/* Room for the elements, for starting some elements later, and for guards on both sides. */
+/* Where an array begins: some elements later, and every other time at any byte. */
+static size_t somewhere(size_t bytes) { return below(8) * bytes + (below(2) ? below((uint32_t)bytes) : 0); }
+
+/* Room for the elements, for starting that much later, and for guards on both sides. */
 static void buffers_make(void) {
   const size_t bytes = (ELEMENTS_MAX + 8) * ITEM_MAX + 2 * GUARD;
   for (int s = 0; s < SOURCES_MAX; s++) buffers.sources[s] = tu_allocate(bytes, 1);
@@ -301,11 +310,11 @@ static void compare(const struct tu_arithmetic *a, uint32_t source_count, uint32
   size_t bytes = tu_datatypes[a->type].bytes, total = count * bytes;
   const void *srcs[SOURCES_MAX];
   for (uint32_t s = 0; s < source_count; s++) {
-    char *source = buffers.sources[s] + GUARD + below(8) * bytes;
+    char *source = buffers.sources[s] + GUARD + somewhere(bytes);
     fill(a->type, source, count);
     srcs[s] = source;
   }
-  char *dst = buffers.dst + GUARD + below(8) * bytes;
+  char *dst = buffers.dst + GUARD + somewhere(bytes);
   if (alias < source_count) dst = buffers.sources[alias] + ((const char *)srcs[alias] - buffers.sources[alias]);
   if (alias < source_count && below(4) == 0) srcs[below(source_count)] = dst; /* one array as two operands */
   memset(dst - GUARD, 0x5a, GUARD);
@@ -398,16 +407,16 @@ static void reduce_into(void) {
       uint32_t sources = round % 2 ? 2 : 1 + below(5), targets = 1 + below(TARGETS);
       enum tu_past past = (enum tu_past)below(4);
       bool final = below(2), same_lines = below(2);
-      size_t first = below(64) * bytes % TU_LINE_BYTES;
+      size_t first = (below(64) * bytes + somewhere(bytes)) % TU_LINE_BYTES;
       const void *srcs[SOURCES_MAX];
       for (uint32_t s = 0; s < sources; s++) {
-        srcs[s] = buffers.sources[s] + GUARD + below(8) * bytes;
+        srcs[s] = buffers.sources[s] + GUARD + somewhere(bytes);
         fill(type, buffers.sources[s] + ((const char *)srcs[s] - buffers.sources[s]), count);
       }
       for (uint32_t d = 0; d < targets; d++) {
         memset(blocks[d], 0x5a, room);
         char *line = blocks[d] + GUARD + -(uintptr_t)blocks[d] % TU_LINE_BYTES;
-        dsts[d] = line + (same_lines ? first : below(64) * bytes % TU_LINE_BYTES);
+        dsts[d] = line + (same_lines ? first : (below(64) * bytes + somewhere(bytes)) % TU_LINE_BYTES);
       }
       uint32_t alias = below(2 * sources);
       if (alias < sources) {
@@ -557,11 +566,12 @@ static void scale_all(void) {
   static const double float_scales[] = {0.25, -3, 0.1, 1e-3, 0, 1e30, INFINITY};
   static const double signed_scales[] = {0, 1, -1, 3, -128, 127};
   static const double unsigned_scales[] = {0, 1, 2, 255};
-  char source[ITEM_MAX * 1600], scaled[ITEM_MAX * 1600], expected[ITEM_MAX];
+  char sources[ITEM_MAX * 1610], scaled_ones[ITEM_MAX * 1610], expected[ITEM_MAX];
   for (tutti_datatype type = 0; type < TUTTI_DATATYPES; type++)
     for (size_t count = 0; count < 1600; count = count < 70 ? count + 1 : count * 2) {
       const struct tu_datatype *t = &tu_datatypes[type];
       struct tu_arithmetic a = {.type = type, .op = TUTTI_PREMUL_SUM};
+      char *source = sources + somewhere(t->bytes), *scaled = scaled_ones + somewhere(t->bytes);
       a.scale = t->floating    ? float_scales[below(7)]
                 : t->is_signed ? signed_scales[below(6)]
                                : unsigned_scales[below(4)];
@@ -747,12 +757,14 @@ static void test_from_double(void) {
 /* Not associative on purpose: shows every grouping but the left one. */
 struct calls {
   uint32_t count;
-  bool overlap;
+  bool overlap, crooked; /* operands that lap over each other; that are not aligned */
 };
 static void chain(void *result, const void *left, const void *right, size_t count, tutti_datatype type, void *context) {
   struct calls *calls = context;
   uintptr_t r = (uintptr_t)result, l = (uintptr_t)left, q = (uintptr_t)right, bytes = count * sizeof(uint16_t);
   if ((r != l && r < l + bytes && l < r + bytes) || (r != q && r < q + bytes && q < r + bytes)) calls->overlap = true;
+  calls->crooked |= (r | l | q) % sizeof(uint16_t) != 0;
+  if (calls->crooked) return;
   calls->count++;
   CHECK(type == TUTTI_U16, "type %d given to the function", (int)type);
   for (size_t i = 0; i < count; i++)
@@ -787,6 +799,29 @@ static void test_user_operation(void) {
         CHECK(!calls.overlap, "%u sources, alias %u: the function was given overlapping arrays", n, alias);
         if (alias <= 1 && count > 0) CHECK(calls.count == n - 1, "%u sources in %u calls", n, calls.count);
       }
+}
+
+/* A user's function counts on operands that are aligned to their element, wherever those of the call begin. */
+static void test_user_operation_anywhere(void) {
+  enum { COUNT = 5000 };
+  static unsigned char memory[3][2 * COUNT + 1], expected[2 * COUNT];
+  struct calls calls = {0};
+  const struct tu_user_op op = {.function = chain, .context = &calls, .name = "chain"};
+  const struct tu_arithmetic a = {.type = TUTTI_U16, .user = &op};
+  seed = test_seed();
+  for (int places = 0; places < 8; places++)
+    for (int alias = 0; alias < 3; alias++) {
+      unsigned char *srcs[2] = {memory[0] + (places & 1), memory[1] + (places >> 1 & 1)};
+      unsigned char *dst = alias < 2 ? srcs[alias] : memory[2] + (places >> 2);
+      for (int s = 0; s < 2; s++) fill(TUTTI_U16, srcs[s], COUNT);
+      for (size_t i = 0; i < sizeof expected; i += 2)
+        integer_write(TUTTI_U16, expected + i,
+                      integer_read(TUTTI_U16, srcs[0] + i) * 31 + integer_read(TUTTI_U16, srcs[1] + i));
+      tu_reduce(&a, dst, (const void *const[]){srcs[0], srcs[1]}, 2, COUNT, true);
+      CHECK(memcmp(dst, expected, sizeof expected) == 0, "places %d, alias %d: wrong", places, alias);
+      CHECK(!calls.overlap && !calls.crooked, "places %d, alias %d: the function was given %s", places, alias,
+            calls.crooked ? "operands that are not aligned" : "operands that overlap");
+    }
 }
 
 static void test_check(void) {
@@ -834,6 +869,7 @@ int main(int argc, char **argv) {
       {"groups_by_hand", test_groups_by_hand},
       {"from_double", test_from_double},
       {"user_operation", test_user_operation},
+      {"user_operation_anywhere", test_user_operation_anywhere},
       {"check", test_check},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);

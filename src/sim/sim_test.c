@@ -232,15 +232,16 @@ static const struct tu_sim_cost costs[] = {
 };
 enum { COSTS = sizeof costs / sizeof costs[0] };
 
-static void compare_form(size_t row, const struct tu_algorithm *a, uint32_t ranks) {
+static void compare_form(size_t row, const struct tu_algorithm *a, uint32_t ranks, uint32_t root) {
   const double bytes = 1000003; /* no multiple of anything */
   uint32_t rounds = tu_log2_ceil(ranks);
   double half = (double)(1u << (rounds - 1)), rest = ranks - half;
   struct given g = {ranks, rounds, (ranks - 1.0) / ranks, fmax(half / 2, rest)};
   struct form f = forms[row].form(g);
-  const char *name = forms[row].name;
+  char name[64];
+  snprintf(name, sizeof name, "%s, root %u", forms[row].name, root);
   struct tu_sim *sim =
-      tu_sim_build(&(struct tu_build){.algorithm = a, .ranks = ranks, .root = 0, .rank = TU_ALL_RANKS});
+      tu_sim_build(&(struct tu_build){.algorithm = a, .ranks = ranks, .root = root, .rank = TU_ALL_RANKS});
   for (size_t i = 0; i < COSTS; i++) {
     const struct tu_sim_cost *c = &costs[i];
     struct tu_sim_report r;
@@ -275,13 +276,24 @@ static void test_closed_forms(void) {
       continue;
     }
     for (uint32_t ranks = 2; ranks <= 33; ranks++)
-      if (tu_algorithm_fits(a, ranks)) compare_form(row, a, ranks);
+      if (tu_algorithm_fits(a, ranks)) compare_form(row, a, ranks, 0);
+  }
+}
+
+/* Where the root is must not matter: blocks that pass rank N - 1 on their way cost no message of their own. */
+static void test_every_root(void) {
+  for (size_t row = 0; row < sizeof forms / sizeof forms[0]; row++) {
+    const struct tu_algorithm *a = find(forms[row].name);
+    if (!a || !tu_collectives[a->collective].rooted || a->collective == TUTTI_SEND) continue;
+    for (uint32_t ranks = 2; ranks <= 40; ranks++)
+      for (uint32_t root = 1; root < ranks && tu_algorithm_fits(a, ranks); root++) compare_form(row, a, ranks, root);
   }
 }
 
 /* ---- what holds for every algorithm ---- */
 
-static void compare_all(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place) {
+/* Returns how many messages tu_check counts. */
+static uint64_t compare_all(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place) {
   struct tu_plan *plan = tu_plan_build(
       &(struct tu_build){.algorithm = a, .ranks = ranks, .root = root, .in_place = in_place, .rank = TU_ALL_RANKS});
   struct tu_check_report checked;
@@ -303,6 +315,21 @@ static void compare_all(const struct tu_algorithm *a, uint32_t ranks, uint32_t r
           a->name, ranks, i, r.time_s, time);
   }
   tu_sim_destroy(sim);
+  return checked.messages;
+}
+
+/* Blocks of a tree that pass rank N - 1 on their way are parts of one message: proved as such, at every root. */
+static void test_wrapped_trees(void) {
+  static const char *const names[] = {"gather.binomial", "scatter.binomial"};
+  for (size_t i = 0; i < 2; i++) {
+    const struct tu_algorithm *a = find(names[i]);
+    for (uint32_t ranks = 1; ranks <= 40; ranks++)
+      for (uint32_t root = 0; root < ranks; root++) {
+        uint64_t messages = compare_all(a, ranks, root, root % 2 == 1);
+        CHECK(messages == ranks - 1, "%s, %u ranks, root %u: tu_check counts %llu messages, expected %u", names[i],
+              ranks, root, (unsigned long long)messages, ranks - 1);
+      }
+  }
 }
 
 static void test_all(void) {
@@ -639,9 +666,14 @@ static void test_pat(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"examples", test_examples}, {"closed_forms", test_closed_forms},
-      {"all", test_all},           {"rotates", test_rotates},
-      {"large", test_large},       {"pat", test_pat},
+      {"examples", test_examples},
+      {"closed_forms", test_closed_forms},
+      {"every_root", test_every_root},
+      {"wrapped_trees", test_wrapped_trees},
+      {"all", test_all},
+      {"rotates", test_rotates},
+      {"large", test_large},
+      {"pat", test_pat},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

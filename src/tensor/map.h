@@ -49,6 +49,11 @@ void tu_region_store(const struct tu_region *region, void *data, const void *row
 /* Does the region lie in memory as such a matrix? Then it begins at *offset. */
 bool tu_region_is_matrix(const struct tu_region *region, size_t *offset, size_t *pitch);
 
+/* Do two regions, of tensors whose memory begins there, share a byte? Where the tensors reach into each other, the bytes of one
+ * are marked in memory of its own, and the other's looked up: as much work as packing both. False: no such memory. (apart.c) */
+bool tu_regions_share(const struct tu_region *a, const void *a_data, const struct tu_region *b, const void *b_data,
+                      bool *shared);
+
 /* A tensor in as many equal blocks along one dimension, one behind the other: bytes [from, from + bytes) of all that. */
 struct tu_fold {
   const struct tu_map *map;

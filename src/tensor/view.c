@@ -19,13 +19,15 @@ struct tu_run tu_view_chunk(const struct tu_view *v, uint32_t chunk) {
 }
 
 size_t tu_view_extent(const struct tu_view *v, size_t *begin) {
-  size_t low = SIZE_MAX, high = 0;
+  size_t low = SIZE_MAX, high = 0, offset = 0;
   for (uint32_t block = 0; block < v->blocks; block++) {
     size_t count = block_count(v, block);
-    if (count == 0) continue;
-    size_t offset = block_offset(v, block);
-    low = tu_min(low, offset);
-    high = tu_max(high, offset + count);
+    if (v->offsets) offset = v->offsets[block];
+    if (count > 0) {
+      low = tu_min(low, offset);
+      high = tu_max(high, offset + count);
+    }
+    offset += count;
   }
   *begin = high ? low * v->item_bytes : 0;
   return high * v->item_bytes;

@@ -2,7 +2,7 @@
  * their processes burn meanwhile is what is left for others when ranks are not equally fast. */
 #include <time.h>
 
-#include "bench.h"
+#include "bench/core/core.h"
 
 enum { SAMPLES = 10 };
 

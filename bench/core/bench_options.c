@@ -5,9 +5,9 @@
 
 #include "base/text.h"
 #include "base/types.h"
-#include "bench.h"
+#include "bench/core/core.h"
+#include "cli/names.h"
 #include "engine/kernels.h"
-#include "names.h"
 
 enum { COLLECTIVE_BYTES = 32 };
 

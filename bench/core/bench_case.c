@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/types.h"
-#include "bench.h"
+#include "bench/core/core.h"
 #include "engine/kernels.h"
 
 enum { PERIOD = 251, VALUE_MAX = 100 };

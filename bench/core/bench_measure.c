@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "bench/core/core.h"
 
 enum {
   SINGLE_BYTES = 64 << 10,

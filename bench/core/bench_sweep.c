@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/types.h"
-#include "bench.h"
+#include "bench/core/core.h"
 
 static const char *op_name(const struct bench_case *c) {
   return tu_reduces(c->collective) ? tutti_op_name(c->op) : "none";
