@@ -160,12 +160,14 @@ static void print_file(const struct topo *t) {
   const struct tu_cluster *c = t->cluster;
   struct tu_cluster_counts n = tu_cluster_count(c);
   if (n.relaxed)
-    printf("relaxed    %u of %u links: the file asks for them, and does with fewer, at least one of each pair\n", n.relaxed,
-           n.links);
+    printf("relaxed    %u of %u links: the file asks for them, and does with fewer, at least one of each pair\n",
+           n.relaxed, n.links);
   if (n.loose)
-    printf("loose      %u of %u links join meshes, at chips that the file does not say: spread evenly here, and what is found "
-           "holds for that\n",
-           n.loose, n.links);
+    printf(
+        "loose      %u of %u links join meshes, at chips that the file does not say: spread evenly here, and what is "
+        "found "
+        "holds for that\n",
+        n.loose, n.links);
   const char *line = c->notes.chars;
   for (uint32_t i = 0; i < c->note_count && i < TU_NOTES_MAX; i++, line = strchr(line, '\n') + 1)
     printf("%-11s%.*s\n", i ? "" : "file", (int)strcspn(line, "\n"), line);

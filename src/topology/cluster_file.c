@@ -303,8 +303,8 @@ tutti_err tu_cluster_read(const char *data, size_t bytes, const char *name, stru
   struct tu_yaml yaml;
   bool proto = tu_proto_text_is(data, bytes, name);
   *cluster = NULL;
-  tutti_err err = proto ? tu_proto_text_read(data, bytes, name, &yaml, error)
-                        : tu_yaml_read(data, bytes, name, &yaml, error);
+  tutti_err err =
+      proto ? tu_proto_text_read(data, bytes, name, &yaml, error) : tu_yaml_read(data, bytes, name, &yaml, error);
   if (err != TUTTI_OK) return err;
   const char *slash = strrchr(name, '/');
   struct tu_cluster *read = tu_cluster_create(slash ? slash + 1 : name);

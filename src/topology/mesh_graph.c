@@ -178,8 +178,8 @@ static tutti_err read_mesh(struct reading *r, uint32_t node) {
     err = tu_yaml_refuse(r->yaml, tu_yaml_find(r->yaml, node, "id"), r->error, "an id that no other mesh has");
   if (err == TUTTI_OK) err = expect_key(r, node, "board", &name);
   if (err == TUTTI_OK) err = find_board(r, name, &board);
-  if (err == TUTTI_OK) err = read_size(r, node, board, size);
   if (err == TUTTI_OK) err = read_type(r, board, &mesh);
+  if (err == TUTTI_OK) err = read_size(r, node, board, size);
   if (err != TUTTI_OK) return err;
   if (!tu_multiply(size[0], size[1], &all) || all > TU_CHIPS_MAX)
     return tu_yaml_refuse(r->yaml, node, r->error, "a mesh of no more than 65536 chips");

@@ -83,8 +83,8 @@ static tutti_err number_at(const struct tu_mesh_proto *proto, uint32_t node, con
   return tu_yaml_refuse(proto->tree, node, proto->error, expected);
 }
 
-tutti_err tu_field_number(const struct tu_mesh_proto *proto, uint32_t map, const char *name, uint32_t low, uint32_t high,
-                          uint32_t *number) {
+tutti_err tu_field_number(const struct tu_mesh_proto *proto, uint32_t map, const char *name, uint32_t low,
+                          uint32_t high, uint32_t *number) {
   uint32_t node = tu_yaml_find(proto->tree, map, name);
   *number = 0;
   if (node == TU_YAML_NONE) return low == 0 ? TUTTI_OK : refuse_missing(proto, map, name);
@@ -155,8 +155,7 @@ tutti_err tu_field_reference(const struct tu_mesh_proto *proto, uint32_t map, ui
                  : tu_fields_check(proto, mesh, "mesh", " mesh_descriptor mesh_id device_id ");
   if (err == TUTTI_OK)
     err = tu_field_string(proto, *reference, is_graph ? "graph_descriptor" : "mesh_descriptor", &name);
-  if (err == TUTTI_OK)
-    err = tu_field_number(proto, *reference, is_graph ? "graph_id" : "mesh_id", 0, INT32_MAX, id);
+  if (err == TUTTI_OK) err = tu_field_number(proto, *reference, is_graph ? "graph_id" : "mesh_id", 0, INT32_MAX, id);
   if (err != TUTTI_OK) return err;
   for (*of = 0; *of < proto->template_count; ++*of) {
     const struct tu_mesh_template *t = &proto->templates[*of];
@@ -220,7 +219,8 @@ static tutti_err read_host_topology(struct tu_mesh_proto *proto, const struct tu
   if (err != TUTTI_OK) return err;
   bool fits = dims == mesh->dims;
   for (uint32_t d = 0; d < dims && fits; d++) fits = mesh->size[d] % hosts[d] == 0;
-  if (!fits) return tu_yaml_refuse(proto->tree, map, proto->error, "as many dimensions as the chips have, each a divisor");
+  if (!fits)
+    return tu_yaml_refuse(proto->tree, map, proto->error, "as many dimensions as the chips have, each a divisor");
   tu_note_hosts(proto->cluster, mesh->name, hosts, dims);
   return TUTTI_OK;
 }
@@ -246,7 +246,8 @@ static tutti_err read_arch(struct tu_mesh_proto *proto, const struct tu_mesh_tem
       return tu_yaml_refuse(y, node, proto->error, "an architecture whose meshes have that many dimensions");
     tu_copy_arch(&chip, known[i].written);
   }
-  if (!found) tu_cluster_note(proto->cluster, "line %u: the architecture '%s' is not known here", y->nodes[node].line, chip.arch);
+  if (!found)
+    tu_cluster_note(proto->cluster, "line %u: the architecture '%s' is not known here", y->nodes[node].line, chip.arch);
   if (proto->arch[0] && strcmp(proto->arch, chip.arch) != 0)
     return tu_yaml_refuse(y, node, proto->error, "one architecture in the whole file");
   memcpy(proto->arch, chip.arch, sizeof proto->arch);
@@ -254,8 +255,9 @@ static tutti_err read_arch(struct tu_mesh_proto *proto, const struct tu_mesh_tem
 }
 
 static tutti_err read_mesh(struct tu_mesh_proto *proto, struct tu_mesh_template *mesh) {
-  tutti_err err = tu_fields_check(proto, mesh->node, "mesh_descriptors",
-                                  " name arch device_topology host_topology channels express_connections* express_links* ");
+  tutti_err err =
+      tu_fields_check(proto, mesh->node, "mesh_descriptors",
+                      " name arch device_topology host_topology channels express_connections* express_links* ");
   if (err == TUTTI_OK) err = read_device_topology(proto, mesh);
   if (err == TUTTI_OK) err = read_arch(proto, mesh);
   if (err == TUTTI_OK)
@@ -438,8 +440,8 @@ static tutti_err read_reached(struct tu_mesh_proto *proto) {
 
 tutti_err tu_mesh_proto_read(const struct tu_yaml *tree, struct tu_cluster *cluster, struct tu_error *error) {
   struct tu_mesh_proto proto = {.tree = tree, .cluster = cluster, .error = error};
-  tutti_err err = tu_fields_check(&proto, 0, "the file",
-                                  " mesh_descriptors* graph_descriptors* switch_descriptors* top_level_instance pinnings* ");
+  tutti_err err = tu_fields_check(
+      &proto, 0, "the file", " mesh_descriptors* graph_descriptors* switch_descriptors* top_level_instance pinnings* ");
   if (err == TUTTI_OK) err = read_templates(&proto, false);
   if (err == TUTTI_OK) err = read_templates(&proto, true);
   if (err == TUTTI_OK) err = index_members(&proto);

@@ -74,8 +74,8 @@ tutti_err tu_fields_check(const struct tu_mesh_proto *proto, uint32_t map, const
 /* A message at a field; *message = TU_YAML_NONE: there is none. */
 tutti_err tu_field_message(const struct tu_mesh_proto *proto, uint32_t map, const char *name, uint32_t *message);
 /* A whole number from low to high; missing: `low` if that is 0, else refused. */
-tutti_err tu_field_number(const struct tu_mesh_proto *proto, uint32_t map, const char *name, uint32_t low, uint32_t high,
-                          uint32_t *number);
+tutti_err tu_field_number(const struct tu_mesh_proto *proto, uint32_t map, const char *name, uint32_t low,
+                          uint32_t high, uint32_t *number);
 /* A string that is not empty. */
 tutti_err tu_field_string(const struct tu_mesh_proto *proto, uint32_t map, const char *name, const char **chars);
 /* One of two words. Missing: *second stays as it is. */

@@ -192,8 +192,8 @@ static tutti_err read_layout(struct tu_mesh_proto *proto, const struct tu_mesh_t
   bool word = proto->tree->nodes[layout].kind == TU_YAML_SCALAR, ring = false, relaxed;
   uint32_t map = word ? graph->node : layout, count = graph->member_count, links;
   const char *field = word ? "graph_topology" : "layout_type";
-  tutti_err err = word ? TUTTI_OK
-                       : tu_fields_check(proto, layout, "graph_topology", " layout_type channels assign_z_direction ");
+  tutti_err err =
+      word ? TUTTI_OK : tu_fields_check(proto, layout, "graph_topology", " layout_type channels assign_z_direction ");
   if (err == TUTTI_OK && tu_yaml_find(proto->tree, map, field) == TU_YAML_NONE)
     err = tu_yaml_refuse(proto->tree, map, proto->error, "a message with a field 'layout_type'");
   if (err == TUTTI_OK) err = tu_field_choice(proto, map, field, kinds, &ring);

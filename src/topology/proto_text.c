@@ -194,8 +194,7 @@ static tutti_err take_field(struct reading *r) {
 static tutti_err refuse_end(struct reading *r) {
   const struct open *here = &r->open[r->depth - 1];
   char expected[80];
-  snprintf(expected, sizeof expected, "'%c', for what line %u has opened", here->end,
-           r->tree->nodes[here->node].line);
+  snprintf(expected, sizeof expected, "'%c', for what line %u has opened", here->end, r->tree->nodes[here->node].line);
   return refuse(r, expected);
 }
 
