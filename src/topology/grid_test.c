@@ -178,11 +178,15 @@ static void against_brute_force(void) {
   CHECK(found > 0 && found < rounds, "all cases are alike");
 }
 
-static void real_clusters(void) {
+static void on_files(bool own) {
   static const struct {
     const char *file;
     uint32_t dims, size[2], wraps;
   } cases[] = {
+      {"own/eight.yaml", 2, {4, 2}, 0},
+      {"own/pair.yaml", 1, {2}, 0},
+      {"own/express.textproto", 2, {3, 6}, 3},
+      {"own/ports.yaml", 0, {0}, 0},
       {"t3k_cluster_desc.yaml", 2, {4, 2}, 0},
       {"6u_cluster_desc.yaml", 2, {8, 4}, 0},
       {"blackhole_4xP150.yaml", 1, {4}, 1},
@@ -193,6 +197,7 @@ static void real_clusters(void) {
       {"mesh/tg_mesh_graph_descriptor.yaml", 0, {0}, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    if (cluster_is_own(cases[i].file) != own) continue;
     struct tu_cluster *c = cluster_shared(cases[i].file);
     if (!c) continue;
     struct tu_grid g;
@@ -206,6 +211,8 @@ static void real_clusters(void) {
     tu_cluster_destroy(c);
   }
 }
+static void own_clusters(void) { on_files(true); }
+static void real_clusters(void) { on_files(false); }
 
 /* Pairs beyond a grid are those that were put in beside it: too few to make a grid of another shape. */
 static void beyond(void) {
@@ -244,7 +251,7 @@ static void beyond(void) {
 }
 
 static const struct test tests[] = {
-    {"generated", generated},         {"not a grid", not_a_grid}, {"against brute force", against_brute_force},
-    {"real clusters", real_clusters}, {"beyond", beyond},
+    {"generated", generated},       {"not a grid", not_a_grid},       {"against brute force", against_brute_force},
+    {"own clusters", own_clusters}, {"real clusters", real_clusters}, {"beyond", beyond},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
