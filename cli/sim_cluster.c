@@ -232,9 +232,11 @@ static void print_json(const struct scene *s, const struct sim_plan_name *plan, 
   printf(
       "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"cluster\": \"%s\", "
       "\"links\": \"%s\", \"time_s\": %.15g, \"messages\": %llu, \"slot_bytes\": %.15g, \"credits\": %u, "
-      "\"channels_most\": %u, \"loads\": [",
+      "\"channels_most\": %u, \"reduce_bandwidth\": %.15g, \"reduced_bytes\": %.15g, "
+      "\"critical_reduced_bytes\": %.15g, \"loads\": [",
       plan->collective, plan->algorithm, ranks, (unsigned long long)plan->bytes, s->cluster->name, s->model.name,
-      r->plan.time_s, (unsigned long long)r->plan.messages, r->slot_bytes, r->credits, r->channels_most);
+      r->plan.time_s, (unsigned long long)r->plan.messages, r->slot_bytes, r->credits, r->channels_most,
+      s->model.reduce_bandwidth, r->reduced_bytes, r->plan.critical_reduced_bytes);
   const char *comma = "";
   for (uint32_t p = 0; p < r->port_count; p++) {
     if (r->loads[p].packets == 0 && r->retrained[p / 2] == 0) continue;
@@ -249,12 +251,29 @@ static void print_json(const struct scene *s, const struct sim_plan_name *plan, 
   printf("]}\n");
 }
 
+/* What is added up, and what of it held up the end. */
+static void print_reductions(const struct scene *s, const struct tu_sim_cluster_report *r) {
+  double speed = s->model.reduce_bandwidth, critical = r->plan.critical_reduced_bytes;
+  if (r->reduced_bytes <= 0) return;
+  if (speed <= 0) {
+    printf("  reductions      %.9g bytes, taking no time: %s says no reduce_bandwidth\n", r->reduced_bytes,
+           s->model.name);
+    return;
+  }
+  printf(
+      "  reductions      %.9g bytes at %.9g GB/s a rank; %.9g of them on the critical path: %.9g s, %.1f%% of the "
+      "time\n",
+      r->reduced_bytes, speed / 1e9, critical, critical / speed,
+      r->plan.time_s > 0 ? 100 * critical / speed / r->plan.time_s : 0);
+}
+
 static void print_table(const struct scene *s, const struct sim_plan_name *plan, uint32_t ranks,
                         const struct tu_sim_cluster_report *r) {
   printf("%s.%s, %u ranks, %llu bytes, on %s; links: %s%s\n", plan->collective, plan->algorithm, ranks,
          (unsigned long long)plan->bytes, s->cluster->name, s->model.name, s->where.fluid ? ", as flows" : "");
   printf("  time            %.9g s\n", r->plan.time_s);
   printf("  messages        %llu\n", (unsigned long long)r->plan.messages);
+  print_reductions(s, r);
   if (r->slot_bytes > 0) printf("  slots           %u of %.9g bytes a channel\n", r->credits, r->slot_bytes);
   if (r->channels_most > 0) printf("  channels        %u at most one way over a link\n", r->channels_most);
   if (s->where.chip) {

@@ -117,7 +117,8 @@ static void print_end(const struct topo *t, struct tu_link_end end) {
 
 static void print_pairs(const struct topo *t) {
   const struct tu_cluster *c = t->cluster;
-  printf("pairs (chip.channel%s at both ends; * is reserved):\n", t->soc ? "@core" : "");
+  printf("pairs (chip.channel%s at both ends; * is reserved%s):\n", t->soc ? "@core" : "",
+         tu_cluster_count(c).loose ? ", ? at chips that were chosen here" : "");
   for (uint32_t n = 0; n < c->node_count; n++)
     for (uint32_t i = 0; i < tu_neighbour_count(c, n); i++) {
       const struct tu_neighbour *to = &tu_neighbours(c, n)[i];
@@ -131,7 +132,7 @@ static void print_pairs(const struct topo *t) {
         print_end(t, near);
         printf(" = ");
         print_end(t, far);
-        printf(link->reserved ? "*" : "");
+        printf("%s%s", link->reserved ? "*" : "", link->loose ? "?" : "");
       }
       printf("\n");
     }
@@ -154,22 +155,59 @@ static void print_mmio(const struct topo *t) {
   free(hops);
 }
 
-static void print_text(const struct topo *t) {
+/* What of the file's links is not fixed, and what it says besides. */
+static void print_file(const struct topo *t) {
+  const struct tu_cluster *c = t->cluster;
+  struct tu_cluster_counts n = tu_cluster_count(c);
+  if (n.relaxed)
+    printf("relaxed    %u of %u links: the file asks for them, and does with fewer, at least one of each pair\n",
+           n.relaxed, n.links);
+  if (n.loose)
+    printf(
+        "loose      %u of %u links join meshes, at chips that the file does not say: spread evenly here, and what is "
+        "found "
+        "holds for that\n",
+        n.loose, n.links);
+  const char *line = c->notes.chars;
+  for (uint32_t i = 0; i < c->note_count && i < TU_NOTES_MAX; i++, line = strchr(line, '\n') + 1)
+    printf("%-11s%.*s\n", i ? "" : "file", (int)strcspn(line, "\n"), line);
+  if (c->note_count > TU_NOTES_MAX) printf("           and %u lines more\n", c->note_count - TU_NOTES_MAX);
+}
+
+static const char *shape_name(const struct tu_grid *g) {
+  bool all = true, none = true;
+  for (uint32_t d = 0; d < g->dims; d++) all &= g->wraps[d], none &= !g->wraps[d];
+  if (g->dims == 1) return all ? "ring" : "line";
+  return all ? "torus" : none ? "mesh" : "mesh, in part a torus,";
+}
+
+/* Of pairs beyond the grid so many are listed. */
+enum { BEYOND_MAX = 16 };
+
+/* "a torus of 8 x 4, and 4 pairs beyond it: 8-20 ..." */
+static void print_shape(const struct topo *t) {
   const struct tu_cluster *c = t->cluster;
   const struct tu_grid *g = &t->grid;
+  uint32_t pairs[BEYOND_MAX][2], count = tu_grid_beyond(g, c, pairs, BEYOND_MAX);
+  printf("shape      a %s of ", shape_name(g));
+  for (uint32_t d = g->dims; d-- > 0;) printf("%u%s", g->size[d], d ? " x " : "");
+  if (count > 0) printf(", and %u pair%s beyond it:", count, count == 1 ? "" : "s");
+  for (uint32_t i = 0; i < count && i < BEYOND_MAX; i++)
+    printf(" %u-%u", c->nodes[pairs[i][0]].id, c->nodes[pairs[i][1]].id);
+  if (count > BEYOND_MAX) printf(" ...");
+  printf("\n");
+  if (count > 0)
+    printf("           shortest ways go over %s, ways in dimension order do not\n", count == 1 ? "it" : "those");
+}
+
+static void print_text(const struct topo *t) {
+  const struct tu_cluster *c = t->cluster;
   struct tu_text words = {0};
   tu_draw_cluster_words(c, &words);
   printf("%s: %s\n", c->name, words.chars);
   tu_text_fini(&words);
-  if (g->dims > 0 && c->chip_count > 1) {
-    bool all = true, none = true;
-    for (uint32_t d = 0; d < g->dims; d++) all &= g->wraps[d], none &= !g->wraps[d];
-    printf("shape      %s of ", g->dims == 1 ? (all ? "a ring" : "a line")
-                                : all        ? "a torus"
-                                : none       ? "a mesh"
-                                             : "a mesh, in part a torus,");
-    for (uint32_t d = g->dims; d-- > 0;) printf("%u%s", g->size[d], d ? " x " : "\n");
-  }
+  print_file(t);
+  if (t->grid.dims > 0 && c->chip_count > 1) print_shape(t);
   print_mmio(t);
   print_bounds("diameter", t->diameter, "hop");
   print_bounds("bisection", t->bisection, "link");

@@ -1,5 +1,7 @@
 /* topo_json.c: `tutti topo --as json`: a cluster, and what was found in it, as one object. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "topo.h"
 
@@ -61,7 +63,10 @@ static void print_links(const struct topo *topo, struct tu_text *t) {
                       topo->soc->channels[end.channel].y);
       tu_text_print(t, "}");
     }
-    tu_text_print(t, "], \"reserved\": %s}", c->links[l].reserved ? "true" : "false");
+    tu_text_print(t, "], \"reserved\": %s", c->links[l].reserved ? "true" : "false");
+    if (c->links[l].relaxed) tu_text_print(t, ", \"relaxed\": true");
+    if (c->links[l].loose) tu_text_print(t, ", \"loose\": true");
+    tu_text_print(t, "}");
   }
   tu_text_print(t, "]");
 }
@@ -84,6 +89,32 @@ static void print_lines(const struct topo *topo, struct tu_text *t) {
   tu_text_print(t, "],");
 }
 
+/* Pairs beyond the grid. */
+static void print_beyond(const struct topo *topo, struct tu_text *t) {
+  const struct tu_cluster *c = topo->cluster;
+  uint32_t count = tu_grid_beyond(&topo->grid, c, NULL, 0), (*pairs)[2] = tu_allocate(count + 1, sizeof *pairs);
+  tu_grid_beyond(&topo->grid, c, pairs, count);
+  tu_text_print(t, "\n\"beyond\": [");
+  for (uint32_t i = 0; i < count; i++)
+    tu_text_print(t, "%s[%u, %u]", i ? ", " : "", c->nodes[pairs[i][0]].id, c->nodes[pairs[i][1]].id);
+  tu_text_print(t, "],");
+  free(pairs);
+}
+
+static void print_notes(const struct tu_cluster *c, struct tu_text *t) {
+  tu_text_print(t, "\n\"notes\": [");
+  const char *line = c->notes.chars;
+  for (uint32_t i = 0; i < c->note_count && i < TU_NOTES_MAX; i++) {
+    char note[512];
+    size_t length = strcspn(line, "\n");
+    snprintf(note, sizeof note, "%.*s", (int)length, line);
+    tu_text_print(t, i ? ", " : "");
+    print_string(note, t);
+    line += length + 1;
+  }
+  tu_text_print(t, "],");
+}
+
 void topo_json(const struct topo *topo, struct tu_text *t) {
   static const char *const kinds[] = {[TU_RING] = "ring", [TU_LINE] = "line", [TU_TOUR] = "tour", [TU_APART] = "apart"};
   const struct tu_cluster *c = topo->cluster;
@@ -95,6 +126,7 @@ void topo_json(const struct topo *topo, struct tu_text *t) {
                 c->chip_count, n.mmio, n.links, n.reserved, n.pairs, n.gateways);
   tu_text_print(t, " \"gateway_links\": %u, \"switches\": %u, \"remote_links\": %u,", n.gateway_links, n.switches,
                 c->remote_count);
+  tu_text_print(t, " \"relaxed\": %u, \"loose\": %u,", n.relaxed, n.loose);
   print_bounds("diameter", topo->diameter, t);
   print_bounds("bisection", topo->bisection, t);
   tu_text_print(t, "\n\"ring\": {\"kind\": \"%s\", \"none_proved\": %s, \"links\": %u, \"order\": ", kinds[ring->kind],
@@ -103,6 +135,8 @@ void topo_json(const struct topo *topo, struct tu_text *t) {
   if (ring->hops != TU_NONE) tu_text_print(t, ", \"hops\": %u", ring->hops);
   tu_text_print(t, "},");
   print_lines(topo, t);
+  print_beyond(topo, t);
+  print_notes(c, t);
   print_nodes(topo, t);
   print_links(topo, t);
   tu_text_print(t, "}\n");

@@ -656,9 +656,9 @@ static int be_a_rank(const char *name, const char *seed) {
 
 static bool memory_for(const struct role *role) {
   if (!role->only_long) return true;
-  if (!test_long()) return printf("  skipped: only with TEST_LONG\n"), false;
+  if (!test_long()) return SKIP("only with TEST_LONG"), false;
   uint64_t there = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-  if (there < (uint64_t)9 << 30) return printf("  skipped: needs 9 GiB of free memory\n"), false;
+  if (there < (uint64_t)9 << 30) return SKIP("needs 9 GiB of free memory"), false;
   return true;
 }
 

@@ -34,6 +34,24 @@ test_share() {
   [ "$fair" != "$by_latency" ] || complain "both take $fair"
 }
 
+# Reductions are charged, shown, and in the graph that other simulators get.
+test_reductions() {
+  run 0 sim allreduce.ring --cluster ring:4 --links plain --bytes 4000000
+  has "their part" "$out" \
+    "reductions      12000000 bytes at 20 GB/s a rank; 3000000 of them on the critical path: 0.00015 s, 23.6% of the time"
+  run 0 sim allreduce.ring --cluster ring:4 --bytes 4000000
+  has "Wormhole's" "$out" "12000000 bytes at 32 GB/s a rank; 3000000 of them on the critical path: 9.375e-05 s"
+  printf 'bandwidth 12.5 GB/s\nlatency 1 us\n' >free.links
+  run 0 sim allreduce.ring --cluster ring:4 --links free.links --bytes 4000000
+  has "free of charge, with a word" "$out" "12000000 bytes, taking no time: free.links says no reduce_bandwidth"
+  run 0 sim allgather.bucket --cluster ring:4
+  is "none" "$(grep -c reductions out.txt)" 0
+  run 0 sim allreduce.ring --cluster ring:4 --links plain --bytes 4000000 --json
+  has "as data" "$out" '"reduce_bandwidth": 20000000000, "reduced_bytes": 12000000, "critical_reduced_bytes": 3000000,'
+  run 0 sim allreduce.ring --cluster ring:4 --bytes 4000000 --graph -
+  is "in the graph" "$(grep -c '^reduce [0-9]* [0-9]* 3.12500*1*e-05$' out.txt)" 12
+}
+
 test_refused() {
   run 2 $ring --share evenly
   has "a share" "$err" "expected fair or latency, found 'evenly'"

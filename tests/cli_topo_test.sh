@@ -1,8 +1,8 @@
 #!/bin/bash
-# cli_topo_test.sh SOURCE BUILD: what `tutti topo` prints, finds and refuses; of real files where they lie beside the tree.
+# cli_topo_test.sh SOURCE BUILD: what `tutti topo` prints, finds and refuses; of files of our own, and of real ones where they lie beside the tree.
 set -u
 . "$1/tests/shell.sh"
-source=$1 tutti=$2/tutti shared=$1/../shared/clusters
+source=$1 tutti=$2/tutti data=$1/tests/data shared=$1/../shared/clusters
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
@@ -111,6 +111,52 @@ test_refusals() {
   has "the line" "$err" "broken.yaml:2: "
 }
 
+# FILE WORDS [OPTIONS...]: of our own files.
+own() {
+  run 0 topo "$data/$1" "${@:3}"
+  is "$1" "$(head -1 out.txt)" "$1: $2"
+}
+
+test_own_files() {
+  own pair.yaml "2 chips (1 with mmio), 2 links, 1 of them reserved, 1 pair; 1 links lead elsewhere" --reserve dispatch \
+    --soc "$data/cores.yaml"
+  has "cores" "$out" "0.2@3-0 = 1.0@1-0"
+  own ports.yaml "11 chips (none with mmio), 19 links, 0 of them reserved, 14 pairs"
+  is "which chips are which mesh's" "$(line file)" "mesh 0 is chips 0 to 7, 2 x 4"
+}
+
+# What a file leaves open, and what was passed over in it.
+test_left_open() {
+  own relaxed.yaml "16 chips (none with mmio), 43 links, 0 of them reserved, 25 pairs"
+  has "fewer would do" "$(line relaxed)" "7 of 43 links: the file asks for them, and does with fewer"
+  has "where they are" "$(line loose)" "7 of 43 links join meshes, at chips that the file does not say"
+  has "such a link" "$out" "  0 - 8:  0.8 = 8.8?"
+  has "no other" "$(grep '  0 - 1:' out.txt)" "0.2 = 1.6  0.3 = 1.7"
+  has "an unknown key" "$out" "line 7: 'colour' in Mesh is not known here, and passed over"
+  has "hosts" "$out" "mesh 0: its chips belong to 2 x 1 hosts"
+  run 0 topo "$data/relaxed.yaml" --as json
+  is "relaxed links as data" "$(grep -c '"relaxed": true' out.txt)" 7
+  is "loose links as data" "$(grep -c '"loose": true' out.txt)" 7
+  has "counts" "$out" '"relaxed": 7, "loose": 7,'
+}
+
+# A torus that has more than a torus is not just "a torus".
+test_beyond_the_grid() {
+  own express.textproto "18 chips (none with mmio), 80 links, 0 of them reserved, 40 pairs"
+  is "shape" "$(line shape)" "a torus of 6 x 3, and 4 pairs beyond it: 0-8 3-9 4-10 5-11"
+  has "which ways take them" "$out" "shortest ways go over those, ways in dimension order do not"
+  has "an unknown field" "$(line file)" "line 9: 'colour' in mesh_descriptors is not known here, and passed over"
+  has "pinnings" "$out" "1 pinning of a chip to a place in a machine: not used here"
+  run 0 topo "$data/express.textproto" --routes 5-11
+  has "a shortest way" "$out" "5 > 11:"
+  run 0 topo "$data/express.textproto" --routes 5-11 --dimension-order
+  has "in dimension order" "$out" "5 > 8 > 11:"
+  run 0 topo "$data/express.textproto" --as json
+  has "as data" "$out" '"beyond": [[0, 8], [3, 9], [4, 10], [5, 11]],'
+  run 0 topo torus:6x3
+  is "a torus alone" "$(line shape)" "a torus of 6 x 3"
+}
+
 # FILE WORDS [OPTIONS...]
 real() {
   run 0 topo "$shared/$1" "${@:3}"
@@ -118,7 +164,7 @@ real() {
 }
 
 test_real_files() {
-  [ -d "$shared" ] || { echo "skipped: no real files here" && return; }
+  [ -d "$shared" ] || { skip "there is no ../shared/clusters" && return; }
   real t3k_cluster_desc.yaml "8 chips (4 with mmio), 20 links, 4 of them reserved, 10 pairs" --reserve dispatch
   is "its ring" "$(line ring)" "0 2 6 7 3 1 5 4; 1 link a hop"
   real 6u_cluster_desc.yaml "32 chips (32 with mmio), 208 links, 0 of them reserved, 52 pairs"
@@ -129,6 +175,9 @@ test_real_files() {
   real mesh/quanta_galaxy_torus_2d_graph_descriptor.yaml \
     "32 chips (none with mmio), 256 links, 0 of them reserved, 64 pairs"
   is "its shape" "$(line shape)" "a torus of 8 x 4"
+  real mgd/express_links_8x4_mesh_graph_descriptor.textproto \
+    "32 chips (none with mmio), 136 links, 0 of them reserved, 68 pairs"
+  is "its shape" "$(line shape)" "a torus of 8 x 4, and 4 pairs beyond it: 8-20 9-21 10-22 11-23"
   real wormhole_N300.yaml "2 chips (1 with mmio), 2 links, 1 of them reserved, 1 pair" --reserve dispatch \
     --soc "$shared/soc/wormhole_b0_80_arch.yaml"
   has "cores" "$out" "0.9@1-6 = 1.1@1-0"

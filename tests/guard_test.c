@@ -183,7 +183,7 @@ static int hot(struct ranks_world *w, uint32_t rank) {
 
 static void run_subject(const struct subject *s) {
   if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
-    printf("  skipped: needs two CPUs, or somebody has to sleep\n");
+    SKIP("needs two CPUs, or somebody has to sleep");
     return;
   }
   struct ranks_world w = {.context = s};
@@ -192,7 +192,7 @@ static void run_subject(const struct subject *s) {
   _Atomic uint64_t *n = w.shared->numbers;
   for (uint32_t r = 0; r < 2 && in_time; r++) {
     if (WIFEXITED(w.status[r]) && WEXITSTATUS(w.status[r]) == 77) {
-      printf("  skipped: this system has no seccomp filters\n");
+      SKIP("this system has no seccomp filters");
       break;
     }
     CHECK(n[CALLED + r] == 0, "%s: rank %u made system call %llu after %llu rounds", s->name, r,

@@ -49,7 +49,7 @@ test_json() {
   is "one line" "$out" '{"from": "P:sum S0", "to": "S1 S0", "steps": [{"step": "reduce_scatter", "axes": [0], "dim": 1, "moved": 64, "part": 64, "after": "S1 S0"}], "moved": 64, "largest": 128}'
   ask 0 S0 S1 2 8x8 --json
   has "alltoall" "$out" '"dim": 1, "out_dim": 0, '
-  command -v python3 >/dev/null || return
+  command -v python3 >/dev/null || { skip "there is no python3" && return; }
   ask 0 "S0 S1 R" "S1 R S0" 2x2x2 8x8 --json
   is "JSON" "$(python3 -c 'import json, sys
 d = json.load(sys.stdin)

@@ -27,7 +27,7 @@ test_text() {
 }
 
 test_json() {
-  command -v python3 >/dev/null || return 0
+  command -v python3 >/dev/null || { skip "there is no python3" && return; }
   is "offsets" "$("$tutti" layout --shape 2x4 --tiles 2x2 --banks 2 --as json | python3 -c 'import json, sys
 d = json.load(sys.stdin)
 print(d["bytes"], d["shape"], d["offsets"])')" "32 [1, 1, 1, 2, 4] [0, 4, 16, 20, 8, 12, 24, 28]"

@@ -852,10 +852,13 @@ static void test_in_vain(Player &me) {
 
 /* ---- the rows ---- */
 
-static const std::vector<Case> rows_of_the_file = {
 #define SEED_ROW(name, ranks, ...) SEED_CASE(name, ranks, __VA_ARGS__)
 #define SEED_CASE(name, ranks, function, ...) {name, ranks, function, __VA_ARGS__},
+static const std::vector<Case> rows_of_the_file = {
 #include "pto_cases.inc"
+};
+static const std::vector<Case> rows_of_our_file = {
+#include "pto_own_cases.inc"
 };
 
 static const std::vector<Case> own_rows = {
@@ -924,10 +927,13 @@ static const std::vector<Case> own_rows = {
 
 int main(int argc, char **argv) {
   std::vector<Case> all = rows_of_the_file;
+  all.insert(all.end(), rows_of_our_file.begin(), rows_of_our_file.end());
   all.insert(all.end(), own_rows.begin(), own_rows.end());
   if (argc == 1) {
-    if (rows_of_the_file.empty()) printf("skipped the rows of pto_cases.csv: it was not beside the sources\n");
-    printf("%zu rows of pto_cases.csv, %zu of our own\n", rows_of_the_file.size(), own_rows.size());
+    printf("%zu rows of ../shared/seeds/pto_cases.csv, %zu of tests/data/pto_cases.csv, %zu others\n",
+           rows_of_the_file.size(), rows_of_our_file.size(), own_rows.size());
+    if (rows_of_our_file.empty()) return printf("FAILED tests/data/pto_cases.csv has no rows\n0 passed, 1 failed\n"), 1;
+    if (rows_of_the_file.empty()) printf("  skipped: there is no ../shared/seeds/pto_cases.csv\nskipped its rows\n");
   }
-  return run_cases(all, argc, argv);
+  return run_cases(all, argc, argv, rows_of_the_file.empty());
 }

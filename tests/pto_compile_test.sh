@@ -30,7 +30,7 @@ test_alone_and_without_a_warning() {
   local compiler standard
   echo '#include <pto/comm/pto_comm_inst.hpp>' >alone.cpp
   for compiler in g++ clang++; do
-    command -v $compiler >/dev/null || continue
+    command -v $compiler >/dev/null || { skip "there is no $compiler" && continue; }
     for standard in 17 20; do
       # shellcheck disable=SC2086
       compile 0 $compiler -std=c++$standard $strict -fsyntax-only alone.cpp

@@ -138,7 +138,7 @@ inline std::multiset<std::string> start_ranks(int ranks, bool *in_order) {
 
 /* A program of cases: with `--as ranks` it is a rank. Prints the closing line; a case that has not said ok
  * has failed. */
-inline int run_cases(const std::vector<Case> &cases, int argc, char **argv) {
+inline int run_cases(const std::vector<Case> &cases, int argc, char **argv, unsigned skipped = 0) {
   if (argc > 1 && strcmp(argv[1], "--as") == 0) return play_all(cases);
   setvbuf(stdout, nullptr, _IOLBF, 0);
   std::set<int> sizes;
@@ -158,7 +158,9 @@ inline int run_cases(const std::vector<Case> &cases, int argc, char **argv) {
     failed += !in_order;
   }
   failed += cases.size() - passed;
-  printf("%zu passed, %zu failed\n", passed, failed);
+  printf("%zu passed, %zu failed", passed, failed);
+  if (skipped) printf(", %u skipped", skipped);
+  printf("\n");
   return failed > 0;
 }
 

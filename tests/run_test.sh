@@ -12,7 +12,7 @@ unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_
 run_case() {
   mkdir "$scratch/$1" && cd "$scratch/$1" || exit 1
   "$1"
-  if [ "$complaints" -eq 0 ]; then echo "ok ${1#test_}"; else echo "FAILED ${1#test_}"; fi
+  if [ "$complaints" -gt 0 ]; then echo "FAILED ${1#test_}"; elif [ "$skips" -gt 0 ]; then echo "skipped ${1#test_}"; else echo "ok ${1#test_}"; fi
 }
 # until_true SECONDS COMMAND...: does it come true in time?
 until_true() {
@@ -229,7 +229,7 @@ test_descriptors() {
 
 # On a terminal rank 0 is fed line by line: it may not read the terminal itself, being no foreground job.
 test_terminal() {
-  command -v script >/dev/null || { echo "  (no script(1) here: skipped)"; return; }
+  command -v script >/dev/null || { skip "there is no script(1)" && return; }
   (sleep 0.5; echo typed; sleep 0.3; printf '\004') |
     timeout 20 script -qec "$tutti run -n 2 -- sh -c 'cat >typed.\$TUTTI_RANK'" /dev/null >/dev/null
   is status $? 0
@@ -242,6 +242,7 @@ for name in $cases; do (run_case "$name") >"$scratch/$name.log" 2>&1 & done
 wait
 for name in $cases; do cat "$scratch/$name.log"; done
 passed=$(cat "$scratch"/*.log | grep -c '^ok ')
-failed=$(($(echo "$cases" | wc -l) - passed)) # one that died without a word has failed
-echo "$passed passed, $failed failed"
+skipped=$(cat "$scratch"/*.log | grep -c '^skipped ')
+failed=$(($(echo "$cases" | wc -l) - passed - skipped)) # one that died without a word has failed
+echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
 [ "$failed" -eq 0 ]

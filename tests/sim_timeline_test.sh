@@ -130,7 +130,7 @@ open_page() { # PAGE >dom.html
     --virtual-time-budget=5000 "file://$scratch/$1" 2>/dev/null >dom.html
 }
 
-no_browser() { [ -z "$browser" ] && echo "skipped: there is no chromium"; }
+no_browser() { [ -z "$browser" ] && skip "there is no chromium"; }
 
 # page ARGUMENTS OF sim...
 page() {

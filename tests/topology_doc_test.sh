@@ -13,6 +13,8 @@ PATH=$build:$PATH
 # The blocks of one language, one after the other.
 blocks() { awk -v open="\`\`\`$1" '$0 == open { on = 1; next } /^```/ { on = 0 } on' "$page"; } # LANGUAGE
 
+blocks textproto >torus.textproto # commands below it read it
+
 test_commands() {
   local line commands=0
   blocks text >says.txt

@@ -3,6 +3,7 @@
 
 #include "test.h"
 
+#define DATA SOURCE_DIR "/tests/data/"
 #define SHARED SOURCE_DIR "/../shared/clusters/"
 
 static tutti_cluster *load(const char *what, const char *reserve) {
@@ -160,13 +161,33 @@ static void files(void) {
 }
 
 /* The two together: where on the chip does the link from chip 0 to chip 1 end? */
+static void own_files(void) {
+  tutti_cluster *c;
+  tutti_soc *soc;
+  tutti_link_end far;
+  tutti_core core;
+  if (tutti_cluster_load(DATA "pair.yaml", "dispatch", &c) != TUTTI_OK ||
+      tutti_soc_load(DATA "cores.yaml", &soc) != TUTTI_OK) {
+    FAIL("%s", tutti_error_message(NULL));
+    return;
+  }
+  CHECK(strcmp(channels(c, 0), "3") == 0, "'%s'", channels(c, 0));
+  CHECK(tutti_cluster_far_end(c, (tutti_link_end){0, 3}, &far) == TUTTI_OK && far.chip == 1 && far.channel == 1,
+        "far end");
+  CHECK(tutti_soc_core(soc, 3, &core) == TUTTI_OK && core.x == 0 && core.y == 0, "core %u-%u", core.x, core.y);
+  CHECK(tutti_soc_core(soc, far.channel, &core) == TUTTI_OK && core.x == 2 && core.y == 0, "core %u-%u", core.x,
+        core.y);
+  tutti_soc_free(soc);
+  tutti_cluster_free(c);
+}
+
 static void real_files(void) {
   tutti_cluster *c;
   tutti_soc *soc;
   tutti_link_end far;
   tutti_core core;
   if (access(SHARED "wormhole_N300.yaml", R_OK) != 0) {
-    printf("  skipped: there is no ../shared/clusters\n");
+    SKIP("there is no ../shared/clusters");
     return;
   }
   if (tutti_cluster_load(SHARED "wormhole_N300.yaml", "dispatch", &c) != TUTTI_OK ||
@@ -190,6 +211,7 @@ static const struct test tests[] = {
     {"mmio and reach", mmio_and_reach},
     {"refusals", refusals},
     {"files", files},
+    {"own files", own_files},
     {"real files", real_files},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -1,5 +1,6 @@
 /* pat_test.c: PAT's operations against NCCL's tables, its messages and scratch against their closed forms; and the worked example
- * of recursive halving. The tables and the example are data of their own: without them these tests are skipped. */
+ * of recursive halving. The tables and the example are data of their own: without them these tests are
+ * skipped, and only small ones of our own are compared: tests/data/pat_*.csv, halving_4.txt. */
 #include "algo/pat.h"
 
 #include <stdio.h>
@@ -11,6 +12,9 @@
 #include "test.h"
 
 #define SHARED SOURCE_DIR "/../shared/"
+#define DATA SOURCE_DIR "/tests/data/"
+
+enum { OWN_TABLES = 2 };
 
 static char *read_all(const char *path) {
   FILE *file = fopen(path, "r");
@@ -40,12 +44,14 @@ static void table_of(char *data, unsigned ranks, struct tu_text *table) {
   }
 }
 
-static void tables(void) {
+static void compare_tables(bool own) {
   static const struct {
     const char *file;
     tutti_collective collective;
     struct tu_build what;
   } cases[] = {
+      {"pat_rs.csv", TUTTI_REDUCE_SCATTER, {.slot_pieces = 2, .depth = 2}},
+      {"pat_ag.csv", TUTTI_ALLGATHER, {.slot_pieces = 2, .depth = 2}},
       {"pat_rs_big_depth1.csv", TUTTI_REDUCE_SCATTER, {.depth = 1}},
       {"pat_rs_big_depth8.csv", TUTTI_REDUCE_SCATTER, {.depth = 8}},
       {"pat_rs_small4_depth1.csv", TUTTI_REDUCE_SCATTER, {.slot_pieces = 4, .depth = 1}},
@@ -55,13 +61,14 @@ static void tables(void) {
       {"pat_ag_small4_depth1.csv", TUTTI_ALLGATHER, {.slot_pieces = 4, .depth = 1}},
   };
   unsigned compared = 0;
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    for (unsigned ranks = 2; ranks <= 8; ranks++) {
+  for (size_t i = own ? 0 : OWN_TABLES; i < (own ? OWN_TABLES : sizeof cases / sizeof cases[0]); i++) {
+    for (unsigned ranks = 2; ranks <= (own ? 4 : 8); ranks++) {
       char path[512];
-      snprintf(path, sizeof path, "%soracle/%s", SHARED, cases[i].file);
+      snprintf(path, sizeof path, "%s%s", own ? DATA : SHARED "oracle/", cases[i].file);
       char *data = read_all(path);
       if (!data) {
-        printf("  skipped: there is no %s\n", path);
+        CHECK(!own, "there is no %s", path);
+        SKIP("there is no ../shared/oracle");
         return;
       }
       struct tu_build what = cases[i].what;
@@ -85,6 +92,8 @@ static void tables(void) {
   }
   printf("  %u tables are equal\n", compared);
 }
+static void own_tables(void) { compare_tables(true); }
+static void tables(void) { compare_tables(false); }
 
 /* ---- closed forms ---- */
 
@@ -143,15 +152,12 @@ static bool sends(const struct tu_plan *plan, uint32_t from, uint32_t to, uint32
   return false;
 }
 
-static void worked_example(void) {
-  char *data = read_all(SHARED "seeds/4_pat_reduce_scatter.md");
-  if (!data) {
-    printf("  skipped: there is no %s\n", SHARED "seeds/4_pat_reduce_scatter.md");
-    return;
-  }
+/* The text's steps from the words `begin` on, over so many ranks; each rank sends `rounds` messages. `expected`
+ * portions are named. */
+static void follow(char *data, const char *begin, uint32_t ranks, uint32_t rounds, uint32_t expected) {
   struct tu_plan *plan = tu_plan_build(&(struct tu_build){
-      .algorithm = tu_algorithm_find(TUTTI_REDUCE_SCATTER, "recursive_halving"), .ranks = 8, .rank = TU_ALL_RANKS});
-  char *at = strstr(data, "### All 8 Portions");
+      .algorithm = tu_algorithm_find(TUTTI_REDUCE_SCATTER, "recursive_halving"), .ranks = ranks, .rank = TU_ALL_RANKS});
+  char *at = strstr(data, begin);
   CHECK(at, "the table is not there");
   unsigned round = 0, lines = 0;
   for (char *line = strtok(at, "\n"); line; line = strtok(NULL, "\n")) {
@@ -164,20 +170,40 @@ static void worked_example(void) {
       CHECK(sends(plan, to == a ? b : a, to, portion, round), "step %u: %s", round, line);
     }
   }
-  CHECK(lines == 24, "%u lines", lines);
-  for (uint32_t rank = 0; rank < 8; rank++) { /* the average is taken once, at the very end */
+  CHECK(lines == expected, "%u lines", lines);
+  for (uint32_t rank = 0; rank < ranks; rank++) { /* the average is taken once, at the very end */
     const struct tu_rank_plan *r = &plan->rank[rank];
-    CHECK(messages_sent(r) == 3, "rank %u sends %u messages", rank, messages_sent(r));
+    CHECK(messages_sent(r) == rounds, "rank %u sends %u messages", rank, messages_sent(r));
     uint32_t finals = 0;
     for (uint32_t s = 0; s < r->step_count; s++) finals += r->steps[s].final;
     CHECK(finals == 1, "rank %u divides %u times", rank, finals);
   }
   printf("  %u lines of the document hold\n", lines);
   tu_plan_destroy(plan);
+}
+
+static void own_example(void) {
+  char *data = read_all(DATA "halving_4.txt");
+  CHECK(data, "there is no tests/data/halving_4.txt");
+  if (data) follow(data, "STEP 1", 4, 2, 12);
+  free(data);
+}
+
+static void worked_example(void) {
+  char *data = read_all(SHARED "seeds/4_pat_reduce_scatter.md");
+  if (!data) {
+    SKIP("there is no ../shared/seeds/4_pat_reduce_scatter.md");
+    return;
+  }
+  follow(data, "### All 8 Portions", 8, 3, 24);
   free(data);
 }
 
 int main(int argc, char **argv) {
-  const struct test tests[] = {{"tables", tables}, {"closed_forms", closed_forms}, {"worked_example", worked_example}};
+  const struct test tests[] = {{"own_tables", own_tables},
+                               {"tables", tables},
+                               {"closed_forms", closed_forms},
+                               {"own_example", own_example},
+                               {"worked_example", worked_example}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -167,8 +167,14 @@ static void at_random(void) {
     check_all(cluster_random(&seed, 1 + below(&seed, 60), 2 + below(&seed, 50), 4));
 }
 
-static void real_clusters(void) {
-  static const char *const files[] = {"t3k_cluster_desc.yaml",
+static void on_files(bool own) {
+  static const char *const files[] = {"own/eight.yaml",
+                                      "own/pair.yaml",
+                                      "own/ports.yaml",
+                                      "own/relaxed.yaml",
+                                      "own/express.textproto",
+                                      "own/graphs.textproto",
+                                      "t3k_cluster_desc.yaml",
                                       "6u_cluster_desc.yaml",
                                       "blackhole_4xP150.yaml",
                                       "wormhole_N150.yaml",
@@ -176,10 +182,13 @@ static void real_clusters(void) {
                                       "mesh/tg_mesh_graph_descriptor.yaml",
                                       "mesh/dual_galaxy_mesh_graph_descriptor.yaml"};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    if (cluster_is_own(files[i]) != own) continue;
     struct tu_cluster *c = cluster_shared(files[i]);
     if (c) check_all(c);
   }
 }
+static void own_clusters(void) { on_files(true); }
+static void real_clusters(void) { on_files(false); }
 
 /* Too many for a picture; and names that are no XML. */
 static void words(void) {
@@ -200,6 +209,9 @@ static void words(void) {
   tu_cluster_destroy(c);
 }
 
-static const struct test tests[] = {
-    {"known", known}, {"at random", at_random}, {"real clusters", real_clusters}, {"words", words}};
+static const struct test tests[] = {{"known", known},
+                                    {"at random", at_random},
+                                    {"own clusters", own_clusters},
+                                    {"real clusters", real_clusters},
+                                    {"words", words}};
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -410,6 +410,10 @@ static void play_t3000(struct tu_cluster *c) {
 
 static void on_a_t3000(void) {
   play_t3000(cluster_of("t3000"));
+  play_t3000(cluster_shared("own/eight.yaml"));
+}
+
+static void on_a_real_t3000(void) {
   struct tu_cluster *real = cluster_shared("t3k_cluster_desc.yaml");
   if (real) play_t3000(real);
 }
@@ -418,6 +422,7 @@ static const struct test tests[] = {
     {"every_algorithm_in_random_schedules", every_algorithm_in_random_schedules},
     {"in_other_orders", in_other_orders},
     {"on_a_t3000", on_a_t3000},
+    {"on_a_real_t3000", on_a_real_t3000},
     {"far_steps", far_steps},
 };
 

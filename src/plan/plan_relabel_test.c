@@ -159,12 +159,20 @@ static void t3000(void) {
     struct tu_cluster *c = cluster_reserved("t3000", reserve[i]);
     around(c);
     tu_cluster_destroy(c);
-    if (!(c = cluster_shared("t3k_cluster_desc.yaml"))) continue;
+  }
+}
+
+static void eight(const char *file) {
+  static const char *const reserve[] = {"none", "dispatch"};
+  struct tu_cluster *c;
+  for (int i = 0; i < 2 && (c = cluster_shared(file)); i++) {
     if (tu_cluster_reserve(c, reserve[i], NULL) != TUTTI_OK) abort();
     around(c);
     tu_cluster_destroy(c);
   }
 }
+static void own_eight(void) { eight("own/eight.yaml"); }
+static void real_t3000(void) { eight("t3k_cluster_desc.yaml"); }
 
 /* Rows, then columns, of a mesh whose chips are numbered otherwise: a composite of lines over groups of four, which are its
  * rows. */
@@ -217,6 +225,8 @@ static void refusals(void) {
 static const struct test tests[] = {{"all algorithms", all_algorithms},
                                     {"identity", identity},
                                     {"t3000", t3000},
+                                    {"own eight", own_eight},
+                                    {"real t3000", real_t3000},
                                     {"rows then columns", rows_then_columns},
                                     {"refusals", refusals}};
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -96,6 +96,13 @@ static void count_retrained(const struct tu_sim_where *where, struct tu_sim_clus
     if (where->downs[d].from < report->plan.time_s) report->retrained[where->downs[d].link]++;
 }
 
+/* What all ranks add up: nodes that are no messages and have a weight. */
+static double reduced_chunks(const struct tu_sim *sim) {
+  double chunks = 0;
+  for (uint32_t i = 0; i < sim->node_count; i++) chunks += sim->nodes[i].to == TU_NONE ? sim->nodes[i].weight : 0;
+  return chunks;
+}
+
 static bool takes_time(const struct tu_sim_node *node) { return node->to != TU_NONE || node->weight > 0; }
 
 /* Of nodes that take time; others pass the cause on. */
@@ -141,6 +148,7 @@ tutti_err tu_sim_run_on(const struct tu_sim *sim, double bytes, const struct tu_
                      : tu_sim_run_links(&course, where, ways, report, error);
   if (err == TUTTI_OK) {
     tu_sim_report_on(&course, &report->plan);
+    report->reduced_bytes = reduced_chunks(sim) * chunk_bytes;
     count_retrained(where, report);
     if (where->traced) make_deeds(&course, &report->timeline);
   } else {

@@ -3,7 +3,8 @@
  * A message goes over the links of a route, hop by hop, cut into what fits a slot. Every ring (sender, receiver, lane) has a
  * channel of its own on each link of its route, with slots of its own, so that no ring waits for another one's slots: it
  * cannot deadlock if the plan cannot. What that takes has to fit the links' processors. At its ends, and between hops, a
- * packet crosses the chip's own network.
+ * packet crosses the chip's own network. A reduction of k operands takes its rank's arithmetic for (k - 1) * bytes at the
+ * model's reduce_bandwidth, one reduction after the other.
  *
  * Or as flows: messages that cross at once share each link's bandwidth fairly (max-min), and slots, packets and processors do
  * not count: latency of all links, then bytes at the flow's share. By latency: of a full link a flow gets the less the longer
@@ -36,6 +37,8 @@ struct tu_sim_where {
 
 struct tu_sim_cluster_report {
   struct tu_sim_report plan;
+  double
+      reduced_bytes; /* of all ranks; k operands of n bytes are (k - 1) n. Free where the model has no reduce_bandwidth */
   double slot_bytes; /* 0: messages are not cut */
   uint32_t credits, channels_most;
   uint32_t port_count;

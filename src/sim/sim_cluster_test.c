@@ -93,6 +93,77 @@ static void rings(void) {
   }
 }
 
+/* A reduction takes its operand's bytes at the model's speed, where a step reduces; of N operands, N - 1 of them. Without a
+ * speed it takes nothing. The critical path has them, too. */
+static void reductions(void) {
+  static const struct {
+    const char *collective, *algorithm;
+    double messages, blocks, reduced; /* one after the other; of a block: sent, reduced */
+    double parts;                     /* blocks in the size */
+  } forms[] = {
+      {"reduce_scatter", "bucket", 4, 4, 4, 5},
+      {"allreduce", "ring", 8, 8, 4, 5},
+      {"reduce", "direct", 1, 1, 4, 1},
+      {"allreduce", "direct", 1, 1, 4, 1},
+  };
+  static const char *const models[] = {"plain", "wormhole"};
+  for (size_t i = 0; i < 2 * sizeof forms / sizeof forms[0]; i++) {
+    struct field f;
+    const size_t k = i / 2;
+    /* Every rank has links of its own to all others, or to its neighbours. */
+    bool round = forms[k].messages > 1;
+    if (!open_field(&f, round ? "ring:5" : "torus:5x5", models[i % 2], false)) continue;
+    f.model.reduce_bandwidth = 7e9;
+    struct tu_sim *sim = graph(find(forms[k].collective, forms[k].algorithm), 5);
+    const double bytes = 1e6, block = bytes / forms[k].parts;
+    for (int fluid = 0; fluid < 2; fluid++) {
+      struct tu_sim_cluster_report with, without;
+      struct tu_error error;
+      f.where.fluid = fluid, f.where.traced = true;
+      double slow = play(sim, bytes, &f.where, &with, &error);
+      f.model.reduce_bandwidth = 0;
+      double quick = play(sim, bytes, &f.where, &without, &error);
+      f.model.reduce_bandwidth = 7e9;
+      if (slow < 0 || quick < 0) {
+        FAIL("%s", error.text);
+        continue;
+      }
+      const char *name = forms[k].algorithm;
+      double more = forms[k].reduced * block / 7e9;
+      CHECK(with.reduced_bytes > 0 && test_near(with.reduced_bytes, without.reduced_bytes), "%s: %g bytes", name,
+            with.reduced_bytes);
+      CHECK(test_near(with.plan.critical_reduced_bytes, forms[k].reduced * block), "%s, %s, fluid %d: %g on the path",
+            name, models[i % 2], fluid, with.plan.critical_reduced_bytes);
+      /* Where processors look at their channels in turn, a turn begins a little earlier or later. */
+      double phase = i % 2 ? 1e-4 : 1e-9;
+      if (round)
+        CHECK(fabs(slow - quick - more) < phase * slow, "%s, %s: %g s more, not %g", name, models[i % 2], slow - quick,
+              more);
+      else
+        CHECK(slow > quick + more / 4 && slow < quick + more * (1 + phase), "%s, %s: %g s more", name, models[i % 2],
+              slow - quick);
+      double played = 0; /* on the path of the picture */
+      for (uint32_t d = with.timeline.last; d != TU_NONE; d = with.timeline.deeds[d].cause)
+        if (with.timeline.deeds[d].to == TU_NONE) played += with.timeline.deeds[d].bytes;
+      CHECK(test_near(played, with.plan.critical_reduced_bytes), "%s: %g bytes in the timeline", name, played);
+      tu_sim_cluster_report_fini(&with);
+      tu_sim_cluster_report_fini(&without);
+    }
+    tu_sim_destroy(sim);
+    close_field(&f);
+  }
+}
+
+/* The models that come along charge them. */
+static void models_charge(void) {
+  static const char *const models[] = {"plain", "wormhole"};
+  for (size_t i = 0; i < 2; i++) {
+    struct tu_link_model model;
+    struct tu_error error;
+    CHECK(tu_link_model_load(models[i], &model, &error) == TUTTI_OK && model.reduce_bandwidth > 0, "%s", models[i]);
+  }
+}
+
 /* The guide: along a line, half of what both directions could carry together; a ring that goes both ways comes near all. */
 static void line_is_half(void) {
   const double bytes = 64 << 20, peak = 25e9, sent = bytes * 7 / 8;
@@ -302,8 +373,9 @@ static void spread(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"rings", rings},     {"line_is_half", line_is_half}, {"flows_share", flows_share}, {"faults", faults},
-      {"refused", refused}, {"everything", everything},     {"spread", spread},
+      {"reductions", reductions},     {"models charge", models_charge}, {"rings", rings},
+      {"line_is_half", line_is_half}, {"flows_share", flows_share},     {"faults", faults},
+      {"refused", refused},           {"everything", everything},       {"spread", spread},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -32,7 +32,20 @@ void tu_cluster_destroy(struct tu_cluster *cluster) {
   free(cluster->nodes);
   free(cluster->links);
   free(cluster->remotes);
+  tu_text_fini(&cluster->notes);
   free(cluster);
+}
+
+void tu_cluster_note(struct tu_cluster *cluster, const char *format, ...) {
+  char line[400];
+  va_list arguments;
+  if (cluster->note_count++ >= TU_NOTES_MAX) return;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  for (char *c = line; *c; c++)
+    if (*c < ' ' || *c > '~') *c = '?';
+  tu_text_print(&cluster->notes, "%s\n", line);
 }
 
 uint32_t tu_cluster_add(struct tu_cluster *cluster, const struct tu_node *node) {
@@ -339,6 +352,8 @@ struct tu_cluster_counts tu_cluster_count(const struct tu_cluster *cluster) {
     if (gateway) counts.gateway_links++;
     else counts.links++;
     counts.reserved += link->reserved && !gateway;
+    counts.relaxed += link->relaxed;
+    counts.loose += link->loose;
   }
   return counts;
 }

@@ -9,7 +9,7 @@
 #ifndef TU_CLUSTER_H
 #define TU_CLUSTER_H
 
-#include "base/base.h"
+#include "base/text.h"
 
 #define TU_NONE UINT32_MAX
 
@@ -19,7 +19,8 @@ enum {
   TU_CHANNELS_MAX = 1024, /* of a chip: numbers are below that; switches have as many as they need */
   TU_PLACE_DIMS = 4,
   TU_ARCH_BYTES = 24,
-  TU_CLUSTER_NAME_BYTES = 100
+  TU_CLUSTER_NAME_BYTES = 100,
+  TU_NOTES_MAX = 16
 };
 
 enum tu_node_kind { TU_CHIP, TU_GATEWAY, TU_SWITCH };
@@ -42,6 +43,8 @@ struct tu_link_end {
 struct tu_link {
   struct tu_link_end ends[2];
   bool reserved;
+  bool relaxed; /* a file asks for it, and is content without, as long as the pair (or the two meshes) keep one */
+  bool loose;   /* a file says which meshes it joins and not at which chips: those here were chosen by the reader */
 };
 
 /* A link to a chip that the cluster knows by name only: it takes a channel, and leads out. */
@@ -72,6 +75,9 @@ struct tu_cluster {
   uint32_t remote_count, remote_capacity;
   struct tu_remote *remotes;
   uint32_t tree_arity, tree_levels; /* of what was made as a fat tree; else 0 */
+  /* Lines for people: what the file says beyond chips and links, and what in it is not known here. */
+  struct tu_text notes;
+  uint32_t note_count;
 
   /* The index. Of node n: [first[n], first[n + 1]) of ports, by channel, and of neighbours, by node. */
   uint32_t *port_first;
@@ -87,6 +93,8 @@ void tu_cluster_destroy(struct tu_cluster *cluster);
 /* Chips before all others. Returns its number. */
 uint32_t tu_cluster_add(struct tu_cluster *cluster, const struct tu_node *node);
 void tu_cluster_connect(struct tu_cluster *cluster, struct tu_link_end a, struct tu_link_end b);
+/* Adds a line to the notes. Beyond TU_NOTES_MAX of them they are only counted. */
+void tu_cluster_note(struct tu_cluster *cluster, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Which link has an end that an earlier link has already, or that leads out? TU_NONE: none. Then the cluster is indexed. */
 uint32_t tu_cluster_index(struct tu_cluster *cluster);
 
@@ -148,6 +156,7 @@ uint32_t tu_cluster_parts(const struct tu_cluster *cluster, uint32_t *other);
 struct tu_cluster_counts {
   uint32_t gateways, switches, mmio; /* mmio: of chips */
   uint32_t links, reserved;          /* between chips and switches */
+  uint32_t relaxed, loose;           /* of them */
   uint32_t gateway_links;
   uint32_t pairs; /* not of gateways */
 };

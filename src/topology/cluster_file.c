@@ -1,12 +1,12 @@
 /* cluster_file.c: reads cluster description files (as tt-umd writes and reads them), and tells them from mesh graph
- * descriptors. What the files say beyond what is read here (harvesting, boards, ...) is passed over. */
+ * descriptors, in either form. What the files say beyond what is read here (harvesting, boards, ...) is passed over. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "topology/cluster_parts.h"
-#include "topology/yaml.h"
+#include "topology/proto_text.h"
 
 struct reading {
   const struct tu_yaml *yaml;
@@ -286,7 +286,7 @@ static tutti_err read_description(const struct tu_yaml *yaml, struct tu_cluster 
 
 /* Keys by which the kinds of file are known. */
 static tutti_err read_kind(const struct tu_yaml *yaml, struct tu_cluster *cluster, struct tu_error *error) {
-  static const char *const mesh_keys[] = {"ChipSpec", "Board", "Mesh", "Graph"};
+  static const char *const mesh_keys[] = {"ChipSpec", "Board", "Mesh", "Graph", "RelaxedGraph"};
   tutti_err err = tu_yaml_is(yaml, 0, TU_YAML_MAP, "a cluster description, which is a map", error);
   if (err != TUTTI_OK) return err;
   for (size_t i = 0; i < sizeof mesh_keys / sizeof mesh_keys[0]; i++)
@@ -301,12 +301,14 @@ static tutti_err read_kind(const struct tu_yaml *yaml, struct tu_cluster *cluste
 tutti_err tu_cluster_read(const char *data, size_t bytes, const char *name, struct tu_cluster **cluster,
                           struct tu_error *error) {
   struct tu_yaml yaml;
+  bool proto = tu_proto_text_is(data, bytes, name);
   *cluster = NULL;
-  tutti_err err = tu_yaml_read(data, bytes, name, &yaml, error);
+  tutti_err err =
+      proto ? tu_proto_text_read(data, bytes, name, &yaml, error) : tu_yaml_read(data, bytes, name, &yaml, error);
   if (err != TUTTI_OK) return err;
   const char *slash = strrchr(name, '/');
   struct tu_cluster *read = tu_cluster_create(slash ? slash + 1 : name);
-  err = read_kind(&yaml, read, error);
+  err = proto ? tu_mesh_proto_read(&yaml, read, error) : read_kind(&yaml, read, error);
   if (err == TUTTI_OK) *cluster = read;
   else tu_cluster_destroy(read);
   tu_yaml_fini(&yaml);

@@ -248,11 +248,14 @@ static void mesh_graphs(void) {
 
 /* ---- real files ---- */
 
-static void real_files(void) {
+static void on_files(bool own) {
   static const struct {
     const char *file;
     uint32_t chips, mmio, links, pairs, remotes, dispatch;
   } cases[] = {
+      {"own/eight.yaml", 8, 4, 20, 10, 0, 4},
+      {"own/pair.yaml", 2, 1, 2, 1, 1, 1},
+      {"own/ports.yaml", 11, 0, 19, 14, 0, 0},
       {"t3k_cluster_desc.yaml", 8, 4, 20, 10, 0, 4},
       {"6u_cluster_desc.yaml", 32, 32, 208, 52, 0, 0},
       {"blackhole_4xP150.yaml", 4, 4, 16, 4, 0, 0},
@@ -269,6 +272,7 @@ static void real_files(void) {
       {"mesh/tg_mesh_graph_descriptor.yaml", 36, 0, 216, 60, 0, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    if (cluster_is_own(cases[i].file) != own) continue;
     struct tu_cluster *c = cluster_shared(cases[i].file);
     if (!c) continue;
     struct tu_cluster_counts n = tu_cluster_count(c);
@@ -282,9 +286,13 @@ static void real_files(void) {
     tu_cluster_destroy(c);
   }
 }
+static void own_files(void) { on_files(true); }
+static void real_files(void) { on_files(false); }
 
-static void real_files_refused(void) {
+static void refused_files(bool own) {
   static const char *const files[][2] = {
+      {"own/cores.yaml", "found that of a chip's cores"},
+      {"own/README.md", "expected"},
       {"schema_cluster_descriptor.yaml", "expected a key 'arch' or 'chips', with the chips, found none"},
       {"soc/wormhole_b0_80_arch.yaml", "found that of a chip's cores"},
       {"README.md", "expected"},
@@ -293,12 +301,13 @@ static void real_files_refused(void) {
     char path[512];
     struct tu_cluster *c;
     struct tu_error error;
-    snprintf(path, sizeof path, CLUSTERS_SHARED "%s", files[i][0]);
-    if (access(path, R_OK) != 0) continue;
+    if (cluster_is_own(files[i][0]) != own || !cluster_path(files[i][0], path)) continue;
     CHECK(tu_cluster_load(path, &c, &error) == TUTTI_ERR_ARGUMENT && strstr(error.text, files[i][1]), "%s: '%s'",
           files[i][0], error.text);
   }
 }
+static void own_files_refused(void) { refused_files(true); }
+static void real_files_refused(void) { refused_files(false); }
 
 /* ---- presets and generators ---- */
 
@@ -554,11 +563,13 @@ static void socs(void) {
           "'%s'", error.text);
 }
 
-static void real_socs(void) {
+static void soc_files(bool own) {
   static const struct {
     const char *file, *arch;
     uint32_t channels, channel, x, y;
   } cases[] = {
+      {"own/cores.yaml", "OURS", 4, 0, 1, 0},
+      {"own/cores.yaml", "OURS", 4, 3, 0, 0},
       {"soc/wormhole_b0_80_arch.yaml", "WORMHOLE_B0", 16, 0, 9, 0},
       {"soc/wormhole_b0_80_arch.yaml", "WORMHOLE_B0", 16, 2, 8, 0},
       {"soc/wormhole_b0_80_arch.yaml", "WORMHOLE_B0", 16, 8, 9, 6},
@@ -571,8 +582,7 @@ static void real_socs(void) {
     size_t bytes;
     struct tu_soc *soc;
     struct tu_error error = {.text = ""};
-    snprintf(path, sizeof path, CLUSTERS_SHARED "%s", cases[i].file);
-    if (access(path, R_OK) != 0) continue;
+    if (cluster_is_own(cases[i].file) != own || !cluster_path(cases[i].file, path)) continue;
     if (tu_read_file(path, &data, &bytes, &error) != TUTTI_OK ||
         tu_soc_read(data, bytes, path, &soc, &error) != TUTTI_OK) {
       FAIL("%s", error.text);
@@ -586,13 +596,17 @@ static void real_socs(void) {
     free(data);
   }
 }
+static void own_socs(void) { soc_files(true); }
+static void real_socs(void) { soc_files(false); }
 
 static const struct test tests[] = {
     {"styles", styles},
     {"odd but good", odd_but_good},
     {"broken", broken},
     {"mesh graphs", mesh_graphs},
+    {"own files", own_files},
     {"real files", real_files},
+    {"own files refused", own_files_refused},
     {"real files refused", real_files_refused},
     {"presets", presets},
     {"generators", generators},
@@ -600,6 +614,7 @@ static const struct test tests[] = {
     {"index of links", index_of_links},
     {"reach", reach},
     {"socs", socs},
+    {"own socs", own_socs},
     {"real socs", real_socs},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -45,6 +45,45 @@ void tu_connect_grid(struct tu_cluster *cluster, const struct tu_grid_links *gri
     }
 }
 
+bool tu_connect_joint(struct tu_cluster *cluster, const struct tu_joint *joint, uint32_t next[], uint32_t *chip) {
+  for (uint32_t l = 0; l < joint->links; l++) {
+    struct tu_link_end ends[2];
+    for (int e = 0; e < 2; e++) {
+      *chip = joint->first[e] + (uint32_t)((uint64_t)l * joint->count[e] / joint->links);
+      if (next[*chip] >= TU_CHANNELS_MAX) return false;
+      ends[e] = (struct tu_link_end){*chip, next[*chip]++};
+    }
+    tu_cluster_connect(cluster, ends[0], ends[1]);
+    cluster->links[cluster->link_count - 1].relaxed = joint->relaxed;
+    cluster->links[cluster->link_count - 1].loose = joint->loose;
+  }
+  return true;
+}
+
+/* "8 x 4" */
+static void print_sizes(struct tu_text *text, const uint32_t sizes[], uint32_t dims) {
+  for (uint32_t d = 0; d < dims; d++) tu_text_print(text, d ? " x %u" : "%u", sizes[d]);
+}
+
+void tu_note_mesh(struct tu_cluster *cluster, uint32_t id, uint32_t first, const uint32_t sizes[], uint32_t dims) {
+  struct tu_text shape = {0};
+  uint32_t chips = 1;
+  for (uint32_t d = 0; d < dims; d++) chips *= sizes[d];
+  print_sizes(&shape, sizes, dims);
+  if (chips == 1) tu_cluster_note(cluster, "mesh %u is chip %u", id, first);
+  else tu_cluster_note(cluster, "mesh %u is chips %u to %u, %s", id, first, first + chips - 1, shape.chars);
+  tu_text_fini(&shape);
+}
+
+void tu_note_hosts(struct tu_cluster *cluster, const char *mesh, const uint32_t hosts[], uint32_t dims) {
+  struct tu_text shape = {0};
+  uint32_t all = 1;
+  for (uint32_t d = 0; d < dims; d++) all *= hosts[d];
+  print_sizes(&shape, hosts, dims);
+  if (all > 1) tu_cluster_note(cluster, "mesh %.60s: its chips belong to %s hosts", mesh, shape.chars);
+  tu_text_fini(&shape);
+}
+
 /* Sizes are said slowest first: rows, then columns. */
 static bool make_grid(struct tu_cluster *cluster, const struct order *order, bool wraps) {
   struct tu_grid_links grid = {.dims = order->size_count};

@@ -269,6 +269,34 @@ void tu_grid_find(const struct tu_cluster *cluster, struct tu_grid *grid) {
   tu_grid_fini(grid);
 }
 
+/* One step apart along one dimension, also round its end if it wraps. */
+static bool are_neighbours(const struct tu_grid *grid, uint32_t a, uint32_t b) {
+  uint32_t steps = 0;
+  for (uint32_t d = 0; d < grid->dims; d++) {
+    uint32_t size = grid->size[d], from = a % size, to = b % size;
+    uint32_t apart = from > to ? from - to : to - from;
+    if (grid->wraps[d]) apart = (uint32_t)tu_min(apart, size - apart);
+    steps += apart;
+    a /= size;
+    b /= size;
+  }
+  return steps == 1;
+}
+
+uint32_t tu_grid_beyond(const struct tu_grid *grid, const struct tu_cluster *cluster, uint32_t pairs[][2],
+                        uint32_t max) {
+  uint32_t count = 0;
+  for (uint32_t chip = 0; chip < cluster->chip_count && grid->dims > 0; chip++)
+    for (uint32_t i = 0; i < tu_neighbour_count(cluster, chip); i++) {
+      const struct tu_neighbour *other = &tu_neighbours(cluster, chip)[i];
+      if (other->usable == 0 || other->node < chip || other->node >= cluster->chip_count) continue;
+      if (are_neighbours(grid, grid->place[chip], grid->place[other->node])) continue;
+      if (count < max) pairs[count][0] = chip, pairs[count][1] = other->node;
+      count++;
+    }
+  return count;
+}
+
 uint32_t tu_grid_is_all(const struct tu_grid *grid, const struct tu_cluster *cluster) {
   if (grid->dims == 0) return 0;
   uint32_t pairs = 0, usable = 0, links = TU_NONE;

@@ -28,6 +28,12 @@ void tu_grid_line(const struct tu_grid *grid, uint32_t dim, uint32_t index, uint
 /* The place one further (or back) along a dimension; TU_NONE at the edge. */
 uint32_t tu_grid_step(const struct tu_grid *grid, uint32_t place, uint32_t dim, bool back);
 
+/* Pairs of chips with usable links that are no neighbours in the grid: what a cluster has beyond the grid that was found in it.
+ * Returns how many there are, 0 if there is no grid; the first `max`, by their chips, are in pairs[]. Shortest ways take them,
+ * ways in dimension order do not (route.h). */
+uint32_t tu_grid_beyond(const struct tu_grid *grid, const struct tu_cluster *cluster, uint32_t pairs[][2],
+                        uint32_t max);
+
 /* Are the grid's pairs all that the chips have, and is each of `links` usable ones? (0: they differ.) For formulas. */
 uint32_t tu_grid_is_all(const struct tu_grid *grid, const struct tu_cluster *cluster);
 

@@ -178,11 +178,15 @@ static void against_brute_force(void) {
   CHECK(found > 0 && found < rounds, "all cases are alike");
 }
 
-static void real_clusters(void) {
+static void on_files(bool own) {
   static const struct {
     const char *file;
     uint32_t dims, size[2], wraps;
   } cases[] = {
+      {"own/eight.yaml", 2, {4, 2}, 0},
+      {"own/pair.yaml", 1, {2}, 0},
+      {"own/express.textproto", 2, {3, 6}, 3},
+      {"own/ports.yaml", 0, {0}, 0},
       {"t3k_cluster_desc.yaml", 2, {4, 2}, 0},
       {"6u_cluster_desc.yaml", 2, {8, 4}, 0},
       {"blackhole_4xP150.yaml", 1, {4}, 1},
@@ -193,6 +197,7 @@ static void real_clusters(void) {
       {"mesh/tg_mesh_graph_descriptor.yaml", 0, {0}, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    if (cluster_is_own(cases[i].file) != own) continue;
     struct tu_cluster *c = cluster_shared(cases[i].file);
     if (!c) continue;
     struct tu_grid g;
@@ -206,11 +211,47 @@ static void real_clusters(void) {
     tu_cluster_destroy(c);
   }
 }
+static void own_clusters(void) { on_files(true); }
+static void real_clusters(void) { on_files(false); }
+
+/* Pairs beyond a grid are those that were put in beside it: too few to make a grid of another shape. */
+static void beyond(void) {
+  static const char *const grids[] = {"mesh:4x5", "torus:4x5", "torus:3x3x4", "ring:8"};
+  uint64_t seed = test_seed();
+  for (size_t i = 0; i < sizeof grids / sizeof grids[0]; i++)
+    for (uint32_t round = 0; round < 20; round++) {
+      struct tu_cluster *plain = cluster_of(grids[i]), *c = tu_cluster_create("test");
+      uint32_t chips = plain->chip_count, wanted = below(&seed, 4), added = 0, far[4][2], channel = 100;
+      for (uint32_t n = 0; n < chips; n++) tu_cluster_add(c, &plain->nodes[n]);
+      for (uint32_t l = 0; l < plain->link_count; l++)
+        tu_cluster_connect(c, plain->links[l].ends[0], plain->links[l].ends[1]);
+      for (uint32_t k = 0; k < wanted; k++, channel++) {
+        uint32_t a = below(&seed, chips), b = below(&seed, chips);
+        bool again = a == b || tu_cluster_pair(plain, a, b);
+        for (uint32_t f = 0; f < added; f++) again |= far[f][0] == tu_min(a, b) && far[f][1] == tu_max(a, b);
+        if (again) continue;
+        far[added][0] = (uint32_t)tu_min(a, b), far[added++][1] = (uint32_t)tu_max(a, b);
+        tu_cluster_connect(c, (struct tu_link_end){a, channel}, (struct tu_link_end){b, channel});
+      }
+      if (tu_cluster_index(c) != TU_NONE) abort();
+      struct tu_grid grid;
+      uint32_t pairs[4][2] = {{0}}, found;
+      tu_grid_find(c, &grid);
+      found = tu_grid_beyond(&grid, c, pairs, 4);
+      CHECK(grid.dims > 0 && found == added, "%s: %u of %u", grids[i], found, added);
+      for (uint32_t f = 0; f < found; f++) {
+        bool known = false;
+        for (uint32_t k = 0; k < added; k++) known |= pairs[f][0] == far[k][0] && pairs[f][1] == far[k][1];
+        CHECK(known, "%s: %u-%u", grids[i], pairs[f][0], pairs[f][1]);
+      }
+      tu_grid_fini(&grid);
+      tu_cluster_destroy(plain);
+      tu_cluster_destroy(c);
+    }
+}
 
 static const struct test tests[] = {
-    {"generated", generated},
-    {"not a grid", not_a_grid},
-    {"against brute force", against_brute_force},
-    {"real clusters", real_clusters},
+    {"generated", generated},       {"not a grid", not_a_grid},       {"against brute force", against_brute_force},
+    {"own clusters", own_clusters}, {"real clusters", real_clusters}, {"beyond", beyond},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

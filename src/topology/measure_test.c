@@ -131,11 +131,14 @@ static void bounds(void) {
   tu_cluster_destroy(c);
 }
 
-static void real_clusters(void) {
+static void on_files(bool own) {
   static const struct {
     const char *file;
     uint32_t diameter, bisection;
   } cases[] = {
+      {"own/eight.yaml", 4, 4},
+      {"own/pair.yaml", 1, 2},
+      {"own/express.textproto", 4, 14},
       {"t3k_cluster_desc.yaml", 4, 4},
       {"6u_cluster_desc.yaml", 10, 16},
       {"blackhole_4xP150.yaml", 2, 8},
@@ -145,6 +148,7 @@ static void real_clusters(void) {
       {"mesh/quanta_galaxy_torus_2d_graph_descriptor.yaml", 6, 32},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    if (cluster_is_own(cases[i].file) != own) continue;
     struct tu_cluster *c = cluster_shared(cases[i].file);
     if (!c) continue;
     struct tu_bounds d = diameter(c, true), b = bisection(c, true);
@@ -153,12 +157,15 @@ static void real_clusters(void) {
     tu_cluster_destroy(c);
   }
 }
+static void own_clusters(void) { on_files(true); }
+static void real_clusters(void) { on_files(false); }
 
 static const struct test tests[] = {
     {"against brute force", against_brute_force},
     {"small known", small_known},
     {"large known", large_known},
     {"bounds", bounds},
+    {"own clusters", own_clusters},
     {"real clusters", real_clusters},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

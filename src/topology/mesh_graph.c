@@ -1,6 +1,7 @@
-/* mesh_graph.c: reads mesh graph descriptors: boards that are meshes of chips, meshes that are made of boards, and a graph
- * that joins meshes by the ports on their edges. Such a file has no channels: a chip's are numbered by its ports here, north
- * first, then east, south and west. It does not say either which chips a host reaches. */
+/* mesh_graph.c: reads mesh graph descriptors in YAML: boards that are meshes of chips, meshes that are made of boards (or, in
+ * newer files, of chips), and graphs that join meshes: by the ports on their edges, or by so many links somewhere. Such a file
+ * has no channels: a chip's are numbered by its ports here, north first, then east, south and west. It does not say either
+ * which chips a host reaches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,11 +51,24 @@ static tutti_err read_number(const struct reading *r, uint32_t map, const char *
   return err;
 }
 
-/* [rows, columns] at the key 'topology'. */
-static tutti_err read_shape(const struct reading *r, uint32_t map, uint32_t shape[2]) {
+/* Says of each key that is not known here that it is passed over. */
+static void note_unknown(const struct reading *r, uint32_t map, const char *where, const char *known) {
+  const struct tu_yaml *y = r->yaml;
+  if (map == TU_YAML_NONE || y->nodes[map].kind != TU_YAML_MAP) return;
+  for (uint32_t k = tu_yaml_first(y, map); k != TU_YAML_NONE; k = tu_yaml_next(y, tu_yaml_next(y, k))) {
+    char key[40];
+    snprintf(key, sizeof key, " %.36s ", y->nodes[k].chars);
+    if (!strstr(known, key))
+      tu_cluster_note(r->cluster, "line %u: '%.60s' in %s is not known here, and passed over", y->nodes[k].line,
+                      y->nodes[k].chars, where);
+  }
+}
+
+/* [rows, columns] at a key: 'topology', ... */
+static tutti_err read_shape(const struct reading *r, uint32_t map, const char *key, uint32_t shape[2]) {
   uint32_t list;
   const char *expected = "rows and columns, as [8, 4]";
-  tutti_err err = expect_key(r, map, "topology", &list);
+  tutti_err err = expect_key(r, map, key, &list);
   if (err == TUTTI_OK) err = tu_yaml_is(r->yaml, list, TU_YAML_LIST, expected, r->error);
   if (err == TUTTI_OK && r->yaml->nodes[list].count != 2) err = tu_yaml_refuse(r->yaml, list, r->error, expected);
   if (err != TUTTI_OK) return err;
@@ -74,6 +88,7 @@ static tutti_err read_chip_spec(struct reading *r) {
   tutti_err err = expect_key(r, 0, "ChipSpec", &spec);
   if (err == TUTTI_OK) err = expect_key(r, spec, "ethernet_ports", &ports);
   if (err != TUTTI_OK) return err;
+  note_unknown(r, spec, "ChipSpec", " arch ethernet_ports ");
   struct tu_node chip = {.arch = ""};
   if ((arch = tu_yaml_find(y, spec, "arch")) != TU_YAML_NONE && y->nodes[arch].kind == TU_YAML_SCALAR)
     tu_copy_arch(&chip, y->nodes[arch].chars);
@@ -125,26 +140,53 @@ static tutti_err read_type(const struct reading *r, uint32_t board, struct mesh 
   return tu_yaml_refuse(r->yaml, node, r->error, "Mesh, TORUS_X, TORUS_Y or TORUS_2D");
 }
 
-/* Rows and columns of chips: those of a board times those of boards. */
+/* Rows and columns of chips: 'device_topology', or, in older files, those of a board times those of boards. */
+static tutti_err read_size(struct reading *r, uint32_t node, uint32_t board, size_t size[2]) {
+  uint32_t chips[2], boards[2];
+  bool devices = tu_yaml_find(r->yaml, node, "device_topology") != TU_YAML_NONE;
+  tutti_err err = read_shape(r, board, "topology", chips);
+  if (err == TUTTI_OK) err = read_shape(r, node, devices ? "device_topology" : "topology", boards);
+  for (int d = 0; d < 2 && err == TUTTI_OK; d++) size[d] = devices ? boards[d] : (size_t)chips[d] * boards[d];
+  if (err == TUTTI_OK && devices && (boards[0] % chips[0] != 0 || boards[1] % chips[1] != 0))
+    tu_cluster_note(r->cluster, "line %u: a mesh of %u x %u is not made of whole boards of %u x %u",
+                    r->yaml->nodes[node].line, boards[0], boards[1], chips[0], chips[1]);
+  return err;
+}
+
+/* Hosts share out the chips; they add no link. */
+static tutti_err read_hosts(struct reading *r, uint32_t node, const struct mesh *mesh) {
+  uint32_t hosts[2];
+  char name[16];
+  if (tu_yaml_find(r->yaml, node, "host_topology") == TU_YAML_NONE) return TUTTI_OK;
+  tutti_err err = read_shape(r, node, "host_topology", hosts);
+  if (err != TUTTI_OK) return err;
+  if (mesh->rows % hosts[0] != 0 || mesh->cols % hosts[1] != 0)
+    return tu_yaml_refuse(r->yaml, tu_yaml_find(r->yaml, node, "host_topology"), r->error,
+                          "rows and columns of hosts that divide those of the chips");
+  snprintf(name, sizeof name, "%u", (unsigned)(mesh - r->meshes));
+  tu_note_hosts(r->cluster, name, hosts, 2);
+  return TUTTI_OK;
+}
+
 static tutti_err read_mesh(struct reading *r, uint32_t node) {
-  uint32_t id, board, name, chips[2], boards[2];
+  uint32_t id, board, name;
+  size_t size[2], all;
   struct mesh mesh = {0};
+  note_unknown(r, node, "Mesh", " id board topology device_topology host_topology host_ranks type ");
   tutti_err err = read_number(r, node, "id", r->mesh_count - 1, &id);
   if (err == TUTTI_OK && r->meshes[id].rows > 0)
     err = tu_yaml_refuse(r->yaml, tu_yaml_find(r->yaml, node, "id"), r->error, "an id that no other mesh has");
   if (err == TUTTI_OK) err = expect_key(r, node, "board", &name);
   if (err == TUTTI_OK) err = find_board(r, name, &board);
-  if (err == TUTTI_OK) err = read_shape(r, board, chips);
   if (err == TUTTI_OK) err = read_type(r, board, &mesh);
-  if (err == TUTTI_OK) err = read_shape(r, node, boards);
+  if (err == TUTTI_OK) err = read_size(r, node, board, size);
   if (err != TUTTI_OK) return err;
-  size_t rows = (size_t)chips[0] * boards[0], cols = (size_t)chips[1] * boards[1], all;
-  if (!tu_multiply(rows, cols, &all) || all > TU_CHIPS_MAX)
+  if (!tu_multiply(size[0], size[1], &all) || all > TU_CHIPS_MAX)
     return tu_yaml_refuse(r->yaml, node, r->error, "a mesh of no more than 65536 chips");
-  mesh.rows = (uint32_t)rows;
-  mesh.cols = (uint32_t)cols;
+  mesh.rows = (uint32_t)size[0];
+  mesh.cols = (uint32_t)size[1];
   r->meshes[id] = mesh;
-  return TUTTI_OK;
+  return read_hosts(r, node, &r->meshes[id]);
 }
 
 static tutti_err read_meshes(struct reading *r) {
@@ -279,21 +321,79 @@ static tutti_err read_joints(const struct reading *r, uint32_t **nodes) {
   return err;
 }
 
+/* ---- links between meshes whose chips the file does not say ---- */
+
+/* "M4", or 4. */
+static tutti_err read_mesh_name(const struct reading *r, uint32_t node, uint32_t *mesh) {
+  const struct tu_yaml_node *n = &r->yaml->nodes[node];
+  uint64_t id = 0;
+  bool read = n->kind == TU_YAML_SCALAR && tu_parse_uint(n->chars + (n->chars[0] == 'M'), r->mesh_count - 1, &id);
+  *mesh = (uint32_t)id;
+  return read ? TUTTI_OK : tu_yaml_refuse(r->yaml, node, r->error, "a mesh that stands in 'Mesh', as M0");
+}
+
+/* [M0, M1, 4]: four links, or fewer. They take channels behind those of a chip's ports. */
+static tutti_err read_relaxed(const struct reading *r, uint32_t node, uint32_t next[]) {
+  const struct tu_yaml *y = r->yaml;
+  const char *expected = "two meshes and how many links join them, as [M0, M1, 4]";
+  uint32_t mesh[2], chip;
+  uint64_t links;
+  if (y->nodes[node].kind != TU_YAML_LIST || y->nodes[node].count != 3)
+    return tu_yaml_refuse(y, node, r->error, expected);
+  uint32_t first = tu_yaml_first(y, node), second = tu_yaml_next(y, first), third = tu_yaml_next(y, second);
+  tutti_err err = read_mesh_name(r, first, &mesh[0]);
+  if (err == TUTTI_OK) err = read_mesh_name(r, second, &mesh[1]);
+  if (err == TUTTI_OK) err = tu_yaml_uint(y, third, TU_LINKS_MAX, "how many links", &links, r->error);
+  if (err == TUTTI_OK && links == 0) err = tu_yaml_refuse(y, third, r->error, "one link or more");
+  if (err == TUTTI_OK && mesh[0] == mesh[1]) err = tu_yaml_refuse(y, node, r->error, "two different meshes");
+  if (err != TUTTI_OK) return err;
+  if (r->cluster->link_count + links > TU_LINKS_MAX)
+    return tu_yaml_refuse(y, third, r->error, "no more than 2^20 links in all");
+  struct tu_joint joint = {.links = (uint32_t)links, .relaxed = true};
+  for (int e = 0; e < 2; e++) {
+    joint.first[e] = r->meshes[mesh[e]].first;
+    joint.count[e] = r->meshes[mesh[e]].rows * r->meshes[mesh[e]].cols;
+    joint.loose |= joint.count[e] > 1;
+  }
+  if (!tu_connect_joint(r->cluster, &joint, next, &chip))
+    return tu_yaml_refuse(y, third, r->error, "so few links that no chip has more than 1024");
+  return TUTTI_OK;
+}
+
+static tutti_err read_relaxed_graph(const struct reading *r) {
+  const struct tu_yaml *y = r->yaml;
+  uint32_t list = tu_yaml_find(y, 0, "RelaxedGraph"), ports = 0;
+  if (list == TU_YAML_NONE) return TUTTI_OK;
+  tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of meshes that are joined", r->error);
+  uint32_t *next = tu_allocate(r->cluster->chip_count, sizeof *next);
+  for (int s = 0; s < SIDES; s++) ports += r->ports[s];
+  for (uint32_t i = 0; i < r->cluster->chip_count; i++) next[i] = ports;
+  for (uint32_t i = tu_yaml_first(y, list); err == TUTTI_OK && i != TU_YAML_NONE; i = tu_yaml_next(y, i))
+    err = read_relaxed(r, i, next);
+  free(next);
+  return err;
+}
+
 tutti_err tu_mesh_graph_read(const struct tu_yaml *yaml, struct tu_cluster *cluster, struct tu_error *error) {
   struct reading r = {.yaml = yaml, .cluster = cluster, .error = error};
   uint32_t *nodes = NULL;
+  note_unknown(&r, 0, "the file", " ChipSpec Board Mesh Graph RelaxedGraph ");
   tutti_err err = read_chip_spec(&r);
   if (err == TUTTI_OK) err = read_meshes(&r);
   if (err == TUTTI_OK) {
     add_chips(&r);
     uint32_t inner = cluster->link_count;
     err = read_joints(&r, &nodes);
+    uint32_t joined = cluster->link_count;
+    if (err == TUTTI_OK) err = read_relaxed_graph(&r);
     uint32_t clash = err == TUTTI_OK ? tu_cluster_index(cluster) : TU_NONE;
     if (clash != TU_NONE) {
-      tu_assert(clash >= inner);
+      tu_assert(clash >= inner && clash < joined);
       err = tu_yaml_refuse(yaml, nodes[clash - inner], error, "two ports without a link, one at least has another");
     }
   }
+  for (uint32_t m = 0; err == TUTTI_OK && m < r.mesh_count && r.mesh_count > 1; m++)
+    tu_note_mesh(cluster, m, r.meshes[m].first, (uint32_t[]){r.meshes[m].rows, r.meshes[m].cols}, 2);
   free(nodes);
   free(r.meshes);
   return err;

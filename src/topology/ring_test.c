@@ -282,11 +282,15 @@ static void print_ring(const struct tu_cluster *c, const struct tu_ring *r, char
     length += (size_t)snprintf(line + length, bytes - length, i ? "-%u" : "%u", c->nodes[r->order[i]].id);
 }
 
-static void real_clusters(void) {
+static void on_files(bool own) {
   static const struct {
     const char *file, *reserve, *ring;
     uint32_t links;
   } cases[] = {
+      {"own/eight.yaml", "none", "0-5-3-4-1-6-2-7", 2},
+      {"own/eight.yaml", "dispatch", "0-5-3-4-1-6-2-7", 1},
+      {"own/express.textproto", "none", NULL, 2},
+      {"own/pair.yaml", "dispatch", "0-1", 1},
       {"t3k_cluster_desc.yaml", "none", "0-2-6-7-3-1-5-4", 2},
       {"t3k_cluster_desc.yaml", "dispatch", "0-2-6-7-3-1-5-4", 1},
       {"wormhole_N300.yaml", "dispatch", "0-1", 1},
@@ -298,6 +302,7 @@ static void real_clusters(void) {
       {"mesh/tg_mesh_graph_descriptor.yaml", "none", NULL, 1},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    if (cluster_is_own(cases[i].file) != own) continue;
     struct tu_cluster *c = cluster_shared(cases[i].file);
     if (!c) continue;
     struct tu_ring r;
@@ -312,12 +317,15 @@ static void real_clusters(void) {
     tu_cluster_destroy(c);
   }
 }
+static void own_clusters(void) { on_files(true); }
+static void real_clusters(void) { on_files(false); }
 
 static const struct test tests[] = {
     {"against brute force", against_brute_force},
     {"by theory", by_theory},
     {"hard graphs", hard_graphs},
     {"at random", at_random},
+    {"own clusters", own_clusters},
     {"real clusters", real_clusters},
 };
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -159,8 +159,8 @@ static void against_brute_force(void) {
   CHECK(there > 0 && there < rounds, "all cases are alike");
 }
 
-static void real_cluster(void) {
-  struct tu_cluster *c = cluster_shared("t3k_cluster_desc.yaml");
+static void walk_eight(const char *file) {
+  struct tu_cluster *c = cluster_shared(file);
   if (!c) return;
   static const uint32_t hops[] = {2, 4, 8, 12};
   static const char *const reserve[] = {"none", "dispatch"};
@@ -170,12 +170,17 @@ static void real_cluster(void) {
     if (tu_cluster_reserve(c, reserve[i % 2], &error) != TUTTI_OK) FAIL("%s", error.text);
     tutti_err err = tu_walk_find(c, hops[i / 2], &w, &error);
     CHECK(err == TUTTI_OK, "%u hops: %s", hops[i / 2], error.text);
-    if (err == TUTTI_OK) check_walk(c, &w, hops[i / 2], "t3k");
+    if (err == TUTTI_OK) check_walk(c, &w, hops[i / 2], file);
     tu_walk_fini(&w);
   }
   tu_cluster_destroy(c);
 }
+static void own_cluster(void) { walk_eight("own/eight.yaml"); }
+static void real_cluster(void) { walk_eight("t3k_cluster_desc.yaml"); }
 
-static const struct test tests[] = {
-    {"known", known}, {"none", none}, {"against brute force", against_brute_force}, {"real cluster", real_cluster}};
+static const struct test tests[] = {{"known", known},
+                                    {"none", none},
+                                    {"against brute force", against_brute_force},
+                                    {"own cluster", own_cluster},
+                                    {"real cluster", real_cluster}};
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -13,6 +13,7 @@ enum tu_yaml_kind { TU_YAML_SCALAR, TU_YAML_LIST, TU_YAML_MAP };
 struct tu_yaml_node {
   enum tu_yaml_kind kind;
   uint32_t line;
+  bool quoted;          /* a string of protobuf's text format (proto_text.h) */
   const char *chars;    /* of a scalar */
   uint32_t first, next; /* of a list's items, or a map's keys and values in turn; TU_YAML_NONE */
   uint32_t count;       /* items, or pairs of key and value */

@@ -1,0 +1,123 @@
+/* mesh_proto_build.c: makes chips and links of templates. Chips are numbered instance after instance, in the order of the file,
+ * and in a mesh row after row. Channels count along the last dimension first, towards lower places and then higher ones, as
+ * in generated grids; what else joins a chip has the channels behind. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "topology/mesh_proto.h"
+
+/* An instance that is still to be made. */
+struct instance {
+  uint32_t of, first, id;
+};
+
+struct building {
+  const struct tu_mesh_proto *proto;
+  uint32_t *next; /* [chips]: the lowest channel that is free */
+  struct instance *stack;
+  uint32_t count, capacity;
+  struct instance *made; /* all of them, the outer ones first */
+  uint32_t made_count, made_capacity;
+};
+
+static void push(struct building *b, struct instance instance) {
+  b->stack = tu_grow(b->stack, b->count, &b->capacity, sizeof *b->stack);
+  b->stack[b->count++] = instance;
+}
+
+static tutti_err refuse_links(const struct building *b) {
+  return tu_yaml_refuse(b->proto->tree, b->proto->top_node, b->proto->error, "no more than 2^20 links in all");
+}
+
+/* The grid's dimensions are counted fastest first. */
+static tutti_err make_mesh(struct building *b, const struct tu_mesh_template *mesh, uint32_t first) {
+  struct tu_cluster *c = b->proto->cluster;
+  struct tu_grid_links grid = {.first = first, .dims = mesh->dims};
+  if (c->link_count + (size_t)mesh->chips * mesh->dims * mesh->links > TU_LINKS_MAX) return refuse_links(b);
+  for (uint32_t d = 0; d < mesh->dims; d++) {
+    grid.size[d] = mesh->size[mesh->dims - 1 - d];
+    grid.wraps[d] = mesh->ring[mesh->dims - 1 - d];
+    grid.links[d] = mesh->links;
+    for (uint32_t way = 0; way < 2; way++) grid.channel[2 * d + way] = (2 * d + way) * mesh->links;
+  }
+  uint32_t before = c->link_count;
+  tu_connect_grid(c, &grid);
+  for (uint32_t l = before; l < c->link_count; l++) c->links[l].relaxed = mesh->relaxed;
+  for (uint32_t i = 0; i < mesh->chips; i++) b->next[first + i] = 2 * mesh->dims * mesh->links;
+  return TUTTI_OK;
+}
+
+static tutti_err make_joints(struct building *b, const struct tu_mesh_template *of, uint32_t first) {
+  for (uint32_t j = 0; j < of->joint_count; j++) {
+    struct tu_joint joint = b->proto->joints[of->joint_first + j];
+    uint32_t chip;
+    if (b->proto->cluster->link_count + (size_t)joint.links > TU_LINKS_MAX) return refuse_links(b);
+    for (int e = 0; e < 2; e++) joint.first[e] += first;
+    if (!tu_connect_joint(b->proto->cluster, &joint, b->next, &chip))
+      return tu_fail(b->proto->error, TUTTI_ERR_ARGUMENT,
+                     "%s:%u: expected no more than %d links at a chip, found more at chip %u", b->proto->tree->name,
+                     b->proto->tree->nodes[of->node].line, (int)TU_CHANNELS_MAX, chip);
+  }
+  return TUTTI_OK;
+}
+
+/* Meshes first: what joins them begins behind the channels of their grids. */
+static tutti_err make_meshes(struct building *b) {
+  const struct tu_mesh_proto *proto = b->proto;
+  push(b, (struct instance){proto->top, 0, 0});
+  while (b->count > 0) {
+    struct instance here = b->stack[--b->count];
+    const struct tu_mesh_template *t = &proto->templates[here.of];
+    b->made = tu_grow(b->made, b->made_count, &b->made_capacity, sizeof *b->made);
+    b->made[b->made_count++] = here;
+    for (uint32_t m = t->member_count; m-- > 0;) {
+      const struct tu_mesh_member *member = &proto->members[t->member_first + m];
+      push(b, (struct instance){member->of, here.first + member->first, member->id});
+    }
+    tutti_err err = t->graph ? TUTTI_OK : make_mesh(b, t, here.first);
+    if (err != TUTTI_OK) return err;
+  }
+  return TUTTI_OK;
+}
+
+/* Places only where one mesh is all there is. */
+static void add_chips(const struct tu_mesh_proto *proto) {
+  const struct tu_mesh_template *top = &proto->templates[proto->top];
+  for (uint32_t i = 0; i < top->chips; i++) {
+    struct tu_node chip = {.id = i, .has_place = !top->graph};
+    for (uint32_t d = 0, rest = i; d < top->dims; d++) {
+      uint32_t size = top->size[top->dims - 1 - d];
+      chip.place[d] = rest % size;
+      rest /= size;
+    }
+    memcpy(chip.arch, proto->arch, sizeof chip.arch);
+    tu_cluster_add(proto->cluster, &chip);
+  }
+}
+
+/* If there are several. */
+static void note_meshes(const struct building *b) {
+  if (b->made_count <= 1) return;
+  for (uint32_t i = 0; i < b->made_count; i++) {
+    const struct tu_mesh_template *t = &b->proto->templates[b->made[i].of];
+    if (!t->graph) tu_note_mesh(b->proto->cluster, b->made[i].id, b->made[i].first, t->size, t->dims);
+  }
+}
+
+tutti_err tu_mesh_proto_build(const struct tu_mesh_proto *proto) {
+  struct building b = {.proto = proto};
+  b.next = tu_allocate(proto->templates[proto->top].chips, sizeof *b.next);
+  add_chips(proto);
+  tutti_err err = make_meshes(&b);
+  for (uint32_t i = 0; i < b.made_count && err == TUTTI_OK; i++)
+    err = make_joints(&b, &proto->templates[b.made[i].of], b.made[i].first);
+  if (err == TUTTI_OK) {
+    uint32_t clash = tu_cluster_index(proto->cluster);
+    tu_assert(clash == TU_NONE);
+    note_meshes(&b);
+  }
+  free(b.next);
+  free(b.stack);
+  free(b.made);
+  return err;
+}
