@@ -81,14 +81,15 @@ static void say(struct job *job, const char *format, ...) {
 
 /* ---- setting up ---- */
 
-/* The port stays bound here, not listening, for the life of the job: the kernel gives it to nobody who asks for any port,
- * and rank 0, which sets SO_REUSEADDR too, can bind and listen on it. */
+/* The port stays bound here, not listening, for the life of the job: the kernel gives it to nobody who asks for any port. With
+ * SO_REUSEPORT, and without SO_REUSEADDR, processes of this user alone can bind it too: rank 0 does, and listens. With
+ * SO_REUSEADDR any user could listen there before rank 0 does. */
 static bool reserve_port(struct job *job) {
   int one = 1;
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;
   job->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (job->port_fd < 0 || setsockopt(job->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+  if (job->port_fd < 0 || setsockopt(job->port_fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) != 0 ||
       bind(job->port_fd, (struct sockaddr *)&address, bytes) != 0 ||
       getsockname(job->port_fd, (struct sockaddr *)&address, &bytes) != 0) {
     return false;
@@ -201,15 +202,16 @@ static void set_variable(const char *name, uint64_t number) {
 }
 
 static void set_environment(const struct job *job, uint32_t rank) {
-  /* Another launcher's: they would name another job to whoever reads them. */
+  /* Another launcher's: they would name another job to whoever reads them. And the job has a secret of its own. */
   static const char *const leftovers[] = {"RANK",       "WORLD_SIZE",       "MASTER_ADDR", "MASTER_PORT",
-                                          "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"};
+                                          "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",  "TUTTI_SECRET_FILE"};
   for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) unsetenv(leftovers[i]);
   set_variable("TUTTI_RANK", rank);
   set_variable("TUTTI_LOCAL_RANK", rank);
   set_variable("TUTTI_WORLD_SIZE", job->count);
   setenv("TUTTI_MASTER_ADDR", "127.0.0.1", 1);
   set_variable("TUTTI_MASTER_PORT", job->port);
+  set_variable("TUTTI_RESERVED_PORT", job->port);
   setenv("TUTTI_SECRET", job->secret, 1);
   if (job->timeout_ms) set_variable("TUTTI_TIMEOUT_MS", job->timeout_ms);
 }

@@ -144,7 +144,7 @@ class Machine:
     def build_peer(self, peer):
         """False: the peer is not installed."""
         library = os.path.join(self.build, "libtutti.a")
-        rest = ["-lexpat", "-lhwloc", "-lyaml", "-pthread", "-lm"]
+        rest = ["-lexpat", "-lhwloc", "-lsodium", "-lyaml", "-pthread", "-lm"]
         if peer == "gloo":
             if not os.path.exists("/usr/include/gloo/allreduce.h"):
                 return False
