@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "cli.h"
 #include "run_streams.h"
 
@@ -58,6 +59,7 @@ struct job {
   int status; /* of the first rank that failed */
 
   pid_t launcher;
+  uint64_t files; /* the soft limit of descriptors that we were born with; 0: as it is */
   int signal_fd, port_fd;
   uint16_t port;
   char secret[33];
@@ -151,6 +153,19 @@ static void fill_standard_streams(void) {
   if (fd >= 0) close(fd);
 }
 
+/* With --prefix two pipes a rank are ours to read; starting a rank takes some more for a moment. */
+static int raise_limit(struct job *job) {
+  enum { OWN = 3, STARTING = 6 };
+  if (!job->prefix) return CLI_GOOD;
+  job->files = tu_files_raise();
+  uint64_t needed = tu_files_open() + OWN + STARTING + 2 * (uint64_t)job->count, max = tu_files_max();
+  if (needed <= max) return CLI_GOOD;
+  return cli_fail("run", CLI_FAILED,
+                  "with --prefix %u ranks need %llu file descriptors here, two each; the hard limit is %llu: raise it "
+                  "(ulimit -n), or go without --prefix",
+                  job->count, (unsigned long long)needed, (unsigned long long)max);
+}
+
 static int job_init(struct job *job) {
   fill_standard_streams();
   job->launcher = getpid();
@@ -164,6 +179,8 @@ static int job_init(struct job *job) {
     job->ranks[r].err = (struct run_source){.fd = -1, .rank = r, .sink = &job->err};
   }
   (void)list_children(&job->foreign, &job->foreign_count);
+  int status = raise_limit(job);
+  if (status != CLI_GOOD) return status;
   if (!reserve_port(job)) return cli_fail("run", CLI_FAILED, "cannot reserve a port at 127.0.0.1: %s", strerror(errno));
   if (!make_secret(job)) return cli_fail("run", CLI_FAILED, "cannot make the job's secret: %s", strerror(errno));
   take_signals(job);
@@ -246,6 +263,7 @@ static _Noreturn void become_rank(const struct job *job, uint32_t rank, const st
   if (ends->out >= 0) dup2(ends->out, STDOUT_FILENO);
   if (ends->err >= 0) dup2(ends->err, STDERR_FILENO);
   set_environment(job, rank);
+  tu_files_restore(job->files);
   errno = 0;
   if (!job->bind || bind_rank(rank)) execvp(job->program[0], job->program);
   int why = errno;
@@ -290,7 +308,8 @@ static int start_rank(struct job *job, uint32_t rank) {
   if (report[1] >= 0) close(report[1]);
   if (pid < 0) {
     if (report[0] >= 0) close(report[0]);
-    say(job, "cannot start rank %u of %u: %s", rank, job->count, strerror(why));
+    const char *advice = why == EAGAIN ? " (more processes than this user, ulimit -u, or the container may have)" : "";
+    say(job, "cannot start rank %u of %u: %s%s", rank, job->count, strerror(why), advice);
     return CLI_FAILED;
   }
   setpgid(pid, pid); /* here too, so that signals reach the group whoever of us is first */

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "boot/boot_wire.h"
 
 /* A rank's call follows its connection at once, and its hello our answer, so places among the guests are short-lived; when all
@@ -182,6 +183,23 @@ static tutti_err star_listen(struct star *star, struct tu_error *error) {
   return tu_fail_errno(error, "rank 0 cannot listen at %s%s", star->name, advice);
 }
 
+/* As many guests at once as descriptors are left for; a few at least. */
+static tutti_err star_count_places(struct star *star, struct tu_error *error) {
+  /* Two listeners, the memory, a question to the kernel, a connection that is refused; and some for other threads. */
+  enum { OWN = 5, SPARE = 3, PLACES_MIN = 4 };
+  uint32_t ranks = star->place->ranks;
+  uint64_t max = tu_files_max(), open = tu_files_open(), needed = open + ranks - 1 + OWN + SPARE;
+  if (needed + PLACES_MIN > max) {
+    return tu_fail(
+        error, TUTTI_ERR_SYSTEM,
+        "rank 0 of %u needs %llu file descriptors to let the others join, one for each of them, and %llu are "
+        "open; the hard limit is %llu: raise it (ulimit -n), or start fewer ranks",
+        ranks, (unsigned long long)(needed + PLACES_MIN), (unsigned long long)open, (unsigned long long)max);
+  }
+  star->places = (uint32_t)tu_min(GUESTS_MAX, max - needed);
+  return TUTTI_OK;
+}
+
 static tutti_err star_init(struct star *star, const struct tu_boot_place *place, int timeout_ms,
                            struct tu_error *error) {
   memset(star, 0, sizeof *star);
@@ -196,7 +214,7 @@ static tutti_err star_init(struct star *star, const struct tu_boot_place *place,
   for (uint32_t r = 0; r < place->ranks; r++) star->peers[r].line.fd = -1;
   star->polled = tu_allocate(place->ranks + GUESTS_MAX + 2, sizeof *star->polled);
   tutti_err err = tu_boot_secret_read(&star->secret, error);
-  if (err == TUTTI_OK) err = tu_boot_descriptors_guests(place->ranks, GUESTS_MAX, &star->places, error);
+  if (err == TUTTI_OK) err = star_count_places(star, error);
   if (err == TUTTI_OK) err = star_listen(star, error);
   if (err == TUTTI_OK && star->secret.bytes == 0) {
     fprintf(stderr,
@@ -799,10 +817,9 @@ tutti_err tu_boot_join(const struct tu_boot_place *place, int timeout_ms, struct
   struct tu_error own; /* the sentence is sent to the other ranks even if nobody here wants it */
   if (!error) error = &own;
   if (timeout_ms <= 0) timeout_ms = TU_BOOT_JOIN_MS;
-  rlim_t limit;
-  tu_boot_descriptors_raise(&limit);
+  uint64_t files = tu_files_raise();
   tutti_err err =
       place->rank == 0 ? join_as_host(place, timeout_ms, share, error) : join_as_guest(place, timeout_ms, share, error);
-  tu_boot_descriptors_restore(limit);
+  tu_files_restore(files);
   return err;
 }

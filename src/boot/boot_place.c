@@ -21,7 +21,7 @@ static const struct launcher {
   const char *name, *who;
 } launchers[] = {
     {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
-    {"PMI_SIZE", "MPICH's mpirun, or another launcher with PMI"},
+    {"PMI_SIZE", "a launcher with PMI, as MPICH's mpirun,"},
     {"MV2_COMM_WORLD_SIZE", "MVAPICH2's mpirun"},
     {"SLURM_STEP_NUM_TASKS", "Slurm's srun"},
     {"LOCAL_WORLD_SIZE", "torchrun"},

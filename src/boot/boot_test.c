@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -552,6 +553,32 @@ static void test_deaths(void) {
 
 /* ---- secrets ---- */
 
+/* How many lines a job of two writes to standard error. */
+static int count_lines(const char *secret) {
+  struct part parts[] = {{.rank = 0, .ranks = 2, .secret = secret, .timeout_ms = 10000},
+                         {.rank = 1, .ranks = 2, .secret = secret, .timeout_ms = 10000}};
+  struct outcome outcomes[2];
+  FILE *said = tmpfile();
+  int kept = dup(STDERR_FILENO), lines = 0;
+  fflush(stderr);
+  dup2(fileno(said), STDERR_FILENO);
+  run_parts(parts, 2, outcomes, hold_port());
+  dup2(kept, STDERR_FILENO);
+  close(kept);
+  for (int r = 0; r < 2; r++) expect(&parts[r], &outcomes[r], TUTTI_OK, "");
+  char line[512];
+  rewind(said);
+  for (; fgets(line, sizeof line, said); lines++)
+    CHECK(strstr(line, "has no secret: any process that reaches the port can join"), "says: %s", line);
+  fclose(said);
+  return lines;
+}
+
+static void test_open_job(void) {
+  int open = count_lines(""), closed = count_lines(SECRET);
+  CHECK(open == 1 && closed == 0, "%d lines without a secret, %d with one", open, closed);
+}
+
 static const char *secret_path;
 
 static void write_secret(const void *bytes, size_t count, mode_t mode) {
@@ -762,6 +789,7 @@ int main(int argc, char **argv) {
       {"strangers", test_strangers},
       {"halfway", test_halfway},
       {"deaths", test_deaths},
+      {"open_job", test_open_job},
       {"secret_files", test_secret_files},
       {"descriptors", test_descriptors},
       {"file_limit", test_file_limit},

@@ -13,7 +13,6 @@
 #ifndef TU_BOOT_WIRE_H
 #define TU_BOOT_WIRE_H
 
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "boot/boot.h"
@@ -132,14 +131,6 @@ enum tu_boot_user {
 enum tu_boot_user tu_boot_peer_user(int fd, uid_t *uid);
 /* The same from /proc/net/tcp alone, which is read where the kernel has no sock_diag: linear in the sockets of the host. */
 enum tu_boot_user tu_boot_peer_user_proc(int fd, uid_t *uid);
-
-/* ---- limits ---- */
-
-/* Raises this process's soft limit of descriptors to the hard one. *before is what to restore. */
-void tu_boot_descriptors_raise(rlim_t *before);
-void tu_boot_descriptors_restore(rlim_t before);
-/* How many guests can rank 0 of so many ranks serve at once, up to `most`? SYSTEM if too few descriptors are left. */
-tutti_err tu_boot_descriptors_guests(uint32_t ranks, uint32_t most, uint32_t *guests, struct tu_error *error);
 
 /* ---- memory ---- */
 
