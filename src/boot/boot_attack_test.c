@@ -5,8 +5,10 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -52,9 +54,11 @@ static uint16_t free_port(void) {
   return ntohs(address.sin_port);
 }
 
+static const char *rendezvous = "127.0.0.1";
+
 static struct tu_boot_place place_of(uint32_t rank, uint32_t ranks, uint16_t port) {
   struct tu_boot_place place = {.rank = rank, .ranks = ranks, .port = port};
-  snprintf(place.address, sizeof place.address, "127.0.0.1");
+  snprintf(place.address, sizeof place.address, "%s", rendezvous);
   return place;
 }
 
@@ -71,6 +75,21 @@ static size_t hear(int fd, void *space, size_t bytes, int wait_ms) {
   return got;
 }
 
+/* A process of the job: joins, and is told apart by its exit status. */
+static pid_t start_rank(uint32_t rank, uint16_t port) {
+  pid_t pid = fork();
+  if (pid != 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  struct tu_boot_place place = place_of(rank, 2, port);
+  struct tu_boot_share share;
+  struct tu_error error = {0};
+  fclose(stderr); /* a job without a secret says so */
+  if (tu_boot_join(&place, 15000, &share, &error) == TUTTI_OK) _exit(0);
+  printf("  rank %u: %s\n", rank, error.text);
+  fflush(stdout);
+  _exit(1);
+}
+
 /* ---- the other end's user ---- */
 
 /* Both ends of a connection; the client's is made by a child of uid `client`, which lives until *leash is closed. */
@@ -84,9 +103,9 @@ static int connect_as(uid_t client, const char *listen_at, const char *connect_a
   int listener = socket(ip6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0, ends[2];
   if (ip6) setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   socklen_t bytes = ip6 ? sizeof at6 : sizeof at;
-  struct sockaddr *address = ip6 ? (struct sockaddr *)&at6 : (struct sockaddr *)&at;
-  if (bind(listener, address, bytes) != 0 || listen(listener, 5) != 0 || pipe2(ends, O_CLOEXEC) != 0) return -1;
-  getsockname(listener, address, &bytes);
+  struct sockaddr *there = ip6 ? (struct sockaddr *)&at6 : (struct sockaddr *)&at;
+  if (bind(listener, there, bytes) != 0 || listen(listener, 5) != 0 || pipe2(ends, O_CLOEXEC) != 0) return -1;
+  getsockname(listener, there, &bytes);
   at6.sin6_port = at.sin_port = ip6 ? at6.sin6_port : at.sin_port;
   *child = fork();
   if (*child == 0) {
@@ -99,8 +118,8 @@ static int connect_as(uid_t client, const char *listen_at, const char *connect_a
     at.sin_family = AF_INET;
     int fd = socket(client6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
     if (to_device) became(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3) == 0);
-    address = client6 ? (struct sockaddr *)&at6 : (struct sockaddr *)&at;
-    became(connect(fd, address, client6 ? sizeof at6 : sizeof at) == 0);
+    there = client6 ? (struct sockaddr *)&at6 : (struct sockaddr *)&at;
+    became(connect(fd, there, client6 ? sizeof at6 : sizeof at) == 0);
     char end;
     (void)!read(ends[0], &end, 1);
     _exit(0);
@@ -161,8 +180,8 @@ static _Noreturn void seize(uint16_t port) {
     struct sockaddr_in at = loopback(port);
     if (way / 4 == 1) at.sin_addr.s_addr = htonl(INADDR_ANY);
     struct sockaddr_in6 at6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    struct sockaddr *address = ip6 ? (struct sockaddr *)&at6 : (struct sockaddr *)&at;
-    if (bind(fd, address, ip6 ? sizeof at6 : sizeof at) == 0 && listen(fd, 5) == 0) worked++;
+    struct sockaddr *there = ip6 ? (struct sockaddr *)&at6 : (struct sockaddr *)&at;
+    if (bind(fd, there, ip6 ? sizeof at6 : sizeof at) == 0 && listen(fd, 5) == 0) worked++;
     close(fd);
   }
   _exit(worked);
@@ -231,25 +250,40 @@ static _Noreturn void listen_in_place(int listener) {
   }
 }
 
-static void test_hostile_listener(void) {
-  new_loot();
-  uint16_t port;
-  struct sockaddr_in address = loopback(0);
-  socklen_t bytes = sizeof address;
-  /* The child listens after it has become nobody: the socket is its own. */
+/* Starts a listener of uid 65534 at 127.0.0.1 that misleads, or is silent; its port. The socket is its own: it is made after it has
+ * become nobody. */
+static uint16_t start_listener(pid_t *attacker, bool answers) {
+  uint16_t port = 0;
   int told[2];
   if (pipe2(told, O_CLOEXEC) != 0) FAIL("pipe");
-  pid_t attacker = fork();
-  if (attacker == 0) {
+  *attacker = fork();
+  if (*attacker == 0) {
+    struct sockaddr_in at = loopback(0);
+    socklen_t bytes = sizeof at;
     become_nobody();
     int listener = socket(AF_INET, SOCK_STREAM, 0);
-    became(bind(listener, (struct sockaddr *)&address, bytes) == 0 && listen(listener, 64) == 0 &&
-           getsockname(listener, (struct sockaddr *)&address, &bytes) == 0);
-    port = ntohs(address.sin_port);
+    became(bind(listener, (struct sockaddr *)&at, bytes) == 0 && listen(listener, 64) == 0 &&
+           getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
+    port = ntohs(at.sin_port);
     became(write(told[1], &port, sizeof port) == (ssize_t)sizeof port);
-    listen_in_place(listener);
+    if (answers) listen_in_place(listener);
+    for (;;) accept(listener, NULL, NULL);
   }
+  close(told[1]);
   if (read(told[0], &port, sizeof port) != (ssize_t)sizeof port) FAIL("no attacker");
+  close(told[0]);
+  return port;
+}
+
+static void stop(pid_t pid) {
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+}
+
+static void test_hostile_listener(void) {
+  new_loot();
+  pid_t attacker;
+  uint16_t port = start_listener(&attacker, true);
   uint32_t named = 0, joins = 0;
   for (; loot->tries < TRIES && joins < 3 * TRIES; joins++) {
     setenv("TUTTI_SECRET", joins % 2 ? SECRET : "", 1);
@@ -266,10 +300,55 @@ static void test_hostile_listener(void) {
          loot->tries, named, joins, loot->bytes_max, loot->hits);
   CHECK(loot->hits == 0, "%u calls gave something away", loot->hits);
   CHECK(loot->bytes_max <= sizeof(struct tu_boot_call), "a rank sent %u bytes", loot->bytes_max);
-  kill(attacker, SIGKILL);
-  waitpid(attacker, NULL, 0);
-  close(told[0]);
-  close(told[1]);
+  stop(attacker);
+}
+
+/* A silent one is waited for, and named. */
+static void test_silent_listener(void) {
+  new_loot();
+  pid_t attacker;
+  uint16_t port = start_listener(&attacker, false);
+  struct tu_boot_place place = place_of(1, 4, port);
+  struct tu_boot_share share;
+  struct tu_error error = {0};
+  setenv("TUTTI_SECRET", SECRET, 1);
+  tutti_err err = tu_boot_join(&place, 200, &share, &error);
+  CHECK(err == TUTTI_ERR_TIMEOUT && strstr(error.text, "said nothing; it is of another user (uid 65534"), "%s %s",
+        tutti_err_name(err), error.text);
+  stop(attacker);
+}
+
+/* A name with two addresses: the attacker has one, and rank 0 comes to the other, later. */
+static void join_past_listener(void) {
+  char path[] = "/tmp/boot_attack_test.XXXXXX";
+  static const char hosts[] = "::1 rendezvous\n127.0.0.1 rendezvous\n";
+  int fd = mkstemp(path), status[2] = {-1, -1};
+  bool mine = fd >= 0 && write(fd, hosts, strlen(hosts)) == (ssize_t)strlen(hosts) && unshare(CLONE_NEWNS) == 0 &&
+              mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+              mount(path, "/etc/hosts", NULL, MS_BIND, NULL) == 0;
+  unlink(path);
+  if (!mine) _exit(77);
+  pid_t attacker;
+  uint16_t port = start_listener(&attacker, true);
+  setenv("TUTTI_SECRET", SECRET, 1);
+  rendezvous = "rendezvous";
+  pid_t joiner = start_rank(1, port);
+  while (loot->tries < 3) usleep(1000);
+  pid_t host = start_rank(0, port);
+  waitpid(joiner, &status[1], 0);
+  waitpid(host, &status[0], 0);
+  stop(attacker);
+  _exit(status[0] == 0 && status[1] == 0 && loot->hits == 0 ? 0 : 1);
+}
+
+static void test_other_address(void) {
+  int status = -1;
+  new_loot();
+  pid_t child = fork();
+  if (child == 0) join_past_listener();
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) printf("  skipped: no file can be laid over /etc/hosts here\n");
+  else CHECK(status == 0, "a listener at one address of two stopped the job: %#x", (unsigned)status);
 }
 
 /* ---- who comes in a rank's place ---- */
@@ -322,21 +401,6 @@ static void try_seat(uint16_t port, uint32_t turn, const char *known, const stru
   if (way != 6 && hear(fd, more, sizeof more, 20) > 0) loot->hits++; /* a welcome, or more */
   loot->tries++;
   close(fd);
-}
-
-/* A process of the job: joins, and is told apart by its exit status. */
-static pid_t start_rank(uint32_t rank, uint16_t port) {
-  pid_t pid = fork();
-  if (pid != 0) return pid;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  struct tu_boot_place place = place_of(rank, 2, port);
-  struct tu_boot_share share;
-  struct tu_error error = {0};
-  fclose(stderr); /* a job without a secret says so */
-  if (tu_boot_join(&place, 15000, &share, &error) == TUTTI_OK) _exit(0);
-  printf("  rank %u: %s\n", rank, error.text);
-  fflush(stdout);
-  _exit(1);
 }
 
 /* What a listener in between could have kept of a true join. */
@@ -418,6 +482,8 @@ int main(int argc, char **argv) {
       {"peer_user", test_peer_user},
       {"reserved_port", test_reserved_port},
       {"hostile_listener", test_hostile_listener},
+      {"silent_listener", test_silent_listener},
+      {"other_address", test_other_address},
       {"hostile_joiner", test_hostile_joiner},
       {"replay", test_replay},
   };

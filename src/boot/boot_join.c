@@ -609,6 +609,7 @@ struct joiner {
   struct tu_boot_secret secret;
   char name[264];
   struct tu_boot_line line;
+  bool met; /* has what listens proved that it is rank 0? */
   int timeout_ms;
   uint64_t deadline_ns;
 };
@@ -627,11 +628,9 @@ static tutti_err await_more(struct joiner *joiner, uint64_t deadline_ns, struct 
   int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
   if (ready < 0 && errno != EINTR) return tu_fail_errno(error, "cannot wait for rank 0 (poll)");
   if (ready != 0 || tu_boot_left_ms(deadline_ns) > 0) return TUTTI_OK;
-  char whose[96];
-  describe_other_user(joiner->line.fd, whose, sizeof whose);
   return tu_fail(error, TUTTI_ERR_TIMEOUT,
-                 "waited %d ms for rank 0 at %s: what listens there took the connection and then said nothing%s",
-                 joiner->timeout_ms, joiner->name, whose);
+                 "waited %d ms for rank 0 at %s: it took the connection and then said nothing", joiner->timeout_ms,
+                 joiner->name);
 }
 
 /* Waits for the next note; *got is false if rank 0 closed the connection. TIMEOUT at the deadline. */
@@ -699,7 +698,7 @@ static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, c
                    "the secrets differ",
                    joiner->name, call->rank);
   }
-  *in = true;
+  *in = joiner->met = true;
   return TUTTI_OK;
 }
 
@@ -714,14 +713,22 @@ static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, str
   tu_boot_nonce(call->nonce);
   size_t got = 0;
   enum tu_boot_taken taken = tu_boot_send(joiner->line.fd, call, sizeof *call) ? TU_BOOT_NOT_YET : TU_BOOT_GONE;
-  tutti_err err = TUTTI_OK;
-  while (taken == TU_BOOT_NOT_YET && err == TUTTI_OK) {
-    taken = tu_boot_receive(joiner->line.fd, answer, sizeof *answer, &got);
-    if (taken == TU_BOOT_NOT_YET) err = await_more(joiner, joiner->deadline_ns, error);
+  uint64_t until_ns = tu_clock_ns() + GUEST_MS * UINT64_C(1000000);
+  if (until_ns > joiner->deadline_ns) until_ns = joiner->deadline_ns;
+  while (taken == TU_BOOT_NOT_YET &&
+         (taken = tu_boot_receive(joiner->line.fd, answer, sizeof *answer, &got)) == TU_BOOT_NOT_YET) {
+    struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
+    if (poll(&polled, 1, tu_boot_left_ms(until_ns)) == 0) break;
   }
+  if (taken == TU_BOOT_TAKEN) return judge(joiner, call, answer, in, why, why_bytes, error);
   /* Perhaps another program has the port, or rank 0 had too many strangers at once. */
-  if (taken != TU_BOOT_TAKEN) snprintf(why, why_bytes, "the connection was closed without an answer");
-  return taken == TU_BOOT_TAKEN ? judge(joiner, call, answer, in, why, why_bytes, error) : err;
+  char whose[96];
+  describe_other_user(joiner->line.fd, whose, sizeof whose);
+  snprintf(
+      why, why_bytes, "%s%s",
+      taken == TU_BOOT_GONE ? "the connection was closed without an answer" : "it took the connection and said nothing",
+      whose);
+  return TUTTI_OK;
 }
 
 /* One attempt to be let in. *in is false if it should be tried again, and `why` says what happened. */
@@ -752,16 +759,20 @@ static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, 
   return err;
 }
 
-/* Tries until rank 0 lets us in: it may start later than we do. */
+/* Tries until rank 0 lets us in: it may start later than we do. Who listens there and is not rank 0 ends it, as rank 0 cannot
+ * come to that port any more; but of several addresses of a name rank 0 may still come to another one. */
 static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
   struct addrinfo *found;
   tutti_err err = resolve(joiner->place, false, &found, error);
   if (err != TUTTI_OK) return err;
-  char why[128] = "";
+  char why[320] = "";
   long pause_ms = 2;
   for (bool in = false; !in;) {
     for (const struct addrinfo *at = found; at && !in && err == TUTTI_OK; at = at->ai_next) {
       err = try_to_enter(joiner, at, &in, why, sizeof why, error);
+      if (err != TUTTI_ERR_PEER || joiner->met || !found->ai_next) continue;
+      snprintf(why, sizeof why, "%.310s", error->text);
+      err = TUTTI_OK;
     }
     if (in || err != TUTTI_OK) break;
     if (tu_boot_left_ms(joiner->deadline_ns) == 0) {
