@@ -250,8 +250,8 @@ static _Noreturn void listen_in_place(int listener) {
   }
 }
 
-/* Starts a listener of uid 65534 at 127.0.0.1 that misleads, or is silent; its port. The socket is its own: it is made after it has
- * become nobody. */
+/* Starts a listener of uid 65534 at 127.0.0.1 that misleads, or is silent; returns its port. The socket is that user's own: it
+ * is made after the change of user. */
 static uint16_t start_listener(pid_t *attacker, bool answers) {
   uint16_t port = 0;
   int told[2];
