@@ -609,7 +609,8 @@ struct joiner {
   struct tu_boot_secret secret;
   char name[264];
   struct tu_boot_line line;
-  bool met; /* has what listens proved that it is rank 0? */
+  bool met;      /* has what listens proved that it is rank 0? */
+  char why[320]; /* the last attempt to be let in failed, if it may be tried again */
   int timeout_ms;
   uint64_t deadline_ns;
 };
@@ -622,25 +623,22 @@ static void describe_other_user(int fd, char *text, size_t bytes) {
   snprintf(text, bytes, "; it is of another user (uid %u, this rank is of uid %u)", (unsigned)uid, (unsigned)geteuid());
 }
 
-/* Waits until something has come, or rank 0 closed the connection. TIMEOUT at the deadline. */
-static tutti_err await_more(struct joiner *joiner, uint64_t deadline_ns, struct tu_error *error) {
-  struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
-  int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
-  if (ready < 0 && errno != EINTR) return tu_fail_errno(error, "cannot wait for rank 0 (poll)");
-  if (ready != 0 || tu_boot_left_ms(deadline_ns) > 0) return TUTTI_OK;
-  return tu_fail(error, TUTTI_ERR_TIMEOUT,
-                 "waited %d ms for rank 0 at %s: it took the connection and then said nothing", joiner->timeout_ms,
-                 joiner->name);
-}
-
 /* Waits for the next note; *got is false if rank 0 closed the connection. TIMEOUT at the deadline. */
 static tutti_err await_note(struct joiner *joiner, uint64_t deadline_ns, bool *got, struct tu_error *error) {
-  enum tu_boot_taken taken;
-  tutti_err err = TUTTI_OK;
-  while ((taken = tu_boot_take(&joiner->line)) == TU_BOOT_NOT_YET && err == TUTTI_OK)
-    err = await_more(joiner, deadline_ns, error);
-  *got = taken == TU_BOOT_TAKEN;
-  return err;
+  for (;;) {
+    enum tu_boot_taken taken = tu_boot_take(&joiner->line);
+    *got = taken == TU_BOOT_TAKEN;
+    if (taken != TU_BOOT_NOT_YET) return TUTTI_OK;
+    struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
+    int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
+    if (ready < 0 && errno != EINTR) return tu_fail_errno(error, "cannot wait for rank 0 (poll)");
+    if (ready == 0 && tu_boot_left_ms(deadline_ns) == 0) {
+      return tu_fail(error, TUTTI_ERR_TIMEOUT,
+                     "waited %d ms for rank 0 at %s: it took the connection and then said "
+                     "nothing",
+                     joiner->timeout_ms, joiner->name);
+    }
+  }
 }
 
 /* Expects a note of this kind, or a verdict. */
@@ -657,9 +655,9 @@ static tutti_err expect_note(struct joiner *joiner, enum tu_boot_kind kind, stru
 }
 
 /* An answer has come. Is it from rank 0? Until it has proved that, nothing that it says is repeated, so that it can
- * accuse no rank. *in is false if this may have been a passing thing, and `why` says what. */
+ * accuse no rank. TUTTI_OK without having met it: this may have been a passing thing, joiner->why says what. */
 static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, const struct tu_boot_answer *answer,
-                       bool *in, char *why, size_t why_bytes, struct tu_error *error) {
+                       struct tu_error *error) {
   uid_t uid, own = geteuid();
   enum tu_boot_user user = tu_boot_peer_user(joiner->line.fd, &uid);
   bool has_secret = joiner->secret.bytes > 0;
@@ -670,22 +668,23 @@ static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, c
                    joiner->name, (unsigned)uid, (unsigned)own, call->rank);
   }
   if (user == TU_BOOT_USER_UNKNOWN && !has_secret) {
-    snprintf(why, why_bytes, "the kernel does not say whose process answered; TUTTI_SECRET on all ranks does without");
+    snprintf(joiner->why, sizeof joiner->why,
+             "the kernel does not say whose process answered; TUTTI_SECRET on all ranks does without");
     return TUTTI_OK;
   }
   if (answer->version != TU_BOOT_VERSION) {
-    return tu_fail(error, TUTTI_ERR_PEER, "rank 0 at %s speaks version %u of the protocol, rank %u version %u: %s",
+    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s speaks version %u of the protocol, rank %u version %u: %s",
                    joiner->name, answer->version, call->rank, (unsigned)TU_BOOT_VERSION,
                    "all ranks need the same build of the library");
   }
   if (answer->reply != TU_BOOT_PROVES) {
+    bool told = answer->reply == TU_BOOT_OTHER_USER;
     return tu_fail(
         error, TUTTI_ERR_PEER,
         "the job at %s refused rank %u: its host's kernel %s (uid %u there, rank %u is of uid %u); all ranks "
         "must run as one user",
-        joiner->name, call->rank,
-        answer->reply == TU_BOOT_OTHER_USER ? "says it is of another user" : "does not say of which user it is",
-        answer->uid, call->rank, (unsigned)own);
+        joiner->name, call->rank, told ? "says it is of another user" : "does not say of which user it is", answer->uid,
+        call->rank, (unsigned)own);
   }
   if (has_secret != (answer->has_secret != 0)) {
     return tu_fail(error, TUTTI_ERR_PEER, "the job at %s %s TUTTI_SECRET, rank %u %s: all ranks need the same",
@@ -698,13 +697,13 @@ static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, c
                    "the secrets differ",
                    joiner->name, call->rank);
   }
-  *in = joiner->met = true;
+  joiner->met = true;
   return TUTTI_OK;
 }
 
-/* Calls, and hears the answer; *in: it was rank 0's. */
-static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, struct tu_boot_answer *answer, bool *in,
-                           char *why, size_t why_bytes, struct tu_error *error) {
+/* Calls, and hears the answer; as judge(). */
+static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, struct tu_boot_answer *answer,
+                           struct tu_error *error) {
   *call = (struct tu_boot_call){.magic = TU_BOOT_MAGIC,
                                 .version = TU_BOOT_VERSION,
                                 .rank = joiner->place->rank,
@@ -720,36 +719,34 @@ static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, str
     struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
     if (poll(&polled, 1, tu_boot_left_ms(until_ns)) == 0) break;
   }
-  if (taken == TU_BOOT_TAKEN) return judge(joiner, call, answer, in, why, why_bytes, error);
+  if (taken == TU_BOOT_TAKEN) return judge(joiner, call, answer, error);
   /* Perhaps another program has the port, or rank 0 had too many strangers at once. */
   char whose[96];
+  bool closed = taken == TU_BOOT_GONE;
   describe_other_user(joiner->line.fd, whose, sizeof whose);
-  snprintf(
-      why, why_bytes, "%s%s",
-      taken == TU_BOOT_GONE ? "the connection was closed without an answer" : "it took the connection and said nothing",
-      whose);
+  snprintf(joiner->why, sizeof joiner->why, "%s%s",
+           closed ? "the connection was closed without an answer" : "it took the connection and said nothing", whose);
   return TUTTI_OK;
 }
 
-/* One attempt to be let in. *in is false if it should be tried again, and `why` says what happened. */
-static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, bool *in, char *why, size_t why_bytes,
-                              struct tu_error *error) {
-  *in = false;
+/* One attempt to be let in. *in is false if it should be tried again, and joiner->why says what happened. */
+static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, bool *in, struct tu_error *error) {
+  *in = joiner->met = false;
   joiner->line = (struct tu_boot_line){.fd = connect_to(at, joiner->deadline_ns)};
   if (joiner->line.fd < 0) {
-    snprintf(why, why_bytes, "%s", strerror(errno));
+    snprintf(joiner->why, sizeof joiner->why, "%s", strerror(errno));
     return TUTTI_OK;
   }
   struct tu_boot_call call;
   struct tu_boot_answer answer;
   bool got = false;
-  tutti_err err = call_host(joiner, &call, &answer, in, why, why_bytes, error);
-  if (err == TUTTI_OK && *in) {
+  tutti_err err = call_host(joiner, &call, &answer, error);
+  if (err == TUTTI_OK && joiner->met) {
     struct tu_boot_hello hello;
     tu_boot_hello_init(&hello, joiner->timeout_ms);
     hello.left_ms = (uint32_t)tu_boot_left_ms(joiner->deadline_ns);
     tu_boot_prove(&joiner->secret, TU_BOOT_ROLE_JOINER, &call, answer.nonce, hello.proof);
-    snprintf(why, why_bytes, "it closed the connection");
+    snprintf(joiner->why, sizeof joiner->why, "it closed the connection");
     if (tu_boot_send(joiner->line.fd, &hello, sizeof hello)) err = await_note(joiner, joiner->deadline_ns, &got, error);
     if (err == TUTTI_OK && got && joiner->line.note.kind == TU_BOOT_FAILED)
       err = fail_as_told(&joiner->line.note, "", error);
@@ -765,19 +762,18 @@ static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
   struct addrinfo *found;
   tutti_err err = resolve(joiner->place, false, &found, error);
   if (err != TUTTI_OK) return err;
-  char why[320] = "";
   long pause_ms = 2;
   for (bool in = false; !in;) {
     for (const struct addrinfo *at = found; at && !in && err == TUTTI_OK; at = at->ai_next) {
-      err = try_to_enter(joiner, at, &in, why, sizeof why, error);
+      err = try_to_enter(joiner, at, &in, error);
       if (err != TUTTI_ERR_PEER || joiner->met || !found->ai_next) continue;
-      snprintf(why, sizeof why, "%.310s", error->text);
+      snprintf(joiner->why, sizeof joiner->why, "%.310s", error->text);
       err = TUTTI_OK;
     }
     if (in || err != TUTTI_OK) break;
     if (tu_boot_left_ms(joiner->deadline_ns) == 0) {
       err = tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for rank 0 at %s, which did not let rank %u of %u in: %s",
-                    joiner->timeout_ms, joiner->name, joiner->place->rank, joiner->place->ranks, why);
+                    joiner->timeout_ms, joiner->name, joiner->place->rank, joiner->place->ranks, joiner->why);
       break;
     }
     nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
