@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "cli.h"
 #include "run_streams.h"
 
@@ -58,6 +59,7 @@ struct job {
   int status; /* of the first rank that failed */
 
   pid_t launcher;
+  uint64_t files; /* the soft limit of descriptors that we were born with; 0: as it is */
   int signal_fd, port_fd;
   uint16_t port;
   char secret[33];
@@ -81,14 +83,15 @@ static void say(struct job *job, const char *format, ...) {
 
 /* ---- setting up ---- */
 
-/* The port stays bound here, not listening, for the life of the job: the kernel gives it to nobody who asks for any port,
- * and rank 0, which sets SO_REUSEADDR too, can bind and listen on it. */
+/* The port stays bound here, not listening, for the life of the job: the kernel gives it to nobody who asks for any port. With
+ * SO_REUSEPORT, and without SO_REUSEADDR, processes of this user alone can bind it too: rank 0 does, and listens. With
+ * SO_REUSEADDR any user could listen there before rank 0 does. */
 static bool reserve_port(struct job *job) {
   int one = 1;
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;
   job->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (job->port_fd < 0 || setsockopt(job->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+  if (job->port_fd < 0 || setsockopt(job->port_fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) != 0 ||
       bind(job->port_fd, (struct sockaddr *)&address, bytes) != 0 ||
       getsockname(job->port_fd, (struct sockaddr *)&address, &bytes) != 0) {
     return false;
@@ -150,6 +153,19 @@ static void fill_standard_streams(void) {
   if (fd >= 0) close(fd);
 }
 
+/* With --prefix two pipes a rank are ours to read; starting a rank takes some more for a moment. */
+static int raise_limit(struct job *job) {
+  enum { OWN = 3, STARTING = 6 };
+  if (!job->prefix) return CLI_GOOD;
+  job->files = tu_files_raise();
+  uint64_t needed = tu_files_open() + OWN + STARTING + 2 * (uint64_t)job->count, max = tu_files_max();
+  if (needed <= max) return CLI_GOOD;
+  return cli_fail("run", CLI_FAILED,
+                  "with --prefix %u ranks need %llu file descriptors here, two each; the hard limit is %llu: raise it "
+                  "(ulimit -n), or go without --prefix",
+                  job->count, (unsigned long long)needed, (unsigned long long)max);
+}
+
 static int job_init(struct job *job) {
   fill_standard_streams();
   job->launcher = getpid();
@@ -163,6 +179,8 @@ static int job_init(struct job *job) {
     job->ranks[r].err = (struct run_source){.fd = -1, .rank = r, .sink = &job->err};
   }
   (void)list_children(&job->foreign, &job->foreign_count);
+  int status = raise_limit(job);
+  if (status != CLI_GOOD) return status;
   if (!reserve_port(job)) return cli_fail("run", CLI_FAILED, "cannot reserve a port at 127.0.0.1: %s", strerror(errno));
   if (!make_secret(job)) return cli_fail("run", CLI_FAILED, "cannot make the job's secret: %s", strerror(errno));
   take_signals(job);
@@ -201,15 +219,16 @@ static void set_variable(const char *name, uint64_t number) {
 }
 
 static void set_environment(const struct job *job, uint32_t rank) {
-  /* Another launcher's: they would name another job to whoever reads them. */
+  /* Another launcher's: they would name another job to whoever reads them. And the job has a secret of its own. */
   static const char *const leftovers[] = {"RANK",       "WORLD_SIZE",       "MASTER_ADDR", "MASTER_PORT",
-                                          "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"};
+                                          "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",  "TUTTI_SECRET_FILE"};
   for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) unsetenv(leftovers[i]);
   set_variable("TUTTI_RANK", rank);
   set_variable("TUTTI_LOCAL_RANK", rank);
   set_variable("TUTTI_WORLD_SIZE", job->count);
   setenv("TUTTI_MASTER_ADDR", "127.0.0.1", 1);
   set_variable("TUTTI_MASTER_PORT", job->port);
+  set_variable("TUTTI_RESERVED_PORT", job->port);
   setenv("TUTTI_SECRET", job->secret, 1);
   if (job->timeout_ms) set_variable("TUTTI_TIMEOUT_MS", job->timeout_ms);
 }
@@ -244,6 +263,7 @@ static _Noreturn void become_rank(const struct job *job, uint32_t rank, const st
   if (ends->out >= 0) dup2(ends->out, STDOUT_FILENO);
   if (ends->err >= 0) dup2(ends->err, STDERR_FILENO);
   set_environment(job, rank);
+  tu_files_restore(job->files);
   errno = 0;
   if (!job->bind || bind_rank(rank)) execvp(job->program[0], job->program);
   int why = errno;
@@ -288,7 +308,8 @@ static int start_rank(struct job *job, uint32_t rank) {
   if (report[1] >= 0) close(report[1]);
   if (pid < 0) {
     if (report[0] >= 0) close(report[0]);
-    say(job, "cannot start rank %u of %u: %s", rank, job->count, strerror(why));
+    const char *advice = why == EAGAIN ? " (more processes than this user, ulimit -u, or the container may have)" : "";
+    say(job, "cannot start rank %u of %u: %s%s", rank, job->count, strerror(why), advice);
     return CLI_FAILED;
   }
   setpgid(pid, pid); /* here too, so that signals reach the group whoever of us is first */

@@ -7,7 +7,7 @@ tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
+  TUTTI_MASTER_PORT TUTTI_RESERVED_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_SECRET_FILE
 # Each case has a folder and a shell of its own: most of their time is waiting, so they run side by side.
 run_case() {
   mkdir "$scratch/$1" && cd "$scratch/$1" || exit 1
@@ -31,17 +31,18 @@ exists() { for file; do [ -s "$file" ] || return 1; done; }
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 
 test_environment() {
-  export RANK=5 WORLD_SIZE=9 MASTER_ADDR=elsewhere MASTER_PORT=1 LOCAL_RANK=5
+  export RANK=5 WORLD_SIZE=9 MASTER_ADDR=elsewhere MASTER_PORT=1 LOCAL_RANK=5 TUTTI_SECRET_FILE=/none
   "$tutti" run -n 3 -- sh -c 'env >env.$TUTTI_RANK'
   is status $? 0
-  unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK
+  unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_SECRET_FILE
   for rank in 0 1 2; do
     is "rank $rank" "$(grep -E '^TUTTI_(RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR)=' env.$rank | sort | tr '\n' ' ')" \
       "TUTTI_LOCAL_RANK=$rank TUTTI_MASTER_ADDR=127.0.0.1 TUTTI_RANK=$rank TUTTI_WORLD_SIZE=3 "
-    is "leftovers of rank $rank" "$(grep -cE '^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK)=' env.$rank)" 0
+    is "leftovers of rank $rank" "$(grep -cE '^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK|TUTTI_SECRET_FILE)=' env.$rank)" 0
   done
   is "one secret" "$(sed -n s/^TUTTI_SECRET=//p env.? | sort -u | grep -cE '^[0-9a-f]{32}$')" 1
   is "one port" "$(sed -n s/^TUTTI_MASTER_PORT=//p env.? | sort -u | wc -l)" 1
+  is "which is reserved" "$(sed -n s/^TUTTI_RESERVED_PORT=//p env.?)" "$(sed -n s/^TUTTI_MASTER_PORT=//p env.?)"
   is "limit" "$("$tutti" run -n 1 --timeout-ms 1234 -- sh -c 'echo $TUTTI_TIMEOUT_MS; echo $TUTTI_SECRET >secret')" 1234
   is "another secret" "$(grep -c "$(cat secret)" env.0)" 0
 }

@@ -3,6 +3,8 @@
  * A failure anywhere becomes rank 0's verdict, which every rank that has joined is told. */
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "boot/boot_wire.h"
 
-/* A rank's hello follows its connection at once, so places among the guests are short-lived; the oldest is
- * put out when a new one comes and all are taken. */
+/* A rank's call follows its connection at once, and its hello our answer, so places among the guests are short-lived; when all
+ * are taken and a new one comes, one that was refused is put out, or the oldest. */
 enum { GUESTS_MAX = 128, GUEST_MS = 5000, ACCEPTS_MAX = 256 };
+/* How long rank 0 tries to bind a port that `tutti run` reserved: what is on it then is the end of an earlier join. */
+enum { BIND_MS = 2000 };
 /* Rank 0's verdict about a timeout may be under way when a rank's own time is over. */
 enum { VERDICT_MS = 1000 };
 
@@ -43,13 +48,58 @@ static tutti_err fail_as_told(const struct tu_boot_note *note, const char *who, 
   return tu_fail(error, known ? (tutti_err)note->code : TUTTI_ERR_PEER, "%s%.490s", who, note->text);
 }
 
+/* Two notes in a row must not wait for an acknowledgement of the first, which the kernel may delay by 40 ms. */
+static void send_at_once(int fd) {
+  int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+/* The kernel may pick the very port that we connect to as our own and connect the socket to itself. */
+static bool connected_to_itself(int fd) {
+  struct sockaddr_storage here, there;
+  socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
+  memset(&here, 0, sizeof here);
+  memset(&there, 0, sizeof there);
+  return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
+         getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 && here_bytes == there_bytes &&
+         memcmp(&here, &there, here_bytes) == 0;
+}
+
+/* A connected socket, or -1 and errno. */
+static int connect_to(const struct addrinfo *at, uint64_t deadline_ns) {
+  int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  int why = connect(fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
+  while (why == EINPROGRESS || why == EINTR) {
+    struct pollfd polled = {.fd = fd, .events = POLLOUT};
+    int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
+    if (ready < 0 && errno == EINTR) continue;
+    socklen_t bytes = sizeof why;
+    if (ready <= 0) why = ETIMEDOUT;
+    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &bytes) != 0) why = errno;
+  }
+  if (why == 0 && connected_to_itself(fd)) why = ECONNREFUSED;
+  if (why == 0) {
+    send_at_once(fd);
+    return fd;
+  }
+  close(fd);
+  errno = why;
+  return -1;
+}
+
 /* ---- rank 0 ---- */
 
 struct guest {
-  int fd;     /* -1: a free place */
-  bool local; /* came for the memory, over the UNIX socket */
+  int fd;         /* -1: a free place */
+  bool local;     /* came for the memory, over the UNIX socket */
+  bool elsewhere; /* its address is none of this host */
+  bool refused;   /* has its answer; stays until it hangs up, so that it can see whose socket refused it */
+  bool answered;  /* has called, and got our proof */
   uint64_t came_ns;
   size_t got;
+  struct tu_boot_call call;
+  uint8_t nonce[TU_BOOT_NONCE_BYTES]; /* ours, for this guest alone */
   struct tu_boot_hello hello;
 };
 
@@ -61,12 +111,14 @@ struct peer {
 
 struct star {
   const struct tu_boot_place *place;
+  struct tu_boot_secret secret;
   char name[264]; /* address:port */
   struct tu_boot_hello own;
   int listener, local_listener;
   struct peer *peers; /* one a rank; rank 0's is unused */
   uint32_t joined, supplied;
   struct guest guests[GUESTS_MAX];
+  uint32_t places; /* among the guests: as many as descriptors allow */
   struct pollfd *polled;
   uint64_t deadline_ns;
   uint32_t timeout_ms; /* of the rank whose patience ends first */
@@ -76,14 +128,38 @@ struct star {
   char refused[160]; /* why the last one was */
 };
 
-static int listen_at(const struct addrinfo *at) {
-  int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+/* Of a port that the launcher keeps bound for us: SO_REUSEPORT alone, which the kernel grants to the launcher's user only. With
+ * SO_REUSEADDR on both sockets any user could listen there before we do. Any other port is nobody's before we bind it; an earlier
+ * job's connections may linger on it, so SO_REUSEADDR. */
+static int bind_to(const struct addrinfo *at, bool reserved) {
+  int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
   if (fd < 0) return -1;
-  int one = 1;
-  /* The launcher keeps the port bound for us, and an earlier job's connections may linger on it. */
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
+  setsockopt(fd, SOL_SOCKET, reserved ? SO_REUSEPORT : SO_REUSEADDR, &one, sizeof one);
+  if (bind(fd, at->ai_addr, at->ai_addrlen) == 0) return fd;
   int why = errno;
+  close(fd);
+  errno = why;
+  return -1;
+}
+
+/* With SO_REUSEPORT the kernel would let a second rank 0 of our user listen beside the first and share out the ranks. */
+static bool is_taken(const struct addrinfo *at, uint64_t deadline_ns) {
+  int fd = connect_to(at, deadline_ns);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+static int listen_at(const struct addrinfo *at, bool reserved) {
+  uint64_t deadline_ns = tu_clock_ns() + BIND_MS * UINT64_C(1000000);
+  int fd = bind_to(at, reserved);
+  while (fd < 0 && reserved && errno == EADDRINUSE && tu_boot_left_ms(deadline_ns) > 0) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    fd = bind_to(at, reserved);
+  }
+  if (fd < 0) return -1;
+  int why = reserved && is_taken(at, deadline_ns) ? EADDRINUSE : 0;
+  if (why == 0 && listen(fd, SOMAXCONN) != 0) why = errno;
+  if (why == 0) return fd;
   close(fd);
   errno = why;
   return -1;
@@ -94,15 +170,34 @@ static tutti_err star_listen(struct star *star, struct tu_error *error) {
   tutti_err err = resolve(star->place, true, &found, error);
   if (err != TUTTI_OK) return err;
   errno = 0;
-  for (const struct addrinfo *at = found; at && star->listener < 0; at = at->ai_next) star->listener = listen_at(at);
+  for (const struct addrinfo *at = found; at && star->listener < 0; at = at->ai_next)
+    star->listener = listen_at(at, star->place->reserved);
   int why = errno;
   freeaddrinfo(found);
   if (star->listener >= 0) return TUTTI_OK;
   const char *advice = "";
   if (why == EADDRINUSE) advice = " (another program has that port: choose another)";
+  if (why == EADDRINUSE && star->place->reserved) advice = " (another process of this job listens there as rank 0)";
   if (why == EADDRNOTAVAIL) advice = " (rank 0 must run on the host that MASTER_ADDR names)";
   errno = why;
   return tu_fail_errno(error, "rank 0 cannot listen at %s%s", star->name, advice);
+}
+
+/* As many guests at once as descriptors are left for; a few at least. */
+static tutti_err star_count_places(struct star *star, struct tu_error *error) {
+  /* Two listeners, the memory, a question to the kernel, a connection that is refused; and some for other threads. */
+  enum { OWN = 5, SPARE = 3, PLACES_MIN = 4 };
+  uint32_t ranks = star->place->ranks;
+  uint64_t max = tu_files_max(), open = tu_files_open(), needed = open + ranks - 1 + OWN + SPARE;
+  if (needed + PLACES_MIN > max) {
+    return tu_fail(
+        error, TUTTI_ERR_SYSTEM,
+        "rank 0 of %u needs %llu file descriptors to let the others join, one for each of them, and %llu are "
+        "open; the hard limit is %llu: raise it (ulimit -n), or start fewer ranks",
+        ranks, (unsigned long long)(needed + PLACES_MIN), (unsigned long long)open, (unsigned long long)max);
+  }
+  star->places = (uint32_t)tu_min(GUESTS_MAX, max - needed);
+  return TUTTI_OK;
 }
 
 static tutti_err star_init(struct star *star, const struct tu_boot_place *place, int timeout_ms,
@@ -113,12 +208,21 @@ static tutti_err star_init(struct star *star, const struct tu_boot_place *place,
   star->listener = star->local_listener = star->share.memory_fd = -1;
   star->timeout_ms = (uint32_t)timeout_ms;
   star->deadline_ns = tu_clock_ns() + (uint64_t)timeout_ms * 1000000;
-  tu_boot_hello_init(&star->own, place, timeout_ms);
+  tu_boot_hello_init(&star->own, timeout_ms);
   for (int i = 0; i < GUESTS_MAX; i++) star->guests[i].fd = -1;
   star->peers = tu_allocate(place->ranks, sizeof *star->peers);
   for (uint32_t r = 0; r < place->ranks; r++) star->peers[r].line.fd = -1;
   star->polled = tu_allocate(place->ranks + GUESTS_MAX + 2, sizeof *star->polled);
-  return star_listen(star, error);
+  tutti_err err = tu_boot_secret_read(&star->secret, error);
+  if (err == TUTTI_OK) err = star_count_places(star, error);
+  if (err == TUTTI_OK) err = star_listen(star, error);
+  if (err == TUTTI_OK && star->secret.bytes == 0) {
+    fprintf(stderr,
+            "tutti: the job at %s has no secret: any process that reaches the port can join; TUTTI_SECRET or "
+            "TUTTI_SECRET_FILE, the same on all ranks, closes it\n",
+            star->name);
+  }
+  return err;
 }
 
 static void star_fini(struct star *star) {
@@ -127,6 +231,7 @@ static void star_fini(struct star *star) {
   tu_boot_close(&star->listener);
   tu_boot_close(&star->local_listener);
   tu_boot_close(&star->share.memory_fd);
+  tu_boot_secret_wipe(&star->secret);
   free(star->peers);
   free(star->polled);
 }
@@ -177,48 +282,81 @@ static tutti_err star_timeout(const struct star *star, bool memory, struct tu_er
                  missing == 1 ? "" : "s", list, ranks, memory ? " to take the shared memory" : "", refused);
 }
 
-/* Tells a guest why it cannot stay. The job goes on. */
-static void star_refuse(struct star *star, struct guest *guest, const char *reason) {
+/* For the sentence of a timeout: why ranks may be missing. */
+static void star_note_refusal(struct star *star, const char *reason) {
   star->refusals++;
   snprintf(star->refused, sizeof star->refused, "%s", reason);
-  struct tu_error refusal;
-  tu_fail(&refusal, TUTTI_ERR_PEER, "the job at %s refused rank %u: %s", star->name, guest->hello.rank, reason);
-  struct tu_boot_note note;
-  tu_boot_note_init(&note, TU_BOOT_FAILED, &refusal);
-  (void)tu_boot_send(guest->fd, &note, sizeof note);
+}
+
+/* Refuses a guest whose user is not ours, or not known. Its bytes are not looked at, nor is anything proved to it. */
+static void star_refuse(struct star *star, struct guest *guest, enum tu_boot_reply reply, uid_t uid) {
+  struct tu_boot_answer answer = {.magic = TU_BOOT_MAGIC,
+                                  .version = TU_BOOT_VERSION,
+                                  .reply = reply,
+                                  .uid = uid,
+                                  .has_secret = star->secret.bytes > 0};
+  char reason[96] = "its user is not known (the job has no TUTTI_SECRET)";
+  if (reply == TU_BOOT_OTHER_USER) {
+    snprintf(reason, sizeof reason, "it is of another user (uid %u, rank 0 is of uid %u)", (unsigned)uid,
+             (unsigned)geteuid());
+  }
+  star_note_refusal(star, reason);
+  (void)tu_boot_send(guest->fd, &answer, sizeof answer);
+  guest->refused = true;
+}
+
+/* The guest has called: proves to it that we are rank 0. */
+static void star_answer(struct star *star, struct guest *guest) {
+  struct tu_boot_answer answer = {.magic = TU_BOOT_MAGIC,
+                                  .version = TU_BOOT_VERSION,
+                                  .reply = TU_BOOT_PROVES,
+                                  .has_secret = star->secret.bytes > 0};
+  tu_boot_nonce(guest->nonce);
+  memcpy(answer.nonce, guest->nonce, sizeof answer.nonce);
+  tu_boot_prove(&star->secret, TU_BOOT_ROLE_HOST, &guest->call, guest->nonce, answer.proof);
+  (void)tu_boot_send(guest->fd, &answer, sizeof answer);
+  guest->answered = true;
+  guest->got = 0;
+}
+
+/* A guest that was answered has hung up, or says something wrong. */
+static void star_dismiss(struct star *star, struct guest *guest) {
+  if (guest->call.version != TU_BOOT_VERSION) {
+    char reason[96];
+    snprintf(reason, sizeof reason, "it speaks version %u of the protocol, this job version %u", guest->call.version,
+             (unsigned)TU_BOOT_VERSION);
+    star_note_refusal(star, reason);
+  } else if (star->secret.bytes > 0) {
+    star_note_refusal(star, guest->call.has_secret ? "its TUTTI_SECRET is not the job's" : "it has no TUTTI_SECRET");
+  }
   tu_boot_close(&guest->fd);
 }
 
 /* A guest that has the secret belongs to the job: if it does not fit in, the job is set up wrongly and fails. */
-static tutti_err star_misfit(const struct star *star, const struct tu_boot_hello *hello, struct tu_error *error) {
-  uint32_t ranks = star->place->ranks;
-  if (hello->ranks != ranks) {
+static tutti_err star_misfit(const struct star *star, const struct guest *guest, struct tu_error *error) {
+  const struct tu_boot_hello *hello = &guest->hello;
+  uint32_t ranks = star->place->ranks, rank = guest->call.rank;
+  if (guest->call.ranks != ranks) {
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
                    "rank %u (pid %u) was told WORLD_SIZE %u, rank 0 (pid %u) %u: all "
                    "ranks of a job need the same",
-                   hello->rank, hello->pid, hello->ranks, star->own.pid, ranks);
+                   rank, hello->pid, guest->call.ranks, star->own.pid, ranks);
   }
-  if (hello->rank >= ranks) {
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "pid %u says it is rank %u of %u", hello->pid, hello->rank, ranks);
+  if (rank >= ranks) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "pid %u says it is rank %u of %u", hello->pid, rank, ranks);
   }
-  if (hello->rank == 0 || star->peers[hello->rank].line.fd >= 0) {
-    const struct tu_boot_hello *other = hello->rank ? &star->peers[hello->rank].hello : &star->own;
+  if (rank == 0 || star->peers[rank].line.fd >= 0) {
+    const struct tu_boot_hello *other = rank ? &star->peers[rank].hello : &star->own;
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
                    "two processes say they are rank %u: pid %u on '%.63s' and pid %u on "
                    "'%.63s'",
-                   hello->rank, other->pid, other->hostname, hello->pid, hello->hostname);
+                   rank, other->pid, other->hostname, hello->pid, hello->hostname);
   }
   if (hello->host != star->own.host) {
     return tu_fail(error, TUTTI_ERR_UNSUPPORTED,
                    "rank %u (pid %u on '%.63s') is not on the host, or in the container, "
                    "of rank 0 (pid %u on '%.63s'): ranks of one host only can share memory",
-                   hello->rank, hello->pid, hello->hostname, star->own.pid, star->own.hostname);
-  }
-  if (hello->uid != star->own.uid) {
-    return tu_fail(error, TUTTI_ERR_PEER,
-                   "rank %u (pid %u) runs as user %u, rank 0 (pid %u) as user %u: all ranks "
-                   "must run as one user",
-                   hello->rank, hello->pid, hello->uid, star->own.pid, star->own.uid);
+                   rank, hello->pid, hello->hostname, star->own.pid, star->own.hostname);
   }
   return TUTTI_OK;
 }
@@ -227,18 +365,18 @@ static tutti_err star_misfit(const struct star *star, const struct tu_boot_hello
 static tutti_err star_admit(struct star *star, struct guest *guest, struct tu_error *error) {
   struct tu_boot_hello *hello = &guest->hello;
   hello->hostname[sizeof hello->hostname - 1] = '\0';
-  if (hello->version != TU_BOOT_VERSION) {
-    char reason[96];
-    snprintf(reason, sizeof reason, "it speaks version %u of the protocol, this job version %u", hello->version,
-             (unsigned)TU_BOOT_VERSION);
-    star_refuse(star, guest, reason);
+  if (!tu_boot_proven(&star->secret, TU_BOOT_ROLE_JOINER, &guest->call, guest->nonce, hello->proof)) {
+    star_dismiss(star, guest);
     return TUTTI_OK;
   }
-  if (!tu_boot_equal(hello->secret, star->own.secret, sizeof hello->secret)) {
-    star_refuse(star, guest, hello->secret[0] ? "its TUTTI_SECRET is not the job's" : "it has no TUTTI_SECRET");
+  /* From another host, and says that it is on this one: the kernel knows better. A secret is worth more than an address. */
+  if (guest->elsewhere && hello->host == star->own.host && star->secret.bytes == 0) {
+    star_note_refusal(
+        star, "it claims this host, but comes from an address of another (TUTTI_SECRET on all ranks would let it in)");
+    tu_boot_close(&guest->fd);
     return TUTTI_OK;
   }
-  tutti_err err = star_misfit(star, hello, error);
+  tutti_err err = star_misfit(star, guest, error);
   struct tu_boot_note note;
   tu_boot_note_init(&note, err == TUTTI_OK ? TU_BOOT_WELCOME : TU_BOOT_FAILED, err == TUTTI_OK ? NULL : error);
   (void)tu_boot_send(guest->fd, &note, sizeof note);
@@ -246,7 +384,7 @@ static tutti_err star_admit(struct star *star, struct guest *guest, struct tu_er
     tu_boot_close(&guest->fd);
     return err;
   }
-  struct peer *peer = &star->peers[hello->rank];
+  struct peer *peer = &star->peers[guest->call.rank];
   peer->hello = *hello;
   peer->line.fd = guest->fd;
   guest->fd = -1;
@@ -266,62 +404,100 @@ static void star_supply(struct star *star, struct guest *guest) {
   tu_boot_close(&guest->fd);
 }
 
+/* What a refused guest still sends is thrown away, a piece a look. */
+static void star_drain(struct guest *guest) {
+  char piece[256];
+  ssize_t n = recv(guest->fd, piece, sizeof piece, MSG_DONTWAIT);
+  if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) tu_boot_close(&guest->fd);
+}
+
 static tutti_err star_hear_guest(struct star *star, struct guest *guest, struct tu_error *error) {
-  if (guest->local) {
-    star_supply(star, guest);
-    return TUTTI_OK;
+  if (guest->local) star_supply(star, guest);
+  else if (guest->refused) star_drain(guest);
+  if (guest->local || guest->refused) return TUTTI_OK;
+  if (!guest->answered) {
+    enum tu_boot_taken taken = tu_boot_receive(guest->fd, &guest->call, sizeof guest->call, &guest->got);
+    if (taken == TU_BOOT_GONE) tu_boot_close(&guest->fd);
+    if (taken == TU_BOOT_TAKEN) star_answer(star, guest);
+    if (taken != TU_BOOT_TAKEN) return TUTTI_OK;
   }
-  size_t magic_bytes = sizeof guest->hello.magic;
-  while (guest->got < sizeof guest->hello) {
-    ssize_t n = recv(guest->fd, (char *)&guest->hello + guest->got, sizeof guest->hello - guest->got, MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    if (n > 0) guest->got += (size_t)n;
-    size_t known = tu_min(guest->got, magic_bytes);
-    if (n <= 0 || memcmp(guest->hello.magic, TU_BOOT_MAGIC, known) != 0) {
-      tu_boot_close(&guest->fd);
-      return TUTTI_OK;
-    }
+  enum tu_boot_taken taken = tu_boot_receive(guest->fd, &guest->hello, sizeof guest->hello, &guest->got);
+  if (taken == TU_BOOT_GONE) star_dismiss(star, guest);
+  return taken == TU_BOOT_TAKEN ? star_admit(star, guest, error) : TUTTI_OK;
+}
+
+static struct guest *star_worst_guest(struct star *star) {
+  struct guest *worst = NULL;
+  for (uint32_t i = 0; i < star->places; i++) {
+    struct guest *guest = &star->guests[i];
+    if (guest->fd < 0) continue;
+    bool older = !worst || guest->came_ns < worst->came_ns;
+    if (!worst || guest->refused > worst->refused || (guest->refused == worst->refused && older)) worst = guest;
   }
-  return guest->got == sizeof guest->hello ? star_admit(star, guest, error) : TUTTI_OK;
+  return worst;
 }
 
 static struct guest *star_free_place(struct star *star) {
-  struct guest *oldest = &star->guests[0];
-  for (int i = 0; i < GUESTS_MAX; i++) {
-    struct guest *guest = &star->guests[i];
-    if (guest->fd < 0) return guest;
-    if (guest->came_ns < oldest->came_ns) oldest = guest;
+  for (uint32_t i = 0; i < star->places; i++) {
+    if (star->guests[i].fd < 0) return &star->guests[i];
   }
-  tu_boot_close(&oldest->fd);
-  return oldest;
+  struct guest *worst = star_worst_guest(star);
+  tu_boot_close(&worst->fd);
+  return worst;
 }
 
-/* Takes the connections that wait, but not for ever. Each is heard at once: a rank's hello is there as a rule, and it
- * needs no place. */
-static tutti_err star_accept(struct star *star, int listener, bool local, struct tu_error *error) {
-  for (int n = 0; n < ACCEPTS_MAX; n++) {
+/* Whose is this connection? Another user's goes no further, nor, without a secret, one whose user the kernel does not tell. */
+static void star_look_at(struct star *star, struct guest *guest) {
+  uid_t uid;
+  switch (tu_boot_peer_user(guest->fd, &uid)) {
+    case TU_BOOT_USER_KNOWN:
+      if (uid != geteuid()) star_refuse(star, guest, TU_BOOT_OTHER_USER, uid);
+      return;
+    case TU_BOOT_USER_ELSEWHERE: guest->elsewhere = true; return;
+    case TU_BOOT_USER_UNKNOWN: break;
+  }
+  if (star->secret.bytes == 0) star_refuse(star, guest, TU_BOOT_USER_NOT_TOLD, 0);
+}
+
+/* The next connection that waits; -1: none, or *err says why not. When descriptors run out, guests make room. */
+static int star_take(struct star *star, int listener, tutti_err *err, struct tu_error *error) {
+  for (int turn = 0; turn < ACCEPTS_MAX; turn++) {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        return tu_fail_errno(error, "rank 0 cannot take the connection of another rank (%u of %u are here)",
-                             star->joined + 1, star->place->ranks);
-      }
-      return TUTTI_OK; /* nobody waits, or the connection broke before it was taken */
+    if (fd >= 0) return fd;
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (!scarce) return -1; /* nobody waits, or the connection broke before it was taken */
+    struct guest *worst = star_worst_guest(star);
+    if (!worst) {
+      *err = tu_fail_errno(error, "rank 0 cannot take the connection of another rank (%u of %u are here)",
+                           star->joined + 1, star->place->ranks);
+      return -1;
     }
+    tu_boot_close(&worst->fd);
+  }
+  return -1;
+}
+
+/* Takes the connections that wait, but not for ever. Each is heard at once: a rank's call is there as a rule. */
+static tutti_err star_accept(struct star *star, int listener, bool local, struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  for (int n = 0; n < ACCEPTS_MAX && err == TUTTI_OK; n++) {
+    int fd = star_take(star, listener, &err, error);
+    if (fd < 0) return err;
     if (local && !tu_boot_memory_same_user(fd)) {
       close(fd);
       continue;
     }
     struct guest *guest = star_free_place(star);
     *guest = (struct guest){.fd = fd, .local = local, .came_ns = tu_clock_ns()};
+    if (!local) {
+      send_at_once(fd);
+      star_look_at(star, guest);
+    }
     struct pollfd heard = {.fd = fd, .events = POLLIN};
-    if (poll(&heard, 1, 0) <= 0) continue;
-    tutti_err err = star_hear_guest(star, guest, error);
-    if (err != TUTTI_OK) return err;
+    if (poll(&heard, 1, 0) > 0) err = star_hear_guest(star, guest, error);
   }
-  return TUTTI_OK;
+  return err;
 }
 
 static tutti_err star_hear_peer(struct star *star, uint32_t rank, struct tu_error *error) {
@@ -350,7 +526,7 @@ static nfds_t star_poll_set(struct star *star) {
   star->polled[n++] = (struct pollfd){.fd = star->listener, .events = POLLIN};
   star->polled[n++] = (struct pollfd){.fd = star->local_listener, .events = POLLIN};
   /* Negative descriptors are skipped by poll, so that places and indices agree. */
-  for (int i = 0; i < GUESTS_MAX; i++) {
+  for (uint32_t i = 0; i < star->places; i++) {
     star->polled[n++] = (struct pollfd){.fd = star->guests[i].fd, .events = POLLIN};
   }
   for (uint32_t r = 1; r < star->place->ranks; r++) {
@@ -361,7 +537,7 @@ static nfds_t star_poll_set(struct star *star) {
 
 static void star_expire(struct star *star) {
   uint64_t now = tu_clock_ns();
-  for (int i = 0; i < GUESTS_MAX; i++) {
+  for (uint32_t i = 0; i < star->places; i++) {
     struct guest *guest = &star->guests[i];
     if (guest->fd >= 0 && now - guest->came_ns > GUEST_MS * UINT64_C(1000000)) tu_boot_close(&guest->fd);
   }
@@ -378,10 +554,10 @@ static tutti_err star_step(struct star *star, struct tu_error *error) {
 
   tutti_err err = TUTTI_OK;
   const struct pollfd *polled = star->polled + 2;
-  for (int i = 0; i < GUESTS_MAX && err == TUTTI_OK; i++) {
+  for (uint32_t i = 0; i < star->places && err == TUTTI_OK; i++) {
     if (polled[i].revents && star->guests[i].fd >= 0) err = star_hear_guest(star, &star->guests[i], error);
   }
-  polled += GUESTS_MAX - 1; /* rank r is at polled[r] */
+  polled += star->places - 1; /* rank r is at polled[r] */
   for (uint32_t r = 1; r < star->place->ranks && err == TUTTI_OK; r++) {
     if (polled[r].revents) err = star_hear_peer(star, r, error);
   }
@@ -430,41 +606,21 @@ static tutti_err join_as_host(const struct tu_boot_place *place, int timeout_ms,
 
 struct joiner {
   const struct tu_boot_place *place;
+  struct tu_boot_secret secret;
   char name[264];
   struct tu_boot_line line;
+  bool met;      /* has what listens proved that it is rank 0? */
+  char why[320]; /* the last attempt to be let in failed, if it may be tried again */
   int timeout_ms;
   uint64_t deadline_ns;
 };
 
-/* The kernel may pick the very port that we connect to as our own and connect the socket to itself. */
-static bool connected_to_itself(int fd) {
-  struct sockaddr_storage here, there;
-  socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
-  memset(&here, 0, sizeof here);
-  memset(&there, 0, sizeof there);
-  return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
-         getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 && here_bytes == there_bytes &&
-         memcmp(&here, &there, here_bytes) == 0;
-}
-
-/* A connected socket, or -1 and errno. */
-static int connect_to(const struct addrinfo *at, uint64_t deadline_ns) {
-  int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -1;
-  int why = connect(fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
-  while (why == EINPROGRESS || why == EINTR) {
-    struct pollfd polled = {.fd = fd, .events = POLLOUT};
-    int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
-    if (ready < 0 && errno == EINTR) continue;
-    socklen_t bytes = sizeof why;
-    if (ready <= 0) why = ETIMEDOUT;
-    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &bytes) != 0) why = errno;
-  }
-  if (why == 0 && connected_to_itself(fd)) why = ECONNREFUSED;
-  if (why == 0) return fd;
-  close(fd);
-  errno = why;
-  return -1;
+/* What the kernel adds to a sentence about who listens: empty if it is of our user, or not known. */
+static void describe_other_user(int fd, char *text, size_t bytes) {
+  uid_t uid;
+  text[0] = '\0';
+  if (tu_boot_peer_user(fd, &uid) != TU_BOOT_USER_KNOWN || uid == geteuid()) return;
+  snprintf(text, bytes, "; it is of another user (uid %u, this rank is of uid %u)", (unsigned)uid, (unsigned)geteuid());
 }
 
 /* Waits for the next note; *got is false if rank 0 closed the connection. TIMEOUT at the deadline. */
@@ -498,48 +654,126 @@ static tutti_err expect_note(struct joiner *joiner, enum tu_boot_kind kind, stru
                  joiner->name, note->kind, (unsigned)kind);
 }
 
-/* One attempt to be let in. *in is false if it should be tried again, and `why` says what happened. */
-static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, bool *in, char *why, size_t why_bytes,
-                              struct tu_error *error) {
-  *in = false;
-  joiner->line = (struct tu_boot_line){.fd = connect_to(at, joiner->deadline_ns)};
-  if (joiner->line.fd < 0) {
-    snprintf(why, why_bytes, "%s", strerror(errno));
+/* An answer has come. Is it from rank 0? Until it has proved that, nothing that it says is repeated, so that it can
+ * accuse no rank. TUTTI_OK without having met it: this may have been a passing thing, joiner->why says what. */
+static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, const struct tu_boot_answer *answer,
+                       struct tu_error *error) {
+  uid_t uid, own = geteuid();
+  enum tu_boot_user user = tu_boot_peer_user(joiner->line.fd, &uid);
+  bool has_secret = joiner->secret.bytes > 0;
+  if (user == TU_BOOT_USER_KNOWN && uid != own) {
+    return tu_fail(error, TUTTI_ERR_PEER,
+                   "the process that listens at %s is of another user (uid %u, this rank is of uid %u): it has another "
+                   "job's port, or rank 0 runs as another user than rank %u",
+                   joiner->name, (unsigned)uid, (unsigned)own, call->rank);
+  }
+  if (user == TU_BOOT_USER_UNKNOWN && !has_secret) {
+    snprintf(joiner->why, sizeof joiner->why,
+             "the kernel does not say whose process answered; TUTTI_SECRET on all ranks does without");
     return TUTTI_OK;
   }
-  struct tu_boot_hello hello;
-  tu_boot_hello_init(&hello, joiner->place, joiner->timeout_ms);
-  hello.left_ms = (uint32_t)tu_boot_left_ms(joiner->deadline_ns);
+  if (answer->version != TU_BOOT_VERSION) {
+    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s speaks version %u of the protocol, rank %u version %u: %s",
+                   joiner->name, answer->version, call->rank, (unsigned)TU_BOOT_VERSION,
+                   "all ranks need the same build of the library");
+  }
+  if (answer->reply != TU_BOOT_PROVES) {
+    bool told = answer->reply == TU_BOOT_OTHER_USER;
+    return tu_fail(
+        error, TUTTI_ERR_PEER,
+        "the job at %s refused rank %u: its host's kernel %s (uid %u there, rank %u is of uid %u); all ranks "
+        "must run as one user",
+        joiner->name, call->rank, told ? "says it is of another user" : "does not say of which user it is", answer->uid,
+        call->rank, (unsigned)own);
+  }
+  if (has_secret != (answer->has_secret != 0)) {
+    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s %s TUTTI_SECRET, rank %u %s: all ranks need the same",
+                   joiner->name, answer->has_secret ? "has a" : "has no", call->rank,
+                   has_secret ? "has one" : "has none");
+  }
+  if (!tu_boot_proven(&joiner->secret, TU_BOOT_ROLE_HOST, call, answer->nonce, answer->proof)) {
+    return tu_fail(error, TUTTI_ERR_PEER,
+                   "the process that listens at %s does not know the TUTTI_SECRET of rank %u: it is of another job, or "
+                   "the secrets differ",
+                   joiner->name, call->rank);
+  }
+  joiner->met = true;
+  return TUTTI_OK;
+}
+
+/* Calls, and hears the answer; as judge(). */
+static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, struct tu_boot_answer *answer,
+                           struct tu_error *error) {
+  *call = (struct tu_boot_call){.magic = TU_BOOT_MAGIC,
+                                .version = TU_BOOT_VERSION,
+                                .rank = joiner->place->rank,
+                                .ranks = joiner->place->ranks,
+                                .has_secret = joiner->secret.bytes > 0};
+  tu_boot_nonce(call->nonce);
+  size_t got = 0;
+  enum tu_boot_taken taken = tu_boot_send(joiner->line.fd, call, sizeof *call) ? TU_BOOT_NOT_YET : TU_BOOT_GONE;
+  uint64_t until_ns = tu_clock_ns() + GUEST_MS * UINT64_C(1000000);
+  if (until_ns > joiner->deadline_ns) until_ns = joiner->deadline_ns;
+  while (taken == TU_BOOT_NOT_YET &&
+         (taken = tu_boot_receive(joiner->line.fd, answer, sizeof *answer, &got)) == TU_BOOT_NOT_YET) {
+    struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
+    if (poll(&polled, 1, tu_boot_left_ms(until_ns)) == 0) break;
+  }
+  if (taken == TU_BOOT_TAKEN) return judge(joiner, call, answer, error);
+  /* Perhaps another program has the port, or rank 0 had too many strangers at once. */
+  char whose[96];
+  bool closed = taken == TU_BOOT_GONE;
+  describe_other_user(joiner->line.fd, whose, sizeof whose);
+  snprintf(joiner->why, sizeof joiner->why, "%s%s",
+           closed ? "the connection was closed without an answer" : "it took the connection and said nothing", whose);
+  return TUTTI_OK;
+}
+
+/* One attempt to be let in. *in is false if it should be tried again, and joiner->why says what happened. */
+static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, bool *in, struct tu_error *error) {
+  *in = joiner->met = false;
+  joiner->line = (struct tu_boot_line){.fd = connect_to(at, joiner->deadline_ns)};
+  if (joiner->line.fd < 0) {
+    snprintf(joiner->why, sizeof joiner->why, "%s", strerror(errno));
+    return TUTTI_OK;
+  }
+  struct tu_boot_call call;
+  struct tu_boot_answer answer;
   bool got = false;
-  tutti_err err = TUTTI_OK;
-  if (tu_boot_send(joiner->line.fd, &hello, sizeof hello)) err = await_note(joiner, joiner->deadline_ns, &got, error);
-  if (err == TUTTI_OK && got && joiner->line.note.kind == TU_BOOT_FAILED) {
-    err = fail_as_told(&joiner->line.note, "", error);
+  tutti_err err = call_host(joiner, &call, &answer, error);
+  if (err == TUTTI_OK && joiner->met) {
+    struct tu_boot_hello hello;
+    tu_boot_hello_init(&hello, joiner->timeout_ms);
+    hello.left_ms = (uint32_t)tu_boot_left_ms(joiner->deadline_ns);
+    tu_boot_prove(&joiner->secret, TU_BOOT_ROLE_JOINER, &call, answer.nonce, hello.proof);
+    snprintf(joiner->why, sizeof joiner->why, "it closed the connection");
+    if (tu_boot_send(joiner->line.fd, &hello, sizeof hello)) err = await_note(joiner, joiner->deadline_ns, &got, error);
+    if (err == TUTTI_OK && got && joiner->line.note.kind == TU_BOOT_FAILED)
+      err = fail_as_told(&joiner->line.note, "", error);
+    *in = err == TUTTI_OK && got && joiner->line.note.kind == TU_BOOT_WELCOME;
   }
-  *in = err == TUTTI_OK && got && joiner->line.note.kind == TU_BOOT_WELCOME;
-  if (!*in) {
-    /* Not yet one of the job: perhaps another program had the port, or rank 0 had too many strangers at once. */
-    snprintf(why, why_bytes, "the connection was closed without an answer");
-    tu_boot_close(&joiner->line.fd);
-  }
+  if (!*in) tu_boot_close(&joiner->line.fd);
   return err;
 }
 
-/* Tries until rank 0 lets us in: it may start later than we do. */
+/* Tries until rank 0 lets us in: it may start later than we do. Who listens there and is not rank 0 ends it, as rank 0 cannot
+ * come to that port any more; but of several addresses of a name rank 0 may still come to another one. */
 static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
   struct addrinfo *found;
   tutti_err err = resolve(joiner->place, false, &found, error);
   if (err != TUTTI_OK) return err;
-  char why[96] = "";
   long pause_ms = 2;
   for (bool in = false; !in;) {
     for (const struct addrinfo *at = found; at && !in && err == TUTTI_OK; at = at->ai_next) {
-      err = try_to_enter(joiner, at, &in, why, sizeof why, error);
+      err = try_to_enter(joiner, at, &in, error);
+      if (err != TUTTI_ERR_PEER || joiner->met || !found->ai_next) continue;
+      snprintf(joiner->why, sizeof joiner->why, "%.310s", error->text);
+      err = TUTTI_OK;
     }
     if (in || err != TUTTI_OK) break;
     if (tu_boot_left_ms(joiner->deadline_ns) == 0) {
       err = tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for rank 0 at %s, which did not let rank %u of %u in: %s",
-                    joiner->timeout_ms, joiner->name, joiner->place->rank, joiner->place->ranks, why);
+                    joiner->timeout_ms, joiner->name, joiner->place->rank, joiner->place->ranks, joiner->why);
       break;
     }
     nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
@@ -564,7 +798,8 @@ static tutti_err join_as_guest(const struct tu_boot_place *place, int timeout_ms
   struct joiner joiner = {.place = place, .line.fd = -1, .timeout_ms = timeout_ms};
   joiner.deadline_ns = tu_clock_ns() + (uint64_t)timeout_ms * 1000000;
   place_name(place, joiner.name, sizeof joiner.name);
-  tutti_err err = enter(&joiner, error);
+  tutti_err err = tu_boot_secret_read(&joiner.secret, error);
+  if (err == TUTTI_OK) err = enter(&joiner, error);
   if (err == TUTTI_OK) err = expect_note(&joiner, TU_BOOT_START, error);
   if (err == TUTTI_OK) {
     err = fetch_memory(&joiner, share, error);
@@ -578,6 +813,7 @@ static tutti_err join_as_guest(const struct tu_boot_place *place, int timeout_ms
   }
   if (err != TUTTI_OK) tu_boot_close(&share->memory_fd);
   tu_boot_close(&joiner.line.fd);
+  tu_boot_secret_wipe(&joiner.secret);
   return err;
 }
 
@@ -588,6 +824,9 @@ tutti_err tu_boot_join(const struct tu_boot_place *place, int timeout_ms, struct
   struct tu_error own; /* the sentence is sent to the other ranks even if nobody here wants it */
   if (!error) error = &own;
   if (timeout_ms <= 0) timeout_ms = TU_BOOT_JOIN_MS;
-  return place->rank == 0 ? join_as_host(place, timeout_ms, share, error)
-                          : join_as_guest(place, timeout_ms, share, error);
+  uint64_t files = tu_files_raise();
+  tutti_err err =
+      place->rank == 0 ? join_as_host(place, timeout_ms, share, error) : join_as_guest(place, timeout_ms, share, error);
+  tu_files_restore(files);
+  return err;
 }

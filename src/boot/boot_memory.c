@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -24,6 +26,21 @@ static const uint64_t slice_bytes_default = UINT64_C(1) << 30;
 static const uint64_t slice_bytes_min = UINT64_C(1) << 20;
 /* A peer that could cut the file short would kill all others with SIGBUS. */
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+
+/* Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, of a file without a name, too. */
+static tutti_err check_file_limit(size_t bytes, uint32_t ranks, struct tu_error *error) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
+    return TUTTI_OK;
+  char fits[64] = "";
+  unsigned long long fitting = limit.rlim_cur / ranks / (1 << 20);
+  if (fitting > 0) snprintf(fits, sizeof fits, ", or set TUTTI_SHM_BYTES=%lluM", fitting);
+  return tu_fail(
+      error, TUTTI_ERR_SYSTEM,
+      "the shared memory of %u ranks x %zu bytes exceeds the limit on the size of a file, %llu bytes: raise it "
+      "(ulimit -f)%s",
+      ranks, bytes / ranks, (unsigned long long)limit.rlim_cur, fits);
+}
 
 /* What a rank shows at the socket. */
 struct claim {
@@ -55,6 +72,7 @@ tutti_err tu_boot_memory_make(uint32_t ranks, struct tu_boot_share *share, struc
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SHM_BYTES is %zu bytes a rank: %u times that is too much",
                    share->slice_bytes, ranks);
   }
+  if ((err = check_file_limit(bytes, ranks, error)) != TUTTI_OK) return err;
   /* Kernels before 6.3 do not know the flag; some later ones insist on it. */
   int fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
   if (fd < 0 && errno == EINVAL) fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -116,7 +134,7 @@ bool tu_boot_memory_give(int fd, const struct tu_boot_offer *offer, int memory_f
   struct claim claim;
   ssize_t n = recv(fd, &claim, sizeof claim, MSG_DONTWAIT);
   if (n != (ssize_t)sizeof claim || memcmp(claim.magic, TU_BOOT_MAGIC, sizeof claim.magic) != 0) return false;
-  if (!tu_boot_equal(claim.token, offer->token, sizeof claim.token)) return false;
+  if (sodium_memcmp(claim.token, offer->token, sizeof claim.token) != 0) return false;
 
   uint64_t slice_bytes = offer->slice_bytes;
   struct iovec data = {&slice_bytes, sizeof slice_bytes};

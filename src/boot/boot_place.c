@@ -15,6 +15,18 @@ static const char *const own_names[NAMES] = {"TUTTI_RANK", "TUTTI_WORLD_SIZE", "
                                              "TUTTI_MASTER_PORT"};
 #define PLAIN(n) (own_names[n] + strlen("TUTTI_"))
 
+/* How many processes other launchers say that they started together. A program that takes none of our variables, but one of
+ * these with more than 1, would be one of many worlds of one. Not SLURM_NTASKS: a batch script has it outside of any step. */
+static const struct launcher {
+  const char *name, *who;
+} launchers[] = {
+    {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+    {"PMI_SIZE", "a launcher with PMI, as MPICH's mpirun,"},
+    {"MV2_COMM_WORLD_SIZE", "MVAPICH2's mpirun"},
+    {"SLURM_STEP_NUM_TASKS", "Slurm's srun"},
+    {"LOCAL_WORLD_SIZE", "torchrun"},
+};
+
 struct setting {
   const char *name; /* the spelling that was found */
   const char *value;
@@ -79,6 +91,30 @@ static tutti_err read_address(const struct setting settings[NAMES], struct tu_bo
   return err;
 }
 
+/* `said` is what makes this a world of one; NULL: that nothing was set. */
+static tutti_err check_alone(const struct setting *said, struct tu_error *error) {
+  for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+    const struct launcher *launcher = &launchers[i];
+    const char *value = getenv(launcher->name);
+    uint64_t processes;
+    if (!value || !tu_parse_uint(value, UINT32_MAX, &processes) || processes <= 1) continue;
+    const char *name = said ? said->name : "TUTTI_WORLD_SIZE";
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "%s is %.20s: %s started that many processes, but %s is %s, which makes each a world of one. Start "
+                   "them with 'tutti run' or torchrun; for worlds of one set TUTTI_RANK=0 TUTTI_WORLD_SIZE=1",
+                   launcher->name, value, launcher->who, name, said ? said->value : "not set");
+  }
+  return TUTTI_OK;
+}
+
+/* What `tutti run` says about its port counts for that port only: a program may have been given another one since. */
+static tutti_err read_reserved(struct tu_boot_place *place, struct tu_error *error) {
+  uint64_t reserved = 0;
+  tutti_err err = tu_env_uint("TUTTI_RESERVED_PORT", 65535, &reserved, error);
+  place->reserved = err == TUTTI_OK && reserved > 0 && reserved == place->port;
+  return err;
+}
+
 tutti_err tu_boot_place(struct tu_boot_place *place, struct tu_error *error) {
   memset(place, 0, sizeof *place);
   place->ranks = 1;
@@ -90,23 +126,20 @@ tutti_err tu_boot_place(struct tu_boot_place *place, struct tu_error *error) {
   }
   if (set == 0) {
     place->alone = true;
-    return TUTTI_OK;
+    return check_alone(NULL, error);
   }
   /* A world of one that says so needs no address to meet at. */
   bool ranked = settings[RANK].value && settings[RANKS].value;
   if (!ranked) return half_set(settings, error);
   tutti_err err = read_ranks(settings, place, error);
   if (err != TUTTI_OK) return err;
+  /* Our own variable says it on purpose. */
+  if (place->ranks == 1 && settings[RANKS].name != own_names[RANKS] &&
+      (err = check_alone(&settings[RANKS], error)) != TUTTI_OK)
+    return err;
   bool addressed = settings[ADDRESS].value && settings[PORT].value;
   if (!addressed && place->ranks == 1) return TUTTI_OK;
   if (!addressed) return half_set(settings, error);
   if ((err = read_address(settings, place, error)) != TUTTI_OK) return err;
-
-  const char *secret = tu_env("TUTTI_SECRET");
-  if (secret && strlen(secret) >= sizeof place->secret) {
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET has %zu characters, at most %zu are expected",
-                   strlen(secret), sizeof place->secret - 1);
-  }
-  if (secret) snprintf(place->secret, sizeof place->secret, "%s", secret);
-  return TUTTI_OK;
+  return read_reserved(place, error);
 }

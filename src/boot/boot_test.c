@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -21,9 +22,12 @@ enum { RANKS_MAX = 64, SLICE = 1 << 20 };
 /* ---- the environment ---- */
 
 static void clear_environment(void) {
-  static const char *const names[] = {"RANK",        "WORLD_SIZE",       "MASTER_ADDR",       "MASTER_PORT",
-                                      "TUTTI_RANK",  "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR", "TUTTI_MASTER_PORT",
-                                      "TUTTI_SECRET"};
+  static const char *const names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TUTTI_RANK",
+                                      "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR", "TUTTI_MASTER_PORT",
+                                      "TUTTI_RESERVED_PORT", "TUTTI_SECRET", "TUTTI_SECRET_FILE",
+                                      /* other launchers' */
+                                      "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS",
+                                      "SLURM_NTASKS", "LOCAL_WORLD_SIZE"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unsetenv(names[i]);
 }
 
@@ -45,16 +49,31 @@ static void test_place(void) {
     bool alone;
     uint32_t rank, ranks;
     uint16_t port;
+    bool reserved;
   } good[] = {
-      {"", true, 0, 1, 0},
-      {"RANK= WORLD_SIZE=", true, 0, 1, 0},
-      {"RANK=0 WORLD_SIZE=1", false, 0, 1, 0},
-      {"RANK=0 WORLD_SIZE=1 MASTER_ADDR=h MASTER_PORT=29500", false, 0, 1, 29501},
-      {"RANK=3 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500", false, 3, 4, 29501},
-      {"TUTTI_RANK=3 TUTTI_WORLD_SIZE=4 TUTTI_MASTER_ADDR=h TUTTI_MASTER_PORT=29500", false, 3, 4, 29500},
-      {"RANK=1 TUTTI_RANK=2 WORLD_SIZE=3 MASTER_ADDR=h MASTER_PORT=9 TUTTI_MASTER_PORT=7", false, 2, 3, 7},
-      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65534", false, 0, 2, 65535},
-      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=65535", false, 0, 2, 65535},
+      {"", true, 0, 1, 0, false},
+      {"RANK= WORLD_SIZE=", true, 0, 1, 0, false},
+      {"RANK=0 WORLD_SIZE=1", false, 0, 1, 0, false},
+      {"RANK=0 WORLD_SIZE=1 MASTER_ADDR=h MASTER_PORT=29500", false, 0, 1, 29501, false},
+      {"RANK=3 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500", false, 3, 4, 29501, false},
+      {"TUTTI_RANK=3 TUTTI_WORLD_SIZE=4 TUTTI_MASTER_ADDR=h TUTTI_MASTER_PORT=29500", false, 3, 4, 29500, false},
+      {"RANK=1 TUTTI_RANK=2 WORLD_SIZE=3 MASTER_ADDR=h MASTER_PORT=9 TUTTI_MASTER_PORT=7", false, 2, 3, 7, false},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65534", false, 0, 2, 65535, false},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=65535", false, 0, 2, 65535, false},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=77 TUTTI_RESERVED_PORT=77", false, 0, 2, 77, true},
+      /* the launcher's word is about another port than the one that was set since */
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=78 TUTTI_RESERVED_PORT=77", false, 0, 2, 78, false},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=77 TUTTI_RESERVED_PORT=77", false, 0, 2, 78, false},
+      /* worlds of one on purpose, or of launchers that started one */
+      {"TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 OMPI_COMM_WORLD_SIZE=4 PMI_SIZE=4 SLURM_STEP_NUM_TASKS=4", false, 0, 1, 0,
+       false},
+      {"TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 LOCAL_WORLD_SIZE=2", false, 0, 1, 0, false},
+      {"OMPI_COMM_WORLD_SIZE=1 PMI_SIZE=1 MV2_COMM_WORLD_SIZE=1 SLURM_STEP_NUM_TASKS=1", true, 0, 1, 0, false},
+      {"OMPI_COMM_WORLD_SIZE= PMI_SIZE=many SLURM_STEP_NUM_TASKS=-2", true, 0, 1, 0, false},
+      {"RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1", false, 0, 1, 0, false},
+      {"SLURM_NTASKS=8", true, 0, 1, 0, false},
+      /* a job of many, whatever started it */
+      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=9 LOCAL_WORLD_SIZE=2 PMI_SIZE=2", false, 1, 4, 10, false},
   };
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
     set_environment(good[i].settings);
@@ -63,8 +82,9 @@ static void test_place(void) {
     tutti_err err = tu_boot_place(&place, &error);
     CHECK(err == TUTTI_OK, "'%s' is refused: %s", good[i].settings, error.text);
     CHECK(place.alone == good[i].alone && place.rank == good[i].rank && place.ranks == good[i].ranks &&
-              place.port == good[i].port,
-          "'%s': alone %d rank %u of %u port %u", good[i].settings, place.alone, place.rank, place.ranks, place.port);
+              place.port == good[i].port && place.reserved == good[i].reserved,
+          "'%s': alone %d rank %u of %u port %u reserved %d", good[i].settings, place.alone, place.rank, place.ranks,
+          place.port, place.reserved);
   }
   clear_environment();
 }
@@ -88,6 +108,15 @@ static void test_place_refuses(void) {
       {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=0", "MASTER_PORT is '0'", ""},
       {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65535", "MASTER_PORT is '65535'", "65534"},
       {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=65536", "TUTTI_MASTER_PORT is '65536'", "65535"},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TUTTI_RESERVED_PORT=x", "TUTTI_RESERVED_PORT is 'x'", "65535"},
+      {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE is 2", "set TUTTI_RANK=0 TUTTI_WORLD_SIZE=1"},
+      {"PMI_SIZE=3 SLURM_NTASKS=1", "PMI_SIZE is 3", "TUTTI_WORLD_SIZE is not set"},
+      {"MV2_COMM_WORLD_SIZE=2", "MV2_COMM_WORLD_SIZE is 2", "'tutti run'"},
+      {"SLURM_STEP_NUM_TASKS=128", "SLURM_STEP_NUM_TASKS is 128: Slurm's srun", "world of one"},
+      {"RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "WORLD_SIZE is 1"},
+      {"RANK=0 WORLD_SIZE=1 MASTER_ADDR=h MASTER_PORT=1 LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2",
+       "WORLD_SIZE is 1"},
+      {"LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "not set"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     set_environment(bad[i].settings);
@@ -118,17 +147,19 @@ struct part {
   int timeout_ms;
   int delay_ms;
   bool unused_memory; /* joins, and leaves it at that */
+  rlim_t files;       /* descriptors it may have, soft and hard; 0: as many as we */
+  bool short_of_soft; /* only the soft limit is so low */
   void (*act)(const struct tu_boot_place *place);
 };
 
 static int held_port = -1;
 
-/* A port that nobody else is given, held as the launcher holds it: bound, never listening. */
+/* A port that nobody else is given, held as `tutti run` holds it: bound, never listening. */
 static uint16_t hold_port(void) {
   if (held_port >= 0) close(held_port);
   held_port = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int one = 1;
-  setsockopt(held_port, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  setsockopt(held_port, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;
   if (bind(held_port, (struct sockaddr *)&address, bytes) != 0) FAIL("cannot bind");
@@ -163,9 +194,14 @@ static uint32_t use_memory(const struct tu_boot_place *place, const struct tu_bo
 }
 
 static void fill_place(const struct part *part, uint16_t port, struct tu_boot_place *place) {
-  *place = (struct tu_boot_place){.rank = part->rank, .ranks = part->ranks, .port = port};
+  *place = (struct tu_boot_place){.rank = part->rank, .ranks = part->ranks, .port = port, .reserved = true};
   snprintf(place->address, sizeof place->address, "127.0.0.1");
-  snprintf(place->secret, sizeof place->secret, "%s", part->secret);
+  setenv("TUTTI_SECRET", part->secret, 1);
+  struct rlimit limit;
+  if (part->files == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = part->files;
+  if (!part->short_of_soft) limit.rlim_max = part->files;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static _Noreturn void play(const struct part *part, uint16_t port, int report) {
@@ -294,8 +330,8 @@ static void test_wrong_secret(void) {
                          {.rank = 2, .ranks = 3, .secret = SECRET, .timeout_ms = 10000, .delay_ms = 500}};
   struct outcome outcomes[5];
   run_parts(parts, 5, outcomes, hold_port());
-  expect(&parts[1], &outcomes[1], TUTTI_ERR_PEER, "refused rank 1: its TUTTI_SECRET is not the job's");
-  expect(&parts[2], &outcomes[2], TUTTI_ERR_PEER, "refused rank 2: it has no TUTTI_SECRET");
+  expect(&parts[1], &outcomes[1], TUTTI_ERR_PEER, "does not know the TUTTI_SECRET of rank 1");
+  expect(&parts[2], &outcomes[2], TUTTI_ERR_PEER, "has a TUTTI_SECRET, rank 2 has none");
   expect(&parts[0], &outcomes[0], TUTTI_OK, "");
   expect(&parts[3], &outcomes[3], TUTTI_OK, "");
   expect(&parts[4], &outcomes[4], TUTTI_OK, "");
@@ -303,6 +339,10 @@ static void test_wrong_secret(void) {
   parts[0].timeout_ms = 500;
   run_parts(parts, 2, outcomes, hold_port());
   expect(&parts[0], &outcomes[0], TUTTI_ERR_TIMEOUT, "1 join was refused, the last because its TUTTI_SECRET is not");
+
+  parts[0].secret = "";
+  run_parts(parts, 2, outcomes, hold_port());
+  expect(&parts[1], &outcomes[1], TUTTI_ERR_PEER, "has no TUTTI_SECRET, rank 1 has one");
 }
 
 static void test_misfits(void) {
@@ -376,10 +416,18 @@ static void test_strangers(void) {
 
 /* Speaks the protocol as a rank does, but step by step. */
 static struct tu_boot_line enter_by_hand(const struct tu_boot_place *place, uint64_t host) {
-  struct tu_boot_hello hello;
-  tu_boot_hello_init(&hello, place, 15000);
-  if (host) hello.host = host;
   struct tu_boot_line line = {.fd = connect_port(place)};
+  struct tu_boot_secret secret;
+  struct tu_boot_answer answer;
+  struct tu_boot_hello hello;
+  struct tu_boot_call call = {
+      .magic = TU_BOOT_MAGIC, .version = TU_BOOT_VERSION, .rank = place->rank, .ranks = place->ranks, .has_secret = 1};
+  if (tu_boot_secret_read(&secret, NULL) != TUTTI_OK) _exit(1);
+  put(line.fd, &call, sizeof call);
+  if (recv(line.fd, &answer, sizeof answer, MSG_WAITALL) != (ssize_t)sizeof answer) _exit(1);
+  tu_boot_hello_init(&hello, 15000);
+  if (host) hello.host = host;
+  tu_boot_prove(&secret, TU_BOOT_ROLE_JOINER, &call, answer.nonce, hello.proof);
   put(line.fd, &hello, sizeof hello);
   return line;
 }
@@ -467,6 +515,23 @@ static void die_on_the_way(const struct tu_boot_place *place) {
   raise(SIGKILL);
 }
 
+/* Is the rank named, alone or in a list as "ranks 1, 3-5 of 9"? */
+static bool names(const char *text, uint32_t rank) {
+  char alone[16];
+  snprintf(alone, sizeof alone, "rank %u", rank);
+  if (strstr(text, alone)) return true;
+  const char *at = strstr(text, "for ranks ");
+  unsigned begin, end;
+  int length;
+  for (at = at ? at + strlen("for ranks ") : ""; sscanf(at, "%u%n", &begin, &length) == 1; at += strspn(at, ", ")) {
+    at += length;
+    end = begin;
+    if (sscanf(at, "-%u%n", &end, &length) == 1) at += length;
+    if (rank >= begin && rank <= end) return true;
+  }
+  return false;
+}
+
 /* The others fail with an error that names the dead one, or had all they needed and succeed; nobody hangs. One that
  * comes when rank 0 has given up already finds nobody, and says that. */
 static void test_deaths(void) {
@@ -484,8 +549,6 @@ static void test_deaths(void) {
     parts[victim].act = die_on_the_way;
     parts[(victim + 1) % 4].delay_ms = (int)(tu_random(&seed) % 8);
     run_parts(parts, 4, outcomes, hold_port());
-    char name[16];
-    snprintf(name, sizeof name, "rank %u", victim);
     for (uint32_t r = 0; r < 4; r++) {
       if (r == victim) continue;
       const struct tu_error *error = &outcomes[r].error;
@@ -493,7 +556,7 @@ static void test_deaths(void) {
       CHECK(error->code == TUTTI_OK || error->code == TUTTI_ERR_PEER || error->code == TUTTI_ERR_TIMEOUT, "rank %u: %s",
             r, error->text);
       bool too_late = error->code == TUTTI_ERR_TIMEOUT && strstr(error->text, "for rank 0 at");
-      CHECK(error->code == TUTTI_OK || too_late || strstr(error->text, name),
+      CHECK(error->code == TUTTI_OK || too_late || names(error->text, victim),
             "rank %u died after %u us; rank %u says '%s'", victim, die_after_us, r, error->text);
       named += error->code == TUTTI_ERR_PEER;
       joined += error->code == TUTTI_OK;
@@ -501,6 +564,144 @@ static void test_deaths(void) {
   }
   printf("  %d deaths: %u ranks told at once, %u had joined, %u timed out\n", turns, named, joined,
          (uint32_t)turns * 3 - named - joined);
+}
+
+/* ---- secrets ---- */
+
+/* How many lines a job of two writes to standard error. */
+static int count_lines(const char *secret) {
+  struct part parts[] = {{.rank = 0, .ranks = 2, .secret = secret, .timeout_ms = 10000},
+                         {.rank = 1, .ranks = 2, .secret = secret, .timeout_ms = 10000}};
+  struct outcome outcomes[2];
+  FILE *said = tmpfile();
+  int kept = dup(STDERR_FILENO), lines = 0;
+  fflush(stderr);
+  dup2(fileno(said), STDERR_FILENO);
+  run_parts(parts, 2, outcomes, hold_port());
+  dup2(kept, STDERR_FILENO);
+  close(kept);
+  for (int r = 0; r < 2; r++) expect(&parts[r], &outcomes[r], TUTTI_OK, "");
+  char line[512];
+  rewind(said);
+  for (; fgets(line, sizeof line, said); lines++)
+    CHECK(strstr(line, "has no secret: any process that reaches the port can join"), "says: %s", line);
+  fclose(said);
+  return lines;
+}
+
+static void test_open_job(void) {
+  int open = count_lines(""), closed = count_lines(SECRET);
+  CHECK(open == 1 && closed == 0, "%d lines without a secret, %d with one", open, closed);
+}
+
+static const char *secret_path;
+
+static void write_secret(const void *bytes, size_t count, mode_t mode) {
+  unlink(secret_path); /* it may be read-only, by now */
+  int fd = open(secret_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  CHECK(write(fd, bytes, count) == (ssize_t)count && fchmod(fd, mode) == 0, "cannot write %s", secret_path);
+  close(fd);
+}
+
+static void refuse_secret(const char *says) {
+  struct tu_boot_secret secret;
+  struct tu_error error = {0};
+  tutti_err err = tu_boot_secret_read(&secret, &error);
+  CHECK(err == TUTTI_ERR_ENVIRONMENT && strstr(error.text, says), "%s '%s', expected '%s'", tutti_err_name(err),
+        error.text, says);
+  CHECK(!strstr(error.text, "guarded"), "a sentence has the secret: %s", error.text);
+}
+
+static void test_secret_files(void) {
+  char folder[] = "boot_test.XXXXXX", path[64], text[TU_BOOT_SECRET_BYTES_MAX + 2];
+  struct tu_boot_secret secret, same;
+  clear_environment();
+  CHECK(tu_boot_secret_read(&secret, NULL) == TUTTI_OK && secret.bytes == 0, "a secret from nowhere");
+  if (!mkdtemp(folder)) FAIL("mkdtemp");
+  snprintf(path, sizeof path, "%s/secret", folder);
+  secret_path = path;
+  setenv("TUTTI_SECRET_FILE", path, 1);
+  refuse_secret("cannot be opened: No such file");
+  /* Whether it came from a file or not, with a newline or not, it is one secret. */
+  write_secret("guarded\n", 8, 0600);
+  CHECK(tu_boot_secret_read(&secret, NULL) == TUTTI_OK && secret.bytes == 7, "%zu bytes", secret.bytes);
+  write_secret("guarded", 7, 0400);
+  CHECK(tu_boot_secret_read(&same, NULL) == TUTTI_OK && same.bytes == 7, "%zu bytes", same.bytes);
+  CHECK(memcmp(secret.value, same.value, 7) == 0, "two secrets");
+  static const mode_t open_modes[] = {0640, 0604, 0620, 0644, 0601};
+  for (size_t i = 0; i < sizeof open_modes / sizeof open_modes[0]; i++) {
+    write_secret("guarded", 7, open_modes[i]);
+    refuse_secret("other users may access");
+  }
+  write_secret("", 0, 0600);
+  refuse_secret("is empty");
+  write_secret("\n", 1, 0600);
+  refuse_secret("is empty");
+  memset(text, 'x', sizeof text);
+  write_secret(text, TU_BOOT_SECRET_BYTES_MAX, 0600);
+  CHECK(tu_boot_secret_read(&secret, NULL) == TUTTI_OK && secret.bytes == TU_BOOT_SECRET_BYTES_MAX, "the longest");
+  write_secret(text, TU_BOOT_SECRET_BYTES_MAX + 1, 0600);
+  refuse_secret("is too long");
+  if (truncate(path, (off_t)1 << 40) == 0) refuse_secret("is too long");
+  setenv("TUTTI_SECRET", "guarded", 1);
+  refuse_secret("both set");
+  unsetenv("TUTTI_SECRET");
+  if (geteuid() == 0 && chown(path, 65534, 65534) == 0) refuse_secret("belongs to uid 65534");
+  unlink(path);
+  CHECK(mkfifo(path, 0600) == 0, "mkfifo");
+  refuse_secret("expected a regular file");
+  unlink(path);
+  rmdir(folder);
+  clear_environment();
+}
+
+/* ---- limits ---- */
+
+/* 40 others need 40 descriptors: where the hard limit has them, it is enough; where not, a sentence says how many. */
+static void test_descriptors(void) {
+  static const struct {
+    rlim_t files;
+    bool short_of_soft;
+    tutti_err code;
+  } cases[] = {{24, true, TUTTI_OK}, {70, false, TUTTI_OK}, {48, false, TUTTI_ERR_SYSTEM}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct part parts[41];
+    struct outcome outcomes[41];
+    uint32_t count = cases[i].code == TUTTI_OK ? 41 : 1;
+    for (uint32_t r = 0; r < count; r++)
+      parts[r] = (struct part){.rank = r, .ranks = 41, .secret = SECRET, .timeout_ms = 15000};
+    parts[0].files = cases[i].files;
+    parts[0].short_of_soft = cases[i].short_of_soft;
+    run_parts(parts, count, outcomes, hold_port());
+    for (uint32_t r = 0; r < count; r++) expect(&parts[r], &outcomes[r], cases[i].code, "file descriptors");
+    if (cases[i].code != TUTTI_OK)
+      CHECK(strstr(outcomes[0].error.text, "the hard limit is 48: raise it (ulimit -n)"), "%s", outcomes[0].error.text);
+  }
+}
+
+/* Where the limit on files is too low there is a sentence, not SIGXFSZ; what it advises works. */
+static void limit_files(const struct tu_boot_place *place) {
+  (void)place;
+  struct tu_boot_share share;
+  struct tu_error error = {0};
+  const rlim_t mega = 1 << 20;
+  setrlimit(RLIMIT_FSIZE, &(struct rlimit){9 * mega, 9 * mega});
+  tutti_err err = tu_boot_memory_make(4, &share, &error);
+  bool good = err == TUTTI_ERR_SYSTEM && strstr(error.text, "4 ranks x 1073741824 bytes") &&
+              strstr(error.text, "limit on the size of a file, 9437184 bytes") &&
+              strstr(error.text, "(ulimit -f), or set TUTTI_SHM_BYTES=2M");
+  setenv("TUTTI_SHM_BYTES", "2M", 1);
+  good = good && tu_boot_memory_make(4, &share, NULL) == TUTTI_OK;
+  setrlimit(RLIMIT_FSIZE, &(struct rlimit){mega, mega});
+  good = good && tu_boot_memory_make(4, &share, &error) == TUTTI_ERR_SYSTEM && !strstr(error.text, "or set");
+  _exit(good ? 0 : 1);
+}
+
+static void test_file_limit(void) {
+  int status;
+  pid_t pid = fork();
+  if (pid == 0) limit_files(NULL);
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0, "status %#x", (unsigned)status);
 }
 
 /* ---- memory ---- */
@@ -604,6 +805,10 @@ int main(int argc, char **argv) {
       {"strangers", test_strangers},
       {"halfway", test_halfway},
       {"deaths", test_deaths},
+      {"open_job", test_open_job},
+      {"secret_files", test_secret_files},
+      {"descriptors", test_descriptors},
+      {"file_limit", test_file_limit},
       {"slice_bytes", test_slice_bytes},
       {"memory_is_verified", test_memory_is_verified},
   };

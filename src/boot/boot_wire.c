@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct tu_boot_hello) == 240, "no padding: a hello travels as it lies in memory");
+_Static_assert(sizeof(struct tu_boot_call) == 56, "no padding: messages travel as they lie in memory");
+_Static_assert(sizeof(struct tu_boot_answer) == 88, "no padding");
+_Static_assert(sizeof(struct tu_boot_hello) == 128, "no padding");
 _Static_assert(sizeof(struct tu_boot_offer) == 56, "no padding");
 _Static_assert(sizeof(struct tu_boot_note) == 584, "no padding");
 
@@ -38,31 +40,34 @@ static uint64_t host_identity(const char *hostname) {
   return hash_inode("/dev/shm", hash);
 }
 
-void tu_boot_hello_init(struct tu_boot_hello *hello, const struct tu_boot_place *place, int timeout_ms) {
+void tu_boot_hello_init(struct tu_boot_hello *hello, int timeout_ms) {
   memset(hello, 0, sizeof *hello);
   memcpy(hello->magic, TU_BOOT_MAGIC, sizeof hello->magic);
-  hello->version = TU_BOOT_VERSION;
-  hello->rank = place->rank;
-  hello->ranks = place->ranks;
-  hello->uid = geteuid();
   hello->pid = (uint32_t)getpid();
   hello->timeout_ms = hello->left_ms = (uint32_t)timeout_ms;
   gethostname(hello->hostname, sizeof hello->hostname - 1);
   hello->host = host_identity(hello->hostname);
-  memcpy(hello->secret, place->secret, strnlen(place->secret, sizeof hello->secret - 1));
+}
+
+enum tu_boot_taken tu_boot_receive(int fd, void *message, size_t bytes, size_t *got) {
+  const size_t magic_bytes = sizeof TU_BOOT_MAGIC;
+  while (*got < bytes) {
+    ssize_t n = recv(fd, (char *)message + *got, bytes - *got, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return TU_BOOT_NOT_YET;
+    if (n <= 0) return TU_BOOT_GONE;
+    *got += (size_t)n;
+    if (memcmp(message, TU_BOOT_MAGIC, tu_min(*got, magic_bytes)) != 0) return TU_BOOT_GONE;
+  }
+  return TU_BOOT_TAKEN;
 }
 
 enum tu_boot_taken tu_boot_take(struct tu_boot_line *line) {
-  while (line->got < sizeof line->note) {
-    ssize_t n = recv(line->fd, (char *)&line->note + line->got, sizeof line->note - line->got, MSG_DONTWAIT);
-    if (n > 0) line->got += (size_t)n;
-    else if (n < 0 && errno == EINTR) continue;
-    else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return TU_BOOT_NOT_YET;
-    else return TU_BOOT_GONE;
-  }
+  enum tu_boot_taken taken = tu_boot_receive(line->fd, &line->note, sizeof line->note, &line->got);
+  if (taken != TU_BOOT_TAKEN) return taken;
   line->got = 0;
   line->note.text[sizeof line->note.text - 1] = '\0';
-  return memcmp(line->note.magic, TU_BOOT_MAGIC, sizeof line->note.magic) == 0 ? TU_BOOT_TAKEN : TU_BOOT_GONE;
+  return TU_BOOT_TAKEN;
 }
 
 bool tu_boot_send(int fd, const void *data, size_t bytes) {
@@ -91,11 +96,4 @@ int tu_boot_left_ms(uint64_t deadline_ns) {
 void tu_boot_close(int *fd) {
   if (*fd >= 0) close(*fd);
   *fd = -1;
-}
-
-bool tu_boot_equal(const void *a, const void *b, size_t bytes) {
-  const volatile unsigned char *left = a, *right = b;
-  unsigned difference = 0;
-  for (size_t i = 0; i < bytes; i++) difference |= (unsigned)(left[i] ^ right[i]);
-  return difference == 0;
 }

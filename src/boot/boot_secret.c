@@ -1,0 +1,125 @@
+/* boot_secret.c: the job's secret, and proofs that a process knows it: HMAC-SHA-256, by libsodium. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "boot/boot_wire.h"
+
+_Static_assert(TU_BOOT_PROOF_BYTES == crypto_auth_hmacsha256_BYTES, "a proof is one HMAC");
+
+/* A file that another user can read or write is no secret of this one. Only what was opened is looked at: a name can be given to
+ * another file in between. */
+static tutti_err check_file(int fd, const char *path, struct tu_error *error) {
+  struct stat status;
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET_FILE names '%.200s', expected a regular file", path);
+  }
+  if (status.st_uid != geteuid()) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "TUTTI_SECRET_FILE names '%.200s', which belongs to uid %u: expected a file of this process's user, "
+                   "uid %u",
+                   path, (unsigned)status.st_uid, (unsigned)geteuid());
+  }
+  if (status.st_mode & (S_IRWXG | S_IRWXO)) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "TUTTI_SECRET_FILE names '%.200s', which other users may access (mode %03o): run chmod 600 on it",
+                   path, (unsigned)(status.st_mode & 0777));
+  }
+  return TUTTI_OK;
+}
+
+/* The bytes of the file; one newline at the end is the editor's. */
+static tutti_err read_opened(int fd, const char *path, struct tu_boot_secret *secret, struct tu_error *error) {
+  uint8_t bytes[TU_BOOT_SECRET_BYTES_MAX + 2]; /* the longest secret, its newline, and one that tells of more */
+  size_t count = 0;
+  ssize_t n = 1;
+  while (n > 0 && count < sizeof bytes) {
+    n = read(fd, bytes + count, sizeof bytes - count);
+    if (n < 0 && errno == EINTR) n = 1;
+    else if (n > 0) count += (size_t)n;
+  }
+  tutti_err err = TUTTI_OK;
+  if (n < 0) err = tu_fail_errno(error, "cannot read '%.200s', which TUTTI_SECRET_FILE names", path);
+  if (err == TUTTI_OK && count > 0 && bytes[count - 1] == '\n') count--;
+  if (err == TUTTI_OK && (count == 0 || count > TU_BOOT_SECRET_BYTES_MAX)) {
+    err = tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET_FILE names '%.200s', which is %s: expected 1 to %d bytes",
+                  path, count ? "too long" : "empty", TU_BOOT_SECRET_BYTES_MAX);
+  }
+  if (err == TUTTI_OK) {
+    secret->bytes = count;
+    memcpy(secret->value, bytes, count);
+  }
+  sodium_memzero(bytes, sizeof bytes);
+  return err;
+}
+
+static tutti_err read_file(const char *path, struct tu_boot_secret *secret, struct tu_error *error) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* O_NONBLOCK: a FIFO without a writer */
+  if (fd < 0) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET_FILE names '%.200s', which cannot be opened: %s", path,
+                   strerror(errno));
+  }
+  tutti_err err = check_file(fd, path, error);
+  if (err == TUTTI_OK) err = read_opened(fd, path, secret, error);
+  close(fd);
+  return err;
+}
+
+tutti_err tu_boot_secret_read(struct tu_boot_secret *secret, struct tu_error *error) {
+  secret->bytes = 0;
+  if (sodium_init() < 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "libsodium cannot be initialised");
+  const char *value = tu_env("TUTTI_SECRET"), *path = tu_env("TUTTI_SECRET_FILE");
+  if (value && path) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET and TUTTI_SECRET_FILE are both set: set one of them");
+  }
+  if (path) return read_file(path, secret, error);
+  if (!value) return TUTTI_OK;
+  size_t bytes = strlen(value);
+  if (bytes > sizeof secret->value) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET has %zu characters, expected at most %zu", bytes,
+                   sizeof secret->value);
+  }
+  memcpy(secret->value, value, bytes);
+  secret->bytes = bytes;
+  return TUTTI_OK;
+}
+
+void tu_boot_secret_wipe(struct tu_boot_secret *secret) { sodium_memzero(secret, sizeof *secret); }
+
+void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]) { randombytes_buf(nonce, TU_BOOT_NONCE_BYTES); }
+
+/* The role comes first, so that one side's proof is never the other's; every field has a fixed size, so that no two
+ * conversations give the same text. */
+struct proven {
+  char role[16];
+  uint32_t version, rank, ranks, reserved;
+  uint8_t joiner_nonce[TU_BOOT_NONCE_BYTES], host_nonce[TU_BOOT_NONCE_BYTES];
+};
+_Static_assert(sizeof(struct proven) == 96, "no padding");
+
+void tu_boot_prove(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
+                   const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], uint8_t proof[TU_BOOT_PROOF_BYTES]) {
+  struct proven text = {.version = TU_BOOT_VERSION, .rank = call->rank, .ranks = call->ranks};
+  const char *label = role == TU_BOOT_ROLE_HOST ? "tutti rank 0" : "tutti joiner";
+  memcpy(text.role, label, strlen(label));
+  memcpy(text.joiner_nonce, call->nonce, sizeof text.joiner_nonce);
+  memcpy(text.host_nonce, host_nonce, sizeof text.host_nonce);
+  crypto_auth_hmacsha256_state state;
+  crypto_auth_hmacsha256_init(&state, secret->value, secret->bytes);
+  crypto_auth_hmacsha256_update(&state, (const unsigned char *)&text, sizeof text);
+  crypto_auth_hmacsha256_final(&state, proof);
+  sodium_memzero(&state, sizeof state);
+}
+
+bool tu_boot_proven(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
+                    const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], const uint8_t proof[TU_BOOT_PROOF_BYTES]) {
+  uint8_t expected[TU_BOOT_PROOF_BYTES];
+  tu_boot_prove(secret, role, call, host_nonce, expected);
+  bool right = sodium_memcmp(expected, proof, sizeof expected) == 0;
+  sodium_memzero(expected, sizeof expected);
+  return right;
+}
