@@ -149,7 +149,8 @@ static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t piece_byt
   size_t least = tu_min(full, pow2_ceil(2 * piece)), bytes = full;
   if (!m->populates) {
     size_t spare = tu_transport_free_bytes(m->transport) / RING_PART;
-    size_t wanted = tu_max(RING_BYTES_MIN, pow2_ceil(shape->credits * (piece + TU_STAGING_GAP)));
+    size_t need = piece < 8 * TU_STAGING_GAP ? piece + TU_STAGING_GAP : piece; /* as tu_staging_need has it */
+    size_t wanted = tu_max(RING_BYTES_MIN, pow2_ceil(shape->credits * need));
     bytes = longest ? full : tu_min(full, wanted);
     while (bytes > least && bytes > spare) bytes = tu_max(least, pow2_ceil(bytes) / 2);
   }
