@@ -141,22 +141,27 @@ static size_t pow2_ceil(size_t bytes) {
   return power;
 }
 
-/* As long as is good for pieces of so many bytes, or down to what just holds two. */
-static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t piece_bytes, bool longest,
+/* What is good for pieces of so many bytes; 0: the longest. */
+static size_t wanted_bytes(const struct tu_channel_shape *shape, size_t piece_bytes) {
+  if (piece_bytes == 0) return shape->ring_bytes;
+  size_t piece = tu_round_up(piece_bytes, TU_LINE_BYTES);
+  size_t need = piece < 8 * TU_STAGING_GAP ? piece + TU_STAGING_GAP : piece; /* as tu_staging_need has it */
+  return tu_min(shape->ring_bytes, tu_max(RING_BYTES_MIN, pow2_ceil(shape->credits * need)));
+}
+
+/* What just holds two of them. */
+static size_t least_bytes(const struct tu_channel_shape *shape, size_t piece_bytes) {
+  return tu_min(shape->ring_bytes, pow2_ceil(2 * piece_bytes));
+}
+
+static size_t half_of(size_t bytes) { return pow2_ceil(bytes) / 2; }
+
+/* As long as that, or, if there is little memory, down to `least`. */
+static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, size_t least, bool populates,
                                             struct tu_error *error) {
-  const struct tu_channel_shape *shape = &m->block->shape;
-  size_t piece = tu_round_up(piece_bytes, TU_LINE_BYTES), full = shape->ring_bytes;
-  size_t least = tu_min(full, pow2_ceil(2 * piece)), bytes = full;
-  if (!m->populates) {
-    size_t spare = tu_transport_free_bytes(m->transport) / RING_PART;
-    size_t need = piece < 8 * TU_STAGING_GAP ? piece + TU_STAGING_GAP : piece; /* as tu_staging_need has it */
-    size_t wanted = tu_max(RING_BYTES_MIN, pow2_ceil(shape->credits * need));
-    bytes = longest ? full : tu_min(full, wanted);
-    while (bytes > least && bytes > spare) bytes = tu_max(least, pow2_ceil(bytes) / 2);
-  }
-  for (uint64_t place;; bytes = tu_max(least, pow2_ceil(bytes) / 2)) {
+  for (uint64_t place;; bytes = tu_max(least, half_of(bytes))) {
     if (tu_transport_acquire(m->transport, bytes, &place, error)) {
-      if (m->populates || longest) tu_transport_populate(m->transport, place, bytes, true);
+      if (populates) tu_transport_populate(m->transport, place, bytes, true);
       struct tu_staging_ring *ring = tu_allocate(1, sizeof *ring);
       *ring = (struct tu_staging_ring){.place = place, .bytes = bytes};
       return ring;
@@ -192,20 +197,32 @@ static void destroy_rings(struct tu_transport *t, struct tu_staging_ring *ring, 
   }
 }
 
-static bool holds(uint64_t ring_bytes, size_t piece_bytes) {
-  return ring_bytes >= 2 * tu_round_up(piece_bytes, TU_LINE_BYTES);
+/* The ring after one of `now` bytes, for pieces of so many (0: it is worn). NULL: that one will do, or *error says that
+ * there is no memory. One that would do may become longer if there is memory to spare, but not by less than twice. */
+static struct tu_staging_ring *next_ring(struct tu_mover *m, size_t now, size_t piece_bytes, struct tu_error *error) {
+  const struct tu_channel_shape *shape = &m->block->shape;
+  size_t least = least_bytes(shape, piece_bytes);
+  size_t bytes = m->populates ? shape->ring_bytes : tu_max(least, wanted_bytes(shape, piece_bytes));
+  bool holds = now >= least;
+  error->code = TUTTI_OK;
+  if (now >= bytes && holds) return NULL;
+  if (!m->populates) {
+    size_t spare = tu_transport_free_bytes(m->transport) / RING_PART;
+    if (holds) least = tu_min(shape->ring_bytes, 2 * now);
+    if (holds && bytes < least) return NULL;
+    while (bytes > least && bytes > spare) bytes = tu_max(least, half_of(bytes));
+    if (holds && bytes > spare) return NULL;
+  }
+  struct tu_staging_ring *ring = acquire_ring(m, bytes, least, m->populates || piece_bytes == 0, error);
+  if (!ring && holds) error->code = TUTTI_OK;
+  return ring;
 }
 
-/* Is there so much memory that it would get longer? */
-static bool may_grow(struct tu_mover *m, const struct tu_staging *s) {
-  return tu_transport_free_bytes(m->transport) / RING_PART >= 2 * s->bytes;
-}
-
-static tutti_err renew_sender(struct tu_mover *m, struct tu_sender *s, size_t piece_bytes, bool longest,
-                              struct tu_error *error) {
-  struct tu_staging_ring *ring = acquire_ring(m, piece_bytes, longest, error);
+static tutti_err renew_sender(struct tu_mover *m, struct tu_sender *s, size_t piece_bytes, struct tu_error *error) {
+  size_t now = s->coming ? s->coming->bytes : s->staging.bytes;
+  struct tu_staging_ring *ring = next_ring(m, now, piece_bytes, error);
   if (!ring) return error->code;
-  if (s->coming) destroy_rings(m->transport, s->coming, true); /* nothing has been in it */
+  destroy_rings(m->transport, s->coming, true); /* nothing has been in it */
   s->coming = ring;
   s->staging.worn = worn_by(m, ring);
   tu_sender_renew(s);
@@ -215,14 +232,11 @@ static tutti_err renew_sender(struct tu_mover *m, struct tu_sender *s, size_t pi
 }
 
 tutti_err tu_mover_reserve(struct tu_mover *m, struct tu_sender *s, size_t slice_bytes, struct tu_error *error) {
-  slice_bytes = tu_min(slice_bytes, m->block->shape.slot_bytes);
-  if (holds(s->coming ? s->coming->bytes : s->staging.bytes, slice_bytes)) return TUTTI_OK;
-  return renew_sender(m, s, slice_bytes, false, error);
+  return renew_sender(m, s, tu_min(slice_bytes, m->block->shape.slot_bytes), error);
 }
 
-static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_bytes, bool longest,
-                            struct tu_error *error) {
-  struct tu_staging_ring *ring = acquire_ring(m, piece_bytes, longest, error);
+static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_bytes, struct tu_error *error) {
+  struct tu_staging_ring *ring = next_ring(m, c->staging.bytes, piece_bytes, error);
   if (!ring) return error->code;
   tu_cast_renew(c, ring);
   c->staging.worn = worn_by(m, ring);
@@ -239,12 +253,12 @@ void tu_mover_grow(struct tu_mover *m) {
     struct tu_sender *s = m->senders[i];
     if (!s || s->coming || !s->staging.worn || s->staging.wraps < TU_STAGING_WORN) continue;
     s->staging.worn = NULL;
-    if (may_grow(m, &s->staging)) (void)renew_sender(m, s, s->staging.bytes, true, &error);
+    (void)renew_sender(m, s, 0, &error);
   }
   struct tu_cast *c = m->cast;
   if (!c || !c->staging.worn || c->staging.wraps < TU_STAGING_WORN) return;
   c->staging.worn = NULL;
-  if (may_grow(m, &c->staging)) (void)renew_cast(m, c, c->staging.bytes, true, &error);
+  (void)renew_cast(m, c, 0, &error);
 }
 
 /* ---- channels ---- */
@@ -299,7 +313,6 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
 
 struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error) {
   struct tu_channel_shape shape = m->block->shape;
-  piece_bytes = tu_min(piece_bytes, shape.slot_bytes);
   struct tu_cast *c = m->cast;
   if (!c) {
     c = tu_allocate(1, sizeof *c);
@@ -312,8 +325,7 @@ struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_
       c->pieces[i].readers = tu_allocate(c->readers_max, sizeof *c->pieces[i].readers);
     m->cast = c;
   }
-  if (holds(c->staging.bytes, piece_bytes)) return c;
-  return renew_cast(m, c, piece_bytes, false, error) == TUTTI_OK ? c : NULL;
+  return renew_cast(m, c, tu_min(piece_bytes, shape.slot_bytes), error) == TUTTI_OK ? c : NULL;
 }
 
 static void destroy_cast(struct tu_mover *m, bool in_order) {
