@@ -78,6 +78,17 @@ static bool finish(tutti_comm *comm, struct open_call *c) {
   return true;
 }
 
+/* Takes what has been given back in the meantime, as long as rings are, and writes all over it. */
+static bool scribble(tutti_comm *comm) {
+  for (size_t bytes = 64 << 10; bytes <= (512 << 10); bytes *= 2) {
+    void *memory;
+    if (tutti_alloc(comm, bytes, &memory) != TUTTI_OK) continue; /* there may be little */
+    memset(memory, 0x99, bytes);
+    if (tutti_free(comm, memory) != TUTTI_OK) return false;
+  }
+  return true;
+}
+
 /* Up to OPEN_MAX calls at a time, the earlier of them not done when the later, longer ones are prepared. */
 static bool play_calls(tutti_comm *comm, uint64_t seed) {
   struct open_call open[OPEN_MAX] = {{0}};
@@ -90,7 +101,7 @@ static bool play_calls(tutti_comm *comm, uint64_t seed) {
   }
   for (int round = 0; round <= ROUNDS && good; round++) {
     int count = 1 + (int)(ranks_random(&random) % OPEN_MAX);
-    for (int i = 0; i < count && good; i++) good = start(comm, &open[i], &random, round);
+    for (int i = 0; i < count && good; i++) good = start(comm, &open[i], &random, round) && scribble(comm);
     for (int i = 0; i < count && good; i++) good = finish(comm, &open[i]);
   }
   if (!good) printf("  rank %u: %s\n", tutti_rank(comm), tutti_error_message(NULL));
