@@ -160,7 +160,7 @@ static void look(struct many *m, uint32_t stage) {
   if (m->world && memory_fd >= 0) {
     off_t slice = (off_t)m->world->transport->slice_bytes;
     s->shared_bytes = existing_bytes(memory_fd, (off_t)m->rank * slice, ((off_t)m->rank + 1) * slice);
-    s->bound_bytes = MEMORY_HEAD_BYTES + memory_bound(m->world, &s->channels);
+    s->bound_bytes = MEMORY_HEAD_BYTES + memory_bound(m->world, &s->channels) + m->world->transport->resting_bytes;
     for (uint32_t i = 0; i < COMMUNICATORS; i++)
       if (m->communicators[i]) s->bound_bytes += memory_bound(m->communicators[i], &s->channels);
   }

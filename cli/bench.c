@@ -193,6 +193,7 @@ static int run(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "kernels") == 0) return bench_kernels(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "tensor") == 0) return bench_tensor(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "onesided") == 0) return bench_onesided(argc, argv);
+  if (argc > 1 && strcmp(argv[1], "comm") == 0) return bench_comm(argc, argv);
   if (argc > 1 && strcmp(argv[1], "links") == 0) return bench_links(argc, argv);
   /* Reading the options moves them about; the ranks get them as they were. */
   char **copy = tu_allocate((size_t)argc + 1, sizeof *copy);
@@ -217,6 +218,7 @@ const struct cli_verb cli_bench = {
     .summary = "measure collectives, and check their results",
     .synopsis =
         "bench [COLLECTIVE[.NAME|.all] ...] -n N [options], or bench --plan FILE [options], or bench kernels "
-        "[options], bench tensor [options], bench onesided -n N [options], or bench links [-n N] [options]",
+        "[options], bench tensor [options], bench onesided -n N [options], bench comm -n N [options], or bench links "
+        "[-n N] [options]",
     .run = run,
 };

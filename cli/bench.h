@@ -29,6 +29,11 @@ int bench_tensor(int argc, char **argv);
 /* `tutti bench onesided ...`; argv[0] is "bench", for it starts ranks. */
 int bench_onesided(int argc, char **argv);
 
+/* ---- communicators (bench_comm.c) ---- */
+
+/* `tutti bench comm ...`; argv[0] is "bench", for it starts ranks. */
+int bench_comm(int argc, char **argv);
+
 /* ---- links (bench_links.c, bench_links_measure.c) ---- */
 
 /* `bench links [options]`: argv[1] is "links". */

@@ -255,6 +255,22 @@ test_onesided() {
   is "onesided, an argument" "$status $err" "2 tutti bench onesided: takes no arguments, found 'gather'"
 }
 
+test_comm() {
+  bench comm -n 3 --bytes 8,4K --alive 5 --json
+  is "comm, status" "$status $err" "0 "
+  is "comm, keys" "$(head -1 <<<"$out" | grep -o '"[a-z0-9_]*":' | tr -d '":' | tr '\n' ' ')" \
+    "ranks alive bytes dup_us call_us free_us together_us together_us_p99 shared_kib wrong "
+  is "comm, rows" "$(value ranks)|$(value alive)|$(value bytes)|$(value wrong)" "3 3 |5 5 |8 4096 |0 0 "
+  bench comm --bytes 8
+  is "comm, columns" "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " size dup call free together p99 KiB wrong"
+  is "comm, two ranks" "$(grep -c ': 2 ranks, 0 other communicators alive' <<<"$out")" 1
+  is "comm, inline needs no ring" "$(awk '!/^#/ && $7 > 0 && $7 <= 20 && $2 > 0 && $3 > 0 && $4 > 0' <<<"$out" | wc -l)" 1
+  bench comm --alive 100001
+  is "comm, too many" "$status $err" "2 tutti bench comm: --alive: expected 0 to 100000, found 100001"
+  bench comm dup
+  is "comm, an argument" "$status $err" "2 tutti bench comm: takes no arguments, found 'dup'"
+}
+
 test_info() {
   out=$("$tutti" info -n 4)
   is status $? 0

@@ -2,7 +2,7 @@
  * and lane that the rank has sent on, a ring for many readers if it has one, and at rank 0 what all share: verdict,
  * boards, and the directory of channels.
  *
- *   channels * (round(head + credits * 64) + ring_bytes) + (ring for many readers: ring_bytes)
+ *   channels * (round(head + credits * 64) + ring bytes) + (ring for many readers: ring bytes)
  *   + at rank 0: round(block) + round(ranks * board) + round(ranks^2 * lanes * 4) + round(words)
  *
  * round is up to whole pages of 4096. docs/PERFORMANCE.md says it in words: both change together. */
@@ -16,14 +16,25 @@
 
 static inline size_t memory_round(size_t bytes) { return tu_round_up(bytes, MEMORY_PAGE_BYTES); }
 
+/* Also those that something shorter was staged in before. */
+static inline uint64_t memory_rings(const struct tu_staging *staging) {
+  uint64_t bytes = 0;
+  for (const struct tu_staging_ring *ring = staging->ring; ring; ring = ring->older) bytes += memory_round(ring->bytes);
+  return bytes;
+}
+
 /* Adds the channels to *channels. */
 static inline uint64_t memory_bound(const tutti_comm *comm, uint64_t *channels) {
   const struct tu_mover *mover = comm->mover;
   uint64_t opened = 0, n = mover->ranks;
-  for (uint64_t i = 0; i < n * TU_MOVER_LANES; i++) opened += mover->senders[i] != NULL;
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < n * TU_MOVER_LANES; i++) {
+    if (!mover->senders[i]) continue;
+    opened++;
+    bytes += memory_round(tu_channel_bytes(mover->block->shape)) + memory_rings(&mover->senders[i]->staging);
+  }
   *channels += opened;
-  uint64_t bytes = opened * memory_round(tu_channel_bytes(mover->block->shape));
-  if (mover->cast) bytes += memory_round(mover->cast->staging.bytes);
+  if (mover->cast) bytes += memory_rings(&mover->cast->staging);
   if (mover->rank == 0)
     bytes += memory_round(sizeof(struct tu_block)) + memory_round(n * sizeof(struct tu_board)) +
              memory_round(n * n * TU_MOVER_LANES * sizeof(uint32_t)) + memory_round(mover->block->words_bytes);

@@ -342,6 +342,7 @@ static uint64_t tag_of(const struct tutti_request *r) { return r->number << 32 |
 
 void tu_request_start(struct tutti_request *r) {
   open_request(r);
+  if (r->comm->mover->worn) tu_mover_grow(r->comm->mover);
   uint64_t tag = tu_p2p_tag(r->tag, r->signature.lanes);
   if (!r->program->point_to_point) {
     r->number = ++r->comm->number;
@@ -355,6 +356,7 @@ void tu_request_start(struct tutti_request *r) {
 /* What is sent is on its way before the call is posted: nobody reads that before it has waited in vain. */
 bool tu_request_run_straight(struct tutti_request *r) {
   struct tu_execution *e = &r->execution;
+  if (r->comm->mover->worn) tu_mover_grow(r->comm->mover);
   r->number = ++r->comm->number;
   tu_execution_start_straight(e, tag_of(r));
   bool done = tu_execution_poll_straight(e, 0);

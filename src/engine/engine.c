@@ -335,6 +335,7 @@ static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, 
   tu_sender_commit(s, m->bytes, e->tag, m->bytes, false);
   tu_mover_ring(e->mover, s->world_peer);
   s->served++;
+  tu_sender_renew(s);
   return true;
 }
 

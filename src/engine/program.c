@@ -128,8 +128,24 @@ static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const st
   return true;
 }
 
+/* What is not inline may be staged, and needs a ring for that; what several read goes into a ring of its own. */
+static bool reserve_rings(struct lowerer *l) {
+  const struct tu_program *p = l->program;
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    const struct tu_instruction *ins = &p->instructions[i];
+    if (ins->kind != TU_SEND || ins->cast != TU_NO_CAST) continue;
+    for (uint32_t k = 0; k < ins->message_count; k++) {
+      const struct tu_message *m = &p->messages[ins->message_first + k];
+      size_t bytes = m->parts > 1 ? m->bytes : ins->bytes;
+      if (bytes > TU_INLINE_BYTES && tu_mover_reserve(l->from->mover, m->sender, bytes, l->error) != TUTTI_OK)
+        return false;
+    }
+  }
+  return true;
+}
+
 /* Numbers the messages of every ring: joined parts have one number if they cross as one. */
-static void settle_messages(struct lowerer *l) {
+static bool settle_messages(struct lowerer *l) {
   struct tu_program *p = l->program;
   for (uint32_t i = 0; i < p->ring_count; i++) p->rings[i].messages = 0;
   for (uint32_t i = 0; i < l->part_count; i++) {
@@ -153,6 +169,7 @@ static void settle_messages(struct lowerer *l) {
     if (part->of_operand) p->operands[part->index].message = part->message;
     else p->messages[part->index] = part->message;
   }
+  return reserve_rings(l);
 }
 
 /* ---- dependencies ---- */
@@ -261,7 +278,7 @@ static bool lower_messages(struct lowerer *l, const struct tu_step *step, uint32
   for (uint32_t i = l->part_count - count; count > 1 && i < l->part_count; i++)
     tu_assert(p->rings[l->parts[i].message.ring].messages == i); /* a multicast has one target at a rank */
   if (count > 1 && out->bytes > TU_INLINE_BYTES) {
-    if (!p->cast && !(p->cast = tu_mover_cast(l->from->mover, l->error))) return false;
+    if (!(p->cast = tu_mover_cast(l->from->mover, out->bytes, l->error))) return false;
     out->cast = p->cast_messages++;
   }
   return true;
@@ -414,7 +431,7 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
     l.first_of_step[l.steps->step_count] = l.program->instruction_count;
     lower_order(&l);
     settle_places(l.program);
-    settle_messages(&l);
+    lowered = settle_messages(&l);
     lower_onward(l.program);
     for (uint32_t i = 0; i < l.program->instruction_count; i++)
       l.program->targets_max =

@@ -36,7 +36,7 @@ struct tu_hop {
 /* ---- preparing ---- */
 
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out) {
-  const struct tu_transport *t = e->mover->transport;
+  struct tu_transport *t = e->mover->transport;
   if (!e->program->order || e->mover->wire || (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM))
     return false;
   return e->program->longest_bytes < e->direct_bytes || (!tu_transport_place(t, in) && !tu_transport_place(t, out));

@@ -20,11 +20,20 @@ uint64_t tu_cast_room(struct tu_cast *c, size_t piece_bytes) {
   }
 }
 
+void tu_cast_reclaim(struct tu_cast *c) {
+  while (c->first != c->next && read_by_all(&c->pieces[c->first % c->credits])) c->first++;
+}
+
 void tu_cast_fill(struct tu_cast *c, uint64_t place, size_t piece_bytes) {
   struct tu_cast_piece *piece = &c->pieces[c->next++ % c->credits];
   piece->start = c->staging.filled;
   piece->reader_count = 0;
   tu_staging_fill(&c->staging, place, piece_bytes);
+}
+
+void tu_cast_renew(struct tu_cast *c, struct tu_staging_ring *ring) {
+  tu_staging_change(&c->staging, ring, c->next);
+  for (uint32_t i = c->first; i != c->next; i++) c->pieces[i % c->credits].start = c->staging.filled;
 }
 
 void tu_cast_add(struct tu_cast *c, struct tu_sender *reader) {

@@ -26,10 +26,14 @@ struct tu_cast {
   uint64_t tickets, served;
 };
 
-/* Room for a piece, or 0. */
+/* Room for a piece, or 0; it is at most half of the ring. */
 uint64_t tu_cast_room(struct tu_cast *c, size_t piece_bytes);
+/* Forgets the pieces that all their readers have read. */
+void tu_cast_reclaim(struct tu_cast *c);
 /* The piece is there; before its slices are committed. */
 void tu_cast_fill(struct tu_cast *c, uint64_t place, size_t piece_bytes);
+/* Goes on in that ring. */
+void tu_cast_renew(struct tu_cast *c, struct tu_staging_ring *ring);
 /* One of its readers: the next slice of that sender. */
 void tu_cast_add(struct tu_cast *c, struct tu_sender *reader);
 

@@ -1,7 +1,10 @@
 /* channel.h: how bytes cross: a one-way FIFO of slices between two ranks on one lane of one communicator.
  *
  * Memory of a channel, in its sender's slice: a line that only the receiver writes (`taken`), lines in which it posts
- * targets, then `credits` lines and a ring of bytes that only the sender writes. Slice number n uses line n % credits.
+ * targets, then `credits` lines that only the sender writes. Slice number n uses line n % credits. The ring of bytes lies
+ * elsewhere in the sender's slice. Only the sender knows where, and how long it is: its receiver goes by the lines. So
+ * the sender may change to a longer ring between any two slices; the one before stays until all slices in it have been
+ * taken.
  *
  *   sent - taken <= credits: a full ring means that the receiver is slow, not lost.
  *   line.sequence == n + 1 publishes slice n; the release store of it is the only flag.
@@ -54,28 +57,44 @@ struct tu_post {
 struct tu_credit_line {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t taken;
   _Atomic uint32_t far;
+  uint64_t
+      ring; /* by the sender, before it announces the channel: its ring, to be mapped at once; 0: it has none yet */
   _Alignas(TU_LINE_BYTES) struct tu_post posts[TU_POSTS];
 };
 
 struct tu_channel_shape {
   uint32_t credits;    /* a power of two */
   uint32_t slot_bytes; /* the longest staged slice; a multiple of 64 */
-  uint32_t ring_bytes; /* for staged slices: at least two of them; a multiple of 64 */
+  uint32_t ring_bytes; /* the longest ring for staged slices: at least two of them; a multiple of 64 */
 };
 
-static inline size_t tu_channel_ring_at(struct tu_channel_shape s) {
+/* Without its ring. */
+static inline size_t tu_channel_bytes(struct tu_channel_shape s) {
   return tu_round_up(sizeof(struct tu_credit_line) + (size_t)s.credits * sizeof(struct tu_line), 4096);
 }
-static inline size_t tu_channel_bytes(struct tu_channel_shape s) { return tu_channel_ring_at(s) + s.ring_bytes; }
+
+/* Where a ring of bytes lies, and those before it, in which there may still be slices. */
+struct tu_staging_ring {
+  struct tu_staging_ring *older;
+  uint64_t place;
+  uint64_t bytes;
+  uint32_t until; /* of an older one: free when slices, or pieces, up to that number have been taken */
+};
 
 /* A ring of bytes, of which the writer takes one piece after the other, counted on and on: [freed, filled) is in use. A
  * piece lies without a gap: what is left at the end of the ring is skipped if it is too short. */
 struct tu_staging {
   uint64_t place;
-  uint64_t bytes;
+  uint64_t bytes; /* 0: there is no ring yet */
   uint64_t filled;
   uint64_t at; /* filled, in the ring */
+  struct tu_staging_ring *ring;
+  bool *worn;     /* to be set when this ring has been gone round often; NULL: it can get no longer */
+  uint32_t wraps; /* how often */
 };
+
+/* A ring that has been gone round so often belongs to a channel that is in use: a longer one is worth its memory. */
+#define TU_STAGING_WORN 16u
 
 /* What a piece takes. Behind a short one some lines are left out: its reader's prefetcher runs ahead into them, and to take
  * them back for the next piece would cost more than the piece (1 KiB allreduce of two ranks: 0.36 us, and 0.18 so). */
@@ -91,16 +110,31 @@ static inline uint64_t tu_staging_room(const struct tu_staging *s, uint64_t free
   return s->filled + skip + need - freed <= s->bytes ? s->place + (skip ? 0 : s->at) : 0;
 }
 
+static inline void tu_staging_wrap(struct tu_staging *s) {
+  s->at = 0;
+  if (s->worn && ++s->wraps == TU_STAGING_WORN) *s->worn = true;
+}
+
 /* It is there. */
 static inline void tu_staging_fill(struct tu_staging *s, uint64_t place, size_t piece_bytes) {
   uint64_t need = tu_staging_need(s, piece_bytes);
   if (place != s->place + s->at) {
     s->filled += s->bytes - s->at;
-    s->at = 0;
+    tu_staging_wrap(s);
   }
   s->filled += need;
   s->at += need;
-  if (s->at == s->bytes) s->at = 0;
+  if (s->at == s->bytes) tu_staging_wrap(s);
+}
+
+/* From now on pieces go into that ring, which is empty. */
+static inline void tu_staging_change(struct tu_staging *s, struct tu_staging_ring *ring, uint32_t until) {
+  if (s->ring) s->ring->until = until;
+  ring->older = s->ring;
+  s->ring = ring;
+  s->place = ring->place;
+  s->bytes = ring->bytes;
+  s->at = s->wraps = 0;
 }
 
 struct tu_receiver;
@@ -117,8 +151,9 @@ struct tu_sender {
   struct tu_receiver *back; /* of the other direction, or NULL */
   uint64_t place;           /* of the channel */
   struct tu_staging staging;
-  uint64_t *starts;    /* [credits]: of slice n, at n % credits: how far `staging` was filled before it */
-  uint64_t next_start; /* ... of the next slice */
+  uint64_t *starts;               /* [credits]: of slice n, at n % credits: how far `staging` was filled before it */
+  uint64_t next_start;            /* ... of the next slice */
+  struct tu_staging_ring *coming; /* which takes over once no message is half put together; or NULL */
 };
 
 struct tu_receiver {
@@ -162,7 +197,17 @@ static inline uint64_t tu_sender_room(struct tu_sender *s, size_t bytes) {
     uint64_t place = tu_staging_room(&s->staging, freed, bytes);
     if (place || !tu_sender_taken(s, s->taken_seen + 1)) return place;
   }
+  tu_assert(s->staging.bytes > 0); /* tu_mover_reserve comes before */
   return 0;
+}
+
+/* Goes on in the ring that is coming, if that is possible now. What is on its way takes nothing of it. */
+static inline void tu_sender_renew(struct tu_sender *s) {
+  if (!s->coming || s->parts_filled > 0) return;
+  tu_staging_change(&s->staging, s->coming, s->sent);
+  s->coming = NULL;
+  for (uint32_t i = 0; i < s->credits; i++) s->starts[i] = s->staging.filled;
+  s->next_start = s->staging.filled;
 }
 
 /* Publishes the slice that was described in its line; the caller then rings the receiver's bell. */

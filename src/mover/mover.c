@@ -8,6 +8,11 @@
  * ones, and communicators made of others, of which there may be many, take only what they use. */
 #define POPULATED_RANKS 8u
 
+/* A ring has room for one slice a credit, and is at least so long, but takes only a small part of the memory that is left: so
+ * there is always some for one more communicator. */
+#define RING_BYTES_MIN ((size_t)64 << 10)
+#define RING_PART 256u
+
 /* Of the directory: one more than there are lanes. */
 #define DIRECTORY_LANES (TU_MOVER_LANES + 1u)
 #define LINKS_LANE TU_MOVER_LANES
@@ -58,7 +63,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
     m->block->shape = shape;
     if (t->ops->unreliable) m->block->session = new_session(place);
     atomic_store_explicit(&m->block->ready, 1, memory_order_release);
-    tu_mover_wake_all(m);
+    for (uint32_t i = 0; i < ranks; i++) tu_mover_ring(m, members[i]);
   }
   *mover = m;
   return t->ops->unreliable ? tu_relay_create(m, &m->relay, error) : TUTTI_OK;
@@ -128,6 +133,136 @@ uint64_t tu_mover_announced(const struct tu_mover *m, uint32_t peer) {
   return page == 0 ? 0 : slice_place(m, peer) + page * TU_PLACE_ALIGN;
 }
 
+/* ---- rings ---- */
+
+static size_t pow2_ceil(size_t bytes) {
+  size_t power = TU_PLACE_ALIGN;
+  while (power < bytes) power *= 2;
+  return power;
+}
+
+/* What is good for pieces of so many bytes; 0: the longest. */
+static size_t wanted_bytes(const struct tu_channel_shape *shape, size_t piece_bytes) {
+  if (piece_bytes == 0) return shape->ring_bytes;
+  size_t piece = tu_round_up(piece_bytes, TU_LINE_BYTES);
+  size_t need = piece < 8 * TU_STAGING_GAP ? piece + TU_STAGING_GAP : piece; /* as tu_staging_need has it */
+  return tu_min(shape->ring_bytes, tu_max(RING_BYTES_MIN, pow2_ceil(shape->credits * need)));
+}
+
+/* What just holds two of them. */
+static size_t least_bytes(const struct tu_channel_shape *shape, size_t piece_bytes) {
+  return tu_min(shape->ring_bytes, pow2_ceil(2 * piece_bytes));
+}
+
+static size_t half_of(size_t bytes) { return pow2_ceil(bytes) / 2; }
+
+/* As long as that, or, if there is little memory, down to `least`. */
+static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, size_t least, bool populates,
+                                            struct tu_error *error) {
+  for (uint64_t place;; bytes = tu_max(least, half_of(bytes))) {
+    if (tu_transport_acquire(m->transport, bytes, &place, error)) {
+      if (populates) tu_transport_populate(m->transport, place, bytes, true);
+      struct tu_staging_ring *ring = tu_allocate(1, sizeof *ring);
+      *ring = (struct tu_staging_ring){.place = place, .bytes = bytes};
+      return ring;
+    }
+    if (bytes == least) return NULL;
+  }
+}
+
+/* Whether it can still grow, and whom it then tells. */
+static bool *worn_by(struct tu_mover *m, const struct tu_staging_ring *ring) {
+  return ring->bytes < m->block->shape.ring_bytes ? &m->worn : NULL;
+}
+
+/* Of the older ones, those of which everything has been taken. */
+static void reclaim(struct tu_transport *t, struct tu_staging_ring *ring, uint32_t taken) {
+  for (struct tu_staging_ring **link = ring ? &ring->older : NULL; link && *link;) {
+    struct tu_staging_ring *old = *link;
+    if ((int32_t)(taken - old->until) < 0) {
+      link = &old->older;
+      continue;
+    }
+    *link = old->older;
+    tu_transport_release(t, old->place);
+    free(old);
+  }
+}
+
+static void destroy_rings(struct tu_transport *t, struct tu_staging_ring *ring, bool in_order) {
+  for (struct tu_staging_ring *older; ring; ring = older) {
+    older = ring->older;
+    if (in_order) tu_transport_release(t, ring->place);
+    free(ring);
+  }
+}
+
+/* The ring after one of `now` bytes, for pieces of so many (0: it is worn). NULL: that one will do, or *error says that
+ * there is no memory. One that would do may become longer if there is memory to spare, but not by less than twice. */
+static struct tu_staging_ring *next_ring(struct tu_mover *m, size_t now, size_t piece_bytes, struct tu_error *error) {
+  const struct tu_channel_shape *shape = &m->block->shape;
+  size_t least = least_bytes(shape, piece_bytes);
+  size_t bytes = m->populates ? shape->ring_bytes : tu_max(least, wanted_bytes(shape, piece_bytes));
+  bool holds = now >= least;
+  error->code = TUTTI_OK;
+  if (now >= bytes && holds) return NULL;
+  if (!m->populates) {
+    size_t spare = tu_transport_free_bytes(m->transport) / RING_PART;
+    if (holds) least = tu_min(shape->ring_bytes, 2 * now);
+    if (holds && bytes < least) return NULL;
+    while (bytes > least && bytes > spare) bytes = tu_max(least, half_of(bytes));
+    if (holds && bytes > spare) return NULL;
+  }
+  struct tu_staging_ring *ring = acquire_ring(m, bytes, least, m->populates || piece_bytes == 0, error);
+  if (!ring && holds) error->code = TUTTI_OK;
+  return ring;
+}
+
+static tutti_err renew_sender(struct tu_mover *m, struct tu_sender *s, size_t piece_bytes, struct tu_error *error) {
+  size_t now = s->coming ? s->coming->bytes : s->staging.bytes;
+  struct tu_staging_ring *ring = next_ring(m, now, piece_bytes, error);
+  if (!ring) return error->code;
+  destroy_rings(m->transport, s->coming, true); /* nothing has been in it */
+  s->coming = ring;
+  s->staging.worn = worn_by(m, ring);
+  tu_sender_renew(s);
+  (void)tu_sender_taken(s, s->sent);
+  reclaim(m->transport, s->staging.ring, s->taken_seen);
+  return TUTTI_OK;
+}
+
+tutti_err tu_mover_reserve(struct tu_mover *m, struct tu_sender *s, size_t slice_bytes, struct tu_error *error) {
+  return renew_sender(m, s, tu_min(slice_bytes, m->block->shape.slot_bytes), error);
+}
+
+static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_bytes, struct tu_error *error) {
+  struct tu_staging_ring *ring = next_ring(m, c->staging.bytes, piece_bytes, error);
+  if (!ring) return error->code;
+  tu_cast_renew(c, ring);
+  c->staging.worn = worn_by(m, ring);
+  tu_cast_reclaim(c);
+  reclaim(m->transport, ring, c->first);
+  return TUTTI_OK;
+}
+
+/* A ring that cannot grow now is not asked again: there is little memory. */
+void tu_mover_grow(struct tu_mover *m) {
+  struct tu_error error;
+  m->worn = false;
+  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
+    struct tu_sender *s = m->senders[i];
+    if (!s || s->coming || !s->staging.worn || s->staging.wraps < TU_STAGING_WORN) continue;
+    s->staging.worn = NULL;
+    (void)renew_sender(m, s, 0, &error);
+  }
+  struct tu_cast *c = m->cast;
+  if (!c || !c->staging.worn || c->staging.wraps < TU_STAGING_WORN) return;
+  c->staging.worn = NULL;
+  (void)renew_cast(m, c, 0, &error);
+}
+
+/* ---- channels ---- */
+
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error) {
   struct tu_sender **slot = &m->senders[peer * TU_MOVER_LANES + lane];
   if (*slot) return *slot;
@@ -135,8 +270,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
   uint64_t place = 0;
   unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
   if (!memory) return NULL;
-  if (m->populates) tu_transport_populate(m->transport, place, tu_channel_bytes(shape), true);
-  memset(memory, 0, tu_channel_ring_at(shape));
+  memset(memory, 0, tu_channel_bytes(shape));
   struct tu_sender *s = tu_allocate(1, sizeof *s);
   *s = (struct tu_sender){
       .credit = credit_of(memory),
@@ -146,10 +280,16 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .peer = peer,
       .world_peer = m->members[peer],
       .place = place,
-      .staging = {.place = place + tu_channel_ring_at(shape), .bytes = shape.ring_bytes},
       .starts = tu_allocate(shape.credits, sizeof *s->starts),
       .back = m->receivers[peer * TU_MOVER_LANES + lane],
   };
+  if (m->populates && tu_mover_reserve(m, s, shape.slot_bytes, error) != TUTTI_OK) {
+    tu_transport_release(m->transport, place);
+    free(s->starts);
+    free(s);
+    return NULL;
+  }
+  s->credit->ring = s->staging.place;
   if (m->relay) tu_relay_add(m->relay, s, lane);
   else enter(m, peer, lane, place);
   return *slot = s;
@@ -171,28 +311,27 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
   return *slot = r;
 }
 
-struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error) {
-  if (m->cast) return m->cast;
+struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error) {
   struct tu_channel_shape shape = m->block->shape;
-  uint64_t place = 0;
-  if (!tu_transport_acquire(m->transport, shape.ring_bytes, &place, error)) return NULL;
-  if (m->populates) tu_transport_populate(m->transport, place, shape.ring_bytes, true);
-  struct tu_cast *c = tu_allocate(1, sizeof *c);
-  *c = (struct tu_cast){
-      .staging = {.place = place, .bytes = shape.ring_bytes},
-      .pieces = tu_allocate(shape.credits, sizeof *c->pieces),
-      .credits = shape.credits,
-      .readers_max = m->ranks - 1,
-  };
-  for (uint32_t i = 0; i < c->credits; i++)
-    c->pieces[i].readers = tu_allocate(c->readers_max, sizeof *c->pieces[i].readers);
-  return m->cast = c;
+  struct tu_cast *c = m->cast;
+  if (!c) {
+    c = tu_allocate(1, sizeof *c);
+    *c = (struct tu_cast){
+        .pieces = tu_allocate(shape.credits, sizeof *c->pieces),
+        .credits = shape.credits,
+        .readers_max = m->ranks - 1,
+    };
+    for (uint32_t i = 0; i < c->credits; i++)
+      c->pieces[i].readers = tu_allocate(c->readers_max, sizeof *c->pieces[i].readers);
+    m->cast = c;
+  }
+  return renew_cast(m, c, tu_min(piece_bytes, shape.slot_bytes), error) == TUTTI_OK ? c : NULL;
 }
 
 static void destroy_cast(struct tu_mover *m, bool in_order) {
   struct tu_cast *c = m->cast;
   if (!c) return;
-  if (in_order) tu_transport_release(m->transport, c->staging.place);
+  destroy_rings(m->transport, c->staging.ring, in_order);
   for (uint32_t i = 0; i < c->credits; i++) free(c->pieces[i].readers);
   free(c->pieces);
   free(c);
@@ -203,8 +342,9 @@ bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
   if (page == 0) return false;
   uint64_t place = slice_place(m, m->relay ? m->rank : r->peer) + page * TU_PLACE_ALIGN;
   unsigned char *memory = tu_transport_at(m->transport, place);
-  if (m->populates) tu_transport_populate(m->transport, place, tu_channel_bytes(m->block->shape), false);
   r->credit = credit_of(memory);
+  if (m->populates && r->credit->ring)
+    tu_transport_populate(m->transport, r->credit->ring, m->block->shape.ring_bytes, false);
   r->lines = lines_of(memory);
   if (m->wire) tu_wire_attach(m->wire, r);
   return true;
@@ -220,13 +360,21 @@ bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
   }
   if (!drained || (m->relay && !tu_relay_quiet(m->relay, waits_for))) return false;
   if (m->relay) tu_relay_stop(m->relay);
-  if (!atomic_exchange(&m->boards[m->rank].departed, 1)) tu_bell_wake(m->transport, m->members[0]);
+  if (!atomic_exchange(&m->boards[m->rank].departed, 1)) tu_mover_ring(m, m->members[0]);
   for (uint32_t i = 0; i < m->ranks && m->rank == 0; i++) {
     if (atomic_load(&m->boards[i].departed)) continue;
     waits_for[i] = true;
     drained = false;
   }
   return drained;
+}
+
+static void destroy_sender(struct tu_mover *m, struct tu_sender *s, bool in_order) {
+  destroy_rings(m->transport, s->coming, in_order);
+  destroy_rings(m->transport, s->staging.ring, in_order);
+  if (in_order) tu_transport_release(m->transport, s->place);
+  free(s->starts);
+  free(s);
 }
 
 void tu_mover_destroy(struct tu_mover *m, bool in_order) {
@@ -237,9 +385,7 @@ void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   tu_link_books_destroy(m, in_order);
   for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
     struct tu_sender *s = m->senders[i];
-    if (in_order && s) tu_transport_release(m->transport, s->place);
-    if (s) free(s->starts);
-    free(s);
+    if (s) destroy_sender(m, s, in_order);
     free(m->receivers[i]);
   }
   if (in_order && m->rank == 0) {

@@ -47,6 +47,7 @@ struct tu_mover {
   struct tu_link_book **books; /* [ranks], of links (link.h); NULL until used */
   struct tu_relay *relay;      /* unreliable transports only, else NULL */
   bool populates;              /* pages of channels are made with them, not one by one when they are first touched */
+  bool worn;                   /* a ring has been gone round often */
 };
 
 /* The leader makes the block (at the transport's first place if it is the first thing acquired there); the others are told
@@ -61,11 +62,17 @@ tutti_err tu_mover_tell(struct tu_mover *m, const void *words, size_t bytes, str
 /* Has it? Then *words lie in shared memory, and nobody writes there any more. */
 bool tu_mover_told(const struct tu_mover *m, const void **words, size_t *bytes);
 
-/* NULL and MEMORY if there is no room for the channel. */
+/* NULL and MEMORY if there is no room for the channel. Before anything is staged on it: tu_mover_reserve. */
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error);
+/* Sees to it that the channel has a ring that can stage slices of so many bytes, at most a slot; or MEMORY. Where little
+ * memory is left the ring is shorter than it would be best. */
+tutti_err tu_mover_reserve(struct tu_mover *m, struct tu_sender *s, size_t slice_bytes, struct tu_error *error);
 struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_t lane);
-/* This rank's ring for many readers; NULL and MEMORY if there is no room for it. */
-struct tu_cast *tu_mover_cast(struct tu_mover *m, struct tu_error *error);
+/* This rank's ring for many readers, and room in it for pieces of so many bytes, at most a slot; NULL and MEMORY if there is
+ * none. */
+struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error);
+/* Gives rings that are worn all the length that they can have, where there is memory to spare. Between two calls. */
+void tu_mover_grow(struct tu_mover *m);
 /* From now on the receiver finds the channel of that lane in this rank's own slice: its relay's copy. */
 void tu_mover_set_copy(const struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place);
 /* Looks whether the sender has opened the channel by now. */

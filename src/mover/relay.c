@@ -29,7 +29,7 @@ static void fail(struct tu_relay *r, const struct tu_error *error) {
 static bool open_copy(struct tu_relay *r, uint32_t peer, uint32_t lane) {
   struct tu_error error;
   struct tu_relay_incoming *in = &r->incoming[peer * TU_MOVER_LANES + lane];
-  size_t head = tu_channel_ring_at(r->shape), slots = (size_t)r->shape.credits * r->shape.slot_bytes;
+  size_t head = tu_channel_bytes(r->shape), slots = (size_t)r->shape.credits * r->shape.slot_bytes;
   unsigned char *memory = tu_transport_acquire(r->mover->transport, head + slots, &in->place, &error);
   if (!memory) {
     fail(r, &error);

@@ -54,23 +54,29 @@ struct tu_slice_head {
   struct tu_cpus cpus;                              /* that it may use; they are there when it is present */
 };
 
-/* A stretch of this rank's slice, in use or free; the list has all of them, in the order of their places. */
+/* A stretch of this rank's slice. It is in use, or free, or rests: it was released a short time ago, still has its pages, and is
+ * what the next request for so many bytes gets. */
 struct tu_range {
-  struct tu_range *next;
+  struct tu_range *before, *next; /* by place */
+  struct tu_range *chain;         /* the next one of its list: in use by place, at rest by length, or free */
   uint64_t place;
   size_t bytes;
   bool used;
+  bool rests;
   bool users; /* given to the user, who may give it back */
 };
 
 /* The user's own memory that was moved into this rank's slice. */
 struct tu_registered {
   struct tu_registered *_Atomic next;
-  struct tu_registered *retired; /* the next of those that are not registered any more */
-  unsigned char *memory;
-  size_t bytes;
-  uint64_t place;
+  unsigned char *_Atomic memory;
+  _Atomic size_t bytes;
+  _Atomic uint64_t place;
 };
+
+#define TU_RANGE_LISTS 1024u                 /* of ranges in use; a power of two */
+#define TU_REST_LISTS 64u                    /* of ranges at rest: one for each power of two bytes */
+#define TU_REST_BYTES_MAX ((size_t)16 << 20) /* what a rank keeps at rest; beyond it pages go back to the system */
 
 struct tu_transport {
   const struct tu_transport_ops *ops;
@@ -81,10 +87,17 @@ struct tu_transport {
   _Atomic bool fence;     /* ring with a full fence; else the sleeper makes one on all CPUs (membarrier) */
   /* The allocator of this rank's slice. */
   pthread_mutex_t lock;
-  struct tu_range *ranges;
-  struct tu_registered
-      *_Atomic registered; /* other threads look through it meanwhile: nothing of it is freed before the end */
+  struct tu_range *ranges; /* all, by place */
+  struct tu_range *free_ranges;
+  struct tu_range *used_ranges[TU_RANGE_LISTS];
+  struct tu_range *resting_ranges[TU_REST_LISTS];
+  size_t free_bytes; /* of the slice, resting ones too */
+  size_t resting_bytes;
+  /* Other threads look through the registered ones meanwhile: nothing of it is freed before the end, but it is used again. The
+   * version is odd while something changes. */
+  struct tu_registered *_Atomic registered;
   struct tu_registered *retired;
+  _Atomic uint32_t registered_version;
 };
 
 #define TU_LARGE_PAGE ((size_t)2 << 20)
@@ -103,8 +116,12 @@ void tu_transport_fini(struct tu_transport *t);
 void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error);
 /* What was acquired there becomes the user's, or is not any more; false: it was so already, or there is nothing. */
 bool tu_transport_hand_over(struct tu_transport *t, uint64_t place, bool to_user);
-/* The whole of what was acquired there; false: nothing was. */
+/* The whole of what was acquired there; false: nothing was. It rests, with its pages, or they go back to the system. */
 bool tu_transport_release(struct tu_transport *t, uint64_t place);
+/* What rests goes back to the system. */
+void tu_transport_trim(struct tu_transport *t);
+/* Bytes of this rank's slice that are not acquired. */
+size_t tu_transport_free_bytes(struct tu_transport *t);
 
 static inline void tu_transport_populate(struct tu_transport *t, uint64_t place, size_t bytes, bool fresh) {
   if (t->ops->populate) t->ops->populate(t, place, bytes, fresh);
@@ -118,11 +135,11 @@ tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct t
 
 static inline void *tu_transport_at(const struct tu_transport *t, uint64_t place) { return t->base + place; }
 /* Is any part of it in memory that all ranks map, or registered? */
-bool tu_transport_shares(const struct tu_transport *t, const void *memory, size_t bytes);
+bool tu_transport_shares(struct tu_transport *t, const void *memory, size_t bytes);
 /* The place of so many bytes in the memory that all ranks map; 0 if they are not in there, or not in one piece: a buffer may
  * begin in registered memory and go on beyond it. */
-uint64_t tu_transport_registered(const struct tu_transport *t, const void *memory, size_t bytes);
-static inline uint64_t tu_transport_place_of(const struct tu_transport *t, const void *memory, size_t bytes) {
+uint64_t tu_transport_registered(struct tu_transport *t, const void *memory, size_t bytes);
+static inline uint64_t tu_transport_place_of(struct tu_transport *t, const void *memory, size_t bytes) {
   uint64_t place = (uint64_t)((uintptr_t)memory - (uintptr_t)t->base);
   if (place < t->slice_bytes * t->ranks) return place;
   return atomic_load_explicit(&t->registered, memory_order_relaxed) ? tu_transport_registered(t, memory, bytes) : 0;
@@ -131,7 +148,7 @@ static inline uint64_t tu_transport_place_of(const struct tu_transport *t, const
  * at its own address, for all ranks are in this process. */
 bool tu_transport_offers(struct tu_transport *t, const void *memory, size_t bytes, uint64_t *place);
 /* The place of an address. */
-static inline uint64_t tu_transport_place(const struct tu_transport *t, const void *address) {
+static inline uint64_t tu_transport_place(struct tu_transport *t, const void *address) {
   return tu_transport_place_of(t, address, 1);
 }
 static inline struct tu_slice_head *tu_transport_head(const struct tu_transport *t, uint32_t rank) {

@@ -2,6 +2,7 @@
  * given back; who is killed is known; a bell wakes a sleeper; the lock of an ended process is gone. */
 #include "transport/transport.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -115,9 +116,13 @@ static void a_slice_gives_and_takes(void) {
     }
     CHECK(m.held_count == 0 || !tu_transport_release(t[0], m.held[0].place), "another rank's was released");
     while (m.held_count > 0) give_one(&m);
+    CHECK(t[1]->resting_bytes <= TU_REST_BYTES_MAX, "round %d: %zu bytes rest", round, t[1]->resting_bytes);
+    CHECK(tu_transport_free_bytes(t[1]) == MODEL_SLICE - TU_FIRST_PLACE, "round %d: some bytes are not free", round);
+    tu_transport_trim(t[1]);
     const struct tu_range *all = t[1]->ranges;
     CHECK(!all->next && !all->used && all->place == m.begin && all->place + all->bytes == m.end,
           "round %d: the free memory is not one range again", round);
+    CHECK(all == t[1]->free_ranges && !all->chain, "round %d: it is not in the list of free ones", round);
   }
   t[0]->ops->close(t[0]);
   t[1]->ops->close(t[1]);
@@ -168,6 +173,11 @@ static size_t count_wrong(const unsigned char *memory, size_t bytes, unsigned sa
   return wrong;
 }
 
+static bool is_all_free(struct tu_transport *t) {
+  tu_transport_trim(t);
+  return !t->ranges->next && !t->ranges->used;
+}
+
 static void registered_memory_is_seen(void) {
   struct tu_transport *t[2];
   struct tu_error error;
@@ -194,7 +204,7 @@ static void registered_memory_is_seen(void) {
   middle[7] = pattern(3 * PAGE + 7, 1), middle[4 * PAGE] = pattern(7 * PAGE, 1);
   CHECK(count_wrong(memory, PAGES * PAGE, 1) == 0, "deregistering has changed the content");
   CHECK(tu_transport_deregister(t[0], middle, &error) == TUTTI_ERR_ARGUMENT, "twice: '%s'", error.text);
-  CHECK(!t[0]->ranges->next && !t[0]->ranges->used, "its room was not given back");
+  CHECK(is_all_free(t[0]), "its room was not given back");
   t[0]->ops->close(t[0]);
   t[1]->ops->close(t[1]);
   munmap(memory, PAGES * PAGE);
@@ -222,7 +232,7 @@ static void several_are_registered(void) {
       for (int m = 0; m < 3; m++)
         CHECK(count_wrong(memory[m], bytes[m], (unsigned)m) == 0, "order %d: number %d changed", k, m);
     }
-    CHECK(!t[1]->ranges->next && !t[1]->ranges->used, "order %d: some room was not given back", k);
+    CHECK(is_all_free(t[1]), "order %d: some room was not given back", k);
   }
   unsigned char *large = map_pages(2 * (size_t)SHM_SLICE);
   large[SHM_SLICE] = 9;
@@ -232,6 +242,82 @@ static void several_are_registered(void) {
   for (int i = 0; i < 3; i++) munmap(memory[i], bytes[i]);
   t[0]->ops->close(t[0]);
   t[1]->ops->close(t[1]);
+}
+
+/* A cycle of registering takes nothing: neither of the slice, nor of the heap, where what was known of the memory is kept for
+ * the next one. */
+static void registering_takes_nothing(void) {
+  struct tu_transport *t[2];
+  struct tu_error error;
+  create_pair(t);
+  unsigned char *memory[2] = {map_pages(PAGE), map_pages(3 * PAGE)};
+  size_t free_bytes = tu_transport_free_bytes(t[0]);
+  for (int i = 0; i < 200; i++) {
+    for (int k = 0; k < 2; k++)
+      CHECK(tu_transport_register(t[0], memory[k], (k ? 3 : 1) * PAGE, &error) == TUTTI_OK, "%s", error.text);
+    for (int k = 0; k < 2; k++)
+      CHECK(tu_transport_deregister(t[0], memory[(i + k) % 2], &error) == TUTTI_OK, "%s", error.text);
+  }
+  int kept = 0;
+  for (const struct tu_registered *r = t[0]->retired; r; r = r->next) kept++;
+  CHECK(kept == 2, "%d entries are kept of 2 at a time", kept);
+  CHECK(tu_transport_free_bytes(t[0]) == free_bytes, "%zu bytes are free, of %zu before", tu_transport_free_bytes(t[0]),
+        free_bytes);
+  for (int i = 0; i < 2; i++) t[i]->ops->close(t[i]);
+  munmap(memory[0], PAGE);
+  munmap(memory[1], 3 * PAGE);
+}
+
+static bool map_nothing(struct tu_transport *t, void *memory, uint64_t place, size_t bytes) {
+  (void)t;
+  (void)memory;
+  (void)place;
+  (void)bytes;
+  errno = ENOMEM;
+  return false;
+}
+
+/* If the system has no memory of its own for it, it stays registered, and nothing is lost. */
+static void deregistering_may_fail(void) {
+  struct tu_transport *t[2];
+  struct tu_error error;
+  create_pair(t);
+  unsigned char *memory = map_pages(PAGE);
+  fill(memory, PAGE, 5);
+  size_t free_bytes = tu_transport_free_bytes(t[0]);
+  CHECK(tu_transport_register(t[0], memory, PAGE, &error) == TUTTI_OK, "%s", error.text);
+  const struct tu_transport_ops *ops = t[0]->ops;
+  struct tu_transport_ops poor = *ops;
+  poor.map_over = map_nothing;
+  t[0]->ops = &poor;
+  CHECK(tu_transport_deregister(t[0], memory, &error) == TUTTI_ERR_MEMORY, "code %d", (int)error.code);
+  t[0]->ops = ops;
+  CHECK(tu_transport_place(t[0], memory) != 0, "it is not registered any more");
+  CHECK(tu_transport_deregister(t[0], memory, &error) == TUTTI_OK, "%s", error.text);
+  CHECK(count_wrong(memory, PAGE, 5) == 0, "its content is lost");
+  CHECK(tu_transport_free_bytes(t[0]) == free_bytes, "some bytes are lost");
+  for (int i = 0; i < 2; i++) t[i]->ops->close(t[i]);
+  munmap(memory, PAGE);
+}
+
+/* What was released is given again with its pages; what is more than may rest loses them, the longest first. */
+static void memory_rests(void) {
+  struct tu_transport *t;
+  struct tu_error error;
+  tu_assert(tu_loop_create(1, (size_t)64 << 20, &t, &error) == TUTTI_OK);
+  uint64_t shorter, longer[20], again;
+  unsigned char *memory = tu_transport_acquire(t, 3 * PAGE, &shorter, &error);
+  memory[PAGE] = 7;
+  for (int i = 0; i < 20; i++) tu_assert(tu_transport_acquire(t, 1 << 20, &longer[i], &error));
+  for (int i = 0; i < 20; i++) CHECK(tu_transport_release(t, longer[i]), "number %d", i);
+  CHECK(t->resting_bytes == TU_REST_BYTES_MAX, "%zu bytes rest", t->resting_bytes);
+  CHECK(tu_transport_release(t, shorter), "it was there");
+  CHECK(t->resting_bytes == TU_REST_BYTES_MAX - (1 << 20) + 3 * PAGE, "%zu bytes rest", t->resting_bytes);
+  CHECK(tu_transport_acquire(t, 3 * PAGE, &again, &error) == memory && memory[PAGE] == 7, "other pages were given");
+  /* What rests stands in nobody's way. */
+  CHECK(tu_transport_acquire(t, (size_t)60 << 20, &again, &error), "%s", error.text);
+  CHECK(t->resting_bytes == 0, "%zu bytes rest", t->resting_bytes);
+  t->ops->close(t);
 }
 
 static _Atomic bool looking;
@@ -357,6 +443,9 @@ static const struct test tests[] = {
     {"too_much_is_refused", too_much_is_refused},
     {"registered_memory_is_seen", registered_memory_is_seen},
     {"several_are_registered", several_are_registered},
+    {"registering_takes_nothing", registering_takes_nothing},
+    {"deregistering_may_fail", deregistering_may_fail},
+    {"memory_rests", memory_rests},
     {"others_look_up_meanwhile", others_look_up_meanwhile},
     {"registered_memory_outlives_the_endpoint", registered_memory_outlives_the_endpoint},
     {"a_bell_wakes", a_bell_wakes},
