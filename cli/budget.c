@@ -38,9 +38,9 @@ struct price {
   bool countable;
 };
 
-static struct price price_of(const struct budget_question *q, const struct tu_build *what) {
+static struct price price_of(const struct budget_question *q, const struct tu_build *what, struct tu_cost_memo *memo) {
   struct tu_cost cost;
-  tu_cost_estimate(what, &cost);
+  tu_cost_estimate(what, memo, &cost);
   double items = cost.entries + (uses[q->use].chunks ? cost.chunks : 0);
   double cells = fmin(CHUNK_BYTES * cost.chunks, CELL_BYTES * cost.work); /* runs of chunks are kept as one */
   double noted = what->rank == TU_ALL_RANKS ? 0 : WORK_BYTES * cost.work;
@@ -91,25 +91,26 @@ static double free_bytes(void) {
 
 struct bounds {
   double seconds, bytes;
+  struct tu_cost_memo memo;
 };
 
 static bool within(const struct price *p, const struct bounds *b) {
   return p->countable && p->seconds <= b->seconds && p->bytes <= b->bytes;
 }
 
-static bool possible(const struct budget_question *q, const struct tu_algorithm *a, uint32_t ranks,
-                     const struct bounds *b, struct price *price) {
+static bool possible(const struct budget_question *q, const struct tu_algorithm *a, uint32_t ranks, struct bounds *b,
+                     struct price *price) {
   struct tu_build what = q->what;
   what.algorithm = a;
   what.ranks = ranks;
   what.root %= ranks;
   if (what.rank != TU_ALL_RANKS) what.rank %= ranks;
-  *price = price_of(q, &what);
+  *price = price_of(q, &what, &b->memo);
   return within(price, b);
 }
 
 /* The most ranks, below those that are asked for, with which it is possible, to about a sixteenth; 0: none. */
-static uint32_t ranks_possible(const struct budget_question *q, const struct bounds *b) {
+static uint32_t ranks_possible(const struct budget_question *q, struct bounds *b) {
   const struct tu_algorithm *a = q->what.algorithm;
   uint32_t low = 0, high = q->what.ranks;
   struct price price;
@@ -126,7 +127,7 @@ static uint32_t ranks_possible(const struct budget_question *q, const struct bou
 }
 
 /* The quickest algorithm of the collective with which it is possible, or NULL. */
-static const struct tu_algorithm *other_algorithm(const struct budget_question *question, const struct bounds *b,
+static const struct tu_algorithm *other_algorithm(const struct budget_question *question, struct bounds *b,
                                                   struct price *least) {
   const struct tu_algorithm *best = NULL;
   struct budget_question other = *question, *q = &other;
@@ -165,7 +166,7 @@ static void print_bytes(struct tu_text *text, double bytes) {
   tu_text_print(text, "%.3g %s", bytes, names[unit]);
 }
 
-static int refuse(const struct budget_question *q, const struct price *price, const struct bounds *b) {
+static int refuse(const struct budget_question *q, const struct price *price, struct bounds *b) {
   const char *collective = tu_collectives[q->what.algorithm->collective].name;
   struct tu_text text = {0};
   struct price least;
@@ -198,8 +199,8 @@ int budget_allow(const struct budget *budget, const struct budget_question *ques
   const struct tu_build *what = &question->what;
   double pieces = (double)tu_max(what->chunks, 1) * (double)tu_max(what->lanes, 1);
   if (what->ranks * pieces <= RANKS_FEW) return CLI_GOOD;
-  struct bounds bounds = {budget->max_seconds, free_bytes() * 3 / 4};
-  struct price price = price_of(question, what);
+  struct bounds bounds = {.seconds = budget->max_seconds, .bytes = free_bytes() * 3 / 4};
+  struct price price = price_of(question, what, &bounds.memo);
   return within(&price, &bounds) ? CLI_GOOD : refuse(question, &price, &bounds);
 }
 

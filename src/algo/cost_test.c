@@ -25,7 +25,7 @@ static double chunks_of(const struct tu_plan *plan) {
 /* Powers of two, of which the samples are, are a special case of some algorithms, by a factor of three. */
 static void compare(const struct tu_build *what) {
   struct tu_cost cost;
-  tu_cost_estimate(what, &cost);
+  tu_cost_estimate(what, NULL, &cost);
   struct tu_plan *plan = tu_plan_build(what);
   const char *collective = tu_collectives[what->algorithm->collective].name, *name = what->algorithm->name;
   double work = (double)plan->work, entries = entries_of(plan);
@@ -72,30 +72,47 @@ static void groups(void) {
   }
 }
 
+/* Pieces of blocks: by algorithms that cut them, and that do not. */
+static void pieces(void) {
+  compare(&(struct tu_build){
+      .algorithm = tu_algorithm_find(TUTTI_ALLGATHER, "pat"), .ranks = 12, .rank = TU_ALL_RANKS, .chunks = 1000});
+  compare(&(struct tu_build){
+      .algorithm = tu_algorithm_find(TUTTI_ALLGATHER, "bucket"), .ranks = 12, .rank = TU_ALL_RANKS, .chunks = 1000});
+}
+
 /* Of plans that nobody could build it comes at once: N squared steps at 65,536 ranks, and log N. More chunks than can be counted
  * are more than anything allows. */
 static void beyond_what_can_be_built(void) {
   struct tu_cost cost;
+  struct tu_cost_memo memo = {.count = 0};
   struct tu_error error;
-  tu_cost_estimate(
-      &(struct tu_build){.algorithm = tu_algorithm_find(TUTTI_ALLREDUCE, "ring"), .ranks = 65536, .rank = TU_ALL_RANKS},
-      &cost);
+  struct tu_build what = {
+      .algorithm = tu_algorithm_find(TUTTI_ALLREDUCE, "ring"), .ranks = 65536, .rank = TU_ALL_RANKS};
+  tu_cost_estimate(&what, &memo, &cost);
   CHECK(cost.steps > 1.6e10 && cost.steps < 1.9e10, "a ring's steps are 4 N (N - 1), got %g", cost.steps);
-  tu_cost_estimate(
-      &(struct tu_build){
-          .algorithm = tu_algorithm_find(TUTTI_BARRIER, "dissemination"), .ranks = 65536, .rank = TU_ALL_RANKS},
-      &cost);
+  uint32_t built = memo.count;
+  double steps = cost.steps;
+  what.ranks = 32768;
+  tu_cost_estimate(&what, &memo, &cost);
+  CHECK(memo.count == built && cost.steps > steps / 5 && cost.steps < steps / 3,
+        "half the ranks: %u plans more built, %g steps", memo.count - built, cost.steps);
+  what = (struct tu_build){
+      .algorithm = tu_algorithm_find(TUTTI_BARRIER, "dissemination"), .ranks = 65536, .rank = TU_ALL_RANKS};
+  tu_cost_estimate(&what, &memo, &cost);
   CHECK(cost.steps > 2e6 && cost.steps < 2.8e6, "a dissemination's steps are 2 N log N, got %g", cost.steps);
   const struct tu_algorithm *a =
       tu_composite_find(TUTTI_ALLREDUCE, "re:rs_gather/3001+rs:pat+ag:bruck+bc:direct/3001", &error);
   CHECK(a != NULL, "%s", error.text);
-  tu_cost_estimate(&(struct tu_build){.algorithm = a, .ranks = 65519, .rank = TU_ALL_RANKS}, &cost);
+  if (!a) return;
+  what = (struct tu_build){.algorithm = a, .ranks = 65519, .rank = TU_ALL_RANKS};
+  tu_cost_estimate(&what, &memo, &cost);
   CHECK(cost.chunks > 1e12, "chunks: %g", cost.chunks);
 }
 
 static const struct test tests[] = {
     {"estimates_are_near", estimates_are_near},
     {"groups", groups},
+    {"pieces", pieces},
     {"beyond_what_can_be_built", beyond_what_can_be_built},
 };
 

@@ -62,8 +62,8 @@ static void read_rows(void) {
   static const struct {
     const char *text, *said;
   } bad[] = {
-      {"", "has no rows"},
-      {HEADER, "has no rows"},
+      {"", "bad:1: expected a row, found none"},
+      {HEADER, "bad:2: expected a row, found none"},
       {"bandwidth,1,1,1,x,1,GB/s,0,5,fit\n", "bad:1: benchmark: expected the header"},
       {HEADER "# more\nbandwith,1,1,1,x,1,GB/s,0,5,fit\n", "bad:3: benchmark: expected ring_ping"},
       {HEADER "bandwidth,0,1,1,x,1,GB/s,0,5,fit\n", "bad:2: bytes: expected"},
