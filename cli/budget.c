@@ -19,6 +19,7 @@ enum { RANKS_FEW = 256 };
 
 /* Measured over all algorithms at 128 ranks; between them they differ by 1.5 or less. */
 #define WORK_SECONDS 80e-9
+#define PROCESS_BYTES (4 << 20)
 #define ENTRY_BYTES 48
 #define CHUNK_BYTES 24
 #define CELL_BYTES 32
@@ -73,14 +74,19 @@ static double available_in_machine(void) {
   return found;
 }
 
-/* Bytes that this process may still take: of the machine's, of its container's (cgroups 2 and 1), of its own limit. */
-static double free_bytes(void) {
+/* Bytes that may still be taken: of the machine's, of the container's (cgroups 2 and 1). */
+static double shared_bytes(void) {
   double bytes = available_in_machine();
   double container = number_in("/sys/fs/cgroup/memory.max") - number_in("/sys/fs/cgroup/memory.current");
   if (container > 0 && container < bytes) bytes = container;
   container = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes") -
               number_in("/sys/fs/cgroup/memory/memory.usage_in_bytes");
-  if (container > 0 && container < bytes) bytes = container;
+  return container > 0 && container < bytes ? container : bytes;
+}
+
+/* ... and of this process's own limit. */
+static double free_bytes(void) {
+  double bytes = shared_bytes();
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (double)limit.rlim_cur < bytes)
     bytes = (double)limit.rlim_cur;
@@ -202,6 +208,14 @@ int budget_allow(const struct budget *budget, const struct budget_question *ques
   struct bounds bounds = {.seconds = budget->max_seconds, .bytes = free_bytes() * 3 / 4};
   struct price price = price_of(question, what, &bounds.memo);
   return within(&price, &bounds) ? CLI_GOOD : refuse(question, &price, &bounds);
+}
+
+int budget_allow_processes(const char *verb, uint32_t count) {
+  double most = shared_bytes() * 3 / 4 / PROCESS_BYTES;
+  if (count <= most) return CLI_GOOD;
+  return cli_fail(verb, CLI_FAILED,
+                  "-n: expected at most %.0f ranks, of 4 MiB each in the memory that is free here, found %u",
+                  floor(most), count);
 }
 
 /* ---- time ---- */

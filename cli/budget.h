@@ -29,6 +29,9 @@ struct budget_question {
  * is possible, and which algorithm of the collective can do it: CLI_FAILED. */
 int budget_allow(const struct budget *budget, const struct budget_question *question);
 
+/* May so many processes be started, of 4 MiB each at least? If not, says how many may: CLI_FAILED. */
+int budget_allow_processes(const char *verb, uint32_t count);
+
 /* From now on the verb says on standard error, if that is a terminal, that it is still at work: after 10 s, 20 s, 40 s, ... */
 void budget_tell_time(const char *verb);
 

@@ -97,6 +97,13 @@ test_what_takes_long_says_so() {
   wait
 }
 
+# Every process of a job takes memory, whatever it is.
+test_a_job_of_too_many_ranks() {
+  [ "$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)" -lt 300000 ] || { echo "  skipped: here 65,535 ranks may fit"; return; }
+  run 1 run -n 65535 -- true
+  has "a job of 65,535 ranks" "$err" "tutti run: -n: expected at most "
+}
+
 # ---- files ----
 
 # Each reader with a file PATH, and the status that it then has.
