@@ -80,7 +80,7 @@ static tutti_err bind_file(struct as_run *run, uint32_t value, const char *patte
   struct tu_text path = {0};
   size_t bytes;
   tutti_err err = expand(run, "--arg", pattern, &path, error);
-  if (err == TUTTI_OK) err = tu_read_file(path.chars, &v->file, &bytes, error);
+  if (err == TUTTI_OK) err = tu_read_file_of(path.chars, TU_DATA_BYTES, &v->file, &bytes, error);
   if (err == TUTTI_OK) err = tu_npy_read(v->file, bytes, path.chars, &v->npy, error);
   if (err == TUTTI_OK && (err = bind_array(run, value, error)) != TUTTI_OK)
     err = tu_fail(error, err, "%s: %s", path.chars, error->text);

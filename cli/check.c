@@ -10,6 +10,7 @@
 
 #include "algo/composite.h"
 #include "base/text.h"
+#include "budget.h"
 #include "names.h"
 #include "onto.h"
 #include "plan/plan_relabel.h"
@@ -19,6 +20,7 @@ struct tally {
   uint32_t low, high; /* numbers of ranks */
   uint32_t lanes;     /* 0: as the algorithm has them */
   struct onto onto;   /* low and high are its chips */
+  struct budget budget;
   uint64_t proved, refused, in_rank_order;
   uint32_t scratch_max; /* chunks, of one rank */
   char scratch_of[160];
@@ -76,7 +78,31 @@ static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32
   return CLI_GOOD;
 }
 
-static int check_name(struct tally *t, const struct cli_name *name) {
+static int check_ranks(struct tally *t, const struct tu_algorithm *a) {
+  int code = CLI_GOOD;
+  for (uint32_t ranks = t->low; ranks <= t->high && code == CLI_GOOD; ranks++)
+    if (tu_algorithm_fits(a, ranks)) code = check_algorithm(t, a, ranks);
+  return code;
+}
+
+/* Can all these numbers of ranks be proved? Where cost grows with the square of N, N numbers up to N cost as much as N / 3 times
+ * the last. */
+static int allow_ranks(struct tally *t, const struct tu_algorithm *a) {
+  uint32_t ranks = t->high, range = t->high - t->low + 1;
+  while (ranks > t->low && !tu_algorithm_fits(a, ranks)) ranks--;
+  if (!tu_algorithm_fits(a, ranks)) return CLI_GOOD;
+  bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
+  const struct budget_question question = {
+      .verb = "check",
+      .use = BUDGET_CHECK,
+      .times = (rooted ? 8 : 2) * (range > 3 ? range / 3 : 1),
+      .what = {.algorithm = a, .ranks = ranks, .rank = TU_ALL_RANKS, .lanes = t->lanes}};
+  return budget_allow(&t->budget, &question);
+}
+
+/* Does it with each algorithm that the name means; NULL: with all. */
+static int check_name(struct tally *t, const struct cli_name *name,
+                      int (*each)(struct tally *t, const struct tu_algorithm *a)) {
   const struct tu_algorithm *a, *only = name ? name->algorithm : NULL;
   int code = CLI_GOOD;
   if (only && t->onto.what) only = onto_algorithm(&t->onto, only);
@@ -84,8 +110,7 @@ static int check_name(struct tally *t, const struct cli_name *name) {
     bool wanted = (!name || a->collective == name->collective) && t->lanes <= tu_build_lanes_max(a);
     /* Of all, those that can be done in the order asked for. */
     wanted &= name || !t->onto.place || strcmp(t->onto.place, "number") == 0 || tu_plan_may_relabel(a->collective);
-    for (uint32_t ranks = t->low; ranks <= t->high && wanted && code == CLI_GOOD; ranks++)
-      if (tu_algorithm_fits(a, ranks)) code = check_algorithm(t, a, ranks);
+    if (wanted) code = each(t, a);
     if (a == only) break;
   }
   return code;
@@ -137,7 +162,7 @@ static void print_proof(const struct tally *t) {
 }
 
 static int run(int argc, char **argv) {
-  struct tally t = {.credits = 1};
+  struct tally t = {.credits = 1, .budget = BUDGET_DEFAULT};
   const char *range = NULL;
   bool done;
   const struct cli_option options[] = {
@@ -145,6 +170,7 @@ static int run(int argc, char **argv) {
       {"--credits", CLI_UINT, &t.credits, "K", "messages that a ring holds (1, the strictest)"},
       {"--lanes", CLI_UINT, &t.lanes, "L", "so many ways side by side, each with a part of every block (1)"},
       ONTO_OPTIONS(&t.onto),
+      BUDGET_OPTION(&t.budget),
   };
   int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -166,13 +192,18 @@ static int run(int argc, char **argv) {
   /* Thousands of plans, one after the other, of some MiB each: memory that stays is a tenth of the time. */
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  budget_tell_time("check");
+  t.onto.budget = &t.budget;
   if (t.onto.what) {
     code = onto_open(&t.onto, "check");
     if (code == CLI_GOOD) t.low = t.high = t.onto.cluster->chip_count;
   }
-  if (argc == 1 && code == CLI_GOOD) code = check_name(&t, NULL);
+  if (argc == 1 && code == CLI_GOOD) code = check_name(&t, NULL, allow_ranks);
   for (int i = 1; i < argc && code == CLI_GOOD; i++)
-    code = cli_find_name(argv[i], &name) ? check_name(&t, &name) : check_file(&t, argv[i]);
+    if (cli_find_name(argv[i], &name)) code = check_name(&t, &name, allow_ranks);
+  if (argc == 1 && code == CLI_GOOD) code = check_name(&t, NULL, check_ranks);
+  for (int i = 1; i < argc && code == CLI_GOOD; i++)
+    code = cli_find_name(argv[i], &name) ? check_name(&t, &name, check_ranks) : check_file(&t, argv[i]);
   onto_close(&t.onto);
   if (code != CLI_GOOD) return code;
   print_proof(&t);

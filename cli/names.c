@@ -23,7 +23,7 @@ bool cli_find_name(const char *word, struct cli_name *name) {
 tutti_err cli_read_plan(const char *path, bool in_place, struct tu_plan **plan, struct tu_error *error) {
   char *data;
   size_t bytes;
-  tutti_err err = tu_read_file(path, &data, &bytes, error);
+  tutti_err err = tu_read_file_of(path, TU_DATA_BYTES, &data, &bytes, error);
   if (err != TUTTI_OK) return err;
   err = tu_plan_read_any(data, bytes, path, in_place, plan, error);
   free(data);

@@ -237,6 +237,8 @@ int onto_build(struct onto *o, const char *verb, const char *word, const struct 
     if ((code = cli_check_build(verb, word, &fitting, what)) != CLI_GOOD) break;
     if (tu_collectives[name->collective].rooted) what->root = part_of(chips, root);
     what->rank = TU_ALL_RANKS;
+    const struct budget_question question = {.verb = verb, .use = BUDGET_DRAW, .what = *what};
+    if ((code = budget_allow(o->budget, &question)) != CLI_GOOD) break;
     struct tu_plan *built = tu_plan_build(what), *before = best.plan;
     try_order(o, built, (enum onto_order)i, chips, &best, &error);
     tu_plan_destroy(built);

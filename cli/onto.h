@@ -3,6 +3,7 @@
 #define CLI_ONTO_H
 
 #include "base/text.h"
+#include "budget.h"
 #include "names.h"
 #include "topology/ring.h"
 #include "topology/route.h"
@@ -14,6 +15,7 @@ struct onto {
   const char *what;            /* NULL: no cluster */
   const char *reserve, *place; /* NULL: none, auto */
   bool dimension_order;
+  const struct budget *budget; /* of what is built */
   /* As found. */
   struct tu_cluster *cluster;
   struct tu_grid grid;

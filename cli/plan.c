@@ -9,14 +9,25 @@
 #include "algo/composite.h"
 #include "algo/pat.h"
 #include "base/text.h"
+#include "budget.h"
 #include "check/check.h"
 #include "draw/draw.h"
 #include "names.h"
 #include "onto.h"
+#include "plan/plan_text.h"
 
 #define ALL UINT32_MAX
 
-static void print_text(const struct tu_draw *what, struct tu_text *text) { tu_plan_write(what->plan, text); }
+/* Rank by rank: of many ranks the first is shown soon, and the text of all is nowhere as a whole. */
+static void print_text(const struct tu_draw *what, struct tu_text *text) {
+  tu_plan_write_head(what->plan, text);
+  for (uint32_t i = 0; i < what->plan->rank_count; i++) {
+    tu_plan_write_rank(what->plan, i, text);
+    fputs(text->chars, stdout);
+    text->length = 0;
+    text->chars[0] = '\0';
+  }
+}
 
 /* A form of a plan. */
 struct form {
@@ -38,6 +49,7 @@ struct request {
   const char *summary;
   bool steps;
   struct onto onto;
+  struct budget budget;
 };
 
 static int find_form(struct request *r) {
@@ -120,9 +132,15 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
     return cli_fail("plan", CLI_USAGE, "--rank: expected a rank below %u, found %u", b->ranks, b->rank);
   if (b->rank != ALL && r->form != &forms[TEXT])
     return cli_fail("plan", CLI_USAGE, "--rank: only --as text shows one rank's steps, %s takes all ranks'", r->as);
+  if (b->rank == ALL) b->rank = TU_ALL_RANKS;
+  struct budget_question question = {.verb = "plan",
+                                     .use = r->form == &forms[TEXT] ? BUDGET_TEXT : BUDGET_DRAW,
+                                     .what = *b,
+                                     .one_rank = "--rank R shows the steps of one rank"};
+  if (r->steps) question.what.rank = 0; /* the table is of one rank, which stands for all */
+  if ((code = budget_allow(&r->budget, &question)) != CLI_GOOD) return code;
   if (r->steps) return print_steps(r, word);
   r->summary = b->algorithm->summary;
-  if (b->rank == ALL) b->rank = TU_ALL_RANKS;
   *plan = tu_plan_build(b);
   return CLI_GOOD;
 }
@@ -154,7 +172,7 @@ static void print_plan(const struct request *r, const struct tu_plan *plan) {
 }
 
 static int run(int argc, char **argv) {
-  struct request r = {.as = "text", .build = {.rank = ALL}};
+  struct request r = {.as = "text", .build = {.rank = ALL}, .budget = BUDGET_DEFAULT};
   struct tu_build *b = &r.build;
   bool done;
   const struct cli_option options[] = {
@@ -168,12 +186,15 @@ static int run(int argc, char **argv) {
       {"--lanes", CLI_UINT, &b->lanes, "L", "so many ways side by side, each with a part of every block (1)"},
       {"--steps", CLI_FLAG, &r.steps, NULL, "of a pat algorithm: its operations, as CSV"},
       ONTO_OPTIONS(&r.onto),
+      BUDGET_OPTION(&r.budget),
       {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json; of a cluster: links or routes (text)"},
   };
   int code = cli_parse(&cli_plan, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (argc != 2)
     return cli_fail("plan", CLI_USAGE, "expected one COLLECTIVE.NAME, found %d; tutti list shows them", argc - 1);
+  budget_tell_time("plan");
+  r.onto.budget = &r.budget;
   code = find_form(&r);
   struct tu_plan *plan = NULL;
   if (code == CLI_GOOD && r.onto.what) {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "budget.h"
 #include "cli.h"
 #include "run_streams.h"
 
@@ -570,6 +571,7 @@ static int run(int argc, char **argv) {
   }
   if (argc < 2) return cli_fail("run", CLI_USAGE, "which program? As in: tutti run -n %u -- program", job.count);
   job.program = argv + 1;
+  if ((status = budget_allow_processes("run", job.count)) != CLI_GOOD) return status;
   return run_job(&job);
 }
 

@@ -9,6 +9,7 @@
 
 #include "algo/composite.h"
 #include "base/text.h"
+#include "budget.h"
 #include "check/check.h"
 #include "names.h"
 #include "sim/sim_spread.h"
@@ -20,6 +21,7 @@ struct question {
   struct tu_sim_cost cost;
   bool all_ranks, json;
   struct sim_cluster_question cluster;
+  struct budget budget;
   /* for the answer: */
   const char *collective, *algorithm;
   char algorithm_name[TU_NAME_BYTES];
@@ -46,6 +48,12 @@ static int load_name(struct question *q, const char *word, const struct cli_name
   /* Late ranks may do nothing but receive, which contraction forgets; graphs are told step by step. */
   bool whole = q->all_ranks || q->cluster.graph || q->cluster.late;
   bool alike = !whole && (name->algorithm->flags & TU_ROTATES);
+  q->what.rank = alike && !q->cluster.cluster ? 0 : TU_ALL_RANKS; /* on a cluster one is built, and spread to all */
+  const struct budget_question question = {.verb = "sim",
+                                           .use = BUDGET_SIM,
+                                           .what = q->what,
+                                           .one_rank = q->all_ranks ? "without --all-ranks it can" : NULL};
+  if ((code = budget_allow(&q->budget, &question)) != CLI_GOOD) return code;
   q->what.rank = alike ? 0 : TU_ALL_RANKS;
   q->sim = tu_sim_build(&q->what);
   if (alike && q->cluster.cluster) spread(q);
@@ -116,6 +124,7 @@ static int load(struct question *q, const char *word) {
 static int run(int argc, char **argv) {
   /* A common machine: a microsecond a message, links of 12.5 GB/s, reductions at 20 GB/s. */
   struct question q = {.bytes = 1 << 20,
+                       .budget = BUDGET_DEFAULT,
                        .cost = {1e-6, 8e-11, 5e-11},
                        .cluster = {.links = "wormhole", .place = "auto", .flag = "merged", .share = "fair"}};
   bool done;
@@ -153,10 +162,12 @@ static int run(int argc, char **argv) {
       {"--graph", CLI_STRING, &q.cluster.graph, "FILE",
        "the messages and their links, for another simulator; see tutti-graph(5)"},
       {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "play all ranks, even if one can stand for all"},
+      BUDGET_OPTION(&q.budget),
       {"--json", CLI_FLAG, &q.json, NULL, "one object"},
   };
   int code = cli_parse(&cli_sim, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
+  budget_tell_time("sim");
   if (rows && argc == 1) return sim_rows(rows, q.cluster.links, q.json);
   if (rows) return cli_fail("sim", CLI_USAGE, "--rows takes no plan, found '%s'", argv[1]);
   if (argc != 2)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "budget.h"
 #include "cli.h"
 #include "draw/draw_cluster.h"
 #include "topo.h"
@@ -252,6 +253,7 @@ static int run(int argc, char **argv) {
                     argc - 1);
   if (r.walk && r.routes) return cli_fail("topo", CLI_USAGE, "one of --walk and --routes");
   struct topo t;
+  budget_tell_time("topo");
   if ((code = open_topo(&r, argv[1], &t)) != CLI_GOOD) return code;
   if (r.walk) code = topo_walk(&t, r.walk);
   else if (r.routes) code = topo_routes(&t, r.routes, r.dimension_order);

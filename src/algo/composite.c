@@ -95,7 +95,9 @@ static uint32_t set_sizes(const struct composite *c, const struct phase *p, uint
 
 /* ---- how many chunks ---- */
 
-static uint32_t least_multiple(uint32_t a, uint32_t b) { return a / tu_divisor(a, b) * b; }
+/* More than can be counted is UINT32_MAX. */
+static uint32_t product(uint32_t a, uint32_t b) { return (uint32_t)tu_min((uint64_t)a * b, UINT32_MAX); }
+static uint32_t least_multiple(uint32_t a, uint32_t b) { return product(a / tu_divisor(a, b), b); }
 
 /* Chunks that the shares of one block are cut into: every phase must find its own number in its share. */
 static uint32_t split(const struct tu_build *what) {
@@ -110,7 +112,7 @@ static uint32_t split(const struct tu_build *what) {
   for (uint32_t i = 0; i < c->phase_count && !rows; i++) {
     if (c->phases[i].kind != RS && c->phases[i].kind != SC) continue;
     set_sizes(c, &c->phases[i], what->ranks, sizes);
-    chunks *= sizes[0];
+    chunks = product(chunks, sizes[0]);
   }
   return chunks;
 }
@@ -379,6 +381,10 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
   return &c->algorithm;
 }
 
+uint32_t tu_composite_group(const struct tu_algorithm *a) {
+  return a->build == build && composite_of(a)->group != OPEN ? composite_of(a)->group : 0;
+}
+
 const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group) {
   struct tu_text name = {0};
   for (const char *at = a->name; *at;) {
@@ -386,8 +392,8 @@ const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, 
     tu_text_print(&name, "%.*s", (int)length, at);
     at += length;
     if (!*at) break;
-    tu_text_print(&name, "/%u", group); /* all groups of a name are of one size: this one is open, too */
-    at += strlen("/g");
+    tu_text_print(&name, "/%u", group); /* all groups of a name are of one size */
+    at += strcspn(at, "+");
   }
   struct tu_error error;
   const struct tu_algorithm *found = tu_composite_find(a->collective, name.chars, &error);

@@ -26,8 +26,10 @@ static inline bool tu_is_composite(const char *name) {
 /* NULL if the name is none; the error says why. Lives as long as the process. */
 const struct tu_algorithm *tu_composite_find(tutti_collective collective, const char *name, struct tu_error *error);
 
-/* The composite that `a`, of which the groups are open, is on groups of `group` ranks; `a` itself if that would have too
- * long a name. */
+/* Ranks of a group; 0: `a` is no composite, or has no groups, or leaves their size open. */
+uint32_t tu_composite_group(const struct tu_algorithm *a);
+/* The composite that `a`, a composite with groups, is on groups of `group` ranks; `a` itself if that would have too long a
+ * name. */
 const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group);
 
 /* Carries out the composite of that name in the place of an algorithm of the same collective, which has its split. */

@@ -21,7 +21,7 @@ static uint64_t hash_of(const struct tu_plan *plan) {
 static tutti_err read_and_prove(const char *path, struct tu_plan **plan, struct tu_error *error) {
   char *data;
   size_t bytes;
-  tutti_err err = tu_read_file(path, &data, &bytes, error);
+  tutti_err err = tu_read_file_of(path, TU_DATA_BYTES, &data, &bytes, error);
   if (err != TUTTI_OK) return err;
   err = tu_plan_read_any(data, bytes, path, false, plan, error);
   free(data);

@@ -23,7 +23,7 @@ static void found_fini(struct found *found) { free(found->rules); }
 /* ---- finding ---- */
 
 static tutti_err take_file(struct found *found, struct tu_error *error) {
-  tutti_err err = tu_read_file(found->path, &found->rules, &found->text.rules_bytes, error);
+  tutti_err err = tu_read_file_of(found->path, TU_TABLE_BYTES, &found->rules, &found->text.rules_bytes, error);
   if (err != TUTTI_OK) return tu_fail(error, err, "selection table: %s", error->text);
   found->text.name = found->path;
   found->text.rules = found->rules;
@@ -41,6 +41,10 @@ static bool is_there(struct found *found, const char *base, const char *rest) {
 static tutti_err find(struct found *found, struct tu_error *error) {
   *found = (struct found){.text.forced = tu_env("TUTTI_ALGORITHM")};
   const char *path = tu_env("TUTTI_TUNING");
+  if (path && strcmp(path, "-") == 0)
+    return tu_fail(
+        error, TUTTI_ERR_ENVIRONMENT,
+        "TUTTI_TUNING: expected the path of a file, or none, found '-'; a job's standard input is the program's");
   if (path && strcmp(path, "none") != 0) {
     if (snprintf(found->path, sizeof found->path, "%s", path) >= (int)sizeof found->path)
       return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_TUNING: expected a path below %zu characters, found %zu",

@@ -168,7 +168,7 @@ tutti_err tu_npy_read(const void *file, size_t bytes, const char *name, struct t
                      .npy = &found};
   if ((err = read_dictionary(&r)) != TUTTI_OK) return err;
   if (!count_bytes(&found))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: expected an array that fits into memory, found a larger shape",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:1: expected an array that fits into memory, found a larger shape",
                    name);
   if (found.bytes != bytes - end)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: expected %zu bytes of elements, as its header says, found %zu", name,

@@ -91,7 +91,7 @@ static void test_refusals(void) {
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1), }", 4,
        "file:1: expected at most 5 dimensions, found '1),'"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 4,
-       "file: expected an array that fits into memory, found a larger shape"},
+       "file:1: expected an array that fits into memory, found a larger shape"},
       {"{'descr': '<f4', 'descr': '<f4', 'shape': (), }", 4,
        "file:1: expected 'descr', 'fortran_order' and 'shape', each once, found ''descr':'"},
       {"{'descr': '<f4', 'fortran_order': False, }", 4,

@@ -3,10 +3,13 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- the string that grows -------------------------------------------------------------------------------------- */
 
@@ -210,19 +213,22 @@ bool tu_parse_number(const char *chars, double *number) {
   return true;
 }
 
-/* Everything that is left in `file`, NUL-terminated behind the last byte. NULL with errno set if that fails. */
-static char *read_all(FILE *file, size_t *bytes) {
+/* Everything that is left in `file`, up to one byte more than bytes_max; a NUL stands behind the last byte. NULL with errno set
+ * if that fails. */
+static char *read_all(int file, size_t bytes_max, size_t *bytes) {
   size_t capacity = 4096, length = 0;
   char *data = malloc(capacity);
   while (data) {
-    length += fread(data + length, 1, capacity - 1 - length, file);
-    if (ferror(file)) {
+    ssize_t got = read(file, data + length, tu_min(capacity - 1 - length, bytes_max + 1 - length));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
       int number = errno;
       free(data);
       errno = number;
       return NULL;
     }
-    if (feof(file)) {
+    length += (size_t)got;
+    if (got == 0 || length > bytes_max) {
       data[length] = '\0';
       *bytes = length;
       return data;
@@ -236,14 +242,45 @@ static char *read_all(FILE *file, size_t *bytes) {
   return NULL;
 }
 
-tutti_err tu_read_file(const char *path, char **data, size_t *bytes, struct tu_error *error) {
+/* What was found is UINT64_MAX where reading stopped at the limit. */
+static tutti_err refuse_size(const char *name, size_t bytes_max, uint64_t found, struct tu_error *error) {
+  if (found > bytes_max && found <= INT64_MAX)
+    return tu_fail(error, TUTTI_ERR_SYSTEM, "cannot read '%s': expected at most %zu MiB, found %llu bytes", name,
+                   bytes_max >> 20, (unsigned long long)found);
+  return tu_fail(error, TUTTI_ERR_SYSTEM, "cannot read '%s': expected at most %zu MiB, found more", name,
+                 bytes_max >> 20);
+}
+
+/* What is no file may never end, or never begin. */
+static tutti_err check_file(const char *path, int file, size_t bytes_max, struct tu_error *error) {
+  struct stat status;
+  if (fstat(file, &status) != 0) return tu_fail_errno(error, "cannot read '%s'", path);
+  if (S_ISREG(status.st_mode))
+    return (uint64_t)status.st_size > bytes_max ? refuse_size(path, bytes_max, (uint64_t)status.st_size, error)
+                                                : TUTTI_OK;
+  const char *kind = S_ISDIR(status.st_mode)                              ? "a folder"
+                     : S_ISFIFO(status.st_mode)                           ? "a pipe"
+                     : S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) ? "a device"
+                                                                          : "a socket";
+  return tu_fail(error, TUTTI_ERR_SYSTEM, "cannot read '%s': expected a regular file, found %s", path, kind);
+}
+
+tutti_err tu_read_file_of(const char *path, size_t bytes_max, char **data, size_t *bytes, struct tu_error *error) {
   bool standard_input = strcmp(path, "-") == 0;
-  FILE *file = standard_input ? stdin : fopen(path, "rbe");
-  if (!file) return tu_fail_errno(error, "cannot open '%s'", path);
-  char *read = read_all(file, bytes);
-  tutti_err err = TUTTI_OK;
-  if (read) *data = read;
-  else err = tu_fail_errno(error, "cannot read '%s'", standard_input ? "standard input" : path);
-  if (!standard_input) fclose(file);
+  const char *name = standard_input ? "standard input" : path;
+  /* A pipe that nobody writes to would hold up open() itself. */
+  int file = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) return tu_fail_errno(error, "cannot open '%s'", path);
+  tutti_err err = standard_input ? TUTTI_OK : check_file(path, file, bytes_max, error);
+  char *all = err == TUTTI_OK ? read_all(file, bytes_max, bytes) : NULL;
+  if (err == TUTTI_OK && !all) err = tu_fail_errno(error, "cannot read '%s'", name);
+  if (err == TUTTI_OK && *bytes > bytes_max) err = refuse_size(name, bytes_max, UINT64_MAX, error);
+  if (err == TUTTI_OK) *data = all;
+  else free(all);
+  if (!standard_input) close(file);
   return err;
+}
+
+tutti_err tu_read_file(const char *path, char **data, size_t *bytes, struct tu_error *error) {
+  return tu_read_file_of(path, TU_TEXT_BYTES, data, bytes, error);
 }

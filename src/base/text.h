@@ -42,7 +42,16 @@ bool tu_parse_bytes(const char *chars, uint64_t *bytes);
 /* Reads a decimal number, 0 or more, the whole string: 3, 0.5, 1e-6. */
 bool tu_parse_number(const char *chars, double *number);
 
-/* Reads a whole file into malloc'ed memory; "-" is standard input. */
+/* How large a file may be: tables that a person writes; descriptions and programs; plans and arrays. */
+#define TU_TABLE_BYTES ((size_t)1 << 20)
+#define TU_TEXT_BYTES ((size_t)64 << 20)
+#define TU_DATA_BYTES ((size_t)256 << 20)
+
+/* Reads a whole file, of at most `bytes_max` bytes, into malloc'ed memory with a NUL behind it. A path "-" is standard input, in
+ * which a pipe or a device will do. Anything else must be a regular file: a pipe, a device or a folder is refused without
+ * waiting for it, and a file that is too large before it is read. TUTTI_ERR_SYSTEM, with a sentence. */
+tutti_err tu_read_file_of(const char *path, size_t bytes_max, char **data, size_t *bytes, struct tu_error *error);
+/* Of at most TU_TEXT_BYTES. */
 tutti_err tu_read_file(const char *path, char **data, size_t *bytes, struct tu_error *error);
 
 #endif

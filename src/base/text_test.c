@@ -1,6 +1,9 @@
 /* text_test.c: the growing string, the scanner, numbers, the nearest name, files; and base.h's small things. */
 #include "base/text.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "base/types.h"
 #include "test.h"
 
@@ -211,6 +214,54 @@ static void test_read_file(void) {
   CHECK(tu_read_file("/", &data, &bytes, &error) == TUTTI_ERR_SYSTEM && strstr(error.text, "'/'"), "'%s'", error.text);
 }
 
+/* A sentence at once, whatever lies there. A pipe without a writer would hold up open(), with one it would hold up read(). */
+static void test_what_is_not_read(void) {
+  char folder[] = "/tmp/text_test_XXXXXX", path[sizeof folder + 8];
+  CHECK(mkdtemp(folder) != NULL, "no folder to test in");
+  snprintf(path, sizeof path, "%s/file", folder);
+  char *data = NULL;
+  size_t bytes = 0;
+  struct tu_error error = {0};
+  CHECK(mkfifo(path, 0600) == 0, "no pipe to test with");
+  CHECK(tu_read_file(path, &data, &bytes, &error) == TUTTI_ERR_SYSTEM && strstr(error.text, "found a pipe"), "'%s'",
+        error.text);
+  int writer = open(path, O_RDWR);
+  CHECK(tu_read_file(path, &data, &bytes, &error) == TUTTI_ERR_SYSTEM && strstr(error.text, "found a pipe"), "'%s'",
+        error.text);
+  close(writer);
+  unlink(path);
+  CHECK(tu_read_file("/dev/zero", &data, &bytes, &error) == TUTTI_ERR_SYSTEM && strstr(error.text, "found a device"),
+        "'%s'", error.text);
+  int file = open(path, O_RDWR | O_CREAT, 0600);
+  CHECK(file >= 0 && ftruncate(file, (off_t)1 << 30) == 0, "no sparse file to test with");
+  CHECK(tu_read_file(path, &data, &bytes, &error) == TUTTI_ERR_SYSTEM &&
+            strstr(error.text, "expected at most 64 MiB, found 1073741824 bytes"),
+        "'%s'", error.text);
+  CHECK(ftruncate(file, (off_t)TU_TABLE_BYTES) == 0, "no file of 1 MiB");
+  CHECK(tu_read_file_of(path, TU_TABLE_BYTES, &data, &bytes, &error) == TUTTI_OK && bytes == TU_TABLE_BYTES, "'%s'",
+        error.text);
+  free(data);
+  CHECK(tu_read_file_of(path, TU_TABLE_BYTES - 1, &data, &bytes, &error) == TUTTI_ERR_SYSTEM, "a byte too many");
+  close(file);
+  /* Of these the kernel does not say the size. */
+  CHECK(tu_read_file("/proc/self/status", &data, &bytes, &error) == TUTTI_OK && bytes > 100, "'%s'", error.text);
+  free(data);
+  CHECK(tu_read_file_of("/proc/self/status", 10, &data, &bytes, &error) == TUTTI_ERR_SYSTEM &&
+            strstr(error.text, "found more"),
+        "'%s'", error.text);
+  /* Standard input may be a device, up to the limit. */
+  int kept = dup(STDIN_FILENO), zero = open("/dev/zero", O_RDONLY);
+  dup2(zero, STDIN_FILENO);
+  CHECK(tu_read_file_of("-", TU_TABLE_BYTES, &data, &bytes, &error) == TUTTI_ERR_SYSTEM &&
+            strstr(error.text, "'standard input': expected at most 1 MiB, found more"),
+        "'%s'", error.text);
+  dup2(kept, STDIN_FILENO);
+  close(kept);
+  close(zero);
+  unlink(path);
+  rmdir(folder);
+}
+
 static void test_base(void) {
   uint32_t capacity = 0, *numbers = NULL;
   for (uint32_t i = 0; i < 1000; i++) {
@@ -276,6 +327,8 @@ int main(int argc, char **argv) {
       {"parse", test_parse},
       {"parse_number", test_parse_number},
       {"read_file", test_read_file},
+      {"what_is_not_read", test_what_is_not_read},
+      {"what_is_not_read", test_what_is_not_read},
       {"base", test_base},
       {"types", test_types},
   };

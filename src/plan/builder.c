@@ -78,6 +78,7 @@ struct tu_builder {
   uint32_t operand_count, operand_capacity;
   uint32_t *scratch; /* afters of the step that is being emitted */
   uint32_t scratch_count, scratch_capacity;
+  uint64_t work; /* see tu_plan.work */
 };
 
 uint32_t tu_build_ranks(const struct tu_builder *b) { return b->frame->what.ranks; }
@@ -213,7 +214,7 @@ static uint32_t span_weight(struct tu_builder *b, uint32_t rank, struct tu_span 
   if (!b->reduces) return 0;
   const struct tu_cells *cells = &b->ranks[rank].cells;
   uint32_t cell = cell_of(b, rank, span), at = tu_cells_find(cells, cell), weight = cells->runs[at].weight;
-  for (uint32_t i = at; tu_cells_within(cells, i, cell + span.count); i++)
+  for (uint32_t i = at; tu_cells_within(cells, i, cell + span.count); i++, b->work++)
     tu_assert(cells->runs[i].weight == weight && weight != 0);
   return weight;
 }
@@ -231,11 +232,13 @@ static void set_weight(struct tu_builder *b, uint32_t rank, struct tu_span span,
 static void append_tmp(struct tu_builder *b, struct tu_at like) {
   struct rank_state *r = &b->ranks[like.rank];
   r->tmp_count += like.span.count;
+  b->work++;
   for (uint32_t i = 0; r->plan && i < like.span.count; i++) {
     uint32_t chunk = chunk_in_plan(b, like.rank, like.span.buffer, like.span.first + i);
     struct tu_like size = {like.span.buffer, chunk};
     assert_span(b, like.rank, (struct tu_span){like.span.buffer, chunk, 1});
     if (size.buffer == TU_TMP) size = r->plan->tmp[chunk];
+    b->work++;
     r->plan->tmp = tu_grow(r->plan->tmp, r->plan->tmp_count, &r->tmp_capacity, sizeof *r->plan->tmp);
     r->plan->tmp[r->plan->tmp_count++] = size;
   }
@@ -272,6 +275,7 @@ struct tu_span tu_tmp_blocks(struct tu_builder *b, uint32_t rank, struct tu_span
 /* ---- emitting a step of one rank ---- */
 
 static void note_after(struct tu_builder *b, uint32_t step) {
+  b->work++;
   if (step == NONE) return;
   for (uint32_t i = 0; i < b->scratch_count; i++)
     if (b->scratch[i] == step) return;
@@ -351,6 +355,7 @@ static uint32_t emit_send(struct tu_builder *b, struct tu_at from, const struct 
   uint32_t weight = span_weight(b, from.rank, from.span);
   struct rank_state *r = &b->ranks[from.rank];
   uint32_t peers = 0, peer = NONE;
+  b->work += to_count;
   for (uint32_t i = 0; i < to_count; i++) {
     uint32_t rank = rank_in_plan(b, to[i].rank);
     if (rank != from.rank) peer = peers++ == 0 ? rank : NONE;
@@ -475,6 +480,7 @@ static void add_operand(struct tu_builder *b, struct pending *p, struct operand 
   b->operands = tu_grow(b->operands, b->operand_count, &b->operand_capacity, sizeof *b->operands);
   b->operands[b->operand_count++] = operand;
   p->operand_count++;
+  b->work++;
 }
 
 static struct operand local_operand(struct tu_builder *b, uint32_t rank, struct tu_span span) {
@@ -699,6 +705,7 @@ struct tu_plan *tu_plan_build(const struct tu_build *what) {
   }
   build_parts(&b, what);
   tu_assert(b.group_depth == 0);
+  plan->work = b.work;
 
   for (uint32_t i = 0; i < ranks; i++) tu_cells_fini(&b.ranks[i].cells);
   free(b.ranks);

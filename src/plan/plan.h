@@ -97,6 +97,7 @@ struct tu_plan {
   bool rank_order;                 /* claims that operands combine in rank order */
   uint32_t rank_first, rank_count; /* whose steps are here: all ranks', or one's */
   struct tu_rank_plan *rank;       /* [rank_count] */
+  uint64_t work; /* of a plan that was built: the ends of messages, operands and runs of chunks that were looked at */
 };
 
 void tu_plan_destroy(struct tu_plan *plan);

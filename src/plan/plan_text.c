@@ -81,23 +81,29 @@ static void write_tmp(const struct tu_rank_plan *r, struct tu_text *text) {
   tu_text_print(text, "\n");
 }
 
-void tu_plan_write(const struct tu_plan *plan, struct tu_text *text) {
+void tu_plan_write_head(const struct tu_plan *plan, struct tu_text *text) {
   static const char *const answers[] = {"no", "yes"};
   tu_text_print(text, "tutti-plan 1\ncollective %s\nalgorithm %s\n", tu_collectives[plan->collective].name,
                 plan->algorithm);
   tu_text_print(text, "ranks %u\nroot %u\nsplit %u\n", plan->ranks, plan->root, plan->split);
   tu_text_print(text, "in_place %s\nequal_blocks %s\nrank_order %s\n", answers[plan->in_place],
                 answers[plan->equal_blocks], answers[plan->rank_order]);
-  for (uint32_t i = 0; i < plan->rank_count; i++) {
-    const struct tu_rank_plan *r = &plan->rank[i];
-    tu_text_print(text, "rank %u\n", plan->rank_first + i);
-    write_tmp(r, text);
-    for (uint32_t s = 0; s < r->step_count; s++) {
-      tu_text_print(text, "    %u: ", s);
-      tu_plan_write_step(r, &r->steps[s], text);
-      tu_text_print(text, "\n");
-    }
+}
+
+void tu_plan_write_rank(const struct tu_plan *plan, uint32_t i, struct tu_text *text) {
+  const struct tu_rank_plan *r = &plan->rank[i];
+  tu_text_print(text, "rank %u\n", plan->rank_first + i);
+  write_tmp(r, text);
+  for (uint32_t s = 0; s < r->step_count; s++) {
+    tu_text_print(text, "    %u: ", s);
+    tu_plan_write_step(r, &r->steps[s], text);
+    tu_text_print(text, "\n");
   }
+}
+
+void tu_plan_write(const struct tu_plan *plan, struct tu_text *text) {
+  tu_plan_write_head(plan, text);
+  for (uint32_t i = 0; i < plan->rank_count; i++) tu_plan_write_rank(plan, i, text);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */

@@ -78,11 +78,59 @@ const char *tu_pto_spell(const struct tu_pto_module *module, const struct tu_pto
   return spelled;
 }
 
-uint32_t tu_pto_find(const struct tu_pto_module *module, const char *name) {
-  for (uint32_t i = 0; i < module->value_count; i++)
-    if (strcmp(module->values[i].name, name) == 0) return i;
-  return TU_PTO_NONE;
+/* ---- names ---- */
+
+_Static_assert(offsetof(struct tu_pto_value, name) == 0 && offsetof(struct tu_pto_name, name) == 0,
+               "a table finds names where items begin");
+
+static const char *name_of(const void *items, size_t item_bytes, uint32_t number) {
+  return (const char *)items + number * item_bytes;
 }
+
+/* Where the name stands in the table, or would. */
+static uint32_t place_in(const struct tu_pto_table *t, const void *items, size_t item_bytes, const char *name) {
+  uint32_t at = (uint32_t)tu_hash(name, strlen(name), 0) & (t->places - 1);
+  while (t->numbers[at] != 0 && strcmp(name_of(items, item_bytes, t->numbers[at] - 1), name) != 0)
+    at = (at + 1) & (t->places - 1);
+  return at;
+}
+
+static uint32_t find_in(const struct tu_pto_table *t, const void *items, size_t item_bytes, const char *name) {
+  uint32_t number = t->places ? t->numbers[place_in(t, items, item_bytes, name)] : 0;
+  return number ? number - 1 : TU_PTO_NONE;
+}
+
+/* The last of `count` items is new. Of two items of one name, the first is found. */
+static void add_to(struct tu_pto_table *t, const void *items, size_t item_bytes, uint32_t count) {
+  uint32_t first = count - 1;
+  if (t->places < 2 * count) {
+    free(t->numbers);
+    t->places = 2 * tu_pow2_floor(count) * 2;
+    t->numbers = tu_allocate(t->places, sizeof *t->numbers);
+    first = 0;
+  }
+  for (uint32_t i = first; i < count; i++) {
+    uint32_t at = place_in(t, items, item_bytes, name_of(items, item_bytes, i));
+    if (t->numbers[at] == 0) t->numbers[at] = i + 1;
+  }
+}
+
+uint32_t tu_pto_find(const struct tu_pto_module *module, const char *name) {
+  return find_in(&module->value_table, module->values, sizeof *module->values, name);
+}
+
+uint32_t tu_pto_size_name(struct tu_pto_module *module, const char *name) {
+  uint32_t number = find_in(&module->name_table, module->names, sizeof *module->names, name);
+  if (number != TU_PTO_NONE) return number;
+  module->names = tu_grow(module->names, module->name_count, &module->name_capacity, sizeof *module->names);
+  struct tu_pto_name *added = &module->names[module->name_count];
+  *added = (struct tu_pto_name){.number = TU_PTO_OPEN};
+  snprintf(added->name, sizeof added->name, "%s", name);
+  add_to(&module->name_table, module->names, sizeof *module->names, ++module->name_count);
+  return module->name_count - 1;
+}
+
+/* ---- parts of a module ---- */
 
 uint32_t tu_pto_add_value(struct tu_pto_module *module, const char *name, enum tu_pto_origin origin,
                           struct tu_pto_place place) {
@@ -90,7 +138,8 @@ uint32_t tu_pto_add_value(struct tu_pto_module *module, const char *name, enum t
   struct tu_pto_value *value = &module->values[module->value_count];
   *value = (struct tu_pto_value){.origin = origin, .place = place};
   snprintf(value->name, sizeof value->name, "%s", name);
-  return module->value_count++;
+  add_to(&module->value_table, module->values, sizeof *module->values, ++module->value_count);
+  return module->value_count - 1;
 }
 
 void tu_pto_add_operand(struct tu_pto_module *module, const struct tu_pto_operand *operand) {
@@ -106,5 +155,7 @@ void tu_pto_destroy(struct tu_pto_module *module) {
   free(module->instructions);
   free(module->operands);
   free(module->names);
+  free(module->value_table.numbers);
+  free(module->name_table.numbers);
   free(module);
 }

@@ -131,6 +131,12 @@ struct tu_pto_name {
   int64_t number; /* TU_PTO_OPEN: not known */
 };
 
+/* Which item has a name, found by the name's hash. Items begin with their names. */
+struct tu_pto_table {
+  uint32_t *numbers; /* + 1; 0: a free place */
+  uint32_t places;   /* a power of two, at least half of them free */
+};
+
 struct tu_pto_module {
   char *name; /* of the text, for messages */
   struct tu_pto_value *values;
@@ -139,6 +145,7 @@ struct tu_pto_module {
   struct tu_pto_name *names;
   uint32_t value_count, instruction_count, operand_count, name_count;
   uint32_t value_capacity, instruction_capacity, operand_capacity, name_capacity;
+  struct tu_pto_table value_table, name_table;
 };
 
 /* Reads and checks. ARGUMENT, "name:line:column: expected ..., found ...". The caller destroys it. */

@@ -35,6 +35,8 @@ extern const char *const tu_pto_kinds[];
 
 /* ---- building ---- */
 
+/* The number of a name that types give a size, in ->names; a new one is added. */
+uint32_t tu_pto_size_name(struct tu_pto_module *module, const char *name);
 /* Without type; its name must be new. */
 uint32_t tu_pto_add_value(struct tu_pto_module *module, const char *name, enum tu_pto_origin origin,
                           struct tu_pto_place place);

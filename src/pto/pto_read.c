@@ -118,7 +118,6 @@ static bool take_number(struct reader *r, int64_t *number) {
 
 /* A name for a size: capitals, digits, underscores, so that the x between two sizes is no part of it. */
 static bool take_size_name(struct reader *r, int64_t *size) {
-  struct tu_pto_module *m = r->module;
   const char *at = r->scan.at;
   struct tu_pto_name name = {.number = TU_PTO_OPEN};
   size_t length = 0;
@@ -128,13 +127,7 @@ static bool take_size_name(struct reader *r, int64_t *size) {
   }
   if (length == 0) return false;
   r->scan.at = at;
-  uint32_t i = 0;
-  while (i < m->name_count && strcmp(m->names[i].name, name.name) != 0) i++;
-  if (i == m->name_count) {
-    m->names = tu_grow(m->names, m->name_count, &m->name_capacity, sizeof *m->names);
-    m->names[m->name_count++] = name;
-  }
-  *size = TU_PTO_OPEN - 1 - (int64_t)i;
+  *size = TU_PTO_OPEN - 1 - (int64_t)tu_pto_size_name(r->module, name.name);
   return true;
 }
 

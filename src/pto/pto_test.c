@@ -352,9 +352,38 @@ static void test_extent(void) {
   }
 }
 
+/* What a module costs to read grows with its length: were each name sought among all, these would take an hour. */
+static void test_many_names(void) {
+  enum { NAMES = 400000 };
+  struct tu_text text = {0};
+  struct tu_error error;
+  struct tu_pto_module *module;
+  for (int i = 0; i < NAMES; i++) tu_text_print(&text, ".arg %%a%d : !pto.memref<f32, N%dx8>\n", i, i);
+  tu_text_print(&text, "tput %%a%d, %%a0\n", NAMES - 1);
+  bool read = tu_pto_read(text.chars, text.length, "x.pto", &module, &error) == TUTTI_OK;
+  CHECK(read, "%s", error.text);
+  if (read) {
+    CHECK(module->value_count == NAMES && module->name_count == NAMES, "%u values", module->value_count);
+    for (uint32_t i = 0; i < NAMES; i += 9999)
+      CHECK(tu_pto_find(module, module->values[i].name) == i, "%s is another one", module->values[i].name);
+    CHECK(tu_pto_find(module, "b") == TU_PTO_NONE, "found what is not there");
+    tu_pto_destroy(module);
+  }
+  /* A name that stands twice is told, however far apart. */
+  tu_text_print(&text, ".arg %%a7 : index\n");
+  CHECK(tu_pto_read(text.chars, text.length, "x.pto", &module, &error) == TUTTI_ERR_ARGUMENT &&
+            strncmp(error.text, "x.pto:400002:6: ", 16) == 0,
+        "%s", error.text);
+  tu_text_fini(&text);
+}
+
 int main(int argc, char **argv) {
-  static const struct test tests[] = {
-      {"texts", test_texts}, {"lowered", test_lowered},         {"not_lowered", test_not_lowered},
-      {"bind", test_bind},   {"bind_number", test_bind_number}, {"extent", test_extent}};
+  static const struct test tests[] = {{"texts", test_texts},
+                                      {"lowered", test_lowered},
+                                      {"not_lowered", test_not_lowered},
+                                      {"bind", test_bind},
+                                      {"bind_number", test_bind_number},
+                                      {"extent", test_extent},
+                                      {"many_names", test_many_names}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

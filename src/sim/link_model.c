@@ -90,6 +90,9 @@ static tutti_err read_line(struct tu_scan *scan, struct tu_link_model *model, ui
   if (!tu_scan_end_of_line(scan)) return tu_scan_fail(scan, error, "the end of the line");
   if (key->kind == YES) *(bool *)((char *)model + key->at) = value > 0;
   else *(double *)(void *)((char *)model + key->at) = value;
+  if (model->packet_bytes > 0 && model->packet_bytes < 1)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: packet_bytes: a packet holds a byte or more", scan->name,
+                   before.line);
   return TUTTI_OK;
 }
 
@@ -104,10 +107,8 @@ tutti_err tu_link_model_read(const char *data, size_t bytes, const char *name, s
     if (err != TUTTI_OK) return err;
   }
   if (model->bandwidth <= 0)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: has no bandwidth; expected a line such as: bandwidth 12.5 GB/s",
-                   name);
-  if (model->packet_bytes > 0 && model->packet_bytes < 1)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: packet_bytes: a packet holds a byte or more", name);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s:%u: expected a line such as: bandwidth 12.5 GB/s, found none up to the end", name, scan.line);
   return TUTTI_OK;
 }
 
@@ -129,7 +130,7 @@ tutti_err tu_link_model_load(const char *what, struct tu_link_model *model, stru
   if (text) return tu_link_model_read(text, strlen(text), what, model, error);
   char *data;
   size_t bytes;
-  tutti_err err = tu_read_file(what, &data, &bytes, error);
+  tutti_err err = tu_read_file_of(what, TU_TABLE_BYTES, &data, &bytes, error);
   if (err != TUTTI_OK) return err;
   err = tu_link_model_read(data, bytes, what, model, error);
   free(data);

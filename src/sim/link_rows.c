@@ -124,7 +124,8 @@ tutti_err tu_link_rows_read(const char *data, size_t bytes, const char *name, st
     list = tu_grow(list, count, &capacity, sizeof *list);
     err = read_row(&line, &list[count++], error);
   }
-  if (err == TUTTI_OK && count == 0) err = tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: has no rows", name);
+  if (err == TUTTI_OK && count == 0)
+    err = tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected a row, found none up to the end", name, line.number + 1);
   if (err != TUTTI_OK) {
     free(list);
     return err;

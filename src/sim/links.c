@@ -373,8 +373,3 @@ void tu_links_release(struct tu_links *l, uint32_t channel, double when) {
 }
 
 const struct tu_links_load *tu_links_load(const struct tu_links *l, uint32_t port) { return &l->wires[port].load; }
-
-void tu_links_count(const struct tu_links *l, uint32_t port, uint32_t *out, uint32_t *in) {
-  *out = l->processors[port].out;
-  *in = l->processors[port].in;
-}

@@ -78,7 +78,5 @@ void tu_links_release(struct tu_links *links, uint32_t channel, double when);
 void tu_links_event(struct tu_links *links, const struct tu_event *event);
 
 const struct tu_links_load *tu_links_load(const struct tu_links *links, uint32_t port);
-/* How many channels leave at the port, and arrive there. */
-void tu_links_count(const struct tu_links *links, uint32_t port, uint32_t *out, uint32_t *in);
 
 #endif

@@ -32,8 +32,8 @@ static void read_models(void) {
   static const struct {
     const char *text, *said;
   } bad[] = {
-      {"", "has no bandwidth"},
-      {"latency 3 us\n", "has no bandwidth"},
+      {"", ":1: expected a line such as: bandwidth"},
+      {"latency 3 us\n", ":2: expected a line such as: bandwidth"},
       {"bandwidth 1 GB/s\nlatancy 3 us\n", "bad:2: a link model has no 'latancy'; did you mean latency?"},
       {"bandwidth 1 GB/s\nbandwidth 1 GB/s\n", "bad:2: bandwidth is said twice"},
       {"bandwidth 1\n", "bad:1: expected a speed, such as 12.5 GB/s"},
@@ -44,7 +44,7 @@ static void read_models(void) {
       {"bandwidth 1 GB/s\nstored maybe\n", "bad:2: expected yes or no"},
       {"bandwidth 1 GB/s\nchannels 1.5\n", "bad:2: expected a whole number"},
       {"bandwidth 1 GB/s more\n", "bad:1: expected the end of the line"},
-      {"bandwidth 1 GB/s\npacket_bytes 0.5 B\n", "a packet holds a byte or more"},
+      {"bandwidth 1 GB/s\npacket_bytes 0.5 B\n", ":2: packet_bytes: a packet holds a byte or more"},
       {"bandwidth 1 GB/s\n= 3\n", "bad:2: expected the name of a value"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -62,8 +62,8 @@ static void read_rows(void) {
   static const struct {
     const char *text, *said;
   } bad[] = {
-      {"", "has no rows"},
-      {HEADER, "has no rows"},
+      {"", "bad:1: expected a row, found none"},
+      {HEADER, "bad:2: expected a row, found none"},
       {"bandwidth,1,1,1,x,1,GB/s,0,5,fit\n", "bad:1: benchmark: expected the header"},
       {HEADER "# more\nbandwith,1,1,1,x,1,GB/s,0,5,fit\n", "bad:3: benchmark: expected ring_ping"},
       {HEADER "bandwidth,0,1,1,x,1,GB/s,0,5,fit\n", "bad:2: bytes: expected"},

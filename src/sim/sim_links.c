@@ -4,6 +4,8 @@
 
 #include "sim/sim_ways.h"
 
+enum { SLOTS_MAX = 1 << 27 }; /* of all channels: 1 GiB */
+
 /* A packet's stay at a chip between two links: it waits for a slot of the next channel. */
 struct hop {
   uint32_t waiting; /* packets that have come over this one and wait for a slot of the next, oldest first... */
@@ -29,6 +31,7 @@ struct net {
   struct tu_links *links;
   struct way_state *states; /* of the ways */
   struct hop *hops;
+  uint32_t *on_port;             /* channels that leave there */
   uint32_t *hop_way, *hop_index; /* a hop has the number of its channel */
   double *waiting_bytes;
 };
@@ -150,7 +153,7 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
   struct tu_sim_cluster_report *r = n->report;
   uint32_t worst = 0, most = 0, out, in;
   for (uint32_t p = 0; p < r->port_count; p++) {
-    tu_links_count(n->links, p, &out, &in);
+    out = n->on_port[p], in = n->on_port[p ^ 1];
     if (out > r->channels_most) r->channels_most = out;
     if (out + in <= most) continue;
     most = out + in;
@@ -164,7 +167,7 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
   }
   for (uint32_t i = 0; i < r->port_count; i++) { /* the worst first */
     uint32_t port = i == 0 ? worst : i == worst ? 0 : i;
-    tu_links_count(n->links, port, &out, &in);
+    out = n->on_port[port], in = n->on_port[port ^ 1];
     struct tu_error why;
     if (tu_link_fits(m, out, in, r->slot_bytes > 0 ? r->slot_bytes : 1, r->credits, &why) == TUTTI_OK) continue;
     const struct tu_link_end near = tu_directed_from(n->where->cluster, port);
@@ -176,6 +179,21 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
         tu_node_name(n->where->cluster, tu_directed_to(n->where->cluster, port).node).chars, near.channel, why.text);
   }
   return TUTTI_OK;
+}
+
+/* Before anything is made for the channels, of which a few links can have too many. */
+static tutti_err choose_channels(struct net *n, struct tu_error *error) {
+  struct tu_sim_cluster_report *r = n->report;
+  n->on_port = tu_allocate(r->port_count, sizeof *n->on_port);
+  for (uint32_t h = 0; h < n->ways->hop_count; h++) n->on_port[n->ways->ports[h]]++;
+  uint64_t slots = (uint64_t)n->ways->hop_count * r->credits;
+  if (slots > SLOTS_MAX)
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%u channels of %u slots: expected at most 2^27 slots in all; fewer --credits, fewer ranks, --fluid or a "
+        "plan whose messages go to neighbours will do",
+        n->ways->hop_count, r->credits);
+  return choose_slot(n, error);
 }
 
 static void add_way(struct net *n, uint32_t way) {
@@ -194,6 +212,7 @@ static void add_way(struct net *n, uint32_t way) {
 
 static void fini(struct net *n) {
   tu_links_destroy(n->links);
+  free(n->on_port);
   free(n->states);
   free(n->hops);
   free(n->hop_way);
@@ -213,6 +232,11 @@ tutti_err tu_sim_run_links(struct tu_sim_course *course, const struct tu_sim_whe
                                            .slowness = where->slowness};
   const struct tu_links_told told = {&n, arrived, freed, where->traced ? crosses : NULL};
   report->credits = where->credits > 0 ? where->credits : (uint32_t)where->model->credits;
+  tutti_err err = choose_channels(&n, error);
+  if (err != TUTTI_OK) {
+    fini(&n);
+    return err;
+  }
   n.links = tu_links_create(&options, &course->events, TU_SIM_KINDS, &told);
   n.states = tu_allocate(ways->way_count, sizeof *n.states);
   n.hops = tu_allocate(ways->hop_count, sizeof *n.hops);
@@ -220,11 +244,8 @@ tutti_err tu_sim_run_links(struct tu_sim_course *course, const struct tu_sim_whe
   n.hop_index = tu_allocate(ways->hop_count, sizeof *n.hop_index);
   n.waiting_bytes = tu_allocate((size_t)ways->hop_count * report->credits, sizeof *n.waiting_bytes);
   for (uint32_t w = 0; w < ways->way_count; w++) add_way(&n, w);
-  tutti_err err = choose_slot(&n, error);
-  if (err == TUTTI_OK) {
-    tu_sim_play(course, &n.network);
-    for (uint32_t p = 0; p < report->port_count; p++) report->loads[p] = *tu_links_load(n.links, p);
-  }
+  tu_sim_play(course, &n.network);
+  for (uint32_t p = 0; p < report->port_count; p++) report->loads[p] = *tu_links_load(n.links, p);
   fini(&n);
-  return err;
+  return TUTTI_OK;
 }

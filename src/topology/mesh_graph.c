@@ -206,7 +206,9 @@ static tutti_err read_meshes(struct reading *r) {
     chips += (size_t)r->meshes[m].rows * r->meshes[m].cols;
     if (chips > TU_CHIPS_MAX) return tu_yaml_refuse(y, list, r->error, "no more than 65536 chips in all meshes");
   }
-  if (chips * links > TU_LINKS_MAX) return tu_yaml_refuse(y, list, r->error, "meshes of no more than 2^20 links");
+  if (chips * links > TU_LINKS_MAX)
+    return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%u: expected meshes of no more than 2^20 links, found %zu",
+                   y->name, y->nodes[list].line, chips * links);
   return TUTTI_OK;
 }
 

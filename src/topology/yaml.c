@@ -85,12 +85,19 @@ static tutti_err take(struct reading *r, const yaml_event_t *event) {
   }
 }
 
-static tutti_err refuse_syntax(const struct reading *r, const yaml_parser_t *parser) {
+/* In which line the byte is. */
+static size_t line_of(const char *data, size_t byte) {
+  size_t line = 1;
+  for (size_t i = 0; i < byte; i++) line += data[i] == '\n';
+  return line;
+}
+
+static tutti_err refuse_syntax(const struct reading *r, const yaml_parser_t *parser, const char *data, size_t bytes) {
   if (parser->error == YAML_MEMORY_ERROR || !parser->problem)
     return tu_fail(r->error, TUTTI_ERR_MEMORY, "%s: no memory to read it with", r->yaml->name);
   if (parser->error == YAML_READER_ERROR)
-    return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s: expected UTF-8 text: %s at byte %zu", r->yaml->name,
-                   parser->problem, parser->problem_offset);
+    return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%zu: expected UTF-8 text: %s at byte %zu", r->yaml->name,
+                   line_of(data, tu_min(parser->problem_offset, bytes)), parser->problem, parser->problem_offset);
   return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%zu: expected YAML: %s%s%s", r->yaml->name,
                  parser->problem_mark.line + 1, parser->problem, parser->context ? ", " : "",
                  parser->context ? parser->context : "");
@@ -109,7 +116,7 @@ tutti_err tu_yaml_read(const char *data, size_t bytes, const char *name, struct 
   while (err == TUTTI_OK && !r.done) {
     yaml_event_t event;
     if (!yaml_parser_parse(&parser, &event)) {
-      err = refuse_syntax(&r, &parser);
+      err = refuse_syntax(&r, &parser, data, bytes);
       break;
     }
     err = take(&r, &event);
