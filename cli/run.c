@@ -10,10 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +30,7 @@ enum {
   GRACE_MS = 2000, /* the library tells the other ranks of a death well within this */
   AGAIN_MS = 100,  /* between two rounds of SIGKILL */
   CPUS_MAX = 65536,
+  SPARE_FDS = 16,     /* that are left for other things than to learn in which order ranks end */
   NOT_RUNNABLE = 126, /* as shells say it */
   NOT_FOUND = 127,
 };
@@ -40,6 +44,7 @@ enum phase { RUNNING, GRACE, TERMINATING, KILLING };
 struct rank {
   pid_t pid;
   bool alive;
+  int end_fd; /* readable once it has ended; 0: none */
   bool group; /* may its process group still have members? Never signal a group that was seen empty: numbers return */
   struct run_source out, err;
 };
@@ -52,6 +57,9 @@ struct job {
 
   struct rank *ranks;
   uint32_t started, alive, failures;
+  int ends_fd;              /* tells which ranks have ended, in that order; -1: unknown */
+  const struct rank *first; /* that failed, as far as is known, and how; it is named once that is sure */
+  int first_status;
   pid_t *foreign; /* children that we had before: not ours to end */
   size_t foreign_count;
   bool childless;
@@ -170,7 +178,7 @@ static int raise_limit(struct job *job) {
 static int job_init(struct job *job) {
   fill_standard_streams();
   job->launcher = getpid();
-  job->signal_fd = job->port_fd = job->feed.fd = -1;
+  job->signal_fd = job->port_fd = job->feed.fd = job->ends_fd = -1;
   job->out.fd = STDOUT_FILENO;
   job->err.fd = STDERR_FILENO;
   job->ranks = tu_allocate(job->count, sizeof *job->ranks);
@@ -195,7 +203,7 @@ static void job_fini(struct job *job) {
     run_source_close(&job->ranks[r].out);
     run_source_close(&job->ranks[r].err);
   }
-  int *fds[] = {&job->signal_fd, &job->port_fd, &job->feed.fd};
+  int *fds[] = {&job->signal_fd, &job->port_fd, &job->feed.fd, &job->ends_fd};
   for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
     if (*fds[i] >= 0) close(*fds[i]);
   }
@@ -363,21 +371,6 @@ static void enter_phase(struct job *job, enum phase phase) {
   if (phase == TERMINATING) signal_ranks(job, SIGCONT); /* who is stopped cannot hear it otherwise */
 }
 
-static void advance(struct job *job) {
-  if (job->childless) return;
-  if (job->phase == RUNNING) {
-    if (job->alive == 0) enter_phase(job, GRACE);
-    return;
-  }
-  if (tu_clock_ns() < job->phase_ends_ns) return;
-  if (job->phase == GRACE && job->alive == 0) {
-    say(job, "ending what the ranks left running");
-  } else if (job->phase == GRACE) {
-    say(job, "ending the %u rank%s still running", job->alive, job->alive == 1 ? "" : "s");
-  }
-  enter_phase(job, job->phase == GRACE ? TERMINATING : KILLING);
-}
-
 static void describe(char *text, size_t bytes, int status) {
   if (WIFSIGNALED(status)) {
     snprintf(text, bytes, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -386,12 +379,29 @@ static void describe(char *text, size_t bytes, int status) {
   }
 }
 
-static void note_failure(struct job *job, const struct rank *rank, int status) {
+static void note_failure(struct job *job) {
+  if (!job->first || job->status != 0) return;
+  int status = job->first_status;
   job->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   char how[96];
   describe(how, sizeof how, status);
-  say(job, "rank %u (pid %d) %s", (unsigned)(rank - job->ranks), (int)rank->pid, how);
-  if (job->phase == RUNNING) enter_phase(job, GRACE);
+  say(job, "rank %u (pid %d) %s", (unsigned)(job->first - job->ranks), (int)job->first->pid, how);
+}
+
+static void advance(struct job *job) {
+  if (job->childless) return;
+  if (job->phase == RUNNING) {
+    if (job->alive == 0) enter_phase(job, GRACE);
+    return;
+  }
+  if (tu_clock_ns() < job->phase_ends_ns) return;
+  note_failure(job);
+  if (job->phase == GRACE && job->alive == 0) {
+    say(job, "ending what the ranks left running");
+  } else if (job->phase == GRACE) {
+    say(job, "ending the %u rank%s still running", job->alive, job->alive == 1 ? "" : "s");
+  }
+  enter_phase(job, job->phase == GRACE ? TERMINATING : KILLING);
 }
 
 static struct rank *find_rank(struct job *job, pid_t pid) {
@@ -406,31 +416,95 @@ static bool only_foreign_left(struct job *job) {
   return job->alive == 0 && job->foreign_count > 0 && signal_leftovers(job, 0) == 0;
 }
 
-/* Takes in all who have ended. Of several failures seen at once the one by a signal is taken for the first: ranks that
- * merely report another's death exit by themselves. */
-static void reap(struct job *job) {
-  const struct rank *failed = NULL;
-  int failed_status = 0, status;
-  pid_t pid;
-  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-    struct rank *rank = find_rank(job, pid);
-    if (!rank) continue;
-    rank->alive = false;
-    job->alive--;
-    /* Those that we end ourselves are no news. */
-    if (status == 0 || (job->status != 0 && job->phase >= TERMINATING)) continue;
-    job->failures++;
-    if (!failed || (WIFSIGNALED(status) && !WIFSIGNALED(failed_status))) {
-      failed = rank;
-      failed_status = status;
-    }
+/* ---- who failed first? ----
+ * A rank that fails takes others with it: they learn of it from the library and exit by themselves, perhaps before it is quite
+ * gone itself. So the order of the ends counts, which waitpid does not tell; and who is on its way out is waited for. */
+
+/* Ends are told in the order in which they come: a queue of the kernel's has a descriptor of every rank. For those that are one
+ * too many for the limit, or with an old kernel, only waitpid is left. */
+static void queue_ends(struct job *job) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || (job->ends_fd = epoll_create1(EPOLL_CLOEXEC)) < 0) return;
+  for (uint32_t r = 0; r < job->started; r++) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = r};
+    int fd = (int)syscall(SYS_pidfd_open, job->ranks[r].pid, 0);
+    bool spared = fd >= 0 && (rlim_t)fd + SPARE_FDS < limit.rlim_cur;
+    if (spared && epoll_ctl(job->ends_fd, EPOLL_CTL_ADD, fd, &event) == 0) job->ranks[r].end_fd = fd;
+    else if (fd >= 0) close(fd);
+    if (!spared) return;
   }
-  job->childless = (pid < 0 && errno == ECHILD) || only_foreign_left(job);
+}
+
+static void unqueue_end(struct rank *rank) {
+  if (rank->end_fd > 0) close(rank->end_fd); /* which takes it out of the queue */
+  rank->end_fd = 0;
+}
+
+/* Has it been killed, or begun to exit, so that the others may know already? Then its end is soon to be seen. */
+static bool is_ending(const struct rank *rank) {
+  enum { PF_EXITING = 4, FLAGS = 9, PENDING = 31 }; /* see proc(5) */
+  char path[32], text[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)rank->pid);
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  size_t length = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[length] = '\0';
+  char *name_ends = strrchr(text, ')');
+  unsigned long long values[PENDING + 1] = {0};
+  char *rest = name_ends, *field = name_ends ? strtok_r(name_ends, " ", &rest) : NULL;
+  for (int i = 3; i <= PENDING && field && (field = strtok_r(NULL, " ", &rest)); i++)
+    values[i] = strtoull(field, NULL, 10);
+  return (values[FLAGS] & PF_EXITING) || (values[PENDING] & 1u << (SIGKILL - 1));
+}
+
+/* A rank has ended: later than those that have been taken in before. */
+static void take_end(struct job *job, struct rank *rank, int status) {
+  rank->alive = false;
+  job->alive--;
+  /* Those that we end ourselves are no news. */
+  if (status == 0 || (job->status != 0 && job->phase >= TERMINATING)) return;
+  job->failures++;
+  /* Ranks that merely report another's death exit by themselves. */
+  if (job->first && (WIFSIGNALED(job->first_status) || !WIFSIGNALED(status))) return;
+  job->first = rank;
+  job->first_status = status;
+}
+
+static void take_queued_ends(struct job *job) {
+  struct epoll_event event;
+  int status;
+  while (job->ends_fd >= 0 && epoll_wait(job->ends_fd, &event, 1, 0) == 1) {
+    struct rank *rank = &job->ranks[event.data.u32];
+    unqueue_end(rank);
+    if (waitpid(rank->pid, &status, WNOHANG) == rank->pid) take_end(job, rank, status);
+  }
+}
+
+/* Takes in all who have ended. */
+static void reap(struct job *job) {
+  siginfo_t info;
+  int status, got;
+  for (;;) {
+    take_queued_ends(job);
+    info.si_pid = 0;
+    got = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
+    if (got != 0 || info.si_pid == 0) break;
+    struct rank *rank = find_rank(job, info.si_pid);
+    if (rank && rank->end_fd > 0) continue; /* it is in the queue by now, perhaps behind others */
+    if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid && rank) take_end(job, rank, status);
+  }
+  job->childless = (got != 0 && errno == ECHILD) || only_foreign_left(job);
   for (uint32_t r = 0; r < job->started; r++) {
     struct rank *rank = &job->ranks[r];
     if (!rank->alive && rank->group && kill(-rank->pid, 0) != 0 && errno == ESRCH) rank->group = false;
   }
-  if (failed && job->status == 0) note_failure(job, failed, failed_status);
+  if (!job->first || job->status != 0) return;
+  if (job->phase == RUNNING) enter_phase(job, GRACE);
+  bool others = false;
+  for (uint32_t r = 0; r < job->started && !WIFSIGNALED(job->first_status); r++)
+    others |= job->ranks[r].alive && is_ending(&job->ranks[r]);
+  if (!others) note_failure(job);
 }
 
 /* ---- the loop ---- */
@@ -540,6 +614,7 @@ static int run_job(struct job *job) {
     job->status = status; /* what the ranks that run already say does not matter any more */
     enter_phase(job, KILLING);
   }
+  queue_ends(job);
   watch(job);
   if (job->failures > 1 && status == CLI_GOOD) {
     say(job, "%u other rank%s failed after it", job->failures - 1, job->failures == 2 ? "" : "s");

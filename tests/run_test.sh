@@ -62,6 +62,40 @@ test_statuses() {
   has "killed" "$said" ") was killed by signal 9"
 }
 
+# Ends that the launcher sees all at once: it was stopped meanwhile. The last rank was the first.
+test_first_of_many_ends() {
+  local said launcher
+  "$tutti" run -n 3 -- sh -c 'echo $$ >here.$TUTTI_RANK; until [ -e go ]; do sleep 0.01; done
+    [ $TUTTI_RANK = 2 ] && exit 9; until [ -e gone ]; do sleep 0.01; done; exit 3' >said 2>&1 &
+  launcher=$!
+  until_true 10 exists here.0 here.1 here.2
+  kill -STOP $launcher
+  until_true 10 stopped $launcher
+  echo >go
+  until_true 10 dead "$(cat here.2)"
+  echo >gone
+  until_true 10 dead "$(cat here.0)"
+  until_true 10 dead "$(cat here.1)"
+  kill -CONT $launcher
+  wait $launcher
+  is "status" $? 9
+  said=$(cat said)
+  has "first" "$said" "rank 2 (pid "
+  has "first" "$said" "2 other ranks failed after it"
+}
+
+# A rank that is killed takes a while to go, as the kernel takes its memory back. One that saw it die is gone before.
+test_slow_to_die() {
+  local said
+  said=$("$tutti" run -n 2 -- sh -c 'if [ $TUTTI_RANK = 1 ]; then
+      echo $$ >victim; exec dd if=/dev/zero of=/dev/null bs=400M count=1000 2>/dev/null; fi
+    until [ -s victim ] && [ $(awk "/VmRSS/ { print \$2 }" /proc/$(cat victim)/status) -gt 400000 ]; do sleep 0.02; done
+    kill -9 $(cat victim); exit 3' 2>&1)
+  is "status" $? 137
+  has "the one that died" "$said" "rank 1 (pid "
+  has "how" "$said" "was killed by signal 9"
+}
+
 test_usage() {
   local said
   said=$("$tutti" run -n 4 -- no-such-program-here 2>&1)

@@ -113,9 +113,11 @@ static bool look(struct wish *w, struct tu_error *error) {
   return w->granted(w, error);
 }
 
-static tutti_err fail_late(struct wish *w, int timeout_ms, struct tu_error *error) {
+static tutti_err fail_late(struct wish *w, int timeout_ms, uint64_t since, struct tu_error *error) {
   struct tu_link_end *e = &w->channel->end;
-  char state[120];
+  char state[120], late[250];
+  const struct tu_chain_wait wait = {.member = e->link->peer, .since = since};
+  bool others = tu_chain_print(w->channel->comm, &wait, late, sizeof late);
   if (!tu_link_is_open(e->link)) snprintf(state, sizeof state, "the other end has not come, or not answered");
   else if (e->sends)
     snprintf(state, sizeof state, "%llu messages are sent and %llu of them released", (unsigned long long)e->sent,
@@ -124,8 +126,9 @@ static tutti_err fail_late(struct wish *w, int timeout_ms, struct tu_error *erro
     snprintf(state, sizeof state, "%llu messages have come and %llu of them are released",
              (unsigned long long)e->peeked, (unsigned long long)e->taken);
   return tu_fail(error, TUTTI_ERR_TIMEOUT,
-                 "%s: rank %u has waited %d ms for %s on channel %u of link %u with rank %u: %s", w->call,
-                 w->channel->comm->rank, timeout_ms, w->what, e->number, e->link->number, e->link->peer, state);
+                 "%s: rank %u has waited %d ms for %s on channel %u of link %u with rank %u: %s%s%s", w->call,
+                 w->channel->comm->rank, timeout_ms, w->what, e->number, e->link->number, e->link->peer, state,
+                 others ? "; it waits for " : "", others ? late : "");
 }
 
 /* Everybody is told, unless somebody was first. The communicator finds it there. */
@@ -174,11 +177,12 @@ static bool rest(struct wish *w, struct patience *p, struct tu_error *error) {
   uint64_t waited_ms = (now - p->since) / NS_PER_MS;
   if (now - p->looked_at >= LOOK_NS) {
     p->looked_at = now;
+    tu_chain_tell_one(w->channel->comm, w->channel->end.link->peer, p->since, now);
     if (look_round(w, error)) return true;
   }
   int ms = SLEEP_MS;
   if (p->timeout_ms > 0 && waited_ms >= (uint64_t)p->timeout_ms) {
-    (void)fail_late(w, p->timeout_ms, error);
+    (void)fail_late(w, p->timeout_ms, p->since, error);
     return true;
   }
   if (p->timeout_ms > 0) ms = (int)tu_min((size_t)ms, (size_t)p->timeout_ms - waited_ms);
@@ -192,10 +196,11 @@ static bool rest(struct wish *w, struct patience *p, struct tu_error *error) {
 static tutti_err wait_for(struct wish *w, int timeout_ms, struct tu_error *error) {
   struct patience p = {.timeout_ms = timeout_ms};
   for (;;) {
-    if (look(w, error)) return TUTTI_OK;
-    if (error->code != TUTTI_OK || tu_channel_verdict(w->channel->comm, error) != TUTTI_OK) return error->code;
-    if (rest(w, &p, error)) return error->code;
+    if (look(w, error) || error->code != TUTTI_OK) break;
+    if (tu_channel_verdict(w->channel->comm, error) != TUTTI_OK || rest(w, &p, error)) break;
   }
+  if (p.since) tu_chain_go_on(w->channel->comm->transport);
+  return error->code;
 }
 
 /* ---- readiness ---- */

@@ -102,33 +102,62 @@ static void settle(struct tutti_comm *comm, struct tu_channel_shape *shape) {
   if (comm->share > 1) shape->credits = CREDITS_CROWDED;
 }
 
+static bool is_absent(const struct tutti_comm *comm, uint32_t rank) {
+  return !atomic_load(&tu_transport_head(comm->transport, rank)->present);
+}
+
 static bool all_present(const struct tutti_comm *comm) {
   for (uint32_t i = 0; i < comm->transport->ranks; i++)
-    if (!atomic_load(&tu_transport_head(comm->transport, i)->present)) return false;
+    if (is_absent(comm, i)) return false;
   return true;
+}
+
+static const struct tu_comm_goal presence = {all_present, is_absent, "to map the shared memory"};
+
+static tutti_err fail_to_come(const struct tutti_comm *comm, const struct tu_comm_goal *goal, int timeout_ms,
+                              struct tu_error *error) {
+  char list[200] = "";
+  size_t at = 0;
+  uint32_t ranks = comm->mover ? comm->ranks : comm->transport->ranks, late = 0;
+  for (uint32_t r = 0; r < ranks; r++) {
+    if (!goal->lacks(comm, r)) continue;
+    if (at + 16 < sizeof list) at += (size_t)snprintf(list + at, sizeof list - at, "%s%u", late ? ", " : "", r);
+    else if (list[at - 1] != '.') at += (size_t)snprintf(list + at, sizeof list - at, ", ...");
+    late++;
+  }
+  return tu_fail(error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms for rank%s %s %s", comm->rank, timeout_ms,
+                 late == 1 ? "" : "s", list, goal->what);
 }
 
 /* A rank that found what it waited for may have done its work and left since: only a death that leaves this rank
  * waiting counts. */
-tutti_err tu_comm_await(struct tutti_comm *comm, bool (*there)(const struct tutti_comm *comm), const char *what,
-                        int timeout_ms, struct tu_error *error) {
+tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal, int timeout_ms,
+                        struct tu_error *error) {
   struct tu_transport *t = comm->transport;
   uint64_t now = tu_clock_ns(), deadline = now + (uint64_t)timeout_ms * NS_PER_MS;
   uint64_t ask_at = tu_min(deadline, now + ASK_MS * NS_PER_MS);
-  for (; !there(comm); now = tu_clock_ns()) {
-    for (uint32_t i = 0; now > ask_at && i < t->ranks; i++)
-      if (!tu_transport_alive(t, i) && !there(comm))
-        return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the world was made", i);
+  for (; !goal->there(comm); now = tu_clock_ns()) {
+    for (uint32_t i = 0; now > ask_at && i < t->ranks; i++) {
+      if (tu_transport_alive(t, i) || goal->there(comm)) continue;
+      if (tu_transport_gave_up(t, i, error)) return error->code;
+      return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the world was made", i);
+    }
     if (now > ask_at) ask_at = now + ASK_MS * NS_PER_MS;
-    if (now > deadline) return tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for %s", timeout_ms, what);
+    if (now > deadline) return fail_to_come(comm, goal, timeout_ms, error);
     uint32_t token = tu_bell_arm(t);
-    if (!there(comm)) tu_bell_sleep(t, token, 1);
+    if (!goal->there(comm)) tu_bell_sleep(t, token, 1);
     tu_bell_disarm(t);
   }
   return TUTTI_OK;
 }
 
 static bool has_block(const struct tutti_comm *comm) { return tu_mover_ready(comm->mover); }
+static bool is_first(const struct tutti_comm *comm, uint32_t rank) {
+  (void)comm;
+  return rank == 0;
+}
+
+static const struct tu_comm_goal block = {has_block, is_first, "to begin with the communicator"};
 
 static void drop_endpoint(struct tu_transport *t) {
   if (atomic_fetch_sub(&t->users, 1) == 1) t->ops->close(t);
@@ -170,17 +199,18 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   c->waits_for = tu_allocate(ranks, sizeof *c->waits_for);
   c->departed = tu_allocate(ranks, sizeof *c->departed);
   if ((err = read_settings(c, &shape, error)) != TUTTI_OK) goto failed;
-  err = tu_comm_await(c, all_present, "the other ranks to map the shared memory", timeout_ms, error);
+  err = tu_comm_await(c, &presence, timeout_ms, error);
   if (err != TUTTI_OK) goto failed;
   tu_transport_settle(t);
   settle(c, &shape);
   if ((err = tu_patience_init(&c->patience, 0, c->share, error)) != TUTTI_OK) goto failed;
   if ((err = tu_mover_create(t, members, ranks, rank, shape, place, &c->mover, error)) != TUTTI_OK) goto failed;
-  if ((err = tu_comm_await(c, has_block, "the first rank to begin", timeout_ms, error)) != TUTTI_OK) goto failed;
+  if ((err = tu_comm_await(c, &block, timeout_ms, error)) != TUTTI_OK) goto failed;
   *comm = c;
   return TUTTI_OK;
 
 failed:
+  if (atomic_load(&t->users) == 1) tu_transport_give_up(t, error);
   destroy(c, false);
   return err;
 }
@@ -362,6 +392,7 @@ static tutti_err wait_drained(tutti_comm *comm) {
   struct tu_error error;
   struct tu_stall stall = {.sleep_ms = 1};
   uint64_t since = 0, looked_at = 0;
+  char late[400];
   for (;;) {
     tu_note_departed(comm);
     memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
@@ -371,10 +402,11 @@ static tutti_err wait_drained(tutti_comm *comm) {
     if (tu_peer_lost(comm, "tutti_comm_free", &error)) return tu_comm_fail(comm, &error);
     uint64_t now = tu_clock_ns();
     if (since == 0) since = now;
+    tu_chain_tell_members(comm, comm->waits_for, since, now);
     if (comm->timeout_ms <= 0 || now - since < (uint64_t)comm->timeout_ms * NS_PER_MS) continue;
-    uint32_t late = 0;
-    while (late + 1 < comm->ranks && !comm->waits_for[late]) late++;
-    tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in tutti_comm_free for rank %u", comm->rank,
+    const struct tu_chain_wait wait = {.members = comm->waits_for, .since = since};
+    if (!tu_chain_print(comm, &wait, late, sizeof late)) snprintf(late, sizeof late, "its own messages");
+    tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in tutti_comm_free for %s", comm->rank,
             comm->timeout_ms, late);
     return tu_comm_fail(comm, &error);
   }
@@ -408,6 +440,7 @@ tutti_err tutti_comm_free(tutti_comm *comm) {
     err = tu_comm_fail(comm, &error);
   }
   if (err == TUTTI_OK) err = wait_drained(comm);
+  tu_chain_go_on(comm->transport);
   if (err != TUTTI_OK) (void)tu_thread_error(&comm->error);
   destroy(comm, err == TUTTI_OK);
   return err;

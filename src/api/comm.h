@@ -158,9 +158,15 @@ tutti_err tu_thread_error(const struct tu_error *error);
 /* A world over an endpoint; waits for the leader at most join_timeout_ms. Owns the endpoint's reference. */
 tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
                          uint64_t place, int timeout_ms, struct tutti_comm **comm, struct tu_error *error);
-/* Sleeps until `there` says yes; PEER if a rank has died and it still says no. `what` is waited for, in a sentence. */
-tutti_err tu_comm_await(struct tutti_comm *comm, bool (*there)(const struct tutti_comm *comm), const char *what,
-                        int timeout_ms, struct tu_error *error);
+/* What ranks wait for while they make a communicator. */
+struct tu_comm_goal {
+  bool (*there)(const struct tutti_comm *comm);
+  bool (*lacks)(const struct tutti_comm *comm, uint32_t rank); /* is it (also) that rank's turn? */
+  const char *what;                                            /* it is to do: "to ..." */
+};
+/* Sleeps until the goal is there; PEER if a rank has died and it still is not, TIMEOUT names those whose turn it is. */
+tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal, int timeout_ms,
+                        struct tu_error *error);
 /* The communicator has failed on this rank: everybody is told, unless somebody was first. comm->error is the verdict. */
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error);
 /* The library's own allgather of a few bytes. */
@@ -304,6 +310,8 @@ bool tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
 /* Looks at verdicts, boards, peers and deadlines of all that this thread has open. now = 0: only at what needs no system call.
  * Communicators that fail here end their requests at the next poll. */
 void tu_look_round(uint64_t now);
+/* What a peer's board says of its last collective: "its last is ...". */
+void tu_print_last_call(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes);
 /* A message came that does not fit the request: the verdict says so. */
 void tu_fail_mismatch(struct tutti_request *request);
 /* Has a rank died? Or has one departed that this rank still waits for? Then *error says so; `doing` says in what. A rank
@@ -315,5 +323,25 @@ bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_er
 bool tu_peer_died(const struct tutti_comm *comm, uint32_t peer, const char *doing, struct tu_error *error);
 /* It has left, and that is an error: says so; true. */
 bool tu_peer_left(const struct tutti_comm *comm, uint32_t peer, const char *doing, struct tu_error *error);
+
+/* ---- chain.c: whom ranks wait for ---- */
+/* Tells the others whom this thread waits for in all that it has open, if that takes long. */
+void tu_chain_tell(uint64_t now);
+/* The same of a call that is no request and has waited since then: for these members, or for one (itself: for a signal). Any
+ * thread. */
+void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[], uint64_t since, uint64_t now);
+void tu_chain_tell_one(const struct tutti_comm *comm, uint32_t member, uint64_t since, uint64_t now);
+/* This thread goes on. Cheap if it has told nothing. */
+void tu_chain_go_on(struct tu_transport *t);
+/* Whom a rank has waited for in vain. */
+struct tu_chain_wait {
+  const bool *members; /* [ranks], or NULL: `member` alone */
+  uint32_t member;
+  uint64_t number; /* of the collective, 0: of none */
+  uint64_t since;
+};
+/* Says which ranks do not move, the surest first, and how this rank comes to wait for that one. False: it waits for no other
+ * member. Any thread. */
+bool tu_chain_print(const struct tutti_comm *comm, const struct tu_chain_wait *wait, char *text, size_t bytes);
 
 #endif

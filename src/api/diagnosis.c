@@ -17,53 +17,47 @@ static void print_call(const struct tutti_request *r, char *text, size_t bytes) 
   else snprintf(text, bytes, "%s, peer %u, tag %u", call, r->signature.root, r->tag);
 }
 
-/* What a peer's board says that it is in. */
-static void print_state(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
+void tu_print_last_call(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
   struct tu_board *board = &comm->mover->boards[peer];
   uint64_t latest = atomic_load(&board->latest), words[TU_BOARD_WORDS];
   struct tu_call_facts facts;
   char call[200];
-  if (atomic_load(&board->departed)) {
-    snprintf(text, bytes, "rank %u (has freed the communicator)", peer);
-  } else if (latest == 0) {
-    snprintf(text, bytes, "rank %u (has started no collective yet)", peer);
+  if (latest == 0) {
+    snprintf(text, bytes, "has started no collective yet");
   } else if (tu_board_read(board, latest, words)) {
     memcpy(&facts, words, sizeof facts);
     tu_facts_print(&facts, call, sizeof call);
-    snprintf(text, bytes, "rank %u (its last is collective %llu, %s)", peer, (unsigned long long)latest, call);
+    snprintf(text, bytes, "its last is collective %llu, %s", (unsigned long long)latest, call);
   } else {
-    snprintf(text, bytes, "rank %u (on its way past collective %llu)", peer, (unsigned long long)latest);
+    snprintf(text, bytes, "on its way past collective %llu", (unsigned long long)latest);
   }
 }
 
-/* One more rank to a list. */
-static size_t print_one_more(const struct tutti_comm *comm, uint32_t peer, const char *before, char *text, size_t at,
-                             size_t bytes) {
-  char state[300];
-  if (at >= bytes) return at;
-  print_state(comm, peer, state, sizeof state);
-  return at + (size_t)snprintf(text + at, bytes - at, "%s%s", before, state);
+/* What a peer's board says that it is in. */
+static void print_state(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
+  char last[280] = "has freed the communicator";
+  if (!atomic_load(&comm->mover->boards[peer].departed)) tu_print_last_call(comm, peer, last, sizeof last);
+  snprintf(text, bytes, "rank %u (%s)", peer, last);
 }
 
-/* Who is missing: those that have not come to this collective come first, for whoever this rank waits for may wait for
- * them as well. */
+/* Whom it waits for; if it waits for earlier calls of this rank, as messages of these go first, then whom they wait for. */
+static void mark_blockers(const struct tutti_request *r) {
+  struct tutti_comm *comm = r->comm;
+  bool any = false;
+  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
+  for (const struct tutti_request *q = r; q && !any; q = q->previous) {
+    if (q->comm == comm) tu_execution_blockers(&q->execution, comm->waits_for);
+    for (uint32_t p = 0; p < comm->ranks; p++) any |= comm->waits_for[p];
+  }
+}
+
+/* Who is missing: those that do not move come first. */
 static void print_waited_for(const struct tutti_request *r, char *text, size_t bytes) {
   struct tutti_comm *comm = r->comm;
-  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
-  tu_execution_blockers(&r->execution, comm->waits_for);
-  size_t at = 0;
-  text[0] = '\0';
-  for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (atomic_load(&comm->mover->boards[p].latest) >= r->number) continue;
-    at = print_one_more(comm, p, at ? ", " : "ranks that have not come to it: ", text, at, bytes);
-  }
-  bool listed = at > 0;
-  for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (!comm->waits_for[p] || atomic_load(&comm->mover->boards[p].latest) < r->number) continue;
-    at = print_one_more(comm, p, listed ? "; itself for " : at ? ", " : "", text, at, bytes);
-    listed = false;
-  }
-  size_t element;
+  mark_blockers(r);
+  const struct tu_chain_wait wait = {.members = comm->waits_for, .number = r->number, .since = r->stalled_since};
+  bool others = tu_chain_print(comm, &wait, text, bytes);
+  size_t at = others ? strlen(text) : 0, element;
   if (at < bytes && tu_request_lacks_input(r, &element))
     at += (size_t)snprintf(text + at, bytes - at, "%sits caller to fill in element %zu of the input", at ? "; " : "",
                            element);
@@ -171,6 +165,7 @@ static bool peers_lost(struct tutti_request *r) {
 static bool too_late(struct tutti_request *r, uint64_t now) {
   if (r->timeout_ms <= 0 || now - r->stalled_since < (uint64_t)r->timeout_ms * NS_PER_MS) return false;
   if (peers_lost(r)) return true;
+  if (r->execution.unfinished == 0 || r->execution.mismatch) return false; /* it has just come: the next poll ends it */
   char call[280], waited_for[600];
   struct tu_error error;
   print_call(r, call, sizeof call);
@@ -190,4 +185,5 @@ void tu_look_round(uint64_t now) {
     r->looked_at = now;
     (void)peers_lost(r);
   }
+  if (now != 0) tu_chain_tell(now);
 }

@@ -29,9 +29,13 @@ static bool has_failed(const struct tutti_comm *world) {
   return tu_verdict_read(&world->mover->block->verdict, &verdict);
 }
 
+static bool has_not_come(const struct tutti_comm *world, uint32_t rank) {
+  return atomic_load_explicit(&world->mover->boards[rank].thread, memory_order_acquire) == 0;
+}
+
 static bool all_came(const struct tutti_comm *world) {
   for (uint32_t r = 0; r < world->ranks; r++)
-    if (atomic_load_explicit(&world->mover->boards[r].thread, memory_order_acquire) == 0) return false;
+    if (has_not_come(world, r)) return false;
   return true;
 }
 
@@ -53,6 +57,13 @@ static bool looked(const struct tutti_comm *world) {
 
 static bool came_or_failed(const struct tutti_comm *world) { return all_came(world) || has_failed(world); }
 static bool looked_or_failed(const struct tutti_comm *world) { return looked(world) || has_failed(world); }
+/* Rank 0 waits for the others before it looks. */
+static bool holds_up(const struct tutti_comm *world, uint32_t rank) {
+  return has_not_come(world, rank) || (rank == 0 && all_came(world));
+}
+
+static const struct tu_comm_goal coming = {came_or_failed, has_not_come, "to say where it runs"};
+static const struct tu_comm_goal looking = {looked_or_failed, holds_up, "to find out which caches the ranks share"};
 
 tutti_err tu_groups_agree(struct tutti_comm *world, int timeout_ms) {
   tutti_err err;
@@ -62,11 +73,11 @@ tutti_err tu_groups_agree(struct tutti_comm *world, int timeout_ms) {
   world->domains = tu_allocate(world->ranks, sizeof *world->domains);
   atomic_store_explicit(&boards[world->rank].thread, SAID | (uint64_t)tu_boot_bound_thread(), memory_order_release);
   if (world->rank == 0) {
-    err = tu_comm_await(world, came_or_failed, "the other ranks to come", timeout_ms, &error);
+    err = tu_comm_await(world, &coming, timeout_ms, &error);
     if (err == TUTTI_OK && all_came(world)) look(world);
   } else {
     tu_bell_ring(world->transport, world->mover->members[0]);
-    err = tu_comm_await(world, looked_or_failed, "rank 0 to look which caches the ranks share", timeout_ms, &error);
+    err = tu_comm_await(world, &looking, timeout_ms, &error);
   }
   if (err != TUTTI_OK) return tu_comm_fail(world, &error);
   if (!looked(world)) { /* what another rank said counts */

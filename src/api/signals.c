@@ -167,6 +167,7 @@ static tutti_err wait_for(struct look *look, int timeout_ms, struct tu_error *er
     uint64_t now = tu_clock_ns();
     bool there = false;
     if (since == 0) since = looked_at = now;
+    tu_chain_tell_one(comm, comm->rank, since, now);
     if (now - looked_at >= (uint64_t)LOOK_MS * NS_PER_MS) {
       looked_at = now;
       err = look_for_peers(comm, look, &there, error);
@@ -177,13 +178,20 @@ static tutti_err wait_for(struct look *look, int timeout_ms, struct tu_error *er
   return TUTTI_OK;
 }
 
+static tutti_err wait_and_go_on(struct look *look, int timeout_ms, struct tu_error *error) {
+  struct tu_transport *t = look->located.window->comm->transport;
+  tutti_err err = wait_for(look, timeout_ms, error);
+  tu_chain_go_on(t);
+  return err;
+}
+
 tutti_err tutti_signal_wait(const tutti_tensor *signals, tutti_compare compare, int32_t value, int timeout_ms,
                             const tutti_events *events) {
   struct tu_error error;
   struct look look = {.compare = compare, .value = value};
   tutti_err err = open_look(&look, "tutti_signal_wait", signals, &error);
   if (err == TUTTI_OK) err = tu_events_begin("tutti_signal_wait", events, &error);
-  if (err == TUTTI_OK && !tu_located_is_empty(&look.located)) err = wait_for(&look, timeout_ms, &error);
+  if (err == TUTTI_OK && !tu_located_is_empty(&look.located)) err = wait_and_go_on(&look, timeout_ms, &error);
   tu_located_close(&look.located);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

@@ -130,10 +130,17 @@ static bool told_or_failed(const struct tutti_comm *world) {
   return tu_mover_told(world->mover, &words, &bytes) || tu_verdict_read(&world->mover->block->verdict, &verdict);
 }
 
+static bool is_teller(const struct tutti_comm *world, uint32_t rank) {
+  (void)world;
+  return rank == 0;
+}
+
+static const struct tu_comm_goal telling = {told_or_failed, is_teller, "to read its selection table"};
+
 static tutti_err hear(struct tutti_comm *world, int timeout_ms, struct tu_error *error) {
   const void *words;
   size_t bytes;
-  tutti_err err = tu_comm_await(world, told_or_failed, "rank 0 to read its selection table", timeout_ms, error);
+  tutti_err err = tu_comm_await(world, &telling, timeout_ms, error);
   if (err != TUTTI_OK) return err;
   if (!tu_mover_told(world->mover, &words, &bytes)) {
     tu_assert(tu_comm_failed(world));

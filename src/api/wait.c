@@ -29,6 +29,7 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   else tu_queue.first = r->next;
   if (r->next) r->next->previous = r->previous;
   else tu_queue.last = r->previous;
+  if (r->stalled_since) tu_chain_go_on(r->comm->transport);
   r->open = false;
   r->done = true;
   r->comm->open_requests--;

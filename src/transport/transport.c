@@ -17,6 +17,7 @@ void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
                        void *base, size_t slice_bytes) {
   *t = (struct tu_transport){.ops = ops, .rank = rank, .ranks = ranks, .base = base, .slice_bytes = slice_bytes};
   pthread_mutex_init(&t->lock, NULL);
+  pthread_mutex_init(&t->waits.lock, NULL);
   t->ranges = t->free_ranges = tu_allocate(1, sizeof *t->ranges);
   t->free_bytes = slice_bytes - TU_FIRST_PLACE;
   *t->ranges = (struct tu_range){.place = rank * (uint64_t)slice_bytes + TU_FIRST_PLACE, .bytes = t->free_bytes};
@@ -42,10 +43,25 @@ void tu_transport_fini(struct tu_transport *t) {
     free(retired);
   }
   pthread_mutex_destroy(&t->lock);
+  pthread_mutex_destroy(&t->waits.lock);
 }
 
 bool tu_transport_alive(struct tu_transport *t, uint32_t rank) {
   return rank == t->rank || !atomic_load(&tu_transport_head(t, rank)->present) || t->ops->alive(t, rank);
+}
+
+void tu_transport_give_up(struct tu_transport *t, const struct tu_error *reason) {
+  struct tu_slice_head *head = tu_transport_head(t, t->rank);
+  head->reason = *reason;
+  atomic_store_explicit(&head->gave_up, 1, memory_order_release);
+}
+
+bool tu_transport_gave_up(const struct tu_transport *t, uint32_t rank, struct tu_error *error) {
+  const struct tu_slice_head *head = tu_transport_head(t, rank);
+  if (!atomic_load_explicit(&head->gave_up, memory_order_acquire)) return false;
+  *error = head->reason;
+  error->text[sizeof error->text - 1] = '\0';
+  return true;
 }
 
 void tu_transport_settle(struct tu_transport *t) {

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "base/cpus.h"
+#include "transport/waits.h"
 
 struct tu_transport;
 
@@ -52,6 +53,9 @@ struct tu_slice_head {
   _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
   _Atomic uint32_t rests;                           /* its thread that waits has yielded, or sleeps */
   struct tu_cpus cpus;                              /* that it may use; they are there when it is present */
+  struct tu_waits_note waits[TU_WAITS_THREADS];
+  _Atomic uint32_t gave_up; /* the rank has closed its endpoint before there was a communicator, for this reason: */
+  struct tu_error reason;
 };
 
 /* A stretch of this rank's slice. It is in use, or free, or rests: it was released a short time ago, still has its pages, and is
@@ -85,6 +89,7 @@ struct tu_transport {
   size_t slice_bytes;
   _Atomic uint32_t users; /* communicators; the last one closes */
   _Atomic bool fence;     /* ring with a full fence; else the sleeper makes one on all CPUs (membarrier) */
+  struct tu_waits_owners waits;
   /* The allocator of this rank's slice. */
   pthread_mutex_t lock;
   struct tu_range *ranges; /* all, by place */
@@ -157,6 +162,10 @@ static inline struct tu_slice_head *tu_transport_head(const struct tu_transport 
 /* To be called once all ranks are present: from now on they ring without a fence if all can do with membarrier. */
 void tu_transport_settle(struct tu_transport *t);
 bool tu_transport_alive(struct tu_transport *t, uint32_t rank);
+/* To be called before an endpoint is closed that has not come to a communicator: or the others would take it for dead. */
+void tu_transport_give_up(struct tu_transport *t, const struct tu_error *reason);
+/* Has that rank given up? Then *error is its reason. */
+bool tu_transport_gave_up(const struct tu_transport *t, uint32_t rank, struct tu_error *error);
 /* How many ranks share a CPU, where it is worst, and how many CPUs they have together, once all are present. */
 uint32_t tu_transport_share(const struct tu_transport *t, uint32_t *together);
 
