@@ -77,6 +77,7 @@ static int run(int argc, char **argv) {
   bool done;
   int code = bench_read_options(&self, argc, argv, &options, &done);
   if (code != CLI_GOOD || done) return code;
+  if (options.poll) return cli_fail("gloo_bench", CLI_USAGE, "--poll: Gloo has no test to poll with");
   if (options.lanes) return cli_fail("gloo_bench", CLI_USAGE, "--lanes: Gloo has none to choose");
   struct side s = {
       .side = {.automatic = "gloo", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine}};

@@ -142,6 +142,7 @@ static int run(int argc, char **argv) {
   int code = bench_read_options(&self, argc, argv, &options, &done);
   if (code != CLI_GOOD || done) return code;
   if (options.plan) return cli_fail("mpi_bench", CLI_USAGE, "--plan: MPI runs no plans");
+  if (options.poll) return cli_fail("mpi_bench", CLI_USAGE, "--poll: here ranks only wait");
   if (options.lanes) return cli_fail("mpi_bench", CLI_USAGE, "--lanes: MPI has none to choose");
   struct mpi_side s = {
       .side = {.automatic = "mpi", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine}};

@@ -16,7 +16,7 @@ struct tutti_side {
   tutti_comm *world;
   tutti_plan *plan; /* the user's, or NULL */
   tutti_call call;
-  bool by_name;
+  bool by_name, polls;
   struct bench_memory heap;
 };
 
@@ -45,7 +45,7 @@ static bool select_case(struct bench_side *side, const struct bench_case *c) {
       .plan = c->planned ? s->plan : NULL,
       .lanes = c->lanes,
   };
-  s->by_name = !s->call.algorithm && !s->call.lanes && !s->call.plan && !s->call.counts &&
+  s->by_name = !s->polls && !s->call.algorithm && !s->call.lanes && !s->call.plan && !s->call.counts &&
                c->collective != TUTTI_SEND && c->op != TUTTI_PREMUL_SUM;
   if (s->by_name && c->collective == TUTTI_BROADCAST) s->call.recv = c->rank == c->root ? c->in_data : c->out_data;
   else if (c->collective == TUTTI_BROADCAST && c->rank == c->root && c->in_place) s->call.recv = NULL;
@@ -78,6 +78,7 @@ static bool operate(struct bench_side *side) {
   if (s->by_name) return check(s, call_by_name(s->world, &s->call));
   tutti_request *request = NULL;
   tutti_err err = tutti_start(s->world, &s->call, &request);
+  for (bool done = !s->polls; err == TUTTI_OK && !done;) err = tutti_test(&request, &done);
   if (err == TUTTI_OK) err = tutti_wait(&request);
   return check(s, err);
 }
@@ -144,6 +145,7 @@ static int run_rank(struct bench_options *options) {
   struct bench_side *side = bench_open("bench");
   if (!side) return CLI_FAILED;
   struct tutti_side *s = self_of(side);
+  s->polls = options->poll;
   s->heap = (struct bench_memory){s->world, acquire, release};
   if (options->heap) options->memory = &s->heap;
   bool quiet = side->rank != 0;

@@ -150,7 +150,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   static char *default_names[] = {allreduce, NULL};
   const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none", *plan = NULL;
   uint32_t ranks = 0, root = 0, lanes = 0, time_ms = 200, late_ms = 0;
-  bool json = false, heap = false, each = false;
+  bool json = false, heap = false, each = false, poll = false;
   const struct cli_option table[] = {
       {"-n", CLI_UINT, &ranks, "N", "how many ranks to start; within a job: how many it has"},
       {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
@@ -165,6 +165,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
       {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
       {"--plan", CLI_STRING, &plan, "FILE", "measure this plan: a file in the form of tutti-plan(5) or of MSCCL"},
       {"--heap", CLI_FLAG, &heap, NULL, "buffers from tutti_alloc, which all ranks see"},
+      {"--poll", CLI_FLAG, &poll, NULL, "ranks test until an operation is done, instead of waiting for it"},
       {"--each", CLI_FLAG, &each, NULL, "also each rank's own time, in a line below"},
       {"--json", CLI_FLAG, &json, NULL, "one object a line"},
   };
@@ -177,6 +178,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   if ((code = bench_read_sizes(verb->name, sizes, options)) != CLI_GOOD) return code;
   options->heap = heap;
   options->each = each;
+  options->poll = poll;
   options->barrier = strcmp(mode, "barrier") == 0;
   if (!options->barrier && strcmp(mode, "loop") != 0)
     return cli_fail(verb->name, CLI_USAGE, "--mode: expected 'loop' or 'barrier', found '%s'", mode);

@@ -32,6 +32,7 @@ struct bench_options {
   bool json;
   bool each;                         /* rank's own time is printed, too */
   bool barrier;                      /* a barrier before each operation, at every size */
+  bool poll;                         /* ranks test until an operation is done, instead of waiting; not with peers */
   bool heap;                         /* buffers from tutti_alloc */
   const struct bench_memory *memory; /* NULL: the C library's */
   const char *bind;
