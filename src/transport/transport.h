@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "base/cpus.h"
+#include "transport/life.h"
 
 struct tu_transport;
 
@@ -44,6 +45,8 @@ struct tu_bell {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t rings;
 };
 
+#define TU_MISSED 8u
+
 /* The head of a rank's slice. */
 struct tu_slice_head {
   struct tu_bell bell;
@@ -51,6 +54,12 @@ struct tu_slice_head {
   _Atomic uint32_t gone;                            /* loop: the rank was killed */
   _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
   struct tu_cpus cpus;                              /* that it may use; they are there when it is present */
+  struct tu_life life;                              /* likewise */
+  bool closes;           /* shm: likewise; its lock may go while it lives: when it closes a descriptor of the memory */
+  _Atomic int memory_fd; /* shm: by which it has the memory open; -1: by none */
+  /* Names of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
+  _Atomic uint64_t missed[TU_MISSED];
+  _Atomic uint32_t misses;
 };
 
 /* A stretch of this rank's slice, in use or free; the list has all of them, in the order of their places. */
