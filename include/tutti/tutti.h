@@ -8,10 +8,17 @@
  * that verdict, and only tutti_comm_free() works. Other communicators are unaffected.
  *
  * Threads. A request belongs to the thread that started it: that thread tests and waits. One communicator serves one
- * thread at a time; different communicators may be used by different threads at once.
+ * thread at a time; different communicators may be used by different threads at once. A thread that makes a call on a
+ * communicator while another one is in a call, or has requests open there, gets ARGUMENT; nothing has happened then, and the
+ * other's call goes on. Only tutti_abort and the calls for memory (tutti_alloc and the like) are free of this; so is
+ * what tutti/window.h and tutti/channel.h name.
  *
- * Fork. A child of fork() must not touch communicators of its parent; it may exec. It does not keep its
- * parent's rank alive. */
+ * Fork. A child of fork() that makes a call with what belongs to its parent (a communicator, a request, a window, a
+ * channel) gets ARGUMENT, and nothing has happened; it may exec, or call tutti_init for a world of its own. It does not keep
+ * its parent's rank alive, and its end does not matter to the job.
+ *
+ * Descriptors. The library has one open, of the memory that the ranks share. The program may close it, as one that closes all
+ * from 3 on does: the rank goes on. */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
 
@@ -170,7 +177,9 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm
 
 #define TUTTI_NO_COLOR (-1)
 /* Collective over parent: ranks of equal colour form a communicator, ordered by key, then by parent rank. Ranks that
- * give TUTTI_NO_COLOR get *comm = NULL. Colours are >= 0 otherwise. */
+ * give TUTTI_NO_COLOR get *comm = NULL. Colours are >= 0 otherwise. All ranks of the parent must live (else PEER, and the
+ * parent has failed); others of the world may be dead. A rank that cannot make its side says why; the others' sides are
+ * there, and fail with PEER when they wait for it. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **comm);
 
 /* Collective over parent: the same ranks, with traffic of their own. */
@@ -178,7 +187,8 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm 
 
 /* Collective over a healthy communicator: waits until every rank has got here and every credit has come home. Open
  * requests must have been waited for. On a failed communicator it is local and never waits. NULL is accepted. Returns
- * the error that kept it from ending in order; the communicator is gone in every case. */
+ * the error that kept it from ending in order; the communicator is gone in every case, but where the call was refused as
+ * another thread's, or a child's: see Threads and Fork above. */
 TUTTI_API tutti_err tutti_comm_free(tutti_comm *comm);
 
 TUTTI_API uint32_t tutti_rank(const tutti_comm *comm);
@@ -193,7 +203,8 @@ TUTTI_API void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms);
  * rank's own; one-sided calls do not use it. Errors: ARGUMENT (no number, or a request is open). */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s);
 
-/* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: none given). */
+/* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: none given). Any thread may call,
+ * also while another one waits in a call on it: that one returns with the verdict. */
 TUTTI_API void tutti_abort(tutti_comm *comm, const char *reason);
 
 /* ---- memory that all ranks see ----------------------------------------------------------------------------------- */

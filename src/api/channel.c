@@ -13,7 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the lists */
 
-/* ---- lists and verdicts ---- */
+/* ---- lists ---- */
 
 void tu_channel_list(tutti_comm *comm, struct tutti_channel *channel) {
   pthread_mutex_lock(&lock);
@@ -47,15 +47,6 @@ uint32_t tu_channels_abandon(tutti_comm *comm) {
   return count;
 }
 
-tutti_err tu_channel_verdict(const tutti_comm *comm, struct tu_error *error) {
-  const struct tu_verdict *verdict = &comm->mover->block->verdict;
-  if (atomic_load_explicit(&verdict->state, memory_order_relaxed) == 0) return TUTTI_OK;
-  struct tu_error found;
-  if (!tu_verdict_read(&comm->mover->block->verdict, &found)) return TUTTI_OK;
-  *error = found;
-  return found.code;
-}
-
 /* ---- entering and leaving a call ---- */
 
 enum side { SENDER, RECEIVER, EITHER };
@@ -64,6 +55,7 @@ enum side { SENDER, RECEIVER, EITHER };
 static tutti_err enter(tutti_channel *c, const char *call, enum side side, struct tu_error *error) {
   if (!c) return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the channel is NULL", call);
   const struct tu_link_end *e = &c->end;
+  if (!tu_process_is(c->comm->process)) return tu_refuse_child(c->comm->process, call, error);
   if (atomic_load_explicit(&c->busy, memory_order_relaxed))
     return tu_fail(
         error, TUTTI_ERR_ARGUMENT,
@@ -73,7 +65,7 @@ static tutti_err enter(tutti_channel *c, const char *call, enum side side, struc
   if (side != EITHER && e->sends != (side == SENDER))
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: this is the %s end of channel %u of link %u with rank %u", call,
                    e->sends ? "sending" : "receiving", e->number, e->link->number, e->link->peer);
-  tutti_err err = tu_channel_verdict(c->comm, error);
+  tutti_err err = tu_comm_verdict(c->comm, error);
   if (err != TUTTI_OK) return err;
   atomic_store_explicit(&c->busy, true, memory_order_relaxed);
   return TUTTI_OK;
@@ -135,7 +127,7 @@ static tutti_err fail_late(struct wish *w, int timeout_ms, uint64_t since, struc
 static tutti_err condemn(const tutti_comm *comm, struct tu_error *error) {
   tu_verdict_post(&comm->mover->block->verdict, error);
   tu_mover_wake_all(comm->mover);
-  (void)tu_channel_verdict(comm, error);
+  (void)tu_comm_verdict(comm, error);
   return error->code;
 }
 
@@ -188,7 +180,7 @@ static bool rest(struct wish *w, struct patience *p, struct tu_error *error) {
   if (p->timeout_ms > 0) ms = (int)tu_min((size_t)ms, (size_t)p->timeout_ms - waited_ms);
   uint32_t token = tu_bell_arm(t);
   bool there = look(w, error) || error->code != TUTTI_OK;
-  if (!there && tu_channel_verdict(w->channel->comm, error) == TUTTI_OK) tu_patience_sleep(t, token, ms);
+  if (!there && tu_comm_verdict(w->channel->comm, error) == TUTTI_OK) tu_patience_sleep(t, token, ms);
   tu_bell_disarm(t);
   return there;
 }
@@ -197,7 +189,7 @@ static tutti_err wait_for(struct wish *w, int timeout_ms, struct tu_error *error
   struct patience p = {.timeout_ms = timeout_ms};
   for (;;) {
     if (look(w, error) || error->code != TUTTI_OK) break;
-    if (tu_channel_verdict(w->channel->comm, error) != TUTTI_OK || rest(w, &p, error)) break;
+    if (tu_comm_verdict(w->channel->comm, error) != TUTTI_OK || rest(w, &p, error)) break;
   }
   if (p.since) tu_chain_go_on(w->channel->comm->transport);
   return error->code;
@@ -437,15 +429,15 @@ static tutti_err close_channel(tutti_channel *channel, const char *call, const i
   tutti_err err = enter(channel, call, EITHER, error);
   struct tu_error verdict;
   if (err != TUTTI_OK) {
-    bool waited_for = atomic_load_explicit(&channel->busy, memory_order_relaxed);
-    *closed = !waited_for && tu_channel_verdict(channel->comm, &verdict) != TUTTI_OK;
+    bool others = atomic_load_explicit(&channel->busy, memory_order_relaxed) || !tu_process_is(channel->comm->process);
+    *closed = !others && tu_comm_verdict(channel->comm, &verdict) != TUTTI_OK;
     if (*closed) part(channel, false);
     return err;
   }
   err = check_over(channel, call, error);
   if (err == TUTTI_OK && timeout_ms) *closed = (err = wait_for(&w, *timeout_ms, error)) == TUTTI_OK;
   else if (err == TUTTI_OK) err = look_once(&w, closed, error);
-  bool failed = !*closed && err != TUTTI_OK && tu_channel_verdict(channel->comm, &verdict) != TUTTI_OK;
+  bool failed = !*closed && err != TUTTI_OK && tu_comm_verdict(channel->comm, &verdict) != TUTTI_OK;
   (void)leave(channel, TUTTI_OK, error);
   if (*closed || failed) part(channel, *closed);
   *closed |= failed;

@@ -18,7 +18,5 @@ struct tutti_channel {
 
 /* An end more in the communicator's list. */
 void tu_channel_list(tutti_comm *comm, struct tutti_channel *channel);
-/* The verdict, if there is one; for any thread. */
-tutti_err tu_channel_verdict(const tutti_comm *comm, struct tu_error *error);
 
 #endif

@@ -72,7 +72,8 @@ tutti_err tutti_channel_builder_create(tutti_comm *comm, const tutti_channel_opt
     err = tu_fail(&error, TUTTI_ERR_ARGUMENT,
                   "tutti_channel_builder_create: a communicator and a place for the builder are needed");
   tutti_channel_options o = options ? *options : (tutti_channel_options){0};
-  if (err == TUTTI_OK) err = tu_channel_verdict(comm, &error);
+  if (err == TUTTI_OK) err = tu_refuse_child(comm->process, "tutti_channel_builder_create", &error);
+  if (err == TUTTI_OK) err = tu_comm_verdict(comm, &error);
   if (err == TUTTI_OK) err = check_options(comm, &o, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
   if (o.slots == 0) o.slots = SLOTS;
@@ -197,6 +198,7 @@ static void hand_out(tutti_channel_builder *b, tutti_channel **channels) {
 static tutti_err check_build(const tutti_channel_builder *b, tutti_channel *const *channels, struct tu_error *error) {
   if (!b || !channels)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "tutti_channel_build: a builder and a list for its channels are needed");
+  if (!tu_process_is(b->comm->process)) return tu_refuse_child(b->comm->process, "tutti_channel_build", error);
   if (b->built)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "tutti_channel_build: this builder has built its %u channels already; an end is built once",
@@ -206,7 +208,7 @@ static tutti_err check_build(const tutti_channel_builder *b, tutti_channel *cons
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "tutti_channel_build: the senders need %zu bytes of memory, and %zu were given",
                    tutti_channel_builder_bytes(b), b->options.memory_bytes);
-  return tu_channel_verdict(b->comm, error);
+  return tu_comm_verdict(b->comm, error);
 }
 
 tutti_err tutti_channel_build(tutti_channel_builder *b, tutti_channel **channels) {

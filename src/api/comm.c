@@ -15,23 +15,20 @@
 #define NS_PER_MS 1000000u
 #define ASK_MS 20u /* how often a rank that waits for others to come asks whether they live: a system call each */
 
-static _Thread_local struct tu_error thread_error;
-
-tutti_err tu_thread_error(const struct tu_error *error) {
-  thread_error = *error;
-  return error->code;
-}
-
-const char *tutti_error_message(const tutti_comm *comm) { return comm ? comm->error.text : thread_error.text; }
-
 int tutti_version(void) { return TUTTI_VERSION_MAJOR * 10000 + TUTTI_VERSION_MINOR * 100 + TUTTI_VERSION_PATCH; }
 
 uint32_t tutti_rank(const tutti_comm *comm) { return comm->rank; }
 uint32_t tutti_ranks(const tutti_comm *comm) { return comm->ranks; }
 
 void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) {
+  struct tu_visit visit;
+  if (!tu_hold(comm, &visit)) {
+    (void)tu_refuse_visit(comm, &visit, "tutti_comm_set_timeout");
+    return;
+  }
   comm->timeout_ms = timeout_ms;
   tu_mover_set_timeout(comm->mover, timeout_ms);
+  tu_leave(&visit);
 }
 
 /* ---- failing ---- */
@@ -40,6 +37,15 @@ bool tu_comm_find_verdict(struct tutti_comm *comm) {
   if (comm->failed) return true;
   if (!tu_verdict_read(&comm->mover->block->verdict, &comm->error)) return false;
   return comm->failed = true;
+}
+
+tutti_err tu_comm_verdict(const tutti_comm *comm, struct tu_error *error) {
+  const struct tu_verdict *verdict = &comm->mover->block->verdict;
+  if (atomic_load_explicit(&verdict->state, memory_order_relaxed) == 0) return TUTTI_OK;
+  struct tu_error found;
+  if (!tu_verdict_read(&comm->mover->block->verdict, &found)) return TUTTI_OK;
+  *error = found;
+  return found.code;
 }
 
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error) {
@@ -55,8 +61,18 @@ tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error) {
 
 void tutti_abort(tutti_comm *comm, const char *reason) {
   struct tu_error error;
+  struct tu_visit visit;
   tu_fail(&error, TUTTI_ERR_ABORTED, "rank %u aborted: %s", comm->rank, reason ? reason : "it gave no reason");
-  (void)tu_comm_fail(comm, &error);
+  if (tu_hold(comm, &visit)) {
+    (void)tu_comm_fail(comm, &error);
+    tu_leave(&visit);
+  } else if (visit.refusal == TU_FORKED) {
+    (void)tu_refuse_visit(comm, &visit, "tutti_abort");
+  } else { /* the thread that is inside finds it */
+    tu_verdict_post(&comm->mover->block->verdict, &error);
+    tu_mover_wake_all(comm->mover);
+    (void)tu_thread_error(&error);
+  }
 }
 
 /* ---- making ---- */
@@ -129,6 +145,17 @@ static tutti_err fail_to_come(const struct tutti_comm *comm, const struct tu_com
                  late == 1 ? "" : "s", list, goal->what);
 }
 
+/* A rank of the communicator, if there is one yet, has died: which one? Others of the world do not matter then. */
+static bool find_dead(const struct tutti_comm *comm, uint32_t *dead) {
+  uint32_t ranks = comm->mover ? comm->ranks : comm->transport->ranks;
+  for (uint32_t i = 0; i < ranks; i++) {
+    if (tu_transport_alive(comm->transport, comm->mover ? comm->mover->members[i] : i)) continue;
+    *dead = i;
+    return true;
+  }
+  return false;
+}
+
 /* A rank that found what it waited for may have done its work and left since: only a death that leaves this rank
  * waiting counts. */
 tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal, int timeout_ms,
@@ -137,10 +164,10 @@ tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal
   uint64_t now = tu_clock_ns(), deadline = now + (uint64_t)timeout_ms * NS_PER_MS;
   uint64_t ask_at = tu_min(deadline, now + ASK_MS * NS_PER_MS);
   for (; !goal->there(comm); now = tu_clock_ns()) {
-    for (uint32_t i = 0; now > ask_at && i < t->ranks; i++) {
-      if (tu_transport_alive(t, i) || goal->there(comm)) continue;
-      if (tu_transport_gave_up(t, i, error)) return error->code;
-      return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the world was made", i);
+    uint32_t dead;
+    if (now > ask_at && find_dead(comm, &dead) && !goal->there(comm)) {
+      if (tu_transport_gave_up(t, comm->mover ? comm->mover->members[dead] : dead, error)) return error->code;
+      return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the communicator was made", dead);
     }
     if (now > ask_at) ask_at = now + ASK_MS * NS_PER_MS;
     if (now > deadline) return fail_to_come(comm, goal, timeout_ms, error);
@@ -194,7 +221,7 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   tutti_err err;
   struct tu_channel_shape shape;
   struct tutti_comm *c = tu_allocate(1, sizeof *c);
-  *c = (struct tutti_comm){.rank = rank, .ranks = ranks, .transport = t};
+  *c = (struct tutti_comm){.process = tu_process_number(NULL), .rank = rank, .ranks = ranks, .transport = t};
   atomic_fetch_add(&t->users, 1);
   c->waits_for = tu_allocate(ranks, sizeof *c->waits_for);
   c->departed = tu_allocate(ranks, sizeof *c->departed);
@@ -245,6 +272,9 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
     return tu_thread_error(&error);
   }
   *world = NULL;
+  bool fresh;
+  (void)tu_process_number(&fresh);
+  if (fresh) tu_queue = (struct tu_queue){0}; /* what was open when this process was forked is its parent's */
   if ((err = tu_env_check(&error)) != TUTTI_OK) return tu_thread_error(&error);
   if (o.timeout_ms == 0 && (err = tu_env_uint("TUTTI_TIMEOUT_MS", INT32_MAX, &timeout_ms, &error)) != TUTTI_OK)
     return tu_thread_error(&error);
@@ -301,11 +331,14 @@ tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
     return tu_thread_error(&error);
   }
   *self = NULL;
+  struct tu_visit visit;
+  if (!tu_hold(parent, &visit)) return tu_refuse_visit(parent, &visit, "tutti_comm_self");
   tutti_err err = open_alone(&t, &error);
   if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_FIRST_PLACE, JOIN_TIMEOUT_MS, self, &error);
-  if (err != TUTTI_OK) return tu_thread_error(&error);
-  inherit(*self, parent);
-  return TUTTI_OK;
+  if (err == TUTTI_OK) inherit(*self, parent);
+  else (void)tu_thread_error(&error);
+  tu_leave(&visit);
+  return err;
 }
 
 struct split_entry {
@@ -320,9 +353,32 @@ static int compare_entries(const void *a, const void *b) {
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
+/* What a split makes is named after its parent and the call, so that a rank can say which one it could not make, also if it
+ * has not been told where that lies. */
+static uint64_t name_of_split(const tutti_comm *parent) {
+  return tu_hash(&parent->number, sizeof parent->number, parent->mover->block->session) | 1;
+}
+
+bool tu_comm_missed(const struct tutti_comm *comm, uint32_t peer) {
+  const struct tu_slice_head *head = tu_transport_head(comm->transport, comm->mover->members[peer]);
+  bool missed = false;
+  for (uint32_t i = 0; i < TU_MISSED && comm->name != 0; i++)
+    missed |= atomic_load_explicit(&head->missed[i], memory_order_relaxed) == comm->name;
+  return missed;
+}
+
+/* Others may have made their sides, as far as they know in order. */
+static void tell_missed(const tutti_comm *parent, uint64_t name, const uint32_t members[], uint32_t ranks) {
+  struct tu_slice_head *head = tu_transport_head(parent->transport, parent->transport->rank);
+  uint32_t at = atomic_fetch_add(&head->misses, 1) % TU_MISSED;
+  atomic_store(&head->missed[at], name);
+  for (uint32_t i = 0; i < ranks; i++) tu_bell_wake(parent->transport, members[i]);
+}
+
 /* The leaders make the new blocks, everybody is told where, and then makes its own side. */
 static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint32_t ranks, uint32_t rank,
                              tutti_comm **comm) {
+  uint64_t name = name_of_split(parent);
   tutti_err err = TUTTI_OK, made = TUTTI_OK;
   struct tu_error error = {0};
   uint64_t *places = tu_allocate(parent->ranks, sizeof *places), place = 0;
@@ -340,9 +396,10 @@ static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint
                      "rank %u of the parent, the first of the new communicator, had no memory for it", group[0].rank);
     else made = tu_comm_create(parent->transport, members, ranks, rank, place, JOIN_TIMEOUT_MS, comm, &error);
   }
+  if (ranks > 0 && (err != TUTTI_OK || made != TUTTI_OK)) tell_missed(parent, name, members, ranks);
   free(places);
   free(members);
-  if (err != TUTTI_OK && *comm) { /* the others do not know of it: nobody will meet here */
+  if (err != TUTTI_OK && *comm) { /* who knows of it is told: nobody will meet here */
     destroy(*comm, false);
     *comm = NULL;
   }
@@ -352,21 +409,11 @@ static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint
     return tu_thread_error(&error);
   }
   if (*comm) inherit(*comm, parent);
+  if (*comm) (*comm)->name = name;
   return TUTTI_OK;
 }
 
-tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **comm) {
-  struct tu_error error;
-  if (!parent || !comm) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_split: a communicator and a place for the new one are needed");
-    return tu_thread_error(&error);
-  }
-  *comm = NULL;
-  if (color < 0 && color != TUTTI_NO_COLOR) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_split: colour %d is negative; use 0 or more, or TUTTI_NO_COLOR",
-            color);
-    return tu_comm_fail(parent, &error);
-  }
+static tutti_err split(tutti_comm *parent, int color, int key, tutti_comm **comm) {
   struct split_entry mine = {color, key, parent->rank, parent->mover->members[parent->rank]};
   struct split_entry *all = tu_allocate(parent->ranks, sizeof *all);
   tutti_err err = tu_comm_exchange(parent, &mine, all, sizeof mine);
@@ -382,8 +429,32 @@ tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **
   return err;
 }
 
+static tutti_err enter_and_split(const char *call, tutti_comm *parent, int color, int key, tutti_comm **comm) {
+  struct tu_error error;
+  struct tu_visit visit;
+  tutti_err err;
+  if (!parent || !comm) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: a communicator and a place for the new one are needed", call);
+    return tu_thread_error(&error);
+  }
+  *comm = NULL;
+  if (!tu_enter(parent, &visit)) return tu_refuse_visit(parent, &visit, call);
+  if (color < 0 && color != TUTTI_NO_COLOR) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: colour %d is negative; use 0 or more, or TUTTI_NO_COLOR", call, color);
+    err = tu_comm_fail(parent, &error);
+  } else {
+    err = split(parent, color, key, comm);
+  }
+  tu_leave(&visit);
+  return err;
+}
+
+tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **comm) {
+  return enter_and_split("tutti_comm_split", parent, color, key, comm);
+}
+
 tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm **comm) {
-  return tutti_comm_split(parent, 0, parent ? (int)parent->rank : 0, comm);
+  return enter_and_split("tutti_comm_dup", parent, 0, parent ? (int)parent->rank : 0, comm);
 }
 
 /* ---- the end ---- */
@@ -413,7 +484,9 @@ static tutti_err wait_drained(tutti_comm *comm) {
 }
 
 tutti_err tutti_comm_free(tutti_comm *comm) {
+  struct tu_visit visit;
   if (!comm) return TUTTI_OK;
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_comm_free");
   tu_assert(!tu_queue.telling); /* on_ready is called within a function that goes on with the communicator afterwards */
   tutti_err err = TUTTI_OK;
   while (comm->open_requests > 0 && comm->failed) tu_queue_poll(); /* ends them with the verdict */

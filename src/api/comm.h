@@ -4,6 +4,7 @@
 
 #include "algo/tuning.h"
 #include "api/facts.h"
+#include "base/process.h"
 #include "boot/boot_groups.h"
 #include "engine/engine.h"
 
@@ -124,6 +125,10 @@ struct tu_patience {
 };
 
 struct tutti_comm {
+  const void *_Atomic inside; /* &tu_queue of the thread that is in a call; NULL: none */
+  const void *_Atomic opener; /* ... of the one whose requests are open; NULL: none */
+  uint64_t process;           /* tu_process_number of the one that made it */
+  uint64_t name;              /* of one that a split made: the same on all of its ranks; else 0 */
   uint32_t rank, ranks;
   struct tu_transport *transport;
   struct tu_mover *mover;
@@ -152,6 +157,30 @@ struct tutti_comm {
   bool *departed;                 /* [ranks], scratch: who had departed when that was found out */
 };
 
+/* ---- enter.c: the door: one thread of one process at a time ---- */
+
+enum tu_refusal { TU_FORKED, TU_OCCUPIED, TU_HAS_OPEN };
+struct tu_visit {
+  struct tutti_comm *comm; /* to be left; NULL: a call further out of the same thread does that */
+  enum tu_refusal refusal;
+};
+
+/* Takes the communicator for this thread, unless it is a child's of fork(), or another thread is in a call; calls may nest.
+ * False: nothing of it may be touched, and tu_refuse_visit says why. */
+static inline bool tu_hold(struct tutti_comm *comm, struct tu_visit *visit);
+bool tu_hold_contended(struct tutti_comm *comm, struct tu_visit *visit);
+static inline void tu_leave(const struct tu_visit *visit);
+/* The same for a call that starts something: not while another thread has requests open, which alone can move them on. */
+static inline bool tu_enter(struct tutti_comm *comm, struct tu_visit *visit);
+/* tu_enter for the usual case, that nobody is inside and nothing is open; false: tu_enter knows more. */
+static inline bool tu_enter_idle(struct tutti_comm *comm);
+static inline void tu_leave_idle(struct tutti_comm *comm);
+tutti_err tu_refuse_visit(const struct tutti_comm *comm, const struct tu_visit *visit, const char *call);
+tutti_err tu_explain_visit(const struct tutti_comm *comm, const struct tu_visit *visit, const char *call,
+                           struct tu_error *error);
+/* For calls that any thread may make: ARGUMENT, if it was another process that made what they use. */
+tutti_err tu_refuse_child(uint64_t process, const char *call, struct tu_error *error);
+
 /* ---- comm.c ---- */
 /* Keeps the sentence of an error that has no communicator for tutti_error_message(NULL). */
 tutti_err tu_thread_error(const struct tu_error *error);
@@ -169,8 +198,12 @@ tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal
                         struct tu_error *error);
 /* The communicator has failed on this rank: everybody is told, unless somebody was first. comm->error is the verdict. */
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error);
+/* That rank has said that it could not make its side of this communicator: nobody may wait for it. */
+bool tu_comm_missed(const struct tutti_comm *comm, uint32_t peer);
 /* The library's own allgather of a few bytes. */
 tutti_err tu_comm_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t bytes);
+/* The verdict, if there is one; for any thread: what is this rank's own is not looked at. */
+tutti_err tu_comm_verdict(const struct tutti_comm *comm, struct tu_error *error);
 /* Has it failed? Looks at the verdict. */
 bool tu_comm_find_verdict(struct tutti_comm *comm);
 static inline bool tu_comm_failed(struct tutti_comm *comm) {
@@ -300,6 +333,46 @@ void tu_queue_add(struct tutti_request *request);
 /* Moves every open request of the thread; true if anything moved. */
 bool tu_queue_poll(void);
 
+static inline bool tu_hold(struct tutti_comm *comm, struct tu_visit *visit) {
+  const void *me = &tu_queue, *found = NULL;
+  visit->comm = NULL;
+  visit->refusal = TU_FORKED;
+  if (!tu_process_is(comm->process)) return false;
+  if (atomic_load_explicit(&comm->inside, memory_order_relaxed) == me) return true;
+  if (!atomic_compare_exchange_strong_explicit(&comm->inside, &found, me, memory_order_acquire, memory_order_relaxed))
+    return tu_hold_contended(comm, visit);
+  visit->comm = comm;
+  return true;
+}
+
+static inline void tu_leave(const struct tu_visit *visit) {
+  if (visit->comm) atomic_store_explicit(&visit->comm->inside, NULL, memory_order_release);
+}
+
+static inline void tu_leave_idle(struct tutti_comm *comm) {
+  atomic_store_explicit(&comm->inside, NULL, memory_order_release);
+}
+
+static inline bool tu_enter_idle(struct tutti_comm *comm) {
+  const void *nobody = NULL;
+  if (!tu_process_is(comm->process) ||
+      !atomic_compare_exchange_strong_explicit(&comm->inside, &nobody, &tu_queue, memory_order_acquire,
+                                               memory_order_relaxed))
+    return false;
+  if (!atomic_load_explicit(&comm->opener, memory_order_relaxed)) return true;
+  tu_leave_idle(comm);
+  return false;
+}
+
+static inline bool tu_enter(struct tutti_comm *comm, struct tu_visit *visit) {
+  if (!tu_hold(comm, visit)) return false;
+  const void *opener = atomic_load_explicit(&comm->opener, memory_order_relaxed);
+  if (!opener || opener == &tu_queue) return true;
+  tu_leave(visit);
+  visit->refusal = TU_HAS_OPEN;
+  return false;
+}
+
 /* Moves an execution that goes straight, and waits for a while; true: it is finished. */
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e);
 /* One more vain poll on `comm`: spins, yields or sleeps; who sleeps looks at verdicts, boards, peers and deadlines of all that is
@@ -307,8 +380,8 @@ bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e);
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
 
 /* ---- diagnosis.c ---- */
-/* Looks at verdicts, boards, peers and deadlines of all that this thread has open. now = 0: only at what needs no system call.
- * Communicators that fail here end their requests at the next poll. */
+/* Looks at verdicts, boards, peers and deadlines of all that this thread has open. Communicators that fail here end their
+ * requests at the next poll. */
 void tu_look_round(uint64_t now);
 /* What a peer's board says of its last collective: "its last is ...". */
 void tu_print_last_call(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes);

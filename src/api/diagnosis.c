@@ -126,6 +126,13 @@ void tu_note_departed(struct tutti_comm *comm) {
 
 bool tu_peer_died(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
   char state[300];
+  if (tu_comm_missed(comm, p)) {
+    tu_fail(error, TUTTI_ERR_PEER,
+            "rank %u could not make its side of the communicator when it was split off, or duplicated; rank %u found "
+            "that out while in %s",
+            p, comm->rank, doing);
+    return true;
+  }
   if (tu_transport_alive(comm->transport, comm->mover->members[p])) return false;
   if (atomic_load(&comm->mover->boards[p].departed)) return false; /* it left in order just now */
   print_state(comm, p, state, sizeof state);
@@ -176,14 +183,21 @@ static bool too_late(struct tutti_request *r, uint64_t now) {
   return true;
 }
 
+static void look_round_for(struct tutti_request *r, uint64_t now) {
+  if (r->comm->failed || tu_comm_failed(r->comm)) return;
+  if (r->number && disagree_about(r->comm, r->number)) return;
+  if (r->stalled_since == 0) r->stalled_since = now;
+  if (too_late(r, now) || now - r->looked_at < LOOK_NS) return;
+  r->looked_at = now;
+  (void)peers_lost(r);
+}
+
 void tu_look_round(uint64_t now) {
   for (struct tutti_request *r = tu_queue.first; r; r = r->next) {
-    if (r->comm->failed || tu_comm_failed(r->comm)) continue;
-    if ((r->number && disagree_about(r->comm, r->number)) || now == 0) continue;
-    if (r->stalled_since == 0) r->stalled_since = now;
-    if (too_late(r, now) || now - r->looked_at < LOOK_NS) continue;
-    r->looked_at = now;
-    (void)peers_lost(r);
+    struct tu_visit visit;
+    if (!tu_hold(r->comm, &visit)) continue;
+    look_round_for(r, now);
+    tu_leave(&visit);
   }
-  if (now != 0) tu_chain_tell(now);
+  tu_chain_tell(now);
 }

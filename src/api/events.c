@@ -10,6 +10,7 @@ enum { OPEN_MAX = 64 };
 
 struct tutti_session {
   uint64_t id;            /* not 0 */
+  uint64_t process;       /* tu_process_number of the one that made it */
   uint64_t started, done; /* numbers: done <= started <= done + OPEN_MAX */
   struct tu_flat open[OPEN_MAX];
   struct tutti_session *next;
@@ -29,6 +30,7 @@ tutti_err tutti_session_create(tutti_session **session) {
   struct tutti_session *s = tu_allocate(1, sizeof *s);
   pthread_mutex_lock(&lock);
   s->id = ++session_count;
+  s->process = tu_process_number(NULL);
   s->next = sessions;
   sessions = s;
   pthread_mutex_unlock(&lock);
@@ -43,6 +45,10 @@ static void carry_out(struct tutti_session *s, uint64_t up_to) {
   }
 }
 
+tutti_err tu_session_check(const tutti_session *s, const char *call, struct tu_error *error) {
+  return tu_refuse_child(s->process, call, error);
+}
+
 tutti_event tu_session_start(tutti_session *s, const struct tu_flat *flat) {
   if (s->started - s->done == OPEN_MAX) carry_out(s, s->done + 1);
   s->open[++s->started % OPEN_MAX] = *flat;
@@ -50,7 +56,10 @@ tutti_event tu_session_start(tutti_session *s, const struct tu_flat *flat) {
 }
 
 tutti_err tutti_session_free(tutti_session *session) {
+  struct tu_error error;
   if (!session) return TUTTI_OK;
+  /* Its parent carries out what is open. */
+  if (tu_session_check(session, "tutti_session_free", &error) != TUTTI_OK) return tu_thread_error(&error);
   carry_out(session, session->started);
   pthread_mutex_lock(&lock);
   struct tutti_session **at = &sessions;
@@ -73,8 +82,9 @@ static tutti_err wait_for(const char *call, tutti_event event, struct tu_error *
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s: no call has left behind an event %llu of session %llu; zero is one that is over", call,
                    (unsigned long long)event.number, (unsigned long long)event.session);
-  if (s) carry_out(s, event.number);
-  return TUTTI_OK;
+  tutti_err err = s ? tu_session_check(s, call, error) : TUTTI_OK;
+  if (s && err == TUTTI_OK) carry_out(s, event.number);
+  return err;
 }
 
 tutti_err tutti_event_wait(tutti_event event) {

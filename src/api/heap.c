@@ -9,10 +9,17 @@ static tutti_err refuse(const char *call, const void *memory, const char *why) {
   return tu_thread_error(&error);
 }
 
+/* What a child would take or give back here is its parent's. Any thread may call. */
+static bool is_child(const tutti_comm *comm, const char *call) {
+  struct tu_error error;
+  return tu_refuse_child(comm->process, call, &error) != TUTTI_OK && tu_thread_error(&error) != TUTTI_OK;
+}
+
 tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) {
   struct tu_error error;
   uint64_t place;
   if (!comm || !memory) return refuse("tutti_alloc", memory, "a communicator and a place for the memory are needed");
+  if (is_child(comm, "tutti_alloc")) return TUTTI_ERR_ARGUMENT;
   struct tu_transport *t = comm->transport;
   *memory = tu_transport_acquire(t, bytes, &place, &error);
   if (!*memory) return tu_thread_error(&error);
@@ -24,6 +31,7 @@ tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) {
 tutti_err tutti_free(tutti_comm *comm, void *memory) {
   if (!memory) return TUTTI_OK;
   if (!comm) return refuse("tutti_free", memory, "the communicator is NULL");
+  if (is_child(comm, "tutti_free")) return TUTTI_ERR_ARGUMENT;
   struct tu_transport *t = comm->transport;
   uint64_t place = tu_transport_place(t, memory);
   if (place == 0 || tu_transport_at(t, place) != memory || !tu_transport_hand_over(t, place, false))
@@ -36,6 +44,7 @@ tutti_err tutti_register(tutti_comm *comm, void *memory, size_t bytes) {
   struct tu_error error;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   if (!comm || !memory || bytes == 0) return refuse("tutti_register", memory, "a communicator and memory are needed");
+  if (is_child(comm, "tutti_register")) return TUTTI_ERR_ARGUMENT;
   if (((uintptr_t)memory | bytes) % page != 0) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
             "tutti_register: %zu bytes at %p are not whole pages of %zu bytes; allocate with aligned_alloc", bytes,
@@ -51,6 +60,7 @@ tutti_err tutti_register(tutti_comm *comm, void *memory, size_t bytes) {
 tutti_err tutti_deregister(tutti_comm *comm, void *memory) {
   struct tu_error error;
   if (!comm || !memory) return refuse("tutti_deregister", memory, "a communicator and memory are needed");
+  if (is_child(comm, "tutti_deregister")) return TUTTI_ERR_ARGUMENT;
   tutti_err err = tu_transport_deregister(comm->transport, memory, &error);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

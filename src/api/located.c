@@ -20,7 +20,7 @@ static tutti_err find(struct tu_located *located, struct tu_error *error) {
         "%s: %s takes %zu bytes from byte %zu of rank %u's part of a window on, which has only %zu; make the "
         "window larger, or the tensor smaller",
         located->call, located->name, located->extent, offset, located->rank, part->bytes);
-  return tu_window_check(located->window, error);
+  return tu_window_check(located->window, located->call, error);
 }
 
 tutti_err tu_located_open(struct tu_located *located, const char *call, const char *name, const tutti_tensor *tensor,

@@ -116,14 +116,9 @@ static tutti_err make_lines(struct tutti_mesh *m, tutti_comm *comm, struct tu_er
   return err;
 }
 
-tutti_err tutti_mesh_create(tutti_comm *comm, uint32_t axes, const uint32_t *extents, tutti_mesh **mesh) {
+static tutti_err create(tutti_comm *comm, uint32_t axes, const uint32_t *extents, tutti_mesh **mesh) {
   struct tu_error error;
   struct proposal p;
-  if (!comm || !mesh) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_mesh_create: a communicator and a place for the mesh are needed");
-    return tu_thread_error(&error);
-  }
-  *mesh = NULL;
   tutti_err refused = propose(comm, axes, extents, &p, &error);
   tutti_err err = agree(comm, &p, refused == TUTTI_OK ? &error : NULL);
   if (refused != TUTTI_OK || err != TUTTI_OK) return tu_thread_error(&error);
@@ -145,6 +140,37 @@ tutti_err tutti_mesh_create(tutti_comm *comm, uint32_t axes, const uint32_t *ext
   return TUTTI_OK;
 }
 
+tutti_err tutti_mesh_create(tutti_comm *comm, uint32_t axes, const uint32_t *extents, tutti_mesh **mesh) {
+  struct tu_error error;
+  struct tu_visit visit;
+  if (!comm || !mesh) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_mesh_create: a communicator and a place for the mesh are needed");
+    return tu_thread_error(&error);
+  }
+  *mesh = NULL;
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_mesh_create");
+  tutti_err err = create(comm, axes, extents, mesh);
+  tu_leave(&visit);
+  return err;
+}
+
+/* ---- a thread in all of its communicators ---- */
+
+bool tu_mesh_enter(struct tutti_mesh *mesh, const char *call, struct tu_mesh_visit *visit, struct tu_error *error) {
+  *visit = (struct tu_mesh_visit){0};
+  for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) {
+    if (!mesh->lines[axes] || tu_enter(mesh->lines[axes], &visit->of[axes])) continue;
+    (void)tu_explain_visit(mesh->lines[axes], &visit->of[axes], call, error);
+    tu_mesh_leave(visit);
+    return false;
+  }
+  return true;
+}
+
+void tu_mesh_leave(const struct tu_mesh_visit *visit) {
+  for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) tu_leave(&visit->of[axes]);
+}
+
 /* ---- the end ---- */
 
 tutti_err tu_mesh_fail(struct tutti_mesh *mesh, const struct tu_error *error) {
@@ -156,7 +182,9 @@ tutti_err tu_mesh_fail(struct tutti_mesh *mesh, const struct tu_error *error) {
 tutti_err tutti_mesh_free(tutti_mesh *mesh) {
   tutti_err first = TUTTI_OK;
   struct tu_error error = {0};
+  struct tu_mesh_visit visit;
   if (!mesh) return TUTTI_OK;
+  if (!tu_mesh_enter(mesh, "tutti_mesh_free", &visit, &error)) return tu_thread_error(&error);
   for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) {
     tutti_err err = tutti_comm_free(mesh->lines[axes]);
     if (err != TUTTI_OK && first == TUTTI_OK) first = tu_fail(&error, err, "%s", tutti_error_message(NULL));

@@ -111,6 +111,7 @@ static tutti_err start(const char *call, int remote, tutti_session *session, con
   tutti_err err = open_tensors(located, call, to, from, &error);
   if (err == TUTTI_OK && !session)
     err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: the session is NULL; tutti_session_create makes one", call);
+  if (err == TUTTI_OK) err = tu_session_check(session, call, &error);
   for (int i = 0; i < BOTH && err == TUTTI_OK; i++)
     if (!tu_map_is_plain(located[i].map))
       err = tu_fail(&error, TUTTI_ERR_ARGUMENT,

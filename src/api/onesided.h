@@ -84,6 +84,8 @@ struct tu_flat {
   const void *from;
   size_t bytes;
 };
+/* Is it of this process? */
+tutti_err tu_session_check(const tutti_session *session, const char *call, struct tu_error *error);
 tutti_event tu_session_start(tutti_session *session, const struct tu_flat *flat);
 
 #endif

@@ -56,13 +56,8 @@ static tutti_err check_fill(const struct tutti_request *r, size_t first, size_t 
   return TUTTI_OK;
 }
 
-tutti_err tutti_request_fill(tutti_request *request, size_t first, size_t count) {
+static tutti_err fill(tutti_request *request, size_t first, size_t count) {
   struct tu_error error;
-  if (!request) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT,
-            "tutti_request_fill: the request is NULL: it is complete, or was never started");
-    return tu_thread_error(&error);
-  }
   if (check_fill(request, first, count, &error) != TUTTI_OK) return tu_thread_error(&error);
   size_t item = request->program->item_bytes;
   if (tu_parts_fill(&request->execution, first * item, count * item)) return TUTTI_OK;
@@ -70,4 +65,18 @@ tutti_err tutti_request_fill(tutti_request *request, size_t first, size_t count)
           "tutti_request_fill: of %zu elements from %zu on some have been filled before; each is filled once", count,
           first);
   return tu_thread_error(&error);
+}
+
+tutti_err tutti_request_fill(tutti_request *request, size_t first, size_t count) {
+  struct tu_error error;
+  struct tu_visit visit;
+  if (!request) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_request_fill: the request is NULL: it is complete, or was never started");
+    return tu_thread_error(&error);
+  }
+  if (!tu_hold(request->comm, &visit)) return tu_refuse_visit(request->comm, &visit, "tutti_request_fill");
+  tutti_err err = fill(request, first, count);
+  tu_leave(&visit);
+  return err;
 }

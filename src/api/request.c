@@ -319,7 +319,7 @@ static void open_request(struct tutti_request *r) {
   r->error.code = TUTTI_OK;
   r->stalled_since = 0;
   tu_stall_moved(&r->tests);
-  r->comm->open_requests++;
+  if (r->comm->open_requests++ == 0) atomic_store_explicit(&r->comm->opener, &tu_queue, memory_order_relaxed);
 }
 
 /* Everybody may know of the collective. If the call is the one that its place on the board already shows, as when one call

@@ -72,6 +72,7 @@ static struct tu_box smaller_of(const struct tu_box *a, const struct tu_box *b) 
 
 struct job {
   tutti_mesh *mesh;
+  struct tu_mesh_visit visit;
   char name[64]; /* the rank and the call, for sentences */
   struct tu_reshard plan;
   struct tu_route route;
@@ -319,8 +320,9 @@ static tutti_err end(struct job *j, tutti_err err, const struct tu_error *error)
   tu_route_fini(&j->route);
   free(j->memory[0]);
   free(j->memory[1]);
-  if (err == TUTTI_OK) return TUTTI_OK;
-  return j->mesh ? tu_mesh_fail(j->mesh, error) : tu_thread_error(error);
+  if (err != TUTTI_OK) err = j->mesh ? tu_mesh_fail(j->mesh, error) : tu_thread_error(error);
+  tu_mesh_leave(&j->visit);
+  return err;
 }
 
 /* The mesh, if there is one; fails if it has failed. */
@@ -328,6 +330,10 @@ static tutti_err begin(struct job *j, const char *name, const tutti_mesh_tensor 
                        struct tu_error *error) {
   *j = (struct job){.mesh = from && from->mesh ? from->mesh : to ? to->mesh : NULL};
   snprintf(j->name, sizeof j->name, "rank %u: %s", j->mesh ? j->mesh->rank : 0, name);
+  if (j->mesh && !tu_mesh_enter(j->mesh, name, &j->visit, error)) {
+    j->mesh = NULL; /* it goes on, with the thread that is in there */
+    return error->code;
+  }
   for (uint32_t axes = 0; j->mesh && axes < TU_MESH_LINES; axes++)
     if (j->mesh->lines[axes] && tu_comm_failed(j->mesh->lines[axes])) {
       *error = j->mesh->lines[axes]->error;

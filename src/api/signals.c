@@ -23,7 +23,7 @@ static tutti_err find(const char *call, const int32_t *signal, struct tutti_wind
                    "%s: the signal at byte %zu of rank %u's part of a window must be 4 bytes, aligned to 4, within the "
                    "part's %zu",
                    call, offset, *rank, (*window)->parts[*rank].bytes);
-  return tu_window_check(*window, error);
+  return tu_window_check(*window, call, error);
 }
 
 static tutti_err change(const char *call, int32_t *signal, int32_t value, bool adds, const tutti_events *events) {
@@ -124,12 +124,15 @@ static tutti_err look_for_peers(struct tutti_comm *comm, struct look *look, bool
   return error->code;
 }
 
-/* Who tests in a loop learns of a death as one who waits. */
+/* Who tests in a loop learns of a death as one who waits. While another thread is in a call on the communicator, that one does. */
 static tutti_err look_after_vain_test(struct look *look, bool *all, struct tu_error *error) {
   struct tutti_window *window = look->located.window;
-  tutti_err err = tu_window_check(window, error);
-  if (err != TUTTI_OK || !tu_patience_test(window->comm, &window->tests, false)) return err;
-  return look_for_peers(window->comm, look, all, error);
+  struct tu_visit visit;
+  tutti_err err = tu_comm_verdict(window->comm, error);
+  if (err != TUTTI_OK || !tu_hold(window->comm, &visit)) return err;
+  if (tu_patience_test(window->comm, &window->tests, false)) err = look_for_peers(window->comm, look, all, error);
+  tu_leave(&visit);
+  return err;
 }
 
 tutti_err tutti_signal_test(const tutti_tensor *signals, tutti_compare compare, int32_t value, bool *all) {
@@ -161,7 +164,7 @@ static tutti_err wait_for(struct look *look, int timeout_ms, struct tu_error *er
   struct tu_stall stall = {.sleep_ms = SLEEP_MS};
   uint64_t since = 0, looked_at = 0;
   while (!all_hold(look)) {
-    tutti_err err = tu_window_check(look->located.window, error);
+    tutti_err err = tu_comm_verdict(comm, error);
     if (err != TUTTI_OK) return err;
     if (!tu_stall(comm, &stall)) continue;
     uint64_t now = tu_clock_ns();
@@ -191,7 +194,13 @@ tutti_err tutti_signal_wait(const tutti_tensor *signals, tutti_compare compare, 
   struct look look = {.compare = compare, .value = value};
   tutti_err err = open_look(&look, "tutti_signal_wait", signals, &error);
   if (err == TUTTI_OK) err = tu_events_begin("tutti_signal_wait", events, &error);
-  if (err == TUTTI_OK && !tu_located_is_empty(&look.located)) err = wait_and_go_on(&look, timeout_ms, &error);
+  if (err == TUTTI_OK && !tu_located_is_empty(&look.located)) {
+    struct tu_visit visit;
+    struct tutti_comm *comm = look.located.window->comm;
+    if (tu_hold(comm, &visit)) err = wait_and_go_on(&look, timeout_ms, &error);
+    else err = tu_explain_visit(comm, &visit, "tutti_signal_wait", &error);
+    tu_leave(&visit);
+  }
   tu_located_close(&look.located);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

@@ -44,14 +44,10 @@ static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_hand
   return TUTTI_OK;
 }
 
-tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
-  if (!comm || !call) return no_communicator("tutti_start");
+static tutti_err start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
   struct tutti_request *r;
   tutti_err err = acquire(comm, call, request != NULL, &r);
-  if (err != TUTTI_OK) {
-    if (request) *request = NULL;
-    return err;
-  }
+  if (err != TUTTI_OK) return err;
   r->detached = !request;
   if (request) *request = r;
   tu_request_start(r);
@@ -59,12 +55,20 @@ tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **
   return TUTTI_OK;
 }
 
-tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t count, tutti_request **request) {
-  if (!comm || (!calls && count > 0)) return no_communicator("tutti_start_group");
+tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  struct tu_visit visit;
+  if (!comm || !call) return no_communicator("tutti_start");
   if (request) *request = NULL;
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_start");
+  tutti_err err = start(comm, call, request);
+  tu_leave(&visit);
+  return err;
+}
+
+static tutti_err start_group(tutti_comm *comm, const tutti_call *calls, size_t count, tutti_request **request) {
   if (!request || count == 0) {
     for (size_t i = 0; i < count; i++) {
-      tutti_err err = tutti_start(comm, &calls[i], NULL);
+      tutti_err err = start(comm, &calls[i], NULL);
       if (err != TUTTI_OK) return err;
     }
     return TUTTI_OK;
@@ -87,20 +91,33 @@ tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t co
   return TUTTI_OK;
 }
 
-tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
-  if (!comm || !call || !request) return no_communicator("tutti_prepare");
-  *request = NULL;
-  struct tutti_request *r;
-  tutti_err err = acquire(comm, call, true, &r);
-  if (err != TUTTI_OK) return err;
-  r->persistent = true;
-  r->open = r->done = false;
-  *request = r;
-  return TUTTI_OK;
+tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t count, tutti_request **request) {
+  struct tu_visit visit;
+  if (!comm || (!calls && count > 0)) return no_communicator("tutti_start_group");
+  if (request) *request = NULL;
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_start_group");
+  tutti_err err = start_group(comm, calls, count, request);
+  tu_leave(&visit);
+  return err;
 }
 
-tutti_err tutti_restart(tutti_request *request) {
-  if (!request) return no_communicator("tutti_restart");
+tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  struct tu_visit visit;
+  if (!comm || !call || !request) return no_communicator("tutti_prepare");
+  *request = NULL;
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_prepare");
+  struct tutti_request *r;
+  tutti_err err = acquire(comm, call, true, &r);
+  if (err == TUTTI_OK) {
+    r->persistent = true;
+    r->open = r->done = false;
+    *request = r;
+  }
+  tu_leave(&visit);
+  return err;
+}
+
+static tutti_err restart(tutti_request *request) {
   struct tu_error error;
   if (!request->persistent || request->open) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_restart: this request is %s",
@@ -118,10 +135,25 @@ tutti_err tutti_restart(tutti_request *request) {
   return TUTTI_OK;
 }
 
+tutti_err tutti_restart(tutti_request *request) {
+  struct tu_visit visit;
+  if (!request) return no_communicator("tutti_restart");
+  if (!tu_enter(request->comm, &visit)) return tu_refuse_visit(request->comm, &visit, "tutti_restart");
+  tutti_err err = restart(request);
+  tu_leave(&visit);
+  return err;
+}
+
 void tutti_request_free(tutti_request *request) {
+  struct tu_visit visit;
   if (!request) return;
+  if (!tu_hold(request->comm, &visit)) {
+    (void)tu_refuse_visit(request->comm, &visit, "tutti_request_free");
+    return;
+  }
   tu_assert(!request->open); /* its buffers are still in use: wait for it first */
   tu_request_release(request);
+  tu_leave(&visit);
 }
 
 /* ---- calls that wait: the last one again goes straight, if it is short ---- */
@@ -154,12 +186,36 @@ tutti_err tu_refuse_to_hang(tutti_comm *comm) {
   return refuse(comm, &error);
 }
 
+static const char *public_name(tutti_collective collective) {
+  static const char *const names[TUTTI_COLLECTIVES] = {
+      [TUTTI_ALLREDUCE] = "tutti_allreduce",
+      [TUTTI_REDUCE] = "tutti_reduce",
+      [TUTTI_BROADCAST] = "tutti_broadcast",
+      [TUTTI_GATHER] = "tutti_gather",
+      [TUTTI_SCATTER] = "tutti_scatter",
+      [TUTTI_ALLGATHER] = "tutti_allgather",
+      [TUTTI_REDUCE_SCATTER] = "tutti_reduce_scatter",
+      [TUTTI_ALLTOALL] = "tutti_alltoall",
+      [TUTTI_BARRIER] = "tutti_barrier",
+      [TUTTI_SCAN] = "tutti_scan",
+      [TUTTI_EXSCAN] = "tutti_exscan",
+      [TUTTI_SEND] = "tutti_send",
+      [TUTTI_RECV] = "tutti_recv",
+  };
+  return names[collective];
+}
+
 tutti_err tu_call_and_wait(tutti_comm *comm, const tutti_call *call) {
-  tutti_err refused = tu_refuse_to_hang(comm);
-  if (refused != TUTTI_OK) return refused;
+  struct tu_visit visit;
+  const char *name = public_name(call->collective);
+  if (!comm) return no_communicator(name);
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, name);
   tutti_request *request = NULL;
-  tutti_err err = tutti_start(comm, call, &request);
-  return err != TUTTI_OK ? err : tutti_wait(&request);
+  tutti_err err = tu_refuse_to_hang(comm);
+  if (err == TUTTI_OK) err = start(comm, call, &request);
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  tu_leave(&visit);
+  return err;
 }
 
 static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b) {
@@ -172,7 +228,7 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b) {
                            .root = b->root};
   tutti_request *request = NULL;
   tutti_err err = tu_refuse_to_hang(comm);
-  if (err == TUTTI_OK) err = tutti_start(comm, &call, &request);
+  if (err == TUTTI_OK) err = start(comm, &call, &request);
   if (err != TUTTI_OK) return err;
   const struct tutti_request *r = request;
   err = tutti_wait(&request);
@@ -182,9 +238,21 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b) {
   return err;
 }
 
+__attribute__((noinline)) static tutti_err run_entering(tutti_comm *comm, const struct tu_brief *b) {
+  struct tu_visit visit;
+  if (!comm) return no_communicator(public_name(b->collective));
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, public_name(b->collective));
+  tutti_err err = run_first(comm, b);
+  tu_leave(&visit);
+  return err;
+}
+
 static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
-  struct tutti_request *last = comm ? comm->again[b->collective] : NULL;
-  return is_again(last, b) ? run_again(comm, last) : run_first(comm, b);
+  if (!comm || !tu_enter_idle(comm)) return run_entering(comm, b);
+  struct tutti_request *last = comm->again[b->collective];
+  tutti_err err = is_again(last, b) ? run_again(comm, last) : run_first(comm, b);
+  tu_leave_idle(comm);
+  return err;
 }
 
 tutti_err tutti_allreduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,

@@ -32,7 +32,7 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   if (r->stalled_since) tu_chain_go_on(r->comm->transport);
   r->open = false;
   r->done = true;
-  r->comm->open_requests--;
+  if (--r->comm->open_requests == 0) atomic_store_explicit(&r->comm->opener, NULL, memory_order_relaxed);
   r->error.code = TUTTI_OK;
   if (error) r->error = *error;
   if (error && (r->detached || collects) && collected.code == TUTTI_OK) collected = *error;
@@ -53,22 +53,28 @@ static int sleep_ms(uint64_t now) {
   return ms;
 }
 
+static bool poll_one(struct tutti_request *r) {
+  if (r->comm->failed) {
+    complete(r, &r->comm->error);
+    return true;
+  }
+  if (r->comm->wire) tu_wire_look(r->comm->wire);
+  bool moved = tu_execution_poll(&r->execution);
+  if (r->execution.parts) tu_request_tell(r);
+  if (r->execution.unfinished > 0 && !r->execution.mismatch) return moved;
+  if (r->execution.mismatch) tu_fail_mismatch(r);
+  complete(r, r->execution.mismatch ? &r->comm->error : NULL);
+  return true; /* also if nothing was left to do: the queue is another one now */
+}
+
 bool tu_queue_poll(void) {
   bool moved = false;
   for (struct tutti_request *r = tu_queue.first, *next; r; r = next) {
+    struct tu_visit visit;
     next = r->next;
-    if (r->comm->failed) {
-      complete(r, &r->comm->error);
-      moved = true;
-      continue;
-    }
-    if (r->comm->wire) tu_wire_look(r->comm->wire);
-    moved |= tu_execution_poll(&r->execution);
-    if (r->execution.parts) tu_request_tell(r);
-    if (r->execution.unfinished > 0 && !r->execution.mismatch) continue;
-    if (r->execution.mismatch) tu_fail_mismatch(r);
-    complete(r, r->execution.mismatch ? &r->comm->error : NULL);
-    moved = true; /* also if nothing was left to do: the queue is another one now */
+    if (!tu_hold(r->comm, &visit)) continue;
+    moved |= poll_one(r);
+    tu_leave(&visit);
   }
   return moved;
 }
@@ -160,10 +166,7 @@ static const char *misuse(const struct tutti_request *r) {
   return NULL;
 }
 
-tutti_err tutti_test(tutti_request **request, bool *done) {
-  if (!request || !done) return refuse("tutti_test needs a request and a place for its answer");
-  *done = true;
-  if (!*request) return TUTTI_OK;
+static tutti_err test(tutti_request **request, bool *done) {
   struct tutti_request *r = *request;
   const char *why = misuse(r);
   if (why) return refuse(why);
@@ -173,14 +176,24 @@ tutti_err tutti_test(tutti_request **request, bool *done) {
     tu_look_round(tu_clock_ns());
     tu_queue_poll();
   }
-  if (is_done(r)) return conclude(request);
-  *done = false;
-  return TUTTI_OK;
+  *done = is_done(r);
+  return *done ? conclude(request) : TUTTI_OK;
 }
 
-tutti_err tutti_wait(tutti_request **request) {
-  if (!request) return refuse("tutti_wait needs a request");
+tutti_err tutti_test(tutti_request **request, bool *done) {
+  if (!request || !done) return refuse("tutti_test needs a request and a place for its answer");
+  *done = true;
   if (!*request) return TUTTI_OK;
+  struct tu_visit visit;
+  struct tutti_comm *comm = (*request)->comm;
+  *done = false;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_test");
+  tutti_err err = test(request, done);
+  tu_leave(&visit);
+  return err;
+}
+
+static tutti_err wait_for(tutti_request **request) {
   const char *why = misuse(*request);
   if (why) return refuse(why);
   tutti_err err = refuse_to_hang(*request);
@@ -193,6 +206,41 @@ tutti_err tutti_wait(tutti_request **request) {
   return conclude(request);
 }
 
+tutti_err tutti_wait(tutti_request **request) {
+  struct tu_visit visit;
+  if (!request) return refuse("tutti_wait needs a request");
+  if (!*request) return TUTTI_OK;
+  struct tutti_comm *comm = (*request)->comm;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_wait");
+  tutti_err err = wait_for(request);
+  tu_leave(&visit);
+  return err;
+}
+
+/* Of one request of a list: complete, or *hangs says whether it can be waited for. In any case *err is how that went. */
+static bool look_at_one(tutti_request **request, tutti_err *err) {
+  struct tu_visit visit;
+  struct tutti_comm *comm = (*request)->comm;
+  if (!tu_hold(comm, &visit)) {
+    *err = tu_refuse_visit(comm, &visit, "tutti_wait_any");
+    return false;
+  }
+  bool done = is_done(*request);
+  *err = done ? conclude(request) : refuse_to_hang(*request);
+  tu_leave(&visit);
+  return done;
+}
+
+/* One more look at what this thread has open. */
+static tutti_err poll_and_stall(struct tutti_comm *comm, struct tu_stall *stall, const char *call) {
+  struct tu_visit visit;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(comm, &visit, call);
+  if (tu_queue_poll()) tu_stall_moved(stall);
+  else tu_stall(comm, stall);
+  tu_leave(&visit);
+  return TUTTI_OK;
+}
+
 tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) {
   if ((!requests && count > 0) || !index) return refuse("tutti_wait_any needs a list and a place for the index");
   if (tu_queue.telling) return refuse(within_on_ready);
@@ -201,36 +249,35 @@ tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) 
     struct tutti_request *open = NULL;
     tutti_err err = TUTTI_OK; /* why none of those that are open can be waited for */
     for (size_t i = 0; i < count; i++) {
+      tutti_err of_one;
       if (!requests[i] || never_started(requests[i])) continue;
-      if (is_done(requests[i])) {
-        *index = i;
-        return conclude(&requests[i]);
-      }
-      tutti_err hangs = refuse_to_hang(requests[i]);
-      if (!open || hangs == TUTTI_OK) err = hangs;
-      if (!open || hangs == TUTTI_OK) open = requests[i];
+      *index = i;
+      if (look_at_one(&requests[i], &of_one)) return of_one;
+      if (!open || of_one == TUTTI_OK) err = of_one;
+      if (!open || of_one == TUTTI_OK) open = requests[i];
     }
     *index = count;
+    if (open && err == TUTTI_OK) err = poll_and_stall(open->comm, &stall, "tutti_wait_any");
     if (!open || err != TUTTI_OK) return err;
-    if (tu_queue_poll()) tu_stall_moved(&stall);
-    else tu_stall(open->comm, &stall);
   }
 }
 
 static tutti_err wait_for_everything(void) {
   struct tu_stall stall = {0};
   if (tu_queue.telling) return refuse(within_on_ready);
-  for (const struct tutti_request *r = tu_queue.first; r; r = r->next) {
-    tutti_err err = refuse_to_hang(r);
-    if (err != TUTTI_OK) return err;
+  tutti_err err = TUTTI_OK;
+  for (const struct tutti_request *r = tu_queue.first; r && err == TUTTI_OK; r = r->next) {
+    struct tu_visit visit;
+    if (!tu_hold(r->comm, &visit)) return tu_refuse_visit(r->comm, &visit, "tutti_wait_all");
+    err = refuse_to_hang(r);
+    tu_leave(&visit);
   }
+  if (err != TUTTI_OK) return err;
   collects = true;
-  while (tu_queue.first) {
-    if (tu_queue_poll()) tu_stall_moved(&stall);
-    else tu_stall(tu_queue.first->comm, &stall);
-  }
+  while (tu_queue.first && err == TUTTI_OK) err = poll_and_stall(tu_queue.first->comm, &stall, "tutti_wait_all");
   collects = false;
-  tutti_err err = collected.code;
+  if (err != TUTTI_OK) return err;
+  err = collected.code;
   if (err != TUTTI_OK) (void)tu_thread_error(&collected);
   collected.code = TUTTI_OK;
   return err;

@@ -140,12 +140,8 @@ static void destroy(struct tutti_window *w, bool give_back) {
   free(w);
 }
 
-tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutti_window **window) {
+static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_window **window) {
   struct tu_error error = {0};
-  if (!comm) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_window_create: the communicator is NULL");
-    return tu_thread_error(&error);
-  }
   struct tutti_window *w = tu_allocate(1, sizeof *w + comm->ranks * sizeof *w->parts);
   w->comm = comm;
   w->thread = &tu_queue;
@@ -168,13 +164,31 @@ tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutt
   return err;
 }
 
+tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutti_window **window) {
+  struct tu_error error;
+  struct tu_visit visit;
+  if (window) *window = NULL;
+  if (!comm) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_window_create: the communicator is NULL");
+    return tu_thread_error(&error);
+  }
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_window_create");
+  tutti_err err = create(comm, memory, bytes, window);
+  tu_leave(&visit);
+  return err;
+}
+
 tutti_err tutti_window_free(tutti_window *window) {
+  struct tu_visit visit;
   if (!window) return TUTTI_OK;
-  char mine = 0, *all = tu_allocate(window->comm->ranks, 1);
-  tutti_err err = tu_comm_exchange(window->comm, &mine, all, 1);
+  tutti_comm *comm = window->comm;
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_window_free");
+  char mine = 0, *all = tu_allocate(comm->ranks, 1);
+  tutti_err err = tu_comm_exchange(comm, &mine, all, 1);
   free(all);
   /* Of a communicator that has failed, others may still be writing: then the memory stays as long as the world. */
   destroy(window, err == TUTTI_OK);
+  tu_leave(&visit);
   return err;
 }
 
@@ -212,8 +226,8 @@ size_t tutti_window_bytes(const tutti_window *window, uint32_t rank) {
   return window && rank < window->comm->ranks ? window->parts[rank].bytes : 0;
 }
 
-tutti_err tu_window_check(const struct tutti_window *window, struct tu_error *error) {
-  if (!tu_comm_failed(window->comm)) return TUTTI_OK;
-  *error = window->comm->error;
-  return error->code;
+/* Any number of threads ask, while another one may be in a call: of the communicator, only what all ranks see is read. */
+tutti_err tu_window_check(const struct tutti_window *window, const char *call, struct tu_error *error) {
+  tutti_err err = tu_refuse_child(window->comm->process, call, error);
+  return err == TUTTI_OK ? tu_comm_verdict(window->comm, error) : err;
 }

@@ -30,7 +30,7 @@ struct tutti_window {
 
 /* The window in whose part an address lies, and whose part it is; NULL: in none. For any thread. */
 struct tutti_window *tu_window_find(const void *address, uint32_t *rank);
-/* The verdict, if the window's communicator has failed. */
-tutti_err tu_window_check(const struct tutti_window *window, struct tu_error *error);
+/* The verdict, if the window's communicator has failed; ARGUMENT, if it is another process's. For any thread. */
+tutti_err tu_window_check(const struct tutti_window *window, const char *call, struct tu_error *error);
 
 #endif

@@ -11,21 +11,33 @@ static void forget_straight(tutti_comm *comm) {
   }
 }
 
-tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s) {
+static tutti_err set_wire(tutti_comm *comm, double bytes_per_s) {
   struct tu_error error;
-  if (comm && bytes_per_s >= 0 && isfinite(bytes_per_s) && comm->open_requests == 0) {
+  if (bytes_per_s >= 0 && isfinite(bytes_per_s) && comm->open_requests == 0) {
     forget_straight(comm);
     tu_wire_remove(comm->mover);
     if (bytes_per_s > 0) tu_wire_lay(comm->mover, bytes_per_s);
     comm->wire = comm->mover->wire;
     return TUTTI_OK;
   }
-  if (!comm) tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_set_wire: the communicator is NULL");
-  else if (comm->open_requests > 0)
+  if (comm->open_requests > 0)
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_set_wire: %u requests are open; wait for them first",
             comm->open_requests);
   else
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
             "tutti_comm_set_wire: %g bytes a second; a positive number is expected, or 0 for no wire", bytes_per_s);
   return tu_thread_error(&error);
+}
+
+tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s) {
+  struct tu_error error;
+  struct tu_visit visit;
+  if (!comm) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_set_wire: the communicator is NULL");
+    return tu_thread_error(&error);
+  }
+  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_comm_set_wire");
+  tutti_err err = set_wire(comm, bytes_per_s);
+  tu_leave(&visit);
+  return err;
 }

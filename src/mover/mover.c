@@ -23,7 +23,7 @@ static size_t block_bytes(uint32_t ranks) {
   return directory_at(ranks) + (size_t)ranks * ranks * DIRECTORY_LANES * sizeof(uint32_t);
 }
 
-/* Two ranks must not take packets of a communicator that is gone for those of one that lies where it lay. */
+/* Two ranks must not take packets of a communicator that is gone for those of one that lies where it lay; nor its name. */
 static uint64_t new_session(uint64_t place) {
   uint64_t now = tu_clock_ns();
   return tu_hash(&place, sizeof place, now) | 1;
@@ -61,7 +61,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
     memset(block + sizeof m->block->ready, 0, block_bytes(ranks) - sizeof m->block->ready);
     m->block->ranks = ranks;
     m->block->shape = shape;
-    if (t->ops->unreliable) m->block->session = new_session(place);
+    m->block->session = new_session(place);
     atomic_store_explicit(&m->block->ready, 1, memory_order_release);
     for (uint32_t i = 0; i < ranks; i++) tu_mover_ring(m, members[i]);
   }

@@ -22,7 +22,7 @@ struct tu_block {
   _Atomic uint32_t ready; /* the leader has filled in the rest */
   uint32_t ranks;
   struct tu_channel_shape shape;
-  uint64_t session; /* a number that no other communicator of these ranks has had; unreliable transports only */
+  uint64_t session; /* a number that no other communicator of these ranks has had */
   struct tu_verdict verdict;
   _Atomic uint32_t told; /* the leader has set what follows: a place in its slice, 0 if it has nothing to tell */
   uint64_t words_place;

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "base/cpus.h"
+#include "transport/life.h"
 #include "transport/waits.h"
 
 struct tu_transport;
@@ -45,6 +46,8 @@ struct tu_bell {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t rings;
 };
 
+#define TU_MISSED 8u
+
 /* The head of a rank's slice. */
 struct tu_slice_head {
   struct tu_bell bell;
@@ -56,6 +59,12 @@ struct tu_slice_head {
   struct tu_waits_note waits[TU_WAITS_THREADS];
   _Atomic uint32_t gave_up; /* the rank has closed its endpoint before there was a communicator, for this reason: */
   struct tu_error reason;
+  struct tu_life life;                              /* likewise */
+  bool closes;           /* shm: likewise; its lock may go while it lives: when it closes a descriptor of the memory */
+  _Atomic int memory_fd; /* shm: by which it has the memory open; -1: by none */
+  /* Names of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
+  _Atomic uint64_t missed[TU_MISSED];
+  _Atomic uint32_t misses;
 };
 
 /* A stretch of this rank's slice. It is in use, or free, or rests: it was released a short time ago, still has its pages, and is

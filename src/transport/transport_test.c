@@ -1,11 +1,17 @@
 /* transport_test.c: memory of a slice comes, goes and comes again, against a model; the user's own becomes a part of it and is
- * given back; who is killed is known; a bell wakes a sleeper; the lock of an ended process is gone. */
+ * given back; who is killed is known; a bell wakes a sleeper; a process lives as long as its memory does, whatever it does
+ * with its descriptors. */
 #include "transport/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "test.h"
@@ -409,32 +415,197 @@ static void a_bell_wakes(void) {
   t[1]->ops->close(t[1]);
 }
 
-/* However a process ends, its lock goes. */
-static void an_ended_process_is_gone(void) {
-  enum { SLICE = 1 << 20 };
-  struct tu_error error;
-  int fd = memfd_create("test", MFD_CLOEXEC);
-  tu_assert(fd >= 0 && ftruncate(fd, 2 * SLICE) == 0);
-  int ready[2];
-  tu_assert(pipe(ready) == 0);
-  pid_t child = fork();
-  if (child == 0) {
-    struct tu_transport *t;
-    if (tu_shm_create(1, 2, fd, SLICE, &t, &error) != TUTTI_OK || write(ready[1], "x", 1) != 1) _exit(1);
-    pause();
-    _exit(0);
-  }
+/* ---- who lives ---- */
+
+enum { LIFE_SLICE = 1 << 20, NOBODY = 65534 };
+
+/* Rank 1, and what it does before it waits to be killed. */
+struct life {
+  const char *name;
+  void (*does)(int memory_fd);
+  bool dies;          /* ... of it: what it was is gone */
+  bool we_lose;       /* so does rank 0 lose its descriptor */
+  bool ordinary_user; /* both are of a user without privileges */
+  bool no_proc;       /* there is no /proc, which takes a privilege */
+};
+
+static void does_nothing(int memory_fd) { (void)memory_fd; }
+
+static void opens_and_closes(int memory_fd) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", memory_fd);
+  int again = open(path, O_RDWR | O_CLOEXEC);
+  tu_assert(again >= 0 && close(again) == 0);
+}
+
+static void closes_a_copy(int memory_fd) {
+  int copy = fcntl(memory_fd, F_DUPFD_CLOEXEC, 0);
+  tu_assert(copy >= 0 && close(copy) == 0);
+}
+
+static void close_all(void) { tu_assert(syscall(SYS_close_range, 3, ~0U, 0) == 0); }
+
+static void closes_all(int memory_fd) {
+  (void)memory_fd;
+  close_all();
+}
+
+/* Another file has its number afterwards. */
+static void opens_another_there(int memory_fd) {
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  tu_assert(null >= 0 && dup2(null, memory_fd) == memory_fd);
+}
+
+static int tell; /* the pipe's end in rank 1 */
+
+/* A child that does not exec, and goes on when its parent has been killed. */
+static void forks(int memory_fd) {
+  (void)memory_fd;
+  if (fork() != 0) return;
+  close(tell);
+  for (int i = 0; i < 100 && getppid() != 1; i++) usleep(20000);
+  usleep(200000);
+  _exit(0);
+}
+
+static void execs(int memory_fd) {
+  (void)memory_fd;
+  execlp("sleep", "sleep", "60", (char *)NULL);
+}
+
+static void become_ordinary(void) {
+  if (geteuid() == 0) tu_assert(setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
+  prctl(PR_SET_DUMPABLE, 1);
+}
+
+static bool take_proc_away(void) {
+  return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+         umount2("/proc", MNT_DETACH) == 0;
+}
+
+static void live_as_rank_1(const struct life *life, int memory_fd) {
   struct tu_transport *t;
-  tu_assert(tu_shm_create(0, 2, fd, SLICE, &t, &error) == TUTTI_OK);
+  struct tu_error error;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  fcntl(tell, F_SETFD, FD_CLOEXEC);
+  if (tu_shm_create(1, 2, memory_fd, LIFE_SLICE, &t, &error) != TUTTI_OK) _exit(1);
+  if (write(tell, "x", 1) != 1) _exit(1);
+  usleep(30000); /* rank 0 looks */
+  life->does(memory_fd);
+  close(tell); /* rank 0 sees the end of the pipe */
+  for (;;) pause();
+}
+
+/* As rank 0; returns what is wrong, NULL: nothing. */
+static const char *look_at(const struct life *life, int memory_fd, pid_t child, int heard) {
+  struct tu_transport *t;
+  struct tu_error error;
   char byte;
-  tu_assert(read(ready[0], &byte, 1) == 1);
-  CHECK(tu_transport_alive(t, 1), "rank 1 has come and lives");
+  if (tu_shm_create(0, 2, memory_fd, LIFE_SLICE, &t, &error) != TUTTI_OK) return error.text[0] ? "no endpoint" : "?";
+  if (read(heard, &byte, 1) != 1) return "rank 1 has not come";
+  if (!tu_transport_alive(t, 1)) return "rank 1 has come, and seems dead";
+  while (read(heard, &byte, 1) > 0) continue;
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (life->we_lose && dup2(null, memory_fd) != memory_fd) return "dup2";
+  if (life->dies) /* exec has closed the pipe a moment before it replaces the memory, or after */
+    for (int i = 0; i < 500 && tu_transport_alive(t, 1); i++) usleep(10000);
+  for (int i = 0; i < 3; i++)
+    if (tu_transport_alive(t, 1) == life->dies) return life->dies ? "rank 1 seems alive" : "rank 1 seems dead";
   kill(child, SIGKILL);
+  waitid(P_PID, (id_t)child, &(siginfo_t){0}, WEXITED | WNOWAIT); /* a zombie is dead */
+  if (tu_transport_alive(t, 1)) return "rank 1 was killed and not waited for, and seems alive";
   waitpid(child, NULL, 0);
-  CHECK(!tu_transport_alive(t, 1), "rank 1 was killed");
+  if (tu_transport_alive(t, 1)) return "rank 1 was killed, and seems alive";
+  struct stat is, was;
   t->ops->close(t);
-  close(ready[0]);
-  close(ready[1]);
+  if (life->we_lose && (fstat(memory_fd, &is) != 0 || fstat(null, &was) != 0 || is.st_ino != was.st_ino))
+    return "what another file has become was closed";
+  close(null);
+  return NULL;
+}
+
+static void one_life(const struct life *life) {
+  int fd = memfd_create("test", MFD_CLOEXEC), heard[2], said[2];
+  tu_assert(fd >= 0 && ftruncate(fd, 2 * LIFE_SLICE) == 0 && pipe(said) == 0);
+  fflush(stdout);
+  pid_t judge = fork();
+  if (judge == 0) {
+    if (life->no_proc && !take_proc_away()) _exit(0);
+    if (life->ordinary_user) become_ordinary();
+    if (pipe(heard) != 0) _exit(1);
+    pid_t child = fork();
+    if (child == 0) {
+      close(heard[0]);
+      close(said[1]);
+      tell = heard[1];
+      live_as_rank_1(life, fd);
+    }
+    close(heard[1]);
+    const char *wrong = look_at(life, fd, child, heard[0]);
+    if (wrong && write(said[1], wrong, strlen(wrong)) < 0) _exit(2);
+    kill(child, SIGKILL);
+    _exit(wrong != NULL);
+  }
+  close(said[1]);
+  char wrong[200] = "";
+  ssize_t got = read(said[0], wrong, sizeof wrong - 1);
+  int status;
+  waitpid(judge, &status, 0);
+  CHECK(got == 0 && status == 0, "rank 1 %s%s%s: %s (status %x)", life->name,
+        life->we_lose ? ", rank 0 loses its descriptor" : "", life->ordinary_user ? ", as user nobody" : "", wrong,
+        (unsigned)status);
+  close(said[0]);
+  close(fd);
+}
+
+static void a_life_is_that_of_the_memory(void) {
+  static const struct life lives[] = {{.name = "does nothing", .does = does_nothing},
+                                      {.name = "opens and closes", .does = opens_and_closes},
+                                      {.name = "closes a copy", .does = closes_a_copy},
+                                      {.name = "closes all", .does = closes_all},
+                                      {.name = "opens another file", .does = opens_another_there},
+                                      {.name = "forks", .does = forks},
+                                      {.name = "execs", .does = execs, .dies = true}};
+  for (size_t i = 0; i < sizeof lives / sizeof lives[0]; i++)
+    for (int k = 0; k < 4; k++) {
+      struct life life = lives[i];
+      life.we_lose = k & 1;
+      life.ordinary_user = k & 2;
+      one_life(&life);
+    }
+  const struct life without = {.name = "has no /proc", .does = does_nothing, .no_proc = true};
+  one_life(&without);
+}
+
+/* What is registered, and what is given back, needs no descriptor. */
+static void memory_needs_no_descriptor(void) {
+  struct tu_error error;
+  struct tu_transport *t[2];
+  int fd = memfd_create("test", MFD_CLOEXEC);
+  tu_assert(fd >= 0 && ftruncate(fd, 2 * (off_t)SHM_SLICE) == 0);
+  int other = fcntl(fd, F_DUPFD_CLOEXEC, 0), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  tu_assert(tu_shm_create(0, 2, fd, SHM_SLICE, &t[0], &error) == TUTTI_OK);
+  tu_assert(tu_shm_create(1, 2, other, SHM_SLICE, &t[1], &error) == TUTTI_OK);
+  tu_assert(null >= 0 && dup2(null, fd) == fd && dup2(null, other) == other);
+  unsigned char *memory = map_pages(PAGES * PAGE);
+  fill(memory, PAGES * PAGE, 5);
+  CHECK(tu_transport_register(t[0], memory, PAGES * PAGE, &error) == TUTTI_OK, "%s", error.text);
+  uint64_t place = tu_transport_place(t[0], memory);
+  const unsigned char *seen = tu_transport_at(t[1], place);
+  CHECK(place != 0 && count_wrong(memory, PAGES * PAGE, 5) == 0, "registering has changed the content");
+  memory[5] = 77;
+  CHECK(seen[5] == 77, "the peer does not see it");
+  memory[5] = pattern(5, 5);
+  CHECK(tu_transport_deregister(t[0], memory, &error) == TUTTI_OK, "%s", error.text);
+  CHECK(count_wrong(memory, PAGES * PAGE, 5) == 0, "deregistering has changed the content");
+  CHECK(seen[5] == 0, "pages that were given back keep their content, and their memory");
+  CHECK(tu_transport_alive(t[0], 1) && tu_transport_alive(t[1], 0), "both live");
+  for (int i = 0; i < 2; i++) t[i]->ops->close(t[i]);
+  CHECK(fcntl(fd, F_GETFD) >= 0 && fcntl(other, F_GETFD) >= 0, "a file that was not ours was closed");
+  close(fd);
+  close(other);
+  close(null);
+  munmap(memory, PAGES * PAGE);
 }
 
 static const struct test tests[] = {
@@ -449,7 +620,8 @@ static const struct test tests[] = {
     {"others_look_up_meanwhile", others_look_up_meanwhile},
     {"registered_memory_outlives_the_endpoint", registered_memory_outlives_the_endpoint},
     {"a_bell_wakes", a_bell_wakes},
-    {"an_ended_process_is_gone", an_ended_process_is_gone},
+    {"a_life_is_that_of_the_memory", a_life_is_that_of_the_memory},
+    {"memory_needs_no_descriptor", memory_needs_no_descriptor},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

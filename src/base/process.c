@@ -1,0 +1,47 @@
+/* process.c: a page that is emptied in children, and a lock that fork() takes. */
+#include "base/process.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+static _Atomic uint64_t spare; /* where the kernel (before 4.14) does not empty pages: a handler of fork() does */
+static _Atomic uint64_t *word = &spare;
+const _Atomic uint64_t *tu_process_word = &spare;
+static _Atomic uint64_t given; /* numbers, by this process and its ancestors */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t forks = PTHREAD_MUTEX_INITIALIZER;
+
+static void begin_fork(void) { pthread_mutex_lock(&forks); }
+static void end_fork(void) { pthread_mutex_unlock(&forks); }
+static void end_fork_in_child(void) {
+  atomic_store(&spare, 0);
+  end_fork();
+}
+
+static void set_up(void) {
+  size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+  void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page != MAP_FAILED && madvise(page, bytes, MADV_WIPEONFORK) == 0) tu_process_word = word = page;
+  else if (page != MAP_FAILED) munmap(page, bytes);
+  (void)pthread_atfork(begin_fork, end_fork, end_fork_in_child);
+}
+
+uint64_t tu_process_number(bool *fresh) {
+  pthread_once(&once, set_up);
+  uint64_t number = 0, next = atomic_fetch_add(&given, 1) + 1;
+  bool first = atomic_compare_exchange_strong(word, &number, next);
+  if (fresh) *fresh = first;
+  return first ? next : number;
+}
+
+void tu_process_hold_forks(void) {
+  pthread_once(&once, set_up);
+  begin_fork();
+}
+
+void tu_process_allow_forks(void) { end_fork(); }

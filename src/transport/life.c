@@ -1,0 +1,59 @@
+/* life.c: lines of /proc/PID/stat. */
+#include "transport/life.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct line {
+  uint64_t pid, threads, started, stack;
+  char state;
+};
+
+/* The fields, counted from 1 as in proc_pid_stat(5). The second is a name in parentheses, with anything in it. */
+enum { STATE = 3, THREADS = 20, STARTED = 22, STACK = 28 };
+
+static bool read_line(const char *path, struct line *line) {
+  char text[1024];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  if (n <= 0) return false;
+  text[n] = '\0';
+  const char *at = strrchr(text, ')');
+  if (!at) return false;
+  *line = (struct line){.pid = strtoull(text, NULL, 10)};
+  for (int field = STATE; field <= STACK; field++) {
+    if (!(at = strchr(at, ' '))) return false;
+    at++;
+    uint64_t value = strtoull(at, NULL, 10);
+    if (field == STATE) line->state = *at;
+    if (field == THREADS) line->threads = value;
+    if (field == STARTED) line->started = value;
+    if (field == STACK) line->stack = value;
+  }
+  return true;
+}
+
+/* A /proc of other numbers than this process's own is as good as none. */
+void tu_life_mine(struct tu_life *life) {
+  struct line line;
+  *life = (struct tu_life){.pid = (uint32_t)getpid()};
+  if (!read_line("/proc/self/stat", &line) || line.pid != life->pid) return;
+  life->started = line.started;
+  life->stack = line.stack;
+}
+
+bool tu_life_goes_on(const struct tu_life *life) {
+  char path[64];
+  struct line line;
+  snprintf(path, sizeof path, "/proc/%u/stat", life->pid);
+  if (life->started == 0 || !read_line(path, &line)) return kill((pid_t)life->pid, 0) == 0 || errno != ESRCH;
+  bool ended = strchr("ZXx", line.state) && line.threads <= 1; /* its first thread may end before the others */
+  bool moved = life->stack != 0 && line.stack != 0 && line.stack != life->stack;
+  return !ended && !moved && line.started == life->started;
+}

@@ -1,0 +1,468 @@
+/* test: fast */
+/* life_test.c: processes that do what they may with descriptors, die while others make communicators, and fork. Over real
+ * processes, joined as any job is. */
+#include <sched.h>
+#include <sys/syscall.h>
+#include <tutti/channel.h>
+#include <tutti/mesh.h>
+#include <tutti/window.h>
+
+#include "api/comm.h"
+#include "ranks.h"
+#include "test.h"
+
+enum { HANG_MS = 20000, PAGE = 65536 };
+
+static tutti_comm *join(void) {
+  tutti_comm *world = NULL;
+  if (tutti_init(&(tutti_options){.timeout_ms = 10000}, &world) == TUTTI_OK) return world;
+  printf("  init: %s\n", tutti_error_message(NULL));
+  fflush(stdout);
+  _exit(9);
+}
+
+/* A call of a rank that must work: its number in the program is the rank's status if it does not. */
+#define MUST(call)                                                                                \
+  do {                                                                                            \
+    if ((call) != TUTTI_OK) {                                                                     \
+      printf("  rank %u, line %d: %s: '%s'\n", rank, __LINE__, #call, tutti_error_message(NULL)); \
+      return 1;                                                                                   \
+    }                                                                                             \
+  } while (0)
+#define EXPECT(condition)                                             \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      printf("  rank %u, line %d: %s\n", rank, __LINE__, #condition); \
+      return 1;                                                       \
+    }                                                                 \
+  } while (0)
+
+static void run_world(const char *name, uint32_t ranks, const void *context,
+                      int (*body)(struct ranks_world *w, uint32_t rank), uint32_t victims) {
+  struct ranks_world w = {.context = context};
+  ranks_start(&w, ranks, body);
+  CHECK(ranks_end(&w, HANG_MS), "%s: hangs", name);
+  for (uint32_t r = 0; r < ranks; r++) {
+    bool killed = WIFSIGNALED(w.status[r]) && WTERMSIG(w.status[r]) == SIGKILL;
+    if (victims >> r & 1) CHECK(killed, "%s: rank %u was not killed: status %x", name, r, (unsigned)w.status[r]);
+    else CHECK(w.status[r] == 0, "%s: rank %u: status %x", name, r, (unsigned)w.status[r]);
+  }
+  ranks_fini(&w);
+}
+
+/* ---- descriptors ---- */
+
+/* This process's descriptor of the job's memory; -1: it has none. */
+static int find_memory(void) {
+  char path[64], text[64];
+  for (int fd = 3; fd < 64; fd++) {
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(path, text, sizeof text - 1);
+    if (n > 0 && (text[n] = '\0', strncmp(text, "/memfd:tutti", 12) == 0)) return fd;
+  }
+  return -1;
+}
+
+static void open_and_close(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", find_memory());
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd >= 0) close(fd);
+}
+
+static void close_all(void) { syscall(SYS_close_range, 3, ~0U, 0); }
+
+static void open_others(void) {
+  int memory = find_memory(), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (memory >= 0 && null >= 0) dup2(null, memory);
+}
+
+struct closing {
+  const char *name;
+  void (*does)(void);
+  uint32_t ranks; /* a bit for each that does it */
+};
+
+/* Rank 1 keeps the others waiting, which look whether it lives; then all use what needs the memory; then rank 1 is killed. */
+static int close_and_go_on(struct ranks_world *w, uint32_t rank) {
+  const struct closing *c = w->context;
+  tutti_comm *world = join(), *dup;
+  tutti_window *window;
+  int32_t x = 1, y = 0;
+  if (c->ranks >> rank & 1) c->does();
+  if (rank == 1) ranks_sleep_us(300000);
+  MUST(tutti_barrier(world));
+  void *own = aligned_alloc(PAGE, PAGE), *given;
+  EXPECT(own != NULL);
+  memset(own, (int)rank + 1, PAGE);
+  MUST(tutti_register(world, own, PAGE));
+  MUST(tutti_alloc(world, 1 << 20, &given));
+  MUST(tutti_window_create(world, own, PAGE, &window));
+  const unsigned char *seen = tutti_window_address(window, (rank + 1) % 3);
+  EXPECT(seen[PAGE - 1] == (rank + 1) % 3 + 1);
+  MUST(tutti_comm_dup(world, &dup));
+  MUST(tutti_allreduce(dup, &x, &y, 1, TUTTI_I32, TUTTI_SUM));
+  EXPECT(y == 3);
+  MUST(tutti_window_free(window));
+  MUST(tutti_comm_free(dup));
+  MUST(tutti_free(world, given));
+  MUST(tutti_deregister(world, own));
+  EXPECT(((unsigned char *)own)[PAGE - 1] == rank + 1);
+  free(own);
+  MUST(tutti_barrier(world));
+  if (rank == 1) raise(SIGKILL);
+  tutti_err err = tutti_barrier(world);
+  EXPECT(err == TUTTI_ERR_PEER);
+  EXPECT(strstr(tutti_error_message(world), "rank 1 (") && strstr(tutti_error_message(world), "died"));
+  return tutti_comm_free(world) == TUTTI_ERR_PEER ? 0 : 1;
+}
+
+static void descriptors_are_the_programs(void) {
+  static const struct closing closings[] = {{"rank 1 opens and closes its memory", open_and_close, 2},
+                                            {"rank 1 closes all", close_all, 2},
+                                            {"rank 0 closes all", close_all, 1},
+                                            {"all close all", close_all, 7},
+                                            {"all open another file", open_others, 7}};
+  for (size_t i = 0; i < sizeof closings / sizeof closings[0]; i++)
+    run_world(closings[i].name, 3, &closings[i], close_and_go_on, 2);
+}
+
+/* ---- the living among the dead ---- */
+
+/* All that makes a communicator of `comm`, and that needs one. */
+static int make_all(tutti_comm *comm, uint32_t rank) {
+  tutti_comm *dup, *part, *self;
+  tutti_window *window;
+  tutti_mesh *mesh;
+  tutti_channel *channel;
+  uint32_t ranks = tutti_ranks(comm), me = tutti_rank(comm);
+  int32_t x = 1, y = 0;
+  MUST(tutti_comm_dup(comm, &dup));
+  MUST(tutti_comm_split(dup, (int)(me % 2), -(int)me, &part));
+  MUST(tutti_comm_self(part, &self));
+  MUST(tutti_window_create(dup, NULL, 4096, &window));
+  MUST(tutti_mesh_create(dup, 1, &ranks, &mesh));
+  if (me < 2) {
+    MUST(tutti_channel_open(dup, 1 - me, me ? TUTTI_CHANNEL_RECEIVES : TUTTI_CHANNEL_SENDS,
+                            &(tutti_channel_options){.timeout_ms = 10000}, &channel));
+    void *slot;
+    tutti_channel_message message;
+    if (me == 0) {
+      MUST(tutti_channel_acquire(channel, 10000, &slot));
+      MUST(tutti_channel_commit(channel, 0, true));
+    } else {
+      MUST(tutti_channel_peek(channel, 0, 10000, &message));
+      MUST(tutti_channel_release(channel));
+    }
+    MUST(tutti_channel_close(channel, 10000));
+  }
+  MUST(tutti_allreduce(dup, &x, &y, 1, TUTTI_I32, TUTTI_SUM));
+  EXPECT(y == (int32_t)ranks);
+  MUST(tutti_mesh_free(mesh));
+  MUST(tutti_window_free(window));
+  MUST(tutti_comm_free(self));
+  MUST(tutti_comm_free(part));
+  MUST(tutti_comm_free(dup));
+  return 0;
+}
+
+/* Ranks 0 and 4 of five die; the others have a communicator of their own, and one has seen its world fail. */
+static int go_on_without(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world = join(), *living;
+  bool dies = rank == 0 || rank == 4;
+  MUST(tutti_comm_split(world, dies ? 1 : 0, 0, &living));
+  MUST(tutti_barrier(world));
+  if (dies) raise(SIGKILL);
+  while (rank == 1 && tutti_barrier(world) != TUTTI_ERR_PEER) continue;
+  atomic_fetch_add(&w->shared->numbers[0], 1);
+  while (w->shared->numbers[0] < 3) ranks_sleep_us(1000);
+  for (int i = 0; i < 3; i++) {
+    if (rank == 1 + (uint32_t)i) ranks_sleep_us(100000); /* the others wait, and look who lives */
+    if (make_all(living, rank) != 0) return 1;
+  }
+  MUST(tutti_comm_free(living));
+  return tutti_comm_free(world) == TUTTI_ERR_PEER ? 0 : 1;
+}
+
+static void the_living_go_on(void) { run_world("two of five are dead", 5, NULL, go_on_without, 1 | 1 << 4); }
+
+/* A rank cannot make its side of a communicator that the others have: these do not wait for it for ever. */
+static int miss_one(struct ranks_world *w, uint32_t rank) {
+  (void)w;
+  tutti_comm *world = join(), *dup = NULL;
+  tutti_comm_set_timeout(world, -1);
+  MUST(tutti_barrier(world));
+  if (rank == 1) setenv("TUTTI_SLOT_BYTES", "1", 1);
+  tutti_err err = tutti_comm_dup(world, &dup);
+  if (rank == 1) EXPECT(err == TUTTI_ERR_ENVIRONMENT && !dup);
+  else {
+    EXPECT(err == TUTTI_OK && tutti_barrier(dup) == TUTTI_ERR_PEER);
+    EXPECT(strstr(tutti_error_message(dup), "rank 1 could not make its side"));
+    EXPECT(tutti_comm_free(dup) == TUTTI_ERR_PEER);
+  }
+  unsetenv("TUTTI_SLOT_BYTES");
+  MUST(tutti_comm_dup(world, &dup)); /* the parent goes on */
+  MUST(tutti_barrier(dup));
+  MUST(tutti_comm_free(dup));
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+
+static void who_has_none_is_not_waited_for(void) { run_world("rank 1 misses a dup", 3, NULL, miss_one, 0); }
+
+/* Two ranks of three make a communicator; its first one comes late, and the third is dead. */
+struct maker {
+  struct tu_transport *t;
+  uint32_t rank, late_us;
+  tutti_err err;
+  struct tu_error error;
+  tutti_comm *comm;
+};
+
+static void *make(void *argument) {
+  static const uint32_t members[] = {0, 1};
+  struct maker *m = argument;
+  ranks_sleep_us(m->late_us);
+  m->err = tu_comm_create(m->t, members, 2, m->rank, TU_FIRST_PLACE, 10000, &m->comm, &m->error);
+  return NULL;
+}
+
+static void a_stranger_s_death_does_not_matter(void) {
+  struct tu_transport *t[3];
+  struct tu_error error = {0};
+  pthread_t thread;
+  if (tu_loop_create(3, 16 << 20, t, &error) != TUTTI_OK) abort();
+  tu_loop_kill(t[2]);
+  struct maker makers[] = {{.t = t[0], .rank = 0, .late_us = 150000}, {.t = t[1], .rank = 1}};
+  if (pthread_create(&thread, NULL, make, &makers[1]) != 0) abort();
+  make(&makers[0]);
+  pthread_join(thread, NULL);
+  for (int i = 0; i < 2; i++) {
+    CHECK(makers[i].err == TUTTI_OK, "rank %d: %s", i, makers[i].error.text);
+    if (makers[i].err == TUTTI_OK) tutti_abort(makers[i].comm, "the end"), (void)tutti_comm_free(makers[i].comm);
+    else t[i]->ops->close(t[i]);
+  }
+  t[2]->ops->close(t[2]);
+}
+
+/* A member's death is found by who waits for it. */
+static void a_member_s_death_matters(void) {
+  struct tu_transport *t[3];
+  struct tu_error error = {0};
+  if (tu_loop_create(3, 16 << 20, t, &error) != TUTTI_OK) abort();
+  tu_loop_kill(t[0]);
+  struct maker maker = {.t = t[1], .rank = 1};
+  make(&maker);
+  CHECK(maker.err == TUTTI_ERR_PEER && strstr(maker.error.text, "rank 0 has died"), "%s: %s", tutti_err_name(maker.err),
+        maker.error.text);
+  if (maker.err == TUTTI_OK) (void)tutti_comm_free(maker.comm);
+  t[0]->ops->close(t[0]);
+  t[2]->ops->close(t[2]);
+}
+
+/* ---- children ---- */
+
+struct belongings {
+  tutti_comm *world;
+  tutti_request *open, *persistent;
+  tutti_window *window;
+  tutti_mesh *mesh;
+  tutti_channel *channel;
+  tutti_channel_builder *builder;
+  tutti_session *session;
+  tutti_event event;
+  void *memory;
+};
+
+static bool is_refused(tutti_err err, const char *call, const tutti_comm *comm) {
+  const char *text = tutti_error_message(NULL);
+  bool good = err == TUTTI_ERR_ARGUMENT && strstr(text, "child of fork()");
+  if (good && comm) good = strcmp(tutti_error_message(comm), text) == 0;
+  if (!good) printf("  a child's %s: %s: '%s'\n", call, tutti_err_name(err), text);
+  return good;
+}
+#define REFUSED(call) wrong += !is_refused(call, #call, NULL)
+
+static int use_as_child(struct belongings *b) {
+  int wrong = 0;
+  bool flag;
+  size_t index;
+  tutti_comm *comm = b->world, *other;
+  tutti_request *request;
+  tutti_window *window;
+  tutti_mesh *mesh;
+  tutti_channel *channel;
+  tutti_channel_message message;
+  tutti_tensor put, row;
+  void *memory;
+  int32_t x = 1, y[4] = {0}, *remote = tutti_window_address(b->window, 1);
+  const size_t shape[] = {4};
+  const tutti_call call = {.collective = TUTTI_BARRIER};
+  wrong += !is_refused(tutti_barrier(comm), "tutti_barrier", comm);
+  wrong += !is_refused(tutti_allreduce(comm, &x, y, 1, TUTTI_I32, TUTTI_SUM), "tutti_allreduce", comm);
+  REFUSED(tutti_send(comm, &x, 1, TUTTI_I32, 1, 0));
+  REFUSED(tutti_start(comm, &call, &request));
+  REFUSED(tutti_start(comm, &call, NULL));
+  REFUSED(tutti_start_group(comm, &call, 1, &request));
+  REFUSED(tutti_prepare(comm, &call, &request));
+  REFUSED(tutti_restart(b->persistent));
+  REFUSED(tutti_test(&b->open, &flag));
+  REFUSED(tutti_wait(&b->open));
+  REFUSED(tutti_wait_any(&b->open, 1, &index));
+  REFUSED(tutti_wait_all(&b->open, 1));
+  REFUSED(tutti_wait_all(NULL, 0));
+  REFUSED(tutti_request_fill(b->open, 0, 1));
+  REFUSED(tutti_comm_dup(comm, &other));
+  REFUSED(tutti_comm_split(comm, 0, 0, &other));
+  REFUSED(tutti_comm_self(comm, &other));
+  REFUSED(tutti_comm_set_wire(comm, 1e9));
+  REFUSED(tutti_alloc(comm, 4096, &memory));
+  REFUSED(tutti_free(comm, b->memory));
+  REFUSED(tutti_register(comm, b->memory, PAGE));
+  REFUSED(tutti_deregister(comm, b->memory));
+  REFUSED(tutti_window_create(comm, NULL, 64, &window));
+  REFUSED(tutti_window_free(b->window));
+  REFUSED(tutti_mesh_create(comm, 1, (const uint32_t[]){2}, &mesh));
+  REFUSED(tutti_mesh_free(b->mesh));
+  if (tutti_tensor_strided(&put, (tutti_tensor_of){.data = remote, .type = TUTTI_I32, .dims = 1, .shape = shape},
+                           NULL) != TUTTI_OK ||
+      tutti_tensor_strided(&row, (tutti_tensor_of){.data = y, .type = TUTTI_I32, .dims = 1, .shape = shape}, NULL) !=
+          TUTTI_OK)
+    wrong++;
+  REFUSED(tutti_put(&put, &row, NULL, NULL));
+  REFUSED(tutti_get(&row, &put, NULL, NULL));
+  REFUSED(tutti_put_add(&put, &row, NULL, NULL));
+  REFUSED(tutti_put_start(b->session, &put, &row, NULL));
+  REFUSED(tutti_event_wait(b->event));
+  REFUSED(tutti_session_free(b->session));
+  REFUSED(tutti_signal_set(remote, 9, NULL));
+  REFUSED(tutti_signal_add(remote, 9, NULL));
+  REFUSED(tutti_signal_test(&put, TUTTI_EQ, 0, &flag));
+  REFUSED(tutti_signal_wait(&put, TUTTI_EQ, 77, 100, NULL));
+  REFUSED(tutti_channel_try_ready(b->channel, &flag));
+  REFUSED(tutti_channel_acquire(b->channel, 100, &memory));
+  REFUSED(tutti_channel_commit(b->channel, 0, true));
+  REFUSED(tutti_channel_peek(b->channel, 0, 100, &message));
+  REFUSED(tutti_channel_close(b->channel, 100));
+  REFUSED(tutti_channel_build(b->builder, &channel));
+  REFUSED(tutti_channel_open(comm, 1, TUTTI_CHANNEL_SENDS, NULL, &channel));
+  tutti_request_free(b->persistent);
+  tutti_comm_set_timeout(comm, 1);
+  tutti_abort(comm, "a child says so");
+  wrong += !is_refused(tutti_comm_free(comm), "tutti_comm_free", comm);
+  return wrong;
+}
+
+/* A world of its own, for which what was open in its parent does not matter. */
+static int make_own_world(void) {
+  uint32_t rank = 99;
+  tutti_comm *own, *dup;
+  int32_t x = 5, y = 0;
+  ranks_clear_environment();
+  MUST(tutti_init(NULL, &own));
+  EXPECT(tutti_ranks(own) == 1);
+  MUST(tutti_allreduce(own, &x, &y, 1, TUTTI_I32, TUTTI_SUM));
+  EXPECT(y == 5);
+  MUST(tutti_start(own, &(tutti_call){.collective = TUTTI_BARRIER}, NULL));
+  MUST(tutti_wait_all(NULL, 0));
+  MUST(tutti_comm_dup(own, &dup));
+  MUST(tutti_comm_free(dup));
+  MUST(tutti_comm_free(own));
+  return 0;
+}
+
+/* How a child is made, and what it does. */
+enum { BY_FORK, BY_CLONE, WAYS };
+
+static int have_child(struct belongings *b, int way) {
+  int status;
+  fflush(stdout);
+  pid_t child = way == BY_FORK ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+  if (child == 0) {
+    alarm(15);
+    int wrong = use_as_child(b);
+    if (way == BY_FORK) wrong += make_own_world();
+    if (wrong == 0) wrong += !is_refused(tutti_barrier(b->world), "tutti_barrier", NULL);
+    fflush(stdout);
+    if (way == BY_FORK) exit(wrong); /* also what is to be done at the exit does not matter to the job */
+    _exit(wrong);
+  }
+  return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
+
+static int have_children(struct ranks_world *w, uint32_t rank) {
+  struct belongings b = {.world = join()};
+  (void)w;
+  int32_t x = 1, y = 0, in = 7, out = 0;
+  const tutti_call barrier = {.collective = TUTTI_BARRIER};
+  const tutti_channel_options counted = {.ending = TUTTI_CHANNEL_COUNTED, .messages = 1, .timeout_ms = 10000};
+  MUST(tutti_window_create(b.world, NULL, PAGE, &b.window));
+  MUST(tutti_mesh_create(b.world, 1, (const uint32_t[]){2}, &b.mesh));
+  MUST(tutti_alloc(b.world, PAGE, &b.memory));
+  MUST(tutti_prepare(b.world, &barrier, &b.persistent));
+  MUST(
+      tutti_channel_open(b.world, 1 - rank, rank ? TUTTI_CHANNEL_RECEIVES : TUTTI_CHANNEL_SENDS, &counted, &b.channel));
+  MUST(tutti_channel_builder_create(b.world, &(tutti_channel_options){.link = 3}, &b.builder));
+  MUST(tutti_channel_add_sender(b.builder, 1 - rank, 0, NULL));
+  MUST(tutti_session_create(&b.session));
+  tutti_tensor to, from;
+  const size_t shape[] = {1};
+  int32_t value = 1234;
+  MUST(tutti_tensor_strided(&to,
+                            (tutti_tensor_of){.data = (int32_t *)tutti_window_address(b.window, 1 - rank) + 8,
+                                              .type = TUTTI_I32,
+                                              .dims = 1,
+                                              .shape = shape},
+                            NULL));
+  MUST(tutti_tensor_strided(&from, (tutti_tensor_of){.data = &value, .type = TUTTI_I32, .dims = 1, .shape = shape},
+                            NULL));
+  MUST(tutti_put_start(b.session, &to, &from, &b.event));
+  MUST(tutti_start(
+      b.world, &(tutti_call){.collective = TUTTI_RECV, .recv = &out, .count = 1, .type = TUTTI_I32, .peer = 1 - rank},
+      &b.open));
+  if (rank == 0)
+    for (int way = 0; way < WAYS; way++) EXPECT(have_child(&b, way) == 0);
+  /* The job goes on as if nothing had been. */
+  MUST(tutti_send(b.world, &in, 1, TUTTI_I32, 1 - rank, 0));
+  MUST(tutti_wait(&b.open));
+  EXPECT(out == 7);
+  MUST(tutti_allreduce(b.world, &x, &y, 1, TUTTI_I32, TUTTI_SUM));
+  EXPECT(y == 2);
+  MUST(tutti_restart(b.persistent));
+  MUST(tutti_wait(&b.persistent));
+  tutti_request_free(b.persistent);
+  MUST(tutti_event_wait(b.event));
+  MUST(tutti_session_free(b.session));
+  MUST(tutti_barrier(b.world));
+  int32_t *mine = tutti_window_address(b.window, rank);
+  EXPECT(mine[0] == 0 && mine[8] == 1234);
+  void *slot;
+  tutti_channel_message message;
+  if (rank == 0) {
+    MUST(tutti_channel_acquire(b.channel, 10000, &slot));
+    MUST(tutti_channel_commit(b.channel, 0, false));
+  } else {
+    MUST(tutti_channel_peek(b.channel, 0, 10000, &message));
+    MUST(tutti_channel_release(b.channel));
+  }
+  MUST(tutti_channel_close(b.channel, 10000));
+  tutti_channel_builder_free(b.builder);
+  MUST(tutti_free(b.world, b.memory));
+  MUST(tutti_mesh_free(b.mesh));
+  MUST(tutti_window_free(b.window));
+  MUST(tutti_comm_free(b.world));
+  return 0;
+}
+
+static void children_are_refused(void) { run_world("children", 2, NULL, have_children, 0); }
+
+int main(int argc, char **argv) {
+  const struct test tests[] = {{"descriptors_are_the_programs", descriptors_are_the_programs},
+                               {"the_living_go_on", the_living_go_on},
+                               {"who_has_none_is_not_waited_for", who_has_none_is_not_waited_for},
+                               {"a_stranger_s_death_does_not_matter", a_stranger_s_death_does_not_matter},
+                               {"a_member_s_death_matters", a_member_s_death_matters},
+                               {"children_are_refused", children_are_refused}};
+  ranks_clear_environment();
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
