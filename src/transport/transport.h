@@ -57,9 +57,10 @@ struct tu_slice_head {
   _Atomic uint32_t rests;                           /* its thread that waits has yielded, or sleeps */
   struct tu_cpus cpus;                              /* that it may use; they are there when it is present */
   struct tu_waits_note waits[TU_WAITS_THREADS];
-  _Atomic uint32_t gave_up; /* the rank has closed its endpoint before there was a communicator, for this reason: */
+  /* The rank has closed its endpoint before there was a communicator, for this reason. */
+  _Atomic uint32_t gave_up;
   struct tu_error reason;
-  struct tu_life life;                              /* likewise */
+  struct tu_life life;   /* likewise */
   bool closes;           /* shm: likewise; its lock may go while it lives: when it closes a descriptor of the memory */
   _Atomic int memory_fd; /* shm: by which it has the memory open; -1: by none */
   /* Names of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
