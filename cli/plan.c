@@ -64,13 +64,14 @@ static int print_steps(const struct request *r, const char *word) {
     return cli_fail("plan", CLI_USAGE, "--slot-pieces: a slot of the table has 64 elements, found %u pieces",
                     b->slot_pieces);
   struct tu_pat pat;
+  struct tu_arena arena = {0};
   struct tu_text text = {0};
-  if (b->algorithm->collective == TUTTI_ALLGATHER) tu_pat_allgather(&pat, b);
-  else tu_pat_reduce_scatter(&pat, b);
+  if (b->algorithm->collective == TUTTI_ALLGATHER) tu_pat_allgather(&pat, b, &arena);
+  else tu_pat_reduce_scatter(&pat, b, &arena);
   tu_pat_write(&pat, b, &text);
   fputs(text.chars, stdout);
   tu_text_fini(&text);
-  tu_pat_fini(&pat);
+  tu_arena_fini(&arena);
   return CLI_GOOD;
 }
 

@@ -69,9 +69,16 @@ tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t co
     }
     return TUTTI_OK;
   }
-  struct tutti_request *group = tu_allocate(1, sizeof *group);
+  struct tutti_request *group = tu_try_allocate(1, sizeof *group);
+  struct tutti_request **children = group ? tu_try_allocate(count, sizeof(struct tutti_request *)) : NULL;
+  if (!children) {
+    struct tu_error error;
+    free(group);
+    tu_fail_memory(&error, count * sizeof(struct tutti_request *), "a group of %zu calls", count);
+    return refuse(comm, &error);
+  }
   group->comm = comm;
-  group->children = tu_allocate(count, sizeof(struct tutti_request *));
+  group->children = children;
   for (size_t i = 0; i < count; i++) {
     tutti_err err = acquire(comm, &calls[i], false, &group->children[i]);
     if (err != TUTTI_OK) {
@@ -143,7 +150,10 @@ static tutti_err run_again(tutti_comm *comm, struct tutti_request *r) {
 static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
   struct tutti_request *r = tu_request_take_idle(comm), *before = comm->again[b->collective];
   r->brief = *b;
-  tu_execution_prepare_straight(&r->execution, r->in_data, r->out_data);
+  if (!tu_execution_prepare_straight(&r->execution, r->in_data, r->out_data)) {
+    tu_request_release(r);
+    return;
+  }
   comm->again[b->collective] = r;
   if (before) tu_request_release(before);
 }
