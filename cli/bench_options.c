@@ -250,7 +250,8 @@ int bench_list_items(const char *verb, const struct bench_options *options, uint
   for (uint32_t i = 0; i < options->name_count && code == CLI_GOOD; i++) {
     struct bench_item item = {0};
     const char *name;
-    tu_assert(find_collective(options->names[i], &item.collective, &name));
+    bool found = find_collective(options->names[i], &item.collective, &name);
+    tu_assert(found);
     code = check_ranks(verb, options, ranks, quiet, item.collective);
     if (code != CLI_GOOD) break;
     bool all = name && strcmp(name, "all") == 0;

@@ -360,7 +360,8 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
             TU_NAME_BYTES - 1);
     return NULL;
   }
-  struct composite *c = tu_allocate(1, sizeof *c); /* the only piece, so a building that it ends leaks nothing */
+  struct composite *c = tu_try_allocate(1, sizeof *c);
+  if (!c) tu_arena_refuse(1, sizeof *c);
   snprintf(c->name, sizeof c->name, "%s", name);
   c->algorithm = (struct tu_algorithm){.collective = collective,
                                        .name = c->name,

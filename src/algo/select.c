@@ -106,19 +106,20 @@ const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, cons
 struct choosing {
   const struct tu_tuning *tuning;
   const struct tu_wanted *wanted;
-  const struct tu_algorithm *choice;
+  const struct tu_algorithm *choice; /* before: the forced one */
 };
 
 static tutti_err choose(void *argument, struct tu_error *error) {
   struct choosing *c = argument;
   (void)error;
-  c->choice = tu_tuning_select(c->tuning, c->wanted);
+  const struct tu_algorithm *a = c->choice ? c->choice : tu_tuning_select(c->tuning, c->wanted);
+  c->choice = tu_algorithm_in_groups(a, c->wanted->group);
   return TUTTI_OK;
 }
 
-tutti_err tu_tuning_choose(const struct tu_tuning *tuning, const struct tu_wanted *wanted,
-                           const struct tu_algorithm **choice, struct tu_error *error) {
-  struct choosing c = {tuning, wanted, NULL};
+tutti_err tu_tuning_choose(const struct tu_tuning *tuning, const struct tu_algorithm *forced,
+                           const struct tu_wanted *wanted, const struct tu_algorithm **choice, struct tu_error *error) {
+  struct choosing c = {tuning, wanted, forced};
   tutti_err err = tu_arena_build(choose, &c, "picking an algorithm", error);
   *choice = c.choice;
   return err;

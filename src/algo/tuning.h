@@ -51,10 +51,11 @@ void tu_tuning_release(struct tu_tuning *tuning);
  * is first asked for; a refusal of memory then ends the building that this is in (base/arena.h). */
 const struct tu_tuning *tu_tuning_builtin(void);
 
-/* Picks by the rules of `tuning` (NULL: it has none), then by the built-in ones: *choice, or MEMORY. */
-tutti_err tu_tuning_choose(const struct tu_tuning *tuning, const struct tu_wanted *wanted,
-                           const struct tu_algorithm **choice, struct tu_error *error);
-/* The same within a building. Never NULL. */
+/* On groups of the size that is wanted: `forced`, or if that is NULL what tu_tuning_select picks. MEMORY. */
+tutti_err tu_tuning_choose(const struct tu_tuning *tuning, const struct tu_algorithm *forced,
+                           const struct tu_wanted *wanted, const struct tu_algorithm **choice, struct tu_error *error);
+/* Picks by the rules of `tuning` (NULL: it has none), then by the built-in ones. Never NULL; memory that is refused ends the
+ * building that this is in (base/arena.h). */
 const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, const struct tu_wanted *wanted);
 /* Up to which size, from wanted->bytes on, it is the same choice; SIZE_MAX: for all. */
 size_t tu_tuning_select_until(const struct tu_tuning *tuning, const struct tu_wanted *wanted);

@@ -122,7 +122,8 @@ static int compare_extents(const void *a, const void *b) {
 static tutti_err check_blocks_apart(const struct tu_view *v, const char *collective, struct tu_error *error) {
   if (!v->counts || !v->offsets) return TUTTI_OK;
   tutti_err err = TUTTI_OK;
-  struct extent *extents = tu_allocate(v->blocks, sizeof *extents);
+  struct extent *extents = tu_try_allocate(v->blocks, sizeof *extents);
+  if (!extents) return tu_fail_memory(error, v->blocks * sizeof *extents, "comparing the blocks of %s", collective);
   uint32_t count = 0;
   for (uint32_t i = 0; i < v->blocks; i++)
     if (v->counts[i] > 0) extents[count++] = (struct extent){v->offsets[i], v->offsets[i] + v->counts[i], i};
@@ -244,10 +245,24 @@ static tutti_err check_lanes(const tutti_call *call, struct tu_error *error) {
                  name, call->lanes, TU_LANES_MAX);
 }
 
+struct finding {
+  const tutti_call *call;
+  const struct tu_algorithm *found;
+};
+
+static tutti_err find_algorithm(void *argument, struct tu_error *error) {
+  struct finding *f = argument;
+  (void)error;
+  f->found = tu_algorithm_find(f->call->collective, f->call->algorithm);
+  return TUTTI_OK;
+}
+
 static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct tu_error *error) {
   if (!call->algorithm) return TUTTI_OK;
-  out->forced = tu_algorithm_find(call->collective, call->algorithm);
-  if (out->forced) return TUTTI_OK;
+  struct finding finding = {call, NULL};
+  tutti_err err = tu_arena_build(find_algorithm, &finding, call->algorithm, error);
+  out->forced = finding.found;
+  if (out->forced || err != TUTTI_OK) return err;
   const char *near = tu_algorithm_nearest(call->collective, call->algorithm);
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s has no algorithm '%s'%s%s%s; tutti list shows them",
                  tu_collectives[call->collective].name, call->algorithm, near ? ", did you mean '" : "",

@@ -125,10 +125,36 @@ tutti_err tutti_restart(tutti_request *request) {
   return TUTTI_OK;
 }
 
+/* Its buffers are still in use, and nobody would know until when: so the communicator fails, which ends what is open in it. What
+ * another thread has started ends there. */
+static void refuse_free(struct tutti_request *request) {
+  struct tu_error error;
+  struct tutti_comm *comm = request->comm;
+  tu_fail(&error, TUTTI_ERR_ARGUMENT,
+          "rank %u: tutti_request_free: %s is still open, and its buffers in use; wait for it, or test it, first",
+          comm->rank, request->child_count > 0 ? "a call of the group" : "the request");
+  tu_comm_fail(comm, &error);
+}
+
 void tutti_request_free(tutti_request *request) {
   if (!request) return;
-  tu_assert(!request->open); /* its buffers are still in use: wait for it first */
-  tu_request_release(request);
+  struct tutti_request *one[1] = {request}, **all = request->child_count > 0 ? request->children : one;
+  size_t count = tu_max(request->child_count, 1), open = 0;
+  for (size_t i = 0; i < count; i++) open += all[i]->open;
+  if (open > 0) refuse_free(request);
+  if (request->child_count > 0 && open > 0) { /* as tu_request_release has it, but for those that are open */
+    for (size_t i = 0; i < count; i++) {
+      if (all[i]->open) all[i]->detached = true;
+      else tu_request_release(all[i]);
+    }
+    request->child_count = 0;
+    tu_request_destroy(request);
+  } else if (open > 0) {
+    request->detached = true;
+  } else {
+    tu_request_release(request);
+  }
+  if (open > 0 && !tu_queue.telling) tu_queue_poll();
 }
 
 /* ---- calls that wait: the last one again goes straight, if it is short ---- */

@@ -146,10 +146,16 @@ tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutt
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_window_create: the communicator is NULL");
     return tu_thread_error(&error);
   }
-  struct tutti_window *w = tu_allocate(1, sizeof *w + comm->ranks * sizeof *w->parts);
+  struct offer mine = {.bytes = bytes}, *all = tu_try_allocate(comm->ranks, sizeof *all);
+  struct tutti_window *w = all ? tu_try_allocate(1, sizeof *w + comm->ranks * sizeof *w->parts) : NULL;
+  if (!w) { /* the others wait for this rank's offer */
+    free(all);
+    if (window) *window = NULL;
+    tu_fail_memory(&error, comm->ranks * sizeof *all, "rank %u: tutti_window_create", comm->rank);
+    return tu_comm_fail(comm, &error);
+  }
   w->comm = comm;
   w->thread = &tu_queue;
-  struct offer mine = {.bytes = bytes}, *all = tu_allocate(comm->ranks, sizeof *all);
   tutti_err err = TUTTI_OK;
   if (!window) err = tu_fail(&mine.error, TUTTI_ERR_ARGUMENT, "there is no place for the window");
   if (comm->mover->relay)
@@ -170,8 +176,10 @@ tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutt
 
 tutti_err tutti_window_free(tutti_window *window) {
   if (!window) return TUTTI_OK;
-  char mine = 0, *all = tu_allocate(window->comm->ranks, 1);
-  tutti_err err = tu_comm_exchange(window->comm, &mine, all, 1);
+  struct tu_error error;
+  char mine = 0, *all = tu_try_allocate(window->comm->ranks, 1);
+  if (!all) tu_fail_memory(&error, window->comm->ranks, "rank %u: tutti_window_free", window->comm->rank);
+  tutti_err err = all ? tu_comm_exchange(window->comm, &mine, all, 1) : tu_comm_fail(window->comm, &error);
   free(all);
   /* Of a communicator that has failed, others may still be writing: then the memory stays as long as the world. */
   destroy(window, err == TUTTI_OK);

@@ -3,7 +3,6 @@
 
 #include <setjmp.h>
 #include <stdalign.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,12 +40,10 @@ tutti_err tu_arena_build(tutti_err (*build)(void *what, struct tu_error *error),
 
 void tu_arena_refuse_again(void) {
   if (innermost) longjmp(innermost->refused, 1);
-  if (tu_when_memory_ends) tu_when_memory_ends(refused_bytes);
-  fprintf(stderr, "tutti: not enough memory: %zu bytes were refused; " TU_MORE_MEMORY "\n", refused_bytes);
-  abort();
+  tu_memory_ends(refused_bytes, 1);
 }
 
-void tu_memory_refused(size_t count, size_t item_bytes) {
+void tu_arena_refuse(size_t count, size_t item_bytes) {
   if (!tu_multiply(count, item_bytes, &refused_bytes)) refused_bytes = SIZE_MAX;
   tu_arena_refuse_again();
 }
@@ -72,7 +69,7 @@ void *tu_arena_allocate(struct tu_arena *arena, size_t count, size_t item_bytes)
   struct tu_arena_piece *piece = NULL;
   if (tu_multiply(count, item_bytes, &bytes) && bytes <= SIZE_MAX - sizeof *piece)
     piece = calloc(1, sizeof *piece + bytes);
-  if (!piece) tu_memory_refused(count, item_bytes);
+  if (!piece) tu_arena_refuse(count, item_bytes);
   link_first(arena, piece);
   return piece + 1;
 }
@@ -96,7 +93,7 @@ void *tu_arena_try_grow(struct tu_arena *arena, void *array, uint32_t count, uin
 
 void *tu_arena_grow(struct tu_arena *arena, void *array, uint32_t count, uint32_t *capacity, size_t item_bytes) {
   void *grown = tu_arena_try_grow(arena, array, count, capacity, item_bytes);
-  if (!grown) tu_memory_refused(2 * (size_t)*capacity, item_bytes);
+  if (!grown) tu_arena_refuse(2 * (size_t)*capacity, item_bytes);
   return grown;
 }
 

@@ -35,6 +35,8 @@ void tu_arena_fini(struct tu_arena *arena);
 tutti_err tu_arena_build(tutti_err (*build)(void *what, struct tu_error *error), void *what, const char *thing,
                          struct tu_error *error);
 
+/* So many bytes were refused to who has looked and cannot go on either: ends the innermost building, or the process. */
+_Noreturn void tu_arena_refuse(size_t count, size_t item_bytes);
 /* For who called tu_arena_build and cannot go on: the same refusal ends the next outer building, or the process. */
 _Noreturn void tu_arena_refuse_again(void);
 

@@ -50,6 +50,14 @@ tutti_err tu_fail_memory(struct tu_error *error, size_t bytes, const char *forma
 
 void (*tu_when_memory_ends)(size_t bytes);
 
+void tu_memory_ends(size_t count, size_t item_bytes) {
+  size_t bytes;
+  if (!tu_multiply(count, item_bytes, &bytes)) bytes = SIZE_MAX;
+  if (tu_when_memory_ends) tu_when_memory_ends(bytes);
+  fprintf(stderr, "tutti: not enough memory: %zu bytes were refused; " TU_MORE_MEMORY "\n", bytes);
+  abort();
+}
+
 void *tu_try_allocate(size_t count, size_t item_bytes) {
   /* calloc(0) may answer NULL, which would read as a refusal. */
   return calloc(count ? count : 1, item_bytes ? item_bytes : 1);
@@ -57,21 +65,27 @@ void *tu_try_allocate(size_t count, size_t item_bytes) {
 
 void *tu_allocate(size_t count, size_t item_bytes) {
   void *memory = tu_try_allocate(count, item_bytes);
-  if (!memory) tu_memory_refused(count, item_bytes);
+  if (!memory) tu_memory_ends(count, item_bytes);
   return memory;
 }
 
-void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes) {
+void *tu_try_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes) {
   tu_assert(count <= *capacity);
   if (count < *capacity) return array;
   uint32_t next = *capacity ? *capacity * 2 : 8;
   size_t bytes;
-  if (next <= *capacity || !tu_multiply(next, item_bytes, &bytes)) tu_memory_refused(*capacity, item_bytes);
+  if (next <= *capacity || !tu_multiply(next, item_bytes, &bytes)) return NULL;
   char *grown = realloc(array, bytes);
-  if (!grown) tu_memory_refused(next, item_bytes);
+  if (!grown) return NULL;
   size_t used_bytes = *capacity * item_bytes;
   memset(grown + used_bytes, 0, bytes - used_bytes);
   *capacity = next;
+  return grown;
+}
+
+void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes) {
+  void *grown = tu_try_grow(array, count, capacity, item_bytes);
+  if (!grown) tu_memory_ends(2 * (size_t)*capacity, item_bytes);
   return grown;
 }
 

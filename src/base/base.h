@@ -61,15 +61,16 @@ static inline size_t tu_part_begin(size_t total, uint32_t parts, uint32_t n, siz
 
 /* Zeroed memory, which free() frees; NULL if it is refused. No items are one byte. */
 void *tu_try_allocate(size_t count, size_t item_bytes);
-/* The same where nobody looks: never NULL. A refusal ends the building that this thread is in (arena.h), without what was
- * allocated here before being freed, or else the process, with a sentence: so this is for tools, not for the library's calls. */
+/* The same for tools, which have nothing left to do then: never NULL; a refusal ends the process, with a sentence. The library's
+ * calls take memory from arenas (arena.h), or look. */
 void *tu_allocate(size_t count, size_t item_bytes);
 /* Doubles an array of *capacity items when `count` of them are in use. */
 void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes);
-/* So many bytes were refused, and nobody looks. (arena.c) */
-_Noreturn void tu_memory_refused(size_t count, size_t item_bytes);
+/* The same; NULL if memory is refused, and then `array` is as it was. */
+void *tu_try_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes);
 /* What ends the process then: does not return. NULL: abort(). The command sets it, before it starts a thread. */
 extern void (*tu_when_memory_ends)(size_t bytes);
+_Noreturn void tu_memory_ends(size_t count, size_t item_bytes);
 #define TU_MORE_MEMORY "free memory, start fewer processes, or raise the limit (ulimit -v)"
 
 uint64_t tu_hash(const void *data, size_t bytes, uint64_t seed);

@@ -14,7 +14,7 @@
 /* Memory where a cache line begins. */
 static void *allocate_lines(size_t bytes) {
   void *memory = aligned_alloc(TU_LINE_BYTES, tu_round_up(bytes, TU_LINE_BYTES));
-  if (!memory) tu_memory_refused(bytes, 1);
+  if (!memory) tu_arena_refuse(bytes, 1);
   return memory;
 }
 

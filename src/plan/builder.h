@@ -129,8 +129,7 @@ struct tu_build {
 };
 /* MEMORY; the algorithm's requirements are met (asserts). The caller destroys the plan. */
 tutti_err tu_plan_try_build(const struct tu_build *what, struct tu_plan **plan, struct tu_error *error);
-/* The same for who cannot go on without memory: a refusal ends the process, or the building that the caller is in (see
- * tu_memory_refused). */
+/* The same for who cannot go on without memory: a refusal ends the process, or the building that the caller is in. */
 struct tu_plan *tu_plan_build(const struct tu_build *what);
 /* How many ways side by side there may be; 0: a barrier has nothing to cut. */
 uint32_t tu_build_lanes_max(const struct tu_algorithm *algorithm);

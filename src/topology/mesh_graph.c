@@ -155,7 +155,7 @@ static tutti_err read_meshes(struct reading *r) {
   if (err != TUTTI_OK) return err;
   r->mesh_count = y->nodes[list].count;
   if (r->mesh_count - 1 >= MESHES_MAX) return tu_yaml_refuse(y, list, r->error, "1 to 4096 meshes");
-  r->meshes = tu_allocate(r->mesh_count, sizeof *r->meshes);
+  r->meshes = tu_arena_allocate(&r->cluster->arena, r->mesh_count, sizeof *r->meshes);
   for (uint32_t i = tu_yaml_first(y, list); i != TU_YAML_NONE; i = tu_yaml_next(y, i))
     if ((err = read_mesh(r, i)) != TUTTI_OK) return err;
   size_t chips = 0, links = tu_min(r->ports[EAST], r->ports[WEST]) + tu_min(r->ports[NORTH], r->ports[SOUTH]);
@@ -263,8 +263,8 @@ static tutti_err read_joints(const struct reading *r, uint32_t **nodes) {
   if (list == TU_YAML_NONE) return TUTTI_OK;
   tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of ports that are joined", r->error);
   if (err != TUTTI_OK) return err;
-  struct joint *joints = tu_allocate(y->nodes[list].count + 1, sizeof *joints);
-  *nodes = tu_allocate(y->nodes[list].count + 1, sizeof **nodes);
+  struct joint *joints = tu_arena_allocate(&r->cluster->arena, y->nodes[list].count + 1, sizeof *joints);
+  *nodes = tu_arena_allocate(&r->cluster->arena, y->nodes[list].count + 1, sizeof **nodes);
   for (uint32_t i = tu_yaml_first(y, list); err == TUTTI_OK && i != TU_YAML_NONE; i = tu_yaml_next(y, i))
     err = read_joint(r, i, &joints[count++]);
   if (err == TUTTI_OK) qsort(joints, count, sizeof *joints, compare_joints);
@@ -275,7 +275,7 @@ static tutti_err read_joints(const struct reading *r, uint32_t **nodes) {
     tu_cluster_connect(r->cluster, joints[i].ends[0], joints[i].ends[1]);
     (*nodes)[kept++] = joints[i].node;
   }
-  free(joints);
+  tu_arena_free(&r->cluster->arena, joints);
   return err;
 }
 
@@ -294,7 +294,7 @@ tutti_err tu_mesh_graph_read(const struct tu_yaml *yaml, struct tu_cluster *clus
       err = tu_yaml_refuse(yaml, nodes[clash - inner], error, "two ports without a link, one at least has another");
     }
   }
-  free(nodes);
-  free(r.meshes);
+  tu_arena_free(&cluster->arena, nodes);
+  tu_arena_free(&cluster->arena, r.meshes);
   return err;
 }

@@ -94,11 +94,16 @@ tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t sli
     close(memory_fd);
     return err;
   }
-  struct shm *shm = tu_allocate(1, sizeof *shm);
+  struct shm *shm = tu_try_allocate(1, sizeof *shm);
+  if (!shm || !tu_transport_init(&shm->transport, &shm_ops, rank, ranks, base, slice_bytes)) {
+    free(shm);
+    munmap(mapped, mapped_bytes);
+    close(memory_fd);
+    return tu_fail_memory(error, sizeof *shm, "rank %u's end of the shared memory", rank);
+  }
   shm->fd = memory_fd;
   shm->mapped = mapped;
   shm->mapped_bytes = mapped_bytes;
-  tu_transport_init(&shm->transport, &shm_ops, rank, ranks, base, slice_bytes);
   *t = &shm->transport;
   return TUTTI_OK;
 }
