@@ -103,7 +103,8 @@ static int read_plan(const char *verb, struct bench_options *options) {
     return cli_fail(verb, CLI_USAGE, "--plan: expected a file, for every rank reads it, found '-'");
   tutti_err err = cli_read_plan(options->plan_path, false, &options->plan, &error);
   if (err != TUTTI_OK)
-    return cli_fail(verb, err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "--plan: %s", error.text);
+    return cli_fail(verb, err == TUTTI_ERR_ARGUMENT || err == TUTTI_ERR_MEMORY ? CLI_FAILED : CLI_USAGE, "--plan: %s",
+                    error.text);
   const struct tu_plan *p = options->plan;
   if (p->collective == TUTTI_SEND)
     return cli_fail(verb, CLI_USAGE, "--plan: expected a plan of a collective, and '%s' is of send", p->algorithm);

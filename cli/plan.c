@@ -81,7 +81,9 @@ static int read_plan(const struct request *r, const char *path, struct tu_plan *
   if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.lanes)
     return cli_fail("plan", CLI_USAGE, "-n, --root, --rank, --lanes: %s is a plan already", path);
   tutti_err err = cli_read_plan(path, r->build.in_place, plan, &error);
-  if (err != TUTTI_OK) return cli_fail("plan", err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "%s", error.text);
+  if (err != TUTTI_OK)
+    return cli_fail("plan", err == TUTTI_ERR_ARGUMENT || err == TUTTI_ERR_MEMORY ? CLI_FAILED : CLI_USAGE, "%s",
+                    error.text);
   struct tu_check_report report;
   if (r->form == &forms[TEXT] || tu_check(*plan, 1, &report)) return CLI_GOOD;
   tu_plan_destroy(*plan);

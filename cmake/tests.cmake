@@ -50,6 +50,9 @@ foreach(file ${tests})
   describe_test(${name} ${file})
 endforeach()
 
+# Refuses allocations where they are linked: the library knows nothing of it.
+target_link_options(refusal_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
+
 # The rows of pto_cases.csv as lines of C++: none, where the file does not lie beside the sources.
 if(CMAKE_CXX_COMPILER)
   set(program ${CMAKE_SOURCE_DIR}/tests/pto_cases.awk)

@@ -26,6 +26,7 @@ static void loop_discard(struct tu_transport *t, uint64_t place, size_t bytes) {
 
 static void loop_close(struct tu_transport *t) {
   struct loop *loop = (struct loop *)t;
+  tu_loop_kill(t); /* as a process that has closed its end of shared memory: who has not departed in order is missed */
   tu_transport_fini(t);
   if (atomic_fetch_sub(&loop->segment->open_endpoints, 1) == 1) {
     munmap(t->base, t->slice_bytes * t->ranks);
