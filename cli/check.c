@@ -38,7 +38,8 @@ static void count(struct tally *t, const struct tu_plan *plan, const char *what)
     return;
   }
   t->refused++;
-  printf("%s: %s\n", what, report.text);
+  if (report.no_memory) (void)cli_fail("check", CLI_FAILED, "%s: not proved: %s", what, report.text);
+  else printf("%s: %s\n", what, report.text);
 }
 
 /* NULL: it cannot be laid onto the cluster, and that has been said. */

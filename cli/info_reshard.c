@@ -167,7 +167,8 @@ int info_reshard(const struct info_reshard *asked) {
   struct tu_route route;
   int code = read_question(asked, &q);
   if (code != CLI_GOOD) return code;
-  tu_reshard_find(&q.plan, &route);
+  struct tu_error error;
+  if (tu_reshard_find(&q.plan, &route, &error) != TUTTI_OK) return cli_fail("info", CLI_FAILED, "%s", error.text);
   if (asked->json) print_json(&q, &route);
   else print_text(&q, &route);
   tu_route_fini(&route);

@@ -1,6 +1,7 @@
 /* main.c: finds the verb. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "base/text.h"
@@ -14,6 +15,14 @@ static void print_help(FILE *file) {
   fprintf(file, "usage: tutti VERB [options]\n\n");
   for (size_t i = 0; i < VERBS; i++) fprintf(file, "  %-7s %s\n", verbs[i]->name, verbs[i]->summary);
   fprintf(file, "\ntutti VERB --help says more; man tutti-VERB says all.\n");
+}
+
+static const char *verb_name;
+
+/* What a verb has made is the process's: nothing is to be put in order. */
+static void end_without_memory(size_t bytes) {
+  (void)cli_fail(verb_name, CLI_FAILED, "not enough memory: %zu bytes were refused; " TU_MORE_MEMORY, bytes);
+  _exit(CLI_FAILED);
 }
 
 int main(int argc, char **argv) {
@@ -36,8 +45,11 @@ int main(int argc, char **argv) {
   }
   const char *names[VERBS];
   for (size_t i = 0; i < VERBS; i++) {
-    if (strcmp(argv[1], verbs[i]->name) == 0) return verbs[i]->run(argc - 1, argv + 1);
     names[i] = verbs[i]->name;
+    if (strcmp(argv[1], verbs[i]->name) != 0) continue;
+    verb_name = verbs[i]->name;
+    tu_when_memory_ends = end_without_memory;
+    return verbs[i]->run(argc - 1, argv + 1);
   }
   const char *near = tu_nearest(argv[1], names, VERBS);
   fprintf(stderr, "tutti: there is no verb '%s'%s%s%s; tutti --help lists them\n", argv[1],

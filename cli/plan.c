@@ -78,13 +78,14 @@ static int print_steps(const struct request *r, const char *word) {
     return cli_fail("plan", CLI_USAGE, "--slot-pieces: a slot of the table has 64 elements, found %u pieces",
                     b->slot_pieces);
   struct tu_pat pat;
+  struct tu_arena arena = {0};
   struct tu_text text = {0};
-  if (b->algorithm->collective == TUTTI_ALLGATHER) tu_pat_allgather(&pat, b);
-  else tu_pat_reduce_scatter(&pat, b);
+  if (b->algorithm->collective == TUTTI_ALLGATHER) tu_pat_allgather(&pat, b, &arena);
+  else tu_pat_reduce_scatter(&pat, b, &arena);
   tu_pat_write(&pat, b, &text);
   fputs(text.chars, stdout);
   tu_text_fini(&text);
-  tu_pat_fini(&pat);
+  tu_arena_fini(&arena);
   return CLI_GOOD;
 }
 
@@ -94,7 +95,9 @@ static int read_plan(const struct request *r, const char *path, struct tu_plan *
   if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.lanes || r->steps)
     return cli_fail("plan", CLI_USAGE, "-n, --root, --rank, --lanes, --steps: %s is a plan already", path);
   tutti_err err = cli_read_plan(path, r->build.in_place, plan, &error);
-  if (err != TUTTI_OK) return cli_fail("plan", err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "%s", error.text);
+  if (err != TUTTI_OK)
+    return cli_fail("plan", err == TUTTI_ERR_ARGUMENT || err == TUTTI_ERR_MEMORY ? CLI_FAILED : CLI_USAGE, "%s",
+                    error.text);
   struct tu_check_report report;
   if (r->form == &forms[TEXT] || tu_check(*plan, 1, &report)) return CLI_GOOD;
   tu_plan_destroy(*plan);

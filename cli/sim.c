@@ -78,7 +78,9 @@ static int load_file(struct question *q, const char *path) {
   struct tu_error error;
   struct tu_plan *plan;
   tutti_err err = cli_read_plan(path, false, &plan, &error);
-  if (err != TUTTI_OK) return cli_fail("sim", err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "%s", error.text);
+  if (err != TUTTI_OK)
+    return cli_fail("sim", err == TUTTI_ERR_ARGUMENT || err == TUTTI_ERR_MEMORY ? CLI_FAILED : CLI_USAGE, "%s",
+                    error.text);
   int code = load_plan(q, path, plan);
   tu_plan_destroy(plan);
   return code;

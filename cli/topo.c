@@ -143,7 +143,7 @@ static void print_mmio(const struct topo *t) {
   const struct tu_cluster *c = t->cluster;
   uint32_t n = c->chip_count, far = 0, lost = 0;
   uint32_t *hops = tu_allocate(n, sizeof *hops);
-  tu_cluster_reach(c, NULL, hops);
+  if (!tu_cluster_reach(c, NULL, hops)) tu_memory_ends(c->node_count, 3 * sizeof *hops);
   for (uint32_t i = 0; i < n; i++) {
     lost += hops[i] == TU_NONE;
     if (hops[i] != TU_NONE && hops[i] > far) far = hops[i];

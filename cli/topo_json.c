@@ -32,7 +32,7 @@ static void print_nodes(const struct topo *topo, struct tu_text *t) {
   static const char *const kinds[] = {[TU_CHIP] = "chip", [TU_GATEWAY] = "gateway", [TU_SWITCH] = "switch"};
   const struct tu_cluster *c = topo->cluster;
   uint32_t *mmio = tu_allocate(c->chip_count, sizeof *mmio), *hops = tu_allocate(c->chip_count, sizeof *hops);
-  tu_cluster_reach(c, mmio, hops);
+  if (!tu_cluster_reach(c, mmio, hops)) tu_memory_ends(c->node_count, 3 * sizeof *hops);
   tu_text_print(t, "\n\"nodes\": [");
   for (uint32_t i = 0; i < c->node_count; i++) {
     const struct tu_node *n = &c->nodes[i];

@@ -50,6 +50,9 @@ foreach(file ${tests})
   describe_test(${name} ${file})
 endforeach()
 
+# Refuses allocations where they are linked: the library knows nothing of it.
+target_link_options(refusal_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
+
 # Rows of pto_cases.csv as lines of C++: of our own file, and of that beside the tree, of which there are none where it is not.
 if(CMAKE_CXX_COMPILER)
   set(program ${CMAKE_SOURCE_DIR}/tests/pto_cases.awk)

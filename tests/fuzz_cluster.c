@@ -39,7 +39,7 @@ static void ask(struct tu_cluster *c) {
     tu_loads_fini(&loads);
     tu_router_destroy(router);
   }
-  tu_cluster_reach(c, nodes, NULL);
+  if (!tu_cluster_reach(c, nodes, NULL)) abort();
   tu_ring_fini(&ring);
   tu_grid_fini(&grid);
   free(nodes);

@@ -103,7 +103,8 @@ static int read_plan(const char *verb, struct bench_options *options) {
     return cli_fail(verb, CLI_USAGE, "--plan: expected a file, for every rank reads it, found '-'");
   tutti_err err = cli_read_plan(options->plan_path, false, &options->plan, &error);
   if (err != TUTTI_OK)
-    return cli_fail(verb, err == TUTTI_ERR_ARGUMENT ? CLI_FAILED : CLI_USAGE, "--plan: %s", error.text);
+    return cli_fail(verb, err == TUTTI_ERR_ARGUMENT || err == TUTTI_ERR_MEMORY ? CLI_FAILED : CLI_USAGE, "--plan: %s",
+                    error.text);
   const struct tu_plan *p = options->plan;
   if (p->collective == TUTTI_SEND)
     return cli_fail(verb, CLI_USAGE, "--plan: expected a plan of a collective, and '%s' is of send", p->algorithm);
@@ -252,7 +253,8 @@ int bench_list_items(const char *verb, const struct bench_options *options, uint
   for (uint32_t i = 0; i < options->name_count && code == CLI_GOOD; i++) {
     struct bench_item item = {0};
     const char *name;
-    tu_assert(find_collective(options->names[i], &item.collective, &name));
+    bool found = find_collective(options->names[i], &item.collective, &name);
+    tu_assert(found);
     code = check_ranks(verb, options, ranks, quiet, item.collective);
     if (code != CLI_GOOD) break;
     bool all = name && strcmp(name, "all") == 0;

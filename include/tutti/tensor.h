@@ -85,7 +85,8 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_tensor_block_sharded(tutti_tensor *tenso
 
 /* Bytes of memory from `data` on, padding included. */
 TUTTI_API size_t tutti_tensor_bytes(const tutti_tensor *tensor);
-/* Byte at which an element lies, from `data` on. index: one for each of the five dimensions. Not for block floats. */
+/* Byte at which an element lies, from `data` on. index: one for each of the five dimensions. SIZE_MAX if it is outside, of block
+ * floats, and if there is no memory to find out. */
 TUTTI_API size_t tutti_tensor_offset(const tutti_tensor *tensor, const size_t index[TUTTI_DIMS]);
 /* All elements as f32, in logical order (dimension 4 runs fastest), without gaps. from: rounded to the tensor's type, to
  * nearest even; integers wrap. to: exact, but of f64 and long integers. Padding is left alone. ARGUMENT if something is

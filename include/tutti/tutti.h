@@ -187,8 +187,8 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm 
 
 /* Collective over a healthy communicator: waits until every rank has got here and every credit has come home. Open
  * requests must have been waited for. On a failed communicator it is local and never waits. NULL is accepted. Returns
- * the error that kept it from ending in order; the communicator is gone in every case, but where the call was refused as
- * another thread's, or a child's: see Threads and Fork above. */
+ * the error that kept it from ending in order; the communicator is gone in every case, but where the call was refused
+ * (TUTTI_ERR_ARGUMENT) as another thread's, or a child's (see Threads and Fork above), or within on_ready. */
 TUTTI_API tutti_err tutti_comm_free(tutti_comm *comm);
 
 TUTTI_API uint32_t tutti_rank(const tutti_comm *comm);
@@ -379,7 +379,8 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_all(tutti_request **requests, size_
  * allocated, and no system call is made when nothing has to sleep. Only one start may be open at a time. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request **request);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_restart(tutti_request *request);
-/* Frees a persistent request that is not open. NULL is accepted. */
+/* Frees a persistent request that is not open. NULL is accepted. An open one ends with its communicator, which fails with
+ * TUTTI_ERR_ARGUMENT: its buffers are still in use. */
 TUTTI_API void tutti_request_free(tutti_request *request);
 
 /* ---- the same calls, named: start and wait in one --------------------------------------------------------------- */

@@ -27,9 +27,9 @@ const struct tu_algorithm *tu_algorithm_at(size_t index) {
 }
 
 const char *tu_algorithm_nearest(tutti_collective collective, const char *name) {
-  const char **names = tu_allocate(tu_algorithm_count, sizeof *names);
+  const char **names = tu_try_allocate(tu_algorithm_count, sizeof *names);
   size_t count = 0;
-  for (size_t i = 0; i < tu_algorithm_count; i++)
+  for (size_t i = 0; names && i < tu_algorithm_count; i++)
     if (tu_algorithms[i]->collective == tu_collectives[collective].family) names[count++] = tu_algorithms[i]->name;
   const char *nearest = tu_nearest(name, names, count);
   free(names);

@@ -39,7 +39,8 @@ extern const size_t tu_algorithm_count;
 /* Those of the table and then examples of composites (composite.h), for tests and proofs; NULL past the end. */
 const struct tu_algorithm *tu_algorithm_at(size_t index);
 
-/* By "collective" and "name"; NULL if there is none. Vector names find their family's algorithms. */
+/* By "collective" and "name"; NULL if there is none. Vector names find their family's algorithms. A composite's first
+ * mention takes memory: a refusal ends the building that this is in (base/arena.h). The same holds for _in_groups. */
 const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const char *name);
 /* The name of that collective's algorithm that is most like `name`, or NULL. */
 const char *tu_algorithm_nearest(tutti_collective collective, const char *name);

@@ -1,11 +1,9 @@
 /* allgather, gather then broadcast: two binomial trees at rank 0. 2 alpha l + beta m (N-1) + beta m N l, l = ceil(log2 N). */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
-  struct tu_span *in = tu_allocate(n, sizeof *in), *out = tu_allocate(n, sizeof *out);
+  struct tu_span *in = tu_build_memory(b, n, sizeof *in), *out = tu_build_memory(b, n, sizeof *out);
   for (uint32_t rank = 0; rank < n; rank++) {
     in[rank] = tu_in(0, 1);
     out[rank] = tu_out(0, n);
@@ -15,8 +13,6 @@ static void build(struct tu_builder *b) {
   struct tu_sub broadcast = {tu_algorithm_find(TUTTI_BROADCAST, "binomial"), .ranks = n, .in = out, .out = out,
                              .in_place = true};
   tu_build_sub(b, &broadcast);
-  free(in);
-  free(out);
 }
 
 const struct tu_algorithm tu_algo_allgather_gather_broadcast = {

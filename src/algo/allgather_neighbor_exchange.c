@@ -1,12 +1,10 @@
 /* allgather, neighbour exchange (Chen, Yuan 2005): pairs exchange their blocks, then each rank gives to its two neighbours in
  * turn the two blocks that it got last. N/2 (alpha + 2 beta m) - beta m, between neighbours only. N must be even. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
-  uint32_t *newest = tu_allocate(2 * (size_t)n, sizeof *newest), *next = newest + n; /* pairs of blocks */
+  uint32_t *newest = tu_build_memory(b, 2 * (size_t)n, sizeof *newest), *next = newest + n; /* pairs of blocks */
   tu_copy_own(b);
   for (uint32_t round = 0; round < n / 2; round++) {
     tu_group_begin(b);
@@ -19,7 +17,6 @@ static void build(struct tu_builder *b) {
     tu_group_end(b);
     for (uint32_t rank = 0; rank < n; rank++) newest[rank] = next[rank];
   }
-  free(newest);
 }
 
 const struct tu_algorithm tu_algo_allgather_neighbor_exchange = {

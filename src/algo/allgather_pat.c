@@ -15,7 +15,7 @@ static void pass_on(struct tu_builder *b, const struct tu_pat_op *op, uint32_t c
 
 static void build(struct tu_builder *b) {
   struct tu_pat pat;
-  tu_pat_allgather(&pat, tu_build_what(b));
+  tu_pat_allgather(&pat, tu_build_what(b), tu_build_arena(b));
   bool open[32] = {false}; /* of a dimension: its slot is not full yet */
   tu_copy_own(b);
   for (uint32_t chunk = 0; chunk < tu_build_split(b); chunk++) {
@@ -28,7 +28,6 @@ static void build(struct tu_builder *b) {
     }
   }
   tu_go_on(b, false);
-  tu_pat_fini(&pat);
 }
 
 const struct tu_algorithm tu_algo_allgather_pat = {

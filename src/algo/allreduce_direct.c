@@ -1,19 +1,15 @@
 /* allreduce, direct: every rank sends its vector to all and sums up what comes, in one pass. One step where a vector is written
  * once and read by all; with one port a rank (2N-3)(alpha + beta n) + (N-1) gamma n, as all begin with rank 0. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
-  struct tu_at *in = tu_allocate(n, sizeof *in), *out = tu_allocate(n, sizeof *out);
+  struct tu_at *in = tu_build_memory(b, n, sizeof *in), *out = tu_build_memory(b, n, sizeof *out);
   for (uint32_t rank = 0; rank < n; rank++) {
     in[rank] = tu_at(rank, tu_in(0, 1));
     out[rank] = tu_at(rank, tu_out(0, 1));
   }
   tu_reduce_multicast(b, in, n, out, n);
-  free(in);
-  free(out);
 }
 
 const struct tu_algorithm tu_algo_allreduce_direct = {

@@ -2,13 +2,11 @@
  * alternating sides, at distances 1, 1, 3, 5, 11, ...: short on a ring. A participant's blocks are scattered over the
  * vector and cross as one message. 2 log2(N) alpha + (2 beta + gamma) n (N-1)/N at powers of two; other ranks are
  * folded into a neighbour. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void gather_back(struct tu_builder *b, struct tu_fold f) {
   struct tu_reach reach;
-  tu_reach_init(&reach, f.power, tu_partner_swing);
+  tu_reach_init(b, &reach, f.power, tu_partner_swing);
   for (uint32_t round = reach.rounds; round-- > 0;) {
     uint32_t half = f.power >> (round + 1);
     tu_join_begin(b);
@@ -21,14 +19,13 @@ static void gather_back(struct tu_builder *b, struct tu_fold f) {
     }
     tu_join_end(b);
   }
-  tu_reach_fini(&reach);
 }
 
 static void build(struct tu_builder *b) {
   struct tu_fold f = tu_fold_of(tu_build_ranks(b));
   if (f.ranks == 1) tu_copy(b, 0, tu_in(0, 1), tu_out(0, 1));
-  struct tu_span *have = tu_allocate((size_t)f.ranks * f.power, sizeof *have);
-  struct tu_span *keep = tu_allocate((size_t)f.ranks * f.power, sizeof *keep);
+  struct tu_span *have = tu_build_memory(b, (size_t)f.ranks * f.power, sizeof *have);
+  struct tu_span *keep = tu_build_memory(b, (size_t)f.ranks * f.power, sizeof *keep);
   for (uint32_t p = 0; p < f.power; p++) {
     for (uint32_t block = 0; block < f.power; block++) {
       size_t at = (size_t)tu_fold_rank(f, p) * f.power + block;
@@ -41,8 +38,6 @@ static void build(struct tu_builder *b) {
       b, &(struct tu_halves){.fold = f, .partner = tu_partner_swing, .blocks = f.power, .have = have, .keep = keep});
   gather_back(b, f);
   tu_fold_out(b, f);
-  free(have);
-  free(keep);
 }
 
 const struct tu_algorithm tu_algo_allreduce_swing = {

@@ -1,8 +1,6 @@
 /* alltoall, Bruck et al. (1997): in round k every rank passes on, to the one 2^k behind it, all blocks whose distance still to
  * go has bit k. ceil(log2 N)(alpha + beta m N/2) at powers of two: fewer messages for more bytes. The blocks of a round
  * cross as one message; a block on its way lies in scratch, by its distance. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static bool is_last_hop(uint32_t distance, uint32_t bit) { return distance < 2 * bit; }
@@ -10,7 +8,7 @@ static bool is_last_hop(uint32_t distance, uint32_t bit) { return distance < 2 *
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
   bool in_place = tu_build_in_place(b);
-  struct tu_span *transit = tu_allocate((size_t)n * n, sizeof *transit); /* [rank * n + distance] */
+  struct tu_span *transit = tu_build_memory(b, (size_t)n * n, sizeof *transit); /* [rank * n + distance] */
   for (uint32_t rank = 0; rank < n; rank++) {
     for (uint32_t distance = 1; distance < n; distance++) {
       /* In place, arriving blocks lie where others have not left: all wait in scratch. */
@@ -36,7 +34,6 @@ static void build(struct tu_builder *b) {
     }
     tu_join_end(b);
   }
-  free(transit);
 }
 
 const struct tu_algorithm tu_algo_alltoall_bruck = {

@@ -1,12 +1,10 @@
 /* alltoall, gather then scatter: rank 0 collects everything and deals it out again. 2(N-1)(alpha + beta m N) at rank 0: what
  * the others are compared with. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
-  struct tu_span *rows = tu_allocate(n, sizeof *rows); /* at rank 0: what each rank has for all */
+  struct tu_span *rows = tu_build_memory(b, n, sizeof *rows); /* at rank 0: what each rank has for all */
   rows[0] = tu_in(0, n);
   for (uint32_t from = 1; from < n; from++) {
     rows[from] = tu_tmp(b, 0, tu_in(0, n), 1);
@@ -20,7 +18,6 @@ static void build(struct tu_builder *b) {
       tu_move(b, tu_at(0, tu_part(rows[from], to, 1)), tu_at(to, tu_out(from, 1)));
     tu_join_end(b);
   }
-  free(rows);
 }
 
 const struct tu_algorithm tu_algo_alltoall_gather_scatter = {

@@ -1,8 +1,6 @@
 /* alltoall, line: all blocks travel along a line together, those for higher ranks up, the others down; every rank takes out its
  * own and passes the rest on, as one message. N-1 steps; a link in the middle carries N/2 blocks in N/2 of them. Blocks
  * on their way lie in one of two areas of scratch, in turn. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 struct course {
@@ -12,7 +10,7 @@ struct course {
 
 static void lay_course(struct tu_builder *b, struct course *c) {
   uint32_t n = tu_build_ranks(b);
-  for (int k = 0; k < 2; k++) c->areas[k] = tu_allocate(n, sizeof *c->areas[k]);
+  for (int k = 0; k < 2; k++) c->areas[k] = tu_build_memory(b, n, sizeof *c->areas[k]);
   for (uint32_t rank = 0; rank < n; rank++) {
     uint32_t count = c->down ? rank : n - 1 - rank;
     if (count == 0) continue;
@@ -50,10 +48,6 @@ static void build(struct tu_builder *b) {
     }
   }
   tu_lane(b, 0);
-  for (int k = 0; k < 2; k++) {
-    free(courses[k].areas[0]);
-    free(courses[k].areas[1]);
-  }
 }
 
 const struct tu_algorithm tu_algo_alltoall_line = {

@@ -1,18 +1,15 @@
 /* barrier, central: everybody tells rank 0, which tells everybody. 2 (N-1) alpha, for all messages share the port of rank 0; but
  * no rank waits more than twice, which is what counts where they take turns on CPUs. Rank 0 leaves first. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
-  struct tu_at *others = tu_allocate(n, sizeof *others);
+  struct tu_at *others = tu_build_memory(b, n, sizeof *others);
   for (uint32_t rank = 1; rank < n; rank++) {
     tu_move(b, tu_at(rank, tu_in(0, 1)), tu_at(0, tu_out(0, 1)));
     others[rank - 1] = tu_at(rank, tu_out(0, 1));
   }
   if (n > 1) tu_multicast(b, tu_at(0, tu_out(0, 1)), others, n - 1);
-  free(others);
 }
 
 const struct tu_algorithm tu_algo_barrier_central = {

@@ -1,18 +1,15 @@
 /* barrier, direct: everybody tells everybody. (N-1) alpha. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
-  struct tu_at *others = tu_allocate(n, sizeof *others);
+  struct tu_at *others = tu_build_memory(b, n, sizeof *others);
   tu_group_begin(b);
   for (uint32_t rank = 0; rank < n; rank++) {
     for (uint32_t i = 1; i < n; i++) others[i - 1] = tu_at((rank + i) % n, tu_out(0, 1));
     if (n > 1) tu_multicast(b, tu_at(rank, tu_in(0, 1)), others, n - 1);
   }
   tu_group_end(b);
-  free(others);
 }
 
 const struct tu_algorithm tu_algo_barrier_direct = {

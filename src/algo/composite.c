@@ -202,16 +202,14 @@ static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
   struct course k = {.b = b, .c = composite_of(tu_build_what(b)->algorithm)};
   tutti_collective collective = k.c->algorithm.collective;
-  k.have = tu_allocate((size_t)n * 4, sizeof *k.have);
+  k.have = tu_build_memory(b, (size_t)n * 4, sizeof *k.have);
   k.in = k.have + n, k.out = k.in + n, k.row = k.out + n;
-  k.members = tu_allocate(n, sizeof *k.members);
+  k.members = tu_build_memory(b, n, sizeof *k.members);
   for (uint32_t rank = 0; rank < n; rank++) {
     k.have[rank] = tu_in_blocks_at(b, 0, collective == TUTTI_REDUCE_SCATTER ? n : 1);
     if (collective == TUTTI_BROADCAST && rank != tu_build_root(b)) k.have[rank] = tu_out_blocks_at(b, 0, 1);
   }
   for (uint32_t i = 0; i < k.c->phase_count; i++) run_phase(&k, &k.c->phases[i], i + 1 == k.c->phase_count);
-  free(k.have);
-  free(k.members);
 }
 
 /* ---- names ---- */
@@ -364,7 +362,8 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
             TU_NAME_BYTES - 1);
     return NULL;
   }
-  struct composite *c = tu_allocate(1, sizeof *c);
+  struct composite *c = tu_try_allocate(1, sizeof *c);
+  if (!c) tu_arena_refuse(1, sizeof *c);
   snprintf(c->name, sizeof c->name, "%s", name);
   c->algorithm = (struct tu_algorithm){.collective = collective,
                                        .name = c->name,
@@ -386,18 +385,19 @@ uint32_t tu_composite_group(const struct tu_algorithm *a) {
 }
 
 const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group) {
-  struct tu_text name = {0};
-  for (const char *at = a->name; *at;) {
-    size_t length = strcspn(at, "/");
-    tu_text_print(&name, "%.*s", (int)length, at);
-    at += length;
-    if (!*at) break;
-    tu_text_print(&name, "/%u", group); /* all groups of a name are of one size */
+  char name[TU_NAME_BYTES + 16]; /* longer ones end here, and are too long for a name */
+  size_t length = 0;
+  for (const char *at = a->name; *at && length < TU_NAME_BYTES;) {
+    size_t until = strcspn(at, "/");
+    length += (size_t)snprintf(name + length, sizeof name - length, "%.*s", (int)until, at);
+    at += until;
+    if (!*at || length >= TU_NAME_BYTES) break;
+    length +=
+        (size_t)snprintf(name + length, sizeof name - length, "/%u", group); /* all groups of a name are of one size */
     at += strcspn(at, "+");
   }
   struct tu_error error;
-  const struct tu_algorithm *found = tu_composite_find(a->collective, name.chars, &error);
-  tu_text_fini(&name);
+  const struct tu_algorithm *found = tu_composite_find(a->collective, name, &error);
   return found ? found : a;
 }
 
@@ -406,7 +406,7 @@ void tu_composite_build(struct tu_builder *b, const char *name) {
   struct tu_error error;
   const struct tu_algorithm *a = tu_composite_find(what->algorithm->collective, name, &error);
   tu_assert(a && tu_build_split(b) == tu_build_sub_split(what, a, what->ranks));
-  struct tu_span *in = tu_allocate(2 * (size_t)what->ranks, sizeof *in), *out = in + what->ranks;
+  struct tu_span *in = tu_build_memory(b, 2 * (size_t)what->ranks, sizeof *in), *out = in + what->ranks;
   for (uint32_t rank = 0; rank < what->ranks; rank++) {
     in[rank] = tu_in_blocks_at(b, 0, tu_in_blocks(a->collective, what->ranks, what->root, rank));
     out[rank] = tu_out_blocks_at(b, 0, tu_out_blocks(a->collective, what->ranks, what->root, rank));
@@ -415,7 +415,6 @@ void tu_composite_build(struct tu_builder *b, const char *name) {
       b,
       &(struct tu_sub){
           .algorithm = a, .ranks = what->ranks, .root = what->root, .in = in, .out = out, .in_place = what->in_place});
-  free(in);
 }
 
 const struct tu_composite_example tu_composite_examples[] = {

@@ -1,14 +1,12 @@
 /* gather, binomial tree: a rank collects the blocks of its subtree, then passes them on.
  * alpha ceil(log2 N) + beta m (N-1). Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of
  * v - 1. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
   struct tu_span in = tu_in(0, 1);
-  struct tu_span *have = tu_allocate(n, sizeof *have); /* blocks of v's subtree, in relative order */
+  struct tu_span *have = tu_build_memory(b, n, sizeof *have); /* blocks of v's subtree, in relative order */
   for (uint32_t v = 1; v < n; v++) {
     uint32_t size = (uint32_t)tu_min(v & (0u - v), n - v);
     have[v] = in;
@@ -34,7 +32,6 @@ static void build(struct tu_builder *b) {
       tu_join_end(b);
     }
   }
-  free(have);
 }
 
 const struct tu_algorithm tu_algo_gather_binomial = {

@@ -1,8 +1,6 @@
 /* parts.c: phases that several algorithms share. */
 #include "algo/parts.h"
 
-#include <stdlib.h>
-
 #include <string.h>
 
 uint32_t tu_split_ranks(const struct tu_build *what) { return what->ranks; }
@@ -65,8 +63,8 @@ void tu_ring_reduce_scatter_in_scratch(struct tu_builder *b, const struct tu_way
   uint32_t n = tu_build_ranks(b);
   struct tu_span own = tu_out_blocks_at(b, 0, 1);
   if (n == 1) tu_copy(b, 0, tu_in_blocks_at(b, 0, 1), own);
-  struct tu_span *partial = tu_allocate((size_t)n * n, sizeof *partial);
-  struct tu_span *result = tu_allocate(n, sizeof *result);
+  struct tu_span *partial = tu_build_memory(b, (size_t)n * n, sizeof *partial);
+  struct tu_span *result = tu_build_memory(b, n, sizeof *result);
   for (uint32_t rank = 0; rank < n; rank++) {
     result[rank] = own;
     for (uint32_t block = 0; block < n; block++) {
@@ -76,18 +74,15 @@ void tu_ring_reduce_scatter_in_scratch(struct tu_builder *b, const struct tu_way
     }
   }
   tu_ring_reduce_scatter(b, tu_build_split(b), ways, way_count, partial, result);
-  free(partial);
-  free(result);
 }
 
 void tu_ring_allreduce(struct tu_builder *b, const struct tu_way ways[], uint32_t way_count) {
   uint32_t n = tu_build_ranks(b), share = tu_build_split(b) / n;
   if (n == 1) tu_copy(b, 0, tu_in(0, share), tu_out(0, share));
-  struct tu_span *places = tu_allocate((size_t)n * n, sizeof *places);
+  struct tu_span *places = tu_build_memory(b, (size_t)n * n, sizeof *places);
   for (uint32_t i = 0; i < n * n; i++) places[i] = tu_out(i % n * share, share);
   tu_ring_reduce_scatter(b, share, ways, way_count, places, places);
   tu_ring_allgather(b, share, ways, way_count);
-  free(places);
 }
 
 /* Blocks on their way round lie at every rank in one of two areas, in turn; in the order of their ranks, so that those of the
@@ -99,7 +94,7 @@ struct course {
 
 static void lay_course(struct tu_builder *b, struct course *c) {
   uint32_t n = tu_build_ranks(b), steps = c->way->steps;
-  for (int k = 0; k < 2; k++) c->areas[k] = tu_allocate(n, sizeof *c->areas[k]);
+  for (int k = 0; k < 2; k++) c->areas[k] = tu_build_memory(b, n, sizeof *c->areas[k]);
   for (uint32_t rank = 0; rank < n && steps > 0; rank++) {
     for (int k = 0; k < 2; k++) c->areas[k][rank] = tu_tmp(b, rank, tu_in(0, 1), steps);
     uint32_t first = further(n, c->way, rank, c->way->down ? steps : 1);
@@ -147,8 +142,6 @@ void tu_ring_alltoall(struct tu_builder *b, const struct tu_way ways[], uint32_t
     }
   }
   tu_lane(b, 0);
-  for (uint32_t w = 0; w < way_count; w++)
-    for (int k = 0; k < 2; k++) free(courses[w].areas[k]);
 }
 
 /* The rank so many steps from the root, on the way up or down that the blocks go. */
@@ -159,7 +152,7 @@ static uint32_t before(uint32_t n, uint32_t root, bool down, uint32_t distance) 
 /* Two places at each rank that passes blocks on, on either side of the root. */
 static struct tu_span *lay_places(struct tu_builder *b, const uint32_t longest[2], bool to_root, struct tu_span like) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
-  struct tu_span *places = tu_allocate(n, sizeof *places);
+  struct tu_span *places = tu_build_memory(b, n, sizeof *places);
   for (uint32_t down = 0; down < 2; down++)
     for (uint32_t distance = 1; distance < longest[down]; distance++) {
       uint32_t rank = before(n, root, to_root == (down == 1), distance);
@@ -191,7 +184,6 @@ void tu_ring_gather(struct tu_builder *b, const uint32_t longest[2]) {
     }
   }
   tu_lane(b, 0);
-  free(places);
 }
 
 /* All blocks on the way go one step further, and one leaves the root: in step 0 the one that goes farthest. */
@@ -220,7 +212,6 @@ void tu_ring_scatter(struct tu_builder *b, const uint32_t longest[2]) {
   }
   tu_lane(b, 0);
   tu_copy(b, root, tu_in(root, 1), tu_out(0, 1));
-  free(places);
 }
 
 /* ---- trees ---- */
@@ -241,7 +232,7 @@ void tu_binomial_reduce(struct tu_builder *b, uint32_t root, struct tu_span resu
   struct tu_span in = tu_in_blocks_at(b, 0, 1);
   if (n == 1) tu_copy(b, root, in, result);
   /* What each relative rank has so far: its input, or the sum it keeps. */
-  struct tu_span *have = tu_allocate(n, sizeof *have);
+  struct tu_span *have = tu_build_memory(b, n, sizeof *have);
   for (uint32_t v = 0; v < n; v++) have[v] = in;
   for (uint32_t bit = 1; bit < n; bit <<= 1) {
     for (uint32_t v = 0; v + bit < n; v += 2 * bit) {
@@ -251,7 +242,6 @@ void tu_binomial_reduce(struct tu_builder *b, uint32_t root, struct tu_span resu
       have[v] = sum;
     }
   }
-  free(have);
 }
 
 void tu_prefix_doubling(struct tu_builder *b, uint32_t first, struct tu_span value) {
@@ -295,11 +285,11 @@ uint32_t tu_partner_swing(uint32_t participant, uint32_t round, uint32_t power) 
   return (participant % 2 == 0 ? participant + distance : participant - distance) & (power - 1);
 }
 
-void tu_reach_init(struct tu_reach *r, uint32_t power, tu_partner *partner) {
+void tu_reach_init(struct tu_builder *b, struct tu_reach *r, uint32_t power, tu_partner *partner) {
   *r = (struct tu_reach){.rounds = tu_log2_ceil(power)};
   for (uint32_t round = r->rounds + 1; round-- > 0;) {
     uint32_t count = power >> round, half = count / 2;
-    uint32_t *reach = r->round[round] = tu_allocate((size_t)power * count, sizeof *reach);
+    uint32_t *reach = r->round[round] = tu_build_memory(b, (size_t)power * count, sizeof *reach);
     for (uint32_t p = 0; p < power; p++, reach += count) {
       if (half == 0) {
         *reach = p;
@@ -310,10 +300,6 @@ void tu_reach_init(struct tu_reach *r, uint32_t power, tu_partner *partner) {
       memcpy(reach + half, next + (size_t)partner(p, round, power) * half, half * sizeof *reach);
     }
   }
-}
-
-void tu_reach_fini(struct tu_reach *r) {
-  for (uint32_t round = 0; round <= r->rounds; round++) free(r->round[round]);
 }
 
 /* Participant `from` sends its partner what that one goes on with of participant `owner`'s blocks. */
@@ -333,7 +319,7 @@ static void send_half(struct tu_builder *b, const struct tu_halves *h, uint32_t 
 void tu_butterfly_reduce_scatter(struct tu_builder *b, const struct tu_halves *h) {
   uint32_t power = h->fold.power;
   struct tu_reach reach;
-  tu_reach_init(&reach, power, h->partner);
+  tu_reach_init(b, &reach, power, h->partner);
   for (uint32_t round = 0; round < reach.rounds; round++) {
     uint32_t half = power >> (round + 1);
     tu_join_begin(b);
@@ -343,16 +329,15 @@ void tu_butterfly_reduce_scatter(struct tu_builder *b, const struct tu_halves *h
     }
     tu_join_end(b);
   }
-  tu_reach_fini(&reach);
 }
 
 uint32_t tu_split_power(const struct tu_build *what) { return tu_pow2_floor(what->ranks); }
 
 /* Which half of the common range is a participant's: the lower one if the lowest of those that go on with it is lower than
  * the lowest of its partner's. `lowest` [rounds + 1][power]. */
-static uint32_t *lowest_in_reach(uint32_t power, tu_partner *partner) {
+static uint32_t *lowest_in_reach(struct tu_builder *b, uint32_t power, tu_partner *partner) {
   uint32_t rounds = tu_log2_ceil(power);
-  uint32_t *lowest = tu_allocate((size_t)(rounds + 1) * power, sizeof *lowest);
+  uint32_t *lowest = tu_build_memory(b, (size_t)(rounds + 1) * power, sizeof *lowest);
   for (uint32_t p = 0; p < power; p++) lowest[(size_t)rounds * power + p] = p;
   for (uint32_t round = rounds; round-- > 0;) {
     const uint32_t *next = lowest + (size_t)(round + 1) * power;
@@ -365,8 +350,8 @@ static uint32_t *lowest_in_reach(uint32_t power, tu_partner *partner) {
 void tu_halving_doubling(struct tu_builder *b, tu_partner *partner) {
   struct tu_fold f = tu_fold_of(tu_build_ranks(b));
   uint32_t rounds = tu_log2_ceil(f.power);
-  uint32_t *lowest = lowest_in_reach(f.power, partner);
-  uint32_t *first = tu_allocate(f.power, sizeof *first); /* of the range that a participant has */
+  uint32_t *lowest = lowest_in_reach(b, f.power, partner);
+  uint32_t *first = tu_build_memory(b, f.power, sizeof *first); /* of the range that a participant has */
   if (f.ranks == 1) tu_copy(b, 0, tu_in(0, 1), tu_out(0, 1));
   tu_fold_in(b, f);
   for (uint32_t round = 0; round < rounds; round++) {
@@ -394,6 +379,4 @@ void tu_halving_doubling(struct tu_builder *b, tu_partner *partner) {
     for (uint32_t p = 0; p < f.power; p++) first[p] &= ~half;
   }
   tu_fold_out(b, f);
-  free(lowest);
-  free(first);
 }

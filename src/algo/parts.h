@@ -86,8 +86,7 @@ struct tu_reach {
   uint32_t rounds;
   uint32_t *round[32];
 };
-void tu_reach_init(struct tu_reach *r, uint32_t power, tu_partner *partner);
-void tu_reach_fini(struct tu_reach *r);
+void tu_reach_init(struct tu_builder *b, struct tu_reach *r, uint32_t power, tu_partner *partner);
 
 /* Where block `block` of participant p lies, for tu_butterfly_reduce_scatter: its partial sum so far, and where the next one is
  * to go. Both [rank * blocks + block]. */

@@ -1,8 +1,6 @@
 /* pat.c: the operations of PAT; see pat.h. */
 #include "algo/pat.h"
 
-#include <stdlib.h>
-
 #include "base/text.h"
 
 static int low_bit(uint32_t s) { return s == 0 ? TU_PAT_NONE : __builtin_ctz(s); }
@@ -18,16 +16,14 @@ static uint32_t mirror_inverted(uint32_t i, uint32_t count) {
 /* Does mirror_inverted, from i on, come to another dimension? */
 static bool changes_peer(uint32_t i, uint32_t count) { return __builtin_popcount((i ^ (count - 1)) + 1) == 1; }
 
-static void init(struct tu_pat *p, const struct tu_build *what) {
+static void init(struct tu_pat *p, const struct tu_build *what, struct tu_arena *arena) {
   uint32_t n = what->ranks, pieces = what->slot_pieces ? what->slot_pieces : 1, depth = what->depth ? what->depth : 8;
-  *p = (struct tu_pat){.ranks = n, .dims = tu_log2_ceil(n), .aggregate = 1};
+  *p = (struct tu_pat){.ranks = n, .dims = tu_log2_ceil(n), .aggregate = 1, .arena = arena};
   while (pieces / p->aggregate >= 2 && p->aggregate < n / 2) p->aggregate *= 2;
   p->per_slot = p->aggregate;
   for (; depth > 1 && p->aggregate < n / 2; depth /= 2) p->aggregate *= 2;
   p->delta = (1u << p->dims) / p->aggregate;
 }
-
-void tu_pat_fini(struct tu_pat *p) { free(p->ops); }
 
 uint32_t tu_pat_split(const struct tu_build *what) { return what->chunks ? what->chunks : 1; }
 
@@ -36,7 +32,7 @@ static struct tu_pat_op *add_phase(struct tu_pat *p, uint32_t *capacity, uint32_
                                    uint32_t count) {
   uint32_t first = p->op_count;
   for (uint32_t a = 0; a < count; a++) {
-    p->ops = tu_grow(p->ops, p->op_count, capacity, sizeof *p->ops);
+    p->ops = tu_arena_grow(p->arena, p->ops, p->op_count, capacity, sizeof *p->ops);
     p->ops[p->op_count++] = (struct tu_pat_op){.phase = phase,
                                                .as = as,
                                                .a = a,
@@ -117,9 +113,9 @@ static void rs_branches(struct tu_pat *p, struct tu_pat_op *near, struct tu_pat_
   }
 }
 
-void tu_pat_reduce_scatter(struct tu_pat *p, const struct tu_build *what) {
+void tu_pat_reduce_scatter(struct tu_pat *p, const struct tu_build *what, struct tu_arena *arena) {
   uint32_t capacity = 0;
-  init(p, what);
+  init(p, what, arena);
   for (uint32_t as = p->delta - 1; as > 0; as--) {
     if (as % 2 == 1) rs_leaves(p, add_phase(p, &capacity, 0, as, 1, p->aggregate), as);
     if (as > 1) rs_trunk(p, add_phase(p, &capacity, 1, as, 1, p->aggregate), as);
@@ -198,9 +194,9 @@ static uint32_t next_in_tree(uint32_t s, uint32_t delta) {
   return 0;
 }
 
-void tu_pat_allgather(struct tu_pat *p, const struct tu_build *what) {
+void tu_pat_allgather(struct tu_pat *p, const struct tu_build *what, struct tu_arena *arena) {
   uint32_t capacity = 0;
-  init(p, what);
+  init(p, what, arena);
   uint32_t as = p->delta > 1 ? next_in_tree(0, p->delta) : 0;
   for (uint32_t scale = p->aggregate / 2; scale > 0; scale /= 2) {
     uint32_t count = p->aggregate / (2 * scale), step = scale * p->delta;

@@ -29,14 +29,14 @@ struct tu_pat {
   uint32_t ranks, dims;
   uint32_t aggregate, delta; /* aggregate * delta = ranks, rounded up to a power of two */
   uint32_t per_slot;
+  struct tu_arena *arena;
   struct tu_pat_op *ops; /* of one chunk */
   uint32_t op_count;
 };
 
-/* slot_pieces and depth as in tu_build. The caller frees with tu_pat_fini. */
-void tu_pat_reduce_scatter(struct tu_pat *p, const struct tu_build *what);
-void tu_pat_allgather(struct tu_pat *p, const struct tu_build *what);
-void tu_pat_fini(struct tu_pat *p);
+/* slot_pieces and depth as in tu_build. What they need comes from the arena. */
+void tu_pat_reduce_scatter(struct tu_pat *p, const struct tu_build *what, struct tu_arena *arena);
+void tu_pat_allgather(struct tu_pat *p, const struct tu_build *what, struct tu_arena *arena);
 
 /* Chunks per block. */
 uint32_t tu_pat_split(const struct tu_build *what);

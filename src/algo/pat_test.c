@@ -75,8 +75,9 @@ static void compare_tables(bool own) {
       what.algorithm = tu_algorithm_find(cases[i].collective, "pat");
       what.ranks = ranks;
       struct tu_pat pat;
-      if (cases[i].collective == TUTTI_ALLGATHER) tu_pat_allgather(&pat, &what);
-      else tu_pat_reduce_scatter(&pat, &what);
+      struct tu_arena arena = {0};
+      if (cases[i].collective == TUTTI_ALLGATHER) tu_pat_allgather(&pat, &what, &arena);
+      else tu_pat_reduce_scatter(&pat, &what, &arena);
       struct tu_text ours = {0}, theirs = {0};
       tu_pat_write(&pat, &what, &ours);
       table_of(data, ranks, &theirs);
@@ -86,7 +87,7 @@ static void compare_tables(bool own) {
       compared++;
       tu_text_fini(&ours);
       tu_text_fini(&theirs);
-      tu_pat_fini(&pat);
+      tu_arena_fini(&arena);
       free(data);
     }
   }
@@ -113,8 +114,9 @@ static void closed_forms(void) {
         what.slot_pieces = shapes[i].pieces;
         what.depth = shapes[i].depth;
         struct tu_pat pat;
-        if (k == 0) tu_pat_reduce_scatter(&pat, &what);
-        else tu_pat_allgather(&pat, &what);
+        struct tu_arena arena = {0};
+        if (k == 0) tu_pat_reduce_scatter(&pat, &what, &arena);
+        else tu_pat_allgather(&pat, &what, &arena);
         CHECK(pat.op_count == 3 * (1u << pat.dims) / 2 - 1, "%u ranks: %u operations", n, pat.op_count);
         struct tu_plan *plan = tu_plan_build(&what);
         struct tu_check_report report;
@@ -130,7 +132,7 @@ static void closed_forms(void) {
           if (shapes[i].pieces == n && (n & (n - 1)) == 0) CHECK(sent == pat.dims, "%u ranks: %u messages", n, sent);
         }
         tu_plan_destroy(plan);
-        tu_pat_fini(&pat);
+        tu_arena_fini(&arena);
       }
     }
   }

@@ -1,8 +1,6 @@
 /* reduce, bidirectional: sums of the vector's halves grow on their way around a ring to the root, one half each way, and their K
  * pieces follow each other. (N-2+K)(alpha + (beta + gamma) n/2K) where both directions of a link work at once. K is 8 if
  * nothing else is asked for. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static uint32_t pieces(const struct tu_build *what) { return 2 * (what->chunks ? what->chunks : 8); }
@@ -10,7 +8,7 @@ static uint32_t pieces(const struct tu_build *what) { return 2 * (what->chunks ?
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b), half = tu_build_split(b) / 2;
   if (n == 1) tu_copy(b, root, tu_in(0, 2 * half), tu_out(0, 2 * half));
-  struct tu_span *partial = tu_allocate(2 * (size_t)n, sizeof *partial); /* of each half: the sum so far */
+  struct tu_span *partial = tu_build_memory(b, 2 * (size_t)n, sizeof *partial); /* of each half: the sum so far */
   for (uint32_t down = 0; down < 2; down++)
     for (uint32_t v = 2; v < n; v++) {
       uint32_t rank = (root + (down ? n - v : v)) % n;
@@ -29,7 +27,6 @@ static void build(struct tu_builder *b) {
     }
   }
   tu_lane(b, 0);
-  free(partial);
 }
 
 const struct tu_algorithm tu_algo_reduce_bidirectional = {

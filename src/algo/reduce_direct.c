@@ -1,14 +1,11 @@
 /* reduce, direct: the root receives all vectors and sums them in one pass. (N-1)(alpha + (beta + gamma) n) at the root. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
-  struct tu_at *in = tu_allocate(n, sizeof *in);
+  struct tu_at *in = tu_build_memory(b, n, sizeof *in);
   for (uint32_t rank = 0; rank < n; rank++) in[rank] = tu_at(rank, tu_in(0, 1));
   tu_reduce_from(b, in, n, tu_at(tu_build_root(b), tu_out(0, 1)));
-  free(in);
 }
 
 const struct tu_algorithm tu_algo_reduce_direct = {

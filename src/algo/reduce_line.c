@@ -2,8 +2,6 @@
  * below on the left and what comes from above on the right: rank order. About
  * (max(root, N-1-root)-1+K)(alpha + (beta + gamma) n/K) where both directions of a link work at once. K is 8 if nothing else
  * is asked for. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static uint32_t pieces(const struct tu_build *what) { return what->chunks ? what->chunks : 8; }
@@ -22,7 +20,7 @@ static void pass(struct tu_builder *b, uint32_t piece, uint32_t from, bool down,
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b), count = tu_build_split(b);
   if (n == 1) tu_copy(b, root, tu_in(0, count), tu_out(0, count));
-  struct tu_span *partial = tu_allocate(n, sizeof *partial); /* the sum so far */
+  struct tu_span *partial = tu_build_memory(b, n, sizeof *partial); /* the sum so far */
   for (uint32_t rank = 1; rank + 1 < n; rank++)
     if (rank != root) partial[rank] = tu_tmp(b, rank, tu_in(0, count), 1);
   for (uint32_t piece = 0; piece < count; piece++) {
@@ -30,7 +28,6 @@ static void build(struct tu_builder *b) {
     for (uint32_t from = n - 1; from > root; from--) pass(b, piece, from, true, partial);
   }
   tu_lane(b, 0);
-  free(partial);
 }
 
 const struct tu_algorithm tu_algo_reduce_line = {

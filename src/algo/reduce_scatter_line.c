@@ -1,8 +1,6 @@
 /* reduce_scatter, line: partial sums of a block come from both ends of a line to its rank, on lanes of their own. The block's
  * rank adds what comes from below on the left and what comes from above on the right: rank order.
  * N rounds where both directions of a link work at once; with one port for both, 2(N-1)(alpha + (beta + gamma) m) at most. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 /* One step of a block from rank `from` towards its own; `partial` is the row of the rank that gets it. */
@@ -21,7 +19,7 @@ static void pass(struct tu_builder *b, uint32_t block, uint32_t from, bool down,
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
   if (n == 1) tu_copy(b, 0, tu_in(0, 1), tu_out(0, 1));
-  struct tu_span *partial = tu_allocate((size_t)n * n, sizeof *partial);
+  struct tu_span *partial = tu_build_memory(b, (size_t)n * n, sizeof *partial);
   for (uint32_t rank = 1; rank + 1 < n; rank++)
     for (uint32_t block = 0; block < n; block++)
       if (block != rank) partial[(size_t)rank * n + block] = tu_tmp(b, rank, tu_in(block, 1), 1);
@@ -38,7 +36,6 @@ static void build(struct tu_builder *b) {
     }
   }
   tu_lane(b, 0);
-  free(partial);
 }
 
 const struct tu_algorithm tu_algo_reduce_scatter_line = {

@@ -1,8 +1,6 @@
 /* reduce_scatter, PAT (parallel aggregated trees; see pat.h). Messages of several pieces where slots have room: ceil(log2 N)
  * alpha + (beta + gamma) m (N-1) at powers of two when all fit, N-1 messages when each fills a slot. Near ranks first, so that
  * the long way is gone with little data. Scratch: log2(N) dimensions of `depth` slots. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 #include "algo/pat.h"
 
@@ -77,16 +75,13 @@ static void run_chunk(struct tu_builder *b, struct state *s, uint32_t chunk) {
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
   if (n == 1) tu_copy(b, 0, tu_in_blocks_at(b, 0, 1), tu_out_blocks_at(b, 0, 1));
-  struct state s = {.places = tu_allocate(n, sizeof *s.places), .summed = tu_allocate(n, sizeof *s.summed)};
-  tu_pat_reduce_scatter(&s.pat, tu_build_what(b));
+  struct state s = {.places = tu_build_memory(b, n, sizeof *s.places),
+                    .summed = tu_build_memory(b, n, sizeof *s.summed)};
+  tu_pat_reduce_scatter(&s.pat, tu_build_what(b), tu_build_arena(b));
   s.depth = s.pat.aggregate / s.pat.per_slot;
   size_t places = tu_max((size_t)s.pat.dims * s.depth * s.pat.per_slot, n);
-  s.scratch = tu_allocate(places * tu_build_split(b), sizeof *s.scratch);
+  s.scratch = tu_build_memory(b, places * tu_build_split(b), sizeof *s.scratch);
   for (uint32_t chunk = 0; chunk < tu_build_split(b); chunk++) run_chunk(b, &s, chunk);
-  tu_pat_fini(&s.pat);
-  free(s.places);
-  free(s.summed);
-  free(s.scratch);
 }
 
 const struct tu_algorithm tu_algo_reduce_scatter_pat = {

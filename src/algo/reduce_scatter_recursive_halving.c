@@ -2,8 +2,6 @@
  * responsible for. alpha log2 N + (beta + gamma) m (N-1) at powers of two; the ranks beyond are folded into a neighbour
  * that stands for both, and told their block at the end. Distances grow, so that the sums are balanced trees over the
  * ranks in order. A partner's blocks are scattered and cross as one message. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 struct places {
@@ -43,8 +41,8 @@ static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
   if (n == 1) tu_copy(b, 0, tu_in(0, 1), tu_out(0, 1));
   struct places l = {.fold = tu_fold_of(n),
-                     .have = tu_allocate((size_t)n * n, sizeof *l.have),
-                     .keep = tu_allocate((size_t)n * n, sizeof *l.keep)};
+                     .have = tu_build_memory(b, (size_t)n * n, sizeof *l.have),
+                     .keep = tu_build_memory(b, (size_t)n * n, sizeof *l.keep)};
   fold_in(b, &l);
   if (n > 1) lay_out(b, &l);
   tu_butterfly_reduce_scatter(
@@ -55,8 +53,6 @@ static void build(struct tu_builder *b) {
     tu_copy(b, rank, l.have[(size_t)rank * n + rank], tu_out(0, 1));
     tu_move(b, tu_at(rank, l.have[(size_t)rank * n + rank + 1]), tu_at(rank + 1, tu_out(0, 1)));
   }
-  free(l.have);
-  free(l.keep);
 }
 
 const struct tu_algorithm tu_algo_reduce_scatter_recursive_halving = {

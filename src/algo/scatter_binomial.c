@@ -1,14 +1,12 @@
 /* scatter, binomial tree: a rank receives the blocks of its subtree and passes halves on.
  * alpha ceil(log2 N) + beta m (N-1). Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of
  * v - 1. */
-#include <stdlib.h>
-
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
   struct tu_span out = tu_out(0, 1);
-  struct tu_span *have = tu_allocate(n, sizeof *have); /* blocks of v's subtree, in relative order */
+  struct tu_span *have = tu_build_memory(b, n, sizeof *have); /* blocks of v's subtree, in relative order */
   for (uint32_t v = 1; v < n; v++) {
     uint32_t size = (uint32_t)tu_min(v & (0u - v), n - v);
     have[v] = size == 1 ? out : tu_tmp_blocks(b, (root + v) % n, out, (root + v) % n, size);
@@ -33,7 +31,6 @@ static void build(struct tu_builder *b) {
   tu_copy(b, root, tu_in(root, 1), out);
   for (uint32_t v = 1; v < n; v++)
     if (have[v].buffer == TU_TMP) tu_copy(b, (root + v) % n, tu_part(have[v], 0, 1), out);
-  free(have);
 }
 
 const struct tu_algorithm tu_algo_scatter_binomial = {

@@ -69,6 +69,7 @@ const struct tu_tuning *tu_tuning_builtin(void) {
   const struct tu_tuning_text text = {"the built-in table", builtin_rules, sizeof builtin_rules - 1, NULL};
   struct tu_error error;
   tutti_err err = tu_tuning_read(&text, &tuning, &error);
+  if (err == TUTTI_ERR_MEMORY) tu_arena_refuse_again();
   tu_assert(err == TUTTI_OK);
   struct tu_tuning *first = NULL;
   if (atomic_compare_exchange_strong(&kept, &first, tuning)) return tuning;
@@ -100,6 +101,28 @@ const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, cons
     }
   tu_assert(false && "every collective has a rule that serves anything");
   return NULL;
+}
+
+struct choosing {
+  const struct tu_tuning *tuning;
+  const struct tu_wanted *wanted;
+  const struct tu_algorithm *choice; /* before: the forced one */
+};
+
+static tutti_err choose(void *argument, struct tu_error *error) {
+  struct choosing *c = argument;
+  (void)error;
+  const struct tu_algorithm *a = c->choice ? c->choice : tu_tuning_select(c->tuning, c->wanted);
+  c->choice = tu_algorithm_in_groups(a, c->wanted->group);
+  return TUTTI_OK;
+}
+
+tutti_err tu_tuning_choose(const struct tu_tuning *tuning, const struct tu_algorithm *forced,
+                           const struct tu_wanted *wanted, const struct tu_algorithm **choice, struct tu_error *error) {
+  struct choosing c = {tuning, wanted, forced};
+  tutti_err err = tu_arena_build(choose, &c, "picking an algorithm", error);
+  *choice = c.choice;
+  return err;
 }
 
 /* The largest size up to which no rule begins or ends to fit. */

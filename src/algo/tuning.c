@@ -163,7 +163,7 @@ static tutti_err force(struct tu_tuning *tuning, const char *entry, struct tu_er
 
 static tutti_err read_forced(struct tu_tuning *tuning, const char *list, struct tu_error *error) {
   size_t bytes = strlen(list) + 1;
-  char *copy = tu_allocate(bytes, 1);
+  char *copy = tu_arena_allocate(&tuning->arena, bytes, 1);
   memcpy(copy, list, bytes);
   tutti_err err = TUTTI_OK;
   for (char *entry = copy, *next; entry && err == TUTTI_OK; entry = next) {
@@ -171,7 +171,7 @@ static tutti_err read_forced(struct tu_tuning *tuning, const char *list, struct 
     if (next) *next++ = '\0';
     err = force(tuning, entry, error);
   }
-  free(copy);
+  tu_arena_free(&tuning->arena, copy);
   return err;
 }
 
@@ -187,25 +187,40 @@ static tutti_err read_rules(struct tu_tuning *tuning, const struct tu_tuning_tex
     struct tu_rule rule;
     tutti_err err = read_rule(&r, &rule);
     if (err != TUTTI_OK) return err;
-    tuning->rules = tu_grow(tuning->rules, tuning->rule_count, &capacity, sizeof *tuning->rules);
+    tuning->rules = tu_arena_grow(&tuning->arena, tuning->rules, tuning->rule_count, &capacity, sizeof *tuning->rules);
     tuning->rules[tuning->rule_count++] = rule;
   }
   return TUTTI_OK;
 }
 
-tutti_err tu_tuning_read(const struct tu_tuning_text *text, struct tu_tuning **tuning, struct tu_error *error) {
-  struct tu_tuning *t = tu_allocate(1, sizeof *t);
+struct job {
+  const struct tu_tuning_text *text;
+  struct tu_tuning *tuning;
+};
+
+static tutti_err read_both(void *argument, struct tu_error *error) {
+  struct job *job = argument;
+  const struct tu_tuning_text *text = job->text;
+  struct tu_arena arena = {0};
+  struct tu_tuning *t = job->tuning = tu_arena_allocate(&arena, 1, sizeof *t);
+  t->arena = arena;
   atomic_init(&t->users, 1);
   tutti_err err = TUTTI_OK;
   if (text->name) {
     size_t bytes = strlen(text->name) + 1;
-    t->name = tu_allocate(bytes, 1);
+    t->name = tu_arena_allocate(&t->arena, bytes, 1);
     memcpy(t->name, text->name, bytes);
     err = read_rules(t, text, error);
   }
   if (err == TUTTI_OK && text->forced) err = read_forced(t, text->forced, error);
-  if (err == TUTTI_OK) *tuning = t;
-  else tu_tuning_release(t);
+  return err;
+}
+
+tutti_err tu_tuning_read(const struct tu_tuning_text *text, struct tu_tuning **tuning, struct tu_error *error) {
+  struct job job = {.text = text};
+  tutti_err err = tu_arena_build(read_both, &job, "the selection table", error);
+  if (err == TUTTI_OK) *tuning = job.tuning;
+  else tu_tuning_release(job.tuning);
   return err;
 }
 
@@ -216,9 +231,7 @@ struct tu_tuning *tu_tuning_share(struct tu_tuning *tuning) {
 
 void tu_tuning_release(struct tu_tuning *tuning) {
   if (!tuning || atomic_fetch_sub(&tuning->users, 1) > 1) return;
-  free(tuning->name);
-  free(tuning->rules);
-  free(tuning);
+  tu_arena_fini(&tuning->arena);
 }
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "algo/algo.h"
+#include "base/arena.h"
 
 struct tu_text;
 
@@ -23,6 +24,7 @@ struct tu_rule {
 };
 
 struct tu_tuning {
+  struct tu_arena arena; /* all of it, this struct as well */
   _Atomic uint32_t users;
   char *name; /* of the text that the rules came from; NULL if there are none */
   struct tu_rule *rules;
@@ -39,16 +41,21 @@ struct tu_tuning_text {
 };
 
 /* Reads both. A broken line is ARGUMENT with name, line, what was expected and the nearest known name; a broken list of
- * forced ones ENVIRONMENT. Released by the last tu_tuning_release. */
+ * forced ones ENVIRONMENT; MEMORY. Released by the last tu_tuning_release. */
 tutti_err tu_tuning_read(const struct tu_tuning_text *text, struct tu_tuning **tuning, struct tu_error *error);
 /* One more user; NULL is fine in both. */
 struct tu_tuning *tu_tuning_share(struct tu_tuning *tuning);
 void tu_tuning_release(struct tu_tuning *tuning);
 
-/* The rules that serve what no other table covers; every collective is covered. Any thread; lasts for ever. */
+/* The rules that serve what no other table covers; every collective is covered. Any thread; lasts for ever. Made when it
+ * is first asked for; a refusal of memory then ends the building that this is in (base/arena.h). */
 const struct tu_tuning *tu_tuning_builtin(void);
 
-/* Picks by the rules of `tuning` (NULL: it has none), then by the built-in ones. Never NULL. */
+/* On groups of the size that is wanted: `forced`, or if that is NULL what tu_tuning_select picks. MEMORY. */
+tutti_err tu_tuning_choose(const struct tu_tuning *tuning, const struct tu_algorithm *forced,
+                           const struct tu_wanted *wanted, const struct tu_algorithm **choice, struct tu_error *error);
+/* Picks by the rules of `tuning` (NULL: it has none), then by the built-in ones. Never NULL; memory that is refused ends the
+ * building that this is in (base/arena.h). */
 const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, const struct tu_wanted *wanted);
 /* Up to which size, from wanted->bytes on, it is the same choice; SIZE_MAX: for all. */
 size_t tu_tuning_select_until(const struct tu_tuning *tuning, const struct tu_wanted *wanted);

@@ -207,10 +207,24 @@ static tutti_err check_lanes(const tutti_call *call, struct tu_error *error) {
                  name, call->lanes, TU_LANES_MAX);
 }
 
+struct finding {
+  const tutti_call *call;
+  const struct tu_algorithm *found;
+};
+
+static tutti_err find_algorithm(void *argument, struct tu_error *error) {
+  struct finding *f = argument;
+  (void)error;
+  f->found = tu_algorithm_find(f->call->collective, f->call->algorithm);
+  return TUTTI_OK;
+}
+
 static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct tu_error *error) {
   if (!call->algorithm) return TUTTI_OK;
-  out->forced = tu_algorithm_find(call->collective, call->algorithm);
-  if (out->forced) return TUTTI_OK;
+  struct finding finding = {call, NULL};
+  tutti_err err = tu_arena_build(find_algorithm, &finding, call->algorithm, error);
+  out->forced = finding.found;
+  if (out->forced || err != TUTTI_OK) return err;
   const char *near = tu_algorithm_nearest(call->collective, call->algorithm);
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s has no algorithm '%s'%s%s%s; tutti list shows them",
                  tu_collectives[call->collective].name, call->algorithm, near ? ", did you mean '" : "",

@@ -157,13 +157,14 @@ tutti_err tu_call_of_tensors(const struct tutti_comm *comm, const tutti_call *ca
   if (err == TUTTI_OK && in.tensor && out.tensor) err = compare(c, &in, &out, error);
   *in_place = false;
   if (err == TUTTI_OK && in.tensor && out.tensor) err = settle_overlap(c, &in, &out, in_place, error);
+  struct tu_call_tensors *t = err == TUTTI_OK ? tu_try_allocate(1, sizeof *t) : NULL;
+  if (err == TUTTI_OK && !t) err = tu_fail_memory(error, sizeof *t, "%s of tensors", tu_collectives[c].name);
   if (err != TUTTI_OK) {
     tu_map_destroy(in.map);
     tu_map_destroy(out.map);
     return err;
   }
   const struct side *any = in.tensor ? &in : &out;
-  struct tu_call_tensors *t = tu_allocate(1, sizeof *t);
   *t = (struct tu_call_tensors){.users = 1, .in_map = in.map, .out_map = out.map};
   t->in_fold = (struct tu_fold){.map = in.map, .dim = in.axis, .blocks = in.cut ? comm->ranks : 1};
   t->out_fold = (struct tu_fold){.map = out.map, .dim = out.axis, .blocks = out.cut ? comm->ranks : 1};

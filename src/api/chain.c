@@ -132,6 +132,8 @@ struct walk {
   uint64_t since, now; /* the asker has waited from then to then */
   struct place *places;
   uint32_t *order, seen;
+  uint32_t *list; /* scratch: a chain of ranks */
+  bool *passed;   /* ... those that are in it */
 };
 
 static uint32_t member_of(const struct tutti_comm *comm, uint32_t rank) {
@@ -262,29 +264,25 @@ static void print_chain(const struct walk *w, const uint32_t *ranks, uint32_t co
 
 /* How the asker comes to wait for the rank. */
 static void print_way(const struct walk *w, uint32_t rank, struct text *text) {
-  uint32_t count = 1, *ranks = tu_allocate(w->seen + 1, sizeof *ranks);
+  uint32_t count = 1, *ranks = w->list;
   for (uint32_t r = rank; w->places[r].from != NONE; r = w->places[r].from) count++;
   ranks[0] = w->t->rank;
   for (uint32_t r = rank, i = count; r != NONE; r = w->places[r].from) ranks[i--] = r;
   if (count > 1) print_chain(w, ranks, count + 1, text);
-  free(ranks);
 }
 
 /* No one is to blame for not moving: they wait for each other. */
 static void print_circle(const struct walk *w, uint32_t first, struct text *text) {
-  uint32_t count = 0, *ranks = tu_allocate(w->t->ranks + 2, sizeof *ranks), own = w->t->rank;
-  bool *passed = tu_allocate(w->t->ranks, sizeof *passed);
+  uint32_t count = 0, *ranks = w->list, own = w->t->rank;
   ranks[count++] = own;
   for (uint32_t r = first; r != NONE; r = w->places[r].next) {
     ranks[count++] = r;
-    if (passed[r] || r == own) break;
-    passed[r] = true;
+    if (w->passed[r] || r == own) break;
+    w->passed[r] = true;
   }
   print_place(w, first, text);
   print(text, "; they wait for each other");
   print_chain(w, ranks, count, text);
-  free(passed);
-  free(ranks);
 }
 
 static void print_blamed(const struct walk *w, struct text *text) {
@@ -305,9 +303,12 @@ bool tu_chain_print(const struct tutti_comm *comm, const struct tu_chain_wait *w
   struct tu_waits waits = {0};
   struct text text = {.chars = chars, .bytes = bytes};
   struct walk w = {.comm = comm, .t = comm->transport, .since = wait->since, .now = tu_clock_ns()};
-  w.places = tu_allocate(w.t->ranks, sizeof *w.places);
-  w.order = tu_allocate(w.t->ranks, sizeof *w.order);
-  for (uint32_t p = 0; p < comm->ranks; p++) {
+  w.places = tu_try_allocate(w.t->ranks, sizeof *w.places);
+  w.order = tu_try_allocate(w.t->ranks, sizeof *w.order);
+  w.list = tu_try_allocate((size_t)w.t->ranks + 2, sizeof *w.list);
+  w.passed = tu_try_allocate(w.t->ranks, sizeof *w.passed);
+  bool memory = w.places && w.order && w.list && w.passed;
+  for (uint32_t p = 0; memory && p < comm->ranks; p++) {
     if ((wait->members ? !wait->members[p] : p != wait->member) || p == comm->rank) continue;
     waits.count = 0;
     add_entry(&waits, comm, wait->number, p, 0);
@@ -318,5 +319,7 @@ bool tu_chain_print(const struct tutti_comm *comm, const struct tu_chain_wait *w
   if (w.seen > 0) print_blamed(&w, &text);
   free(w.places);
   free(w.order);
+  free(w.list);
+  free(w.passed);
   return w.seen > 0;
 }

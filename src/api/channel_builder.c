@@ -78,7 +78,11 @@ tutti_err tutti_channel_builder_create(tutti_comm *comm, const tutti_channel_opt
   if (err != TUTTI_OK) return tu_thread_error(&error);
   if (o.slots == 0) o.slots = SLOTS;
   if (o.slot_bytes == 0) o.slot_bytes = SLOT_BYTES;
-  tutti_channel_builder *b = tu_allocate(1, sizeof *b);
+  tutti_channel_builder *b = tu_try_allocate(1, sizeof *b);
+  if (!b) {
+    tu_fail_memory(&error, sizeof *b, "a builder of channels");
+    return tu_thread_error(&error);
+  }
   *b = (tutti_channel_builder){.comm = comm, .options = o};
   *builder = b;
   return TUTTI_OK;
@@ -93,10 +97,13 @@ void tutti_channel_builder_free(tutti_channel_builder *b) {
 
 /* ---- adding ---- */
 
+/* NULL without memory for a new one. */
 static struct sketch *sketch_of(tutti_channel_builder *b, uint32_t peer) {
   for (uint32_t i = 0; i < b->links; i++)
     if (b->sketches[i].peer == peer) return &b->sketches[i];
-  b->sketches = tu_grow(b->sketches, b->links, &b->links_capacity, sizeof *b->sketches);
+  struct sketch *sketches = tu_try_grow(b->sketches, b->links, &b->links_capacity, sizeof *sketches);
+  if (!sketches) return NULL;
+  b->sketches = sketches;
   struct sketch *s = &b->sketches[b->links++];
   const tutti_channel_options *o = &b->options;
   *s = (struct sketch){.peer = peer,
@@ -132,7 +139,14 @@ static tutti_err add(tutti_channel_builder *b, uint32_t peer, bool sends, uint64
   if (!b) err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "channels: the builder is NULL");
   if (err == TUTTI_OK) err = check_channel(b, peer, messages, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
-  struct tu_link_view *v = &sketch_of(b, peer)->view;
+  struct wanted *wanted = tu_try_grow(b->wanted, b->count, &b->capacity, sizeof *wanted);
+  if (wanted) b->wanted = wanted;
+  struct sketch *sketch = wanted ? sketch_of(b, peer) : NULL;
+  if (!sketch) {
+    tu_fail_memory(&error, sizeof *wanted, "one channel more, to rank %u", peer);
+    return tu_thread_error(&error);
+  }
+  struct tu_link_view *v = &sketch->view;
   if (v->channels == TU_LINK_CHANNELS) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
             "channels: a link has at most %d, and that to rank %u has them; use another link number", TU_LINK_CHANNELS,
@@ -141,7 +155,6 @@ static tutti_err add(tutti_channel_builder *b, uint32_t peer, bool sends, uint64
   }
   if (sends) v->sends |= UINT64_C(1) << v->channels;
   v->messages[v->channels] = messages;
-  b->wanted = tu_grow(b->wanted, b->count, &b->capacity, sizeof *b->wanted);
   b->wanted[b->count] = (struct wanted){peer, v->channels++};
   if (index) *index = b->count;
   b->count++;
@@ -173,7 +186,13 @@ static tutti_err create_links(tutti_channel_builder *b, struct tu_error *error) 
     struct sketch *s = &b->sketches[i];
     size_t bytes = tu_link_memory_bytes(&s->view);
     if (memory) {
-      tu_assert(tu_transport_offers(b->comm->transport, memory, bytes, &s->view.place));
+      bool offers = tu_transport_offers(b->comm->transport, memory, bytes, &s->view.place);
+      if (!offers)
+        return tu_fail(
+            error, TUTTI_ERR_ARGUMENT,
+            "tutti_channel_build: %zu bytes at %p are no longer memory of tutti_alloc or tutti_register; keep it "
+            "until the channels are closed",
+            bytes, (void *)memory);
       s->view.address = (uint64_t)(uintptr_t)memory;
     }
     err = tu_link_create(b->comm->mover, s->peer, b->options.link, &s->view, memory, &s->link, error);
@@ -182,9 +201,21 @@ static tutti_err create_links(tutti_channel_builder *b, struct tu_error *error) 
   return err;
 }
 
+/* All or none. */
+static tutti_err create_channels(const tutti_channel_builder *b, tutti_channel **channels, struct tu_error *error) {
+  for (uint32_t i = 0; i < b->count; i++) {
+    if ((channels[i] = tu_try_allocate(1, sizeof *channels[i]))) continue;
+    while (i-- > 0) {
+      free(channels[i]);
+      channels[i] = NULL;
+    }
+    return tu_fail_memory(error, sizeof *channels[i], "%u channels", b->count);
+  }
+  return TUTTI_OK;
+}
+
 static void hand_out(tutti_channel_builder *b, tutti_channel **channels) {
   for (uint32_t i = 0; i < b->count; i++) {
-    channels[i] = tu_allocate(1, sizeof *channels[i]);
     channels[i]->comm = b->comm;
     tu_link_adopt(sketch_of(b, b->wanted[i].peer)->link, b->wanted[i].number, &channels[i]->end);
     tu_channel_list(b->comm, channels[i]);
@@ -215,6 +246,7 @@ tutti_err tutti_channel_build(tutti_channel_builder *b, tutti_channel **channels
   struct tu_error error;
   tutti_err err = check_build(b, channels, &error);
   if (err == TUTTI_OK) err = create_links(b, &error);
+  if (err == TUTTI_OK) err = create_channels(b, channels, &error);
   for (uint32_t i = 0; err != TUTTI_OK && b && i < b->links; i++) {
     if (b->sketches[i].link && !b->built) tu_link_destroy(b->sketches[i].link, true);
     if (!b->built) b->sketches[i].link = NULL;

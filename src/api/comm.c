@@ -113,9 +113,11 @@ static tutti_err read_settings(struct tutti_comm *comm, struct tu_channel_shape 
 }
 
 /* All are there, so it is known what CPUs they have. Whoever is not in this communicator wants its share, too. */
-static void settle(struct tutti_comm *comm, struct tu_channel_shape *shape) {
+static tutti_err settle(struct tutti_comm *comm, struct tu_channel_shape *shape, struct tu_error *error) {
   comm->share = tu_transport_share(comm->transport, &comm->cpus);
+  if (comm->share == 0) return tu_fail_memory(error, comm->ranks, "finding out which ranks share a CPU");
   if (comm->share > 1) shape->credits = CREDITS_CROWDED;
+  return tu_patience_init(&comm->patience, 0, comm->share, error);
 }
 
 static bool is_absent(const struct tutti_comm *comm, uint32_t rank) {
@@ -220,17 +222,24 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
                          uint64_t place, int timeout_ms, struct tutti_comm **comm, struct tu_error *error) {
   tutti_err err;
   struct tu_channel_shape shape;
-  struct tutti_comm *c = tu_allocate(1, sizeof *c);
-  *c = (struct tutti_comm){.process = tu_process_number(NULL), .rank = rank, .ranks = ranks, .transport = t};
+  struct tutti_comm *c = tu_try_allocate(1, sizeof *c);
   atomic_fetch_add(&t->users, 1);
-  c->waits_for = tu_allocate(ranks, sizeof *c->waits_for);
-  c->departed = tu_allocate(ranks, sizeof *c->departed);
+  if (!c) {
+    drop_endpoint(t);
+    return tu_fail_memory(error, sizeof *c, "a communicator");
+  }
+  *c = (struct tutti_comm){.process = tu_process_number(NULL), .rank = rank, .ranks = ranks, .transport = t};
+  c->waits_for = tu_try_allocate(ranks, sizeof *c->waits_for);
+  c->departed = tu_try_allocate(ranks, sizeof *c->departed);
+  if (!c->waits_for || !c->departed) {
+    err = tu_fail_memory(error, ranks, "a communicator of %u ranks", ranks);
+    goto failed;
+  }
   if ((err = read_settings(c, &shape, error)) != TUTTI_OK) goto failed;
   err = tu_comm_await(c, &presence, timeout_ms, error);
   if (err != TUTTI_OK) goto failed;
   tu_transport_settle(t);
-  settle(c, &shape);
-  if ((err = tu_patience_init(&c->patience, 0, c->share, error)) != TUTTI_OK) goto failed;
+  if ((err = settle(c, &shape, error)) != TUTTI_OK) goto failed;
   if ((err = tu_mover_create(t, members, ranks, rank, shape, place, &c->mover, error)) != TUTTI_OK) goto failed;
   if ((err = tu_comm_await(c, &block, timeout_ms, error)) != TUTTI_OK) goto failed;
   *comm = c;
@@ -279,8 +288,13 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
   if (o.timeout_ms == 0 && (err = tu_env_uint("TUTTI_TIMEOUT_MS", INT32_MAX, &timeout_ms, &error)) != TUTTI_OK)
     return tu_thread_error(&error);
   if ((err = tu_boot_place(&place, &error)) != TUTTI_OK) return tu_thread_error(&error);
-  if ((err = open_endpoint(&place, join_timeout_ms, &t, &error)) != TUTTI_OK) return tu_thread_error(&error);
-  uint32_t *members = tu_allocate(place.ranks, sizeof *members);
+  uint32_t *members = tu_try_allocate(place.ranks, sizeof *members);
+  err = members ? open_endpoint(&place, join_timeout_ms, &t, &error)
+                : tu_fail_memory(&error, place.ranks * sizeof *members, "a world of %u ranks", place.ranks);
+  if (err != TUTTI_OK) {
+    free(members);
+    return tu_thread_error(&error);
+  }
   for (uint32_t i = 0; i < place.ranks; i++) members[i] = i;
   err = tu_comm_create(t, members, place.ranks, place.rank, TU_FIRST_PLACE, join_timeout_ms, world, &error);
   free(members);
@@ -299,11 +313,17 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
 
 /* ---- communicators from communicators ---- */
 
-static void inherit(tutti_comm *child, const tutti_comm *parent) {
-  tutti_comm_set_timeout(child, parent->timeout_ms);
-  child->patience = parent->patience;
-  child->tuning = tu_tuning_share(parent->tuning);
-  tu_groups_inherit(child, parent);
+/* Without memory for what it inherits, the child fails, for all, and is gone on this rank. */
+static tutti_err inherit(tutti_comm **child, const tutti_comm *parent, struct tu_error *error) {
+  tutti_comm_set_timeout(*child, parent->timeout_ms);
+  (*child)->patience = parent->patience;
+  (*child)->tuning = tu_tuning_share(parent->tuning);
+  tutti_err err = tu_groups_inherit(*child, parent, error);
+  if (err == TUTTI_OK) return err;
+  tu_comm_fail(*child, error);
+  destroy(*child, false);
+  *child = NULL;
+  return err;
 }
 
 /* What TUTTI_ALGORITHM forces may not serve it: it is for the user's calls. */
@@ -313,12 +333,16 @@ tutti_err tu_comm_exchange(tutti_comm *comm, const void *mine, void *all, size_t
                                    .bytes = bytes * comm->ranks,
                                    .group = comm->group,
                                    .share = comm->share};
+  const struct tu_algorithm *algorithm;
+  struct tu_error error;
+  tutti_err err = tu_tuning_choose(comm->tuning, NULL, &wanted, &algorithm, &error);
+  if (err != TUTTI_OK) return tu_comm_fail(comm, &error);
   const tutti_call call = {.collective = TUTTI_ALLGATHER,
                            .send = mine,
                            .recv = all,
                            .count = bytes,
                            .type = TUTTI_U8,
-                           .algorithm = tu_tuning_select(comm->tuning, &wanted)->name};
+                           .algorithm = algorithm->name};
   return tu_call_and_wait(comm, &call);
 }
 
@@ -335,8 +359,8 @@ tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
   if (!tu_hold(parent, &visit)) return tu_refuse_visit(parent, &visit, "tutti_comm_self");
   tutti_err err = open_alone(&t, &error);
   if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_FIRST_PLACE, JOIN_TIMEOUT_MS, self, &error);
-  if (err == TUTTI_OK) inherit(*self, parent);
-  else (void)tu_thread_error(&error);
+  if (err == TUTTI_OK) err = inherit(self, parent, &error);
+  if (err != TUTTI_OK) (void)tu_thread_error(&error);
   tu_leave(&visit);
   return err;
 }
@@ -381,8 +405,14 @@ static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint
   uint64_t name = name_of_split(parent);
   tutti_err err = TUTTI_OK, made = TUTTI_OK;
   struct tu_error error = {0};
-  uint64_t *places = tu_allocate(parent->ranks, sizeof *places), place = 0;
-  uint32_t *members = tu_allocate((size_t)ranks + 1, sizeof *members);
+  uint64_t *places = tu_try_allocate(parent->ranks, sizeof *places), place = 0;
+  uint32_t *members = tu_try_allocate((size_t)ranks + 1, sizeof *members);
+  if (!places || !members) { /* the others wait for this rank's place */
+    free(places);
+    free(members);
+    tu_fail_memory(&error, parent->ranks * sizeof *places, "rank %u: a split", parent->rank);
+    return tu_comm_fail(parent, &error);
+  }
   for (uint32_t i = 0; i < ranks; i++) members[i] = group[i].world_rank;
   if (ranks > 0 && rank == 0) {
     made = tu_comm_create(parent->transport, members, ranks, rank, 0, JOIN_TIMEOUT_MS, comm, &error);
@@ -404,18 +434,23 @@ static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint
     *comm = NULL;
   }
   if (err != TUTTI_OK) return err;
-  if (made != TUTTI_OK) {
-    parent->error = error;
-    return tu_thread_error(&error);
+  if (made == TUTTI_OK && *comm) {
+    (*comm)->name = name;
+    made = inherit(comm, parent, &error);
   }
-  if (*comm) inherit(*comm, parent);
-  if (*comm) (*comm)->name = name;
-  return TUTTI_OK;
+  if (made == TUTTI_OK) return made;
+  parent->error = error;
+  return tu_thread_error(&error);
 }
 
 static tutti_err split(tutti_comm *parent, int color, int key, tutti_comm **comm) {
+  struct tu_error error;
   struct split_entry mine = {color, key, parent->rank, parent->mover->members[parent->rank]};
-  struct split_entry *all = tu_allocate(parent->ranks, sizeof *all);
+  struct split_entry *all = tu_try_allocate(parent->ranks, sizeof *all);
+  if (!all) {
+    tu_fail_memory(&error, parent->ranks * sizeof *all, "rank %u: a split", parent->rank);
+    return tu_comm_fail(parent, &error);
+  }
   tutti_err err = tu_comm_exchange(parent, &mine, all, sizeof mine);
   if (err == TUTTI_OK) {
     uint32_t ranks = 0, rank = 0;
@@ -487,8 +522,14 @@ tutti_err tutti_comm_free(tutti_comm *comm) {
   struct tu_visit visit;
   if (!comm) return TUTTI_OK;
   if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_comm_free");
-  tu_assert(!tu_queue.telling); /* on_ready is called within a function that goes on with the communicator afterwards */
   tutti_err err = TUTTI_OK;
+  if (tu_queue.telling) { /* on_ready is called within a function that goes on with the communicator afterwards */
+    struct tu_error error;
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_comm_free was called within on_ready, where only tutti_request_fill is possible; nothing is freed");
+    tu_leave(&visit);
+    return tu_thread_error(&error);
+  }
   while (comm->open_requests > 0 && comm->failed) tu_queue_poll(); /* ends them with the verdict */
   if (comm->open_requests > 0) {
     struct tu_error error;

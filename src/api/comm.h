@@ -230,7 +230,7 @@ tutti_err tu_tuning_agree(struct tutti_comm *world, int timeout_ms);
 /* Collective over a new world: all ranks learn where the others run. A failure is the world's verdict. */
 tutti_err tu_groups_agree(struct tutti_comm *world, int timeout_ms);
 /* The child's ranks are some of the parent's. */
-void tu_groups_inherit(struct tutti_comm *child, const struct tutti_comm *parent);
+tutti_err tu_groups_inherit(struct tutti_comm *child, const struct tutti_comm *parent, struct tu_error *error);
 
 /* ---- call.c ---- */
 /* Checks a call and takes it apart into comm->memo.resolved; ARGUMENT with a sentence. */

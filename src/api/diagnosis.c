@@ -103,7 +103,13 @@ void tu_fail_mismatch(struct tutti_request *r) {
   struct tu_error error;
   print_call(r, call, sizeof call);
   print_state(r->comm, e->mismatch_peer, state, sizeof state);
-  if (e->mismatch_tag == e->tag)
+  if (e->no_memory)
+    tu_fail(
+        &error, TUTTI_ERR_MEMORY,
+        "rank %u, in %s, has no memory for a message of %llu bytes from rank %u, tag %u, that it must set aside: it "
+        "came before its receive; receive in the order of the sends, or free memory",
+        r->comm->rank, call, (unsigned long long)e->mismatch_bytes, e->mismatch_peer, (uint32_t)e->mismatch_tag);
+  else if (e->mismatch_tag == e->tag)
     tu_fail(&error, TUTTI_ERR_MISMATCH,
             "rank %u sends %llu bytes where rank %u expects %llu, in %s; the counts must match", e->mismatch_peer,
             (unsigned long long)e->mismatch_bytes, r->comm->rank, (unsigned long long)e->expected_bytes, call);

@@ -27,7 +27,12 @@ tutti_err tutti_session_create(tutti_session **session) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_session_create: there is no place for the session");
     return tu_thread_error(&error);
   }
-  struct tutti_session *s = tu_allocate(1, sizeof *s);
+  struct tutti_session *s = tu_try_allocate(1, sizeof *s);
+  *session = NULL;
+  if (!s) {
+    tu_fail_memory(&error, sizeof *s, "a session");
+    return tu_thread_error(&error);
+  }
   pthread_mutex_lock(&lock);
   s->id = ++session_count;
   s->process = tu_process_number(NULL);

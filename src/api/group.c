@@ -123,10 +123,12 @@ static tutti_err open_party(struct party *p, const tutti_group *g, const struct 
   tutti_err err = check_group(o->call, g, error);
   if (err != TUTTI_OK) return err;
   *p = (struct party){.call = o->call, .count = g->count, .root = g->root};
-  p->located = tu_allocate((size_t)g->count + 1, sizeof *p->located);
-  p->names = tu_allocate(g->count, sizeof *p->names);
-  p->ends[0] = tu_allocate(g->count, sizeof *p->ends[0]);
-  p->ends[1] = tu_allocate(g->count, sizeof *p->ends[1]);
+  p->located = tu_try_allocate((size_t)g->count + 1, sizeof *p->located);
+  p->names = tu_try_allocate(g->count, sizeof *p->names);
+  p->ends[0] = tu_try_allocate(g->count, sizeof *p->ends[0]);
+  p->ends[1] = tu_try_allocate(g->count, sizeof *p->ends[1]);
+  if (!p->located || !p->names || !p->ends[0] || !p->ends[1])
+    return tu_fail_memory(error, g->count * sizeof *p->located, "%s over %u ranks", o->call, g->count);
   return open_tensors(p, g, o->own_name, o->own, error);
 }
 

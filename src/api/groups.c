@@ -40,8 +40,10 @@ static bool all_came(const struct tutti_comm *world) {
 }
 
 /* The leader looks for all, so that hwloc is loaded once; the last word that it writes is rank 0's. */
-static void look(struct tutti_comm *world) {
-  pid_t *threads = tu_allocate(world->ranks, sizeof *threads);
+static tutti_err look(struct tutti_comm *world, struct tu_error *error) {
+  pid_t *threads = tu_try_allocate(world->ranks, sizeof *threads);
+  if (!threads)
+    return tu_fail_memory(error, world->ranks * sizeof *threads, "looking where %u ranks are", world->ranks);
   for (uint32_t r = 0; r < world->ranks; r++)
     threads[r] = (pid_t)(atomic_load_explicit(&world->mover->boards[r].thread, memory_order_relaxed) & ~SAID);
   tu_boot_domains(threads, world->ranks, world->domains);
@@ -49,6 +51,7 @@ static void look(struct tutti_comm *world) {
     atomic_store_explicit(&world->mover->boards[r].domain, pack(world->domains[r]), memory_order_release);
   free(threads);
   tu_mover_wake_all(world->mover);
+  return TUTTI_OK;
 }
 
 static bool looked(const struct tutti_comm *world) {
@@ -70,11 +73,15 @@ tutti_err tu_groups_agree(struct tutti_comm *world, int timeout_ms) {
   struct tu_error error;
   struct tu_board *boards = world->mover->boards;
   if (world->ranks <= 2) return TUTTI_OK;
-  world->domains = tu_allocate(world->ranks, sizeof *world->domains);
+  world->domains = tu_try_allocate(world->ranks, sizeof *world->domains);
+  if (!world->domains) {
+    tu_fail_memory(&error, world->ranks * sizeof *world->domains, "where the %u ranks of the world are", world->ranks);
+    return tu_comm_fail(world, &error);
+  }
   atomic_store_explicit(&boards[world->rank].thread, SAID | (uint64_t)tu_boot_bound_thread(), memory_order_release);
   if (world->rank == 0) {
     err = tu_comm_await(world, &coming, timeout_ms, &error);
-    if (err == TUTTI_OK && all_came(world)) look(world);
+    if (err == TUTTI_OK && all_came(world)) err = look(world, &error);
   } else {
     tu_bell_ring(world->transport, world->mover->members[0]);
     err = tu_comm_await(world, &looking, timeout_ms, &error);
@@ -92,13 +99,20 @@ tutti_err tu_groups_agree(struct tutti_comm *world, int timeout_ms) {
 
 /* ---- a communicator made of another's ranks ---- */
 
-void tu_groups_inherit(struct tutti_comm *child, const struct tutti_comm *parent) {
-  if (!parent->domains || child->ranks <= 2) return;
+tutti_err tu_groups_inherit(struct tutti_comm *child, const struct tutti_comm *parent, struct tu_error *error) {
+  if (!parent->domains || child->ranks <= 2) return TUTTI_OK;
   const uint32_t *world_ranks = child->mover->members;
-  uint32_t *place = tu_allocate(parent->transport->ranks, sizeof *place); /* rank of the transport -> in the parent */
+  uint32_t *place =
+      tu_try_allocate(parent->transport->ranks, sizeof *place); /* rank of the transport -> in the parent */
+  child->domains = place ? tu_try_allocate(child->ranks, sizeof *child->domains) : NULL;
+  if (!child->domains) {
+    free(place);
+    return tu_fail_memory(error, child->ranks * sizeof *child->domains, "where the %u ranks of a communicator are",
+                          child->ranks);
+  }
   for (uint32_t r = 0; r < parent->ranks; r++) place[parent->mover->members[r]] = r;
-  child->domains = tu_allocate(child->ranks, sizeof *child->domains);
   for (uint32_t r = 0; r < child->ranks; r++) child->domains[r] = parent->domains[place[world_ranks[r]]];
   child->group = tu_boot_group(child->domains, child->ranks, NULL);
   free(place);
+  return TUTTI_OK;
 }

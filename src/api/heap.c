@@ -23,7 +23,8 @@ tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) {
   struct tu_transport *t = comm->transport;
   *memory = tu_transport_acquire(t, bytes, &place, &error);
   if (!*memory) return tu_thread_error(&error);
-  tu_assert(tu_transport_hand_over(t, place, true));
+  bool handed = tu_transport_hand_over(t, place, true);
+  tu_assert(handed);
   tu_transport_populate(t, place, bytes, true);
   return TUTTI_OK;
 }
@@ -36,7 +37,8 @@ tutti_err tutti_free(tutti_comm *comm, void *memory) {
   uint64_t place = tu_transport_place(t, memory);
   if (place == 0 || tu_transport_at(t, place) != memory || !tu_transport_hand_over(t, place, false))
     return refuse("tutti_free", memory, "this is not the beginning of what tutti_alloc gave this rank");
-  tu_assert(tu_transport_release(t, place));
+  bool released = tu_transport_release(t, place);
+  tu_assert(released);
   return TUTTI_OK;
 }
 

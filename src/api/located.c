@@ -29,7 +29,7 @@ tutti_err tu_located_open(struct tu_located *located, const char *call, const ch
   *located = (struct tu_located){.call = call, .name = name, .tensor = tensor};
   if (!tensor) return fail(located, error, "a tensor is needed, and it is NULL");
   tutti_err err = tu_map_create(tensor, &located->map, &why);
-  if (err != TUTTI_OK) return fail(located, error, why.text);
+  if (err != TUTTI_OK) return tu_fail(error, err, "%s: %s: %.400s", call, name, why.text);
   located->extent = tu_map_extent(located->map);
   if (tu_located_is_empty(located)) return TUTTI_OK;
   if (!tensor->data)

@@ -68,7 +68,12 @@ static void print_extents(const struct proposal *p, char text[48]) {
 
 /* All ranks say the same, or none has a mesh. */
 static tutti_err agree(tutti_comm *comm, const struct proposal *mine, struct tu_error *error) {
-  struct proposal *all = tu_allocate(comm->ranks, sizeof *all);
+  struct proposal *all = tu_try_allocate(comm->ranks, sizeof *all);
+  struct tu_error refusal;
+  if (!all) { /* the others wait for what this rank says */
+    tu_fail_memory(&refusal, comm->ranks * sizeof *all, "rank %u: tutti_mesh_create", comm->rank);
+    return tu_fail(error, tu_comm_fail(comm, &refusal), "%s", tutti_error_message(comm));
+  }
   tutti_err err = tu_comm_exchange(comm, mine, all, sizeof *mine);
   if (err != TUTTI_OK) err = tu_fail(error, err, "%s", tutti_error_message(comm));
   for (uint32_t r = 0; r < comm->ranks && err == TUTTI_OK; r++) {
@@ -101,12 +106,18 @@ static int color_of(const struct tutti_mesh *m, uint32_t axes) {
 /* A communicator that could not be made on this rank is made on others: all go on to the end, and then know. */
 static tutti_err make_lines(struct tutti_mesh *m, tutti_comm *comm, struct tu_error *error) {
   tutti_err err = TUTTI_OK;
+  int32_t *all = tu_try_allocate(comm->ranks, sizeof *all);
+  struct tu_error refusal;
+  if (!all) {
+    tu_fail_memory(&refusal, comm->ranks * sizeof *all, "rank %u: tutti_mesh_create", comm->rank);
+    return tu_fail(error, tu_comm_fail(comm, &refusal), "%s", tutti_error_message(comm));
+  }
   for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) {
     if (!is_line(m, axes)) continue;
     tutti_err made = tutti_comm_split(comm, color_of(m, axes), (int)m->rank, &m->lines[axes]);
     if (made != TUTTI_OK && err == TUTTI_OK) err = tu_fail(error, made, "%s", tutti_error_message(comm));
   }
-  int32_t mine = (int32_t)err, *all = tu_allocate(comm->ranks, sizeof *all);
+  int32_t mine = (int32_t)err;
   tutti_err told = tu_comm_exchange(comm, &mine, all, sizeof mine);
   if (told != TUTTI_OK && err == TUTTI_OK) err = tu_fail(error, told, "%s", tutti_error_message(comm));
   for (uint32_t r = 0; r < comm->ranks && err == TUTTI_OK; r++)
@@ -122,7 +133,11 @@ static tutti_err create(tutti_comm *comm, uint32_t axes, const uint32_t *extents
   tutti_err refused = propose(comm, axes, extents, &p, &error);
   tutti_err err = agree(comm, &p, refused == TUTTI_OK ? &error : NULL);
   if (refused != TUTTI_OK || err != TUTTI_OK) return tu_thread_error(&error);
-  struct tutti_mesh *m = tu_allocate(1, sizeof *m);
+  struct tutti_mesh *m = tu_try_allocate(1, sizeof *m);
+  if (!m) {
+    tu_fail_memory(&error, sizeof *m, "rank %u: tutti_mesh_create", comm->rank);
+    return tu_comm_fail(comm, &error);
+  }
   *m = (struct tutti_mesh){.axes = axes, .rank = comm->rank, .ranks = comm->ranks};
   for (uint32_t a = 0; a < AXES; a++) {
     tu_assert(p.extents[a] > 0); /* as their product is */

@@ -44,10 +44,9 @@ static void print_shape(const size_t *shape, uint32_t dims, char text[128]) {
 static tutti_err check_part(const tutti_mesh *mesh, const struct tu_whole *whole, const struct tu_distribution *d,
                             const tutti_tensor *local, struct tu_error *error) {
   char is[128], wanted[128];
-  struct tu_map *map = NULL;
+  size_t bytes;
   struct tu_box box = tu_distribution_box(whole, d, mesh->at);
-  tutti_err err = tu_map_create(local, &map, error);
-  tu_map_destroy(map);
+  tutti_err err = tu_map_measure(local, &bytes, error);
   if (err != TUTTI_OK) return err;
   if (local->type != whole->type)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "this rank's part is of %s, the whole of %s",

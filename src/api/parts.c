@@ -60,10 +60,18 @@ static tutti_err fill(tutti_request *request, size_t first, size_t count) {
   struct tu_error error;
   if (check_fill(request, first, count, &error) != TUTTI_OK) return tu_thread_error(&error);
   size_t item = request->program->item_bytes;
-  if (tu_parts_fill(&request->execution, first * item, count * item)) return TUTTI_OK;
-  tu_fail(&error, TUTTI_ERR_ARGUMENT,
-          "tutti_request_fill: of %zu elements from %zu on some have been filled before; each is filled once", count,
-          first);
+  enum tu_filling filling = tu_parts_fill(&request->execution, first * item, count * item);
+  if (filling == TU_FILLED) return TUTTI_OK;
+  if (filling == TU_FILL_NO_MEMORY)
+    tu_fail(
+        &error, TUTTI_ERR_MEMORY,
+        "tutti_request_fill: no memory to note that elements from %zu on are filled; they are not: call it again, or "
+        "fill neighbours first",
+        first);
+  else
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_request_fill: of %zu elements from %zu on some have been filled before; each is filled once", count,
+            first);
   return tu_thread_error(&error);
 }
 

@@ -10,12 +10,20 @@ struct tutti_plan {
   uint64_t hash;        /* of its text form, so that a plan is the same in whatever form it came; not 0 */
 };
 
-static uint64_t hash_of(const struct tu_plan *plan) {
-  struct tu_text text = {0};
-  tu_plan_write(plan, &text);
-  uint64_t hash = tu_hash(text.chars, text.length, 0);
-  tu_text_fini(&text);
-  return hash ? hash : 1;
+struct hashing {
+  const struct tu_plan *plan;
+  struct tu_arena arena;
+  uint64_t hash;
+};
+
+static tutti_err write_and_hash(void *argument, struct tu_error *error) {
+  struct hashing *h = argument;
+  struct tu_text text = {.arena = &h->arena};
+  (void)error;
+  tu_plan_write(h->plan, &text);
+  h->hash = tu_hash(text.chars, text.length, 0);
+  if (h->hash == 0) h->hash = 1;
+  return TUTTI_OK;
 }
 
 static tutti_err read_and_prove(const char *path, struct tu_plan **plan, struct tu_error *error) {
@@ -29,6 +37,7 @@ static tutti_err read_and_prove(const char *path, struct tu_plan **plan, struct 
   struct tu_check_report report;
   if (tu_check(*plan, 1, &report)) return TUTTI_OK; /* one credit: it then ends with any number */
   tu_plan_destroy(*plan);
+  if (report.no_memory) return tu_fail(error, TUTTI_ERR_MEMORY, "%s: %s", path, report.text);
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: this plan is wrong: %s", path, report.text);
 }
 
@@ -41,8 +50,16 @@ tutti_err tutti_plan_load(const char *path, tutti_plan **plan) {
   }
   struct tu_plan *read;
   if (read_and_prove(path, &read, &error) != TUTTI_OK) return tu_thread_error(&error);
-  *plan = tu_allocate(1, sizeof **plan);
-  **plan = (struct tutti_plan){read, hash_of(read)};
+  struct hashing h = {.plan = read};
+  tutti_err err = tu_arena_build(write_and_hash, &h, path, &error);
+  tu_arena_fini(&h.arena);
+  if (err == TUTTI_OK && !(*plan = tu_try_allocate(1, sizeof **plan)))
+    err = tu_fail_memory(&error, sizeof **plan, "%s", path);
+  if (err != TUTTI_OK) {
+    tu_plan_destroy(read);
+    return tu_thread_error(&error);
+  }
+  **plan = (struct tutti_plan){read, h.hash};
   return TUTTI_OK;
 }
 

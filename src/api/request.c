@@ -89,11 +89,12 @@ void tu_request_release(struct tutti_request *r) {
 
 /* ---- lowering ---- */
 
-/* Copies counts, with offsets filled in; the views point at the copies from then on. */
-static void keep_blocks(struct tutti_request *r, struct tu_view *in, struct tu_view *out) {
+/* Copies counts, with offsets filled in; the views point at the copies from then on. False without memory. */
+static bool keep_blocks(struct tutti_request *r, struct tu_view *in, struct tu_view *out) {
   size_t need = 2 * ((size_t)(in->counts ? in->blocks : 0) + (out->counts ? out->blocks : 0));
-  if (need == 0) return;
-  size_t *at = r->blocks = tu_allocate(need, sizeof *at);
+  if (need == 0) return true;
+  size_t *at = r->blocks = tu_try_allocate(need, sizeof *at);
+  if (!at) return false;
   struct tu_view *views[] = {in, out};
   for (int i = 0; i < 2; i++) {
     struct tu_view *v = views[i];
@@ -108,6 +109,7 @@ static void keep_blocks(struct tutti_request *r, struct tu_view *in, struct tu_v
     v->offsets = at + v->blocks;
     at += 2 * (size_t)v->blocks;
   }
+  return true;
 }
 
 /* Bytes of a rank's longest buffer, as far as all ranks know it. */
@@ -137,9 +139,9 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
       .share = comm->share,
   };
   const struct tu_algorithm *everywhere = comm->tuning ? comm->tuning->forced[collective] : NULL;
-  *algorithm = call->forced ? call->forced : everywhere;
-  if (!*algorithm) *algorithm = tu_tuning_select(comm->tuning, &wanted);
-  *algorithm = tu_algorithm_in_groups(*algorithm, wanted.group);
+  const struct tu_algorithm *forced = call->forced ? call->forced : everywhere;
+  tutti_err err = tu_tuning_choose(comm->tuning, forced, &wanted, algorithm, error);
+  if (err != TUTTI_OK) return err;
   const char *why;
   if (tu_algorithm_serves(*algorithm, &wanted, &why)) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm %s%s cannot serve this %s on %u ranks: %s", (*algorithm)->name,
@@ -176,13 +178,23 @@ static void cut(const struct tutti_comm *comm, const struct tu_call *call, struc
 }
 
 /* Plans are kept: building one takes long where there are many ranks. */
-static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_build *what) {
+static tutti_err plan_for(struct tutti_comm *comm, const struct tu_build *what, const struct tu_plan **plan,
+                          struct tu_error *error) {
   for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
     if (p->algorithm == what->algorithm && p->rank == what->rank && p->root == what->root &&
         p->in_place == what->in_place && p->slot_pieces == what->slot_pieces && p->segments == what->segments &&
-        p->lanes == what->lanes)
-      return p->plan;
-  struct tu_cached_plan *p = tu_allocate(1, sizeof *p);
+        p->lanes == what->lanes) {
+      *plan = p->plan;
+      return TUTTI_OK;
+    }
+  struct tu_plan *built;
+  tutti_err err = tu_plan_try_build(what, &built, error);
+  if (err != TUTTI_OK) return err;
+  struct tu_cached_plan *p = tu_try_allocate(1, sizeof *p);
+  if (!p) {
+    tu_plan_destroy(built);
+    return tu_fail_memory(error, sizeof *p, "a plan");
+  }
   *p = (struct tu_cached_plan){.next = comm->plans,
                                .algorithm = what->algorithm,
                                .rank = what->rank,
@@ -191,9 +203,10 @@ static const struct tu_plan *plan_for(struct tutti_comm *comm, const struct tu_b
                                .segments = what->segments,
                                .lanes = what->lanes,
                                .in_place = what->in_place,
-                               .plan = tu_plan_build(what)};
+                               .plan = built};
   comm->plans = p;
-  return p->plan;
+  *plan = built;
+  return TUTTI_OK;
 }
 
 static uint16_t algorithm_index(const struct tu_algorithm *algorithm) {
@@ -226,9 +239,10 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
                                  .in_builder_order = !call->plan,
                                  .fills = call->signature.parts & TU_FILLS,
                                  .tells = call->signature.parts & TU_TELLS};
+  tutti_err err = TUTTI_OK;
   if (call->point_to_point) {
-    lowering.plan = plan_for(
-        comm, &(struct tu_build){.algorithm = algorithm, .ranks = 2, .rank = receives, .lanes = call->signature.lanes});
+    const struct tu_build what = {.algorithm = algorithm, .ranks = 2, .rank = receives, .lanes = call->signature.lanes};
+    err = plan_for(comm, &what, &lowering.plan, error);
     lowering.plan_rank = receives;
     lowering.peers = pair;
     lowering.point_to_point = true;
@@ -244,19 +258,22 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
                               .rank = comm->rank,
                               .slot_pieces = pieces_of(comm, call, algorithm)};
       cut(comm, call, &what);
-      lowering.plan = plan_for(comm, &what);
+      err = plan_for(comm, &what, &lowering.plan, error);
     }
   }
+  if (err != TUTTI_OK) return err;
   lowering.in.split = lowering.out.split = lowering.plan->split;
-  keep_blocks(r, &lowering.in, &lowering.out);
-  tutti_err err = tu_program_create(&lowering, &r->program, error);
+  if (!keep_blocks(r, &lowering.in, &lowering.out))
+    return tu_fail_memory(error, comm->ranks * sizeof *r->blocks, "the counts of %u ranks", comm->ranks);
+  err = tu_program_create(&lowering, &r->program, error);
   return err != TUTTI_OK ? err : tu_execution_init(&r->execution, r->program, comm->mover, error);
 }
 
 static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
                         struct tu_error *error) {
   tutti_err err;
-  struct tutti_request *r = tu_allocate(1, sizeof *r);
+  struct tutti_request *r = tu_try_allocate(1, sizeof *r);
+  if (!r) return tu_fail_memory(error, sizeof *r, "a request");
   const struct tu_signature *s = &call->signature;
   r->comm = comm;
   r->id = ++comm->request_ids;

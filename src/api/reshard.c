@@ -92,10 +92,16 @@ static bool keeps(const struct job *j, const struct tu_distribution *before, con
 }
 
 /* Slices, partial sums, and copies. */
-static void run_local(const struct job *j, const struct tu_distribution *before, const struct tu_distribution *after,
-                      const tutti_tensor *in, const tutti_tensor *out) {
+static tutti_err run_local(const struct job *j, const struct tu_distribution *before,
+                           const struct tu_distribution *after, const tutti_tensor *in, const tutti_tensor *out) {
+  struct tu_error error;
   struct tu_map *from = NULL, *to = NULL;
-  tu_assert(tu_map_create(in, &from, NULL) == TUTTI_OK && tu_map_create(out, &to, NULL) == TUTTI_OK);
+  tutti_err err = tu_map_create(in, &from, &error);
+  if (err == TUTTI_OK) err = tu_map_create(out, &to, &error);
+  if (err != TUTTI_OK) {
+    tu_map_destroy(from);
+    return tu_thread_error(&error);
+  }
   struct tu_box had = tu_distribution_box(&j->plan.whole, before, j->mesh->at);
   struct tu_box gets = tu_distribution_box(&j->plan.whole, after, j->mesh->at);
   struct tu_box common = smaller_of(&had, &gets);
@@ -107,6 +113,7 @@ static void run_local(const struct job *j, const struct tu_distribution *before,
   if (keeper) copy_region(&target, out->data, &source, in->data);
   tu_map_destroy(from);
   tu_map_destroy(to);
+  return TUTTI_OK;
 }
 
 /* A step's communicator has the ranks of its axes, the first of these slowest. */
@@ -123,8 +130,7 @@ static tutti_err run_exchange(const struct job *j, const struct tu_reshard_step 
   tu_reshard_source(&j->plan.whole, step, before, j->mesh->at, source);
   tu_reshard_target(&j->plan.whole, step, before, j->mesh->at, target);
   if (memcmp(source, j->mesh->at, sizeof source) == 0) {
-    run_local(j, before, before, in, out);
-    return TUTTI_OK;
+    return run_local(j, before, before, in, out);
   }
   const tutti_call calls[] = {
       {.collective = TUTTI_SEND, .in = in, .peer = rank_in_line(j, step->axes, target)},
@@ -158,10 +164,9 @@ static tutti_err run_collective(const struct job *j, const struct tu_reshard_ste
 static tutti_err run_step(const struct job *j, uint32_t number, const tutti_tensor *in, const tutti_tensor *out) {
   const struct tu_reshard_step *step = &j->route.steps[number];
   const struct tu_distribution *before = number > 0 ? &j->route.steps[number - 1].after : &j->plan.from;
-  if (tu_reshard_is_local(step->kind)) run_local(j, before, &step->after, in, out);
-  else if (step->kind == TU_RESHARD_EXCHANGE) return run_exchange(j, step, before, in, out);
-  else return run_collective(j, step, before, in, out);
-  return TUTTI_OK;
+  if (tu_reshard_is_local(step->kind)) return run_local(j, before, &step->after, in, out);
+  if (step->kind == TU_RESHARD_EXCHANGE) return run_exchange(j, step, before, in, out);
+  return run_collective(j, step, before, in, out);
 }
 
 /* ---- memory ---- */
@@ -206,10 +211,10 @@ static tutti_err run(struct job *j, struct tu_error *error) {
   bool in_place = tu_tensor_same(at, &j->to);
   if (j->staged) {
     lay_between(j, from, &j->between[0]);
-    run_local(j, from, from, at, &j->between[0]);
+    err = run_local(j, from, from, at, &j->between[0]);
     at = &j->between[0];
   }
-  if (j->route.count == 0 && !in_place) run_local(j, from, from, at, &j->to);
+  if (err == TUTTI_OK && j->route.count == 0 && !in_place) err = run_local(j, from, from, at, &j->to);
   for (uint32_t i = 0; i < j->route.count && err == TUTTI_OK; i++) {
     const tutti_tensor *next = &j->to;
     if (i + 1 < j->route.count) {
@@ -235,7 +240,8 @@ static uint64_t hash_job(const struct job *j, uint32_t axis, uint32_t root) {
 
 /* Ranks that mean different things would wait for each other in different communicators. */
 static tutti_err agree(const struct job *j, tutti_comm *comm, uint64_t mine, struct tu_error *error) {
-  uint64_t *all = tu_allocate(comm->ranks, sizeof *all);
+  uint64_t *all = tu_try_allocate(comm->ranks, sizeof *all);
+  if (!all) return tu_fail_memory(error, comm->ranks * sizeof *all, "%s", j->name);
   tutti_err err = tu_comm_exchange(comm, &mine, all, sizeof mine);
   if (err != TUTTI_OK) err = tu_fail(error, err, "%s", tutti_error_message(comm));
   for (uint32_t r = 0; r < comm->ranks && err == TUTTI_OK; r++)
@@ -308,7 +314,8 @@ static tutti_err check_change(const struct job *j, const struct change *change, 
 }
 
 static tutti_err find_steps(struct job *j, struct tu_error *error) {
-  tu_reshard_find(&j->plan, &j->route);
+  tutti_err err = tu_reshard_find(&j->plan, &j->route, error);
+  if (err != TUTTI_OK) return tu_fail(error, err, "%s: %.400s", j->name, error->text);
   bool same = tu_tensor_same(&j->from, &j->to);
   bool in_place = j->route.count == 0 || (j->route.count == 1 && j->route.steps[0].kind == TU_RESHARD_ALLREDUCE);
   j->staged = j->route.count <= 1 && overlap(&j->from, &j->to) && !(same && in_place);
@@ -395,13 +402,14 @@ tutti_err tutti_mesh_alltoall(const tutti_mesh_tensor *from, tutti_mesh_tensor *
 static tutti_err run_broadcast(struct job *j, uint32_t axis, uint32_t root, struct tu_error *error) {
   bool at_root = j->mesh->at[axis] == root;
   const tutti_tensor *in = at_root ? &j->from : NULL;
+  tutti_err err = TUTTI_OK;
   if (at_root && j->staged) {
     lay_between(j, &j->plan.from, &j->between[0]);
-    run_local(j, &j->plan.from, &j->plan.from, in, &j->between[0]);
+    err = run_local(j, &j->plan.from, &j->plan.from, in, &j->between[0]);
     in = &j->between[0];
   }
   const tutti_call call = {.collective = TUTTI_BROADCAST, .in = in, .out = &j->to, .root = root};
-  tutti_err err = tu_call_and_wait(j->mesh->lines[1u << axis], &call);
+  if (err == TUTTI_OK) err = tu_call_and_wait(j->mesh->lines[1u << axis], &call);
   return err == TUTTI_OK ? err : tu_fail(error, err, "%s", tutti_error_message(NULL));
 }
 

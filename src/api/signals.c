@@ -124,7 +124,8 @@ static tutti_err look_for_peers(struct tutti_comm *comm, struct look *look, bool
   return error->code;
 }
 
-/* Who tests in a loop learns of a death as one who waits. While another thread is in a call on the communicator, that one does. */
+/* Who tests in a loop learns of a death as one who waits; while another thread is in a call on the communicator, that one
+ * does. */
 static tutti_err look_after_vain_test(struct look *look, bool *all, struct tu_error *error) {
   struct tutti_window *window = look->located.window;
   struct tu_visit visit;

@@ -73,9 +73,16 @@ static tutti_err start_group(tutti_comm *comm, const tutti_call *calls, size_t c
     }
     return TUTTI_OK;
   }
-  struct tutti_request *group = tu_allocate(1, sizeof *group);
+  struct tutti_request *group = tu_try_allocate(1, sizeof *group);
+  struct tutti_request **children = group ? tu_try_allocate(count, sizeof(struct tutti_request *)) : NULL;
+  if (!children) {
+    struct tu_error error;
+    free(group);
+    tu_fail_memory(&error, count * sizeof(struct tutti_request *), "a group of %zu calls", count);
+    return refuse(comm, &error);
+  }
   group->comm = comm;
-  group->children = tu_allocate(count, sizeof(struct tutti_request *));
+  group->children = children;
   for (size_t i = 0; i < count; i++) {
     tutti_err err = acquire(comm, &calls[i], false, &group->children[i]);
     if (err != TUTTI_OK) {
@@ -144,6 +151,37 @@ tutti_err tutti_restart(tutti_request *request) {
   return err;
 }
 
+/* Its buffers are still in use, and nobody would know until when: so the communicator fails, which ends what is open in it. What
+ * another thread has started ends there. */
+static void refuse_free(struct tutti_request *request) {
+  struct tu_error error;
+  struct tutti_comm *comm = request->comm;
+  tu_fail(&error, TUTTI_ERR_ARGUMENT,
+          "rank %u: tutti_request_free: %s is still open, and its buffers in use; wait for it, or test it, first",
+          comm->rank, request->child_count > 0 ? "a call of the group" : "the request");
+  tu_comm_fail(comm, &error);
+}
+
+static void free_request(tutti_request *request) {
+  struct tutti_request *one[1] = {request}, **all = request->child_count > 0 ? request->children : one;
+  size_t count = tu_max(request->child_count, 1), open = 0;
+  for (size_t i = 0; i < count; i++) open += all[i]->open;
+  if (open > 0) refuse_free(request);
+  if (request->child_count > 0 && open > 0) { /* as tu_request_release has it, but for those that are open */
+    for (size_t i = 0; i < count; i++) {
+      if (all[i]->open) all[i]->detached = true;
+      else tu_request_release(all[i]);
+    }
+    request->child_count = 0;
+    tu_request_destroy(request);
+  } else if (open > 0) {
+    request->detached = true;
+  } else {
+    tu_request_release(request);
+  }
+  if (open > 0 && !tu_queue.telling) tu_queue_poll();
+}
+
 void tutti_request_free(tutti_request *request) {
   struct tu_visit visit;
   if (!request) return;
@@ -151,8 +189,7 @@ void tutti_request_free(tutti_request *request) {
     (void)tu_refuse_visit(request->comm, &visit, "tutti_request_free");
     return;
   }
-  tu_assert(!request->open); /* its buffers are still in use: wait for it first */
-  tu_request_release(request);
+  free_request(request);
   tu_leave(&visit);
 }
 
@@ -175,7 +212,10 @@ static tutti_err run_again(tutti_comm *comm, struct tutti_request *r) {
 static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
   struct tutti_request *r = tu_request_take_idle(comm), *before = comm->again[b->collective];
   r->brief = *b;
-  tu_execution_prepare_straight(&r->execution, r->in_data, r->out_data);
+  if (!tu_execution_prepare_straight(&r->execution, r->in_data, r->out_data)) {
+    tu_request_release(r);
+    return;
+  }
   comm->again[b->collective] = r;
   if (before) tu_request_release(before);
 }

@@ -25,9 +25,8 @@ static tutti_err begin(tutti_tensor *tensor, tutti_tensor_of of, struct tu_error
 
 /* A tensor that cannot be is not made at all. */
 static tutti_err finish(tutti_tensor *tensor, tutti_err err, struct tu_error *error) {
-  struct tu_map *map = NULL;
-  if (err == TUTTI_OK) err = tu_map_create(tensor, &map, error);
-  tu_map_destroy(map);
+  size_t bytes;
+  if (err == TUTTI_OK) err = tu_map_measure(tensor, &bytes, error);
   if (err == TUTTI_OK) return TUTTI_OK;
   if (tensor) *tensor = (tutti_tensor){0};
   return tu_thread_error(error);
@@ -104,11 +103,8 @@ tutti_err tutti_tensor_block_sharded(tutti_tensor *tensor, tutti_tensor_of of, c
 }
 
 size_t tutti_tensor_bytes(const tutti_tensor *tensor) {
-  struct tu_map *map;
-  if (!tensor || tu_map_create(tensor, &map, NULL) != TUTTI_OK) return 0;
-  size_t bytes = tu_map_extent(map);
-  tu_map_destroy(map);
-  return bytes;
+  size_t bytes;
+  return tensor && tu_map_measure(tensor, &bytes, NULL) == TUTTI_OK ? bytes : 0;
 }
 
 size_t tutti_tensor_offset(const tutti_tensor *tensor, const size_t index[TUTTI_DIMS]) {

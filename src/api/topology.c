@@ -11,6 +11,7 @@
 struct tutti_cluster {
   struct tu_cluster *cluster;
   uint32_t *mmio, *hops; /* [chips]: tu_cluster_reach */
+  uint32_t reach[];      /* of both */
 };
 
 struct tutti_soc {
@@ -31,11 +32,16 @@ tutti_err tutti_cluster_load(const char *what, const char *reserve, tutti_cluste
     tu_cluster_destroy(loaded);
     return tu_thread_error(&error);
   }
-  tutti_cluster *c = tu_allocate(1, sizeof *c);
+  size_t chips = loaded->chip_count;
+  tutti_cluster *c = tu_try_allocate(1, sizeof *c + 2 * chips * sizeof *c->reach);
+  if (c) c->mmio = c->reach, c->hops = c->reach + chips;
+  if (!c || !tu_cluster_reach(loaded, c->mmio, c->hops)) {
+    tu_fail_memory(&error, 2 * chips * sizeof *c->reach, "how the %zu chips of %s are reached", chips, what);
+    tu_cluster_destroy(loaded);
+    free(c);
+    return tu_thread_error(&error);
+  }
   c->cluster = loaded;
-  c->mmio = tu_allocate(loaded->chip_count, sizeof *c->mmio);
-  c->hops = tu_allocate(loaded->chip_count, sizeof *c->hops);
-  tu_cluster_reach(loaded, c->mmio, c->hops);
   *cluster = c;
   return TUTTI_OK;
 }
@@ -43,8 +49,6 @@ tutti_err tutti_cluster_load(const char *what, const char *reserve, tutti_cluste
 void tutti_cluster_free(tutti_cluster *cluster) {
   if (!cluster) return;
   tu_cluster_destroy(cluster->cluster);
-  free(cluster->mmio);
-  free(cluster->hops);
   free(cluster);
 }
 
@@ -129,7 +133,12 @@ tutti_err tutti_soc_load(const char *path, tutti_soc **soc) {
   err = tu_soc_read(data, bytes, path, &read, &error);
   free(data);
   if (err != TUTTI_OK) return tu_thread_error(&error);
-  *soc = tu_allocate(1, sizeof **soc);
+  *soc = tu_try_allocate(1, sizeof **soc);
+  if (!*soc) {
+    tu_soc_destroy(read);
+    tu_fail_memory(&error, sizeof **soc, "%s", path);
+    return tu_thread_error(&error);
+  }
   (*soc)->soc = read;
   return TUTTI_OK;
 }

@@ -76,6 +76,7 @@ struct lengths {
   size_t name, rules, forced; /* 0: there is none */
 };
 
+/* NULL without memory. */
 static unsigned char *pack(const struct tu_tuning_text *text, size_t *bytes) {
   struct lengths n = {
       .name = text->name ? strlen(text->name) + 1 : 0,
@@ -83,7 +84,8 @@ static unsigned char *pack(const struct tu_tuning_text *text, size_t *bytes) {
       .forced = text->forced ? strlen(text->forced) + 1 : 0,
   };
   *bytes = sizeof n + n.name + n.rules + n.forced;
-  unsigned char *words = tu_allocate(*bytes, 1), *at = words;
+  unsigned char *words = tu_try_allocate(*bytes, 1), *at = words;
+  if (!words) return NULL;
   memcpy(at, &n, sizeof n);
   at += sizeof n;
   if (n.name) memcpy(at, text->name, n.name);
@@ -115,7 +117,8 @@ static tutti_err tell(struct tutti_comm *world, struct tu_error *error) {
   unsigned char *words = NULL;
   if (err == TUTTI_OK && !is_empty(&found.text)) {
     err = tu_tuning_read(&found.text, &world->tuning, error);
-    if (err == TUTTI_OK) words = pack(&found.text, &bytes);
+    if (err == TUTTI_OK && !(words = pack(&found.text, &bytes)))
+      err = tu_fail_memory(error, bytes, "telling the selection table");
   }
   if (err == TUTTI_OK) err = tu_mover_tell(world->mover, words, bytes, error);
   free(words);

@@ -142,10 +142,15 @@ static void destroy(struct tutti_window *w, bool give_back) {
 
 static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_window **window) {
   struct tu_error error = {0};
-  struct tutti_window *w = tu_allocate(1, sizeof *w + comm->ranks * sizeof *w->parts);
+  struct offer mine = {.bytes = bytes}, *all = tu_try_allocate(comm->ranks, sizeof *all);
+  struct tutti_window *w = all ? tu_try_allocate(1, sizeof *w + comm->ranks * sizeof *w->parts) : NULL;
+  if (!w) { /* the others wait for this rank's offer */
+    free(all);
+    tu_fail_memory(&error, comm->ranks * sizeof *all, "rank %u: tutti_window_create", comm->rank);
+    return tu_comm_fail(comm, &error);
+  }
   w->comm = comm;
   w->thread = &tu_queue;
-  struct offer mine = {.bytes = bytes}, *all = tu_allocate(comm->ranks, sizeof *all);
   tutti_err err = TUTTI_OK;
   if (!window) err = tu_fail(&mine.error, TUTTI_ERR_ARGUMENT, "there is no place for the window");
   if (comm->mover->relay)
@@ -181,10 +186,12 @@ tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutt
 tutti_err tutti_window_free(tutti_window *window) {
   struct tu_visit visit;
   if (!window) return TUTTI_OK;
+  struct tu_error error;
   tutti_comm *comm = window->comm;
   if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_window_free");
-  char mine = 0, *all = tu_allocate(comm->ranks, 1);
-  tutti_err err = tu_comm_exchange(comm, &mine, all, 1);
+  char mine = 0, *all = tu_try_allocate(comm->ranks, 1);
+  if (!all) tu_fail_memory(&error, comm->ranks, "rank %u: tutti_window_free", comm->rank);
+  tutti_err err = all ? tu_comm_exchange(comm, &mine, all, 1) : tu_comm_fail(comm, &error);
   free(all);
   /* Of a communicator that has failed, others may still be writing: then the memory stays as long as the world. */
   destroy(window, err == TUTTI_OK);

@@ -16,9 +16,11 @@ static tutti_err set_wire(tutti_comm *comm, double bytes_per_s) {
   if (bytes_per_s >= 0 && isfinite(bytes_per_s) && comm->open_requests == 0) {
     forget_straight(comm);
     tu_wire_remove(comm->mover);
-    if (bytes_per_s > 0) tu_wire_lay(comm->mover, bytes_per_s);
+    bool laid = bytes_per_s <= 0 || tu_wire_lay(comm->mover, bytes_per_s);
     comm->wire = comm->mover->wire;
-    return TUTTI_OK;
+    if (laid) return TUTTI_OK;
+    tu_fail(&error, TUTTI_ERR_MEMORY, "tutti_comm_set_wire: no memory for lines of its own; there is no wire");
+    return tu_thread_error(&error);
   }
   if (comm->open_requests > 0)
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_set_wire: %u requests are open; wait for them first",

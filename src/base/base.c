@@ -38,30 +38,54 @@ tutti_err tu_fail_errno(struct tu_error *error, const char *format, ...) {
   return tu_fail(error, code, "%s: %s", text, strerror(number));
 }
 
-static _Noreturn void out_of_memory(size_t count, size_t item_bytes) {
-  fprintf(stderr, "tutti: out of memory: %zu items of %zu bytes were refused; free memory or start fewer processes\n",
-          count, item_bytes);
+tutti_err tu_fail_memory(struct tu_error *error, size_t bytes, const char *format, ...) {
+  if (!error) return TUTTI_ERR_MEMORY;
+  char thing[300];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(thing, sizeof thing, format, arguments);
+  va_end(arguments);
+  return tu_fail(error, TUTTI_ERR_MEMORY, "no memory for %s: %zu bytes were refused; " TU_MORE_MEMORY, thing, bytes);
+}
+
+void (*tu_when_memory_ends)(size_t bytes);
+
+void tu_memory_ends(size_t count, size_t item_bytes) {
+  size_t bytes;
+  if (!tu_multiply(count, item_bytes, &bytes)) bytes = SIZE_MAX;
+  if (tu_when_memory_ends) tu_when_memory_ends(bytes);
+  fprintf(stderr, "tutti: not enough memory: %zu bytes were refused; " TU_MORE_MEMORY "\n", bytes);
   abort();
 }
 
-void *tu_allocate(size_t count, size_t item_bytes) {
+void *tu_try_allocate(size_t count, size_t item_bytes) {
   /* calloc(0) may answer NULL, which would read as a refusal. */
-  void *memory = calloc(count ? count : 1, item_bytes ? item_bytes : 1);
-  if (!memory) out_of_memory(count, item_bytes);
+  return calloc(count ? count : 1, item_bytes ? item_bytes : 1);
+}
+
+void *tu_allocate(size_t count, size_t item_bytes) {
+  void *memory = tu_try_allocate(count, item_bytes);
+  if (!memory) tu_memory_ends(count, item_bytes);
   return memory;
 }
 
-void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes) {
+void *tu_try_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes) {
   tu_assert(count <= *capacity);
   if (count < *capacity) return array;
   uint32_t next = *capacity ? *capacity * 2 : 8;
   size_t bytes;
-  if (next <= *capacity || !tu_multiply(next, item_bytes, &bytes)) out_of_memory(count, item_bytes);
+  if (next <= *capacity || !tu_multiply(next, item_bytes, &bytes)) return NULL;
   char *grown = realloc(array, bytes);
-  if (!grown) out_of_memory(next, item_bytes);
+  if (!grown) return NULL;
   size_t used_bytes = *capacity * item_bytes;
   memset(grown + used_bytes, 0, bytes - used_bytes);
   *capacity = next;
+  return grown;
+}
+
+void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes) {
+  void *grown = tu_try_grow(array, count, capacity, item_bytes);
+  if (!grown) tu_memory_ends(2 * (size_t)*capacity, item_bytes);
   return grown;
 }
 

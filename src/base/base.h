@@ -23,6 +23,9 @@ tutti_err tu_fail(struct tu_error *error, tutti_err code, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 /* As tu_fail, with ": strerror(errno)" at the end and code TUTTI_ERR_SYSTEM (TUTTI_ERR_MEMORY for ENOMEM). */
 tutti_err tu_fail_errno(struct tu_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* MEMORY: "no memory for THING: so many bytes were refused; ..." */
+tutti_err tu_fail_memory(struct tu_error *error, size_t bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #define TU_LINE_BYTES 64u
 
@@ -56,11 +59,19 @@ static inline size_t tu_part_begin(size_t total, uint32_t parts, uint32_t n, siz
   return tu_min(total, tu_round_up(begin, unit));
 }
 
-/* Memory that must be there for the program to make sense at all: NULL never comes back, the process stops with a
- * sentence. For small things; buffers whose size a user chose are allocated with a check. Zeroed. */
+/* Zeroed memory, which free() frees; NULL if it is refused. No items are one byte. */
+void *tu_try_allocate(size_t count, size_t item_bytes);
+/* The same for tools, which have nothing left to do then: never NULL; a refusal ends the process, with a sentence. The library's
+ * calls take memory from arenas (arena.h), or look. */
 void *tu_allocate(size_t count, size_t item_bytes);
 /* Doubles an array of *capacity items when `count` of them are in use. */
 void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes);
+/* The same; NULL if memory is refused, and then `array` is as it was. */
+void *tu_try_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes);
+/* What ends the process then: does not return. NULL: abort(). The command sets it, before it starts a thread. */
+extern void (*tu_when_memory_ends)(size_t bytes);
+_Noreturn void tu_memory_ends(size_t count, size_t item_bytes);
+#define TU_MORE_MEMORY "free memory, start fewer processes, or raise the limit (ulimit -v)"
 
 uint64_t tu_hash(const void *data, size_t bytes, uint64_t seed);
 uint64_t tu_clock_ns(void); /* monotonic */

@@ -13,6 +13,11 @@
 
 /* ---- the string that grows -------------------------------------------------------------------------------------- */
 
+static void free_chars(struct tu_text *text) {
+  if (text->arena) tu_arena_free(text->arena, text->chars);
+  else free(text->chars);
+}
+
 void tu_text_print(struct tu_text *text, const char *format, ...) {
   for (;;) {
     size_t room = text->capacity - text->length;
@@ -26,17 +31,17 @@ void tu_text_print(struct tu_text *text, const char *format, ...) {
       return;
     }
     size_t capacity = tu_max(256, tu_max(text->capacity * 2, text->length + (size_t)printed + 1));
-    char *grown = tu_allocate(capacity, 1);
+    char *grown = text->arena ? tu_arena_allocate(text->arena, capacity, 1) : tu_allocate(capacity, 1);
     if (text->length) memcpy(grown, text->chars, text->length);
-    free(text->chars);
+    free_chars(text);
     text->chars = grown;
     text->capacity = capacity;
   }
 }
 
 void tu_text_fini(struct tu_text *text) {
-  free(text->chars);
-  *text = (struct tu_text){0};
+  free_chars(text);
+  *text = (struct tu_text){.arena = text->arena};
 }
 
 /* ---- the scanner; <ctype.h> would ask the locale ----------------------------------------------------------------- */

@@ -2,10 +2,12 @@
 #ifndef TU_TEXT_H
 #define TU_TEXT_H
 
-#include "base/base.h"
+#include "base/arena.h"
 
-/* A string that grows. Zero-initialise; free with tu_text_fini. `chars` is always NUL-terminated once printed to. */
+/* A string that grows. Zero-initialise but for the arena; free with tu_text_fini. `chars` is always NUL-terminated once printed
+ * to. */
 struct tu_text {
+  struct tu_arena *arena; /* what it comes from; NULL: tu_allocate */
   char *chars;
   size_t length;
   size_t capacity;

@@ -200,9 +200,9 @@ static tutti_err star_count_places(struct star *star, struct tu_error *error) {
   return TUTTI_OK;
 }
 
+/* Blank, but for its tables. */
 static tutti_err star_init(struct star *star, const struct tu_boot_place *place, int timeout_ms,
                            struct tu_error *error) {
-  memset(star, 0, sizeof *star);
   star->place = place;
   place_name(place, star->name, sizeof star->name);
   star->listener = star->local_listener = star->share.memory_fd = -1;
@@ -210,9 +210,7 @@ static tutti_err star_init(struct star *star, const struct tu_boot_place *place,
   star->deadline_ns = tu_clock_ns() + (uint64_t)timeout_ms * 1000000;
   tu_boot_hello_init(&star->own, timeout_ms);
   for (int i = 0; i < GUESTS_MAX; i++) star->guests[i].fd = -1;
-  star->peers = tu_allocate(place->ranks, sizeof *star->peers);
   for (uint32_t r = 0; r < place->ranks; r++) star->peers[r].line.fd = -1;
-  star->polled = tu_allocate(place->ranks + GUESTS_MAX + 2, sizeof *star->polled);
   tutti_err err = tu_boot_secret_read(&star->secret, error);
   if (err == TUTTI_OK) err = star_count_places(star, error);
   if (err == TUTTI_OK) err = star_listen(star, error);
@@ -588,7 +586,15 @@ static tutti_err star_share(struct star *star, struct tu_error *error) {
 
 static tutti_err join_as_host(const struct tu_boot_place *place, int timeout_ms, struct tu_boot_share *share,
                               struct tu_error *error) {
-  struct star *star = tu_allocate(1, sizeof *star);
+  struct star *star = tu_try_allocate(1, sizeof *star);
+  if (star) star->peers = tu_try_allocate(place->ranks, sizeof *star->peers);
+  if (star) star->polled = tu_try_allocate(place->ranks + GUESTS_MAX + 2, sizeof *star->polled);
+  if (!star || !star->peers || !star->polled) {
+    if (star) free(star->peers);
+    if (star) free(star->polled);
+    free(star);
+    return tu_fail_memory(error, place->ranks * sizeof *star->peers, "a world of %u ranks", place->ranks);
+  }
   tutti_err err = star_init(star, place, timeout_ms, error);
   if (err == TUTTI_OK) err = star_run(star, false, error);
   if (err == TUTTI_OK) err = star_share(star, error);

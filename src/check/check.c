@@ -1,7 +1,6 @@
 /* check.c: proves a plan part by part, and words what is wrong. Linear in steps, messages and chunks, but for steps
  * that `after` orders only by way of others. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "check/check_parts.h"
@@ -10,7 +9,7 @@
 /* ---- sentences -------------------------------------------------------------------------------------------------- */
 
 struct tu_check_name tu_check_name(const struct tu_checking *c, uint32_t step) {
-  struct tu_text text = {0};
+  struct tu_text text = {.arena = c->arena};
   tu_plan_write_step(tu_check_rank_of(c, step), tu_check_step_at(c, step), &text);
   struct tu_check_name name;
   uint32_t number = step - c->ranks[c->steps[step].rank].step_base;
@@ -81,18 +80,22 @@ bool tu_check_sliced(const struct tu_checking *c, uint32_t before, uint32_t step
 
 /* ----------------------------------------------------------------------------------------------------------------- */
 
+static tutti_err prove(void *argument, struct tu_error *error) {
+  struct tu_checking *c = argument;
+  (void)error;
+  c->report->proved = tu_check_form(c) && tu_check_order(c) && tu_check_match(c) && tu_check_play(c) &&
+                      tu_check_length(c) && tu_check_outputs(c);
+  c->report->messages = c->message_count - c->joined_count;
+  return TUTTI_OK;
+}
+
 bool tu_check(const struct tu_plan *plan, uint32_t credits, struct tu_check_report *report) {
   *report = (struct tu_check_report){0};
-  struct tu_checking c = {.plan = plan, .credits = credits ? credits : 1, .report = report};
-  report->proved = tu_check_form(&c) && tu_check_order(&c) && tu_check_match(&c) && tu_check_play(&c) &&
-                   tu_check_length(&c) && tu_check_outputs(&c);
-  report->messages = c.message_count - c.joined_count;
-  tu_values_destroy(c.values);
-  free(c.ranks);
-  free(c.steps);
-  free(c.messages);
-  free(c.step_messages);
-  free(c.order);
-  free(c.writable);
+  struct tu_error error;
+  struct tu_arena arena = {0};
+  struct tu_checking c = {.plan = plan, .arena = &arena, .credits = credits ? credits : 1, .report = report};
+  report->no_memory = tu_arena_build(prove, &c, "the proof of a plan", &error) != TUTTI_OK;
+  if (report->no_memory) snprintf(report->text, sizeof report->text, "%.*s", (int)sizeof report->text - 1, error.text);
+  tu_arena_fini(&arena);
   return report->proved;
 }

@@ -6,6 +6,7 @@
 
 struct tu_check_report {
   bool proved;
+  bool no_memory;          /* it is not known: memory was refused */
   char text[400];          /* why not: rank, step, and what was expected */
   bool rank_order;         /* found: every reduction combines its operands in rank order */
   uint64_t messages;       /* of all ranks; joined ones count as one */
@@ -22,7 +23,7 @@ struct tu_check_report {
  *    marks stand where they must; inputs that the caller keeps are never written; barrier: every rank's end is
  *    after every rank's start;
  *  - rank order, if the plan claims it.
- * Returns report->proved. */
+ * Returns report->proved; false, too, if memory was refused. */
 bool tu_check(const struct tu_plan *plan, uint32_t credits, struct tu_check_report *report);
 
 #endif

@@ -2,8 +2,6 @@
  * writes stand only where they may. After this the other parts need not look. */
 #include "check/check_parts.h"
 
-#include <stdlib.h>
-
 /* Above these a plan is refused as too large to follow chunk by chunk. */
 enum { CHUNKS_MAX = 1 << 26, STEPS_MAX = 1 << 26 };
 
@@ -42,7 +40,7 @@ static bool check_header(struct tu_checking *c) {
 /* Gives every rank its place in the rows of all steps, cells and input chunks. */
 static bool lay_out(struct tu_checking *c) {
   const struct tu_plan *p = c->plan;
-  c->ranks = tu_allocate(p->ranks + 1, sizeof *c->ranks);
+  c->ranks = tu_arena_allocate(c->arena, p->ranks + 1, sizeof *c->ranks);
   uint64_t steps = 0, cells = 0, inputs = 0;
   for (uint32_t i = 0; i < p->ranks; i++) {
     c->ranks[i] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs, {0}};
@@ -64,8 +62,8 @@ static bool lay_out(struct tu_checking *c) {
     }
   }
   c->ranks[p->ranks] = (struct tu_check_rank){(uint32_t)steps, (uint32_t)cells, (uint32_t)inputs, {0}};
-  c->steps = tu_allocate(steps, sizeof *c->steps);
-  c->writable = tu_allocate(cells, sizeof *c->writable);
+  c->steps = tu_arena_allocate(c->arena, steps, sizeof *c->steps);
+  c->writable = tu_arena_allocate(c->arena, cells, sizeof *c->writable);
   for (uint32_t i = 0; i < p->ranks; i++) {
     for (uint32_t s = 0; s < p->rank[i].step_count; s++)
       c->steps[c->ranks[i].step_base + s] = (struct tu_check_step){.step = &p->rank[i].steps[s], .rank = i};
@@ -205,9 +203,9 @@ static bool check_step(struct form *f, uint32_t step) {
 
 bool tu_check_form(struct tu_checking *c) {
   if (!check_header(c) || !lay_out(c)) return false;
-  struct form f = {.c = c, .seen = tu_allocate(c->plan->ranks, sizeof *f.seen)};
+  struct form f = {.c = c, .seen = tu_arena_allocate(c->arena, c->plan->ranks, sizeof *f.seen)};
   bool good = true;
   for (uint32_t step = 0; good && step < tu_check_steps(c); step++) good = check_step(&f, step);
-  free(f.seen);
+  tu_arena_free(c->arena, f.seen);
   return good;
 }

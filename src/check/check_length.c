@@ -16,8 +16,6 @@
  * after (room they have as soon as the first has it). These edges are in the graph, always, and are waits for a whole: so
  * a circle through one of them is refused, and any other is one that needs no join to cross as one. To have few edges,
  * the messages of a join are nodes, too: each says what its send is after, and leads to the next. */
-#include <stdlib.h>
-
 #include "check/check_parts.h"
 
 #define NONE UINT32_MAX
@@ -190,10 +188,10 @@ bool tu_check_length(struct tu_checking *c) {
   uint32_t steps = tu_check_steps(c);
   size_t nodes = (size_t)steps + (c->joined_count > 0 ? c->message_count : 0);
   struct components k = {.c = c,
-                         .nodes = tu_allocate(nodes, sizeof *k.nodes),
-                         .may_wait = tu_allocate(nodes + 1, sizeof *k.may_wait),
-                         .stack = tu_allocate(nodes, sizeof *k.stack),
-                         .path = tu_allocate(nodes, sizeof *k.path)};
+                         .nodes = tu_arena_allocate(c->arena, nodes, sizeof *k.nodes),
+                         .may_wait = tu_arena_allocate(c->arena, nodes + 1, sizeof *k.may_wait),
+                         .stack = tu_arena_allocate(c->arena, nodes, sizeof *k.stack),
+                         .path = tu_arena_allocate(c->arena, nodes, sizeof *k.path)};
   for (uint32_t s = 0; s < steps; s++)
     if (k.nodes[s].index == 0) find_components(&k, s);
   bool good = true;
@@ -201,9 +199,9 @@ bool tu_check_length(struct tu_checking *c) {
     if (k.may_wait[k.nodes[s].component]) good = check_join(&k, s);
   for (uint32_t s = 0; good && s < steps; s++)
     if (k.may_wait[k.nodes[s].component]) good = check_waits(&k, s);
-  free(k.nodes);
-  free(k.may_wait);
-  free(k.stack);
-  free(k.path);
+  tu_arena_free(c->arena, k.nodes);
+  tu_arena_free(c->arena, k.may_wait);
+  tu_arena_free(c->arena, k.stack);
+  tu_arena_free(c->arena, k.path);
   return good;
 }

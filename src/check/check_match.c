@@ -1,7 +1,5 @@
 /* check_match.c: the k-th message that is sent on a ring is the k-th that is received from it. Every message has both
  * ends, and both agree on the size of every chunk. */
-#include <stdlib.h>
-
 #include "check/check_parts.h"
 
 struct ring {
@@ -25,9 +23,9 @@ static uint32_t *place_of(const struct match *m, uint64_t key) {
 }
 
 static void grow_table(struct match *m) {
-  free(m->table);
+  tu_arena_free(m->c->arena, m->table);
   m->mask = m->mask * 2 + 1;
-  m->table = tu_allocate((size_t)m->mask + 1, sizeof *m->table);
+  m->table = tu_arena_allocate(m->c->arena, (size_t)m->mask + 1, sizeof *m->table);
   for (uint32_t i = 0; i < m->ring_count; i++) *place_of(m, m->rings[i].key) = i + 1;
 }
 
@@ -35,7 +33,7 @@ static struct ring *find_ring(struct match *m, uint32_t from, uint32_t to, uint8
   uint64_t key = (uint64_t)from << 25 | (uint64_t)to << 8 | lane;
   uint32_t *place = place_of(m, key);
   if (*place == 0) {
-    m->rings = tu_grow(m->rings, m->ring_count, &m->ring_capacity, sizeof *m->rings);
+    m->rings = tu_arena_grow(m->c->arena, m->rings, m->ring_count, &m->ring_capacity, sizeof *m->rings);
     m->rings[m->ring_count] = (struct ring){.key = key};
     *place = ++m->ring_count;
     if (m->ring_count > m->mask / 2) grow_table(m);
@@ -83,8 +81,8 @@ static void count_messages(struct match *m) {
     if (tu_check_step_at(c, s)->kind == TU_SEND) c->message_count += c->steps[s].message_count;
   }
   tu_assert(ends < 1u << 30);
-  c->step_messages = tu_allocate(ends, sizeof *c->step_messages);
-  c->messages = tu_allocate(c->message_count, sizeof *c->messages);
+  c->step_messages = tu_arena_allocate(c->arena, ends, sizeof *c->step_messages);
+  c->messages = tu_arena_allocate(c->arena, c->message_count, sizeof *c->messages);
   m->mask = 31;
   grow_table(m);
 }
@@ -174,8 +172,8 @@ bool tu_check_match(struct tu_checking *c) {
   count_messages(&m);
   place_sends(&m);
   bool good = place_recvs(&m);
-  free(m.rings);
-  free(m.table);
+  tu_arena_free(c->arena, m.rings);
+  tu_arena_free(c->arena, m.table);
   for (uint32_t s = 0; good && s < tu_check_steps(c); s++) {
     struct end end = {0};
     if (tu_check_step_at(c, s)->kind != TU_SEND) continue;

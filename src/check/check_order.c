@@ -4,8 +4,6 @@
  * readers since (or the last writer, if nobody read). The rest follows by transitivity. A step may follow another
  * slice by slice where both touch the same span (tu_check_sliced), so a chain of such waits orders slice i of its ends
  * only: two ends that overlap otherwise need a chain with a wait for a whole step in it. */
-#include <stdlib.h>
-
 #include "check/check_parts.h"
 
 #define NONE UINT32_MAX
@@ -34,7 +32,7 @@ struct history {
 
 static void need(struct history *h, uint32_t before, uint32_t step) {
   if (before == NONE || before == step || h->stamp[before] == step) return;
-  h->queries = tu_grow(h->queries, h->query_count, &h->query_capacity, sizeof *h->queries);
+  h->queries = tu_arena_grow(h->c->arena, h->queries, h->query_count, &h->query_capacity, sizeof *h->queries);
   h->queries[h->query_count++] = (struct query){before, step, NONE};
 }
 
@@ -54,7 +52,7 @@ static void visit(struct history *h, uint32_t step) {
   /* Reads are noted first: what the step itself writes comes after what it reads. */
   for (uint32_t i = 0; tu_check_access(c, global, i, &a); i++) {
     for (uint32_t cell = a.cell; !a.write && cell < a.cell + a.count; cell++) {
-      h->readers = tu_grow(h->readers, h->reader_count, &h->reader_capacity, sizeof *h->readers);
+      h->readers = tu_arena_grow(c->arena, h->readers, h->reader_count, &h->reader_capacity, sizeof *h->readers);
       h->readers[h->reader_count] = (struct reader){step, h->reader[cell]};
       h->reader[cell] = h->reader_count++;
     }
@@ -107,9 +105,10 @@ static bool answer_all(struct history *h) {
   struct tu_checking *c = h->c;
   const struct tu_rank_plan *r = &c->plan->rank[h->rank];
   uint32_t base = c->ranks[h->rank].step_base, blocks = r->step_count / 64 + 1;
-  uint32_t *head = tu_allocate(blocks, sizeof *head);
-  uint64_t *any = tu_allocate(r->step_count, sizeof *any), *whole = tu_allocate(r->step_count, sizeof *whole);
-  bool **sliced = tu_allocate(r->step_count, sizeof *sliced); /* [step][its after] */
+  uint32_t *head = tu_arena_allocate(c->arena, blocks, sizeof *head);
+  uint64_t *any = tu_arena_allocate(c->arena, r->step_count, sizeof *any),
+           *whole = tu_arena_allocate(c->arena, r->step_count, sizeof *whole);
+  bool **sliced = tu_arena_allocate(c->arena, r->step_count, sizeof *sliced); /* [step][its after] */
   for (uint32_t i = 0; i < blocks; i++) head[i] = NONE;
   for (uint32_t q = 0; q < h->query_count; q++) {
     uint32_t block = h->queries[q].before / 64;
@@ -118,18 +117,18 @@ static bool answer_all(struct history *h) {
   }
   for (uint32_t s = 0; s < r->step_count; s++) {
     const struct tu_step *step = &r->steps[s];
-    sliced[s] = tu_allocate(step->after_count, sizeof *sliced[s]);
+    sliced[s] = tu_arena_allocate(c->arena, step->after_count, sizeof *sliced[s]);
     for (uint32_t i = 0; i < step->after_count; i++)
       sliced[s][i] = tu_check_sliced(c, base + r->afters[step->after_first + i], base + s);
   }
   bool good = true;
   for (uint32_t i = 0; good && i < blocks; i++)
     if (head[i] != NONE) good = answer(h, i * 64, head[i], any, whole, sliced);
-  for (uint32_t s = 0; s < r->step_count; s++) free(sliced[s]);
-  free(head);
-  free(any);
-  free(whole);
-  free(sliced);
+  for (uint32_t s = 0; s < r->step_count; s++) tu_arena_free(c->arena, sliced[s]);
+  tu_arena_free(c->arena, head);
+  tu_arena_free(c->arena, any);
+  tu_arena_free(c->arena, whole);
+  tu_arena_free(c->arena, sliced);
   return good;
 }
 
@@ -147,16 +146,16 @@ bool tu_check_order(struct tu_checking *c) {
   for (uint32_t i = 0; i < c->plan->ranks; i++)
     if (c->plan->rank[i].step_count > steps_max) steps_max = c->plan->rank[i].step_count;
   struct history h = {.c = c,
-                      .writer = tu_allocate(cells, sizeof *h.writer),
-                      .reader = tu_allocate(cells, sizeof *h.reader),
-                      .stamp = tu_allocate(steps_max, sizeof *h.stamp)};
+                      .writer = tu_arena_allocate(c->arena, cells, sizeof *h.writer),
+                      .reader = tu_arena_allocate(c->arena, cells, sizeof *h.reader),
+                      .stamp = tu_arena_allocate(c->arena, steps_max, sizeof *h.stamp)};
   for (uint32_t i = 0; i < cells; i++) h.writer[i] = h.reader[i] = NONE;
   bool good = true;
   for (uint32_t i = 0; good && i < c->plan->ranks; i++) good = check_rank(&h, i);
-  free(h.writer);
-  free(h.reader);
-  free(h.readers);
-  free(h.stamp);
-  free(h.queries);
+  tu_arena_free(c->arena, h.writer);
+  tu_arena_free(c->arena, h.reader);
+  tu_arena_free(c->arena, h.readers);
+  tu_arena_free(c->arena, h.stamp);
+  tu_arena_free(c->arena, h.queries);
   return good;
 }

@@ -36,6 +36,7 @@ struct tu_values;
 
 struct tu_checking {
   const struct tu_plan *plan;
+  struct tu_arena *arena; /* of all that is allocated */
   uint32_t credits;
   struct tu_check_report *report;
   struct tu_check_rank *ranks; /* [plan->ranks + 1]: the last one holds the totals */
@@ -96,7 +97,6 @@ bool tu_check_outputs(struct tu_checking *c);
 
 /* check_values.c, called by the play. */
 void tu_values_create(struct tu_checking *c);
-void tu_values_destroy(struct tu_values *v);
 void tu_values_send(struct tu_checking *c, uint32_t step);
 bool tu_values_apply(struct tu_checking *c, uint32_t step);
 

@@ -5,8 +5,6 @@
  *
  * One play speaks for all: steps that touch one cell are ordered (check_order.c), so each step reads the same whenever
  * it runs, and no event is ever taken back, so what can move in one order can move in every other. */
-#include <stdlib.h>
-
 #include "check/check_parts.h"
 
 struct play {
@@ -25,7 +23,7 @@ static void list_followers(struct play *p) {
   struct tu_checking *c = p->c;
   uint32_t steps = tu_check_steps(c);
   size_t afters = 0;
-  p->follower_first = tu_allocate((size_t)steps + 2, sizeof *p->follower_first);
+  p->follower_first = tu_arena_allocate(c->arena, (size_t)steps + 2, sizeof *p->follower_first);
   uint32_t *fill = p->follower_first + 1; /* one place on, so that filling leaves it right */
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t s = 0; s < steps; s++) {
@@ -42,7 +40,7 @@ static void list_followers(struct play *p) {
     if (pass == 1) return;
     tu_assert(afters < UINT32_MAX);
     for (uint32_t s = 1; s <= steps; s++) fill[s] += fill[s - 1];
-    p->followers = tu_allocate(afters, sizeof *p->followers);
+    p->followers = tu_arena_allocate(c->arena, afters, sizeof *p->followers);
   }
 }
 
@@ -117,7 +115,8 @@ static bool refuse_deadlock(struct tu_checking *c) {
 /* Barrier: does every rank's end come after every rank's start? 64 ranks' starts are followed at a time. */
 static bool check_barrier(struct tu_checking *c) {
   uint32_t ranks = c->plan->ranks, steps = tu_check_steps(c);
-  uint64_t *knows = tu_allocate(steps, sizeof *knows), *end = tu_allocate(ranks, sizeof *end);
+  uint64_t *knows = tu_arena_allocate(c->arena, steps, sizeof *knows),
+           *end = tu_arena_allocate(c->arena, ranks, sizeof *end);
   bool good = true;
   for (uint32_t low = 0; good && low < ranks; low += 64) {
     for (uint32_t r = 0; r < ranks; r++) end[r] = r - low < 64 ? 1ull << (r - low) : 0;
@@ -138,15 +137,15 @@ static bool check_barrier(struct tu_checking *c) {
         good = tu_check_refuse(c, "rank %u can leave the barrier before rank %u has come to it", r,
                                low + (uint32_t)__builtin_ctzll(~end[r]));
   }
-  free(knows);
-  free(end);
+  tu_arena_free(c->arena, knows);
+  tu_arena_free(c->arena, end);
   return good;
 }
 
 bool tu_check_play(struct tu_checking *c) {
   struct play p = {.c = c};
   uint32_t steps = tu_check_steps(c);
-  c->order = tu_allocate(steps, sizeof *c->order);
+  c->order = tu_arena_allocate(c->arena, steps, sizeof *c->order);
   tu_values_create(c);
   list_followers(&p);
   set_up(&p);
@@ -164,8 +163,8 @@ bool tu_check_play(struct tu_checking *c) {
     for (uint32_t i = 0; good && i < step->message_count; i++) take(&p, messages[i]);
     if (good) finish(&p, s);
   }
-  free(p.follower_first);
-  free(p.followers);
+  tu_arena_free(c->arena, p.follower_first);
+  tu_arena_free(c->arena, p.followers);
   if (!good) return false;
   for (uint32_t s = 0; s < steps; s++)
     if (!c->steps[s].done) return refuse_deadlock(c);

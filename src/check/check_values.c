@@ -5,7 +5,6 @@
  * order and whether it is divided (avg). Equal sums are one sum. Sets of neighbouring ranks (around the end too) are
  * kept as first and count, which is all that rings and trees need; others as bits. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -25,6 +24,7 @@ struct sum {
 };
 
 struct tu_values {
+  struct tu_arena *arena;
   uint32_t *cells;
   uint32_t *sent;   /* what sends have read */
   struct sum *sums; /* from 1 */
@@ -43,8 +43,9 @@ static bool follows_values(const struct tu_checking *c) {
 
 void tu_values_create(struct tu_checking *c) {
   if (!follows_values(c)) return;
-  struct tu_values *v = c->values = tu_allocate(1, sizeof *v);
-  v->cells = tu_allocate(tu_check_cells(c), sizeof *v->cells);
+  struct tu_values *v = c->values = tu_arena_allocate(c->arena, 1, sizeof *v);
+  v->arena = c->arena;
+  v->cells = tu_arena_allocate(c->arena, tu_check_cells(c), sizeof *v->cells);
   for (uint32_t r = 0; r < c->plan->ranks; r++) {
     uint32_t in = tu_plan_chunks(c->plan, r, TU_IN);
     uint32_t cell = in ? tu_check_cell(c, r, (struct tu_span){TU_IN, 0, in}) : 0;
@@ -56,27 +57,15 @@ void tu_values_create(struct tu_checking *c) {
     c->steps[s].snapshot = sent;
     if (step->kind == TU_SEND) sent += step->source.count;
   }
-  v->sent = tu_allocate(sent, sizeof *v->sent);
+  v->sent = tu_arena_allocate(c->arena, sent, sizeof *v->sent);
   v->sum_count = 1;
   v->sum_capacity = 8;
-  v->sums = tu_allocate(v->sum_capacity, sizeof *v->sums);
+  v->sums = tu_arena_allocate(c->arena, v->sum_capacity, sizeof *v->sums);
   v->table_mask = 63;
-  v->table = tu_allocate(64, sizeof *v->table);
+  v->table = tu_arena_allocate(c->arena, 64, sizeof *v->table);
   v->set_words = (c->plan->ranks + 63) / 64;
-  v->left = tu_allocate(v->set_words, sizeof *v->left);
-  v->right = tu_allocate(v->set_words, sizeof *v->right);
-}
-
-void tu_values_destroy(struct tu_values *v) {
-  if (!v) return;
-  free(v->cells);
-  free(v->sent);
-  free(v->sums);
-  free(v->table);
-  free(v->words);
-  free(v->left);
-  free(v->right);
-  free(v);
+  v->left = tu_arena_allocate(c->arena, v->set_words, sizeof *v->left);
+  v->right = tu_arena_allocate(c->arena, v->set_words, sizeof *v->right);
 }
 
 /* ---- sets of ranks ---------------------------------------------------------------------------------------------- */
@@ -111,7 +100,7 @@ static void adopt(struct tu_checking *c, struct sum *sum, const uint64_t *set) {
   sum->first = 0;
   sum->bits = v->word_count;
   for (uint32_t i = 0; i < v->set_words; i++) {
-    v->words = tu_grow(v->words, v->word_count, &v->word_capacity, sizeof *v->words);
+    v->words = tu_arena_grow(c->arena, v->words, v->word_count, &v->word_capacity, sizeof *v->words);
     v->words[v->word_count++] = set[i];
   }
 }
@@ -135,8 +124,8 @@ static bool equal_sums(const struct tu_values *v, const struct sum *a, const str
 
 static void grow_table(struct tu_values *v) {
   v->table_mask = v->table_mask * 2 + 1;
-  free(v->table);
-  v->table = tu_allocate((size_t)v->table_mask + 1, sizeof *v->table);
+  tu_arena_free(v->arena, v->table);
+  v->table = tu_arena_allocate(v->arena, (size_t)v->table_mask + 1, sizeof *v->table);
   for (uint32_t i = 1; i < v->sum_count; i++) {
     uint32_t at = (uint32_t)hash_sum(v, &v->sums[i]) & v->table_mask;
     while (v->table[at]) at = (at + 1) & v->table_mask;
@@ -153,7 +142,7 @@ static uint32_t intern(struct tu_values *v, const struct sum *sum) {
     if (known->bits != sum->bits && sum->bits + v->set_words == v->word_count) v->word_count = sum->bits;
     return v->table[at];
   }
-  v->sums = tu_grow(v->sums, v->sum_count, &v->sum_capacity, sizeof *v->sums);
+  v->sums = tu_arena_grow(v->arena, v->sums, v->sum_count, &v->sum_capacity, sizeof *v->sums);
   v->sums[v->sum_count] = *sum;
   v->table[at] = v->sum_count;
   uint32_t value = v->sum_count++;
@@ -178,9 +167,9 @@ struct sentence {
 };
 
 static struct sentence say_sum(const struct tu_checking *c, const struct sum *sum) {
-  struct tu_text text = {0};
+  struct tu_text text = {.arena = c->arena};
   uint32_t ranks = c->plan->ranks;
-  uint64_t *set = tu_allocate((ranks + 63) / 64, sizeof *set);
+  uint64_t *set = tu_arena_allocate(c->arena, (ranks + 63) / 64, sizeof *set);
   spread(c, sum, set);
   tu_text_print(&text, "the %ssum of in[%u] of ranks ", sum->divided ? "divided " : "", sum->chunk);
   const char *comma = "";
@@ -195,7 +184,7 @@ static struct sentence say_sum(const struct tu_checking *c, const struct sum *su
   struct sentence said;
   snprintf(said.chars, sizeof said.chars, "%.120s%s", text.chars, text.length > 120 ? "..." : "");
   tu_text_fini(&text);
-  free(set);
+  tu_arena_free(c->arena, set);
   return said;
 }
 

@@ -328,7 +328,7 @@ static void print_data(const struct tu_draw_cluster *what, struct tu_text *t) {
   static const char *const rings[] = {[TU_RING] = "ring", [TU_LINE] = "line", [TU_TOUR] = "tour", [TU_APART] = "apart"};
   const struct tu_cluster *c = what->cluster;
   uint32_t *mmio = tu_allocate(c->chip_count, sizeof *mmio), *hops = tu_allocate(c->chip_count, sizeof *hops);
-  tu_cluster_reach(c, mmio, hops);
+  if (!tu_cluster_reach(c, mmio, hops)) tu_memory_ends(c->node_count, 3 * sizeof *hops);
   tu_text_print(t, "{\"nodes\": [");
   for (uint32_t i = 0; i < c->node_count; i++) {
     const struct tu_node *n = &c->nodes[i];

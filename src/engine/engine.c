@@ -11,29 +11,45 @@
 #define PAST_BYTES ((size_t)24 << 20)   /* who moves so much does not find it in the caches afterwards */
 #define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
 
+/* Memory where a cache line begins. */
+static void *allocate_lines(size_t bytes) {
+  void *memory = aligned_alloc(TU_LINE_BYTES, tu_round_up(bytes, TU_LINE_BYTES));
+  if (!memory) tu_arena_refuse(bytes, 1);
+  return memory;
+}
+
+static tutti_err prepare(void *argument, struct tu_error *error) {
+  struct tu_execution *e = argument;
+  const struct tu_program *program = e->program;
+  struct tu_arena *arena = &e->arena;
+  e->progress = tu_arena_allocate(arena, (size_t)program->instruction_count + 1, sizeof *e->progress);
+  e->tickets = tu_arena_allocate(arena, (size_t)program->ring_count + 1, sizeof *e->tickets);
+  e->sequences = tu_arena_allocate(arena, (size_t)program->message_count + 1, sizeof *e->sequences);
+  e->sources = tu_arena_allocate(arena, (size_t)program->operands_max + 1, sizeof *e->sources);
+  e->targets = tu_arena_allocate(arena, (size_t)program->targets_max + 1, sizeof *e->targets);
+  e->chosen = tu_arena_allocate(arena, (size_t)program->onward_count + 1, sizeof *e->chosen);
+  if (program->point_to_point && program->ring_count > 0 && program->rings[0].receiver) {
+    for (uint32_t i = 0; i < program->ring_count; i++)
+      if (!tu_matching_prepare(program->rings[i].receiver))
+        return tu_fail_memory(error, 64, "receives from rank %u", program->rings[i].receiver->peer);
+    e->expected = tu_arena_allocate(arena, program->ring_count, sizeof *e->expected);
+  }
+  if (program->raw_operands_max > 0) e->scratch = tu_arena_allocate(arena, program->raw_operands_max, SCALED_BYTES);
+  tu_parts_init(e);
+  if (program->folded) e->folded = allocate_lines(((size_t)program->operands_max + 1) * FOLD_BYTES);
+  if (program->tmp_bytes > 0) e->tmp = allocate_lines(program->tmp_bytes);
+  return TUTTI_OK;
+}
+
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
   *e = (struct tu_execution){.program = program, .mover = mover};
   e->direct_bytes = mover->relay ? SIZE_MAX : TU_DIRECT_BYTES; /* a relay carries what is in channels */
-  e->progress = tu_allocate((size_t)program->instruction_count + 1, sizeof *e->progress);
-  e->tickets = tu_allocate((size_t)program->ring_count + 1, sizeof *e->tickets);
-  e->sequences = tu_allocate((size_t)program->message_count + 1, sizeof *e->sequences);
-  e->sources = tu_allocate((size_t)program->operands_max + 1, sizeof *e->sources);
-  e->targets = tu_allocate((size_t)program->targets_max + 1, sizeof *e->targets);
-  e->chosen = tu_allocate((size_t)program->onward_count + 1, sizeof *e->chosen);
-  if (program->point_to_point && program->ring_count > 0 && program->rings[0].receiver)
-    e->expected = tu_allocate(program->ring_count, sizeof *e->expected);
-  if (program->raw_operands_max > 0) e->scratch = tu_allocate(program->raw_operands_max, SCALED_BYTES);
-  tu_parts_init(e);
-  if (program->folded) e->folded = aligned_alloc(TU_LINE_BYTES, ((size_t)program->operands_max + 1) * FOLD_BYTES);
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
   e->slot_bytes = tu_program_whole(program, mover->block->shape.slot_bytes);
-  if (program->tmp_bytes == 0) return TUTTI_OK;
-  e->tmp = aligned_alloc(TU_LINE_BYTES, tu_round_up(program->tmp_bytes, TU_LINE_BYTES));
-  if (e->tmp) return TUTTI_OK;
-  tu_execution_fini(e);
-  return tu_fail(error, TUTTI_ERR_MEMORY, "no memory for %zu bytes of scratch; an algorithm without scratch may fit",
-                 program->tmp_bytes);
+  tutti_err err = tu_arena_build(prepare, e, "carrying out a call (algorithms without scratch need less)", error);
+  if (err != TUTTI_OK) tu_execution_fini(e);
+  return err;
 }
 
 void tu_execution_fini(struct tu_execution *e) {
@@ -41,18 +57,10 @@ void tu_execution_fini(struct tu_execution *e) {
   if (e->unfinished > 0 && e->program->point_to_point)
     for (uint32_t i = 0; i < e->program->ring_count; i++)
       if (e->expected) tu_matching_cancel(&e->expected[i], e->program->rings[i].receiver);
-  free(e->progress);
-  free(e->tickets);
-  free(e->sequences);
-  free((void *)e->sources);
-  free(e->targets);
-  free(e->chosen);
-  free(e->scratch);
   free(e->folded);
-  free(e->hops);
   free(e->tmp);
-  free(e->expected);
-  tu_parts_fini(e);
+  free(e->hops);
+  tu_arena_fini(&e->arena);
   e->program = NULL;
 }
 
@@ -78,7 +86,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   e->tag = tag;
   e->head = 0;
   e->unfinished = p->instruction_count;
-  e->mismatch = false;
+  e->mismatch = e->no_memory = false;
   memset(e->progress, 0, p->instruction_count * sizeof *e->progress);
   for (uint32_t i = 0; i < p->ring_count; i++) {
     e->tickets[i] = *tu_program_tickets(p, i);
@@ -401,6 +409,12 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
     if (!r->lines && !tu_mover_attach(e->mover, r)) return false;
     enum tu_match match = tu_matching_poll(e->mover, &e->expected[m->ring], r);
     if (match == TU_MATCH_NONE) return false;
+    if (match == TU_MATCH_NO_MEMORY) {
+      const struct tu_line *line = tu_receiver_line(r);
+      note_mismatch(e, r, line->tag, line->message_bytes, ins->bytes);
+      e->no_memory = true;
+      return false;
+    }
     if (match == TU_MATCH_EARLY) return receive_early(e, ins, progress, r);
   } else {
     if (!progress->posted && ins->bytes >= e->direct_bytes && limit == ins->bytes && progress->done == 0)

@@ -31,20 +31,22 @@ struct tu_expected {
 
 /* One run of a program; made once, started often. */
 struct tu_execution {
+  struct tu_arena arena; /* of what is owned, where nothing else is said */
   const struct tu_program *program;
   struct tu_mover *mover;
   struct tu_arithmetic arithmetic;
   unsigned char *base[3]; /* IN, OUT, TMP */
-  unsigned char *tmp;     /* owned */
+  unsigned char *tmp;     /* owned, not the arena's */
   unsigned char *scratch; /* owned: scaled first loads */
-  unsigned char *folded;  /* owned: fold_bytes each of a result and of operands that do not lie as they cross */
+  unsigned char
+      *folded; /* owned, not the arena's: fold_bytes each of a result and of operands that do not lie as they cross */
   size_t fold_bytes;
   size_t slot_bytes;       /* of a staged slice: in whole items, as all slices are */
   const void **sources;    /* owned: of one reduction */
   unsigned char **targets; /* owned: where the next bytes go */
   uint32_t *chosen;        /* owned: sends that go on with an instruction */
   struct tu_progress *progress;
-  struct tu_hop *hops; /* owned; of straight.c, for these buffers, once it has been prepared */
+  struct tu_hop *hops; /* owned, not the arena's; of straight.c, for these buffers, once it has been prepared */
   const void *hops_in, *hops_out;
   uint32_t *sequences; /* owned; of each message of a send: its last slice's number */
   uint64_t places[3];  /* of IN, OUT and TMP in memory that all ranks map; 0: nobody else sees it */
@@ -57,13 +59,14 @@ struct tu_execution {
   uint32_t unfinished;
   /* A message that does not fit this call: its ring's peer, and what it said. */
   bool mismatch;
+  bool no_memory; /* for a message that came before its receive: it is the mismatch */
   uint32_t mismatch_peer;
   uint64_t mismatch_tag, mismatch_bytes, expected_bytes;
   struct tu_expected *expected;    /* owned; [ring_count] of a point-to-point receive, else NULL */
   struct tu_parts_progress *parts; /* owned; NULL: the call is made as a whole */
 };
 
-/* Allocates what the program needs; MEMORY if scratch is not to be had. */
+/* Allocates what the program needs; MEMORY. */
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error);
 void tu_execution_fini(struct tu_execution *e);
@@ -78,7 +81,7 @@ bool tu_execution_poll(struct tu_execution *e);
 /* May this execution go straight, with these buffers? Then, once it is prepared for them, and while no other one of its
  * communicator is open, it may be started and moved so, again and again. */
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out);
-void tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out);
+bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out); /* false: no memory */
 void tu_execution_start_straight(struct tu_execution *e, uint64_t tag);
 /* Moves on, instruction by instruction; looks for a message at most `looks` times. True: finished. */
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks);
@@ -107,9 +110,12 @@ static inline uint64_t tu_p2p_tag(uint32_t tag, uint32_t lanes) {
 }
 static inline uint32_t tu_p2p_lanes(uint64_t tag) { return (uint32_t)(tag >> 32) + 1; }
 
+/* Before the first of them: false without memory. */
+bool tu_matching_prepare(struct tu_receiver *r);
 void tu_matching_post(struct tu_expected *e, uint32_t tag, struct tu_receiver *r);
-/* Is its message at the head of the channel, or has it been set aside before? */
-enum tu_match { TU_MATCH_NONE, TU_MATCH_HEAD, TU_MATCH_EARLY };
+/* Is its message at the head of the channel, or has it been set aside before? NO_MEMORY: another one is at the head, and there
+ * is no memory to set it aside. */
+enum tu_match { TU_MATCH_NONE, TU_MATCH_HEAD, TU_MATCH_EARLY, TU_MATCH_NO_MEMORY };
 enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r);
 /* The message that was set aside: its bytes, and what its lines said; freed by tu_matching_end. */
 const void *tu_matching_early(const struct tu_expected *e, size_t *bytes, uint64_t *tag);

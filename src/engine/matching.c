@@ -21,9 +21,9 @@ struct tu_matching {
   struct tu_early *filling;    /* the one that the head of the channel goes to */
 };
 
-static struct tu_matching *matching_of(struct tu_receiver *r) {
-  if (!r->matching) r->matching = tu_allocate(1, sizeof *r->matching);
-  return r->matching;
+bool tu_matching_prepare(struct tu_receiver *r) {
+  if (!r->matching) r->matching = tu_try_allocate(1, sizeof *r->matching);
+  return r->matching != NULL;
 }
 
 void tu_matching_destroy(struct tu_matching *m) {
@@ -46,7 +46,7 @@ static void unpost(struct tu_matching *m, struct tu_expected *e) {
 }
 
 void tu_matching_post(struct tu_expected *e, uint32_t tag, struct tu_receiver *r) {
-  struct tu_matching *m = matching_of(r);
+  struct tu_matching *m = r->matching;
   *e = (struct tu_expected){.tag = tag};
   for (struct tu_early *early = m->early; early; early = early->next) {
     if (early->claimed || (uint32_t)early->tag != tag) continue;
@@ -73,18 +73,24 @@ static void fill_early(struct tu_mover *mover, struct tu_receiver *r, struct tu_
   }
 }
 
-static void set_aside(struct tu_matching *m, const struct tu_line *line) {
-  struct tu_early *early = tu_allocate(1, sizeof *early);
-  *early = (struct tu_early){.tag = line->tag, .bytes = line->message_bytes};
-  early->data = tu_allocate(early->bytes + 1, 1);
+/* False without memory: how long it is the sender says. */
+static bool set_aside(struct tu_matching *m, const struct tu_line *line) {
+  struct tu_early *early = tu_try_allocate(1, sizeof *early);
+  unsigned char *data = early ? malloc(tu_max(line->message_bytes, 1)) : NULL;
+  if (!data) {
+    free(early);
+    return false;
+  }
+  *early = (struct tu_early){.tag = line->tag, .bytes = line->message_bytes, .data = data};
   struct tu_early **link = &m->early;
   while (*link) link = &(*link)->next;
   *link = early;
   m->filling = early;
+  return true;
 }
 
 enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r) {
-  struct tu_matching *m = matching_of(r);
+  struct tu_matching *m = r->matching;
   for (;;) {
     fill_early(mover, r, m);
     if (e->early) return e->early->have == e->early->bytes ? TU_MATCH_EARLY : TU_MATCH_NONE;
@@ -98,7 +104,7 @@ enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, st
       m->current = owner;
       break;
     }
-    set_aside(m, line);
+    if (!set_aside(m, line)) return TU_MATCH_NO_MEMORY;
   }
   return m->current == e ? TU_MATCH_HEAD : TU_MATCH_NONE;
 }

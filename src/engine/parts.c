@@ -1,7 +1,6 @@
 /* parts.c: gates before the input, and who writes which part of the output last. */
 #include "engine/parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
@@ -22,11 +21,11 @@ static uint32_t cell_count(const struct tu_lowering *from) {
   return chunks_of(from, TU_IN) + chunks_of(from, TU_OUT) + chunks_of(from, TU_TMP);
 }
 
-struct tu_parts *tu_parts_begin(const struct tu_lowering *from, uint32_t gate_first) {
-  struct tu_parts *parts = tu_allocate(1, sizeof *parts);
-  *parts = (struct tu_parts){.filled = from->fills, .told = from->tells, .gate_first = gate_first};
+struct tu_parts *tu_parts_begin(struct tu_arena *arena, const struct tu_lowering *from, uint32_t gate_first) {
+  struct tu_parts *parts = tu_arena_allocate(arena, 1, sizeof *parts);
+  *parts = (struct tu_parts){.arena = arena, .filled = from->fills, .told = from->tells, .gate_first = gate_first};
   uint32_t cells = cell_count(from);
-  parts->input_of = tu_allocate(cells, sizeof *parts->input_of);
+  parts->input_of = tu_arena_allocate(arena, cells, sizeof *parts->input_of);
   memset(parts->input_of, 0xff, cells * sizeof *parts->input_of);
   for (uint32_t chunk = 0; chunk < chunks_of(from, TU_IN); chunk++)
     parts->input_of[cell_of(from, TU_IN, chunk)] = chunk;
@@ -34,7 +33,7 @@ struct tu_parts *tu_parts_begin(const struct tu_lowering *from, uint32_t gate_fi
 }
 
 static void add_run(struct tu_parts *parts, struct tu_run run) {
-  parts->runs = tu_grow(parts->runs, parts->run_count, &parts->run_capacity, sizeof *parts->runs);
+  parts->runs = tu_arena_grow(parts->arena, parts->runs, parts->run_count, &parts->run_capacity, sizeof *parts->runs);
   parts->runs[parts->run_count++] = run;
 }
 
@@ -46,7 +45,8 @@ static size_t bytes_beside_input(const struct tu_lowering *from, uint32_t cell) 
 }
 
 static uint32_t add_gate(struct tu_parts *parts, uint32_t first, uint32_t count) {
-  parts->gates = tu_grow(parts->gates, parts->gate_count, &parts->gate_capacity, sizeof *parts->gates);
+  parts->gates =
+      tu_arena_grow(parts->arena, parts->gates, parts->gate_count, &parts->gate_capacity, sizeof *parts->gates);
   parts->gates[parts->gate_count] = (struct tu_gate){.first = first, .count = count, .run_first = parts->run_count};
   return parts->gate_count++;
 }
@@ -84,7 +84,8 @@ static void add_final(struct tu_parts *parts, struct tu_final final) {
     last->bytes += final.bytes;
     return;
   }
-  parts->finals = tu_grow(parts->finals, parts->final_count, &parts->final_capacity, sizeof *parts->finals);
+  parts->finals =
+      tu_arena_grow(parts->arena, parts->finals, parts->final_count, &parts->final_capacity, sizeof *parts->finals);
   parts->finals[parts->final_count++] = final;
 }
 
@@ -115,7 +116,7 @@ static bool writes_buffer(const struct tu_step *step) { return step->kind != TU_
 
 static void find_finals(struct tu_parts *parts, const struct tu_lowering *from, const uint32_t first_of_step[]) {
   const struct tu_rank_plan *rank = &from->plan->rank[from->plan_rank - from->plan->rank_first];
-  uint32_t cells = cell_count(from), *last_writer = tu_allocate(cells, sizeof *last_writer);
+  uint32_t cells = cell_count(from), *last_writer = tu_arena_allocate(parts->arena, cells, sizeof *last_writer);
   memset(last_writer, 0xff, cells * sizeof *last_writer);
   for (uint32_t i = 0; i < rank->step_count; i++) {
     const struct tu_step *step = &rank->steps[i];
@@ -127,7 +128,7 @@ static void find_finals(struct tu_parts *parts, const struct tu_lowering *from, 
     if (last_writer[cell_of(from, TU_OUT, chunk)] == UINT32_MAX) add_untouched(parts, from, chunk);
   for (uint32_t i = 0; i < rank->step_count; i++)
     if (writes_buffer(&rank->steps[i])) add_finals_of(parts, from, &rank->steps[i], i, first_of_step[i], last_writer);
-  free(last_writer);
+  tu_arena_free(parts->arena, last_writer);
 }
 
 void tu_parts_end(struct tu_parts *parts, const struct tu_lowering *from, const uint32_t first_of_step[]) {
@@ -139,17 +140,8 @@ void tu_parts_end(struct tu_parts *parts, const struct tu_lowering *from, const 
     size_t begin;
     parts->input_bytes = tu_view_extent(&from->in, &begin);
   }
-  free(parts->input_of);
+  tu_arena_free(parts->arena, parts->input_of);
   parts->input_of = NULL;
-}
-
-void tu_parts_destroy(struct tu_parts *parts) {
-  if (!parts) return;
-  free(parts->gates);
-  free(parts->runs);
-  free(parts->finals);
-  free(parts->input_of);
-  free(parts);
 }
 
 /* ---- filling ---- */
@@ -206,12 +198,15 @@ static void join_filled(struct tu_parts_progress *p, uint32_t i) {
   p->filled_count--;
 }
 
-bool tu_parts_fill(struct tu_execution *e, size_t offset, size_t bytes) {
+enum tu_filling tu_parts_fill(struct tu_execution *e, size_t offset, size_t bytes) {
   struct tu_parts_progress *p = e->parts;
   uint32_t at = find_filled(p, offset);
-  if (bytes == 0) return true;
-  if (at < p->filled_count && p->filled[at].offset < offset + bytes) return false;
-  p->filled = tu_grow(p->filled, p->filled_count, &p->filled_capacity, sizeof *p->filled);
+  if (bytes == 0) return TU_FILLED;
+  if (at < p->filled_count && p->filled[at].offset < offset + bytes) return TU_FILLED_BEFORE;
+  struct tu_run *filled =
+      tu_arena_try_grow(&e->arena, p->filled, p->filled_count, &p->filled_capacity, sizeof *p->filled);
+  if (!filled) return TU_FILL_NO_MEMORY;
+  p->filled = filled;
   memmove(&p->filled[at + 1], &p->filled[at], (p->filled_count - at) * sizeof *p->filled);
   p->filled[at] = (struct tu_run){offset, bytes};
   p->filled_count++;
@@ -219,7 +214,7 @@ bool tu_parts_fill(struct tu_execution *e, size_t offset, size_t bytes) {
   join_filled(p, at);
   if (at > 0) join_filled(p, at - 1);
   move_gates(e);
-  return true;
+  return TU_FILLED;
 }
 
 bool tu_parts_missing(const struct tu_execution *e, size_t *offset) {
@@ -262,19 +257,11 @@ bool tu_parts_tell(struct tu_execution *e, struct tu_run *run) {
 void tu_parts_init(struct tu_execution *e) {
   const struct tu_parts *parts = e->program->parts;
   if (!parts) return;
-  e->parts = tu_allocate(1, sizeof *e->parts);
-  e->parts->told = tu_allocate((size_t)parts->final_count + 1, sizeof *e->parts->told);
+  e->parts = tu_arena_allocate(&e->arena, 1, sizeof *e->parts);
+  e->parts->told = tu_arena_allocate(&e->arena, (size_t)parts->final_count + 1, sizeof *e->parts->told);
   if (!parts->filled) return;
   e->parts->filled_capacity = FILLED_MIN;
-  e->parts->filled = tu_allocate(FILLED_MIN, sizeof *e->parts->filled);
-}
-
-void tu_parts_fini(struct tu_execution *e) {
-  if (!e->parts) return;
-  free(e->parts->filled);
-  free(e->parts->told);
-  free(e->parts);
-  e->parts = NULL;
+  e->parts->filled = tu_arena_allocate(&e->arena, FILLED_MIN, sizeof *e->parts->filled);
 }
 
 void tu_parts_start(struct tu_execution *e) {

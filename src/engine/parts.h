@@ -33,8 +33,9 @@ struct tu_final {
 
 /* Of a program. */
 struct tu_parts {
-  bool filled, told;   /* which of the two it is for */
-  uint32_t gate_first; /* instruction of the first gate; the others follow */
+  struct tu_arena *arena; /* the program's */
+  bool filled, told;      /* which of the two it is for */
+  uint32_t gate_first;    /* instruction of the first gate; the others follow */
   uint32_t gate_count, gate_capacity, run_count, run_capacity;
   size_t input_bytes; /* of its view, gaps included */
   uint32_t final_count, final_capacity;
@@ -46,13 +47,12 @@ struct tu_parts {
 #define TU_NOT_INPUT SIZE_MAX
 
 /* ---- lowering; program.c calls these ---- */
-struct tu_parts *tu_parts_begin(const struct tu_lowering *from, uint32_t gate_first);
+struct tu_parts *tu_parts_begin(struct tu_arena *arena, const struct tu_lowering *from, uint32_t gate_first);
 /* The gate for cells that a step touches, or TU_NO_GATE if no input lies there. */
 uint32_t tu_parts_gate(struct tu_parts *parts, const struct tu_lowering *from, uint32_t first, uint32_t count);
 /* All steps have asked for their gates. first_of_step: step -> its instruction. */
 void tu_parts_end(struct tu_parts *parts, const struct tu_lowering *from, const uint32_t first_of_step[]);
 size_t tu_parts_gate_bytes(const struct tu_parts *parts, uint32_t gate);
-void tu_parts_destroy(struct tu_parts *parts);
 
 /* ---- of an execution ---- */
 struct tu_parts_progress {
@@ -64,11 +64,12 @@ struct tu_parts_progress {
 };
 
 void tu_parts_init(struct tu_execution *e);
-void tu_parts_fini(struct tu_execution *e);
 void tu_parts_start(struct tu_execution *e);
 
-/* Bytes [offset, offset + bytes) of the input's view are there; false: some of them were already, and nothing is done. */
-bool tu_parts_fill(struct tu_execution *e, size_t offset, size_t bytes);
+/* Bytes [offset, offset + bytes) of the input's view are there; or some of them were already, or there is no memory to note it:
+ * then nothing is done. */
+enum tu_filling { TU_FILLED, TU_FILLED_BEFORE, TU_FILL_NO_MEMORY };
+enum tu_filling tu_parts_fill(struct tu_execution *e, size_t offset, size_t bytes);
 /* Is some of it missing? *offset: the first byte. */
 bool tu_parts_missing(const struct tu_execution *e, size_t *offset);
 /* Some of the output that has become final and has not been told of: *run, in its view. False: there is none. */

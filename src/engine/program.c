@@ -3,7 +3,6 @@
  * have not taken yet belongs to earlier calls); in any other, it becomes its single sends. */
 #include "engine/program.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/parts.h"
@@ -19,6 +18,7 @@ struct part {
 };
 
 struct lowerer {
+  struct tu_arena arena; /* of what is here; the program has its own */
   const struct tu_lowering *from;
   const struct tu_rank_plan *steps;
   struct tu_program *program;
@@ -35,7 +35,7 @@ struct lowerer {
 /* ---- places ---- */
 
 static void lay_out_tmp(struct lowerer *l) {
-  l->tmp = tu_allocate(l->steps->tmp_count + 1, sizeof *l->tmp);
+  l->tmp = tu_arena_allocate(&l->arena, l->steps->tmp_count + 1, sizeof *l->tmp);
   size_t at = 0;
   for (uint32_t i = 0; i < l->steps->tmp_count; i++) {
     const struct tu_like *like = &l->steps->tmp[i];
@@ -59,7 +59,7 @@ static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_place
       last->bytes += run.bytes;
       continue;
     }
-    p->runs = tu_grow(p->runs, p->run_count, &l->run_capacity, sizeof *p->runs);
+    p->runs = tu_arena_grow(&p->arena, p->runs, p->run_count, &l->run_capacity, sizeof *p->runs);
     p->runs[p->run_count++] = run;
   }
   size_t bytes = 0;
@@ -99,9 +99,10 @@ static uint32_t use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint
   uint32_t peer = l->from->peers ? l->from->peers[plan_peer] : plan_peer;
   struct tu_ring_use use = {0};
   if (sends) use.sender = tu_mover_sender(l->from->mover, peer, lane, l->error);
-  else use.receiver = tu_mover_receiver(l->from->mover, peer, lane);
+  else if (!(use.receiver = tu_mover_receiver(l->from->mover, peer, lane)))
+    tu_fail_memory(l->error, sizeof *use.receiver, "a channel from rank %u", peer);
   if (!use.sender && !use.receiver) return TU_NO_RING;
-  p->rings = tu_grow(p->rings, p->ring_count, &l->ring_capacity, sizeof *p->rings);
+  p->rings = tu_arena_grow(&p->arena, p->rings, p->ring_count, &l->ring_capacity, sizeof *p->rings);
   p->rings[p->ring_count] = use;
   return *known = p->ring_count++;
 }
@@ -113,7 +114,7 @@ static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const st
   uint32_t ring = use_ring(l, sends, plan_peer, step->lane);
   if (ring == TU_NO_RING) return false;
   bool of_operand = step->kind == TU_RECV_REDUCE;
-  l->parts = tu_grow(l->parts, l->part_count, &l->part_capacity, sizeof *l->parts);
+  l->parts = tu_arena_grow(&l->arena, l->parts, l->part_count, &l->part_capacity, sizeof *l->parts);
   uint32_t head = joined ? p->rings[ring].messages : l->part_count; /* until settle_messages, a ring's last head */
   p->rings[ring].messages = head;
   l->parts[l->part_count++] = (struct part){.message = {.ring = ring, .parts = 1, .bytes = bytes},
@@ -123,7 +124,7 @@ static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const st
   l->parts[head].joined_bytes += bytes;
   l->parts[head].joined++;
   if (of_operand) return true;
-  p->messages = tu_grow(p->messages, p->message_count, &l->message_capacity, sizeof *p->messages);
+  p->messages = tu_arena_grow(&p->arena, p->messages, p->message_count, &l->message_capacity, sizeof *p->messages);
   p->message_count++; /* filled in by settle_messages */
   return true;
 }
@@ -215,7 +216,7 @@ static bool follows_in_slices(const struct lowerer *l, const struct tu_step *ear
 
 static void add_after(struct lowerer *l, uint32_t before, bool sliced) {
   struct tu_program *p = l->program;
-  p->afters = tu_grow(p->afters, p->after_count, &l->after_capacity, sizeof *p->afters);
+  p->afters = tu_arena_grow(&p->arena, p->afters, p->after_count, &l->after_capacity, sizeof *p->afters);
   p->afters[p->after_count++] = (struct tu_after){before, sliced};
 }
 
@@ -258,7 +259,7 @@ static bool lower_operands(struct lowerer *l, const struct tu_step *step, struct
     if (o->peer == TU_LOCAL) lower_span(l, o->span, &operand.place);
     else if (!add_part(l, false, o->peer, step, o->joined, out->bytes)) return false;
     raw += o->first;
-    p->operands = tu_grow(p->operands, p->operand_count, &l->operand_capacity, sizeof *p->operands);
+    p->operands = tu_arena_grow(&p->arena, p->operands, p->operand_count, &l->operand_capacity, sizeof *p->operands);
     p->operands[p->operand_count++] = operand;
   }
   p->raw_operands_max = (uint32_t)tu_max(p->raw_operands_max, raw);
@@ -296,7 +297,8 @@ static bool lower_step(struct lowerer *l, const struct tu_step *step) {
     struct tu_instruction instruction = base;
     if (crosses && !lower_messages(l, step, done, at_once, &instruction)) return false;
     if (!crosses && step->kind != TU_COPY && !lower_operands(l, step, &instruction)) return false;
-    p->instructions = tu_grow(p->instructions, p->instruction_count, &l->instruction_capacity, sizeof *p->instructions);
+    p->instructions = tu_arena_grow(&p->arena, p->instructions, p->instruction_count, &l->instruction_capacity,
+                                    sizeof *p->instructions);
     p->instructions[p->instruction_count++] = instruction;
     p->moved_bytes += base.bytes;
     p->longest_bytes = tu_max(p->longest_bytes, base.bytes);
@@ -325,8 +327,9 @@ static uint32_t producer_of(const struct tu_program *p, const struct tu_instruct
   return TU_NO_PRODUCER;
 }
 
-static void lower_onward(struct tu_program *p) {
-  uint32_t *producers = tu_allocate((size_t)p->instruction_count + 1, sizeof *producers);
+static void lower_onward(struct lowerer *l) {
+  struct tu_program *p = l->program;
+  uint32_t *producers = tu_arena_allocate(&l->arena, (size_t)p->instruction_count + 1, sizeof *producers);
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     producers[i] = producer_of(p, &p->instructions[i]);
     if (producers[i] == TU_NO_PRODUCER) continue;
@@ -334,7 +337,7 @@ static void lower_onward(struct tu_program *p) {
     p->instructions[producers[i]].onward_count++;
     p->onward_count++;
   }
-  p->onward = tu_allocate((size_t)p->onward_count + 1, sizeof *p->onward);
+  p->onward = tu_arena_allocate(&p->arena, (size_t)p->onward_count + 1, sizeof *p->onward);
   uint32_t first = 0;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     p->instructions[i].onward_first = first;
@@ -346,7 +349,6 @@ static void lower_onward(struct tu_program *p) {
     struct tu_instruction *producer = &p->instructions[producers[i]];
     p->onward[producer->onward_first + producer->onward_count++] = i;
   }
-  free(producers);
 }
 
 /* How many places an instruction's bytes may go to at once. */
@@ -363,7 +365,8 @@ static void lower_parts(struct lowerer *l) {
   struct tu_program *p = l->program;
   tu_parts_end(p->parts, l->from, l->first_of_step);
   for (uint32_t i = 0; i < p->parts->gate_count; i++) {
-    p->instructions = tu_grow(p->instructions, p->instruction_count, &l->instruction_capacity, sizeof *p->instructions);
+    p->instructions = tu_arena_grow(&p->arena, p->instructions, p->instruction_count, &l->instruction_capacity,
+                                    sizeof *p->instructions);
     p->instructions[p->instruction_count++] =
         (struct tu_instruction){.kind = TU_FILL, .cast = TU_NO_CAST, .bytes = tu_parts_gate_bytes(p->parts, i)};
   }
@@ -371,10 +374,9 @@ static void lower_parts(struct lowerer *l) {
 
 static void lower_order(struct lowerer *l) {
   struct tu_program *p = l->program;
-  if (l->from->fills || l->from->tells) p->parts = tu_parts_begin(l->from, p->instruction_count);
-  struct touch *a = tu_allocate(2 * ((size_t)p->operands_max + 2), sizeof *a);
+  if (l->from->fills || l->from->tells) p->parts = tu_parts_begin(&p->arena, l->from, p->instruction_count);
+  struct touch *a = tu_arena_allocate(&l->arena, 2 * ((size_t)p->operands_max + 2), sizeof *a);
   for (uint32_t i = 0; i < l->steps->step_count; i++) lower_afters(l, i, a, a + p->operands_max + 2);
-  free(a);
   if (p->parts) lower_parts(l);
   for (uint32_t i = 0; i < p->instruction_count; i++) p->instructions[i].lasting = true;
   for (uint32_t i = 0; i < p->after_count; i++) p->instructions[p->afters[i].before].lasting = false;
@@ -404,62 +406,51 @@ static bool goes_ahead(const struct tu_program *p, const struct tu_instruction *
 
 static void lay_straight(struct tu_program *p) {
   uint32_t count = 0;
-  p->order = tu_allocate((size_t)p->instruction_count + 1, sizeof *p->order);
+  p->order = tu_arena_allocate(&p->arena, (size_t)p->instruction_count + 1, sizeof *p->order);
   for (int ahead = 1; ahead >= 0; ahead--)
     for (uint32_t i = 0; i < p->instruction_count; i++)
       if (goes_ahead(p, &p->instructions[i]) == ahead) p->order[count++] = i;
 }
 
-tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error) {
-  const struct tu_plan *plan = lowering->plan;
-  struct lowerer l = {.from = lowering, .steps = &plan->rank[lowering->plan_rank - plan->rank_first], .error = error};
-  l.program = tu_allocate(1, sizeof *l.program);
-  l.program->point_to_point = lowering->point_to_point;
-  l.program->item_bytes = lowering->in.item_bytes;
-  lay_out_tmp(&l);
-  l.first_of_step = tu_allocate((size_t)l.steps->step_count + 1, sizeof *l.first_of_step);
-  size_t rings = 2 * (size_t)plan->ranks * TU_MOVER_LANES;
-  l.ring_of = tu_allocate(rings, sizeof *l.ring_of);
-  memset(l.ring_of, 0xff, rings * sizeof *l.ring_of);
-
-  bool lowered = true;
-  for (uint32_t i = 0; i < l.steps->step_count && lowered; i++) {
-    l.first_of_step[i] = l.program->instruction_count;
-    lowered = lower_step(&l, &l.steps->steps[i]);
+static tutti_err lower(void *argument, struct tu_error *error) {
+  struct lowerer *l = argument;
+  const struct tu_lowering *from = l->from;
+  l->error = error;
+  struct tu_arena arena = {0};
+  struct tu_program *p = l->program = tu_arena_allocate(&arena, 1, sizeof *p);
+  p->arena = arena;
+  p->point_to_point = from->point_to_point;
+  p->item_bytes = from->in.item_bytes;
+  lay_out_tmp(l);
+  l->first_of_step = tu_arena_allocate(&l->arena, (size_t)l->steps->step_count + 1, sizeof *l->first_of_step);
+  size_t rings = 2 * (size_t)from->plan->ranks * TU_MOVER_LANES;
+  l->ring_of = tu_arena_allocate(&l->arena, rings, sizeof *l->ring_of);
+  memset(l->ring_of, 0xff, rings * sizeof *l->ring_of);
+  for (uint32_t i = 0; i < l->steps->step_count; i++) {
+    l->first_of_step[i] = p->instruction_count;
+    if (!lower_step(l, &l->steps->steps[i])) return error->code;
   }
-  if (lowered) {
-    l.first_of_step[l.steps->step_count] = l.program->instruction_count;
-    lower_order(&l);
-    settle_places(l.program);
-    lowered = settle_messages(&l);
-    lower_onward(l.program);
-    for (uint32_t i = 0; i < l.program->instruction_count; i++)
-      l.program->targets_max =
-          (uint32_t)tu_max(l.program->targets_max, targets_of(l.program, &l.program->instructions[i]));
-  }
-  if (lowered && goes_straight(lowering, l.program)) lay_straight(l.program);
-  free(l.tmp);
-  free(l.first_of_step);
-  free(l.ring_of);
-  free(l.parts);
-  if (!lowered) {
-    tu_program_destroy(l.program);
-    return error->code;
-  }
-  *program = l.program;
+  l->first_of_step[l->steps->step_count] = p->instruction_count;
+  lower_order(l);
+  settle_places(p);
+  if (!settle_messages(l)) return error->code;
+  lower_onward(l);
+  for (uint32_t i = 0; i < p->instruction_count; i++)
+    p->targets_max = (uint32_t)tu_max(p->targets_max, targets_of(p, &p->instructions[i]));
+  if (goes_straight(from, p)) lay_straight(p);
   return TUTTI_OK;
 }
 
+tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error) {
+  const struct tu_plan *plan = lowering->plan;
+  struct lowerer l = {.from = lowering, .steps = &plan->rank[lowering->plan_rank - plan->rank_first]};
+  tutti_err err = tu_arena_build(lower, &l, "the program of a call", error);
+  tu_arena_fini(&l.arena);
+  if (err == TUTTI_OK) *program = l.program;
+  else tu_program_destroy(l.program);
+  return err;
+}
+
 void tu_program_destroy(struct tu_program *p) {
-  if (!p) return;
-  free(p->instructions);
-  free(p->messages);
-  free(p->onward);
-  free(p->order);
-  free(p->operands);
-  free(p->afters);
-  free(p->rings);
-  free(p->runs);
-  tu_parts_destroy(p->parts);
-  free(p);
+  if (p) tu_arena_fini(&p->arena);
 }

@@ -3,6 +3,7 @@
 #ifndef TU_PROGRAM_H
 #define TU_PROGRAM_H
 
+#include "base/arena.h"
 #include "mover/mover.h"
 #include "plan/plan.h"
 #include "tensor/map.h"
@@ -68,6 +69,7 @@ struct tu_instruction {
 };
 
 struct tu_program {
+  struct tu_arena arena; /* all of it, this struct as well */
   struct tu_instruction *instructions;
   struct tu_message *messages; /* of sends and receives; those of operands stand there */
   struct tu_program_operand *operands;
@@ -115,7 +117,7 @@ struct tu_lowering {
   bool fills, tells;    /* the input comes in parts; of the output parts are told of. See parts.h */
 };
 
-/* Errors: MEMORY (no room for a channel). */
+/* Errors: MEMORY (also: no room for a channel). */
 tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error);
 void tu_program_destroy(struct tu_program *program);
 

@@ -59,18 +59,20 @@ static void prepare_ends(const struct tu_execution *e, const struct tu_instructi
   }
 }
 
-void tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out) {
+bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out) {
   const struct tu_program *p = e->program;
   memcpy(&e->base[TU_IN], &in, sizeof in);
   e->base[TU_OUT] = out;
   e->base[TU_TMP] = e->tmp;
-  if (e->hops && e->hops_in == in && e->hops_out == out) return;
+  if (e->hops && e->hops_in == in && e->hops_out == out) return true;
   e->hops_in = in;
   e->hops_out = out;
   free(e->hops);
+  e->hops = NULL;
   size_t hops = (p->instruction_count + 1) * sizeof *e->hops;
   size_t ends = ((size_t)p->message_count + p->operand_count) * sizeof(struct hop_end);
-  unsigned char *memory = tu_allocate(1, hops + ends + p->operand_count * sizeof(void *));
+  unsigned char *memory = tu_try_allocate(1, hops + ends + p->operand_count * sizeof(void *));
+  if (!memory) return false;
   struct hop_end *next_end = (struct hop_end *)(void *)(memory + hops);
   const void **next_source = (const void **)(void *)(memory + hops + ends);
   e->hops = (struct tu_hop *)(void *)memory;
@@ -88,6 +90,7 @@ void tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
     next_end += hop->end_count;
     next_source += hop->source_count;
   }
+  return true;
 }
 
 /* ---- going ---- */

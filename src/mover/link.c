@@ -81,7 +81,8 @@ static void clear(struct tu_link *link) {
 static tutti_err make_copy(struct tu_link *link, struct tu_error *error) {
   struct tu_link_view theirs = mirrored(&link->view);
   size_t bytes = tu_link_memory_bytes(&theirs);
-  link->streams = tu_allocate(link->view.channels, sizeof *link->streams);
+  link->streams = tu_try_allocate(link->view.channels, sizeof *link->streams);
+  if (!link->streams) return tu_fail_memory(error, sizeof *link->streams, "a link's streams");
   if (bytes == 0) return TUTTI_OK;
   link->copy = tu_transport_acquire(link->mover->transport, bytes, &link->copy_place, error);
   if (!link->copy) return error->code;
@@ -120,13 +121,20 @@ static void drop_streams(struct tu_link *link, bool in_order) {
 
 /* This rank's book about that peer; the cells come with it. */
 static struct tu_link_book *book_of(struct tu_mover *m, uint32_t peer, struct tu_error *error) {
-  if (!m->books) m->books = tu_allocate(m->ranks, sizeof(struct tu_link_book *));
-  if (m->books[peer]) return m->books[peer];
+  if (!m->books) m->books = tu_try_allocate(m->ranks, sizeof(struct tu_link_book *));
+  if (m->books && m->books[peer]) return m->books[peer];
+  struct tu_link_book *book = m->books ? tu_try_allocate(1, sizeof *book) : NULL;
+  if (!book) {
+    tu_fail_memory(error, sizeof *book, "links to rank %u", peer);
+    return NULL;
+  }
   uint64_t place;
   void *cells = tu_transport_acquire(m->transport, TU_LINKS * sizeof(struct tu_link_cell), &place, error);
-  if (!cells) return NULL;
+  if (!cells) {
+    free(book);
+    return NULL;
+  }
   memset(cells, 0, TU_LINKS * sizeof(struct tu_link_cell));
-  struct tu_link_book *book = tu_allocate(1, sizeof *book);
   *book = (struct tu_link_book){.cells = cells, .place = place};
   tu_mover_announce(m, peer, place);
   return m->books[peer] = book;
@@ -155,7 +163,8 @@ static void give_number_back(struct tu_link *link) {
 tutti_err tu_link_create(struct tu_mover *m, uint32_t peer, uint32_t number, const struct tu_link_view *view,
                          unsigned char *memory, struct tu_link **link, struct tu_error *error) {
   size_t bytes = tu_link_memory_bytes(view);
-  struct tu_link *l = tu_allocate(1, sizeof *l);
+  struct tu_link *l = tu_try_allocate(1, sizeof *l);
+  if (!l) return tu_fail_memory(error, sizeof *l, "a link to rank %u", peer);
   *l = (struct tu_link){.mover = m, .peer = peer, .world_peer = m->members[peer], .number = number, .view = *view};
   l->memory = memory;
   l->slot_stride = slot_stride(view);

@@ -38,6 +38,26 @@ static uint64_t slice_place(const struct tu_mover *m, uint32_t rank) {
   return (uint64_t)m->members[rank] * m->transport->slice_bytes;
 }
 
+static void free_mover(struct tu_mover *m) {
+  if (!m) return;
+  free(m->members);
+  free(m->senders);
+  free(m->receivers);
+  free(m);
+}
+
+/* With its tables, all blank; NULL without memory. */
+static struct tu_mover *allocate_mover(uint32_t ranks) {
+  struct tu_mover *m = tu_try_allocate(1, sizeof *m);
+  if (!m) return NULL;
+  m->members = tu_try_allocate(ranks, sizeof *m->members);
+  m->senders = tu_try_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->senders);
+  m->receivers = tu_try_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->receivers);
+  if (m->members && m->senders && m->receivers) return m;
+  free_mover(m);
+  return NULL;
+}
+
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
                           struct tu_channel_shape shape, uint64_t place, struct tu_mover **mover,
                           struct tu_error *error) {
@@ -46,16 +66,24 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   unsigned char *block =
       rank == 0 ? tu_transport_acquire(t, block_bytes(ranks), &place, error) : tu_transport_at(t, place);
   if (!block) return error->code;
-  struct tu_mover *m = tu_allocate(1, sizeof *m);
+  struct tu_mover *m = allocate_mover(ranks);
+  if (!m) {
+    if (rank == 0) tu_transport_release(t, place);
+    return tu_fail_memory(error, (size_t)ranks * TU_MOVER_LANES * 2 * sizeof *m->senders, "channels of %u ranks",
+                          ranks);
+  }
+  uint32_t *own_members = m->members;
+  struct tu_sender **senders = m->senders;
+  struct tu_receiver **receivers = m->receivers;
   *m = (struct tu_mover){.transport = t, .rank = rank, .ranks = ranks, .block_place = place};
   m->populates = place == TU_FIRST_PLACE && ranks <= POPULATED_RANKS;
   m->block = (struct tu_block *)(void *)block;
   m->boards = (struct tu_board *)(void *)(block + boards_at());
   m->directory = (_Atomic uint32_t *)(void *)(block + directory_at(ranks));
-  m->members = tu_allocate(ranks, sizeof *m->members);
+  m->members = own_members;
   memcpy(m->members, members, ranks * sizeof *members);
-  m->senders = tu_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->senders);
-  m->receivers = tu_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->receivers);
+  m->senders = senders;
+  m->receivers = receivers;
   if (rank == 0) {
     /* Others may be looking at `ready` already. */
     memset(block + sizeof m->block->ready, 0, block_bytes(ranks) - sizeof m->block->ready);
@@ -162,7 +190,12 @@ static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, si
   for (uint64_t place;; bytes = tu_max(least, half_of(bytes))) {
     if (tu_transport_acquire(m->transport, bytes, &place, error)) {
       if (populates) tu_transport_populate(m->transport, place, bytes, true);
-      struct tu_staging_ring *ring = tu_allocate(1, sizeof *ring);
+      struct tu_staging_ring *ring = tu_try_allocate(1, sizeof *ring);
+      if (!ring) {
+        tu_transport_release(m->transport, place);
+        tu_fail_memory(error, sizeof *ring, "a ring");
+        return NULL;
+      }
       *ring = (struct tu_staging_ring){.place = place, .bytes = bytes};
       return ring;
     }
@@ -271,7 +304,14 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
   unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
   if (!memory) return NULL;
   memset(memory, 0, tu_channel_bytes(shape));
-  struct tu_sender *s = tu_allocate(1, sizeof *s);
+  struct tu_sender *s = tu_try_allocate(1, sizeof *s);
+  uint64_t *starts = s ? tu_try_allocate(shape.credits, sizeof *starts) : NULL;
+  if (!starts) {
+    free(s);
+    tu_transport_release(m->transport, place);
+    tu_fail_memory(error, sizeof *s, "a channel to rank %u", peer);
+    return NULL;
+  }
   *s = (struct tu_sender){
       .credit = credit_of(memory),
       .lines = lines_of(memory),
@@ -280,7 +320,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .peer = peer,
       .world_peer = m->members[peer],
       .place = place,
-      .starts = tu_allocate(shape.credits, sizeof *s->starts),
+      .starts = starts,
       .back = m->receivers[peer * TU_MOVER_LANES + lane],
   };
   if (m->populates && tu_mover_reserve(m, s, shape.slot_bytes, error) != TUTTI_OK) {
@@ -298,7 +338,8 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
 struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_t lane) {
   struct tu_receiver **slot = &m->receivers[peer * TU_MOVER_LANES + lane];
   if (*slot) return *slot;
-  struct tu_receiver *r = tu_allocate(1, sizeof *r);
+  struct tu_receiver *r = tu_try_allocate(1, sizeof *r);
+  if (!r) return NULL;
   *r = (struct tu_receiver){
       .base = m->transport->base,
       .credits = m->block->shape.credits,
@@ -311,30 +352,40 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
   return *slot = r;
 }
 
+static void free_cast(struct tu_cast *c) {
+  for (uint32_t i = 0; c->pieces && i < c->credits; i++) free(c->pieces[i].readers);
+  free(c->pieces);
+  free(c);
+}
+
+/* NULL without memory. */
+static struct tu_cast *allocate_cast(uint32_t credits, uint32_t readers_max) {
+  struct tu_cast *c = tu_try_allocate(1, sizeof *c);
+  if (!c) return NULL;
+  *c = (struct tu_cast){.credits = credits, .readers_max = readers_max};
+  bool all = (c->pieces = tu_try_allocate(credits, sizeof *c->pieces)) != NULL;
+  for (uint32_t i = 0; all && i < credits; i++)
+    all = (c->pieces[i].readers = tu_try_allocate(readers_max, sizeof *c->pieces[i].readers)) != NULL;
+  if (all) return c;
+  free_cast(c);
+  return NULL;
+}
+
 struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error) {
   struct tu_channel_shape shape = m->block->shape;
-  struct tu_cast *c = m->cast;
-  if (!c) {
-    c = tu_allocate(1, sizeof *c);
-    *c = (struct tu_cast){
-        .pieces = tu_allocate(shape.credits, sizeof *c->pieces),
-        .credits = shape.credits,
-        .readers_max = m->ranks - 1,
-    };
-    for (uint32_t i = 0; i < c->credits; i++)
-      c->pieces[i].readers = tu_allocate(c->readers_max, sizeof *c->pieces[i].readers);
-    m->cast = c;
+  if (!m->cast) m->cast = allocate_cast(shape.credits, m->ranks - 1);
+  if (!m->cast) {
+    tu_fail_memory(error, sizeof *m->cast, "a ring for several readers");
+    return NULL;
   }
-  return renew_cast(m, c, tu_min(piece_bytes, shape.slot_bytes), error) == TUTTI_OK ? c : NULL;
+  return renew_cast(m, m->cast, tu_min(piece_bytes, shape.slot_bytes), error) == TUTTI_OK ? m->cast : NULL;
 }
 
 static void destroy_cast(struct tu_mover *m, bool in_order) {
   struct tu_cast *c = m->cast;
   if (!c) return;
   destroy_rings(m->transport, c->staging.ring, in_order);
-  for (uint32_t i = 0; i < c->credits; i++) free(c->pieces[i].readers);
-  free(c->pieces);
-  free(c);
+  free_cast(c);
 }
 
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
@@ -346,8 +397,9 @@ bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
   if (m->populates && r->credit->ring)
     tu_transport_populate(m->transport, r->credit->ring, m->block->shape.ring_bytes, false);
   r->lines = lines_of(memory);
-  if (m->wire) tu_wire_attach(m->wire, r);
-  return true;
+  if (!m->wire || tu_wire_attach(m->wire, r)) return true;
+  r->lines = NULL; /* the next look tries again */
+  return false;
 }
 
 /* Once departed, a rank touches neither the block nor a channel of another again; the leader frees the block last. */
@@ -392,8 +444,5 @@ void tu_mover_destroy(struct tu_mover *m, bool in_order) {
     if (m->block->words_bytes) tu_transport_release(m->transport, m->block->words_place);
     tu_transport_release(m->transport, m->block_place);
   }
-  free(m->members);
-  free(m->senders);
-  free(m->receivers);
-  free(m);
+  free_mover(m);
 }

@@ -249,15 +249,30 @@ static void *run(void *argument) {
   return NULL;
 }
 
+static void free_relay(struct tu_relay *r) {
+  free(r->links);
+  free(r->since);
+  free(r->outgoing);
+  free(r->incoming);
+  free(r->quiet);
+  free(r->packet);
+  free(r);
+}
+
 tutti_err tu_relay_create(struct tu_mover *m, struct tu_relay **relay, struct tu_error *error) {
-  struct tu_relay *r = tu_allocate(1, sizeof *r);
+  struct tu_relay *r = tu_try_allocate(1, sizeof *r);
+  if (!r) return tu_fail_memory(error, sizeof *r, "the relay of an unreliable transport");
   r->mover = m;
-  r->links = tu_allocate(m->ranks, sizeof *r->links);
-  r->since = tu_allocate(m->ranks, sizeof *r->since);
-  r->outgoing = tu_allocate((size_t)m->ranks * TU_MOVER_LANES, sizeof *r->outgoing);
-  r->incoming = tu_allocate((size_t)m->ranks * TU_MOVER_LANES, sizeof *r->incoming);
-  r->quiet = tu_allocate(m->ranks, sizeof *r->quiet);
-  r->packet = tu_allocate(1, m->transport->ops->packet_bytes);
+  r->links = tu_try_allocate(m->ranks, sizeof *r->links);
+  r->since = tu_try_allocate(m->ranks, sizeof *r->since);
+  r->outgoing = tu_try_allocate((size_t)m->ranks * TU_MOVER_LANES, sizeof *r->outgoing);
+  r->incoming = tu_try_allocate((size_t)m->ranks * TU_MOVER_LANES, sizeof *r->incoming);
+  r->quiet = tu_try_allocate(m->ranks, sizeof *r->quiet);
+  r->packet = tu_try_allocate(1, m->transport->ops->packet_bytes);
+  if (!r->links || !r->since || !r->outgoing || !r->incoming || !r->quiet || !r->packet) {
+    free_relay(r);
+    return tu_fail_memory(error, m->transport->ops->packet_bytes, "the relay of an unreliable transport");
+  }
   pthread_mutex_init(&r->lock, NULL);
   *relay = r; /* the thread looks for it */
   int failed = pthread_create(&r->thread, NULL, run, r);
@@ -300,11 +315,5 @@ void tu_relay_destroy(struct tu_relay *r, bool in_order) {
     if (in_order && r->incoming[i].lines) tu_transport_release(r->mover->transport, r->incoming[i].place);
   for (uint32_t i = 0; i < r->mover->ranks; i++) tu_reliable_fini(&r->links[i]);
   pthread_mutex_destroy(&r->lock);
-  free(r->links);
-  free(r->since);
-  free(r->outgoing);
-  free(r->incoming);
-  free(r->quiet);
-  free(r->packet);
-  free(r);
+  free_relay(r);
 }

@@ -22,25 +22,38 @@ struct tu_wire {
   uint32_t reel_count, reel_capacity;
 };
 
-void tu_wire_attach(struct tu_wire *w, struct tu_receiver *r) {
-  w->reels = tu_grow(w->reels, w->reel_count, &w->reel_capacity, sizeof *w->reels);
-  struct reel *reel = &w->reels[w->reel_count++];
+bool tu_wire_attach(struct tu_wire *w, struct tu_receiver *r) {
+  struct reel *reels = tu_try_grow(w->reels, w->reel_count, &w->reel_capacity, sizeof *w->reels);
+  if (!reels) return false;
+  w->reels = reels;
+  struct reel *reel = &w->reels[w->reel_count];
   *reel = (struct reel){.receiver = r, .sent = r->lines, .seen = r->received, .brought = r->received};
   reel->shown = aligned_alloc(TU_LINE_BYTES, r->credits * sizeof *reel->shown);
-  reel->due_ns = tu_allocate(r->credits, sizeof *reel->due_ns);
-  tu_assert(reel->shown);
+  reel->due_ns = tu_try_allocate(r->credits, sizeof *reel->due_ns);
+  if (!reel->shown || !reel->due_ns) {
+    free(reel->shown);
+    free(reel->due_ns);
+    return false;
+  }
+  w->reel_count++;
   memset(reel->shown, 0, r->credits * sizeof *reel->shown);
   /* No line is the next one: that has the number received + 1. */
   for (uint32_t i = 0; i < r->credits; i++) atomic_init(&reel->shown[i].sequence, r->received);
   r->lines = reel->shown;
+  return true;
 }
 
-void tu_wire_lay(struct tu_mover *m, double bytes_per_s) {
+bool tu_wire_lay(struct tu_mover *m, double bytes_per_s) {
   tu_assert(!m->wire && bytes_per_s > 0);
-  m->wire = tu_allocate(1, sizeof *m->wire);
+  m->wire = tu_try_allocate(1, sizeof *m->wire);
+  if (!m->wire) return false;
   m->wire->ns_per_byte = 1e9 / bytes_per_s;
   for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++)
-    if (m->receivers[i] && m->receivers[i]->lines) tu_wire_attach(m->wire, m->receivers[i]);
+    if (m->receivers[i] && m->receivers[i]->lines && !tu_wire_attach(m->wire, m->receivers[i])) {
+      tu_wire_remove(m);
+      return false;
+    }
+  return true;
 }
 
 void tu_wire_remove(struct tu_mover *m) {

@@ -14,11 +14,11 @@ struct tu_mover;
 struct tu_wire;
 
 /* In front of all receivers of the mover, those that are attached later too; it then has it, until it is taken away. Nothing
- * may be half received. */
-void tu_wire_lay(struct tu_mover *m, double bytes_per_s);
+ * may be half received. False without memory: then there is none. */
+bool tu_wire_lay(struct tu_mover *m, double bytes_per_s);
 void tu_wire_remove(struct tu_mover *m);
-/* A receiver has found its channel. */
-void tu_wire_attach(struct tu_wire *wire, struct tu_receiver *r);
+/* A receiver has found its channel. False without memory: it has not found it yet. */
+bool tu_wire_attach(struct tu_wire *wire, struct tu_receiver *r);
 /* Brings what has come by now. Returns whether something is still on its way. */
 bool tu_wire_look(struct tu_wire *wire);
 

@@ -7,6 +7,7 @@
  * that one stands for all (TU_ROTATES_ROWS): then another's are its own, moved on. */
 #include "plan/builder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,11 +57,14 @@ struct frame {
   const uint32_t *members; /* rank of the frame -> rank of the plan; NULL: the same */
   const struct tu_span
       *bases; /* [rank * BASES + buffer, or ROW]: where its buffers lie in the plan's; NULL: the same */
+  struct frame *outer;
+  struct tu_arena arena; /* of what its algorithm asks for (tu_build_arena) */
 };
 
 struct tu_builder {
   struct tu_plan *plan;
-  const struct frame *frame;
+  struct tu_arena arena; /* of what is here, and of the frames */
+  struct frame *frame;
   struct rank_state *ranks;
   uint8_t lane;
   bool reduces;
@@ -87,6 +91,9 @@ uint32_t tu_build_split(const struct tu_builder *b) { return b->frame->split; }
 const struct tu_build *tu_build_what(const struct tu_builder *b) { return &b->frame->what; }
 bool tu_build_equal_blocks(const struct tu_builder *b) { return b->plan->equal_blocks; }
 bool tu_build_in_place(const struct tu_builder *b) { return b->frame->what.in_place; }
+struct tu_arena *tu_build_arena(struct tu_builder *b) {
+  return &b->frame->arena;
+}
 
 struct tu_span tu_in_blocks_at(const struct tu_builder *b, uint32_t block, uint32_t count) {
   return tu_in(block * b->frame->split, count * b->frame->split);
@@ -239,7 +246,8 @@ static void append_tmp(struct tu_builder *b, struct tu_at like) {
     assert_span(b, like.rank, (struct tu_span){like.span.buffer, chunk, 1});
     if (size.buffer == TU_TMP) size = r->plan->tmp[chunk];
     b->work++;
-    r->plan->tmp = tu_grow(r->plan->tmp, r->plan->tmp_count, &r->tmp_capacity, sizeof *r->plan->tmp);
+    r->plan->tmp =
+        tu_arena_grow(&b->plan->arena, r->plan->tmp, r->plan->tmp_count, &r->tmp_capacity, sizeof *r->plan->tmp);
     r->plan->tmp[r->plan->tmp_count++] = size;
   }
 }
@@ -279,7 +287,7 @@ static void note_after(struct tu_builder *b, uint32_t step) {
   if (step == NONE) return;
   for (uint32_t i = 0; i < b->scratch_count; i++)
     if (b->scratch[i] == step) return;
-  b->scratch = tu_grow(b->scratch, b->scratch_count, &b->scratch_capacity, sizeof *b->scratch);
+  b->scratch = tu_arena_grow(&b->arena, b->scratch, b->scratch_count, &b->scratch_capacity, sizeof *b->scratch);
   b->scratch[b->scratch_count++] = step;
 }
 
@@ -322,18 +330,18 @@ static uint32_t append_step(struct tu_builder *b, uint32_t rank, struct tu_step 
   step.after_first = p->after_count;
   step.after_count = b->scratch_count;
   for (uint32_t i = 0; i < b->scratch_count; i++) {
-    p->afters = tu_grow(p->afters, p->after_count, &r->after_capacity, sizeof *p->afters);
+    p->afters = tu_arena_grow(&b->plan->arena, p->afters, p->after_count, &r->after_capacity, sizeof *p->afters);
     p->afters[p->after_count++] = b->scratch[i];
   }
   b->scratch_count = 0;
-  p->steps = tu_grow(p->steps, p->step_count, &r->step_capacity, sizeof *p->steps);
+  p->steps = tu_arena_grow(&b->plan->arena, p->steps, p->step_count, &r->step_capacity, sizeof *p->steps);
   p->steps[p->step_count] = step;
   return p->step_count++;
 }
 
-static void append_peer(struct rank_state *r, uint32_t peer) {
+static void append_peer(const struct tu_builder *b, struct rank_state *r, uint32_t peer) {
   struct tu_rank_plan *p = r->plan;
-  p->peers = tu_grow(p->peers, p->peer_count, &r->peer_capacity, sizeof *p->peers);
+  p->peers = tu_arena_grow(&b->plan->arena, p->peers, p->peer_count, &r->peer_capacity, sizeof *p->peers);
   p->peers[p->peer_count++] = peer;
 }
 
@@ -370,7 +378,7 @@ static uint32_t emit_send(struct tu_builder *b, struct tu_at from, const struct 
                          .peer_first = r->plan->peer_count,
                          .peer_count = peers};
   for (uint32_t i = 0; i < to_count; i++)
-    if (rank_in_plan(b, to[i].rank) != from.rank) append_peer(r, rank_in_plan(b, to[i].rank));
+    if (rank_in_plan(b, to[i].rank) != from.rank) append_peer(b, r, rank_in_plan(b, to[i].rank));
   note_read(b, from.rank, from.span);
   mark_read(b, from.rank, from.span, append_step(b, from.rank, step));
   return weight;
@@ -400,7 +408,8 @@ static void emit_operands(struct tu_builder *b, const struct pending *p, struct 
     struct tu_operand out = {.peer = o->from, .joined = o->joined};
     if (o->from == p->rank) out = (struct tu_operand){TU_LOCAL, o->span, (o->weight & RAW) != 0, false};
     struct tu_rank_plan *plan = r->plan;
-    plan->operands = tu_grow(plan->operands, plan->operand_count, &r->operand_capacity, sizeof *plan->operands);
+    plan->operands = tu_arena_grow(&b->plan->arena, plan->operands, plan->operand_count, &r->operand_capacity,
+                                   sizeof *plan->operands);
     plan->operands[plan->operand_count++] = out;
   }
 }
@@ -421,7 +430,7 @@ static void emit_pending(struct tu_builder *b, const struct pending *p) {
       step.peer_first = r->plan->peer_count;
       step.peer_count = 1;
       step.joined = first->joined;
-      append_peer(r, first->from);
+      append_peer(b, r, first->from);
     } else {
       emit_operands(b, p, &step);
     }
@@ -469,7 +478,7 @@ void tu_join_end(struct tu_builder *b) {
 
 /* Opens a step at a rank; its operands follow by add_operand. */
 static struct pending *add_pending(struct tu_builder *b, enum tu_step_kind kind, struct tu_at to) {
-  b->pending = tu_grow(b->pending, b->pending_count, &b->pending_capacity, sizeof *b->pending);
+  b->pending = tu_arena_grow(&b->arena, b->pending, b->pending_count, &b->pending_capacity, sizeof *b->pending);
   struct pending *p = &b->pending[b->pending_count++];
   *p = (struct pending){to.rank, (uint8_t)kind, b->lane, to.span, b->operand_count, 0};
   return p;
@@ -477,7 +486,7 @@ static struct pending *add_pending(struct tu_builder *b, enum tu_step_kind kind,
 
 static void add_operand(struct tu_builder *b, struct pending *p, struct operand operand) {
   tu_assert(operand.span.count == p->target.count);
-  b->operands = tu_grow(b->operands, b->operand_count, &b->operand_capacity, sizeof *b->operands);
+  b->operands = tu_arena_grow(&b->arena, b->operands, b->operand_count, &b->operand_capacity, sizeof *b->operands);
   b->operands[b->operand_count++] = operand;
   p->operand_count++;
   b->work++;
@@ -580,7 +589,7 @@ void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uin
     for (uint32_t t = 0; t < target_count; t++) tu_copy(b, sources[0].rank, sources[0].span, targets[t].span);
     return;
   }
-  bool few[8], *joined = source_count <= 8 ? few : tu_allocate(source_count, sizeof *joined);
+  bool few[8], *joined = source_count <= 8 ? few : tu_build_memory(b, source_count, sizeof *joined);
   bool together = target_count == 1;
   if (together) tu_group_begin(b);
   uint32_t chunks = in_plan(b, targets[0]).span.count;
@@ -595,7 +604,7 @@ void tu_reduce_multicast(struct tu_builder *b, const struct tu_at sources[], uin
   }
   b->continues = false;
   if (together) tu_group_end(b);
-  if (joined != few) free(joined);
+  if (joined != few) tu_arena_free(tu_build_arena(b), joined);
 }
 
 /* ---- collectives within the collective ---- */
@@ -609,40 +618,42 @@ uint32_t tu_build_sub_split(const struct tu_build *what, const struct tu_algorit
 
 void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
   tu_assert(!b->one_for_all); /* members would have to be moved on, too */
-  const struct frame *outer = b->frame;
-  struct frame f = {.what = outer->what};
-  f.what.algorithm = sub->algorithm;
-  f.what.ranks = sub->ranks;
-  f.what.root = sub->root;
-  f.what.in_place = sub->in_place;
-  f.split = tu_build_sub_split(&outer->what, sub->algorithm, sub->ranks);
+  struct frame *outer = b->frame, *f = tu_arena_allocate(&b->arena, 1, sizeof *f);
+  *f = (struct frame){.what = outer->what, .outer = outer};
+  f->what.algorithm = sub->algorithm;
+  f->what.ranks = sub->ranks;
+  f->what.root = sub->root;
+  f->what.in_place = sub->in_place;
+  f->split = tu_build_sub_split(&outer->what, sub->algorithm, sub->ranks);
   tutti_collective c = sub->algorithm->collective;
-  uint32_t *members = tu_allocate(sub->ranks, sizeof *members);
-  struct tu_span *bases = tu_allocate((size_t)sub->ranks * BASES, sizeof *bases);
+  uint32_t *members = tu_arena_allocate(&b->arena, sub->ranks, sizeof *members);
+  struct tu_span *bases = tu_arena_allocate(&b->arena, (size_t)sub->ranks * BASES, sizeof *bases);
   for (uint32_t i = 0; i < sub->ranks; i++) {
     uint32_t rank = sub->members ? sub->members[i] : i;
     members[i] = rank_in_plan(b, rank);
     const struct tu_span *given[2] = {&sub->in[i], &sub->out[i]};
-    uint32_t need[2] = {tu_in_blocks(c, sub->ranks, sub->root, i) * f.split,
-                        tu_out_blocks(c, sub->ranks, sub->root, i) * f.split};
+    uint32_t need[2] = {tu_in_blocks(c, sub->ranks, sub->root, i) * f->split,
+                        tu_out_blocks(c, sub->ranks, sub->root, i) * f->split};
     for (uint32_t k = 0; k < 2; k++) {
       if (need[k] == 0) continue;
       struct tu_span span = in_plan(b, tu_at(rank, *given[k])).span;
-      tu_assert(span.count % need[k] == 0 && (f.scale == 0 || f.scale == span.count / need[k]));
-      f.scale = span.count / need[k];
+      tu_assert(span.count % need[k] == 0 && (f->scale == 0 || f->scale == span.count / need[k]));
+      f->scale = span.count / need[k];
       bases[i * BASES + k] = span;
     }
     bases[i * BASES + TU_TMP] = (struct tu_span){TU_TMP, part_tmp(b, members[i]), 0};
     if (sub->row) bases[i * BASES + ROW] = in_plan(b, tu_at(rank, sub->row[i])).span;
   }
-  f.run = frame_run(b, &f);
-  f.members = members;
-  f.bases = bases;
-  b->frame = &f;
+  f->run = frame_run(b, f);
+  f->members = members;
+  f->bases = bases;
+  b->frame = f;
   sub->algorithm->build(b);
   b->frame = outer;
-  free(members);
-  free(bases);
+  tu_arena_fini(&f->arena);
+  tu_arena_free(&b->arena, members);
+  tu_arena_free(&b->arena, bases);
+  tu_arena_free(&b->arena, f);
 }
 
 /* ---- */
@@ -655,6 +666,7 @@ static void build_parts(struct tu_builder *b, const struct tu_build *what) {
     b->lane_first = b->part % lanes * b->lane_count;
     tu_lane(b, 0);
     what->algorithm->build(b);
+    tu_arena_fini(tu_build_arena(b));
   }
 }
 
@@ -663,54 +675,78 @@ uint32_t tu_build_lanes_max(const struct tu_algorithm *algorithm) {
   return TU_LANES_MAX / (uint32_t)tu_max(algorithm->lanes, 1);
 }
 
-struct tu_plan *tu_plan_build(const struct tu_build *what) {
+static void begin_plan(struct tu_plan *plan, const struct tu_build *what) {
   const struct tu_algorithm *algorithm = what->algorithm;
-  uint32_t ranks = what->ranks, root = what->root, rank = what->rank;
-  uint32_t split = algorithm->split ? algorithm->split(what) : 1;
-  uint32_t parts = (uint32_t)tu_max(tu_max(what->segments, what->lanes), 1);
-  tu_assert(ranks > 0 && ranks <= TU_RANKS_MAX && root < ranks && tu_algorithm_fits(algorithm, ranks));
-  tu_assert(what->lanes <= tu_build_lanes_max(algorithm) && (parts == 1 || tu_build_lanes_max(algorithm) > 0));
-  struct tu_plan *plan = tu_allocate(1, sizeof *plan);
-  *plan = (struct tu_plan){
-      .collective = algorithm->collective,
-      .ranks = ranks,
-      .root = root,
-      .split = split * parts,
-      .in_place = what->in_place,
-      .equal_blocks = (algorithm->flags & TU_EQUAL_BLOCKS) != 0,
-      .rank_order = (algorithm->flags & TU_RANK_ORDER) != 0,
-      .rank_first = rank == TU_ALL_RANKS ? 0 : rank,
-      .rank_count = rank == TU_ALL_RANKS ? ranks : 1,
-  };
+  plan->collective = algorithm->collective;
+  plan->ranks = what->ranks;
+  plan->root = what->root;
+  plan->in_place = what->in_place;
+  plan->equal_blocks = (algorithm->flags & TU_EQUAL_BLOCKS) != 0;
+  plan->rank_order = (algorithm->flags & TU_RANK_ORDER) != 0;
+  plan->rank_first = what->rank == TU_ALL_RANKS ? 0 : what->rank;
+  plan->rank_count = what->rank == TU_ALL_RANKS ? what->ranks : 1;
   tu_assert(strlen(algorithm->name) < sizeof plan->algorithm);
   memcpy(plan->algorithm, algorithm->name, strlen(algorithm->name) + 1);
-  plan->rank = tu_allocate(plan->rank_count, sizeof *plan->rank);
+  plan->rank = tu_arena_allocate(&plan->arena, plan->rank_count, sizeof *plan->rank);
+}
 
-  struct frame frame = {.what = *what, .split = split, .scale = 1, .run = split};
-  struct tu_builder b = {.plan = plan,
-                         .frame = &frame,
-                         .reduces = tu_reduces(plan->collective),
-                         .one_for_all = rank != TU_ALL_RANKS && (algorithm->flags & TU_ROTATES_ROWS),
-                         .parts = parts,
-                         .part_split = split,
-                         .lane_count = (uint32_t)tu_max(algorithm->lanes, 1)};
-  b.ranks = tu_allocate(ranks, sizeof *b.ranks);
-  for (uint32_t i = 0; i < plan->rank_count; i++) b.ranks[plan->rank_first + i].plan = &plan->rank[i];
-  for (uint32_t i = 0; i < ranks; i++) {
+struct job {
+  const struct tu_build *what;
+  struct tu_builder b;
+};
+
+static tutti_err build(void *argument, struct tu_error *error) {
+  struct job *job = argument;
+  const struct tu_build *what = job->what;
+  struct tu_builder *b = &job->b;
+  (void)error;
+  const struct tu_algorithm *algorithm = what->algorithm;
+  uint32_t split = algorithm->split ? algorithm->split(what) : 1;
+  struct tu_plan *plan = b->plan = tu_plan_create();
+  begin_plan(plan, what);
+  plan->split = split * b->parts;
+  b->part_split = split;
+  b->reduces = tu_reduces(plan->collective);
+  b->frame = tu_arena_allocate(&b->arena, 1, sizeof *b->frame);
+  *b->frame = (struct frame){.what = *what, .split = split, .scale = 1, .run = split};
+  b->ranks = tu_arena_allocate(&b->arena, what->ranks, sizeof *b->ranks);
+  for (uint32_t i = 0; i < plan->rank_count; i++) b->ranks[plan->rank_first + i].plan = &plan->rank[i];
+  for (uint32_t i = 0; i < what->ranks; i++) {
+    b->ranks[i].cells.arena = &b->arena;
     for (int k = TU_IN; k <= TU_OUT; k++) {
-      b.ranks[i].chunks[k] = tu_plan_chunks(plan, i, (enum tu_buffer)k);
-      b.ranks[i].first_cell[TU_TMP] += b.ranks[i].chunks[k];
-      b.ranks[i].first_cell[k] = tu_plan_cell(plan, i, (enum tu_buffer)k, 0);
+      b->ranks[i].chunks[k] = tu_plan_chunks(plan, i, (enum tu_buffer)k);
+      b->ranks[i].first_cell[TU_TMP] += b->ranks[i].chunks[k];
+      b->ranks[i].first_cell[k] = tu_plan_cell(plan, i, (enum tu_buffer)k, 0);
     }
   }
-  build_parts(&b, what);
-  tu_assert(b.group_depth == 0);
-  plan->work = b.work;
+  build_parts(b, what);
+  tu_assert(b->group_depth == 0);
+  plan->work = b->work;
+  return TUTTI_OK;
+}
 
-  for (uint32_t i = 0; i < ranks; i++) tu_cells_fini(&b.ranks[i].cells);
-  free(b.ranks);
-  free(b.pending);
-  free(b.operands);
-  free(b.scratch);
+tutti_err tu_plan_try_build(const struct tu_build *what, struct tu_plan **plan, struct tu_error *error) {
+  const struct tu_algorithm *algorithm = what->algorithm;
+  uint32_t parts = (uint32_t)tu_max(tu_max(what->segments, what->lanes), 1);
+  tu_assert(what->ranks > 0 && what->ranks <= TU_RANKS_MAX && what->root < what->ranks);
+  tu_assert(tu_algorithm_fits(algorithm, what->ranks));
+  tu_assert(what->lanes <= tu_build_lanes_max(algorithm) && (parts == 1 || tu_build_lanes_max(algorithm) > 0));
+  struct job job = {.what = what,
+                    .b = {.one_for_all = what->rank != TU_ALL_RANKS && (algorithm->flags & TU_ROTATES_ROWS),
+                          .parts = parts,
+                          .lane_count = (uint32_t)tu_max(algorithm->lanes, 1)}};
+  char thing[TU_NAME_BYTES + 64];
+  snprintf(thing, sizeof thing, "a plan of %s.%s", tu_collectives[algorithm->collective].name, algorithm->name);
+  tutti_err err = tu_arena_build(build, &job, thing, error);
+  for (struct frame *f = job.b.frame; f; f = f->outer) tu_arena_fini(&f->arena);
+  tu_arena_fini(&job.b.arena);
+  if (err == TUTTI_OK) *plan = job.b.plan;
+  else tu_plan_destroy(job.b.plan);
+  return err;
+}
+
+struct tu_plan *tu_plan_build(const struct tu_build *what) {
+  struct tu_plan *plan;
+  if (tu_plan_try_build(what, &plan, NULL) != TUTTI_OK) tu_arena_refuse_again();
   return plan;
 }

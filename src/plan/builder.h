@@ -24,6 +24,12 @@ bool tu_build_in_place(const struct tu_builder *b);
 /* Is the plan for blocks of equal size only, so that one chunk of scratch may serve several blocks in turn? */
 bool tu_build_equal_blocks(const struct tu_builder *b);
 
+/* Memory for an algorithm's own tables, zeroed. Nobody frees it: it lasts until the algorithm has said its verbs. */
+struct tu_arena *tu_build_arena(struct tu_builder *b);
+static inline void *tu_build_memory(struct tu_builder *b, size_t count, size_t item_bytes) {
+  return tu_arena_allocate(tu_build_arena(b), count, item_bytes);
+}
+
 /* For loops over ranks of which each speaks to the one `distance` further on (modulo N), in algorithms with TU_ROTATES_ROWS:
  *
  *   for (uint32_t rank = tu_next_rank(b, 0, distance); rank < n; rank = tu_next_rank(b, rank + 1, distance))
@@ -121,7 +127,9 @@ struct tu_build {
    * algorithm uses itself. Not for barriers. */
   uint32_t lanes;
 };
-/* Cannot fail on an algorithm whose requirements are met (asserts). The caller destroys the plan. */
+/* MEMORY; the algorithm's requirements are met (asserts). The caller destroys the plan. */
+tutti_err tu_plan_try_build(const struct tu_build *what, struct tu_plan **plan, struct tu_error *error);
+/* The same for who cannot go on without memory: a refusal ends the process, or the building that the caller is in. */
 struct tu_plan *tu_plan_build(const struct tu_build *what);
 /* How many ways side by side there may be; 0: a barrier has nothing to cut. */
 uint32_t tu_build_lanes_max(const struct tu_algorithm *algorithm);

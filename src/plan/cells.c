@@ -1,26 +1,20 @@
 /* cells.c: runs of cells; see cells.h. */
 #include "plan/cells.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* So few cells are not worth a search; beyond, so many of them to a run are. */
 enum { CELLS_FEW = 256, CELLS_A_RUN = 16 };
 
-void tu_cells_fini(struct tu_cells *c) {
-  free(c->runs);
-  free(c->readers);
-}
-
 static void append_run(struct tu_cells *c, uint32_t first) {
-  c->runs = tu_grow(c->runs, c->run_count, &c->run_capacity, sizeof *c->runs);
+  c->runs = tu_arena_grow(c->arena, c->runs, c->run_count, &c->run_capacity, sizeof *c->runs);
   c->runs[c->run_count++] = (struct tu_cell_run){first, TU_CELL_NONE, TU_CELL_NONE, 0};
 }
 
 void tu_cells_extend(struct tu_cells *c, uint32_t count) {
   if (c->count == 0 && count <= CELLS_FEW) {
     c->singly = true;
-    c->runs = tu_allocate(count, sizeof *c->runs);
+    c->runs = tu_arena_allocate(c->arena, count, sizeof *c->runs);
     c->run_capacity = count;
   }
   while (c->count < count) {
@@ -40,7 +34,7 @@ uint32_t tu_cells_bisect(const struct tu_cells *c, uint32_t cell) {
 }
 
 static void part_all(struct tu_cells *c) {
-  struct tu_cell_run *runs = tu_allocate(c->count, sizeof *runs);
+  struct tu_cell_run *runs = tu_arena_allocate(c->arena, c->count, sizeof *runs);
   for (uint32_t i = 0, cell = 0; i < c->run_count; i++) {
     uint32_t end = i + 1 < c->run_count ? c->runs[i + 1].first : c->count;
     for (; cell < end; cell++) {
@@ -48,7 +42,7 @@ static void part_all(struct tu_cells *c) {
       runs[cell].first = cell;
     }
   }
-  free(c->runs);
+  tu_arena_free(c->arena, c->runs);
   c->runs = runs;
   c->run_count = c->run_capacity = c->count;
   c->singly = true;
@@ -59,7 +53,7 @@ static void cut(struct tu_cells *c, uint32_t cell) {
   if (c->singly || cell >= c->count) return;
   uint32_t at = tu_cells_find(c, cell);
   if (c->runs[at].first == cell) return;
-  c->runs = tu_grow(c->runs, c->run_count, &c->run_capacity, sizeof *c->runs);
+  c->runs = tu_arena_grow(c->arena, c->runs, c->run_count, &c->run_capacity, sizeof *c->runs);
   memmove(c->runs + at + 1, c->runs + at, (c->run_count - at) * sizeof *c->runs);
   c->run_count++;
   c->runs[at + 1].first = cell;
@@ -89,7 +83,7 @@ static void unite(struct tu_cells *c, uint32_t at, uint32_t end) {
 
 void tu_cells_read(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t step) {
   for (uint32_t i = cut_out(c, first, end); tu_cells_within(c, i, end); i++) {
-    c->readers = tu_grow(c->readers, c->reader_count, &c->reader_capacity, sizeof *c->readers);
+    c->readers = tu_arena_grow(c->arena, c->readers, c->reader_count, &c->reader_capacity, sizeof *c->readers);
     c->readers[c->reader_count] = (struct tu_cell_reader){step, c->runs[i].reader};
     c->runs[i].reader = c->reader_count++;
   }

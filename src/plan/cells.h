@@ -6,7 +6,7 @@
 #ifndef TU_CELLS_H
 #define TU_CELLS_H
 
-#include "base/base.h"
+#include "base/arena.h"
 
 #define TU_CELL_NONE UINT32_MAX
 
@@ -23,6 +23,7 @@ struct tu_cell_reader {
 };
 
 struct tu_cells {
+  struct tu_arena *arena; /* the caller's: all that cells need comes from it */
   struct tu_cell_run *runs;
   uint32_t run_count, run_capacity;
   uint32_t count; /* cells */
@@ -31,9 +32,8 @@ struct tu_cells {
   uint32_t reader_count, reader_capacity;
 };
 
-/* Zero-initialise. Adds blank cells up to `count`: of no writer, no reader, weight 0. */
+/* Zero-initialise but for the arena. Adds blank cells up to `count`: of no writer, no reader, weight 0. */
 void tu_cells_extend(struct tu_cells *c, uint32_t count);
-void tu_cells_fini(struct tu_cells *c);
 
 /* The index of the run that the cell lies in. The runs of the cells first .. end - 1 are those from there on that begin
  * before `end`. */

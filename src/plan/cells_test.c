@@ -51,7 +51,8 @@ static void runs_are_cells(void) {
   struct model *model = calloc(CELLS, sizeof *model);
   if (!model) abort();
   for (uint32_t round = 0; round < 60; round++) {
-    struct tu_cells c = {0};
+    struct tu_arena arena = {0};
+    struct tu_cells c = {.arena = &arena};
     memset(model, 0, CELLS * sizeof *model);
     for (uint32_t i = 0; i < CELLS; i++) model[i].writer = TU_CELL_NONE;
     bool right = true, began_singly = false;
@@ -66,7 +67,7 @@ static void runs_are_cells(void) {
     CHECK(right, "round %u: runs and cells differ", round);
     singly += began_singly;
     parted += c.singly && !began_singly;
-    tu_cells_fini(&c);
+    tu_arena_fini(&arena);
   }
   CHECK(singly > 5 && parted > 5, "%u rounds began with single cells, %u came to them", singly, parted);
   free(model);
@@ -74,7 +75,8 @@ static void runs_are_cells(void) {
 
 /* That is what they are for. */
 static void long_spans_are_few_runs(void) {
-  struct tu_cells c = {0};
+  struct tu_arena arena = {0};
+  struct tu_cells c = {.arena = &arena};
   tu_cells_extend(&c, 1u << 30);
   for (uint32_t step = 0; step < 20; step++) {
     tu_cells_read(&c, 0, 1u << step, step);
@@ -83,7 +85,7 @@ static void long_spans_are_few_runs(void) {
   CHECK(c.run_count == 22, "20 spans, each as long as all before, are %u runs", c.run_count);
   tu_cells_write(&c, 0, 1u << 30, 20);
   CHECK(c.run_count == 1, "one span over all is %u runs", c.run_count);
-  tu_cells_fini(&c);
+  tu_arena_fini(&arena);
 }
 
 static const struct test tests[] = {

@@ -1,20 +1,15 @@
 /* plan.c: a plan's memory, and where its chunks lie. */
 #include "plan/plan.h"
 
-#include <stdlib.h>
+struct tu_plan *tu_plan_create(void) {
+  struct tu_arena arena = {0};
+  struct tu_plan *plan = tu_arena_allocate(&arena, 1, sizeof *plan);
+  plan->arena = arena;
+  return plan;
+}
 
 void tu_plan_destroy(struct tu_plan *plan) {
-  if (!plan) return;
-  for (uint32_t i = 0; i < plan->rank_count; i++) {
-    struct tu_rank_plan *r = &plan->rank[i];
-    free(r->steps);
-    free(r->peers);
-    free(r->operands);
-    free(r->afters);
-    free(r->tmp);
-  }
-  free(plan->rank);
-  free(plan);
+  if (plan) tu_arena_fini(&plan->arena);
 }
 
 uint32_t tu_plan_chunks(const struct tu_plan *plan, uint32_t rank, enum tu_buffer buffer) {

@@ -24,6 +24,7 @@
 #ifndef TU_PLAN_H
 #define TU_PLAN_H
 
+#include "base/arena.h"
 #include "plan/collective.h"
 
 enum tu_buffer { TU_IN, TU_OUT, TU_TMP };
@@ -98,8 +99,11 @@ struct tu_plan {
   uint32_t rank_first, rank_count; /* whose steps are here: all ranks', or one's */
   struct tu_rank_plan *rank;       /* [rank_count] */
   uint64_t work; /* of a plan that was built: the ends of messages, operands and runs of chunks that were looked at */
+  struct tu_arena arena; /* all of it, this struct as well */
 };
 
+/* A blank one in an arena of its own, which everything that is added to it comes from (base/arena.h). */
+struct tu_plan *tu_plan_create(void);
 void tu_plan_destroy(struct tu_plan *plan);
 
 /* Number of chunks of a buffer at a rank; for TU_TMP the rank's steps must be here. */
@@ -117,7 +121,7 @@ uint32_t tu_plan_chunk_class(const struct tu_plan *plan, uint32_t rank, enum tu_
 struct tu_text;
 void tu_plan_write(const struct tu_plan *plan, struct tu_text *text);
 /* Reads the plan of all ranks. Refuses what is not well formed (indices out of range, after not pointing back, ...)
- * with name and line; whether it is right is for check/ to say. */
+ * with name and line; whether it is right is for check/ to say. MEMORY. */
 tutti_err tu_plan_read(const char *data, size_t bytes, const char *name, struct tu_plan **plan, struct tu_error *error);
 
 /* ---- the XML of MSCCL algorithms (plan_msccl.c; tutti-msccl(5)) ---- */

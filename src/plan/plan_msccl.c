@@ -56,10 +56,13 @@ struct tb_state {
 };
 
 struct convert {
+  struct tu_arena arena; /* of what is here; the plan has its own */
   struct tu_msccl *file;
   struct tu_error *error;
   struct tu_plan *plan;
-  bool sums; /* the collective reduces */
+  size_t bytes;  /* of the file */
+  bool in_place; /* what a file that serves both is to serve */
+  bool sums;     /* the collective reduces */
   struct step_state *steps;
   struct tb_state *tbs;
   uint32_t *next_signal; /* of each step: the first from there on, in its threadblock, that signals; NONE */
@@ -125,7 +128,7 @@ static tutti_err find_root(struct convert *c) {
 }
 
 /* Chunks: nchunksperloop of them make up `count` elements, or `count` for each gpu where MSCCL's calls count so. */
-static tutti_err lay_out(struct convert *c, size_t bytes) {
+static tutti_err lay_out(struct convert *c) {
   const struct tu_msccl *f = c->file;
   const struct tu_collective *collective = &tu_collectives[f->collective];
   struct tu_plan *p = c->plan;
@@ -133,7 +136,7 @@ static tutti_err lay_out(struct convert *c, size_t bytes) {
   bool rows = collective->in == TU_EACH || collective->out == TU_EACH, whole = rows && !collective->rooted;
   uint64_t chunks = 2 * (uint64_t)f->ranks * f->chunks * (rows && !whole ? f->ranks : 1);
   for (uint32_t g = 0; g < f->ranks; g++) chunks += f->gpus[g].chunks[TU_TMP];
-  if (chunks > tu_min(CHUNKS_FREE + CHUNKS_PER_BYTE * bytes, MOST))
+  if (chunks > tu_min(CHUNKS_FREE + CHUNKS_PER_BYTE * c->bytes, MOST))
     return fail_at(c, f->line, "<algo>: expected chunks in proportion to the file's length, found %llu in all buffers",
                    (unsigned long long)chunks);
   if (whole && f->chunks % f->ranks != 0)
@@ -235,7 +238,7 @@ static tutti_err settle_step(struct convert *c, const struct tu_msccl_tb *tb, st
 }
 
 /* Spans, waits and partners; afterwards every index lies in its array. */
-static tutti_err settle(struct convert *c, size_t bytes) {
+static tutti_err settle(struct convert *c) {
   struct tu_msccl *f = c->file;
   uint64_t touches = 0;
   tutti_err err;
@@ -256,7 +259,7 @@ static tutti_err settle(struct convert *c, size_t bytes) {
     for (uint32_t s = tb->step_first; s < tb->step_first + tb->step_count; s++) {
       c->steps[s] = (struct step_state){.chunks = (uint32_t)touches, .from = NONE, .snapshot = NONE};
       touches += f->steps[s].source.count;
-      if (touches > tu_min(TOUCHES_FREE + TOUCHES_PER_BYTE * bytes, MOST))
+      if (touches > tu_min(TOUCHES_FREE + TOUCHES_PER_BYTE * c->bytes, MOST))
         return fail_at(c, f->steps[s].line,
                        "<step> attribute 'cnt': expected counts in proportion to the file's length, "
                        "found over %llu chunks up to here",
@@ -264,8 +267,8 @@ static tutti_err settle(struct convert *c, size_t bytes) {
       if ((err = settle_step(c, tb, &f->steps[s])) != TUTTI_OK) return err;
     }
   }
-  c->marks = tu_allocate(touches, sizeof *c->marks);
-  c->sent = tu_allocate(touches, sizeof *c->sent);
+  c->marks = tu_arena_allocate(&c->arena, touches, sizeof *c->marks);
+  c->sent = tu_arena_allocate(&c->arena, touches, sizeof *c->sent);
   return TUTTI_OK;
 }
 
@@ -282,8 +285,8 @@ static void prepare_values(struct convert *c) {
     c->cell_base[g + 1] = c->cell_base[g] + in + out + p->rank[g].tmp_count;
   }
   uint32_t cells = c->cell_base[p->ranks];
-  c->weights = tu_allocate(cells, sizeof *c->weights);
-  c->parts = tu_allocate(cells, sizeof *c->parts);
+  c->weights = tu_arena_allocate(&c->arena, cells, sizeof *c->weights);
+  c->parts = tu_arena_allocate(&c->arena, cells, sizeof *c->parts);
   memset(c->parts, 0xff, cells * sizeof *c->parts);
   for (uint32_t g = 0; g < p->ranks; g++)
     for (uint32_t i = 0; i < tu_plan_chunks(p, g, TU_IN); i++)
@@ -469,7 +472,7 @@ static bool precedes(const struct emitter *e, uint32_t before, uint32_t tb) {
 static void note_after(struct emitter *e, uint32_t before, uint32_t tb) {
   if (before == NONE || e->origins[before].stamp == e->r->step_count || !precedes(e, before, tb)) return;
   e->origins[before].stamp = e->r->step_count;
-  e->afters = tu_grow(e->afters, e->list_count, &e->list_capacity, sizeof *e->afters);
+  e->afters = tu_arena_grow(&e->c->arena, e->afters, e->list_count, &e->list_capacity, sizeof *e->afters);
   e->afters[e->list_count++] = before;
 }
 
@@ -490,7 +493,7 @@ static void mark_span(struct emitter *e, struct tu_span span, bool writes, uint3
       cells[i] = (struct cell){step, NONE};
       continue;
     }
-    e->readers = tu_grow(e->readers, e->reader_count, &e->reader_capacity, sizeof *e->readers);
+    e->readers = tu_arena_grow(&e->c->arena, e->readers, e->reader_count, &e->reader_capacity, sizeof *e->readers);
     e->readers[e->reader_count] = (struct reader){step, cells[i].reader};
     cells[i].reader = e->reader_count++;
   }
@@ -520,12 +523,12 @@ static void append(struct emitter *e, struct tu_step step, uint32_t tb, uint32_t
   step.after_first = r->after_count;
   step.after_count = e->list_count;
   for (uint32_t i = 0; i < e->list_count; i++) {
-    r->afters = tu_grow(r->afters, r->after_count, &e->after_capacity, sizeof *r->afters);
+    r->afters = tu_arena_grow(&e->c->plan->arena, r->afters, r->after_count, &e->after_capacity, sizeof *r->afters);
     r->afters[r->after_count++] = e->afters[i];
   }
-  e->origins = tu_grow(e->origins, number, &e->origin_capacity, sizeof *e->origins);
+  e->origins = tu_arena_grow(&e->c->arena, e->origins, number, &e->origin_capacity, sizeof *e->origins);
   e->origins[number] = (struct origin){tb, index, NONE};
-  r->steps = tu_grow(r->steps, number, &e->step_capacity, sizeof *r->steps);
+  r->steps = tu_arena_grow(&e->c->plan->arena, r->steps, number, &e->step_capacity, sizeof *r->steps);
   r->steps[r->step_count++] = step;
 }
 
@@ -533,14 +536,15 @@ static void set_peer(struct emitter *e, struct tu_step *step, uint32_t peer) {
   struct tu_rank_plan *r = e->r;
   step->peer_first = r->peer_count;
   step->peer_count = 1;
-  r->peers = tu_grow(r->peers, r->peer_count, &e->peer_capacity, sizeof *r->peers);
+  r->peers = tu_arena_grow(&e->c->plan->arena, r->peers, r->peer_count, &e->peer_capacity, sizeof *r->peers);
   r->peers[r->peer_count++] = peer;
 }
 
 static void add_operand(struct emitter *e, struct tu_step *step, struct tu_operand operand) {
   struct tu_rank_plan *r = e->r;
   if (step->operand_count++ == 0) step->operand_first = r->operand_count;
-  r->operands = tu_grow(r->operands, r->operand_count, &e->operand_capacity, sizeof *r->operands);
+  r->operands =
+      tu_arena_grow(&e->c->plan->arena, r->operands, r->operand_count, &e->operand_capacity, sizeof *r->operands);
   r->operands[r->operand_count++] = operand;
 }
 
@@ -641,7 +645,7 @@ static void emit_scratch(struct emitter *e) {
   const struct tu_plan *p = e->c->plan;
   struct tu_rank_plan *r = e->r;
   uint32_t like = tu_plan_chunks(p, e->gpu, TU_IN) ? TU_IN : TU_OUT;
-  r->tmp = tu_allocate(r->tmp_count, sizeof *r->tmp);
+  r->tmp = tu_arena_allocate(&e->c->plan->arena, r->tmp_count, sizeof *r->tmp);
   for (uint32_t i = 0; i < r->tmp_count; i++) {
     struct tu_span span = {TU_TMP, i, 1};
     r->tmp[i] = (struct tu_like){like, part_at(e->c, span, cell_at(e->c, e->gpu, span), 0)};
@@ -652,10 +656,10 @@ static void emit_rank(struct convert *c, uint32_t gpu) {
   const struct tu_msccl_gpu *g = &c->file->gpus[gpu];
   struct emitter e = {.c = c, .gpu = gpu, .g = g, .r = &c->plan->rank[gpu]};
   uint32_t cells = c->cell_base[gpu + 1] - c->cell_base[gpu], first = step_of(c->file->gpus, c->file, gpu);
-  e.cells = tu_allocate(cells, sizeof *e.cells);
+  e.cells = tu_arena_allocate(&c->arena, cells, sizeof *e.cells);
   memset(e.cells, 0xff, cells * sizeof *e.cells);
-  e.clocks = tu_allocate((size_t)g->tb_count * g->tb_count, sizeof *e.clocks);
-  e.snapshots = tu_allocate((size_t)place_snapshots(&e) * g->tb_count, sizeof *e.snapshots);
+  e.clocks = tu_arena_allocate(&c->arena, (size_t)g->tb_count * g->tb_count, sizeof *e.clocks);
+  e.snapshots = tu_arena_allocate(&c->arena, (size_t)place_snapshots(&e) * g->tb_count, sizeof *e.snapshots);
   emit_scratch(&e);
   for (uint32_t i = 0; i < c->played[gpu]; i++) {
     uint32_t s = c->order[first + i], t = g->tb_first;
@@ -668,64 +672,56 @@ static void emit_rank(struct convert *c, uint32_t gpu) {
     if (c->steps[s].snapshot != NONE)
       memcpy(e.snapshots + (size_t)c->steps[s].snapshot * g->tb_count, clock, g->tb_count * sizeof *clock);
   }
-  free(e.cells);
-  free(e.readers);
-  free(e.origins);
-  free(e.clocks);
-  free(e.snapshots);
-  free(e.afters);
+  void *const own[] = {e.cells, e.readers, e.origins, e.clocks, e.snapshots, e.afters};
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) tu_arena_free(&c->arena, own[i]);
 }
 
 /* ----------------------------------------------------------------------------------------------------------------- */
 
-static tutti_err make_plan(struct convert *c, size_t bytes) {
+static tutti_err make_plan(struct convert *c) {
   struct tu_msccl *f = c->file;
   struct tu_plan *p = c->plan;
   tutti_err err;
-  *p =
-      (struct tu_plan){.collective = f->collective, .ranks = f->ranks, .in_place = f->in_place, .rank_count = f->ranks};
+  p->collective = f->collective;
+  p->ranks = p->rank_count = f->ranks;
+  p->in_place = f->in_place;
   memcpy(p->algorithm, f->name, sizeof p->algorithm);
-  p->rank = tu_allocate(p->ranks, sizeof *p->rank);
+  p->rank = tu_arena_allocate(&p->arena, p->ranks, sizeof *p->rank);
   if ((err = find_root(c)) != TUTTI_OK) return err;
-  if ((err = lay_out(c, bytes)) != TUTTI_OK) return err;
+  if ((err = lay_out(c)) != TUTTI_OK) return err;
   c->sums = tu_reduces(f->collective);
-  c->steps = tu_allocate(f->step_count, sizeof *c->steps);
-  c->tbs = tu_allocate(f->tb_count, sizeof *c->tbs);
-  c->next_signal = tu_allocate(f->step_count, sizeof *c->next_signal);
-  c->order = tu_allocate(f->step_count, sizeof *c->order);
-  c->played = tu_allocate(p->ranks, sizeof *c->played);
-  c->cell_base = tu_allocate(p->ranks + 1, sizeof *c->cell_base);
-  c->queue = tu_allocate(f->tb_count, sizeof *c->queue);
-  if ((err = settle(c, bytes)) != TUTTI_OK) return err;
+  c->steps = tu_arena_allocate(&c->arena, f->step_count, sizeof *c->steps);
+  c->tbs = tu_arena_allocate(&c->arena, f->tb_count, sizeof *c->tbs);
+  c->next_signal = tu_arena_allocate(&c->arena, f->step_count, sizeof *c->next_signal);
+  c->order = tu_arena_allocate(&c->arena, f->step_count, sizeof *c->order);
+  c->played = tu_arena_allocate(&c->arena, p->ranks, sizeof *c->played);
+  c->cell_base = tu_arena_allocate(&c->arena, p->ranks + 1, sizeof *c->cell_base);
+  c->queue = tu_arena_allocate(&c->arena, f->tb_count, sizeof *c->queue);
+  if ((err = settle(c)) != TUTTI_OK) return err;
   if ((err = play_all(c)) != TUTTI_OK) return err;
   for (uint32_t g = 0; g < p->ranks; g++) emit_rank(c, g);
   return TUTTI_OK;
+}
+
+static tutti_err convert(void *argument, struct tu_error *error) {
+  struct convert *c = argument;
+  c->error = error;
+  /* A file may claim that it serves both. */
+  c->file->in_place = c->file->in_place && (c->in_place || !c->file->out_of_place);
+  c->plan = tu_plan_create();
+  return make_plan(c);
 }
 
 tutti_err tu_plan_read_msccl(const char *data, size_t bytes, const char *name, bool in_place, struct tu_plan **plan,
                              struct tu_error *error) {
   struct tu_msccl file;
   tutti_err err = tu_msccl_read(data, bytes, name, &file, error);
-  if (err == TUTTI_OK) {
-    /* A file may claim that it serves both. */
-    file.in_place = file.in_place && (in_place || !file.out_of_place);
-    struct convert c = {.file = &file, .error = error, .plan = tu_allocate(1, sizeof *c.plan)};
-    err = make_plan(&c, bytes);
-    free(c.steps);
-    free(c.tbs);
-    free(c.next_signal);
-    free(c.order);
-    free(c.played);
-    free(c.cell_base);
-    free(c.weights);
-    free(c.parts);
-    free(c.marks);
-    free(c.sent);
-    free(c.queue);
-    if (err == TUTTI_OK) *plan = c.plan;
-    else tu_plan_destroy(c.plan);
-  }
+  struct convert c = {.file = &file, .bytes = bytes, .in_place = in_place};
+  if (err == TUTTI_OK) err = tu_arena_build(convert, &c, file.file, error);
+  tu_arena_fini(&c.arena);
   tu_msccl_fini(&file);
+  if (err == TUTTI_OK) *plan = c.plan;
+  else tu_plan_destroy(c.plan);
   return err;
 }
 

@@ -47,6 +47,7 @@ struct tu_msccl_gpu {
 };
 
 struct tu_msccl {
+  struct tu_arena arena;
   const char *file; /* its name, for messages */
   uint32_t line;    /* of <algo> */
   char name[TU_NAME_BYTES];

@@ -2,7 +2,6 @@
  * Document types are refused, and with them entities: nothing can grow beyond the text. */
 #include <expat.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -213,6 +212,11 @@ static tutti_err read_id(struct xml *x, const char *name, uint32_t id) {
   return refuse_value(x, name, expected);
 }
 
+/* The parser may not be left in the middle, so who is called by it looks. */
+static tutti_err no_memory(const struct xml *x, size_t bytes) {
+  return tu_fail_memory(x->error, 2 * bytes, PLACE "what is read up to here", PLACE_OF(x));
+}
+
 static tutti_err read_gpu(struct xml *x) {
   static const char *const chunks[] = {"i_chunks", "o_chunks", "s_chunks"};
   struct tu_msccl *f = x->file;
@@ -226,7 +230,9 @@ static tutti_err read_gpu(struct xml *x) {
   struct tu_msccl_gpu gpu = {.line = line_of(x), .tb_first = f->tb_count};
   for (int i = 0; i < 3; i++)
     if ((err = read_number(x, chunks[i], 0, NUMBER_MAX, &gpu.chunks[i])) != TUTTI_OK) return err;
-  f->gpus = tu_grow(f->gpus, f->gpu_count, &x->gpu_capacity, sizeof *f->gpus);
+  struct tu_msccl_gpu *gpus = tu_arena_try_grow(&f->arena, f->gpus, f->gpu_count, &x->gpu_capacity, sizeof *gpus);
+  if (!gpus) return no_memory(x, x->gpu_capacity * sizeof *gpus);
+  f->gpus = gpus;
   f->gpus[f->gpu_count++] = gpu;
   return TUTTI_OK;
 }
@@ -253,7 +259,9 @@ static tutti_err read_tb(struct xml *x) {
   if ((err = read_number(x, "chan", 0, f->channels - 1, &lane)) != TUTTI_OK) return err;
   if (lane >= TU_LANES_MAX) return refuse_value(x, "chan", "a channel from 0 to 7: each becomes a lane of the plan");
   tb.lane = (uint8_t)lane;
-  f->tbs = tu_grow(f->tbs, f->tb_count, &x->tb_capacity, sizeof *f->tbs);
+  struct tu_msccl_tb *tbs = tu_arena_try_grow(&f->arena, f->tbs, f->tb_count, &x->tb_capacity, sizeof *tbs);
+  if (!tbs) return no_memory(x, x->tb_capacity * sizeof *tbs);
+  f->tbs = tbs;
   f->tbs[f->tb_count++] = tb;
   gpu->tb_count++;
   return TUTTI_OK;
@@ -286,7 +294,9 @@ static tutti_err read_step(struct xml *x) {
   if ((err = read_number(x, "depid", -1, TU_MSCCL_TBS_MAX - 1, &step.wait_tb)) != TUTTI_OK) return err;
   if ((err = read_number(x, "deps", -1, NUMBER_MAX, &step.wait_step)) != TUTTI_OK) return err;
   if ((err = read_flag(x, "hasdep", &step.signals)) != TUTTI_OK) return err;
-  f->steps = tu_grow(f->steps, f->step_count, &x->step_capacity, sizeof *f->steps);
+  struct tu_msccl_step *steps = tu_arena_try_grow(&f->arena, f->steps, f->step_count, &x->step_capacity, sizeof *steps);
+  if (!steps) return no_memory(x, x->step_capacity * sizeof *steps);
+  f->steps = steps;
   f->steps[f->step_count++] = step;
   tb->step_count++;
   return TUTTI_OK;
@@ -357,6 +367,8 @@ static tutti_err parse(struct xml *x, const char *data, size_t bytes) {
     size_t piece = tu_min(bytes - done, PIECE);
     enum XML_Status status = XML_Parse(x->parser, data + done, (int)piece, done + piece == bytes);
     if (x->err != TUTTI_OK) return x->err;
+    if (status != XML_STATUS_OK && XML_GetErrorCode(x->parser) == XML_ERROR_NO_MEMORY)
+      return tu_fail_memory(x->error, piece, "the parser of %s", x->file->file);
     if (status != XML_STATUS_OK)
       return tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "this is not well-formed XML: %s", PLACE_OF(x),
                      XML_ErrorString(XML_GetErrorCode(x->parser)));
@@ -381,8 +393,4 @@ tutti_err tu_msccl_read(const char *data, size_t bytes, const char *name, struct
   return err;
 }
 
-void tu_msccl_fini(struct tu_msccl *file) {
-  free(file->gpus);
-  free(file->tbs);
-  free(file->steps);
-}
+void tu_msccl_fini(struct tu_msccl *file) { tu_arena_fini(&file->arena); }

@@ -4,10 +4,10 @@
  * and a step on such a span becomes several, piece by piece, whose messages are parts of one. */
 #include "plan/plan_relabel.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct relabel {
+  struct tu_arena arena; /* of what is not the plan's */
   const struct tu_plan *from;
   struct tu_plan *to;
   const uint32_t *order;
@@ -60,7 +60,7 @@ static uint32_t find_piece(struct relabel *r) {
   r->joins = true;
   for (uint32_t rank = 0; rank < plan->ranks; rank++) {
     const struct tu_rank_plan *p = &plan->rank[rank];
-    struct tu_span *spans = tu_allocate(p->operand_count + 2, sizeof *spans);
+    struct tu_span *spans = tu_arena_allocate(&r->arena, p->operand_count + 2, sizeof *spans);
     for (uint32_t i = 0; i < p->step_count; i++) {
       uint32_t count = spans_of(p, &p->steps[i], spans);
       r->joins &= p->steps[i].kind != TU_SEND || p->steps[i].peer_count == 1;
@@ -70,7 +70,7 @@ static uint32_t find_piece(struct relabel *r) {
         if (has_rows(plan, spans[k].buffer)) piece = common_divisor(piece, spans[k].first);
       }
     }
-    free(spans);
+    tu_arena_free(&r->arena, spans);
   }
   return needed ? piece : 0;
 }
@@ -131,7 +131,7 @@ static void add_afters(const struct relabel *r, struct rank_state *state, const 
     for (int all = 0; all < 2 && p->after_count == kept; all++)
       for (uint32_t k = 0; k < pieces; k++) {
         if (!all && pieces > 1 && !touch(r, state, step, &p->steps[base + k])) continue;
-        p->afters = tu_grow(p->afters, p->after_count, &state->after_capacity, sizeof *p->afters);
+        p->afters = tu_arena_grow(&r->to->arena, p->afters, p->after_count, &state->after_capacity, sizeof *p->afters);
         p->afters[p->after_count++] = base + k;
       }
   }
@@ -146,7 +146,7 @@ static void add_piece(const struct relabel *r, struct rank_state *state, const s
   step.joined = old->joined || (piece > 0 && r->joins && (old->kind == TU_SEND || old->kind == TU_RECV));
   step.peer_first = p->peer_count;
   for (uint32_t i = 0; i < old->peer_count; i++) {
-    p->peers = tu_grow(p->peers, p->peer_count, &state->peer_capacity, sizeof *p->peers);
+    p->peers = tu_arena_grow(&r->to->arena, p->peers, p->peer_count, &state->peer_capacity, sizeof *p->peers);
     p->peers[p->peer_count++] = r->order[state->from->peers[old->peer_first + i]];
   }
   step.operand_first = p->operand_count;
@@ -158,20 +158,21 @@ static void add_piece(const struct relabel *r, struct rank_state *state, const s
       o.peer = r->order[o.peer];
       o.joined |= piece > 0 && r->joins;
     }
-    p->operands = tu_grow(p->operands, p->operand_count, &state->operand_capacity, sizeof *p->operands);
+    p->operands =
+        tu_arena_grow(&r->to->arena, p->operands, p->operand_count, &state->operand_capacity, sizeof *p->operands);
     p->operands[p->operand_count++] = o;
   }
   add_afters(r, state, old, &step);
-  p->steps = tu_grow(p->steps, p->step_count, &state->step_capacity, sizeof *p->steps);
+  p->steps = tu_arena_grow(&r->to->arena, p->steps, p->step_count, &state->step_capacity, sizeof *p->steps);
   p->steps[p->step_count++] = step;
 }
 
-static void relabel_rank(const struct relabel *r, uint32_t rank) {
+static void relabel_rank(struct relabel *r, uint32_t rank) {
   struct rank_state state = {.from = &r->from->rank[rank], .rank = r->order[rank]};
   state.to = &r->to->rank[state.rank];
-  state.base = tu_allocate(state.from->step_count + 1, sizeof *state.base);
+  state.base = tu_arena_allocate(&r->arena, state.from->step_count + 1, sizeof *state.base);
   state.to->tmp_count = state.from->tmp_count;
-  state.to->tmp = tu_allocate(state.from->tmp_count + 1, sizeof *state.to->tmp);
+  state.to->tmp = tu_arena_allocate(&r->to->arena, state.from->tmp_count + 1, sizeof *state.to->tmp);
   for (uint32_t i = 0; i < state.from->tmp_count; i++) {
     struct tu_like like = state.from->tmp[i];
     state.to->tmp[i] = (struct tu_like){like.buffer, new_chunk(r, like.buffer, like.chunk)};
@@ -181,7 +182,7 @@ static void relabel_rank(const struct relabel *r, uint32_t rank) {
     state.base[i] = state.to->step_count;
     for (uint32_t piece = 0; piece < pieces_of(r, old); piece++) add_piece(r, &state, old, piece);
   }
-  free(state.base);
+  tu_arena_free(&r->arena, state.base);
 }
 
 /* Two messages of one sender in one step would come in another order, piece by piece. */
@@ -204,8 +205,10 @@ bool tu_plan_may_relabel(tutti_collective collective) {
   return promise != TU_SUM_TO && promise != TU_SUM_BEFORE && collective != TUTTI_SEND;
 }
 
-static tutti_err check(const struct tu_plan *plan, const uint32_t order[], bool *same, struct tu_error *error) {
-  bool *seen = tu_allocate(plan->ranks, sizeof *seen);
+static tutti_err check(struct relabel *r, bool *same, struct tu_error *error) {
+  const struct tu_plan *plan = r->from;
+  const uint32_t *order = r->order;
+  bool *seen = tu_arena_allocate(&r->arena, plan->ranks, sizeof *seen);
   tutti_err err = TUTTI_OK;
   *same = true;
   for (uint32_t i = 0; i < plan->ranks && err == TUTTI_OK; i++) {
@@ -215,7 +218,6 @@ static tutti_err check(const struct tu_plan *plan, const uint32_t order[], bool 
     else seen[order[i]] = true;
     *same &= order[i] == i;
   }
-  free(seen);
   if (err != TUTTI_OK) return err;
   if (plan->rank_count != plan->ranks)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
@@ -227,24 +229,35 @@ static tutti_err check(const struct tu_plan *plan, const uint32_t order[], bool 
   return TUTTI_OK;
 }
 
-tutti_err tu_plan_relabel(const struct tu_plan *plan, const uint32_t order[], struct tu_plan **relabelled,
-                          struct tu_error *error) {
+static tutti_err relabel(void *argument, struct tu_error *error) {
+  struct relabel *r = argument;
+  const struct tu_plan *plan = r->from;
   bool same;
-  *relabelled = NULL;
-  tutti_err err = check(plan, order, &same, error);
+  tutti_err err = check(r, &same, error);
   if (err != TUTTI_OK) return err;
-  struct relabel r = {.from = plan, .order = order};
-  r.piece = find_piece(&r);
-  if (r.piece && takes_two_of_one(plan))
+  r->piece = find_piece(r);
+  if (r->piece && takes_two_of_one(plan))
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s.%s takes two messages of one rank in one step, which cannot be taken apart",
                    tu_collectives[plan->collective].name, plan->algorithm);
-  r.to = tu_allocate(1, sizeof *r.to);
-  *r.to = *plan;
-  if (tu_collectives[plan->collective].rooted) r.to->root = order[plan->root];
-  r.to->rank_order = plan->rank_order && same;
-  r.to->rank = tu_allocate(plan->ranks, sizeof *r.to->rank);
-  for (uint32_t rank = 0; rank < plan->ranks; rank++) relabel_rank(&r, rank);
-  *relabelled = r.to;
+  struct tu_plan *to = r->to = tu_plan_create();
+  struct tu_arena arena = to->arena;
+  *to = *plan;
+  to->arena = arena;
+  if (tu_collectives[plan->collective].rooted) to->root = r->order[plan->root];
+  to->rank_order = plan->rank_order && same;
+  to->rank = tu_arena_allocate(&to->arena, plan->ranks, sizeof *to->rank);
+  for (uint32_t rank = 0; rank < plan->ranks; rank++) relabel_rank(r, rank);
   return TUTTI_OK;
+}
+
+tutti_err tu_plan_relabel(const struct tu_plan *plan, const uint32_t order[], struct tu_plan **relabelled,
+                          struct tu_error *error) {
+  struct relabel r = {.from = plan, .order = order};
+  *relabelled = NULL;
+  tutti_err err = tu_arena_build(relabel, &r, "a plan of other ranks", error);
+  tu_arena_fini(&r.arena);
+  if (err == TUTTI_OK) *relabelled = r.to;
+  else tu_plan_destroy(r.to);
+  return err;
 }

@@ -248,7 +248,7 @@ static tutti_err read_tmp(struct reader *r, struct tu_rank_plan *rank, uint32_t 
                      span.count, r->tmp_left);
     r->tmp_left -= span.count;
     for (uint32_t i = 0; i < span.count; i++) {
-      rank->tmp = tu_grow(rank->tmp, rank->tmp_count, &r->tmp_capacity, sizeof *rank->tmp);
+      rank->tmp = tu_arena_grow(&r->plan->arena, rank->tmp, rank->tmp_count, &r->tmp_capacity, sizeof *rank->tmp);
       rank->tmp[rank->tmp_count++] = (struct tu_like){span.buffer, span.first + i};
     }
   } while (!tu_scan_end_of_line(&r->scan));
@@ -271,7 +271,7 @@ static tutti_err read_peers(struct reader *r, struct tu_rank_plan *rank, uint32_
     uint32_t peer;
     tutti_err err = read_peer(r, self, &peer);
     if (err != TUTTI_OK) return err;
-    rank->peers = tu_grow(rank->peers, rank->peer_count, &r->peer_capacity, sizeof *rank->peers);
+    rank->peers = tu_arena_grow(&r->plan->arena, rank->peers, rank->peer_count, &r->peer_capacity, sizeof *rank->peers);
     rank->peers[rank->peer_count++] = peer;
     step->peer_count++;
   } while (step->kind == TU_SEND && tu_scan_literal(&r->scan, ","));
@@ -294,7 +294,8 @@ static tutti_err read_operands(struct reader *r, struct tu_rank_plan *rank, uint
       err = read_span(r, &operand.span);
     }
     if (err != TUTTI_OK) return err;
-    rank->operands = tu_grow(rank->operands, rank->operand_count, &r->operand_capacity, sizeof *rank->operands);
+    rank->operands = tu_arena_grow(&r->plan->arena, rank->operands, rank->operand_count, &r->operand_capacity,
+                                   sizeof *rank->operands);
     rank->operands[rank->operand_count++] = operand;
     step->operand_count++;
   } while (tu_scan_literal(&r->scan, "+"));
@@ -311,7 +312,8 @@ static tutti_err read_afters(struct reader *r, struct tu_rank_plan *rank, struct
       r->scan = before;
       return expected(r, "the number of an earlier step");
     }
-    rank->afters = tu_grow(rank->afters, rank->after_count, &r->after_capacity, sizeof *rank->afters);
+    rank->afters =
+        tu_arena_grow(&r->plan->arena, rank->afters, rank->after_count, &r->after_capacity, sizeof *rank->afters);
     rank->afters[rank->after_count++] = after;
     step->after_count++;
   } while (tu_scan_literal(&r->scan, ","));
@@ -366,7 +368,7 @@ static tutti_err read_step(struct reader *r, struct tu_rank_plan *rank, uint32_t
   }
   if (take_word(r, "after") && (err = read_afters(r, rank, &step)) != TUTTI_OK) return err;
   if ((err = read_line_end(r)) != TUTTI_OK) return err;
-  rank->steps = tu_grow(rank->steps, rank->step_count, &r->step_capacity, sizeof *rank->steps);
+  rank->steps = tu_arena_grow(&r->plan->arena, rank->steps, rank->step_count, &r->step_capacity, sizeof *rank->steps);
   rank->steps[rank->step_count++] = step;
   return TUTTI_OK;
 }
@@ -376,7 +378,7 @@ static tutti_err read_rank(struct reader *r) {
   uint32_t self = plan->rank_count, number;
   tutti_err err = read_number_line(r, "rank", self, self, &number);
   if (err != TUTTI_OK) return err;
-  plan->rank = tu_grow(plan->rank, plan->rank_count, &r->rank_capacity, sizeof *plan->rank);
+  plan->rank = tu_arena_grow(&plan->arena, plan->rank, plan->rank_count, &r->rank_capacity, sizeof *plan->rank);
   struct tu_rank_plan *rank = &plan->rank[plan->rank_count++];
   r->step_capacity = r->peer_capacity = r->operand_capacity = r->after_capacity = r->tmp_capacity = 0;
   while (!tu_scan_at_end(&r->scan)) {
@@ -392,19 +394,22 @@ static tutti_err read_rank(struct reader *r) {
   return TUTTI_OK;
 }
 
+static tutti_err read_plan(void *argument, struct tu_error *error) {
+  struct reader *r = argument;
+  r->error = error;
+  r->plan = tu_plan_create();
+  tutti_err err = read_header(r);
+  while (err == TUTTI_OK && r->plan->rank_count < r->plan->ranks) err = read_rank(r);
+  if (err == TUTTI_OK && !tu_scan_at_end(&r->scan)) err = expected(r, "the end after the last rank");
+  return err;
+}
+
 tutti_err tu_plan_read(const char *data, size_t bytes, const char *name, struct tu_plan **plan,
                        struct tu_error *error) {
   struct reader r = {.scan = {.at = data, .end = data + bytes, .line = 1, .name = name},
-                     .error = error,
-                     .plan = tu_allocate(1, sizeof *r.plan),
                      .tmp_left = tu_min(TMP_FREE + bytes * TMP_PER_BYTE, CHUNKS_MAX)};
-  tutti_err err = read_header(&r);
-  while (err == TUTTI_OK && r.plan->rank_count < r.plan->ranks) err = read_rank(&r);
-  if (err == TUTTI_OK && !tu_scan_at_end(&r.scan)) err = expected(&r, "the end after the last rank");
-  if (err != TUTTI_OK) {
-    tu_plan_destroy(r.plan);
-    return err;
-  }
-  *plan = r.plan;
-  return TUTTI_OK;
+  tutti_err err = tu_arena_build(read_plan, &r, name ? name : "a plan", error);
+  if (err == TUTTI_OK) *plan = r.plan;
+  else tu_plan_destroy(r.plan);
+  return err;
 }

@@ -195,28 +195,30 @@ static tutti_err lay_pages(const tutti_tensor *t, struct tu_map *m, bool groups,
   return TUTTI_OK;
 }
 
-/* Where the items of a row lie, from where the row begins: segment by segment. */
-static void lay_cols(struct tu_map *m, struct plane *plane) {
+/* Where the items of a row lie, from where the row begins: segment by segment. False without memory. */
+static bool lay_cols(const struct tu_map *m, struct plane *plane) {
   if (m->strided) {
     size_t count = divide_up(m->shape[4], m->segment);
-    plane->cols = tu_allocate(count + 1, sizeof *plane->cols);
-    for (size_t c = 0; c < count; c++) plane->cols[c] = c * m->strides[4];
-    return;
+    plane->cols = tu_try_allocate(count + 1, sizeof *plane->cols);
+    for (size_t c = 0; plane->cols && c < count; c++) plane->cols[c] = c * m->strides[4];
+    return plane->cols != NULL;
   }
   size_t faces = m->tile_cols / m->face_cols, across = divide_up(m->shape[4], m->tile_cols);
   /* With banks a row may begin at any of them: the table goes on for so many more pages. */
   size_t pages = m->banks > 1 ? across + m->banks : across;
-  plane->cols = tu_allocate(pages * faces + 1, sizeof *plane->cols);
-  for (size_t p = 0; p < pages; p++)
+  plane->cols = tu_try_allocate(pages * faces + 1, sizeof *plane->cols);
+  for (size_t p = 0; plane->cols && p < pages; p++)
     for (size_t f = 0; f < faces; f++) {
       size_t shard = p / m->pages_across, page = p % m->pages_across;
       size_t at = m->banks > 1 ? p % m->banks * m->bank_bytes + p / m->banks * m->page_bytes
                                : shard * m->shard_col_step + page * m->page_bytes;
       plane->cols[p * faces + f] = at + f * m->face_rows * m->face_cols * plane->unit;
     }
+  return plane->cols != NULL;
 }
 
-tutti_err tu_map_create(const tutti_tensor *t, struct tu_map **map, struct tu_error *error) {
+/* All but the tables. */
+static tutti_err lay_out(const tutti_tensor *t, struct tu_map *map, struct tu_error *error) {
   tutti_err err = check_shape(t, error);
   if (err != TUTTI_OK) return err;
   struct tu_map m = {.item_bytes = tu_datatypes[t->type].bytes, .columns = t->shape[4], .plane_count = 1};
@@ -234,14 +236,34 @@ tutti_err tu_map_create(const tutti_tensor *t, struct tu_map **map, struct tu_er
     m.planes[0] = (struct plane){.unit = 1};
     m.planes[1] = (struct plane){.unit = m.item_bytes - 1, .base = m.tile_rows * m.tile_cols};
   }
-  for (uint32_t p = 0; p < m.plane_count; p++) lay_cols(&m, &m.planes[p]);
   size_t stride = m.item_bytes;
   for (int d = TUTTI_DIMS - 1; d >= 0 && m.plain && !m.strided; d--) {
     m.strides[d] = stride;
     stride *= m.shape[d];
   }
-  *map = tu_allocate(1, sizeof **map);
-  **map = m;
+  *map = m;
+  return TUTTI_OK;
+}
+
+tutti_err tu_map_measure(const tutti_tensor *t, size_t *bytes, struct tu_error *error) {
+  struct tu_map m;
+  tutti_err err = lay_out(t, &m, error);
+  if (err == TUTTI_OK) *bytes = m.extent;
+  return err;
+}
+
+tutti_err tu_map_create(const tutti_tensor *t, struct tu_map **map, struct tu_error *error) {
+  struct tu_map m, *made;
+  tutti_err err = lay_out(t, &m, error);
+  if (err != TUTTI_OK) return err;
+  bool laid = (made = tu_try_allocate(1, sizeof *made)) != NULL;
+  if (laid) *made = m;
+  for (uint32_t p = 0; laid && p < m.plane_count; p++) laid = lay_cols(made, &made->planes[p]);
+  if (!laid) {
+    tu_map_destroy(made);
+    return tu_fail_memory(error, m.shape[4] * sizeof(size_t), "a table of where the elements of a tensor's row lie");
+  }
+  *map = made;
   return TUTTI_OK;
 }
 

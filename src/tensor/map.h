@@ -14,7 +14,9 @@
 
 struct tu_map;
 
-/* Checks the tensor; ARGUMENT if it cannot be. */
+/* Checks the tensor; ARGUMENT if it cannot be. *bytes: memory that it takes. Needs no memory of its own. */
+tutti_err tu_map_measure(const tutti_tensor *tensor, size_t *bytes, struct tu_error *error);
+/* ARGUMENT, as above; MEMORY. */
 tutti_err tu_map_create(const tutti_tensor *tensor, struct tu_map **map, struct tu_error *error);
 void tu_map_destroy(struct tu_map *map);
 

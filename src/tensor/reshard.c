@@ -1,7 +1,6 @@
 /* reshard.c: the search for the cheapest steps from one distribution into another. */
 #include "tensor/reshard.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { AXES = TUTTI_MESH_AXES, MASKS = 1 << AXES, CODES = 7 * 7 * 7 * 27 * 2 };
@@ -24,11 +23,13 @@ struct node {
 };
 
 struct search {
+  struct tu_arena arena; /* of what is here */
+  struct tu_route *route;
   const struct tu_reshard *r;
   size_t largest; /* parts of more bytes are not wanted */
   struct node *nodes;
   uint32_t count, capacity;
-  uint16_t index[CODES]; /* of the distribution's node, plus one */
+  uint16_t *index; /* [CODES]: of the distribution's node, plus one */
 };
 
 static bool has(uint32_t mask, uint32_t axis) { return mask >> axis & 1; }
@@ -114,7 +115,7 @@ static void reach(struct search *s, uint32_t before, struct tu_reshard_step step
   n.steps = s->nodes[before].steps + 1;
   uint16_t *place = &s->index[code_of(s, &step.after)];
   if (*place == 0) {
-    s->nodes = tu_grow(s->nodes, s->count, &s->capacity, sizeof *s->nodes);
+    s->nodes = tu_arena_grow(&s->arena, s->nodes, s->count, &s->capacity, sizeof *s->nodes);
     s->nodes[s->count++] = n;
     *place = (uint16_t)s->count;
   } else if (!s->nodes[*place - 1].settled && is_better(&n, &s->nodes[*place - 1])) {
@@ -213,7 +214,7 @@ static void expand(struct search *s, uint32_t before) {
 
 /* The node of the goal; UINT32_MAX if it cannot be reached. */
 static uint32_t search(struct search *s) {
-  s->nodes = tu_grow(s->nodes, 0, &s->capacity, sizeof *s->nodes);
+  s->nodes = tu_arena_grow(&s->arena, s->nodes, 0, &s->capacity, sizeof *s->nodes);
   s->nodes[0] = (struct node){.at = s->r->from};
   s->count = 1;
   s->index[code_of(s, &s->r->from)] = 1;
@@ -255,31 +256,43 @@ static void append(struct tu_route *route, const struct tu_reshard_step *step) {
   route->largest_bytes = tu_max(route->largest_bytes, step->part_bytes);
 }
 
-static void collect(const struct search *s, uint32_t goal, struct tu_route *route) {
+static void collect(struct search *s, uint32_t goal) {
+  struct tu_route *route = s->route;
   uint32_t count = s->nodes[goal].steps;
   if (count == 0) return;
-  uint32_t *path = tu_allocate(count, sizeof *path);
-  route->steps = tu_allocate(count, sizeof *route->steps);
+  uint32_t *path = tu_arena_allocate(&s->arena, count, sizeof *path);
+  route->steps = tu_arena_allocate(&route->arena, count, sizeof *route->steps);
   for (uint32_t i = count, n = goal; i-- > 0; n = s->nodes[n].before) path[i] = n;
   for (uint32_t i = 0; i < count; i++) append(route, &s->nodes[path[i]].step);
-  free(path);
 }
 
-void tu_reshard_find(const struct tu_reshard *r, struct tu_route *route) {
-  struct search *s = tu_allocate(1, sizeof *s);
-  s->r = r;
-  s->largest = tu_max(tu_distribution_bytes(&r->whole, &r->from), tu_distribution_bytes(&r->whole, &r->to));
-  *route = (struct tu_route){.largest_bytes = tu_distribution_bytes(&r->whole, &r->from)};
+static tutti_err find(void *argument, struct tu_error *error) {
+  struct search *s = argument;
+  const struct tu_reshard *r = s->r;
+  (void)error;
+  s->index = tu_arena_allocate(&s->arena, CODES, sizeof *s->index);
   uint32_t goal;
   while ((goal = search(s)) == UINT32_MAX) {
     size_t larger = larger_part(&r->whole, s->largest);
     tu_assert(larger > s->largest); /* by way of the whole everything can be reached */
     s->largest = larger;
-    memset(s->index, 0, sizeof s->index);
+    memset(s->index, 0, CODES * sizeof *s->index);
   }
-  collect(s, goal, route);
-  free(s->nodes);
-  free(s);
+  collect(s, goal);
+  return TUTTI_OK;
 }
 
-void tu_route_fini(struct tu_route *route) { free(route->steps); }
+tutti_err tu_reshard_find(const struct tu_reshard *r, struct tu_route *route, struct tu_error *error) {
+  size_t from = tu_distribution_bytes(&r->whole, &r->from), to = tu_distribution_bytes(&r->whole, &r->to);
+  *route = (struct tu_route){.largest_bytes = from};
+  struct search s = {.r = r, .route = route, .largest = tu_max(from, to)};
+  tutti_err err = tu_arena_build(find, &s, "the search for the steps of a resharding", error);
+  tu_arena_fini(&s.arena);
+  if (err != TUTTI_OK) tu_route_fini(route);
+  return err;
+}
+
+void tu_route_fini(struct tu_route *route) {
+  tu_arena_fini(&route->arena);
+  *route = (struct tu_route){0};
+}

@@ -7,6 +7,7 @@
 #ifndef TU_RESHARD_H
 #define TU_RESHARD_H
 
+#include "base/arena.h"
 #include "tensor/distribution.h"
 
 struct tu_reshard {
@@ -37,6 +38,7 @@ struct tu_reshard_step {
 };
 
 struct tu_route {
+  struct tu_arena arena;
   struct tu_reshard_step *steps; /* NULL: the two are equal */
   uint32_t count;
   uint8_t axes; /* of all steps with messages */
@@ -47,8 +49,8 @@ struct tu_route {
 /* What a collective costs besides the bytes that it moves. */
 #define TU_RESHARD_COLLECTIVE_BYTES 16384u
 
-/* Free it with tu_route_fini. */
-void tu_reshard_find(const struct tu_reshard *r, struct tu_route *route);
+/* MEMORY. Free it with tu_route_fini, which may come twice. */
+tutti_err tu_reshard_find(const struct tu_reshard *r, struct tu_route *route, struct tu_error *error);
 void tu_route_fini(struct tu_route *route);
 
 /* In an exchange: the coordinates of the rank from which the rank `at` receives, and of that to which it sends. */

@@ -121,7 +121,7 @@ static void table(void) {
     must_read(&r.whole, spread, &r.to);
     struct tu_route route;
     char text[512];
-    tu_reshard_find(&r, &route);
+    tu_assert(tu_reshard_find(&r, &route, NULL) == TUTTI_OK);
     print_route(&route, text, sizeof text);
     CHECK(strcmp(text, f->steps) == 0, "%s to %s: '%s', expected '%s'", f->from, f->to, text, f->steps);
     CHECK(route.moved == f->moved, "%s to %s moves %zu, expected %zu", f->from, f->to, route.moved, f->moved);
@@ -418,7 +418,7 @@ static bool check_pair(uint32_t from, uint32_t to) {
   tu_distribution_print(&r.to, AXES, TUTTI_DIMS, after);
   snprintf(what, sizeof what, "%ux%ux%u: %s to %s", w.whole.extents[0], w.whole.extents[1], w.whole.extents[2], before,
            after);
-  tu_reshard_find(&r, &route);
+  tu_assert(tu_reshard_find(&r, &route, NULL) == TUTTI_OK);
   check_steps(&r, &route, what);
   size_t cost = 0, least = SIZE_MAX, ends = w.bytes[from] > w.bytes[to] ? w.bytes[from] : w.bytes[to];
   for (uint32_t i = 0; i < route.count; i++)

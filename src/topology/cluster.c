@@ -11,29 +11,25 @@
 /* ---- making one ---- */
 
 struct tu_cluster *tu_cluster_create(const char *name) {
-  struct tu_cluster *cluster = tu_allocate(1, sizeof *cluster);
+  struct tu_arena arena = {0};
+  struct tu_cluster *cluster = tu_arena_allocate(&arena, 1, sizeof *cluster);
+  cluster->arena = arena;
   snprintf(cluster->name, sizeof cluster->name, "%s", name);
   return cluster;
 }
 
 static void drop_index(struct tu_cluster *cluster) {
-  free(cluster->port_first);
-  free(cluster->ports);
-  free(cluster->neighbour_first);
-  free(cluster->neighbours);
+  tu_arena_free(&cluster->arena, cluster->port_first);
+  tu_arena_free(&cluster->arena, cluster->ports);
+  tu_arena_free(&cluster->arena, cluster->neighbour_first);
+  tu_arena_free(&cluster->arena, cluster->neighbours);
   cluster->port_first = cluster->neighbour_first = NULL;
   cluster->ports = NULL;
   cluster->neighbours = NULL;
 }
 
 void tu_cluster_destroy(struct tu_cluster *cluster) {
-  if (!cluster) return;
-  drop_index(cluster);
-  free(cluster->nodes);
-  free(cluster->links);
-  free(cluster->remotes);
-  tu_text_fini(&cluster->notes);
-  free(cluster);
+  if (cluster) tu_arena_fini(&cluster->arena);
 }
 
 void tu_cluster_note(struct tu_cluster *cluster, const char *format, ...) {
@@ -45,12 +41,14 @@ void tu_cluster_note(struct tu_cluster *cluster, const char *format, ...) {
   va_end(arguments);
   for (char *c = line; *c; c++)
     if (*c < ' ' || *c > '~') *c = '?';
+  cluster->notes.arena = &cluster->arena;
   tu_text_print(&cluster->notes, "%s\n", line);
 }
 
 uint32_t tu_cluster_add(struct tu_cluster *cluster, const struct tu_node *node) {
   tu_assert(node->kind != TU_CHIP || cluster->chip_count == cluster->node_count);
-  cluster->nodes = tu_grow(cluster->nodes, cluster->node_count, &cluster->node_capacity, sizeof *cluster->nodes);
+  cluster->nodes = tu_arena_grow(&cluster->arena, cluster->nodes, cluster->node_count, &cluster->node_capacity,
+                                 sizeof *cluster->nodes);
   cluster->nodes[cluster->node_count] = *node;
   cluster->chip_count += node->kind == TU_CHIP;
   return cluster->node_count++;
@@ -58,7 +56,8 @@ uint32_t tu_cluster_add(struct tu_cluster *cluster, const struct tu_node *node) 
 
 void tu_cluster_connect(struct tu_cluster *cluster, struct tu_link_end a, struct tu_link_end b) {
   tu_assert(a.node < cluster->node_count && b.node < cluster->node_count);
-  cluster->links = tu_grow(cluster->links, cluster->link_count, &cluster->link_capacity, sizeof *cluster->links);
+  cluster->links = tu_arena_grow(&cluster->arena, cluster->links, cluster->link_count, &cluster->link_capacity,
+                                 sizeof *cluster->links);
   cluster->links[cluster->link_count++] = (struct tu_link){.ends = {a, b}};
 }
 
@@ -89,18 +88,18 @@ static void sum_up(uint32_t first[], uint32_t count) {
 }
 
 static void index_ports(struct tu_cluster *c) {
-  c->port_first = tu_allocate(c->node_count + 1, sizeof *c->port_first);
-  c->ports = tu_allocate(2 * (size_t)c->link_count + 1, sizeof *c->ports);
+  c->port_first = tu_arena_allocate(&c->arena, c->node_count + 1, sizeof *c->port_first);
+  c->ports = tu_arena_allocate(&c->arena, 2 * (size_t)c->link_count + 1, sizeof *c->ports);
   for (uint32_t l = 0; l < c->link_count; l++)
     for (int e = 0; e < 2; e++) c->port_first[c->links[l].ends[e].node + 1]++;
   sum_up(c->port_first, c->node_count);
-  uint32_t *used = tu_allocate(c->node_count + 1, sizeof *used);
+  uint32_t *used = tu_arena_allocate(&c->arena, c->node_count + 1, sizeof *used);
   for (uint32_t l = 0; l < c->link_count; l++)
     for (int e = 0; e < 2; e++) {
       struct tu_link_end end = c->links[l].ends[e];
       c->ports[c->port_first[end.node] + used[end.node]++] = (struct tu_port){end.channel, l};
     }
-  free(used);
+  tu_arena_free(&c->arena, used);
   for (uint32_t n = 0; n < c->node_count; n++)
     qsort(c->ports + c->port_first[n], c->port_first[n + 1] - c->port_first[n], sizeof *c->ports, compare_ports);
 }
@@ -131,9 +130,9 @@ static void count_usable(struct tu_cluster *c) {
 
 /* A chip that is linked to itself is no neighbour of its own. */
 static void index_neighbours(struct tu_cluster *c) {
-  c->neighbour_first = tu_allocate(c->node_count + 1, sizeof *c->neighbour_first);
-  c->neighbours = tu_allocate(2 * (size_t)c->link_count + 1, sizeof *c->neighbours);
-  uint32_t *far = tu_allocate(2 * (size_t)c->link_count + 1, sizeof *far), count = 0;
+  c->neighbour_first = tu_arena_allocate(&c->arena, c->node_count + 1, sizeof *c->neighbour_first);
+  c->neighbours = tu_arena_allocate(&c->arena, 2 * (size_t)c->link_count + 1, sizeof *c->neighbours);
+  uint32_t *far = tu_arena_allocate(&c->arena, 2 * (size_t)c->link_count + 1, sizeof *far), count = 0;
   for (uint32_t n = 0; n < c->node_count; n++) {
     c->neighbour_first[n] = count;
     uint32_t ports = 0;
@@ -148,7 +147,7 @@ static void index_neighbours(struct tu_cluster *c) {
     }
   }
   c->neighbour_first[c->node_count] = count;
-  free(far);
+  tu_arena_free(&c->arena, far);
   count_usable(c);
 }
 
@@ -291,10 +290,11 @@ static void spread(const struct tu_cluster *c, uint32_t queue[], uint32_t count,
   }
 }
 
-void tu_cluster_reach(const struct tu_cluster *cluster, uint32_t mmio[], uint32_t hops[]) {
+bool tu_cluster_reach(const struct tu_cluster *cluster, uint32_t mmio[], uint32_t hops[]) {
   uint32_t n = cluster->node_count, count = 0;
-  uint32_t *queue = tu_allocate(n + 1, sizeof *queue), *distance = tu_allocate(n + 1, sizeof *distance);
-  uint32_t *origin = tu_allocate(n + 1, sizeof *origin);
+  uint32_t *queue = tu_try_allocate(3 * (size_t)n + 1, sizeof *queue);
+  if (!queue) return false;
+  uint32_t *distance = queue + n, *origin = distance + n;
   for (uint32_t i = 0; i < n; i++) {
     distance[i] = cluster->nodes[i].mmio ? 0 : TU_NONE;
     origin[i] = cluster->nodes[i].mmio ? i : TU_NONE;
@@ -304,8 +304,7 @@ void tu_cluster_reach(const struct tu_cluster *cluster, uint32_t mmio[], uint32_
   if (mmio) memcpy(mmio, origin, cluster->chip_count * sizeof *mmio);
   if (hops) memcpy(hops, distance, cluster->chip_count * sizeof *hops);
   free(queue);
-  free(distance);
-  free(origin);
+  return true;
 }
 
 void tu_cluster_distances(const struct tu_cluster *cluster, uint32_t from, uint32_t distance[]) {
@@ -319,7 +318,7 @@ void tu_cluster_distances(const struct tu_cluster *cluster, uint32_t from, uint3
 
 uint32_t tu_cluster_parts(const struct tu_cluster *cluster, uint32_t *other) {
   uint32_t n = cluster->node_count, parts = 0;
-  uint32_t *queue = tu_allocate(n + 1, sizeof *queue), *distance = tu_allocate(n + 1, sizeof *distance);
+  uint32_t *queue = tu_allocate(2 * (size_t)n + 1, sizeof *queue), *distance = queue + n;
   memset(distance, 0xff, n * sizeof *distance);
   for (uint32_t chip = 0; chip < cluster->chip_count; chip++) {
     if (distance[chip] != TU_NONE) continue;
@@ -329,7 +328,6 @@ uint32_t tu_cluster_parts(const struct tu_cluster *cluster, uint32_t *other) {
     spread(cluster, queue, 1, false, distance, NULL);
   }
   free(queue);
-  free(distance);
   return parts;
 }
 

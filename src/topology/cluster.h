@@ -9,6 +9,7 @@
 #ifndef TU_CLUSTER_H
 #define TU_CLUSTER_H
 
+#include "base/arena.h"
 #include "base/text.h"
 
 #define TU_NONE UINT32_MAX
@@ -67,6 +68,7 @@ struct tu_neighbour {
 };
 
 struct tu_cluster {
+  struct tu_arena arena; /* all of it, this struct as well, and what is needed while it is made */
   char name[TU_CLUSTER_NAME_BYTES];
   uint32_t chip_count, node_count, node_capacity;
   struct tu_node *nodes;
@@ -99,12 +101,13 @@ void tu_cluster_note(struct tu_cluster *cluster, const char *format, ...) __attr
 uint32_t tu_cluster_index(struct tu_cluster *cluster);
 
 /* A cluster from what a person names: a preset, a generator, or a file (a cluster description, or a mesh graph descriptor).
- * ARGUMENT, SYSTEM. */
+ * ARGUMENT, SYSTEM, MEMORY. */
 tutti_err tu_cluster_load(const char *what, struct tu_cluster **cluster, struct tu_error *error);
 /* From the text of such a file. */
 tutti_err tu_cluster_read(const char *data, size_t bytes, const char *name, struct tu_cluster **cluster,
                           struct tu_error *error);
-/* The first one alone (presets.c, generate.c): *cluster stays NULL if `what` names neither. */
+/* The first one alone (presets.c, generate.c): *cluster is NULL if `what` names neither; else the caller destroys it, whatever
+ * comes back. Within a building (base/arena.h), as all that follows. */
 tutti_err tu_cluster_preset(const char *what, struct tu_cluster **cluster, struct tu_error *error);
 tutti_err tu_cluster_generate(const char *what, struct tu_cluster **cluster, struct tu_error *error);
 
@@ -143,8 +146,9 @@ struct tu_node_name {
 struct tu_node_name tu_node_name(const struct tu_cluster *cluster, uint32_t node);
 
 /* How a host reaches each chip: by which node with mmio (the nearest; of several, the one of the lowest number), over how many
- * links. A host's own way takes reserved links too. hops = TU_NONE: not at all. Arrays of chip_count; either may be NULL. */
-void tu_cluster_reach(const struct tu_cluster *cluster, uint32_t mmio[], uint32_t hops[]);
+ * links. A host's own way takes reserved links too. hops = TU_NONE: not at all. Arrays of chip_count; either may be NULL. False
+ * without memory. */
+bool tu_cluster_reach(const struct tu_cluster *cluster, uint32_t mmio[], uint32_t hops[]);
 
 /* Hops over usable links from a node to each; TU_NONE: there is no way. [node_count] */
 void tu_cluster_distances(const struct tu_cluster *cluster, uint32_t from, uint32_t distance[]);

@@ -74,14 +74,14 @@ static tutti_err add_chips(const struct reading *r, uint32_t arch, uint32_t chip
   uint32_t maps[2] = {arch, chips}, most = 1, count = 0;
   for (int i = 0; i < 2; i++)
     if (maps[i] != TU_YAML_NONE) most += r->yaml->nodes[maps[i]].count;
-  uint32_t *ids = tu_allocate(most, sizeof *ids);
+  uint32_t *ids = tu_arena_allocate(&r->cluster->arena, most, sizeof *ids);
   tutti_err err = TUTTI_OK;
   for (int i = 0; i < 2 && err == TUTTI_OK; i++)
     if (maps[i] != TU_YAML_NONE) err = read_ids(r, maps[i], ids, &count);
   qsort(ids, count, sizeof *ids, compare_ids);
   for (uint32_t i = 0; i < count && err == TUTTI_OK; i++)
     if (i == 0 || ids[i] != ids[i - 1]) tu_cluster_add(r->cluster, &(struct tu_node){.id = ids[i]});
-  free(ids);
+  tu_arena_free(&r->cluster->arena, ids);
   if (err != TUTTI_OK || r->cluster->chip_count - 1 < TU_CHIPS_MAX) return err;
   return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%u: expected 1 to %d chips in 'arch' and 'chips', found %u",
                  r->yaml->name, r->yaml->nodes[arch == TU_YAML_NONE ? chips : arch].line, (int)TU_CHIPS_MAX,
@@ -171,7 +171,7 @@ static tutti_err read_end(const struct reading *r, uint32_t map, struct tu_link_
 }
 
 static void note_line(struct reading *r, uint32_t line) {
-  r->lines = tu_grow(r->lines, r->line_count, &r->line_capacity, sizeof *r->lines);
+  r->lines = tu_arena_grow(&r->cluster->arena, r->lines, r->line_count, &r->line_capacity, sizeof *r->lines);
   r->lines[r->line_count++] = line;
 }
 
@@ -219,7 +219,7 @@ static tutti_err read_remote(struct reading *r, uint32_t connection) {
   if ((err = tu_yaml_uint(y, id, UINT64_MAX, "a unique id", &remote.chip, r->error)) != TUTTI_OK) return err;
   if ((err = read_channel(r, nodes[far], &remote.channel)) != TUTTI_OK) return err;
   struct tu_cluster *c = r->cluster;
-  c->remotes = tu_grow(c->remotes, c->remote_count, &c->remote_capacity, sizeof *c->remotes);
+  c->remotes = tu_arena_grow(&c->arena, c->remotes, c->remote_count, &c->remote_capacity, sizeof *c->remotes);
   c->remotes[c->remote_count++] = remote;
   note_line(r, y->nodes[connection].line);
   return TUTTI_OK;
@@ -250,7 +250,8 @@ static int compare_taken(const void *left, const void *right) {
 /* Each channel has one link at most. */
 static tutti_err check_channels(const struct reading *r) {
   const struct tu_cluster *c = r->cluster;
-  struct taken *all = tu_allocate(2 * (size_t)c->link_count + c->remote_count + 1, sizeof *all);
+  struct taken *all =
+      tu_arena_allocate(&r->cluster->arena, 2 * (size_t)c->link_count + c->remote_count + 1, sizeof *all);
   uint32_t count = 0;
   for (uint32_t l = 0; l < c->link_count; l++)
     for (int e = 0; e < 2; e++) all[count++] = (struct taken){c->links[l].ends[e], l};
@@ -265,7 +266,7 @@ static tutti_err check_channels(const struct reading *r) {
                   "already",
                   r->yaml->name, r->lines[b->index], b->end.channel, c->nodes[b->end.node].id, r->lines[a->index]);
   }
-  free(all);
+  tu_arena_free(&r->cluster->arena, all);
   return err;
 }
 
@@ -280,7 +281,7 @@ static tutti_err read_description(const struct tu_yaml *yaml, struct tu_cluster 
     uint32_t clash = tu_cluster_index(cluster);
     tu_assert(clash == TU_NONE);
   }
-  free(r.lines);
+  tu_arena_free(&cluster->arena, r.lines);
   return err;
 }
 
@@ -298,19 +299,30 @@ static tutti_err read_kind(const struct tu_yaml *yaml, struct tu_cluster *cluste
   return read_description(yaml, cluster, error);
 }
 
+struct job {
+  const char *data, *name;
+  size_t bytes;
+  struct tu_yaml yaml;
+  struct tu_cluster *cluster;
+};
+
+static tutti_err read_file(void *argument, struct tu_error *error) {
+  struct job *job = argument;
+  bool proto = tu_proto_text_is(job->data, job->bytes, job->name);
+  tutti_err err = proto ? tu_proto_text_read(job->data, job->bytes, job->name, &job->yaml, error)
+                        : tu_yaml_read(job->data, job->bytes, job->name, &job->yaml, error);
+  if (err != TUTTI_OK) return err;
+  const char *slash = strrchr(job->name, '/');
+  job->cluster = tu_cluster_create(slash ? slash + 1 : job->name);
+  return proto ? tu_mesh_proto_read(&job->yaml, job->cluster, error) : read_kind(&job->yaml, job->cluster, error);
+}
+
 tutti_err tu_cluster_read(const char *data, size_t bytes, const char *name, struct tu_cluster **cluster,
                           struct tu_error *error) {
-  struct tu_yaml yaml;
-  bool proto = tu_proto_text_is(data, bytes, name);
-  *cluster = NULL;
-  tutti_err err =
-      proto ? tu_proto_text_read(data, bytes, name, &yaml, error) : tu_yaml_read(data, bytes, name, &yaml, error);
-  if (err != TUTTI_OK) return err;
-  const char *slash = strrchr(name, '/');
-  struct tu_cluster *read = tu_cluster_create(slash ? slash + 1 : name);
-  err = proto ? tu_mesh_proto_read(&yaml, read, error) : read_kind(&yaml, read, error);
-  if (err == TUTTI_OK) *cluster = read;
-  else tu_cluster_destroy(read);
-  tu_yaml_fini(&yaml);
+  struct job job = {.data = data, .name = name, .bytes = bytes};
+  tutti_err err = tu_arena_build(read_file, &job, name, error);
+  tu_yaml_fini(&job.yaml);
+  if (err != TUTTI_OK) tu_cluster_destroy(job.cluster);
+  *cluster = err == TUTTI_OK ? job.cluster : NULL;
   return err;
 }

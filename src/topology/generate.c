@@ -213,15 +213,12 @@ tutti_err tu_cluster_generate(const char *what, struct tu_cluster **cluster, str
   if (!read_order(strchr(what, ':') + 1, &order) || order.size_count < g->sizes_min || order.size_count > g->sizes_max)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "expected %s, and perhaps :LINKS between two (up to %d), found '%.60s'",
                    g->form, (int)LINKS_MAX, what);
-  struct tu_cluster *made = tu_cluster_create(what);
-  if (!(g->make ? g->make(made, &order) : make_grid(made, &order, g->wraps))) {
-    tu_cluster_destroy(made);
+  struct tu_cluster *made = *cluster = tu_cluster_create(what);
+  if (!(g->make ? g->make(made, &order) : make_grid(made, &order, g->wraps)))
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "'%.60s': expected a cluster of up to %d chips and 2^20 links, found a larger one", what,
                    (int)TU_CHIPS_MAX);
-  }
   uint32_t clash = tu_cluster_index(made);
   tu_assert(clash == TU_NONE);
-  *cluster = made;
   return TUTTI_OK;
 }

@@ -197,7 +197,7 @@ static tutti_err read_meshes(struct reading *r) {
   if (err != TUTTI_OK) return err;
   r->mesh_count = y->nodes[list].count;
   if (r->mesh_count - 1 >= MESHES_MAX) return tu_yaml_refuse(y, list, r->error, "1 to 4096 meshes");
-  r->meshes = tu_allocate(r->mesh_count, sizeof *r->meshes);
+  r->meshes = tu_arena_allocate(&r->cluster->arena, r->mesh_count, sizeof *r->meshes);
   for (uint32_t i = tu_yaml_first(y, list); i != TU_YAML_NONE; i = tu_yaml_next(y, i))
     if ((err = read_mesh(r, i)) != TUTTI_OK) return err;
   size_t chips = 0, links = tu_min(r->ports[EAST], r->ports[WEST]) + tu_min(r->ports[NORTH], r->ports[SOUTH]);
@@ -307,8 +307,8 @@ static tutti_err read_joints(const struct reading *r, uint32_t **nodes) {
   if (list == TU_YAML_NONE) return TUTTI_OK;
   tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of ports that are joined", r->error);
   if (err != TUTTI_OK) return err;
-  struct joint *joints = tu_allocate(y->nodes[list].count + 1, sizeof *joints);
-  *nodes = tu_allocate(y->nodes[list].count + 1, sizeof **nodes);
+  struct joint *joints = tu_arena_allocate(&r->cluster->arena, y->nodes[list].count + 1, sizeof *joints);
+  *nodes = tu_arena_allocate(&r->cluster->arena, y->nodes[list].count + 1, sizeof **nodes);
   for (uint32_t i = tu_yaml_first(y, list); err == TUTTI_OK && i != TU_YAML_NONE; i = tu_yaml_next(y, i))
     err = read_joint(r, i, &joints[count++]);
   if (err == TUTTI_OK) qsort(joints, count, sizeof *joints, compare_joints);
@@ -319,7 +319,7 @@ static tutti_err read_joints(const struct reading *r, uint32_t **nodes) {
     tu_cluster_connect(r->cluster, joints[i].ends[0], joints[i].ends[1]);
     (*nodes)[kept++] = joints[i].node;
   }
-  free(joints);
+  tu_arena_free(&r->cluster->arena, joints);
   return err;
 }
 
@@ -367,12 +367,12 @@ static tutti_err read_relaxed_graph(const struct reading *r) {
   uint32_t list = tu_yaml_find(y, 0, "RelaxedGraph"), ports = 0;
   if (list == TU_YAML_NONE) return TUTTI_OK;
   tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of meshes that are joined", r->error);
-  uint32_t *next = tu_allocate(r->cluster->chip_count, sizeof *next);
+  uint32_t *next = tu_arena_allocate(&r->cluster->arena, r->cluster->chip_count, sizeof *next);
   for (int s = 0; s < SIDES; s++) ports += r->ports[s];
   for (uint32_t i = 0; i < r->cluster->chip_count; i++) next[i] = ports;
   for (uint32_t i = tu_yaml_first(y, list); err == TUTTI_OK && i != TU_YAML_NONE; i = tu_yaml_next(y, i))
     err = read_relaxed(r, i, next);
-  free(next);
+  tu_arena_free(&r->cluster->arena, next);
   return err;
 }
 
@@ -396,7 +396,7 @@ tutti_err tu_mesh_graph_read(const struct tu_yaml *yaml, struct tu_cluster *clus
   }
   for (uint32_t m = 0; err == TUTTI_OK && m < r.mesh_count && r.mesh_count > 1; m++)
     tu_note_mesh(cluster, m, r.meshes[m].first, (uint32_t[]){r.meshes[m].rows, r.meshes[m].cols}, 2);
-  free(nodes);
-  free(r.meshes);
+  tu_arena_free(&cluster->arena, nodes);
+  tu_arena_free(&cluster->arena, r.meshes);
   return err;
 }

@@ -296,7 +296,8 @@ static tutti_err read_graph(struct tu_mesh_proto *proto, struct tu_mesh_template
       return tu_yaml_refuse(proto->tree, i, proto->error, "instances that are all meshes, or all graphs");
     if (graph->member_count == TU_CHIPS_MAX)
       return tu_yaml_refuse(proto->tree, i, proto->error, "no more than 65536 instances");
-    proto->members = tu_grow(proto->members, proto->member_count, &proto->member_capacity, sizeof *proto->members);
+    proto->members = tu_arena_grow(&proto->cluster->arena, proto->members, proto->member_count, &proto->member_capacity,
+                                   sizeof *proto->members);
     proto->members[proto->member_count++] = member;
     graph->member_count++;
   }
@@ -336,8 +337,8 @@ static int compare_keyed(const void *left, const void *right) {
 
 /* An index of each graph's instances. No two have the same id, unless they are of different templates. */
 static tutti_err index_members(struct tu_mesh_proto *proto) {
-  struct keyed *keyed = tu_allocate(proto->member_count + 1, sizeof *keyed);
-  proto->by_id = tu_allocate(proto->member_count + 1, sizeof *proto->by_id);
+  struct keyed *keyed = tu_arena_allocate(&proto->cluster->arena, proto->member_count + 1, sizeof *keyed);
+  proto->by_id = tu_arena_allocate(&proto->cluster->arena, proto->member_count + 1, sizeof *proto->by_id);
   tutti_err err = TUTTI_OK;
   for (uint32_t t = 0; t < proto->template_count && err == TUTTI_OK; t++) {
     uint32_t first = proto->templates[t].member_first, count = proto->templates[t].member_count;
@@ -353,7 +354,7 @@ static tutti_err index_members(struct tu_mesh_proto *proto) {
                              "an instance whose id no other of this graph has");
     }
   }
-  free(keyed);
+  tu_arena_free(&proto->cluster->arena, keyed);
   return err;
 }
 
@@ -374,8 +375,8 @@ static tutti_err read_templates(struct tu_mesh_proto *proto, bool graph) {
       if (strcmp(proto->templates[other].name, t.name) == 0)
         return tu_yaml_refuse(proto->tree, tu_yaml_find(proto->tree, i, "name"), proto->error,
                               "a name that no other descriptor of the kind has");
-    proto->templates =
-        tu_grow(proto->templates, proto->template_count, &proto->template_capacity, sizeof *proto->templates);
+    proto->templates = tu_arena_grow(&proto->cluster->arena, proto->templates, proto->template_count,
+                                     &proto->template_capacity, sizeof *proto->templates);
     proto->templates[proto->template_count++] = t;
   }
   for (uint32_t t = first; t < proto->template_count; t++) {
@@ -420,7 +421,7 @@ static tutti_err read_top(struct tu_mesh_proto *proto) {
 
 /* The joints of all templates that the top one needs. */
 static tutti_err read_reached(struct tu_mesh_proto *proto) {
-  uint32_t *queue = tu_allocate(proto->template_count, sizeof *queue), count = 1;
+  uint32_t *queue = tu_arena_allocate(&proto->cluster->arena, proto->template_count, sizeof *queue), count = 1;
   tutti_err err = TUTTI_OK;
   queue[0] = proto->top;
   proto->templates[proto->top].reached = true;
@@ -434,7 +435,7 @@ static tutti_err read_reached(struct tu_mesh_proto *proto) {
       proto->templates[of].reached = true;
     }
   }
-  free(queue);
+  tu_arena_free(&proto->cluster->arena, queue);
   return err;
 }
 
@@ -450,9 +451,9 @@ tutti_err tu_mesh_proto_read(const struct tu_yaml *tree, struct tu_cluster *clus
   if (err == TUTTI_OK) err = read_pinnings(&proto);
   if (err == TUTTI_OK) err = read_reached(&proto);
   if (err == TUTTI_OK) err = tu_mesh_proto_build(&proto);
-  free(proto.templates);
-  free(proto.members);
-  free(proto.by_id);
-  free(proto.joints);
+  tu_arena_free(&cluster->arena, proto.templates);
+  tu_arena_free(&cluster->arena, proto.members);
+  tu_arena_free(&cluster->arena, proto.by_id);
+  tu_arena_free(&cluster->arena, proto.joints);
   return err;
 }

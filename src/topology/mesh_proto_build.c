@@ -21,7 +21,7 @@ struct building {
 };
 
 static void push(struct building *b, struct instance instance) {
-  b->stack = tu_grow(b->stack, b->count, &b->capacity, sizeof *b->stack);
+  b->stack = tu_arena_grow(&b->proto->cluster->arena, b->stack, b->count, &b->capacity, sizeof *b->stack);
   b->stack[b->count++] = instance;
 }
 
@@ -68,7 +68,7 @@ static tutti_err make_meshes(struct building *b) {
   while (b->count > 0) {
     struct instance here = b->stack[--b->count];
     const struct tu_mesh_template *t = &proto->templates[here.of];
-    b->made = tu_grow(b->made, b->made_count, &b->made_capacity, sizeof *b->made);
+    b->made = tu_arena_grow(&b->proto->cluster->arena, b->made, b->made_count, &b->made_capacity, sizeof *b->made);
     b->made[b->made_count++] = here;
     for (uint32_t m = t->member_count; m-- > 0;) {
       const struct tu_mesh_member *member = &proto->members[t->member_first + m];
@@ -106,7 +106,7 @@ static void note_meshes(const struct building *b) {
 
 tutti_err tu_mesh_proto_build(const struct tu_mesh_proto *proto) {
   struct building b = {.proto = proto};
-  b.next = tu_allocate(proto->templates[proto->top].chips, sizeof *b.next);
+  b.next = tu_arena_allocate(&proto->cluster->arena, proto->templates[proto->top].chips, sizeof *b.next);
   add_chips(proto);
   tutti_err err = make_meshes(&b);
   for (uint32_t i = 0; i < b.made_count && err == TUTTI_OK; i++)
@@ -116,8 +116,8 @@ tutti_err tu_mesh_proto_build(const struct tu_mesh_proto *proto) {
     tu_assert(clash == TU_NONE);
     note_meshes(&b);
   }
-  free(b.next);
-  free(b.stack);
-  free(b.made);
+  tu_arena_free(&proto->cluster->arena, b.next);
+  tu_arena_free(&proto->cluster->arena, b.stack);
+  tu_arena_free(&proto->cluster->arena, b.made);
   return err;
 }

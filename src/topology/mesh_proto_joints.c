@@ -16,7 +16,8 @@ static tutti_err add_joint(struct tu_mesh_proto *proto, uint32_t node, const str
   proto->joint_links += joint->links;
   if (proto->joint_links > TU_LINKS_MAX)
     return tu_yaml_refuse(proto->tree, node, proto->error, "no more than 2^20 links in all");
-  proto->joints = tu_grow(proto->joints, proto->joint_count, &proto->joint_capacity, sizeof *proto->joints);
+  proto->joints = tu_arena_grow(&proto->cluster->arena, proto->joints, proto->joint_count, &proto->joint_capacity,
+                                sizeof *proto->joints);
   proto->joints[proto->joint_count++] = *joint;
   return TUTTI_OK;
 }

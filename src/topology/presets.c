@@ -94,20 +94,32 @@ tutti_err tu_cluster_preset(const char *what, struct tu_cluster **cluster, struc
   *cluster = NULL;
   for (size_t i = 0; i < PRESETS; i++) {
     if (strcmp(what, presets[i].name) != 0) continue;
-    struct tu_cluster *made = tu_cluster_create(what);
+    struct tu_cluster *made = *cluster = tu_cluster_create(what);
     presets[i].make(made);
     if (presets[i].mark) presets[i].mark(made);
     uint32_t clash = tu_cluster_index(made);
     tu_assert(clash == TU_NONE);
-    *cluster = made;
     return tu_cluster_reserve(made, presets[i].reserve, error);
   }
   return TUTTI_OK;
 }
 
+struct job {
+  const char *what;
+  struct tu_cluster *cluster;
+};
+
+static tutti_err make(void *argument, struct tu_error *error) {
+  struct job *job = argument;
+  tutti_err err = tu_cluster_preset(job->what, &job->cluster, error);
+  return err == TUTTI_OK && !job->cluster ? tu_cluster_generate(job->what, &job->cluster, error) : err;
+}
+
 tutti_err tu_cluster_load(const char *what, struct tu_cluster **cluster, struct tu_error *error) {
-  tutti_err err = tu_cluster_preset(what, cluster, error);
-  if (err == TUTTI_OK && !*cluster) err = tu_cluster_generate(what, cluster, error);
+  struct job job = {.what = what};
+  tutti_err err = tu_arena_build(make, &job, what, error);
+  if (err != TUTTI_OK) tu_cluster_destroy(job.cluster);
+  *cluster = err == TUTTI_OK ? job.cluster : NULL;
   if (err != TUTTI_OK || *cluster) return err;
   char *data;
   size_t bytes;

@@ -44,7 +44,9 @@ static char peek(struct reading *r) {
 /* Hangs a node below what is open. */
 static uint32_t add(struct reading *r, enum tu_yaml_kind kind) {
   struct tu_yaml *y = r->tree;
-  y->nodes = tu_grow(y->nodes, y->node_count, &y->node_capacity, sizeof *y->nodes);
+  struct tu_yaml_node *nodes = tu_try_grow(y->nodes, y->node_count, &y->node_capacity, sizeof *nodes);
+  if (!nodes) tu_arena_refuse(y->node_count, 2 * sizeof *nodes);
+  y->nodes = nodes;
   uint32_t node = y->node_count++;
   y->nodes[node] =
       (struct tu_yaml_node){.kind = kind, .line = r->scan.line, .first = TU_YAML_NONE, .next = TU_YAML_NONE};

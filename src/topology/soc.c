@@ -50,7 +50,8 @@ static tutti_err read_soc(const struct tu_yaml *y, struct tu_soc *soc, struct tu
     memcpy(soc->arch, node.arch, sizeof soc->arch);
   }
   if (y->nodes[list].count > TU_CHANNELS_MAX) return tu_yaml_refuse(y, list, error, "up to 1024 cores");
-  soc->channels = tu_allocate(y->nodes[list].count + 1, sizeof *soc->channels);
+  soc->channels = tu_try_allocate(y->nodes[list].count + 1, sizeof *soc->channels);
+  if (!soc->channels) return tu_fail_memory(error, y->nodes[list].count * sizeof *soc->channels, "%s", y->name);
   for (uint32_t i = tu_yaml_first(y, list); i != TU_YAML_NONE; i = tu_yaml_next(y, i))
     if ((err = read_core(y, i, soc, &soc->channels[soc->channel_count++], error)) != TUTTI_OK) return err;
   return TUTTI_OK;
@@ -61,8 +62,8 @@ tutti_err tu_soc_read(const char *data, size_t bytes, const char *name, struct t
   *soc = NULL;
   tutti_err err = tu_yaml_read(data, bytes, name, &yaml, error);
   if (err != TUTTI_OK) return err;
-  struct tu_soc *read = tu_allocate(1, sizeof *read);
-  err = read_soc(&yaml, read, error);
+  struct tu_soc *read = tu_try_allocate(1, sizeof *read);
+  err = read ? read_soc(&yaml, read, error) : tu_fail_memory(error, sizeof *read, "%s", name);
   if (err == TUTTI_OK) *soc = read;
   else tu_soc_destroy(read);
   tu_yaml_fini(&yaml);

@@ -15,7 +15,7 @@ enum { DEPTH_MAX = 16, FOUND_CHARS = 40 };
 struct reading {
   struct tu_yaml *yaml;
   struct tu_error *error;
-  struct tu_text text;                       /* scalars, each with its NUL */
+  uint32_t length, capacity;                 /* of yaml->chars: scalars, each with its NUL */
   uint32_t open[DEPTH_MAX], last[DEPTH_MAX]; /* and the last child of each */
   uint32_t children[DEPTH_MAX];
   uint32_t depth;
@@ -26,6 +26,11 @@ static tutti_err refuse_at(const struct reading *r, uint32_t line, const char *w
   return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%u: %s", r->yaml->name, line, why);
 }
 
+/* libyaml may not be left in the middle, so who is called between its events looks. */
+static tutti_err no_memory(const struct reading *r) {
+  return tu_fail(r->error, TUTTI_ERR_MEMORY, "%s: no memory to read it with; " TU_MORE_MEMORY, r->yaml->name);
+}
+
 /* Hangs a node below what is open. */
 static tutti_err add(struct reading *r, enum tu_yaml_kind kind, uint32_t line, uint32_t *node) {
   struct tu_yaml *y = r->yaml;
@@ -34,7 +39,9 @@ static tutti_err add(struct reading *r, enum tu_yaml_kind kind, uint32_t line, u
     if (above->kind == TU_YAML_MAP && r->children[r->depth - 1] % 2 == 0 && kind != TU_YAML_SCALAR)
       return refuse_at(r, line, "expected a word or a number as key, found a list or a map");
   }
-  y->nodes = tu_grow(y->nodes, y->node_count, &y->node_capacity, sizeof *y->nodes);
+  struct tu_yaml_node *nodes = tu_try_grow(y->nodes, y->node_count, &y->node_capacity, sizeof *nodes);
+  if (!nodes) return no_memory(r);
+  y->nodes = nodes;
   *node = y->node_count++;
   y->nodes[*node] = (struct tu_yaml_node){.kind = kind, .line = line, .first = TU_YAML_NONE, .next = TU_YAML_NONE};
   if (r->depth == 0) return TUTTI_OK;
@@ -64,8 +71,14 @@ static tutti_err add_scalar(struct reading *r, const yaml_event_t *event, uint32
   tutti_err err = add(r, TU_YAML_SCALAR, line, &node);
   if (err != TUTTI_OK) return err;
   /* Where it will be: the text may still move. */
-  r->yaml->nodes[node].count = (uint32_t)r->text.length;
-  tu_text_print(&r->text, "%s%c", chars, '\0');
+  r->yaml->nodes[node].count = r->length;
+  while (r->capacity - r->length <= length) {
+    char *grown = tu_try_grow(r->yaml->chars, r->capacity, &r->capacity, 1);
+    if (!grown) return no_memory(r);
+    r->yaml->chars = grown;
+  }
+  memcpy(r->yaml->chars + r->length, chars, length);
+  r->length += (uint32_t)length + 1; /* what is grown is zeroed */
   return TUTTI_OK;
 }
 
@@ -93,8 +106,7 @@ static size_t line_of(const char *data, size_t byte) {
 }
 
 static tutti_err refuse_syntax(const struct reading *r, const yaml_parser_t *parser, const char *data, size_t bytes) {
-  if (parser->error == YAML_MEMORY_ERROR || !parser->problem)
-    return tu_fail(r->error, TUTTI_ERR_MEMORY, "%s: no memory to read it with", r->yaml->name);
+  if (parser->error == YAML_MEMORY_ERROR || !parser->problem) return no_memory(r);
   if (parser->error == YAML_READER_ERROR)
     return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%zu: expected UTF-8 text: %s at byte %zu", r->yaml->name,
                    line_of(data, tu_min(parser->problem_offset, bytes)), parser->problem, parser->problem_offset);
@@ -107,7 +119,7 @@ tutti_err tu_yaml_read(const char *data, size_t bytes, const char *name, struct 
   *yaml = (struct tu_yaml){.name = name};
   struct reading r = {.yaml = yaml, .error = error};
   yaml_parser_t parser;
-  if (!yaml_parser_initialize(&parser)) return tu_fail(error, TUTTI_ERR_MEMORY, "%s: no memory to read it with", name);
+  if (!yaml_parser_initialize(&parser)) return no_memory(&r);
   yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
   static const char mark[] = "\xef\xbb\xbf"; /* that some editors write in front; libyaml would take it for text */
   if (bytes >= 3 && memcmp(data, mark, 3) == 0) data += 3, bytes -= 3;
@@ -125,7 +137,6 @@ tutti_err tu_yaml_read(const char *data, size_t bytes, const char *name, struct 
   yaml_parser_delete(&parser);
   if (err == TUTTI_OK && yaml->node_count == 0)
     err = tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:1: expected a description, found nothing", name);
-  yaml->chars = r.text.chars;
   for (uint32_t n = 0; n < yaml->node_count; n++) {
     struct tu_yaml_node *node = &yaml->nodes[n];
     if (node->kind != TU_YAML_SCALAR) continue;

@@ -26,6 +26,7 @@ static void loop_discard(struct tu_transport *t, uint64_t place, size_t bytes) {
 
 static void loop_close(struct tu_transport *t) {
   struct loop *loop = (struct loop *)t;
+  tu_loop_kill(t); /* as a process that has closed its end of shared memory: who has not departed in order is missed */
   tu_transport_fini(t);
   if (atomic_fetch_sub(&loop->segment->open_endpoints, 1) == 1) {
     munmap(t->base, t->slice_bytes * t->ranks);
@@ -47,15 +48,25 @@ tutti_err tu_loop_create(uint32_t ranks, size_t slice_bytes, struct tu_transport
       mmap(NULL, slice_bytes * ranks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     return tu_fail_errno(error, "%zu bytes for %u ranks in one process", slice_bytes * ranks, ranks);
-  struct segment *segment = tu_allocate(1, sizeof *segment);
-  atomic_store(&segment->open_endpoints, ranks);
-  for (uint32_t rank = 0; rank < ranks; rank++) {
-    struct loop *loop = tu_allocate(1, sizeof *loop);
-    tu_transport_init(&loop->transport, &loop_ops, rank, ranks, base, slice_bytes);
+  struct segment *segment = tu_try_allocate(1, sizeof *segment);
+  uint32_t made = 0;
+  for (; segment && made < ranks; made++) {
+    struct loop *loop = tu_try_allocate(1, sizeof *loop);
+    if (!loop || !tu_transport_init(&loop->transport, &loop_ops, made, ranks, base, slice_bytes)) {
+      free(loop);
+      break;
+    }
     loop->segment = segment;
-    endpoints[rank] = &loop->transport;
+    endpoints[made] = &loop->transport;
   }
-  return TUTTI_OK;
+  if (segment) atomic_store(&segment->open_endpoints, made);
+  if (made == ranks) return TUTTI_OK;
+  if (made == 0) {
+    munmap(base, slice_bytes * ranks);
+    free(segment);
+  }
+  while (made > 0) loop_close(endpoints[--made]); /* the last one frees it */
+  return tu_fail_memory(error, sizeof(struct loop), "%u ranks in one process", ranks);
 }
 
 void tu_loop_kill(struct tu_transport *t) { atomic_store(&tu_transport_head(t, t->rank)->gone, 1); }

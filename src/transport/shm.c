@@ -210,9 +210,15 @@ tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t sli
     return err;
   }
   (void)madvise(base, bytes, MADV_HUGEPAGE); /* large pages that a peer has made are mapped as such */
-  struct shm *shm = tu_allocate(1, sizeof *shm);
-  tutti_err err = begin_life(shm, memory_fd, base, rank, slice_bytes, error);
+  struct shm *shm = tu_try_allocate(1, sizeof *shm);
+  tutti_err err = shm ? TUTTI_OK : tu_fail_memory(error, sizeof *shm, "rank %u's end of the shared memory", rank);
+  if (err == TUTTI_OK) err = begin_life(shm, memory_fd, base, rank, slice_bytes, error);
+  bool begun = err == TUTTI_OK;
+  if (begun && !tu_transport_init(&shm->transport, &shm_ops, rank, ranks, base, slice_bytes))
+    err = tu_fail_memory(error, sizeof *shm, "rank %u's end of the shared memory", rank);
   if (err != TUTTI_OK) {
+    if (begun && shm->held) munmap(shm->held, shm->held_bytes);
+    if (begun) pthread_mutex_destroy(&shm->lock);
     munmap(mapped, mapped_bytes);
     close(memory_fd);
     free(shm);
@@ -220,7 +226,6 @@ tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t sli
   }
   shm->mapped = mapped;
   shm->mapped_bytes = mapped_bytes;
-  tu_transport_init(&shm->transport, &shm_ops, rank, ranks, base, slice_bytes);
   *t = &shm->transport;
   return TUTTI_OK;
 }

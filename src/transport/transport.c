@@ -13,12 +13,14 @@
 
 _Static_assert(sizeof(struct tu_slice_head) <= TU_FIRST_PLACE, "the head of a slice lies before its first place");
 
-void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
+bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
                        void *base, size_t slice_bytes) {
   *t = (struct tu_transport){.ops = ops, .rank = rank, .ranks = ranks, .base = base, .slice_bytes = slice_bytes};
+  t->ranges = tu_try_allocate(1, sizeof *t->ranges);
+  if (!t->ranges) return false;
   pthread_mutex_init(&t->lock, NULL);
   pthread_mutex_init(&t->waits.lock, NULL);
-  t->ranges = t->free_ranges = tu_allocate(1, sizeof *t->ranges);
+  t->free_ranges = t->ranges;
   t->free_bytes = slice_bytes - TU_FIRST_PLACE;
   *t->ranges = (struct tu_range){.place = rank * (uint64_t)slice_bytes + TU_FIRST_PLACE, .bytes = t->free_bytes};
   struct tu_slice_head *head = tu_transport_head(t, rank);
@@ -27,6 +29,7 @@ void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
   atomic_store(&head->no_barrier, !registered);
   tu_cpus_mine(&head->cpus);
   atomic_store(&head->present, 1);
+  return true;
 }
 
 void tu_transport_fini(struct tu_transport *t) {
@@ -71,7 +74,8 @@ void tu_transport_settle(struct tu_transport *t) {
 }
 
 uint32_t tu_transport_share(const struct tu_transport *t, uint32_t *together) {
-  const struct tu_cpus **cpus = tu_allocate(t->ranks, sizeof *cpus);
+  const struct tu_cpus **cpus = tu_try_allocate(t->ranks, sizeof *cpus);
+  if (!cpus) return 0;
   for (uint32_t rank = 0; rank < t->ranks; rank++) cpus[rank] = &tu_transport_head(t, rank)->cpus;
   uint32_t share = tu_cpus_share(cpus, t->ranks);
   *together = tu_cpus_together(cpus, t->ranks);
@@ -99,16 +103,18 @@ static void take(struct tu_range **list, struct tu_range *range) {
   *list = range->chain;
 }
 
-/* Cuts off what is free behind a free range's first bytes. */
-static void cut(struct tu_transport *t, struct tu_range *range, size_t bytes) {
-  if (range->bytes == bytes) return;
-  struct tu_range *rest = tu_allocate(1, sizeof *rest);
+/* Cuts off what is free behind a free range's first bytes. False without memory. */
+static bool cut(struct tu_transport *t, struct tu_range *range, size_t bytes) {
+  if (range->bytes == bytes) return true;
+  struct tu_range *rest = tu_try_allocate(1, sizeof *rest);
+  if (!rest) return false;
   *rest = (struct tu_range){
       .before = range, .next = range->next, .place = range->place + bytes, .bytes = range->bytes - bytes};
   if (rest->next) rest->next->before = rest;
   range->next = rest;
   range->bytes = bytes;
   put(&t->free_ranges, rest);
+  return true;
 }
 
 static bool is_free(const struct tu_range *range) { return range && !range->used && !range->rests; }
@@ -167,10 +173,10 @@ static struct tu_range *find_free(struct tu_transport *t, size_t bytes, size_t a
   }
   if (!first) return NULL;
   if (at > first->place) {
-    cut(t, first, (size_t)(at - first->place));
+    if (!cut(t, first, (size_t)(at - first->place))) return NULL;
     first = first->next;
   }
-  cut(t, first, bytes);
+  if (!cut(t, first, bytes)) return NULL; /* cut in two, perhaps: still free, all of it */
   take(&t->free_ranges, first);
   return first;
 }
@@ -336,14 +342,32 @@ static tutti_err move_in(struct tu_transport *t, void *memory, size_t bytes, uin
   return err;
 }
 
-tutti_err tu_transport_register(struct tu_transport *t, void *memory, size_t bytes, struct tu_error *error) {
-  uint64_t place = 0;
-  tutti_err err = t->ops->map_over ? move_in(t, memory, bytes, &place, error) : TUTTI_OK;
-  if (err != TUTTI_OK) return err;
+/* To be used again: entries are never freed before the end, as others may still be looking through the list. */
+static void keep(struct tu_transport *t, struct tu_registered *registered) {
+  atomic_store_explicit(&registered->next, t->retired, memory_order_release);
+  t->retired = registered;
+}
+
+static struct tu_registered *take_retired(struct tu_transport *t) {
   pthread_mutex_lock(&t->lock);
   struct tu_registered *registered = t->retired;
   if (registered) t->retired = atomic_load(&registered->next);
-  else registered = tu_allocate(1, sizeof *registered);
+  pthread_mutex_unlock(&t->lock);
+  return registered;
+}
+
+tutti_err tu_transport_register(struct tu_transport *t, void *memory, size_t bytes, struct tu_error *error) {
+  uint64_t place = 0;
+  struct tu_registered *registered = take_retired(t);
+  if (!registered) registered = tu_try_allocate(1, sizeof *registered);
+  if (!registered) return tu_fail_memory(error, sizeof *registered, "registering memory");
+  tutti_err err = t->ops->map_over ? move_in(t, memory, bytes, &place, error) : TUTTI_OK;
+  pthread_mutex_lock(&t->lock);
+  if (err != TUTTI_OK) {
+    keep(t, registered);
+    pthread_mutex_unlock(&t->lock);
+    return err;
+  }
   begin_change(t);
   atomic_store_explicit(&registered->memory, memory, memory_order_release);
   atomic_store_explicit(&registered->bytes, bytes, memory_order_release);
@@ -361,13 +385,12 @@ static struct tu_registered *_Atomic *link_to(struct tu_transport *t, const void
   return link;
 }
 
-/* Not in the list any more; to be used again. */
+/* Not in the list any more. */
 static void retire(struct tu_transport *t, struct tu_registered *_Atomic *link) {
   struct tu_registered *registered = *link;
   begin_change(t);
   atomic_store_explicit(link, atomic_load(&registered->next), memory_order_release);
-  atomic_store_explicit(&registered->next, t->retired, memory_order_release);
-  t->retired = registered;
+  keep(t, registered);
   end_change(t);
 }
 
@@ -400,7 +423,8 @@ uint32_t tu_bell_arm(struct tu_transport *t) {
   atomic_fetch_add(&bell->sleepers, 1);
   /* Also while this rank still fences itself: its peers may have stopped doing so. */
   bool barrier = !atomic_load_explicit(&tu_transport_head(t, t->rank)->no_barrier, memory_order_relaxed);
-  if (barrier) tu_assert(syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0);
+  long failed = barrier ? syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) : 0;
+  tu_assert(failed == 0);
   return token;
 }
 

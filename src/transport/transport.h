@@ -121,8 +121,8 @@ struct tu_transport {
 /* The first place that rank 0 acquires, known to all before they have said a word to each other. */
 #define TU_FIRST_PLACE ((uint64_t)4096)
 
-/* Common part of create and close; for implementations. */
-void tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
+/* Common part of create and close; for implementations. False without memory: then there is nothing to finish. */
+bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
                        void *base, size_t slice_bytes);
 void tu_transport_fini(struct tu_transport *t);
 
@@ -176,7 +176,7 @@ bool tu_transport_alive(struct tu_transport *t, uint32_t rank);
 void tu_transport_give_up(struct tu_transport *t, const struct tu_error *reason);
 /* Has that rank given up? Then *error is its reason. */
 bool tu_transport_gave_up(const struct tu_transport *t, uint32_t rank, struct tu_error *error);
-/* How many ranks share a CPU, where it is worst, and how many CPUs they have together, once all are present. */
+/* How many ranks share a CPU, where it is worst, and how many CPUs they have together, once all are present; 0 without memory. */
 uint32_t tu_transport_share(const struct tu_transport *t, uint32_t *together);
 
 /* ---- bells ----
