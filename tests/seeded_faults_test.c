@@ -800,6 +800,12 @@ static void begin(struct slot *slot, uint64_t seed) {
   _exit(0);
 }
 
+static uint64_t first_undone(const struct slot slots[AT_ONCE], uint64_t next) {
+  for (int i = 0; i < AT_ONCE; i++)
+    if (slots[i].pid && slots[i].seed < next) next = slots[i].seed;
+  return next;
+}
+
 static void run_seeds(uint64_t first, uint64_t last) {
   struct slot slots[AT_ONCE] = {{0}};
   struct tally t = {0};
@@ -825,8 +831,7 @@ static void run_seeds(uint64_t first, uint64_t last) {
       slots[i].pid = 0;
       running--;
       if (t.cases % 100 == 0)
-        printf("  %llu seeds are done, all before %llu at least\n", (unsigned long long)t.cases,
-               (unsigned long long)(next - running));
+        printf("  all seeds before %llu are done\n", (unsigned long long)first_undone(slots, next));
     }
   }
   munmap(outcomes, AT_ONCE * sizeof *outcomes);
