@@ -153,8 +153,12 @@ test_plans() {
   bench --plan wrong.plan
   is "a wrong plan: status and output" "$status$out" 1
   has "a wrong plan" "$err" "wrong.plan: this plan is wrong: rank 0: at the end out["
-  bench --plan /dev/null
+  : >empty.plan
+  bench --plan empty.plan
   is "no plan: status and output" "$status$out" 1
+  bench --plan /dev/null
+  is "no file: status and output" "$status$out" 2
+  has "no file" "$err" "cannot read '/dev/null': expected a regular file, found a device"
 }
 
 test_in_a_job() {

@@ -252,7 +252,7 @@ void tu_call_tensors_release(struct tu_call_tensors *tensors);
 
 /* ---- overlap.c ---- */
 /* ARGUMENT if two blocks of recv share a byte. */
-tutti_err tu_blocks_apart(const struct tu_view *out, const char *collective, struct tu_error *error);
+tutti_err tu_blocks_apart(const struct tu_view *v, const char *collective, struct tu_error *error);
 /* Is every block the same bytes in both? Of two that hold nothing: do they begin at one address? */
 bool tu_views_coincide(const struct tu_view *a, const void *a_data, const struct tu_view *b, const void *b_data);
 /* ARGUMENT if a block of recv shares a byte with a block of send, but for block `but` of this (UINT32_MAX: none). The blocks of

@@ -189,12 +189,13 @@ static tutti_err star_count_places(struct star *star, struct tu_error *error) {
   enum { OWN = 5, SPARE = 3, PLACES_MIN = 4 };
   uint32_t ranks = star->place->ranks;
   uint64_t max = tu_files_max(), open = tu_files_open(), needed = open + ranks - 1 + OWN + SPARE;
-  if (needed + PLACES_MIN > max) {
+  uint64_t least = needed + PLACES_MIN;
+  if (least > max) {
     return tu_fail(
         error, TUTTI_ERR_SYSTEM,
         "rank 0 of %u needs %llu file descriptors to let the others join, one for each of them, and %llu are "
         "open; the hard limit is %llu: raise it (ulimit -n), or start fewer ranks",
-        ranks, (unsigned long long)(needed + PLACES_MIN), (unsigned long long)open, (unsigned long long)max);
+        ranks, (unsigned long long)least, (unsigned long long)open, (unsigned long long)max);
   }
   star->places = (uint32_t)tu_min(GUESTS_MAX, max - needed);
   return TUTTI_OK;

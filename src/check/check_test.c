@@ -282,7 +282,7 @@ static void test_wild(void) {
       case 7: plan->split = 1u << 31; break;
       case 8: plan->rank_first = 1; break;
       default:
-        plan->rank[1].tmp = tu_allocate(1, sizeof *plan->rank[1].tmp);
+        plan->rank[1].tmp = tu_arena_allocate(&plan->arena, 1, sizeof *plan->rank[1].tmp);
         plan->rank[1].tmp[plan->rank[1].tmp_count++] = (struct tu_like){TU_TMP, 0};
         break;
     }

@@ -84,7 +84,8 @@ static int group_bits(tutti_datatype type) { return type == TUTTI_BFP8 ? 7 : 3; 
 static double group_read(tutti_datatype type, const void *item, size_t i) {
   const uint8_t *bytes = item;
   int bits = group_bits(type), exponent = bytes[0];
-  uint32_t code = bits == 7 ? bytes[1 + i] : (bytes[1 + i / 2] >> (i % 2 ? 4 : 0)) & 15u, most = (1u << bits) - 1;
+  uint32_t code = bits == 7 ? bytes[1 + i] : ((uint32_t)bytes[1 + i / 2] >> (i % 2 ? 4 : 0)) & 15u,
+           most = (1u << bits) - 1;
   double value = ldexp(code & most, exponent - 126 - bits);
   if (exponent == 255 && (code & most) == most) return NAN;
   if (value >= 0x1p128) value = INFINITY;
