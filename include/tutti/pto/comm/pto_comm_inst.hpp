@@ -287,7 +287,8 @@ struct RecordEvent {
 
 namespace comm {
 
-/* The tensors of all ranks, in the order of the window's ranks, and who is the root: the caller. It owns nothing. */
+/* A tensor of each of its ranks, which are all those of a window or some of them, in any order, and which of them is the root: the
+ * caller's. What is in the order of the ranks is in the order of the group. It owns nothing. */
 template <typename GlobalData>
 class ParallelGroup {
  public:
