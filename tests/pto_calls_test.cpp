@@ -2,6 +2,8 @@
 /* pto_calls_test.cpp: pto_comm_inst.hpp beyond the rows of pto_cases_test.cpp: what is known when compiled, what is refused
  * and in which words, events, the order of a reduction, layouts, types of one's own; and the two ways to gather, as a
  * user would write them. */
+#include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "pto_world.hpp"
@@ -464,6 +466,84 @@ static void type_of_ones_own(Player &me) {
   me.barrier();
 }
 
+/* half and bfloat16_t against the library's own conversion: every value there and back, floats around every boundary, and a sum. */
+template <typename T>
+static void narrow(Player &me) {
+  using Matrix = GlobalTensor<T, Shape<1, 1, 1, 2, 16>, BaseShape2D<T, 2, 16>>;
+  const size_t one[] = {1};
+  const auto of = [&](void *data) {
+    tutti_tensor t;
+    me.good(tutti_tensor_strided(&t, tutti_tensor_of{data, DataType<T>::value, 1, one}, nullptr));
+    return t;
+  };
+  T mine, theirs;
+  float theirs_as_float;
+  const tutti_tensor tensor = of(&theirs);
+  const auto convert = [&](float value) {
+    me.good(tutti_tensor_from_f32(&tensor, &value));
+    mine = T(value);
+    me.check(mine.bits == theirs.bits || value != value, "%a becomes %x, not %x", static_cast<double>(value), mine.bits,
+             theirs.bits);
+    if (value != value) me.check(static_cast<float>(mine) != static_cast<float>(mine), "a NaN does not stay one");
+  };
+  for (uint32_t bits = 0; bits <= 0xffff && me.rank == 0 && me.failures == 0; bits++) {
+    theirs.bits = mine.bits = static_cast<uint16_t>(bits);
+    me.good(tutti_tensor_to_f32(&tensor, &theirs_as_float));
+    const float value = mine;
+    me.check(std::memcmp(&value, &theirs_as_float, sizeof value) == 0 || value != value, "%x is %a, not %a", bits,
+             static_cast<double>(value), static_cast<double>(theirs_as_float));
+    T next = mine;
+    next.bits++;
+    const float half_way = value + (static_cast<float>(next) - value) / 2;
+    for (float f : {value, half_way, std::nextafter(half_way, -INFINITY), std::nextafter(half_way, INFINITY)})
+      convert(f);
+  }
+  Memory memory(me, 32 * sizeof(T));
+  for (int i = 0; i < 32; i++) memory.mine<T>()[i] = static_cast<T>(me.rank + i);
+  me.barrier();
+  if (me.rank == 0) {
+    std::vector<Matrix> tensors;
+    for (int r = 0; r < me.ranks; r++) tensors.emplace_back(memory.at<T>(r));
+    T result[32] = {};
+    ParallelGroup group(tensors.data(), me.ranks, 0);
+    Matrix target(result);
+    Tile<TileType::Vec, T, 2, 16> accumulator, tile;
+    comm::TREDUCE(group, target, accumulator, tile, ReduceOp::Sum);
+    const float wanted = static_cast<float>(31 * me.ranks + me.ranks * (me.ranks - 1) / 2);
+    me.check(result[31] == wanted, "the sum is %g", static_cast<double>(static_cast<float>(result[31])));
+  }
+  me.barrier();
+}
+
+/* Groups of some ranks, in any order: {3, 1} and {2, 0}, both at once, and all of them backwards. */
+static void some_ranks(Player &me) {
+  Sources s(me);
+  Dynamic ping(2, 8), pong(2, 8), accumulator(2, 8);
+  const std::vector<std::vector<int>> groups = {{3, 1}, {2, 0}, {3, 2, 1, 0}};
+  for (size_t g = 0; g < groups.size(); g++) {
+    const int size = static_cast<int>(groups[g].size()), root = size - 1;
+    std::vector<Floats<6, 8>> tensors;
+    for (int rank : groups[g]) tensors.emplace_back(s.memory.at<float>(rank));
+    if (me.rank == groups[g][static_cast<size_t>(root)]) {
+      ParallelGroup group(tensors.data(), size, root);
+      auto target = floats(s.result.data(), 6 * size, 8, 8), sum = floats(s.result.data(), 6, 8, 8);
+      comm::TGATHER(group, target, ping, pong);
+      for (int i = 0; i < Sources::COUNT * size; i++) {
+        const float wanted =
+            static_cast<float>(groups[g][static_cast<size_t>(i / Sources::COUNT)] * 1000 + i % Sources::COUNT);
+        me.check(s.result[static_cast<size_t>(i)] == wanted, "group %zu: element %d is %g, not %g", g, i,
+                 static_cast<double>(s.result[static_cast<size_t>(i)]), static_cast<double>(wanted));
+      }
+      comm::TREDUCE(group, sum, accumulator, ping, pong, ReduceOp::Sum);
+      float wanted = 0;
+      for (int rank : groups[g]) wanted += static_cast<float>(rank * 1000 + 47);
+      me.check(s.result[47] == wanted, "group %zu: the sum is %g", g, static_cast<double>(s.result[47]));
+      std::fill(s.result.begin(), s.result.end(), -1.0f);
+    }
+    if (g > 0) me.barrier();
+  }
+}
+
 /* ---- as a user would write it: sizes known when compiled, one tile and two ---- */
 
 template <typename T, int ranks, int rows, int cols, int tile_rows, int tile_cols, bool two>
@@ -517,6 +597,9 @@ int main(int argc, char **argv) {
                     {"columns to rows", 3, columns_to_rows, {}},
                     {"a type of one's own", 2, type_of_ones_own, {}},
                     {"a type of one's own", 4, type_of_ones_own, {}},
+                    {"half", 2, narrow<half>, {}},
+                    {"bfloat16_t", 3, narrow<bfloat16_t>, {}},
+                    {"some ranks", 4, some_ranks, {}},
                     {"as a user: tile smaller", 2, as_a_user<2, 9, 20, 4, 8>, {}},
                     {"as a user: tile smaller", 3, as_a_user<3, 9, 20, 4, 8>, {}},
                     {"as a user: tile smaller", 4, as_a_user<4, 9, 20, 4, 8>, {}},

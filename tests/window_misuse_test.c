@@ -295,7 +295,8 @@ static void bad_groups_of(struct player *p, struct group_scene *g) {
     tensors[last] = g->tensors[last], tensors[last].data = tutti_window_address(g->another, last);
     refuse_group(p, g, &group, NULL, NULL, "lie in different windows");
     tensors[last] = g->tensors[0];
-    refuse_group(p, g, &group, NULL, NULL, "two tensors of the group lie in rank 0's part of the window; each rank has one");
+    refuse_group(p, g, &group, NULL, NULL,
+                 "two tensors of the group lie in rank 0's part of the window; each rank has one");
     t = rows_of(g->s.remote, TUTTI_F32, ROWS, COLS), tensors[last] = g->tensors[last];
     refused(p, tutti_group_broadcast(&group, &t, NULL, NULL), TUTTI_ERR_ARGUMENT, "must be the root's own memory",
             "another's memory");
@@ -475,8 +476,7 @@ static const struct part {
 } parts[] = {
     {"bad_windows", bad_windows}, {"left_behind", left_behind}, {"after_a_failure", after_a_failure},
     {"bad_tensors", bad_tensors}, {"bad_staging", bad_staging}, {"nothing_at_all", nothing_at_all},
-    {"bad_groups", bad_groups},   {"two_at_once", two_at_once},
-    {"apart_at_once", apart_at_once},
+    {"bad_groups", bad_groups},   {"two_at_once", two_at_once}, {"apart_at_once", apart_at_once},
 };
 
 static void play_all(void (*over)(struct troupe *t)) {

@@ -282,7 +282,7 @@ struct group_trial {
   enum group_call call;
   uint32_t root, ranks;         /* of the group: its root's place, how many */
   uint32_t members[TROUPE_MAX]; /* [ranks] of the window, in the order of the group */
-  size_t more_rows; /* of the tensor that may be longer */
+  size_t more_rows;             /* of the tensor that may be longer */
   tutti_op op;
   uint32_t rank; /* whose tensor is looked at: of the window */
 };

@@ -11,7 +11,7 @@ struct party {
   const char *call;
   struct tutti_window *window;
   uint32_t count, root;
-  uint32_t *members; /* [count]: ranks of the window, ascending */
+  uint32_t *members;          /* [count]: ranks of the window, ascending */
   char (*names)[24];          /* [count] */
   struct tu_located *located; /* [count + 1]: each rank's, and the root's own tensor */
   struct tu_end *ends[2];     /* [count] each; room for what is carried, from where and to where */
@@ -194,10 +194,11 @@ static tutti_err enter(struct party *p, const struct order *o, struct tu_error *
     uint32_t holder = 0;
     if (atomic_compare_exchange_strong(&p->window->block->roots[p->members[i]], &holder, caller + 1)) continue;
     leave(p, i);
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%s: rank %u is in a call that the root alone makes on this window, with rank %u's part, and rank %u "
-                   "comes second; one at a time, by a signal or a barrier",
-                   p->call, holder - 1, p->members[i], caller);
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%s: rank %u is in a call that the root alone makes on this window, with rank %u's part, and rank %u "
+        "comes second; one at a time, by a signal or a barrier",
+        p->call, holder - 1, p->members[i], caller);
   }
   return TUTTI_OK;
 }
