@@ -466,7 +466,42 @@ static void type_of_ones_own(Player &me) {
   me.barrier();
 }
 
-/* half and bfloat16_t against the library's own conversion: every value there and back, floats around every boundary, and a sum. */
+/* Who gives two tiles has both used, by every instruction that slides. */
+static void both_tiles(Player &me) {
+  Sources s(me);
+  if (me.rank == 0) {
+    auto group = s.group(me);
+    auto target = s.target(me), back = floats(s.memory.at<float>(1, Sources::COUNT), 6, 8, 8);
+    Dynamic ping(2, 8), pong(2, 8), accumulator(2, 8);
+    const auto uses_both = [&](const char *instruction, const std::function<void()> &call) {
+      std::fill_n(ping.data(), 32, -77.0f);
+      std::fill_n(pong.data(), 32, -77.0f);
+      call();
+      me.check(ping.data()[0] != -77, "%s: nothing went through the first tile", instruction);
+      me.check(pong.data()[0] != -77, "%s: nothing went through the second tile", instruction);
+    };
+    uses_both("TGATHER", [&] { comm::TGATHER(group, target, ping, pong); });
+    s.check_gathered(me);
+    uses_both("TSCATTER", [&] { comm::TSCATTER(group, target, ping, pong); });
+    uses_both("TBROADCAST", [&] {
+      auto mine = floats(s.result.data(), 6, 8, 8);
+      comm::TBROADCAST(group, mine, ping, pong);
+    });
+    uses_both("TREDUCE", [&] { comm::TREDUCE(group, target, accumulator, ping, pong, ReduceOp::Sum); });
+    uses_both("TPUT", [&] {
+      auto mine = floats(s.result.data(), 6, 8, 8);
+      comm::TPUT(back, mine, ping, pong);
+    });
+    uses_both("TGET", [&] {
+      auto mine = floats(s.result.data(), 6, 8, 8);
+      comm::TGET(mine, back, ping, pong);
+    });
+  }
+  me.barrier();
+}
+
+/* half and bfloat16_t against the library's own conversion: every value there and back, floats around every boundary,
+ * and a sum. */
 template <typename T>
 static void narrow(Player &me) {
   using Matrix = GlobalTensor<T, Shape<1, 1, 1, 2, 16>, BaseShape2D<T, 2, 16>>;
@@ -597,6 +632,7 @@ int main(int argc, char **argv) {
                     {"columns to rows", 3, columns_to_rows, {}},
                     {"a type of one's own", 2, type_of_ones_own, {}},
                     {"a type of one's own", 4, type_of_ones_own, {}},
+                    {"both tiles", 2, both_tiles, {}},
                     {"half", 2, narrow<half>, {}},
                     {"bfloat16_t", 3, narrow<bfloat16_t>, {}},
                     {"some ranks", 4, some_ranks, {}},

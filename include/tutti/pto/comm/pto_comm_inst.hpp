@@ -217,7 +217,8 @@ inline uint16_t to_bfloat16(float value) {
 }
 inline float from_bfloat16(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
 
-/* Ties to even. Small ones are rounded by the addition: 0.5 has as many places below it as f16 has below its smallest exponent. */
+/* Ties to even. Small ones are rounded by the addition: 0.5 has as many places below it as f16 has below its smallest
+ * exponent. */
 inline uint16_t to_half(float value) {
   const uint32_t bits = float_bits(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
@@ -367,8 +368,8 @@ struct RecordEvent {
 
 namespace comm {
 
-/* A tensor of each of its ranks, which are all those of a window or some of them, in any order, and which of them is the root: the
- * caller's. What is in the order of the ranks is in the order of the group. It owns nothing. */
+/* A tensor of each of its ranks, which are all those of a window or some of them, in any order, and which of them is
+ * the root: the caller's. What is in the order of the ranks is in the order of the group. It owns nothing. */
 template <typename GlobalData>
 class ParallelGroup {
  public:
