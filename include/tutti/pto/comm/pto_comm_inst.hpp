@@ -798,7 +798,7 @@ PTO_INST RecordEvent TBROADCAST(ParallelGroupType &parallelGroup, GlobalSrcData 
                            pingTile, pongTile);
 }
 
-/* Into the root's tensor: its own data first, then the others' in the order of their ranks. */
+/* Into the root's tensor: its own data first, then the others' in the order of the group. */
 template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TREDUCE(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &accTileData,
                              TileData &recvTileData, ReduceOp op, WaitEvents &...events) {
