@@ -60,6 +60,7 @@ struct job {
   int ends_fd;              /* tells which ranks have ended, in that order; -1: unknown */
   const struct rank *first; /* that failed, as far as is known, and how; it is named once that is sure */
   int first_status;
+  int interrupt;  /* the signal from outside that asked the job to end; 0: none did */
   pid_t *foreign; /* children that we had before: not ours to end */
   size_t foreign_count;
   bool childless;
@@ -379,13 +380,25 @@ static void describe(char *text, size_t bytes, int status) {
   }
 }
 
+/* Has the signal from outside ended that rank? It kills, or a program has caught it and exits as shells say it. */
+static bool was_interrupted(const struct job *job, int status) {
+  if (!job->interrupt) return false;
+  return WIFSIGNALED(status) ? WTERMSIG(status) == job->interrupt : WEXITSTATUS(status) == 128 + job->interrupt;
+}
+
 static void note_failure(struct job *job) {
   if (!job->first || job->status != 0) return;
   int status = job->first_status;
   job->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  char how[96];
+  if (was_interrupted(job, status)) {
+    say(job, "interrupted from outside by signal %d (%s)", job->interrupt, strsignal(job->interrupt));
+    return;
+  }
+  char how[96], after[96] = "";
   describe(how, sizeof how, status);
-  say(job, "rank %u (pid %d) %s", (unsigned)(job->first - job->ranks), (int)job->first->pid, how);
+  if (job->interrupt)
+    snprintf(after, sizeof after, ", after signal %d (%s) from outside", job->interrupt, strsignal(job->interrupt));
+  say(job, "rank %u (pid %d) %s%s", (unsigned)(job->first - job->ranks), (int)job->first->pid, how, after);
 }
 
 static void advance(struct job *job) {
@@ -522,6 +535,7 @@ static void take_signal(struct job *job, int number) {
     default: break;
   }
   if (job->alive > 0) {
+    job->interrupt = number;
     signal_ranks(job, number);
   } else if (!job->childless) {
     enter_phase(job, KILLING);
@@ -616,7 +630,7 @@ static int run_job(struct job *job) {
   }
   queue_ends(job);
   watch(job);
-  if (job->failures > 1 && status == CLI_GOOD) {
+  if (job->failures > 1 && status == CLI_GOOD && !was_interrupted(job, job->first_status)) {
     say(job, "%u other rank%s failed after it", job->failures - 1, job->failures == 2 ? "" : "s");
     watch(job);
   }

@@ -17,7 +17,7 @@ struct request {
   uint64_t max_bytes;
   bool json;
   uint32_t dims; /* of the shape as it was said: printed so */
-  struct tu_slicing how;
+  tutti_slicing how;
 };
 
 /* "2x12": up to `max` sizes; 0 if that is not what it is. */
@@ -110,7 +110,7 @@ static void print_sizes(const size_t sizes[TUTTI_DIMS], uint32_t dims, const cha
   while (printed++ < width) putchar(' ');
 }
 
-static void print_slice(const struct request *r, uint32_t worker, size_t order, const struct tu_slice *s) {
+static void print_slice(const struct request *r, uint32_t worker, size_t order, const tutti_slice *s) {
   if (r->json) {
     printf("{\"worker\": %u, \"order\": %zu, \"slice\": %zu, \"step\": %u, \"fracture\": %u, \"offset\": [", worker,
            order, s->number, s->step, s->fracture);
@@ -135,7 +135,7 @@ static int print(const struct request *r) {
     printf("%6s %6s %6s %5s %8s  %-18s  %s\n", "worker", "order", "slice", "step", "fracture", "offset", "shape");
   for (uint32_t w = 0; w < r->how.workers; w++)
     for (size_t i = 0; i < tu_slices_dealt(&slices, w) * r->how.ranks; i++) {
-      struct tu_slice slice = tu_slices_at(&slices, w, i);
+      tutti_slice slice = tu_slices_at(&slices, w, i);
       print_slice(r, w, i, &slice);
     }
   return CLI_GOOD;

@@ -1,10 +1,14 @@
 /* tune.c: `tutti tune` measures the algorithms on this machine and writes a selection table. Like the benchmark it starts
  * its own ranks. */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/cpus.h"
 #include "boot/boot.h"
@@ -51,45 +55,72 @@ static void write_head(const struct tune_options *options, uint32_t ranks, struc
                 tutti_datatype_name(bench->type), tutti_op_name(bench->op), bench->root, TUNE_ROUNDS);
 }
 
-/* ---- the output: beside the file until it is complete, so that a table that is there stays until it can be replaced ---- */
+/* ---- the output: a file that is there stays until the whole table can take its place ----
+ * It is written beside the file, under a name that is free, and only once all is measured; signals wait meanwhile. So whoever
+ * ends the measurement, and however, leaves nothing behind. What is no regular file, as /dev/null, is written to itself. */
 
-struct output {
-  FILE *file; /* NULL: not open */
-  char *path; /* NULL: standard output */
-  char *draft;
-};
-
-static void output_fini(struct output *o) {
-  free(o->path);
-  free(o->draft);
-  *o = (struct output){0};
+static bool is_special(const char *path) {
+  struct stat there;
+  return stat(path, &there) == 0 && !S_ISREG(there.st_mode);
 }
 
-static bool output_open(struct output *o, const char *path) {
-  *o = (struct output){.file = stdout};
+/* A new file beside it. NULL: errno says why. `draft` is its name, to be freed, in every case. */
+static FILE *open_draft(const char *path, char **draft) {
+  struct tu_text text = {0};
+  tu_text_print(&text, "%s.XXXXXX", path);
+  *draft = text.chars;
+  mode_t mask = umask(0);
+  umask(mask);
+  int fd = mkostemp(*draft, O_CLOEXEC);
+  if (fd < 0) return NULL;
+  FILE *file = fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : NULL;
+  if (file) return file;
+  int why = errno;
+  close(fd);
+  unlink(*draft);
+  errno = why;
+  return NULL;
+}
+
+/* Can it be written? To be known before anything is measured. path NULL: standard output. */
+static bool output_check(const char *path) {
   if (!path) return true;
-  struct tu_text text = {0}, draft = {0};
-  tu_text_print(&text, "%s", path);
-  tu_text_print(&draft, "%s.new", path);
-  *o = (struct output){.file = fopen(draft.chars, "we"), .path = text.chars, .draft = draft.chars};
-  if (o->file) return true;
-  cli_fail("tune", CLI_FAILED, "--output: cannot write '%s': %s", o->draft, strerror(errno));
-  output_fini(o);
-  return false;
+  char *draft = NULL;
+  FILE *file = is_special(path) ? fopen(path, "we") : open_draft(path, &draft);
+  if (!file) cli_fail("tune", CLI_FAILED, "--output: cannot write '%s': %s", path, strerror(errno));
+  if (file) fclose(file);
+  if (file && draft) unlink(draft);
+  free(draft);
+  return file != NULL;
 }
 
-/* text = NULL: there is nothing to write, it has failed before. */
-static int output_close(struct output *o, const struct tu_text *text) {
-  if (!o->file) return text ? CLI_GOOD : CLI_FAILED;
-  bool good = !text || fputs(text->chars, o->file) >= 0;
-  good = (o->path ? fclose(o->file) : fflush(o->file)) == 0 && good;
-  if (o->path && text && good) good = rename(o->draft, o->path) == 0;
-  if (!good)
-    cli_fail("tune", CLI_FAILED, "cannot write '%s': %s", o->path ? o->path : "standard output", strerror(errno));
-  good = good && text;
-  if (o->path && !good) remove(o->draft);
-  output_fini(o);
-  return good ? CLI_GOOD : CLI_FAILED;
+static bool put_text(FILE *file, const struct tu_text *text) {
+  bool good = file && fputs(text->chars, file) >= 0;
+  return file && (file == stdout ? fflush(file) : fclose(file)) == 0 && good;
+}
+
+static bool replace_file(const char *path, const struct tu_text *text) {
+  char *draft;
+  FILE *file = open_draft(path, &draft);
+  bool good = put_text(file, text) && rename(draft, path) == 0;
+  int why = errno;
+  if (file && !good) unlink(draft);
+  free(draft);
+  errno = why;
+  return good;
+}
+
+static int output_write(const char *path, const struct tu_text *text) {
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &before);
+  bool good = !path              ? put_text(stdout, text)
+              : is_special(path) ? put_text(fopen(path, "we"), text)
+                                 : replace_file(path, text);
+  int why = errno;
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  if (good) return CLI_GOOD;
+  return cli_fail("tune", CLI_FAILED, "cannot write '%s': %s", path ? path : "standard output", strerror(why));
 }
 
 /* ---- as a rank ---- */
@@ -125,15 +156,15 @@ static void check_text(const struct tu_text *text) {
 }
 
 static int tune(struct bench_side *side, const struct tune_options *options) {
-  struct output output = {0}; /* rank 0's */
   struct tu_text text = {0};
-  double refused = side->rank == 0 && !output_open(&output, options->output);
+  double refused = side->rank == 0 && !output_check(options->output);
   bool good = side->combine(side, &refused, 1, TUTTI_SUM) && refused == 0;
   write_head(options, side->ranks, &text);
   for (unsigned c = 0; good && c < TUTTI_COLLECTIVES; c++)
     if (options->collectives[c]) good = tune_collective(side, &options->bench, (tutti_collective)c, &text);
   if (good) check_text(&text);
-  int code = output_close(&output, good ? &text : NULL);
+  int code = good ? CLI_GOOD : CLI_FAILED;
+  if (good && side->rank == 0) code = output_write(options->output, &text);
   tu_text_fini(&text);
   return code;
 }

@@ -8,7 +8,7 @@ install(TARGETS tutti tutti_static tutti_pto EXPORT tuttiTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
-# A page's section is the end of its name; pages of one line (.so other) are aliases.
+# A page's section is the end of its name; pages that are links to others are aliases, and installed as such.
 file(GLOB pages CONFIGURE_DEPENDS docs/man/*.[1-9])
 foreach(page ${pages})
   string(REGEX REPLACE "^.*\\." "" section ${page})

@@ -2,6 +2,8 @@
 /* pto_calls_test.cpp: pto_comm_inst.hpp beyond the rows of pto_cases_test.cpp: what is known when compiled, what is refused
  * and in which words, events, the order of a reduction, layouts, types of one's own; and the two ways to gather, as a
  * user would write them. */
+#include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "pto_world.hpp"
@@ -135,8 +137,7 @@ static void refuse_groups(Player &me) {
   if (me.rank == 0) {
     using Group = decltype(group);
     Group stranger(s.tensors.data(), me.ranks, 1), nobody(s.tensors.data(), me.ranks, -1), none(nullptr, 2, 0),
-        empty(s.tensors.data(), 0, 0), few(s.tensors.data(), me.ranks - 1, 0),
-        late(s.tensors.data(), me.ranks, me.ranks);
+        empty(s.tensors.data(), 0, 0), late(s.tensors.data(), me.ranks, me.ranks);
     refused(me, "TGATHER", "root", [&] { comm::TGATHER(stranger, target, tile); });
     refused(me, "TSCATTER", "root", [&] { comm::TSCATTER(stranger, target, tile); });
     refused(me, "TBROADCAST", "root", [&] { comm::TBROADCAST(stranger, s.tensors[0], tile); });
@@ -145,7 +146,6 @@ static void refuse_groups(Player &me) {
     refused(me, "TGATHER", "root -1", [&] { comm::TGATHER(nobody, target, tile); });
     refused(me, "TGATHER", "one rank or more", [&] { comm::TGATHER(none, target, tile); });
     refused(me, "TGATHER", "one rank or more", [&] { comm::TGATHER(empty, target, tile); });
-    refused(me, "TGATHER", "rank", [&] { comm::TGATHER(few, target, tile); });
 
     auto shorter = floats(s.result.data(), 6 * me.ranks - 1, 8, 8),
          narrower = floats(s.result.data(), 6 * me.ranks, 7, 8);
@@ -161,7 +161,7 @@ static void refuse_groups(Player &me) {
     uneven[1] = floats(s.memory.at<float>(1), 6, 8, 9);
     refused(me, "TGATHER", "strides", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(0), 6, 8, 8); /* another rank's */
-    refused(me, "TGATHER", "order of the ranks", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "each rank has one", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.result.data(), 6, 8, 8); /* in no window */
     refused(me, "TGATHER", "in no window", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(1), -6, 8, 8);
@@ -466,6 +466,119 @@ static void type_of_ones_own(Player &me) {
   me.barrier();
 }
 
+/* Who gives two tiles has both used, by every instruction that slides. */
+static void both_tiles(Player &me) {
+  Sources s(me);
+  if (me.rank == 0) {
+    auto group = s.group(me);
+    auto target = s.target(me), back = floats(s.memory.at<float>(1, Sources::COUNT), 6, 8, 8);
+    Dynamic ping(2, 8), pong(2, 8), accumulator(2, 8);
+    const auto uses_both = [&](const char *instruction, const std::function<void()> &call) {
+      std::fill_n(ping.data(), 32, -77.0f);
+      std::fill_n(pong.data(), 32, -77.0f);
+      call();
+      me.check(ping.data()[0] != -77, "%s: nothing went through the first tile", instruction);
+      me.check(pong.data()[0] != -77, "%s: nothing went through the second tile", instruction);
+    };
+    uses_both("TGATHER", [&] { comm::TGATHER(group, target, ping, pong); });
+    s.check_gathered(me);
+    uses_both("TSCATTER", [&] { comm::TSCATTER(group, target, ping, pong); });
+    uses_both("TBROADCAST", [&] {
+      auto mine = floats(s.result.data(), 6, 8, 8);
+      comm::TBROADCAST(group, mine, ping, pong);
+    });
+    uses_both("TREDUCE", [&] { comm::TREDUCE(group, target, accumulator, ping, pong, ReduceOp::Sum); });
+    uses_both("TPUT", [&] {
+      auto mine = floats(s.result.data(), 6, 8, 8);
+      comm::TPUT(back, mine, ping, pong);
+    });
+    uses_both("TGET", [&] {
+      auto mine = floats(s.result.data(), 6, 8, 8);
+      comm::TGET(mine, back, ping, pong);
+    });
+  }
+  me.barrier();
+}
+
+/* half and bfloat16_t against the library's own conversion: every value there and back, floats around every boundary,
+ * and a sum. */
+template <typename T>
+static void narrow(Player &me) {
+  using Matrix = GlobalTensor<T, Shape<1, 1, 1, 2, 16>, BaseShape2D<T, 2, 16>>;
+  const size_t one[] = {1};
+  const auto of = [&](void *data) {
+    tutti_tensor t;
+    me.good(tutti_tensor_strided(&t, tutti_tensor_of{data, DataType<T>::value, 1, one}, nullptr));
+    return t;
+  };
+  T mine, theirs;
+  float theirs_as_float;
+  const tutti_tensor tensor = of(&theirs);
+  const auto convert = [&](float value) {
+    me.good(tutti_tensor_from_f32(&tensor, &value));
+    mine = T(value);
+    me.check(mine.bits == theirs.bits || value != value, "%a becomes %x, not %x", static_cast<double>(value), mine.bits,
+             theirs.bits);
+    if (value != value) me.check(static_cast<float>(mine) != static_cast<float>(mine), "a NaN does not stay one");
+  };
+  for (uint32_t bits = 0; bits <= 0xffff && me.rank == 0 && me.failures == 0; bits++) {
+    theirs.bits = mine.bits = static_cast<uint16_t>(bits);
+    me.good(tutti_tensor_to_f32(&tensor, &theirs_as_float));
+    const float value = mine;
+    me.check(std::memcmp(&value, &theirs_as_float, sizeof value) == 0 || value != value, "%x is %a, not %a", bits,
+             static_cast<double>(value), static_cast<double>(theirs_as_float));
+    T next = mine;
+    next.bits++;
+    const float half_way = value + (static_cast<float>(next) - value) / 2;
+    for (float f : {value, half_way, std::nextafter(half_way, -INFINITY), std::nextafter(half_way, INFINITY)})
+      convert(f);
+  }
+  Memory memory(me, 32 * sizeof(T));
+  for (int i = 0; i < 32; i++) memory.mine<T>()[i] = static_cast<T>(me.rank + i);
+  me.barrier();
+  if (me.rank == 0) {
+    std::vector<Matrix> tensors;
+    for (int r = 0; r < me.ranks; r++) tensors.emplace_back(memory.at<T>(r));
+    T result[32] = {};
+    ParallelGroup group(tensors.data(), me.ranks, 0);
+    Matrix target(result);
+    Tile<TileType::Vec, T, 2, 16> accumulator, tile;
+    comm::TREDUCE(group, target, accumulator, tile, ReduceOp::Sum);
+    const float wanted = static_cast<float>(31 * me.ranks + me.ranks * (me.ranks - 1) / 2);
+    me.check(result[31] == wanted, "the sum is %g", static_cast<double>(static_cast<float>(result[31])));
+  }
+  me.barrier();
+}
+
+/* Groups of some ranks, in any order: {3, 1} and {2, 0}, both at once, and all of them backwards. */
+static void some_ranks(Player &me) {
+  Sources s(me);
+  Dynamic ping(2, 8), pong(2, 8), accumulator(2, 8);
+  const std::vector<std::vector<int>> groups = {{3, 1}, {2, 0}, {3, 2, 1, 0}};
+  for (size_t g = 0; g < groups.size(); g++) {
+    const int size = static_cast<int>(groups[g].size()), root = size - 1;
+    std::vector<Floats<6, 8>> tensors;
+    for (int rank : groups[g]) tensors.emplace_back(s.memory.at<float>(rank));
+    if (me.rank == groups[g][static_cast<size_t>(root)]) {
+      ParallelGroup group(tensors.data(), size, root);
+      auto target = floats(s.result.data(), 6 * size, 8, 8), sum = floats(s.result.data(), 6, 8, 8);
+      comm::TGATHER(group, target, ping, pong);
+      for (int i = 0; i < Sources::COUNT * size; i++) {
+        const float wanted =
+            static_cast<float>(groups[g][static_cast<size_t>(i / Sources::COUNT)] * 1000 + i % Sources::COUNT);
+        me.check(s.result[static_cast<size_t>(i)] == wanted, "group %zu: element %d is %g, not %g", g, i,
+                 static_cast<double>(s.result[static_cast<size_t>(i)]), static_cast<double>(wanted));
+      }
+      comm::TREDUCE(group, sum, accumulator, ping, pong, ReduceOp::Sum);
+      float wanted = 0;
+      for (int rank : groups[g]) wanted += static_cast<float>(rank * 1000 + 47);
+      me.check(s.result[47] == wanted, "group %zu: the sum is %g", g, static_cast<double>(s.result[47]));
+      std::fill(s.result.begin(), s.result.end(), -1.0f);
+    }
+    if (g > 0) me.barrier();
+  }
+}
+
 /* ---- as a user would write it: sizes known when compiled, one tile and two ---- */
 
 template <typename T, int ranks, int rows, int cols, int tile_rows, int tile_cols, bool two>
@@ -519,6 +632,10 @@ int main(int argc, char **argv) {
                     {"columns to rows", 3, columns_to_rows, {}},
                     {"a type of one's own", 2, type_of_ones_own, {}},
                     {"a type of one's own", 4, type_of_ones_own, {}},
+                    {"both tiles", 2, both_tiles, {}},
+                    {"half", 2, narrow<half>, {}},
+                    {"bfloat16_t", 3, narrow<bfloat16_t>, {}},
+                    {"some ranks", 4, some_ranks, {}},
                     {"as a user: tile smaller", 2, as_a_user<2, 9, 20, 4, 8>, {}},
                     {"as a user: tile smaller", 3, as_a_user<3, 9, 20, 4, 8>, {}},
                     {"as a user: tile smaller", 4, as_a_user<4, 9, 20, 4, 8>, {}},

@@ -27,8 +27,8 @@ compile() {
 }
 
 test_alone_and_without_a_warning() {
-  local compiler standard
-  echo '#include <pto/comm/pto_comm_inst.hpp>' >alone.cpp
+  local compiler standard header
+  for header in comm/pto_comm_inst pto-inst common/pto_tile; do echo "#include <pto/$header.hpp>"; done >alone.cpp
   for compiler in g++ clang++; do
     command -v $compiler >/dev/null || { skip "there is no $compiler" && continue; }
     for standard in 17 20; do
@@ -40,6 +40,46 @@ test_alone_and_without_a_warning() {
     compile 0 $compiler -std=c++17 $strict -fno-exceptions -fno-rtti -fsyntax-only alone.cpp
     is "what $compiler says without exceptions" "$err" ""
   done
+}
+
+# As the instruction set's own documents write it: a put that is begun and waited for, and types of two bytes.
+test_spelling() {
+  cat >spelling.cpp <<'EOM'
+#include <pto/comm/pto_comm_inst.hpp>
+#include <pto/common/pto_tile.hpp>
+#include <pto/pto-inst.hpp>
+using namespace pto;
+
+template <typename T>
+__global__ AICORE void put(__gm__ T *to, __gm__ T *from, __gm__ uint8_t *workspace) {
+  using AnyShape = Shape<DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC>;
+  using AnyStride = Stride<DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC>;
+  using Global = GlobalTensor<T, AnyShape, AnyStride, Layout::ND>;
+  using ScratchTile = Tile<TileType::Vec, uint8_t, 1, comm::sdma::UB_ALIGN_SIZE>;
+  Global target(to, AnyShape(1, 1, 1, 1, 1024), AnyStride(1024, 1024, 1024, 1024, 1));
+  Global source(from, AnyShape(1, 1, 1, 1, 1024), AnyStride(1024, 1024, 1024, 1024, 1));
+  ScratchTile scratchTile;
+  TASSIGN(scratchTile, 0x0);
+  comm::AsyncSession session;
+  if (!comm::BuildAsyncSession<comm::DmaEngine::SDMA>(scratchTile, workspace, session)) return;
+  auto event = comm::TPUT_ASYNC<comm::DmaEngine::SDMA>(target, source, session);
+  (void)event.Wait(session);
+  comm::sdma::SdmaBaseConfig config{1024, 0, 2};
+  if (!comm::BuildAsyncSession(scratchTile, workspace, session, 0, config)) return;
+  event = comm::TGET_ASYNC(target, source, session);
+  while (!event.Test(session)) {
+  }
+}
+template void put<half>(half *, half *, uint8_t *);
+template void put<::bfloat16_t>(::bfloat16_t *, ::bfloat16_t *, uint8_t *);
+using Wide = Tile<TileType::Vec, half, 4, 16>;
+Wide wide;
+EOM
+  compile 0 g++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only spelling.cpp
+  is "what g++ says" "$err" ""
+  piece 1 "the engine is DmaEngine::SDMA" 'comm::TPUT_ASYNC<comm::DmaEngine::URMA>(floats, other_floats, session);'
+  printf '#define TUTTI_PTO_NO_GLOBAL_TYPES\nstruct half {};\n#include <pto/pto-inst.hpp>\npto::half a; half b;\n' >names.cpp
+  compile 0 g++ -std=c++17 -fsyntax-only names.cpp
 }
 
 test_two_files_of_one_program() {

@@ -175,6 +175,35 @@ test_signals() {
   is "interrupted" $? 130
 }
 
+# interrupt_job RANKS COMMAND...: runs `tutti run` in a process group of its own, as a shell with a terminal does, and sends
+# SIGINT to that group, as the terminal does, once the ranks have made files ready.RANK. Leaves `said` and `status`.
+interrupt_job() {
+  local ranks=$1 launcher
+  shift
+  rm -f ready.*
+  setsid env --default-signal=INT "$tutti" run -n "$ranks" -- "$@" >out 2>err &
+  launcher=$!
+  # shellcheck disable=SC2046
+  until_true 20 exists $(seq -f ready.%g 0 $((ranks - 1))) || complain "the ranks do not start"
+  kill -INT -- -$launcher
+  wait $launcher
+  status=$? said=$(cat err)
+}
+
+# Who presses Ctrl-C is told that, and no rank is accused of it; what goes wrong afterwards is said with its cause.
+test_interrupted() {
+  local status said
+  interrupt_job 4 bash -c 'echo $$ >ready.$TUTTI_RANK; exec sleep 30'
+  is "status" $status 130
+  is "words" "$said" "tutti run: interrupted from outside by signal 2 (Interrupt)"
+  interrupt_job 2 bash -c 'trap "exit 130" INT; echo $$ >ready.$TUTTI_RANK; while :; do sleep 0.02; done'
+  is "a trap: status" $status 130
+  is "a trap: words" "$said" "tutti run: interrupted from outside by signal 2 (Interrupt)"
+  interrupt_job 2 bash -c 'trap "exit $TUTTI_RANK" INT; echo $$ >ready.$TUTTI_RANK; while :; do sleep 0.02; done'
+  is "an own status" $status 1
+  has "an own status" "$said" ") exited with status 1, after signal 2 (Interrupt) from outside"
+}
+
 test_stop_and_continue() {
   rm -f ready.*
   "$tutti" run -n 2 -- bash -c 'echo $$ >ready.$TUTTI_RANK; while [ ! -e finish ]; do sleep 0.02; done' &

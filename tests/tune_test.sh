@@ -41,9 +41,43 @@ test_all_collectives() {
   TUTTI_TUNING=$PWD/table run 0 info -n 2
   cp table before
   TUTTI_TUNING=none run 1 tune -n 2 --time-ms 0 --output nowhere/table barrier
-  has "no folder" "$err" "--output: cannot write 'nowhere/table.new': No such file or directory"
+  has "no folder" "$err" "--output: cannot write 'nowhere/table': No such file or directory"
   run 0 run -n 2 -- "$tutti" tune --time-ms 0 --output table barrier
   is "rules, within a job" "$(awk '/^[a-z]/ { print $1 }' table | sort -u | tr '\n' ' ')" "barrier "
+}
+
+# Ctrl-C, as a terminal sends it: nothing is left, what was there stays, and nobody is accused.
+test_interrupted() {
+  local launcher i signal
+  mkdir -p interrupted && echo before >interrupted/table
+  for signal in INT TERM KILL; do
+    rm -f err.txt
+    setsid env --default-signal=INT "$tutti" tune -n 2 --time-ms 3000 --output interrupted/table allreduce >out.txt 2>err.txt &
+    launcher=$!
+    for ((i = 0; i < 1000; i++)); do grep -qs "algorithms at" err.txt && break || sleep 0.02; done
+    kill -$signal -- -$launcher
+    wait $launcher 2>/dev/null
+    is "SIG$signal: status" $? $((128 + $(kill -l $signal)))
+    is "SIG$signal: what is left" "$(ls interrupted)" table
+    is "SIG$signal: what was there" "$(cat interrupted/table)" before
+    [ $signal = KILL ] && continue
+    has "SIG$signal: words" "$(cat err.txt)" "tutti run: interrupted from outside by signal $(kill -l $signal)"
+    is "SIG$signal: accused" "$(grep -c 'rank [0-9]' err.txt)" 0
+  done
+}
+
+# What is no regular file is written to, not replaced.
+test_special_files() {
+  mkfifo pipe
+  cat pipe >copy &
+  local reader=$!
+  # The reader ends when the writer that looks whether it can be written closes: one that stays keeps the pipe open.
+  exec 9<>pipe
+  run 0 tune -n 2 --time-ms 0 --bytes 64 --output pipe barrier
+  exec 9>&-
+  wait $reader
+  [ -p pipe ] || complain "the pipe has become a file"
+  is "rules, into a pipe" "$(awk '/^[a-z]/ { print $1 }' copy | sort -u | tr '\n' ' ')" "barrier "
 }
 
 test_usage() {

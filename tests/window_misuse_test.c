@@ -281,8 +281,6 @@ static void bad_groups_of(struct player *p, struct group_scene *g) {
   refuse_group(p, g, &group, NULL, NULL, "is not in a group of");
   group = g->group, group.root = (p->rank + 1) % p->ranks;
   if (p->ranks > 1) refuse_group(p, g, &group, NULL, NULL, "the root alone makes this call");
-  group = g->group, group.count = p->ranks - 1;
-  if (p->rank + 1 < p->ranks) refuse_group(p, g, &group, NULL, NULL, "each has one");
   group = g->group, group.tensors = tensors;
   uint32_t last = p->ranks - 1;
   tensors[last].data = g->memory;
@@ -297,7 +295,8 @@ static void bad_groups_of(struct player *p, struct group_scene *g) {
     tensors[last] = g->tensors[last], tensors[last].data = tutti_window_address(g->another, last);
     refuse_group(p, g, &group, NULL, NULL, "lie in different windows");
     tensors[last] = g->tensors[0];
-    refuse_group(p, g, &group, NULL, NULL, "in the order of the ranks");
+    refuse_group(p, g, &group, NULL, NULL,
+                 "two tensors of the group lie in rank 0's part of the window; each rank has one");
     t = rows_of(g->s.remote, TUTTI_F32, ROWS, COLS), tensors[last] = g->tensors[last];
     refused(p, tutti_group_broadcast(&group, &t, NULL, NULL), TUTTI_ERR_ARGUMENT, "must be the root's own memory",
             "another's memory");
@@ -440,6 +439,35 @@ static void two_at_once(struct player *p) {
   end_scene(p, &s);
 }
 
+/* Roots of groups that share no rank do not meet: rank 0 stays in its call until all others are through theirs. Pairs, the upper
+ * rank first. */
+static void apart_at_once(struct player *p) {
+  struct scene s;
+  float own[4] = {-1, -1, -1, -1}, tile[2];
+  const uint32_t lower = p->rank & ~1u, count = lower + 1 < p->ranks ? 2 : 1;
+  tutti_tensor tensors[2], to = rows_of(own, TUTTI_F32, count, 2);
+  set_scene(p, &s);
+  float *mine = tutti_window_address(s.window, p->rank);
+  mine[0] = (float)p->rank, mine[1] = (float)p->rank + 0.5f;
+  for (uint32_t i = 0; i < count; i++)
+    tensors[i] = rows_of(tutti_window_address(s.window, lower + count - 1 - i), TUTTI_F32, 1, 2);
+  const tutti_group group = {tensors, count, count - 1};
+  const tutti_staging one = {.tiles = {tile}, .rows = 1, .cols = 2};
+  struct stopper stopper = {.loader = {.begin = load_now, .wait = wait_for_others}, .player = p};
+  meet(p);
+  while (p->rank > 0 && atomic_load(&p->stage->here) == 0) ranks_sleep_us(200);
+  tu_stage_loader = p->rank == 0 ? &stopper.loader : NULL;
+  if (p->rank == lower) fine(p, tutti_group_gather(&group, &to, &one, NULL), "apart from the others");
+  tu_stage_loader = NULL;
+  if (p->rank > 0) atomic_fetch_add(&p->stage->here, 1);
+  for (uint32_t i = 0; p->rank == lower && i < count; i++) {
+    float wanted = (float)(lower + count - 1 - i);
+    if (own[2 * i] != wanted || own[2 * i + 1] != wanted + 0.5f) wrong(p, "rank %u: row %u is wrong", p->rank, i);
+  }
+  meet(p);
+  end_scene(p, &s);
+}
+
 /* ---- all of it ---- */
 
 static const struct part {
@@ -448,7 +476,7 @@ static const struct part {
 } parts[] = {
     {"bad_windows", bad_windows}, {"left_behind", left_behind}, {"after_a_failure", after_a_failure},
     {"bad_tensors", bad_tensors}, {"bad_staging", bad_staging}, {"nothing_at_all", nothing_at_all},
-    {"bad_groups", bad_groups},   {"two_at_once", two_at_once},
+    {"bad_groups", bad_groups},   {"two_at_once", two_at_once}, {"apart_at_once", apart_at_once},
 };
 
 static void play_all(void (*over)(struct troupe *t)) {

@@ -280,11 +280,34 @@ static const char *const group_names[] = {"gather", "scatter", "broadcast", "red
 struct group_trial {
   struct trial t; /* remote: the ranks' tensors; local: the root's own */
   enum group_call call;
-  uint32_t root, ranks;
-  size_t more_rows; /* of the tensor that may be longer */
+  uint32_t root, ranks;         /* of the group: its root's place, how many */
+  uint32_t members[TROUPE_MAX]; /* [ranks] of the window, in the order of the group */
+  size_t more_rows;             /* of the tensor that may be longer */
   tutti_op op;
-  uint32_t rank; /* whose tensor is looked at */
+  uint32_t rank; /* whose tensor is looked at: of the window */
 };
+
+/* All ranks of the window in their order, or some of them in any. */
+static void draw_members(struct group_trial *g, uint32_t ranks, uint64_t *state) {
+  for (uint32_t r = 0; r < ranks; r++) g->members[r] = r;
+  g->ranks = ranks;
+  if (ranks_random(state) % 4 > 0) {
+    for (uint32_t r = ranks - 1; r > 0; r--) {
+      uint32_t other = (uint32_t)(ranks_random(state) % (r + 1)), kept = g->members[r];
+      g->members[r] = g->members[other];
+      g->members[other] = kept;
+    }
+    g->ranks = 1 + (uint32_t)(ranks_random(state) % ranks);
+  }
+  g->root = (uint32_t)(ranks_random(state) % g->ranks);
+}
+
+/* The place of a rank of the window in the group; its size: it is in none. */
+static uint32_t place_of(const struct group_trial *g, uint32_t rank) {
+  uint32_t place = 0;
+  while (place < g->ranks && g->members[place] != rank) place++;
+  return place;
+}
 
 /* The root's own tensor: of gather and reduce before the call, everything in it is 77. */
 static int own_before(const void *context, const size_t i[TUTTI_DIMS]) {
@@ -293,9 +316,9 @@ static int own_before(const void *context, const size_t i[TUTTI_DIMS]) {
 }
 
 static int reduced(const struct group_trial *g, const size_t i[TUTTI_DIMS]) {
-  int result = value_at(0, i);
+  int result = value_at(g->members[0], i);
   for (uint32_t r = 1; r < g->ranks; r++) {
-    int v = value_at(r, i);
+    int v = value_at(g->members[r], i);
     if (g->op == TUTTI_SUM) result += v;
     else if (g->op == TUTTI_MIN ? v < result : v > result) result = v;
   }
@@ -305,7 +328,7 @@ static int reduced(const struct group_trial *g, const size_t i[TUTTI_DIMS]) {
 static int own_after(const void *context, const size_t i[TUTTI_DIMS]) {
   const struct group_trial *g = context;
   size_t rows = g->t.shape[3], in_block[] = {i[0], i[1], i[2], i[3] % rows, i[4]};
-  if (g->call == GATHER && i[3] < rows * g->ranks) return value_at((uint32_t)(i[3] / rows), in_block);
+  if (g->call == GATHER && i[3] < rows * g->ranks) return value_at(g->members[i[3] / rows], in_block);
   if (g->call == REDUCE && i[3] < rows) return reduced(g, i);
   return own_before(context, i);
 }
@@ -313,7 +336,9 @@ static int own_after(const void *context, const size_t i[TUTTI_DIMS]) {
 /* A rank's tensor, afterwards. */
 static int rank_after(const void *context, const size_t i[TUTTI_DIMS]) {
   const struct group_trial *g = context;
-  size_t in_own[] = {i[0], i[1], i[2], i[3] + g->rank * g->t.shape[3], i[4]};
+  uint32_t place = place_of(g, g->rank);
+  size_t in_own[] = {i[0], i[1], i[2], i[3] + place * g->t.shape[3], i[4]};
+  if (place == g->ranks) return value_at(g->rank, i);
   if (g->call == SCATTER) return value_at(50, in_own);
   if (g->call == BROADCAST && i[3] < g->t.shape[3]) return value_at(50, i);
   return value_at(g->rank, i);
@@ -336,12 +361,12 @@ static void play_root(struct player *p, const struct group_trial *g, const tutti
   tutti_tensor own;
   struct staging s;
   memcpy(shape, g->t.shape, sizeof shape);
-  if (g->call == GATHER || g->call == SCATTER) shape[3] *= p->ranks;
+  if (g->call == GATHER || g->call == SCATTER) shape[3] *= g->ranks;
   if (g->call != BROADCAST) shape[3] += g->more_rows;
   make(p, &g->t, g->t.local, shape, &own);
   fill(&own, buffer_for(&own), own_before, g);
   draw_staging(&s, g->t.type, g->t.shape, &state);
-  fine(p, call_group(g, &(tutti_group){tensors, p->ranks, p->rank}, &own, &s), group_names[g->call]);
+  fine(p, call_group(g, &(tutti_group){tensors, g->ranks, g->root}, &own, &s), group_names[g->call]);
   end_staging(p, &s, group_names[g->call]);
   if (!is_filled(&own, own.data, tutti_tensor_bytes(&own), own_after, g))
     wrong(p, "rank %u: %s of %s, %s, the root has %s, %u tiles: wrong", p->rank, group_names[g->call],
@@ -351,21 +376,23 @@ static void play_root(struct player *p, const struct group_trial *g, const tutti
 
 static void play_group(struct player *p, tutti_window *window, struct group_trial *g) {
   size_t shape[TUTTI_DIMS];
-  tutti_tensor tensors[TROUPE_MAX];
+  tutti_tensor tensors[TROUPE_MAX], mine;
   memcpy(shape, g->t.shape, sizeof shape);
   if (g->call == BROADCAST) shape[3] += g->more_rows;
-  for (uint32_t r = 0; r < p->ranks; r++) {
-    make(p, &g->t, g->t.remote, shape, &tensors[r]);
-    tensors[r].data = (char *)tutti_window_address(window, r) + 64;
+  make(p, &g->t, g->t.remote, shape, &mine);
+  for (uint32_t i = 0; i < g->ranks; i++) {
+    tensors[i] = mine;
+    tensors[i].data = (char *)tutti_window_address(window, g->members[i]) + 64;
   }
-  if (tutti_tensor_bytes(&tensors[0]) > SLOT) abort();
-  memset(tensors[p->rank].data, 0xa5, SLOT);
-  fill(&tensors[p->rank], tensors[p->rank].data, value_of_rank, &p->rank);
+  mine.data = (char *)tutti_window_address(window, p->rank) + 64;
+  if (tutti_tensor_bytes(&mine) > SLOT) abort();
+  memset(mine.data, 0xa5, SLOT);
+  fill(&mine, mine.data, value_of_rank, &p->rank);
   g->rank = p->rank;
   meet(p);
-  if (p->rank == g->root) play_root(p, g, tensors);
+  if (p->rank == g->members[g->root]) play_root(p, g, tensors);
   meet(p);
-  if (!is_filled(&tensors[p->rank], tensors[p->rank].data, SLOT, rank_after, g))
+  if (!is_filled(&mine, mine.data, SLOT, rank_after, g))
     wrong(p, "rank %u: %s from root %u: %s: wrong", p->rank, group_names[g->call], g->root, g->t.remote->name);
 }
 
@@ -376,9 +403,9 @@ static void groups(struct player *p) {
   int trials = (test_long() ? 600 : 40) * GROUP_CALLS;
   if (!fine(p, tutti_window_create(p->comm, NULL, SLOT + 64, &window), "create")) return;
   for (int i = 0; i < trials && p->stage->failures == 0; i++) {
-    struct group_trial g = {.call = (enum group_call)(i % GROUP_CALLS), .ranks = p->ranks};
+    struct group_trial g = {.call = (enum group_call)(i % GROUP_CALLS)};
     draw_trial(&g.t, &state);
-    g.root = (uint32_t)(ranks_random(&state) % p->ranks);
+    draw_members(&g, p->ranks, &state);
     g.more_rows = ranks_random(&state) % 2 * (ranks_random(&state) % 5);
     g.op = ops[ranks_random(&state) % 3];
     play_group(p, window, &g);

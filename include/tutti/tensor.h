@@ -96,6 +96,36 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_tensor_to_f32(const tutti_tensor *tensor
 /* One line: type, shape, layout. */
 TUTTI_API void tutti_tensor_print(const tutti_tensor *tensor, FILE *file);
 
+/* ---- slices ---- */
+
+/* A region is cut along one dimension into a fracture for each rank, and every fracture by the same lines into slices
+ * that fit some buffer: what a window of rows and columns covers that slides over the last two dimensions, across, then
+ * down, then on to the next matrix. Slices are dealt out to workers; each takes one slice after the other, and each
+ * slice from all fractures, one a step, before its next. Pages are what is never cut, as the tiles of a layout. */
+typedef struct tutti_slicing {
+  size_t shape[TUTTI_DIMS];      /* of the region, in elements; leading ones where it has fewer dimensions */
+  uint32_t dim, ranks;           /* dimension `dim`, of the five, becomes `ranks` fractures, equally long; ranks 0: 1 */
+  uint32_t workers;              /* worker w takes slices w, w + workers, ...; 0: 1 */
+  size_t page_rows, page_cols;   /* elements; 0, 0: a page is an element; the last of a row or column may be less */
+  size_t slice_rows, slice_cols; /* pages; 0, 0: as many as fit, in whole rows if one fits, but some for every worker */
+  size_t pages_max;              /* of a slice; 0: any number */
+  uint32_t first;                /* fracture of step 0; a rank of a ring whose own comes last: the one after its own */
+  bool down;                     /* fractures follow each other downwards */
+} tutti_slicing;
+
+typedef struct tutti_slice {
+  size_t number; /* of the slice, in its fracture */
+  uint32_t step, fracture;
+  size_t origin[TUTTI_DIMS], extent[TUTTI_DIMS]; /* in the region, in elements */
+} tutti_slice;
+
+/* How many things a worker does: its slices, each once for every rank. ARGUMENT: the region cannot be cut so, or there
+ * is no such worker. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_slices_count(const tutti_slicing *how, uint32_t worker, size_t *count);
+/* The `order`-th of them, from 0. Nothing is remembered between calls. ARGUMENT also: order is not below that count. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_slices_at(const tutti_slicing *how, uint32_t worker, size_t order,
+                                                  tutti_slice *slice);
+
 #ifdef __cplusplus
 }
 #endif

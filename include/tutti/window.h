@@ -112,9 +112,10 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_signal_test(const tutti_tensor *signals,
 
 /* ---- collectives that the root alone calls ---- */
 
-/* One tensor a rank, of one shape, one type and one set of strides (or one layout), in one window, in the order of
- * its ranks; root: the caller's rank there. Two ranks in such a call on one window at once is an error, reported to
- * whoever comes second. Tensors of no rows or no columns: nothing happens.
+/* One tensor a rank, of one shape, one type and one set of strides (or one layout), in one window: of all its ranks or
+ * of some, in any order, which is the order of the group; root: the caller's place in it. Two roots in such a call on
+ * one window at once is an error if their groups share a rank, reported to whoever comes second. Tensors of no rows or
+ * no columns: nothing happens.
  *
  * `to` and `from` are the root's own memory, in a window or not, of the same type, and the same shape but for
  * dimension 3. The root's own tensor of the group may be the very part of them that is meant for it; else they are
@@ -134,7 +135,7 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_group_scatter(const tutti_group *group, 
 /* To all ranks, the root too; if their tensors have more rows than `from`, those stay as they are. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_group_broadcast(const tutti_group *group, const tutti_tensor *from,
                                                         const tutti_staging *staging, const tutti_events *events);
-/* sum, min or max: the root's own data first, then the others' in the order of their ranks, rounded after each; if
+/* sum, min or max: the root's own data first, then the others' in the order of the group, rounded after each; if
  * `to` has more rows, they stay as they are. The accumulator is one more tile of the same size; NULL, or without
  * staging: the library's own. Errors: also MEMORY. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_group_reduce(const tutti_group *group, const tutti_tensor *to, tutti_op op,

@@ -34,6 +34,13 @@ static struct tu_slide slide_by_scratch(const struct tu_end *end) {
   return tu_slide_over(whole.extent, room / cols, cols);
 }
 
+/* Where loads, or stores, have come to: they go in order, so nothing is divided on the way. */
+struct cursor {
+  size_t at;     /* which stop that is */
+  uint32_t item; /* of which pair, or source */
+  struct tu_stop stop;
+};
+
 /* What is done at each stop of each tile. */
 struct carrying {
   struct tu_work work;
@@ -43,7 +50,31 @@ struct carrying {
   uint32_t count;
   const struct tu_arithmetic *arithmetic;
   void *accumulator;
+  struct cursor *loads, *stores;
 };
+
+/* The next stop of this item; after its last one, the next item. */
+static const struct cursor *go_on(const struct carrying *c, struct cursor *cursor, size_t index) {
+  if (index == 0) {
+    *cursor = (struct cursor){.stop = tu_slide_stop(&c->slide, 0)};
+    return cursor;
+  }
+  tu_slide_next(&c->slide, &cursor->stop);
+  if (++cursor->at == c->slide.count) cursor->at = 0, cursor->item++;
+  return cursor;
+}
+
+/* The next item at this stop; after the last one, the next stop. */
+static const struct cursor *go_round(const struct carrying *c, struct cursor *cursor, size_t index) {
+  if (index == 0) {
+    *cursor = (struct cursor){.stop = tu_slide_stop(&c->slide, 0)};
+    return cursor;
+  }
+  if (++cursor->item < c->count) return cursor;
+  cursor->item = 0;
+  tu_slide_next(&c->slide, &cursor->stop);
+  return cursor;
+}
 
 static const struct carrying *carrying_of(const struct tu_work *work) { return (const struct carrying *)work; }
 
@@ -61,14 +92,14 @@ static void store_to(const struct tu_end *to, const struct tu_stop *stop, const 
 
 static void load_pair(const struct tu_work *work, size_t index, struct tu_load *load) {
   const struct carrying *c = carrying_of(work);
-  struct tu_stop stop = tu_slide_stop(&c->slide, index % c->slide.count);
-  load_from(&c->from[index / c->slide.count], &stop, load);
+  const struct cursor *at = go_on(c, c->loads, index);
+  load_from(&c->from[at->item], &at->stop, load);
 }
 
 static void store_pair(const struct tu_work *work, size_t index, const void *tile) {
   const struct carrying *c = carrying_of(work);
-  struct tu_stop stop = tu_slide_stop(&c->slide, index % c->slide.count);
-  store_to(&c->to[index / c->slide.count], &stop, tile, c->pitch);
+  const struct cursor *at = go_on(c, c->stores, index);
+  store_to(&c->to[at->item], &at->stop, tile, c->pitch);
 }
 
 static void carry_straight(const struct tu_end *to, const struct tu_end *from) {
@@ -82,7 +113,8 @@ void tu_carry_pairs(const struct tu_stage *stage, const struct tu_end *to, const
     return;
   }
   if (count == 0) return;
-  struct carrying c = {.to = to, .from = from, .pitch = stage->pitch};
+  struct cursor cursors[2];
+  struct carrying c = {.to = to, .from = from, .pitch = stage->pitch, .loads = &cursors[0], .stores = &cursors[1]};
   c.slide = slide_over(from, stage->rows, stage->cols);
   c.work = (struct tu_work){c.slide.count * count, load_pair, store_pair};
   tu_stage_run(stage, &c.work);
@@ -92,8 +124,8 @@ void tu_carry_pairs(const struct tu_stage *stage, const struct tu_end *to, const
 
 static void store_cast(const struct tu_work *work, size_t index, const void *tile) {
   const struct carrying *c = carrying_of(work);
-  struct tu_stop stop = tu_slide_stop(&c->slide, index);
-  for (uint32_t i = 0; i < c->count; i++) store_to(&c->to[i], &stop, tile, c->pitch);
+  const struct cursor *at = go_on(c, c->stores, index);
+  for (uint32_t i = 0; i < c->count; i++) store_to(&c->to[i], &at->stop, tile, c->pitch);
 }
 
 void tu_carry_cast(const struct tu_stage *stage, const struct tu_end *to, uint32_t count, const struct tu_end *from) {
@@ -101,7 +133,9 @@ void tu_carry_cast(const struct tu_stage *stage, const struct tu_end *to, uint32
     for (uint32_t i = 0; i < count; i++) carry_straight(&to[i], from);
     return;
   }
-  struct carrying c = {.to = to, .from = from, .count = count, .pitch = stage->pitch};
+  struct cursor cursors[2];
+  struct carrying c = {
+      .to = to, .from = from, .count = count, .pitch = stage->pitch, .loads = &cursors[0], .stores = &cursors[1]};
   c.slide = slide_over(from, stage->rows, stage->cols);
   c.work = (struct tu_work){c.slide.count, load_pair, store_cast};
   tu_stage_run(stage, &c.work);
@@ -204,8 +238,7 @@ static void add_to(const struct carrying *c, const struct tu_stop *stop, const v
 
 static void store_sum(const struct tu_work *work, size_t index, const void *tile) {
   const struct carrying *c = carrying_of(work);
-  struct tu_stop stop = tu_slide_stop(&c->slide, index);
-  add_to(c, &stop, tile, c->pitch);
+  add_to(c, &go_on(c, c->stores, index)->stop, tile, c->pitch);
 }
 
 /* A source that lies in rows is read there; any other by way of memory of the library. */
@@ -228,7 +261,9 @@ static void add_straight(struct carrying *c) {
 
 void tu_carry_add(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from) {
   const struct tu_arithmetic a = {.type = to->located->tensor->type, .op = TUTTI_SUM};
-  struct carrying c = {.to = to, .from = from, .arithmetic = &a, .pitch = stage->pitch};
+  struct cursor cursors[2];
+  struct carrying c = {
+      .to = to, .from = from, .arithmetic = &a, .pitch = stage->pitch, .loads = &cursors[0], .stores = &cursors[1]};
   if (stage->tile_count == 0) {
     add_straight(&c);
     return;
@@ -253,17 +288,17 @@ static void accumulate(const struct carrying *c, const struct tu_stop *stop, uns
 
 static void load_source(const struct tu_work *work, size_t index, struct tu_load *load) {
   const struct carrying *c = carrying_of(work);
-  struct tu_stop stop = tu_slide_stop(&c->slide, index / c->count);
-  load_from(&c->from[index % c->count], &stop, load);
+  const struct cursor *at = go_round(c, c->loads, index);
+  load_from(&c->from[at->item], &at->stop, load);
 }
 
 static void reduce_tile(const struct tu_work *work, size_t index, const void *tile) {
   const struct carrying *c = carrying_of(work);
-  struct tu_stop stop = tu_slide_stop(&c->slide, index / c->count);
-  size_t source = index % c->count, row_bytes = stop.extent[4] * tu_datatypes[c->arithmetic->type].bytes;
-  if (source == 0) memcpy(c->accumulator, tile, (rows_of(&stop) - 1) * c->pitch + row_bytes);
-  else accumulate(c, &stop, c->accumulator, c->pitch, tile, c->pitch);
-  if (source == c->count - 1) store_to(c->to, &stop, c->accumulator, c->pitch);
+  const struct cursor *at = go_round(c, c->stores, index);
+  size_t row_bytes = at->stop.extent[4] * tu_datatypes[c->arithmetic->type].bytes;
+  if (at->item == 0) memcpy(c->accumulator, tile, (rows_of(&at->stop) - 1) * c->pitch + row_bytes);
+  else accumulate(c, &at->stop, c->accumulator, c->pitch, tile, c->pitch);
+  if (at->item == c->count - 1) store_to(c->to, &at->stop, c->accumulator, c->pitch);
 }
 
 /* Sources that lie in rows, and are aligned, are read there. */
@@ -290,7 +325,14 @@ static void reduce_straight(struct carrying *c) {
 tutti_err tu_carry_reduce(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from,
                           uint32_t count, tutti_op op, struct tu_error *error) {
   const struct tu_arithmetic a = {.type = to->located->tensor->type, .op = op};
-  struct carrying c = {.to = to, .from = from, .count = count, .arithmetic = &a, .pitch = stage->pitch};
+  struct cursor cursors[2];
+  struct carrying c = {.to = to,
+                       .from = from,
+                       .count = count,
+                       .arithmetic = &a,
+                       .pitch = stage->pitch,
+                       .loads = &cursors[0],
+                       .stores = &cursors[1]};
   if (stage->tile_count == 0) {
     reduce_straight(&c);
     return TUTTI_OK;

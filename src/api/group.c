@@ -1,5 +1,5 @@
-/* group.c: gather, scatter, broadcast and reduce that the root alone calls: one tensor of each rank, and one of the
- * root's own. */
+/* group.c: gather, scatter, broadcast and reduce that the root alone calls: one tensor of each rank of a group, and one of the
+ * root's own. Ranks are counted in the group here; its members are ranks of the window. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@ struct party {
   const char *call;
   struct tutti_window *window;
   uint32_t count, root;
+  uint32_t *members;          /* [count]: ranks of the window, ascending */
   char (*names)[24];          /* [count] */
   struct tu_located *located; /* [count + 1]: each rank's, and the root's own tensor */
   struct tu_end *ends[2];     /* [count] each; room for what is carried, from where and to where */
@@ -48,7 +49,24 @@ static tutti_err open_tensors(struct party *p, const tutti_group *g, const char 
   return err;
 }
 
-/* Each rank's tensor in its part of one window, of which the caller is the root. */
+static int by_number(const void *a, const void *b) {
+  const uint32_t *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+/* One tensor of each member. */
+static tutti_err check_members(struct party *p, struct tu_error *error) {
+  for (uint32_t i = 0; i < p->count; i++) p->members[i] = p->located[i].rank;
+  qsort(p->members, p->count, sizeof *p->members, by_number);
+  for (uint32_t i = 1; i < p->count; i++)
+    if (p->members[i] == p->members[i - 1])
+      return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                     "%s: two tensors of the group lie in rank %u's part of the window; each rank has one", p->call,
+                     p->members[i]);
+  return TUTTI_OK;
+}
+
+/* Each tensor in another rank's part of one window, the root's in the caller's. */
 static tutti_err check_places(struct party *p, struct tu_error *error) {
   for (uint32_t r = 0; r < p->count; r++) {
     const struct tu_located *s = &p->located[r];
@@ -57,20 +75,16 @@ static tutti_err check_places(struct party *p, struct tu_error *error) {
     if (s->window != p->located[0].window)
       return tu_fail(error, TUTTI_ERR_ARGUMENT,
                      "%s: tensors[%u] and tensors[0] lie in different windows; a group is of one window", p->call, r);
-    if (s->rank != r)
-      return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                     "%s: tensors[%u] lies in rank %u's part of the window; tensors are in the order of the ranks",
-                     p->call, r, s->rank);
   }
   p->window = p->located[0].window;
   const struct tutti_comm *comm = p->window->comm;
-  if (p->count != comm->ranks)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %u tensors, but the window has %u ranks; each has one", p->call,
-                   p->count, comm->ranks);
-  if (p->root != comm->rank)
+  tutti_err err = check_members(p, error);
+  if (err != TUTTI_OK) return err;
+  if (p->located[p->root].rank != comm->rank)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%s: the root is %u, but the caller is rank %u of the window; the root alone makes this call",
-                   p->call, p->root, comm->rank);
+                   "%s: the root is %u, whose tensor lies in rank %u's part of the window, but the caller is rank %u; "
+                   "the root alone makes this call",
+                   p->call, p->root, p->located[p->root].rank, comm->rank);
   const struct tu_located *own = roots(p);
   if (own->window && own->rank != own->window->comm->rank)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
@@ -124,10 +138,11 @@ static tutti_err open_party(struct party *p, const tutti_group *g, const struct 
   if (err != TUTTI_OK) return err;
   *p = (struct party){.call = o->call, .count = g->count, .root = g->root};
   p->located = tu_try_allocate((size_t)g->count + 1, sizeof *p->located);
+  p->members = tu_try_allocate(g->count, sizeof *p->members);
   p->names = tu_try_allocate(g->count, sizeof *p->names);
   p->ends[0] = tu_try_allocate(g->count, sizeof *p->ends[0]);
   p->ends[1] = tu_try_allocate(g->count, sizeof *p->ends[1]);
-  if (!p->located || !p->names || !p->ends[0] || !p->ends[1])
+  if (!p->located || !p->members || !p->names || !p->ends[0] || !p->ends[1])
     return tu_fail_memory(error, g->count * sizeof *p->located, "%s over %u ranks", o->call, g->count);
   return open_tensors(p, g, o->own_name, o->own, error);
 }
@@ -135,6 +150,7 @@ static tutti_err open_party(struct party *p, const tutti_group *g, const struct 
 static void close_party(struct party *p) {
   for (uint32_t i = 0; p->located && i <= p->count; i++) tu_located_close(&p->located[i]);
   free(p->located);
+  free(p->members);
   free(p->names);
   free(p->ends[0]);
   free(p->ends[1]);
@@ -166,19 +182,28 @@ static tutti_err open_stage(const struct party *p, const struct order *o, struct
   return tu_staging_open(stage, &passage, o->staging, o->accumulator, error);
 }
 
-/* Checked; now, one at a time: the others' data is not theirs to change meanwhile. */
-static tutti_err enter(struct party *p, const struct order *o, struct tu_error *error) {
-  uint32_t nobody = 0;
-  tutti_err err = tu_events_begin(p->call, o->events, error);
-  if (err != TUTTI_OK || atomic_compare_exchange_strong(&p->window->block->inside, &nobody, p->root + 1)) return err;
-  return tu_fail(
-      error, TUTTI_ERR_ARGUMENT,
-      "%s: rank %u is in a call that the root alone makes on this window, and rank %u comes second; one at a "
-      "time, by a signal or a barrier",
-      p->call, nobody - 1, p->root);
+static void leave(struct party *p, uint32_t entered) {
+  for (uint32_t i = 0; i < entered; i++) atomic_store(&p->window->block->roots[p->members[i]], 0);
 }
 
-static void leave(struct party *p) { atomic_store(&p->window->block->inside, 0); }
+/* Checked; now, one at a time with each member: the others' data is not theirs to change meanwhile. All calls take their members
+ * in ascending order, so of those that meet one goes on. */
+static tutti_err enter(struct party *p, const struct order *o, struct tu_error *error) {
+  const uint32_t caller = p->window->comm->rank;
+  tutti_err err = tu_events_begin(p->call, o->events, error);
+  if (err != TUTTI_OK) return err;
+  for (uint32_t i = 0; i < p->count; i++) {
+    uint32_t holder = 0;
+    if (atomic_compare_exchange_strong(&p->window->block->roots[p->members[i]], &holder, caller + 1)) continue;
+    leave(p, i);
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%s: rank %u is in a call that the root alone makes on this window, with rank %u's part, and rank %u "
+        "comes second; one at a time, by a signal or a barrier",
+        p->call, holder - 1, p->members[i], caller);
+  }
+  return TUTTI_OK;
+}
 
 /* The root's own rank: if its tensor is the block itself, there is nothing to carry; else it is apart from all of the
  * other. */
@@ -214,7 +239,7 @@ static tutti_err carry_blocks(struct party *p, const struct order *o, bool gathe
   if (err == TUTTI_OK) err = enter(p, o, error);
   if (err != TUTTI_OK) return err;
   tu_carry_pairs(&stage, p->ends[gathers], p->ends[!gathers], pairs);
-  leave(p);
+  leave(p, p->count);
   return TUTTI_OK;
 }
 
@@ -264,7 +289,7 @@ static tutti_err broadcast(struct party *p, const struct order *o, struct tu_err
   if (err == TUTTI_OK) err = enter(p, o, error);
   if (err != TUTTI_OK) return err;
   tu_carry_cast(&stage, p->ends[0], targets, &from);
-  leave(p);
+  leave(p, p->count);
   return TUTTI_OK;
 }
 
@@ -304,7 +329,7 @@ static tutti_err reduce(struct party *p, const struct order *o, struct tu_error 
   for (uint32_t r = 0; r < p->count; r++)
     if (r != p->root) p->ends[0][sources++] = tu_end_whole(&p->located[r]);
   err = tu_carry_reduce(&stage, &to, p->ends[0], sources, o->op, error);
-  leave(p);
+  leave(p, p->count);
   return err;
 }
 

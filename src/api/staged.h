@@ -34,7 +34,8 @@ struct tu_loader {
   void (*wait)(struct tu_loader *loader, size_t index);
   /* Told of what happens, or NULL. */
   void (*moment)(struct tu_loader *loader, enum tu_moment moment, size_t index);
-  bool late; /* nothing goes into the tile before the wait: then one tile serves all loads, and stays in the cache */
+  bool
+      late; /* nothing goes into the tile before the wait: then one tile may serve many loads, and stays in the cache */
 };
 
 /* The one that the staged calls of this thread use; NULL: the CPU loads. For tests, and for the benchmark. */

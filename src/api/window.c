@@ -108,9 +108,11 @@ static tutti_err prepare_part(struct tutti_window *w, void *memory, struct offer
 
 static tutti_err prepare_block(struct tutti_window *w, struct offer *offer, struct tu_error *error) {
   if (w->comm->rank != 0) return TUTTI_OK;
-  void *block = tu_transport_acquire(w->comm->transport, sizeof *w->block, &w->block_place, error);
+  size_t bytes = sizeof *w->block + w->comm->ranks * sizeof w->block->roots[0];
+  struct tu_window_block *block = tu_transport_acquire(w->comm->transport, bytes, &w->block_place, error);
   if (!block) return error->code;
-  memset(block, 0, sizeof *w->block);
+  memset(block, 0, bytes);
+  block->ranks = w->comm->ranks;
   offer->block_place = w->block_place;
   return TUTTI_OK;
 }

@@ -8,8 +8,9 @@
 
 /* What the ranks of a window share; lies in the slice of its rank 0. */
 struct tu_window_block {
-  _Alignas(
-      TU_LINE_BYTES) _Atomic uint32_t inside; /* rank + 1 of who is in a call that the root alone makes; 0: nobody */
+  uint32_t ranks;
+  /* [ranks]: rank + 1 of the root whose call that rank's part is in; 0: in none. Taken in ascending order. */
+  _Atomic uint32_t roots[];
 };
 
 struct tu_window_part {

@@ -5,7 +5,7 @@
 
 static size_t divide_up(size_t a, size_t b) { return a / b + (a % b != 0); }
 
-static tutti_err check(const struct tu_slicing *how, struct tu_error *error) {
+static tutti_err check(const tutti_slicing *how, struct tu_error *error) {
   size_t items = 1;
   for (int d = 0; d < TUTTI_DIMS; d++)
     if (!tu_multiply(items, tu_max(how->shape[d], 1), &items) || items > PTRDIFF_MAX / 64)
@@ -32,14 +32,14 @@ static tutti_err check(const struct tu_slicing *how, struct tu_error *error) {
 }
 
 /* As large as fits, but not so large that a worker gets nothing. */
-static void choose_size(struct tu_slicing *how, const size_t pages[TUTTI_DIMS]) {
+static void choose_size(tutti_slicing *how, const size_t pages[TUTTI_DIMS]) {
   size_t all = pages[0] * pages[1] * pages[2] * pages[3] * pages[4], share = tu_max(all / how->workers, 1);
   size_t most = how->pages_max ? tu_min(how->pages_max, share) : share;
   how->slice_cols = tu_max(tu_min(pages[4], most), 1);
   how->slice_rows = most / how->slice_cols;
 }
 
-tutti_err tu_slices_init(struct tu_slices *s, const struct tu_slicing *how, struct tu_error *error) {
+tutti_err tu_slices_init(struct tu_slices *s, const tutti_slicing *how, struct tu_error *error) {
   tutti_err err = check(how, error);
   if (err != TUTTI_OK) return err;
   s->how = *how;
@@ -56,11 +56,10 @@ tutti_err tu_slices_init(struct tu_slices *s, const struct tu_slicing *how, stru
   return TUTTI_OK;
 }
 
-struct tu_slice tu_slices_at(const struct tu_slices *s, uint32_t worker, size_t order) {
-  const struct tu_slicing *how = &s->how;
+tutti_slice tu_slices_at(const struct tu_slices *s, uint32_t worker, size_t order) {
+  const tutti_slicing *how = &s->how;
   tu_assert(worker < how->workers && order / how->ranks < tu_slices_dealt(s, worker));
-  struct tu_slice slice = {.number = worker + order / how->ranks * how->workers,
-                           .step = (uint32_t)(order % how->ranks)};
+  tutti_slice slice = {.number = worker + order / how->ranks * how->workers, .step = (uint32_t)(order % how->ranks)};
   uint64_t turn = how->down ? how->ranks - slice.step : slice.step;
   slice.fracture = (uint32_t)((how->first + turn) % how->ranks);
   struct tu_stop stop = tu_slide_stop(&s->slide, slice.number);

@@ -16,14 +16,14 @@ static size_t items_of(const size_t shape[TUTTI_DIMS]) {
 /* ---- by their definition ---- */
 
 struct sight {
-  const struct tu_slicing *how;
+  const tutti_slicing *how;
   struct tu_slices slices;
   uint32_t *seen;                  /* [items]: how often */
   size_t (*lines)[2 * TUTTI_DIMS]; /* [slice]: origin in its fracture, and extent; as some fracture had them */
   bool *known;
 };
 
-static void see_items(struct sight *v, const struct tu_slice *s) {
+static void see_items(struct sight *v, const tutti_slice *s) {
   size_t i[TUTTI_DIMS] = {0}, all = items_of(s->extent);
   for (size_t k = 0; k < all; k++) {
     size_t at = 0;
@@ -34,8 +34,8 @@ static void see_items(struct sight *v, const struct tu_slice *s) {
 }
 
 /* The slice in its own fracture: on page boundaries, not too long, and the same in all fractures. */
-static void see_lines(struct sight *v, const struct tu_slice *s) {
-  const struct tu_slicing *how = v->how;
+static void see_lines(struct sight *v, const tutti_slice *s) {
+  const tutti_slicing *how = v->how;
   const size_t unit[TUTTI_DIMS] = {1, 1, 1, how->page_rows ? how->page_rows : 1, how->page_cols ? how->page_cols : 1};
   size_t lines[2 * TUTTI_DIMS], pages = 1;
   for (uint32_t d = 0; d < TUTTI_DIMS; d++) {
@@ -59,14 +59,14 @@ static void see_lines(struct sight *v, const struct tu_slice *s) {
 }
 
 static void see_all(struct sight *v) {
-  const struct tu_slicing *how = v->how;
+  const tutti_slicing *how = v->how;
   size_t all = 0, count = tu_slices_count(&v->slices);
   for (uint32_t w = 0; w < how->workers; w++) {
     size_t dealt = tu_slices_dealt(&v->slices, w), order = 0;
     all += dealt;
     for (size_t k = 0; k < dealt; k++)
       for (uint32_t t = 0; t < how->ranks; t++, order++) {
-        struct tu_slice s = tu_slices_at(&v->slices, w, order);
+        tutti_slice s = tu_slices_at(&v->slices, w, order);
         uint32_t fracture = (how->first + (how->down ? how->ranks - t : t)) % how->ranks;
         CHECK(s.number == w + k * how->workers && s.step == t && s.fracture == fracture,
               "worker %u, order %zu: slice %zu, step %u, fracture %u", w, order, s.number, s.step, s.fracture);
@@ -83,7 +83,7 @@ static void see_all(struct sight *v) {
   for (size_t i = 0; i < items_of(how->shape); i++) CHECK(v->seen[i] == 1, "item %zu is in %u slices", i, v->seen[i]);
 }
 
-static void see(const struct tu_slicing *how) {
+static void see(const tutti_slicing *how) {
   struct sight v = {.how = how};
   struct tu_error error;
   if (tu_slices_init(&v.slices, how, &error) != TUTTI_OK) {
@@ -107,10 +107,10 @@ static void see(const struct tu_slicing *how) {
 static void cover_everything_once(void) {
   uint64_t seed = test_seed();
   for (int k = 0; k < 3000 && !test_failures; k++) {
-    struct tu_slicing how = {.dim = (uint32_t)(tu_random(&seed) % TUTTI_DIMS),
-                             .ranks = (uint32_t)(1 + tu_random(&seed) % 4),
-                             .workers = (uint32_t)(1 + tu_random(&seed) % 4),
-                             .down = tu_random(&seed) % 2};
+    tutti_slicing how = {.dim = (uint32_t)(tu_random(&seed) % TUTTI_DIMS),
+                         .ranks = (uint32_t)(1 + tu_random(&seed) % 4),
+                         .workers = (uint32_t)(1 + tu_random(&seed) % 4),
+                         .down = tu_random(&seed) % 2};
     for (int d = 0; d < TUTTI_DIMS; d++) how.shape[d] = 1 + tu_random(&seed) % (d < 3 ? 3 : 12);
     if (tu_random(&seed) % 20 == 0) how.shape[tu_random(&seed) % TUTTI_DIMS] = 0;
     how.shape[how.dim] *= how.ranks;
@@ -132,7 +132,7 @@ static void nobody_is_idle(void) {
       for (uint32_t workers = 1; workers <= 2 * rows * cols; workers++) {
         struct tu_slices s;
         struct tu_error error;
-        const struct tu_slicing how = {.shape = {1, 2, 1, rows, cols}, .ranks = 1, .workers = workers};
+        const tutti_slicing how = {.shape = {1, 2, 1, rows, cols}, .ranks = 1, .workers = workers};
         tutti_err err = tu_slices_init(&s, &how, &error);
         CHECK(err == TUTTI_OK && tu_slices_dealt(&s, workers - 1) > 0, "%zux%zu: worker %u has nothing to do", rows,
               cols, workers - 1);
@@ -149,13 +149,13 @@ static void check_worker(const struct tu_slices *s, uint32_t worker, const struc
   CHECK(tu_slices_dealt(s, worker) * s->how.ranks == count, "worker %u has %zu slices", worker,
         tu_slices_dealt(s, worker));
   for (size_t i = 0; i < count && i < tu_slices_dealt(s, worker) * s->how.ranks; i++) {
-    struct tu_slice at = tu_slices_at(s, worker, i);
+    tutti_slice at = tu_slices_at(s, worker, i);
     CHECK(at.origin[3] == want[i].row && at.origin[4] == want[i].col, "worker %u, order %zu: %zu,%zu, expected %zu,%zu",
           worker, i, at.origin[3], at.origin[4], want[i].row, want[i].col);
   }
 }
 
-static struct tu_slices cut(const struct tu_slicing *how) {
+static struct tu_slices cut(const tutti_slicing *how) {
   struct tu_slices s;
   struct tu_error error;
   if (tu_slices_init(&s, how, &error) != TUTTI_OK) FAIL("%s", error.text);
@@ -164,7 +164,7 @@ static struct tu_slices cut(const struct tu_slicing *how) {
 
 /* A tensor of 2 x 12 pages, slices of 2 x 6 for a rank, pieces of 1 x 1 for a worker, two of whom take turns. */
 static void two_workers_take_turns(void) {
-  struct tu_slices s = cut(&(struct tu_slicing){
+  struct tu_slices s = cut(&(tutti_slicing){
       .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 2, .slice_rows = 1, .slice_cols = 1});
   CHECK(s.fracture[3] == 2 && s.fracture[4] == 6, "a fracture is %zux%zu", s.fracture[3], s.fracture[4]);
   const struct place even[] = {{0, 0}, {0, 6}, {0, 2}, {0, 8}, {0, 4}, {0, 10},
@@ -174,14 +174,14 @@ static void two_workers_take_turns(void) {
   check_worker(&s, 0, even, 12);
   check_worker(&s, 1, odd, 12);
   /* As it is drawn, a fracture has two rows of three cells: so the second worker begins the second row. */
-  s = cut(&(struct tu_slicing){
+  s = cut(&(tutti_slicing){
       .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 2, .slice_rows = 1, .slice_cols = 2});
   const struct place purple[] = {{0, 0}, {0, 6}, {0, 4}, {0, 10}, {1, 2}, {1, 8}};
   const struct place red[] = {{0, 2}, {0, 8}, {1, 0}, {1, 6}, {1, 4}, {1, 10}};
   check_worker(&s, 0, purple, 6);
   check_worker(&s, 1, red, 6);
   /* And slices of 2 x 6 for two workers of one rank. */
-  s = cut(&(struct tu_slicing){
+  s = cut(&(tutti_slicing){
       .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 1, .workers = 2, .slice_rows = 2, .slice_cols = 6});
   check_worker(&s, 0, (const struct place[]){{0, 0}}, 1);
   check_worker(&s, 1, (const struct place[]){{0, 6}}, 1);
@@ -189,13 +189,13 @@ static void two_workers_take_turns(void) {
 
 /* s=0,t=0; s=0,t=1; ... s=1,t=0; ...: chip 3 of a ring of four, which goes up from fracture 0 to its own. */
 static void slices_outside_steps_inside(void) {
-  struct tu_slices s = cut(&(struct tu_slicing){
-      .shape = {1, 1, 1, 2, 8}, .dim = 4, .ranks = 4, .workers = 1, .slice_rows = 1, .slice_cols = 1});
+  struct tu_slices s = cut(
+      &(tutti_slicing){.shape = {1, 1, 1, 2, 8}, .dim = 4, .ranks = 4, .workers = 1, .slice_rows = 1, .slice_cols = 1});
   const struct place order[] = {{0, 0}, {0, 2}, {0, 4}, {0, 6}, {0, 1}, {0, 3}, {0, 5}, {0, 7},
                                 {1, 0}, {1, 2}, {1, 4}, {1, 6}, {1, 1}, {1, 3}, {1, 5}, {1, 7}};
   check_worker(&s, 0, order, 16);
   for (size_t i = 0; i < 16; i++) {
-    struct tu_slice at = tu_slices_at(&s, 0, i);
+    tutti_slice at = tu_slices_at(&s, 0, i);
     CHECK(at.number == i / 4 && at.step == i % 4 && at.fracture == i % 4, "order %zu: s=%zu,t=%u", i, at.number,
           at.step);
   }
@@ -205,14 +205,14 @@ static void slices_outside_steps_inside(void) {
 static void every_chip_ends_with_its_own(void) {
   static const uint32_t fractures[4][4] = {{3, 2, 1, 0}, {0, 3, 2, 1}, {1, 0, 3, 2}, {2, 1, 0, 3}};
   for (uint32_t chip = 0; chip < 4; chip++) {
-    struct tu_slices s = cut(&(struct tu_slicing){.shape = {1, 1, 1, 2, 8},
-                                                  .dim = 4,
-                                                  .ranks = 4,
-                                                  .workers = 1,
-                                                  .slice_rows = 1,
-                                                  .slice_cols = 1,
-                                                  .first = (chip + 3) % 4,
-                                                  .down = true});
+    struct tu_slices s = cut(&(tutti_slicing){.shape = {1, 1, 1, 2, 8},
+                                              .dim = 4,
+                                              .ranks = 4,
+                                              .workers = 1,
+                                              .slice_rows = 1,
+                                              .slice_cols = 1,
+                                              .first = (chip + 3) % 4,
+                                              .down = true});
     for (size_t i = 0; i < 16; i++)
       CHECK(tu_slices_at(&s, 0, i).fracture == fractures[chip][i % 4], "chip %u, order %zu", chip, i);
   }
@@ -227,7 +227,7 @@ static void buffers_limit_slices(void) {
 
 static void nonsense_is_refused(void) {
   static const struct {
-    struct tu_slicing how;
+    tutti_slicing how;
     const char *says;
   } cases[] = {
       {{.shape = {1, 1, 1, 2, 12}, .dim = 5, .ranks = 1, .workers = 1}, "dimension 5; from 0 to 4"},
@@ -258,7 +258,58 @@ static void nonsense_is_refused(void) {
   }
 }
 
+/* ---- the public calls ---- */
+
+/* They say what the inner ones say, worker by worker, with ranks and workers that may be left out. */
+static void users_see_the_same(void) {
+  for (uint32_t ranks = 1; ranks <= 4; ranks++)
+    for (uint32_t workers = 1; workers <= 3; workers++) {
+      const tutti_slicing how = {
+          .shape = {1, 2, 1, 5, 12}, .dim = 4, .ranks = ranks, .workers = workers, .pages_max = 4};
+      tutti_slicing users = how;
+      if (ranks == 1) users.ranks = 0;
+      if (workers == 1) users.workers = 0;
+      struct tu_slices s = cut(&how);
+      for (uint32_t w = 0; w < workers; w++) {
+        size_t count;
+        CHECK(tutti_slices_count(&users, w, &count) == TUTTI_OK && count == tu_slices_dealt(&s, w) * ranks,
+              "%u ranks, worker %u: %zu", ranks, w, count);
+        for (size_t i = 0; i < count; i++) {
+          tutti_slice got, wanted = tu_slices_at(&s, w, i);
+          CHECK(tutti_slices_at(&users, w, i, &got) == TUTTI_OK, "%s", tutti_error_message(NULL));
+          CHECK(got.number == wanted.number && got.step == wanted.step && got.fracture == wanted.fracture &&
+                    memcmp(got.origin, wanted.origin, sizeof got.origin) == 0 &&
+                    memcmp(got.extent, wanted.extent, sizeof got.extent) == 0,
+                "%u ranks, worker %u, %zu: another slice", ranks, w, i);
+        }
+      }
+    }
+}
+
+static void users_mistakes(void) {
+  const tutti_slicing how = {.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 5}, good = {.shape = {1, 1, 1, 2, 12}};
+  size_t count;
+  tutti_slice slice;
+  CHECK(tutti_slices_count(NULL, 0, &count) == TUTTI_ERR_ARGUMENT &&
+            strstr(tutti_error_message(NULL), "the slicing is NULL"),
+        "NULL: %s", tutti_error_message(NULL));
+  CHECK(tutti_slices_count(&how, 0, &count) == TUTTI_ERR_ARGUMENT &&
+            strstr(tutti_error_message(NULL), "which 5 ranks cannot share"),
+        "ranks that do not divide: %s", tutti_error_message(NULL));
+  CHECK(tutti_slices_count(&good, 1, &count) == TUTTI_ERR_ARGUMENT &&
+            strstr(tutti_error_message(NULL), "worker 1; there are 1"),
+        "another worker: %s", tutti_error_message(NULL));
+  CHECK(tutti_slices_count(&good, 0, NULL) == TUTTI_ERR_ARGUMENT, "no count");
+  CHECK(tutti_slices_at(&good, 0, 0, NULL) == TUTTI_ERR_ARGUMENT, "no slice");
+  CHECK(tutti_slices_at(&good, 0, 0, &slice) == TUTTI_OK && slice.extent[3] == 2 && slice.extent[4] == 12, "all of it");
+  CHECK(tutti_slices_at(&good, 0, 1, &slice) == TUTTI_ERR_ARGUMENT &&
+            strstr(tutti_error_message(NULL), "order 1, but worker 0 does 1 things"),
+        "beyond: %s", tutti_error_message(NULL));
+}
+
 static const struct test tests[] = {
+    {"users_see_the_same", users_see_the_same},
+    {"users_mistakes", users_mistakes},
     {"cover_everything_once", cover_everything_once},
     {"nobody_is_idle", nobody_is_idle},
     {"two_workers_take_turns", two_workers_take_turns},

@@ -39,6 +39,17 @@ struct tu_stop tu_slide_stop(const struct tu_slide *s, size_t index) {
   return stop;
 }
 
+void tu_slide_next(const struct tu_slide *s, struct tu_stop *stop) {
+  const size_t step[TUTTI_DIMS] = {1, 1, 1, s->rows, s->cols};
+  for (int d = TUTTI_DIMS - 1; d >= 0 && !s->at_once; d--) {
+    stop->origin[d] += step[d];
+    bool on = stop->origin[d] < s->shape[d];
+    if (!on) stop->origin[d] = 0;
+    stop->extent[d] = tu_min(step[d], s->shape[d] - stop->origin[d]);
+    if (on) return;
+  }
+}
+
 /* ---- copies ---- */
 
 static struct tu_region part_of(const struct tu_region *region, const struct tu_stop *stop) {

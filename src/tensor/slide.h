@@ -21,6 +21,8 @@ struct tu_stop {
 /* rows and cols are not 0. */
 struct tu_slide tu_slide_over(const size_t shape[TUTTI_DIMS], size_t rows, size_t cols);
 struct tu_stop tu_slide_stop(const struct tu_slide *slide, size_t index);
+/* From one stop to the next, without a division; from the last one to the first. */
+void tu_slide_next(const struct tu_slide *slide, struct tu_stop *stop);
 
 /* The items of one region into those of another of the same extent: through memory of 16 KiB on the stack, where neither lies
  * in rows. */

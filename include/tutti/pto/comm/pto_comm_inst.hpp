@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -33,6 +34,13 @@
 #endif
 #ifndef PTO_INST
 #define PTO_INST
+#endif
+/* What marks a function of a device. */
+#ifndef AICORE
+#define AICORE
+#endif
+#ifndef __global__
+#define __global__
 #endif
 
 namespace pto {
@@ -185,6 +193,70 @@ class GlobalTensor {
   Stride stride_;
 };
 
+/* ---- elements of two bytes ---------------------------------------------------------------------------------------- */
+
+namespace detail {
+
+inline uint32_t float_bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+inline float float_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* To the nearest, ties to even; a NaN stays one. */
+inline uint16_t to_bfloat16(float value) {
+  const uint32_t bits = float_bits(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+inline float from_bfloat16(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
+
+/* Ties to even. Small ones are rounded by the addition: 0.5 has as many places below it as f16 has below its smallest
+ * exponent. */
+inline uint16_t to_half(float value) {
+  const uint32_t bits = float_bits(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
+  if (magnitude >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude < 0x38800000)
+    return static_cast<uint16_t>(sign | (float_bits(float_of(magnitude) + 0.5f) - 0x3f000000));
+  return static_cast<uint16_t>(sign | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
+}
+
+inline float from_half(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, rest = bits & 0x7fff;
+  if (rest >= 0x7c00) return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+  if (rest >= 0x0400) return float_of(sign | ((rest << 13) + 0x38000000));
+  return float_of(sign | float_bits(static_cast<float>(rest) * 0x1p-24f));
+}
+
+}  // namespace detail
+
+/* Numbers that are kept in 16 bits, and reckoned with as float. */
+struct half {
+  uint16_t bits;
+
+  half() = default;
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  half(T value) : bits(detail::to_half(static_cast<float>(value))) {}
+  operator float() const { return detail::from_half(bits); }
+};
+
+struct bfloat16_t {
+  uint16_t bits;
+
+  bfloat16_t() = default;
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  bfloat16_t(T value) : bits(detail::to_bfloat16(static_cast<float>(value))) {}
+  operator float() const { return detail::from_bfloat16(bits); }
+};
+static_assert(sizeof(half) == 2 && std::is_trivial_v<half> && sizeof(bfloat16_t) == 2 && std::is_trivial_v<bfloat16_t>);
+
 /* The library's name for a type of elements. Specialise it for types of your own, as
  *   template <> struct pto::DataType<my_half> { static constexpr tutti_datatype value = TUTTI_F16; }; */
 template <typename T>
@@ -201,6 +273,15 @@ struct DataType {
   static constexpr tutti_datatype value = std::is_same_v<T, float> ? TUTTI_F32
                                           : is_float               ? TUTTI_F64
                                                                    : whole[std::is_signed_v<T>][size];
+};
+
+template <>
+struct DataType<half> {
+  static constexpr tutti_datatype value = TUTTI_F16;
+};
+template <>
+struct DataType<bfloat16_t> {
+  static constexpr tutti_datatype value = TUTTI_BF16;
 };
 
 /* ---- tiles: small memory that data passes through --------------------------------------------------------------- */
@@ -287,7 +368,8 @@ struct RecordEvent {
 
 namespace comm {
 
-/* The tensors of all ranks, in the order of the window's ranks, and who is the root: the caller. It owns nothing. */
+/* A tensor of each of its ranks, which are all those of a window or some of them, in any order, and which of them is
+ * the root: the caller's. What is in the order of the ranks is in the order of the group. It owns nothing. */
 template <typename GlobalData>
 class ParallelGroup {
  public:
@@ -327,6 +409,9 @@ class Signal2D
 
 /* ---- what is begun and not waited for --------------------------------------------------------------------------- */
 
+/* By what a transfer goes. There is one: the CPU that waits. */
+enum class DmaEngine { SDMA, URMA };
+
 /* A transfer is cut into blocks, which are dealt out to the queues in turn. */
 struct AsyncConfig {
   uint64_t block_bytes = 1 << 20;
@@ -350,6 +435,8 @@ class AsyncEvent {
     Wait();
     return true;
   }
+  /* Is it over? Nothing moves by itself here: asking moves it, and then it is. */
+  bool Test(const AsyncSession &session) const { return Wait(session); }
   const std::vector<tutti_event> &queues() const { return last_; }
 
  private:
@@ -395,6 +482,27 @@ class AsyncSession {
   mutable std::vector<tutti_event> last_;
   mutable size_t next_ = 0;
 };
+
+namespace sdma {
+using SdmaBaseConfig = AsyncConfig;
+constexpr uint32_t UB_ALIGN_SIZE = 256; /* bytes of a scratch tile */
+constexpr uint32_t kAutoChannelGroupIdx = UINT32_MAX;
+}  // namespace sdma
+
+/* A session as an engine of a device needs it made: with a tile to work in, memory from the host, and numbers of its pipes and
+ * channels. Here none of them is used, workspace may be nullptr, and the session is as its constructor makes it; what the session
+ * had begun is waited for. Returns true: what fails is thrown. */
+template <DmaEngine engine = DmaEngine::SDMA, typename ScratchTile>
+bool BuildAsyncSession(ScratchTile &scratchTile, __gm__ uint8_t *workspace, AsyncSession &session, uint32_t syncId = 0,
+                       const sdma::SdmaBaseConfig &baseConfig = sdma::SdmaBaseConfig(),
+                       uint32_t channelGroupIdx = sdma::kAutoChannelGroupIdx) {
+  static_assert(engine == DmaEngine::SDMA, "the engine is DmaEngine::SDMA; there is no other here");
+  static_assert(ScratchTile::Loc == TileType::Vec, "the scratch tile is one of TileType::Vec");
+  static_assert(ScratchTile::bytes >= sizeof(uint64_t), "the scratch tile has 8 bytes or more");
+  (void)scratchTile, (void)workspace, (void)syncId, (void)channelGroupIdx;
+  session = AsyncSession(baseConfig);
+  return true;
+}
 
 }  // namespace comm
 
@@ -607,9 +715,10 @@ inline tutti_tensor bytes_of(const tutti_tensor &tensor, uint64_t begin, size_t 
   return block;
 }
 
-template <typename To, typename From, typename... E>
+template <comm::DmaEngine engine, typename To, typename From, typename... E>
 comm::AsyncEvent run_async(comm::start_call *start, const char *instruction, const To &to, const From &from,
                            const comm::AsyncSession &session, const E &...events) {
+  static_assert(engine == comm::DmaEngine::SDMA, "the engine is DmaEngine::SDMA; there is no other here");
   static_assert(std::is_same_v<typename To::RawDType, typename From::RawDType>,
                 "both tensors have one type of elements");
   const tutti_tensor target = to_tensor(to, instruction), source = to_tensor(from, instruction);
@@ -689,7 +798,7 @@ PTO_INST RecordEvent TBROADCAST(ParallelGroupType &parallelGroup, GlobalSrcData 
                            pingTile, pongTile);
 }
 
-/* Into the root's tensor: its own data first, then the others' in the order of their ranks. */
+/* Into the root's tensor: its own data first, then the others' in the order of the group. */
 template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TREDUCE(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &accTileData,
                              TileData &recvTileData, ReduceOp op, WaitEvents &...events) {
@@ -740,15 +849,15 @@ PTO_INST RecordEvent TGET(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobal
 
 /* Begun, and done when its event, or a later one of the session, has been waited for. Both tensors lie in one run of
  * memory. */
-template <typename GlobalDstData, typename GlobalSrcData, typename... WaitEvents>
+template <DmaEngine engine = DmaEngine::SDMA, typename GlobalDstData, typename GlobalSrcData, typename... WaitEvents>
 PTO_INST AsyncEvent TPUT_ASYNC(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, const AsyncSession &session,
                                WaitEvents &...events) {
-  return detail::run_async(tutti_put_start, "TPUT_ASYNC", dstGlobalData, srcGlobalData, session, events...);
+  return detail::run_async<engine>(tutti_put_start, "TPUT_ASYNC", dstGlobalData, srcGlobalData, session, events...);
 }
-template <typename GlobalDstData, typename GlobalSrcData, typename... WaitEvents>
+template <DmaEngine engine = DmaEngine::SDMA, typename GlobalDstData, typename GlobalSrcData, typename... WaitEvents>
 PTO_INST AsyncEvent TGET_ASYNC(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, const AsyncSession &session,
                                WaitEvents &...events) {
-  return detail::run_async(tutti_get_start, "TGET_ASYNC", dstGlobalData, srcGlobalData, session, events...);
+  return detail::run_async<engine>(tutti_get_start, "TGET_ASYNC", dstGlobalData, srcGlobalData, session, events...);
 }
 
 /* Sets another rank's signal, or adds to it. Who has seen it sees what this rank has written before. */

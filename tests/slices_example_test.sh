@@ -1,0 +1,37 @@
+#!/bin/bash
+# slices_example_test.sh SOURCE BUILD: the example that sums round a ring slice by slice: right on rings of some sizes, with as many
+# slices as `tutti slices` shows.
+set -u
+. "$1/tests/shell.sh"
+tutti=$2/tutti example=$2/examples/slices
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
+  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
+
+test_sums() {
+  local ranks rows cols elements slices
+  while read -r ranks rows cols elements; do
+    slices=$("$tutti" slices --shape "${rows}x$cols" --ranks "$ranks" --max-slice "$elements" --down --rank 0 --json | grep -c '"step": 0,')
+    run_tool 0 "$tutti" run -n "$ranks" -- "$example" "$rows" "$cols" "$elements"
+    is "$ranks ranks, $rows x $cols by $elements" "$out$err" "$slices slices of up to $elements elements, 0 wrong"
+  done <<'TABLE'
+1 5 7 3
+2 64 96 100
+3 10 27 4
+4 33 40 4096
+4 1 4 1
+TABLE
+}
+
+test_mistakes() {
+  run_tool 2 "$example" 0
+  has "nothing" "$err" "expected ROWS COLUMNS ELEMENTS, from 1 to 4096 each, found '0'"
+  run_tool 2 "$example" 1 1 1 1
+  has "too many" "$err" "found '1'"
+  run_tool 1 "$tutti" run -n 2 -- "$example" 4 5 2
+  has "a share" "$err" "dimension 4 has 5 items, which 2 ranks cannot share"
+}
+
+run_tests
