@@ -114,7 +114,7 @@ static tutti_err read_settings(struct tutti_comm *comm, struct tu_channel_shape 
 
 /* All are there, so it is known what CPUs they have. Whoever is not in this communicator wants its share, too. */
 static tutti_err settle(struct tutti_comm *comm, struct tu_channel_shape *shape, struct tu_error *error) {
-  comm->share = tu_transport_share(comm->transport, &comm->cpus);
+  comm->share = tu_transport_share(comm->transport);
   if (comm->share == 0) return tu_fail_memory(error, comm->ranks, "finding out which ranks share a CPU");
   if (comm->share > 1) shape->credits = CREDITS_CROWDED;
   return tu_patience_init(&comm->patience, 0, comm->share, error);

@@ -138,7 +138,6 @@ struct tutti_comm {
   int timeout_ms;
   struct tu_patience patience;
   uint32_t share; /* ranks of the world that share a CPU, where it is worst; the same on all */
-  uint32_t cpus;  /* that the ranks of the world have together */
   uint64_t number;
   uint32_t open_requests;
   struct tutti_request *idle;
@@ -301,6 +300,8 @@ struct tu_core_watch {
   uint64_t slice_ns;                   /* the thread's slices before they were made short; 0: they are as they were */
   uint64_t asked_at;                   /* when the kernel was asked what the thread has lost */
   uint64_t sleeps, slept_ns;           /* of the thread's own will, since */
+  uint64_t rested_at;                  /* when its last yield or sleep ended; 0: it has had none */
+  uint64_t yielded_at, others_worked;  /* when its last yield began, and how long other ranks had worked by then */
   uint64_t cpu_us, preempted, blocked; /* its answer */
 };
 extern _Thread_local struct tu_core_watch tu_core_watch __attribute__((tls_model("initial-exec")));

@@ -12,9 +12,8 @@
  *   thread has lost to them (asked once a ms at most).
  * - Where ranks share cores, all would sleep, and each switch take a sleep and a wake-up instead of a yield. So it yields as
  *   before, but asks for short slices (Linux 6.12): a yield gives up one slice of one's own, and who has a shorter one comes
- *   first. Where the kernel has no such thing it sleeps at once. It sees others by a yield that took long although so many
- *   ranks of this host rested themselves that none of them can have needed this core: a job's own start, or ranks that
- *   compute, are no other programs. */
+ *   first. Where the kernel has no such thing it sleeps at once. It sees others by a yield that took long although no rank of
+ *   this host has worked meanwhile: a job's own start, or ranks that compute, are no other programs. */
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -32,6 +31,7 @@
 #define FOREIGN_NS 500000u /* who gets its core back later than this yielded to another program */
 #define LOST_NS 200000u    /* who has lost so much of its time, and more than one part in so many, is not alone */
 #define LOST_PART 5u
+#define WORK_NS 50000u         /* awake for so long at a stretch, a rank has worked, and not only looked */
 #define ASK_NS 1000000u        /* how often the kernel is asked what this thread has lost */
 #define SHORT_SLICE_NS 100000u /* the shortest that Linux gives */
 #define BUSY_MIN_NS \
@@ -125,32 +125,60 @@ static void ask_kernel(const struct tutti_comm *comm, uint64_t now) {
   w->slept_ns = 0;
 }
 
-/* Could all ranks of this host that do not rest just run at once, without this core? */
-static bool others_rest(const struct tu_transport *t, uint32_t cpus) {
-  uint32_t awake = 0;
+/* How long all other ranks have worked at a stretch, as they have said. */
+static uint64_t others_worked(const struct tu_transport *t) {
+  uint64_t ns = 0;
   for (uint32_t r = 0; r < t->ranks; r++)
-    awake += r != t->rank && atomic_load_explicit(&tu_transport_head(t, r)->rests, memory_order_relaxed) == 0;
-  return awake < cpus;
+    if (r != t->rank) ns += atomic_load_explicit(&tu_transport_head(t, r)->worked_ns, memory_order_relaxed);
+  return ns;
 }
 
-static void yield_core(const struct tutti_comm *comm, uint64_t now) {
-  struct tu_transport *t = comm->transport;
-  _Atomic uint32_t *rests = &tu_transport_head(t, t->rank)->rests;
-  atomic_store_explicit(rests, 1, memory_order_relaxed);
+static bool others_rest(const struct tu_transport *t) {
+  bool rest = true;
+  for (uint32_t r = 0; r < t->ranks && rest; r++)
+    rest = r == t->rank || atomic_load_explicit(&tu_transport_head(t, r)->rests, memory_order_relaxed) != 0;
+  return rest;
+}
+
+/* Between two rests of one wait a rank has only looked, however long that took. */
+static void begin_rest(const struct tu_transport *t, uint64_t now, bool again) {
+  struct tu_slice_head *head = tu_transport_head(t, t->rank);
+  uint64_t awake_ns = now - tu_core_watch.rested_at;
+  if (!again && tu_core_watch.rested_at > 0 && awake_ns >= WORK_NS)
+    atomic_store_explicit(&head->worked_ns, atomic_load_explicit(&head->worked_ns, memory_order_relaxed) + awake_ns,
+                          memory_order_relaxed);
+  atomic_store_explicit(&head->rests, 1, memory_order_relaxed);
+}
+
+static uint64_t end_rest(const struct tu_transport *t) {
+  atomic_store_explicit(&tu_transport_head(t, t->rank)->rests, 0, memory_order_relaxed);
+  return tu_core_watch.rested_at = tu_clock_ns();
+}
+
+/* Since it began to yield this rank has done nothing. Was it long, and no other rank of the host at work? */
+static void judge_yield(const struct tutti_comm *comm, uint64_t now) {
+  const struct tu_core_watch *w = &tu_core_watch;
+  uint64_t away_ns = now - w->yielded_at;
+  if (!comm->patience.adapts || away_ns < FOREIGN_NS || !others_rest(comm->transport)) return;
+  if (others_worked(comm->transport) - w->others_worked < away_ns / 2) note_busy(comm, now);
+}
+
+static void yield_core(const struct tutti_comm *comm, uint64_t now, bool again) {
+  const struct tu_transport *t = comm->transport;
+  if (again) judge_yield(comm, now); /* it may have lost its core since the last one */
+  begin_rest(t, now, again);
+  if (comm->patience.adapts) tu_core_watch.others_worked = others_worked(t);
+  tu_core_watch.yielded_at = now;
   sched_yield();
-  uint64_t after = tu_clock_ns();
-  if (comm->patience.adapts && after - now >= FOREIGN_NS && others_rest(t, comm->cpus)) note_busy(comm, after);
-  atomic_store_explicit(rests, 0, memory_order_relaxed);
+  judge_yield(comm, end_rest(t));
 }
 
 void tu_patience_sleep(struct tu_transport *t, uint32_t token, int ms) {
-  _Atomic uint32_t *rests = &tu_transport_head(t, t->rank)->rests;
   uint64_t before = tu_clock_ns();
-  atomic_store_explicit(rests, 1, memory_order_relaxed);
+  begin_rest(t, before, true);
   tu_bell_sleep(t, token, ms);
-  atomic_store_explicit(rests, 0, memory_order_relaxed);
+  tu_core_watch.slept_ns += end_rest(t) - before;
   tu_core_watch.sleeps++;
-  tu_core_watch.slept_ns += tu_clock_ns() - before;
 }
 
 /* ---- deciding ---- */
@@ -166,15 +194,14 @@ static bool spins(const struct tutti_comm *comm, struct tu_stall *s) {
 
 bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *s) {
   if (s->polls < UINT32_MAX) s->polls++;
-  if (s->yields == 0 && (s->polls < tu_patience_polls(comm) || spins(comm, s))) {
+  if (s->yields == 0 && (s->polls < tu_patience_polls(comm) || (comm->patience.spin_ns > 0 && spins(comm, s)))) {
     tu_pause();
     return false;
   }
   if (s->yields >= comm->patience.yields) return true;
   uint64_t now = tu_clock_ns();
   if (hurries(comm, now)) return true;
-  s->yields++;
-  yield_core(comm, now);
+  yield_core(comm, now, s->yields++ > 0);
   return false;
 }
 
@@ -183,7 +210,7 @@ bool tu_patience_test(const struct tutti_comm *comm, struct tu_stall *s, bool mo
   if (s->polls == 1) return false;
   if (!moved && comm->patience.yields > 0 && s->polls >= comm->patience.polls) {
     uint64_t now = tu_clock_ns();
-    if (!hurries(comm, now)) yield_core(comm, now);
+    if (!hurries(comm, now)) yield_core(comm, now, false);
   }
   return tu_patience_looks(&s->since);
 }

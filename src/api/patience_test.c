@@ -69,7 +69,7 @@ static uint32_t polls_until_sleep(struct tutti_comm *comm, uint64_t *ns) {
 static void polls_then_yields_then_sleeps(void) {
   struct tu_transport *t;
   struct tu_error error;
-  struct tutti_comm comm = {.ranks = 2, .cpus = 1};
+  struct tutti_comm comm = {.ranks = 2};
   uint64_t ns;
   if (tu_loop_create(1, 0, &t, &error) != TUTTI_OK) abort();
   comm.transport = t;

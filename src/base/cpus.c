@@ -64,12 +64,3 @@ uint32_t tu_cpus_share(const struct tu_cpus *const ranks[], uint32_t count) {
   }
   return (uint32_t)tu_max(share, share_of(&all, ranks, count));
 }
-
-uint32_t tu_cpus_together(const struct tu_cpus *const ranks[], uint32_t count) {
-  struct tu_cpus all = {0};
-  for (uint32_t i = 0; i < count; i++) {
-    for (uint32_t w = 0; w < TU_CPUS_WORDS; w++) all.words[w] |= ranks[i]->words[w];
-    all.quota = (uint32_t)tu_max(all.quota, ranks[i]->quota);
-  }
-  return count_of(&all);
-}

@@ -24,7 +24,4 @@ uint32_t tu_cpus_quota(const char *root);
  * within each other or apart, else it may be too few. */
 uint32_t tu_cpus_share(const struct tu_cpus *const ranks[], uint32_t count);
 
-/* How many CPUs they have together. */
-uint32_t tu_cpus_together(const struct tu_cpus *const ranks[], uint32_t count);
-
 #endif

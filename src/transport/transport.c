@@ -73,12 +73,11 @@ void tu_transport_settle(struct tu_transport *t) {
   atomic_store(&t->fence, fence);
 }
 
-uint32_t tu_transport_share(const struct tu_transport *t, uint32_t *together) {
+uint32_t tu_transport_share(const struct tu_transport *t) {
   const struct tu_cpus **cpus = tu_try_allocate(t->ranks, sizeof *cpus);
   if (!cpus) return 0;
   for (uint32_t rank = 0; rank < t->ranks; rank++) cpus[rank] = &tu_transport_head(t, rank)->cpus;
   uint32_t share = tu_cpus_share(cpus, t->ranks);
-  *together = tu_cpus_together(cpus, t->ranks);
   free(cpus);
   return share;
 }

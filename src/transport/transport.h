@@ -56,13 +56,14 @@ struct tu_slice_head {
   _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
   _Atomic uint32_t rests;                           /* its thread that waits has yielded, or sleeps */
   struct tu_cpus cpus;                              /* that it may use; they are there when it is present */
+  struct tu_life life;                              /* likewise */
+  bool closes;           /* shm: likewise; its lock may go while it lives: when it closes a descriptor of the memory */
+  _Atomic int memory_fd; /* shm: by which it has the memory open; -1: by none */
+  _Alignas(TU_LINE_BYTES) _Atomic uint64_t worked_ns; /* its thread that waits, at long stretches between two rests */
   struct tu_waits_note waits[TU_WAITS_THREADS];
   /* The rank has closed its endpoint before there was a communicator, for this reason. */
   _Atomic uint32_t gave_up;
   struct tu_error reason;
-  struct tu_life life;   /* likewise */
-  bool closes;           /* shm: likewise; its lock may go while it lives: when it closes a descriptor of the memory */
-  _Atomic int memory_fd; /* shm: by which it has the memory open; -1: by none */
   /* Names of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
   _Atomic uint64_t missed[TU_MISSED];
   _Atomic uint32_t misses;
@@ -176,8 +177,8 @@ bool tu_transport_alive(struct tu_transport *t, uint32_t rank);
 void tu_transport_give_up(struct tu_transport *t, const struct tu_error *reason);
 /* Has that rank given up? Then *error is its reason. */
 bool tu_transport_gave_up(const struct tu_transport *t, uint32_t rank, struct tu_error *error);
-/* How many ranks share a CPU, where it is worst, and how many CPUs they have together, once all are present; 0 without memory. */
-uint32_t tu_transport_share(const struct tu_transport *t, uint32_t *together);
+/* How many ranks share a CPU, where it is worst, once all are present; 0 without memory. */
+uint32_t tu_transport_share(const struct tu_transport *t);
 
 /* ---- bells ----
  * Sleeper: token = tu_bell_arm; look once more; if nothing came, tu_bell_sleep(token); tu_bell_disarm.
