@@ -167,10 +167,10 @@ static tutti_err wait_for(struct look *look, int timeout_ms, struct tu_error *er
   while (!all_hold(look)) {
     tutti_err err = tu_comm_verdict(comm, error);
     if (err != TUTTI_OK) return err;
+    if (since == 0) since = looked_at = tu_clock_ns(); /* while it waits anyway */
     if (!tu_stall(comm, &stall)) continue;
     uint64_t now = tu_clock_ns();
     bool there = false;
-    if (since == 0) since = looked_at = now;
     tu_chain_tell_one(comm, comm->rank, since, now);
     if (now - looked_at >= (uint64_t)LOOK_MS * NS_PER_MS) {
       looked_at = now;
