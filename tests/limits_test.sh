@@ -89,7 +89,8 @@ test_a_plan_is_shown_as_it_is_written() {
 
 # That it still works is said on a terminal only, once 10 s are over; standard input keeps it here.
 test_what_takes_long_says_so() {
-  command -v script >/dev/null || { echo "  skipped: there is no script(1)"; return; }
+  [ -n "${TEST_LONG:-}" ] || { skip "11 seconds: for the long run"; return; }
+  command -v script >/dev/null || { skip "there is no script(1)"; return; }
   mkfifo slow
   sleep 11 >slow & # holds it open
   script -qec "$tutti check - <slow" typescript >/dev/null 2>&1 </dev/null

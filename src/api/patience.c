@@ -12,7 +12,8 @@
  *   thread has lost to them (asked once a ms at most).
  * - Where ranks share cores, all would sleep, and each switch take a sleep and a wake-up instead of a yield. So it yields as
  *   before, but asks for short slices (Linux 6.12): a yield gives up one slice of one's own, and who has a shorter one comes
- *   first. Where the kernel has no such thing it sleeps at once. It sees others by a yield that took long although no rank of
+ *   first. All ranks do as soon as one has seen others: who kept long ones would give up more with each yield than the rest.
+ *   Where the kernel has no such thing they sleep at once. It sees others by a yield that took long although no rank of
  *   this host has worked meanwhile: a job's own start, or ranks that compute, are no other programs. */
 #include <sched.h>
 #include <sys/resource.h>
@@ -81,14 +82,21 @@ static bool set_slices(bool shorter) {
   return true;
 }
 
-static void note_busy(const struct tutti_comm *comm, uint64_t now) {
+static void be_busy(const struct tutti_comm *comm, uint64_t until) {
   struct tu_core_watch *w = &tu_core_watch;
-  bool again = w->busy_ns > 0 && now - w->busy_until < 8 * w->busy_ns;
-  w->busy_ns = again ? tu_min(2 * w->busy_ns, BUSY_MAX_NS) : BUSY_MIN_NS;
-  w->busy_until = now + w->busy_ns;
   w->busy = true;
+  w->busy_until = until;
   w->sleeps_at_once = comm->share == 1 || !set_slices(true);
   if (w->sleeps_at_once) w->polls = POLLS_CROWDED;
+}
+
+static void note_busy(const struct tutti_comm *comm, uint64_t now) {
+  struct tu_core_watch *w = &tu_core_watch;
+  bool again = w->busy_ns > 0 && now < w->busy_until + 8 * w->busy_ns; /* or still */
+  w->busy_ns = again ? tu_min(2 * w->busy_ns, BUSY_MAX_NS) : BUSY_MIN_NS;
+  be_busy(comm, now + w->busy_ns);
+  const struct tu_transport *t = comm->transport;
+  atomic_store_explicit(&tu_transport_head(t, t->rank)->busy_until, w->busy_until, memory_order_relaxed);
 }
 
 static void note_quiet(void) {
@@ -125,12 +133,21 @@ static void ask_kernel(const struct tutti_comm *comm, uint64_t now) {
   w->slept_ns = 0;
 }
 
-/* How long all other ranks have worked at a stretch, as they have said. */
-static uint64_t others_worked(const struct tu_transport *t) {
-  uint64_t ns = 0;
-  for (uint32_t r = 0; r < t->ranks; r++)
-    if (r != t->rank) ns += atomic_load_explicit(&tu_transport_head(t, r)->worked_ns, memory_order_relaxed);
-  return ns;
+/* What the other ranks say. */
+struct others {
+  uint64_t worked_ns;  /* at a stretch, all together */
+  uint64_t busy_until; /* the latest */
+};
+
+static struct others ask_others(const struct tu_transport *t) {
+  struct others others = {0};
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    const struct tu_slice_head *head = tu_transport_head(t, r);
+    if (r == t->rank) continue;
+    others.worked_ns += atomic_load_explicit(&head->worked_ns, memory_order_relaxed);
+    others.busy_until = tu_max(others.busy_until, atomic_load_explicit(&head->busy_until, memory_order_relaxed));
+  }
+  return others;
 }
 
 static bool others_rest(const struct tu_transport *t) {
@@ -160,14 +177,18 @@ static void judge_yield(const struct tutti_comm *comm, uint64_t now) {
   const struct tu_core_watch *w = &tu_core_watch;
   uint64_t away_ns = now - w->yielded_at;
   if (!comm->patience.adapts || away_ns < FOREIGN_NS || !others_rest(comm->transport)) return;
-  if (others_worked(comm->transport) - w->others_worked < away_ns / 2) note_busy(comm, now);
+  if (ask_others(comm->transport).worked_ns - w->others_worked < away_ns / 2) note_busy(comm, now);
 }
 
 static void yield_core(const struct tutti_comm *comm, uint64_t now, bool again) {
   const struct tu_transport *t = comm->transport;
   if (again) judge_yield(comm, now); /* it may have lost its core since the last one */
   begin_rest(t, now, again);
-  if (comm->patience.adapts) tu_core_watch.others_worked = others_worked(t);
+  if (comm->patience.adapts) {
+    struct others others = ask_others(t);
+    tu_core_watch.others_worked = others.worked_ns;
+    if (others.busy_until > tu_max(now, tu_core_watch.busy_until)) be_busy(comm, others.busy_until);
+  }
   tu_core_watch.yielded_at = now;
   sched_yield();
   judge_yield(comm, end_rest(t));

@@ -60,6 +60,7 @@ struct tu_slice_head {
   bool closes;           /* shm: likewise; its lock may go while it lives: when it closes a descriptor of the memory */
   _Atomic int memory_fd; /* shm: by which it has the memory open; -1: by none */
   _Alignas(TU_LINE_BYTES) _Atomic uint64_t worked_ns; /* its thread that waits, at long stretches between two rests */
+  _Atomic uint64_t busy_until; /* so long it takes for granted that other programs want its core */
   struct tu_waits_note waits[TU_WAITS_THREADS];
   /* The rank has closed its endpoint before there was a communicator, for this reason. */
   _Atomic uint32_t gave_up;
