@@ -112,8 +112,8 @@ static bool hurries(const struct tutti_comm *comm, uint64_t now) {
   return comm->patience.adapts && tu_core_watch.sleeps_at_once;
 }
 
-/* Preempted, and for a time slice each time? What the thread has slept of its own will is no loss; if the program has slept
- * beside the library, nobody knows how long. */
+/* Was the thread preempted, and has it lost a good part of its time so? What it has slept of its own will is no loss; if the
+ * program has slept beside the library, it is not known for how long, and nothing is concluded. */
 static void ask_kernel(const struct tutti_comm *comm, uint64_t now) {
   struct tu_core_watch *w = &tu_core_watch;
   struct rusage u;
