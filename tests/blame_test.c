@@ -157,6 +157,36 @@ static void who_does_not_move_is_named(void) {
   for (int i = 0; i < SCENES; i++) check_scene(&scenes[i], &worlds[i]);
 }
 
+/* ---- one that has waited too, and ended ---- */
+
+/* Rank 0 waits for rank 2, that for rank 3, and that for rank 1, in communicators of two; but rank 3's time is over first, and it
+ * exits. */
+static int play_ended(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world = join(LIMIT_MS), *parity, *half;
+  tutti_err err = tutti_comm_split(world, (int)(rank % 2), 0, &parity);
+  if (err == TUTTI_OK) err = tutti_comm_split(world, (int)(rank / 2), 0, &half);
+  if (err != TUTTI_OK) return 1;
+  if (rank == 1) sleep_through(w, rank);
+  if (rank == 0) tutti_comm_set_timeout(parity, LIMIT_MS + 100);
+  if (rank == 2) tutti_comm_set_timeout(half, HANG_MS);
+  err = rank == 1 ? TUTTI_OK : tutti_barrier(rank == 2 ? half : parity);
+  ranks_note(w, rank, err, tutti_error_message(NULL));
+  if (rank == 3) _exit(0);
+  sleep_through(w, rank);
+  return 0;
+}
+
+static void who_has_waited_and_ended_is_followed(void) {
+  static struct ranks_world w;
+  ranks_start(&w, 4, play_ended);
+  CHECK(ranks_end(&w, HANG_MS), "hangs");
+  const struct ranks_note *n = &w.shared->rank[0].notes[0];
+  CHECK(n->err == TUTTI_ERR_TIMEOUT && strstr(n->text, "rank 1 of the world (has not come to"), "%s: %s",
+        tutti_err_name(n->err), n->text);
+  CHECK(strstr(n->text, "rank 3 of the world for rank 1 of the world"), "%s", n->text);
+  ranks_fini(&w);
+}
+
 /* ---- while the world is made ---- */
 
 /* How far the rank comes that does not come further. */
@@ -252,6 +282,7 @@ static void what_has_come_is_not_late(void) {
 
 int main(int argc, char **argv) {
   const struct test tests[] = {{"who_does_not_move_is_named", who_does_not_move_is_named},
+                               {"who_has_waited_and_ended_is_followed", who_has_waited_and_ended_is_followed},
                                {"who_does_not_begin_is_named", who_does_not_begin_is_named},
                                {"what_has_come_is_not_late", what_has_come_is_not_late}};
   ranks_clear_environment();

@@ -108,6 +108,7 @@ enum found {
   DEAD,
   LEFT, /* has freed the communicator */
   NOT_COME,
+  ENDED,   /* is dead, too, but had waited for others until then */
   OUTSIDE, /* has come, and does not wait */
   INPUT,   /* waits for its caller */
   SIGNAL,  /* waits for a signal */
@@ -150,11 +151,12 @@ static void see(struct walk *w, uint32_t from, const struct tu_wait_entry *call)
   w->order[w->seen++] = call->rank;
 }
 
-/* Does it wait still, or has it until now, for most of the time that the asker has waited? */
-static bool holds(const struct walk *w, const struct tu_waits *waits) {
-  if (waits->until == 0) return waits->count > 0;
-  uint64_t since = tu_max(waits->since, w->since);
-  return waits->count > 0 && waits->until > since && waits->until - since >= (w->now - w->since) / 2;
+/* Does it wait still, or has it until now, for most of the time that the asker has waited? Of a dead one, no one says when it
+ * went on. */
+static bool holds(const struct walk *w, const struct tu_waits *waits, bool alive) {
+  if (alive && waits->until == 0) return waits->count > 0;
+  uint64_t since = tu_max(waits->since, w->since), until = waits->until ? waits->until : waits->looked;
+  return waits->count > 0 && until > since && until - since >= (w->now - w->since) / 2;
 }
 
 static bool is_about(const struct tu_wait_entry *e, const struct tu_wait_entry *call) {
@@ -175,25 +177,23 @@ static enum found what_it_does(const struct walk *w, uint32_t rank, const struct
 static void look_at(struct walk *w, uint32_t rank) {
   struct tu_waits notes[TU_WAITS_THREADS];
   struct place *place = &w->places[rank];
-  bool waits = false, about = false;
-  if (!tu_transport_alive(w->t, rank)) {
-    place->found = DEAD;
-    return;
-  }
+  bool alive = tu_transport_alive(w->t, rank), waits = false, about = false;
   for (uint32_t i = 0; i < TU_WAITS_THREADS; i++) {
-    if (!tu_waits_read(w->t, rank, i, &notes[i]) || !holds(w, &notes[i])) notes[i].count = 0;
+    if (!tu_waits_read(w->t, rank, i, &notes[i]) || !holds(w, &notes[i], alive)) notes[i].count = 0;
     if (notes[i].count == 0) continue;
     waits = true;
     place->looked = tu_max(place->looked, notes[i].until ? w->now : notes[i].looked);
     for (size_t k = 0; k < notes[i].count; k++) about |= is_about(&notes[i].entries[k], &place->call);
   }
-  place->found = !waits ? what_it_does(w, rank, &place->call) : w->now - place->looked > SILENT_NS ? SILENT : WAITS;
+  if (!alive) place->found = waits ? ENDED : DEAD;
+  else if (!waits) place->found = what_it_does(w, rank, &place->call);
+  else place->found = w->now - place->looked > SILENT_NS ? SILENT : WAITS;
   for (uint32_t i = 0; i < TU_WAITS_THREADS; i++)
     for (size_t k = 0; k < notes[i].count; k++) {
       const struct tu_wait_entry *e = &notes[i].entries[k];
       if (about && !is_about(e, &place->call)) continue;
-      if (e->flags & TU_WAIT_INPUT) place->found = INPUT;
-      else if (e->flags & TU_WAIT_SIGNAL) place->found = SIGNAL;
+      if (alive && e->flags & TU_WAIT_INPUT) place->found = INPUT;
+      else if (alive && e->flags & TU_WAIT_SIGNAL) place->found = SIGNAL;
       else see(w, rank, e);
     }
 }
@@ -231,6 +231,7 @@ static void print_place(const struct walk *w, uint32_t rank, struct text *text) 
   switch (place->found) {
     case DEAD: print(text, " (has died or exited)"); return;
     case LEFT: print(text, " (has freed the communicator)"); return;
+    case ENDED: print(text, " (has died or exited, and had waited until then)"); return;
     case NOT_COME:
       if (ours) print(text, " (has not come to it; %s)", last);
       else print(text, " (has not come to a call of another communicator)");
