@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/core/core.h"
-#include "boot/boot.h"
+#include "boot/place.h"
 #include "gloo_side.h"
 
 struct side {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "boot/boot.h"
+#include "boot/place.h"
 
 /* ---- carrying the calls out ---- */
 

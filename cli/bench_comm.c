@@ -6,7 +6,7 @@
 
 #include "api/comm.h"
 #include "bench.h"
-#include "boot/boot.h"
+#include "boot/place.h"
 
 enum { SAMPLES_MIN = 20, SAMPLES_MAX = 20000, WARM = 20, RANKS_MAX = 1024, ALIVE_MAX = 100000 };
 enum part { DUP, CALL, FREE, TOGETHER, PARTS };

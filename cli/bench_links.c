@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "boot/boot.h"
+#include "boot/place.h"
 #include "sim/link_model.h"
 
 static const char verb_name[] = "bench links";

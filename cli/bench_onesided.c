@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "bench.h"
-#include "boot/boot.h"
+#include "boot/place.h"
 
 enum { COLS = 256, TILES_MAX = 16, RUNS_MIN = 5, RUNS_MAX = 4096, RANKS_MAX = 1024 };
 enum { PACED_LOADS = 16, PACED_RUNS = 5, PACED_US = 1000 };

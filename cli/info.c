@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "api/comm.h"
-#include "base/cpus.h"
 #include "base/env.h"
 #include "base/types.h"
-#include "boot/boot.h"
-#include "boot/boot_groups.h"
+#include "boot/place.h"
 #include "engine/kernels.h"
 #include "info.h"
+#include "locality/cpus.h"
+#include "locality/machine.h"
 #include "names.h"
 
 struct facts {
@@ -20,7 +20,7 @@ struct facts {
   struct tu_patience patience;
   uint32_t share; /* ranks that share a CPU */
   bool machine_known;
-  struct tu_boot_machine machine;
+  struct tu_machine machine;
   uint32_t group; /* ranks of a group if `tutti run --bind core` binds them; 0: no groups */
   bool by_cache;
   struct tu_tuning *tuning; /* what the environment says of selection, or NULL */
@@ -50,9 +50,9 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
 }
 
 static void ask_machine(struct facts *facts) {
-  struct tu_boot_domain *domains = tu_allocate(facts->ranks, sizeof *domains);
-  facts->machine_known = tu_boot_machine(&facts->machine, domains, facts->ranks);
-  if (facts->machine_known) facts->group = tu_boot_group(domains, facts->ranks, &facts->by_cache);
+  struct tu_domain *domains = tu_allocate(facts->ranks, sizeof *domains);
+  facts->machine_known = tu_machine_look(&facts->machine, domains, facts->ranks);
+  if (facts->machine_known) facts->group = tu_group_of(domains, facts->ranks, &facts->by_cache);
   free(domains);
 }
 
@@ -77,7 +77,7 @@ static struct choice choose(const struct facts *f, tutti_collective c, size_t by
   struct choice choice = {.algorithm = f->tuning ? f->tuning->forced[c] : NULL, .until = SIZE_MAX};
   if (choice.algorithm) {
     choice.forced = true;
-    choice.algorithm = tu_algorithm_in_groups(choice.algorithm, f->group);
+    choice.algorithm = tu_algorithm_in_groups(choice.algorithm, f->group, 0);
     tu_algorithm_serves(choice.algorithm, &wanted, &choice.why_not);
     return choice;
   }

@@ -64,7 +64,7 @@ int cli_check_build(const char *verb, const char *word, const struct cli_name *n
     return cli_fail(verb, CLI_USAGE, "-n: expected the number of ranks, from 1 to %u, found %u", TU_RANKS_MAX,
                     what->ranks);
   if (name->algorithm->flags & TU_OPEN_GROUPS)
-    return cli_fail(verb, CLI_USAGE, "%s leaves the size of its groups open; say a number for g, as in /4", word);
+    return cli_fail(verb, CLI_USAGE, "%s leaves the size of its groups open; say a number, as in /4", word);
   if (!tu_algorithm_fits(name->algorithm, what->ranks))
     return cli_fail(verb, CLI_USAGE, "%s does not serve %u ranks; tutti list says what it requires", word, what->ranks);
   if (what->root >= what->ranks)

@@ -10,8 +10,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "base/cpus.h"
-#include "boot/boot.h"
+#include "boot/place.h"
+#include "locality/cpus.h"
 #include "tune.h"
 
 struct tune_options {

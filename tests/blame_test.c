@@ -4,7 +4,7 @@
 #include <tutti/channel.h>
 
 #include "api/comm.h"
-#include "boot/boot.h"
+#include "boot/job_tcp.h"
 #include "ranks.h"
 #include "test.h"
 #include "transport/transport.h"
@@ -190,17 +190,18 @@ static void who_has_waited_and_ended_is_followed(void) {
 /* ---- while the world is made ---- */
 
 /* How far the rank comes that does not come further. */
-enum { JOINS, MAPS, ENDS };
+enum { JOINS, MEETS, MAPS };
 struct beginning {
   uint32_t still;
   int comes_to;
   const char *says;
 };
 static const struct beginning beginnings[] = {
-    {1, JOINS, "for rank 1 to map the shared memory"},
-    {2, JOINS, "for rank 2 to map the shared memory"},
-    {0, MAPS, "for rank 0 to begin with the communicator"},
-    {2, MAPS, "for rank 2 to "},
+    {0, JOINS, "for rank 0 at 127.0.0.1"},
+    {1, JOINS, "for rank 1 of 3 to meet"},
+    {2, JOINS, "for rank 2 of 3 to meet"},
+    {2, MEETS, "for rank 2 of 3 to offer the shared memory"},
+    {1, MAPS, "for rank 1 of 3 to say where it runs"},
 };
 enum { BEGINNINGS = sizeof beginnings / sizeof beginnings[0] };
 
@@ -209,12 +210,12 @@ static int begin(struct ranks_world *w, uint32_t rank) {
   struct tu_error error = {0};
   if (rank == b->still) {
     struct tu_boot_place place;
-    struct tu_boot_share share;
+    struct tu_job *job;
     struct tu_transport *t = NULL;
     tutti_err err = tu_boot_place(&place, &error);
-    if (err == TUTTI_OK) err = tu_boot_join(&place, 5000, &share, &error);
-    if (err == TUTTI_OK && b->comes_to == MAPS)
-      err = tu_shm_create(rank, place.ranks, share.memory_fd, share.slice_bytes, &t, &error);
+    if (err == TUTTI_OK) err = tu_job_tcp_create(&place, 5000, &job, &error);
+    if (err == TUTTI_OK && b->comes_to >= MEETS) err = tu_job_meet(job, NULL, &error);
+    if (err == TUTTI_OK && b->comes_to >= MAPS) err = tu_shm_join(job, &t, &error);
     if (err != TUTTI_OK) printf("  rank %u cannot join: %s\n", rank, error.text);
     sleep_through(w, rank);
     ranks_note(w, rank, err, error.text);

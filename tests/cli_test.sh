@@ -58,7 +58,7 @@ rank 1
   run 2 plan allreduce.rong -n 4
   has nearest "$err" "did you mean 'allreduce.ring'?"
   run 2 plan allreduce.rs:direct/g+ar:ring+ag:direct/g -n 4
-  has "open groups" "$err" "leaves the size of its groups open; say a number for g"
+  has "open groups" "$err" "leaves the size of its groups open; say a number, as in /4"
   run 2 plan allreduce.ring -n 4 --rooot 1
   has nearest "$err" "did you mean '--root'?"
   run 2 plan allreduce.ring -n four

@@ -156,18 +156,45 @@ TUTTI_API const char *tutti_collective_name(tutti_collective collective);
 
 /* ---- starting up ------------------------------------------------------------------------------------------------ */
 
+/* How ranks that were started by something else find each other: by an allgather that they have, or by a key-value store.
+ * All callbacks return 0, or another number if they failed, and are called by the thread that is in tutti_init alone,
+ * until it returns; no time-out interrupts one. A rank that cannot go on still joins the next allgather and says so there, so
+ * that the others end as well. */
+typedef struct tutti_bootstrap {
+  uint32_t rank, ranks; /* this process; of how many */
+  /* Collective over the ranks: blocks until all have called it, the same number of times, with the same bytes (a few
+   * hundred). all has room for ranks * bytes; what rank r brought goes to all + r * bytes. */
+  int (*allgather)(void *context, const void *mine, void *all, size_t bytes);
+  /* Instead of it: keeps a copy of the value under a key (at most 63 characters) that was never set before in this store; and
+   * waits until a key is set, and copies its value of just so many bytes. For a second world by the same store the program
+   * has to make the keys others, as by a prefix. */
+  int (*set)(void *context, const char *key, const void *value, size_t bytes);
+  int (*get)(void *context, const char *key, void *value, size_t bytes);
+  void *context; /* what every callback is given */
+} tutti_bootstrap;
+
 typedef struct tutti_options {
   int timeout_ms;      /* for every call on the communicator; 0: TUTTI_TIMEOUT_MS, or none; negative: none */
   int join_timeout_ms; /* how long to wait for the other ranks to appear; 0: 60,000 */
   int spin_us; /* how long a waiting rank polls before it yields its core or sleeps; 0: TUTTI_SPIN_US, or as long as it finds
                 * worth while with what else runs on its core; negative: not at all */
+  /* What follows wins over the environment. */
+  const tutti_bootstrap *bootstrap; /* how the ranks find each other; NULL: as below */
+  uint32_t rank, ranks;             /* this process, and of how many; ranks 0: as the environment says */
+  const char *address;              /* host name or address at which rank 0 listens */
+  uint16_t port;                    /* ... and its port; on rank 0 0 is any that is free, with on_listen */
+  const char *secret;               /* of the job, the same on all ranks; NULL: TUTTI_SECRET or TUTTI_SECRET_FILE */
+  /* NULL, or called on rank 0 by this thread once it listens, with its port: so that the program can tell the other ranks */
+  void (*on_listen)(void *context, uint16_t port);
+  void *on_listen_context;
 } tutti_options;
 
 /* Joins the world that the environment describes and sets *world. Collective over all processes of the job. Reads
  * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (as torchrun sets them; the port after MASTER_PORT is used), or
  * TUTTI_RANK, TUTTI_WORLD_SIZE, TUTTI_MASTER_ADDR and TUTTI_MASTER_PORT (used as it is). With none set: a world of one.
- * options may be NULL. Errors: ENVIRONMENT (half set, unknown TUTTI_ name), TIMEOUT (names the missing ranks), SYSTEM,
- * MEMORY; the sentence is at tutti_error_message(NULL). */
+ * Or the world that the options describe; then no variable says which rank this is. options may be NULL. A failure of one rank
+ * ends tutti_init on all of them. Errors: ARGUMENT (options that do not fit together), ENVIRONMENT (half set, unknown
+ * TUTTI_ name), TIMEOUT (names the missing ranks), SYSTEM, MEMORY; the sentence is at tutti_error_message(NULL). */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_init(const tutti_options *options, tutti_comm **world);
 
 /* ---- communicators ---------------------------------------------------------------------------------------------- */

@@ -36,19 +36,16 @@ const char *tu_algorithm_nearest(tutti_collective collective, const char *name) 
   return nearest;
 }
 
-bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks) {
-  if (a->collective == TUTTI_SEND) return ranks == 2;
-  if (a->fits) return a->fits(a, ranks);
-  return a->multiple_of == 0 || ranks % a->multiple_of == 0;
-}
-
-const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group) {
-  return (a->flags & TU_OPEN_GROUPS) && group > 0 ? tu_composite_in_groups(a, group) : a;
+const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group, uint32_t host) {
+  uint32_t ranks = a->flags & TU_BY_HOSTS ? host : group;
+  return (a->flags & TU_OPEN_GROUPS) && ranks > 0 ? tu_composite_in_groups(a, ranks) : a;
 }
 
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why) {
   *why = NULL;
-  if (a->flags & TU_OPEN_GROUPS)
+  if ((a->flags & TU_OPEN_GROUPS) && (a->flags & TU_BY_HOSTS))
+    *why = "its groups, /h, are hosts of equal numbers of ranks, and these ranks are on one, or on unlike ones";
+  else if (a->flags & TU_OPEN_GROUPS)
     *why = "its groups, /g, are those of caches or NUMA nodes, and these ranks have none; tutti info says more";
   else if (!tu_algorithm_fits(a, wanted->ranks))
     *why = "it does not serve that number of ranks; tutti list says what it requires";

@@ -12,7 +12,9 @@
 #include "base/text.h"
 
 enum { PHASES_MAX = 6 };
-#define OPEN UINT32_MAX /* ranks of a group whose size the communicator will say */
+/* Ranks of a group whose size the communicator will say: that of its groups by caches or NUMA nodes, or of its hosts. */
+#define OPEN UINT32_MAX
+#define OPEN_HOSTS (UINT32_MAX - 1)
 
 enum kind { RS, AG, AR, RE, BC, GA, SC, KINDS };
 static const struct {
@@ -44,10 +46,11 @@ struct composite {
   char name[TU_NAME_BYTES];
   struct phase phases[PHASES_MAX];
   uint32_t phase_count;
-  uint32_t group; /* ranks of a group; 0: no groups; or OPEN */
+  uint32_t group; /* ranks of a group; 0: no groups; or one of the open ones */
 };
 
 static const struct composite *composite_of(const struct tu_algorithm *a) { return (const struct composite *)a; }
+static bool is_open(const struct composite *c) { return c->group >= OPEN_HOSTS; }
 
 /* ---- who ---- */
 
@@ -119,7 +122,7 @@ static uint32_t split(const struct tu_build *what) {
 
 static bool fits(const struct tu_algorithm *a, uint32_t ranks) {
   const struct composite *c = composite_of(a);
-  if (c->group == OPEN) return false;
+  if (is_open(c)) return false;
   for (uint32_t i = 0; i < c->phase_count; i++) {
     uint32_t sizes[2], count = set_sizes(c, &c->phases[i], ranks, sizes);
     for (uint32_t k = 0; k < count; k++)
@@ -220,8 +223,9 @@ static tutti_err refuse(struct tu_error *error, const char *name, const char *se
 
 /* What follows '/': one size of groups, the same in all phases. */
 static bool read_group(struct composite *c, const char *text) {
-  uint64_t size = OPEN;
-  if (strcmp(text, "g") != 0 && (!tu_parse_uint(text, TU_RANKS_MAX, &size) || size == 0)) return false;
+  uint64_t size = strcmp(text, "h") == 0 ? OPEN_HOSTS : OPEN;
+  if (strcmp(text, "g") != 0 && strcmp(text, "h") != 0 && (!tu_parse_uint(text, TU_RANKS_MAX, &size) || size == 0))
+    return false;
   if (c->group && c->group != size) return false;
   c->group = (uint32_t)size;
   return true;
@@ -240,7 +244,8 @@ static tutti_err read_phase(struct composite *c, const char *text, size_t length
   if (group) {
     *group++ = '\0';
     if (!read_group(c, group))
-      return refuse(error, c->name, "expected one number of ranks a group, or g, after '/', the same in all phases");
+      return refuse(error, c->name,
+                    "expected one number of ranks a group, or g, or h, after '/', the same in all phases");
     p->scope = INNER;
   }
   while (p->kind < KINDS && strcmp(kinds[p->kind].name, word) != 0) p->kind++;
@@ -317,13 +322,14 @@ static tutti_err check_pair(struct composite *c, struct tu_error *error) {
 
 static void set_requirements(struct composite *c) {
   const struct phase *last = NULL; /* that reduces */
-  if (c->group == OPEN) c->algorithm.flags |= TU_OPEN_GROUPS;
+  if (is_open(c)) c->algorithm.flags |= TU_OPEN_GROUPS;
+  if (c->group == OPEN_HOSTS) c->algorithm.flags |= TU_BY_HOSTS;
   bool rank_order = true, equal_blocks = false,
        rows = c->algorithm.collective == TUTTI_REDUCE_SCATTER || c->algorithm.collective == TUTTI_ALLGATHER;
   for (uint32_t i = 0; i < c->phase_count; i++) {
     const struct phase *p = &c->phases[i];
     bool cuts = p->kind == RS || p->kind == AG || (p->kind == AR && !p->leaders);
-    if (cuts && p->scope != ALL && !p->leaders && c->group != OPEN) c->algorithm.multiple_of = c->group;
+    if (cuts && p->scope != ALL && !p->leaders && !is_open(c)) c->algorithm.multiple_of = c->group;
     equal_blocks |= (p->algorithm->flags & TU_EQUAL_BLOCKS) != 0;
     c->algorithm.flags |= p->algorithm->flags & TU_AGGREGATES;
     c->algorithm.lanes = (uint32_t)tu_max(c->algorithm.lanes, p->algorithm->lanes);
@@ -381,7 +387,7 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
 }
 
 uint32_t tu_composite_group(const struct tu_algorithm *a) {
-  return a->build == build && composite_of(a)->group != OPEN ? composite_of(a)->group : 0;
+  return a->build == build && !is_open(composite_of(a)) ? composite_of(a)->group : 0;
 }
 
 const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group) {

@@ -1,12 +1,12 @@
 /* composite.h: algorithms put together of others, by name.
  *
  *   name  = phase { "+" phase }
- *   phase = kind ":" algorithm [ "/" G | "/g" ]     kind = rs | ag | ar | re | bc | ga | sc
+ *   phase = kind ":" algorithm [ "/" G | "/g" | "/h" ]     kind = rs | ag | ar | re | bc | ga | sc
  *
  * Kinds are reduce_scatter, allgather, allreduce, reduce, broadcast, gather and scatter. "/G": within groups of G ranks that
  * follow each other (a node, a row of a mesh); the phases without it are then between the groups (the columns). Where
  * shares are cut (rs, ag), N must be a multiple of G; where one rank of a group speaks for it (re, bc), any N will do.
- * "/g" leaves the size open: it is that of the communicator's groups.
+ * "/g" leaves the size open: it is that of the communicator's groups by caches or NUMA nodes; with "/h" groups are hosts.
  *
  *   allreduce       rs:A+ag:B   re:A+bc:B   rs:A/G+ar:B+ag:C/G   rs:A+rs:B/G+ag:C/G+ag:D   re:A/G+ar:B+bc:C/G ...
  *   reduce          rs:A+ga:B   re:A/G+re:B

@@ -86,7 +86,7 @@ static const struct tu_algorithm *offer(const struct tu_rule *rule, const struct
   if (wanted->ranks < rule->ranks_min || wanted->ranks > rule->ranks_max) return NULL;
   if (groups < rule->groups_min || groups > rule->groups_max) return NULL;
   if (share < rule->share_min || share > rule->share_max) return NULL;
-  const struct tu_algorithm *a = tu_algorithm_in_groups(rule->algorithm, wanted->group);
+  const struct tu_algorithm *a = tu_algorithm_in_groups(rule->algorithm, wanted->group, wanted->host);
   return tu_algorithm_serves(a, wanted, &why) ? a : NULL;
 }
 
@@ -113,7 +113,7 @@ static tutti_err choose(void *argument, struct tu_error *error) {
   struct choosing *c = argument;
   (void)error;
   const struct tu_algorithm *a = c->choice ? c->choice : tu_tuning_select(c->tuning, c->wanted);
-  c->choice = tu_algorithm_in_groups(a, c->wanted->group);
+  c->choice = tu_algorithm_in_groups(a, c->wanted->group, c->wanted->host);
   return TUTTI_OK;
 }
 

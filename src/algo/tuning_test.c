@@ -153,14 +153,20 @@ static void test_open_groups(void) {
   CHECK(a && (a->flags & TU_OPEN_GROUPS), "it is open");
   if (!a) return;
   for (uint32_t ranks = 1; ranks < 20; ranks++) CHECK(!tu_algorithm_fits(a, ranks), "it fits %u ranks", ranks);
-  const struct tu_algorithm *of_7 = tu_algorithm_in_groups(a, 7);
+  const struct tu_algorithm *of_7 = tu_algorithm_in_groups(a, 7, 0);
   CHECK(strcmp(of_7->name, "re:binomial/7+ar:ring+bc:binomial/7") == 0, "%s", of_7->name);
   CHECK(!(of_7->flags & TU_OPEN_GROUPS) && tu_algorithm_fits(of_7, 14), "%s is closed", of_7->name);
-  CHECK(tu_algorithm_in_groups(a, 7) == of_7 && tu_algorithm_in_groups(of_7, 5) == of_7, "closed, it stays");
+  CHECK(tu_algorithm_in_groups(a, 7, 0) == of_7 && tu_algorithm_in_groups(of_7, 5, 3) == of_7, "closed, it stays");
   const char *why;
   const struct tu_wanted wanted = {.collective = TUTTI_ALLREDUCE, .ranks = 14};
-  CHECK(tu_algorithm_in_groups(a, 0) == a && !tu_algorithm_serves(a, &wanted, &why), "no groups: it serves nothing");
+  CHECK(tu_algorithm_in_groups(a, 0, 2) == a && !tu_algorithm_serves(a, &wanted, &why), "no groups: it serves nothing");
   CHECK(!tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/g+ar:ring+bc:binomial/4"), "two sizes in one name");
+  CHECK(!tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/g+ar:ring+bc:binomial/h"), "two kinds of groups in one name");
+  const struct tu_algorithm *by_host = tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/h+ar:ring+bc:binomial/h");
+  CHECK(by_host && by_host != a && !tu_algorithm_fits(by_host, 14), "groups are hosts");
+  CHECK(by_host && tu_algorithm_in_groups(by_host, 3, 7) == of_7 && tu_algorithm_in_groups(by_host, 7, 0) == by_host,
+        "hosts of 7");
+  CHECK(by_host && !tu_algorithm_serves(by_host, &wanted, &why) && strstr(why, "/h"), "%s", why);
 }
 
 /* A rule whose algorithm cannot do what is wanted is passed over. */
@@ -220,9 +226,9 @@ static void test_broken(void) {
       {"allreduce groups=2 groups=3 ring", "table:1: expected conditions on groups that some number meets, found '3'"},
       {"allreduce group=2 ring",
        "table:1: expected a condition on ranks, groups, share or bytes, found 'group=2'; did you mean 'groups'?"},
-      {"allreduce rs:direct/h+ar:ring+ag:direct/h",
+      {"allreduce rs:direct/x+ar:ring+ag:direct/x",
        "table:1: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found "
-       "'rs:direct/h+ar:ring+ag:direct/h'"},
+       "'rs:direct/x+ar:ring+ag:direct/x'"},
       {"allreduce ring bytes<=3", "table:1: expected the end of the line, found 'bytes<=3'"},
       {"allreduce ring\nsend ring",
        "table:2: expected a condition on ranks, groups, share or bytes, or an algorithm of send, found 'ring'"},

@@ -7,11 +7,9 @@
 
 #include "algo/algo.h"
 #include "base/env.h"
-#include "boot/boot.h"
 
 #define CREDITS_ROOMY 8u    /* few lines stay where they are used: the fastest exchange of two ranks that poll */
 #define CREDITS_CROWDED 64u /* ... of ranks that have to wait for a core: as much as one can do before that */
-#define JOIN_TIMEOUT_MS 60000
 #define NS_PER_MS 1000000u
 #define ASK_MS 20u /* how often a rank that waits for others to come asks whether they live: a system call each */
 
@@ -27,7 +25,6 @@ void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) {
     return;
   }
   comm->timeout_ms = timeout_ms;
-  tu_mover_set_timeout(comm->mover, timeout_ms);
   tu_leave(&visit);
 }
 
@@ -112,10 +109,10 @@ static tutti_err read_settings(struct tutti_comm *comm, struct tu_channel_shape 
   return read_shape(comm->ranks, shape, error);
 }
 
-/* All are there, so it is known what CPUs they have. Whoever is not in this communicator wants its share, too. */
+/* A rank of the world that is not in this communicator wants its share of the CPUs, too. */
 static tutti_err settle(struct tutti_comm *comm, struct tu_channel_shape *shape, struct tu_error *error) {
-  comm->share = tu_transport_share(comm->transport);
-  if (comm->share == 0) return tu_fail_memory(error, comm->ranks, "finding out which ranks share a CPU");
+  struct tu_transport *t = comm->transport;
+  comm->share = t->share > 0 ? t->share : tu_cpus_share_alike(t->ranks);
   if (comm->share > 1) shape->credits = CREDITS_CROWDED;
   return tu_patience_init(&comm->patience, 0, comm->share, error);
 }
@@ -192,7 +189,7 @@ static void drop_endpoint(struct tu_transport *t) {
   if (atomic_fetch_sub(&t->users, 1) == 1) t->ops->close(t);
 }
 
-static void destroy(struct tutti_comm *comm, bool in_order) {
+void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
   for (size_t i = 0; i < TUTTI_COLLECTIVES; i++) tu_request_destroy(comm->again[i]);
   while (comm->idle) {
     struct tutti_request *r = comm->idle;
@@ -247,68 +244,8 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
 
 failed:
   if (atomic_load(&t->users) == 1) tu_transport_give_up(t, error);
-  destroy(c, false);
+  tu_comm_destroy(c, false);
   return err;
-}
-
-/* ---- the world ---- */
-
-static tutti_err open_alone(struct tu_transport **t, struct tu_error *error) {
-  size_t slice_bytes;
-  tutti_err err = tu_boot_slice_bytes(&slice_bytes, error);
-  return err != TUTTI_OK ? err : tu_loop_create(1, slice_bytes, t, error);
-}
-
-static tutti_err open_endpoint(const struct tu_boot_place *place, int timeout_ms, struct tu_transport **t,
-                               struct tu_error *error) {
-  if (place->ranks == 1) return open_alone(t, error);
-  struct tu_boot_share share;
-  tutti_err err = tu_boot_join(place, timeout_ms, &share, error);
-  if (err != TUTTI_OK) return err;
-  return tu_shm_create(place->rank, place->ranks, share.memory_fd, share.slice_bytes, t, error);
-}
-
-tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
-  tutti_err err;
-  struct tu_error error = {0};
-  struct tu_boot_place place;
-  struct tu_transport *t;
-  tutti_options o = options ? *options : (tutti_options){0};
-  int join_timeout_ms = o.join_timeout_ms > 0 ? o.join_timeout_ms : JOIN_TIMEOUT_MS;
-  uint64_t timeout_ms = o.timeout_ms > 0 ? (uint64_t)o.timeout_ms : 0;
-  if (!world) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_init needs a place for the communicator");
-    return tu_thread_error(&error);
-  }
-  *world = NULL;
-  bool fresh;
-  (void)tu_process_number(&fresh);
-  if (fresh) tu_queue = (struct tu_queue){0}; /* what was open when this process was forked is its parent's */
-  if ((err = tu_env_check(&error)) != TUTTI_OK) return tu_thread_error(&error);
-  if (o.timeout_ms == 0 && (err = tu_env_uint("TUTTI_TIMEOUT_MS", INT32_MAX, &timeout_ms, &error)) != TUTTI_OK)
-    return tu_thread_error(&error);
-  if ((err = tu_boot_place(&place, &error)) != TUTTI_OK) return tu_thread_error(&error);
-  uint32_t *members = tu_try_allocate(place.ranks, sizeof *members);
-  err = members ? open_endpoint(&place, join_timeout_ms, &t, &error)
-                : tu_fail_memory(&error, place.ranks * sizeof *members, "a world of %u ranks", place.ranks);
-  if (err != TUTTI_OK) {
-    free(members);
-    return tu_thread_error(&error);
-  }
-  for (uint32_t i = 0; i < place.ranks; i++) members[i] = i;
-  err = tu_comm_create(t, members, place.ranks, place.rank, TU_FIRST_PLACE, join_timeout_ms, world, &error);
-  free(members);
-  if (err != TUTTI_OK) return tu_thread_error(&error);
-  err = tu_groups_agree(*world, join_timeout_ms);
-  if (err == TUTTI_OK) err = tu_tuning_agree(*world, join_timeout_ms);
-  if (err == TUTTI_OK) err = tu_patience_init(&(*world)->patience, o.spin_us, (*world)->share, &error);
-  if (err != TUTTI_OK) {
-    destroy(*world, false);
-    *world = NULL;
-    return err;
-  }
-  tutti_comm_set_timeout(*world, (int)timeout_ms);
-  return TUTTI_OK;
 }
 
 /* ---- communicators from communicators ---- */
@@ -321,7 +258,7 @@ static tutti_err inherit(tutti_comm **child, const tutti_comm *parent, struct tu
   tutti_err err = tu_groups_inherit(*child, parent, error);
   if (err == TUTTI_OK) return err;
   tu_comm_fail(*child, error);
-  destroy(*child, false);
+  tu_comm_destroy(*child, false);
   *child = NULL;
   return err;
 }
@@ -332,6 +269,7 @@ tutti_err tu_comm_exchange(tutti_comm *comm, const void *mine, void *all, size_t
                                    .ranks = comm->ranks,
                                    .bytes = bytes * comm->ranks,
                                    .group = comm->group,
+                                   .host = comm->host,
                                    .share = comm->share};
   const struct tu_algorithm *algorithm;
   struct tu_error error;
@@ -357,8 +295,8 @@ tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
   *self = NULL;
   struct tu_visit visit;
   if (!tu_hold(parent, &visit)) return tu_refuse_visit(parent, &visit, "tutti_comm_self");
-  tutti_err err = open_alone(&t, &error);
-  if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_FIRST_PLACE, JOIN_TIMEOUT_MS, self, &error);
+  tutti_err err = tu_world_alone(&t, &error);
+  if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_FIRST_PLACE, TU_JOIN_TIMEOUT_MS, self, &error);
   if (err == TUTTI_OK) err = inherit(self, parent, &error);
   if (err != TUTTI_OK) (void)tu_thread_error(&error);
   tu_leave(&visit);
@@ -415,7 +353,7 @@ static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint
   }
   for (uint32_t i = 0; i < ranks; i++) members[i] = group[i].world_rank;
   if (ranks > 0 && rank == 0) {
-    made = tu_comm_create(parent->transport, members, ranks, rank, 0, JOIN_TIMEOUT_MS, comm, &error);
+    made = tu_comm_create(parent->transport, members, ranks, rank, 0, TU_JOIN_TIMEOUT_MS, comm, &error);
     if (made == TUTTI_OK) place = (*comm)->mover->block_place;
   }
   err = tu_comm_exchange(parent, &place, places, sizeof place);
@@ -424,13 +362,13 @@ static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint
     if (place == 0)
       made = tu_fail(&error, TUTTI_ERR_MEMORY,
                      "rank %u of the parent, the first of the new communicator, had no memory for it", group[0].rank);
-    else made = tu_comm_create(parent->transport, members, ranks, rank, place, JOIN_TIMEOUT_MS, comm, &error);
+    else made = tu_comm_create(parent->transport, members, ranks, rank, place, TU_JOIN_TIMEOUT_MS, comm, &error);
   }
   if (ranks > 0 && (err != TUTTI_OK || made != TUTTI_OK)) tell_missed(parent, name, members, ranks);
   free(places);
   free(members);
   if (err != TUTTI_OK && *comm) { /* who knows of it is told: nobody will meet here */
-    destroy(*comm, false);
+    tu_comm_destroy(*comm, false);
     *comm = NULL;
   }
   if (err != TUTTI_OK) return err;
@@ -556,6 +494,6 @@ tutti_err tutti_comm_free(tutti_comm *comm) {
   if (err == TUTTI_OK) err = wait_drained(comm);
   tu_chain_go_on(comm->transport);
   if (err != TUTTI_OK) (void)tu_thread_error(&comm->error);
-  destroy(comm, err == TUTTI_OK);
+  tu_comm_destroy(comm, err == TUTTI_OK);
   return err;
 }

@@ -5,8 +5,9 @@
 #include "algo/tuning.h"
 #include "api/facts.h"
 #include "base/process.h"
-#include "boot/boot_groups.h"
 #include "engine/engine.h"
+#include "locality/cpus.h"
+#include "locality/locality.h"
 
 /* What makes two calls alike: one program serves both. Compared as bytes; vector variants compare their counts too. */
 struct tu_signature {
@@ -147,9 +148,9 @@ struct tutti_comm {
   /* The last blocking call's of each collective, if the same call may go straight; not in `idle`. */
   struct tutti_request *again[TUTTI_COLLECTIVES];
   struct tu_cached_plan *plans;
-  struct tu_tuning *tuning;       /* the same on all ranks; NULL: the built-in table alone */
-  struct tu_boot_domain *domains; /* [ranks]: where they run, as rank 0 saw it; NULL: nobody looked */
-  uint32_t group;                 /* ranks of a group, the same on all ranks; 0: no groups */
+  struct tu_tuning *tuning;  /* the same on all ranks; NULL: the built-in table alone */
+  struct tu_domain *domains; /* [ranks]: where they run; NULL: not known */
+  uint32_t group, host;      /* ranks of a group, and of a host, the same on all ranks; 0: no groups, one host */
   struct tu_memo memo;
   struct tutti_channel *channels; /* that are open; under channel.c's lock */
   bool *waits_for;                /* [ranks], scratch: whom this rank waits for */
@@ -186,6 +187,8 @@ tutti_err tu_thread_error(const struct tu_error *error);
 /* A world over an endpoint; waits for the leader at most join_timeout_ms. Owns the endpoint's reference. */
 tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
                          uint64_t place, int timeout_ms, struct tutti_comm **comm, struct tu_error *error);
+/* Its memory, of which what is shared is given back only if it ended in order. */
+void tu_comm_destroy(struct tutti_comm *comm, bool in_order);
 /* What ranks wait for while they make a communicator. */
 struct tu_comm_goal {
   bool (*there)(const struct tutti_comm *comm);
@@ -211,6 +214,11 @@ static inline bool tu_comm_failed(struct tutti_comm *comm) {
   return tu_comm_find_verdict(comm);
 }
 
+/* ---- world.c ---- */
+#define TU_JOIN_TIMEOUT_MS 60000
+/* An endpoint for a communicator of this rank alone. */
+tutti_err tu_world_alone(struct tu_transport **t, struct tu_error *error);
+
 /* ---- window.c ---- */
 /* Forgets the windows of a communicator that goes; returns how many there were. */
 uint32_t tu_windows_abandon(const struct tutti_comm *comm);
@@ -226,8 +234,8 @@ tutti_err tu_tuning_load(struct tu_tuning **tuning, struct tu_error *error);
 tutti_err tu_tuning_agree(struct tutti_comm *world, int timeout_ms);
 
 /* ---- groups.c ---- */
-/* Collective over a new world: all ranks learn where the others run. A failure is the world's verdict. */
-tutti_err tu_groups_agree(struct tutti_comm *world, int timeout_ms);
+/* The world's ranks run where the locality says. */
+tutti_err tu_groups_begin(struct tutti_comm *world, const struct tu_locality *locality, struct tu_error *error);
 /* The child's ranks are some of the parent's. */
 tutti_err tu_groups_inherit(struct tutti_comm *child, const struct tutti_comm *parent, struct tu_error *error);
 

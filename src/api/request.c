@@ -136,6 +136,7 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
       .rank_order = tu_reduces(collective) && user && !user->commutative,
       .any_blocks = tu_collectives[collective].vector,
       .group = call->point_to_point ? 0 : comm->group,
+      .host = call->point_to_point ? 0 : comm->host,
       .share = comm->share,
   };
   const struct tu_algorithm *everywhere = comm->tuning ? comm->tuning->forced[collective] : NULL;

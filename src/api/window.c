@@ -155,10 +155,6 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
   w->thread = &tu_queue;
   tutti_err err = TUTTI_OK;
   if (!window) err = tu_fail(&mine.error, TUTTI_ERR_ARGUMENT, "there is no place for the window");
-  if (comm->mover->relay)
-    err = tu_fail(&mine.error, TUTTI_ERR_UNSUPPORTED,
-                  "the %s transport is unreliable; windows need memory that all ranks can reach",
-                  comm->transport->ops->name);
   if (err == TUTTI_OK) err = prepare_part(w, memory, &mine, &mine.error);
   if (err == TUTTI_OK) err = prepare_block(w, &mine, &mine.error);
   mine.error.code = err;

@@ -44,7 +44,7 @@ static tutti_err prepare(void *argument, struct tu_error *error) {
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
   *e = (struct tu_execution){.program = program, .mover = mover};
-  e->direct_bytes = mover->relay ? SIZE_MAX : TU_DIRECT_BYTES; /* a relay carries what is in channels */
+  e->direct_bytes = TU_DIRECT_BYTES;
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
   e->slot_bytes = tu_program_whole(program, mover->block->shape.slot_bytes);
   tutti_err err = tu_arena_build(prepare, e, "carrying out a call (algorithms without scratch need less)", error);

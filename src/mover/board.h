@@ -20,9 +20,6 @@ struct tu_board {
   } calls[TU_BOARD_CALLS];
   _Alignas(TU_LINE_BYTES) _Atomic uint64_t latest; /* number of the last call started; the first one is 1 */
   _Atomic uint32_t departed;                       /* the rank has freed the communicator, in order */
-  _Atomic uint64_t thread;                         /* what the rank goes by when the leader looks where it runs */
-  _Atomic uint64_t domain;                         /* where that is, by the leader; of both, 0: not yet */
-  _Atomic uint32_t relays;                         /* its relay has begun: it will answer; unreliable transports only */
 };
 
 struct tu_verdict {

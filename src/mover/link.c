@@ -54,13 +54,6 @@ static void locate(struct tu_link_end *end, unsigned char *memory, const struct 
   end->slots = slots + (is_merged(v) ? TU_LINK_HEAD_BYTES : 0);
 }
 
-/* The view of a peer that agrees. */
-static struct tu_link_view mirrored(const struct tu_link_view *v) {
-  struct tu_link_view theirs = *v;
-  theirs.sends = ~v->sends & (v->channels == TU_LINK_CHANNELS ? ~UINT64_C(0) : (UINT64_C(1) << v->channels) - 1);
-  return theirs;
-}
-
 /* All words that the peer waits for or counts up. */
 static void clear(struct tu_link *link) {
   tu_link_tell(link, TU_LINK_CLEAR, 0);
@@ -74,47 +67,6 @@ static void clear(struct tu_link *link) {
       atomic_store_explicit(&tu_link_line_at(end, i)->sequence, 0, memory_order_relaxed);
   }
   link->free_slots = link->view.slots == TU_LINK_SLOTS ? ~UINT64_C(0) : (UINT64_C(1) << link->view.slots) - 1;
-}
-
-/* ---- over a relay ---- */
-
-static tutti_err make_copy(struct tu_link *link, struct tu_error *error) {
-  struct tu_link_view theirs = mirrored(&link->view);
-  size_t bytes = tu_link_memory_bytes(&theirs);
-  link->streams = tu_try_allocate(link->view.channels, sizeof *link->streams);
-  if (!link->streams) return tu_fail_memory(error, sizeof *link->streams, "a link's streams");
-  if (bytes == 0) return TUTTI_OK;
-  link->copy = tu_transport_acquire(link->mover->transport, bytes, &link->copy_place, error);
-  if (!link->copy) return error->code;
-  memset(link->copy, 0, bytes);
-  return TUTTI_OK;
-}
-
-/* The peer may send as soon as it knows of the call: what comes then must find its stream. */
-static void add_streams(struct tu_link *link) {
-  struct tu_link_view theirs = mirrored(&link->view);
-  for (uint32_t n = 0; n < link->view.channels; n++) {
-    struct tu_link_end *end = link->ends[n];
-    if (!end) continue;
-    if (!end->sends) locate(end, link->copy, &theirs);
-    link->streams[n] = (struct tu_relay_stream){.peer = link->peer,
-                                                .key = (uint64_t)link->operation << 32 | link->number << 8 | n,
-                                                .sends = end->sends,
-                                                .slots = link->view.slots,
-                                                .line_stride = link->line_stride,
-                                                .slot_stride = link->slot_stride,
-                                                .lines = end->lines,
-                                                .payloads = end->slots,
-                                                .done = end->done,
-                                                .acked = end->acked};
-    tu_relay_add_stream(link->mover->relay, &link->streams[n]);
-  }
-}
-
-static void drop_streams(struct tu_link *link, bool in_order) {
-  for (uint32_t n = 0; n < link->view.channels; n++) tu_relay_remove_stream(link->mover->relay, &link->streams[n]);
-  if (in_order && link->copy) tu_transport_release(link->mover->transport, link->copy_place);
-  free(link->streams);
 }
 
 /* ---- making ---- */
@@ -179,7 +131,6 @@ tutti_err tu_link_create(struct tu_mover *m, uint32_t peer, uint32_t number, con
     else if (m->populates) tu_transport_populate(m->transport, l->own_place, bytes, true);
     l->view.place = l->own_place;
   }
-  if (err == TUTTI_OK && m->relay) err = make_copy(l, error);
   if (err != TUTTI_OK) tu_link_destroy(l, true);
   else *link = l;
   return err;
@@ -230,7 +181,6 @@ static bool call(struct tu_link *link) {
     tu_link_tell(link, TU_LINK_SEE_PREVIOUS, link->operation - 1);
   }
   clear(link);
-  if (link->streams) add_streams(link);
   tu_link_tell(link, TU_LINK_CALL, link->operation);
   link->mine->view = link->view;
   store(link, &link->mine->called);
@@ -287,7 +237,7 @@ static bool meet(struct tu_link *link) {
   unsigned char *memory =
       theirs.place ? tu_transport_at(link->mover->transport, theirs.place) : (unsigned char *)(uintptr_t)theirs.address;
   for (uint32_t n = 0; n < link->view.channels; n++)
-    if (link->ends[n] && !link->ends[n]->sends && !link->streams) locate(link->ends[n], memory, &theirs);
+    if (link->ends[n] && !link->ends[n]->sends) locate(link->ends[n], memory, &theirs);
   return true;
 }
 
@@ -322,7 +272,6 @@ bool tu_link_drained(struct tu_link_end *end) {
   struct tu_link *link = end->link;
   if (tu_link_is_refused(link)) return look(&link->theirs->met) == link->operation;
   if (end->sends && tu_link_done(end) != end->sent) return false;
-  if (!end->sends && link->streams && !tu_relay_has_told(link->mover->relay, &link->streams[end->number])) return false;
   if (tu_link_trace)
     tu_link_say(end, end->sends ? TU_LINK_DRAINED : TU_LINK_ENDED, end->sends ? end->sent : end->taken, NULL);
   return true;
@@ -345,7 +294,6 @@ void tu_link_leave(struct tu_link_end *end, bool in_order) {
 }
 
 void tu_link_destroy(struct tu_link *link, bool in_order) {
-  if (link->streams) drop_streams(link, in_order);
   if (in_order && link->own_place) tu_transport_release(link->mover->transport, link->own_place);
   if (in_order) give_number_back(link);
   pthread_mutex_destroy(&link->lock);

@@ -86,10 +86,6 @@ struct tu_link {
   uint64_t free_slots;                        /* shared ones: a bit each */
   struct tu_link_end *ends[TU_LINK_CHANNELS]; /* NULL: closed */
   _Atomic uint32_t open_ends;
-  /* Over a relay only: what the peer's senders write is carried into a copy here. */
-  struct tu_relay_stream *streams; /* [channels]; else NULL */
-  unsigned char *copy;             /* NULL: they are none */
-  uint64_t copy_place;
 };
 
 /* ---- making ---- */

@@ -94,7 +94,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
     for (uint32_t i = 0; i < ranks; i++) tu_mover_ring(m, members[i]);
   }
   *mover = m;
-  return t->ops->unreliable ? tu_relay_create(m, &m->relay, error) : TUTTI_OK;
+  return TUTTI_OK;
 }
 
 bool tu_mover_ready(const struct tu_mover *m) {
@@ -128,29 +128,16 @@ void tu_mover_wake_all(struct tu_mover *m) {
   for (uint32_t i = 0; i < m->ranks; i++) tu_bell_wake(m->transport, m->members[i]);
 }
 
-void tu_mover_set_timeout(struct tu_mover *m, int timeout_ms) {
-  if (m->relay) tu_relay_set_patience(m->relay, timeout_ms);
-}
-
 static struct tu_credit_line *credit_of(unsigned char *memory) { return (struct tu_credit_line *)(void *)memory; }
 static struct tu_line *lines_of(unsigned char *memory) {
   return (struct tu_line *)(void *)(memory + sizeof(struct tu_credit_line));
 }
 
-/* Writes where something lies, in this rank's slice. */
-static void enter_at(const struct tu_mover *m, _Atomic uint32_t *entry, uint64_t place) {
-  uint64_t page = (place - slice_place(m, m->rank)) / TU_PLACE_ALIGN;
-  tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
-  atomic_store_explicit(entry, (uint32_t)page, memory_order_release);
-}
-
-void tu_mover_set_copy(const struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place) {
-  enter_at(m, directory_entry(m, peer, m->rank, lane), place);
-}
-
 /* Says to the peer where what belongs to that lane lies, in this rank's slice. */
 static void enter(struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place) {
-  enter_at(m, directory_entry(m, m->rank, peer, lane), place);
+  uint64_t page = (place - slice_place(m, m->rank)) / TU_PLACE_ALIGN;
+  tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
+  atomic_store_explicit(directory_entry(m, m->rank, peer, lane), (uint32_t)page, memory_order_release);
   tu_mover_ring(m, m->members[peer]);
 }
 
@@ -330,8 +317,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
     return NULL;
   }
   s->credit->ring = s->staging.place;
-  if (m->relay) tu_relay_add(m->relay, s, lane);
-  else enter(m, peer, lane, place);
+  enter(m, peer, lane, place);
   return *slot = s;
 }
 
@@ -391,7 +377,7 @@ static void destroy_cast(struct tu_mover *m, bool in_order) {
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
   uint64_t page = atomic_load_explicit(r->opened, memory_order_acquire);
   if (page == 0) return false;
-  uint64_t place = slice_place(m, m->relay ? m->rank : r->peer) + page * TU_PLACE_ALIGN;
+  uint64_t place = slice_place(m, r->peer) + page * TU_PLACE_ALIGN;
   unsigned char *memory = tu_transport_at(m->transport, place);
   r->credit = credit_of(memory);
   if (m->populates && r->credit->ring)
@@ -410,8 +396,7 @@ bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
     waits_for[m->senders[i]->peer] = true;
     drained = false;
   }
-  if (!drained || (m->relay && !tu_relay_quiet(m->relay, waits_for))) return false;
-  if (m->relay) tu_relay_stop(m->relay);
+  if (!drained) return false;
   if (!atomic_exchange(&m->boards[m->rank].departed, 1)) tu_mover_ring(m, m->members[0]);
   for (uint32_t i = 0; i < m->ranks && m->rank == 0; i++) {
     if (atomic_load(&m->boards[i].departed)) continue;
@@ -432,7 +417,6 @@ static void destroy_sender(struct tu_mover *m, struct tu_sender *s, bool in_orde
 void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   if (!m) return;
   tu_wire_remove(m);
-  tu_relay_destroy(m->relay, in_order);
   destroy_cast(m, in_order);
   tu_link_books_destroy(m, in_order);
   for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {

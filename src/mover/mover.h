@@ -8,7 +8,6 @@
 
 #include "mover/board.h"
 #include "mover/cast.h"
-#include "mover/relay.h"
 #include "mover/wire.h"
 #include "transport/transport.h"
 
@@ -45,7 +44,6 @@ struct tu_mover {
   struct tu_receiver **receivers;
   struct tu_cast *cast;        /* NULL until used */
   struct tu_link_book **books; /* [ranks], of links (link.h); NULL until used */
-  struct tu_relay *relay;      /* unreliable transports only, else NULL */
   bool populates;              /* pages of channels are made with them, not one by one when they are first touched */
   bool worn;                   /* a ring has been gone round often */
 };
@@ -73,8 +71,6 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
 struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error);
 /* Gives rings that are worn all the length that they can have, where there is memory to spare. Between two calls. */
 void tu_mover_grow(struct tu_mover *m);
-/* From now on the receiver finds the channel of that lane in this rank's own slice: its relay's copy. */
-void tu_mover_set_copy(const struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place);
 /* Looks whether the sender has opened the channel by now. */
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
 
@@ -86,8 +82,6 @@ static inline void tu_mover_ring(const struct tu_mover *m, uint32_t world_peer) 
   tu_bell_ring(m->transport, world_peer);
 }
 void tu_mover_wake_all(struct tu_mover *m);
-/* How long its calls wait; <= 0: for ever. */
-void tu_mover_set_timeout(struct tu_mover *m, int timeout_ms);
 
 /* One look at the end of an orderly life: true when this rank may destroy. Marks the ranks that it still waits for. */
 bool tu_mover_drained(struct tu_mover *m, bool *waits_for);

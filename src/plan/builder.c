@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/algo.h"
+#include "plan/algorithm.h"
 #include "plan/cells.h"
 
 #define NONE TU_CELL_NONE

@@ -206,7 +206,6 @@ tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t sli
                                   "rank %u cannot map %zu bytes of shared memory (%u ranks, %zu each); lower "
                                   "TUTTI_SHM_BYTES or raise the limit on virtual memory (ulimit -v)",
                                   rank, bytes, ranks, slice_bytes);
-    close(memory_fd);
     return err;
   }
   (void)madvise(base, bytes, MADV_HUGEPAGE); /* large pages that a peer has made are mapped as such */
@@ -220,7 +219,6 @@ tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t sli
     if (begun && shm->held) munmap(shm->held, shm->held_bytes);
     if (begun) pthread_mutex_destroy(&shm->lock);
     munmap(mapped, mapped_bytes);
-    close(memory_fd);
     free(shm);
     return err;
   }

@@ -27,7 +27,6 @@ bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
   bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
   atomic_store(&t->fence, true); /* until all ranks are known to be registered */
   atomic_store(&head->no_barrier, !registered);
-  tu_cpus_mine(&head->cpus);
   atomic_store(&head->present, 1);
   return true;
 }
@@ -71,15 +70,6 @@ void tu_transport_settle(struct tu_transport *t) {
   bool fence = false;
   for (uint32_t rank = 0; rank < t->ranks; rank++) fence |= atomic_load(&tu_transport_head(t, rank)->no_barrier) != 0;
   atomic_store(&t->fence, fence);
-}
-
-uint32_t tu_transport_share(const struct tu_transport *t) {
-  const struct tu_cpus **cpus = tu_try_allocate(t->ranks, sizeof *cpus);
-  if (!cpus) return 0;
-  for (uint32_t rank = 0; rank < t->ranks; rank++) cpus[rank] = &tu_transport_head(t, rank)->cpus;
-  uint32_t share = tu_cpus_share(cpus, t->ranks);
-  free(cpus);
-  return share;
 }
 
 /* ---- memory ---- */

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/cpus.h"
+#include "base/base.h"
 #include "transport/life.h"
 #include "transport/waits.h"
 
@@ -30,14 +30,6 @@ struct tu_transport_ops {
   bool (*map_over)(struct tu_transport *t, void *memory, uint64_t place, size_t bytes);
   /* Ends this rank's endpoint and frees t. The memory of other ranks stays. */
   void (*close)(struct tu_transport *t);
-  /* What channels carry must go in packets, and these may be lost, doubled, damaged, or come in another order: mover/relay.h.
-   * Else the rest is 0. */
-  bool unreliable;
-  uint32_t packet_bytes; /* the longest; a multiple of 8 */
-  /* To that rank, for whoever receives there on that port; or not. Any thread. */
-  void (*send)(struct tu_transport *t, uint32_t rank, uint64_t port, const void *packet, size_t bytes);
-  /* The next packet for that port, and whose it is; 0: none. Any thread. */
-  size_t (*receive)(struct tu_transport *t, uint64_t port, uint32_t *rank, void *packet);
 };
 
 /* Where a rank sleeps. Whoever has published something for the rank rings if somebody sleeps there. */
@@ -55,8 +47,7 @@ struct tu_slice_head {
   _Atomic uint32_t gone;                            /* loop: the rank was killed */
   _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
   _Atomic uint32_t rests;                           /* its thread that waits has yielded, or sleeps */
-  struct tu_cpus cpus;                              /* that it may use; they are there when it is present */
-  struct tu_life life;                              /* likewise */
+  struct tu_life life;                              /* it is there when the rank is present */
   bool closes;           /* shm: likewise; its lock may go while it lives: when it closes a descriptor of the memory */
   _Atomic int memory_fd; /* shm: by which it has the memory open; -1: by none */
   _Alignas(TU_LINE_BYTES) _Atomic uint64_t worked_ns; /* its thread that waits, at long stretches between two rests */
@@ -68,6 +59,7 @@ struct tu_slice_head {
   /* Names of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
   _Atomic uint64_t missed[TU_MISSED];
   _Atomic uint32_t misses;
+  _Atomic uint64_t word; /* of locality/, while the job begins */
 };
 
 /* A stretch of this rank's slice. It is in use, or free, or rests: it was released a short time ago, still has its pages, and is
@@ -99,6 +91,7 @@ struct tu_transport {
   uint32_t rank, ranks;
   unsigned char *base; /* of the segment, here */
   size_t slice_bytes;
+  uint32_t share;         /* ranks that share a CPU, at most; 0: not known */
   _Atomic uint32_t users; /* communicators; the last one closes */
   _Atomic bool fence;     /* ring with a full fence; else the sleeper makes one on all CPUs (membarrier) */
   struct tu_waits_owners waits;
@@ -178,8 +171,6 @@ bool tu_transport_alive(struct tu_transport *t, uint32_t rank);
 void tu_transport_give_up(struct tu_transport *t, const struct tu_error *reason);
 /* Has that rank given up? Then *error is its reason. */
 bool tu_transport_gave_up(const struct tu_transport *t, uint32_t rank, struct tu_error *error);
-/* How many ranks share a CPU, where it is worst, once all are present; 0 without memory. */
-uint32_t tu_transport_share(const struct tu_transport *t);
 
 /* ---- bells ----
  * Sleeper: token = tu_bell_arm; look once more; if nothing came, tu_bell_sleep(token); tu_bell_disarm.
@@ -209,8 +200,12 @@ tutti_err tu_loop_create(uint32_t ranks, size_t slice_bytes, struct tu_transport
 /* For tests: the rank is dead from now on, as if its process had been killed. */
 void tu_loop_kill(struct tu_transport *t);
 
-/* This process as `rank` of the ranks that share the memory behind memory_fd (which it owns from now on). */
+/* This process as `rank` of the ranks that share the memory behind memory_fd, which it then owns. */
 tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t slice_bytes, struct tu_transport **t,
                         struct tu_error *error);
+/* Collective: this process as a rank of the job, whose processes have met. Errors are the same on all ranks: UNSUPPORTED if
+ * they are on several hosts, or why one could not make, take or map the memory. */
+struct tu_job;
+tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_error *error);
 
 #endif

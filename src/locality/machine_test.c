@@ -1,9 +1,9 @@
-/* boot_groups_test.c: which ranks are a group, and what is read off machines that hwloc makes up. */
-#include "boot/boot_groups.h"
+/* machine_test.c: which ranks are a group, and what is read off machines that hwloc makes up. */
+#include "locality/machine.h"
 
 #include <sched.h>
 
-#include "base/cpus.h"
+#include "locality/cpus.h"
 #include "test.h"
 
 #define ANY TU_DOMAIN_ANY
@@ -14,32 +14,59 @@ static void test_groups(void) {
   static const struct {
     const char *name;
     uint32_t ranks;
-    struct tu_boot_domain domains[RANKS_MAX];
+    struct tu_domain domains[RANKS_MAX];
     uint32_t group;
     bool by_cache;
+    uint32_t host; /* ranks of a host */
   } table[] = {
-      {"one rank", 1, {{0, 0}}, 0, false},
-      {"one cache", 4, {{0, 0}, {0, 0}, {0, 0}, {0, 0}}, 0, false},
-      {"two caches", 4, {{0, 0}, {0, 0}, {0, 1}, {0, 1}}, 2, true},
-      {"caches within nodes", 8, {{0, 0}, {0, 0}, {0, 1}, {0, 1}, {1, 2}, {1, 2}, {1, 3}, {1, 3}}, 2, true},
-      {"a cache for each rank: nodes", 4, {{0, 0}, {0, 1}, {1, 2}, {1, 3}}, 2, false},
-      {"caches not known: nodes", 6, {{0, ANY}, {0, ANY}, {0, ANY}, {1, ANY}, {1, ANY}, {1, ANY}}, 3, false},
-      {"runs of two lengths in caches, not in nodes", 4, {{0, 0}, {0, 0}, {1, 1}, {1, 2}}, 2, false},
-      {"runs of two lengths", 3, {{0, 0}, {0, 0}, {1, 1}}, 0, false},
-      {"a short last run", 5, {{0, 0}, {0, 0}, {0, 1}, {0, 1}, {0, 2}}, 0, false},
-      {"one after the other", 4, {{0, 0}, {1, 1}, {0, 0}, {1, 1}}, 0, false},
-      {"in numbers that do not count up", 6, {{1, 7}, {1, 7}, {0, 2}, {0, 2}, {1, 5}, {1, 5}}, 2, true},
-      {"a domain that comes again", 8, {{0, 0}, {0, 0}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}}, 2, true},
-      {"nobody is bound", 4, {{ANY, ANY}, {ANY, ANY}, {ANY, ANY}, {ANY, ANY}}, 0, false},
-      {"one is not bound", 4, {{0, 0}, {0, 0}, {1, 1}, {ANY, ANY}}, 0, false},
+      {"one rank", 1, {{0, 0, 0}}, 0, false, 0},
+      {"one cache", 4, {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, 0, false, 0},
+      {"two caches", 4, {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}}, 2, true, 0},
+      {"caches within nodes",
+       8,
+       {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}, {1, 2, 0}, {1, 2, 0}, {1, 3, 0}, {1, 3, 0}},
+       2,
+       true,
+       0},
+      {"a cache for each rank: nodes", 4, {{0, 0, 0}, {0, 1, 0}, {1, 2, 0}, {1, 3, 0}}, 2, false, 0},
+      {"caches not known: nodes",
+       6,
+       {{0, ANY, 0}, {0, ANY, 0}, {0, ANY, 0}, {1, ANY, 0}, {1, ANY, 0}, {1, ANY, 0}},
+       3,
+       false,
+       0},
+      {"runs of two lengths in caches, not in nodes", 4, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {1, 2, 0}}, 2, false, 0},
+      {"runs of two lengths", 3, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}}, 0, false, 0},
+      {"a short last run", 5, {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}, {0, 2, 0}}, 0, false, 0},
+      {"one after the other", 4, {{0, 0, 0}, {1, 1, 0}, {0, 0, 0}, {1, 1, 0}}, 0, false, 0},
+      {"in numbers that do not count up",
+       6,
+       {{1, 7, 0}, {1, 7, 0}, {0, 2, 0}, {0, 2, 0}, {1, 5, 0}, {1, 5, 0}},
+       2,
+       true,
+       0},
+      {"a domain that comes again",
+       8,
+       {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {1, 1, 0}},
+       2,
+       true,
+       0},
+      {"nobody is bound", 4, {{ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}}, 0, false, 0},
+      {"one is not bound", 4, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {ANY, ANY, 0}}, 0, false, 0},
+      /* every host counts its caches from 0 */
+      {"two hosts of one cache", 4, {{0, 0, 0}, {0, 0, 0}, {0, 0, 2}, {0, 0, 2}}, 2, true, 2},
+      {"two hosts of two nodes", 4, {{0, 0, 0}, {1, 1, 0}, {0, 0, 2}, {1, 1, 2}}, 0, false, 2},
+      {"unlike hosts", 3, {{ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 2}}, 0, false, 0},
+      {"hosts in turn", 4, {{ANY, ANY, 0}, {ANY, ANY, 1}, {ANY, ANY, 0}, {ANY, ANY, 1}}, 0, false, 0},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     bool by_cache;
-    uint32_t group = tu_boot_group(table[i].domains, table[i].ranks, &by_cache);
+    uint32_t group = tu_group_of(table[i].domains, table[i].ranks, &by_cache);
     CHECK(group == table[i].group && by_cache == table[i].by_cache, "%s: groups of %u by %s, expected %u",
           table[i].name, group, by_cache ? "cache" : "node", table[i].group);
-    CHECK(tu_boot_group(table[i].domains, table[i].ranks, NULL) == group, "%s: asked for the size alone",
-          table[i].name);
+    uint32_t host = tu_group_by_host(table[i].domains, table[i].ranks);
+    CHECK(host == table[i].host, "%s: hosts of %u, expected %u", table[i].name, host, table[i].host);
+    CHECK(tu_group_of(table[i].domains, table[i].ranks, NULL) == group, "%s: asked for the size alone", table[i].name);
   }
 }
 
@@ -47,7 +74,7 @@ static void test_groups(void) {
 static void test_machines(void) {
   static const struct {
     const char *synthetic;
-    struct tu_boot_machine machine;
+    struct tu_machine machine;
     uint32_t ranks, group;
     bool by_cache;
   } table[] = {
@@ -59,18 +86,18 @@ static void test_machines(void) {
       {"numa:2 pu:2(indexes=0,2,1,3)", {2, 0, 0}, 4, 0, false}, /* numbered round: CPU 1 is on the second node */
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-    struct tu_boot_machine m;
-    struct tu_boot_domain domains[RANKS_MAX];
+    struct tu_machine m;
+    struct tu_domain domains[RANKS_MAX];
     bool by_cache;
     setenv("HWLOC_SYNTHETIC", table[i].synthetic, 1);
-    if (!tu_boot_machine(&m, domains, table[i].ranks)) {
+    if (!tu_machine_look(&m, domains, table[i].ranks)) {
       FAIL("%s: not known", table[i].synthetic);
       continue;
     }
-    const struct tu_boot_machine *e = &table[i].machine;
+    const struct tu_machine *e = &table[i].machine;
     CHECK(m.numa_nodes == e->numa_nodes && m.caches == e->caches && m.level == e->level,
           "%s: %u nodes, %u caches of level %u", table[i].synthetic, m.numa_nodes, m.caches, m.level);
-    uint32_t group = tu_boot_group(domains, table[i].ranks, &by_cache);
+    uint32_t group = tu_group_of(domains, table[i].ranks, &by_cache);
     CHECK(group == table[i].group && by_cache == table[i].by_cache, "%s, %u ranks: groups of %u by %s, expected %u",
           table[i].synthetic, table[i].ranks, group, by_cache ? "cache" : "node", table[i].group);
   }
@@ -81,10 +108,10 @@ static void bind_to(const cpu_set_t *cpus) {
   if (sched_setaffinity(0, sizeof *cpus, cpus) != 0) FAIL("cannot bind");
 }
 
-static struct tu_boot_domain own_domain(void) {
-  struct tu_boot_domain domain;
-  pid_t thread = tu_boot_bound_thread();
-  tu_boot_domains(&thread, 1, &domain);
+static struct tu_domain own_domain(void) {
+  struct tu_domain domain;
+  pid_t thread = tu_bound_thread();
+  tu_domains_look(&thread, 1, &domain);
   return domain;
 }
 
@@ -110,18 +137,18 @@ static void test_own_domain(void) {
     bind_to(&one);
     struct tu_cpus mine;
     CHECK(tu_cpus_mine(&mine) == 1, "bound to one");
-    struct tu_boot_domain d = own_domain();
+    struct tu_domain d = own_domain();
     CHECK(d.numa == i && d.cache == i, "CPU %zu: node %u, cache %u", cpus[i], d.numa, d.cache);
   }
   CPU_SET(cpus[0], &one);
   bind_to(&one);
-  struct tu_boot_domain d = own_domain();
+  struct tu_domain d = own_domain();
   CHECK(d.numa == ANY && d.cache == ANY, "on both: node %u, cache %u", d.numa, d.cache);
   bind_to(&all);
   unsetenv("HWLOC_SYNTHETIC");
   unsetenv("HWLOC_THISSYSTEM");
-  struct tu_boot_machine m;
-  CHECK(tu_boot_machine(&m, &d, 1) && m.numa_nodes >= 1, "this machine");
+  struct tu_machine m;
+  CHECK(tu_machine_look(&m, &d, 1) && m.numa_nodes >= 1, "this machine");
 }
 
 int main(int argc, char **argv) {

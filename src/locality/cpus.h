@@ -23,5 +23,7 @@ uint32_t tu_cpus_quota(const char *root);
  * CPUs and over each rank's, of the ranks that can use no others, by their number: exact where any two ranks' CPUs are
  * within each other or apart, else it may be too few. */
 uint32_t tu_cpus_share(const struct tu_cpus *const ranks[], uint32_t count);
+/* The same for ranks that may all use just what the calling thread may. */
+uint32_t tu_cpus_share_alike(uint32_t count);
 
 #endif

@@ -1,5 +1,5 @@
 /* cpus_test.c: what a thread's mask and its cgroup's quota say, and how many ranks share a CPU by them. */
-#include "base/cpus.h"
+#include "locality/cpus.h"
 
 #include <limits.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* boot_secret.c: the job's secret, and proofs that a process knows it: HMAC-SHA-256, by libsodium. */
+/* job_tcp_secret.c: the job's secret, and proofs that a process knows it: HMAC-SHA-256, by libsodium. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "boot/boot_wire.h"
+#include "boot/job_tcp_wire.h"
 
 _Static_assert(TU_BOOT_PROOF_BYTES == crypto_auth_hmacsha256_BYTES, "a proof is one HMAC");
 
@@ -69,10 +69,11 @@ static tutti_err read_file(const char *path, struct tu_boot_secret *secret, stru
   return err;
 }
 
-tutti_err tu_boot_secret_read(struct tu_boot_secret *secret, struct tu_error *error) {
+tutti_err tu_boot_secret_read(const char *given, struct tu_boot_secret *secret, struct tu_error *error) {
   secret->bytes = 0;
   if (sodium_init() < 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "libsodium cannot be initialised");
   const char *value = tu_env("TUTTI_SECRET"), *path = tu_env("TUTTI_SECRET_FILE");
+  if (given) value = given, path = NULL;
   if (value && path) {
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET and TUTTI_SECRET_FILE are both set: set one of them");
   }
@@ -80,8 +81,8 @@ tutti_err tu_boot_secret_read(struct tu_boot_secret *secret, struct tu_error *er
   if (!value) return TUTTI_OK;
   size_t bytes = strlen(value);
   if (bytes > sizeof secret->value) {
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET has %zu characters, expected at most %zu", bytes,
-                   sizeof secret->value);
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "%s has %zu characters, expected at most %zu",
+                   given ? "the secret of tutti_options" : "TUTTI_SECRET", bytes, sizeof secret->value);
   }
   memcpy(secret->value, value, bytes);
   secret->bytes = bytes;

@@ -1,4 +1,4 @@
-/* boot_test.c: starting up, with real processes: what the environment means, joining, the many ways in which joining
+/* job_test.c: starting up, with real processes: what the environment means, joining, the many ways in which joining
  * goes wrong, and that no descriptor is left behind. Every rank is a fork of this program. */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -7,17 +7,17 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "boot/boot_wire.h"
+#include "boot/job_tcp_wire.h"
 #include "test.h"
+#include "transport/transport.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"
-enum { RANKS_MAX = 64, SLICE = 1 << 20 };
+enum { RANKS_MAX = 64 };
 
 /* ---- the environment ---- */
 
@@ -136,7 +136,7 @@ struct outcome {
   bool came; /* false: the process died before it could say */
   struct tu_error error;
   uint32_t fds_left;
-  uint32_t wrong_words; /* of the shared memory */
+  uint32_t wrong_words; /* of the shared memory, or of an allgather */
   double seconds;
 };
 
@@ -147,6 +147,7 @@ struct part {
   int timeout_ms;
   int delay_ms;
   bool unused_memory; /* joins, and leaves it at that */
+  uint64_t host;      /* says that it runs there; 0: where it does */
   rlim_t files;       /* descriptors it may have, soft and hard; 0: as many as we */
   bool short_of_soft; /* only the soft limit is so low */
   void (*act)(const struct tu_boot_place *place);
@@ -176,21 +177,46 @@ static uint32_t count_fds(void) {
 }
 
 /* Every rank writes a word into every slice and finds those of all others, so the memory is really one. */
-static uint32_t use_memory(const struct tu_boot_place *place, const struct tu_boot_share *share) {
-  if (fcntl(share->memory_fd, F_GETFD) != FD_CLOEXEC) return 1000;
-  if (ftruncate(share->memory_fd, 1) == 0) return 2000;
-  size_t bytes = share->slice_bytes * place->ranks;
-  _Atomic uint32_t *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, share->memory_fd, 0);
-  if (words == MAP_FAILED) return 3000;
-  for (uint32_t r = 0; r < place->ranks; r++) words[r * (share->slice_bytes / 4) + place->rank] = place->rank + 7;
+static uint32_t use_memory(struct tu_transport *t) {
+  enum { AT = 2048 }; /* in the first page after the head */
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    _Atomic uint32_t *words = tu_transport_at(t, r * t->slice_bytes + TU_FIRST_PLACE + AT);
+    atomic_store(&words[t->rank], t->rank + 7);
+  }
   uint32_t wrong = 1;
   for (int turn = 0; turn < 5000 && wrong; turn++) {
+    const _Atomic uint32_t *words = tu_transport_at(t, t->rank * t->slice_bytes + TU_FIRST_PLACE + AT);
     wrong = 0;
-    for (uint32_t r = 0; r < place->ranks; r++) wrong += words[place->rank * (share->slice_bytes / 4) + r] != r + 7;
+    for (uint32_t r = 0; r < t->ranks; r++) wrong += atomic_load(&words[r]) != r + 7;
     if (wrong) usleep(1000);
   }
-  munmap((void *)(uintptr_t)words, bytes);
   return wrong;
+}
+
+/* Parts of several lengths, up to more than a socket's buffer holds. */
+static uint32_t gather(struct tu_job *job, struct tu_error *error) {
+  static const size_t sizes[] = {1, 8, 4000, 300000};
+  uint32_t wrong = 0;
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    size_t bytes = job->ranks > 16 ? sizes[i] / 64 + 1 : sizes[i];
+    unsigned char *mine = malloc(bytes), *all = malloc(bytes * job->ranks);
+    for (size_t k = 0; k < bytes; k++) mine[k] = (unsigned char)(job->rank * 31 + k * 7 + i);
+    if (tu_job_allgather(job, mine, all, bytes, error) != TUTTI_OK) wrong += 5000;
+    for (uint32_t r = 0; r < job->ranks && !wrong; r++)
+      for (size_t k = 0; k < bytes; k++) wrong += all[r * bytes + k] != (unsigned char)(r * 31 + k * 7 + i);
+    free(mine);
+    free(all);
+  }
+  return wrong;
+}
+
+/* What tutti_init does with a job. */
+static tutti_err begin(struct tu_job *job, const struct part *part, struct tu_transport **t, struct tu_error *error) {
+  struct tu_job_process mine;
+  tu_job_process_mine(&mine);
+  if (part->host) mine.host = part->host;
+  tutti_err err = tu_job_meet(job, &mine, error);
+  return err == TUTTI_OK ? tu_shm_join(job, t, error) : err;
 }
 
 static void fill_place(const struct part *part, uint16_t port, struct tu_boot_place *place) {
@@ -211,17 +237,20 @@ static _Noreturn void play(const struct part *part, uint16_t port, int report) {
   if (part->act) part->act(&place);
   struct outcome outcome = {.came = true};
   uint32_t fds = count_fds();
-  struct tu_boot_share share;
+  struct tu_job *job;
+  struct tu_transport *t = NULL;
   uint64_t start = tu_clock_ns();
-  tutti_err err = tu_boot_join(&place, part->timeout_ms, &share, &outcome.error);
+  tutti_err err = tu_job_tcp_create(&place, part->timeout_ms, &job, &outcome.error);
+  if (err == TUTTI_OK) err = begin(job, part, &t, &outcome.error);
   outcome.seconds = (double)(tu_clock_ns() - start) * 1e-9;
   outcome.error.code = err;
   if (err == TUTTI_OK) {
-    if (!part->unused_memory) outcome.wrong_words = use_memory(&place, &share);
-    close(share.memory_fd);
-  } else if (share.memory_fd != -1) {
+    if (!part->unused_memory) outcome.wrong_words = gather(job, &outcome.error) + use_memory(t);
+    t->ops->close(t);
+  } else if (t) {
     outcome.wrong_words = 4000;
   }
+  tu_job_close(job);
   outcome.fds_left = count_fds() - fds;
   _exit(write(report, &outcome, sizeof outcome) == (ssize_t)sizeof outcome ? 0 : 1);
 }
@@ -414,64 +443,65 @@ static void test_strangers(void) {
   CHECK(outcomes[4].seconds < 4, "strangers held rank 2 up for %.1f s", outcomes[4].seconds);
 }
 
-/* Speaks the protocol as a rank does, but step by step. */
-static struct tu_boot_line enter_by_hand(const struct tu_boot_place *place, uint64_t host) {
-  struct tu_boot_line line = {.fd = connect_port(place)};
-  struct tu_boot_secret secret;
-  struct tu_boot_answer answer;
-  struct tu_boot_hello hello;
-  struct tu_boot_call call = {
-      .magic = TU_BOOT_MAGIC, .version = TU_BOOT_VERSION, .rank = place->rank, .ranks = place->ranks, .has_secret = 1};
-  if (tu_boot_secret_read(&secret, NULL) != TUTTI_OK) _exit(1);
-  put(line.fd, &call, sizeof call);
-  if (recv(line.fd, &answer, sizeof answer, MSG_WAITALL) != (ssize_t)sizeof answer) _exit(1);
-  tu_boot_hello_init(&hello, 15000);
-  if (host) hello.host = host;
-  tu_boot_prove(&secret, TU_BOOT_ROLE_JOINER, &call, answer.nonce, hello.proof);
-  put(line.fd, &hello, sizeof hello);
-  return line;
-}
-
-static void await(struct tu_boot_line *line, enum tu_boot_kind kind) {
-  enum tu_boot_taken taken;
-  while ((taken = tu_boot_take(line)) == TU_BOOT_NOT_YET) usleep(500);
-  if (taken == TU_BOOT_GONE || line->note.kind != (uint32_t)kind) _exit(1);
-}
-
-static void be_foreign(const struct tu_boot_place *place) {
-  struct tu_boot_line line = enter_by_hand(place, 12345);
-  await(&line, TU_BOOT_FAILED);
-  _exit(0);
+static struct tu_job *enter(const struct tu_boot_place *place) {
+  struct tu_error error;
+  struct tu_job *job;
+  if (tu_job_tcp_create(place, 15000, &job, &error) != TUTTI_OK) _exit(1);
+  return job;
 }
 
 static void leave_when_welcome(const struct tu_boot_place *place) {
-  struct tu_boot_line line = enter_by_hand(place, 0);
-  await(&line, TU_BOOT_WELCOME);
+  (void)enter(place);
   _exit(0);
 }
 
-static void leave_at_start(const struct tu_boot_place *place) {
-  struct tu_boot_line line = enter_by_hand(place, 0);
-  await(&line, TU_BOOT_WELCOME);
-  await(&line, TU_BOOT_START);
-  _exit(0);
-}
-
-/* Knows the socket's name but not the token: gets nothing, and does not disturb. Then reports its own failure. */
-static void show_wrong_token(const struct tu_boot_place *place) {
-  struct tu_boot_line line = enter_by_hand(place, 0);
-  await(&line, TU_BOOT_WELCOME);
-  await(&line, TU_BOOT_START);
-  struct tu_boot_offer offer = line.note.offer;
-  offer.token[3] ^= 1;
-  struct tu_boot_share share = {.memory_fd = -1};
+static void leave_having_met(const struct tu_boot_place *place) {
   struct tu_error error;
-  tutti_err err = tu_boot_memory_take(place, &offer, line.fd, tu_clock_ns() + UINT64_C(5000000000), &share, &error);
-  struct tu_error seen = {.code = TUTTI_ERR_ABORTED};
-  snprintf(seen.text, sizeof seen.text, "wrong token: %s %.400s", tutti_err_name(err), error.text);
+  (void)tu_job_meet(enter(place), NULL, &error);
+  _exit(0);
+}
+
+/* Ends in the middle of what it brings. */
+static void leave_halfway_through_data(const struct tu_boot_place *place) {
+  struct tu_job *job = enter(place);
   struct tu_boot_note note;
-  tu_boot_note_init(&note, TU_BOOT_FAILED, &seen);
-  put(line.fd, &note, sizeof note);
+  tu_boot_note_init(&note, TU_BOOT_DATA, NULL);
+  note.bytes = sizeof(struct tu_job_process);
+  for (int fd = 3; fd < 64; fd++) { /* the star's is among them */
+    struct sockaddr_storage peer;
+    socklen_t bytes = sizeof peer;
+    if (getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && peer.ss_family == AF_INET)
+      put(fd, &note, sizeof note);
+  }
+  usleep(50000);
+  (void)job;
+  _exit(0);
+}
+
+/* Brings less than the others. */
+static void bring_too_little(const struct tu_boot_place *place) {
+  struct tu_job *job = enter(place);
+  struct tu_error error;
+  char all[64];
+  (void)tu_job_allgather(job, "x", all, 1, &error);
+  _exit(0);
+}
+
+static void give_up(const struct tu_boot_place *place) {
+  struct tu_job *job = enter(place);
+  struct tu_error error;
+  tu_fail(&error, TUTTI_ERR_ABORTED, "had enough");
+  tu_job_abandon(job, &error);
+  _exit(0);
+}
+
+static void disagree(const struct tu_boot_place *place) {
+  struct tu_job *job = enter(place);
+  struct tu_error error;
+  (void)tu_job_meet(job, NULL, &error);
+  tu_fail(&error, TUTTI_ERR_ABORTED, "cannot go on: %0300d", 7);
+  (void)tu_job_agree(job, error.code, &error);
+  tu_job_close(job);
   _exit(0);
 }
 
@@ -481,10 +511,12 @@ static void test_halfway(void) {
     tutti_err code;
     const char *text;
   } cases[] = {
-      {be_foreign, TUTTI_ERR_UNSUPPORTED, "ranks of one host only"},
       {leave_when_welcome, TUTTI_ERR_PEER, "died or left while the job was joining"},
-      {leave_at_start, TUTTI_ERR_PEER, "died or left while the job was joining"},
-      {show_wrong_token, TUTTI_ERR_ABORTED, "wrong token: TUTTI_ERR_PEER rank 0 did not hand over"},
+      {leave_having_met, TUTTI_ERR_PEER, "died or left while the job was joining"},
+      {leave_halfway_through_data, TUTTI_ERR_PEER, "died or left while the job was joining"},
+      {bring_too_little, TUTTI_ERR_PEER, "died or left while the job was joining"},
+      {give_up, TUTTI_ERR_ABORTED, "rank 2: had enough"},
+      {disagree, TUTTI_ERR_ABORTED, "rank 2: cannot go on: 0000"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct part parts[] = {{.rank = 0, .ranks = 3, .secret = SECRET, .timeout_ms = 10000},
@@ -500,6 +532,15 @@ static void test_halfway(void) {
   }
 }
 
+static void test_other_host(void) {
+  struct part parts[] = {{.rank = 0, .ranks = 3, .secret = SECRET, .timeout_ms = 10000},
+                         {.rank = 1, .ranks = 3, .secret = SECRET, .timeout_ms = 10000},
+                         {.rank = 2, .ranks = 3, .secret = SECRET, .timeout_ms = 10000, .host = 12345}};
+  struct outcome outcomes[3];
+  run_parts(parts, 3, outcomes, hold_port());
+  for (int r = 0; r < 3; r++) expect(&parts[r], &outcomes[r], TUTTI_ERR_UNSUPPORTED, "rank 2 (pid ");
+}
+
 static void die(int signal_number) {
   (void)signal_number;
   raise(SIGKILL);
@@ -508,10 +549,13 @@ static void die(int signal_number) {
 /* Joins as it should and is killed after some microseconds, wherever it is then. */
 static uint32_t die_after_us;
 static void die_on_the_way(const struct tu_boot_place *place) {
-  struct tu_boot_share share;
+  struct tu_error error;
+  struct tu_job *job;
+  struct tu_transport *t;
   signal(SIGALRM, die);
   ualarm(die_after_us, 0);
-  (void)!tu_boot_join(place, 10000, &share, NULL);
+  if (tu_job_tcp_create(place, 10000, &job, &error) == TUTTI_OK && tu_job_meet(job, NULL, &error) == TUTTI_OK)
+    (void)!tu_shm_join(job, &t, &error);
   raise(SIGKILL);
 }
 
@@ -606,7 +650,7 @@ static void write_secret(const void *bytes, size_t count, mode_t mode) {
 static void refuse_secret(const char *says) {
   struct tu_boot_secret secret;
   struct tu_error error = {0};
-  tutti_err err = tu_boot_secret_read(&secret, &error);
+  tutti_err err = tu_boot_secret_read(NULL, &secret, &error);
   CHECK(err == TUTTI_ERR_ENVIRONMENT && strstr(error.text, says), "%s '%s', expected '%s'", tutti_err_name(err),
         error.text, says);
   CHECK(!strstr(error.text, "guarded"), "a sentence has the secret: %s", error.text);
@@ -616,7 +660,7 @@ static void test_secret_files(void) {
   char folder[] = "boot_test.XXXXXX", path[64], text[TU_BOOT_SECRET_BYTES_MAX + 2];
   struct tu_boot_secret secret, same;
   clear_environment();
-  CHECK(tu_boot_secret_read(&secret, NULL) == TUTTI_OK && secret.bytes == 0, "a secret from nowhere");
+  CHECK(tu_boot_secret_read(NULL, &secret, NULL) == TUTTI_OK && secret.bytes == 0, "a secret from nowhere");
   if (!mkdtemp(folder)) FAIL("mkdtemp");
   snprintf(path, sizeof path, "%s/secret", folder);
   secret_path = path;
@@ -624,9 +668,9 @@ static void test_secret_files(void) {
   refuse_secret("cannot be opened: No such file");
   /* Whether it came from a file or not, with a newline or not, it is one secret. */
   write_secret("guarded\n", 8, 0600);
-  CHECK(tu_boot_secret_read(&secret, NULL) == TUTTI_OK && secret.bytes == 7, "%zu bytes", secret.bytes);
+  CHECK(tu_boot_secret_read(NULL, &secret, NULL) == TUTTI_OK && secret.bytes == 7, "%zu bytes", secret.bytes);
   write_secret("guarded", 7, 0400);
-  CHECK(tu_boot_secret_read(&same, NULL) == TUTTI_OK && same.bytes == 7, "%zu bytes", same.bytes);
+  CHECK(tu_boot_secret_read(NULL, &same, NULL) == TUTTI_OK && same.bytes == 7, "%zu bytes", same.bytes);
   CHECK(memcmp(secret.value, same.value, 7) == 0, "two secrets");
   static const mode_t open_modes[] = {0640, 0604, 0620, 0644, 0601};
   for (size_t i = 0; i < sizeof open_modes / sizeof open_modes[0]; i++) {
@@ -639,7 +683,8 @@ static void test_secret_files(void) {
   refuse_secret("is empty");
   memset(text, 'x', sizeof text);
   write_secret(text, TU_BOOT_SECRET_BYTES_MAX, 0600);
-  CHECK(tu_boot_secret_read(&secret, NULL) == TUTTI_OK && secret.bytes == TU_BOOT_SECRET_BYTES_MAX, "the longest");
+  CHECK(tu_boot_secret_read(NULL, &secret, NULL) == TUTTI_OK && secret.bytes == TU_BOOT_SECRET_BYTES_MAX,
+        "the longest");
   write_secret(text, TU_BOOT_SECRET_BYTES_MAX + 1, 0600);
   refuse_secret("is too long");
   if (truncate(path, (off_t)1 << 40) == 0) refuse_secret("is too long");
@@ -679,120 +724,6 @@ static void test_descriptors(void) {
   }
 }
 
-/* Where the limit on files is too low there is a sentence, not SIGXFSZ; what it advises works. */
-static void limit_files(const struct tu_boot_place *place) {
-  (void)place;
-  struct tu_boot_share share;
-  struct tu_error error = {0};
-  const rlim_t mega = 1 << 20;
-  setrlimit(RLIMIT_FSIZE, &(struct rlimit){9 * mega, 9 * mega});
-  tutti_err err = tu_boot_memory_make(4, &share, &error);
-  bool good = err == TUTTI_ERR_SYSTEM && strstr(error.text, "4 ranks x 1073741824 bytes") &&
-              strstr(error.text, "limit on the size of a file, 9437184 bytes") &&
-              strstr(error.text, "(ulimit -f), or set TUTTI_SHM_BYTES=2M");
-  setenv("TUTTI_SHM_BYTES", "2M", 1);
-  good = good && tu_boot_memory_make(4, &share, NULL) == TUTTI_OK;
-  setrlimit(RLIMIT_FSIZE, &(struct rlimit){mega, mega});
-  good = good && tu_boot_memory_make(4, &share, &error) == TUTTI_ERR_SYSTEM && !strstr(error.text, "or set");
-  _exit(good ? 0 : 1);
-}
-
-static void test_file_limit(void) {
-  int status;
-  pid_t pid = fork();
-  if (pid == 0) limit_files(NULL);
-  CHECK(waitpid(pid, &status, 0) == pid && status == 0, "status %#x", (unsigned)status);
-}
-
-/* ---- memory ---- */
-
-static void test_slice_bytes(void) {
-  static const struct {
-    const char *value;
-    size_t bytes; /* 0: refused */
-  } cases[] = {{"", (size_t)1 << 30}, {"1M", 1 << 20}, {"3M", 3 << 20}, {"1048577", (1 << 20) + 4096},
-               {"1023K", 0},          {"0", 0},        {"much", 0},     {"9000000000G", 0}};
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    setenv("TUTTI_SHM_BYTES", cases[i].value, 1);
-    struct tu_boot_share share;
-    struct tu_error error = {0};
-    tutti_err err = tu_boot_memory_make(4, &share, &error);
-    size_t expected = cases[i].bytes & 4096 ? (1 << 20) + page : cases[i].bytes;
-    if (!expected) {
-      CHECK(err == TUTTI_ERR_ENVIRONMENT && strstr(error.text, "TUTTI_SHM_BYTES"), "'%s': %s", cases[i].value,
-            error.text);
-      continue;
-    }
-    struct stat status;
-    CHECK(err == TUTTI_OK && share.slice_bytes == expected, "'%s': %zu, %s", cases[i].value, share.slice_bytes,
-          error.text);
-    CHECK(fstat(share.memory_fd, &status) == 0 && (size_t)status.st_size == 4 * expected && status.st_blocks == 0,
-          "'%s': %lld bytes in %lld blocks", cases[i].value, (long long)status.st_size, (long long)status.st_blocks);
-    close(share.memory_fd);
-  }
-  unsetenv("TUTTI_SHM_BYTES");
-}
-
-/* Hands `memory_fd` to a child that expects 2 ranks of SLICE bytes; what the child makes of it. */
-static struct outcome hand_over(int memory_fd) {
-  struct tu_boot_offer offer;
-  struct outcome outcome = {0};
-  int listener = -1, ends[2], line[2];
-  if (tu_boot_memory_listen(SLICE, &offer, &listener, NULL) != TUTTI_OK || pipe2(ends, O_CLOEXEC) != 0 ||
-      socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0) {
-    FAIL("no sockets");
-    return outcome;
-  }
-  pid_t pid = fork();
-  if (pid == 0) {
-    struct tu_boot_place place = {.rank = 1, .ranks = 2};
-    struct tu_boot_share share = {.memory_fd = -1};
-    outcome.came = true;
-    outcome.error.code =
-        tu_boot_memory_take(&place, &offer, line[0], tu_clock_ns() + UINT64_C(5000000000), &share, &outcome.error);
-    _exit(write(ends[1], &outcome, sizeof outcome) < 0);
-  }
-  struct pollfd polled = {.fd = listener, .events = POLLIN};
-  poll(&polled, 1, 5000);
-  int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-  polled.fd = fd;
-  poll(&polled, 1, 5000);
-  uint32_t rank = 99;
-  CHECK(tu_boot_memory_same_user(fd), "not the same user");
-  CHECK(tu_boot_memory_give(fd, &offer, memory_fd, &rank) && rank == 1, "not given: rank %u", rank);
-  CHECK(read(ends[0], &outcome, sizeof outcome) == (ssize_t)sizeof outcome, "the child died");
-  waitpid(pid, NULL, 0);
-  int fds[] = {fd, listener, ends[0], ends[1], line[0], line[1]};
-  for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) close(fds[i]);
-  return outcome;
-}
-
-/* A rank trusts no memory that could shrink under it, or that is not as long as promised. */
-static void test_memory_is_verified(void) {
-  static const struct {
-    long bytes;
-    int seals;
-    tutti_err code;
-    const char *text;
-  } cases[] = {
-      {2 * SLICE, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, TUTTI_OK, ""},
-      {2 * SLICE, 0, TUTTI_ERR_PEER, "not sealed"},
-      {2 * SLICE, F_SEAL_GROW | F_SEAL_SEAL, TUTTI_ERR_PEER, "not sealed"},
-      {2 * SLICE - 1, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, TUTTI_ERR_PEER, "has 2097151 bytes"},
-      {0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, TUTTI_ERR_PEER, "has 0 bytes"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (ftruncate(fd, cases[i].bytes) != 0 || (cases[i].seals && fcntl(fd, F_ADD_SEALS, cases[i].seals) != 0)) {
-      FAIL("cannot make case %zu", i);
-    }
-    struct outcome outcome = hand_over(fd);
-    expect(&(struct part){.rank = 1}, &outcome, cases[i].code, cases[i].text);
-    close(fd);
-  }
-}
-
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"place", test_place},
@@ -804,13 +735,11 @@ int main(int argc, char **argv) {
       {"misfits", test_misfits},
       {"strangers", test_strangers},
       {"halfway", test_halfway},
+      {"other_host", test_other_host},
       {"deaths", test_deaths},
       {"open_job", test_open_job},
       {"secret_files", test_secret_files},
       {"descriptors", test_descriptors},
-      {"file_limit", test_file_limit},
-      {"slice_bytes", test_slice_bytes},
-      {"memory_is_verified", test_memory_is_verified},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -1,22 +1,29 @@
-/* boot_groups.c: asks hwloc where processes are bound, and groups ranks by the answers. Grouping costs a look at each
+/* machine.c: asks hwloc where processes are bound, and groups ranks by the answers. Grouping costs a look at each
  * rank. */
-#include "boot/boot_groups.h"
+#include "locality/machine.h"
 
 #include <hwloc.h>
 #include <unistd.h>
 
-#include "base/cpus.h"
+#include "locality/cpus.h"
 
 /* ---- groups ---- */
 
-/* The length of the runs of ranks with one number each; 0 unless all are of one length, above 1, and more than one. */
-static uint32_t even_runs(const struct tu_boot_domain domains[], uint32_t ranks, bool by_cache) {
+enum level { HOST, NUMA, CACHE };
+
+/* Are two neighbours of one group? Every host counts its nodes and caches from 0. */
+static bool are_alike(const struct tu_domain *a, const struct tu_domain *b, enum level level) {
+  if (a->host != b->host || level == HOST) return a->host == b->host;
+  return level == CACHE ? a->cache == b->cache : a->numa == b->numa;
+}
+
+/* The length of the runs of ranks that are alike; 0 unless all are of one length, above 1, and more than one. */
+static uint32_t even_runs(const struct tu_domain domains[], uint32_t ranks, enum level level) {
   uint32_t group = 0, length = 0;
   for (uint32_t r = 0; r < ranks; r++) {
-    uint32_t number = by_cache ? domains[r].cache : domains[r].numa;
-    if (number == TU_DOMAIN_ANY) return 0;
+    if (level != HOST && (level == CACHE ? domains[r].cache : domains[r].numa) == TU_DOMAIN_ANY) return 0;
     length++;
-    if (r + 1 < ranks && number == (by_cache ? domains[r + 1].cache : domains[r + 1].numa)) continue;
+    if (r + 1 < ranks && are_alike(&domains[r], &domains[r + 1], level)) continue;
     if (group == 0) group = length;
     if (length != group) return 0;
     length = 0;
@@ -24,10 +31,12 @@ static uint32_t even_runs(const struct tu_boot_domain domains[], uint32_t ranks,
   return group > 1 && group < ranks ? group : 0;
 }
 
-uint32_t tu_boot_group(const struct tu_boot_domain domains[], uint32_t ranks, bool *by_cache) {
-  uint32_t group = even_runs(domains, ranks, true);
+uint32_t tu_group_by_host(const struct tu_domain domains[], uint32_t ranks) { return even_runs(domains, ranks, HOST); }
+
+uint32_t tu_group_of(const struct tu_domain domains[], uint32_t ranks, bool *by_cache) {
+  uint32_t group = even_runs(domains, ranks, CACHE);
   if (by_cache) *by_cache = group > 0;
-  return group > 0 ? group : even_runs(domains, ranks, false);
+  return group > 0 ? group : even_runs(domains, ranks, NUMA);
 }
 
 /* ---- hwloc ---- */
@@ -64,9 +73,9 @@ static uint32_t holder(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_c
   return found ? found->logical_index : TU_DOMAIN_ANY;
 }
 
-static struct tu_boot_domain domain_of(hwloc_topology_t topology, hwloc_const_cpuset_t cpus) {
+static struct tu_domain domain_of(hwloc_topology_t topology, hwloc_const_cpuset_t cpus) {
   hwloc_obj_type_t cache = last_level(topology);
-  struct tu_boot_domain domain = {TU_DOMAIN_ANY, TU_DOMAIN_ANY};
+  struct tu_domain domain = {.numa = TU_DOMAIN_ANY, .cache = TU_DOMAIN_ANY};
   if (hwloc_bitmap_iszero(cpus)) return domain; /* it lies in everything */
   domain.numa = holder(topology, HWLOC_OBJ_NUMANODE, cpus);
   if (cache != HWLOC_OBJ_PU) domain.cache = holder(topology, cache, cpus);
@@ -87,15 +96,15 @@ static hwloc_cpuset_t cpus_of(hwloc_topology_t topology, pid_t thread) {
   return NULL;
 }
 
-pid_t tu_boot_bound_thread(void) {
+pid_t tu_bound_thread(void) {
   struct tu_cpus mine;
   return (long)tu_cpus_mine(&mine) < sysconf(_SC_NPROCESSORS_ONLN) ? gettid() : 0;
 }
 
-void tu_boot_domains(const pid_t threads[], uint32_t count, struct tu_boot_domain domains[]) {
+void tu_domains_look(const pid_t threads[], uint32_t count, struct tu_domain domains[]) {
   hwloc_topology_t topology = NULL;
   for (uint32_t i = 0; i < count; i++) {
-    domains[i] = (struct tu_boot_domain){TU_DOMAIN_ANY, TU_DOMAIN_ANY};
+    domains[i] = (struct tu_domain){.numa = TU_DOMAIN_ANY, .cache = TU_DOMAIN_ANY};
     if (threads[i] == 0) continue;
     if (!topology && (topology = load()) == NULL) continue;
     hwloc_cpuset_t cpus = cpus_of(topology, threads[i]);
@@ -107,9 +116,9 @@ void tu_boot_domains(const pid_t threads[], uint32_t count, struct tu_boot_domai
 
 /* ---- what a person may see ---- */
 
-static void count_domains(hwloc_topology_t topology, struct tu_boot_machine *machine) {
+static void count_domains(hwloc_topology_t topology, struct tu_machine *machine) {
   hwloc_obj_type_t cache = last_level(topology);
-  *machine = (struct tu_boot_machine){0};
+  *machine = (struct tu_machine){0};
   for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, o)) != NULL;)
     machine->numa_nodes += !hwloc_bitmap_iszero(o->cpuset);
   if (cache == HWLOC_OBJ_PU) return;
@@ -118,7 +127,7 @@ static void count_domains(hwloc_topology_t topology, struct tu_boot_machine *mac
 }
 
 /* The domains of ranks that are bound in turn to these CPUs. */
-static void take_turns(hwloc_topology_t topology, hwloc_const_cpuset_t cpus, struct tu_boot_domain domains[],
+static void take_turns(hwloc_topology_t topology, hwloc_const_cpuset_t cpus, struct tu_domain domains[],
                        uint32_t ranks) {
   hwloc_cpuset_t one = hwloc_bitmap_alloc();
   int cpu = -1;
@@ -126,12 +135,12 @@ static void take_turns(hwloc_topology_t topology, hwloc_const_cpuset_t cpus, str
     cpu = hwloc_bitmap_next(cpus, cpu);
     if (cpu < 0) cpu = hwloc_bitmap_first(cpus);
     if (one && cpu >= 0) hwloc_bitmap_only(one, (unsigned)cpu);
-    domains[r] = one ? domain_of(topology, one) : (struct tu_boot_domain){TU_DOMAIN_ANY, TU_DOMAIN_ANY};
+    domains[r] = one ? domain_of(topology, one) : (struct tu_domain){.numa = TU_DOMAIN_ANY, .cache = TU_DOMAIN_ANY};
   }
   hwloc_bitmap_free(one);
 }
 
-bool tu_boot_machine(struct tu_boot_machine *machine, struct tu_boot_domain domains[], uint32_t ranks) {
+bool tu_machine_look(struct tu_machine *machine, struct tu_domain domains[], uint32_t ranks) {
   hwloc_topology_t topology = load();
   hwloc_cpuset_t cpus = topology ? cpus_of(topology, 0) : NULL;
   if (cpus) {

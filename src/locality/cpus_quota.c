@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cpus.h"
+#include "locality/cpus.h"
 
 enum { FOLDER_BYTES = 2 * PATH_MAX };
 

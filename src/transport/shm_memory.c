@@ -1,10 +1,15 @@
-/* boot_memory.c: the memory that the ranks share: a sealed memfd, handed over a UNIX socket in the abstract namespace to
+/* shm_memory.c: the memory that the ranks of a host share: a sealed memfd, handed over a UNIX socket in the abstract namespace to
  * processes of the same user that show the job's token. Nothing of it has a name that could be left behind. */
+#include "transport/shm_memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -15,7 +20,6 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "boot/boot_wire.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -42,15 +46,15 @@ static tutti_err check_file_limit(size_t bytes, uint32_t ranks, struct tu_error 
       ranks, bytes / ranks, (unsigned long long)limit.rlim_cur, fits);
 }
 
+#define MAGIC "tuttimm"
+
 /* What a rank shows at the socket. */
 struct claim {
   char magic[8];
-  uint32_t rank;
-  uint32_t reserved;
   uint8_t token[16];
 };
 
-tutti_err tu_boot_slice_bytes(size_t *bytes, struct tu_error *error) {
+tutti_err tu_shm_slice_bytes(size_t *bytes, struct tu_error *error) {
   uint64_t wanted = slice_bytes_default;
   tutti_err err = tu_env_bytes("TUTTI_SHM_BYTES", &wanted, error);
   if (err != TUTTI_OK) return err;
@@ -63,14 +67,14 @@ tutti_err tu_boot_slice_bytes(size_t *bytes, struct tu_error *error) {
   return TUTTI_OK;
 }
 
-tutti_err tu_boot_memory_make(uint32_t ranks, struct tu_boot_share *share, struct tu_error *error) {
-  share->memory_fd = -1;
-  tutti_err err = tu_boot_slice_bytes(&share->slice_bytes, error);
+tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struct tu_error *error) {
+  memory->fd = -1;
+  tutti_err err = tu_shm_slice_bytes(&memory->slice_bytes, error);
   if (err != TUTTI_OK) return err;
   size_t bytes;
-  if (!tu_multiply(share->slice_bytes, ranks, &bytes) || bytes > (size_t)INT64_MAX) {
+  if (!tu_multiply(memory->slice_bytes, ranks, &bytes) || bytes > (size_t)INT64_MAX) {
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SHM_BYTES is %zu bytes a rank: %u times that is too much",
-                   share->slice_bytes, ranks);
+                   memory->slice_bytes, ranks);
   }
   if ((err = check_file_limit(bytes, ranks, error)) != TUTTI_OK) return err;
   /* Kernels before 6.3 do not know the flag; some later ones insist on it. */
@@ -81,16 +85,16 @@ tutti_err tu_boot_memory_make(uint32_t ranks, struct tu_boot_share *share, struc
     err = tu_fail_errno(error,
                         "cannot give the shared memory its size of %u x %zu bytes; TUTTI_SHM_BYTES sets the part "
                         "of one rank",
-                        ranks, share->slice_bytes);
+                        ranks, memory->slice_bytes);
   } else if (fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
     err = tu_fail_errno(error, "cannot seal the shared memory");
   }
   if (err != TUTTI_OK) close(fd);
-  else share->memory_fd = fd;
+  else memory->fd = fd;
   return err;
 }
 
-static socklen_t abstract_address(struct sockaddr_un *address, const struct tu_boot_offer *offer) {
+static socklen_t abstract_address(struct sockaddr_un *address, const struct tu_shm_offer *offer) {
   memset(address, 0, sizeof *address);
   address->sun_family = AF_UNIX;
   /* A zero byte first: the name lives in the kernel only and goes with its last socket. */
@@ -99,8 +103,7 @@ static socklen_t abstract_address(struct sockaddr_un *address, const struct tu_b
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
-tutti_err tu_boot_memory_listen(size_t slice_bytes, struct tu_boot_offer *offer, int *listener,
-                                struct tu_error *error) {
+static tutti_err listen_for(size_t slice_bytes, struct tu_shm_offer *offer, int *listener, struct tu_error *error) {
   memset(offer, 0, sizeof *offer);
   offer->slice_bytes = slice_bytes;
   uint64_t name[2];
@@ -124,17 +127,20 @@ tutti_err tu_boot_memory_listen(size_t slice_bytes, struct tu_boot_offer *offer,
   return TUTTI_OK;
 }
 
-bool tu_boot_memory_same_user(int fd) {
+static bool is_same_user(int fd) {
   struct ucred credentials;
   socklen_t bytes = sizeof credentials;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.uid == geteuid();
 }
 
-bool tu_boot_memory_give(int fd, const struct tu_boot_offer *offer, int memory_fd, uint32_t *rank) {
+/* ---- the rank that made it ---- */
+
+/* Answers one readable connection, if it shows the token. */
+static void give(int fd, const struct tu_shm_offer *offer, int memory_fd) {
   struct claim claim;
   ssize_t n = recv(fd, &claim, sizeof claim, MSG_DONTWAIT);
-  if (n != (ssize_t)sizeof claim || memcmp(claim.magic, TU_BOOT_MAGIC, sizeof claim.magic) != 0) return false;
-  if (sodium_memcmp(claim.token, offer->token, sizeof claim.token) != 0) return false;
+  if (n != (ssize_t)sizeof claim || memcmp(claim.magic, MAGIC, sizeof claim.magic) != 0) return;
+  if (sodium_memcmp(claim.token, offer->token, sizeof claim.token) != 0) return;
 
   uint64_t slice_bytes = offer->slice_bytes;
   struct iovec data = {&slice_bytes, sizeof slice_bytes};
@@ -152,9 +158,102 @@ bool tu_boot_memory_give(int fd, const struct tu_boot_offer *offer, int memory_f
   memcpy(CMSG_DATA(header), &memory_fd, sizeof memory_fd);
   do n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   while (n < 0 && errno == EINTR);
-  *rank = claim.rank;
-  return n == (ssize_t)sizeof slice_bytes;
 }
+
+/* The connections of which the claim has not come yet. */
+#define GUESTS 64u
+
+struct tu_shm_handing {
+  struct tu_shm_offer offer;
+  int memory_fd;
+  struct pollfd polled[GUESTS + 2]; /* the end, the listener, and guests; -1: a free place */
+  uint32_t next;                    /* the place that is used again when all are taken */
+  int ends[2];                      /* a pipe: the thread ends when it is closed */
+  pthread_t thread;
+};
+
+static void close_handing(struct tu_shm_handing *h) {
+  for (uint32_t i = 1; i < GUESTS + 2; i++)
+    if (h->polled[i].fd >= 0) close(h->polled[i].fd);
+  for (int i = 0; i < 2; i++)
+    if (h->ends[i] >= 0) close(h->ends[i]);
+  free(h);
+}
+
+static void accept_guest(struct tu_shm_handing *h) {
+  struct pollfd *guests = h->polled + 2;
+  int fd = accept4(h->polled[1].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) return;
+  if (!is_same_user(fd)) {
+    close(fd);
+    return;
+  }
+  uint32_t place = 0;
+  while (place < GUESTS && guests[place].fd >= 0) place++;
+  if (place == GUESTS) {
+    place = h->next++ % GUESTS;
+    close(guests[place].fd);
+  }
+  guests[place] = (struct pollfd){.fd = fd, .events = POLLIN};
+}
+
+static void *serve(void *context) {
+  struct tu_shm_handing *h = context;
+  struct pollfd *guests = h->polled + 2;
+  while (!h->polled[0].revents) {
+    if (poll(h->polled, GUESTS + 2, -1) <= 0) continue;
+    for (uint32_t i = 0; i < GUESTS; i++) {
+      if (guests[i].fd < 0 || !guests[i].revents) continue;
+      give(guests[i].fd, &h->offer, h->memory_fd);
+      close(guests[i].fd);
+      guests[i].fd = -1;
+    }
+    if (h->polled[1].revents) accept_guest(h);
+  }
+  return NULL;
+}
+
+tutti_err tu_shm_memory_hand_out(const struct tu_shm_memory *memory, struct tu_shm_handing **handing,
+                                 struct tu_shm_offer *offer, struct tu_error *error) {
+  struct tu_shm_handing *h = tu_try_allocate(1, sizeof *h);
+  if (!h) return tu_fail_memory(error, sizeof *h, "handing out the shared memory");
+  h->memory_fd = memory->fd;
+  h->ends[0] = h->ends[1] = -1;
+  for (uint32_t i = 0; i < GUESTS + 2; i++) h->polled[i].fd = -1;
+  tutti_err err = listen_for(memory->slice_bytes, &h->offer, &h->polled[1].fd, error);
+  if (err == TUTTI_OK && pipe2(h->ends, O_CLOEXEC) != 0)
+    err = tu_fail_errno(error, "cannot make a pipe for handing out the shared memory");
+  if (err == TUTTI_OK) {
+    h->polled[0].fd = h->ends[0];
+    h->polled[0].events = h->polled[1].events = POLLIN;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
+    int failed = pthread_create(&h->thread, NULL, serve, h);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+      errno = failed;
+      err = tu_fail_errno(error, "pthread_create failed, for handing out the shared memory");
+    }
+  }
+  if (err != TUTTI_OK) {
+    close_handing(h);
+    return err;
+  }
+  *offer = h->offer;
+  *handing = h;
+  return TUTTI_OK;
+}
+
+void tu_shm_memory_end(struct tu_shm_handing *h) {
+  if (!h) return;
+  close(h->ends[1]);
+  h->ends[1] = -1;
+  pthread_join(h->thread, NULL);
+  close_handing(h);
+}
+
+/* ---- the others ---- */
 
 /* Receives the one descriptor that we asked for: *memory_fd, or -1. False if there is nothing yet. */
 static bool receive_fd(int fd, int *memory_fd) {
@@ -181,72 +280,75 @@ static bool receive_fd(int fd, int *memory_fd) {
 static tutti_err verify(int fd, uint32_t ranks, uint64_t slice_bytes, struct tu_error *error) {
   struct stat status;
   size_t bytes;
-  if (fstat(fd, &status) != 0) return tu_fail_errno(error, "cannot look at the shared memory that rank 0 sent");
+  if (fstat(fd, &status) != 0) return tu_fail_errno(error, "cannot look at the shared memory of this host");
   if (slice_bytes < slice_bytes_min || !tu_multiply(slice_bytes, ranks, &bytes) || !S_ISREG(status.st_mode) ||
       status.st_size < 0 || (uint64_t)status.st_size != bytes) {
-    return tu_fail(error, TUTTI_ERR_PEER, "the shared memory that rank 0 sent has %lld bytes, expected %u x %llu",
+    return tu_fail(error, TUTTI_ERR_PEER, "the shared memory of this host has %lld bytes, expected %u x %llu",
                    (long long)status.st_size, ranks, (unsigned long long)slice_bytes);
   }
   int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & SEALS) != SEALS) {
     return tu_fail(error, TUTTI_ERR_PEER,
-                   "the shared memory that rank 0 sent is not sealed against a change of its "
+                   "the shared memory of this host is not sealed against a change of its "
                    "size (seals %#x, expected %#x)",
                    (unsigned)seals, (unsigned)SEALS);
   }
   return TUTTI_OK;
 }
 
-/* Connects and shows the token. The socket is there before anybody is told its name; only its queue may be full. */
-static tutti_err claim_memory(const struct tu_boot_place *place, const struct tu_boot_offer *offer, int fd, int line_fd,
-                              uint64_t deadline_ns, struct tu_error *error) {
+/* Connects and shows the token. The socket is there before a rank is told its name; only its queue may be full. */
+static tutti_err claim_memory(struct tu_job *job, const struct tu_shm_offer *offer, int fd, struct tu_error *error) {
   struct sockaddr_un address;
   socklen_t length = abstract_address(&address, offer);
   while (connect(fd, (struct sockaddr *)&address, length) != 0) {
-    if (errno != EAGAIN && errno != EINTR) {
-      return tu_fail_errno(error, "cannot reach rank 0's UNIX socket '@%.32s'", offer->socket);
-    }
-    struct pollfd verdict = {.fd = line_fd, .events = POLLIN};
-    if (poll(&verdict, 1, 2) > 0 || tu_boot_left_ms(deadline_ns) == 0) {
-      return tu_fail(error, TUTTI_ERR_PEER, "rank 0 did not take the connection for the shared memory");
-    }
+    if (errno != EAGAIN && errno != EINTR)
+      return tu_fail_errno(error, "rank %u cannot reach the UNIX socket '@%.32s' for the shared memory", job->rank,
+                           offer->socket);
+    if (tu_job_left_ms(job) == 0)
+      return tu_fail(error, TUTTI_ERR_TIMEOUT, "rank %u waited %d ms for its place in the queue for the shared memory",
+                     job->rank, job->timeout_ms);
+    (void)poll(NULL, 0, 2);
   }
-  if (!tu_boot_memory_same_user(fd)) {
+  if (!is_same_user(fd))
     return tu_fail(error, TUTTI_ERR_PEER,
-                   "the process that offers the shared memory is not of user %u: all ranks must "
-                   "run as one user",
+                   "the process that offers the shared memory is not of user %u: all ranks must run as one user",
                    (unsigned)geteuid());
-  }
-  struct claim claim = {.magic = TU_BOOT_MAGIC, .rank = place->rank};
+  struct claim claim = {.magic = MAGIC};
   memcpy(claim.token, offer->token, sizeof claim.token);
-  if (!tu_boot_send(fd, &claim, sizeof claim)) {
-    return tu_fail_errno(error, "rank 0 closed the connection for the shared memory");
-  }
+  if (send(fd, &claim, sizeof claim, MSG_NOSIGNAL) != (ssize_t)sizeof claim)
+    return tu_fail_errno(error, "rank %u: the connection for the shared memory was closed", job->rank);
   return TUTTI_OK;
 }
 
-tutti_err tu_boot_memory_take(const struct tu_boot_place *place, const struct tu_boot_offer *offer, int line_fd,
-                              uint64_t deadline_ns, struct tu_boot_share *share, struct tu_error *error) {
-  int memory_fd = -1;
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return tu_fail_errno(error, "cannot make a UNIX socket");
-  tutti_err err = claim_memory(place, offer, fd, line_fd, deadline_ns, error);
-  if (err != TUTTI_OK) goto done;
+/* *memory_fd: -1 if the other end hung up. */
+static tutti_err await_memory(struct tu_job *job, int fd, int *memory_fd, struct tu_error *error) {
   for (;;) {
-    struct pollfd polled[2] = {{.fd = fd, .events = POLLIN}, {.fd = line_fd, .events = POLLIN}};
-    int ready = poll(polled, 2, tu_boot_left_ms(deadline_ns));
-    if (ready < 0 && errno == EINTR) continue;
-    if (polled[0].revents && receive_fd(fd, &memory_fd)) break;
-    if (ready <= 0 || polled[1].revents) break;
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    int left_ms = tu_job_left_ms(job);
+    int ready = poll(&polled, 1, left_ms);
+    if (ready > 0 && receive_fd(fd, memory_fd)) return TUTTI_OK;
+    if (left_ms == 0)
+      return tu_fail(error, TUTTI_ERR_TIMEOUT, "rank %u waited %d ms for the shared memory of its host", job->rank,
+                     job->timeout_ms);
   }
-  if (memory_fd < 0) err = tu_fail(error, TUTTI_ERR_PEER, "rank 0 did not hand over the shared memory");
-  else err = verify(memory_fd, place->ranks, offer->slice_bytes, error);
-  if (err == TUTTI_OK) {
-    *share = (struct tu_boot_share){.memory_fd = memory_fd, .slice_bytes = (size_t)offer->slice_bytes};
-    memory_fd = -1;
-  }
-done:
-  tu_boot_close(&memory_fd);
+}
+
+tutti_err tu_shm_memory_take(struct tu_job *job, const struct tu_shm_offer *offer, uint32_t ranks,
+                             struct tu_shm_memory *memory, struct tu_error *error) {
+  int memory_fd = -1;
+  *memory = (struct tu_shm_memory){.fd = -1};
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return tu_fail_errno(error, "rank %u cannot make a UNIX socket", job->rank);
+  tutti_err err = claim_memory(job, offer, fd, error);
+  if (err == TUTTI_OK) err = await_memory(job, fd, &memory_fd, error);
   close(fd);
-  return err;
+  if (err != TUTTI_OK) return err;
+  if (memory_fd < 0)
+    return tu_fail(error, TUTTI_ERR_PEER, "rank %u was not handed the shared memory of its host", job->rank);
+  if ((err = verify(memory_fd, ranks, offer->slice_bytes, error)) != TUTTI_OK) {
+    close(memory_fd);
+    return err;
+  }
+  *memory = (struct tu_shm_memory){.fd = memory_fd, .slice_bytes = (size_t)offer->slice_bytes};
+  return TUTTI_OK;
 }

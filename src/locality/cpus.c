@@ -1,5 +1,5 @@
 /* cpus.c: affinity masks, and who is in whose. */
-#include "base/cpus.h"
+#include "locality/cpus.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -63,4 +63,10 @@ uint32_t tu_cpus_share(const struct tu_cpus *const ranks[], uint32_t count) {
     share = (uint32_t)tu_max(share, share_of(ranks[r], ranks, count));
   }
   return (uint32_t)tu_max(share, share_of(&all, ranks, count));
+}
+
+uint32_t tu_cpus_share_alike(uint32_t count) {
+  struct tu_cpus mine;
+  uint32_t cpus = tu_cpus_mine(&mine);
+  return (count + cpus - 1) / cpus;
 }

@@ -1,4 +1,4 @@
-/* boot_attack_test.c: another user of the host at the rendezvous. Every attack is a process of uid 65534 against a job of
+/* job_attack_test.c: another user of the host at the rendezvous. Every attack is a process of uid 65534 against a job of
  * root: it listens where the ranks look for rank 0, it comes where rank 0 waits for ranks, it plays back what others said. It
  * may get neither the secret, nor a seat, nor the offer of the memory, and what fails may accuse no rank. Skipped where not run
  * by root. */
@@ -13,8 +13,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "boot/boot_wire.h"
+#include "boot/job_tcp_wire.h"
 #include "test.h"
+#include "transport/transport.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"
 enum { NOBODY = 65534, TRIES = 100, TRIES_A_JOB = 20 };
@@ -81,10 +82,13 @@ static pid_t start_rank(uint32_t rank, uint16_t port) {
   if (pid != 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   struct tu_boot_place place = place_of(rank, 2, port);
-  struct tu_boot_share share;
+  struct tu_job *job;
+  struct tu_transport *t;
   struct tu_error error = {0};
   fclose(stderr); /* a job without a secret says so */
-  if (tu_boot_join(&place, 15000, &share, &error) == TUTTI_OK) _exit(0);
+  if (tu_job_tcp_create(&place, 15000, &job, &error) == TUTTI_OK && tu_job_meet(job, NULL, &error) == TUTTI_OK &&
+      tu_shm_join(job, &t, &error) == TUTTI_OK)
+    _exit(0);
   printf("  rank %u: %s\n", rank, error.text);
   fflush(stdout);
   _exit(1);
@@ -189,7 +193,7 @@ static _Noreturn void seize(uint16_t port) {
 
 /* `tutti run` keeps its port, from before the first rank runs to the end of the last. */
 static void test_reserved_port(void) {
-  char path[] = "/tmp/boot_attack_test.XXXXXX", command[512];
+  char path[] = "/tmp/job_attack_test.XXXXXX", command[512];
   int goes_on = mkstemp(path);
   snprintf(command, sizeof command,
            "exec %s/tutti run -n 1 -- sh -c 'echo $TUTTI_MASTER_PORT $TUTTI_RESERVED_PORT; while [ -e %s ]; do sleep "
@@ -295,9 +299,9 @@ static void test_hostile_listener(void) {
   for (; loot->tries < TRIES && joins < 3 * TRIES; joins++) {
     setenv("TUTTI_SECRET", joins % 2 ? SECRET : "", 1);
     struct tu_boot_place place = place_of(1, 4, port);
-    struct tu_boot_share share;
+    struct tu_job *job;
     struct tu_error error = {0};
-    tutti_err err = tu_boot_join(&place, 10000, &share, &error);
+    tutti_err err = tu_job_tcp_create(&place, 10000, &job, &error);
     CHECK(err == TUTTI_ERR_PEER && strstr(error.text, "is of another user (uid 65534, this rank is of uid 0)"),
           "join %u: %s %s", joins, tutti_err_name(err), error.text);
     CHECK(!strstr(error.text, "died") && !strstr(error.text, "rank 2"), "join %u accuses: %s", joins, error.text);
@@ -316,10 +320,10 @@ static void test_silent_listener(void) {
   pid_t attacker;
   uint16_t port = start_listener(&attacker, false);
   struct tu_boot_place place = place_of(1, 4, port);
-  struct tu_boot_share share;
+  struct tu_job *job;
   struct tu_error error = {0};
   setenv("TUTTI_SECRET", SECRET, 1);
-  tutti_err err = tu_boot_join(&place, 200, &share, &error);
+  tutti_err err = tu_job_tcp_create(&place, 200, &job, &error);
   CHECK(err == TUTTI_ERR_TIMEOUT && strstr(error.text, "said nothing; it is of another user (uid 65534"), "%s %s",
         tutti_err_name(err), error.text);
   stop(attacker);
@@ -327,7 +331,7 @@ static void test_silent_listener(void) {
 
 /* A name with two addresses: the attacker has one, and rank 0 comes to the other, later. */
 static void join_past_listener(void) {
-  char path[] = "/tmp/boot_attack_test.XXXXXX";
+  char path[] = "/tmp/job_attack_test.XXXXXX";
   static const char hosts[] = "::1 rendezvous\n127.0.0.1 rendezvous\n";
   int fd = mkstemp(path), status[2] = {-1, -1};
   bool mine = fd >= 0 && write(fd, hosts, strlen(hosts)) == (ssize_t)strlen(hosts) && unshare(CLONE_NEWNS) == 0 &&
@@ -503,6 +507,6 @@ int main(int argc, char **argv) {
   unsetenv("TUTTI_SECRET_FILE");
   unsetenv("TUTTI_SECRET");
   loot = mmap(NULL, sizeof *loot, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (loot == MAP_FAILED || tu_boot_secret_read(&none, NULL) != TUTTI_OK) return 1; /* it makes nonces ready */
+  if (loot == MAP_FAILED || tu_boot_secret_read(NULL, &none, NULL) != TUTTI_OK) return 1; /* it makes nonces ready */
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

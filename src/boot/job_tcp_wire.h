@@ -1,24 +1,24 @@
-/* boot_wire.h: what the files of boot/ share: the messages of the star, secrets and users, and waiting with a deadline.
+/* job_tcp_wire.h: what the files of job_tcp share: the messages of the star, secrets and users, and waiting with a deadline.
  *
  * The star's talk, in four steps before a rank is let in:
  *   1. the rank calls, with a nonce;
  *   2. rank 0 answers with a nonce of its own and a proof that it knows the job's secret;
  *   3. the rank says hello, with its proof;
  *   4. rank 0 sends WELCOME.
- * START follows when all are there (with the offer of the memory), and GO when all have the memory. Ranks answer START with
- * HAVE. From step 4 on either side may send FAILED instead, with the sentence; rank 0 passes it to all. The secret never
+ * Then, for each allgather, every rank sends DATA with what it brings, and rank 0 sends all of them DATA with all of it.
+ * From step 4 on either side may send FAILED instead, with the sentence; rank 0 passes it to all. The secret never
  * travels: a proof is an HMAC over the prover's role, both nonces, rank and ranks. Before step 2, and before it believes
- * step 2, each side asks the kernel whose process is at the other end. Messages are of fixed size, little-endian as every
- * machine that this runs on. */
-#ifndef TU_BOOT_WIRE_H
-#define TU_BOOT_WIRE_H
+ * step 2, each side asks the kernel whose process is at the other end. Messages are little-endian, as every machine that
+ * this runs on, and of fixed size, but for the bytes that follow a DATA. */
+#ifndef TU_JOB_TCP_WIRE_H
+#define TU_JOB_TCP_WIRE_H
 
 #include <sys/types.h>
 
-#include "boot/boot.h"
+#include "boot/job_tcp.h"
 
 #define TU_BOOT_MAGIC "tuttijn"
-enum { TU_BOOT_VERSION = 2, TU_BOOT_JOIN_MS = 60000, TU_BOOT_NONCE_BYTES = 32, TU_BOOT_PROOF_BYTES = 32 };
+enum { TU_BOOT_VERSION = 3, TU_BOOT_JOIN_MS = 60000, TU_BOOT_NONCE_BYTES = 32, TU_BOOT_PROOF_BYTES = 32 };
 
 /* Step 1. Nothing in it is of value: who listens is not known yet. */
 struct tu_boot_call {
@@ -54,27 +54,20 @@ struct tu_boot_hello {
   uint8_t proof[TU_BOOT_PROOF_BYTES];
 };
 
-/* Where a rank gets the memory and what it must show there. */
-struct tu_boot_offer {
-  uint64_t slice_bytes;
-  char socket[32]; /* name in the abstract namespace, zero-padded */
-  uint8_t token[16];
-};
-
-enum tu_boot_kind { TU_BOOT_WELCOME = 1, TU_BOOT_START, TU_BOOT_HAVE, TU_BOOT_GO, TU_BOOT_FAILED };
+enum tu_boot_kind { TU_BOOT_WELCOME = 1, TU_BOOT_DATA, TU_BOOT_FAILED };
 
 struct tu_boot_note {
   char magic[8];
   uint32_t kind;
-  uint32_t code; /* FAILED: a tutti_err */
-  struct tu_boot_offer offer;
+  uint32_t code;  /* FAILED: a tutti_err */
+  uint64_t bytes; /* DATA: of what follows */
   char text[512];
 };
 
 /* A connection that notes come in on, perhaps in pieces. */
 struct tu_boot_line {
   int fd;
-  size_t got;
+  size_t got, body_got; /* of the note, and of what follows it */
   struct tu_boot_note note;
 };
 
@@ -89,8 +82,12 @@ enum tu_boot_taken tu_boot_receive(int fd, void *message, size_t bytes, size_t *
 /* Takes what has come without blocking. TAKEN: line->note holds a whole note. GONE: the other end closed or died, or
  * sent what is no note. */
 enum tu_boot_taken tu_boot_take(struct tu_boot_line *line);
-/* False if the other end is gone. Notes are few and small, so they always fit the socket's buffer. */
+/* The same with what follows a DATA, into `body`. GONE also if that is not of so many bytes. */
+enum tu_boot_taken tu_boot_take_data(struct tu_boot_line *line, void *body, size_t bytes);
+/* False if the other end is gone. For notes alone: they are few and small, so they fit the socket's buffer. */
 bool tu_boot_send(int fd, const void *data, size_t bytes);
+/* Sends a DATA and what follows it; waits for room until the deadline, or until something comes in. False: not all was sent. */
+bool tu_boot_send_data(int fd, const void *body, size_t bytes, uint64_t deadline_ns);
 void tu_boot_note_init(struct tu_boot_note *note, enum tu_boot_kind kind, const struct tu_error *error);
 
 /* Milliseconds until the deadline, rounded up, 0 if it has passed; fits poll(). */
@@ -105,9 +102,9 @@ struct tu_boot_secret {
   size_t bytes; /* 0: the job has none */
   uint8_t value[TU_BOOT_SECRET_BYTES_MAX];
 };
-/* Reads TUTTI_SECRET, or the file that TUTTI_SECRET_FILE names. ENVIRONMENT if both are set, or the file is not the user's
- * alone, empty, or too long. The caller wipes it. */
-tutti_err tu_boot_secret_read(struct tu_boot_secret *secret, struct tu_error *error);
+/* `given`, or if that is NULL TUTTI_SECRET, or the file that TUTTI_SECRET_FILE names. ENVIRONMENT if both are set, or the file is
+ * not the user's alone, or the secret is empty or too long. The caller wipes it. */
+tutti_err tu_boot_secret_read(const char *given, struct tu_boot_secret *secret, struct tu_error *error);
 void tu_boot_secret_wipe(struct tu_boot_secret *secret);
 
 enum tu_boot_role { TU_BOOT_ROLE_HOST, TU_BOOT_ROLE_JOINER }; /* rank 0, and any other */
@@ -132,18 +129,24 @@ enum tu_boot_user tu_boot_peer_user(int fd, uid_t *uid);
 /* The same from /proc/net/tcp alone, which is read where the kernel has no sock_diag: linear in the sockets of the host. */
 enum tu_boot_user tu_boot_peer_user_proc(int fd, uid_t *uid);
 
-/* ---- memory ---- */
+/* ---- both sides ---- */
 
-/* Makes the sealed memfd for `ranks` ranks and fills *share. */
-tutti_err tu_boot_memory_make(uint32_t ranks, struct tu_boot_share *share, struct tu_error *error);
-/* Opens the socket that hands the memory out and fills *offer. */
-tutti_err tu_boot_memory_listen(size_t slice_bytes, struct tu_boot_offer *offer, int *listener, struct tu_error *error);
-/* Does this connection come from our own user? */
-bool tu_boot_memory_same_user(int fd);
-/* Answers one readable connection: true and *rank if it showed the token and was given the memory. */
-bool tu_boot_memory_give(int fd, const struct tu_boot_offer *offer, int memory_fd, uint32_t *rank);
-/* Fetches and verifies the memory. Returns early, with PEER, when something comes in on `line_fd` (a verdict). */
-tutti_err tu_boot_memory_take(const struct tu_boot_place *place, const struct tu_boot_offer *offer, int line_fd,
-                              uint64_t deadline_ns, struct tu_boot_share *share, struct tu_error *error);
+/* "address:port". */
+void tu_boot_place_name(const struct tu_boot_place *place, char *name, size_t bytes);
+struct addrinfo;
+/* What the address stands for; freeaddrinfo() frees it. ENVIRONMENT. */
+tutti_err tu_boot_resolve(const struct tu_boot_place *place, bool passive, struct addrinfo **found,
+                          struct tu_error *error);
+/* A connected socket, or -1 and errno. */
+int tu_boot_connect(const struct addrinfo *at, uint64_t deadline_ns);
+/* Two notes in a row must not wait for an acknowledgement of the first, which the kernel may delay by 40 ms. */
+void tu_boot_send_at_once(int fd);
+/* The failure that a note from the other end reports; `who` stands before its sentence. */
+tutti_err tu_boot_fail_as_told(const struct tu_boot_note *note, const char *who, struct tu_error *error);
+
+tutti_err tu_job_tcp_create_root(const struct tu_boot_place *place, int timeout_ms, struct tu_job **job,
+                                 struct tu_error *error);
+tutti_err tu_job_tcp_create_joiner(const struct tu_boot_place *place, int timeout_ms, struct tu_job **job,
+                                   struct tu_error *error);
 
 #endif

@@ -1,42 +1,48 @@
-/* boot_place.c: which rank of which job this process is, as the environment says. */
+/* place.c: which rank of which job this process is, as the environment says. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
 #include "base/text.h"
-#include "boot/boot.h"
+#include "boot/place.h"
 
 /* Beyond it a star of TCP connections is not the way to start a job. */
 enum { RANKS_MAX = 65536 };
 
 enum { RANK, RANKS, ADDRESS, PORT, NAMES };
-static const char *const own_names[NAMES] = {"TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR",
-                                             "TUTTI_MASTER_PORT"};
-#define PLAIN(n) (own_names[n] + strlen("TUTTI_"))
 
-/* How many processes other launchers say that they started together. A program that takes none of our variables, but one of
- * these with more than 1, would be one of many worlds of one. Not SLURM_NTASKS: a batch script has it outside of any step. */
+/* Who starts processes, and in which variables it says what. The first two make a job, each variable from the first of them
+ * that sets it. Of the others a program takes nothing: where one says that it started more than one process, this one would be
+ * one of many worlds of one. Not SLURM_NTASKS: a batch script has it outside of any step. */
 static const struct launcher {
-  const char *name, *who;
+  const char *who;
+  const char *names[NAMES];
+  unsigned port_after; /* the job meets so many ports after the one that is named: torchrun keeps that for itself */
 } launchers[] = {
-    {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
-    {"PMI_SIZE", "a launcher with PMI, as MPICH's mpirun,"},
-    {"MV2_COMM_WORLD_SIZE", "MVAPICH2's mpirun"},
-    {"SLURM_STEP_NUM_TASKS", "Slurm's srun"},
-    {"LOCAL_WORLD_SIZE", "torchrun"},
+    {"tutti run", {"TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR", "TUTTI_MASTER_PORT"}, 0},
+    {"torchrun", {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}, 1},
+    {"Open MPI's mpirun", {[RANKS] = "OMPI_COMM_WORLD_SIZE"}, 0},
+    {"a launcher with PMI, as MPICH's mpirun,", {[RANKS] = "PMI_SIZE"}, 0},
+    {"MVAPICH2's mpirun", {[RANKS] = "MV2_COMM_WORLD_SIZE"}, 0},
+    {"Slurm's srun", {[RANKS] = "SLURM_STEP_NUM_TASKS"}, 0},
+    {"torchrun", {[RANKS] = "LOCAL_WORLD_SIZE"}, 0},
 };
+enum { OWN, SERVED = 2, LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
 struct setting {
-  const char *name; /* the spelling that was found */
+  const char *name; /* the spelling that was found; else the plain one */
   const char *value;
+  const struct launcher *launcher;
 };
 
 static struct setting look_up(int n) {
-  const char *value = tu_env(own_names[n]);
-  if (value) return (struct setting){own_names[n], value};
-  value = getenv(PLAIN(n));
-  return (struct setting){PLAIN(n), value && *value ? value : NULL};
+  struct setting found = {0};
+  for (const struct launcher *l = launchers; l < launchers + SERVED && !found.value; l++) {
+    const char *value = l == &launchers[OWN] ? tu_env(l->names[n]) : getenv(l->names[n]);
+    found = (struct setting){l->names[n], value && *value ? value : NULL, l};
+  }
+  return found;
 }
 
 static tutti_err half_set(const struct setting settings[NAMES], struct tu_error *error) {
@@ -82,8 +88,7 @@ static tutti_err read_address(const struct setting settings[NAMES], struct tu_bo
   }
   snprintf(place->address, sizeof place->address, "%s", settings[ADDRESS].value);
 
-  /* The plain name is torchrun's, which keeps that port for itself: the job meets at the next one. */
-  unsigned next = settings[PORT].name == own_names[PORT] ? 0 : 1;
+  unsigned next = settings[PORT].launcher->port_after;
   uint64_t port;
   tutti_err err = read_number(&settings[PORT], next ? "a port (the one after it is used)" : "a port", 1, 65535 - next,
                               &port, error);
@@ -93,16 +98,16 @@ static tutti_err read_address(const struct setting settings[NAMES], struct tu_bo
 
 /* `said` is what makes this a world of one; NULL: that nothing was set. */
 static tutti_err check_alone(const struct setting *said, struct tu_error *error) {
-  for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+  for (int i = SERVED; i < LAUNCHERS; i++) {
     const struct launcher *launcher = &launchers[i];
-    const char *value = getenv(launcher->name);
+    const char *value = getenv(launcher->names[RANKS]);
     uint64_t processes;
     if (!value || !tu_parse_uint(value, UINT32_MAX, &processes) || processes <= 1) continue;
     const char *name = said ? said->name : "TUTTI_WORLD_SIZE";
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
                    "%s is %.20s: %s started that many processes, but %s is %s, which makes each a world of one. Start "
                    "them with 'tutti run' or torchrun; for worlds of one set TUTTI_RANK=0 TUTTI_WORLD_SIZE=1",
-                   launcher->name, value, launcher->who, name, said ? said->value : "not set");
+                   launcher->names[RANKS], value, launcher->who, name, said ? said->value : "not set");
   }
   return TUTTI_OK;
 }
@@ -134,7 +139,7 @@ tutti_err tu_boot_place(struct tu_boot_place *place, struct tu_error *error) {
   tutti_err err = read_ranks(settings, place, error);
   if (err != TUTTI_OK) return err;
   /* Our own variable says it on purpose. */
-  if (place->ranks == 1 && settings[RANKS].name != own_names[RANKS] &&
+  if (place->ranks == 1 && settings[RANKS].launcher != &launchers[OWN] &&
       (err = check_alone(&settings[RANKS], error)) != TUTTI_OK)
     return err;
   bool addressed = settings[ADDRESS].value && settings[PORT].value;

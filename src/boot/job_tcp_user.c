@@ -1,4 +1,4 @@
-/* boot_user.c: whose process is at the other end of a TCP connection. A UNIX socket says so itself (SO_PEERCRED); of a TCP
+/* job_tcp_user.c: whose process is at the other end of a TCP connection. A UNIX socket says so itself (SO_PEERCRED); of a TCP
  * connection within one host the kernel has both ends, and sock_diag finds the other one by its addresses. It costs three system
  * calls a connection. */
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "boot/boot_wire.h"
+#include "boot/job_tcp_wire.h"
 
 /* One end. An IPv4 address is in the first word; written as IPv6 (::ffff:a.b.c.d) it is taken for IPv4, as the other end may
  * be an IPv4 socket. */

@@ -1,0 +1,317 @@
+/* job_tcp_door.c: how rank 0 lets the others in. Whatever comes to the port (silent, noisy or hostile) costs a place among the
+ * guests and nothing else, until it has proved that it knows the job's secret. */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "boot/job_tcp_star.h"
+
+/* How many connections are taken at a time. */
+enum { ACCEPTS_MAX = 256 };
+/* How long rank 0 tries to bind a port that `tutti run` reserved: what is on it then is the end of an earlier join. */
+enum { BIND_MS = 2000 };
+
+/* ---- listening ---- */
+
+/* Of a port that the launcher keeps bound for us: SO_REUSEPORT alone, which the kernel grants to the launcher's user only. With
+ * SO_REUSEADDR on both sockets any user could listen there before we do. Any other port is nobody's before we bind it; an earlier
+ * job's connections may linger on it, so SO_REUSEADDR. */
+static int bind_to(const struct addrinfo *at, bool reserved) {
+  int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+  if (fd < 0) return -1;
+  setsockopt(fd, SOL_SOCKET, reserved ? SO_REUSEPORT : SO_REUSEADDR, &one, sizeof one);
+  if (bind(fd, at->ai_addr, at->ai_addrlen) == 0) return fd;
+  int why = errno;
+  close(fd);
+  errno = why;
+  return -1;
+}
+
+/* With SO_REUSEPORT the kernel would let a second rank 0 of our user listen beside the first and share out the ranks. */
+static bool is_taken(const struct addrinfo *at, uint64_t deadline_ns) {
+  int fd = tu_boot_connect(at, deadline_ns);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+static int listen_at(const struct addrinfo *at, bool reserved) {
+  uint64_t deadline_ns = tu_clock_ns() + BIND_MS * UINT64_C(1000000);
+  int fd = bind_to(at, reserved);
+  while (fd < 0 && reserved && errno == EADDRINUSE && tu_boot_left_ms(deadline_ns) > 0) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    fd = bind_to(at, reserved);
+  }
+  if (fd < 0) return -1;
+  int why = reserved && is_taken(at, deadline_ns) ? EADDRINUSE : 0;
+  if (why == 0 && listen(fd, SOMAXCONN) != 0) why = errno;
+  if (why == 0) return fd;
+  close(fd);
+  errno = why;
+  return -1;
+}
+
+/* Which port it has become. */
+static tutti_err note_port(struct tu_star *star, struct tu_error *error) {
+  struct sockaddr_storage address;
+  socklen_t bytes = sizeof address;
+  char port[8];
+  if (getsockname(star->listener, (struct sockaddr *)&address, &bytes) != 0 ||
+      getnameinfo((struct sockaddr *)&address, bytes, NULL, 0, port, sizeof port, NI_NUMERICSERV) != 0)
+    return tu_fail_errno(error, "rank 0 cannot find out at which port it listens");
+  star->place.port = (uint16_t)atoi(port);
+  tu_boot_place_name(&star->place, star->name, sizeof star->name);
+  if (star->place.on_listen) star->place.on_listen(star->place.on_listen_context, star->place.port);
+  return TUTTI_OK;
+}
+
+tutti_err tu_star_listen(struct tu_star *star, struct tu_error *error) {
+  struct addrinfo *found;
+  tutti_err err = tu_boot_resolve(&star->place, true, &found, error);
+  if (err != TUTTI_OK) return err;
+  errno = 0;
+  for (const struct addrinfo *at = found; at && star->listener < 0; at = at->ai_next)
+    star->listener = listen_at(at, star->place.reserved);
+  int why = errno;
+  freeaddrinfo(found);
+  if (star->listener >= 0) return note_port(star, error);
+  const char *advice = "";
+  if (why == EADDRINUSE) advice = " (another program has that port: choose another)";
+  if (why == EADDRINUSE && star->place.reserved) advice = " (another process of this job listens there as rank 0)";
+  if (why == EADDRNOTAVAIL) advice = " (rank 0 must run on the host that MASTER_ADDR names)";
+  errno = why;
+  return tu_fail_errno(error, "rank 0 cannot listen at %s%s", star->name, advice);
+}
+
+/* As many guests at once as descriptors are left for; a few at least. */
+tutti_err tu_star_count_places(struct tu_star *star, struct tu_error *error) {
+  /* The listener, a question to the kernel, a connection that is refused, the memory and its socket later; and some for other
+   * threads. */
+  enum { OWN = 5, SPARE = 3, PLACES_MIN = 4 };
+  uint32_t ranks = star->place.ranks;
+  uint64_t max = tu_files_max(), open = tu_files_open(), needed = open + ranks - 1 + OWN + SPARE;
+  uint64_t least = needed + PLACES_MIN;
+  if (least > max) {
+    return tu_fail(
+        error, TUTTI_ERR_SYSTEM,
+        "rank 0 of %u needs %llu file descriptors to let the others join, one for each of them, and %llu are "
+        "open; the hard limit is %llu: raise it (ulimit -n), or start fewer ranks",
+        ranks, (unsigned long long)least, (unsigned long long)open, (unsigned long long)max);
+  }
+  star->places = (uint32_t)tu_min(TU_STAR_GUESTS, max - needed);
+  return TUTTI_OK;
+}
+
+/* For the sentence of a timeout: why ranks may be missing. */
+static void star_note_refusal(struct tu_star *star, const char *reason) {
+  star->refusals++;
+  snprintf(star->refused, sizeof star->refused, "%s", reason);
+}
+
+/* Refuses a guest whose user is not ours, or not known. Its bytes are not looked at, nor is anything proved to it. */
+static void star_refuse(struct tu_star *star, struct tu_star_guest *guest, enum tu_boot_reply reply, uid_t uid) {
+  struct tu_boot_answer answer = {.magic = TU_BOOT_MAGIC,
+                                  .version = TU_BOOT_VERSION,
+                                  .reply = reply,
+                                  .uid = uid,
+                                  .has_secret = star->secret.bytes > 0};
+  char reason[96] = "its user is not known (the job has no TUTTI_SECRET)";
+  if (reply == TU_BOOT_OTHER_USER) {
+    snprintf(reason, sizeof reason, "it is of another user (uid %u, rank 0 is of uid %u)", (unsigned)uid,
+             (unsigned)geteuid());
+  }
+  star_note_refusal(star, reason);
+  (void)tu_boot_send(guest->fd, &answer, sizeof answer);
+  guest->refused = true;
+}
+
+/* The guest has called: proves to it that we are rank 0. */
+static void star_answer(struct tu_star *star, struct tu_star_guest *guest) {
+  struct tu_boot_answer answer = {.magic = TU_BOOT_MAGIC,
+                                  .version = TU_BOOT_VERSION,
+                                  .reply = TU_BOOT_PROVES,
+                                  .has_secret = star->secret.bytes > 0};
+  tu_boot_nonce(guest->nonce);
+  memcpy(answer.nonce, guest->nonce, sizeof answer.nonce);
+  tu_boot_prove(&star->secret, TU_BOOT_ROLE_HOST, &guest->call, guest->nonce, answer.proof);
+  (void)tu_boot_send(guest->fd, &answer, sizeof answer);
+  guest->answered = true;
+  guest->got = 0;
+}
+
+/* A guest that was answered has hung up, or says something wrong. */
+static void star_dismiss(struct tu_star *star, struct tu_star_guest *guest) {
+  if (guest->call.version != TU_BOOT_VERSION) {
+    char reason[96];
+    snprintf(reason, sizeof reason, "it speaks version %u of the protocol, this job version %u", guest->call.version,
+             (unsigned)TU_BOOT_VERSION);
+    star_note_refusal(star, reason);
+  } else if (star->secret.bytes > 0) {
+    star_note_refusal(star, guest->call.has_secret ? "its TUTTI_SECRET is not the job's" : "it has no TUTTI_SECRET");
+  }
+  tu_boot_close(&guest->fd);
+}
+
+/* A guest that has the secret belongs to the job: if it does not fit in, the job is set up wrongly and fails. */
+static tutti_err star_misfit(const struct tu_star *star, const struct tu_star_guest *guest, struct tu_error *error) {
+  const struct tu_boot_hello *hello = &guest->hello;
+  uint32_t ranks = star->place.ranks, rank = guest->call.rank;
+  if (guest->call.ranks != ranks) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "rank %u (pid %u) was told WORLD_SIZE %u, rank 0 (pid %u) %u: all "
+                   "ranks of a job need the same",
+                   rank, hello->pid, guest->call.ranks, star->own.pid, ranks);
+  }
+  if (rank >= ranks) {
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "pid %u says it is rank %u of %u", hello->pid, rank, ranks);
+  }
+  if (rank == 0 || star->peers[rank].line.fd >= 0) {
+    const struct tu_boot_hello *other = rank ? &star->peers[rank].hello : &star->own;
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "two processes say they are rank %u: pid %u on '%.63s' and pid %u on "
+                   "'%.63s'",
+                   rank, other->pid, other->hostname, hello->pid, hello->hostname);
+  }
+  return TUTTI_OK;
+}
+
+/* A whole hello has come: the guest becomes a rank, or goes. */
+static tutti_err star_admit(struct tu_star *star, struct tu_star_guest *guest, struct tu_error *error) {
+  struct tu_boot_hello *hello = &guest->hello;
+  hello->hostname[sizeof hello->hostname - 1] = '\0';
+  if (!tu_boot_proven(&star->secret, TU_BOOT_ROLE_JOINER, &guest->call, guest->nonce, hello->proof)) {
+    star_dismiss(star, guest);
+    return TUTTI_OK;
+  }
+  /* From another host, and says that it is on this one: the kernel knows better. A secret is worth more than an address. */
+  if (guest->elsewhere && hello->host == star->own.host && star->secret.bytes == 0) {
+    star_note_refusal(
+        star, "it claims this host, but comes from an address of another (TUTTI_SECRET on all ranks would let it in)");
+    tu_boot_close(&guest->fd);
+    return TUTTI_OK;
+  }
+  tutti_err err = star_misfit(star, guest, error);
+  struct tu_boot_note note;
+  tu_boot_note_init(&note, err == TUTTI_OK ? TU_BOOT_WELCOME : TU_BOOT_FAILED, err == TUTTI_OK ? NULL : error);
+  (void)tu_boot_send(guest->fd, &note, sizeof note);
+  if (err != TUTTI_OK) {
+    tu_boot_close(&guest->fd);
+    return err;
+  }
+  struct tu_star_peer *peer = &star->peers[guest->call.rank];
+  peer->hello = *hello;
+  peer->line.fd = guest->fd;
+  guest->fd = -1;
+  star->joined++;
+  uint64_t deadline = tu_clock_ns() + (uint64_t)hello->left_ms * 1000000;
+  if (deadline < star->job.deadline_ns) {
+    star->job.deadline_ns = deadline;
+    star->job.timeout_ms = (int)hello->timeout_ms;
+  }
+  return TUTTI_OK;
+}
+
+/* What a refused guest still sends is thrown away, a piece a look. */
+static void star_drain(struct tu_star_guest *guest) {
+  char piece[256];
+  ssize_t n = recv(guest->fd, piece, sizeof piece, MSG_DONTWAIT);
+  if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) tu_boot_close(&guest->fd);
+}
+
+tutti_err tu_star_hear_guest(struct tu_star *star, struct tu_star_guest *guest, struct tu_error *error) {
+  if (guest->refused) {
+    star_drain(guest);
+    return TUTTI_OK;
+  }
+  if (!guest->answered) {
+    enum tu_boot_taken taken = tu_boot_receive(guest->fd, &guest->call, sizeof guest->call, &guest->got);
+    if (taken == TU_BOOT_GONE) tu_boot_close(&guest->fd);
+    if (taken == TU_BOOT_TAKEN) star_answer(star, guest);
+    if (taken != TU_BOOT_TAKEN) return TUTTI_OK;
+  }
+  enum tu_boot_taken taken = tu_boot_receive(guest->fd, &guest->hello, sizeof guest->hello, &guest->got);
+  if (taken == TU_BOOT_GONE) star_dismiss(star, guest);
+  return taken == TU_BOOT_TAKEN ? star_admit(star, guest, error) : TUTTI_OK;
+}
+
+static struct tu_star_guest *star_worst_guest(struct tu_star *star) {
+  struct tu_star_guest *worst = NULL;
+  for (uint32_t i = 0; i < star->places; i++) {
+    struct tu_star_guest *guest = &star->guests[i];
+    if (guest->fd < 0) continue;
+    bool older = !worst || guest->came_ns < worst->came_ns;
+    if (!worst || guest->refused > worst->refused || (guest->refused == worst->refused && older)) worst = guest;
+  }
+  return worst;
+}
+
+static struct tu_star_guest *star_free_place(struct tu_star *star) {
+  for (uint32_t i = 0; i < star->places; i++) {
+    if (star->guests[i].fd < 0) return &star->guests[i];
+  }
+  struct tu_star_guest *worst = star_worst_guest(star);
+  tu_boot_close(&worst->fd);
+  return worst;
+}
+
+/* Whose is this connection? Another user's goes no further, nor, without a secret, one whose user the kernel does not tell. */
+static void star_look_at(struct tu_star *star, struct tu_star_guest *guest) {
+  uid_t uid;
+  switch (tu_boot_peer_user(guest->fd, &uid)) {
+    case TU_BOOT_USER_KNOWN:
+      if (uid != geteuid()) star_refuse(star, guest, TU_BOOT_OTHER_USER, uid);
+      return;
+    case TU_BOOT_USER_ELSEWHERE: guest->elsewhere = true; return;
+    case TU_BOOT_USER_UNKNOWN: break;
+  }
+  if (star->secret.bytes == 0) star_refuse(star, guest, TU_BOOT_USER_NOT_TOLD, 0);
+}
+
+/* The next connection that waits; -1: none, or *err says why not. When descriptors run out, guests make room. */
+static int star_take(struct tu_star *star, tutti_err *err, struct tu_error *error) {
+  for (int turn = 0; turn < ACCEPTS_MAX; turn++) {
+    int fd = accept4(star->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) return fd;
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (!scarce) return -1; /* nobody waits, or the connection broke before it was taken */
+    struct tu_star_guest *worst = star_worst_guest(star);
+    if (!worst) {
+      *err = tu_fail_errno(error, "rank 0 cannot take the connection of another rank (%u of %u are here)",
+                           star->joined + 1, star->place.ranks);
+      return -1;
+    }
+    tu_boot_close(&worst->fd);
+  }
+  return -1;
+}
+
+/* Each is heard at once: a rank's call is there as a rule. */
+tutti_err tu_star_accept(struct tu_star *star, struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  for (int n = 0; n < ACCEPTS_MAX && err == TUTTI_OK; n++) {
+    int fd = star_take(star, &err, error);
+    if (fd < 0) return err;
+    struct tu_star_guest *guest = star_free_place(star);
+    *guest = (struct tu_star_guest){.fd = fd, .came_ns = tu_clock_ns()};
+    tu_boot_send_at_once(fd);
+    star_look_at(star, guest);
+    struct pollfd heard = {.fd = fd, .events = POLLIN};
+    if (poll(&heard, 1, 0) > 0) err = tu_star_hear_guest(star, guest, error);
+  }
+  return err;
+}
+
+void tu_star_expire(struct tu_star *star) {
+  uint64_t now = tu_clock_ns();
+  for (uint32_t i = 0; i < star->places; i++) {
+    struct tu_star_guest *guest = &star->guests[i];
+    if (guest->fd >= 0 && now - guest->came_ns > TU_STAR_GUEST_MS * UINT64_C(1000000)) tu_boot_close(&guest->fd);
+  }
+}

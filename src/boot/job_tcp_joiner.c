@@ -1,0 +1,265 @@
+/* job_tcp_joiner.c: the other ranks of a star: each finds rank 0, proves that it belongs to the job, and talks to it alone. */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "boot/job_tcp_wire.h"
+
+/* How long what listens may take for its answer, before the rank tries again. */
+enum { ANSWER_MS = 5000 };
+/* Rank 0's verdict about a timeout may be under way when a rank's own time is over. */
+enum { VERDICT_MS = 1000 };
+
+struct joiner {
+  struct tu_job job;
+  struct tu_boot_place place;
+  struct tu_boot_secret secret;
+  char name[264];
+  struct tu_boot_line line;
+  bool met;       /* has what listens proved that it is rank 0? */
+  char why[320];  /* the last attempt to be let in failed, if it may be tried again */
+  uint64_t files; /* the limit on descriptors as it was */
+  struct tu_error failure;
+};
+
+static struct joiner *joiner_of(struct tu_job *job) { return (struct joiner *)job; }
+
+/* What the kernel adds to a sentence about who listens: empty if it is of our user, or not known. */
+static void describe_other_user(int fd, char *text, size_t bytes) {
+  uid_t uid;
+  text[0] = '\0';
+  if (tu_boot_peer_user(fd, &uid) != TU_BOOT_USER_KNOWN || uid == geteuid()) return;
+  snprintf(text, bytes, "; it is of another user (uid %u, this rank is of uid %u)", (unsigned)uid, (unsigned)geteuid());
+}
+
+/* Waits for the next note, and where `body` is not NULL for what follows a DATA; *got is false if rank 0 closed the
+ * connection, or sent something else. TIMEOUT at the deadline. */
+static tutti_err await_note(struct joiner *joiner, void *body, size_t bytes, uint64_t deadline_ns, bool *got,
+                            struct tu_error *error) {
+  for (;;) {
+    enum tu_boot_taken taken = body ? tu_boot_take_data(&joiner->line, body, bytes) : tu_boot_take(&joiner->line);
+    *got = taken == TU_BOOT_TAKEN;
+    if (taken != TU_BOOT_NOT_YET) return TUTTI_OK;
+    struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
+    int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
+    if (ready < 0 && errno != EINTR) return tu_fail_errno(error, "cannot wait for rank 0 (poll)");
+    if (ready == 0 && tu_boot_left_ms(deadline_ns) == 0) {
+      return tu_fail(error, TUTTI_ERR_TIMEOUT,
+                     "waited %d ms for rank 0 at %s: it took the connection and then said "
+                     "nothing",
+                     joiner->job.timeout_ms, joiner->name);
+    }
+  }
+}
+
+/* An answer has come. Is it from rank 0? Until it has proved that, nothing that it says is repeated, so that it can
+ * accuse no rank. TUTTI_OK without having met it: this may have been a passing thing, joiner->why says what. */
+static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, const struct tu_boot_answer *answer,
+                       struct tu_error *error) {
+  uid_t uid, own = geteuid();
+  enum tu_boot_user user = tu_boot_peer_user(joiner->line.fd, &uid);
+  bool has_secret = joiner->secret.bytes > 0;
+  if (user == TU_BOOT_USER_KNOWN && uid != own) {
+    return tu_fail(error, TUTTI_ERR_PEER,
+                   "the process that listens at %s is of another user (uid %u, this rank is of uid %u): it has another "
+                   "job's port, or rank 0 runs as another user than rank %u",
+                   joiner->name, (unsigned)uid, (unsigned)own, call->rank);
+  }
+  if (user == TU_BOOT_USER_UNKNOWN && !has_secret) {
+    snprintf(joiner->why, sizeof joiner->why,
+             "the kernel does not say whose process answered; TUTTI_SECRET on all ranks does without");
+    return TUTTI_OK;
+  }
+  if (answer->version != TU_BOOT_VERSION) {
+    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s speaks version %u of the protocol, rank %u version %u: %s",
+                   joiner->name, answer->version, call->rank, (unsigned)TU_BOOT_VERSION,
+                   "all ranks need the same build of the library");
+  }
+  if (answer->reply != TU_BOOT_PROVES) {
+    bool told = answer->reply == TU_BOOT_OTHER_USER;
+    return tu_fail(
+        error, TUTTI_ERR_PEER,
+        "the job at %s refused rank %u: its host's kernel %s (uid %u there, rank %u is of uid %u); all ranks "
+        "must run as one user",
+        joiner->name, call->rank, told ? "says it is of another user" : "does not say of which user it is", answer->uid,
+        call->rank, (unsigned)own);
+  }
+  if (has_secret != (answer->has_secret != 0)) {
+    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s %s TUTTI_SECRET, rank %u %s: all ranks need the same",
+                   joiner->name, answer->has_secret ? "has a" : "has no", call->rank,
+                   has_secret ? "has one" : "has none");
+  }
+  if (!tu_boot_proven(&joiner->secret, TU_BOOT_ROLE_HOST, call, answer->nonce, answer->proof)) {
+    return tu_fail(error, TUTTI_ERR_PEER,
+                   "the process that listens at %s does not know the TUTTI_SECRET of rank %u: it is of another job, or "
+                   "the secrets differ",
+                   joiner->name, call->rank);
+  }
+  joiner->met = true;
+  return TUTTI_OK;
+}
+
+/* Calls, and hears the answer; as judge(). */
+static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, struct tu_boot_answer *answer,
+                           struct tu_error *error) {
+  *call = (struct tu_boot_call){.magic = TU_BOOT_MAGIC,
+                                .version = TU_BOOT_VERSION,
+                                .rank = joiner->place.rank,
+                                .ranks = joiner->place.ranks,
+                                .has_secret = joiner->secret.bytes > 0};
+  tu_boot_nonce(call->nonce);
+  size_t got = 0;
+  enum tu_boot_taken taken = tu_boot_send(joiner->line.fd, call, sizeof *call) ? TU_BOOT_NOT_YET : TU_BOOT_GONE;
+  uint64_t until_ns = tu_clock_ns() + ANSWER_MS * UINT64_C(1000000);
+  if (until_ns > joiner->job.deadline_ns) until_ns = joiner->job.deadline_ns;
+  while (taken == TU_BOOT_NOT_YET &&
+         (taken = tu_boot_receive(joiner->line.fd, answer, sizeof *answer, &got)) == TU_BOOT_NOT_YET) {
+    struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
+    if (poll(&polled, 1, tu_boot_left_ms(until_ns)) == 0) break;
+  }
+  if (taken == TU_BOOT_TAKEN) return judge(joiner, call, answer, error);
+  /* Perhaps another program has the port, or rank 0 had too many strangers at once. */
+  char whose[96];
+  bool closed = taken == TU_BOOT_GONE;
+  describe_other_user(joiner->line.fd, whose, sizeof whose);
+  snprintf(joiner->why, sizeof joiner->why, "%s%s",
+           closed ? "the connection was closed without an answer" : "it took the connection and said nothing", whose);
+  return TUTTI_OK;
+}
+
+/* One attempt to be let in. *in is false if it should be tried again, and joiner->why says what happened. */
+static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, bool *in, struct tu_error *error) {
+  *in = joiner->met = false;
+  joiner->line = (struct tu_boot_line){.fd = tu_boot_connect(at, joiner->job.deadline_ns)};
+  if (joiner->line.fd < 0) {
+    snprintf(joiner->why, sizeof joiner->why, "%s", strerror(errno));
+    return TUTTI_OK;
+  }
+  struct tu_boot_call call;
+  struct tu_boot_answer answer;
+  bool got = false;
+  tutti_err err = call_host(joiner, &call, &answer, error);
+  if (err == TUTTI_OK && joiner->met) {
+    struct tu_boot_hello hello;
+    tu_boot_hello_init(&hello, joiner->job.timeout_ms);
+    hello.left_ms = (uint32_t)tu_boot_left_ms(joiner->job.deadline_ns);
+    tu_boot_prove(&joiner->secret, TU_BOOT_ROLE_JOINER, &call, answer.nonce, hello.proof);
+    snprintf(joiner->why, sizeof joiner->why, "it closed the connection");
+    if (tu_boot_send(joiner->line.fd, &hello, sizeof hello))
+      err = await_note(joiner, NULL, 0, joiner->job.deadline_ns, &got, error);
+    if (err == TUTTI_OK && got && joiner->line.note.kind == TU_BOOT_FAILED)
+      err = tu_boot_fail_as_told(&joiner->line.note, "", error);
+    *in = err == TUTTI_OK && got && joiner->line.note.kind == TU_BOOT_WELCOME;
+  }
+  if (!*in) tu_boot_close(&joiner->line.fd);
+  return err;
+}
+
+/* Tries until rank 0 lets us in: it may start later than we do. Who listens there and is not rank 0 ends it, as rank 0 cannot
+ * come to that port any more; but of several addresses of a name rank 0 may still come to another one. */
+static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
+  struct addrinfo *found;
+  tutti_err err = tu_boot_resolve(&joiner->place, false, &found, error);
+  if (err != TUTTI_OK) return err;
+  long pause_ms = 2;
+  for (bool in = false; !in;) {
+    for (const struct addrinfo *at = found; at && !in && err == TUTTI_OK; at = at->ai_next) {
+      err = try_to_enter(joiner, at, &in, error);
+      if (err != TUTTI_ERR_PEER || joiner->met || !found->ai_next) continue;
+      snprintf(joiner->why, sizeof joiner->why, "%.310s", error->text);
+      err = TUTTI_OK;
+    }
+    if (in || err != TUTTI_OK) break;
+    if (tu_boot_left_ms(joiner->job.deadline_ns) == 0) {
+      err = tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for rank 0 at %s, which did not let rank %u of %u in: %s",
+                    joiner->job.timeout_ms, joiner->name, joiner->place.rank, joiner->place.ranks, joiner->why);
+      break;
+    }
+    nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
+    if (pause_ms < 50) pause_ms += pause_ms / 2;
+  }
+  freeaddrinfo(found);
+  return err;
+}
+
+/* ---- the job ---- */
+
+static tutti_err fail_left(const struct joiner *joiner, struct tu_error *error) {
+  return tu_fail(error, TUTTI_ERR_PEER, "rank 0 at %s died or left while the job was joining", joiner->name);
+}
+
+static tutti_err exchange(struct joiner *joiner, const void *mine, void *all, size_t bytes, struct tu_error *error) {
+  bool got;
+  (void)tu_boot_send_data(joiner->line.fd, mine, bytes,
+                          joiner->job.deadline_ns); /* if not, there is a note that says why */
+  tutti_err err = await_note(joiner, all, bytes * joiner->job.ranks,
+                             joiner->job.deadline_ns + VERDICT_MS * UINT64_C(1000000), &got, error);
+  if (err != TUTTI_OK) return err;
+  const struct tu_boot_note *note = &joiner->line.note;
+  if (!got && joiner->line.got == sizeof *note && note->kind == TU_BOOT_DATA &&
+      note->bytes != bytes * joiner->job.ranks)
+    return tu_fail(error, TUTTI_ERR_PEER,
+                   "rank 0 at %s sent %llu bytes where %zu were due: different builds of the library?", joiner->name,
+                   (unsigned long long)note->bytes, bytes * joiner->job.ranks);
+  if (!got) return fail_left(joiner, error);
+  if (note->kind == TU_BOOT_DATA) return TUTTI_OK;
+  if (note->kind == TU_BOOT_FAILED) return tu_boot_fail_as_told(note, "", error);
+  return tu_fail(error, TUTTI_ERR_PEER,
+                 "rank 0 at %s sent note %u where data was due: different builds of the library?", joiner->name,
+                 note->kind);
+}
+
+static tutti_err joiner_allgather(struct tu_job *job, const void *mine, void *all, size_t bytes,
+                                  struct tu_error *error) {
+  struct joiner *joiner = joiner_of(job);
+  if (joiner->failure.code == TUTTI_OK && exchange(joiner, mine, all, bytes, error) != TUTTI_OK)
+    joiner->failure = *error;
+  if (joiner->failure.code != TUTTI_OK) *error = joiner->failure;
+  return joiner->failure.code;
+}
+
+static void joiner_fail(struct tu_job *job, const struct tu_error *error) {
+  struct joiner *joiner = joiner_of(job);
+  struct tu_boot_note note;
+  tu_boot_note_init(&note, TU_BOOT_FAILED, error);
+  if (joiner->failure.code == TUTTI_OK) (void)tu_boot_send(joiner->line.fd, &note, sizeof note);
+  joiner->failure = *error;
+}
+
+static void joiner_close(struct tu_job *job) {
+  struct joiner *joiner = joiner_of(job);
+  tu_boot_close(&joiner->line.fd);
+  tu_boot_secret_wipe(&joiner->secret);
+  tu_files_restore(joiner->files);
+  tu_job_fini(job);
+  free(joiner);
+}
+
+static const struct tu_job_ops joiner_ops = {.allgather = joiner_allgather, .fail = joiner_fail, .close = joiner_close};
+
+tutti_err tu_job_tcp_create_joiner(const struct tu_boot_place *place, int timeout_ms, struct tu_job **job,
+                                   struct tu_error *error) {
+  struct joiner *joiner = tu_try_allocate(1, sizeof *joiner);
+  if (!joiner) return tu_fail_memory(error, sizeof *joiner, "rank %u: a place in the job", place->rank);
+  tutti_err err = tu_job_init(&joiner->job, &joiner_ops, place->rank, place->ranks, timeout_ms, error);
+  if (err != TUTTI_OK) {
+    free(joiner);
+    return err;
+  }
+  joiner->files = tu_files_raise();
+  joiner->place = *place;
+  joiner->line.fd = -1;
+  tu_boot_place_name(place, joiner->name, sizeof joiner->name);
+  err = tu_boot_secret_read(place->secret, &joiner->secret, error);
+  if (err == TUTTI_OK) err = enter(joiner, error);
+  tu_boot_secret_wipe(&joiner->secret);
+  if (err != TUTTI_OK) joiner_close(&joiner->job);
+  else *job = &joiner->job;
+  return err;
+}

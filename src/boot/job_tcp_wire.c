@@ -1,0 +1,112 @@
+/* job_tcp_wire.c: hellos and notes, over sockets that may be slow, strange or dead, and deadlines. */
+#include "boot/job_tcp_wire.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct tu_boot_call) == 56, "no padding: messages travel as they lie in memory");
+_Static_assert(sizeof(struct tu_boot_answer) == 88, "no padding");
+_Static_assert(sizeof(struct tu_boot_hello) == 128, "no padding");
+_Static_assert(sizeof(struct tu_boot_note) == 536, "no padding");
+
+void tu_boot_hello_init(struct tu_boot_hello *hello, int timeout_ms) {
+  struct tu_job_process mine;
+  tu_job_process_mine(&mine);
+  memset(hello, 0, sizeof *hello);
+  memcpy(hello->magic, TU_BOOT_MAGIC, sizeof hello->magic);
+  hello->pid = mine.pid;
+  hello->timeout_ms = hello->left_ms = (uint32_t)timeout_ms;
+  memcpy(hello->hostname, mine.hostname, sizeof hello->hostname);
+  hello->host = mine.host;
+}
+
+/* What has come of so many bytes, of which *got are there. */
+static enum tu_boot_taken receive_bytes(int fd, void *data, size_t bytes, size_t *got) {
+  while (*got < bytes) {
+    ssize_t n = recv(fd, (char *)data + *got, bytes - *got, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return TU_BOOT_NOT_YET;
+    if (n <= 0) return TU_BOOT_GONE;
+    *got += (size_t)n;
+  }
+  return TU_BOOT_TAKEN;
+}
+
+enum tu_boot_taken tu_boot_receive(int fd, void *message, size_t bytes, size_t *got) {
+  const size_t magic_bytes = sizeof TU_BOOT_MAGIC;
+  enum tu_boot_taken taken = receive_bytes(fd, message, bytes, got);
+  return memcmp(message, TU_BOOT_MAGIC, tu_min(*got, magic_bytes)) == 0 ? taken : TU_BOOT_GONE;
+}
+
+enum tu_boot_taken tu_boot_take(struct tu_boot_line *line) {
+  enum tu_boot_taken taken = tu_boot_receive(line->fd, &line->note, sizeof line->note, &line->got);
+  if (taken != TU_BOOT_TAKEN) return taken;
+  line->got = 0;
+  line->note.text[sizeof line->note.text - 1] = '\0';
+  return TU_BOOT_TAKEN;
+}
+
+enum tu_boot_taken tu_boot_take_data(struct tu_boot_line *line, void *body, size_t bytes) {
+  enum tu_boot_taken taken = tu_boot_receive(line->fd, &line->note, sizeof line->note, &line->got);
+  if (taken != TU_BOOT_TAKEN) return taken;
+  if (line->note.kind == TU_BOOT_DATA) {
+    if (line->note.bytes != bytes) return TU_BOOT_GONE;
+    if ((taken = receive_bytes(line->fd, body, bytes, &line->body_got)) != TU_BOOT_TAKEN) return taken;
+  }
+  line->got = line->body_got = 0;
+  line->note.text[sizeof line->note.text - 1] = '\0';
+  return TU_BOOT_TAKEN;
+}
+
+bool tu_boot_send(int fd, const void *data, size_t bytes) {
+  ssize_t n;
+  do n = send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (n < 0 && errno == EINTR);
+  return n == (ssize_t)bytes;
+}
+
+/* The other end sends nothing that is not an answer, but a failure. */
+static bool send_all(int fd, const void *data, size_t bytes, uint64_t deadline_ns) {
+  for (size_t sent = 0; sent < bytes;) {
+    ssize_t n = send(fd, (const char *)data + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) sent += (size_t)n;
+    if (n > 0 || (n < 0 && errno == EINTR)) continue;
+    struct pollfd polled = {.fd = fd, .events = POLLOUT | POLLIN};
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
+    int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
+    if ((ready < 0 && errno != EINTR) || ready == 0 || polled.revents & (POLLIN | POLLERR | POLLHUP)) return false;
+  }
+  return true;
+}
+
+bool tu_boot_send_data(int fd, const void *body, size_t bytes, uint64_t deadline_ns) {
+  struct tu_boot_note note;
+  tu_boot_note_init(&note, TU_BOOT_DATA, NULL);
+  note.bytes = bytes;
+  return send_all(fd, &note, sizeof note, deadline_ns) && send_all(fd, body, bytes, deadline_ns);
+}
+
+void tu_boot_note_init(struct tu_boot_note *note, enum tu_boot_kind kind, const struct tu_error *error) {
+  memset(note, 0, sizeof *note);
+  memcpy(note->magic, TU_BOOT_MAGIC, sizeof note->magic);
+  note->kind = kind;
+  if (!error) return;
+  note->code = (uint32_t)error->code;
+  memcpy(note->text, error->text, strnlen(error->text, sizeof note->text - 1));
+}
+
+int tu_boot_left_ms(uint64_t deadline_ns) {
+  uint64_t now = tu_clock_ns();
+  if (now >= deadline_ns) return 0;
+  uint64_t ms = (deadline_ns - now + 999999) / 1000000;
+  return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+void tu_boot_close(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}

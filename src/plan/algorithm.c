@@ -1,0 +1,8 @@
+/* algorithm.c: whom an algorithm serves. */
+#include "plan/algorithm.h"
+
+bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks) {
+  if (a->collective == TUTTI_SEND) return ranks == 2;
+  if (a->fits) return a->fits(a, ranks);
+  return a->multiple_of == 0 || ranks % a->multiple_of == 0;
+}
