@@ -1,260 +1,419 @@
-/* test: fast */
-/* threads_test.c: two threads in one communicator: the second one is refused with a sentence before it touches anything, and
- * the first one's call goes on. Under TSan this shows that nothing is touched. */
+/* test: slow timeout=240 */
+/* threads_test.c: several threads in one communicator. Calls that overlap take turns, none is refused and none is wrong; while
+ * one thread waits, others start, test and wait; what one thread has started, another may end. Under TSan too. */
 #include <tutti/mesh.h>
 #include <tutti/window.h>
 
 #include "troupe.h"
 
-enum { COUNT = 1000, CALLS = 400, THREADS = 2 };
+enum { THREADS = 4, ITEMS = 200 };
+#ifdef __SANITIZE_THREAD__
+enum { UNDER_TSAN = true };
+#else
+enum { UNDER_TSAN = false };
+#endif
 
-/* ---- every call of a second thread, while the first one waits ---- */
-
-/* What a rank's threads share. */
-struct visit {
-  struct player *p;
-  tutti_request *request, *persistent;
-  tutti_window *window;
-  tutti_mesh *mesh;
-  int32_t signal_value;
-  uint32_t refused;
-};
-
-static void refused(struct visit *v, tutti_err err, const char *call) {
-  const char *text = tutti_error_message(NULL), *same = tutti_error_message(v->p->comm);
-  if (err != TUTTI_ERR_ARGUMENT || !strstr(text, "another thread") || strcmp(text, same) != 0)
-    wrong(v->p, "rank %u: %s by a second thread: %s: '%s', '%s'", v->p->rank, call, tutti_err_name(err), text, same);
-  v->refused++;
+static pthread_t begin(void *(*body)(void *), void *argument) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, body, argument) != 0) abort();
+  return thread;
 }
 
-static void refused_calls(struct visit *v) {
-  tutti_comm *comm = v->p->comm, *other = (tutti_comm *)(void *)v;
-  int32_t in[COUNT], out[COUNT];
-  tutti_request *request = (tutti_request *)(void *)v, *own = v->request;
-  tutti_window *window = NULL;
-  tutti_mesh *mesh = NULL;
-  size_t index;
-  bool done;
-  const tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = in, .recv = out, .count = 1, .type = TUTTI_I32};
-  memset(in, 1, sizeof in);
-  memset(out, 7, sizeof out);
-  refused(v, tutti_allreduce(comm, in, out, COUNT, TUTTI_I32, TUTTI_SUM), "tutti_allreduce");
-  refused(v, tutti_barrier(comm), "tutti_barrier");
-  refused(v, tutti_broadcast(comm, out, COUNT, TUTTI_I32, 0), "tutti_broadcast");
-  refused(v, tutti_send(comm, in, 1, TUTTI_I32, 0, 0), "tutti_send");
-  refused(v, tutti_recv(comm, out, 1, TUTTI_I32, 0, 0), "tutti_recv");
-  refused(v, tutti_start(comm, &call, &request), "tutti_start");
-  if (request) wrong(v->p, "tutti_start has left a request");
-  refused(v, tutti_start_group(comm, &call, 1, &request), "tutti_start_group");
-  refused(v, tutti_prepare(comm, &call, &request), "tutti_prepare");
-  refused(v, tutti_restart(v->persistent), "tutti_restart");
-  refused(v, tutti_request_fill(own, 0, 1), "tutti_request_fill");
-  refused(v, tutti_test(&own, &done), "tutti_test");
-  refused(v, tutti_wait(&own), "tutti_wait");
-  refused(v, tutti_wait_any(&own, 1, &index), "tutti_wait_any");
-  refused(v, tutti_wait_all(&own, 1), "tutti_wait_all");
-  if (own != v->request) wrong(v->p, "the request is gone");
-  refused(v, tutti_comm_dup(comm, &other), "tutti_comm_dup");
-  refused(v, tutti_comm_split(comm, 0, 0, &other), "tutti_comm_split");
-  refused(v, tutti_comm_self(comm, &other), "tutti_comm_self");
-  refused(v, tutti_comm_set_wire(comm, 1e9), "tutti_comm_set_wire");
-  refused(v, tutti_window_create(comm, NULL, 64, &window), "tutti_window_create");
-  if (v->window) refused(v, tutti_window_free(v->window), "tutti_window_free");
-  refused(v, tutti_mesh_create(comm, 1, &v->p->ranks, &mesh), "tutti_mesh_create");
-  refused(v, tutti_comm_free(comm), "tutti_comm_free");
-  tutti_request_free(v->persistent);
-  for (int i = 0; i < COUNT; i++)
-    if (out[i] != 0x07070707) wrong(v->p, "element %d was touched: %x", i, (unsigned)out[i]);
+/* Until all ranks have come so far: `here` counts on. */
+static void meet(struct player *p, uint32_t rounds) {
+  atomic_fetch_add(&p->stage->here, 1);
+  while (p->stage->here < rounds * p->ranks) usleep(500);
+}
+
+/* ---- one thread waits for a collective, another one sends what the peer receives first ---- */
+
+static void *wait_for_it(void *argument) {
+  tutti_request **request = argument;
+  return tutti_wait(request) == TUTTI_OK ? argument : NULL;
+}
+
+static void play_behind(struct player *p) {
+  static const size_t counts[] = {1, 100, 100000};
+  uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
+  for (size_t c = 0; c < 3; c++) {
+    int32_t *in = calloc(counts[c], sizeof *in), *out = calloc(counts[c], sizeof *out), token = (int32_t)p->rank,
+            got = -1;
+    in[0] = 1;
+    const tutti_call call = {
+        .collective = TUTTI_ALLREDUCE, .send = in, .recv = out, .count = counts[c], .type = TUTTI_I32};
+    tutti_request *request = NULL;
+    if (p->rank == 0) { /* comes to the collective only when it has the message */
+      good(p, tutti_recv(p->comm, &got, 1, TUTTI_I32, before, 7), "tutti_recv");
+      good(p, tutti_start(p->comm, &call, &request), "tutti_start");
+      good(p, tutti_send(p->comm, &token, 1, TUTTI_I32, next, 7), "tutti_send");
+      good(p, tutti_wait(&request), "tutti_wait");
+    } else {
+      void *waited;
+      good(p, tutti_start(p->comm, &call, &request), "tutti_start");
+      pthread_t waiter = begin(wait_for_it, &request);
+      usleep(c == 1 ? 30000 : 0); /* it polls, or sleeps by now */
+      good(p, tutti_send(p->comm, &token, 1, TUTTI_I32, next, 7), "tutti_send");
+      good(p, tutti_recv(p->comm, &got, 1, TUTTI_I32, before, 7), "tutti_recv");
+      pthread_join(waiter, &waited);
+      if (!waited) wrong(p, "rank %u: the waiting thread failed: %s", p->rank, tutti_error_message(p->comm));
+    }
+    if (got != (int32_t)before || out[0] != (int32_t)p->ranks) wrong(p, "rank %u: %d, %d", p->rank, got, out[0]);
+    free(in);
+    free(out);
+  }
+}
+
+/* ---- every kind of call by a second thread, while the first one waits ---- */
+
+struct second {
+  struct player *p;
+  tutti_request *persistent;
+  int32_t sum;
+};
+
+static void told(void *context, size_t first, size_t count) {
+  (void)first;
+  atomic_fetch_add((_Atomic size_t *)context, count);
 }
 
 static void *come_second(void *argument) {
-  struct visit *v = argument;
-  usleep(20000);
-  while (!atomic_load(&v->p->comm->inside)) usleep(1000);
-  refused_calls(v);
-  v->p->stage->here++;
+  struct second *s = argument;
+  struct player *p = s->p;
+  tutti_comm *comm = p->comm, *copy = NULL, *half = NULL, *self = NULL;
+  tutti_window *window = NULL;
+  tutti_mesh *mesh = NULL;
+  int32_t x = 1, y = 0;
+  float f[3] = {1, 2, 3}, g[3];
+  bool done = false;
+  size_t index = 9;
+  tutti_request *request = NULL, *two[2] = {NULL, NULL};
+  const tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = f, .recv = g, .count = 3, .type = TUTTI_F32};
+  good(p, tutti_barrier(comm), "tutti_barrier");
+  good(p, tutti_allreduce(comm, &x, &y, 1, TUTTI_I32, TUTTI_SUM), "tutti_allreduce");
+  good(p, tutti_start(comm, &call, &request), "tutti_start");
+  while (!done && tutti_test(&request, &done) == TUTTI_OK) continue;
+  good(p, tutti_start(comm, &call, &two[0]), "tutti_start");
+  good(p, tutti_start(comm, &call, &two[1]), "tutti_start");
+  good(p, tutti_wait_any(two, 2, &index), "tutti_wait_any");
+  good(p, tutti_wait_all(two, 2), "tutti_wait_all");
+  good(p, tutti_start(comm, &call, NULL), "tutti_start");
+  good(p, tutti_wait_all(NULL, 0), "tutti_wait_all of what this thread has started");
+  good(p, tutti_restart(s->persistent), "tutti_restart");
+  good(p, tutti_progress(comm, 0), "tutti_progress");
+  good(p, tutti_wait(&s->persistent), "tutti_wait");
+  good(p, tutti_comm_dup(comm, &copy), "tutti_comm_dup");
+  good(p, tutti_comm_split(comm, (int)(p->rank % 2), 0, &half), "tutti_comm_split");
+  good(p, tutti_comm_self(comm, &self), "tutti_comm_self");
+  good(p, tutti_window_create(comm, NULL, 64, &window), "tutti_window_create");
+  good(p, tutti_mesh_create(comm, 1, &p->ranks, &mesh), "tutti_mesh_create");
+  if (index > 1 || y != (int32_t)p->ranks || g[2] != 3 * (float)p->ranks)
+    wrong(p, "rank %u: %zu, %d, %g", p->rank, index, y, (double)g[2]);
+  good(p, tutti_mesh_free(mesh), "tutti_mesh_free");
+  good(p, tutti_window_free(window), "tutti_window_free");
+  good(p, tutti_comm_free(self), "tutti_comm_free");
+  good(p, tutti_comm_free(half), "tutti_comm_free");
+  good(p, tutti_comm_free(copy), "tutti_comm_free");
+  s->sum = y;
   return NULL;
 }
 
-/* Within the call's own thread: it tells of the output's parts, and may fill. */
-static void told(void *context, size_t first, size_t count) {
-  (void)first;
-  *(size_t *)context += count;
-}
-
-/* Rank 0 comes late to what the others wait for, on a timeout that none must see; all ranks' second threads come. */
+/* The first thread waits for a message that comes when all second ones are done. */
 static void play_second(struct player *p) {
-  int32_t in[COUNT], sum[COUNT], x = 1, y = 0, z = 0;
-  size_t heard = 0;
-  pthread_t second;
-  struct visit v = {.p = p};
+  int32_t late[ITEMS], x = 3, z = 0, in[ITEMS], out[ITEMS];
+  _Atomic size_t heard = 0;
+  uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
+  struct second s = {.p = p};
   const tutti_call kept = {.collective = TUTTI_ALLREDUCE, .send = &x, .recv = &z, .count = 1, .type = TUTTI_I32};
-  for (int i = 0; i < COUNT; i++) in[i] = (int32_t)p->rank + i;
-  if (!good(p, tutti_prepare(p->comm, &kept, &v.persistent), "tutti_prepare")) return;
-  if (!good(p, tutti_window_create(p->comm, NULL, 64, &v.window), "tutti_window_create")) return;
-  const tutti_call call = {.collective = TUTTI_ALLREDUCE,
+  const tutti_call receives = {
+      .collective = TUTTI_RECV, .recv = late, .count = ITEMS, .type = TUTTI_I32, .peer = before, .tag = 5};
+  const tutti_call sums = {.collective = TUTTI_ALLREDUCE,
                            .send = in,
-                           .recv = sum,
-                           .count = COUNT,
+                           .recv = out,
+                           .count = ITEMS,
                            .type = TUTTI_I32,
                            .on_ready = told,
                            .on_ready_context = &heard};
-  if (p->rank == 0)
-    while (p->stage->here < p->ranks - 1) usleep(1000);
-  if (!good(p, tutti_start(p->comm, &call, &v.request), "tutti_start")) return;
-  if (p->rank > 0 && pthread_create(&second, NULL, come_second, &v) != 0) abort();
-  good(p, tutti_wait(&v.request), "tutti_wait");
-  if (p->rank > 0) pthread_join(second, NULL);
-  for (int i = 0; i < COUNT; i++)
-    if (sum[i] != (int32_t)(p->ranks * (p->ranks - 1) / 2 + p->ranks * (uint32_t)i)) wrong(p, "element %d", i);
-  if (heard != COUNT) wrong(p, "rank %u: told of %zu elements", p->rank, heard);
-  if (p->rank > 0 && v.refused < 20) wrong(p, "rank %u: %u calls were refused", p->rank, v.refused);
-  /* The communicator is as it was. */
-  good(p, tutti_allreduce(p->comm, &x, &y, 1, TUTTI_I32, TUTTI_SUM), "afterwards");
-  good(p, tutti_restart(v.persistent), "tutti_restart");
-  good(p, tutti_wait(&v.persistent), "tutti_wait");
-  if (y != (int32_t)p->ranks || z != y) wrong(p, "rank %u: %d and %d, not %u", p->rank, y, z, p->ranks);
-  tutti_request_free(v.persistent);
-  good(p, tutti_window_free(v.window), "tutti_window_free");
+  tutti_request *request = NULL, *sum = NULL;
+  for (int i = 0; i < ITEMS; i++) in[i] = i;
+  if (!good(p, tutti_prepare(p->comm, &kept, &s.persistent), "tutti_prepare")) return;
+  if (!good(p, tutti_start(p->comm, &sums, &sum), "tutti_start")) return;
+  if (!good(p, tutti_start(p->comm, &receives, &request), "tutti_start")) return;
+  pthread_t waiter = begin(wait_for_it, &request), second = begin(come_second, &s);
+  pthread_join(second, NULL);
+  meet(p, 1);
+  good(p, tutti_wait(&sum), "tutti_wait");
+  good(p, tutti_send(p->comm, in, ITEMS, TUTTI_I32, next, 5), "tutti_send");
+  void *waited;
+  pthread_join(waiter, &waited);
+  if (!waited || request) wrong(p, "rank %u: the first thread: %s", p->rank, tutti_error_message(p->comm));
+  if (late[7] != 7 || out[5] != 5 * (int32_t)p->ranks || heard != ITEMS || z != 3 * (int32_t)p->ranks)
+    wrong(p, "rank %u: %d, %d, %zu heard, %d", p->rank, late[7], out[5], heard, z);
+  tutti_request_free(s.persistent);
 }
 
-/* ---- threads that come in turn as they please: what is refused is tried again, and every result is right ---- */
+/* ---- a thread fills what another one waits for ---- */
 
-struct worker {
+static void *fill_slowly(void *argument) {
+  tutti_request *request = argument;
+  for (size_t i = 0; i < ITEMS; i += 50) {
+    usleep(1000);
+    if (tutti_request_fill(request, i, 50) != TUTTI_OK) return NULL;
+  }
+  return argument;
+}
+
+struct filled {
   struct player *p;
-  _Atomic uint32_t *tickets;
+  const tutti_call *call;
+  tutti_request *request;
 };
 
-static tutti_err one_call(const struct worker *w, uint32_t ticket, int32_t *data) {
-  tutti_request *request = NULL;
-  const tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = data, .recv = data, .count = 200, .type = TUTTI_I32};
-  for (int i = 0; i < 200; i++) data[i] = (int32_t)w->p->rank + i;
-  if (ticket % 3 != 0) return tutti_allreduce(w->p->comm, data, data, 200, TUTTI_I32, TUTTI_SUM);
-  tutti_err err = tutti_start(w->p->comm, &call, &request), waited = TUTTI_ERR_ARGUMENT;
-  /* While it is open, nobody else starts anything here; but the other one may be at the door. */
-  while (err == TUTTI_OK && waited == TUTTI_ERR_ARGUMENT) waited = tutti_wait(&request);
-  return err != TUTTI_OK ? err : waited;
+static void *start_parts(void *argument) {
+  struct filled *f = argument;
+  good(f->p, tutti_start(f->p->comm, f->call, &f->request), "tutti_start");
+  return NULL;
 }
 
+static void play_filling(struct player *p) {
+  int32_t in[ITEMS], out[ITEMS];
+  for (int i = 0; i < ITEMS; i++) in[i] = i;
+  const tutti_call call = {
+      .collective = TUTTI_ALLREDUCE, .send = in, .recv = out, .count = ITEMS, .type = TUTTI_I32, .in_parts = true};
+  struct filled f = {.p = p, .call = &call};
+  pthread_join(begin(start_parts, &f), NULL);
+  if (!f.request) return;
+  pthread_t filler = begin(fill_slowly, f.request);
+  good(p, tutti_wait(&f.request), "tutti_wait for what another thread fills");
+  void *filled;
+  pthread_join(filler, &filled);
+  if (!filled || out[9] != 9 * (int32_t)p->ranks) wrong(p, "rank %u: %d", p->rank, out[9]);
+}
+
+/* ---- 4 threads, one communicator: random starts, tests and waits; and a hook that ends it from a fifth ---- */
+
+/* All ranks' threads carry out the same steps: collectives in the order of their tickets, messages by tags of their own. */
+struct crowd {
+  struct player *p;
+  uint32_t steps;
+  pthread_mutex_t order; /* of collectives: drawn and started under it */
+  uint32_t collectives;
+  _Atomic uint32_t done;
+  _Atomic bool ended; /* aborted: errors are expected */
+};
+struct worker {
+  struct crowd *c;
+  uint32_t number;
+};
+
+static int32_t item(uint32_t rank, uint32_t call, uint32_t i) { return (int32_t)(rank * 7 + call * 3 + i); }
+
+static bool ends(struct crowd *c, tutti_err err, const char *doing) {
+  if (err == TUTTI_OK) return false;
+  if (!c->ended || err != TUTTI_ERR_ABORTED)
+    wrong(c->p, "rank %u, %s: %s %s", c->p->rank, doing, tutti_err_name(err), tutti_error_message(c->p->comm));
+  return true;
+}
+
+static tutti_err end_one(tutti_request **request, uint64_t choice) {
+  bool done = false;
+  tutti_err err = TUTTI_OK;
+  if (choice % 3 == 0) return tutti_wait(request);
+  if (choice % 3 == 1) {
+    size_t index;
+    return tutti_wait_any(request, 1, &index);
+  }
+  while (err == TUTTI_OK && !done) err = tutti_test(request, &done);
+  return err;
+}
+
+static bool one_collective(struct crowd *c, uint64_t choice) {
+  int32_t in[ITEMS], out[ITEMS];
+  tutti_request *request = NULL;
+  uint32_t n = c->p->ranks;
+  pthread_mutex_lock(&c->order);
+  uint32_t call = c->collectives++, count = call % 4 == 0 ? ITEMS : 1 + call % 8;
+  for (uint32_t i = 0; i < count; i++) in[i] = item(c->p->rank, call, i);
+  const tutti_call describes = {
+      .collective = TUTTI_ALLREDUCE, .send = in, .recv = out, .count = count, .type = TUTTI_I32};
+  bool blocks = call % 5 == 0;
+  tutti_err err = blocks ? tutti_allreduce(c->p->comm, in, out, count, TUTTI_I32, TUTTI_SUM)
+                         : tutti_start(c->p->comm, &describes, &request);
+  pthread_mutex_unlock(&c->order);
+  if (ends(c, err, "start")) return false;
+  if (!blocks && ends(c, end_one(&request, choice), "wait")) return false;
+  for (uint32_t i = 0; i < count; i++)
+    if (out[i] != (int32_t)(7 * n * (n - 1) / 2) + (int32_t)n * item(0, call, i)) {
+      wrong(c->p, "rank %u, collective %u: element %u is %d", c->p->rank, call, i, out[i]);
+      return false;
+    }
+  return true;
+}
+
+static bool one_exchange(struct crowd *c, const struct worker *w, uint32_t step, uint64_t choice) {
+  uint32_t next = (c->p->rank + 1) % c->p->ranks, before = (c->p->rank + c->p->ranks - 1) % c->p->ranks;
+  int32_t in[ITEMS], out[ITEMS];
+  uint32_t count = step % 6 == 0 ? ITEMS : 2, tag = w->number * 1000000 + step;
+  for (uint32_t i = 0; i < count; i++) in[i] = item(c->p->rank, step, i);
+  const tutti_call calls[2] = {
+      {.collective = TUTTI_RECV, .recv = out, .count = count, .type = TUTTI_I32, .peer = before, .tag = tag},
+      {.collective = TUTTI_SEND, .send = in, .count = count, .type = TUTTI_I32, .peer = next, .tag = tag}};
+  tutti_request *request = NULL;
+  if (ends(c, tutti_start_group(c->p->comm, calls, 2, &request), "group")) return false;
+  if (ends(c, end_one(&request, choice), "wait for the group")) return false;
+  for (uint32_t i = 0; i < count; i++)
+    if (out[i] != item(before, step, i)) {
+      wrong(c->p, "rank %u, message %u of thread %u: element %u is %d", c->p->rank, step, w->number, i, out[i]);
+      return false;
+    }
+  return true;
+}
+
+/* Which kind a step is, all ranks say alike; how it is waited for, each draws for itself. */
 static void *work(void *argument) {
-  const struct worker *w = argument;
-  int32_t data[200];
-  uint32_t n = w->p->ranks;
-  for (uint32_t ticket; (ticket = atomic_fetch_add(w->tickets, 1)) < CALLS && w->p->stage->failures == 0;) {
-    tutti_err err;
-    while ((err = one_call(w, ticket, data)) == TUTTI_ERR_ARGUMENT &&
-           strstr(tutti_error_message(NULL), "another thread"))
-      usleep(1 + ticket % 50);
-    if (err != TUTTI_OK) wrong(w->p, "rank %u: %s: %s", w->p->rank, tutti_err_name(err), tutti_error_message(NULL));
-    for (int32_t i = 0; i < 200 && err == TUTTI_OK; i++)
-      if (data[i] != (int32_t)(n * (n - 1) / 2) + (int32_t)n * i)
-        wrong(w->p, "rank %u, call %u: element %d is %d", w->p->rank, ticket, i, data[i]);
+  struct worker *w = argument;
+  struct crowd *c = w->c;
+  uint64_t seed = c->p->seed + 100 * c->p->rank + w->number;
+  for (uint32_t step = 0; step < c->steps && c->p->stage->failures == 0; step++) {
+    uint64_t choice = tu_random(&seed);
+    bool collective = (step * 2654435761u >> 7) % 3 != w->number % 3;
+    if (!(collective ? one_collective(c, choice) : one_exchange(c, w, step, choice))) break;
+    atomic_fetch_add(&c->done, 1);
+    if (choice % 64 == 0) usleep(100);
   }
   return NULL;
 }
 
-static void play_together(struct player *p) {
+static void crowd(struct player *p, uint32_t steps, bool aborts) {
+  struct crowd c = {.p = p, .steps = steps, .order = PTHREAD_MUTEX_INITIALIZER};
+  struct worker workers[THREADS];
   pthread_t threads[THREADS];
-  _Atomic uint32_t tickets = 0;
-  struct worker w = {p, &tickets};
-  for (int i = 0; i < THREADS; i++)
-    if (pthread_create(&threads[i], NULL, work, &w) != 0) abort();
-  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  if (aborts) c.ended = true;
+  for (uint32_t i = 0; i < THREADS; i++) {
+    workers[i] = (struct worker){&c, i};
+    threads[i] = begin(work, &workers[i]);
+  }
+  if (aborts && p->rank == 0) {
+    while (c.done < steps) usleep(100); /* of all threads together: half way */
+    tutti_abort(p->comm, "the hook says so");
+    if (tutti_rank(p->comm) != 0 || !strstr(tutti_error_message(p->comm), "the hook says so"))
+      wrong(p, "the fifth thread: '%s'", tutti_error_message(p->comm));
+  }
+  for (uint32_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
 }
 
-/* ---- while a thread has requests open, no other starts anything: it could not move what is in front of it ---- */
+/* In the long run 10,000 of a rank's threads together, where there are two ranks; with more ranks than cores fewer. */
+static void play_crowd(struct player *p) {
+  bool main_case = p->ranks == 2 && (!p->is_thread || UNDER_TSAN);
+  crowd(p, !main_case ? 300 : test_long() ? 2500 : 800, false);
+}
+static void play_aborted_crowd(struct player *p) { crowd(p, 400, true); }
 
-struct stranger {
-  struct player *p;
-  tutti_err start, free;
-  char text[400];
+/* ---- several communicators, each with threads of its own; a thread that moves all of them on ---- */
+
+struct pump {
+  tutti_comm *comm;
+  _Atomic bool stops;
 };
 
-static void *come_between(void *argument) {
-  struct stranger *s = argument;
-  s->start = tutti_barrier(s->p->comm);
-  snprintf(s->text, sizeof s->text, "%s", tutti_error_message(NULL));
-  s->free = tutti_comm_free(s->p->comm);
+static void *move_on(void *argument) {
+  struct pump *pump = argument;
+  while (!pump->stops)
+    if (tutti_progress(pump->comm, 20) != TUTTI_OK) break;
   return NULL;
 }
 
-/* Nothing is sent before all ranks' strangers have been there, so every rank's request is open. */
-static void play_between(struct player *p) {
-  int32_t x = (int32_t)p->rank, y = 0;
+/* What is started is complete without a thread that waits for it, but for the one that moves on. */
+static void play_pump(struct player *p) {
+  struct pump pump = {.comm = p->comm};
+  tutti_comm *copy;
+  if (!good(p, tutti_comm_dup(p->comm, &copy), "tutti_comm_dup")) return;
+  pthread_t mover = begin(move_on, &pump);
+  for (int turn = 0; turn < 20; turn++) {
+    int32_t in[2] = {1, 2}, out[2] = {0, 0};
+    _Atomic size_t heard[2] = {0, 0};
+    tutti_request *requests[2];
+    tutti_comm *comms[2] = {p->comm, copy};
+    for (int i = 0; i < 2; i++) {
+      const tutti_call call = {.collective = TUTTI_ALLREDUCE,
+                               .send = &in[i],
+                               .recv = &out[i],
+                               .count = 1,
+                               .type = TUTTI_I32,
+                               .on_ready = told,
+                               .on_ready_context = &heard[i]};
+      good(p, tutti_start(comms[i], &call, &requests[i]), "tutti_start");
+    }
+    uint64_t end = ranks_now_ms() + TROUPE_CALL_MS;
+    while ((!heard[0] || !heard[1]) && ranks_now_ms() < end) usleep(200);
+    if (!heard[0] || !heard[1]) wrong(p, "rank %u: the pump does not move it", p->rank);
+    good(p, tutti_wait_all(requests, 2), "tutti_wait_all");
+    if (out[1] != 2 * (int32_t)p->ranks) wrong(p, "rank %u: %d", p->rank, out[1]);
+  }
+  pump.stops = true;
+  pthread_join(mover, NULL);
+  good(p, tutti_comm_free(copy), "tutti_comm_free");
+}
+
+/* A wait on one communicator moves what its thread, and others, have started on another. */
+static void play_across(struct player *p) {
+  tutti_comm *copy;
+  int32_t x = (int32_t)p->rank, y = -1, sum = 0;
   uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
-  tutti_request *request = NULL;
-  pthread_t thread;
-  struct stranger s = {.p = p};
-  const tutti_call call = {.collective = TUTTI_RECV, .recv = &y, .count = 1, .type = TUTTI_I32, .peer = before};
-  if (!good(p, tutti_start(p->comm, &call, &request), "tutti_start")) return;
-  if (pthread_create(&thread, NULL, come_between, &s) != 0) abort();
-  pthread_join(thread, NULL);
-  if (s.start != TUTTI_ERR_ARGUMENT || !strstr(s.text, "another thread") || s.free != TUTTI_ERR_ARGUMENT)
-    wrong(p, "rank %u: %s, then %s: '%s'", p->rank, tutti_err_name(s.start), tutti_err_name(s.free), s.text);
-  atomic_fetch_add(&p->stage->here, 1);
-  while (p->stage->here < p->ranks) usleep(1000);
-  good(p, tutti_send(p->comm, &x, 1, TUTTI_I32, next, 0), "tutti_send");
-  good(p, tutti_wait(&request), "tutti_wait");
-  if (y != (int32_t)before) wrong(p, "rank %u: %d came, not %u", p->rank, y, before);
+  if (!good(p, tutti_comm_dup(p->comm, &copy), "tutti_comm_dup")) return;
+  /* Rank 0 gives its part of the sum only when it has the message, which others send behind theirs, on the other one. */
+  for (int turn = 0; turn < 50; turn++) {
+    int32_t big[5000] = {turn}, all[5000];
+    tutti_request *request = NULL;
+    const tutti_call call = {
+        .collective = TUTTI_ALLREDUCE, .send = big, .recv = all, .count = 5000, .type = TUTTI_I32, .algorithm = "ring"};
+    good(p, tutti_start(p->comm, &call, &request), "tutti_start");
+    good(p, tutti_allreduce(copy, &x, &sum, 1, TUTTI_I32, TUTTI_SUM), "tutti_allreduce on the copy");
+    if (p->rank % 2) good(p, tutti_send(copy, &x, 1, TUTTI_I32, next, 1), "tutti_send");
+    good(p, tutti_recv(copy, &y, 1, TUTTI_I32, before, 1), "tutti_recv");
+    if (p->rank % 2 == 0) good(p, tutti_send(copy, &x, 1, TUTTI_I32, next, 1), "tutti_send");
+    good(p, tutti_wait(&request), "tutti_wait");
+    if (all[0] != turn * (int32_t)p->ranks || y != (int32_t)before) wrong(p, "rank %u: %d, %d", p->rank, all[0], y);
+  }
+  good(p, tutti_comm_free(copy), "tutti_comm_free");
 }
 
-/* ---- a mesh: a second thread takes all of its communicators, or nothing, and the mesh goes on ---- */
+/* ---- errors are each thread's own ---- */
 
-struct second {
-  struct player *p;
-  tutti_mesh *mesh;
-  tutti_mesh_tensor *from, *to;
-};
-
-static void *use_mesh(void *argument) {
-  struct second *s = argument;
-  while (!atomic_load(&tutti_mesh_line(s->mesh, 0)->inside)) usleep(1000);
-  tutti_err err = tutti_mesh_allreduce(s->from, s->to, 0);
-  if (err != TUTTI_ERR_ARGUMENT || !strstr(tutti_error_message(NULL), "tutti_mesh_allreduce: another thread"))
-    wrong(s->p, "rank %u: tutti_mesh_allreduce: %s: %s", s->p->rank, tutti_err_name(err), tutti_error_message(NULL));
-  err = tutti_mesh_free(s->mesh);
-  if (err != TUTTI_ERR_ARGUMENT || !strstr(tutti_error_message(NULL), "tutti_mesh_free: another thread"))
-    wrong(s->p, "rank %u: tutti_mesh_free: %s: %s", s->p->rank, tutti_err_name(err), tutti_error_message(NULL));
-  s->p->stage->here++;
+static void *fail_here(void *argument) {
+  struct player *p = argument;
+  tutti_comm *nothing;
+  tutti_err err = tutti_comm_dup(NULL, &nothing);
+  if (err != TUTTI_ERR_ARGUMENT || !strstr(tutti_error_message(NULL), "tutti_comm_dup"))
+    wrong(p, "rank %u: '%s'", p->rank, tutti_error_message(NULL));
   return NULL;
 }
 
-static void play_mesh(struct player *p) {
-  float in[4] = {1, 2, 3, 4}, out[4];
-  const size_t shape[] = {4};
-  pthread_t second;
-  tutti_mesh *mesh;
-  tutti_mesh_tensor from, to;
-  if (!good(p, tutti_mesh_create(p->comm, 1, &p->ranks, &mesh), "tutti_mesh_create")) return;
-  const tutti_tensor_of of_in = {.data = in, .type = TUTTI_F32, .dims = 1, .shape = shape};
-  const tutti_tensor_of of_out = {.data = out, .type = TUTTI_F32, .dims = 1, .shape = shape};
-  good(p, tutti_mesh_tensor_strided(&from, mesh, of_in, &(tutti_spread){.kind = TUTTI_PARTIAL, .op = TUTTI_SUM}), "in");
-  good(p, tutti_mesh_tensor_strided(&to, mesh, of_out, &(tutti_spread){.kind = TUTTI_REPLICATED}), "out");
-  struct second s = {p, mesh, &from, &to};
-  if (p->rank == 0)
-    while (p->stage->here < p->ranks - 1) usleep(1000);
-  if (p->rank > 0 && pthread_create(&second, NULL, use_mesh, &s) != 0) abort();
-  good(p, tutti_barrier(tutti_mesh_line(mesh, 0)), "tutti_barrier");
-  if (p->rank > 0) pthread_join(second, NULL);
-  good(p, tutti_mesh_allreduce(&from, &to, 0), "tutti_mesh_allreduce");
-  if (out[3] != 4 * (float)p->ranks) wrong(p, "rank %u: %g", p->rank, (double)out[3]);
-  good(p, tutti_mesh_free(mesh), "tutti_mesh_free");
+static void play_errors(struct player *p) {
+  tutti_window *window;
+  int64_t x = 0;
+  tutti_err err = tutti_window_create(NULL, NULL, 0, &window);
+  char before[400], after[400];
+  snprintf(before, sizeof before, "%s", tutti_error_message(NULL));
+  pthread_join(begin(fail_here, p), NULL);
+  snprintf(after, sizeof after, "%s", tutti_error_message(NULL));
+  if (err == TUTTI_OK || strcmp(before, after) != 0) wrong(p, "rank %u: '%s', then '%s'", p->rank, before, after);
+  good(p, tutti_allreduce(p->comm, TUTTI_IN_PLACE, &x, 1, TUTTI_I64, TUTTI_SUM), "tutti_allreduce");
 }
 
-/* ---- but any thread may end a wait ---- */
+/* ---- any thread may end a wait ---- */
 
 static void *end_it(void *argument) {
   struct player *p = argument;
-  while (!atomic_load(&p->comm->inside)) usleep(1000);
+  usleep(20000);
   tutti_abort(p->comm, "another thread says so");
   return NULL;
 }
 
 static void play_abort(struct player *p) {
   int32_t x = 0;
-  pthread_t second;
-  if (p->rank == 0 && pthread_create(&second, NULL, end_it, p) != 0) abort();
-  tutti_err err = tutti_recv(p->comm, &x, 1, TUTTI_I32, (p->rank + 1) % p->ranks, 0); /* nobody sends */
+  pthread_t second = {0};
+  if (p->rank == 0) second = begin(end_it, p);
+  tutti_err err = tutti_recv(p->comm, &x, 1, TUTTI_I32, (p->rank + 1) % p->ranks, 0); /* no rank sends */
   if (p->rank == 0) pthread_join(second, NULL);
   if (err != TUTTI_ERR_ABORTED || !strstr(tutti_error_message(p->comm), "another thread says so"))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(p->comm));
@@ -271,17 +430,25 @@ static void perform(void (*run)(struct player *p), bool fails) {
   }
 }
 
-static void a_second_thread_is_refused(void) { perform(play_second, false); }
-static void open_requests_keep_others_out(void) { perform(play_between, false); }
-static void threads_take_turns(void) { perform(play_together, false); }
-static void a_mesh_is_taken_as_a_whole(void) { perform(play_mesh, false); }
+static void a_send_behind_a_wait(void) { perform(play_behind, false); }
+static void a_second_thread_does_all(void) { perform(play_second, false); }
+static void another_thread_fills(void) { perform(play_filling, false); }
+static void crowds(void) { perform(play_crowd, false); }
+static void crowds_that_are_aborted(void) { perform(play_aborted_crowd, true); }
+static void a_thread_that_moves_all(void) { perform(play_pump, false); }
+static void waits_move_other_communicators(void) { perform(play_across, false); }
+static void errors_are_each_threads_own(void) { perform(play_errors, false); }
 static void any_thread_aborts(void) { perform(play_abort, true); }
 
 int main(int argc, char **argv) {
-  const struct test tests[] = {{"a_second_thread_is_refused", a_second_thread_is_refused},
-                               {"open_requests_keep_others_out", open_requests_keep_others_out},
-                               {"threads_take_turns", threads_take_turns},
-                               {"a_mesh_is_taken_as_a_whole", a_mesh_is_taken_as_a_whole},
+  const struct test tests[] = {{"a_send_behind_a_wait", a_send_behind_a_wait},
+                               {"a_second_thread_does_all", a_second_thread_does_all},
+                               {"another_thread_fills", another_thread_fills},
+                               {"crowds", crowds},
+                               {"crowds_that_are_aborted", crowds_that_are_aborted},
+                               {"a_thread_that_moves_all", a_thread_that_moves_all},
+                               {"waits_move_other_communicators", waits_move_other_communicators},
+                               {"errors_are_each_threads_own", errors_are_each_threads_own},
                                {"any_thread_aborts", any_thread_aborts}};
   ranks_clear_environment();
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);

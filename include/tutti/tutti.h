@@ -7,11 +7,14 @@
  * on one rank becomes the verdict of the communicator on all of its ranks: from then on every call on it returns
  * that verdict, and only tutti_comm_free() works. Other communicators are unaffected.
  *
- * Threads. A request belongs to the thread that started it: that thread tests and waits. One communicator serves one
- * thread at a time; different communicators may be used by different threads at once. A thread that makes a call on a
- * communicator while another one is in a call, or has requests open there, gets ARGUMENT; nothing has happened then, and the
- * other's call goes on. Only tutti_abort and the calls for memory (tutti_alloc and the like) are free of this; so is
- * what tutti/window.h and tutti/channel.h name.
+ * Threads. Requests belong to a communicator: any thread may start calls there, test its requests and wait for them. Calls
+ * that overlap are carried out one after the other. While one thread waits, others may start, test and wait on the same
+ * communicator; a wait moves on the open requests of all communicators of the process that no other thread is moving. All
+ * ranks must start the collectives of a communicator in one order; where several threads start some, that is the
+ * program's part. tutti_abort, tutti_rank, tutti_ranks and tutti_error_message never wait for another thread, and may be
+ * called by any until tutti_comm_free begins; the text of tutti_error_message changes only by the calling thread's
+ * next call. on_ready and user operations are called by any thread that is in the library, one at a time for a
+ * communicator.
  *
  * Fork. A child of fork() that makes a call with what belongs to its parent (a communicator, a request, a window, a
  * channel) gets ARGUMENT, and nothing has happened; it may exec, or call tutti_init for a world of its own. It does not keep
@@ -144,8 +147,8 @@ TUTTI_API int tutti_version(void);
 /* Short name of an error, as "TUTTI_ERR_PEER"; never NULL. */
 TUTTI_API const char *tutti_err_name(tutti_err err);
 
-/* The sentence behind the last error of `comm`, or, with NULL, behind the last error of this thread. Valid until the
- * next call on that communicator (or of this thread). Never NULL; "" if there was none. */
+/* The sentence behind the last error of this thread; of a communicator that has failed, behind its verdict. Valid until this
+ * thread's next call. Never NULL; "" if there was none. */
 TUTTI_API const char *tutti_error_message(const tutti_comm *comm);
 
 /* Bytes of an element, or of a block float's item; 0 if unknown. */
@@ -215,7 +218,7 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm 
 /* Collective over a healthy communicator: waits until every rank has got here and every credit has come home. Open
  * requests must have been waited for. On a failed communicator it is local and never waits. NULL is accepted. Returns
  * the error that kept it from ending in order; the communicator is gone in every case, but where the call was refused
- * (TUTTI_ERR_ARGUMENT) as another thread's, or a child's (see Threads and Fork above), or within on_ready. */
+ * (TUTTI_ERR_ARGUMENT) as a child's (see Fork above), or within on_ready. No other thread may use it. */
 TUTTI_API tutti_err tutti_comm_free(tutti_comm *comm);
 
 TUTTI_API uint32_t tutti_rank(const tutti_comm *comm);
@@ -258,8 +261,8 @@ TUTTI_API tutti_err tutti_deregister(tutti_comm *comm, void *memory);
 /* ---- a user's reduction ----------------------------------------------------------------------------------------- */
 
 /* result[i] = left[i] op right[i] for i < count elements of the call's type; of block floats, items. result may be
- * left or right, never half of one. All three are aligned to their elements. Must be associative; may be called on any
- * thread that polls. */
+ * left or right, never half of one. All three are aligned to their elements. Must be associative; may be called by any
+ * thread that is in the library. */
 typedef void tutti_op_function(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
                                void *context);
 
@@ -335,11 +338,12 @@ typedef void tutti_on_ready(void *context, size_t first, size_t count);
  * nothing. A barrier has nothing to cut, and a user's plan says its own lanes.
  *
  * With `on_ready`, the caller is told of each part of the output as soon as it is final: of every element once, in no
- * order, of all of them before the call is complete. It is called by the thread that started the call, within tutti_start,
- * tutti_restart, tutti_test and the functions that wait, for this call or any other. Within it only tutti_request_fill is
- * possible. Elements are numbered from where recv begins; of `out`, in logical order, block after block where `dim` cuts
- * it, and if it is of block floats, items are counted. With `in_parts`, the input is given in parts while the call is under
- * way: nothing of it is read, or in place written, before tutti_request_fill. Both are this rank's own affair. */
+ * order, of all of them before the call is complete. It is called within tutti_start, tutti_restart, tutti_test,
+ * tutti_progress and the functions that wait, for this call or any other, by whichever thread is there. Within it only
+ * tutti_request_fill is possible, for requests of the same communicator. Elements are numbered from where recv begins; of
+ * `out`, in logical order, block after block where `dim` cuts it, and if it is of block floats, items are counted. With
+ * `in_parts`, the input is given in parts while the call is under way: nothing of it is read, or in place written, before
+ * tutti_request_fill. Both are this rank's own affair. */
 typedef struct tutti_call {
   tutti_collective collective;
   const void *send;
@@ -378,9 +382,10 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_start(tutti_comm *comm, const tutti_call
 /* Elements first .. first + count - 1 of the input, of a call that was started with in_parts, are there: they belong to the
  * library from now on. Numbers count from where send begins, or as of on_ready, and gaps between blocks count too. Each
  * element is filled once, in any order, of a persistent request anew after each start; the call is not complete before all
- * are. Moves nothing: tutti_test does. To wait for such a call while something is missing would be for ever, and so would
- * it be to wait for a later one of the communicator, as messages of earlier calls go first: it returns ARGUMENT, and the
- * calls go on. (So what feeds another call is started before it.) A call in parts has a request of its own, no group's.
+ * are. Moves nothing: tutti_test does. To wait for such a call while something is missing would be for ever in a program of one
+ * thread, and so would it be to wait for a later one of the communicator, as messages of earlier calls go first: to the
+ * thread that started the call it returns ARGUMENT, and the calls go on; other threads may wait, or fill. (So what feeds
+ * another call is started before it.) A call in parts has a request of its own, no group's.
  * Errors: ARGUMENT, or how the call has failed; nothing is filled then. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_request_fill(tutti_request *request, size_t first, size_t count);
 
@@ -388,7 +393,7 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_request_fill(tutti_request *request, siz
 TUTTI_API TUTTI_CHECKED tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t count,
                                                     tutti_request **request);
 
-/* Is it complete? Moves every open request of the thread on, never blocks. Sets *done; when done, returns the
+/* Is it complete? Moves open requests on as a wait does, without waiting for messages. Sets *done; when done, returns the
  * request's outcome, frees it (persistent ones stay) and sets *request = NULL (likewise). *request == NULL is done. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_test(tutti_request **request, bool *done);
 
@@ -399,8 +404,13 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_wait(tutti_request **request);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index);
 
 /* Waits for all of a list; returns the first error after all have ended. With requests == NULL: everything that this
- * thread has open; handles stay valid and are complete. */
+ * thread has started; handles stay valid and are complete. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_all(tutti_request **requests, size_t count);
+
+/* For programs with a thread of their own for it: moves on what is open, on this communicator and on others that no thread is
+ * moving; waits at most so long (0: not at all; negative: without a limit) until something has moved, also for what other threads
+ * start meanwhile. Returns the communicator's verdict, if it has failed. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_progress(tutti_comm *comm, int timeout_ms);
 
 /* Persistent: made once, started often, with the same buffers. Between tutti_restart and tutti_wait nothing is
  * allocated, and no system call is made when nothing has to sleep. Only one start may be open at a time. */

@@ -10,7 +10,7 @@
  *
  * put, get, put_add, signal_set, signal_add and signal_test may be called by any number of threads at once; all else
  * on windows of one communicator, and a session with its events, by one at a time. Of these, creating and freeing a window
- * and signal_wait are calls on the communicator: a second thread is refused there (tutti/tutti.h). */
+ * and signal_wait are calls on the communicator: a second thread waits for its turn there (tutti/tutti.h). */
 #ifndef TUTTI_WINDOW_H
 #define TUTTI_WINDOW_H
 

@@ -46,32 +46,32 @@ static void add_request(struct tu_waits *waits, struct tutti_request *r) {
   if (tu_request_lacks_input(r, &element)) add_entry(waits, comm, r->number, comm->rank, TU_WAIT_INPUT);
 }
 
-/* All that the thread has open on that transport. */
-static void tell_transport(struct tu_transport *t, uint64_t now) {
-  struct tu_waits waits = {.since = now, .looked = now};
-  for (struct tutti_request *r = tu_queue.first; r && waits.count < TU_WAITS_ENTRIES; r = r->next) {
-    if (r->comm->transport != t || r->comm->failed) continue;
-    if (r->stalled_since && r->stalled_since < waits.since) waits.since = r->stalled_since;
-    add_request(&waits, r);
-  }
+/* What is told of all that this thread moves on. */
+struct telling {
+  struct tu_transport *t;
+  struct tu_waits waits;
+  uint64_t now;
+  bool is_time; /* something has taken long */
+};
+
+static void add_open(struct tutti_comm *comm, void *context) {
+  struct telling *telling = context;
   /* Of a communicator that has just failed, what was told stays: others may be about to ask. */
-  if (waits.count > 0) tu_waits_tell(t, &tu_queue, &waits);
+  if (comm->transport != telling->t || comm->failed) return;
+  for (struct tutti_request *r = comm->first; r && telling->waits.count < TU_WAITS_ENTRIES; r = r->next) {
+    telling->is_time |= r->stalled_since != 0 && tu_elapsed_ns(r->stalled_since, telling->now) >= TELL_NS;
+    if (r->stalled_since && r->stalled_since < telling->waits.since) telling->waits.since = r->stalled_since;
+    add_request(&telling->waits, r);
+  }
 }
 
-static bool is_first_of_transport(const struct tutti_request *r) {
-  for (const struct tutti_request *q = r->previous; q; q = q->previous)
-    if (q->comm->transport == r->comm->transport) return false;
-  return true;
-}
-
-void tu_chain_tell(uint64_t now) {
-  bool is_time = false;
-  for (const struct tutti_request *r = tu_queue.first; r; r = r->next)
-    is_time |= r->stalled_since != 0 && now - r->stalled_since >= TELL_NS;
-  if (!is_time || now - told.at < TELL_NS) return;
+void tu_chain_tell(struct tutti_comm *comm, uint64_t now) {
+  struct telling telling = {.t = comm->transport, .waits = {.since = now, .looked = now}, .now = now};
+  if (now - told.at < TELL_NS) return;
+  tu_queue_visit(comm, add_open, &telling);
+  if (!telling.is_time) return;
   told.at = now;
-  for (const struct tutti_request *r = tu_queue.first; r; r = r->next)
-    if (is_first_of_transport(r)) tell_transport(r->comm->transport, now);
+  if (telling.waits.count > 0) tu_waits_tell(comm->transport, &tu_thread, &telling.waits);
 }
 
 static bool is_time_to_tell(uint64_t since, uint64_t now) {
@@ -84,20 +84,20 @@ void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[]
   struct tu_waits waits = {.since = since, .looked = now};
   for (uint32_t p = 0; p < comm->ranks; p++)
     if (waits_for[p] && p != comm->rank) add_entry(&waits, comm, 0, p, 0);
-  if (waits.count > 0 && is_time_to_tell(since, now)) tu_waits_tell(comm->transport, &tu_queue, &waits);
+  if (waits.count > 0 && is_time_to_tell(since, now)) tu_waits_tell(comm->transport, &tu_thread, &waits);
 }
 
 void tu_chain_tell_one(const struct tutti_comm *comm, uint32_t member, uint64_t since, uint64_t now) {
   struct tu_waits waits = {.since = since, .looked = now};
   if (!is_time_to_tell(since, now)) return;
   add_entry(&waits, comm, 0, member, member == comm->rank ? TU_WAIT_SIGNAL : 0);
-  tu_waits_tell(comm->transport, &tu_queue, &waits);
+  tu_waits_tell(comm->transport, &tu_thread, &waits);
 }
 
 void tu_chain_go_on(struct tu_transport *t) {
   if (told.at == 0) return;
   told.at = 0;
-  tu_waits_end(t, &tu_queue, tu_clock_ns());
+  tu_waits_end(t, &tu_thread, tu_clock_ns());
 }
 
 /* ---- following ---- */

@@ -21,7 +21,7 @@ uint32_t tutti_ranks(const tutti_comm *comm) { return comm->ranks; }
 void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) {
   struct tu_visit visit;
   if (!tu_hold(comm, &visit)) {
-    (void)tu_refuse_visit(comm, &visit, "tutti_comm_set_timeout");
+    (void)tu_refuse_visit("tutti_comm_set_timeout");
     return;
   }
   comm->timeout_ms = timeout_ms;
@@ -60,11 +60,11 @@ void tutti_abort(tutti_comm *comm, const char *reason) {
   struct tu_error error;
   struct tu_visit visit;
   tu_fail(&error, TUTTI_ERR_ABORTED, "rank %u aborted: %s", comm->rank, reason ? reason : "it gave no reason");
-  if (tu_hold(comm, &visit)) {
+  if (!tu_process_is(comm->process)) {
+    (void)tu_refuse_visit("tutti_abort");
+  } else if (tu_try_hold(comm, &visit)) {
     (void)tu_comm_fail(comm, &error);
     tu_leave(&visit);
-  } else if (visit.refusal == TU_FORKED) {
-    (void)tu_refuse_visit(comm, &visit, "tutti_abort");
   } else { /* the thread that is inside finds it */
     tu_verdict_post(&comm->mover->block->verdict, &error);
     tu_mover_wake_all(comm->mover);
@@ -190,6 +190,12 @@ static void drop_endpoint(struct tu_transport *t) {
 }
 
 void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
+  tu_queue_forget(comm);
+  while (comm->lost) {
+    struct tutti_request *r = comm->lost;
+    comm->lost = r->next;
+    tu_request_destroy(r);
+  }
   for (size_t i = 0; i < TUTTI_COLLECTIVES; i++) tu_request_destroy(comm->again[i]);
   while (comm->idle) {
     struct tutti_request *r = comm->idle;
@@ -294,7 +300,7 @@ tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
   }
   *self = NULL;
   struct tu_visit visit;
-  if (!tu_hold(parent, &visit)) return tu_refuse_visit(parent, &visit, "tutti_comm_self");
+  if (!tu_hold(parent, &visit)) return tu_refuse_visit("tutti_comm_self");
   tutti_err err = tu_world_alone(&t, &error);
   if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_FIRST_PLACE, TU_JOIN_TIMEOUT_MS, self, &error);
   if (err == TUTTI_OK) err = inherit(self, parent, &error);
@@ -411,7 +417,7 @@ static tutti_err enter_and_split(const char *call, tutti_comm *parent, int color
     return tu_thread_error(&error);
   }
   *comm = NULL;
-  if (!tu_enter(parent, &visit)) return tu_refuse_visit(parent, &visit, call);
+  if (!tu_hold(parent, &visit)) return tu_refuse_visit(call);
   if (color < 0 && color != TUTTI_NO_COLOR) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: colour %d is negative; use 0 or more, or TUTTI_NO_COLOR", call, color);
     err = tu_comm_fail(parent, &error);
@@ -459,22 +465,22 @@ static tutti_err wait_drained(tutti_comm *comm) {
 tutti_err tutti_comm_free(tutti_comm *comm) {
   struct tu_visit visit;
   if (!comm) return TUTTI_OK;
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_comm_free");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_comm_free");
   tutti_err err = TUTTI_OK;
-  if (tu_queue.telling) { /* on_ready is called within a function that goes on with the communicator afterwards */
+  if (tu_thread.telling) { /* on_ready is called within a function that goes on with the communicator afterwards */
     struct tu_error error;
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
             "tutti_comm_free was called within on_ready, where only tutti_request_fill is possible; nothing is freed");
     tu_leave(&visit);
     return tu_thread_error(&error);
   }
-  while (comm->open_requests > 0 && comm->failed) tu_queue_poll(); /* ends them with the verdict */
+  while (comm->open_requests > 0 && comm->failed) tu_queue_poll(comm); /* ends them with the verdict */
   if (comm->open_requests > 0) {
     struct tu_error error;
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_free: %u requests are still open on rank %u; wait for them first",
             comm->open_requests, comm->rank);
     err = tu_comm_fail(comm, &error);
-    tu_queue_poll();
+    tu_queue_poll(comm);
   }
   uint32_t windows = tu_windows_abandon(comm);
   if (windows > 0 && err == TUTTI_OK && !comm->failed) {

@@ -77,6 +77,8 @@ struct tu_stall {
   int sleep_ms;   /* at a time; 0: as long as the bells allow */
   uint64_t since; /* when the clock was first read; 0: not yet */
 };
+/* From then to now; another thread may have noted that it waits a moment after this one has looked at the clock. */
+static inline uint64_t tu_elapsed_ns(uint64_t since, uint64_t now) { return now > since ? now - since : 0; }
 static inline void tu_stall_moved(struct tu_stall *s) { s->polls = s->yields = 0, s->since = 0; }
 
 struct tutti_request {
@@ -102,8 +104,8 @@ struct tutti_request {
   struct tu_stall tests;  /* vain ones */
   bool persistent, open, done, detached;
   struct tu_error error;                 /* outcome */
-  const void *queue;                     /* of the thread that started it; only that thread may test and wait */
-  struct tutti_request *previous, *next; /* open ones, in that queue */
+  const void *starter;                   /* &tu_thread of the thread that started it */
+  struct tutti_request *previous, *next; /* in the communicator's list of those that are open */
   struct tutti_request *idle_next;       /* idle ones, in the communicator's cache */
   struct tutti_request **children;       /* of a group */
   size_t child_count;
@@ -126,8 +128,9 @@ struct tu_patience {
 };
 
 struct tutti_comm {
-  const void *_Atomic inside; /* &tu_queue of the thread that is in a call; NULL: none */
-  const void *_Atomic opener; /* ... of the one whose requests are open; NULL: none */
+  const void *_Atomic inside; /* &tu_thread of the thread that holds it; NULL: none */
+  _Atomic uint32_t wanted;    /* threads that wait to hold it */
+  _Atomic uint32_t starving;  /* those of them that have waited for long: none that comes later goes first */
   uint64_t process;           /* tu_process_number of the one that made it */
   uint64_t name;              /* of one that a split made: the same on all of its ranks; else 0 */
   uint32_t rank, ranks;
@@ -140,7 +143,11 @@ struct tutti_comm {
   struct tu_patience patience;
   uint32_t share; /* ranks of the world that share a CPU, where it is worst; the same on all */
   uint64_t number;
+  struct tutti_request *first, *last; /* open requests, in the order of their starts */
   uint32_t open_requests;
+  struct tutti_request *lost;                  /* detached ones that failed, until their threads ask */
+  struct tutti_comm *busy_before, *busy_after; /* communicators of the process that have requests (queue.c) */
+  bool listed;                                 /* it is one of these */
   struct tutti_request *idle;
   uint32_t idle_count;
   uint64_t board_requests[TU_BOARD_CALLS]; /* whose call stands in each place of this rank's board; by id */
@@ -157,27 +164,32 @@ struct tutti_comm {
   bool *departed;                 /* [ranks], scratch: who had departed when that was found out */
 };
 
-/* ---- enter.c: the door: one thread of one process at a time ---- */
+/* ---- enter.c: one thread at a time; the others wait, and children of fork() are refused ---- */
 
-enum tu_refusal { TU_FORKED, TU_OCCUPIED, TU_HAS_OPEN };
 struct tu_visit {
   struct tutti_comm *comm; /* to be left; NULL: a call further out of the same thread does that */
-  enum tu_refusal refusal;
 };
 
-/* Takes the communicator for this thread, unless it is a child's of fork(), or another thread is in a call; calls may nest.
- * False: nothing of it may be touched, and tu_refuse_visit says why. */
+/* Takes the communicator for this thread, after those that are in a call on it; calls may nest. False: it is a child's of fork();
+ * nothing of it may be touched, and tu_refuse_visit says why. */
 static inline bool tu_hold(struct tutti_comm *comm, struct tu_visit *visit);
-bool tu_hold_contended(struct tutti_comm *comm, struct tu_visit *visit);
+void tu_hold_contended(struct tutti_comm *comm);
+/* Takes it if no other thread has it; not for a child of fork(). */
+static inline bool tu_try_hold(struct tutti_comm *comm, struct tu_visit *visit);
 static inline void tu_leave(const struct tu_visit *visit);
-/* The same for a call that starts something: not while another thread has requests open, which alone can move them on. */
-static inline bool tu_enter(struct tutti_comm *comm, struct tu_visit *visit);
-/* tu_enter for the usual case, that nobody is inside and nothing is open; false: tu_enter knows more. */
+/* This thread, which holds it and has nothing half done there, lets the others in that want it. */
+void tu_let_in_contended(struct tutti_comm *comm);
+static inline void tu_let_in(struct tutti_comm *comm) {
+  if (atomic_load_explicit(&comm->wanted, memory_order_relaxed) > 0) tu_let_in_contended(comm);
+}
+/* Lets the others in while this thread sleeps, and takes it back, however often this thread has entered. */
+static inline void tu_release(struct tutti_comm *comm);
+static inline void tu_regain(struct tutti_comm *comm);
+/* tu_hold for the usual case, that no thread is inside; false: tu_hold knows more. */
 static inline bool tu_enter_idle(struct tutti_comm *comm);
 static inline void tu_leave_idle(struct tutti_comm *comm);
-tutti_err tu_refuse_visit(const struct tutti_comm *comm, const struct tu_visit *visit, const char *call);
-tutti_err tu_explain_visit(const struct tutti_comm *comm, const struct tu_visit *visit, const char *call,
-                           struct tu_error *error);
+tutti_err tu_refuse_visit(const char *call);
+tutti_err tu_explain_visit(const char *call, struct tu_error *error);
 /* For calls that any thread may make: ARGUMENT, if it was another process that made what they use. */
 tutti_err tu_refuse_child(uint64_t process, const char *call, struct tu_error *error);
 
@@ -289,8 +301,7 @@ bool tu_request_run_straight(struct tutti_request *request);
 void tu_request_tell(struct tutti_request *request);
 /* Does it wait for its caller to fill in an element? */
 bool tu_request_lacks_input(const struct tutti_request *request, size_t *element);
-/* Does an open request of this thread and that communicator, `last` or an earlier one (NULL: any)? Then *error is ARGUMENT, with
- * a sentence. */
+/* Does an open request of that communicator, `last` or an earlier one (NULL: any)? Then *error is ARGUMENT, with a sentence. */
 bool tu_input_is_missing(const struct tutti_comm *comm, const struct tutti_request *last, struct tu_error *error);
 
 /* ---- start.c ---- */
@@ -330,68 +341,89 @@ bool tu_patience_looks(uint64_t *looked_at);
 /* tu_bell_sleep, by a thread that waits. */
 void tu_patience_sleep(struct tu_transport *t, uint32_t token, int ms);
 
-/* ---- wait.c ---- */
-/* The open requests of this thread, in the order of their starts. */
-struct tu_queue {
-  struct tutti_request *first, *last;
-  bool telling; /* the thread is within a caller's on_ready: nothing may be moved */
+/* ---- queue.c: open requests, and who has some ---- */
+/* What a thread is known by; small enough for the space that programs keep for libraries which are loaded later. */
+struct tu_thread {
+  bool telling; /* it is within a caller's on_ready: nothing may be moved */
 };
-/* Small enough for the space that programs keep for libraries which are loaded later. */
-extern _Thread_local struct tu_queue tu_queue __attribute__((tls_model("initial-exec")));
-void tu_queue_add(struct tutti_request *request);
-/* Moves every open request of the thread; true if anything moved. */
-bool tu_queue_poll(void);
+extern _Thread_local struct tu_thread tu_thread __attribute__((tls_model("initial-exec")));
 
-static inline bool tu_hold(struct tutti_comm *comm, struct tu_visit *visit) {
-  const void *me = &tu_queue, *found = NULL;
+/* The communicator is held by the caller of what follows. */
+void tu_queue_add(struct tutti_request *request);
+/* It goes: no request of it is open. */
+void tu_queue_forget(struct tutti_comm *comm);
+/* Is what is listed the parent's, of which this process is a child? tu_queue_reset forgets it. */
+bool tu_queue_is_foreign(void);
+void tu_queue_reset(void);
+/* Moves every open request of the communicator; true if anything moved. */
+bool tu_queue_poll(struct tutti_comm *comm);
+/* The same for the other communicators of the process that no other thread is in. */
+bool tu_queue_poll_others(const struct tutti_comm *comm);
+/* Visits the communicator and, as above, the others that have open requests. */
+void tu_queue_visit(struct tutti_comm *comm, void (*visit)(struct tutti_comm *comm, void *context), void *context);
+/* Has another communicator of the process requests? It may be that they are complete by now. */
+extern _Atomic uint32_t tu_queue_busy; /* communicators that are listed */
+static inline bool tu_queue_others(const struct tutti_comm *comm) {
+  return atomic_load_explicit(&tu_queue_busy, memory_order_relaxed) > (comm->listed ? 1 : 0);
+}
+/* A communicator on which the calling thread has started what is still open, held: to be left; NULL: none. Adds to *error what
+ * failed of it, and was detached, if *error is none. */
+struct tutti_comm *tu_queue_find_own(struct tu_visit *visit, struct tu_error *error);
+
+/* ---- wait.c ---- */
+/* It is free, and no thread has waited for long: takes it. */
+static inline bool tu_take_idle(struct tutti_comm *comm) {
+  const void *nobody = NULL;
+  return !atomic_load_explicit(&comm->starving, memory_order_relaxed) &&
+         atomic_compare_exchange_strong_explicit(&comm->inside, &nobody, &tu_thread, memory_order_acquire,
+                                                 memory_order_relaxed);
+}
+
+static inline bool tu_try_hold(struct tutti_comm *comm, struct tu_visit *visit) {
+  const void *inside = atomic_load_explicit(&comm->inside, memory_order_relaxed);
   visit->comm = NULL;
-  visit->refusal = TU_FORKED;
-  if (!tu_process_is(comm->process)) return false;
-  if (atomic_load_explicit(&comm->inside, memory_order_relaxed) == me) return true;
-  if (!atomic_compare_exchange_strong_explicit(&comm->inside, &found, me, memory_order_acquire, memory_order_relaxed))
-    return tu_hold_contended(comm, visit);
+  if (inside == &tu_thread) return true;
+  if (inside || !tu_take_idle(comm)) return false;
   visit->comm = comm;
   return true;
 }
 
-static inline void tu_leave(const struct tu_visit *visit) {
-  if (visit->comm) atomic_store_explicit(&visit->comm->inside, NULL, memory_order_release);
+static inline bool tu_hold(struct tutti_comm *comm, struct tu_visit *visit) {
+  visit->comm = NULL;
+  if (!tu_process_is(comm->process)) return false;
+  if (tu_try_hold(comm, visit)) return true;
+  tu_hold_contended(comm);
+  visit->comm = comm;
+  return true;
 }
 
 static inline void tu_leave_idle(struct tutti_comm *comm) {
   atomic_store_explicit(&comm->inside, NULL, memory_order_release);
 }
 
-static inline bool tu_enter_idle(struct tutti_comm *comm) {
-  const void *nobody = NULL;
-  if (!tu_process_is(comm->process) ||
-      !atomic_compare_exchange_strong_explicit(&comm->inside, &nobody, &tu_queue, memory_order_acquire,
-                                               memory_order_relaxed))
-    return false;
-  if (!atomic_load_explicit(&comm->opener, memory_order_relaxed)) return true;
-  tu_leave_idle(comm);
-  return false;
+static inline void tu_leave(const struct tu_visit *visit) {
+  if (visit->comm) tu_leave_idle(visit->comm);
 }
 
-static inline bool tu_enter(struct tutti_comm *comm, struct tu_visit *visit) {
-  if (!tu_hold(comm, visit)) return false;
-  const void *opener = atomic_load_explicit(&comm->opener, memory_order_relaxed);
-  if (!opener || opener == &tu_queue) return true;
-  tu_leave(visit);
-  visit->refusal = TU_HAS_OPEN;
-  return false;
+static inline void tu_release(struct tutti_comm *comm) { tu_leave_idle(comm); }
+static inline void tu_regain(struct tutti_comm *comm) {
+  if (!tu_take_idle(comm)) tu_hold_contended(comm);
 }
+
+static inline bool tu_enter_idle(struct tutti_comm *comm) { return tu_process_is(comm->process) && tu_take_idle(comm); }
 
 /* Moves an execution that goes straight, and waits for a while; true: it is finished. */
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e);
-/* One more vain poll on `comm`: spins, yields or sleeps; who sleeps looks at verdicts, boards, peers and deadlines of all that is
- * open first. True: it has slept, so it is time to look at what only the caller knows. */
+/* One more vain poll on `comm`, which is held: spins, yields or sleeps, and lets other threads in; before it sleeps it looks at
+ * verdicts, boards, peers and deadlines of all that is open. True: it has slept, so it is time to look at what only the caller
+ * knows. */
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
 
 /* ---- diagnosis.c ---- */
-/* Looks at verdicts, boards, peers and deadlines of all that this thread has open. Communicators that fail here end their
- * requests at the next poll. */
-void tu_look_round(uint64_t now);
+/* Looks at verdicts, boards, peers and deadlines of all that is open on the communicator and, as tu_queue_visit has it, on
+ * others. Those that fail here end their requests at the next poll. Returns for how many ms, at most ms_max, nothing more is
+ * to be looked at. */
+int tu_look_round(struct tutti_comm *comm, uint64_t now, int ms_max);
 /* What a peer's board says of its last collective: "its last is ...". */
 void tu_print_last_call(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes);
 /* A message came that does not fit the request: the verdict says so. */
@@ -407,8 +439,8 @@ bool tu_peer_died(const struct tutti_comm *comm, uint32_t peer, const char *doin
 bool tu_peer_left(const struct tutti_comm *comm, uint32_t peer, const char *doing, struct tu_error *error);
 
 /* ---- chain.c: whom ranks wait for ---- */
-/* Tells the others whom this thread waits for in all that it has open, if that takes long. */
-void tu_chain_tell(uint64_t now);
+/* Tells the others whom this thread waits for in all that it moves on, if that takes long. */
+void tu_chain_tell(struct tutti_comm *comm, uint64_t now);
 /* The same of a call that is no request and has waited since then: for these members, or for one (itself: for a signal). Any
  * thread. */
 void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[], uint64_t since, uint64_t now);

@@ -176,7 +176,7 @@ static bool peers_lost(struct tutti_request *r) {
 }
 
 static bool too_late(struct tutti_request *r, uint64_t now) {
-  if (r->timeout_ms <= 0 || now - r->stalled_since < (uint64_t)r->timeout_ms * NS_PER_MS) return false;
+  if (r->timeout_ms <= 0 || tu_elapsed_ns(r->stalled_since, now) < (uint64_t)r->timeout_ms * NS_PER_MS) return false;
   if (peers_lost(r)) return true;
   if (r->execution.unfinished == 0 || r->execution.mismatch) return false; /* it has just come: the next poll ends it */
   char call[280], waited_for[600];
@@ -193,17 +193,30 @@ static void look_round_for(struct tutti_request *r, uint64_t now) {
   if (r->comm->failed || tu_comm_failed(r->comm)) return;
   if (r->number && disagree_about(r->comm, r->number)) return;
   if (r->stalled_since == 0) r->stalled_since = now;
-  if (too_late(r, now) || now - r->looked_at < LOOK_NS) return;
+  if (too_late(r, now) || tu_elapsed_ns(r->looked_at, now) < LOOK_NS) return;
   r->looked_at = now;
   (void)peers_lost(r);
 }
 
-void tu_look_round(uint64_t now) {
-  for (struct tutti_request *r = tu_queue.first; r; r = r->next) {
-    struct tu_visit visit;
-    if (!tu_hold(r->comm, &visit)) continue;
-    look_round_for(r, now);
-    tu_leave(&visit);
+struct round {
+  uint64_t now;
+  int ms; /* until something is to be looked at again */
+};
+
+static void look_round_at(struct tutti_comm *comm, void *context) {
+  struct round *round = context;
+  for (struct tutti_request *r = comm->first; r; r = r->next) {
+    look_round_for(r, round->now);
+    if (comm->failed) round->ms = 0;
+    if (r->timeout_ms <= 0 || r->stalled_since == 0) continue;
+    int64_t left = r->timeout_ms - (int64_t)(tu_elapsed_ns(r->stalled_since, round->now) / NS_PER_MS);
+    if (left < round->ms) round->ms = left > 0 ? (int)left : 1;
   }
-  tu_chain_tell(now);
+}
+
+int tu_look_round(struct tutti_comm *comm, uint64_t now, int ms_max) {
+  struct round round = {.now = now, .ms = ms_max};
+  tu_queue_visit(comm, look_round_at, &round);
+  tu_chain_tell(comm, now);
+  return round.ms;
 }

@@ -163,7 +163,7 @@ tutti_err tutti_mesh_create(tutti_comm *comm, uint32_t axes, const uint32_t *ext
     return tu_thread_error(&error);
   }
   *mesh = NULL;
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_mesh_create");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_mesh_create");
   tutti_err err = create(comm, axes, extents, mesh);
   tu_leave(&visit);
   return err;
@@ -174,8 +174,8 @@ tutti_err tutti_mesh_create(tutti_comm *comm, uint32_t axes, const uint32_t *ext
 bool tu_mesh_enter(struct tutti_mesh *mesh, const char *call, struct tu_mesh_visit *visit, struct tu_error *error) {
   *visit = (struct tu_mesh_visit){0};
   for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) {
-    if (!mesh->lines[axes] || tu_enter(mesh->lines[axes], &visit->of[axes])) continue;
-    (void)tu_explain_visit(mesh->lines[axes], &visit->of[axes], call, error);
+    if (!mesh->lines[axes] || tu_hold(mesh->lines[axes], &visit->of[axes])) continue;
+    (void)tu_explain_visit(call, error);
     tu_mesh_leave(visit);
     return false;
   }

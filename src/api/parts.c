@@ -6,9 +6,9 @@ void tu_request_tell(struct tutti_request *r) {
   struct tu_run run;
   size_t item = r->program->item_bytes;
   while (!r->comm->failed && tu_parts_tell(&r->execution, &run)) {
-    tu_queue.telling = true;
+    tu_thread.telling = true;
     r->on_ready(r->on_ready_context, run.offset / item, run.bytes / item);
-    tu_queue.telling = false;
+    tu_thread.telling = false;
   }
 }
 
@@ -22,10 +22,10 @@ bool tu_request_lacks_input(const struct tutti_request *r, size_t *element) {
 
 bool tu_input_is_missing(const struct tutti_comm *comm, const struct tutti_request *last, struct tu_error *error) {
   size_t element;
-  for (const struct tutti_request *r = last ? last : tu_queue.last; r; r = r->previous) {
-    if (r->comm != comm || !tu_request_lacks_input(r, &element)) continue;
+  for (const struct tutti_request *r = last ? last : comm->last; r; r = r->previous) {
+    if (r->starter != &tu_thread || !tu_request_lacks_input(r, &element)) continue;
     tu_fail(error, TUTTI_ERR_ARGUMENT,
-            "element %zu of the input of %s has not been filled, which only this thread can do: call "
+            "element %zu of the input of %s, which this thread has started, has not been filled: call "
             "tutti_request_fill before "
             "you wait for that call or for later ones; tutti_test moves them on until then",
             element, tutti_collective_name((tutti_collective)r->signature.collective));
@@ -46,9 +46,6 @@ static tutti_err check_fill(const struct tutti_request *r, size_t first, size_t 
   if (!r->open && !r->done)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s: this persistent request has not been started; tutti_restart comes first", call);
-  if (r->queue != &tu_queue)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%s: this request is another thread's: only the thread that started it may fill it", call);
   size_t elements = r->program->parts->input_bytes / r->program->item_bytes;
   if (first > elements || count > elements - first)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %zu elements from %zu on; the input has %zu", call, count, first,
@@ -83,7 +80,7 @@ tutti_err tutti_request_fill(tutti_request *request, size_t first, size_t count)
             "tutti_request_fill: the request is NULL: it is complete, or was never started");
     return tu_thread_error(&error);
   }
-  if (!tu_hold(request->comm, &visit)) return tu_refuse_visit(request->comm, &visit, "tutti_request_fill");
+  if (!tu_hold(request->comm, &visit)) return tu_refuse_visit("tutti_request_fill");
   tutti_err err = fill(request, first, count);
   tu_leave(&visit);
   return err;

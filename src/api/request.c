@@ -337,7 +337,7 @@ static void open_request(struct tutti_request *r) {
   r->error.code = TUTTI_OK;
   r->stalled_since = 0;
   tu_stall_moved(&r->tests);
-  if (r->comm->open_requests++ == 0) atomic_store_explicit(&r->comm->opener, &tu_queue, memory_order_relaxed);
+  r->comm->open_requests++;
 }
 
 /* Everybody may know of the collective. If the call is the one that its place on the board already shows, as when one call

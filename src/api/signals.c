@@ -130,7 +130,7 @@ static tutti_err look_after_vain_test(struct look *look, bool *all, struct tu_er
   struct tutti_window *window = look->located.window;
   struct tu_visit visit;
   tutti_err err = tu_comm_verdict(window->comm, error);
-  if (err != TUTTI_OK || !tu_hold(window->comm, &visit)) return err;
+  if (err != TUTTI_OK || !tu_process_is(window->comm->process) || !tu_try_hold(window->comm, &visit)) return err;
   if (tu_patience_test(window->comm, &window->tests, false)) err = look_for_peers(window->comm, look, all, error);
   tu_leave(&visit);
   return err;
@@ -199,7 +199,7 @@ tutti_err tutti_signal_wait(const tutti_tensor *signals, tutti_compare compare, 
     struct tu_visit visit;
     struct tutti_comm *comm = look.located.window->comm;
     if (tu_hold(comm, &visit)) err = wait_and_go_on(&look, timeout_ms, &error);
-    else err = tu_explain_visit(comm, &visit, "tutti_signal_wait", &error);
+    else err = tu_explain_visit("tutti_signal_wait", &error);
     tu_leave(&visit);
   }
   tu_located_close(&look.located);

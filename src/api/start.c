@@ -19,9 +19,9 @@ static tutti_err no_communicator(const char *what) {
 
 /* May it be started now, by a caller who keeps its handle, or does not? */
 static tutti_err check_parts(const tutti_call *call, bool has_handle, struct tu_error *error) {
-  if (!tu_queue.telling && (has_handle || !call->in_parts)) return TUTTI_OK;
+  if (!tu_thread.telling && (has_handle || !call->in_parts)) return TUTTI_OK;
   const char *name = tutti_collective_name(call->collective);
-  if (tu_queue.telling)
+  if (tu_thread.telling)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s was started within on_ready, where only tutti_request_fill is possible", name);
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
@@ -44,6 +44,12 @@ static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_hand
   return TUTTI_OK;
 }
 
+/* What was just started goes as far as it can; then a thread that sleeps has it to move on, too. */
+static void move_started(tutti_comm *comm) {
+  (void)tu_queue_poll(comm);
+  if (comm->first) tu_bell_ring(comm->transport, comm->transport->rank);
+}
+
 static tutti_err start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
   struct tutti_request *r;
   tutti_err err = acquire(comm, call, request != NULL, &r);
@@ -51,7 +57,7 @@ static tutti_err start(tutti_comm *comm, const tutti_call *call, tutti_request *
   r->detached = !request;
   if (request) *request = r;
   tu_request_start(r);
-  tu_queue_poll();
+  move_started(comm);
   return TUTTI_OK;
 }
 
@@ -59,7 +65,7 @@ tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **
   struct tu_visit visit;
   if (!comm || !call) return no_communicator("tutti_start");
   if (request) *request = NULL;
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_start");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_start");
   tutti_err err = start(comm, call, request);
   tu_leave(&visit);
   return err;
@@ -86,14 +92,14 @@ static tutti_err start_group(tutti_comm *comm, const tutti_call *calls, size_t c
   for (size_t i = 0; i < count; i++) {
     tutti_err err = acquire(comm, &calls[i], false, &group->children[i]);
     if (err != TUTTI_OK) {
-      tu_queue_poll(); /* the communicator has failed: this ends those that were started */
+      tu_queue_poll(comm); /* the communicator has failed: this ends those that were started */
       tu_request_release(group);
       return err;
     }
     group->child_count++;
     tu_request_start(group->children[i]);
   }
-  tu_queue_poll();
+  move_started(comm);
   *request = group;
   return TUTTI_OK;
 }
@@ -102,7 +108,7 @@ tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t co
   struct tu_visit visit;
   if (!comm || (!calls && count > 0)) return no_communicator("tutti_start_group");
   if (request) *request = NULL;
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_start_group");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_start_group");
   tutti_err err = start_group(comm, calls, count, request);
   tu_leave(&visit);
   return err;
@@ -112,7 +118,7 @@ tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request 
   struct tu_visit visit;
   if (!comm || !call || !request) return no_communicator("tutti_prepare");
   *request = NULL;
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_prepare");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_prepare");
   struct tutti_request *r;
   tutti_err err = acquire(comm, call, true, &r);
   if (err == TUTTI_OK) {
@@ -131,28 +137,27 @@ static tutti_err restart(tutti_request *request) {
             request->open ? "open; wait for it first" : "not persistent; tutti_prepare makes such");
     return tu_thread_error(&error);
   }
-  if (tu_queue.telling) {
+  if (tu_thread.telling) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
             "tutti_restart was called within on_ready, where only tutti_request_fill is possible");
     return tu_thread_error(&error);
   }
   if (tu_comm_failed(request->comm)) return tu_thread_error(&request->comm->error);
   tu_request_start(request);
-  tu_queue_poll();
+  move_started(request->comm);
   return TUTTI_OK;
 }
 
 tutti_err tutti_restart(tutti_request *request) {
   struct tu_visit visit;
   if (!request) return no_communicator("tutti_restart");
-  if (!tu_enter(request->comm, &visit)) return tu_refuse_visit(request->comm, &visit, "tutti_restart");
+  if (!tu_hold(request->comm, &visit)) return tu_refuse_visit("tutti_restart");
   tutti_err err = restart(request);
   tu_leave(&visit);
   return err;
 }
 
-/* Its buffers are still in use, and nobody would know until when: so the communicator fails, which ends what is open in it. What
- * another thread has started ends there. */
+/* Its buffers are still in use, and nobody would know until when: so the communicator fails, which ends what is open in it. */
 static void refuse_free(struct tutti_request *request) {
   struct tu_error error;
   struct tutti_comm *comm = request->comm;
@@ -163,6 +168,7 @@ static void refuse_free(struct tutti_request *request) {
 }
 
 static void free_request(tutti_request *request) {
+  struct tutti_comm *comm = request->comm;
   struct tutti_request *one[1] = {request}, **all = request->child_count > 0 ? request->children : one;
   size_t count = tu_max(request->child_count, 1), open = 0;
   for (size_t i = 0; i < count; i++) open += all[i]->open;
@@ -179,14 +185,14 @@ static void free_request(tutti_request *request) {
   } else {
     tu_request_release(request);
   }
-  if (open > 0 && !tu_queue.telling) tu_queue_poll();
+  if (open > 0 && !tu_thread.telling) tu_queue_poll(comm);
 }
 
 void tutti_request_free(tutti_request *request) {
   struct tu_visit visit;
   if (!request) return;
   if (!tu_hold(request->comm, &visit)) {
-    (void)tu_refuse_visit(request->comm, &visit, "tutti_request_free");
+    (void)tu_refuse_visit("tutti_request_free");
     return;
   }
   free_request(request);
@@ -197,7 +203,8 @@ void tutti_request_free(tutti_request *request) {
 
 static inline bool is_again(const struct tutti_request *last, const struct tu_brief *b) {
   return last && b->send == last->brief.send && b->recv == last->brief.recv && b->count == last->brief.count &&
-         b->type == last->brief.type && b->op == last->brief.op && b->root == last->brief.root && !tu_queue.first;
+         b->type == last->brief.type && b->op == last->brief.op && b->root == last->brief.root && !last->comm->first &&
+         !tu_queue_others(last->comm);
 }
 
 static tutti_err run_again(tutti_comm *comm, struct tutti_request *r) {
@@ -249,7 +256,7 @@ tutti_err tu_call_and_wait(tutti_comm *comm, const tutti_call *call) {
   struct tu_visit visit;
   const char *name = public_name(call->collective);
   if (!comm) return no_communicator(name);
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, name);
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(name);
   tutti_request *request = NULL;
   tutti_err err = tu_refuse_to_hang(comm);
   if (err == TUTTI_OK) err = start(comm, call, &request);
@@ -281,7 +288,7 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b) {
 __attribute__((noinline)) static tutti_err run_entering(tutti_comm *comm, const struct tu_brief *b) {
   struct tu_visit visit;
   if (!comm) return no_communicator(public_name(b->collective));
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, public_name(b->collective));
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(public_name(b->collective));
   tutti_err err = run_first(comm, b);
   tu_leave(&visit);
   return err;

@@ -1,6 +1,7 @@
-/* wait.c: the one place where anybody waits. Polls what the thread has open; when nothing moves: spin; then, if there are more
- * ranks than cores, yield, for it may be a rank that needs this one (another program would keep it for a time slice); then
- * sleep on the bell, at most 100 ms at a time. A rank that stalls looks round (diagnosis.c). */
+/* wait.c: the one place where anybody waits. Polls what is open on the communicator, and on others that no thread moves; when
+ * nothing moves: spin; then, if there are more ranks than cores, yield, for it may be a rank that needs this one (another program
+ * would keep it for a time slice); then sleep on the bell, at most 100 ms at a time. Other threads are let in after each vain
+ * look, and while it sleeps: what they start rings the bell. A rank that stalls looks round (diagnosis.c). */
 #include <sched.h>
 
 #include "api/comm.h"
@@ -9,100 +10,37 @@
 #define SLEEP_MS 100
 #define NS_PER_MS 1000000u
 
-_Thread_local struct tu_queue tu_queue;
-
-/* Somebody waits for everything: the first error is kept for it. */
-static _Thread_local bool collects;
-static _Thread_local struct tu_error collected;
-
-void tu_queue_add(struct tutti_request *r) {
-  r->queue = &tu_queue;
-  r->previous = tu_queue.last;
-  r->next = NULL;
-  if (tu_queue.last) tu_queue.last->next = r;
-  else tu_queue.first = r;
-  tu_queue.last = r;
-}
-
-static void complete(struct tutti_request *r, const struct tu_error *error) {
-  if (r->previous) r->previous->next = r->next;
-  else tu_queue.first = r->next;
-  if (r->next) r->next->previous = r->previous;
-  else tu_queue.last = r->previous;
-  if (r->stalled_since) tu_chain_go_on(r->comm->transport);
-  r->open = false;
-  r->done = true;
-  if (--r->comm->open_requests == 0) atomic_store_explicit(&r->comm->opener, NULL, memory_order_relaxed);
-  r->error.code = TUTTI_OK;
-  if (error) r->error = *error;
-  if (error && (r->detached || collects) && collected.code == TUTTI_OK) collected = *error;
-  if (r->detached) tu_request_release(r);
-}
-
-/* ---- moving and stalling ---- */
-
-/* Until the next deadline, or long enough. */
-static int sleep_ms(uint64_t now) {
-  int ms = SLEEP_MS;
-  for (const struct tutti_request *r = tu_queue.first; r; r = r->next) {
-    if (r->comm->failed) return 0;
-    if (r->timeout_ms <= 0 || r->stalled_since == 0) continue;
-    int64_t left = r->timeout_ms - (int64_t)((now - r->stalled_since) / NS_PER_MS);
-    if (left < ms) ms = left > 0 ? (int)left : 1;
-  }
-  return ms;
-}
-
-static bool poll_one(struct tutti_request *r) {
-  if (r->comm->failed) {
-    complete(r, &r->comm->error);
-    return true;
-  }
-  if (r->comm->wire) tu_wire_look(r->comm->wire);
-  bool moved = tu_execution_poll(&r->execution);
-  if (r->execution.parts) tu_request_tell(r);
-  if (r->execution.unfinished > 0 && !r->execution.mismatch) return moved;
-  if (r->execution.mismatch) tu_fail_mismatch(r);
-  complete(r, r->execution.mismatch ? &r->comm->error : NULL);
-  return true; /* also if nothing was left to do: the queue is another one now */
-}
-
-bool tu_queue_poll(void) {
-  bool moved = false;
-  for (struct tutti_request *r = tu_queue.first, *next; r; r = next) {
-    struct tu_visit visit;
-    next = r->next;
-    if (!tu_hold(r->comm, &visit)) continue;
-    moved |= poll_one(r);
-    tu_leave(&visit);
-  }
-  return moved;
-}
-
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   uint32_t looks = tu_patience_polls(comm);
   struct tu_stall s = {.polls = looks};
   if (tu_execution_poll_straight(e, looks)) return true;
-  while (!tu_patience_ends(comm, &s))
+  while (!atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s))
     if (tu_execution_poll_straight(e, POLLS_AT_ONCE)) return true;
   return false;
 }
 
+static bool poll_all(struct tutti_comm *comm) {
+  bool moved = tu_queue_poll(comm);
+  return tu_queue_poll_others(comm) || moved;
+}
+
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
+  if (!tu_thread.telling) tu_let_in(comm); /* else this thread is in the midst of moving it */
   if (!tu_patience_ends(comm, s)) return false;
   /* No bell rings when it arrives. */
   if (comm->wire && tu_wire_look(comm->wire)) {
-    if (++s->polls % 256 == 0) tu_look_round(tu_clock_ns());
+    if (++s->polls % 256 == 0) (void)tu_look_round(comm, tu_clock_ns(), SLEEP_MS);
     sched_yield();
     return true;
   }
   uint32_t token = tu_bell_arm(comm->transport);
-  if (tu_queue.telling || !tu_queue_poll()) {
-    uint64_t now = tu_clock_ns();
-    tu_look_round(now);
-    int ms = sleep_ms(now);
-    if (s->sleep_ms > 0 && ms > s->sleep_ms) ms = s->sleep_ms;
-    if (ms > 0) tu_patience_sleep(comm->transport, token, ms);
+  if (tu_thread.telling || !poll_all(comm)) {
+    int ms = tu_look_round(comm, tu_clock_ns(), s->sleep_ms > 0 ? s->sleep_ms : SLEEP_MS);
+    if (ms > 0) {
+      if (!tu_thread.telling) tu_release(comm);
+      tu_patience_sleep(comm->transport, token, ms);
+      if (!tu_thread.telling) tu_regain(comm);
+    }
   }
   tu_bell_disarm(comm->transport);
   return true;
@@ -145,10 +83,10 @@ static const char within_on_ready[] =
     "tutti_test and tutti_wait were called within on_ready, where only tutti_request_fill is possible";
 
 /* Who would wait for ever, as only this thread could fill in what is missing, is told so at once. Messages of earlier requests of
- * a communicator go first: so theirs is missed as well. */
+ * a communicator go first: so theirs is missed as well. Where another thread has started a call, that one may fill it in. */
 static tutti_err refuse_to_hang(const struct tutti_request *r) {
   struct tu_error error;
-  const struct tutti_request *last = r->child_count > 0 ? tu_queue.last : r;
+  const struct tutti_request *last = r->child_count > 0 ? r->comm->last : r;
   if (!last || (last == r && !r->previous && !r->execution.parts)) return TUTTI_OK; /* the most usual one */
   if (is_done(r) || tu_comm_failed(r->comm) || !tu_input_is_missing(r->comm, last, &error)) return TUTTI_OK;
   return tu_thread_error(&error);
@@ -156,25 +94,21 @@ static tutti_err refuse_to_hang(const struct tutti_request *r) {
 
 static bool never_started(const struct tutti_request *r) { return r->child_count == 0 && !r->open && !r->done; }
 
-/* Why this thread cannot wait for the request; NULL if it can. */
+/* Why it cannot be waited for now; NULL if it can. */
 static const char *misuse(const struct tutti_request *r) {
   if (never_started(r)) return "this persistent request has not been started; tutti_restart comes first";
-  if (tu_queue.telling) return within_on_ready;
-  const struct tutti_request *one = r->child_count > 0 ? r->children[0] : r;
-  if (one->queue != &tu_queue)
-    return "this request is another thread's: only the thread that started it may test and wait";
-  return NULL;
+  return tu_thread.telling ? within_on_ready : NULL;
 }
 
 static tutti_err test(tutti_request **request, bool *done) {
   struct tutti_request *r = *request;
   const char *why = misuse(r);
   if (why) return refuse(why);
-  bool moved = !is_done(r) && tu_queue_poll();
-  if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll();
+  bool moved = !is_done(r) && poll_all(r->comm);
+  if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll(r->comm);
   if (!is_done(r) && tu_patience_test(r->comm, &r->tests, moved)) {
-    tu_look_round(tu_clock_ns());
-    tu_queue_poll();
+    (void)tu_look_round(r->comm, tu_clock_ns(), SLEEP_MS);
+    tu_queue_poll(r->comm);
   }
   *done = is_done(r);
   return *done ? conclude(request) : TUTTI_OK;
@@ -187,7 +121,7 @@ tutti_err tutti_test(tutti_request **request, bool *done) {
   struct tu_visit visit;
   struct tutti_comm *comm = (*request)->comm;
   *done = false;
-  if (!tu_hold(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_test");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_test");
   tutti_err err = test(request, done);
   tu_leave(&visit);
   return err;
@@ -199,9 +133,10 @@ static tutti_err wait_for(tutti_request **request) {
   tutti_err err = refuse_to_hang(*request);
   if (err != TUTTI_OK) return err;
   struct tu_stall stall = {0};
+  struct tutti_comm *comm = (*request)->comm;
   while (!is_done(*request)) {
-    if (tu_queue_poll()) tu_stall_moved(&stall);
-    else tu_stall((*request)->comm, &stall);
+    if (poll_all(comm)) tu_stall_moved(&stall);
+    else tu_stall(comm, &stall);
   }
   return conclude(request);
 }
@@ -211,10 +146,19 @@ tutti_err tutti_wait(tutti_request **request) {
   if (!request) return refuse("tutti_wait needs a request");
   if (!*request) return TUTTI_OK;
   struct tutti_comm *comm = (*request)->comm;
-  if (!tu_hold(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_wait");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_wait");
   tutti_err err = wait_for(request);
   tu_leave(&visit);
   return err;
+}
+
+/* A list may have persistent requests that are not started, which are passed over. */
+static bool is_passed_over(const struct tutti_request *r) {
+  struct tu_visit visit;
+  if (!r || !tu_hold(r->comm, &visit)) return !r;
+  bool never = never_started(r);
+  tu_leave(&visit);
+  return never;
 }
 
 /* Of one request of a list: complete, or *hangs says whether it can be waited for. In any case *err is how that went. */
@@ -222,7 +166,7 @@ static bool look_at_one(tutti_request **request, tutti_err *err) {
   struct tu_visit visit;
   struct tutti_comm *comm = (*request)->comm;
   if (!tu_hold(comm, &visit)) {
-    *err = tu_refuse_visit(comm, &visit, "tutti_wait_any");
+    *err = tu_refuse_visit("tutti_wait_any");
     return false;
   }
   bool done = is_done(*request);
@@ -231,11 +175,11 @@ static bool look_at_one(tutti_request **request, tutti_err *err) {
   return done;
 }
 
-/* One more look at what this thread has open. */
+/* One more look at what is open. */
 static tutti_err poll_and_stall(struct tutti_comm *comm, struct tu_stall *stall, const char *call) {
   struct tu_visit visit;
-  if (!tu_hold(comm, &visit)) return tu_refuse_visit(comm, &visit, call);
-  if (tu_queue_poll()) tu_stall_moved(stall);
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(call);
+  if (poll_all(comm)) tu_stall_moved(stall);
   else tu_stall(comm, stall);
   tu_leave(&visit);
   return TUTTI_OK;
@@ -243,14 +187,14 @@ static tutti_err poll_and_stall(struct tutti_comm *comm, struct tu_stall *stall,
 
 tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) {
   if ((!requests && count > 0) || !index) return refuse("tutti_wait_any needs a list and a place for the index");
-  if (tu_queue.telling) return refuse(within_on_ready);
+  if (tu_thread.telling) return refuse(within_on_ready);
   struct tu_stall stall = {0};
   for (;;) {
     struct tutti_request *open = NULL;
     tutti_err err = TUTTI_OK; /* why none of those that are open can be waited for */
     for (size_t i = 0; i < count; i++) {
       tutti_err of_one;
-      if (!requests[i] || never_started(requests[i])) continue;
+      if (is_passed_over(requests[i])) continue;
       *index = i;
       if (look_at_one(&requests[i], &of_one)) return of_one;
       if (!open || of_one == TUTTI_OK) err = of_one;
@@ -262,34 +206,57 @@ tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) 
   }
 }
 
-static tutti_err wait_for_everything(void) {
+/* What this thread has started there is waited for in its order; others of the communicator may be complete sooner, or later. */
+static tutti_err wait_for_own(struct tutti_comm *comm) {
   struct tu_stall stall = {0};
-  if (tu_queue.telling) return refuse(within_on_ready);
-  tutti_err err = TUTTI_OK;
-  for (const struct tutti_request *r = tu_queue.first; r && err == TUTTI_OK; r = r->next) {
-    struct tu_visit visit;
-    if (!tu_hold(r->comm, &visit)) return tu_refuse_visit(r->comm, &visit, "tutti_wait_all");
-    err = refuse_to_hang(r);
-    tu_leave(&visit);
+  for (const struct tutti_request *r = comm->first; r;) {
+    if (r->starter != &tu_thread) {
+      r = r->next;
+      continue;
+    }
+    tutti_err err = refuse_to_hang(r);
+    if (err != TUTTI_OK) return err;
+    if (poll_all(comm)) tu_stall_moved(&stall);
+    else tu_stall(comm, &stall);
+    r = comm->first;
   }
-  if (err != TUTTI_OK) return err;
-  collects = true;
-  while (tu_queue.first && err == TUTTI_OK) err = poll_and_stall(tu_queue.first->comm, &stall, "tutti_wait_all");
-  collects = false;
-  if (err != TUTTI_OK) return err;
-  err = collected.code;
-  if (err != TUTTI_OK) (void)tu_thread_error(&collected);
-  collected.code = TUTTI_OK;
-  return err;
+  return TUTTI_OK;
+}
+
+static tutti_err wait_for_everything(void) {
+  if (tu_thread.telling) return refuse(within_on_ready);
+  if (tu_queue_is_foreign()) return tu_refuse_visit("tutti_wait_all");
+  struct tu_visit visit;
+  struct tu_error error = {0};
+  for (struct tutti_comm *comm; (comm = tu_queue_find_own(&visit, &error)) != NULL;) {
+    tutti_err err = wait_for_own(comm);
+    if (err == TUTTI_OK && comm->failed && error.code == TUTTI_OK) error = comm->error;
+    tu_leave(&visit);
+    if (err != TUTTI_OK) return err;
+  }
+  return error.code == TUTTI_OK ? TUTTI_OK : tu_thread_error(&error);
 }
 
 tutti_err tutti_wait_all(tutti_request **requests, size_t count) {
   if (!requests) return wait_for_everything();
   tutti_err first = TUTTI_OK;
   for (size_t i = 0; i < count; i++) {
-    if (!requests[i] || never_started(requests[i])) continue;
+    if (is_passed_over(requests[i])) continue;
     tutti_err err = tutti_wait(&requests[i]);
     if (first == TUTTI_OK) first = err;
   }
   return first;
+}
+
+tutti_err tutti_progress(tutti_comm *comm, int timeout_ms) {
+  struct tu_visit visit;
+  if (!comm) return refuse("tutti_progress: the communicator is NULL");
+  if (tu_thread.telling) return refuse(within_on_ready);
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_progress");
+  struct tu_stall stall = {.sleep_ms = timeout_ms > 0 && timeout_ms < SLEEP_MS ? timeout_ms : SLEEP_MS};
+  uint64_t end = timeout_ms > 0 ? tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS : UINT64_MAX;
+  while (!tu_comm_failed(comm) && !poll_all(comm) && timeout_ms != 0 && tu_clock_ns() < end) tu_stall(comm, &stall);
+  tutti_err err = comm->failed ? tu_thread_error(&comm->error) : TUTTI_OK;
+  tu_leave(&visit);
+  return err;
 }

@@ -61,10 +61,10 @@ struct tutti_window *tu_window_find(const void *address, uint32_t *rank) {
   uint32_t r;
   pthread_rwlock_rdlock(&lock);
   for (struct tutti_window *w = windows; w; w = w->next) {
-    if ((found && w->thread != &tu_queue) || !holds(w, address, &r)) continue;
+    if ((found && w->thread != &tu_thread) || !holds(w, address, &r)) continue;
     found = w;
     *rank = r;
-    if (w->thread == &tu_queue) break;
+    if (w->thread == &tu_thread) break;
   }
   pthread_rwlock_unlock(&lock);
   return found;
@@ -152,7 +152,7 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
     return tu_comm_fail(comm, &error);
   }
   w->comm = comm;
-  w->thread = &tu_queue;
+  w->thread = &tu_thread;
   tutti_err err = TUTTI_OK;
   if (!window) err = tu_fail(&mine.error, TUTTI_ERR_ARGUMENT, "there is no place for the window");
   if (err == TUTTI_OK) err = prepare_part(w, memory, &mine, &mine.error);
@@ -175,7 +175,7 @@ tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutt
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_window_create: the communicator is NULL");
     return tu_thread_error(&error);
   }
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_window_create");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_window_create");
   tutti_err err = create(comm, memory, bytes, window);
   tu_leave(&visit);
   return err;
@@ -186,7 +186,7 @@ tutti_err tutti_window_free(tutti_window *window) {
   if (!window) return TUTTI_OK;
   struct tu_error error;
   tutti_comm *comm = window->comm;
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_window_free");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_window_free");
   char mine = 0, *all = tu_try_allocate(comm->ranks, 1);
   if (!all) tu_fail_memory(&error, comm->ranks, "rank %u: tutti_window_free", comm->rank);
   tutti_err err = all ? tu_comm_exchange(comm, &mine, all, 1) : tu_comm_fail(comm, &error);

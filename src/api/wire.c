@@ -38,7 +38,7 @@ tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_comm_set_wire: the communicator is NULL");
     return tu_thread_error(&error);
   }
-  if (!tu_enter(comm, &visit)) return tu_refuse_visit(comm, &visit, "tutti_comm_set_wire");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_comm_set_wire");
   tutti_err err = set_wire(comm, bytes_per_s);
   tu_leave(&visit);
   return err;

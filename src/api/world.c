@@ -171,7 +171,7 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
   *world = NULL;
   bool fresh;
   (void)tu_process_number(&fresh);
-  if (fresh) tu_queue = (struct tu_queue){0}; /* what was open when this process was forked is its parent's */
+  if (fresh) tu_queue_reset();
   tutti_err err = init(options ? options : &none, world, &error);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }
