@@ -318,7 +318,8 @@ static uint64_t count_changed(const struct snapshot *s, uint64_t place, size_t b
 }
 
 static void count_channel(const struct snapshot *s, const struct tu_range *range, struct touched *touched) {
-  size_t posts_at = offsetof(struct tu_credit_line, posts), lines_at = sizeof(struct tu_credit_line);
+  size_t credit_at = sizeof(struct tu_announced), posts_at = credit_at + offsetof(struct tu_credit_line, posts);
+  size_t lines_at = credit_at + sizeof(struct tu_credit_line);
   touched->credits += count_changed(s, range->place, posts_at);
   touched->posts += count_changed(s, range->place + posts_at, lines_at - posts_at);
   touched->lines += count_changed(s, range->place + lines_at, range->bytes - lines_at);
@@ -332,9 +333,10 @@ static struct touched compare(const struct snapshot *s, const tutti_comm *world,
     const void *memory = tu_transport_at(t, r->place);
     bool is_channel = false, is_ring = m->cast && m->cast->staging.place == r->place;
     if (!r->used || memory == in || memory == out) continue;
-    for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
-      is_channel |= m->senders[i] && m->senders[i]->place == r->place;
-      is_ring |= m->senders[i] && m->senders[i]->staging.place == r->place;
+    for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
+      const struct tu_sender *sender = m->pairs[i / TU_MOVER_LANES]->senders[i % TU_MOVER_LANES];
+      is_channel |= sender && sender->place == r->place;
+      is_ring |= sender && sender->staging.place == r->place;
     }
     uint64_t changed = count_changed(s, r->place, r->bytes);
     if (is_channel) count_channel(s, r, &touched);

@@ -31,7 +31,7 @@ static uint32_t lanes_used(const tutti_comm *comm, uint32_t first, uint32_t coun
   uint32_t used = 0;
   for (uint32_t peer = 0; peer < comm->ranks; peer++)
     for (uint32_t lane = 0; lane < count; lane++)
-      if (comm->mover->senders[peer * TU_MOVER_LANES + first + lane]) used |= 1u << lane;
+      if (tu_mover_known_sender(comm->mover, peer, first + lane)) used |= 1u << lane;
   return used;
 }
 

@@ -1,6 +1,6 @@
 /* memory_bound.h: what a communicator takes of its rank's slice of the shared memory, at most: a channel for each peer
  * and lane that the rank has sent on, a ring for many readers if it has one, and at rank 0 what all share: verdict,
- * boards, and the directory of channels.
+ * boards, and the doors.
  *
  *   channels * (round(head + credits * 64) + ring bytes) + (ring for many readers: ring bytes)
  *   + at rank 0: round(block) + round(ranks * board) + round(ranks^2 * lanes * 4) + round(words)
@@ -28,16 +28,17 @@ static inline uint64_t memory_bound(const tutti_comm *comm, uint64_t *channels) 
   const struct tu_mover *mover = comm->mover;
   uint64_t opened = 0, n = mover->ranks;
   uint64_t bytes = 0;
-  for (uint64_t i = 0; i < n * TU_MOVER_LANES; i++) {
-    if (!mover->senders[i]) continue;
+  for (uint32_t i = 0; i < mover->pair_count * TU_MOVER_LANES; i++) {
+    const struct tu_sender *s = mover->pairs[i / TU_MOVER_LANES]->senders[i % TU_MOVER_LANES];
+    if (!s) continue;
     opened++;
-    bytes += memory_round(tu_channel_bytes(mover->block->shape)) + memory_rings(&mover->senders[i]->staging);
+    bytes += memory_round(tu_channel_bytes(mover->block->shape)) + memory_rings(&s->staging);
   }
   *channels += opened;
   if (mover->cast) bytes += memory_rings(&mover->cast->staging);
   if (mover->rank == 0)
     bytes += memory_round(sizeof(struct tu_block)) + memory_round(n * sizeof(struct tu_board)) +
-             memory_round(n * n * TU_MOVER_LANES * sizeof(uint32_t)) + memory_round(mover->block->words_bytes);
+             memory_round(n * n * sizeof(uint32_t)) + memory_round(mover->block->words_bytes);
   return bytes;
 }
 

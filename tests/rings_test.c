@@ -111,8 +111,10 @@ static bool play_calls(tutti_comm *comm, uint64_t seed) {
 
 static uint64_t longest_ring(const tutti_comm *comm) {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < comm->ranks * TU_MOVER_LANES; i++)
-    if (comm->mover->senders[i]) bytes = tu_max(bytes, comm->mover->senders[i]->staging.bytes);
+  for (uint32_t i = 0; i < comm->mover->pair_count * TU_MOVER_LANES; i++) {
+    const struct tu_sender *s = comm->mover->pairs[i / TU_MOVER_LANES]->senders[i % TU_MOVER_LANES];
+    if (s) bytes = tu_max(bytes, s->staging.bytes);
+  }
   return bytes;
 }
 

@@ -11,7 +11,8 @@
 #define CREDITS_ROOMY 8u    /* few lines stay where they are used: the fastest exchange of two ranks that poll */
 #define CREDITS_CROWDED 64u /* ... of ranks that have to wait for a core: as much as one can do before that */
 #define NS_PER_MS 1000000u
-#define ASK_MS 20u /* how often a rank that waits for others to come asks whether they live: a system call each */
+#define SLEEP_MS_MAX 16u /* ... sleeps at a time: what it waits for may come without a bell */
+#define ASK_MS 20u       /* how often a rank that waits for others to come asks whether they live: a system call each */
 
 int tutti_version(void) { return TUTTI_VERSION_MAJOR * 10000 + TUTTI_VERSION_MINOR * 100 + TUTTI_VERSION_PATCH; }
 
@@ -144,11 +145,12 @@ static tutti_err fail_to_come(const struct tutti_comm *comm, const struct tu_com
                  late == 1 ? "" : "s", list, goal->what);
 }
 
-/* A rank of the communicator, if there is one yet, has died: which one? Others of the world do not matter then. */
-static bool find_dead(const struct tutti_comm *comm, uint32_t *dead) {
+/* One of the ranks whose turn it is has died: which one? */
+static bool find_dead(const struct tutti_comm *comm, const struct tu_comm_goal *goal, uint32_t *dead) {
   uint32_t ranks = comm->mover ? comm->ranks : comm->transport->ranks;
   for (uint32_t i = 0; i < ranks; i++) {
-    if (tu_transport_alive(comm->transport, comm->mover ? comm->mover->members[i] : i)) continue;
+    if (!goal->lacks(comm, i) || tu_transport_alive(comm->transport, comm->mover ? comm->mover->members[i] : i))
+      continue;
     *dead = i;
     return true;
   }
@@ -162,17 +164,19 @@ tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal
   struct tu_transport *t = comm->transport;
   uint64_t now = tu_clock_ns(), deadline = now + (uint64_t)timeout_ms * NS_PER_MS;
   uint64_t ask_at = tu_min(deadline, now + ASK_MS * NS_PER_MS);
+  int sleep_ms = 1;
   for (; !goal->there(comm); now = tu_clock_ns()) {
     uint32_t dead;
-    if (now > ask_at && find_dead(comm, &dead) && !goal->there(comm)) {
+    if (now > ask_at && find_dead(comm, goal, &dead) && !goal->there(comm)) {
       if (tu_transport_gave_up(t, comm->mover ? comm->mover->members[dead] : dead, error)) return error->code;
       return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the communicator was made", dead);
     }
     if (now > ask_at) ask_at = now + ASK_MS * NS_PER_MS;
     if (now > deadline) return fail_to_come(comm, goal, timeout_ms, error);
     uint32_t token = tu_bell_arm(t);
-    if (!goal->there(comm)) tu_bell_sleep(t, token, 1);
+    if (!goal->there(comm)) tu_bell_sleep(t, token, sleep_ms);
     tu_bell_disarm(t);
+    sleep_ms = (int)tu_min(2 * (size_t)sleep_ms, SLEEP_MS_MAX);
   }
   return TUTTI_OK;
 }
@@ -209,8 +213,10 @@ void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
     free(p);
   }
   if (comm->mover)
-    for (uint32_t i = 0; i < comm->ranks * TU_MOVER_LANES; i++)
-      if (comm->mover->receivers[i]) tu_matching_destroy(comm->mover->receivers[i]->matching);
+    for (uint32_t i = 0; i < comm->mover->pair_count * TU_MOVER_LANES; i++) {
+      const struct tu_receiver *r = comm->mover->pairs[i / TU_MOVER_LANES]->receivers[i % TU_MOVER_LANES];
+      if (r) tu_matching_destroy(r->matching);
+    }
   tu_mover_destroy(comm->mover, in_order);
   drop_endpoint(comm->transport);
   tu_call_tensors_release(comm->memo.resolved.tensors);
@@ -269,6 +275,9 @@ static tutti_err inherit(tutti_comm **child, const tutti_comm *parent, struct tu
   return err;
 }
 
+/* Of more ranks the library's own exchanges take few messages, and a plan that is built in no time. */
+#define EXCHANGE_RANKS 64u
+
 /* What TUTTI_ALGORITHM forces may not serve it: it is for the user's calls. */
 tutti_err tu_comm_exchange(tutti_comm *comm, const void *mine, void *all, size_t bytes) {
   const struct tu_wanted wanted = {.collective = TUTTI_ALLGATHER,
@@ -279,7 +288,9 @@ tutti_err tu_comm_exchange(tutti_comm *comm, const void *mine, void *all, size_t
                                    .share = comm->share};
   const struct tu_algorithm *algorithm;
   struct tu_error error;
-  tutti_err err = tu_tuning_choose(comm->tuning, NULL, &wanted, &algorithm, &error);
+  const struct tu_algorithm *few_messages =
+      comm->ranks > EXCHANGE_RANKS ? tu_algorithm_find(TUTTI_ALLGATHER, "bruck") : NULL;
+  tutti_err err = tu_tuning_choose(comm->tuning, few_messages, &wanted, &algorithm, &error);
   if (err != TUTTI_OK) return tu_comm_fail(comm, &error);
   const tutti_call call = {.collective = TUTTI_ALLGATHER,
                            .send = mine,
@@ -444,7 +455,7 @@ static tutti_err wait_drained(tutti_comm *comm) {
   uint64_t since = 0, looked_at = 0;
   char late[400];
   for (;;) {
-    tu_note_departed(comm);
+    tu_note_departed(comm); /* with those that it waited for at the last look */
     memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
     if (tu_comm_failed(comm)) return comm->error.code;
     if (tu_mover_drained(comm->mover, comm->waits_for)) return TUTTI_OK;

@@ -161,7 +161,8 @@ struct tutti_comm {
   struct tu_memo memo;
   struct tutti_channel *channels; /* that are open; under channel.c's lock */
   bool *waits_for;                /* [ranks], scratch: whom this rank waits for */
-  bool *departed;                 /* [ranks], scratch: who had departed when that was found out */
+  uint8_t *departed;              /* [ranks], scratch: enum tu_departed, when that was found out */
+  uint32_t looked;                /* the first of those that were looked at last */
 };
 
 /* ---- enter.c: one thread at a time; the others wait, and children of fork() are refused ---- */
@@ -431,6 +432,9 @@ void tu_fail_mismatch(struct tutti_request *request);
 /* Has a rank died? Or has one departed that this rank still waits for? Then *error says so; `doing` says in what. A rank
  * may be served and see its peer depart an instant later: so fill comm->departed first (tu_note_departed), move on, and only then
  * fill comm->waits_for. */
+enum tu_departed { TU_IS_HERE, TU_HAS_DEPARTED, TU_NOT_LOOKED_AT };
+/* Of many ranks, those that comm->waits_for has, and TU_LOOKED_RANKS others in turn: who waits must not look at all each time. */
+#define TU_LOOKED_RANKS 64u
 void tu_note_departed(struct tutti_comm *comm);
 bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error);
 /* Has that rank died, without having left in order? For any thread. */

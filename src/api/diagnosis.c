@@ -73,13 +73,17 @@ static bool read_facts(const struct tutti_comm *comm, uint32_t rank, uint64_t nu
   return true;
 }
 
-/* Do any two ranks mean different calls by this number, as far as their boards still, or already, show it? */
+/* Do any two ranks mean different calls by this number, as far as their boards still, or already, show it? Of many ranks those
+ * are compared that are looked at in turn. */
 static bool disagree_about(struct tutti_comm *comm, uint64_t number) {
   struct tu_call_facts first, other;
+  uint32_t ranks = (uint32_t)tu_min(comm->ranks, TU_LOOKED_RANKS), begin = ranks < comm->ranks ? comm->looked : 0;
   uint32_t a = 0;
-  while (a < comm->ranks && !read_facts(comm, a, number, &first)) a++;
-  for (uint32_t b = a + 1; b < comm->ranks; b++) {
-    if (!read_facts(comm, b, number, &other) || other.hash == first.hash) continue;
+  while (a < ranks && !read_facts(comm, (begin + a) % comm->ranks, number, &first)) a++;
+  a = (begin + a) % comm->ranks;
+  for (uint32_t i = 0; i < ranks; i++) {
+    uint32_t b = (begin + i) % comm->ranks;
+    if (b == a || !read_facts(comm, b, number, &other) || other.hash == first.hash) continue;
     char first_call[200], other_call[200];
     struct tu_error error;
     tu_facts_print(&first, first_call, sizeof first_call);
@@ -126,8 +130,17 @@ void tu_fail_mismatch(struct tutti_request *r) {
   tu_comm_fail(r->comm, &error);
 }
 
+static void look_whether_departed(const struct tutti_comm *comm, uint32_t p) {
+  comm->departed[p] = atomic_load(&comm->mover->boards[p].departed) ? TU_HAS_DEPARTED : TU_IS_HERE;
+}
+
 void tu_note_departed(struct tutti_comm *comm) {
-  for (uint32_t p = 0; p < comm->ranks; p++) comm->departed[p] = atomic_load(&comm->mover->boards[p].departed) != 0;
+  memset(comm->departed, TU_NOT_LOOKED_AT, comm->ranks * sizeof *comm->departed);
+  comm->looked = (comm->looked + TU_LOOKED_RANKS) % comm->ranks;
+  for (uint32_t i = 0; i < tu_min(comm->ranks, TU_LOOKED_RANKS); i++)
+    look_whether_departed(comm, (comm->looked + i) % comm->ranks);
+  for (uint32_t p = 0; p < comm->ranks; p++)
+    if (comm->waits_for[p]) look_whether_departed(comm, p);
 }
 
 bool tu_peer_died(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
@@ -154,21 +167,26 @@ bool tu_peer_left(const struct tutti_comm *comm, uint32_t p, const char *doing, 
 
 bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
   for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (comm->departed[p] && comm->waits_for[p]) return tu_peer_left(comm, p, doing, error);
-    if (!comm->departed[p] && tu_peer_died(comm, p, doing, error)) return true;
+    if (comm->departed[p] == TU_HAS_DEPARTED && comm->waits_for[p]) return tu_peer_left(comm, p, doing, error);
+    if (comm->departed[p] == TU_IS_HERE && tu_peer_died(comm, p, doing, error)) return true;
   }
   return false;
+}
+
+static void note_blockers(const struct tutti_request *r) {
+  memset(r->comm->waits_for, 0, r->comm->ranks * sizeof *r->comm->waits_for);
+  tu_execution_blockers(&r->execution, r->comm->waits_for);
 }
 
 static bool peers_lost(struct tutti_request *r) {
   char call[280];
   struct tu_error error;
   struct tutti_comm *comm = r->comm;
+  note_blockers(r);
   tu_note_departed(comm);
   tu_execution_poll(&r->execution);
   if (r->execution.unfinished == 0 || r->execution.mismatch) return false; /* the next poll of the queue ends it */
-  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
-  tu_execution_blockers(&r->execution, comm->waits_for);
+  note_blockers(r);
   print_call(r, call, sizeof call);
   if (!tu_peer_lost(comm, call, &error)) return false;
   tu_comm_fail(comm, &error);

@@ -40,6 +40,7 @@
 #define BUSY_MAX_NS 256000000u
 #define LOOK_NS 20000000u /* between two looks for deaths and deadlines of a program that polls */
 #define NS_PER_US 1000u
+#define ASKED_RANKS 64u /* of many ranks, the next ones stand for all */
 
 _Thread_local struct tu_core_watch tu_core_watch = {.polls = UINT32_MAX};
 
@@ -141,9 +142,8 @@ struct others {
 
 static struct others ask_others(const struct tu_transport *t) {
   struct others others = {0};
-  for (uint32_t r = 0; r < t->ranks; r++) {
-    const struct tu_slice_head *head = tu_transport_head(t, r);
-    if (r == t->rank) continue;
+  for (uint32_t i = 1; i < tu_min(t->ranks, ASKED_RANKS); i++) {
+    const struct tu_slice_head *head = tu_transport_head(t, (t->rank + i) % t->ranks);
     others.worked_ns += atomic_load_explicit(&head->worked_ns, memory_order_relaxed);
     others.busy_until = tu_max(others.busy_until, atomic_load_explicit(&head->busy_until, memory_order_relaxed));
   }
@@ -152,8 +152,8 @@ static struct others ask_others(const struct tu_transport *t) {
 
 static bool others_rest(const struct tu_transport *t) {
   bool rest = true;
-  for (uint32_t r = 0; r < t->ranks && rest; r++)
-    rest = r == t->rank || atomic_load_explicit(&tu_transport_head(t, r)->rests, memory_order_relaxed) != 0;
+  for (uint32_t i = 1; i < tu_min(t->ranks, ASKED_RANKS) && rest; i++)
+    rest = atomic_load_explicit(&tu_transport_head(t, (t->rank + i) % t->ranks)->rests, memory_order_relaxed) != 0;
   return rest;
 }
 

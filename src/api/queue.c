@@ -9,10 +9,14 @@
 _Thread_local struct tu_thread tu_thread;
 _Atomic uint32_t tu_queue_busy;
 
+/* Of many communicators so many are come by at a time, in turn: a wait has something to do for its own as well. */
+enum { POLLED = 8, LOOKED_AT = 64 };
+
 static struct {
   pthread_mutex_t lock;
   struct tutti_comm *first;
-  uint64_t process; /* whose they are */
+  struct tutti_comm *turn; /* where the next walk begins; NULL: at the first */
+  uint64_t process;        /* whose they are */
 } busy = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- which communicators ---- */
@@ -34,6 +38,7 @@ static void strike(struct tutti_comm *comm) {
   if (comm->busy_before) comm->busy_before->busy_after = comm->busy_after;
   else busy.first = comm->busy_after;
   if (comm->busy_after) comm->busy_after->busy_before = comm->busy_before;
+  if (busy.turn == comm) busy.turn = comm->busy_after;
   comm->listed = false;
   atomic_fetch_sub_explicit(&tu_queue_busy, 1, memory_order_relaxed);
 }
@@ -47,47 +52,56 @@ void tu_queue_forget(struct tutti_comm *comm) {
 void tu_queue_reset(void) {
   tu_thread = (struct tu_thread){0};
   pthread_mutex_init(&busy.lock, NULL);
-  busy.first = NULL;
+  busy.first = busy.turn = NULL;
   atomic_store(&tu_queue_busy, 0);
 }
 
-/* From that one on, the first that no other thread is in and that is not `own`: held. Those that have nothing any more are struck
- * off. Under the lock. */
-static struct tutti_comm *next_from(struct tutti_comm *comm, const struct tutti_comm *own, struct tu_visit *visit) {
-  while (comm) {
+/* Communicators that a thread comes by. */
+struct walk {
+  const struct tutti_comm *own; /* passed over */
+  uint32_t left;                /* so many more at most */
+  struct tu_visit held;         /* the one that it is at */
+};
+
+/* From that one on, the first that no other thread is in: held. Those that have nothing any more are struck off. Under the
+ * lock. */
+static struct tutti_comm *next_from(struct walk *w, struct tutti_comm *comm) {
+  while (comm && w->left > 0) {
     struct tutti_comm *after = comm->busy_after;
-    if (comm != own && tu_try_hold(comm, visit)) {
+    w->left--;
+    busy.turn = after;
+    if (comm != w->own && tu_try_hold(comm, &w->held)) {
       if (comm->first || comm->lost) return comm;
-      if (visit->comm) strike(comm); /* else a call further out may be about to use it */
-      tu_leave(visit);
+      if (w->held.comm) strike(comm); /* else a call further out may be about to use it */
+      tu_leave(&w->held);
     }
     comm = after;
   }
   return NULL;
 }
 
-static struct tutti_comm *begin_with(const struct tutti_comm *own, struct tu_visit *visit) {
+static struct tutti_comm *begin_walk(struct walk *w) {
   pthread_mutex_lock(&busy.lock);
-  struct tutti_comm *comm = next_from(busy.first, own, visit);
+  struct tutti_comm *comm = next_from(w, busy.turn ? busy.turn : busy.first);
   pthread_mutex_unlock(&busy.lock);
   return comm;
 }
 
 /* Leaves that one. */
-static struct tutti_comm *go_on_from(struct tutti_comm *comm, const struct tutti_comm *own, struct tu_visit *visit) {
-  struct tu_visit left = *visit;
+static struct tutti_comm *go_on_from(struct walk *w, struct tutti_comm *comm) {
+  const struct tu_visit left = w->held;
   pthread_mutex_lock(&busy.lock);
-  struct tutti_comm *next = comm->listed ? next_from(comm->busy_after, own, visit) : NULL;
+  struct tutti_comm *next = comm->listed ? next_from(w, comm->busy_after) : NULL;
   pthread_mutex_unlock(&busy.lock);
   tu_leave(&left);
   return next;
 }
 
 void tu_queue_visit(struct tutti_comm *comm, void (*visit)(struct tutti_comm *comm, void *context), void *context) {
-  struct tu_visit held;
+  struct walk w = {.own = comm, .left = LOOKED_AT};
   visit(comm, context);
   if (!tu_queue_others(comm)) return;
-  for (struct tutti_comm *c = begin_with(comm, &held); c; c = go_on_from(c, comm, &held)) visit(c, context);
+  for (struct tutti_comm *c = begin_walk(&w); c; c = go_on_from(&w, c)) visit(c, context);
 }
 
 /* ---- requests ---- */
@@ -153,10 +167,10 @@ bool tu_queue_poll(struct tutti_comm *comm) {
 }
 
 bool tu_queue_poll_others(const struct tutti_comm *comm) {
-  struct tu_visit held;
+  struct walk w = {.own = comm, .left = POLLED};
   bool moved = false;
   if (!tu_queue_others(comm)) return false;
-  for (struct tutti_comm *c = begin_with(comm, &held); c; c = go_on_from(c, comm, &held)) moved |= tu_queue_poll(c);
+  for (struct tutti_comm *c = begin_walk(&w); c; c = go_on_from(&w, c)) moved |= tu_queue_poll(c);
   return moved;
 }
 

@@ -115,9 +115,9 @@ static tutti_err open_look(struct look *look, const char *call, const tutti_tens
 
 /* Anybody but this rank may be the one that has not come yet. *there: the signals came before the loss was seen. */
 static tutti_err look_for_peers(struct tutti_comm *comm, struct look *look, bool *there, struct tu_error *error) {
+  for (uint32_t r = 0; r < comm->ranks; r++) comm->waits_for[r] = r != comm->rank;
   tu_note_departed(comm);
   if ((*there = all_hold(look))) return TUTTI_OK;
-  for (uint32_t r = 0; r < comm->ranks; r++) comm->waits_for[r] = r != comm->rank;
   if (!tu_peer_lost(comm, "tutti_signal_wait", error)) return TUTTI_OK;
   (void)tu_comm_fail(comm, error);
   *error = comm->error;

@@ -25,8 +25,9 @@ struct lowerer {
   struct tu_error *error;
   struct tu_run *tmp;      /* where each scratch chunk lies */
   uint32_t *first_of_step; /* step -> its first instruction; [step_count + 1] */
-  uint32_t *ring_of;       /* [direction][peer][lane] -> index in rings, or TU_NO_RING */
-  struct part *parts;      /* all messages, in the order of the steps */
+  uint32_t *
+      *ring_of; /* [2 * ranks of the plan]: to, then from a peer: [TU_MOVER_LANES] rings, or TU_NO_RING; NULL: none */
+  struct part *parts; /* all messages, in the order of the steps */
   uint32_t part_count, part_capacity;
   uint32_t instruction_capacity, message_capacity, operand_capacity, after_capacity;
   uint32_t ring_capacity, run_capacity;
@@ -89,12 +90,19 @@ static void settle_places(struct tu_program *p) {
 
 /* ---- rings ---- */
 
+static uint32_t *lanes_of(struct lowerer *l, uint32_t direction) {
+  uint32_t **lanes = &l->ring_of[direction];
+  if (*lanes) return *lanes;
+  *lanes = tu_arena_allocate(&l->arena, TU_MOVER_LANES, sizeof **lanes);
+  return memset(*lanes, 0xff, TU_MOVER_LANES * sizeof **lanes);
+}
+
 /* The ring to or from a peer; TU_NO_RING without memory. */
 static uint32_t use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint32_t lane) {
   struct tu_program *p = l->program;
   uint32_t ranks = l->from->plan->ranks;
   if (l->from->point_to_point) lane += TU_POINT_TO_POINT_LANE;
-  uint32_t *known = &l->ring_of[((sends ? 0 : ranks) + plan_peer) * TU_MOVER_LANES + lane];
+  uint32_t *known = lanes_of(l, (sends ? 0 : ranks) + plan_peer) + lane;
   if (*known != TU_NO_RING) return *known;
   uint32_t peer = l->from->peers ? l->from->peers[plan_peer] : plan_peer;
   struct tu_ring_use use = {0};
@@ -423,9 +431,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   p->item_bytes = from->in.item_bytes;
   lay_out_tmp(l);
   l->first_of_step = tu_arena_allocate(&l->arena, (size_t)l->steps->step_count + 1, sizeof *l->first_of_step);
-  size_t rings = 2 * (size_t)from->plan->ranks * TU_MOVER_LANES;
-  l->ring_of = tu_arena_allocate(&l->arena, rings, sizeof *l->ring_of);
-  memset(l->ring_of, 0xff, rings * sizeof *l->ring_of);
+  l->ring_of = tu_arena_allocate(&l->arena, 2 * (size_t)from->plan->ranks, sizeof(uint32_t *));
   for (uint32_t i = 0; i < l->steps->step_count; i++) {
     l->first_of_step[i] = p->instruction_count;
     if (!lower_step(l, &l->steps->steps[i])) return error->code;

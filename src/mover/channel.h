@@ -68,9 +68,9 @@ struct tu_channel_shape {
   uint32_t ring_bytes; /* the longest ring for staged slices: at least two of them; a multiple of 64 */
 };
 
-/* Without its ring. */
+/* Without its ring; with the line by which it is announced (mover.h). */
 static inline size_t tu_channel_bytes(struct tu_channel_shape s) {
-  return tu_round_up(sizeof(struct tu_credit_line) + (size_t)s.credits * sizeof(struct tu_line), 4096);
+  return tu_round_up(TU_LINE_BYTES + sizeof(struct tu_credit_line) + (size_t)s.credits * sizeof(struct tu_line), 4096);
 }
 
 /* Where a ring of bytes lies, and those before it, in which there may still be slices. */
@@ -170,8 +170,8 @@ struct tu_receiver {
   uint32_t far_samples; /* how often that took long, lately */
   bool far;
   uint64_t tickets, served;
-  const _Atomic uint32_t *opened; /* where the sender announces the channel's place */
-  struct tu_matching *matching;   /* point-to-point only */
+  uint32_t lane;                /* by which the sender announces the channel's place */
+  struct tu_matching *matching; /* point-to-point only */
 };
 
 /* Has the receiver taken slices up to that number? */

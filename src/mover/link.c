@@ -71,6 +71,10 @@ static void clear(struct tu_link *link) {
 
 /* ---- making ---- */
 
+static struct tu_link_cell *cells_behind(struct tu_announced *memory) {
+  return (struct tu_link_cell *)(void *)(memory + 1);
+}
+
 /* This rank's book about that peer; the cells come with it. */
 static struct tu_link_book *book_of(struct tu_mover *m, uint32_t peer, struct tu_error *error) {
   if (!m->books) m->books = tu_try_allocate(m->ranks, sizeof(struct tu_link_book *));
@@ -81,13 +85,14 @@ static struct tu_link_book *book_of(struct tu_mover *m, uint32_t peer, struct tu
     return NULL;
   }
   uint64_t place;
-  void *cells = tu_transport_acquire(m->transport, TU_LINKS * sizeof(struct tu_link_cell), &place, error);
-  if (!cells) {
+  const size_t bytes = sizeof(struct tu_announced) + TU_LINKS * sizeof(struct tu_link_cell);
+  struct tu_announced *memory = tu_transport_acquire(m->transport, bytes, &place, error);
+  if (!memory) {
     free(book);
     return NULL;
   }
-  memset(cells, 0, TU_LINKS * sizeof(struct tu_link_cell));
-  *book = (struct tu_link_book){.cells = cells, .place = place};
+  memset(memory, 0, bytes);
+  *book = (struct tu_link_book){.cells = cells_behind(memory), .place = place};
   tu_mover_announce(m, peer, place);
   return m->books[peer] = book;
 }
@@ -168,7 +173,7 @@ static bool find_theirs(struct tu_link *link) {
   if (link->theirs) return true;
   uint64_t place = tu_mover_announced(link->mover, link->peer);
   if (place == 0) return false;
-  link->theirs = (const struct tu_link_cell *)tu_transport_at(link->mover->transport, place) + link->number;
+  link->theirs = cells_behind(tu_transport_at(link->mover->transport, place)) + link->number;
   return true;
 }
 

@@ -13,15 +13,11 @@
 #define RING_BYTES_MIN ((size_t)64 << 10)
 #define RING_PART 256u
 
-/* Of the directory: one more than there are lanes. */
-#define DIRECTORY_LANES (TU_MOVER_LANES + 1u)
 #define LINKS_LANE TU_MOVER_LANES
 
 static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), 4096); }
-static size_t directory_at(uint32_t ranks) { return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), 4096); }
-static size_t block_bytes(uint32_t ranks) {
-  return directory_at(ranks) + (size_t)ranks * ranks * DIRECTORY_LANES * sizeof(uint32_t);
-}
+static size_t doors_at(uint32_t ranks) { return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), 4096); }
+static size_t block_bytes(uint32_t ranks) { return doors_at(ranks) + (size_t)ranks * ranks * sizeof(uint32_t); }
 
 /* Two ranks must not take packets of a communicator that is gone for those of one that lies where it lay; nor its name. */
 static uint64_t new_session(uint64_t place) {
@@ -29,8 +25,8 @@ static uint64_t new_session(uint64_t place) {
   return tu_hash(&place, sizeof place, now) | 1;
 }
 
-static _Atomic uint32_t *directory_entry(const struct tu_mover *m, uint32_t from, uint32_t to, uint32_t lane) {
-  return &m->directory[((size_t)from * m->ranks + to) * DIRECTORY_LANES + lane];
+static _Atomic uint32_t *door(const struct tu_mover *m, uint32_t from, uint32_t to) {
+  return &m->doors[(size_t)from * m->ranks + to];
 }
 
 /* Where that rank's slice begins. */
@@ -40,9 +36,10 @@ static uint64_t slice_place(const struct tu_mover *m, uint32_t rank) {
 
 static void free_mover(struct tu_mover *m) {
   if (!m) return;
+  for (uint32_t i = 0; i < m->pair_count; i++) free(m->pairs[i]);
+  free(m->pairs);
+  free(m->pair_of);
   free(m->members);
-  free(m->senders);
-  free(m->receivers);
   free(m);
 }
 
@@ -51,9 +48,8 @@ static struct tu_mover *allocate_mover(uint32_t ranks) {
   struct tu_mover *m = tu_try_allocate(1, sizeof *m);
   if (!m) return NULL;
   m->members = tu_try_allocate(ranks, sizeof *m->members);
-  m->senders = tu_try_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->senders);
-  m->receivers = tu_try_allocate((size_t)ranks * TU_MOVER_LANES, sizeof *m->receivers);
-  if (m->members && m->senders && m->receivers) return m;
+  m->pair_of = tu_try_allocate(ranks, sizeof *m->pair_of);
+  if (m->members && m->pair_of) return m;
   free_mover(m);
   return NULL;
 }
@@ -63,27 +59,24 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
                           struct tu_error *error) {
   tu_assert((shape.credits & (shape.credits - 1)) == 0 && shape.slot_bytes % TU_LINE_BYTES == 0);
   tu_assert(shape.ring_bytes % TU_LINE_BYTES == 0 && shape.ring_bytes / 2 >= shape.slot_bytes);
+  if (place == TU_FIRST_PLACE) place = tu_transport_first_place(block_bytes(ranks));
   unsigned char *block =
       rank == 0 ? tu_transport_acquire(t, block_bytes(ranks), &place, error) : tu_transport_at(t, place);
   if (!block) return error->code;
   struct tu_mover *m = allocate_mover(ranks);
   if (!m) {
     if (rank == 0) tu_transport_release(t, place);
-    return tu_fail_memory(error, (size_t)ranks * TU_MOVER_LANES * 2 * sizeof *m->senders, "channels of %u ranks",
-                          ranks);
+    return tu_fail_memory(error, (size_t)ranks * 2 * sizeof *m->members, "channels of %u ranks", ranks);
   }
-  uint32_t *own_members = m->members;
-  struct tu_sender **senders = m->senders;
-  struct tu_receiver **receivers = m->receivers;
-  *m = (struct tu_mover){.transport = t, .rank = rank, .ranks = ranks, .block_place = place};
+  m->transport = t;
+  m->rank = rank;
+  m->ranks = ranks;
+  m->block_place = place;
   m->populates = place == TU_FIRST_PLACE && ranks <= POPULATED_RANKS;
   m->block = (struct tu_block *)(void *)block;
   m->boards = (struct tu_board *)(void *)(block + boards_at());
-  m->directory = (_Atomic uint32_t *)(void *)(block + directory_at(ranks));
-  m->members = own_members;
+  m->doors = (_Atomic uint32_t *)(void *)(block + doors_at(ranks));
   memcpy(m->members, members, ranks * sizeof *members);
-  m->senders = senders;
-  m->receivers = receivers;
   if (rank == 0) {
     /* Others may be looking at `ready` already. */
     memset(block + sizeof m->block->ready, 0, block_bytes(ranks) - sizeof m->block->ready);
@@ -128,25 +121,41 @@ void tu_mover_wake_all(struct tu_mover *m) {
   for (uint32_t i = 0; i < m->ranks; i++) tu_bell_wake(m->transport, m->members[i]);
 }
 
-static struct tu_credit_line *credit_of(unsigned char *memory) { return (struct tu_credit_line *)(void *)memory; }
-static struct tu_line *lines_of(unsigned char *memory) {
-  return (struct tu_line *)(void *)(memory + sizeof(struct tu_credit_line));
+static struct tu_credit_line *credit_of(unsigned char *memory) {
+  return (struct tu_credit_line *)(void *)(memory + sizeof(struct tu_announced));
 }
+static struct tu_line *lines_of(unsigned char *memory) { return (struct tu_line *)(void *)(credit_of(memory) + 1); }
 
-/* Says to the peer where what belongs to that lane lies, in this rank's slice. */
-static void enter(struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place) {
+/* ---- announcing ---- */
+
+/* Says to the peer where what belongs to that lane lies, in this rank's slice. Other threads may do so at the same time. */
+static void announce(const struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place) {
   uint64_t page = (place - slice_place(m, m->rank)) / TU_PLACE_ALIGN;
   tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
-  atomic_store_explicit(directory_entry(m, m->rank, peer, lane), (uint32_t)page, memory_order_release);
+  struct tu_announced *head = tu_transport_at(m->transport, place);
+  head->lane = lane;
+  head->next = atomic_load_explicit(door(m, m->rank, peer), memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(door(m, m->rank, peer), &head->next, (uint32_t)page,
+                                                memory_order_release, memory_order_relaxed))
+    continue;
   tu_mover_ring(m, m->members[peer]);
 }
 
-void tu_mover_announce(struct tu_mover *m, uint32_t peer, uint64_t place) { enter(m, peer, LINKS_LANE, place); }
-
-uint64_t tu_mover_announced(const struct tu_mover *m, uint32_t peer) {
-  uint64_t page = atomic_load_explicit(directory_entry(m, peer, m->rank, LINKS_LANE), memory_order_acquire);
-  return page == 0 ? 0 : slice_place(m, peer) + page * TU_PLACE_ALIGN;
+/* The place of what the peer has announced to this rank for that lane; 0: nothing. */
+static uint64_t find_announced(const struct tu_mover *m, uint32_t peer, uint32_t lane) {
+  uint64_t page = atomic_load_explicit(door(m, peer, m->rank), memory_order_acquire);
+  while (page > 0) {
+    uint64_t place = slice_place(m, peer) + page * TU_PLACE_ALIGN;
+    const struct tu_announced *head = tu_transport_at(m->transport, place);
+    if (head->lane == lane) return place;
+    page = head->next;
+  }
+  return 0;
 }
+
+void tu_mover_announce(struct tu_mover *m, uint32_t peer, uint64_t place) { announce(m, peer, LINKS_LANE, place); }
+
+uint64_t tu_mover_announced(const struct tu_mover *m, uint32_t peer) { return find_announced(m, peer, LINKS_LANE); }
 
 /* ---- rings ---- */
 
@@ -265,12 +274,16 @@ static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_
   return TUTTI_OK;
 }
 
+static struct tu_sender *nth_sender(const struct tu_mover *m, uint32_t n) {
+  return m->pairs[n / TU_MOVER_LANES]->senders[n % TU_MOVER_LANES];
+}
+
 /* A ring that cannot grow now is not asked again: there is little memory. */
 void tu_mover_grow(struct tu_mover *m) {
   struct tu_error error;
   m->worn = false;
-  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
-    struct tu_sender *s = m->senders[i];
+  for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
+    struct tu_sender *s = nth_sender(m, i);
     if (!s || s->coming || !s->staging.worn || s->staging.wraps < TU_STAGING_WORN) continue;
     s->staging.worn = NULL;
     (void)renew_sender(m, s, 0, &error);
@@ -283,9 +296,23 @@ void tu_mover_grow(struct tu_mover *m) {
 
 /* ---- channels ---- */
 
+/* NULL without memory. */
+static struct tu_pair *pair_with(struct tu_mover *m, uint32_t peer) {
+  if (m->pair_of[peer] > 0) return m->pairs[m->pair_of[peer] - 1];
+  struct tu_pair **pairs = tu_try_grow(m->pairs, m->pair_count, &m->pair_capacity, sizeof(struct tu_pair *));
+  if (!pairs) return NULL;
+  m->pairs = pairs;
+  struct tu_pair *pair = tu_try_allocate(1, sizeof *pair);
+  if (!pair) return NULL;
+  m->pairs[m->pair_count++] = pair;
+  m->pair_of[peer] = m->pair_count;
+  return pair;
+}
+
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error) {
-  struct tu_sender **slot = &m->senders[peer * TU_MOVER_LANES + lane];
-  if (*slot) return *slot;
+  struct tu_pair *pair = pair_with(m, peer);
+  if (!pair) tu_fail_memory(error, sizeof *pair, "a channel to rank %u", peer);
+  if (!pair || pair->senders[lane]) return pair ? pair->senders[lane] : NULL;
   struct tu_channel_shape shape = m->block->shape;
   uint64_t place = 0;
   unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
@@ -308,7 +335,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .world_peer = m->members[peer],
       .place = place,
       .starts = starts,
-      .back = m->receivers[peer * TU_MOVER_LANES + lane],
+      .back = pair->receivers[lane],
   };
   if (m->populates && tu_mover_reserve(m, s, shape.slot_bytes, error) != TUTTI_OK) {
     tu_transport_release(m->transport, place);
@@ -317,13 +344,13 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
     return NULL;
   }
   s->credit->ring = s->staging.place;
-  enter(m, peer, lane, place);
-  return *slot = s;
+  announce(m, peer, lane, place);
+  return pair->senders[lane] = s;
 }
 
 struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_t lane) {
-  struct tu_receiver **slot = &m->receivers[peer * TU_MOVER_LANES + lane];
-  if (*slot) return *slot;
+  struct tu_pair *pair = pair_with(m, peer);
+  if (!pair || pair->receivers[lane]) return pair ? pair->receivers[lane] : NULL;
   struct tu_receiver *r = tu_try_allocate(1, sizeof *r);
   if (!r) return NULL;
   *r = (struct tu_receiver){
@@ -331,11 +358,10 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
       .credits = m->block->shape.credits,
       .peer = peer,
       .world_peer = m->members[peer],
-      .opened = directory_entry(m, peer, m->rank, lane),
+      .lane = lane,
   };
-  struct tu_sender *s = m->senders[peer * TU_MOVER_LANES + lane];
-  if (s) s->back = r;
-  return *slot = r;
+  if (pair->senders[lane]) pair->senders[lane]->back = r;
+  return pair->receivers[lane] = r;
 }
 
 static void free_cast(struct tu_cast *c) {
@@ -375,9 +401,8 @@ static void destroy_cast(struct tu_mover *m, bool in_order) {
 }
 
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
-  uint64_t page = atomic_load_explicit(r->opened, memory_order_acquire);
-  if (page == 0) return false;
-  uint64_t place = slice_place(m, r->peer) + page * TU_PLACE_ALIGN;
+  uint64_t place = find_announced(m, r->peer, r->lane);
+  if (place == 0) return false;
   unsigned char *memory = tu_transport_at(m->transport, place);
   r->credit = credit_of(memory);
   if (m->populates && r->credit->ring)
@@ -391,9 +416,10 @@ bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
 /* Once departed, a rank touches neither the block nor a channel of another again; the leader frees the block last. */
 bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
   bool drained = true;
-  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
-    if (!m->senders[i] || tu_sender_drained(m->senders[i])) continue;
-    waits_for[m->senders[i]->peer] = true;
+  for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
+    const struct tu_sender *s = nth_sender(m, i);
+    if (!s || tu_sender_drained(s)) continue;
+    waits_for[s->peer] = true;
     drained = false;
   }
   if (!drained) return false;
@@ -419,10 +445,10 @@ void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   tu_wire_remove(m);
   destroy_cast(m, in_order);
   tu_link_books_destroy(m, in_order);
-  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++) {
-    struct tu_sender *s = m->senders[i];
+  for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
+    struct tu_sender *s = nth_sender(m, i);
     if (s) destroy_sender(m, s, in_order);
-    free(m->receivers[i]);
+    free(m->pairs[i / TU_MOVER_LANES]->receivers[i % TU_MOVER_LANES]);
   }
   if (in_order && m->rank == 0) {
     if (m->block->words_bytes) tu_transport_release(m->transport, m->block->words_place);

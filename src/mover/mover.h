@@ -1,7 +1,7 @@
 /* mover.h: the channels of one communicator, made when first used; its call boards and its verdict.
  *
- * Opening: the sender makes the channel in its own slice and announces its place in the directory; the receiver looks
- * there until it finds it. So no byte flows into memory whose owner is not there. Ending: a sender waits until every
+ * Opening: the sender makes the channel in its own slice and announces its place to the receiver, which looks there until it
+ * finds it. So no byte flows into memory whose owner is not there. Ending: a sender waits until every
  * credit has come home, then frees the channel; the leader (rank 0), who owns what all share, goes last. */
 #ifndef TU_MOVER_H
 #define TU_MOVER_H
@@ -16,7 +16,7 @@
 #define TU_POINT_TO_POINT_LANE 8u
 #define TU_POINT_TO_POINT_LANES 8u
 
-/* What the ranks of a communicator share; lies in the leader's slice. Boards and directory follow. */
+/* What the ranks of a communicator share; lies in the leader's slice. Boards and doors follow. */
 struct tu_block {
   _Atomic uint32_t ready; /* the leader has filled in the rest */
   uint32_t ranks;
@@ -28,8 +28,21 @@ struct tu_block {
   size_t words_bytes;
 };
 
+/* What a rank has announced to another one begins so, in its slice; the first is found by the door between the two. */
+struct tu_announced {
+  _Alignas(TU_LINE_BYTES) uint32_t lane; /* TU_MOVER_LANES: the cells of links */
+  uint32_t next;                         /* page of the slice where the one announced before it is; 0: none */
+};
+
+/* What a rank has for one that it has met. */
+struct tu_pair {
+  struct tu_sender *senders[TU_MOVER_LANES]; /* NULL until used */
+  struct tu_receiver *receivers[TU_MOVER_LANES];
+};
+
 struct tu_link_book;
 
+/* Of a peer that it has never met a rank has 12 bytes: a member, an index of pairs, and a door. */
 struct tu_mover {
   struct tu_transport *transport;
   struct tu_wire *wire; /* NULL: what is sent is there */
@@ -38,10 +51,11 @@ struct tu_mover {
   struct tu_block *block;
   uint64_t block_place;
   struct tu_board *boards; /* [ranks], shared */
-  /* [from][to][lane], shared: page of the slice where the channel is; 0: not open. The last lane: the cells of links. */
-  _Atomic uint32_t *directory;
-  struct tu_sender **senders; /* [peer * TU_MOVER_LANES + lane], NULL until used */
-  struct tu_receiver **receivers;
+  /* [from][to], shared: page of the slice of `from` where the last is that it has announced to `to`; 0: nothing. */
+  _Atomic uint32_t *doors;
+  uint32_t *pair_of; /* [ranks]: 0: not met; else one more than its index in pairs */
+  struct tu_pair **pairs;
+  uint32_t pair_count, pair_capacity;
   struct tu_cast *cast;        /* NULL until used */
   struct tu_link_book **books; /* [ranks], of links (link.h); NULL until used */
   bool populates;              /* pages of channels are made with them, not one by one when they are first touched */
@@ -60,6 +74,15 @@ tutti_err tu_mover_tell(struct tu_mover *m, const void *words, size_t bytes, str
 /* Has it? Then *words lie in shared memory, and nobody writes there any more. */
 bool tu_mover_told(const struct tu_mover *m, const void **words, size_t *bytes);
 
+/* What there is of a channel to, or from, that peer; NULL: it was never used. */
+static inline struct tu_sender *tu_mover_known_sender(const struct tu_mover *m, uint32_t peer, uint32_t lane) {
+  uint32_t i = m->pair_of[peer];
+  return i > 0 ? m->pairs[i - 1]->senders[lane] : NULL;
+}
+static inline struct tu_receiver *tu_mover_known_receiver(const struct tu_mover *m, uint32_t peer, uint32_t lane) {
+  uint32_t i = m->pair_of[peer];
+  return i > 0 ? m->pairs[i - 1]->receivers[lane] : NULL;
+}
 /* NULL and MEMORY if there is no room for the channel. Before anything is staged on it: tu_mover_reserve. */
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error);
 /* Sees to it that the channel has a ring that can stage slices of so many bytes, at most a slot; or MEMORY. Where little
@@ -74,7 +97,8 @@ void tu_mover_grow(struct tu_mover *m);
 /* Looks whether the sender has opened the channel by now. */
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
 
-/* Where this rank's cells for links to that peer lie: says so, once; and where the peer's are, 0: it has not said. */
+/* Where this rank's cells for links to that peer lie, behind a struct tu_announced: says so, once; and where the peer's are,
+ * 0: it has not said. Any thread. */
 void tu_mover_announce(struct tu_mover *m, uint32_t peer, uint64_t place);
 uint64_t tu_mover_announced(const struct tu_mover *m, uint32_t peer);
 

@@ -48,11 +48,12 @@ bool tu_wire_lay(struct tu_mover *m, double bytes_per_s) {
   m->wire = tu_try_allocate(1, sizeof *m->wire);
   if (!m->wire) return false;
   m->wire->ns_per_byte = 1e9 / bytes_per_s;
-  for (uint32_t i = 0; i < m->ranks * TU_MOVER_LANES; i++)
-    if (m->receivers[i] && m->receivers[i]->lines && !tu_wire_attach(m->wire, m->receivers[i])) {
-      tu_wire_remove(m);
-      return false;
-    }
+  for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
+    struct tu_receiver *r = m->pairs[i / TU_MOVER_LANES]->receivers[i % TU_MOVER_LANES];
+    if (!r || !r->lines || tu_wire_attach(m->wire, r)) continue;
+    tu_wire_remove(m);
+    return false;
+  }
   return true;
 }
 

@@ -37,12 +37,13 @@ tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_err
   *t = NULL;
   tutti_err err = check_hosts(job, error);
   if (err != TUTTI_OK) return err; /* all ranks find the same */
-  bool leads = tu_job_host_leader(job, job->rank) == job->rank;
+  uint32_t leader = tu_job_host_leader(job, job->rank);
+  bool leads = leader == job->rank;
   if (leads) err = tu_shm_memory_make(job->ranks, &memory, error);
   if (leads && err == TUTTI_OK) err = tu_shm_memory_hand_out(&memory, &handing, &mine, error);
   err = exchange_offers(job, &mine, err, &offer, error);
   if (err == TUTTI_OK) {
-    if (!leads) err = tu_shm_memory_take(job, &offer, job->ranks, &memory, error);
+    if (!leads) err = tu_shm_memory_take(job, leader, &offer, job->ranks, &memory, error);
     if (err == TUTTI_OK) err = tu_shm_create(job->rank, job->ranks, memory.fd, memory.slice_bytes, t, error);
     job->step = "to map the shared memory";
     err = tu_job_agree(job, err, error);

@@ -296,11 +296,20 @@ static tutti_err verify(int fd, uint32_t ranks, uint64_t slice_bytes, struct tu_
   return TUTTI_OK;
 }
 
+/* What has the socket is rank `from`, which keeps it open until all agree. */
+static tutti_err fail_gone(const struct tu_job *job, uint32_t from, struct tu_error *error) {
+  return tu_fail(error, TUTTI_ERR_PEER,
+                 "rank %u was not handed the shared memory of its host by rank %u, which has died or left", job->rank,
+                 from);
+}
+
 /* Connects and shows the token. The socket is there before a rank is told its name; only its queue may be full. */
-static tutti_err claim_memory(struct tu_job *job, const struct tu_shm_offer *offer, int fd, struct tu_error *error) {
+static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int fd,
+                              struct tu_error *error) {
   struct sockaddr_un address;
   socklen_t length = abstract_address(&address, offer);
   while (connect(fd, (struct sockaddr *)&address, length) != 0) {
+    if (errno == ECONNREFUSED) return fail_gone(job, from, error);
     if (errno != EAGAIN && errno != EINTR)
       return tu_fail_errno(error, "rank %u cannot reach the UNIX socket '@%.32s' for the shared memory", job->rank,
                            offer->socket);
@@ -315,9 +324,7 @@ static tutti_err claim_memory(struct tu_job *job, const struct tu_shm_offer *off
                    (unsigned)geteuid());
   struct claim claim = {.magic = MAGIC};
   memcpy(claim.token, offer->token, sizeof claim.token);
-  if (send(fd, &claim, sizeof claim, MSG_NOSIGNAL) != (ssize_t)sizeof claim)
-    return tu_fail_errno(error, "rank %u: the connection for the shared memory was closed", job->rank);
-  return TUTTI_OK;
+  return send(fd, &claim, sizeof claim, MSG_NOSIGNAL) == (ssize_t)sizeof claim ? TUTTI_OK : fail_gone(job, from, error);
 }
 
 /* *memory_fd: -1 if the other end hung up. */
@@ -333,18 +340,17 @@ static tutti_err await_memory(struct tu_job *job, int fd, int *memory_fd, struct
   }
 }
 
-tutti_err tu_shm_memory_take(struct tu_job *job, const struct tu_shm_offer *offer, uint32_t ranks,
+tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, uint32_t ranks,
                              struct tu_shm_memory *memory, struct tu_error *error) {
   int memory_fd = -1;
   *memory = (struct tu_shm_memory){.fd = -1};
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tu_fail_errno(error, "rank %u cannot make a UNIX socket", job->rank);
-  tutti_err err = claim_memory(job, offer, fd, error);
+  tutti_err err = claim_memory(job, from, offer, fd, error);
   if (err == TUTTI_OK) err = await_memory(job, fd, &memory_fd, error);
   close(fd);
   if (err != TUTTI_OK) return err;
-  if (memory_fd < 0)
-    return tu_fail(error, TUTTI_ERR_PEER, "rank %u was not handed the shared memory of its host", job->rank);
+  if (memory_fd < 0) return fail_gone(job, from, error);
   if ((err = verify(memory_fd, ranks, offer->slice_bytes, error)) != TUTTI_OK) {
     close(memory_fd);
     return err;

@@ -26,8 +26,8 @@ struct tu_shm_handing;
 tutti_err tu_shm_memory_hand_out(const struct tu_shm_memory *memory, struct tu_shm_handing **handing,
                                  struct tu_shm_offer *offer, struct tu_error *error);
 void tu_shm_memory_end(struct tu_shm_handing *handing);
-/* Fetches and verifies the memory of so many ranks, until the job's deadline. PEER, TIMEOUT, SYSTEM. */
-tutti_err tu_shm_memory_take(struct tu_job *job, const struct tu_shm_offer *offer, uint32_t ranks,
+/* Fetches and verifies the memory of so many ranks, which that rank offers, until the job's deadline. PEER, TIMEOUT, SYSTEM. */
+tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, uint32_t ranks,
                              struct tu_shm_memory *memory, struct tu_error *error);
 
 #endif

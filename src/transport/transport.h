@@ -113,8 +113,11 @@ struct tu_transport {
 #define TU_LARGE_PAGE ((size_t)2 << 20)
 
 #define TU_PLACE_ALIGN 4096u
-/* The first place that rank 0 acquires, known to all before they have said a word to each other. */
+/* The first place that rank 0 acquires, known to all before they have said a word to each other; if it is of so many bytes. */
 #define TU_FIRST_PLACE ((uint64_t)4096)
+static inline uint64_t tu_transport_first_place(size_t bytes) {
+  return bytes >= TU_LARGE_PAGE ? TU_LARGE_PAGE : TU_FIRST_PLACE;
+}
 
 /* Common part of create and close; for implementations. False without memory: then there is nothing to finish. */
 bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
