@@ -1,6 +1,8 @@
 /* test: fast timeout=120 */
 /* bootstrap_test.c: worlds that no environment describes: by an allgather that the program has, over sockets of its own; by a
  * key-value store; and by rank, address and port in tutti_options. Ranks that fail on the way end all of them, none hangs. */
+#include <sys/resource.h>
+
 #include "ranks.h"
 #include "test.h"
 
@@ -14,7 +16,16 @@ struct context {
   uint32_t rank;
   uint32_t calls;
   uint32_t dies_at, fails_at; /* in which call; UINT32_MAX: never */
+  bool forks;                 /* in every call: children that live on, with all descriptors */
 };
+
+static void leave_a_child(void) {
+  pid_t pid = fork();
+  if (pid != 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ranks_sleep_us(HANG_MS * UINT64_C(1000));
+  _exit(0);
+}
 
 static bool put(int fd, const void *data, size_t bytes) {
   for (size_t at = 0; at < bytes;) {
@@ -47,6 +58,7 @@ static int allgather(void *context, const void *mine, void *all, size_t bytes) {
   struct context *c = context;
   uint32_t call = c->calls++;
   if (call == c->dies_at) raise(SIGKILL);
+  if (c->forks) leave_a_child();
   if (call == c->fails_at || !through_hub(c->rank, mine, all, bytes)) {
     hang_up(c->rank);
     return 77;
@@ -118,23 +130,27 @@ struct scene {
   uint32_t dies_at, fails_at;
   const char *variable, *value; /* on the victim alone */
   const char *says;             /* in every sentence; NULL: all goes well */
+  bool forks;                   /* rank 0 forks in its callbacks */
+  rlim_t files;                 /* descriptors of each rank, soft and hard; 0: as many as we */
 };
 #define NEVER UINT32_MAX
 
 static const struct scene scenes[] = {
-    {"allgather", HUB, RANKS, NEVER, NEVER, NULL, NULL, NULL},
-    {"store", STORE, RANKS, NEVER, NEVER, NULL, NULL, NULL},
-    {"address and port", PLACE, RANKS, NEVER, NEVER, NULL, NULL, NULL},
-    {"dies in the first", HUB, 3, 0, NEVER, NULL, NULL, "returned 77"},
-    {"dies half way", HUB, 5, 2, NEVER, NULL, NULL, "returned 77"},
-    {"dies near the end", HUB, 7, 5, NEVER, NULL, NULL, "returned 77"},
-    {"fails half way", HUB, 2, NEVER, 3, NULL, NULL, "returned 77"},
-    {"rank 0 dies half way", HUB, 0, 3, NEVER, NULL, NULL, "returned 77"},
-    {"a variable that is refused", HUB, 4, NEVER, NEVER, "TUTTI_SPIN_US", "soon", "TUTTI_SPIN_US"},
-    {"no memory to be made", HUB, 0, NEVER, NEVER, "TUTTI_SHM_BYTES", "3", "TUTTI_SHM_BYTES"},
-    {"a variable that is refused, store", STORE, 6, NEVER, NEVER, "TUTTI_NO_SUCH", "1", "TUTTI_NO_SUCH"},
-    {"a channel that is refused", HUB, 1, NEVER, NEVER, "TUTTI_RING_BYTES", "1", "TUTTI_RING_BYTES"},
-    {"a channel that is refused, port", PLACE, 1, NEVER, NEVER, "TUTTI_RING_BYTES", "1", "TUTTI_RING_BYTES"},
+    {"allgather", HUB, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 0},
+    {"store", STORE, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 0},
+    {"address and port", PLACE, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 0},
+    {"with children", HUB, RANKS, NEVER, NEVER, NULL, NULL, NULL, true, 0},
+    {"few descriptors", HUB, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 40},
+    {"dies in the first", HUB, 3, 0, NEVER, NULL, NULL, "returned 77", false, 0},
+    {"dies half way", HUB, 5, 2, NEVER, NULL, NULL, "returned 77", false, 0},
+    {"dies near the end", HUB, 7, 5, NEVER, NULL, NULL, "returned 77", false, 0},
+    {"fails half way", HUB, 2, NEVER, 3, NULL, NULL, "returned 77", false, 0},
+    {"rank 0 dies half way", HUB, 0, 3, NEVER, NULL, NULL, "returned 77", false, 0},
+    {"a variable that is refused", HUB, 4, NEVER, NEVER, "TUTTI_SPIN_US", "soon", "TUTTI_SPIN_US", false, 0},
+    {"no memory to be made", HUB, 0, NEVER, NEVER, "TUTTI_SHM_BYTES", "3", "TUTTI_SHM_BYTES", false, 0},
+    {"a variable that is refused, store", STORE, 6, NEVER, NEVER, "TUTTI_NO_SUCH", "1", "TUTTI_NO_SUCH", false, 0},
+    {"a channel that is refused", HUB, 1, NEVER, NEVER, "TUTTI_RING_BYTES", "1", "TUTTI_RING_BYTES", false, 0},
+    {"a channel that is refused, port", PLACE, 1, NEVER, NEVER, "TUTTI_RING_BYTES", "1", "TUTTI_RING_BYTES", false, 0},
 };
 enum { SCENES = sizeof scenes / sizeof scenes[0] };
 
@@ -175,6 +191,8 @@ static int play(struct ranks_world *w, uint32_t rank) {
   if (is_victim && s->variable) setenv(s->variable, s->value, 1);
   struct context c = {
       .rank = rank, .dies_at = is_victim ? s->dies_at : NEVER, .fails_at = is_victim ? s->fails_at : NEVER};
+  c.forks = s->forks && rank == 0;
+  if (s->files) setrlimit(RLIMIT_NOFILE, &(struct rlimit){s->files, s->files});
   tutti_bootstrap b;
   tutti_options o;
   tutti_comm *world;
@@ -230,6 +248,7 @@ static int never_called(void *context, const void *mine, void *all, size_t bytes
 
 static void options_are_refused(void) {
   const tutti_bootstrap no_ranks = {.allgather = never_called},
+                        alone_beyond = {.rank = 5, .ranks = 1, .allgather = never_called},
                         beyond = {.rank = 2, .ranks = 2, .allgather = never_called}, nothing = {.ranks = 2},
                         half = {.ranks = 2, .set = store_set}, good = {.ranks = 2, .allgather = never_called};
   const struct {
@@ -237,6 +256,7 @@ static void options_are_refused(void) {
     const char *says;
   } cases[] = {
       {{.bootstrap = &no_ranks}, "rank 0 of 0"},
+      {{.bootstrap = &alone_beyond}, "rank 5 of 1"},
       {{.bootstrap = &beyond}, "rank 2 of 2"},
       {{.bootstrap = &nothing}, "has no allgather, and not both of set and get"},
       {{.bootstrap = &half}, "has no allgather, and not both of set and get"},
@@ -257,6 +277,15 @@ static void options_are_refused(void) {
     CHECK(err == TUTTI_ERR_ARGUMENT && !world && strstr(tutti_error_message(NULL), cases[i].says), "case %zu: %s: '%s'",
           i, tutti_err_name(err), tutti_error_message(NULL));
   }
+}
+
+static void an_empty_secret_is_refused(void) {
+  tutti_comm *world;
+  const tutti_options o = {
+      .ranks = 2, .address = "127.0.0.1", .secret = "", .on_listen = tell_port, .join_timeout_ms = 100};
+  tutti_err err = tutti_init(&o, &world);
+  CHECK(err == TUTTI_ERR_ENVIRONMENT && strstr(tutti_error_message(NULL), "secret of tutti_options is empty"), "%s: %s",
+        tutti_err_name(err), tutti_error_message(NULL));
 }
 
 /* A world of one, whatever a launcher says; and one by an allgather of one rank. */
@@ -280,8 +309,10 @@ static void worlds_of_one(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct test tests[] = {
-      {"worlds", worlds}, {"options_are_refused", options_are_refused}, {"worlds_of_one", worlds_of_one}};
+  static const struct test tests[] = {{"worlds", worlds},
+                                      {"options_are_refused", options_are_refused},
+                                      {"an_empty_secret_is_refused", an_empty_secret_is_refused},
+                                      {"worlds_of_one", worlds_of_one}};
   ranks_clear_environment();
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -304,7 +304,7 @@ static void crowd(struct player *p, uint32_t steps, bool aborts) {
 /* In the long run 10,000 of a rank's threads together, where there are two ranks; with more ranks than cores fewer. */
 static void play_crowd(struct player *p) {
   bool main_case = p->ranks == 2 && (!p->is_thread || UNDER_TSAN);
-  crowd(p, !main_case ? 300 : test_long() ? 2500 : 800, false);
+  crowd(p, !main_case ? 150 : test_long() ? 2500 : 400, false);
 }
 static void play_aborted_crowd(struct player *p) { crowd(p, 400, true); }
 

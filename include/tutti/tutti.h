@@ -162,7 +162,7 @@ TUTTI_API const char *tutti_collective_name(tutti_collective collective);
 /* How ranks that were started by something else find each other: by an allgather that they have, or by a key-value store.
  * All callbacks return 0, or another number if they failed, and are called by the thread that is in tutti_init alone,
  * until it returns; no time-out interrupts one. A rank that cannot go on still joins the next allgather and says so there, so
- * that the others end as well. */
+ * that the others end as well; only one whose options are refused, or that has no memory for the first, does not come. */
 typedef struct tutti_bootstrap {
   uint32_t rank, ranks; /* this process; of how many */
   /* Collective over the ranks: blocks until all have called it, the same number of times, with the same bytes (a few
@@ -197,7 +197,8 @@ typedef struct tutti_options {
  * TUTTI_RANK, TUTTI_WORLD_SIZE, TUTTI_MASTER_ADDR and TUTTI_MASTER_PORT (used as it is). With none set: a world of one.
  * Or the world that the options describe; then no variable says which rank this is. options may be NULL. A failure of one rank
  * ends tutti_init on all of them. Errors: ARGUMENT (options that do not fit together), ENVIRONMENT (half set, unknown
- * TUTTI_ name), TIMEOUT (names the missing ranks), SYSTEM, MEMORY; the sentence is at tutti_error_message(NULL). */
+ * TUTTI_ name), TIMEOUT (names the missing ranks), PEER, UNSUPPORTED (another host), SYSTEM, MEMORY; the sentence is at
+ * tutti_error_message(NULL). */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_init(const tutti_options *options, tutti_comm **world);
 
 /* ---- communicators ---------------------------------------------------------------------------------------------- */

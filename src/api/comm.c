@@ -145,12 +145,17 @@ static tutti_err fail_to_come(const struct tutti_comm *comm, const struct tu_com
                  late == 1 ? "" : "s", list, goal->what);
 }
 
-/* One of the ranks whose turn it is has died: which one? */
+static bool gave_up(const struct tutti_comm *comm, uint32_t rank) {
+  struct tu_error reason;
+  return tu_transport_gave_up(comm->transport, comm->mover ? comm->mover->members[rank] : rank, &reason);
+}
+
+/* One of the ranks whose turn it is has died, or given up: which one? */
 static bool find_dead(const struct tutti_comm *comm, const struct tu_comm_goal *goal, uint32_t *dead) {
   uint32_t ranks = comm->mover ? comm->ranks : comm->transport->ranks;
   for (uint32_t i = 0; i < ranks; i++) {
-    if (!goal->lacks(comm, i) || tu_transport_alive(comm->transport, comm->mover ? comm->mover->members[i] : i))
-      continue;
+    if (!goal->lacks(comm, i)) continue;
+    if (!gave_up(comm, i) && tu_transport_alive(comm->transport, comm->mover ? comm->mover->members[i] : i)) continue;
     *dead = i;
     return true;
   }

@@ -74,8 +74,9 @@ struct tu_brief {
 /* How long somebody has waited in vain: zero at first, and again when something has moved (tu_stall_moved). */
 struct tu_stall {
   uint32_t polls, yields;
-  int sleep_ms;   /* at a time; 0: as long as the bells allow */
-  uint64_t since; /* when the clock was first read; 0: not yet */
+  uint32_t finished; /* tu_queue_finished before the caller looked whether it is done; 0: tu_stall takes it */
+  int sleep_ms;      /* at a time; 0: as long as the bells allow */
+  uint64_t since;    /* when the clock was first read; 0: not yet */
 };
 /* From then to now; another thread may have noted that it waits a moment after this one has looked at the clock. */
 static inline uint64_t tu_elapsed_ns(uint64_t since, uint64_t now) { return now > since ? now - since : 0; }
@@ -362,6 +363,8 @@ bool tu_queue_poll(struct tutti_comm *comm);
 bool tu_queue_poll_others(const struct tutti_comm *comm);
 /* Visits the communicator and, as above, the others that have open requests. */
 void tu_queue_visit(struct tutti_comm *comm, void (*visit)(struct tutti_comm *comm, void *context), void *context);
+/* How many requests have been completed; never 0. A thread that finds it changed does not sleep: it may have been its own. */
+extern _Atomic uint32_t tu_queue_finished;
 /* Has another communicator of the process requests? It may be that they are complete by now. */
 extern _Atomic uint32_t tu_queue_busy; /* communicators that are listed */
 static inline bool tu_queue_others(const struct tutti_comm *comm) {

@@ -80,6 +80,7 @@ static bool disagree_about(struct tutti_comm *comm, uint64_t number) {
   uint32_t ranks = (uint32_t)tu_min(comm->ranks, TU_LOOKED_RANKS), begin = ranks < comm->ranks ? comm->looked : 0;
   uint32_t a = 0;
   while (a < ranks && !read_facts(comm, (begin + a) % comm->ranks, number, &first)) a++;
+  if (a == ranks) return false;
   a = (begin + a) % comm->ranks;
   for (uint32_t i = 0; i < ranks; i++) {
     uint32_t b = (begin + i) % comm->ranks;

@@ -169,37 +169,29 @@ tutti_err tutti_mesh_create(tutti_comm *comm, uint32_t axes, const uint32_t *ext
   return err;
 }
 
-/* ---- a thread in all of its communicators ---- */
-
-bool tu_mesh_enter(struct tutti_mesh *mesh, const char *call, struct tu_mesh_visit *visit, struct tu_error *error) {
-  *visit = (struct tu_mesh_visit){0};
-  for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) {
-    if (!mesh->lines[axes] || tu_hold(mesh->lines[axes], &visit->of[axes])) continue;
-    (void)tu_explain_visit(call, error);
-    tu_mesh_leave(visit);
-    return false;
-  }
-  return true;
-}
-
-void tu_mesh_leave(const struct tu_mesh_visit *visit) {
-  for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) tu_leave(&visit->of[axes]);
-}
-
 /* ---- the end ---- */
 
+tutti_err tu_mesh_check(const struct tutti_mesh *mesh, const char *call, struct tu_error *error) {
+  for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) /* one that could not be made has some of them */
+    if (mesh->lines[axes]) return tu_refuse_child(mesh->lines[axes]->process, call, error);
+  return TUTTI_OK;
+}
+
 tutti_err tu_mesh_fail(struct tutti_mesh *mesh, const struct tu_error *error) {
-  for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++)
-    if (mesh->lines[axes]) (void)tu_comm_fail(mesh->lines[axes], error);
+  for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) {
+    struct tu_visit visit;
+    if (!mesh->lines[axes] || !tu_hold(mesh->lines[axes], &visit)) continue;
+    (void)tu_comm_fail(mesh->lines[axes], error);
+    tu_leave(&visit);
+  }
   return tu_thread_error(error);
 }
 
 tutti_err tutti_mesh_free(tutti_mesh *mesh) {
   tutti_err first = TUTTI_OK;
   struct tu_error error = {0};
-  struct tu_mesh_visit visit;
   if (!mesh) return TUTTI_OK;
-  if (!tu_mesh_enter(mesh, "tutti_mesh_free", &visit, &error)) return tu_thread_error(&error);
+  if (tu_mesh_check(mesh, "tutti_mesh_free", &error) != TUTTI_OK) return tu_thread_error(&error);
   for (uint32_t axes = 0; axes < TU_MESH_LINES; axes++) {
     tutti_err err = tutti_comm_free(mesh->lines[axes]);
     if (err != TUTTI_OK && first == TUTTI_OK) first = tu_fail(&error, err, "%s", tutti_error_message(NULL));

@@ -22,12 +22,9 @@ static inline struct tutti_comm *tu_mesh_all(const struct tutti_mesh *mesh) {
   return mesh->lines[mesh->long_axes ? mesh->long_axes : 1];
 }
 
-/* This thread takes all of the mesh's communicators, or none: then *error says why. */
-struct tu_mesh_visit {
-  struct tu_visit of[TU_MESH_LINES];
-};
-bool tu_mesh_enter(struct tutti_mesh *mesh, const char *call, struct tu_mesh_visit *visit, struct tu_error *error);
-void tu_mesh_leave(const struct tu_mesh_visit *visit);
+/* ARGUMENT if it is the parent's, of which this process is a child. Calls on a mesh hold none of its communicators from one
+ * step to the next: two threads that held some each would wait for each other. */
+tutti_err tu_mesh_check(const struct tutti_mesh *mesh, const char *call, struct tu_error *error);
 
 /* The mesh has failed on this rank: all that it has communicators with are told. */
 tutti_err tu_mesh_fail(struct tutti_mesh *mesh, const struct tu_error *error);

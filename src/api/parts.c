@@ -58,7 +58,10 @@ static tutti_err fill(tutti_request *request, size_t first, size_t count) {
   if (check_fill(request, first, count, &error) != TUTTI_OK) return tu_thread_error(&error);
   size_t item = request->program->item_bytes;
   enum tu_filling filling = tu_parts_fill(&request->execution, first * item, count * item);
-  if (filling == TU_FILLED) return TUTTI_OK;
+  if (filling == TU_FILLED) { /* a thread that sleeps may have to move it on */
+    tu_bell_ring(request->comm->transport, request->comm->transport->rank);
+    return TUTTI_OK;
+  }
   if (filling == TU_FILL_NO_MEMORY)
     tu_fail(
         &error, TUTTI_ERR_MEMORY,

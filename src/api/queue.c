@@ -7,7 +7,7 @@
 #include "api/comm.h"
 
 _Thread_local struct tu_thread tu_thread;
-_Atomic uint32_t tu_queue_busy;
+_Atomic uint32_t tu_queue_busy, tu_queue_finished = 1;
 
 /* Of many communicators so many are come by at a time, in turn: a wait has something to do for its own as well. */
 enum { POLLED = 8, LOOKED_AT = 64 };
@@ -15,8 +15,8 @@ enum { POLLED = 8, LOOKED_AT = 64 };
 static struct {
   pthread_mutex_t lock;
   struct tutti_comm *first;
-  struct tutti_comm *turn; /* where the next walk begins; NULL: at the first */
-  uint64_t process;        /* whose they are */
+  struct tutti_comm *turn;  /* where the next walk begins; NULL: at the first */
+  _Atomic uint64_t process; /* whose they are */
 } busy = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- which communicators ---- */
@@ -140,6 +140,8 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   r->error.code = TUTTI_OK;
   if (error) r->error = *error;
   if (r->detached) drop_detached(r);
+  if (atomic_fetch_add_explicit(&tu_queue_finished, 1, memory_order_relaxed) == UINT32_MAX)
+    atomic_fetch_add_explicit(&tu_queue_finished, 1, memory_order_relaxed);
   tu_bell_ring(comm->transport, comm->transport->rank); /* a thread that sleeps for it has not moved it itself */
 }
 

@@ -72,7 +72,6 @@ static struct tu_box smaller_of(const struct tu_box *a, const struct tu_box *b) 
 
 struct job {
   tutti_mesh *mesh;
-  struct tu_mesh_visit visit;
   char name[64]; /* the rank and the call, for sentences */
   struct tu_reshard plan;
   struct tu_route route;
@@ -328,7 +327,6 @@ static tutti_err end(struct job *j, tutti_err err, const struct tu_error *error)
   free(j->memory[0]);
   free(j->memory[1]);
   if (err != TUTTI_OK) err = j->mesh ? tu_mesh_fail(j->mesh, error) : tu_thread_error(error);
-  tu_mesh_leave(&j->visit);
   return err;
 }
 
@@ -337,15 +335,12 @@ static tutti_err begin(struct job *j, const char *name, const tutti_mesh_tensor 
                        struct tu_error *error) {
   *j = (struct job){.mesh = from && from->mesh ? from->mesh : to ? to->mesh : NULL};
   snprintf(j->name, sizeof j->name, "rank %u: %s", j->mesh ? j->mesh->rank : 0, name);
-  if (j->mesh && !tu_mesh_enter(j->mesh, name, &j->visit, error)) {
-    j->mesh = NULL; /* it goes on, with the thread that is in there */
+  if (j->mesh && tu_mesh_check(j->mesh, name, error) != TUTTI_OK) {
+    j->mesh = NULL; /* it goes on, in the parent */
     return error->code;
   }
   for (uint32_t axes = 0; j->mesh && axes < TU_MESH_LINES; axes++)
-    if (j->mesh->lines[axes] && tu_comm_failed(j->mesh->lines[axes])) {
-      *error = j->mesh->lines[axes]->error;
-      return error->code;
-    }
+    if (j->mesh->lines[axes] && tu_comm_verdict(j->mesh->lines[axes], error) != TUTTI_OK) return error->code;
   return read(j, from, to, error);
 }
 

@@ -24,7 +24,10 @@ static bool poll_all(struct tutti_comm *comm) {
   return tu_queue_poll_others(comm) || moved;
 }
 
+static uint32_t finished(void) { return atomic_load(&tu_queue_finished); }
+
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
+  const uint32_t before = s->finished ? s->finished : finished();
   if (!tu_thread.telling) tu_let_in(comm); /* else this thread is in the midst of moving it */
   if (!tu_patience_ends(comm, s)) return false;
   /* No bell rings when it arrives. */
@@ -34,7 +37,7 @@ bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
     return true;
   }
   uint32_t token = tu_bell_arm(comm->transport);
-  if (tu_thread.telling || !poll_all(comm)) {
+  if ((tu_thread.telling || !poll_all(comm)) && finished() == before) {
     int ms = tu_look_round(comm, tu_clock_ns(), s->sleep_ms > 0 ? s->sleep_ms : SLEEP_MS);
     if (ms > 0) {
       if (!tu_thread.telling) tu_release(comm);
@@ -67,6 +70,7 @@ static tutti_err conclude(struct tutti_request **request) {
     r->comm->error = *error;
     (void)tu_thread_error(error);
   }
+  tu_chain_go_on(r->comm->transport); /* another thread may have moved it to its end */
   if (r->persistent) return err;
   *request = NULL;
   tu_request_release(r);
@@ -190,6 +194,7 @@ tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) 
   if (tu_thread.telling) return refuse(within_on_ready);
   struct tu_stall stall = {0};
   for (;;) {
+    stall.finished = finished();
     struct tutti_request *open = NULL;
     tutti_err err = TUTTI_OK; /* why none of those that are open can be waited for */
     for (size_t i = 0; i < count; i++) {
@@ -210,6 +215,7 @@ tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index) 
 static tutti_err wait_for_own(struct tutti_comm *comm) {
   struct tu_stall stall = {0};
   for (const struct tutti_request *r = comm->first; r;) {
+    stall.finished = finished();
     if (r->starter != &tu_thread) {
       r = r->next;
       continue;
@@ -253,9 +259,12 @@ tutti_err tutti_progress(tutti_comm *comm, int timeout_ms) {
   if (!comm) return refuse("tutti_progress: the communicator is NULL");
   if (tu_thread.telling) return refuse(within_on_ready);
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_progress");
-  struct tu_stall stall = {.sleep_ms = timeout_ms > 0 && timeout_ms < SLEEP_MS ? timeout_ms : SLEEP_MS};
-  uint64_t end = timeout_ms > 0 ? tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS : UINT64_MAX;
-  while (!tu_comm_failed(comm) && !poll_all(comm) && timeout_ms != 0 && tu_clock_ns() < end) tu_stall(comm, &stall);
+  struct tu_stall stall = {0};
+  uint64_t now = tu_clock_ns(), end = timeout_ms > 0 ? now + (uint64_t)timeout_ms * NS_PER_MS : UINT64_MAX;
+  for (; !tu_comm_failed(comm) && !poll_all(comm) && timeout_ms != 0 && now < end; now = tu_clock_ns()) {
+    stall.sleep_ms = (int)tu_min((end - now) / NS_PER_MS + 1, SLEEP_MS);
+    tu_stall(comm, &stall);
+  }
   tutti_err err = comm->failed ? tu_thread_error(&comm->error) : TUTTI_OK;
   tu_leave(&visit);
   return err;

@@ -50,7 +50,10 @@ static tutti_err find_place(const tutti_options *o, struct tu_boot_place *place,
                    "tutti_options has rank, address or port, but ranks is 0; expected the number of ranks as well");
   if (o->bootstrap) {
     *place = (struct tu_boot_place){.rank = o->bootstrap->rank, .ranks = o->bootstrap->ranks};
-    return TUTTI_OK;
+    if (place->rank < place->ranks && place->ranks <= TU_RANKS_MAX) return TUTTI_OK;
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "tutti_options.bootstrap: rank %u of %u; expected 1 to %u ranks, and ranks counted from 0",
+                   place->rank, place->ranks, TU_RANKS_MAX);
   }
   err = o->ranks > 0 ? place_of_options(o, place, error) : tu_boot_place(place, error);
   place->secret = o->secret;

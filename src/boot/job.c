@@ -76,9 +76,13 @@ tutti_err tu_job_meet(struct tu_job *job, const struct tu_job_process *mine, str
   tu_job_process_mine(&own);
   job->step = "to meet";
   tutti_err err = tu_job_allgather(job, mine ? mine : &own, job->processes, sizeof own, error);
-  for (uint32_t r = 0; r < job->ranks && err == TUTTI_OK; r++)
-    job->processes[r].hostname[sizeof own.hostname - 1] = '\0';
-  return err;
+  if (err != TUTTI_OK) return err;
+  for (uint32_t r = 0; r < job->ranks; r++) job->processes[r].hostname[sizeof own.hostname - 1] = '\0';
+  const struct tu_job_process *here = mine ? mine : &own, *heard = &job->processes[job->rank];
+  if (heard->pid != here->pid || heard->host != here->host)
+    err = tu_fail(error, TUTTI_ERR_ENVIRONMENT, "two processes say they are rank %u: pid %u on '%s' and pid %u on '%s'",
+                  job->rank, heard->pid, heard->hostname, here->pid, here->hostname);
+  return tu_job_agree(job, err, error);
 }
 
 uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank) {
@@ -124,7 +128,9 @@ tutti_err tu_job_agree(struct tu_job *job, tutti_err err, struct tu_error *error
     if (failed == job->ranks) return TUTTI_OK;
     met = hear(job, failed, heard.text, sizeof heard.text, &lost);
   }
-  if (err != TUTTI_OK && (met != TUTTI_OK || failed == job->rank)) return err;
+  /* That others were missed here may be but what followed from what the job has failed with. */
+  bool own_counts = err != TUTTI_OK && err != TUTTI_ERR_PEER && err != TUTTI_ERR_TIMEOUT;
+  if (err != TUTTI_OK && (met == TUTTI_OK ? failed == job->rank : own_counts)) return err;
   if (met != TUTTI_OK) {
     *error = lost;
     return met;

@@ -25,7 +25,8 @@ tutti_err tu_boot_resolve(const struct tu_boot_place *place, bool passive, struc
       .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0)};
   int failed = getaddrinfo(place->address, port, &hints, found);
   if (failed == 0) return TUTTI_OK;
-  return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "MASTER_ADDR '%s' is no address that this host can find: %s",
+  return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                 "the address '%s' (MASTER_ADDR, or tutti_options.address) is none that this host can find: %s",
                  place->address, gai_strerror(failed));
 }
 

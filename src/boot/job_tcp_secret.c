@@ -74,6 +74,10 @@ tutti_err tu_boot_secret_read(const char *given, struct tu_boot_secret *secret, 
   if (sodium_init() < 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "libsodium cannot be initialised");
   const char *value = tu_env("TUTTI_SECRET"), *path = tu_env("TUTTI_SECRET_FILE");
   if (given) value = given, path = NULL;
+  if (given && !*given)
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "the secret of tutti_options is empty; expected 1 to %d characters, or NULL",
+                   TU_BOOT_SECRET_BYTES_MAX);
   if (value && path) {
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET and TUTTI_SECRET_FILE are both set: set one of them");
   }

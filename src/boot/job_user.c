@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
+
 struct user {
   struct tu_job job;
   tutti_bootstrap bootstrap;
   uint32_t calls;          /* allgathers so far */
+  uint64_t files;          /* the limit on descriptors as it was */
   struct tu_error failure; /* nothing is called any more: the others may have failed, or not */
 };
 
@@ -56,6 +59,8 @@ static tutti_err user_allgather(struct tu_job *job, const void *mine, void *all,
     bool has_allgather = u->bootstrap.allgather != NULL;
     tutti_err err = has_allgather ? by_callback(u, mine, all, bytes, error) : by_store(u, mine, all, bytes, error);
     u->calls++;
+    job->deadline_ns =
+        tu_clock_ns() + (uint64_t)job->timeout_ms * 1000000u; /* callbacks take the time that they take */
     if (err == TUTTI_OK) return TUTTI_OK;
     u->failure = *error;
   }
@@ -67,6 +72,7 @@ static tutti_err user_allgather(struct tu_job *job, const void *mine, void *all,
 static void user_fail(struct tu_job *job, const struct tu_error *error) { user_of(job)->failure = *error; }
 
 static void user_close(struct tu_job *job) {
+  tu_files_restore(user_of(job)->files);
   tu_job_fini(job);
   free(user_of(job));
 }
@@ -74,10 +80,6 @@ static void user_close(struct tu_job *job) {
 static const struct tu_job_ops user_ops = {.allgather = user_allgather, .fail = user_fail, .close = user_close};
 
 tutti_err tu_job_user_create(const tutti_bootstrap *b, int timeout_ms, struct tu_job **job, struct tu_error *error) {
-  if (b->ranks == 0 || b->rank >= b->ranks)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "tutti_options.bootstrap: rank %u of %u; expected at least one rank, and ranks from 0 on", b->rank,
-                   b->ranks);
   if (!b->allgather && !(b->set && b->get))
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "tutti_options.bootstrap has no allgather, and not both of set and get; one of the two is needed");
@@ -89,6 +91,7 @@ tutti_err tu_job_user_create(const tutti_bootstrap *b, int timeout_ms, struct tu
     return err;
   }
   u->bootstrap = *b;
+  u->files = tu_files_raise();
   *job = &u->job;
   return TUTTI_OK;
 }

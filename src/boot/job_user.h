@@ -4,8 +4,8 @@
 
 #include "boot/job.h"
 
-/* The callbacks are called by this thread, until the job is closed; nothing interrupts them. ARGUMENT if it says too little;
- * MEMORY. */
+/* The callbacks are called by this thread, until the job is closed; nothing interrupts them. bootstrap->rank < bootstrap->ranks.
+ * ARGUMENT if it says too little; MEMORY. */
 tutti_err tu_job_user_create(const tutti_bootstrap *bootstrap, int timeout_ms, struct tu_job **job,
                              struct tu_error *error);
 

@@ -25,9 +25,8 @@ struct lowerer {
   struct tu_error *error;
   struct tu_run *tmp;      /* where each scratch chunk lies */
   uint32_t *first_of_step; /* step -> its first instruction; [step_count + 1] */
-  uint32_t *
-      *ring_of; /* [2 * ranks of the plan]: to, then from a peer: [TU_MOVER_LANES] rings, or TU_NO_RING; NULL: none */
-  struct part *parts; /* all messages, in the order of the steps */
+  uint32_t **ring_of;      /* [direction][peer]: [lane] -> index in rings, or TU_NO_RING; NULL: none yet */
+  struct part *parts;      /* all messages, in the order of the steps */
   uint32_t part_count, part_capacity;
   uint32_t instruction_capacity, message_capacity, operand_capacity, after_capacity;
   uint32_t ring_capacity, run_capacity;

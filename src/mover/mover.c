@@ -133,22 +133,26 @@ static void announce(const struct tu_mover *m, uint32_t peer, uint32_t lane, uin
   uint64_t page = (place - slice_place(m, m->rank)) / TU_PLACE_ALIGN;
   tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
   struct tu_announced *head = tu_transport_at(m->transport, place);
-  head->lane = lane;
-  head->next = atomic_load_explicit(door(m, m->rank, peer), memory_order_relaxed);
-  while (!atomic_compare_exchange_weak_explicit(door(m, m->rank, peer), &head->next, (uint32_t)page,
-                                                memory_order_release, memory_order_relaxed))
-    continue;
+  uint32_t before = atomic_load_explicit(door(m, m->rank, peer), memory_order_relaxed);
+  atomic_store_explicit(&head->lane, lane, memory_order_relaxed);
+  do atomic_store_explicit(&head->next, before, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(door(m, m->rank, peer), &before, (uint32_t)page, memory_order_release,
+                                                memory_order_relaxed));
   tu_mover_ring(m, m->members[peer]);
 }
 
-/* The place of what the peer has announced to this rank for that lane; 0: nothing. */
+/* The place of what the peer has announced to this rank for that lane; 0: nothing, or the peer has departed. It says so before
+ * its memory serves anything else: what was read while it had not said so is what it wrote. */
 static uint64_t find_announced(const struct tu_mover *m, uint32_t peer, uint32_t lane) {
   uint64_t page = atomic_load_explicit(door(m, peer, m->rank), memory_order_acquire);
   while (page > 0) {
     uint64_t place = slice_place(m, peer) + page * TU_PLACE_ALIGN;
     const struct tu_announced *head = tu_transport_at(m->transport, place);
-    if (head->lane == lane) return place;
-    page = head->next;
+    uint32_t found = atomic_load_explicit(&head->lane, memory_order_acquire);
+    uint32_t next = atomic_load_explicit(&head->next, memory_order_acquire);
+    if (atomic_load(&m->boards[peer].departed)) return 0;
+    if (found == lane) return place;
+    page = next;
   }
   return 0;
 }

@@ -30,8 +30,8 @@ struct tu_block {
 
 /* What a rank has announced to another one begins so, in its slice; the first is found by the door between the two. */
 struct tu_announced {
-  _Alignas(TU_LINE_BYTES) uint32_t lane; /* TU_MOVER_LANES: the cells of links */
-  uint32_t next;                         /* page of the slice where the one announced before it is; 0: none */
+  _Alignas(TU_LINE_BYTES) _Atomic uint32_t lane; /* TU_MOVER_LANES: the cells of links */
+  _Atomic uint32_t next;                         /* page of the slice where the one announced before it is; 0: none */
 };
 
 /* What a rank has for one that it has met. */

@@ -160,55 +160,70 @@ static void give(int fd, const struct tu_shm_offer *offer, int memory_fd) {
   while (n < 0 && errno == EINTR);
 }
 
-/* The connections of which the claim has not come yet. */
-#define GUESTS 64u
+/* The connections of which the claim has not come yet, as a rule for moments; one that stays longer makes room for others. */
+#define GUESTS 16u
+#define GUEST_NS 1000000000u
+
+enum { END, LISTENER, FIRST_GUEST };
 
 struct tu_shm_handing {
   struct tu_shm_offer offer;
   int memory_fd;
-  struct pollfd polled[GUESTS + 2]; /* the end, the listener, and guests; -1: a free place */
-  uint32_t next;                    /* the place that is used again when all are taken */
-  int ends[2];                      /* a pipe: the thread ends when it is closed */
+  struct pollfd polled[FIRST_GUEST + GUESTS];
+  uint64_t came_ns[GUESTS];
+  uint32_t guests;
+  int ends[2]; /* a pipe: the thread ends when something comes through it */
   pthread_t thread;
 };
 
 static void close_handing(struct tu_shm_handing *h) {
-  for (uint32_t i = 1; i < GUESTS + 2; i++)
+  for (uint32_t i = LISTENER; i < FIRST_GUEST + h->guests; i++)
     if (h->polled[i].fd >= 0) close(h->polled[i].fd);
   for (int i = 0; i < 2; i++)
     if (h->ends[i] >= 0) close(h->ends[i]);
   free(h);
 }
 
+static void drop_guest(struct tu_shm_handing *h, uint32_t guest) {
+  close(h->polled[FIRST_GUEST + guest].fd);
+  h->guests--;
+  h->polled[FIRST_GUEST + guest] = h->polled[FIRST_GUEST + h->guests];
+  h->came_ns[guest] = h->came_ns[h->guests];
+}
+
+static void drop_old_guests(struct tu_shm_handing *h) {
+  for (uint32_t i = h->guests; i-- > 0;)
+    if (tu_clock_ns() - h->came_ns[i] > GUEST_NS) drop_guest(h, i);
+}
+
 static void accept_guest(struct tu_shm_handing *h) {
-  struct pollfd *guests = h->polled + 2;
-  int fd = accept4(h->polled[1].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = accept4(h->polled[LISTENER].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0 && errno != EINTR && errno != EAGAIN) (void)poll(NULL, 0, 10); /* no descriptor is free: perhaps soon */
   if (fd < 0) return;
   if (!is_same_user(fd)) {
     close(fd);
     return;
   }
-  uint32_t place = 0;
-  while (place < GUESTS && guests[place].fd >= 0) place++;
-  if (place == GUESTS) {
-    place = h->next++ % GUESTS;
-    close(guests[place].fd);
-  }
-  guests[place] = (struct pollfd){.fd = fd, .events = POLLIN};
+  h->polled[FIRST_GUEST + h->guests] = (struct pollfd){.fd = fd, .events = POLLIN};
+  h->came_ns[h->guests++] = tu_clock_ns();
 }
 
 static void *serve(void *context) {
   struct tu_shm_handing *h = context;
-  struct pollfd *guests = h->polled + 2;
-  while (!h->polled[0].revents) {
-    if (poll(h->polled, GUESTS + 2, -1) <= 0) continue;
-    for (uint32_t i = 0; i < GUESTS; i++) {
-      if (guests[i].fd < 0 || !guests[i].revents) continue;
-      give(guests[i].fd, &h->offer, h->memory_fd);
-      close(guests[i].fd);
-      guests[i].fd = -1;
+  const int listener = h->polled[LISTENER].fd;
+  while (!h->polled[END].revents) {
+    bool full = h->guests == GUESTS;
+    h->polled[LISTENER].fd = full ? -1 : listener; /* poll passes it over; connections wait in its queue */
+    int ready = poll(h->polled, FIRST_GUEST + h->guests, full ? 100 : -1);
+    h->polled[LISTENER].fd = listener;
+    if (ready < 0 && errno != EINTR) return NULL;
+    for (uint32_t i = ready > 0 ? h->guests : 0; i-- > 0;) {
+      if (!h->polled[FIRST_GUEST + i].revents) continue;
+      give(h->polled[FIRST_GUEST + i].fd, &h->offer, h->memory_fd);
+      drop_guest(h, i);
     }
-    if (h->polled[1].revents) accept_guest(h);
+    if (full) drop_old_guests(h);
+    else if (ready > 0 && h->polled[LISTENER].revents) accept_guest(h);
   }
   return NULL;
 }
@@ -219,13 +234,13 @@ tutti_err tu_shm_memory_hand_out(const struct tu_shm_memory *memory, struct tu_s
   if (!h) return tu_fail_memory(error, sizeof *h, "handing out the shared memory");
   h->memory_fd = memory->fd;
   h->ends[0] = h->ends[1] = -1;
-  for (uint32_t i = 0; i < GUESTS + 2; i++) h->polled[i].fd = -1;
-  tutti_err err = listen_for(memory->slice_bytes, &h->offer, &h->polled[1].fd, error);
+  h->polled[LISTENER].fd = -1;
+  tutti_err err = listen_for(memory->slice_bytes, &h->offer, &h->polled[LISTENER].fd, error);
   if (err == TUTTI_OK && pipe2(h->ends, O_CLOEXEC) != 0)
     err = tu_fail_errno(error, "cannot make a pipe for handing out the shared memory");
   if (err == TUTTI_OK) {
-    h->polled[0].fd = h->ends[0];
-    h->polled[0].events = h->polled[1].events = POLLIN;
+    h->polled[END].fd = h->ends[0];
+    h->polled[END].events = h->polled[LISTENER].events = POLLIN;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
@@ -247,13 +262,14 @@ tutti_err tu_shm_memory_hand_out(const struct tu_shm_memory *memory, struct tu_s
 
 void tu_shm_memory_end(struct tu_shm_handing *h) {
   if (!h) return;
-  close(h->ends[1]);
-  h->ends[1] = -1;
+  while (write(h->ends[1], "", 1) < 0 && errno == EINTR) continue; /* a child of fork() may keep that end open */
   pthread_join(h->thread, NULL);
   close_handing(h);
 }
 
 /* ---- the others ---- */
+
+#define TRIES 5
 
 /* Receives the one descriptor that we asked for: *memory_fd, or -1. False if there is nothing yet. */
 static bool receive_fd(int fd, int *memory_fd) {
@@ -340,15 +356,27 @@ static tutti_err await_memory(struct tu_job *job, int fd, int *memory_fd, struct
   }
 }
 
-tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, uint32_t ranks,
-                             struct tu_shm_memory *memory, struct tu_error *error) {
-  int memory_fd = -1;
-  *memory = (struct tu_shm_memory){.fd = -1};
+/* One attempt; *memory_fd is -1 if the other end hung up. */
+static tutti_err fetch(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int *memory_fd,
+                       struct tu_error *error) {
+  *memory_fd = -1;
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tu_fail_errno(error, "rank %u cannot make a UNIX socket", job->rank);
   tutti_err err = claim_memory(job, from, offer, fd, error);
-  if (err == TUTTI_OK) err = await_memory(job, fd, &memory_fd, error);
+  if (err == TUTTI_OK) err = await_memory(job, fd, memory_fd, error);
   close(fd);
+  return err;
+}
+
+tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, uint32_t ranks,
+                             struct tu_shm_memory *memory, struct tu_error *error) {
+  int memory_fd = -1;
+  tutti_err err = TUTTI_OK;
+  *memory = (struct tu_shm_memory){.fd = -1};
+  for (int tries = 0; tries < TRIES && err == TUTTI_OK && memory_fd < 0; tries++) {
+    if (tries > 0) (void)poll(NULL, 0, 10); /* the other end was out of something */
+    err = fetch(job, from, offer, &memory_fd, error);
+  }
   if (err != TUTTI_OK) return err;
   if (memory_fd < 0) return fail_gone(job, from, error);
   if ((err = verify(memory_fd, ranks, offer->slice_bytes, error)) != TUTTI_OK) {
