@@ -34,11 +34,11 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
   struct tutti_comm *comm;
   tutti_err err = tu_loop_create(facts->ranks, 0, endpoints, error);
   if (err == TUTTI_OK) {
-    err = tu_comm_create(endpoints[0], members, facts->ranks, 0, TU_FIRST_PLACE, 1000, &comm, error);
+    err = tu_comm_create(endpoints[0], members, facts->ranks, 0, TU_WORLD_SESSION, 1000, &comm, error);
     for (uint32_t r = 1; r < facts->ranks; r++) endpoints[r]->ops->close(endpoints[r]);
   }
   if (err == TUTTI_OK) {
-    facts->shape = comm->mover->block->shape;
+    facts->shape = comm->mover->shape;
     facts->patience = comm->patience;
     facts->share = comm->share;
     tutti_abort(comm, "it was made to be looked at"); /* so that freeing it waits for nobody */

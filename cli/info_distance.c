@@ -46,7 +46,7 @@ static void *play(void *argument) {
   CPU_ZERO(&mask);
   CPU_SET(e->cpu, &mask);
   e->good = sched_setaffinity(0, sizeof mask, &mask) == 0 &&
-            tu_mover_create(e->transport, members, 2, e->rank, shape, TU_FIRST_PLACE, &mover, &error) == TUTTI_OK;
+            tu_mover_create(e->transport, members, 2, e->rank, TU_WORLD_SESSION, shape, &mover, &error) == TUTTI_OK;
   if (!e->good) return NULL;
   struct tu_sender *s = NULL;
   struct tu_receiver *r = NULL;

@@ -261,7 +261,7 @@ static void what_has_come_is_not_late(void) {
   const uint32_t members[] = {0, 1};
   bool good = tu_loop_create(2, 1 << 26, endpoints, &error) == TUTTI_OK;
   for (uint32_t r = 0; r < 2 && good; r++)
-    good = tu_comm_create(endpoints[r], members, 2, r, TU_FIRST_PLACE, 1000, &comm[r], &error) == TUTTI_OK;
+    good = tu_comm_create(endpoints[r], members, 2, r, TU_WORLD_SESSION, 1000, &comm[r], &error) == TUTTI_OK;
   CHECK(good, "two ranks: %s", error.text);
   if (!good) return;
   int32_t received = 0;

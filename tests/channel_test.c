@@ -53,8 +53,8 @@ static bool pair_open(struct pair *p) {
   const uint32_t members[2] = {0, 1};
   bool good = tu_loop_create(2, SLICE, p->endpoints, &error) == TUTTI_OK;
   for (uint32_t r = 0; r < 2 && good; r++)
-    good =
-        tu_comm_create(p->endpoints[r], members, 2, r, TU_FIRST_PLACE, TROUPE_JOIN_MS, &p->comm[r], &error) == TUTTI_OK;
+    good = tu_comm_create(p->endpoints[r], members, 2, r, TU_WORLD_SESSION, TROUPE_JOIN_MS, &p->comm[r], &error) ==
+           TUTTI_OK;
   CHECK(good, "two ranks: %s", error.text);
   return good;
 }

@@ -209,7 +209,7 @@ static bool play(struct play *p, uint64_t seed, bool (*how)(struct play *p)) {
   if (tu_loop_create(2, SLICE, endpoints, &error) != TUTTI_OK) return false;
   for (uint32_t r = 0; r < 2; r++) {
     p->sides[r].random = tu_random(&p->random);
-    if (tu_comm_create(endpoints[r], members, 2, r, TU_FIRST_PLACE, 10000, &p->sides[r].comm, &error) != TUTTI_OK)
+    if (tu_comm_create(endpoints[r], members, 2, r, TU_WORLD_SESSION, 10000, &p->sides[r].comm, &error) != TUTTI_OK)
       return false;
   }
   tu_link_trace = hear;

@@ -4,6 +4,7 @@
 #include "algo/algo.h"
 #include "buffers.h"
 #include "conform.h"
+#include "hosts.h"
 
 enum { SLOT_BYTES = 1 << 20 };
 
@@ -206,7 +207,7 @@ static void perform(const struct check *check, void (*over)(struct troupe *t)) {
 #ifdef __SANITIZE_THREAD__
   static const uint32_t rank_counts[] = {2, 3, 4}; /* it is slow */
 #else
-  static const uint32_t rank_counts[] = {1, 2, 3, 4, 7};
+  static const uint32_t rank_counts[] = {1, 2, 3, 4, 6, 7};
 #endif
   uint64_t seed = test_seed();
   for (size_t k = 0; k < sizeof rank_counts / sizeof rank_counts[0]; k++) {
@@ -222,6 +223,8 @@ int main(int argc, char **argv) {
     void (*over)(struct troupe *t);
   } factories[] = {
       {"loop", troupe_over_loop},
+      {"two_hosts", troupe_over_two_hosts},
+      {"three_hosts", troupe_over_three_hosts},
 #ifndef __SANITIZE_THREAD__
       {"shm", troupe_over_shm},
 #endif

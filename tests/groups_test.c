@@ -193,7 +193,7 @@ static int crowd_body(struct ranks_world *w, uint32_t rank) {
   if (tutti_comm_split(world, (int)rank / 2, 0, &pair) != TUTTI_OK) return 3;
   if (tutti_barrier(pair) != TUTTI_OK || tutti_barrier(world) != TUTTI_OK) return 4;
   if ((world->share > 1) != c->crowded || pair->share != world->share) return 5;
-  if (world->mover->block->shape.credits != pair->mover->block->shape.credits) return 6;
+  if (world->mover->shape.credits != pair->mover->shape.credits) return 6;
   return tutti_comm_free(pair) == TUTTI_OK && tutti_comm_free(world) == TUTTI_OK ? 0 : 7;
 }
 

@@ -305,7 +305,7 @@ static void take_snapshot(struct snapshot *s, const struct tu_transport *t) {
     if (r->used) s->bytes = (size_t)(r->place + r->bytes - begin);
   if (!s->copy) s->copy = malloc(s->bytes);
   if (!s->copy) abort();
-  memcpy(s->copy, t->base + begin, TU_FIRST_PLACE);
+  memcpy(s->copy, t->base + begin, TU_HEAD_BYTES);
   for (const struct tu_range *r = t->ranges; r; r = r->next)
     if (r->used) memcpy(s->copy + (r->place - begin), t->base + r->place, r->bytes);
 }
@@ -328,20 +328,20 @@ static void count_channel(const struct snapshot *s, const struct tu_range *range
 static struct touched compare(const struct snapshot *s, const tutti_comm *world, const double *in, const double *out) {
   const struct tu_mover *m = world->mover;
   const struct tu_transport *t = world->transport;
-  struct touched touched = {.others = count_changed(s, t->rank * (uint64_t)t->slice_bytes, TU_FIRST_PLACE)};
+  struct touched touched = {.others = count_changed(s, t->rank * (uint64_t)t->slice_bytes, TU_HEAD_BYTES)};
   for (const struct tu_range *r = t->ranges; r; r = r->next) {
     const void *memory = tu_transport_at(t, r->place);
     bool is_channel = false, is_ring = m->cast && m->cast->staging.place == r->place;
     if (!r->used || memory == in || memory == out) continue;
-    for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
-      const struct tu_sender *sender = m->pairs[i / TU_MOVER_LANES]->senders[i % TU_MOVER_LANES];
+    for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
+      const struct tu_sender *sender = tu_mover_nth_sender(m, i);
       is_channel |= sender && sender->place == r->place;
       is_ring |= sender && sender->staging.place == r->place;
     }
     uint64_t changed = count_changed(s, r->place, r->bytes);
     if (is_channel) count_channel(s, r, &touched);
     else if (is_ring) touched.staged += changed;
-    else if (m->block_place == r->place) touched.boards += changed;
+    else if (m->control.place == r->place) touched.boards += changed;
     else touched.others += changed;
   }
   return touched;

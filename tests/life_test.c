@@ -223,7 +223,7 @@ static void *make(void *argument) {
   static const uint32_t members[] = {0, 1};
   struct maker *m = argument;
   ranks_sleep_us(m->late_us);
-  m->err = tu_comm_create(m->t, members, 2, m->rank, TU_FIRST_PLACE, 10000, &m->comm, &m->error);
+  m->err = tu_comm_create(m->t, members, 2, m->rank, TU_WORLD_SESSION, 10000, &m->comm, &m->error);
   return NULL;
 }
 

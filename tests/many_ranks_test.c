@@ -26,7 +26,7 @@ static void fail(uint32_t rank, const char *doing, const char *text) {
 static bool play(uint32_t rank) {
   struct tu_error error;
   tutti_comm *world, *half;
-  if (tu_comm_create(endpoints[rank], members, ranks, rank, TU_FIRST_PLACE, JOIN_MS, &world, &error) != TUTTI_OK)
+  if (tu_comm_create(endpoints[rank], members, ranks, rank, TU_WORLD_SESSION, JOIN_MS, &world, &error) != TUTTI_OK)
     return fail(rank, "tu_comm_create", error.text), false;
   if (tutti_comm_split(world, (int)(rank % HALVES), 0, &half) != TUTTI_OK)
     return fail(rank, "tutti_comm_split", tutti_error_message(NULL)), false;

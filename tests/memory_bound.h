@@ -28,17 +28,17 @@ static inline uint64_t memory_bound(const tutti_comm *comm, uint64_t *channels) 
   const struct tu_mover *mover = comm->mover;
   uint64_t opened = 0, n = mover->ranks;
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < mover->pair_count * TU_MOVER_LANES; i++) {
-    const struct tu_sender *s = mover->pairs[i / TU_MOVER_LANES]->senders[i % TU_MOVER_LANES];
+  for (uint32_t i = 0; i < tu_mover_channels(mover); i++) {
+    const struct tu_sender *s = tu_mover_nth_sender(mover, i);
     if (!s) continue;
     opened++;
-    bytes += memory_round(tu_channel_bytes(mover->block->shape)) + memory_rings(&s->staging);
+    bytes += memory_round(tu_channel_bytes(mover->shape)) + memory_rings(&s->staging);
   }
   *channels += opened;
   if (mover->cast) bytes += memory_rings(&mover->cast->staging);
-  if (mover->rank == 0)
+  if (mover->rank == mover->control.leader)
     bytes += memory_round(sizeof(struct tu_block)) + memory_round(n * sizeof(struct tu_board)) +
-             memory_round(n * n * sizeof(uint32_t)) + memory_round(mover->block->words_bytes);
+             memory_round(n * n * sizeof(uint32_t)) + memory_round(mover->control.block->words_bytes);
   return bytes;
 }
 

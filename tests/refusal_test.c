@@ -261,7 +261,7 @@ static void *act(void *argument) {
   for (uint32_t i = 0; i < RANKS; i++) members[i] = i;
   refused = false;
   left = r->victim ? r->n : 0;
-  tutti_err err = tu_comm_create(r->endpoint, members, RANKS, r->rank, TU_FIRST_PLACE, JOIN_MS, &r->comm, &error);
+  tutti_err err = tu_comm_create(r->endpoint, members, RANKS, r->rank, TU_WORLD_SESSION, JOIN_MS, &r->comm, &error);
   if (err != TUTTI_OK) (void)tu_thread_error(&error);
   if (allowed(r, err, "world")) {
     tutti_comm_set_timeout(r->comm, CALL_MS);

@@ -111,8 +111,8 @@ static bool play_calls(tutti_comm *comm, uint64_t seed) {
 
 static uint64_t longest_ring(const tutti_comm *comm) {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < comm->mover->pair_count * TU_MOVER_LANES; i++) {
-    const struct tu_sender *s = comm->mover->pairs[i / TU_MOVER_LANES]->senders[i % TU_MOVER_LANES];
+  for (uint32_t i = 0; i < tu_mover_channels(comm->mover); i++) {
+    const struct tu_sender *s = tu_mover_nth_sender(comm->mover, i);
     if (s) bytes = tu_max(bytes, s->staging.bytes);
   }
   return bytes;
@@ -164,7 +164,7 @@ static int grow_when_worn(struct ranks_world *w, uint32_t rank) {
     for (uint32_t i = 0; i < COUNT && good; i++) good = sum[i] == wanted(&as, rank, w->ranks, i);
     if (k == 0) first = tu_max(longest_ring(comm), cast_ring(comm));
   }
-  const struct tu_channel_shape *shape = &comm->mover->block->shape;
+  const struct tu_channel_shape *shape = &comm->mover->shape;
   uint64_t last = tu_max(longest_ring(comm), cast_ring(comm));
   good &= first < shape->ring_bytes && last == shape->ring_bytes;
   if (!good)

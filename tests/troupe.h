@@ -71,7 +71,8 @@ static void troupe_play(struct troupe *t, struct tu_transport *endpoint, uint32_
                      .is_thread = t->threads,
                      .stage = t->stage};
   struct tu_error error = {0};
-  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_FIRST_PLACE, TROUPE_JOIN_MS, &p.comm, &error) != TUTTI_OK) {
+  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_WORLD_SESSION, TROUPE_JOIN_MS, &p.comm, &error) !=
+      TUTTI_OK) {
     wrong(&p, "rank %u: tu_comm_create: %s", rank, error.text);
     return;
   }

@@ -20,16 +20,16 @@ static _Thread_local struct {
 } told __attribute__((tls_model("initial-exec")));
 
 static bool has_come(const struct tutti_comm *comm, uint64_t number, uint32_t member) {
-  return number == 0 || atomic_load(&comm->mover->boards[member].latest) >= number;
+  return number == 0 || tu_control_latest(&comm->mover->control, member) >= number;
 }
 
 static void add_entry(struct tu_waits *waits, const struct tutti_comm *comm, uint64_t number, uint32_t member,
                       uint16_t flags) {
   if (waits->count == TU_WAITS_ENTRIES) return;
   waits->entries[waits->count++] = (struct tu_wait_entry){
-      .comm = comm->mover->block_place,
+      .comm = comm->mover->control.session,
       .number = (uint32_t)number,
-      .rank = (uint16_t)comm->mover->members[member],
+      .rank = (uint16_t)comm->mover->control.members[member],
       .flags = (uint16_t)(flags | (has_come(comm, number, member) ? 0 : TU_WAIT_NOT_COME)),
   };
 }
@@ -112,13 +112,14 @@ enum found {
   OUTSIDE, /* has come, and does not wait */
   INPUT,   /* waits for its caller */
   SIGNAL,  /* waits for a signal */
+  AWAY,    /* has come, on another host: of those it is not known whom they wait for */
   SILENT,  /* has told what it waits for, and not looked for it since */
   FOUNDS
 };
 
 #define NONE UINT32_MAX
 
-/* What is known of a rank of the transport. */
+/* What is known of a rank of the job. */
 struct place {
   bool seen;
   enum found found;
@@ -130,7 +131,8 @@ struct place {
 struct walk {
   const struct tutti_comm *comm;
   struct tu_transport *t;
-  uint64_t since, now; /* the asker has waited from then to then */
+  uint32_t own;        /* the asker */
+  uint64_t since, now; /* it has waited from then to then */
   struct place *places;
   uint32_t *order, seen;
   uint32_t *list; /* scratch: a chain of ranks */
@@ -139,7 +141,7 @@ struct walk {
 
 static uint32_t member_of(const struct tutti_comm *comm, uint32_t rank) {
   for (uint32_t p = 0; p < comm->ranks; p++)
-    if (comm->mover->members[p] == rank) return p;
+    if (comm->mover->control.members[p] == rank) return p;
   return NONE;
 }
 
@@ -165,11 +167,12 @@ static bool is_about(const struct tu_wait_entry *e, const struct tu_wait_entry *
 
 /* One that does not wait. */
 static enum found what_it_does(const struct walk *w, uint32_t rank, const struct tu_wait_entry *call) {
-  uint32_t p = call->comm == w->comm->mover->block_place ? member_of(w->comm, rank) : NONE;
+  uint32_t p = call->comm == w->comm->mover->control.session ? member_of(w->comm, rank) : NONE;
   if (p == NONE) return call->flags & TU_WAIT_NOT_COME ? NOT_COME : OUTSIDE;
-  const struct tu_board *board = &w->comm->mover->boards[p];
-  if (atomic_load(&board->departed)) return LEFT;
-  return call->number && (uint32_t)atomic_load(&board->latest) < call->number ? NOT_COME : OUTSIDE;
+  const struct tu_control *control = &w->comm->mover->control;
+  if (tu_control_departed(control, p)) return LEFT;
+  if (call->number && (uint32_t)tu_control_latest(control, p) < call->number) return NOT_COME;
+  return tu_control_local(control, p) == TU_REMOTE ? AWAY : OUTSIDE;
 }
 
 /* Goes on to those that the rank waits for: in the call of the one that waits for it, if it has told that it waits in that, else
@@ -177,9 +180,12 @@ static enum found what_it_does(const struct walk *w, uint32_t rank, const struct
 static void look_at(struct walk *w, uint32_t rank) {
   struct tu_waits notes[TU_WAITS_THREADS];
   struct place *place = &w->places[rank];
-  bool alive = tu_transport_alive(w->t, rank), waits = false, about = false;
+  const uint32_t local = tu_transport_local(w->t, rank);
+  bool alive = tu_control_alive_in_job(w->t, rank), waits = false, about = false;
   for (uint32_t i = 0; i < TU_WAITS_THREADS; i++) {
-    if (!tu_waits_read(w->t, rank, i, &notes[i]) || !holds(w, &notes[i], alive)) notes[i].count = 0;
+    notes[i].count = 0;
+    if (local == TU_REMOTE || !tu_waits_read(w->t, local, i, &notes[i]) || !holds(w, &notes[i], alive))
+      notes[i].count = 0;
     if (notes[i].count == 0) continue;
     waits = true;
     place->looked = tu_max(place->looked, notes[i].until ? w->now : notes[i].looked);
@@ -224,7 +230,7 @@ static void print_rank(const struct walk *w, uint32_t rank, struct text *text) {
 static void print_place(const struct walk *w, uint32_t rank, struct text *text) {
   const struct place *place = &w->places[rank];
   uint32_t p = member_of(w->comm, rank);
-  bool ours = p != NONE && place->call.comm == w->comm->mover->block_place;
+  bool ours = p != NONE && place->call.comm == w->comm->mover->control.session;
   char last[280] = "";
   if (p != NONE) tu_print_last_call(w->comm, p, last, sizeof last);
   print_rank(w, rank, text);
@@ -240,6 +246,7 @@ static void print_place(const struct walk *w, uint32_t rank, struct text *text) 
       if (ours && place->call.number) print(text, " (has started it, and not waited in tutti since)");
       else print(text, " (does not wait in tutti%s%s)", last[0] ? "; " : "", last);
       return;
+    case AWAY: print(text, " (on another host; %s)", last); return;
     case INPUT: print(text, " (waits for its caller to fill in the input)"); return;
     case SIGNAL: print(text, " (waits for a signal)"); return;
     case SILENT:
@@ -267,14 +274,14 @@ static void print_chain(const struct walk *w, const uint32_t *ranks, uint32_t co
 static void print_way(const struct walk *w, uint32_t rank, struct text *text) {
   uint32_t count = 1, *ranks = w->list;
   for (uint32_t r = rank; w->places[r].from != NONE; r = w->places[r].from) count++;
-  ranks[0] = w->t->rank;
+  ranks[0] = w->own;
   for (uint32_t r = rank, i = count; r != NONE; r = w->places[r].from) ranks[i--] = r;
   if (count > 1) print_chain(w, ranks, count + 1, text);
 }
 
 /* No one is to blame for not moving: they wait for each other. */
 static void print_circle(const struct walk *w, uint32_t first, struct text *text) {
-  uint32_t count = 0, *ranks = w->list, own = w->t->rank;
+  uint32_t count = 0, *ranks = w->list, own = w->own;
   ranks[count++] = own;
   for (uint32_t r = first; r != NONE; r = w->places[r].next) {
     ranks[count++] = r;
@@ -291,7 +298,7 @@ static void print_blamed(const struct walk *w, struct text *text) {
   for (enum found found = DEAD; found < FOUNDS; found++)
     for (uint32_t i = 0; i < w->seen; i++) {
       uint32_t rank = w->order[i];
-      if (w->places[rank].found != found || rank == w->t->rank) continue;
+      if (w->places[rank].found != found || rank == w->own) continue;
       if (first == NONE) first = rank;
       if (blamed++ > 0) print(text, ", ");
       print_place(w, rank, text);
@@ -304,10 +311,12 @@ bool tu_chain_print(const struct tutti_comm *comm, const struct tu_chain_wait *w
   struct tu_waits waits = {0};
   struct text text = {.chars = chars, .bytes = bytes};
   struct walk w = {.comm = comm, .t = comm->transport, .since = wait->since, .now = tu_clock_ns()};
-  w.places = tu_try_allocate(w.t->ranks, sizeof *w.places);
-  w.order = tu_try_allocate(w.t->ranks, sizeof *w.order);
-  w.list = tu_try_allocate((size_t)w.t->ranks + 2, sizeof *w.list);
-  w.passed = tu_try_allocate(w.t->ranks, sizeof *w.passed);
+  const uint32_t ranks = tu_transport_job_ranks(w.t);
+  w.own = tu_transport_job_rank(w.t);
+  w.places = tu_try_allocate(ranks, sizeof *w.places);
+  w.order = tu_try_allocate(ranks, sizeof *w.order);
+  w.list = tu_try_allocate((size_t)ranks + 2, sizeof *w.list);
+  w.passed = tu_try_allocate(ranks, sizeof *w.passed);
   bool memory = w.places && w.order && w.list && w.passed;
   for (uint32_t p = 0; memory && p < comm->ranks; p++) {
     if ((wait->members ? !wait->members[p] : p != wait->member) || p == comm->rank) continue;
@@ -316,7 +325,7 @@ bool tu_chain_print(const struct tutti_comm *comm, const struct tu_chain_wait *w
     see(&w, NONE, &waits.entries[0]);
   }
   for (uint32_t i = 0; i < w.seen; i++)
-    if (w.order[i] != w.t->rank) look_at(&w, w.order[i]);
+    if (w.order[i] != w.own) look_at(&w, w.order[i]);
   if (w.seen > 0) print_blamed(&w, &text);
   free(w.places);
   free(w.order);

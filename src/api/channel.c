@@ -125,8 +125,7 @@ static tutti_err fail_late(struct wish *w, int timeout_ms, uint64_t since, struc
 
 /* Everybody is told, unless somebody was first. The communicator finds it there. */
 static tutti_err condemn(const tutti_comm *comm, struct tu_error *error) {
-  tu_verdict_post(&comm->mover->block->verdict, error);
-  tu_mover_wake_all(comm->mover);
+  tu_control_fail(&comm->mover->control, error);
   (void)tu_comm_verdict(comm, error);
   return error->code;
 }
@@ -136,7 +135,7 @@ static tutti_err condemn(const tutti_comm *comm, struct tu_error *error) {
 static bool look_round(struct wish *w, struct tu_error *error) {
   const tutti_comm *comm = w->channel->comm;
   uint32_t peer = w->channel->end.link->peer;
-  bool left = atomic_load(&comm->mover->boards[peer].departed) != 0;
+  bool left = tu_control_departed(&comm->mover->control, peer);
   if (look(w, error) || error->code != TUTTI_OK) return true;
   bool lost = left && tu_peer_left(comm, peer, w->call, error);
   for (uint32_t p = 0; p < comm->ranks && !lost; p++) lost = p != comm->rank && tu_peer_died(comm, p, w->call, error);

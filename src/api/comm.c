@@ -33,26 +33,23 @@ void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) {
 
 bool tu_comm_find_verdict(struct tutti_comm *comm) {
   if (comm->failed) return true;
-  if (!tu_verdict_read(&comm->mover->block->verdict, &comm->error)) return false;
+  if (!tu_control_verdict(&comm->mover->control, &comm->error)) return false;
   return comm->failed = true;
 }
 
 tutti_err tu_comm_verdict(const tutti_comm *comm, struct tu_error *error) {
-  const struct tu_verdict *verdict = &comm->mover->block->verdict;
-  if (atomic_load_explicit(&verdict->state, memory_order_relaxed) == 0) return TUTTI_OK;
   struct tu_error found;
-  if (!tu_verdict_read(&comm->mover->block->verdict, &found)) return TUTTI_OK;
+  if (!tu_control_verdict(&comm->mover->control, &found)) return TUTTI_OK;
   *error = found;
   return found.code;
 }
 
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error) {
   if (!comm->failed) {
-    tu_verdict_post(&comm->mover->block->verdict, error);
+    tu_control_fail(&comm->mover->control, error);
     comm->failed = true;
     /* The first word counts, also if it was another rank's. */
-    if (!tu_verdict_read(&comm->mover->block->verdict, &comm->error)) comm->error = *error;
-    tu_mover_wake_all(comm->mover);
+    if (!tu_control_verdict(&comm->mover->control, &comm->error)) comm->error = *error;
   }
   return tu_thread_error(&comm->error);
 }
@@ -67,8 +64,7 @@ void tutti_abort(tutti_comm *comm, const char *reason) {
     (void)tu_comm_fail(comm, &error);
     tu_leave(&visit);
   } else { /* the thread that is inside finds it */
-    tu_verdict_post(&comm->mover->block->verdict, &error);
-    tu_mover_wake_all(comm->mover);
+    tu_control_fail(&comm->mover->control, &error);
     (void)tu_thread_error(&error);
   }
 }
@@ -145,18 +141,19 @@ static tutti_err fail_to_come(const struct tutti_comm *comm, const struct tu_com
                  late == 1 ? "" : "s", list, goal->what);
 }
 
-static bool gave_up(const struct tutti_comm *comm, uint32_t rank) {
-  struct tu_error reason;
-  return tu_transport_gave_up(comm->transport, comm->mover ? comm->mover->members[rank] : rank, &reason);
-}
-
-/* One of the ranks whose turn it is has died, or given up: which one? */
-static bool find_dead(const struct tutti_comm *comm, const struct tu_comm_goal *goal, uint32_t *dead) {
-  uint32_t ranks = comm->mover ? comm->ranks : comm->transport->ranks;
+/* One of the ranks whose turn it is has died, or given up: says so. */
+static bool find_lost(const struct tutti_comm *comm, const struct tu_comm_goal *goal, struct tu_error *error) {
+  const struct tu_control *control = comm->mover ? &comm->mover->control : NULL;
+  uint32_t ranks = control ? comm->ranks : comm->transport->ranks;
   for (uint32_t i = 0; i < ranks; i++) {
     if (!goal->lacks(comm, i)) continue;
-    if (!gave_up(comm, i) && tu_transport_alive(comm->transport, comm->mover ? comm->mover->members[i] : i)) continue;
-    *dead = i;
+    uint32_t local = control ? tu_control_local(control, i) : i;
+    if (tu_transport_gave_up(comm->transport, local, error)) return true;
+    if (control && tu_control_missed(control, i))
+      tu_fail(error, TUTTI_ERR_PEER, "rank %u could not make its side of the communicator", i);
+    else if (!tu_transport_alive(comm->transport, local))
+      tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the communicator was made", i);
+    else continue;
     return true;
   }
   return false;
@@ -167,19 +164,22 @@ static bool find_dead(const struct tutti_comm *comm, const struct tu_comm_goal *
 tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal, int timeout_ms,
                         struct tu_error *error) {
   struct tu_transport *t = comm->transport;
-  uint64_t now = tu_clock_ns(), deadline = now + (uint64_t)timeout_ms * NS_PER_MS;
-  uint64_t ask_at = tu_min(deadline, now + ASK_MS * NS_PER_MS);
+  struct tu_stall stall = {0};
+  uint64_t deadline = 0, ask_at = 0;
   int sleep_ms = 1;
-  for (; !goal->there(comm); now = tu_clock_ns()) {
-    uint32_t dead;
-    if (now > ask_at && find_dead(comm, goal, &dead) && !goal->there(comm)) {
-      if (tu_transport_gave_up(t, comm->mover ? comm->mover->members[dead] : dead, error)) return error->code;
-      return tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the communicator was made", dead);
+  while (!goal->there(comm)) {
+    if (comm->mover) (void)tu_mover_look(comm->mover);
+    if (!tu_patience_ends(comm, &stall)) continue;
+    uint64_t now = tu_clock_ns();
+    if (deadline == 0) {
+      deadline = now + (uint64_t)timeout_ms * NS_PER_MS;
+      ask_at = tu_min(deadline, now + ASK_MS * NS_PER_MS);
     }
+    if (now > ask_at && find_lost(comm, goal, error) && !goal->there(comm)) return error->code;
     if (now > ask_at) ask_at = now + ASK_MS * NS_PER_MS;
     if (now > deadline) return fail_to_come(comm, goal, timeout_ms, error);
     uint32_t token = tu_bell_arm(t);
-    if (!goal->there(comm)) tu_bell_sleep(t, token, sleep_ms);
+    if (!goal->there(comm)) tu_patience_sleep(t, token, sleep_ms);
     tu_bell_disarm(t);
     sleep_ms = (int)tu_min(2 * (size_t)sleep_ms, SLEEP_MS_MAX);
   }
@@ -187,12 +187,9 @@ tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal
 }
 
 static bool has_block(const struct tutti_comm *comm) { return tu_mover_ready(comm->mover); }
-static bool is_first(const struct tutti_comm *comm, uint32_t rank) {
-  (void)comm;
-  return rank == 0;
-}
+static bool is_leader(const struct tutti_comm *comm, uint32_t rank) { return rank == comm->mover->control.leader; }
 
-static const struct tu_comm_goal block = {has_block, is_first, "to begin with the communicator"};
+static const struct tu_comm_goal block = {has_block, is_leader, "to begin with the communicator"};
 
 static void drop_endpoint(struct tu_transport *t) {
   if (atomic_fetch_sub(&t->users, 1) == 1) t->ops->close(t);
@@ -218,8 +215,8 @@ void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
     free(p);
   }
   if (comm->mover)
-    for (uint32_t i = 0; i < comm->mover->pair_count * TU_MOVER_LANES; i++) {
-      const struct tu_receiver *r = comm->mover->pairs[i / TU_MOVER_LANES]->receivers[i % TU_MOVER_LANES];
+    for (uint32_t i = 0; i < tu_mover_channels(comm->mover); i++) {
+      const struct tu_receiver *r = tu_mover_nth_receiver(comm->mover, i);
       if (r) tu_matching_destroy(r->matching);
     }
   tu_mover_destroy(comm->mover, in_order);
@@ -233,7 +230,7 @@ void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
 }
 
 tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
-                         uint64_t place, int timeout_ms, struct tutti_comm **comm, struct tu_error *error) {
+                         uint64_t session, int timeout_ms, struct tutti_comm **comm, struct tu_error *error) {
   tutti_err err;
   struct tu_channel_shape shape;
   struct tutti_comm *c = tu_try_allocate(1, sizeof *c);
@@ -254,8 +251,9 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   if (err != TUTTI_OK) goto failed;
   tu_transport_settle(t);
   if ((err = settle(c, &shape, error)) != TUTTI_OK) goto failed;
-  if ((err = tu_mover_create(t, members, ranks, rank, shape, place, &c->mover, error)) != TUTTI_OK) goto failed;
+  if ((err = tu_mover_create(t, members, ranks, rank, session, shape, &c->mover, error)) != TUTTI_OK) goto failed;
   if ((err = tu_comm_await(c, &block, timeout_ms, error)) != TUTTI_OK) goto failed;
+  if ((err = tu_control_begin(&c->mover->control, error)) != TUTTI_OK) goto failed;
   *comm = c;
   return TUTTI_OK;
 
@@ -318,7 +316,7 @@ tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
   struct tu_visit visit;
   if (!tu_hold(parent, &visit)) return tu_refuse_visit("tutti_comm_self");
   tutti_err err = tu_world_alone(&t, &error);
-  if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_FIRST_PLACE, TU_JOIN_TIMEOUT_MS, self, &error);
+  if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_WORLD_SESSION, TU_JOIN_TIMEOUT_MS, self, &error);
   if (err == TUTTI_OK) err = inherit(self, parent, &error);
   if (err != TUTTI_OK) (void)tu_thread_error(&error);
   tu_leave(&visit);
@@ -337,89 +335,48 @@ static int compare_entries(const void *a, const void *b) {
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* What a split makes is named after its parent and the call, so that a rank can say which one it could not make, also if it
- * has not been told where that lies. */
-static uint64_t name_of_split(const tutti_comm *parent) {
-  return tu_hash(&parent->number, sizeof parent->number, parent->mover->block->session) | 1;
+/* The same on all ranks of the parent; known before a rank knows who else will be in its part. */
+static uint64_t session_of_split(const tutti_comm *parent) {
+  return tu_hash(&parent->number, sizeof parent->number, parent->mover->control.session) | 1;
 }
 
-bool tu_comm_missed(const struct tutti_comm *comm, uint32_t peer) {
-  const struct tu_slice_head *head = tu_transport_head(comm->transport, comm->mover->members[peer]);
-  bool missed = false;
-  for (uint32_t i = 0; i < TU_MISSED && comm->name != 0; i++)
-    missed |= atomic_load_explicit(&head->missed[i], memory_order_relaxed) == comm->name;
-  return missed;
-}
-
-/* Others may have made their sides, as far as they know in order. */
-static void tell_missed(const tutti_comm *parent, uint64_t name, const uint32_t members[], uint32_t ranks) {
-  struct tu_slice_head *head = tu_transport_head(parent->transport, parent->transport->rank);
-  uint32_t at = atomic_fetch_add(&head->misses, 1) % TU_MISSED;
-  atomic_store(&head->missed[at], name);
-  for (uint32_t i = 0; i < ranks; i++) tu_bell_wake(parent->transport, members[i]);
-}
-
-/* The leaders make the new blocks, everybody is told where, and then makes its own side. */
-static tutti_err split_found(tutti_comm *parent, struct split_entry *group, uint32_t ranks, uint32_t rank,
-                             tutti_comm **comm) {
-  uint64_t name = name_of_split(parent);
-  tutti_err err = TUTTI_OK, made = TUTTI_OK;
-  struct tu_error error = {0};
-  uint64_t *places = tu_try_allocate(parent->ranks, sizeof *places), place = 0;
-  uint32_t *members = tu_try_allocate((size_t)ranks + 1, sizeof *members);
-  if (!places || !members) { /* the others wait for this rank's place */
-    free(places);
-    free(members);
-    tu_fail_memory(&error, parent->ranks * sizeof *places, "rank %u: a split", parent->rank);
-    return tu_comm_fail(parent, &error);
-  }
-  for (uint32_t i = 0; i < ranks; i++) members[i] = group[i].world_rank;
-  if (ranks > 0 && rank == 0) {
-    made = tu_comm_create(parent->transport, members, ranks, rank, 0, TU_JOIN_TIMEOUT_MS, comm, &error);
-    if (made == TUTTI_OK) place = (*comm)->mover->block_place;
-  }
-  err = tu_comm_exchange(parent, &place, places, sizeof place);
-  if (err == TUTTI_OK && ranks > 0 && rank > 0) {
-    place = places[group[0].rank];
-    if (place == 0)
-      made = tu_fail(&error, TUTTI_ERR_MEMORY,
-                     "rank %u of the parent, the first of the new communicator, had no memory for it", group[0].rank);
-    else made = tu_comm_create(parent->transport, members, ranks, rank, place, TU_JOIN_TIMEOUT_MS, comm, &error);
-  }
-  if (ranks > 0 && (err != TUTTI_OK || made != TUTTI_OK)) tell_missed(parent, name, members, ranks);
-  free(places);
+/* Each rank makes its own side, the first one of each host what they share there. */
+static tutti_err make_part(tutti_comm *parent, const struct split_entry *part, uint32_t ranks, uint32_t rank,
+                           tutti_comm **comm, struct tu_error *error) {
+  uint32_t *members = tu_try_allocate(ranks, sizeof *members);
+  if (!members) return tu_fail_memory(error, ranks * sizeof *members, "a communicator of %u ranks", ranks);
+  for (uint32_t i = 0; i < ranks; i++) members[i] = part[i].world_rank;
+  tutti_err err = tu_comm_create(parent->transport, members, ranks, rank, session_of_split(parent), TU_JOIN_TIMEOUT_MS,
+                                 comm, error);
   free(members);
-  if (err != TUTTI_OK && *comm) { /* who knows of it is told: nobody will meet here */
-    tu_comm_destroy(*comm, false);
-    *comm = NULL;
-  }
-  if (err != TUTTI_OK) return err;
-  if (made == TUTTI_OK && *comm) {
-    (*comm)->name = name;
-    made = inherit(comm, parent, &error);
-  }
-  if (made == TUTTI_OK) return made;
-  parent->error = error;
-  return tu_thread_error(&error);
+  return err == TUTTI_OK ? inherit(comm, parent, error) : err;
+}
+
+/* The others may have made their sides, or be about to. */
+static void tell_missed(const tutti_comm *parent) {
+  tu_control_miss(parent->transport, session_of_split(parent), parent->mover->control.members, parent->ranks);
 }
 
 static tutti_err split(tutti_comm *parent, int color, int key, tutti_comm **comm) {
   struct tu_error error;
-  struct split_entry mine = {color, key, parent->rank, parent->mover->members[parent->rank]};
+  struct split_entry mine = {color, key, parent->rank, parent->mover->control.members[parent->rank]};
   struct split_entry *all = tu_try_allocate(parent->ranks, sizeof *all);
   if (!all) {
     tu_fail_memory(&error, parent->ranks * sizeof *all, "rank %u: a split", parent->rank);
     return tu_comm_fail(parent, &error);
   }
   tutti_err err = tu_comm_exchange(parent, &mine, all, sizeof mine);
-  if (err == TUTTI_OK) {
+  if (err == TUTTI_OK && color != TUTTI_NO_COLOR) {
     uint32_t ranks = 0, rank = 0;
     for (uint32_t i = 0; i < parent->ranks; i++)
-      if (all[i].color == color && color != TUTTI_NO_COLOR) all[ranks++] = all[i];
+      if (all[i].color == color) all[ranks++] = all[i];
     qsort(all, ranks, sizeof *all, compare_entries);
-    while (rank < ranks && all[rank].rank != parent->rank) rank++;
-    err = split_found(parent, all, ranks, rank, comm);
+    while (all[rank].rank != parent->rank) rank++;
+    err = make_part(parent, all, ranks, rank, comm, &error);
+    if (err != TUTTI_OK) parent->error = error;
+    if (err != TUTTI_OK) (void)tu_thread_error(&error);
   }
+  if (err != TUTTI_OK) tell_missed(parent);
   free(all);
   return err;
 }
@@ -459,7 +416,9 @@ static tutti_err wait_drained(tutti_comm *comm) {
   struct tu_stall stall = {.sleep_ms = 1};
   uint64_t since = 0, looked_at = 0;
   char late[400];
+  tu_mover_flush(comm->mover);
   for (;;) {
+    (void)tu_mover_look(comm->mover);
     tu_note_departed(comm); /* with those that it waited for at the last look */
     memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
     if (tu_comm_failed(comm)) return comm->error.code;

@@ -133,13 +133,12 @@ struct tutti_comm {
   _Atomic uint32_t wanted;    /* threads that wait to hold it */
   _Atomic uint32_t starving;  /* those of them that have waited for long: none that comes later goes first */
   uint64_t process;           /* tu_process_number of the one that made it */
-  uint64_t name;              /* of one that a split made: the same on all of its ranks; else 0 */
   uint32_t rank, ranks;
   struct tu_transport *transport;
   struct tu_mover *mover;
   struct tu_error error; /* the last one; the verdict once failed */
   bool failed;
-  struct tu_wire *wire; /* the mover's, or NULL */
+  struct tu_pace *pace; /* the mover's, or NULL */
   int timeout_ms;
   struct tu_patience patience;
   uint32_t share; /* ranks of the world that share a CPU, where it is worst; the same on all */
@@ -198,9 +197,10 @@ tutti_err tu_refuse_child(uint64_t process, const char *call, struct tu_error *e
 /* ---- comm.c ---- */
 /* Keeps the sentence of an error that has no communicator for tutti_error_message(NULL). */
 tutti_err tu_thread_error(const struct tu_error *error);
-/* A world over an endpoint; waits for the leader at most join_timeout_ms. Owns the endpoint's reference. */
+/* Over an endpoint, of which it owns a reference; waits at most timeout_ms for the leader, and for the ranks of the host to be
+ * present. */
 tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
-                         uint64_t place, int timeout_ms, struct tutti_comm **comm, struct tu_error *error);
+                         uint64_t session, int timeout_ms, struct tutti_comm **comm, struct tu_error *error);
 /* Its memory, of which what is shared is given back only if it ended in order. */
 void tu_comm_destroy(struct tutti_comm *comm, bool in_order);
 /* What ranks wait for while they make a communicator. */
@@ -214,8 +214,6 @@ tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal
                         struct tu_error *error);
 /* The communicator has failed on this rank: everybody is told, unless somebody was first. comm->error is the verdict. */
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error);
-/* That rank has said that it could not make its side of this communicator: nobody may wait for it. */
-bool tu_comm_missed(const struct tutti_comm *comm, uint32_t peer);
 /* The library's own allgather of a few bytes. */
 tutti_err tu_comm_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t bytes);
 /* The verdict, if there is one; for any thread: what is this rank's own is not looked at. */
@@ -223,9 +221,13 @@ tutti_err tu_comm_verdict(const struct tutti_comm *comm, struct tu_error *error)
 /* Has it failed? Looks at the verdict. */
 bool tu_comm_find_verdict(struct tutti_comm *comm);
 static inline bool tu_comm_failed(struct tutti_comm *comm) {
-  const struct tu_verdict *verdict = &comm->mover->block->verdict;
-  if (!comm->failed && atomic_load_explicit(&verdict->state, memory_order_relaxed) == 0) return false;
+  if (!comm->failed && !tu_control_failed(&comm->mover->control)) return false;
   return tu_comm_find_verdict(comm);
+}
+/* The same; what ranks of other hosts have sent is taken first. */
+static inline bool tu_comm_failed_by_now(struct tutti_comm *comm) {
+  (void)tu_mover_look(comm->mover);
+  return tu_comm_failed(comm);
 }
 
 /* ---- world.c ---- */

@@ -1,5 +1,6 @@
 /* diagnosis.c: what a rank that stalls finds out: is there a verdict, do two ranks make different calls under one number, has a
  * peer died, is the time over? The first to find one posts it as the communicator's verdict, with a sentence. */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 
 #define LOOK_NS 40000000u /* between two looks whether the peers live: a system call for each */
 #define NS_PER_MS 1000000u
+#define ANSWER_NS 200000000u /* a peer that waits in tutti answers sooner */
 
 /* ---- sentences ---- */
 
@@ -18,13 +20,13 @@ static void print_call(const struct tutti_request *r, char *text, size_t bytes) 
 }
 
 void tu_print_last_call(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
-  struct tu_board *board = &comm->mover->boards[peer];
-  uint64_t latest = atomic_load(&board->latest), words[TU_BOARD_WORDS];
+  const struct tu_control *control = &comm->mover->control;
+  uint64_t latest = tu_control_latest(control, peer), words[TU_BOARD_WORDS];
   struct tu_call_facts facts;
   char call[200];
   if (latest == 0) {
     snprintf(text, bytes, "has started no collective yet");
-  } else if (tu_board_read(board, latest, words)) {
+  } else if (tu_control_call(control, peer, latest, words)) {
     memcpy(&facts, words, sizeof facts);
     tu_facts_print(&facts, call, sizeof call);
     snprintf(text, bytes, "its last is collective %llu, %s", (unsigned long long)latest, call);
@@ -36,7 +38,7 @@ void tu_print_last_call(const struct tutti_comm *comm, uint32_t peer, char *text
 /* What a peer's board says that it is in. */
 static void print_state(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
   char last[280] = "has freed the communicator";
-  if (!atomic_load(&comm->mover->boards[peer].departed)) tu_print_last_call(comm, peer, last, sizeof last);
+  if (!tu_control_departed(&comm->mover->control, peer)) tu_print_last_call(comm, peer, last, sizeof last);
   snprintf(text, bytes, "rank %u (%s)", peer, last);
 }
 
@@ -68,7 +70,7 @@ static void print_waited_for(const struct tutti_request *r, char *text, size_t b
 
 static bool read_facts(const struct tutti_comm *comm, uint32_t rank, uint64_t number, struct tu_call_facts *facts) {
   uint64_t words[TU_BOARD_WORDS];
-  if (!tu_board_read(&comm->mover->boards[rank], number, words)) return false;
+  if (!tu_control_call(&comm->mover->control, rank, number, words)) return false;
   memcpy(facts, words, sizeof *facts);
   return true;
 }
@@ -100,9 +102,21 @@ static bool disagree_about(struct tutti_comm *comm, uint64_t number) {
   return false;
 }
 
+/* What a rank of another host is in is asked for, and it answers when it waits: so not for long. */
+static void learn_call(struct tutti_comm *comm, uint32_t peer, uint64_t number) {
+  struct tu_call_facts facts;
+  const uint64_t end = tu_clock_ns() + ANSWER_NS;
+  if (!comm->mover->control.remote || number == 0) return;
+  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
+  comm->waits_for[peer] = true;
+  tu_control_ask(&comm->mover->control, comm->waits_for, number);
+  while (!read_facts(comm, peer, number, &facts) && !tu_comm_failed_by_now(comm) && tu_clock_ns() < end) sched_yield();
+}
+
 void tu_fail_mismatch(struct tutti_request *r) {
   const struct tu_execution *e = &r->execution;
   uint64_t theirs = r->number ? e->mismatch_tag >> 32 : 0;
+  learn_call(r->comm, e->mismatch_peer, r->number);
   if (r->number && (disagree_about(r->comm, r->number) || disagree_about(r->comm, theirs))) return;
   char call[280], state[300];
   struct tu_error error;
@@ -132,7 +146,7 @@ void tu_fail_mismatch(struct tutti_request *r) {
 }
 
 static void look_whether_departed(const struct tutti_comm *comm, uint32_t p) {
-  comm->departed[p] = atomic_load(&comm->mover->boards[p].departed) ? TU_HAS_DEPARTED : TU_IS_HERE;
+  comm->departed[p] = tu_control_departed(&comm->mover->control, p) ? TU_HAS_DEPARTED : TU_IS_HERE;
 }
 
 void tu_note_departed(struct tutti_comm *comm) {
@@ -146,15 +160,15 @@ void tu_note_departed(struct tutti_comm *comm) {
 
 bool tu_peer_died(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
   char state[300];
-  if (tu_comm_missed(comm, p)) {
+  if (tu_control_missed(&comm->mover->control, p)) {
     tu_fail(error, TUTTI_ERR_PEER,
             "rank %u could not make its side of the communicator when it was split off, or duplicated; rank %u found "
             "that out while in %s",
             p, comm->rank, doing);
     return true;
   }
-  if (tu_transport_alive(comm->transport, comm->mover->members[p])) return false;
-  if (atomic_load(&comm->mover->boards[p].departed)) return false; /* it left in order just now */
+  if (tu_control_alive(&comm->mover->control, p)) return false;
+  if (tu_control_departed(&comm->mover->control, p)) return false; /* it left in order just now */
   print_state(comm, p, state, sizeof state);
   tu_fail(error, TUTTI_ERR_PEER, "%s has died or exited; rank %u found it gone while in %s", state, comm->rank, doing);
   return true;
@@ -185,6 +199,7 @@ static bool peers_lost(struct tutti_request *r) {
   struct tutti_comm *comm = r->comm;
   note_blockers(r);
   tu_note_departed(comm);
+  tu_control_ask(&comm->mover->control, comm->waits_for, r->number);
   tu_execution_poll(&r->execution);
   if (r->execution.unfinished == 0 || r->execution.mismatch) return false; /* the next poll of the queue ends it */
   note_blockers(r);

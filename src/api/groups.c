@@ -29,14 +29,13 @@ tutti_err tu_groups_begin(struct tutti_comm *world, const struct tu_locality *lo
 
 tutti_err tu_groups_inherit(struct tutti_comm *child, const struct tutti_comm *parent, struct tu_error *error) {
   if (!parent->domains || child->ranks < GROUPED_RANKS) return TUTTI_OK;
-  const uint32_t *world_ranks = child->mover->members;
-  uint32_t *place =
-      tu_try_allocate(parent->transport->ranks, sizeof *place); /* rank of the transport -> in the parent */
+  const uint32_t *world_ranks = child->mover->control.members;
+  const uint32_t job_ranks = tu_transport_job_ranks(parent->transport);
+  uint32_t *place = tu_try_allocate(job_ranks, sizeof *place); /* rank of the job -> in the parent */
   if (!place)
-    return tu_fail_memory(error, parent->transport->ranks * sizeof *place, "where the %u ranks of a communicator are",
-                          child->ranks);
+    return tu_fail_memory(error, job_ranks * sizeof *place, "where the %u ranks of a communicator are", child->ranks);
   if (allocate_domains(child, error)) {
-    for (uint32_t r = 0; r < parent->ranks; r++) place[parent->mover->members[r]] = r;
+    for (uint32_t r = 0; r < parent->ranks; r++) place[parent->mover->control.members[r]] = r;
     for (uint32_t r = 0; r < child->ranks; r++) child->domains[r] = parent->domains[place[world_ranks[r]]];
     find_groups(child);
   }

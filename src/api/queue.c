@@ -150,7 +150,7 @@ static bool poll_one(struct tutti_request *r) {
     complete(r, &r->comm->error);
     return true;
   }
-  if (r->comm->wire) tu_wire_look(r->comm->wire);
+  if (r->comm->pace) tu_pace_look(r->comm->pace);
   bool moved = tu_execution_poll(&r->execution);
   if (r->execution.parts) tu_request_tell(r);
   if (r->execution.unfinished > 0 && !r->execution.mismatch) return moved;
@@ -160,11 +160,12 @@ static bool poll_one(struct tutti_request *r) {
 }
 
 bool tu_queue_poll(struct tutti_comm *comm) {
-  bool moved = false;
+  bool moved = tu_mover_look(comm->mover);
   for (struct tutti_request *r = comm->first, *next; r; r = next) {
     next = r->next;
     moved |= poll_one(r);
   }
+  if (moved) (void)tu_mover_send(comm->mover);
   return moved;
 }
 

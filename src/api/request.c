@@ -164,7 +164,7 @@ static uint32_t pieces_of(const struct tutti_comm *comm, const struct tu_call *c
                           const struct tu_algorithm *algorithm) {
   if (!(algorithm->flags & TU_AGGREGATES)) return 0;
   size_t block = tu_max(known_bytes(comm, call) / comm->ranks / tu_max(call->signature.lanes, 1), 1);
-  return tu_pow2_floor((uint32_t)tu_max(tu_min(comm->mover->block->shape.slot_bytes / block, comm->ranks), 1));
+  return tu_pow2_floor((uint32_t)tu_max(tu_min(comm->mover->shape.slot_bytes / block, comm->ranks), 1));
 }
 
 /* A long vector goes through the plan part by part: a power of two, so that few plans are built; as many on each lane. */
@@ -344,16 +344,16 @@ static void open_request(struct tutti_request *r) {
  * is made over and over, only the number is new. */
 static inline void post(struct tutti_request *r) {
   struct tutti_comm *comm = r->comm;
-  struct tu_board *board = &comm->mover->boards[comm->rank];
+  struct tu_control *control = &comm->mover->control;
   uint64_t *shown = &comm->board_requests[r->number % TU_BOARD_CALLS];
   if (*shown == r->id) {
-    tu_board_repeat(board, r->number);
+    tu_control_repeat(control, r->number);
     return;
   }
   *shown = r->id;
   uint64_t words[TU_BOARD_WORDS];
   memcpy(words, &r->facts, sizeof words);
-  tu_board_post(board, r->number, words);
+  tu_control_post(control, r->number, words);
 }
 
 static uint64_t tag_of(const struct tutti_request *r) { return r->number << 32 | r->facts.hash; }

@@ -36,7 +36,7 @@ static tutti_err change(const char *call, int32_t *signal, int32_t value, bool a
   /* Unsigned: a sum that is too large wraps. */
   if (adds) (void)__atomic_fetch_add((uint32_t *)signal, (uint32_t)value, __ATOMIC_ACQ_REL);
   else __atomic_store_n(signal, value, __ATOMIC_RELEASE);
-  tu_mover_ring(window->comm->mover, window->comm->mover->members[rank]);
+  tu_mover_ring(window->comm->mover, tu_control_bell(&window->comm->mover->control, rank));
   return TUTTI_OK;
 }
 

@@ -32,7 +32,7 @@ static tutti_err check_parts(const tutti_call *call, bool has_handle, struct tu_
 static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_handle, struct tutti_request **request) {
   tutti_err err;
   struct tu_error error;
-  if (tu_comm_failed(comm)) return tu_thread_error(&comm->error);
+  if (tu_comm_failed_by_now(comm)) return tu_thread_error(&comm->error);
   if ((err = check_parts(call, has_handle, &error)) != TUTTI_OK) return refuse(comm, &error);
   if ((err = tu_call_resolve(comm, call, &error)) != TUTTI_OK) return refuse(comm, &error);
   if ((err = tu_request_acquire(comm, &comm->memo.resolved, request, &error)) != TUTTI_OK) return refuse(comm, &error);
@@ -142,7 +142,7 @@ static tutti_err restart(tutti_request *request) {
             "tutti_restart was called within on_ready, where only tutti_request_fill is possible");
     return tu_thread_error(&error);
   }
-  if (tu_comm_failed(request->comm)) return tu_thread_error(&request->comm->error);
+  if (tu_comm_failed_by_now(request->comm)) return tu_thread_error(&request->comm->error);
   tu_request_start(request);
   move_started(request->comm);
   return TUTTI_OK;
@@ -208,7 +208,7 @@ static inline bool is_again(const struct tutti_request *last, const struct tu_br
 }
 
 static tutti_err run_again(tutti_comm *comm, struct tutti_request *r) {
-  if (tu_comm_failed(comm)) return tu_thread_error(&comm->error);
+  if (tu_comm_failed_by_now(comm)) return tu_thread_error(&comm->error);
   if (tu_request_run_straight(r)) return TUTTI_OK;
   comm->again[r->brief.collective] = NULL;
   r->timeout_ms = comm->timeout_ms;

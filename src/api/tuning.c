@@ -120,7 +120,7 @@ static tutti_err tell(struct tutti_comm *world, struct tu_error *error) {
     if (err == TUTTI_OK && !(words = pack(&found.text, &bytes)))
       err = tu_fail_memory(error, bytes, "telling the selection table");
   }
-  if (err == TUTTI_OK) err = tu_mover_tell(world->mover, words, bytes, error);
+  if (err == TUTTI_OK) err = tu_control_tell(&world->mover->control, words, bytes, error);
   free(words);
   found_fini(&found);
   return err;
@@ -129,8 +129,7 @@ static tutti_err tell(struct tutti_comm *world, struct tu_error *error) {
 static bool told_or_failed(const struct tutti_comm *world) {
   const void *words;
   size_t bytes;
-  struct tu_error verdict;
-  return tu_mover_told(world->mover, &words, &bytes) || tu_verdict_read(&world->mover->block->verdict, &verdict);
+  return tu_control_told(&world->mover->control, &words, &bytes) || tu_control_failed(&world->mover->control);
 }
 
 static bool is_teller(const struct tutti_comm *world, uint32_t rank) {
@@ -145,7 +144,7 @@ static tutti_err hear(struct tutti_comm *world, int timeout_ms, struct tu_error 
   size_t bytes;
   tutti_err err = tu_comm_await(world, &telling, timeout_ms, error);
   if (err != TUTTI_OK) return err;
-  if (!tu_mover_told(world->mover, &words, &bytes)) {
+  if (!tu_control_told(&world->mover->control, &words, &bytes)) {
     tu_assert(tu_comm_failed(world));
     *error = world->error;
     return error->code;

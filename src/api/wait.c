@@ -31,12 +31,13 @@ bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
   if (!tu_thread.telling) tu_let_in(comm); /* else this thread is in the midst of moving it */
   if (!tu_patience_ends(comm, s)) return false;
   /* No bell rings when it arrives. */
-  if (comm->wire && tu_wire_look(comm->wire)) {
+  if (comm->pace && tu_pace_look(comm->pace)) {
     if (++s->polls % 256 == 0) (void)tu_look_round(comm, tu_clock_ns(), SLEEP_MS);
     sched_yield();
     return true;
   }
   uint32_t token = tu_bell_arm(comm->transport);
+  tu_mover_flush(comm->mover);
   if ((tu_thread.telling || !poll_all(comm)) && finished() == before) {
     int ms = tu_look_round(comm, tu_clock_ns(), s->sleep_ms > 0 ? s->sleep_ms : SLEEP_MS);
     if (ms > 0) {

@@ -110,7 +110,8 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_boot_place *
     return error->code;
   }
   for (uint32_t i = 0; i < place->ranks; i++) members[i] = i;
-  tutti_err err = tu_comm_create(t, members, place->ranks, place->rank, TU_FIRST_PLACE, join_timeout_ms, world, error);
+  tutti_err err =
+      tu_comm_create(t, members, place->ranks, place->rank, TU_WORLD_SESSION, join_timeout_ms, world, error);
   free(members);
   if (err != TUTTI_OK) return err;
   if ((err = tu_groups_begin(*world, locality, error)) != TUTTI_OK) err = tu_comm_fail(*world, error);

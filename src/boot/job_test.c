@@ -180,12 +180,12 @@ static uint32_t count_fds(void) {
 static uint32_t use_memory(struct tu_transport *t) {
   enum { AT = 2048 }; /* in the first page after the head */
   for (uint32_t r = 0; r < t->ranks; r++) {
-    _Atomic uint32_t *words = tu_transport_at(t, r * t->slice_bytes + TU_FIRST_PLACE + AT);
+    _Atomic uint32_t *words = tu_transport_at(t, r * t->slice_bytes + TU_HEAD_BYTES + AT);
     atomic_store(&words[t->rank], t->rank + 7);
   }
   uint32_t wrong = 1;
   for (int turn = 0; turn < 5000 && wrong; turn++) {
-    const _Atomic uint32_t *words = tu_transport_at(t, t->rank * t->slice_bytes + TU_FIRST_PLACE + AT);
+    const _Atomic uint32_t *words = tu_transport_at(t, t->rank * t->slice_bytes + TU_HEAD_BYTES + AT);
     wrong = 0;
     for (uint32_t r = 0; r < t->ranks; r++) wrong += atomic_load(&words[r]) != r + 7;
     if (wrong) usleep(1000);

@@ -46,7 +46,7 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   *e = (struct tu_execution){.program = program, .mover = mover};
   e->direct_bytes = TU_DIRECT_BYTES;
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
-  e->slot_bytes = tu_program_whole(program, mover->block->shape.slot_bytes);
+  e->slot_bytes = tu_program_whole(program, mover->shape.slot_bytes);
   tutti_err err = tu_arena_build(prepare, e, "carrying out a call (algorithms without scratch need less)", error);
   if (err != TUTTI_OK) tu_execution_fini(e);
   return err;
@@ -268,7 +268,7 @@ static const struct tu_line *next_line(struct tu_execution *e, struct tu_receive
 
 static void take(const struct tu_execution *e, struct tu_receiver *r) {
   tu_receiver_release(r);
-  tu_mover_ring(e->mover, r->world_peer);
+  tu_mover_ring(e->mover, r->bell);
 }
 
 /* A part of the message in front has been used. */
@@ -341,7 +341,7 @@ static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, 
     line->at.place = place;
   }
   tu_sender_commit(s, m->bytes, e->tag, m->bytes, false);
-  tu_mover_ring(e->mover, s->world_peer);
+  tu_mover_ring(e->mover, s->bell);
   s->served++;
   tu_sender_renew(s);
   return true;

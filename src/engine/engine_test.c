@@ -198,8 +198,9 @@ static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
   for (uint32_t i = 0; i < ranks; i++) members[i] = i;
   tu_assert(tu_loop_create(ranks, (size_t)4 << 20, g->endpoints, &error) == TUTTI_OK);
   for (uint32_t rank = 0; rank < ranks; rank++)
-    tu_assert(tu_mover_create(g->endpoints[rank], members, ranks, rank, g->shape, TU_FIRST_PLACE, &g->movers[rank],
+    tu_assert(tu_mover_create(g->endpoints[rank], members, ranks, rank, TU_WORLD_SESSION, g->shape, &g->movers[rank],
                               &error) == TUTTI_OK);
+  for (uint32_t rank = 0; rank < ranks; rank++) tu_assert(tu_mover_ready(g->movers[rank]));
   for (uint32_t call = 0; call < CALLS; call++)
     for (uint32_t rank = 0; rank < ranks; rank++) prepare(g, call, rank);
   count(g, t);

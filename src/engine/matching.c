@@ -69,7 +69,7 @@ static void fill_early(struct tu_mover *mover, struct tu_receiver *r, struct tu_
     early->have += line->bytes;
     if (early->have == early->bytes) m->filling = NULL;
     tu_receiver_release(r);
-    tu_mover_ring(mover, r->world_peer);
+    tu_mover_ring(mover, r->bell);
   }
 }
 

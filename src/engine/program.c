@@ -159,7 +159,7 @@ static bool settle_messages(struct lowerer *l) {
   for (uint32_t i = 0; i < l->part_count; i++) {
     struct part *part = &l->parts[i], *head = &l->parts[part->head];
     struct tu_message *m = &part->message;
-    bool as_one = head->joined > 1 && head->joined_bytes <= l->from->mover->block->shape.slot_bytes;
+    bool as_one = head->joined > 1 && head->joined_bytes <= l->from->mover->shape.slot_bytes;
     if (as_one) {
       m->parts = head->joined;
       m->offset = part == head ? 0 : head->message.bytes; /* a head counts up the bytes of the parts so far */
@@ -393,7 +393,7 @@ static bool goes_straight(const struct tu_lowering *from, const struct tu_progra
   if (!from->in_builder_order || p->point_to_point || p->folded || p->parts) return false;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
-    if (ins->bytes > from->mover->block->shape.slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1)
+    if (ins->bytes > from->mover->shape.slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1)
       return false;
   }
   for (uint32_t i = 0; i < p->message_count; i++)

@@ -20,13 +20,22 @@ static bool all_posted(const struct tu_execution *e, const struct tu_instruction
   return true;
 }
 
+/* Does every receiver map this rank's memory? */
+static bool all_map(const struct tu_execution *e, const struct tu_instruction *ins) {
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  bool map = true;
+  for (uint32_t i = 0; i < ins->message_count && e->mover->control.remote; i++)
+    map &= tu_control_local(&e->mover->control, m[i].sender->peer) != TU_REMOTE;
+  return map;
+}
+
 static bool may_lend(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (!ins->lasting || ins->bytes < e->direct_bytes || ins->source.run_count != 1 || ins->source.fold ||
-      !e->places[ins->source.buffer])
+      !e->places[ins->source.buffer] || !all_map(e, ins))
     return false;
   if (ins->first && !e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM) return false;
   /* Who sends something that a channel can hold does not expect to wait for its receiver. */
-  return !e->program->point_to_point || ins->bytes > e->mover->block->shape.ring_bytes;
+  return !e->program->point_to_point || ins->bytes > e->mover->shape.ring_bytes;
 }
 
 static enum tu_way choose_way(const struct tu_execution *e, const struct tu_instruction *ins) {
@@ -110,7 +119,7 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
     tu_sender_commit(s, bytes, e->tag, ins->bytes, progress->way == TU_WAY_STORED);
     e->sequences[ins->message_first + i] = s->sent;
     s->served += last;
-    tu_mover_ring(e->mover, s->world_peer);
+    tu_mover_ring(e->mover, s->bell);
   }
   if (last && ins->cast != TU_NO_CAST) e->program->cast->served++;
   progress->done += bytes;

@@ -37,7 +37,8 @@ struct tu_hop {
 
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out) {
   struct tu_transport *t = e->mover->transport;
-  if (!e->program->order || e->mover->wire || (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM))
+  if (!e->program->order || e->mover->pace || e->mover->control.remote ||
+      (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM))
     return false;
   return e->program->longest_bytes < e->direct_bytes || (!tu_transport_place(t, in) && !tu_transport_place(t, out));
 }
@@ -105,7 +106,7 @@ static inline void publish(const struct tu_execution *e, struct tu_sender *s, si
   tu_sender_commit(s, bytes, e->tag, bytes, false);
   s->tickets++;
   s->served++;
-  tu_mover_ring(e->mover, s->world_peer);
+  tu_mover_ring(e->mover, s->bell);
 }
 
 /* The message lies outside of its line, once for all receivers. */
@@ -159,7 +160,7 @@ static inline void used(const struct tu_execution *e, struct tu_receiver *r) {
   tu_receiver_release(r);
   r->tickets++;
   r->served++;
-  tu_mover_ring(e->mover, r->world_peer);
+  tu_mover_ring(e->mover, r->bell);
 }
 
 static inline bool receive(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {

@@ -22,12 +22,13 @@ bool tu_board_read(const struct tu_board *board, uint64_t number, uint64_t words
   return atomic_load_explicit(slot, memory_order_relaxed) == number;
 }
 
-void tu_verdict_post(struct tu_verdict *verdict, const struct tu_error *error) {
+bool tu_verdict_post(struct tu_verdict *verdict, const struct tu_error *error) {
   uint32_t none = 0;
-  if (!atomic_compare_exchange_strong(&verdict->state, &none, 1)) return;
+  if (!atomic_compare_exchange_strong(&verdict->state, &none, 1)) return false;
   verdict->code = (uint32_t)error->code;
   snprintf(verdict->text, sizeof verdict->text, "%s", error->text);
   atomic_store_explicit(&verdict->state, 2, memory_order_release);
+  return true;
 }
 
 bool tu_verdict_read(struct tu_verdict *verdict, struct tu_error *error) {

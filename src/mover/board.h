@@ -20,6 +20,7 @@ struct tu_board {
   } calls[TU_BOARD_CALLS];
   _Alignas(TU_LINE_BYTES) _Atomic uint64_t latest; /* number of the last call started; the first one is 1 */
   _Atomic uint32_t departed;                       /* the rank has freed the communicator, in order */
+  _Atomic uint32_t missed; /* of a rank on another host: it could not make its side of the communicator */
 };
 
 struct tu_verdict {
@@ -37,8 +38,8 @@ static inline void tu_board_repeat(struct tu_board *board, uint64_t number) {
 /* The rank's call of that number, if it is still (or already) on its board. */
 bool tu_board_read(const struct tu_board *board, uint64_t number, uint64_t words[TU_BOARD_WORDS]);
 
-/* Sets the verdict if there is none yet. */
-void tu_verdict_post(struct tu_verdict *verdict, const struct tu_error *error);
+/* Sets the verdict if there is none yet; else false. */
+bool tu_verdict_post(struct tu_verdict *verdict, const struct tu_error *error);
 /* Is there one? Copies it. A writer that died half way leaves one without a text. */
 bool tu_verdict_read(struct tu_verdict *verdict, struct tu_error *error);
 

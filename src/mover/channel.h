@@ -145,7 +145,7 @@ struct tu_sender {
   unsigned char *base; /* of the memory in which places are */
   uint32_t sent, taken_seen;
   uint32_t credits;
-  uint32_t peer, world_peer;
+  uint32_t peer, bell;
   uint32_t parts_filled;    /* of the message that is being put together */
   uint64_t tickets, served; /* tickets drawn; messages completely sent */
   struct tu_receiver *back; /* of the other direction, or NULL */
@@ -162,7 +162,7 @@ struct tu_receiver {
   const unsigned char *base;
   uint32_t received;
   uint32_t credits;
-  uint32_t peer, world_peer;
+  uint32_t peer, bell;
   uint32_t used;        /* bytes of the slice in front that have been used */
   uint32_t parts_taken; /* of the message in front */
   uint32_t peer_taken;  /* what the peer has said of the other direction */

@@ -93,7 +93,7 @@ static struct tu_link_book *book_of(struct tu_mover *m, uint32_t peer, struct tu
   }
   memset(memory, 0, bytes);
   *book = (struct tu_link_book){.cells = cells_behind(memory), .place = place};
-  tu_mover_announce(m, peer, place);
+  tu_control_announce(&m->control, peer, TU_LINKS_LANE, place);
   return m->books[peer] = book;
 }
 
@@ -122,7 +122,8 @@ tutti_err tu_link_create(struct tu_mover *m, uint32_t peer, uint32_t number, con
   size_t bytes = tu_link_memory_bytes(view);
   struct tu_link *l = tu_try_allocate(1, sizeof *l);
   if (!l) return tu_fail_memory(error, sizeof *l, "a link to rank %u", peer);
-  *l = (struct tu_link){.mover = m, .peer = peer, .world_peer = m->members[peer], .number = number, .view = *view};
+  *l = (struct tu_link){
+      .mover = m, .peer = peer, .bell = tu_control_bell(&m->control, peer), .number = number, .view = *view};
   l->memory = memory;
   l->slot_stride = slot_stride(view);
   l->line_stride = is_merged(view) ? l->slot_stride : TU_LINE_BYTES;
@@ -162,16 +163,16 @@ static uint32_t look(const _Atomic uint32_t *word) { return atomic_load_explicit
 
 static void store(struct tu_link *link, _Atomic uint32_t *word) {
   atomic_store_explicit(word, link->operation, memory_order_release);
-  tu_mover_ring(link->mover, link->world_peer);
+  tu_mover_ring(link->mover, link->bell);
 }
 
 /* The peer's cells go when it has freed the communicator; it says so first. Whoever reads them and finds it not said has read
  * what was there. */
-static bool peer_stays(const struct tu_link *link) { return !atomic_load(&link->mover->boards[link->peer].departed); }
+static bool peer_stays(const struct tu_link *link) { return !tu_control_departed(&link->mover->control, link->peer); }
 
 static bool find_theirs(struct tu_link *link) {
   if (link->theirs) return true;
-  uint64_t place = tu_mover_announced(link->mover, link->peer);
+  uint64_t place = tu_control_look_up(&link->mover->control, link->peer, TU_LINKS_LANE);
   if (place == 0) return false;
   link->theirs = cells_behind(tu_transport_at(link->mover->transport, place)) + link->number;
   return true;
@@ -289,13 +290,13 @@ void tu_link_leave(struct tu_link_end *end, bool in_order) {
   pthread_mutex_unlock(&link->lock);
   if (atomic_fetch_sub(&link->open_ends, 1) > 1) return;
   tu_link_tell(link, TU_LINK_CLOSED, link->operation);
-  uint32_t operation = link->operation, world_peer = link->world_peer;
+  uint32_t operation = link->operation, bell = link->bell;
   struct tu_link_cell *mine = link->mine;
   struct tu_mover *m = link->mover;
   tu_link_destroy(link, in_order);
   if (!in_order) return;
   atomic_store_explicit(&mine->closed, operation, memory_order_release);
-  tu_mover_ring(m, world_peer);
+  tu_mover_ring(m, bell);
 }
 
 void tu_link_destroy(struct tu_link *link, bool in_order) {

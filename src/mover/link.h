@@ -72,7 +72,7 @@ enum tu_link_stage { TU_LINK_IS_NEW, TU_LINK_IS_CALLING, TU_LINK_IS_GREETING, TU
 
 struct tu_link {
   struct tu_mover *mover;
-  uint32_t peer, world_peer, number;
+  uint32_t peer, bell, number;
   uint32_t operation; /* of this link, from 1 */
   struct tu_link_view view;
   struct tu_link_cell *mine;

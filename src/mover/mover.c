@@ -13,153 +13,51 @@
 #define RING_BYTES_MIN ((size_t)64 << 10)
 #define RING_PART 256u
 
-#define LINKS_LANE TU_MOVER_LANES
-
-static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), 4096); }
-static size_t doors_at(uint32_t ranks) { return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), 4096); }
-static size_t block_bytes(uint32_t ranks) { return doors_at(ranks) + (size_t)ranks * ranks * sizeof(uint32_t); }
-
-/* Two ranks must not take packets of a communicator that is gone for those of one that lies where it lay; nor its name. */
-static uint64_t new_session(uint64_t place) {
-  uint64_t now = tu_clock_ns();
-  return tu_hash(&place, sizeof place, now) | 1;
-}
-
-static _Atomic uint32_t *door(const struct tu_mover *m, uint32_t from, uint32_t to) {
-  return &m->doors[(size_t)from * m->ranks + to];
-}
-
-/* Where that rank's slice begins. */
-static uint64_t slice_place(const struct tu_mover *m, uint32_t rank) {
-  return (uint64_t)m->members[rank] * m->transport->slice_bytes;
-}
-
 static void free_mover(struct tu_mover *m) {
   if (!m) return;
   for (uint32_t i = 0; i < m->pair_count; i++) free(m->pairs[i]);
   free(m->pairs);
   free(m->pair_of);
-  free(m->members);
   free(m);
 }
 
-/* With its tables, all blank; NULL without memory. */
+/* With its table, blank; NULL without memory. */
 static struct tu_mover *allocate_mover(uint32_t ranks) {
   struct tu_mover *m = tu_try_allocate(1, sizeof *m);
   if (!m) return NULL;
-  m->members = tu_try_allocate(ranks, sizeof *m->members);
   m->pair_of = tu_try_allocate(ranks, sizeof *m->pair_of);
-  if (m->members && m->pair_of) return m;
+  if (m->pair_of) return m;
   free_mover(m);
   return NULL;
 }
 
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
-                          struct tu_channel_shape shape, uint64_t place, struct tu_mover **mover,
+                          uint64_t session, struct tu_channel_shape shape, struct tu_mover **mover,
                           struct tu_error *error) {
   tu_assert((shape.credits & (shape.credits - 1)) == 0 && shape.slot_bytes % TU_LINE_BYTES == 0);
   tu_assert(shape.ring_bytes % TU_LINE_BYTES == 0 && shape.ring_bytes / 2 >= shape.slot_bytes);
-  if (place == TU_FIRST_PLACE) place = tu_transport_first_place(block_bytes(ranks));
-  unsigned char *block =
-      rank == 0 ? tu_transport_acquire(t, block_bytes(ranks), &place, error) : tu_transport_at(t, place);
-  if (!block) return error->code;
   struct tu_mover *m = allocate_mover(ranks);
-  if (!m) {
-    if (rank == 0) tu_transport_release(t, place);
-    return tu_fail_memory(error, (size_t)ranks * 2 * sizeof *m->members, "channels of %u ranks", ranks);
-  }
+  if (!m) return tu_fail_memory(error, ranks * sizeof *m->pair_of, "channels of %u ranks", ranks);
   m->transport = t;
   m->rank = rank;
   m->ranks = ranks;
-  m->block_place = place;
-  m->populates = place == TU_FIRST_PLACE && ranks <= POPULATED_RANKS;
-  m->block = (struct tu_block *)(void *)block;
-  m->boards = (struct tu_board *)(void *)(block + boards_at());
-  m->doors = (_Atomic uint32_t *)(void *)(block + doors_at(ranks));
-  memcpy(m->members, members, ranks * sizeof *members);
-  if (rank == 0) {
-    /* Others may be looking at `ready` already. */
-    memset(block + sizeof m->block->ready, 0, block_bytes(ranks) - sizeof m->block->ready);
-    m->block->ranks = ranks;
-    m->block->shape = shape;
-    m->block->session = new_session(place);
-    atomic_store_explicit(&m->block->ready, 1, memory_order_release);
-    for (uint32_t i = 0; i < ranks; i++) tu_mover_ring(m, members[i]);
-  }
-  *mover = m;
-  return TUTTI_OK;
+  m->populates = session == TU_WORLD_SESSION && ranks <= POPULATED_RANKS;
+  tutti_err err = tu_control_open(&m->control, t, members, ranks, rank, session, shape, error);
+  if (err == TUTTI_OK) *mover = m;
+  else tu_mover_destroy(m, true);
+  return err;
 }
 
-bool tu_mover_ready(const struct tu_mover *m) {
-  if (!atomic_load_explicit(&m->block->ready, memory_order_acquire)) return false;
-  tu_assert(m->block->ranks == m->ranks);
+bool tu_mover_ready(struct tu_mover *m) {
+  if (!tu_control_ready(&m->control)) return false;
+  m->shape = m->control.shape;
   return true;
-}
-
-tutti_err tu_mover_tell(struct tu_mover *m, const void *words, size_t bytes, struct tu_error *error) {
-  struct tu_block *block = m->block;
-  tu_assert(m->rank == 0 && !atomic_load(&block->told));
-  if (bytes > 0) {
-    void *to = tu_transport_acquire(m->transport, bytes, &block->words_place, error);
-    if (!to) return error->code;
-    memcpy(to, words, bytes);
-    block->words_bytes = bytes;
-  }
-  atomic_store_explicit(&block->told, 1, memory_order_release);
-  tu_mover_wake_all(m);
-  return TUTTI_OK;
-}
-
-bool tu_mover_told(const struct tu_mover *m, const void **words, size_t *bytes) {
-  if (!atomic_load_explicit(&m->block->told, memory_order_acquire)) return false;
-  *bytes = m->block->words_bytes;
-  *words = *bytes ? tu_transport_at(m->transport, m->block->words_place) : NULL;
-  return true;
-}
-
-void tu_mover_wake_all(struct tu_mover *m) {
-  for (uint32_t i = 0; i < m->ranks; i++) tu_bell_wake(m->transport, m->members[i]);
 }
 
 static struct tu_credit_line *credit_of(unsigned char *memory) {
   return (struct tu_credit_line *)(void *)(memory + sizeof(struct tu_announced));
 }
 static struct tu_line *lines_of(unsigned char *memory) { return (struct tu_line *)(void *)(credit_of(memory) + 1); }
-
-/* ---- announcing ---- */
-
-/* Says to the peer where what belongs to that lane lies, in this rank's slice. Other threads may do so at the same time. */
-static void announce(const struct tu_mover *m, uint32_t peer, uint32_t lane, uint64_t place) {
-  uint64_t page = (place - slice_place(m, m->rank)) / TU_PLACE_ALIGN;
-  tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
-  struct tu_announced *head = tu_transport_at(m->transport, place);
-  uint32_t before = atomic_load_explicit(door(m, m->rank, peer), memory_order_relaxed);
-  atomic_store_explicit(&head->lane, lane, memory_order_relaxed);
-  do atomic_store_explicit(&head->next, before, memory_order_relaxed);
-  while (!atomic_compare_exchange_weak_explicit(door(m, m->rank, peer), &before, (uint32_t)page, memory_order_release,
-                                                memory_order_relaxed));
-  tu_mover_ring(m, m->members[peer]);
-}
-
-/* The place of what the peer has announced to this rank for that lane; 0: nothing, or the peer has departed. It says so before
- * its memory serves anything else: what was read while it had not said so is what it wrote. */
-static uint64_t find_announced(const struct tu_mover *m, uint32_t peer, uint32_t lane) {
-  uint64_t page = atomic_load_explicit(door(m, peer, m->rank), memory_order_acquire);
-  while (page > 0) {
-    uint64_t place = slice_place(m, peer) + page * TU_PLACE_ALIGN;
-    const struct tu_announced *head = tu_transport_at(m->transport, place);
-    uint32_t found = atomic_load_explicit(&head->lane, memory_order_acquire);
-    uint32_t next = atomic_load_explicit(&head->next, memory_order_acquire);
-    if (atomic_load(&m->boards[peer].departed)) return 0;
-    if (found == lane) return place;
-    page = next;
-  }
-  return 0;
-}
-
-void tu_mover_announce(struct tu_mover *m, uint32_t peer, uint64_t place) { announce(m, peer, LINKS_LANE, place); }
-
-uint64_t tu_mover_announced(const struct tu_mover *m, uint32_t peer) { return find_announced(m, peer, LINKS_LANE); }
 
 /* ---- rings ---- */
 
@@ -205,7 +103,7 @@ static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, si
 
 /* Whether it can still grow, and whom it then tells. */
 static bool *worn_by(struct tu_mover *m, const struct tu_staging_ring *ring) {
-  return ring->bytes < m->block->shape.ring_bytes ? &m->worn : NULL;
+  return ring->bytes < m->shape.ring_bytes ? &m->worn : NULL;
 }
 
 /* Of the older ones, those of which everything has been taken. */
@@ -233,7 +131,7 @@ static void destroy_rings(struct tu_transport *t, struct tu_staging_ring *ring, 
 /* The ring after one of `now` bytes, for pieces of so many (0: it is worn). NULL: that one will do, or *error says that
  * there is no memory. One that would do may become longer if there is memory to spare, but not by less than twice. */
 static struct tu_staging_ring *next_ring(struct tu_mover *m, size_t now, size_t piece_bytes, struct tu_error *error) {
-  const struct tu_channel_shape *shape = &m->block->shape;
+  const struct tu_channel_shape *shape = &m->shape;
   size_t least = least_bytes(shape, piece_bytes);
   size_t bytes = m->populates ? shape->ring_bytes : tu_max(least, wanted_bytes(shape, piece_bytes));
   bool holds = now >= least;
@@ -265,7 +163,7 @@ static tutti_err renew_sender(struct tu_mover *m, struct tu_sender *s, size_t pi
 }
 
 tutti_err tu_mover_reserve(struct tu_mover *m, struct tu_sender *s, size_t slice_bytes, struct tu_error *error) {
-  return renew_sender(m, s, tu_min(slice_bytes, m->block->shape.slot_bytes), error);
+  return renew_sender(m, s, tu_min(slice_bytes, m->shape.slot_bytes), error);
 }
 
 static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_bytes, struct tu_error *error) {
@@ -278,16 +176,12 @@ static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_
   return TUTTI_OK;
 }
 
-static struct tu_sender *nth_sender(const struct tu_mover *m, uint32_t n) {
-  return m->pairs[n / TU_MOVER_LANES]->senders[n % TU_MOVER_LANES];
-}
-
 /* A ring that cannot grow now is not asked again: there is little memory. */
 void tu_mover_grow(struct tu_mover *m) {
   struct tu_error error;
   m->worn = false;
-  for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
-    struct tu_sender *s = nth_sender(m, i);
+  for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
+    struct tu_sender *s = tu_mover_nth_sender(m, i);
     if (!s || s->coming || !s->staging.worn || s->staging.wraps < TU_STAGING_WORN) continue;
     s->staging.worn = NULL;
     (void)renew_sender(m, s, 0, &error);
@@ -313,11 +207,19 @@ static struct tu_pair *pair_with(struct tu_mover *m, uint32_t peer) {
   return pair;
 }
 
+static void destroy_sender(struct tu_mover *m, struct tu_sender *s, bool in_order) {
+  destroy_rings(m->transport, s->coming, in_order);
+  destroy_rings(m->transport, s->staging.ring, in_order);
+  if (in_order) tu_transport_release(m->transport, s->place);
+  free(s->starts);
+  free(s);
+}
+
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error) {
   struct tu_pair *pair = pair_with(m, peer);
   if (!pair) tu_fail_memory(error, sizeof *pair, "a channel to rank %u", peer);
   if (!pair || pair->senders[lane]) return pair ? pair->senders[lane] : NULL;
-  struct tu_channel_shape shape = m->block->shape;
+  struct tu_channel_shape shape = m->shape;
   uint64_t place = 0;
   unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
   if (!memory) return NULL;
@@ -336,19 +238,21 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .base = m->transport->base,
       .credits = shape.credits,
       .peer = peer,
-      .world_peer = m->members[peer],
+      .bell = tu_control_bell(&m->control, peer),
       .place = place,
       .starts = starts,
       .back = pair->receivers[lane],
   };
   if (m->populates && tu_mover_reserve(m, s, shape.slot_bytes, error) != TUTTI_OK) {
-    tu_transport_release(m->transport, place);
-    free(s->starts);
-    free(s);
+    destroy_sender(m, s, true);
     return NULL;
   }
   s->credit->ring = s->staging.place;
-  announce(m, peer, lane, place);
+  if (tu_control_local(&m->control, peer) != TU_REMOTE) tu_control_announce(&m->control, peer, lane, place);
+  else if (tu_remote_join(&m->control, s, lane, error) != TUTTI_OK) {
+    destroy_sender(m, s, true);
+    return NULL;
+  }
   return pair->senders[lane] = s;
 }
 
@@ -359,9 +263,9 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
   if (!r) return NULL;
   *r = (struct tu_receiver){
       .base = m->transport->base,
-      .credits = m->block->shape.credits,
+      .credits = m->shape.credits,
       .peer = peer,
-      .world_peer = m->members[peer],
+      .bell = tu_control_bell(&m->control, peer),
       .lane = lane,
   };
   if (pair->senders[lane]) pair->senders[lane]->back = r;
@@ -388,7 +292,7 @@ static struct tu_cast *allocate_cast(uint32_t credits, uint32_t readers_max) {
 }
 
 struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error) {
-  struct tu_channel_shape shape = m->block->shape;
+  struct tu_channel_shape shape = m->shape;
   if (!m->cast) m->cast = allocate_cast(shape.credits, m->ranks - 1);
   if (!m->cast) {
     tu_fail_memory(error, sizeof *m->cast, "a ring for several readers");
@@ -404,59 +308,48 @@ static void destroy_cast(struct tu_mover *m, bool in_order) {
   free_cast(c);
 }
 
-bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
-  uint64_t place = find_announced(m, r->peer, r->lane);
+static bool attach(struct tu_mover *m, struct tu_receiver *r) {
+  if (tu_control_local(&m->control, r->peer) == TU_REMOTE) return tu_remote_attach(&m->control, r);
+  uint64_t place = tu_control_look_up(&m->control, r->peer, r->lane);
   if (place == 0) return false;
   unsigned char *memory = tu_transport_at(m->transport, place);
   r->credit = credit_of(memory);
-  if (m->populates && r->credit->ring)
-    tu_transport_populate(m->transport, r->credit->ring, m->block->shape.ring_bytes, false);
+  if (m->populates && r->credit->ring) tu_transport_populate(m->transport, r->credit->ring, m->shape.ring_bytes, false);
   r->lines = lines_of(memory);
-  if (!m->wire || tu_wire_attach(m->wire, r)) return true;
+  return true;
+}
+
+bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
+  if (!attach(m, r)) return false;
+  if (!m->pace || tu_pace_attach(m->pace, r)) return true;
   r->lines = NULL; /* the next look tries again */
   return false;
 }
 
-/* Once departed, a rank touches neither the block nor a channel of another again; the leader frees the block last. */
 bool tu_mover_drained(struct tu_mover *m, bool *waits_for) {
   bool drained = true;
-  for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
-    const struct tu_sender *s = nth_sender(m, i);
+  for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
+    const struct tu_sender *s = tu_mover_nth_sender(m, i);
     if (!s || tu_sender_drained(s)) continue;
     waits_for[s->peer] = true;
     drained = false;
   }
   if (!drained) return false;
-  if (!atomic_exchange(&m->boards[m->rank].departed, 1)) tu_mover_ring(m, m->members[0]);
-  for (uint32_t i = 0; i < m->ranks && m->rank == 0; i++) {
-    if (atomic_load(&m->boards[i].departed)) continue;
-    waits_for[i] = true;
-    drained = false;
-  }
-  return drained;
-}
-
-static void destroy_sender(struct tu_mover *m, struct tu_sender *s, bool in_order) {
-  destroy_rings(m->transport, s->coming, in_order);
-  destroy_rings(m->transport, s->staging.ring, in_order);
-  if (in_order) tu_transport_release(m->transport, s->place);
-  free(s->starts);
-  free(s);
+  tu_control_depart(&m->control);
+  return tu_control_may_close(&m->control, waits_for);
 }
 
 void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   if (!m) return;
-  tu_wire_remove(m);
+  tu_pace_remove(m);
+  if (m->control.remote) tu_remote_close(&m->control);
   destroy_cast(m, in_order);
   tu_link_books_destroy(m, in_order);
-  for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
-    struct tu_sender *s = nth_sender(m, i);
+  for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
+    struct tu_sender *s = tu_mover_nth_sender(m, i);
     if (s) destroy_sender(m, s, in_order);
-    free(m->pairs[i / TU_MOVER_LANES]->receivers[i % TU_MOVER_LANES]);
+    free(tu_mover_nth_receiver(m, i));
   }
-  if (in_order && m->rank == 0) {
-    if (m->block->words_bytes) tu_transport_release(m->transport, m->block->words_place);
-    tu_transport_release(m->transport, m->block_place);
-  }
+  tu_control_close(&m->control, in_order);
   free_mover(m);
 }

@@ -1,4 +1,4 @@
-/* mover.h: the channels of one communicator, made when first used; its call boards and its verdict.
+/* mover.h: the channels of one communicator, made when first used.
  *
  * Opening: the sender makes the channel in its own slice and announces its place to the receiver, which looks there until it
  * finds it. So no byte flows into memory whose owner is not there. Ending: a sender waits until every
@@ -6,33 +6,16 @@
 #ifndef TU_MOVER_H
 #define TU_MOVER_H
 
-#include "mover/board.h"
 #include "mover/cast.h"
-#include "mover/wire.h"
-#include "transport/transport.h"
+#include "mover/control.h"
+#include "mover/pace.h"
+#include "mover/remote.h"
 
 /* Those of plans, and those of send and recv: these are ordered per pair, plans by the calls of all ranks. */
 #define TU_MOVER_LANES 16u
 #define TU_POINT_TO_POINT_LANE 8u
 #define TU_POINT_TO_POINT_LANES 8u
-
-/* What the ranks of a communicator share; lies in the leader's slice. Boards and doors follow. */
-struct tu_block {
-  _Atomic uint32_t ready; /* the leader has filled in the rest */
-  uint32_t ranks;
-  struct tu_channel_shape shape;
-  uint64_t session; /* a number that no other communicator of these ranks has had */
-  struct tu_verdict verdict;
-  _Atomic uint32_t told; /* the leader has set what follows: a place in its slice, 0 if it has nothing to tell */
-  uint64_t words_place;
-  size_t words_bytes;
-};
-
-/* What a rank has announced to another one begins so, in its slice; the first is found by the door between the two. */
-struct tu_announced {
-  _Alignas(TU_LINE_BYTES) _Atomic uint32_t lane; /* TU_MOVER_LANES: the cells of links */
-  _Atomic uint32_t next;                         /* page of the slice where the one announced before it is; 0: none */
-};
+#define TU_LINKS_LANE TU_MOVER_LANES /* not a lane: by which the cells of links are announced */
 
 /* What a rank has for one that it has met. */
 struct tu_pair {
@@ -42,17 +25,13 @@ struct tu_pair {
 
 struct tu_link_book;
 
-/* Of a peer that it has never met a rank has 12 bytes: a member, an index of pairs, and a door. */
+/* Of a peer that it has never met a rank has 12 bytes here: a member, an index of pairs, and a door. */
 struct tu_mover {
+  struct tu_control control;
   struct tu_transport *transport;
-  struct tu_wire *wire; /* NULL: what is sent is there */
+  struct tu_channel_shape shape; /* once the control is ready */
+  struct tu_pace *pace;          /* NULL: what is sent is there */
   uint32_t rank, ranks;
-  uint32_t *members; /* rank in the communicator -> rank of the transport */
-  struct tu_block *block;
-  uint64_t block_place;
-  struct tu_board *boards; /* [ranks], shared */
-  /* [from][to], shared: page of the slice of `from` where the last is that it has announced to `to`; 0: nothing. */
-  _Atomic uint32_t *doors;
   uint32_t *pair_of; /* [ranks]: 0: not met; else one more than its index in pairs */
   struct tu_pair **pairs;
   uint32_t pair_count, pair_capacity;
@@ -62,26 +41,25 @@ struct tu_mover {
   bool worn;                   /* a ring has been gone round often */
 };
 
-/* The leader makes the block (at the transport's first place if it is the first thing acquired there); the others are told
- * `place` and wait for tu_mover_ready. members are copied. */
+/* As tu_control_open. */
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
-                          struct tu_channel_shape shape, uint64_t place, struct tu_mover **mover,
+                          uint64_t session, struct tu_channel_shape shape, struct tu_mover **mover,
                           struct tu_error *error);
-bool tu_mover_ready(const struct tu_mover *m);
-
-/* The leader tells the others something, once; it stays readable for as long as the communicator lives. */
-tutti_err tu_mover_tell(struct tu_mover *m, const void *words, size_t bytes, struct tu_error *error);
-/* Has it? Then *words lie in shared memory, and nobody writes there any more. */
-bool tu_mover_told(const struct tu_mover *m, const void **words, size_t *bytes);
+/* Nothing else may be done before. */
+bool tu_mover_ready(struct tu_mover *m);
 
 /* What there is of a channel to, or from, that peer; NULL: it was never used. */
 static inline struct tu_sender *tu_mover_known_sender(const struct tu_mover *m, uint32_t peer, uint32_t lane) {
   uint32_t i = m->pair_of[peer];
   return i > 0 ? m->pairs[i - 1]->senders[lane] : NULL;
 }
-static inline struct tu_receiver *tu_mover_known_receiver(const struct tu_mover *m, uint32_t peer, uint32_t lane) {
-  uint32_t i = m->pair_of[peer];
-  return i > 0 ? m->pairs[i - 1]->receivers[lane] : NULL;
+/* Of all that are in use, or may be: those of number 0 to tu_mover_channels - 1; NULL: it is not used. */
+static inline uint32_t tu_mover_channels(const struct tu_mover *m) { return m->pair_count * TU_MOVER_LANES; }
+static inline struct tu_sender *tu_mover_nth_sender(const struct tu_mover *m, uint32_t n) {
+  return m->pairs[n / TU_MOVER_LANES]->senders[n % TU_MOVER_LANES];
+}
+static inline struct tu_receiver *tu_mover_nth_receiver(const struct tu_mover *m, uint32_t n) {
+  return m->pairs[n / TU_MOVER_LANES]->receivers[n % TU_MOVER_LANES];
 }
 /* NULL and MEMORY if there is no room for the channel. Before anything is staged on it: tu_mover_reserve. */
 struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t lane, struct tu_error *error);
@@ -97,15 +75,19 @@ void tu_mover_grow(struct tu_mover *m);
 /* Looks whether the sender has opened the channel by now. */
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
 
-/* Where this rank's cells for links to that peer lie, behind a struct tu_announced: says so, once; and where the peer's are,
- * 0: it has not said. Any thread. */
-void tu_mover_announce(struct tu_mover *m, uint32_t peer, uint64_t place);
-uint64_t tu_mover_announced(const struct tu_mover *m, uint32_t peer);
+static inline void tu_mover_ring(const struct tu_mover *m, uint32_t bell) { tu_bell_ring(m->transport, bell); }
 
-static inline void tu_mover_ring(const struct tu_mover *m, uint32_t world_peer) {
-  tu_bell_ring(m->transport, world_peer);
+/* Ranks of other hosts: takes what has come from them, and sends what is there for them. True if anything moved. */
+static inline bool tu_mover_look(const struct tu_mover *m) {
+  return m->control.remote && tu_remote_look(tu_remote_of(m->transport));
 }
-void tu_mover_wake_all(struct tu_mover *m);
+static inline bool tu_mover_send(const struct tu_mover *m) {
+  return m->control.remote && tu_remote_send(tu_remote_of(m->transport));
+}
+/* To be called before this rank sleeps, or goes: the others get all their credits, too. */
+static inline void tu_mover_flush(const struct tu_mover *m) {
+  if (m->control.remote) (void)tu_remote_flush(tu_remote_of(m->transport));
+}
 
 /* One look at the end of an orderly life: true when this rank may destroy. Marks the ranks that it still waits for. */
 bool tu_mover_drained(struct tu_mover *m, bool *waits_for);

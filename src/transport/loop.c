@@ -24,9 +24,11 @@ static void loop_discard(struct tu_transport *t, uint64_t place, size_t bytes) {
   (void)madvise(t->base + place, bytes, MADV_DONTNEED);
 }
 
+static void mark_gone(struct tu_transport *t) { atomic_store(&tu_transport_head(t, t->rank)->gone, 1); }
+
 static void loop_close(struct tu_transport *t) {
   struct loop *loop = (struct loop *)t;
-  tu_loop_kill(t); /* as a process that has closed its end of shared memory: who has not departed in order is missed */
+  mark_gone(t); /* as a process that has closed its end of shared memory: who has not departed in order is missed */
   tu_transport_fini(t);
   if (atomic_fetch_sub(&loop->segment->open_endpoints, 1) == 1) {
     munmap(t->base, t->slice_bytes * t->ranks);
@@ -69,4 +71,7 @@ tutti_err tu_loop_create(uint32_t ranks, size_t slice_bytes, struct tu_transport
   return tu_fail_memory(error, sizeof(struct loop), "%u ranks in one process", ranks);
 }
 
-void tu_loop_kill(struct tu_transport *t) { atomic_store(&tu_transport_head(t, t->rank)->gone, 1); }
+void tu_loop_kill(struct tu_transport *t) {
+  mark_gone(t);
+  if (t->hosts) t->hosts->cut(t->hosts);
+}

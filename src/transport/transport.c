@@ -1,17 +1,14 @@
-/* transport.c: what the transports share: the allocator of a slice, and bells on futexes. */
+/* transport.c: what the transports share: the allocator of a slice. */
 #include "transport/transport.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct tu_slice_head) <= TU_FIRST_PLACE, "the head of a slice lies before its first place");
+_Static_assert(sizeof(struct tu_slice_head) <= TU_HEAD_BYTES, "the head of a slice lies before its first place");
 
 bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
                        void *base, size_t slice_bytes) {
@@ -21,8 +18,8 @@ bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
   pthread_mutex_init(&t->lock, NULL);
   pthread_mutex_init(&t->waits.lock, NULL);
   t->free_ranges = t->ranges;
-  t->free_bytes = slice_bytes - TU_FIRST_PLACE;
-  *t->ranges = (struct tu_range){.place = rank * (uint64_t)slice_bytes + TU_FIRST_PLACE, .bytes = t->free_bytes};
+  t->free_bytes = slice_bytes - TU_HEAD_BYTES;
+  *t->ranges = (struct tu_range){.place = rank * (uint64_t)slice_bytes + TU_HEAD_BYTES, .bytes = t->free_bytes};
   struct tu_slice_head *head = tu_transport_head(t, rank);
   bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
   atomic_store(&t->fence, true); /* until all ranks are known to be registered */
@@ -32,6 +29,7 @@ bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
 }
 
 void tu_transport_fini(struct tu_transport *t) {
+  if (t->hosts) t->hosts->close(t->hosts);
   for (struct tu_range *range = t->ranges, *next; range; range = next) {
     next = range->next;
     free(range);
@@ -187,7 +185,7 @@ void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place
     t->free_bytes -= bytes;
     put(used_list(t, range->place), range);
   }
-  size_t used = t->slice_bytes - TU_FIRST_PLACE - t->free_bytes;
+  size_t used = t->slice_bytes - TU_HEAD_BYTES - t->free_bytes;
   pthread_mutex_unlock(&t->lock);
   if (range) return tu_transport_at(t, *place);
   tu_fail(error, TUTTI_ERR_MEMORY,
@@ -398,35 +396,4 @@ tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct t
   pthread_mutex_unlock(&t->lock);
   if (err == TUTTI_OK && place) tu_transport_release(t, place);
   return err;
-}
-
-/* ---- bells ---- */
-
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout) {
-  (void)syscall(SYS_futex, (uintptr_t)word, operation, value, timeout, NULL, 0);
-}
-
-uint32_t tu_bell_arm(struct tu_transport *t) {
-  struct tu_bell *bell = &tu_transport_head(t, t->rank)->bell;
-  uint32_t token = atomic_load(&bell->rings);
-  atomic_fetch_add(&bell->sleepers, 1);
-  /* Also while this rank still fences itself: its peers may have stopped doing so. */
-  bool barrier = !atomic_load_explicit(&tu_transport_head(t, t->rank)->no_barrier, memory_order_relaxed);
-  long failed = barrier ? syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) : 0;
-  tu_assert(failed == 0);
-  return token;
-}
-
-void tu_bell_sleep(struct tu_transport *t, uint32_t token, int timeout_ms) {
-  struct tu_bell *bell = &tu_transport_head(t, t->rank)->bell;
-  struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
-  futex(&bell->rings, FUTEX_WAIT, token, &timeout);
-}
-
-void tu_bell_disarm(struct tu_transport *t) { atomic_fetch_sub(&tu_transport_head(t, t->rank)->bell.sleepers, 1); }
-
-void tu_bell_wake(struct tu_transport *t, uint32_t rank) {
-  struct tu_bell *bell = &tu_transport_head(t, rank)->bell;
-  atomic_fetch_add(&bell->rings, 1);
-  futex(&bell->rings, FUTEX_WAKE, INT_MAX, NULL);
 }

@@ -1,7 +1,7 @@
 /* transport.h: on what wire? What an endpoint offers to the mover: memory that peers can reach, a bell to wake a sleeping
- * rank, and the knowledge whether a rank still lives.
+ * rank, the knowledge whether a rank still lives, and which ranks of the job are to be reached by a wire instead (wire.h).
  *
- * Both transports so far (loop: ranks in one process; shm: processes of one machine) share memory: one segment, a slice
+ * Both transports (loop: ranks in one process; shm: processes of one host) share memory: one segment, a slice
  * of it to each rank. A rank allocates in its own slice only, so no lock is shared between processes, and a rank that dies
  * takes nothing with it. A *place* is an offset in the segment: the same number on every rank. */
 #ifndef TU_TRANSPORT_H
@@ -15,6 +15,7 @@
 #include "transport/waits.h"
 
 struct tu_transport;
+struct tu_hosts;
 
 struct tu_transport_ops {
   const char *name;
@@ -56,7 +57,9 @@ struct tu_slice_head {
   /* The rank has closed its endpoint before there was a communicator, for this reason. */
   _Atomic uint32_t gave_up;
   struct tu_error reason;
-  /* Names of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
+  /* Pages of the blocks of communicators that this rank leads: a list (mover/control.h). */
+  _Atomic uint32_t blocks_version, blocks;
+  /* Sessions of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
   _Atomic uint64_t missed[TU_MISSED];
   _Atomic uint32_t misses;
   _Atomic uint64_t word; /* of locality/, while the job begins */
@@ -88,8 +91,9 @@ struct tu_registered {
 
 struct tu_transport {
   const struct tu_transport_ops *ops;
-  uint32_t rank, ranks;
-  unsigned char *base; /* of the segment, here */
+  uint32_t rank, ranks;   /* of the segment */
+  struct tu_hosts *hosts; /* NULL: its ranks are all those of the job */
+  unsigned char *base;    /* of the segment, here */
   size_t slice_bytes;
   uint32_t share;         /* ranks that share a CPU, at most; 0: not known */
   _Atomic uint32_t users; /* communicators; the last one closes */
@@ -110,14 +114,39 @@ struct tu_transport {
   _Atomic uint32_t registered_version;
 };
 
+/* ---- ranks of the job ---- */
+
+#define TU_REMOTE UINT32_MAX
+
+/* Of a job whose ranks run on several hosts, as one of its processes sees it. */
+struct tu_hosts {
+  uint32_t rank, ranks; /* of the job */
+  uint32_t *locals;     /* [ranks]: ranks of this host's segment, or TU_REMOTE */
+  int *bells;           /* eventfds of the segment's ranks */
+  int sleep;            /* an epoll of this rank's own, and of the wire */
+  _Atomic bool watched; /* a thread sleeps in it */
+  void (*close)(struct tu_hosts *hosts);
+  void (*cut)(struct tu_hosts *hosts); /* for tests: as if this process had been killed */
+};
+
+/* The rank of the segment that is that rank of the job; TU_REMOTE: it runs on another host. */
+static inline uint32_t tu_transport_local(const struct tu_transport *t, uint32_t rank) {
+  return t->hosts ? t->hosts->locals[rank] : rank;
+}
+static inline uint32_t tu_transport_job_rank(const struct tu_transport *t) {
+  return t->hosts ? t->hosts->rank : t->rank;
+}
+static inline uint32_t tu_transport_job_ranks(const struct tu_transport *t) {
+  return t->hosts ? t->hosts->ranks : t->ranks;
+}
+
+/* ---- memory ---- */
+
 #define TU_LARGE_PAGE ((size_t)2 << 20)
 
 #define TU_PLACE_ALIGN 4096u
-/* The first place that rank 0 acquires, known to all before they have said a word to each other; if it is of so many bytes. */
-#define TU_FIRST_PLACE ((uint64_t)4096)
-static inline uint64_t tu_transport_first_place(size_t bytes) {
-  return bytes >= TU_LARGE_PAGE ? TU_LARGE_PAGE : TU_FIRST_PLACE;
-}
+/* Of a slice's head; behind it begins what is acquired. */
+#define TU_HEAD_BYTES ((uint64_t)4096)
 
 /* Common part of create and close; for implementations. False without memory: then there is nothing to finish. */
 bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,

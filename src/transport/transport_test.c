@@ -21,8 +21,7 @@ static void memory_comes_and_goes(void) {
   struct tu_error error = {0};
   tu_assert(tu_loop_create(2, 1 << 20, t, &error) == TUTTI_OK);
   uint64_t first, second, again;
-  CHECK(tu_transport_acquire(t[0], 100, &first, &error) && first == tu_transport_first_place(100),
-        "rank 0's first place is known");
+  CHECK(tu_transport_acquire(t[0], 100, &first, &error) && first == TU_HEAD_BYTES, "rank 0's first place is known");
   CHECK(tu_transport_acquire(t[1], 5000, &second, &error) && second >= (1 << 20), "rank 1 allocates in its own slice");
   CHECK(tu_transport_at(t[0], second) == tu_transport_at(t[1], second), "a place is the same on all ranks");
   CHECK(tu_transport_release(t[1], second), "it was there");
@@ -113,7 +112,7 @@ static void a_slice_gives_and_takes(void) {
   struct tu_transport *t[2];
   struct tu_error error;
   tu_assert(tu_loop_create(2, MODEL_SLICE, t, &error) == TUTTI_OK);
-  struct model m = {.t = t[1], .begin = MODEL_SLICE + TU_FIRST_PLACE, .end = 2 * MODEL_SLICE, .seed = test_seed()};
+  struct model m = {.t = t[1], .begin = MODEL_SLICE + TU_HEAD_BYTES, .end = 2 * MODEL_SLICE, .seed = test_seed()};
   CHECK(!tu_transport_release(t[1], m.begin) && !tu_transport_release(t[1], 0), "nothing was acquired there");
   for (int round = 0; round < 4; round++) {
     for (int i = 0; i < 1500; i++) {
@@ -124,7 +123,7 @@ static void a_slice_gives_and_takes(void) {
     CHECK(m.held_count == 0 || !tu_transport_release(t[0], m.held[0].place), "another rank's was released");
     while (m.held_count > 0) give_one(&m);
     CHECK(t[1]->resting_bytes <= TU_REST_BYTES_MAX, "round %d: %zu bytes rest", round, t[1]->resting_bytes);
-    CHECK(tu_transport_free_bytes(t[1]) == MODEL_SLICE - TU_FIRST_PLACE, "round %d: some bytes are not free", round);
+    CHECK(tu_transport_free_bytes(t[1]) == MODEL_SLICE - TU_HEAD_BYTES, "round %d: some bytes are not free", round);
     tu_transport_trim(t[1]);
     const struct tu_range *all = t[1]->ranges;
     CHECK(!all->next && !all->used && all->place == m.begin && all->place + all->bytes == m.end,

@@ -74,7 +74,7 @@ bool tu_waits_read(const struct tu_transport *t, uint32_t rank, uint32_t note_in
     memcpy(waits, words, sizeof words);
     waits->count = tu_min(waits->count, TU_WAITS_ENTRIES);
     for (size_t k = 0; k < waits->count; k++)
-      if (waits->entries[k].rank >= t->ranks) return false; /* no rank writes that */
+      if (waits->entries[k].rank >= tu_transport_job_ranks(t)) return false; /* no rank writes that */
     return true;
   }
   return false;

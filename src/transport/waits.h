@@ -20,9 +20,9 @@ struct tu_transport;
 #define TU_WAIT_SIGNAL 4u   /* for a signal, from whichever rank */
 
 struct tu_wait_entry {
-  uint64_t comm;   /* the place of its block */
+  uint64_t comm;   /* its session */
   uint32_t number; /* of the collective, its lower half; 0: it is none */
-  uint16_t rank;   /* of the transport, that is waited for */
+  uint16_t rank;   /* of the job, that is waited for */
   uint16_t flags;
 };
 

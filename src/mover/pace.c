@@ -1,5 +1,5 @@
-/* wire.c: lines are held back until a wire of some pace would have brought what they tell of. */
-#include "mover/wire.h"
+/* pace.c: lines are held back until a wire of some pace would have brought what they tell of. */
+#include "mover/pace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +15,14 @@ struct reel {
   uint32_t seen, brought; /* slices; received <= brought <= seen */
 };
 
-struct tu_wire {
+struct tu_pace {
   double ns_per_byte;
   uint64_t free_ns; /* when the last of what has set out will be there */
   struct reel *reels;
   uint32_t reel_count, reel_capacity;
 };
 
-bool tu_wire_attach(struct tu_wire *w, struct tu_receiver *r) {
+bool tu_pace_attach(struct tu_pace *w, struct tu_receiver *r) {
   struct reel *reels = tu_try_grow(w->reels, w->reel_count, &w->reel_capacity, sizeof *w->reels);
   if (!reels) return false;
   w->reels = reels;
@@ -43,22 +43,22 @@ bool tu_wire_attach(struct tu_wire *w, struct tu_receiver *r) {
   return true;
 }
 
-bool tu_wire_lay(struct tu_mover *m, double bytes_per_s) {
-  tu_assert(!m->wire && bytes_per_s > 0);
-  m->wire = tu_try_allocate(1, sizeof *m->wire);
-  if (!m->wire) return false;
-  m->wire->ns_per_byte = 1e9 / bytes_per_s;
-  for (uint32_t i = 0; i < m->pair_count * TU_MOVER_LANES; i++) {
-    struct tu_receiver *r = m->pairs[i / TU_MOVER_LANES]->receivers[i % TU_MOVER_LANES];
-    if (!r || !r->lines || tu_wire_attach(m->wire, r)) continue;
-    tu_wire_remove(m);
+bool tu_pace_lay(struct tu_mover *m, double bytes_per_s) {
+  tu_assert(!m->pace && bytes_per_s > 0);
+  m->pace = tu_try_allocate(1, sizeof *m->pace);
+  if (!m->pace) return false;
+  m->pace->ns_per_byte = 1e9 / bytes_per_s;
+  for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
+    struct tu_receiver *r = tu_mover_nth_receiver(m, i);
+    if (!r || !r->lines || tu_pace_attach(m->pace, r)) continue;
+    tu_pace_remove(m);
     return false;
   }
   return true;
 }
 
-void tu_wire_remove(struct tu_mover *m) {
-  struct tu_wire *w = m->wire;
+void tu_pace_remove(struct tu_mover *m) {
+  struct tu_pace *w = m->pace;
   if (!w) return;
   for (uint32_t i = 0; i < w->reel_count; i++) {
     w->reels[i].receiver->lines = w->reels[i].sent;
@@ -67,11 +67,11 @@ void tu_wire_remove(struct tu_mover *m) {
   }
   free(w->reels);
   free(w);
-  m->wire = NULL;
+  m->pace = NULL;
 }
 
 /* What has been sent since the last look sets out. */
-static void load(struct tu_wire *w, struct reel *reel, uint64_t now) {
+static void load(struct tu_pace *w, struct reel *reel, uint64_t now) {
   uint32_t mask = reel->receiver->credits - 1;
   for (;;) {
     const struct tu_line *line = &reel->sent[reel->seen & mask];
@@ -90,7 +90,7 @@ static void bring(struct reel *reel, uint64_t now) {
   }
 }
 
-bool tu_wire_look(struct tu_wire *w) {
+bool tu_pace_look(struct tu_pace *w) {
   uint64_t now = tu_clock_ns();
   bool on_its_way = false;
   for (uint32_t i = 0; i < w->reel_count; i++) {

@@ -1,4 +1,4 @@
-/* wire.c: a communicator over a slower wire than it has, for measurements. */
+/* pace.c: a communicator over a slower wire than it has, for measurements. */
 #include <math.h>
 
 #include "api/comm.h"
@@ -15,9 +15,9 @@ static tutti_err set_wire(tutti_comm *comm, double bytes_per_s) {
   struct tu_error error;
   if (bytes_per_s >= 0 && isfinite(bytes_per_s) && comm->open_requests == 0) {
     forget_straight(comm);
-    tu_wire_remove(comm->mover);
-    bool laid = bytes_per_s <= 0 || tu_wire_lay(comm->mover, bytes_per_s);
-    comm->wire = comm->mover->wire;
+    tu_pace_remove(comm->mover);
+    bool laid = bytes_per_s <= 0 || tu_pace_lay(comm->mover, bytes_per_s);
+    comm->pace = comm->mover->pace;
     if (laid) return TUTTI_OK;
     tu_fail(&error, TUTTI_ERR_MEMORY, "tutti_comm_set_wire: no memory for lines of its own; there is no wire");
     return tu_thread_error(&error);

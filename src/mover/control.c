@@ -1,0 +1,275 @@
+/* control.c: the block that the ranks of a host share. */
+#include "mover/control.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mover/remote.h"
+
+static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), TU_PLACE_ALIGN); }
+static size_t doors_at(uint32_t ranks) {
+  return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), TU_PLACE_ALIGN);
+}
+static size_t block_bytes(uint32_t ranks) { return doors_at(ranks) + (size_t)ranks * ranks * sizeof(uint32_t); }
+
+/* Where the slice of a rank of this host begins. */
+static uint64_t slice_place(const struct tu_control *c, uint32_t rank) {
+  return (uint64_t)tu_control_local(c, rank) * c->transport->slice_bytes;
+}
+
+/* ---- the blocks of a leader ---- */
+
+/* Of all ranks of the process. Readers in other processes go by the version, which is odd while the list changes. */
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct tu_block *block_at(const struct tu_transport *t, uint32_t rank, uint32_t page) {
+  return tu_transport_at(t, rank * (uint64_t)t->slice_bytes + page * (uint64_t)TU_PLACE_ALIGN);
+}
+
+static uint32_t page_of(const struct tu_control *c) {
+  uint64_t page = (c->place - slice_place(c, c->leader)) / TU_PLACE_ALIGN;
+  tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
+  return (uint32_t)page;
+}
+
+static void publish(const struct tu_control *c) {
+  struct tu_slice_head *head = tu_transport_head(c->transport, c->transport->rank);
+  pthread_mutex_lock(&blocks_lock);
+  atomic_fetch_add(&head->blocks_version, 1);
+  atomic_store(&c->block->next, atomic_load(&head->blocks));
+  atomic_store(&head->blocks, page_of(c));
+  atomic_fetch_add(&head->blocks_version, 1);
+  pthread_mutex_unlock(&blocks_lock);
+}
+
+static void withdraw(const struct tu_control *c) {
+  struct tu_slice_head *head = tu_transport_head(c->transport, c->transport->rank);
+  const uint32_t page = page_of(c);
+  pthread_mutex_lock(&blocks_lock);
+  atomic_fetch_add(&head->blocks_version, 1);
+  _Atomic uint32_t *link = &head->blocks;
+  while (atomic_load(link) != page) link = &block_at(c->transport, c->transport->rank, atomic_load(link))->next;
+  atomic_store(link, atomic_load(&c->block->next));
+  atomic_fetch_add(&head->blocks_version, 1);
+  pthread_mutex_unlock(&blocks_lock);
+}
+
+/* The page of the leader's block; 0: it has none of that session, or was just changing its list. While the version stands, what
+ * is read are blocks; the one that is found stays, since this rank has not departed. */
+static uint32_t find_page(const struct tu_control *c) {
+  const struct tu_transport *t = c->transport;
+  const uint32_t leader = tu_control_local(c, c->leader);
+  const struct tu_slice_head *head = tu_transport_head(t, leader);
+  const uint32_t version = atomic_load(&head->blocks_version);
+  uint32_t page = version % 2 ? 0 : atomic_load(&head->blocks);
+  while (page > 0 && atomic_load(&head->blocks_version) == version) {
+    const struct tu_block *block = block_at(t, leader, page);
+    const uint64_t session = atomic_load(&block->session);
+    const uint32_t next = atomic_load(&block->next);
+    if (atomic_load(&head->blocks_version) != version) return 0;
+    if (session == c->session) return page;
+    page = next;
+  }
+  return 0;
+}
+
+static void attach(struct tu_control *c, unsigned char *block) {
+  c->block = (struct tu_block *)(void *)block;
+  c->boards = (struct tu_board *)(void *)(block + boards_at());
+  c->doors = (_Atomic uint32_t *)(void *)(block + doors_at(c->ranks));
+}
+
+/* ---- beginning and end ---- */
+
+static tutti_err make_block(struct tu_control *c, struct tu_error *error) {
+  unsigned char *block = tu_transport_acquire(c->transport, block_bytes(c->ranks), &c->place, error);
+  if (!block) return error->code;
+  memset(block, 0, block_bytes(c->ranks));
+  attach(c, block);
+  c->block->ranks = c->ranks;
+  c->block->shape = c->shape;
+  atomic_store(&c->block->session, c->session);
+  publish(c);
+  for (uint32_t i = 0; i < c->ranks; i++) tu_bell_ring(c->transport, tu_control_bell(c, i));
+  return TUTTI_OK;
+}
+
+tutti_err tu_control_open(struct tu_control *c, struct tu_transport *t, const uint32_t members[], uint32_t ranks,
+                          uint32_t rank, uint64_t session, struct tu_channel_shape shape, struct tu_error *error) {
+  *c = (struct tu_control){.transport = t, .rank = rank, .ranks = ranks, .session = session, .shape = shape};
+  c->members = tu_try_allocate(ranks, sizeof *c->members);
+  if (!c->members) return tu_fail_memory(error, ranks * sizeof *c->members, "a communicator of %u ranks", ranks);
+  memcpy(c->members, members, ranks * sizeof *members);
+  while (tu_control_local(c, c->leader) == TU_REMOTE) c->leader++;
+  for (uint32_t i = 0; t->hosts && i < ranks; i++) c->remote |= tu_control_local(c, i) == TU_REMOTE;
+  if (c->remote && !(c->departed = tu_try_allocate(ranks, sizeof *c->departed)))
+    return tu_fail_memory(error, ranks, "a communicator of %u ranks", ranks);
+  return rank == c->leader ? make_block(c, error) : TUTTI_OK;
+}
+
+bool tu_control_ready(struct tu_control *c) {
+  if (c->block) return true;
+  uint32_t page = find_page(c);
+  if (page == 0) return false;
+  c->place = slice_place(c, c->leader) + page * (uint64_t)TU_PLACE_ALIGN;
+  attach(c, tu_transport_at(c->transport, c->place));
+  tu_assert(c->block->ranks == c->ranks);
+  c->shape = c->block->shape;
+  return true;
+}
+
+tutti_err tu_control_begin(struct tu_control *c, struct tu_error *error) {
+  return c->remote ? tu_remote_open(c, error) : TUTTI_OK;
+}
+
+void tu_control_close(struct tu_control *c, bool in_order) {
+  if (in_order && c->block && c->rank == c->leader) {
+    withdraw(c);
+    if (c->block->words_bytes) tu_transport_release(c->transport, c->block->words_place);
+    tu_transport_release(c->transport, c->place);
+  }
+  free(c->departed);
+  free(c->members);
+}
+
+/* ---- those that do not come ---- */
+
+void tu_control_miss(struct tu_transport *t, uint64_t session, const uint32_t members[], uint32_t ranks) {
+  struct tu_slice_head *head = tu_transport_head(t, t->rank);
+  uint32_t at = atomic_fetch_add(&head->misses, 1) % TU_MISSED;
+  atomic_store(&head->missed[at], session);
+  for (uint32_t i = 0; i < ranks; i++)
+    if (tu_transport_local(t, members[i]) != TU_REMOTE) tu_bell_wake(t, tu_transport_local(t, members[i]));
+  if (t->hosts) tu_remote_say_missed(t, session, members, ranks);
+}
+
+bool tu_control_missed(const struct tu_control *c, uint32_t rank) {
+  const uint32_t local = tu_control_local(c, rank);
+  bool missed = false;
+  if (local == TU_REMOTE) return c->block && atomic_load(&c->boards[rank].missed);
+  const struct tu_slice_head *head = tu_transport_head(c->transport, local);
+  for (uint32_t i = 0; i < TU_MISSED; i++)
+    missed |= atomic_load_explicit(&head->missed[i], memory_order_relaxed) == c->session;
+  return missed;
+}
+
+bool tu_control_alive_in_job(struct tu_transport *t, uint32_t job_rank) {
+  uint32_t local = tu_transport_local(t, job_rank);
+  return local == TU_REMOTE ? tu_remote_alive(t, job_rank) : tu_transport_alive(t, local);
+}
+
+bool tu_control_alive(const struct tu_control *c, uint32_t rank) {
+  return tu_control_alive_in_job(c->transport, c->members[rank]);
+}
+
+void tu_control_wake_all(const struct tu_control *c) {
+  for (uint32_t i = 0; i < c->ranks; i++)
+    if (tu_control_local(c, i) != TU_REMOTE) tu_bell_wake(c->transport, tu_control_local(c, i));
+}
+
+/* ---- calls ---- */
+
+void tu_control_ask(const struct tu_control *c, const bool whom[], uint64_t number) {
+  if (c->remote) tu_remote_ask(c, whom, number);
+}
+
+/* ---- the verdict ---- */
+
+void tu_control_fail(struct tu_control *c, const struct tu_error *error) {
+  if (!tu_verdict_post(&c->block->verdict, error)) return;
+  tu_control_wake_all(c);
+  if (c->remote) tu_remote_say_verdict(c, error);
+}
+
+bool tu_control_verdict(const struct tu_control *c, struct tu_error *error) {
+  return tu_control_failed(c) && tu_verdict_read(&c->block->verdict, error);
+}
+
+/* ---- what rank 0 says ---- */
+
+static tutti_err keep_words(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error) {
+  struct tu_block *block = c->block;
+  if (bytes > 0) {
+    void *to = tu_transport_acquire(c->transport, bytes, &block->words_place, error);
+    if (!to) return error->code;
+    memcpy(to, words, bytes);
+    block->words_bytes = bytes;
+  }
+  atomic_store_explicit(&block->told, 1, memory_order_release);
+  tu_control_wake_all(c);
+  return TUTTI_OK;
+}
+
+tutti_err tu_control_tell(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error) {
+  tu_assert(c->rank == 0 && !atomic_load(&c->block->told));
+  tutti_err err = keep_words(c, words, bytes, error);
+  if (err == TUTTI_OK && c->remote && !tu_remote_say_words(c, words, bytes))
+    err = tu_fail_memory(error, bytes, "what ranks of other hosts are told");
+  return err;
+}
+
+void tu_control_hear_words(struct tu_control *c, const void *words, size_t bytes) {
+  struct tu_error error;
+  if (c->rank != c->leader || atomic_load(&c->block->told)) return;
+  if (keep_words(c, words, bytes, &error) != TUTTI_OK && tu_verdict_post(&c->block->verdict, &error))
+    tu_control_wake_all(c);
+}
+
+bool tu_control_told(const struct tu_control *c, const void **words, size_t *bytes) {
+  if (!atomic_load_explicit(&c->block->told, memory_order_acquire)) return false;
+  *bytes = c->block->words_bytes;
+  *words = *bytes ? tu_transport_at(c->transport, c->block->words_place) : NULL;
+  return true;
+}
+
+/* ---- where things lie ---- */
+
+static _Atomic uint32_t *door(const struct tu_control *c, uint32_t from, uint32_t to) {
+  return &c->doors[(size_t)from * c->ranks + to];
+}
+
+void tu_control_announce(const struct tu_control *c, uint32_t peer, uint32_t lane, uint64_t place) {
+  uint64_t page = (place - slice_place(c, c->rank)) / TU_PLACE_ALIGN;
+  tu_assert(page > 0 && page <= UINT32_MAX);
+  struct tu_announced *head = tu_transport_at(c->transport, place);
+  uint32_t before = atomic_load_explicit(door(c, c->rank, peer), memory_order_relaxed);
+  atomic_store_explicit(&head->lane, lane, memory_order_relaxed);
+  do atomic_store_explicit(&head->next, before, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(door(c, c->rank, peer), &before, (uint32_t)page, memory_order_release,
+                                                memory_order_relaxed));
+  tu_bell_ring(c->transport, tu_control_bell(c, peer));
+}
+
+/* A peer says that it departs before its memory serves anything else: what was read while it had not said so is what it wrote. */
+uint64_t tu_control_look_up(const struct tu_control *c, uint32_t peer, uint32_t lane) {
+  uint64_t page = atomic_load_explicit(door(c, peer, c->rank), memory_order_acquire);
+  while (page > 0) {
+    uint64_t place = slice_place(c, peer) + page * TU_PLACE_ALIGN;
+    const struct tu_announced *head = tu_transport_at(c->transport, place);
+    uint32_t found = atomic_load_explicit(&head->lane, memory_order_acquire);
+    uint32_t next = atomic_load_explicit(&head->next, memory_order_acquire);
+    if (tu_control_departed(c, peer)) return 0;
+    if (found == lane) return place;
+    page = next;
+  }
+  return 0;
+}
+
+/* ---- leaving ---- */
+
+void tu_control_depart(struct tu_control *c) {
+  if (atomic_exchange(&c->boards[c->rank].departed, 1)) return;
+  if (c->remote) tu_remote_say_departed(c);
+  tu_bell_ring(c->transport, tu_control_local(c, c->leader));
+}
+
+bool tu_control_may_close(const struct tu_control *c, bool *waits_for) {
+  bool may = true;
+  for (uint32_t i = 0; i < c->ranks && c->rank == c->leader; i++) {
+    if (tu_control_local(c, i) == TU_REMOTE || tu_control_departed(c, i)) continue;
+    waits_for[i] = true;
+    may = false;
+  }
+  return may;
+}

@@ -1,0 +1,277 @@
+/* wire_sockets.c: frames over stream sockets: the head, then the body, which is received straight to where it belongs. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "transport/wire.h"
+
+enum { EVENTS = 16, READS = 16 };
+#define NS_PER_MS 1000000u
+
+struct prefix {
+  uint64_t body_bytes;
+  unsigned char head[TU_FRAME_HEAD_BYTES];
+};
+
+/* A frame that waits until it can go. */
+struct posted {
+  struct posted *next;
+  struct prefix prefix;
+  unsigned char body[];
+};
+
+struct connection {
+  int fd;       /* -1: none, or gone */
+  bool watched; /* for room to send */
+  bool mute;    /* the other end takes nothing any more; what it sent before may still be to be read */
+  bool gone;    /* that has been read, too */
+  /* what is half sent; sent == total: nothing */
+  struct prefix out;
+  const unsigned char *out_body;
+  size_t sent, total;
+  struct posted *leaving; /* whose frame that is; or NULL: it was sent */
+  struct posted *first, *last;
+  /* what is half received */
+  struct prefix in;
+  unsigned char *in_body;
+  size_t received;
+};
+
+struct sockets {
+  struct tu_wire wire;
+  uint32_t ranks;
+  struct connection connections[];
+};
+
+static struct sockets *sockets_of(struct tu_wire *w) { return (struct sockets *)(void *)w; }
+
+static void watch(struct sockets *s, struct connection *c, bool room) {
+  if (c->watched == room) return;
+  struct epoll_event event = {.events = EPOLLIN | (room ? EPOLLOUT : 0), .data.u32 = (uint32_t)(c - s->connections)};
+  c->watched = room;
+  (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_MOD, c->fd, &event);
+}
+
+/* What was to be sent is lost. */
+static void silence(struct connection *c) {
+  c->mute = true;
+  free(c->leaving);
+  c->leaving = NULL;
+  for (struct posted *next; c->first; c->first = next) {
+    next = c->first->next;
+    free(c->first);
+  }
+  c->last = NULL;
+  c->sent = c->total = 0;
+}
+
+static void lose(struct sockets *s, struct connection *c) {
+  struct tu_wire_reader *reader = s->wire.reader;
+  if (c->received >= sizeof c->in) reader->lost(reader, (uint32_t)(c - s->connections), c->in.head, c->in_body);
+  c->received = 0;
+  if (c->fd >= 0) close(c->fd); /* and epoll forgets it */
+  c->fd = -1;
+  c->gone = true;
+  silence(c);
+}
+
+static bool is_temporary(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+/* ---- sending ---- */
+
+/* Sends on what is half sent. True: all of it has left. */
+static bool drain(struct sockets *s, struct connection *c) {
+  while (c->sent < c->total) {
+    struct iovec parts[2];
+    int count = 0;
+    if (c->sent < sizeof c->out)
+      parts[count++] = (struct iovec){(unsigned char *)&c->out + c->sent, sizeof c->out - c->sent};
+    size_t of_body = c->sent > sizeof c->out ? c->sent - sizeof c->out : 0;
+    if (c->out.body_bytes > of_body)
+      parts[count++] = (struct iovec){(void *)((uintptr_t)c->out_body + of_body), c->out.body_bytes - of_body};
+    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+    ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && is_temporary()) {
+      watch(s, c, true);
+      return false;
+    }
+    if (n < 0) {
+      silence(c);
+      watch(s, c, false);
+      return true;
+    }
+    c->sent += (size_t)n;
+  }
+  free(c->leaving);
+  c->leaving = NULL;
+  return true;
+}
+
+static void begin(struct connection *c, const struct prefix *prefix, const void *body) {
+  c->out = *prefix;
+  c->out_body = body;
+  c->sent = 0;
+  c->total = sizeof c->out + prefix->body_bytes;
+}
+
+/* Everything that waits leaves, if there is room. */
+static bool drain_all(struct sockets *s, struct connection *c) {
+  while (drain(s, c)) {
+    struct posted *p = c->first;
+    if (!p) {
+      watch(s, c, false);
+      return true;
+    }
+    c->first = p->next;
+    if (!c->first) c->last = NULL;
+    c->leaving = p;
+    begin(c, &p->prefix, p->body);
+  }
+  return false;
+}
+
+static struct prefix prefix_of(const void *head, size_t body_bytes) {
+  struct prefix prefix = {.body_bytes = body_bytes};
+  memcpy(prefix.head, head, sizeof prefix.head);
+  return prefix;
+}
+
+static bool sockets_send(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes) {
+  struct sockets *s = sockets_of(w);
+  struct connection *c = &s->connections[rank];
+  if (c->fd < 0 || c->mute) return true;
+  if (!drain_all(s, c)) return false;
+  if (c->mute) return true;
+  const struct prefix prefix = prefix_of(head, body_bytes);
+  begin(c, &prefix, body);
+  (void)drain(s, c);
+  return true;
+}
+
+static bool sockets_post(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes) {
+  struct sockets *s = sockets_of(w);
+  struct connection *c = &s->connections[rank];
+  if (c->fd < 0 || c->mute) return true;
+  struct posted *p = malloc(sizeof *p + body_bytes);
+  if (!p) return false;
+  *p = (struct posted){.prefix = prefix_of(head, body_bytes)};
+  if (body_bytes > 0) memcpy(p->body, body, body_bytes);
+  if (c->last) c->last->next = p;
+  else c->first = p;
+  c->last = p;
+  (void)drain_all(s, c);
+  return true;
+}
+
+/* ---- receiving ---- */
+
+/* Reads on. False: nothing more is there. */
+static bool receive(struct sockets *s, struct connection *c) {
+  struct tu_wire_reader *reader = s->wire.reader;
+  const uint32_t from = (uint32_t)(c - s->connections);
+  unsigned char waste[4096];
+  size_t body_at = c->received > sizeof c->in ? c->received - sizeof c->in : 0;
+  void *to = (unsigned char *)&c->in + c->received;
+  size_t room = sizeof c->in - tu_min(c->received, sizeof c->in);
+  if (room == 0) {
+    room = c->in.body_bytes - body_at;
+    to = c->in_body ? c->in_body + body_at : waste;
+    if (!c->in_body) room = tu_min(room, sizeof waste);
+  }
+  ssize_t n = recv(c->fd, to, room, MSG_DONTWAIT);
+  if (n < 0 && errno == ECONNRESET) n = recv(c->fd, to, room, MSG_DONTWAIT); /* what came before that is still there */
+  if (n < 0 && is_temporary()) return false;
+  if (n <= 0) {
+    lose(s, c);
+    return false;
+  }
+  c->received += (size_t)n;
+  if (c->received == sizeof c->in) c->in_body = reader->begin(reader, from, c->in.head, c->in.body_bytes);
+  if (c->received < sizeof c->in || c->received - sizeof c->in < c->in.body_bytes) return (size_t)n == room;
+  c->received = 0;
+  reader->end(reader, from, c->in.head, c->in_body, c->in.body_bytes);
+  return true;
+}
+
+static bool sockets_look(struct tu_wire *w) {
+  struct sockets *s = sockets_of(w);
+  struct epoll_event events[EVENTS];
+  int count = epoll_wait(w->descriptor, events, EVENTS, 0);
+  for (int i = 0; i < count; i++) {
+    struct connection *c = &s->connections[events[i].data.u32];
+    if (c->fd >= 0 && events[i].events & EPOLLOUT) (void)drain_all(s, c);
+    for (int reads = 0; reads < READS && c->fd >= 0 && receive(s, c);) reads++;
+  }
+  return count > 0;
+}
+
+/* ---- the rest ---- */
+
+static bool sockets_alive(const struct tu_wire *w, uint32_t rank) {
+  return !((const struct sockets *)(const void *)w)->connections[rank].gone;
+}
+
+/* Waits until what is posted has left; what comes meanwhile is not read. */
+static void let_leave(struct sockets *s, struct connection *c, uint64_t deadline) {
+  while (c->fd >= 0 && !drain_all(s, c)) {
+    uint64_t now = tu_clock_ns();
+    struct pollfd room = {.fd = c->fd, .events = POLLOUT};
+    if (now >= deadline || poll(&room, 1, (int)((deadline - now) / NS_PER_MS) + 1) == 0) return;
+  }
+}
+
+static void sockets_close(struct tu_wire *w, int timeout_ms) {
+  struct sockets *s = sockets_of(w);
+  const uint64_t deadline = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+  for (uint32_t r = 0; r < s->ranks; r++) {
+    let_leave(s, &s->connections[r], deadline);
+    lose(s, &s->connections[r]);
+  }
+  if (w->descriptor >= 0) close(w->descriptor);
+  free(s);
+}
+
+static void sockets_cut(struct tu_wire *w) {
+  struct sockets *s = sockets_of(w);
+  for (uint32_t r = 0; r < s->ranks; r++)
+    if (s->connections[r].fd >= 0) (void)shutdown(s->connections[r].fd, SHUT_RDWR);
+}
+
+static const struct tu_wire_ops sockets_ops = {
+    .name = "sockets",
+    .send = sockets_send,
+    .post = sockets_post,
+    .look = sockets_look,
+    .alive = sockets_alive,
+    .cut = sockets_cut,
+    .close = sockets_close,
+};
+
+tutti_err tu_wire_sockets(uint32_t ranks, const int sockets[], struct tu_wire **wire, struct tu_error *error) {
+  struct sockets *s = calloc(1, sizeof *s + ranks * sizeof s->connections[0]);
+  tutti_err err = TUTTI_OK;
+  if (!s) {
+    for (uint32_t r = 0; r < ranks; r++)
+      if (sockets[r] >= 0) close(sockets[r]);
+    return tu_fail_memory(error, ranks * sizeof s->connections[0], "a wire to %u ranks", ranks);
+  }
+  s->wire.ops = &sockets_ops;
+  s->ranks = ranks;
+  s->wire.descriptor = epoll_create1(EPOLL_CLOEXEC);
+  if (s->wire.descriptor < 0) err = tu_fail_errno(error, "epoll, for a wire to %u ranks", ranks);
+  for (uint32_t r = 0; r < ranks; r++) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = r};
+    s->connections[r].fd = sockets[r];
+    if (sockets[r] < 0 || err != TUTTI_OK) continue;
+    if (epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, sockets[r], &event) != 0)
+      err = tu_fail_errno(error, "the socket to rank %u", r);
+  }
+  if (err == TUTTI_OK) *wire = &s->wire;
+  else sockets_close(&s->wire, 0);
+  return err;
+}
