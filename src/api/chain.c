@@ -8,10 +8,9 @@
 
 #include "api/comm.h"
 
-#define NS_PER_MS 1000000u
-#define TELL_NS (10 * NS_PER_MS)    /* waits that are shorter are not told; the others at most so often */
-#define SILENT_NS (250 * NS_PER_MS) /* a rank that waits looks every 100 ms, and one that polls should */
-#define CHAIN_SAID 6u               /* hops of a chain in a sentence, at most, and the last one */
+#define TELL_NS (10 * TU_NS_PER_MS)    /* waits that are shorter are not told; the others at most so often */
+#define SILENT_NS (250 * TU_NS_PER_MS) /* a rank that waits looks every 100 ms, and one that polls should */
+#define CHAIN_SAID 6u                  /* hops of a chain in a sentence, at most, and the last one */
 
 /* ---- telling ---- */
 
@@ -250,7 +249,7 @@ static void print_place(const struct walk *w, uint32_t rank, struct text *text) 
     case INPUT: print(text, " (waits for its caller to fill in the input)"); return;
     case SIGNAL: print(text, " (waits for a signal)"); return;
     case SILENT:
-      print(text, " (waited, and has not looked since %u ms)", (unsigned)((w->now - place->looked) / NS_PER_MS));
+      print(text, " (waited, and has not looked since %u ms)", (unsigned)((w->now - place->looked) / TU_NS_PER_MS));
       return;
     default: print(text, " (%s)", last[0] ? last : "waits"); return;
   }

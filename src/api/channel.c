@@ -7,10 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SLEEP_MS 100
-#define LOOK_NS 40000000u /* between two looks whether the peers live */
-#define NS_PER_MS 1000000u
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the lists */
 
 /* ---- lists ---- */
@@ -153,44 +149,32 @@ static tutti_err look_once(struct wish *w, bool *granted, struct tu_error *error
   return error->code;
 }
 
-struct patience {
-  struct tu_stall stall;
-  uint64_t since, looked_at;
-  int timeout_ms;
+struct waiting {
+  struct wish *wish;
+  struct tu_error *error;
 };
 
-/* A poll in vain: waits a little. True: there is something to look at, or to report. */
-static bool rest(struct wish *w, struct patience *p, struct tu_error *error) {
-  struct tu_transport *t = w->channel->comm->transport;
-  if (!tu_patience_ends(w->channel->comm, &p->stall)) return false;
-  uint64_t now = tu_clock_ns();
-  if (p->since == 0) p->since = p->looked_at = now;
-  uint64_t waited_ms = (now - p->since) / NS_PER_MS;
-  if (now - p->looked_at >= LOOK_NS) {
-    p->looked_at = now;
-    tu_chain_tell_one(w->channel->comm, w->channel->end.link->peer, p->since, now);
-    if (look_round(w, error)) return true;
-  }
-  int ms = SLEEP_MS;
-  if (p->timeout_ms > 0 && waited_ms >= (uint64_t)p->timeout_ms) {
-    (void)fail_late(w, p->timeout_ms, p->since, error);
-    return true;
-  }
-  if (p->timeout_ms > 0) ms = (int)tu_min((size_t)ms, (size_t)p->timeout_ms - waited_ms);
-  uint32_t token = tu_bell_arm(t);
-  bool there = look(w, error) || error->code != TUTTI_OK;
-  if (!there && tu_comm_verdict(w->channel->comm, error) == TUTTI_OK) tu_patience_sleep(t, token, ms);
-  tu_bell_disarm(t);
-  return there;
+static bool is_there(void *context) {
+  const struct waiting *w = context;
+  return look(w->wish, w->error) || w->error->code != TUTTI_OK ||
+         tu_comm_verdict(w->wish->channel->comm, w->error) != TUTTI_OK;
 }
 
 static tutti_err wait_for(struct wish *w, int timeout_ms, struct tu_error *error) {
-  struct patience p = {.timeout_ms = timeout_ms};
-  for (;;) {
-    if (look(w, error) || error->code != TUTTI_OK) break;
-    if (tu_comm_verdict(w->channel->comm, error) != TUTTI_OK || rest(w, &p, error)) break;
+  struct waiting waiting = {w, error};
+  struct tu_wait wait = {.timeout_ms = timeout_ms};
+  const tutti_comm *comm = w->channel->comm;
+  while (!is_there(&waiting)) {
+    enum tu_due due = tu_wait_outside(comm, &wait, is_there, &waiting);
+    if (due == TU_GO_ON) continue;
+    tu_chain_tell_one(comm, w->channel->end.link->peer, wait.since, tu_clock_ns());
+    if (look_round(w, error)) break;
+    if (due == TU_TOO_LATE) {
+      (void)fail_late(w, timeout_ms, wait.since, error);
+      break;
+    }
   }
-  if (p.since) tu_chain_go_on(w->channel->comm->transport);
+  if (wait.since) tu_chain_go_on(comm->transport);
   return error->code;
 }
 

@@ -123,6 +123,10 @@ static tutti_err check_channel(const tutti_channel_builder *b, uint32_t peer, ui
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "channels: rank %u of %u cannot have one with rank %u; it must be another rank", comm->rank,
                    comm->ranks, peer);
+  if (tu_control_local(&comm->mover->control, peer) == TU_REMOTE)
+    return tu_fail(error, TUTTI_ERR_UNSUPPORTED,
+                   "channels: rank %u runs on another host than rank %u; a channel needs memory that both map", peer,
+                   comm->rank);
   if (b->options.ending == TUTTI_CHANNEL_COUNTED && messages == 0)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "channels: a counted stream has at least one message; 0 were given");
   if (b->options.ending == TUTTI_CHANNEL_MARKED && messages != 0)

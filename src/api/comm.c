@@ -10,9 +10,7 @@
 
 #define CREDITS_ROOMY 8u    /* few lines stay where they are used: the fastest exchange of two ranks that poll */
 #define CREDITS_CROWDED 64u /* ... of ranks that have to wait for a core: as much as one can do before that */
-#define NS_PER_MS 1000000u
-#define SLEEP_MS_MAX 16u /* ... sleeps at a time: what it waits for may come without a bell */
-#define ASK_MS 20u       /* how often a rank that waits for others to come asks whether they live: a system call each */
+#define SLEEP_MS_MAX 16u    /* ... sleeps at a time: what it waits for may come without a bell */
 
 int tutti_version(void) { return TUTTI_VERSION_MAJOR * 10000 + TUTTI_VERSION_MINOR * 100 + TUTTI_VERSION_PATCH; }
 
@@ -159,29 +157,28 @@ static bool find_lost(const struct tutti_comm *comm, const struct tu_comm_goal *
   return false;
 }
 
+struct awaiting {
+  struct tutti_comm *comm;
+  const struct tu_comm_goal *goal;
+};
+
+static bool is_there(void *context) {
+  const struct awaiting *a = context;
+  if (a->comm->mover) (void)tu_mover_look(a->comm->mover);
+  return a->goal->there(a->comm);
+}
+
 /* A rank that found what it waited for may have done its work and left since: only a death that leaves this rank
  * waiting counts. */
 tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal, int timeout_ms,
                         struct tu_error *error) {
-  struct tu_transport *t = comm->transport;
-  struct tu_stall stall = {0};
-  uint64_t deadline = 0, ask_at = 0;
-  int sleep_ms = 1;
-  while (!goal->there(comm)) {
-    if (comm->mover) (void)tu_mover_look(comm->mover);
-    if (!tu_patience_ends(comm, &stall)) continue;
-    uint64_t now = tu_clock_ns();
-    if (deadline == 0) {
-      deadline = now + (uint64_t)timeout_ms * NS_PER_MS;
-      ask_at = tu_min(deadline, now + ASK_MS * NS_PER_MS);
-    }
-    if (now > ask_at && find_lost(comm, goal, error) && !goal->there(comm)) return error->code;
-    if (now > ask_at) ask_at = now + ASK_MS * NS_PER_MS;
-    if (now > deadline) return fail_to_come(comm, goal, timeout_ms, error);
-    uint32_t token = tu_bell_arm(t);
-    if (!goal->there(comm)) tu_patience_sleep(t, token, sleep_ms);
-    tu_bell_disarm(t);
-    sleep_ms = (int)tu_min(2 * (size_t)sleep_ms, SLEEP_MS_MAX);
+  struct awaiting awaiting = {comm, goal};
+  struct tu_wait wait = {.timeout_ms = timeout_ms, .stall.sleep_ms = 1};
+  while (!is_there(&awaiting)) {
+    enum tu_due due = tu_wait_outside(comm, &wait, is_there, &awaiting);
+    if (wait.since) wait.stall.sleep_ms = (int)tu_min(2 * (size_t)wait.stall.sleep_ms, SLEEP_MS_MAX);
+    if (due != TU_GO_ON && find_lost(comm, goal, error) && !goal->there(comm)) return error->code;
+    if (due == TU_TOO_LATE && !goal->there(comm)) return fail_to_come(comm, goal, timeout_ms, error);
   }
   return TUTTI_OK;
 }
@@ -411,11 +408,20 @@ tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm **comm) {
 
 /* ---- the end ---- */
 
-static tutti_err wait_drained(tutti_comm *comm) {
+/* The time is over. */
+static tutti_err fail_to_drain(struct tutti_comm *comm, uint64_t since) {
   struct tu_error error;
-  struct tu_stall stall = {.sleep_ms = 1};
-  uint64_t since = 0, looked_at = 0;
   char late[400];
+  const struct tu_chain_wait wait = {.members = comm->waits_for, .since = since};
+  if (!tu_chain_print(comm, &wait, late, sizeof late)) snprintf(late, sizeof late, "its own messages");
+  tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in tutti_comm_free for %s", comm->rank, comm->timeout_ms,
+          late);
+  return tu_comm_fail(comm, &error);
+}
+
+static tutti_err wait_drained(struct tutti_comm *comm) {
+  struct tu_error error;
+  struct tu_wait wait = {.stall.sleep_ms = 1, .timeout_ms = comm->timeout_ms};
   tu_mover_flush(comm->mover);
   for (;;) {
     (void)tu_mover_look(comm->mover);
@@ -423,17 +429,11 @@ static tutti_err wait_drained(tutti_comm *comm) {
     memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
     if (tu_comm_failed(comm)) return comm->error.code;
     if (tu_mover_drained(comm->mover, comm->waits_for)) return TUTTI_OK;
-    if (!tu_stall(comm, &stall) || !tu_patience_looks(&looked_at)) continue;
+    enum tu_due due = tu_wait_inside(comm, &wait);
+    if (due == TU_GO_ON) continue;
     if (tu_peer_lost(comm, "tutti_comm_free", &error)) return tu_comm_fail(comm, &error);
-    uint64_t now = tu_clock_ns();
-    if (since == 0) since = now;
-    tu_chain_tell_members(comm, comm->waits_for, since, now);
-    if (comm->timeout_ms <= 0 || now - since < (uint64_t)comm->timeout_ms * NS_PER_MS) continue;
-    const struct tu_chain_wait wait = {.members = comm->waits_for, .since = since};
-    if (!tu_chain_print(comm, &wait, late, sizeof late)) snprintf(late, sizeof late, "its own messages");
-    tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in tutti_comm_free for %s", comm->rank,
-            comm->timeout_ms, late);
-    return tu_comm_fail(comm, &error);
+    tu_chain_tell_members(comm, comm->waits_for, wait.since, tu_clock_ns());
+    if (due == TU_TOO_LATE) return fail_to_drain(comm, wait.since);
   }
 }
 

@@ -425,6 +425,24 @@ bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e);
  * knows. */
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *stall);
 
+#define TU_SLEEP_MS 100      /* at a time, at most */
+#define TU_LOOK_NS 40000000u /* between two looks whether the peers live: a system call for each */
+#define TU_NS_PER_MS 1000000u
+
+/* A wait for something else than requests; zero, but for timeout_ms (0: none). */
+struct tu_wait {
+  struct tu_stall stall;
+  int timeout_ms;
+  uint64_t since, looked_at; /* 0: it has not slept yet */
+};
+enum tu_due { TU_GO_ON, TU_LOOK_ROUND, TU_TOO_LATE };
+/* After a vain look of one who holds the communicator: waits a little, as tu_stall does. Then the caller looks again; LOOK_ROUND: and
+ * whether the peers live; TOO_LATE: for the last time. */
+enum tu_due tu_wait_inside(struct tutti_comm *comm, struct tu_wait *wait);
+/* The same of any thread, which holds nothing, and moves nothing but what it looks at: `there` looks once more. */
+enum tu_due tu_wait_outside(const struct tutti_comm *comm, struct tu_wait *wait, bool (*there)(void *context),
+                            void *context);
+
 /* ---- diagnosis.c ---- */
 /* Looks at verdicts, boards, peers and deadlines of all that is open on the communicator and, as tu_queue_visit has it, on
  * others. Those that fail here end their requests at the next poll. Returns for how many ms, at most ms_max, nothing more is

@@ -6,8 +6,6 @@
 
 #include "api/comm.h"
 
-#define LOOK_NS 40000000u /* between two looks whether the peers live: a system call for each */
-#define NS_PER_MS 1000000u
 #define ANSWER_NS 200000000u /* a peer that waits in tutti answers sooner */
 
 /* ---- sentences ---- */
@@ -210,7 +208,7 @@ static bool peers_lost(struct tutti_request *r) {
 }
 
 static bool too_late(struct tutti_request *r, uint64_t now) {
-  if (r->timeout_ms <= 0 || tu_elapsed_ns(r->stalled_since, now) < (uint64_t)r->timeout_ms * NS_PER_MS) return false;
+  if (r->timeout_ms <= 0 || tu_elapsed_ns(r->stalled_since, now) < (uint64_t)r->timeout_ms * TU_NS_PER_MS) return false;
   if (peers_lost(r)) return true;
   if (r->execution.unfinished == 0 || r->execution.mismatch) return false; /* it has just come: the next poll ends it */
   char call[280], waited_for[600];
@@ -227,7 +225,7 @@ static void look_round_for(struct tutti_request *r, uint64_t now) {
   if (r->comm->failed || tu_comm_failed(r->comm)) return;
   if (r->number && disagree_about(r->comm, r->number)) return;
   if (r->stalled_since == 0) r->stalled_since = now;
-  if (too_late(r, now) || tu_elapsed_ns(r->looked_at, now) < LOOK_NS) return;
+  if (too_late(r, now) || tu_elapsed_ns(r->looked_at, now) < TU_LOOK_NS) return;
   r->looked_at = now;
   (void)peers_lost(r);
 }
@@ -243,7 +241,7 @@ static void look_round_at(struct tutti_comm *comm, void *context) {
     look_round_for(r, round->now);
     if (comm->failed) round->ms = 0;
     if (r->timeout_ms <= 0 || r->stalled_since == 0) continue;
-    int64_t left = r->timeout_ms - (int64_t)(tu_elapsed_ns(r->stalled_since, round->now) / NS_PER_MS);
+    int64_t left = r->timeout_ms - (int64_t)(tu_elapsed_ns(r->stalled_since, round->now) / TU_NS_PER_MS);
     if (left < round->ms) round->ms = left > 0 ? (int)left : 1;
   }
 }

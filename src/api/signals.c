@@ -3,8 +3,7 @@
 
 #include "api/onesided.h"
 
-#define NS_PER_MS 1000000u
-enum { SLEEP_MS = 1, LOOK_MS = 40 };
+enum { SLEEP_MS = 1 };
 
 /* ---- setting ---- */
 
@@ -162,22 +161,16 @@ static tutti_err fail_late(const struct look *look, int timeout_ms, struct tu_er
  * plain store, which rings no bell. */
 static tutti_err wait_for(struct look *look, int timeout_ms, struct tu_error *error) {
   struct tutti_comm *comm = look->located.window->comm;
-  struct tu_stall stall = {.sleep_ms = SLEEP_MS};
-  uint64_t since = 0, looked_at = 0;
+  struct tu_wait wait = {.stall.sleep_ms = SLEEP_MS, .timeout_ms = timeout_ms};
   while (!all_hold(look)) {
+    bool there = false;
     tutti_err err = tu_comm_verdict(comm, error);
     if (err != TUTTI_OK) return err;
-    if (since == 0) since = looked_at = tu_clock_ns(); /* while it waits anyway */
-    if (!tu_stall(comm, &stall)) continue;
-    uint64_t now = tu_clock_ns();
-    bool there = false;
-    tu_chain_tell_one(comm, comm->rank, since, now);
-    if (now - looked_at >= (uint64_t)LOOK_MS * NS_PER_MS) {
-      looked_at = now;
-      err = look_for_peers(comm, look, &there, error);
-      if (err != TUTTI_OK || there) return err;
-    }
-    if (timeout_ms > 0 && now - since >= (uint64_t)timeout_ms * NS_PER_MS) return fail_late(look, timeout_ms, error);
+    enum tu_due due = tu_wait_inside(comm, &wait);
+    if (wait.since) tu_chain_tell_one(comm, comm->rank, wait.since, tu_clock_ns());
+    if (due != TU_GO_ON) err = look_for_peers(comm, look, &there, error);
+    if (err != TUTTI_OK || there) return err;
+    if (due == TU_TOO_LATE) return fail_late(look, timeout_ms, error);
   }
   return TUTTI_OK;
 }

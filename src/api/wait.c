@@ -7,8 +7,6 @@
 #include "api/comm.h"
 
 #define POLLS_AT_ONCE 6u /* of a call that goes straight */
-#define SLEEP_MS 100
-#define NS_PER_MS 1000000u
 
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   uint32_t looks = tu_patience_polls(comm);
@@ -26,28 +24,86 @@ static bool poll_all(struct tutti_comm *comm) {
 
 static uint32_t finished(void) { return atomic_load(&tu_queue_finished); }
 
+/* Sleeps on the bell for as long as left_ms says, which looks once more; 0: there is no reason to. */
+static void sleep_for(struct tu_transport *t, int (*left_ms)(void *context), void *context) {
+  uint32_t token = tu_bell_arm(t);
+  int ms = left_ms(context);
+  if (ms > 0) tu_patience_sleep(t, token, ms);
+  tu_bell_disarm(t);
+}
+
+/* ---- one who holds the communicator ---- */
+
+struct holder {
+  struct tutti_comm *comm;
+  const struct tu_stall *stall;
+  uint32_t finished;
+  bool released;
+};
+
+/* A thread within on_ready is in the midst of moving what is open. */
+static int look_and_release(void *context) {
+  struct holder *h = context;
+  if ((!tu_thread.telling && poll_all(h->comm)) || finished() != h->finished) return 0;
+  int ms = tu_look_round(h->comm, tu_clock_ns(), h->stall->sleep_ms > 0 ? h->stall->sleep_ms : TU_SLEEP_MS);
+  h->released = ms > 0 && !tu_thread.telling;
+  if (h->released) tu_release(h->comm);
+  return ms;
+}
+
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
-  const uint32_t before = s->finished ? s->finished : finished();
-  if (!tu_thread.telling) tu_let_in(comm); /* else this thread is in the midst of moving it */
+  struct holder holder = {.comm = comm, .stall = s, .finished = s->finished ? s->finished : finished()};
+  if (!tu_thread.telling) tu_let_in(comm);
   if (!tu_patience_ends(comm, s)) return false;
   /* No bell rings when it arrives. */
   if (comm->pace && tu_pace_look(comm->pace)) {
-    if (++s->polls % 256 == 0) (void)tu_look_round(comm, tu_clock_ns(), SLEEP_MS);
+    if (++s->polls % 256 == 0) (void)tu_look_round(comm, tu_clock_ns(), TU_SLEEP_MS);
     sched_yield();
     return true;
   }
-  uint32_t token = tu_bell_arm(comm->transport);
   tu_mover_flush(comm->mover);
-  if ((tu_thread.telling || !poll_all(comm)) && finished() == before) {
-    int ms = tu_look_round(comm, tu_clock_ns(), s->sleep_ms > 0 ? s->sleep_ms : SLEEP_MS);
-    if (ms > 0) {
-      if (!tu_thread.telling) tu_release(comm);
-      tu_patience_sleep(comm->transport, token, ms);
-      if (!tu_thread.telling) tu_regain(comm);
-    }
-  }
-  tu_bell_disarm(comm->transport);
+  sleep_for(comm->transport, look_and_release, &holder);
+  if (holder.released) tu_regain(comm);
   return true;
+}
+
+/* ---- waits for something else than requests ---- */
+
+static enum tu_due find_due(struct tu_wait *w, uint64_t now) {
+  if (w->since == 0) w->since = w->looked_at = now;
+  if (w->timeout_ms > 0 && now - w->since >= (uint64_t)w->timeout_ms * TU_NS_PER_MS) return TU_TOO_LATE;
+  if (now - w->looked_at < TU_LOOK_NS) return TU_GO_ON;
+  w->looked_at = now;
+  return TU_LOOK_ROUND;
+}
+
+enum tu_due tu_wait_inside(struct tutti_comm *comm, struct tu_wait *w) {
+  return tu_stall(comm, &w->stall) ? find_due(w, tu_clock_ns()) : TU_GO_ON;
+}
+
+struct outsider {
+  const struct tu_wait *wait;
+  uint64_t now;
+  bool (*there)(void *context);
+  void *context;
+};
+
+static int look_outside(void *context) {
+  const struct outsider *o = context;
+  const struct tu_wait *w = o->wait;
+  if (o->there(o->context)) return 0;
+  size_t ms = w->stall.sleep_ms > 0 ? (size_t)w->stall.sleep_ms : TU_SLEEP_MS;
+  return (int)(w->timeout_ms > 0 ? tu_min(ms, (size_t)w->timeout_ms - (o->now - w->since) / TU_NS_PER_MS) : ms);
+}
+
+enum tu_due tu_wait_outside(const struct tutti_comm *comm, struct tu_wait *w, bool (*there)(void *context),
+                            void *context) {
+  if (!tu_patience_ends(comm, &w->stall)) return TU_GO_ON;
+  const uint64_t now = tu_clock_ns();
+  const enum tu_due due = find_due(w, now);
+  struct outsider outsider = {.wait = w, .now = now, .there = there, .context = context};
+  if (due == TU_GO_ON) sleep_for(comm->transport, look_outside, &outsider);
+  return due;
 }
 
 /* ---- requests ---- */
@@ -112,7 +168,7 @@ static tutti_err test(tutti_request **request, bool *done) {
   bool moved = !is_done(r) && poll_all(r->comm);
   if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll(r->comm);
   if (!is_done(r) && tu_patience_test(r->comm, &r->tests, moved)) {
-    (void)tu_look_round(r->comm, tu_clock_ns(), SLEEP_MS);
+    (void)tu_look_round(r->comm, tu_clock_ns(), TU_SLEEP_MS);
     tu_queue_poll(r->comm);
   }
   *done = is_done(r);
@@ -261,9 +317,9 @@ tutti_err tutti_progress(tutti_comm *comm, int timeout_ms) {
   if (tu_thread.telling) return refuse(within_on_ready);
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_progress");
   struct tu_stall stall = {0};
-  uint64_t now = tu_clock_ns(), end = timeout_ms > 0 ? now + (uint64_t)timeout_ms * NS_PER_MS : UINT64_MAX;
+  uint64_t now = tu_clock_ns(), end = timeout_ms > 0 ? now + (uint64_t)timeout_ms * TU_NS_PER_MS : UINT64_MAX;
   for (; !tu_comm_failed(comm) && !poll_all(comm) && timeout_ms != 0 && now < end; now = tu_clock_ns()) {
-    stall.sleep_ms = (int)tu_min((end - now) / NS_PER_MS + 1, SLEEP_MS);
+    stall.sleep_ms = (int)tu_min((end - now) / TU_NS_PER_MS + 1, TU_SLEEP_MS);
     tu_stall(comm, &stall);
   }
   tutti_err err = comm->failed ? tu_thread_error(&comm->error) : TUTTI_OK;

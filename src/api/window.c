@@ -167,6 +167,18 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
   return err;
 }
 
+/* All ranks find the same. */
+static tutti_err refuse_hosts(const tutti_comm *comm, struct tu_error *error) {
+  const struct tu_control *control = &comm->mover->control;
+  uint32_t away = 0;
+  while (tu_control_local(control, away) != TU_REMOTE) away++;
+  return tu_fail(
+      error, TUTTI_ERR_UNSUPPORTED,
+      "tutti_window_create: rank %u runs on another host than rank %u; a window needs memory that all ranks of "
+      "its communicator map, so split the communicator by host first",
+      away, comm->rank);
+}
+
 tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutti_window **window) {
   struct tu_error error;
   struct tu_visit visit;
@@ -176,7 +188,9 @@ tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutt
     return tu_thread_error(&error);
   }
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_window_create");
-  tutti_err err = create(comm, memory, bytes, window);
+  tutti_err err = TUTTI_OK;
+  if (!comm->mover->control.remote) err = create(comm, memory, bytes, window);
+  else if (refuse_hosts(comm, &error) != TUTTI_OK) err = tu_thread_error(&error);
   tu_leave(&visit);
   return err;
 }
