@@ -1,5 +1,5 @@
-/* hosts.h: a troupe whose ranks run on several hosts, as far as tutti can tell: threads of one process, over a segment of memory
- * for each host, and a pair of sockets between each two ranks of different ones. */
+/* hosts.h: a troupe whose ranks run on several hosts, as far as tutti can tell: threads of one process, or processes, over a
+ * segment of memory for each host, and a pair of sockets between each two ranks of different ones. */
 #ifndef HOSTS_H
 #define HOSTS_H
 
@@ -11,7 +11,10 @@
 #include "mover/remote.h"
 #include "troupe.h"
 
-enum { HOSTS_MAX = 3 };
+enum { HOSTS_MAX = 3, HOSTS_LIMIT_MS = 100000 };
+
+static int hosts_socket_bytes;    /* what a socket takes before it is read; 0: as the system has it */
+static uint32_t hosts_victim = 1; /* of a troupe of which one rank dies: which process */
 
 struct hosts {
   uint32_t ranks;
@@ -27,6 +30,11 @@ static inline void hosts_place(struct hosts *h, uint32_t rank, uint32_t host) {
   h->local[rank] = h->sizes[host]++;
 }
 
+static inline void hosts_narrow(const int pair[2]) {
+  for (int i = 0; i < 2 && pair[0] >= 0 && hosts_socket_bytes > 0; i++)
+    if (setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &hosts_socket_bytes, sizeof hosts_socket_bytes) != 0) abort();
+}
+
 static inline void hosts_connect(struct hosts *h) {
   for (uint32_t a = 0; a < h->ranks; a++) {
     h->sockets[a][a] = -1;
@@ -36,6 +44,7 @@ static inline void hosts_connect(struct hosts *h) {
       if (h->host[a] != h->host[b] && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) abort();
       h->sockets[a][b] = pair[0];
       h->sockets[b][a] = pair[1];
+      hosts_narrow(pair);
     }
   }
 }
@@ -76,6 +85,86 @@ static inline void troupe_over_hosts(struct troupe *t, uint32_t (*host_of)(uint3
   troupe_over_endpoints(t);
 }
 
+/* ---- processes ---- */
+
+#ifndef __SANITIZE_THREAD__
+/* The ends of all ranks but this one (TROUPE_MAX: of all): a rank that dies must be the only one that had its ends. */
+static inline void hosts_close_others(const struct hosts *h, uint32_t rank) {
+  for (uint32_t a = 0; a < h->ranks; a++)
+    for (uint32_t b = 0; b < h->ranks; b++)
+      if (a != rank && h->sockets[a][b] >= 0) close(h->sockets[a][b]);
+}
+
+/* One segment for each host. */
+static inline void hosts_make_memory(const struct hosts *h, size_t slice, int memory[]) {
+  for (uint32_t host = 0; host < HOSTS_MAX; host++) {
+    memory[host] = memfd_create("hosts", MFD_CLOEXEC);
+    if (memory[host] < 0 || ftruncate(memory[host], (off_t)(slice * h->sizes[host])) != 0) abort();
+  }
+}
+
+static inline void hosts_run_process(struct troupe *t, const struct hosts *h, const int memory[], size_t slice,
+                                     uint32_t rank) {
+  struct tu_error error = {0};
+  struct tu_transport *endpoint = NULL;
+  struct player p = {.rank = rank, .stage = t->stage};
+  const uint32_t host = h->host[rank];
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  hosts_close_others(h, rank);
+  for (uint32_t other = 0; other < HOSTS_MAX; other++)
+    if (other != host) close(memory[other]);
+  tutti_err err = tu_shm_create(h->local[rank], h->sizes[host], memory[host], slice, &endpoint, &error);
+  if (err == TUTTI_OK) hosts_join(h, endpoint, rank);
+  for (uint32_t r = 0; r < h->ranks; r++) close(h->bells[r]);
+  if (err == TUTTI_OK) troupe_play(t, endpoint, rank);
+  else wrong(&p, "rank %u: tu_shm_create: %s", rank, error.text);
+}
+
+/* Waits until all have ended; ends those that do not, and that is a failure. */
+static inline void hosts_reap(const struct troupe *t, const pid_t pids[]) {
+  const uint64_t end = ranks_now_ms() + HOSTS_LIMIT_MS;
+  bool late = false;
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    int status = 0;
+    while (waitpid(pids[r], &status, late ? 0 : WNOHANG) == 0) {
+      ranks_sleep_us(500);
+      if (ranks_now_ms() < end) continue;
+      FAIL("rank %u of %u still runs after %d s", r, t->ranks, HOSTS_LIMIT_MS / 1000);
+      late = true;
+      for (uint32_t k = r; k < t->ranks; k++) kill(pids[k], SIGKILL);
+    }
+    bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    bool good = t->rank_1_dies && r == hosts_victim ? killed : status == 0;
+    CHECK(late || good, "%u ranks: rank %u: status %x", t->ranks, r, (unsigned)status);
+  }
+}
+
+static inline void troupe_over_host_processes(struct troupe *t, uint32_t (*host_of)(uint32_t rank, uint32_t ranks)) {
+  struct hosts h = {.ranks = t->ranks};
+  pid_t pids[TROUPE_MAX];
+  int memory[HOSTS_MAX];
+  const size_t slice = t->slice_bytes ? tu_round_up(t->slice_bytes, TROUPE_SLICE) : TROUPE_SLICE;
+  t->threads = false;
+  for (uint32_t r = 0; r < t->ranks; r++) hosts_place(&h, r, host_of(r, t->ranks));
+  hosts_connect(&h);
+  hosts_make_memory(&h, slice, memory);
+  fflush(stdout);
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    if ((pids[r] = fork()) < 0) abort();
+    if (pids[r] > 0) continue;
+    hosts_run_process(t, &h, memory, slice, r);
+    fflush(stdout);
+    _exit(0);
+  }
+  hosts_close_others(&h, TROUPE_MAX);
+  for (uint32_t host = 0; host < HOSTS_MAX; host++) close(memory[host]);
+  for (uint32_t r = 0; r < t->ranks; r++) close(h.bells[r]);
+  hosts_reap(t, pids);
+}
+#endif
+
+/* ---- which rank runs where ---- */
+
 static inline uint32_t hosts_woven(uint32_t rank, uint32_t ranks) { return ranks > 0 ? rank % 2 : 0; }
 static inline uint32_t hosts_growing(uint32_t rank, uint32_t ranks) {
   return rank == 0 ? 0 : rank < (ranks + 1) / 2 ? 1 : 2;
@@ -85,5 +174,12 @@ static inline uint32_t hosts_growing(uint32_t rank, uint32_t ranks) {
 static inline void troupe_over_two_hosts(struct troupe *t) { troupe_over_hosts(t, hosts_woven); }
 /* Of 6 ranks 1, 2 and 3. */
 static inline void troupe_over_three_hosts(struct troupe *t) { troupe_over_hosts(t, hosts_growing); }
+
+#ifndef __SANITIZE_THREAD__
+static inline void troupe_over_processes_of_two_hosts(struct troupe *t) { troupe_over_host_processes(t, hosts_woven); }
+static inline void troupe_over_processes_of_three_hosts(struct troupe *t) {
+  troupe_over_host_processes(t, hosts_growing);
+}
+#endif
 
 #endif

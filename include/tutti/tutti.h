@@ -216,11 +216,25 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_split(tutti_comm *parent, int color
 /* Collective over parent: the same ranks, with traffic of their own. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm **comm);
 
+/* A communicator of some ranks of the parent: ranks[i] becomes its rank i. Only these ranks call, all with the same list and tag,
+ * and each waits until all have: for as long as the parent's time limit says, or 60 s. Ranks make those communicators that
+ * they share in one order; there is no order among the others, and threads of a rank may make several at a time, of one parent
+ * (with lists or tags that differ). Errors: ARGUMENT (the list; no other rank is told), TIMEOUT (names who has not come, and a
+ * circle of ranks that wait for each other), PEER, MEMORY; the parent stays as it was. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_create(tutti_comm *parent, const uint32_t ranks[], size_t count,
+                                                    uint64_t tag, tutti_comm **comm);
+
 /* Collective over a healthy communicator: waits until every rank has got here and every credit has come home. Open
  * requests must have been waited for. On a failed communicator it is local and never waits. NULL is accepted. Returns
  * the error that kept it from ending in order; the communicator is gone in every case, but where the call was refused
  * (TUTTI_ERR_ARGUMENT) as a child's (see Fork above), or within on_ready. No other thread may use it. */
 TUTTI_API tutti_err tutti_comm_free(tutti_comm *comm);
+
+/* The same, of this rank alone: never waits, for destructors. Ranks close their communicators in any order, each in its own. What
+ * others still need of this rank's memory stays until they have had it, and is given back in a later call of tutti_comm_create,
+ * _close or _free. All ranks close, or all free. Open requests, windows or channels are an error (ARGUMENT), by which the
+ * communicator has failed for all. It is gone in every case, as with tutti_comm_free. */
+TUTTI_API tutti_err tutti_comm_close(tutti_comm *comm);
 
 TUTTI_API uint32_t tutti_rank(const tutti_comm *comm);
 TUTTI_API uint32_t tutti_ranks(const tutti_comm *comm);

@@ -18,7 +18,8 @@ static _Thread_local struct {
   uint64_t at; /* when this thread told last; 0: nothing that it still waits for */
 } told __attribute__((tls_model("initial-exec")));
 
-static bool has_come(const struct tutti_comm *comm, uint64_t number, uint32_t member) {
+static bool has_come(const struct tutti_comm *comm, uint64_t number, bool creates, uint32_t member) {
+  if (creates) return tu_control_is_here(&comm->mover->control, member);
   return number == 0 || tu_control_latest(&comm->mover->control, member) >= number;
 }
 
@@ -29,7 +30,7 @@ static void add_entry(struct tu_waits *waits, const struct tutti_comm *comm, uin
       .comm = comm->mover->control.session,
       .number = (uint32_t)number,
       .rank = (uint16_t)comm->mover->control.members[member],
-      .flags = (uint16_t)(flags | (has_come(comm, number, member) ? 0 : TU_WAIT_NOT_COME)),
+      .flags = (uint16_t)(flags | (has_come(comm, number, flags & TU_WAIT_CREATE, member) ? 0 : TU_WAIT_NOT_COME)),
   };
 }
 
@@ -41,7 +42,8 @@ static void add_request(struct tu_waits *waits, struct tutti_request *r) {
   /* Those that have not come first: there may be no room for all. */
   for (uint32_t come = 0; come < 2; come++)
     for (uint32_t p = 0; p < comm->ranks; p++)
-      if (comm->waits_for[p] && has_come(comm, r->number, p) == (come == 1)) add_entry(waits, comm, r->number, p, 0);
+      if (comm->waits_for[p] && has_come(comm, r->number, false, p) == (come == 1))
+        add_entry(waits, comm, r->number, p, 0);
   if (tu_request_lacks_input(r, &element)) add_entry(waits, comm, r->number, comm->rank, TU_WAIT_INPUT);
 }
 
@@ -79,10 +81,11 @@ static bool is_time_to_tell(uint64_t since, uint64_t now) {
   return true;
 }
 
-void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[], uint64_t since, uint64_t now) {
+void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[], bool creates, uint64_t since,
+                           uint64_t now) {
   struct tu_waits waits = {.since = since, .looked = now};
   for (uint32_t p = 0; p < comm->ranks; p++)
-    if (waits_for[p] && p != comm->rank) add_entry(&waits, comm, 0, p, 0);
+    if (waits_for[p] && p != comm->rank) add_entry(&waits, comm, 0, p, creates ? TU_WAIT_CREATE : 0);
   if (waits.count > 0 && is_time_to_tell(since, now)) tu_waits_tell(comm->transport, &tu_thread, &waits);
 }
 
@@ -170,6 +173,7 @@ static enum found what_it_does(const struct walk *w, uint32_t rank, const struct
   if (p == NONE) return call->flags & TU_WAIT_NOT_COME ? NOT_COME : OUTSIDE;
   const struct tu_control *control = &w->comm->mover->control;
   if (tu_control_departed(control, p)) return LEFT;
+  if (call->flags & TU_WAIT_CREATE) return tu_control_is_here(control, p) ? OUTSIDE : NOT_COME;
   if (call->number && (uint32_t)tu_control_latest(control, p) < call->number) return NOT_COME;
   return tu_control_local(control, p) == TU_REMOTE ? AWAY : OUTSIDE;
 }
@@ -320,7 +324,7 @@ bool tu_chain_print(const struct tutti_comm *comm, const struct tu_chain_wait *w
   for (uint32_t p = 0; memory && p < comm->ranks; p++) {
     if ((wait->members ? !wait->members[p] : p != wait->member) || p == comm->rank) continue;
     waits.count = 0;
-    add_entry(&waits, comm, wait->number, p, 0);
+    add_entry(&waits, comm, wait->number, p, wait->creates ? TU_WAIT_CREATE : 0);
     see(&w, NONE, &waits.entries[0]);
   }
   for (uint32_t i = 0; i < w.seen; i++)

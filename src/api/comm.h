@@ -155,6 +155,8 @@ struct tutti_comm {
   /* The last blocking call's of each collective, if the same call may go straight; not in `idle`. */
   struct tutti_request *again[TUTTI_COLLECTIVES];
   struct tu_cached_plan *plans;
+  struct tu_use *uses; /* of tutti_comm_create; under the lock of comm_make.c */
+  uint32_t use_count, use_capacity;
   struct tu_tuning *tuning;  /* the same on all ranks; NULL: the built-in table alone */
   struct tu_domain *domains; /* [ranks]: where they run; NULL: not known */
   uint32_t group, host;      /* ranks of a group, and of a host, the same on all ranks; 0: no groups, one host */
@@ -203,11 +205,15 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
                          uint64_t session, int timeout_ms, struct tutti_comm **comm, struct tu_error *error);
 /* Its memory, of which what is shared is given back only if it ended in order. */
 void tu_comm_destroy(struct tutti_comm *comm, bool in_order);
+/* The mover, and the reference of the endpoint, are another's from now on. */
+void tu_comm_forget_mover(struct tutti_comm *comm);
+void tu_comm_drop_endpoint(struct tu_transport *t);
 /* What ranks wait for while they make a communicator. */
 struct tu_comm_goal {
   bool (*there)(const struct tutti_comm *comm);
   bool (*lacks)(const struct tutti_comm *comm, uint32_t rank); /* is it (also) that rank's turn? */
   const char *what;                                            /* it is to do: "to ..." */
+  bool chains; /* those that lack are members, and this rank tells the others that it waits for them */
 };
 /* Sleeps until the goal is there; PEER if a rank has died and it still is not, TIMEOUT names those whose turn it is. */
 tutti_err tu_comm_await(struct tutti_comm *comm, const struct tu_comm_goal *goal, int timeout_ms,
@@ -229,6 +235,12 @@ static inline bool tu_comm_failed_by_now(struct tutti_comm *comm) {
   (void)tu_mover_look(comm->mover);
   return tu_comm_failed(comm);
 }
+
+/* ---- comm_end.c ---- */
+/* Gives back what closed communicators of that endpoint have in shared memory, of those that no rank uses any more. */
+void tu_comm_sweep(const struct tu_transport *t);
+/* In a child of fork(): they are its parent's. */
+void tu_comm_sweep_reset(void);
 
 /* ---- world.c ---- */
 #define TU_JOIN_TIMEOUT_MS 60000
@@ -436,8 +448,8 @@ struct tu_wait {
   uint64_t since, looked_at; /* 0: it has not slept yet */
 };
 enum tu_due { TU_GO_ON, TU_LOOK_ROUND, TU_TOO_LATE };
-/* After a vain look of one who holds the communicator: waits a little, as tu_stall does. Then the caller looks again; LOOK_ROUND: and
- * whether the peers live; TOO_LATE: for the last time. */
+/* After a vain look of one who holds the communicator: waits a little, as tu_stall does. Then the caller looks again;
+ * LOOK_ROUND: and whether the peers live; TOO_LATE: for the last time. */
 enum tu_due tu_wait_inside(struct tutti_comm *comm, struct tu_wait *wait);
 /* The same of any thread, which holds nothing, and moves nothing but what it looks at: `there` looks once more. */
 enum tu_due tu_wait_outside(const struct tutti_comm *comm, struct tu_wait *wait, bool (*there)(void *context),
@@ -468,9 +480,10 @@ bool tu_peer_left(const struct tutti_comm *comm, uint32_t peer, const char *doin
 /* ---- chain.c: whom ranks wait for ---- */
 /* Tells the others whom this thread waits for in all that it moves on, if that takes long. */
 void tu_chain_tell(struct tutti_comm *comm, uint64_t now);
-/* The same of a call that is no request and has waited since then: for these members, or for one (itself: for a signal). Any
- * thread. */
-void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[], uint64_t since, uint64_t now);
+/* The same of a call that is no request and has waited since then: for these members (creates: to make the communicator), or
+ * for one (itself: for a signal). Any thread. */
+void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[], bool creates, uint64_t since,
+                           uint64_t now);
 void tu_chain_tell_one(const struct tutti_comm *comm, uint32_t member, uint64_t since, uint64_t now);
 /* This thread goes on. Cheap if it has told nothing. */
 void tu_chain_go_on(struct tu_transport *t);
@@ -480,6 +493,7 @@ struct tu_chain_wait {
   uint32_t member;
   uint64_t number; /* of the collective, 0: of none */
   uint64_t since;
+  bool creates; /* to make the communicator */
 };
 /* Says which ranks do not move, the surest first, and how this rank comes to wait for that one. False: it waits for no other
  * member. Any thread. */

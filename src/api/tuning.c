@@ -137,7 +137,7 @@ static bool is_teller(const struct tutti_comm *world, uint32_t rank) {
   return rank == 0;
 }
 
-static const struct tu_comm_goal telling = {told_or_failed, is_teller, "to read its selection table"};
+static const struct tu_comm_goal telling = {told_or_failed, is_teller, "to read its selection table", false};
 
 static tutti_err hear(struct tutti_comm *world, int timeout_ms, struct tu_error *error) {
   const void *words;

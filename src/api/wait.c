@@ -7,6 +7,7 @@
 #include "api/comm.h"
 
 #define POLLS_AT_ONCE 6u /* of a call that goes straight */
+#define VAIN_TESTS 16u   /* a program that tests in vain gives back all credits so often */
 
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   uint32_t looks = tu_patience_polls(comm);
@@ -167,6 +168,7 @@ static tutti_err test(tutti_request **request, bool *done) {
   if (why) return refuse(why);
   bool moved = !is_done(r) && poll_all(r->comm);
   if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll(r->comm);
+  if (!is_done(r) && !moved && r->tests.polls % VAIN_TESTS == 1) tu_mover_flush(r->comm->mover);
   if (!is_done(r) && tu_patience_test(r->comm, &r->tests, moved)) {
     (void)tu_look_round(r->comm, tu_clock_ns(), TU_SLEEP_MS);
     tu_queue_poll(r->comm);
@@ -322,6 +324,7 @@ tutti_err tutti_progress(tutti_comm *comm, int timeout_ms) {
     stall.sleep_ms = (int)tu_min((end - now) / TU_NS_PER_MS + 1, TU_SLEEP_MS);
     tu_stall(comm, &stall);
   }
+  if (timeout_ms == 0) tu_mover_flush(comm->mover);
   tutti_err err = comm->failed ? tu_thread_error(&comm->error) : TUTTI_OK;
   tu_leave(&visit);
   return err;

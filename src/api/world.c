@@ -175,7 +175,7 @@ tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
   *world = NULL;
   bool fresh;
   (void)tu_process_number(&fresh);
-  if (fresh) tu_queue_reset();
+  if (fresh) tu_queue_reset(), tu_comm_sweep_reset();
   tutti_err err = init(options ? options : &none, world, &error);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

@@ -14,6 +14,18 @@ void tu_board_post(struct tu_board *board, uint64_t number, const uint64_t words
   atomic_store_explicit(&board->latest, number, memory_order_release);
 }
 
+/* The place is taken while its words change: by a number that is none. What is older than what stands there is not told. */
+void tu_board_hear(struct tu_board *board, uint64_t number, const uint64_t words[TU_BOARD_WORDS], uint64_t latest) {
+  _Atomic uint64_t *slot = &board->calls[number % TU_BOARD_CALLS].number;
+  uint64_t before = atomic_load(slot), known = atomic_load(&board->latest);
+  if (before < number && atomic_compare_exchange_strong(slot, &before, UINT64_MAX)) {
+    for (uint32_t i = 0; i < TU_BOARD_WORDS; i++)
+      atomic_store_explicit(&board->calls[number % TU_BOARD_CALLS].words[i], words[i], memory_order_release);
+    atomic_store(slot, number);
+  }
+  while (known < latest && !atomic_compare_exchange_weak(&board->latest, &known, latest)) {}
+}
+
 bool tu_board_read(const struct tu_board *board, uint64_t number, uint64_t words[TU_BOARD_WORDS]) {
   const _Atomic uint64_t *slot = &board->calls[number % TU_BOARD_CALLS].number;
   if (atomic_load_explicit(slot, memory_order_acquire) != number) return false;

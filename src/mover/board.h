@@ -20,6 +20,7 @@ struct tu_board {
   } calls[TU_BOARD_CALLS];
   _Alignas(TU_LINE_BYTES) _Atomic uint64_t latest; /* number of the last call started; the first one is 1 */
   _Atomic uint32_t departed;                       /* the rank has freed the communicator, in order */
+  _Atomic uint32_t here;                           /* the rank has made its side */
   _Atomic uint32_t missed; /* of a rank on another host: it could not make its side of the communicator */
 };
 
@@ -35,6 +36,9 @@ static inline void tu_board_repeat(struct tu_board *board, uint64_t number) {
   atomic_store_explicit(&board->calls[number % TU_BOARD_CALLS].number, number, memory_order_release);
   atomic_store_explicit(&board->latest, number, memory_order_release);
 }
+/* Of a rank on another host, as told by itself; several ranks of this host may have heard something, each at its own time. Number
+ * 0: no call is told. */
+void tu_board_hear(struct tu_board *board, uint64_t number, const uint64_t words[TU_BOARD_WORDS], uint64_t latest);
 /* The rank's call of that number, if it is still (or already) on its board. */
 bool tu_board_read(const struct tu_board *board, uint64_t number, uint64_t words[TU_BOARD_WORDS]);
 

@@ -2,10 +2,13 @@
 #include "mover/control.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mover/remote.h"
+
+#define BLOCK_BEGIN offsetof(struct tu_block, ranks)
 
 static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), TU_PLACE_ALIGN); }
 static size_t doors_at(uint32_t ranks) {
@@ -85,8 +88,11 @@ static void attach(struct tu_control *c, unsigned char *block) {
 static tutti_err make_block(struct tu_control *c, struct tu_error *error) {
   unsigned char *block = tu_transport_acquire(c->transport, block_bytes(c->ranks), &c->place, error);
   if (!block) return error->code;
-  memset(block, 0, block_bytes(c->ranks));
   attach(c, block);
+  /* Where a block has been before, a rank that looks for another one may still be reading these two. */
+  atomic_store_explicit(&c->block->session, 0, memory_order_relaxed);
+  atomic_store_explicit(&c->block->next, 0, memory_order_relaxed);
+  memset(block + BLOCK_BEGIN, 0, block_bytes(c->ranks) - BLOCK_BEGIN);
   c->block->ranks = c->ranks;
   c->block->shape = c->shape;
   atomic_store(&c->block->session, c->session);
@@ -154,6 +160,12 @@ bool tu_control_missed(const struct tu_control *c, uint32_t rank) {
   return missed;
 }
 
+void tu_control_come(struct tu_control *c) {
+  atomic_store(&c->boards[c->rank].here, 1);
+  if (c->remote) tu_remote_say_here(c);
+  for (uint32_t i = 0; i < c->ranks; i++) tu_bell_ring(c->transport, tu_control_bell(c, i));
+}
+
 bool tu_control_alive_in_job(struct tu_transport *t, uint32_t job_rank) {
   uint32_t local = tu_transport_local(t, job_rank);
   return local == TU_REMOTE ? tu_remote_alive(t, job_rank) : tu_transport_alive(t, local);
@@ -209,11 +221,9 @@ tutti_err tu_control_tell(struct tu_control *c, const void *words, size_t bytes,
   return err;
 }
 
-void tu_control_hear_words(struct tu_control *c, const void *words, size_t bytes) {
-  struct tu_error error;
-  if (c->rank != c->leader || atomic_load(&c->block->told)) return;
-  if (keep_words(c, words, bytes, &error) != TUTTI_OK && tu_verdict_post(&c->block->verdict, &error))
-    tu_control_wake_all(c);
+tutti_err tu_control_hear_words(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error) {
+  if (c->rank != c->leader || atomic_load(&c->block->told)) return TUTTI_OK;
+  return keep_words(c, words, bytes, error);
 }
 
 bool tu_control_told(const struct tu_control *c, const void **words, size_t *bytes) {
@@ -259,8 +269,9 @@ uint64_t tu_control_look_up(const struct tu_control *c, uint32_t peer, uint32_t 
 /* ---- leaving ---- */
 
 void tu_control_depart(struct tu_control *c) {
-  if (atomic_exchange(&c->boards[c->rank].departed, 1)) return;
-  if (c->remote) tu_remote_say_departed(c);
+  if (tu_control_departed(c, c->rank)) return;
+  if (c->remote) tu_remote_say_departed(c); /* and hears nothing any more: once the leader knows, the block may go */
+  atomic_store(&c->boards[c->rank].departed, 1);
   tu_bell_ring(c->transport, tu_control_local(c, c->leader));
 }
 

@@ -36,8 +36,9 @@ struct tu_announced {
 struct tu_control {
   struct tu_transport *transport;
   uint32_t rank, ranks;
-  uint32_t leader; /* the lowest rank of this host */
-  bool remote;     /* some ranks run on other hosts */
+  uint32_t leader;               /* the lowest rank of this host */
+  bool remote;                   /* some ranks run on other hosts */
+  struct tu_remote_session *far; /* remote.h's, once it has begun */
   /* [ranks], if some are remote: who of these has departed. What is in the block may have come to another rank of this host, and
    * what the one who departs sent to this rank before that may still be on its way. */
   _Atomic bool *departed;
@@ -66,6 +67,12 @@ void tu_control_close(struct tu_control *c, bool in_order);
 /* This rank cannot make its side of a communicator that the others may be making: they are told. */
 void tu_control_miss(struct tu_transport *t, uint64_t session, const uint32_t members[], uint32_t ranks);
 bool tu_control_missed(const struct tu_control *c, uint32_t rank);
+
+/* This rank has made its side: the others are told. Not all communicators need that. */
+void tu_control_come(struct tu_control *c);
+static inline bool tu_control_is_here(const struct tu_control *c, uint32_t rank) {
+  return c->block && atomic_load(&c->boards[rank].here) != 0;
+}
 
 /* ---- how a rank is reached ---- */
 
@@ -102,7 +109,7 @@ static inline bool tu_control_call(const struct tu_control *c, uint32_t rank, ui
 }
 /* The number of the last call that the rank is known to have started; 0: none. */
 static inline uint64_t tu_control_latest(const struct tu_control *c, uint32_t rank) {
-  return atomic_load(&c->boards[rank].latest);
+  return c->block ? atomic_load(&c->boards[rank].latest) : 0;
 }
 
 /* Ranks on other hosts, of those marked, are told this rank's call, and asked for theirs of that number (0: their last). */
@@ -125,8 +132,8 @@ tutti_err tu_control_tell(struct tu_control *c, const void *words, size_t bytes,
 /* Has it? Then *words lie in shared memory, and nothing is written there any more. */
 bool tu_control_told(const struct tu_control *c, const void **words, size_t *bytes);
 
-/* It has come over a wire: the leader keeps it for this host. */
-void tu_control_hear_words(struct tu_control *c, const void *words, size_t bytes);
+/* It has come over a wire: the leader keeps it for this host. MEMORY. */
+tutti_err tu_control_hear_words(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error);
 
 /* ---- where things lie: between ranks of one host ---- */
 
@@ -140,7 +147,7 @@ uint64_t tu_control_look_up(const struct tu_control *c, uint32_t peer, uint32_t 
 /* From now on this rank touches nothing that others have, for this communicator. */
 void tu_control_depart(struct tu_control *c);
 static inline bool tu_control_departed(const struct tu_control *c, uint32_t rank) {
-  return atomic_load(&c->boards[rank].departed) != 0 || (c->departed && atomic_load(&c->departed[rank]));
+  return (c->block && atomic_load(&c->boards[rank].departed) != 0) || (c->departed && atomic_load(&c->departed[rank]));
 }
 /* May this rank close? The leader waits for the others of its host; marks those. */
 bool tu_control_may_close(const struct tu_control *c, bool *waits_for);

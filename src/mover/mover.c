@@ -39,6 +39,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   struct tu_mover *m = allocate_mover(ranks);
   if (!m) return tu_fail_memory(error, ranks * sizeof *m->pair_of, "channels of %u ranks", ranks);
   m->transport = t;
+  m->wired = t->hosts != NULL;
   m->rank = rank;
   m->ranks = ranks;
   m->populates = session == TU_WORLD_SESSION && ranks <= POPULATED_RANKS;

@@ -38,6 +38,7 @@ struct tu_mover {
   struct tu_cast *cast;        /* NULL until used */
   struct tu_link_book **books; /* [ranks], of links (link.h); NULL until used */
   bool populates;              /* pages of channels are made with them, not one by one when they are first touched */
+  bool wired;                  /* the job has ranks on other hosts */
   bool worn;                   /* a ring has been gone round often */
 };
 
@@ -77,16 +78,13 @@ bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
 
 static inline void tu_mover_ring(const struct tu_mover *m, uint32_t bell) { tu_bell_ring(m->transport, bell); }
 
-/* Ranks of other hosts: takes what has come from them, and sends what is there for them. True if anything moved. */
-static inline bool tu_mover_look(const struct tu_mover *m) {
-  return m->control.remote && tu_remote_look(tu_remote_of(m->transport));
-}
-static inline bool tu_mover_send(const struct tu_mover *m) {
-  return m->control.remote && tu_remote_send(tu_remote_of(m->transport));
-}
+/* Ranks of other hosts: takes what has come from them, and sends what is there for them, on other communicators as well: so a
+ * rank of a job of several hosts does it whatever it waits for. True if anything moved. */
+static inline bool tu_mover_look(const struct tu_mover *m) { return m->wired && tu_remote_look(&m->control); }
+static inline bool tu_mover_send(const struct tu_mover *m) { return m->wired && tu_remote_send(&m->control); }
 /* To be called before this rank sleeps, or goes: the others get all their credits, too. */
 static inline void tu_mover_flush(const struct tu_mover *m) {
-  if (m->control.remote) (void)tu_remote_flush(tu_remote_of(m->transport));
+  if (m->wired) (void)tu_remote_flush(&m->control);
 }
 
 /* One look at the end of an orderly life: true when this rank may destroy. Marks the ranks that it still waits for. */

@@ -26,12 +26,12 @@ struct tu_remote *tu_remote_of(const struct tu_transport *t);
 
 /* ---- looking; any thread. Each returns true if something has moved. ---- */
 
-/* Takes what has come, and sends what has been published. */
-bool tu_remote_look(struct tu_remote *r);
-/* Sends what has been published. */
-bool tu_remote_send(struct tu_remote *r);
-/* Sends all credits that are due, too. */
-bool tu_remote_flush(struct tu_remote *r);
+/* Takes what has come, for whichever communicator, and sends what has been published on this one, or was left to be sent. */
+bool tu_remote_look(const struct tu_control *c);
+/* Sends alone. */
+bool tu_remote_send(const struct tu_control *c);
+/* Sends all credits that are due on any communicator, too. */
+bool tu_remote_flush(const struct tu_control *c);
 
 /* ---- a communicator; its control is ready ---- */
 
@@ -45,6 +45,7 @@ bool tu_remote_attach(const struct tu_control *c, struct tu_receiver *r);
 /* ---- control, to all ranks of other hosts in the communicator, or to those marked ---- */
 
 void tu_remote_say_verdict(const struct tu_control *c, const struct tu_error *error);
+void tu_remote_say_here(const struct tu_control *c);
 void tu_remote_say_departed(const struct tu_control *c);
 bool tu_remote_say_words(const struct tu_control *c, const void *words, size_t bytes);
 void tu_remote_say_missed(struct tu_transport *t, uint64_t session, const uint32_t members[], uint32_t ranks);

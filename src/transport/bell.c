@@ -29,30 +29,38 @@ uint32_t tu_bell_arm(struct tu_transport *t) {
   return token;
 }
 
-/* One thread watches for all of the rank that sleep; when it goes, another one does, as all are woken. */
-static void watch(struct tu_transport *t, int timeout_ms) {
+/* One thread watches for all of the rank that sleep. */
+static void watch(struct tu_transport *t, uint32_t token, int timeout_ms) {
   struct tu_hosts *hosts = t->hosts;
   struct epoll_event events[2];
   uint64_t rings;
-  int count = epoll_wait(hosts->sleep, events, 2, timeout_ms);
+  /* Another thread of this rank may have rung when nobody watched. */
+  int count = atomic_load(&bell_of(t, t->rank)->rings) == token ? epoll_wait(hosts->sleep, events, 2, timeout_ms) : 0;
   for (int i = 0; i < count; i++)
     if (events[i].data.fd == hosts->bells[t->rank]) (void)!read(hosts->bells[t->rank], &rings, sizeof rings);
   atomic_store(&hosts->watched, false);
-  if (atomic_load(&bell_of(t, t->rank)->sleepers) > 1) tu_bell_wake(t, t->rank);
 }
 
 void tu_bell_sleep(struct tu_transport *t, uint32_t token, int timeout_ms) {
   struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
-  if (t->hosts && !atomic_exchange(&t->hosts->watched, true)) watch(t, timeout_ms);
+  if (t->hosts && !atomic_exchange(&t->hosts->watched, true)) watch(t, token, timeout_ms);
   else futex(&bell_of(t, t->rank)->rings, FUTEX_WAIT, token, &timeout);
 }
 
-void tu_bell_disarm(struct tu_transport *t) { atomic_fetch_sub(&bell_of(t, t->rank)->sleepers, 1); }
+/* If others sleep, and none of them watches, one is to. */
+void tu_bell_disarm(struct tu_transport *t) {
+  struct tu_bell *bell = bell_of(t, t->rank);
+  if (atomic_fetch_sub(&bell->sleepers, 1) == 1 || !t->hosts || atomic_load(&t->hosts->watched)) return;
+  atomic_fetch_add(&bell->rings, 1);
+  futex(&bell->rings, FUTEX_WAKE, 1, NULL);
+}
 
 void tu_bell_wake(struct tu_transport *t, uint32_t rank) {
   const uint64_t once = 1;
   struct tu_bell *bell = bell_of(t, rank);
   atomic_fetch_add(&bell->rings, 1);
   futex(&bell->rings, FUTEX_WAKE, INT_MAX, NULL);
-  if (t->hosts) (void)!write(t->hosts->bells[rank], &once, sizeof once);
+  /* Of this rank it is another thread that watches, or none. */
+  if (t->hosts && (rank != t->rank || atomic_load(&t->hosts->watched)))
+    (void)!write(t->hosts->bells[rank], &once, sizeof once);
 }

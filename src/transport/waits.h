@@ -18,6 +18,7 @@ struct tu_transport;
 #define TU_WAIT_NOT_COME 1u /* that rank has not come to the call */
 #define TU_WAIT_INPUT 2u    /* for its own caller, who has not filled in the input */
 #define TU_WAIT_SIGNAL 4u   /* for a signal, from whichever rank */
+#define TU_WAIT_CREATE 8u   /* for that rank to make its side of the communicator */
 
 struct tu_wait_entry {
   uint64_t comm;   /* its session */

@@ -33,7 +33,7 @@ struct tu_wire_ops {
   bool (*alive)(const struct tu_wire *w, uint32_t rank);
   /* For tests: nothing leaves or comes any more, as if this process had been killed. */
   void (*cut)(struct tu_wire *w);
-  /* What has been posted leaves first, or so many ms have passed. */
+  /* What has been posted leaves first, and the other ends close, too; or so many ms have passed. */
   void (*close)(struct tu_wire *w, int timeout_ms);
 };
 

@@ -30,6 +30,7 @@ struct connection {
   bool watched; /* for room to send */
   bool mute;    /* the other end takes nothing any more; what it sent before may still be to be read */
   bool gone;    /* that has been read, too */
+  bool leaves;  /* nothing is sent any more */
   /* what is half sent; sent == total: nothing */
   struct prefix out;
   const unsigned char *out_body;
@@ -74,13 +75,17 @@ static void lose(struct sockets *s, struct connection *c) {
   struct tu_wire_reader *reader = s->wire.reader;
   if (c->received >= sizeof c->in) reader->lost(reader, (uint32_t)(c - s->connections), c->in.head, c->in_body);
   c->received = 0;
-  if (c->fd >= 0) close(c->fd); /* and epoll forgets it */
+  if (c->fd >= 0)
+    (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_DEL, c->fd, NULL); /* a child of fork() may have it, too */
+  if (c->fd >= 0) close(c->fd);
   c->fd = -1;
   c->gone = true;
   silence(c);
 }
 
-static bool is_temporary(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+static bool is_temporary(void) {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS || errno == ENOMEM;
+}
 
 /* ---- sending ---- */
 
@@ -216,23 +221,36 @@ static bool sockets_alive(const struct tu_wire *w, uint32_t rank) {
   return !((const struct sockets *)(const void *)w)->connections[rank].gone;
 }
 
-/* Waits until what is posted has left; what comes meanwhile is not read. */
-static void let_leave(struct sockets *s, struct connection *c, uint64_t deadline) {
-  while (c->fd >= 0 && !drain_all(s, c)) {
-    uint64_t now = tu_clock_ns();
-    struct pollfd room = {.fd = c->fd, .events = POLLOUT};
-    if (now >= deadline || poll(&room, 1, (int)((deadline - now) / NS_PER_MS) + 1) == 0) return;
-  }
+/* Everything has left, and this end says that nothing follows; what comes is thrown away, for a socket that is closed with
+ * something unread drops what it has not yet delivered. True: the other end has said the same, or there is none. */
+static bool take_leave(struct sockets *s, struct connection *c, struct pollfd *watched) {
+  unsigned char waste[4096];
+  ssize_t n = 1;
+  *watched = (struct pollfd){.fd = c->fd, .events = POLLIN | POLLOUT};
+  if (c->fd < 0) return true;
+  if (!drain_all(s, c)) return false;
+  watched->events = POLLIN;
+  if (!c->leaves) (void)shutdown(c->fd, SHUT_WR);
+  c->leaves = true;
+  while (n > 0) n = recv(c->fd, waste, sizeof waste, MSG_DONTWAIT);
+  return n == 0 || !is_temporary();
 }
 
 static void sockets_close(struct tu_wire *w, int timeout_ms) {
   struct sockets *s = sockets_of(w);
+  struct pollfd *watched = tu_try_allocate(s->ranks + 1, sizeof *watched);
   const uint64_t deadline = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-  for (uint32_t r = 0; r < s->ranks; r++) {
-    let_leave(s, &s->connections[r], deadline);
-    lose(s, &s->connections[r]);
+  for (bool all = false; watched && !all;) {
+    uint64_t now = tu_clock_ns();
+    nfds_t count = 0;
+    all = true;
+    for (uint32_t r = 0; r < s->ranks; r++)
+      if (!take_leave(s, &s->connections[r], &watched[count])) all = false, count++;
+    if (!all && (now >= deadline || poll(watched, count, (int)((deadline - now) / NS_PER_MS) + 1) == 0)) break;
   }
+  for (uint32_t r = 0; r < s->ranks; r++) lose(s, &s->connections[r]);
   if (w->descriptor >= 0) close(w->descriptor);
+  free(watched);
   free(s);
 }
 
