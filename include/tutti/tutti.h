@@ -258,8 +258,8 @@ TUTTI_API void tutti_abort(tutti_comm *comm, const char *reason);
  * store results where they belong. Calls recognise it by its address, any part of it will do, each rank decides for
  * itself. A buffer lies in it as a whole or counts as ordinary memory. Not collective. Aligned to a page; not cleared; in
  * large pages if the system has any. It comes out of the TUTTI_SHM_BYTES of this rank, and lives until it is freed, or until
- * the world is; after a failed call the other ranks may still touch it until the communicator is freed. Errors: ARGUMENT
- * (memory is NULL), MEMORY. */
+ * the world is. After a failed call other ranks may still touch it until all that live have freed the communicator; if it is
+ * given back before that, nothing else is put there meanwhile. Errors: ARGUMENT (memory is NULL), MEMORY. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory);
 /* Frees what tutti_alloc of that communicator, or of one of its world, gave; NULL is accepted. ARGUMENT if it did not. */
 TUTTI_API tutti_err tutti_free(tutti_comm *comm, void *memory);

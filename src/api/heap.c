@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "api/comm.h"
+#include "mover/suspects.h"
 
 static tutti_err refuse(const char *call, const void *memory, const char *why) {
   struct tu_error error;
@@ -21,6 +22,7 @@ tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) {
   if (!comm || !memory) return refuse("tutti_alloc", memory, "a communicator and a place for the memory are needed");
   if (is_child(comm, "tutti_alloc")) return TUTTI_ERR_ARGUMENT;
   struct tu_transport *t = comm->transport;
+  tu_suspects_look(t); /* if there are none any more, what was held is free */
   *memory = tu_transport_acquire(t, bytes, &place, &error);
   if (!*memory) return tu_thread_error(&error);
   bool handed = tu_transport_hand_over(t, place, true);
@@ -37,8 +39,9 @@ tutti_err tutti_free(tutti_comm *comm, void *memory) {
   uint64_t place = tu_transport_place(t, memory);
   if (place == 0 || tu_transport_at(t, place) != memory || !tu_transport_hand_over(t, place, false))
     return refuse("tutti_free", memory, "this is not the beginning of what tutti_alloc gave this rank");
-  bool released = tu_transport_release(t, place);
-  tu_assert(released);
+  tu_suspects_look(t);
+  bool given_back = tu_transport_give_back(t, place);
+  tu_assert(given_back);
   return TUTTI_OK;
 }
 
@@ -63,6 +66,7 @@ tutti_err tutti_deregister(tutti_comm *comm, void *memory) {
   struct tu_error error;
   if (!comm || !memory) return refuse("tutti_deregister", memory, "a communicator and memory are needed");
   if (is_child(comm, "tutti_deregister")) return TUTTI_ERR_ARGUMENT;
+  tu_suspects_look(comm->transport);
   tutti_err err = tu_transport_deregister(comm->transport, memory, &error);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

@@ -137,7 +137,7 @@ static tutti_err accept(struct tutti_window *w, const struct offer *offers, stru
 /* give_back: nobody else can reach what it allocated. */
 static void destroy(struct tutti_window *w, bool give_back) {
   take_out(w);
-  if (give_back && w->own_place) tu_transport_release(w->comm->transport, w->own_place);
+  if (give_back && w->own_place) (void)tu_transport_give_back(w->comm->transport, w->own_place);
   if (give_back && w->block_place) tu_transport_release(w->comm->transport, w->block_place);
   free(w);
 }

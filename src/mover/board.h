@@ -20,7 +20,8 @@ struct tu_board {
   } calls[TU_BOARD_CALLS];
   _Alignas(TU_LINE_BYTES) _Atomic uint64_t latest; /* number of the last call started; the first one is 1 */
   _Atomic uint32_t departed;                       /* the rank has freed the communicator, in order */
-  _Atomic uint32_t here;                           /* the rank has made its side */
+  _Atomic uint32_t ended;  /* of a communicator that has failed: the rank touches no memory of others for it any more */
+  _Atomic uint32_t here;   /* the rank has made its side */
   _Atomic uint32_t missed; /* of a rank on another host: it could not make its side of the communicator */
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "mover/remote.h"
+#include "mover/suspects.h"
 
 #define BLOCK_BEGIN offsetof(struct tu_block, ranks)
 
@@ -130,6 +131,10 @@ tutti_err tu_control_begin(struct tu_control *c, struct tu_error *error) {
 }
 
 void tu_control_close(struct tu_control *c, bool in_order) {
+  if (!in_order && c->block && !c->left) {
+    atomic_store(&c->boards[c->rank].ended, 1);
+    tu_suspects_add(c);
+  }
   if (in_order && c->block && c->rank == c->leader) {
     withdraw(c);
     if (c->block->words_bytes) tu_transport_release(c->transport, c->block->words_place);
@@ -269,7 +274,8 @@ uint64_t tu_control_look_up(const struct tu_control *c, uint32_t peer, uint32_t 
 /* ---- leaving ---- */
 
 void tu_control_depart(struct tu_control *c) {
-  if (tu_control_departed(c, c->rank)) return;
+  if (c->left) return;
+  c->left = true;
   if (c->remote) tu_remote_say_departed(c); /* and hears nothing any more: once the leader knows, the block may go */
   atomic_store(&c->boards[c->rank].departed, 1);
   tu_bell_ring(c->transport, tu_control_local(c, c->leader));

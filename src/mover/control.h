@@ -38,6 +38,7 @@ struct tu_control {
   uint32_t rank, ranks;
   uint32_t leader;               /* the lowest rank of this host */
   bool remote;                   /* some ranks run on other hosts */
+  bool left;                     /* this rank has departed: of the block it touches nothing any more, unless it leads */
   struct tu_remote_session *far; /* remote.h's, once it has begun */
   /* [ranks], if some are remote: who of these has departed. What is in the block may have come to another rank of this host, and
    * what the one who departs sent to this rank before that may still be on its way. */

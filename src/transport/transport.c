@@ -231,12 +231,34 @@ bool tu_transport_release(struct tu_transport *t, uint64_t place) {
   struct tu_range *range = find_used(t, place);
   if (range) {
     take(used_list(t, place), range);
-    range->used = range->users = false;
+    range->used = range->users = range->held = false;
     t->free_bytes += range->bytes;
     rest(t, range);
   }
   pthread_mutex_unlock(&t->lock);
   return range != NULL;
+}
+
+bool tu_transport_give_back(struct tu_transport *t, uint64_t place) {
+  if (!atomic_load(&t->suspects)) return tu_transport_release(t, place);
+  pthread_mutex_lock(&t->lock);
+  struct tu_range *range = find_used(t, place);
+  if (range) range->held = true;
+  pthread_mutex_unlock(&t->lock);
+  return range != NULL;
+}
+
+static bool find_held(struct tu_transport *t, uint64_t *place) {
+  pthread_mutex_lock(&t->lock);
+  const struct tu_range *range = t->ranges;
+  while (range && !range->held) range = range->next;
+  if (range) *place = range->place;
+  pthread_mutex_unlock(&t->lock);
+  return range != NULL;
+}
+
+void tu_transport_release_held(struct tu_transport *t) {
+  for (uint64_t place; find_held(t, &place);) (void)tu_transport_release(t, place);
 }
 
 void tu_transport_trim(struct tu_transport *t) {
@@ -394,6 +416,6 @@ tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct t
   if (err == TUTTI_OK && place) memcpy(memory, tu_transport_at(t, place), bytes);
   if (err == TUTTI_OK) retire(t, link);
   pthread_mutex_unlock(&t->lock);
-  if (err == TUTTI_OK && place) tu_transport_release(t, place);
+  if (err == TUTTI_OK && place) (void)tu_transport_give_back(t, place);
   return err;
 }

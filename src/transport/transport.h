@@ -16,6 +16,7 @@
 
 struct tu_transport;
 struct tu_hosts;
+struct tu_suspect;
 
 struct tu_transport_ops {
   const char *name;
@@ -75,6 +76,7 @@ struct tu_range {
   bool used;
   bool rests;
   bool users; /* given to the user, who may give it back */
+  bool held;  /* given back, but others may still write there */
 };
 
 /* The user's own memory that was moved into this rank's slice. */
@@ -99,6 +101,7 @@ struct tu_transport {
   _Atomic uint32_t users; /* communicators; the last one closes */
   _Atomic bool fence;     /* ring with a full fence; else the sleeper makes one on all CPUs (membarrier) */
   struct tu_waits_owners waits;
+  struct tu_suspect *_Atomic suspects; /* ranks that may still write here: mover/suspects.h */
   /* The allocator of this rank's slice. */
   pthread_mutex_t lock;
   struct tu_range *ranges; /* all, by place */
@@ -160,6 +163,9 @@ void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place
 bool tu_transport_hand_over(struct tu_transport *t, uint64_t place, bool to_user);
 /* The whole of what was acquired there; false: nothing was. It rests, with its pages, or they go back to the system. */
 bool tu_transport_release(struct tu_transport *t, uint64_t place);
+/* The same of what other ranks know of; while there are suspects it is held, until tu_transport_release_held. */
+bool tu_transport_give_back(struct tu_transport *t, uint64_t place);
+void tu_transport_release_held(struct tu_transport *t);
 /* What rests goes back to the system. */
 void tu_transport_trim(struct tu_transport *t);
 /* Bytes of this rank's slice that are not acquired. */

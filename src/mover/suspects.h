@@ -1,0 +1,17 @@
+/* suspects.h: ranks that may still write into this rank's memory for a communicator that has failed: one that was stopped in
+ * the middle of a copy goes on with it when it wakes up. Each rank says when it has ended its side; one that has died writes
+ * no more. Until then what the user gives back is not used for anything else. */
+#ifndef TU_SUSPECTS_H
+#define TU_SUSPECTS_H
+
+#include "mover/control.h"
+
+/* The communicator has failed, and ends on this rank. Takes its list of members. */
+void tu_suspects_add(struct tu_control *c);
+/* Looks whether there are any left, of those that share memory with this rank; else what was held is released. May make a system
+ * call for each. */
+void tu_suspects_look(struct tu_transport *t);
+/* The endpoint goes. */
+void tu_suspects_forget(struct tu_transport *t);
+
+#endif
