@@ -186,11 +186,10 @@ static inline void tu_let_in(struct tutti_comm *comm) {
   if (atomic_load_explicit(&comm->wanted, memory_order_relaxed) > 0) tu_let_in_contended(comm);
 }
 /* Lets the others in while this thread sleeps, and takes it back, however often this thread has entered. */
-static inline void tu_release(struct tutti_comm *comm);
+static inline void tu_leave_idle(struct tutti_comm *comm);
 static inline void tu_regain(struct tutti_comm *comm);
 /* tu_hold for the usual case, that no thread is inside; false: tu_hold knows more. */
 static inline bool tu_enter_idle(struct tutti_comm *comm);
-static inline void tu_leave_idle(struct tutti_comm *comm);
 tutti_err tu_refuse_visit(const char *call);
 tutti_err tu_explain_visit(const char *call, struct tu_error *error);
 /* For calls that any thread may make: ARGUMENT, if it was another process that made what they use. */
@@ -423,7 +422,6 @@ static inline void tu_leave(const struct tu_visit *visit) {
   if (visit->comm) tu_leave_idle(visit->comm);
 }
 
-static inline void tu_release(struct tutti_comm *comm) { tu_leave_idle(comm); }
 static inline void tu_regain(struct tutti_comm *comm) {
   if (!tu_take_idle(comm)) tu_hold_contended(comm);
 }

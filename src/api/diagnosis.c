@@ -40,11 +40,16 @@ static void print_state(const struct tutti_comm *comm, uint32_t peer, char *text
   snprintf(text, bytes, "rank %u (%s)", peer, last);
 }
 
+static void note_blockers(const struct tutti_request *r) {
+  memset(r->comm->waits_for, 0, r->comm->ranks * sizeof *r->comm->waits_for);
+  tu_execution_blockers(&r->execution, r->comm->waits_for);
+}
+
 /* Whom it waits for; if it waits for earlier calls of this rank, as messages of these go first, then whom they wait for. */
 static void mark_blockers(const struct tutti_request *r) {
   struct tutti_comm *comm = r->comm;
   bool any = false;
-  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
+  note_blockers(r);
   for (const struct tutti_request *q = r; q && !any; q = q->previous) {
     if (q->comm == comm) tu_execution_blockers(&q->execution, comm->waits_for);
     for (uint32_t p = 0; p < comm->ranks; p++) any |= comm->waits_for[p];
@@ -184,11 +189,6 @@ bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_er
     if (comm->departed[p] == TU_IS_HERE && tu_peer_died(comm, p, doing, error)) return true;
   }
   return false;
-}
-
-static void note_blockers(const struct tutti_request *r) {
-  memset(r->comm->waits_for, 0, r->comm->ranks * sizeof *r->comm->waits_for);
-  tu_execution_blockers(&r->execution, r->comm->waits_for);
 }
 
 static bool peers_lost(struct tutti_request *r) {

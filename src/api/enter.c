@@ -39,7 +39,7 @@ void tu_hold_contended(struct tutti_comm *comm) {
 
 /* Goes on when one has come, or none wants to any more. */
 void tu_let_in_contended(struct tutti_comm *comm) {
-  tu_release(comm);
+  tu_leave_idle(comm);
   for (uint32_t looks = 0; atomic_load_explicit(&comm->wanted, memory_order_relaxed) > 0 && looks < LOOKS + YIELDS &&
                            !atomic_load_explicit(&comm->inside, memory_order_relaxed);)
     stand_by(looks++);

@@ -48,7 +48,7 @@ static int look_and_release(void *context) {
   if ((!tu_thread.telling && poll_all(h->comm)) || finished() != h->finished) return 0;
   int ms = tu_look_round(h->comm, tu_clock_ns(), h->stall->sleep_ms > 0 ? h->stall->sleep_ms : TU_SLEEP_MS);
   h->released = ms > 0 && !tu_thread.telling;
-  if (h->released) tu_release(h->comm);
+  if (h->released) tu_leave_idle(h->comm);
   return ms;
 }
 

@@ -2,6 +2,7 @@
 #include "base/base.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,13 @@ static uint64_t read_clock(clockid_t clock) {
 }
 
 uint64_t tu_clock_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+
+int tu_clock_left_ms(uint64_t deadline_ns) {
+  uint64_t now = tu_clock_ns();
+  if (now >= deadline_ns) return 0;
+  uint64_t ms = (deadline_ns - now + 999999) / 1000000;
+  return ms > INT_MAX ? INT_MAX : (int)ms;
+}
 uint64_t tu_clock_coarse_ns(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
 uint64_t tu_random(uint64_t *state) {

@@ -75,6 +75,8 @@ _Noreturn void tu_memory_ends(size_t count, size_t item_bytes);
 
 uint64_t tu_hash(const void *data, size_t bytes, uint64_t seed);
 uint64_t tu_clock_ns(void); /* monotonic */
+/* Milliseconds until then, rounded up; 0 if it has passed; fits poll(). */
+int tu_clock_left_ms(uint64_t deadline_ns);
 /* The same clock as of its last tick: some ms behind, and some ns to read. */
 uint64_t tu_clock_coarse_ns(void);
 

@@ -31,13 +31,6 @@ void tu_job_fini(struct tu_job *job) {
   free(job->records);
 }
 
-int tu_job_left_ms(const struct tu_job *job) {
-  uint64_t now = tu_clock_ns();
-  if (now >= job->deadline_ns) return 0;
-  uint64_t ms = (job->deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS;
-  return ms > INT_MAX ? INT_MAX : (int)ms;
-}
-
 /* ---- hosts ---- */
 
 static uint64_t hash_file(const char *path, uint64_t hash) {
@@ -137,11 +130,6 @@ tutti_err tu_job_agree(struct tu_job *job, tutti_err err, struct tu_error *error
   }
   if (code > TUTTI_ERR_UNSUPPORTED) code = TUTTI_ERR_PEER;
   return tu_fail(error, (tutti_err)code, "rank %u: %.490s", failed, heard.text);
-}
-
-void tu_job_abandon(struct tu_job *job, const struct tu_error *error) {
-  if (job) job->ops->fail(job, error);
-  tu_job_close(job);
 }
 
 void tu_job_close(struct tu_job *job) {

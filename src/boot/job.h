@@ -60,13 +60,10 @@ static inline tutti_err tu_job_allgather(struct tu_job *job, const void *mine, v
  * else the same error on all: that of the lowest rank on which it failed. */
 tutti_err tu_job_agree(struct tu_job *job, tutti_err err, struct tu_error *error);
 
-/* This rank cannot take part any more, for this reason; closes the job. NULL is ignored, as by tu_job_close. */
-void tu_job_abandon(struct tu_job *job, const struct tu_error *error);
+/* NULL is ignored. */
 void tu_job_close(struct tu_job *job);
 
 /* The lowest rank that runs on the same host as `rank`; they have met. */
 uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank);
-/* Milliseconds until the deadline, rounded up; 0 if it has passed. */
-int tu_job_left_ms(const struct tu_job *job);
 
 #endif

@@ -57,7 +57,7 @@ int tu_boot_connect(const struct addrinfo *at, uint64_t deadline_ns) {
   int why = connect(fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
   while (why == EINPROGRESS || why == EINTR) {
     struct pollfd polled = {.fd = fd, .events = POLLOUT};
-    int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
+    int ready = poll(&polled, 1, tu_clock_left_ms(deadline_ns));
     if (ready < 0 && errno == EINTR) continue;
     socklen_t bytes = sizeof why;
     if (ready <= 0) why = ETIMEDOUT;

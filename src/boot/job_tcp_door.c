@@ -44,7 +44,7 @@ static bool is_taken(const struct addrinfo *at, uint64_t deadline_ns) {
 static int listen_at(const struct addrinfo *at, bool reserved) {
   uint64_t deadline_ns = tu_clock_ns() + BIND_MS * UINT64_C(1000000);
   int fd = bind_to(at, reserved);
-  while (fd < 0 && reserved && errno == EADDRINUSE && tu_boot_left_ms(deadline_ns) > 0) {
+  while (fd < 0 && reserved && errno == EADDRINUSE && tu_clock_left_ms(deadline_ns) > 0) {
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     fd = bind_to(at, reserved);
   }

@@ -47,9 +47,9 @@ static tutti_err await_note(struct joiner *joiner, void *body, size_t bytes, uin
     *got = taken == TU_BOOT_TAKEN;
     if (taken != TU_BOOT_NOT_YET) return TUTTI_OK;
     struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
-    int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
+    int ready = poll(&polled, 1, tu_clock_left_ms(deadline_ns));
     if (ready < 0 && errno != EINTR) return tu_fail_errno(error, "cannot wait for rank 0 (poll)");
-    if (ready == 0 && tu_boot_left_ms(deadline_ns) == 0) {
+    if (ready == 0 && tu_clock_left_ms(deadline_ns) == 0) {
       return tu_fail(error, TUTTI_ERR_TIMEOUT,
                      "waited %d ms for rank 0 at %s: it took the connection and then said "
                      "nothing",
@@ -121,7 +121,7 @@ static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, str
   while (taken == TU_BOOT_NOT_YET &&
          (taken = tu_boot_receive(joiner->line.fd, answer, sizeof *answer, &got)) == TU_BOOT_NOT_YET) {
     struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
-    if (poll(&polled, 1, tu_boot_left_ms(until_ns)) == 0) break;
+    if (poll(&polled, 1, tu_clock_left_ms(until_ns)) == 0) break;
   }
   if (taken == TU_BOOT_TAKEN) return judge(joiner, call, answer, error);
   /* Perhaps another program has the port, or rank 0 had too many strangers at once. */
@@ -148,7 +148,7 @@ static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, 
   if (err == TUTTI_OK && joiner->met) {
     struct tu_boot_hello hello;
     tu_boot_hello_init(&hello, joiner->job.timeout_ms);
-    hello.left_ms = (uint32_t)tu_boot_left_ms(joiner->job.deadline_ns);
+    hello.left_ms = (uint32_t)tu_clock_left_ms(joiner->job.deadline_ns);
     tu_boot_prove(&joiner->secret, TU_BOOT_ROLE_JOINER, &call, answer.nonce, hello.proof);
     snprintf(joiner->why, sizeof joiner->why, "it closed the connection");
     if (tu_boot_send(joiner->line.fd, &hello, sizeof hello))
@@ -176,7 +176,7 @@ static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
       err = TUTTI_OK;
     }
     if (in || err != TUTTI_OK) break;
-    if (tu_boot_left_ms(joiner->job.deadline_ns) == 0) {
+    if (tu_clock_left_ms(joiner->job.deadline_ns) == 0) {
       err = tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for rank 0 at %s, which did not let rank %u of %u in: %s",
                     joiner->job.timeout_ms, joiner->name, joiner->place.rank, joiner->place.ranks, joiner->why);
       break;

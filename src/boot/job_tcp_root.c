@@ -139,7 +139,7 @@ static tutti_err step(struct tu_star *star, int wait_ms, struct tu_error *error)
 static tutti_err run(struct tu_star *star, struct tu_error *error) {
   const uint32_t *count = star->all ? &star->given : &star->joined;
   while (*count < star->place.ranks - 1) {
-    int left_ms = tu_job_left_ms(&star->job);
+    int left_ms = tu_clock_left_ms(star->job.deadline_ns);
     if (left_ms == 0) return fail_late(star, error);
     tutti_err err = step(star, left_ms, error);
     if (err != TUTTI_OK) return err;
@@ -159,7 +159,7 @@ static tutti_err hand_out(struct tu_star *star, struct tu_error *error) {
   for (uint32_t r = 1; r < star->place.ranks; r++) {
     if (tu_boot_send_data(star->peers[r].line.fd, star->all, star->bytes * star->place.ranks, star->job.deadline_ns))
       continue;
-    if (tu_job_left_ms(&star->job) > 0) return hear_leaving(star, r, error);
+    if (tu_clock_left_ms(star->job.deadline_ns) > 0) return hear_leaving(star, r, error);
     return tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms at %s for rank %u of %u to take what the others brought",
                    star->job.timeout_ms, star->name, r, star->place.ranks);
   }

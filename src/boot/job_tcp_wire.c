@@ -77,7 +77,7 @@ static bool send_all(int fd, const void *data, size_t bytes, uint64_t deadline_n
     if (n > 0 || (n < 0 && errno == EINTR)) continue;
     struct pollfd polled = {.fd = fd, .events = POLLOUT | POLLIN};
     if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
-    int ready = poll(&polled, 1, tu_boot_left_ms(deadline_ns));
+    int ready = poll(&polled, 1, tu_clock_left_ms(deadline_ns));
     if ((ready < 0 && errno != EINTR) || ready == 0 || polled.revents & (POLLIN | POLLERR | POLLHUP)) return false;
   }
   return true;
@@ -97,13 +97,6 @@ void tu_boot_note_init(struct tu_boot_note *note, enum tu_boot_kind kind, const 
   if (!error) return;
   note->code = (uint32_t)error->code;
   memcpy(note->text, error->text, strnlen(error->text, sizeof note->text - 1));
-}
-
-int tu_boot_left_ms(uint64_t deadline_ns) {
-  uint64_t now = tu_clock_ns();
-  if (now >= deadline_ns) return 0;
-  uint64_t ms = (deadline_ns - now + 999999) / 1000000;
-  return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
 void tu_boot_close(int *fd) {

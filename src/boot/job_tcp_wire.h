@@ -90,8 +90,6 @@ bool tu_boot_send(int fd, const void *data, size_t bytes);
 bool tu_boot_send_data(int fd, const void *body, size_t bytes, uint64_t deadline_ns);
 void tu_boot_note_init(struct tu_boot_note *note, enum tu_boot_kind kind, const struct tu_error *error);
 
-/* Milliseconds until the deadline, rounded up, 0 if it has passed; fits poll(). */
-int tu_boot_left_ms(uint64_t deadline_ns);
 void tu_boot_close(int *fd); /* closes unless < 0, and sets -1 */
 
 /* ---- secrets ---- */

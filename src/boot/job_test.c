@@ -271,7 +271,7 @@ static double run_parts(const struct part parts[], size_t count, struct outcome 
   uint64_t deadline = tu_clock_ns() + UINT64_C(20000000000);
   for (size_t i = 0; i < count; i++) {
     struct pollfd polled = {.fd = reports[i], .events = POLLIN};
-    if (poll(&polled, 1, tu_boot_left_ms(deadline)) <= 0) {
+    if (poll(&polled, 1, tu_clock_left_ms(deadline)) <= 0) {
       FAIL("rank %u hangs", parts[i].rank);
       kill(pids[i], SIGKILL);
     }
@@ -491,7 +491,8 @@ static void give_up(const struct tu_boot_place *place) {
   struct tu_job *job = enter(place);
   struct tu_error error;
   tu_fail(&error, TUTTI_ERR_ABORTED, "had enough");
-  tu_job_abandon(job, &error);
+  job->ops->fail(job, &error);
+  tu_job_close(job);
   _exit(0);
 }
 

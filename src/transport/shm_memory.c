@@ -329,7 +329,7 @@ static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu
     if (errno != EAGAIN && errno != EINTR)
       return tu_fail_errno(error, "rank %u cannot reach the UNIX socket '@%.32s' for the shared memory", job->rank,
                            offer->socket);
-    if (tu_job_left_ms(job) == 0)
+    if (tu_clock_left_ms(job->deadline_ns) == 0)
       return tu_fail(error, TUTTI_ERR_TIMEOUT, "rank %u waited %d ms for its place in the queue for the shared memory",
                      job->rank, job->timeout_ms);
     (void)poll(NULL, 0, 2);
@@ -347,7 +347,7 @@ static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu
 static tutti_err await_memory(struct tu_job *job, int fd, int *memory_fd, struct tu_error *error) {
   for (;;) {
     struct pollfd polled = {.fd = fd, .events = POLLIN};
-    int left_ms = tu_job_left_ms(job);
+    int left_ms = tu_clock_left_ms(job->deadline_ns);
     int ready = poll(&polled, 1, left_ms);
     if (ready > 0 && receive_fd(fd, memory_fd)) return TUTTI_OK;
     if (left_ms == 0)
