@@ -7,7 +7,12 @@
 #include "hosts.h"
 #include "test.h"
 
-enum { RANKS = 6, GROUPS = 1000, THREADS = 3, TAGS = 4 };
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { GROUPS = 200 }; /* they are slow */
+#else
+enum { GROUPS = 1000 };
+#endif
+enum { RANKS = 6, THREADS = 3, TAGS = 4 };
 
 /* ---- many groups ---- */
 
