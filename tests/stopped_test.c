@@ -120,7 +120,7 @@ static void await_stage(const struct ranks_world *w, uint32_t rank, uint32_t sta
 static int use_again(struct ranks_world *w, tutti_comm *world, const struct road *road, unsigned char *old) {
   enum { BLOCKS = 3 };
   void *blocks[BLOCKS];
-  if (old) memset(old, 0x5a, road->bytes); /* is still mapped, and held: to see what comes late */
+  if (old) memset(old, 0x5a, road->bytes); /* is still mapped, and held if others may write there: to see it */
   for (int i = 0; i < BLOCKS; i++) {
     if (tutti_alloc(world, road->bytes, &blocks[i]) != TUTTI_OK) return 10;
     memset(blocks[i], 0xa5, road->bytes);
@@ -129,7 +129,10 @@ static int use_again(struct ranks_world *w, tutti_comm *world, const struct road
   await_stage(w, 1, 2);
   for (int i = 0; i < BLOCKS; i++)
     if (!is_all(blocks[i], road->bytes, 0xa5)) return 11;
-  if (old && !is_all(old, road->bytes, 0x5a)) w->shared->numbers[0]++; /* it would have hit a block */
+  bool late = old && !is_all(old, road->bytes, 0x5a);
+  for (int i = 0; i < BLOCKS; i++)
+    late &= blocks[i] != (void *)old; /* was nothing that others write into: it is used again */
+  if (late) w->shared->numbers[0]++;
   for (int i = 0; i < BLOCKS; i++)
     if (tutti_free(world, blocks[i]) != TUTTI_OK) return 12;
   return any_held(world->transport) ? 13 : 0;

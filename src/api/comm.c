@@ -151,8 +151,8 @@ static bool find_lost(const struct tutti_comm *comm, const struct tu_comm_goal *
     if (!goal->lacks(comm, i)) continue;
     uint32_t local = control ? tu_control_local(control, i) : i;
     if (local != TU_REMOTE && tu_transport_gave_up(comm->transport, local, error)) return true;
-    if (control && tu_control_missed(control, i))
-      tu_fail(error, TUTTI_ERR_PEER, "rank %u could not make its side of the communicator", i);
+    tutti_err missed = control ? tu_control_missed(control, i) : TUTTI_OK;
+    if (missed != TUTTI_OK) tu_fail(error, missed, "rank %u of the communicator could not make its side of it", i);
     else if (control ? !tu_control_alive(control, i) : !tu_transport_alive(comm->transport, local))
       tu_fail(error, TUTTI_ERR_PEER, "rank %u has died or exited while the communicator was made", i);
     else continue;

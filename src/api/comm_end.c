@@ -57,29 +57,40 @@ static void keep(struct closed *c) {
   pthread_mutex_unlock(&closing.lock);
 }
 
-void tu_comm_sweep(const struct tu_transport *t) {
-  struct closed *over = NULL;
+/* Out of the list: those of that endpoint of which nothing is needed any more, or all. */
+static struct closed *take_out(const struct tu_transport *t, bool all) {
+  struct closed *taken = NULL;
   bool looked = false;
-  pthread_mutex_lock(&closing.lock);
   for (struct closed **link = &closing.first; *link;) {
     struct closed *c = *link;
     bool ours = c->transport == t && tu_process_is(c->process);
     if (ours && !looked) looked = true, (void)tu_mover_look(c->mover);
-    if (!ours || !tu_mover_drained(c->mover, c->waits_for)) {
+    if (!ours || (!all && !tu_mover_drained(c->mover, c->waits_for))) {
       link = &c->next;
       continue;
     }
     *link = c->next;
-    c->next = over;
-    over = c;
+    c->next = taken;
+    taken = c;
   }
+  return taken;
+}
+
+static void destroy(struct closed *c, bool in_order) {
+  for (struct closed *next; c; c = next) {
+    next = c->next;
+    tu_control_depart(&c->mover->control);
+    tu_mover_destroy(c->mover, in_order);
+    tu_comm_drop_endpoint(c->transport);
+    free(c);
+  }
+}
+
+void tu_comm_sweep(const struct tu_transport *t) {
+  pthread_mutex_lock(&closing.lock);
+  struct closed *over = take_out(t, false);
   pthread_mutex_unlock(&closing.lock);
-  for (struct closed *next; over; over = next) {
-    next = over->next;
-    tu_mover_destroy(over->mover, true);
-    tu_comm_drop_endpoint(over->transport);
-    free(over);
-  }
+  destroy(over, true);
 }
 
 static bool is_last(const struct tu_transport *t) {
@@ -91,27 +102,10 @@ static bool is_last(const struct tu_transport *t) {
 /* If all communicators of that endpoint are closed, none of them will be looked at again: then it is closed, too. What they
  * have sent stays where it is, and this rank has left all of them. */
 static void end_endpoint(const struct tu_transport *t) {
-  struct closed *last = NULL;
   pthread_mutex_lock(&closing.lock);
-  bool is_end = is_last(t);
-  for (struct closed **link = &closing.first; is_end && *link;) {
-    struct closed *c = *link;
-    if (c->transport != t) {
-      link = &c->next;
-      continue;
-    }
-    *link = c->next;
-    c->next = last;
-    last = c;
-  }
+  struct closed *last = is_last(t) ? take_out(t, true) : NULL;
   pthread_mutex_unlock(&closing.lock);
-  for (struct closed *next; last; last = next) {
-    next = last->next;
-    tu_control_depart(&last->mover->control);
-    tu_mover_destroy(last->mover, false);
-    tu_comm_drop_endpoint(last->transport);
-    free(last);
-  }
+  destroy(last, false);
 }
 
 void tu_comm_sweep_reset(void) {

@@ -114,7 +114,7 @@ static tutti_err split(tutti_comm *parent, int color, int key, tutti_comm **comm
     if (err != TUTTI_OK) (void)tu_thread_error(&error);
   }
   /* The others may have made their sides, or be about to. */
-  if (err != TUTTI_OK) tu_control_miss(parent->transport, session, parent->mover->control.members, parent->ranks);
+  if (err != TUTTI_OK) tu_control_miss(parent->transport, session, err, parent->mover->control.members, parent->ranks);
   free(all);
   return err;
 }
@@ -269,7 +269,7 @@ static tutti_err create_group(tutti_comm *parent, uint64_t tag, struct group *g,
     tu_comm_destroy(*comm, false);
     *comm = NULL;
   }
-  if (err != TUTTI_OK) tu_control_miss(t, g->session, g->members, g->count);
+  if (err != TUTTI_OK) tu_control_miss(t, g->session, err, g->members, g->count);
   return err;
 }
 

@@ -152,6 +152,7 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
     return tu_comm_fail(comm, &error);
   }
   w->comm = comm;
+  comm->mover->control.exposes = true;
   w->thread = &tu_thread;
   tutti_err err = TUTTI_OK;
   if (!window) err = tu_fail(&mine.error, TUTTI_ERR_ARGUMENT, "there is no place for the window");

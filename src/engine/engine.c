@@ -73,6 +73,7 @@ static void post(struct tu_execution *e, const struct tu_instruction *ins, struc
       ins->target.fold || m->parts > 1)
     return;
   if (e->program->point_to_point || !tu_receiver_may_post(r, ticket)) return;
+  e->mover->control.exposes = true;
   tu_receiver_post(r, ticket, e->places[ins->target.buffer] + ins->target.offset);
   progress->posted = true;
 }

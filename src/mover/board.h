@@ -22,7 +22,7 @@ struct tu_board {
   _Atomic uint32_t departed;                       /* the rank has freed the communicator, in order */
   _Atomic uint32_t ended;  /* of a communicator that has failed: the rank touches no memory of others for it any more */
   _Atomic uint32_t here;   /* the rank has made its side */
-  _Atomic uint32_t missed; /* of a rank on another host: it could not make its side of the communicator */
+  _Atomic uint32_t missed; /* of a rank on another host: why it could not make its side of the communicator */
 };
 
 struct tu_verdict {

@@ -133,7 +133,7 @@ tutti_err tu_control_begin(struct tu_control *c, struct tu_error *error) {
 void tu_control_close(struct tu_control *c, bool in_order) {
   if (!in_order && c->block && !c->left) {
     atomic_store(&c->boards[c->rank].ended, 1);
-    tu_suspects_add(c);
+    if (c->exposes) tu_suspects_add(c);
   }
   if (in_order && c->block && c->rank == c->leader) {
     withdraw(c);
@@ -146,23 +146,24 @@ void tu_control_close(struct tu_control *c, bool in_order) {
 
 /* ---- those that do not come ---- */
 
-void tu_control_miss(struct tu_transport *t, uint64_t session, const uint32_t members[], uint32_t ranks) {
+void tu_control_miss(struct tu_transport *t, uint64_t session, tutti_err why, const uint32_t members[],
+                     uint32_t ranks) {
   struct tu_slice_head *head = tu_transport_head(t, t->rank);
   uint32_t at = atomic_fetch_add(&head->misses, 1) % TU_MISSED;
+  atomic_store(&head->missed_codes[at], (uint32_t)why);
   atomic_store(&head->missed[at], session);
   for (uint32_t i = 0; i < ranks; i++)
     if (tu_transport_local(t, members[i]) != TU_REMOTE) tu_bell_wake(t, tu_transport_local(t, members[i]));
-  if (t->hosts) tu_remote_say_missed(t, session, members, ranks);
+  if (t->hosts) tu_remote_say_missed(t, session, why, members, ranks);
 }
 
-bool tu_control_missed(const struct tu_control *c, uint32_t rank) {
+tutti_err tu_control_missed(const struct tu_control *c, uint32_t rank) {
   const uint32_t local = tu_control_local(c, rank);
-  bool missed = false;
-  if (local == TU_REMOTE) return c->block && atomic_load(&c->boards[rank].missed);
+  if (local == TU_REMOTE) return c->block ? (tutti_err)atomic_load(&c->boards[rank].missed) : TUTTI_OK;
   const struct tu_slice_head *head = tu_transport_head(c->transport, local);
   for (uint32_t i = 0; i < TU_MISSED; i++)
-    missed |= atomic_load_explicit(&head->missed[i], memory_order_relaxed) == c->session;
-  return missed;
+    if (atomic_load(&head->missed[i]) == c->session) return (tutti_err)atomic_load(&head->missed_codes[i]);
+  return TUTTI_OK;
 }
 
 void tu_control_come(struct tu_control *c) {

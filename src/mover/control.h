@@ -39,6 +39,7 @@ struct tu_control {
   uint32_t leader;               /* the lowest rank of this host */
   bool remote;                   /* some ranks run on other hosts */
   bool left;                     /* this rank has departed: of the block it touches nothing any more, unless it leads */
+  bool exposes;                  /* others have been told of memory of this rank's user into which they may write */
   struct tu_remote_session *far; /* remote.h's, once it has begun */
   /* [ranks], if some are remote: who of these has departed. What is in the block may have come to another rank of this host, and
    * what the one who departs sent to this rank before that may still be on its way. */
@@ -65,9 +66,10 @@ tutti_err tu_control_begin(struct tu_control *c, struct tu_error *error);
 /* in_order: all have departed, so that the leader frees the block; otherwise it is left alone. */
 void tu_control_close(struct tu_control *c, bool in_order);
 
-/* This rank cannot make its side of a communicator that the others may be making: they are told. */
-void tu_control_miss(struct tu_transport *t, uint64_t session, const uint32_t members[], uint32_t ranks);
-bool tu_control_missed(const struct tu_control *c, uint32_t rank);
+/* This rank cannot make its side of a communicator that the others may be making: they are told, and why. */
+void tu_control_miss(struct tu_transport *t, uint64_t session, tutti_err why, const uint32_t members[], uint32_t ranks);
+/* Has that rank said so? Then why; else TUTTI_OK. */
+tutti_err tu_control_missed(const struct tu_control *c, uint32_t rank);
 
 /* This rank has made its side: the others are told. Not all communicators need that. */
 void tu_control_come(struct tu_control *c);

@@ -48,7 +48,8 @@ void tu_remote_say_verdict(const struct tu_control *c, const struct tu_error *er
 void tu_remote_say_here(const struct tu_control *c);
 void tu_remote_say_departed(const struct tu_control *c);
 bool tu_remote_say_words(const struct tu_control *c, const void *words, size_t bytes);
-void tu_remote_say_missed(struct tu_transport *t, uint64_t session, const uint32_t members[], uint32_t ranks);
+void tu_remote_say_missed(struct tu_transport *t, uint64_t session, tutti_err why, const uint32_t members[],
+                          uint32_t ranks);
 /* Tells them this rank's last call, and asks for theirs of that number (0: the last). */
 void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t number);
 bool tu_remote_alive(const struct tu_transport *t, uint32_t job_rank);

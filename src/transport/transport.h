@@ -62,6 +62,7 @@ struct tu_slice_head {
   _Atomic uint32_t blocks_version, blocks;
   /* Sessions of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
   _Atomic uint64_t missed[TU_MISSED];
+  _Atomic uint32_t missed_codes[TU_MISSED]; /* and why: enum tutti_err */
   _Atomic uint32_t misses;
   _Atomic uint64_t word; /* of locality/, while the job begins */
 };
