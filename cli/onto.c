@@ -78,11 +78,11 @@ static bool better(const struct laid *l, const struct laid *than) {
 
 /* Sends all messages of the plan on their ways. False: two chips cannot reach each other. */
 static bool load(const struct onto *o, struct laid *l, struct tu_error *error) {
-  struct tu_message *messages = tu_plan_messages(l->plan, &l->messages);
+  struct tu_plan_message *messages = tu_plan_messages(l->plan, &l->messages);
   tu_loads_init(&l->loads, o->router);
   bool there = true;
   for (size_t m = 0; m < l->messages && there; m++) {
-    const struct tu_message *s = &messages[m];
+    const struct tu_plan_message *s = &messages[m];
     there = tu_loads_add(&l->loads, s->from, s->to, s->lane, (double)s->chunks / l->plan->split) != TU_NONE;
     if (!there)
       tu_fail(error, TUTTI_ERR_ARGUMENT, "there is no way from chip %u to chip %u of %s", o->cluster->nodes[s->from].id,
@@ -282,7 +282,7 @@ void onto_say_order(const struct onto *o, struct tu_text *text) {
 }
 
 static void print_directed(const struct tu_cluster *c, uint32_t link, struct tu_text *text) {
-  struct tu_link_end from = tu_directed_from(c, link), to = tu_directed_to(c, link);
+  struct tu_cluster_link_end from = tu_directed_from(c, link), to = tu_directed_to(c, link);
   tu_text_print(text, "%s.%u > %s.%u", tu_node_name(c, from.node).chars, from.channel, tu_node_name(c, to.node).chars,
                 to.channel);
 }
@@ -310,10 +310,10 @@ void onto_list_links(const struct onto *o, struct tu_text *text) {
 
 void onto_list_routes(const struct onto *o, const struct tu_plan *plan, struct tu_text *text) {
   size_t count;
-  struct tu_message *messages = tu_plan_messages(plan, &count);
+  struct tu_plan_message *messages = tu_plan_messages(plan, &count);
   uint32_t *links = tu_allocate(o->cluster->node_count, sizeof *links);
   for (size_t m = 0; m < count; m++) {
-    const struct tu_message *s = &messages[m];
+    const struct tu_plan_message *s = &messages[m];
     uint32_t hops = tu_router_links(o->router, s->from, s->to, s->lane, links);
     tu_text_print(text, "%u to %u, lane %u, %.6g block%s:", o->cluster->nodes[s->from].id, o->cluster->nodes[s->to].id,
                   s->lane, (double)s->chunks / plan->split, s->chunks == plan->split ? "" : "s");

@@ -110,7 +110,7 @@ static void print_lines(const struct topo *t) {
   }
 }
 
-static void print_end(const struct topo *t, struct tu_link_end end) {
+static void print_end(const struct topo *t, struct tu_cluster_link_end end) {
   printf("%s.%u", tu_node_name(t->cluster, end.node).chars, end.channel);
   if (t->soc && end.channel < t->soc->channel_count)
     printf("@%u-%u", t->soc->channels[end.channel].x, t->soc->channels[end.channel].y);
@@ -126,8 +126,8 @@ static void print_pairs(const struct topo *t) {
       if (to->node < n) continue;
       printf("  %s - %s:", tu_node_name(c, n).chars, tu_node_name(c, to->node).chars);
       for (uint32_t p = c->port_first[n]; p < c->port_first[n + 1]; p++) {
-        const struct tu_link *link = &c->links[c->ports[p].link];
-        struct tu_link_end near = {n, c->ports[p].channel}, far = tu_link_far(link, near);
+        const struct tu_cluster_link *link = &c->links[c->ports[p].link];
+        struct tu_cluster_link_end near = {n, c->ports[p].channel}, far = tu_link_far(link, near);
         if (far.node != to->node) continue;
         printf("  ");
         print_end(t, near);

@@ -55,7 +55,7 @@ static void print_links(const struct topo *topo, struct tu_text *t) {
   for (uint32_t l = 0; l < c->link_count; l++) {
     tu_text_print(t, "%s\n{\"ends\": [", l ? "," : "");
     for (int e = 0; e < 2; e++) {
-      struct tu_link_end end = c->links[l].ends[e];
+      struct tu_cluster_link_end end = c->links[l].ends[e];
       tu_text_print(t, "%s{\"node\": \"%s\", \"channel\": %u", e ? ", " : "", tu_node_name(c, end.node).chars,
                     end.channel);
       if (topo->soc && end.channel < topo->soc->channel_count)

@@ -25,7 +25,7 @@ static bool read_chip(const struct tu_cluster *c, const char **text, const char 
 }
 
 static void print_hop(const struct tu_cluster *c, uint32_t link, uint32_t from) {
-  const struct tu_link_end *e = c->links[link].ends;
+  const struct tu_cluster_link_end *e = c->links[link].ends;
   int near = e[0].node == from ? 0 : 1;
   printf("%s.%u = %s.%u", tu_node_name(c, e[near].node).chars, e[near].channel, tu_node_name(c, e[1 - near].node).chars,
          e[1 - near].channel);

@@ -43,7 +43,7 @@ static inline struct tu_cluster *cluster_of_pairs(uint32_t chips, const uint32_t
   for (uint32_t i = 0; i < chips; i++) tu_cluster_add(cluster, &(struct tu_node){.id = i});
   for (uint32_t i = 0; i < count * links; i++) {
     uint32_t a = pairs[i / links][0], b = pairs[i / links][1];
-    tu_cluster_connect(cluster, (struct tu_link_end){a, used[a]++}, (struct tu_link_end){b, used[b]++});
+    tu_cluster_connect(cluster, (struct tu_cluster_link_end){a, used[a]++}, (struct tu_cluster_link_end){b, used[b]++});
   }
   free(used);
   if (tu_cluster_index(cluster) != TU_NONE) abort();
@@ -61,7 +61,8 @@ static inline struct tu_cluster *cluster_random(uint64_t *seed, uint32_t chips, 
     for (uint32_t b = a + 1; b < chips; b++) {
       uint32_t links = below(seed, 100) < percent ? 1 + below(seed, links_max) : 0;
       for (uint32_t l = 0; l < links; l++)
-        tu_cluster_connect(cluster, (struct tu_link_end){a, used[a]++}, (struct tu_link_end){b, used[b]++});
+        tu_cluster_connect(cluster, (struct tu_cluster_link_end){a, used[a]++},
+                           (struct tu_cluster_link_end){b, used[b]++});
     }
   free(used);
   if (tu_cluster_index(cluster) != TU_NONE) abort();

@@ -5,15 +5,15 @@
  *
  * Errors. Every function that can fail returns a tutti_err; tutti_error_message() holds the sentence for it. A failure
  * on one rank becomes the verdict of the communicator on all of its ranks: from then on every call on it returns
- * that verdict, and only tutti_comm_free() works. Other communicators are unaffected.
+ * that verdict, and only tutti_comm_free() and tutti_comm_close() work. Other communicators are unaffected.
  *
  * Threads. Requests belong to a communicator: any thread may start calls there, test its requests and wait for them. Calls
  * that overlap are carried out one after the other. While one thread waits, others may start, test and wait on the same
  * communicator; a wait moves on the open requests of all communicators of the process that no other thread is moving. All
  * ranks must start the collectives of a communicator in one order; where several threads start some, that is the
  * program's part. tutti_abort, tutti_rank, tutti_ranks and tutti_error_message never wait for another thread, and may be
- * called by any until tutti_comm_free begins; the text of tutti_error_message changes only by the calling thread's
- * next call. on_ready and user operations are called by any thread that is in the library, one at a time for a
+ * called by any until tutti_comm_free or tutti_comm_close begins; the text of tutti_error_message changes only by the
+ * calling thread's next call. on_ready and user operations are called by any thread that is in the library, one at a time for a
  * communicator.
  *
  * Fork. A child of fork() that makes a call with what belongs to its parent (a communicator, a request, a window, a

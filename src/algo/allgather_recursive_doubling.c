@@ -3,10 +3,10 @@
 #include "algo/parts.h"
 
 /* The first of the ranks that participants from p on stand for; N past the last. */
-static uint32_t first_rank(struct tu_fold f, uint32_t p) { return p == f.power ? f.ranks : tu_fold_rank(f, p); }
+static uint32_t first_rank(struct tu_folding f, uint32_t p) { return p == f.power ? f.ranks : tu_fold_rank(f, p); }
 
 static void build(struct tu_builder *b) {
-  struct tu_fold f = tu_fold_of(tu_build_ranks(b));
+  struct tu_folding f = tu_fold_of(tu_build_ranks(b));
   tu_copy_own(b);
   for (uint32_t p = 0; p < f.extra; p++) tu_move(b, tu_at(2 * p + 1, tu_in(0, 1)), tu_at(2 * p, tu_out(2 * p + 1, 1)));
   for (uint32_t bit = 1; bit < f.power; bit <<= 1) {

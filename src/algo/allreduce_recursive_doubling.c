@@ -4,7 +4,7 @@
 #include "algo/parts.h"
 
 static void build(struct tu_builder *b) {
-  struct tu_fold f = tu_fold_of(tu_build_ranks(b));
+  struct tu_folding f = tu_fold_of(tu_build_ranks(b));
   struct tu_span in = tu_in(0, 1), out = tu_out(0, 1);
   if (f.ranks == 1) tu_copy(b, 0, in, out);
   tu_fold_in(b, f);

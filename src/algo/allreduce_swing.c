@@ -4,7 +4,7 @@
  * folded into a neighbour. */
 #include "algo/parts.h"
 
-static void gather_back(struct tu_builder *b, struct tu_fold f) {
+static void gather_back(struct tu_builder *b, struct tu_folding f) {
   struct tu_reach reach;
   tu_reach_init(b, &reach, f.power, tu_partner_swing);
   for (uint32_t round = reach.rounds; round-- > 0;) {
@@ -22,7 +22,7 @@ static void gather_back(struct tu_builder *b, struct tu_fold f) {
 }
 
 static void build(struct tu_builder *b) {
-  struct tu_fold f = tu_fold_of(tu_build_ranks(b));
+  struct tu_folding f = tu_fold_of(tu_build_ranks(b));
   if (f.ranks == 1) tu_copy(b, 0, tu_in(0, 1), tu_out(0, 1));
   struct tu_span *have = tu_build_memory(b, (size_t)f.ranks * f.power, sizeof *have);
   struct tu_span *keep = tu_build_memory(b, (size_t)f.ranks * f.power, sizeof *keep);

@@ -259,17 +259,17 @@ void tu_prefix_doubling(struct tu_builder *b, uint32_t first, struct tu_span val
 
 /* ---- butterflies ---- */
 
-struct tu_fold tu_fold_of(uint32_t ranks) {
+struct tu_folding tu_fold_of(uint32_t ranks) {
   uint32_t power = tu_pow2_floor(ranks);
-  return (struct tu_fold){ranks, power, ranks - power};
+  return (struct tu_folding){ranks, power, ranks - power};
 }
 
-void tu_fold_in(struct tu_builder *b, struct tu_fold f) {
+void tu_fold_in(struct tu_builder *b, struct tu_folding f) {
   struct tu_span in = tu_in_blocks_at(b, 0, 1), out = tu_out_blocks_at(b, 0, 1);
   for (uint32_t p = 0; p < f.extra; p++) tu_move_reduce(b, tu_at(2 * p + 1, in), TU_FROM_RIGHT, in, tu_at(2 * p, out));
 }
 
-void tu_fold_out(struct tu_builder *b, struct tu_fold f) {
+void tu_fold_out(struct tu_builder *b, struct tu_folding f) {
   struct tu_span out = tu_out_blocks_at(b, 0, 1);
   for (uint32_t p = 0; p < f.extra; p++) tu_move(b, tu_at(2 * p, out), tu_at(2 * p + 1, out));
 }
@@ -348,7 +348,7 @@ static uint32_t *lowest_in_reach(struct tu_builder *b, uint32_t power, tu_partne
 }
 
 void tu_halving_doubling(struct tu_builder *b, tu_partner *partner) {
-  struct tu_fold f = tu_fold_of(tu_build_ranks(b));
+  struct tu_folding f = tu_fold_of(tu_build_ranks(b));
   uint32_t rounds = tu_log2_ceil(f.power);
   uint32_t *lowest = lowest_in_reach(b, f.power, partner);
   uint32_t *first = tu_build_memory(b, f.power, sizeof *first); /* of the range that a participant has */

@@ -1,6 +1,6 @@
 /* parts.h: phases that several algorithms share. */
-#ifndef TU_PARTS_H
-#define TU_PARTS_H
+#ifndef TU_ALGO_PARTS_H
+#define TU_ALGO_PARTS_H
 
 #include "algo/algo.h"
 
@@ -58,19 +58,21 @@ void tu_binomial_reduce(struct tu_builder *b, uint32_t root, struct tu_span resu
 /* ---- butterflies: log2 rounds of exchange between partners, among a power of two of participants. Of the ranks beyond it,
  * `extra`, each odd one of the first 2 * extra ranks is folded into the even one before it. ---- */
 
-struct tu_fold {
+struct tu_folding {
   uint32_t ranks, power, extra;
 };
-struct tu_fold tu_fold_of(uint32_t ranks);
-static inline uint32_t tu_fold_rank(struct tu_fold f, uint32_t participant) {
+struct tu_folding tu_fold_of(uint32_t ranks);
+static inline uint32_t tu_fold_rank(struct tu_folding f, uint32_t participant) {
   return participant < f.extra ? 2 * participant : participant + f.extra;
 }
 /* Ranks that a participant stands for: from tu_fold_rank on. */
-static inline uint32_t tu_fold_count(struct tu_fold f, uint32_t participant) { return participant < f.extra ? 2 : 1; }
+static inline uint32_t tu_fold_count(struct tu_folding f, uint32_t participant) {
+  return participant < f.extra ? 2 : 1;
+}
 
 /* The folded ranks' whole IN is reduced into OUT of their participants, and OUT comes back at the end. */
-void tu_fold_in(struct tu_builder *b, struct tu_fold f);
-void tu_fold_out(struct tu_builder *b, struct tu_fold f);
+void tu_fold_in(struct tu_builder *b, struct tu_folding f);
+void tu_fold_out(struct tu_builder *b, struct tu_folding f);
 
 /* Partner of a participant in a round. Partners are each other's, and the partners of round s have met the same
  * participants' data before (rounds form a hypercube). */
@@ -91,7 +93,7 @@ void tu_reach_init(struct tu_builder *b, struct tu_reach *r, uint32_t power, tu_
 /* Where block `block` of participant p lies, for tu_butterfly_reduce_scatter: its partial sum so far, and where the next one is
  * to go. Both [rank * blocks + block]. */
 struct tu_halves {
-  struct tu_fold fold;
+  struct tu_folding fold;
   tu_partner *partner;
   uint32_t blocks;      /* a row of `have` */
   bool per_rank;        /* a block a rank, and a participant stands for those of its ranks; else one a participant */

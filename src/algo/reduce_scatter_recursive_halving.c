@@ -5,7 +5,7 @@
 #include "algo/parts.h"
 
 struct places {
-  struct tu_fold fold;
+  struct tu_folding fold;
   struct tu_span *have, *keep; /* [rank * N + block] */
 };
 

@@ -7,7 +7,6 @@
 
 #include "algo/algo.h"
 #include "base/env.h"
-#include "mover/suspects.h"
 
 #define CREDITS_ROOMY 8u    /* few lines stay where they are used: the fastest exchange of two ranks that poll */
 #define CREDITS_CROWDED 64u /* ... of ranks that have to wait for a core: as much as one can do before that */
@@ -201,9 +200,7 @@ static bool is_leader(const struct tutti_comm *comm, uint32_t rank) { return ran
 static const struct tu_comm_goal block = {has_block, is_leader, "to begin with the communicator", true};
 
 void tu_comm_drop_endpoint(struct tu_transport *t) {
-  if (atomic_fetch_sub(&t->users, 1) > 1) return;
-  tu_suspects_forget(t);
-  t->ops->close(t);
+  if (atomic_fetch_sub(&t->users, 1) == 1) t->ops->close(t);
 }
 
 static void destroy_matching(const struct tutti_comm *comm) {

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "api/comm.h"
-#include "mover/suspects.h"
+#include "transport/suspects.h"
 
 static tutti_err refuse(const char *call, const void *memory, const char *why) {
   struct tu_error error;

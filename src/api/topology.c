@@ -88,7 +88,7 @@ tutti_err tutti_cluster_far_end(const tutti_cluster *cluster, tutti_link_end nea
   if (!cluster || near.chip >= cluster->cluster->node_count)
     return refuse_chip(cluster, near.chip, cluster ? cluster->cluster->node_count : 0);
   const struct tu_cluster *c = cluster->cluster;
-  const struct tu_link_end end = {near.chip, near.channel};
+  const struct tu_cluster_link_end end = {near.chip, near.channel};
   uint32_t link = tu_cluster_link_at(c, end);
   if (link == TU_NONE || !far) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
@@ -96,7 +96,7 @@ tutti_err tutti_cluster_far_end(const tutti_cluster *cluster, tutti_link_end nea
             near.chip, c->name);
     return tu_thread_error(&error);
   }
-  struct tu_link_end other = tu_link_far(&c->links[link], end);
+  struct tu_cluster_link_end other = tu_link_far(&c->links[link], end);
   *far = (tutti_link_end){other.node, other.channel};
   return TUTTI_OK;
 }

@@ -28,6 +28,7 @@ tutti_err tu_fail_memory(struct tu_error *error, size_t bytes, const char *forma
     __attribute__((format(printf, 3, 4)));
 
 #define TU_LINE_BYTES 64u
+#define TU_NONE UINT32_MAX /* no rank, no index */
 
 static inline size_t tu_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t tu_max(size_t a, size_t b) { return a > b ? a : b; }

@@ -28,7 +28,7 @@ void tu_draw_cluster_words(const struct tu_cluster *cluster, struct tu_text *tex
 /* ---- links ---- */
 
 /* What a pointer that rests on a link is told. */
-static void print_hint(const struct tu_cluster *c, const struct tu_link *link, struct tu_text *t) {
+static void print_hint(const struct tu_cluster *c, const struct tu_cluster_link *link, struct tu_text *t) {
   tu_text_print(t, "<title>");
   for (int e = 0; e < 2; e++) {
     const char *chip = c->nodes[link->ends[e].node].kind == TU_CHIP ? "chip " : "";
@@ -58,8 +58,8 @@ static void print_stub(const struct tu_draw_pair *p, int e, double by, const cha
 }
 
 /* The link that is the k-th of its pair, both ends named as the pair names them. */
-static void print_link(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *p, const struct tu_link *link,
-                       uint32_t k, struct tu_text *t) {
+static void print_link(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *p,
+                       const struct tu_cluster_link *link, uint32_t k, struct tu_text *t) {
   const struct tu_cluster *c = l->what->cluster;
   double by = tu_draw_aside(p, k), dx = p->end[1].x - p->end[0].x, dy = p->end[1].y - p->end[0].y;
   const char *class = link->reserved ? "link reserved" : "link";
@@ -136,8 +136,8 @@ static void print_pair(const struct tu_draw_cluster_layout *l, const struct tu_d
   } else {
     uint32_t k = 0;
     for (uint32_t i = c->port_first[p->node[0]]; i < c->port_first[p->node[0] + 1]; i++) {
-      const struct tu_link *link = &c->links[c->ports[i].link];
-      struct tu_link_end near = {p->node[0], c->ports[i].channel};
+      const struct tu_cluster_link *link = &c->links[c->ports[i].link];
+      struct tu_cluster_link_end near = {p->node[0], c->ports[i].channel};
       if (tu_link_far(link, near).node == p->node[1]) print_link(l, p, link, k++, t);
     }
   }
@@ -344,7 +344,7 @@ static void print_data(const struct tu_draw_cluster *what, struct tu_text *t) {
   }
   tu_text_print(t, "],\n\"links\": [");
   for (uint32_t l = 0; l < c->link_count; l++) {
-    const struct tu_link_end *e = c->links[l].ends;
+    const struct tu_cluster_link_end *e = c->links[l].ends;
     tu_text_print(t, "%s[%u,%u,%u,%u,%d]", l ? "," : "", e[0].node, e[0].channel, e[1].node, e[1].channel,
                   c->links[l].reserved);
   }

@@ -101,7 +101,8 @@ void tu_draw_json_string(const char *chars, struct tu_text *t) {
 
 void tu_draw_port_name(const struct tu_cluster *c, uint32_t port, struct tu_text *t) {
   tu_assert(port / 2 < c->link_count);
-  const struct tu_link_end *near = &c->links[port / 2].ends[port % 2], *far = &c->links[port / 2].ends[1 - port % 2];
+  const struct tu_cluster_link_end *near = &c->links[port / 2].ends[port % 2],
+                                   *far = &c->links[port / 2].ends[1 - port % 2];
   tu_text_print(t, "%s.%u to %s.%u", tu_node_name(c, near->node).chars, near->channel, tu_node_name(c, far->node).chars,
                 far->channel);
 }

@@ -371,7 +371,7 @@ static void odd(void) {
   tu_draw_timeline_trace(&what, &text);
   CHECK(strstr(text.chars, "\"rank 0 (chip 1)\"") && strstr(text.chars, "\"rank 1 (chip 0): reductions\""), "%s",
         text.chars);
-  const struct tu_link *link = &s.cluster->links[0];
+  const struct tu_cluster_link *link = &s.cluster->links[0];
   char name[64];
   snprintf(name, sizeof name, "\"%u.%u to %u.%u\"", link->ends[0].node, link->ends[0].channel, link->ends[1].node,
            link->ends[1].channel);
@@ -392,7 +392,7 @@ static void check_trail(const struct scene *s, const struct tu_timeline *t, cons
     uint32_t at = d->rank, count = trail.first[k + 1] - trail.first[k], walked = 0;
     for (uint32_t i = 0; i < count * count && walked < count; i++) {
       uint32_t port = trail.ports[trail.first[k] + i % count];
-      const struct tu_link *link = &s->cluster->links[port / 2];
+      const struct tu_cluster_link *link = &s->cluster->links[port / 2];
       if (link->ends[port % 2].node != at) continue;
       at = link->ends[1 - port % 2].node;
       walked++;

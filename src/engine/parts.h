@@ -9,8 +9,8 @@
  * Part of the output is final when the last instruction of the rank that writes there has come so far: what an
  * instruction writes it writes once, from the first byte to the last, and after all that wrote there before. In place
  * some is input and stays as it is: final from the start, or when its gate is done. */
-#ifndef TU_PARTS_H
-#define TU_PARTS_H
+#ifndef TU_ENGINE_PARTS_H
+#define TU_ENGINE_PARTS_H
 
 #include "engine/program.h"
 

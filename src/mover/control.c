@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "mover/remote.h"
-#include "mover/suspects.h"
+#include "transport/suspects.h"
 
 #define BLOCK_BEGIN offsetof(struct tu_block, ranks)
 
@@ -130,10 +130,21 @@ tutti_err tu_control_begin(struct tu_control *c, struct tu_error *error) {
   return c->remote ? tu_remote_open(c, error) : TUTTI_OK;
 }
 
+/* They may be in the middle of a copy into memory of this rank's user. The block is left alone. */
+static void suspect_members(struct tu_control *c) {
+  for (uint32_t i = 0; i < c->ranks; i++) c->members[i] = tu_control_local(c, i);
+  tu_suspects_add(c->transport, (struct tu_suspects){.locals = c->members,
+                                                     .ranks = c->ranks,
+                                                     .rank = c->rank,
+                                                     .ended = &c->boards[0].ended,
+                                                     .stride = sizeof c->boards[0]});
+  c->members = NULL;
+}
+
 void tu_control_close(struct tu_control *c, bool in_order) {
   if (!in_order && c->block && !c->left) {
     atomic_store(&c->boards[c->rank].ended, 1);
-    if (c->exposes) tu_suspects_add(c);
+    if (c->exposes) suspect_members(c);
   }
   if (in_order && c->block && c->rank == c->leader) {
     withdraw(c);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 struct list {
-  struct tu_message *items;
+  struct tu_plan_message *items;
   size_t count;
 };
 
@@ -27,12 +27,12 @@ static void add_send(struct list *list, const struct tu_rank_plan *p, const stru
       list->items[*ring - 1].chunks += s->source.count;
       continue;
     }
-    list->items[list->count++] = (struct tu_message){rank, to, s->lane, s->source.count};
+    list->items[list->count++] = (struct tu_plan_message){rank, to, s->lane, s->source.count};
     *ring = list->count;
   }
 }
 
-struct tu_message *tu_plan_messages(const struct tu_plan *plan, size_t *count) {
+struct tu_plan_message *tu_plan_messages(const struct tu_plan *plan, size_t *count) {
   struct list list = {.items = tu_allocate(most_messages(plan) + 1, sizeof *list.items)};
   size_t *last = tu_allocate((size_t)plan->ranks * TU_LANES_MAX, sizeof *last);
   for (uint32_t i = 0; i < plan->rank_count; i++) {

@@ -28,7 +28,7 @@ static void all_algorithms(void) {
       struct tu_check_report report;
       size_t count;
       uint64_t chunks = 0;
-      struct tu_message *messages = tu_plan_messages(plan, &count);
+      struct tu_plan_message *messages = tu_plan_messages(plan, &count);
       CHECK(tu_check(plan, 1, &report) && report.messages == count, "%s of %u: %zu messages, not %llu", a->name, ranks,
             count, (unsigned long long)report.messages);
       for (size_t m = 0; m < count; m++) {
@@ -52,7 +52,7 @@ static void one_rank(void) {
   what.rank = 5;
   part = tu_plan_build(&what);
   size_t count, own, seen = 0;
-  struct tu_message *all = tu_plan_messages(plan, &count), *mine = tu_plan_messages(part, &own);
+  struct tu_plan_message *all = tu_plan_messages(plan, &count), *mine = tu_plan_messages(part, &own);
   for (size_t m = 0; m < count; m++) {
     if (all[m].from != 5) continue;
     CHECK(seen < own && all[m].to == mine[seen].to && all[m].chunks == mine[seen].chunks && mine[seen].from == 5,

@@ -170,7 +170,7 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
     out = n->on_port[port], in = n->on_port[port ^ 1];
     struct tu_error why;
     if (tu_link_fits(m, out, in, r->slot_bytes > 0 ? r->slot_bytes : 1, r->credits, &why) == TUTTI_OK) continue;
-    const struct tu_link_end near = tu_directed_from(n->where->cluster, port);
+    const struct tu_cluster_link_end near = tu_directed_from(n->where->cluster, port);
     return tu_fail(
         error, TUTTI_ERR_ARGUMENT,
         "the link from %s to %s (channel %u): %s; expected a smaller --slot, fewer --credits or --lanes, or a "

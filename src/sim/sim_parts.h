@@ -8,10 +8,6 @@
 #include "sim/events.h"
 #include "sim/sim.h"
 
-#ifndef TU_NONE
-#define TU_NONE UINT32_MAX
-#endif
-
 /* ---- the graph (sim_graph.c) ---- */
 
 /* A message; or a step that receives, copies or reduces. Numbers follow the order of a rank's steps. */

@@ -54,11 +54,11 @@ uint32_t tu_cluster_add(struct tu_cluster *cluster, const struct tu_node *node) 
   return cluster->node_count++;
 }
 
-void tu_cluster_connect(struct tu_cluster *cluster, struct tu_link_end a, struct tu_link_end b) {
+void tu_cluster_connect(struct tu_cluster *cluster, struct tu_cluster_link_end a, struct tu_cluster_link_end b) {
   tu_assert(a.node < cluster->node_count && b.node < cluster->node_count);
   cluster->links = tu_arena_grow(&cluster->arena, cluster->links, cluster->link_count, &cluster->link_capacity,
                                  sizeof *cluster->links);
-  cluster->links[cluster->link_count++] = (struct tu_link){.ends = {a, b}};
+  cluster->links[cluster->link_count++] = (struct tu_cluster_link){.ends = {a, b}};
 }
 
 void tu_copy_arch(struct tu_node *node, const char *arch) {
@@ -96,7 +96,7 @@ static void index_ports(struct tu_cluster *c) {
   uint32_t *used = tu_arena_allocate(&c->arena, c->node_count + 1, sizeof *used);
   for (uint32_t l = 0; l < c->link_count; l++)
     for (int e = 0; e < 2; e++) {
-      struct tu_link_end end = c->links[l].ends[e];
+      struct tu_cluster_link_end end = c->links[l].ends[e];
       c->ports[c->port_first[end.node] + used[end.node]++] = (struct tu_port){end.channel, l};
     }
   tu_arena_free(&c->arena, used);
@@ -120,7 +120,7 @@ static uint32_t find_clash(const struct tu_cluster *c) {
 static void count_usable(struct tu_cluster *c) {
   for (uint32_t i = 0; i < c->neighbour_first[c->node_count]; i++) c->neighbours[i].usable = c->neighbours[i].links;
   for (uint32_t l = 0; l < c->link_count; l++) {
-    const struct tu_link *link = &c->links[l];
+    const struct tu_cluster_link *link = &c->links[l];
     for (int e = 0; e < 2 && link->reserved && link->ends[0].node != link->ends[1].node; e++) {
       uint32_t from = link->ends[e].node, to = link->ends[1 - e].node;
       c->neighbours[tu_cluster_pair(c, from, to) - c->neighbours].usable--;
@@ -137,7 +137,8 @@ static void index_neighbours(struct tu_cluster *c) {
     c->neighbour_first[n] = count;
     uint32_t ports = 0;
     for (uint32_t p = c->port_first[n]; p < c->port_first[n + 1]; p++) {
-      struct tu_link_end end = tu_link_far(&c->links[c->ports[p].link], (struct tu_link_end){n, c->ports[p].channel});
+      struct tu_cluster_link_end end =
+          tu_link_far(&c->links[c->ports[p].link], (struct tu_cluster_link_end){n, c->ports[p].channel});
       if (end.node != n) far[ports++] = end.node;
     }
     qsort(far, ports, sizeof *far, compare_nodes);
@@ -174,7 +175,7 @@ static void reserve_for_dispatch(struct tu_cluster *c) {
 }
 
 /* CHIP:CHANNEL; *at goes behind it. */
-static bool read_end(const char **at, struct tu_link_end *end) {
+static bool read_end(const char **at, struct tu_cluster_link_end *end) {
   uint64_t number[2];
   for (int i = 0; i < 2; i++) {
     char digits[16];
@@ -186,19 +187,19 @@ static bool read_end(const char **at, struct tu_link_end *end) {
     if (!tu_parse_uint(digits, UINT32_MAX - 1, &number[i])) return false;
     if (i == 0 && *(*at)++ != ':') return false;
   }
-  *end = (struct tu_link_end){(uint32_t)number[0], (uint32_t)number[1]};
+  *end = (struct tu_cluster_link_end){(uint32_t)number[0], (uint32_t)number[1]};
   return true;
 }
 
 static tutti_err reserve_list(struct tu_cluster *c, const char *list, struct tu_error *error) {
   for (const char *at = list; *at;) {
-    struct tu_link_end end;
+    struct tu_cluster_link_end end;
     if (!read_end(&at, &end) || (*at && *at != ','))
       return tu_fail(error, TUTTI_ERR_ARGUMENT,
                      "reserved links: expected none, dispatch or a list as 0:8,3:9 (chip:channel), found '%.60s'",
                      list);
     uint32_t chip = tu_cluster_chip(c, end.node);
-    uint32_t link = chip == TU_NONE ? TU_NONE : tu_cluster_link_at(c, (struct tu_link_end){chip, end.channel});
+    uint32_t link = chip == TU_NONE ? TU_NONE : tu_cluster_link_at(c, (struct tu_cluster_link_end){chip, end.channel});
     if (link == TU_NONE)
       return tu_fail(error, TUTTI_ERR_ARGUMENT, "reserved links: there is no link at channel %u of chip %u of %s",
                      end.channel, end.node, c->name);
@@ -239,14 +240,14 @@ uint32_t tu_cluster_usable(const struct tu_cluster *cluster, uint32_t a, uint32_
 
 uint32_t tu_cluster_link_between(const struct tu_cluster *cluster, uint32_t a, uint32_t b, uint32_t index) {
   for (uint32_t p = cluster->port_first[a]; p < cluster->port_first[a + 1]; p++) {
-    const struct tu_link *link = &cluster->links[cluster->ports[p].link];
-    struct tu_link_end far = tu_link_far(link, (struct tu_link_end){a, cluster->ports[p].channel});
+    const struct tu_cluster_link *link = &cluster->links[cluster->ports[p].link];
+    struct tu_cluster_link_end far = tu_link_far(link, (struct tu_cluster_link_end){a, cluster->ports[p].channel});
     if (far.node == b && !link->reserved && index-- == 0) return cluster->ports[p].link;
   }
   return TU_NONE;
 }
 
-uint32_t tu_cluster_link_at(const struct tu_cluster *cluster, struct tu_link_end end) {
+uint32_t tu_cluster_link_at(const struct tu_cluster *cluster, struct tu_cluster_link_end end) {
   uint32_t low = cluster->port_first[end.node], high = cluster->port_first[end.node + 1], last = high;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
@@ -344,7 +345,7 @@ struct tu_cluster_counts tu_cluster_count(const struct tu_cluster *cluster) {
     }
   }
   for (uint32_t l = 0; l < cluster->link_count; l++) {
-    const struct tu_link *link = &cluster->links[l];
+    const struct tu_cluster_link *link = &cluster->links[l];
     bool gateway = false;
     for (int e = 0; e < 2; e++) gateway |= cluster->nodes[link->ends[e].node].kind == TU_GATEWAY;
     if (gateway) counts.gateway_links++;

@@ -12,8 +12,6 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-#define TU_NONE UINT32_MAX
-
 enum {
   TU_CHIPS_MAX = 65536,
   TU_LINKS_MAX = 1 << 20, /* of what is generated */
@@ -36,21 +34,21 @@ struct tu_node {
   char arch[TU_ARCH_BYTES]; /* "" if nobody said */
 };
 
-struct tu_link_end {
+struct tu_cluster_link_end {
   uint32_t node;
   uint32_t channel;
 };
 
-struct tu_link {
-  struct tu_link_end ends[2];
+struct tu_cluster_link {
+  struct tu_cluster_link_end ends[2];
   bool reserved;
   bool relaxed; /* a file asks for it, and is content without, as long as the pair (or the two meshes) keep one */
   bool loose;   /* a file says which meshes it joins and not at which chips: those here were chosen by the reader */
 };
 
 /* A link to a chip that the cluster knows by name only: it takes a channel, and leads out. */
-struct tu_remote {
-  struct tu_link_end end;
+struct tu_cluster_remote {
+  struct tu_cluster_link_end end;
   uint64_t chip; /* its unique id */
   uint32_t channel;
 };
@@ -73,9 +71,9 @@ struct tu_cluster {
   uint32_t chip_count, node_count, node_capacity;
   struct tu_node *nodes;
   uint32_t link_count, link_capacity;
-  struct tu_link *links;
+  struct tu_cluster_link *links;
   uint32_t remote_count, remote_capacity;
-  struct tu_remote *remotes;
+  struct tu_cluster_remote *remotes;
   uint32_t tree_arity, tree_levels; /* of what was made as a fat tree; else 0 */
   /* Lines for people: what the file says beyond chips and links, and what in it is not known here. */
   struct tu_text notes;
@@ -94,7 +92,7 @@ struct tu_cluster *tu_cluster_create(const char *name);
 void tu_cluster_destroy(struct tu_cluster *cluster);
 /* Chips before all others. Returns its number. */
 uint32_t tu_cluster_add(struct tu_cluster *cluster, const struct tu_node *node);
-void tu_cluster_connect(struct tu_cluster *cluster, struct tu_link_end a, struct tu_link_end b);
+void tu_cluster_connect(struct tu_cluster *cluster, struct tu_cluster_link_end a, struct tu_cluster_link_end b);
 /* Adds a line to the notes. Beyond TU_NOTES_MAX of them they are only counted. */
 void tu_cluster_note(struct tu_cluster *cluster, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Which link has an end that an earlier link has already, or that leads out? TU_NONE: none. Then the cluster is indexed. */
@@ -131,9 +129,10 @@ uint32_t tu_cluster_usable(const struct tu_cluster *cluster, uint32_t a, uint32_
 /* The `index`-th of them, by channel at `a`; TU_NONE past the last. */
 uint32_t tu_cluster_link_between(const struct tu_cluster *cluster, uint32_t a, uint32_t b, uint32_t index);
 /* The link at a channel; TU_NONE: there is none. */
-uint32_t tu_cluster_link_at(const struct tu_cluster *cluster, struct tu_link_end end);
+uint32_t tu_cluster_link_at(const struct tu_cluster *cluster, struct tu_cluster_link_end end);
 /* The end of the link that is not at this node. */
-static inline struct tu_link_end tu_link_far(const struct tu_link *link, struct tu_link_end near) {
+static inline struct tu_cluster_link_end tu_link_far(const struct tu_cluster_link *link,
+                                                     struct tu_cluster_link_end near) {
   bool first = link->ends[0].node == near.node && link->ends[0].channel == near.channel;
   return link->ends[first ? 1 : 0];
 }

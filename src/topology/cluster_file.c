@@ -162,7 +162,7 @@ static tutti_err read_channel(const struct reading *r, uint32_t map, uint32_t *c
   return err;
 }
 
-static tutti_err read_end(const struct reading *r, uint32_t map, struct tu_link_end *end) {
+static tutti_err read_end(const struct reading *r, uint32_t map, struct tu_cluster_link_end *end) {
   uint32_t chip = tu_yaml_find(r->yaml, map, "chip");
   if (chip == TU_YAML_NONE)
     return tu_yaml_refuse(r->yaml, map, r->error, "one end of a connection, as {chip: 0, chan: 8}");
@@ -196,7 +196,7 @@ static tutti_err read_links(struct reading *r) {
   if (err != TUTTI_OK) return err;
   for (uint32_t i = tu_yaml_first(y, list); i != TU_YAML_NONE; i = tu_yaml_next(y, i)) {
     uint32_t nodes[2];
-    struct tu_link_end ends[2];
+    struct tu_cluster_link_end ends[2];
     if ((err = read_two(r, i, nodes)) != TUTTI_OK) return err;
     for (int e = 0; e < 2; e++)
       if ((err = read_end(r, nodes[e], &ends[e])) != TUTTI_OK) return err;
@@ -208,7 +208,7 @@ static tutti_err read_links(struct reading *r) {
 
 static tutti_err read_remote(struct reading *r, uint32_t connection) {
   const struct tu_yaml *y = r->yaml;
-  struct tu_remote remote;
+  struct tu_cluster_remote remote;
   uint32_t nodes[2], id;
   tutti_err err = read_two(r, connection, nodes);
   if (err != TUTTI_OK) return err;
@@ -237,7 +237,7 @@ static tutti_err read_remotes(struct reading *r) {
 /* ---- */
 
 struct taken {
-  struct tu_link_end end;
+  struct tu_cluster_link_end end;
   uint32_t index; /* in reading.lines */
 };
 static int compare_taken(const void *left, const void *right) {

@@ -17,7 +17,7 @@ static void print_links(const struct tu_cluster *c, char *line, size_t bytes) {
   size_t length = 0;
   line[0] = '\0';
   for (uint32_t l = 0; l < c->link_count && length < bytes; l++) {
-    const struct tu_link_end *e = c->links[l].ends;
+    const struct tu_cluster_link_end *e = c->links[l].ends;
     length += (size_t)snprintf(line + length, bytes - length, "%s%u.%u=%u.%u%s", l ? " " : "", e[0].node, e[0].channel,
                                e[1].node, e[1].channel, c->links[l].reserved ? "*" : "");
   }
@@ -79,7 +79,7 @@ static void odd_but_good(void) {
   CHECK(counts.mmio == 2 && counts.links == 2 && counts.pairs == 1, "%u links, %u pairs", counts.links, counts.pairs);
   CHECK(tu_cluster_usable(c, 0, 1) == 1 && tu_cluster_usable(c, 0, 0) == 0 && tu_cluster_usable(c, 0, 2) == 0,
         "usable");
-  struct tu_link_end far = tu_link_far(&c->links[1], (struct tu_link_end){0, 1});
+  struct tu_cluster_link_end far = tu_link_far(&c->links[1], (struct tu_cluster_link_end){0, 1});
   CHECK(far.node == 0 && far.channel == 0, "the loop's far end is %u.%u", far.node, far.channel);
   CHECK(c->remote_count == 2 && c->remotes[0].chip == UINT64_MAX && c->remotes[0].channel == 5 &&
             c->remotes[1].chip == 4 && c->remotes[1].end.node == 1 && c->remotes[1].end.channel == 3,
@@ -468,7 +468,7 @@ static void index_of_links(void) {
     for (uint32_t l = 0; l < c->link_count; l++) {
       c->links[l].reserved = false;
       for (int e = 0; e < 2; e++) {
-        struct tu_link_end near = c->links[l].ends[e], far = tu_link_far(&c->links[l], near);
+        struct tu_cluster_link_end near = c->links[l].ends[e], far = tu_link_far(&c->links[l], near);
         CHECK(tu_cluster_link_at(c, near) == l, "link %u is not at its end", l);
         CHECK(far.node == c->links[l].ends[1 - e].node && far.channel == c->links[l].ends[1 - e].channel, "far end");
       }
@@ -488,7 +488,7 @@ static void index_of_links(void) {
         }
         CHECK(tu_cluster_link_between(c, a, b, links) == TU_NONE, "one link too many");
       }
-    CHECK(tu_cluster_link_at(c, (struct tu_link_end){0, 1000}) == TU_NONE, "a link where none is");
+    CHECK(tu_cluster_link_at(c, (struct tu_cluster_link_end){0, 1000}) == TU_NONE, "a link where none is");
     tu_cluster_destroy(c);
   }
 }

@@ -40,18 +40,18 @@ void tu_connect_grid(struct tu_cluster *cluster, const struct tu_grid_links *gri
       bool is_there;
       uint32_t next = neighbour(grid, d, chip, &is_there);
       for (uint32_t l = 0; is_there && l < grid->links[d]; l++)
-        tu_cluster_connect(cluster, (struct tu_link_end){grid->first + chip, grid->channel[2 * d + 1] + l},
-                           (struct tu_link_end){grid->first + next, grid->channel[2 * d] + l});
+        tu_cluster_connect(cluster, (struct tu_cluster_link_end){grid->first + chip, grid->channel[2 * d + 1] + l},
+                           (struct tu_cluster_link_end){grid->first + next, grid->channel[2 * d] + l});
     }
 }
 
 bool tu_connect_joint(struct tu_cluster *cluster, const struct tu_joint *joint, uint32_t next[], uint32_t *chip) {
   for (uint32_t l = 0; l < joint->links; l++) {
-    struct tu_link_end ends[2];
+    struct tu_cluster_link_end ends[2];
     for (int e = 0; e < 2; e++) {
       *chip = joint->first[e] + (uint32_t)((uint64_t)l * joint->count[e] / joint->links);
       if (next[*chip] >= TU_CHANNELS_MAX) return false;
-      ends[e] = (struct tu_link_end){*chip, next[*chip]++};
+      ends[e] = (struct tu_cluster_link_end){*chip, next[*chip]++};
     }
     tu_cluster_connect(cluster, ends[0], ends[1]);
     cluster->links[cluster->link_count - 1].relaxed = joint->relaxed;
@@ -112,10 +112,11 @@ static void add_chips(struct tu_cluster *cluster, size_t chips, size_t switches)
   for (uint32_t i = 0; i < switches; i++) tu_cluster_add(cluster, &(struct tu_node){.kind = TU_SWITCH, .id = i});
 }
 
-static void connect(struct tu_cluster *cluster, struct tu_link_end a, struct tu_link_end b, uint32_t links) {
+static void connect(struct tu_cluster *cluster, struct tu_cluster_link_end a, struct tu_cluster_link_end b,
+                    uint32_t links) {
   for (uint32_t l = 0; l < links; l++)
-    tu_cluster_connect(cluster, (struct tu_link_end){a.node, a.channel * links + l},
-                       (struct tu_link_end){b.node, b.channel * links + l});
+    tu_cluster_connect(cluster, (struct tu_cluster_link_end){a.node, a.channel * links + l},
+                       (struct tu_cluster_link_end){b.node, b.channel * links + l});
 }
 
 /* The K-ary tree of L levels: K^L chips below L levels of K^(L-1) switches each. A switch has a number of L - 1 digits; it is
@@ -135,14 +136,15 @@ static bool make_fat_tree(struct tu_cluster *cluster, const struct order *order)
   cluster->tree_arity = arity;
   cluster->tree_levels = levels;
   for (uint32_t chip = 0; chip < chips; chip++)
-    connect(cluster, (struct tu_link_end){chip, 0}, (struct tu_link_end){(uint32_t)chips + chip / arity, chip % arity},
-            order->links);
+    connect(cluster, (struct tu_cluster_link_end){chip, 0},
+            (struct tu_cluster_link_end){(uint32_t)chips + chip / arity, chip % arity}, order->links);
   for (uint32_t level = 0, place = 1; level + 1 < levels; level++, place *= arity)
     for (uint32_t s = 0; s < per_level; s++) {
       uint32_t digit = s / place % arity, from = (uint32_t)(chips + level * per_level);
       for (uint32_t up = 0; up < arity; up++)
-        connect(cluster, (struct tu_link_end){from + s, arity + up},
-                (struct tu_link_end){from + (uint32_t)per_level + s + (up - digit) * place, digit}, order->links);
+        connect(cluster, (struct tu_cluster_link_end){from + s, arity + up},
+                (struct tu_cluster_link_end){from + (uint32_t)per_level + s + (up - digit) * place, digit},
+                order->links);
     }
   return true;
 }
@@ -157,8 +159,11 @@ static bool make_hosts(struct tu_cluster *cluster, const struct order *order) {
   for (uint32_t host = 0; host < hosts; host++) {
     uint32_t node = (uint32_t)chips + host;
     for (uint32_t c = 0; c < each; c++)
-      connect(cluster, (struct tu_link_end){host * each + c, 0}, (struct tu_link_end){node, order->links + c}, 1);
-    if (hosts > 1) connect(cluster, (struct tu_link_end){node, 0}, (struct tu_link_end){network, host}, order->links);
+      connect(cluster, (struct tu_cluster_link_end){host * each + c, 0},
+              (struct tu_cluster_link_end){node, order->links + c}, 1);
+    if (hosts > 1)
+      connect(cluster, (struct tu_cluster_link_end){node, 0}, (struct tu_cluster_link_end){network, host},
+              order->links);
   }
   return true;
 }

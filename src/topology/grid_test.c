@@ -50,7 +50,7 @@ static struct tu_cluster *shuffled(const struct tu_cluster *c, uint64_t *seed, b
     at[order[i]] = tu_cluster_add(out, &node);
   }
   for (uint32_t l = 0; l < c->link_count; l++) {
-    struct tu_link_end a = c->links[l].ends[0], b = c->links[l].ends[1];
+    struct tu_cluster_link_end a = c->links[l].ends[0], b = c->links[l].ends[1];
     a.node = at[a.node], b.node = at[b.node];
     tu_cluster_connect(out, a, b);
   }
@@ -231,7 +231,7 @@ static void beyond(void) {
         for (uint32_t f = 0; f < added; f++) again |= far[f][0] == tu_min(a, b) && far[f][1] == tu_max(a, b);
         if (again) continue;
         far[added][0] = (uint32_t)tu_min(a, b), far[added++][1] = (uint32_t)tu_max(a, b);
-        tu_cluster_connect(c, (struct tu_link_end){a, channel}, (struct tu_link_end){b, channel});
+        tu_cluster_connect(c, (struct tu_cluster_link_end){a, channel}, (struct tu_cluster_link_end){b, channel});
       }
       if (tu_cluster_index(c) != TU_NONE) abort();
       struct tu_grid grid;

@@ -27,7 +27,7 @@ static uint32_t brute_bisection(const struct tu_cluster *c) {
     uint32_t chips = (uint32_t)__builtin_popcount(set & ((1u << c->chip_count) - 1)), cut = 0;
     if (chips != c->chip_count / 2) continue;
     for (uint32_t l = 0; l < c->link_count; l++) {
-      const struct tu_link *link = &c->links[l];
+      const struct tu_cluster_link *link = &c->links[l];
       cut += !link->reserved && ((set >> link->ends[0].node ^ set >> link->ends[1].node) & 1);
     }
     if (cut < least) least = cut;
@@ -52,7 +52,7 @@ static void against_brute_force(void) {
     for (uint32_t l = 0; l < c->link_count; l++) c->links[l].reserved = false;
     char list[100];
     if (c->link_count > 0) { /* one link is not for use */
-      struct tu_link_end end = c->links[below(&seed, c->link_count)].ends[0];
+      struct tu_cluster_link_end end = c->links[below(&seed, c->link_count)].ends[0];
       snprintf(list, sizeof list, "%u:%u", c->nodes[end.node].id, end.channel);
       if (tu_cluster_reserve(c, list, NULL) != TUTTI_OK) FAIL("round %u", round);
     }

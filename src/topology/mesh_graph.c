@@ -239,7 +239,7 @@ static void add_chips(const struct reading *r) {
 
 /* [mesh, port]: a port N5 is the sixth of all ports of the chips along the northern edge, counted from the west; those of
  * the eastern and the western edge count from the north. */
-static tutti_err read_port(const struct reading *r, uint32_t list, struct tu_link_end *end) {
+static tutti_err read_port(const struct reading *r, uint32_t list, struct tu_cluster_link_end *end) {
   const struct tu_yaml *y = r->yaml;
   const char *expected = "a mesh and one of its ports, as [0, N4]";
   uint64_t id, port;
@@ -260,15 +260,15 @@ static tutti_err read_port(const struct reading *r, uint32_t list, struct tu_lin
   if (side == NORTH) chip = at;
   else if (side == SOUTH) chip = (mesh->rows - 1) * mesh->cols + at;
   else chip = at * mesh->cols + (side == EAST ? mesh->cols - 1 : 0);
-  *end = (struct tu_link_end){mesh->first + chip, r->first_port[side] + (uint32_t)port % ports};
+  *end = (struct tu_cluster_link_end){mesh->first + chip, r->first_port[side] + (uint32_t)port % ports};
   return TUTTI_OK;
 }
 
 struct joint {
-  struct tu_link_end ends[2]; /* the lower one first */
+  struct tu_cluster_link_end ends[2]; /* the lower one first */
   uint32_t node;
 };
-static int compare_ends(struct tu_link_end a, struct tu_link_end b) {
+static int compare_ends(struct tu_cluster_link_end a, struct tu_cluster_link_end b) {
   if (a.node != b.node) return a.node < b.node ? -1 : 1;
   return a.channel < b.channel ? -1 : a.channel > b.channel;
 }
@@ -293,7 +293,7 @@ static tutti_err read_joint(const struct reading *r, uint32_t node, struct joint
     if (err != TUTTI_OK) return err;
   }
   if (compare_ends(joint->ends[0], joint->ends[1]) > 0) {
-    struct tu_link_end first = joint->ends[1];
+    struct tu_cluster_link_end first = joint->ends[1];
     joint->ends[1] = joint->ends[0];
     joint->ends[0] = first;
   }

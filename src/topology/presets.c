@@ -16,7 +16,8 @@ static void add_chip(struct tu_cluster *cluster, uint32_t x, uint32_t y, bool mm
 /* Two links, at neighbouring channels. */
 static void join(struct tu_cluster *cluster, uint32_t a, uint32_t a_channel, uint32_t b, uint32_t b_channel) {
   for (uint32_t l = 0; l < 2; l++)
-    tu_cluster_connect(cluster, (struct tu_link_end){a, a_channel + l}, (struct tu_link_end){b, b_channel + l});
+    tu_cluster_connect(cluster, (struct tu_cluster_link_end){a, a_channel + l},
+                       (struct tu_cluster_link_end){b, b_channel + l});
 }
 
 /* A board of two chips, of which the left one has the host's bus. */
@@ -60,14 +61,15 @@ static void make_galaxy(struct tu_cluster *c) {
     tu_copy_arch(&gateway, wormhole);
     uint32_t node = tu_cluster_add(c, &gateway);
     for (uint32_t k = 0; k < 2; k++)
-      tu_cluster_connect(c, (struct tu_link_end){node, k}, (struct tu_link_end){(2 * g + k) * GALAXY_COLS, 0});
+      tu_cluster_connect(c, (struct tu_cluster_link_end){node, k},
+                         (struct tu_cluster_link_end){(2 * g + k) * GALAXY_COLS, 0});
   }
 }
 
 /* What a program's data takes from gateways to the chips of a row: one link of each pair in it. */
 static void reserve_galaxy(struct tu_cluster *c) {
   for (uint32_t l = 0; l < c->link_count; l++) {
-    struct tu_link *link = &c->links[l];
+    struct tu_cluster_link *link = &c->links[l];
     uint32_t a = link->ends[0].node, b = link->ends[1].node;
     bool in_row = a / GALAXY_COLS == b / GALAXY_COLS;
     link->reserved = b >= c->chip_count || a >= c->chip_count || (in_row && link->ends[0].channel % GALAXY_LINKS == 0);

@@ -39,9 +39,9 @@ static void list_links(struct tu_router *r) {
   memcpy(next, r->link_first, neighbours * sizeof *next);
   for (uint32_t n = 0; n < c->node_count; n++)
     for (uint32_t p = c->port_first[n]; p < c->port_first[n + 1]; p++) {
-      const struct tu_link *link = &c->links[c->ports[p].link];
+      const struct tu_cluster_link *link = &c->links[c->ports[p].link];
       const struct tu_neighbour *to =
-          tu_cluster_pair(c, n, tu_link_far(link, (struct tu_link_end){n, c->ports[p].channel}).node);
+          tu_cluster_pair(c, n, tu_link_far(link, (struct tu_cluster_link_end){n, c->ports[p].channel}).node);
       if (to && !link->reserved) r->links[next[to - c->neighbours]++] = c->ports[p].link;
     }
   free(next);

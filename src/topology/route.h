@@ -27,10 +27,10 @@ uint32_t tu_router_route(struct tu_router *router, uint32_t from, uint32_t to, u
 
 /* A link in one of its directions: 2 * link, + 1 if it is left at ends[1]. */
 static inline uint32_t tu_directed(uint32_t link, bool back) { return 2 * link + back; }
-static inline struct tu_link_end tu_directed_from(const struct tu_cluster *c, uint32_t directed) {
+static inline struct tu_cluster_link_end tu_directed_from(const struct tu_cluster *c, uint32_t directed) {
   return c->links[directed / 2].ends[directed % 2];
 }
-static inline struct tu_link_end tu_directed_to(const struct tu_cluster *c, uint32_t directed) {
+static inline struct tu_cluster_link_end tu_directed_to(const struct tu_cluster *c, uint32_t directed) {
   return c->links[directed / 2].ends[1 - directed % 2];
 }
 

@@ -34,7 +34,7 @@ static void check_schedule(const struct case_of *k, const struct tu_schedule *s,
     CHECK(s->link_first[t + 1] - s->link_first[t] == k->transfers[t].hops, "%s: links of %u", name, t);
     for (uint32_t h = 0; h < k->transfers[t].hops; h++) {
       uint32_t l = s->links[s->link_first[t] + h], a = k->nodes[t][h], b = k->nodes[t][h + 1];
-      const struct tu_link *link = &c->links[l];
+      const struct tu_cluster_link *link = &c->links[l];
       bool there =
           (link->ends[0].node == a && link->ends[1].node == b) || (link->ends[0].node == b && link->ends[1].node == a);
       CHECK(there && !link->reserved, "%s: transfer %u, hop %u: link %u", name, t, h, l);

@@ -10,7 +10,7 @@ static void check_walk(const struct tu_cluster *c, const struct tu_walk *w, uint
   uint32_t visited = 0;
   for (uint32_t i = 0; i < w->hops; i++) {
     uint32_t from = w->chips[i], to = w->chips[(i + 1) % hops], l = w->links[i];
-    const struct tu_link *link = &c->links[l];
+    const struct tu_cluster_link *link = &c->links[l];
     bool there = (link->ends[0].node == from && link->ends[1].node == to) ||
                  (link->ends[1].node == from && link->ends[0].node == to);
     CHECK(there && !link->reserved, "%s: hop %u: link %u does not lead from %u to %u", name, i, l, from, to);

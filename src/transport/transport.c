@@ -1,5 +1,5 @@
 /* transport.c: what the transports share: the allocator of a slice. */
-#include "transport/transport.h"
+#include "transport/suspects.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -30,6 +30,7 @@ bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *op
 
 void tu_transport_fini(struct tu_transport *t) {
   if (t->hosts) t->hosts->close(t->hosts);
+  tu_suspects_forget(t);
   for (struct tu_range *range = t->ranges, *next; range; range = next) {
     next = range->next;
     free(range);

@@ -102,7 +102,7 @@ struct tu_transport {
   _Atomic uint32_t users; /* communicators; the last one closes */
   _Atomic bool fence;     /* ring with a full fence; else the sleeper makes one on all CPUs (membarrier) */
   struct tu_waits_owners waits;
-  struct tu_suspect *_Atomic suspects; /* ranks that may still write here: mover/suspects.h */
+  struct tu_suspect *_Atomic suspects; /* ranks that may still write here: suspects.h */
   /* The allocator of this rank's slice. */
   pthread_mutex_t lock;
   struct tu_range *ranges; /* all, by place */

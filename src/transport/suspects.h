@@ -4,10 +4,17 @@
 #ifndef TU_SUSPECTS_H
 #define TU_SUSPECTS_H
 
-#include "mover/control.h"
+#include "transport/transport.h"
 
-/* The communicator has failed, and ends on this rank. Takes its list of members. */
-void tu_suspects_add(struct tu_control *c);
+/* The ranks of a communicator that has failed, and ends on this rank. */
+struct tu_suspects {
+  uint32_t
+      *locals; /* [ranks], of the segment, or TU_REMOTE: on another host, where this memory is not; owned from now on */
+  uint32_t ranks, rank;
+  const _Atomic uint32_t *ended; /* [ranks]: a word of each, not 0 once it has ended its side; it stays readable */
+  size_t stride;                 /* from one to the next, in bytes */
+};
+void tu_suspects_add(struct tu_transport *t, struct tu_suspects suspects);
 /* Looks whether there are any left, of those that share memory with this rank; else what was held is released. May make a system
  * call for each. */
 void tu_suspects_look(struct tu_transport *t);
