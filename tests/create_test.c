@@ -8,7 +8,7 @@
 #include "test.h"
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { GROUPS = 200 }; /* they are slow */
+enum { GROUPS = 100 }; /* they are slow */
 #else
 enum { GROUPS = 1000 };
 #endif
