@@ -51,12 +51,15 @@ test_port() {
     "$tutti" run -n 3 -- sh -c "$join && $join && $join" >out 2>&1
     is "three joins, one after the other" $? 0
   done
-  # Rank 1 comes when one of the two has been refused, or after 5 s.
+  # The second rank 0 comes when the first one listens; rank 1 when the second has been refused.
   rm -f refused
-  said=$("$tutti" run -n 2 -- sh -c "if [ \$TUTTI_RANK = 0 ]; then
-      { $join || touch refused; } & { $join || touch refused; }; wait
+  said=$("$tutti" run -n 2 -- bash -c "if [ \$TUTTI_RANK = 0 ]; then
+      $join &
+      until (: <>/dev/tcp/127.0.0.1/\$TUTTI_MASTER_PORT) 2>&-; do sleep 0.05; done
+      $join || touch refused
+      wait
     else
-      for turn in \$(seq 100); do [ -e refused ] || sleep 0.05; done; $join
+      until [ -e refused ]; do sleep 0.05; done; $join
     fi" 2>&1)
   has "two ranks 0" "$said" "(another process of this job listens there as rank 0)"
 }
