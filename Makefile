@@ -1,34 +1,41 @@
-# make: build, tidy and the fast tests.  make check: everything CI runs.  make demo: train on 4 processes.
-# The work is CMake's; this file only names the ways to call it.
+# make build: the library and the command.  make: everything, tidy and the fast tests.  make check: all that CI runs.
+# make demo: trains a network on 4 processes.  CMake does the work; this file only calls it.
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 
-.PHONY: all build tidy format test check check-long sanitizers demo docs install bench-peers fuzz clean setup
-all: build tidy test
+.PHONY: all build everything tidy format test check check-long demo docs install uninstall bench-peers clean setup
+all: everything tidy test
 
 setup:
 	@tools/setup build
 
+# The configuration for users: without tests and warnings.
 $(BUILD)/CMakeCache.txt: | setup
-	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DTUTTI_TESTS=OFF -DTUTTI_WARNINGS=OFF >/dev/null
 
 build: $(BUILD)/CMakeCache.txt
+	@cmake --build $(BUILD) --target tutti tutti_static tutti_cli -- --no-print-directory -s
+
+# The library, the command, the examples and the tests, with warnings.
+everything: $(BUILD)/CMakeCache.txt
+	@grep -q TUTTI_WARNINGS:BOOL=ON $(BUILD)/CMakeCache.txt || \
+		cmake -S . -B $(BUILD) -DTUTTI_TESTS=ON -DTUTTI_WARNINGS=ON >/dev/null
 	@cmake --build $(BUILD) -- --no-print-directory -s
 
-# Layers, formatting, forbidden things: quick checks of the text. (clang-tidy runs in `make check`.)
+# Quick checks of the text. `make check` also runs clang-tidy.
 tidy:
 	@tools/tidy
 
-test: build
+test: everything
 	@tools/run-tests $(BUILD) -L fast
 
-check: build
+check: setup
 	@tools/setup check
 	@tools/check $(BUILD)
 
-check-long: build
+check-long: setup
 	@tools/setup check
 	@TEST_LONG=1 tools/check $(BUILD)
 
@@ -36,19 +43,28 @@ demo: build
 	@tools/setup demo
 	@tools/demo $(BUILD)
 
-# What docs has from the command: pictures, and the tables of docs/ALGORITHMS.md.
-docs: build
+# The parts of docs that the command makes: pictures, and the tables of docs/ALGORITHMS.md. The picture of performance
+# shows the table docs/performance.tsv.
+docs: everything
 	@tools/draw-algorithms $(BUILD) docs/algorithms
 	@tools/draw-layouts $(BUILD) docs/tensors
 	@tools/draw-clusters $(BUILD) docs/topology
 	@tools/draw-simulation $(BUILD) docs/simulation
 	@tools/describe-algorithms $(BUILD) docs/ALGORITHMS.md >$(BUILD)/ALGORITHMS.md
 	@cmp -s $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md || cp $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md
+	@if command -v python3 >/dev/null; \
+	then python3 tools/bench-peers --read-table docs/performance.tsv --svg docs/performance.svg >/dev/null; \
+	else echo "make docs: python3 not found; docs/performance.svg is not drawn"; fi
 
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)
 
-# The whole table takes hours: PEERS_OPTIONS="--quick", or --ranks 2 --collectives allreduce; tools/bench-peers --help.
+# Removes the files that `make install` has installed, and the folders of the library that are then empty.
+uninstall:
+	@tools/uninstall $(BUILD) $(DESTDIR)
+
+# The whole table takes hours. PEERS_OPTIONS selects a part, for example "--quick" or "--ranks 2 --collectives
+# allreduce"; tools/bench-peers --help lists the options.
 bench-peers: build
 	@tools/setup peers
 	@tools/bench-peers $(BUILD) $(PEERS_OPTIONS)

@@ -1,13 +1,13 @@
-/* calibrate.c: what the machine can do at this moment. A virtual machine's CPUs are moved about by its host, and what is
- * measured in one placement says nothing about another: bench-peers looks before and after.
+/* calibrate.c: measures the current speed of the machine. A host may move the CPUs of a virtual machine, and times of
+ * one placement cannot be compared with times of another. So bench-peers runs this program before and after each run.
  *
- * `calibrate line`: one-way latency of a cache line between the first two CPUs that this process may use, in ns. Two
- * processes bounce a counter; the median of short runs is printed.
+ * `calibrate line`: prints the one-way latency of a cache line between the first two CPUs of this process, in ns. Two
+ * processes bounce a counter; the result is the median of short runs.
  *
- * `calibrate copy PROCESSES [MIB]`: that many processes, bound to a CPU each, copy 64 MiB at once, from one stretch of
- * shared memory to another; in one line, how many ms that takes with non-temporal stores and with the C library's copy. No
- * collective that has to move as much can be faster. A time is that of the slowest process; the best of several is printed,
- * for a limit is what can be reached. */
+ * `calibrate copy PROCESSES [MIB]`: PROCESSES processes, each bound to a CPU, copy MIB MiB (64) at the same time,
+ * within shared memory. Prints on one line the ms with non-temporal stores and the ms with the C library's copy. No
+ * collective that moves as many bytes can be faster. A run's time is that of its slowest process; the fastest run is
+ * printed, as a limit. */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -30,13 +30,13 @@ static double clock_ns(void) {
   return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* The CPU of that place among those allowed; with one CPU both players get it. */
-static void bind_to(uint32_t place) {
+/* Binds the process to the CPU number `index` among the allowed CPUs, modulo their number. */
+static void bind_to(uint32_t index) {
   cpu_set_t allowed, one;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  place %= (uint32_t)CPU_COUNT(&allowed);
+  index %= (uint32_t)CPU_COUNT(&allowed);
   for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-    if (!CPU_ISSET(cpu, &allowed) || place-- > 0) continue;
+    if (!CPU_ISSET(cpu, &allowed) || index-- > 0) continue;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     if (sched_setaffinity(0, sizeof one, &one) != 0) perror("calibrate: cannot bind to a CPU");
@@ -44,7 +44,8 @@ static void bind_to(uint32_t place) {
   }
 }
 
-/* A process that ends with this one. -1: failed, and it has said why; 0: in it. */
+/* Forks a child that is killed when this process exits. Returns 0 in the child; -1: failed, and an error was
+ * printed. */
 static pid_t start_helper(void) {
   pid_t child = fork();
   if (child < 0) perror("calibrate: cannot fork");
@@ -55,19 +56,21 @@ static pid_t start_helper(void) {
 static void *share(size_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory != MAP_FAILED) return memory;
-  perror("calibrate: no shared memory");
+  perror("calibrate: cannot create shared memory");
   exit(1);
 }
 
-/* ---- line ---- */
+/* ---- calibrate line ---- */
 
 enum { LINE_RUNS = 41, BOUNCES = 500 };
 
 struct court {
-  _Alignas(64) _Atomic uint32_t ball; /* whose turn it is: even numbers are the parent's */
+  /* number of turns taken so far; the next turn is the parent's if even, the child's if odd */
+  _Alignas(64) _Atomic uint32_t ball;
 };
 
-/* Waits for the turn and passes the ball on. Yields now and then: the other may be waiting for this very CPU. */
+/* Waits until turn number `turn` is due, then increments the counter. Yields now and then, because the other process
+ * may need this CPU. */
 static void take_turn(struct court *t, uint32_t turn) {
   for (uint32_t polls = 1; atomic_load_explicit(&t->ball, memory_order_acquire) != turn; polls++)
     if (polls % 10000 == 0) sched_yield();
@@ -104,13 +107,13 @@ static int print_line(void) {
   return 0;
 }
 
-/* ---- copy ---- */
+/* ---- calibrate copy ---- */
 
 enum { COPY_RUNS = 7, PROCESSES_MAX = 256, HUGE_PAGE = 2 << 20, MADVISE_COLLAPSE = 25 };
 
 struct table {
-  _Alignas(64) _Atomic uint32_t met; /* barrier arrivals, ever more */
-  double ms[PROCESSES_MAX];          /* of the current run, one a process */
+  _Alignas(64) _Atomic uint32_t met; /* total number of barrier arrivals */
+  double ms[PROCESSES_MAX];          /* time of each process in the current run, in ms */
 };
 
 struct job {
@@ -147,7 +150,7 @@ static void copy_past_caches(unsigned char *to, const unsigned char *from, size_
 
 static void copy_as_usual(unsigned char *to, const unsigned char *from, size_t bytes) { memcpy(to, from, bytes); }
 
-/* The slowest process's time, the best of the runs. */
+/* Returns the time of the slowest process in the fastest run, in ms. */
 static double measure(struct job *j, void (*copy)(unsigned char *, const unsigned char *, size_t)) {
   double best = 0;
   for (uint32_t run = 0; run < COPY_RUNS; run++) {
@@ -163,14 +166,15 @@ static double measure(struct job *j, void (*copy)(unsigned char *, const unsigne
   return best;
 }
 
-/* Each process touches its own memory, with huge pages where they can be had, as a shared heap would. */
+/* Runs one process of the copy test. It first writes to its own memory, in huge pages if available, as a shared heap
+ * would have. */
 static int work(struct job *j, unsigned char *heap) {
   bind_to(j->rank);
   j->from = heap + 2 * j->rank * j->bytes;
   j->to = j->from + j->bytes;
   madvise(j->from, 2 * j->bytes, MADV_HUGEPAGE);
   memset(j->from, (int)j->rank + 1, 2 * j->bytes);
-  madvise(j->from, 2 * j->bytes, MADVISE_COLLAPSE); /* fails before Linux 6.1: small pages then */
+  madvise(j->from, 2 * j->bytes, MADVISE_COLLAPSE); /* fails before Linux 6.1; the pages then stay small */
   double past = measure(j, copy_past_caches), usual = measure(j, copy_as_usual);
   if (j->rank == 0) printf("%.3f %.3f\n", past, usual);
   return memcmp(j->from, j->to, j->bytes) != 0;
@@ -187,7 +191,7 @@ static unsigned char *make_heap(size_t bytes) {
 static int print_copy(uint32_t processes, size_t bytes) {
   unsigned char *heap = make_heap(2 * processes * bytes);
   if (!heap) {
-    perror("calibrate: no shared memory");
+    perror("calibrate: cannot create shared memory");
     return 1;
   }
   struct job job = {.table = share(sizeof *job.table), .processes = processes, .bytes = bytes};
@@ -200,7 +204,7 @@ static int print_copy(uint32_t processes, size_t bytes) {
   }
   int status = work(&job, heap), child_status;
   while (wait(&child_status) > 0) status |= child_status != 0;
-  if (status != 0) fprintf(stderr, "calibrate: a copy is not like its original\n");
+  if (status != 0) fprintf(stderr, "calibrate: a copy differs from its original\n");
   return status;
 }
 
@@ -210,6 +214,7 @@ int main(int argc, char **argv) {
   if (argc > 2 && argc < 5 && strcmp(argv[1], "copy") == 0 && processes > 0 && processes <= PROCESSES_MAX && mib > 0 &&
       mib <= 1024)
     return print_copy((uint32_t)processes, (size_t)mib << 20);
-  fprintf(stderr, "calibrate: expected 'line', or 'copy PROCESSES [MIB]' with up to %d and 1024\n", PROCESSES_MAX);
+  fprintf(stderr, "calibrate: expected 'line', or 'copy PROCESSES [MIB]' with at most %d processes and 1024 MiB\n",
+          PROCESSES_MAX);
   return 2;
 }

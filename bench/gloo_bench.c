@@ -1,11 +1,12 @@
-/* gloo_bench.c: the benchmark of tutti with Gloo's calls in it: same command line, buffers, loop, checks and output.
- * bench-peers builds and runs it; by hand: mkdir meet; GLOO_FOLDER=meet tutti run -n 2 -- gloo_bench allreduce --bytes 8:64K.
- * GLOO_SETTING: default, bcube or sync, see gloo_side.h. */
+/* gloo_bench.c: measures Gloo with the benchmark of tutti: same command line, buffers, loop, checks and output.
+ * bench-peers builds and runs it. To run it by hand:
+ *   mkdir meet; GLOO_FOLDER=meet tutti run -n 2 -- gloo_bench allreduce --bytes 8:64K
+ * The environment variable GLOO_SETTING is default, bcube or sync; see gloo_side.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/core/core.h"
-#include "boot/place.h"
+#include "boot/identity.h"
 #include "gloo_side.h"
 
 struct side {
@@ -32,10 +33,10 @@ static bool combine(struct bench_side *side, double *values, int count, tutti_op
   return gloo_side_combine(gloo_of(side), values, count, op == TUTTI_SUM);
 }
 
-/* Gloo's interface here serves the nine collectives of the table, f32 and sums. */
+/* Checks that the options are supported: nine collectives, type f32, operation sum. */
 static int check_options(const struct bench_options *options, const struct bench_item *items, uint32_t count) {
   if (options->plan || options->type != TUTTI_F32 || options->op != TUTTI_SUM)
-    return cli_fail("gloo_bench", CLI_USAGE, "expected f32 and sum, and no plan");
+    return cli_fail("gloo_bench", CLI_USAGE, "--dtype, --op, --plan: expected f32, sum and no plan");
   for (uint32_t i = 0; i < count; i++)
     if (items[i].collective > TUTTI_BARRIER)
       return cli_fail("gloo_bench", CLI_USAGE,
@@ -71,29 +72,28 @@ static bool read_setting(enum gloo_setting *setting) {
 }
 
 static int run(int argc, char **argv) {
-  const struct cli_verb self = {"gloo_bench", "measure the collectives of Gloo as tutti bench does its own",
+  const struct cli_verb self = {"gloo_bench", "measure the collectives of Gloo in the way of tutti bench",
                                 "gloo_bench [COLLECTIVE ...] [options]   (started by tutti run)", run};
   struct bench_options options;
   bool done;
   int code = bench_read_options(&self, argc, argv, &options, &done);
   if (code != CLI_GOOD || done) return code;
-  if (options.poll) return cli_fail("gloo_bench", CLI_USAGE, "--poll: Gloo has no test to poll with");
-  if (options.lanes) return cli_fail("gloo_bench", CLI_USAGE, "--lanes: Gloo has none to choose");
+  if (options.poll) return cli_fail("gloo_bench", CLI_USAGE, "--poll: not supported with Gloo");
+  if (options.lanes) return cli_fail("gloo_bench", CLI_USAGE, "--lanes: not supported with Gloo");
   struct side s = {
       .side = {.automatic = "gloo", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine}};
   const char *folder = getenv("GLOO_FOLDER");
-  struct tu_boot_place place;
+  struct tu_boot_identity identity;
   struct tu_error error;
-  if (tu_boot_place(&place, &error) != TUTTI_OK) return cli_fail("gloo_bench", CLI_USAGE, "%s", error.text);
-  if (place.alone || !folder)
-    return cli_fail("gloo_bench", CLI_USAGE,
-                    "expected to be started by tutti run, with an empty folder's name in GLOO_FOLDER");
+  if (tu_boot_identity_read(&identity, &error) != TUTTI_OK) return cli_fail("gloo_bench", CLI_USAGE, "%s", error.text);
+  if (identity.alone || !folder)
+    return cli_fail("gloo_bench", CLI_USAGE, "start it with tutti run, and set GLOO_FOLDER to an empty folder");
   enum gloo_setting setting;
   if (!read_setting(&setting))
     return cli_fail("gloo_bench", CLI_USAGE, "GLOO_SETTING: expected default, bcube or sync, found '%s'",
                     getenv("GLOO_SETTING"));
-  s.side.rank = place.rank;
-  s.side.ranks = place.ranks;
+  s.side.rank = identity.rank;
+  s.side.ranks = identity.ranks;
   return run_rank(&s, &options, folder, setting);
 }
 

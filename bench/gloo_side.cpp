@@ -1,4 +1,4 @@
-/* gloo_side.cpp: see gloo_side.h. Buffers are handed to Gloo anew at each call, which is its interface. */
+/* gloo_side.cpp: calls Gloo; see gloo_side.h. Gloo's interface takes the buffers anew at each call. */
 #include "gloo_side.h"
 
 #include <gloo/allgather.h>
@@ -26,15 +26,18 @@ using context_ptr = std::shared_ptr<gloo::rendezvous::Context>;
 
 struct gloo_side {
   context_ptr context;
-  context_ptr bound_context; /* of the objects: the same one, or in GLOO_SYNC another, whose pairs poll */
+  /* context of algorithm objects: equal to `context`; with GLOO_SYNC, another one whose connections poll */
+  context_ptr bound_context;
   gloo_setting setting;
   gloo_call call;
-  std::vector<float> scratch;             /* reduce: of ranks that are not the root; reduce_scatter: of all */
-  std::unique_ptr<gloo::Algorithm> bound; /* an object bound to its buffer: the only form that reduce_scatter has */
+  /* temporary data: of ranks other than the root in reduce, of all ranks in reduce_scatter */
+  std::vector<float> scratch;
+  /* Gloo algorithm object with fixed buffers; Gloo offers reduce_scatter only in this form */
+  std::unique_ptr<gloo::Algorithm> bound;
   std::unique_ptr<gloo::Algorithm> bound_barrier;
 };
 
-/* Gloo throws; the callers are C. */
+/* Runs `work` and catches Gloo's exceptions, because the callers are C code. */
 template <typename Work>
 static bool guarded(const char *what, Work work) {
   try {
@@ -60,7 +63,7 @@ static context_ptr connect(const char *folder, const char *prefix, unsigned rank
 struct gloo_side *gloo_side_open(const char *folder, unsigned rank, unsigned ranks, enum gloo_setting setting) {
   auto side = std::make_unique<gloo_side>();
   side->setting = setting;
-  bool good = guarded("joining", [&] {
+  bool good = guarded("connect", [&] {
     side->context = connect(folder, "calls", rank, ranks);
     side->bound_context = side->context;
     if (setting != GLOO_SYNC) return;
@@ -74,7 +77,7 @@ struct gloo_side *gloo_side_open(const char *folder, unsigned rank, unsigned ran
 
 void gloo_side_close(struct gloo_side *side) { delete side; }
 
-/* The object that carries the call out, in place, or none. */
+/* Returns a Gloo algorithm object that runs the call in place, or nullptr if the call needs no such object. */
 static std::unique_ptr<gloo::Algorithm> bind_call(struct gloo_side *side, float *scratch) {
   const gloo_call &c = side->call;
   int ranks = side->context->size, count = (int)c.count;
@@ -91,7 +94,7 @@ static std::unique_ptr<gloo::Algorithm> bind_call(struct gloo_side *side, float 
 }
 
 bool gloo_side_prepare(struct gloo_side *side, const struct gloo_call *call) {
-  return guarded("preparing", [&] {
+  return guarded("prepare", [&] {
     side->bound.reset();
     side->call = *call;
     size_t ranks = (size_t)side->context->size;
@@ -104,7 +107,8 @@ bool gloo_side_prepare(struct gloo_side *side, const struct gloo_call *call) {
   });
 }
 
-/* Works in place, and the call may not: the copies belong to what a caller pays. */
+/* Runs the algorithm object. It works in place; for a call that is not in place, the copies count as part of the
+ * call. */
 static void run_bound(struct gloo_side *side) {
   const gloo_call &c = side->call;
   bool is_reduce_scatter = c.collective == TUTTI_REDUCE_SCATTER;
@@ -126,7 +130,7 @@ static void run_reducing(struct gloo_side *side, float *in, float *out) {
   } else {
     gloo::ReduceOptions options(side->context);
     options.setInput(in, c.count);
-    /* It wants one everywhere, and uses it. */
+    /* Gloo requires an output buffer at every rank and writes to it. */
     options.setOutput((unsigned)side->context->rank == c.root ? out : side->scratch.data(), c.count);
     options.setReduceFunction(static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<float>));
     options.setRoot((int)c.root);
@@ -178,15 +182,15 @@ static void run_moving(struct gloo_side *side, float *in, float *out) {
 
 bool gloo_side_run(struct gloo_side *side) {
   auto in = static_cast<float *>(const_cast<void *>(side->call.in)), out = static_cast<float *>(side->call.out);
-  if (side->bound) return guarded("an object", [&] { run_bound(side); });
+  if (side->bound) return guarded("algorithm object", [&] { run_bound(side); });
   switch (side->call.collective) {
     case TUTTI_ALLREDUCE:
-    case TUTTI_REDUCE: return guarded("reducing", [&] { run_reducing(side, in, out); });
+    case TUTTI_REDUCE: return guarded("allreduce or reduce", [&] { run_reducing(side, in, out); });
     case TUTTI_BROADCAST:
     case TUTTI_GATHER:
-    case TUTTI_SCATTER: return guarded("from or to the root", [&] { run_rooted(side, in, out); });
+    case TUTTI_SCATTER: return guarded("broadcast, gather or scatter", [&] { run_rooted(side, in, out); });
     case TUTTI_BARRIER: return gloo_side_barrier(side);
-    default: return guarded("moving", [&] { run_moving(side, in, out); });
+    default: return guarded("allgather or alltoall", [&] { run_moving(side, in, out); });
   }
 }
 
@@ -199,7 +203,7 @@ bool gloo_side_barrier(struct gloo_side *side) {
 }
 
 bool gloo_side_combine(struct gloo_side *side, double *values, int count, bool sum) {
-  return guarded("combining", [&] {
+  return guarded("allreduce of the results", [&] {
     using function = void (*)(void *, const void *, const void *, size_t);
     gloo::AllreduceOptions options(side->context);
     options.setOutput(values, (size_t)count);

@@ -1,4 +1,4 @@
-/* gloo_side.h: Gloo's collectives behind a C interface, for gloo_bench.c. f32, and sums only. */
+/* gloo_side.h: C interface of Gloo's collectives for gloo_bench.c; only f32 and sums. */
 #ifndef BENCH_GLOO_SIDE_H
 #define BENCH_GLOO_SIDE_H
 
@@ -15,28 +15,29 @@ struct gloo_side;
 struct gloo_call {
   tutti_collective collective;
   const void *in;
-  void *out; /* of broadcast: the buffer, at the root too */
+  void *out; /* in broadcast: the only buffer, also at the root */
   size_t count;
   unsigned root;
 };
 
 enum gloo_setting {
   GLOO_DEFAULT,
-  GLOO_BCUBE, /* allreduce by that algorithm instead of Gloo's choice */
-  GLOO_SYNC /* its older objects, which can poll sockets busily: of allreduce, broadcast, reduce_scatter and barrier */
+  GLOO_BCUBE, /* allreduce with the algorithm bcube instead of Gloo's choice */
+  GLOO_SYNC /* Gloo's older algorithm objects, which can poll sockets: allreduce, broadcast, reduce_scatter, barrier */
 };
 
-/* Joins `ranks` processes, which meet by files in that folder (empty before), over TCP on the loopback interface. NULL:
- * failed, and it has said why. */
+/* Connects `ranks` processes over TCP on the loopback interface. The processes exchange addresses through files in
+ * `folder`, which must be empty. NULL: failed, and an error was printed. */
 struct gloo_side *gloo_side_open(const char *folder, unsigned rank, unsigned ranks, enum gloo_setting setting);
 void gloo_side_close(struct gloo_side *side);
 
-/* Prepares for the call what Gloo keeps from call to call; the memory of in and out stays the caller's, until the next
- * preparation. False, as of the others: failed, and it has said why. */
+/* Creates the objects that Gloo keeps between calls. The caller owns the memory of `in` and `out`, which must stay
+ * valid until the next prepare. This and the following functions return false on failure, after printing an error. */
 bool gloo_side_prepare(struct gloo_side *side, const struct gloo_call *call);
 bool gloo_side_run(struct gloo_side *side);
 bool gloo_side_barrier(struct gloo_side *side);
-bool gloo_side_combine(struct gloo_side *side, double *values, int count, bool sum); /* in place; else maximum */
+bool gloo_side_combine(struct gloo_side *side, double *values, int count,
+                       bool sum); /* in-place allreduce: of the sum, or, if `sum` is false, of the maximum */
 
 #ifdef __cplusplus
 }

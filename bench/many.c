@@ -1,10 +1,11 @@
-/* many.c: what ranks and communicators cost: memory and time. Run by tools/bench-many as every rank of a job:
+/* many.c: measures the memory and time that ranks and communicators cost. tools/bench-many runs it as every rank of a
+ * job:
  *
  *   many time|stages|communicators FILE
  *
- * FILE is empty; the ranks share it, to meet without the library's help (a barrier of its own would open channels) and
- * to leave what they saw. Rank 0 prints it: `time RANK INIT_NS FIRST_NS`, or for each stage and rank
- * `STAGE RANK PRIVATE SHARED BOUND TABLES CHANNELS FDS MAPPINGS`, in bytes. */
+ * FILE is empty; the ranks map it as shared memory. It holds a barrier, because a barrier of the library would open
+ * channels, and the results of all ranks. Rank 0 prints the results: `time RANK INIT_NS FIRST_NS`, or for each stage
+ * and rank `STAGE RANK PRIVATE SHARED BOUND TABLES CHANNELS FDS MAPPINGS`; memory is in bytes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +27,14 @@ enum {
   COMMUNICATORS = 64,
   SMALL_BYTES = 8,
   LARGE_BYTES = 1 << 20,
-  BLOCK_BYTES = 64 << 10, /* to each rank, in the alltoall */
+  BLOCK_BYTES = 64 << 10, /* length of the block for each rank in the alltoall */
 };
 
 struct sample {
-  uint64_t private_bytes; /* resident memory that is this process's alone */
-  uint64_t shared_bytes;  /* pages that exist in this rank's slice of the shared memory */
-  uint64_t bound_bytes;   /* what they can be at most, given the channels */
-  uint64_t table_bytes;   /* page tables */
+  uint64_t private_bytes; /* resident private memory of the process */
+  uint64_t shared_bytes;  /* allocated pages in this rank's slice of the shared memory */
+  uint64_t bound_bytes;   /* upper bound of shared_bytes, computed from the open channels */
+  uint64_t table_bytes;   /* size of the page tables */
   uint64_t channels, fds, mappings;
 };
 
@@ -70,7 +71,7 @@ static void give_up(const char *what) {
 static uint32_t read_number(const char *name) {
   const char *text = getenv(name);
   if (text) return (uint32_t)strtoul(text, NULL, 10);
-  fprintf(stderr, "many: there is no %s: start it with tutti run\n", name);
+  fprintf(stderr, "many: %s is not set; start the program with tutti run\n", name);
   exit(2);
 }
 
@@ -80,7 +81,8 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Asleep, not polling: ranks that are done must not take the CPUs of those that are being timed. */
+/* Barrier of all ranks. Waiting ranks sleep instead of polling, so that they take no CPU time from ranks being
+ * timed. */
 static void meet(const struct many *m) {
   struct table *t = m->table;
   uint32_t round = atomic_load(&t->rounds);
@@ -92,9 +94,9 @@ static void meet(const struct many *m) {
   while (atomic_load(&t->rounds) == round) syscall(SYS_futex, (uintptr_t)&t->rounds, FUTEX_WAIT, round, NULL, NULL, 0);
 }
 
-/* ---- looking ---- */
+/* ---- reading the memory use of the process ---- */
 
-/* What the system says of this process, in bytes: a line "NAME: NUMBER kB". */
+/* Returns the value of a line "NAME: NUMBER kB" in /proc/self/status, in bytes. */
 static uint64_t status_bytes(const char *name) {
   char line[256];
   unsigned long long kib = 0;
@@ -115,8 +117,8 @@ static uint64_t count_mappings(void) {
   return lines;
 }
 
-/* How many descriptors are open, and which is the shared memory (-1: none). Only the library's own may be used: its
- * locks go when any other one of that memory is closed. */
+/* Returns the number of open descriptors. *memory_fd: the library's own descriptor of the shared memory; -1: none. The
+ * caller must not open another descriptor of that memory: closing it would release the library's locks. */
 static uint64_t count_fds(int *memory_fd) {
   uint64_t count = 0;
   DIR *folder = opendir("/proc/self/fd");
@@ -131,10 +133,10 @@ static uint64_t count_fds(int *memory_fd) {
       *memory_fd = (int)strtol(entry->d_name, NULL, 10);
   }
   closedir(folder);
-  return count - 1; /* not the folder's own */
+  return count - 1; /* excluding the descriptor of the folder */
 }
 
-/* The pages that exist between two places of a file in memory. */
+/* Returns the bytes of the allocated pages between two offsets of a file in memory. */
 static uint64_t existing_bytes(int fd, off_t begin, off_t end) {
   uint64_t bytes = 0;
   while (begin < end) {
@@ -167,7 +169,7 @@ static void look(struct many *m, uint32_t stage) {
   meet(m);
 }
 
-/* ---- what is measured ---- */
+/* ---- the measurements ---- */
 
 static void allreduce(const struct many *m, tutti_comm *comm, size_t bytes) {
   must(m, comm, tutti_allreduce(comm, m->in, m->out, bytes / sizeof(float), TUTTI_F32, TUTTI_SUM), "allreduce");
@@ -214,14 +216,14 @@ static void measure_communicators(struct many *m) {
   look(m, 0);
   use_communicators(m, 1);
   look(m, 2);
-  use_communicators(m, 3); /* all over again: what is kept is kept once */
+  use_communicators(m, 3); /* a second time, to show that freed memory is reused */
   look(m, 4);
 }
 
 static const struct mode {
   const char *name;
   void (*measure)(struct many *m);
-  bool large; /* needs whole buffers */
+  bool large; /* needs buffers for the large collectives */
   const char *stages[STAGES];
 } modes[] = {
     {"time", measure_time, false, {NULL}},
@@ -246,11 +248,11 @@ static void print(const struct many *m, const struct mode *mode) {
   }
 }
 
-/* The buffers are written before anything is measured: they are not what the library takes. */
+/* Allocates a buffer and writes to it before the measurements, so that its pages are not counted for the library. */
 static void *make_buffer(const struct many *m, bool large) {
   size_t bytes = large ? tu_max(LARGE_BYTES, (size_t)BLOCK_BYTES * m->ranks) : SMALL_BYTES;
   void *buffer = malloc(bytes);
-  if (!buffer) give_up("the buffers");
+  if (!buffer) give_up("allocation of the buffers");
   return memset(buffer, 1, bytes);
 }
 
@@ -268,7 +270,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; argc == 3 && i < sizeof modes / sizeof modes[0]; i++)
     if (strcmp(argv[1], modes[i].name) == 0) mode = &modes[i];
   if (!mode) {
-    fprintf(stderr, "usage: many time|stages|communicators FILE, as the ranks of a job\n");
+    fprintf(stderr, "usage: many time|stages|communicators FILE (run as every rank of a job)\n");
     return 2;
   }
   struct many m = {.rank = read_number("TUTTI_RANK"), .ranks = read_number("TUTTI_WORLD_SIZE")};

@@ -1,5 +1,5 @@
-/* mpi_bench.c: the benchmark of tutti with an MPI library's calls in it: same command line, buffers, loop, checks and
- * output. bench-peers builds and runs it; by hand: mpirun -n 2 mpi_bench allreduce --bytes 8:64K. */
+/* mpi_bench.c: measures an MPI library with the benchmark of tutti: same command line, buffers, loop, checks and
+ * output. bench-peers builds and runs it. To run it by hand: mpirun -n 2 mpi_bench allreduce --bytes 8:64K. */
 #include <mpi.h>
 #include <stdlib.h>
 
@@ -8,14 +8,14 @@
 struct mpi_side {
   struct bench_side side;
   const struct bench_case *c;
-  int *counts, *offsets; /* of a vector variant */
+  int *counts, *offsets; /* [ranks]: block lengths and displacements of a vector variant */
   MPI_Datatype type;
   MPI_Op op;
 };
 
 static struct mpi_side *self_of(struct bench_side *side) { return (struct mpi_side *)(void *)side; }
 
-/* Errors end the job: that is MPI's default, and it says why. */
+/* Returns true on success. By default, MPI prints an error and aborts the job before it returns an error code. */
 static bool check(int err) { return err == MPI_SUCCESS; }
 
 static bool find_type(tutti_datatype type, MPI_Datatype *found) {
@@ -120,7 +120,7 @@ static bool combine(struct bench_side *side, double *values, int count, tutti_op
 static int run_rank(struct mpi_side *s, const struct bench_options *options) {
   bool quiet = s->side.rank != 0;
   if (!find_type(options->type, &s->type) || !find_op(options->op, &s->op))
-    return quiet ? CLI_USAGE : cli_fail("mpi_bench", CLI_USAGE, "MPI has no such type or operation");
+    return quiet ? CLI_USAGE : cli_fail("mpi_bench", CLI_USAGE, "--dtype, --op: MPI has no such type or operation");
   struct bench_item *items;
   uint32_t item_count;
   int code = bench_list_items("mpi_bench", options, s->side.ranks, quiet, &items, &item_count);
@@ -135,15 +135,15 @@ static int run_rank(struct mpi_side *s, const struct bench_options *options) {
 }
 
 static int run(int argc, char **argv) {
-  const struct cli_verb self = {"mpi_bench", "measure the collectives of an MPI library as tutti bench does its own",
+  const struct cli_verb self = {"mpi_bench", "measure the collectives of an MPI library in the way of tutti bench",
                                 "mpi_bench [COLLECTIVE ...] [options]   (started by mpirun)", run};
   struct bench_options options;
   bool done;
   int code = bench_read_options(&self, argc, argv, &options, &done);
   if (code != CLI_GOOD || done) return code;
-  if (options.plan) return cli_fail("mpi_bench", CLI_USAGE, "--plan: MPI runs no plans");
-  if (options.poll) return cli_fail("mpi_bench", CLI_USAGE, "--poll: here ranks only wait");
-  if (options.lanes) return cli_fail("mpi_bench", CLI_USAGE, "--lanes: MPI has none to choose");
+  if (options.plan) return cli_fail("mpi_bench", CLI_USAGE, "--plan: not supported with MPI");
+  if (options.poll) return cli_fail("mpi_bench", CLI_USAGE, "--poll: not supported with MPI");
+  if (options.lanes) return cli_fail("mpi_bench", CLI_USAGE, "--lanes: not supported with MPI");
   struct mpi_side s = {
       .side = {.automatic = "mpi", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine}};
   int rank, ranks;

@@ -1,5 +1,6 @@
-/* budget.c: refuses what would take too long or too much memory, by an estimate that takes some milliseconds. */
-#include "budget.h"
+/* budget.c: estimates the time and memory of the work that a verb wants to do, and refuses the work if they exceed the
+ * limits. The estimate itself takes some milliseconds. */
+#include "cli/budget.h"
 
 #include <math.h>
 #include <signal.h>
@@ -11,22 +12,29 @@
 #include "algo/cost.h"
 #include "base/text.h"
 
-/* Beyond so few ranks, times the pieces of their blocks, an estimate costs less than the plan itself. */
+/* The cost of a plan is not estimated if the number of ranks times the number of chunks per block (of all lanes) is at
+ * most RANKS_FEW. For such a plan, the estimate costs more than building it. */
 enum { RANKS_FEW = 256 };
 
-/* Steps, messages, cells and nodes of graphs are counted in 32 bits, some of them with a sign. */
+/* Maximum number of items (entries and chunks) of a plan, because steps, messages, chunks and nodes of the simulator's
+ * graph are counted in 32 bits, some of them with a sign. */
 #define ITEMS_MAX 2e9
 
-/* Measured over all algorithms at 128 ranks; between them they differ by 1.5 or less. */
+/* Constants of the cost model, measured over all algorithms at 128 ranks. The costs of single algorithms differ from
+ * the model by at most a factor of 1.5. */
 #define WORK_SECONDS 80e-9
 #define PROCESS_BYTES (4 << 20)
 #define ENTRY_BYTES 48
 #define CHUNK_BYTES 24
-#define CELL_BYTES 32
-#define WORK_BYTES 8 /* of one rank's steps: what an algorithm notes of the other ranks */
+#define RUN_BYTES 32
+/* Bytes that an algorithm stores about the other ranks if only one rank's steps are built, per unit of work
+ * (tu_cost.work). */
+#define WORK_BYTES 8
 static const struct {
   double item_seconds, item_bytes;
-  bool chunks; /* items are entries and chunks, not entries only */
+  /* true: each chunk of the plan is an item, and so is each entry (a step, peer, operand or predecessor); false: only
+   * the entries are items */
+  bool chunks;
 } uses[BUDGET_USES] = {
     [BUDGET_TEXT] = {200e-9, 0, false},
     [BUDGET_DRAW] = {1300e-9, 160, false},
@@ -34,27 +42,31 @@ static const struct {
     [BUDGET_SIM] = {120e-9, 60, false},
 };
 
+/* The estimated cost of the work that a verb wants to do. */
 struct price {
   double seconds, bytes, steps;
-  bool countable;
+  bool countable; /* true: the number of items is below ITEMS_MAX */
 };
 
 static struct price price_of(const struct budget_question *q, const struct tu_build *what, struct tu_cost_memo *memo) {
   struct tu_cost cost;
   tu_cost_estimate(what, memo, &cost);
   double items = cost.entries + (uses[q->use].chunks ? cost.chunks : 0);
-  double cells = fmin(CHUNK_BYTES * cost.chunks, CELL_BYTES * cost.work); /* runs of chunks are kept as one */
+  /* Bytes of the state of all chunks while the plan is built. The state takes CHUNK_BYTES per chunk, or RUN_BYTES per
+   * run (consecutive chunks with equal state), whichever is less. There are at most `work` runs. */
+  double states = fmin(CHUNK_BYTES * cost.chunks, RUN_BYTES * cost.work);
   double noted = what->rank == TU_ALL_RANKS ? 0 : WORK_BYTES * cost.work;
   return (struct price){
       .seconds = (WORK_SECONDS * cost.work + uses[q->use].item_seconds * items) * (double)tu_max(q->times, 1),
-      .bytes = ENTRY_BYTES * cost.entries + cells + uses[q->use].item_bytes * items + noted,
+      .bytes = ENTRY_BYTES * cost.entries + states + uses[q->use].item_bytes * items + noted,
       .steps = cost.steps,
       .countable = items < ITEMS_MAX};
 }
 
-/* ---- what there is ---- */
+/* ---- free memory ---- */
 
-/* The number in a file of the kernel's; infinity if there is none ("max"). */
+/* Reads a kernel file that contains one number, and returns the number. Returns infinity if the file has no number
+ * ("max") or does not exist. */
 static double number_in(const char *path) {
   FILE *file = fopen(path, "re");
   unsigned long long number;
@@ -74,7 +86,8 @@ static double available_in_machine(void) {
   return found;
 }
 
-/* Bytes that may still be taken: of the machine's, of the container's (cgroups 2 and 1). */
+/* Returns the bytes of memory that are free on the machine. If fewer bytes are free in this process's container (cgroup
+ * v2 or v1), returns that number. */
 static double shared_bytes(void) {
   double bytes = available_in_machine();
   double container = number_in("/sys/fs/cgroup/memory.max") - number_in("/sys/fs/cgroup/memory.current");
@@ -84,7 +97,8 @@ static double shared_bytes(void) {
   return container > 0 && container < bytes ? container : bytes;
 }
 
-/* ... and of this process's own limit. */
+/* Returns the bytes that this process can allocate: shared_bytes() (the free bytes of machine and container), or the
+ * process's limit RLIMIT_AS if this limit is lower. */
 static double free_bytes(void) {
   double bytes = shared_bytes();
   struct rlimit limit;
@@ -93,7 +107,7 @@ static double free_bytes(void) {
   return bytes;
 }
 
-/* ---- the rule ---- */
+/* ---- comparison of the cost with the limits ---- */
 
 struct bounds {
   double seconds, bytes;
@@ -104,6 +118,8 @@ static bool within(const struct price *p, const struct bounds *b) {
   return p->countable && p->seconds <= b->seconds && p->bytes <= b->bytes;
 }
 
+/* Returns true if a plan of algorithm `a` with this number of ranks would stay within the limits of time and memory.
+ * *price receives its estimated cost. */
 static bool possible(const struct budget_question *q, const struct tu_algorithm *a, uint32_t ranks, struct bounds *b,
                      struct price *price) {
   struct tu_build what = q->what;
@@ -115,7 +131,8 @@ static bool possible(const struct budget_question *q, const struct tu_algorithm 
   return within(price, b);
 }
 
-/* The most ranks, below those that are asked for, with which it is possible, to about a sixteenth; 0: none. */
+/* Returns the largest number of ranks, below the requested number, whose plan stays within the limits of time and
+ * memory; 0: there is none. Finds it by bisection, with an error of about 1/16. */
 static uint32_t ranks_possible(const struct budget_question *q, struct bounds *b) {
   const struct tu_algorithm *a = q->what.algorithm;
   uint32_t low = 0, high = q->what.ranks;
@@ -132,7 +149,8 @@ static uint32_t ranks_possible(const struct budget_question *q, struct bounds *b
   return low;
 }
 
-/* The quickest algorithm of the collective with which it is possible, or NULL. */
+/* Returns the collective's algorithm with the least estimated time among those that stay within the limits of time and
+ * memory; NULL: there is none. */
 static const struct tu_algorithm *other_algorithm(const struct budget_question *question, struct bounds *b,
                                                   struct price *least) {
   const struct tu_algorithm *best = NULL;
@@ -177,7 +195,7 @@ static int refuse(const struct budget_question *q, const struct price *price, st
   struct tu_text text = {0};
   struct price least;
   tu_text_print(&text, "%s.%s with %u ranks has about %.2g steps%s, and ", collective, q->what.algorithm->name,
-                q->what.ranks, price->steps, q->what.rank == TU_ALL_RANKS ? "" : " a rank");
+                q->what.ranks, price->steps, q->what.rank == TU_ALL_RANKS ? "" : " per rank");
   if (q->times > 1) tu_text_print(&text, "%u such plans ", q->times);
   tu_text_print(&text, "would take about ");
   print_seconds(&text, price->seconds);
@@ -185,13 +203,13 @@ static int refuse(const struct budget_question *q, const struct price *price, st
   print_bytes(&text, price->bytes);
   tu_text_print(&text, "; the limits are ");
   print_seconds(&text, b->seconds);
-  tu_text_print(&text, " (--max-seconds) and the ");
+  tu_text_print(&text, " (--max-seconds) and ");
   print_bytes(&text, b->bytes);
-  tu_text_print(&text, " that are free here");
+  tu_text_print(&text, " of free memory");
   uint32_t ranks = ranks_possible(q, b);
-  if (ranks > 0) tu_text_print(&text, "; up to %u ranks it can be done", ranks);
+  if (ranks > 0) tu_text_print(&text, "; possible with up to %u ranks", ranks);
   const struct tu_algorithm *other = other_algorithm(q, b, &least);
-  if (other) tu_text_print(&text, "; with %u, %s.%s can", q->what.ranks, collective, other->name);
+  if (other) tu_text_print(&text, "; with %u ranks, %s.%s is possible", q->what.ranks, collective, other->name);
   struct budget_question one = *q;
   one.what.rank = 0;
   if (q->one_rank && possible(&one, q->what.algorithm, q->what.ranks, b, &least))
@@ -213,17 +231,16 @@ int budget_allow(const struct budget *budget, const struct budget_question *ques
 int budget_allow_processes(const char *verb, uint32_t count) {
   double most = shared_bytes() * 3 / 4 / PROCESS_BYTES;
   if (count <= most) return CLI_GOOD;
-  return cli_fail(verb, CLI_FAILED,
-                  "-n: expected at most %.0f ranks, of 4 MiB each in the memory that is free here, found %u",
+  return cli_fail(verb, CLI_FAILED, "-n: expected at most %.0f ranks (4 MiB of free memory per rank), found %u",
                   floor(most), count);
 }
 
-/* ---- time ---- */
+/* ---- progress messages ---- */
 
-static char telling[80];
-static unsigned told_seconds;
+static char telling[80];      /* beginning of every progress line: "tutti VERB: " */
+static unsigned told_seconds; /* time of the next progress line, in s since budget_tell_time was called */
 
-/* Nothing but what a signal handler may do. */
+/* Handles SIGALRM: prints a progress line and sets the next alarm. Calls only async-signal-safe functions. */
 static void tell(int signal) {
   (void)signal;
   char digits[16], *at = digits + sizeof digits;

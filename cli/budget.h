@@ -1,38 +1,43 @@
-/* budget.h: what plan, check and sim may cost: what would take too long, or more memory than there is, is refused at once. */
+/* budget.h: limits of time and memory of `tutti plan`, `check` and `sim`. Work that would exceed them is refused at
+ * once. */
 #ifndef CLI_BUDGET_H
 #define CLI_BUDGET_H
 
 #include "algo/algo.h"
-#include "cli.h"
+#include "cli/cli.h"
 
 struct budget {
-  double max_seconds; /* of a core, about */
+  double max_seconds; /* limit of the estimated time on one core, in s */
 };
 #define BUDGET_DEFAULT ((struct budget){.max_seconds = 60})
 
-/* The option that sets it, for a verb's table. */
+/* The option --max-seconds, for a verb's table of options. */
 #define BUDGET_OPTION(b) \
-  { "--max-seconds", CLI_NUMBER, &(b)->max_seconds, "S", "refuse what would take longer, by estimate (60)" }
+  { "--max-seconds", CLI_NUMBER, &(b)->max_seconds, "S", "refuse if the estimated time is longer (60)" }
 
-/* What is done with a plan once it is built. */
+/* What a plan is used for after it is built. Its cost in time and memory depends on this use. */
 enum budget_use { BUDGET_TEXT, BUDGET_DRAW, BUDGET_CHECK, BUDGET_SIM, BUDGET_USES };
 
 struct budget_question {
   const char *verb;
   enum budget_use use;
-  uint32_t times; /* so many plans, one after the other; 0 is 1 */
+  uint32_t times; /* number of plans to build, one after another; 0 means 1 */
   struct tu_build what;
-  const char *one_rank; /* what to ask for to have one rank's steps built, not all ranks'; NULL: that cannot be */
+  /* Text that a refusal prints as advice: it names the option with which only one rank's steps are built. NULL: there
+   * is no such option. */
+  const char *one_rank;
 };
 
-/* CLI_GOOD if it is within the budget and the memory that is free. Otherwise says how much it would take, up to how many ranks it
- * is possible, and which algorithm of the collective can do it: CLI_FAILED. */
+/* Returns CLI_GOOD if the work is within the time limit and the free memory. Otherwise prints the estimated cost, the
+ * largest possible number of ranks, and another algorithm that is within the limits, and returns CLI_FAILED. */
 int budget_allow(const struct budget *budget, const struct budget_question *question);
 
-/* May so many processes be started, of 4 MiB each at least? If not, says how many may: CLI_FAILED. */
+/* Returns CLI_GOOD if the free memory suffices for `count` processes of at least 4 MiB each. Otherwise prints how many
+ * processes are possible and returns CLI_FAILED. */
 int budget_allow_processes(const char *verb, uint32_t count);
 
-/* From now on the verb says on standard error, if that is a terminal, that it is still at work: after 10 s, 20 s, 40 s, ... */
+/* Starts progress messages. If standard error is a terminal, a line is printed 10 s, 20 s, 40 s, ... after this
+ * call. */
 void budget_tell_time(const char *verb);
 
 #endif

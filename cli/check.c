@@ -1,4 +1,4 @@
-/* check.c: tutti check: proves plans, from the table or from files. */
+/* check.c: `tutti check`: proves that plans are correct; the plans are built-in or from files. */
 #include "check/check.h"
 
 #include <limits.h>
@@ -10,22 +10,24 @@
 
 #include "algo/composite.h"
 #include "base/text.h"
-#include "budget.h"
-#include "names.h"
-#include "onto.h"
+#include "cli/budget.h"
+#include "cli/names.h"
+#include "cli/onto.h"
 #include "plan/plan_relabel.h"
 
+/* The options of `tutti check`, and the counts of checked plans so far. */
 struct tally {
   uint32_t credits;
-  uint32_t low, high; /* numbers of ranks */
-  uint32_t lanes;     /* 0: as the algorithm has them */
-  struct onto onto;   /* low and high are its chips */
+  uint32_t low, high; /* range of the numbers of ranks to check */
+  uint32_t lanes;     /* number of lanes; 0: the algorithm's own number of lanes */
+  struct onto onto;   /* cluster given by --cluster; low and high then equal its number of chips */
   struct budget budget;
   uint64_t proved, refused, in_rank_order;
-  uint32_t scratch_max; /* chunks, of one rank */
-  char scratch_of[160];
+  uint32_t scratch_max; /* largest scratch memory of one rank in any plan, in chunks */
+  char scratch_of[160]; /* description of the plan with the largest scratch memory */
 };
 
+/* Tries to prove one plan correct, and counts it as proved or refused. `what` describes the plan for messages. */
 static void count(struct tally *t, const struct tu_plan *plan, const char *what) {
   struct tu_check_report report;
   if (tu_check(plan, t->credits, &report)) {
@@ -38,11 +40,13 @@ static void count(struct tally *t, const struct tu_plan *plan, const char *what)
     return;
   }
   t->refused++;
-  if (report.no_memory) (void)cli_fail("check", CLI_FAILED, "%s: not proved: %s", what, report.text);
+  if (report.no_memory)
+    (void)cli_fail("check", CLI_FAILED, "%s: the check could not be completed: %s", what, report.text);
   else printf("%s: %s\n", what, report.text);
 }
 
-/* NULL: it cannot be laid onto the cluster, and that has been said. */
+/* Builds a plan and, if --cluster is given, maps it onto the cluster. If it cannot be mapped, prints the reason and
+ * returns NULL. */
 static struct tu_plan *build(struct tally *t, struct tu_build *what) {
   if (!t->onto.what) return tu_plan_build(what);
   struct cli_name name = {what->algorithm->collective, what->algorithm};
@@ -53,7 +57,8 @@ static struct tu_plan *build(struct tally *t, struct tu_build *what) {
   return plan;
 }
 
-/* Out of place and in place, and from the roots where algorithms differ: the ends, beside an end, the middle. */
+/* Checks the plans of an algorithm, out of place and in place. If the collective has a root, checks them with rank 0,
+ * rank 1, the middle rank and the last rank as root. */
 static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
   const uint32_t roots[] = {0, 1, ranks / 2, ranks - 1};
   bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
@@ -86,8 +91,9 @@ static int check_ranks(struct tally *t, const struct tu_algorithm *a) {
   return code;
 }
 
-/* Can all these numbers of ranks be proved? Where cost grows with the square of N, N numbers up to N cost as much as N / 3 times
- * the last. */
+/* Returns CLI_GOOD if proving the plans for all numbers of ranks is within the limits of time and memory. The cost of a
+ * plan grows with the square of its number of ranks, so the plans for 1 to N ranks together cost N / 3 times as much as
+ * the plan for N ranks. */
 static int allow_ranks(struct tally *t, const struct tu_algorithm *a) {
   uint32_t ranks = t->high, range = t->high - t->low + 1;
   while (ranks > t->low && !tu_algorithm_fits(a, ranks)) ranks--;
@@ -101,7 +107,7 @@ static int allow_ranks(struct tally *t, const struct tu_algorithm *a) {
   return budget_allow(&t->budget, &question);
 }
 
-/* Does it with each algorithm that the name means; NULL: with all. */
+/* Calls `each` for every algorithm that the name stands for; if `name` is NULL, for all algorithms. */
 static int check_name(struct tally *t, const struct cli_name *name,
                       int (*each)(struct tally *t, const struct tu_algorithm *a)) {
   const struct tu_algorithm *a, *only = name ? name->algorithm : NULL;
@@ -109,7 +115,8 @@ static int check_name(struct tally *t, const struct cli_name *name,
   if (only && t->onto.what) only = onto_algorithm(&t->onto, only);
   for (size_t i = 0; code == CLI_GOOD && (a = only ? only : tu_algorithm_at(i)) != NULL; i++) {
     bool wanted = (!name || a->collective == name->collective) && t->lanes <= tu_build_lanes_max(a);
-    /* Of all, those that can be done in the order asked for. */
+    /* --place changes which chip each rank runs on, except for --place number. If no name is given, skip collectives
+     * whose ranks must not be renumbered in this way. */
     wanted &= name || !t->onto.place || strcmp(t->onto.place, "number") == 0 || tu_plan_may_relabel(a->collective);
     if (wanted) code = each(t, a);
     if (a == only) break;
@@ -117,7 +124,8 @@ static int check_name(struct tally *t, const struct cli_name *name,
   return code;
 }
 
-/* A file that is no plan is refused, as a plan that is wrong is; one that cannot be read is bad usage. */
+/* Checks the plan in a file. A malformed plan counts as refused, like a wrong plan. If the file cannot be read, prints
+ * the reason and returns CLI_USAGE. */
 static int check_file(struct tally *t, const char *path) {
   struct tu_error error;
   struct tu_plan *plan;
@@ -134,7 +142,7 @@ static int check_file(struct tally *t, const char *path) {
   return CLI_GOOD;
 }
 
-/* "LO..HI" or "N" */
+/* Parses "LO..HI" or "N". Returns true if the text is valid and 1 <= LO <= HI. */
 static bool read_range(const char *text, uint32_t *low, uint32_t *high) {
   char first[16];
   const char *dots = strstr(text, "..");
@@ -150,15 +158,16 @@ static bool read_range(const char *text, uint32_t *low, uint32_t *high) {
   return a > 0 && a <= b;
 }
 
-/* What a proof means, and the most scratch that any plan needs: for people, so not among the data. */
+/* Prints to standard error what was proved, and the largest scratch memory of a plan. Standard output is reserved for
+ * data. */
 static void print_proof(const struct tally *t) {
   if (t->proved == 0) return;
   fprintf(stderr,
-          "proved: every output holds what the collective promises; steps that share memory are ordered; no deadlock "
-          "with %u %s a ring, however long messages are\n",
+          "proved: every output has the result of the collective; steps that share memory are ordered; no deadlock "
+          "with %u %s per channel, for messages of any size\n",
           t->credits, t->credits == 1 ? "credit" : "credits");
-  fprintf(stderr, "of these %llu combine in rank order", (unsigned long long)t->in_rank_order);
-  if (t->scratch_max > 0) fprintf(stderr, "; most scratch: %u chunks a rank (%s)", t->scratch_max, t->scratch_of);
+  fprintf(stderr, "plans that combine in rank order: %llu", (unsigned long long)t->in_rank_order);
+  if (t->scratch_max > 0) fprintf(stderr, "; largest scratch: %u chunks per rank (%s)", t->scratch_max, t->scratch_of);
   fprintf(stderr, "\n");
 }
 
@@ -167,30 +176,32 @@ static int run(int argc, char **argv) {
   const char *range = NULL;
   bool done;
   const struct cli_option options[] = {
-      {"-n", CLI_STRING, &range, "LO..HI", "numbers of ranks to try (2..16)"},
-      {"--credits", CLI_UINT, &t.credits, "K", "messages that a ring holds (1, the strictest)"},
-      {"--lanes", CLI_UINT, &t.lanes, "L", "so many ways side by side, each with a part of every block (1)"},
+      {"-n", CLI_STRING, &range, "LO..HI", "range of the number of ranks (2..16)"},
+      {"--credits", CLI_UINT, &t.credits, "K", "slots of a channel (1, the strictest)"},
+      {"--lanes", CLI_UINT, &t.lanes, "L", "number of lanes; each carries a part of every block (1)"},
       ONTO_OPTIONS(&t.onto),
       BUDGET_OPTION(&t.budget),
   };
   int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
-  if (range && t.onto.what) return cli_fail("check", CLI_USAGE, "-n: the cluster says how many ranks there are");
+  if (range && t.onto.what)
+    return cli_fail("check", CLI_USAGE, "-n cannot be combined with --cluster, which sets the number of ranks");
   if (!read_range(range ? range : "2..16", &t.low, &t.high))
-    return cli_fail("check", CLI_USAGE, "-n: expected LO..HI, numbers of ranks from 1 to %u, found '%s'", TU_RANKS_MAX,
-                    range);
+    return cli_fail("check", CLI_USAGE, "-n: expected a range LO..HI of numbers of ranks, from 1 to %u, found '%s'",
+                    TU_RANKS_MAX, range);
   if (t.lanes > TU_LANES_MAX)
     return cli_fail("check", CLI_USAGE, "--lanes: expected 1 to %u, found %u", TU_LANES_MAX, t.lanes);
   if (t.credits == 0) return cli_fail("check", CLI_USAGE, "--credits: expected 1 or more, found 0");
   struct cli_name name;
-  /* All arguments are looked at before the first is worked on: a slip at the end must not cost a long run. */
+  /* Validate all arguments first, so that an error in the last argument does not waste a long run. */
   for (int i = 1; i < argc; i++)
     if (!cli_find_name(argv[i], &name) && strcmp(argv[i], "-") != 0 && access(argv[i], R_OK) != 0) {
       if (strchr(argv[i], '/') && !tu_is_composite(argv[i]))
-        return cli_fail("check", CLI_USAGE, "there is no file '%s' that can be read", argv[i]);
+        return cli_fail("check", CLI_USAGE, "cannot read the file '%s'", argv[i]);
       return cli_fail_name("check", CLI_USAGE, argv[i]);
     }
-  /* Thousands of plans, one after the other, of some MiB each: memory that stays is a tenth of the time. */
+  /* Thousands of plans of some MiB each are built and freed. Keeping freed memory in the heap saves about a tenth of
+   * the time. */
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   budget_tell_time("check");
@@ -212,5 +223,5 @@ static int run(int argc, char **argv) {
   return t.refused ? CLI_FAILED : CLI_GOOD;
 }
 
-const struct cli_verb cli_check = {"check", "proves that plans deliver the right data and cannot deadlock",
+const struct cli_verb cli_check = {"check", "prove that plans deliver the right data and cannot deadlock",
                                    "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--cluster CLUSTER] [options]", run};

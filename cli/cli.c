@@ -1,5 +1,5 @@
-/* cli.c: what all verbs share: options and their help, and sentences on standard error. */
-#include "cli.h"
+/* cli.c: code common to all verbs: option parsing, help texts and error messages. */
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/text.h"
 
 int cli_fail(const char *verb, int exit_code, const char *format, ...) {
-  /* In one piece: ranks of a job may fail at the same time. */
+  /* Write the message with one call, so that the messages of several ranks that fail at the same time do not mix. */
   char sentence[4096];
   va_list arguments;
   va_start(arguments, format);
@@ -21,7 +21,7 @@ int cli_fail(const char *verb, int exit_code, const char *format, ...) {
 static void print_help(const struct cli_verb *verb, const struct cli_option *options, size_t option_count) {
   printf("usage: tutti %s\n\n%s\n\n", verb->synopsis, verb->summary);
   for (size_t i = 0; i <= option_count; i++) {
-    const struct cli_option help = {.name = "--help", .help = "print this; man tutti-VERB says all"};
+    const struct cli_option help = {.name = "--help", .help = "print this help; see also man tutti-VERB"};
     const struct cli_option *o = i < option_count ? &options[i] : &help;
     char left[64];
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
@@ -29,7 +29,8 @@ static void print_help(const struct cli_verb *verb, const struct cli_option *opt
   }
 }
 
-/* The option that the argument names; *value is what stands behind a '=', or NULL. */
+/* Returns the option that the argument names; NULL: there is none. Sets *value to the text after '=', or to NULL if
+ * there is no '='. */
 static const struct cli_option *find_option(const struct cli_option *options, size_t option_count, char *argument,
                                             char **value) {
   size_t length = strcspn(argument, "=");
@@ -48,8 +49,9 @@ static int fail_unknown(const struct cli_verb *verb, const struct cli_option *op
   names[option_count] = "--help";
   argument[strcspn(argument, "=")] = '\0';
   const char *near = tu_nearest(argument, names, option_count + 1);
-  if (near) return cli_fail(verb->name, CLI_USAGE, "there is no option '%s', did you mean '%s'?", argument, near);
-  return cli_fail(verb->name, CLI_USAGE, "there is no option '%s'; tutti %s --help lists them", argument, verb->name);
+  if (near) return cli_fail(verb->name, CLI_USAGE, "unknown option '%s'; did you mean '%s'?", argument, near);
+  return cli_fail(verb->name, CLI_USAGE, "unknown option '%s'; tutti %s --help lists the options", argument,
+                  verb->name);
 }
 
 static int store(const struct cli_verb *verb, const struct cli_option *option, char *value) {
@@ -58,24 +60,24 @@ static int store(const struct cli_verb *verb, const struct cli_option *option, c
     case CLI_STRING: *(const char **)option->target = value; return CLI_GOOD;
     case CLI_UINT:
       if (!tu_parse_uint(value, UINT32_MAX, &number))
-        return cli_fail(verb->name, CLI_USAGE, "%s: expected a whole number below 2^32, found '%s'", option->name,
+        return cli_fail(verb->name, CLI_USAGE, "%s: expected an integer from 0 to 2^32 - 1, found '%s'", option->name,
                         value);
       *(uint32_t *)option->target = (uint32_t)number;
       return CLI_GOOD;
     case CLI_BYTES:
       if (!tu_parse_bytes(value, (uint64_t *)option->target))
-        return cli_fail(verb->name, CLI_USAGE, "%s: expected a size as 4096, 64K, 16M or 3G, found '%s'", option->name,
-                        value);
+        return cli_fail(verb->name, CLI_USAGE, "%s: expected a size, for example 4096, 64K, 16M or 3G, found '%s'",
+                        option->name, value);
       return CLI_GOOD;
     case CLI_NUMBER:
       if (!tu_parse_number(value, (double *)option->target))
-        return cli_fail(verb->name, CLI_USAGE, "%s: expected a number, 0 or more, as 2, 0.5 or 1e-6, found '%s'",
+        return cli_fail(verb->name, CLI_USAGE, "%s: expected a number >= 0, for example 2, 0.5 or 1e-6, found '%s'",
                         option->name, value);
       return CLI_GOOD;
     case CLI_LIST: {
       struct cli_list *list = option->target;
       if (list->count == CLI_LIST_MAX)
-        return cli_fail(verb->name, CLI_USAGE, "%s: expected at most %d of it, found more", option->name, CLI_LIST_MAX);
+        return cli_fail(verb->name, CLI_USAGE, "option %s may be given at most %d times", option->name, CLI_LIST_MAX);
       list->items[list->count++] = value;
       return CLI_GOOD;
     }
@@ -107,10 +109,10 @@ int cli_parse(const struct cli_verb *verb, const struct cli_option *options, siz
     const struct cli_option *option = find_option(options, option_count, argv[i], &value);
     if (!option) return fail_unknown(verb, options, option_count, argv[i]);
     if (option->kind == CLI_FLAG && value)
-      return cli_fail(verb->name, CLI_USAGE, "%s takes no value, found '%s'", option->name, value);
+      return cli_fail(verb->name, CLI_USAGE, "option %s takes no value, found '%s'", option->name, value);
     if (option->kind != CLI_FLAG && !value) {
       if (i + 1 == *argc)
-        return cli_fail(verb->name, CLI_USAGE, "%s: expected %s after it, found the end", option->name, option->value);
+        return cli_fail(verb->name, CLI_USAGE, "%s: value %s is missing", option->name, option->value);
       value = argv[++i];
     }
     int code = store(verb, option, value);

@@ -1,5 +1,5 @@
-/* cli.h: the command's verbs and their options. Data goes to standard output, everything else to standard error.
- * Exit 0 good, 1 failed, 2 bad usage. */
+/* cli.h: the verbs of the command `tutti` and their options. Data goes to standard output, everything else to standard
+ * error. Exit status: 0 success, 1 failure, 2 bad usage. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -8,12 +8,12 @@
 enum { CLI_GOOD = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 enum cli_kind {
-  CLI_FLAG,   /* bool */
-  CLI_UINT,   /* uint32_t */
-  CLI_BYTES,  /* uint64_t, with suffix K, M, G */
-  CLI_NUMBER, /* double, 0 or more: 1e-6 */
-  CLI_STRING, /* const char * */
-  CLI_LIST    /* struct cli_list: may be given several times */
+  CLI_FLAG,   /* option without a value; target: bool */
+  CLI_UINT,   /* integer; target: uint32_t */
+  CLI_BYTES,  /* size with an optional suffix K, M or G; target: uint64_t */
+  CLI_NUMBER, /* number >= 0, for example 1e-6; target: double */
+  CLI_STRING, /* any text; target: const char * */
+  CLI_LIST    /* any text, and the option may be repeated; target: struct cli_list */
 };
 
 enum { CLI_LIST_MAX = 64 };
@@ -23,30 +23,30 @@ struct cli_list {
 };
 
 struct cli_option {
-  const char *name; /* "--json" or "-n" */
+  const char *name; /* name of the option, for example "--json" or "-n" */
   enum cli_kind kind;
-  void *target;      /* holds the default, receives the value */
-  const char *value; /* what help calls it; NULL for flags */
+  void *target;      /* variable that holds the option's default and receives its value */
+  const char *value; /* description of the value in the help text; NULL for flags */
   const char *help;
 };
 
-/* One verb: its own file exports this. */
+/* One verb of the command. The verb's source file defines it. */
 struct cli_verb {
   const char *name;
-  const char *summary;               /* one line for `tutti --help` */
-  const char *synopsis;              /* "run -n N [options] -- program [arguments]" */
-  int (*run)(int argc, char **argv); /* argv[0] is the verb */
+  const char *summary;               /* description of the verb in one line, for `tutti --help` */
+  const char *synopsis;              /* usage, for example "run -n N [options] -- program [arguments]" */
+  int (*run)(int argc, char **argv); /* runs the verb; argv[0] is its name; returns the exit status */
 };
 extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout,
     cli_slices, cli_topo, cli_as;
 
-/* Reads options ("--name value", "--name=value", "-n value") anywhere before "--"; what is left (and all after "--")
- * stays in argv[1..*argc). Handles --help (prints, *done = true). An unknown option is an error that names the nearest.
- * Returns CLI_GOOD or CLI_USAGE, having said why. */
+/* Parses options ("--name value", "--name=value", "-n value") anywhere before "--". Other arguments, and all after
+ * "--", stay in argv[1..*argc). --help prints the help and sets *done. For an unknown option, the message suggests the
+ * most similar name. Returns CLI_GOOD, or CLI_USAGE after printing an error. */
 int cli_parse(const struct cli_verb *verb, const struct cli_option *options, size_t option_count, int *argc,
               char **argv, bool *done);
 
-/* "tutti VERB: sentence" on standard error; returns `exit_code`. */
+/* Prints "tutti VERB: MESSAGE" to standard error; returns exit_code. */
 int cli_fail(const char *verb, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,32 +1,40 @@
-/* info.c: `tutti info`: what this library is and what it would do here: CPUs, caches and groups, staging memory, which
- * algorithm runs for which size, types, operations, and the environment. */
+/* info.c: `tutti info`: prints the version and the settings of the library on this machine: CPUs, caches and locality
+ * groups, staging memory, selected algorithms by size, datatypes, operations, and the environment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/comm.h"
+#include "algo/algo.h"
+#include "algo/tuning.h"
+#include "api/comm_create.h"
+#include "api/tuning.h"
 #include "base/env.h"
 #include "base/types.h"
-#include "boot/place.h"
+#include "boot/identity.h"
+#include "cli/info.h"
+#include "cli/names.h"
+#include "comm/comm.h"
+#include "engine/isa.h"
 #include "engine/kernels.h"
-#include "info.h"
 #include "locality/cpus.h"
 #include "locality/machine.h"
-#include "names.h"
+#include "plan/algorithm.h"
+#include "plan/collective.h"
 
 struct facts {
   uint32_t cpus, ranks;
-  struct tu_channel_shape shape; /* of the channels of a communicator of so many ranks */
+  struct tu_channel_shape shape; /* number and sizes of the slots of a channel, in a communicator of `ranks` ranks */
   struct tu_patience patience;
-  uint32_t share; /* ranks that share a CPU */
+  uint32_t share; /* maximum number of ranks that share a CPU */
   bool machine_known;
   struct tu_machine machine;
-  uint32_t group; /* ranks of a group if `tutti run --bind core` binds them; 0: no groups */
-  bool by_cache;
-  struct tu_tuning *tuning; /* what the environment says of selection, or NULL */
+  uint32_t group;           /* number of ranks in a locality group if each rank is bound to one CPU; 0: no groups */
+  bool by_cache;            /* true: the ranks of a group share a cache; false: they share a NUMA node */
+  struct tu_tuning *tuning; /* selection table given by the environment; NULL: the built-in one */
 };
 
-/* Asks the library itself: a communicator of `ranks` threads that are not there knows its settings. */
+/* Creates a communicator for `ranks` ranks in this process, of which only rank 0 exists, copies its settings to *facts,
+ * and frees it. */
 static tutti_err ask(struct facts *facts, struct tu_error *error) {
   struct tu_transport **endpoints = tu_allocate(facts->ranks, sizeof(struct tu_transport *));
   uint32_t *members = tu_allocate(facts->ranks, sizeof *members);
@@ -34,14 +42,16 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
   struct tutti_comm *comm;
   tutti_err err = tu_loop_create(facts->ranks, 0, endpoints, error);
   if (err == TUTTI_OK) {
-    err = tu_comm_create(endpoints[0], members, facts->ranks, 0, TU_WORLD_SESSION, 1000, &comm, error);
+    err = tu_comm_create(endpoints[0], members, facts->ranks, 0, TU_WORLD_ID, 1000, &comm, error);
     for (uint32_t r = 1; r < facts->ranks; r++) endpoints[r]->ops->close(endpoints[r]);
   }
   if (err == TUTTI_OK) {
     facts->shape = comm->mover->shape;
     facts->patience = comm->patience;
     facts->share = comm->share;
-    tutti_abort(comm, "it was made to be looked at"); /* so that freeing it waits for nobody */
+    tutti_abort(comm,
+                "created only to read its settings"); /* after the abort, tutti_comm_free does not wait for the other
+                                                       * ranks */
     tutti_comm_free(comm);
   }
   free(members);
@@ -56,17 +66,20 @@ static void ask_machine(struct facts *facts) {
   free(domains);
 }
 
-/* ---- the selection ---- */
+/* ---- the selected algorithms ---- */
 
-/* A choice for the sizes up to `until`. */
+/* The algorithm that is selected for a range of sizes. The range begins with the size given to choose() and ends with
+ * `until`. */
 struct choice {
   const struct tu_algorithm *algorithm;
   bool forced;
-  const char *why_not; /* forced, but it cannot serve: calls are refused, and this is why; else NULL */
-  size_t until;
+  /* reason why calls of these sizes fail, if an algorithm that the user forced does not support them; NULL: they do not
+   * fail */
+  const char *why_not;
+  size_t until; /* largest size of the range, in bytes; SIZE_MAX: no limit */
 };
 
-/* As api/request.c chooses. */
+/* Chooses the algorithm that a call of this collective and size would use; must agree with call/request.c. */
 static struct choice choose(const struct facts *f, tutti_collective c, size_t bytes) {
   const struct tu_wanted wanted = {.collective = c,
                                    .ranks = f->ranks,
@@ -86,20 +99,14 @@ static struct choice choose(const struct facts *f, tutti_collective c, size_t by
   return choice;
 }
 
-void info_size(size_t bytes, char text[INFO_SIZE_CHARS]) {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
-  int unit = 0;
-  while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) bytes /= 1024, unit++;
-  snprintf(text, INFO_SIZE_CHARS, "%zu %s", bytes, units[unit]);
-}
-
 static void print_size(size_t bytes) {
   char text[INFO_SIZE_CHARS];
   info_size(bytes, text);
   fputs(text, stdout);
 }
 
-/* Counts that only some ranks know pick nothing. */
+/* Returns true if every rank knows the size of the whole call. Only then can the selection depend on the size. In a
+ * gatherv, for example, only the root knows the sizes of all blocks. */
 static bool size_is_known(tutti_collective c) {
   const struct tu_collective *k = &tu_collectives[c];
   return !k->vector || (!k->rooted && k->in != k->out);
@@ -134,7 +141,7 @@ static void print_selection_json(const struct facts *f, tutti_collective c, bool
   }
 }
 
-/* ---- the environment ---- */
+/* ---- the environment variables ---- */
 
 static const char *shown_value(const struct tu_env_name *name) {
   const char *value = tu_env(name->name);
@@ -154,11 +161,11 @@ static void print_json_string(const char *text) {
   putchar('"');
 }
 
-/* ---- all of it ---- */
+/* ---- output ---- */
 
 static const char *table_name(const struct facts *f) { return f->tuning ? f->tuning->name : NULL; }
 
-/* "2 NUMA nodes", or what there is one of. */
+/* Prints a count and a noun, for example "2 NUMA nodes" or "1 NUMA node". */
 static void print_count(uint32_t count, const char *thing) { printf("%u %s%s", count, thing, count == 1 ? "" : "s"); }
 
 static void print_machine(const struct facts *f) {
@@ -171,17 +178,18 @@ static void print_machine(const struct facts *f) {
     if (f->machine.level > 0) print_count(f->machine.caches, cache);
     else printf("caches not known");
   } else {
-    printf("not known: hwloc cannot tell");
+    printf("not known: hwloc has no information");
   }
   printf("\ngroups      ");
   if (f->group == 0) printf("none");
   else
-    printf("%u of %u ranks, by %s, where each runs on one CPU in turn (tutti run --bind core)", f->ranks / f->group,
+    printf("%u of %u ranks, by %s, if each rank is bound to one CPU (tutti run --bind core)", f->ranks / f->group,
            f->group, f->by_cache ? "cache" : "NUMA node");
   putchar('\n');
 }
 
-/* As it is now: a virtual machine's CPUs are moved about. */
+/* Prints how long a cache line takes from one CPU to another. In a virtual machine, the measured time may change from
+ * run to run, because its CPUs move between CPUs of the host. */
 static void print_distance(void) {
   struct info_distance d;
   if (!info_distance(&d)) return;
@@ -194,7 +202,7 @@ static void print_channel(const struct facts *f) {
   print_size(f->shape.ring_bytes);
   printf(", slices of up to ");
   print_size(f->shape.slot_bytes);
-  printf(", from each rank to each that it sends to\n");
+  printf(", for each pair of sender and receiver\n");
 }
 
 static void print_waiting(const struct facts *f) {
@@ -203,7 +211,7 @@ static void print_waiting(const struct facts *f) {
   if (p->spin_ns > 0) printf("polls for %llu us, ", (unsigned long long)(p->spin_ns / 1000));
   else printf("%u polls, ", p->polls);
   if (p->yields > 0) printf("up to %u yields, ", p->yields);
-  printf("then sleeps%s (%u ranks on %u CPUs)\n", p->adapts ? "; at once while other programs want its core" : "",
+  printf("then sleeps%s (%u ranks on %u CPUs)\n", p->adapts ? "; at once if other programs need its core" : "",
          f->ranks, f->cpus);
 }
 
@@ -219,13 +227,13 @@ static void print_text(const struct facts *f) {
   print_channel(f);
   print_waiting(f);
   printf("types      ");
-  for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf(" %s", tu_datatypes[t].name);
+  for (tutti_datatype t = 0; t < TU_DATATYPES; t = tu_datatype_next(t)) printf(" %s", tu_datatypes[t].name);
   printf("\noperations ");
-  for (unsigned o = 0; o < TUTTI_OPS; o++) printf(" %s", tu_operations[o].name);
+  for (unsigned o = 0; o < TU_OPS; o++) printf(" %s", tu_operations[o].name);
   printf("\ntable       %s%s\n", table_name(f) ? table_name(f) : "built-in", table_name(f) ? ", then built-in" : "");
-  printf("\nalgorithms of %u ranks%s, by bytes of the longest buffer of a rank:\n", f->ranks,
+  printf("\nalgorithms for %u ranks%s, by size of the longest buffer of a rank:\n", f->ranks,
          f->group > 0 ? " in these groups" : "");
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     if (tu_collectives[c].family != TUTTI_SEND) print_selection(f, (tutti_collective)c);
   printf("\nenvironment:\n");
   for (size_t i = 0; i < tu_env_name_count; i++) {
@@ -245,14 +253,15 @@ static void print_json(const struct facts *f) {
       f->machine.caches, f->machine.level, f->ranks, f->group, f->shape.credits, f->shape.ring_bytes,
       f->shape.slot_bytes, (unsigned long long)(f->patience.spin_ns / 1000), f->patience.yields,
       f->patience.adapts ? "true" : "false");
-  for (unsigned t = 0; t < TUTTI_DATATYPES; t++) printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
+  for (tutti_datatype t = 0; t < TU_DATATYPES; t = tu_datatype_next(t))
+    printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
   printf("], \"operations\": [");
-  for (unsigned o = 0; o < TUTTI_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);
+  for (unsigned o = 0; o < TU_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);
   printf("], \"table\": ");
   if (table_name(f)) print_json_string(table_name(f));
   else printf("null");
   printf(", \"selection\": [");
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     if (tu_collectives[c].family != TUTTI_SEND) print_selection_json(f, (tutti_collective)c, c == 0);
   printf("], \"environment\": {");
   for (size_t i = 0; i < tu_env_name_count; i++) {
@@ -264,17 +273,18 @@ static void print_json(const struct facts *f) {
   printf("}}\n");
 }
 
-/* As many as the job has that this process is of, else as there are CPUs. */
+/* Sets *ranks to the number of ranks of this process's job. Outside a job, sets it to the number of CPUs, but at least
+ * to 2. */
 static int default_ranks(uint32_t cpus, uint32_t *ranks) {
-  struct tu_boot_place place;
+  struct tu_boot_identity identity;
   struct tu_error error;
-  if (tu_boot_place(&place, &error) != TUTTI_OK) return cli_fail("info", CLI_FAILED, "%s", error.text);
-  *ranks = place.alone ? (uint32_t)tu_max(cpus, 2) : place.ranks;
+  if (tu_boot_identity_read(&identity, &error) != TUTTI_OK) return cli_fail("info", CLI_FAILED, "%s", error.text);
+  *ranks = identity.alone ? (uint32_t)tu_max(cpus, 2) : identity.ranks;
   return CLI_GOOD;
 }
 
 static int run(int argc, char **argv) {
-  enum { RANKS_MAX = 512 }; /* what ask() has memory for */
+  enum { RANKS_MAX = 512 }; /* maximum of -n; it bounds the memory of the communicator that ask() creates */
   struct tu_cpus mine;
   struct facts facts = {.cpus = tu_cpus_mine(&mine)};
   struct info_reshard reshard = {.type = "f32"};
@@ -282,12 +292,12 @@ static int run(int argc, char **argv) {
   int code = default_ranks(facts.cpus, &facts.ranks);
   if (code != CLI_GOOD) return code;
   const struct cli_option options[] = {
-      {"-n", CLI_UINT, &facts.ranks, "N", "how many ranks to speak of (the job's, or as many as CPUs, 2 at least)"},
-      {"--reshard", CLI_STRING, &reshard.from, "FROM", "print the steps from this distribution to that, TO, instead"},
-      {"--mesh", CLI_STRING, &reshard.mesh, "2x4", "... over a mesh of so many ranks"},
-      {"--shape", CLI_STRING, &reshard.shape, "SHAPE", "... of a tensor of that shape, as 1x1x64x128"},
-      {"--type", CLI_STRING, &reshard.type, "TYPE", "... and type (f32)"},
-      {"--json", CLI_FLAG, &json, NULL, "one object"},
+      {"-n", CLI_UINT, &facts.ranks, "N", "number of ranks (those of the job, or one per CPU, at least 2)"},
+      {"--reshard", CLI_STRING, &reshard.from, "FROM", "print only the steps from distribution FROM to TO"},
+      {"--mesh", CLI_STRING, &reshard.mesh, "2x4", "with --reshard: ranks along each axis of the mesh"},
+      {"--shape", CLI_STRING, &reshard.shape, "SHAPE", "with --reshard: shape of the tensor, as 1x1x64x128"},
+      {"--type", CLI_STRING, &reshard.type, "TYPE", "with --reshard: datatype of the tensor (f32)"},
+      {"--json", CLI_FLAG, &json, NULL, "print one JSON object"},
   };
   code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -296,8 +306,8 @@ static int run(int argc, char **argv) {
     reshard.json = json;
     return info_reshard(&reshard);
   }
-  if (reshard.mesh || reshard.shape) return cli_fail("info", CLI_USAGE, "--mesh and --shape go with --reshard FROM TO");
-  if (argc > 1) return cli_fail("info", CLI_USAGE, "takes no arguments, found '%s'", argv[1]);
+  if (reshard.mesh || reshard.shape) return cli_fail("info", CLI_USAGE, "--mesh and --shape need --reshard FROM TO");
+  if (argc > 1) return cli_fail("info", CLI_USAGE, "expected options only, found '%s'", argv[1]);
   if (facts.ranks == 0 || facts.ranks > RANKS_MAX)
     return cli_fail("info", CLI_USAGE, "-n: expected a number of ranks from 1 to %d, found %u", RANKS_MAX, facts.ranks);
   struct tu_error error;
@@ -312,7 +322,7 @@ static int run(int argc, char **argv) {
 
 const struct cli_verb cli_info = {
     .name = "info",
-    .summary = "the version, this machine, the selection of algorithms, the environment",
+    .summary = "print the version, this machine, the selected algorithms and the environment",
     .synopsis = "info [-n N] [--json], info --reshard FROM TO --mesh 2x4 --shape 64x128 [--type f32] [--json]",
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* info.h: pieces of `tutti info`. */
+/* info.h: functions of `tutti info` that have their own files. */
 #ifndef CLI_INFO_H
 #define CLI_INFO_H
 
@@ -6,25 +6,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "64 KiB" where it is a whole number of them. */
 enum { INFO_SIZE_CHARS = 32 };
+/* Writes a size in the largest unit in which it is an integer, for example "64 KiB". */
 void info_size(size_t bytes, char text[INFO_SIZE_CHARS]);
 
-/* Of the first two CPUs that the process may use. */
+/* The distance between the first two CPUs that this process may use, measured with cache lines. */
 struct info_distance {
   uint32_t cpus[2];
-  uint32_t line_ns; /* of a cache line, one way */
-  bool far;         /* what channels make of it; see mover/channel.h */
+  uint32_t line_ns; /* time in which a cache line gets from one CPU to the other, in ns */
+  bool far;         /* true: a channel between these CPUs treats them as far apart (see mover/channel.h) */
 };
-/* Takes a few milliseconds; false if there are no two CPUs, or it did not work. */
+/* Measures the distance between two CPUs, in a few milliseconds. Returns false if there is only one CPU or if the
+ * measurement failed. */
 bool info_distance(struct info_distance *d);
 
-/* The steps of a resharding. What was not said is NULL. */
+/* The options of `tutti info --reshard`; NULL: option not given. */
 struct info_reshard {
   const char *from, *to, *mesh, *shape, *type;
   bool json;
 };
-/* Prints; returns the exit code. */
+/* Prints the steps that convert a tensor from one distribution to another; returns the exit status. */
 int info_reshard(const struct info_reshard *asked);
 
 #endif

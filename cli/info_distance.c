@@ -1,12 +1,14 @@
-/* info_distance.c: how far apart two of this process's CPUs are, as the channels between ranks find it out. */
+/* info_distance.c: measures how long a cache line takes from one CPU to another. Two threads send it to each other,
+ * over channels like those between two ranks. */
 #include <sched.h>
 #include <string.h>
 
-#include "info.h"
+#include "cli/info.h"
 #include "mover/mover.h"
 
 enum { ROUNDS = 20000, LOOKS_MAX = 1 << 24 };
 
+/* One of the two threads that send a cache line to each other. */
 struct end {
   uint32_t rank, cpu;
   struct tu_transport *transport;
@@ -14,7 +16,7 @@ struct end {
   bool far, good;
 };
 
-/* The n-th CPU that this process may use; false if it has no so many. */
+/* Sets *cpu to the n-th CPU (counted from 0) that this process may use; returns false if there are fewer CPUs. */
 static bool find_cpu(uint32_t n, uint32_t *cpu) {
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof mask, &mask) != 0) return false;
@@ -26,6 +28,8 @@ static bool find_cpu(uint32_t n, uint32_t *cpu) {
   return false;
 }
 
+/* Polls until the next cache line arrives, and returns its credit, so that the sender can send again. Returns false if
+ * no line has arrived after LOOKS_MAX polls. */
 static bool take(struct tu_receiver *r) {
   for (uint32_t looks = 0; looks < LOOKS_MAX; looks++) {
     if (!tu_receiver_line(r)) continue;
@@ -35,7 +39,7 @@ static bool take(struct tu_receiver *r) {
   return false;
 }
 
-/* The ranks send a line to and fro. */
+/* Thread function of both ends. The two threads act as ranks 0 and 1, and send a cache line to and fro ROUNDS times. */
 static void *play(void *argument) {
   struct end *e = argument;
   static const uint32_t members[] = {0, 1};
@@ -46,7 +50,7 @@ static void *play(void *argument) {
   CPU_ZERO(&mask);
   CPU_SET(e->cpu, &mask);
   e->good = sched_setaffinity(0, sizeof mask, &mask) == 0 &&
-            tu_mover_create(e->transport, members, 2, e->rank, TU_WORLD_SESSION, shape, &mover, &error) == TUTTI_OK;
+            tu_mover_create(e->transport, members, 2, e->rank, TU_WORLD_ID, shape, &mover, &error) == TUTTI_OK;
   if (!e->good) return NULL;
   struct tu_sender *s = NULL;
   struct tu_receiver *r = NULL;

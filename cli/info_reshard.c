@@ -1,17 +1,18 @@
-/* info_reshard.c: `tutti info --reshard`: the steps that bring a tensor from one distribution over a mesh into another. */
+/* info_reshard.c: `tutti info --reshard`: prints the steps that convert a tensor from one distribution over a mesh to
+ * another. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "base/types.h"
-#include "cli.h"
-#include "info.h"
+#include "cli/cli.h"
+#include "cli/info.h"
 #include "tensor/reshard.h"
 
 enum { AXES = TUTTI_MESH_AXES, RANKS_MAX = 1 << 20 };
 
-/* What was asked, read. */
+/* The parsed options of `tutti info --reshard`. */
 struct question {
   struct tu_reshard plan;
   uint32_t axes, dims;
@@ -22,7 +23,7 @@ static int fail(const char *option, const char *expected, const char *found) {
   return cli_fail("info", CLI_USAGE, "%s: expected %s, found '%s'", option, expected, found);
 }
 
-/* "2x4": returns how many numbers there are; 0 if it is not so. */
+/* Parses sizes that are separated by 'x', for example "2x4". Returns the number of sizes; 0 on a syntax error. */
 static uint32_t read_sizes(const char *text, uint64_t numbers[], uint32_t max) {
   uint32_t count = 0;
   for (;; text++) {
@@ -37,7 +38,8 @@ static uint32_t read_sizes(const char *text, uint64_t numbers[], uint32_t max) {
   }
 }
 
-/* R, S3, S-1, P:sum */
+/* Parses how a tensor is distributed along one axis of the mesh: R (replicated), S3 or S-1 (dimension 3 or the last one
+ * is sharded), or P:sum (partial sums). */
 static bool read_token(const char *token, tutti_spread *spread) {
   uint64_t dim;
   *spread = (tutti_spread){TUTTI_REPLICATED, 0, TUTTI_SUM};
@@ -64,11 +66,10 @@ static int read_distribution(struct question *q, const char *text, struct tu_dis
     if (count > AXES) break;
   }
   if (count != q->axes)
-    return cli_fail(
-        "info", CLI_USAGE,
-        "--reshard: expected R, S and a dimension (S2, S-1), or P:sum, P:min or P:max for each of the %u axes of "
-        "the mesh, found '%s'",
-        q->axes, text);
+    return cli_fail("info", CLI_USAGE,
+                    "--reshard: expected one of R (replicated), S followed by a dimension such as S2 or S-1 (sharded), "
+                    "or P:sum, P:min or P:max (partial) for each of the mesh's %u axes, found '%s'",
+                    q->axes, text);
   if (tu_distribution_read(&q->plan.whole, q->axes, q->dims, spread, d, &error) != TUTTI_OK)
     return cli_fail("info", CLI_USAGE, "'%s': %s", text, error.text);
   tu_distribution_print(d, q->axes, q->dims, shown);
@@ -82,24 +83,23 @@ static int read_question(const struct info_reshard *asked, struct question *q) {
   *q = (struct question){.plan.whole = {.extents = {1, 1, 1}, .shape = {1, 1, 1, 1, 1}}};
   if (!asked->to || !asked->mesh || !asked->shape)
     return cli_fail("info", CLI_USAGE,
-                    "--reshard FROM TO needs --mesh and --shape: --reshard \"S0 R\" \"R S1\" --mesh 2x4 "
+                    "--reshard FROM TO needs --mesh and --shape, for example --reshard \"S0 R\" \"R S1\" --mesh 2x4 "
                     "--shape 64x128");
   if ((q->axes = read_sizes(asked->mesh, extents, AXES)) == 0)
-    return fail("--mesh", "1 to 3 numbers of ranks, as 2x4", asked->mesh);
+    return fail("--mesh", "the numbers of ranks along 1 to 3 axes, for example 2x4", asked->mesh);
   for (uint32_t a = 0; a < q->axes; a++) {
     if (extents[a] < 1 || extents[a] > RANKS_MAX || (ranks *= extents[a]) > RANKS_MAX)
-      return fail("--mesh", "1 to 1048576 ranks together", asked->mesh);
+      return fail("--mesh", "1 to 1048576 ranks in total", asked->mesh);
     w->extents[a] = (uint32_t)extents[a];
   }
   if ((q->dims = read_sizes(asked->shape, shape, TUTTI_DIMS)) == 0)
-    return fail("--shape", "1 to 5 sizes, as 1x1x64x128", asked->shape);
+    return fail("--shape", "1 to 5 sizes, for example 1x1x64x128", asked->shape);
   for (uint32_t d = 0; d < q->dims; d++) {
     w->shape[TUTTI_DIMS - q->dims + d] = shape[d];
     if (!tu_multiply(items, tu_max(shape[d], 1), &items) || items > PTRDIFF_MAX / 64)
-      return fail("--shape", "sizes whose product fits memory", asked->shape);
+      return fail("--shape", "a tensor with fewer elements", asked->shape);
   }
-  if (!tu_datatype_find(asked->type, &w->type))
-    return fail("--type", "a data type of those that tutti info lists", asked->type);
+  if (!tu_datatype_find(asked->type, &w->type)) return fail("--type", "a datatype that tutti info lists", asked->type);
   int code = read_distribution(q, asked->from, &q->plan.from, q->from);
   return code != CLI_GOOD ? code : read_distribution(q, asked->to, &q->plan.to, q->to);
 }
@@ -126,7 +126,7 @@ static void print_step(const struct question *q, const struct tu_reshard_step *s
 static void print_text(const struct question *q, const struct tu_route *route) {
   char moved[INFO_SIZE_CHARS], part[INFO_SIZE_CHARS];
   if (route->count == 0) {
-    printf("%s to %s: the same part on every rank; nothing moves\n", q->from, q->to);
+    printf("%s to %s: every rank has its part already; nothing moves\n", q->from, q->to);
     return;
   }
   printf("  %-15s %-6s %-7s %10s  %10s  %s\n", "step", "axes", "dim", "moved", "then part", q->from);

@@ -1,20 +1,20 @@
-/* list.c: tutti list: the algorithms, one a line. */
+/* list.c: `tutti list`: prints the algorithms, one per line. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "algo/composite.h"
-#include "names.h"
+#include "cli/names.h"
 
-/* "any N", "N a multiple of 2, rank order, equal blocks" */
+/* Writes what an algorithm requires, for example "any N" or "N a multiple of 2, rank order, equal blocks". */
 static void print_requirements(const struct tu_algorithm *a, char *text, size_t bytes) {
-  char ranks[40] = "any N";
+  char ranks[32] = "any N";
   if (a->multiple_of) snprintf(ranks, sizeof ranks, "N a multiple of %u", a->multiple_of);
   if (a->collective == TUTTI_SEND) snprintf(ranks, sizeof ranks, "N = 2");
   snprintf(text, bytes, "%s%s%s", ranks, a->flags & TU_RANK_ORDER ? ", rank order" : "",
            a->flags & TU_EQUAL_BLOCKS ? ", equal blocks" : "");
 }
 
-/* Summaries are our own plain text; quotes and backslashes are all that JSON minds in it. */
+/* Prints a JSON string. The strings have no control characters, so only quotes and backslashes need escaping. */
 static void print_json_string(const char *text) {
   putchar('"');
   for (; *text; text++) {
@@ -48,13 +48,14 @@ static void print(const struct tu_algorithm *a, bool json) {
 
 static int run(int argc, char **argv) {
   bool json = false, done;
-  const struct cli_option options[] = {{"--json", CLI_FLAG, &json, NULL, "one object a line"}};
+  const struct cli_option options[] = {{"--json", CLI_FLAG, &json, NULL, "print one JSON object per line"}};
   int code = cli_parse(&cli_list, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   struct cli_name *names = tu_allocate((size_t)argc, sizeof *names);
   for (int k = 1; k < argc && code == CLI_GOOD; k++)
     if (!cli_find_name(argv[k], &names[k])) code = cli_fail_name("list", CLI_USAGE, argv[k]);
-  /* Those of the table in its order, then what was put together. */
+  /* Print the algorithms of the built-in table in its order, then the composite algorithms that are named on the
+   * command line. */
   for (size_t i = 0; code == CLI_GOOD && i < tu_algorithm_count; i++) {
     const struct tu_algorithm *a = tu_algorithms[i];
     bool wanted = argc < 2;
@@ -68,4 +69,5 @@ static int run(int argc, char **argv) {
   return code;
 }
 
-const struct cli_verb cli_list = {"list", "the algorithms, one a line", "list [--json] [COLLECTIVE[.NAME] ...]", run};
+const struct cli_verb cli_list = {"list", "list the algorithms, one per line", "list [--json] [COLLECTIVE[.NAME] ...]",
+                                  run};

@@ -1,27 +1,32 @@
-/* main.c: finds the verb. */
+/* main.c: the command `tutti`: finds the verb and runs it. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/env.h"
 #include "base/text.h"
-#include "cli.h"
+#include "cli/cli.h"
 
-static const struct cli_verb *const verbs[] = {&cli_run, &cli_bench, &cli_tune,   &cli_list,   &cli_plan, &cli_check,
-                                               &cli_sim, &cli_info,  &cli_layout, &cli_slices, &cli_topo, &cli_as};
+static const struct cli_verb *const verbs[] = {
+    &cli_run, &cli_bench, &cli_tune,   &cli_list,   &cli_plan, &cli_check,
+    &cli_sim, &cli_info,  &cli_layout, &cli_slices, &cli_topo,
+#if defined(TUTTI_PTO)
+    &cli_as,
+#endif
+};
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *file) {
   fprintf(file, "usage: tutti VERB [options]\n\n");
   for (size_t i = 0; i < VERBS; i++) fprintf(file, "  %-7s %s\n", verbs[i]->name, verbs[i]->summary);
-  fprintf(file, "\ntutti VERB --help says more; man tutti-VERB says all.\n");
+  fprintf(file, "\nSee tutti VERB --help, and man tutti-VERB for details.\n");
 }
 
-static const char *verb_name;
+static const char *verb_name; /* the verb that is being executed, for messages */
 
-/* What a verb has made is the process's: nothing is to be put in order. */
+/* Handles an allocation failure: prints a message and exits. The kernel frees the resources of the process. */
 static void end_without_memory(size_t bytes) {
-  (void)cli_fail(verb_name, CLI_FAILED, "not enough memory: %zu bytes were refused; " TU_MORE_MEMORY, bytes);
+  (void)cli_fail(verb_name, CLI_FAILED, "out of memory: %zu bytes were refused; " TU_MORE_MEMORY, bytes);
   _exit(CLI_FAILED);
 }
 
@@ -52,7 +57,7 @@ int main(int argc, char **argv) {
     return verbs[i]->run(argc - 1, argv + 1);
   }
   const char *near = tu_nearest(argv[1], names, VERBS);
-  fprintf(stderr, "tutti: there is no verb '%s'%s%s%s; tutti --help lists them\n", argv[1],
+  fprintf(stderr, "tutti: unknown verb '%s'%s%s%s; tutti --help lists the verbs\n", argv[1],
           near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
   return CLI_USAGE;
 }

@@ -1,5 +1,5 @@
-/* names.c: finding algorithms by the names that people type, and plans by their files. */
-#include "names.h"
+/* names.c: finds algorithms by the names on the command line, and reads plans from files. */
+#include "cli/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,11 +38,11 @@ int cli_fail_name(const char *verb, int exit_code, const char *word) {
   if (tu_is_composite(word) && tu_collective_find(collective, &found) && word[strlen(collective)] == '.' &&
       !tu_composite_find(found, word + strlen(collective) + 1, &why))
     return cli_fail(verb, exit_code, "%s", why.text);
-  /* Every collective, alone and with each algorithm of its family. */
-  size_t count = 0, room = TUTTI_COLLECTIVES * (tu_algorithm_count + 1);
+  /* Collect all valid names: COLLECTIVE, and COLLECTIVE.ALGORITHM for each of its algorithms. */
+  size_t count = 0, room = TU_COLLECTIVES * (tu_algorithm_count + 1);
   char(*texts)[96] = tu_allocate(room, sizeof *texts);
   const char **names = tu_allocate(room, sizeof *names);
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++) {
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c)) {
     snprintf(texts[count++], sizeof *texts, "%s", tu_collectives[c].name);
     for (size_t i = 0; i < tu_algorithm_count; i++)
       if (tu_algorithms[i]->collective == tu_collectives[c].family)
@@ -50,8 +50,8 @@ int cli_fail_name(const char *verb, int exit_code, const char *word) {
   }
   for (size_t i = 0; i < count; i++) names[i] = texts[i];
   const char *near = tu_nearest(word, names, count);
-  if (near) cli_fail(verb, exit_code, "there is no algorithm '%s', did you mean '%s'?", word, near);
-  else cli_fail(verb, exit_code, "there is no algorithm '%s'; tutti list shows them", word);
+  if (near) cli_fail(verb, exit_code, "unknown algorithm '%s'; did you mean '%s'?", word, near);
+  else cli_fail(verb, exit_code, "unknown algorithm '%s'; tutti list shows the algorithms", word);
   free(texts);
   free(names);
   return exit_code;
@@ -64,20 +64,21 @@ int cli_check_build(const char *verb, const char *word, const struct cli_name *n
     return cli_fail(verb, CLI_USAGE, "-n: expected the number of ranks, from 1 to %u, found %u", TU_RANKS_MAX,
                     what->ranks);
   if (name->algorithm->flags & TU_OPEN_GROUPS)
-    return cli_fail(verb, CLI_USAGE, "%s leaves the size of its groups open; say a number, as in /4", word);
+    return cli_fail(verb, CLI_USAGE, "%s: the size of the groups is open; give a number, for example /4", word);
   if (!tu_algorithm_fits(name->algorithm, what->ranks))
-    return cli_fail(verb, CLI_USAGE, "%s does not serve %u ranks; tutti list says what it requires", word, what->ranks);
+    return cli_fail(verb, CLI_USAGE, "%s does not support %u ranks; tutti list shows its requirements", word,
+                    what->ranks);
   if (what->root >= what->ranks)
     return cli_fail(verb, CLI_USAGE, "--root: expected a rank below %u, found %u", what->ranks, what->root);
   if (what->root > 0 && (!tu_collectives[name->collective].rooted || name->collective == TUTTI_SEND))
-    return cli_fail(verb, CLI_USAGE, "--root: %s has no root to choose", tu_collectives[name->collective].name);
+    return cli_fail(verb, CLI_USAGE, "--root: %s has no root", tu_collectives[name->collective].name);
   uint32_t pieces_max = (1u << 28) / what->ranks / what->ranks;
   if (what->chunks > tu_max(pieces_max, 1))
     return cli_fail(verb, CLI_USAGE, "--chunks: expected at most %u for %u ranks, found %u", pieces_max, what->ranks,
                     what->chunks);
   uint32_t lanes_max = tu_build_lanes_max(name->algorithm);
   if (what->lanes > lanes_max)
-    return cli_fail(verb, CLI_USAGE, "--lanes: %s serves %u at most, found %u", word, lanes_max, what->lanes);
+    return cli_fail(verb, CLI_USAGE, "--lanes: %s supports at most %u lanes, found %u", word, lanes_max, what->lanes);
   what->algorithm = name->algorithm;
   return CLI_GOOD;
 }

@@ -1,27 +1,31 @@
-/* names.h: finding algorithms by the names that people type, and plans by their files. */
+/* names.h: finds algorithms by the names on the command line, and reads plans from files. */
 #ifndef CLI_NAMES_H
 #define CLI_NAMES_H
 
 #include "algo/algo.h"
-#include "cli.h"
+#include "cli/cli.h"
 
-/* A name is a collective, or COLLECTIVE.ALGORITHM; vector names mean their family. */
+/* A parsed name: COLLECTIVE or COLLECTIVE.ALGORITHM. A collective with unequal blocks (such as allgatherv) has the
+ * algorithms of the same collective with equal blocks (allgather), so its name stands for that one. */
 struct cli_name {
-  tutti_collective collective;          /* a family */
-  const struct tu_algorithm *algorithm; /* NULL: all of the collective */
+  /* the collective; for one with unequal blocks (allgatherv), the one with equal blocks (allgather) */
+  tutti_collective collective;
+  const struct tu_algorithm *algorithm; /* algorithm of the collective; NULL: all of its algorithms */
 };
 
-/* False if there is none of it. */
+/* Parses a name into *name. Returns false if the word is not the name of a collective or algorithm. */
 bool cli_find_name(const char *word, struct cli_name *name);
 
-/* May that be built, of one algorithm, for what->ranks and what->root? Says why not. Sets what->algorithm. */
+/* Checks that the name denotes one algorithm that can be built for the ranks, root, chunks and lanes of `what`, and
+ * sets what->algorithm. Returns CLI_GOOD; otherwise prints the reason and returns CLI_USAGE. */
 int cli_check_build(const char *verb, const char *word, const struct cli_name *name, struct tu_build *what);
 
-/* Reads a plan from a file ("-": standard input): its text form, or the XML of MSCCL, of which `in_place` picks (see
- * tu_plan_read_any). What is no plan is refused with TUTTI_ERR_ARGUMENT. The caller destroys it. */
+/* Reads a plan from a file ("-": standard input). The file has the text form of a plan, or MSCCL XML; in_place selects
+ * the in-place or the out-of-place plan of the XML (see tu_plan_read_any). Returns TUTTI_ERR_ARGUMENT if the file has
+ * no valid plan. The caller destroys the plan. */
 tutti_err cli_read_plan(const char *path, bool in_place, struct tu_plan **plan, struct tu_error *error);
 
-/* "there is no algorithm 'x', did you mean 'y'?"; returns exit_code. */
+/* Prints "unknown algorithm 'x'; did you mean 'y'?"; returns exit_code. */
 int cli_fail_name(const char *verb, int exit_code, const char *word);
 
 #endif

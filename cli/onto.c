@@ -1,5 +1,5 @@
-/* onto.c: lays plans onto clusters, in the orders that there are, and takes the best one. */
-#include "onto.h"
+/* onto.c: maps plans onto clusters: tries the possible orders of the ranks on the chips and keeps the best order. */
+#include "cli/onto.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,28 +9,28 @@
 #include "plan/plan_messages.h"
 #include "plan/plan_relabel.h"
 
-static const char *const place_names[ONTO_ORDERS] = {
+static const char *const order_names[ONTO_ORDERS] = {
     [ONTO_NUMBER] = "number", [ONTO_RING] = "ring", [ONTO_GRID] = "grid"};
 
-/* ---- opening ---- */
+/* ---- opening a cluster ---- */
 
 int onto_open(struct onto *o, const char *verb) {
   struct tu_error error;
   o->order = ONTO_ORDERS;
   for (int i = 0; o->place && i < ONTO_ORDERS; i++)
-    if (strcmp(o->place, place_names[i]) == 0) o->order = (enum onto_order)i;
+    if (strcmp(o->place, order_names[i]) == 0) o->order = (enum onto_order)i;
   if (o->place && strcmp(o->place, "auto") == 0) o->place = NULL;
   if (o->place && o->order == ONTO_ORDERS)
-    return cli_fail(verb, CLI_USAGE, "--place: expected auto, ring, grid or number, found '%s'", o->place);
+    return cli_fail(verb, CLI_USAGE, "--place: expected 'auto', 'ring', 'grid' or 'number', found '%s'", o->place);
   tutti_err err = tu_cluster_load(o->what, &o->cluster, &error);
   if (err == TUTTI_OK) err = tu_cluster_reserve(o->cluster, o->reserve, &error);
   if (err != TUTTI_OK) return cli_fail(verb, CLI_FAILED, "%s", error.text);
   tu_grid_find(o->cluster, &o->grid);
   tu_ring_find(o->cluster, &o->grid, &o->ring);
   if (o->order == ONTO_GRID && o->grid.dims == 0)
-    return cli_fail(verb, CLI_FAILED, "--place: the chips of %s are no grid", o->cluster->name);
+    return cli_fail(verb, CLI_FAILED, "--place grid: the chips of %s do not form a grid", o->cluster->name);
   if (o->order == ONTO_RING && o->ring.kind == TU_APART)
-    return cli_fail(verb, CLI_FAILED, "--place: some chips of %s cannot reach each other", o->cluster->name);
+    return cli_fail(verb, CLI_FAILED, "--place ring: the chips of %s are not all connected", o->cluster->name);
   enum tu_routing routing = o->dimension_order ? TU_DIMENSION_ORDER : TU_SHORTEST;
   if (tu_router_create(o->cluster, &o->grid, routing, &o->router, &error) != TUTTI_OK)
     return cli_fail(verb, CLI_FAILED, "%s", error.text);
@@ -47,16 +47,19 @@ void onto_close(struct onto *o) {
   tu_cluster_destroy(o->cluster);
 }
 
-/* ---- orders ---- */
+/* ---- orders of the ranks on the chips ---- */
 
-/* Which chip takes the part of which rank; NULL: there is no such order, or another one is wanted. */
+/* Returns an array with the chip of each rank, if the ranks are placed in the given order. ONTO_RING: along the
+ * cluster's ring; ONTO_GRID: along its grid; ONTO_NUMBER: by the chips' numbers (`ids`). Returns NULL if the cluster
+ * has no such order, or if --place names another order. */
 static const uint32_t *chips_of(const struct onto *o, enum onto_order order, const uint32_t ids[]) {
-  if (o->place && strcmp(o->place, place_names[order]) != 0) return NULL;
+  if (o->place && strcmp(o->place, order_names[order]) != 0) return NULL;
   if (order == ONTO_RING) return o->ring.kind == TU_APART ? NULL : o->ring.order;
   if (order == ONTO_GRID) return o->grid.dims > 0 ? o->grid.chip : NULL;
   return ids;
 }
 
+/* A plan whose ranks are placed on chips, and the loads of the links that result. */
 struct laid {
   struct tu_plan *plan;
   enum onto_order order;
@@ -76,7 +79,8 @@ static bool better(const struct laid *l, const struct laid *than) {
   return l->busiest < than->busiest || (l->busiest == than->busiest && l->loads.hops < than->loads.hops);
 }
 
-/* Sends all messages of the plan on their ways. False: two chips cannot reach each other. */
+/* Finds the routes of all messages of the plan, and adds up the load of each link. Returns false if two chips that
+ * exchange a message are not connected. */
 static bool load(const struct onto *o, struct laid *l, struct tu_error *error) {
   struct tu_plan_message *messages = tu_plan_messages(l->plan, &l->messages);
   tu_loads_init(&l->loads, o->router);
@@ -85,8 +89,8 @@ static bool load(const struct onto *o, struct laid *l, struct tu_error *error) {
     const struct tu_plan_message *s = &messages[m];
     there = tu_loads_add(&l->loads, s->from, s->to, s->lane, (double)s->chunks / l->plan->split) != TU_NONE;
     if (!there)
-      tu_fail(error, TUTTI_ERR_ARGUMENT, "there is no way from chip %u to chip %u of %s", o->cluster->nodes[s->from].id,
-              o->cluster->nodes[s->to].id, o->cluster->name);
+      tu_fail(error, TUTTI_ERR_ARGUMENT, "there is no route from chip %u to chip %u of %s",
+              o->cluster->nodes[s->from].id, o->cluster->nodes[s->to].id, o->cluster->name);
   }
   free(messages);
   uint32_t busiest = tu_loads_busiest(&l->loads);
@@ -94,7 +98,8 @@ static bool load(const struct onto *o, struct laid *l, struct tu_error *error) {
   return there;
 }
 
-/* Lays the plan in that order, and keeps it in *best if it is. */
+/* Maps the plan with the ranks in one order. Keeps the result in *best if it is better than *best: it has less load on
+ * its busiest link, or the same load there and fewer hops in total. */
 static tutti_err try_order(const struct onto *o, const struct tu_plan *plan, enum onto_order order,
                            const uint32_t chips[], struct laid *best, struct tu_error *error) {
   struct laid l = {.order = order};
@@ -108,7 +113,8 @@ static tutti_err try_order(const struct onto *o, const struct tu_plan *plan, enu
   return err;
 }
 
-/* The best one stays; if there is none, the last error says why. */
+/* Moves *best, the best placement that was found, to *plan and *o. If no placement was found, prints the last error and
+ * returns CLI_FAILED. */
 static int keep(struct onto *o, const char *verb, const char *word, struct laid *best, struct tu_plan **plan,
                 const struct tu_error *error) {
   if (!best->plan) return cli_fail(verb, CLI_FAILED, "%s on %s: %s", word, o->cluster->name, error->text);
@@ -128,10 +134,10 @@ static uint32_t *ids_of(const struct onto *o) {
 
 int onto_lay(struct onto *o, const char *verb, const char *word, struct tu_plan **plan) {
   if ((*plan)->ranks != o->cluster->chip_count)
-    return cli_fail(verb, CLI_FAILED, "%s is a plan for %u ranks, %s has %u chips", word, (*plan)->ranks,
+    return cli_fail(verb, CLI_FAILED, "%s: the plan is for %u ranks, but %s has %u chips", word, (*plan)->ranks,
                     o->cluster->name, o->cluster->chip_count);
   struct laid best = {.plan = NULL};
-  struct tu_error error = {.text = "there is no such order"};
+  struct tu_error error = {.text = "the cluster has no order of the chips that --place allows"};
   uint32_t *ids = ids_of(o);
   for (int i = 0; i < ONTO_ORDERS; i++) {
     const uint32_t *chips = chips_of(o, (enum onto_order)i, ids);
@@ -144,13 +150,14 @@ int onto_lay(struct onto *o, const char *verb, const char *word, struct tu_plan 
   return code;
 }
 
-/* ---- which algorithm ---- */
+/* ---- choice of the algorithm ---- */
 
-/* What a collective has for a ring, a line, and a grid of two dimensions: R and C are its rows' and its columns' algorithms, G
- * the ranks of a row. "": nothing better than what its rings have. And for all else. */
+/* Default algorithms of each collective, by kind of cluster: a ring, a line, a two-dimensional grid, any other cluster.
+ * "": there is none. The names in `grid` have placeholders: R is the algorithm of the grid's rows, C that of its
+ * columns, G the number of ranks in a row. */
 static const struct {
   const char *ring, *line, *grid, *any;
-} own[TUTTI_COLLECTIVES] = {
+} own[TU_COLLECTIVES] = {
     [TUTTI_ALLGATHER] = {"bidirectional_split", "line", "ag:R/G+ag:C", "pat"},
     [TUTTI_REDUCE_SCATTER] = {"bidirectional", "line", "rs:C+rs:R/G", "pat"},
     [TUTTI_ALLREDUCE] = {"bidirectional_ring", "line", "rs:R/G+rs:C+ag:C+ag:R/G", "rs:pat+ag:pat"},
@@ -165,7 +172,8 @@ static const struct {
     [TUTTI_SEND] = {"", "", "", "direct"},
 };
 
-/* What a kind of phase has for rings: allgather's of "ag", .... */
+/* Returns the name of the ring algorithm for one phase of a composite algorithm. `kind` begins with the phase: "ag"
+ * (allgather), "rs" (reduce_scatter), "re" (reduce) or "bc" (broadcast). */
 static const char *ring_of_kind(const char *kind) {
   static const struct {
     const char *kind;
@@ -176,7 +184,8 @@ static const char *ring_of_kind(const char *kind) {
   return "";
 }
 
-/* "ag:R/G+ag:C" becomes "ag:line/4+ag:bidirectional_split". */
+/* Returns the collective's algorithm for a grid; NULL: none. Takes the name in the table `own` and replaces its
+ * placeholders R, C and G. For example, "ag:R/G+ag:C" becomes "ag:line/4+ag:bidirectional_split". */
 static const struct tu_algorithm *grid_algorithm(const struct onto *o, tutti_collective collective) {
   const char *form = own[collective].grid;
   struct tu_text name = {0};
@@ -193,7 +202,8 @@ static const struct tu_algorithm *grid_algorithm(const struct onto *o, tutti_col
   return found;
 }
 
-/* The collective's own for that order; NULL: it has none. */
+/* Returns the collective's default algorithm for this order of the ranks (ring, grid or by number); NULL: there is
+ * none. */
 static const struct tu_algorithm *own_algorithm(const struct onto *o, tutti_collective collective,
                                                 enum onto_order order) {
   const char *name = own[collective].any;
@@ -210,7 +220,7 @@ const struct tu_algorithm *onto_algorithm(const struct onto *o, const struct tu_
   return o->grid.dims == 2 ? tu_algorithm_in_groups(a, o->grid.size[0], o->grid.size[0]) : a;
 }
 
-/* Whose part that chip takes. */
+/* Returns the rank of the plan that runs on the chip. */
 static uint32_t part_of(const uint32_t chips[], uint32_t chip) {
   uint32_t part = 0;
   while (chips[part] != chip) part++;
@@ -222,12 +232,13 @@ int onto_build(struct onto *o, const char *verb, const char *word, const struct 
   uint32_t chips_count = o->cluster->chip_count, root = what->root, *ids = ids_of(o);
   struct cli_name fitting = *name;
   struct laid best = {.plan = NULL};
-  struct tu_error error = {.text = "there is no algorithm of its own for that order; name one"};
+  struct tu_error error = {.text = "no default algorithm for this order; give COLLECTIVE.NAME"};
   const struct tu_algorithm *chosen = NULL;
   int code = CLI_GOOD;
   if (name->algorithm) fitting.algorithm = onto_algorithm(o, name->algorithm);
   if (what->ranks && what->ranks != chips_count)
-    code = cli_fail(verb, CLI_USAGE, "-n: %s has %u chips, found %u", o->cluster->name, chips_count, what->ranks);
+    code = cli_fail(verb, CLI_USAGE, "-n: expected one rank for each of the %u chips of %s, found %u", chips_count,
+                    o->cluster->name, what->ranks);
   what->ranks = chips_count;
   for (int i = 0; i < ONTO_ORDERS && code == CLI_GOOD; i++) {
     const uint32_t *chips = chips_of(o, (enum onto_order)i, ids);
@@ -252,9 +263,9 @@ int onto_build(struct onto *o, const char *verb, const char *word, const struct 
   return code;
 }
 
-/* ---- words ---- */
+/* ---- output as text ---- */
 
-/* Orders of many chips are not for people. */
+/* Maximum number of chips for which the order of the ranks is printed. */
 enum { LIST_MAX = 64 };
 
 static const uint32_t *order_of(const struct onto *o) {
@@ -271,7 +282,7 @@ uint32_t *onto_columns(const struct onto *o) {
 
 void onto_say_order(const struct onto *o, struct tu_text *text) {
   static const char *const rings[] = {
-      [TU_RING] = "its ring", [TU_LINE] = "its line", [TU_TOUR] = "a way round", [TU_APART] = ""};
+      [TU_RING] = "its ring", [TU_LINE] = "its line", [TU_TOUR] = "a tour", [TU_APART] = ""};
   const struct tu_cluster *c = o->cluster;
   const uint32_t *chips = order_of(o);
   tu_text_print(text, "on %s in the order of ", c->name);

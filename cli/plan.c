@@ -1,4 +1,4 @@
-/* plan.c: tutti plan: what an algorithm does, as text, as data or as a picture. */
+/* plan.c: `tutti plan`: prints the plan of an algorithm as text, data or a picture. */
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -9,16 +9,16 @@
 #include "algo/composite.h"
 #include "algo/pat.h"
 #include "base/text.h"
-#include "budget.h"
 #include "check/check.h"
+#include "cli/budget.h"
+#include "cli/names.h"
+#include "cli/onto.h"
 #include "draw/draw.h"
-#include "names.h"
-#include "onto.h"
 #include "plan/plan_text.h"
 
 #define ALL UINT32_MAX
 
-/* Rank by rank: of many ranks the first is shown soon, and the text of all is nowhere as a whole. */
+/* Prints the plan rank by rank. The first rank thus appears early, and the whole text is never in memory. */
 static void print_text(const struct tu_draw *what, struct tu_text *text) {
   tu_plan_write_head(what->plan, text);
   for (uint32_t i = 0; i < what->plan->rank_count; i++) {
@@ -29,7 +29,7 @@ static void print_text(const struct tu_draw *what, struct tu_text *text) {
   }
 }
 
-/* A form of a plan. */
+/* An output form of a plan (--as). */
 struct form {
   const char *name;
   void (*print)(const struct tu_draw *what, struct tu_text *text);
@@ -38,7 +38,7 @@ static const struct form forms[] = {
     {"text", print_text}, {"svg", tu_draw_svg}, {"html", tu_draw_html}, {"json", tu_draw_json}};
 enum { FORMS = sizeof forms / sizeof forms[0], TEXT = 0 };
 
-/* What a plan makes of a cluster; there must be one. */
+/* The output forms that need the option --cluster: the loads of the links, and the routes of the messages. */
 static const struct form onto_forms[] = {{"links", NULL}, {"routes", NULL}};
 enum { ONTO_FORMS = sizeof onto_forms / sizeof onto_forms[0], LINKS = 0 };
 
@@ -60,22 +60,23 @@ static int find_form(struct request *r) {
     if (strcmp(r->as, form->name) == 0) r->form = form;
   }
   if (r->form && (r->form->print || r->onto.what)) return CLI_GOOD;
-  if (r->form) return cli_fail("plan", CLI_USAGE, "--as %s: of which cluster? --cluster says it", r->as);
+  if (r->form) return cli_fail("plan", CLI_USAGE, "--as %s needs --cluster CLUSTER", r->as);
   const char *near = tu_nearest(r->as, names, FORMS + ONTO_FORMS);
   return cli_fail("plan", CLI_USAGE, "--as: expected text, svg, html, json, links or routes, found '%s'%s%s%s", r->as,
                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* The operations of the pat algorithms, as NCCL would tabulate them. */
+/* Prints the operations of an algorithm PAT (parallel aggregated trees) as a table in the format of NCCL's PAT
+ * (--steps). */
 static int print_steps(const struct request *r, const char *word) {
   const struct tu_build *b = &r->build;
   if (strcmp(b->algorithm->name, "pat") != 0)
-    return cli_fail("plan", CLI_USAGE, "--steps: only the pat algorithms have a table of operations, not %s", word);
-  if (b->lanes > 1) return cli_fail("plan", CLI_USAGE, "--steps: the table is of one lane, found %u", b->lanes);
+    return cli_fail("plan", CLI_USAGE, "--steps: expected allgather.pat or reduce_scatter.pat, found %s", word);
+  if (b->lanes > 1) return cli_fail("plan", CLI_USAGE, "--steps: expected one lane (--lanes 1), found %u", b->lanes);
   if (b->rank != ALL || r->form != &forms[TEXT])
-    return cli_fail("plan", CLI_USAGE, "--steps: the table is of all ranks, as CSV; leave --rank and --as out");
+    return cli_fail("plan", CLI_USAGE, "--steps prints all ranks as CSV; omit --rank and --as");
   if (b->slot_pieces > 64)
-    return cli_fail("plan", CLI_USAGE, "--slot-pieces: a slot of the table has 64 elements, found %u pieces",
+    return cli_fail("plan", CLI_USAGE, "--slot-pieces: expected at most 64 if --steps is given, found %u",
                     b->slot_pieces);
   struct tu_pat pat;
   struct tu_arena arena = {0};
@@ -89,11 +90,13 @@ static int print_steps(const struct request *r, const char *word) {
   return CLI_GOOD;
 }
 
-/* A plan from a file. What cannot be followed cannot be drawn: it is proved first. */
+/* Reads a plan from a file. For every output form except text, the plan is first proved correct, because a wrong plan
+ * cannot be drawn. */
 static int read_plan(const struct request *r, const char *path, struct tu_plan **plan) {
   struct tu_error error;
   if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.lanes || r->steps)
-    return cli_fail("plan", CLI_USAGE, "-n, --root, --rank, --lanes, --steps: %s is a plan already", path);
+    return cli_fail("plan", CLI_USAGE,
+                    "-n, --root, --rank, --lanes and --steps cannot be combined with the plan file %s", path);
   tutti_err err = cli_read_plan(path, r->build.in_place, plan, &error);
   if (err != TUTTI_OK)
     return cli_fail("plan", err == TUTTI_ERR_ARGUMENT || err == TUTTI_ERR_MEMORY ? CLI_FAILED : CLI_USAGE, "%s",
@@ -102,14 +105,14 @@ static int read_plan(const struct request *r, const char *path, struct tu_plan *
   if (r->form == &forms[TEXT] || tu_check(*plan, 1, &report)) return CLI_GOOD;
   tu_plan_destroy(*plan);
   *plan = NULL;
-  return cli_fail("plan", CLI_FAILED, "%s is refused, so it is not drawn: %s", path, report.text);
+  return cli_fail("plan", CLI_FAILED, "%s: the plan is refused, so it is not drawn: %s", path, report.text);
 }
 
-/* Onto a cluster, of which all ranks take part. */
+/* Makes a plan that is mapped onto the cluster, with one rank per chip. */
 static int make_onto(struct request *r, const char *word, struct tu_plan **plan) {
   struct cli_name name;
   if (r->build.rank != ALL || r->steps)
-    return cli_fail("plan", CLI_USAGE, "--rank, --steps: a plan that is laid onto a cluster is shown whole");
+    return cli_fail("plan", CLI_USAGE, "--rank and --steps cannot be combined with --cluster, which prints all ranks");
   if (cli_find_name(word, &name)) {
     int code = onto_build(&r->onto, "plan", word, &name, &r->build, plan);
     if (code == CLI_GOOD) r->summary = r->build.algorithm->summary;
@@ -125,7 +128,7 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
   if (!cli_find_name(word, &name)) {
     if (strcmp(word, "-") == 0 || access(word, R_OK) == 0) return read_plan(r, word, plan);
     if (strchr(word, '/') && !tu_is_composite(word))
-      return cli_fail("plan", CLI_USAGE, "there is no file '%s' that can be read", word);
+      return cli_fail("plan", CLI_USAGE, "cannot read the file '%s'", word);
     return cli_fail_name("plan", CLI_USAGE, word);
   }
   struct tu_build *b = &r->build;
@@ -134,13 +137,14 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
   if (b->rank != ALL && b->rank >= b->ranks)
     return cli_fail("plan", CLI_USAGE, "--rank: expected a rank below %u, found %u", b->ranks, b->rank);
   if (b->rank != ALL && r->form != &forms[TEXT])
-    return cli_fail("plan", CLI_USAGE, "--rank: only --as text shows one rank's steps, %s takes all ranks'", r->as);
+    return cli_fail("plan", CLI_USAGE, "--rank needs --as text, but found --as %s, which shows all ranks", r->as);
   if (b->rank == ALL) b->rank = TU_ALL_RANKS;
   struct budget_question question = {.verb = "plan",
                                      .use = r->form == &forms[TEXT] ? BUDGET_TEXT : BUDGET_DRAW,
                                      .what = *b,
                                      .one_rank = "--rank R shows the steps of one rank"};
-  if (r->steps) question.what.rank = 0; /* the table is of one rank, which stands for all */
+  if (r->steps)
+    question.what.rank = 0; /* --steps derives the steps of all ranks from those of one rank: estimate only these */
   if ((code = budget_allow(&r->budget, &question)) != CLI_GOOD) return code;
   if (r->steps) return print_steps(r, word);
   r->summary = b->algorithm->summary;
@@ -148,7 +152,8 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
   return CLI_GOOD;
 }
 
-/* Words about the order and the links go above a picture, else to standard error. */
+/* Prints the plan to standard output. With --cluster, also prints the order of the ranks and the loads of the links to
+ * standard error, and adds the order to the text above a picture. */
 static void print_plan(const struct request *r, const struct tu_plan *plan) {
   struct tu_text text = {0}, words = {0};
   struct tu_draw what = {.plan = plan, .summary = r->summary};
@@ -180,22 +185,22 @@ static int run(int argc, char **argv) {
   bool done;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &b->ranks, "N", "number of ranks"},
-      {"--root", CLI_UINT, &b->root, "R", "the root, of collectives that have one (0)"},
-      {"--rank", CLI_UINT, &b->rank, "R", "the steps of this rank only"},
-      {"--in-place", CLI_FLAG, &b->in_place, NULL, "input and output lie on the same memory"},
-      {"--slot-pieces", CLI_UINT, &b->slot_pieces, "P", "how many pieces of a message fit into a slot"},
-      {"--depth", CLI_UINT, &b->depth, "D", "how many slots a ring has"},
-      {"--chunks", CLI_UINT, &b->chunks, "C", "into how many pieces a block is cut"},
-      {"--lanes", CLI_UINT, &b->lanes, "L", "so many ways side by side, each with a part of every block (1)"},
-      {"--steps", CLI_FLAG, &r.steps, NULL, "of a pat algorithm: its operations, as CSV"},
+      {"--root", CLI_UINT, &b->root, "R", "root, for rooted collectives (0)"},
+      {"--rank", CLI_UINT, &b->rank, "R", "print the steps of this rank only"},
+      {"--in-place", CLI_FLAG, &b->in_place, NULL, "input and output are one buffer"},
+      {"--slot-pieces", CLI_UINT, &b->slot_pieces, "P", "pieces of a message that fit into a slot"},
+      {"--depth", CLI_UINT, &b->depth, "D", "slots of a channel"},
+      {"--chunks", CLI_UINT, &b->chunks, "C", "pieces of a block"},
+      {"--lanes", CLI_UINT, &b->lanes, "L", "number of lanes; each carries a part of every block (1)"},
+      {"--steps", CLI_FLAG, &r.steps, NULL, "print the operations of a pat algorithm, as CSV"},
       ONTO_OPTIONS(&r.onto),
       BUDGET_OPTION(&r.budget),
-      {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json; of a cluster: links or routes (text)"},
+      {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json; with --cluster also links or routes (text)"},
   };
   int code = cli_parse(&cli_plan, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (argc != 2)
-    return cli_fail("plan", CLI_USAGE, "expected one COLLECTIVE.NAME, found %d; tutti list shows them", argc - 1);
+    return cli_fail("plan", CLI_USAGE, "expected one COLLECTIVE.NAME (see tutti list), found %d arguments", argc - 1);
   budget_tell_time("plan");
   r.onto.budget = &r.budget;
   code = find_form(&r);
@@ -211,7 +216,7 @@ static int run(int argc, char **argv) {
 }
 
 const struct cli_verb cli_plan = {"plan",
-                                  "what an algorithm does: as text, as data, as a picture, as a page to step through",
+                                  "print the plan of an algorithm as text, data, a picture or an interactive page",
                                   "plan COLLECTIVE.NAME -n N [--as FORM] [options], plan FILE [--in-place] [--as "
                                   "FORM], or either with --cluster CLUSTER",
                                   run};

@@ -1,6 +1,9 @@
-/* run.c: `tutti run` starts the ranks of a job on this host, watches over them, and leaves nothing of them behind.
- * One thread, one poll loop: signals come through a signalfd. Every rank leads a process group of its own, so that what
- * it starts can be ended with it; what leaves its group is adopted by us (subreaper) and ended at the end. */
+/* run.c: `tutti run` starts the ranks of a job on this host, monitors them, and ends every process that they started.
+ * One thread runs one poll loop. Signals arrive through a signalfd.
+ *
+ * Each rank leads its own process group, so a signal to the group also reaches the rank's child processes. A process
+ * that leaves the group becomes a child of the launcher when its parent ends, because the launcher is a subreaper. Such
+ * processes are killed at the end of the job. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,31 +24,35 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "budget.h"
-#include "cli.h"
-#include "run_streams.h"
+#include "cli/budget.h"
+#include "cli/cli.h"
+#include "cli/run_streams.h"
 
 enum {
   RANKS_MAX = 65536,
-  GRACE_MS = 2000, /* the library tells the other ranks of a death well within this */
-  AGAIN_MS = 100,  /* between two rounds of SIGKILL */
+  /* time in ms that the other ranks have to exit by themselves after a rank has failed; the library reports a dead rank
+   * much sooner */
+  GRACE_MS = 2000,
+  AGAIN_MS = 100, /* time in ms between two rounds of SIGKILL */
   CPUS_MAX = 65536,
-  SPARE_FDS = 16,     /* that are left for other things than to learn in which order ranks end */
-  NOT_RUNNABLE = 126, /* as shells say it */
-  NOT_FOUND = 127,
+  SPARE_FDS = 16,     /* number of descriptors that must stay free when pidfds of ranks are opened */
+  NOT_RUNNABLE = 126, /* exit status if the program cannot be executed, as in shells */
+  NOT_FOUND = 127,    /* exit status if the program is not found, as in shells */
 };
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 enum { PASSED_ON = sizeof passed_on / sizeof passed_on[0] };
 
-/* How a job ends: RUNNING until a rank fails or all have ended, then step by step less gently until nothing is left. */
+/* Phases of a job. RUNNING lasts until a rank fails or all ranks have ended. Then the launcher waits (GRACE), sends
+ * SIGTERM (TERMINATING) and sends SIGKILL repeatedly (KILLING), until no process of the job is left. */
 enum phase { RUNNING, GRACE, TERMINATING, KILLING };
 
 struct rank {
   pid_t pid;
   bool alive;
-  int end_fd; /* readable once it has ended; 0: none */
-  bool group; /* may its process group still have members? Never signal a group that was seen empty: numbers return */
+  int end_fd; /* pidfd of the rank, which becomes readable when the rank ends; 0: none */
+  bool group; /* the rank's process group may have members; if false, never signal the group, because its id may be
+               * reused */
   struct run_source out, err;
 };
 
@@ -57,19 +64,21 @@ struct job {
 
   struct rank *ranks;
   uint32_t started, alive, failures;
-  int ends_fd;              /* tells which ranks have ended, in that order; -1: unknown */
-  const struct rank *first; /* that failed, as far as is known, and how; it is named once that is sure */
-  int first_status;
-  int interrupt;  /* the signal from outside that asked the job to end; 0: none did */
-  pid_t *foreign; /* children that we had before: not ours to end */
+  int ends_fd; /* epoll of the ranks' pidfds: reports ranks in the order in which they end; -1: none */
+  /* The rank that failed first, as far as the launcher knows; NULL: none. Its failure is printed once it is certain
+   * that no other rank failed earlier. */
+  const struct rank *first;
+  int first_status; /* wait status of `first` */
+  int interrupt;    /* signal that asked the launcher to end the job; 0: none */
+  pid_t *foreign;   /* children that the process had before the job started; the launcher does not end them */
   size_t foreign_count;
-  bool childless;
+  bool childless; /* true: no process of the job is left */
   enum phase phase;
   uint64_t phase_ends_ns;
-  int status; /* of the first rank that failed */
+  int status; /* exit status of the job: that of the rank that failed first */
 
   pid_t launcher;
-  uint64_t files; /* the soft limit of descriptors that we were born with; 0: as it is */
+  uint64_t files; /* original soft limit of file descriptors, restored in the ranks; 0: unchanged */
   int signal_fd, port_fd;
   uint16_t port;
   char secret[33];
@@ -93,9 +102,11 @@ static void say(struct job *job, const char *format, ...) {
 
 /* ---- setting up ---- */
 
-/* The port stays bound here, not listening, for the life of the job: the kernel gives it to nobody who asks for any port. With
- * SO_REUSEPORT, and without SO_REUSEADDR, processes of this user alone can bind it too: rank 0 does, and listens. With
- * SO_REUSEADDR any user could listen there before rank 0 does. */
+/* Reserves a port for the job. The socket is bound to the port until the job ends, but does not listen. Thus the kernel
+ * does not assign the port to another process.
+ *
+ * Rank 0 also binds the port, and listens. SO_REUSEPORT permits this, but only to processes of the launcher's user.
+ * SO_REUSEADDR must stay unset, because it would let any user listen on the port before rank 0. */
 static bool reserve_port(struct job *job) {
   int one = 1;
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -117,7 +128,7 @@ static bool make_secret(struct job *job) {
   return true;
 }
 
-/* Lists our children, zombies too. False where the kernel does not tell. */
+/* Lists the launcher's child processes, including zombies. Returns false if the kernel does not provide the list. */
 static bool list_children(pid_t **list, size_t *count) {
   char path[64];
   *list = NULL;
@@ -149,13 +160,13 @@ static void take_signals(struct job *job) {
   sigaddset(&mask, SIGTSTP);
   sigaddset(&mask, SIGCONT);
   sigprocmask(SIG_BLOCK, &mask, &job->old_mask);
-  /* Ignored, as some parents leave it, it would take the exit statuses away. */
+  /* Some parent processes leave SIGCHLD ignored. Exit statuses would then be lost. */
   signal(SIGCHLD, SIG_DFL);
   job->old_pipe_handler = signal(SIGPIPE, SIG_IGN);
   job->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Descriptors 0 to 2 exist, so that no pipe of ours becomes one of them. */
+/* Opens descriptors 0 to 2 if they are closed, so that no pipe of the launcher gets one of these numbers. */
 static void fill_standard_streams(void) {
   int fd;
   do fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -163,7 +174,8 @@ static void fill_standard_streams(void) {
   if (fd >= 0) close(fd);
 }
 
-/* With --prefix two pipes a rank are ours to read; starting a rank takes some more for a moment. */
+/* Raises the soft limit of file descriptors for --prefix, which needs two pipes per rank. Starting a rank needs some
+ * additional descriptors for a short time. */
 static int raise_limit(struct job *job) {
   enum { OWN = 3, STARTING = 6 };
   if (!job->prefix) return CLI_GOOD;
@@ -171,8 +183,8 @@ static int raise_limit(struct job *job) {
   uint64_t needed = tu_files_open() + OWN + STARTING + 2 * (uint64_t)job->count, max = tu_files_max();
   if (needed <= max) return CLI_GOOD;
   return cli_fail("run", CLI_FAILED,
-                  "with --prefix %u ranks need %llu file descriptors here, two each; the hard limit is %llu: raise it "
-                  "(ulimit -n), or go without --prefix",
+                  "--prefix: %u ranks need %llu file descriptors, two per rank, but the hard limit is %llu; raise it "
+                  "(ulimit -n) or omit --prefix",
                   job->count, (unsigned long long)needed, (unsigned long long)max);
 }
 
@@ -192,10 +204,12 @@ static int job_init(struct job *job) {
   int status = raise_limit(job);
   if (status != CLI_GOOD) return status;
   if (!reserve_port(job)) return cli_fail("run", CLI_FAILED, "cannot reserve a port at 127.0.0.1: %s", strerror(errno));
-  if (!make_secret(job)) return cli_fail("run", CLI_FAILED, "cannot make the job's secret: %s", strerror(errno));
+  if (!make_secret(job))
+    return cli_fail("run", CLI_FAILED, "getrandom failed for the job's secret: %s", strerror(errno));
   take_signals(job);
-  if (job->signal_fd < 0) return cli_fail("run", CLI_FAILED, "cannot receive signals: %s", strerror(errno));
+  if (job->signal_fd < 0) return cli_fail("run", CLI_FAILED, "signalfd failed: %s", strerror(errno));
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  job->ends_fd = epoll_create1(EPOLL_CLOEXEC);
   return CLI_GOOD;
 }
 
@@ -217,7 +231,7 @@ static void job_fini(struct job *job) {
 
 /* ---- starting a rank ---- */
 
-/* A rank's ends of its streams; -1: inherited. */
+/* The rank's ends of the pipes for its standard streams; -1: the stream is inherited from the launcher. */
 struct ends {
   int in, out, err;
 };
@@ -229,7 +243,8 @@ static void set_variable(const char *name, uint64_t number) {
 }
 
 static void set_environment(const struct job *job, uint32_t rank) {
-  /* Another launcher's: they would name another job to whoever reads them. And the job has a secret of its own. */
+  /* Remove the variables that another launcher has set, because they describe another job. This job has its own
+   * secret. */
   static const char *const leftovers[] = {"RANK",       "WORLD_SIZE",       "MASTER_ADDR", "MASTER_PORT",
                                           "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",  "TUTTI_SECRET_FILE"};
   for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) unsetenv(leftovers[i]);
@@ -243,7 +258,8 @@ static void set_environment(const struct job *job, uint32_t rank) {
   if (job->timeout_ms) set_variable("TUTTI_TIMEOUT_MS", job->timeout_ms);
 }
 
-/* Binds to the rank's turn among the CPUs that the launcher may use. */
+/* Binds the process to one of the CPUs that the launcher may use: to CPU number (rank modulo the number of these
+ * CPUs). */
 static bool bind_rank(uint32_t rank) {
   size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
   cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX), *one = CPU_ALLOC(CPUS_MAX);
@@ -261,11 +277,12 @@ static bool bind_rank(uint32_t rank) {
   return bound;
 }
 
-/* In the child. Does not come back; what went wrong goes to `report` as an errno. */
+/* Runs in the child process: sets up the rank and executes the program. Does not return. On failure, writes errno to
+ * the descriptor `report`. */
 static _Noreturn void become_rank(const struct job *job, uint32_t rank, const struct ends *ends, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  /* The launcher may have died before that took effect; then somebody else is our parent now. */
+  /* The launcher may have died before PR_SET_PDEATHSIG took effect. In this case the parent is another process. */
   if (getppid() != job->launcher) _exit(NOT_FOUND);
   signal(SIGPIPE, job->old_pipe_handler);
   sigprocmask(SIG_SETMASK, &job->old_mask, NULL);
@@ -281,7 +298,7 @@ static _Noreturn void become_rank(const struct job *job, uint32_t rank, const st
   _exit(NOT_FOUND);
 }
 
-/* A pipe of which one end is ours: non-blocking, and not the rank's. */
+/* Opens a pipe between launcher and rank. The launcher's end is non-blocking; both descriptors are closed on exec. */
 static bool open_pipe(int *ours, int *theirs, bool we_read) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return false;
@@ -306,7 +323,21 @@ static void close_ends(const struct ends *ends) {
   if (ends->err >= 0) close(ends->err);
 }
 
-/* CLI_GOOD once the rank runs the program; otherwise what the launcher should exit with, having said why. */
+/* Adds a pidfd of a rank that has just started to an epoll, which reports the ranks in the order in which they end. If
+ * the kernel has no pidfds, or if file descriptors would run short, the rank is not added; waitpid reports its end. */
+static void queue_end(struct job *job, uint32_t rank) {
+  struct rlimit limit;
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = rank};
+  const rlim_t needed = SPARE_FDS + (job->prefix ? 2 * (job->count - rank) : 0); /* the pipes of the next ranks */
+  if (job->ends_fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  int fd = (int)syscall(SYS_pidfd_open, job->ranks[rank].pid, 0);
+  if (fd >= 0 && (rlim_t)fd + needed < limit.rlim_cur && epoll_ctl(job->ends_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+    job->ranks[rank].end_fd = fd;
+  else if (fd >= 0) close(fd);
+}
+
+/* Starts a rank. Returns CLI_GOOD once the rank executes the program; otherwise prints the reason and returns the
+ * launcher's exit status. */
 static int start_rank(struct job *job, uint32_t rank) {
   struct ends ends;
   int report[2] = {-1, -1};
@@ -318,16 +349,18 @@ static int start_rank(struct job *job, uint32_t rank) {
   if (report[1] >= 0) close(report[1]);
   if (pid < 0) {
     if (report[0] >= 0) close(report[0]);
-    const char *advice = why == EAGAIN ? " (more processes than this user, ulimit -u, or the container may have)" : "";
+    const char *advice = why == EAGAIN ? " (limit on processes: ulimit -u, or that of the container)" : "";
     say(job, "cannot start rank %u of %u: %s%s", rank, job->count, strerror(why), advice);
     return CLI_FAILED;
   }
-  setpgid(pid, pid); /* here too, so that signals reach the group whoever of us is first */
+  setpgid(pid, pid); /* the child also calls setpgid; call it here too, because signals must reach the group from now
+                      * on */
   job->ranks[rank].pid = pid;
   job->ranks[rank].alive = job->ranks[rank].group = true;
   job->started++;
   job->alive++;
   job->childless = false;
+  queue_end(job, rank);
   ssize_t n;
   do n = read(report[0], &why, sizeof why);
   while (n < 0 && errno == EINTR);
@@ -337,17 +370,20 @@ static int start_rank(struct job *job, uint32_t rank) {
   return why == ENOENT || why == ENOTDIR ? NOT_FOUND : NOT_RUNNABLE;
 }
 
-/* ---- ending ---- */
+/* ---- ending the ranks ---- */
 
 static void signal_ranks(struct job *job, int number) {
   for (uint32_t r = 0; r < job->started; r++) {
     const struct rank *rank = &job->ranks[r];
-    /* A rank may have moved to another group, as shells with job control do. */
+    /* Signal the rank alone if its group does not exist: the rank may have moved to another group, as shells with job
+     * control do. */
     if (rank->group && kill(-rank->pid, number) != 0 && rank->alive) kill(rank->pid, number);
   }
 }
 
-/* Children that are no ranks were left behind by ranks. They are ours to reap, so their numbers are safe to use. */
+/* Sends a signal to the processes that ranks left behind, and returns their number. These are the launcher's children
+ * that are not ranks. Signal number 0 only counts them. Their ids still belong to them, because the kernel reuses no id
+ * before the launcher reaps the process. */
 static size_t signal_leftovers(struct job *job, int number) {
   pid_t *children;
   size_t count, left = 0;
@@ -369,7 +405,7 @@ static void enter_phase(struct job *job, enum phase phase) {
   int number = phase == KILLING ? SIGKILL : SIGTERM;
   signal_ranks(job, number);
   signal_leftovers(job, number);
-  if (phase == TERMINATING) signal_ranks(job, SIGCONT); /* who is stopped cannot hear it otherwise */
+  if (phase == TERMINATING) signal_ranks(job, SIGCONT); /* a stopped process handles SIGTERM only after SIGCONT */
 }
 
 static void describe(char *text, size_t bytes, int status) {
@@ -380,7 +416,8 @@ static void describe(char *text, size_t bytes, int status) {
   }
 }
 
-/* Has the signal from outside ended that rank? It kills, or a program has caught it and exits as shells say it. */
+/* Returns true if the rank ended because of the signal that the launcher had received and passed on: the signal killed
+ * the rank, or the rank caught the signal and exited with 128 + signal, as shells do. */
 static bool was_interrupted(const struct job *job, int status) {
   if (!job->interrupt) return false;
   return WIFSIGNALED(status) ? WTERMSIG(status) == job->interrupt : WEXITSTATUS(status) == 128 + job->interrupt;
@@ -391,13 +428,13 @@ static void note_failure(struct job *job) {
   int status = job->first_status;
   job->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   if (was_interrupted(job, status)) {
-    say(job, "interrupted from outside by signal %d (%s)", job->interrupt, strsignal(job->interrupt));
+    say(job, "interrupted by signal %d (%s)", job->interrupt, strsignal(job->interrupt));
     return;
   }
   char how[96], after[96] = "";
   describe(how, sizeof how, status);
   if (job->interrupt)
-    snprintf(after, sizeof after, ", after signal %d (%s) from outside", job->interrupt, strsignal(job->interrupt));
+    snprintf(after, sizeof after, ", after the launcher got signal %d (%s)", job->interrupt, strsignal(job->interrupt));
   say(job, "rank %u (pid %d) %s%s", (unsigned)(job->first - job->ranks), (int)job->first->pid, how, after);
 }
 
@@ -410,7 +447,7 @@ static void advance(struct job *job) {
   if (tu_clock_ns() < job->phase_ends_ns) return;
   note_failure(job);
   if (job->phase == GRACE && job->alive == 0) {
-    say(job, "ending what the ranks left running");
+    say(job, "ending processes that the ranks left running");
   } else if (job->phase == GRACE) {
     say(job, "ending the %u rank%s still running", job->alive, job->alive == 1 ? "" : "s");
   }
@@ -424,38 +461,24 @@ static struct rank *find_rank(struct job *job, pid_t pid) {
   return NULL;
 }
 
-/* Are only children left that we had before? */
+/* Returns true if only processes that existed before the job are left as children of the launcher. */
 static bool only_foreign_left(struct job *job) {
   return job->alive == 0 && job->foreign_count > 0 && signal_leftovers(job, 0) == 0;
 }
 
-/* ---- who failed first? ----
- * A rank that fails takes others with it: they learn of it from the library and exit by themselves, perhaps before it is quite
- * gone itself. So the order of the ends counts, which waitpid does not tell; and who is on its way out is waited for. */
-
-/* Ends are told in the order in which they come: a queue of the kernel's has a descriptor of every rank. For those that are one
- * too many for the limit, or with an old kernel, only waitpid is left. */
-static void queue_ends(struct job *job) {
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || (job->ends_fd = epoll_create1(EPOLL_CLOEXEC)) < 0) return;
-  for (uint32_t r = 0; r < job->started; r++) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = r};
-    int fd = (int)syscall(SYS_pidfd_open, job->ranks[r].pid, 0);
-    bool spared = fd >= 0 && (rlim_t)fd + SPARE_FDS < limit.rlim_cur;
-    if (spared && epoll_ctl(job->ends_fd, EPOLL_CTL_ADD, fd, &event) == 0) job->ranks[r].end_fd = fd;
-    else if (fd >= 0) close(fd);
-    if (!spared) return;
-  }
-}
+/* ---- which rank failed first ---- When a rank fails, the library tells the other ranks, and they exit, perhaps before
+ * the first rank has completely ended. The launcher must find the rank that failed first. waitpid does not report the
+ * order of ends; an epoll of pidfds does. The launcher waits for ranks that are about to end. */
 
 static void unqueue_end(struct rank *rank) {
-  if (rank->end_fd > 0) close(rank->end_fd); /* which takes it out of the queue */
+  if (rank->end_fd > 0) close(rank->end_fd); /* closing the pidfd also removes it from the epoll */
   rank->end_fd = 0;
 }
 
-/* Has it been killed, or begun to exit, so that the others may know already? Then its end is soon to be seen. */
+/* Returns true if the rank has been killed or has begun to exit, but may not have ended yet. The other ranks may
+ * already know of its failure, and may end before it. */
 static bool is_ending(const struct rank *rank) {
-  enum { PF_EXITING = 4, FLAGS = 9, PENDING = 31 }; /* see proc(5) */
+  enum { PF_EXITING = 4, FLAGS = 9, PENDING = 31 }; /* a flag and field numbers of /proc/PID/stat, see proc(5) */
   char path[32], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)rank->pid);
   FILE *file = fopen(path, "re");
@@ -471,14 +494,15 @@ static bool is_ending(const struct rank *rank) {
   return (values[FLAGS] & PF_EXITING) || (values[PENDING] & 1u << (SIGKILL - 1));
 }
 
-/* A rank has ended: later than those that have been taken in before. */
+/* Records the end of a rank. The ends must be recorded in the order in which they happened. */
 static void take_end(struct job *job, struct rank *rank, int status) {
   rank->alive = false;
   job->alive--;
-  /* Those that we end ourselves are no news. */
+  /* Ignore a rank that succeeded, and ranks that the launcher itself has ended after a failure. */
   if (status == 0 || (job->status != 0 && job->phase >= TERMINATING)) return;
   job->failures++;
-  /* Ranks that merely report another's death exit by themselves. */
+  /* Keep the rank in `first`, except in one case: that rank exited by itself, and this rank was killed. Then the death
+   * of this rank may be the reason why that rank exited. */
   if (job->first && (WIFSIGNALED(job->first_status) || !WIFSIGNALED(status))) return;
   job->first = rank;
   job->first_status = status;
@@ -494,7 +518,8 @@ static void take_queued_ends(struct job *job) {
   }
 }
 
-/* Takes in all who have ended. */
+/* Records the ends of all ranks that have ended. Reports the first failure once it is certain which rank failed
+ * first. */
 static void reap(struct job *job) {
   siginfo_t info;
   int status, got;
@@ -504,7 +529,8 @@ static void reap(struct job *job) {
     got = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
     if (got != 0 || info.si_pid == 0) break;
     struct rank *rank = find_rank(job, info.si_pid);
-    if (rank && rank->end_fd > 0) continue; /* it is in the queue by now, perhaps behind others */
+    if (rank && rank->end_fd > 0)
+      continue; /* the epoll will report the end of this rank later, perhaps after those of other ranks */
     if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid && rank) take_end(job, rank, status);
   }
   job->childless = (got != 0 && errno == ECHILD) || only_foreign_left(job);
@@ -520,7 +546,7 @@ static void reap(struct job *job) {
   if (!others) note_failure(job);
 }
 
-/* ---- the loop ---- */
+/* ---- the poll loop ---- */
 
 static void take_signal(struct job *job, int number) {
   switch (number) {
@@ -540,7 +566,8 @@ static void take_signal(struct job *job, int number) {
   } else if (!job->childless) {
     enter_phase(job, KILLING);
   } else {
-    /* Only a reader that does not read keeps us. */
+    /* All processes of the job have ended, and the launcher only waits to write their output, which the reader does not
+     * take. Drop the output, so that the signal ends the launcher. */
     job->out.broken = job->err.broken = true;
     job->out.waiting.begin = job->out.waiting.end = job->err.waiting.begin = job->err.waiting.end = 0;
   }
@@ -578,7 +605,8 @@ static nfds_t fill_poll_set(struct job *job) {
   return n;
 }
 
-/* Nobody of the job lives, so an open pipe is held by a process that is none of ours: what is in it is all there is. */
+/* Reads the rest of a pipe after all processes of the job have ended, and closes it once it is empty. A process outside
+ * the job may still hold the pipe open. */
 static void drain(struct run_source *source) {
   if (source_fd(source) < 0) return;
   if (!run_source_read(source)) run_source_close(source);
@@ -614,7 +642,7 @@ static void watch(struct job *job) {
   }
 }
 
-/* ---- the verb ---- */
+/* ---- the verb `tutti run` ---- */
 
 static int run_job(struct job *job) {
   int status = job_init(job);
@@ -625,13 +653,13 @@ static int run_job(struct job *job) {
   job->childless = true;
   for (uint32_t r = 0; r < job->count && status == CLI_GOOD; r++) status = start_rank(job, r);
   if (status != CLI_GOOD) {
-    job->status = status; /* what the ranks that run already say does not matter any more */
+    /* The exit status is that of the rank that could not be started. A failure of another rank does not replace it. */
+    job->status = status;
     enter_phase(job, KILLING);
   }
-  queue_ends(job);
   watch(job);
   if (job->failures > 1 && status == CLI_GOOD && !was_interrupted(job, job->first_status)) {
-    say(job, "%u other rank%s failed after it", job->failures - 1, job->failures == 2 ? "" : "s");
+    say(job, "%u other rank%s failed later", job->failures - 1, job->failures == 2 ? "" : "s");
     watch(job);
   }
   status = job->status;
@@ -643,22 +671,23 @@ static int run(int argc, char **argv) {
   struct job job = {0};
   const char *bind = "none";
   const struct cli_option options[] = {
-      {"-n", CLI_UINT, &job.count, "N", "how many ranks to start"},
-      {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, in turn (default: none)"},
-      {"--prefix", CLI_FLAG, &job.prefix, NULL, "put \"[rank] \" before every line of output"},
-      {"--timeout-ms", CLI_UINT, &job.timeout_ms, "T", "limit for every collective call (sets TUTTI_TIMEOUT_MS)"},
+      {"-n", CLI_UINT, &job.count, "N", "number of ranks to start"},
+      {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, round-robin (none)"},
+      {"--prefix", CLI_FLAG, &job.prefix, NULL, "print \"[rank] \" before every line of output"},
+      {"--timeout-ms", CLI_UINT, &job.timeout_ms, "T",
+       "time-out of every collective call, in ms (sets TUTTI_TIMEOUT_MS)"},
   };
   bool done = false;
   int status = cli_parse(&cli_run, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (status != CLI_GOOD || done) return status;
   if (job.count == 0 || job.count > RANKS_MAX) {
-    return cli_fail("run", CLI_USAGE, "-n N is needed, the number of ranks, from 1 to %d", RANKS_MAX);
+    return cli_fail("run", CLI_USAGE, "-n: expected the number of ranks, from 1 to %d", RANKS_MAX);
   }
   job.bind = strcmp(bind, "core") == 0;
   if (!job.bind && strcmp(bind, "none") != 0) {
-    return cli_fail("run", CLI_USAGE, "--bind '%s' is unknown, expected 'core' or 'none'", bind);
+    return cli_fail("run", CLI_USAGE, "--bind: expected 'core' or 'none', found '%s'", bind);
   }
-  if (argc < 2) return cli_fail("run", CLI_USAGE, "which program? As in: tutti run -n %u -- program", job.count);
+  if (argc < 2) return cli_fail("run", CLI_USAGE, "program is missing; example: tutti run -n %u -- program", job.count);
   job.program = argv + 1;
   if ((status = budget_allow_processes("run", job.count)) != CLI_GOOD) return status;
   return run_job(&job);
@@ -666,7 +695,7 @@ static int run(int argc, char **argv) {
 
 const struct cli_verb cli_run = {
     .name = "run",
-    .summary = "start the ranks of a job on this host and watch over them",
+    .summary = "start and monitor the ranks of a job on this host",
     .synopsis = "run -n N [options] -- program [arguments]",
     .run = run,
 };

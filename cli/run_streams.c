@@ -1,5 +1,6 @@
-/* run_streams.c: see run_streams.h. A line is held until it ends, up to LINE_BYTES_MAX. */
-#include "run_streams.h"
+/* run_streams.c: the ranks' input and output in `tutti run`. A line is written once it is complete, or until
+ * LINE_BYTES_MAX bytes of it have arrived. */
+#include "cli/run_streams.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,7 +12,7 @@
 
 enum {
   READ_BYTES = 1 << 16,
-  LINE_BYTES_MAX = 16 << 20, /* longer ones come out in pieces of this size */
+  LINE_BYTES_MAX = 16 << 20, /* a longer line is written in pieces of this size */
   WAITING_BYTES_MAX = 1 << 20,
 };
 
@@ -40,8 +41,8 @@ void run_sink_put(struct run_sink *sink, const void *data, size_t bytes) {
 
 void run_sink_flush(struct run_sink *sink) {
   struct run_bytes *waiting = &sink->waiting;
-  /* POLLOUT promises room for PIPE_BUF bytes. The descriptor is shared with other processes, so it must stay
-   * a blocking one. */
+  /* Write at most PIPE_BUF bytes, for which POLLOUT guarantees space. The descriptor must stay in blocking mode,
+   * because other processes share it. */
   size_t count = tu_min(waiting->end - waiting->begin, PIPE_BUF);
   ssize_t n = write(sink->fd, waiting->data + waiting->begin, count);
   if (n >= 0) waiting->begin += (size_t)n;
@@ -84,7 +85,8 @@ bool run_source_read(struct run_source *source) {
   static char data[READ_BYTES];
   ssize_t n = read(source->fd, data, sizeof data);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  /* Without a reader for our output the ranks shall see that too, as in any pipeline. */
+  /* Close the rank's pipe at its end, or if the process that reads the launcher's output has ended. In the second case
+   * the rank gets SIGPIPE when it writes, as in any pipeline. */
   if (n <= 0 || source->sink->broken) {
     run_source_close(source);
     return false;
@@ -102,7 +104,7 @@ int run_feed_wants(const struct run_feed *feed, short *events) {
   *events = POLLOUT;
   if (feed->fd < 0 || feed->begin < feed->end) return feed->fd;
   *events = POLLIN;
-  /* In the background a read would stop us. */
+  /* Poll the terminal only in its foreground process group. In any other group, reading it would stop the launcher. */
   return tcgetpgrp(STDIN_FILENO) == getpgrp() ? STDIN_FILENO : -1;
 }
 

@@ -1,5 +1,5 @@
-/* run_streams.h: what `tutti run` does with the ranks' output and input: lines get their rank in front and come out
- * whole, and nobody who reads slowly can keep the launcher from its other work. */
+/* run_streams.h: the ranks' input and output in `tutti run`. Lines are prefixed with the rank and written whole. A slow
+ * reader does not block the launcher. */
 #ifndef CLI_RUN_STREAMS_H
 #define CLI_RUN_STREAMS_H
 
@@ -10,39 +10,41 @@ struct run_bytes {
   size_t begin, end, capacity;
 };
 
-/* One of the launcher's own streams. What cannot be written yet waits here. */
+/* Standard output or error of the launcher, with the data that could not be written yet. */
 struct run_sink {
   int fd;
-  bool broken; /* its reader is gone: what comes is dropped */
+  bool broken; /* true: the reader has closed its end; further data is dropped */
   struct run_bytes waiting;
 };
 void run_sink_put(struct run_sink *sink, const void *data, size_t bytes);
-/* Writes what the reader surely takes without blocking; call when poll says POLLOUT. */
+/* Writes as much as is possible without blocking. Call it when poll reports POLLOUT. */
 void run_sink_flush(struct run_sink *sink);
 bool run_sink_empty(const struct run_sink *sink);
-/* Has the reader fallen behind? Then nothing more should be read for this sink. */
+/* Returns true if too much data waits for the reader. The caller must then read no more data for this sink. */
 bool run_sink_full(const struct run_sink *sink);
 void run_sink_fini(struct run_sink *sink);
 
-/* One rank's standard output or error: a pipe that we read. */
+/* One rank's standard output or error: a pipe that the launcher reads. */
 struct run_source {
-  int fd; /* -1: ended */
+  int fd; /* read end of the pipe; -1: the stream has ended */
   uint32_t rank;
   struct run_sink *sink;
-  struct run_bytes line; /* begun, not ended yet */
+  struct run_bytes line; /* incomplete line, whose newline has not been read yet */
 };
-/* Reads what is there, once; at the end the last line comes out even if it was not ended. True if something was read. */
+/* Reads once from the rank's pipe, and writes the complete lines to the output. At the end of the pipe, writes the last
+ * line even if it is incomplete. Returns true if data was read. */
 bool run_source_read(struct run_source *source);
-void run_source_close(struct run_source *source); /* puts out what is left of the line */
+/* Writes an incomplete last line and closes the pipe. */
+void run_source_close(struct run_source *source);
 
-/* The terminal's lines on their way to rank 0. Rank 0 is not of the terminal's foreground group, so that it would be
- * stopped if it read the terminal itself. */
+/* Terminal input that the launcher passes to rank 0. The kernel would stop rank 0 if it read the terminal itself: rank
+ * 0 is not in the terminal's foreground process group. */
 struct run_feed {
-  int fd; /* the pipe's writing end; -1: nothing to do */
+  int fd; /* write end of the pipe to rank 0; -1: none */
   size_t begin, end;
   char data[4096];
 };
-/* Which descriptor to poll for which event now; -1 if none. */
+/* Returns the descriptor that the launcher must poll now (-1: none), and sets *events to the events for poll(). */
 int run_feed_wants(const struct run_feed *feed, short *events);
 void run_feed_move(struct run_feed *feed);
 

@@ -1,4 +1,5 @@
-/* sim.c: tutti sim: times a plan, from the table or from a file, on a network that is told to it. */
+/* sim.c: `tutti sim`: simulates a plan, built-in or from a file, on a network. The network is given by three cost
+ * parameters or by a cluster. */
 #include "sim/sim.h"
 
 #include <float.h>
@@ -9,27 +10,28 @@
 
 #include "algo/composite.h"
 #include "base/text.h"
-#include "budget.h"
 #include "check/check.h"
-#include "names.h"
+#include "cli/budget.h"
+#include "cli/names.h"
+#include "cli/sim_cluster.h"
 #include "sim/sim_spread.h"
-#include "sim_cluster.h"
 
 struct question {
-  struct tu_build what; /* of a plan from the table */
+  struct tu_build what; /* parameters for building a built-in plan */
   uint64_t bytes;
   struct tu_sim_cost cost;
   bool all_ranks, json;
   struct sim_cluster_question cluster;
   struct budget budget;
-  /* for the answer: */
+  /* These fields are set when the plan is built or read. */
   const char *collective, *algorithm;
   char algorithm_name[TU_NAME_BYTES];
   uint32_t ranks;
   struct tu_sim *sim;
 };
 
-/* On a cluster ranks are not alike, but what one does says what all do. */
+/* Makes the graph of all ranks from the graph of one rank. This works if all ranks have the same steps. A cluster needs
+ * the graph of all ranks, because its links differ, and so do the times of the ranks. */
 static void spread(struct question *q) {
   struct tu_sim *less = tu_sim_contract(q->sim, TU_SIM_EXACT), *all = tu_sim_spread(less, q->ranks);
   tu_sim_destroy(q->sim);
@@ -45,14 +47,18 @@ static int load_name(struct question *q, const char *word, const struct cli_name
   q->collective = tu_collectives[name->collective].name;
   q->algorithm = name->algorithm->name;
   q->ranks = q->what.ranks;
-  /* Late ranks may do nothing but receive, which contraction forgets; graphs are told step by step. */
+  /* Build the steps of all ranks for --graph, which prints every step, and for --late. --late may delay a rank that
+   * only receives; spread() would leave out the steps of such a rank. */
   bool whole = q->all_ranks || q->cluster.graph || q->cluster.late;
   bool alike = !whole && (name->algorithm->flags & TU_ROTATES);
-  q->what.rank = alike && !q->cluster.cluster ? 0 : TU_ALL_RANKS; /* on a cluster one is built, and spread to all */
+  q->what.rank = alike && !q->cluster.cluster
+                     ? 0
+                     /* on a cluster, estimate the cost of all ranks' steps, because spread() makes them later */
+                     : TU_ALL_RANKS;
   const struct budget_question question = {.verb = "sim",
                                            .use = BUDGET_SIM,
                                            .what = q->what,
-                                           .one_rank = q->all_ranks ? "without --all-ranks it can" : NULL};
+                                           .one_rank = q->all_ranks ? "possible without --all-ranks" : NULL};
   if ((code = budget_allow(&q->budget, &question)) != CLI_GOOD) return code;
   q->what.rank = alike ? 0 : TU_ALL_RANKS;
   q->sim = tu_sim_build(&q->what);
@@ -60,7 +66,8 @@ static int load_name(struct question *q, const char *word, const struct cli_name
   return CLI_GOOD;
 }
 
-/* Only what is proved comes to an end: with rings that never fill, as the simulator's. */
+/* Loads a plan from a file. The plan is first proved correct, because the simulation of a deadlock would never end.
+ * Like the simulator, the proof assumes channels that are never full. */
 static int load_plan(struct question *q, const char *path, const struct tu_plan *plan) {
   if (q->what.ranks != 0 && q->what.ranks != plan->ranks)
     return cli_fail("sim", CLI_USAGE, "-n: %s is a plan for %u ranks, not %u", path, plan->ranks, q->what.ranks);
@@ -113,18 +120,38 @@ static int load(struct question *q, const char *word) {
   if (cli_find_name(word, &name)) return load_name(q, word, &name);
   if (strcmp(word, "-") != 0 && access(word, R_OK) != 0) {
     if (strchr(word, '/') && !tu_is_composite(word))
-      return cli_fail("sim", CLI_USAGE, "there is no file '%s' that can be read", word);
+      return cli_fail("sim", CLI_USAGE, "cannot read the file '%s'", word);
     return cli_fail_name("sim", CLI_USAGE, word);
   }
   if (q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0 || q->what.lanes > 0)
     return cli_fail("sim", CLI_USAGE,
-                    "%s is a plan already: --root, --slot-pieces, --depth, --chunks and --lanes cannot change it",
+                    "--root, --slot-pieces, --depth, --chunks and --lanes cannot be combined with the plan file %s",
                     word);
   return load_file(q, word);
 }
 
+static int simulate(struct question *q, const char *word) {
+  int code = load(q, word);
+  if (code != CLI_GOOD) return code;
+  if (q->cluster.cluster) {
+    const struct sim_plan_name plan = {q->collective, q->algorithm, q->bytes};
+    code = sim_cluster_run(&q->cluster, &plan, q->sim, q->ranks, q->json);
+    tu_sim_destroy(q->sim);
+    return code;
+  }
+  struct tu_sim_report report;
+  tu_sim_run(q->sim, (double)q->bytes, &q->cost, &report);
+  tu_sim_destroy(q->sim);
+  if (report.time_s > DBL_MAX)
+    return cli_fail("sim", CLI_USAGE,
+                    "the simulated time overflows a double; use a smaller --alpha, --beta or --gamma");
+  if (q->json) print_json(q, &report);
+  else print_table(q, &report);
+  return CLI_GOOD;
+}
+
 static int run(int argc, char **argv) {
-  /* A common machine: a microsecond a message, links of 12.5 GB/s, reductions at 20 GB/s. */
+  /* Default costs, those of a common machine: 1 us per message, links of 12.5 GB/s, reductions at 20 GB/s. */
   struct question q = {.bytes = 1 << 20,
                        .budget = BUDGET_DEFAULT,
                        .cost = {1e-6, 8e-11, 5e-11},
@@ -133,67 +160,56 @@ static int run(int argc, char **argv) {
   const char *rows = NULL;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &q.what.ranks, "N", "number of ranks"},
-      {"--bytes", CLI_BYTES, &q.bytes, "B", "size: of a buffer, the longer of in and out (1M)"},
-      {"--alpha", CLI_NUMBER, &q.cost.alpha, "S", "seconds a message (1e-6)"},
-      {"--beta", CLI_NUMBER, &q.cost.beta, "S", "seconds a byte that crosses (8e-11: 12.5 GB/s)"},
-      {"--gamma", CLI_NUMBER, &q.cost.gamma, "S", "seconds a byte that is reduced (5e-11: 20 GB/s)"},
-      {"--root", CLI_UINT, &q.what.root, "R", "the root, of collectives that have one (0)"},
+      {"--bytes", CLI_BYTES, &q.bytes, "B", "size of the longer of input and output (1M)"},
+      {"--alpha", CLI_NUMBER, &q.cost.alpha, "S", "time per message, in s (1e-6)"},
+      {"--beta", CLI_NUMBER, &q.cost.beta, "S", "time per byte sent, in s (8e-11: 12.5 GB/s)"},
+      {"--gamma", CLI_NUMBER, &q.cost.gamma, "S", "time per byte reduced, in s (5e-11: 20 GB/s)"},
+      {"--root", CLI_UINT, &q.what.root, "R", "root, for rooted collectives (0)"},
       {"--slot-pieces", CLI_UINT, &q.what.slot_pieces, "P",
-       "pieces that fit a slot, for algorithms that aggregate (1)"},
-      {"--depth", CLI_UINT, &q.what.depth, "D", "slots of a ring, for these (8)"},
-      {"--chunks", CLI_UINT, &q.what.chunks, "C", "pieces of a block, one after the other, for these (1)"},
-      {"--lanes", CLI_UINT, &q.what.lanes, "L", "so many ways side by side, each with a part of every block (1)"},
-      {"--cluster", CLI_STRING, &q.cluster.cluster, "FILE|PRESET", "on the links of a cluster; see tutti-topo(1)"},
+       "pieces that fit into a slot, for algorithms that aggregate (1)"},
+      {"--depth", CLI_UINT, &q.what.depth, "D", "slots of a channel, for algorithms that aggregate (8)"},
+      {"--chunks", CLI_UINT, &q.what.chunks, "C", "consecutive pieces of a block, for algorithms that aggregate (1)"},
+      {"--lanes", CLI_UINT, &q.what.lanes, "L", "number of lanes; each carries a part of every block (1)"},
+      {"--cluster", CLI_STRING, &q.cluster.cluster, "FILE|PRESET",
+       "simulate the links of a cluster; see tutti-topo(1)"},
       {"--reserve", CLI_STRING, &q.cluster.reserve, "WHICH",
-       "its links that are not for use: none, dispatch or a list"},
-      {"--links", CLI_STRING, &q.cluster.links, "MODEL", "what its links cost: wormhole, plain or a file (wormhole)"},
-      {"--place", CLI_STRING, &q.cluster.place, "HOW", "ranks on chips: ring, grid, number or auto (auto)"},
-      {"--dimension-order", CLI_FLAG, &q.cluster.dimension_order, NULL, "routes go along one dimension, then the next"},
-      {"--slot", CLI_BYTES, &q.cluster.slot_bytes, "S", "size of a channel's slots (the links', or what fits)"},
-      {"--credits", CLI_UINT, &q.cluster.credits, "C", "slots of a channel (the links')"},
-      {"--flag", CLI_STRING, &q.cluster.flag, "HOW", "merged with the payload, or separate (merged)"},
-      {"--fluid", CLI_FLAG, &q.cluster.fluid, NULL, "as flows that share links, without slots and packets"},
+       "links of the cluster that must not be used: none, dispatch or a list"},
+      {"--links", CLI_STRING, &q.cluster.links, "MODEL",
+       "cost model of the links: wormhole, plain or a file (wormhole)"},
+      {"--place", CLI_STRING, &q.cluster.place, "HOW",
+       "order of the ranks on the chips: ring, grid, number or auto (auto)"},
+      {"--dimension-order", CLI_FLAG, &q.cluster.dimension_order, NULL, "use dimension-order routing on a grid"},
+      {"--slot", CLI_BYTES, &q.cluster.slot_bytes, "S", "size of a channel's slots (that of the model, or what fits)"},
+      {"--credits", CLI_UINT, &q.cluster.credits, "C", "slots of a channel (those of the model)"},
+      {"--flag", CLI_STRING, &q.cluster.flag, "HOW", "flags merged with the payload, or separate (merged)"},
+      {"--fluid", CLI_FLAG, &q.cluster.fluid, NULL, "simulate flows that share links, without slots and packets"},
       {"--share", CLI_STRING, &q.cluster.share, "HOW",
-       "of a link, by flows: fair, or the less the longer their latency (fair)"},
+       "how flows share a link: fair, or latency (less for longer latency) (fair)"},
       {"--late", CLI_STRING, &q.cluster.late, "R=S,...", "rank R starts S seconds late"},
-      {"--down", CLI_STRING, &q.cluster.down, "A-B@T+D,...", "links of chips A and B are down for D seconds from T on"},
-      {"--slow", CLI_STRING, &q.cluster.slow, "A-B=F,...", "links of chips A and B are F times slower"},
-      {"--trace", CLI_STRING, &q.cluster.trace, "FILE", "what each rank and link did when, as Chrome-trace JSON"},
-      {"--page", CLI_STRING, &q.cluster.page, "FILE", "the same as a page: the cluster, its links' load over time"},
-      {"--rows", CLI_STRING, &rows, "FILE", "no plan: what --links says of measurements; see tutti-links(5)"},
+      {"--down", CLI_STRING, &q.cluster.down, "A-B@T+D,...", "links between chips A and B are down from T to T + D s"},
+      {"--slow", CLI_STRING, &q.cluster.slow, "A-B=F,...", "links between chips A and B are F times slower"},
+      {"--trace", CLI_STRING, &q.cluster.trace, "FILE", "write a timeline of ranks and links as Chrome-trace JSON"},
+      {"--page", CLI_STRING, &q.cluster.page, "FILE", "write the timeline as a page with the load of the links"},
+      {"--rows", CLI_STRING, &rows, "FILE", "compare --links with the measurements of a file; see tutti-links(5)"},
       {"--graph", CLI_STRING, &q.cluster.graph, "FILE",
-       "the messages and their links, for another simulator; see tutti-graph(5)"},
-      {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "play all ranks, even if one can stand for all"},
+       "write messages and links for another simulator; see tutti-graph(5)"},
+      {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "simulate all ranks, even if one rank represents all"},
       BUDGET_OPTION(&q.budget),
-      {"--json", CLI_FLAG, &q.json, NULL, "one object"},
+      {"--json", CLI_FLAG, &q.json, NULL, "print one JSON object"},
   };
   int code = cli_parse(&cli_sim, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   budget_tell_time("sim");
   if (rows && argc == 1) return sim_rows(rows, q.cluster.links, q.json);
-  if (rows) return cli_fail("sim", CLI_USAGE, "--rows takes no plan, found '%s'", argv[1]);
+  if (rows) return cli_fail("sim", CLI_USAGE, "--rows cannot be combined with a plan, found '%s'", argv[1]);
   if (argc != 2)
-    return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME or FILE, found %d; tutti list shows names",
+    return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME (see tutti list) or FILE, found %d arguments",
                     argc - 1);
   if (q.cluster.graph && !q.cluster.cluster)
-    return cli_fail("sim", CLI_USAGE, "--graph: says which links messages cross; add --cluster");
-  if ((code = load(&q, argv[1])) != CLI_GOOD) return code;
-  if (q.cluster.cluster) {
-    const struct sim_plan_name plan = {q.collective, q.algorithm, q.bytes};
-    code = sim_cluster_run(&q.cluster, &plan, q.sim, q.ranks, q.json);
-    tu_sim_destroy(q.sim);
-    return code;
-  }
-  struct tu_sim_report report;
-  tu_sim_run(q.sim, (double)q.bytes, &q.cost, &report);
-  tu_sim_destroy(q.sim);
-  if (report.time_s > DBL_MAX)
-    return cli_fail("sim", CLI_USAGE, "--alpha, --beta, --gamma: that takes longer than any number can say");
-  if (q.json) print_json(&q, &report);
-  else print_table(&q, &report);
-  return CLI_GOOD;
+    return cli_fail("sim", CLI_USAGE, "--graph needs a cluster; add --cluster");
+  return simulate(&q, argv[1]);
 }
 
-const struct cli_verb cli_sim = {"sim", "times a plan on a network that is described by three numbers",
+const struct cli_verb cli_sim = {"sim", "simulate a plan on a network of three cost parameters, or on a cluster",
                                  "sim COLLECTIVE.NAME|FILE [-n N] [--bytes B] [--alpha S] [--beta S] [--gamma S] ...",
                                  run};

@@ -1,6 +1,6 @@
-/* sim_cluster.c: `tutti sim --cluster`: a plan on the links of a cluster: what they cost, where each rank is, what goes wrong
- * on the way, and what came of it. */
-#include "sim_cluster.h"
+/* sim_cluster.c: `tutti sim --cluster`: simulates a plan on the links of a cluster. Reads the link model and the
+ * faults, maps the ranks onto chips, and prints the results. */
+#include "cli/sim_cluster.h"
 
 #include <errno.h>
 #include <float.h>
@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli.h"
+#include "cli/cli.h"
 #include "draw/draw_timeline.h"
 #include "sim/sim_cluster.h"
 #include "topology/ring.h"
 
-/* What is asked, made ready. */
+/* The cluster, the link model, the faults and the mapping of a simulation, made from the options. */
 struct scene {
   struct tu_cluster *cluster;
   struct tu_grid grid;
@@ -39,9 +39,9 @@ static void close_scene(struct scene *s) {
   free(s->late);
 }
 
-/* ---- lists: what happens to links and ranks ---- */
+/* ---- lists of faults ---- */
 
-/* Copies the next item of a list, up to a comma; false at its end. */
+/* Copies the next item of a comma-separated list; returns false at the end of the list. */
 static bool next_item(const char **list, char *item, size_t item_bytes) {
   if (!*list || !**list) return false;
   size_t length = strcspn(*list, ",");
@@ -50,22 +50,23 @@ static bool next_item(const char **list, char *item, size_t item_bytes) {
   return true;
 }
 
-/* "A-B": two chips, by id. Leaves *rest behind it. */
+/* Parses "A-B", the ids of two linked chips. Sets *rest to the text after them. */
 static int read_pair(const struct scene *s, const char *option, const char *item, uint32_t pair[2], const char **rest) {
   char *end;
   for (int i = 0; i < 2; i++) {
     if (*item < '0' || *item > '9')
-      return cli_fail("sim", CLI_USAGE, "%s: expected two chips, as 3-7, found '%s'", option, item);
+      return cli_fail("sim", CLI_USAGE, "%s: expected two chips, for example 3-7, found '%s'", option, item);
     errno = 0;
     unsigned long id = strtoul(item, &end, 10);
     pair[i] = errno == 0 && id < TU_NONE ? tu_cluster_chip(s->cluster, (uint32_t)id) : TU_NONE;
-    if (pair[i] == TU_NONE) return cli_fail("sim", CLI_USAGE, "%s: %s has no chip %lu", option, s->cluster->name, id);
+    if (pair[i] == TU_NONE)
+      return cli_fail("sim", CLI_USAGE, "%s: cluster %s has no chip %lu", option, s->cluster->name, id);
     if (i == 0 && *end != '-')
-      return cli_fail("sim", CLI_USAGE, "%s: expected two chips, as 3-7, found '%s'", option, item);
+      return cli_fail("sim", CLI_USAGE, "%s: expected two chips, for example 3-7, found '%s'", option, item);
     item = i == 0 ? end + 1 : end;
   }
   if (tu_cluster_usable(s->cluster, pair[0], pair[1]) == 0)
-    return cli_fail("sim", CLI_USAGE, "%s: chips %u and %u have no link between them that may be used", option,
+    return cli_fail("sim", CLI_USAGE, "%s: there is no usable link between chips %u and %u", option,
                     s->cluster->nodes[pair[0]].id, s->cluster->nodes[pair[1]].id);
   *rest = item;
   return CLI_GOOD;
@@ -77,7 +78,8 @@ static int compare_downs(const void *a, const void *b) {
   return (x->from > y->from) - (x->from < y->from);
 }
 
-/* A-B@T+D,...: all links of a pair, D seconds from T on; then they train again. */
+/* Parses A-B@T+D,...: all links between chips A and B fail at T seconds, for D seconds. Afterwards they stay down for
+ * the time that the link model states for retraining. */
 static int read_downs(struct scene *s, const char *list) {
   char item[128];
   const char *rest;
@@ -89,8 +91,8 @@ static int read_downs(struct scene *s, const char *list) {
     char *plus = strchr(rest, '+');
     if (plus) *plus = '\0';
     if (!plus || *rest != '@' || !tu_parse_number(rest + 1, &from) || !tu_parse_number(plus + 1, &seconds))
-      return cli_fail("sim", CLI_USAGE, "--down: expected CHIP-CHIP@SECONDS+SECONDS, as 3-7@1e-3+5e-4, found '%s'",
-                      item);
+      return cli_fail("sim", CLI_USAGE,
+                      "--down: expected CHIP-CHIP@SECONDS+SECONDS, for example 3-7@1e-3+5e-4, found '%s'", item);
     for (uint32_t i = 0; i < tu_cluster_usable(s->cluster, pair[0], pair[1]); i++) {
       s->downs = tu_grow(s->downs, s->down_count, &s->down_capacity, sizeof *s->downs);
       s->downs[s->down_count++] = (struct tu_links_down){tu_cluster_link_between(s->cluster, pair[0], pair[1], i), from,
@@ -100,12 +102,13 @@ static int read_downs(struct scene *s, const char *list) {
   if (s->down_count > 1) qsort(s->downs, s->down_count, sizeof *s->downs, compare_downs);
   for (uint32_t d = 1; d < s->down_count; d++)
     if (s->downs[d].link == s->downs[d - 1].link && s->downs[d].from < s->downs[d - 1].until)
-      return cli_fail("sim", CLI_USAGE, "--down: a link goes down at %g s, before it is up again at %g s",
+      return cli_fail("sim", CLI_USAGE,
+                      "--down: a link goes down at %g s, but its previous failure ends later, at %g s",
                       s->downs[d].from, s->downs[d - 1].until);
   return CLI_GOOD;
 }
 
-/* A-B=FACTOR,... */
+/* Parses A-B=FACTOR,...: the factors by which the links between chips A and B are slower. */
 static int read_slow(struct scene *s, const char *list) {
   char item[128];
   const char *rest;
@@ -118,14 +121,14 @@ static int read_slow(struct scene *s, const char *list) {
     int code = read_pair(s, "--slow", item, pair, &rest);
     if (code != CLI_GOOD) return code;
     if (*rest != '=' || !tu_parse_number(rest + 1, &factor) || factor < 1)
-      return cli_fail("sim", CLI_USAGE, "--slow: expected CHIP-CHIP=FACTOR, of 1 or more, found '%s'", item);
+      return cli_fail("sim", CLI_USAGE, "--slow: expected CHIP-CHIP=FACTOR with a factor >= 1, found '%s'", item);
     for (uint32_t i = 0; i < tu_cluster_usable(s->cluster, pair[0], pair[1]); i++)
       s->slowness[tu_cluster_link_between(s->cluster, pair[0], pair[1], i)] = factor;
   }
   return CLI_GOOD;
 }
 
-/* RANK=SECONDS,... */
+/* Parses RANK=SECONDS,...: how late each rank starts, in seconds. */
 static int read_late(struct scene *s, const char *list, uint32_t ranks) {
   char item[128];
   if (!list) return CLI_GOOD;
@@ -135,25 +138,26 @@ static int read_late(struct scene *s, const char *list, uint32_t ranks) {
     char *equals = strchr(item, '=');
     if (equals) *equals = '\0';
     if (!equals || !tu_parse_uint(item, UINT32_MAX, &rank) || rank >= ranks)
-      return cli_fail("sim", CLI_USAGE, "--late: expected RANK=SECONDS, of %u ranks, found '%s'", ranks, item);
+      return cli_fail("sim", CLI_USAGE, "--late: expected RANK=SECONDS with a rank below %u, found '%s'", ranks, item);
     if (!tu_parse_number(equals + 1, &s->late[rank]))
-      return cli_fail("sim", CLI_USAGE, "--late: expected seconds, as 1e-3, found '%s'", equals + 1);
+      return cli_fail("sim", CLI_USAGE, "--late: expected seconds, for example 1e-3, found '%s'", equals + 1);
   }
   return CLI_GOOD;
 }
 
-/* ---- the scene ---- */
+/* ---- input of the simulation ---- */
 
-static int place(struct scene *s, const struct sim_cluster_question *q, const struct tu_sim *sim, uint32_t ranks) {
+static int order_ranks(struct scene *s, const struct sim_cluster_question *q, const struct tu_sim *sim,
+                       uint32_t ranks) {
   if (strcmp(q->place, "number") == 0) return CLI_GOOD;
   bool grid = strcmp(q->place, "grid") == 0, asked = grid || strcmp(q->place, "ring") == 0;
   if (!asked && strcmp(q->place, "auto") != 0)
-    return cli_fail("sim", CLI_USAGE, "--place: expected auto, ring, grid or number, found '%s'", q->place);
+    return cli_fail("sim", CLI_USAGE, "--place: expected 'auto', 'ring', 'grid' or 'number', found '%s'", q->place);
   if (asked && ranks != s->cluster->chip_count)
-    return cli_fail("sim", CLI_USAGE, "--place %s: goes through all %u chips of %s, and there are %u ranks", q->place,
+    return cli_fail("sim", CLI_USAGE, "--place %s: expected %u ranks, one per chip of %s, found %u", q->place,
                     s->cluster->chip_count, s->cluster->name, ranks);
   if (grid && s->grid.dims == 0)
-    return cli_fail("sim", CLI_USAGE, "--place grid: the chips of %s are no grid", s->cluster->name);
+    return cli_fail("sim", CLI_USAGE, "--place grid: the chips of %s do not form a grid", s->cluster->name);
   if (grid) s->where.chip = s->grid.chip;
   if (grid) return CLI_GOOD;
   if (ranks != s->cluster->chip_count || (!asked && !tu_sim_goes_round(sim))) return CLI_GOOD;
@@ -183,11 +187,11 @@ static int open_scene(struct scene *s, const struct sim_cluster_question *q, con
   struct tu_error error;
   bool separate = strcmp(q->flag, "separate") == 0;
   if (!separate && strcmp(q->flag, "merged") != 0)
-    return cli_fail("sim", CLI_USAGE, "--flag: expected merged or separate, found '%s'", q->flag);
+    return cli_fail("sim", CLI_USAGE, "--flag: expected 'merged' or 'separate', found '%s'", q->flag);
   bool by_latency = strcmp(q->share, "latency") == 0;
   if (!by_latency && strcmp(q->share, "fair") != 0)
-    return cli_fail("sim", CLI_USAGE, "--share: expected fair or latency, found '%s'", q->share);
-  if (by_latency && !q->fluid) return cli_fail("sim", CLI_USAGE, "--share latency: only flows share; add --fluid");
+    return cli_fail("sim", CLI_USAGE, "--share: expected 'fair' or 'latency', found '%s'", q->share);
+  if (by_latency && !q->fluid) return cli_fail("sim", CLI_USAGE, "--share latency needs --fluid, which is missing");
   int code = open_cluster(q, &s->cluster);
   if (code != CLI_GOOD) return code;
   tu_grid_find(s->cluster, &s->grid);
@@ -208,17 +212,17 @@ static int open_scene(struct scene *s, const struct sim_cluster_question *q, con
   if ((code = read_slow(s, q->slow)) != CLI_GOOD) return code;
   if ((code = read_late(s, q->late, ranks)) != CLI_GOOD) return code;
   if (q->fluid && (s->down_count > 0 || separate))
-    return cli_fail("sim", CLI_USAGE, "--fluid: flows know neither --down nor --flag");
+    return cli_fail("sim", CLI_USAGE, "--fluid cannot be combined with --down, nor with --flag separate");
   if (q->graph && (s->down_count > 0 || separate))
-    return cli_fail("sim", CLI_USAGE, "--graph: the file knows neither --down nor --flag");
+    return cli_fail("sim", CLI_USAGE, "--graph cannot be combined with --down, nor with --flag separate");
   s->where.downs = s->downs;
   s->where.down_count = s->down_count;
   s->where.slowness = s->slowness;
   s->where.late = s->late;
-  return place(s, q, sim, ranks);
+  return order_ranks(s, q, sim, ranks);
 }
 
-/* ---- answers ---- */
+/* ---- output of the results ---- */
 
 static uint32_t busiest(const struct tu_sim_cluster_report *r) {
   uint32_t port = 0;
@@ -251,17 +255,16 @@ static void print_json(const struct scene *s, const struct sim_plan_name *plan, 
   printf("]}\n");
 }
 
-/* What is added up, and what of it held up the end. */
+/* Prints how many bytes were reduced, and how much of the critical path (in bytes and in time) are reductions. */
 static void print_reductions(const struct scene *s, const struct tu_sim_cluster_report *r) {
   double speed = s->model.reduce_bandwidth, critical = r->plan.critical_reduced_bytes;
   if (r->reduced_bytes <= 0) return;
   if (speed <= 0) {
-    printf("  reductions      %.9g bytes, taking no time: %s says no reduce_bandwidth\n", r->reduced_bytes,
-           s->model.name);
+    printf("  reductions      %.9g bytes, in no time: %s has no reduce_bandwidth\n", r->reduced_bytes, s->model.name);
     return;
   }
   printf(
-      "  reductions      %.9g bytes at %.9g GB/s a rank; %.9g of them on the critical path: %.9g s, %.1f%% of the "
+      "  reductions      %.9g bytes at %.9g GB/s per rank; %.9g of them on the critical path: %.9g s, %.1f%% of the "
       "time\n",
       r->reduced_bytes, speed / 1e9, critical, critical / speed,
       r->plan.time_s > 0 ? 100 * critical / speed / r->plan.time_s : 0);
@@ -274,8 +277,8 @@ static void print_table(const struct scene *s, const struct sim_plan_name *plan,
   printf("  time            %.9g s\n", r->plan.time_s);
   printf("  messages        %llu\n", (unsigned long long)r->plan.messages);
   print_reductions(s, r);
-  if (r->slot_bytes > 0) printf("  slots           %u of %.9g bytes a channel\n", r->credits, r->slot_bytes);
-  if (r->channels_most > 0) printf("  channels        %u at most one way over a link\n", r->channels_most);
+  if (r->slot_bytes > 0) printf("  slots           %u of %.9g bytes per channel\n", r->credits, r->slot_bytes);
+  if (r->channels_most > 0) printf("  channels        %u at most in one direction of a link\n", r->channels_most);
   if (s->where.chip) {
     printf("  ranks on chips ");
     for (uint32_t i = 0; i < ranks && i < 32; i++) printf(" %u", s->cluster->nodes[s->where.chip[i]].id);
@@ -283,7 +286,7 @@ static void print_table(const struct scene *s, const struct sim_plan_name *plan,
   }
   if (r->port_count == 0 || r->plan.time_s <= 0) return;
   uint32_t p = busiest(r);
-  printf("  busiest link    %s to %s: %.9g bytes in %llu packets, taken %.1f%% of the time\n",
+  printf("  busiest link    %s to %s: %.9g bytes in %llu packets, busy %.1f%% of the time\n",
          tu_node_name(s->cluster, tu_directed_from(s->cluster, p).node).chars,
          tu_node_name(s->cluster, tu_directed_to(s->cluster, p).node).chars, r->loads[p].bytes,
          (unsigned long long)r->loads[p].packets, 100 * r->loads[p].busy / r->plan.time_s);
@@ -350,7 +353,7 @@ int sim_cluster_run(const struct sim_cluster_question *q, const struct sim_plan_
     if (tu_sim_run_on(sim, (double)plan->bytes, &s.where, &report, &error) != TUTTI_OK) {
       code = fail(&error);
     } else {
-      if (report.plan.time_s > DBL_MAX) code = cli_fail("sim", CLI_USAGE, "that takes longer than any number can say");
+      if (report.plan.time_s > DBL_MAX) code = cli_fail("sim", CLI_USAGE, "the simulated time overflows a double");
       else if (json) print_json(&s, plan, ranks, &report);
       else print_table(&s, plan, ranks, &report);
       if (code == CLI_GOOD && s.where.traced) code = write_pictures(q, &s, plan, ranks, &report);

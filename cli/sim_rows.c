@@ -1,16 +1,18 @@
-/* sim_rows.c: `tutti sim --rows FILE`: how well a link model agrees with what was measured. */
+/* sim_rows.c: `tutti sim --rows FILE`: compares a link model with measurements. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/sim_cluster.h"
 #include "sim/link_rows.h"
-#include "sim_cluster.h"
 
+/* The result of the comparison: counts and largest errors. Each array is indexed by what a row of the file is used for
+ * (enum tu_row_use). */
 struct verdict {
-  uint32_t rows[3], off[3]; /* by use */
-  double worst[3];          /* how far off, as a part of what a row may be */
+  uint32_t rows[3], off[3]; /* number of rows, and number of rows outside their tolerance */
+  double worst[3];          /* largest value of (error of a row) / (tolerance of the row) */
 };
 
 static bool is_speed(const struct tu_link_row *row) { return row->kind >= TU_ROW_BANDWIDTH; }
@@ -33,10 +35,13 @@ static void print_row(const struct tu_link_row *row, double played, uint32_t cha
 static int judge(const struct verdict *v, const char *links) {
   for (int u = 0; u < 3; u++)
     if (v->rows[u] > 0 && u != TU_ROW_REPORTED)
-      fprintf(stderr, "%s: %u rows, %u further off than they may be; the worst uses %.0f%% of what it may\n",
+      fprintf(stderr, "%s: %u rows, %u outside their tolerance; the largest error is %.0f%% of its tolerance\n",
               tu_row_uses[u], v->rows[u], v->off[u], 100 * v->worst[u]);
   uint32_t off = v->off[TU_ROW_FIT] + v->off[TU_ROW_HELD];
-  return off == 0 ? CLI_GOOD : cli_fail("sim", CLI_FAILED, "%s is further off in %u rows than they allow", links, off);
+  return off == 0
+             ? CLI_GOOD
+             : cli_fail("sim", CLI_FAILED,
+                        "%s: %u measured rows differ from the simulation by more than their tolerance", links, off);
 }
 
 int sim_rows(const char *path, const char *links, bool json) {

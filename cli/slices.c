@@ -1,4 +1,4 @@
-/* slices.c: tutti slices: which worker takes which slice of a region when. */
+/* slices.c: `tutti slices`: prints the slices of a tensor and the order in which each worker processes them. */
 #include "tensor/slices.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "base/types.h"
-#include "cli.h"
+#include "cli/cli.h"
 
 #define ALL UINT32_MAX
 
@@ -16,11 +16,11 @@ struct request {
   uint32_t max_slice, rank;
   uint64_t max_bytes;
   bool json;
-  uint32_t dims; /* of the shape as it was said: printed so */
+  uint32_t dims; /* number of dimensions given with --shape; the output has the same number */
   tutti_slicing how;
 };
 
-/* "2x12": up to `max` sizes; 0 if that is not what it is. */
+/* Parses up to `max` sizes, for example "2x12". Returns the number of sizes; 0 on a syntax error. */
 static uint32_t read_sizes(const char *text, char separator, size_t *sizes, uint32_t max) {
   char copy[160];
   if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) return 0;
@@ -39,11 +39,12 @@ static int fail(const char *option, const char *expected, const char *found) {
   return cli_fail("slices", CLI_USAGE, "%s: expected %s, found '%s'", option, expected, found);
 }
 
-/* A shape of fewer dimensions has leading ones. */
+/* Reads --shape; a shape with fewer dimensions gets leading sizes of 1. */
 static int read_shape(struct request *r) {
   size_t sizes[TUTTI_DIMS];
   r->dims = r->shape ? read_sizes(r->shape, 'x', sizes, TUTTI_DIMS) : 0;
-  if (r->dims == 0) return fail("--shape", "up to five sizes, as 2x12 or 1x1x48x1024", r->shape ? r->shape : "");
+  if (r->dims == 0)
+    return fail("--shape", "up to five sizes, for example 2x12 or 1x1x48x1024", r->shape ? r->shape : "");
   for (uint32_t d = 0; d < TUTTI_DIMS; d++)
     r->how.shape[d] = d < TUTTI_DIMS - r->dims ? 1 : sizes[d - (TUTTI_DIMS - r->dims)];
   return CLI_GOOD;
@@ -64,37 +65,39 @@ static int read_pair(const char *option, const char *text, size_t *rows, size_t 
   size_t sizes[2];
   if (!text) return CLI_GOOD;
   if (read_sizes(text, 'x', sizes, 2) != 2 || sizes[0] == 0 || sizes[1] == 0)
-    return fail(option, "rows and columns, as 32x32", text);
+    return fail(option, "rows and columns, for example 32x32", text);
   *rows = sizes[0];
   *cols = sizes[1];
   return CLI_GOOD;
 }
 
-/* The shortest of all limits that are given, in pages. */
+/* Sets the maximum size of a slice to the smallest of the given limits, in pages. */
 static int read_limit(struct request *r) {
   size_t sizes[4], most = r->max_slice ? r->max_slice : SIZE_MAX;
   if (r->buffers) {
     if (read_sizes(r->buffers, ',', sizes, 4) != 4)
-      return fail("--buffers", "four numbers of pages, SHORT_CIRCUIT,IN0,OUT,CHANNEL", r->buffers);
+      return fail("--buffers", "the sizes of four buffers in pages (SHORT_CIRCUIT,IN0,OUT,CHANNEL)", r->buffers);
     most = tu_min(most, tu_slice_max(sizes[0], sizes[1], sizes[2], sizes[3]));
   }
   if (r->max_bytes) {
     tutti_datatype type;
     size_t page = tu_max(r->how.page_rows, 1), bytes = 0;
-    if (!tu_datatype_find(r->type, &type)) return fail("--dtype", "a type that tutti info lists", r->type);
+    if (!tu_datatype_find(r->type, &type)) return fail("--dtype", "a datatype that tutti info lists", r->type);
     bool fits = tu_multiply(page, tu_max(r->how.page_cols, 1), &bytes) &&
                 tu_multiply(bytes, tutti_datatype_size(type), &bytes) && bytes <= r->max_bytes;
     if (!fits)
-      return cli_fail("slices", CLI_USAGE, "--max-bytes: expected at least a page, %zu bytes, found %llu", bytes,
-                      (unsigned long long)r->max_bytes);
+      return cli_fail("slices", CLI_USAGE, "--max-bytes: expected at least the %zu bytes of one page, found %llu",
+                      bytes, (unsigned long long)r->max_bytes);
     most = tu_min(most, r->max_bytes / bytes);
   }
-  if (most == 0) return cli_fail("slices", CLI_USAGE, "--buffers: nothing fits into them");
+  if (most == 0) return cli_fail("slices", CLI_USAGE, "--buffers: no page fits into the buffers");
   r->how.pages_max = most == SIZE_MAX ? 0 : most;
   return CLI_GOOD;
 }
 
-/* As a rank of a ring sees them: its own fracture comes last. */
+/* Sets the fracture with which the given rank of a ring begins. A fracture is a piece of the tensor; there is one per
+ * rank. The rank begins with the fracture of the next rank in the ring's direction, so that its own fracture comes
+ * last. */
 static int read_order(struct request *r) {
   if (r->rank == ALL) return CLI_GOOD;
   if (r->rank >= r->how.ranks)
@@ -145,19 +148,20 @@ static int run(int argc, char **argv) {
   struct request r = {.dim = "-1", .type = "f32", .rank = ALL, .how = {.ranks = 1, .workers = 1}};
   bool done;
   const struct cli_option options[] = {
-      {"--shape", CLI_STRING, &r.shape, "AxB..", "the region, in elements: up to five dimensions"},
-      {"--dim", CLI_STRING, &r.dim, "D", "the one that is cut into a fracture a rank, from 0 or from -1 down (-1)"},
+      {"--shape", CLI_STRING, &r.shape, "AxB..", "shape of the tensor, in elements; up to five dimensions"},
+      {"--dim", CLI_STRING, &r.dim, "D", "dimension cut into one fracture per rank; -1 is the last one (-1)"},
       {"--ranks", CLI_UINT, &r.how.ranks, "N", "number of fractures (1)"},
-      {"--workers", CLI_UINT, &r.how.workers, "W", "to whom slices are dealt out, in turn (1)"},
-      {"--pages", CLI_STRING, &r.pages, "RxC", "what is never cut, as tiles of 32x32 (1x1)"},
-      {"--max-slice", CLI_UINT, &r.max_slice, "P", "pages of a slice, at most"},
-      {"--max-bytes", CLI_BYTES, &r.max_bytes, "B", "bytes of a slice, at most"},
-      {"--dtype", CLI_STRING, &r.type, "T", "type of the elements, for --max-bytes (f32)"},
-      {"--buffers", CLI_STRING, &r.buffers, "S,I,O,C", "pages of a pipeline's buffers: a slice fits min(S, I + O) + C"},
-      {"--slice", CLI_STRING, &r.slice, "RxC", "pages of a slice, down and across (as many as fit)"},
-      {"--rank", CLI_UINT, &r.rank, "R", "fractures in the order of this rank of a ring, its own last (from 0 on)"},
+      {"--workers", CLI_UINT, &r.how.workers, "W", "number of workers, which take slices round-robin (1)"},
+      {"--pages", CLI_STRING, &r.pages, "RxC", "rows and columns of a page, which is never cut (1x1)"},
+      {"--max-slice", CLI_UINT, &r.max_slice, "P", "maximum size of a slice, in pages"},
+      {"--max-bytes", CLI_BYTES, &r.max_bytes, "B", "maximum size of a slice, in bytes"},
+      {"--dtype", CLI_STRING, &r.type, "T", "datatype of the elements, for --max-bytes (f32)"},
+      {"--buffers", CLI_STRING, &r.buffers, "S,I,O,C",
+       "pages of a pipeline's buffers; a slice has at most min(S, I + O) + C"},
+      {"--slice", CLI_STRING, &r.slice, "RxC", "rows and columns of a slice, in pages (as many as fit)"},
+      {"--rank", CLI_UINT, &r.rank, "R", "order of the fractures for rank R of a ring, its own last (from 0 on)"},
       {"--down", CLI_FLAG, &r.how.down, NULL, "fractures in descending order"},
-      {"--json", CLI_FLAG, &r.json, NULL, "one object a line"},
+      {"--json", CLI_FLAG, &r.json, NULL, "print one JSON object per line"},
   };
   int code = cli_parse(&cli_slices, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -171,5 +175,5 @@ static int run(int argc, char **argv) {
   return print(&r);
 }
 
-const struct cli_verb cli_slices = {"slices", "how a tensor is cut into slices, and which worker takes which when",
+const struct cli_verb cli_slices = {"slices", "print how a tensor is cut into slices, and when each worker takes them",
                                     "slices --shape AxB.. [--dim D] [--ranks N] [--workers W] [options]", run};

@@ -1,13 +1,14 @@
-/* topo.c: `tutti topo`: a cluster's chips and links, its rings, walks and routes, as text, as data, as a picture or a page. */
+/* topo.c: `tutti topo`: prints the chips, links and rings of a cluster, and closed walks and routes, as text, data, a
+ * picture or an HTML page. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "budget.h"
-#include "cli.h"
+#include "cli/budget.h"
+#include "cli/cli.h"
+#include "cli/topo.h"
 #include "draw/draw_cluster.h"
-#include "topo.h"
 #include "topology/measure.h"
 
 struct request {
@@ -49,12 +50,13 @@ static int open_topo(const struct request *r, const char *what, struct topo *t) 
   return CLI_GOOD;
 }
 
-/* ---- text ---- */
+/* ---- output as text ---- */
 
-/* "3", or "1 to 3"; none where some chips do not reach others. */
+/* Prints the minimum and maximum of a number, for example "3 hops" or "1 to 3 hops"; "none" if the chips are not all
+ * connected. */
 static void print_bounds(const char *name, struct tu_bounds b, const char *unit) {
   printf("%-11s", name);
-  if (b.high == TU_NONE) printf("none: some chips cannot reach each other\n");
+  if (b.high == TU_NONE) printf("none: the chips are not all connected\n");
   else if (b.low == b.high) printf("%u %s%s\n", b.low, unit, b.low == 1 ? "" : "s");
   else printf("%u to %u %ss\n", b.low, b.high, unit);
 }
@@ -63,7 +65,7 @@ static void print_chips(const struct tu_cluster *c, const uint32_t chips[], uint
   for (uint32_t i = 0; i < count; i++) printf(i ? " %u" : "%u", c->nodes[chips[i]].id);
 }
 
-/* Orders of many chips are not for people. */
+/* Maximum number of chips for which rings and lines are printed chip by chip. */
 enum { LIST_MAX = 64 };
 
 static void print_order(const struct topo *t) {
@@ -73,27 +75,28 @@ static void print_order(const struct topo *t) {
 
 static void print_ring(const struct topo *t) {
   const struct tu_ring *ring = &t->ring;
-  const char *sure = ring->proved ? "there is none" : "none was found";
+  const char *sure = ring->proved ? "no ring" : "found no ring";
   switch (ring->kind) {
     case TU_RING:
-      printf("ring       "), print_order(t), printf("; %u link%s a hop\n", ring->links, ring->links == 1 ? "" : "s");
+      printf("ring       "), print_order(t), printf("; %u link%s per hop\n", ring->links, ring->links == 1 ? "" : "s");
       break;
     case TU_LINE:
-      printf("ring       %s of all chips; a line: ", sure), print_order(t);
-      printf("; %u link%s a hop\n", ring->links, ring->links == 1 ? "" : "s");
+      printf("ring       %s through all chips; a line: ", sure), print_order(t);
+      printf("; %u link%s per hop\n", ring->links, ring->links == 1 ? "" : "s");
       break;
     case TU_TOUR:
-      printf("ring       %s of all chips, nor a line; ", sure);
+      printf("ring       %s or line through all chips; ", sure);
       if (ring->hops == TU_NONE) printf("in the order of their numbers: ");
-      else printf("a way round of %u hops: ", ring->hops);
+      else printf("a tour of %u hops: ", ring->hops);
       print_order(t);
       printf("\n");
       break;
-    case TU_APART: printf("ring       there is none: some chips cannot reach each other\n"); break;
+    case TU_APART: printf("ring       none: the chips are not all connected\n"); break;
   }
 }
 
-/* "rows       2 lines of 4: 4 0 3 7; 5 1 2 6" */
+/* Prints the lines (rows, columns, ...) of a grid of chips by chip number, for example "rows       2 lines of 4: 4 0 3
+ * 7; 5 1 2 6". */
 static void print_lines(const struct topo *t) {
   static const char *const names[] = {"rows", "columns", "3rd dim.", "4th dim."};
   const struct tu_grid *g = &t->grid;
@@ -119,7 +122,7 @@ static void print_end(const struct topo *t, struct tu_cluster_link_end end) {
 static void print_pairs(const struct topo *t) {
   const struct tu_cluster *c = t->cluster;
   printf("pairs (chip.channel%s at both ends; * is reserved%s):\n", t->soc ? "@core" : "",
-         tu_cluster_count(c).loose ? ", ? at chips that were chosen here" : "");
+         tu_cluster_count(c).loose ? ", ? at chips chosen here" : "");
   for (uint32_t n = 0; n < c->node_count; n++)
     for (uint32_t i = 0; i < tu_neighbour_count(c, n); i++) {
       const struct tu_neighbour *to = &tu_neighbours(c, n)[i];
@@ -148,31 +151,32 @@ static void print_mmio(const struct topo *t) {
     lost += hops[i] == TU_NONE;
     if (hops[i] != TU_NONE && hops[i] > far) far = hops[i];
   }
-  if (lost == n) printf("host       nothing is said of how a host reaches the chips\n");
+  if (lost == n) printf("host       not known: no chip is reachable from a node with mmio\n");
   else if (lost)
-    printf("host       reaches %u chips, the farthest over %u links; %u not at all\n", n - lost, far, lost);
-  else if (far == 0) printf("host       reaches all chips by itself\n");
+    printf("host       reaches %u chips, the farthest over %u links; cannot reach %u chips\n", n - lost, far, lost);
+  else if (far == 0) printf("host       reaches all chips directly\n");
   else printf("host       reaches all chips, the farthest over %u link%s\n", far, far == 1 ? "" : "s");
   free(hops);
 }
 
-/* What of the file's links is not fixed, and what it says besides. */
+/* Prints facts from the cluster's file: how many links are optional, and for how many links the file does not name the
+ * chips. Also prints the notes that were made when the file was read. */
 static void print_file(const struct topo *t) {
   const struct tu_cluster *c = t->cluster;
   struct tu_cluster_counts n = tu_cluster_count(c);
   if (n.relaxed)
-    printf("relaxed    %u of %u links: the file asks for them, and does with fewer, at least one of each pair\n",
-           n.relaxed, n.links);
+    printf("relaxed    %u of %u links are optional: the file accepts fewer, but at least one of each pair\n", n.relaxed,
+           n.links);
   if (n.loose)
     printf(
-        "loose      %u of %u links join meshes, at chips that the file does not say: spread evenly here, and what is "
-        "found "
-        "holds for that\n",
+        "loose      %u of %u links join meshes at chips that the file does not name; here they are spread evenly, "
+        "which "
+        "the results assume\n",
         n.loose, n.links);
   const char *line = c->notes.chars;
   for (uint32_t i = 0; i < c->note_count && i < TU_NOTES_MAX; i++, line = strchr(line, '\n') + 1)
     printf("%-11s%.*s\n", i ? "" : "file", (int)strcspn(line, "\n"), line);
-  if (c->note_count > TU_NOTES_MAX) printf("           and %u lines more\n", c->note_count - TU_NOTES_MAX);
+  if (c->note_count > TU_NOTES_MAX) printf("           and %u more lines\n", c->note_count - TU_NOTES_MAX);
 }
 
 static const char *shape_name(const struct tu_grid *g) {
@@ -182,10 +186,11 @@ static const char *shape_name(const struct tu_grid *g) {
   return all ? "torus" : none ? "mesh" : "mesh, in part a torus,";
 }
 
-/* Of pairs beyond the grid so many are listed. */
+/* Maximum number of printed pairs of linked chips that are not neighbours in the grid. */
 enum { BEYOND_MAX = 16 };
 
-/* "a torus of 8 x 4, and 4 pairs beyond it: 8-20 ..." */
+/* Prints the shape of the cluster, and the linked pairs of chips that are not neighbours in this shape, for example "a
+ * torus of 8 x 4, and 4 pairs beyond it: 8-20 ...". */
 static void print_shape(const struct topo *t) {
   const struct tu_cluster *c = t->cluster;
   const struct tu_grid *g = &t->grid;
@@ -198,7 +203,7 @@ static void print_shape(const struct topo *t) {
   if (count > BEYOND_MAX) printf(" ...");
   printf("\n");
   if (count > 0)
-    printf("           shortest ways go over %s, ways in dimension order do not\n", count == 1 ? "it" : "those");
+    printf("           shortest routes may use %s, dimension-order routes do not\n", count == 1 ? "it" : "them");
 }
 
 static void print_text(const struct topo *t) {
@@ -216,7 +221,7 @@ static void print_text(const struct topo *t) {
   print_lines(t);
 }
 
-/* ---- */
+/* ---- the verb `tutti topo` ---- */
 
 static int show(const struct request *r, const struct topo *t) {
   struct tu_draw_cluster what = {.cluster = t->cluster, .grid = &t->grid, .ring = &t->ring, .title = r->title};
@@ -237,21 +242,23 @@ static int run(int argc, char **argv) {
   struct request r = {.as = "text"};
   bool done;
   const struct cli_option options[] = {
-      {"--reserve", CLI_STRING, &r.reserve, "WHICH", "links not for use: none, dispatch, or 0:8,3:9 (a preset's own)"},
+      {"--reserve", CLI_STRING, &r.reserve, "WHICH",
+       "links that must not be used: none, dispatch, or 0:8,3:9 (those of the preset)"},
       {"--as", CLI_STRING, &r.as, "FORM", "text, json, svg or html (text)"},
-      {"--title", CLI_STRING, &r.title, "WORDS", "above a picture (the cluster's name)"},
-      {"--soc", CLI_STRING, &r.soc, "FILE", "say at which core of a chip each channel ends"},
-      {"--walk", CLI_STRING, &r.walk, "HOPS", "a closed walk of so many hops, or of these chips: 0,4,5,1"},
-      {"--routes", CLI_STRING, &r.routes, "A-B,..", "the ways of these transfers, and when each goes"},
-      {"--dimension-order", CLI_FLAG, &r.dimension_order, NULL, "... dimension by dimension, not just shortest"},
+      {"--title", CLI_STRING, &r.title, "WORDS", "title of a picture (the cluster's name)"},
+      {"--soc", CLI_STRING, &r.soc, "FILE", "description of a chip; prints the core of each channel"},
+      {"--walk", CLI_STRING, &r.walk, "HOPS", "find a closed walk of that many hops, or over chips 0,4,5,1"},
+      {"--routes", CLI_STRING, &r.routes, "A-B,..", "print the routes and the schedule of these transfers"},
+      {"--dimension-order", CLI_FLAG, &r.dimension_order, NULL, "with --routes: use dimension-order routing"},
   };
   int code = cli_parse(&cli_topo, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (argc != 2)
     return cli_fail("topo", CLI_USAGE,
-                    "expected one cluster (n300, t3000, galaxy, galaxy-torus, mesh:4x8, ..., or a file), found %d",
+                    "expected one cluster (n300, t3000, galaxy, galaxy-torus, mesh:4x8, ..., or a file), found %d "
+                    "arguments",
                     argc - 1);
-  if (r.walk && r.routes) return cli_fail("topo", CLI_USAGE, "one of --walk and --routes");
+  if (r.walk && r.routes) return cli_fail("topo", CLI_USAGE, "expected at most one of --walk and --routes");
   struct topo t;
   budget_tell_time("topo");
   if ((code = open_topo(&r, argv[1], &t)) != CLI_GOOD) return code;
@@ -264,7 +271,7 @@ static int run(int argc, char **argv) {
 
 const struct cli_verb cli_topo = {
     .name = "topo",
-    .summary = "shows a cluster: chips, links, rings, routes; as text, data, a picture",
+    .summary = "print chips, links, rings and routes of a cluster, as text, data or a picture",
     .synopsis = "topo CLUSTER [options]",
     .run = run,
 };

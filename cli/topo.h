@@ -1,4 +1,4 @@
-/* topo.h: what the parts of `tutti topo` share. */
+/* topo.h: declarations common to the parts of `tutti topo`. */
 #ifndef CLI_TOPO_H
 #define CLI_TOPO_H
 
@@ -7,18 +7,18 @@
 #include "topology/ring.h"
 #include "topology/soc.h"
 
-/* A cluster, and what was found in it. */
+/* A cluster and its properties. */
 struct topo {
   struct tu_cluster *cluster;
   struct tu_grid grid;
   struct tu_ring ring;
   struct tu_bounds diameter, bisection;
-  struct tu_soc *soc; /* or NULL */
+  struct tu_soc *soc; /* cores of a chip (option --soc); NULL: not given */
 };
 
 void topo_json(const struct topo *t, struct tu_text *text);
 
-/* Print what is asked, or say what is wrong with it; exit codes. */
+/* topo_walk prints a closed walk, topo_routes prints routes. They print errors and return an exit status. */
 int topo_walk(const struct topo *t, const char *walk);
 int topo_routes(const struct topo *t, const char *routes, bool dimension_order);
 

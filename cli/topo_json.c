@@ -1,11 +1,11 @@
-/* topo_json.c: `tutti topo --as json`: a cluster, and what was found in it, as one object. */
+/* topo_json.c: `tutti topo --as json`: prints a cluster and its properties as one JSON object. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "topo.h"
+#include "cli/topo.h"
 
-/* A name may have any characters in it that a file's name has. */
+/* Prints a JSON string with escapes, because the name of a cluster may be any file name. */
 static void print_string(const char *chars, struct tu_text *t) {
   tu_text_print(t, "\"");
   for (; *chars; chars++) {
@@ -38,8 +38,8 @@ static void print_nodes(const struct topo *topo, struct tu_text *t) {
     const struct tu_node *n = &c->nodes[i];
     tu_text_print(t, "%s\n{\"name\": \"%s\", \"kind\": \"%s\", \"id\": %u, \"arch\": \"%s\", \"mmio\": %s",
                   i ? "," : "", tu_node_name(c, i).chars, kinds[n->kind], n->id, n->arch, n->mmio ? "true" : "false");
-    if (n->has_place)
-      tu_text_print(t, ", \"place\": [%u, %u, %u, %u]", n->place[0], n->place[1], n->place[2], n->place[3]);
+    if (n->has_coords)
+      tu_text_print(t, ", \"place\": [%u, %u, %u, %u]", n->coords[0], n->coords[1], n->coords[2], n->coords[3]);
     if (i < c->chip_count && hops[i] != TU_NONE)
       tu_text_print(t, ", \"reached_by\": \"%s\", \"host_hops\": %u", tu_node_name(c, mmio[i]).chars, hops[i]);
     tu_text_print(t, "}");
@@ -89,7 +89,7 @@ static void print_lines(const struct topo *topo, struct tu_text *t) {
   tu_text_print(t, "],");
 }
 
-/* Pairs beyond the grid. */
+/* Prints the linked pairs of chips that are not neighbours in the grid. */
 static void print_beyond(const struct topo *topo, struct tu_text *t) {
   const struct tu_cluster *c = topo->cluster;
   uint32_t count = tu_grid_beyond(&topo->grid, c, NULL, 0), (*pairs)[2] = tu_allocate(count + 1, sizeof *pairs);

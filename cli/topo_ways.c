@@ -1,14 +1,16 @@
-/* topo_ways.c: `tutti topo --walk` and `--routes`: closed walks, and transfers with their ways and their times. */
+/* topo_ways.c: `tutti topo --walk` prints a closed walk over the links of the cluster. `tutti topo --routes` prints the
+ * routes of transfers between chips, and a schedule: the time step of each transfer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "topo.h"
+#include "cli/cli.h"
+#include "cli/topo.h"
 #include "topology/route.h"
 #include "topology/schedule.h"
 
-/* A chip by its id, up to one of `ends`; *text goes behind that character, or to the end. */
+/* Reads the id of a chip, which ends at one of the characters `ends` or at the end of the text. Sets *chip to the chip,
+ * and *end to the character after the id ('\0' at the end of the text). Moves *text behind this character. */
 static bool read_chip(const struct tu_cluster *c, const char **text, const char *ends, uint32_t *chip, char *end) {
   char digits[16];
   uint64_t id;
@@ -45,8 +47,9 @@ int topo_walk(const struct topo *t, const char *walk) {
     for (const char *at = walk; end == ',';)
       if (!read_chip(c, &at, ",", &chips[count++], &end)) {
         free(chips);
-        return cli_fail("topo", CLI_USAGE, "--walk: expected a number of hops, or chips of %s as 0,4,5,1, found '%s'",
-                        c->name, walk);
+        return cli_fail("topo", CLI_USAGE,
+                        "--walk: expected a number of hops, or chips of %s, for example 0,4,5,1, found '%s'", c->name,
+                        walk);
       }
     err = tu_walk_assign(c, chips, count, &found, &error);
   }
@@ -64,27 +67,27 @@ int topo_walk(const struct topo *t, const char *walk) {
   return CLI_GOOD;
 }
 
-/* ---- routes ---- */
+/* ---- routes of transfers (--routes) ---- */
 
 struct ways {
   struct tu_transfer *transfers;
   uint32_t count, capacity;
 };
 
-/* "3-1,0-2": each pair's way, by the router. */
+/* Parses pairs of chips, for example "3-1,0-2", and finds their routes. */
 static int read_ways(const struct topo *t, const char *routes, struct tu_router *router, struct ways *w) {
   const struct tu_cluster *c = t->cluster;
   char end = ',';
   for (const char *at = routes; end == ',';) {
     uint32_t from, to;
     if (!read_chip(c, &at, "-", &from, &end) || !end || !read_chip(c, &at, ",", &to, &end))
-      return cli_fail("topo", CLI_USAGE, "--routes: expected pairs of chips of %s as 3-1,0-2, found '%s'", c->name,
-                      routes);
+      return cli_fail("topo", CLI_USAGE, "--routes: expected pairs of chips of %s, for example 3-1,0-2, found '%s'",
+                      c->name, routes);
     uint32_t *nodes = tu_allocate(c->node_count, sizeof *nodes), hops = tu_router_route(router, from, to, nodes);
     w->transfers = tu_grow(w->transfers, w->count, &w->capacity, sizeof *w->transfers);
     w->transfers[w->count++] = (struct tu_transfer){hops, nodes};
     if (hops == TU_NONE)
-      return cli_fail("topo", CLI_FAILED, "there is no way from chip %u to chip %u", c->nodes[from].id,
+      return cli_fail("topo", CLI_FAILED, "there is no route from chip %u to chip %u", c->nodes[from].id,
                       c->nodes[to].id);
   }
   return CLI_GOOD;

@@ -1,5 +1,5 @@
-/* tune.c: `tutti tune` measures the algorithms on this machine and writes a selection table. Like the benchmark it starts
- * its own ranks. */
+/* tune.c: `tutti tune` measures the algorithms on this machine and writes a selection table. Outside a job it starts
+ * its ranks, as `tutti bench` does. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,19 +10,19 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "boot/place.h"
+#include "boot/identity.h"
+#include "cli/tune.h"
 #include "locality/cpus.h"
-#include "tune.h"
 
 struct tune_options {
   struct bench_options bench;
-  const char *output;                  /* NULL: standard output */
-  bool collectives[TUTTI_COLLECTIVES]; /* which are wanted */
+  const char *output;               /* file to which the table is written; NULL: standard output */
+  bool collectives[TU_COLLECTIVES]; /* the collectives to measure */
 };
 
-/* ---- the table's head: what was measured, on what ---- */
+/* ---- head of the table: measurement and machine ---- */
 
-/* The processor, as Linux names it; "" if it does not. */
+/* Writes ", " and the processor's name from /proc/cpuinfo to `name`; writes "" if the file has no name. */
 static void processor(char *name, size_t name_bytes) {
   name[0] = '\0';
   FILE *file = fopen("/proc/cpuinfo", "re");
@@ -43,28 +43,29 @@ static void write_head(const struct tune_options *options, uint32_t ranks, struc
   struct utsname machine;
   struct tu_cpus mine;
   processor(name, sizeof name);
-  tu_text_print(text, "# Which algorithm runs for which size: a selection table; tutti-tuning(5) describes it.\n");
+  tu_text_print(text, "# Selection table: the algorithm of each collective by size; see tutti-tuning(5).\n");
   tu_text_print(text,
                 "# Measured by tutti tune %d.%d.%d: %u ranks, %u CPUs, --bind %s, %u ms for each algorithm and size.\n",
                 TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, ranks, tu_cpus_mine(&mine), bench->bind,
                 bench->time_ms);
   if (uname(&machine) == 0) tu_text_print(text, "# Machine: %s %s%s.\n", machine.sysname, machine.machine, name);
   tu_text_print(text,
-                "# Type %s, operation %s, root %u. Times are medians of %d rounds; choices within the noise of the\n"
-                "# fastest count as equal to it.\n",
+                "# Type %s, operation %s, root %u. Times are medians of %d rounds; algorithms within the noise of the\n"
+                "# fastest count as equally fast.\n",
                 tutti_datatype_name(bench->type), tutti_op_name(bench->op), bench->root, TUNE_ROUNDS);
 }
 
-/* ---- the output: a file that is there stays until the whole table can take its place ----
- * It is written beside the file, under a name that is free, and only once all is measured; signals wait meanwhile. So whoever
- * ends the measurement, and however, leaves nothing behind. What is no regular file, as /dev/null, is written to itself. */
+/* ---- output: an existing file is replaced only by the complete table ---- After all measurements, the table is
+ * written to a new file in the same folder, which is then renamed. Signals are blocked during this, so an interrupted
+ * measurement leaves no file behind. A file that is not regular, such as /dev/null, is written directly. */
 
 static bool is_special(const char *path) {
   struct stat there;
   return stat(path, &there) == 0 && !S_ISREG(there.st_mode);
 }
 
-/* A new file beside it. NULL: errno says why. `draft` is its name, to be freed, in every case. */
+/* Creates a new file in the folder of `path`. On failure sets errno and returns NULL. *draft receives the name of the
+ * new file; the caller always frees it. */
 static FILE *open_draft(const char *path, char **draft) {
   struct tu_text text = {0};
   tu_text_print(&text, "%s.XXXXXX", path);
@@ -82,7 +83,8 @@ static FILE *open_draft(const char *path, char **draft) {
   return NULL;
 }
 
-/* Can it be written? To be known before anything is measured. path NULL: standard output. */
+/* Returns true if the output can be written; otherwise prints the reason. Called before the measurements, so that they
+ * are not made in vain. path NULL: standard output. */
 static bool output_check(const char *path) {
   if (!path) return true;
   char *draft = NULL;
@@ -123,14 +125,14 @@ static int output_write(const char *path, const struct tu_text *text) {
   return cli_fail("tune", CLI_FAILED, "cannot write '%s': %s", path ? path : "standard output", strerror(why));
 }
 
-/* ---- as a rank ---- */
+/* ---- running as a rank ---- */
 
 static bool tune_collective(struct bench_side *side, const struct bench_options *options, tutti_collective collective,
                             struct tu_text *text) {
   struct tune_table t;
   tune_table_init(&t, options, collective, side->ranks);
   bool good = true;
-  if (t.candidate_count > 1) { /* where there is no choice the built-in table has it already */
+  if (t.candidate_count > 1) { /* only a choice between several algorithms needs a rule */
     if (side->rank == 0)
       fprintf(stderr, "tutti tune: %s: %u algorithms at %u sizes\n", tu_collectives[collective].name, t.candidate_count,
               t.size_count);
@@ -146,7 +148,7 @@ static bool tune_collective(struct bench_side *side, const struct bench_options 
   return good;
 }
 
-/* What is written is what can be read: our own fault if not. */
+/* Asserts that the written table can be read back. */
 static void check_text(const struct tu_text *text) {
   const struct tu_tuning_text written = {"the table", text->chars, text->length, NULL};
   struct tu_tuning *tuning;
@@ -160,7 +162,7 @@ static int tune(struct bench_side *side, const struct tune_options *options) {
   double refused = side->rank == 0 && !output_check(options->output);
   bool good = side->combine(side, &refused, 1, TUTTI_SUM) && refused == 0;
   write_head(options, side->ranks, &text);
-  for (unsigned c = 0; good && c < TUTTI_COLLECTIVES; c++)
+  for (tutti_collective c = 0; good && c < TU_COLLECTIVES; c = tu_collective_next(c))
     if (options->collectives[c]) good = tune_collective(side, &options->bench, (tutti_collective)c, &text);
   if (good) check_text(&text);
   int code = good ? CLI_GOOD : CLI_FAILED;
@@ -175,7 +177,7 @@ static int run_rank(const struct tune_options *options) {
   int code = CLI_USAGE;
   if (options->bench.ranks == 0 || options->bench.ranks == side->ranks) code = tune(side, options);
   else if (side->rank == 0)
-    cli_fail("tune", CLI_USAGE, "-n %u, but this job has %u ranks; leave -n out within a job", options->bench.ranks,
+    cli_fail("tune", CLI_USAGE, "-n %u is given, but this job has %u ranks; omit -n within a job", options->bench.ranks,
              side->ranks);
   return bench_close(side, code);
 }
@@ -185,7 +187,8 @@ static int run_rank(const struct tune_options *options) {
 static bool is_tunable(tutti_collective c) { return tu_collectives[c].family == c && c != TUTTI_SEND; }
 
 static int read_collectives(int argc, char **argv, bool *wanted) {
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++) wanted[c] = argc < 2 && is_tunable((tutti_collective)c);
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
+    wanted[c] = argc < 2 && is_tunable((tutti_collective)c);
   for (int i = 1; i < argc; i++) {
     tutti_collective c;
     if (!tu_collective_find(argv[i], &c)) {
@@ -194,9 +197,9 @@ static int read_collectives(int argc, char **argv, bool *wanted) {
                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     if (tu_collectives[c].family == TUTTI_SEND)
-      return cli_fail("tune", CLI_USAGE, "expected a collective, found '%s': there is nothing to choose", argv[i]);
+      return cli_fail("tune", CLI_USAGE, "expected a collective with several algorithms, found '%s'", argv[i]);
     if (!is_tunable(c))
-      return cli_fail("tune", CLI_USAGE, "%s: the rules of %s serve it; name that", argv[i],
+      return cli_fail("tune", CLI_USAGE, "%s uses the rules of %s; give that name instead", argv[i],
                       tu_collectives[tu_collectives[c].family].name);
     wanted[c] = true;
   }
@@ -208,11 +211,11 @@ static int read_options(int argc, char **argv, struct tune_options *options, boo
   const char *sizes = "8:16M:4";
   *options = (struct tune_options){.bench = {.type = TUTTI_F32, .op = TUTTI_SUM, .time_ms = 100, .bind = "none"}};
   const struct cli_option table[] = {
-      {"-n", CLI_UINT, &bench->ranks, "N", "how many ranks to start; within a job: how many it has"},
-      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
-      {"--time-ms", CLI_UINT, &bench->time_ms, "T", "about how long to measure each algorithm at each size (100)"},
+      {"-n", CLI_UINT, &bench->ranks, "N", "number of ranks to start (within a job: its number of ranks)"},
+      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes; suffixes K, M, G (8:16M:4; FACTOR 2)"},
+      {"--time-ms", CLI_UINT, &bench->time_ms, "T", "approximate time per algorithm and size, in ms (100)"},
       {"--bind", CLI_STRING, &bench->bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
-      {"--output", CLI_STRING, &options->output, "FILE", "where the table goes (standard output)"},
+      {"--output", CLI_STRING, &options->output, "FILE", "file of the table (standard output)"},
   };
   int code = cli_parse(&cli_tune, table, sizeof table / sizeof table[0], &argc, argv, done);
   if (code != CLI_GOOD || *done) return code;
@@ -223,27 +226,28 @@ static int read_options(int argc, char **argv, struct tune_options *options, boo
 }
 
 static int run(int argc, char **argv) {
-  /* Reading the options moves them about; the ranks get them as they were. */
+  /* cli_parse reorders its arguments. Parse a copy, so that the ranks get the original arguments. */
   char **copy = tu_allocate((size_t)argc + 1, sizeof *copy);
   memcpy(copy, argv, (size_t)argc * sizeof *copy);
   struct tune_options options;
   bool done;
   int code = read_options(argc, copy, &options, &done);
-  struct tu_boot_place place;
+  struct tu_boot_identity identity;
   struct tu_error error;
-  if (code == CLI_GOOD && !done && tu_boot_place(&place, &error) != TUTTI_OK)
+  if (code == CLI_GOOD && !done && tu_boot_identity_read(&identity, &error) != TUTTI_OK)
     code = cli_fail("tune", CLI_USAGE, "%s", error.text);
-  if (code == CLI_GOOD && !done && place.alone && options.bench.ranks < 2)
-    code = cli_fail("tune", CLI_USAGE, "-n N is needed, the number of ranks to start, 2 at least");
+  if (code == CLI_GOOD && !done && identity.alone && options.bench.ranks < 2)
+    code = cli_fail("tune", CLI_USAGE, "-n: expected the number of ranks to start, at least 2");
   if (code == CLI_GOOD && !done)
-    code = place.alone ? bench_launch("tune", options.bench.ranks, options.bench.bind, argc, argv) : run_rank(&options);
+    code =
+        identity.alone ? bench_launch("tune", options.bench.ranks, options.bench.bind, argc, argv) : run_rank(&options);
   free(copy);
   return code;
 }
 
 const struct cli_verb cli_tune = {
     .name = "tune",
-    .summary = "measure the algorithms here, and write a selection table",
+    .summary = "measure the algorithms on this machine and write a selection table",
     .synopsis = "tune [COLLECTIVE ...] -n N [--output FILE] [options]",
     .run = run,
 };

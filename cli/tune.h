@@ -1,43 +1,44 @@
-/* tune.h: `tutti tune`, in pieces: measuring the algorithms of a collective, and choosing among them. */
+/* tune.h: `tutti tune`: measures the algorithms of a collective and chooses among them. */
 #ifndef CLI_TUNE_H
 #define CLI_TUNE_H
 
 #include "algo/tuning.h"
 #include "base/text.h"
-#include "bench.h"
+#include "cli/bench/bench.h"
 
 enum { TUNE_ROUNDS = 5 };
 
-/* What was measured of one algorithm, at each size. */
+/* The measured times of one algorithm, for each size. */
 struct tune_candidate {
   const struct tu_algorithm *algorithm;
-  double *time_us;  /* [size_count]: the median of the rounds */
-  double *noise_us; /* [size_count]: half of what the middle half of the rounds spans */
+  double *time_us;  /* median of the rounds for each size, in us; array of size_count */
+  double *noise_us; /* half of the interquartile range of the rounds for each size, in us; array of size_count */
 };
 
 struct tune_table {
-  tutti_collective collective; /* a family */
+  tutti_collective collective; /* the collective; not a variant such as allgatherv */
   uint32_t ranks;
-  size_t *sizes; /* [size_count], ascending */
+  size_t *sizes; /* ascending sizes in bytes; array of size_count */
   uint32_t size_count;
-  struct tune_candidate *candidates; /* [candidate_count] */
+  struct tune_candidate *candidates; /* the algorithms to choose from; array of candidate_count */
   uint32_t candidate_count;
 };
 
-/* All that serve so many ranks, not yet measured; perhaps none. */
+/* Initializes the table with the algorithms that support `ranks` ranks; there may be none. Nothing is measured yet. */
 void tune_table_init(struct tune_table *t, const struct bench_options *options, tutti_collective collective,
                      uint32_t ranks);
 void tune_table_fini(struct tune_table *t);
 
-/* Measures all of it (tune_measure.c). Called by all ranks alike; false: failed, and it has said why. */
+/* Measures all algorithms at all sizes. All ranks must call. On failure prints the reason and returns false. */
 bool tune_measure(struct bench_side *side, const struct bench_options *options, struct tune_table *t);
 
-/* ---- tune_choose.c ---- */
+/* ---- choosing among the algorithms (tune_choose.c) ---- */
 
-/* Which candidate for each size: within the noise of the fastest, and changing as rarely as that allows. */
+/* Chooses a candidate (algorithm) for each size. The candidate's time is within the noise of the fastest time, and the
+ * choice changes between sizes as rarely as possible. */
 void tune_choose(const struct tune_table *t, uint32_t *choices);
-/* The rules for these choices, and the times as comments. Where the choice cannot serve every call, the fastest that can
- * follows. */
+/* Writes the selection rules for the chosen candidates, with the measured times as comments. If a chosen algorithm does
+ * not support every call, the next rule names the fastest candidate that does. */
 void tune_write(const struct tune_table *t, const uint32_t *choices, struct tu_text *text);
 
 #endif

@@ -1,11 +1,12 @@
-/* tune_choose.c: from measured times to rules. */
+/* tune_choose.c: makes selection rules from measured times. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tune.h"
+#include "cli/tune.h"
 
-/* Differences below this part of the time come and go from run to run, however calm one run was. */
+/* Minimum noise of a measured time, relative to the time. Smaller differences are not reproducible from run to run,
+ * even if the measurements of one run agree. */
 static const double NOISE_PART = 0.05;
 
 static uint32_t fastest(const struct tune_table *t, uint32_t size) {
@@ -15,14 +16,14 @@ static uint32_t fastest(const struct tune_table *t, uint32_t size) {
   return best;
 }
 
-/* Is candidate k as fast as any at that size, as far as one can tell? */
+/* Returns true if, at this size, the time of candidate k is within the noise of the fastest candidate's time. */
 static bool is_good(const struct tune_table *t, uint32_t k, uint32_t size) {
   const struct tune_candidate *c = &t->candidates[k], *best = &t->candidates[fastest(t, size)];
   double noise = fmax(c->noise_us[size] + best->noise_us[size], NOISE_PART * best->time_us[size]);
   return c->time_us[size] - best->time_us[size] <= noise;
 }
 
-/* How much slower than the fastest, from size `first` up to but not including `end`: the sum of ratios. */
+/* Returns a sum over the sizes [first, end): candidate k's time divided by the fastest candidate's time. */
 static double slowness(const struct tune_table *t, uint32_t k, uint32_t first, uint32_t end) {
   double sum = 0;
   for (uint32_t size = first; size < end; size++)
@@ -30,7 +31,8 @@ static double slowness(const struct tune_table *t, uint32_t k, uint32_t first, u
   return sum;
 }
 
-/* From each size on, the candidate that stays good for longest: no other way needs fewer rules. */
+/* Chooses greedily: from each size on, chooses the candidate that stays within the noise of the fastest for the most
+ * sizes. No other choice needs fewer rules. */
 void tune_choose(const struct tune_table *t, uint32_t *choices) {
   for (uint32_t first = 0, end; first < t->size_count; first = end) {
     uint32_t choice = 0;
@@ -43,7 +45,8 @@ void tune_choose(const struct tune_table *t, uint32_t *choices) {
       choice = k;
       end = until;
     }
-    tu_assert(end > first); /* the fastest is good */
+    /* the fastest candidate is always within the noise, so it covers at least the size `first` */
+    tu_assert(end > first);
     for (uint32_t size = first; size < end; size++) choices[size] = choice;
   }
 }
@@ -52,9 +55,9 @@ void tune_choose(const struct tune_table *t, uint32_t *choices) {
 
 enum { COMMENT_COLUMN = 60 };
 
-/* Between two sizes that were measured, low < high: about half way in proportion, a round number, below high. */
+/* Returns a round number near the geometric mean of the measured sizes low < high: at least low, and below high. */
 static size_t boundary(size_t low, size_t high) {
-  if (low == 0) return 0; /* nothing at all is a case of its own */
+  if (low == 0) return 0; /* for low == 0, the range contains only size 0, and ends at 0 bytes */
   double middle = sqrt((double)low * (double)high);
   size_t power = 1;
   while (power <= SIZE_MAX / 4 && (double)power * 2 <= middle) power *= 2;
@@ -73,7 +76,7 @@ static void write_times(const struct tune_table *t, struct tu_text *text) {
   }
 }
 
-/* Sizes for which one rule is written. */
+/* The sizes for which one rule is written: those with indices first to end - 1. */
 struct range {
   uint32_t first, end;
   size_t bytes_max;
@@ -99,12 +102,13 @@ static void write_rule(const struct tune_table *t, uint32_t k, struct range rang
 }
 
 static bool has_vector_variant(tutti_collective family) {
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     if (tu_collectives[c].family == family && tu_collectives[c].vector) return true;
   return false;
 }
 
-/* The fastest in the range that serves what is wanted; candidate_count if none does. */
+/* Among the candidates that support the calls `wanted`, returns the fastest one in the range of sizes; candidate_count
+ * if none supports them. */
 static uint32_t find_substitute(const struct tune_table *t, const struct tu_wanted *wanted, struct range range) {
   const char *why;
   uint32_t found = t->candidate_count;
@@ -119,9 +123,12 @@ static uint32_t find_substitute(const struct tune_table *t, const struct tu_want
   return found;
 }
 
-/* The choice, and behind it those that serve the calls that it cannot. */
+/* Writes a rule for the chosen candidate. Then writes rules for other candidates, for the calls that the chosen
+ * candidate does not support. */
 static void write_range(const struct tune_table *t, uint32_t choice, struct range range, struct tu_text *text) {
-  uint32_t written[4], count = 0; /* one for each of the needs */
+  /* Candidates that got a rule: the chosen one, and at most one for each of three kinds of calls. These are calls that
+   * need results in rank order, calls with blocks of any size, and calls with both. */
+  uint32_t written[4], count = 0;
   bool ordered = tu_reduces(t->collective), unequal = has_vector_variant(t->collective);
   written[count++] = choice;
   write_rule(t, choice, range, text);

@@ -1,14 +1,16 @@
-/* tune_measure.c: the times of all algorithms of a collective, at all sizes.
+/* tune_measure.c: measures all algorithms of a collective at all sizes.
  *
- * The machine is noisy, and noise comes in stretches: so the candidates take turns, a few samples each, in several rounds,
- * and the median of the rounds counts. Who took DROP times as long as the best in the first round is not asked again. */
+ * The noise of a machine comes in bursts, which should not hit one candidate (algorithm) only. Therefore there are
+ * several rounds, and in each round every candidate is measured in turn, with a few samples. The result is the median
+ * of the rounds. If a candidate is slower than the fastest one in the first round by more than a factor of DROP, it is
+ * not measured again. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tune.h"
+#include "cli/tune.h"
 
 static const double DROP = 3;
-enum { SAMPLES_MIN = 3 }; /* in a round */
+enum { SAMPLES_MIN = 3 }; /* minimum number of samples in a round */
 
 void tune_table_init(struct tune_table *t, const struct bench_options *options, tutti_collective collective,
                      uint32_t ranks) {
@@ -40,12 +42,13 @@ void tune_table_fini(struct tune_table *t) {
   free(t->sizes);
 }
 
-/* ---- one size ---- */
+/* ---- measuring all candidates at one size ---- */
 
-/* A candidate's part in the measuring of one size. */
+/* One candidate (algorithm) at one size: its measurements so far. */
 struct turn {
   const char *algorithm;
-  uint32_t batch, samples; /* operations in a sample, samples in a round */
+  /* batch: number of operations that are timed together as one sample; samples: number of samples in a round */
+  uint32_t batch, samples;
   double rounds_us[TUNE_ROUNDS];
   bool dropped;
 };
@@ -64,7 +67,7 @@ static bool take(struct bench_meter *m, struct bench_case *c, struct turn *turn,
   double *times = tu_allocate(turn->samples, sizeof *times);
   m->batch = turn->batch;
   c->algorithm = turn->algorithm;
-  /* The first one finds the caches as the candidate before has left them. */
+  /* The first sample is not counted, because the previous candidate has left its data in the caches. */
   bool good = m->side->select(m->side, c) && bench_meter_sample(m, times);
   for (uint32_t i = 0; good && i < turn->samples; i++) good = bench_meter_sample(m, &times[i]);
   good = good && m->side->combine(m->side, times, (int)turn->samples, TUTTI_MAX);
@@ -80,12 +83,13 @@ static void drop_slow(struct turn *turns, uint32_t count) {
   for (uint32_t k = 0; k < count; k++) turns[k].dropped = turns[k].rounds_us[0] > DROP * best;
 }
 
-/* Does not go on with results that are wrong. */
+/* Returns true if all results are correct. Otherwise, if a rank found wrong results, prints an error and returns
+ * false. */
 static bool check_results(struct bench_meter *m, const struct turn *turn) {
   double wrong = (double)m->wrong;
   if (!m->side->combine(m->side, &wrong, 1, TUTTI_SUM)) return false;
   if (wrong > 0 && m->side->rank == 0)
-    cli_fail("tune", CLI_FAILED, "%s.%s on %u ranks: %.0f elements of %zu bytes were wrong",
+    cli_fail("tune", CLI_FAILED, "%s.%s on %u ranks gave %.0f wrong elements at a size of %zu bytes",
              tu_collectives[m->c->collective].name, turn->algorithm, m->c->ranks, wrong, m->c->bytes);
   return wrong == 0;
 }
@@ -114,7 +118,8 @@ static bool measure_size(struct bench_side *side, const struct bench_options *op
   for (uint32_t k = 0; good && k < t->candidate_count; k++) {
     double *rounds = turns[k].rounds_us;
     struct tune_candidate *candidate = &t->candidates[k];
-    candidate->time_us[size] = turns[k].dropped ? rounds[0] : bench_median(rounds, TUNE_ROUNDS); /* sorts */
+    candidate->time_us[size] = turns[k].dropped ? rounds[0] : bench_median(rounds, TUNE_ROUNDS);
+    /* bench_median has sorted rounds[], so the quartiles can be read from it. */
     candidate->noise_us[size] = turns[k].dropped ? 0 : (rounds[TUNE_ROUNDS * 3 / 4] - rounds[TUNE_ROUNDS / 4]) / 2;
   }
   free(turns);
@@ -122,8 +127,9 @@ static bool measure_size(struct bench_side *side, const struct bench_options *op
   return good;
 }
 
-/* Does some rank wait for nobody? Then it runs ahead in a batch of operations, and what is measured is how fast they can be
- * issued. */
+/* Returns true if some rank waits for no other rank in this collective. If several such operations were timed together,
+ * this rank would run ahead, and the result would be only the time to issue them. Therefore a barrier precedes each
+ * operation. */
 static bool is_one_way(tutti_collective c) {
   return tu_collectives[c].rooted || tu_collectives[c].promise == TU_SUM_TO ||
          tu_collectives[c].promise == TU_SUM_BEFORE;

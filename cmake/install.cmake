@@ -1,4 +1,4 @@
-# What `make install` puts where: libraries, headers, command, man pages, pkg-config files, CMake package.
+# Installation rules: libraries, headers, command, man pages, pkg-config files, CMake package.
 include(CMakePackageConfigHelpers)
 
 set_target_properties(tutti_cli PROPERTIES INSTALL_RPATH "")
@@ -8,14 +8,14 @@ install(TARGETS tutti tutti_static tutti_pto EXPORT tuttiTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
-# A page's section is the end of its name; pages that are links to others are aliases, and installed as such.
+# The suffix of a man page is its section. Pages that are symbolic links are aliases and are installed as links.
 file(GLOB pages CONFIGURE_DEPENDS docs/man/*.[1-9])
 foreach(page ${pages})
   string(REGEX REPLACE "^.*\\." "" section ${page})
   install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
-# tutti.pc finds its prefix from where it lies, so that an installed tree can be moved.
+# tutti.pc computes the prefix from its own location, so that an installed tree can be moved.
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} OR IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})
   set(pc_prefix ${CMAKE_INSTALL_PREFIX})
@@ -28,17 +28,18 @@ else()
   set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
   set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
-# Not "Requires.private: hwloc": its own private libraries (-ludev) are of no use beside the shared one, and may not be there.
+# Lists hwloc's libraries instead of "Requires.private: hwloc": the private libraries of hwloc (-ludev) are not needed
+# with the shared hwloc, and may not be installed.
 list(JOIN HWLOC_LDFLAGS " " hwloc_flags)
 configure_file(cmake/tutti.pc.in tutti.pc @ONLY)
 configure_file(cmake/tutti-pto.pc.in tutti-pto.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tutti.pc ${CMAKE_BINARY_DIR}/tutti-pto.pc DESTINATION ${pc_dir})
 
-# find_package(tutti) gives tutti::tutti, tutti::tutti_static and tutti::pto.
+# find_package(tutti) defines tutti::tutti, tutti::tutti_static and tutti::pto.
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION ${package_dir})
-# Before 1.0 a minor version may break what the last one promised.
+# Before 1.0, minor versions may be incompatible with each other.
 write_basic_package_version_file(tuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/tuttiConfig.cmake ${CMAKE_BINARY_DIR}/tuttiConfigVersion.cmake
   DESTINATION ${package_dir})

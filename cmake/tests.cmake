@@ -1,14 +1,16 @@
-# Every *_test.c beside its subject and every tests/*_test.c is a program of its own, and so is every tests/*_test.cpp if there
-# is a C++ compiler; tests/*_test.sh are scripts, and so are tests/*_test.py if there is a python3; they are told where the tree
-# and the build are. A test that starts ranks does so itself. Labels: fast (plain `make`), slow (only `make check`): a line `/* test: slow timeout=SECONDS */` (or `# test: ...`)
-# near the top of the file says so. TEST_LONG lengthens all limits.
+# Defines the tests. Every *_test.c in src and tests is a program, and so is every tests/*_test.cpp if there is a C++
+# compiler. tests/*_test.sh and, with python3, tests/*_test.py are scripts with two arguments: the source folder and the
+# build folder. A test starts its own ranks.
+#
+# Labels: fast (run by plain `make`) and slow (run only by `make check`). A line `/* test: slow timeout=SECONDS */` (or
+# `# test: ...`) near the top of a file sets the label and the time limit. With TEST_LONG, all time limits are longer.
 function(describe_test name file)
   file(STRINGS ${file} directive REGEX "^(/\\*|#) test: " LIMIT_COUNT 1)
   set(label fast)
   if(directive MATCHES "slow")
     set(label slow)
   endif()
-  set(timeout 60)
+  set(timeout 180)
   if(directive MATCHES "timeout=([0-9]+)")
     set(timeout ${CMAKE_MATCH_1})
   endif()
@@ -16,15 +18,17 @@ function(describe_test name file)
     math(EXPR timeout "${timeout} * 30")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77)
-  # With sanitizers they are for the long run; else who wants one builds it by name.
+  # With sanitizers, slow tests are built by default only with TEST_LONG; otherwise build one by its name.
   if(TARGET ${name} AND label STREQUAL slow AND TUTTI_SANITIZE AND NOT DEFINED ENV{TEST_LONG})
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()
 endfunction()
 
-file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*_test.c ${CMAKE_SOURCE_DIR}/tests/*_test.c)
+file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*_test.c ${CMAKE_SOURCE_DIR}/pto/*_test.c
+  ${CMAKE_SOURCE_DIR}/tests/*_test.c)
 include(CheckLanguage)
-# They are many templates over a thin layer: with sanitizers in the long run only.
+# The C++ tests take long to compile and test little code besides templates. With sanitizers, they are built only with
+# TEST_LONG.
 if(NOT TUTTI_SANITIZE OR DEFINED ENV{TEST_LONG})
   check_language(CXX)
 endif()
@@ -33,7 +37,7 @@ if(CMAKE_CXX_COMPILER)
   set(CMAKE_CXX_STANDARD 17)
   set(CMAKE_CXX_STANDARD_REQUIRED ON)
   set(CMAKE_CXX_EXTENSIONS OFF)
-  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g") # many templates, little to compute
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g") # their code is mostly templates, and computes little
   file(GLOB cpp_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cpp)
   set_source_files_properties(${cpp_tests} PROPERTIES INCLUDE_DIRECTORIES ${CMAKE_SOURCE_DIR}/include/tutti)
   list(APPEND tests ${cpp_tests})
@@ -42,7 +46,7 @@ foreach(file ${tests})
   get_filename_component(name ${file} NAME_WE)
   add_executable(${name} ${file})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE tutti_static tutti_flags)
+  target_link_libraries(${name} PRIVATE $<TARGET_NAME_IF_EXISTS:tutti_assembler> tutti_static tutti_flags)
   target_compile_definitions(${name} PRIVATE BUILD_DIR="${CMAKE_BINARY_DIR}" SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_dependencies(${name} tutti_cli)
@@ -50,17 +54,47 @@ foreach(file ${tests})
   describe_test(${name} ${file})
 endforeach()
 
-# Refuses allocations where they are linked: the library knows nothing of it.
+# The linker replaces the allocation functions of this test, so that it can make allocations fail.
 target_link_options(refusal_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 
-# Rows of pto_cases.csv as lines of C++: of our own file, and of that beside the tree, of which there are none where it is not.
+# The simulated world: a copy of the library for each rank. In a copy, atomic operations are switch points (points.h), and
+# calls of the system lead to the world.
+if(TUTTI_SANITIZE)
+  set_tests_properties(sim_world_test PROPERTIES DISABLED TRUE)
+  set_target_properties(sim_world_test PROPERTIES EXCLUDE_FROM_ALL TRUE)
+else()
+  set(world ${CMAKE_SOURCE_DIR}/tests/world)
+  set(copied ${sources})
+  list(FILTER copied EXCLUDE REGEX "/src/(draw|sim)/")
+  add_library(world_copy MODULE ${copied} ${CMAKE_BINARY_DIR}/algo_table.c ${world}/copy.c ${world}/calls.c ${world}/onesided.c)
+  target_include_directories(world_copy PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(world_copy PRIVATE -include ${world}/points.h -Wno-attributes)
+  target_link_libraries(world_copy PRIVATE tutti_flags m EXPAT::EXPAT PkgConfig::HWLOC PkgConfig::YAML PkgConfig::SODIUM)
+  # clang-tidy must read the commands of the library itself, which has the same files.
+  set_target_properties(world_copy PROPERTIES EXPORT_COMPILE_COMMANDS OFF
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  foreach(call clock_gettime getrusage nanosleep sched_yield syscall malloc calloc realloc free aligned_alloc abort __register_atfork
+          tu_transport_release tu_transport_acquire)
+    target_link_options(world_copy PRIVATE -Wl,--wrap=${call})
+  endforeach()
+  target_link_options(world_copy PRIVATE -Wl,-Bsymbolic -Wl,--gc-sections -Wl,-z,norelro)
+  target_sources(sim_world_test PRIVATE ${world}/world.c ${world}/program.c ${world}/shrink.c ${world}/trace.c)
+  target_link_libraries(sim_world_test PRIVATE ${CMAKE_DL_LIBS})
+  # The copies find the world's functions in the program.
+  set_target_properties(sim_world_test PROPERTIES ENABLE_EXPORTS TRUE)
+  set_source_files_properties(${world}/world.c ${world}/program.c ${world}/shrink.c ${world}/trace.c ${CMAKE_SOURCE_DIR}/tests/sim_world_test.c PROPERTIES COMPILE_OPTIONS -fvisibility=default)
+  add_dependencies(sim_world_test world_copy)
+endif()
+
+# Converts the rows of pto_cases.csv to C++: of the file in tests/data, and of the file in ../shared/seeds if that
+# exists.
 if(CMAKE_CXX_COMPILER)
   set(program ${CMAKE_SOURCE_DIR}/tests/pto_cases.awk)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated)
-  foreach(place data ../../shared/seeds)
-    set(csv ${CMAKE_SOURCE_DIR}/tests/${place}/pto_cases.csv)
+  foreach(folder data ../../shared/seeds)
+    set(csv ${CMAKE_SOURCE_DIR}/tests/${folder}/pto_cases.csv)
     set(rows ${CMAKE_BINARY_DIR}/generated/pto_cases.inc)
-    if(place STREQUAL data)
+    if(folder STREQUAL data)
       set(rows ${CMAKE_BINARY_DIR}/generated/pto_own_cases.inc)
     endif()
     if(EXISTS ${csv})

@@ -1,17 +1,18 @@
-/* allgather_matmul.c: products of matrices that overlap with the transfer of what they need, or give:
+/* allgather_matmul.c: overlaps matrix products with the transfer of their input or output:
  *
- *   y = gather(x) W      the rows of x lie on all processes; each multiplies those that have come by a W of its own;
- *   z = scatter(sum A B) each process adds its A B to the sum, and gets a part of the rows: it gives each part of its
- *                        product as soon as that is there.
+ *   y = gather(x) W      The rows of x are distributed over the processes. Each process multiplies arrived rows by its
+ *                        own W.
+ *   z = scatter(sum A B) Each process contributes its product A B to the sum and receives a part of the sum's rows. It
+ *                        announces each part of its product as soon as the part is computed.
  *
- * Each is done in two ways, in one run: one after the other (all is gathered, then multiplied; or all is multiplied, then
- * added up), and overlapped, in parts. Over shared memory, and over a wire that is made as slow as the computation: then
- * overlapping is worth most. All values are small whole numbers, so that every order of additions gives the same: results
+ * Each is measured in two ways: in turn (gather, then multiply; or multiply, then reduce), and overlapped, part by
+ * part. Both are measured over shared memory and over a simulated wire. The wire is as slow as the computation, which
+ * is where overlap gains most. All values are small integers, so that sums do not depend on the order, and the results
  * must equal those of three plain loops.
  *
  *   tutti run -n 2 -- allgather_matmul [--rows R] [--inner K] [--columns M] [--block B] [--rounds N]
  *
- * gathered x is R x K and W is K x M; of z, A is R x K and B is K x M. B rows are multiplied at a
+ * The gathered x is R x K, and W is K x M. For z, A is R x K and B is K x M. One product takes --block rows at a
  * time. */
 #include <cblas.h>
 #include <sched.h>
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <tutti/tutti.h>
 
-/* One thread: the other cores belong to other processes. */
+/* The BLAS library uses one thread, because the other cores belong to other processes. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern void bli_thread_set_num_threads(long threads) __attribute__((weak));
 
@@ -35,14 +36,15 @@ struct sizes {
 
 struct work {
   struct sizes of;
-  tutti_comm *world; /* to agree on times */
-  tutti_comm *comm;  /* of what is measured: it may get a slow wire */
+  tutti_comm *world; /* for barriers and for the maximum of times */
+  tutti_comm *comm;  /* for the measured collectives; may have a simulated wire */
   uint32_t rank, ranks;
-  size_t own_rows, block_count; /* blocks of rows: each lies within the rows of one process */
-  float *x, *w, *y;             /* gathered rows, the matrix, their product */
-  float *a, *b, *product, *z;   /* z: this process's rows of the sum */
-  size_t *arrived;              /* [block_count]: elements of x */
-  size_t *ready;                /* [block_count]: blocks that are complete, in that order */
+  /* rows of each process; number of blocks of rows, each within the rows of one process */
+  size_t own_rows, block_count;
+  float *x, *w, *y;           /* gathered rows, the matrix W, their product */
+  float *a, *b, *product, *z; /* matrices A, B and A B; z: this process's rows of the sum */
+  size_t *arrived;            /* [block_count]: number of elements of x that have arrived in each block */
+  size_t *ready;              /* [block_count]: indices of the complete blocks, in order of arrival */
   size_t ready_count;
 };
 
@@ -78,7 +80,7 @@ static size_t block_of_row(const struct work *w, size_t row) {
   return row / w->own_rows * blocks_per_rank(w) + row % w->own_rows / w->of.block;
 }
 
-/* Rows of to = rows of left times right. */
+/* Computes rows of `to` = the same rows of `left` times `right`. */
 static void multiply(const struct work *w, float *to, const float *left, const float *right, size_t row, size_t rows) {
   int m = (int)rows, n = (int)w->of.columns, k = (int)w->of.inner;
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1.0f, left + row * w->of.inner, k, right, n, 0.0f,
@@ -109,7 +111,8 @@ static void gather_then_multiply(struct work *w) {
   multiply_gathered(w);
 }
 
-/* Notes which blocks have become complete; they are multiplied outside, for in here nothing moves on. */
+/* Records completed blocks. The caller multiplies them later, because the transfer does not progress in this
+ * callback. */
 static void note_arrival(void *context, size_t first, size_t count) {
   struct work *w = context;
   while (count > 0) {
@@ -132,7 +135,7 @@ static void gather_and_multiply(struct work *w) {
   must(tutti_start(w->comm, &call, &request), "allgather");
   bool done = false;
   for (size_t next = 0; next < w->block_count || !done;) {
-    /* The transfer goes on while a block is multiplied, but only as far as it may without this process. */
+    /* During a product, the transfer progresses only as far as it can without this process. */
     if (!done) must(tutti_test(&request, &done), "allgather");
     if (next < w->ready_count) {
       multiply(w, w->y, w->x, w->w, first_row(w, w->ready[next]), rows_of(w, w->ready[next]));
@@ -174,7 +177,7 @@ static void multiply_and_scatter(struct work *w) {
   call.in_parts = true;
   must(tutti_start(w->comm, &call, &request), "reduce_scatter");
   bool done = false;
-  /* What others wait for comes first, the own rows last. */
+  /* Rows for other ranks come first, because those ranks wait for them; the own rows come last. */
   size_t begin = (w->rank + 1) % w->ranks * blocks_per_rank(w);
   for (size_t i = 0; i < w->block_count; i++) {
     size_t block = (begin + i) % w->block_count, row = first_row(w, block), rows = rows_of(w, block);
@@ -185,9 +188,9 @@ static void multiply_and_scatter(struct work *w) {
   if (!done) must(tutti_wait(&request), "reduce_scatter");
 }
 
-/* ---- right? ---- */
+/* ---- check of the results ---- */
 
-/* A whole number from -4 to 4 for each element of each matrix of each process. */
+/* Returns an integer from -4 to 4: the value of an element of a matrix of a process. */
 static float value_of(uint32_t rank, uint32_t matrix, size_t row, size_t column) {
   uint64_t h =
       (rank * 4u + matrix + 1) * 0x9e3779b97f4a7c15u + row * 0xc2b2ae3d27d4eb4fu + column * 0x165667b19e3779f9u;
@@ -202,7 +205,7 @@ static void fill_matrix(float *to, uint32_t rank, enum matrix matrix, size_t row
     for (size_t k = 0; k < columns; k++) to[i * columns + k] = value_of(rank, matrix, i, k);
 }
 
-/* sum += one row times a matrix, by plain loops. */
+/* Adds one row times a matrix to `sum`, with plain loops. */
 static void add_row_naively(const struct work *w, float *sum, uint32_t rank, enum matrix left, size_t row,
                             const float *right) {
   for (size_t k = 0; k < w->of.inner; k++) {
@@ -213,7 +216,7 @@ static void add_row_naively(const struct work *w, float *sum, uint32_t rank, enu
 
 static void check_product(const struct work *w) {
   float *want = malloc(w->of.columns * sizeof *want);
-  if (!want) fail("check", "no memory");
+  if (!want) fail("check", "out of memory");
   for (size_t row = 0; row < w->of.rows; row++) {
     memset(want, 0, w->of.columns * sizeof *want);
     add_row_naively(w, want, (uint32_t)(row / w->own_rows), X, row % w->own_rows, w->w);
@@ -226,7 +229,7 @@ static void check_product(const struct work *w) {
 static void check_sum(const struct work *w) {
   size_t bytes = w->own_rows * w->of.columns * sizeof(float);
   float *want = calloc(1, bytes), *right = malloc(w->of.inner * w->of.columns * sizeof *right);
-  if (!want || !right) fail("check", "no memory");
+  if (!want || !right) fail("check", "out of memory");
   for (uint32_t r = 0; r < w->ranks; r++) {
     fill_matrix(right, r, B, w->of.inner, w->of.columns);
     for (size_t row = 0; row < w->own_rows; row++)
@@ -249,7 +252,7 @@ static double median(double *times, size_t count) {
   return times[count / 2];
 }
 
-/* Until the last process is done. */
+/* Runs `what` on all processes and returns the time until the last process is done, in s. */
 static double time_once(struct work *w, void (*what)(struct work *)) {
   must(tutti_barrier(w->world), "barrier");
   double start = now_s();
@@ -272,12 +275,12 @@ struct subject {
   void (*check)(const struct work *);
   float *result;
   size_t result_count;
-  size_t arriving_bytes; /* at each process */
+  size_t arriving_bytes; /* bytes that arrive at each process */
 };
 
 static void forget(const struct subject *s) { memset(s->result, 0xff, s->result_count * sizeof *s->result); }
 
-/* The two ways by turns, so that both see the same machine. */
+/* Measures the versions without and with overlap alternately, so that both run under the same conditions. */
 static void measure(struct work *w, const struct subject *s, const char *wire) {
   double in_turn[ROUNDS_MAX], overlapped[ROUNDS_MAX];
   double transfer = time_of(w, s->transfer), compute = time_of(w, s->compute);
@@ -295,35 +298,42 @@ static void measure(struct work *w, const struct subject *s, const char *wire) {
            1e3 * b, a / b);
 }
 
-/* A wire by which the transfer alone takes as long as the computation alone: a first guess by the bytes, corrected by what
- * it takes indeed. */
+/* Recreates the communicator with a simulated wire of this speed; 0: without a wire. */
+static void set_wire(struct work *w, double bytes_per_s) {
+  char text[32];
+  snprintf(text, sizeof text, "%.0f", bytes_per_s);
+  setenv("TUTTI_WIRE_BYTES_PER_S", text, 1);
+  must(tutti_comm_free(w->comm), "free");
+  must(tutti_comm_dup(w->world, &w->comm), "dup");
+}
+
+/* Sets a simulated wire over which the transfer alone takes as long as the computation alone. The first estimate of the
+ * speed follows from the number of bytes; two measurements correct it. */
 static void lay_wire(struct work *w, const struct subject *s, char *text, size_t text_bytes) {
   double compute = time_of(w, s->compute), pace = (double)s->arriving_bytes / compute;
   for (int i = 0; i < 2; i++) {
-    must(tutti_comm_set_wire(w->comm, pace), "set_wire");
-    must(tutti_barrier(w->world), "barrier");
+    set_wire(w, pace);
     pace *= time_of(w, s->transfer) / compute;
   }
-  must(tutti_comm_set_wire(w->comm, pace), "set_wire");
-  must(tutti_barrier(w->world), "barrier");
+  set_wire(w, pace);
   snprintf(text, text_bytes, "wire, %.0f MB/s", pace / 1e6);
 }
 
 static void compare(struct work *w, const struct subject *s) {
   char wire[40];
   measure(w, s, "shared memory");
-  if (w->ranks == 1) return; /* nothing arrives */
+  if (w->ranks == 1) return; /* one process: no transfer */
   lay_wire(w, s, wire, sizeof wire);
   measure(w, s, wire);
-  must(tutti_comm_set_wire(w->comm, 0), "set_wire");
+  set_wire(w, 0);
 }
 
-/* ---- */
+/* ---- main program ---- */
 
 static size_t read_number(const char *option, const char *text) {
   char *end;
   unsigned long long number = text ? strtoull(text, &end, 10) : 0;
-  if (!text || *end || number < 1 || number > 1u << 20) fail(option, "a number from 1 to 1048576 is expected");
+  if (!text || *end || number < 1 || number > 1u << 20) fail(option, "expected a number from 1 to 1048576");
   return (size_t)number;
 }
 
@@ -341,7 +351,7 @@ static struct sizes read_sizes(int argc, char **argv) {
     size_t k = 0;
     while (k < sizeof options / sizeof options[0] && strcmp(argv[i], options[k].name) != 0) k++;
     if (k == sizeof options / sizeof options[0])
-      fail(argv[i], "--rows, --inner, --columns, --block and --rounds are possible");
+      fail(argv[i], "unknown option; expected --rows, --inner, --columns, --block or --rounds");
     *options[k].number = read_number(argv[i], argv[i + 1]);
   }
   if (of.rounds > ROUNDS_MAX) of.rounds = ROUNDS_MAX;
@@ -350,7 +360,7 @@ static struct sizes read_sizes(int argc, char **argv) {
 
 static float *matrix(size_t rows, size_t columns) {
   float *m = calloc(rows * columns, sizeof *m);
-  if (!m) fail("matrix", "no memory");
+  if (!m) fail("matrix", "out of memory");
   return m;
 }
 
@@ -360,14 +370,14 @@ static struct work begin(struct sizes of) {
   must(tutti_comm_dup(w.world, &w.comm), "dup");
   w.rank = tutti_rank(w.world);
   w.ranks = tutti_ranks(w.world);
-  if (of.rows % w.ranks != 0) fail("--rows", "they must be a multiple of the processes");
+  if (of.rows % w.ranks != 0) fail("--rows", "expected a multiple of the number of processes");
   w.own_rows = of.rows / w.ranks;
   w.block_count = blocks_per_rank(&w) * w.ranks;
   w.x = matrix(of.rows, of.inner), w.w = matrix(of.inner, of.columns), w.y = matrix(of.rows, of.columns);
   w.a = matrix(of.rows, of.inner), w.b = matrix(of.inner, of.columns), w.product = matrix(of.rows, of.columns);
   w.z = matrix(w.own_rows, of.columns);
   w.arrived = calloc(w.block_count, sizeof *w.arrived), w.ready = calloc(w.block_count, sizeof *w.ready);
-  if (!w.arrived || !w.ready) fail("begin", "no memory");
+  if (!w.arrived || !w.ready) fail("begin", "out of memory");
   fill_matrix(w.x + w.rank * w.own_rows * of.inner, w.rank, X, w.own_rows, of.inner);
   fill_matrix(w.w, w.rank, W, of.inner, of.columns);
   fill_matrix(w.a, w.rank, A, of.rows, of.inner);
@@ -400,7 +410,7 @@ int main(int argc, char **argv) {
         w.ranks, w.of.rows, w.of.inner, w.of.inner, w.of.columns, w.of.block, w.of.rounds, "", "transfer", "compute",
         "in turn", "overlapped", "ratio");
   for (int i = 0; i < 2; i++) compare(&w, &subjects[i]);
-  if (w.rank == 0) printf("every result equals the naive one\n");
+  if (w.rank == 0) printf("all results equal the naive results\n");
   end(&w);
   return 0;
 }

@@ -1,9 +1,11 @@
-/* slices.c: a reduce_scatter round a ring, by hand, through two small buffers: `tutti run -n 4 -- slices ROWS COLUMNS ELEMENTS`.
+/* slices.c: a reduce_scatter around a ring, written by hand, with two small buffers.
  *
- * Each rank has a matrix of ROWS x COLUMNS; rank r is to have the sum of all of them over its own columns, the r-th share.
- * tutti_slices_at says which part comes next: slices of at most ELEMENTS elements, each from the columns of all ranks, in
- * descending order, so that in every step a rank adds to what its left neighbour has just sent, and its own share comes last.
- * Nothing but one slice is ever on the way. */
+ *   tutti run -n 4 -- slices ROWS COLUMNS ELEMENTS
+ *
+ * Each rank has a matrix of ROWS x COLUMNS. Rank r receives the sum of all matrices in its own columns, the r-th share.
+ * tutti_slices_at returns the next part of the matrix: a slice of at most ELEMENTS elements. The same slice of all
+ * ranks' shares is visited in turn, in descending order of the ranks. So in every step a rank adds its elements to the
+ * slice that its left neighbour has just sent, and its own share comes last. Only one slice is in transit at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@ struct ring {
   uint32_t rank, ranks;
   size_t rows, cols;
   double *matrix;
-  double *mine, *theirs; /* a slice each: what goes, what comes */
+  double *mine, *theirs; /* one slice each: `mine` is the slice to send, `theirs` the received slice */
 };
 
 static int fail(const char *what) {
@@ -22,10 +24,10 @@ static int fail(const char *what) {
   return 1;
 }
 
-/* Whole numbers, so that sums are exact in any order. */
+/* Returns an integer value of an element; sums of integers are exact in any order. */
 static double value(uint32_t rank, size_t i) { return (double)((rank + 1) * (i % 1009)); }
 
-/* The slice of the matrix, row by row, into the buffer, added to what came if something did; or out of it. */
+/* Copies a slice of the matrix into `mine`, and adds the received slice if this is not the first step. */
 static void take(const struct ring *r, const tutti_slice *s) {
   for (size_t row = 0, k = 0; row < s->extent[3]; row++)
     for (size_t col = 0; col < s->extent[4]; col++, k++)
@@ -37,7 +39,8 @@ static void put(const struct ring *r, const tutti_slice *s) {
     memcpy(&r->matrix[(s->origin[3] + row) * r->cols + s->origin[4]], &r->mine[k], s->extent[4] * sizeof(double));
 }
 
-/* One step: add; send it on, and take what comes for the next step; in the last step it is this rank's own. */
+/* Runs one step: adds, sends the sum, and receives the slice of the next step. The last step stores this rank's own
+ * share of the result. */
 static tutti_err step(const struct ring *r, const tutti_slice *s) {
   const size_t count = s->extent[3] * s->extent[4];
   take(r, s);
@@ -90,19 +93,19 @@ int main(int argc, char **argv) {
     char *end;
     unsigned long number = i < 4 ? strtoul(argv[i], &end, 10) : 0;
     if (number == 0 || number > 4096 || *end != '\0') {
-      fprintf(stderr, "slices: expected ROWS COLUMNS ELEMENTS, from 1 to 4096 each, found '%s'\n", argv[i]);
+      fprintf(stderr, "slices: expected ROWS COLUMNS ELEMENTS, 1 to 4096 each, found '%s'\n", argv[i]);
       return 2;
     }
     sizes[i - 1] = number;
   }
   struct ring r = {.rows = sizes[0], .cols = sizes[1]};
-  if (tutti_init(NULL, &r.comm) != TUTTI_OK) return fail("cannot join");
+  if (tutti_init(NULL, &r.comm) != TUTTI_OK) return fail("tutti_init");
   r.rank = tutti_rank(r.comm);
   r.ranks = tutti_ranks(r.comm);
   r.matrix = malloc(r.rows * r.cols * sizeof *r.matrix);
   r.mine = malloc(sizes[2] * sizeof *r.mine);
   r.theirs = malloc(sizes[2] * sizeof *r.theirs);
-  if (!r.matrix || !r.mine || !r.theirs) return fail("no memory");
+  if (!r.matrix || !r.mine || !r.theirs) return fail("out of memory");
   for (size_t i = 0; i < r.rows * r.cols; i++) r.matrix[i] = value(r.rank, i);
   size_t slices;
   if (reduce_scatter(&r, sizes[2], &slices) != TUTTI_OK) return fail("reduce_scatter");

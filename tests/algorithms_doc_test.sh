@@ -1,8 +1,8 @@
 #!/bin/bash
 # test: slow timeout=120
-# docs/ALGORITHMS.md says what is true: it has every algorithm of `tutti list` and no other, its tables and pictures are
-# what the command makes today, and every formula in it is what `tutti sim` and `tutti plan` count, for several numbers of
-# ranks. docs/ARCHITECTURE.md shows a whole algorithm as it is in its file.
+# Checks docs/ALGORITHMS.md: it has the algorithms of `tutti list` and no others, its tables and pictures are up to
+# date, and its formulas agree with the counts of `tutti sim` and `tutti plan` for several numbers of ranks. Checks also
+# that docs/ARCHITECTURE.md shows an algorithm's file as it is.
 set -u
 source=$1 build=$2
 tutti=$build/tutti
@@ -19,7 +19,7 @@ test_sections() {
   local gone
   gone=$(comm -13 "$scratch/names" "$scratch/sections")
   [ -z "$gone" ] || complain "sections without an algorithm: $gone"
-  # One file adds an algorithm: its section and picture may follow.
+  # An algorithm may be added before its section and picture are written.
   comm -23 "$scratch/names" "$scratch/sections" | sed 's/^/  not described yet: /'
   local name
   while read -r name; do
@@ -35,7 +35,7 @@ test_sections() {
 
 test_tables() {
   "$source/tools/describe-algorithms" "$build" "$page" | diff "$page" - >"$scratch/differences" ||
-    complain "its tables are out of date (make docs): $(head -5 "$scratch/differences")"
+    complain "the tables are out of date (make docs): $(head -5 "$scratch/differences")"
 }
 
 test_pictures() {
@@ -45,7 +45,7 @@ test_pictures() {
   [ ! -s "$scratch/differences" ] || complain "docs/algorithms is out of date (make docs): $(head -5 "$scratch/differences")"
 }
 
-# The lines `- KIND (RANKS[, at most|at least][, OPTIONS]): `FORMULA`...` of all sections, as
+# Prints the lines `- KIND (RANKS[, at most|at least][, OPTIONS]): `FORMULA`...` of all sections in the form
 # NAME|KIND|RANKS|BOUND|OPTIONS|FORMULA. RANKS: any N, N a power of two, other N, even N, N = 2, N > 2.
 formulas() {
   awk -F'`' '
@@ -60,7 +60,7 @@ formulas() {
     }' "$page"
 }
 
-concerns() { # RANKS N
+concerns() { # RANKS N: returns 0 if RANKS includes N, 1 if not, 2 if RANKS is unknown
   case $1 in
   'any N') ;;
   'N a power of two') (($2 & ($2 - 1))) && return 1 ;;
@@ -72,7 +72,7 @@ concerns() { # RANKS N
   esac
 }
 
-# What the command counts, a line each: KIND NAME OPTIONS|N|alpha|beta|gamma|value.
+# Prints the counts of the command, one per line: KIND|N|alpha|beta|gamma|value.
 measured() { # NAME OPTIONS N
   local name=$1 n=$3 costs alpha beta gamma
   for costs in "1 0 0" "0 1 0" "0 0 1" "1e-6 8e-11 5e-11"; do
@@ -105,7 +105,7 @@ test_formulas() {
     {
       is = $6; slack = 1e-9 * (is > 0 ? is : 1); checked++
       if ($7 == "is" ? says > is + slack || says < is - slack : $7 == "at most" ? is > says + slack : is < says - slack)
-        print "  " $9 ": " $1 " of " N " ranks: it says " says " (" $7 "), the command " is ", at alpha " alpha ", beta " beta ", gamma " gamma
+        print "  " $9 ": " $1 " of " N " ranks: the page says " says " (" $7 "), the command " is ", at alpha " alpha ", beta " beta ", gamma " gamma
     }
     END { print checked + 0 > "/dev/stderr" }
 EOF
@@ -130,7 +130,7 @@ EOF
     done
   done <"$scratch/formulas" >"$scratch/questions"
 
-  # Scratch is counted in chunks, of which a block has `split`.
+  # Scratch is counted in chunks; a block has `split` chunks.
   awk -F'|' '
     function bytes(name, n,    c) {
       c = name; sub(/\..*/, "", c)
@@ -154,7 +154,7 @@ EOF
   [ "$(cat "$scratch/checked")" -gt 2000 ] || complain "only $(cat "$scratch/checked") numbers were compared"
 }
 
-# Listings: a line `The whole of FILE:`, then a block that is FILE.
+# A listing is a line "The whole of `FILE`:", and then a code block that equals FILE.
 test_listings() {
   local file
   for file in $(sed -n 's/^The whole of `\(.*\)`:$/\1/p' "$source/docs/ARCHITECTURE.md"); do
@@ -162,9 +162,9 @@ test_listings() {
       $0 == "The whole of `" file "`:" { found = 1 }
       found && /^```/ { if (open) exit; open = 1; next }
       open { print }' "$source/docs/ARCHITECTURE.md" | diff "$source/$file" - >"$scratch/differences" ||
-      complain "docs/ARCHITECTURE.md shows another $file: $(cat "$scratch/differences")"
+      complain "docs/ARCHITECTURE.md differs from $file: $(cat "$scratch/differences")"
   done
-  [ -n "${file:-}" ] || complain "docs/ARCHITECTURE.md shows no whole algorithm"
+  [ -n "${file:-}" ] || complain "docs/ARCHITECTURE.md has no listing of a file"
 }
 
 for test in sections tables pictures formulas listings; do

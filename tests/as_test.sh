@@ -1,6 +1,6 @@
 #!/bin/bash
-# as_test.sh SOURCE BUILD: the contract of `tutti as`: what it prints, where, and the exit statuses. What programs do:
-# as_execute_test.c.
+# as_test.sh SOURCE BUILD: tests what `tutti as` prints on which output, and its exit statuses. as_execute_test.c tests
+# how programs are executed.
 set -u
 . "$1/tests/shell.sh"
 tutti=$2/tutti
@@ -24,17 +24,17 @@ test_print() {
 tgather %group, %dst : ($group, $all)"
   cp out.txt printed.pto
   run 0 as printed.pto
-  cmp -s out.txt printed.pto || complain "printed, read and printed, it is $out"
-  "$tutti" as - <gather.pto | cmp -s - printed.pto || complain "standard input is read otherwise"
+  cmp -s out.txt printed.pto || complain "a program that is printed, read and printed again has changed: $out"
+  "$tutti" as - <gather.pto | cmp -s - printed.pto || complain "the result differs if the program is on standard input"
   run 0 as gather.pto -o file.pto
   is "standard output with -o" "$out" ""
-  cmp -s file.pto printed.pto || complain "-o writes something else"
+  cmp -s file.pto printed.pto || complain "the file of -o differs from standard output"
   for seed in "$source"/tests/fuzz_seeds/pto/*.pto; do
     [ "${seed##*/}" != broken.pto ] || continue
     run 0 as "$seed" --lower
     cp out.txt lowered.pto
     run 0 as lowered.pto
-    cmp -s out.txt lowered.pto || complain "$seed: lowered, read and printed, it is $out"
+    cmp -s out.txt lowered.pto || complain "$seed: a lowered program that is read and printed has changed: $out"
   done
 }
 
@@ -52,17 +52,17 @@ tgather %group, %dst, %tile0 : ($group, $all, $tile)"
 test_refusals() {
   echo 'tgathr %a' >wrong.pto
   run 1 as wrong.pto
-  is "what is wrong" "$err" "tutti as: wrong.pto:1:1: expected an instruction, found 'tgathr'; did you mean 'tgather'?"
+  has_facts "unknown instruction" "$err" "tutti as: wrong.pto:1:1: |'tgathr'|'tgather'"
   is "standard output" "$out" ""
   "$tutti" as - <wrong.pto 2>err.txt
-  has "standard input" "$(cat err.txt)" "standard input:1:1: expected"
+  has "standard input" "$(cat err.txt)" "standard input:1:1: "
   printf '.arg %%a : !pto.memref<...>\ntput %%a, %%a\n' >open.pto
   run 1 as open.pto --lower
-  has "nothing to make tiles of" "$err" "open.pto:2:1: expected a type of elements to make tiles of"
+  has_facts "no element type for tiles" "$err" "open.pto:2:1: |element type|tiles"
   run 2 as ./no/such.pto
-  has "no such file" "$err" "cannot open './no/such.pto': No such file or directory"
+  has_facts "no such file" "$err" "'./no/such.pto'|No such file or directory"
   run 2 as gather.pto -o /no/such/folder/file.pto
-  has "no such folder" "$err" "cannot write '/no/such/folder/file.pto'"
+  has "no such folder" "$err" "'/no/such/folder/file.pto'"
 }
 
 test_usage() {
@@ -70,33 +70,33 @@ test_usage() {
   run 2 as gather.pto gather.pto
   for tiles in 16 x 16x 0x4 4x0 4x4x4 1048577x1 -1x4; do
     run 2 as gather.pto --tiles=$tiles
-    has "tiles $tiles" "$err" "--tiles: expected ROWSxCOLS, each from 1 to 2^20, found '$tiles'"
+    has_facts "tiles $tiles" "$err" "--tiles|ROWSxCOLS|1 to 2^20|'$tiles'"
   done
   run 2 as gather.pto --arg a=b
-  has "an argument without --execute" "$err" "say how to --execute"
+  has_facts "an argument without --execute" "$err" "--arg, --at, --out and --root|--execute"
   run 2 as gather.pto --execute -o file.pto
   run 2 as - --execute
-  has "standard input for all ranks" "$err" "expected a file that all ranks can read"
+  has_facts "standard input for all ranks" "$err" "file|all ranks"
   run 2 as gather.pto --execute $(for i in $(seq 65); do echo --arg a=$i; done)
-  has "too many" "$err" "--arg: expected at most 64 of it, found more"
+  has_facts "too many" "$err" "--arg|64 times"
   run 0 as --help
   has help "$out" "usage: tutti as"
   run 2 ass gather.pto
   has nearest "$err" "did you mean 'as'?"
 }
 
-# The programs in the man pages.
+# The programs in the man pages are valid.
 test_manuals() {
   local page
   for page in tutti-pto.5 tutti-as.1; do
     awk '/^\.Bd/ { inside = 1; next } /^\.Ed/ { inside = 0 } inside' "$source/docs/man/$page" | sed 's/^\\&//' |
       grep -E '^(\.arg|\.const|t[a-z_]+ %)' >program.pto
-    [ -s program.pto ] || complain "$page has no program"
+    [ -s program.pto ] || complain "no program found in $page"
     run 0 as program.pto
   done
 }
 
-# A world of one.
+# Executes a program in a world of one rank.
 test_execute_alone() {
   cat >alone.pto <<'EOF'
 .arg %a : !pto.memref<2x3xi32>
@@ -107,9 +107,9 @@ twait %s, %v {cmp = #pto.cmp<EQ>}
 tput %a[1, 2], %s
 EOF
   run 0 as --execute alone.pto --out a=a.npy
-  is "what it says" "$out$err" ""
-  is "what it wrote" "$(tail -c 24 a.npy | od -An -td4 | tr -s ' \n' ' ')" " 0 0 0 0 0 -7 "
-  has "its header" "$(head -1 a.npy | tr -d '\0')" "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }"
+  is "output" "$out$err" ""
+  is "the elements of a.npy" "$(tail -c 24 a.npy | od -An -td4 | tr -s ' \n' ' ')" " 0 0 0 0 0 -7 "
+  has "the header of a.npy" "$(head -1 a.npy | tr -d '\0')" "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }"
 }
 
 source=$1

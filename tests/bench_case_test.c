@@ -1,5 +1,6 @@
-/* Does the benchmark see a wrong result? Its cases of all ranks, in one process, with a plain reference moving the data:
- * what is right must count nothing, one damaged element exactly one, and what is left over from the round before, many. */
+/* bench_case_test.c: the benchmark's check of results. All ranks' cases are in one process, and a simple reference
+ * moves the data. A correct result must count no errors, one damaged element exactly one error, and data of another
+ * round many. */
 #include "../bench/core/bench_case.c"
 
 #include <math.h>
@@ -12,12 +13,12 @@ static void make_cases(struct bench_case cases[RANKS], tutti_collective collecti
   const struct bench_options options = {.type = type, .op = op, .root = 2};
   const struct bench_item item = {.collective = collective};
   for (uint32_t r = 0; r < RANKS; r++) {
-    if (!bench_case_create(&cases[r], &options, &item, r, RANKS, BYTES)) FAIL("rank %u: no case", r);
+    if (!bench_case_create(&cases[r], &options, &item, r, RANKS, BYTES)) FAIL("rank %u: cannot create the case", r);
     bench_case_produce(&cases[r], ROUND);
   }
 }
 
-/* Element i of a block of a rank's buffer, in i32. */
+/* Returns element i of a block of a rank's buffer, as i32. */
 static int32_t *at(const struct bench_case *c, bool out, uint32_t block, size_t i) {
   unsigned char *data = out ? c->out_data : c->in_data;
   return (int32_t *)(void *)(data + tu_view_chunk(out ? &c->out : &c->in, block).offset) + i;
@@ -29,7 +30,7 @@ static void expect_wrong(const struct bench_case *c, uint32_t round, size_t leas
         tutti_collective_name(c->collective), c->rank, what, wrong, least, most);
 }
 
-/* Right, damaged in one bit, and of another round. */
+/* Checks the count of errors in correct data, in data with one bit changed, and in data of another round. */
 static void expect_sight(struct bench_case cases[RANKS]) {
   for (uint32_t r = 0; r < RANKS; r++) {
     struct bench_case *c = &cases[r];
@@ -37,13 +38,13 @@ static void expect_sight(struct bench_case cases[RANKS]) {
       size_t begin, bytes = tu_view_extent(&c->out, &begin), items = bytes / c->out.item_bytes;
       unsigned char *data = c->out_data;
       expect_wrong(c, ROUND, 0, 0, "right");
-      const size_t places[] = {0, bytes / 2, bytes - 1};
+      const size_t positions[] = {0, bytes / 2, bytes - 1};
       for (size_t i = 0; i < 3; i++) {
-        data[places[i]] ^= 1;
+        data[positions[i]] ^= 1;
         expect_wrong(c, ROUND, 1, 1, "one bit");
-        data[places[i]] ^= 1;
+        data[positions[i]] ^= 1;
       }
-      expect_wrong(c, ROUND + 1, items / 2, items, "of the round before");
+      expect_wrong(c, ROUND + 1, items / 2, items, "data of another round");
     }
     bench_case_destroy(c);
   }
@@ -66,7 +67,7 @@ static void test_alltoallv(void) {
   for (uint32_t from = 0; from < RANKS; from++)
     for (uint32_t to = 0; to < RANKS; to++) {
       size_t sent = cases[from].counts[to], taken = cases[to].counts[from];
-      CHECK(sent == taken, "%u sends %zu to %u, which takes %zu", from, sent, to, taken);
+      CHECK(sent == taken, "rank %u sends %zu elements to rank %u, which receives %zu", from, sent, to, taken);
       memcpy(at(&cases[to], true, from, 0), at(&cases[from], false, to, 0), sent * sizeof(int32_t));
     }
   expect_sight(cases);
@@ -81,11 +82,13 @@ static void test_gatherv(void) {
   expect_sight(cases);
 }
 
-/* Every partial sum of what the ranks give is exact: so much may not be exceeded, whatever the type and the number. */
+/* The absolute values that the ranks contribute to an element add up to a number that the type holds exactly. So every
+ * partial sum is exact. This must hold for every type and every number of ranks. */
 static void test_exactness(void) {
   for (uint32_t ranks = 1; ranks < 200; ranks = ranks * 2 + 1)
-    for (unsigned type = 0; type < TUTTI_BFP8; type++) { /* block floats are not measured so */
-      struct bench_case c = {.collective = TUTTI_ALLREDUCE, .type = (tutti_datatype)type, .ranks = ranks};
+    for (tutti_datatype type = 0; type < TUTTI_BFP8;
+         type = tu_datatype_next(type)) { /* block floats are measured by another benchmark */
+      struct bench_case c = {.collective = TUTTI_ALLREDUCE, .type = type, .ranks = ranks};
       for (uint32_t i = 0; i < PERIOD; i++) {
         double sum = 0;
         for (uint32_t r = 0; r < ranks; r++) sum += fabs(value(&c, r, 0, i));

@@ -1,11 +1,11 @@
 #!/bin/bash
-# bench_many_test.sh SOURCE BUILD: what tools/bench-many promises: rows, keys, memory within its bound and given back,
-# mistakes named. Nothing is expected of its times.
+# bench_many_test.sh SOURCE BUILD: tests tools/bench-many: rows and keys, memory within its bound and released, error
+# messages. Times are not checked.
 set -u
 . "$1/tests/shell.sh"
 source=$1 build=$2
-command -v python3 >/dev/null || { echo "there is no python3" && exit 77; }
-# A sanitizer has memory of its own, and other limits.
+command -v python3 >/dev/null || { echo "python3 not found" && exit 77; }
+# A sanitizer needs additional memory, and other limits.
 if grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then echo "a build with sanitizers" && exit 77; fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -13,7 +13,7 @@ cd "$scratch" || exit 1
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
   TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_RING_BYTES TUTTI_SLOT_BYTES TUTTI_SHM_BYTES
 
-# many STATUS ARGUMENTS...: leaves `out` and `err`.
+# many STATUS ARGUMENTS...: runs tools/bench-many; sets `out` and `err`.
 many() { run_tool "$1" "$source/tools/bench-many" "${@:2}"; }
 
 test_rows() {
@@ -42,11 +42,11 @@ test_table() {
 
 test_mistakes() {
   many 2 no-such-build
-  has "no build" "$err" "there is no no-such-build/tutti: expected a build folder"
+  has_facts "no build" "$err" "no-such-build/tutti|not found"
   many 2 "$build" --ranks 0
-  has "no ranks" "$err" "expected numbers above 0, found '0'"
+  has_facts "no ranks" "$err" "--ranks|above 0|'0'"
   many 2 "$build" --rounds "1 2"
-  has "two numbers" "$err" "expected one number, found '1 2'"
+  has_facts "two numbers" "$err" "--rounds|one number|'1 2'"
   many 2 "$build" --speed
   has "no such option" "$err" "--speed"
   many 2

@@ -1,6 +1,7 @@
 # test: slow timeout=180
-"""bench_peers_programs_test.py SOURCE BUILD: the programs of tools/bench-peers are built for every peer that is installed, and
-each carries one short case out between 2 ranks with right results. A peer that is not installed is skipped, by name."""
+"""bench_peers_programs_test.py SOURCE BUILD: builds the programs of tools/bench-peers for each installed peer, and
+checks that each runs one short case between 2 ranks with right results. Peers that are not installed are skipped, by
+name."""
 import json
 import os
 import subprocess
@@ -18,12 +19,12 @@ CASES = [("allreduce", 8), ("allreduce", 65536), ("gather", 8), ("gather", 65536
 
 
 def complaint(machine, peer):
-    """What is wrong with the peer's program; None: nothing."""
+    """Returns what is wrong with the peer's program; None if it is right."""
     command, env = machine.command(sides.by_name(f"{peer}:default"), 2, ARGUMENTS)
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **env}, check=False)
     except subprocess.TimeoutExpired:
-        return f"no end within {LIMIT_S} s"
+        return f"did not end within {LIMIT_S} s"
     finally:
         machine.clean()
     rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]

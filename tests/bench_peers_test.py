@@ -1,11 +1,13 @@
-"""bench_peers_test.py SOURCE BUILD: the reasoning of tools/bench-peers, without any peer: what is measured together, what is
-compared with what, what becomes of a program that falls silent, and whether the picture is one."""
+"""bench_peers_test.py SOURCE BUILD: tests tools/bench-peers without peers: which cells are measured together, which
+results are compared, what happens if a program hangs, whether a table is read back as it was written, and whether the
+picture is valid."""
 import io
 import json
 import math
 import os
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
 import xml.dom.minidom
@@ -14,7 +16,7 @@ sys.dont_write_bytecode = True
 SOURCE = sys.argv[1] if len(sys.argv) > 1 else "."
 BUILD = sys.argv[2] if len(sys.argv) > 2 else "build"
 sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "tools")]
-from peers import cells, measure, picture, report, results, sides  # noqa: E402
+from peers import cells, measure, picture, report, results, sides, table  # noqa: E402
 
 Cell = cells.Cell
 OPENMPI, UCX, GLOO = (sides.by_name(name) for name in ("openmpi:default", "openmpi:ucx", "gloo:default"))
@@ -26,8 +28,8 @@ def whole_table():
                             cells.MODES)
 
 
-def run_of(side, place, regime, times, turn=0, copy_ms=0):
-    return measure.Run(side, turn, place, regime, times, copy_ms)
+def run_of(side, position, regime, times, turn=0, copy_ms=0):
+    return measure.Run(side, turn, position, regime, times, copy_ms)
 
 
 class Cells(unittest.TestCase):
@@ -55,7 +57,7 @@ class Cells(unittest.TestCase):
     def test_every_cell_is_in_one_block(self):
         blocks = cells.list_blocks(whole_table())
         self.assertEqual(sorted(cell for block in blocks for cell in block.cells), sorted(whole_table()))
-        for block in blocks:  # what one start measures: all its collectives at all its sizes
+        for block in blocks:  # one start of a program measures all its collectives at all its sizes
             names = {cell.collective for cell in block.cells} - {"barrier"}
             counts = {cell.bytes for cell in block.cells} - {0}
             self.assertTrue(len(names) * len(counts) >= len([cell for cell in block.cells if cell.bytes]))
@@ -65,7 +67,7 @@ class Cells(unittest.TestCase):
         self.assertEqual(cells.copied_bytes(Cell("allreduce", 100, 2, "single")), 200)
         self.assertEqual(cells.copied_bytes(Cell("broadcast", 100, 4, "single")), 300)
         self.assertEqual(cells.copied_bytes(Cell("reduce", 100, 2, "single")), 150)
-        # One copies 64 MiB while the other does: the limit itself.
+        # A call that takes as long as two processes need to copy 64 MiB each is at the limit.
         cell = Cell("allreduce", 64 << 20, 2, "single")
         self.assertAlmostEqual(results.limit_fraction(cell, 6000, 6, 2), 1)
 
@@ -88,10 +90,10 @@ class Rounds(unittest.TestCase):
         for turn in range(3):
             order = measure.sequence(peers, True, turn)
             self.assertEqual({side.name for side in order}, {side.name for side in [*peers, sides.PRIVATE, sides.HEAP]})
-            for place, side in enumerate(order):
+            for position, side in enumerate(order):
                 if not side.ours:
-                    near = order[max(0, place - 2):place + 3]
-                    self.assertIn(sides.PRIVATE, near + order[place + 3:place + 4])
+                    near = order[max(0, position - 2):position + 3]
+                    self.assertIn(sides.PRIVATE, near + order[position + 3:position + 4])
         self.assertNotEqual(measure.sequence(peers, False, 0), measure.sequence(peers, False, 1))
         self.assertNotIn(sides.HEAP, measure.sequence(peers, False, 0))
 
@@ -115,12 +117,12 @@ class Rounds(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    """A stand-in for the programs: a shell script that measures 1 us, and is silent at 64 bytes the first time."""
+    """A fake program: a shell script that prints 1.5 us for each size, and hangs at 64 bytes."""
 
     def setUp(self):
         self.started = []
         machine = types.SimpleNamespace(command=self.command, clean=lambda: None)
-        options = types.SimpleNamespace(cell_limit_s=0.5, start_limit_s=20, time_ms=1, verbose=False)
+        options = types.SimpleNamespace(cell_limit_s=3, start_limit_s=60, time_ms=1, verbose=False)
         self.measurer = measure.Measurer(machine, None, options, io.StringIO())
 
     def command(self, side, ranks, arguments):
@@ -136,7 +138,9 @@ class Programs(unittest.TestCase):
         times = self.measurer.run_program(OPENMPI, cells.Block(wanted, 2, "loop"), wanted)
         self.assertEqual({cell.bytes: us for cell, us in times.items()}, {8: 1.5, 1024: 1.5})
         marks = {cell.bytes: why for (_, cell), why in self.measurer.hung.items()}
-        self.assertEqual(marks, {64: "no result within 0 s", 256: "wrong results"})
+        self.assertEqual(sorted(marks), [64, 256])
+        self.assertIn("3 s", marks[64])
+        self.assertIn("wrong", marks[256])
         self.assertEqual(len(self.started), 2)
 
     def test_our_failure_is_a_failure(self):
@@ -156,7 +160,7 @@ class Results(unittest.TestCase):
         near = [run_of(sides.PRIVATE, 0, "near", self.times(100), copy_ms=6), run_of(OPENMPI, 1, "near", self.times(300)),
                 run_of(sides.HEAP, 2, "near", self.times(50)), run_of(UCX, 3, "near", self.times(200))]
         far = [run_of(sides.PRIVATE, 0, "far", self.times(1000), 1), run_of(UCX, 1, "far", self.times(1500), 1)]
-        lost = [run_of(UCX, 0, "far", self.times(1), 2)]  # nothing of ours in that round and regime
+        lost = [run_of(UCX, 0, "far", self.times(1), 2)]  # no run of this library in that round and regime
         hung = {("gloo:default", self.cell): "no result within 30 s"}
         return {row.regime: row for row in results.make_rows([self.cell], near + far + lost, hung, 2)}
 
@@ -181,8 +185,8 @@ class Results(unittest.TestCase):
         self.assertEqual((near.ratio("private"), far.ratio("private"), whole.ratio("private")), (1.5, None, 1.5))
 
     def test_what_stands_beside(self):
-        ours = [run_of(sides.PRIVATE, place, regime, self.times(us), turn)
-                for place, regime, us, turn in ((0, "near", 10, 0), (4, "near", 90, 0), (6, "near", 11, 0), (5, "far", 30, 0),
+        ours = [run_of(sides.PRIVATE, position, regime, self.times(us), turn)
+                for position, regime, us, turn in ((0, "near", 10, 0), (4, "near", 90, 0), (6, "near", 11, 0), (5, "far", 30, 0),
                                                 (0, "near", 70, 1))]
         self.assertEqual(results.time_beside(run_of(UCX, 3, "near", {}), self.cell, ours), 11)  # 90 was disturbed
         self.assertEqual(results.time_beside(run_of(UCX, 1, "far", {}), self.cell, ours), 30)
@@ -198,12 +202,17 @@ class Results(unittest.TestCase):
         summary = {entry["regime"]: entry for entry in results.summarize(list(self.rows().values()))}
         self.assertEqual((summary["near"]["private_to_best"], summary["near"]["heap_to_default"]), (2, 6))
         self.assertEqual((summary["near"]["private_below"], summary["near"]["heap_below"]), (0, 0))
+        self.assertEqual((summary["far"]["cells"], summary["far"]["private_cells"], summary["far"]["heap_cells"]), (1, 1, 0))
         rows = []
         for count, mode, us in ((8, "loop", 2), (8, "barrier", 2), (1 << 20, "single", 8)):
             cell = Cell("gather", count, 2, mode)
             runs = [run_of(sides.PRIVATE, 0, "near", {cell: 1}), run_of(UCX, 1, "near", {cell: us})]
             rows += results.make_rows([cell], runs, {}, 2)[:1]
-        self.assertAlmostEqual(results.geometric_mean(rows, "private", False), 4)  # of 2, 2, 8 and 8 again
+        self.assertAlmostEqual(results.geometric_mean(rows, "private", False), 4)  # of 2, 2, 8 and 8
+        summary = {entry["mode"]: entry for entry in results.summarize(rows)}
+        self.assertEqual({mode: (entry["cells"], entry["private_to_best"]) for mode, entry in summary.items()},
+                         {"loop": (2, 4), "barrier": (1, 2), "all": (3, 4)})
+        self.assertEqual((summary["loop"]["private_lowest"], summary["loop"]["private_highest"]), (2, 8))
 
     def test_text_and_json(self):
         rows = list(self.rows().values())
@@ -220,6 +229,131 @@ class Results(unittest.TestCase):
         text = report.format_late(100, [(2, "tutti:private", 150.0), (2, "openmpi:default", 60000.0), (4, "gloo:default", None)])
         self.assertIn("0.25%", text)
         self.assertIn("failed", text)
+
+
+class Table(unittest.TestCase):
+    one, two = Cell("allreduce", 1 << 20, 2, "single"), Cell("gather", 64, 2, "barrier")
+
+    def runs(self):
+        return [run_of(sides.PRIVATE, 0, "near", {self.one: 100, self.two: 1}), run_of(OPENMPI, 1, "near", {self.one: 300}),
+                run_of(sides.HEAP, 2, "near", {self.one: 50.0004}), run_of(UCX, 3, "near", {self.one: 200, self.two: 0.00312}),
+                run_of(sides.PRIVATE, 0, "far", {self.one: 1000}, 1), run_of(UCX, 1, "far", {self.one: 1500}, 1)]
+
+    def rows(self):
+        return results.make_rows([self.one, self.two], self.runs(), {("gloo:default", self.one): "no result within 30 s"}, 2)
+
+    def text(self):
+        return table.as_text(table.lines_of(self.rows()), {**FACTS, "notes": table.notes_of(self.rows())})
+
+    def test_written(self):
+        names, *lines = [line.split("\t") for line in self.text().splitlines() if not line.startswith("#")]
+        one, two = (dict(zip(names, line)) for line in lines)
+        self.assertEqual(one, {
+            "collective": "allreduce", "bytes": "1M", "ranks": "2", "mode": "single", "best_peer": "openmpi:ucx",
+            "any_private": "1.75", "any_heap": "4.00", "near_private": "2.00", "near_heap": "4.00", "far_private": "1.50",
+            "far_heap": "", "near_private_default": "3.00", "near_heap_default": "6.00", "far_private_default": "",
+            "far_heap_default": "", "private_us": "550.000", "heap_us": "50.000", "best_us": "850.000"})
+        self.assertEqual([two[name] for name in ("any_private", "near_private", "far_private", "heap_us")],
+                         ["0.0031", "0.0031", "", ""])  # not 0.00: a ratio is never 0
+        self.assertIn("# note: allreduce 1M, 2 ranks, single: gloo:default: no result within 30 s", self.text())
+
+    def test_read_back(self):
+        lines, facts = table.read(self.text(), "FILE")
+        self.assertEqual({key: facts[key] for key in FACTS}, FACTS)
+        self.assertEqual(table.as_text(lines, facts), self.text())
+        rounded = {(row.cell, row.regime): row for row in table.rows_of(lines)}
+        for row in self.rows():
+            for buffers, defaults in (("private", False), ("heap", False), ("private", True), ("heap", True)):
+                if row.regime != "any" or not defaults:
+                    found, expected = rounded[row.cell, row.regime].ratio(buffers, defaults), row.ratio(buffers, defaults)
+                    self.assertEqual(found is None, expected is None)
+                    self.assertAlmostEqual(found or 0, expected or 0, 2)
+        empty = table.as_text([], FACTS)
+        self.assertEqual(table.as_text(*table.read(empty, "FILE")), empty)
+
+    def test_malformed_ones_are_reported(self):
+        head = self.text().count("\n#") + 1
+        for old, new, facts in (
+                ("\t4.00", "\tfour", f"FILE:{head + 2}: any_heap: |above 0|'four'"),
+                ("\t1.75", "\t0", f"FILE:{head + 2}: any_private: |above 0"),
+                ("\t1.75", "\tnan", "'nan'"), ("\t1.75", "\tinf", "'inf'"), ("\t1.75", "\t-1", "'-1'"),
+                ("\t1M", "", f"FILE:{head + 2}: |{len(table.COLUMNS)} columns"),
+                ("\t1M", "\t1T", "8, 64K or 1M|'1T'"),
+                ("\t2\tsingle", "\t1\tsingle", "ranks: |2 or more|'1'"),
+                ("\tsingle", "\tfast", "mode: |loop, barrier, single|'fast'"),
+                ("\nallreduce", "\nallredux", "collective: |allreduce, "),
+                ("\ngather\t64\t2\tbarrier", "\nallreduce\t1M\t2\tsingle",
+                 f"FILE:{head + 3}: |line {head + 2}"),
+                ("\tany_heap", "\tany_stack", f"FILE:{head + 1}: |columns"),
+                ("# machine: ", "# ", "'# machine: "), ("# peers: ", "# ", "'# peers: "),
+                ("# runs: ", "# ", "'# runs: "), ("2 CPUs", "two CPUs", "cpus|head")):
+            self.assertIn(old, self.text())
+            with self.assertRaises(sides.Failure, msg=new) as caught:
+                table.read(self.text().replace(old, new, 1), "FILE")
+            for fact in facts.split("|"):
+                self.assertIn(fact, str(caught.exception))
+            self.assertTrue(str(caught.exception).startswith("FILE:"))
+        self.assertRaises(sides.Failure, table.read, "", "FILE")
+
+    def command(self, *arguments):
+        return subprocess.run([sys.executable, os.path.join(SOURCE, "tools/bench-peers"), *arguments], capture_output=True,
+                              text=True, check=False)
+
+    def test_the_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = ("all.json", "table.tsv", "measured.svg", "read.svg", "bad.tsv")
+            measured, lines, first, again, bad = (os.path.join(folder, name) for name in names)
+            with open(measured, "w", encoding="utf-8") as out:
+                out.write(report.as_json([], [], {**FACTS, "measured": "today"}, self.runs(), {}))
+            done = self.command("--read", measured, "--table", lines, "--svg", first)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(lines, encoding="utf-8") as file:
+                self.assertIn("# measured: today\n", file.read())
+            done = self.command("--read-table", lines, "--svg", again)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(first, encoding="utf-8") as one, open(again, encoding="utf-8") as other:
+                self.assertEqual(one.read(), other.read())
+            fields = [line.split()[:5] for line in done.stdout.splitlines()]
+            self.assertIn(["near", "loop", "1", "1", "2.00"], fields)
+            done = self.command("--read-table", lines, "--collectives", "allreduce")
+            self.assertIn(["any", "all", "1", "1", "1.75"], [line.split()[:5] for line in done.stdout.splitlines()])
+            with open(bad, "w", encoding="utf-8") as out:
+                out.write("no table\n")
+            for arguments, status, facts in (
+                    ((bad,), 1, [f"{bad}:1: ", "names", "collective"]),
+                    ((lines, "--ranks", "8"), 1, [lines, "no line", "ranks"]),
+                    ((os.path.join(folder, "none"),), 1, ["No such file"]),
+                    ((lines, "--json", "x"), 2, ["--read-table: unexpected"])):
+                done = self.command("--read-table", *arguments)
+                self.assertEqual((done.returncode, done.stdout), (status, ""))
+                for fact in facts: self.assertIn(fact, done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+
+
+class Documents(unittest.TestCase):
+    def content(self, name):
+        with open(os.path.join(SOURCE, "docs", name), encoding="utf-8") as file:
+            return file.read()
+
+    def test_table_and_picture_are_those_of_the_tool(self):
+        lines, facts = table.read(self.content("performance.tsv"), "performance.tsv")
+        self.assertEqual(table.as_text(lines, facts) + "\n", self.content("performance.tsv"))
+        self.assertEqual(picture.draw(table.rows_of(lines), facts) + "\n", self.content("performance.svg"), "run make docs")
+
+    def test_means_and_counts_are_those_of_the_table(self):
+        lines, _ = table.read(self.content("performance.tsv"), "performance.tsv")
+        summary = {(entry["regime"], entry["mode"]): entry for entry in results.summarize(table.rows_of(lines))}
+        page = self.content("PERFORMANCE.md")
+        for title, key in (("near, in a loop", ("near", "loop")), ("near, a barrier before each", ("near", "barrier")),
+                           ("near, both", ("near", "all")), ("far, both", ("far", "all"))):
+            means = [summary[key][f"{buffers}_to_{to}"] for buffers in table.KINDS for to in ("best", "default")]
+            self.assertIn(" | ".join([f"| {title}", str(summary[key]["cells"]), *(f"{mean:.2f}" for mean in means)]), page)
+        for title, mode in (("any cell, in a loop", "loop"), ("any cell, a barrier before each", "barrier")):
+            words = [f"| {title}"]
+            for buffers, lowest in (("private", "0.95"), ("heap", "1.0")):
+                entries = [summary[regime, mode] for regime in ("near", "far")]
+                words += [lowest, *(f"{entry[f'{buffers}_below']} of {entry[f'{buffers}_cells']} below" for entry in entries)]
+            self.assertIn(" | ".join(words), page)
 
 
 class Picture(unittest.TestCase):
@@ -246,7 +380,7 @@ class Picture(unittest.TestCase):
             xml.dom.minidom.parseString(picture.draw(results.make_rows(some, runs, {}, 2), FACTS))
 
     def words_outside(self, text):
-        """What would be cut at the left or the right, at letters of 0.56 of their size, as wide as a digit."""
+        """Returns texts that are cut at the left or right if a letter is 0.56 of the font size wide, as a digit is."""
         found = []
         svg = xml.dom.minidom.parseString(text)
         for node in svg.getElementsByTagName("text"):
@@ -280,14 +414,14 @@ class Picture(unittest.TestCase):
 class Command(unittest.TestCase):
     def test_usage(self):
         tool = os.path.join(SOURCE, "tools/bench-peers")
-        for arguments, sentence in (("--peers lam", "there is no 'lam'"), ("--sizes 8T", "found '8T'"), ("--ranks 1", "--ranks of 2"),
-                                    ("--collectives allreduc", "there is no 'allreduc'"), ("--modes fast", "there is no 'fast'")):
+        for arguments, fact in (("--peers lam", "'lam'"), ("--sizes 8T", "'8T'"), ("--ranks 1", "--ranks of 2"),
+                                ("--collectives allreduc", "'allreduc'"), ("--modes fast", "'fast'")):
             done = subprocess.run([sys.executable, tool, BUILD, *arguments.split()], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertIn(sentence, done.stderr)
+            self.assertIn(fact, done.stderr)
         done = subprocess.run([sys.executable, tool, "/no/such/folder"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("run make first", done.stderr)
+        self.assertIn("make", done.stderr)
 
 
 if __name__ == "__main__":

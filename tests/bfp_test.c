@@ -1,6 +1,7 @@
 /* test: timeout=120 */
-/* bfp_test.c: block floats in collectives: every one of them, along every dimension, between tile layouts; reductions in
- * slices that no item fills; what is refused. Results are compared with naive evaluations, padding included. */
+/* bfp_test.c: block floats in collectives: every collective, along every dimension, between all tile layouts;
+ * reductions with slots that are not a multiple of an item; errors. Results are compared with naive evaluations, and
+ * padding must not change. */
 #include <math.h>
 
 #include "algo/algo.h"
@@ -42,7 +43,7 @@ static tutti_err call_now(struct player *p, const tutti_call *call) {
   return err == TUTTI_OK ? tutti_wait(&request) : err;
 }
 
-/* ---- every operation, between all tile layouts ---- */
+/* ---- every operation between all tile layouts ---- */
 
 struct trial {
   const struct op *op;
@@ -53,7 +54,8 @@ struct trial {
   uint32_t root;
 };
 
-/* Whole numbers, of which the sums fit, with an exponent that makes them magnitudes. */
+/* Returns a small integer, so that sums are exact. With the exponent of exponent_of_ones, it is the magnitude
+ * itself. */
 static unsigned value(tutti_datatype type, uint32_t rank, const size_t i[TUTTI_DIMS]) {
   size_t mixed = rank * 11 + i[0] * 7 + i[1] * 5 + i[2] * 3 + i[3] * 13 + i[4];
   return (unsigned)(mixed % (type == TUTTI_BFP8 ? 43 : 3));
@@ -83,11 +85,11 @@ static bool make(struct player *p, const struct trial *t, const struct tensors_k
   if (cut) shape[dim] *= RANKS;
   if (!good(p, tensors_make(tensor, kind, t->type, shape, (tutti_tiles){4, 32, 0, 0}), kind->name)) return false;
   tensor->data = malloc(tutti_tensor_bytes(tensor) + 1);
-  memset(tensor->data, 0xff, tutti_tensor_bytes(tensor)); /* the padding is NaN */
+  memset(tensor->data, 0xff, tutti_tensor_bytes(tensor)); /* padding is NaN */
   return true;
 }
 
-/* Every element is what it should be, and what is no element's is as it was. */
+/* Returns true if every element is correct and all bytes that belong to no element are unchanged. */
 static bool agrees(struct player *p, const struct trial *t, const tutti_tensor *out) {
   size_t bytes = tutti_tensor_bytes(out), i[TUTTI_DIMS] = {0};
   unsigned char *data = out->data;
@@ -133,7 +135,7 @@ static void play_trial(struct player *p, const struct trial *t) {
     tutti_call calls[2] = {call, call};
     calls[0].out = NULL;
     calls[1].collective = TUTTI_RECV, calls[1].in = NULL, calls[1].peer = (p->rank + RANKS - 1) % RANKS;
-    err = tutti_start_group(p->comm, calls, 2, &request);
+    err = tutti_start_all(p->comm, calls, 2, &request);
   } else {
     err = tutti_start(p->comm, &call, &request);
   }
@@ -147,7 +149,8 @@ static void play_trial(struct player *p, const struct trial *t) {
 
 static uint32_t dims_of(const struct op *op) { return op->in_cut || op->out_cut ? TUTTI_DIMS : 1; }
 
-/* Along dimension 4, blocks that are read may begin within a group; those that are written together may not. */
+/* Widths along dimension 4. Blocks that are read may begin within a group of 16. Blocks that are written side by side
+ * may not; their widths are multiples of 16. */
 static const size_t widths[] = {10, 2, 24, 33};
 static void every_layout(struct player *p) {
   uint32_t number = 0;
@@ -178,7 +181,7 @@ static void test_every_layout(void) {
   }
 }
 
-/* ---- slices ---- */
+/* ---- sizes of slots ---- */
 
 static const struct arithmetic {
   tutti_op op;
@@ -189,7 +192,7 @@ enum { ARITHMETICS = sizeof arithmetics / sizeof arithmetics[0] };
 static const struct reduction {
   tutti_collective collective;
   const char *algorithm;
-  bool in_rank_order; /* all operands at once */
+  bool in_rank_order; /* combines all operands at once, in rank order */
 } reductions[] = {
     {TUTTI_ALLREDUCE, "direct", true},
     {TUTTI_ALLREDUCE, "ring", false},
@@ -208,11 +211,12 @@ static const struct reduction {
 enum { REDUCTIONS = sizeof reductions / sizeof reductions[0], ROWS = 30, COLS = 90, SLOTS = 4 };
 static const char *const slots[SLOTS] = {"64K", "64", "1000", "4K"};
 
-/* What ranks got with the longest slots: [reduction][arithmetic][rank]. */
+/* results with the longest slots, as hashes: [reduction][arithmetic][rank] */
 static uint64_t (*results)[ARITHMETICS][RANKS];
 static uint32_t slot;
 
-/* Any numbers, but of a group they are alike, or little would be left of the smaller ones. */
+/* Fills in random numbers. Numbers of one group of 16 have similar sizes, as small ones would lose all their bits
+ * otherwise. */
 static void fill(float *values, size_t count, uint64_t seed) {
   for (size_t i = 0; i < count; i++) {
     double x = (double)(ranks_random(&seed) % 20001) / 10000 - 1;
@@ -220,7 +224,7 @@ static void fill(float *values, size_t count, uint64_t seed) {
   }
 }
 
-/* Of all ranks, in their order, in f32, and rounded once. */
+/* Reduces the inputs of all ranks in rank order, in f32, and rounds once. */
 static void evaluate(const struct arithmetic *a, const float *inputs, size_t count, tutti_tensor *result) {
   float *values = malloc(count * sizeof *values);
   for (size_t i = 0; i < count; i++) {
@@ -257,13 +261,13 @@ static void reduce_with(struct player *p, const struct reduction *r, const struc
   expected = in;
   expected.data = calloc(in_bytes, 1);
   float *inputs = malloc(RANKS * count * sizeof *inputs);
-  for (uint32_t rank = 0; rank < RANKS; rank++) { /* what there is of them after rounding */
+  for (uint32_t rank = 0; rank < RANKS; rank++) { /* inputs as the type holds them, after rounding */
     fill(inputs + rank * count, count, p->seed + rank);
     if (tutti_tensor_from_f32(&expected, inputs + rank * count) != TUTTI_OK ||
         tutti_tensor_to_f32(&expected, inputs + rank * count) != TUTTI_OK)
       abort();
     if (rank == p->rank) memcpy(in.data, expected.data, in_bytes);
-    /* The first loads are rounded, too. */
+    /* Premultiplied inputs are rounded to the type, too. */
     if (a->op != TUTTI_PREMUL_SUM) continue;
     for (size_t i = 0; i < count; i++) inputs[rank * count + i] *= (float)a->scale;
     if (tutti_tensor_from_f32(&expected, inputs + rank * count) != TUTTI_OK ||
@@ -279,7 +283,7 @@ static void reduce_with(struct player *p, const struct reduction *r, const struc
       abort();
     const float *block = inputs + (scatters ? p->rank * ROWS * COLS : 0);
     if (memcmp(block, inputs + count, ROWS * COLS * sizeof *block) != 0)
-      wrong(p, "rank %u: %s of %s by %s is not what comes of it in rank order", p->rank, tutti_op_name(a->op),
+      wrong(p, "rank %u: %s of %s by %s differs from the reduction in rank order", p->rank, tutti_op_name(a->op),
             tutti_datatype_name(type), r->algorithm);
   }
   *result = 1;
@@ -287,7 +291,7 @@ static void reduce_with(struct player *p, const struct reduction *r, const struc
   free(in.data), free(out.data), free(expected.data), free(inputs);
 }
 
-/* The same bits, whatever the slices. */
+/* Results must be equal, bit by bit, for all sizes of slots. */
 static void reduce_in_slices(struct player *p) {
   for (size_t r = 0; r < REDUCTIONS; r++)
     for (size_t a = 0; a < ARITHMETICS && p->stage->failures == 0; a++) {
@@ -316,8 +320,8 @@ static void test_slices(void) {
   munmap(results, bytes);
 }
 
-/* By every algorithm, longer than what is scaled or reduced at a time without a message; small whole numbers, so that all
- * orders give the same. */
+/* Runs every algorithm on tensors longer than what is scaled or reduced at a time without a message. All values are
+ * small integers, so that all orders of additions give the same result. */
 static void reduce_long(struct player *p) {
   enum { LONG_ROWS = 999, LONG_COLS = 512, LONG = LONG_ROWS * LONG_COLS };
   static const tutti_tiles tiles = {32, 32, 16, 16};
@@ -362,9 +366,9 @@ static void test_long_ones(void) {
   CHECK(count >= 15, "%llu algorithms", (unsigned long long)count);
 }
 
-/* ---- a user's operation, and what is refused ---- */
+/* ---- a user-defined operation, and errors ---- */
 
-/* Of two groups the one with the larger exponent. */
+/* Returns, of each pair of groups, the one with the larger exponent. */
 static void larger_group(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
                          void *context) {
   _Atomic uint32_t *calls = context;
@@ -387,7 +391,8 @@ static tutti_op larger;
 static _Atomic uint32_t larger_calls;
 static void user_operation(struct player *p) {
   unsigned char in[64 * ITEM_MAX], out[64 * ITEM_MAX], want[64 * ITEM_MAX];
-  for (uint32_t r = 0; r < RANKS; r++) /* exponents before the rest of each: the tensor's memory is one tile */
+  for (uint32_t r = 0; r < RANKS;
+       r++) /* the memory of the tensor is one tile: all exponents, then the codes of all groups */
     for (size_t g = 0; g < 64; g++) {
       unsigned char exponent = (unsigned char)(100 + (g * 7 + r * 5) % 11);
       if (r == p->rank) in[g] = exponent;
@@ -399,7 +404,7 @@ static void user_operation(struct player *p) {
   tutti_tensor from = tile_tensor(p, TUTTI_BFP8, 32, in), to = tile_tensor(p, TUTTI_BFP8, 32, out);
   good(p, call_now(p, &(tutti_call){.collective = TUTTI_ALLREDUCE, .in = &from, .out = &to, .op = larger}),
        "allreduce");
-  if (memcmp(out, want, sizeof out) != 0) wrong(p, "rank %u: a user's operation: wrong", p->rank);
+  if (memcmp(out, want, sizeof out) != 0) wrong(p, "rank %u: wrong result of a user-defined operation", p->rank);
 }
 
 static void test_user_operation(void) {
@@ -407,13 +412,13 @@ static void test_user_operation(void) {
   perform(user_operation, RANKS, 0, true);
   perform(user_operation, RANKS, 0, false);
 #ifndef __SANITIZE_THREAD__
-  CHECK(larger_calls > 0, "it was not called with bfp8");
+  CHECK(larger_calls > 0, "the user-defined operation was not called with bfp8");
 #endif
 }
 
 static uint32_t which;
-static const char *const sentences[] = {"cannot share in whole groups of 16", "band takes integers only",
-                                        "in is of bfp8, out of bfp4", "bfp8 lies in tiles"};
+static const char *const facts[] = {"groups of 16", "band", "bfp8|bfp4", "bfp8|tensors"};
+
 static void refused(struct player *p) {
   unsigned char memory[8 * 64 * ITEM_MAX];
   tutti_tensor in = tile_tensor(p, TUTTI_BFP8, 24, memory),
@@ -425,18 +430,19 @@ static void refused(struct player *p) {
   if (which == 3)
     call = (tutti_call){.collective = TUTTI_ALLREDUCE, .send = memory, .recv = memory, .type = TUTTI_BFP8};
   tutti_err err = call_now(p, &call);
-  if (err != TUTTI_ERR_ARGUMENT || !strstr(tutti_error_message(p->comm), sentences[which]))
-    wrong(p, "rank %u: %s: '%s', expected '%s'", p->rank, tutti_err_name(err), tutti_error_message(p->comm),
-          sentences[which]);
+  if (err != TUTTI_ERR_ARGUMENT || !test_contains(tutti_error_message(p->comm), facts[which]))
+    wrong(p, "rank %u: %s: '%s', expected the facts '%s'", p->rank, tutti_err_name(err), tutti_error_message(p->comm),
+          facts[which]);
   p->stage->counted++;
 }
 
-/* A refusal is the communicator's verdict: it does not end in order (which is what rank_1_dies says). */
+/* An error of a call is the communicator's verdict, and tutti_comm_free fails, too. rank_1_dies tells the troupe to
+ * expect that. */
 static void test_refusals(void) {
-  for (which = 0; which < sizeof sentences / sizeof sentences[0]; which++) {
+  for (which = 0; which < sizeof facts / sizeof facts[0]; which++) {
     uint64_t count =
         troupe_perform((struct troupe){.run = refused, .ranks = RANKS, .rank_1_dies = true}, troupe_over_loop);
-    CHECK(count == RANKS, "%llu ranks were refused", (unsigned long long)count);
+    CHECK(count == RANKS, "%llu ranks got the expected error", (unsigned long long)count);
   }
 }
 

@@ -1,6 +1,7 @@
 /* test: fast timeout=120 */
-/* bootstrap_test.c: worlds that no environment describes: by an allgather that the program has, over sockets of its own; by a
- * key-value store; and by rank, address and port in tutti_options. Ranks that fail on the way end all of them, none hangs. */
+/* bootstrap_test.c: worlds that are not described by the environment, but by an allgather of the program (here over
+ * sockets), by a key-value store, or by rank, address and port in tutti_options. If a rank fails on the way, all ranks
+ * must fail, and none may hang. */
 #include <sys/resource.h>
 
 #include "ranks.h"
@@ -8,15 +9,15 @@
 
 enum { RANKS = 8, HANG_MS = 20000, KEYS = 512, VALUE_BYTES = 256 };
 
-/* ---- an allgather over sockets: to rank 0 and back ---- */
+/* ---- an allgather over sockets, through rank 0 ---- */
 
-static int hub[RANKS][2]; /* rank r has [r][1], rank 0 all [r][0] */
+static int hub[RANKS][2]; /* sockets between rank 0, which has hub[r][0], and rank r, which has hub[r][1] */
 
 struct context {
   uint32_t rank;
   uint32_t calls;
-  uint32_t dies_at, fails_at; /* in which call; UINT32_MAX: never */
-  bool forks;                 /* in every call: children that live on, with all descriptors */
+  uint32_t dies_at, fails_at; /* number of the callback in which the rank dies or fails; UINT32_MAX: never */
+  bool forks;                 /* forks in every callback a child that lives on with all descriptors */
 };
 
 static void leave_a_child(void) {
@@ -53,7 +54,7 @@ static void hang_up(uint32_t rank) {
   }
 }
 
-/* A program that loses a rank says so to all: here by hanging up. */
+/* Allgather callback. After an error, it tells all ranks by closing the connection. */
 static int allgather(void *context, const void *mine, void *all, size_t bytes) {
   struct context *c = context;
   uint32_t call = c->calls++;
@@ -70,7 +71,7 @@ static void open_hub(void) {
   for (uint32_t r = 1; r < RANKS; r++)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, hub[r]) != 0) abort();
 }
-/* Each rank keeps its own ends, so that who dies is noticed. */
+/* Closes the sockets of other ranks, so that the death of a rank closes its sockets. */
 static void keep_own_ends(uint32_t rank) {
   for (uint32_t r = 1; r < RANKS; r++) {
     if (rank > 0) close(hub[r][0]);
@@ -122,23 +123,23 @@ static int store_get(void *context, const char *key, void *value, size_t bytes) 
 
 /* ---- worlds ---- */
 
-enum means { HUB, STORE, PLACE };
+enum means { HUB, STORE, ADDRESS };
 struct scene {
   const char *name;
   enum means means;
-  uint32_t victim; /* RANKS: none */
+  uint32_t victim; /* rank that fails; RANKS: none */
   uint32_t dies_at, fails_at;
-  const char *variable, *value; /* on the victim alone */
-  const char *says;             /* in every sentence; NULL: all goes well */
+  const char *variable, *value; /* environment variable, set on the victim only */
+  const char *says;             /* part of every rank's error message; NULL: tutti_init succeeds */
   bool forks;                   /* rank 0 forks in its callbacks */
-  rlim_t files;                 /* descriptors of each rank, soft and hard; 0: as many as we */
+  rlim_t files;                 /* limit of file descriptors per rank, soft and hard; 0: unchanged */
 };
 #define NEVER UINT32_MAX
 
 static const struct scene scenes[] = {
     {"allgather", HUB, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 0},
     {"store", STORE, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 0},
-    {"address and port", PLACE, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 0},
+    {"address and port", ADDRESS, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 0},
     {"with children", HUB, RANKS, NEVER, NEVER, NULL, NULL, NULL, true, 0},
     {"few descriptors", HUB, RANKS, NEVER, NEVER, NULL, NULL, NULL, false, 40},
     {"dies in the first", HUB, 3, 0, NEVER, NULL, NULL, "returned 77", false, 0},
@@ -146,11 +147,12 @@ static const struct scene scenes[] = {
     {"dies near the end", HUB, 7, 5, NEVER, NULL, NULL, "returned 77", false, 0},
     {"fails half way", HUB, 2, NEVER, 3, NULL, NULL, "returned 77", false, 0},
     {"rank 0 dies half way", HUB, 0, 3, NEVER, NULL, NULL, "returned 77", false, 0},
-    {"a variable that is refused", HUB, 4, NEVER, NEVER, "TUTTI_SPIN_US", "soon", "TUTTI_SPIN_US", false, 0},
-    {"no memory to be made", HUB, 0, NEVER, NEVER, "TUTTI_SHM_BYTES", "3", "TUTTI_SHM_BYTES", false, 0},
-    {"a variable that is refused, store", STORE, 6, NEVER, NEVER, "TUTTI_NO_SUCH", "1", "TUTTI_NO_SUCH", false, 0},
-    {"a channel that is refused", HUB, 1, NEVER, NEVER, "TUTTI_RING_BYTES", "1", "TUTTI_RING_BYTES", false, 0},
-    {"a channel that is refused, port", PLACE, 1, NEVER, NEVER, "TUTTI_RING_BYTES", "1", "TUTTI_RING_BYTES", false, 0},
+    {"an invalid variable", HUB, 4, NEVER, NEVER, "TUTTI_SPIN_US", "soon", "TUTTI_SPIN_US", false, 0},
+    {"too little shared memory", HUB, 0, NEVER, NEVER, "TUTTI_SHM_BYTES", "3", "TUTTI_SHM_BYTES", false, 0},
+    {"an unknown variable, store", STORE, 6, NEVER, NEVER, "TUTTI_NO_SUCH", "1", "TUTTI_NO_SUCH", false, 0},
+    {"an invalid size of channels", HUB, 1, NEVER, NEVER, "TUTTI_RING_BYTES", "1", "TUTTI_RING_BYTES", false, 0},
+    {"an invalid size of channels, port", ADDRESS, 1, NEVER, NEVER, "TUTTI_RING_BYTES", "1", "TUTTI_RING_BYTES", false,
+     0},
 };
 enum { SCENES = sizeof scenes / sizeof scenes[0] };
 
@@ -162,11 +164,11 @@ static void tell_port(void *context, uint16_t port) {
 static void describe(struct ranks_world *w, uint32_t rank, struct context *c, tutti_bootstrap *b, tutti_options *o) {
   const struct scene *s = w->context;
   *o = (tutti_options){.join_timeout_ms = 8000, .timeout_ms = 8000};
-  if (s->means == PLACE) {
+  if (s->means == ADDRESS) {
     o->rank = rank;
     o->ranks = RANKS;
     o->address = "127.0.0.1";
-    o->secret = "told by the program";
+    o->secret = "secret of the program";
     o->on_listen = tell_port;
     o->on_listen_context = w;
     while (rank > 0 && (o->port = (uint16_t)w->shared->numbers[0]) == 0) ranks_sleep_us(500);
@@ -181,7 +183,7 @@ static void describe(struct ranks_world *w, uint32_t rank, struct context *c, tu
 static int play(struct ranks_world *w, uint32_t rank) {
   const struct scene *s = w->context;
   keep_own_ends(rank);
-  /* What the environment says of another job does not matter; the program has not set anything. */
+  /* Variables of other launchers must not matter, and no TUTTI_ variable describes the world. */
   static const char *const foreign[] = {"TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR", "TUTTI_MASTER_PORT",
                                         "TUTTI_SECRET"};
   for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) unsetenv(foreign[i]);
@@ -199,7 +201,7 @@ static int play(struct ranks_world *w, uint32_t rank) {
   describe(w, rank, &c, &b, &o);
   tutti_err err = tutti_init(&o, &world);
   ranks_note(w, rank, err, tutti_error_message(NULL));
-  if (err != TUTTI_OK) hang_up(rank); /* as a process does that ends */
+  if (err != TUTTI_OK) hang_up(rank); /* as the exit of the process would do */
   if (err != TUTTI_OK) return 0;
   int64_t mine = rank + 1, sum = 0;
   err = tutti_allreduce(world, &mine, &sum, 1, TUTTI_I64, TUTTI_SUM);
@@ -239,7 +241,7 @@ static void worlds(void) {
   munmap(store, sizeof *store);
 }
 
-/* ---- options that cannot be meant ---- */
+/* ---- invalid options ---- */
 
 static int never_called(void *context, const void *mine, void *all, size_t bytes) {
   (void)context, (void)mine, (void)all, (void)bytes;
@@ -258,24 +260,24 @@ static void options_are_refused(void) {
       {{.bootstrap = &no_ranks}, "rank 0 of 0"},
       {{.bootstrap = &alone_beyond}, "rank 5 of 1"},
       {{.bootstrap = &beyond}, "rank 2 of 2"},
-      {{.bootstrap = &nothing}, "has no allgather, and not both of set and get"},
-      {{.bootstrap = &half}, "has no allgather, and not both of set and get"},
-      {{.bootstrap = &good, .ranks = 2}, "has bootstrap and ranks"},
+      {{.bootstrap = &nothing}, "no allgather|set and get"},
+      {{.bootstrap = &half}, "no allgather|set and get"},
+      {{.bootstrap = &good, .ranks = 2}, "bootstrap|ranks"},
       {{.rank = 3, .ranks = 3, .address = "h", .port = 1}, "rank 3 of 3"},
-      {{.rank = 1, .ranks = 70000, .address = "h", .port = 1}, "1 to 65536 ranks"},
-      {{.ranks = 2, .port = 1}, "tutti_options.address is NULL"},
-      {{.ranks = 2, .port = 1, .address = ""}, "tutti_options.address is empty"},
-      {{.ranks = 2, .address = "127.0.0.1"}, "tutti_options.port is 0 on rank 0"},
-      {{.rank = 1, .ranks = 2, .address = "127.0.0.1", .on_listen = tell_port}, "tutti_options.port is 0 on rank 1"},
-      {{.rank = 1}, "but ranks is 0"},
-      {{.port = 3}, "but ranks is 0"},
-      {{.address = "h"}, "but ranks is 0"},
+      {{.rank = 1, .ranks = 70000, .address = "h", .port = 1}, "70000|65536"},
+      {{.ranks = 2, .port = 1}, "tutti_options.address|NULL"},
+      {{.ranks = 2, .port = 1, .address = ""}, "tutti_options.address|empty"},
+      {{.ranks = 2, .address = "127.0.0.1"}, "tutti_options.port|rank 0"},
+      {{.rank = 1, .ranks = 2, .address = "127.0.0.1", .on_listen = tell_port}, "tutti_options.port|rank 1"},
+      {{.rank = 1}, "tutti_options|ranks is 0"},
+      {{.port = 3}, "tutti_options|ranks is 0"},
+      {{.address = "h"}, "tutti_options|ranks is 0"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tutti_comm *world;
     tutti_err err = tutti_init(&cases[i].options, &world);
-    CHECK(err == TUTTI_ERR_ARGUMENT && !world && strstr(tutti_error_message(NULL), cases[i].says), "case %zu: %s: '%s'",
-          i, tutti_err_name(err), tutti_error_message(NULL));
+    CHECK(err == TUTTI_ERR_ARGUMENT && !world && test_contains(tutti_error_message(NULL), cases[i].says),
+          "case %zu: %s: '%s'", i, tutti_err_name(err), tutti_error_message(NULL));
   }
 }
 
@@ -284,11 +286,12 @@ static void an_empty_secret_is_refused(void) {
   const tutti_options o = {
       .ranks = 2, .address = "127.0.0.1", .secret = "", .on_listen = tell_port, .join_timeout_ms = 100};
   tutti_err err = tutti_init(&o, &world);
-  CHECK(err == TUTTI_ERR_ENVIRONMENT && strstr(tutti_error_message(NULL), "secret of tutti_options is empty"), "%s: %s",
-        tutti_err_name(err), tutti_error_message(NULL));
+  CHECK(err == TUTTI_ERR_ENVIRONMENT && test_contains(tutti_error_message(NULL), "secret|tutti_options|empty"),
+        "%s: %s", tutti_err_name(err), tutti_error_message(NULL));
 }
 
-/* A world of one, whatever a launcher says; and one by an allgather of one rank. */
+/* Creates worlds of one rank: with options only, regardless of a launcher's variables, and with an allgather of one
+ * rank. */
 static int copy(void *context, const void *mine, void *all, size_t bytes) {
   ++*(int *)context;
   memcpy(all, mine, bytes);

@@ -1,5 +1,6 @@
-/* buffers.h: buffers of a rank in every kind of memory: its own, of the heap that all ranks map, registered; at its beginning
- * or anywhere inside. Which one follows from a number, so that ranks differ and a run repeats. */
+/* buffers.h: buffers of a rank for tests, in every kind of memory: private, of the heap that all ranks map, registered,
+ * or newly allocated from the heap. A buffer begins at the start of its memory or at an offset. A number that the
+ * caller gives decides on kind and offset, so that ranks differ and a run can be repeated. */
 #ifndef BUFFERS_H
 #define BUFFERS_H
 
@@ -13,23 +14,24 @@
 enum buffers_kind { BUFFERS_PRIVATE, BUFFERS_HEAP, BUFFERS_REGISTERED, BUFFERS_FRESH, BUFFERS_KINDS };
 enum { BUFFERS_SLOTS = 2, BUFFERS_OFFSETS = 4096, BUFFERS_FRESH_MAX = 16 };
 
-/* One piece of shared memory of a kind, cut into slots. */
+/* Shared memory of one kind, cut into slots. */
 struct buffers_arena {
   unsigned char *memory;
   bool used[BUFFERS_SLOTS];
 };
 
 struct buffers {
-  tutti_comm *comm; /* NULL: all are private */
+  tutti_comm *comm; /* NULL: all buffers are private */
   size_t slot_bytes;
-  struct buffers_arena arenas[BUFFERS_KINDS];   /* of heap and registered */
-  unsigned char *fresh[BUFFERS_FRESH_MAX];      /* allocated for one buffer alone: its pages, */
-  unsigned char *fresh_data[BUFFERS_FRESH_MAX]; /* and where it begins */
+  struct buffers_arena arenas[BUFFERS_KINDS];   /* only for BUFFERS_HEAP and BUFFERS_REGISTERED */
+  unsigned char *fresh[BUFFERS_FRESH_MAX];      /* heap memory allocated for one buffer alone; NULL: free entry */
+  unsigned char *fresh_data[BUFFERS_FRESH_MAX]; /* first byte of the buffer in fresh[i] */
 };
 
-static _Thread_local struct buffers buffers; /* of this rank */
+static _Thread_local struct buffers buffers; /* buffers of this thread's rank */
 
-/* Slots of slot_bytes, whole pages; longer buffers are private, or allocated one by one. */
+/* Allocates slots of slot_bytes, which must be whole pages, in the heap and in registered memory. Longer buffers are
+ * private, or allocated one by one. */
 static inline tutti_err buffers_init(tutti_comm *comm, size_t slot_bytes) {
   size_t bytes = slot_bytes * BUFFERS_SLOTS;
   void *heap, *registered = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -63,7 +65,8 @@ static inline void *buffers_acquire_fresh(size_t bytes, size_t offset) {
   return malloc(bytes);
 }
 
-/* Any number decides on the kind, and, without its last two bits, on the offset: a multiple of 8. */
+/* Returns a buffer. `number` is arbitrary: number % 4 gives the kind of memory, the rest gives the offset, a multiple
+ * of 8. */
 static inline void *buffers_acquire(size_t bytes, uint64_t number) {
   enum buffers_kind kind = buffers.comm ? number % BUFFERS_KINDS : BUFFERS_PRIVATE;
   size_t offset = number / BUFFERS_KINDS % 3 ? number / 64 % (BUFFERS_OFFSETS / 8) * 8 : 0;

@@ -1,8 +1,9 @@
-/* ccl_cases.h: rows of test cases of collectives on tensors, from lines of CSV:
+/* ccl_cases.h: test cases of collectives on tensors, read from lines of CSV:
  *
  *   op,num_devices,num_links,shape,dim,layout,dtype,memory,topology,note
  *
- * What a field may say is what the functions below take; anything else is an error, so that no row is passed over. */
+ * The functions below define what each field may contain. Anything else is an error, so that no row is skipped
+ * silently. */
 #ifndef CCL_CASES_H
 #define CCL_CASES_H
 
@@ -13,39 +14,39 @@
 
 enum { CASES_TEXT = 256, CASES_FIELDS = 10, CASES_WORLDS = 4, CASES_TYPES = 4 };
 
-/* How a tensor lies: interleaved, or in shards of rows x cols on so many cores. */
+/* Memory layout of a tensor: interleaved, or in shards of rows x cols on `cores` cores. */
 struct cases_shards {
-  char kind; /* W, H, B; 0: interleaved */
+  char kind; /* W (width), H (height) or B (block) sharded; 0: interleaved */
   size_t rows, cols;
   uint32_t cores;
-  bool column; /* cores are numbered down the columns */
-  bool dram;   /* shards only; else in L1 */
+  bool column; /* cores are numbered down the columns of the grid */
+  bool dram;   /* shards are in DRAM; else in L1. Only for sharded tensors */
 };
 
-/* Whose shape is it that a row gives? */
+/* Tensor whose shape a row gives: input, output, or not stated. */
 enum cases_meaning { CASES_UNSAID, CASES_INPUT, CASES_OUTPUT };
 
 struct cases_row {
-  int line; /* of the file */
+  int line; /* line number in the file */
   char text[CASES_TEXT];
   tutti_collective collective;
   struct {
-    uint32_t ranks, links; /* 0 links: automatic */
+    uint32_t ranks, links; /* number of ranks; number of links, 0: automatic */
   } worlds[CASES_WORLDS];
   uint32_t world_count;
   uint32_t dims;
   size_t shape[TUTTI_DIMS];
   int dim;
-  bool tiles, rows; /* layouts */
+  bool tiles, rows; /* layouts to test: tiles, row-major */
   tutti_datatype types[CASES_TYPES];
   uint32_t type_count;
-  bool dram, l1; /* of interleaved tensors: in which of them */
+  bool dram, l1; /* memories to test, for interleaved tensors */
   struct cases_shards in, out;
   bool ring, along_line, mesh;
   enum cases_meaning meaning;
 };
 
-/* Cuts a line into its fields, which may stand in quotes. */
+/* Cuts a line into its fields, which may stand in quotes; returns their number. */
 static inline uint32_t cases_split(const char *line, char fields[CASES_FIELDS][CASES_TEXT]) {
   uint32_t count = 0, length = 0;
   bool quoted = false;
@@ -58,7 +59,8 @@ static inline uint32_t cases_split(const char *line, char fields[CASES_FIELDS][C
   return count + 1;
 }
 
-/* "8", "4", or "2,8 (1 link); 4 (2 links)"; the links of the former have a field of their own. */
+/* Parses numbers of ranks: "8", "2,4", or "2,8 (1 link); 4 (2 links)". `links`, if it is a number, sets the number of
+ * links of all. */
 static inline bool cases_read_worlds(const char *ranks, const char *links, struct cases_row *row) {
   uint32_t group_begin = 0;
   char *end;
@@ -79,7 +81,7 @@ static inline bool cases_read_worlds(const char *ranks, const char *links, struc
   return row->world_count > 0;
 }
 
-/* "1x1x48x1024", "out 1x1x32xW": W is as many columns as the shards have. */
+/* Parses a shape: "1x1x48x1024", "out 1x1x32xW". W stands for the number of columns of all shards together. */
 static inline bool cases_read_shape(const char *text, struct cases_row *row) {
   if (strncmp(text, "out ", 4) == 0) {
     row->meaning = CASES_OUTPUT;
@@ -110,7 +112,8 @@ static inline bool cases_read_types(char *text, struct cases_row *row) {
   return row->type_count > 0;
 }
 
-/* "W(32,64)x6", "L1 B(32,32)x32", "DRAMW(32,16)x1", "... colmajor", "interleaved", "L1 width sharded out shard (32,128)x32" */
+/* Parses shards, such as "W(32,64)x6", "L1 B(32,32)x32", "DRAMW(32,16)x1", "... colmajor", "interleaved",
+ * "L1 width sharded out shard (32,128)x32". */
 static inline bool cases_read_shards(const char *text, struct cases_shards *shards) {
   *shards = (struct cases_shards){.dram = strncmp(text, "DRAM", 4) == 0, .column = strstr(text, "colmajor") != NULL};
   if (strstr(text, "interleaved")) return true;
@@ -120,8 +123,8 @@ static inline bool cases_read_shards(const char *text, struct cases_shards *shar
   return strchr("WHB", shards->kind) && sscanf(open, "(%zu,%zu)x%u", &shards->rows, &shards->cols, &shards->cores) == 3;
 }
 
-/* "IN -> OUT", "IN / intermediate SHARDS / OUT" (what lies in between is the library's affair), or one of them: the other has
- * then the same kind of shards, on as many cores. */
+/* Parses "IN -> OUT", "IN / intermediate SHARDS / OUT" (the intermediate is ignored: the library chooses it), or one
+ * layout: the other tensor then has shards of the same kind, on as many cores. */
 static inline bool cases_read_memory(char *text, struct cases_row *row) {
   char *last = text, *next;
   uint32_t ranks = row->worlds[0].ranks;
@@ -131,7 +134,7 @@ static inline bool cases_read_memory(char *text, struct cases_row *row) {
   if (next) *next = '\0';
   row->dram = strstr(text, "DRAM") != NULL;
   row->l1 = strstr(text, "L1") != NULL;
-  if (strstr(text, "out shard")) { /* the longer tensor's shards are so much longer along the columns */
+  if (strstr(text, "out shard")) { /* the longer tensor's shards have `ranks` times as many columns */
     good = cases_read_shards(text, &row->out);
     row->in = row->out;
     row->in.cols *= ranks;
@@ -156,7 +159,7 @@ static inline void cases_read_note(const char *note, struct cases_row *row) {
   if (strstr(note, "OUTPUT") || strstr(note, "output shape")) row->meaning = CASES_OUTPUT;
 }
 
-/* False: the row says something that is not understood. */
+/* Parses a row; returns false if any field is not understood. */
 static inline bool cases_read(const char *line, int number, struct cases_row *row) {
   char f[CASES_FIELDS][CASES_TEXT];
   *row = (struct cases_row){.line = number};

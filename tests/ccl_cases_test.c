@@ -1,23 +1,25 @@
 /* test: slow timeout=300 */
-/* ccl_cases_test.c: rows of test cases (ccl_cases.h), each on every device count, topology, layout, type and memory that it
- * lists, in real processes; every element is compared, and that no padding was written or came to be one.
+/* ccl_cases_test.c: runs rows of test cases (ccl_cases.h), each on every number of ranks, topology, layout, type and
+ * memory that it lists, in real processes. Compares every element, and checks that no padding was written or read as
+ * data.
  *
- * The rows are those of ../shared/seeds/ccl_cases.csv, where that is, and some of our own of the same kinds, in
- * tests/data/ccl_cases.csv. What they leave open is read so:
+ * Rows come from ../shared/seeds/ccl_cases.csv, if that file exists, and from tests/data/ccl_cases.csv. What a row
+ * leaves open is read as follows:
  *
- *   shape       of the output where the note says so, or input; without a word, an allgather's is its output, as is a
- *               reduce_scatter's its input. A shape that so many ranks cannot share is each rank's input.
- *   topology    ring: `bucket` and the bidirectional algorithms; line: `line`. 1D+2D fabric: that many ranks, and as many
- *               as a row of a mesh of two, whose rows go at the same time. (W also line): only width-sharded ones.
- *   links       so many lanes; auto: as the algorithm has it.
- *   memory      DRAM: the process's memory, interleaved over 12 banks; L1: memory that all ranks see (tutti_alloc), over
- *               64 banks. Shards are in L1 if the row does not say DRAM. An intermediate is the library's affair. If there is
- *               only one shard, the other tensor has the same kind on as many cores, longer along the columns.
- *   dtype       bfp8_b is bfp8. It lies in tiles: that a row-major tensor of it is refused is looked at, and counted.
+ *   shape       the note says whether it is the output's or the input's. Without a note, an allgather's is its output,
+ *               a reduce_scatter's its input. A shape that cannot be divided among the ranks is each rank's input.
+ *   topology    ring: `bucket` and the bidirectional algorithms. line: `line`. 1D+2D fabric: a ring of that many ranks,
+ *               and a mesh of two rows of that many ranks, whose rows run at the same time. (W also line): also `line`,
+ *               for width-sharded tensors only.
+ *   links       the number of lanes; auto: the algorithm's default.
+ *   memory      DRAM: private memory, interleaved over 12 banks. L1: shared memory (tutti_alloc), over 64 banks. Shards
+ *               are in L1 unless the row says DRAM. An intermediate is ignored. If a row has only one shard, the other
+ *               tensor has shards of the same kind on as many cores, longer along the columns.
+ *   dtype       bfp8_b is bfp8, which needs tiles. A row-major tensor of it must be refused; refusals are counted.
  *   layout      tiles are 32x32 with faces of 16x16.
  *
- * Interleaved tensors that take more than 2 GiB in all ranks have their largest dimension halved until they do not; unless
- * TEST_LONG is set, more than 8 MiB. These rows are listed. */
+ * For interleaved tensors that take more than 8 MiB in all ranks together (2 GiB if TEST_LONG is set), the largest
+ * dimension is halved until they fit. These rows are printed. */
 #include "ccl_cases.h"
 
 #include "tensors.h"
@@ -38,12 +40,12 @@ struct run {
   bool mesh;
 };
 
-/* Its tensors, without memory. */
+/* Tensors of a run, without memory. */
 struct laid {
   tutti_tensor in, out;
-  uint32_t axis;              /* of five */
-  size_t global[TUTTI_DIMS];  /* shape of the longer one */
-  bool refused, halved, good; /* refused: as it should be */
+  uint32_t axis;              /* dimension along which blocks are laid, of TUTTI_DIMS */
+  size_t global[TUTTI_DIMS];  /* shape of the longer tensor, in TUTTI_DIMS dimensions */
+  bool refused, halved, good; /* refused: the library refused block floats without tiles, as it should */
 };
 
 static bool gathers(const struct run *run) { return run->row->collective == TUTTI_ALLGATHER; }
@@ -69,7 +71,7 @@ static tutti_err make(const struct run *run, const struct cases_shards *shards, 
   return err;
 }
 
-/* Halves the largest dimension that ranks can still share. */
+/* Halves the largest dimension that can still be divided among the ranks; returns false if there is none. */
 static bool halve(const struct run *run, size_t *shape, uint32_t dim) {
   uint32_t best = TUTTI_DIMS;
   for (uint32_t d = 0; d < run->row->dims; d++) {
@@ -81,7 +83,7 @@ static bool halve(const struct run *run, size_t *shape, uint32_t dim) {
   return best < TUTTI_DIMS;
 }
 
-/* Shapes and layouts of a run, for `limit` bytes of all ranks. */
+/* Returns the tensors of a run, halved until they take at most `limit` bytes in all ranks. */
 static struct laid lay_out(const struct run *run, size_t limit) {
   const struct cases_row *row = run->row;
   struct laid p = {0};
@@ -97,7 +99,7 @@ static struct laid lay_out(const struct run *run, size_t limit) {
     shorter[dim] /= run->ranks;
     tutti_err err = make(run, &row->in, gathers(run) ? shorter : longer, &p.in);
     p.refused = err != TUTTI_OK && is_grouped(run->type) && !run->tiles &&
-                strstr(tutti_error_message(NULL), "block floats lie in tiles");
+                test_contains(tutti_error_message(NULL), "block floats|tiles");
     if (err == TUTTI_OK) err = make(run, &row->out, gathers(run) ? longer : shorter, &p.out);
     p.good = err == TUTTI_OK;
     if (!p.good || row->in.kind || row->out.kind) break;
@@ -120,7 +122,7 @@ struct cases {
 
 typedef void visit_run(void *context, const struct run *run);
 
-/* What of a row the worlds, layouts, types and memories make, by one algorithm. */
+/* Visits all runs of a row with one algorithm: each combination of number of ranks, layout, type and memory. */
 static void each_way(const struct cases_row *row, const char *algorithm, bool mesh, visit_run *visit, void *context) {
   struct run run = {.row = row, .algorithm = algorithm, .mesh = mesh};
   bool sharded = row->in.kind || row->out.kind;
@@ -150,11 +152,11 @@ static void each_run(const struct cases *cases, visit_run *visit, void *context)
   }
 }
 
-/* ---- what elements are ---- */
+/* ---- values of elements ---- */
 
-/* Moved: any bits that follow from the place in the longer tensor. Reduced: whole numbers out of a table a rank, and a table of
- * their sums, which every type holds. */
-static uint32_t mix(size_t place) { return (uint32_t)place * 0x9e3779b1u; }
+/* Values for an allgather: bits that follow from the element's position in the longer tensor. Values for a
+ * reduce_scatter: integers from a table per rank, and a table of their sums, which every type holds exactly. */
+static uint32_t mix(size_t position) { return (uint32_t)position * 0x9e3779b1u; }
 
 static uint32_t given(tutti_datatype type, uint32_t rank, uint32_t k) {
   uint32_t most = type == TUTTI_BFP8 ? 16 : type == TUTTI_BFP4 ? 2 : 29;
@@ -163,8 +165,8 @@ static uint32_t given(tutti_datatype type, uint32_t rank, uint32_t k) {
 
 struct values {
   bool sums;
-  uint32_t shift;        /* of moved bits: the upper ones are the better mixed */
-  uint32_t table[TABLE]; /* of numbers; of bf16, their bits */
+  uint32_t shift;        /* of an allgather: shift to the upper bits, which are mixed best */
+  uint32_t table[TABLE]; /* of a reduce_scatter: the numbers; for bf16, their bits */
 };
 
 static struct values values_of(const struct run *run, uint32_t first_rank, uint32_t last_rank) {
@@ -178,19 +180,20 @@ static struct values values_of(const struct run *run, uint32_t first_rank, uint3
   return v;
 }
 
-static uint32_t bits_of(const struct values *v, size_t place) {
-  return v->sums ? v->table[mix(place) >> 26] : mix(place) >> v->shift;
+static uint32_t bits_of(const struct values *v, size_t position) {
+  return v->sums ? v->table[mix(position) >> 26] : mix(position) >> v->shift;
 }
 
-/* An item of `count` elements of a block float, as it crosses. Sums are as what makes them from f32 would leave them. */
-static void item_of(const struct values *v, size_t place, size_t count, uint32_t magnitude_bits, bool is_result,
+/* Makes an item, that is a group of `count` elements of a block float, as it is sent. A sum has the exponent and codes
+ * that the conversion from f32 would give. */
+static void item_of(const struct values *v, size_t position, size_t count, uint32_t magnitude_bits, bool is_result,
                     unsigned char item[17]) {
   uint32_t largest = 0, shift = 0, codes[16] = {0};
   for (size_t i = 0; i < count; i++) {
-    codes[i] = v->sums ? bits_of(v, place + i) : mix(place + i) >> 8 & ((2u << magnitude_bits) - 1);
+    codes[i] = v->sums ? bits_of(v, position + i) : mix(position + i) >> 8 & ((2u << magnitude_bits) - 1);
     largest = codes[i] > largest ? codes[i] : largest;
   }
-  item[0] = (unsigned char)(v->sums ? 126 + magnitude_bits : mix(place) >> 24);
+  item[0] = (unsigned char)(v->sums ? 126 + magnitude_bits : mix(position) >> 24);
   while (v->sums && is_result && largest > 0 && largest << shift < 1u << (magnitude_bits - 1)) shift++;
   if (v->sums && is_result) item[0] = (unsigned char)(largest ? item[0] - shift : 0);
   memset(item + 1, 0, 16);
@@ -200,23 +203,23 @@ static void item_of(const struct values *v, size_t place, size_t count, uint32_t
   }
 }
 
-/* ---- going through a tensor ---- */
+/* ---- all elements of a tensor ---- */
 
 struct walk {
   struct player *player;
   const struct run *run;
   const struct values *values;
   const tutti_tensor *tensor;
-  bool checks; /* compares, and leaves FILLED; else fills in */
+  bool checks; /* true: compares elements and overwrites them with FILLED; false: writes elements */
   size_t wrong;
 };
 
-/* Elements that lie one behind the other; of block floats, of one group. */
-static void visit_group(struct walk *w, const size_t index[TUTTI_DIMS], size_t count, size_t place) {
+/* Visits `count` elements of one group of a block float, which are contiguous. */
+static void visit_group(struct walk *w, const size_t index[TUTTI_DIMS], size_t count, size_t position) {
   unsigned char *data = w->tensor->data, item[17];
   struct tensors_code at = tensors_code_where(w->tensor, index);
   bool halves = w->run->type == TUTTI_BFP4;
-  item_of(w->values, place, count, halves ? 3 : 7, w->checks, item);
+  item_of(w->values, position, count, halves ? 3 : 7, w->checks, item);
   size_t whole = halves ? count / 2 : count;
   bool half = halves && count % 2;
   if (w->checks) {
@@ -230,41 +233,41 @@ static void visit_group(struct walk *w, const size_t index[TUTTI_DIMS], size_t c
   if (half) data[at.code + whole] = (unsigned char)((data[at.code + whole] & 0xf0) | (item[1 + whole] & 15));
 }
 
-/* The type is may_alias: memory may have been of any. */
-#define VISIT(bits)                                                                             \
-  typedef uint##bits##_t any##bits __attribute__((may_alias));                                  \
-  static void visit_##bits(struct walk *w, void *memory, size_t count, size_t place) {          \
-    any##bits *data = memory;                                                                   \
-    const struct values *v = w->values;                                                         \
-    size_t differ = 0;                                                                          \
-    if (!w->checks)                                                                             \
-      for (size_t i = 0; i < count; i++) data[i] = (any##bits)bits_of(v, place + i);            \
-    else                                                                                        \
-      for (size_t i = 0; i < count; i++) differ += data[i] != (any##bits)bits_of(v, place + i); \
-    if (w->checks) memset(data, FILLED, count * sizeof *data);                                  \
-    w->wrong += differ;                                                                         \
+/* The type is may_alias, as memory of any type may be accessed through it. */
+#define VISIT(bits)                                                                                \
+  typedef uint##bits##_t any##bits __attribute__((may_alias));                                     \
+  static void visit_##bits(struct walk *w, void *memory, size_t count, size_t position) {          \
+    any##bits *data = memory;                                                                      \
+    const struct values *v = w->values;                                                            \
+    size_t differ = 0;                                                                             \
+    if (!w->checks)                                                                                \
+      for (size_t i = 0; i < count; i++) data[i] = (any##bits)bits_of(v, position + i);            \
+    else                                                                                           \
+      for (size_t i = 0; i < count; i++) differ += data[i] != (any##bits)bits_of(v, position + i); \
+    if (w->checks) memset(data, FILLED, count * sizeof *data);                                     \
+    w->wrong += differ;                                                                            \
   }
 VISIT(8)
 VISIT(16)
 VISIT(32)
 
-static void visit_segment(struct walk *w, size_t index[TUTTI_DIMS], size_t count, size_t place) {
+static void visit_segment(struct walk *w, size_t index[TUTTI_DIMS], size_t count, size_t position) {
   if (is_grouped(w->run->type)) {
-    visit_group(w, index, count, place);
+    visit_group(w, index, count, position);
     return;
   }
   size_t item = tutti_datatype_size(w->run->type), at = tensors_where(w->tensor, index);
   size_t last[TUTTI_DIMS];
   memcpy(last, index, sizeof last);
   last[4] += count - 1;
-  if (tensors_where(w->tensor, last) != at + count - 1) w->wrong += count; /* they do not */
+  if (tensors_where(w->tensor, last) != at + count - 1) w->wrong += count; /* the elements are not contiguous */
   unsigned char *memory = (unsigned char *)w->tensor->data + at * item;
-  if (item == 1) visit_8(w, memory, count, place);
-  else if (item == 2) visit_16(w, memory, count, place);
-  else visit_32(w, memory, count, place);
+  if (item == 1) visit_8(w, memory, count, position);
+  else if (item == 2) visit_16(w, memory, count, position);
+  else visit_32(w, memory, count, position);
 }
 
-/* The tensor is the block of the longer one that begins at `origin` along `axis`. */
+/* Visits all elements of the tensor, which is the block of the longer tensor that begins at `origin` along `axis`. */
 static void walk(struct walk *w, const struct laid *p, size_t origin) {
   const tutti_tensor *t = w->tensor;
   const tutti_layout *l = &t->layout;
@@ -273,18 +276,19 @@ static void walk(struct walk *w, const struct laid *p, size_t origin) {
   memcpy(rows, t->shape, sizeof rows);
   rows[4] = 1;
   do {
-    size_t place = 0;
-    for (uint32_t d = 0; d < TUTTI_DIMS; d++) place = place * p->global[d] + index[d] + (d == p->axis ? origin : 0);
+    size_t position = 0;
+    for (uint32_t d = 0; d < TUTTI_DIMS; d++)
+      position = position * p->global[d] + index[d] + (d == p->axis ? origin : 0);
     for (size_t col = 0; col < cols; col += most) {
       size_t at[TUTTI_DIMS] = {index[0], index[1], index[2], index[3], col};
-      visit_segment(w, at, tu_min(most, cols - col), place + col);
+      visit_segment(w, at, tu_min(most, cols - col), position + col);
     }
   } while (tensors_next(rows, index));
 }
 
-/* ---- a rank ---- */
+/* ---- one rank ---- */
 
-/* Memory for a tensor, of one kind, kept for the next one. */
+/* Memory for tensors of one kind, reused for the next run. */
 struct arena {
   unsigned char *memory;
   size_t bytes;
@@ -297,14 +301,14 @@ static unsigned char *take(struct player *p, struct arena *a, size_t bytes) {
   if (!a->shared) free(a->memory), memory = malloc(bytes + 1);
   else if (good(p, tutti_free(p->comm, a->memory), "free")) good(p, tutti_alloc(p->comm, bytes + 1, &memory), "alloc");
   a->memory = memory, a->bytes = bytes;
-  if (!memory) wrong(p, "rank %u: no memory for %zu bytes", p->rank, bytes);
+  if (!memory) wrong(p, "rank %u: out of memory: %zu bytes", p->rank, bytes);
   return memory;
 }
 
 struct rank_part {
   struct player *player;
   tutti_comm *mesh_row;
-  struct arena arenas[2][2]; /* in, out; DRAM, L1 */
+  struct arena arenas[2][2]; /* [in, out][DRAM, L1] */
   const struct cases *cases;
 };
 
@@ -369,7 +373,7 @@ static void play_all(struct player *p) {
   each_run(played, play_run, &m);
   free(m.arenas[0][0].memory), free(m.arenas[1][0].memory);
   for (int k = 0; k < 2; k++) good(p, tutti_free(p->comm, m.arenas[k][1].memory), "free");
-  if (m.mesh_row && p->stage->failures == 0) good(p, tutti_comm_free(m.mesh_row), "the mesh's rows");
+  if (m.mesh_row && p->stage->failures == 0) good(p, tutti_comm_free(m.mesh_row), "free of the mesh's rows");
 }
 
 /* ---- the test ---- */
@@ -402,7 +406,7 @@ static void count_run(void *context, const struct run *run) {
   printf(" on %u ranks (%.80s)\n", run->ranks, run->row->text);
 }
 
-/* Reads all rows of a text; their number must be that of its lines but the first. */
+/* Reads all rows of a text. Each line except the first must be a row. */
 static void read_rows(char *text, struct cases *cases) {
   uint32_t lines = 0;
   int number = 1;
@@ -412,7 +416,7 @@ static void read_rows(char *text, struct cases *cases) {
     if (*end) *end++ = '\0';
     if (number == 1) continue;
     CHECK(cases->row_count < ROWS_MAX, "more than %d rows", ROWS_MAX);
-    CHECK(cases_read(line, number, &cases->rows[cases->row_count]), "line %d is not understood: %s", number, line);
+    CHECK(cases_read(line, number, &cases->rows[cases->row_count]), "line %d cannot be read: %s", number, line);
     cases->row_count += cases->row_count < ROWS_MAX - 1;
   }
   CHECK(cases->row_count == lines - 1, "%u rows of %u lines", cases->row_count, lines);
@@ -435,7 +439,7 @@ static void perform(char *text) {
   played = &cases;
   for (uint32_t ranks = 1; ranks <= 64 && !test_failures; ranks++) {
     if (tally.worlds[ranks] == 0) continue;
-    /* Room for both tensors of a rank; only what is used is taken from the system. */
+    /* Shared memory for both tensors of a rank. The system allocates only pages that are used. */
     struct troupe troupe = {.run = play_all, .ranks = ranks, .slice_bytes = TROUPE_SLICE + 2 * cases.limit / ranks};
     uint64_t done = troupe_perform(troupe, over);
     CHECK(done == tally.worlds[ranks], "%u ranks: %llu runs, expected %u", ranks, (unsigned long long)done,
@@ -451,7 +455,7 @@ static void perform(char *text) {
 static void perform_file(const char *path) {
   FILE *file = fopen(path, "r");
   if (!file) {
-    FAIL("there is no %s", path);
+    FAIL("no file %s", path);
     return;
   }
   static char text[1 << 16];
@@ -466,10 +470,10 @@ static void test_own(void) { perform_file(OWN_FILE); }
 
 static void test_file(void) {
   if (access(CASES_FILE, R_OK) == 0) perform_file(CASES_FILE);
-  else SKIP("there is no ../shared/seeds/ccl_cases.csv");
+  else SKIP("no file ../shared/seeds/ccl_cases.csv");
 }
 
-/* Rows that say what is not known are not passed over. */
+/* Rows with unknown words must be errors. */
 static void test_reader(void) {
   static const char *const bad[] = {
       "",
@@ -489,16 +493,17 @@ static void test_reader(void) {
       "all_gather,8,1,1x1x32x32,3,TILE,bf16,DRAM interleaved,torus,",
   };
   struct cases_row row;
-  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) CHECK(!cases_read(bad[i], 1, &row), "'%s' was read", bad[i]);
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    CHECK(!cases_read(bad[i], 1, &row), "'%s' was accepted", bad[i]);
   CHECK(
       cases_read(
           "all_gather,\"2,8 (1 link); 4 (2 links)\",,8x1x32x16,-1,TILE/RM,u8+bfp8_b,\"DRAM,L1 interleaved\",line,x\r\n",
           7, &row),
-      "a good row was not read");
+      "a valid row was refused");
   CHECK(row.world_count == 3 && row.worlds[1].ranks == 8 && row.worlds[1].links == 1 && row.worlds[2].ranks == 4 &&
             row.worlds[2].links == 2 && row.dims == 4 && row.shape[0] == 8 && row.dim == -1 && row.tiles && row.rows &&
             row.type_count == 2 && row.types[1] == TUTTI_BFP8 && row.dram && row.l1 && !row.ring && row.along_line,
-        "it was read wrongly");
+        "a row was read wrongly");
   CHECK(cases_read(
             "reduce_scatter,8,1,1x1x32x256,3,TILE,bf16,\"W(32,64)x4 / intermediate W(32,9)x4 / DRAMH(16,32)x2\",ring,",
             1, &row) &&

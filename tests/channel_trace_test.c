@@ -1,13 +1,15 @@
-/* channel_trace_test.c: traces of channels: seeded schedules of the real code, step by step, as tu_link_trace tells them. The
- * same seed gives the same trace; each shows the whole of the protocol. tests/model_test.sh has it write them to a file,
- * where the model of the protocol follows them: `channel_trace_test --write FILE COUNT SEED schedules|threads|spoilt`. */
+/* channel_trace_test.c: traces of channels, that is, all steps of the real code in seeded schedules, as tu_link_trace
+ * reports them. The same seed gives the same trace, and each trace shows the whole protocol. tests/model_test.sh calls
+ * `channel_trace_test --write FILE COUNT SEED schedules|threads|spoilt`, which writes traces to a file, and then checks
+ * that the model of the protocol can follow them. */
 #include <pthread.h>
 #include <sched.h>
 #include <tutti/channel.h>
 
-#include "api/channel.h"
-#include "mover/link.h"
+#include "api/comm_create.h"
 #include "ranks.h"
+#include "stream/channel.h"
+#include "stream/link.h"
 #include "test.h"
 
 enum {
@@ -20,12 +22,13 @@ enum {
   STEPS_MAX = 1000000
 };
 
-/* ---- what is told ---- */
+/* ---- the trace ---- */
 
 static struct tu_link_event events[EVENTS_MAX];
 static uint32_t event_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local uint64_t pauses; /* of a thread of its own, seeded; 0: there is one thread */
+static _Thread_local uint64_t
+    pauses; /* random state for pauses, if each end has its own thread; 0: one thread, no pauses */
 
 static void hear(const struct tu_link_event *event) {
   pthread_mutex_lock(&lock);
@@ -35,7 +38,7 @@ static void hear(const struct tu_link_event *event) {
   if (pauses && tu_random(&pauses) % 3 == 0) sched_yield();
 }
 
-/* ---- a schedule: one thread plays both ends, and draws what comes next; or each has a thread ---- */
+/* ---- a schedule: one thread drives both ends in random order, or each end has a thread ---- */
 
 struct end {
   tutti_channel *channel; /* NULL: closed */
@@ -45,7 +48,7 @@ struct end {
 
 struct side {
   tutti_comm *comm;
-  uint32_t operation; /* how many were begun */
+  uint32_t operation; /* number of operations begun */
   uint64_t random;
   struct end ends[CHANNELS_MAX];
 };
@@ -53,11 +56,12 @@ struct side {
 struct play {
   tutti_channel_options options;
   uint32_t channels, operations;
-  uint32_t from[CHANNELS_MAX];                   /* who sends */
-  uint64_t length[OPERATIONS_MAX][CHANNELS_MAX]; /* messages; the same in all operations if they are counted */
+  uint32_t from[CHANNELS_MAX]; /* rank that sends */
+  uint64_t length[OPERATIONS_MAX]
+                 [CHANNELS_MAX]; /* numbers of messages; for counted streams, the same in all operations */
   struct side sides[2];
   uint64_t random;
-  _Atomic bool stops; /* an end has failed */
+  _Atomic bool stops; /* a call of one end has failed */
 };
 
 static void draw(struct play *p) {
@@ -100,7 +104,7 @@ static bool send_step(const struct play *p, struct side *s, struct end *e) {
   void *slot = NULL;
   if (tu_random(&s->random) % 3 == 0) return tutti_channel_try_acked(e->channel, &acked) == TUTTI_OK;
   if (tutti_channel_try_acquire(e->channel, &slot) != TUTTI_OK) return false;
-  if (!slot || tu_random(&s->random) % 3 == 0) return true; /* the worker takes its time */
+  if (!slot || tu_random(&s->random) % 3 == 0) return true; /* the message is delayed at random */
   memcpy(slot, &e->at, sizeof e->at);
   e->at++;
   bool last = e->at == e->length && p->options.ending == TUTTI_CHANNEL_MARKED;
@@ -118,7 +122,7 @@ static bool peek_step(const struct play *p, struct side *s, struct end *e) {
   return number == m.number && m.number == e->at + ahead;
 }
 
-/* Also of what has been released meanwhile. */
+/* Acknowledges what was peeked at, even if it has been released since. */
 static bool ack_step(struct end *e) {
   if (e->acked == e->peeked) return true;
   e->acked = e->peeked;
@@ -160,7 +164,7 @@ static bool side_is_over(const struct play *p, uint32_t rank) {
 
 static bool is_over(const struct play *p) { return side_is_over(p, 0) && side_is_over(p, 1); }
 
-/* Some schedules favour an end, so that the other one is late. */
+/* One thread makes random steps of both ends. In some schedules one end makes most steps, so that the other is late. */
 static bool play_alone(struct play *p) {
   uint32_t bias = (uint32_t)(tu_random(&p->random) % 9) + 1;
   bool good = true;
@@ -174,7 +178,8 @@ struct player {
   bool good;
 };
 
-/* Who has no core for a while is waited for, however long it takes. */
+/* Makes the steps of one end on a thread of its own. The other end waits without a time limit, as a thread may be
+ * without a core for long. */
 static void *play_side(void *argument) {
   struct player *player = argument;
   struct play *p = player->play;
@@ -198,7 +203,7 @@ static bool play_together(struct play *p) {
   return players[0].good && players[1].good;
 }
 
-/* Leaves the trace in events[]. */
+/* Runs a schedule and leaves the trace in events[]. */
 static bool play(struct play *p, uint64_t seed, bool (*how)(struct play *p)) {
   struct tu_transport *endpoints[2];
   struct tu_error error = {0};
@@ -209,7 +214,7 @@ static bool play(struct play *p, uint64_t seed, bool (*how)(struct play *p)) {
   if (tu_loop_create(2, SLICE, endpoints, &error) != TUTTI_OK) return false;
   for (uint32_t r = 0; r < 2; r++) {
     p->sides[r].random = tu_random(&p->random);
-    if (tu_comm_create(endpoints[r], members, 2, r, TU_WORLD_SESSION, 10000, &p->sides[r].comm, &error) != TUTTI_OK)
+    if (tu_comm_create(endpoints[r], members, 2, r, TU_WORLD_ID, 10000, &p->sides[r].comm, &error) != TUTTI_OK)
       return false;
   }
   tu_link_trace = hear;
@@ -219,9 +224,9 @@ static bool play(struct play *p, uint64_t seed, bool (*how)(struct play *p)) {
   return good;
 }
 
-/* ---- to a file ---- */
+/* ---- traces in a file ---- */
 
-/* Something that no run of the protocol does: a step is missing, or says another number. */
+/* Changes the trace into one that the protocol does not allow: removes a step, or changes its number. */
 static void spoil(uint64_t *random) {
   static const bool needed[TU_LINK_STEPS] = {
       [TU_LINK_CLEAR] = true, [TU_LINK_CALL] = true,    [TU_LINK_SEE_CALL] = true, [TU_LINK_OPEN] = true,
@@ -262,7 +267,7 @@ static int write_traces(const char *name, uint32_t count, uint64_t seed, const c
   return file && fclose(file) == 0 && good ? 0 : 1;
 }
 
-/* ---- what traces are ---- */
+/* ---- properties of traces ---- */
 
 static void a_seed_is_a_schedule(void) {
   static struct play p;
@@ -272,7 +277,8 @@ static void a_seed_is_a_schedule(void) {
     CHECK(play(&p, seed + i, play_alone), "schedule %u: %s", (unsigned)i, tutti_error_message(NULL));
     uint32_t count = event_count;
     memcpy(before, events, count * sizeof events[0]);
-    CHECK(play(&p, seed + i, play_alone) && event_count == count, "%u steps, and %u", count, event_count);
+    CHECK(play(&p, seed + i, play_alone) && event_count == count, "%u steps, then %u with the same seed", count,
+          event_count);
     for (uint32_t k = 0; k < count && k < event_count; k++)
       CHECK(before[k].step == events[k].step && before[k].rank == events[k].rank &&
                 before[k].number == events[k].number && before[k].channel == events[k].channel,
@@ -280,8 +286,8 @@ static void a_seed_is_a_schedule(void) {
   }
 }
 
-/* Every step occurs, but those of ends that do not agree; messages are filled, flagged, seen and released as often as they
- * are sent. */
+/* Every step occurs, except the mismatch of two ends. Messages are acquired, filled, flagged, seen and released as
+ * often as they are sent. */
 static void all_steps_are_told(void) {
   static struct play p;
   uint64_t seed = test_seed(), counts[TU_LINK_STEPS] = {0}, messages = 0;
@@ -291,7 +297,8 @@ static void all_steps_are_told(void) {
     for (uint32_t n = 0; n < p.operations; n++)
       for (uint32_t c = 0; c < p.channels; c++) messages += p.length[n][c];
   }
-  for (int s = 0; s < TU_LINK_STEPS; s++) CHECK((counts[s] > 0) == (s != TU_LINK_MISMATCH), "step %d: never told", s);
+  for (int s = 0; s < TU_LINK_STEPS; s++)
+    CHECK((counts[s] > 0) == (s != TU_LINK_MISMATCH), "step %d: never reported, or reported in error", s);
   static const enum tu_link_step each[] = {TU_LINK_ACQUIRE, TU_LINK_FILL, TU_LINK_FLAG, TU_LINK_SEE_FLAG,
                                            TU_LINK_RELEASE};
   for (size_t i = 0; i < sizeof each / sizeof each[0]; i++)
@@ -299,7 +306,8 @@ static void all_steps_are_told(void) {
           (unsigned long long)counts[each[i]], (unsigned long long)messages);
 }
 
-/* Once all that has come is released, an acknowledgement would be written into memory that may serve something else. */
+/* After all messages that have arrived are released, an acknowledgement must not be written: the memory may be in use
+ * again. */
 static void what_is_released_is_not_acknowledged(void) {
   static struct play p;
   uint64_t seed = test_seed();
@@ -310,8 +318,8 @@ static void what_is_released_is_not_acknowledged(void) {
       const struct tu_link_event *e = &events[k];
       if (e->step == TU_LINK_RELEASE) released[e->operation][e->channel]++;
       if (e->step == TU_LINK_ACK)
-        CHECK(e->number > released[e->operation][e->channel], "step %u: %u are acknowledged, and all released", k,
-              (unsigned)e->number);
+        CHECK(e->number > released[e->operation][e->channel], "step %u: %u messages acknowledged, but all are released",
+              k, (unsigned)e->number);
     }
   }
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# cli_slices_test.sh SOURCE BUILD: what `tutti slices` prints, and what it refuses.
+# cli_slices_test.sh SOURCE BUILD: tests the output and the error messages of `tutti slices`.
 set -u
 . "$1/tests/shell.sh"
 source=$1 tutti=$2/tutti
@@ -7,12 +7,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 
-# 2 x 12 pages, for each of two ranks 2 x 6, dealt to two workers page by page.
+# 2 x 12 pages; each of two ranks has 2 x 6, which two workers take in turns, page by page.
 test_two_workers() {
   run 0 slices --shape 2x12 --dim 1 --ranks 2 --workers 2 --max-slice 1
   is "standard error" "$err" ""
   is "lines" "$(wc -l <out.txt)" 25
-  is "the first of each worker" "$(head -4 out.txt; sed -n 14,16p out.txt)" \
+  is "the first slices of each worker" "$(head -4 out.txt; sed -n 14,16p out.txt)" \
     "worker  order  slice  step fracture  offset              shape
      0      0      0     0        0  0,0                 1x1
      0      1      0     1        1  0,6                 1x1
@@ -25,7 +25,7 @@ test_two_workers() {
 1 0,6 2x6"
 }
 
-# As it is drawn: fractures of two rows and three cells.
+# The picture in the documentation: fractures of two rows and three cells.
 test_drawn() {
   run 0 slices --shape 2x12 --ranks 4 --workers 2 --slice 1x1
   is "offsets of step 0" "$(awk '$4 == 0 && NR > 1 { print $1 ": " $6 }' out.txt)" "0: 0,0
@@ -36,7 +36,7 @@ test_drawn() {
 1: 1,2"
 }
 
-# s=0,t=0..3, s=1,t=0..3, ...
+# Slices s and steps t come in the order s=0,t=0..3, s=1,t=0..3, ...
 test_order() {
   run 0 slices --shape 2x8 --ranks 4 --slice 1x1
   is "slices and steps" "$(awk 'NR > 1 { printf "s=%d,t=%d ", $3, $4 }' out.txt)" "$(
@@ -51,46 +51,46 @@ test_limits() {
   run 0 slices --shape 1x1x48x1024 --dim -2 --ranks 3 --pages 32x32 --max-bytes 16K --json
   is "tiles that are filled in part" "$(head -1 out.txt)" \
     '{"worker": 0, "order": 0, "slice": 0, "step": 0, "fracture": 0, "offset": [0, 0, 0, 0], "shape": [1, 1, 16, 128]}'
-  is "objects" "$(wc -l <out.txt)" 24
+  is "number of objects" "$(wc -l <out.txt)" 24
   run 0 slices --shape 8x8 --buffers 4,1,2,1
   is "min(4, 1 + 2) + 1 pages" "$(awk 'NR == 2 { print $7 }' out.txt)" 1x4
   run 0 slices --shape 8x8 --buffers 4,1,2,1 --max-slice 2
-  is "the shortest limit counts" "$(awk 'NR == 2 { print $7 }' out.txt)" 1x2
+  is "the smallest limit counts" "$(awk 'NR == 2 { print $7 }' out.txt)" 1x2
   run 0 slices --shape 4x0 --ranks 2
-  is "nothing to cut" "$(wc -l <out.txt)" 1
+  is "a shape without elements" "$(wc -l <out.txt)" 1
   run 0 slices --shape 3x2x2
   is "all at once" "$(awk 'NR > 1 { print $6, $7 }' out.txt)" "0,0,0 3x2x2"
 }
 
 test_bad_usage() {
-  local arguments sentence
-  while IFS='|' read -r arguments sentence; do
+  local arguments facts
+  while IFS='|' read -r arguments facts; do
     # shellcheck disable=SC2086
     run 2 slices $arguments
     is "'$arguments', standard output" "$out" ""
-    has "'$arguments'" "$err" "$sentence"
+    has_facts "'$arguments'" "$err" "$facts"
     is "'$arguments', lines" "$(wc -l <<<"$err")" 1
   done <<'TABLE'
-|--shape: expected up to five sizes
---shape 2y12|found '2y12'
---shape 1x2x3x4x5x6|up to five sizes
---shape 2x|up to five sizes
---shape 2x12 --dim 2|--dim: expected a dimension of the shape, from -2 to 1, found '2'
---shape 2x12 --dim -3|found '-3'
---shape 2x12 --dim -0|found '-0'
---shape 2x12 --ranks 5|dimension 4 has 12 items, which 5 ranks cannot share
---shape 2x12 --ranks 0|0 ranks and 1 workers
---shape 2x12 --workers 0|1 ranks and 0 workers
---shape 2x12 --slice 2|--slice: expected rows and columns, as 32x32, found '2'
---shape 2x12 --pages 0x4|--pages: expected rows and columns
---shape 2x12 --slice 2x6 --max-slice 8|2x6 pages is longer than the 8 that fit
---shape 2x12 --max-bytes 64 --pages 32x32|at least a page, 4096 bytes, found 64
---shape 2x12 --max-bytes 64 --dtype f33|--dtype: expected a type
+|--shape|five sizes
+--shape 2y12|--shape|'2y12'
+--shape 1x2x3x4x5x6|--shape|five sizes
+--shape 2x|--shape|five sizes
+--shape 2x12 --dim 2|--dim|-2 to 1|'2'
+--shape 2x12 --dim -3|--dim|'-3'
+--shape 2x12 --dim -0|--dim|'-0'
+--shape 2x12 --ranks 5|dimension 4|12 items|5 ranks
+--shape 2x12 --ranks 0|0 ranks|1 workers
+--shape 2x12 --workers 0|1 ranks|0 workers
+--shape 2x12 --slice 2|--slice|32x32|'2'
+--shape 2x12 --pages 0x4|--pages|rows and columns
+--shape 2x12 --slice 2x6 --max-slice 8|2x6 pages|8
+--shape 2x12 --max-bytes 64 --pages 32x32|one page|4096 bytes|found 64
+--shape 2x12 --max-bytes 64 --dtype f33|--dtype|datatype
 --shape 2x12 --buffers 1,2,3|SHORT_CIRCUIT,IN0,OUT,CHANNEL
---shape 2x12 --buffers 0,0,0,0|nothing fits
---shape 2x12 --rank 1|--rank: expected a rank below 1, found 1
---shape 2x12 more|expected options only, found 'more'
---shape 2x12 --slices 2|did you mean '--slice'?
+--shape 2x12 --buffers 0,0,0,0|no page
+--shape 2x12 --rank 1|--rank|below 1|found 1
+--shape 2x12 more|options only|'more'
+--shape 2x12 --slices 2|'--slice'
 TABLE
 }
 

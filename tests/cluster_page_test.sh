@@ -1,18 +1,19 @@
 #!/bin/bash
-# cluster_page_test.sh SOURCE BUILD: opens pages of `tutti topo --as html` in a browser without a screen, chooses chips, and reads
-# from the DOM what is said of them. Skipped where there is no chromium.
+# cluster_page_test.sh SOURCE BUILD: opens pages of `tutti topo --as html` in a headless browser, selects chips, and
+# reads their description from the DOM. Skipped if chromium is not installed.
 # test: slow timeout=120
 set -u
 . "$1/tests/shell.sh"
 source=$1 tutti=$2/tutti shared=$1/../shared/clusters
-browser=$(command -v chromium || command -v chromium-browser) || { echo "skipped: there is no chromium" && exit 77; }
+browser=$(command -v chromium || command -v chromium-browser) || { echo "skipped: chromium not found" && exit 77; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch XDG_CONFIG_HOME=$scratch XDG_CACHE_HOME=$scratch
 cd "$scratch" || exit 1
 
-# What a person would do: looks, chooses a chip with the mouse and one with a key, hides things, leaves. Notes all in the body's
-# data, pairs of the first table as A-B:LINKS/RESERVED, channels of a chip as CHANNEL>CHIP.CHANNEL, with a * if reserved.
+# A script that acts like a user: it looks at the page, selects a chip with the mouse and one with a key, hides things,
+# and presses Escape. It writes what it finds into data attributes of the body: pairs of the first table as
+# A-B:LINKS/RESERVED, channels of a chip as CHANNEL>CHIP.CHANNEL, with a * if reserved.
 cat >person.html <<'EOF'
 <script>
 const told = document.body.dataset;
@@ -41,13 +42,14 @@ told.after = document.getElementById("heading").textContent;
 </script>
 EOF
 
+# note NAME: prints data-NAME of the body.
 note() { sed -n "s/.*<body[^>]* data-$1=\"\([^\"]*\)\".*/\1/p" dom.html | head -1 | sed 's/&gt;/>/g'; }
-dump() { # FILE[#FRAGMENT]
+dump() { # FILE[#FRAGMENT]: writes the DOM to dom.html after all scripts have run
   "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/profile" --dump-dom \
     --virtual-time-budget=5000 "file://$scratch/$1" 2>/dev/null | tr '\n' ' ' >dom.html
 }
-page() { # ARGUMENTS...
-  "$tutti" topo "$@" --as html >page.html || complain "tutti topo $* fails"
+page() { # ARGUMENTS...: makes a page with `tutti topo`, and opens it with the script above
+  "$tutti" topo "$@" --as html >page.html || complain "tutti topo $* failed"
   cat page.html person.html >visit.html
   dump visit.html
 }
@@ -56,9 +58,9 @@ test_t3000() {
   page t3000
   is "boxes" "$(note boxes)" 8
   is "pairs" "$(note pairs)" "0-1:2/0 0-3:2/0 0-4:2/1 1-2:2/0 1-5:2/1 2-3:2/0 2-6:2/1 3-7:2/1 4-5:2/0 6-7:2/0"
-  is "the order" "$(note order)" "Neighbours in this order are linked, and the last with the first: 0, 3, 7, 6, 2, 1, 5, 4."
+  has "the order" "$(note order)" ": 0, 3, 7, 6, 2, 1, 5, 4."
   is "channels of chip 4" "$(note four)" "0>0.8* 1>0.9 6>5.6 7>5.7"
-  has "chip 4" "$(note four-text)" "a host reaches it by chip 0, over 1 link"
+  has_facts "chip 4" "$(note four-text)" "host|chip 0|1 link"
   is "pairs of chip 4" "$(note near)" 2
   is "channels of chip 0" "$(note zero)" "6>3.6 7>3.7 8>4.0* 9>4.1 14>1.14 15>1.15"
   has "chip 0" "$(note zero-text)" "with mmio"
@@ -69,15 +71,15 @@ test_t3000() {
 test_address() {
   "$tutti" topo galaxy --as html >galaxy.html
   dump "galaxy.html#node=32"
-  is "chosen" "$(note chosen)" 32
+  is "the selected node" "$(note chosen)" 32
   is "nodes" "$(note nodes)" 36
   has "the gateway's links" "$(cat dom.html)" '<td>chip 4</td>'
   "$tutti" topo fat-tree:4x2 --as html >tree.html
   dump tree.html
-  has "neither ring nor line" "$(cat dom.html)" "There is neither a ring nor a line of all chips."
+  has_facts "neither ring nor line" "$(cat dom.html)" "neither a ring nor a line"
 }
 
-# The picture and the page agree with the file.
+# The page shows the links of a file.
 test_own() {
   page "$source/tests/data/eight.yaml" --reserve dispatch
   is "pairs" "$(note pairs)" "0-4:2/1 0-5:2/0 0-7:2/0 1-4:2/0 1-6:2/0 1-7:2/1 2-6:2/1 2-7:2/0 3-4:2/0 3-5:2/1"
@@ -85,7 +87,7 @@ test_own() {
 }
 
 test_real() {
-  [ -d "$shared" ] || { skip "there is no ../shared/clusters" && return; }
+  [ -d "$shared" ] || { skip "../shared/clusters not found" && return; }
   page "$shared/t3k_cluster_desc.yaml" --reserve dispatch
   is "pairs" "$(note pairs)" "0-1:2/0 0-2:2/0 0-4:2/1 1-3:2/0 1-5:2/1 2-3:2/0 2-6:2/1 3-7:2/1 4-5:2/0 6-7:2/0"
   has "the order" "$(note order)" "0, 2, 6, 7, 3, 1, 5, 4."

@@ -1,4 +1,5 @@
-/* clusters.h: what tests of clusters share: clusters by name, graphs at random, and the real files where they are present. */
+/* clusters.h: helpers of the tests of clusters: clusters by name, random graphs, and real cluster files if they are
+ * present. */
 #ifndef CLUSTERS_H
 #define CLUSTERS_H
 
@@ -8,7 +9,8 @@
 
 #define CLUSTERS_SHARED SOURCE_DIR "/../shared/clusters/"
 
-/* Must be one; the caller destroys it. reserve NULL: as it comes. */
+/* Loads a cluster and reserves links as `reserve` says; NULL reserves none. Aborts the test on an error. The caller
+ * destroys the cluster. */
 static inline struct tu_cluster *cluster_reserved(const char *what, const char *reserve) {
   struct tu_cluster *cluster;
   struct tu_error error;
@@ -20,14 +22,14 @@ static inline struct tu_cluster *cluster_reserved(const char *what, const char *
 }
 static inline struct tu_cluster *cluster_of(const char *what) { return cluster_reserved(what, NULL); }
 
-/* A file of our own, in tests/data: "own/eight.yaml"; or a real one, for which NULL comes back, and the test counts as skipped,
- * where there is none. */
+/* Files in tests/data are named "own/eight.yaml". Other names are real cluster files in ../shared/clusters. Where that
+ * folder is missing, the functions below return false or NULL, and the test counts as skipped. */
 static inline bool cluster_is_own(const char *file) { return strncmp(file, "own/", 4) == 0; }
 static inline bool cluster_path(const char *file, char path[512]) {
   if (cluster_is_own(file)) snprintf(path, 512, SOURCE_DIR "/tests/data/%s", file + 4);
   else snprintf(path, 512, CLUSTERS_SHARED "%s", file);
   if (cluster_is_own(file) || access(path, R_OK) == 0) return true;
-  SKIP("there is no ../shared/clusters");
+  SKIP("no folder ../shared/clusters");
   return false;
 }
 static inline struct tu_cluster *cluster_shared(const char *file) {
@@ -35,7 +37,7 @@ static inline struct tu_cluster *cluster_shared(const char *file) {
   return cluster_path(file, path) ? cluster_of(path) : NULL;
 }
 
-/* From pairs of chips; `links` each. */
+/* Returns a cluster in which each of the given pairs of chips is connected by `links` links. */
 static inline struct tu_cluster *cluster_of_pairs(uint32_t chips, const uint32_t (*pairs)[2], uint32_t count,
                                                   uint32_t links) {
   struct tu_cluster *cluster = tu_cluster_create("test");
@@ -52,7 +54,8 @@ static inline struct tu_cluster *cluster_of_pairs(uint32_t chips, const uint32_t
 
 static inline uint32_t below(uint64_t *seed, uint32_t n) { return (uint32_t)(tu_random(seed) % n); }
 
-/* Each two chips are linked with a probability of `percent`, by 1 to links_max links. */
+/* Returns a random cluster: each pair of chips is connected with a probability of `percent` %, by 1 to links_max
+ * links. */
 static inline struct tu_cluster *cluster_random(uint64_t *seed, uint32_t chips, uint32_t percent, uint32_t links_max) {
   struct tu_cluster *cluster = tu_cluster_create("random");
   uint32_t *used = tu_allocate(chips, sizeof *used);
@@ -69,7 +72,8 @@ static inline struct tu_cluster *cluster_random(uint64_t *seed, uint32_t chips, 
   return cluster;
 }
 
-/* Hops between all nodes over usable links, by another way than the library's (Floyd and Warshall). [node_count^2] */
+/* Returns the hops between all nodes over usable links, [node_count^2], by the Floyd-Warshall algorithm, which the
+ * library does not use. */
 static inline uint32_t *cluster_distances(const struct tu_cluster *c) {
   uint32_t n = c->node_count, *d = tu_allocate((size_t)n * n, sizeof *d);
   for (uint32_t i = 0; i < n * n; i++) d[i] = i % (n + 1) == 0 ? 0 : TU_NONE / 4;

@@ -1,11 +1,11 @@
-/* conform.h: carries out one case as one player, and says what is wrong with it. */
+/* conform.h: runs one case of a collective on one rank and reports a wrong result. */
 #ifndef CONFORM_H
 #define CONFORM_H
 
 #include "reference.h"
 #include "troupe.h"
 
-/* hash: goes on with all that the call gave; NULL: nobody wants to know. */
+/* Runs the case and checks the result. If hash is not NULL, mixes all output of the call into *hash. */
 static inline void conform(struct player *p, const struct ref_case *c, uint64_t *hash) {
   struct ref_run run;
   char text[768];

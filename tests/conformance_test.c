@@ -1,6 +1,6 @@
-/* test: slow timeout=300 */
-/* conformance_test.c: one table of checks, two ways to make the ranks: threads over the loop transport, and processes over
- * shared memory. What holds over one must hold over the other. Under TSan only the loop is run. */
+/* test: slow timeout=600 */
+/* conformance_test.c: one table of checks, run on threads over the loop transport, on threads of several simulated
+ * hosts, and on processes over shared memory. All must behave alike. Under TSan, only threads are used. */
 #include "algo/algo.h"
 #include "buffers.h"
 #include "conform.h"
@@ -8,7 +8,7 @@
 
 enum { SLOT_BYTES = 1 << 20 };
 
-/* From here on a rank's buffers lie in memory of any kind, over the loop too. */
+/* Makes all following buffers of this rank lie in memory of any kind, also over the loop transport. */
 static bool begin_buffers(struct player *p) {
   if (buffers_init(p->comm, SLOT_BYTES) == TUTTI_OK) return true;
   wrong(p, "rank %u: buffers: %s", p->rank, tutti_error_message(NULL));
@@ -20,7 +20,7 @@ static void end_buffers(struct player *p) {
 
 /* ---- the checks ---- */
 
-/* Every algorithm, on small and large counts. */
+/* Runs every algorithm with small and large counts. */
 static void every_algorithm(struct player *p) {
   static const size_t counts[] = {0, 1, 5, 1000, 70001};
   uint64_t state = p->seed;
@@ -31,7 +31,7 @@ static void every_algorithm(struct player *p) {
     for (int i = 0; i < 10 && p->stage->failures == 0; i++) {
       struct ref_case c = {
           .collective = a->collective, .algorithm = a->name, .ranks = p->ranks, .count = counts[i % 5]};
-      c.place = (enum ref_place)(ranks_random(&state) % 2);
+      c.aliasing = (enum ref_aliasing)(ranks_random(&state) % 2);
       c.type = i & 1 ? TUTTI_I32 : TUTTI_F32;
       c.root = (uint32_t)(ranks_random(&state) % p->ranks);
       c.op = a->flags & TU_RANK_ORDER && i > 4 ? REF_AFFINE : TUTTI_SUM;
@@ -43,15 +43,16 @@ static void every_algorithm(struct player *p) {
   end_buffers(p);
 }
 
-/* Random calls of all kinds at the library's choice, vector variants too; ranks run at their own pace. */
+/* Random calls of all collectives, v-forms included, with the library's choice of algorithm. Ranks run at their own
+ * pace. */
 static void random_calls(struct player *p) {
   uint64_t state = p->seed, own = p->seed + p->rank;
   if (!begin_buffers(p)) return;
   for (int i = 0; i < 400 && p->stage->failures == 0; i++) {
-    struct ref_case c = {.collective = (tutti_collective)(ranks_random(&state) % TUTTI_SEND), .ranks = p->ranks};
-    c.place = (enum ref_place)(ranks_random(&state) % 2);
+    struct ref_case c = {.collective = ref_collectives[ranks_random(&state) % REF_COLLECTIVES], .ranks = p->ranks};
+    c.aliasing = (enum ref_aliasing)(ranks_random(&state) % 2);
     c.blocks = (enum ref_blocks)(ranks_random(&state) % REF_BLOCKS);
-    c.type = (tutti_datatype)(ranks_random(&state) % REF_TYPES);
+    c.type = ref_types[ranks_random(&state) % REF_TYPES];
     c.op = (uint32_t)(ranks_random(&state) % REF_OPS);
     c.root = (uint32_t)(ranks_random(&state) % p->ranks);
     c.count = ranks_random(&state) % 5 ? ranks_random(&state) % 300 : ranks_random(&state) % 30000;
@@ -64,7 +65,8 @@ static void random_calls(struct player *p) {
   end_buffers(p);
 }
 
-/* A ring of messages, grouped, with tags taken in the other order; then one request for each. */
+/* A ring of messages, started as one group, with receives in another order than the tags; then with one request
+ * each. */
 static void messages(struct player *p) {
   enum { LONG = 300000 };
   uint32_t to = (p->rank + 1) % p->ranks, from = (p->rank + p->ranks - 1) % p->ranks;
@@ -81,10 +83,10 @@ static void messages(struct player *p) {
         {.collective = TUTTI_RECV, .recv = &small[1], .count = 1, .type = TUTTI_I32, .peer = from, .tag = 3},
         {.collective = TUTTI_RECV, .recv = out, .count = LONG, .type = TUTTI_I32, .peer = from, .tag = 2},
         {.collective = TUTTI_RECV, .recv = &small[0], .count = 1, .type = TUTTI_I32, .peer = from, .tag = 1}};
-    calls[1].lanes = calls[4].lanes = round; /* 0: as the library has them, which is 1 */
+    calls[1].lanes = calls[4].lanes = round; /* 0: the default, which is 1 */
     tutti_request *requests[6] = {NULL};
     bool started = true;
-    if (round % 2) started = good(p, tutti_start_group(p->comm, calls, 6, &requests[0]), "group");
+    if (round % 2) started = good(p, tutti_start_all(p->comm, calls, 6, &requests[0]), "group");
     for (int k = 0; k < 6 && round % 2 == 0; k++)
       started &= good(p, tutti_start(p->comm, &calls[k], &requests[k]), "start");
     if (!started || !good(p, tutti_wait_all(requests, 6), "wait_all")) break;
@@ -156,100 +158,62 @@ static void abortion(struct player *p) {
 static void lateness(struct player *p) {
   tutti_comm *dup;
   if (p->ranks == 1 || !good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
-  tutti_comm_set_timeout(dup, 150);
-  if (p->rank == 0) ranks_sleep_us(700000);
-  tutti_err err = tutti_barrier(dup);
+  (void)!tutti_comm_set_timeout(dup, 300);
+  tutti_request *request = NULL;
+  for (int i = 0; i < 2 && p->rank == 0; i++) troupe_meet(p); /* comes when the others have given up */
+  tutti_err err = tutti_start(dup, &(tutti_call){.collective = TUTTI_BARRIER}, &request);
+  if (p->rank != 0) troupe_meet(p); /* the time counts from the wait, when all others have started */
+  if (err == TUTTI_OK) err = tutti_wait(&request);
+  if (p->rank != 0) troupe_meet(p);
   if (err != TUTTI_ERR_TIMEOUT || !strstr(tutti_error_message(dup), "rank 0"))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(dup));
   tutti_comm_free(dup);
 }
 
-/* Meets outside the library, so that a rank can die while all others are in a call. */
-static void gather_round(struct player *p) {
-  p->stage->here++;
-  while (p->stage->here < p->ranks) ranks_sleep_us(100);
-}
-
-/* A thread cannot be killed: its endpoint says that it is dead, and it touches nothing until the others know. */
+/* Ends this rank. A thread cannot be killed: its endpoint is marked as dead, and the thread touches nothing until the
+ * others know and meet it. */
 static void die(struct player *p) {
   if (!p->is_thread) raise(SIGKILL);
   tu_loop_kill(p->transport);
-  ranks_sleep_us(1500000);
+  troupe_meet(p);
 }
 
-/* The last check: rank 1 dies, the others learn it. */
+/* The last check: rank 1 dies, and the other ranks get an error that names it. */
 static void death(struct player *p) {
   if (p->ranks == 1) return;
-  gather_round(p);
+  troupe_meet(p);
   if (p->rank == 1) die(p);
   tutti_err err;
   do err = tutti_barrier(p->comm);
   while (err == TUTTI_OK);
+  if (p->rank != 1 && p->is_thread) troupe_meet(p);
   if (p->rank != 1 && (err != TUTTI_ERR_PEER || !strstr(tutti_error_message(p->comm), "rank 1")))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(p->comm));
 }
 
-static const struct check {
-  const char *name;
-  void (*run)(struct player *p);
-} checks[] = {{"every_algorithm", every_algorithm},
-              {"random_calls", random_calls},
-              {"messages", messages},
-              {"parts", parts},
-              {"many_open", many_open},
-              {"disagreement", disagreement},
-              {"abortion", abortion},
-              {"lateness", lateness},
-              {"death", death}};
-enum { CHECKS = sizeof checks / sizeof checks[0] };
-
-/* Worlds, and with how many ranks; 0: no more. The thread sanitizer is slow. */
-static const struct factory {
-  const char *name;
-  void (*over)(struct troupe *t);
-  uint32_t ranks[6];
-} factories[] = {
-#ifdef __SANITIZE_THREAD__
-    {"loop", troupe_over_loop, {2, 4}},
-    {"two_hosts", troupe_over_two_hosts, {3}},
-    {"three_hosts", troupe_over_three_hosts, {4}},
-#else
-    {"loop", troupe_over_loop, {1, 2, 3, 4, 7}},
-    {"two_hosts", troupe_over_two_hosts, {2, 4, 7}},
-    {"three_hosts", troupe_over_three_hosts, {3, 6}},
-    {"shm", troupe_over_shm, {1, 2, 3, 4, 7}},
-#endif
+static const struct troupe_case cases[] = {
+    {TROUPE_CASE(every_algorithm)}, {TROUPE_CASE(random_calls)}, {TROUPE_CASE(messages)},
+    {TROUPE_CASE(parts)},           {TROUPE_CASE(many_open)},    {TROUPE_CASE(disagreement)},
+    {TROUPE_CASE(abortion)},        {TROUPE_CASE(lateness)},     {TROUPE_CASE(death), .rank_1_dies = true},
 };
 
-static void perform(const struct check *check, const struct factory *factory) {
-  uint64_t seed = test_seed();
-  for (size_t k = 0; factory->ranks[k] > 0; k++) {
-    const struct troupe t = {
-        .run = check->run, .rank_1_dies = check->run == death, .ranks = factory->ranks[k], .seed = seed};
-    troupe_perform(t, factory->over);
-  }
-}
+/* shm is first: processes must be forked before threads exist. Under TSan there are few ranks, as it is slow. */
+static const struct troupe_transport transports[] = {
+#ifdef __SANITIZE_THREAD__
+    {"three_hosts", troupe_over_three_hosts, {4}},
+    {"two_hosts", troupe_over_two_hosts, {3}},
+    {"loop", troupe_over_loop, {2, 4}},
+#else
+    {"shm", troupe_over_shm, {1, 2, 3, 4, 7}},
+    {"three_hosts", troupe_over_three_hosts, {3, 6}},
+    {"two_hosts", troupe_over_two_hosts, {2, 4, 7}},
+    {"loop", troupe_over_loop, {1, 2, 3, 4, 7}},
+#endif
+    {0},
+};
 
 int main(int argc, char **argv) {
-  size_t passed = 0, failed = 0;
-  setvbuf(stdout, NULL, _IOLBF, 0);
-  ranks_clear_environment();
-  if (ref_register() != TUTTI_OK) abort();
+  if (ref_register() != TUTTI_OK) return 1;
   ref_memory = (struct ref_memory){buffers_acquire, buffers_release};
-  /* Processes are forked first of all, while there is one thread. */
-  for (size_t f = sizeof factories / sizeof factories[0]; f-- > 0;)
-    for (size_t k = 0; k < CHECKS; k++) {
-      char name[64];
-      snprintf(name, sizeof name, "%s.%s", factories[f].name, checks[k].name);
-      bool wanted = argc < 2;
-      for (int i = 1; i < argc; i++) wanted |= strcmp(argv[i], name) == 0 || strcmp(argv[i], factories[f].name) == 0;
-      if (!wanted) continue;
-      test_failures = 0;
-      perform(&checks[k], &factories[f]);
-      printf("%s %s\n", test_failures ? "FAILED" : "ok", name);
-      if (test_failures) failed++;
-      else passed++;
-    }
-  printf("%zu passed, %zu failed\n", passed, failed);
-  return failed ? 1 : 0;
+  return troupe_main(cases, sizeof cases / sizeof cases[0], transports, argc, argv);
 }

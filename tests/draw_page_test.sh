@@ -1,25 +1,25 @@
 #!/bin/bash
-# draw_page_test.sh SOURCE BUILD: opens pages of `tutti plan --as html` in a browser without a screen, steps through time
-# with the page's own buttons, and reads from the DOM what is complete. Skipped where there is no chromium.
+# draw_page_test.sh SOURCE BUILD: opens pages of `tutti plan --as html` in a headless browser, steps through time with
+# the page's buttons, and reads from the DOM which chunks are complete. Skipped if chromium is not installed.
 # test: slow timeout=120
 set -u
 . "$1/tests/shell.sh"
 tutti=$2/tutti
-browser=$(command -v chromium || command -v chromium-browser) || { echo "skipped: there is no chromium" && exit 77; }
+browser=$(command -v chromium || command -v chromium-browser) || { echo "skipped: chromium not found" && exit 77; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch XDG_CONFIG_HOME=$scratch XDG_CACHE_HOME=$scratch
 cd "$scratch" || exit 1
-count() { grep -oE -- "$2" "$1" | wc -l; } # FILE EXPRESSION
+count() { grep -oE -- "$2" "$1" | wc -l; } # FILE EXPRESSION: prints the number of matches
 
-# dump PAGE [#FRAGMENT] >FILE: the DOM when all scripts have run.
+# dump PAGE [#FRAGMENT] >FILE: prints the DOM after all scripts have run.
 dump() {
   "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/profile-$1" --dump-dom \
     --virtual-time-budget=5000 "file://$scratch/$1${2:-}" 2>/dev/null
 }
 
-# What a person would do: looks, goes on until there is nothing to go on to, rests on a chunk, filters. Notes all in the
-# body's data.
+# A script that acts like a user: it looks at the page, steps to the end, focuses a chunk, and filters by rank. It
+# writes what it finds into data attributes of the body.
 cat >person.html <<'EOF'
 <script>
 const open = () => document.querySelectorAll("[data-buffer=out][data-complete=no]").length;
@@ -40,17 +40,17 @@ note.leftByFilter = document.querySelectorAll(".message[data-message]:not(.hidde
 </script>
 EOF
 
-# note NAME: what the person wrote into the body's data-NAME.
+# note NAME: prints data-NAME of the body.
 note() { sed -n "s/.*<body[^>]* data-$1=\"\([^\"]*\)\".*/\1/p" dom.html | head -1; }
 
-# page ALGORITHM RANKS OUTPUT_CHUNKS ROUNDS [MESSAGES OF RANK 0]
+# page ALGORITHM RANKS OUTPUT_CHUNKS ROUNDS MESSAGES_OF_RANK_0: makes a page, and checks the script's findings.
 page() {
-  "$tutti" plan "$1" -n "$2" --as html >page.html || complain "tutti plan $1 fails"
+  "$tutti" plan "$1" -n "$2" --as html >page.html || complain "tutti plan $1 failed"
   cat page.html person.html >"$1.html"
   dump "$1.html" | tr '\n' ' ' >dom.html
   is "$1: step at the start" "$(note at-start)" 0
   is "$1: output chunks" "$(note outs)" "$3"
-  [ "$(note open-at-start)" -gt 0 ] || complain "$1: all is complete before anything has run"
+  [ "$(note open-at-start)" -gt 0 ] || complain "$1: all output is complete at step 0"
   is "$1: rounds" "$(note steps)" "$4"
   is "$1: clicks to the end" "$(note clicks)" "$4"
   is "$1: step at the end" "$(note step)" "$4"
@@ -61,20 +61,20 @@ page() {
 
 test_allreduce_ring() {
   page allreduce.ring 4 16 6 12
-  is "what is said of a chunk" "$(note told)" "rank 0, out[0]: the sum of in[0] of ranks 0-3 complete"
-  is "messages that brought it" "$(note sources)" 6
+  has_facts "description of a chunk" "$(note told)" "rank 0, out[0]|in[0] of ranks 0-3|complete"
+  is "messages that contribute to the chunk" "$(note sources)" 6
 }
 test_reduce_binomial() { page reduce.binomial 8 1 3 3; }
 test_allgather_bucket() { page allgather.bucket 5 25 4 8; }
 test_alltoall_pairwise() { page alltoall.pairwise 4 16 3 6; }
 test_scan_recursive_doubling() { page scan.recursive_doubling 8 8 3 3; }
 
-# The page itself, driven by its address.
+# The fragment of the address selects the step.
 test_address() {
   "$tutti" plan barrier.dissemination -n 6 --as html >barrier.html
   dump barrier.html '#step=end' >dom.html
   is "complete at the end" "$(count dom.html 'data-complete="yes"')" 6
-  is "the end" "$(count dom.html '<body data-step="3" data-steps="3"')" 1
+  is "the last step" "$(count dom.html '<body data-step="3" data-steps="3"')" 1
 }
 
 run_tests

@@ -1,6 +1,6 @@
-/* fuzz_cluster.c: libFuzzer entry for the readers of clusters, mesh graphs and chips' cores; short texts without a line end are
- * names of generators and lists of reserved links. What is read is a cluster that everything can be asked of.
- * Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/cluster. */
+/* fuzz_cluster.c: libFuzzer entry for the readers of clusters, mesh graphs and core descriptions of chips. Short texts
+ * without a line end are read as names of generators and as lists of reserved links. All queries of a cluster that was
+ * read must succeed. Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/cluster. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "topology/route.h"
 #include "topology/soc.h"
 
-/* Larger ones would only be slow. */
+/* larger inputs would only be slow */
 enum { CHIPS_MAX = 24, LINKS_MAX = 400, BYTES_MAX = 1 << 15, NAME_MAX_CHARS = 20 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -1,5 +1,5 @@
-/* fuzz_links.c: libFuzzer entry for the readers of link models and of rows of measurements. What is read can be played: no time
- * is negative, or no number. Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/links. */
+/* fuzz_links.c: libFuzzer entry for the readers of link models and of rows of measurements. A model that was read can
+ * be simulated: no time is negative, infinite or NaN. Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/links. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,13 +1,12 @@
-/* fuzz_mesh_text.c: libFuzzer entry for mesh graph descriptors in protobuf's text format. What is read is a cluster that can be
- * counted and searched; what is refused is refused with a line. Built with -fsanitize=fuzzer; seeds in
- * tests/fuzz_seeds/mesh_text. */
+/* fuzz_mesh_text.c: libFuzzer entry for mesh graph descriptors in protobuf text format. A cluster that was read can be
+ * measured and searched. A refusal names a line. Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/mesh_text. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "topology/grid.h"
 #include "topology/proto_text.h"
 
-/* Larger ones would only be slow. */
+/* larger inputs would only be slow */
 enum { CHIPS_MAX = 64, BYTES_MAX = 1 << 14 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -1,12 +1,12 @@
-/* fuzz_msccl.c: libFuzzer entry for the reader of MSCCL algorithms. What is read is a plan that is written, read back and
- * written to the same text; the checker may say anything about it, as long as it returns.
- * Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/msccl. */
+/* fuzz_msccl.c: libFuzzer entry for the reader of MSCCL algorithms. A plan that was read is written as text, read
+ * again, and must give the same text. The checker may find errors in it, but must return. Built with -fsanitize=fuzzer;
+ * seeds in tests/fuzz_seeds/msccl. */
 #include <string.h>
 
 #include "check/check.h"
 #include "plan/plan_text.h"
 
-/* As in fuzz_plan.c: a few characters can name many chunks, and following those would only be slow. */
+/* A few characters can name many chunks, which would only make the checker slow (see fuzz_plan.c). */
 enum { CHUNKS_MAX = 1 << 14, BYTES_MAX = 1 << 15 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

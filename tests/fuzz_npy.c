@@ -1,6 +1,5 @@
-/* fuzz_npy.c: libFuzzer entry for the reader of NumPy's files. What is read lies within the file, and its header, written
- * anew, is read to the same array.
- * Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/npy. */
+/* fuzz_npy.c: libFuzzer entry for the reader of NumPy files. An array that was read lies within the file, and its
+ * header, written again, gives the same array. Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/npy. */
 #include <stdlib.h>
 #include <string.h>
 

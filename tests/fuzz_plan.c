@@ -1,14 +1,14 @@
-/* fuzz_plan.c: libFuzzer entry for the reader of plans and the checker. What is read must be written and read back to
- * the same text; the checker may say anything about it, as long as it returns.
- * Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds. */
+/* fuzz_plan.c: libFuzzer entry for the reader of plans and the checker. A plan that was read is written as text, read
+ * again, and must give the same text. The checker may find errors in it, but must return. Built with -fsanitize=fuzzer;
+ * seeds in tests/fuzz_seeds. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "check/check.h"
 #include "plan/plan_text.h"
 
-/* A few characters can name millions of chunks; following those would only be slow. Below this, too, the reader's
- * bound on scratch does not depend on the text's length, which writing it anew may change. */
+/* A few characters can name millions of chunks, which would only make the checker slow. Below this limit, the reader's
+ * bound on scratch memory does not depend on the length of the text, which may differ when it is written again. */
 enum { CHUNKS_MAX = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -1,6 +1,6 @@
-/* fuzz_pto.c: libFuzzer entry for PTO assembly. What is read is written and read back to the same text; lowered, it is still
- * right, and is written and read back, too.
- * Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/pto. */
+/* fuzz_pto.c: libFuzzer entry for PTO assembly. A program that was read is written as text, read again, and must give
+ * the same text. Its lowered form must be valid, and is written and read again, too. Built with -fsanitize=fuzzer;
+ * seeds in tests/fuzz_seeds/pto. */
 #include <string.h>
 
 #include "pto/pto.h"

@@ -1,5 +1,5 @@
-/* fuzz_tuning.c: libFuzzer entry for the reader of selection tables and of the list of forced algorithms. What is read must be
- * written and read back to the same text, and has an answer for every call.
+/* fuzz_tuning.c: libFuzzer entry for the readers of selection tables and of the list of forced algorithms. A table that
+ * was read is written as text, read again, and must give the same text. It must select an algorithm for every call.
  * Built with -fsanitize=fuzzer; seeds in tests/fuzz_seeds/tuning. */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void write_rules(const struct tu_tuning *tuning, struct tu_text *text) {
 }
 
 static void select_all(const struct tu_tuning *tuning) {
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     for (uint32_t ranks = 2; ranks <= 4; ranks++) {
       struct tu_wanted wanted = {.collective = (tutti_collective)c, .ranks = ranks, .group = ranks == 4 ? 2 : 0};
       if (tu_collectives[c].family == TUTTI_SEND && ranks != 2) continue;
@@ -46,7 +46,7 @@ static void read_forced(const uint8_t *data, size_t bytes) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct tu_tuning *tuning, *again;
   struct tu_error error;
-  if (bytes > 1 << 16) return 0; /* selecting is quadratic here */
+  if (bytes > 1 << 16) return 0; /* selection is quadratic here */
   read_forced(data, bytes);
   const struct tu_tuning_text text = {"fuzz", (const char *)data, bytes, NULL};
   if (tu_tuning_read(&text, &tuning, &error) != TUTTI_OK) {

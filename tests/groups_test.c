@@ -1,6 +1,9 @@
-/* groups_test.c: ranks that are bound to caches or NUMA nodes of a made-up machine take plans of two levels, all the same ones,
- * and get right results; ranks that are bound otherwise take those that they always did. */
-#include "api/comm.h"
+/* groups_test.c: ranks bound to caches or NUMA nodes of a simulated machine (hwloc) form locality groups. All of them
+ * choose the same two-level plan, with correct results. Ranks that form no groups choose the same algorithms as without
+ * this machine. */
+#include "algo/algo.h"
+#include "call/request.h"
+#include "locality/locality.h"
 
 #include <sched.h>
 
@@ -10,21 +13,20 @@
 enum { RANKS = 4, COUNT = 1 << 18 };
 #define FREE (-1)
 #define TWO_LEVELS "rs:direct/2+ar:"
-#define FLAT \
-  "rs:direct+ag:di" /* what the built-in table has for ranks without groups, as far as a board tells a name */
+#define FLAT "rs:direct+ag:di" /* built-in choice for ranks without groups, with the name cut as on a board */
 
 struct scene {
   const char *name;
-  const char *synthetic; /* of hwloc; the CPUs' numbers go where %zu are */
-  int places[RANKS];     /* of the two CPUs, the one that a rank is bound to */
-  const char *asked;     /* what the first call asks for, or NULL */
-  const char *answered;  /* that call's algorithm, cut as on a call board */
-  const char *refusal;   /* part of the sentence, if it is refused instead */
-  const char *unasked;   /* the algorithm of an allreduce of 1 MiB that asks for none */
+  const char *synthetic; /* description of the machine for hwloc, with %zu for the numbers of the two CPUs */
+  int cpu_of[RANKS];     /* per rank: which of the two CPUs it is bound to */
+  const char *asked;     /* algorithm that the first call asks for; NULL: none */
+  const char *answered;  /* algorithm of that call, with the name cut as on a board */
+  const char *refusal;   /* parts of the error message if the first call must be refused; NULL: it succeeds */
+  const char *unasked;   /* algorithm of an allreduce of 1 MiB that asks for none */
   size_t cpus[2];
 };
 
-/* Names the algorithm of an allreduce of 1 MiB, which must be right. */
+/* Runs an allreduce of 1 MiB and writes its algorithm into `name`, or "wrong at ..." if the result is wrong. */
 static tutti_err allreduce(tutti_comm *comm, const char *asked, char name[RANKS_TEXT]) {
   static float buffer[COUNT];
   tutti_request *request;
@@ -51,7 +53,7 @@ static tutti_err allreduce(tutti_comm *comm, const char *asked, char name[RANKS_
   return err;
 }
 
-/* Broadcast and reduce of 1 MiB, root 3: right? */
+/* Returns true if reduce and broadcast of 1 MiB from root 3 give correct results. */
 static bool rooted_are_right(tutti_comm *comm) {
   static float in[COUNT], out[COUNT];
   uint32_t rank = tutti_rank(comm), root = 3;
@@ -72,11 +74,11 @@ static void settle(const struct scene *s, uint32_t rank) {
   snprintf(synthetic, sizeof synthetic, s->synthetic, s->cpus[0], s->cpus[1]);
 #pragma GCC diagnostic pop
   setenv("HWLOC_SYNTHETIC", synthetic, 1);
-  setenv("HWLOC_THISSYSTEM", "1", 1); /* so that hwloc asks where a rank is bound */
+  setenv("HWLOC_THISSYSTEM", "1", 1); /* so that hwloc asks the system where this rank is bound */
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   for (int i = 0; i < 2; i++)
-    if (s->places[rank] == FREE || s->places[rank] == i) CPU_SET(s->cpus[i], &cpus);
+    if (s->cpu_of[rank] == FREE || s->cpu_of[rank] == i) CPU_SET(s->cpus[i], &cpus);
   if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) abort();
 }
 
@@ -93,7 +95,7 @@ static int body(struct ranks_world *w, uint32_t rank) {
     return 0;
   }
   if (!rooted_are_right(world)) return 1;
-  if (tutti_comm_split(world, 0, -(int)rank, &back) != TUTTI_OK) return 2; /* the other way round: the same groups */
+  if (tutti_comm_split(world, 0, -(int)rank, &back) != TUTTI_OK) return 2; /* reversed rank order: the same groups */
   ranks_note(w, rank, allreduce(back, NULL, name), name);
   tutti_comm_free(back);
   if (tutti_comm_split(world, rank < 3 ? 0 : TUTTI_NO_COLOR, 0, &three) != TUTTI_OK) return 3;
@@ -102,14 +104,14 @@ static int body(struct ranks_world *w, uint32_t rank) {
   return tutti_comm_free(world) == TUTTI_OK ? 0 : 4;
 }
 
-/* Two CPUs to bind to. */
+/* Finds two CPUs to bind ranks to; returns false if there is only one. */
 static bool find_cpus(size_t cpus[2]) {
   cpu_set_t all;
   int found = 0;
   if (sched_getaffinity(0, sizeof all, &all) != 0) return false;
   for (size_t cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
     if (CPU_ISSET(cpu, &all)) cpus[found++] = cpu;
-  if (found < 2) printf("  one CPU: nothing to bind to\n");
+  if (found < 2) printf("  only one CPU: cannot bind ranks to two\n");
   return found == 2;
 }
 
@@ -123,13 +125,15 @@ static void play(const struct scene *scene) {
     const struct ranks_note *notes = w.shared->rank[r].notes;
     CHECK(w.status[r] == 0, "%s: rank %u ended with status %d", s.name, r, w.status[r]);
     if (s.refusal) {
-      CHECK(notes[0].err == TUTTI_ERR_ARGUMENT && strstr(notes[0].text, s.refusal), "%s: rank %u: '%s'", s.name, r,
-            notes[0].text);
+      CHECK(notes[0].err == TUTTI_ERR_ARGUMENT && test_contains(notes[0].text, s.refusal), "%s: rank %u: '%s'", s.name,
+            r, notes[0].text);
       continue;
     }
     CHECK(w.shared->rank[r].noted == (r < 3 ? 3 : 2), "%s: rank %u: %u notes", s.name, r, w.shared->rank[r].noted);
     for (uint32_t i = 0; i < w.shared->rank[r].noted; i++) {
-      const char *expected = i == 0 && s.asked ? s.answered : i == 2 ? FLAT : s.unasked; /* 3 ranks are no groups */
+      const char *expected = i == 0 && s.asked ? s.answered
+                             : i == 2          ? FLAT
+                                               : s.unasked; /* three ranks form no groups */
       CHECK(notes[i].err == TUTTI_OK && strcmp(notes[i].text, expected) == 0,
             "%s: rank %u, communicator %u: '%s', expected '%s'", s.name, r, i, notes[i].text, expected);
     }
@@ -166,17 +170,17 @@ static void test_asked(void) {
        NODES,
        {0, 1, 0, 1},
        .asked = open,
-       .refusal = "cannot serve this allreduce on 4 ranks: its groups, /g, are those of caches"},
+       .refusal = "allreduce on 4 ranks|/g|caches"},
   };
   for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) play(&scenes[i]);
 }
 
-/* ---- who has to share a CPU ---- */
+/* ---- ranks that share a CPU ---- */
 
 struct crowd {
   const char *name;
   uint32_t ranks;
-  int places[RANKS]; /* of the two CPUs, the one that a rank is bound to */
+  int cpu_of[RANKS]; /* per rank: which of the two CPUs it is bound to */
   bool crowded;
   size_t cpus[2];
 };
@@ -187,7 +191,7 @@ static int crowd_body(struct ranks_world *w, uint32_t rank) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   for (int i = 0; i < 2; i++)
-    if (c->places[rank] == FREE || c->places[rank] == i) CPU_SET(c->cpus[i], &cpus);
+    if (c->cpu_of[rank] == FREE || c->cpu_of[rank] == i) CPU_SET(c->cpus[i], &cpus);
   if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) return 1;
   if (tutti_init(&(tutti_options){.timeout_ms = 20000, .join_timeout_ms = 20000}, &world) != TUTTI_OK) return 2;
   if (tutti_comm_split(world, (int)rank / 2, 0, &pair) != TUTTI_OK) return 3;

@@ -1,24 +1,25 @@
-/* test: slow timeout=300 */
-/* heap_test.c: memory that all ranks see, through the public calls alone, with real processes: what is refused and in which
- * words; every collective with each rank's buffers in another kind of memory; memory that goes as soon as a call is done;
- * a rank that dies while others read from it, or store to it. */
+/* test: slow timeout=600 */
+/* heap_test.c: shared memory (tutti_alloc, tutti_register), through public calls only, with real processes: errors and
+ * their messages; every collective with buffers of each rank in a different kind of memory; memory that is freed as
+ * soon as a call is done; a rank that dies while others read from its memory or store into it. */
 #include "buffers.h"
+#include "plan/collective.h"
 #include "ranks.h"
 #include "reference.h"
 #include "test.h"
 
-enum { IN_TIME_MS = 2000, HANG_MS = 60000, SLOT_BYTES = 10 << 20, PAGE = 4096 };
+enum { IN_TIME_MS = 10000, HANG_MS = 60000, SLOT_BYTES = 10 << 20, PAGE = 4096 };
 
 static tutti_comm *join(uint32_t rank) {
   tutti_comm *world = NULL;
-  test_failures = 0; /* of the ranks before are none of this one */
+  test_failures = 0; /* failures of earlier ranks do not count for this one */
   if (tutti_init(&(tutti_options){.timeout_ms = 20000}, &world) == TUTTI_OK) return world;
   printf("  rank %u cannot join: %s\n", rank, tutti_error_message(NULL));
   fflush(stdout);
   _exit(9);
 }
 
-/* The ranks check for themselves, print what is wrong, and end with 1. */
+/* Returns the exit status of a rank, which checks and prints its own failures. */
 static int verdict(void) { return test_failures ? 1 : 0; }
 
 static void play(const char *name, uint32_t ranks, uint64_t seed, int (*body)(struct ranks_world *w, uint32_t rank)) {
@@ -41,10 +42,10 @@ static unsigned char *map_pages(size_t bytes) {
   return memory;
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void refused(tutti_err err, tutti_err wanted, const char *words, const char *what) {
-  CHECK(err == wanted, "%s: %s, not %s", what, tutti_err_name(err), tutti_err_name(wanted));
+  CHECK(err == wanted, "%s: %s, expected %s", what, tutti_err_name(err), tutti_err_name(wanted));
   CHECK(err == TUTTI_OK || strstr(tutti_error_message(NULL), words), "%s: '%s' is not in: %s", what, words,
         tutti_error_message(NULL));
 }
@@ -53,27 +54,29 @@ static void refuse_allocations(tutti_comm *world) {
   void *memory = NULL, *other = &memory;
   int mine = 0;
   refused(tutti_alloc(NULL, 10, &memory), TUTTI_ERR_ARGUMENT, "tutti_alloc", "alloc without a communicator");
-  refused(tutti_alloc(world, 10, NULL), TUTTI_ERR_ARGUMENT, "tutti_alloc", "alloc to nowhere");
+  refused(tutti_alloc(world, 10, NULL), TUTTI_ERR_ARGUMENT, "tutti_alloc", "alloc without an address for the result");
   refused(tutti_alloc(world, (size_t)100 << 20, &other), TUTTI_ERR_MEMORY, "TUTTI_SHM_BYTES", "alloc of too much");
-  CHECK(other == NULL, "after an alloc that failed memory is %p", other);
+  CHECK(other == NULL, "after a failed alloc, memory is %p", other);
   refused(tutti_alloc(world, SIZE_MAX, &other), TUTTI_ERR_MEMORY, "TUTTI_SHM_BYTES", "alloc of SIZE_MAX");
-  refused(tutti_alloc(world, SIZE_MAX - 5000, &other), TUTTI_ERR_MEMORY, "TUTTI_SHM_BYTES", "alloc of a bit less");
-  good(tutti_alloc(world, 0, &memory), "alloc of nothing");
-  good(tutti_free(world, memory), "free of nothing");
+  refused(tutti_alloc(world, SIZE_MAX - 5000, &other), TUTTI_ERR_MEMORY, "TUTTI_SHM_BYTES", "alloc of almost SIZE_MAX");
+  good(tutti_alloc(world, 0, &memory), "alloc of 0 bytes");
+  good(tutti_free(world, memory), "free of 0 bytes");
   good(tutti_alloc(world, 3 * PAGE, &memory), "alloc");
-  CHECK((uintptr_t)memory % PAGE == 0, "%p is not on a page", memory);
+  CHECK((uintptr_t)memory % PAGE == 0, "%p is not aligned to a page", memory);
   memset(memory, 1, (size_t)3 * PAGE);
   good(tutti_free(world, NULL), "free of NULL");
   good(tutti_free(NULL, NULL), "free of NULL without a communicator");
   refused(tutti_free(NULL, memory), TUTTI_ERR_ARGUMENT, "tutti_free", "free without a communicator");
-  refused(tutti_free(world, (char *)memory + 1), TUTTI_ERR_ARGUMENT, "beginning", "free a byte further");
-  refused(tutti_free(world, (char *)memory + PAGE), TUTTI_ERR_ARGUMENT, "beginning", "free a page further");
+  refused(tutti_free(world, (char *)memory + 1), TUTTI_ERR_ARGUMENT, "beginning",
+          "free with an address one byte behind the beginning");
+  refused(tutti_free(world, (char *)memory + PAGE), TUTTI_ERR_ARGUMENT, "beginning",
+          "free with an address one page behind the beginning");
   refused(tutti_free(world, &mine), TUTTI_ERR_ARGUMENT, "beginning", "free of the stack");
   good(tutti_free(world, memory), "free");
   refused(tutti_free(world, memory), TUTTI_ERR_ARGUMENT, "beginning", "free twice");
-  tutti_comm *copy; /* takes memory of the same slice, perhaps there */
+  tutti_comm *copy; /* uses memory of the same slice, perhaps the freed piece */
   good(tutti_comm_dup(world, &copy), "dup");
-  refused(tutti_free(world, memory), TUTTI_ERR_ARGUMENT, "beginning", "free of what is the library's");
+  refused(tutti_free(world, memory), TUTTI_ERR_ARGUMENT, "beginning", "free of the library's own memory");
   good(tutti_comm_free(copy), "free of the dup");
 }
 
@@ -84,24 +87,26 @@ static void refuse_registrations(tutti_comm *world) {
   good(tutti_alloc(world, PAGE, &heap), "alloc");
   refused(tutti_register(NULL, memory, PAGE), TUTTI_ERR_ARGUMENT, "tutti_register", "register without a communicator");
   refused(tutti_register(world, NULL, PAGE), TUTTI_ERR_ARGUMENT, "tutti_register", "register NULL");
-  refused(tutti_register(world, memory, 0), TUTTI_ERR_ARGUMENT, "tutti_register", "register nothing");
-  refused(tutti_register(world, memory + 8, PAGE), TUTTI_ERR_ARGUMENT, "whole pages", "register from inside of a page");
+  refused(tutti_register(world, memory, 0), TUTTI_ERR_ARGUMENT, "tutti_register", "register 0 bytes");
+  refused(tutti_register(world, memory + 8, PAGE), TUTTI_ERR_ARGUMENT, "whole pages", "register from within a page");
   refused(tutti_register(world, memory, PAGE + 8), TUTTI_ERR_ARGUMENT, "whole pages", "register a part of a page");
-  refused(tutti_register(world, heap, PAGE), TUTTI_ERR_ARGUMENT, "shared already", "register the heap");
-  refused(tutti_deregister(world, memory), TUTTI_ERR_ARGUMENT, "not registered", "deregister what is not");
+  refused(tutti_register(world, heap, PAGE), TUTTI_ERR_ARGUMENT, "shared", "register the heap");
+  refused(tutti_deregister(world, memory), TUTTI_ERR_ARGUMENT, "not registered",
+          "deregister memory that is not registered");
   refused(tutti_deregister(world, NULL), TUTTI_ERR_ARGUMENT, "tutti_deregister", "deregister NULL");
   refused(tutti_deregister(NULL, memory), TUTTI_ERR_ARGUMENT, "tutti_deregister", "deregister without a communicator");
   good(tutti_register(world, memory + (size_t)2 * PAGE, (size_t)4 * PAGE), "register");
   unsigned char *const overlapping[] = {memory + (size_t)2 * PAGE, memory + (size_t)3 * PAGE, memory + PAGE, memory};
   const size_t pages[] = {4, 1, 2, 8};
   for (int i = 0; i < 4; i++)
-    refused(tutti_register(world, overlapping[i], pages[i] * PAGE), TUTTI_ERR_ARGUMENT, "shared already",
-            "register what is registered, in part or as a whole");
-  refused(tutti_free(world, memory + (size_t)2 * PAGE), TUTTI_ERR_ARGUMENT, "beginning", "free what is registered");
-  refused(tutti_deregister(world, memory + (size_t)3 * PAGE), TUTTI_ERR_ARGUMENT, "not registered", "its middle");
+    refused(tutti_register(world, overlapping[i], pages[i] * PAGE), TUTTI_ERR_ARGUMENT, "shared",
+            "register memory that is registered, in part or as a whole");
+  refused(tutti_free(world, memory + (size_t)2 * PAGE), TUTTI_ERR_ARGUMENT, "beginning", "free of registered memory");
+  refused(tutti_deregister(world, memory + (size_t)3 * PAGE), TUTTI_ERR_ARGUMENT, "not registered",
+          "deregister from the middle of a registration");
   refused(tutti_deregister(world, heap), TUTTI_ERR_ARGUMENT, "not registered", "deregister the heap");
   good(tutti_deregister(world, memory + (size_t)2 * PAGE), "deregister");
-  refused(tutti_deregister(world, memory + (size_t)2 * PAGE), TUTTI_ERR_ARGUMENT, "not registered", "twice");
+  refused(tutti_deregister(world, memory + (size_t)2 * PAGE), TUTTI_ERR_ARGUMENT, "not registered", "deregister twice");
   if (tutti_ranks(world) > 1)
     refused(tutti_register(world, large, (size_t)100 << 20), TUTTI_ERR_MEMORY, "TUTTI_SHM_BYTES", "register too much");
   for (size_t i = 0; i < 8; i++) CHECK(memory[i * PAGE] == i + 1, "page %zu has changed", i);
@@ -110,7 +115,7 @@ static void refuse_registrations(tutti_comm *world) {
   munmap(large, (size_t)100 << 20);
 }
 
-/* No refusal is anybody else's matter: the world goes on. */
+/* An error of these calls concerns one rank only; the world works as before. */
 static int refusals(struct ranks_world *w, uint32_t rank) {
   setenv("TUTTI_SHM_BYTES", "16M", 1);
   tutti_comm *world = join(rank);
@@ -129,7 +134,7 @@ static void what_cannot_be_is_refused(void) {
 
 /* ---- results ---- */
 
-/* Around a page, around what is long enough to be lent, and then with several slices, and segments. */
+/* Sizes around a page, around the length from which messages are lent, and of several slices and segments. */
 static const size_t sizes[] = {0,      8, 4088, 4096, 4104, (32 << 10) - 8, 32 << 10, (64 << 10) + 8, (1 << 20) + 16,
                                9 << 20};
 enum { SIZES = sizeof sizes / sizeof sizes[0], LONG_FROM = SIZES - 2 };
@@ -140,7 +145,7 @@ static struct ref_case draw_case(tutti_collective collective, size_t bytes, uint
   c.type = bytes > sizes[LONG_FROM] ? TUTTI_F64 : types[ranks_random(state) % 4];
   bool shares = ref_longer_of(collective) || ref_vector(collective) || collective == TUTTI_ALLTOALL;
   c.count = bytes / ref_item_bytes(c.type) / (bytes > sizes[LONG_FROM] && shares ? ranks : 1);
-  c.place = collective == TUTTI_BARRIER ? REF_APART : (enum ref_place)(ranks_random(state) % REF_PLACES);
+  c.aliasing = collective == TUTTI_BARRIER ? REF_APART : (enum ref_aliasing)(ranks_random(state) % REF_ALIASINGS);
   c.blocks = (enum ref_blocks)(ranks_random(state) % REF_BLOCKS);
   c.root = (uint32_t)(ranks_random(state) % ranks);
   c.op = ranks_random(state) % 3 ? TUTTI_SUM : TUTTI_PREMUL_SUM;
@@ -153,7 +158,7 @@ static void judge(const struct ref_run *run) {
   if (!ref_agrees(run, text, sizeof text)) FAIL("%s", text);
 }
 
-/* Twice, as the second time other ways of going may be open to it. */
+/* Runs a case twice, as the second call may take other paths. */
 static bool carry_out(tutti_comm *comm, const struct ref_case *c) {
   struct ref_run run;
   ref_run_init(&run, c, tutti_rank(comm));
@@ -191,7 +196,7 @@ static int collectives(struct ranks_world *w, uint32_t rank) {
   uint64_t state = w->seed;
   int rounds = test_long() ? 10 : 1;
   for (int round = 0; round < rounds; round++)
-    for (tutti_collective k = 0; k < TUTTI_SEND; k++)
+    for (tutti_collective k = 0; k < TUTTI_SEND; k = tu_collective_next(k))
       for (int size = 0; size < SIZES; size++) {
         struct ref_case c = draw_case(k, sizes[size], w->ranks, &state);
         if (size >= LONG_FROM && ranks_random(&state) % 3 && !test_long()) continue;
@@ -205,7 +210,7 @@ static void every_collective_from_every_memory(void) {
   for (uint32_t ranks = 1; ranks <= 5; ranks++) play("collectives", ranks, seed + ranks, collectives);
 }
 
-/* ---- several at once ---- */
+/* ---- several calls at a time ---- */
 
 static void open_several(tutti_comm *const comms[], uint32_t comm_count, uint64_t seed) {
   enum { OPEN = 9 };
@@ -215,7 +220,7 @@ static void open_several(tutti_comm *const comms[], uint32_t comm_count, uint64_
   tutti_request *requests[OPEN] = {NULL};
   for (uint32_t i = 0; i < OPEN; i++) {
     tutti_comm *comm = comms[i % comm_count];
-    uint64_t state = seed + i; /* what is equal on all ranks of the communicator, and only there */
+    uint64_t state = seed + i; /* equal on all ranks of this communicator only */
     struct ref_case c =
         draw_case(kinds[ranks_random(&state) % 6], 4096u << ranks_random(&state) % 8, tutti_ranks(comm), &state);
     ref_run_init(&runs[i], &c, tutti_rank(comm));
@@ -255,7 +260,8 @@ static void fill_messages(int64_t *messages[MESSAGES], const size_t counts[MESSA
     for (size_t i = 0; i < counts[k]; i++) messages[k][i] = (int64_t)(rank * 1000u + (uint32_t)k) << 32 | (int64_t)i;
 }
 
-/* Round a ring, taken in another order than sent; what was sent is overwritten as soon as it may be. */
+/* Sends messages round a ring, received in another order than sent. Sent buffers are overwritten as soon as their
+ * requests are done. */
 static void pass_round(tutti_comm *world, uint64_t *state) {
   uint32_t n = tutti_ranks(world), rank = tutti_rank(world), to = (rank + 1) % n, from = (rank + n - 1) % n;
   static const size_t lengths[] = {1, 5, 511, 513, 8192, 262144, 262145, MESSAGE_ITEMS};
@@ -313,10 +319,11 @@ static void messages_from_every_memory(void) {
   for (uint32_t ranks = 2; ranks <= 3; ranks++) play("messages", ranks, seed + ranks, messages);
 }
 
-/* ---- ranks that go different ways ---- */
+/* ---- ranks that take different paths ---- */
 
-/* Rank 0 starts and waits, slice by slice; the others repeat a blocking call, which goes straight if all is short. In slots that
- * are longer than what is copied at a time a message may come in parts also to them. */
+/* Rank 0 starts and waits, slice by slice. The other ranks repeat a blocking call, which may take the fast path if all
+ * messages are short. As slots are longer than the piece that is copied at a time, messages to them may come in several
+ * pieces. */
 static int own_ways(struct ranks_world *w, uint32_t rank) {
   enum { COUNT = 131072 };
   setenv("TUTTI_RING_BYTES", "4M", 1);
@@ -345,9 +352,10 @@ static void every_rank_goes_its_own_way(void) {
   for (uint32_t ranks = 2; ranks <= 3; ranks++) play("own ways", ranks, 0, own_ways);
 }
 
-/* ---- memory that goes ---- */
+/* ---- memory that is freed ---- */
 
-/* What a rank's call is done with nobody reads or writes any more: it is overwritten, freed, and allocated anew at once. */
+/* When a rank's call is done, no other rank reads or writes its buffers. They are overwritten, freed, and allocated
+ * again at once. */
 static int short_lives(struct ranks_world *w, uint32_t rank) {
   tutti_comm *world = join(rank);
   uint64_t state = w->seed, own = w->seed + rank;
@@ -382,7 +390,7 @@ static void memory_goes_when_a_call_is_done(void) {
   for (uint32_t ranks = 2; ranks <= 3; ranks++) play("short lives", ranks, seed + ranks, short_lives);
 }
 
-/* Buffers that only begin in registered memory, or that two registrations share: all of them must come out right. */
+/* Buffers of which only a part is registered, or that two registrations cover, give correct results. */
 static int borders(struct ranks_world *w, uint32_t rank) {
   enum { PAGES = 64, ITEMS = PAGES * PAGE / 4 };
   tutti_comm *world = join(rank);
@@ -403,8 +411,8 @@ static int borders(struct ranks_world *w, uint32_t rank) {
       good(tutti_register(world, begins[k] + (size_t)PAGES / 2 * PAGE, (size_t)PAGES / 2 * PAGE), "register the rest");
   }
   good(tutti_comm_free(world), "free of the world");
-  for (int32_t i = 0; i < ITEMS; i++) in[i]++; /* it stays usable */
-  CHECK(in[ITEMS - 1] == ITEMS + (int32_t)rank, "the content went with the world");
+  for (int32_t i = 0; i < ITEMS; i++) in[i]++; /* the memory stays usable */
+  CHECK(in[ITEMS - 1] == ITEMS + (int32_t)rank, "the memory lost its content when the world was freed");
   return verdict();
 }
 
@@ -414,7 +422,7 @@ static void buffers_across_borders(void) {
 
 /* ---- death ---- */
 
-/* All read each other's memory, and store to it, all the time. */
+/* All ranks read each other's memory, and store into it, until one dies. */
 static int until_one_dies(struct ranks_world *w, uint32_t rank) {
   enum { COUNT = 600000 };
   tutti_comm *world = join(rank);
@@ -439,13 +447,13 @@ static void one_death(uint64_t seed) {
   uint32_t ranks = 2 + (uint32_t)(ranks_random(&state) % 3), victim = (uint32_t)(ranks_random(&state) % ranks);
   struct ranks_world w = {0};
   ranks_start(&w, ranks, until_one_dies);
-  uint64_t limit = ranks_now_ms() + 20000;
+  uint64_t limit = ranks_now_ms() + HANG_MS;
   for (uint32_t r = 0; r < ranks; r++)
     while (w.shared->rank[r].stage == 0 && ranks_now_ms() < limit) ranks_sleep_us(200);
   ranks_sleep_us(ranks_random(&state) % 20000);
   uint64_t died = ranks_now_ms();
   kill(w.pids[victim], SIGKILL);
-  CHECK(ranks_end(&w, 15000), "%u ranks, %u killed: a rank hangs", ranks, victim);
+  CHECK(ranks_end(&w, HANG_MS), "%u ranks, %u killed: a rank hangs", ranks, victim);
   for (uint32_t r = 0; r < ranks; r++) {
     const struct ranks_note *note = w.shared->rank[r].notes;
     if (r == victim) continue;
@@ -453,7 +461,8 @@ static void one_death(uint64_t seed) {
           victim, r, (unsigned)w.status[r]);
     CHECK(note->err == TUTTI_ERR_PEER, "%u ranks, %u killed: rank %u: %s: %s", ranks, victim, r,
           tutti_err_name(note->err), note->text);
-    CHECK(note->at_ms <= died + IN_TIME_MS, "rank %u knows after %llu ms", r, (unsigned long long)(note->at_ms - died));
+    CHECK(note->at_ms <= died + IN_TIME_MS, "rank %u got the error after %llu ms", r,
+          (unsigned long long)(note->at_ms - died));
   }
   ranks_fini(&w);
 }

@@ -1,5 +1,5 @@
-/* hosts.h: a troupe whose ranks run on several hosts, as far as tutti can tell: threads of one process, or processes, over a
- * segment of memory for each host, and a pair of sockets between each two ranks of different ones. */
+/* hosts.h: ranks of a test on several simulated hosts: threads of one process, or processes. Each host has a segment of
+ * shared memory, and each pair of ranks on different hosts has a pair of sockets. */
 #ifndef HOSTS_H
 #define HOSTS_H
 
@@ -13,19 +13,18 @@
 
 enum { HOSTS_MAX = 3, HOSTS_LIMIT_MS = 100000 };
 
-static int hosts_socket_bytes;    /* what a socket takes before it is read; 0: as the system has it */
-static uint32_t hosts_victim = 1; /* of a troupe of which one rank dies: which process */
+static int hosts_socket_bytes;    /* size of a socket's send buffer (SO_SNDBUF); 0: default of the system */
+static uint32_t hosts_victim = 1; /* rank whose process dies in tests that let one rank die */
 
 struct hosts {
   uint32_t ranks;
-  uint32_t host[TROUPE_MAX],
-      local[TROUPE_MAX]; /* of each rank: where it runs, and as which rank of the segment there */
+  uint32_t host[TROUPE_MAX], local[TROUPE_MAX]; /* per rank: its host, and its rank within the host's segment */
   uint32_t sizes[HOSTS_MAX];
   int sockets[TROUPE_MAX][TROUPE_MAX];
   int bells[TROUPE_MAX];
 };
 
-static inline void hosts_place(struct hosts *h, uint32_t rank, uint32_t host) {
+static inline void hosts_add_rank(struct hosts *h, uint32_t rank, uint32_t host) {
   h->host[rank] = host;
   h->local[rank] = h->sizes[host]++;
 }
@@ -49,7 +48,7 @@ static inline void hosts_connect(struct hosts *h) {
   }
 }
 
-/* The endpoint becomes that rank of the job. */
+/* Joins the job: makes `t` the endpoint of rank `rank`. */
 static inline void hosts_join(const struct hosts *h, struct tu_transport *t, uint32_t rank) {
   uint32_t locals[TROUPE_MAX];
   int bells[TROUPE_MAX];
@@ -59,7 +58,7 @@ static inline void hosts_join(const struct hosts *h, struct tu_transport *t, uin
     locals[r] = h->host[r] == h->host[rank] ? h->local[r] : TU_REMOTE;
     if (locals[r] != TU_REMOTE) bells[locals[r]] = dup(h->bells[r]);
   }
-  t->share = tu_cpus_share_alike(h->ranks); /* the same on all */
+  t->share = tu_cpus_share_alike(h->ranks); /* number of ranks per CPU, the same on all ranks */
   if (tu_wire_sockets(h->ranks, h->sockets[rank], &wire, &error) != TUTTI_OK ||
       tu_remote_create(t, rank, h->ranks, locals, bells, wire, &error) != TUTTI_OK)
     abort();
@@ -80,7 +79,7 @@ static inline void hosts_make(struct hosts *h, struct tu_transport *endpoints[])
 
 static inline void troupe_over_hosts(struct troupe *t, uint32_t (*host_of)(uint32_t rank, uint32_t ranks)) {
   struct hosts h = {.ranks = t->ranks};
-  for (uint32_t r = 0; r < t->ranks; r++) hosts_place(&h, r, host_of(r, t->ranks));
+  for (uint32_t r = 0; r < t->ranks; r++) hosts_add_rank(&h, r, host_of(r, t->ranks));
   hosts_make(&h, t->endpoints);
   troupe_over_endpoints(t);
 }
@@ -88,14 +87,15 @@ static inline void troupe_over_hosts(struct troupe *t, uint32_t (*host_of)(uint3
 /* ---- processes ---- */
 
 #ifndef __SANITIZE_THREAD__
-/* The ends of all ranks but this one (TROUPE_MAX: of all): a rank that dies must be the only one that had its ends. */
+/* Closes the sockets of all ranks but `rank` (TROUPE_MAX: of all ranks). So a rank's sockets are open in its own
+ * process only, and its death closes them. */
 static inline void hosts_close_others(const struct hosts *h, uint32_t rank) {
   for (uint32_t a = 0; a < h->ranks; a++)
     for (uint32_t b = 0; b < h->ranks; b++)
       if (a != rank && h->sockets[a][b] >= 0) close(h->sockets[a][b]);
 }
 
-/* One segment for each host. */
+/* Creates one shared segment for each host. */
 static inline void hosts_make_memory(const struct hosts *h, size_t slice, int memory[]) {
   for (uint32_t host = 0; host < HOSTS_MAX; host++) {
     memory[host] = memfd_create("hosts", MFD_CLOEXEC);
@@ -120,7 +120,7 @@ static inline void hosts_run_process(struct troupe *t, const struct hosts *h, co
   else wrong(&p, "rank %u: tu_shm_create: %s", rank, error.text);
 }
 
-/* Waits until all have ended; ends those that do not, and that is a failure. */
+/* Waits until all processes have ended. Kills those that have not after HOSTS_LIMIT_MS, and records a failure. */
 static inline void hosts_reap(const struct troupe *t, const pid_t pids[]) {
   const uint64_t end = ranks_now_ms() + HOSTS_LIMIT_MS;
   bool late = false;
@@ -145,7 +145,7 @@ static inline void troupe_over_host_processes(struct troupe *t, uint32_t (*host_
   int memory[HOSTS_MAX];
   const size_t slice = t->slice_bytes ? tu_round_up(t->slice_bytes, TROUPE_SLICE) : TROUPE_SLICE;
   t->threads = false;
-  for (uint32_t r = 0; r < t->ranks; r++) hosts_place(&h, r, host_of(r, t->ranks));
+  for (uint32_t r = 0; r < t->ranks; r++) hosts_add_rank(&h, r, host_of(r, t->ranks));
   hosts_connect(&h);
   hosts_make_memory(&h, slice, memory);
   fflush(stdout);
@@ -163,16 +163,16 @@ static inline void troupe_over_host_processes(struct troupe *t, uint32_t (*host_
 }
 #endif
 
-/* ---- which rank runs where ---- */
+/* ---- distribution of ranks over hosts ---- */
 
 static inline uint32_t hosts_woven(uint32_t rank, uint32_t ranks) { return ranks > 0 ? rank % 2 : 0; }
 static inline uint32_t hosts_growing(uint32_t rank, uint32_t ranks) {
   return rank == 0 ? 0 : rank < (ranks + 1) / 2 ? 1 : 2;
 }
 
-/* Even ranks on one host, odd ones on another. */
+/* Runs even ranks on one host, odd ranks on another. */
 static inline void troupe_over_two_hosts(struct troupe *t) { troupe_over_hosts(t, hosts_woven); }
-/* Of 6 ranks 1, 2 and 3. */
+/* Runs 6 ranks on hosts of 1, 2 and 3 ranks. */
 static inline void troupe_over_three_hosts(struct troupe *t) { troupe_over_hosts(t, hosts_growing); }
 
 #ifndef __SANITIZE_THREAD__

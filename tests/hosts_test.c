@@ -1,6 +1,7 @@
-/* test: slow timeout=300 */
-/* hosts_test.c: what users see of a job whose ranks run on several hosts: calls of all kinds, communicators that come and go,
- * failures of all kinds, and what is refused; of ranks that are threads, and of real processes. And the wire alone. */
+/* test: slow timeout=600 */
+/* hosts_test.c: jobs whose ranks run on several (simulated) hosts, as users see them: calls of all kinds, communicators
+ * created and freed, failures, and calls that such jobs do not support. Ranks are threads or real processes. The last
+ * tests use the wire alone. */
 #include <dirent.h>
 #include <malloc.h>
 #include <netinet/tcp.h>
@@ -8,11 +9,16 @@
 #include <tutti/window.h>
 
 #include "algo/algo.h"
+#include "api/tuning.h"
 #include "buffers.h"
+#include "call/request.h"
+#include "call/stall.h"
+#include "comm/enter.h"
+#include "comm/failure.h"
 #include "conform.h"
 #include "hosts.h"
 
-enum { SLOT_BYTES = 4 << 20, LATE_MS = 300, PATIENCE_MS = 20000 };
+enum { SLOT_BYTES = 4 << 20, LATE_MS = 300, PATIENCE_MS = 60000 };
 
 /* ---- worlds ---- */
 
@@ -24,7 +30,7 @@ static const struct world {
   uint32_t (*host_of)(uint32_t rank, uint32_t ranks);
   int kind;
   uint32_t ranks;
-  int socket_bytes; /* 0: as the system has it */
+  int socket_bytes; /* size of the sockets' send buffers; 0: default of the system */
 } worlds[] = {
 #ifndef __SANITIZE_THREAD__
     {"two hosts, processes", troupe_over_processes_of_two_hosts, hosts_woven, PROCESSES, 4, 4096},
@@ -35,16 +41,16 @@ static const struct world {
 };
 enum { WORLDS = sizeof worlds / sizeof worlds[0] };
 
-/* What ranks tell each other beside the library, in memory that all of them see. */
+/* Shared memory in which the ranks exchange data without the library. */
 static struct side {
-  _Atomic uint32_t ended; /* ranks whose call has failed, as it should */
-  _Atomic uint32_t awake; /* the one that was stopped goes on */
+  _Atomic uint32_t ended; /* number of ranks whose call has failed as expected */
+  _Atomic uint32_t awake; /* number of times that a stopped rank has continued */
   _Atomic int pids[TROUPE_MAX];
   _Atomic uint32_t numbers[TROUPE_MAX];
 } * side;
 
-static const struct world *world;  /* that plays */
-static _Thread_local uint32_t row; /* of the table of the test that plays */
+static const struct world *world;  /* the current world */
+static _Thread_local uint32_t row; /* current row of the running test's table */
 
 static void play_in(const struct world *w, struct troupe t) {
   int before = test_failures;
@@ -63,7 +69,7 @@ static void play_everywhere(void (*run)(struct player *p), int kinds, uint64_t s
 
 static uint32_t host_of(uint32_t rank) { return world->host_of(rank, world->ranks); }
 
-/* Of two numbers, by whether this is the long test, or TSan's, which is slow. */
+/* Returns a number of rounds: fewer under TSan, which is slow, more in the long test. */
 static int rounds_of(int usual) {
 #ifdef __SANITIZE_THREAD__
   return usual / 8 + 1;
@@ -74,19 +80,11 @@ static int rounds_of(int usual) {
 
 /* ---- players ---- */
 
-/* Waits for the others beside the library. */
-static void meet(struct player *p) {
-  const uint64_t end = ranks_now_ms() + PATIENCE_MS;
-  const uint32_t goal = (p->stage->here++ / p->ranks + 1) * p->ranks;
-  while (p->stage->here < goal && ranks_now_ms() < end) ranks_sleep_us(100);
-  if (p->stage->here < goal) wrong(p, "rank %u waits in vain for the others", p->rank);
-}
-
-/* Waits until that many have set it. */
+/* Waits until the number has reached the goal. */
 static void await(struct player *p, _Atomic uint32_t *number, uint32_t goal) {
   const uint64_t end = ranks_now_ms() + PATIENCE_MS;
   while (*number < goal && ranks_now_ms() < end) ranks_sleep_us(500);
-  if (*number < goal) wrong(p, "rank %u: %u of %u came", p->rank, *number, goal);
+  if (*number < goal) wrong(p, "rank %u: count is %u, expected %u", p->rank, *number, goal);
 }
 
 static bool fine(struct player *p, tutti_comm *comm, tutti_err err, const char *what) {
@@ -95,19 +93,19 @@ static bool fine(struct player *p, tutti_comm *comm, tutti_err err, const char *
   return false;
 }
 
-/* The communicator has failed so, and its sentence has these parts. */
+/* Checks that the communicator has failed with error `wanted`, and that its message contains both parts. */
 static void expect(struct player *p, tutti_comm *comm, tutti_err err, tutti_err wanted, const char *one,
                    const char *other) {
   const char *text = tutti_error_message(comm);
   if (err != wanted || !strstr(text, one) || !strstr(text, other))
-    wrong(p, "row %u: rank %u: %s, not %s with '%s' and '%s': %s", row, p->rank, tutti_err_name(err),
+    wrong(p, "row %u: rank %u: %s, expected %s with '%s' and '%s': %s", row, p->rank, tutti_err_name(err),
           tutti_err_name(wanted), one, other, err == TUTTI_OK ? "" : text);
 }
 
 static bool sums_up(struct player *p, tutti_comm *comm, int32_t mine, int32_t wanted, const char *what) {
   int32_t sum = -1;
   if (!fine(p, comm, tutti_allreduce(comm, &mine, &sum, 1, TUTTI_I32, TUTTI_SUM), what)) return false;
-  if (sum != wanted) wrong(p, "rank %u: %s: sum %d, not %d", p->rank, what, sum, wanted);
+  if (sum != wanted) wrong(p, "rank %u: %s: sum %d, expected %d", p->rank, what, sum, wanted);
   return sum == wanted;
 }
 
@@ -126,7 +124,7 @@ static void shuffle(uint32_t order[], uint32_t count, uint64_t *state) {
 
 static uint32_t draw(uint64_t *state, uint32_t below) { return (uint32_t)(ranks_random(state) % below); }
 
-/* ---- a sample of the sweep ---- */
+/* ---- a sample of all cases ---- */
 
 enum { SWEEP_BATCHES = 90, BATCH = 4 };
 
@@ -148,7 +146,7 @@ static void draw_subject(uint64_t *state, struct ref_case *c) {
                                                        [TUTTI_ALLTOALL] = TUTTI_ALLTOALLV};
   uint32_t at = draw(state, (uint32_t)tu_algorithm_count + TUTTI_SEND);
   const struct tu_algorithm *a = at < tu_algorithm_count ? tu_algorithms[at] : NULL;
-  c->collective = (tutti_collective)draw(state, TUTTI_SEND);
+  c->collective = ref_collectives[draw(state, REF_COLLECTIVES)];
   if (!a || a->collective >= TUTTI_SEND || !tu_algorithm_fits(a, c->ranks)) return;
   c->collective = a->collective;
   c->algorithm = a->name;
@@ -159,10 +157,10 @@ static bool draw_case(uint64_t *state, uint32_t ranks, struct ref_case *c) {
   *c = (struct ref_case){.ranks = ranks};
   draw_subject(state, c);
   const struct tu_algorithm *a = c->algorithm ? tu_algorithm_find(c->collective, c->algorithm) : NULL;
-  c->type = (tutti_datatype)draw(state, REF_TYPES);
-  c->place = (enum ref_place)draw(state, REF_PLACES);
+  c->type = ref_types[draw(state, REF_TYPES)];
+  c->aliasing = (enum ref_aliasing)draw(state, REF_ALIASINGS);
   c->blocks = (enum ref_blocks)draw(state, REF_BLOCKS);
-  if (c->collective == TUTTI_BARRIER) c->place = REF_APART;
+  if (c->collective == TUTTI_BARRIER) c->aliasing = REF_APART;
   if (ref_reduces(c->collective)) c->op = draw(state, REF_OPS);
   c->root = draw(state, ranks);
   c->lanes = draw(state, 3) ? 0 : draw(state, (a ? tu_build_lanes_max(a) : TU_LANES_MAX) + 1);
@@ -186,7 +184,7 @@ static tutti_err end_case(tutti_request **request, bool persistent, bool tests) 
   return err;
 }
 
-/* Some calls, open at the same time; each rank waits for them in an order of its own. */
+/* Runs some calls, open at the same time. Each rank waits for them in its own order. */
 static void one_batch(struct player *p, uint64_t *state, uint64_t *own) {
   struct ref_run runs[BATCH];
   tutti_request *requests[BATCH] = {NULL};
@@ -246,7 +244,7 @@ static tutti_err test_until_done(tutti_comm *comm, tutti_request **request, bool
   return err;
 }
 
-/* Two calls, of which the later one is waited for, or tested, first. */
+/* Starts two calls and waits for, or tests, the second one first. */
 static bool test_two(struct player *p, tutti_comm *comm, const struct tu_algorithm *a, bool tests, bool progresses) {
   static const size_t counts[] = {TESTED_ITEMS, 8191, 60001};
   double *in = calloc(TESTED_ITEMS, sizeof *in), *out = calloc(TESTED_ITEMS, sizeof *out), small = 1, sum = 0;
@@ -271,12 +269,12 @@ static bool test_two(struct player *p, tutti_comm *comm, const struct tu_algorit
   return whole;
 }
 
-/* They never wait, and so are never about to sleep; but the others wait for them. In each round one rank waits, or one
- * tests. Rings are shorter on a communicator that is not the world. */
+/* Ranks that only test never sleep in the library, but the others wait for them. In each round, one rank waits and all
+ * others test, or the reverse. Rings are shorter on a communicator that is not the world. */
 static void only_test(struct player *p) {
   tutti_comm *dup;
   if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
-  tutti_comm_set_timeout(dup, TESTED_TIMEOUT_MS);
+  (void)!tutti_comm_set_timeout(dup, TESTED_TIMEOUT_MS);
   for (size_t k = 0, round = 0; k < 2 * tu_algorithm_count && p->stage->failures == 0; k++) {
     const struct tu_algorithm *a = tu_algorithms[k % tu_algorithm_count];
     if (a->collective != TUTTI_ALLREDUCE || !tu_algorithm_fits(a, p->ranks)) continue;
@@ -298,7 +296,7 @@ struct message {
   uint32_t from, to, tag, lanes;
   size_t bytes;
   uint32_t salt;
-  unsigned char *data; /* on a rank that has an end of it */
+  unsigned char *data; /* on the sender and the receiver only */
   bool started;
   tutti_request *request;
 };
@@ -315,7 +313,7 @@ static void draw_message(uint64_t *state, uint32_t ranks, struct message *m) {
   m->lanes = draw(state, 4) ? 0 : draw(state, 5);
 }
 
-/* The rank's end: what is sent is there, what comes is blank. */
+/* Prepares this rank's buffer: data to send, or blank memory to receive into. */
 static void begin_message(struct message *m, uint32_t rank) {
   if (!(m->data = malloc(m->bytes + 1))) abort();
   for (size_t i = 0; i < m->bytes; i++) m->data[i] = m->from == rank ? message_byte(m, i) : 0xa5;
@@ -326,8 +324,8 @@ static void end_message(struct player *p, struct message *m) {
   size_t at = 0;
   while (at < m->bytes && m->data[at] == message_byte(m, at)) at++;
   if (at < m->bytes || m->data[m->bytes] != 0x5a)
-    wrong(p, "rank %u: byte %zu of the message of %zu from rank %u to rank %u, tag %u, %u lanes", p->rank, at, m->bytes,
-          m->from, m->to, m->tag, m->lanes);
+    wrong(p, "rank %u: byte %zu is wrong in the message of %zu bytes from rank %u to rank %u, tag %u, %u lanes",
+          p->rank, at, m->bytes, m->from, m->to, m->tag, m->lanes);
   free(m->data);
 }
 
@@ -340,7 +338,8 @@ static bool start_message(struct player *p, struct message *m) {
   return good(p, tutti_start(p->comm, &call, &m->request), "start of a message");
 }
 
-/* The earliest one that has not been started of those that are alike: these are matched in the order of their starts. */
+/* Returns the first message not yet started with the same sender, receiver and tag as m. Such messages match in the
+ * order of their starts. */
 static struct message *next_alike(struct message messages[], const struct message *m) {
   for (uint32_t i = 0;; i++) {
     struct message *other = &messages[i];
@@ -349,7 +348,7 @@ static struct message *next_alike(struct message messages[], const struct messag
   }
 }
 
-/* All open at the same time; each rank starts its ends and waits for them in orders of its own. */
+/* Starts all messages; each rank starts and waits in its own random order. */
 static bool one_round_of_messages(struct player *p, uint64_t *state, uint64_t *own) {
   struct message messages[MESSAGES];
   uint32_t order[MESSAGES];
@@ -372,7 +371,7 @@ static bool one_round_of_messages(struct player *p, uint64_t *state, uint64_t *o
   return whole;
 }
 
-/* Blocking ones, in the order in which they were drawn. */
+/* Sends messages with blocking calls, in the same order on all ranks. */
 static bool one_row_of_messages(struct player *p, uint64_t *state) {
   for (uint32_t i = 0; i < MESSAGES; i++) {
     struct message m;
@@ -398,14 +397,14 @@ static void test_messages(void) { play_everywhere(messages, THREADS | PROCESSES,
 
 /* ---- communicators ---- */
 
-/* By what ranks of a parent are put together. */
+/* How ranks of a parent are grouped into children. */
 enum rule { BY_HOST, IN_PAIRS, ALONE, ALL, AT_RANDOM, RULES };
 
-/* A communicator as it should be; no members: this rank has no part of it. */
+/* A communicator and its expected members; count 0: this rank is in none. */
 struct part {
   tutti_comm *comm;
   uint32_t count;
-  uint32_t members[TROUPE_MAX]; /* ranks of the world */
+  uint32_t members[TROUPE_MAX]; /* ranks of the world, in rank order of the communicator */
 };
 
 static int color_of(enum rule rule, uint32_t rank, uint64_t salt) {
@@ -425,7 +424,7 @@ static bool precedes(const struct part *parent, uint32_t a, uint32_t b, uint64_t
   return x != y ? x < y : a < b;
 }
 
-/* Who is in this rank's part, and in which order. */
+/* Computes the members of this rank's child, in rank order. */
 static void expect_members(const struct part *parent, uint32_t rank, enum rule rule, uint64_t salt,
                            struct part *child) {
   uint32_t chosen[TROUPE_MAX], count = 0;
@@ -448,7 +447,7 @@ static bool split_part(struct player *p, const struct part *parent, enum rule ru
   if (!fine(p, parent->comm, err, "split")) return false;
   uint32_t count = child->comm ? tutti_ranks(child->comm) : 0;
   if (count == child->count && (count == 0 || child->members[tutti_rank(child->comm)] == p->rank)) return true;
-  wrong(p, "rank %u: rule %d: %u members, not %u; or another order", p->rank, (int)rule, count, child->count);
+  wrong(p, "rank %u: rule %d: %u members, expected %u; or wrong order", p->rank, (int)rule, count, child->count);
   return false;
 }
 
@@ -457,13 +456,13 @@ static bool dup_part(struct player *p, const struct part *parent, struct part *c
   if (parent->count == 0) return true;
   if (!fine(p, parent->comm, tutti_comm_dup(parent->comm, &child->comm), "dup")) return false;
   if (tutti_rank(child->comm) == tutti_rank(parent->comm) && tutti_ranks(child->comm) == parent->count) return true;
-  wrong(p, "rank %u: a dup in which it is rank %u of %u", p->rank, tutti_rank(child->comm), tutti_ranks(child->comm));
+  wrong(p, "rank %u: is rank %u of %u in a dup", p->rank, tutti_rank(child->comm), tutti_ranks(child->comm));
   return false;
 }
 
 enum { PARTS = 6, PART_ITEMS = 3000 };
 
-/* Calls that are open on all of them at the same time. */
+/* Calls that are open on all communicators at the same time. */
 struct open_calls {
   int32_t mine[PART_ITEMS], sums[PARTS][PART_ITEMS];
   uint32_t ranks[PARTS][TROUPE_MAX];
@@ -515,7 +514,8 @@ static bool calls_on_parts(struct player *p, const struct part parts[], uint64_t
   return whole;
 }
 
-/* Parts of the world, parts of these, and of these again; freed in an order that is the same on all ranks. */
+/* Splits the world, splits the children, and their children again. All are freed in an order that is the same on all
+ * ranks. */
 static bool one_family(struct player *p, uint64_t *state, uint64_t *own) {
   struct part whole = {.comm = p->comm, .count = p->ranks}, parts[PARTS];
   uint32_t order[PARTS];
@@ -543,16 +543,16 @@ static void families(struct player *p) {
   uint64_t state = p->seed, own = p->seed * 31 + p->rank;
   for (int i = 0; i < rounds_of(20) && p->stage->failures == 0; i++)
     if (!one_family(p, &state, &own)) return;
-  works(p, p->comm, "the world, after all of them");
+  works(p, p->comm, "the world, after all others were freed");
 }
 
 static void test_communicators(void) { play_everywhere(families, THREADS | PROCESSES, test_seed()); }
 
-/* ---- nothing is left behind ---- */
+/* ---- resources come back ---- */
 
 enum { COMINGS = 200, FIRST_COMINGS = 8, KEPT_BYTES_MAX = 256 << 10 };
 
-/* By one thread at a time: it opens one itself. */
+/* The lock admits one thread at a time, as opendir opens a descriptor itself. */
 static uint32_t count_descriptors(void) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   uint32_t count = 0;
@@ -566,31 +566,31 @@ static uint32_t count_descriptors(void) {
 }
 
 struct holdings {
-  size_t free_bytes; /* of memory that the ranks of the host share */
+  size_t free_bytes; /* free bytes of the host's shared memory */
   uint32_t descriptors;
   size_t allocated;
 };
 
-/* Of this rank, while no other one is in a call. */
+/* Measures this rank's resources while no rank is in a call. */
 static struct holdings take_stock(struct player *p) {
   struct holdings h = {0};
-  meet(p);
+  troupe_meet(p);
   h.free_bytes = tu_transport_free_bytes(p->transport);
   h.descriptors = count_descriptors();
 #if defined __GLIBC__ && !defined __SANITIZE_ADDRESS__
   struct mallinfo2 info = mallinfo2();
   h.allocated = p->is_thread ? 0 : info.uordblks + info.hblkhd;
 #endif
-  meet(p);
+  troupe_meet(p);
   return h;
 }
 
 static bool come_and_go(struct player *p, uint32_t round) {
   tutti_comm *comm;
-  if (!good(p, tutti_comm_dup(p->comm, &comm), "dup, over and over")) return false;
+  if (!good(p, tutti_comm_dup(p->comm, &comm), "dup, repeated")) return false;
   bool fit = works(p, comm, "allreduce of a dup");
   if (round % 8 == 0) fit = fit && fine(p, comm, tutti_barrier(comm), "barrier of a dup");
-  return fine(p, NULL, tutti_comm_free(comm), "free, over and over") && fit;
+  return fine(p, NULL, tutti_comm_free(comm), "free, repeated") && fit;
 }
 
 static void comings(struct player *p) {
@@ -604,40 +604,53 @@ static void comings(struct player *p) {
   good(p, tutti_barrier(p->comm), "barrier");
   struct holdings after = take_stock(p);
   if (after.descriptors != before.descriptors)
-    wrong(p, "rank %u: %u descriptors are open, before there were %u", p->rank, after.descriptors, before.descriptors);
+    wrong(p, "rank %u: %u descriptors are open, %u were open before", p->rank, after.descriptors, before.descriptors);
   if (after.free_bytes != before.free_bytes)
-    wrong(p, "rank %u: %zu bytes are free, before there were %zu", p->rank, after.free_bytes, before.free_bytes);
+    wrong(p, "rank %u: %zu bytes are free, %zu were free before", p->rank, after.free_bytes, before.free_bytes);
   if (after.allocated > before.allocated + KEPT_BYTES_MAX)
-    wrong(p, "rank %u: %zu bytes are allocated, before there were %zu", p->rank, after.allocated, before.allocated);
+    wrong(p, "rank %u: %zu bytes are allocated, %zu were allocated before", p->rank, after.allocated, before.allocated);
 }
 
 static void test_leaves_nothing(void) {
   uint32_t descriptors = count_descriptors();
   play_everywhere(comings, THREADS | PROCESSES, 0);
-  CHECK(count_descriptors() == descriptors, "%u descriptors are open, before there were %u", count_descriptors(),
+  CHECK(count_descriptors() == descriptors, "%u descriptors are open, %u were open before", count_descriptors(),
         descriptors);
 }
 
-/* ---- disagreement ---- */
+/* ---- ranks that make different calls ---- */
 
 enum { DISAGREE_ITEMS = 200000 };
 
-static tutti_err call_by_name(tutti_comm *comm, const char *name, uint32_t ranks) {
-  static int32_t in[DISAGREE_ITEMS], out[TROUPE_MAX][DISAGREE_ITEMS]; /* what they hold does not matter */
-  int32_t *mine = out[tutti_rank(comm)];
-  const size_t share = DISAGREE_ITEMS / ranks;
-  if (strcmp(name, "barrier") == 0) return tutti_barrier(comm);
-  if (strcmp(name, "allreduce") == 0) return tutti_allreduce(comm, in, mine, 1, TUTTI_I32, TUTTI_SUM);
-  if (strcmp(name, "allreduce of 200000") == 0)
-    return tutti_allreduce(comm, in, mine, DISAGREE_ITEMS, TUTTI_I32, TUTTI_SUM);
-  if (strcmp(name, "allgather") == 0) return tutti_allgather(comm, in, mine, share, TUTTI_I32);
-  if (strcmp(name, "alltoall") == 0) return tutti_alltoall(comm, in, mine, 10, TUTTI_I32);
-  return tutti_reduce_scatter(comm, in, mine, share, TUTTI_I32, TUTTI_SUM);
+static tutti_err start_by_name(tutti_comm *comm, const char *name, tutti_request **request) {
+  static int32_t in[DISAGREE_ITEMS], out[TROUPE_MAX][DISAGREE_ITEMS]; /* contents do not matter */
+  const size_t share = DISAGREE_ITEMS / tutti_ranks(comm);
+  const struct {
+    const char *name;
+    tutti_collective collective;
+    size_t count;
+  } calls[] = {{"barrier", TUTTI_BARRIER, 0},
+               {"allreduce", TUTTI_ALLREDUCE, 1},
+               {"allreduce of 200000", TUTTI_ALLREDUCE, DISAGREE_ITEMS},
+               {"allgather", TUTTI_ALLGATHER, share},
+               {"alltoall", TUTTI_ALLTOALL, 10},
+               {"reduce_scatter", TUTTI_REDUCE_SCATTER, share}};
+  size_t i = 0;
+  while (strcmp(calls[i].name, name) != 0) i++;
+  tutti_call call = {.collective = calls[i].collective, .count = calls[i].count, .type = TUTTI_I32};
+  if (call.count > 0) call.send = in, call.recv = out[tutti_rank(comm)];
+  return tutti_start(comm, &call, request);
+}
+
+static tutti_err call_by_name(tutti_comm *comm, const char *name) {
+  tutti_request *request = NULL;
+  tutti_err err = start_by_name(comm, name, &request);
+  return err == TUTTI_OK ? tutti_wait(&request) : err;
 }
 
 static const struct quarrel {
-  const char *one, *other; /* as call_by_name knows them */
-  bool alone;              /* rank 1 alone makes the other call; else all of hosts but the first */
+  const char *one, *other; /* names for start_by_name */
+  bool alone;              /* only rank 1 makes the other call; else all ranks except those of the first host */
   bool one_late, other_late;
 } quarrels[] = {
     {"allreduce", "barrier", true, false, false},
@@ -659,14 +672,14 @@ static void disagree(struct player *p) {
     if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
     bool others = q->alone ? p->rank == 1 : host_of(p->rank) != 0;
     if (others ? q->other_late : q->one_late) ranks_sleep_us(LATE_MS * 1000);
-    tutti_err err = call_by_name(dup, others ? q->other : q->one, p->ranks);
+    tutti_err err = call_by_name(dup, others ? q->other : q->one);
     print_start(one, sizeof one, q->one);
     print_start(other, sizeof other, q->other);
     expect(p, dup, err, TUTTI_ERR_MISMATCH, one, other);
     err = tutti_barrier(dup);
     expect(p, dup, err, TUTTI_ERR_MISMATCH, one, other);
     tutti_comm_free(dup);
-    works(p, p->comm, "the other communicator");
+    works(p, p->comm, "allreduce on the other communicator");
   }
 }
 
@@ -674,7 +687,7 @@ static void test_disagreement(void) { play_everywhere(disagree, THREADS | PROCES
 
 /* ---- abort ---- */
 
-/* Each rank in turn aborts while the others wait: in a barrier, or for a message. */
+/* Each rank in turn aborts while the others wait in a barrier or for a message. */
 static void each_aborts(struct player *p) {
   for (row = 0; row < p->ranks; row++) {
     tutti_comm *dup;
@@ -683,15 +696,15 @@ static void each_aborts(struct player *p) {
     if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
     if (p->rank == row) {
       ranks_sleep_us(30000);
-      tutti_abort(dup, "the cake is burnt");
+      tutti_abort(dup, "no space left on the disk");
     }
     bool receives = row % 2 && p->rank != row;
     tutti_err err = receives ? tutti_recv(dup, &byte, 1, TUTTI_U8, row, 0) : tutti_barrier(dup);
     snprintf(by, sizeof by, "rank %u", row);
-    expect(p, dup, err, TUTTI_ERR_ABORTED, "the cake is burnt", by);
+    expect(p, dup, err, TUTTI_ERR_ABORTED, "no space left on the disk", by);
     tutti_comm_free(dup);
   }
-  works(p, p->comm, "the other communicator");
+  works(p, p->comm, "allreduce on the other communicator");
 }
 
 static void test_abort(void) { play_everywhere(each_aborts, THREADS | PROCESSES, 0); }
@@ -701,12 +714,13 @@ static void test_abort(void) { play_everywhere(each_aborts, THREADS | PROCESSES,
 enum { STREAM_ITEMS = 100000, DIES_WITHIN_MS = 40 };
 
 static const struct death {
-  bool last, streams; /* else rank 1 dies; else the others wait in a barrier */
+  bool last,
+      streams; /* last: the last rank dies, else rank 1. streams: the others are in allreduces, else in a barrier */
 } deaths[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
-static uint32_t death_row; /* that plays */
+static uint32_t death_row; /* current row of `deaths` */
 
-/* A process is killed wherever it is then. A thread stops between two calls, and touches nothing until the others know. */
+/* A process is killed at a random time. A thread stops between two calls, and touches nothing until all others know. */
 static void begin_to_die(struct player *p, uint32_t ms) {
   if (p->is_thread) return;
   timer_t timer;
@@ -721,7 +735,7 @@ static void die(struct player *p) {
   await(p, &side->ended, p->ranks - 1);
 }
 
-/* Allreduces until one fails, or for so many rounds. */
+/* Runs allreduces until one fails, or for `rounds` rounds. */
 static tutti_err stream(struct player *p, uint32_t rounds) {
   int32_t *in = calloc(STREAM_ITEMS, 4), *out = calloc(STREAM_ITEMS, 4);
   tutti_err err = TUTTI_OK;
@@ -739,7 +753,7 @@ static void see_a_death(struct player *p) {
   uint32_t ms = draw(&state, DIES_WITHIN_MS), victim = hosts_victim;
   char name[32];
   if (!good(p, tutti_barrier(p->comm), "barrier")) return;
-  meet(p);
+  troupe_meet(p);
   if (p->rank == victim) {
     begin_to_die(p, ms);
     if (d->streams) (void)stream(p, p->is_thread ? 1 + ms % 20 : UINT32_MAX);
@@ -763,12 +777,12 @@ static void test_death(void) {
 
 /* ---- time-outs ---- */
 
-enum { TIMEOUT_MS = 300, BEFORE = 5, THREAD_LATENESSES = 2 };
+enum { TIMEOUT_MS = 600, BEFORE = 5, THREAD_LATENESSES = 2 };
 
 static const struct lateness {
-  bool last;        /* it does not come; else rank 1 */
-  bool stopped;     /* as a process; else it stays away by itself */
-  const char *call; /* that the others are in */
+  bool last;        /* the last rank is late; else rank 1 */
+  bool stopped;     /* the late rank is stopped by a signal, if it is a process; else it waits */
+  const char *call; /* call of the other ranks */
 } latenesses[] = {{true, false, "barrier"},
                   {false, true, "allreduce of 200000"},
                   {false, false, "allgather"},
@@ -780,14 +794,14 @@ static void stop(struct player *p) {
   side->awake++;
 }
 
-/* Until it goes on: it may not even have stopped yet. */
+/* Sends SIGCONT again and again until the rank has continued, as it may not have stopped yet. */
 static void make_it_go_on(struct player *p, uint32_t rank, uint32_t goal) {
   const uint64_t end = ranks_now_ms() + PATIENCE_MS;
   while (side->awake < goal && ranks_now_ms() < end) {
     if (side->pids[rank] > 0) kill(side->pids[rank], SIGCONT);
     ranks_sleep_us(10000);
   }
-  if (side->awake < goal) wrong(p, "rank %u: rank %u does not go on", p->rank, rank);
+  if (side->awake < goal) wrong(p, "rank %u: rank %u did not continue", p->rank, rank);
 }
 
 static void wait_in_vain(struct player *p) {
@@ -800,28 +814,60 @@ static void wait_in_vain(struct player *p) {
     tutti_comm *dup;
     if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
     for (int i = 0; i < BEFORE; i++) works(p, dup, "allreduce before the one that fails");
-    meet(p); /* so that no one still waits for what was before */
-    tutti_comm_set_timeout(dup, TIMEOUT_MS);
+    tutti_request *request = NULL;
+    tutti_err err = TUTTI_OK;
+    (void)!tutti_comm_set_timeout(dup, TIMEOUT_MS);
+    if (p->rank != late) err = start_by_name(dup, l->call, &request);
+    troupe_meet(p); /* the time counts from the wait: then no rank is in an earlier call, and the others have started */
     ended += p->ranks - 1;
     stopped += stops;
     if (p->rank == late && stops) stop(p);
     if (p->rank == late) await(p, &side->ended, ended);
-    tutti_err err = call_by_name(dup, l->call, p->ranks);
+    if (p->rank == late) err = start_by_name(dup, l->call, &request);
+    if (err == TUTTI_OK) err = tutti_wait(&request);
     snprintf(name, sizeof name, "rank %u ", late);
     expect(p, dup, err, TUTTI_ERR_TIMEOUT, name, "has waited");
     if (p->rank != late) side->ended++;
     if (p->rank == 0) await(p, &side->ended, ended);
     if (p->rank == 0 && stops) make_it_go_on(p, late, stopped);
     tutti_comm_free(dup);
-    works(p, p->comm, "the other communicator");
+    works(p, p->comm, "allreduce on the other communicator");
   }
 }
 
 static void test_time_outs(void) { play_everywhere(wait_in_vain, THREADS | PROCESSES, 0); }
 
-/* ---- a rank that is late to free ---- */
+/* A rank gets its time-out also if frames arrive at every poll of its wait, such as questions of other ranks. */
+static void wait_among_frames(struct player *p) {
+  tutti_comm *dup;
+  if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
+  if (p->rank == 0) {
+    const uint64_t end = ranks_now_ms() + PATIENCE_MS / 2;
+    const uint32_t silent = p->ranks - 1;
+    unsigned char byte;
+    char name[32];
+    tutti_request *request = NULL;
+    struct tu_stall stall = {0};
+    struct tu_visit visit;
+    const tutti_call call = {
+        .collective = TUTTI_RECV, .recv = &byte, .count = 1, .type = TUTTI_U8, .peer = silent, .timeout_ms = 100};
+    if (!good(p, tutti_start(dup, &call, &request), "recv") || !tu_hold(dup, &visit)) return;
+    for (; !tu_comm_failed(dup) && ranks_now_ms() < end; ranks_sleep_us(1000)) tu_stall_goes_on(dup, &stall);
+    if (!tu_comm_failed(dup)) wrong(p, "the time-out of 100 ms has not come");
+    tu_leave(&visit);
+    snprintf(name, sizeof name, "rank %u ", silent);
+    expect(p, dup, tutti_wait(&request), TUTTI_ERR_TIMEOUT, name, "100 ms");
+  }
+  troupe_meet(p);
+  (void)!tutti_comm_free(dup);
+  works(p, p->comm, "allreduce on the other communicator");
+}
 
-/* It is sent something that it takes only then. */
+static void test_among_frames(void) { play_everywhere(wait_among_frames, THREADS | PROCESSES, 0); }
+
+/* ---- a rank that frees a communicator late ---- */
+
+/* The late rank receives messages only when the other ranks are in tutti_comm_free. */
 static void free_late(struct player *p) {
   for (uint32_t round = 0; round < 2; round++) {
     uint32_t late = round == 0 ? 0 : p->ranks - 1;
@@ -832,11 +878,12 @@ static void free_late(struct player *p) {
     if (p->rank == late) ranks_sleep_us(LATE_MS * 1000);
     for (uint32_t from = 0; from < p->ranks; from++) {
       if (from == late) continue;
-      if (p->rank == from) fine(p, dup, tutti_send(dup, bytes, sizeof bytes, TUTTI_U8, late, 7), "send to a late one");
+      if (p->rank == from)
+        fine(p, dup, tutti_send(dup, bytes, sizeof bytes, TUTTI_U8, late, 7), "send to the late rank");
       if (p->rank != late) continue;
-      fine(p, dup, tutti_recv(dup, got, sizeof got, TUTTI_U8, from, 7), "recv of a late one");
+      fine(p, dup, tutti_recv(dup, got, sizeof got, TUTTI_U8, from, 7), "recv of the late rank");
       if (got[0] != from + 1 || memcmp(got, got + 1, sizeof got - 1) != 0)
-        wrong(p, "rank %u: %u from %u", late, got[0], from);
+        wrong(p, "rank %u: received %u from rank %u", late, got[0], from);
     }
     fine(p, NULL, tutti_comm_free(dup), "free");
   }
@@ -857,7 +904,7 @@ static const char *algorithm_of(tutti_comm *comm, tutti_request **request) {
   return (*request)->facts.plan ? "a plan" : tu_algorithms[(*request)->facts.algorithm]->name;
 }
 
-/* Too long for one frame of a socket. */
+/* Writes a selection table that is too long for one frame of a socket. */
 static void make_table(char *path, size_t bytes) {
   int fd = memfd_create("hosts_test", MFD_CLOEXEC);
   FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
@@ -869,8 +916,8 @@ static void make_table(char *path, size_t bytes) {
 }
 
 static const struct selection {
-  const char *forced; /* by rank 0; NULL: its table says recursive_doubling */
-  const char *others; /* what the others' environment says */
+  const char *forced; /* TUTTI_ALGORITHM of rank 0; NULL: its table selects recursive_doubling */
+  const char *others; /* TUTTI_ALGORITHM of all other ranks; NULL: not set */
   const char *taken;
 } selections[] = {{"allreduce=ring", NULL, "ring"},
                   {"allreduce=ring", "allreduce=direct", "ring"},
@@ -892,7 +939,7 @@ static void agree(struct player *p) {
   for (int i = 0; i < 2; i++) {
     tutti_request *request = NULL;
     const char *taken = algorithm_of(comms[i], &request);
-    if (strcmp(taken, s->taken) != 0) wrong(p, "row %u: rank %u: '%s', not '%s'", row, p->rank, taken, s->taken);
+    if (strcmp(taken, s->taken) != 0) wrong(p, "row %u: rank %u: '%s', expected '%s'", row, p->rank, taken, s->taken);
     if (!request || !fine(p, comms[i], tutti_restart(request), "restart")) return;
     fine(p, comms[i], tutti_wait(&request), "wait");
     tutti_request_free(request);
@@ -906,26 +953,26 @@ static void test_tuning(void) {
 }
 #endif
 
-/* ---- what is refused ---- */
+/* ---- calls that several hosts do not support ---- */
 
 static void refused(struct player *p, tutti_err err, const char *what) {
   const char *text = err == TUTTI_OK ? "" : tutti_error_message(NULL);
   if (err != TUTTI_ERR_UNSUPPORTED || !strstr(text, "another host"))
-    wrong(p, "rank %u: %s: %s, not TUTTI_ERR_UNSUPPORTED with 'another host': %s", p->rank, what, tutti_err_name(err),
-          text);
+    wrong(p, "rank %u: %s: %s, expected TUTTI_ERR_UNSUPPORTED with 'another host': %s", p->rank, what,
+          tutti_err_name(err), text);
 }
 
 static void windows_of_several_hosts(struct player *p) {
   tutti_window *window = NULL;
   void *memory = NULL;
   refused(p, tutti_window_create(p->comm, NULL, 4096, &window), "a window");
-  if (window) wrong(p, "rank %u: a window that was refused", p->rank);
+  if (window) wrong(p, "rank %u: a window was returned with an error", p->rank);
   if (!good(p, tutti_alloc(p->comm, 4096, &memory), "alloc")) return;
   refused(p, tutti_window_create(p->comm, p->rank ? NULL : memory, p->rank ? 0 : 4096, &window), "a window of rank 0");
   fine(p, NULL, tutti_free(p->comm, memory), "free of memory");
 }
 
-/* Of one host they are as ever. */
+/* Windows work on communicators of one host. */
 static void windows_of_one_host(struct player *p) {
   tutti_comm *there;
   tutti_window *window;
@@ -934,11 +981,11 @@ static void windows_of_one_host(struct player *p) {
   if (!fine(p, NULL, tutti_window_create(there, NULL, sizeof(uint32_t), &window), "a window of one host")) return;
   *(uint32_t *)tutti_window_address(window, (rank + 1) % ranks) = p->rank + 100;
   fine(p, there, tutti_barrier(there), "barrier");
-  uint32_t before = UINT32_MAX; /* the rank of the world that is the one before here */
+  uint32_t before = UINT32_MAX; /* rank of the world that is this rank's predecessor on the host */
   for (uint32_t r = 0, at = 0; r < p->ranks; r++)
     if (host_of(r) == host_of(p->rank) && at++ == (rank + ranks - 1) % ranks) before = r;
   uint32_t got = *(uint32_t *)tutti_window_address(window, rank);
-  if (got != before + 100) wrong(p, "rank %u: %u in its window, not %u", p->rank, got, before + 100);
+  if (got != before + 100) wrong(p, "rank %u: %u in its window, expected %u", p->rank, got, before + 100);
   fine(p, NULL, tutti_window_free(window), "free of a window");
   fine(p, NULL, tutti_comm_free(there), "free");
 }
@@ -953,12 +1000,12 @@ static void channels_between_hosts(struct player *p) {
     refused(p, tutti_channel_add_sender(builder, peer, 0, NULL), "a sender");
     refused(p, tutti_channel_add_receiver(builder, peer, 0, NULL), "a receiver");
     refused(p, tutti_channel_open(p->comm, peer, TUTTI_CHANNEL_SENDS, &options, &channel), "a channel");
-    if (channel) wrong(p, "rank %u: a channel that was refused", p->rank);
+    if (channel) wrong(p, "rank %u: a channel was returned with an error", p->rank);
   }
   tutti_channel_builder_free(builder);
 }
 
-/* The peer of this rank's host, of which two are there at least; its own rank: there is none. */
+/* Returns another rank of the same host, so that all ranks of the host form pairs; the rank itself if none is left. */
 static uint32_t mate_of(uint32_t rank, uint32_t ranks) {
   uint32_t mates[TROUPE_MAX], count = 0, mine = 0;
   for (uint32_t r = 0; r < ranks; r++) {
@@ -969,7 +1016,7 @@ static uint32_t mate_of(uint32_t rank, uint32_t ranks) {
   return (mine ^ 1) < count ? mates[mine ^ 1] : rank;
 }
 
-/* Between ranks of one host they are as ever, on the same communicator. */
+/* Channels work between ranks of one host, on the same communicator. */
 static void channels_of_one_host(struct player *p) {
   enum { SENT = 50 };
   uint32_t mate = mate_of(p->rank, p->ranks);
@@ -990,7 +1037,7 @@ static void channels_of_one_host(struct player *p) {
     } else {
       if (!fine(p, NULL, tutti_channel_peek(channel, 0, PATIENCE_MS, &message), "peek")) return;
       if (message.bytes != sizeof i || memcmp(message.data, &i, sizeof i) != 0)
-        wrong(p, "rank %u: message %u is another", p->rank, i);
+        wrong(p, "rank %u: message %u is wrong", p->rank, i);
       if (!fine(p, NULL, tutti_channel_release(channel), "release")) return;
     }
   }
@@ -1024,7 +1071,8 @@ struct helper {
   uint32_t number;
 };
 
-/* Of a communicator of its own, which all ranks' threads of that number use. It sleeps now and then, so that the others do. */
+/* Runs allreduces on the thread's own communicator, which threads of the same number use on all ranks. Sleeps at random
+ * times, so that the other ranks have to wait. */
 static void *help(void *argument) {
   struct helper *h = argument;
   struct player *p = &h->player;
@@ -1055,23 +1103,23 @@ static void test_threads(void) { play_everywhere(several_threads, THREADS | PROC
 
 enum { FRAMES = 400, NARROW = 4096, NARROW_TCP = 64 << 10, PATTERN = 251, BODY_MAX = 1 << 20 };
 
-static unsigned char pattern[BODY_MAX + PATTERN]; /* what bodies are parts of */
+static unsigned char pattern[BODY_MAX + PATTERN]; /* bodies of frames are parts of this pattern */
 
 static const size_t body_sizes[] = {0, 1, 87, 4096, BODY_MAX};
 
 /* One end of a connection. */
 struct wire_end {
-  struct tu_wire_reader reader; /* first */
+  struct tu_wire_reader reader; /* must be the first member */
   struct tu_wire *wire;
   struct wire_end *other;
-  uint64_t seed;             /* of what this end sends */
-  uint32_t sent, came, lost; /* frames */
-  uint32_t begun;            /* ... whose heads have come */
-  unsigned char *body;       /* where what comes now goes */
-  bool fails;                /* has said why */
+  uint64_t seed;             /* seed of the frames that this end sends */
+  uint32_t sent, came, lost; /* numbers of frames */
+  uint32_t begun;            /* number of frames whose heads have arrived */
+  unsigned char *body;       /* buffer for the body of the current frame */
+  bool fails;                /* a failure was printed already */
 };
 
-/* What is in frame number `at` of an end. */
+/* Head of a frame. */
 struct wire_head {
   uint64_t seed, at, body_bytes;
   unsigned char rest[TU_FRAME_HEAD_BYTES - 24];
@@ -1094,13 +1142,13 @@ static struct wire_head head_of(uint64_t seed, uint32_t at) {
 
 static const unsigned char *body_of(uint64_t seed, uint32_t at) { return pattern + frame_number(seed, at) % PATTERN; }
 
-/* Now and then one does not want it. */
+/* Returns true if the receiver does not want the body of this frame. */
 static bool passes_over(uint64_t seed, uint32_t at) { return frame_number(seed, at) >> 60 == 0; }
 
 static bool is_expected(struct wire_end *end, uint32_t from, const void *head, uint32_t at) {
   const struct wire_head wanted = head_of(end->other->seed, at);
   if (from == 1 && memcmp(head, &wanted, sizeof wanted) == 0) return true;
-  if (!end->fails) FAIL("frame %u, from rank %u, is not what was sent", at, from);
+  if (!end->fails) FAIL("frame %u, from rank %u, differs from the sent one", at, from);
   end->fails = true;
   return false;
 }
@@ -1118,7 +1166,7 @@ static void *wire_begin(struct tu_wire_reader *reader, uint32_t from, const void
 static void wire_ends(struct tu_wire_reader *reader, uint32_t from, const void *head, void *body, size_t body_bytes) {
   struct wire_end *end = (struct wire_end *)(void *)reader;
   const uint32_t at = end->came++;
-  if (end->begun != end->came) FAIL("frame %u ends; %u have begun", at, end->begun);
+  if (end->begun != end->came) FAIL("frame %u ended, but %u have begun", at, end->begun);
   if (!is_expected(end, from, head, at)) return;
   if (passes_over(end->other->seed, at)) CHECK(!body, "frame %u has a body that was not wanted", at);
   else CHECK(body == end->body && memcmp(body, body_of(end->other->seed, at), body_bytes) == 0, "frame %u differs", at);
@@ -1127,7 +1175,7 @@ static void wire_ends(struct tu_wire_reader *reader, uint32_t from, const void *
 static void wire_loses(struct tu_wire_reader *reader, uint32_t from, const void *head, void *body) {
   struct wire_end *end = (struct wire_end *)(void *)reader;
   is_expected(end, from, head, end->came);
-  if (!passes_over(end->other->seed, end->came)) CHECK(body == end->body, "what is lost has another body");
+  if (!passes_over(end->other->seed, end->came)) CHECK(body == end->body, "a lost frame has a wrong body buffer");
   end->lost++;
 }
 
@@ -1153,7 +1201,7 @@ static void make_pair(bool tcp, int pair[2]) {
   }
 }
 
-/* Each end is rank 0 to itself, and the other is rank 1. */
+/* Each end sees itself as rank 0 and the other end as rank 1. */
 static void begin_wires(struct wire_end ends[2], bool tcp, uint64_t seed) {
   int pair[2];
   make_pair(tcp, pair);
@@ -1186,12 +1234,12 @@ static bool give(struct wire_end *end, bool posts) {
   return given;
 }
 
-/* Nothing has moved for long: then the wires' descriptors must say that there is something. */
+/* Waits until a descriptor of the wires is readable, which must happen soon as frames are on their way. */
 static bool wait_for_wires(struct wire_end ends[2]) {
   struct pollfd descriptors[2] = {{.events = POLLIN}, {.events = POLLIN}};
   for (int i = 0; i < 2; i++) descriptors[i].fd = ends[i].wire ? ends[i].wire->descriptor : -1;
   if (poll(descriptors, 2, PATIENCE_MS) > 0) return true;
-  FAIL("%u of %u and %u of %u frames came, and the wires are silent", ends[0].came, ends[1].sent, ends[1].came,
+  FAIL("%u of %u and %u of %u frames arrived, but no descriptor is readable", ends[0].came, ends[1].sent, ends[1].came,
        ends[0].sent);
   return false;
 }
@@ -1212,9 +1260,9 @@ static void both_ways(bool tcp) {
     idle = 0;
   }
   for (int i = 0; i < 2; i++) {
-    CHECK(ends[i].came == FRAMES && ends[i].lost == 0, "end %d: %u frames came, %u were lost", i, ends[i].came,
+    CHECK(ends[i].came == FRAMES && ends[i].lost == 0, "end %d: %u frames arrived, %u were lost", i, ends[i].came,
           ends[i].lost);
-    CHECK(ends[i].wire->ops->alive(ends[i].wire, 1), "end %d: the other one is gone", i);
+    CHECK(ends[i].wire->ops->alive(ends[i].wire, 1), "end %d: the other end counts as closed", i);
   }
   end_wires(ends);
 }
@@ -1229,7 +1277,7 @@ static void *close_wire(void *argument) {
   return NULL;
 }
 
-/* Looks until the other end is gone; not in haste, so that the sockets are full when it closes. */
+/* Reads frames until the other end has closed, slowly, so that the sockets are full when it closes. */
 static void look_to_the_end(struct wire_end *end) {
   const uint64_t until = ranks_now_ms() + PATIENCE_MS;
   while (end->wire->ops->alive(end->wire, 1) && ranks_now_ms() < until && !end->fails) {
@@ -1238,12 +1286,12 @@ static void look_to_the_end(struct wire_end *end) {
     (void)end->wire->ops->look(end->wire);
     ranks_sleep_us(500);
   }
-  CHECK(!end->wire->ops->alive(end->wire, 1), "the other end has closed, and is not gone");
+  CHECK(!end->wire->ops->alive(end->wire, 1), "the other end has closed, but counts as alive");
   CHECK(end->wire->ops->send(end->wire, 1, pattern, NULL, 0) && end->wire->ops->post(end->wire, 1, pattern, NULL, 0),
-        "what is sent to one that is gone is not lost");
+        "a send to a closed end is not ignored");
 }
 
-/* One end posts, and closes, while what the other one has sent lies unread. */
+/* One end posts frames and closes, while it has not read all frames of the other end. */
 static void close_behind(bool tcp, uint32_t unread) {
   enum { POSTED = 60 };
   struct wire_end ends[2];
@@ -1255,7 +1303,7 @@ static void close_behind(bool tcp, uint32_t unread) {
   if (pthread_create(&closer, NULL, close_wire, &ends[0]) != 0) abort();
   look_to_the_end(&ends[1]);
   pthread_join(closer, NULL);
-  CHECK(ends[1].came == POSTED && ends[1].lost == 0, "%u of %u frames came, %u were lost", ends[1].came, POSTED,
+  CHECK(ends[1].came == POSTED && ends[1].lost == 0, "%u of %u frames arrived, %u were lost", ends[1].came, POSTED,
         ends[1].lost);
   end_wires(ends);
 }
@@ -1267,7 +1315,7 @@ static void test_wire_closes(void) {
 static void test_wire_closes_tcp(void) { close_behind(true, 0); }
 static void test_wire_closes_tcp_unread(void) { close_behind(true, 9); }
 
-/* One end is gone in the midst of a frame. */
+/* One end closes in the middle of a frame. */
 static void break_off(bool tcp, bool cut) {
   struct wire_end ends[2];
   uint64_t seed = 1;
@@ -1278,7 +1326,7 @@ static void break_off(bool tcp, bool cut) {
   else ends[0].wire->ops->close(ends[0].wire, 0);
   if (!cut) ends[0].wire = NULL;
   look_to_the_end(&ends[1]);
-  CHECK(ends[1].begun == 1 && ends[1].came == 0 && ends[1].lost == 1, "%u frames began, %u came, %u were lost",
+  CHECK(ends[1].begun == 1 && ends[1].came == 0 && ends[1].lost == 1, "%u frames began, %u arrived, %u were lost",
         ends[1].begun, ends[1].came, ends[1].lost);
   if (cut) look_to_the_end(&ends[0]);
   end_wires(ends);
@@ -1304,6 +1352,7 @@ int main(int argc, char **argv) {
       {"abort", test_abort},
       {"death", test_death},
       {"time_outs", test_time_outs},
+      {"among_frames", test_among_frames},
       {"late_free", test_late_free},
 #ifndef __SANITIZE_THREAD__
       {"tuning", test_tuning},

@@ -1,7 +1,7 @@
 #!/bin/bash
 # test: slow timeout=120
-# What a user's build sees: installs below a DESTDIR, moves the tree elsewhere, and builds and runs programs against it
-# by pkg-config (shared, static) and by CMake (C, C++11, C++17, shared, static).
+# Tests an installation as a user's build sees it: installs below a DESTDIR, moves the tree elsewhere, and builds and
+# runs programs against it with pkg-config (shared, static) and with CMake (C, C++11, C++17, shared, static).
 source=$1 build=$2
 skip() {
   echo "$1"
@@ -9,13 +9,13 @@ skip() {
 }
 grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt" && skip "a plain program cannot load a sanitized library"
 for tool in g++ pkg-config cmake; do
-  command -v $tool >/dev/null || skip "there is no $tool: tools/setup check installs it"
+  command -v $tool >/dev/null || skip "$tool not found: tools/setup check installs it"
 done
 
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 passed=0 failed=0
-try() { # NAME, COMMAND...
+try() { # NAME COMMAND...: reports whether the command succeeds
   local name=$1
   shift
   if "$@" >"$here/log" 2>&1; then
@@ -62,7 +62,7 @@ int main() {
 }
 EOF
 
-# ---- install, then move: nothing in the tree may know where it was installed to ----
+# ---- install, then move: no file of the tree may contain the path to which it was installed ----
 try "install" env DESTDIR="$here/stage" cmake --install "$build" --prefix /opt/tutti
 if [ $failed != 0 ]; then
   echo "$passed passed, $failed failed"
@@ -75,18 +75,19 @@ libdir=$(dirname "$(dirname "$(find "$tree" -name tutti.pc)")")
 export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir
 tutti=$tree/bin/tutti
 
-strays() { # every file of the stage is below the prefix, and no text in it names the build
+strays() { # fails if a file is outside the prefix, or contains a path of the build
   find "$here/stage" -type f | grep . && return 1
   ! grep -rlI -e "$build" -e "$here" -e "$source" "$tree" --include='*.pc' --include='*.cmake' --include='*.h' --include='*.hpp'
 }
 files() {
-  local wanted="$tree/include/tutti/tutti.h $tree/include/tutti/pto/comm/pto_comm_inst.hpp $libdir/libtutti.so $libdir/libtutti.so.0 $libdir/libtutti.a $tutti
+  local wanted="$tree/include/tutti/tutti.h $tree/include/tutti/tutti.hpp $tree/include/tutti/pto/comm/pto_comm_inst.hpp $libdir/libtutti.so $libdir/libtutti.so.0 $libdir/libtutti.a $tutti
     $libdir/cmake/tutti/tuttiConfig.cmake $libdir/cmake/tutti/tuttiConfigVersion.cmake
-    $tree/share/man/man7/tutti.7 $tree/share/man/man3/tutti_init.3 $tree/share/man/man3/tutti_allreduce.3 $tree/share/man/man3/tutti_wait.3"
+    $tree/share/man/man7/tutti.7 $tree/share/man/man3/tutti_init.3 $tree/share/man/man3/tutti_allreduce.3 $tree/share/man/man3/tutti_wait.3
+    $tree/share/man/man3/tutti_hpp.3"
   # shellcheck disable=SC2086
   ls $wanted
 }
-try "every file is there" files
+try "all files are installed" files
 try "nothing outside the prefix, no path of the build" strays
 try "the installed command" "$tutti" --help
 version=$(sed -n 's/.*VERSION \([0-9.]*\) LANGUAGES.*/\1/p' "$source/CMakeLists.txt")
@@ -96,24 +97,24 @@ try "pkg-config knows version $version" test "$(pkg-config --modversion tutti)" 
 # shellcheck disable=SC2046
 try "compile by pkg-config" cc -Wall -Wextra -Werror -o "$here/shared" "$here/sum.c" $(pkg-config --cflags --libs tutti)
 uses_soname() { objdump -p "$1" | grep -q 'NEEDED *libtutti\.so\.0$'; }
-try "it asks for libtutti.so.0" uses_soname "$here/shared"
-try "it runs alone" "$here/shared"
-try "it runs on 3 ranks" "$tutti" run -n 3 -- "$here/shared"
+try "the program needs libtutti.so.0" uses_soname "$here/shared"
+try "the program runs alone" "$here/shared"
+try "the program runs on 3 ranks" "$tutti" run -n 3 -- "$here/shared"
 # shellcheck disable=SC2046
 try "compile statically by pkg-config" cc -o "$here/static" "$here/sum.c" \
   $(pkg-config --static --cflags --libs tutti | sed 's/-ltutti/-l:libtutti.a/')
 needs_none() { [ -x "$1" ] && ! objdump -p "$1" | grep 'NEEDED.*tutti'; }
-try "it needs no libtutti.so" needs_none "$here/static"
-try "it runs on 2 ranks" "$tutti" run -n 2 -- "$here/static"
+try "the static program needs no libtutti.so" needs_none "$here/static"
+try "the static program runs on 2 ranks" "$tutti" run -n 2 -- "$here/static"
 
-# ---- PTO, for those who ask for it alone ----
+# ---- PTO, which needs a pkg-config module of its own ----
 # shellcheck disable=SC2046
 try "compile PTO by pkg-config" g++ -std=c++17 -Wall -Wextra -Werror -o "$here/pto" "$here/pto.cpp" \
   $(pkg-config --cflags --libs tutti-pto)
-try "it runs on 2 ranks" "$tutti" run -n 2 -- "$here/pto"
+try "the PTO program runs on 2 ranks" "$tutti" run -n 2 -- "$here/pto"
 # shellcheck disable=SC2046
 unasked() { ! g++ -std=c++17 -fsyntax-only $(pkg-config --cflags tutti) "$here/pto.cpp"; }
-try "without being asked for it is not found" unasked
+try "PTO headers are not found without tutti-pto" unasked
 
 # ---- CMake, C and C++ ----
 cat >"$here/CMakeLists.txt" <<'EOF'
@@ -143,7 +144,20 @@ for program in c_shared c_static cpp_11 cpp_17 pto; do
 done
 sed -i 's/find_package(tutti 0.1/find_package(tutti 9.0/' "$here/CMakeLists.txt"
 refuses() { ! cmake -S "$here" -B "$here/later" -DCMAKE_PREFIX_PATH="$tree"; }
-try "find_package refuses a version that is not there" refuses
+try "find_package refuses a version that is not installed" refuses
+
+# ---- uninstall: removes the installed files, and no others ----
+mkdir -p "$here/stage/usr/include" "$here/stage/usr/share/man/man3"
+touch "$here/stage/usr/include/other.h" "$here/stage/usr/share/man/man3/other.3"
+try "install beside other files" env DESTDIR="$here/stage" cmake --install "$build" --prefix /usr
+try "uninstall" "$source/tools/uninstall" "$build" "$here/stage"
+left() { # succeeds if only other.h and other.3 are left, and no folder of tutti
+  test "$(find "$here/stage" -type f -o -type l | sort)" = "$here/stage/usr/include/other.h
+$here/stage/usr/share/man/man3/other.3" && ! find "$here/stage" -name '*tutti*' | grep .
+}
+try "only the installed files are removed" left
+no_list() { ! "$source/tools/uninstall" "$build" "$here/stage"; }
+try "uninstall fails without the list of installed files" no_list
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

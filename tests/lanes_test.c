@@ -1,6 +1,6 @@
 /* test: slow timeout=300 */
-/* lanes_test.c: calls that state their lanes: they give what they gave, travel on as many channels, and must be stated by
- * all alike. On threads, and on processes. */
+/* lanes_test.c: calls with a number of lanes. Results do not depend on lanes, a call uses as many channels as it has
+ * lanes, and all ranks must give the same number. Ranks are threads or processes. */
 #include "algo/algo.h"
 #include "base/text.h"
 #include "reference.h"
@@ -26,7 +26,7 @@ static bool carry_out(struct player *p, tutti_comm *comm, const struct ref_case 
   return right;
 }
 
-/* On which lanes, of those from `first` on, has this rank sent? One bit each. */
+/* Returns the lanes on which this rank has sent, of `count` lanes from `first` on, as bits. */
 static uint32_t lanes_used(const tutti_comm *comm, uint32_t first, uint32_t count) {
   uint32_t used = 0;
   for (uint32_t peer = 0; peer < comm->ranks; peer++)
@@ -37,7 +37,7 @@ static uint32_t lanes_used(const tutti_comm *comm, uint32_t first, uint32_t coun
 
 /* ---- collectives ---- */
 
-/* Every algorithm, on any number of lanes, one after the other with the same buffers' sizes. */
+/* Runs every algorithm on every possible number of lanes, one after the other. */
 static void every_algorithm(struct player *p) {
   static const size_t counts[] = {0, 1, 7, 1000, 30001};
   uint64_t state = p->seed;
@@ -47,7 +47,7 @@ static void every_algorithm(struct player *p) {
     for (uint32_t lanes = 1; lanes <= tu_build_lanes_max(a) && p->stage->failures == 0; lanes++) {
       struct ref_case c = {.collective = a->collective, .algorithm = a->name, .ranks = p->ranks, .lanes = lanes};
       c.count = counts[ranks_random(&state) % 5];
-      c.place = (enum ref_place)(ranks_random(&state) % 2);
+      c.aliasing = (enum ref_aliasing)(ranks_random(&state) % 2);
       c.type = lanes & 1 ? TUTTI_I32 : TUTTI_F64;
       c.root = (uint32_t)(ranks_random(&state) % p->ranks);
       c.op = a->flags & TU_RANK_ORDER ? REF_AFFINE : TUTTI_SUM;
@@ -58,7 +58,7 @@ static void every_algorithm(struct player *p) {
   }
 }
 
-/* The vector variants cut every block, however long it is. */
+/* Runs the v-forms, which divide each block among the lanes, whatever its length. */
 static void unequal_blocks(struct player *p) {
   static const tutti_collective vectors[] = {TUTTI_GATHERV, TUTTI_SCATTERV, TUTTI_ALLGATHERV, TUTTI_REDUCE_SCATTERV,
                                              TUTTI_ALLTOALLV};
@@ -66,7 +66,7 @@ static void unequal_blocks(struct player *p) {
   for (int i = 0; i < 200 && p->stage->failures == 0; i++) {
     struct ref_case c = {.collective = vectors[i % 5], .ranks = p->ranks, .type = TUTTI_I32};
     c.blocks = (enum ref_blocks)(ranks_random(&state) % REF_BLOCKS);
-    c.place = (enum ref_place)(ranks_random(&state) % 2);
+    c.aliasing = (enum ref_aliasing)(ranks_random(&state) % 2);
     c.root = (uint32_t)(ranks_random(&state) % p->ranks);
     c.count = ranks_random(&state) % 2000;
     c.lanes = (uint32_t)(1 + ranks_random(&state) % 8);
@@ -75,7 +75,7 @@ static void unequal_blocks(struct player *p) {
   }
 }
 
-/* A vector that goes in segments anyhow: as many on each lane. */
+/* Runs a vector so long that it is cut into segments; each lane has as many segments. */
 static void long_vectors(struct player *p) {
   for (uint32_t lanes = 0; lanes < 4 && p->stage->failures == 0; lanes++) {
     struct ref_case c = {.collective = lanes % 2 ? TUTTI_BROADCAST : TUTTI_ALLREDUCE,
@@ -92,7 +92,7 @@ static void as_many_channels(struct player *p) {
   static const struct {
     tutti_collective collective;
     const char *algorithm;
-    uint32_t own; /* lanes */
+    uint32_t own; /* lanes of the algorithm without a stated number */
   } cases[] = {{TUTTI_ALLREDUCE, "ring", 1},
                {TUTTI_ALLGATHER, "bucket", 1},
                {TUTTI_ALLTOALL, "direct", 1},
@@ -127,7 +127,8 @@ static tutti_call message(tutti_collective c, int32_t *data, size_t count, uint3
   return call;
 }
 
-/* Around a ring of ranks, one of them perhaps: of any length, the same request again, tags in the other order. */
+/* Sends round a ring of one or more ranks: messages of any length, requests that are restarted, tags received in
+ * reverse order. */
 static void messages(struct player *p) {
   enum { LONG = 300000, TAGS = 3 };
   static const size_t counts[] = {0, 1, 5, 1000, LONG};
@@ -197,19 +198,19 @@ static void as_many_channels_of_messages(struct player *p) {
   }
 }
 
-/* ---- what cannot be ---- */
+/* ---- errors ---- */
 
-/* The call fails on every rank that makes it, with a sentence in which all of these stand. */
+/* Checks that the call fails on every rank that makes it, with a message that contains all of `says`. */
 static void fails(struct player *p, const tutti_call *call, tutti_err expected, const char *const says[3]) {
   tutti_comm *dup;
   if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
   tutti_request *request = NULL;
   tutti_err err = call ? tutti_start(dup, call, &request) : TUTTI_OK;
   if (err == TUTTI_OK) err = tutti_wait(&request);
-  if (err == TUTTI_OK) err = tutti_barrier(dup); /* a send may be over before anybody has looked at it */
+  if (err == TUTTI_OK) err = tutti_barrier(dup); /* a send may complete before its receiver has looked at it */
   const char *text = tutti_error_message(dup);
   bool right = err == expected;
-  for (int i = 0; i < 3 && says[i]; i++) right &= strstr(text, says[i]) != NULL;
+  for (int i = 0; i < 3 && says[i]; i++) right &= test_contains(text, says[i]);
   if (!right)
     wrong(p, "rank %u: %s, expected %s ('%s'): %s", p->rank, tutti_err_name(err), tutti_err_name(expected), says[0],
           text);
@@ -229,7 +230,7 @@ static void disagreement(struct player *p) {
 static void disagreement_about_messages(struct player *p) {
   enum { COUNT = 1000 };
   static const struct {
-    uint32_t sent, expected, share; /* of the message that is as long as what is expected */
+    uint32_t sent, expected, share; /* the message is `share` times as long as the receive expects */
   } cases[] = {{2, 0, 1}, {2, 0, 2}, {1, 2, 1}, {3, 2, 2}};
   int32_t data[COUNT] = {0};
   if (p->ranks == 1) return;
@@ -240,11 +241,11 @@ static void disagreement_about_messages(struct player *p) {
                               1 - p->rank, sends ? cases[i].sent : cases[i].expected);
     snprintf(sent, sizeof sent, "rank 0 sends over %u lanes", cases[i].sent);
     snprintf(expected, sizeof expected, "rank 1 expects %u,", cases[i].expected ? cases[i].expected : 1);
-    fails(p, p->rank < 2 ? &call : NULL, TUTTI_ERR_MISMATCH, (const char *const[3]){sent, expected, "must state"});
+    fails(p, p->rank < 2 ? &call : NULL, TUTTI_ERR_MISMATCH, (const char *const[3]){sent, expected, "both must"});
   }
 }
 
-/* The same of a message that came before it was asked for, and was set aside. */
+/* As before, with a message that arrived before its receive was started, and was set aside. */
 static void disagreement_about_early_messages(struct player *p) {
   enum { COUNT = 100 };
   int32_t data[COUNT] = {0}, first[COUNT] = {0};
@@ -256,7 +257,7 @@ static void disagreement_about_early_messages(struct player *p) {
   tutti_call late = message(c, first, COUNT, 1 - p->rank, 2);
   late.tag = 1;
   tutti_err err = TUTTI_OK;
-  if (p->rank == 0) { /* sends both; rank 1 takes the second one first */
+  if (p->rank == 0) { /* rank 0 sends both; rank 1 receives the second one first */
     err = tutti_start(dup, &early, &requests[0]);
     if (err == TUTTI_OK) err = tutti_start(dup, &late, &requests[1]);
     if (err == TUTTI_OK) err = tutti_wait_all(requests, 2);
@@ -267,7 +268,7 @@ static void disagreement_about_early_messages(struct player *p) {
     if (err == TUTTI_OK) err = tutti_wait(&requests[1]);
   }
   if (err == TUTTI_OK) err = tutti_barrier(dup);
-  if (err != TUTTI_ERR_MISMATCH || !strstr(tutti_error_message(dup), "over 2 lanes where rank 1 expects 4"))
+  if (err != TUTTI_ERR_MISMATCH || !test_contains(tutti_error_message(dup), "2 lanes|rank 1 expects 4"))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(dup));
   tutti_comm_free(dup);
 }
@@ -276,17 +277,17 @@ static void refusals(struct player *p) {
   int32_t in[64] = {0}, out[64];
   tutti_call call = {
       .collective = TUTTI_ALLREDUCE, .send = in, .recv = out, .count = 64, .type = TUTTI_I32, .lanes = 9};
-  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"allreduce: found 9 lanes; 1 to 8 are possible"});
+  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"allreduce|9 lanes|1 to 8"});
   call.lanes = UINT32_MAX;
-  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"found 4294967295 lanes"});
+  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"4294967295 lanes"});
   call.lanes = 5;
   call.algorithm = "bidirectional_ring";
-  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"found 5 lanes; bidirectional_ring serves 1 to 4"});
+  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"5 lanes|bidirectional_ring|1 to 4"});
   call = message(TUTTI_SEND, in, 64, p->rank, 9);
-  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"send: found 9 lanes"});
+  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"send|9 lanes"});
 }
 
-/* A plan says its own lanes. */
+/* A call with a plan may not give lanes, as the plan has its own. */
 static void beside_a_plan(struct player *p) {
   char path[64];
   snprintf(path, sizeof path, "/tmp/lanes_test.%d.%u.plan", (int)getpid(), p->rank);
@@ -295,7 +296,7 @@ static void beside_a_plan(struct player *p) {
   struct tu_text text = {0};
   tu_plan_write(plan, &text);
   FILE *file = fopen(path, "w");
-  if (!file || fputs(text.chars, file) < 0 || fclose(file) != 0) wrong(p, "rank %u: no %s", p->rank, path);
+  if (!file || fputs(text.chars, file) < 0 || fclose(file) != 0) wrong(p, "rank %u: cannot write %s", p->rank, path);
   tu_text_fini(&text);
   tu_plan_destroy(plan);
   tutti_plan *loaded;
@@ -309,57 +310,34 @@ static void beside_a_plan(struct player *p) {
                            .type = TUTTI_I32,
                            .plan = loaded,
                            .lanes = 2};
-  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"2 lanes beside a plan, which says its own"});
+  fails(p, &call, TUTTI_ERR_ARGUMENT, (const char *const[3]){"2 lanes|plan"});
   tutti_plan_free(loaded);
 }
 
-/* A barrier has nothing to cut: whatever is stated, it is one. */
+/* A barrier has no data to divide, so different lanes are no mismatch. */
 static void barriers(struct player *p) {
   tutti_request *request;
   tutti_call call = {.collective = TUTTI_BARRIER, .lanes = p->rank % 3};
   if (good(p, tutti_start(p->comm, &call, &request), "start")) good(p, tutti_wait(&request), "wait");
 }
 
-static const struct check {
-  const char *name;
-  void (*run)(struct player *p);
-} checks[] = {{"every_algorithm", every_algorithm},
-              {"unequal_blocks", unequal_blocks},
-              {"long_vectors", long_vectors},
-              {"as_many_channels", as_many_channels},
-              {"messages", messages},
-              {"prepared_messages", prepared_messages},
-              {"as_many_channels_of_messages", as_many_channels_of_messages},
-              {"disagreement", disagreement},
-              {"disagreement_about_messages", disagreement_about_messages},
-              {"disagreement_about_early_messages", disagreement_about_early_messages},
-              {"refusals", refusals},
-              {"beside_a_plan", beside_a_plan},
-              {"barriers", barriers}};
-
-static void perform(void (*over)(struct troupe *t)) {
-  static const uint32_t ranks[] = {1, 2, 3, 5};
-  uint64_t seed = test_seed();
-  for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
-    for (size_t k = 0; k < 4 && !test_failures; k++) {
-      troupe_perform((struct troupe){.run = checks[i].run, .ranks = ranks[k], .seed = seed}, over);
-      if (test_failures) printf("  %s\n", checks[i].name);
-    }
-}
-
-static void over_loop(void) { perform(troupe_over_loop); }
-#ifndef __SANITIZE_THREAD__
-static void over_shm(void) { perform(troupe_over_shm); }
-#endif
+static const struct troupe_case cases[] = {
+    {TROUPE_CASE(every_algorithm)},
+    {TROUPE_CASE(unequal_blocks)},
+    {TROUPE_CASE(long_vectors)},
+    {TROUPE_CASE(as_many_channels)},
+    {TROUPE_CASE(messages)},
+    {TROUPE_CASE(prepared_messages)},
+    {TROUPE_CASE(as_many_channels_of_messages)},
+    {TROUPE_CASE(disagreement)},
+    {TROUPE_CASE(disagreement_about_messages)},
+    {TROUPE_CASE(disagreement_about_early_messages)},
+    {TROUPE_CASE(refusals)},
+    {TROUPE_CASE(beside_a_plan)},
+    {TROUPE_CASE(barriers)},
+};
 
 int main(int argc, char **argv) {
-  static const struct test tests[] = {
-#ifndef __SANITIZE_THREAD__
-      {"over_shm", over_shm},
-#endif
-      {"over_loop", over_loop},
-  };
-  ranks_clear_environment();
   if (ref_register() != TUTTI_OK) return 1;
-  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+  return troupe_main(cases, sizeof cases / sizeof cases[0], TROUPE_TRANSPORTS(1, 2, 3, 5), argc, argv);
 }

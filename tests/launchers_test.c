@@ -1,6 +1,8 @@
-/* launchers_test.c: a program of this library that another launcher started, by the launchers that are installed: it says that it
- * cannot join, and is no world of one; a world of one on purpose is one. */
+/* launchers_test.c: a program with this library, started by other launchers (those that are installed). tutti_init must
+ * fail, instead of making worlds of one rank. With TUTTI_RANK=0 TUTTI_WORLD_SIZE=1, worlds of one are allowed. */
 /* test: slow timeout=120 */
+#include <signal.h>
+#include <sys/wait.h>
 #include <tutti/tutti.h>
 
 #include "test.h"
@@ -10,7 +12,7 @@ struct launcher {
   const char *options;
 };
 
-/* Started by the launcher: says what it finds. */
+/* Runs as a rank under the launcher: prints the result of tutti_init. */
 static int be_rank(void) {
   tutti_comm *world;
   if (tutti_init(NULL, &world) != TUTTI_OK) {
@@ -21,21 +23,36 @@ static int be_rank(void) {
   return tutti_comm_free(world) != TUTTI_OK;
 }
 
-/* How many lines of the output of `ranks` processes have both words. */
+/* Runs a command, and counts the lines of its output that contain both words. Returns the status of the command. */
+static int run(const char *command, const char *word, const char *other, int *lines) {
+  char line[1024];
+  FILE *output = popen(command, "re");
+  *lines = 0;
+  if (!output) return -1;
+  while (fgets(line, sizeof line, output)) {
+    bool counts = strstr(line, word) && strstr(line, other);
+    *lines += counts;
+    if (!counts) printf("  %s", line);
+  }
+  return pclose(output);
+}
+
+/* Returns how many lines of the output of `ranks` processes contain both words. MPICH's launcher (4.0.2) may write to a
+ * helper process that has ended because its ranks have; a SIGPIPE kills it then. So it is started again. */
 static int count(const struct launcher *launcher, int ranks, const char *before, const char *word, const char *other) {
-  char command[4608], self[4096], line[1024];
+  enum { STARTS_MAX = 10 };
+  char command[4608], self[4096];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   self[length > 0 ? length : 0] = '\0';
   snprintf(command, sizeof command, "%s %s -n %d %s'%s' rank 2>&1", launcher->command, launcher->options, ranks, before,
            self);
-  FILE *output = popen(command, "re");
-  int lines = 0;
-  while (output && fgets(line, sizeof line, output)) {
-    bool counts = strstr(line, word) && strstr(line, other);
-    lines += counts;
-    if (!counts) printf("  %s: %s", launcher->command, line);
+  int status = 0, lines = 0;
+  for (int starts = 0; starts < STARTS_MAX; starts++) {
+    status = run(command, word, other, &lines);
+    bool killed = WIFSIGNALED(status) ? WTERMSIG(status) == SIGPIPE : WEXITSTATUS(status) == 128 + SIGPIPE;
+    if (!killed) break;
   }
-  CHECK(output && pclose(output) == 0, "%s failed", command);
+  CHECK(status == 0, "%s failed: status %x", command, (unsigned)status);
   return lines;
 }
 
@@ -43,13 +60,13 @@ static void check_launcher(const struct launcher *launcher) {
   char found[256];
   snprintf(found, sizeof found, "command -v %s >/dev/null", launcher->command);
   if (system(found) != 0) {
-    printf("  skipped: there is no %s\n", launcher->command);
+    printf("  skipped: %s is not installed\n", launcher->command);
     return;
   }
   CHECK(count(launcher, 2, "", launcher->variable, "set TUTTI_RANK=0 TUTTI_WORLD_SIZE=1") == 2,
-        "%s -n 2 made worlds of one", launcher->command);
+        "%s -n 2: expected two refusals", launcher->command);
   CHECK(count(launcher, 2, "env TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 ", "world of 1", "") == 2,
-        "%s: no world of one on purpose", launcher->command);
+        "%s: expected two worlds of one rank", launcher->command);
 }
 
 static void test_openmpi(void) {

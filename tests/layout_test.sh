@@ -1,6 +1,6 @@
 #!/bin/bash
-# layout_test.sh SOURCE BUILD: `tutti layout` shows where elements lie, refuses what cannot be, and the pictures in docs/tensors
-# are what it draws today.
+# layout_test.sh SOURCE BUILD: tests `tutti layout`: offsets of elements, error messages, and that the pictures in
+# docs/tensors are up to date.
 set -u
 . "$1/tests/shell.sh"
 source=$1 build=$2 tutti=$2/tutti
@@ -11,7 +11,7 @@ cd "$scratch" || exit 1
 test_text() {
   run 0 layout --shape 3x4 --tiles 2x2
   is "tiles" "$out" "# f32 3x4, interleaved over 1 bank, tiles of 2x2, 64 bytes
-# where each element lies, in elements
+# offset of each element, in elements
  0  1  4  5
  2  3  6  7
  8  9 12 13"
@@ -27,7 +27,7 @@ test_text() {
 }
 
 test_json() {
-  command -v python3 >/dev/null || { skip "there is no python3" && return; }
+  command -v python3 >/dev/null || { skip "python3 not found" && return; }
   is "offsets" "$("$tutti" layout --shape 2x4 --tiles 2x2 --banks 2 --as json | python3 -c 'import json, sys
 d = json.load(sys.stdin)
 print(d["bytes"], d["shape"], d["offsets"])')" "32 [1, 1, 1, 2, 4] [0, 4, 16, 20, 8, 12, 24, 28]"
@@ -35,7 +35,8 @@ print(d["bytes"], d["shape"], d["offsets"])')" "32 [1, 1, 1, 2, 4] [0, 4, 16, 20
 
 test_pictures() {
   "$source/tools/draw-layouts" "$build" "$scratch/tensors" || complain "tools/draw-layouts failed"
-  diff -r "$source/docs/tensors" "$scratch/tensors" >"$scratch/differences" || complain "make docs: $(head -3 "$scratch/differences")"
+  diff -r "$source/docs/tensors" "$scratch/tensors" >"$scratch/differences" ||
+    complain "docs/tensors is out of date (make docs): $(head -3 "$scratch/differences")"
   for picture in "$source"/docs/tensors/*.svg; do
     grep -q "(tensors/$(basename "$picture"))" "$source/docs/TENSORS.md" || complain "$(basename "$picture") is not in TENSORS.md"
   done
@@ -43,26 +44,27 @@ test_pictures() {
 }
 
 test_refusals() {
-  while IFS='|' read -r arguments code sentence; do
+  while IFS='|' read -r arguments code facts; do
     # shellcheck disable=SC2086
     run "$code" layout $arguments
-    is "layout $arguments" "$err" "tutti layout: $sentence"
+    has_facts "layout $arguments" "$err" "tutti layout: |$facts"
+    is "layout $arguments: lines" "$(wc -l <err.txt)" 1
   done <<'EOF'
---shape 4y4|2|--shape: expected 1 to 5 sizes, as 2x64x128, found '4y4'
---dtype f32|2|--shape: expected 1 to 5 sizes, as 2x64x128, found 'nothing'
---shape 4x4 --dtype f33|2|--dtype: expected a type that tutti info lists, found 'f33'
---shape 4x32 --dtype bfp8 --tiles 32x32|2|--dtype: expected a type whose elements lie in one place, which those of block floats do not, found 'bfp8'
---shape 4x4 --tiles 2|2|--tiles: expected rows and columns, as 32x32, found '2'
---shape 4x4 --faces 2x2|2|--faces: expected rows and columns, as 16x16, and --tiles, found '2x2'
---shape 4x4 --banks 2 --width 2:2|2|one of --strides, --banks, --width, --height and --block
---shape 4x4 --strides 1|2|--strides: expected one for each dimension, as 128,1, found '1'
---shape 4x4 --block 2x2|2|--block: expected a grid and a shard, as 2x4:32x32, found '2x2'
---shape 4x4 --blocks 2 --dim 2|2|--dim: expected one of the shape's dimensions, found '2'
---shape 4x4 --blocks 2 --block-number 2|2|--block-number: expected one below --blocks, found 2
---shape 4x4 --as gif|2|--as: expected text, svg or json, found 'gif'
---shape 4x4 now|2|takes no arguments, found 'now'
---shape 4x4 --width 2:1|1|tensor of f32, 1x1x1x4x4: 1x2 shards of 4x1 hold less than its matrix of 4x4
---shape 100x100|1|a tensor of 100x100 elements, which takes the place of 10000; up to 4096 and 16384, not of block floats, can be shown
+--shape 4y4|2|--shape: |1 to 5 sizes|'4y4'
+--dtype f32|2|--shape: |1 to 5 sizes|'nothing'
+--shape 4x4 --dtype f33|2|--dtype: |'f33'
+--shape 4x32 --dtype bfp8 --tiles 32x32|2|--dtype: |block float|'bfp8'
+--shape 4x4 --tiles 2|2|--tiles: |32x32|'2'
+--shape 4x4 --faces 2x2|2|--faces: |16x16|--tiles|'2x2'
+--shape 4x4 --banks 2 --width 2:2|2|--strides|--banks|--width|--height|--block
+--shape 4x4 --strides 1|2|--strides: |128,1|'1'
+--shape 4x4 --block 2x2|2|--block: |GRID:SHARD|'2x2'
+--shape 4x4 --blocks 2 --dim 2|2|--dim: |found '2'
+--shape 4x4 --blocks 2 --block-number 2|2|--block-number: |--blocks|found 2
+--shape 4x4 --as gif|2|--as: |text, svg or json|'gif'
+--shape 4x4 now|2|options only|'now'
+--shape 4x4 --width 2:1|1|tensor of f32, 1x1x1x4x4: |1x2 shards of 4x1|4x4
+--shape 100x100|1|100x100 elements|10000 elements|4096|16384
 EOF
 }
 

@@ -1,13 +1,13 @@
 /* test: fast */
-/* life_test.c: processes that do what they may with descriptors, die while others make communicators, and fork. Over real
- * processes, joined as any job is. */
+/* life_test.c: processes that close descriptors, die while other ranks create communicators, or fork. The ranks are
+ * real processes of a usual job. */
 #include <sched.h>
 #include <sys/syscall.h>
 #include <tutti/channel.h>
 #include <tutti/mesh.h>
 #include <tutti/window.h>
 
-#include "api/comm.h"
+#include "api/comm_create.h"
 #include "ranks.h"
 #include "test.h"
 
@@ -21,7 +21,7 @@ static tutti_comm *join(void) {
   _exit(9);
 }
 
-/* A call of a rank that must work: its number in the program is the rank's status if it does not. */
+/* Checks that a call succeeds; else prints its line and error, and ends the rank with status 1. */
 #define MUST(call)                                                                                \
   do {                                                                                            \
     if ((call) != TUTTI_OK) {                                                                     \
@@ -52,7 +52,7 @@ static void run_world(const char *name, uint32_t ranks, const void *context,
 
 /* ---- descriptors ---- */
 
-/* This process's descriptor of the job's memory; -1: it has none. */
+/* Returns the descriptor of the job's shared memory in this process; -1: none. */
 static int find_memory(void) {
   char path[64], text[64];
   for (int fd = 3; fd < 64; fd++) {
@@ -80,10 +80,11 @@ static void open_others(void) {
 struct closing {
   const char *name;
   void (*does)(void);
-  uint32_t ranks; /* a bit for each that does it */
+  uint32_t ranks; /* mask of the ranks that do it */
 };
 
-/* Rank 1 keeps the others waiting, which look whether it lives; then all use what needs the memory; then rank 1 is killed. */
+/* Rank 1 is late, so that the others check whether it lives. Then all ranks use functions that need the shared memory.
+ * Then rank 1 is killed, and the others get an error. */
 static int close_and_go_on(struct ranks_world *w, uint32_t rank) {
   const struct closing *c = w->context;
   tutti_comm *world = join(), *dup;
@@ -127,9 +128,9 @@ static void descriptors_are_the_programs(void) {
     run_world(closings[i].name, 3, &closings[i], close_and_go_on, 2);
 }
 
-/* ---- the living among the dead ---- */
+/* ---- survivors ---- */
 
-/* All that makes a communicator of `comm`, and that needs one. */
+/* Creates, uses and frees every kind of object that needs a communicator. */
 static int make_all(tutti_comm *comm, uint32_t rank) {
   tutti_comm *dup, *part, *self;
   tutti_window *window;
@@ -166,7 +167,8 @@ static int make_all(tutti_comm *comm, uint32_t rank) {
   return 0;
 }
 
-/* Ranks 0 and 4 of five die; the others have a communicator of their own, and one has seen its world fail. */
+/* Ranks 0 and 4 of five die. The other three have their own communicator, which must keep working. Rank 1 has seen the
+ * world fail. */
 static int go_on_without(struct ranks_world *w, uint32_t rank) {
   tutti_comm *world = join(), *living;
   bool dies = rank == 0 || rank == 4;
@@ -177,7 +179,7 @@ static int go_on_without(struct ranks_world *w, uint32_t rank) {
   atomic_fetch_add(&w->shared->numbers[0], 1);
   while (w->shared->numbers[0] < 3) ranks_sleep_us(1000);
   for (int i = 0; i < 3; i++) {
-    if (rank == 1 + (uint32_t)i) ranks_sleep_us(100000); /* the others wait, and look who lives */
+    if (rank == 1 + (uint32_t)i) ranks_sleep_us(100000); /* the other ranks wait, and check which ranks live */
     if (make_all(living, rank) != 0) return 1;
   }
   MUST(tutti_comm_free(living));
@@ -186,22 +188,22 @@ static int go_on_without(struct ranks_world *w, uint32_t rank) {
 
 static void the_living_go_on(void) { run_world("two of five are dead", 5, NULL, go_on_without, 1 | 1 << 4); }
 
-/* A rank cannot make its side of a communicator that the others have: these do not wait for it for ever. */
+/* Rank 1 cannot make its side of a communicator; the other ranks must not wait for it forever. */
 static int miss_one(struct ranks_world *w, uint32_t rank) {
   (void)w;
   tutti_comm *world = join(), *dup = NULL;
-  tutti_comm_set_timeout(world, -1);
+  (void)!tutti_comm_set_timeout(world, TUTTI_NO_TIMEOUT);
   MUST(tutti_barrier(world));
   if (rank == 1) setenv("TUTTI_SLOT_BYTES", "1", 1);
   tutti_err err = tutti_comm_dup(world, &dup);
   if (rank == 1) EXPECT(err == TUTTI_ERR_ENVIRONMENT && !dup);
   else {
     EXPECT(err == TUTTI_OK && tutti_barrier(dup) == TUTTI_ERR_PEER);
-    EXPECT(strstr(tutti_error_message(dup), "rank 1 could not make its side"));
+    EXPECT(test_contains(tutti_error_message(dup), "rank 1|its part"));
     EXPECT(tutti_comm_free(dup) == TUTTI_ERR_PEER);
   }
   unsetenv("TUTTI_SLOT_BYTES");
-  MUST(tutti_comm_dup(world, &dup)); /* the parent goes on */
+  MUST(tutti_comm_dup(world, &dup)); /* the parent still works */
   MUST(tutti_barrier(dup));
   MUST(tutti_comm_free(dup));
   MUST(tutti_comm_free(world));
@@ -210,7 +212,7 @@ static int miss_one(struct ranks_world *w, uint32_t rank) {
 
 static void who_has_none_is_not_waited_for(void) { run_world("rank 1 misses a dup", 3, NULL, miss_one, 0); }
 
-/* Two ranks of three make a communicator; its first one comes late, and the third is dead. */
+/* A thread that creates a communicator of ranks 0 and 1 of three. Rank 0 comes late, and rank 2 is dead. */
 struct maker {
   struct tu_transport *t;
   uint32_t rank, late_us;
@@ -223,7 +225,7 @@ static void *make(void *argument) {
   static const uint32_t members[] = {0, 1};
   struct maker *m = argument;
   ranks_sleep_us(m->late_us);
-  m->err = tu_comm_create(m->t, members, 2, m->rank, TU_WORLD_SESSION, 10000, &m->comm, &m->error);
+  m->err = tu_comm_create(m->t, members, 2, m->rank, TU_WORLD_ID, 10000, &m->comm, &m->error);
   return NULL;
 }
 
@@ -245,7 +247,7 @@ static void a_stranger_s_death_does_not_matter(void) {
   t[2]->ops->close(t[2]);
 }
 
-/* A member's death is found by who waits for it. */
+/* A rank that waits for a dead member gets an error. */
 static void a_member_s_death_matters(void) {
   struct tu_transport *t[3];
   struct tu_error error = {0};
@@ -253,14 +255,14 @@ static void a_member_s_death_matters(void) {
   tu_loop_kill(t[0]);
   struct maker maker = {.t = t[1], .rank = 1};
   make(&maker);
-  CHECK(maker.err == TUTTI_ERR_PEER && strstr(maker.error.text, "rank 0 has died"), "%s: %s", tutti_err_name(maker.err),
-        maker.error.text);
+  CHECK(maker.err == TUTTI_ERR_PEER && test_contains(maker.error.text, "rank 0|died"), "%s: %s",
+        tutti_err_name(maker.err), maker.error.text);
   if (maker.err == TUTTI_OK) (void)tutti_comm_free(maker.comm);
   t[0]->ops->close(t[0]);
   t[2]->ops->close(t[2]);
 }
 
-/* ---- children ---- */
+/* ---- forked children ---- */
 
 struct belongings {
   tutti_comm *world;
@@ -272,38 +274,32 @@ struct belongings {
   tutti_session *session;
   tutti_event event;
   void *memory;
+  int32_t stored, received; /* of the put that is started, and of the receive that is open */
 };
 
 static bool is_refused(tutti_err err, const char *call, const tutti_comm *comm) {
   const char *text = tutti_error_message(NULL);
-  bool good = err == TUTTI_ERR_ARGUMENT && strstr(text, "child of fork()");
+  bool good = err == TUTTI_ERR_ARGUMENT && test_contains(text, "child|fork()");
   if (good && comm) good = strcmp(tutti_error_message(comm), text) == 0;
   if (!good) printf("  a child's %s: %s: '%s'\n", call, tutti_err_name(err), text);
   return good;
 }
 #define REFUSED(call) wrong += !is_refused(call, #call, NULL)
 
-static int use_as_child(struct belongings *b) {
+static int refused_calls(struct belongings *b) {
   int wrong = 0;
   bool flag;
   size_t index;
-  tutti_comm *comm = b->world, *other;
+  int32_t x = 1, y[4] = {0};
+  tutti_comm *comm = b->world;
   tutti_request *request;
-  tutti_window *window;
-  tutti_mesh *mesh;
-  tutti_channel *channel;
-  tutti_channel_message message;
-  tutti_tensor put, row;
-  void *memory;
-  int32_t x = 1, y[4] = {0}, *remote = tutti_window_address(b->window, 1);
-  const size_t shape[] = {4};
   const tutti_call call = {.collective = TUTTI_BARRIER};
   wrong += !is_refused(tutti_barrier(comm), "tutti_barrier", comm);
   wrong += !is_refused(tutti_allreduce(comm, &x, y, 1, TUTTI_I32, TUTTI_SUM), "tutti_allreduce", comm);
   REFUSED(tutti_send(comm, &x, 1, TUTTI_I32, 1, 0));
   REFUSED(tutti_start(comm, &call, &request));
   REFUSED(tutti_start(comm, &call, NULL));
-  REFUSED(tutti_start_group(comm, &call, 1, &request));
+  REFUSED(tutti_start_all(comm, &call, 1, &request));
   REFUSED(tutti_prepare(comm, &call, &request));
   REFUSED(tutti_restart(b->persistent));
   REFUSED(tutti_test(&b->open, &flag));
@@ -312,10 +308,18 @@ static int use_as_child(struct belongings *b) {
   REFUSED(tutti_wait_all(&b->open, 1));
   REFUSED(tutti_wait_all(NULL, 0));
   REFUSED(tutti_request_fill(b->open, 0, 1));
+  return wrong;
+}
+
+static int refused_objects(struct belongings *b) {
+  int wrong = 0;
+  tutti_comm *comm = b->world, *other;
+  tutti_window *window;
+  tutti_mesh *mesh;
+  void *memory;
   REFUSED(tutti_comm_dup(comm, &other));
   REFUSED(tutti_comm_split(comm, 0, 0, &other));
   REFUSED(tutti_comm_self(comm, &other));
-  REFUSED(tutti_comm_set_wire(comm, 1e9));
   REFUSED(tutti_alloc(comm, 4096, &memory));
   REFUSED(tutti_free(comm, b->memory));
   REFUSED(tutti_register(comm, b->memory, PAGE));
@@ -324,36 +328,62 @@ static int use_as_child(struct belongings *b) {
   REFUSED(tutti_window_free(b->window));
   REFUSED(tutti_mesh_create(comm, 1, (const uint32_t[]){2}, &mesh));
   REFUSED(tutti_mesh_free(b->mesh));
-  if (tutti_tensor_strided(&put, (tutti_tensor_of){.data = remote, .type = TUTTI_I32, .dims = 1, .shape = shape},
-                           NULL) != TUTTI_OK ||
-      tutti_tensor_strided(&row, (tutti_tensor_of){.data = y, .type = TUTTI_I32, .dims = 1, .shape = shape}, NULL) !=
-          TUTTI_OK)
-    wrong++;
-  REFUSED(tutti_put(&put, &row, NULL, NULL));
-  REFUSED(tutti_get(&row, &put, NULL, NULL));
-  REFUSED(tutti_put_add(&put, &row, NULL, NULL));
-  REFUSED(tutti_put_start(b->session, &put, &row, NULL));
+  return wrong;
+}
+
+/* A tensor of one dimension. */
+static tutti_err make_row(tutti_tensor *row, int32_t *data, size_t elements) {
+  const tutti_tensor_of of = {.data = data, .type = TUTTI_I32, .dims = 1, .shape = &elements};
+  return tutti_tensor_strided(row, of, NULL);
+}
+
+static int refused_onesided(struct belongings *b) {
+  int wrong = 0;
+  bool flag;
+  int32_t y[4] = {0}, *remote = tutti_window_address(b->window, 1);
+  tutti_tensor put, row;
+  if (make_row(&put, remote, 4) != TUTTI_OK || make_row(&row, y, 4) != TUTTI_OK) wrong++;
+  REFUSED(tutti_put(&row, &put, NULL, NULL));
+  REFUSED(tutti_get(&put, &row, NULL, NULL));
+  REFUSED(tutti_put_add(&row, &put, NULL, NULL));
+  REFUSED(tutti_put_start(b->session, &row, &put, NULL));
   REFUSED(tutti_event_wait(b->event));
   REFUSED(tutti_session_free(b->session));
   REFUSED(tutti_signal_set(remote, 9, NULL));
   REFUSED(tutti_signal_add(remote, 9, NULL));
   REFUSED(tutti_signal_test(&put, TUTTI_EQ, 0, &flag));
   REFUSED(tutti_signal_wait(&put, TUTTI_EQ, 77, 100, NULL));
+  return wrong;
+}
+
+static int refused_channels(struct belongings *b) {
+  int wrong = 0;
+  bool flag;
+  tutti_channel *channel;
+  tutti_channel_message message;
+  void *memory;
   REFUSED(tutti_channel_try_ready(b->channel, &flag));
   REFUSED(tutti_channel_acquire(b->channel, 100, &memory));
   REFUSED(tutti_channel_commit(b->channel, 0, true));
   REFUSED(tutti_channel_peek(b->channel, 0, 100, &message));
   REFUSED(tutti_channel_close(b->channel, 100));
   REFUSED(tutti_channel_build(b->builder, &channel));
-  REFUSED(tutti_channel_open(comm, 1, TUTTI_CHANNEL_SENDS, NULL, &channel));
-  tutti_request_free(b->persistent);
-  tutti_comm_set_timeout(comm, 1);
-  tutti_abort(comm, "a child says so");
-  wrong += !is_refused(tutti_comm_free(comm), "tutti_comm_free", comm);
+  REFUSED(tutti_channel_open(b->world, 1, TUTTI_CHANNEL_SENDS, NULL, &channel));
   return wrong;
 }
 
-/* A world of its own, for which what was open in its parent does not matter. */
+/* Returns the number of calls that a child may make although it must not. */
+static int use_as_child(struct belongings *b) {
+  int wrong = refused_calls(b) + refused_objects(b) + refused_onesided(b) + refused_channels(b);
+  /* Calls without a result have no effect. */
+  tutti_request_free(b->persistent);
+  wrong += !is_refused(tutti_comm_set_timeout(b->world, 1), "tutti_comm_set_timeout", b->world);
+  tutti_abort(b->world, "abort of a child");
+  wrong += !is_refused(tutti_comm_free(b->world), "tutti_comm_free", b->world);
+  return wrong;
+}
+
+/* Creates a world of its own in a child, which must not depend on the parent's open objects. */
 static int make_own_world(void) {
   uint32_t rank = 99;
   tutti_comm *own, *dup;
@@ -371,7 +401,7 @@ static int make_own_world(void) {
   return 0;
 }
 
-/* How a child is made, and what it does. */
+/* How a child is created. */
 enum { BY_FORK, BY_CLONE, WAYS };
 
 static int have_child(struct belongings *b, int way) {
@@ -384,74 +414,82 @@ static int have_child(struct belongings *b, int way) {
     if (way == BY_FORK) wrong += make_own_world();
     if (wrong == 0) wrong += !is_refused(tutti_barrier(b->world), "tutti_barrier", NULL);
     fflush(stdout);
-    if (way == BY_FORK) exit(wrong); /* also what is to be done at the exit does not matter to the job */
+    if (way == BY_FORK) exit(wrong); /* exit handlers of the child must not disturb the job */
     _exit(wrong);
   }
   return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
 }
 
-static int have_children(struct ranks_world *w, uint32_t rank) {
-  struct belongings b = {.world = join()};
-  (void)w;
-  int32_t x = 1, y = 0, in = 7, out = 0;
+/* Makes one object of each kind, and starts a put to the other rank and a receive. */
+static int make_belongings(struct belongings *b, uint32_t rank) {
   const tutti_call barrier = {.collective = TUTTI_BARRIER};
+  const tutti_call receive = {
+      .collective = TUTTI_RECV, .recv = &b->received, .count = 1, .type = TUTTI_I32, .peer = 1 - rank};
   const tutti_channel_options counted = {.ending = TUTTI_CHANNEL_COUNTED, .messages = 1, .timeout_ms = 10000};
-  MUST(tutti_window_create(b.world, NULL, PAGE, &b.window));
-  MUST(tutti_mesh_create(b.world, 1, (const uint32_t[]){2}, &b.mesh));
-  MUST(tutti_alloc(b.world, PAGE, &b.memory));
-  MUST(tutti_prepare(b.world, &barrier, &b.persistent));
-  MUST(
-      tutti_channel_open(b.world, 1 - rank, rank ? TUTTI_CHANNEL_RECEIVES : TUTTI_CHANNEL_SENDS, &counted, &b.channel));
-  MUST(tutti_channel_builder_create(b.world, &(tutti_channel_options){.link = 3}, &b.builder));
-  MUST(tutti_channel_add_sender(b.builder, 1 - rank, 0, NULL));
-  MUST(tutti_session_create(&b.session));
+  const tutti_channel_direction direction = rank ? TUTTI_CHANNEL_RECEIVES : TUTTI_CHANNEL_SENDS;
   tutti_tensor to, from;
-  const size_t shape[] = {1};
-  int32_t value = 1234;
-  MUST(tutti_tensor_strided(&to,
-                            (tutti_tensor_of){.data = (int32_t *)tutti_window_address(b.window, 1 - rank) + 8,
-                                              .type = TUTTI_I32,
-                                              .dims = 1,
-                                              .shape = shape},
-                            NULL));
-  MUST(tutti_tensor_strided(&from, (tutti_tensor_of){.data = &value, .type = TUTTI_I32, .dims = 1, .shape = shape},
-                            NULL));
-  MUST(tutti_put_start(b.session, &to, &from, &b.event));
-  MUST(tutti_start(
-      b.world, &(tutti_call){.collective = TUTTI_RECV, .recv = &out, .count = 1, .type = TUTTI_I32, .peer = 1 - rank},
-      &b.open));
-  if (rank == 0)
-    for (int way = 0; way < WAYS; way++) EXPECT(have_child(&b, way) == 0);
-  /* The job goes on as if nothing had been. */
-  MUST(tutti_send(b.world, &in, 1, TUTTI_I32, 1 - rank, 0));
-  MUST(tutti_wait(&b.open));
-  EXPECT(out == 7);
-  MUST(tutti_allreduce(b.world, &x, &y, 1, TUTTI_I32, TUTTI_SUM));
+  b->world = join();
+  MUST(tutti_window_create(b->world, NULL, PAGE, &b->window));
+  MUST(tutti_mesh_create(b->world, 1, (const uint32_t[]){2}, &b->mesh));
+  MUST(tutti_alloc(b->world, PAGE, &b->memory));
+  MUST(tutti_prepare(b->world, &barrier, &b->persistent));
+  MUST(tutti_channel_open(b->world, 1 - rank, direction, &counted, &b->channel));
+  MUST(tutti_channel_builder_create(b->world, &(tutti_channel_options){.link = 3}, &b->builder));
+  MUST(tutti_channel_add_sender(b->builder, 1 - rank, 0, NULL));
+  MUST(tutti_session_create(&b->session));
+  MUST(make_row(&to, (int32_t *)tutti_window_address(b->window, 1 - rank) + 8, 1));
+  MUST(make_row(&from, &b->stored, 1));
+  MUST(tutti_put_start(b->session, &from, &to, &b->event));
+  MUST(tutti_start(b->world, &receive, &b->open));
+  return 0;
+}
+
+/* Uses each object. The children have changed none of them. */
+static int use_belongings(struct belongings *b, uint32_t rank) {
+  int32_t x = 1, y = 0, in = 7;
+  MUST(tutti_send(b->world, &in, 1, TUTTI_I32, 1 - rank, 0));
+  MUST(tutti_wait(&b->open));
+  EXPECT(b->received == 7);
+  MUST(tutti_allreduce(b->world, &x, &y, 1, TUTTI_I32, TUTTI_SUM));
   EXPECT(y == 2);
-  MUST(tutti_restart(b.persistent));
-  MUST(tutti_wait(&b.persistent));
-  tutti_request_free(b.persistent);
-  MUST(tutti_event_wait(b.event));
-  MUST(tutti_session_free(b.session));
-  MUST(tutti_barrier(b.world));
-  int32_t *mine = tutti_window_address(b.window, rank);
+  MUST(tutti_restart(b->persistent));
+  MUST(tutti_wait(&b->persistent));
+  MUST(tutti_event_wait(b->event));
+  MUST(tutti_barrier(b->world));
+  int32_t *mine = tutti_window_address(b->window, rank);
   EXPECT(mine[0] == 0 && mine[8] == 1234);
   void *slot;
   tutti_channel_message message;
   if (rank == 0) {
-    MUST(tutti_channel_acquire(b.channel, 10000, &slot));
-    MUST(tutti_channel_commit(b.channel, 0, false));
+    MUST(tutti_channel_acquire(b->channel, 10000, &slot));
+    MUST(tutti_channel_commit(b->channel, 0, false));
   } else {
-    MUST(tutti_channel_peek(b.channel, 0, 10000, &message));
-    MUST(tutti_channel_release(b.channel));
+    MUST(tutti_channel_peek(b->channel, 0, 10000, &message));
+    MUST(tutti_channel_release(b->channel));
   }
-  MUST(tutti_channel_close(b.channel, 10000));
-  tutti_channel_builder_free(b.builder);
-  MUST(tutti_free(b.world, b.memory));
-  MUST(tutti_mesh_free(b.mesh));
-  MUST(tutti_window_free(b.window));
-  MUST(tutti_comm_free(b.world));
   return 0;
+}
+
+static int free_belongings(struct belongings *b, uint32_t rank) {
+  tutti_request_free(b->persistent);
+  MUST(tutti_session_free(b->session));
+  MUST(tutti_channel_close(b->channel, 10000));
+  tutti_channel_builder_free(b->builder);
+  MUST(tutti_free(b->world, b->memory));
+  MUST(tutti_mesh_free(b->mesh));
+  MUST(tutti_window_free(b->window));
+  MUST(tutti_comm_free(b->world));
+  return 0;
+}
+
+static int have_children(struct ranks_world *w, uint32_t rank) {
+  struct belongings b = {.stored = 1234};
+  (void)w;
+  EXPECT(make_belongings(&b, rank) == 0);
+  if (rank == 0)
+    for (int way = 0; way < WAYS; way++) EXPECT(have_child(&b, way) == 0);
+  EXPECT(use_belongings(&b, rank) == 0);
+  return free_belongings(&b, rank);
 }
 
 static void children_are_refused(void) { run_world("children", 2, NULL, have_children, 0); }

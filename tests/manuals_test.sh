@@ -1,6 +1,6 @@
 #!/bin/bash
-# manuals_test.sh SOURCE BUILD: every page of docs/man, as it lies in the tree: groff and mandoc render it without a word of
-# complaint, 80 columns wide, no column squeezed to a word a line, and it names what it is asked for by. man(1) finds it there.
+# manuals_test.sh SOURCE BUILD: tests every page of docs/man: groff and mandoc render it without warnings, 80 columns
+# wide, with no column of one word per line, and its NAME section has its name. man(1) shows the pages from the tree.
 # test: fast timeout=120
 set -u
 . "$1/tests/shell.sh"
@@ -10,17 +10,17 @@ trap 'rm -rf "$scratch"' EXIT
 export LC_ALL=C.UTF-8 MANPAGER=cat MANWIDTH=80
 unset MANPATH MANOPT
 
-# check_rendering WHO PAGE: of what is in out.txt and err.txt.
+# check_rendering WHO PAGE: checks the text in out.txt and the warnings in err.txt of a program that rendered a page.
 check_rendering() {
   local who=$1 page=$2 name
   name=$(basename "$page") name=${name%.*}
-  is "$page: complaints of $who" "$(head -n 3 err.txt)" ""
+  is "$page: warnings of $who" "$(head -n 3 err.txt)" ""
   [ "$(wc -l <out.txt)" -ge 12 ] || complain "$page: $who renders $(wc -l <out.txt) lines only"
-  # Lines that stand so in the page, as code does, are as wide as they are.
+  # Lines that are in the page as they are, such as code, may be wider.
   sed 's/^\.Dl *//; s/^\.Fn //; s/\\e/\\/g; s/\\&//g; s/\\-/-/g; s/^ *//' "$page" >verbatim.txt
   is "$page: too wide for 80 columns ($who)" "$(grep -E '^.{81,}' out.txt | sed 's/^ *//' | grep -vxFf verbatim.txt | head -n 3)" ""
-  # Three lines in a row with one word far to the right: a column that has no room.
-  is "$page: a word a line ($who)" "$(awk '
+  # Three consecutive lines with one word far to the right are a column that is too narrow.
+  is "$page: one word per line ($who)" "$(awk '
     { match($0, /^ */); narrow = NF == 1 && RLENGTH >= 32; run = narrow ? run + 1 : 0
       if (run == 3) print NR ": " $0 }' out.txt | head -n 3)" ""
   ! grep -qxF "$name" "$source/tests/symbols.txt" ||
@@ -28,9 +28,9 @@ check_rendering() {
     complain "$page: $who finds no '$name' in its NAME"
 }
 
-# Pages that are links to others are rendered as those are; mandoc is quick enough to show it for each.
+# groff skips pages that are links to other pages; mandoc is fast enough to render all.
 test_groff() {
-  command -v groff >/dev/null || { skip "there is no groff (Debian: groff-base)" && return; }
+  command -v groff >/dev/null || { skip "groff not found (Debian: groff-base)" && return; }
   local page
   for page in "$pages"/*.[1-9]; do
     [ -L "$page" ] && continue
@@ -41,7 +41,7 @@ test_groff() {
 }
 
 test_mandoc() {
-  command -v mandoc >/dev/null || { skip "there is no mandoc (Debian: mandoc)" && return; }
+  command -v mandoc >/dev/null || { skip "mandoc not found (Debian: mandoc)" && return; }
   local page
   for page in "$pages"/*.[1-9]; do
     mandoc -Tutf8 -Owidth=78 "$page" 2>err.txt | col -bx >out.txt
@@ -50,14 +50,22 @@ test_mandoc() {
   done
 }
 
-# As a reader of the tree asks for them, from the root of the tree and from elsewhere.
+# The page of each exported function says who may call it and who owns the memory.
+test_callers() {
+  local name
+  while read -r name; do
+    grep -q '^\.Ss Callers and memory$' "$pages/$name.3" || complain "$name.3 does not say who may call the function"
+  done <"$source/tests/symbols.txt"
+}
+
+# man(1) shows pages of the tree, called from the root of the tree and from elsewhere.
 test_man() {
-  man --version 2>/dev/null | grep -q '^man ' || { skip "there is no man of man-db (Debian: man-db)" && return; }
-  local place page
-  for place in "$source" "$scratch"; do
+  man --version 2>/dev/null | grep -q '^man ' || { skip "man of man-db not found (Debian: man-db)" && return; }
+  local folder page
+  for folder in "$source" "$scratch"; do
     for page in tutti.7 tutti_wait.3 tutti_get.3; do
-      (cd "$place" && man "$([ "$place" = "$source" ] && echo ./docs/man || echo "$pages")/$page") 2>"$scratch/err.txt" | col -bx >"$scratch/out.txt"
-      is "man $page, in $place" "${PIPESTATUS[0]}" 0
+      (cd "$folder" && man "$([ "$folder" = "$source" ] && echo ./docs/man || echo "$pages")/$page") 2>"$scratch/err.txt" | col -bx >"$scratch/out.txt"
+      is "man $page, in $folder" "${PIPESTATUS[0]}" 0
       check_rendering man "$pages/$page"
     done
   done

@@ -1,6 +1,7 @@
-/* memory_test.c: many communicators at once exhaust nothing, and what they took comes back when they are freed: pages
- * of the shared memory, the heap, descriptors and mappings. Whatever is made and ended over and over takes nothing. And a rank
- * that talks to all others takes no more than the bound says that docs/PERFORMANCE.md has. */
+/* memory_test.c: many communicators at a time do not use up a resource, and all they use comes back when they are
+ * freed: pages of shared memory, heap, descriptors, mappings. Objects created and freed again and again use no more
+ * memory over time. A rank that talks to all others uses no more shared memory than the bound in
+ * docs/PERFORMANCE.md. */
 #include <dirent.h>
 #include <malloc.h>
 #include <sys/stat.h>
@@ -11,16 +12,17 @@
 #include "ranks.h"
 #include "test.h"
 
-/* HEAP_SLACK: what the C library keeps at hand counts as used. A kilobyte for each communicator would not pass. */
+/* HEAP_SLACK: tolerance, as freed memory that the C library keeps counts as used. A leak of 1 KiB per communicator
+ * exceeds it. */
 enum { COMMUNICATORS = 64, BYTES = 1 << 20, TIMEOUT_MS = 50000, HEAP_SLACK = 64 << 10 };
 
 struct usage {
   uint64_t shared_bytes; /* of all ranks together */
-  uint64_t heap_bytes;   /* 0 where the C library does not say */
+  uint64_t heap_bytes;   /* 0 if the C library does not report it */
   uint64_t fds, mappings;
 };
 
-/* No barrier of the library: it would open channels. */
+/* Waits for all ranks. A barrier of the library would open channels. */
 static void meet(struct ranks_world *w) {
   uint64_t before = atomic_fetch_add(&w->shared->numbers[0], 1), all = (before / w->ranks + 1) * w->ranks;
   while (atomic_load(&w->shared->numbers[0]) < all) ranks_sleep_us(100);
@@ -43,7 +45,8 @@ static uint64_t count_mappings(void) {
   return lines;
 }
 
-/* Counts the descriptors and looks at the library's shared memory through its own: its locks would go with another. */
+/* Counts the descriptors, and finds the size of the library's shared memory. It uses the library's own descriptor, as
+ * closing another one of the same file would release the library's file locks. */
 static void look_at_fds(struct usage *usage) {
   DIR *folder = opendir("/proc/self/fd");
   for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
@@ -87,7 +90,8 @@ static bool equal(uint32_t rank, const char *what, uint64_t before, uint64_t aft
   return false;
 }
 
-/* The first round leaves what is kept for the next one: channels and requests of the world. */
+/* Compares the resources before and after the second round. The first round leaves channels and requests of the world,
+ * which later rounds use. */
 static int give_back(struct ranks_world *w, uint32_t rank) {
   tutti_comm *world;
   struct usage held, before, after;
@@ -101,10 +105,11 @@ static int give_back(struct ranks_world *w, uint32_t rank) {
   if (after.heap_bytes >= before.heap_bytes + HEAP_SLACK)
     good = equal(rank, "bytes of the heap", before.heap_bytes, after.heap_bytes);
   good &= equal(rank, "descriptors", before.fds, after.fds) & equal(rank, "descriptors, held", before.fds, held.fds);
-#ifndef __SANITIZE_ADDRESS__ /* it maps what the heap needs, and keeps it */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer maps memory for the heap, and keeps it */
   good &= equal(rank, "mappings", before.mappings, after.mappings);
 #endif
-  if (held.shared_bytes <= before.shared_bytes) good = equal(rank, "shared memory that is seen to grow", 1, 0);
+  if (held.shared_bytes <= before.shared_bytes)
+    good = equal(rank, "shared memory did not grow with communicators", 1, 0);
   free(buffer);
   return tutti_comm_free(world) == TUTTI_OK && good ? 0 : 1;
 }
@@ -118,7 +123,7 @@ static void play(uint32_t ranks, int (*body)(struct ranks_world *w, uint32_t ran
   ranks_fini(&w);
 }
 
-/* numbers[1]: the bounds of all ranks together. */
+/* Checks the shared memory in use against the bound. numbers[1] is the sum of all ranks' bounds. */
 static int stay_within_bound(struct ranks_world *w, uint32_t rank) {
   enum { BLOCK_BYTES = 64 << 10 };
   tutti_comm *world;
@@ -148,7 +153,7 @@ static void communicators_give_back(void) {
   play(5, give_back);
 }
 
-/* ---- whatever is made and ended over and over ---- */
+/* ---- objects created and freed again and again ---- */
 
 enum { CYCLES = 120, CYCLES_SLACK = 12 << 10, LONG_BYTES = 64 << 10, PAGE_BYTES = 4096 };
 
@@ -175,7 +180,8 @@ static bool cycle_split(tutti_comm *comm, float *buffer) {
          tutti_comm_free(half) == TUTTI_OK;
 }
 
-/* Inline, in a short ring, in a longer one; a ring for many readers, short and longer; and lanes of send and recv. */
+/* Uses every kind of channel: inline messages, a short ring, a longer ring, rings for many readers, and lanes of send
+ * and recv. */
 static bool use_all_channels(tutti_comm *comm, float *buffer) {
   uint32_t rank = tutti_rank(comm), ranks = tutti_ranks(comm);
   for (size_t bytes = 8; bytes <= LONG_BYTES; bytes *= 16) {
@@ -209,7 +215,7 @@ static bool cycle_communicator(tutti_comm *comm, float *buffer) {
   return tutti_comm_dup(comm, &copy) == TUTTI_OK && use_all_channels(copy, buffer) && tutti_comm_free(copy) == TUTTI_OK;
 }
 
-/* Rings that are worn are exchanged for longer ones. */
+/* Repeats a call so often that its rings are replaced by longer ones. */
 static bool cycle_worn_rings(tutti_comm *comm, float *buffer) {
   tutti_comm *copy;
   if (tutti_comm_dup(comm, &copy) != TUTTI_OK) return false;
@@ -218,7 +224,7 @@ static bool cycle_worn_rings(tutti_comm *comm, float *buffer) {
   return tutti_comm_free(copy) == TUTTI_OK;
 }
 
-/* Rank 0 sends rank 1 a message, over a channel that is opened and closed for it. */
+/* Rank 0 sends rank 1 one message, over a channel opened and closed for it. */
 static bool cycle_channel(tutti_comm *comm, float *buffer) {
   const tutti_channel_options options = {.slots = 2, .slot_bytes = PAGE_BYTES, .ending = TUTTI_CHANNEL_MARKED};
   uint32_t rank = tutti_rank(comm);
@@ -252,7 +258,8 @@ static const struct cycle all_cycles[] = {
     {"channel build and close", CYCLES, cycle_channel},
 };
 
-/* CYCLES_SLACK: what the C library keeps at hand counts as used. The 48 bytes that registering once took would not pass. */
+/* Checks that repeated cycles use no more memory. CYCLES_SLACK is a tolerance, as freed memory that the C library keeps
+ * counts as used; a leak of 48 bytes per registration, which there was once, exceeds it. */
 static int cycles_take_nothing(struct ranks_world *w, uint32_t rank) {
   tutti_comm *world;
   (void)rank;
@@ -261,7 +268,8 @@ static int cycles_take_nothing(struct ranks_world *w, uint32_t rank) {
   bool good = true;
   for (size_t i = 0; i < sizeof all_cycles / sizeof all_cycles[0] && good; i++) {
     const struct cycle *c = &all_cycles[i];
-    for (int k = 0; k < c->cycles && good; k++) good = c->go(world, buffer); /* leaves what is kept for the next ones */
+    for (int k = 0; k < c->cycles && good; k++)
+      good = c->go(world, buffer); /* the first cycles leave what later ones use again */
     size_t free_before = tu_transport_free_bytes(world->transport);
     uint64_t heap_before = heap_bytes();
     for (int k = 0; k < c->cycles && good; k++) good = c->go(world, buffer);
@@ -279,7 +287,7 @@ static void cycles(void) {
   play(3, cycles_take_nothing);
 }
 
-/* ---- very many at once ---- */
+/* ---- very many communicators at a time ---- */
 
 enum { VERY_MANY = 2000, SOME_BYTES = 16 << 10 };
 
@@ -295,7 +303,7 @@ static bool call_in_all(tutti_comm *comms[], float *buffer, size_t bytes, uint32
   return true;
 }
 
-/* All alive, each used for a short call and then for a longer one; the last one for a long one as well. */
+/* Holds 2000 communicators, and runs a short call on each, then a longer one; on the last one also a long call. */
 static int hold_very_many(struct ranks_world *w, uint32_t rank) {
   static tutti_comm *comms[VERY_MANY];
   tutti_comm *world;
@@ -303,7 +311,7 @@ static int hold_very_many(struct ranks_world *w, uint32_t rank) {
   float *buffer = calloc(BYTES, 1);
   setenv("TUTTI_SHM_BYTES", "1G", 1);
   if (!buffer || tutti_init(NULL, &world) != TUTTI_OK) return 2;
-  if (tutti_barrier(world) != TUTTI_OK) return 2; /* its channels are its own */
+  if (tutti_barrier(world) != TUTTI_OK) return 2; /* creates the world's own channels before the measurement */
   size_t before = tu_transport_free_bytes(world->transport);
   for (int i = 0; i < VERY_MANY; i++)
     if (tutti_comm_dup(world, &comms[i]) != TUTTI_OK) {

@@ -1,7 +1,7 @@
 /* test: slow timeout=400 */
-/* mesh_test.c: tensors over meshes of ranks: from every distribution into every other, between layouts drawn at random, on
- * threads and on processes, against a naive reference: every rank knows all data. Then the calls along one axis, who stands
- * where, and what is refused. */
+/* mesh_test.c: tensors over meshes of ranks. Resharding from every distribution to every other, between random layouts,
+ * on threads and on processes, is compared with a naive reference, as every rank can compute all data. Then: calls
+ * along one axis, coordinates of ranks, and errors. */
 #include <math.h>
 #include <tutti/mesh.h>
 
@@ -12,7 +12,7 @@ enum { AXES = TUTTI_MESH_AXES, TYPES = 4 };
 static const tutti_datatype types[TYPES] = {TUTTI_BF16, TUTTI_F32, TUTTI_U8, TUTTI_I32};
 static bool is_blocks(tutti_datatype type) { return type == TUTTI_BFP8 || type == TUTTI_BFP4; }
 
-/* A call that must work, whose sentence is this thread's. */
+/* Checks that a call has succeeded. The error message is this thread's. */
 static bool fine(struct player *p, tutti_err err, const char *what) {
   if (err == TUTTI_OK) return true;
   wrong(p, "rank %u: %s: %s: %s", p->rank, what, tutti_err_name(err), tutti_error_message(NULL));
@@ -26,7 +26,7 @@ static uint64_t mix(uint64_t seed, uint64_t more) {
   return ranks_random(&seed);
 }
 
-/* Block floats have one exponent here, with which magnitudes are whole numbers. */
+/* All block floats here have this one exponent, with which the codes are integers. */
 static int exponent_of_ones(tutti_datatype type) { return type == TUTTI_BFP8 ? 133 : 129; }
 
 static void put(const tutti_tensor *t, const size_t i[TUTTI_DIMS], float f) {
@@ -43,7 +43,7 @@ static void put(const tutti_tensor *t, const size_t i[TUTTI_DIMS], float f) {
     case TUTTI_U8: *at = (unsigned char)whole; break;
     case TUTTI_I32: memcpy(at, &whole, 4); break;
     case TUTTI_F32: memcpy(at, &f, 4); break;
-    default: memcpy(at, (unsigned char *)&f + 2, 2); /* bf16: whole numbers up to 256 */
+    default: memcpy(at, (unsigned char *)&f + 2, 2); /* bf16 holds integers up to 256 exactly */
   }
 }
 
@@ -65,7 +65,7 @@ static float get(const tutti_tensor *t, const size_t i[TUTTI_DIMS]) {
 }
 
 enum { UNTOUCHED = 0xa5 };
-/* An element, as it was before anything was written. */
+/* Sets an element to its content before the call. */
 static void clear(unsigned char *data, const tutti_tensor *t, const size_t i[TUTTI_DIMS]) {
   size_t item = tutti_datatype_size(t->type);
   if (!is_blocks(t->type)) {
@@ -79,55 +79,56 @@ static void clear(unsigned char *data, const tutti_tensor *t, const size_t i[TUT
 
 /* ---- a trial: one resharding ---- */
 
-/* Of one resharding; equal on all ranks. */
+/* Parameters of one resharding, equal on all ranks. */
 struct trial {
   tutti_mesh *mesh;
   size_t shape[TUTTI_DIMS];
   tutti_datatype type;
   tutti_spread from[AXES], to[AXES];
   uint64_t seed;
-  bool zeros; /* 0 is -0 */
+  bool zeros; /* elements of value 0 are -0 */
 };
 
-/* One side of it on this rank. */
+/* The tensor before or after the resharding, on this rank. */
 struct side {
   tutti_mesh_tensor tensor;
   size_t origin[TUTTI_DIMS], bytes;
 };
 
-/* The last axis runs fastest. */
+/* Returns the rank's coordinate along an axis. The last axis varies fastest. */
 static uint32_t coordinate(const tutti_mesh *mesh, uint32_t rank, uint32_t axis) {
   for (uint32_t a = tutti_mesh_axes(mesh); a-- > axis + 1;) rank /= tutti_mesh_extent(mesh, a);
   return rank % tutti_mesh_extent(mesh, axis);
 }
 
-/* The logical tensor. Of block floats all numbers fit the magnitude of the least type, or the next. */
+/* Returns an element of the logical tensor. For block floats, all values fit into the codes with the common
+ * exponent. */
 static float logical(const struct trial *t, const size_t i[TUTTI_DIMS]) {
   size_t v = (i[0] * 7 + i[1] * 5 + i[2] * 3 + i[3] * 13 + i[4] + t->seed % 11) % 29;
   if (is_blocks(t->type)) return (float)(3 + v % (t->type == TUTTI_BFP8 ? 29 : 5));
   return v == 0 && t->zeros ? -0.0f : (float)v;
 }
 
-/* What the holder of summand `number` of `count` has there. */
+/* Returns what the rank that holds summand `number` of `count` has for the element. */
 static float summand(const struct trial *t, tutti_op op, uint32_t number, uint32_t count, const size_t i[TUTTI_DIMS]) {
-  uint64_t place = mix(t->seed, (((i[0] * 64 + i[1]) * 64 + i[2]) * 64 + i[3]) * 64 + i[4]);
+  uint64_t random = mix(t->seed, (((i[0] * 64 + i[1]) * 64 + i[2]) * 64 + i[3]) * 64 + i[4]);
   float v = logical(t, i);
-  if (op != TUTTI_SUM) { /* one of them has it */
-    float more = (float)(1 + (place + number) % 5);
-    if (place % count == number) return v;
+  if (op != TUTTI_SUM) { /* one summand, drawn at random, is the result itself */
+    float more = (float)(1 + (random + number) % 5);
+    if (random % count == number) return v;
     if (op == TUTTI_MIN) return t->type == TUTTI_BFP4 && v + more > 7 ? 7 : v + more;
     return t->type == TUTTI_U8 || is_blocks(t->type) ? (v > more ? v - more : 0) : v - more;
   }
   float rest = 0;
   for (uint32_t k = 1; k < count; k++) {
-    float other = is_blocks(t->type) ? (float)(k < 3 ? mix(place, k) % 2 : 0) : (float)(mix(place, k) % 9) - 4;
+    float other = is_blocks(t->type) ? (float)(k < 3 ? mix(random, k) % 2 : 0) : (float)(mix(random, k) % 9) - 4;
     if (k == number) return other;
     rest += other;
   }
   return count == 1 ? v : v - rest;
 }
 
-/* Which summand does this rank hold? */
+/* Returns the number of the summand that this rank holds; sets the number of summands and the operation. */
 static uint32_t number_of(const struct trial *t, const tutti_spread *spread, uint32_t rank, uint32_t *count,
                           tutti_op *op) {
   uint32_t number = 0;
@@ -142,7 +143,7 @@ static uint32_t number_of(const struct trial *t, const tutti_spread *spread, uin
   return number;
 }
 
-/* Axis by axis the part becomes a piece of what it was. */
+/* Returns true if origin and shape are the rank's part. Each sharded axis cuts the part further. */
 static bool is_part(const struct trial *t, const tutti_spread *spread, uint32_t rank, const size_t origin[TUTTI_DIMS],
                     const size_t shape[TUTTI_DIMS]) {
   size_t first[TUTTI_DIMS] = {0}, size[TUTTI_DIMS];
@@ -161,8 +162,8 @@ static bool make(struct player *p, const struct trial *t, const tutti_spread *sp
   const tutti_tensor_of of = {.type = t->type, .dims = TUTTI_DIMS, .shape = t->shape};
   size_t part[TUTTI_DIMS];
   tutti_tensor local;
-  if (!fine(p, tutti_mesh_part(t->mesh, p->rank, of, spread, s->origin, part), "tutti_mesh_part")) return false;
-  if (!is_part(t, spread, p->rank, s->origin, part)) wrong(p, "rank %u: tutti_mesh_part is wrong", p->rank);
+  if (!fine(p, tutti_mesh_shard(t->mesh, p->rank, of, spread, s->origin, part), "tutti_mesh_shard")) return false;
+  if (!is_part(t, spread, p->rank, s->origin, part)) wrong(p, "rank %u: tutti_mesh_shard is wrong", p->rank);
   const struct tensors_kind *kind;
   do kind = &tensors_kinds[ranks_random(random) % TENSORS_KINDS];
   while (is_blocks(t->type) && !kind->tiled);
@@ -191,7 +192,7 @@ static float combine(tutti_datatype type, tutti_op op, float a, float b) {
   return type == TUTTI_U8 ? (float)(((int)a + (int)b) & 255) : a + b;
 }
 
-/* This rank's part in logical order, combined with those of the ranks that hold the other summands. */
+/* Gets this rank's part in logical order, combined with the parts of the ranks that hold the other summands. */
 static bool collect(struct player *p, const struct trial *t, const struct side *s, float *values, size_t count) {
   uint32_t summands;
   tutti_op op;
@@ -217,7 +218,7 @@ static bool collect(struct player *p, const struct trial *t, const struct side *
   return told;
 }
 
-/* Elements are as they should be, and what lies between them is as it was. */
+/* Returns true if all elements are correct, and the bytes between them are unchanged. */
 static bool agrees(struct player *p, const struct trial *t, const struct side *s, bool was_filled) {
   const tutti_tensor *local = &s->tensor.local;
   size_t i[TUTTI_DIMS] = {0}, count = 1, n = 0;
@@ -230,7 +231,7 @@ static bool agrees(struct player *p, const struct trial *t, const struct side *s
     size_t at[TUTTI_DIMS];
     for (int d = 0; d < TUTTI_DIMS; d++) at[d] = s->origin[d] + i[d];
     float wanted = logical(t, at), value = values[n++];
-    if (t->type == TUTTI_U8 || t->type == TUTTI_I32) wanted += 0.0f; /* no -0 */
+    if (t->type == TUTTI_U8 || t->type == TUTTI_I32) wanted += 0.0f; /* integers have no -0 */
     equal = equal && memcmp(&wanted, &value, sizeof wanted) == 0;
     clear(between, local, i);
   } while (tensors_next(local->shape, i));
@@ -239,12 +240,12 @@ static bool agrees(struct player *p, const struct trial *t, const struct side *s
   return equal;
 }
 
-/* ---- the call of a trial: along one axis, if there is one that does it, or tutti_reshard ---- */
+/* ---- the call of a trial: a call along one axis, if one fits, or tutti_reshard ---- */
 
 static const struct along {
   const char *name;
   tutti_spread_kind from, to;
-  tutti_err (*call)(const tutti_mesh_tensor *from, tutti_mesh_tensor *to, uint32_t axis);
+  tutti_err (*call)(const tutti_mesh_tensor *from, const tutti_mesh_tensor *to, uint32_t axis);
 } alongs[] = {
     {"allgather", TUTTI_SHARDED, TUTTI_REPLICATED, tutti_mesh_allgather},
     {"reduce_scatter", TUTTI_PARTIAL, TUTTI_SHARDED, tutti_mesh_reduce_scatter},
@@ -275,7 +276,8 @@ static const char *text_of(const tutti_mesh *mesh, const tutti_spread *spread, c
   return text;
 }
 
-/* `to` in memory of its own, or in the same as `from`, on some ranks exactly so, on some a bit further on. */
+/* Runs one trial. `to` has its own memory, or shares that of `from`: on some ranks at the same address, on some
+ * shifted. */
 static void play_trial(struct player *p, const struct trial *t) {
   uint64_t common = mix(t->seed, 1), own = mix(t->seed, 2 + p->rank);
   struct side from = {0}, to = {0};
@@ -299,12 +301,12 @@ static void play_trial(struct player *p, const struct trial *t) {
           text_of(t->mesh, t->from, a), text_of(t->mesh, t->to, b), shared ? " in place" : "",
           err != TUTTI_OK ? tutti_error_message(NULL)
           : kept          ? "wrong"
-                          : "changes from");
+                          : "`from` was changed");
   free(memory), free(before);
   if (p->rank == 0) p->stage->counted++;
 }
 
-/* A shape that both distributions divide, with small parts. */
+/* Draws a shape that both distributions divide, with small parts. */
 static void draw_shape(struct trial *t, uint64_t *random) {
   for (int d = 0; d < TUTTI_DIMS; d++) {
     size_t from = 1, to = 1;
@@ -315,7 +317,8 @@ static void draw_shape(struct trial *t, uint64_t *random) {
     size_t unit = from > to ? from : to;
     while (unit % from || unit % to) unit++;
     t->shape[d] = unit * (1 + ranks_random(random) % (unit > 1 || d < 2 ? 2 : 4));
-    if (d + 1 == TUTTI_DIMS && is_blocks(t->type)) t->shape[d] *= unit > 1 ? 16 : 11; /* whole groups, or any number */
+    if (d + 1 == TUTTI_DIMS && is_blocks(t->type))
+      t->shape[d] *= unit > 1 ? 16 : 11; /* whole groups if sharded; else any number */
   }
 }
 
@@ -327,20 +330,21 @@ static void draw_rest(struct trial *t, uint64_t seed, bool blocks) {
   t->type = blocks ? block_types[ranks_random(&random) % 2] : types[ranks_random(&random) % TYPES];
   for (uint32_t a = 0; a < tutti_mesh_axes(t->mesh); a++)
     sums = sums || (t->from[a].kind == TUTTI_PARTIAL && t->from[a].op == TUTTI_SUM);
-  t->zeros = !sums && ranks_random(&random) % 2; /* the test's summands of 0 have no sign */
+  t->zeros = !sums && ranks_random(&random) % 2; /* reference sums lose the sign of 0 */
   draw_shape(t, &random);
 }
 
 /* ---- all pairs ---- */
 
-/* Meshes, and which distributions of them: roles of an axis are R, S along these dimensions, P with these operations. */
+/* Meshes, and a set of distributions for each: every axis is replicated (R), sharded along one of `dims` (S), or
+ * partial with one of the first operations (P). */
 struct field {
   uint32_t axes, extents[AXES];
   uint32_t dim_count;
   int dims[TUTTI_DIMS];
-  uint32_t ops; /* of sum, min, max */
+  uint32_t ops; /* number of operations used, of sum, min, max */
   bool is_long;
-  bool blocks; /* of block floats */
+  bool blocks; /* with block floats */
 };
 static const struct field fields[] = {
     {1, {2}, 5, {0, 1, 2, 3, 4}, 3, .is_long = false},   {1, {3}, 5, {0, 1, 2, 3, 4}, 3, .is_long = false},
@@ -352,7 +356,7 @@ static const struct field fields[] = {
 enum { FIELDS = sizeof fields / sizeof fields[0], SPREADS_MAX = 400 };
 static const tutti_op ops[] = {TUTTI_SUM, TUTTI_MIN, TUTTI_MAX};
 
-/* Each operation once, and what has none once. */
+/* Lists all distributions: each one with a partial axis once per operation, each one without once. */
 static uint32_t list_spreads(const struct field *f, tutti_spread list[][AXES]) {
   uint32_t roles = 2 + f->dim_count, codes = 1, count = 0;
   for (uint32_t a = 0; a < f->axes; a++) codes *= roles;
@@ -406,8 +410,8 @@ static void test_pairs(void) {
     count += troupe_perform((struct troupe){.run = every_pair, .ranks = ranks_of(current_field), .seed = seed},
                             troupe_over_loop);
   }
-  /* 2 and 3 ranks: 9 distributions each, over 2x2 and 2x3: 43 with three dimensions, 30 with two, over 2x2x2: 64 with two, over
-   * 2x1x3: 27 with one; 75 with five dimensions, and 247 over 2x2x2 with three. */
+  /* Numbers of distributions: 9 for 2 and for 3 ranks; over 2x2 and 2x3: 43 with three dimensions, 30 with two, 75 with
+   * five; over 2x2x2: 64 with two, 247 with three; over 2x1x3: 27 with one. */
   uint64_t by_hand = 2 * 81 + 2 * 43 * 43 + 30 * 30 + 64 * 64 + 27 * 27 + (test_long() ? 2 * 75 * 75 + 247 * 247 : 0);
   printf("  %llu reshardings\n", (unsigned long long)count);
   CHECK(count == expected && count == by_hand, "%llu, expected %llu", (unsigned long long)count,
@@ -470,9 +474,9 @@ static void test_shm(void) {
 }
 #endif
 
-/* ---- who stands where ---- */
+/* ---- coordinates of ranks ---- */
 
-static void check_places(struct player *p, tutti_mesh *mesh) {
+static void check_coordinates(struct player *p, tutti_mesh *mesh) {
   uint32_t at[AXES] = {9, 9, 9}, outside[] = {0, 3};
   for (uint32_t r = 0; r < 6; r++)
     if (!tutti_mesh_coordinates(mesh, r, at) || at[0] != r / 3 || at[1] != r % 3 || tutti_mesh_rank(mesh, at) != r)
@@ -480,13 +484,13 @@ static void check_places(struct player *p, tutti_mesh *mesh) {
   if (tutti_mesh_axes(mesh) != 2 || tutti_mesh_extent(mesh, 0) != 2 || tutti_mesh_extent(mesh, 1) != 3 ||
       tutti_mesh_extent(mesh, 2) != 0 || tutti_mesh_coordinates(mesh, 6, at) ||
       tutti_mesh_rank(mesh, outside) != UINT32_MAX || tutti_mesh_line(mesh, 2))
-    wrong(p, "extents, or what is outside");
+    wrong(p, "wrong extents, or a rank outside was found");
   if (tutti_mesh_axes(NULL) != 0 || tutti_mesh_extent(NULL, 0) != 0 || tutti_mesh_coordinates(NULL, 0, at) ||
       tutti_mesh_rank(NULL, at) != UINT32_MAX || tutti_mesh_line(NULL, 0))
-    wrong(p, "a mesh that is NULL");
+    wrong(p, "wrong answers for a mesh that is NULL");
 }
 
-/* Along each axis the program's own call: who is in my line? */
+/* Checks the communicator of each axis, by an allgather along it. */
 static void check_lines(struct player *p, tutti_mesh *mesh) {
   uint32_t at[AXES] = {0}, ranks[3] = {9, 9, 9};
   tutti_mesh_coordinates(mesh, p->rank, at);
@@ -498,51 +502,53 @@ static void check_lines(struct player *p, tutti_mesh *mesh) {
     for (uint32_t k = 0; k < tutti_ranks(line); k++) {
       uint32_t there[AXES] = {at[0], at[1]};
       there[axis] = k;
-      if (ranks[k] != tutti_mesh_rank(mesh, there)) wrong(p, "rank %u is in the line of %u", ranks[k], p->rank);
+      if (ranks[k] != tutti_mesh_rank(mesh, there))
+        wrong(p, "rank %u is wrong on an axis of rank %u", ranks[k], p->rank);
     }
   }
 }
 
-/* The parts of 4x6 over 2x3: rank r has the rows of its first coordinate, the columns of its second. */
+/* Checks the parts of a 4x6 tensor over 2x3 ranks: the first coordinate selects the rows, the second the columns. */
 static void check_parts(struct player *p, tutti_mesh *mesh) {
   static const size_t whole[] = {4, 6};
   const tutti_spread spread[] = {{TUTTI_SHARDED, 0, 0}, {TUTTI_SHARDED, -1, 0}};
   const tutti_tensor_of of = {.type = TUTTI_F32, .dims = 2, .shape = whole};
   size_t origin[2] = {9, 9}, shape[2] = {9, 9};
   for (uint32_t r = 0; r < 6; r++)
-    if (!fine(p, tutti_mesh_part(mesh, r, of, spread, origin, shape), "part") || origin[0] != r / 3 * 2 ||
+    if (!fine(p, tutti_mesh_shard(mesh, r, of, spread, origin, shape), "part") || origin[0] != r / 3 * 2 ||
         origin[1] != r % 3 * 2 || shape[0] != 2 || shape[1] != 2)
       wrong(p, "part of rank %u: %zux%zu from %zu, %zu on", r, shape[0], shape[1], origin[0], origin[1]);
   tutti_mesh_tensor t;
   if (!fine(p, tutti_mesh_tensor_strided(&t, mesh, of, spread), "strided")) return;
   if (t.dims != 2 || t.shape[2] != 1 || t.shape[3] != 4 || t.shape[4] != 6 || t.local.shape[3] != 2 ||
       t.local.shape[4] != 2 || t.local.dims != 2 || t.mesh != mesh)
-    wrong(p, "a tensor of 4x6 over 2x3 is something else");
+    wrong(p, "wrong tensor of 4x6 over 2x3");
   char text[256] = "", wanted[256];
   FILE *file = fmemopen(text, sizeof text, "w");
   tutti_mesh_tensor_print(&t, file);
   fclose(file);
-  snprintf(wanted, sizeof wanted, "f32 4x6 over a mesh of 2x3, S0 S1; rank %u: f32 2x2, strided by 2 1, 16 bytes\n",
-           p->rank);
-  if (strcmp(text, wanted) != 0) wrong(p, "it prints '%s'", text);
+  snprintf(wanted, sizeof wanted, "f32 4x6|mesh of 2x3|S0 S1|rank %u: f32 2x2|strided|2 1|16 bytes\n", p->rank);
+  if (!test_contains(text, wanted)) wrong(p, "tutti_mesh_tensor_print printed '%s'", text);
 }
 
-static void places(struct player *p) {
+static void coordinates(struct player *p) {
   static const uint32_t extents[] = {2, 3};
   tutti_mesh *mesh;
   if (!fine(p, tutti_mesh_create(p->comm, 2, extents, &mesh), "tutti_mesh_create")) return;
-  check_places(p, mesh);
+  check_coordinates(p, mesh);
   check_lines(p, mesh);
   check_parts(p, mesh);
   fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
   fine(p, tutti_mesh_free(NULL), "tutti_mesh_free(NULL)");
 }
 
-static void test_places(void) { troupe_perform((struct troupe){.run = places, .ranks = 6}, troupe_over_loop); }
+static void test_coordinates(void) {
+  troupe_perform((struct troupe){.run = coordinates, .ranks = 6}, troupe_over_loop);
+}
 
 /* ---- broadcast along an axis ---- */
 
-/* Each rank's part is marked with its rank; in place on every other rank. */
+/* Each rank's part is marked with its rank. The call is in place on every other rank. */
 static void broadcast_once(struct player *p, tutti_mesh *mesh, uint32_t axis, uint32_t root) {
   static const size_t whole[] = {6, 4};
   tutti_spread spread[2] = {{TUTTI_SHARDED, 0, 0}, {TUTTI_SHARDED, 0, 0}};
@@ -558,7 +564,7 @@ static void broadcast_once(struct player *p, tutti_mesh *mesh, uint32_t axis, ui
   if (!fine(p, tutti_mesh_tensor_strided(&from, mesh, of, spread), "from") ||
       !fine(p, tutti_mesh_tensor_strided(&to, mesh, of, spread), "to"))
     return;
-  from.local.data = in_place ? out : is_root ? in : NULL; /* the others' are not looked at */
+  from.local.data = in_place ? out : is_root ? in : NULL; /* only the root's `from` is read */
   to.local.data = out;
   if (in_place) memcpy(out, in, sizeof in);
   fine(p, tutti_mesh_broadcast(&from, &to, axis, root), "tutti_mesh_broadcast");
@@ -579,9 +585,9 @@ static void broadcasts(struct player *p) {
 
 static void test_broadcast(void) { troupe_perform((struct troupe){.run = broadcasts, .ranks = 6}, troupe_over_loop); }
 
-/* ---- a line waits for no other ---- */
+/* ---- ranks along one axis wait for no others ---- */
 
-/* Rank 0 and 1 gather along axis 1 while 2 and 3 wait for word from 0, which comes after that. */
+/* Ranks 0 and 1 gather along axis 1 while ranks 2 and 3 wait for a message that rank 0 sends after that. */
 static void alone(struct player *p) {
   static const uint32_t extents[] = {2, 2};
   static const size_t whole[] = {4, 4};
@@ -608,59 +614,39 @@ static void alone(struct player *p) {
 
 static void test_alone(void) { troupe_perform((struct troupe){.run = alone, .ranks = 4}, troupe_over_loop); }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void refused(struct player *p, tutti_err err, tutti_err wanted, const char *words) {
-  if (err != wanted || !strstr(tutti_error_message(NULL), words))
-    wrong(p, "rank %u: %s '%s', expected '%s'", p->rank, tutti_err_name(err), tutti_error_message(NULL), words);
+  if (err != wanted || !test_contains(tutti_error_message(NULL), words))
+    wrong(p, "rank %u: %s '%s', expected the facts '%s'", p->rank, tutti_err_name(err), tutti_error_message(NULL),
+          words);
 }
 
-/* Distributions and parts that cannot be, over 2x3 ranks. */
+/* Invalid distributions and parts over 2x3 ranks. */
 static const struct {
   uint32_t dims;
-  size_t shape[TUTTI_DIMS], part[TUTTI_DIMS]; /* of this rank; none: strided */
+  size_t shape[TUTTI_DIMS], part[TUTTI_DIMS]; /* part: shape of this rank's part; 0: use tutti_mesh_tensor_strided */
   tutti_datatype type;
   tutti_spread spread[2];
   const char *words;
 } impossible[] = {
-    {2,
-     {5, 6},
-     {0},
-     TUTTI_F32,
-     {{TUTTI_SHARDED, 0, 0}},
-     "dimension 0 has 5 elements, which cannot be cut into 2 equal"},
-    {2,
-     {6, 5},
-     {0},
-     TUTTI_F32,
-     {{0}, {TUTTI_SHARDED, -1, 0}},
-     "dimension 1 has 5 elements, which cannot be cut into 3"},
-    {2, {9, 6}, {0}, TUTTI_F32, {{TUTTI_SHARDED, 0, 0}, {TUTTI_SHARDED, 0, 0}}, "cannot be cut into 6 equal pieces"},
-    {2,
-     {6, 6},
-     {0},
-     TUTTI_F32,
-     {{TUTTI_SHARDED, 2, 0}},
-     "mesh axis 0 is to cut dimension 2 of a tensor of 2 dimensions; "
-     "from -2 to 1 is possible"},
-    {2, {6, 6}, {0}, TUTTI_F32, {{0}, {TUTTI_SHARDED, -3, 0}}, "mesh axis 1 is to cut dimension -3"},
-    {2, {6, 6}, {0}, TUTTI_F32, {{TUTTI_PARTIAL, 0, TUTTI_PROD}}, "partial with operation prod; sum, min and max"},
-    {2, {6, 6}, {0}, TUTTI_F32, {{TUTTI_PARTIAL, 0, 4000}}, "mesh axis 0 is partial with operation unknown"},
-    {2,
-     {6, 6},
-     {0},
-     TUTTI_F32,
-     {{TUTTI_PARTIAL, 0, TUTTI_MIN}, {TUTTI_PARTIAL, 0, TUTTI_SUM}},
-     "mesh axis 1 is partial with sum, and an axis before it with min"},
-    {2, {6, 6}, {0}, TUTTI_F32, {{(tutti_spread_kind)7, 0, 0}}, "mesh axis 0 is of kind 7"},
-    {6, {1}, {0}, TUTTI_F32, {{0}}, "a shape of 1 to 5 dimensions, not of 6"},
-    {0, {1}, {0}, TUTTI_F32, {{0}}, "a shape of 1 to 5 dimensions, not of 0"},
-    {1, {6}, {0}, (tutti_datatype)99, {{0}}, "type, 99, is unknown"},
-    {2, {4, 24}, {0}, TUTTI_BFP8, {{0}, {TUTTI_SHARDED, 1, 0}}, "into 3 equal pieces of whole groups of 16"},
-    {2, {SIZE_MAX / 2, 6}, {0}, TUTTI_F32, {{0}}, "more elements than memory"},
-    {2, {6, 6}, {3, 6}, TUTTI_F32, {{0}}, "part is of shape 1x1x1x3x6, and has to be 1x1x1x6x6"},
-    {2, {6, 6}, {6, 6}, TUTTI_F32, {{TUTTI_SHARDED, 0, 0}}, "part is of shape 1x1x1x6x6, and has to be 1x1x1x3x6"},
-    {2, {6, 6}, {3, 3}, TUTTI_F32, {{TUTTI_SHARDED, 0, 0}, {TUTTI_SHARDED, 1, 0}}, "has to be 1x1x1x3x2"},
+    {2, {5, 6}, {0}, TUTTI_F32, {{TUTTI_SHARDED, 0, 0}}, "dimension 0|5 elements|2 equal"},
+    {2, {6, 5}, {0}, TUTTI_F32, {{0}, {TUTTI_SHARDED, -1, 0}}, "dimension 1|5 elements|3"},
+    {2, {9, 6}, {0}, TUTTI_F32, {{TUTTI_SHARDED, 0, 0}, {TUTTI_SHARDED, 0, 0}}, "dimension 0|9 elements|6 equal"},
+    {2, {6, 6}, {0}, TUTTI_F32, {{TUTTI_SHARDED, 2, 0}}, "mesh axis 0|dimension is 2|-2 to 1"},
+    {2, {6, 6}, {0}, TUTTI_F32, {{0}, {TUTTI_SHARDED, -3, 0}}, "mesh axis 1|-3"},
+    {2, {6, 6}, {0}, TUTTI_F32, {{TUTTI_PARTIAL, 0, TUTTI_PROD}}, "mesh axis 0|prod|sum, min or max"},
+    {2, {6, 6}, {0}, TUTTI_F32, {{TUTTI_PARTIAL, 0, 4000}}, "mesh axis 0|unknown"},
+    {2, {6, 6}, {0}, TUTTI_F32, {{TUTTI_PARTIAL, 0, TUTTI_MIN}, {TUTTI_PARTIAL, 0, TUTTI_SUM}}, "mesh axis 1|sum|min"},
+    {2, {6, 6}, {0}, TUTTI_F32, {{(tutti_spread_kind)7, 0, 0}}, "mesh axis 0|kind|7"},
+    {6, {1}, {0}, TUTTI_F32, {{0}}, "1 to 5|6"},
+    {0, {1}, {0}, TUTTI_F32, {{0}}, "1 to 5|0"},
+    {1, {6}, {0}, (tutti_datatype)99, {{0}}, "type|99|unknown"},
+    {2, {4, 24}, {0}, TUTTI_BFP8, {{0}, {TUTTI_SHARDED, 1, 0}}, "3 equal|groups of 16"},
+    {2, {SIZE_MAX / 2, 6}, {0}, TUTTI_F32, {{0}}, "elements|memory"},
+    {2, {6, 6}, {3, 6}, TUTTI_F32, {{0}}, "1x1x1x3x6|1x1x1x6x6"},
+    {2, {6, 6}, {6, 6}, TUTTI_F32, {{TUTTI_SHARDED, 0, 0}}, "1x1x1x6x6|1x1x1x3x6"},
+    {2, {6, 6}, {3, 3}, TUTTI_F32, {{TUTTI_SHARDED, 0, 0}, {TUTTI_SHARDED, 1, 0}}, "1x1x1x3x3|1x1x1x3x2"},
 };
 
 static void constructors(struct player *p) {
@@ -677,7 +663,7 @@ static void constructors(struct player *p) {
     if (impossible[i].part[0] == 0) {
       refused(p, tutti_mesh_tensor_strided(&t, mesh, of, impossible[i].spread), TUTTI_ERR_ARGUMENT,
               impossible[i].words);
-      refused(p, tutti_mesh_part(mesh, 0, of, impossible[i].spread, NULL, NULL), TUTTI_ERR_ARGUMENT,
+      refused(p, tutti_mesh_shard(mesh, 0, of, impossible[i].spread, NULL, NULL), TUTTI_ERR_ARGUMENT,
               impossible[i].words);
     } else if (fine(p, tutti_tensor_strided(&local, part, NULL), "part")) {
       refused(p, tutti_mesh_tensor_wrap(&t, mesh, of.dims, of.shape, impossible[i].spread, &local), TUTTI_ERR_ARGUMENT,
@@ -685,43 +671,43 @@ static void constructors(struct player *p) {
     }
   }
   tutti_tensor_of of = {.type = TUTTI_F32, .dims = 1, .shape = six};
-  refused(p, tutti_mesh_part(mesh, 6, of, spread, NULL, NULL), TUTTI_ERR_ARGUMENT, "no rank 6; the mesh's are 0 to 5");
-  refused(p, tutti_mesh_part(NULL, 0, of, spread, NULL, NULL), TUTTI_ERR_ARGUMENT, "needs a mesh");
-  refused(p, tutti_mesh_tensor_strided(&t, mesh, of, NULL), TUTTI_ERR_ARGUMENT, "each of the mesh's 2 axes");
-  refused(p, tutti_mesh_tensor_strided(NULL, mesh, of, spread), TUTTI_ERR_ARGUMENT, "a place to be made in");
-  refused(p, tutti_mesh_tensor_wrap(&t, mesh, 1, six, spread, NULL), TUTTI_ERR_ARGUMENT, "this rank's part");
+  refused(p, tutti_mesh_shard(mesh, 6, of, spread, NULL, NULL), TUTTI_ERR_ARGUMENT, "rank 6|5");
+  refused(p, tutti_mesh_shard(NULL, 0, of, spread, NULL, NULL), TUTTI_ERR_ARGUMENT, "mesh");
+  refused(p, tutti_mesh_tensor_strided(&t, mesh, of, NULL), TUTTI_ERR_ARGUMENT, "tutti_spread|2 axes");
+  refused(p, tutti_mesh_tensor_strided(NULL, mesh, of, spread), TUTTI_ERR_ARGUMENT, "tensor");
+  refused(p, tutti_mesh_tensor_wrap(&t, mesh, 1, six, spread, NULL), TUTTI_ERR_ARGUMENT, "tensor");
   of.shape = NULL;
-  refused(p, tutti_mesh_tensor_strided(&t, mesh, of, spread), TUTTI_ERR_ARGUMENT, "not of 0");
+  refused(p, tutti_mesh_tensor_strided(&t, mesh, of, spread), TUTTI_ERR_ARGUMENT, "1 to 5");
   if (!fine(p, tutti_tensor_strided(&local, (tutti_tensor_of){.type = TUTTI_F32, .dims = 1, .shape = six}, NULL),
             "six"))
     return;
   local.strides[4] = 0;
-  refused(p, tutti_mesh_tensor_wrap(&t, mesh, 1, six, spread, &local), TUTTI_ERR_ARGUMENT, "on top of each other");
+  refused(p, tutti_mesh_tensor_wrap(&t, mesh, 1, six, spread, &local), TUTTI_ERR_ARGUMENT, "strides");
   fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
 }
 
-/* The communicator stays good. */
+/* Creates invalid meshes; the communicator keeps working. */
 static void meshes(struct player *p) {
   static const uint32_t good_extents[] = {2, 2, 1}, bad_extents[] = {2, 3}, large[] = {UINT32_MAX, UINT32_MAX, 2};
   tutti_mesh *mesh = NULL;
-  refused(p, tutti_mesh_create(p->comm, 2, bad_extents, &mesh), TUTTI_ERR_ARGUMENT,
-          "product of the extents is 6, and the communicator has 4 ranks");
-  refused(p, tutti_mesh_create(p->comm, 3, large, &mesh), TUTTI_ERR_ARGUMENT, "the communicator has 4 ranks");
+  refused(p, tutti_mesh_create(p->comm, 2, bad_extents, &mesh), TUTTI_ERR_ARGUMENT, "extents|6|4 ranks");
+  refused(p, tutti_mesh_create(p->comm, 3, large, &mesh), TUTTI_ERR_ARGUMENT, "4 ranks");
   refused(p, tutti_mesh_create(p->comm, 0, good_extents, &mesh), TUTTI_ERR_ARGUMENT, "1 to 3 axes");
   refused(p, tutti_mesh_create(p->comm, 4, good_extents, &mesh), TUTTI_ERR_ARGUMENT, "1 to 3 axes");
-  refused(p, tutti_mesh_create(p->comm, 2, NULL, &mesh), TUTTI_ERR_ARGUMENT, "extents is NULL");
-  refused(p, tutti_mesh_create(p->comm, 2, good_extents, NULL), TUTTI_ERR_ARGUMENT, "a place for the mesh");
-  refused(p, tutti_mesh_create(NULL, 2, good_extents, &mesh), TUTTI_ERR_ARGUMENT, "a communicator");
+  refused(p, tutti_mesh_create(p->comm, 2, NULL, &mesh), TUTTI_ERR_ARGUMENT, "extents|NULL");
+  refused(p, tutti_mesh_create(p->comm, 2, good_extents, NULL), TUTTI_ERR_ARGUMENT, "tutti_mesh_create");
+  refused(p, tutti_mesh_create(NULL, 2, good_extents, &mesh), TUTTI_ERR_ARGUMENT, "tutti_mesh_create");
   refused(p, tutti_mesh_create(p->comm, 2, p->rank == 1 ? bad_extents : good_extents, &mesh), TUTTI_ERR_ARGUMENT,
-          p->rank == 1 ? "product of the extents is 6" : "rank 1 refused");
+          p->rank == 1 ? "extents|6" : "rank 1");
   refused(p, tutti_mesh_create(p->comm, p->rank == 2 ? 3 : 2, good_extents, &mesh), TUTTI_ERR_MISMATCH,
-          p->rank == 2 ? "rank 0 makes a mesh of 2x2, and rank 2 of 2x2x1" : "rank 2 makes a mesh of 2x2x1, and rank");
-  if (mesh) wrong(p, "what was refused left a mesh");
+          p->rank == 2 ? "rank 0|2x2|rank 2|2x2x1" : "rank 2|2x2x1|2x2");
+  if (mesh) wrong(p, "a mesh was returned with an error");
   fine(p, tutti_mesh_create(p->comm, 2, good_extents, &mesh), "tutti_mesh_create");
   fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
 }
 
-/* Rank 1 has no shared memory left, so it cannot lead its line along axis 0: nobody has a mesh. */
+/* Rank 1 has no shared memory left, so it cannot create its communicator along axis 0. The call must fail on all
+ * ranks. */
 static void memory(struct player *p) {
   enum { TAKEN_MAX = 64 };
   static const uint32_t extents[] = {2, 2};
@@ -733,50 +719,49 @@ static void memory(struct player *p) {
   for (size_t bytes = TROUPE_SLICE; p->rank == 1 && bytes >= 64 && count < TAKEN_MAX;)
     if (tutti_alloc(p->comm, bytes, &taken[count]) == TUTTI_OK) count++;
     else bytes /= 2;
-  if (count == TAKEN_MAX) wrong(p, "%u allocations are not all", count);
+  if (count == TAKEN_MAX) wrong(p, "after %u allocations, memory is still free", count);
   tutti_err err = tutti_mesh_create(p->comm, 2, extents, &mesh);
   if (err != TUTTI_ERR_MEMORY || mesh)
     wrong(p, "rank %u: %s '%s'", p->rank, tutti_err_name(err), tutti_error_message(NULL));
   while (count > 0) fine(p, tutti_free(p->comm, taken[--count]), "tutti_free");
-  if (fine(p, tutti_mesh_create(p->comm, 2, extents, &mesh), "then")) fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
+  if (fine(p, tutti_mesh_create(p->comm, 2, extents, &mesh), "create with memory"))
+    fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
 }
 
-/* A call, and what all say of it, or what `odd` says, and then the others. */
+/* An invalid call, and the facts in the message of all ranks; or in the message of rank `odd`, and in those of the
+ * others. */
 struct misuse {
   const char *words, *others;
-  uint32_t odd; /* the only rank that does it; 9: all do */
+  uint32_t odd; /* only this rank makes the invalid call; 9: all ranks */
   int number;
 };
 static const struct misuse misuses[] = {
-    {"from is NULL", NULL, 9, 0},
-    {"to is NULL", NULL, 9, 1},
-    {"tutti_reshard: local.data of from is NULL", NULL, 9, 2},
-    {"tutti_reshard: local.data of to is NULL", NULL, 9, 3},
-    {"of different types or shapes", NULL, 9, 4},
-    {"of different types or shapes", NULL, 9, 5},
-    {"to: this rank's part is of shape 1x1x1x2x4, and has to be 1x1x1x4x4", NULL, 9, 6},
-    {"from and to are of two meshes", NULL, 9, 7},
-    {"tutti_mesh_allgather: the mesh has no axis 2; from 0 to 1 is possible", NULL, 9, 8},
-    {"tutti_mesh_allgather: along axis 1 the tensor goes from sharded to replicated, and stays what it is along the "
-     "others; "
-     "from is 'S0 R', and to 'R R'",
-     NULL, 9, 9},
-    {"tutti_mesh_allreduce: along axis 0 the tensor goes from partial to replicated", NULL, 9, 10},
-    {"tutti_mesh_reduce_scatter: along axis 0 the tensor goes from partial to sharded", NULL, 9, 11},
-    {"tutti_mesh_alltoall: along axis 0 the tensor goes from sharded to sharded along another", NULL, 9, 12},
-    {"tutti_mesh_broadcast: along axis 0 the tensor goes from replicated to replicated", NULL, 9, 13},
-    {"tutti_mesh_broadcast: root 2 is not on axis 1, which has 2 ranks", NULL, 9, 14},
-    {"stays what it is along the others; from is 'S0 R', and to 'R S1'", NULL, 9, 15},
-    /* one rank does it: all learn of it */
-    {"rank 1: tutti_reshard: local.data of to is NULL", "rank 1: tutti_reshard: local.data of to is NULL", 1, 3},
-    {"rank 3: tutti_reshard: to: this rank's part", "rank 3: tutti_reshard: to: this rank's part", 3, 6},
-    {"ranks 0 and 2 of the 4 that take part mean different calls", "mean different calls", 2, 16},
+    {"from|NULL", NULL, 9, 0},
+    {"to|NULL", NULL, 9, 1},
+    {"tutti_reshard|local.data|from|NULL", NULL, 9, 2},
+    {"tutti_reshard|local.data|to|NULL", NULL, 9, 3},
+    {"types|shapes", NULL, 9, 4},
+    {"types|shapes", NULL, 9, 5},
+    {"to|1x1x1x2x4|1x1x1x4x4", NULL, 9, 6},
+    {"from|to|mesh", NULL, 9, 7},
+    {"tutti_mesh_allgather|axis|2|0 to 1", NULL, 9, 8},
+    {"tutti_mesh_allgather|axis 1|sharded|replicated|'S0 R'|'R R'", NULL, 9, 9},
+    {"tutti_mesh_allreduce|axis 0|partial|replicated", NULL, 9, 10},
+    {"tutti_mesh_reduce_scatter|axis 0|partial|sharded", NULL, 9, 11},
+    {"tutti_mesh_alltoall|axis 0|sharded", NULL, 9, 12},
+    {"tutti_mesh_broadcast|axis 0|replicated", NULL, 9, 13},
+    {"tutti_mesh_broadcast|root|axis 1|2 ranks", NULL, 9, 14},
+    {"'S0 R'|'R S1'", NULL, 9, 15},
+    /* one rank makes the invalid call, and all get an error */
+    {"rank 1: tutti_reshard: |local.data|to|NULL", "rank 1: tutti_reshard: |local.data|to|NULL", 1, 3},
+    {"rank 3: tutti_reshard: |to|1x1x1x2x4|1x1x1x4x4", "rank 3: tutti_reshard: |to|1x1x1x2x4|1x1x1x4x4", 3, 6},
+    {"ranks 0 and 2|4|different", "different", 2, 16},
 };
 enum { MISUSES = sizeof misuses / sizeof misuses[0] };
 
 struct stuff {
   tutti_mesh *mesh, *other;
-  tutti_mesh_tensor cut, uncut, foreign, small, across; /* S0 R, R R, R R of `other`, R R of another shape, R S1 */
+  tutti_mesh_tensor cut, uncut, foreign, small, across; /* S0 R; R R; R R on `other`; R R with another shape; R S1 */
 };
 
 static tutti_err misuse(struct stuff *s, int number) {
@@ -820,7 +805,7 @@ static bool make_stuff(struct player *p, struct stuff *s, float *memory) {
          fine(p, tutti_mesh_tensor_strided(&s->foreign, s->other, target, uncut), "foreign");
 }
 
-/* The mesh fails on all ranks, and stays failed; others do not. */
+/* Makes invalid calls. The mesh fails on all ranks for good, other meshes do not. */
 static void calls(struct player *p) {
   for (size_t i = 0; i < MISUSES && p->stage->failures == 0; i++) {
     const struct misuse *m = &misuses[i];
@@ -832,9 +817,9 @@ static void calls(struct player *p) {
     tutti_err err = odd ? misuse(&s, m->number) : tutti_reshard(&s.cut, &s.uncut), again;
     refused(p, err, m->number == 16 ? TUTTI_ERR_MISMATCH : TUTTI_ERR_ARGUMENT, odd ? m->words : m->others);
     again = tutti_reshard(&good_ones.cut, &good_ones.uncut);
-    if (again != err) wrong(p, "%s: then %s", m->words, tutti_err_name(again));
+    if (again != err) wrong(p, "%s: the next call returns %s", m->words, tutti_err_name(again));
     tutti_mesh_free(s.mesh);
-    fine(p, tutti_reshard(&good_ones.foreign, &good_ones.foreign), "a mesh beside the one that failed");
+    fine(p, tutti_reshard(&good_ones.foreign, &good_ones.foreign), "reshard on another mesh");
     fine(p, tutti_mesh_free(s.other), "tutti_mesh_free");
     if (p->rank == 0) p->stage->counted++;
   }
@@ -849,7 +834,7 @@ static void test_refused(void) {
   CHECK(count == MISUSES, "%llu of %d calls", (unsigned long long)count, MISUSES);
 }
 
-/* ---- nothing in it, no communicator any more, and a death ---- */
+/* ---- empty tensors, a mesh whose communicator was freed, and a death ---- */
 
 static void nothing(struct player *p) {
   static const uint32_t extents[] = {2, 2};
@@ -861,12 +846,12 @@ static void nothing(struct player *p) {
   if (!good(p, tutti_comm_dup(p->comm, &comm), "tutti_comm_dup") ||
       !fine(p, tutti_mesh_create(comm, 2, extents, &mesh), "tutti_mesh_create"))
     return;
-  fine(p, tutti_comm_free(comm), "tutti_comm_free before the mesh is");
+  fine(p, tutti_comm_free(comm), "tutti_comm_free before tutti_mesh_free");
   const tutti_tensor_of of = {.type = TUTTI_F32, .dims = 3, .shape = empty};
   if (fine(p, tutti_mesh_tensor_strided(&a, mesh, of, from), "from") &&
       fine(p, tutti_mesh_tensor_strided(&b, mesh, of, to), "to")) {
-    fine(p, tutti_reshard(&a, &b), "tutti_reshard of nothing");
-    fine(p, tutti_reshard(&b, &a), "tutti_reshard of nothing, back");
+    fine(p, tutti_reshard(&a, &b), "tutti_reshard of an empty tensor");
+    fine(p, tutti_reshard(&b, &a), "tutti_reshard of an empty tensor, back");
   }
   fine(p, tutti_mesh_free(mesh), "tutti_mesh_free");
 }
@@ -874,7 +859,7 @@ static void nothing(struct player *p) {
 static void test_nothing(void) { troupe_perform((struct troupe){.run = nothing, .ranks = 4}, troupe_over_loop); }
 
 #ifndef __SANITIZE_THREAD__
-/* Rank 1 of 2x2 goes away; rank 2 has no line with it, but waits for ranks that have. */
+/* Rank 1 of 2x2 dies. Rank 2 shares no axis with it, but waits for ranks that do. */
 static void death(struct player *p) {
   static const uint32_t extents[] = {2, 2};
   static const size_t whole[] = {4, 4};
@@ -895,7 +880,7 @@ static void death(struct player *p) {
   while (err == TUTTI_OK);
   if (err != TUTTI_ERR_PEER || !strstr(tutti_error_message(NULL), "rank 1"))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(NULL));
-  if (tutti_mesh_free(mesh) == TUTTI_OK) wrong(p, "rank %u: a mesh with a dead rank ends in order", p->rank);
+  if (tutti_mesh_free(mesh) == TUTTI_OK) wrong(p, "rank %u: tutti_mesh_free succeeded with a dead rank", p->rank);
 }
 
 static void test_death(void) {
@@ -906,10 +891,16 @@ static void test_death(void) {
 int main(int argc, char **argv) {
   static const struct test tests[] = {
 #ifndef __SANITIZE_THREAD__
-      {"shm", test_shm},         {"death", test_death},
+      {"shm", test_shm},
+      {"death", test_death},
 #endif
-      {"places", test_places},   {"broadcast", test_broadcast}, {"alone", test_alone}, {"refused", test_refused},
-      {"nothing", test_nothing}, {"loop", test_loop},           {"pairs", test_pairs},
+      {"coordinates", test_coordinates},
+      {"broadcast", test_broadcast},
+      {"alone", test_alone},
+      {"refused", test_refused},
+      {"nothing", test_nothing},
+      {"loop", test_loop},
+      {"pairs", test_pairs},
   };
   ranks_clear_environment();
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);

@@ -1,16 +1,17 @@
-/* mistakes_test.c: what a program does wrong is refused with a sentence, and never ends the process as a fault of the library. */
+/* mistakes_test.c: invalid calls of a program get an error message, and never end the process by an assertion of the
+ * library. */
 #include "ranks.h"
 #include "troupe.h"
 
 static bool says(struct player *p, const char *text, const char *part) {
-  if (strstr(text, part)) return true;
-  wrong(p, "rank %u: expected '...%s...', found '%s'", p->rank, part, text);
+  if (test_contains(text, part)) return true;
+  wrong(p, "rank %u: expected the facts '%s', found '%s'", p->rank, part, text);
   return false;
 }
 
-/* ---- an open request is freed: the communicator fails, on all ranks, and with it what is open ---- */
+/* ---- tutti_request_free of an open request: the communicator and all its open requests fail, on all ranks ---- */
 
-static void play_free_of_open(struct player *p) {
+static void free_of_open(struct player *p) {
   float in = 1, out = 0, more[2] = {0};
   tutti_request *request = NULL, *group = NULL;
   const tutti_call sum = {.collective = TUTTI_ALLREDUCE, .send = &in, .recv = &out, .count = 1, .type = TUTTI_F32};
@@ -25,15 +26,15 @@ static void play_free_of_open(struct player *p) {
       {.collective = TUTTI_RECV, .recv = &more[0], .count = 1, .type = TUTTI_F32, .peer = 1, .tag = 1},
       {.collective = TUTTI_RECV, .recv = &more[1], .count = 1, .type = TUTTI_F32, .peer = 1, .tag = 2}};
   if (!good(p, tutti_prepare(p->comm, &receives[0], &request), "prepare") ||
-      !good(p, tutti_restart(request), "restart") || !good(p, tutti_start_group(p->comm, receives, 2, &group), "group"))
+      !good(p, tutti_restart(request), "restart") || !good(p, tutti_start_all(p->comm, receives, 2, &group), "group"))
     return;
   tutti_request_free(request);
-  says(p, tutti_error_message(p->comm), "the request is still open");
+  says(p, tutti_error_message(p->comm), "request|still open");
   tutti_request_free(group);
   if (tutti_barrier(p->comm) != TUTTI_ERR_ARGUMENT) wrong(p, "the communicator has not failed");
 }
 
-/* ---- a communicator is freed by who is told of a result ---- */
+/* ---- tutti_comm_free within on_ready ---- */
 
 struct told {
   struct player *player;
@@ -46,10 +47,10 @@ static void free_all(void *context, size_t first, size_t count) {
   t->times++;
   tutti_err err = tutti_comm_free(t->player->comm);
   if (err != TUTTI_ERR_ARGUMENT) wrong(t->player, "tutti_comm_free within on_ready: %s", tutti_err_name(err));
-  says(t->player, tutti_error_message(NULL), "within on_ready");
+  says(t->player, tutti_error_message(NULL), "within the callback on_ready");
 }
 
-static void play_free_in_on_ready(struct player *p) {
+static void free_in_on_ready(struct player *p) {
   float in[100], out[100];
   struct told told = {p, 0};
   for (int i = 0; i < 100; i++) in[i] = (float)i;
@@ -64,25 +65,35 @@ static void play_free_in_on_ready(struct player *p) {
   if (!good(p, tutti_start(p->comm, &sum, &request), "start") || !good(p, tutti_wait(&request), "wait")) return;
   for (int i = 0; i < 100; i++)
     if (out[i] != (float)i * (float)p->ranks) wrong(p, "rank %u: element %d is %g", p->rank, i, (double)out[i]);
-  if (told.times == 0) wrong(p, "rank %u was told of nothing", p->rank);
-  good(p, tutti_barrier(p->comm), "the communicator goes on");
+  if (told.times == 0) wrong(p, "rank %u: on_ready was not called", p->rank);
+  good(p, tutti_barrier(p->comm), "barrier after the error");
 }
 
-/* ---- */
+/* ---- time limits that are negative and not TUTTI_NO_TIMEOUT ---- */
 
-static void over_all(const struct troupe *t) {
-  (void)troupe_perform(*t, troupe_over_loop);
-#ifndef __SANITIZE_THREAD__
-  (void)troupe_perform(*t, troupe_over_shm);
-#endif
+static void negative_limits(struct player *p) {
+  const char *words = "timeout_ms is -2|TUTTI_NO_TIMEOUT (-1)";
+  if (tutti_comm_set_timeout(p->comm, -2) != TUTTI_ERR_ARGUMENT) wrong(p, "tutti_comm_set_timeout took -2");
+  says(p, tutti_error_message(NULL), words);
+  if (tutti_progress(p->comm, -2) != TUTTI_ERR_ARGUMENT) wrong(p, "tutti_progress took -2");
+  says(p, tutti_error_message(NULL), words);
+  good(p, tutti_comm_set_timeout(p->comm, TUTTI_NO_TIMEOUT), "tutti_comm_set_timeout: no limit");
+  const tutti_call patient = {.collective = TUTTI_BARRIER, .timeout_ms = TUTTI_NO_TIMEOUT};
+  good(p, tutti_run_call(p->comm, &patient), "barrier without a limit");
+  troupe_meet(p); /* the refused call fails the communicator, so all ranks must have left the barrier */
+  const tutti_call barrier = {.collective = TUTTI_BARRIER, .timeout_ms = -2};
+  if (tutti_run_call(p->comm, &barrier) != TUTTI_ERR_ARGUMENT) wrong(p, "a call took -2");
+  says(p, tutti_error_message(p->comm), words);
 }
 
-static void free_of_open(void) { over_all(&(struct troupe){.run = play_free_of_open, .fails = true, .ranks = 3}); }
-static void free_in_on_ready(void) { over_all(&(struct troupe){.run = play_free_in_on_ready, .ranks = 3}); }
+/* ---- all tests ---- */
 
-static const struct test tests[] = {
-    {"free_of_open", free_of_open},
-    {"free_in_on_ready", free_in_on_ready},
+static const struct troupe_case cases[] = {
+    {TROUPE_CASE(free_of_open), .fails = true},
+    {TROUPE_CASE(free_in_on_ready)},
+    {TROUPE_CASE(negative_limits), .fails = true},
 };
 
-int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
+int main(int argc, char **argv) {
+  return troupe_main(cases, sizeof cases / sizeof cases[0], TROUPE_TRANSPORTS(3), argc, argv);
+}

@@ -1,13 +1,13 @@
 #!/bin/bash
 # test: slow timeout=300
-# model_test.sh SOURCE BUILD: spin looks at every state of the protocol of channels (tests/models/channel.pml) within stated
-# bounds; mutations of it fail; and traces of the real code are runs of it.
+# model_test.sh SOURCE BUILD: checks the protocol of channels (tests/models/channel.pml) with spin: all states within
+# the given bounds. Mutations of the model must fail, and traces of the real code must be runs of the model.
 set -u
 . "$1/tests/shell.sh"
 source=$1 build=$2
 for tool in spin gcc; do
   command -v "$tool" >/dev/null && continue
-  echo "skipped: there is no $tool"
+  echo "skipped: $tool not found"
   exit 77
 done
 scratch=$(mktemp -d)
@@ -15,7 +15,7 @@ trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 cp "$source"/tests/models/* .
 
-# verifier NAME FLAGS_OF_GCC FLAGS_OF_SPIN...: makes ./NAME.
+# verifier NAME FLAGS_OF_GCC FLAGS_OF_SPIN...: builds the verifier ./NAME.
 verifier() {
   local name=$1 flags=$2
   shift 2
@@ -24,10 +24,10 @@ verifier() {
     # shellcheck disable=SC2086
     spin "$@" -a ../channel.pml >spin.txt 2>&1 && gcc $flags -DCOLLAPSE -DNOFAIR -DMEMLIM=2000 -w -I.. -o "../$name" pan.c
   ) >"$name.txt" 2>&1
-  [ -x "./$name" ] || complain "no verifier: $(cat "$name.txt" "$name.d/spin.txt")"
+  [ -x "./$name" ] || complain "the verifier $name could not be built: $(cat "$name.txt" "$name.d/spin.txt")"
 }
 
-# verify WHAT NAME SETTINGS...: one search, of everything; prints its bounds. Leaves out.txt.
+# verify WHAT NAME SETTINGS...: searches all states, and prints the size of the search. Writes out.txt.
 verify() {
   local what=$1 name=$2 states depth memory
   shift 2
@@ -37,19 +37,19 @@ verify() {
   memory=$(awk '/total actual memory usage/ { printf "%.0f", $1 }' out.txt)
   echo "  $what: $states states, depth $depth, $memory MB"
   grep -q 'errors: 0$' out.txt || complain "$what: $(grep '^pan:' out.txt | head -1)"
-  if grep -q 'Search not completed\|search depth too small' out.txt; then complain "$what: not all of it was seen"; fi
-  [ "${memory:-9999}" -lt 2000 ] || complain "$what: $memory MB"
+  if grep -q 'Search not completed\|search depth too small' out.txt; then complain "$what: the search is incomplete"; fi
+  [ "${memory:-9999}" -lt 2000 ] || complain "$what: the search took $memory MB, expected less than 2000"
 }
 
 test_one_channel() {
   verifier base "-O2 -DSAFETY"
-  local slots counted place mode=(marked counted)
+  local slots counted process mode=(marked counted)
   for slots in 2 3; do
     for counted in 0 1; do
       verify "1 channel, $slots slots, ${mode[counted]}, 2 operations of up to 5 messages" base \
         SLOTS=$slots COUNTED=$counted MESSAGES=5
-      for place in end_of_link receiver; do # nothing there holds because it never happens
-        has "unreached in $place" "$(grep -A1 "unreached in proctype $place" out.txt)" "(0 of "
+      for process in end_of_link receiver; do # all statements of these processes must have been reached
+        has "unreached in $process" "$(grep -A1 "unreached in proctype $process" out.txt)" "(0 of "
       done
     done
   done
@@ -57,28 +57,30 @@ test_one_channel() {
 }
 
 test_two_channels() {
-  verify "2 channels one way, 2 slots each, marked, up to 3 messages" base CHANNELS=2 OPERATIONS=1
-  verify "2 channels both ways, 2 slots each, marked, up to 3 messages" base CHANNELS=2 OPERATIONS=1 BACK=1
-  verify "2 channels one way, 2 shared slots, marked, up to 2 messages" base CHANNELS=2 OPERATIONS=1 SHARED=1 MESSAGES=2
+  verify "2 channels in one direction, 2 slots each, marked, up to 3 messages" base CHANNELS=2 OPERATIONS=1
+  verify "2 channels in both directions, 2 slots each, marked, up to 3 messages" base CHANNELS=2 OPERATIONS=1 BACK=1
+  verify "2 channels in one direction, 2 shared slots, marked, up to 2 messages" base CHANNELS=2 OPERATIONS=1 SHARED=1 \
+    MESSAGES=2
   [ -n "${TEST_LONG:-}" ] || return 0
-  verify "2 channels both ways, 2 slots each, counted, 2 operations of up to 2 messages" base \
+  verify "2 channels in both directions, 2 slots each, counted, 2 operations of up to 2 messages" base \
     CHANNELS=2 COUNTED=1 BACK=1 MESSAGES=2
-  verify "2 channels one way, 2 shared slots, marked, up to 3 messages" base CHANNELS=2 OPERATIONS=1 SHARED=1
-  verify "2 channels one way, 2 slots each, marked, 2 operations of up to 3 messages" base CHANNELS=2
+  verify "2 channels in one direction, 2 shared slots, marked, up to 3 messages" base CHANNELS=2 OPERATIONS=1 SHARED=1
+  verify "2 channels in one direction, 2 slots each, marked, 2 operations of up to 3 messages" base CHANNELS=2
 }
 
-# With no label that says progress, every cycle is one without. So each run has an end, and that is a good one.
+# The model has no progress label, so spin would report every cycle as a non-progress cycle. Without cycles, each run
+# ends, and the other tests check that its end is valid.
 test_no_cycle() {
   local counted
   verifier cycles "-O1 -DNP"
   for counted in 0 1; do
     env COUNTED=$counted ./cycles -l -m1000000 -w22 >out.txt 2>&1
-    grep -qE "non-progress cycles[[:blank:]]+\+" out.txt || complain "no search for cycles"
+    grep -qE "non-progress cycles[[:blank:]]+\+" out.txt || complain "spin did not search for cycles"
     has "cycles" "$(cat out.txt)" "errors: 0"
   done
 }
 
-# mutant NAME ERROR [SETTING]: it fails, and so.
+# mutant NAME ERROR [SETTING]: checks that spin finds this error in the mutated model.
 mutant() {
   verifier "$1" "-O0 -DSAFETY" "-D$1"
   env "${3:-SLOTS=2}" "./$1" -m1000000 -w20 >out.txt 2>&1
@@ -97,22 +99,22 @@ test_mutations() {
   mutant ACK_RELEASED "q_len(stores[c])==0"
 }
 
-# ONE_WORD is wrong because the word is one, not because stores carry what stands there when they leave.
+# The error of ONE_WORD comes from the shared word, not from stores that carry the value their source word has later.
 test_two_words() {
   verifier TWO_WORDS "-O0 -DSAFETY" -DTWO_WORDS
-  verify "a source word for each" TWO_WORDS
+  verify "one source word per kind of store" TWO_WORDS
 }
 
-# follow FILE: how many of its traces are runs of the model?
+# follow FILE: prints how many of the file's traces are runs of the model.
 follow() {
   TRACES=$1 ./follow -E -m1000000 -w22 >out.txt 2>&1
   has "errors" "$(cat out.txt)" "errors: 0"
   sed -n 's/^traces: /  traces: /p' out.txt
 }
 
-# traces KIND COUNT LEGAL: that many of them must be.
+# traces KIND COUNT LEGAL: writes COUNT traces of a kind; exactly LEGAL of them must be runs of the model.
 traces() {
-  "$build/tests/channel_trace_test" --write "$1.txt" "$2" "$seed" "$1" || complain "$1: no traces"
+  "$build/tests/channel_trace_test" --write "$1.txt" "$2" "$seed" "$1" || complain "$1: the traces could not be written"
   TRACES=$1.txt ./follow -E -m1000000 -w22 >out.txt 2>&1
   sed -n "s/^traces: /  $1: /p" out.txt
   has "$1" "$(cat out.txt)" "errors: 0"
@@ -130,7 +132,7 @@ test_traces() {
   traces spoilt 200 0
 }
 
-# In this order: the first makes a verifier that the second uses.
+# The order matters: one_channel builds the verifier that two_channels uses.
 for name in one_channel two_channels no_cycle mutations two_words traces; do run_case "test_$name"; done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,7 +1,7 @@
-/* mutation_test.c: damages every step of every plan in every single way it can think of. The checker must refuse each
- * damaged plan, or it must be harmless: then a naive machine plays it many times, by chance, and it has to deliver what
- * the collective promises every time. The plans as built must be proved, and pass the same games.
- * TEST_LONG: up to 8 ranks instead of 5, and more games. */
+/* mutation_test.c: changes every step of every plan in every way of a list, one change at a time. The checker must
+ * refuse each changed plan, or the change must be harmless: then a simple interpreter runs the plan many times in
+ * random order, and every run must give the result of the collective. The unchanged plans must be proved, and pass the
+ * same runs. TEST_LONG: up to 8 ranks instead of 5, and more runs. */
 /* test: fast timeout=300 */
 #include "algo/algo.h"
 #include "check/check.h"
@@ -9,7 +9,7 @@
 #include "plan_interpreter.h"
 #include "test.h"
 
-/* The steps of one rank, each with lists of its own, so that they are easy to damage. */
+/* The steps of one rank, each with its own lists, so that they are easy to change. */
 enum { STEPS_MAX = 160, LIST_MAX = 96 };
 
 struct edit_step {
@@ -40,7 +40,7 @@ static void edit_open(struct edit *e, const struct tu_plan *plan, uint32_t rank)
   }
 }
 
-/* Writes the edited rank over `r`, whose arrays have room. */
+/* Writes the edited rank to `r`, whose arrays have room for it. */
 static void edit_close(const struct edit *e, struct tu_rank_plan *r) {
   r->step_count = e->count;
   r->peer_count = r->operand_count = r->after_count = 0;
@@ -62,7 +62,8 @@ static void drop_after(struct edit_step *t, uint32_t index) {
   for (uint32_t k = index; k < t->s.after_count; k++) t->afters[k] = t->afters[k + 1];
 }
 
-/* ---- the ways to damage step `at`; each knows variants 0, 1, ..., and answers false past its last ---- */
+/* ---- changes of step `at`; each function knows variants 0, 1, ... and returns false for a variant beyond its last
+ * ---- */
 
 static bool damage_delete(struct edit *e, uint32_t at, uint32_t variant) {
   if (variant > 0) return false;
@@ -78,7 +79,7 @@ static bool damage_delete(struct edit *e, uint32_t at, uint32_t variant) {
   return true;
 }
 
-/* Variant 0: nothing waits for the second; 1: all that waits for the first waits for it too. */
+/* Variant 0: no step waits for the copy; variant 1: all steps that wait for the original wait for the copy, too. */
 static bool damage_duplicate(struct edit *e, uint32_t at, uint32_t variant) {
   if (variant > 1) return false;
   for (uint32_t i = e->count++; i > at; i--) e->steps[i] = e->steps[i - 1];
@@ -93,7 +94,7 @@ static bool damage_duplicate(struct edit *e, uint32_t at, uint32_t variant) {
   return true;
 }
 
-/* To any other kind, with what that kind needs taken from what is there. */
+/* Changes the step into each other kind; what that kind needs is taken from the step. */
 static bool damage_kind(struct edit *e, uint32_t at, uint32_t variant) {
   if (variant >= 4) return false;
   struct edit_step *t = &e->steps[at];
@@ -126,7 +127,7 @@ static bool damage_kind(struct edit *e, uint32_t at, uint32_t variant) {
   return true;
 }
 
-/* Every peer, up and down by one. */
+/* Changes each peer, by one up or down. */
 static bool damage_peer(struct edit *e, uint32_t at, uint32_t variant) {
   struct edit_step *t = &e->steps[at];
   uint32_t index = variant / 2, by = variant % 2 ? e->ranks - 1 : 1;
@@ -153,7 +154,7 @@ static bool damage_peer_list(struct edit *e, uint32_t at, uint32_t variant) {
   return true;
 }
 
-/* The index-th span that the step uses, or NULL past the last. */
+/* Returns the index-th span that the step uses, or NULL beyond the last. */
 static struct tu_span *span_of(struct edit_step *t, uint32_t index) {
   if (t->s.kind == TU_SEND || t->s.kind == TU_COPY)
     if (index-- == 0) return &t->s.source;
@@ -178,7 +179,7 @@ static bool damage_span(struct edit *e, uint32_t at, uint32_t variant) {
   return true;
 }
 
-/* Two spans of the step change places. */
+/* Exchanges two spans of the step. */
 static bool damage_swap_spans(struct edit *e, uint32_t at, uint32_t variant) {
   struct edit_step *t = &e->steps[at];
   struct tu_span *a = span_of(t, 0), *b = span_of(t, variant + 1);
@@ -239,7 +240,7 @@ static bool damage_lane(struct edit *e, uint32_t at, uint32_t variant) {
   return variant == 0;
 }
 
-/* The step and the next change places; what waits for one goes on waiting for it, if it still comes before. */
+/* Exchanges the step and the next one. Steps that wait for one of them still do, if it still comes before. */
 static bool damage_swap_steps(struct edit *e, uint32_t at, uint32_t variant) {
   if (variant > 0 || at + 1 >= e->count) return false;
   struct edit_step spare = e->steps[at];
@@ -278,7 +279,7 @@ static const struct damage {
 };
 enum { DAMAGES = sizeof damages / sizeof damages[0] };
 
-/* ---- the ways to damage both ends of a message. Each is its own undoing. ---- */
+/* ---- changes of both ends of a message; applied twice, each change undoes itself ---- */
 
 struct message {
   uint32_t from, to;
@@ -305,7 +306,7 @@ static void add_end(struct messages *all, struct message end) {
   all->list[all->count++] = end;
 }
 
-/* All messages, in the order of the senders' steps. */
+/* Lists all messages, in the order of the senders' steps. */
 static void list_messages(const struct tu_plan *plan, struct messages *all) {
   all->count = 0;
   for (int sends = 1; sends >= 0; sends--) {
@@ -341,7 +342,7 @@ static bool one_ring(const struct message *a, const struct message *b) {
   return a->from == b->from && a->to == b->to && a->lane == b->lane;
 }
 
-/* Dropped or added. */
+/* Adds or removes the join of a message at both ends. */
 static bool pair_joined(struct message *a, struct message *b) {
   if (a != b) return false;
   flip_joined(a);
@@ -359,12 +360,12 @@ static void swap_steps(struct tu_step *a, struct tu_step *b, bool *a_joined, boo
   struct tu_step spare = *a;
   *a = *b;
   *b = spare;
-  bool joined = *a_joined; /* the marks stay where they are */
+  bool joined = *a_joined; /* the join marks stay where they are */
   *a_joined = *b_joined;
   *b_joined = joined;
 }
 
-/* What the two carry changes places, at the sender. */
+/* Exchanges the contents of two messages at the sender. */
 static bool pair_swap_sends(struct message *a, struct message *b) {
   if (a >= b || !one_ring(a, b) || a->send->peer_count != 1 || b->send->peer_count != 1) return false;
   swap_steps(a->send, b->send, a->send_joined, b->send_joined);
@@ -405,7 +406,7 @@ static void print_plan(const struct tu_plan *plan) {
   tu_text_fini(&text);
 }
 
-/* Rings of one place and of four. */
+/* Runs the plan several times, with rings of one slot and of four in turn. */
 static const char *play(const struct tu_plan *plan, uint32_t games, uint64_t *seed) {
   for (uint32_t i = 0; i < games; i++) {
     const char *fault = vm_play(plan, i % 2 ? 4 : 1, seed);
@@ -414,7 +415,7 @@ static const char *play(const struct tu_plan *plan, uint32_t games, uint64_t *se
   return NULL;
 }
 
-/* A rank's steps, in arrays with room for any edit. */
+/* Copies a rank's steps into arrays with room for any edit. */
 static struct tu_rank_plan room_for(const struct tu_rank_plan *r) {
   uint32_t steps = r->step_count + 1;
   struct tu_rank_plan copy = *r;
@@ -425,19 +426,19 @@ static struct tu_rank_plan room_for(const struct tu_rank_plan *r) {
   return copy;
 }
 
-/* The plan has been damaged: it must be refused, or harmless. */
+/* Checks a changed plan, which must be refused or harmless. Returns what went wrong, or NULL. */
 static const char *judge(const struct tu_plan *mutant, uint32_t damage, struct tally *t) {
   struct tu_check_report report;
   t->mutants[damage]++;
   if (!tu_check(mutant, 1, &report)) {
-    CHECK(strlen(report.text) > 10, "a plan was refused without a sentence");
+    CHECK(strlen(report.text) > 10, "a plan was refused without a message");
     return NULL;
   }
   t->harmless[damage]++;
   return play(mutant, test_long() ? 64 : 16, &t->seed);
 }
 
-/* Every pair of messages of one ring. */
+/* Tries all changes of both ends on every pair of messages of a ring. */
 static void damage_messages(struct tu_plan *plan, struct tally *t) {
   static struct messages all;
   list_messages(plan, &all);
@@ -447,7 +448,7 @@ static void damage_messages(struct tu_plan *plan, struct tally *t) {
       if (!pair_damages[d].apply(a, b)) continue;
       const char *fault = judge(plan, DAMAGES + d, t);
       if (fault) {
-        FAIL("messages %u and %u, from %u to %u: %s: proved, but there is %s", i / all.count, i % all.count, a->from,
+        FAIL("messages %u and %u, from %u to %u: %s: proved, but fails: %s", i / all.count, i % all.count, a->from,
              a->to, pair_damages[d].name, fault);
         print_plan(plan);
       }
@@ -472,7 +473,7 @@ static void damage_rank(const struct tu_plan *plan, uint32_t rank, struct tally 
         edit_close(&edit, &mutant.rank[rank]);
         const char *fault = judge(&mutant, d, t);
         if (!fault) continue;
-        FAIL("rank %u, step %u: %s (%u): proved, but there is %s", rank, at, damages[d].name, variant, fault);
+        FAIL("rank %u, step %u: %s (%u): proved, but fails: %s", rank, at, damages[d].name, variant, fault);
         print_plan(&mutant);
       }
     }
@@ -485,7 +486,7 @@ static void damage_rank(const struct tu_plan *plan, uint32_t rank, struct tally 
 }
 
 static void damage_plan(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place, struct tally *t) {
-  /* Those that aggregate do it in place. */
+  /* Plans that aggregate slices do so in place. */
   struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a,
                                                           .ranks = ranks,
                                                           .root = root,
@@ -496,7 +497,7 @@ static void damage_plan(const struct tu_algorithm *a, uint32_t ranks, uint32_t r
   int failures = test_failures;
   CHECK(tu_check(plan, 1, &report), "not proved: %s", report.text);
   const char *fault = play(plan, test_long() ? 256 : 32, &t->seed);
-  CHECK(!fault, "as built, there is %s", fault);
+  CHECK(!fault, "the unchanged plan fails: %s", fault);
   for (uint32_t r = 0; r < ranks; r++) damage_rank(plan, r, t);
   damage_messages(plan, t);
   if (test_failures > failures)
@@ -511,7 +512,7 @@ static void test_damage(void) {
   const struct tu_algorithm *a;
   for (size_t i = 0; (a = tu_algorithm_at(i)) != NULL; i++) {
     bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
-    /* Of composites one number of ranks will do: their parts have been damaged before. */
+    /* For composite algorithms one number of ranks is enough, as their parts are tested by themselves. */
     bool composite = i >= tu_algorithm_count;
     for (uint32_t ranks = composite ? 4 : 1; ranks <= (composite ? 4 : ranks_max); ranks++) {
       if (!tu_algorithm_fits(a, ranks)) continue;
@@ -530,14 +531,15 @@ static void test_damage(void) {
   }
   printf("  %-18s %8llu mutants %8llu refused %6llu harmless\n", "in all", (unsigned long long)mutants,
          (unsigned long long)(mutants - harmless), (unsigned long long)harmless);
-  /* Should the damage itself break, nothing would be tried and nothing found. */
-  for (uint32_t d = 0; d < ALL_DAMAGES; d++) CHECK(t.mutants[d] > 100, "%s: hardly tried", damage_name(d));
+  /* Guards against a mistake in this test, by which changes would not be applied. */
+  for (uint32_t d = 0; d < ALL_DAMAGES; d++) CHECK(t.mutants[d] > 100, "%s: applied 100 times at most", damage_name(d));
   CHECK(mutants > 10000, "only %llu mutants", (unsigned long long)mutants);
   CHECK(harmless < mutants / 5, "%llu of %llu mutants are harmless", (unsigned long long)harmless,
         (unsigned long long)mutants);
 }
 
-/* The machine must see what the checker sees: a plan that hangs only where some joins cross as one and others do not. */
+/* The interpreter must find what the checker finds: a plan that hangs only if some joined messages cross together and
+ * others do not. */
 static void test_mixed_joins(void) {
   static const char text[] =
       "tutti-plan 1\ncollective alltoall\nalgorithm mixed\nranks 2\nroot 0\nsplit 6\nin_place no\nequal_blocks yes\n"
@@ -555,7 +557,7 @@ static void test_mixed_joins(void) {
   CHECK(!tu_check(plan, 1, &report), "proved");
   uint32_t stuck = 0;
   for (uint32_t i = 0; i < 1000; i++) stuck += vm_play(plan, 1 + i % 4, &seed) != NULL;
-  CHECK(stuck > 20 && stuck < 500, "it hung in %u of 1000 games", stuck);
+  CHECK(stuck > 20 && stuck < 500, "the plan hung in %u of 1000 runs, expected 21 to 499", stuck);
   tu_plan_destroy(plan);
 }
 

@@ -1,5 +1,5 @@
-/* onesided.h: for tests of one-sided calls: what they say, tensors with known values, staging drawn at random, with
- * guards. */
+/* onesided.h: helpers of the tests of one-sided calls: checks of results and errors, tensors with known values, random
+ * staging tiles with guard bytes. */
 #ifndef ONESIDED_H
 #define ONESIDED_H
 
@@ -10,24 +10,24 @@
 #include "tensors.h"
 #include "troupe.h"
 
-/* A call that must work; the sentence is this thread's. */
+/* Checks that a call has succeeded. The error message is this thread's. */
 static inline bool fine(struct player *p, tutti_err err, const char *what) {
   if (err == TUTTI_OK) return true;
   wrong(p, "rank %u: %s: %s: %s", p->rank, what, tutti_err_name(err), tutti_error_message(NULL));
   return false;
 }
 
-/* A call that must be refused, in these words. */
+/* Checks that a call has failed with error `wanted`, and that the error message contains the facts in `words`. */
 static inline bool refused(struct player *p, tutti_err err, tutti_err wanted, const char *words, const char *what) {
-  if (err == wanted && strstr(tutti_error_message(NULL), words)) return true;
-  wrong(p, "rank %u: %s: %s, and '%s' is not in: %s", p->rank, what, tutti_err_name(err), words,
+  if (err == wanted && test_contains(tutti_error_message(NULL), words)) return true;
+  wrong(p, "rank %u: %s: %s, expected the facts '%s' in: %s", p->rank, what, tutti_err_name(err), words,
         err == TUTTI_OK ? "" : tutti_error_message(NULL));
   return false;
 }
 
 static inline void meet(struct player *p) { good(p, tutti_barrier(p->comm), "barrier"); }
 
-/* Rows without gaps. */
+/* Returns a row-major matrix without gaps. */
 static inline tutti_tensor rows_of(void *data, tutti_datatype type, size_t rows, size_t cols) {
   tutti_tensor t;
   const size_t shape[] = {rows, cols};
@@ -37,14 +37,14 @@ static inline tutti_tensor rows_of(void *data, tutti_datatype type, size_t rows,
 
 /* ---- values ---- */
 
-/* Small enough for sums of eight to be exact in every type. */
+/* Returns the value of an element, so small that sums of eight values are exact in every type. */
 static inline int value_at(uint32_t source, const size_t i[TUTTI_DIMS]) {
   return (int)((source * 11 + i[0] * 7 + i[1] * 5 + i[2] * 3 + i[3] * 13 + i[4]) % 29);
 }
 
 typedef int value_function(const void *context, const size_t index[TUTTI_DIMS]);
 
-/* Elements of the tensor, by definition, into memory that stands for its own. */
+/* Writes the tensor's elements into `memory`, which stands for the tensor's own memory. */
 static inline void fill(const tutti_tensor *t, void *memory, value_function *value, const void *context) {
   size_t i[TUTTI_DIMS] = {0}, item = tutti_datatype_size(t->type);
   do tu_from_double(t->type, (char *)memory + tensors_where(t, i) * item, value(context, i));
@@ -55,7 +55,7 @@ static inline int value_of_rank(const void *rank, const size_t i[TUTTI_DIMS]) {
   return value_at(*(const uint32_t *)rank, i);
 }
 
-/* Is the memory as it should be, with 0xa5 wherever there is no element? */
+/* Returns true if the memory holds the tensor's elements, and 0xa5 in all other bytes. */
 static inline bool is_filled(const tutti_tensor *t, const void *memory, size_t bytes, value_function *value,
                              const void *context) {
   unsigned char *want = malloc(bytes + 1);
@@ -74,7 +74,7 @@ struct staging {
   tutti_staging s;
   uint32_t tiles;
   size_t bytes;
-  unsigned char *memory[3]; /* of the tiles, and of an accumulator, with guards around */
+  unsigned char *memory[3]; /* two tiles and the accumulator, each with guard bytes before and behind */
   void *accumulator;
   struct paced paced;
   bool is_paced;
@@ -86,7 +86,8 @@ static inline void *guarded(struct staging *g, int which) {
   return g->memory[which] + GUARD;
 }
 
-/* None, one or two tiles, for tensors of such a shape; a loader that takes its time, or the CPU. */
+/* Chooses a random staging (tiles for a one-sided call): no, one or two tiles for tensors of this shape, and a loader:
+ * the simulated one (paced.h) or the CPU. */
 static inline void draw_staging(struct staging *g, tutti_datatype type, const size_t shape[TUTTI_DIMS],
                                 uint64_t *state) {
   *g = (struct staging){.tiles = (uint32_t)(ranks_random(state) % 3)};
@@ -102,7 +103,7 @@ static inline void draw_staging(struct staging *g, tutti_datatype type, const si
   g->paced = paced_make(1, 1);
 }
 
-/* Around each call: the loader is the thread's. */
+/* Sets this thread's loader for one call, and returns the staging (tiles) to pass to the call. */
 static inline const tutti_staging *begin_staging(struct staging *g) {
   tu_stage_loader = g->is_paced ? &g->paced.loader : NULL;
   return g->tiles || g->is_paced ? &g->s : NULL;
@@ -113,7 +114,7 @@ static inline void end_staging(struct player *p, struct staging *g, const char *
   for (int i = 0; i < 3; i++) {
     for (size_t b = 0; g->memory[i] && b < GUARD; b++)
       if (g->memory[i][b] != 0x5c || g->memory[i][GUARD + g->bytes + b] != 0x5c)
-        wrong(p, "rank %u: %s: somebody wrote beyond tile %d", p->rank, what, i);
+        wrong(p, "rank %u: %s: bytes beyond tile %d were overwritten", p->rank, what, i);
     free(g->memory[i]);
   }
   paced_end(&g->paced);

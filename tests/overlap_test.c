@@ -1,31 +1,33 @@
 /* test: slow timeout=300 */
-/* overlap_test.c: calls that are used in parts. What on_ready says is final holds the naive result, at once and for good; every
- * element is told of once. What has not been filled is not read, and in place not written: it holds poison until then. Every
- * algorithm, in and out of place, on threads and on processes; and what is refused. */
+/* overlap_test.c: partitioned calls. An element that on_ready reports must have its final value at once, and keep it;
+ * every element is reported once. Input that is not filled is not read, and in place not written: it holds poison until
+ * it is filled. Tests every algorithm, in place and not, on threads and on processes, and errors. */
 #include <sched.h>
 #include <tutti/tensor.h>
 
 #include "algo/algo.h"
 #include "base/text.h"
 #include "buffers.h"
+#include "call/pace.h"
+#include "comm/failure.h"
 #include "reference.h"
 #include "troupe.h"
 
-/* ---- one buffer, by the numbers of its elements ---- */
+/* ---- a buffer as a row of elements ---- */
 
 #define NOWHERE UINT32_MAX
 
-/* Element number n of a buffer is element `index` of its block `block`, or in a gap. */
+/* Position of element n of a buffer: element `index` of block `block`, or a gap. */
 struct spot {
-  uint32_t block; /* NOWHERE: a gap */
+  uint32_t block; /* NOWHERE: the element is in a gap */
   size_t index;
 };
 
 struct row {
-  size_t count; /* of numbers, gaps included */
+  size_t count; /* number of elements, gaps included */
   uint32_t item;
   struct spot *spots;
-  unsigned char *data; /* of number 0 */
+  unsigned char *data; /* address of element 0 */
 };
 
 static struct row row_of(const struct ref_buffer *b, uint32_t item, unsigned char *data) {
@@ -51,13 +53,13 @@ static struct row output_row(const struct ref_run *r) {
   uint32_t item = ref_item_bytes(r->c.type);
   unsigned char *data = r->out_home->data;
   if (r->in_place && r->out_home == &r->in) data += r->in.offsets[r->rank] * item;
-  /* The root of a broadcast may give its input alone. */
+  /* The root of a broadcast may give its input only. */
   if (r->c.collective == TUTTI_BROADCAST && r->rank == r->c.root && !r->call.recv) data = r->in_home->data;
   if (r->c.collective == TUTTI_EXSCAN && r->rank == 0) return (struct row){.item = item, .data = data};
   return row_of(&r->out, item, data);
 }
 
-/* ---- what is told ---- */
+/* ---- elements that on_ready has reported ---- */
 
 struct witness {
   struct player *player;
@@ -84,45 +86,45 @@ static void on_ready(void *context, size_t first, size_t count) {
   struct witness *w = context;
   w->calls++;
   if (count == 0 || first + count > w->out.count) {
-    say_wrong(w, "told of what there is not", first, count);
+    say_wrong(w, "on_ready outside the buffer", first, count);
     return;
   }
   for (size_t n = first; n < first + count; n++) {
-    if (w->out.spots[n].block == NOWHERE) say_wrong(w, "told of a gap", n, 1);
-    else if (w->told[n]) say_wrong(w, "told of again", n, 1);
-    else if (!is_right(w, n)) say_wrong(w, "told of before it is final", n, 1);
+    if (w->out.spots[n].block == NOWHERE) say_wrong(w, "on_ready for a gap", n, 1);
+    else if (w->told[n]) say_wrong(w, "on_ready twice", n, 1);
+    else if (!is_right(w, n)) say_wrong(w, "on_ready before the value is final", n, 1);
     if (w->player->stage->failures) return;
     w->told[n] = true;
   }
   w->told_count += count;
 }
 
-/* Has a later write changed something? */
+/* Checks that no later write has changed a reported element. */
 static void check_told(const struct witness *w) {
   for (size_t n = 0; n < w->out.count && w->player->stage->failures == 0; n++)
-    if (w->told[n] && !is_right(w, n)) say_wrong(w, "told of, but changed later", n, 1);
+    if (w->told[n] && !is_right(w, n)) say_wrong(w, "changed after on_ready", n, 1);
 }
 
 static void check_all_told(const struct witness *w) {
   for (size_t n = 0; n < w->out.count && w->player->stage->failures == 0; n++)
-    if (w->out.spots[n].block != NOWHERE && !w->told[n]) say_wrong(w, "complete, but never told of", n, 1);
+    if (w->out.spots[n].block != NOWHERE && !w->told[n]) say_wrong(w, "complete without on_ready", n, 1);
 }
 
-/* ---- what is filled ---- */
+/* ---- elements that are filled ---- */
 
 enum { PIECES_MAX = 9 };
 
 struct filler {
   struct row in;
-  unsigned char *kept; /* the input, while poison lies there */
+  unsigned char *kept; /* copy of the input while the input is poisoned */
   size_t firsts[PIECES_MAX], counts[PIECES_MAX];
   uint32_t piece_count, next;
-  size_t missing; /* elements */
+  size_t missing; /* number of elements not yet filled */
 };
 
 static unsigned char poison_at(size_t i) { return (unsigned char)(0xc3 ^ (i * 11)); }
 
-/* Poison where elements are; what lies in gaps is of no concern to anybody. */
+/* Overwrites the elements with poison; gaps may be overwritten, too. */
 static void poison(struct filler *f) {
   size_t item = f->in.item;
   f->kept = malloc(f->in.count * item + 1);
@@ -133,7 +135,7 @@ static void poison(struct filler *f) {
   f->missing /= item;
 }
 
-/* Cut anywhere, taken in any order. */
+/* Cuts the input into pieces of random sizes, in random order. */
 static void cut(struct filler *f, uint64_t *state) {
   f->piece_count = 1 + (uint32_t)(tu_random(state) % PIECES_MAX);
   size_t at = 0;
@@ -151,7 +153,8 @@ static void cut(struct filler *f, uint64_t *state) {
   }
 }
 
-/* The next piece; the poison must still be there, so nobody has written; results tell whether anybody has read. */
+/* Fills the next piece. The poison must still be there, so no write happened before; a read would show in the
+ * results. */
 static bool fill_next(struct player *p, struct filler *f, tutti_request *request) {
   size_t item = f->in.item, first = f->firsts[f->next], count = f->counts[f->next];
   f->next++;
@@ -167,25 +170,26 @@ static bool fill_next(struct player *p, struct filler *f, tutti_request *request
   return good(p, tutti_request_fill(request, first, count), "tutti_request_fill");
 }
 
-/* A call that must not work. */
+/* Checks that a call has failed, with a message that contains the facts in `part`. */
 static void refused(struct player *p, tutti_err err, const char *part) {
   const char *said = tutti_error_message(NULL);
-  if (err != TUTTI_ERR_ARGUMENT || !strstr(said, part))
-    wrong(p, "rank %u: '%s' was to be refused, and this was said: %s: %s", p->rank, part, tutti_err_name(err), said);
+  if (err != TUTTI_ERR_ARGUMENT || !test_contains(said, part))
+    wrong(p, "rank %u: expected TUTTI_ERR_ARGUMENT with the facts '%s', found %s: %s", p->rank, part,
+          tutti_err_name(err), said);
 }
 
 /* ---- one case ---- */
 
 enum { TELLS = 1, FILLS = 2 };
 
-/* Tests until it is complete, and fills meanwhile; or waits at the end. */
+/* Fills all pieces, with tests in between, and then tests or waits until the request is complete. */
 static void move_on(struct player *p, struct witness *w, struct filler *f, tutti_request **request, uint64_t *state) {
   bool done = false, waits = tu_random(state) % 2;
   while (f->next < f->piece_count && p->stage->failures == 0) {
     if (!fill_next(p, f, *request)) return;
     for (uint64_t tests = tu_random(state) % 3; tests > 0 && f->next < f->piece_count; tests--) {
       if (!good(p, tutti_test(request, &done), "tutti_test")) return;
-      if (done && f->missing > 0) wrong(p, "rank %u: complete before its input was", p->rank);
+      if (done && f->missing > 0) wrong(p, "rank %u: complete before its input was filled", p->rank);
       if (done) return;
     }
     if (w->out.count < 5000) check_told(w);
@@ -198,7 +202,7 @@ static void move_on(struct player *p, struct witness *w, struct filler *f, tutti
   }
 }
 
-/* From start to end, once; a request that is kept has been prepared. */
+/* Runs the case once. *request is NULL or a prepared request. */
 static void play_once(struct player *p, struct witness *w, struct filler *f, tutti_request **request, uint64_t *state) {
   const tutti_call *call = &w->run->call;
   memset(w->told, 0, (w->out.count + 1) * sizeof *w->told);
@@ -251,20 +255,20 @@ static const tutti_collective vectors[][2] = {{TUTTI_GATHER, TUTTI_GATHERV},
 static tutti_collective vector_of(const struct tu_algorithm *a) {
   for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
     if (vectors[i][0] == a->collective && !(a->flags & TU_EQUAL_BLOCKS)) return vectors[i][1];
-  return TUTTI_COLLECTIVES;
+  return TU_COLLECTIVES;
 }
 
-/* Each size with each way of using it; the rest as it comes. */
+/* Runs each count; the other parameters are random. */
 static void play_algorithm(struct player *p, const struct tu_algorithm *a, tutti_collective collective, uint64_t seed) {
   static const size_t counts[] = {0, 1, 3, 64, 257, 1000, 20011};
   enum { COUNTS = sizeof counts / sizeof counts[0] };
   uint64_t state = seed;
-  int cases = COUNTS * (test_long() ? 3 * REF_PLACES : 1);
+  int cases = COUNTS * (test_long() ? 3 * REF_ALIASINGS : 1);
   for (int i = 0; i < cases && p->stage->failures == 0; i++) {
     struct ref_case c = {.collective = collective, .algorithm = a->name, .ranks = p->ranks};
     c.count = counts[i % COUNTS];
-    c.place = (enum ref_place)(tu_random(&state) % REF_PLACES);
-    c.type = (tutti_datatype)(tu_random(&state) % REF_TYPES);
+    c.aliasing = (enum ref_aliasing)(tu_random(&state) % REF_ALIASINGS);
+    c.type = ref_types[tu_random(&state) % REF_TYPES];
     c.op = (uint32_t)(tu_random(&state) % (a->flags & TU_RANK_ORDER ? REF_OPS : REF_AFFINE));
     if (ref_vector(collective)) c.blocks = (enum ref_blocks)(tu_random(&state) % REF_BLOCKS);
     c.root = (uint32_t)(tu_random(&state) % p->ranks);
@@ -275,7 +279,7 @@ static void play_algorithm(struct player *p, const struct tu_algorithm *a, tutti
     if (!ref_valid(&c)) c.op = TUTTI_SUM;
     if (collective == TUTTI_BARRIER)
       c = (struct ref_case){.collective = TUTTI_BARRIER, .algorithm = a->name, .ranks = p->ranks};
-    play_case(p, &c, (int)(ref_mix(c.seed + p->rank) % 4)); /* a rank's own affair */
+    play_case(p, &c, (int)(ref_mix(c.seed + p->rank) % 4)); /* how this rank uses the call differs between ranks */
   }
 }
 
@@ -288,7 +292,7 @@ static void play_every_algorithm(struct player *p) {
   for (size_t k = 0; (a = tu_algorithm_at(k)) != NULL; k++) {
     if (a->collective >= TUTTI_SEND || !tu_algorithm_fits(a, p->ranks)) continue;
     play_algorithm(p, a, a->collective, ref_mix(p->seed + k));
-    if (vector_of(a) < TUTTI_COLLECTIVES) play_algorithm(p, a, vector_of(a), ref_mix(p->seed + k + 1000));
+    if (vector_of(a) < TU_COLLECTIVES) play_algorithm(p, a, vector_of(a), ref_mix(p->seed + k + 1000));
   }
   if (p->is_thread || p->stage->failures > 0) return;
   ref_memory = (struct ref_memory){ref_malloc, free};
@@ -299,60 +303,65 @@ static void sweep(void (*over)(struct troupe *), uint64_t seed) {
   uint64_t counted = 0;
   for (uint32_t n = 1; n <= (test_long() ? 8 : 5) && test_failures == 0; n++)
     counted += troupe_perform((struct troupe){.run = play_every_algorithm, .ranks = n, .seed = seed + n}, over);
-  printf("  %llu parts\n", (unsigned long long)counted);
-  CHECK(test_failures || counted > 10000, "only %llu parts", (unsigned long long)counted);
+  printf("  %llu calls of on_ready\n", (unsigned long long)counted);
+  CHECK(test_failures || counted > 10000, "only %llu calls of on_ready", (unsigned long long)counted);
 }
 
 static void every_algorithm_on_threads(void) { sweep(troupe_over_loop, test_seed()); }
 #ifndef __SANITIZE_THREAD__
 static void every_algorithm_on_processes(void) { sweep(troupe_over_shm, test_seed()); }
+
+static tutti_err set_wire(tutti_comm *comm, double bytes_per_s) {
+  struct tu_error error;
+  tutti_err err = tu_comm_set_wire(comm, bytes_per_s, &error);
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
+}
 #endif
 
-/* ---- over a wire that takes its time ---- */
+/* ---- with a simulated wire ---- */
 
 static void play_over_wire(struct player *p) {
   static const char *const algorithms[] = {"ring", "recursive_doubling", "direct"};
   uint64_t state = p->seed;
-  if (!good(p, tutti_comm_set_wire(p->comm, 400e6), "tutti_comm_set_wire")) return;
+  if (!good(p, set_wire(p->comm, 400e6), "set_wire")) return;
   for (int i = 0; i < 60 && p->stage->failures == 0; i++) {
-    struct ref_case c = {.collective = (tutti_collective)(tu_random(&state) % TUTTI_SEND), .ranks = p->ranks};
+    struct ref_case c = {.collective = ref_collectives[tu_random(&state) % REF_COLLECTIVES], .ranks = p->ranks};
     if (i % 2 == 0 || c.collective == TUTTI_BARRIER) c.collective = TUTTI_ALLREDUCE;
     const char *algorithm = algorithms[tu_random(&state) % 3];
     const struct tu_algorithm *a = tu_algorithm_find(TUTTI_ALLREDUCE, algorithm);
     if (c.collective == TUTTI_ALLREDUCE && a && tu_algorithm_fits(a, p->ranks)) c.algorithm = algorithm;
     c.count = (size_t)(tu_random(&state) % (i % 8 ? 500 : 50000));
-    c.place = (enum ref_place)(tu_random(&state) % REF_PLACES);
+    c.aliasing = (enum ref_aliasing)(tu_random(&state) % REF_ALIASINGS);
     c.type = TUTTI_F32;
     c.seed = tu_random(&state);
-    if (i == 40) good(p, tutti_comm_set_wire(p->comm, 0), "tutti_comm_set_wire"); /* others still have theirs */
-    if (i == 50) good(p, tutti_comm_set_wire(p->comm, 1e9 * (1 + p->rank)), "tutti_comm_set_wire");
+    if (i == 40) good(p, set_wire(p->comm, 0), "set_wire"); /* calls of other ranks are still slow */
+    if (i == 50) good(p, set_wire(p->comm, 1e9 * (1 + p->rank)), "set_wire");
     play_case(p, &c, (int)(tu_random(&state) % 4));
-    uint32_t one = 1, sum = 0; /* would go straight */
+    uint32_t one = 1, sum = 0; /* a short call, which would take the fast path without a wire */
     if (!good(p, tutti_allreduce(p->comm, &one, &sum, 1, TUTTI_U32, TUTTI_SUM), "tutti_allreduce") || sum != p->ranks)
       wrong(p, "rank %u: the sum is %u", p->rank, sum);
   }
 }
 
-/* It is never faster than it says. */
+/* The call takes at least the time of the simulated wire. */
 static void play_slow_wire(struct player *p) {
   enum { BYTES = 1 << 20 };
   const double pace = 100e6;
   unsigned char *in = calloc(1, BYTES), *out = calloc(p->ranks, BYTES);
   if (!in || !out) abort();
-  refused(p, tutti_comm_set_wire(NULL, 1), "NULL");
-  refused(p, tutti_comm_set_wire(p->comm, -1), "positive");
-  refused(p, tutti_comm_set_wire(p->comm, NAN), "positive");
-  refused(p, tutti_comm_set_wire(p->comm, INFINITY), "positive");
+  refused(p, set_wire(p->comm, -1), "positive");
+  refused(p, set_wire(p->comm, NAN), "positive");
+  refused(p, set_wire(p->comm, INFINITY), "positive");
   tutti_request *request = NULL;
   const tutti_call call = {
       .collective = TUTTI_ALLGATHER, .send = in, .recv = out, .count = BYTES, .type = TUTTI_U8, .in_parts = true};
-  good(p, tutti_comm_set_wire(p->comm, pace), "tutti_comm_set_wire");
+  good(p, set_wire(p->comm, pace), "set_wire");
   uint64_t start = tu_clock_ns();
   if (!good(p, tutti_start(p->comm, &call, &request), "tutti_start")) return;
-  refused(p, tutti_comm_set_wire(p->comm, 0), "1 requests are open");
+  refused(p, set_wire(p->comm, 0), "1 requests|open");
   if (good(p, tutti_request_fill(request, 0, BYTES), "tutti_request_fill")) good(p, tutti_wait(&request), "tutti_wait");
   double s = (double)(tu_clock_ns() - start) / 1e9, least = (p->ranks - 1) * BYTES / pace;
-  if (s < 0.999 * least) wrong(p, "rank %u: %g s, but the wire takes %g", p->rank, s, least);
+  if (s < 0.999 * least) wrong(p, "rank %u: took %g s, but the wire needs %g s", p->rank, s, least);
   free(in);
   free(out);
 }
@@ -370,14 +379,14 @@ static void a_wire_that_takes_its_time(void) {
 
 /* ---- send and recv ---- */
 
-/* To the next rank, and from the one before, lanes or not. */
+/* Sends to the next rank and receives from the rank before, with and without lanes. */
 static void play_point_to_point(struct player *p) {
-  uint64_t state = p->seed; /* the same on all */
+  uint64_t state = p->seed; /* the same on all ranks */
   for (int i = 0; i < 20 && p->stage->failures == 0; i++) {
     size_t count = (size_t)(tu_random(&state) % (i < 15 ? 300 : 60000));
     uint32_t lanes = (uint32_t)(tu_random(&state) % 4), to = (p->rank + 1) % p->ranks,
              from = (p->rank + p->ranks - 1) % p->ranks;
-    /* As the reference has it, whoever is the root of a broadcast is who sends. */
+    /* For the reference, the message is a broadcast whose root is the sender. */
     struct ref_case c = {.collective = TUTTI_BROADCAST,
                          .ranks = p->ranks,
                          .count = count,
@@ -435,14 +444,14 @@ static void messages_between_two(void) {
   }
 }
 
-/* ---- one call feeds the next ---- */
+/* ---- one call provides the input of the next ---- */
 
-/* What is gathered goes, element by element, into the input of a reduction; within on_ready. */
+/* Passes the result of an allgather, part by part within on_ready, to the input of a reduction. */
 struct chain {
   struct player *player;
   const uint32_t *gathered;
   uint32_t *next;
-  tutti_request *request; /* NULL: not started yet; then the parts are noted */
+  tutti_request *request; /* NULL: the reduction is not started yet, and parts are noted */
   size_t firsts[64], counts[64];
   uint32_t noted;
 };
@@ -480,7 +489,8 @@ static void play_chain(struct player *p) {
                              .in_parts = true};
   tutti_request *gathers = NULL;
   bool done = false;
-  /* What feeds is started first: its messages go before those of the other, which has none before it is fed. */
+  /* The allgather is started first. So its messages go before those of the reduction, which has none before its input
+   * is filled. */
   if (good(p, tutti_start(p->comm, &gather, &gathers), "tutti_start") &&
       good(p, tutti_start(p->comm, &reduce, &c.request), "tutti_start")) {
     for (uint32_t i = 0; i < c.noted; i++) pass_on(&c, c.firsts[i], c.counts[i]);
@@ -506,7 +516,8 @@ static void one_call_feeds_another(void) {
 
 enum { ROWS = 6, COLUMNS = 40, BLOCK = ROWS * COLUMNS };
 
-/* A call of tensors, of which one or both are cut into a block a rank, along some dimension of two. */
+/* A call of tensors. in_cut, out_cut: that tensor has one block per rank along `dim` or `out_dim` (of two
+ * dimensions). */
 struct tensor_case {
   tutti_collective collective;
   bool in_cut, out_cut;
@@ -517,7 +528,7 @@ static float value_at(uint32_t rank, uint32_t block, size_t row, size_t column) 
   return (float)(((rank * 5 + block * 3 + 1) * (row * COLUMNS + column)) % 1009);
 }
 
-/* What block `block` of the output of `rank` holds there. */
+/* Returns the element of block `block` in the output of `rank`. */
 static float result_at(const struct tensor_case *c, uint32_t ranks, uint32_t rank, uint32_t block, size_t row,
                        size_t column) {
   if (c->collective == TUTTI_ALLGATHER) return value_at(block, 0, row, column);
@@ -527,17 +538,17 @@ static float result_at(const struct tensor_case *c, uint32_t ranks, uint32_t ran
   return sum;
 }
 
-/* Where the element of that number lies. */
+/* Position of an element, given by its number. */
 struct tensor_spot {
   uint32_t block;
   size_t row, column;
-  unsigned char *place;
+  unsigned char *address;
 };
 
 static struct tensor_spot tensor_spot(const tutti_tensor *t, int dim, size_t number) {
   struct tensor_spot s = {(uint32_t)(number / BLOCK), number % BLOCK / COLUMNS, number % COLUMNS, NULL};
   size_t row = s.row + (dim == 0 ? s.block * ROWS : 0), column = s.column + (dim == 1 ? s.block * COLUMNS : 0);
-  s.place = (unsigned char *)t->data + tutti_tensor_offset(t, (size_t[]){0, 0, 0, row, column});
+  s.address = (unsigned char *)t->data + tutti_tensor_offset(t, (size_t[]){0, 0, 0, row, column});
   return s;
 }
 
@@ -564,7 +575,7 @@ static void tensor_ready(void *context, size_t first, size_t count) {
   for (size_t n = first; n < first + count; n++) {
     struct tensor_spot s = tensor_spot(w->out, w->c->out_dim, n);
     float value;
-    memcpy(&value, s.place, sizeof value);
+    memcpy(&value, s.address, sizeof value);
     if (w->told[n] || value != result_at(w->c, p->ranks, p->rank, s.block, s.row, s.column))
       wrong(p, "rank %u: %s: number %zu is %g", p->rank, tutti_collective_name(w->c->collective), n, (double)value);
     w->told[n] = true;
@@ -592,13 +603,13 @@ static void play_tensor_case(struct player *p, const struct tensor_case *c) {
   for (size_t n = BLOCK * (c->in_cut ? p->ranks : 1); n > 0 && going; n--) { /* from the last element to the first */
     struct tensor_spot s = tensor_spot(&in, c->dim, n - 1);
     float value = value_at(p->rank, s.block, s.row, s.column);
-    memcpy(s.place, &value, sizeof value);
+    memcpy(s.address, &value, sizeof value);
     going = good(p, tutti_request_fill(request, n - 1, 1), "tutti_request_fill");
     if (n % 7 == 0) going = going && good(p, tutti_test(&request, &done), "tutti_test");
   }
   if (going && request) good(p, tutti_wait(&request), "tutti_wait");
   if (w.count != (size_t)BLOCK * (c->out_cut ? p->ranks : 1))
-    wrong(p, "rank %u: %s: told of %zu elements", p->rank, tutti_collective_name(c->collective), w.count);
+    wrong(p, "rank %u: %s: on_ready for %zu elements", p->rank, tutti_collective_name(c->collective), w.count);
   free(in.data);
   free(out.data);
 }
@@ -616,7 +627,7 @@ static void tensors_that_lie_in_tiles(void) {
   for (uint32_t n = 1; n <= 4; n++) troupe_perform((struct troupe){.run = play_tensors, .ranks = n}, troupe_over_loop);
 }
 
-/* ---- a user's plan ---- */
+/* ---- a user-defined plan ---- */
 
 static void play_plan(struct player *p) {
   char path[64];
@@ -626,7 +637,7 @@ static void play_plan(struct player *p) {
     wrong(p, "rank %u: tutti_plan_load: %s", p->rank, tutti_error_message(NULL));
     return;
   }
-  for (uint32_t place = 0; place < 2; place++) {
+  for (int turn = 0; turn < 2; turn++) {
     struct ref_case c = {
         .collective = TUTTI_ALLREDUCE, .type = TUTTI_I64, .count = 5000, .ranks = p->ranks, .seed = p->seed};
     struct ref_run run;
@@ -670,7 +681,7 @@ static void plan_of_the_user(void) {
   tu_plan_destroy(plan);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static tutti_request *of_other_thread;
 
@@ -694,12 +705,12 @@ static void play_misuse(struct player *p) {
 
   call.in_parts = true;
   if (!good(p, tutti_prepare(p->comm, &call, &request), "tutti_prepare")) return;
-  refused(p, tutti_request_fill(request, 0, 1), "not been started");
+  refused(p, tutti_request_fill(request, 0, 1), "tutti_restart");
   if (!good(p, tutti_restart(request), "tutti_restart")) return;
-  refused(p, tutti_request_fill(request, 0, COUNT + 1), "the input has 10");
-  refused(p, tutti_request_fill(request, COUNT + 1, 0), "the input has 10");
-  refused(p, tutti_request_fill(request, 3, SIZE_MAX), "the input has 10");
-  good(p, tutti_request_fill(request, COUNT, 0), "to fill nothing");
+  refused(p, tutti_request_fill(request, 0, COUNT + 1), "range|10 elements");
+  refused(p, tutti_request_fill(request, COUNT + 1, 0), "range|10 elements");
+  refused(p, tutti_request_fill(request, 3, SIZE_MAX), "range|10 elements");
+  good(p, tutti_request_fill(request, COUNT, 0), "tutti_request_fill of 0 elements");
   good(p, tutti_request_fill(request, 2, 3), "tutti_request_fill");
   refused(p, tutti_request_fill(request, 4, 2), "filled before");
   refused(p, tutti_request_fill(request, 0, 3), "filled before");
@@ -712,7 +723,7 @@ static void play_misuse(struct player *p) {
     pthread_join(other, NULL);
   }
 
-  /* To wait for it, or for what comes later, would be for ever. */
+  /* Waits for the request, or for a later one, would never end. */
   good(p, tutti_request_fill(request, p->rank == 0 ? 1 : 0, p->rank == 0 ? 1 : 2), "tutti_request_fill");
   refused(p, tutti_wait(&request), "element 5");
   refused(p, tutti_wait_all(&request, 1), "element 5");
@@ -728,16 +739,17 @@ static void play_misuse(struct player *p) {
   good(p, tutti_request_fill(request, 5, 5), "tutti_request_fill");
   good(p, tutti_wait(&request), "tutti_wait");
   good(p, tutti_wait(&later), "tutti_wait");
-  refused(p, tutti_request_fill(request, 0, 1), "filled before"); /* complete, and not started anew */
+  refused(p, tutti_request_fill(request, 0, 1),
+          "filled before"); /* the request is complete, and was not started again */
   tutti_request_free(request);
 }
 
 static void what_is_refused(void) { troupe_perform((struct troupe){.run = play_misuse, .ranks = 2}, troupe_over_loop); }
 
-/* What is refused at the start is the communicator's end, on all ranks. */
+/* Checks a start that must fail, which makes the communicator fail on all ranks. */
 static void ends(struct player *p, const tutti_call *calls, size_t count, const char *part) {
   tutti_request *request = NULL;
-  tutti_err err = count > 0 ? tutti_start_group(p->comm, calls, count, &request) : tutti_start(p->comm, calls, NULL);
+  tutti_err err = count > 0 ? tutti_start_all(p->comm, calls, count, &request) : tutti_start(p->comm, calls, NULL);
   refused(p, err, part);
 }
 
@@ -745,17 +757,17 @@ static void play_group(struct player *p) {
   uint32_t in = 1, out[2];
   const tutti_call call = {
       .collective = TUTTI_ALLGATHER, .send = &in, .recv = out, .count = 1, .type = TUTTI_U32, .in_parts = true};
-  ends(p, &call, 1, "nobody has a request");
+  ends(p, &call, 1, "request to fill");
 }
 
 static void play_detached(struct player *p) {
   uint32_t in = 1, out[2];
   const tutti_call call = {
       .collective = TUTTI_ALLGATHER, .send = &in, .recv = out, .count = 1, .type = TUTTI_U32, .in_parts = true};
-  ends(p, &call, 0, "nobody has a request");
+  ends(p, &call, 0, "request to fill");
 }
 
-/* What waits by itself, behind a call whose input is missing. */
+/* Checks that blocking calls fail after a call whose input is not filled. */
 static void play_behind(struct player *p, tutti_err (*call_and_wait)(tutti_comm *comm)) {
   uint32_t in = 1, out[2];
   const tutti_call call = {
@@ -763,13 +775,13 @@ static void play_behind(struct player *p, tutti_err (*call_and_wait)(tutti_comm 
   tutti_request *request = NULL;
   bool done = false;
   tutti_err err = tutti_start(p->comm, &call, &request);
-  if (err != TUTTI_OK) { /* the other rank has got further */
+  if (err != TUTTI_OK) { /* the other rank's error has arrived already */
     refused(p, err, "element 0");
     return;
   }
   refused(p, call_and_wait(p->comm), "element 0");
   refused(p, tutti_test(&request, &done), "element 0");
-  if (!done) wrong(p, "rank %u: the call goes on", p->rank);
+  if (!done) wrong(p, "rank %u: the failed call is not complete", p->rank);
 }
 
 static tutti_err duplicate(tutti_comm *comm) {
@@ -790,7 +802,7 @@ static void refused_starts(void) {
     troupe_perform((struct troupe){.run = plays[i], .ranks = 2, .fails = true}, troupe_over_loop);
 }
 
-/* A group has no input to be filled, but its calls tell. */
+/* A group's input cannot be partitioned, but on_ready of its calls works. */
 static void count_elements(void *context, size_t first, size_t count) {
   (void)first;
   *(size_t *)context += count;
@@ -809,16 +821,16 @@ static void play_told_group(struct player *p) {
                             .on_ready = count_elements,
                             .on_ready_context = &told[i]};
   tutti_request *request = NULL;
-  if (!good(p, tutti_start_group(p->comm, calls, 2, &request), "tutti_start_group")) return;
+  if (!good(p, tutti_start_all(p->comm, calls, 2, &request), "tutti_start_all")) return;
   refused(p, tutti_request_fill(request, 0, 1), "a group");
   good(p, tutti_wait(&request), "tutti_wait");
   if (told[0] != 5 * p->ranks || told[1] != 5 * p->ranks)
-    wrong(p, "rank %u: told of %zu and %zu", p->rank, told[0], told[1]);
-  /* Nobody keeps a handle. */
+    wrong(p, "rank %u: on_ready for %zu and %zu elements", p->rank, told[0], told[1]);
+  /* on_ready of a detached call counts all elements, too. */
   told[0] = 0;
   good(p, tutti_start(p->comm, &calls[0], NULL), "tutti_start");
   good(p, tutti_wait_all(NULL, 0), "tutti_wait_all");
-  if (told[0] != 5 * p->ranks) wrong(p, "rank %u: told of %zu", p->rank, told[0]);
+  if (told[0] != 5 * p->ranks) wrong(p, "rank %u: on_ready for %zu elements", p->rank, told[0]);
 }
 
 static void groups_tell(void) {
@@ -826,7 +838,7 @@ static void groups_tell(void) {
     troupe_perform((struct troupe){.run = play_told_group, .ranks = n}, troupe_over_loop);
 }
 
-/* Within on_ready nothing can be started, tested or waited for. */
+/* Calls of start, test and wait within on_ready must fail. */
 struct meddler {
   struct player *player;
   tutti_request **request, *idle;
@@ -838,11 +850,11 @@ static void meddle(void *context, size_t first, size_t count) {
   size_t index;
   (void)first;
   (void)count;
-  refused(m->player, tutti_test(m->request, &done), "within on_ready");
-  refused(m->player, tutti_wait(m->request), "within on_ready");
-  refused(m->player, tutti_wait_any(m->request, 1, &index), "within on_ready");
-  refused(m->player, tutti_wait_all(NULL, 0), "within on_ready");
-  refused(m->player, tutti_restart(m->idle), "within on_ready");
+  refused(m->player, tutti_test(m->request, &done), "within the callback on_ready");
+  refused(m->player, tutti_wait(m->request), "within the callback on_ready");
+  refused(m->player, tutti_wait_any(m->request, 1, &index), "within the callback on_ready");
+  refused(m->player, tutti_wait_all(NULL, 0), "within the callback on_ready");
+  refused(m->player, tutti_restart(m->idle), "within the callback on_ready");
 }
 
 static void play_meddling(struct player *p) {
@@ -869,7 +881,7 @@ static void start_another(void *context, size_t first, size_t count) {
   (void)first;
   (void)count;
   if (!p->comm->failed)
-    refused(p, tutti_start(p->comm, &(tutti_call){.collective = TUTTI_BARRIER}, NULL), "within on_ready");
+    refused(p, tutti_start(p->comm, &(tutti_call){.collective = TUTTI_BARRIER}, NULL), "within the callback on_ready");
 }
 
 static void play_starting_within(struct player *p) {
@@ -884,9 +896,10 @@ static void play_starting_within(struct player *p) {
   tutti_request *request = NULL;
   tutti_err err = tutti_start(p->comm, &call, &request);
   if (err == TUTTI_OK) err = tutti_wait(&request);
-  if (err == TUTTI_OK) err = tutti_barrier(p->comm); /* that one was complete already */
+  if (err == TUTTI_OK) err = tutti_barrier(p->comm); /* if the first request was complete already */
   if (err != TUTTI_ERR_ARGUMENT)
-    wrong(p, "rank %u: a call was started within on_ready, and the end is %s", p->rank, tutti_err_name(err));
+    wrong(p, "rank %u: a call was started within on_ready; expected TUTTI_ERR_ARGUMENT, found %s", p->rank,
+          tutti_err_name(err));
 }
 
 static void within_on_ready(void) {
@@ -894,9 +907,10 @@ static void within_on_ready(void) {
   troupe_perform((struct troupe){.run = play_starting_within, .ranks = 2, .fails = true}, troupe_over_loop);
 }
 
-/* ---- a rank that never fills ---- */
+/* ---- a rank that never fills its input ---- */
 
-/* Rank 0 has no time limit and goes on testing; rank 1 gives up, and says whom it waited for: so nobody waits for ever. */
+/* Rank 0 has no time limit and tests again and again. Rank 1's time-out names rank 0 and ends both, so that no rank
+ * waits forever. */
 static void play_never_filled(struct player *p) {
   uint32_t in = 1, out[2] = {0};
   bool done = false;
@@ -909,7 +923,8 @@ static void play_never_filled(struct player *p) {
   tutti_err err = TUTTI_OK;
   if (p->rank == 1) err = tutti_wait(&request);
   while (p->rank == 0 && err == TUTTI_OK && !done) {
-    if (p->comm->failed && tutti_request_fill(held, 0, 1) == TUTTI_OK) wrong(p, "what has failed can be filled");
+    if (p->comm->failed && tutti_request_fill(held, 0, 1) == TUTTI_OK)
+      wrong(p, "tutti_request_fill succeeded after the failure");
     err = tutti_test(&request, &done);
     sched_yield();
   }
@@ -917,7 +932,7 @@ static void play_never_filled(struct player *p) {
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(NULL));
 }
 
-/* The one that does not fill has the limit: it says what it lacks. */
+/* The rank that does not fill has a time limit. Its error names the missing element. */
 static void play_late_filler(struct player *p) {
   uint32_t in[4] = {0}, out[8] = {0};
   bool done = false;
@@ -933,7 +948,7 @@ static void play_late_filler(struct player *p) {
   if (!good(p, tutti_request_fill(request, 0, 2), "tutti_request_fill")) return;
   tutti_err err = TUTTI_OK;
   while (err == TUTTI_OK && !done) err = tutti_test(&request, &done), sched_yield();
-  if (err != TUTTI_ERR_TIMEOUT || !strstr(tutti_error_message(NULL), "its caller to fill in element 2 of the input"))
+  if (err != TUTTI_ERR_TIMEOUT || !test_contains(tutti_error_message(NULL), "element 2|input"))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(NULL));
 }
 

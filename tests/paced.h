@@ -1,13 +1,13 @@
-/* paced.h: a loader whose loads take time and go on beside the stores, by a clock of its own: it runs with the work,
- * not with the world. What it loads is there when the wait for it is over, and not before: until then the tile holds
- * rubbish, so that a store too early, or a load into a tile that is still wanted, shows in the data. */
+/* paced.h: a simulated loader of tiles. Its loads take time and overlap with stores, by a simulated clock that advances
+ * only by this work. Data is in the tile when the wait for its load returns, not before: until then the tile holds
+ * garbage. So a store that comes too early, or a load into a tile that is still in use, corrupts the result. */
 #ifndef PACED_H
 #define PACED_H
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/staged.h"
+#include "onesided/staged.h"
 
 struct paced_moment {
   enum tu_moment moment;
@@ -16,13 +16,13 @@ struct paced_moment {
 };
 
 struct paced {
-  struct tu_loader loader; /* first */
+  struct tu_loader loader; /* must be the first member */
   uint64_t load_time, store_time;
-  uint64_t now;     /* where the caller is */
-  uint64_t free_at; /* when the loader has done all that it was given */
+  uint64_t now;     /* simulated time of the caller */
+  uint64_t free_at; /* simulated time at which the loader has finished all loads that it was given */
   uint64_t ready_at[2];
   struct tu_load loads[2];
-  struct paced_moment *trace; /* what happened, in its order */
+  struct paced_moment *trace; /* events, in the order in which they happened */
   size_t count, capacity;
 };
 
@@ -63,14 +63,15 @@ static inline struct paced paced_make(uint64_t load_time, uint64_t store_time) {
 
 static inline void paced_end(struct paced *p) { free(p->trace); }
 
-/* Which place in the trace has that moment of that index; count: none. */
+/* Returns the position in the trace of event `moment` of load `index`; p->count: no such event. */
 static inline size_t paced_find(const struct paced *p, enum tu_moment moment, size_t index) {
   size_t i = 0;
   while (i < p->count && (p->trace[i].moment != moment || p->trace[i].index != index)) i++;
   return i;
 }
 
-/* Of how many tiles did the load begin before the store of the one before had ended? *loads: of how many. */
+/* Returns how many tiles began to load before the store of the previous tile had ended; sets *loads to the number of
+ * tiles. */
 static inline size_t paced_overlaps(const struct paced *p, size_t *loads) {
   size_t overlaps = 0;
   for (*loads = 0; paced_find(p, TU_LOAD_BEGINS, *loads) < p->count; (*loads)++)

@@ -1,9 +1,9 @@
-/* plan_interpreter.h: a naive machine for plans, to judge the checker by. It shares no code with src/check/ or with
- * what src/plan/ says about memory, sizes and promises: those are worked out here again, from the table in tutti.h.
+/* plan_interpreter.h: a simple interpreter of plans, to test the checker against. It shares no code with src/check/,
+ * nor with the code of src/plan/ for memory, sizes and promises: it derives these from the table in tutti.h.
  *
- * A value is the list of inputs that went into it, in order. Every chunk is a few units long; units cross rings of a
- * few places one by one, in an order that is left to chance. Joined messages cross as one in one place, or one by one:
- * all, none, or some, by chance too. */
+ * A value is the ordered list of the inputs that went into it. Each chunk is a few units long. Units cross rings of a
+ * few slots one by one, in random order. Of joined messages, all, none or a random part cross together in one slot; the
+ * others cross one by one. */
 #ifndef PLAN_INTERPRETER_H
 #define PLAN_INTERPRETER_H
 
@@ -16,49 +16,53 @@
 enum { VM_RANKS = 8, VM_LEAVES = 12, VM_RING = 4, VM_UNITS = 3 };
 
 struct vm_leaf {
-  uint8_t rank, scaled; /* scaled: by rank + 1; 255: twice */
+  uint8_t rank, scaled; /* scaled: 0: no; rank + 1: once, by that rank; 255: twice */
   uint16_t chunk;
 };
 
 struct vm_value {
   uint8_t count;
-  bool divided, broken; /* broken: never written, too long, divided and then used, ... */
+  bool divided, broken; /* broken: invalid, because never written, too long, or divided and then used */
   struct vm_leaf leaf[VM_LEAVES];
 };
 
 struct vm_packet {
   struct vm_value value;
   uint32_t size;
-  bool last; /* of its message */
+  bool last; /* this is the last unit of its message */
 };
 
-/* A message of a ring. */
+/* A message on a ring, the queue from one rank to another on a lane. */
 struct vm_message {
-  uint32_t sender, receiver; /* steps */
+  uint32_t sender, receiver; /* the steps that send and receive it */
   bool sender_joins, receiver_joins;
-  uint32_t first, count;     /* the messages that it crosses with as one: from where, and how many; 1: by itself */
-  struct vm_packet *packets; /* if it crosses with others: what of it is in the place; NULL: nothing yet */
+  /* index of the first message that shares a slot with this one, and their number; count 1: it shares none */
+  uint32_t first, count;
+  struct vm_packet *packets; /* of a message that shares a slot: its units; NULL: it is not in the slot yet */
 };
 
 struct vm_ring {
   struct vm_packet packets[VM_RING];
-  uint32_t put, taken;         /* places */
-  struct vm_message *messages; /* in order */
+  uint32_t put, taken;         /* number of slots filled and emptied so far */
+  struct vm_message *messages; /* messages in the order in which they cross */
   uint32_t sends, receives, capacity;
-  uint32_t sending, receiving; /* the message whose turn it is; of several that cross as one, the first */
-  uint32_t loaded, unloaded;   /* of those: how many are in the place, and how many have been read */
+  /* index of the next message to send and to receive; if several share a slot, of the first of them */
+  uint32_t sending, receiving;
+  uint32_t loaded,
+      unloaded; /* of the messages that share the current slot: how many are in it, and how many were read */
 };
 
 struct vm_step {
-  uint32_t units, done;   /* done: target units written, or source units out of the source */
-  uint32_t put[VM_RANKS]; /* of a send: by peer */
+  uint32_t units, done;   /* done: number of units written to the target, or read from the source */
+  uint32_t put[VM_RANKS]; /* of a send: number of units sent to each peer */
 };
 
 struct vm {
   const struct tu_plan *plan;
-  uint32_t units, depth; /* a chunk's units; a ring's places */
-  bool done_when_loaded; /* a send of several that cross as one: is it done when the others are not there yet? */
-  uint32_t held;         /* a rank that has not started, or VM_RANKS */
+  uint32_t units, depth; /* units: units per chunk; depth: slots per ring */
+  /* true: a send is done once its message is in a shared slot; false: once all messages of the slot are in it */
+  bool done_when_loaded;
+  uint32_t held; /* rank that may not start yet; VM_RANKS: none */
   struct vm_value *memory[VM_RANKS];
   struct vm_step *steps[VM_RANKS];
   struct vm_ring *rings; /* [from][to][lane] */
@@ -85,8 +89,8 @@ static inline uint32_t vm_chunks(const struct tu_plan *p, uint32_t rank, uint32_
   return buffer == TU_TMP ? p->rank[rank].tmp_count : p->split * vm_blocks(p, rank, buffer);
 }
 
-/* Memory of a rank: IN, then OUT if it is apart, then TMP, in chunks. */
-static inline uint32_t vm_place(const struct tu_plan *p, uint32_t rank, uint32_t buffer, uint32_t chunk) {
+/* Returns the index of a chunk in a rank's memory, in chunks: IN, then OUT if it is separate, then TMP. */
+static inline uint32_t vm_index(const struct tu_plan *p, uint32_t rank, uint32_t buffer, uint32_t chunk) {
   uint32_t in = vm_chunks(p, rank, TU_IN), out = vm_chunks(p, rank, TU_OUT);
   if (buffer == TU_TMP) return in + out + chunk;
   bool shared = p->in_place && in > 0 && out > 0;
@@ -100,7 +104,7 @@ static inline uint32_t vm_place(const struct tu_plan *p, uint32_t rank, uint32_t
   return buffer == TU_IN || shared ? chunk : in + chunk;
 }
 
-/* A number for the size of a chunk; different numbers, different sizes. */
+/* Returns a number that stands for the size of a chunk: chunks of different sizes have different numbers. */
 static inline uint32_t vm_size(const struct tu_plan *p, uint32_t rank, uint32_t buffer, uint32_t chunk) {
   if (buffer == TU_TMP) {
     struct tu_like like = p->rank[rank].tmp[chunk];
@@ -134,7 +138,7 @@ static inline void vm_append(struct vm_value *v, const struct vm_value *right) {
   v->count = (uint8_t)(v->count + right->count);
 }
 
-/* Spans of a step; writes[] says which are written. Returns how many. */
+/* Lists the spans that a step touches, and in writes[] whether it writes them; returns their number. */
 static inline uint32_t vm_spans(const struct tu_plan *p, uint32_t rank, const struct tu_step *s, struct tu_span spans[],
                                 bool writes[]) {
   uint32_t count = 0;
@@ -154,7 +158,8 @@ static inline uint32_t vm_spans(const struct tu_plan *p, uint32_t rank, const st
   return count;
 }
 
-/* May b follow a unit by unit: is everything that both touch, one writing, one and the same run of chunks? */
+/* Returns true if step b may follow step a unit by unit: wherever both touch memory and one of them writes, both touch
+ * exactly one and the same range of chunks. */
 static inline bool vm_same_run(const struct tu_plan *p, uint32_t rank, const struct tu_step *a,
                                const struct tu_step *b) {
   struct tu_span x[VM_LEAVES + 2], y[VM_LEAVES + 2];
@@ -162,7 +167,7 @@ static inline bool vm_same_run(const struct tu_plan *p, uint32_t rank, const str
   uint32_t xs = vm_spans(p, rank, a, x, x_writes), ys = vm_spans(p, rank, b, y, y_writes);
   for (uint32_t i = 0; i < xs; i++) {
     for (uint32_t k = 0; k < ys; k++) {
-      uint32_t from = vm_place(p, rank, x[i].buffer, x[i].first), to = vm_place(p, rank, y[k].buffer, y[k].first);
+      uint32_t from = vm_index(p, rank, x[i].buffer, x[i].first), to = vm_index(p, rank, y[k].buffer, y[k].first);
       bool apart = from + x[i].count <= to || to + y[k].count <= from;
       if (apart || (!x_writes[i] && !y_writes[k])) continue;
       if (from != to || x[i].count != y[k].count) return false;
@@ -172,7 +177,7 @@ static inline bool vm_same_run(const struct tu_plan *p, uint32_t rank, const str
   return met;
 }
 
-/* May unit `unit` of the step run, as far as its own rank is concerned? */
+/* Returns true if the steps for which step `s` waits are far enough for unit `unit` of `s` to run. */
 static inline bool vm_may(struct vm *m, uint32_t rank, const struct tu_step *s, uint32_t unit) {
   const struct tu_rank_plan *r = &m->plan->rank[rank];
   for (uint32_t i = 0; i < s->after_count; i++) {
@@ -184,17 +189,17 @@ static inline bool vm_may(struct vm *m, uint32_t rank, const struct tu_step *s, 
   return true;
 }
 
-/* Chunk i's unit, as it leaves. */
+/* Returns unit `unit` of the step's source, as it is sent. */
 static inline struct vm_packet vm_packet(struct vm *m, uint32_t rank, const struct tu_step *s, uint32_t unit) {
-  uint32_t chunk = s->source.first + unit / m->units, place = vm_place(m->plan, rank, s->source.buffer, chunk);
-  struct vm_packet packet = {.value = m->memory[rank][place * m->units + unit % m->units]};
+  uint32_t chunk = s->source.first + unit / m->units, index = vm_index(m->plan, rank, s->source.buffer, chunk);
+  struct vm_packet packet = {.value = m->memory[rank][index * m->units + unit % m->units]};
   vm_load(&packet.value, s->first, rank);
   packet.size = vm_size(m->plan, rank, s->source.buffer, chunk);
   packet.last = unit + 1 == s->source.count * m->units;
   return packet;
 }
 
-/* So many units of the step have left for `peer`. */
+/* Records that `units` units of the step have been sent to `peer`. */
 static inline void vm_sent(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer, uint32_t units) {
   const struct tu_step *s = &m->plan->rank[rank].steps[step];
   struct vm_step *state = &m->steps[rank][step];
@@ -205,7 +210,8 @@ static inline void vm_sent(struct vm *m, uint32_t rank, uint32_t step, uint32_t 
   }
 }
 
-/* The message of the step among those that cross as one and whose turn it is; NULL if it is none of them. */
+/* Returns the step's message if it is the next message on the ring (messages that share a slot are next together),
+ * otherwise NULL. */
 static inline struct vm_message *vm_turn(const struct vm_ring *ring, bool sends, uint32_t step) {
   uint32_t turn = sends ? ring->sending : ring->receiving;
   if (turn >= ring->sends || turn >= ring->receives) return NULL;
@@ -214,7 +220,8 @@ static inline struct vm_message *vm_turn(const struct vm_ring *ring, bool sends,
   return NULL;
 }
 
-/* Lays a whole message into the place that it shares. The last one closes it. */
+/* Puts a whole message into the slot that it shares with other messages. The last of these messages completes the
+ * slot. */
 static inline bool vm_put_joined(struct vm *m, uint32_t rank, struct vm_ring *ring, struct vm_message *message,
                                  uint32_t peer) {
   uint32_t step = message->sender, units = m->steps[rank][step].units;
@@ -234,7 +241,8 @@ static inline bool vm_put_joined(struct vm *m, uint32_t rank, struct vm_ring *ri
   return true;
 }
 
-/* Puts one unit on the ring to peer number `peer`, or what crosses as one. */
+/* Puts one unit of a step into the ring to peer number `peer`; of messages that share a slot, one whole message.
+ * Returns false if that is not possible now. */
 static inline bool vm_put(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer) {
   const struct tu_step *s = &m->plan->rank[rank].steps[step];
   uint32_t to = m->plan->rank[rank].peers[s->peer_first + peer], unit = m->steps[rank][step].put[peer];
@@ -250,18 +258,18 @@ static inline bool vm_put(struct vm *m, uint32_t rank, uint32_t step, uint32_t p
   return true;
 }
 
-/* Unit `unit` of what the step gets from `peer`; vm_has has said that it is there. */
+/* Returns unit `unit` of the step's message from `peer`; vm_has must have returned true. */
 static inline struct vm_value vm_take(struct vm *m, uint32_t rank, uint32_t peer, uint32_t step, uint32_t unit,
                                       uint32_t size) {
   struct vm_ring *ring = vm_ring(m, peer, rank, m->plan->rank[rank].steps[step].lane);
   struct vm_message *message = vm_turn(ring, false, step);
   bool last = unit + 1 == m->steps[rank][step].units, as_one = message->count > 1;
   if (as_one && unit >= m->steps[peer][message->sender].units) {
-    m->fault = "a message that is too short";
+    m->fault = "a message is too short";
     return (struct vm_value){.broken = true};
   }
   struct vm_packet packet = as_one ? message->packets[unit] : ring->packets[ring->taken % VM_RING];
-  if (packet.size != size || packet.last != last) m->fault = "a message of another size";
+  if (packet.size != size || packet.last != last) m->fault = "the message has a wrong size";
   if (as_one && last) ring->unloaded++;
   if (as_one && ring->unloaded < message->count) return packet.value;
   ring->unloaded = 0;
@@ -270,13 +278,13 @@ static inline struct vm_value vm_take(struct vm *m, uint32_t rank, uint32_t peer
   return packet.value;
 }
 
-/* Is there a unit for the step on its ring from `peer`? */
+/* Returns true if a unit for the step is on its ring from `peer`. */
 static inline bool vm_has(struct vm *m, uint32_t rank, uint32_t step, uint32_t peer) {
   struct vm_ring *ring = vm_ring(m, peer, rank, m->plan->rank[rank].steps[step].lane);
   return ring->put > ring->taken && vm_turn(ring, false, step) != NULL;
 }
 
-/* Carries out one unit of a step that receives, copies or reduces. */
+/* Executes one unit of a step that receives, copies or reduces; returns false if it cannot run yet. */
 static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
   const struct tu_plan *p = m->plan;
   const struct tu_rank_plan *r = &p->rank[rank];
@@ -300,8 +308,8 @@ static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
     if (o.peer != TU_LOCAL) {
       operand = vm_take(m, rank, o.peer, step, unit, size);
     } else {
-      if (vm_size(p, rank, o.span.buffer, o.span.first + chunk) != size) m->fault = "an operand of another size";
-      operand = m->memory[rank][vm_place(p, rank, o.span.buffer, o.span.first + chunk) * m->units + part];
+      if (vm_size(p, rank, o.span.buffer, o.span.first + chunk) != size) m->fault = "the operand has a wrong size";
+      operand = m->memory[rank][vm_index(p, rank, o.span.buffer, o.span.first + chunk) * m->units + part];
       vm_load(&operand, o.first, rank);
     }
     if (i == 0) value = operand;
@@ -311,7 +319,7 @@ static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
     value.broken |= value.divided;
     value.divided = true;
   }
-  m->memory[rank][vm_place(p, rank, s->target.buffer, s->target.first + chunk) * m->units + part] = value;
+  m->memory[rank][vm_index(p, rank, s->target.buffer, s->target.first + chunk) * m->units + part] = value;
   state->done++;
   return true;
 }
@@ -322,7 +330,7 @@ static inline bool vm_rank_done(const struct vm *m, uint32_t rank) {
   return true;
 }
 
-/* One unit of one step anywhere, by chance; false if nothing can move. */
+/* Executes one unit of one random step of a random rank; returns false if none can run. */
 static inline bool vm_move(struct vm *m, uint64_t *seed) {
   const struct tu_plan *p = m->plan;
   uint32_t rank = (uint32_t)(tu_random(seed) % p->ranks);
@@ -345,7 +353,7 @@ static inline bool vm_move(struct vm *m, uint64_t *seed) {
   return false;
 }
 
-/* The next message that is sent, or received, on a ring. */
+/* Appends a message that a step sends or receives to the ring's list. */
 static inline void vm_note(struct vm_ring *ring, bool sends, uint32_t step, bool joins) {
   uint32_t index = sends ? ring->sends++ : ring->receives++;
   if (index == ring->capacity) {
@@ -360,14 +368,15 @@ static inline void vm_note(struct vm_ring *ring, bool sends, uint32_t step, bool
 
 enum vm_joins { VM_APART, VM_AS_ONE, VM_MIXED, VM_JOINS };
 
-/* Which messages cross as one? */
+/* Decides which joined messages share a slot: none, all, or a random part. */
 static inline void vm_join(struct vm *m, struct vm_ring *ring, enum vm_joins joins, uint64_t *seed) {
   for (uint32_t i = 0; i < ring->sends && i < ring->receives;) {
-    if (ring->messages[i].sender_joins || ring->messages[i].receiver_joins) m->fault = "a join that has no beginning";
+    if (ring->messages[i].sender_joins || ring->messages[i].receiver_joins)
+      m->fault = "a joined message has no predecessor";
     uint32_t end = i + 1;
     for (; end < ring->sends && end < ring->receives; end++) {
       const struct vm_message *next = &ring->messages[end];
-      if (next->sender_joins != next->receiver_joins) m->fault = "a join that its two ends see differently";
+      if (next->sender_joins != next->receiver_joins) m->fault = "sender and receiver disagree on a join";
       if (!next->sender_joins || !next->receiver_joins) break;
     }
     bool as_one = joins == VM_AS_ONE || (joins == VM_MIXED && tu_random(seed) % 2);
@@ -389,7 +398,7 @@ static inline void vm_start(struct vm *m) {
     m->steps[r] = calloc((size_t)p->rank[r].step_count + 1, sizeof *m->steps[r]);
     for (uint32_t i = 0; i < chunks * m->units; i++) m->memory[r][i].broken = true;
     for (uint32_t i = 0; i < vm_chunks(p, r, TU_IN) * m->units; i++)
-      m->memory[r][vm_place(p, r, TU_IN, 0) * m->units + i] =
+      m->memory[r][vm_index(p, r, TU_IN, 0) * m->units + i] =
           (struct vm_value){.count = 1, .leaf = {{(uint8_t)r, 0, (uint16_t)(i / m->units)}}};
     for (uint32_t s = 0; s < p->rank[r].step_count; s++) {
       const struct tu_step *step = &p->rank[r].steps[s];
@@ -421,7 +430,7 @@ static inline void vm_end(struct vm *m) {
   free(m->rings);
 }
 
-/* Is this what out[chunk] of the rank must be? */
+/* Returns true if the value is the correct result for out[chunk] of the rank. */
 static inline bool vm_right(const struct tu_plan *p, uint32_t rank, uint32_t chunk, const struct vm_value *v) {
   uint32_t low = 0, high = p->ranks, block = chunk / p->split, part = chunk % p->split, want = chunk;
   bool reduces = true, divided = false;
@@ -454,23 +463,23 @@ static inline bool vm_right(const struct tu_plan *p, uint32_t rank, uint32_t chu
 static inline const char *vm_judge(const struct vm *m) {
   const struct tu_plan *p = m->plan;
   for (uint32_t r = 0; r < p->ranks; r++) {
-    uint32_t out = vm_chunks(p, r, TU_OUT), out_place = out ? vm_place(p, r, TU_OUT, 0) : 0;
+    uint32_t out = vm_chunks(p, r, TU_OUT), out_index = out ? vm_index(p, r, TU_OUT, 0) : 0;
     for (uint32_t i = 0; i < out * m->units; i++)
-      if (!vm_right(p, r, i / m->units, &m->memory[r][out_place * m->units + i])) return "a wrong output";
+      if (!vm_right(p, r, i / m->units, &m->memory[r][out_index * m->units + i])) return "an output is wrong";
     for (uint32_t i = 0; i < vm_chunks(p, r, TU_IN) * m->units; i++) {
-      uint32_t place = vm_place(p, r, TU_IN, i / m->units);
-      if (place >= out_place && place < out_place + out) continue;
-      const struct vm_value *v = &m->memory[r][place * m->units + i % m->units];
+      uint32_t index = vm_index(p, r, TU_IN, i / m->units);
+      if (index >= out_index && index < out_index + out) continue;
+      const struct vm_value *v = &m->memory[r][index * m->units + i % m->units];
       if (v->count != 1 || v->leaf[0].rank != r || v->leaf[0].scaled || v->leaf[0].chunk != i / m->units)
-        return "an input that was overwritten";
+        return "an input was overwritten";
     }
   }
   for (uint32_t i = 0; i < VM_RANKS * VM_RANKS * TU_LANES_MAX; i++)
-    if (m->rings[i].put != m->rings[i].taken) return "a message that nobody took";
+    if (m->rings[i].put != m->rings[i].taken) return "a message was not received";
   return NULL;
 }
 
-/* Plays the plan once, by chance. Returns what went wrong, or NULL. */
+/* Runs the plan once in random order. Returns what went wrong, or NULL. */
 static inline const char *vm_play(const struct tu_plan *plan, uint32_t depth, uint64_t *seed) {
   struct vm m = {.plan = plan, .units = 1 + (uint32_t)(tu_random(seed) % VM_UNITS), .depth = depth, .held = VM_RANKS};
   vm_start(&m);
@@ -481,12 +490,12 @@ static inline const char *vm_play(const struct tu_plan *plan, uint32_t depth, ui
     m.held = (uint32_t)(tu_random(seed) % plan->ranks);
     while (!m.fault && vm_move(&m, seed)) continue;
     for (uint32_t r = 0; r < plan->ranks; r++)
-      if (r != m.held && vm_rank_done(&m, r)) m.fault = "a rank that did not wait";
+      if (r != m.held && vm_rank_done(&m, r)) m.fault = "a rank left the barrier too early";
     m.held = VM_RANKS;
   }
   while (!m.fault && vm_move(&m, seed)) continue;
   for (uint32_t r = 0; r < plan->ranks; r++)
-    if (!m.fault && !vm_rank_done(&m, r)) m.fault = "a deadlock";
+    if (!m.fault && !vm_rank_done(&m, r)) m.fault = "deadlock";
   if (!m.fault) m.fault = vm_judge(&m);
   const char *fault = m.fault;
   vm_end(&m);

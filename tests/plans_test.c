@@ -1,6 +1,7 @@
 /* test: slow timeout=300 */
-/* plans_test.c: a user's plans between real processes: MSCCL algorithms and plans in text form give the right result, in
- * every type and with every operation; ranks that name different plans learn of it; what a plan is not for is refused. */
+/* plans_test.c: user-defined plans between real processes. MSCCL algorithms and plans in text form give correct results
+ * with every type and operation. Ranks with different plans get an error, and so do calls for which a plan is not
+ * made. */
 #include <fcntl.h>
 
 #include "algo/algo.h"
@@ -21,7 +22,7 @@ static bool complain(tutti_err err, const char *what) {
   return true;
 }
 
-/* ---- right results ---- */
+/* ---- correct results ---- */
 
 static tutti_err call_and_wait(const tutti_call *call) {
   tutti_request *request;
@@ -42,7 +43,8 @@ static bool run_case(const struct ref_case *c, const tutti_plan *plan) {
   return true;
 }
 
-/* Sizes below and above the number of chunks, and longer than a ring; what the plan is for is read from the file. */
+/* Runs a plan file with counts below and above its number of chunks, and longer than a ring. The file names its
+ * collective. */
 static bool run_cases(const char *path) {
   static const size_t counts[] = {0, 1, 5, 64, 1001, 300007};
   struct tu_plan *p;
@@ -62,14 +64,15 @@ static bool run_cases(const char *path) {
   for (size_t k = 0; good && k < sizeof counts / sizeof counts[0]; k++) {
     for (uint32_t type = 0; good && type < REF_TYPES; type++) {
       for (uint32_t op = 0; good && op < ops; op++) {
-        struct ref_case c = {.collective = p->collective,
-                             .type = (tutti_datatype)type,
-                             .op = op,
-                             .count = counts[k],
-                             .place = p->in_place ? REF_SAME_POINTER + op % 2 : REF_APART,
-                             .root = p->root,
-                             .ranks = p->ranks,
-                             .seed = ref_mix(k * 1000 + type) & ~(1ull << 40)}; /* no NULL for what is not touched */
+        struct ref_case c = {
+            .collective = p->collective,
+            .type = ref_types[type],
+            .op = op,
+            .count = counts[k],
+            .aliasing = p->in_place ? REF_SAME_POINTER + op % 2 : REF_APART,
+            .root = p->root,
+            .ranks = p->ranks,
+            .seed = ref_mix(k * 1000 + type) & ~(1ull << 40)}; /* clears bit 40, so that unused buffers are not NULL */
         bool large = counts[k] > 5000 && (type != TUTTI_F32 || op != TUTTI_SUM);
         if (large || op == REF_AFFINE || !ref_valid(&c)) continue;
         good = run_case(&c, plan);
@@ -81,9 +84,9 @@ static bool run_cases(const char *path) {
   return good;
 }
 
-/* ---- requests and plans' lives ---- */
+/* ---- requests, and the lifetime of plans ---- */
 
-/* The plan goes while requests are open; the same content loaded again is the same plan. */
+/* A plan may be freed while requests are open. The same content loaded again is the same plan. */
 static void run_lives(const char *path) {
   int32_t in[2][40], out[2][40];
   uint32_t rank = tutti_rank(world), ranks = tutti_ranks(world);
@@ -108,13 +111,13 @@ static void run_lives(const char *path) {
   tutti_plan_free(NULL);
 }
 
-/* ---- refusals: each on a communicator of its own, for a refusal ends it ---- */
+/* ---- errors; each on its own communicator, which fails ---- */
 
 struct refusal {
   const char *file;
   tutti_call call;
   bool in_place;
-  const char *sentence;
+  const char *facts;
 };
 
 static void never(void *result, const void *left, const void *right, size_t count, tutti_datatype type, void *context) {
@@ -127,29 +130,14 @@ static void run_refusals(const char *folder) {
   if (complain(tutti_op_create(never, NULL, false, "apart", &op), "an operation")) return;
   const size_t counts[] = {1, 1, 1, 1};
   const struct refusal table[] = {
-      {"allgather_ring_4",
-       {.collective = TUTTI_ALLREDUCE},
-       false,
-       "allreduce: the plan 'allgather_ring_4' is for allgather"},
-      {"alltoall_direct_3", {.collective = TUTTI_ALLTOALL}, false, "is for 3 ranks, and the communicator has 4"},
-      {"allgather_ring_4",
-       {.collective = TUTTI_ALLGATHER},
-       true,
-       "is for calls out of place (in_place no), and this one is in place"},
-      {"allreduce_ring_4",
-       {.collective = TUTTI_ALLREDUCE},
-       false,
-       "is for calls in place (in_place yes), and this one is out of place"},
-      {"allreduce_ring_4", {.collective = TUTTI_ALLREDUCE, .op = op}, true, "the operation 'apart' does not commute"},
-      {"allreduce_ring_4",
-       {.collective = TUTTI_ALLREDUCE, .algorithm = "ring"},
-       true,
-       "names the algorithm 'ring' and the plan 'allreduce_ring_4'"},
-      {"allgather_ring_4",
-       {.collective = TUTTI_ALLGATHERV, .counts = counts},
-       false,
-       "serves blocks of equal size only"},
-      {"allgather_ring_4", {.collective = TUTTI_SEND, .peer = 1}, false, "only collectives run plans"},
+      {"allgather_ring_4", {.collective = TUTTI_ALLREDUCE}, false, "allreduce|'allgather_ring_4'|for allgather"},
+      {"alltoall_direct_3", {.collective = TUTTI_ALLTOALL}, false, "3 ranks|has 4"},
+      {"allgather_ring_4", {.collective = TUTTI_ALLGATHER}, true, "in_place no|in place"},
+      {"allreduce_ring_4", {.collective = TUTTI_ALLREDUCE}, false, "in_place yes|out of place"},
+      {"allreduce_ring_4", {.collective = TUTTI_ALLREDUCE, .op = op}, true, "'apart'|commut"},
+      {"allreduce_ring_4", {.collective = TUTTI_ALLREDUCE, .algorithm = "ring"}, true, "'ring'|'allreduce_ring_4'"},
+      {"allgather_ring_4", {.collective = TUTTI_ALLGATHERV, .counts = counts}, false, "equal_blocks"},
+      {"allgather_ring_4", {.collective = TUTTI_SEND, .peer = 1}, false, "send|'allgather_ring_4'"},
   };
   int32_t in[64] = {0}, out[64];
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -167,8 +155,8 @@ static void run_refusals(const char *folder) {
     call.recv = out;
     tutti_request *request;
     tutti_err err = tutti_start(comm, &call, &request);
-    if (err != TUTTI_ERR_ARGUMENT || !strstr(tutti_error_message(comm), table[i].sentence)) {
-      printf("rank %u: expected '...%s...', found %s: '%s'\n", tutti_rank(world), table[i].sentence,
+    if (err != TUTTI_ERR_ARGUMENT || !test_contains(tutti_error_message(comm), table[i].facts)) {
+      printf("rank %u: expected the facts '%s', found %s: '%s'\n", tutti_rank(world), table[i].facts,
              tutti_err_name(err), tutti_error_message(comm));
       wrong++;
     }
@@ -177,9 +165,9 @@ static void run_refusals(const char *folder) {
   }
 }
 
-/* ---- disagreement ---- */
+/* ---- ranks with different plans ---- */
 
-/* Rank 1 names another plan, or none; folder holds both. */
+/* Rank 1 uses another plan of the folder, or none. */
 static void run_disagreement(const char *folder) {
   int32_t in[40] = {0}, out[40];
   for (int none = 0; none < 2; none++) {
@@ -200,8 +188,8 @@ static void run_disagreement(const char *folder) {
     if (err == TUTTI_OK) err = tutti_wait(&request);
     const char *message = tutti_error_message(comm), *other = none ? "algorithm recursive_doubling" : "plan direct ";
     if (err != TUTTI_ERR_MISMATCH || !strstr(message, "plan ring ") || !strstr(message, other)) {
-      printf("rank %u: expected the plan ring and the %s, found %s: '%s'\n", tutti_rank(world), other,
-             tutti_err_name(err), message);
+      printf("rank %u: expected plan ring and %s, found %s: '%s'\n", tutti_rank(world), other, tutti_err_name(err),
+             message);
       wrong++;
     }
     (void)tutti_comm_free(comm);
@@ -209,7 +197,7 @@ static void run_disagreement(const char *folder) {
   }
 }
 
-/* ---- the ranks, and the tests ---- */
+/* ---- ranks and tests ---- */
 
 static int be_a_rank(const char *role, const char *argument) {
   setvbuf(stdout, NULL, _IOLBF, 0);
@@ -246,7 +234,7 @@ static void msccl_algorithms(void) {
   }
 }
 
-/* Writes the plan that the algorithm makes to folder/NAME.plan. */
+/* Writes the plan of an algorithm to folder/NAME.plan. */
 static void write_plan(const char *folder, tutti_collective collective, const char *name, uint32_t ranks, bool in_place,
                        char *path, size_t path_bytes) {
   uint32_t root = tu_collectives[collective].rooted ? ranks / 2 : 0;
@@ -305,20 +293,20 @@ static void disagreement(void) {
   rmdir(folder);
 }
 
-/* What does not load, and why. */
+/* Files that cannot be loaded, with the facts of their error messages. */
 static void loading(void) {
   static const struct {
-    const char *text, *sentence;
+    const char *text, *facts;
   } table[] = {
-      {"", ":1: expected 'tutti-plan NUMBER', found the end of the text"},
-      {"<algo/>", ":1: <algo>: expected an attribute 'name', found none"},
+      {"", ":1: |tutti-plan NUMBER|the text"},
+      {"<algo/>", ":1: |<algo>|'name'"},
       {"tutti-plan 1\ncollective allreduce\nalgorithm x\nranks 2\nroot 0\nsplit 1\nin_place no\nequal_blocks no\n"
        "rank_order no\nrank 0\n0: send first in[0] to 1\n1: recv_reduce first in[0] + @1 into out[0]\n"
        "rank 1\n0: send first in[0] to 0\n1: recv_reduce first in[0] + @0 into out[0] final\n",
-       ": this plan is wrong: rank 0: at the end out[0] holds the sum of in[0] of ranks 0-1; expected the divided sum"},
+       "rank 0|out[0]|sum of in[0] of ranks 0-1|divided"},
       {"tutti-plan 1\ncollective broadcast\nalgorithm x\nranks 2\nroot 0\nsplit 1\nin_place yes\nequal_blocks no\n"
        "rank_order no\nrank 0\n0: send in[0] to 1\nrank 1\n",
-       ": this plan is wrong: rank 0, step 0 (send in[0] to 1): rank 1 never receives its message"},
+       "rank 0, step 0|send in[0] to 1|rank 1"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     char path[] = "/tmp/tutti-plan-XXXXXX";
@@ -328,13 +316,13 @@ static void loading(void) {
     tutti_plan *plan = (tutti_plan *)&world;
     tutti_err err = tutti_plan_load(path, &plan);
     const char *message = tutti_error_message(NULL);
-    CHECK(err == TUTTI_ERR_ARGUMENT && !plan && strstr(message, path) && strstr(message, table[i].sentence),
-          "text %zu: %s: expected '...%s...', found '%s'", i, tutti_err_name(err), table[i].sentence, message);
+    CHECK(err == TUTTI_ERR_ARGUMENT && !plan && strstr(message, path) && test_contains(message, table[i].facts),
+          "text %zu: %s: expected the facts '%s', found '%s'", i, tutti_err_name(err), table[i].facts, message);
     unlink(path);
   }
   tutti_plan *plan;
   tutti_err err = tutti_plan_load("/nowhere/is/this", &plan);
-  CHECK(err == TUTTI_ERR_SYSTEM && strstr(tutti_error_message(NULL), "cannot open '/nowhere/is/this'"), "%s: %s",
+  CHECK(err == TUTTI_ERR_SYSTEM && strstr(tutti_error_message(NULL), "'/nowhere/is/this'"), "%s: %s",
         tutti_err_name(err), tutti_error_message(NULL));
   CHECK(tutti_plan_load(NULL, &plan) == TUTTI_ERR_ARGUMENT, "no path");
 }

@@ -1,6 +1,6 @@
-/* polling_test.c: programs that only look, again and again: tutti_test, tutti_channel_try_peek, tutti_signal_test. They learn
- * of a death and of a deadline as those that wait do, at any interval, and leave their core to the other ranks. Intervals are
- * counted in looks, not in time, so that a busy machine changes nothing. */
+/* polling_test.c: programs that poll with tutti_test, tutti_channel_try_peek and tutti_signal_test. Like programs that
+ * wait, they get an error after a death or a time-out, at any polling interval, and they leave their core to other
+ * ranks. The tests count polls, not time, so that a busy machine changes nothing. */
 #include <sched.h>
 #include <tutti/channel.h>
 #include <tutti/window.h>
@@ -9,16 +9,18 @@
 #include "test.h"
 
 enum { HANG_MS = 30000, LOOKS_MAX = 200 };
-enum { KILLED, LOOKED, LOOKED_AFTER, VAIN, ROUNDS_DONE }; /* places in shared->numbers */
+enum { KILLED, LOOKED, LOOKED_AFTER, VAIN, ROUNDS_DONE }; /* indices of shared->numbers */
 
-/* ---- a peer that dies, a deadline that passes ---- */
+/* ---- polling while a peer dies or a time limit passes ---- */
 
 struct looker {
   const char *name;
   int interval_ms, timeout_ms;
   tutti_err expected;
-  uint32_t looks_min, looks_max; /* since it was known here that the peer is dead; or since the start */
-  /* Looks once; *there: what it looks for. */
+  /* limits of the number of polls until the error, counted from when this process knew of the death; for a time-out:
+   * from the start */
+  uint32_t looks_min, looks_max;
+  /* Polls once; sets *there if what it polls for has come. */
   tutti_err (*look)(bool *there);
   bool (*open)(tutti_comm *world);
 };
@@ -94,15 +96,15 @@ static void looks(const struct looker *l) {
   CHECK(ranks_end(&w, HANG_MS), "%s: hangs", l->name);
   const struct ranks_note *note = &w.shared->rank[0].notes[0];
   uint64_t count = w.shared->numbers[dies ? LOOKED_AFTER : LOOKED];
-  CHECK(w.shared->rank[0].noted == 1, "%s: %d looks, and nothing was told", l->name, LOOKS_MAX);
+  CHECK(w.shared->rank[0].noted == 1, "%s: no error after %d polls", l->name, LOOKS_MAX);
   CHECK(note->err == l->expected && strstr(note->text, "rank 1"), "%s: %s: %s", l->name, tutti_err_name(note->err),
         note->text);
-  CHECK(count >= l->looks_min && count <= l->looks_max, "%s: told at look %llu, not from %u to %u", l->name,
+  CHECK(count >= l->looks_min && count <= l->looks_max, "%s: error at poll %llu, expected %u to %u", l->name,
         (unsigned long long)count, l->looks_min, l->looks_max);
   ranks_fini(&w);
 }
 
-/* Within 100 ms of the event at any interval up to 50 ms: two looks at 50 ms, ten at 10 ms. */
+/* A death is reported within 100 ms at any interval up to 50 ms: two polls at 50 ms, ten at 10 ms. */
 static void who_looks_learns_of_a_death(void) {
   const struct looker lookers[] = {
       {"test, every 50 ms", 50, 0, TUTTI_ERR_PEER, 0, 2, look_at_request, open_request},
@@ -114,7 +116,8 @@ static void who_looks_learns_of_a_death(void) {
   for (size_t i = 0; i < sizeof lookers / sizeof lookers[0]; i++) looks(&lookers[i]);
 }
 
-/* 600 ms are 12 intervals of 50 ms; the first two looks begin to count. On a machine that sleeps longer they are fewer. */
+/* 600 ms are 12 intervals of 50 ms; the clock of the limit starts at the first two polls. On a machine that sleeps
+ * longer, there are fewer polls. */
 static void who_looks_learns_of_a_deadline(void) {
   const struct looker l = {
       "test, every 50 ms, 600 ms", 50, 600, TUTTI_ERR_TIMEOUT, 2, 15, look_at_request, open_request};
@@ -125,7 +128,8 @@ static void who_looks_learns_of_a_deadline(void) {
 
 enum { SHARERS = 7, ITEMS = 1 << 16, ROUNDS = 20, VAIN_MAX = 2000 };
 
-/* All on one CPU: whoever looks in vain must let the others run. A time slice without a yield is some 50,000 vain looks. */
+/* All ranks are bound to one CPU, so each unsuccessful poll must let the others run. Without a yield, a time slice is
+ * about 50,000 unsuccessful polls. */
 static int share_a_core(struct ranks_world *w, uint32_t rank) {
   cpu_set_t all, one;
   tutti_comm *world;
@@ -158,11 +162,11 @@ static int share_a_core(struct ranks_world *w, uint32_t rank) {
 static void who_looks_leaves_its_core_to_others(void) {
   struct ranks_world w = {0};
   ranks_start(&w, SHARERS, share_a_core);
-  CHECK(ranks_end(&w, 2 * HANG_MS), "ranks that share a core and poll do not come to an end");
+  CHECK(ranks_end(&w, 2 * HANG_MS), "ranks that poll on one core hang");
   for (uint32_t r = 0; r < SHARERS; r++)
     CHECK(WIFEXITED(w.status[r]) && WEXITSTATUS(w.status[r]) == 0, "rank %u: %d", r, w.status[r]);
   uint64_t vain = w.shared->numbers[VAIN] / ROUNDS;
-  CHECK(vain <= VAIN_MAX, "%llu vain looks an operation", (unsigned long long)vain);
+  CHECK(vain <= VAIN_MAX, "%llu unsuccessful polls per operation", (unsigned long long)vain);
   ranks_fini(&w);
 }
 

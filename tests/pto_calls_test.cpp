@@ -1,7 +1,7 @@
 /* test: timeout=120 */
-/* pto_calls_test.cpp: pto_comm_inst.hpp beyond the rows of pto_cases_test.cpp: what is known when compiled, what is refused
- * and in which words, events, the order of a reduction, layouts, types of one's own; and the two ways to gather, as a
- * user would write them. */
+/* pto_calls_test.cpp: parts of pto_comm_inst.hpp that the rows of pto_cases_test.cpp do not test: compile-time
+ * properties, errors, events, the order of a reduction, layouts, user-defined types. At the end: two ways to gather, as
+ * user code. */
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -12,7 +12,7 @@ using namespace pto;
 using comm::ParallelGroup;
 using comm::ReduceOp;
 
-/* ---- known when compiled ---- */
+/* ---- properties known at compile time ---- */
 
 using Known = Shape<1, 2, 3, 4, 5>;
 using Half = Shape<1, DYNAMIC, 3, DYNAMIC, 5>;
@@ -56,7 +56,7 @@ struct pto::DataType<bf16> {
 
 /* ---- small helpers ---- */
 
-/* The call must be refused with an error whose sentence has these words, the instruction's name first. */
+/* Checks that the call throws an error whose message begins with the instruction and contains `words`. */
 static void refused(Player &me, const char *instruction, const char *words, const std::function<void()> &call,
                     tutti_err code = TUTTI_ERR_ARGUMENT) {
   try {
@@ -64,12 +64,12 @@ static void refused(Player &me, const char *instruction, const char *words, cons
   } catch (const Error &e) {
     const std::string text = e.what();
     me.check(e.code() == code, "%s: %s: %s", instruction, tutti_err_name(e.code()), e.what());
-    me.check(text.rfind(std::string(instruction) + ": ", 0) == 0, "it does not begin with '%s: ': %s", instruction,
-             e.what());
-    me.check(text.find(words) != std::string::npos, "'%s' is not in: %s", words, e.what());
+    me.check(text.rfind(std::string(instruction) + ": ", 0) == 0, "the message does not begin with '%s: ': %s",
+             instruction, e.what());
+    me.check(test_contains(e.what(), words), "'%s' is not in: %s", words, e.what());
     return;
   }
-  me.check(false, "%s is not refused; expected: %s", instruction, words);
+  me.check(false, "%s did not fail; expected: %s", instruction, words);
 }
 
 template <int rows, int cols>
@@ -79,7 +79,7 @@ static FloatsOf floats(float *data, int64_t rows, int64_t cols, int64_t pitch) {
   return FloatsOf(data, {rows, cols}, {rows * pitch, rows * pitch, rows * pitch, pitch});
 }
 
-/* A matrix of 6 x 8 at each rank, in the first half of its part; rank r's elements are r * 1000 + i. */
+/* A matrix of 6 x 8 at each rank, in the first half of its part of the window. Element i of rank r is r * 1000 + i. */
 struct Sources {
   enum { ROWS = 6, COLS = 8, COUNT = ROWS * COLS };
   Memory memory;
@@ -97,7 +97,7 @@ struct Sources {
   void check_gathered(Player &me) {
     for (int i = 0; i < COUNT * me.ranks; i++) {
       const float wanted = static_cast<float>(i / COUNT * 1000 + i % COUNT);
-      me.check(result[static_cast<size_t>(i)] == wanted, "element %d is %g, not %g", i,
+      me.check(result[static_cast<size_t>(i)] == wanted, "element %d is %g, expected %g", i,
                static_cast<double>(result[static_cast<size_t>(i)]), static_cast<double>(wanted));
     }
   }
@@ -108,26 +108,26 @@ struct Sources {
 static void tiles(Player &me) {
   Dynamic all, part(3, 5), copy = part;
   RowsDynamic rows(2);
-  me.check(all.GetValidRow() == 4 && all.GetValidCol() == 8, "a tile without sizes is not all valid");
-  me.check(part.GetValidRow() == 3 && part.GetValidCol() == 5, "sizes are not as given");
-  me.check(rows.GetValidRow() == 2 && rows.GetValidCol() == 7, "the static size is not as it is");
-  me.check(Static().GetValidRow() == 4 && Static().GetValidCol() == 8, "static sizes are not as they are");
+  me.check(all.GetValidRow() == 4 && all.GetValidCol() == 8, "a tile without sizes is not wholly valid");
+  me.check(part.GetValidRow() == 3 && part.GetValidCol() == 5, "valid sizes differ from the given ones");
+  me.check(rows.GetValidRow() == 2 && rows.GetValidCol() == 7, "the static valid size is wrong");
+  me.check(Static().GetValidRow() == 4 && Static().GetValidCol() == 8, "static valid sizes are wrong");
   me.check(copy.data() == part.data() && copy.data() != all.data(),
-           "a copy is not the same memory, or others share it");
+           "a copy does not share its original's memory, or shares another's");
   me.check(reinterpret_cast<uintptr_t>(all.data()) % 32 == 0, "a tile is not aligned");
   TASSIGN(part, 128);
   TASSIGN(all, 0);
-  me.check(part.data() - all.data() == 32, "tiles lie %td elements apart", part.data() - all.data());
-  me.check(copy.data() != part.data(), "a copy moved along");
+  me.check(part.data() - all.data() == 32, "tiles are %td elements apart", part.data() - all.data());
+  me.check(copy.data() != part.data(), "TASSIGN moved a copy of the tile");
   TASSIGN(all, (256 << 10) - 128);
   refused(me, "TASSIGN", "unified buffer", [&] { TASSIGN(all, (256 << 10) - 124); });
   refused(me, "TASSIGN", "unified buffer", [&] { TASSIGN(all, UINT64_MAX - 3); });
   refused(me, "TASSIGN", "whole element", [&] { TASSIGN(all, 2); });
-  refused(me, "pto", "by its type", [&] { RowsDynamic(2, 8); });
-  refused(me, "pto", "number 2 is 3 by its type, but given as 4", [&] { (void)Half(1, 2, 4, 4, 5); });
+  refused(me, "pto", "number 1 is 7|8", [&] { RowsDynamic(2, 8); });
+  refused(me, "pto", "number 2 is 3|given as 4", [&] { (void)Half(1, 2, 4, 4, 5); });
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void refuse_groups(Player &me) {
   Sources s(me);
@@ -136,43 +136,43 @@ static void refuse_groups(Player &me) {
   Dynamic tile(2, 8), other(2, 8);
   if (me.rank == 0) {
     using Group = decltype(group);
-    Group stranger(s.tensors.data(), me.ranks, 1), nobody(s.tensors.data(), me.ranks, -1), none(nullptr, 2, 0),
+    Group stranger(s.tensors.data(), me.ranks, 1), rootless(s.tensors.data(), me.ranks, -1), none(nullptr, 2, 0),
         empty(s.tensors.data(), 0, 0), late(s.tensors.data(), me.ranks, me.ranks);
     refused(me, "TGATHER", "root", [&] { comm::TGATHER(stranger, target, tile); });
     refused(me, "TSCATTER", "root", [&] { comm::TSCATTER(stranger, target, tile); });
     refused(me, "TBROADCAST", "root", [&] { comm::TBROADCAST(stranger, s.tensors[0], tile); });
     refused(me, "TREDUCE", "root", [&] { comm::TREDUCE(stranger, s.tensors[0], other, tile, ReduceOp::Sum); });
     refused(me, "TGATHER", "root", [&] { comm::TGATHER(late, target, tile); });
-    refused(me, "TGATHER", "root -1", [&] { comm::TGATHER(nobody, target, tile); });
-    refused(me, "TGATHER", "one rank or more", [&] { comm::TGATHER(none, target, tile); });
-    refused(me, "TGATHER", "one rank or more", [&] { comm::TGATHER(empty, target, tile); });
+    refused(me, "TGATHER", "rootIdx -1", [&] { comm::TGATHER(rootless, target, tile); });
+    refused(me, "TGATHER", "nranks of 1|found nranks 0", [&] { comm::TGATHER(none, target, tile); });
+    refused(me, "TGATHER", "nranks of 1|found nranks 0", [&] { comm::TGATHER(empty, target, tile); });
 
     auto shorter = floats(s.result.data(), 6 * me.ranks - 1, 8, 8),
          narrower = floats(s.result.data(), 6 * me.ranks, 7, 8);
     refused(me, "TGATHER", "row", [&] { comm::TGATHER(group, shorter, tile); });
     refused(me, "TSCATTER", "row", [&] { comm::TSCATTER(group, shorter, tile); });
-    refused(me, "TGATHER", "equal, but for dimension 3", [&] { comm::TGATHER(group, narrower, tile); });
+    refused(me, "TGATHER", "dimension 3", [&] { comm::TGATHER(group, narrower, tile); });
 
     std::vector<FloatsOf> uneven;
     for (int r = 0; r < me.ranks; r++) uneven.push_back(floats(s.memory.at<float>(r), 6, 8, 8));
     ParallelGroup mixed(uneven.data(), me.ranks, 0);
     uneven[1] = floats(s.memory.at<float>(1), 5, 8, 8);
-    refused(me, "TGATHER", "must be equal", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "equal", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(1), 6, 8, 9);
     refused(me, "TGATHER", "strides", [&] { comm::TGATHER(mixed, target, tile); });
-    uneven[1] = floats(s.memory.at<float>(0), 6, 8, 8); /* another rank's */
-    refused(me, "TGATHER", "each rank has one", [&] { comm::TGATHER(mixed, target, tile); });
+    uneven[1] = floats(s.memory.at<float>(0), 6, 8, 8); /* in rank 0's part */
+    refused(me, "TGATHER", "two tensors", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.result.data(), 6, 8, 8); /* in no window */
-    refused(me, "TGATHER", "in no window", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "no window", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(1), -6, 8, 8);
-    refused(me, "TGATHER", "none can be negative", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "negative", [&] { comm::TGATHER(mixed, target, tile); });
     uneven[1] = floats(s.memory.at<float>(1), 6, 8, -8);
-    refused(me, "TGATHER", "none can be negative", [&] { comm::TGATHER(mixed, target, tile); });
+    refused(me, "TGATHER", "negative", [&] { comm::TGATHER(mixed, target, tile); });
 
-    refused(me, "TREDUCE", "sum, min and max",
+    refused(me, "TREDUCE", "sum, min",
             [&] { comm::TREDUCE(group, s.tensors[0], other, tile, static_cast<ReduceOp>(3)); });
-    me.check(s.result[0] == -1, "a refused call has written");
-    comm::TGATHER(group, target, tile); /* the window is as good as before */
+    me.check(s.result[0] == -1, "a failed call has written");
+    comm::TGATHER(group, target, tile); /* the window works as before */
     s.check_gathered(me);
   }
   me.barrier();
@@ -187,26 +187,26 @@ static void refuse_tiles(Player &me) {
     refused(me, "TGATHER", "overlap", [&] { comm::TGATHER(group, target, ping, same); });
     refused(me, "TGATHER", "overlap", [&] { comm::TGATHER(group, target, ping, ping); });
     refused(me, "TREDUCE", "overlap", [&] { comm::TREDUCE(group, s.tensors[0], ping, ping, ReduceOp::Max); });
-    refused(me, "TGATHER", "give both the same", [&] { comm::TGATHER(group, target, ping, other); });
-    refused(me, "TREDUCE", "give both the same",
+    refused(me, "TGATHER", "2 x 8|3 x 8", [&] { comm::TGATHER(group, target, ping, other); });
+    refused(me, "TREDUCE", "2 x 8|3 x 8",
             [&] { comm::TREDUCE(group, s.tensors[0], other, ping, pong, ReduceOp::Max); });
     refused(me, "TGATHER", "5x8 valid", [&] { comm::TGATHER(group, target, low); });
     refused(me, "TGATHER", "2x9 valid", [&] { comm::TGATHER(group, target, wide); });
     refused(me, "TGATHER", "0 x 8", [&] { comm::TGATHER(group, target, none); });
     refused(me, "TGATHER", "2 x -1", [&] { comm::TGATHER(group, target, minus); });
     TASSIGN(ping, 0);
-    TASSIGN(pong, 64); /* half a tile further */
+    TASSIGN(pong, 64); /* overlaps by half a tile */
     refused(me, "TGATHER", "overlap", [&] { comm::TGATHER(group, target, ping, pong); });
     TASSIGN(pong, 128);
     comm::TGATHER(group, target, ping, pong);
     s.check_gathered(me);
 
-    Static four; /* 6 rows, 8 columns */
+    Static four; /* 6 rows do not divide into tiles of 4 rows */
     Tile<TileType::Vec, float, 2, 8, BLayout::RowMajor, 2, 5> five;
     Tile<TileType::Vec, float, 3, 8> three;
-    Tile<TileType::Vec, float, 8, 16> large; /* nothing slides: it need not divide */
-    refused(me, "TGATHER", "dynamic", [&] { comm::TGATHER(group, target, four); });
-    refused(me, "TSCATTER", "dynamic", [&] { comm::TSCATTER(group, target, five); });
+    Tile<TileType::Vec, float, 8, 16> large; /* one tile holds all data, so sizes need not divide */
+    refused(me, "TGATHER", "fixed", [&] { comm::TGATHER(group, target, four); });
+    refused(me, "TSCATTER", "fixed", [&] { comm::TSCATTER(group, target, five); });
     for (int i = 0; i < 2; i++) {
       s.result.assign(s.result.size(), -1);
       if (i == 0) comm::TGATHER(group, target, three);
@@ -227,20 +227,20 @@ static void refuse_pairs(Player &me) {
     auto stacked = floats(mine.data(), 6, 8, 4);
     FloatsOf beyond = floats(s.memory.at<float>(1), 13, 8, 8);
     Floats<6, 8> &remote = s.tensors[1];
-    refused(me, "TPUT", "in no window", [&] { comm::TPUT(also, local, tile); });
-    refused(me, "TGET", "in no window", [&] { comm::TGET(local, also, tile); });
-    refused(me, "TPUT", "must be equal", [&] { comm::TPUT(remote, small, tile); });
-    refused(me, "TGET", "must be equal", [&] { comm::TGET(small, remote, tile); });
+    refused(me, "TPUT", "no window", [&] { comm::TPUT(also, local, tile); });
+    refused(me, "TGET", "no window", [&] { comm::TGET(local, also, tile); });
+    refused(me, "TPUT", "equal", [&] { comm::TPUT(remote, small, tile); });
+    refused(me, "TGET", "equal", [&] { comm::TGET(small, remote, tile); });
     refused(me, "TPUT", "NULL", [&] { comm::TPUT(remote, null, tile); });
-    refused(me, "TGET", "on top of each other", [&] { comm::TGET(stacked, remote, tile); });
+    refused(me, "TGET", "strides", [&] { comm::TGET(stacked, remote, tile); });
     refused(me, "TGET", "overlap", [&] { comm::TGET(local, remote, tile, same); });
     std::vector<float> much(13 * 8);
     auto plenty = floats(much.data(), 13, 8, 8);
-    refused(me, "TPUT", "part of a window", [&] { comm::TPUT(beyond, plenty, tile); });
-    refused(me, "TPUT", "in no window", [&] { comm::TPUT<AtomicType::AtomicAdd>(also, local, tile); });
-    refused(me, "TPUT", "neither", [&] { comm::TPUT(remote, local, tile, static_cast<AtomicType>(2)); });
+    refused(me, "TPUT", "part of", [&] { comm::TPUT(beyond, plenty, tile); });
+    refused(me, "TPUT", "no window", [&] { comm::TPUT<AtomicType::AtomicAdd>(also, local, tile); });
+    refused(me, "TPUT", "atomicType is unknown", [&] { comm::TPUT(remote, local, tile, static_cast<AtomicType>(2)); });
     comm::TGET(local, remote, tile);
-    me.check(mine[5] == 1005, "a good TGET after those refused is wrong");
+    me.check(mine[5] == 1005, "a valid TGET after the failed calls is wrong");
   }
   me.barrier();
 }
@@ -251,18 +251,18 @@ static void refuse_signals(Player &me) {
     int32_t mine = 0;
     comm::Signal local(&mine), theirs(memory.at<int32_t>(1)), null(nullptr), good(memory.mine<int32_t>());
     comm::Signal2D<4, 8> many(memory.at<int32_t>(1)), beyond(memory.mine<int32_t>(33));
-    refused(me, "TNOTIFY", "in no window", [&] { comm::TNOTIFY(local, 1, comm::NotifyOp::Set); });
-    refused(me, "TNOTIFY", "in no window", [&] { comm::TNOTIFY(local, 1, comm::NotifyOp::AtomicAdd); });
-    refused(me, "TNOTIFY", "in no window", [&] { comm::TNOTIFY(null, 1, comm::NotifyOp::Set); });
+    refused(me, "TNOTIFY", "no window", [&] { comm::TNOTIFY(local, 1, comm::NotifyOp::Set); });
+    refused(me, "TNOTIFY", "no window", [&] { comm::TNOTIFY(local, 1, comm::NotifyOp::AtomicAdd); });
+    refused(me, "TNOTIFY", "no window", [&] { comm::TNOTIFY(null, 1, comm::NotifyOp::Set); });
     refused(me, "TNOTIFY", "one signal", [&] { comm::TNOTIFY(many, 1, comm::NotifyOp::Set); });
-    refused(me, "TWAIT", "in no window", [&] { comm::TWAIT(local, 0, comm::WaitCmp::EQ); });
-    refused(me, "TWAIT", "of its own part", [&] { comm::TWAIT(theirs, 0, comm::WaitCmp::EQ); });
-    refused(me, "TTEST", "in no window", [&] { comm::TTEST(local, 0, comm::WaitCmp::EQ); });
-    refused(me, "TTEST", "part of a window", [&] { comm::TTEST(beyond, 0, comm::WaitCmp::EQ); });
-    refused(me, "TNOTIFY", "neither", [&] { comm::TNOTIFY(theirs, 1, static_cast<comm::NotifyOp>(2)); });
+    refused(me, "TWAIT", "no window", [&] { comm::TWAIT(local, 0, comm::WaitCmp::EQ); });
+    refused(me, "TWAIT", "own part", [&] { comm::TWAIT(theirs, 0, comm::WaitCmp::EQ); });
+    refused(me, "TTEST", "no window", [&] { comm::TTEST(local, 0, comm::WaitCmp::EQ); });
+    refused(me, "TTEST", "part of", [&] { comm::TTEST(beyond, 0, comm::WaitCmp::EQ); });
+    refused(me, "TNOTIFY", "op is unknown", [&] { comm::TNOTIFY(theirs, 1, static_cast<comm::NotifyOp>(2)); });
     refused(me, "TTEST", "compar", [&] { comm::TTEST(good, 0, static_cast<comm::WaitCmp>(6)); });
     refused(me, "TWAIT", "compar", [&] { comm::TWAIT(good, 0, static_cast<comm::WaitCmp>(-1)); });
-    me.check(comm::TTEST(good, 0, comm::WaitCmp::EQ), "a good TTEST after those refused is wrong");
+    me.check(comm::TTEST(good, 0, comm::WaitCmp::EQ), "a valid TTEST after the failed calls is wrong");
   }
   me.barrier();
 }
@@ -276,33 +276,34 @@ static void refuse_begun(Player &me) {
     auto &remote = s.tensors[1];
     comm::AsyncSession session;
     comm::AsyncConfig config;
-    refused(me, "TPUT_ASYNC", "one run of memory", [&] { comm::TPUT_ASYNC(remote, gaps, session); });
-    refused(me, "TGET_ASYNC", "one run of memory", [&] { comm::TGET_ASYNC(gaps, remote, session); });
+    refused(me, "TPUT_ASYNC", "contiguous", [&] { comm::TPUT_ASYNC(remote, gaps, session); });
+    refused(me, "TGET_ASYNC", "contiguous", [&] { comm::TGET_ASYNC(gaps, remote, session); });
     refused(me, "TPUT_ASYNC", "same shape", [&] { comm::TPUT_ASYNC(remote, less, session); });
     refused(me, "TGET_ASYNC", "NULL", [&] { comm::TGET_ASYNC(null, remote, session); });
-    refused(me, "TPUT_ASYNC", "in no window", [&] { comm::TPUT_ASYNC(also, local, session); });
+    refused(me, "TPUT_ASYNC", "no window", [&] { comm::TPUT_ASYNC(also, local, session); });
     using Endless = GlobalTensor<float, Shape<>, Stride<>>;
     const int64_t large = int64_t{1} << 32;
     Endless endless(mine.data(), {1, 1, large, large, 4}, {1, 1, 4 * large, 4, 1});
-    refused(me, "TGET_ASYNC", "beyond memory", [&] { comm::TGET_ASYNC(endless, endless, session); });
+    refused(me, "TGET_ASYNC", "address space", [&] { comm::TGET_ASYNC(endless, endless, session); });
     Endless nothing(nullptr, {1, 3, 0, 5, 2}, {1, 7, 7, 7, 1});
     comm::TGET_ASYNC(nothing, nothing, session).Wait();
     config.queue_num = 0;
-    refused(me, "AsyncSession", "one queue or more", [&] { comm::AsyncSession wrong(config); });
+    refused(me, "AsyncSession", "queue_num", [&] { comm::AsyncSession wrong(config); });
     config.queue_num = 1, config.block_bytes = 0;
-    refused(me, "AsyncSession", "one byte or more", [&] { comm::AsyncSession wrong(config); });
+    refused(me, "AsyncSession", "block_bytes", [&] { comm::AsyncSession wrong(config); });
     config.block_bytes = 64, config.comm_block_offset = 3 * Sources::COUNT * sizeof(float);
     comm::AsyncSession far(config);
-    refused(me, "TGET_ASYNC", "in no window", [&] { comm::TGET_ASYNC(local, remote, far); });
-    me.check(comm::TGET_ASYNC(local, remote, session).Wait(session) && mine[3] == 1003, "a good one is wrong");
-    me.check(!comm::AsyncEvent().valid(), "an event of nothing is valid");
+    refused(me, "TGET_ASYNC", "no window", [&] { comm::TGET_ASYNC(local, remote, far); });
+    me.check(comm::TGET_ASYNC(local, remote, session).Wait(session) && mine[3] == 1003, "a valid TGET_ASYNC is wrong");
+    me.check(!comm::AsyncEvent().valid(), "an empty event is valid");
   }
   me.barrier();
 }
 
 /* ---- events ---- */
 
-/* Each instruction waits for a get that was begun before it: for its event, or by that of another that waited for it. */
+/* Each instruction waits for a get that was begun before: for its event, or for the event of another instruction that
+ * waited for it. */
 static void events(Player &me) {
   Sources s(me);
   std::vector<float> begun(Sources::COUNT), other(Sources::COUNT);
@@ -311,7 +312,7 @@ static void events(Player &me) {
   Dynamic tile(4, 8), accumulator(4, 8), pong(4, 8);
   comm::AsyncSession session, second;
   comm::AsyncConfig several;
-  several.block_bytes = 20, several.queue_num = 3; /* every queue has its part of it */
+  several.block_bytes = 20, several.queue_num = 3; /* every queue gets a part of the get */
   comm::AsyncSession queues(several);
   const auto waits = [&](const char *name, const std::function<void(const comm::AsyncEvent &)> &call) {
     for (const comm::AsyncSession *on : {&session, &queues}) {
@@ -319,18 +320,18 @@ static void events(Player &me) {
       call(comm::TGET_ASYNC(here, remote, *on));
       for (size_t i = 0; i < begun.size(); i++)
         me.check(begun[i] == static_cast<float>(me.after() * 1000) + static_cast<float>(i),
-                 "%s has not waited for element %zu", name, i);
+                 "%s did not wait for element %zu", name, i);
     }
   };
   const RecordEvent over;
   comm::Signal own(s.memory.mine<int32_t>(Sources::COUNT + static_cast<size_t>(Sources::COUNT) / 2));
-  Floats<6, 8> spare(s.memory.mine<float>(Sources::COUNT)); /* my own, behind what the others read */
+  Floats<6, 8> spare(s.memory.mine<float>(Sources::COUNT)); /* own memory, behind the part that the others read */
   waits("Wait", [&](const comm::AsyncEvent &e) { e.Wait(); });
   waits("TGET", [&](const comm::AsyncEvent &e) { comm::TGET(there, remote, tile, over, e).Wait(); });
   waits("TGET with two tiles", [&](const comm::AsyncEvent &e) { comm::TGET(there, remote, tile, pong, e); });
   waits("TGET_ASYNC", [&](const comm::AsyncEvent &e) { comm::TGET_ASYNC(there, remote, second, e); });
   me.barrier();
-  if (me.rank == 0) { /* from here on it alone acts */
+  if (me.rank == 0) { /* only rank 0 continues from here on */
     auto group = s.group(me);
     auto target = s.target(me);
     waits("TGATHER", [&](const comm::AsyncEvent &e) { comm::TGATHER(group, target, tile, e, over); });
@@ -352,8 +353,9 @@ static void events(Player &me) {
     waits("TNOTIFY", [&](const comm::AsyncEvent &e) { comm::TNOTIFY(own, 3, comm::NotifyOp::Set, e, over); });
     waits("TNOTIFY that adds", [&](const comm::AsyncEvent &e) { comm::TNOTIFY(own, 2, comm::NotifyOp::AtomicAdd, e); });
     waits("TWAIT", [&](const comm::AsyncEvent &e) { comm::TWAIT(own, 0, comm::WaitCmp::GT, e); });
-    waits("TTEST",
-          [&](const comm::AsyncEvent &e) { me.check(comm::TTEST(own, 7, comm::WaitCmp::EQ, e), "it is not 7"); });
+    waits("TTEST", [&](const comm::AsyncEvent &e) {
+      me.check(comm::TTEST(own, 7, comm::WaitCmp::EQ, e), "the signal is not 7");
+    });
     std::vector<Floats<6, 8>> spares;
     for (int r = 0; r < me.ranks; r++) spares.emplace_back(s.memory.at<float>(r, Sources::COUNT));
     ParallelGroup all(spares.data(), me.ranks, 0);
@@ -363,8 +365,8 @@ static void events(Player &me) {
   me.barrier();
 }
 
-/* Of 10 blocks the first of three queues gets four, then the second begins. What has not been waited for may not be there; what
- * comes before it, in any queue, is there when it is. */
+/* A get of 10 blocks of 20 bytes over three queues: the first queue gets four blocks, the others three. The next get
+ * begins in the second queue. When a later event is complete, all earlier blocks in all queues are complete, too. */
 static void queues(Player &me) {
   Sources s(me);
   if (me.rank == 0) {
@@ -374,23 +376,23 @@ static void queues(Player &me) {
     comm::AsyncConfig config;
     config.block_bytes = 20, config.queue_num = 3;
     comm::AsyncSession session(config);
-    const comm::AsyncEvent first = comm::TGET_ASYNC(here, s.tensors[1], session); /* 192 bytes */
-    const comm::AsyncEvent second = comm::TGET_ASYNC(there, from, session);       /* 32 bytes */
+    const comm::AsyncEvent first = comm::TGET_ASYNC(here, s.tensors[1], session); /* 192 bytes: 10 blocks */
+    const comm::AsyncEvent second = comm::TGET_ASYNC(there, from, session);       /* 32 bytes: 2 blocks */
     const uint64_t after_first[] = {4, 3, 3}, after_second[] = {4, 4, 4};
-    me.check(first.queues().size() == 3 && second.queues().size() == 3, "they are not of three queues");
+    me.check(first.queues().size() == 3 && second.queues().size() == 3, "the events do not have three queues");
     for (size_t q = 0; q < 3; q++) {
       me.check(first.queues()[q].number == after_first[q] && second.queues()[q].number == after_second[q],
                "queue %zu has begun %llu, then %llu blocks", q,
                static_cast<unsigned long long>(first.queues()[q].number),
                static_cast<unsigned long long>(second.queues()[q].number));
-      me.check(q == 0 || first.queues()[q].session != first.queues()[q - 1].session, "two queues are one");
+      me.check(q == 0 || first.queues()[q].session != first.queues()[q - 1].session, "two queues are the same");
     }
     second.Wait(session);
     for (size_t i = 0; i < got.size(); i++)
-      me.check(got[i] == 1000 + static_cast<float>(i), "element %zu of the first is %g", i,
+      me.check(got[i] == 1000 + static_cast<float>(i), "element %zu of the first get is %g", i,
                static_cast<double>(got[i]));
     for (size_t i = 0; i < 8; i++)
-      me.check(more[i] == 1000 + static_cast<float>(i), "element %zu of the second is %g", i,
+      me.check(more[i] == 1000 + static_cast<float>(i), "element %zu of the second get is %g", i,
                static_cast<double>(more[i]));
   }
   me.barrier();
@@ -398,7 +400,8 @@ static void queues(Player &me) {
 
 /* ---- the order of a reduction, layouts, types ---- */
 
-/* 1 is lost when it is added to 2^24 and to nothing smaller before: the root's own comes first, then 0, 1, ... */
+/* The root's own operand is added first, then those of ranks 0, 1, and so on. 1 is lost if it is added to 2^24 alone,
+ * so the result shows the order. */
 static void order_of_reduction(Player &me) {
   Memory memory(me, 8 * sizeof(float));
   const float big = 16777216;
@@ -416,14 +419,14 @@ static void order_of_reduction(Player &me) {
       Floats<1, 8> target(result);
       Tile<TileType::Vec, float, 1, 8> accumulator, tile;
       comm::TREDUCE(group, target, accumulator, tile, ReduceOp::Sum);
-      me.check(result[7] == wanted, "root %d: the sum is %g, not %g", root, static_cast<double>(result[7]),
+      me.check(result[7] == wanted, "root %d: the sum is %g, expected %g", root, static_cast<double>(result[7]),
                static_cast<double>(wanted));
     }
     me.barrier();
   }
 }
 
-/* Columns that run through memory, at the sources; rows, at the root. */
+/* Gathers column-major sources into a row-major target. */
 static void columns_to_rows(Player &me) {
   using Source = GlobalTensor<int16_t, Shape<1, 1, 1, 5, 7>, BaseShape2D<int16_t, 5, 7, Layout::DN>, Layout::DN>;
   Memory memory(me, 35 * sizeof(int16_t));
@@ -446,11 +449,11 @@ static void columns_to_rows(Player &me) {
   me.barrier();
 }
 
-/* A type that the program says the name of. */
+/* A user-defined type with its own DataType. */
 static void type_of_ones_own(Player &me) {
   using Matrix = GlobalTensor<bf16, Shape<1, 1, 1, 2, 16>, BaseShape2D<bf16, 2, 16>>;
   Memory memory(me, 32 * sizeof(bf16));
-  for (int i = 0; i < 32; i++) memory.mine<bf16>()[i].bits = 0x3f80; /* 1 */
+  for (int i = 0; i < 32; i++) memory.mine<bf16>()[i].bits = 0x3f80; /* 1 in bf16 */
   me.barrier();
   if (me.rank == 0) {
     std::vector<Matrix> tensors;
@@ -466,7 +469,7 @@ static void type_of_ones_own(Player &me) {
   me.barrier();
 }
 
-/* Who gives two tiles has both used, by every instruction that slides. */
+/* Every instruction that slides over its data uses both tiles if two are given. */
 static void both_tiles(Player &me) {
   Sources s(me);
   if (me.rank == 0) {
@@ -477,8 +480,8 @@ static void both_tiles(Player &me) {
       std::fill_n(ping.data(), 32, -77.0f);
       std::fill_n(pong.data(), 32, -77.0f);
       call();
-      me.check(ping.data()[0] != -77, "%s: nothing went through the first tile", instruction);
-      me.check(pong.data()[0] != -77, "%s: nothing went through the second tile", instruction);
+      me.check(ping.data()[0] != -77, "%s: the first tile was not used", instruction);
+      me.check(pong.data()[0] != -77, "%s: the second tile was not used", instruction);
     };
     uses_both("TGATHER", [&] { comm::TGATHER(group, target, ping, pong); });
     s.check_gathered(me);
@@ -500,8 +503,8 @@ static void both_tiles(Player &me) {
   me.barrier();
 }
 
-/* half and bfloat16_t against the library's own conversion: every value there and back, floats around every boundary,
- * and a sum. */
+/* half and bfloat16_t against the library's own conversions: every value there and back, floats around every rounding
+ * boundary, and a sum. */
 template <typename T>
 static void narrow(Player &me) {
   using Matrix = GlobalTensor<T, Shape<1, 1, 1, 2, 16>, BaseShape2D<T, 2, 16>>;
@@ -517,15 +520,15 @@ static void narrow(Player &me) {
   const auto convert = [&](float value) {
     me.good(tutti_tensor_from_f32(&tensor, &value));
     mine = T(value);
-    me.check(mine.bits == theirs.bits || value != value, "%a becomes %x, not %x", static_cast<double>(value), mine.bits,
-             theirs.bits);
-    if (value != value) me.check(static_cast<float>(mine) != static_cast<float>(mine), "a NaN does not stay one");
+    me.check(mine.bits == theirs.bits || value != value, "%a becomes %x, expected %x", static_cast<double>(value),
+             mine.bits, theirs.bits);
+    if (value != value) me.check(static_cast<float>(mine) != static_cast<float>(mine), "a NaN became a number");
   };
   for (uint32_t bits = 0; bits <= 0xffff && me.rank == 0 && me.failures == 0; bits++) {
     theirs.bits = mine.bits = static_cast<uint16_t>(bits);
     me.good(tutti_tensor_to_f32(&tensor, &theirs_as_float));
     const float value = mine;
-    me.check(std::memcmp(&value, &theirs_as_float, sizeof value) == 0 || value != value, "%x is %a, not %a", bits,
+    me.check(std::memcmp(&value, &theirs_as_float, sizeof value) == 0 || value != value, "%x is %a, expected %a", bits,
              static_cast<double>(value), static_cast<double>(theirs_as_float));
     T next = mine;
     next.bits++;
@@ -550,7 +553,7 @@ static void narrow(Player &me) {
   me.barrier();
 }
 
-/* Groups of some ranks, in any order: {3, 1} and {2, 0}, both at once, and all of them backwards. */
+/* Groups of some ranks in any order: {3, 1} and {2, 0} at the same time, then all ranks in reverse order. */
 static void some_ranks(Player &me) {
   Sources s(me);
   Dynamic ping(2, 8), pong(2, 8), accumulator(2, 8);
@@ -566,7 +569,7 @@ static void some_ranks(Player &me) {
       for (int i = 0; i < Sources::COUNT * size; i++) {
         const float wanted =
             static_cast<float>(groups[g][static_cast<size_t>(i / Sources::COUNT)] * 1000 + i % Sources::COUNT);
-        me.check(s.result[static_cast<size_t>(i)] == wanted, "group %zu: element %d is %g, not %g", g, i,
+        me.check(s.result[static_cast<size_t>(i)] == wanted, "group %zu: element %d is %g, expected %g", g, i,
                  static_cast<double>(s.result[static_cast<size_t>(i)]), static_cast<double>(wanted));
       }
       comm::TREDUCE(group, sum, accumulator, ping, pong, ReduceOp::Sum);
@@ -579,15 +582,15 @@ static void some_ranks(Player &me) {
   }
 }
 
-/* ---- as a user would write it: sizes known when compiled, one tile and two ---- */
+/* ---- as user code: sizes known at compile time, with one tile and with two ---- */
 
 template <typename T, int ranks, int rows, int cols, int tile_rows, int tile_cols, bool two>
-static void collect(__gm__ T *const places[], __gm__ T *all, int root) {
+static void collect(__gm__ T *const blocks[], __gm__ T *all, int root) {
   using Part = GlobalTensor<T, Shape<1, 1, 1, rows, cols>, BaseShape2D<T, rows, cols, Layout::ND>, Layout::ND>;
   using Whole = GlobalTensor<T, Shape<1, 1, 1, ranks * rows, cols>, BaseShape2D<T, ranks * rows, cols>>;
   using Buffer = Tile<TileType::Vec, T, tile_rows, tile_cols, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
   Part parts[ranks];
-  for (int r = 0; r < ranks; r++) parts[r] = Part(places[r]);
+  for (int r = 0; r < ranks; r++) parts[r] = Part(blocks[r]);
   auto group = ParallelGroup<Part>::Create(parts, ranks, root);
   Whole whole(all);
   Buffer first(tile_rows, tile_cols), second(tile_rows, tile_cols);
@@ -601,17 +604,17 @@ static void as_a_user(Player &me) {
   Memory memory(me, count * sizeof(int32_t));
   for (int i = 0; i < count; i++) memory.mine<int32_t>()[i] = me.rank * 100000 + i;
   me.barrier();
-  int32_t *places[ranks];
-  for (int r = 0; r < ranks; r++) places[r] = memory.at<int32_t>(r);
+  int32_t *blocks[ranks];
+  for (int r = 0; r < ranks; r++) blocks[r] = memory.at<int32_t>(r);
   for (int root = 0; root < ranks; root++) {
     if (me.rank == root) {
       std::vector<int32_t> one(ranks * count), two(ranks * count);
-      collect<int32_t, ranks, rows, cols, tile_rows, tile_cols, false>(places, one.data(), root);
-      collect<int32_t, ranks, rows, cols, tile_rows, tile_cols, true>(places, two.data(), root);
+      collect<int32_t, ranks, rows, cols, tile_rows, tile_cols, false>(blocks, one.data(), root);
+      collect<int32_t, ranks, rows, cols, tile_rows, tile_cols, true>(blocks, two.data(), root);
       for (int i = 0; i < ranks * count; i++)
         me.check(one[static_cast<size_t>(i)] == i / count * 100000 + i % count, "element %d is %d", i,
                  one[static_cast<size_t>(i)]);
-      me.check(one == two, "two tiles give another result than one");
+      me.check(one == two, "two tiles and one tile give different results");
     }
     me.barrier();
   }

@@ -1,6 +1,7 @@
-# pto_cases.awk: reads pto_cases.csv (op, test, runner, template_args, nranks, extra_args); prints a line of C++ a row:
+# pto_cases.awk: reads pto_cases.csv (op, test, runner, template_args, nranks, extra_args); prints one line of C++ per
+# row:
 #   SEED_ROW("name", ranks, function of pto_cases_test.cpp, {numbers})
-# A row that it does not understand gets the function nullptr, which the test counts as a failure.
+# A row that this script does not understand gets the function nullptr, which the test counts as a failure.
 
 function fields(line, f,    i, n, c, quoted) {
   n = 1
@@ -14,7 +15,8 @@ function fields(line, f,    i, n, c, quoted) {
   return n
 }
 
-# "2 * 1024 * 1024 0 1" is three numbers, two of them as they are. Sets `numbers`; 0 if it is something else.
+# Reads numbers and products: "2 * 1024 * 1024 0 1" has three numbers. Sets `numbers`; returns 0 if the text has
+# anything else.
 function read_numbers(text,    part, n, i) {
   gsub(/sizeof\(float\)?/, "4", text)
   gsub(/ *\* */, "*", text)
@@ -29,7 +31,7 @@ function read_numbers(text,    part, n, i) {
   return 1
 }
 
-# Int32_128x32_tile16 is int32_t, 128, 32, 16: sets T, R, C, t.
+# Reads a type and sizes: Int32_128x32_tile16 is int32_t, 128, 32, 16. Sets T, R, C, t; returns 0 for anything else.
 function read_sizes(text,    part, size) {
   split(text, part, "_")
   T = part[1] == "Int32" ? "int32_t" : part[1] == "Float" ? "float" : part[1] == "Uint8" ? "uint8_t" : ""
@@ -40,7 +42,7 @@ function read_sizes(text,    part, size) {
   return sub(/^tile/, "", t)
 }
 
-# The names of what moves, which way: gather, scatter, broadcast.
+# Returns the function for a gather, scatter or broadcast.
 function collective(what, rest,    tiles) {
   if (rest == "" || rest == "WithRoot") return what "<" T ", 1, " count ", 1, " count ", 1>"
   if (rest == "Empty") return what "_nothing<" T ", " count ">"
@@ -68,7 +70,7 @@ function reduction(rest,    op, tiles) {
   return empty ? "reduce_nothing<" T ", " rest op ">" : "reduce<" T ", 1, " rest ", 1, " rest ", 1" op ">"
 }
 
-# put, get: n[1..] are the sizes behind the type.
+# Returns the function for a put or get; n[1..] are the sizes after the type.
 function pair(what, rest, n, sizes) {
   if (rest == "" && sizes == 1) return what "_ring<" T ", 1, " n[1] ", 1, " n[1] ", 1>"
   if (rest == "2D" && sizes == 2) return what "_ring<" T ", " n[1] ", " n[2] ", " n[1] ", " n[2] ", 1>"
@@ -89,7 +91,8 @@ function async(what, rest, root) {
   return ""
 }
 
-# Immediate_512Posts_Q4: how many posts, over how many queues, is in the name alone.
+# Returns the function for posts. Only the name has the numbers of posts and queues: Immediate_512Posts_Q4 has 512 posts
+# and 4 queues.
 function posts(what, rest, name,    p, q, how) {
   if (rest == "ImmediatePostWait") how = "each"
   if (rest == "ConsecutivePostsWaitEach") how = "later"
@@ -160,7 +163,7 @@ NR == 1 { next }
   sizes -= first - 1
   count = n[1]
   call = understood ? function_of(f[3], f[2], n, sizes) : ""
-  # What was to come out of a name and did not leaves a hole.
+  # A value that was not found in the name leaves an empty argument.
   if (call ~ /<, |, ,|, >/) call = ""
   gsub(/["\\]/, "", f[2])
   printf "SEED_ROW(\"%s\", %d, (%s), {%s})\n", f[2], f[5], call == "" ? "nullptr" : call, call == "" ? "" : numbers

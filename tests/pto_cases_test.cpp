@@ -1,7 +1,7 @@
 /* test: timeout=300 */
-/* pto_cases_test.cpp: what the PTO instructions do, with real processes: every row of pto_cases.csv, where that file
- * was there when this was built (pto_cases.awk makes it lines of C++), and rows of our own of the same kinds, which
- * always run. */
+/* pto_cases_test.cpp: the PTO instructions, with real processes: every row of ../shared/seeds/pto_cases.csv, if that
+ * file existed at build time (pto_cases.awk translates it to C++), of tests/data/pto_cases.csv, and of the table
+ * own_rows. */
 #include "pto_world.hpp"
 
 using namespace pto;
@@ -17,7 +17,8 @@ template <typename T>
 static T value_of(int64_t i, int64_t rank, int64_t step) {
   return static_cast<T>(i + rank * step);
 }
-/* Far apart where one message holds the row; else so that 8-bit types differ from element to element, too. */
+/* Returns the difference between values of neighbouring ranks. It is small for several rows, so that 8-bit types differ
+ * from element to element, too. */
 static int64_t step_of(int rows) { return rows == 1 ? 10000 : 100; }
 
 template <typename T>
@@ -28,18 +29,18 @@ template <typename T>
 static void check_filled(Player &me, const T *data, size_t count, int64_t rank, int64_t step, const char *where) {
   for (size_t i = 0; i < count; i++) {
     const T wanted = value_of<T>(static_cast<int64_t>(i), rank, step);
-    me.check(data[i] == wanted, "%s: element %zu, of rank %ld, is %g, not %g", where, i, static_cast<long>(rank),
+    me.check(data[i] == wanted, "%s: element %zu, of rank %ld, is %g, expected %g", where, i, static_cast<long>(rank),
              static_cast<double>(data[i]), static_cast<double>(wanted));
   }
 }
 template <typename T>
 static void check_untouched(Player &me, const T *data, size_t count, const char *where) {
   for (size_t i = 0; i < count; i++)
-    me.check(data[i] == static_cast<T>(-1), "%s: element %zu is %g, where nothing should have been written", where, i,
+    me.check(data[i] == static_cast<T>(-1), "%s: element %zu was overwritten with %g", where, i,
              static_cast<double>(data[i]));
 }
 
-/* Rows of a tile take whole multiples of 32 bytes. */
+/* Returns the columns of a tile's row, which has a multiple of 32 bytes. */
 template <typename T>
 static constexpr int padded(int cols) {
   constexpr int unit = 32 / static_cast<int>(sizeof(T));
@@ -50,7 +51,7 @@ using TileOf = Tile<TileType::Vec, T, rows, padded<T>(cols), BLayout::RowMajor, 
 
 template <typename T, int rows, int cols>
 using Matrix = GlobalTensor<T, Shape<1, 1, 1, rows, cols>, BaseShape2D<T, rows, cols>>;
-/* One whose rows are counted when the program runs. */
+/* A matrix whose number of rows is known only at run time. */
 template <typename T, int cols>
 struct Rows : GlobalTensor<T, Shape<1, 1, 1, DYNAMIC, cols>, BaseShape2D<T, DYNAMIC, cols>> {
   Rows() = default;
@@ -58,7 +59,7 @@ struct Rows : GlobalTensor<T, Shape<1, 1, 1, DYNAMIC, cols>, BaseShape2D<T, DYNA
       : GlobalTensor<T, Shape<1, 1, 1, DYNAMIC, cols>, BaseShape2D<T, DYNAMIC, cols>>(data, {rows}, {rows, cols}) {}
 };
 
-/* A tensor at each rank, at the same place of the window. */
+/* Returns one tensor per rank, at the same position of each rank's part of the window. */
 template <typename Global, typename Make>
 static std::vector<Global> tensors_of(const Player &me, Make make) {
   std::vector<Global> tensors;
@@ -66,7 +67,7 @@ static std::vector<Global> tensors_of(const Player &me, Make make) {
   return tensors;
 }
 
-/* What needs a root, and one tile or two. */
+/* Calls `call` with one tile or two. */
 template <typename T, int tile_rows, int tile_cols, int tiles, typename Call>
 static void with_tiles(Call call) {
   TileOf<T, tile_rows, tile_cols> ping(tile_rows, tile_cols), pong(tile_rows, tile_cols);
@@ -74,9 +75,9 @@ static void with_tiles(Call call) {
   else call(ping);
 }
 
-/* ---- collectives that the root alone calls ---- */
+/* ---- collectives that only the root calls ---- */
 
-/* A row beyond the last must stay as it is. */
+/* Gathers; a row behind the result must stay unchanged. */
 template <typename T, int rows, int cols, int tile_rows, int tile_cols, int tiles>
 static void gather(Player &me) {
   constexpr size_t count = size_t{rows} * cols;
@@ -177,7 +178,7 @@ static T combine(ReduceOp op, T a, T b) {
   return op == ReduceOp::Sum ? static_cast<T>(a + b) : op == ReduceOp::Max ? std::max(a, b) : std::min(a, b);
 }
 
-/* In the order that it is to be done in: the root's, then the others'. */
+/* Reduces in the prescribed order: the root's operand, then those of the other ranks. */
 template <typename T, int rows, int cols, int tile_rows, int tile_cols, int tiles, ReduceOp op>
 static void reduce(Player &me) {
   constexpr size_t count = size_t{rows} * cols;
@@ -197,7 +198,7 @@ static void reduce(Player &me) {
       T wanted = value_of<T>(static_cast<int64_t>(i), root, 100);
       for (int r = 0; r < me.ranks; r++)
         if (r != root) wanted = combine(op, wanted, value_of<T>(static_cast<int64_t>(i), r, 100));
-      me.check(result[i] == wanted, "element %zu is %g, not %g", i, static_cast<double>(result[i]),
+      me.check(result[i] == wanted, "element %zu is %g, expected %g", i, static_cast<double>(result[i]),
                static_cast<double>(wanted));
     }
   }
@@ -221,8 +222,8 @@ static void reduce_nothing(Player &me) {
   me.barrier();
 }
 
-/* Tensors of five dimensions with gaps between their rows: rank r's rows come behind rank r-1's in each of the outer
- * dimensions, and nothing is written between rows. Where this gathers, scatter is its inverse. */
+/* Gathers tensors of five dimensions with gaps between rows, then scatters the result back. In each of the outer
+ * dimensions, rank r's rows come behind rank r-1's. Nothing is written between rows. */
 template <typename T, int d0, int d1, int d2, int rows, int cols, int tile_rows, int tile_cols, int tiles>
 static void gather_scatter_5d(Player &me) {
   constexpr int pitch = cols + 3, block = rows * pitch + 5, outer = d0 * d1 * d2;
@@ -230,15 +231,15 @@ static void gather_scatter_5d(Player &me) {
   using Long = GlobalTensor<T, Shape<d0, d1, d2, DYNAMIC, cols>, Stride<DYNAMIC, DYNAMIC, DYNAMIC, cols, 1>>;
   const int root = me.ranks - 1, all = me.ranks * rows;
   constexpr size_t span = size_t{outer} * block;
-  Memory memory(me, 2 * span * sizeof(T)); /* what is gathered, and what is scattered */
+  Memory memory(me, 2 * span * sizeof(T)); /* source of the gather, target of the scatter */
   for (size_t i = 0; i < 2 * span; i++) memory.mine<T>()[i] = static_cast<T>(-1);
-  const auto place = [&](int o, int row, int col) { return static_cast<size_t>(o * block + row * pitch + col); };
+  const auto index = [&](int o, int row, int col) { return static_cast<size_t>(o * block + row * pitch + col); };
   const auto value = [&](int r, int o, int row, int col) {
     return static_cast<T>(((r * outer + o) * rows + row) * 31 + col);
   };
   for (int o = 0; o < outer; o++)
     for (int row = 0; row < rows; row++)
-      for (int col = 0; col < cols; col++) memory.mine<T>()[place(o, row, col)] = value(me.rank, o, row, col);
+      for (int col = 0; col < cols; col++) memory.mine<T>()[index(o, row, col)] = value(me.rank, o, row, col);
   me.barrier();
   if (me.rank == root) {
     std::vector<T> result(static_cast<size_t>(outer * all * cols), static_cast<T>(-1));
@@ -258,12 +259,12 @@ static void gather_scatter_5d(Player &me) {
   }
   me.barrier();
   me.check(memcmp(memory.mine<T>(), memory.mine<T>(span), span * sizeof(T)) == 0,
-           "what was gathered does not come back the same");
+           "scattered data differs from the gathered data");
 }
 
 /* ---- put and get ---- */
 
-/* Each rank writes to the one before it. */
+/* Each rank writes to the rank before it. */
 template <typename T, int tile_rows, int tile_cols, int tiles, typename Global>
 static void put_to_neighbour(Player &me, size_t count) {
   Memory memory(me, (count + 1) * sizeof(T));
@@ -278,7 +279,7 @@ static void put_to_neighbour(Player &me, size_t count) {
   check_untouched(me, memory.mine<T>(count), 1, "behind the target");
 }
 
-/* Each rank reads from the one behind it. */
+/* Each rank reads from the rank behind it. */
 template <typename T, int tile_rows, int tile_cols, int tiles, typename Global>
 static void get_from_neighbour(Player &me, size_t count) {
   Memory memory(me, count * sizeof(T));
@@ -313,7 +314,7 @@ static void get_ring_5d(Player &me) {
   get_from_neighbour<T, tile_rows, cols, 1, Dense<T, d0, d1, d2, d3, cols>>(me, size_t{d0} * d1 * d2 * d3 * cols);
 }
 
-/* All ranks at once to rank 0: three times, by each way of saying it. */
+/* All ranks add to rank 0 at the same time, three times, by each form of the instruction. */
 template <typename T, int count>
 static void put_add(Player &me) {
   Memory memory(me, 3 * count * sizeof(T));
@@ -330,13 +331,13 @@ static void put_add(Player &me) {
   if (me.rank == 0)
     for (int i = 0; i < 3 * count; i++) {
       const T wanted = static_cast<T>(me.ranks * (i % count) + 10000 * me.ranks * (me.ranks - 1) / 2);
-      me.check(memory.mine<T>()[i] == wanted, "element %d is %g, not %g", i, static_cast<double>(memory.mine<T>()[i]),
-               static_cast<double>(wanted));
+      me.check(memory.mine<T>()[i] == wanted, "element %d is %g, expected %g", i,
+               static_cast<double>(memory.mine<T>()[i]), static_cast<double>(wanted));
     }
   me.barrier();
 }
 
-/* ---- begun and waited for later ---- */
+/* ---- asynchronous instructions ---- */
 
 template <typename T>
 using Flat = GlobalTensor<T, Shape<1, 1, 1, 1, DYNAMIC>, Stride<DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC, 1>>;
@@ -345,7 +346,7 @@ static Flat<T> flat(T *data, int64_t count) {
   return Flat<T>(data, {count}, {count, count, count, count});
 }
 
-/* Rank 0 puts to all others, and waits for the last. */
+/* Rank 0 puts to all other ranks, and waits for the last put. */
 template <typename T, int count>
 static void put_async(Player &me) {
   Memory memory(me, count * sizeof(T));
@@ -361,14 +362,14 @@ static void put_async(Player &me) {
       last = comm::TPUT_ASYNC(to, from, session);
       me.check(last.valid(), "the event of the put to %d is not valid", r);
     }
-    me.check(last.Wait(session), "Wait is not true");
+    me.check(last.Wait(session), "Wait returned false");
   }
   me.barrier();
   if (me.rank > 0) check_filled(me, memory.mine<T>(), count, 0, 10000, "put");
   me.barrier();
 }
 
-/* Rank 0 gets from all others, and waits for the last. */
+/* Rank 0 gets from all other ranks, and waits for the last get. */
 template <typename T, int count>
 static void get_async(Player &me) {
   Memory memory(me, count * sizeof(T));
@@ -388,7 +389,7 @@ static void get_async(Player &me) {
   me.barrier();
 }
 
-/* Bytes of a block, bytes that both addresses are beyond what the tensors say, queues. */
+/* Returns a configuration: bytes per block, byte offset added to both addresses, number of queues. */
 static comm::AsyncConfig config_of(const Player &me) {
   comm::AsyncConfig config;
   config.block_bytes = static_cast<uint64_t>(me.number(0, 1 << 20));
@@ -449,8 +450,9 @@ static void get_async_configured(Player &me) {
   me.barrier();
 }
 
-/* A core is a turn with a session of its own; all have begun before any of them waits, the last one first. How many;
- * and whether each moves all elements, to a place of its own, or they share them. */
+/* Simulates cores as turns of a loop, each with its own session. All begin before any waits, and the last one waits
+ * first. The case's numbers: number of cores; whether each moves all elements to an offset of its own, or they share
+ * the elements. */
 template <typename Core>
 static void with_cores(int cores, Core core) {
   std::vector<comm::AsyncSession> sessions(static_cast<size_t>(cores));
@@ -508,8 +510,8 @@ static void get_async_cores(Player &me) {
   me.barrier();
 }
 
-/* Every rank to every rank, a core for each target, over and over; slot s of each holds what rank s sent. Sessions are
- * kept, or made anew each time. Data changes from time to time. */
+/* Every rank exchanges data with every rank, with one core per target, again and again. Slot s of each rank holds what
+ * rank s sent. Sessions are kept, or created anew each time. Data changes from time to time. */
 template <typename T, int count, typename Exchange>
 static void all_to_all(Player &me, size_t slots, Exchange exchange) {
   const long times = me.number(0, 1);
@@ -557,8 +559,9 @@ static void get_async_all_to_all(Player &me) {
   });
 }
 
-/* So many posts of 1,024 elements, from rank 0 to each other one (or from each), over so many queues, a block to each.
- * Waited for at once, all at the end, or only the last of all, which is shorter than a block. */
+/* Posts of 1,024 elements from rank 0 to each other rank, or from each, one block per queue. They are waited for at
+ * once, or all at the end, or only the last one is, which is shorter than a block. The case's numbers: posts,
+ * queues. */
 enum class Waits { AT_ONCE, LATER, ONLY_LAST };
 enum { POST = 1024 };
 
@@ -637,7 +640,7 @@ static void notify_atomicadd(Player &me) {
   Signal signal(memory.at<int32_t>(0));
   comm::TNOTIFY(signal, 1, NotifyOp::AtomicAdd);
   me.barrier();
-  me.check(*memory.at<int32_t>(0) == me.ranks, "%d of %d have counted", *memory.at<int32_t>(0), me.ranks);
+  me.check(*memory.at<int32_t>(0) == me.ranks, "the signal is %d, expected %d", *memory.at<int32_t>(0), me.ranks);
   me.barrier();
 }
 
@@ -658,7 +661,7 @@ static void notify_scoreboard(Player &me) {
   me.barrier();
   for (int r = 0; r < slots; r++) {
     const int32_t wanted = r < me.ranks ? r + 1000 : 0;
-    me.check(memory.at<int32_t>(0)[r] == wanted, "slot %d is %d, not %d", r, memory.at<int32_t>(0)[r], wanted);
+    me.check(memory.at<int32_t>(0)[r] == wanted, "slot %d is %d, expected %d", r, memory.at<int32_t>(0)[r], wanted);
   }
   me.barrier();
 }
@@ -700,7 +703,7 @@ static void wait_atomic(Player &me) {
   me.barrier();
 }
 
-/* Data that was put before the signals is there once they are seen. */
+/* Data put before the signals has arrived when the signals are seen. */
 template <int rows, int cols>
 static void wait_matrix(Player &me) {
   enum { COUNT = rows * cols };
@@ -738,7 +741,8 @@ static void wait_multiphase(Player &me) {
   }
 }
 
-/* A window of rows x cols of a wider grid, from row 2 and column 4 on; what lies around it is never set. */
+/* A part of rows x cols signals within a wider grid, from row 2 and column 4 on. The signals around it are never
+ * set. */
 template <int grid_cols, int rows, int cols>
 struct Part {
   enum { GRID_ROWS = rows + 4, CELLS = GRID_ROWS * grid_cols };
@@ -763,7 +767,7 @@ static void wait_part(Player &me) {
     Signal2D<rows, cols> part(memory.mine<int32_t>(Grid::cell(0, 0)), grid_cols);
     comm::TWAIT(part, 1, WaitCmp::EQ);
     Signal2D<rows, cols + 1> wider(memory.mine<int32_t>(Grid::cell(0, -1)), grid_cols);
-    me.check(!comm::TTEST(wider, 1, WaitCmp::EQ), "a column beside the window is set, too");
+    me.check(!comm::TTEST(wider, 1, WaitCmp::EQ), "a column beside the part is set, too");
   }
   me.barrier();
 }
@@ -773,19 +777,19 @@ static void test_part(Player &me) {
   using Grid = Part<grid_cols, rows, cols>;
   Memory memory(me, Grid::CELLS * sizeof(int32_t));
   Signal2D<rows, cols> part(memory.mine<int32_t>(Grid::cell(0, 0)), grid_cols);
-  if (me.rank == 0) me.check(!comm::TTEST(part, 1, WaitCmp::EQ), "none is set, and TTEST says all are");
+  if (me.rank == 0) me.check(!comm::TTEST(part, 1, WaitCmp::EQ), "TTEST is true, but no signal is set");
   me.barrier();
   if (me.rank == 1) Grid::set_all(memory);
   me.barrier();
   if (me.rank == 0) {
-    me.check(comm::TTEST(part, 1, WaitCmp::EQ), "all are set, and TTEST says no");
+    me.check(comm::TTEST(part, 1, WaitCmp::EQ), "TTEST is false, but all signals are set");
     *memory.mine<int32_t>(Grid::cell(rows - 1, cols - 1)) = 2;
-    me.check(!comm::TTEST(part, 1, WaitCmp::EQ), "the last one is another, and TTEST says all are set");
+    me.check(!comm::TTEST(part, 1, WaitCmp::EQ), "TTEST is true, but the last signal has another value");
   }
   me.barrier();
 }
 
-/* Signal, value, answer. */
+/* Compares a signal once. The case's numbers: signal, value, expected answer. */
 template <WaitCmp compare>
 static void test_once(Player &me) {
   Memory memory(me, sizeof(int32_t));
@@ -794,11 +798,11 @@ static void test_once(Player &me) {
   me.barrier();
   if (me.rank == 0)
     me.check(comm::TTEST(signal, static_cast<int32_t>(me.number(1, 0)), compare) == (me.number(2, 0) != 0),
-             "TTEST of %ld with %ld is not %ld", me.number(0, 0), me.number(1, 0), me.number(2, 0));
+             "TTEST of %ld with %ld: expected %ld", me.number(0, 0), me.number(1, 0), me.number(2, 0));
   me.barrier();
 }
 
-/* Less, equal and greater, by each comparison; where it holds, TWAIT returns. */
+/* Compares a smaller, an equal and a greater signal, with each comparison; where it holds, TWAIT returns. */
 static void compare_all(Player &me) {
   const struct {
     WaitCmp compare;
@@ -821,7 +825,7 @@ static void compare_all(Player &me) {
   }
 }
 
-/* Rank 1 sets the signal once rank 0 has asked in vain. */
+/* Rank 1 sets the signal after rank 0 has tested it without success. */
 static void test_until(Player &me) {
   Memory memory(me, sizeof(int32_t));
   Signal asked(memory.at<int32_t>(1)), answer(memory.at<int32_t>(0));
@@ -830,23 +834,23 @@ static void test_until(Player &me) {
     comm::TNOTIFY(answer, 999, NotifyOp::Set);
   }
   if (me.rank == 0) {
-    me.check(!comm::TTEST(answer, 999, WaitCmp::EQ), "it is there before it was set");
+    me.check(!comm::TTEST(answer, 999, WaitCmp::EQ), "TTEST is true before the signal was set");
     comm::TNOTIFY(asked, 1, NotifyOp::Set);
     while (!comm::TTEST(answer, 999, WaitCmp::EQ)) continue;
   }
   me.barrier();
 }
 
-/* Rank 1 sets it only when rank 0 has given up. */
+/* Rank 1 sets the signal only after rank 0's last test. */
 static void test_in_vain(Player &me) {
   Memory memory(me, sizeof(int32_t));
   Signal signal(memory.at<int32_t>(0));
   for (int i = 0; me.rank == 0 && i < 1000; i++)
-    me.check(!comm::TTEST(signal, 999, WaitCmp::EQ), "question %d is answered before it was set", i);
+    me.check(!comm::TTEST(signal, 999, WaitCmp::EQ), "TTEST number %d is true before the signal was set", i);
   me.barrier();
   if (me.rank == 1) comm::TNOTIFY(signal, 999, NotifyOp::Set);
   me.barrier();
-  if (me.rank == 0) me.check(comm::TTEST(signal, 999, WaitCmp::EQ), "it is set, and TTEST says no");
+  if (me.rank == 0) me.check(comm::TTEST(signal, 999, WaitCmp::EQ), "TTEST is false, but the signal is set");
   me.barrier();
 }
 
@@ -933,7 +937,7 @@ int main(int argc, char **argv) {
     printf("%zu rows of ../shared/seeds/pto_cases.csv, %zu of tests/data/pto_cases.csv, %zu others\n",
            rows_of_the_file.size(), rows_of_our_file.size(), own_rows.size());
     if (rows_of_our_file.empty()) return printf("FAILED tests/data/pto_cases.csv has no rows\n0 passed, 1 failed\n"), 1;
-    if (rows_of_the_file.empty()) printf("  skipped: there is no ../shared/seeds/pto_cases.csv\nskipped its rows\n");
+    if (rows_of_the_file.empty()) printf("  skipped: no file ../shared/seeds/pto_cases.csv\nskipped its rows\n");
   }
   return run_cases(all, argc, argv, rows_of_the_file.empty());
 }

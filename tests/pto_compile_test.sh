@@ -1,15 +1,15 @@
 #!/bin/bash
 # test: slow timeout=300
-# The C++ header as a compiler sees it: it compiles alone, without a warning, in every standard from C++17 on; two files of
-# one program may include it; wrong types are refused in words; without exceptions, an error ends the program with its
-# sentence. And the example of the manual page works as printed.
+# Tests the C++ header with compilers: it compiles alone, without warnings, in C++17 and C++20; two files of one program
+# may include it; wrong types give error messages; without exceptions, an error prints its message and ends the program.
+# The example of the manual page works as printed.
 source=$1 build=$2
 skip() {
   echo "skipped: $1"
   exit 77
 }
 grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt" && skip "a plain program cannot load a sanitized library"
-command -v g++ >/dev/null || skip "there is no g++: tools/setup check installs it"
+command -v g++ >/dev/null || skip "g++ not found: tools/setup check installs it"
 . "$source/tests/shell.sh"
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
@@ -18,7 +18,7 @@ includes="-I$source/include -I$source/include/tutti"
 strict="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wcast-qual -Wnon-virtual-dtor
   -Woverloaded-virtual -Wundef -Werror"
 
-# compile STATUS TOOL OPTIONS... FILE
+# compile STATUS COMPILER OPTIONS... FILE: compiles a file, and checks the compiler's exit status.
 compile() {
   local expected=$1 compiler=$2
   shift 2
@@ -30,19 +30,19 @@ test_alone_and_without_a_warning() {
   local compiler standard header
   for header in comm/pto_comm_inst pto-inst common/pto_tile; do echo "#include <pto/$header.hpp>"; done >alone.cpp
   for compiler in g++ clang++; do
-    command -v $compiler >/dev/null || { skip "there is no $compiler" && continue; }
+    command -v $compiler >/dev/null || { skip "$compiler not found" && continue; }
     for standard in 17 20; do
       # shellcheck disable=SC2086
       compile 0 $compiler -std=c++$standard $strict -fsyntax-only alone.cpp
-      is "what $compiler says of C++$standard" "$err" ""
+      is "warnings of $compiler for C++$standard" "$err" ""
     done
     # shellcheck disable=SC2086
     compile 0 $compiler -std=c++17 $strict -fno-exceptions -fno-rtti -fsyntax-only alone.cpp
-    is "what $compiler says without exceptions" "$err" ""
+    is "warnings of $compiler without exceptions" "$err" ""
   done
 }
 
-# As the instruction set's own documents write it: a put that is begun and waited for, and types of two bytes.
+# Code in the style of the instruction set's documents: a put that is started and waited for, and types of two bytes.
 test_spelling() {
   cat >spelling.cpp <<'EOM'
 #include <pto/comm/pto_comm_inst.hpp>
@@ -76,8 +76,8 @@ using Wide = Tile<TileType::Vec, half, 4, 16>;
 Wide wide;
 EOM
   compile 0 g++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only spelling.cpp
-  is "what g++ says" "$err" ""
-  piece 1 "the engine is DmaEngine::SDMA" 'comm::TPUT_ASYNC<comm::DmaEngine::URMA>(floats, other_floats, session);'
+  is "warnings of g++" "$err" ""
+  piece 1 "engine|DmaEngine::SDMA" 'comm::TPUT_ASYNC<comm::DmaEngine::URMA>(floats, other_floats, session);'
   printf '#define TUTTI_PTO_NO_GLOBAL_TYPES\nstruct half {};\n#include <pto/pto-inst.hpp>\npto::half a; half b;\n' >names.cpp
   compile 0 g++ -std=c++17 -fsyntax-only names.cpp
 }
@@ -92,7 +92,7 @@ test_two_files_of_one_program() {
   run_tool 0 ./two
 }
 
-# What the refused pieces share. It must compile as it is, or they would be refused for another reason.
+# Declarations that all pieces use. They must compile, so that wrong pieces are refused only for their own errors.
 cat >common.hpp <<'EOM'
 #include <pto/comm/pto_comm_inst.hpp>
 using namespace pto;
@@ -108,11 +108,11 @@ inline comm::ParallelGroup<Floats> group;
 inline comm::AsyncSession session;
 EOM
 
-# piece STATUS WORDS CODE
+# piece STATUS FACTS CODE: compiles a function body, and checks facts of the compiler's errors.
 piece() {
   printf '#include "common.hpp"\nvoid piece() {\n%s\n}\n' "$3" >piece.cpp
   compile "$1" g++ -std=c++17 -I. -fsyntax-only piece.cpp
-  has "$3" "$err" "$2"
+  has_facts "$3" "$err" "$2"
 }
 
 test_right_types_compile() {
@@ -133,29 +133,29 @@ test_right_types_compile() {
 }
 
 test_wrong_types_do_not() {
-  local elements="have one type of elements"
-  piece 1 "of the group and the root's $elements" 'comm::TGATHER(group, ints, int_tile);'
-  piece 1 "tile and tensors $elements" 'comm::TGATHER(group, floats, int_tile);'
-  piece 1 "tile and tensors $elements" 'comm::TGATHER(group, floats, int_tile, int_tile);'
-  piece 1 "of the group and the root's $elements" 'comm::TSCATTER(group, ints, int_tile);'
-  piece 1 "tile and tensors $elements" 'comm::TBROADCAST(group, floats, int_tile);'
-  piece 1 "tile and tensors $elements" 'comm::TREDUCE(group, floats, int_tile, int_tile, comm::ReduceOp::Max);'
-  piece 1 "both tensors $elements" 'comm::TPUT(floats, ints, int_tile);'
-  piece 1 "tile and tensors $elements" 'comm::TGET(floats, other_floats, int_tile);'
-  piece 1 "both tensors $elements" 'comm::TPUT_ASYNC(floats, ints, session);'
-  piece 1 "both tensors $elements" 'comm::TGET_ASYNC(ints, floats, session);'
-  piece 1 "the first argument is a comm::ParallelGroup" 'comm::TGATHER(floats, floats, tile);'
-  piece 1 "a signal is an int32_t" 'comm::TNOTIFY(floats, 1, comm::NotifyOp::Set);'
-  piece 1 "a signal is an int32_t" 'comm::TWAIT(floats, 1, comm::WaitCmp::EQ);'
-  piece 1 "a signal is an int32_t" 'comm::TTEST(floats, 1, comm::WaitCmp::EQ);'
+  local elements="element type"
+  piece 1 "group|root|$elements" 'comm::TGATHER(group, ints, int_tile);'
+  piece 1 "tile and tensors|$elements" 'comm::TGATHER(group, floats, int_tile);'
+  piece 1 "tile and tensors|$elements" 'comm::TGATHER(group, floats, int_tile, int_tile);'
+  piece 1 "group|root|$elements" 'comm::TSCATTER(group, ints, int_tile);'
+  piece 1 "tile and tensors|$elements" 'comm::TBROADCAST(group, floats, int_tile);'
+  piece 1 "tile and tensors|$elements" 'comm::TREDUCE(group, floats, int_tile, int_tile, comm::ReduceOp::Max);'
+  piece 1 "both tensors|$elements" 'comm::TPUT(floats, ints, int_tile);'
+  piece 1 "tile and tensors|$elements" 'comm::TGET(floats, other_floats, int_tile);'
+  piece 1 "both tensors|$elements" 'comm::TPUT_ASYNC(floats, ints, session);'
+  piece 1 "both tensors|$elements" 'comm::TGET_ASYNC(ints, floats, session);'
+  piece 1 "first argument|comm::ParallelGroup" 'comm::TGATHER(floats, floats, tile);'
+  piece 1 "signal must be an int32_t" 'comm::TNOTIFY(floats, 1, comm::NotifyOp::Set);'
+  piece 1 "signal must be an int32_t" 'comm::TWAIT(floats, 1, comm::WaitCmp::EQ);'
+  piece 1 "signal must be an int32_t" 'comm::TTEST(floats, 1, comm::WaitCmp::EQ);'
 }
 
 test_wrong_tiles_do_not() {
   piece 1 "multiple of 32 bytes" 'Tile<TileType::Vec, float, 4, 7> t;'
   piece 1 "multiple of 32 bytes" 'Tile<TileType::Vec, float, 7, 8, BLayout::ColMajor> t;'
-  piece 1 "a tile has rows and columns" 'Tile<TileType::Vec, float, 0, 8> t;'
-  piece 1 "at most all is valid" 'Tile<TileType::Vec, float, 4, 8, BLayout::RowMajor, 5, 8> t;'
-  local numbers="as many numbers as there are DYNAMIC ones"
+  piece 1 "one row|one column" 'Tile<TileType::Vec, float, 0, 8> t;'
+  piece 1 "valid rows" 'Tile<TileType::Vec, float, 4, 8, BLayout::RowMajor, 5, 8> t;'
+  local numbers="DYNAMIC ones"
   piece 1 "$numbers" 'Tile<TileType::Vec, float, 4, 8, BLayout::RowMajor, DYNAMIC, DYNAMIC> t(3);'
   piece 1 "$numbers" 'FloatTile t(3);'
   piece 1 "$numbers" 'Shape<1, DYNAMIC, 1, 1, DYNAMIC> s(1, 2, 3);'
@@ -164,8 +164,8 @@ test_wrong_tiles_do_not() {
   piece 1 "specialise pto::DataType" 'struct pair { int a, b; };
     GlobalTensor<pair, Shape<1, 1, 1, 1, 4>, BaseShape2D<pair, 1, 4>> a, b; Tile<TileType::Vec, pair, 1, 4> t;
     comm::TGET(a, b, t);'
-  piece 1 "the last arguments are events" 'int x; comm::TGET(floats, other_floats, tile, x);'
-  piece 1 "not known when compiled" 'using G = GlobalTensor<float, Shape<>, Stride<>>; (void)G::GetShape<DIM_3>();'
+  piece 1 "last arguments|events" 'int x; comm::TGET(floats, other_floats, tile, x);'
+  piece 1 "known at compile time" 'using G = GlobalTensor<float, Shape<>, Stride<>>; (void)G::GetShape<DIM_3>();'
 }
 
 test_without_exceptions_an_error_ends_the_program() {
@@ -178,18 +178,17 @@ test_without_exceptions_an_error_ends_the_program() {
     }' >main.cpp
   compile 0 g++ -std=c++17 -fno-exceptions -I. main.cpp -L"$build" -ltutti -Wl,-rpath,"$build" -o ends
   { run_tool 134 ./ends; } 2>/dev/null # SIGABRT, which the shell reports
-  has "its last words" "$err" "TUTTI_ERR_ARGUMENT: TGET: "
-  has "its last words" "$err" "in no window"
+  has_facts "the message without exceptions" "$err" "TUTTI_ERR_ARGUMENT: TGET: |in no window"
   compile 0 g++ -std=c++17 -I. main.cpp -L"$build" -ltutti -Wl,-rpath,"$build" -o throws
   { run_tool 134 ./throws; } 2>/dev/null
-  has "what was not caught" "$err" "in no window"
+  has "the exception that was not caught" "$err" "in no window"
 }
 
 test_the_example_of_the_page() {
   sed -n '/^#include/,/^\.Ed/{ /^\.Ed/q; s/\\en/\\n/g; p; }' "$source/docs/man/tutti_pto.3" >page.cpp
   compile 0 g++ -std=c++17 -Wall -Wextra -Werror page.cpp -L"$build" -ltutti -Wl,-rpath,"$build" -o page
   run_tool 0 "$build/tutti" run -n 3 -- ./page
-  is "what it prints" "$out" "the last element is 247"
+  is "output" "$out" "the last element is 247"
 }
 
 run_tests

@@ -1,6 +1,6 @@
-/* pto_world.hpp: what C++ tests of several ranks share. The program starts itself under `tutti run`; each rank then
- * plays all cases of its number of ranks in one world, and rank 0 prints a line for each: "ok NAME" or
- * "FAILED NAME". */
+/* pto_world.hpp: common part of C++ tests with several ranks. The program starts itself under `tutti run`. Each rank
+ * then runs all cases for its number of ranks in one world, and rank 0 prints a line for each: "ok NAME" or "FAILED
+ * NAME". */
 #ifndef PTO_WORLD_HPP
 #define PTO_WORLD_HPP
 
@@ -17,12 +17,14 @@
 #include <string>
 #include <vector>
 
-/* A rank in a case. What is wrong is noted, the first of it printed; the case goes on, so that nobody waits for this
- * rank. */
+#include "facts.h"
+
+/* A rank that runs a test case. Failures are counted, and the first is printed. The case goes on, so that no other rank
+ * waits for this one. */
 struct Player {
   tutti_comm *world = nullptr;
   int rank = 0, ranks = 0;
-  std::vector<long> numbers; /* of the case */
+  std::vector<long> numbers; /* parameters of the case */
   int failures = 0;
   const char *name = "";
 
@@ -51,12 +53,12 @@ struct Player {
   }
 };
 
-/* Memory of all ranks, as long as the case. Made and given up by all together; nobody sees it before all have filled
- * theirs. */
+/* Memory that all ranks can access while this object lives. Constructor and destructor are collective. A rank must
+ * write its own part before a barrier; other ranks read it after that. */
 class Memory {
  public:
   Memory(Player &me, size_t bytes) : me_(me) { me.good(tutti_window_create(me.world, nullptr, bytes, &window_)); }
-  ~Memory() { /* where something was thrown the others do not come */
+  ~Memory() { /* no collective free after an exception: the other ranks would not take part */
     if (std::uncaught_exceptions() == 0) me_.good(tutti_window_free(window_));
   }
   Memory(const Memory &) = delete;
@@ -117,7 +119,7 @@ inline int play_all(const std::vector<Case> &cases) {
   return tutti_comm_free(me.world) != TUTTI_OK;
 }
 
-/* So many ranks of this program; the names of the cases that were good. */
+/* Runs this program on `ranks` ranks; returns the names of the cases that passed. */
 inline std::multiset<std::string> start_ranks(int ranks, bool *in_order) {
   char self[4096] = "", command[8192], line[1024];
   if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) abort();
@@ -136,8 +138,8 @@ inline std::multiset<std::string> start_ranks(int ranks, bool *in_order) {
   return good;
 }
 
-/* A program of cases: with `--as ranks` it is a rank. Prints the closing line; a case that has not said ok
- * has failed. */
+/* Main function of a test program; with `--as ranks` it runs as a rank. A case for which rank 0 has not printed "ok"
+ * has failed. Prints the summary line. */
 inline int run_cases(const std::vector<Case> &cases, int argc, char **argv, unsigned skipped = 0) {
   if (argc > 1 && strcmp(argv[1], "--as") == 0) return play_all(cases);
   setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -151,10 +153,10 @@ inline int run_cases(const std::vector<Case> &cases, int argc, char **argv, unsi
       if (c.ranks != ranks) continue;
       const auto found = good.find(c.name);
       if (found == good.end())
-        printf("FAILED %s, %d ranks%s\n", c.name, c.ranks, c.run ? "" : ": no function is known");
+        printf("FAILED %s, %d ranks%s\n", c.name, c.ranks, c.run ? "" : ": no function of this name");
       else good.erase(found), passed++;
     }
-    if (!in_order) printf("FAILED %d ranks do not end in order\n", ranks);
+    if (!in_order) printf("FAILED %d ranks: tutti run failed\n", ranks);
     failed += !in_order;
   }
   failed += cases.size() - passed;

@@ -1,5 +1,5 @@
-/* ranks.h: rank programs for tests. Either this program again, as every rank of a job under `tutti run` ("--as ROLE"),
- * or forked here with the environment set by hand, for tests that look at which rank dies, and when. */
+/* ranks.h: runs ranks for tests: either this program again, as every rank of a job under `tutti run` ("--as ROLE"), or
+ * children forked here with the environment set by hand, for tests that observe which rank dies, and when. */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -25,11 +25,12 @@
 
 enum { RANKS_MAX = 64, RANKS_NOTES = 4, RANKS_TEXT = 640 };
 
-static inline uint64_t ranks_now_ms(void) {
+static inline uint64_t ranks_now_us(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+  return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
+static inline uint64_t ranks_now_ms(void) { return ranks_now_us() / 1000; }
 static inline void ranks_sleep_us(uint64_t us) {
   struct timespec t = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
   while (nanosleep(&t, &t) != 0 && errno == EINTR) continue;
@@ -41,7 +42,7 @@ static inline uint64_t ranks_random(uint64_t *state) {
   return x ^ (x >> 31);
 }
 
-/* A world is what the test says, not what the shell had. */
+/* Clears the variables of the environment, so that a world depends on the test alone, not on the shell. */
 static inline void ranks_clear_environment(void) {
   static const char *const names[] = {"RANK",
                                       "WORLD_SIZE",
@@ -68,7 +69,7 @@ struct ranks_output {
   size_t length;
 };
 
-/* Runs this program as every rank of a job of `ranks`, and returns what `tutti run` exits with: -1 if it had to be
+/* Runs this program as every rank of a job of `ranks` ranks. Returns the exit status of `tutti run`; -1 if it had to be
  * ended after timeout_s. */
 static inline int ranks_launch(uint32_t ranks, const char *role, const char *argument, int timeout_s,
                                struct ranks_output *output) {
@@ -118,9 +119,9 @@ static inline int ranks_launch(uint32_t ranks, const char *role, const char *arg
   return late ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* ---- forked here ---- */
+/* ---- ranks that the test program forks ---- */
 
-/* What a rank tells the test: the outcome of its calls, in order. */
+/* Result of one call of a rank, recorded for the test; notes[] has them in order of the calls. */
 struct ranks_note {
   tutti_err err;
   uint64_t at_ms;
@@ -156,7 +157,7 @@ static inline void ranks_note(struct ranks_world *w, uint32_t rank, tutti_err er
   w->shared->rank[rank].noted = n + 1;
 }
 
-/* A port for the job: bound here so that nobody else takes it, but not listening, so that rank 0 can. */
+/* Binds a port for the job, so that no other process takes it. It does not listen, so that rank 0 can. */
 static inline int ranks_bind(uint16_t *port) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -169,13 +170,14 @@ static inline int ranks_bind(uint16_t *port) {
   return fd;
 }
 
-/* Starts `ranks` children; each runs body and ends with what it returns. Zero-initialise *w but for context and seed. */
+/* Forks `ranks` children. Each runs body and exits with its result. The caller sets all of *w to zero except context
+ * and seed, and except shared if it has mapped that memory itself. */
 static inline void ranks_start(struct ranks_world *w, uint32_t ranks,
                                int (*body)(struct ranks_world *w, uint32_t rank)) {
   uint16_t port;
   w->ranks = ranks;
   w->port_fd = ranks_bind(&port);
-  w->shared = mmap(NULL, sizeof *w->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (!w->shared) w->shared = mmap(NULL, sizeof *w->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (w->shared == MAP_FAILED) abort();
   fflush(stdout);
   for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -197,7 +199,7 @@ static inline void ranks_start(struct ranks_world *w, uint32_t ranks,
   }
 }
 
-/* Waits until all have ended; kills those that have not after timeout_ms, and returns false. */
+/* Waits until all children have ended. If some still run after timeout_ms, kills them and returns false. */
 static inline bool ranks_end(struct ranks_world *w, int timeout_ms) {
   uint64_t end = ranks_now_ms() + (uint64_t)timeout_ms;
   bool in_time = true;

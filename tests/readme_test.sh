@@ -1,7 +1,7 @@
 #!/bin/bash
-# The examples in README.md work as printed: a ```c block that begins with /* NAME.c */ is built and run by the commands in the
-# ```sh block after it, in a folder that looks like a clone, and prints what the ```text block after it says (lines in any
-# order: ranks do not take turns).
+# Checks that the examples in README.md work as printed. A ```c block that begins with /* NAME.c */ is an example. The
+# commands in the ```sh block after it build and run it, in a folder that looks like a clone. It must print the lines of
+# the ```text block after them, in any order, as the order of ranks is not fixed.
 source=$1 build=$2
 skip() {
   echo "$1"
@@ -12,7 +12,7 @@ grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt" && skip "a plain prog
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 
-# Each example into a folder of its own: code, commands, output.
+# Writes each example into a folder of its own: code, commands, output.
 awk -v here="$here" '
   /^```/ && !open { kind = substr($0, 4); open = 1; first = 1; next }
   /^```/ { open = 0; next }
@@ -39,16 +39,17 @@ try() { # FOLDER
   ln -s "$source/include" "$1/include"
   ln -s "$build" "$1/build"
   cd "$1" || exit 1
-  [ -s commands ] && [ -s output ] || { wrong "$name" "no commands, or no output, after it" && return; }
-  timeout 50 sh -e ./commands >found 2>errors || { wrong "$name" "exit $? from its commands: $(cat commands errors)" && return; }
+  [ -s commands ] && [ -s output ] || { wrong "$name" "no commands or no output after the code" && return; }
+  timeout 50 sh -e ./commands >found 2>errors ||
+    { wrong "$name" "exit status $? of its commands: $(cat commands errors)" && return; }
   diff <(sort output) <(sort found) >differences ||
-    { wrong "$name" "it prints something else (<: README, >: found): $(cat differences)" && return; }
+    { wrong "$name" "its output differs (<: README, >: found): $(cat differences)" && return; }
   lines=$(wc -l <"$name.c")
-  [ "$lines" -le 45 ] || { wrong "$name" "the example has $lines lines; it is to fit on one screen" && return; }
+  [ "$lines" -le 45 ] || { wrong "$name" "the example has $lines lines, expected at most 45" && return; }
   echo "ok README.md: $name ($lines lines)"
   passed=$((passed + 1))
 }
 for folder in "$here"/*/; do try "${folder%/}"; done
-[ $passed -ge 2 ] || wrong "examples" "$passed of them, expected 2 or more"
+[ $passed -ge 2 ] || wrong "examples" "$passed examples passed, expected 2 or more"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -1,6 +1,7 @@
-/* reference.h: cases of a collective call and what each must give, computed locally from inputs that every rank knows.
- * All values are chosen so that the result is exact in any order of additions; what does not commute is compared with
- * the fold in rank order. A buffer is compared as a whole, with a guard before and behind it and the gaps in it. */
+/* reference.h: cases of collective calls, and their correct results, computed locally from inputs that every rank
+ * knows. All values are chosen so that the result is exact in any order of additions. Operations that do not commute
+ * are compared with the fold in rank order. The whole of a buffer is compared: data, gaps, and guards before and
+ * behind. */
 #ifndef REFERENCE_H
 #define REFERENCE_H
 
@@ -13,21 +14,33 @@
 #include <tutti/tutti.h>
 
 enum { REF_RANKS_MAX = 8, REF_GUARD = 192 };
-enum { REF_TYPES = TUTTI_BFP8 }; /* those of vectors; block floats are of tensors alone */
+/* The types for vectors; block floats are for tensors only. */
+static const tutti_datatype ref_types[] = {TUTTI_I8,  TUTTI_U8,  TUTTI_I16,    TUTTI_U16,   TUTTI_I32,
+                                           TUTTI_U32, TUTTI_I64, TUTTI_U64,    TUTTI_F16,   TUTTI_BF16,
+                                           TUTTI_F32, TUTTI_F64, TUTTI_F8E4M3, TUTTI_F8E5M2};
+/* The collectives, without send and receive. */
+static const tutti_collective ref_collectives[] = {
+    TUTTI_ALLREDUCE,      TUTTI_REDUCE,     TUTTI_BROADCAST,       TUTTI_GATHER,   TUTTI_SCATTER, TUTTI_ALLGATHER,
+    TUTTI_REDUCE_SCATTER, TUTTI_ALLTOALL,   TUTTI_BARRIER,         TUTTI_SCAN,     TUTTI_EXSCAN,  TUTTI_GATHERV,
+    TUTTI_SCATTERV,       TUTTI_ALLGATHERV, TUTTI_REDUCE_SCATTERV, TUTTI_ALLTOALLV};
+enum {
+  REF_TYPES = sizeof ref_types / sizeof ref_types[0],
+  REF_COLLECTIVES = sizeof ref_collectives / sizeof ref_collectives[0]
+};
 
-/* Operations of the cases: the library's, and two of a user's. */
-enum { REF_AFFINE = TUTTI_OPS, REF_PLUS_ONE, REF_OPS };
-enum ref_place { REF_APART, REF_SAME_POINTER, REF_MARKED, REF_PLACES };
+/* Operations of the cases: the library's, and two user-defined ones. */
+enum { REF_BUILT_IN = TUTTI_PREMUL_SUM + 1, REF_AFFINE = REF_BUILT_IN, REF_PLUS_ONE, REF_OPS };
+enum ref_aliasing { REF_APART, REF_SAME_POINTER, REF_MARKED, REF_ALIASINGS };
 enum ref_blocks { REF_EQUAL, REF_UNEVEN, REF_ZEROS_GAPS, REF_UNEVEN_REVERSED, REF_ONE_GAPS, REF_BLOCKS };
 
 struct ref_case {
   tutti_collective collective;
-  const char *algorithm; /* NULL: the library's choice */
+  const char *algorithm; /* NULL: chosen by the library */
   tutti_datatype type;
   uint32_t op;
   size_t count;
-  enum ref_place place;
-  enum ref_blocks blocks; /* of the vector variants */
+  enum ref_aliasing aliasing;
+  enum ref_blocks blocks; /* lengths and gaps of the blocks of a vector variant (gatherv, ...) */
   uint32_t root;
   uint32_t ranks;
   uint32_t lanes;
@@ -48,11 +61,23 @@ static inline bool ref_signed(tutti_datatype t) {
   return t == TUTTI_I8 || t == TUTTI_I16 || t == TUTTI_I32 || t == TUTTI_I64;
 }
 static inline uint32_t ref_item_bytes(tutti_datatype t) {
-  static const uint8_t bytes[REF_TYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
-  return bytes[t];
+  switch (t) {
+    case TUTTI_I8:
+    case TUTTI_U8:
+    case TUTTI_F8E4M3:
+    case TUTTI_F8E5M2: return 1;
+    case TUTTI_I16:
+    case TUTTI_U16:
+    case TUTTI_F16:
+    case TUTTI_BF16: return 2;
+    case TUTTI_I32:
+    case TUTTI_U32:
+    case TUTTI_F32: return 4;
+    default: return 8;
+  }
 }
 
-/* Which buffer holds a block of each rank while the other holds one? */
+/* Which of a call's two buffers holds one block per rank while the other holds a single block. */
 enum ref_longer { REF_NEITHER, REF_IN_LONGER, REF_OUT_LONGER };
 static inline enum ref_longer ref_longer_of(tutti_collective c) {
   if (c == TUTTI_GATHER || c == TUTTI_GATHERV || c == TUTTI_ALLGATHER || c == TUTTI_ALLGATHERV) return REF_OUT_LONGER;
@@ -61,7 +86,7 @@ static inline enum ref_longer ref_longer_of(tutti_collective c) {
   return REF_NEITHER;
 }
 
-/* Is there such a call at all? */
+/* Returns true if the library supports this combination of collective, operation and type. */
 static inline bool ref_valid(const struct ref_case *c) {
   if (!ref_reduces(c->collective)) return true;
   if (c->op >= TUTTI_BAND && c->op <= TUTTI_LXOR && ref_floating(c->type)) return false;
@@ -78,7 +103,7 @@ static inline uint64_t ref_hash(uint64_t seed, uint64_t a, uint64_t b, uint64_t 
   return ref_mix(seed + a * 0x9e3779b97f4a7c15u + b * 0xc2b2ae3d27d4eb4fu + c * 0x165667b19e3779f9u);
 }
 
-/* ---- elements, as their bits ---- */
+/* ---- elements as bit patterns ---- */
 
 static inline uint64_t ref_load(const void *element, uint32_t bytes) {
   uint8_t b = 0;
@@ -107,7 +132,7 @@ static inline int64_t ref_extend(uint64_t bits, uint32_t bytes) {
   return (int64_t)(bits << shift) >> shift;
 }
 
-/* A value that the type holds exactly, as a normal number or zero. */
+/* Encodes a value that the type holds exactly, as a normal number or zero. */
 static inline uint64_t ref_encode(tutti_datatype type, double value) {
   float single = (float)value;
   uint64_t bits = 0;
@@ -117,14 +142,14 @@ static inline uint64_t ref_encode(tutti_datatype type, double value) {
   uint32_t width = ref_item_bytes(type) * 8;
   if (value == 0.0) return 0;
   int exponent;
-  double fraction = frexp(fabs(value), &exponent); /* in [0.5, 1) */
+  double fraction = frexp(fabs(value), &exponent); /* the fraction is in [0.5, 1) */
   uint64_t bias = (1ull << (width - mantissa - 2)) - 1;
   uint64_t digits = (uint64_t)(ldexp(fraction, (int)mantissa + 1)) - (1ull << mantissa);
   bits = ((uint64_t)(exponent - 1) + bias) << mantissa | digits;
   return value < 0 ? bits | 1ull << (width - 1) : bits;
 }
 
-/* Compositions of x -> a x + b, the left one first: associative, not commutative. */
+/* Composes two functions x -> a x + b, the left one first: associative, not commutative. */
 static inline uint64_t ref_affine(uint64_t left, uint64_t right, uint32_t bytes) {
   uint32_t half = 4 * bytes;
   uint64_t mask = (1ull << half) - 1;
@@ -151,13 +176,13 @@ static inline void ref_plus_one_op(void *result, const void *left, const void *r
     ref_store(to + i, bytes, ref_load(l + i, bytes) + ref_load(r + i, bytes) + 1);
 }
 
-/* The tutti_op of each operation of the cases. */
-static tutti_op ref_user_ops[REF_OPS - TUTTI_OPS];
+/* handles of the user-defined operations REF_AFFINE and REF_PLUS_ONE */
+static tutti_op ref_user_ops[REF_OPS - REF_BUILT_IN];
 static inline tutti_err ref_register(void) {
   tutti_err err = tutti_op_create(ref_affine_op, NULL, false, "affine", &ref_user_ops[0]);
   return err ? err : tutti_op_create(ref_plus_one_op, NULL, true, "plus_one", &ref_user_ops[1]);
 }
-static inline tutti_op ref_op(uint32_t op) { return op < TUTTI_OPS ? op : ref_user_ops[op - TUTTI_OPS]; }
+static inline tutti_op ref_op(uint32_t op) { return op < REF_BUILT_IN ? op : ref_user_ops[op - REF_BUILT_IN]; }
 static inline const char *ref_op_name(uint32_t op) {
   return op == REF_AFFINE ? "affine" : op == REF_PLUS_ONE ? "plus_one" : tutti_op_name(op);
 }
@@ -171,14 +196,15 @@ static inline double ref_scale(const struct ref_case *c, uint32_t rank) {
   return 1.0 + rank % 3;
 }
 
-/* A small whole number, such that every partial result of the operation is exact in the type. */
+/* Returns a small integer such that every partial result of the operation is exact in the type. */
 static inline double ref_small(const struct ref_case *c, uint32_t rank, uint32_t block, size_t i) {
   uint64_t h = ref_hash(c->seed, rank + 1, block, i);
   bool narrow = c->type != TUTTI_F32 && c->type != TUTTI_F64;
   double sign = i & 1 ? -1.0 : 1.0;
   if (c->op == TUTTI_PROD) return (h & 1 ? 1.0 : 2.0) * (h & 2 ? -1.0 : 1.0);
   if (c->op == TUTTI_MIN || c->op == TUTTI_MAX) return (double)(h % 17) - 8.0;
-  if (c->op == TUTTI_AVG && narrow) { /* the sum is a multiple of the ranks: the division is exact too */
+  if (c->op == TUTTI_AVG &&
+      narrow) { /* the sum of all ranks' values is a multiple of the number of ranks, so that the division is exact */
     double base = c->type == TUTTI_F8E5M2 ? 0.0 : (double)(ref_hash(c->seed, 0, block, i) & 1);
     return sign * (base + (i % c->ranks == rank ? c->ranks : 0));
   }
@@ -189,14 +215,14 @@ static inline double ref_small(const struct ref_case *c, uint32_t rank, uint32_t
 }
 
 static inline bool ref_by_value(const struct ref_case *c) {
-  return ref_floating(c->type) && c->op < TUTTI_OPS && ref_reduces(c->collective);
+  return ref_floating(c->type) && c->op < REF_BUILT_IN && ref_reduces(c->collective);
 }
 
 static inline uint64_t ref_input(const struct ref_case *c, uint32_t rank, uint32_t block, size_t i) {
   if (ref_by_value(c)) return ref_encode(c->type, ref_small(c, rank, block, i));
   uint64_t h = ref_hash(c->seed, rank + 1, block, i);
   if (ref_reduces(c->collective) && c->op >= TUTTI_LAND && c->op <= TUTTI_LXOR) {
-    /* Where an operand may come out uncombined, it is 0 or 1 already. */
+    /* If the result may be one operand alone, without an operation, the operand must be 0 or 1 already. */
     if (c->ranks == 1 || c->collective == TUTTI_SCAN || c->collective == TUTTI_EXSCAN) return h & 1;
     if ((h >> 61) < 3) return 0;
   }
@@ -252,7 +278,7 @@ static inline uint64_t ref_reduced(const struct ref_case *c, uint32_t from, uint
   return sum / c->ranks;
 }
 
-/* Element i of block `block` of what `rank` receives. */
+/* Returns element i of block `block` of the output of `rank`. */
 static inline uint64_t ref_output(const struct ref_case *c, uint32_t rank, uint32_t block, size_t i) {
   switch (c->collective) {
     case TUTTI_BROADCAST: return ref_input(c, c->root, 0, i);
@@ -274,7 +300,7 @@ static inline uint64_t ref_output(const struct ref_case *c, uint32_t rank, uint3
 
 /* ---- one rank's buffers ---- */
 
-/* Where they lie. The number is another one for every buffer of every case. */
+/* Allocator of the buffers. `number` is different for every buffer of every case. */
 struct ref_memory {
   void *(*acquire)(size_t bytes, uint64_t number);
   void (*release)(void *memory);
@@ -286,27 +312,27 @@ static inline void *ref_malloc(size_t bytes, uint64_t number) {
 static struct ref_memory ref_memory = {ref_malloc, free};
 
 struct ref_buffer {
-  unsigned char *memory; /* guard, room, guard */
-  unsigned char *wanted; /* what all of it must hold afterwards */
+  unsigned char *memory; /* contains a guard, the data, and another guard */
+  unsigned char *wanted; /* expected content of `memory` after the call */
   unsigned char *data;
-  size_t bytes; /* of memory */
+  size_t bytes; /* size of `memory` */
   uint32_t blocks;
   size_t counts[REF_RANKS_MAX], offsets[REF_RANKS_MAX];
 };
 
-/* Everything of a case on one rank. */
+/* All data of one case on one rank. */
 struct ref_run {
   struct ref_case c;
   uint32_t rank;
-  bool in_place;             /* on this rank */
-  struct ref_buffer in, out; /* in place, only the longer one has memory */
+  bool in_place;             /* the call is in place on this rank */
+  struct ref_buffer in, out; /* in place, only the longer of the two has memory */
   struct ref_buffer *in_home, *out_home;
   tutti_call call;
 };
 
 static inline size_t ref_count(const struct ref_case *c, uint32_t from, uint32_t to) {
   if (!ref_vector(c->collective) || c->blocks == REF_EQUAL) return c->count;
-  if (c->place != REF_APART && from > to) { /* in place, alltoallv has as much to send as to receive */
+  if (c->aliasing != REF_APART && from > to) { /* in place, alltoallv sends as much to a rank as it receives from it */
     uint32_t swap = from;
     from = to, to = swap;
   }
@@ -316,7 +342,7 @@ static inline size_t ref_count(const struct ref_case *c, uint32_t from, uint32_t
   return (size_t)(h % (2 * c->count + 1));
 }
 
-/* The size of block `block` of the input (output) of `rank`. */
+/* Returns the number of elements of block `block` in the input or output of `rank`. */
 static inline size_t ref_block_count(const struct ref_case *c, uint32_t rank, bool is_out, uint32_t block) {
   switch (c->collective) {
     case TUTTI_ALLTOALLV: return is_out ? ref_count(c, block, rank) : ref_count(c, rank, block);
@@ -353,8 +379,8 @@ static inline void ref_buffer_init(struct ref_buffer *b, const struct ref_case *
   bool shorter = ref_longer_of(c->collective) == (is_out ? REF_IN_LONGER : REF_OUT_LONGER);
   bool gaps = ref_vector(c->collective) && !shorter && c->blocks >= REF_ZEROS_GAPS;
   bool reversed = gaps && c->blocks == REF_UNEVEN_REVERSED;
-  /* In place, the two sides of alltoallv have the same offsets. */
-  uint64_t side = is_out && !(c->collective == TUTTI_ALLTOALLV && c->place != REF_APART) ? 2000 : 3000;
+  /* In place, send and receive blocks of alltoallv have the same displacements. */
+  uint64_t side = is_out && !(c->collective == TUTTI_ALLTOALLV && c->aliasing != REF_APART) ? 2000 : 3000;
   size_t at = 0;
   for (uint32_t k = 0; k < b->blocks; k++) {
     uint32_t block = reversed ? b->blocks - 1 - k : k;
@@ -364,9 +390,9 @@ static inline void ref_buffer_init(struct ref_buffer *b, const struct ref_case *
     at += b->counts[block];
   }
   uint32_t bytes = ref_item_bytes(c->type);
-  /* Begins at any element, not always on a cache line, and now and then within what would be one. */
-  uint64_t place = ref_hash(c->seed, side, rank, 77);
-  size_t shift = (size_t)(place % 3) * bytes + (place >> 61 == 0 ? (size_t)(place >> 32) % bytes : 0);
+  /* Data begins at any element, not always on a cache line; at times it is not even aligned to the element. */
+  uint64_t random = ref_hash(c->seed, side, rank, 77);
+  size_t shift = (size_t)(random % 3) * bytes + (random >> 61 == 0 ? (size_t)(random >> 32) % bytes : 0);
   b->bytes = 2 * REF_GUARD + shift + at * bytes;
   b->memory = ref_memory.acquire(b->bytes, ref_hash(c->seed, 4000 + is_out, rank, 5));
   b->wanted = malloc(b->bytes);
@@ -405,7 +431,7 @@ static inline void ref_want(struct ref_run *r) {
   }
 }
 
-/* Where the block lies that a rank shares with its other buffer in place. */
+/* Returns the displacement, in place, of the rank's own block within the longer buffer. */
 static inline size_t ref_own_offset(const struct ref_case *c, const struct ref_buffer *longer, uint32_t rank) {
   return longer->offsets[ref_rooted(c->collective) ? c->root : rank];
 }
@@ -435,16 +461,16 @@ static inline void ref_describe(struct ref_run *r) {
     bool in_longer = longer == REF_IN_LONGER;
     if (in_longer) out = in + ref_own_offset(c, &r->in, r->rank) * bytes;
     else in = out + (longer == REF_OUT_LONGER ? ref_own_offset(c, &r->out, r->rank) * bytes : 0);
-    if (c->place == REF_MARKED) {
+    if (c->aliasing == REF_MARKED) {
       if (in_longer) out = TUTTI_IN_PLACE;
       else in = TUTTI_IN_PLACE;
     }
   }
-  /* What is not touched may be NULL or anything. */
+  /* A buffer that the call does not touch may be NULL or any pointer. */
   bool null = (c->seed >> 40) & 1;
   if (null && (r->in.blocks == 0 || (c->count == 0 && !r->in_place))) in = NULL;
   if (null && (r->out.blocks == 0 || (c->count == 0 && !r->in_place))) out = NULL;
-  if (c->collective == TUTTI_BROADCAST && r->rank == c->root && c->place == REF_APART && null) out = NULL;
+  if (c->collective == TUTTI_BROADCAST && r->rank == c->root && c->aliasing == REF_APART && null) out = NULL;
   call->send = in;
   call->recv = out;
 }
@@ -457,7 +483,7 @@ static inline void ref_run_init(struct ref_run *r, const struct ref_case *c, uin
   ref_buffer_init(&r->out, c, rank, true);
   r->in_home = &r->in;
   r->out_home = &r->out;
-  r->in_place = c->place != REF_APART && (!ref_rooted(c->collective) || rank == c->root);
+  r->in_place = c->aliasing != REF_APART && (!ref_rooted(c->collective) || rank == c->root);
   if (r->in_place) {
     struct ref_buffer *spare = ref_longer_of(c->collective) == REF_IN_LONGER ? &r->out : &r->in;
     struct ref_buffer *home = spare == &r->in ? &r->out : &r->in;
@@ -481,16 +507,16 @@ static inline void ref_run_fini(struct ref_run *r) {
 }
 
 static inline void ref_case_print(const struct ref_case *c, char *text, size_t text_bytes) {
-  static const char *const places[] = {"apart", "same pointer", "marked in place"};
+  static const char *const aliasings[] = {"apart", "same pointer", "marked in place"};
   static const char *const blocks[] = {"equal", "uneven", "zeros and gaps", "uneven, reversed", "one, gaps"};
   snprintf(text, text_bytes, "%s.%s, %u ranks, %u lanes, count %zu, %s, %s, root %u, %s%s%s, seed 0x%llx",
            tutti_collective_name(c->collective), c->algorithm ? c->algorithm : "(default)", c->ranks, c->lanes,
            c->count, tutti_datatype_name(c->type), ref_reduces(c->collective) ? ref_op_name(c->op) : "no op", c->root,
-           places[c->place], ref_vector(c->collective) ? ", blocks " : "",
+           aliasings[c->aliasing], ref_vector(c->collective) ? ", blocks " : "",
            ref_vector(c->collective) ? blocks[c->blocks] : "", (unsigned long long)c->seed);
 }
 
-/* Compares all memory of the run with what it must hold; false and a sentence at the first difference. */
+/* Compares all memory of the run with its expected content; at a difference, describes the first and returns false. */
 static inline bool ref_agrees(const struct ref_run *r, char *text, size_t text_bytes) {
   const struct ref_buffer *both[] = {&r->in, &r->out};
   for (uint32_t k = 0; k < 2; k++) {

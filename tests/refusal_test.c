@@ -1,7 +1,8 @@
-/* refusal_test.c: each allocation of a scene is refused once, the n-th in the n-th round, for every n: the call that needed it
- * returns TUTTI_ERR_MEMORY or succeeds with the right data, the other ranks get a verdict, no rank hangs, ends or leaks, and
- * communicators can be freed. The C library's allocator is wrapped where this program is linked (--wrap, see
- * cmake/tests.cmake), so the library itself knows nothing of it. Leaks are the leak sanitizer's to find. */
+/* test: fast timeout=300 */
+/* refusal_test.c: failed allocations. Round n refuses the n-th allocation of a scene, for every n. The call that needs
+ * it returns TUTTI_ERR_MEMORY, or succeeds with correct data. The other ranks get the verdict; no rank hangs, ends or
+ * leaks memory, and communicators can be freed. The C library's allocator is wrapped when this program is linked
+ * (--wrap, see cmake/tests.cmake), so the library needs no hooks. LeakSanitizer finds the leaks. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <tutti/channel.h>
@@ -10,7 +11,9 @@
 #include <tutti/topology.h>
 #include <tutti/window.h>
 
-#include "api/comm.h"
+#include "api/comm_create.h"
+#include "comm/failure.h"
+#include "comm/patience.h"
 #include "test.h"
 #include "transport/transport.h"
 
@@ -25,7 +28,7 @@ void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *memory, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 
-/* Of the thread that is to be refused something: after so many allocations; 0: nothing. */
+/* of the thread whose allocation is refused: number of allocations up to that one; 0: none is refused */
 static _Thread_local uint64_t left;
 static _Thread_local bool refused;
 
@@ -61,7 +64,8 @@ struct scene {
   void (*play)(struct rank *r);
 };
 
-/* What a call may say while somebody is refused memory: nothing is wrong, or that. */
+/* Returns true if the call succeeded. While an allocation of some rank is refused, only the errors TUTTI_ERR_MEMORY,
+ * TUTTI_ERR_PEER and TUTTI_ERR_ABORTED are allowed. */
 static bool allowed(struct rank *r, tutti_err err, const char *what) {
   if (err == TUTTI_OK) return true;
   if (err != TUTTI_ERR_MEMORY && err != TUTTI_ERR_PEER && err != TUTTI_ERR_ABORTED) {
@@ -101,7 +105,7 @@ static void play_algorithms(struct rank *r) {
                                       "rabenseifner", "rs:pat+ag:bruck", "re:binomial/2+ar:ring+bc:binomial/2"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (!sums(r, r->comm, names[i])) return;
-  for (int i = 0; i < 3; i++) { /* goes straight from the second on */
+  for (int i = 0; i < 3; i++) { /* the second and third call take the fast path */
     float in = 2, out = 0;
     if (!allowed(r, tutti_allreduce(r->comm, &in, &out, 1, TUTTI_F32, TUTTI_SUM), "short")) return;
     expect(r, out == 2 * RANKS, "short");
@@ -132,7 +136,7 @@ static void play_vectors(struct rank *r) {
     for (uint32_t k = 0; k <= i; k++) expect(r, out[displacements[i] + k] == i * 10 + k, "allgatherv");
 }
 
-/* Received in the other order: the first is set aside. */
+/* Receives in another order than sent, so that the first message is set aside. */
 static void play_messages(struct rank *r) {
   enum { LONG = 4000 };
   static _Thread_local uint32_t a[LONG], b[LONG];
@@ -206,7 +210,7 @@ static void play_channels(struct rank *r) {
     (void)allowed(r, tutti_channel_build(b, channels), "build");
   tutti_channel_builder_free(b);
   if (channels[0]) (void)allowed(r, tutti_barrier(r->comm), "all have channels");
-  tutti_abort(r->comm, "the streams have no end"); /* and nobody is to wait for it */
+  tutti_abort(r->comm, "abort with open streams"); /* so that no rank waits for the end of the streams */
   for (int i = 0; i < 2; i++)
     if (channels[i]) (void)!tutti_channel_close(channels[i], 1000);
 }
@@ -231,7 +235,7 @@ static void play_mesh(struct rank *r) {
   (void)allowed(r, tutti_mesh_free(mesh), "free of the mesh");
 }
 
-/* ---- files: one rank alone ---- */
+/* ---- files, by one rank ---- */
 
 static void play_files(struct rank *r) {
   char text[512];
@@ -252,7 +256,7 @@ static void play_files(struct rank *r) {
   }
 }
 
-/* ---- the stage ---- */
+/* ---- the ranks ---- */
 
 static void *act(void *argument) {
   struct rank *r = argument;
@@ -261,10 +265,10 @@ static void *act(void *argument) {
   for (uint32_t i = 0; i < RANKS; i++) members[i] = i;
   refused = false;
   left = r->victim ? r->n : 0;
-  tutti_err err = tu_comm_create(r->endpoint, members, RANKS, r->rank, TU_WORLD_SESSION, JOIN_MS, &r->comm, &error);
+  tutti_err err = tu_comm_create(r->endpoint, members, RANKS, r->rank, TU_WORLD_ID, JOIN_MS, &r->comm, &error);
   if (err != TUTTI_OK) (void)tu_thread_error(&error);
   if (allowed(r, err, "world")) {
-    tutti_comm_set_timeout(r->comm, CALL_MS);
+    (void)!tutti_comm_set_timeout(r->comm, CALL_MS);
     r->scene->play(r);
     left = 0;
     (void)allowed(r, tutti_comm_free(r->comm), "free of the world");
@@ -274,7 +278,7 @@ static void *act(void *argument) {
   return NULL;
 }
 
-/* Refuses the n-th allocation of one rank; false: it does not make so many. */
+/* Runs the scene with the n-th allocation of one rank refused; returns false if the rank makes fewer. */
 static bool perform(const struct scene *scene, uint32_t victim, uint64_t n) {
   struct rank ranks[RANKS];
   pthread_t threads[RANKS];
@@ -297,7 +301,7 @@ static bool perform(const struct scene *scene, uint32_t victim, uint64_t n) {
 static void sweep(const struct scene *scene) {
   uint64_t refusals = 0;
   for (uint64_t n = 1; test_failures < 5 && perform(scene, (uint32_t)(n % RANKS), n); n++) refusals++;
-  CHECK(refusals > 2, "%s: only %llu allocations", scene->name, (unsigned long long)refusals);
+  CHECK(refusals > 2, "%s: refused only %llu allocations", scene->name, (unsigned long long)refusals);
   printf("  %s: %llu allocations refused, one at a time\n", scene->name, (unsigned long long)refusals);
 }
 
@@ -353,4 +357,7 @@ static const struct test tests[] = {
     {"files", files},
 };
 
-int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
+int main(int argc, char **argv) {
+  setenv("TUTTI_SPIN_US", "-1", 1); /* waits sleep at once: a yield takes long if other programs use the cores */
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}

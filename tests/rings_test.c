@@ -1,8 +1,9 @@
 /* test: fast */
-/* rings_test.c: rings that begin short and grow, through the public calls and real processes: several calls are open at a time
- * when a longer one comes, messages of several parts are half put together, one rank casts to several, memory is short.
- * Every result is checked, and that rings were exchanged at all, and given back. */
-#include "api/comm.h"
+/* rings_test.c: rings that start short and are replaced by longer ones, through public calls and real processes.
+ * Several calls are open when a longer one comes, messages of several parts have arrived in part, one rank sends to
+ * several through one ring, memory is short. Checks every result, and that rings are replaced and their memory comes
+ * back. */
+#include "comm/comm.h"
 #include "ranks.h"
 #include "test.h"
 
@@ -12,7 +13,7 @@ struct open_call {
   tutti_request *request;
   uint64_t key;
   tutti_collective collective;
-  size_t count; /* of a block */
+  size_t count; /* elements of a block */
   uint32_t *in, *out;
 };
 
@@ -20,7 +21,7 @@ static uint32_t element(uint64_t key, uint32_t rank, size_t i) {
   return (uint32_t)(key * 2654435761u + rank * 40503u + i * 97u);
 }
 
-/* What rank has to find at i. */
+/* Returns the expected element i of the output of `rank`. */
 static uint32_t wanted(const struct open_call *c, uint32_t rank, uint32_t ranks, size_t i) {
   uint32_t sum = 0;
   switch (c->collective) {
@@ -41,11 +42,12 @@ static const struct {
              {TUTTI_ALLGATHER, "pat"},    {TUTTI_ALLTOALL, "bruck"},   {TUTTI_ALLTOALL, "direct"},
              {TUTTI_ALLGATHER, "direct"}, {TUTTI_ALLTOALL, "ring"}};
 
-/* The same on all ranks, and longer from round to round. */
+/* Starts a random call, the same on all ranks. Calls get longer from round to round. */
 static bool start(tutti_comm *comm, struct open_call *c, uint64_t *random, int round) {
   uint32_t ranks = tutti_ranks(comm), rank = tutti_rank(comm);
   uint64_t draw = ranks_random(random);
-  bool last = round == ROUNDS; /* long, and around the ring: whatever was drawn before, all rings have to grow now */
+  bool last =
+      round == ROUNDS; /* the last call is long and uses the whole ring of ranks, so that all rings have to grow */
   size_t kind = last ? 0 : draw % (sizeof kinds / sizeof kinds[0]), most = 16u << round / 3;
   c->key = ranks_random(random) % 1000000;
   c->collective = kinds[kind].collective;
@@ -78,18 +80,18 @@ static bool finish(tutti_comm *comm, struct open_call *c) {
   return true;
 }
 
-/* Takes what has been given back in the meantime, as long as rings are, and writes all over it. */
+/* Allocates pieces as long as rings, and overwrites them, so that a ring freed too early would be damaged. */
 static bool scribble(tutti_comm *comm) {
   for (size_t bytes = 64 << 10; bytes <= (512 << 10); bytes *= 2) {
     void *memory;
-    if (tutti_alloc(comm, bytes, &memory) != TUTTI_OK) continue; /* there may be little */
+    if (tutti_alloc(comm, bytes, &memory) != TUTTI_OK) continue; /* little memory may be left */
     memset(memory, 0x99, bytes);
     if (tutti_free(comm, memory) != TUTTI_OK) return false;
   }
   return true;
 }
 
-/* Up to OPEN_MAX calls at a time, the earlier of them not done when the later, longer ones are prepared. */
+/* Keeps up to OPEN_MAX calls open at a time. Earlier ones may not be done when later, longer ones are prepared. */
 static bool play_calls(tutti_comm *comm, uint64_t seed) {
   struct open_call open[OPEN_MAX] = {{0}};
   uint64_t random = seed;
@@ -147,7 +149,7 @@ static int grow_while_in_use(struct ranks_world *w, uint32_t rank) {
   return leave(world, comm, free_before, good);
 }
 
-/* Short ones are exchanged for the longest when they are worn, also by calls that go straight. */
+/* Short rings that have carried many messages are replaced by the longest, also by calls that take the fast path. */
 static int grow_when_worn(struct ranks_world *w, uint32_t rank) {
   enum { COUNT = 1000 };
   tutti_comm *world = join(w), *comm;
@@ -168,11 +170,12 @@ static int grow_when_worn(struct ranks_world *w, uint32_t rank) {
   uint64_t last = tu_max(longest_ring(comm), cast_ring(comm));
   good &= first < shape->ring_bytes && last == shape->ring_bytes;
   if (!good)
-    printf("  rank %u: rings of %llu bytes, then of %llu\n", rank, (unsigned long long)first, (unsigned long long)last);
+    printf("  rank %u: rings of %llu bytes at first, of %llu at the end\n", rank, (unsigned long long)first,
+           (unsigned long long)last);
   return leave(world, comm, free_before, good);
 }
 
-/* Almost nothing is left: rings are as short as they can be, and everything goes on. */
+/* With almost no memory left, rings are as short as possible, and all calls succeed. */
 static int stay_short(struct ranks_world *w, uint32_t rank) {
   void *most;
   setenv("TUTTI_SHM_BYTES", "32M", 1);
@@ -183,7 +186,9 @@ static int stay_short(struct ranks_world *w, uint32_t rank) {
     return 3;
   bool good = play_calls(comm, w->seed);
   uint64_t longest = longest_ring(comm);
-  if (longest > (128 << 10)) good = false, printf("  rank %u: a ring of %llu\n", rank, (unsigned long long)longest);
+  if (longest > (128 << 10))
+    good = false,
+    printf("  rank %u: a ring of %llu bytes, expected at most 128 KiB\n", rank, (unsigned long long)longest);
   if (tutti_free(world, most) != TUTTI_OK) return 6;
   return leave(world, comm, free_before, good);
 }

@@ -1,5 +1,6 @@
 #!/bin/bash
-# run_test.sh SOURCE BUILD: what `tutti run` promises: exit statuses, signals, whole lines, and nothing left behind.
+# run_test.sh SOURCE BUILD: tests `tutti run`: exit statuses, signals, whole lines of output, and that it leaves no
+# processes behind.
 # test: fast timeout=120
 set -u
 . "$1/tests/shell.sh"
@@ -8,13 +9,13 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
   TUTTI_MASTER_PORT TUTTI_RESERVED_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_SECRET_FILE
-# Each case has a folder and a shell of its own: most of their time is waiting, so they run side by side.
+# Each case runs in a folder and a shell of its own, at the same time as the others, as cases mostly wait.
 run_case() {
   mkdir "$scratch/$1" && cd "$scratch/$1" || exit 1
   "$1"
   if [ "$complaints" -gt 0 ]; then echo "FAILED ${1#test_}"; elif [ "$skips" -gt 0 ]; then echo "skipped ${1#test_}"; else echo "ok ${1#test_}"; fi
 }
-# until_true SECONDS COMMAND...: does it come true in time?
+# until_true SECONDS COMMAND...: repeats a command until it succeeds; fails if it does not succeed in time.
 until_true() {
   local turns=$(($1 * 50))
   shift
@@ -38,31 +39,31 @@ test_environment() {
   for rank in 0 1 2; do
     is "rank $rank" "$(grep -E '^TUTTI_(RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR)=' env.$rank | sort | tr '\n' ' ')" \
       "TUTTI_LOCAL_RANK=$rank TUTTI_MASTER_ADDR=127.0.0.1 TUTTI_RANK=$rank TUTTI_WORLD_SIZE=3 "
-    is "leftovers of rank $rank" "$(grep -cE '^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK|TUTTI_SECRET_FILE)=' env.$rank)" 0
+    is "variables of an outer job at rank $rank" \
+      "$(grep -cE '^(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK|TUTTI_SECRET_FILE)=' env.$rank)" 0
   done
   is "one secret" "$(sed -n s/^TUTTI_SECRET=//p env.? | sort -u | grep -cE '^[0-9a-f]{32}$')" 1
   is "one port" "$(sed -n s/^TUTTI_MASTER_PORT=//p env.? | sort -u | wc -l)" 1
-  is "which is reserved" "$(sed -n s/^TUTTI_RESERVED_PORT=//p env.?)" "$(sed -n s/^TUTTI_MASTER_PORT=//p env.?)"
+  is "the reserved port" "$(sed -n s/^TUTTI_RESERVED_PORT=//p env.?)" "$(sed -n s/^TUTTI_MASTER_PORT=//p env.?)"
   is "limit" "$("$tutti" run -n 1 --timeout-ms 1234 -- sh -c 'echo $TUTTI_TIMEOUT_MS; echo $TUTTI_SECRET >secret')" 1234
   is "another secret" "$(grep -c "$(cat secret)" env.0)" 0
 }
 
+# The other ranks fail when the launcher has seen the end of the first.
 test_statuses() {
-  local said
+  local said after_first='until [ -s first ] && ! kill -0 $(cat first) 2>/dev/null; do sleep 0.01; done'
   "$tutti" run -n 4 -- true
   is "all good" $? 0
-  said=$("$tutti" run -n 3 -- sh -c '[ $TUTTI_RANK = 1 ] && exit 9; sleep 0.3; exit 4' 2>&1)
+  said=$("$tutti" run -n 3 -- sh -c "[ \$TUTTI_RANK = 1 ] && echo \$\$ >first && exit 9; $after_first; exit 4" 2>&1)
   is "first failure" $? 9
-  has "first failure" "$said" "rank 1 (pid "
-  has "first failure" "$said" ") exited with status 9"
-  has "first failure" "$said" "2 other ranks failed after it"
-  said=$("$tutti" run -n 3 -- sh -c '[ $TUTTI_RANK = 2 ] && kill -9 $$; sleep 0.3; exit 1' 2>&1)
+  has_facts "first failure" "$said" "rank 1 (pid |status 9"
+  rm first
+  said=$("$tutti" run -n 3 -- sh -c "[ \$TUTTI_RANK = 2 ] && echo \$\$ >first && kill -9 \$\$; $after_first; exit 1" 2>&1)
   is "killed" $? 137
-  has "killed" "$said" "rank 2 (pid "
-  has "killed" "$said" ") was killed by signal 9"
+  has_facts "killed" "$said" "rank 2 (pid |signal 9"
 }
 
-# Ends that the launcher sees all at once: it was stopped meanwhile. The last rank was the first.
+# The launcher is stopped while all ranks end, and sees all ends at once. It must name rank 2, which ended first.
 test_first_of_many_ends() {
   local said launcher
   "$tutti" run -n 3 -- sh -c 'echo $$ >here.$TUTTI_RANK; until [ -e go ]; do sleep 0.01; done
@@ -80,11 +81,23 @@ test_first_of_many_ends() {
   wait $launcher
   is "status" $? 9
   said=$(cat said)
-  has "first" "$said" "rank 2 (pid "
-  has "first" "$said" "2 other ranks failed after it"
+  has_facts "first" "$said" "rank 2 (pid |2 other ranks"
 }
 
-# A rank that is killed takes a while to go, as the kernel takes its memory back. One that saw it die is gone before.
+# Rank 1 ends first, then rank 0, while the launcher still starts other ranks.
+test_first_ends_early() {
+  local said
+  export -f lives dead
+  said=$("$tutti" run -n 40 -- bash -c 'case $TUTTI_RANK in
+    0) until [ -s first ] && dead "$(cat first)"; do sleep 0.01; done; exit 3 ;;
+    1) echo $$ >first; until [ -e next ]; do sleep 0.01; done; exit 9 ;;
+    2) echo >next ;;
+    esac; sleep 1' 2>&1)
+  is "status" $? 9
+  has_facts "first" "$said" "rank 1 (pid "
+}
+
+# A killed rank takes a while to end, as the kernel frees its memory. A rank that fails because of it may end earlier.
 test_slow_to_die() {
   local said
   said=$("$tutti" run -n 2 -- sh -c 'if [ $TUTTI_RANK = 1 ]; then
@@ -92,15 +105,14 @@ test_slow_to_die() {
     until [ -s victim ] && [ $(awk "/VmRSS/ { print \$2 }" /proc/$(cat victim)/status) -gt 400000 ]; do sleep 0.02; done
     kill -9 $(cat victim); exit 3' 2>&1)
   is "status" $? 137
-  has "the one that died" "$said" "rank 1 (pid "
-  has "how" "$said" "was killed by signal 9"
+  has_facts "the killed rank" "$said" "rank 1 (pid |signal 9"
 }
 
 test_usage() {
   local said
   said=$("$tutti" run -n 4 -- no-such-program-here 2>&1)
   is "not found" $? 127
-  is "not found" "$said" "tutti run: cannot start 'no-such-program-here': No such file or directory"
+  has_facts "not found" "$said" "tutti run: |'no-such-program-here'|No such file or directory"
   echo nothing >plain
   said=$("$tutti" run -n 2 -- ./plain 2>&1)
   is "not executable" $? 126
@@ -140,9 +152,10 @@ test_whole_lines() {
     '4 4 4 1048580 1048580 1048580 1048581 1048581 1048581 '
 }
 
-# Output that was written before a rank is killed, or that a slow reader has not taken yet, still comes.
+# No output is lost if a rank is killed after it wrote, or if the reader is slow.
 test_no_line_lost() {
-  "$tutti" run -n 2 --prefix -- sh -c 'head -c 60000 /dev/zero | tr "\0" z; kill -9 $$' >out 2>err
+  "$tutti" run -n 2 --prefix -- sh -c 'head -c 60000 /dev/zero | tr "\0" z; echo >wrote.$TUTTI_RANK
+    until [ -s wrote.0 ] && [ -s wrote.1 ]; do sleep 0.01; done; kill -9 $$' >out 2>err
   is status $? 137
   is bytes "$(tr -dc z <out | wc -c)" 120000
   "$tutti" run -n 2 --prefix -- seq 100000 | (sleep 0.5; cat) >out
@@ -156,11 +169,11 @@ test_signals() {
   local name number
   for name in INT TERM HUP QUIT USR1 USR2; do
     rm -f ready.*
-    # A background job of a script ignores SIGINT and SIGQUIT; env puts them back.
+    # A background job of a script ignores SIGINT and SIGQUIT; env restores the default.
     env --default-signal=INT,QUIT "$tutti" run -n 2 -- \
       bash -c "trap 'echo $name; exit 0' $name; echo \$\$ >ready.\$TUTTI_RANK; while :; do sleep 0.02; done" >out 2>err &
     local launcher=$!
-    until_true 10 exists ready.0 ready.1 || complain "$name: the ranks do not start"
+    until_true 10 exists ready.0 ready.1 || complain "$name: the ranks did not start"
     kill -$name $launcher
     wait $launcher
     is "$name: status" $? 0
@@ -175,8 +188,8 @@ test_signals() {
   is "interrupted" $? 130
 }
 
-# interrupt_job RANKS COMMAND...: runs `tutti run` in a process group of its own, as a shell with a terminal does, and sends
-# SIGINT to that group, as the terminal does, once the ranks have made files ready.RANK. Leaves `said` and `status`.
+# interrupt_job RANKS COMMAND...: runs `tutti run` in a process group of its own, as a shell with a terminal does. Sends
+# SIGINT to the group, as a terminal does, when all ranks have made their files ready.RANK. Sets `said` and `status`.
 interrupt_job() {
   local ranks=$1 launcher
   shift
@@ -184,24 +197,27 @@ interrupt_job() {
   setsid env --default-signal=INT "$tutti" run -n "$ranks" -- "$@" >out 2>err &
   launcher=$!
   # shellcheck disable=SC2046
-  until_true 20 exists $(seq -f ready.%g 0 $((ranks - 1))) || complain "the ranks do not start"
+  until_true 20 exists $(seq -f ready.%g 0 $((ranks - 1))) || complain "the ranks did not start"
   kill -INT -- -$launcher
   wait $launcher
   status=$? said=$(cat err)
 }
 
-# Who presses Ctrl-C is told that, and no rank is accused of it; what goes wrong afterwards is said with its cause.
+# After Ctrl-C, the message names the interrupt and blames no rank. A later failure of a rank is reported with the
+# interrupt as its cause.
 test_interrupted() {
   local status said
   interrupt_job 4 bash -c 'echo $$ >ready.$TUTTI_RANK; exec sleep 30'
   is "status" $status 130
-  is "words" "$said" "tutti run: interrupted from outside by signal 2 (Interrupt)"
+  has_facts "message" "$said" "tutti run: |signal 2 (Interrupt)"
+  is "lines" "$(wc -l <<<"$said")" 1
   interrupt_job 2 bash -c 'trap "exit 130" INT; echo $$ >ready.$TUTTI_RANK; while :; do sleep 0.02; done'
   is "a trap: status" $status 130
-  is "a trap: words" "$said" "tutti run: interrupted from outside by signal 2 (Interrupt)"
+  has_facts "a trap: message" "$said" "tutti run: |signal 2 (Interrupt)"
+  is "a trap: lines" "$(wc -l <<<"$said")" 1
   interrupt_job 2 bash -c 'trap "exit $TUTTI_RANK" INT; echo $$ >ready.$TUTTI_RANK; while :; do sleep 0.02; done'
-  is "an own status" $status 1
-  has "an own status" "$said" ") exited with status 1, after signal 2 (Interrupt) from outside"
+  is "another status" $status 1
+  has_facts "another status" "$said" "status 1|signal 2 (Interrupt)"
 }
 
 test_stop_and_continue() {
@@ -211,33 +227,35 @@ test_stop_and_continue() {
   until_true 10 exists ready.0 ready.1
   local first=$(cat ready.0) second=$(cat ready.1)
   kill -TSTP $launcher
-  until_true 5 stopped $first || complain "rank 0 is not stopped"
-  until_true 5 stopped $second || complain "rank 1 is not stopped"
-  until_true 5 stopped $launcher || complain "the launcher is not stopped"
+  until_true 5 stopped $first || complain "rank 0 was not stopped"
+  until_true 5 stopped $second || complain "rank 1 was not stopped"
+  until_true 5 stopped $launcher || complain "the launcher was not stopped"
   kill -CONT $launcher
-  until_true 5 not_stopped $first || complain "rank 0 does not go on"
-  until_true 5 not_stopped $second || complain "rank 1 does not go on"
+  until_true 5 not_stopped $first || complain "rank 0 did not continue"
+  until_true 5 not_stopped $second || complain "rank 1 did not continue"
   touch finish
   wait $launcher
   is status $? 0
 }
 
-# The others get 2 s, then SIGTERM, then, 2 s later, SIGKILL.
+# After a failure, the other ranks have 2 s; then they get SIGTERM, and 2 s later SIGKILL. Rank 1 ends when the launcher
+# has seen that rank 0 has failed.
 test_grace() {
-  local begin=$(milliseconds)
+  local failed ended
   "$tutti" run -n 3 -- bash -c 'case $TUTTI_RANK in
-    0) exit 3;;
-    1) sleep 1; touch in-time; exit 0;;
-    2) trap "touch asked" TERM; while :; do sleep 0.05; done;; esac' 2>err
+    0) until [ -s ready ]; do sleep 0.01; done; echo $$ >victim; date +%s%N >failed; exit 3;;
+    1) until [ -s failed ] && ! kill -0 $(cat victim) 2>/dev/null; do sleep 0.01; done; touch in-time; exit 0;;
+    2) trap "date +%s%N >asked" TERM; echo >ready; while :; do sleep 0.05; done;; esac' 2>err
   is status $? 3
-  local took=$(($(milliseconds) - begin))
-  [ -e in-time ] || complain "rank 1 was not given its time"
-  [ -e asked ] || complain "rank 2 was not asked to end"
-  [ $took -gt 3500 ] && [ $took -lt 8000 ] || complain "it took $took ms"
-  has "message" "$(cat err)" "ending the 1 rank still running"
+  ended=$(milliseconds) failed=$(($(cat failed) / 1000000))
+  [ -e in-time ] || complain "rank 1 was ended too early"
+  [ -s asked ] || complain "rank 2 got no SIGTERM"
+  [ $(($(cat asked) / 1000000 - failed)) -ge 2000 ] || complain "rank 2 got SIGTERM less than 2 s after the failure"
+  [ $((ended - failed)) -ge 4000 ] || complain "the job ended $((ended - failed)) ms after the failure, expected 4000"
+  has_facts "message" "$(cat err)" "ending|1 rank"
 }
 
-# What a rank starts ends with the job, also what leaves its process group.
+# Processes that a rank has started end with the job, also if they have left its process group.
 test_leaves_nothing_behind() {
   "$tutti" run -n 2 -- bash -c 'sleep 1000 & echo $! >child.$TUTTI_RANK
     (setsid bash -c "echo \$\$ >daemon.$TUTTI_RANK; trap \"\" TERM; while :; do sleep 0.1; done" &)
@@ -257,15 +275,16 @@ test_launcher_is_killed() {
   kill -9 $launcher
   wait $launcher 2>/dev/null
   for rank in 0 1 2 3; do
-    until_true 5 dead "$(cat ready.$rank)" || complain "rank $rank outlives the launcher"
+    until_true 5 dead "$(cat ready.$rank)" || complain "rank $rank still runs"
   done
 }
 
-# Children that the launcher was born with (exec in a script) are none of the job: not waited for, not ended.
+# Children that the launcher's process had before an exec do not belong to the job; it neither waits for them nor ends
+# them.
 test_spares_its_elder_children() {
   bash -c 'sleep 1000 & echo $! >elder; exec "$0" run -n 2 -- true' "$tutti"
   is status $? 0
-  lives "$(cat elder)" || complain "a child that was there before was ended"
+  lives "$(cat elder)" || complain "a child from before the exec was ended"
   kill "$(cat elder)"
 }
 
@@ -282,7 +301,7 @@ test_many_ranks() {
   is "64 ranks" "$("$tutti" run -n 64 --prefix -- sh -c 'echo $TUTTI_RANK' | awk '"[" $2 "]" == $1' | sort -u | wc -l)" 64
 }
 
-# No descriptor of the launcher leaks into a rank.
+# Ranks inherit no descriptors of the launcher.
 test_descriptors() {
   local own=$(ls /proc/self/fd | sort -n | tr '\n' ' ')
   is inherited "$("$tutti" run -n 2 -- ls /proc/self/fd | sort -nu | tr '\n' ' ')" "$own"
@@ -291,9 +310,10 @@ test_descriptors() {
   is "closed input" $? 6
 }
 
-# On a terminal rank 0 is fed line by line: it may not read the terminal itself, being no foreground job.
+# On a terminal, the launcher passes input to rank 0 line by line: rank 0 is no foreground job, and may not read the
+# terminal.
 test_terminal() {
-  command -v script >/dev/null || { skip "there is no script(1)" && return; }
+  command -v script >/dev/null || { skip "script(1) not found" && return; }
   (sleep 0.5; echo typed; sleep 0.3; printf '\004') |
     timeout 20 script -qec "$tutti run -n 2 -- sh -c 'cat >typed.\$TUTTI_RANK'" /dev/null >/dev/null
   is status $? 0
@@ -307,6 +327,6 @@ wait
 for name in $cases; do cat "$scratch/$name.log"; done
 passed=$(cat "$scratch"/*.log | grep -c '^ok ')
 skipped=$(cat "$scratch"/*.log | grep -c '^skipped ')
-failed=$(($(echo "$cases" | wc -l) - passed - skipped)) # one that died without a word has failed
+failed=$(($(echo "$cases" | wc -l) - passed - skipped)) # a case that ended without a result has failed
 echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
 [ "$failed" -eq 0 ]

@@ -1,14 +1,22 @@
-# shell.sh: what the scripts tests/*_test.sh share: `. "$1/tests/shell.sh"`. A function test_NAME is a test; it complains
-# about each thing that is wrong. $tutti is the command.
+# shell.sh: functions that the scripts tests/*_test.sh share; they read it with `. "$1/tests/shell.sh"`. Each function
+# test_NAME is a test, and calls complain for each error. $tutti is the command.
 passed=0 failed=0 skipped=0 complaints=0 skips=0
 
 complain() { echo "  $*"; complaints=$((complaints + 1)); }
-# The test, or a part of it, is not done here, and why; the test returns by itself.
+# Reports that a test, or a part of it, is skipped, and why. The test itself must return.
 skip() { echo "  skipped: $*"; skips=$((skips + 1)); }
 is() { [ "$2" == "$3" ] || complain "$1: got '$2', expected '$3'"; }
 has() { [[ "$2" == *"$3"* ]] || complain "$1: got '$2', expected '...$3...'"; }
 
-# run_tool STATUS TOOL ARGUMENTS...: runs it; leaves `out` and `err`, and out.txt and err.txt.
+# has_facts WHAT TEXT FACTS: checks that TEXT contains all FACTS, in any order. FACTS are separated by '|'.
+has_facts() {
+  local fact facts
+  IFS='|' read -r -a facts <<<"$3"
+  for fact in "${facts[@]}"; do has "$1" "$2" "$fact"; done
+}
+
+# run_tool STATUS TOOL ARGUMENTS...: runs a tool and checks its exit status. Sets `out` and `err`, and writes out.txt
+# and err.txt.
 run_tool() {
   local expected=$1 program=$2
   shift 2
@@ -16,7 +24,7 @@ run_tool() {
   is "status of ${program##*/} $*" $? "$expected"
   out=$(cat out.txt) err=$(cat err.txt)
 }
-run() { run_tool "$1" "$tutti" "${@:2}"; } # STATUS ARGUMENTS...: of the command
+run() { run_tool "$1" "$tutti" "${@:2}"; } # STATUS ARGUMENTS...: runs the command
 
 run_case() { # test_NAME
   complaints=0 skips=0
@@ -33,7 +41,7 @@ run_case() { # test_NAME
   fi
 }
 
-# Every test, and the closing line; fails if one failed, and with 77 if all were skipped.
+# Runs all tests and prints the summary. Returns 1 if a test failed, 77 if all tests were skipped.
 run_tests() {
   local name
   for name in $(declare -F | awk '$3 ~ /^test_/ { print $3 }'); do run_case "$name"; done

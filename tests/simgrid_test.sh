@@ -1,8 +1,8 @@
 #!/bin/bash
 # test: slow timeout=120
-# simgrid_test.sh SOURCE BUILD: SimGrid replays the plans of all algorithms on the same links, and has to come to the same times
-# as `tutti sim --cluster`: flows on flat platforms and tori, and packets where nothing shares a link. TEST_LONG: more
-# platforms, each with two sizes; otherwise every algorithm on a flat one and a torus.
+# simgrid_test.sh SOURCE BUILD: SimGrid replays the plans of all algorithms on the same links, and must compute the same
+# times as `tutti sim --cluster`: flows on flat platforms and tori, and packets if no two messages share a link. By
+# default: one flat platform and one torus. With TEST_LONG: more platforms, each with two sizes.
 set -u
 . "$1/tests/shell.sh"
 source=$1 build=$2 tutti=$2/tutti
@@ -10,8 +10,8 @@ skip() {
   echo "skipped: $1"
   exit 77
 }
-command -v g++ >/dev/null || skip "there is no g++"
-pkg-config --exists simgrid || skip "there is no SimGrid; tools/setup simulators installs it"
+command -v g++ >/dev/null || skip "g++ not found"
+pkg-config --exists simgrid || skip "SimGrid not found; tools/setup simulators installs it"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 replay=$build/tests/simgrid_replay
@@ -23,24 +23,25 @@ if [ ! "$replay" -nt "$source/tests/simgrid/replay.cpp" ]; then
   mv "$scratch/replay" "$replay"
 fi
 cd "$scratch" || exit 1
-most=0.001 # of difference, as a part of SimGrid's time
+most=0.001 # largest allowed difference, as a part of SimGrid's time
 
-# What the modes are called: of SimGrid, of ours.
-#   native   flows as CM02 shares links, by latency    --fluid --share latency
-#   fair     flows that count alike                    --fluid
-#   stored   link by link, where nothing shares one    packets
+# The modes of SimGrid, and the options of `tutti sim` for each:
+#   native   flows; CM02 shares links by latency       --fluid --share latency
+#   fair     flows with equal shares                   --fluid
+#   stored   link by link, without shared links        none: packets
 
-# sim OPTION...: leaves our time in `time`: empty if the algorithm does not serve so many ranks.
+# sim OPTION...: sets `time` to the time of `tutti sim`; empty if the algorithm does not support the number of ranks.
 sim() {
   time=
   if "$tutti" sim "$@" --links plain --json >answer.txt 2>err.txt; then
     time=$(sed -n 's/.*"time_s": \([^,]*\),.*/\1/p' answer.txt)
-  elif ! grep -q "does not serve" err.txt; then
+  elif ! grep -q "support" err.txt; then
     complain "tutti sim $*: $(cat err.txt)"
   fi
 }
 
-# add_case ALGORITHM CLUSTER BYTES OPTION...: its times of ours go to ours.txt: FILE MODE SECONDS NAME
+# add_case ALGORITHM CLUSTER BYTES OPTION...: writes the graph, and adds the times of `tutti sim` to ours.txt, as lines
+# FILE MODE SECONDS NAME.
 count=0
 add_case() {
   local name="$*" file=graph$((++count)) time
@@ -54,7 +55,7 @@ add_case() {
   echo "$file stored $time $name" >>ours.txt
 }
 
-# Of the modes asked, each file's difference: MODE PART CLUSTER NAME
+# compare MODE...: replays all graphs; prints the difference of each as a line MODE DIFFERENCE CLUSTER NAME.
 compare() {
   local mode files
   files=$(awk '{ print $1 }' ours.txt | sort -u)
@@ -63,7 +64,7 @@ compare() {
     if [ $mode = native ]; then "$replay" $files; else "$replay" --$mode $files; fi >theirs.$mode || complain "replay failed"
     awk -v mode=$mode -v OFS='\t' '
       NR == FNR { time[$1] = $2; shared[$1] = $3 > 1; next }
-      $2 == mode && !($1 in time) { print "nothing was replayed of " $0 >"/dev/stderr"; next }
+      $2 == mode && !($1 in time) { print "not replayed: " $0 >"/dev/stderr"; next }
       $2 == mode && !(mode == "stored" && shared[$1]) {
         difference = $3 / time[$1] - 1
         if (difference < 0) difference = -difference
@@ -73,7 +74,7 @@ compare() {
   done
 }
 
-# The largest difference for each platform and mode, and what is over the limit.
+# judge MODE...: prints the largest difference for each platform and mode. No difference may exceed the limit.
 judge() {
   compare "$@" >differences.txt 2>lost.txt
   is "not replayed" "$(cat lost.txt)" ""
@@ -86,7 +87,7 @@ judge() {
 
 cases_of() { grep -c "^$1"$'\t' differences.txt; } # MODE
 
-# Every algorithm but send, which is not for many ranks.
+# All algorithms except send, which has two ranks only.
 algorithms=$("$tutti" list | awk '$1 !~ /^send\./ { print $1 }')
 
 test_algorithms() {
@@ -99,7 +100,7 @@ test_algorithms() {
     done
   done
   judge native fair stored
-  # That none is missing: of each platform all flows, and packets at least of rings, trees and chains.
+  # All flows must have been compared, and at least a quarter of the packet cases (rings, trees and chains).
   local served
   served=$(grep -c ' fair ' ours.txt)
   is "flows, by latency" "$(cases_of native)" "$served"
@@ -107,7 +108,7 @@ test_algorithms() {
   [ "$(cases_of stored)" -ge $((served / 4)) ] || complain "only $(cases_of stored) of $served plans were free of contention"
 }
 
-# Ranks that come late, links that are slow, ranks elsewhere, other routes, lanes; composites, and a plan for one cluster.
+# Late ranks, slow links, other orders of ranks, other routes, lanes; composite algorithms, and a plan for one cluster.
 test_options() {
   : >ours.txt
   "$tutti" plan allgather --cluster t3000 --place grid >grid.plan 2>err.txt || complain "tutti plan: $(cat err.txt)"
@@ -124,14 +125,14 @@ test_options() {
   is "cases" "$(cases_of native) $(cases_of fair)" "9 9"
 }
 
-# The modes do differ where flows of different length share links: what we compare is not all the same.
+# The modes give different times if flows of different length share links.
 test_modes_differ() {
   : >ours.txt
   add_case allgather.pat torus:4x4 1M
   is "times" "$(awk '{ print $3 }' ours.txt | sort -u | wc -l)" 3
 }
 
-# That a wrong number is found: SimGrid is given links that are a little slower, or nearer.
+# A wrong number is detected: SimGrid gets links with slightly less bandwidth, or slightly less latency.
 test_it_can_fail() {
   local change
   for change in '{ $4 *= 0.99 }' '{ $3 *= 0.99 }'; do
@@ -143,16 +144,16 @@ test_it_can_fail() {
   done
 }
 
-# What the replay is for must not pass because it reads anything.
+# The replay refuses invalid graphs.
 test_broken_graphs() {
   printf 'graph 1\nstep 0\nstep 1\nthen 0 1\nthen 1 0\n' >circle
   run_tool 1 "$replay" circle
-  has "circle" "$err" "some nodes never started"
+  has_facts "a cycle" "$err" "nodes|cycle"
   printf 'graph 1\nmessage 0 0 1 8 5\n' >nowhere
   run_tool 1 "$replay" nowhere
-  has "no such link" "$err" "a link that is not there"
+  has "no such link" "$err" "unknown link"
   run_tool 1 "$replay" missing
-  has "no file" "$err" "begins with graph 1"
+  has_facts "no file" "$err" "missing: |graph 1"
 }
 
 run_tests

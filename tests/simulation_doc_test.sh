@@ -1,6 +1,6 @@
 #!/bin/bash
-# simulation_doc_test.sh SOURCE BUILD: docs/SIMULATION.md says what is true: commands print what stands below them, and its table of
-# measurements is what the simulator says today.
+# simulation_doc_test.sh SOURCE BUILD: tests docs/SIMULATION.md: its commands print what it shows, and its table of
+# measurements is what the simulator computes.
 set -u
 . "$1/tests/shell.sh"
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
@@ -17,20 +17,21 @@ test_commands() {
     [[ $line == "$ "* ]] && echo "$line" && commands=$((commands + 1)) && bash -c "${line#* }" 2>&1
   done <"$scratch/says" >"$scratch/prints"
   diff "$scratch/says" "$scratch/prints" >"$scratch/differences" ||
-    complain "it says (<), the command prints (>): $(head -8 "$scratch/differences")"
-  [ "$commands" -ge 5 ] || complain "$commands commands"
+    complain "the page shows (<), the command prints (>): $(head -8 "$scratch/differences")"
+  [ "$commands" -ge 5 ] || complain "expected at least 5 commands, found $commands"
 }
 
 test_rows() {
-  "$tutti" sim --rows src/sim/wormhole_rows.csv >"$scratch/prints" 2>"$scratch/verdict" || complain "rows are off"
+  "$tutti" sim --rows src/sim/wormhole_rows.csv >"$scratch/prints" 2>"$scratch/verdict" ||
+    complain "rows are outside their tolerance"
   grep -F '| benchmark |' -A 200 "$page" | grep '^|' | awk '/^\| \| where/ { exit } 1' | head -n "$(wc -l <"$scratch/prints")" \
     >"$scratch/says"
   diff "$scratch/says" "$scratch/prints" >"$scratch/differences" ||
-    complain "it says (<), the command prints (>): $(head -8 "$scratch/differences")"
-  is "verdict" "$(grep -c ' 0 further off' "$scratch/verdict")" 2
+    complain "the page shows (<), the command prints (>): $(head -8 "$scratch/differences")"
+  is "verdict" "$(grep -c ' 0 outside their tolerance' "$scratch/verdict")" 2
 }
 
-# A model that is a little off is found out.
+# A slightly wrong model is detected.
 test_rows_can_fail() {
   local value
   for value in latency change; do

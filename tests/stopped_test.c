@@ -1,24 +1,24 @@
 /* test: slow timeout=600 */
-/* stopped_test.c: a rank is stopped (SIGSTOP) in the midst of moving data into another one's memory; that one gives up, frees
- * the communicator and its buffers, and uses the memory again. When the rank goes on, it goes on writing: into nothing that
- * is used. Once it has freed its side, too, the memory can be used again. */
+/* stopped_test.c: a rank is stopped (SIGSTOP) while it moves data into another rank's memory. The other rank gives up,
+ * frees the communicator and its buffers, and uses the memory again. When the stopped rank continues, its late writes
+ * must not hit memory in use. After it has freed its side, too, all memory can be used again. */
 #include <string.h>
 #include <tutti/channel.h>
 #include <tutti/window.h>
 
-#include "api/comm.h"
+#include "comm/comm.h"
 #include "ranks.h"
 #include "test.h"
 
 enum { BYTES = 32 << 20, SMALL = 1 << 16, CALL_MS = 150, ROUNDS = 4, STOP_US = 100000 };
 
-/* What rank 1 is stopped in, and rank 0 gives up. */
+/* Way in which data moves when rank 1 is stopped and rank 0 gives up. */
 struct road {
   const char *name;
   size_t bytes;
-  bool heap; /* rank 0's buffer is of tutti_alloc */
+  bool heap; /* rank 0's buffer is from tutti_alloc */
   bool window;
-  /* Moves data of rank 1 to rank 0, or back, again and again; ends with an error on both. */
+  /* Moves data between rank 1 and rank 0 again and again, until both get an error. */
   void (*move)(const struct road *road, tutti_comm *comm, uint32_t rank, unsigned char *buffer, tutti_window *window);
 };
 
@@ -65,7 +65,7 @@ static void put(const struct road *road, tutti_comm *comm, uint32_t rank, unsign
     if (tutti_tensor_strided(&to, there, NULL) != TUTTI_OK || tutti_tensor_strided(&from, here, NULL) != TUTTI_OK)
       abort();
   }
-  while (err == TUTTI_OK) err = mine ? tutti_put(&to, &from, NULL, NULL) : tutti_barrier(comm);
+  while (err == TUTTI_OK) err = mine ? tutti_put(&from, &to, NULL, NULL) : tutti_barrier(comm);
   free(mine);
 }
 
@@ -86,7 +86,7 @@ static void stream(const struct road *road, tutti_comm *comm, uint32_t rank, uns
     if (rank == 0) err = tutti_channel_peek(channel, 0, CALL_MS, &message);
     if (rank == 0 && err == TUTTI_OK) err = tutti_channel_release(channel);
   }
-  if (rank == 0) tutti_abort(comm, "the stream has no end");
+  if (rank == 0) tutti_abort(comm, "abort of an endless stream");
   (void)!tutti_channel_close(channel, 100);
 }
 
@@ -100,7 +100,7 @@ static const struct road roads[] = {
     {"stream", BYTES, .move = stream},
 };
 
-/* ---- a rank ---- */
+/* ---- one rank ---- */
 
 static bool is_all(const unsigned char *memory, size_t bytes, unsigned char value) {
   return bytes == 0 || (memory[0] == value && memcmp(memory, memory + 1, bytes - 1) == 0);
@@ -116,11 +116,12 @@ static void await_stage(const struct ranks_world *w, uint32_t rank, uint32_t sta
   while (w->shared->rank[rank].stage < stage) ranks_sleep_us(200);
 }
 
-/* What rank 0 does with the memory, from the failure on until rank 1 has ended, too. */
+/* Uses rank 0's memory again, from the failure until rank 1 has ended, too. */
 static int use_again(struct ranks_world *w, tutti_comm *world, const struct road *road, unsigned char *old) {
   enum { BLOCKS = 3 };
   void *blocks[BLOCKS];
-  if (old) memset(old, 0x5a, road->bytes); /* is still mapped, and held if others may write there: to see it */
+  /* Makes late writes visible: the old buffer is still mapped, and held if rank 1 may write to it. */
+  if (old) memset(old, 0x5a, road->bytes);
   for (int i = 0; i < BLOCKS; i++) {
     if (tutti_alloc(world, road->bytes, &blocks[i]) != TUTTI_OK) return 10;
     memset(blocks[i], 0xa5, road->bytes);
@@ -131,7 +132,7 @@ static int use_again(struct ranks_world *w, tutti_comm *world, const struct road
     if (!is_all(blocks[i], road->bytes, 0xa5)) return 11;
   bool late = old && !is_all(old, road->bytes, 0x5a);
   for (int i = 0; i < BLOCKS; i++)
-    late &= blocks[i] != (void *)old; /* was nothing that others write into: it is used again */
+    late &= blocks[i] != (void *)old; /* false if the old buffer was not held and is allocated again */
   if (late) w->shared->numbers[0]++;
   for (int i = 0; i < BLOCKS; i++)
     if (tutti_free(world, blocks[i]) != TUTTI_OK) return 12;
@@ -149,7 +150,7 @@ static int body(struct ranks_world *w, uint32_t rank) {
   memset(buffer, (int)rank, road->bytes);
   if (road->window && tutti_window_create(comm, buffer, road->bytes, &window) != TUTTI_OK) return 4;
   if (tutti_barrier(comm) != TUTTI_OK) return 5;
-  if (rank == 0) tutti_comm_set_timeout(comm, CALL_MS);
+  if (rank == 0) (void)!tutti_comm_set_timeout(comm, CALL_MS);
   w->shared->rank[rank].stage = 1;
   road->move(road, comm, rank, buffer, window);
   (void)!tutti_window_free(window);
@@ -186,8 +187,8 @@ static void late_writes_hit_nothing(void) {
     uint64_t late = 0;
     uint32_t rounds = test_long() ? 50 * ROUNDS : ROUNDS;
     for (uint32_t k = 0; k < rounds; k++) play(&roads[i], &seed, &late);
-    printf("  %s: stopped %u times; of these it wrote %llu times into memory that was given back\n", roads[i].name,
-           rounds, (unsigned long long)late);
+    printf("  %s: stopped %u times; wrote late into freed memory in %llu of them\n", roads[i].name, rounds,
+           (unsigned long long)late);
   }
 }
 

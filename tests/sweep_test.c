@@ -1,8 +1,8 @@
 /* test: slow timeout=3000 */
-/* sweep_test.c: every algorithm x {1, 2, 3, 4, 5, 7, 8} real processes x sizes, types, operations, roots, in place and not,
- * against the naive reference. Each rank's buffers lie in private, heap or registered memory, as it comes. A seeded
- * sample; TEST_LONG: the whole product (a million cases), but that sizes from 100,003 elements up take every type with sum
- * and every operation with one type. */
+/* sweep_test.c: every algorithm on 1, 2, 3, 4, 5, 7 and 8 real processes, with all sizes, types, operations and roots,
+ * in place and not, against the naive reference. Each rank's buffers are in private, heap or registered memory, at
+ * random. By default a seeded sample runs; with TEST_LONG, all combinations (a million cases), except that sizes from
+ * 100,003 elements up use every type with sum only, and every operation with one type only. */
 #include "algo/algo.h"
 #include "buffers.h"
 #include "ranks.h"
@@ -15,10 +15,10 @@ enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
 static const size_t sizes[] = {0, 1, 2, 3, 7, 64, 1000, 4097, 100003, SIZE_MAX /* some MiB */};
 enum { SIZES = sizeof sizes / sizeof sizes[0], SMALL_SIZES = 8, SAMPLE = 10, SLOT_BYTES = 4 << 20 };
 
-/* What the algorithms of a family are swept with: its own calls, and the vector variant's. */
+/* An algorithm with a collective to test it on: its own, or the v-form of that. */
 struct subject {
   tutti_collective collective;
-  const char *algorithm; /* NULL: the library's choice */
+  const char *algorithm; /* NULL: chosen by the library */
   bool rank_order;
 };
 
@@ -31,7 +31,8 @@ static uint32_t list_subjects(struct subject subjects[], uint32_t max) {
                   {TUTTI_REDUCE_SCATTER, TUTTI_REDUCE_SCATTERV},
                   {TUTTI_ALLTOALL, TUTTI_ALLTOALLV}};
   uint32_t count = 0;
-  for (tutti_collective c = 0; c < TUTTI_SEND; c++) subjects[count++] = (struct subject){c, NULL, true};
+  for (tutti_collective c = 0; c < TUTTI_SEND; c = tu_collective_next(c))
+    subjects[count++] = (struct subject){c, NULL, true};
   const struct tu_algorithm *a;
   for (size_t i = 0; (a = tu_algorithm_at(i)) != NULL; i++) {
     if (a->collective >= TUTTI_SEND) continue;
@@ -45,10 +46,10 @@ static uint32_t list_subjects(struct subject subjects[], uint32_t max) {
   return count;
 }
 
-/* The cases of a subject, numbered. */
+/* Returns the number of cases of a subject. */
 static uint64_t product(const struct subject *s) {
   if (s->collective == TUTTI_BARRIER) return 1;
-  uint64_t n = (uint64_t)SIZES * REF_TYPES * REF_PLACES;
+  uint64_t n = (uint64_t)SIZES * REF_TYPES * REF_ALIASINGS;
   if (ref_reduces(s->collective)) n *= REF_OPS;
   if (ref_rooted(s->collective)) n *= 3;
   if (ref_vector(s->collective)) n *= REF_BLOCKS;
@@ -61,24 +62,25 @@ static uint32_t take(uint64_t *number, uint32_t base) {
   return digit;
 }
 
-/* The case of that number, if there is one. */
+/* Makes the case of that number; returns false if there is no such case. */
 static bool decode(const struct subject *s, uint32_t ranks, uint64_t number, uint64_t seed, struct ref_case *c) {
   *c = (struct ref_case){
       .collective = s->collective, .algorithm = s->algorithm, .ranks = ranks, .seed = ref_mix(seed + number)};
   if (s->collective == TUTTI_BARRIER) return true;
   uint32_t size = take(&number, SIZES);
-  c->type = (tutti_datatype)take(&number, REF_TYPES);
-  c->place = (enum ref_place)take(&number, REF_PLACES);
+  c->type = ref_types[take(&number, REF_TYPES)];
+  c->aliasing = (enum ref_aliasing)take(&number, REF_ALIASINGS);
   if (ref_reduces(s->collective)) c->op = take(&number, REF_OPS);
   if (ref_rooted(s->collective)) {
     uint32_t which = take(&number, 3);
     c->root = which == 0 ? 0 : which == 1 ? ranks / 2 : ranks - 1;
-    if (which == 1 && ranks < 3) return false; /* the same again */
+    if (which == 1 && ranks < 3) return false; /* the same root as in another case */
   }
   if (ref_vector(s->collective)) c->blocks = (enum ref_blocks)take(&number, REF_BLOCKS);
   const struct tu_algorithm *a = s->algorithm ? tu_algorithm_find(s->collective, s->algorithm) : NULL;
   uint32_t lanes_max = a ? tu_build_lanes_max(a) : TU_LANES_MAX;
-  if (c->seed % 3 == 0) c->lanes = (uint32_t)(c->seed / 3 % (lanes_max + 1)); /* as it comes: not one more dimension */
+  if (c->seed % 3 == 0)
+    c->lanes = (uint32_t)(c->seed / 3 % (lanes_max + 1)); /* lanes are random, not one more dimension of the product */
   c->count = sizes[size];
   if (size >= SMALL_SIZES) {
     if (c->op != TUTTI_SUM && c->type != TUTTI_I32 && c->type != TUTTI_F32) return false;
@@ -90,7 +92,7 @@ static bool decode(const struct subject *s, uint32_t ranks, uint64_t number, uin
   return ref_valid(c) && (s->rank_order || c->op != REF_AFFINE);
 }
 
-/* Calls `visit` for every case wanted with that many ranks; returns their number. */
+/* Calls `visit` for every selected case with that number of ranks; returns their number. */
 static uint64_t each_case(uint32_t ranks, uint64_t seed, bool (*visit)(const struct ref_case *c)) {
   struct subject subjects[256];
   uint32_t subject_count = list_subjects(subjects, 256);
@@ -111,7 +113,7 @@ static uint64_t each_case(uint32_t ranks, uint64_t seed, bool (*visit)(const str
     }
     for (uint32_t drawn = 0; drawn < SAMPLE;) {
       uint64_t n = ranks_random(&state) % all;
-      /* Large ones take their time: only some of them. */
+      /* Runs only one of 8 large cases, as they are slow. */
       if (s->collective != TUTTI_BARRIER && n % SIZES >= SMALL_SIZES && ranks_random(&state) % 8) continue;
       if (!decode(s, ranks, n, seed + drawn, &c)) continue;
       drawn++, cases++;
@@ -121,12 +123,12 @@ static uint64_t each_case(uint32_t ranks, uint64_t seed, bool (*visit)(const str
   return cases;
 }
 
-/* ---- a rank ---- */
+/* ---- one rank ---- */
 
 static tutti_comm *world;
 static uint64_t wrong;
 
-/* Some start and wait, some are persistent and run twice, some are tested until done. */
+/* Runs a case: by start and wait, by a blocking call, as a persistent request twice, or with tests until done. */
 static tutti_err carry_out(struct ref_run *run) {
   tutti_request *request = NULL;
   tutti_err err;
@@ -167,7 +169,7 @@ static bool visit_on_rank(const struct ref_case *c) {
     ref_case_print(c, text, sizeof text);
     printf("rank %u: %s: %s, in %s\n", tutti_rank(world), tutti_err_name(err), tutti_error_message(world), text);
     wrong++;
-    return false; /* its communicator has failed */
+    return false; /* the communicator has failed */
   }
   if (!ref_agrees(&run, text, sizeof text) && wrong++ < 10) printf("%s\n", text);
   ref_run_fini(&run);
@@ -210,14 +212,14 @@ static void every_algorithm_agrees(void) {
     const char *said = strstr(output.chars, "cases=");
     uint64_t wanted = each_case(n, seed, NULL), ran = said ? strtoull(said + 6, NULL, 10) : 0;
     CHECK(status == 0, "%u ranks: exit status %d:\n%s", n, status, output.chars);
-    CHECK(ran == wanted, "%u ranks: %llu cases ran, %llu were to", n, (unsigned long long)ran,
+    CHECK(ran == wanted, "%u ranks: %llu cases ran, expected %llu", n, (unsigned long long)ran,
           (unsigned long long)wanted);
     total += ran;
     free(output.chars);
   }
   printf("  %llu cases\n", (unsigned long long)total);
   uint64_t least = test_long() ? 500000 : 5000;
-  CHECK(total >= least, "%llu cases are fewer than %llu", (unsigned long long)total, (unsigned long long)least);
+  CHECK(total >= least, "%llu cases, expected at least %llu", (unsigned long long)total, (unsigned long long)least);
 }
 
 int main(int argc, char **argv) {

@@ -1,7 +1,7 @@
 /* test: slow timeout=400 */
-/* tensor_test.c: every collective, from every layout into every other, along every dimension: on threads all of them, on
- * processes a seeded sample, in which layouts differ from rank to rank. Results are compared byte by byte, padding
- * included, with a naive evaluation. */
+/* tensor_test.c: every collective from every layout to every other, along every dimension: all combinations on threads,
+ * and a seeded sample on processes, in which layouts differ from rank to rank. Results are compared byte by byte,
+ * padding included, with a naive evaluation. */
 #include "tensors.h"
 #include "troupe.h"
 
@@ -11,11 +11,11 @@ static const tutti_datatype types[TYPES] = {TUTTI_BF16, TUTTI_F32, TUTTI_U8, TUT
 static const struct op {
   const char *name;
   tutti_collective collective;
-  bool in_cut, out_cut;         /* that tensor is the longer one */
-  bool in_at_root, out_at_root; /* ... is there at the root only */
+  bool in_cut, out_cut;         /* that tensor is the longer one, with a block per rank */
+  bool in_at_root, out_at_root; /* that tensor exists at the root only */
   bool sums;
-  bool halves; /* of what a rank has one half goes to the next rank, the other to the one before, all at once */
-  const char *both_ways; /* the algorithm that goes both ways round a ring; send and recv have lanes instead */
+  bool halves; /* sends one half of the data to the next rank and the other to the rank before, at the same time */
+  const char *both_ways; /* algorithm that uses both directions of a ring; NULL: none (send and recv use lanes) */
 } ops[] = {
     {.name = "allgather", .collective = TUTTI_ALLGATHER, .out_cut = true, .both_ways = "bidirectional_split"},
     {.name = "reduce_scatter",
@@ -43,10 +43,10 @@ struct trial {
   tutti_tiles tiles;
   uint32_t root, lanes;
   const char *algorithm;
-  uint32_t half; /* of two, which is looked at */
+  uint32_t half; /* which of the two halves is checked, 0 or 1 */
 };
 
-/* What rank `rank` has at a place of its input: small enough for sums to be exact in every type. */
+/* Returns an element of the input of `rank`. It is so small that sums are exact in every type. */
 static int value(uint32_t rank, const size_t i[TUTTI_DIMS]) {
   return (int)((rank * 11 + i[0] * 7 + i[1] * 5 + i[2] * 3 + i[3] * 13 + i[4]) % 29);
 }
@@ -57,21 +57,22 @@ static void put(tutti_datatype type, unsigned char *at, int v) {
     case TUTTI_U8: *at = (unsigned char)v; break;
     case TUTTI_I32: memcpy(at, &v, 4); break;
     case TUTTI_F32: memcpy(at, &f, 4); break;
-    default: memcpy(at, (unsigned char *)&f + 2, 2); /* bf16: whole numbers up to 256 */
+    default: memcpy(at, (unsigned char *)&f + 2, 2); /* bf16 holds integers up to 256 exactly */
   }
 }
 
-/* What is to be at a place of the output of `rank`. */
+/* Returns the expected element of the output of `rank`. */
 static int wanted(const struct trial *t, uint32_t ranks, uint32_t rank, const size_t out[TUTTI_DIMS]) {
   size_t in[TUTTI_DIMS];
   memcpy(in, out, sizeof in);
   uint32_t from = t->root;
-  if (t->op->out_cut) { /* which block is it, and where in it? */
+  if (t->op->out_cut) { /* find the block, and the position within the block */
     from = (uint32_t)(in[t->out_dim] / t->block[t->out_dim]);
     in[t->out_dim] %= t->block[t->out_dim];
   }
-  if (t->op->in_cut) in[t->dim] += rank * t->block[t->dim];       /* of the input it is this rank's block */
-  if (t->half == 1) return value(ranks + (rank + 1) % ranks, in); /* second halves count as those of further ranks */
+  if (t->op->in_cut) in[t->dim] += rank * t->block[t->dim]; /* this rank's block of the input */
+  if (t->half == 1)
+    return value(ranks + (rank + 1) % ranks, in); /* second halves have the values of ranks beyond the last */
   if (t->op->collective == TUTTI_SEND) from = (rank + ranks - 1) % ranks;
   int sum = 0;
   for (uint32_t r = 0; r < ranks; r++)
@@ -90,7 +91,7 @@ static bool make(struct player *p, const struct trial *t, const struct tensors_k
   return true;
 }
 
-/* Where the tensor's elements and what lies between them are as they should be; -1 if not so. */
+/* Returns true if all elements and the bytes between them are as expected. */
 static bool agrees(struct player *p, const struct trial *t, const tutti_tensor *out) {
   size_t bytes = tutti_tensor_bytes(out), item = tutti_datatype_size(t->type), i[TUTTI_DIMS] = {0};
   unsigned char *want = malloc(bytes + 1);
@@ -114,7 +115,7 @@ static void complain(struct player *p, const struct trial *t, tutti_err err) {
         t->lanes, err == TUTTI_OK ? "wrong" : tutti_error_message(p->comm));
 }
 
-/* Round the ring of all ranks, both ways at once. */
+/* Sends round the ring of all ranks, in both directions at the same time. */
 static void play_halves(struct player *p, struct trial t) {
   tutti_tensor in[2] = {0}, out[2] = {0};
   tutti_call calls[4];
@@ -128,7 +129,7 @@ static void play_halves(struct player *p, struct trial t) {
         (tutti_call){.collective = TUTTI_RECV, .out = &out[h], .peer = h ? next : before, .lanes = t.lanes, .tag = h};
   }
   tutti_request *request = NULL;
-  tutti_err err = tutti_start_group(p->comm, calls, 4, &request);
+  tutti_err err = tutti_start_all(p->comm, calls, 4, &request);
   if (err == TUTTI_OK) err = tutti_wait(&request);
   for (t.half = 0; t.half < 2; t.half++) {
     if (err != TUTTI_OK || !agrees(p, &t, &out[t.half])) complain(p, &t, err);
@@ -148,17 +149,18 @@ static void play_trial(struct player *p, const struct trial *t) {
   if (has_in && !make(p, t, t->in, t->op->in_cut, t->dim, &in)) return;
   if (has_out && !make(p, t, t->out, t->op->out_cut, t->out_dim, &out)) return;
   if (has_in) fill(*t, p->rank, &in);
-  tutti_call call = {.collective = t->op->collective,
-                     .in = has_in ? &in : NULL,
-                     .out = has_out ? &out : NULL,
-                     .dim = t->dim - (t->dim % 2 ? TUTTI_DIMS : 0), /* said either way */
-                     .out_dim = t->out_dim,
-                     .has_out_dim = t->op->collective == TUTTI_ALLTOALL,
-                     .op = TUTTI_SUM,
-                     .root = t->root,
-                     .algorithm = t->algorithm,
-                     .lanes = t->lanes,
-                     .peer = (p->rank + 1) % p->ranks};
+  tutti_call call = {
+      .collective = t->op->collective,
+      .in = has_in ? &in : NULL,
+      .out = has_out ? &out : NULL,
+      .dim = t->dim - (t->dim % 2 ? TUTTI_DIMS : 0), /* gives the dimension as a positive or a negative number */
+      .out_dim = t->out_dim,
+      .has_out_dim = t->op->collective == TUTTI_ALLTOALL,
+      .op = TUTTI_SUM,
+      .root = t->root,
+      .algorithm = t->algorithm,
+      .lanes = t->lanes,
+      .peer = (p->rank + 1) % p->ranks};
   if (t->op->out_cut && !t->op->in_cut) call.dim = t->out_dim;
   tutti_request *request = NULL;
   tutti_err err;
@@ -166,7 +168,7 @@ static void play_trial(struct player *p, const struct trial *t) {
     tutti_call calls[2] = {call, call};
     calls[0].out = NULL;
     calls[1].collective = TUTTI_RECV, calls[1].in = NULL, calls[1].peer = (p->rank + p->ranks - 1) % p->ranks;
-    err = tutti_start_group(p->comm, calls, 2, &request);
+    err = tutti_start_all(p->comm, calls, 2, &request);
   } else {
     err = tutti_start(p->comm, &call, &request);
   }
@@ -176,7 +178,7 @@ static void play_trial(struct player *p, const struct trial *t) {
   if (p->rank == 0) p->stage->counted++;
 }
 
-/* Along which dimensions is there something to try? */
+/* Returns the number of dimensions along which the operation can run. */
 static int dims_of(const struct op *op) { return op->in_cut || op->out_cut ? TUTTI_DIMS : 1; }
 
 static void every_layout(struct player *p) {
@@ -188,14 +190,16 @@ static void every_layout(struct player *p) {
           struct trial t = {
               .op = &ops[o], .in = &tensors_kinds[in], .out = &tensors_kinds[out], .block = {2, 1, 2, 3, 10}};
           t.tiles = (tutti_tiles){4, 8, 0, 0};
-          /* Some are short enough to cross in a line. */
+          /* Some messages are so short that they fit into a cache line. */
           if (number % 3 == 0) memcpy(t.block, (const size_t[TUTTI_DIMS]){1, 1, 2, 1, 3}, sizeof t.block);
           t.dim = dim;
-          t.out_dim = ops[o].in_cut ? (dim + (int)number % 3) % TUTTI_DIMS : dim; /* alltoall: another one, often */
+          t.out_dim = ops[o].in_cut ? (dim + (int)number % 3) % TUTTI_DIMS
+                                    : dim; /* alltoall often uses another dimension for the output */
           t.type = types[number % TYPES];
           t.root = number % p->ranks;
           t.lanes = number % 5;
-          if ((in + out + (size_t)dim + p->ranks) % 2) t.algorithm = ops[o].both_ways; /* each pair so and so */
+          if ((in + out + (size_t)dim + p->ranks) % 2)
+            t.algorithm = ops[o].both_ways; /* with and without that algorithm, in turn */
           play_trial(p, &t);
         }
 }
@@ -227,10 +231,11 @@ static void some_layouts(struct player *p) {
   uint64_t state = p->seed;
   for (int k = 0; k < SAMPLE && p->stage->failures == 0; k++) {
     struct trial t = {.op = &ops[ranks_random(&state) % OPS]};
-    uint64_t in = ranks_random(&state), out = ranks_random(&state); /* every rank has layouts of its own */
+    uint64_t in = ranks_random(&state), out = ranks_random(&state); /* every rank has its own layouts */
     t.in = &tensors_kinds[(in + p->rank * (in >> 32)) % TENSORS_KINDS];
     t.out = &tensors_kinds[(out + p->rank * (out >> 32)) % TENSORS_KINDS];
-    bool large = ranks_random(&state) % 2, tiny = ranks_random(&state) % 4 == 0; /* a message that its line holds */
+    bool large = ranks_random(&state) % 2,
+         tiny = ranks_random(&state) % 4 == 0; /* tiny: the message fits into its cache line */
     for (int d = 0; d < TUTTI_DIMS; d++) t.block[d] = 1 + ranks_random(&state) % (d < 3 ? 2 : d == 3 ? 40 : 90);
     if (tiny) t.block[3] = 1 + t.block[3] % 2, t.block[4] = 1 + t.block[4] % 3;
     t.tiles = large ? (tutti_tiles){32, 32, 0, 0} : (tutti_tiles){2, 16, 0, 0};

@@ -1,13 +1,11 @@
-/* tensors.h: tensors for tests: a table of layouts, and where an element lies by their definition, element by element. Shares
- * no code with src/tensor. */
+/* tensors.h: tensors for tests: a table of layouts, and the position of an element, computed from the definition of its
+ * layout. It shares no code with src/tensor. */
 #ifndef TENSORS_H
 #define TENSORS_H
 
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/tensor.h>
-
-#include "ranks.h"
 
 struct tensors_kind {
   const char *name;
@@ -43,7 +41,8 @@ enum { TENSORS_KINDS = sizeof tensors_kinds / sizeof tensors_kinds[0] };
 
 static inline size_t tensors_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* A tensor of that kind, with tiles of `tiles` (faces a half of them each way), without memory. */
+/* Makes a tensor of kind `k` without memory, with tiles of size `tiles`. Faces, if any, are half as high and wide as
+ * tiles. */
 static inline tutti_err tensors_make(tutti_tensor *t, const struct tensors_kind *k, tutti_datatype type,
                                      const size_t shape[TUTTI_DIMS], tutti_tiles tiles) {
   const tutti_tensor_of of = {.type = type, .dims = TUTTI_DIMS, .shape = shape};
@@ -63,14 +62,14 @@ static inline tutti_err tensors_make(tutti_tensor *t, const struct tensors_kind 
   }
   size_t strides[TUTTI_DIMS], stride = k->strides == 1 ? 2 : 1;
   for (int i = TUTTI_DIMS - 1; i >= 0; i--) {
-    int d = k->strides == 2 ? (i + TUTTI_DIMS - 1) % TUTTI_DIMS : i; /* 3, 2, 1, 0, 4 */
+    int d = k->strides == 2 ? (i + TUTTI_DIMS - 1) % TUTTI_DIMS : i; /* d takes the values 3, 2, 1, 0, 4 */
     strides[d] = stride;
     stride = stride * (shape[d] ? shape[d] : 1) + (k->strides == 1 ? 3 : 0);
   }
   return tutti_tensor_strided(t, of, strides);
 }
 
-/* Where an element lies, in elements from `data` on. */
+/* Returns the position of an element, in elements from `data` on. */
 static inline size_t tensors_where(const tutti_tensor *t, const size_t i[TUTTI_DIMS]) {
   const tutti_layout *l = &t->layout;
   size_t at = 0;
@@ -101,8 +100,8 @@ static inline size_t tensors_where(const tutti_tensor *t, const size_t i[TUTTI_D
   return (page % l->banks * slots + page / l->banks) * tr * tc + in_page;
 }
 
-/* Of an element of a block float: at which byte its exponent lies, and at which its sign and magnitude, or the low or high
- * half of which. */
+/* Position of an element of a block float: the byte of its exponent, and the byte of its code (sign and magnitude).
+ * `half`: the code is 4 bits, the high or the low ones of that byte. */
 struct tensors_code {
   size_t exponent, code;
   bool half, high;
@@ -126,7 +125,7 @@ static inline void tensors_put_code(unsigned char *data, struct tensors_code at,
   data[at.code] = byte;
 }
 
-/* The next index in logical order; false after the last. */
+/* Advances to the next index in logical order; returns false after the last. */
 static inline bool tensors_next(const size_t shape[TUTTI_DIMS], size_t i[TUTTI_DIMS]) {
   for (int d = TUTTI_DIMS - 1; d >= 0; d--) {
     if (++i[d] < shape[d]) return true;

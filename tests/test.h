@@ -1,8 +1,9 @@
-/* test.h: a test program is a table of functions. Each prints one line, the program closes with
- * "N passed, M failed" and exits 1 if M > 0. Arguments name the tests to run; none means all. A test that could not do all
- * that it is there for says SKIP: it counts as skipped, and a program that did nothing else exits with 77.
+/* test.h: a test program is a table of functions. Each prints one line. At the end, the program prints "N passed, M
+ * failed" and exits with 1 if M > 0. Arguments name the tests to run; without arguments all run. A test that cannot do
+ * all its checks calls SKIP and counts as skipped. If all tests were skipped, the program exits with 77.
  *
- * TEST_LONG in the environment asks for the full counts of `make check-long`; TEST_SEED=n replays a random test. */
+ * The environment variable TEST_LONG asks for the full counts of `make check-long`; TEST_SEED=n repeats a random
+ * test. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -15,15 +16,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "facts.h"
+
 struct test {
   const char *name;
   void (*run)(void);
 };
 
-static int test_failures; /* of the test that runs */
-static bool test_skipped; /* it, or a part of it */
+static int test_failures; /* failures of the current test */
+static bool test_skipped; /* the current test, or a part of it, was skipped */
 
-/* Records a failure with a sentence and goes on. */
+/* Prints a message and counts a failure; the test goes on. */
 #define FAIL(...)                            \
   do {                                       \
     test_failures++;                         \
@@ -36,18 +39,18 @@ static bool test_skipped; /* it, or a part of it */
     if (!(condition)) FAIL(__VA_ARGS__); \
   } while (0)
 
-/* Notes why the test, or a part of it, is not done here; the test returns by itself. */
+/* Marks the test as skipped, at least in part, and prints why. It does not return from the test. */
 static inline void SKIP(const char *why) {
   if (!test_skipped) printf("  skipped: %s\n", why);
   test_skipped = true;
 }
 
-/* Do two numbers differ by rounding only? */
+/* Returns true if two numbers differ by rounding at most. */
 static inline bool test_near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
 
 static inline bool test_long(void) { return getenv("TEST_LONG") != NULL; }
 
-/* A seed, printed so that a failure can be replayed. */
+/* Returns a seed, and prints it, so that a failure can be repeated with TEST_SEED. */
 static inline uint64_t test_seed(void) {
   const char *given = getenv("TEST_SEED");
   uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
@@ -55,25 +58,50 @@ static inline uint64_t test_seed(void) {
   return seed;
 }
 
+/* ---- the run of a test program: its arguments select tests, their results are counted ---- */
+
+struct test_counts {
+  size_t passed, failed, skipped;
+};
+
+/* Returns true if the arguments name this test, or if there are none. */
+static inline bool test_wanted(const char *name, int argc, char **argv) {
+  bool wanted = argc < 2;
+  for (int k = 1; k < argc; k++) wanted |= strcmp(argv[k], name) == 0;
+  return wanted;
+}
+
+static inline void test_begin(void) {
+  test_failures = 0;
+  test_skipped = false;
+}
+
+/* Prints the result of the current test, and counts it. */
+static inline void test_end(struct test_counts *counts, const char *name) {
+  printf("%s %s\n", test_failures ? "FAILED" : test_skipped ? "skipped" : "ok", name);
+  if (test_failures) counts->failed++;
+  else if (test_skipped) counts->skipped++;
+  else counts->passed++;
+}
+
+/* Prints the counts. Returns the exit status of the program. */
+static inline int test_finish(const struct test_counts *counts) {
+  printf("%zu passed, %zu failed", counts->passed, counts->failed);
+  if (counts->skipped) printf(", %zu skipped", counts->skipped);
+  printf("\n");
+  return counts->failed ? 1 : counts->skipped && !counts->passed ? 77 : 0;
+}
+
 static inline int test_main(const struct test tests[], size_t count, int argc, char **argv) {
-  size_t passed = 0, failed = 0, skipped = 0;
+  struct test_counts counts = {0};
   setvbuf(stdout, NULL, _IOLBF, 0);
   for (size_t i = 0; i < count; i++) {
-    bool wanted = argc < 2;
-    for (int k = 1; k < argc; k++) wanted |= strcmp(argv[k], tests[i].name) == 0;
-    if (!wanted) continue;
-    test_failures = 0;
-    test_skipped = false;
+    if (!test_wanted(tests[i].name, argc, argv)) continue;
+    test_begin();
     tests[i].run();
-    printf("%s %s\n", test_failures ? "FAILED" : test_skipped ? "skipped" : "ok", tests[i].name);
-    if (test_failures) failed++;
-    else if (test_skipped) skipped++;
-    else passed++;
+    test_end(&counts, tests[i].name);
   }
-  printf("%zu passed, %zu failed", passed, failed);
-  if (skipped) printf(", %zu skipped", skipped);
-  printf("\n");
-  return failed ? 1 : skipped && !passed ? 77 : 0;
+  return test_finish(&counts);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* test: slow timeout=240 */
-/* threads_test.c: several threads in one communicator. Calls that overlap take turns, none is refused and none is wrong; while
- * one thread waits, others start, test and wait; what one thread has started, another may end. Under TSan too. */
+/* threads_test.c: several threads in one communicator. Overlapping calls take turns; all succeed with correct results.
+ * While one thread waits, others start, test and wait. A request that one thread started may be completed by another.
+ * Also runs under TSan. */
 #include <tutti/mesh.h>
 #include <tutti/window.h>
 
@@ -19,20 +20,14 @@ static pthread_t begin(void *(*body)(void *), void *argument) {
   return thread;
 }
 
-/* Until all ranks have come so far: `here` counts on. */
-static void meet(struct player *p, uint32_t rounds) {
-  atomic_fetch_add(&p->stage->here, 1);
-  while (p->stage->here < rounds * p->ranks) usleep(500);
-}
-
-/* ---- one thread waits for a collective, another one sends what the peer receives first ---- */
+/* ---- one thread waits for a collective while another sends what the peer receives first ---- */
 
 static void *wait_for_it(void *argument) {
   tutti_request **request = argument;
   return tutti_wait(request) == TUTTI_OK ? argument : NULL;
 }
 
-static void play_behind(struct player *p) {
+static void a_send_behind_a_wait(struct player *p) {
   static const size_t counts[] = {1, 100, 100000};
   uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
   for (size_t c = 0; c < 3; c++) {
@@ -42,7 +37,7 @@ static void play_behind(struct player *p) {
     const tutti_call call = {
         .collective = TUTTI_ALLREDUCE, .send = in, .recv = out, .count = counts[c], .type = TUTTI_I32};
     tutti_request *request = NULL;
-    if (p->rank == 0) { /* comes to the collective only when it has the message */
+    if (p->rank == 0) { /* rank 0 starts the collective only when it has the message */
       good(p, tutti_recv(p->comm, &got, 1, TUTTI_I32, before, 7), "tutti_recv");
       good(p, tutti_start(p->comm, &call, &request), "tutti_start");
       good(p, tutti_send(p->comm, &token, 1, TUTTI_I32, next, 7), "tutti_send");
@@ -51,7 +46,7 @@ static void play_behind(struct player *p) {
       void *waited;
       good(p, tutti_start(p->comm, &call, &request), "tutti_start");
       pthread_t waiter = begin(wait_for_it, &request);
-      usleep(c == 1 ? 30000 : 0); /* it polls, or sleeps by now */
+      usleep(c == 1 ? 30000 : 0); /* the waiter polls, or sleeps by now */
       good(p, tutti_send(p->comm, &token, 1, TUTTI_I32, next, 7), "tutti_send");
       good(p, tutti_recv(p->comm, &got, 1, TUTTI_I32, before, 7), "tutti_recv");
       pthread_join(waiter, &waited);
@@ -63,7 +58,7 @@ static void play_behind(struct player *p) {
   }
 }
 
-/* ---- every kind of call by a second thread, while the first one waits ---- */
+/* ---- a second thread makes every kind of call while the first one waits ---- */
 
 struct second {
   struct player *p;
@@ -97,7 +92,7 @@ static void *come_second(void *argument) {
   good(p, tutti_wait_any(two, 2, &index), "tutti_wait_any");
   good(p, tutti_wait_all(two, 2), "tutti_wait_all");
   good(p, tutti_start(comm, &call, NULL), "tutti_start");
-  good(p, tutti_wait_all(NULL, 0), "tutti_wait_all of what this thread has started");
+  good(p, tutti_wait_all(NULL, 0), "tutti_wait_all of this thread's requests");
   good(p, tutti_restart(s->persistent), "tutti_restart");
   good(p, tutti_progress(comm, 0), "tutti_progress");
   good(p, tutti_wait(&s->persistent), "tutti_wait");
@@ -117,8 +112,8 @@ static void *come_second(void *argument) {
   return NULL;
 }
 
-/* The first thread waits for a message that comes when all second ones are done. */
-static void play_second(struct player *p) {
+/* The first thread waits for a message that is sent when the second threads of all ranks are done. */
+static void a_second_thread_does_all(struct player *p) {
   int32_t late[ITEMS], x = 3, z = 0, in[ITEMS], out[ITEMS];
   _Atomic size_t heard = 0;
   uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
@@ -140,18 +135,18 @@ static void play_second(struct player *p) {
   if (!good(p, tutti_start(p->comm, &receives, &request), "tutti_start")) return;
   pthread_t waiter = begin(wait_for_it, &request), second = begin(come_second, &s);
   pthread_join(second, NULL);
-  meet(p, 1);
+  troupe_meet(p);
   good(p, tutti_wait(&sum), "tutti_wait");
   good(p, tutti_send(p->comm, in, ITEMS, TUTTI_I32, next, 5), "tutti_send");
   void *waited;
   pthread_join(waiter, &waited);
   if (!waited || request) wrong(p, "rank %u: the first thread: %s", p->rank, tutti_error_message(p->comm));
   if (late[7] != 7 || out[5] != 5 * (int32_t)p->ranks || heard != ITEMS || z != 3 * (int32_t)p->ranks)
-    wrong(p, "rank %u: %d, %d, %zu heard, %d", p->rank, late[7], out[5], heard, z);
+    wrong(p, "rank %u: %d, %d, on_ready for %zu elements, %d", p->rank, late[7], out[5], heard, z);
   tutti_request_free(s.persistent);
 }
 
-/* ---- a thread fills what another one waits for ---- */
+/* ---- one thread fills the input of a request that another waits for ---- */
 
 static void *fill_slowly(void *argument) {
   tutti_request *request = argument;
@@ -174,7 +169,7 @@ static void *start_parts(void *argument) {
   return NULL;
 }
 
-static void play_filling(struct player *p) {
+static void another_thread_fills(struct player *p) {
   int32_t in[ITEMS], out[ITEMS];
   for (int i = 0; i < ITEMS; i++) in[i] = i;
   const tutti_call call = {
@@ -183,22 +178,23 @@ static void play_filling(struct player *p) {
   pthread_join(begin(start_parts, &f), NULL);
   if (!f.request) return;
   pthread_t filler = begin(fill_slowly, f.request);
-  good(p, tutti_wait(&f.request), "tutti_wait for what another thread fills");
+  good(p, tutti_wait(&f.request), "tutti_wait while another thread fills");
   void *filled;
   pthread_join(filler, &filled);
   if (!filled || out[9] != 9 * (int32_t)p->ranks) wrong(p, "rank %u: %d", p->rank, out[9]);
 }
 
-/* ---- 4 threads, one communicator: random starts, tests and waits; and a hook that ends it from a fifth ---- */
+/* ---- 4 threads in one communicator with random starts, tests and waits; a fifth thread may abort ---- */
 
-/* All ranks' threads carry out the same steps: collectives in the order of their tickets, messages by tags of their own. */
+/* Threads of one rank. All ranks run the same steps: collectives in the order of a counter, messages with a tag per
+ * thread. */
 struct crowd {
   struct player *p;
   uint32_t steps;
-  pthread_mutex_t order; /* of collectives: drawn and started under it */
+  pthread_mutex_t order; /* held while a collective is numbered and started */
   uint32_t collectives;
   _Atomic uint32_t done;
-  _Atomic bool ended; /* aborted: errors are expected */
+  _Atomic bool ended; /* aborted, so that errors are expected */
 };
 struct worker {
   struct crowd *c;
@@ -258,7 +254,7 @@ static bool one_exchange(struct crowd *c, const struct worker *w, uint32_t step,
       {.collective = TUTTI_RECV, .recv = out, .count = count, .type = TUTTI_I32, .peer = before, .tag = tag},
       {.collective = TUTTI_SEND, .send = in, .count = count, .type = TUTTI_I32, .peer = next, .tag = tag}};
   tutti_request *request = NULL;
-  if (ends(c, tutti_start_group(c->p->comm, calls, 2, &request), "group")) return false;
+  if (ends(c, tutti_start_all(c->p->comm, calls, 2, &request), "group")) return false;
   if (ends(c, end_one(&request, choice), "wait for the group")) return false;
   for (uint32_t i = 0; i < count; i++)
     if (out[i] != item(before, step, i)) {
@@ -268,7 +264,7 @@ static bool one_exchange(struct crowd *c, const struct worker *w, uint32_t step,
   return true;
 }
 
-/* Which kind a step is, all ranks say alike; how it is waited for, each draws for itself. */
+/* All ranks choose the same kind for a step; how to wait for it is random on each rank. */
 static void *work(void *argument) {
   struct worker *w = argument;
   struct crowd *c = w->c;
@@ -293,22 +289,23 @@ static void crowd(struct player *p, uint32_t steps, bool aborts) {
     threads[i] = begin(work, &workers[i]);
   }
   if (aborts && p->rank == 0) {
-    while (c.done < steps) usleep(100); /* of all threads together: half way */
-    tutti_abort(p->comm, "the hook says so");
-    if (tutti_rank(p->comm) != 0 || !strstr(tutti_error_message(p->comm), "the hook says so"))
+    while (c.done < steps) usleep(100); /* half way, counting the steps of all threads */
+    tutti_abort(p->comm, "abort of a fifth thread");
+    if (tutti_rank(p->comm) != 0 || !strstr(tutti_error_message(p->comm), "abort of a fifth thread"))
       wrong(p, "the fifth thread: '%s'", tutti_error_message(p->comm));
   }
   for (uint32_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
 }
 
-/* In the long run 10,000 of a rank's threads together, where there are two ranks; with more ranks than cores fewer. */
-static void play_crowd(struct player *p) {
+/* In the long test with two ranks: 10,000 steps of a rank's threads together. With more ranks than cores: fewer
+ * steps. */
+static void crowds(struct player *p) {
   bool main_case = p->ranks == 2 && (!p->is_thread || UNDER_TSAN);
   crowd(p, !main_case ? 150 : test_long() ? 2500 : 400, false);
 }
-static void play_aborted_crowd(struct player *p) { crowd(p, 400, true); }
+static void crowds_that_are_aborted(struct player *p) { crowd(p, 400, true); }
 
-/* ---- several communicators, each with threads of its own; a thread that moves all of them on ---- */
+/* ---- several communicators, and a thread that progresses all of them ---- */
 
 struct pump {
   tutti_comm *comm;
@@ -322,8 +319,8 @@ static void *move_on(void *argument) {
   return NULL;
 }
 
-/* What is started is complete without a thread that waits for it, but for the one that moves on. */
-static void play_pump(struct player *p) {
+/* Requests complete without a thread that waits for them, as another thread calls tutti_progress. */
+static void a_thread_that_moves_all(struct player *p) {
   struct pump pump = {.comm = p->comm};
   tutti_comm *copy;
   if (!good(p, tutti_comm_dup(p->comm, &copy), "tutti_comm_dup")) return;
@@ -345,7 +342,7 @@ static void play_pump(struct player *p) {
     }
     uint64_t end = ranks_now_ms() + TROUPE_CALL_MS;
     while ((!heard[0] || !heard[1]) && ranks_now_ms() < end) usleep(200);
-    if (!heard[0] || !heard[1]) wrong(p, "rank %u: the pump does not move it", p->rank);
+    if (!heard[0] || !heard[1]) wrong(p, "rank %u: tutti_progress did not complete the request", p->rank);
     good(p, tutti_wait_all(requests, 2), "tutti_wait_all");
     if (out[1] != 2 * (int32_t)p->ranks) wrong(p, "rank %u: %d", p->rank, out[1]);
   }
@@ -354,13 +351,14 @@ static void play_pump(struct player *p) {
   good(p, tutti_comm_free(copy), "tutti_comm_free");
 }
 
-/* A wait on one communicator moves what its thread, and others, have started on another. */
-static void play_across(struct player *p) {
+/* A wait on one communicator also progresses requests of another. */
+static void waits_move_other_communicators(struct player *p) {
   tutti_comm *copy;
   int32_t x = (int32_t)p->rank, y = -1, sum = 0;
   uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
   if (!good(p, tutti_comm_dup(p->comm, &copy), "tutti_comm_dup")) return;
-  /* Rank 0 gives its part of the sum only when it has the message, which others send behind theirs, on the other one. */
+  /* Each rank starts a ring allreduce on the first communicator, and then waits on the copy only. The messages on the
+   * copy go on while the ring allreduce is open. */
   for (int turn = 0; turn < 50; turn++) {
     int32_t big[5000] = {turn}, all[5000];
     tutti_request *request = NULL;
@@ -377,7 +375,7 @@ static void play_across(struct player *p) {
   good(p, tutti_comm_free(copy), "tutti_comm_free");
 }
 
-/* ---- errors are each thread's own ---- */
+/* ---- error messages belong to a thread ---- */
 
 static void *fail_here(void *argument) {
   struct player *p = argument;
@@ -388,7 +386,7 @@ static void *fail_here(void *argument) {
   return NULL;
 }
 
-static void play_errors(struct player *p) {
+static void errors_are_each_threads_own(struct player *p) {
   tutti_window *window;
   int64_t x = 0;
   tutti_err err = tutti_window_create(NULL, NULL, 0, &window);
@@ -400,56 +398,39 @@ static void play_errors(struct player *p) {
   good(p, tutti_allreduce(p->comm, TUTTI_IN_PLACE, &x, 1, TUTTI_I64, TUTTI_SUM), "tutti_allreduce");
 }
 
-/* ---- any thread may end a wait ---- */
+/* ---- any thread may end a wait by tutti_abort ---- */
 
 static void *end_it(void *argument) {
   struct player *p = argument;
   usleep(20000);
-  tutti_abort(p->comm, "another thread says so");
+  tutti_abort(p->comm, "abort of another thread");
   return NULL;
 }
 
-static void play_abort(struct player *p) {
+static void any_thread_aborts(struct player *p) {
   int32_t x = 0;
   pthread_t second = {0};
   if (p->rank == 0) second = begin(end_it, p);
   tutti_err err = tutti_recv(p->comm, &x, 1, TUTTI_I32, (p->rank + 1) % p->ranks, 0); /* no rank sends */
   if (p->rank == 0) pthread_join(second, NULL);
-  if (err != TUTTI_ERR_ABORTED || !strstr(tutti_error_message(p->comm), "another thread says so"))
+  if (err != TUTTI_ERR_ABORTED || !strstr(tutti_error_message(p->comm), "abort of another thread"))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), tutti_error_message(p->comm));
 }
 
-/* ---- over both transports ---- */
+/* ---- all tests ---- */
 
-static void perform(void (*run)(struct player *p), bool fails) {
-  for (uint32_t ranks = 2; ranks <= 3; ranks++) {
-    troupe_perform((struct troupe){.run = run, .ranks = ranks, .fails = fails}, troupe_over_loop);
-#ifndef __SANITIZE_THREAD__
-    troupe_perform((struct troupe){.run = run, .ranks = ranks, .fails = fails}, troupe_over_shm);
-#endif
-  }
-}
-
-static void a_send_behind_a_wait(void) { perform(play_behind, false); }
-static void a_second_thread_does_all(void) { perform(play_second, false); }
-static void another_thread_fills(void) { perform(play_filling, false); }
-static void crowds(void) { perform(play_crowd, false); }
-static void crowds_that_are_aborted(void) { perform(play_aborted_crowd, true); }
-static void a_thread_that_moves_all(void) { perform(play_pump, false); }
-static void waits_move_other_communicators(void) { perform(play_across, false); }
-static void errors_are_each_threads_own(void) { perform(play_errors, false); }
-static void any_thread_aborts(void) { perform(play_abort, true); }
+static const struct troupe_case cases[] = {
+    {TROUPE_CASE(a_send_behind_a_wait)},
+    {TROUPE_CASE(a_second_thread_does_all)},
+    {TROUPE_CASE(another_thread_fills)},
+    {TROUPE_CASE(crowds)},
+    {TROUPE_CASE(crowds_that_are_aborted), .fails = true},
+    {TROUPE_CASE(a_thread_that_moves_all)},
+    {TROUPE_CASE(waits_move_other_communicators)},
+    {TROUPE_CASE(errors_are_each_threads_own)},
+    {TROUPE_CASE(any_thread_aborts), .fails = true},
+};
 
 int main(int argc, char **argv) {
-  const struct test tests[] = {{"a_send_behind_a_wait", a_send_behind_a_wait},
-                               {"a_second_thread_does_all", a_second_thread_does_all},
-                               {"another_thread_fills", another_thread_fills},
-                               {"crowds", crowds},
-                               {"crowds_that_are_aborted", crowds_that_are_aborted},
-                               {"a_thread_that_moves_all", a_thread_that_moves_all},
-                               {"waits_move_other_communicators", waits_move_other_communicators},
-                               {"errors_are_each_threads_own", errors_are_each_threads_own},
-                               {"any_thread_aborts", any_thread_aborts}};
-  ranks_clear_environment();
-  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+  return troupe_main(cases, sizeof cases / sizeof cases[0], TROUPE_TRANSPORTS(2, 3), argc, argv);
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# topology_doc_test.sh SOURCE BUILD: docs/TOPOLOGY.md says what is true: commands print what stands below them, its pictures are
-# what the command draws today, and its file and its program do what they should.
+# topology_doc_test.sh SOURCE BUILD: tests docs/TOPOLOGY.md: its commands print what it shows, its pictures are up to
+# date, its file is valid, and its program works.
 set -u
 . "$1/tests/shell.sh"
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
@@ -10,10 +10,10 @@ trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 PATH=$build:$PATH
 
-# The blocks of one language, one after the other.
+# Prints all blocks of one language.
 blocks() { awk -v open="\`\`\`$1" '$0 == open { on = 1; next } /^```/ { on = 0 } on' "$page"; } # LANGUAGE
 
-blocks textproto >torus.textproto # commands below it read it
+blocks textproto >torus.textproto # the page's commands read this file
 
 test_commands() {
   local line commands=0
@@ -21,8 +21,9 @@ test_commands() {
   while IFS= read -r line; do
     [[ $line == "$ "* ]] && echo "$line" && commands=$((commands + 1)) && bash -c "${line#* }" 2>&1
   done <says.txt >prints.txt
-  diff says.txt prints.txt >differences.txt || complain "it says (<), the command prints (>): $(head -8 differences.txt)"
-  [ "$commands" -ge 8 ] || complain "$commands commands"
+  diff says.txt prints.txt >differences.txt ||
+    complain "the page shows (<), the command prints (>): $(head -8 differences.txt)"
+  [ "$commands" -ge 8 ] || complain "expected at least 8 commands, found $commands"
 }
 
 test_pictures() {
@@ -47,8 +48,8 @@ int main(void) {' && blocks c && echo 'return 0; }'; } >program.c
   # shellcheck disable=SC2046,SC2086
   cc -std=c17 -Wall -Wextra -I"$source/include" program.c "$build/libtutti.a" $(pkg-config --libs $libraries hwloc) -lm \
     -pthread $(grep -o 'TUTTI_SANITIZE:[A-Z]*=..*' "$build/CMakeCache.txt" | sed 's/.*=/-fsanitize=/') -o program ||
-    complain "it does not compile"
-  is "it prints" "$(./program | xargs)" "0.6 = 3.6 0.7 = 3.7 0.9 = 4.1 0.14 = 1.14 0.15 = 1.15"
+    complain "the program does not compile"
+  is "output of the program" "$(./program | xargs)" "0.6 = 3.6 0.7 = 3.7 0.9 = 4.1 0.14 = 1.14 0.15 = 1.15"
 }
 
 run_tests

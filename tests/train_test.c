@@ -1,5 +1,5 @@
-/* train_test.c: the network of examples/train: its gradient against finite differences, and its bits against a batch
- * that is cut. */
+/* train_test.c: the network of examples/train: its gradient against finite differences, and its results, bit by bit,
+ * against those of a batch in several parts. */
 #include "../examples/train/mlp.c"
 
 #include "test.h"
@@ -29,7 +29,7 @@ static void gradient_is_the_slope(void) {
   fill(8, &state);
   loss_of(model);
   mlp_backward(model, &pass, 1.0f, gradient);
-  /* Along a random direction of small numbers, in double: one slope sums up every parameter. */
+  /* Tests the slope along a random direction of small numbers, in double; it depends on every parameter. */
   for (int trial = 0; trial < 20; trial++) {
     double slope = 0.0;
     uint64_t direction = state + (uint64_t)trial;
@@ -56,11 +56,11 @@ static void every_layer_has_a_slope(void) {
   loss_of(model);
   mlp_backward(model, &pass, 1.0f, gradient);
   for (uint32_t layer = 0; layer < MLP_LAYERS; layer++) {
-    /* The parameter of the layer with the steepest slope. */
+    /* Finds the parameter of the layer with the steepest slope. */
     size_t best = weights_at(layer), end = weights_at(layer + 1);
     for (size_t i = best; i < end; i++)
       if (fabsf(gradient[i]) > fabsf(gradient[best])) best = i;
-    float kept = model[best], delta = 0x1p-13f; /* small: a ReLU may bend on the way */
+    float kept = model[best], delta = 0x1p-13f; /* small, as a ReLU may have its bend in between */
     model[best] = kept + delta;
     double above = loss_of(model);
     model[best] = kept - delta;
@@ -81,7 +81,7 @@ static void same_seed_same_bits(void) {
   other[MLP_PARAMETERS - 1] += 1.0f;
   uint64_t before = mlp_hash(other);
   other[MLP_PARAMETERS - 1] += 0x1p-20f;
-  CHECK(mlp_hash(other) != before, "the hash does not see the last parameter");
+  CHECK(mlp_hash(other) != before, "the hash does not depend on the last parameter");
 }
 
 int main(int argc, char **argv) {

@@ -1,19 +1,20 @@
-/* troupe.h: ranks of one process (threads, over the loop transport) or of many (over shared memory) that play the same part.
- * Under TSan there are only threads. */
+/* troupe.h: runs one function on all ranks of a communicator: on threads of one process over the loop transport, or on
+ * processes over shared memory. Under TSan, only threads are used. troupe_main is the main function of a program that
+ * runs a table of cases over every transport. */
 #ifndef TROUPE_H
 #define TROUPE_H
 
 #include <pthread.h>
 #include <stdarg.h>
 
-#include "api/comm.h"
+#include "api/comm_create.h"
 #include "ranks.h"
 #include "test.h"
 #include "transport/transport.h"
 
 enum { TROUPE_MAX = 16, TROUPE_JOIN_MS = 20000, TROUPE_CALL_MS = 60000, TROUPE_SLICE = 64 << 20 };
 
-/* What a rank sees. */
+/* A rank that runs a test. */
 struct player {
   tutti_comm *comm;
   uint32_t rank, ranks;
@@ -23,12 +24,12 @@ struct player {
   struct stage *stage;
 };
 
-/* Shared by all ranks, whether threads or processes. */
+/* State that all ranks of a test share, whether they are threads or processes. */
 struct stage {
   _Atomic uint32_t failures;
-  _Atomic uint32_t here; /* ranks that wait for the others */
+  _Atomic uint32_t here; /* number of troupe_meet calls of all ranks */
   _Atomic uint64_t counted;
-  char text[1024]; /* of the first failure */
+  char text[1024]; /* message of the first failure */
 };
 
 __attribute__((format(printf, 2, 3))) static void wrong(struct player *p, const char *format, ...) {
@@ -39,25 +40,33 @@ __attribute__((format(printf, 2, 3))) static void wrong(struct player *p, const 
   va_end(arguments);
 }
 
-/* A call that must work. */
-static bool good(struct player *p, tutti_err err, const char *what) {
+/* A barrier without the library: waits until every rank has called it as often as this rank. */
+static inline void troupe_meet(struct player *p) {
+  const uint64_t end = ranks_now_ms() + TROUPE_CALL_MS;
+  const uint32_t all = (p->stage->here++ / p->ranks + 1) * p->ranks;
+  while (p->stage->here < all && ranks_now_ms() < end) ranks_sleep_us(100);
+  if (p->stage->here < all) wrong(p, "rank %u: the other ranks did not arrive", p->rank);
+}
+
+/* Checks that a call has succeeded. */
+static inline bool good(struct player *p, tutti_err err, const char *what) {
   if (err == TUTTI_OK) return true;
   wrong(p, "rank %u: %s: %s: %s", p->rank, what, tutti_err_name(err), tutti_error_message(p->comm));
   return false;
 }
 
-/* ---- a rank, over either transport ---- */
+/* ---- one rank, over either transport ---- */
 
 struct troupe {
   void (*run)(struct player *p);
   bool rank_1_dies;
-  bool fails; /* the communicator does, as it should */
+  bool fails; /* true: the communicator is expected to fail */
   uint32_t ranks;
   uint64_t seed;
-  size_t slice_bytes; /* of memory that all see, of a process; 0: TROUPE_SLICE */
+  size_t slice_bytes; /* bytes of shared memory per process; 0: TROUPE_SLICE */
   bool threads;
-  struct tu_transport *endpoints[TROUPE_MAX]; /* threads */
-  int memory_fd;                              /* processes */
+  struct tu_transport *endpoints[TROUPE_MAX]; /* endpoints of the ranks, if they are threads */
+  int memory_fd;                              /* shared memory of the ranks, if they are processes */
   struct stage *stage;
 };
 
@@ -71,12 +80,11 @@ static void troupe_play(struct troupe *t, struct tu_transport *endpoint, uint32_
                      .is_thread = t->threads,
                      .stage = t->stage};
   struct tu_error error = {0};
-  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_WORLD_SESSION, TROUPE_JOIN_MS, &p.comm, &error) !=
-      TUTTI_OK) {
+  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_WORLD_ID, TROUPE_JOIN_MS, &p.comm, &error) != TUTTI_OK) {
     wrong(&p, "rank %u: tu_comm_create: %s", rank, error.text);
     return;
   }
-  tutti_comm_set_timeout(p.comm, TROUPE_CALL_MS);
+  (void)!tutti_comm_set_timeout(p.comm, TROUPE_CALL_MS);
   if (tutti_rank(p.comm) != rank || tutti_ranks(p.comm) != t->ranks)
     wrong(&p, "rank %u: is %u of %u", rank, tutti_rank(p.comm), tutti_ranks(p.comm));
   t->run(&p);
@@ -98,7 +106,7 @@ static void *troupe_act(void *argument) {
   return NULL;
 }
 
-/* Over endpoints of this process, which are closed at the end. */
+/* Runs the ranks as threads over t->endpoints. */
 static inline void troupe_over_endpoints(struct troupe *t) {
   pthread_t threads[TROUPE_MAX];
   struct troupe_actor actors[TROUPE_MAX];
@@ -148,7 +156,8 @@ static inline void troupe_over_shm(struct troupe *t) {
 }
 #endif
 
-/* Plays over `over` with so many ranks; a failure is the test's. Returns what they counted. */
+/* Runs the test on t.ranks ranks, which `over` starts as threads or processes, and records failures. Returns
+ * stage->counted, the sum of what the ranks counted. */
 static inline uint64_t troupe_perform(struct troupe t, void (*over)(struct troupe *t)) {
   t.stage = mmap(NULL, sizeof *t.stage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (t.stage == MAP_FAILED) abort();
@@ -158,6 +167,72 @@ static inline uint64_t troupe_perform(struct troupe t, void (*over)(struct troup
   uint64_t counted = t.stage->counted;
   munmap(t.stage, sizeof *t.stage);
   return counted;
+}
+
+/* ---- a test program: a table of cases, each run over every transport ---- */
+
+struct troupe_case {
+  const char *name;
+  void (*run)(struct player *p);
+  uint32_t ranks_max; /* largest number of ranks; 0: no limit */
+  bool rank_1_dies;   /* rank 1 dies, so the case runs on 2 ranks or more */
+  bool fails;         /* true: the communicator is expected to fail */
+};
+
+/* Sets the name and the function of a case; the name is that of the function: {TROUPE_CASE(f), .fails = true}. */
+#define TROUPE_CASE(function) .name = #function, .run = function
+
+struct troupe_transport {
+  const char *name; /* NULL: end of the table */
+  void (*over)(struct troupe *t);
+  uint32_t ranks[6]; /* numbers of ranks, at most 5; 0 ends the list */
+};
+
+/* The transports of most tests, each with these numbers of ranks. shm is first: processes must be forked before threads
+ * exist. */
+#ifdef __SANITIZE_THREAD__
+#define TROUPE_TRANSPORTS(...) ((const struct troupe_transport[]){{"loop", troupe_over_loop, {__VA_ARGS__}}, {0}})
+#else
+#define TROUPE_TRANSPORTS(...)        \
+  ((const struct troupe_transport[]){ \
+      {"shm", troupe_over_shm, {__VA_ARGS__}}, {"loop", troupe_over_loop, {__VA_ARGS__}}, {0}})
+#endif
+
+/* Runs one case over one transport, with every number of ranks until a check fails. Prints the sum of stage->counted,
+ * if any. */
+static inline void troupe_play_case(const struct troupe_case *c, const struct troupe_transport *transport,
+                                    uint64_t seed) {
+  uint64_t count = 0;
+  for (const uint32_t *ranks = transport->ranks; *ranks > 0 && test_failures == 0; ranks++) {
+    if ((c->ranks_max > 0 && *ranks > c->ranks_max) || (c->rank_1_dies && *ranks < 2)) continue;
+    count += troupe_perform(
+        (struct troupe){
+            .run = c->run, .ranks = *ranks, .seed = seed + *ranks, .rank_1_dies = c->rank_1_dies, .fails = c->fails},
+        transport->over);
+  }
+  if (count > 0 && test_failures == 0) printf("  %llu trials\n", (unsigned long long)count);
+}
+
+/* Runs every case over every transport, as a test with the name TRANSPORT.CASE. An argument may name a test, a
+ * transport or a case. Returns the exit status of the program. */
+static inline int troupe_main(const struct troupe_case cases[], size_t count,
+                              const struct troupe_transport transports[], int argc, char **argv) {
+  struct test_counts counts = {0};
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  ranks_clear_environment();
+  uint64_t seed = test_seed();
+  for (const struct troupe_transport *t = transports; t->name; t++)
+    for (size_t i = 0; i < count; i++) {
+      char name[96];
+      snprintf(name, sizeof name, "%s.%s", t->name, cases[i].name);
+      if (!test_wanted(name, argc, argv) && !test_wanted(t->name, argc, argv) &&
+          !test_wanted(cases[i].name, argc, argv))
+        continue;
+      test_begin();
+      troupe_play_case(&cases[i], t, seed);
+      test_end(&counts, name);
+    }
+  return test_finish(&counts);
 }
 
 #endif

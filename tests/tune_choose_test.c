@@ -1,11 +1,11 @@
-/* tune_choose_test.c: do the choices of `tutti tune` follow from the times? Times are made up here. */
+/* tune_choose_test.c: the choices that `tutti tune` makes from given times. */
 #include "../cli/tune_choose.c"
 
 #include "test.h"
 
 enum { SIZES = 5 };
 
-/* Up to three algorithms of a collective, the first ones of the table, with these times. */
+/* A table with up to three algorithms of a collective, the first ones of the library's table, and with these times. */
 struct fixture {
   struct tune_table table;
   struct tune_candidate candidates[3];
@@ -39,7 +39,7 @@ static void test_fastest(void) {
   expect(&f, (const uint32_t[]){0, 0, 1, 1, 2}, "the fastest");
 }
 
-/* A lead within the noise is none: the choice stays. */
+/* A lead that is within the noise does not change the choice. */
 static void test_noise(void) {
   static double times[2][SIZES] = {{10, 10.4, 10, 10.4, 10}, {10.4, 10, 10.4, 10, 10.4}};
   struct fixture f;
@@ -75,7 +75,7 @@ static void test_boundaries(void) {
   }
 }
 
-/* What is written reads back, picks the choices at the sizes measured, and then serves the other calls as well as any. */
+/* A written table can be read, selects the choices at the measured sizes, and each choice is as fast as any. */
 static void test_write(void) {
   static const tutti_collective collectives[] = {TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_REDUCE_SCATTER,
                                                  TUTTI_BROADCAST};

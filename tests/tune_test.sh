@@ -1,6 +1,6 @@
 #!/bin/bash
-# tune_test.sh SOURCE BUILD: what `tutti tune` writes is what the library reads and `tutti info` shows; broken tables and
-# variables are errors with their place.
+# tune_test.sh SOURCE BUILD: the library reads the tables that `tutti tune` writes, and `tutti info` shows them. Errors
+# in tables and variables name the file and the line.
 # test: fast timeout=120
 set -u
 . "$1/tests/shell.sh"
@@ -11,7 +11,7 @@ cd "$scratch" || exit 1
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
   TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_ALGORITHM
 export TUTTI_TUNING=none
-# The line of a collective in `tutti info`, blanks squeezed.
+# selection COLLECTIVE: prints the collective's line of `tutti info`, without its name.
 selection() { "$tutti" info -n 3 2>&1 | awk -v c="$1" '$1 == c { $1 = ""; print substr($0, 2) }'; }
 
 test_tune() {
@@ -22,7 +22,7 @@ test_tune() {
   is "lines that are neither comments nor rules of 3 ranks" \
     "$(grep -cvE '^(#.*)?$|^(allreduce|broadcast|barrier) +ranks=3( bytes<=[0-9]+[KMG]?)? +[^ ]+ +# [0-9.]+( to [0-9.]+)? us$' out.txt)" 0
   is "collectives" "$(awk '/^[a-z]/ { print $1 }' out.txt | sort -u | tr '\n' ' ')" "allreduce barrier broadcast "
-  # Each collective's last rule has no upper end, and is what info shows last.
+  # The last rule of each collective has no limit of bytes; info shows its algorithm last.
   local collective
   for collective in allreduce broadcast barrier; do
     is "$collective, in info" "$(TUTTI_TUNING=out.txt selection $collective | sed 's/.* //')" \
@@ -35,18 +35,18 @@ test_tune() {
 test_all_collectives() {
   run 0 tune -n 2 --time-ms 0 --bytes 64 --output table
   is "standard output" "$out" ""
-  is "what is left" "$(echo table*)" table
+  is "files" "$(echo table*)" table
   is "collectives" "$(awk '/^[a-z]/ { print $1 }' table | sort -u | wc -l)" \
     "$("$tutti" list | grep -v '^send' | awk -F. '{ n[$1]++ } END { for (c in n) m += n[c] > 1; print m }')"
   TUTTI_TUNING=$PWD/table run 0 info -n 2
   cp table before
   TUTTI_TUNING=none run 1 tune -n 2 --time-ms 0 --output nowhere/table barrier
-  has "no folder" "$err" "--output: cannot write 'nowhere/table': No such file or directory"
+  has_facts "no folder" "$err" "--output|'nowhere/table'|No such file or directory"
   run 0 run -n 2 -- "$tutti" tune --time-ms 0 --output table barrier
   is "rules, within a job" "$(awk '/^[a-z]/ { print $1 }' table | sort -u | tr '\n' ' ')" "barrier "
 }
 
-# Ctrl-C, as a terminal sends it: nothing is left, what was there stays, and nobody is accused.
+# Ctrl-C, as a terminal sends it: no new file is left, the old file stays, and no rank is blamed.
 test_interrupted() {
   local launcher i signal
   mkdir -p interrupted && echo before >interrupted/table
@@ -58,44 +58,44 @@ test_interrupted() {
     kill -$signal -- -$launcher
     wait $launcher 2>/dev/null
     is "SIG$signal: status" $? $((128 + $(kill -l $signal)))
-    is "SIG$signal: what is left" "$(ls interrupted)" table
-    is "SIG$signal: what was there" "$(cat interrupted/table)" before
+    is "SIG$signal: files" "$(ls interrupted)" table
+    is "SIG$signal: the old file" "$(cat interrupted/table)" before
     [ $signal = KILL ] && continue
-    has "SIG$signal: words" "$(cat err.txt)" "tutti run: interrupted from outside by signal $(kill -l $signal)"
-    is "SIG$signal: accused" "$(grep -c 'rank [0-9]' err.txt)" 0
+    has_facts "SIG$signal: message" "$(cat err.txt)" "tutti run: |signal $(kill -l $signal)"
+    is "SIG$signal: lines that name a rank" "$(grep -c 'rank [0-9]' err.txt)" 0
   done
 }
 
-# What is no regular file is written to, not replaced.
+# A file that is not regular is written to, not replaced.
 test_special_files() {
   mkfifo pipe
   cat pipe >copy &
   local reader=$!
-  # The reader ends when the writer that looks whether it can be written closes: one that stays keeps the pipe open.
+  # `tutti tune` first opens the file only to check it. Descriptor 9 keeps the pipe open, so that the reader goes on.
   exec 9<>pipe
   run 0 tune -n 2 --time-ms 0 --bytes 64 --output pipe barrier
   exec 9>&-
   wait $reader
-  [ -p pipe ] || complain "the pipe has become a file"
+  [ -p pipe ] || complain "the pipe has been replaced by a file"
   is "rules, into a pipe" "$(awk '/^[a-z]/ { print $1 }' copy | sort -u | tr '\n' ' ')" "barrier "
 }
 
 test_usage() {
-  local arguments message
-  while IFS='|' read -r arguments message; do
+  local arguments facts
+  while IFS='|' read -r arguments facts; do
     # shellcheck disable=SC2086
     run 2 tune $arguments
-    has "tune $arguments" "$err" "$message"
+    has_facts "tune $arguments" "$err" "$facts"
     is "standard output of bad usage" "$out" ""
   done <<'TABLE'
-allreduce|-n N is needed
--n 1|-n N is needed, the number of ranks to start, 2 at least
--n 2 alreduce|found 'alreduce'; did you mean 'allreduce'?
--n 2 allgatherv|allgatherv: the rules of allgather serve it; name that
--n 2 send|there is nothing to choose
--n 2 --bytes 3:2|--bytes: expected up to 256 ascending sizes
--n 2 --bind socket|found 'socket'
--n 2 --outptu x|did you mean '--output'?
+allreduce|-n: |ranks
+-n 1|-n: |at least 2
+-n 2 alreduce|'alreduce'|'allreduce'
+-n 2 allgatherv|allgatherv uses|allgather
+-n 2 send|several algorithms|'send'
+-n 2 --bytes 3:2|--bytes|256|sizes
+-n 2 --bind socket|--bind|'socket'
+-n 2 --outptu x|'--output'
 TABLE
 }
 
@@ -112,22 +112,20 @@ test_info() {
   run 0 info --json
   has "no table" "$out" '"table": null'
   run 0 run -n 5 -- "$tutti" info
-  has "a job's ranks" "$out" "algorithms of 5 ranks"
+  has "a job's ranks" "$out" "algorithms for 5 ranks"
   mkdir -p config/tutti && cp mine config/tutti/tuning
   out=$(unset TUTTI_TUNING && XDG_CONFIG_HOME=$PWD/config "$tutti" info)
-  has "by default" "$out" "table       $PWD/config/tutti/tuning, then built-in"
+  has "the default table" "$out" "table       $PWD/config/tutti/tuning, then built-in"
 }
 
 test_errors() {
   printf '\nallreduce rank<=4 ring\n' >broken
   TUTTI_TUNING=broken run 1 info
-  is "a broken table" "$err" \
-    "tutti info: broken:2: expected a condition on ranks, groups, share or bytes, found 'rank<=4'; did you mean 'ranks'?"
+  has_facts "a broken table" "$err" "tutti info: broken:2: |ranks, groups, share or bytes|'rank<=4'|'ranks'"
   TUTTI_TUNING=missing run 1 bench -n 2 --time-ms 0
-  has "a missing table" "$err" "rank 0: selection table: cannot open 'missing': No such file or directory"
+  has_facts "a missing table" "$err" "rank 0: |'missing'|No such file or directory"
   TUTTI_ALGORITHM=allreduce=rong run 1 info
-  is "an unknown algorithm" "$err" \
-    "tutti info: TUTTI_ALGORITHM: expected an algorithm of allreduce, found 'rong'; did you mean 'ring'?"
+  has_facts "an unknown algorithm" "$err" "tutti info: TUTTI_ALGORITHM|allreduce|'rong'|'ring'"
 }
 
 run_tests

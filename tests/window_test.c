@@ -1,7 +1,7 @@
 /* test: slow timeout=400 */
-/* window_test.c: windows over every kind of memory; put, get and atomic addition between every two layouts, straight
- * and through tiles; gather, scatter, broadcast and reduce by the root alone: on threads, and with real processes.
- * Results are compared byte by byte, padding included, with what the definition says. */
+/* window_test.c: windows over every kind of memory; put, get and atomic addition between every two layouts, directly
+ * and through tiles; gather, scatter, broadcast and reduce by the root alone. On threads and on real processes. Results
+ * are compared byte by byte, padding included, with a naive evaluation. */
 #include "onesided.h"
 
 enum { SLOT = 64 << 10, PAGE = 4096 };
@@ -12,7 +12,7 @@ enum memory_kind { OWN, HEAP, PART_OF_HEAP, REGISTERED, MEMORY_KINDS };
 
 static size_t bytes_of(uint32_t rank) { return 100 + 1000 * (size_t)rank; }
 
-/* What a rank has written at a byte of its part. */
+/* Returns the byte that a rank writes at a position of its part. */
 static unsigned char pattern(uint32_t rank, size_t at) { return (unsigned char)(rank * 31 + at * 7 + 1); }
 
 static void *give_memory(struct player *p, enum memory_kind kind, void **base) {
@@ -52,12 +52,12 @@ static void one_window(struct player *p, enum memory_kind kind) {
   size_t mine = bytes_of(p->rank);
   if (!fine(p, tutti_window_create(p->comm, memory, mine, &window), "create")) return;
   unsigned char *part = tutti_window_address(window, p->rank);
-  if (memory && part != memory) wrong(p, "rank %u: its part is at %p, not %p", p->rank, (void *)part, memory);
+  if (memory && part != memory) wrong(p, "rank %u: its part is at %p, expected %p", p->rank, (void *)part, memory);
   for (size_t i = 0; !memory && i < mine; i++)
     if (part[i] != 0) wrong(p, "rank %u: the part is not cleared", p->rank);
   for (size_t i = 0; i < mine; i++) part[i] = pattern(p->rank, i);
   if (tutti_window_address(window, p->ranks) || tutti_window_bytes(window, p->ranks))
-    wrong(p, "there is a rank more than there are");
+    wrong(p, "a part beyond the last rank was returned");
   meet(p);
   for (uint32_t r = 0; r < p->ranks; r++) check_part(p, window, r, r);
   meet(p);
@@ -67,38 +67,40 @@ static void one_window(struct player *p, enum memory_kind kind) {
   meet(p);
   check_part(p, window, p->rank, before);
   for (size_t i = 0; memory && i < mine; i++)
-    if (((unsigned char *)memory)[i] != pattern(before, i)) wrong(p, "rank %u: its own memory is another", p->rank);
+    if (((unsigned char *)memory)[i] != pattern(before, i))
+      wrong(p, "rank %u: the window does not use the given memory", p->rank);
   fine(p, tutti_window_free(window), "free of the window");
   take_memory(p, kind, base);
 }
 
-/* Of one kind, and of another on each rank; twice, for memory that was used before is cleared. */
+/* Creates windows over each kind of memory, and over a mix of kinds. All kinds are used twice, as memory that was used
+ * before must be cleared. */
 static void every_kind_of_memory(struct player *p) {
   for (int k = 0; k < 2 * MEMORY_KINDS; k++) one_window(p, (enum memory_kind)(k % MEMORY_KINDS));
   one_window(p, (enum memory_kind)(p->rank % MEMORY_KINDS));
   tutti_window *windows[3], *empty;
-  for (int i = 0; i < 3; i++) fine(p, tutti_window_create(p->comm, NULL, SLOT, &windows[i]), "create of three");
-  fine(p, tutti_window_create(p->comm, NULL, 0, &empty), "create of none");
+  for (int i = 0; i < 3; i++) fine(p, tutti_window_create(p->comm, NULL, SLOT, &windows[i]), "create of three windows");
+  fine(p, tutti_window_create(p->comm, NULL, 0, &empty), "create of an empty window");
   for (int i = 0; i < 3; i++) *(uint32_t *)tutti_window_address(windows[i], p->rank) = (uint32_t)i * 10 + p->rank;
   meet(p);
   for (uint32_t r = 0; r < p->ranks; r++)
     for (uint32_t i = 0; i < 3; i++)
       if (*(uint32_t *)tutti_window_address(windows[i], r) != i * 10 + r) wrong(p, "window %u of rank %u", i, r);
-  for (int i = 2; i >= 0; i--) fine(p, tutti_window_free(windows[i]), "free of three");
-  fine(p, tutti_window_free(empty), "free of none");
+  for (int i = 2; i >= 0; i--) fine(p, tutti_window_free(windows[i]), "free of three windows");
+  fine(p, tutti_window_free(empty), "free of an empty window");
   fine(p, tutti_window_free(NULL), "free of NULL");
 }
 
-/* Not a page is lost, however often. */
+/* No memory is lost, however often windows are created and freed. */
 static void windows_come_and_go(struct player *p) {
   for (int i = 0; i < 40; i++) {
     tutti_window *window;
-    if (!fine(p, tutti_window_create(p->comm, NULL, TROUPE_SLICE / 4, &window), "create, over and over")) return;
-    fine(p, tutti_window_free(window), "free, over and over");
+    if (!fine(p, tutti_window_create(p->comm, NULL, TROUPE_SLICE / 4, &window), "create, repeated")) return;
+    fine(p, tutti_window_free(window), "free, repeated");
   }
 }
 
-/* Ranks of a split communicator have another number in its windows. */
+/* In windows of a split communicator, ranks are those of that communicator. */
 static void windows_of_a_split(struct player *p) {
   tutti_comm *half;
   tutti_window *window;
@@ -109,16 +111,17 @@ static void windows_of_a_split(struct player *p) {
   int32_t mine = (int32_t)(100 + p->rank), *all = calloc(ranks, sizeof *all);
   tutti_tensor to = rows_of(tutti_window_address(window, (rank + 1) % ranks), TUTTI_I32, 1, 1);
   tutti_tensor from = rows_of(&mine, TUTTI_I32, 1, 1);
-  fine(p, tutti_put(&to, &from, NULL, NULL), "put in a part");
+  fine(p, tutti_put(&from, &to, NULL, NULL), "put in a part");
   fine(p, tutti_barrier(half), "barrier of a part");
   tutti_tensor tensors[TROUPE_MAX], gathered = rows_of(all, TUTTI_I32, ranks, 1);
   for (uint32_t r = 0; r < ranks; r++) tensors[r] = rows_of(tutti_window_address(window, r), TUTTI_I32, 1, 1);
   if (rank == ranks - 1)
-    fine(p, tutti_group_gather(&(tutti_group){tensors, ranks, rank}, &gathered, NULL, NULL), "gather in a part");
+    fine(p, tutti_onesided_gather(&(tutti_onesided_group){tensors, ranks, rank}, &gathered, NULL, NULL),
+         "gather in a part");
   for (uint32_t r = 0; r < ranks && rank == ranks - 1; r++) {
-    uint32_t writer = (r + ranks - 1) % ranks; /* ranks count down in the parent */
+    uint32_t writer = (r + ranks - 1) % ranks; /* rank order is reversed in the split communicator */
     int32_t wanted = (int32_t)(100 + 2 * (ranks - 1 - writer) + (uint32_t)color);
-    if (all[r] != wanted) wrong(p, "rank %u of the part has %d, not %d", r, all[r], wanted);
+    if (all[r] != wanted) wrong(p, "rank %u of the split has %d, expected %d", r, all[r], wanted);
   }
   free(all);
   fine(p, tutti_window_free(window), "free on a part");
@@ -135,7 +138,7 @@ struct trial {
   tutti_datatype type;
   size_t shape[TUTTI_DIMS];
   tutti_tiles tiles;
-  uint64_t seed; /* for what each rank draws for itself */
+  uint64_t seed; /* seed of each rank's own random choices */
 };
 
 static void draw_trial(struct trial *t, uint64_t *state) {
@@ -160,7 +163,8 @@ static void *buffer_for(tutti_tensor *tensor) {
   return tensor->data;
 }
 
-/* Everybody puts into another's part, each at a place of its own, looks at what has come, and gets back what it put. */
+/* Each rank puts into another rank's part, at its own position, checks the data that arrived there, and gets back what
+ * it put. */
 static void play_put_and_get(struct player *p, tutti_window *window, const struct trial *t, uint32_t distance) {
   tutti_tensor remote, local, back;
   struct staging g;
@@ -175,7 +179,7 @@ static void play_put_and_get(struct player *p, tutti_window *window, const struc
   remote.data = (char *)tutti_window_address(window, (p->rank + distance) % p->ranks) + (size_t)p->rank * SLOT;
   fill(&local, buffer_for(&local), value_of_rank, &p->rank);
   draw_staging(&g, t->type, t->shape, &state);
-  fine(p, tutti_put(&remote, &local, begin_staging(&g), NULL), "put");
+  fine(p, tutti_put(&local, &remote, begin_staging(&g), NULL), "put");
   end_staging(p, &g, "put");
   meet(p);
   uint32_t writer = (p->rank + p->ranks - distance) % p->ranks;
@@ -185,7 +189,7 @@ static void play_put_and_get(struct player *p, tutti_window *window, const struc
           t->remote->name, writer);
   draw_staging(&g, t->type, t->shape, &state);
   buffer_for(&back);
-  fine(p, tutti_get(&back, &remote, begin_staging(&g), NULL), "get");
+  fine(p, tutti_get(&remote, &back, begin_staging(&g), NULL), "get");
   end_staging(p, &g, "get");
   if (!is_filled(&back, back.data, tutti_tensor_bytes(&back), value_of_rank, &p->rank))
     wrong(p, "rank %u: get of %s, %s into %s: wrong", p->rank, tutti_datatype_name(t->type), t->remote->name,
@@ -218,7 +222,7 @@ static int one_to_three(const void *rank, const size_t i[TUTTI_DIMS]) {
   return value_at(*(const uint32_t *)rank, i) % 3;
 }
 
-/* The sum of all ranks' values, so many times: up to 2 * 20 * 4, exact in every type. */
+/* Returns the sum of ROUNDS additions by all ranks: at most 2 * 20 * 4, exact in every type. */
 static int sum_of_all(const void *player, const size_t i[TUTTI_DIMS]) {
   const struct player *p = player;
   int sum = 0;
@@ -231,7 +235,7 @@ static int nothing(const void *context, const size_t i[TUTTI_DIMS]) {
   return 0;
 }
 
-/* All ranks add to rank 0's tensor at once. */
+/* All ranks add to rank 0's tensor at the same time. */
 static void play_addition(struct player *p, tutti_window *window, const struct trial *t) {
   tutti_tensor remote, local;
   struct staging g;
@@ -247,7 +251,7 @@ static void play_addition(struct player *p, tutti_window *window, const struct t
   meet(p);
   for (int i = 0; i < ROUNDS; i++) {
     draw_staging(&g, t->type, t->shape, &state);
-    fine(p, tutti_put_add(&remote, &local, begin_staging(&g), NULL), "put_add");
+    fine(p, tutti_put_add(&local, &remote, begin_staging(&g), NULL), "put_add");
     end_staging(p, &g, "put_add");
   }
   meet(p);
@@ -272,22 +276,22 @@ static void additions(struct player *p) {
   fine(p, tutti_window_free(window), "free");
 }
 
-/* ---- what the root alone calls ---- */
+/* ---- calls that only the root makes ---- */
 
 enum group_call { GATHER, SCATTER, BROADCAST, REDUCE, GROUP_CALLS };
 static const char *const group_names[] = {"gather", "scatter", "broadcast", "reduce"};
 
 struct group_trial {
-  struct trial t; /* remote: the ranks' tensors; local: the root's own */
+  struct trial t; /* t.remote: layout of the ranks' tensors; t.local: layout of the root's own tensor */
   enum group_call call;
-  uint32_t root, ranks;         /* of the group: its root's place, how many */
-  uint32_t members[TROUPE_MAX]; /* [ranks] of the window, in the order of the group */
-  size_t more_rows;             /* of the tensor that may be longer */
+  uint32_t root, ranks;         /* root: position of the root in the group; ranks: size of the group */
+  uint32_t members[TROUPE_MAX]; /* [ranks]: ranks of the window, in group order */
+  size_t more_rows;             /* rows by which the longer tensor exceeds the minimum */
   tutti_op op;
-  uint32_t rank; /* whose tensor is looked at: of the window */
+  uint32_t rank; /* rank of the window whose tensor is checked */
 };
 
-/* All ranks of the window in their order, or some of them in any. */
+/* Draws the group: all ranks of the window in order, or some of them in any order. */
 static void draw_members(struct group_trial *g, uint32_t ranks, uint64_t *state) {
   for (uint32_t r = 0; r < ranks; r++) g->members[r] = r;
   g->ranks = ranks;
@@ -302,14 +306,14 @@ static void draw_members(struct group_trial *g, uint32_t ranks, uint64_t *state)
   g->root = (uint32_t)(ranks_random(state) % g->ranks);
 }
 
-/* The place of a rank of the window in the group; its size: it is in none. */
-static uint32_t place_of(const struct group_trial *g, uint32_t rank) {
-  uint32_t place = 0;
-  while (place < g->ranks && g->members[place] != rank) place++;
-  return place;
+/* Returns the position of a window's rank in the group; g->ranks: it is not in the group. */
+static uint32_t rank_in_group(const struct group_trial *g, uint32_t rank) {
+  uint32_t number = 0;
+  while (number < g->ranks && g->members[number] != rank) number++;
+  return number;
 }
 
-/* The root's own tensor: of gather and reduce before the call, everything in it is 77. */
+/* Returns an element of the root's own tensor before the call: 77 for gather and reduce. */
 static int own_before(const void *context, const size_t i[TUTTI_DIMS]) {
   const struct group_trial *g = context;
   return g->call == SCATTER || g->call == BROADCAST ? value_at(50, i) : 77;
@@ -333,25 +337,25 @@ static int own_after(const void *context, const size_t i[TUTTI_DIMS]) {
   return own_before(context, i);
 }
 
-/* A rank's tensor, afterwards. */
+/* Returns the expected element of a rank's tensor after the call. */
 static int rank_after(const void *context, const size_t i[TUTTI_DIMS]) {
   const struct group_trial *g = context;
-  uint32_t place = place_of(g, g->rank);
-  size_t in_own[] = {i[0], i[1], i[2], i[3] + place * g->t.shape[3], i[4]};
-  if (place == g->ranks) return value_at(g->rank, i);
+  uint32_t number = rank_in_group(g, g->rank);
+  size_t in_own[] = {i[0], i[1], i[2], i[3] + number * g->t.shape[3], i[4]};
+  if (number == g->ranks) return value_at(g->rank, i);
   if (g->call == SCATTER) return value_at(50, in_own);
   if (g->call == BROADCAST && i[3] < g->t.shape[3]) return value_at(50, i);
   return value_at(g->rank, i);
 }
 
-static tutti_err call_group(const struct group_trial *g, const tutti_group *group, const tutti_tensor *own,
+static tutti_err call_group(const struct group_trial *g, const tutti_onesided_group *group, const tutti_tensor *own,
                             struct staging *s) {
   const tutti_staging *staging = begin_staging(s);
   switch (g->call) {
-    case GATHER: return tutti_group_gather(group, own, staging, NULL);
-    case SCATTER: return tutti_group_scatter(group, own, staging, NULL);
-    case BROADCAST: return tutti_group_broadcast(group, own, staging, NULL);
-    default: return tutti_group_reduce(group, own, g->op, s->accumulator, staging, NULL);
+    case GATHER: return tutti_onesided_gather(group, own, staging, NULL);
+    case SCATTER: return tutti_onesided_scatter(group, own, staging, NULL);
+    case BROADCAST: return tutti_onesided_broadcast(group, own, staging, NULL);
+    default: return tutti_onesided_reduce(group, own, g->op, s->accumulator, staging, NULL);
   }
 }
 
@@ -366,7 +370,7 @@ static void play_root(struct player *p, const struct group_trial *g, const tutti
   make(p, &g->t, g->t.local, shape, &own);
   fill(&own, buffer_for(&own), own_before, g);
   draw_staging(&s, g->t.type, g->t.shape, &state);
-  fine(p, call_group(g, &(tutti_group){tensors, g->ranks, g->root}, &own, &s), group_names[g->call]);
+  fine(p, call_group(g, &(tutti_onesided_group){tensors, g->ranks, g->root}, &own, &s), group_names[g->call]);
   end_staging(p, &s, group_names[g->call]);
   if (!is_filled(&own, own.data, tutti_tensor_bytes(&own), own_after, g))
     wrong(p, "rank %u: %s of %s, %s, the root has %s, %u tiles: wrong", p->rank, group_names[g->call],
@@ -414,11 +418,11 @@ static void groups(struct player *p) {
   fine(p, tutti_window_free(window), "free");
 }
 
-/* ---- the root's own tensor is a part of the other ---- */
+/* ---- the root's own tensor is a part of the whole tensor ---- */
 
 enum { ROWS = 3, COLS = 4 };
 
-/* The window's part of the root holds the whole of it, and its tensor is a view into that. */
+/* The root's part of the window holds the whole tensor, and the root's own tensor is a view of a part of it. */
 static void in_place_with(struct player *p, tutti_window *window, uint32_t root, const tutti_staging *staging) {
   tutti_tensor tensors[TROUPE_MAX];
   int32_t *part = tutti_window_address(window, p->rank);
@@ -426,25 +430,25 @@ static void in_place_with(struct player *p, tutti_window *window, uint32_t root,
     tensors[r] =
         rows_of((int32_t *)tutti_window_address(window, r) + (size_t)root * ROWS * COLS, TUTTI_I32, ROWS, COLS);
   tutti_tensor whole = rows_of(part, TUTTI_I32, (size_t)p->ranks * ROWS, COLS);
-  const tutti_group group = {tensors, p->ranks, p->rank};
+  const tutti_onesided_group group = {tensors, p->ranks, p->rank};
   int32_t *mine = tensors[p->rank].data;
   for (int32_t i = 0; i < ROWS * COLS; i++) mine[i] = (int32_t)p->rank * 100 + i;
   meet(p);
   if (p->rank == root) {
-    fine(p, tutti_group_gather(&group, &whole, staging, NULL), "gather in place");
+    fine(p, tutti_onesided_gather(&group, &whole, staging, NULL), "gather in place");
     for (int32_t r = 0; r < (int32_t)p->ranks; r++)
       for (int32_t i = 0; i < ROWS * COLS; i++)
         if (part[r * ROWS * COLS + i] != r * 100 + i) wrong(p, "gather in place: %d of rank %d is wrong", i, r);
     for (int32_t i = 0; i < (int32_t)p->ranks * ROWS * COLS; i++) part[i] += 1000;
-    fine(p, tutti_group_scatter(&group, &whole, staging, NULL), "scatter in place");
+    fine(p, tutti_onesided_scatter(&group, &whole, staging, NULL), "scatter in place");
   }
   meet(p);
   for (int32_t i = 0; i < ROWS * COLS; i++)
     if (mine[i] != 1000 + (int32_t)p->rank * 100 + i) wrong(p, "rank %u: scatter in place: %d", p->rank, mine[i]);
   meet(p);
   if (p->rank == root) {
-    fine(p, tutti_group_reduce(&group, &tensors[root], TUTTI_SUM, NULL, staging, NULL), "reduce in place");
-    fine(p, tutti_group_broadcast(&group, &tensors[root], staging, NULL), "broadcast in place");
+    fine(p, tutti_onesided_reduce(&group, &tensors[root], TUTTI_SUM, NULL, staging, NULL), "reduce in place");
+    fine(p, tutti_onesided_broadcast(&group, &tensors[root], staging, NULL), "broadcast in place");
   }
   meet(p);
   int32_t n = (int32_t)p->ranks;
@@ -457,18 +461,18 @@ static void in_place(struct player *p) {
   tutti_window *window;
   int32_t tiles[2][2 * 3];
   const tutti_staging stagings[] = {
-      {.rows = 0}, {{tiles[0]}, 2, 3, 0, 0, 0, 0}, {{tiles[0], tiles[1]}, 2, 3, 0, 0, 0, 0}};
+      {.rows = 0}, {.tiles = {tiles[0]}, .rows = 2, .cols = 3}, {.tiles = {tiles[0], tiles[1]}, .rows = 2, .cols = 3}};
   fine(p, tutti_window_create(p->comm, NULL, SLOT, &window), "create");
   for (uint32_t root = 0; root < p->ranks; root++)
     for (int i = 0; i < 3; i++) in_place_with(p, window, root, &stagings[i]);
-  /* Views that lie in each other's gaps share nothing; a tensor put to itself stays. */
+  /* Views in each other's gaps share no memory. A tensor that is put to itself stays unchanged. */
   int32_t *part = tutti_window_address(window, p->rank);
   const size_t shape[] = {4, 3}, strides[] = {6, 2};
   tutti_tensor even, odd;
   fine(p, tutti_tensor_strided(&even, (tutti_tensor_of){part, TUTTI_I32, 2, shape}, strides), "even");
   fine(p, tutti_tensor_strided(&odd, (tutti_tensor_of){part + 1, TUTTI_I32, 2, shape}, strides), "odd");
   for (int32_t i = 0; i < 24; i++) part[i] = i;
-  fine(p, tutti_put(&odd, &even, NULL, NULL), "put into the gaps");
+  fine(p, tutti_put(&even, &odd, NULL, NULL), "put into the gaps");
   fine(p, tutti_put(&odd, &odd, NULL, NULL), "put to itself");
   for (int32_t i = 0; i < 24; i++)
     if (part[i] != i / 2 * 2) wrong(p, "rank %u: element %d is %d", p->rank, i, part[i]);
@@ -479,18 +483,19 @@ static void in_place(struct player *p) {
   fine(p, tutti_window_free(window), "free");
 }
 
-/* ---- the order of a reduction, and its bits ---- */
+/* ---- the order of a reduction, bit by bit ---- */
 
 enum { REDUCED = 40 };
 
-/* The root's first, then the others; rounded after each. A reference in the language's own arithmetic. */
+/* Checks a sum: the root's operand first, then those of the other ranks, rounded after each addition, in plain C
+ * arithmetic. */
 static void check_order(struct player *p, uint32_t root, float *const parts[], const float *result, const char *way) {
   for (int i = 0; i < REDUCED; i++) {
     float sum = parts[root][i];
     for (uint32_t r = 0; r < p->ranks; r++)
       if (r != root) sum += parts[r][i];
     if (memcmp(&sum, &result[i], sizeof sum) != 0)
-      wrong(p, "%s, root %u: element %d is %.9g, not %.9g", way, root, i, (double)result[i], (double)sum);
+      wrong(p, "%s, root %u: element %d is %.9g, expected %.9g", way, root, i, (double)result[i], (double)sum);
   }
 }
 
@@ -499,7 +504,8 @@ static void sums_in_order(struct player *p) {
   uint64_t state = p->seed + p->rank;
   float *parts[TROUPE_MAX], tiles[3][7], result[REDUCED];
   tutti_tensor tensors[TROUPE_MAX], to = rows_of(result, TUTTI_F32, 1, REDUCED);
-  const tutti_staging one = {.tiles = {tiles[0]}, .rows = 1, .cols = 7}, two = {{tiles[0], tiles[1]}, 1, 7, 0, 0, 0, 0};
+  const tutti_staging one = {.tiles = {tiles[0]}, .rows = 1, .cols = 7},
+                      two = {.tiles = {tiles[0], tiles[1]}, .rows = 1, .cols = 7};
   fine(p, tutti_window_create(p->comm, NULL, sizeof result, &window), "create");
   for (uint32_t r = 0; r < p->ranks; r++) {
     parts[r] = tutti_window_address(window, r);
@@ -509,13 +515,13 @@ static void sums_in_order(struct player *p) {
     parts[p->rank][i] = (float)((double)(int64_t)ranks_random(&state) * (i % 2 ? 1e-10 : 1e-17));
   meet(p);
   for (uint32_t root = 0; root < p->ranks; root++) {
-    const tutti_group group = {tensors, p->ranks, root};
+    const tutti_onesided_group group = {tensors, p->ranks, root};
     if (p->rank == root) {
-      fine(p, tutti_group_reduce(&group, &to, TUTTI_SUM, NULL, NULL, NULL), "reduce, straight");
-      check_order(p, root, parts, result, "straight");
-      fine(p, tutti_group_reduce(&group, &to, TUTTI_SUM, tiles[2], &one, NULL), "reduce, one tile");
+      fine(p, tutti_onesided_reduce(&group, &to, TUTTI_SUM, NULL, NULL, NULL), "reduce without tiles");
+      check_order(p, root, parts, result, "no tiles");
+      fine(p, tutti_onesided_reduce(&group, &to, TUTTI_SUM, tiles[2], &one, NULL), "reduce, one tile");
       check_order(p, root, parts, result, "one tile");
-      fine(p, tutti_group_reduce(&group, &to, TUTTI_SUM, NULL, &two, NULL), "reduce, two tiles");
+      fine(p, tutti_onesided_reduce(&group, &to, TUTTI_SUM, NULL, &two, NULL), "reduce, two tiles");
       check_order(p, root, parts, result, "two tiles");
     }
     meet(p);
@@ -523,13 +529,14 @@ static void sums_in_order(struct player *p) {
   fine(p, tutti_window_free(window), "free");
 }
 
-/* bf16 and f16 round after each rank, whichever way they go. */
+/* bf16 and f16 are rounded after each rank, with and without tiles. */
 static void narrow_sums_are_equal_in_all_ways(struct player *p) {
   tutti_window *window;
   uint64_t state = p->seed + p->rank;
   uint16_t tiles[2][5], results[3][REDUCED];
   tutti_tensor tensors[TROUPE_MAX];
-  const tutti_staging one = {.tiles = {tiles[0]}, .rows = 1, .cols = 5}, two = {{tiles[0], tiles[1]}, 1, 5, 0, 0, 0, 0};
+  const tutti_staging one = {.tiles = {tiles[0]}, .rows = 1, .cols = 5},
+                      two = {.tiles = {tiles[0], tiles[1]}, .rows = 1, .cols = 5};
   const tutti_staging *const ways[] = {NULL, &one, &two};
   fine(p, tutti_window_create(p->comm, NULL, sizeof results[0], &window), "create");
   for (int k = 0; k < 2; k++) {
@@ -540,9 +547,11 @@ static void narrow_sums_are_equal_in_all_ways(struct player *p) {
     meet(p);
     for (int w = 0; w < 3 && p->rank == p->ranks - 1; w++) {
       tutti_tensor to = rows_of(results[w], type, 1, REDUCED);
-      fine(p, tutti_group_reduce(&(tutti_group){tensors, p->ranks, p->rank}, &to, TUTTI_SUM, NULL, ways[w], NULL),
+      fine(p,
+           tutti_onesided_reduce(&(tutti_onesided_group){tensors, p->ranks, p->rank}, &to, TUTTI_SUM, NULL, ways[w],
+                                 NULL),
            "reduce of narrow floats");
-      if (memcmp(results[w], results[0], sizeof results[0]) != 0) wrong(p, "way %d has other bits", w);
+      if (memcmp(results[w], results[0], sizeof results[0]) != 0) wrong(p, "staging %d gives different bits", w);
     }
     for (int i = 0; i < REDUCED && p->rank == p->ranks - 1; i++) {
       uint16_t sum = mine[i];
@@ -552,7 +561,7 @@ static void narrow_sums_are_equal_in_all_ways(struct player *p) {
         tu_from_double(type, &sum, exact);
       }
       if (sum != results[0][i])
-        wrong(p, "element %d of %s is %x, not %x", i, tutti_datatype_name(type), results[0][i], sum);
+        wrong(p, "element %d of %s is %x, expected %x", i, tutti_datatype_name(type), results[0][i], sum);
     }
     meet(p);
   }
@@ -571,7 +580,7 @@ static void bfp_tensor(struct player *p, tutti_tensor *t, tutti_datatype type, s
        "tensor of block floats");
 }
 
-/* Whole numbers that both types hold, whatever group they are in. */
+/* Returns integers that both block float types hold exactly, in any group. */
 static float bfp_value(uint32_t source, size_t i) { return (float)((source + i) % 8) - 4; }
 
 static void check_bfp(struct player *p, const tutti_tensor *t, uint32_t first, uint32_t ranks, bool sums,
@@ -584,12 +593,12 @@ static void check_bfp(struct player *p, const tutti_tensor *t, uint32_t first, u
       float v = bfp_value(r, i);
       if (r == 0 || v > wanted) wanted = v;
     }
-    if (values[i] != wanted) wrong(p, "%s: value %zu is %g, not %g", what, i, (double)values[i], (double)wanted);
+    if (values[i] != wanted) wrong(p, "%s: value %zu is %g, expected %g", what, i, (double)values[i], (double)wanted);
   }
   free(values);
 }
 
-/* They pass straight, from tiles in two banks into tiles in three; a tile for staging could not hold them. */
+/* Block floats go without staging, from tiles in two banks to tiles in three. A staging tile could not hold them. */
 static void block_floats(struct player *p) {
   tutti_window *window;
   fine(p, tutti_window_create(p->comm, NULL, SLOT, &window), "create");
@@ -608,18 +617,18 @@ static void block_floats(struct player *p) {
     fine(p, tutti_tensor_from_f32(&tensors[p->rank], values), "from f32");
     meet(p);
     uint32_t next = (p->rank + 1) % p->ranks;
-    fine(p, tutti_get(&one, &tensors[next], NULL, NULL), "get");
+    fine(p, tutti_get(&tensors[next], &one, NULL, NULL), "get");
     check_bfp(p, &one, next, 0, false, "get");
     const tutti_staging staging = {.tiles = {tile}, .rows = 2, .cols = 2};
-    refused(p, tutti_get(&one, &tensors[next], &staging, NULL), TUTTI_ERR_ARGUMENT, "pass them straight", "staged");
+    refused(p, tutti_get(&tensors[next], &one, &staging, NULL), TUTTI_ERR_ARGUMENT, "exponents|staging", "staged");
     meet(p);
     if (p->rank == 0) {
-      const tutti_group group = {tensors, p->ranks, 0};
-      fine(p, tutti_group_gather(&group, &all, NULL, NULL), "gather");
+      const tutti_onesided_group group = {tensors, p->ranks, 0};
+      fine(p, tutti_onesided_gather(&group, &all, NULL, NULL), "gather");
       check_bfp(p, &all, 0, 0, false, "gather");
-      fine(p, tutti_group_reduce(&group, &one, TUTTI_MAX, NULL, NULL, NULL), "reduce");
+      fine(p, tutti_onesided_reduce(&group, &one, TUTTI_MAX, NULL, NULL, NULL), "reduce");
       check_bfp(p, &one, 0, p->ranks, true, "reduce");
-      fine(p, tutti_group_broadcast(&group, &one, NULL, NULL), "broadcast");
+      fine(p, tutti_onesided_broadcast(&group, &one, NULL, NULL), "broadcast");
     }
     meet(p);
     check_bfp(p, &tensors[p->rank], 0, p->ranks, true, "broadcast");
@@ -633,7 +642,7 @@ static void block_floats(struct player *p) {
 
 enum { HELPERS = 4, HELPER_ROUNDS = 30, HELPER_WORDS = 64 };
 
-/* What one of several threads of a rank does with the same window. */
+/* One of several threads of a rank that use the same window. */
 struct helper {
   tutti_window *window;
   struct player *player;
@@ -641,20 +650,20 @@ struct helper {
   bool failed;
 };
 
-/* Adds to rank 0's numbers, puts and gets at a place of its own, and counts itself. */
+/* Adds to rank 0's numbers, puts and gets at its own position, and counts itself. */
 static void *help(void *argument) {
   struct helper *h = argument;
   int32_t *root = tutti_window_address(h->window, 0), ones[HELPER_WORDS], back[HELPER_WORDS];
-  size_t place = 1 + (size_t)h->player->rank * HELPERS + (size_t)h->number;
+  size_t number = 1 + (size_t)h->player->rank * HELPERS + (size_t)h->number;
   tutti_tensor from = rows_of(ones, TUTTI_I32, 1, HELPER_WORDS), sums = rows_of(root, TUTTI_I32, 1, HELPER_WORDS);
-  tutti_tensor own = rows_of(root + place * HELPER_WORDS, TUTTI_I32, 1, HELPER_WORDS);
+  tutti_tensor own = rows_of(root + number * HELPER_WORDS, TUTTI_I32, 1, HELPER_WORDS);
   tutti_tensor into = rows_of(back, TUTTI_I32, 1, HELPER_WORDS);
   for (int32_t round = 1; round <= HELPER_ROUNDS; round++) {
     for (int32_t i = 0; i < HELPER_WORDS; i++) ones[i] = round * 1000 + h->number;
-    h->failed |= tutti_put(&own, &from, NULL, NULL) != TUTTI_OK || tutti_get(&into, &own, NULL, NULL) != TUTTI_OK ||
+    h->failed |= tutti_put(&from, &own, NULL, NULL) != TUTTI_OK || tutti_get(&own, &into, NULL, NULL) != TUTTI_OK ||
                  memcmp(ones, back, sizeof ones) != 0;
     for (int32_t i = 0; i < HELPER_WORDS; i++) ones[i] = 1;
-    h->failed |= tutti_put_add(&sums, &from, NULL, NULL) != TUTTI_OK;
+    h->failed |= tutti_put_add(&from, &sums, NULL, NULL) != TUTTI_OK;
     h->failed |= tutti_signal_add((int32_t *)tutti_window_address(h->window, 0) + SLOT / 8, 1, NULL) != TUTTI_OK;
   }
   return NULL;
@@ -678,7 +687,7 @@ static void many_threads_at_once(struct player *p) {
     tutti_tensor count = rows_of(mine + SLOT / 8, TUTTI_I32, 1, 1);
     fine(p, tutti_signal_wait(&count, TUTTI_EQ, all, 0, NULL), "wait for all threads");
     for (int i = 0; i < HELPER_WORDS; i++)
-      if (mine[i] != all) wrong(p, "sum %d is %d, not %d", i, mine[i], all);
+      if (mine[i] != all) wrong(p, "sum %d is %d, expected %d", i, mine[i], all);
   }
   meet(p);
   fine(p, tutti_window_free(window), "free");
@@ -686,8 +695,8 @@ static void many_threads_at_once(struct player *p) {
 
 /* ---- overlap ---- */
 
-/* Through the whole of a call: with two tiles each load but the first begins before the store before it ends; with
- * one, none. */
+/* Checks a whole call: with two tiles, each load except the first begins before the store before it ends; with one
+ * tile, none does. */
 static void calls_overlap(struct player *p) {
   enum { TILES = 6 };
   tutti_window *window;
@@ -700,8 +709,12 @@ static void calls_overlap(struct player *p) {
   meet(p);
   for (int call = 0; call < GROUP_CALLS && p->rank == 0; call++)
     for (uint32_t count = 1; count <= 2; count++) {
-      const tutti_group group = {tensors, p->ranks, 0};
-      struct staging s = {.s = {{tiles[0], count == 2 ? tiles[1] : NULL}, 1, COLS, 0, 0, true, true},
+      const tutti_onesided_group group = {tensors, p->ranks, 0};
+      struct staging s = {.s = {.tiles = {tiles[0], count == 2 ? tiles[1] : NULL},
+                                .rows = 1,
+                                .cols = COLS,
+                                .fixed_rows = true,
+                                .fixed_cols = true},
                           .tiles = count,
                           .accumulator = tiles[2],
                           .is_paced = true,
@@ -711,58 +724,31 @@ static void calls_overlap(struct player *p) {
       size_t loads, overlaps = paced_overlaps(&s.paced, &loads);
       size_t wanted = call == BROADCAST ? TILES : (size_t)p->ranks * TILES;
       if (loads != wanted || overlaps != (count == 2 ? loads - 1 : 0))
-        wrong(p, "%s, %u tiles: %zu of %zu loads overlap, of %zu expected", group_names[call], count, overlaps, loads,
-              wanted);
+        wrong(p, "%s, %u tiles: %zu of %zu loads overlap; expected %zu loads", group_names[call], count, overlaps,
+              loads, wanted);
       end_staging(p, &s, "overlap");
     }
   meet(p);
   fine(p, tutti_window_free(window), "free");
 }
 
-/* ---- all of it ---- */
+/* ---- all tests ---- */
 
-static const struct part {
-  const char *name;
-  void (*run)(struct player *p);
-  uint32_t most;
-} parts[] = {
-    {"every_kind_of_memory", every_kind_of_memory, 4},
-    {"windows_come_and_go", windows_come_and_go, 3},
-    {"windows_of_a_split", windows_of_a_split, 4},
-    {"puts_and_gets", puts_and_gets, 4},
-    {"additions", additions, 4},
-    {"groups", groups, 4},
-    {"in_place", in_place, 4},
-    {"sums_in_order", sums_in_order, 4},
-    {"narrow_sums_are_equal_in_all_ways", narrow_sums_are_equal_in_all_ways, 4},
-    {"block_floats", block_floats, 3},
-    {"many_threads_at_once", many_threads_at_once, 4},
-    {"calls_overlap", calls_overlap, 4},
+static const struct troupe_case cases[] = {
+    {TROUPE_CASE(every_kind_of_memory)},
+    {TROUPE_CASE(windows_come_and_go), .ranks_max = 3},
+    {TROUPE_CASE(windows_of_a_split)},
+    {TROUPE_CASE(puts_and_gets)},
+    {TROUPE_CASE(additions)},
+    {TROUPE_CASE(groups)},
+    {TROUPE_CASE(in_place)},
+    {TROUPE_CASE(sums_in_order)},
+    {TROUPE_CASE(narrow_sums_are_equal_in_all_ways)},
+    {TROUPE_CASE(block_floats), .ranks_max = 3},
+    {TROUPE_CASE(many_threads_at_once)},
+    {TROUPE_CASE(calls_overlap)},
 };
 
-static void play_all(void (*over)(struct troupe *t)) {
-  uint64_t seed = test_seed();
-  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-    uint64_t count = 0;
-    for (uint32_t ranks = 1; ranks <= parts[i].most && test_failures == 0; ranks++)
-      count += troupe_perform((struct troupe){.run = parts[i].run, .ranks = ranks, .seed = seed + ranks}, over);
-    if (test_failures) printf("  in %s\n", parts[i].name);
-    else if (count) printf("  %s: %llu trials\n", parts[i].name, (unsigned long long)count);
-  }
-}
-
-static void test_loop(void) { play_all(troupe_over_loop); }
-#ifndef __SANITIZE_THREAD__
-static void test_shm(void) { play_all(troupe_over_shm); }
-#endif
-
 int main(int argc, char **argv) {
-  static const struct test tests[] = {
-#ifndef __SANITIZE_THREAD__
-      {"shm", test_shm},
-#endif
-      {"loop", test_loop},
-  };
-  ranks_clear_environment();
-  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+  return troupe_main(cases, sizeof cases / sizeof cases[0], TROUPE_TRANSPORTS(1, 2, 3, 4), argc, argv);
 }

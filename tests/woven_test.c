@@ -1,6 +1,7 @@
 /* test: timeout=120 */
-/* woven_test.c: blocks of send in the gaps of recv, and tensors in each other's gaps: the same call as with buffers apart, over
- * threads and over processes. All memory is compared, what no block has included. (What is refused: src/api/call_test.c.) */
+/* woven_test.c: calls in which blocks of send lie in the gaps of recv, and tensors in each other's gaps. They must give
+ * the same results as with separate buffers, on threads and on processes. All memory is compared, including bytes that
+ * belong to no block. (For errors, see src/call/resolve_test.c.) */
 #include <tutti/tensor.h>
 
 #include "troupe.h"
@@ -8,21 +9,21 @@
 enum { SIDE_MAX = TROUPE_MAX, GAP_MAX = 4 };
 
 struct block {
-  size_t items, apart, woven; /* where it begins, in items: of its own buffer, of the one that both share */
+  size_t items, apart, woven; /* apart, woven: first item in the separate buffer, and in the common one */
 };
 
-/* The two buffers of a rank, apart and woven. */
+/* Buffers of a rank for one call, both separate and woven into one. */
 struct weave {
   tutti_call call;
   size_t item;
   struct block in[SIDE_MAX], out[SIDE_MAX];
   uint32_t in_blocks, out_blocks;
   size_t counts[SIDE_MAX], recv_counts[SIDE_MAX], offsets[SIDE_MAX], recv_offsets[SIDE_MAX];
-  unsigned char *apart_in, *apart_out, *memory, *wanted, *both; /* `both` begins anywhere in `memory` */
+  unsigned char *apart_in, *apart_out, *memory, *wanted, *both; /* `both` begins at any byte of `memory` */
   size_t bytes;
 };
 
-/* How many items go from a rank to another, or of which rank a block is. */
+/* Returns the number of items that a rank sends to another, or, with to = 0, of a rank's block. */
 static size_t items_of(uint64_t seed, uint32_t from, uint32_t to) {
   uint64_t state = seed + from * 1000u + to, random = ranks_random(&state);
   return random % 5 == 0 ? 0 : random % 7 == 0 ? random % 3000 : random % 40;
@@ -44,7 +45,7 @@ static void lay_blocks(struct weave *w, const struct player *p, uint64_t seed) {
   w->call.count = items_of(seed, p->rank, 0);
 }
 
-/* All blocks of both, in any order, with gaps. */
+/* Lays all blocks of both sides into the common buffer, in random order, with gaps. */
 static size_t lay_woven(struct weave *w, uint64_t *own) {
   struct block *blocks[2 * SIDE_MAX];
   uint32_t count = 0;
@@ -92,7 +93,8 @@ static bool run(struct player *p, const tutti_call *call, const char *what) {
   return good(p, tutti_start(p->comm, call, &request), what) && good(p, tutti_wait(&request), what);
 }
 
-/* Offsets are from where both begin, or from the first block: so addresses are equal, or not. */
+/* Sets the displacements of one side, relative to the common buffer or to the side's first block, so that addresses of
+ * the two sides are equal or not. Returns the address they are relative to. */
 static const void *woven_side(const struct weave *w, const struct block blocks[], uint32_t count, size_t offsets[],
                               bool from_first) {
   size_t first = count == 1 || from_first ? SIZE_MAX : 0;
@@ -159,7 +161,7 @@ static void vectors(struct player *p) {
     weave_one(p, known[i % 5], ranks_random(&state));
 }
 
-/* The left half of a matrix is summed up into the right half; then odd columns into even ones. */
+/* Sums the left half of a matrix into its right half, then the odd columns into the even ones. */
 static void tensors(struct player *p) {
   enum { ROWS = 50, COLS = 24 };
   for (int odd = 0; odd < 2; odd++) {
@@ -187,7 +189,7 @@ static void tensors(struct player *p) {
   }
 }
 
-/* One element of `in` is one of `out`: that is refused, by a sentence. */
+/* One element is in both `in` and `out`, which must be an error. */
 static void tensors_that_share(struct player *p) {
   int32_t numbers[16] = {0};
   const size_t shape[] = {4}, strides[] = {2};
@@ -205,35 +207,12 @@ static void tensors_that_share(struct player *p) {
   tutti_comm_free(dup);
 }
 
-static const struct check {
-  const char *name;
-  void (*run)(struct player *p);
-} checks[] = {{"vectors", vectors}, {"tensors", tensors}, {"tensors_that_share", tensors_that_share}};
+static const struct troupe_case cases[] = {
+    {TROUPE_CASE(vectors)},
+    {TROUPE_CASE(tensors)},
+    {TROUPE_CASE(tensors_that_share)},
+};
 
 int main(int argc, char **argv) {
-  static const struct factory {
-    const char *name;
-    void (*over)(struct troupe *t);
-  } factories[] = {{"loop", troupe_over_loop}, {"shm", troupe_over_shm}};
-  size_t passed = 0, failed = 0;
-  setvbuf(stdout, NULL, _IOLBF, 0);
-  ranks_clear_environment();
-  /* Processes are forked first of all, while there is one thread. */
-  for (size_t f = 2; f-- > 0;)
-    for (size_t k = 0; k < sizeof checks / sizeof checks[0]; k++) {
-      char name[64];
-      snprintf(name, sizeof name, "%s.%s", factories[f].name, checks[k].name);
-      bool wanted = argc < 2;
-      for (int i = 1; i < argc; i++) wanted |= strcmp(argv[i], name) == 0;
-      if (!wanted) continue;
-      test_failures = 0;
-      uint64_t seed = test_seed();
-      for (uint32_t ranks = 1; ranks <= 5; ranks += ranks < 3 ? 1 : 2)
-        troupe_perform((struct troupe){.run = checks[k].run, .ranks = ranks, .seed = seed}, factories[f].over);
-      printf("%s %s\n", test_failures ? "FAILED" : "ok", name);
-      if (test_failures) failed++;
-      else passed++;
-    }
-  printf("%zu passed, %zu failed\n", passed, failed);
-  return failed ? 1 : 0;
+  return troupe_main(cases, sizeof cases / sizeof cases[0], TROUPE_TRANSPORTS(1, 2, 3, 5), argc, argv);
 }

@@ -1,22 +1,22 @@
-"""bench_regime: in which placement the machine's CPUs are, for tools that time two things in turns.
+"""bench_regime.py: recognizes the placement of a virtual machine's CPUs, for tools that time two programs in turns.
 
-A virtual machine's CPUs are moved about by its host, which changes every time by up to ten times. The latency of a cache
-line (bench/calibrate.c) tells the placements apart: taken before, between and after two runs, it says whether the two
-may be compared, and with which others their ratio belongs."""
+The host moves the CPUs of a virtual machine, which changes all times by up to a factor of ten. The latency of a cache line
+(bench/calibrate.c) distinguishes the placements. Measured before, between and after two runs, it shows whether the runs
+can be compared, and to which group (regime) their ratio belongs."""
 import os
 import subprocess
 
-FAR_NS = 120.0  # from here on the two CPUs share no cache
-BUSY_NS = 1000.0  # nothing between two CPUs takes so long: somebody else was running
-CHANGE = 1.5  # the largest latency over the smallest, above which the placement has changed
+FAR_NS = 120.0  # from this latency on, the two CPUs share no cache
+BUSY_NS = 1000.0  # longer than any latency between two CPUs: another program was running
+CHANGE = 1.5  # maximum ratio of two latencies of one placement
 
 
 class RegimeError(Exception):
-    """Says what failed, in a sentence."""
+    """An error; the text is one sentence."""
 
 
 def regime(latencies_ns):
-    """near or far; or changed or busy: what was measured meanwhile is worth nothing."""
+    """Returns near or far; changed or busy mean that the runs between the latencies cannot be used."""
     low, high = min(latencies_ns), max(latencies_ns)
     if high >= BUSY_NS:
         return "busy"
@@ -30,7 +30,7 @@ def is_steady(name):
 
 
 class LinePing:
-    """What bench/calibrate.c, built into a folder, says of a cache line."""
+    """Measures the latency of a cache line with bench/calibrate.c, which it builds in a folder."""
 
     def __init__(self, source, folder):
         self.program = os.path.join(folder, "calibrate")
@@ -45,7 +45,7 @@ class LinePing:
             raise RegimeError(f"cannot build bench/calibrate.c:\n{built.stderr.rstrip()}")
 
     def latency_ns(self):
-        """The median one-way latency; some milliseconds on an idle machine."""
+        """Returns the median one-way latency in ns. Takes some milliseconds on an idle machine."""
         ran = subprocess.run([self.program, "line"], capture_output=True, text=True)
         if ran.returncode != 0:
             raise RegimeError(f"calibrate line failed (status {ran.returncode}): {ran.stderr.rstrip()}")

@@ -1,8 +1,8 @@
-/* bench_case.c: what one case of the benchmark sends, and what must come of it.
+/* bench_case.c: makes the input and the expected output of one case of the benchmark.
  *
- * The values of a block repeat after PERIOD elements, which no power of two divides, and move on by one element from round
- * to round: so a chunk that lies in the wrong place, or is left over from an earlier round, is seen, and the expected
- * values are a short table. All are small integers, chosen so that every partial result is exact in its type. */
+ * The values of a block repeat after PERIOD elements, a prime number, and shift by one element per round. So the check
+ * detects a chunk at a wrong offset or a chunk of an earlier round, and the expected values fit in a short table. All
+ * values are small integers, chosen so that every partial result is exact in its type. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ enum { PERIOD = 251, VALUE_MAX = 100 };
 
 /* ---- values ---- */
 
-/* All whole numbers up to here are exact in the type. (8-bit integers wrap the same way everywhere; but avg does not.) */
+/* Returns the maximum absolute value of a sum: all integers up to it are exact in the type. For 8-bit integers it also
+ * prevents overflow, because the average of a wrapped sum would be wrong. */
 static uint32_t exact_max(tutti_datatype type) {
   switch (type) {
     case TUTTI_F8E5M2: return 8;
@@ -29,7 +30,7 @@ static double spread(uint64_t random, uint32_t max, bool is_signed) {
   return (double)(random % (max + 1));
 }
 
-/* Element i of block `block` of what `rank` sends. */
+/* Returns element i of block `block` of the input of `rank`. */
 static double value(const struct bench_case *c, uint32_t rank, uint32_t block, uint32_t i) {
   const struct tu_datatype *type = &tu_datatypes[c->type];
   uint64_t state = ((uint64_t)rank * 65537 + block) * 65537 + i;
@@ -45,12 +46,12 @@ static double value(const struct bench_case *c, uint32_t rank, uint32_t block, u
     case TUTTI_LAND:
     case TUTTI_LOR:
     case TUTTI_LXOR: return random % 4 != 0;
-    case TUTTI_PROD: /* at most three factors of 2: 8 is exact everywhere */
+    case TUTTI_PROD: /* in a product, at most three factors are 2, because 8 is exact in all types */
       if (turn < 3) return 2;
       return type->is_signed && random & 1 ? -1 : 1;
     default: break;
   }
-  /* Sums: so few ranks give more than 0 that absolute values sum up to `bound` at most, in whatever order. */
+  /* In sums, only a few ranks have values other than 0, so that the absolute values sum up to at most `bound`. */
   if (c->op == TUTTI_PREMUL_SUM) bound /= 2;
   uint32_t givers = c->ranks < bound ? c->ranks : bound;
   return turn < givers ? spread(random, bound / givers, type->is_signed) : 0;
@@ -88,7 +89,8 @@ static double expected_value(const struct bench_case *c, uint32_t block, uint32_
   return result / c->ranks;
 }
 
-/* Two periods for each block, so that one period from any element on lies in one piece. */
+/* Returns a table with two periods of each block's values (which repeat after PERIOD elements), so that a period from
+ * any element on is contiguous. */
 static unsigned char *make_tables(const struct bench_case *c, const struct tu_view *view, bool is_out) {
   size_t item = view->item_bytes;
   unsigned char *tables = tu_allocate(tu_max(view->blocks, 1) * 2 * PERIOD, item);
@@ -103,8 +105,8 @@ static unsigned char *make_tables(const struct bench_case *c, const struct tu_vi
 
 /* ---- sizes ---- */
 
-/* How long a block is, relative to the shortest: vector variants have unequal ones. What a rank sends another in alltoallv
- * depends on the sum of their numbers, so that both know it. */
+/* Returns the length of a block relative to the shortest block; vector variants have unequal blocks. In alltoallv it
+ * depends on the sum of the two rank numbers, so that sender and receiver agree. */
 static size_t weight(tutti_collective collective, enum tu_extent extent, uint32_t rank, uint32_t block) {
   const struct tu_collective *c = &tu_collectives[collective];
   if (!c->vector) return 1;
@@ -112,13 +114,13 @@ static size_t weight(tutti_collective collective, enum tu_extent extent, uint32_
   return 1 + (extent == TU_EACH ? block : rank) % 3;
 }
 
-/* Weight of the longest buffer of any rank. */
+/* Returns the weight (relative length) of the longest buffer of any rank. */
 static size_t weight_max(tutti_collective collective, uint32_t ranks) {
   const struct tu_collective *c = &tu_collectives[collective];
   if (c->in == TU_ONE && c->out == TU_ONE) return 1;
   tu_assert(ranks > 0);
   size_t most = 0;
-  for (uint32_t r = 0; r < 3; r++) { /* weights repeat after three */
+  for (uint32_t r = 0; r < 3; r++) { /* weights (relative block lengths) repeat after three ranks */
     size_t sum = 0;
     for (uint32_t block = 0; block < ranks; block++) sum += weight(collective, TU_EACH, r % ranks, block);
     most = tu_max(most, sum);
@@ -126,7 +128,7 @@ static size_t weight_max(tutti_collective collective, uint32_t ranks) {
   return most;
 }
 
-/* Elements of a block of weight 1. */
+/* Returns the number of elements of a block with weight 1, the shortest block. */
 static size_t unit_count(const struct bench_options *options, const struct bench_item *item, uint32_t ranks,
                          size_t bytes) {
   if (item->collective == TUTTI_BARRIER || bytes == 0) return 0;
@@ -139,7 +141,7 @@ size_t bench_case_bytes(const struct bench_options *options, const struct bench_
   return unit * weight_max(item->collective, ranks) * tutti_datatype_size(options->type);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static void lay_views(struct bench_case *c, size_t unit) {
   const struct tu_collective *k = &tu_collectives[c->collective];
@@ -149,7 +151,7 @@ static void lay_views(struct bench_case *c, size_t unit) {
   if (c->collective == TUTTI_BARRIER) return;
   c->in.blocks = tu_in_blocks(c->collective, c->ranks, c->root, c->rank);
   c->out.blocks = tu_out_blocks(c->collective, c->ranks, c->root, c->rank);
-  /* In place, the root's own is where it is. */
+  /* In place, the root of a broadcast has one buffer, which is its input; it has no output blocks. */
   if (c->collective == TUTTI_BROADCAST && c->rank == c->root && c->in_place) c->out.blocks = 0;
   c->count = unit * weight(c->collective, TU_ONE, c->rank, 0);
   c->in.count = c->out.count = c->count;
@@ -161,13 +163,13 @@ static void lay_views(struct bench_case *c, size_t unit) {
   if (k->out == TU_EACH) c->out.counts = c->counts;
 }
 
-/* Whole pages, written to, so that none of them is first touched while the clock runs. Never empty: some libraries want an
- * address where nothing is read. */
+/* Allocates whole pages and writes to them, so that no page is touched first while the clock runs. The buffer is never
+ * empty: some libraries require an address even if nothing is read. */
 static void *make_buffer(const struct bench_case *c, const struct tu_view *view) {
   size_t begin, bytes = tu_round_up(tu_max(tu_view_extent(view, &begin), 1), 4096);
   void *buffer = c->memory ? c->memory->acquire(c->memory->context, bytes) : aligned_alloc(4096, bytes);
   if (buffer) memset(buffer, 0xA5, bytes);
-  else fprintf(stderr, "bench: no memory for a buffer of %zu bytes; give --bytes a lower end\n", bytes);
+  else fprintf(stderr, "bench: out of memory: cannot allocate a buffer of %zu bytes; use smaller --bytes\n", bytes);
   return buffer;
 }
 
@@ -176,7 +178,8 @@ static void free_buffer(const struct bench_case *c, void *buffer) {
   else free(buffer);
 }
 
-/* The one buffer in place is the longer one; the other is a block of it. */
+/* Allocates the buffers. In place, allocates only the longer one of input and output; the shorter one is a part of
+ * it. */
 static bool make_buffers(struct bench_case *c) {
   const struct tu_collective *k = &tu_collectives[c->collective];
   bool shared = c->in_place && c->in.blocks > 0 && c->out.blocks > 0;
@@ -231,7 +234,7 @@ void bench_case_destroy(struct bench_case *c) {
   *c = (struct bench_case){0};
 }
 
-/* ---- every round ---- */
+/* ---- input and check of each round ---- */
 
 void bench_case_produce(const struct bench_case *c, uint32_t round) {
   size_t item = c->in.item_bytes, period = PERIOD * item;

@@ -1,12 +1,13 @@
-/* bench_late.c: what waiting costs. The last rank sleeps before each operation; the others wait in it, and the CPU time that
- * their processes burn meanwhile is what is left for others when ranks are not equally fast. */
+/* bench_late.c: measures the cost of waiting. The last rank sleeps before each operation, and the other ranks wait in
+ * the operation. The CPU time that waiting processes use is lost to other work when ranks are unequally fast. */
 #include <time.h>
 
 #include "bench/core/core.h"
 
 enum { SAMPLES = 10 };
 
-/* Of all threads of the process, some libraries have their own. getrusage() counts the same, but in ticks on some kernels. */
+/* Returns the CPU time of all threads of the process: some libraries have threads of their own. getrusage() returns the
+ * same time, but on some kernels only in ticks. */
 static double cpu_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -30,7 +31,7 @@ bool bench_measure_late(struct bench_side *side, const struct bench_case *c, con
                         struct bench_late *result) {
   double times[SAMPLES], burned[SAMPLES];
   bench_case_produce(c, 0);
-  /* The first one opens channels. */
+  /* The first operation is not measured, because it opens channels. */
   bool good = side->operate(side);
   for (uint32_t i = 0; good && i < SAMPLES; i++) good = sample(side, options->late_ms, &times[i], &burned[i]);
   if (!good || !side->combine(side, times, SAMPLES, TUTTI_MAX) || !side->combine(side, burned, SAMPLES, TUTTI_MAX))

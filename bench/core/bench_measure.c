@@ -1,10 +1,12 @@
-/* bench_measure.c: how long an operation takes.
+/* bench_measure.c: measures the time of an operation.
  *
- * A sample is: write the input, barrier, clock, one operation or a batch of them, clock, read and check the output. Its time is
- * the longest of all ranks, each by its own clock readings; beside it stands the time from when the last rank began until
- * the last one was done, which leaves out what others had to wait for that one. The results are medians, and the 99th
- * percentile of the former. From SINGLE_BYTES up an operation is a sample: a program that uses a collective has just
- * produced its input and goes on to use its output, and for long vectors it matters much in whose cache they lie. */
+ * A sample is: write the input; barrier; read the clock; run one operation or a batch; read the clock; check the
+ * output. Two times are kept. `time` is the maximum over the ranks, each by its own clock readings. `last` is from the
+ * start of the last rank to the end of the last rank, so it excludes the time of waiting for a late rank. The results
+ * are the medians of both, and the 99th percentile of `time`.
+ *
+ * From SINGLE_BYTES up, a sample is a single operation. A program that calls a collective has just produced the input
+ * and will use the output, and with long vectors the time depends on whose cache holds them. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,10 +15,10 @@
 
 enum {
   SINGLE_BYTES = 64 << 10,
-  BATCH_NS = 40000,          /* the clock is good to 30 ns, and the ranks leave a barrier some 100 ns apart */
-  BATCH_CROWDED_NS = 400000, /* or some microseconds, if they wait for a core */
+  BATCH_NS = 40000,          /* minimum time of a batch; the clock is accurate to 30 ns, a barrier to about 100 ns */
+  BATCH_CROWDED_NS = 400000, /* minimum time of a batch if ranks outnumber CPUs: they leave a barrier some us apart */
   WARM_SAMPLES_MIN = 2,
-  WARM_SAMPLES = 5, /* if they fit into the time given */
+  WARM_SAMPLES = 5, /* number of warm-up samples, if they fit into the time budget */
   SAMPLES_MIN = 5,
   SAMPLES_MAX = 4096,
 };
@@ -35,14 +37,15 @@ bool bench_meter_sample(struct bench_meter *m, double *ns) {
   return true;
 }
 
-/* What the ranks decide by is the maximum over them, so that they decide alike. */
+/* Runs warm-up samples, and doubles the batch until it takes batch_ns. All ranks decide by the maximum of their times,
+ * so that they take the same decisions. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples) {
-  /* In place, an operation's output is no input for the next one. */
+  /* In place, the output overwrites the input, so the next operation needs new input. */
   bool overwrites = m->c->in_place && m->c->collective != TUTTI_BROADCAST;
   bool single = options->barrier || overwrites || m->c->bytes >= SINGLE_BYTES;
   bool crowded = m->side->ranks > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
   double budget_ns = options->time_ms * 1e6, spent_ns = 0, batch_ns = crowded ? BATCH_CROWDED_NS : BATCH_NS;
-  double times[2]; /* of the operations, of the whole sample */
+  double times[2]; /* in ns: [0] of the operations, [1] of the whole sample */
   bool grown = false;
   for (uint32_t n = 0; n < WARM_SAMPLES_MIN || grown || (n < WARM_SAMPLES && spent_ns < budget_ns) ||
                        (n < SAMPLES_MAX && spent_ns < budget_ns / 10);
@@ -70,7 +73,8 @@ double bench_median(double *values, uint32_t count) {
   return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-/* Bytes that cross a rank's link, by bytes of the operation, as nccl-tests has it: what hardware limits. */
+/* Returns the ratio of bus bandwidth to algorithm bandwidth, as defined by nccl-tests: the bytes over a rank's link,
+ * which the hardware limits, per byte of the operation. */
 static double bus_factor(tutti_collective collective, uint32_t ranks) {
   double n = ranks;
   switch (tu_collectives[collective].family) {
@@ -84,10 +88,10 @@ static double bus_factor(tutti_collective collective, uint32_t ranks) {
   }
 }
 
-/* What is kept of each sample. */
+/* Times of the recorded samples, in ns. */
 struct samples {
-  double *times, *starts, *ends; /* this rank's; then the longest and the latest of all */
-  double *own;                   /* of each rank: median of its own times */
+  double *times, *starts, *ends; /* [count]: of this rank; after combine_samples: the maxima over all ranks */
+  double *own;                   /* [ranks]: median of each rank's own times */
   uint32_t count;
 };
 

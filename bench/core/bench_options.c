@@ -1,4 +1,4 @@
-/* bench_options.c: the command line of the benchmark. */
+/* bench_options.c: parses the command line of the benchmark. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { COLLECTIVE_BYTES = 32 };
 
-/* Appends LO:HI[:FACTOR], or one size, to the list, which ascends. */
+/* Appends LO:HI[:FACTOR], or one size, to the ascending list of sizes. */
 static bool parse_range(char *text, struct bench_options *options) {
   char *high = strchr(text, ':'), *factor = NULL;
   if (high) {
@@ -56,22 +56,23 @@ int bench_read_sizes(const char *verb, const char *text, struct bench_options *o
 static int fail_name_of_list(const char *verb, const char *option, const char *word, const char *const names[],
                              size_t count) {
   const char *near = tu_nearest(word, names, count);
-  if (near) return cli_fail(verb, CLI_USAGE, "%s: there is no '%s', did you mean '%s'?", option, word, near);
-  return cli_fail(verb, CLI_USAGE, "%s: there is no '%s'; tutti info lists them", option, word);
+  if (near) return cli_fail(verb, CLI_USAGE, "%s: unknown name '%s'; did you mean '%s'?", option, word, near);
+  return cli_fail(verb, CLI_USAGE, "%s: unknown name '%s'; tutti info lists the names", option, word);
 }
 
 static int read_arithmetic(const char *verb, const char *type, const char *op, struct bench_options *options) {
-  const char *names[TUTTI_DATATYPES + TUTTI_OPS];
+  const char *names[TU_DATATYPES + TU_OPS];
+  size_t count = 0;
   if (!tu_datatype_find(type, &options->type)) {
-    for (unsigned i = 0; i < TUTTI_DATATYPES; i++) names[i] = tu_datatypes[i].name;
-    return fail_name_of_list(verb, "--dtype", type, names, TUTTI_DATATYPES);
+    for (tutti_datatype i = 0; i < TU_DATATYPES; i = tu_datatype_next(i)) names[count++] = tu_datatypes[i].name;
+    return fail_name_of_list(verb, "--dtype", type, names, count);
   }
-  if (tu_datatype_group(options->type) > 1)
-    return cli_fail(verb, CLI_USAGE, "--dtype: %s lies in the tiles of tensors, and what is measured here are vectors",
+  if (tu_item_elements(options->type) > 1)
+    return cli_fail(verb, CLI_USAGE, "--dtype: expected a type of vectors, found %s, which only tiled tensors can have",
                     type);
   if (!tu_operation_find(op, &options->op)) {
-    for (unsigned i = 0; i < TUTTI_OPS; i++) names[i] = tu_operations[i].name;
-    return fail_name_of_list(verb, "--op", op, names, TUTTI_OPS);
+    for (unsigned i = 0; i < TU_OPS; i++) names[i] = tu_operations[i].name;
+    return fail_name_of_list(verb, "--op", op, names, TU_OPS);
   }
   struct tu_error error;
   const struct tu_arithmetic a = {.type = options->type, .op = options->op, .scale = 1, .divisor = 1};
@@ -79,7 +80,7 @@ static int read_arithmetic(const char *verb, const char *type, const char *op, s
   return CLI_GOOD;
 }
 
-/* The collective of a name, as it was written: vector variants are measured as such. */
+/* Splits a name into collective and algorithm (NULL: none). A vector variant stays a vector variant. */
 static bool find_collective(const char *word, tutti_collective *collective, const char **algorithm) {
   char name[COLLECTIVE_BYTES];
   size_t length = strcspn(word, ".");
@@ -92,27 +93,28 @@ static bool find_collective(const char *word, tutti_collective *collective, cons
 
 static int check_op(const char *verb, tutti_collective c, const struct bench_options *options) {
   if (options->op == TUTTI_AVG && tu_collectives[c].promise > TU_SUM_OF_ALL)
-    return cli_fail(verb, CLI_USAGE, "--op: avg has no meaning in %s", tu_collectives[c].name);
+    return cli_fail(verb, CLI_USAGE, "--op: avg is not supported by %s", tu_collectives[c].name);
   return CLI_GOOD;
 }
 
-/* The plan says what is measured, between how many ranks, and from which root. */
+/* Reads the plan, which sets the collective, the number of ranks and the root. */
 static int read_plan(const char *verb, struct bench_options *options) {
   struct tu_error error;
   if (strcmp(options->plan_path, "-") == 0)
-    return cli_fail(verb, CLI_USAGE, "--plan: expected a file, for every rank reads it, found '-'");
+    return cli_fail(verb, CLI_USAGE, "--plan: expected a file, because every rank reads it; found '-'");
   tutti_err err = cli_read_plan(options->plan_path, false, &options->plan, &error);
   if (err != TUTTI_OK)
     return cli_fail(verb, err == TUTTI_ERR_ARGUMENT || err == TUTTI_ERR_MEMORY ? CLI_FAILED : CLI_USAGE, "--plan: %s",
                     error.text);
   const struct tu_plan *p = options->plan;
   if (p->collective == TUTTI_SEND)
-    return cli_fail(verb, CLI_USAGE, "--plan: expected a plan of a collective, and '%s' is of send", p->algorithm);
+    return cli_fail(verb, CLI_USAGE, "--plan: expected a plan of a collective, but '%s' is a plan of send",
+                    p->algorithm);
   if (options->ranks && options->ranks != p->ranks)
-    return cli_fail(verb, CLI_USAGE, "-n: expected %u, for so many ranks the plan '%s' is, found %u", p->ranks,
+    return cli_fail(verb, CLI_USAGE, "-n: expected %u, the number of ranks of plan '%s', found %u", p->ranks,
                     p->algorithm, options->ranks);
   if (options->root && options->root != p->root)
-    return cli_fail(verb, CLI_USAGE, "--root: expected %u, as the plan '%s' has it, found %u", p->root, p->algorithm,
+    return cli_fail(verb, CLI_USAGE, "--root: expected %u, the root of plan '%s', found %u", p->root, p->algorithm,
                     options->root);
   options->ranks = p->ranks;
   options->root = p->root;
@@ -125,21 +127,22 @@ void bench_options_fini(struct bench_options *options) {
   options->plan = NULL;
 }
 
-/* Has the collective, or this algorithm of it, so many lanes? Which one the library will choose is not known here. */
+/* Checks that the collective or the given algorithm supports the lanes. If the library chooses the algorithm, checks
+ * only the library's limit. */
 static int check_lanes(const char *verb, const char *word, tutti_collective c, const char *algorithm, uint32_t lanes) {
   const struct tu_algorithm *a = algorithm ? tu_algorithm_find(c, algorithm) : NULL;
   uint32_t most = c == TUTTI_BARRIER ? 0 : a ? tu_build_lanes_max(a) : TU_LANES_MAX;
   if (lanes <= most) return CLI_GOOD;
-  return cli_fail(verb, CLI_USAGE, "--lanes: %s serves %u at most, found %u", word, most, lanes);
+  return cli_fail(verb, CLI_USAGE, "--lanes: %s supports at most %u, found %u", word, most, lanes);
 }
 
 static int check_name(const char *verb, const char *word, const struct bench_options *options) {
   tutti_collective c;
   const char *algorithm;
   if (!find_collective(word, &c, &algorithm)) return cli_fail_name(verb, CLI_USAGE, word);
-  if (c == TUTTI_RECV) return cli_fail(verb, CLI_USAGE, "recv is measured with send: name 'send'");
+  if (c == TUTTI_RECV) return cli_fail(verb, CLI_USAGE, "recv is measured together with send; expected 'send'");
   if (algorithm && c == TUTTI_SEND)
-    return cli_fail(verb, CLI_USAGE, "%s: send has no algorithm to choose: name 'send'", word);
+    return cli_fail(verb, CLI_USAGE, "%s: send has no choice of algorithms; expected 'send'", word);
   if (algorithm && strcmp(algorithm, "all") != 0 && !tu_algorithm_find(c, algorithm))
     return cli_fail_name(verb, CLI_USAGE, word);
   int code = check_lanes(verb, word, c, algorithm, options->lanes);
@@ -153,28 +156,27 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   uint32_t ranks = 0, root = 0, lanes = 0, time_ms = 200, late_ms = 0;
   bool json = false, heap = false, each = false, poll = false;
   const struct cli_option table[] = {
-      {"-n", CLI_UINT, &ranks, "N", "how many ranks to start; within a job: how many it has"},
-      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes, with K, M or G if wanted (8:16M:4; FACTOR 2)"},
+      {"-n", CLI_UINT, &ranks, "N", "number of ranks to start; in a job: its number of ranks"},
+      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes, optionally with K, M or G (8:16M:4; FACTOR 2)"},
       {"--dtype", CLI_STRING, &type, "T", "type of the elements (f32)"},
-      {"--op", CLI_STRING, &op, "O", "operation, of collectives that reduce (sum)"},
-      {"--root", CLI_UINT, &root, "R", "the root, of collectives that have one (0)"},
-      {"--lanes", CLI_UINT, &lanes, "L", "so many ways side by side (0: as the library has them)"},
-      {"--mode", CLI_STRING, &mode, "loop|barrier", "barrier: one before each operation, at every size (loop)"},
-      {"--time-ms", CLI_UINT, &time_ms, "T", "about how long to measure each size (200)"},
+      {"--op", CLI_STRING, &op, "O", "operation of reducing collectives (sum)"},
+      {"--root", CLI_UINT, &root, "R", "root of rooted collectives (0)"},
+      {"--lanes", CLI_UINT, &lanes, "L", "number of parallel lanes (0: the library chooses)"},
+      {"--mode", CLI_STRING, &mode, "loop|barrier", "barrier: a barrier before each operation, at every size (loop)"},
+      {"--time-ms", CLI_UINT, &time_ms, "T", "approximate time to measure each size, in ms (200)"},
       {"--late-ms", CLI_UINT, &late_ms, "T",
-       "instead: the CPU time of who waits for the last rank, which is T ms late"},
+       "measure CPU time instead: of ranks that wait for the last rank, which is T ms late"},
       {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
-      {"--plan", CLI_STRING, &plan, "FILE", "measure this plan: a file in the form of tutti-plan(5) or of MSCCL"},
-      {"--heap", CLI_FLAG, &heap, NULL, "buffers from tutti_alloc, which all ranks see"},
-      {"--poll", CLI_FLAG, &poll, NULL, "ranks test until an operation is done, instead of waiting for it"},
-      {"--each", CLI_FLAG, &each, NULL, "also each rank's own time, in a line below"},
-      {"--json", CLI_FLAG, &json, NULL, "one object a line"},
+      {"--plan", CLI_STRING, &plan, "FILE", "measure this plan: a file in the format of tutti-plan(5) or MSCCL"},
+      {"--heap", CLI_FLAG, &heap, NULL, "use buffers from tutti_alloc, which all ranks can access"},
+      {"--poll", CLI_FLAG, &poll, NULL, "poll until an operation is done, instead of waiting for it"},
+      {"--each", CLI_FLAG, &each, NULL, "print also each rank's own time, on a line below"},
+      {"--json", CLI_FLAG, &json, NULL, "print one JSON object per line"},
   };
   int code = cli_parse(verb, table, sizeof table / sizeof table[0], &argc, argv, done);
   if (code != CLI_GOOD || *done) return code;
   if (plan && argc > 1)
-    return cli_fail(verb->name, CLI_USAGE, "--plan: the plan says which collective is measured; leave '%s' out",
-                    argv[1]);
+    return cli_fail(verb->name, CLI_USAGE, "--plan: the plan sets the collective; leave '%s' out", argv[1]);
   *options = (struct bench_options){0};
   if ((code = bench_read_sizes(verb->name, sizes, options)) != CLI_GOOD) return code;
   options->heap = heap;
@@ -196,8 +198,8 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   options->name_count = argc > 1 ? (uint32_t)argc - 1 : 1;
   options->plan_path = plan;
   if (lanes > TU_LANES_MAX || (lanes > 0 && plan))
-    return cli_fail(verb->name, CLI_USAGE, "--lanes: expected 1 to %u, and no --plan, which says its own; found %u",
-                    TU_LANES_MAX, lanes);
+    return cli_fail(verb->name, CLI_USAGE,
+                    "--lanes: expected 1 to %u, and no --plan, which has its own lanes; found %u", TU_LANES_MAX, lanes);
   code = read_arithmetic(verb->name, type, op, options);
   if (code == CLI_GOOD && plan) code = read_plan(verb->name, options);
   for (uint32_t i = 0; code == CLI_GOOD && i < options->name_count; i++)
@@ -207,24 +209,25 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
 
 /* ---- the items ---- */
 
-/* Appends the item if it can run; a forced algorithm that cannot is the user's slip, one of "all" is passed over. */
+/* Appends an item if it can run. Otherwise, a forced algorithm is an error of the user; an algorithm of "all" is
+ * skipped. */
 static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, uint32_t lanes, struct bench_item item,
                     struct bench_item *items, uint32_t *count) {
   const struct tu_collective *c = &tu_collectives[item.collective];
   if (item.algorithm) {
-    /* Blocks of vector variants are of unequal length here. */
+    /* The blocks of vector variants have unequal lengths in this benchmark. */
     const struct tu_wanted wanted = {.collective = item.collective, .ranks = ranks, .any_blocks = c->vector};
     const char *why;
     if (!tu_algorithm_serves(item.algorithm, &wanted, &why)) {
       if (forced && quiet) return CLI_USAGE;
       if (forced)
         return cli_fail(verb, CLI_USAGE, "%s.%s cannot run on %u ranks: %s", c->name, item.algorithm->name, ranks, why);
-      if (!quiet) cli_fail(verb, CLI_GOOD, "%s.%s passed over: %s", c->name, item.algorithm->name, why);
+      if (!quiet) cli_fail(verb, CLI_GOOD, "%s.%s skipped: %s", c->name, item.algorithm->name, why);
       return CLI_GOOD;
     }
     if (!forced && lanes > tu_build_lanes_max(item.algorithm)) {
       if (!quiet)
-        cli_fail(verb, CLI_GOOD, "%s.%s passed over: it serves %u lanes at most", c->name, item.algorithm->name,
+        cli_fail(verb, CLI_GOOD, "%s.%s skipped: it supports at most %u lanes", c->name, item.algorithm->name,
                  tu_build_lanes_max(item.algorithm));
       return CLI_GOOD;
     }
@@ -236,7 +239,7 @@ static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, u
 static int check_ranks(const char *verb, const struct bench_options *options, uint32_t ranks, bool quiet,
                        tutti_collective collective) {
   if (collective == TUTTI_SEND && ranks != 2)
-    return quiet ? CLI_USAGE : cli_fail(verb, CLI_USAGE, "send is measured between 2 ranks, there are %u", ranks);
+    return quiet ? CLI_USAGE : cli_fail(verb, CLI_USAGE, "send: expected 2 ranks, found %u", ranks);
   if (options->root >= ranks)
     return quiet ? CLI_USAGE
                  : cli_fail(verb, CLI_USAGE, "--root: expected a rank below %u, found %u", ranks, options->root);

@@ -1,4 +1,4 @@
-/* bench_sweep.c: every item at every size, and the two ways to print a result. */
+/* bench_sweep.c: measures every item at every size, and prints the results as a table or as JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static void print_head(const struct bench_side *side, const struct bench_options
 
 static void print_late_head(const struct bench_side *side, const struct bench_options *options,
                             const struct bench_item *item) {
-  printf("# %s, algorithm %s, %u ranks, the last one %u ms late\n", tu_collectives[item->collective].name,
+  printf("# %s, algorithm %s, %u ranks, the last rank is %u ms late\n", tu_collectives[item->collective].name,
          item_name(side, item), side->ranks, options->late_ms);
   printf("#%11s %12s %12s\n#%11s %12s %12s\n", "size", "time", "cpu", "(B)", "(us)", "(us)");
 }
@@ -90,7 +90,7 @@ static bool measure_late(struct bench_side *side, const struct bench_options *op
   return true;
 }
 
-/* False: the side has failed, and nothing can follow. */
+/* Measures one item at one size. Returns false if the library under test failed; then nothing more can be measured. */
 static bool measure_one(struct bench_side *side, const struct bench_options *options, const struct bench_item *item,
                         size_t bytes, uint64_t *wrong) {
   struct bench_case c;
@@ -123,6 +123,6 @@ int bench_sweep(struct bench_side *side, const struct bench_options *options, co
       if (!measure_one(side, options, &items[i], options->sizes[k], &wrong)) return CLI_FAILED;
     }
   }
-  /* All ranks know; one that says so is enough. */
+  /* All ranks know the number of wrong elements; only rank 0 reports the failure. */
   return wrong && side->rank == 0 ? CLI_FAILED : CLI_GOOD;
 }

@@ -1,6 +1,6 @@
-/* core.h: the core of the benchmark, which `tutti bench` shares with the benchmarks of peer libraries (bench/mpi_bench.c,
- * bench/gloo_bench.c): options, what one case sends and expects, the measuring loop, and what is printed. Only the calls
- * themselves differ. It is a static library, tutti_bench; nothing in it may need the rest of the command. */
+/* core.h: the core of the benchmark: options, input and expected output of a case, the measuring loop, and the printed
+ * results. `tutti bench` shares it with the benchmarks of peer libraries (bench/mpi_bench.c, bench/gloo_bench.c), which
+ * differ only in the calls. It is a static library, tutti_bench, and must not depend on the rest of the command. */
 #ifndef BENCH_CORE_H
 #define BENCH_CORE_H
 
@@ -12,51 +12,51 @@
 
 enum { BENCH_SIZES_MAX = 256 };
 
-/* Where buffers come from. */
+/* Allocator of the buffers. */
 struct bench_memory {
   void *context;
-  void *(*acquire)(void *context, size_t bytes); /* aligned to 4096; NULL if there is no memory */
+  void *(*acquire)(void *context, size_t bytes); /* aligned to 4096; NULL: out of memory */
   void (*release)(void *context, void *memory);
 };
 
 struct bench_options {
-  uint32_t ranks; /* 0: not given */
+  uint32_t ranks; /* number of ranks; 0: not given */
   size_t sizes[BENCH_SIZES_MAX];
   uint32_t size_count;
   tutti_datatype type;
   tutti_op op;
   uint32_t root;
-  uint32_t time_ms; /* about how long one size is measured */
-  uint32_t lanes;   /* as tutti_call has them */
-  uint32_t late_ms; /* if not 0: what waiting for the last rank costs is measured instead (bench_late.c) */
+  uint32_t time_ms; /* approximate time to measure one size, in ms */
+  uint32_t lanes;   /* number of parallel lanes, as in tutti_call; 0: the library chooses */
+  uint32_t late_ms; /* delay of the last rank; not 0: measure the cost of waiting for it (bench_late.c) */
   bool json;
-  bool each;                         /* rank's own time is printed, too */
-  bool barrier;                      /* a barrier before each operation, at every size */
-  bool poll;                         /* ranks test until an operation is done, instead of waiting; not with peers */
-  bool heap;                         /* buffers from tutti_alloc */
-  const struct bench_memory *memory; /* NULL: the C library's */
+  bool each;                         /* print also each rank's own time */
+  bool barrier;                      /* run a barrier before each operation, at every size */
+  bool poll;                         /* poll with tutti_test instead of waiting; not with peer libraries */
+  bool heap;                         /* take buffers from tutti_alloc */
+  const struct bench_memory *memory; /* NULL: malloc of the C library */
   const char *bind;
-  const char *plan_path; /* or NULL */
-  struct tu_plan
-      *plan;    /* what is measured instead of the names; says ranks and root too. Freed with bench_options_fini */
-  char **names; /* [name_count], COLLECTIVE[.NAME|.all] */
+  const char *plan_path; /* file of the plan; NULL: no plan */
+  /* The plan to measure instead of `names`; it also sets ranks and root. bench_options_fini frees it. NULL: none. */
+  struct tu_plan *plan;
+  char **names; /* [name_count]: COLLECTIVE[.NAME|.all] */
   uint32_t name_count;
 };
 
-/* "8,64,1K:64M:4": sizes and ranges LO:HI[:FACTOR], with commas between; or says what was expected. */
+/* Parses sizes and ranges LO:HI[:FACTOR], separated by commas, such as "8,64,1K:64M:4"; reports an error if invalid. */
 int bench_read_sizes(const char *verb, const char *text, struct bench_options *options);
-/* Reads the command line; everything that can be refused without knowing the number of ranks is refused here. */
+/* Parses the command line. Reports every error that does not depend on the number of ranks. */
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done);
 
 void bench_options_fini(struct bench_options *options);
 
-/* What is to be measured: a collective with its algorithm or a user's plan; both NULL: the library decides. */
+/* One thing to measure: a collective with an algorithm or a user's plan; both NULL: the library chooses. */
 struct bench_item {
   tutti_collective collective;
   const struct tu_algorithm *algorithm;
   const struct tu_plan *plan;
 };
-/* The names, taken apart for that many ranks; *items is malloc'ed. `quiet` ranks refuse without a word. */
+/* Resolves the names into items for this number of ranks; *items is malloc'ed. `quiet`: print no error messages. */
 int bench_list_items(const char *verb, const struct bench_options *options, uint32_t ranks, bool quiet,
                      struct bench_item **items, uint32_t *item_count);
 
@@ -64,92 +64,94 @@ int bench_list_items(const char *verb, const struct bench_options *options, uint
 
 struct bench_case {
   tutti_collective collective;
-  const char *algorithm; /* or the plan's name, or NULL */
-  bool planned;          /* by the user's plan */
-  bool in_place;         /* the two buffers are one, where a rank has both; the longer one is then its memory */
+  const char *algorithm; /* name of the algorithm or plan; NULL: the library chooses */
+  bool planned;          /* a user's plan is measured */
+  bool in_place;         /* input and output of a rank share one buffer, which has the size of the longer one */
   tutti_datatype type;
   tutti_op op;
   uint32_t rank, ranks, root, lanes;
-  double scale;           /* premul_sum */
-  size_t bytes;           /* of the longest buffer of any rank: the size column */
-  size_t count;           /* of a block, of this rank: tutti_call.count */
-  size_t *counts;         /* of a vector variant; alltoallv: received blocks are as long as sent ones */
-  struct tu_view in, out; /* what this rank has; no blocks if nothing */
+  double scale;           /* factor of this rank in premul_sum */
+  size_t bytes;           /* length of the longest buffer of any rank: the size column */
+  size_t count;           /* elements of this rank's block: tutti_call.count */
+  size_t *counts;         /* [ranks]: block lengths of a vector variant; in alltoallv, of sent and of received blocks */
+  struct tu_view in, out; /* layout of this rank's buffers; 0 blocks: no buffer */
   void *in_data, *out_data;
   const struct bench_memory *memory;
-  unsigned char *in_tables, *out_tables; /* the values of each block, which repeat */
+  unsigned char *in_tables, *out_tables; /* for each block, two periods of its values */
 };
 
-/* A case of about `bytes` (at least one element a block, unless 0). False, having said why, if memory is short. */
+/* Creates a case of about `bytes` bytes: at least one element per block, unless bytes is 0. Returns false and prints an
+ * error if memory runs out. */
 bool bench_case_create(struct bench_case *c, const struct bench_options *options, const struct bench_item *item,
                        uint32_t rank, uint32_t ranks, size_t bytes);
 void bench_case_destroy(struct bench_case *c);
-/* The size that a case of about `bytes` has. */
+/* Returns the actual size of a case of about `bytes` bytes. */
 size_t bench_case_bytes(const struct bench_options *options, const struct bench_item *item, uint32_t ranks,
                         size_t bytes);
-/* Writes the input of that round, every byte of it. */
+/* Writes the whole input of a round. */
 void bench_case_produce(const struct bench_case *c, uint32_t round);
-/* Reads the output and returns how many of its elements are not what a naive evaluation of that round gives. */
+/* Compares the output with a naive evaluation of the round; returns the number of wrong elements. */
 size_t bench_case_wrong(const struct bench_case *c, uint32_t round);
 
 /* ---- measuring (bench_measure.c) ---- */
 
-/* Who carries the calls out. Its functions are called by all ranks alike; false: failed, and it has said why. */
+/* The library under test. All ranks call its functions in the same order; false: failed, and an error was printed. */
 struct bench_side {
-  const char *automatic; /* the algorithm's name in the output when none is forced */
+  const char *automatic; /* name in the output if no algorithm is forced */
   uint32_t rank, ranks;
-  bool (*select)(struct bench_side *side, const struct bench_case *c); /* the case of the following operations */
-  bool (*operate)(struct bench_side *side);                            /* one operation, from start to end */
+  bool (*select)(struct bench_side *side, const struct bench_case *c); /* sets the case for the next operations */
+  bool (*operate)(struct bench_side *side);                            /* runs one operation to its end */
   bool (*barrier)(struct bench_side *side);
-  bool (*combine)(struct bench_side *side, double *values, int count, tutti_op op); /* in place; sum or max */
+  bool (*combine)(struct bench_side *side, double *values, int count, tutti_op op); /* in-place allreduce; sum or max */
 };
 
-/* Takes samples of a case that the side has selected; see bench_measure.c for what a sample is. */
+/* State of the measurement of one case; bench_measure.c describes a sample. */
 struct bench_meter {
   struct bench_side *side;
   const struct bench_case *c;
-  uint32_t batch; /* operations in a sample; starts as 1 */
+  uint32_t batch; /* number of operations per sample; initially 1 */
   uint32_t round;
-  uint64_t wrong;      /* elements, on this rank */
-  uint64_t start, end; /* of the operations of the last sample */
+  uint64_t wrong;      /* number of wrong elements on this rank */
+  uint64_t start, end; /* clock readings before and after the last sample's operations, in ns */
 };
-/* Opens channels, warms caches, finds the length of a batch; *samples is how many fit into options->time_ms. */
+/* Opens channels, warms caches and finds the batch size; *samples is the number of samples for options->time_ms. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples);
-/* The time of all operations of a batch, on this rank. */
+/* Takes one sample; *ns is the time of all operations of the batch, on this rank. */
 bool bench_meter_sample(struct bench_meter *m, double *ns);
 
 struct bench_result {
-  double time_us, p99_us; /* of one operation, on the rank where it took longest */
-  double last_us;         /* from when the last rank began until the last one was done */
-  double *own_us;         /* [ranks]: each rank's own; malloc'ed */
+  double time_us, p99_us; /* median and 99th percentile of one operation, on the slowest rank */
+  double last_us;         /* from the start of the last rank to the end of the last rank, per operation */
+  double *own_us;         /* [ranks]: each rank's own median time per operation; malloc'ed */
   double algbw_gbs, busbw_gbs;
-  uint64_t wrong; /* elements, over all ranks and all operations that were checked */
+  uint64_t wrong; /* wrong elements in all checked operations of all ranks */
 };
 
-/* Sorts them. */
+/* Returns the median; sorts the values. */
 double bench_median(double *values, uint32_t count);
 
 bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                    struct bench_result *result);
 
-/* ---- who waits (bench_late.c) ---- */
+/* ---- the cost of waiting (bench_late.c) ---- */
 
 struct bench_late {
-  double time_us; /* of one operation, on the rank that waited longest */
-  double cpu_us;  /* CPU time of the process meanwhile, likewise */
+  double time_us; /* time of one operation, on the rank that waited longest */
+  double cpu_us;  /* CPU time of a process in one operation; the maximum of the waiting ranks */
 };
 
-/* One rank, the last, comes options->late_ms late to every operation: what does that cost those who wait? */
+/* Measures the cost of waiting: the last rank starts every operation options->late_ms late. */
 bool bench_measure_late(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                         struct bench_late *result);
 
-/* ---- all of it (bench_sweep.c) ---- */
+/* ---- all items and sizes (bench_sweep.c) ---- */
 
-/* Is that size one to measure? Neighbouring ones may come to the same number of elements, and a barrier has none. */
+/* Returns true if the size with this index must be measured. False if it has as many elements as the previous size; a
+ * barrier is measured once. */
 bool bench_size_counts(const struct bench_options *options, const struct bench_item *item, uint32_t ranks,
                        uint32_t index);
 
-/* Measures every item at every size; rank 0 prints. CLI_FAILED if anything was wrong. */
+/* Measures every item at every size; rank 0 prints the results. Returns CLI_FAILED on an error or a wrong result. */
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
                 uint32_t item_count);
 

@@ -1,4 +1,5 @@
-"""cells.py: what the table has: cells, and the blocks of cells that one start of a program measures."""
+"""cells.py: the cells of the table (collective, size, number of ranks and mode), and the blocks of cells that one start
+of a program measures."""
 from collections import namedtuple
 
 COLLECTIVES = ["allreduce", "reduce", "broadcast", "allgather", "reduce_scatter", "alltoall", "gather", "scatter", "barrier"]
@@ -7,12 +8,13 @@ SIZES = "8,64,256,512,1K,4K,16K,64K,256K,1M,4M,16M,64M"
 MODES = ["loop", "barrier"]
 ITEM_BYTES = 4  # f32
 
-# From here up a sample is one operation after a barrier in both modes (tutti-bench(1)): measured once, as mode "single".
+# From this size up, a sample is one operation after a barrier in both modes (tutti-bench(1)), so each cell is measured
+# only once, as mode "single".
 SINGLE_BYTES = 64 << 10
-LIMIT_BYTES = 1 << 20  # from here up, cells are compared with what the machine's memory can do
+LIMIT_BYTES = 1 << 20  # from this size up, cells are compared with the copy speed of the memory
 
 Cell = namedtuple("Cell", "collective bytes ranks mode")
-Block = namedtuple("Block", "cells ranks mode")  # mode as the programs have it: loop or barrier
+Block = namedtuple("Block", "cells ranks mode")  # mode: the --mode of the programs, loop or barrier
 
 
 def parse_bytes(text):
@@ -31,7 +33,7 @@ def show_bytes(count):
 
 
 def actual_bytes(collective, wanted, ranks):
-    """The size that `tutti bench` makes of it: whole blocks of whole elements, one at least."""
+    """Returns the size that `tutti bench` measures for a wanted size: whole blocks of at least one element."""
     if collective == "barrier":
         return 0
     unit = ITEM_BYTES if collective in ("allreduce", "reduce", "broadcast") else ITEM_BYTES * ranks
@@ -39,12 +41,13 @@ def actual_bytes(collective, wanted, ranks):
 
 
 def size_class(count):
-    """What is measured together: the smaller, the more cells fit into a few seconds."""
+    """Returns the class (0 to 3) of a size. One start of a program measures sizes of one class only."""
     return 0 if count < SINGLE_BYTES else 1 if count < 4 << 20 else 2 if count < 64 << 20 else 3
 
 
 def _group(collective, which_class):
-    """allreduce has settings of its own, so it stands alone; of the rest, few together where they take long."""
+    """Returns the number of the group of collectives that one start of a program measures: allreduce alone, because it
+    has settings of its own; the larger the sizes, the fewer of the other collectives are in a group."""
     if collective == "allreduce":
         return 0
     return 1 + COLLECTIVES.index(collective) // (len(COLLECTIVES), len(COLLECTIVES), 3, 1)[which_class]
@@ -71,7 +74,7 @@ def list_blocks(cells):
 
 
 def copied_bytes(cell):
-    """Half of what all ranks together must read and write at least: so many bytes a plain copy moves in the same time."""
+    """Returns half of the bytes that all ranks together must at least read and write: the bytes of an equivalent copy."""
     n, m = cell.ranks, cell.bytes
     return {
         "allreduce": n * m, "allgather": n * m, "alltoall": n * m,

@@ -1,6 +1,6 @@
-"""measure.py: runs the programs in turns. The machine's face changes within seconds (a virtual machine's CPUs are moved
-about), so the latency of a cache line is taken before and after each run; a run during which it changed is dropped and
-repeated, and times are only ever compared within a round and a regime."""
+"""measure.py: runs the programs in turns. A virtual machine's speed changes within seconds, when the host moves its CPUs.
+So the latency of a cache line is measured before and after each run, and a run during which it changed is dropped and
+repeated. Times are compared only within one round and one regime (near or far: the latency of a cache line)."""
 import json
 import math
 import os
@@ -18,25 +18,25 @@ import bench_regime
 from . import cells, results, sides
 
 COPY_STEADY = 1.3
-TRIES = 4  # of a run whose regime changed
-OURS_EVERY = 3  # runs of peers between two of ours
-CROWDED_LIMIT = 3  # so many times less patience with who never yields
-DROP = 1.3  # who takes so many times as long as the best peer everywhere in a block is not asked again
+TRIES = 4  # maximum number of attempts at a run if the latency of a cache line changes during the run
+OURS_EVERY = 3  # number of peer runs between two runs of this library
+CROWDED_LIMIT = 3  # divisor of the time limit for peers that never yield, with more ranks than CPUs
+DROP = 1.3  # a peer slower than the best one by this factor in all cells measured together is not run again
 
 
 @dataclass
 class Run:
-    """What one start of a program gave, in a steady regime."""
+    """The results of one start of a program, during which the regime (near or far CPUs) did not change."""
     side: sides.Side
     round: int
-    place: int  # in the round's sequence
+    position: int  # in the round's sequence
     regime: str
-    times_us: dict = field(default_factory=dict)  # by cell
-    copy_ms: float = 0  # two processes' 64 MiB, in the same round and regime; 0: not known
+    times_us: dict = field(default_factory=dict)  # time by cell of the table
+    copy_ms: float = 0  # time of two processes that copy 64 MiB each, same round and regime; 0: unknown
 
 
 def sequence(peers, heap, turn):
-    """Ours, a few peers, ours again, ... and ours at the end; who comes first changes from round to round."""
+    """Returns the order of runs: this library before, between and after groups of peers. Rounds start with different peers."""
     ours = [sides.PRIVATE, sides.HEAP] if heap else [sides.PRIVATE]
     turned = peers[turn % len(peers):] + peers[:turn % len(peers)] if peers else []
     order = []
@@ -46,8 +46,8 @@ def sequence(peers, heap, turn):
 
 
 def keep_promising(peers, block_cells, ratios):
-    """Those that are near the best at some cell of the block: near the best default, if they are one. Who could not be
-    compared at all stays. ratios[side][cell]: the median so far of their time by ours."""
+    """Returns the peers to keep: those near the best peer in some cell of the block; default settings: near the best
+    default setting. A peer without any comparison is kept. ratios[side][cell]: median so far of peer time / our time."""
     def near_best(side, rivals):
         for cell in block_cells:
             known = [ratios[rival][cell] for rival in rivals if cell in ratios.get(rival, {})]
@@ -61,7 +61,7 @@ def keep_promising(peers, block_cells, ratios):
 
 
 def ratios_so_far(peers, block_cells, runs):
-    """By side and cell: the median of the peers' times by ours."""
+    """Returns, by side and cell, the median of peer time / our time."""
     ours = [run for run in runs if run.side is sides.PRIVATE]
     found = {}
     for side in peers:
@@ -73,9 +73,9 @@ def ratios_so_far(peers, block_cells, runs):
 
 class Measurer:
     def __init__(self, machine, ping, options, log=sys.stderr):
-        """`ping` tells the latency of a cache line: a bench_regime.LinePing."""
+        """`ping`: a bench_regime.LinePing, which measures the latency of a cache line."""
         self.machine, self.ping, self.options, self.log = machine, ping, options, log
-        self.hung = {}  # (side name, cell): why there is no time
+        self.hung = {}  # (side name, cell): reason why the time is missing
         self.counts = {"runs": 0, "dropped": 0}
 
     def say(self, sentence):
@@ -88,7 +88,8 @@ class Measurer:
     # ---- calibrations ----
 
     def copy_ms(self):
-        """How long two processes (or as many as there are CPUs, if less) take; or None if it is not a quiet moment."""
+        """Calibrates with copies by two processes, or one if there is one CPU. Returns the regime (near or far CPUs)
+        and the times; None if the regime changed."""
         before = self.ping.latency_ns()
         said = subprocess.run([self.ping.program, "copy", str(min(2, sides.cpu_count()))],
                               capture_output=True, text=True, check=True).stdout
@@ -99,14 +100,16 @@ class Measurer:
     # ---- one start of a program ----
 
     def _arguments(self, side, block, wanted):
-        """The programs measure all collectives at all sizes given; so the cells of a start must be such a rectangle."""
+        """Returns the arguments for the wanted cells. A program measures all given collectives at all given sizes, so
+        the cells of one start must be all combinations of some collectives and some sizes."""
         names = [name for name in cells.COLLECTIVES if any(cell.collective == name for cell in wanted)]
         counts = sorted({cell.bytes for cell in wanted if cell.collective != "barrier"}) or [8]
         return [*names, "--bytes", ",".join(map(str, counts)), "--mode", block.mode, "--json",
                 "--time-ms", "0" if side.crowded(block.ranks) else str(self.options.time_ms)]
 
     def run_program(self, side, block, wanted):
-        """Times by cell. A program that falls silent is stopped, its cell marked, and started anew with what follows."""
+        """Runs a program; returns the times by cell. A program without output for too long is stopped; its current cell
+        is marked as hung, and the program is started again with the following cells."""
         times = {}
         while wanted:
             command, env = self.machine.command(side, block.ranks, self._arguments(side, block, wanted))
@@ -139,7 +142,7 @@ class Measurer:
         return cells.Cell(result["collective"], count, result["ranks"], mode)
 
     def _watch(self, command, env, limit_s):
-        """The results that came, why it ended without all (or ""), and what else it said."""
+        """Runs a program; returns its results, the reason why it ended, and its other output."""
         program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
                                    stdin=subprocess.DEVNULL, start_new_session=True)
         lines = queue.Queue()
@@ -158,7 +161,7 @@ class Measurer:
             try:
                 line = lines.get(timeout=max(silent, 0.01))
             except queue.Empty:
-                why = f"no result within {limit_s:.0f} s" if silent == limit_s else "out of time"
+                why = f"no result within {limit_s:.0f} s" if silent == limit_s else "time limit of the start exceeded"
                 stop(program)
                 break
             if line is None:
@@ -168,7 +171,7 @@ class Measurer:
             else:
                 other.append(line)
         status = program.wait()
-        reader.join(1)  # longer if something that it started lives on with its output: then that is left alone
+        reader.join(1)  # wait at most 1 s: a surviving child may keep the pipe open; then the pipe is not closed
         if not reader.is_alive():
             program.stdout.close()
         return found, why or f"status {status}", "".join(other[-20:])
@@ -176,11 +179,12 @@ class Measurer:
     # ---- rounds ----
 
     def steady_run(self, side, block, wanted, where):
-        """A Run, or None if the regime changed each time."""
+        """Returns a Run, or None if the regime (near or far CPUs) changed during each attempt."""
         for _ in range(TRIES):
             before = self.ping.latency_ns()
             times = self.run_program(side, block, wanted)
-            # Hundreds of times slower in either regime, and long enough to see both.
+            # With more polling ranks than CPUs, a run is hundreds of times slower, and so long that it meets both
+            # regimes.
             after = before if side.crowded(block.ranks) else self.ping.latency_ns()
             regime = bench_regime.regime([before, after])
             self.counts["runs"] += 1
@@ -195,12 +199,12 @@ class Measurer:
         large = any(cell.bytes >= cells.LIMIT_BYTES for cell in block.cells)
         copies = [self.copy_ms()] if large else []
         runs = []
-        for place, side in enumerate(sequence(peers, self.options.heap, turn)):
+        for position, side in enumerate(sequence(peers, self.options.heap, turn)):
             wanted = [cell for cell in block.cells if side.takes(cell) and (side.name, cell) not in self.hung]
             if not wanted or (turn > 0 and side.crowded(block.ranks)):
                 continue
             self.say(f"round {turn + 1} of {self.options.rounds}: {describe_block(block)}: {side.name}")
-            run = self.steady_run(side, block, wanted, (turn, place))
+            run = self.steady_run(side, block, wanted, (turn, position))
             if run:
                 runs.append(run)
         copies += [self.copy_ms()] if large else []
@@ -216,10 +220,10 @@ class Measurer:
                 wanted = keep_promising(wanted, block.cells, ratios_so_far(wanted, block.cells, runs))
         return runs
 
-    # ---- who waits ----
+    # ---- the cost of waiting ----
 
     def measure_late(self, side, ranks, late_ms):
-        """CPU microseconds that the process which burned most took while the last rank was late; None: failed."""
+        """Returns the maximum CPU time of a process, in us, while the last rank was late; None: failed."""
         arguments = ["allreduce", "--bytes", "8", "--late-ms", str(late_ms), "--json"]
         command, env = self.machine.command(side, ranks, arguments)
         found, why, said = self._watch(command, {**os.environ, **env}, self.options.cell_limit_s)
@@ -231,7 +235,7 @@ class Measurer:
 
 
 def note_copies(runs, copies):
-    """Each of our runs gets the copy time of its regime, if those of the round agree."""
+    """Sets the copy time of each run of this library to the copy time of its regime, if the copies of the round agree."""
     for run in runs:
         known = [copy[1] for copy in copies if copy and copy[0] == run.regime]
         if run.side.ours and known and max(known) <= COPY_STEADY * min(known):
@@ -239,7 +243,7 @@ def note_copies(runs, copies):
 
 
 def stop(program):
-    """The whole family: launchers pass SIGTERM on to what they started elsewhere, SIGKILL cannot be passed on."""
+    """Stops a program and its children. SIGTERM comes first: launchers forward it to processes that they started."""
     for number, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
         try:
             os.killpg(program.pid, number)

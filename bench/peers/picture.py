@@ -1,5 +1,5 @@
-"""picture.py: ratio over size as an SVG: a panel for each number of ranks, a row of them for each kind of buffers, a line
-for each collective. Both axes are logarithmic; the line at 1 is where a peer in its best setting is as fast."""
+"""picture.py: draws ratio over size as an SVG: one panel per number of ranks, one row of panels per kind of buffers, one
+line per collective. Both axes are logarithmic; at ratio 1, the best peer in its best setting is equally fast."""
 import math
 import textwrap
 from xml.sax.saxutils import escape
@@ -7,11 +7,11 @@ from xml.sax.saxutils import escape
 from . import cells
 
 WIDTH, PANEL_HEIGHT = 900, 250
-LEFT, RIGHT, TOP, GAP, ROW_GAP, LEGEND = 42, 18, 76, 30, 68, 24  # LEFT is more where labels need it
-MARGIN, LABEL_GAP, LINE = 5, 6, 15  # outside all labels; from labels to their axis; from one line of words to the next
-SWATCH, LETTER = 22, 6.3  # of the legend; the width of a letter of size 11, about: rather more than less
+LEFT, RIGHT, TOP, GAP, ROW_GAP, LEGEND = 42, 18, 76, 30, 68, 24  # LEFT grows if labels need it
+MARGIN, LABEL_GAP, LINE = 5, 6, 15  # outer margin; distance of labels from their axis; distance of text lines
+SWATCH, LETTER = 22, 6.3  # width of a sample in the legend; upper estimate of the width of a letter of size 11
 INK, FAINT, GRID, BACKGROUND = "#222222", "#666666", "#e4e4e4", "#ffffff"
-STYLES = {  # colour (of Okabe and Ito, the yellow darkened), dashes
+STYLES = {  # colour (Okabe and Ito, with a darker yellow), dashes
     "allreduce": ("#d55e00", ""), "reduce": ("#e69f00", "5 3"), "broadcast": ("#0072b2", ""), "allgather": ("#009e73", ""),
     "reduce_scatter": ("#9a8500", "5 3"), "alltoall": ("#cc79a7", ""), "gather": ("#56b4e9", "5 3"),
     "scatter": ("#555555", "5 3"), "barrier": ("#000000", ""),
@@ -20,14 +20,16 @@ TITLES = {"private": "private buffers", "heap": "buffers from tutti_alloc"}
 
 
 def shown_mode(cell):
-    """A rooted collective in a loop shows how many can be issued, not how long one takes: then with a barrier before each."""
+    """Returns true if the picture shows this mode. A loop of a rooted collective measures the issue rate, not the time of one
+    operation, so such collectives are shown with a barrier before each operation."""
     if cell.mode == "single":
         return True
     return cell.mode == ("barrier" if cell.collective in cells.ROOTED else "loop")
 
 
 def lines_of(rows, buffers, ranks):
-    """By collective: [(bytes, ratio)], ascending. Falls back on the mode that was measured."""
+    """Returns for each collective a list of (bytes, ratio), by ascending size. Uses the other mode if the
+    shown mode was not measured."""
     found = {}
     for row in rows:
         if row.regime == "any" and row.cell.ranks == ranks and row.ratio(buffers):
@@ -38,7 +40,7 @@ def lines_of(rows, buffers, ranks):
 
 
 class Scale:
-    """Logarithmic, from values to places."""
+    """Maps values to coordinates logarithmically."""
 
     def __init__(self, low, high, start, end):
         self.low, self.high, self.start, self.end = math.log2(low), math.log2(high), start, end
@@ -66,7 +68,7 @@ def _diamond(x, y, color):
 
 
 def ratio_range(all_lines):
-    """Powers of two that hold every ratio, and 1 with some room."""
+    """Returns the range of the axis of ratios: powers of two below and above all ratios and 1."""
     ratios = [ratio for lines in all_lines for points in lines.values() for _, ratio in points] or [1]
     low = 2 ** math.floor(math.log2(min(ratios + [0.9])))
     high = 2 ** math.ceil(math.log2(max(ratios + [1.1])))
@@ -79,21 +81,21 @@ def size_range(all_lines):
 
 
 def ratio_label(power):
-    """Of a power of two; below 1 as a fraction, which is short at any power."""
+    """Returns the label of a power of two; below 1, a fraction, because it is short."""
     return f"{2 ** power}" if power >= 0 else f"1/{2 ** -power}"
 
 
 def left_of(low, high):
-    """Where panels begin, so that all labels of the ratio have room before them."""
+    """Returns the x coordinate where the panels begin, so that the labels of the ratios fit to their left."""
     longest = max(len(ratio_label(round(math.log2(ratio)))) for ratio in (low, high))
     return max(LEFT, math.ceil(MARGIN + longest * LETTER + LABEL_GAP))
 
 
-SIZES_NAMED = (3, 7, 11, 15, 19, 23, 26)  # powers of two
+SIZES_NAMED = (3, 7, 11, 15, 19, 23, 26)  # labelled sizes, as exponents of two
 
 
 def _axes(across, up, labels_left):
-    """Grid and labels of one panel; the line at 1 over the grid."""
+    """Draws the grid and labels of one panel, with the line at ratio 1 on top of the grid."""
     parts = []
     for power in SIZES_NAMED:
         if across.low <= power <= across.high:
@@ -117,14 +119,14 @@ def _panel(lines, across, up, title, labels_left):
     for name, points in lines.items():
         color, dashes = STYLES[name]
         width = 2.4 if name == "allreduce" else 1.5
-        if name == "barrier":  # has no size: beside the smallest
+        if name == "barrier":  # a barrier has no size: draw it at the smallest size
             parts.append(_diamond(across.start, up(points[0][1]), color))
             continue
-        places = [(across(count), up(ratio)) for count, ratio in points]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        dots = [(across(count), up(ratio)) for count, ratio in points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{width}" '
                      f'stroke-dasharray="{dashes}" stroke-linejoin="round"/>')
-        parts += [_mark(x, y, color) for x, y in places]
+        parts += [_mark(x, y, color) for x, y in dots]
     return parts
 
 
@@ -149,15 +151,15 @@ def _legend(names, y):
     return parts
 
 
-# Said in the picture, as its deepest points are these.
-ONE_WAY = ("Broadcast, scatter, gather and reduce up to 16 KiB are timed after a barrier each, and so is who leaves it first: Open MPI's "
-           "lets the root of a broadcast go first, tutti's does not where ranks share CPUs.")
+# Explains the lowest points of the picture.
+ONE_WAY = ("Broadcast, scatter, gather and reduce up to 16 KiB are timed after a barrier, so the order in which ranks leave it matters: "
+           "Open MPI's barrier lets the root of a broadcast go first; tutti's does not if ranks share CPUs.")
 
 
 def _head(facts, left):
-    """The title, and below it what was measured where, in as many lines as that takes; and how many these are."""
+    """Returns the title, the wrapped lines of text below it, and the number of these lines."""
     peers = ", ".join(facts["peers"])
-    words = (f"{peers}; f32, sum; {facts['cpu']}, {facts['cpus']} CPUs. Above 1 tutti is faster. {ONE_WAY}")
+    words = (f"{peers}; f32, sum; {facts['cpu']}, {facts['cpus']} CPUs. Above 1, tutti is faster. {ONE_WAY}")
     lines = textwrap.wrap(words, int((WIDTH - left - MARGIN) / LETTER))
     title = _text(left, 24, "How many times faster than the best peer in its best setting", 15, anchor="start", weight="bold")
     return [title, *(_text(left, 43 + i * LINE, line, 11, FAINT, "start") for i, line in enumerate(lines))], len(lines)

@@ -1,7 +1,7 @@
-"""report.py: the table for people, and the object for machines."""
+"""report.py: formats the results as a table and as a JSON object."""
 import json
 
-from . import cells, measure, sides
+from . import cells, measure, results, sides
 
 COLUMNS = (f"{'collective':<15}{'bytes':>6}{'ranks':>6} {'mode':<8}{'regime':<7}{'private us':>12}{'heap us':>12}"
            f"{'best us':>12} {'best peer':<24}{'to best':>8}{'heap':>7}{'to dflt':>8}{'heap':>7}{'limit':>7}{'heap':>6}"
@@ -31,32 +31,35 @@ def format_row(row):
 
 
 def format_head(facts):
-    """Comment lines: what was measured, and on what."""
+    """Returns the comment lines above the table: the machine, the peers and the columns."""
     lines = [f"# {facts['cpu']}, {facts['cpus']} CPUs; {'; '.join(facts['peers'])}",
-             "# f32, sum. Ratios: the peer's time by ours, of the same round and regime, medians; above 1 tutti is faster.",
-             "# regime: latency of a cache line between two CPUs, near < 120 ns <= far; any: over both.",
-             "# single: one operation a sample, its input just written and its output read; from 64K up, in both modes.",
-             "# limit: of the speed at which two processes at once copy 64 MiB past their caches; over 100%: in caches.",
-             f"# {facts['runs']} runs, {facts['dropped']} dropped because the regime changed."]
+             "# f32, sum. Ratios: peer time / tutti time in the same round and regime, medians; above 1, tutti is faster.",
+             "# regime: latency of a cache line between two CPUs, near < 120 ns <= far; any: both regimes.",
+             "# single: one operation per sample, its input just written and its output read; from 64K up, in both modes.",
+             "# limit: share of the speed at which two processes copy 64 MiB each past their caches; over 100%: in caches.",
+             f"# {facts['runs']} runs, of which {facts['dropped']} were dropped because the regime changed."]
     return "\n".join(lines)
 
 
 def format_summary(summary):
-    head = (f"{'geometric means':<17}{'cells':>6}{'private: best':>15}{'default':>9}{'< 0.95':>8}"
-            f"{'heap: best':>13}{'default':>9}{'< 1.0':>7}")
+    """Formats the means and ranges of ratios, one line per regime and group of modes, with both kinds of buffers."""
+    head = f"{'ratios':<8}{'modes':<8}{'cells':>6}"
+    for buffers in results.LOWEST:
+        below = f"< {results.LOWEST[buffers]}"
+        head += f"{buffers + ':':>11}{'mean':>7}{'lowest':>8}{'highest':>9}{below:>8}{'default':>9}"
     lines = [head]
     for entry in summary:
-        line = f"{entry['regime']:<17}{entry['cells']:>6}"
-        line += _number(entry.get("private_to_best"), 15) + _number(entry.get("private_to_default"), 9)
-        line += f"{entry['private_below']:>8}"
-        if "heap_to_best" in entry:
-            line += _number(entry["heap_to_best"], 13) + _number(entry.get("heap_to_default"), 9) + f"{entry['heap_below']:>7}"
+        line = f"{entry['regime']:<8}{entry['mode']:<8}{entry['cells']:>6}"
+        for buffers in results.LOWEST:
+            line += f"{entry[f'{buffers}_cells']:>11}" + _number(entry.get(f"{buffers}_to_best"), 7)
+            line += _number(entry.get(f"{buffers}_lowest"), 8) + _number(entry.get(f"{buffers}_highest"), 9)
+            line += f"{entry[f'{buffers}_below']:>8}" + _number(entry.get(f"{buffers}_to_default"), 9)
         lines.append(line)
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def format_table(rows, summary, facts):
-    """Where only one regime was met, the line over both says nothing new."""
+    """Formats the whole table. If a cell has only one regime, its row "any" is left out, because it adds nothing."""
     lines = [format_head(facts), COLUMNS]
     for row in rows:
         alone = sum(other.cell == row.cell for other in rows) == 2
@@ -66,9 +69,9 @@ def format_table(rows, summary, facts):
 
 
 def format_late(late_ms, found):
-    """found: (ranks, side name, cpu microseconds or None)"""
-    lines = [f"# CPU time of the rank that burned most while it waited for the last one, which was {late_ms} ms late; allreduce "
-             "of 8 bytes", f"{'ranks':>6} {'side':<24}{'cpu us':>12}{'ours is':>10}"]
+    """Formats the CPU times of ranks that waited. found: list of (ranks, side name, CPU time in us or None)."""
+    lines = [f"# maximum CPU time of a rank that waited for the last rank, which was {late_ms} ms late; allreduce of 8 bytes",
+             f"{'ranks':>6} {'side':<24}{'cpu us':>12}{'ours is':>10}"]
     ours = {ranks: cpu for ranks, name, cpu in found if name.startswith("tutti:")}
     for ranks, name, cpu in found:
         share = ""
@@ -79,12 +82,12 @@ def format_late(late_ms, found):
 
 
 def _raw(run):
-    return {"side": run.side.name, "round": run.round, "place": run.place, "regime": run.regime, "copy_ms": run.copy_ms,
+    return {"side": run.side.name, "round": run.round, "place": run.position, "regime": run.regime, "copy_ms": run.copy_ms,
             "times": [[*cell, us] for cell, us in run.times_us.items()]}
 
 
 def as_json(rows, summary, facts, runs, hung):
-    """With all runs, so that the table can be made again from it, alone or together with others."""
+    """Returns JSON with all runs, so that the table can be made again from one or several such files."""
     def of_rival(rival):
         return {"name": rival.name, "time_us": rival.time_us, "ratio": rival.ratio, "spread": rival.spread,
                 "pairs": rival.pairs}
@@ -99,7 +102,7 @@ def as_json(rows, summary, facts, runs, hung):
 
 
 def read_json(text, first_round):
-    """(runs, hung, facts) of a file that as_json made; its rounds count from first_round on."""
+    """Reads (runs, hung, facts) from the output of as_json; the rounds read get numbers from first_round on."""
     data = json.loads(text)
     runs = []
     for raw in data["runs"]:

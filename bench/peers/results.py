@@ -1,5 +1,5 @@
-"""results.py: from runs to ratios. A ratio is a peer's time by ours in the same round and regime; what is shown is the
-median of a cell's ratios. Above 1 this library is faster."""
+"""results.py: computes ratios from runs. A ratio is peer time / our time, in the same round and regime. The table shows
+the median of a cell's ratios; above 1, this library is faster."""
 import math
 from dataclasses import dataclass, field
 from statistics import median
@@ -7,17 +7,17 @@ from statistics import median
 from . import cells
 
 REGIMES = ["near", "far"]
-COPY_BYTES = 64 << 20  # each process, in the copy calibration
-LOWEST = {"private": 0.95, "heap": 1.0}  # the summary names the cells that are below
+COPY_BYTES = 64 << 20  # bytes per process in the copy calibration
+LOWEST = {"private": 0.95, "heap": 1.0}  # the summary counts the cells with a lower ratio
 
 
 @dataclass
 class Rival:
-    """One peer in one setting, at one cell."""
+    """The results of one peer in one setting, in one cell of the table."""
     name: str
     time_us: float
-    ratio: dict  # by buffers: private, heap
-    spread: tuple  # of the ratios to private: least, most
+    ratio: dict  # ratio by kind of buffers: private, heap
+    spread: tuple  # minimum and maximum of the ratios to our time with private buffers
     pairs: int
 
 
@@ -25,15 +25,15 @@ class Rival:
 class Row:
     cell: cells.Cell
     regime: str
-    time_us: dict = field(default_factory=dict)  # ours, by buffers
-    limit: dict = field(default_factory=dict)  # fraction of the copy limit, by buffers
+    time_us: dict = field(default_factory=dict)  # time of this library by kind of buffers
+    limit: dict = field(default_factory=dict)  # fraction of the copy speed that is reached, by kind of buffers
     rivals: list = field(default_factory=list)  # Rival, best first
     notes: list = field(default_factory=list)
-    whole: "Row" = None  # the row over all regimes, if this is one of them
+    whole: "Row" = None  # row over all regimes, if this row is of one regime
 
     def best(self, buffers, defaults=False):
-        """The hardest rival, or None. Who is hardest over all regimes must have been met in this one: that a weak peer alone
-        happened to run in it is no win."""
+        """Returns the fastest rival. Returns None if there is none, or if the fastest rival over all regimes did not
+        run in this regime: a win against a slower peer alone would not count."""
         known = [rival for rival in self.rivals
                  if buffers in rival.ratio and (not defaults or rival.name.endswith(":default"))]
         if self.whole:
@@ -48,14 +48,15 @@ class Row:
 
 
 def time_beside(run, cell, candidates):
-    """The median time of those that ran in the same round and regime, or None: one that was disturbed does not decide."""
+    """Returns the median time of the candidates in the round and regime of `run`, or None. The median ignores a
+    disturbed run."""
     fitting = [other.times_us[cell] for other in candidates
                if (other.round, other.regime) == (run.round, run.regime) and cell in other.times_us]
     return median(fitting) if fitting else None
 
 
 def ratios_to(cell, theirs, ours):
-    """Of the runs of a peer at that cell: one for each that has some of ours beside it."""
+    """Returns the ratios of a peer in a cell: one for each of its runs with a run of ours in the same round and regime."""
     pairs = [(run.times_us[cell], time_beside(run, cell, ours)) for run in theirs if cell in run.times_us]
     return [their_us / our_us for their_us, our_us in pairs if our_us]
 
@@ -69,7 +70,8 @@ def _rival(cell, name, theirs, ours):
 
 
 def limit_fraction(cell, time_us, copy_ms, processes):
-    """How near to the time that copying as much takes, with `processes` copying at once."""
+    """Returns the fraction of the copy speed that is reached: time of `processes` processes to copy as many
+    bytes, divided by time_us."""
     ideal_us = cells.copied_bytes(cell) / (processes * COPY_BYTES) * copy_ms * 1000
     return ideal_us / time_us
 
@@ -91,7 +93,7 @@ def make_row(cell, regime, runs, processes):
 
 
 def make_rows(table_cells, runs, hung, processes):
-    """One row for each cell and regime that was met, and one over all regimes ("any"): its pairs are of one regime each."""
+    """Returns one row per cell and regime, and one over all regimes ("any"), whose ratios are each of one regime."""
     rows = []
     for cell in table_cells:
         there = [run for run in runs if cell in run.times_us]
@@ -112,7 +114,7 @@ def make_rows(table_cells, runs, hung, processes):
 
 
 def geometric_mean(rows, buffers, defaults):
-    """Of a table's ratios, or None. A cell that is the same in all modes stands for each of those that were measured."""
+    """Returns the geometric mean of a table's ratios, or None. A cell of mode "single" counts once per measured mode."""
     modes = max(1, len({row.cell.mode for row in rows} - {"single"}))
     total = count = 0
     for row in rows:
@@ -124,19 +126,31 @@ def geometric_mean(rows, buffers, defaults):
     return math.exp(total / count) if count else None
 
 
+def mode_groups(rows):
+    """Returns the groups of modes that are summarized: each measured mode, if there are several, and all modes. A cell of
+    mode "single" is in the loop group."""
+    there = {row.cell.mode for row in rows}
+    groups = {"loop": there & {"loop", "single"}, "barrier": there & {"barrier"}}
+    return {**(groups if all(groups.values()) else {}), "all": there}
+
+
 def summarize(rows):
-    """One dict for each regime met, with the means and how many cells are slower than they may be."""
+    """Returns a dict per regime and group of modes, with the number of cells that have a ratio, and for each kind of buffers
+    the number, mean and range of these ratios, and the number of ratios below LOWEST."""
     found = []
     for regime in REGIMES + ["any"]:
-        some = [row for row in rows if row.regime == regime]
-        if not some:
-            continue
-        entry = {"regime": regime, "cells": len(some)}
-        for buffers, lowest in LOWEST.items():
-            for defaults in (False, True):
-                mean = geometric_mean(some, buffers, defaults)
-                if mean:
-                    entry[f"{buffers}_to_{'default' if defaults else 'best'}"] = round(mean, 3)
-            entry[f"{buffers}_below"] = sum((row.ratio(buffers) or math.inf) < lowest for row in some)
-        found.append(entry)
+        for mode, modes in mode_groups(rows).items():
+            some = [row for row in rows if row.regime == regime and row.cell.mode in modes]
+            entry = {"regime": regime, "mode": mode, "cells": sum(any(map(row.ratio, LOWEST)) for row in some)}
+            for buffers, lowest in LOWEST.items():
+                for defaults in (False, True):
+                    mean = geometric_mean(some, buffers, defaults)
+                    if mean:
+                        entry[f"{buffers}_to_{'default' if defaults else 'best'}"] = round(mean, 6)
+                ratios = [row.ratio(buffers) for row in some if row.ratio(buffers)]
+                entry[f"{buffers}_cells"], entry[f"{buffers}_below"] = len(ratios), sum(ratio < lowest for ratio in ratios)
+                if ratios:
+                    entry[f"{buffers}_lowest"], entry[f"{buffers}_highest"] = min(ratios), max(ratios)
+            if entry["cells"]:
+                found.append(entry)
     return found

@@ -1,4 +1,4 @@
-"""sides.py: who is measured: this library and its peers, in their settings, and how each is built and started."""
+"""sides.py: the libraries under test (this library and its peers), their settings, and how to build and start them."""
 import glob
 import os
 import shutil
@@ -6,29 +6,29 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 
-# Page faults on temporary buffers cost MPI libraries a third of their speed on long vectors: keep freed memory.
+# Keep freed memory: page faults on temporary buffers cost MPI libraries a third of their speed on long vectors.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_TOP_PAD_": "268435456"}
 SHARED_MEMORY = {"UCX_TLS": "posix,self"}
-# Without network hardware Open MPI refuses to run over UCX unless told that any transport and device will do.
+# Without network hardware, Open MPI uses UCX only if it may use any transport and device.
 OPENMPI_UCX = ("pml", "ucx", "pml_ucx_tls", "any", "pml_ucx_devices", "any")
 
 
 class Failure(Exception):
-    """The world's fault, in a sentence."""
+    """An error of the environment or the command line; the text is one sentence."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One library in one setting. `mca` are Open MPI's parameters, name and value in turn."""
+    """One library in one setting. `mca`: Open MPI's parameters, alternating names and values."""
     peer: str
     setting: str
     mca: tuple = ()
     env: dict = field(default_factory=dict, compare=False)
-    collectives: tuple = ()  # all if empty
-    low: int = 0  # bytes
-    high: int = 1 << 62  # likewise; below it
-    unbound: bool = False  # never bound to CPUs: it has threads of its own
-    polls: bool = False  # never yields: with more ranks than CPUs an operation takes scheduling slices, many ms
+    collectives: tuple = ()  # supported collectives; empty: all
+    low: int = 0  # minimum size, bytes
+    high: int = 1 << 62  # upper bound of the size, exclusive
+    unbound: bool = False  # not bound to CPUs, because it has threads of its own
+    polls: bool = False  # never yields: with more ranks than CPUs, an operation takes many ms
 
     @property
     def name(self):
@@ -39,7 +39,7 @@ class Side:
         return self.peer == "tutti"
 
     def crowded(self, ranks):
-        """One short run of the default setting is all that makes sense then."""
+        """Returns true if polling ranks outnumber the CPUs. Then only one short run of the default setting is useful."""
         return self.polls and ranks > cpu_count()
 
     def takes(self, cell):
@@ -55,7 +55,7 @@ def _tuned(number, *more):
 PRIVATE = Side("tutti", "private")
 HEAP = Side("tutti", "heap")
 
-# Best for some cell on some machine, by measurement; what is nowhere near the best is asked once only.
+# Settings that were the best for some cell on some machine. A setting far from the best is run only once.
 SETTINGS = [
     Side("openmpi", "default"),
     Side("openmpi", "ucx", OPENMPI_UCX, SHARED_MEMORY),
@@ -76,18 +76,18 @@ PEERS = ["openmpi", "mpich", "gloo"]
 
 
 def by_name(name):
-    """None: there is no such side (any more)."""
+    """Returns the side with this name; None: the name is unknown, or from an older version."""
     return next((side for side in [PRIVATE, HEAP, *SETTINGS] if side.name == name), None)
 
 
 def choose(words):
-    """The settings that "openmpi" or "openmpi:ucx" name."""
+    """Returns the settings with a name such as "openmpi" or "openmpi:ucx"."""
     chosen = []
     for word in words:
         found = [side for side in SETTINGS if word in (side.peer, side.name)]
         if not found:
             names = ", ".join(PEERS + [side.name for side in SETTINGS])
-            raise Failure(f"--peers: there is no '{word}'; expected some of {names}")
+            raise Failure(f"--peers: unknown peer '{word}'; expected some of {names}")
         chosen += [side for side in found if side not in chosen]
     return chosen
 
@@ -97,22 +97,22 @@ def cpu_count():
 
 
 class Machine:
-    """The programs, built in BUILD/bench-peers, and how to start them."""
+    """Builds the programs in BUILD/bench-peers, and returns the commands that start them."""
 
     def __init__(self, source, build):
         self.source, self.build = source, build
         self.folder = os.path.join(build, "bench-peers")
         self.tutti = os.path.join(build, "tutti")
         self.launchers = {}
-        self.scratch = None  # a folder for what a start leaves behind
+        self.scratch = None  # temporary folder of the program that runs now
 
     def check_build(self):
         for path in (self.tutti, *(os.path.join(self.build, name) for name in ("libtutti.a", "libtutti_bench.a"))):
             if not os.path.exists(path):
-                raise Failure(f"there is no {path}: run make first")
+                raise Failure(f"{path} not found: run make first")
         with open(os.path.join(self.build, "CMakeCache.txt"), encoding="utf-8") as cache:
             if any(line.startswith("TUTTI_SANITIZE:STRING=") and line.strip()[-1] != "=" for line in cache):
-                raise Failure(f"{self.build} is built with sanitizers: there is nothing to measure")
+                raise Failure(f"{self.build} is built with sanitizers; expected a build without them")
         os.makedirs(self.folder, exist_ok=True)
 
     def has_heap(self):
@@ -125,7 +125,7 @@ class Machine:
     # ---- building ----
 
     def _compile(self, output, command, source, libraries=()):
-        """One source file, and what it is linked with; only if something is newer than what is there."""
+        """Compiles and links one source file, if the output is older than the source, the headers or the libraries."""
         output, source = self.program(output), os.path.join(self.source, "bench", source)
         headers = [path for folder in ("bench", "bench/core", "cli", "include/tutti")
                    for path in glob.glob(os.path.join(self.source, folder, "*.h"))]
@@ -140,16 +140,16 @@ class Machine:
             raise Failure(f"cannot build {output}:\n{done.stderr}")
 
     def _libraries(self):
-        """The benchmark's core, the library, and what that needs, as the build has written it for pkg-config."""
+        """Returns the benchmark's core, the library, and its dependencies as pkg-config lists them."""
         command = ["pkg-config", "--static", "--libs", os.path.join(self.build, "tutti.pc")]
         said = subprocess.run(command, capture_output=True, text=True, check=False)
         if said.returncode != 0:
-            raise Failure(f"cannot tell what {self.build}/libtutti.a needs: {' '.join(command)} failed:\n{said.stderr}")
+            raise Failure(f"cannot list the dependencies of {self.build}/libtutti.a: {' '.join(command)} failed:\n{said.stderr}")
         needed = [word for word in said.stdout.split() if word != "-ltutti" and not word.startswith("-L")]
         return [os.path.join(self.build, name) for name in ("libtutti_bench.a", "libtutti.a")] + needed
 
     def build_peer(self, peer):
-        """False: the peer is not installed."""
+        """Builds the program of a peer; returns False if the peer is not installed."""
         if peer == "gloo":
             if not os.path.exists("/usr/include/gloo/allreduce.h"):
                 return False
@@ -166,7 +166,8 @@ class Machine:
 
     @staticmethod
     def _find_mpi(peer):
-        """Debian has both beside each other by these names; elsewhere the plain ones may be it."""
+        """Returns the compiler and launcher of an MPI library. Debian's names end in the library's name; other systems use plain
+        names, so the version output is checked."""
         sign = {"openmpi": "Open MPI", "mpich": "HYDRA"}[peer]
         for ending in (f".{peer}", ""):
             compiler, launcher = shutil.which(f"mpicc{ending}"), shutil.which(f"mpirun{ending}")
@@ -181,17 +182,17 @@ class Machine:
         if peer == "gloo":
             said = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "libgloo-dev"], capture_output=True, text=True,
                                   check=False)
-            return f"Gloo {said.stdout or 'of unknown version'}"
+            return f"Gloo {said.stdout or '(unknown version)'}"
         said = subprocess.run([self.launchers[peer], "--version"], capture_output=True, text=True, check=False).stdout
         if peer == "openmpi":
             return said.splitlines()[0].replace("mpirun (Open MPI)", "Open MPI")
         found = [line.split(":")[1].strip() for line in said.splitlines() if "Version:" in line]
-        return f"MPICH {found[0] if found else 'of unknown version'}"
+        return f"MPICH {found[0] if found else '(unknown version)'}"
 
     # ---- starting ----
 
     def command(self, side, ranks, arguments):
-        """The command line and what its environment has in addition."""
+        """Returns the command line and the additional environment variables."""
         fits = ranks <= cpu_count() and not side.unbound
         number = ["-n", str(ranks)]
         if side.ours:

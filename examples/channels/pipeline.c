@@ -1,11 +1,11 @@
-/* pipeline: data streams through three stages, each in a process of its own.
+/* pipeline.c: streams data through three stages, each in its own process.
  *
  *   tutti run -n 3 -- pipeline [FILE]
  *
- * Rank 0 reads the file (without one: makes up 64 MiB of numbers) into slots. Rank 1 turns letters round by half the
- * alphabet, from the slot that came to the slot that goes. Rank 2 computes a checksum of what arrives, where it lies, and
- * sends it back to rank 0, which has computed the same on its own. No stage knows beforehand how long the stream is: the
- * last message says so. While one stage works on a part, the others work on the next and the one before. */
+ * Rank 0 reads the file into slots; without a file, it generates 64 MiB of numbers. Rank 1 rotates letters by 13
+ * (ROT13), from the slot it received to the slot it sends. Rank 2 computes a checksum of the data in the slot, without
+ * a copy, and sends the checksum to rank 0, which compares it with its own. No stage knows the length of the stream in
+ * advance: the last message is marked. All stages work at the same time, on successive parts of the stream. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct result {
   uint64_t bytes, checksum;
 };
 
-/* FNV-1a, eight bytes at a time; what is left goes one by one. */
+/* Adds data to the checksum: FNV-1a, eight bytes at a time; the remaining bytes one by one. */
 static void add_to(struct result *r, const unsigned char *data, size_t bytes) {
   size_t i = 0;
   for (uint64_t word; i + sizeof word <= bytes; i += sizeof word) {
@@ -51,7 +51,7 @@ static void transform(unsigned char *to, const unsigned char *from, size_t bytes
 /* ---- the stages ---- */
 
 struct source {
-  FILE *file; /* NULL: numbers */
+  FILE *file; /* NULL: generate numbers */
   uint64_t left, state;
 };
 
@@ -66,7 +66,7 @@ static size_t read_part(struct source *s, unsigned char *to, size_t bytes) {
   return bytes;
 }
 
-/* Sends a part when it is known whether another one follows; so an empty file is one empty part. */
+/* Reads one part ahead, because the last part must be marked when it is sent. An empty file is one empty part. */
 static void first_stage(tutti_comm *world, struct source *s, struct result *expected) {
   static unsigned char turned[SLOT_BYTES], ahead[SLOT_BYTES];
   tutti_channel *out;
@@ -154,14 +154,16 @@ int main(int argc, char **argv) {
   must(tutti_init(NULL, &world));
   uint32_t rank = tutti_rank(world);
   if (tutti_ranks(world) != 3) {
-    if (rank == 0) fprintf(stderr, "pipeline: it has three stages: tutti run -n 3 -- %s [FILE]\n", argv[0]);
+    if (rank == 0)
+      fprintf(stderr, "pipeline: expected 3 ranks, one per stage; start it with: tutti run -n 3 -- %s [FILE]\n",
+              argv[0]);
     must(tutti_comm_free(world));
     return 2;
   }
   struct source s = {.file = argc > 1 && rank == 0 ? fopen(argv[1], "rb") : NULL, .left = MADE_UP_BYTES};
   if (argc > 1 && rank == 0 && !s.file) {
     perror(argv[1]);
-    tutti_abort(world, "the file cannot be read");
+    tutti_abort(world, "cannot read the file");
     code = 1;
   } else if (rank == 0) {
     code = lead(world, &s);

@@ -1,10 +1,11 @@
-/* ring_ping: how long does a message take round a ring of ranks?
+/* ring_ping.c: measures the time of a message around a ring of ranks.
  *
  *   tutti run -n 4 -- ring_ping [CHANNELS [BYTES ...]]
  *
- * Rank 0 sends a message on each of its channels to rank 1, which passes it on, and so it comes back. Every rank adds one to
- * a count in the message, in place of a signature. The first round is not measured: it waits for whoever was started late.
- * Printed is the time of a hop: the round divided by the number of ranks. */
+ * Rank 0 sends a message on each of its channels to rank 1. Each rank forwards the messages to the next rank, until
+ * they return to rank 0. Every rank increments a counter in the message, which rank 0 checks. The first round is not
+ * measured, because it waits for ranks that started late. The result is the time of one hop: the time of a round
+ * divided by the number of ranks. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct ring {
   tutti_channel *out[CHANNELS_MAX], *in[CHANNELS_MAX];
 };
 
-/* Errors are everybody's sooner or later; the first one says what it was. */
+/* If `err` is an error, prints it and exits. The other ranks then fail, too. */
 static void must(tutti_err err) {
   if (err == TUTTI_OK) return;
   fprintf(stderr, "ring_ping: %s\n", tutti_error_message(NULL));
@@ -32,8 +33,8 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The channels to the next rank, and those from the one before. Between two ranks both are the same link: the lower one
- * adds its senders first, the other its receivers. */
+/* Opens the channels to the next rank and from the previous rank. In a ring of two ranks, both are the same peer. So
+ * the lower rank adds its senders first, and the higher rank adds its receivers first. */
 static void build(tutti_comm *world, struct ring *r, size_t slot_bytes) {
   tutti_channel_builder *builder;
   tutti_channel *all[2 * CHANNELS_MAX];
@@ -61,7 +62,7 @@ static void inject(tutti_channel *out, size_t bytes) {
   must(tutti_channel_commit(out, bytes, false));
 }
 
-/* Takes what came, says so at once, and passes it on; at rank 0 it has arrived. */
+/* Receives a message and acknowledges it. Ranks other than 0 then forward it; rank 0 checks the counter in it. */
 static void pass_on(const struct ring *r, uint32_t channel) {
   tutti_channel_message m;
   uint64_t hops;
@@ -110,7 +111,7 @@ int main(int argc, char **argv) {
   tutti_comm *world;
   long channels = argc > 1 ? strtol(argv[1], NULL, 10) : 1;
   if (channels < 1 || channels > CHANNELS_MAX) {
-    fprintf(stderr, "ring_ping: expected from 1 to %d channels, found '%s'\n", CHANNELS_MAX, argv[1]);
+    fprintf(stderr, "ring_ping: expected 1 to %d channels, found '%s'\n", CHANNELS_MAX, argv[1]);
     return 2;
   }
   for (int i = 2; i < argc; i++)
@@ -121,7 +122,7 @@ int main(int argc, char **argv) {
   must(tutti_init(NULL, &world));
   struct ring r = {.rank = tutti_rank(world), .ranks = tutti_ranks(world), .count = (uint32_t)channels};
   if (r.ranks < 2) {
-    fprintf(stderr, "ring_ping: a ring has at least 2 ranks: tutti run -n N -- %s\n", argv[0]);
+    fprintf(stderr, "ring_ping: expected at least 2 ranks; start it with: tutti run -n N -- %s\n", argv[0]);
     must(tutti_comm_free(world));
     return 2;
   }

@@ -1,5 +1,5 @@
-/* idx.c: an IDX file is a big-endian header (magic: type and number of dimensions; the dimensions) and then bytes. zlib
- * takes the gzip off. */
+/* idx.c: reads IDX files that are compressed with gzip. An IDX file has a big-endian header (a magic number with type
+ * and number of dimensions, then the dimensions), followed by the bytes of the items. */
 #include "idx.h"
 
 #include <stdio.h>
@@ -21,19 +21,20 @@ static int reader_take(struct reader *r, void *data, uint32_t bytes) {
   if (got >= 0 && (uint32_t)got == bytes) return 0;
   int code;
   const char *text = gzerror(r->file, &code);
-  snprintf(r->why, r->why_bytes, "%s: expected %u more bytes, got %d%s%s: reinstall the package dataset-fashion-mnist",
-           r->path, bytes, got, code == Z_OK ? "" : ": ", code == Z_OK ? "" : text);
+  snprintf(r->why, r->why_bytes,
+           "%s: expected %u more bytes, found %d%s%s; reinstall the package dataset-fashion-mnist", r->path, bytes, got,
+           code == Z_OK ? "" : ": ", code == Z_OK ? "" : text);
   return -1;
 }
 
-/* Opens a file and reads its header; returns the number of items, or 0 with a sentence. */
+/* Opens a file and reads its header. Returns the number of items, or 0 with an error message in r->why. */
 static uint32_t reader_open(struct reader *r, const char *folder, const char *prefix, uint32_t magic) {
   const char *suffix = magic == MAGIC_IMAGES ? "images-idx3-ubyte.gz" : "labels-idx1-ubyte.gz";
   snprintf(r->path, sizeof r->path, "%s/%s-%s", folder, prefix, suffix);
   r->file = gzopen(r->path, "rb");
   if (!r->file) {
     snprintf(r->why, r->why_bytes,
-             "%s: cannot be opened: install it (apt-get install dataset-fashion-mnist) or give --data FOLDER", r->path);
+             "%s: cannot open the file; run apt-get install dataset-fashion-mnist, or use --data FOLDER", r->path);
     return 0;
   }
   gzbuffer(r->file, 1 << 17);
@@ -45,7 +46,7 @@ static uint32_t reader_open(struct reader *r, const char *folder, const char *pr
     uint32_t value = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
     if (i == 1) count = value;
     else if (value != expected[i]) {
-      snprintf(r->why, r->why_bytes, "%s: header word %u: expected %u, found %u: not a Fashion-MNIST file", r->path, i,
+      snprintf(r->why, r->why_bytes, "%s: not a Fashion-MNIST file: header word %u: expected %u, found %u", r->path, i,
                expected[i], value);
       return 0;
     }
@@ -55,7 +56,7 @@ static uint32_t reader_open(struct reader *r, const char *folder, const char *pr
   return 0;
 }
 
-/* Reads one file whole; its items are item_bytes long each. */
+/* Reads a whole file, whose items have item_bytes bytes each. Returns the data, or NULL with an error message. */
 static uint8_t *file_read(const char *folder, const char *prefix, uint32_t magic, uint32_t item_bytes, uint32_t *count,
                           char *why, size_t why_bytes) {
   struct reader r = {.why = why, .why_bytes = why_bytes};
@@ -64,7 +65,7 @@ static uint8_t *file_read(const char *folder, const char *prefix, uint32_t magic
   if (!*count) goto done;
   data = malloc((size_t)*count * item_bytes);
   if (!data) {
-    snprintf(why, why_bytes, "%s: no memory for %u items of %u bytes", r.path, *count, item_bytes);
+    snprintf(why, why_bytes, "%s: out of memory: cannot allocate %u items of %u bytes", r.path, *count, item_bytes);
     goto done;
   }
   if (reader_take(&r, data, *count * item_bytes)) {
@@ -89,7 +90,7 @@ int images_read(const char *folder, const char *prefix, struct images *images, c
   }
   for (uint32_t i = 0; i < label_count; i++) {
     if (images->labels[i] < CLASSES) continue;
-    snprintf(why, why_bytes, "%s/%s: label %u: expected less than %d, found %u", folder, prefix, i, CLASSES,
+    snprintf(why, why_bytes, "%s/%s: label %u: expected a value below %d, found %u", folder, prefix, i, CLASSES,
              images->labels[i]);
     goto failed;
   }

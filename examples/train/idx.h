@@ -13,8 +13,8 @@ struct images {
   uint8_t *labels; /* [count], < CLASSES */
 };
 
-/* Reads FOLDER/PREFIX-images-idx3-ubyte.gz and FOLDER/PREFIX-labels-idx1-ubyte.gz. On failure returns -1, with a
- * sentence in `why`, and there is nothing to free. */
+/* Reads FOLDER/PREFIX-images-idx3-ubyte.gz and FOLDER/PREFIX-labels-idx1-ubyte.gz. Returns 0; the caller then calls
+ * images_free. On failure, returns -1 with an error message in `why`; then nothing is to be freed. */
 int images_read(const char *folder, const char *prefix, struct images *images, char *why, size_t why_bytes);
 void images_free(struct images *images);
 

@@ -1,5 +1,6 @@
-/* mlp.c: forward and backward are one kernel, C += A * B, with A read along rows or along columns. Its inner loop runs
- * over the columns of B and C, so the compiler vectorises it without changing the order of any sum. */
+/* mlp.c: forward and backward pass of the network. Both use one kernel, C += A * B, which reads A along rows or
+ * columns. The inner loop runs over the columns of B and C, so that vectorization does not change the order of any
+ * sum. */
 #include "mlp.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 static const uint32_t sizes[MLP_LAYERS + 1] = {MLP_IN, MLP_HIDDEN_1, MLP_HIDDEN_2, MLP_OUT};
 
-/* Where a layer's weights begin; its bias follows them. */
+/* Returns the index of a layer's first weight; the bias follows the weights. */
 static size_t weights_at(uint32_t layer) {
   size_t at = 0;
   for (uint32_t i = 0; i < layer; i++) at += (size_t)(sizes[i] + 1) * sizes[i + 1];
@@ -38,19 +39,19 @@ void mlp_init(float parameters[MLP_PARAMETERS], uint64_t seed) {
 
 void mlp_load(struct mlp_pass *pass, uint32_t row, const uint8_t pixels[MLP_IN], uint8_t label) {
   float *input = pass->input + (size_t)row * MLP_IN;
-  /* mean 0.286, deviation 0.353 over the training set */
+  /* normalization: mean 0.286 and standard deviation 0.353 of the training set */
   for (uint32_t i = 0; i < MLP_IN; i++) input[i] = ((float)pixels[i] * (1.0f / 255.0f) - 0.286f) * (1.0f / 0.353f);
   pass->labels[row] = label;
 }
 
-/* A matrix to be read: element (i, k) is at[i * row_step + k * column_step]. */
+/* A read-only matrix: element (i, k) is at[i * row_step + k * column_step]. */
 struct matrix {
   const float *at;
   size_t row_step, column_step;
 };
 
-/* c[rows][columns] += a[rows][depth] * b[depth][columns]. Four terms a time, so that a row of c is loaded and stored a
- * quarter as often; each element still adds its terms one after the other. */
+/* Computes c[rows][columns] += a[rows][depth] * b[depth][columns]. Each pass over a row of c adds four terms, so that
+ * the row is loaded and stored a quarter as often. Each element still adds its terms one after the other. */
 static void multiply_add(float *restrict c, struct matrix a, const float *restrict b, uint32_t rows, uint32_t depth,
                          uint32_t columns) {
   for (uint32_t i = 0; i < rows; i++) {
@@ -71,7 +72,7 @@ static void multiply_add(float *restrict c, struct matrix a, const float *restri
   }
 }
 
-/* out = in * weights + bias */
+/* Computes out = in * weights + bias. */
 static void layer_forward(const float *parameters, uint32_t layer, const float *in, uint32_t batch, float *out) {
   uint32_t width = sizes[layer + 1];
   for (uint32_t i = 0; i < batch; i++)
@@ -107,7 +108,7 @@ void mlp_forward(const float parameters[MLP_PARAMETERS], struct mlp_pass *pass, 
   }
 }
 
-/* The gradient of one layer from the error of its output: weights += in^T * error, bias += sum of error. */
+/* Computes the gradient of one layer from the error of its output: weights += in^T * error, bias += sum of error. */
 static void layer_gradient(uint32_t layer, const float *in, const float *error, uint32_t batch, float *gradient) {
   uint32_t width = sizes[layer + 1];
   float *restrict bias = gradient + bias_at(layer);
@@ -116,7 +117,7 @@ static void layer_gradient(uint32_t layer, const float *in, const float *error, 
     for (uint32_t j = 0; j < width; j++) bias[j] += error[(size_t)i * width + j];
 }
 
-/* The error of a layer's input: error * weights^T, where the ReLU before it let something through. */
+/* Computes the error of a layer's input: error * weights^T, or 0 where the preceding ReLU returned 0. */
 static void layer_backward(const float *parameters, struct mlp_pass *pass, uint32_t layer, const float *in,
                            const float *error, float *in_error) {
   uint32_t depth = sizes[layer + 1], width = sizes[layer], batch = pass->batch;
@@ -131,7 +132,7 @@ static void layer_backward(const float *parameters, struct mlp_pass *pass, uint3
 void mlp_backward(const float parameters[MLP_PARAMETERS], struct mlp_pass *pass, float scale,
                   float gradient[MLP_PARAMETERS]) {
   uint32_t batch = pass->batch;
-  float *error = pass->output; /* of softmax and cross-entropy together: probability - truth */
+  float *error = pass->output; /* gradient of softmax and cross-entropy together: probability - truth */
   for (uint32_t i = 0; i < batch; i++) error[(size_t)i * MLP_OUT + pass->labels[i]] -= 1.0f;
   for (size_t i = 0; i < (size_t)batch * MLP_OUT; i++) error[i] *= scale;
   memset(gradient, 0, MLP_PARAMETERS * sizeof *gradient);
@@ -144,7 +145,7 @@ void mlp_backward(const float parameters[MLP_PARAMETERS], struct mlp_pass *pass,
 
 uint64_t mlp_hash(const float parameters[MLP_PARAMETERS]) {
   const uint8_t *bytes = (const uint8_t *)parameters;
-  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a hash */
   for (size_t i = 0; i < MLP_PARAMETERS * sizeof *parameters; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
   return hash;
 }

@@ -1,11 +1,11 @@
-/* train.c: trains a small network on Fashion-MNIST over 1, 2 or 4 processes: each computes the gradient of its part of
- * every batch, and one allreduce sums them.
+/* train.c: trains a small network on Fashion-MNIST with 1, 2 or 4 processes. Each process computes the gradient of its
+ * part of every batch, and one allreduce sums the gradients.
  *
  *   tutti run -n 4 -- build/examples/train
  *
- * Every batch is cut into four shards, whatever the number of processes, and shards are summed as
- * (g0 + g1) + (g2 + g3): within a process by the loop below, between processes by recursive doubling, which pairs ranks
- * in the same way. So the model comes out the same to the last bit on 1, 2 and 4 processes. */
+ * Every batch is cut into four shards for any number of processes. The gradients of the shards are summed as
+ * (g0 + g1) + (g2 + g3): within a process by a loop, between processes by recursive doubling, which pairs the ranks in
+ * the same way. So the trained models of 1, 2 and 4 processes are equal bit by bit. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdbool.h>
@@ -22,8 +22,8 @@
 enum { SHARDS = 4, SHARD_ROWS = 32, BATCH = SHARDS * SHARD_ROWS };
 
 struct options {
-  unsigned long epochs, samples, seed; /* samples: of the training set; 0: all */
-  const char *data, *result;           /* result: a file for scripts, or NULL */
+  unsigned long epochs, samples, seed; /* samples: number of training images; 0: all */
+  const char *data, *result;           /* result: file for accuracy and hash; NULL: none */
   bool check;
 };
 
@@ -32,11 +32,11 @@ struct trainer {
   tutti_comm *world;
   uint32_t rank, ranks;
   struct images train, test;
-  uint32_t *order; /* of the training samples in this epoch */
+  uint32_t *order; /* permutation of the training images in this epoch */
   float *model, *velocity;
-  float *gradient[SHARDS]; /* [0 .. SHARDS / ranks) are used */
+  float *gradient[SHARDS]; /* gradients of this process's shards; the first SHARDS / ranks are used */
   struct mlp_pass *pass;
-  double loss; /* summed over this rank's rows of the epoch */
+  double loss; /* loss, summed over this rank's training images in the epoch */
   double started, collective_seconds;
 };
 
@@ -46,7 +46,7 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A rank that cannot go on tells the others before it leaves. */
+/* Prints the reason, aborts the communicator so that the other ranks fail, too, and exits. */
 static _Noreturn void give_up(tutti_comm *world, const char *why) {
   fprintf(stderr, "train: %s\n", why);
   if (world) {
@@ -70,7 +70,7 @@ static void *allocate(tutti_comm *world, size_t count, size_t item_bytes) {
 
 /* ---- training ---- */
 
-/* The same order on every rank: they share the seed. */
+/* Shuffles the training images. All ranks get the same order, because they use the same seed. */
 static void shuffle(struct trainer *t, uint64_t epoch) {
   uint64_t state = t->options.seed * 0x9e3779b9u + epoch;
   for (uint32_t i = 0; i < t->train.count; i++) t->order[i] = i;
@@ -90,7 +90,7 @@ static void shard_gradient(struct trainer *t, const uint32_t *rows, float *gradi
   mlp_backward(t->model, t->pass, 1.0f / BATCH, gradient);
 }
 
-/* The gradient of a whole batch, on every rank, in t->gradient[0]. */
+/* Computes the gradient of a whole batch into t->gradient[0], on every rank. */
 static void batch_gradient(struct trainer *t, const uint32_t *rows) {
   uint32_t mine = SHARDS / t->ranks;
   for (uint32_t s = 0; s < mine; s++)
@@ -118,7 +118,7 @@ static void batch_gradient(struct trainer *t, const uint32_t *rows) {
   t->collective_seconds += seconds() - before;
 }
 
-/* Gradient descent with momentum. */
+/* Updates the model by gradient descent with momentum 0.9. */
 static void step(struct trainer *t, float rate) {
   float *restrict model = t->model, *restrict velocity = t->velocity;
   const float *restrict gradient = t->gradient[0];
@@ -128,7 +128,8 @@ static void step(struct trainer *t, float rate) {
   }
 }
 
-/* Share of the test set that is classified rightly: each rank looks at a part, an allreduce adds up. */
+/* Returns the fraction of the test set that is classified correctly. Each rank tests a part; an allreduce sums the
+ * results. */
 static double test_accuracy(struct trainer *t) {
   uint64_t correct = 0, count = t->test.count;
   double loss = 0.0;
@@ -145,7 +146,7 @@ static double test_accuracy(struct trainer *t) {
   return (double)correct / (double)count;
 }
 
-/* ---- what a person sees: rank 0 alone prints ---- */
+/* ---- output: only rank 0 prints ---- */
 
 static void show_progress(const struct trainer *t, unsigned long epoch, uint32_t done, uint32_t batches) {
   if (t->rank != 0 || !isatty(STDOUT_FILENO)) return;
@@ -173,14 +174,14 @@ static void show_epoch(const struct trainer *t, unsigned long epoch, double loss
 static void show_result(const struct trainer *t, double accuracy) {
   double spent = seconds() - t->started;
   unsigned long long hash = mlp_hash(t->model);
-  printf("test accuracy %.4f after %.1f s, %.1f %% of them in collectives, waiting included\n", accuracy, spent,
+  printf("test accuracy %.4f after %.1f s, %.1f %% of the time in collectives, including waiting\n", accuracy, spent,
          100.0 * t->collective_seconds / spent);
   if (t->options.check) printf("model %016llx\n", hash);
   if (!t->options.result) return;
   FILE *file = fopen(t->options.result, "w");
   if (!file || fprintf(file, "accuracy %.4f\nmodel %016llx\n", accuracy, hash) < 0 || fclose(file) != 0) {
     perror(t->options.result);
-    give_up(t->world, "the result cannot be written");
+    give_up(t->world, "cannot write the result file");
   }
 }
 
@@ -191,7 +192,8 @@ static double train_epoch(struct trainer *t, unsigned long epoch) {
   shuffle(t, epoch);
   for (uint32_t i = 0; i < batches; i++) {
     batch_gradient(t, t->order + (size_t)i * BATCH);
-    double gone = ((double)batches * (double)epoch + i) / steps; /* the rate falls in a straight line to nothing */
+    /* fraction of all steps that are done; the learning rate falls linearly to 0 */
+    double gone = ((double)batches * (double)epoch + i) / steps;
     step(t, (float)(0.05 * (1.0 - gone)));
     show_progress(t, epoch, i + 1, batches);
   }
@@ -199,18 +201,18 @@ static double train_epoch(struct trainer *t, unsigned long epoch) {
   return t->loss / ((double)batches * BATCH);
 }
 
-/* ---- options, set-up, the whole ---- */
+/* ---- options, set-up and main program ---- */
 
 static const char usage[] =
     "usage: train [--epochs N] [--samples N] [--seed N] [--data FOLDER] [--check]\n"
     "Trains a 784-128-64-10 network on Fashion-MNIST, data-parallel over 1, 2 or 4 processes:\n"
     "  tutti run -n 4 -- train\n"
-    "  --epochs N     passes over the training set (4)\n"
-    "  --samples N    use the first N training images only (all 60,000)\n"
-    "  --seed N       of the first weights and the order of the samples (1)\n"
-    "  --data FOLDER  with the four .gz files (/usr/share/datasets/fashion-mnist)\n"
+    "  --epochs N     number of passes over the training set (4)\n"
+    "  --samples N    use only the first N training images (all 60,000)\n"
+    "  --seed N       seed of the initial weights and of the order of images (1)\n"
+    "  --data FOLDER  folder of the four .gz files (/usr/share/datasets/fashion-mnist)\n"
     "  --check        print a hash of the trained model\n"
-    "  --result FILE  write accuracy and hash there\n";
+    "  --result FILE  write accuracy and hash to FILE\n";
 
 static _Noreturn void bad_usage(const char *what, const char *argument) {
   fprintf(stderr, "train: %s '%s'\n%s", what, argument, usage);
@@ -221,7 +223,7 @@ static unsigned long number(const char *option, const char *chars) {
   char *end;
   if (!chars || chars[0] < '0' || chars[0] > '9') bad_usage("expected a number after", option);
   unsigned long value = strtoul(chars, &end, 10);
-  if (*end || value > UINT32_MAX) bad_usage("not a number that fits:", chars);
+  if (*end || value > UINT32_MAX) bad_usage("expected a number of at most 32 bits, found", chars);
   return value;
 }
 
@@ -254,7 +256,7 @@ static void trainer_init(struct trainer *t) {
   t->rank = tutti_rank(t->world);
   t->ranks = tutti_ranks(t->world);
   if (SHARDS % t->ranks) {
-    snprintf(why, sizeof why, "expected 1, 2 or 4 processes, got %u: a batch is cut into 4 shards", t->ranks);
+    snprintf(why, sizeof why, "expected 1, 2 or 4 processes, because a batch has 4 shards; found %u", t->ranks);
     give_up(t->world, why);
   }
   if (images_read(t->options.data, "train", &t->train, why, sizeof why) ||
@@ -262,7 +264,7 @@ static void trainer_init(struct trainer *t) {
     give_up(t->world, why);
   if (t->options.samples && t->options.samples < t->train.count) t->train.count = (uint32_t)t->options.samples;
   if (t->train.count < BATCH) {
-    snprintf(why, sizeof why, "expected at least %d samples, one batch, got %u", BATCH, t->train.count);
+    snprintf(why, sizeof why, "--samples: expected at least %d, one batch; found %u", BATCH, t->train.count);
     give_up(t->world, why);
   }
   t->order = allocate(t->world, t->train.count, sizeof *t->order);
@@ -272,7 +274,7 @@ static void trainer_init(struct trainer *t) {
     t->gradient[i] = allocate(t->world, MLP_PARAMETERS, sizeof *t->gradient[i]);
   t->pass = allocate(t->world, 1, sizeof *t->pass);
 
-  /* One rank makes the model up, the others get it. */
+  /* Rank 0 initializes the model and broadcasts it. */
   if (t->rank == 0) mlp_init(t->model, t->options.seed);
   must(t->world, tutti_broadcast(t->world, t->model, MLP_PARAMETERS, TUTTI_F32, 0));
 }

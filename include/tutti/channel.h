@@ -1,29 +1,31 @@
-/* channel.h: streams of messages between two ranks, written and read in place: the library's data mover for programs
- * that move data in their own way.
+/* channel.h: streams of messages between two ranks, for programs that move data in their own way. Messages are written
+ * and read in place.
  *
- * A channel is a one-way sequence of messages from one rank to another, through slots in memory that both see. The
- * sender acquires a free slot, fills it and commits it; the receiver peeks at the oldest message, reads it where it lies
- * and releases it. Nothing is copied, and nothing is allocated or locked on the way (shared slots take a lock of the
- * sending rank). A sender runs ahead of its receiver by as many messages as there are slots. docs/CHANNELS.md says which
- * word is written by whom and when.
+ * A channel is a one-way sequence of messages from one rank to another. The messages pass through slots: buffers in
+ * memory that both ranks map. The sender acquires a free slot, fills it and commits it. The receiver peeks at the
+ * oldest message, reads it in its slot and releases it. These calls do not copy data, do not allocate memory and need
+ * no lock; only shared slots need a lock of the sending rank. A sender can be ahead of its receiver by as many messages
+ * as there are slots. docs/CHANNELS.md describes the protocol: which end writes which word, and when.
  *
- * Channels between the same two ranks that are built together are a link: at most 64, each in one of the two directions.
- * Both ranks build their ends, in the same order and mirrored: what one adds as a sender, the other adds as a receiver.
- * Before anything is sent the ends shake hands, and compare how they see the link; the end that has a sender begins, and if
- * both have, the one with the sender that was added first.
+ * A link is the set of channels that two ranks build together: 1 to 64 channels, each in one of the two directions.
+ * Both ranks add the channels in the same order and mirrored: where one rank adds a sender, the other adds a receiver.
+ * Before the first message the two ends do a handshake: they compare their channels and options, which must match. The
+ * end that sends on the first channel starts the handshake.
  *
- * Waiting: every call either waits or has a sibling with `try` in its name that looks once. timeout_ms: 0 or
- * negative: none. TIMEOUT leaves the channel as it was. Calls also return PEER if a rank of the communicator has died, or the
- * peer has freed the communicator, while they wait, or look again and again: that is the verdict of the communicator on
- * all of its ranks then; or the verdict that it has already.
+ * Waiting: each call that waits has a variant with `try` in its name, which checks once and does not wait. timeout_ms
+ * is in milliseconds; 0: no time limit. TUTTI_ERR_TIMEOUT leaves the channel unchanged. A call that waits returns
+ * TUTTI_ERR_PEER if a rank of the communicator has died, or if the peer has freed the communicator. A `try` call may
+ * not see this at once, but returns the error in the end if it is repeated. The error then becomes the verdict of the
+ * communicator (its first failure) on all of its ranks. Once the communicator has failed, calls return its verdict.
  *
- * Other errors are ARGUMENT unless something else is said; they leave the channel as it was. The sentence is at
- * tutti_error_message(NULL).
+ * Errors: TUTTI_ERR_ARGUMENT, unless a comment names others. An error leaves the channel unchanged.
+ * tutti_error_message(NULL) returns the message.
  *
- * Threads: different channels, of the same link too, may be used by different threads at once, while another thread uses
- * the communicator. An end of a channel serves one thread at a time: one writer and one reader. A second one that comes while
- * the first is in a call gets ARGUMENT where that is seen; it is always seen while the first waits. Builders are
- * used by one thread at a time. */
+ * Who may call: all functions are local (tutti/tutti.h). Each of the two ranks builds, uses and closes its own end.
+ * Threads: different channels, even those of one link, may be used by different threads at once, while another thread
+ * uses the communicator. One end of a channel may be used by one thread at a time. If a second thread makes a call
+ * during a call of the first, and the library detects this, the second call returns TUTTI_ERR_ARGUMENT. The library
+ * always detects it while the first thread waits. A builder may be used by one thread at a time. */
 #ifndef TUTTI_CHANNEL_H
 #define TUTTI_CHANNEL_H
 
@@ -36,108 +38,155 @@ extern "C" {
 typedef struct tutti_channel tutti_channel;
 typedef struct tutti_channel_builder tutti_channel_builder;
 
-typedef enum tutti_channel_direction { TUTTI_CHANNEL_SENDS, TUTTI_CHANNEL_RECEIVES } tutti_channel_direction;
+typedef enum tutti_channel_direction {
+  TUTTI_CHANNEL_SENDS = 0,
+  TUTTI_CHANNEL_RECEIVES = 1,
+} tutti_channel_direction;
 
-/* How a stream ends. */
+/* When a stream of messages ends. */
 typedef enum tutti_channel_ending {
-  TUTTI_CHANNEL_MARKED,  /* with the message that its sender marks as the last one */
-  TUTTI_CHANNEL_COUNTED, /* after a number of messages that both ends know */
+  TUTTI_CHANNEL_MARKED = 0,  /* the stream ends after the message that is committed with last = true */
+  TUTTI_CHANNEL_COUNTED = 1, /* the stream ends after a fixed number of messages, stated at both ends */
 } tutti_channel_ending;
 
-/* Zero is the default everywhere. All but `memory` and timeout_ms must be the same at both ends. */
+/* Options of a link. The default of each field is 0. All fields but memory, memory_bytes and timeout_ms must be
+ * equal at both ends. */
 typedef struct tutti_channel_options {
-  uint32_t slots;    /* 1 to 64; of each channel, or of all that an end sends on if they are shared; 0: 2 */
-  size_t slot_bytes; /* the longest message, up to 1 GiB; 0: 16384 */
+  uint32_t slots;    /* number of slots, 1 to 64 per channel, or per end if `shared` is true; 0 means 2 slots */
+  size_t slot_bytes; /* maximum bytes of a message, up to 1 GiB; 0 means 16384 bytes */
   tutti_channel_ending ending;
-  uint64_t messages;  /* COUNTED, tutti_channel_open: how many */
-  bool shared;        /* slots: of all channels of a link that an end sends on; else each has its own */
-  bool separate_flag; /* the flag of a message has a cache line of its own, and slots are aligned to 64 bytes; else
-                         both share the first 64 bytes, slots are aligned to 16, and messages up to 48 bytes
-                         cross as one cache line. Flags of shared slots are always separate. */
-  uint32_t link;      /* 0 to 15: links between the same two ranks at the same time have different numbers */
-  /* Where the slots of this end's senders lie: memory of tutti_alloc or registered (tutti_register), aligned to 64,
-   * tutti_channel_builder_bytes() long at least. It is the channels' until all that this builder made are closed; then it may
-   * serve others. NULL: the library's own. */
+  uint64_t messages; /* number of messages of a counted stream; only for tutti_channel_open */
+  bool shared;       /* true: all channels on which an end sends share one pool of slots; false: each channel has its
+                      * own slots */
+  /* Position of a message's flag, by which the receiver sees that the message has arrived. true: the flag lies in a
+   * cache line of its own; slots are then aligned to 64 bytes. false: the flag lies in the first 16 bytes of the slot,
+   * before the payload; slots are then aligned to 16 bytes, and a message of up to 48 bytes is transferred as one cache
+   * line. If `shared` is true, flags always lie in cache lines of their own. */
+  bool separate_flag;
+  uint32_t link;  /* number of the link, 0 to 15; two open links between the same two ranks need different numbers */
+  int timeout_ms; /* time limit of tutti_channel_open, in ms; 0: no limit */
+  /* Memory for the slots of this end's senders, from tutti_alloc or registered with tutti_register, aligned to 64
+   * bytes, with at least tutti_channel_builder_bytes() bytes. The channels use the memory until all channels of the
+   * builder are closed; then the caller may use it again. If NULL, the library allocates the memory. */
   void *memory;
   size_t memory_bytes;
-  int timeout_ms; /* of tutti_channel_open */
+  /* New fields are added at the end, here. */
 } tutti_channel_options;
 
 /* ---- building ---- */
 
-/* options NULL: all defaults; they are copied. The communicator must outlive the builder and the channels. Errors: also the
- * verdict. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_builder_create(tutti_comm *comm, const tutti_channel_options *options,
-                                                               tutti_channel_builder **builder);
-/* One more channel, to or from that rank, which is another one. messages: of a counted stream; 0 if it is marked.
- * *index (NULL: nobody asks): where in the list of tutti_channel_build() it will be, from 0 in the order of adding. */
+/* Creates a builder of channels. All its channels have the same options, which are copied; if `options` is NULL, all
+ * options have their defaults. The communicator must outlive the builder and the channels. The caller frees the builder
+ * with tutti_channel_builder_free. Errors: TUTTI_ERR_ARGUMENT, TUTTI_ERR_MEMORY, or the verdict of the communicator
+ * (its first failure). Any thread. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_builder_create_sized(tutti_comm *comm,
+                                                                     const tutti_channel_options *options,
+                                                                     size_t options_bytes,
+                                                                     tutti_channel_builder **builder);
+TUTTI_CHECKED static inline tutti_err tutti_channel_builder_create(tutti_comm *comm,
+                                                                   const tutti_channel_options *options,
+                                                                   tutti_channel_builder **builder) {
+  return tutti_channel_builder_create_sized(comm, options, sizeof *options, builder);
+}
+/* Adds one channel: tutti_channel_add_sender adds a channel to rank `to`, tutti_channel_add_receiver a channel from
+ * rank `from`. `to` or `from` must differ from the caller's own rank. `messages` is the number of messages of a counted
+ * stream (at least 1), or 0 for a marked stream. *index, if not NULL, is set to the channel's index in the array of
+ * tutti_channel_build(), from 0 in the order of adding. Errors: TUTTI_ERR_ARGUMENT, TUTTI_ERR_MEMORY, or
+ * TUTTI_ERR_UNSUPPORTED if the rank runs on another host. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_add_sender(tutti_channel_builder *builder, uint32_t to,
                                                            uint64_t messages, uint32_t *index);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_add_receiver(tutti_channel_builder *builder, uint32_t from,
                                                              uint64_t messages, uint32_t *index);
-/* How much memory the senders need that have been added so far. */
+/* Returns how many bytes of memory the senders that were added so far need; see tutti_channel_options.memory. The
+ * thread that uses the builder. */
 TUTTI_API size_t tutti_channel_builder_bytes(const tutti_channel_builder *builder);
-/* This rank's ends, in the order of adding, into channels[]; begins the handshakes and does not wait for them. A builder
- * builds once, and a link that is still open at this end is not built again: both are ARGUMENT. Errors: also MEMORY; then
- * there are no channels. */
+/* Builds this rank's ends of all added channels and writes them to channels[], in the order of adding. Starts the
+ * handshakes and does not wait for them; every later call of this rank that waits, on any communicator, continues
+ * them. Errors: TUTTI_ERR_ARGUMENT if the builder has built before, or if a link with the same number to the same rank
+ * is still open at this end; TUTTI_ERR_MEMORY; or the verdict of the communicator (its first failure). After an error
+ * no channel exists. The caller provides the array, one entry per channel, and closes each channel with
+ * tutti_channel_close. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_build(tutti_channel_builder *builder, tutti_channel **channels);
-/* NULL is accepted. Its channels stay. */
+/* Frees the builder, but not the channels that it has built. NULL is accepted. The memory of the options stays in use
+ * by the channels. */
 TUTTI_API void tutti_channel_builder_free(tutti_channel_builder *builder);
 
-/* Has the other end come, and agreed? Calls that move data do it too, so nobody has to ask. Errors: MISMATCH, at both ends, if
- * they see the link differently: in slots, their size, sharing, flags, ending, the number of channels, their
- * directions or counts; the sentence says how each of them sees it, and the channels can only be closed. */
+/* Sets *ready to true once the other end of the link has been built and agrees with this end; tutti_channel_ready waits
+ * until then. Calling these functions is optional: calls that move data make the same check. Further error:
+ * TUTTI_ERR_MISMATCH, at both ends, if the ends differ in slots, slot bytes, sharing, flags, ending, number of
+ * channels, directions or message counts. The message shows the values of both ends. After a mismatch the channels can
+ * only be closed. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_try_ready(tutti_channel *channel, bool *ready);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_ready(tutti_channel *channel, int timeout_ms);
 
-/* A link of one channel, built and ready. If it does not become ready, *channel is NULL; after TIMEOUT the other end may
- * still come, so that the link of this number stays taken until the communicator is freed. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_open(tutti_comm *comm, uint32_t peer, tutti_channel_direction direction,
-                                                     const tutti_channel_options *options, tutti_channel **channel);
+/* Builds a link of one channel and waits until it is ready. If the link does not become ready, *channel is NULL. After
+ * TUTTI_ERR_TIMEOUT the other end may still arrive, so the number of the link stays in use until the communicator is
+ * freed. The caller closes the channel with tutti_channel_close. Any thread. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_open_sized(tutti_comm *comm, uint32_t peer,
+                                                           tutti_channel_direction direction,
+                                                           const tutti_channel_options *options, size_t options_bytes,
+                                                           tutti_channel **channel);
+TUTTI_CHECKED static inline tutti_err tutti_channel_open(tutti_comm *comm, uint32_t peer,
+                                                         tutti_channel_direction direction,
+                                                         const tutti_channel_options *options,
+                                                         tutti_channel **channel) {
+  return tutti_channel_open_sized(comm, peer, direction, options, sizeof *options, channel);
+}
 
 /* ---- sending ---- */
 
-/* A free slot of slot_bytes, or *slot = NULL. Until it is committed the same one is returned again. After the end of the
- * stream: ARGUMENT. */
+/* Sets *slot to a free slot of slot_bytes bytes. If no slot is free, tutti_channel_try_acquire sets *slot to NULL, and
+ * tutti_channel_acquire waits. Further calls return the same slot until it is committed. Error: TUTTI_ERR_ARGUMENT
+ * after the end of the stream. The channel owns the memory of the slot; the program may write it until
+ * tutti_channel_commit. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_try_acquire(tutti_channel *channel, void **slot);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_acquire(tutti_channel *channel, int timeout_ms, void **slot);
-/* Sends the first `bytes` (0 to slot_bytes) of the acquired slot, which is the receiver's from now on. last: nothing follows;
- * of a marked stream only. */
+/* Sends the first `bytes` bytes (0 to slot_bytes) of the acquired slot. The slot then belongs to the receiver. If
+ * `last` is true, this is the last message; allowed only for marked streams. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_commit(tutti_channel *channel, size_t bytes, bool last);
-/* How many messages the receiver has acknowledged or released, of those that were sent. */
+/* Sets *messages to the number of sent messages that the receiver has acknowledged or released. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_try_acked(tutti_channel *channel, uint64_t *messages);
-/* Until that many of the stream have been; no more than have been sent. */
+/* Waits until the receiver has acknowledged or released the first `messages` messages of the stream. `messages` must
+ * not exceed the number of sent messages. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_acked(tutti_channel *channel, uint64_t messages, int timeout_ms);
 
 /* ---- receiving ---- */
 
 typedef struct tutti_channel_message {
-  const void *data; /* where it lies, until it is released; NULL: there is none */
+  const void *data; /* payload, in its slot; valid until the message is released; NULL: there is no message */
   size_t bytes;
-  uint64_t number; /* in the stream, from 0 */
-  bool last;       /* nothing follows: marked so, or the last one of a counted stream */
+  uint64_t number; /* number of the message in the stream, from 0 */
+  bool last;       /* true: this message is the last one (it is marked as last, or completes a counted stream) */
 } tutti_channel_message;
 
-/* The oldest message that has not been released (ahead 0), or the one `ahead` messages after it: less than `slots`.
- * Beyond the end of the stream: ARGUMENT. */
+/* Sets *message to the oldest message that is not released (ahead = 0), or to the message `ahead` positions after it;
+ * `ahead` must be less than `slots`. If the message has not arrived, tutti_channel_try_peek sets message->data to NULL,
+ * and tutti_channel_peek waits. Error: TUTTI_ERR_ARGUMENT beyond the end of the stream. The channel owns the
+ * payload. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_try_peek(tutti_channel *channel, uint32_t ahead,
                                                          tutti_channel_message *message);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_peek(tutti_channel *channel, uint32_t ahead, int timeout_ms,
                                                      tutti_channel_message *message);
-/* Tells the sender that every message that has been peeked at has arrived. Their slots stay the receiver's. */
+/* Acknowledges all messages at which the receiver has peeked. Their slots still belong to the receiver. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_ack(tutti_channel *channel);
-/* Gives the slot of the oldest message, which has been peeked at, back to the sender. */
+/* Returns the slot of the oldest message to the sender. The receiver must have peeked at this message. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_release(tutti_channel *channel);
 
 /* ---- the end ---- */
 
-/* Is the stream over at this end: has everything been committed, or released? */
+/* Returns true if the stream is over at this end: the sender has committed, or the receiver has released, all messages.
+ * The thread that uses this end. */
 TUTTI_API bool tutti_channel_ended(const tutti_channel *channel);
-/* Ends this end of a stream that is over (else ARGUMENT): a sender waits until every slot has come home. The channel is
- * gone when OK is returned, or *closed; also, with the verdict, if the communicator has failed, and with OK if the ends did not
- * agree. What else is returned leaves it open, and it may be closed again. Once all channels of this end of the link
- * are closed, its number and its memory may be used again, by the next link too, and nothing that belonged to this one
- * comes later. NULL is accepted. */
+/* Closes this end of a channel whose stream is over. Error: TUTTI_ERR_ARGUMENT if the stream is not over. A sender
+ * waits until the receiver has released all slots.
+ *
+ * The channel is freed if the call returns TUTTI_OK (tutti_channel_try_close: if *closed is true). It is also freed if
+ * the communicator has failed; the call then returns the verdict (the first failure). If the handshake has ended with
+ * TUTTI_ERR_MISMATCH, the channel is freed, and the call returns TUTTI_OK. After any other result the channel stays
+ * open, and may be closed again.
+ *
+ * Once all channels of this end of the link are closed, the number and the memory of the link may be used again, for
+ * example by the next link. Nothing of the closed link arrives later. NULL is accepted. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_try_close(tutti_channel *channel, bool *closed);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_close(tutti_channel *channel, int timeout_ms);
 

@@ -1,27 +1,42 @@
 /* tutti.h: collective communication between processes.
  *
- * A communicator joins `ranks` processes (or threads). Every rank describes the same call; a plan is picked,
- * carried out, and the call is done on a rank when its part of the result is there. See tutti(7) and docs/.
+ * A communicator joins ranks, which are processes (or threads). In a collective call every rank describes the same
+ * call. The library picks a plan and executes it. The call is complete on a rank when this rank's part of the result is
+ * in its buffer. See tutti(7) and docs/.
  *
- * Errors. Every function that can fail returns a tutti_err; tutti_error_message() holds the sentence for it. A failure
- * on one rank becomes the verdict of the communicator on all of its ranks: from then on every call on it returns
- * that verdict, and only tutti_comm_free() and tutti_comm_close() work. Other communicators are unaffected.
+ * Errors. Every function that can fail returns a tutti_err; tutti_error_message() returns the message for it. A failure
+ * on one rank becomes the verdict of the communicator (its first failure) on all of its ranks. From then on every call
+ * on the communicator returns the verdict, and only tutti_comm_free() and tutti_comm_close() work. Other communicators
+ * are not affected. The compiler warns if a program ignores the tutti_err of a function that is marked TUTTI_CHECKED.
+ * Functions that only free something (tutti_comm_free, tutti_comm_close, tutti_free, tutti_deregister,
+ * tutti_window_free, tutti_session_free, tutti_mesh_free) are not marked, because programs also call them after a
+ * failure, when only the first error counts.
  *
- * Threads. Requests belong to a communicator: any thread may start calls there, test its requests and wait for them. Calls
- * that overlap are carried out one after the other. While one thread waits, others may start, test and wait on the same
- * communicator; a wait moves on the open requests of all communicators of the process that no other thread is moving. All
- * ranks must start the collectives of a communicator in one order; where several threads start some, that is the
- * program's part. tutti_abort, tutti_rank, tutti_ranks and tutti_error_message never wait for another thread, and may be
- * called by any until tutti_comm_free or tutti_comm_close begins; the text of tutti_error_message changes only by the
- * calling thread's next call. on_ready and user operations are called by any thread that is in the library, one at a time for a
- * communicator.
+ * Who may call. The comments use these words. Collective: all ranks of the communicator, window or mesh call the
+ * function. Local: the call concerns this rank alone; other ranks need not call it. Any thread: several threads may
+ * call the function at once. One thread at a time: the program keeps threads apart.
  *
- * Fork. A child of fork() that makes a call with what belongs to its parent (a communicator, a request, a window, a
- * channel) gets ARGUMENT, and nothing has happened; it may exec, or call tutti_init for a world of its own. It does not keep
- * its parent's rank alive, and its end does not matter to the job.
+ * Memory. What a pointer argument points to is used only until the function returns, unless a comment says otherwise.
+ * The caller owns an object that a function returns, and frees it with the function that the comment names. Strings
+ * that are returned belong to the library; the program does not free them.
  *
- * Descriptors. The library has one open, of the memory that the ranks share. The program may close it, as one that closes all
- * from 3 on does: the rank goes on. */
+ * Threads. Any thread may start calls on a communicator, test its requests and wait for them, even while another thread
+ * waits on the same communicator. Overlapping calls of threads are executed one after the other. A thread that waits
+ * also advances the open requests of all communicators of the process that no other thread is advancing. All ranks must
+ * start the collectives of a communicator in the same order; if several threads start them, the program must ensure
+ * this order. tutti_abort, tutti_rank, tutti_ranks and tutti_error_message never wait for another thread; any thread
+ * may call them until tutti_comm_free or tutti_comm_close begins. on_ready and user operations may be called by any
+ * thread that is inside a call of the library. For one communicator, only one thread at a time calls them.
+ *
+ * Fork. If a child of fork() uses an object of its parent (communicator, request, window, channel), the call returns
+ * TUTTI_ERR_ARGUMENT and has no effect. The child may call exec, or tutti_init to join another world. The child does
+ * not keep its parent's rank alive, and its exit does not affect the job.
+ *
+ * Time limits are in ms. 0 is the default that the function or the field documents; TUTTI_NO_TIMEOUT means no limit;
+ * other negative values return TUTTI_ERR_ARGUMENT. tutti_progress is different: with 0 it does not wait.
+ *
+ * Descriptors. The library keeps one file descriptor open, for the memory that the ranks share. The program may close
+ * this descriptor (some programs close all descriptors from 3 on); the rank continues to work. */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
 
@@ -47,267 +62,340 @@ extern "C" {
 
 typedef enum tutti_err {
   TUTTI_OK = 0,
-  TUTTI_ERR_ARGUMENT,    /* a call, option or file that cannot be meant */
-  TUTTI_ERR_ENVIRONMENT, /* variables half set, unknown or of a wrong form */
-  TUTTI_ERR_MISMATCH,    /* two ranks disagree about a call */
-  TUTTI_ERR_PEER,        /* a rank died or left */
-  TUTTI_ERR_TIMEOUT,
-  TUTTI_ERR_ABORTED, /* some rank called tutti_abort() */
-  TUTTI_ERR_MEMORY,
-  TUTTI_ERR_SYSTEM, /* the operating system refused */
-  TUTTI_ERR_UNSUPPORTED,
+  TUTTI_ERR_ARGUMENT = 1,    /* invalid call, option or file */
+  TUTTI_ERR_ENVIRONMENT = 2, /* environment variables that are incomplete, unknown or malformed */
+  TUTTI_ERR_MISMATCH = 3,    /* two ranks disagree about a call */
+  TUTTI_ERR_PEER = 4,        /* a rank died or left */
+  TUTTI_ERR_TIMEOUT = 5,     /* a time limit ran out */
+  TUTTI_ERR_ABORTED = 6,     /* a rank called tutti_abort() */
+  TUTTI_ERR_MEMORY = 7,      /* out of memory */
+  TUTTI_ERR_SYSTEM = 8,      /* a system call failed */
+  TUTTI_ERR_UNSUPPORTED = 9, /* the operation is not supported on this host or in this configuration */
 } tutti_err;
 
+/* An enum has 4 bytes, in programs as in the library. Programs cannot be compiled with -fshort-enums. */
+#if defined(__cplusplus)
+static_assert(sizeof(tutti_err) == 4, "enums of tutti have 4 bytes");
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(tutti_err) == 4, "enums of tutti have 4 bytes");
+#endif
+
+/* The values are part of the binary interface and never change. The unused values between them are for later
+ * additions. */
 typedef enum tutti_collective {
-  TUTTI_ALLREDUCE,
-  TUTTI_REDUCE,
-  TUTTI_BROADCAST,
-  TUTTI_GATHER,
-  TUTTI_SCATTER,
-  TUTTI_ALLGATHER,
-  TUTTI_REDUCE_SCATTER,
-  TUTTI_ALLTOALL,
-  TUTTI_BARRIER,
-  TUTTI_SCAN,
-  TUTTI_EXSCAN,
-  TUTTI_GATHERV,
-  TUTTI_SCATTERV,
-  TUTTI_ALLGATHERV,
-  TUTTI_REDUCE_SCATTERV,
-  TUTTI_ALLTOALLV,
-  TUTTI_SEND,
-  TUTTI_RECV,
-  TUTTI_COLLECTIVES
+  TUTTI_ALLREDUCE = 0,
+  TUTTI_REDUCE = 1,
+  TUTTI_BROADCAST = 2,
+  TUTTI_GATHER = 3,
+  TUTTI_SCATTER = 4,
+  TUTTI_ALLGATHER = 5,
+  TUTTI_REDUCE_SCATTER = 6,
+  TUTTI_ALLTOALL = 7,
+  TUTTI_BARRIER = 8,
+  TUTTI_SCAN = 9,
+  TUTTI_EXSCAN = 10,
+  TUTTI_GATHERV = 32,
+  TUTTI_SCATTERV = 33,
+  TUTTI_ALLGATHERV = 34,
+  TUTTI_REDUCE_SCATTERV = 35,
+  TUTTI_ALLTOALLV = 36,
+  TUTTI_SEND = 64,
+  TUTTI_RECV = 65,
 } tutti_collective;
 
 typedef enum tutti_datatype {
-  TUTTI_I8,
-  TUTTI_U8,
-  TUTTI_I16,
-  TUTTI_U16,
-  TUTTI_I32,
-  TUTTI_U32,
-  TUTTI_I64,
-  TUTTI_U64,
-  TUTTI_F16,
-  TUTTI_BF16,
-  TUTTI_F32,
-  TUTTI_F64,
-  TUTTI_F8E4M3, /* OCP: no infinity, 448 is the largest, beyond it NaN */
-  TUTTI_F8E5M2,
-  TUTTI_BFP8, /* block floats: of tensors alone, in tiles */
-  TUTTI_BFP4,
-  TUTTI_DATATYPES
+  TUTTI_I8 = 0,
+  TUTTI_U8 = 1,
+  TUTTI_I16 = 2,
+  TUTTI_U16 = 3,
+  TUTTI_I32 = 4,
+  TUTTI_U32 = 5,
+  TUTTI_I64 = 6,
+  TUTTI_U64 = 7,
+  TUTTI_F16 = 16,
+  TUTTI_BF16 = 17,
+  TUTTI_F32 = 18,
+  TUTTI_F64 = 19,
+  TUTTI_F8E4M3 = 24, /* OCP f8e4m3: no infinity; the largest number is 448, larger ones become NaN */
+  TUTTI_F8E5M2 = 25, /* OCP f8e5m2 */
+  TUTTI_BFP8 = 32,   /* block float with 8 bits per element and a shared exponent; only in tensors with tiles */
+  TUTTI_BFP4 = 33,   /* block float with 4 bits per element and a shared exponent; only in tensors with tiles */
 } tutti_datatype;
 
-/* Block floats. 16 neighbours in the row of a tile are a group: they share an exponent E, a byte; each has a sign above a
- * magnitude M of 7 bits (bfp8) or 3 (bfp4), and is worth M * 2^(E - 133), or M * 2^(E - 129). Made from f32, E is the
- * exponent byte of the largest of the group (at least 1; 0 if all become zeros), and each is rounded to nearest even,
- * but not up beyond the largest M. Zero is written without a sign. E = 255 is of groups with an infinity or NaN: the
- * largest M there is NaN, and what is worth 2^128 or more (M >= 64, or 4) is infinity.
- * In memory, the E of all groups of a tile come before all their magnitudes. An *item*, which is what crosses as a whole
- * and what tutti_datatype_size counts, is a group as E and its 16 bytes (bfp8), or its 8, each with the earlier of two
- * elements in the low half (bfp4): 17 bytes, and 9. */
+/* Block floats. A group is 16 neighbouring elements in a row of a tile. It has one exponent byte E. Each element has a
+ * sign bit and a magnitude M of 7 bits (bfp8) or 3 bits (bfp4). The element's value is M * 2^(E - 133) for bfp8 and M *
+ * 2^(E - 129) for bfp4.
+ *
+ * Conversion from f32: E is the exponent byte of the largest element of the group, but at least 1; it is 0 if all
+ * elements become zero. Each element is rounded to nearest even, but not up beyond the largest M. Zero has no sign. E =
+ * 255 marks a group with an infinity or NaN. In such a group the largest M is NaN, and other values of 2^128 or more (M
+ * >= 64 for bfp8, M >= 4 for bfp4) are infinity.
+ *
+ * Memory: the E of all groups of a tile come before all their magnitudes. An item is one group. An item of bfp8 has 17
+ * bytes: E, and one byte for each of the 16 elements. An item of bfp4 has 9 bytes: E, and 8 bytes with two elements
+ * each, the earlier element in the low half. Items are sent as a whole, and tutti_datatype_size() returns the size of
+ * an item. */
 
-/* Operations. Floating min and max: NaN if any operand is NaN, and -0 < +0. Integer sum and prod wrap; integer avg is
- * the wrapped sum divided by the number of ranks, rounded toward zero. Bit and logical operations take integers only
- * (logical results are 0 or 1). f16, bf16, f8 and bfp are computed in f32 and rounded once per reduction step. avg divides
- * once, at the final write. premul_sum multiplies each rank's input by its own tutti_call.scale as it is first read
- * (integers: the scale must be an integer of that type). scan and exscan refuse avg. User
- * operations: tutti_op_create(). */
+/* Reduction operations:
+ *   min, max of floats     NaN if any operand is NaN; -0 < +0
+ *   sum, prod of integers  wrap around
+ *   avg                    divides once, when the result is written; not for scan and exscan
+ *   avg of integers        the wrapped sum, divided by the number of ranks, rounded toward zero
+ *   band, bor, bxor        integers only
+ *   land, lor, lxor        integers only; results are 0 or 1
+ *   premul_sum             each rank's input is multiplied by its tutti_call.scale when it is first read; for integers
+ *                          the scale must be an integer of that datatype
+ * f16, bf16, f8 and bfp are computed in f32 and rounded once per reduction step. tutti_op_create() adds user
+ * operations. */
 typedef uint32_t tutti_op;
 enum {
-  TUTTI_SUM,
-  TUTTI_PROD,
-  TUTTI_MIN,
-  TUTTI_MAX,
-  TUTTI_AVG,
-  TUTTI_BAND,
-  TUTTI_BOR,
-  TUTTI_BXOR,
-  TUTTI_LAND,
-  TUTTI_LOR,
-  TUTTI_LXOR,
-  TUTTI_PREMUL_SUM,
-  TUTTI_OPS
+  TUTTI_SUM = 0,
+  TUTTI_PROD = 1,
+  TUTTI_MIN = 2,
+  TUTTI_MAX = 3,
+  TUTTI_AVG = 4,
+  TUTTI_BAND = 5,
+  TUTTI_BOR = 6,
+  TUTTI_BXOR = 7,
+  TUTTI_LAND = 8,
+  TUTTI_LOR = 9,
+  TUTTI_LXOR = 10,
+  TUTTI_PREMUL_SUM = 11,
+  TUTTI_USER_OPS = 1024, /* first id of operations added by tutti_op_create(); ids of built-in operations are lower */
 };
+
+#define TUTTI_NO_TIMEOUT (-1) /* time limit in ms: no limit */
 
 typedef struct tutti_comm tutti_comm;
 typedef struct tutti_request tutti_request;
 typedef struct tutti_plan tutti_plan;
-typedef struct tutti_tensor tutti_tensor; /* tutti/tensor.h */
+typedef struct tutti_tensor tutti_tensor; /* see tutti/tensor.h */
 
-#define TUTTI_DIMS 5
+#define TUTTI_DIMS 5 /* maximum number of dimensions of a tensor */
 
 /* ---- general ---------------------------------------------------------------------------------------------------- */
 
-/* major * 10000 + minor * 100 + patch of the library that runs (the macros say what was compiled against). */
+/* Returns major * 10000 + minor * 100 + patch, for the library that is loaded. The macros TUTTI_VERSION_... give the
+ * version that the program was compiled against. Any thread. */
 TUTTI_API int tutti_version(void);
 
-/* Short name of an error, as "TUTTI_ERR_PEER"; never NULL. */
+/* Returns the name of an error, such as "TUTTI_ERR_PEER". The result is never NULL. Any thread; the text stays. */
 TUTTI_API const char *tutti_err_name(tutti_err err);
 
-/* The sentence behind the last error of this thread; of a communicator that has failed, behind its verdict. Valid until this
- * thread's next call. Never NULL; "" if there was none. */
+/* Returns the message of the calling thread's last error. If `comm` has failed, returns the message of its verdict (its
+ * first failure) instead. comm may be NULL. The text stays valid until the calling thread's next call, and no other
+ * thread changes it. The result is never NULL; it is "" if there was no error. Any thread. */
 TUTTI_API const char *tutti_error_message(const tutti_comm *comm);
 
-/* Bytes of an element, or of a block float's item; 0 if unknown. */
+/* Returns the size of an element in bytes (for a block float: of an item, which is a group of 16 elements); 0 if the
+ * datatype is unknown. Any thread. */
 TUTTI_API size_t tutti_datatype_size(tutti_datatype type);
+/* Returns the short name of a datatype, such as "f32". The result is never NULL. Any thread; the text stays. */
 TUTTI_API const char *tutti_datatype_name(tutti_datatype type);
+/* Returns the short name of an operation, such as "sum". The result is never NULL. Any thread; the text stays. */
 TUTTI_API const char *tutti_op_name(tutti_op op);
+/* Returns the short name of a collective, such as "allreduce". The result is never NULL. Any thread; the text stays. */
 TUTTI_API const char *tutti_collective_name(tutti_collective collective);
 
 /* ---- starting up ------------------------------------------------------------------------------------------------ */
 
-/* How ranks that were started by something else find each other: by an allgather that they have, or by a key-value store.
- * All callbacks return 0, or another number if they failed, and are called by the thread that is in tutti_init alone,
- * until it returns; no time-out interrupts one. A rank that cannot go on still joins the next allgather and says so there, so
- * that the others end as well; only one whose options are refused, or that has no memory for the first, does not come. */
+/* Callbacks by which the ranks find each other if neither `tutti run` nor torchrun has started them: either an
+ * allgather, or a key-value store (set and get). A callback returns 0 on success and any other number on failure. Only
+ * the thread that called tutti_init calls them, and only until tutti_init returns. No time-out interrupts a callback. A
+ * rank that fails still joins the next allgather and reports its error there, so that tutti_init fails on all ranks.
+ * Exceptions: a rank whose options are refused, or that has no memory for the first allgather, does not join it. */
 typedef struct tutti_bootstrap {
-  uint32_t rank, ranks; /* this process; of how many */
-  /* Collective over the ranks: blocks until all have called it, the same number of times, with the same bytes (a few
-   * hundred). all has room for ranks * bytes; what rank r brought goes to all + r * bytes. */
+  uint32_t rank, ranks; /* rank of this process; number of ranks */
+  /* Collective: blocks until all ranks have called it. All ranks call it the same number of times, with the same
+   * `bytes` (a few hundred). Copies the data of rank r to all + r * bytes; `all` has ranks * bytes bytes. If the
+   * callback is NULL, set and get are used instead. */
   int (*allgather)(void *context, const void *mine, void *all, size_t bytes);
-  /* Instead of it: keeps a copy of the value under a key (at most 63 characters) that was never set before in this store; and
-   * waits until a key is set, and copies its value of just so many bytes. For a second world by the same store the program
-   * has to make the keys others, as by a prefix. */
+  /* Stores a copy of the value under a key of at most 63 characters. No key may have been set before in this store. If
+   * several worlds use one store, the program must make their keys different, for example by a prefix. Not called if
+   * allgather is given. */
   int (*set)(void *context, const char *key, const void *value, size_t bytes);
+  /* Waits until the key is set, and copies its value of exactly `bytes` bytes. Not called if allgather is given. */
   int (*get)(void *context, const char *key, void *value, size_t bytes);
-  void *context; /* what every callback is given */
+  void *context; /* passed to every callback */
 } tutti_bootstrap;
 
+/* Options of tutti_init. Zero is the default of every field. tutti_init does not use the struct after it has
+ * returned. */
 typedef struct tutti_options {
-  int timeout_ms;      /* for every call on the communicator; 0: TUTTI_TIMEOUT_MS, or none; negative: none */
-  int join_timeout_ms; /* how long to wait for the other ranks to appear; 0: 60,000 */
-  int spin_us; /* how long a waiting rank polls before it yields its core or sleeps; 0: TUTTI_SPIN_US, or as long as it finds
-                * worth while with what else runs on its core; negative: not at all */
-  /* What follows wins over the environment. */
-  const tutti_bootstrap *bootstrap; /* how the ranks find each other; NULL: as below */
-  uint32_t rank, ranks;             /* this process, and of how many; ranks 0: as the environment says */
+  /* Time limit in ms of calls that set no limit of their own; 0: the value of TUTTI_TIMEOUT_MS, or no limit. */
+  int timeout_ms;
+  int join_timeout_ms; /* time limit in ms of waiting for the other ranks in tutti_init; 0: 60,000 */
+  /* Time in us for which a waiting rank polls before it yields its core or sleeps; 0: the value of TUTTI_SPIN_US, or a
+   * time adapted to the load of the core; negative: the rank sleeps without polling. */
+  int spin_us;
+  /* All fields below take precedence over environment variables. */
+  const tutti_bootstrap *bootstrap; /* callbacks by which the ranks find each other; NULL: they use address and port */
+  uint32_t rank, ranks;             /* rank of this process, and number of ranks; if ranks is 0, both come from the
+                                     * environment */
   const char *address;              /* host name or address at which rank 0 listens */
-  uint16_t port;                    /* ... and its port; on rank 0 0 is any that is free, with on_listen */
-  const char *secret;               /* of the job, the same on all ranks; NULL: TUTTI_SECRET or TUTTI_SECRET_FILE */
-  /* NULL, or called on rank 0 by this thread once it listens, with its port: so that the program can tell the other ranks */
+  uint16_t port;                    /* TCP port at which rank 0 listens; 0 on rank 0: any free port (see on_listen) */
+  const char *secret;               /* secret of the job, equal on all ranks; NULL: TUTTI_SECRET or TUTTI_SECRET_FILE */
+  /* Called on rank 0 with the port once rank 0 listens, by the thread in tutti_init, so that the program can send the
+   * port to the other ranks. May be NULL if port is not 0. */
   void (*on_listen)(void *context, uint16_t port);
-  void *on_listen_context;
+  void *on_listen_context; /* passed to on_listen */
 } tutti_options;
 
-/* Joins the world that the environment describes and sets *world. Collective over all processes of the job. Reads
- * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (as torchrun sets them; the port after MASTER_PORT is used), or
- * TUTTI_RANK, TUTTI_WORLD_SIZE, TUTTI_MASTER_ADDR and TUTTI_MASTER_PORT (used as it is). With none set: a world of one.
- * Or the world that the options describe; then no variable says which rank this is. options may be NULL. A failure of one rank
- * ends tutti_init on all of them. Errors: ARGUMENT (options that do not fit together), ENVIRONMENT (half set, unknown
- * TUTTI_ name), TIMEOUT (names the missing ranks), PEER, UNSUPPORTED (another host), SYSTEM, MEMORY; the sentence is at
- * tutti_error_message(NULL). */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_init(const tutti_options *options, tutti_comm **world);
+/* Joins the world that the environment or the options describe, and sets *world to its communicator. Collective over
+ * all processes of the job; in each process, one thread at a time. options may be NULL. tutti_init reads the
+ * environment variables TUTTI_RANK, TUTTI_WORLD_SIZE, TUTTI_MASTER_ADDR and TUTTI_MASTER_PORT, or the same names
+ * without TUTTI_, as torchrun sets them. The job uses the port TUTTI_MASTER_PORT, or the port after MASTER_PORT. If
+ * none of these variables is set, the world has one rank. If the options give ranks or a bootstrap, these variables are
+ * not read. A failure of one rank ends tutti_init on all ranks; *world is then NULL. The caller ends the world with
+ * tutti_comm_free or tutti_comm_close.
+ *
+ * Errors, with the message at tutti_error_message(NULL): TUTTI_ERR_ARGUMENT (contradictory options),
+ * TUTTI_ERR_ENVIRONMENT (variables that are incomplete or malformed, an unknown TUTTI_ name, or several processes
+ * started by another launcher), TUTTI_ERR_TIMEOUT (names the missing ranks), TUTTI_ERR_PEER (a rank left, belongs to
+ * another user, or has a wrong secret), TUTTI_ERR_UNSUPPORTED (a rank runs on another host), TUTTI_ERR_SYSTEM,
+ * TUTTI_ERR_MEMORY. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_init_sized(const tutti_options *options, size_t options_bytes,
+                                                   tutti_comm **world);
+TUTTI_CHECKED static inline tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
+  return tutti_init_sized(options, sizeof *options, world);
+}
 
 /* ---- communicators ---------------------------------------------------------------------------------------------- */
 
-/* A communicator of this rank alone; not collective. */
+/* Makes a communicator that contains only this rank, and sets *self to it. Not collective. Any thread. The caller frees
+ * *self. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self);
 
-#define TUTTI_NO_COLOR (-1)
-/* Collective over parent: ranks of equal colour form a communicator, ordered by key, then by parent rank. Ranks that
- * give TUTTI_NO_COLOR get *comm = NULL. Colours are >= 0 otherwise. All ranks of the parent must live (else PEER, and the
- * parent has failed); others of the world may be dead. A rank that cannot make its side says why; the others' sides are
- * there, and fail with PEER when they wait for it. */
+#define TUTTI_NO_COLOR (-1) /* colour of a rank that joins no new communicator in tutti_comm_split */
+/* Splits a communicator: ranks with equal colour form a new communicator, ordered by key, then by rank in the parent.
+ * Collective over the parent. Colours are 0 or more; a rank that gives TUTTI_NO_COLOR gets *comm = NULL. All ranks of
+ * the parent must be alive, otherwise the split returns TUTTI_ERR_PEER and the parent has failed; other ranks of the
+ * world may be dead. If one rank fails to create its part of a communicator, only this rank gets the error here. The
+ * new communicator fails on its other ranks with TUTTI_ERR_PEER when they wait for this rank. The caller frees *comm.
+ * Any thread; all ranks call it in the same order as their other collectives. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_split(tutti_comm *parent, int color, int key, tutti_comm **comm);
 
-/* Collective over parent: the same ranks, with traffic of their own. */
+/* Makes a communicator of the same ranks, whose messages are separate from the parent's. Collective over the parent;
+ * errors as in tutti_comm_split. The caller frees *comm. Any thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_dup(tutti_comm *parent, tutti_comm **comm);
 
-/* A communicator of some ranks of the parent: ranks[i] becomes its rank i. Only these ranks call, all with the same list and tag,
- * and each waits until all have: for as long as the parent's time limit says, or 60 s. Ranks make those communicators that
- * they share in one order; there is no order among the others, and threads of a rank may make several at a time, of one parent
- * (with lists or tags that differ). Errors: ARGUMENT (the list; no other rank is told), TIMEOUT (names who has not come, and a
- * circle of ranks that wait for each other), PEER, MEMORY; the parent stays as it was. */
+/* Makes a communicator of `count` ranks of the parent: ranks[i] becomes its rank i. Only these ranks call, all with the
+ * same list and tag. Each rank waits until all have called, up to the parent's time limit, or for 60 s if the parent
+ * has no limit. If two ranks make several communicators that contain both ranks, both must make them in the same order;
+ * the order of other communicators is free. Threads of a rank may make several communicators of one parent at a time,
+ * if their lists or tags differ. `ranks` is copied. The caller frees *comm.
+ *
+ * Errors, with the message at tutti_error_message(NULL): TUTTI_ERR_ARGUMENT (invalid list; the other ranks are not
+ * notified), TUTTI_ERR_TIMEOUT (names the missing ranks, and a cycle of ranks that wait for each other),
+ * TUTTI_ERR_PEER, TUTTI_ERR_MEMORY. An error leaves the parent unchanged. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_create(tutti_comm *parent, const uint32_t ranks[], size_t count,
                                                     uint64_t tag, tutti_comm **comm);
 
-/* Collective over a healthy communicator: waits until every rank has got here and every credit has come home. Open
- * requests must have been waited for. On a failed communicator it is local and never waits. NULL is accepted. Returns
- * the error that kept it from ending in order; the communicator is gone in every case, but where the call was refused
- * (TUTTI_ERR_ARGUMENT) as a child's (see Fork above), or within on_ready. No other thread may use it. */
+/* Frees a communicator. Collective: waits until every rank has called tutti_comm_free and all credits of its channels
+ * have returned. On a failed communicator the call is local and does not wait. All requests must have been waited for.
+ * NULL is accepted. No other thread may use the communicator. Returns the error that prevented an orderly end. The
+ * communicator is freed in every case, with two exceptions, which return TUTTI_ERR_ARGUMENT: a call in a child of
+ * fork() (see Fork above), and a call within on_ready. */
 TUTTI_API tutti_err tutti_comm_free(tutti_comm *comm);
 
-/* The same, of this rank alone: never waits, for destructors. Ranks close their communicators in any order, each in its own. What
- * others still need of this rank's memory stays until they have had it, and is given back in a later call of tutti_comm_create,
- * _close or _free. All ranks close, or all free. Open requests, windows or channels are an error (ARGUMENT), by which the
- * communicator has failed for all. It is gone in every case, as with tutti_comm_free. */
+/* Ends a communicator on this rank alone and never waits, so that destructors can call it. Ranks may close their
+ * communicators in any order. Memory of this rank that other ranks still need stays until they have used it; a later
+ * tutti_comm_create, tutti_comm_close or tutti_comm_free releases it. For one communicator, either all ranks call
+ * tutti_comm_close, or all call tutti_comm_free. If requests, windows or channels are open, tutti_comm_close returns
+ * TUTTI_ERR_ARGUMENT, and the communicator fails on all ranks. NULL is accepted. The communicator is freed in every
+ * case, with the same exceptions as in tutti_comm_free. Local; no other thread may use the communicator. */
 TUTTI_API tutti_err tutti_comm_close(tutti_comm *comm);
 
+/* Returns the rank of this process in the communicator. comm must not be NULL. Local; any thread. */
 TUTTI_API uint32_t tutti_rank(const tutti_comm *comm);
+/* Returns the number of ranks of the communicator. comm must not be NULL. Local; any thread. */
 TUTTI_API uint32_t tutti_ranks(const tutti_comm *comm);
 
-/* Default for calls that state none, in ms; 0 or negative: no limit. */
-TUTTI_API void tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms);
+/* Sets the time limit in ms of those calls on the communicator that set no limit of their own; 0: no limit. Error:
+ * TUTTI_ERR_ARGUMENT; the limit is then unchanged, and the message is at tutti_error_message(NULL). Local; any thread.
+ * Requests that exist keep their limit. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms);
 
-/* For measurements: from now on what other ranks send to this one on the communicator comes as over a wire of so many bytes a
- * second, also while this rank computes; 0: as memory has it. It does not take this rank's time, but must be looked at, as
- * tutti_test does, before it has carried what a sender may put into it (TUTTI_RING_BYTES): else it is slower. It is this
- * rank's own; one-sided calls do not use it. Errors: ARGUMENT (no number, or a request is open). */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_set_wire(tutti_comm *comm, double bytes_per_s);
-
-/* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: none given). Any thread may call,
- * also while another one waits in a call on it: that one returns with the verdict. */
+/* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: no reason). Any thread may
+ * call tutti_abort, on any rank; `reason` is copied. Threads that wait in a call on the communicator return with this
+ * error. The caller must still free the communicator. */
 TUTTI_API void tutti_abort(tutti_comm *comm, const char *reason);
 
-/* ---- memory that all ranks see ----------------------------------------------------------------------------------- */
+/* ---- memory shared by all ranks of a host ------------------------------------------------------------------------ */
 
-/* Memory in which collectives need no copies in between: the ranks of a machine map it, read a rank's data where it lies, and
- * store results where they belong. Calls recognise it by its address, any part of it will do, each rank decides for
- * itself. A buffer lies in it as a whole or counts as ordinary memory. Not collective. Aligned to a page; not cleared; in
- * large pages if the system has any. It comes out of the TUTTI_SHM_BYTES of this rank, and lives until it is freed, or until
- * the world is. After a failed call other ranks may still touch it until all that live have freed the communicator; if it is
- * given back before that, nothing else is put there meanwhile. Errors: ARGUMENT (memory is NULL), MEMORY. */
+/* Allocates `bytes` bytes that all ranks of the host map, and sets *memory to them. With buffers in this memory, calls
+ * need fewer copies: other ranks read the data directly from this memory, and write results directly into it. Calls
+ * recognise the memory by its address. A buffer may be any part of the memory, and each rank decides independently
+ * whether to use such buffers. A buffer that lies only partly in the memory counts as ordinary memory. The memory is
+ * page-aligned, not cleared, and uses large pages if the system has any.
+ *
+ * Not collective; any thread may call it. The memory is taken from this rank's share of shared memory
+ * (TUTTI_SHM_BYTES), and lives until tutti_free, or until the world is freed. After a failed call other ranks may
+ * access the memory until all living ranks have freed the communicator. If the memory is freed earlier, the library
+ * does not reuse it before that time. Errors, which concern this rank alone: TUTTI_ERR_ARGUMENT (comm or memory is
+ * NULL), TUTTI_ERR_MEMORY. The message is at tutti_error_message(NULL). */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_alloc(tutti_comm *comm, size_t bytes, void **memory);
-/* Frees what tutti_alloc of that communicator, or of one of its world, gave; NULL is accepted. ARGUMENT if it did not. */
+/* Frees memory that tutti_alloc returned for this communicator, or for another communicator of the same world. No open
+ * call may use the memory. NULL is accepted. Error: TUTTI_ERR_ARGUMENT (`memory` is not the start of such memory).
+ * Local; any thread. */
 TUTTI_API tutti_err tutti_free(tutti_comm *comm, void *memory);
 
-/* The same for memory that the program has already: its pages are moved into shared memory, at the same address and with their
- * content (about 0.6 ms a MiB). Nobody may use it during the call. From then on a child of fork() shares it, instead of
- * having a copy: that is why it must be asked for. memory and bytes are whole pages. Errors: ARGUMENT, MEMORY, SYSTEM;
- * the memory is then as it was. */
+/* Moves the pages of the program's own memory into shared memory, at the same address and with their content, so that
+ * calls treat them like memory of tutti_alloc. The call takes about 0.6 ms per MiB; no thread may use the memory during
+ * the call. Afterwards a child of fork() shares the memory with its parent instead of having a copy; for this reason
+ * the library never registers memory by itself. memory and bytes must be multiples of the page size. Errors:
+ * TUTTI_ERR_ARGUMENT (not whole pages, or some of them are shared already), TUTTI_ERR_MEMORY, TUTTI_ERR_SYSTEM; the
+ * memory is then unchanged. Local; any thread. The program still owns the memory. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_register(tutti_comm *comm, void *memory, size_t bytes);
-/* Undoes it, before the program unmaps the memory or gives it to free(): the library knows it by its address. No call that
- * uses the memory may be open, on any rank. Not undone, it stays usable for the life of the process. */
+/* Turns registered memory back into private memory of the process, with its content. Call it before the program unmaps
+ * or frees the memory, because the library recognises the memory by its address. No open call on any rank may use the
+ * memory. Memory that is not deregistered stays usable for the life of the process. Error: TUTTI_ERR_ARGUMENT (it was
+ * not registered). Local; any thread. */
 TUTTI_API tutti_err tutti_deregister(tutti_comm *comm, void *memory);
 
-/* ---- a user's reduction ----------------------------------------------------------------------------------------- */
+/* ---- user operations -------------------------------------------------------------------------------------------- */
 
-/* result[i] = left[i] op right[i] for i < count elements of the call's type; of block floats, items. result may be
- * left or right, never half of one. All three are aligned to their elements. Must be associative; may be called by any
- * thread that is in the library. */
+/* A user operation: computes result[i] = left[i] op right[i] for i < count. The elements have the call's datatype
+ * `type`; for block floats, count is in items. result may be equal to left or to right, but does not overlap them
+ * partly. All three arrays are aligned to the size of an element. The operation must be associative. Any thread that is
+ * inside a call of the library may call the function. */
 typedef void tutti_op_function(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
                                void *context);
 
-/* Registers an operation in this process. Ranks must register their operations in the same order: the id is what
- * they compare. commutative = false: only algorithms that combine in rank order are used. name is copied. */
+/* Registers a user operation in this process, until the process ends, and sets *op to its id. All ranks must register
+ * their operations in the same order, because ranks compare the ids. If commutative is false, only algorithms that
+ * combine in rank order are used. `context` is passed to the function; `name` is copied. Error: TUTTI_ERR_ARGUMENT
+ * (function or op is NULL, or the table of 1024 operations is full). Local; any thread. The function and what `context`
+ * points to are used until the process ends. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_op_create(tutti_op_function *function, void *context, bool commutative,
                                                   const char *name, tutti_op *op);
 
-/* ---- a user's algorithm ----------------------------------------------------------------------------------------- */
+/* ---- user plans ------------------------------------------------------------------------------------------------- */
 
-/* Reads a plan from a file and proves it, as `tutti check` does, for rings of one message; not collective. The file holds
- * its text form, tutti-plan(5), or an MSCCL algorithm, tutti-msccl(5). tutti_call.plan then names it. All ranks must name
- * plans of the same content. Errors: ARGUMENT (not well formed, or wrong: which rank and step, and why), SYSTEM, MEMORY; the
- * sentence is at tutti_error_message(NULL). The caller frees it. */
+/* Reads a plan from a file and proves it correct, as `tutti check` does, for channels that hold one message. Not
+ * collective. The file is in the text form of tutti-plan(5), or an MSCCL algorithm of tutti-msccl(5). A call uses the
+ * plan if its field tutti_call.plan points to the plan; the plans of all ranks must have the same content. The caller
+ * frees *plan with tutti_plan_free. Errors, with the message at tutti_error_message(NULL): TUTTI_ERR_ARGUMENT
+ * (malformed file, or a wrong plan; the message names rank, step and reason), TUTTI_ERR_SYSTEM, TUTTI_ERR_MEMORY. Any
+ * thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_plan_load(const char *path, tutti_plan **plan);
 
-/* May be called while requests that were started with it are open, which do not need it any more. NULL is accepted. */
+/* Frees a plan. Open requests that were started with the plan continue without it. NULL is accepted. Local; no thread
+ * may start a call with the plan at this time. */
 TUTTI_API void tutti_plan_free(tutti_plan *plan);
 
 /* ---- one call --------------------------------------------------------------------------------------------------- */
 
-#define TUTTI_IN_PLACE ((void *)-1)
+#define TUTTI_IN_PLACE ((void *)-1) /* passed instead of a buffer: the call is in place */
 
-/* Tells that `count` elements of the output, from number `first` on, are final: they may be read, but not written before
- * the call is complete. See tutti_call.on_ready. */
+/* Callback that reports that `count` elements of the output, from element `first` on, are final. The program may read
+ * these elements at once, but may write them only after the call is complete. See tutti_call.on_ready. */
 typedef void tutti_on_ready(void *context, size_t first, size_t count);
 
-/* What a call is. Zero is the default of every field. `count` is in elements:
+/* Description of a call. Zero is the default of every field. The collective determines what the buffers hold, in
+ * elements:
  *
- *   collective        send holds                  recv holds               in place (both ways of saying it)
+ *   collective        send holds                  recv holds               in place (two equivalent forms)
  *   allreduce         count                       count                    send == recv, or send = TUTTI_IN_PLACE
  *   reduce            count                       count, at root           at root: as allreduce
  *   broadcast         count, at root              count (root may give     at root: as allreduce
@@ -318,150 +406,289 @@ typedef void tutti_on_ready(void *context, size_t first, size_t count);
  *                                                                          recv = TUTTI_IN_PLACE
  *   allgather         count                       ranks * count            send == recv + rank * count, or
  *                                                                          send = TUTTI_IN_PLACE
- *   reduce_scatter    ranks * count               count                    recv == send + rank * count (NCCL's form), or
- *                                                                          recv = TUTTI_IN_PLACE: the result lies there.
- *                                                                          (MPI's form puts it first in the buffer:
- *                                                                          not offered)
+ *   reduce_scatter    ranks * count               count                    recv == send + rank * count (as in NCCL), or
+ *                                                                          recv = TUTTI_IN_PLACE, which means the same.
+ *                                                                          (MPI's form, with the result at the start
+ *                                                                          of the buffer, is not supported.)
  *   alltoall          ranks * count               ranks * count            send == recv, or send = TUTTI_IN_PLACE
  *   scan, exscan      count                       count                    send == recv, or send = TUTTI_IN_PLACE
- *                                                 (exscan: rank 0's recv is left as it was)
+ *                                                 (exscan: rank 0's recv is unchanged)
  *   send, recv        count, to / from `peer`, matched by `tag`
  *   barrier           nothing
  *
- * The vector variants take one count a rank, and offsets in elements into the buffer (NULL: packed in rank order):
- *   allgatherv, reduce_scatterv: counts[ranks], the same on all ranks; offsets for the long buffer
- *   gatherv, scatterv:           counts[ranks], offsets at root; the others give `count`, their own
- *   alltoallv:                   counts, offsets for send; recv_counts, recv_offsets for recv; in place: the two equal
- * In place is as above, the own block being at its offset.
+ * The vector variants take one count per rank, and offsets (displacements) in elements into the buffer; offsets NULL:
+ * the blocks are packed in rank order. In place is as above, with the rank's own block at its offset.
+ *   allgatherv, reduce_scatterv  counts[ranks], equal on all ranks; offsets for the long buffer
+ *   gatherv, scatterv            counts[ranks], offsets at root; other ranks give `count`, their own
+ *   alltoallv                    counts, offsets for send; recv_counts, recv_offsets for recv; in place: equal values
  *
- * Otherwise no byte that is received may be sent as well, or received twice; the blocks of one buffer may lie in the gaps of
- * the other. In place is told by the bytes of the own block (alltoall, alltoallv: of every block), wherever the buffers begin.
- * A buffer may be NULL only if nothing in it is read or written. It may begin at any byte; reductions can be slower where
- * it is not aligned to its elements.
+ * Buffers. If the call is not in place, the received bytes must not overlap the sent bytes or each other; blocks of one
+ * buffer may lie in the gaps of the other. A call is in place if the bytes of the rank's own block (alltoall,
+ * alltoallv: of every block) are the same in both buffers, wherever the buffers begin. A buffer may be NULL only if
+ * nothing in it is read or written. It may begin at any byte, but reductions can be slower if it is not aligned to its
+ * elements.
  *
- * With tensors (tutti/tensor.h): `in` and `out` stand for send, recv, count and type; both are needed where the rank has both
- * buffers, and may lie in memory in different ways. `dim` is the dimension along which the longer tensor is cut into
- * one block a rank (from 0, or from -1 downwards, of the tensor's own); allreduce, reduce, broadcast, send and recv have none.
- * alltoall may join its blocks along another, `out_dim`. In place: the same memory and layout in both, where the shapes
- * are equal; else they share no byte, though one may lie in the gaps of the other. Layouts may differ from rank to rank,
- * shapes not. Vector variants take no tensors.
+ * Tensors (tutti/tensor.h). `in` and `out` replace send, recv, count and type. A rank that has both buffers gives both
+ * tensors; their layouts may differ. `dim` is the dimension along which a tensor is cut into one block per rank: 0 is
+ * the tensor's first dimension, -1 its last. It cuts `out` in gather and allgather, `in` in scatter and reduce_scatter,
+ * and both in alltoall. Other collectives cut nothing. alltoall may cut `out` along another dimension, `out_dim`. A
+ * call is in place if both tensors have the same memory, shape and layout (alltoall: and are cut along the same
+ * dimension). Otherwise they share no byte, but one may lie in the gaps of the other. Layouts may differ between ranks,
+ * shapes may not. The vector variants take no tensors.
  *
- * With `lanes`, so many ways side by side: every block is cut into as many parts (or twice, three times, ... as many, if it
- * is long), and the algorithm is run on each; parts go to the lanes in turn, and each lane has channels of its own between
- * any two ranks. 1 to 8 are possible, to 4 of algorithms that go two ways themselves. send and recv: both ranks say the
- * same; a part of the message goes on each lane, straight from the one to the other: ranks in between make no call and carry
- * nothing. A barrier has nothing to cut, and a user's plan says its own lanes.
+ * Lanes. With lanes > 0 every block is cut into that number of parts (a long block: into a multiple of that number),
+ * and the algorithm runs on each part. Parts go to the lanes in turn; each lane has its own channels between any two
+ * ranks. Allowed are 1 to 8 lanes, or 1 to 4 for an algorithm that uses two lanes itself. In send and recv both ranks
+ * give the same number. Each lane then carries one part of the message directly from the sender to the receiver; no
+ * other rank takes part. A barrier ignores lanes. A user plan defines its own lanes, so `lanes` must be 0 in a call
+ * with a user plan.
  *
- * With `on_ready`, the caller is told of each part of the output as soon as it is final: of every element once, in no
- * order, of all of them before the call is complete. It is called within tutti_start, tutti_restart, tutti_test,
- * tutti_progress and the functions that wait, for this call or any other, by whichever thread is there. Within it only
- * tutti_request_fill is possible, for requests of the same communicator. Elements are numbered from where recv begins; of
- * `out`, in logical order, block after block where `dim` cuts it, and if it is of block floats, items are counted. With
- * `in_parts`, the input is given in parts while the call is under way: nothing of it is read, or in place written, before
- * tutti_request_fill. Both are this rank's own affair. */
+ * Partitioned calls. on_ready is called for each part of the output as soon as that part is final. Every element is
+ * reported once, before the call is complete; the order is not fixed. Any thread may call on_ready while it is in
+ * tutti_start, tutti_restart, tutti_test, tutti_progress or a function that waits, for this call or for another call.
+ * Within on_ready only tutti_request_fill may be called, for requests of the same communicator. Output elements are
+ * numbered from the start of recv. Elements of `out` are numbered in logical order, block after block if `dim` cuts
+ * this tensor; for block floats, items are numbered instead. With in_parts the program provides the input in parts
+ * while the call runs, by tutti_request_fill. The library does not read an element before the program has provided it;
+ * if the call is in place, it does not write the element before, either. on_ready and in_parts concern this rank
+ * alone. */
 typedef struct tutti_call {
   tutti_collective collective;
-  const void *send;
-  void *recv;
-  size_t count;
+  const void *send; /* input buffer */
+  void *recv;       /* output buffer */
+  size_t count;     /* number of elements, as in the table above */
   tutti_datatype type;
-  tutti_op op;
-  uint32_t root;
-  uint32_t peer;
-  uint32_t tag;
-  const size_t *counts;
-  const size_t *offsets;
-  const size_t *recv_counts;
-  const size_t *recv_offsets;
-  double scale;           /* premul_sum */
-  const char *algorithm;  /* force one, as "ring" (see tutti list); NULL: tutti-tuning(5) decides. Equal on all ranks */
-  const tutti_plan *plan; /* run this one; it must be for such a call: collective, ranks, root, in place or not */
-  int timeout_ms;         /* 0: the communicator's; negative: none */
-  const tutti_tensor *in;
-  const tutti_tensor *out;
-  int dim;
-  int out_dim; /* alltoall; read only if has_out_dim */
+  tutti_op op;                /* operation of a reduction */
+  uint32_t root;              /* root of reduce, broadcast, gather(v) and scatter(v) */
+  uint32_t peer;              /* for send: the receiving rank; for recv: the sending rank */
+  uint32_t tag;               /* message tag of send and recv; both ranks give the same number */
+  const size_t *counts;       /* vector variants: [ranks] elements of each block; for alltoallv, of the blocks in
+                               * send */
+  const size_t *offsets;      /* vector variants: [ranks] displacements of the blocks, in elements; NULL: packed */
+  const size_t *recv_counts;  /* alltoallv: [ranks] elements of each block in recv */
+  const size_t *recv_offsets; /* alltoallv: [ranks] displacements of the blocks in recv, in elements; NULL: packed */
+  double scale;               /* premul_sum: factor by which this rank's input is multiplied */
+  /* Name of the algorithm to use, such as "ring" (see `tutti list`), equal on all ranks. NULL: TUTTI_ALGORITHM or the
+   * selection table, tutti-tuning(5), decides. */
+  const char *algorithm;
+  /* Plan to execute, with equal content on all ranks; NULL: none. The plan must fit the call: its collective, number of
+   * ranks and root, and whether it is in place. */
+  const tutti_plan *plan;
+  int timeout_ms;          /* time limit in ms; 0: the limit of the communicator */
+  const tutti_tensor *in;  /* input tensor, instead of send, count and type */
+  const tutti_tensor *out; /* output tensor, instead of recv, count and type */
+  int dim;                 /* call with tensors: dimension along which a tensor is cut into one block per rank (see
+                            * Tensors above) */
+  int out_dim;             /* alltoall of tensors: dimension along which `out` is cut; used only if has_out_dim is
+                            * true */
   bool has_out_dim;
-  uint32_t lanes; /* 0: as the library has them. Equal on all ranks */
-  tutti_on_ready *on_ready;
-  void *on_ready_context;
-  bool in_parts; /* the input comes in parts: tutti_request_fill */
+  bool in_parts;            /* the program provides the input in parts, by tutti_request_fill */
+  uint32_t lanes;           /* number of lanes, equal on all ranks; 0: the library decides */
+  tutti_on_ready *on_ready; /* callback that reports final parts of the output; NULL: none */
+  void *on_ready_context;   /* passed to on_ready */
+  /* New fields are added at the end, here. */
 } tutti_call;
 
-/* Starts a call and returns. All ranks start their collectives in the same order; sends and receives are ordered per
- * pair and tag only. What can be refused locally is refused here, and that refusal is the communicator's verdict.
- * Buffers belong to the library until the request is complete; the arrays of counts and offsets are copied.
- * request = NULL: nobody asks for this one alone; tutti_wait_all(NULL, 0) waits for it. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **request);
+/* Starts a call and returns without waiting. All ranks start their collectives in the same order; sends and receives
+ * are ordered only per pair of ranks and tag. If this rank can detect without the other ranks that a call is invalid,
+ * tutti_start returns TUTTI_ERR_ARGUMENT, and this error becomes the verdict of the communicator (its first failure).
+ * Any thread may call it. The buffers belong to the library until the request is complete; *call, the descriptions of
+ * its tensors and its arrays of counts and offsets are copied; a plan is not needed after the call. What
+ * on_ready_context points to stays in use until the request is complete. The library owns the request; tutti_wait and
+ * tutti_test free it. If request is NULL, the call has no handle, and tutti_wait_all(NULL, 0) waits for it. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_start_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes,
+                                                    tutti_request **request);
+TUTTI_CHECKED static inline tutti_err tutti_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  return tutti_start_sized(comm, call, sizeof *call, request);
+}
 
-/* Elements first .. first + count - 1 of the input, of a call that was started with in_parts, are there: they belong to the
- * library from now on. Numbers count from where send begins, or as of on_ready, and gaps between blocks count too. Each
- * element is filled once, in any order, of a persistent request anew after each start; the call is not complete before all
- * are. Moves nothing: tutti_test does. To wait for such a call while something is missing would be for ever in a program of one
- * thread, and so would it be to wait for a later one of the communicator, as messages of earlier calls go first: to the
- * thread that started the call it returns ARGUMENT, and the calls go on; other threads may wait, or fill. (So what feeds
- * another call is started before it.) A call in parts has a request of its own, no group's.
- * Errors: ARGUMENT, or how the call has failed; nothing is filled then. */
+/* Starts a call and waits until it is complete. Ranks and threads as in tutti_start. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_run_call_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes);
+TUTTI_CHECKED static inline tutti_err tutti_run_call(tutti_comm *comm, const tutti_call *call) {
+  return tutti_run_call_sized(comm, call, sizeof *call);
+}
+
+/* Provides elements first to first + count - 1 of the input of a call that was started with in_parts. From now on these
+ * elements belong to the library. Elements are numbered from the start of send, gaps between blocks included; elements
+ * of `in` are numbered as in on_ready. Each element is filled once, in any order; with a persistent request, once after
+ * each start. The call is complete only after all elements are filled. This function does not advance the call;
+ * tutti_test does.
+ *
+ * A thread that waits for a call whose input it has not filled would wait for ever. A wait for a later call on the same
+ * communicator would never end either, since messages of earlier calls are sent first. Such a wait returns
+ * TUTTI_ERR_ARGUMENT in the thread that started the call, and the calls continue; other threads may wait, or fill the
+ * input. For the same reason, if the output of one call becomes the input of another, start the call that produces the
+ * output first. A call with in_parts cannot be one of the calls of tutti_start_all.
+ *
+ * Errors: TUTTI_ERR_ARGUMENT (no such elements, or some are filled already), TUTTI_ERR_MEMORY, or the error with which
+ * the call has failed. Nothing is filled then. Local; any thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_request_fill(tutti_request *request, size_t first, size_t count);
 
-/* Starts `count` sends and receives (or any calls) as one request, complete when all are. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_start_group(tutti_comm *comm, const tutti_call *calls, size_t count,
-                                                    tutti_request **request);
+/* Starts `count` calls, for example sends and receives, as one request. The request is complete when all calls are
+ * complete. Ranks, threads and memory as in tutti_start; the array is copied. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_start_all_sized(tutti_comm *comm, const tutti_call *calls, size_t call_bytes,
+                                                        size_t count, tutti_request **request);
+TUTTI_CHECKED static inline tutti_err tutti_start_all(tutti_comm *comm, const tutti_call *calls, size_t count,
+                                                      tutti_request **request) {
+  return tutti_start_all_sized(comm, calls, sizeof *calls, count, request);
+}
 
-/* Is it complete? Moves open requests on as a wait does, without waiting for messages. Sets *done; when done, returns the
- * request's outcome, frees it (persistent ones stay) and sets *request = NULL (likewise). *request == NULL is done. */
+/* Tests whether a request is complete, and sets *done. Advances open requests as tutti_wait does, but does not wait for
+ * messages. If the request is complete, returns its result, frees the request and sets *request to NULL; a persistent
+ * request is not freed. A NULL request counts as complete. Local; any thread, but one thread at a time for one request;
+ * the same holds for the functions that wait. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_test(tutti_request **request, bool *done);
 
-/* Blocks until complete or failed; frees as tutti_test does. After an error the buffers are the caller's again. */
+/* Blocks until the request is complete or has failed. Then returns its result and frees the request as tutti_test does.
+ * After an error the buffers belong to the caller again. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_wait(tutti_request **request);
 
-/* Waits for one of a list (NULL entries are skipped) and sets *index; *index = count if all are NULL. */
+/* Waits until one request of a list is complete, and sets *index to its position. Returns the result of this request
+ * and frees it as tutti_test does. NULL entries are skipped; if all entries are NULL, *index is count. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_any(tutti_request **requests, size_t count, size_t *index);
 
-/* Waits for all of a list; returns the first error after all have ended. With requests == NULL: everything that this
- * thread has started; handles stay valid and are complete. */
+/* Waits until all requests of a list are complete, and returns their first error. If requests is NULL, waits for all
+ * calls that this thread has started. The handles of these calls stay valid; their requests are then complete. Local;
+ * any thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_all(tutti_request **requests, size_t count);
 
-/* For programs with a thread of their own for it: moves on what is open, on this communicator and on others that no thread is
- * moving; waits at most so long (0: not at all; negative: without a limit) until something has moved, also for what other threads
- * start meanwhile. Returns the communicator's verdict, if it has failed. */
+/* Advances the open requests of this communicator, and of those other communicators that no thread is advancing. For
+ * programs with a progress thread. Waits at most timeout_ms ms (0: not at all; TUTTI_NO_TIMEOUT: without limit) until a
+ * request has advanced; this includes requests that other threads start meanwhile. If the communicator has failed,
+ * returns its verdict (its first failure). Local; any thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_progress(tutti_comm *comm, int timeout_ms);
 
-/* Persistent: made once, started often, with the same buffers. Between tutti_restart and tutti_wait nothing is
- * allocated, and no system call is made when nothing has to sleep. Only one start may be open at a time. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request **request);
+/* Makes a persistent request, which can be started any number of times with the same buffers. Ranks, threads and memory
+ * as in tutti_start, but the buffers must exist until the caller frees the request with tutti_request_free. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_prepare_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes,
+                                                      tutti_request **request);
+TUTTI_CHECKED static inline tutti_err tutti_prepare(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  return tutti_prepare_sized(comm, call, sizeof *call, request);
+}
+/* Starts a persistent request, which must not be open. Between tutti_restart and tutti_wait nothing is allocated, and
+ * system calls are made only if a thread has to sleep. Ranks and threads as in tutti_start. The buffers belong to the
+ * library until the request is complete. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_restart(tutti_request *request);
-/* Frees a persistent request that is not open. NULL is accepted. An open one ends with its communicator, which fails with
- * TUTTI_ERR_ARGUMENT: its buffers are still in use. */
+/* Frees a persistent request. NULL is accepted. If the request is open, its buffers are still in use: then its
+ * communicator fails with TUTTI_ERR_ARGUMENT, and this failure ends the request. Local; any thread, but no other thread
+ * may use the request. */
 TUTTI_API void tutti_request_free(tutti_request *request);
 
-/* ---- the same calls, named: start and wait in one --------------------------------------------------------------- */
+/* ---- calls by name: each starts a call and waits for it --------------------------------------------------------- */
 
+/* Reduces the inputs of all ranks; every rank gets the result. In this function and in all below, the buffers are as in
+ * the table of tutti_call, and `count` is in elements. All functions are collective, except tutti_send and tutti_recv:
+ * only the two ranks of the message call these. Any thread may call the functions. Buffers and arrays belong to the
+ * caller again after the return. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_allreduce(tutti_comm *comm, const void *send, void *recv, size_t count,
                                                   tutti_datatype type, tutti_op op);
+/* Reduces the inputs of all ranks; only `root` gets the result. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_reduce(tutti_comm *comm, const void *send, void *recv, size_t count,
                                                tutti_datatype type, tutti_op op, uint32_t root);
+/* Copies the buffer of `root` to all ranks. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_broadcast(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type,
                                                   uint32_t root);
+/* Collects the inputs of all ranks on `root`, in rank order. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_gather(tutti_comm *comm, const void *send, void *recv, size_t count,
                                                tutti_datatype type, uint32_t root);
+/* Gives every rank its block of the buffer of `root`. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_scatter(tutti_comm *comm, const void *send, void *recv, size_t count,
                                                 tutti_datatype type, uint32_t root);
+/* Collects the inputs of all ranks on every rank, in rank order. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_allgather(tutti_comm *comm, const void *send, void *recv, size_t count,
                                                   tutti_datatype type);
+/* Reduces the inputs of all ranks; every rank gets its block of the result. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_reduce_scatter(tutti_comm *comm, const void *send, void *recv, size_t count,
                                                        tutti_datatype type, tutti_op op);
+/* Sends block i of this rank's input to rank i, and collects the blocks sent to this rank, in rank order. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_alltoall(tutti_comm *comm, const void *send, void *recv, size_t count,
                                                  tutti_datatype type);
+/* Blocks until all ranks have called tutti_barrier. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_barrier(tutti_comm *comm);
+/* Inclusive scan: rank r gets the reduction of the inputs of ranks 0 to r. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_scan(tutti_comm *comm, const void *send, void *recv, size_t count,
                                              tutti_datatype type, tutti_op op);
+/* Exclusive scan: rank r gets the reduction of the inputs of ranks 0 to r - 1; the output of rank 0 is unchanged. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t count,
                                                tutti_datatype type, tutti_op op);
+/* Collects blocks of different sizes on `root`. count: elements of this rank's block. counts, offsets: one number per
+ * rank, used only at root, as in tutti_call; they may be NULL on the other ranks. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_gatherv(tutti_comm *comm, const void *send, size_t count, void *recv,
+                                                const size_t *counts, const size_t *offsets, tutti_datatype type,
+                                                uint32_t root);
+/* Distributes blocks of different sizes from `root`. counts, offsets: one number per rank, used only at root. count:
+ * elements of this rank's block. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_scatterv(tutti_comm *comm, const void *send, const size_t *counts,
+                                                 const size_t *offsets, void *recv, size_t count, tutti_datatype type,
+                                                 uint32_t root);
+/* Collects blocks of different sizes on all ranks. counts, offsets: one number per rank, equal on all ranks. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_allgatherv(tutti_comm *comm, const void *send, void *recv, const size_t *counts,
+                                                   const size_t *offsets, tutti_datatype type);
+/* Reduces the inputs of all ranks; each rank gets one block of the result. The blocks may differ in size. counts,
+ * offsets: one number per rank, equal on all ranks. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_reduce_scatterv(tutti_comm *comm, const void *send, const size_t *counts,
+                                                        const size_t *offsets, void *recv, tutti_datatype type,
+                                                        tutti_op op);
+/* Sends a block to every rank, and receives a block from every rank. The blocks may differ in size. All arrays have one
+ * entry per rank. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_alltoallv(tutti_comm *comm, const void *send, const size_t *counts,
+                                                  const size_t *offsets, void *recv, const size_t *recv_counts,
+                                                  const size_t *recv_offsets, tutti_datatype type);
+/* Sends a message to `peer`. Messages of one pair of ranks and one tag arrive in the order in which they were sent. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_send(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type,
                                              uint32_t peer, uint32_t tag);
+/* Receives the next message from `peer` with this tag. The sender must be named: there is no receive from any rank. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_recv(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type,
                                              uint32_t peer, uint32_t tag);
+
+/* ---- calls by name that start a call without waiting ------------------------------------------------------------- */
+
+/* These functions do the same as the functions without i, but return without waiting, as tutti_start does. The program
+ * waits for *request or tests it. If request is NULL, the call has no handle, and tutti_wait_all(NULL, 0) waits for the
+ * call. The arrays of counts and offsets are copied; the buffers belong to the library until the request is complete.
+ * Ranks and threads as above. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_iallreduce(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                   tutti_datatype type, tutti_op op, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_ireduce(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                tutti_datatype type, tutti_op op, uint32_t root,
+                                                tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_ibroadcast(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type,
+                                                   uint32_t root, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_igather(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                tutti_datatype type, uint32_t root, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_iscatter(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                 tutti_datatype type, uint32_t root, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_iallgather(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                   tutti_datatype type, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_ireduce_scatter(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                        tutti_datatype type, tutti_op op, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_ialltoall(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                  tutti_datatype type, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_ibarrier(tutti_comm *comm, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_iscan(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                              tutti_datatype type, tutti_op op, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_iexscan(tutti_comm *comm, const void *send, void *recv, size_t count,
+                                                tutti_datatype type, tutti_op op, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_igatherv(tutti_comm *comm, const void *send, size_t count, void *recv,
+                                                 const size_t *counts, const size_t *offsets, tutti_datatype type,
+                                                 uint32_t root, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_iscatterv(tutti_comm *comm, const void *send, const size_t *counts,
+                                                  const size_t *offsets, void *recv, size_t count, tutti_datatype type,
+                                                  uint32_t root, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_iallgatherv(tutti_comm *comm, const void *send, void *recv,
+                                                    const size_t *counts, const size_t *offsets, tutti_datatype type,
+                                                    tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_ireduce_scatterv(tutti_comm *comm, const void *send, const size_t *counts,
+                                                         const size_t *offsets, void *recv, tutti_datatype type,
+                                                         tutti_op op, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_ialltoallv(tutti_comm *comm, const void *send, const size_t *counts,
+                                                   const size_t *offsets, void *recv, const size_t *recv_counts,
+                                                   const size_t *recv_offsets, tutti_datatype type,
+                                                   tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_isend(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type,
+                                              uint32_t peer, uint32_t tag, tutti_request **request);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_irecv(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type,
+                                              uint32_t peer, uint32_t tag, tutti_request **request);
 
 #ifdef __cplusplus
 }

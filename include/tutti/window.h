@@ -1,16 +1,22 @@
-/* window.h: one-sided calls: a rank reads and writes memory of others, who do nothing.
+/* window.h: one-sided calls: a rank reads and writes the memory of other ranks, which take no part in the call.
  *
- * A window is memory of each rank of a communicator that all of them may reach. Its parts are named by their
- * addresses in this process (tutti_window_address); an address that lies in no window is refused. Nothing here waits
- * for the other side, but for the signals that a program waits for itself: it is the program's part to say, by
- * signals or a barrier, when data is there and when it may be overwritten.
+ * A window has one part per rank of a communicator. A part is memory of its rank that all ranks of the communicator may
+ * read and write. Calls name memory in a window by its address in this process (tutti_window_address). An address that
+ * lies in no window is refused. One-sided calls do not wait for other ranks; only tutti_signal_wait does. The program
+ * must synchronize, by signals or a barrier: data must be complete before it is read, and must not be overwritten while
+ * it is still needed.
  *
- * Errors are ARGUMENT unless something else is said; the sentence is at tutti_error_message(NULL), and the window
- * stays usable. Once the communicator has failed, its windows return the verdict.
+ * Errors: TUTTI_ERR_ARGUMENT, unless a comment names others; the window stays usable. tutti_error_message(NULL) returns
+ * the message. Once the communicator has failed, calls on its windows return its verdict (its first failure).
  *
- * put, get, put_add, signal_set, signal_add and signal_test may be called by any number of threads at once; all else
- * on windows of one communicator, and a session with its events, by one at a time. Of these, creating and freeing a window
- * and signal_wait are calls on the communicator: a second thread waits for its turn there (tutti/tutti.h). */
+ * Who may call: all functions are local (tutti/tutti.h), except tutti_window_create and tutti_window_free, which are
+ * collective.
+ *
+ * Threads: tutti_put, tutti_get, tutti_put_add, tutti_signal_set, tutti_signal_add, tutti_signal_test,
+ * tutti_window_address and tutti_window_bytes may be called by any number of threads at once. All other calls on the
+ * windows of one communicator may be made by only one thread at a time. The same holds for all calls on one session and
+ * its events. However, tutti_window_create, tutti_window_free and tutti_signal_wait are calls on the communicator: if a
+ * second thread makes one, it waits for its turn (tutti/tutti.h). */
 #ifndef TUTTI_WINDOW_H
 #define TUTTI_WINDOW_H
 
@@ -22,89 +28,132 @@ extern "C" {
 
 typedef struct tutti_window tutti_window;
 
-/* Collective: `bytes` of this rank's memory (the ranks may differ) become its part of a new window. memory: NULL (it
- * is allocated, as by tutti_alloc, and cleared), or memory of tutti_alloc, or registered (tutti_register), in one
- * piece; it stays so until the window is freed, and is in no other window. Errors: ARGUMENT, MEMORY; if it fails on
- * one rank, it fails on all, and all get that rank's sentence. */
+/* Collective: creates a window. This rank's part has `bytes` bytes; the ranks may give different numbers. `memory` is
+ * this rank's part, which must lie within one allocation of tutti_alloc or one registration of tutti_register. This
+ * memory must stay allocated or registered until the window is freed, and must not be part of another window. If
+ * `memory` is NULL, the library allocates the memory, as tutti_alloc does, and clears it. The caller frees the window
+ * with tutti_window_free. Errors: TUTTI_ERR_ARGUMENT, TUTTI_ERR_MEMORY, TUTTI_ERR_UNSUPPORTED (ranks on several hosts).
+ * If the call fails on one rank, it fails on all, with the message of that rank. Any thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes,
                                                       tutti_window **window);
-/* Collective; waits for all ranks, and comes before tutti_comm_free. Memory that the window allocated is gone.
- * Returns the verdict if the communicator has failed; then it does not wait. The window is gone in every case. NULL
- * is accepted. */
+/* Collective: waits for all ranks and frees the window, and the memory that the window allocated. Must be called before
+ * tutti_comm_free. If the communicator has failed, the call does not wait and returns the verdict (the first failure).
+ * The window is freed in every case. NULL is accepted. No other thread may use the window. */
 TUTTI_API tutti_err tutti_window_free(tutti_window *window);
-/* Where that rank's part begins in this process; NULL if there is no such rank. And how long it is. */
+/* Returns the address, in this process, of the part of `rank`; tutti_window_bytes returns the size of the part. The
+ * results are NULL and 0 if there is no such rank. Local; any thread. The memory belongs to the window; other threads
+ * must not free the window meanwhile. */
 TUTTI_API void *tutti_window_address(const tutti_window *window, uint32_t rank);
 TUTTI_API size_t tutti_window_bytes(const tutti_window *window, uint32_t rank);
 
 /* ---- events ---- */
 
-/* What a call leaves behind, to be waited for. Zero is one that is over. Waiting for an event waits for all before it
- * in its session, too; it may be waited for again. */
+/* An event: it is completed when a one-sided call is complete. The zero value is a completed event. Waiting for an
+ * event also waits for all earlier events of its session. A program may wait for an event more than once. */
 typedef struct tutti_event {
   uint64_t session, number;
 } tutti_event;
 
-/* Every call below takes events to wait for first, and returns one: zero, for it is over when the call returns. NULL:
- * none, and nobody asks. */
+/* The events of a call. The call first waits for the events in `after`. The call sets *event to zero (a completed
+ * event), because the call is complete when it returns; `event` may be NULL. If the pointer to this struct is NULL, the
+ * call waits for no event and returns none. */
 typedef struct tutti_events {
   const tutti_event *after;
   uint32_t after_count;
   tutti_event *event;
 } tutti_events;
 
+/* Waits until the event is completed. Local; the thread that uses the session. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_event_wait(tutti_event event);
 
 /* ---- staging ---- */
 
-/* How data passes through this rank's own small memory: a tile slides over rows and columns of the last two
- * dimensions, one matrix after the other, and everything goes from there to here through it. With two tiles the load
- * of the next part overlaps the store of the last. What fits a tile as a whole passes at once. tiles[0] == NULL:
- * straight from there to here. Results have the same bits in all three ways. Tiles are the caller's: aligned to their
- * elements, apart from each other and from all data of the call. Block floats go straight only. */
+/* Memory of this rank through which the data of a call passes: one or two tiles. A tile moves over the rows and columns
+ * of the last two dimensions, one matrix after the other, and all data is copied through it. With two tiles, the load
+ * of the next part overlaps the store of the previous one. Data that fits into a tile as a whole is copied in one step.
+ * If tiles[0] is NULL, data is copied directly. The result has the same bits without tiles, with one tile and with two.
+ * The caller owns the tiles. They must be aligned to the element size, and must not overlap each other or any data of
+ * the call. Block floats can only be copied directly. */
 typedef struct tutti_staging {
   void *tiles[2];
-  size_t rows, cols;             /* as the tile lies in memory: rows x cols elements, row-major */
-  size_t valid_rows, valid_cols; /* so many of them are used, at most; 0: all */
-  /* ... and never less: then dimensions 3 and 4 of what passes must be multiples, unless it fits as a whole. */
+  /* fixed_rows: every tile is used with exactly valid_rows rows, so dimension 3 of the data must be a multiple of
+   * valid_rows. fixed_cols: every tile is used with exactly valid_cols columns, so dimension 4 must be a multiple of
+   * valid_cols. Data that fits the tile as a whole is always accepted. */
   bool fixed_rows, fixed_cols;
+  size_t rows, cols;             /* size of a tile in memory: rows x cols elements, row-major */
+  size_t valid_rows, valid_cols; /* maximum number of rows and columns of the tile to use; 0: all */
+  /* New fields are added at the end, here. */
 } tutti_staging;
 
 /* ---- two ranks ---- */
 
-/* to = from. What is put to, or got from, lies in a rank's part of a window, the other anywhere; types and shapes are
- * equal, layouts may differ. They share no elements, or are the same: then nothing happens. staging NULL: straight.
- * Tensors of nothing: nothing happens. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_put(const tutti_tensor *to, const tutti_tensor *from,
-                                            const tutti_staging *staging, const tutti_events *events);
-TUTTI_API TUTTI_CHECKED tutti_err tutti_get(const tutti_tensor *to, const tutti_tensor *from,
-                                            const tutti_staging *staging, const tutti_events *events);
-/* to += from, element by element, each atomically: several ranks may add to the same tensor at once. i32, u32, i64,
- * u64, f32, f64, f16 and bf16; `to` is aligned to its elements. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_put_add(const tutti_tensor *to, const tutti_tensor *from,
-                                                const tutti_staging *staging, const tutti_events *events);
+/* Copies `from` to `to`. The `to` of tutti_put, and the `from` of tutti_get, lies in one rank's part of a window; the
+ * other tensor lies anywhere. Types and shapes must be equal; layouts may differ. The tensors must not overlap, with
+ * one exception: if they consist of the same elements, nothing is copied. Empty tensors are accepted. If `staging` is
+ * NULL, data is copied directly. Local: only the rank that copies makes the call. Tensors, staging, tiles and events
+ * are used until the return. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_put_sized(const tutti_tensor *from, const tutti_tensor *to,
+                                                  const tutti_staging *staging, size_t staging_bytes,
+                                                  const tutti_events *events);
+TUTTI_CHECKED static inline tutti_err tutti_put(const tutti_tensor *from, const tutti_tensor *to,
+                                                const tutti_staging *staging, const tutti_events *events) {
+  return tutti_put_sized(from, to, staging, sizeof *staging, events);
+}
+TUTTI_API TUTTI_CHECKED tutti_err tutti_get_sized(const tutti_tensor *from, const tutti_tensor *to,
+                                                  const tutti_staging *staging, size_t staging_bytes,
+                                                  const tutti_events *events);
+TUTTI_CHECKED static inline tutti_err tutti_get(const tutti_tensor *from, const tutti_tensor *to,
+                                                const tutti_staging *staging, const tutti_events *events) {
+  return tutti_get_sized(from, to, staging, sizeof *staging, events);
+}
+/* Adds `from` to `to`, element by element. Each addition is atomic, so several ranks may add to one tensor at once.
+ * Types: i32, u32, i64, u64, f32, f64, f16 and bf16. `to` must lie in a window, and be aligned to its element size.
+ * Local. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_put_add_sized(const tutti_tensor *from, const tutti_tensor *to,
+                                                      const tutti_staging *staging, size_t staging_bytes,
+                                                      const tutti_events *events);
+TUTTI_CHECKED static inline tutti_err tutti_put_add(const tutti_tensor *from, const tutti_tensor *to,
+                                                    const tutti_staging *staging, const tutti_events *events) {
+  return tutti_put_add_sized(from, to, staging, sizeof *staging, events);
+}
 
-/* The same, not waited for: begun, and done at the latest when its event, or a later one of the session, has been
- * waited for; until then nobody changes `from` or reads `to`, and the window stays. Flat tensors only (one run of
- * memory). A session keeps the order of its calls. */
+/* A sequence of non-blocking puts and gets, carried out in order. Each put or get is complete at the latest after a
+ * wait for its event, or for a later event of the session. Until then the program must not change `from`, read `to` or
+ * free the window. Both tensors must be flat (one contiguous run of memory). */
 typedef struct tutti_session tutti_session;
+/* Creates a session and sets *session. Local; any thread. The caller frees the session with tutti_session_free. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_session_create(tutti_session **session);
-/* Waits for its last event. NULL is accepted. */
+/* Waits for the last event of the session and frees the session. NULL is accepted. Local; no other thread may use the
+ * session. */
 TUTTI_API tutti_err tutti_session_free(tutti_session *session);
-TUTTI_API TUTTI_CHECKED tutti_err tutti_put_start(tutti_session *session, const tutti_tensor *to,
-                                                  const tutti_tensor *from, tutti_event *event);
-TUTTI_API TUTTI_CHECKED tutti_err tutti_get_start(tutti_session *session, const tutti_tensor *to,
-                                                  const tutti_tensor *from, tutti_event *event);
+/* Start a copy of `from` to `to`, as tutti_put and tutti_get do, and set *event; event may be NULL. Local; one thread
+ * at a time for one session. The descriptions of the tensors are copied; the elements must stay until the copy is
+ * complete. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_put_start(tutti_session *session, const tutti_tensor *from,
+                                                  const tutti_tensor *to, tutti_event *event);
+TUTTI_API TUTTI_CHECKED tutti_err tutti_get_start(tutti_session *session, const tutti_tensor *from,
+                                                  const tutti_tensor *to, tutti_event *event);
 
 /* ---- signals: i32 in a window ---- */
 
-typedef enum tutti_compare { TUTTI_EQ, TUTTI_NE, TUTTI_GT, TUTTI_GE, TUTTI_LT, TUTTI_LE } tutti_compare;
+typedef enum tutti_compare {
+  TUTTI_EQ = 0,
+  TUTTI_NE = 1,
+  TUTTI_GT = 2,
+  TUTTI_GE = 3,
+  TUTTI_LT = 4,
+  TUTTI_LE = 5,
+} tutti_compare;
 
-/* What this rank has written before is seen by whoever has seen the signal. An i32, aligned to 4; sums wrap. */
+/* Sets a signal to `value`, or adds `value` to it. A signal is an i32 in a window, aligned to 4 bytes; sums wrap
+ * around. A rank that has read the new value then also reads all data that this rank wrote before the call. Local. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_signal_set(int32_t *signal, int32_t value, const tutti_events *events);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_signal_add(int32_t *signal, int32_t value, const tutti_events *events);
-/* Until all signals of the tensor (i32, any layout, this rank's part of a window) compare so with `value`, in one
- * pass over them. timeout_ms: 0 or negative: none; TIMEOUT names the first signal that does not, and its value.
- * Errors: also PEER, if a rank of the communicator dies meanwhile, and its verdict. */
+/* tutti_signal_wait waits until, in one pass over the tensor, all signals satisfy the comparison `compare` with
+ * `value`. tutti_signal_test makes one pass and sets *all to the result. The tensor is i32, of any layout, in this
+ * rank's part of a window. A timeout_ms of 0 means no limit. The message of TUTTI_ERR_TIMEOUT names the first signal
+ * that does not satisfy the comparison, and its value. Further errors: TUTTI_ERR_PEER if a rank of the communicator
+ * dies during the call, or the verdict (first failure) of the communicator. Local. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_signal_wait(const tutti_tensor *signals, tutti_compare compare, int32_t value,
                                                     int timeout_ms, const tutti_events *events);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_signal_test(const tutti_tensor *signals, tutti_compare compare, int32_t value,
@@ -112,35 +161,65 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_signal_test(const tutti_tensor *signals,
 
 /* ---- collectives that the root alone calls ---- */
 
-/* One tensor a rank, of one shape, one type and one set of strides (or one layout), in one window: of all its ranks or
- * of some, in any order, which is the order of the group; root: the caller's place in it. Two roots in such a call on
- * one window at once is an error if their groups share a rank, reported to whoever comes second. Tensors of no rows or
- * no columns: nothing happens.
+/* A group of ranks for the collectives below, which only the root calls. The group has one tensor per rank. The tensors
+ * have one shape, one type, and the same strides or layout. They lie in one window, each in the part of a different
+ * rank. The ranks are all ranks of the window or some of them, in any order; this order is the order of the group.
+ * `root` is the index of the caller in the group. Two roots must not make such calls on one window at the same time if
+ * their groups share a rank; the later call returns TUTTI_ERR_ARGUMENT. With tensors of no rows or no columns the calls
+ * do nothing.
  *
- * `to` and `from` are the root's own memory, in a window or not, of the same type, and the same shape but for
- * dimension 3. The root's own tensor of the group may be the very part of them that is meant for it; else they are
- * apart. */
-typedef struct tutti_group {
+ * The arguments `to` and `from` below are the root's own memory, in a window or not. `to` and `from` have the type of
+ * the group's tensors, and the same shape except for dimension 3. The root's tensor of the group may be exactly the
+ * root's block of `to` or `from`; otherwise it must not overlap `to` or `from`. */
+typedef struct tutti_onesided_group {
   const tutti_tensor *tensors;
   uint32_t count;
   uint32_t root;
-} tutti_group;
+} tutti_onesided_group;
 
-/* to: rows (dimension 3) of all ranks, one rank's after the other's; if it has more, they stay as they are. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_group_gather(const tutti_group *group, const tutti_tensor *to,
-                                                     const tutti_staging *staging, const tutti_events *events);
-/* The inverse; rows of `from` beyond what the ranks take do not matter. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_group_scatter(const tutti_group *group, const tutti_tensor *from,
-                                                      const tutti_staging *staging, const tutti_events *events);
-/* To all ranks, the root too; if their tensors have more rows than `from`, those stay as they are. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_group_broadcast(const tutti_group *group, const tutti_tensor *from,
-                                                        const tutti_staging *staging, const tutti_events *events);
-/* sum, min or max: the root's own data first, then the others' in the order of the group, rounded after each; if
- * `to` has more rows, they stay as they are. The accumulator is one more tile of the same size; NULL, or without
- * staging: the library's own. Errors: also MEMORY. */
-TUTTI_API TUTTI_CHECKED tutti_err tutti_group_reduce(const tutti_group *group, const tutti_tensor *to, tutti_op op,
-                                                     void *accumulator, const tutti_staging *staging,
-                                                     const tutti_events *events);
+/* Gathers the rows (dimension 3) of all ranks into `to`, in the order of the group. If `to` has more rows, these stay
+ * unchanged. In this call and those below, `group` and its array, `to` or `from`, tiles and events are used until the
+ * return. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_onesided_gather_sized(const tutti_onesided_group *group, const tutti_tensor *to,
+                                                              const tutti_staging *staging, size_t staging_bytes,
+                                                              const tutti_events *events);
+TUTTI_CHECKED static inline tutti_err tutti_onesided_gather(const tutti_onesided_group *group, const tutti_tensor *to,
+                                                            const tutti_staging *staging, const tutti_events *events) {
+  return tutti_onesided_gather_sized(group, to, staging, sizeof *staging, events);
+}
+/* Scatters the rows (dimension 3) of `from` to all ranks, in the order of the group. If `from` has more rows, these are
+ * ignored. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_onesided_scatter_sized(const tutti_onesided_group *group,
+                                                               const tutti_tensor *from, const tutti_staging *staging,
+                                                               size_t staging_bytes, const tutti_events *events);
+TUTTI_CHECKED static inline tutti_err tutti_onesided_scatter(const tutti_onesided_group *group,
+                                                             const tutti_tensor *from, const tutti_staging *staging,
+                                                             const tutti_events *events) {
+  return tutti_onesided_scatter_sized(group, from, staging, sizeof *staging, events);
+}
+/* Copies `from` to the tensors of all ranks, including the root's tensor. If these tensors have more rows (dimension 3)
+ * than `from`, the additional rows stay unchanged. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_onesided_broadcast_sized(const tutti_onesided_group *group,
+                                                                 const tutti_tensor *from, const tutti_staging *staging,
+                                                                 size_t staging_bytes, const tutti_events *events);
+TUTTI_CHECKED static inline tutti_err tutti_onesided_broadcast(const tutti_onesided_group *group,
+                                                               const tutti_tensor *from, const tutti_staging *staging,
+                                                               const tutti_events *events) {
+  return tutti_onesided_broadcast_sized(group, from, staging, sizeof *staging, events);
+}
+/* Reduces the tensors of all ranks into `to`, with op TUTTI_SUM, TUTTI_MIN or TUTTI_MAX: the root's data first, then
+ * the other ranks' data in the order of the group, rounded after each operation. If `to` has more rows than the group's
+ * tensors, these stay unchanged. `accumulator` is one more tile of the size of the staging tiles; if it is NULL, or
+ * without staging, the library uses its own memory. Further error: TUTTI_ERR_MEMORY. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_onesided_reduce_sized(const tutti_onesided_group *group, const tutti_tensor *to,
+                                                              tutti_op op, void *accumulator,
+                                                              const tutti_staging *staging, size_t staging_bytes,
+                                                              const tutti_events *events);
+TUTTI_CHECKED static inline tutti_err tutti_onesided_reduce(const tutti_onesided_group *group, const tutti_tensor *to,
+                                                            tutti_op op, void *accumulator,
+                                                            const tutti_staging *staging, const tutti_events *events) {
+  return tutti_onesided_reduce_sized(group, to, op, accumulator, staging, sizeof *staging, events);
+}
 
 #ifdef __cplusplus
 }

@@ -1,37 +1,44 @@
-/* algo.h: the table of algorithms. One file of this folder is one algorithm: COLLECTIVE_NAME.c exports
- * tu_algo_COLLECTIVE_NAME, and the build collects them; nothing else names them. */
+/* algo.h: the table of algorithms. Each algorithm is one file of this folder: COLLECTIVE_NAME.c exports
+ * tu_algo_COLLECTIVE_NAME, and the build collects them. No other file names an algorithm's struct. */
 #ifndef TU_ALGO_H
 #define TU_ALGO_H
 
 #include "plan/algorithm.h"
 #include "plan/builder.h"
 
-extern const struct tu_algorithm *const tu_algorithms[]; /* by collective, then name */
+/* array of all algorithms, sorted by collective and then by name */
+extern const struct tu_algorithm *const tu_algorithms[];
 extern const size_t tu_algorithm_count;
-/* Those of the table and then examples of composites (composite.h), for tests and proofs; NULL past the end. */
+/* Returns the algorithm with this index, for tests and proofs. The algorithms of the table come first, then the
+ * examples of composites (composite.h). Past the end, returns NULL. */
 const struct tu_algorithm *tu_algorithm_at(size_t index);
 
-/* By "collective" and "name"; NULL if there is none. Vector names find their family's algorithms. A composite's first
- * mention takes memory: a refusal ends the building that this is in (base/arena.h). The same holds for _in_groups. */
+/* Returns the algorithm `name` of a collective, or NULL. For a vector collective such as gatherv, returns an algorithm
+ * of its equal-sized collective (gather). The first look-up of a composite allocates memory. If that fails, the
+ * function does not return: it jumps (longjmp) to the enclosing tu_arena_build (base/arena.h), which returns
+ * TUTTI_ERR_MEMORY. The same holds for tu_algorithm_in_groups. */
 const struct tu_algorithm *tu_algorithm_find(tutti_collective collective, const char *name);
-/* The name of that collective's algorithm that is most like `name`, or NULL. */
+/* Like tu_algorithm_find, but looks only in the table, not for composites. Allocates no memory. */
+const struct tu_algorithm *tu_algorithm_listed(tutti_collective collective, const char *name);
+/* Returns the name of the collective's algorithm that is most similar to `name`, or NULL. */
 const char *tu_algorithm_nearest(tutti_collective collective, const char *name);
 
-/* What an algorithm is wanted for; tuning.h picks one. */
+/* Describes the call for which an algorithm is wanted. tu_tuning_choose (tuning.h) selects one. */
 struct tu_wanted {
   tutti_collective collective;
   uint32_t ranks;
-  size_t bytes;    /* of the longest buffer of a rank; SIZE_MAX if that is not known to all */
-  bool rank_order; /* the operation does not commute */
-  bool any_blocks; /* some rank does not know every block's size, or blocks are unequal */
-  uint32_t group;  /* ranks of a group, of which `ranks` is a multiple; 0: there are no groups */
-  uint32_t host;   /* ranks of a host, likewise; 0: there is one host, or they have unlike numbers of ranks */
-  uint32_t share;  /* ranks that share a CPU; 0 counts as 1 */
+  size_t bytes;    /* size of a rank's longest buffer; SIZE_MAX: some rank does not know the size */
+  bool rank_order; /* true: the operation is not commutative, so operands must combine in rank order */
+  bool any_blocks; /* block sizes may differ, or some rank does not know the size of every block */
+  uint32_t group;  /* ranks per locality group, a divisor of `ranks`; 0: there are no groups */
+  uint32_t host;   /* ranks per host, a divisor of `ranks`; 0: one host, or hosts with different numbers of ranks */
+  uint32_t share;  /* number of ranks that share a CPU; 0 counts as 1 */
 };
-/* Can this algorithm do what is wanted? If not, `why` is a clause for a message. */
+/* Returns true if the algorithm can serve the call. If not, sets *why to the reason, a clause for an error message. */
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why);
-/* The algorithm that `a` is on groups of `group` ranks, or with TU_BY_HOSTS on hosts of `host` ranks: `a` itself unless its
- * groups are open (TU_OPEN_GROUPS). With no groups (0) those stay open. Lives as long as the process. */
+/* Returns the algorithm `a` with its open group size set: to `group` ranks or, if `a` has the flag TU_BY_HOSTS, to
+ * `host` ranks (those of a host). Returns `a` itself if its group size is not open (no flag TU_OPEN_GROUPS), or if the
+ * size to set is 0. The result lives as long as the process. */
 const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group, uint32_t host);
 
 #endif

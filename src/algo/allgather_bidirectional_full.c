@@ -1,7 +1,8 @@
-/* allgather, bidirectional, full: whole blocks travel half way round a ring, both ways, on lanes of their own: fewer hops than
- * with halves. ceil((N-1)/2)(alpha + beta m) where both directions of a link work at once; with one port for both,
- * (N-1)(alpha + beta m). */
-#include "algo/parts.h"
+/* allgather_bidirectional_full.c: whole blocks travel half-way round a ring, in both directions, each direction on its
+ * own lane. This takes fewer steps than sending halves of blocks all the way round.
+ * Cost for blocks of m bytes: ceil((N-1)/2)(alpha + beta m) on full-duplex links; (N-1)(alpha + beta m) if both
+ * directions share one port. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

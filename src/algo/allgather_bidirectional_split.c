@@ -1,7 +1,8 @@
-/* allgather, bidirectional, split: every block is halved, and each half travels all the way round, one half each way, on
- * lanes of their own. (N-1)(alpha + beta m/2) where both directions of a link work at once; with one port for both,
- * (N-1)(2 alpha + beta m). */
-#include "algo/parts.h"
+/* allgather_bidirectional_split.c: each block is halved, and the halves travel all the way round a ring in opposite
+ * directions, each on its own lane.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m/2) on full-duplex links; (N-1)(2 alpha + beta m) if both directions
+ * share one port. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t all = tu_build_ranks(b) - 1;

@@ -1,7 +1,9 @@
-/* allgather, Bruck et al. (1997): in round k a rank has the blocks of 2^k ranks from its own on, and gives them to the rank 2^k
- * before it. ceil(log2 N) alpha + beta m (N-1), any N. A message that passes rank N - 1 goes on at 0: it has two spans,
- * and nothing is rotated at the end. */
-#include "algo/parts.h"
+/* allgather_bruck.c: the algorithm of Bruck et al. (1997). Before round k, a rank has the blocks of 2^k ranks,
+ * beginning with its own. It sends these to the rank whose number is lower by 2^k (modulo N).
+ * Cost for blocks of m bytes: ceil(log2 N) alpha + beta m (N-1), for any N.
+ * Every block is stored at its final position at once, so OUT need not be rotated at the end. Blocks that wrap past
+ * rank N - 1 are sent as one message of two spans. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -22,6 +24,6 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_allgather_bruck = {
     .collective = TUTTI_ALLGATHER,
     .name = "bruck",
-    .summary = "in round k every rank gives the one 2^k before it all that it has",
+    .summary = "in round k every rank sends all its blocks to the rank 2^k before it",
     .build = build,
 };

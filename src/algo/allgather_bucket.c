@@ -1,5 +1,6 @@
-/* allgather, bucket: blocks travel around a ring. (N-1)(alpha + beta m). */
-#include "algo/parts.h"
+/* allgather_bucket.c: blocks travel around a ring.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   tu_copy_own(b);

@@ -1,5 +1,6 @@
-/* allgather, gather then broadcast: two binomial trees at rank 0. 2 alpha l + beta m (N-1) + beta m N l, l = ceil(log2 N). */
-#include "algo/parts.h"
+/* allgather_gather_broadcast.c: gather to rank 0, then broadcast from rank 0, both on binomial trees.
+ * Cost for blocks of m bytes: 2 alpha l + beta m (N-1) + beta m N l, l = ceil(log2 N). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

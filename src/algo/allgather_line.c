@@ -1,6 +1,7 @@
-/* allgather, line: blocks travel both ways to the ends of a line. (N-1)(alpha + beta m) where both directions of a link work at
- * once; with one port for both, about half as much again. */
-#include "algo/parts.h"
+/* allgather_line.c: blocks travel in both directions to the ends of a line.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m) on full-duplex links; about 1.5 times as much if both directions
+ * share one port. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t all = tu_build_ranks(b) - 1;

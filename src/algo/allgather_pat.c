@@ -1,8 +1,11 @@
-/* allgather, PAT (parallel aggregated trees; see pat.h). Messages of several pieces where slots have room: ceil(log2 N) alpha
- * + beta m (N-1) at powers of two when all fit, N-1 messages when each fills a slot. Distances first, far ones before near ones,
- * so that the long way is gone with little data. */
-#include "algo/parts.h"
+/* allgather_pat.c: allgather by PAT (parallel aggregated trees; see pat.h). A message carries several pieces of blocks
+ * if they fit into a slot.
+ * Cost for blocks of m bytes: ceil(log2 N) alpha + beta m (N-1) if N is a power of two and all pieces fit; N-1 messages
+ * if each piece fills a slot.
+ * Pieces travel to far ranks first, while there are few of them, and to near ranks last. So long paths carry little
+ * data. */
 #include "algo/pat.h"
+#include "algo/phases.h"
 
 static void pass_on(struct tu_builder *b, const struct tu_pat_op *op, uint32_t chunk) {
   uint32_t n = tu_build_ranks(b), distance = n - (1u << op->send_dim);
@@ -16,7 +19,8 @@ static void pass_on(struct tu_builder *b, const struct tu_pat_op *op, uint32_t c
 static void build(struct tu_builder *b) {
   struct tu_pat pat;
   tu_pat_allgather(&pat, tu_build_what(b), tu_build_arena(b));
-  bool open[32] = {false}; /* of a dimension: its slot is not full yet */
+  /* [d]: true if the last message from a rank to the rank 2^d before it has room for the next piece */
+  bool open[32] = {false};
   tu_copy_own(b);
   for (uint32_t chunk = 0; chunk < tu_build_split(b); chunk++) {
     for (uint32_t i = 0; i < pat.op_count; i++) {

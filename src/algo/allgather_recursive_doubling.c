@@ -1,8 +1,11 @@
-/* allgather, recursive doubling: partners at distances 1, 2, 4, ... exchange all that they have. alpha log2 N + beta m (N-1)
- * at powers of two; the ranks beyond are folded into a neighbour first and told everything at the end. */
-#include "algo/parts.h"
+/* allgather_recursive_doubling.c: partners at distances 1, 2, 4, ... exchange all blocks that they have so far.
+ * Cost for blocks of m bytes: alpha log2 N + beta m (N-1) if N is a power of two.
+ * Let P be the largest power of two that is at most N. N - P ranks take no part in these exchanges: each first gives
+ * its block to a neighbour, and receives the result from it at the end. */
+#include "algo/phases.h"
 
-/* The first of the ranks that participants from p on stand for; N past the last. */
+/* Returns the first of the (one or two) ranks that butterfly participant p represents. If p is the number of
+ * participants (f.power), returns the number of ranks. */
 static uint32_t first_rank(struct tu_folding f, uint32_t p) { return p == f.power ? f.ranks : tu_fold_rank(f, p); }
 
 static void build(struct tu_builder *b) {
@@ -10,13 +13,13 @@ static void build(struct tu_builder *b) {
   tu_copy_own(b);
   for (uint32_t p = 0; p < f.extra; p++) tu_move(b, tu_at(2 * p + 1, tu_in(0, 1)), tu_at(2 * p, tu_out(2 * p + 1, 1)));
   for (uint32_t bit = 1; bit < f.power; bit <<= 1) {
-    tu_group_begin(b);
+    tu_concurrent_begin(b);
     for (uint32_t p = 0; p < f.power; p++) {
       uint32_t low = p & ~(bit - 1), first = first_rank(f, low);
       struct tu_span have = tu_out(first, first_rank(f, low + bit) - first);
       tu_move(b, tu_at(tu_fold_rank(f, p), have), tu_at(tu_fold_rank(f, p ^ bit), have));
     }
-    tu_group_end(b);
+    tu_concurrent_end(b);
   }
   tu_join_begin(b);
   for (uint32_t p = 0; p < f.extra; p++) {

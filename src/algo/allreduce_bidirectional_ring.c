@@ -1,7 +1,7 @@
-/* allreduce, bidirectional ring: two rings at once, each for one half of the vector and one direction, on lanes of their own.
- * 2(N-1)(alpha + beta n/2N) + gamma n (N-1)/N where both directions of a link work at once; with one port for both,
- * 2(N-1)(2 alpha + beta n/N), and reductions of one half hide behind messages of the other. */
-#include "algo/parts.h"
+/* allreduce_bidirectional_ring.c: two rings in opposite directions, each with one half of the vector and its own lane.
+ * Cost for vectors of n bytes: 2(N-1)(alpha + beta n/2N) + gamma n (N-1)/N on full-duplex links. If both directions
+ * share one port: 2(N-1)(2 alpha + beta n/N), and the reductions of one half overlap with the messages of the other. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t all = tu_build_ranks(b) - 1;

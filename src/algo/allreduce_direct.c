@@ -1,6 +1,8 @@
-/* allreduce, direct: every rank sends its vector to all and sums up what comes, in one pass. One step where a vector is written
- * once and read by all; with one port a rank (2N-3)(alpha + beta n) + (N-1) gamma n, as all begin with rank 0. */
-#include "algo/parts.h"
+/* allreduce_direct.c: every rank sends its vector to all ranks and reduces all vectors in one pass. In shared memory
+ * this is a single step, because each vector is written once and read by all ranks.
+ * Cost for vectors of n bytes, with one port per rank: (2N-3)(alpha + beta n) + (N-1) gamma n, because all ranks send
+ * to rank 0 first. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

@@ -1,7 +1,9 @@
-/* allreduce, recursive doubling: partners at distance 1, 2, 4, ... exchange and reduce. log2(N) (alpha + (beta + gamma) n) at
- * powers of two. Ranks beyond are folded into a neighbour first and told the result at the end: two messages more. The sum
- * is the balanced tree over the ranks in order. */
-#include "algo/parts.h"
+/* allreduce_recursive_doubling.c: partners at distances 1, 2, 4, ... exchange and reduce their vectors.
+ * Cost for vectors of n bytes: log2(N) (alpha + (beta + gamma) n) if N is a power of two.
+ * Let P be the largest power of two that is at most N. N - P ranks take no part in the rounds: each first gives its
+ * vector to a neighbour, and receives the result from it at the end. This takes two more messages. The sum is the
+ * balanced tree over the ranks in rank order. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   struct tu_folding f = tu_fold_of(tu_build_ranks(b));
@@ -9,14 +11,14 @@ static void build(struct tu_builder *b) {
   if (f.ranks == 1) tu_copy(b, 0, in, out);
   tu_fold_in(b, f);
   for (uint32_t bit = 1; bit < f.power; bit <<= 1) {
-    tu_group_begin(b);
+    tu_concurrent_begin(b);
     for (uint32_t p = 0; p < f.power; p++) {
       uint32_t to = p ^ bit;
       tu_move_reduce(b, tu_at(tu_fold_rank(f, p), bit > 1 || p < f.extra ? out : in),
                      p < to ? TU_FROM_LEFT : TU_FROM_RIGHT, bit > 1 || to < f.extra ? out : in,
                      tu_at(tu_fold_rank(f, to), out));
     }
-    tu_group_end(b);
+    tu_concurrent_end(b);
   }
   tu_fold_out(b, f);
 }

@@ -1,5 +1,6 @@
-/* allreduce, reduce then broadcast: two binomial trees at rank 0. 2 ceil(log2 N) (alpha + beta n) + gamma n ceil(log2 N). */
-#include "algo/parts.h"
+/* allreduce_reduce_broadcast.c: reduce to rank 0, then broadcast from rank 0, both on binomial trees.
+ * Cost for vectors of n bytes: 2 ceil(log2 N) (alpha + beta n) + gamma n ceil(log2 N). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   struct tu_span out = tu_out(0, 1);

@@ -1,5 +1,6 @@
-/* allreduce, ring: reduce-scatter and allgather around a ring. 2(N-1)(alpha + beta n/N) + gamma n (N-1)/N. */
-#include "algo/parts.h"
+/* allreduce_ring.c: reduce-scatter, then allgather, around a ring.
+ * Cost for vectors of n bytes: 2(N-1)(alpha + beta n/N) + gamma n (N-1)/N. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   tu_ring_allreduce(b, &(struct tu_way){.steps = tu_build_ranks(b) - 1, .part_count = 1}, 1);

@@ -1,8 +1,10 @@
-/* allreduce, Swing (De Sensi, Bonato, Saam, Hoefler 2024): reduce-scatter and allgather between partners that lie to
- * alternating sides, at distances 1, 1, 3, 5, 11, ...: short on a ring. A participant's blocks are scattered over the
- * vector and cross as one message. 2 log2(N) alpha + (2 beta + gamma) n (N-1)/N at powers of two; other ranks are
- * folded into a neighbour. */
-#include "algo/parts.h"
+/* allreduce_swing.c: the Swing algorithm (De Sensi, Bonato, Saam, Hoefler 2024). Reduce-scatter and allgather run
+ * between partners on alternating sides, at distances 1, 1, 3, 5, 11, ..., which are short on a ring. The blocks that a
+ * rank sends in a round are scattered over the vector, but one message carries all of them.
+ * Cost for vectors of n bytes: 2 log2(N) alpha + (2 beta + gamma) n (N-1)/N if N is a power of two.
+ * Let P be the largest power of two that is at most N. N - P ranks take no part in the rounds: a neighbour represents
+ * each of them (folding). */
+#include "algo/phases.h"
 
 static void gather_back(struct tu_builder *b, struct tu_folding f) {
   struct tu_reach reach;

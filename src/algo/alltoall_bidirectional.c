@@ -1,6 +1,7 @@
-/* alltoall, bidirectional: as around a ring, but every block goes the shorter way, up or down, on lanes of their own: about
- * N/2 steps, and a quarter of the bytes on each direction of a link. */
-#include "algo/parts.h"
+/* alltoall_bidirectional.c: blocks travel around a ring as in alltoall_ring.c, but each on the shorter way, up or down,
+ * on two lanes. This takes about N/2 steps instead of N-1. Each direction of a link carries a quarter of the bytes that
+ * a link carries in alltoall_ring.c. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -11,7 +12,7 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_alltoall_bidirectional = {
     .collective = TUTTI_ALLTOALL,
     .name = "bidirectional",
-    .summary = "blocks travel around a ring together, each the shorter way; every rank takes out its own",
+    .summary = "blocks travel around a ring together, each on the shorter way; every rank takes out its own",
     .flags = TU_EQUAL_BLOCKS,
     .lanes = 2,
     .build = build,

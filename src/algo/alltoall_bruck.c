@@ -1,17 +1,21 @@
-/* alltoall, Bruck et al. (1997): in round k every rank passes on, to the one 2^k behind it, all blocks whose distance still to
- * go has bit k. ceil(log2 N)(alpha + beta m N/2) at powers of two: fewer messages for more bytes. The blocks of a round
- * cross as one message; a block on its way lies in scratch, by its distance. */
-#include "algo/parts.h"
+/* alltoall_bruck.c: the algorithm of Bruck et al. (1997). In round k every rank sends, to the rank 2^k after it, all
+ * blocks whose distance to their destination has bit k set. The blocks of a round are sent as one message.
+ * Cost for blocks of m bytes: ceil(log2 N)(alpha + beta m N/2) if N is a power of two. This needs fewer messages, but
+ * more bytes, than sending every block directly.
+ * A block in transit lies in scratch, at a position given by its distance to its destination. */
+#include "algo/phases.h"
 
 static bool is_last_hop(uint32_t distance, uint32_t bit) { return distance < 2 * bit; }
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
   bool in_place = tu_build_in_place(b);
-  struct tu_span *transit = tu_build_memory(b, (size_t)n * n, sizeof *transit); /* [rank * n + distance] */
+  /* scratch for blocks in transit, indexed [rank * n + distance to the destination] */
+  struct tu_span *transit = tu_build_memory(b, (size_t)n * n, sizeof *transit);
   for (uint32_t rank = 0; rank < n; rank++) {
     for (uint32_t distance = 1; distance < n; distance++) {
-      /* In place, arriving blocks lie where others have not left: all wait in scratch. */
+      /* In place, an arriving block overwrites a block that is not sent yet. Therefore all blocks are first copied to
+       * scratch. */
       struct tu_span in = tu_in((rank + distance) % n, 1);
       bool hops = (distance & (distance - 1)) != 0;
       if (hops || in_place) transit[(size_t)rank * n + distance] = tu_tmp(b, rank, in, 1);
@@ -39,7 +43,7 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_alltoall_bruck = {
     .collective = TUTTI_ALLTOALL,
     .name = "bruck",
-    .summary = "in round k blocks move on by 2^k if that bit of their distance is set",
+    .summary = "in round k blocks whose distance has bit k set move on by 2^k ranks",
     .flags = TU_EQUAL_BLOCKS | TU_ROTATES,
     .build = build,
 };

@@ -1,11 +1,13 @@
-/* alltoall, line: all blocks travel along a line together, those for higher ranks up, the others down; every rank takes out its
- * own and passes the rest on, as one message. N-1 steps; a link in the middle carries N/2 blocks in N/2 of them. Blocks
- * on their way lie in one of two areas of scratch, in turn. */
-#include "algo/parts.h"
+/* alltoall_line.c: all blocks travel along a line together, up to higher ranks and down to lower ones. Every rank
+ * removes its own blocks and passes on the rest as one message. This takes N-1 steps. The link in the middle carries
+ * N/2 blocks in each of N/2 steps. Blocks in transit use two scratch areas in alternation. */
+#include "algo/phases.h"
 
 struct course {
   bool down;
-  struct tu_span *areas[2]; /* of each rank: blocks of one sender for those that follow, in their order */
+  /* Scratch for blocks in transit: areas[0][rank] and areas[1][rank] are used in alternation. An area holds the blocks
+   * of one sender that go to the ranks further along the line, in rank order. */
+  struct tu_span *areas[2];
 };
 
 static void lay_course(struct tu_builder *b, struct course *c) {
@@ -15,13 +17,15 @@ static void lay_course(struct tu_builder *b, struct course *c) {
     uint32_t count = c->down ? rank : n - 1 - rank;
     if (count == 0) continue;
     for (int k = 0; k < 2; k++) c->areas[k][rank] = tu_tmp(b, rank, tu_in(0, 1), count);
-    /* In place, arriving blocks lie where others have not left: they are sent from scratch. */
+    /* In place, an arriving block overwrites a block that is not sent yet. Therefore blocks are copied to scratch and
+     * sent from there. */
     for (uint32_t i = 0; tu_build_in_place(b) && i < count; i++)
       tu_copy(b, rank, tu_in(c->down ? i : rank + 1 + i, 1), tu_part(c->areas[0][rank], i, 1));
   }
 }
 
-/* What `rank` has from the one `step` before goes one rank further: the next rank's own, and what goes on. */
+/* Sends blocks one rank further: those that `rank` received from the rank `step` positions before it. The next rank
+ * stores its own block in OUT, and the rest in scratch. */
 static void pass_on(struct tu_builder *b, const struct course *c, uint32_t step, uint32_t rank) {
   uint32_t n = tu_build_ranks(b), to = c->down ? rank - 1 : rank + 1, sender = c->down ? rank + step : rank - step;
   uint32_t rest = c->down ? rank - 1 : n - 2 - rank;

@@ -1,6 +1,8 @@
-/* alltoall, ring: all blocks travel around a ring together; every rank takes out its own and passes the rest on, as one message.
- * (N-1)(alpha + beta m N/2): only neighbours talk. Blocks on their way lie in one of two areas of scratch, in turn. */
-#include "algo/parts.h"
+/* alltoall_ring.c: all blocks travel around a ring together. Every rank removes its own blocks and passes on the rest
+ * as one message.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m N/2). Only neighbours exchange messages. Blocks in transit use two
+ * scratch areas in alternation. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) { tu_ring_alltoall(b, &(struct tu_way){.steps = tu_build_ranks(b) - 1}, 1); }
 

@@ -1,6 +1,7 @@
-/* barrier, central: everybody tells rank 0, which tells everybody. 2 (N-1) alpha, for all messages share the port of rank 0; but
- * no rank waits more than twice, which is what counts where they take turns on CPUs. Rank 0 leaves first. */
-#include "algo/parts.h"
+/* barrier_central.c: every rank notifies rank 0, which then notifies every rank.
+ * Cost: 2 (N-1) alpha, because all messages share the port of rank 0. Every rank except rank 0 waits for only one
+ * message. This saves context switches if several ranks share a CPU. Rank 0 leaves the barrier first. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -15,6 +16,6 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_barrier_central = {
     .collective = TUTTI_BARRIER,
     .name = "central",
-    .summary = "everybody tells rank 0, which tells everybody",
+    .summary = "every rank notifies rank 0, which notifies all",
     .build = build,
 };

@@ -1,5 +1,7 @@
-/* barrier, tree: a binomial tree tells rank 0 that all have come, and all that rank 0 knows. 2 ceil(log2 N) alpha. */
-#include "algo/parts.h"
+/* barrier_tree.c: notifications travel up a binomial tree to rank 0 until all ranks have arrived, then down the tree to
+ * release all ranks.
+ * Cost: 2 ceil(log2 N) alpha. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), top = 1u << tu_log2_ceil(n);
@@ -17,6 +19,6 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_barrier_tree = {
     .collective = TUTTI_BARRIER,
     .name = "tree",
-    .summary = "a binomial tree tells rank 0 that all have come, and all that rank 0 knows",
+    .summary = "a binomial tree collects arrivals at rank 0, then carries back the release",
     .build = build,
 };

@@ -1,6 +1,7 @@
-/* broadcast, bidirectional: halves of the vector go all the way around a ring, one half each way, and their K pieces follow each
- * other. (N-2+K)(alpha + beta n/2K) where both directions of a link work at once. K is 8 if nothing else is asked for. */
-#include "algo/parts.h"
+/* broadcast_bidirectional.c: the two halves of the vector go all the way around a ring in opposite directions, each as
+ * a pipeline of K pieces.
+ * Cost for vectors of n bytes: (N-2+K)(alpha + beta n/2K) on full-duplex links. K is 8 by default. */
+#include "algo/phases.h"
 
 static uint32_t pieces(const struct tu_build *what) { return 2 * (what->chunks ? what->chunks : 8); }
 

@@ -1,5 +1,6 @@
-/* broadcast, binomial tree from the root. ceil(log2 N) (alpha + beta n). */
-#include "algo/parts.h"
+/* broadcast_binomial.c: broadcast on a binomial tree from the root.
+ * Cost for vectors of n bytes: ceil(log2 N) (alpha + beta n). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t root = tu_build_root(b);

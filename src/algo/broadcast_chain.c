@@ -1,6 +1,7 @@
-/* broadcast, chain: the vector's K pieces follow each other from rank to rank. (N-2+K)(alpha + beta n/K). K is 8 if nothing
- * else is asked for; the best is sqrt((N-2) beta n / alpha). */
-#include "algo/parts.h"
+/* broadcast_chain.c: a pipeline of K pieces of the vector passes from rank to rank.
+ * Cost for vectors of n bytes: (N-2+K)(alpha + beta n/K). K is 8 by default; the optimal K is sqrt((N-2) beta n /
+ * alpha). */
+#include "algo/phases.h"
 
 static uint32_t pieces(const struct tu_build *what) { return what->chunks ? what->chunks : 8; }
 

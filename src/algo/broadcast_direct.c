@@ -1,5 +1,6 @@
-/* broadcast, direct: the root writes once, all read. (N-1)(alpha + beta n) where a wire has no multicast. */
-#include "algo/parts.h"
+/* broadcast_direct.c: the root writes the vector once, and all ranks read it.
+ * Cost for vectors of n bytes: (N-1)(alpha + beta n) on a network without multicast. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

@@ -1,7 +1,7 @@
-/* broadcast, line: the vector's K pieces follow each other from the root to both ends of a line.
- * (max(root, N-1-root)-1+K)(alpha + beta n/K) where both directions of a link work at once; with one port for both, the root
- * sends everything twice. K is 8 if nothing else is asked for. */
-#include "algo/parts.h"
+/* broadcast_line.c: a pipeline of K pieces of the vector runs from the root to both ends of a line.
+ * Cost for vectors of n bytes: (max(root, N-1-root)-1+K)(alpha + beta n/K) on full-duplex links. If both directions
+ * share one port, the root sends everything twice. K is 8 by default. */
+#include "algo/phases.h"
 
 static uint32_t pieces(const struct tu_build *what) { return what->chunks ? what->chunks : 8; }
 

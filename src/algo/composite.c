@@ -1,7 +1,8 @@
-/* composite.c: algorithms put together by name, as "rs:pat+ag:bucket"; algo.h says what the names mean.
+/* composite.c: algorithms composed of phases by name, for example "rs:pat+ag:bucket". composite.h defines the names.
  *
- * Phases work on ever smaller shares of the vector and then on larger ones again, or carry everything to one rank of a group
- * and back. The ranks of a group follow each other (rank = group * size + index), so that shares are runs of chunks. */
+ * In some composites, the phases work on smaller and smaller shares of the vector, then on larger ones again. In
+ * others, they collect everything at one rank per group and distribute it again. Groups are consecutive ranks (rank =
+ * group * size + index), so that shares are contiguous chunks. */
 #include "algo/composite.h"
 
 #include <stdatomic.h>
@@ -12,7 +13,8 @@
 #include "base/text.h"
 
 enum { PHASES_MAX = 6 };
-/* Ranks of a group whose size the communicator will say: that of its groups by caches or NUMA nodes, or of its hosts. */
+/* Values of composite.group while the group size is not known. OPEN: the size will be that of the communicator's groups
+ * by caches or NUMA nodes. OPEN_HOSTS: it will be the number of ranks per host. */
 #define OPEN UINT32_MAX
 #define OPEN_HOSTS (UINT32_MAX - 1)
 
@@ -20,52 +22,55 @@ enum kind { RS, AG, AR, RE, BC, GA, SC, KINDS };
 static const struct {
   const char *name;
   tutti_collective collective;
-  int closes; /* the kind of the phase that it undoes, or -1 */
+  int closes; /* kind of the earlier phase that a phase of this kind undoes (ag undoes rs); -1: none */
 } kinds[KINDS] = {
     [RS] = {"rs", TUTTI_REDUCE_SCATTER, -1}, [AG] = {"ag", TUTTI_ALLGATHER, RS}, [AR] = {"ar", TUTTI_ALLREDUCE, -1},
     [RE] = {"re", TUTTI_REDUCE, -1},         [BC] = {"bc", TUTTI_BROADCAST, RE}, [GA] = {"ga", TUTTI_GATHER, RS},
     [SC] = {"sc", TUTTI_SCATTER, -1}};
 
-/* Who takes part together. */
+/* Scope of a phase: which ranks take part in the phase together. */
 enum scope {
   ALL,    /* all ranks */
-  INNER,  /* the ranks of a group */
-  BETWEEN /* one of each group: those of one index, every index for itself; or the leaders */
+  INNER,  /* the ranks of one group */
+  BETWEEN /* one rank per group: either the ranks with the same index in their groups, or the leaders of the groups */
 };
 
 struct phase {
   const struct tu_algorithm *algorithm;
   enum kind kind;
   enum scope scope;
-  bool leaders; /* only the leaders of the groups have anything left to do */
+  /* Only for a phase between groups: which ranks take part. True: the leaders of all groups, each of which acts for its
+   * group. False: the ranks that have the same index in their groups. */
+  bool leaders;
 };
 
 struct composite {
-  struct tu_algorithm algorithm; /* first, so that the one is found from the other */
+  struct tu_algorithm algorithm; /* must be the first member, so that composite_of can cast its address */
   struct composite *next;
   char name[TU_NAME_BYTES];
   struct phase phases[PHASES_MAX];
   uint32_t phase_count;
-  uint32_t group; /* ranks of a group; 0: no groups; or one of the open ones */
+  uint32_t group; /* ranks per group; 0: no groups; OPEN or OPEN_HOSTS: the size is not known yet */
 };
 
 static const struct composite *composite_of(const struct tu_algorithm *a) { return (const struct composite *)a; }
 static bool is_open(const struct composite *c) { return c->group >= OPEN_HOSTS; }
 
-/* ---- who ---- */
+/* ---- the sets of ranks in which a phase runs ---- */
 
 static uint32_t groups_of(const struct composite *c, uint32_t ranks) {
   return c->group ? (ranks + c->group - 1) / c->group : 1;
 }
 
-/* The rank of a group that speaks for it: the one at the root's place in its own group (in the same column of a mesh); the
- * first one where a shorter group has no such place. */
+/* Returns the leader of a group: the rank that has the same index in the group as the root has in its own group. If the
+ * last group is shorter and has no such index, its first rank is the leader. */
 static uint32_t leader_of(const struct composite *c, uint32_t ranks, uint32_t root, uint32_t group) {
   uint32_t first = group * c->group, leader = first + root % c->group;
   return leader < ranks ? leader : first;
 }
 
-/* The members of set number `set` that a phase has; 0 if there is none of that number. */
+/* Several sets of ranks may run a phase side by side, for example every group. Writes the ranks of set number `set` to
+ * `members` and returns their number; 0 if there is no such set. */
 static uint32_t members_of(const struct composite *c, const struct phase *p, const struct tu_build *what, uint32_t set,
                            uint32_t *members) {
   uint32_t count = 0, ranks = what->ranks;
@@ -82,27 +87,30 @@ static uint32_t members_of(const struct composite *c, const struct phase *p, con
   return count;
 }
 
-/* Which member of a set is its root. */
+/* Returns an index in set number `set` of the ranks that run the phase: the index of the root or, if the root is not in
+ * the set, of the rank that acts for it. */
 static uint32_t root_of(const struct composite *c, const struct phase *p, const struct tu_build *what, uint32_t set) {
   if (p->scope == ALL) return what->root;
   if (p->scope == INNER) return leader_of(c, what->ranks, what->root, set) - set * c->group;
   return what->root / c->group;
 }
 
-/* Sizes that a phase's sets have: the first one's, and the last one's if that differs. */
+/* Writes the sizes of the sets of ranks in which a phase runs: the size of the first set and, if different, that of
+ * the last set. Returns how many sizes were written (1 or 2). */
 static uint32_t set_sizes(const struct composite *c, const struct phase *p, uint32_t ranks, uint32_t sizes[2]) {
   sizes[0] = p->scope == ALL ? ranks : p->scope == INNER ? (uint32_t)tu_min(c->group, ranks) : groups_of(c, ranks);
   sizes[1] = p->scope == INNER ? ranks % c->group : 0;
   return sizes[1] > 0 && ranks > c->group ? 2 : 1;
 }
 
-/* ---- how many chunks ---- */
+/* ---- the number of chunks per block ---- */
 
-/* More than can be counted is UINT32_MAX. */
+/* Multiplies two numbers. The product stops at UINT32_MAX instead of overflowing. */
 static uint32_t product(uint32_t a, uint32_t b) { return (uint32_t)tu_min((uint64_t)a * b, UINT32_MAX); }
 static uint32_t least_multiple(uint32_t a, uint32_t b) { return product(a / tu_divisor(a, b), b); }
 
-/* Chunks that the shares of one block are cut into: every phase must find its own number in its share. */
+/* Returns the number of chunks per block. Each phase works on a part of the vector. The number of chunks of this part
+ * must be a multiple of the number that the phase's algorithm needs. */
 static uint32_t split(const struct tu_build *what) {
   const struct composite *c = composite_of(what->algorithm);
   bool rows = tu_collectives[c->algorithm.collective].in != tu_collectives[c->algorithm.collective].out;
@@ -131,31 +139,34 @@ static bool fits(const struct tu_algorithm *a, uint32_t ranks) {
   return a->multiple_of == 0 || ranks % a->multiple_of == 0;
 }
 
-/* ---- building ---- */
+/* ---- building the phases ---- */
 
-/* Where the phases so far have brought the data. */
+/* State while a composite is built: for each rank, where its data is after the phases that are already built. */
 struct course {
   struct tu_builder *b;
   const struct composite *c;
-  struct tu_span *have;           /* [ranks]: what a rank works on */
-  struct tu_span *in, *out, *row; /* [ranks]: of a sub-collective */
+  struct tu_span *have; /* [rank]: the span that the rank works on next */
+  /* Arguments for tu_build_sub, which builds a phase as an inner collective. For their meaning see tu_sub. They are
+   * indexed by the ranks of the inner collective. */
+  struct tu_span *in, *out, *row;
   uint32_t *members;
 };
 
-/* The i-th of `count` shares of a span. */
+/* Returns the i-th of `count` equal shares of a span. */
 static struct tu_span share_of(struct tu_span span, uint32_t i, uint32_t count) {
   return tu_part(span, i * (span.count / count), span.count / count);
 }
 
-/* Where a phase leaves its result at a rank: in its place in OUT if the rank has that, else in scratch. `like` is a span of
- * the rank's with as many bytes. */
+/* Returns the span for a phase's result at a rank: in OUT if the rank has an OUT for this part of the data, else in new
+ * scratch. `like` is a span of the rank with the same number of bytes. */
 static struct tu_span room(const struct course *k, uint32_t rank, struct tu_span like) {
   tutti_collective c = k->c->algorithm.collective;
   bool has_out = c != TUTTI_REDUCE_SCATTER && (c != TUTTI_REDUCE || rank == tu_build_root(k->b));
   return has_out ? tu_out(like.first, like.count) : tu_tmp(k->b, rank, like, 1);
 }
 
-/* What member i of a set gets from the phase. */
+/* Returns the span where the phase stores its result at the i-th of the `count` ranks that run it together. `last`:
+ * this is the last phase. */
 static struct tu_span result_of(const struct course *k, const struct phase *p, uint32_t i, uint32_t count, bool last) {
   uint32_t rank = k->members[i];
   struct tu_span have = k->have[rank];
@@ -174,7 +185,7 @@ static struct tu_span result_of(const struct course *k, const struct phase *p, u
   }
 }
 
-/* All sets of one phase, side by side. */
+/* Builds one phase: an inner collective (tu_build_sub) for every set of ranks. */
 static void run_phase(struct course *k, const struct phase *p, bool last) {
   const struct tu_build *what = tu_build_what(k->b);
   uint32_t count;
@@ -215,13 +226,13 @@ static void build(struct tu_builder *b) {
   for (uint32_t i = 0; i < k.c->phase_count; i++) run_phase(&k, &k.c->phases[i], i + 1 == k.c->phase_count);
 }
 
-/* ---- names ---- */
+/* ---- parsing and checking names ---- */
 
 static tutti_err refuse(struct tu_error *error, const char *name, const char *sentence) {
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm '%s': %s", name, sentence);
 }
 
-/* What follows '/': one size of groups, the same in all phases. */
+/* Parses the text after '/' in the name of a composite: a group size, g or h. It must be the same in all phases. */
 static bool read_group(struct composite *c, const char *text) {
   uint64_t size = strcmp(text, "h") == 0 ? OPEN_HOSTS : OPEN;
   if (strcmp(text, "g") != 0 && strcmp(text, "h") != 0 && (!tu_parse_uint(text, TU_RANKS_MAX, &size) || size == 0))
@@ -231,33 +242,39 @@ static bool read_group(struct composite *c, const char *text) {
   return true;
 }
 
-/* "rs:pat/4" */
+/* Parses one phase of a composite's name, for example "rs:pat/4". */
 static tutti_err read_phase(struct composite *c, const char *text, size_t length, struct tu_error *error) {
   char word[TU_NAME_BYTES];
   memcpy(word, text, length);
   word[length] = '\0';
-  if (c->phase_count == PHASES_MAX) return refuse(error, c->name, "at most 6 phases are possible");
+  if (c->phase_count == PHASES_MAX) return refuse(error, c->name, "too many phases; expected at most 6");
   struct phase *p = &c->phases[c->phase_count++];
   char *name = strchr(word, ':'), *group = strchr(word, '/');
-  if (!name) return refuse(error, c->name, "expected phases as 'rs:NAME', joined by '+'");
+  if (!name)
+    return refuse(error, c->name, "expected phases KIND:ALGORITHM joined by '+', for example rs:pat+ag:bucket");
   *name++ = '\0';
   if (group) {
     *group++ = '\0';
     if (!read_group(c, group))
       return refuse(error, c->name,
-                    "expected one number of ranks a group, or g, or h, after '/', the same in all phases");
+                    "invalid group size after '/'; expected a number of ranks, g (ranks that share a cache or a NUMA "
+                    "node) or h (ranks of a host), the same in all phases");
     p->scope = INNER;
   }
   while (p->kind < KINDS && strcmp(kinds[p->kind].name, word) != 0) p->kind++;
-  if (p->kind == KINDS) return refuse(error, c->name, "phases are rs, ag, ar, re, bc, ga and sc");
-  p->algorithm = tu_algorithm_find(kinds[p->kind].collective, name);
+  if (p->kind == KINDS)
+    return refuse(error, c->name,
+                  "unknown phase; expected rs (reduce_scatter), ag (allgather), ar (allreduce), re (reduce), bc "
+                  "(broadcast), ga (gather) or sc (scatter)");
+  p->algorithm = tu_algorithm_listed(kinds[p->kind].collective, name);
   if (p->algorithm) return TUTTI_OK;
-  return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm '%s': there is no %s.%s", c->name,
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm '%s': unknown algorithm %s.%s", c->name,
                  tu_collectives[kinds[p->kind].collective].name, name);
 }
 
-/* Is each phase possible after those before it? What is cut is put together again in the opposite order, and every rank's
- * data meets every other's once. */
+/* Checks the phases of an allreduce. As brackets close, each allgather or broadcast (ag, bc) must undo the last
+ * reduce-scatter or reduce (rs, re) that is not undone yet. The data of every rank must be combined with that of every
+ * other rank exactly once. */
 static tutti_err check_allreduce(struct composite *c, struct tu_error *error) {
   const struct phase *open[PHASES_MAX];
   uint32_t depth = 0;
@@ -268,25 +285,35 @@ static tutti_err check_allreduce(struct composite *c, struct tu_error *error) {
     if (p->kind == AG || p->kind == BC) {
       closing = true;
       if (depth == 0 || open[depth - 1]->scope != p->scope || (int)open[depth - 1]->kind != kinds[p->kind].closes)
-        return refuse(error, c->name, "ag must undo the last rs, and bc the last re, of the same ranks");
+        return refuse(error, c->name,
+                      "expected each allgather (ag) to complete the last open reduce_scatter (rs), and each broadcast "
+                      "(bc) the last open reduce (re), over the same ranks");
       depth--;
       p->leaders = open[depth]->leaders;
       continue;
     }
     if (p->kind == GA || p->kind == SC || closing || reduced[p->scope] || reduced[ALL])
-      return refuse(error, c->name, "an allreduce is rs+ag, re+bc, or these around an ar, each over other ranks");
+      return refuse(error, c->name,
+                    "invalid phases for allreduce; expected rs+ag (reduce_scatter, allgather) or re+bc (reduce, "
+                    "broadcast), or these around an ar (allreduce), each over different ranks");
     if (p->kind == RE && p->scope == BETWEEN && i == 0)
-      return refuse(error, c->name, "re between groups comes after a phase within groups");
+      return refuse(error, c->name,
+                    "invalid order; expected a phase within groups before a reduce (re) between groups");
     reduced[p->scope] = true;
     closing = p->kind == AR;
     if (p->kind != AR) open[depth++] = p;
   }
-  if (depth > 0) return refuse(error, c->name, "what rs cut needs an ag, and what re collected a bc");
+  if (depth > 0)
+    return refuse(error, c->name,
+                  "missing phases; expected an allgather (ag) for each reduce_scatter (rs), and a broadcast (bc) for "
+                  "each reduce (re)");
   bool whole = reduced[ALL] ? !reduced[INNER] && !reduced[BETWEEN] : reduced[INNER] && reduced[BETWEEN];
-  return whole ? TUTTI_OK : refuse(error, c->name, "it must reduce within the groups and between them");
+  return whole ? TUTTI_OK
+               : refuse(error, c->name, "missing phases; expected reductions both within the groups and between them");
 }
 
-/* The other collectives have two phases: of these kinds and scopes. */
+/* Checks the phases of other collectives than allreduce. There must be two phases, with the kinds and scopes (sets of
+ * ranks) in this table. */
 static tutti_err check_pair(struct composite *c, struct tu_error *error) {
   static const struct {
     tutti_collective collective;
@@ -296,17 +323,32 @@ static tutti_err check_pair(struct composite *c, struct tu_error *error) {
     const char *sentence;
   } pairs[] = {
       {TUTTI_REDUCE, {RS, GA}, {ALL, ALL}, false, NULL},
-      {TUTTI_REDUCE, {RE, RE}, {INNER, BETWEEN}, true, "a reduce is rs:A+ga:B or re:A/G+re:B"},
+      {TUTTI_REDUCE,
+       {RE, RE},
+       {INNER, BETWEEN},
+       true,
+       "invalid phases for reduce; expected rs:A+ga:B or re:A/G+re:B, with algorithms A and B and group size G"},
       {TUTTI_BROADCAST, {SC, AG}, {ALL, ALL}, false, NULL},
-      {TUTTI_BROADCAST, {BC, BC}, {BETWEEN, INNER}, true, "a broadcast is sc:A+ag:B or bc:A+bc:B/G"},
+      {TUTTI_BROADCAST,
+       {BC, BC},
+       {BETWEEN, INNER},
+       true,
+       "invalid phases for broadcast; expected sc:A+ag:B or bc:A+bc:B/G, with algorithms A and B and group size G"},
       {TUTTI_REDUCE_SCATTER,
        {RS, RS},
        {BETWEEN, INNER},
        false,
-       "a reduce_scatter is rs:A+rs:B/G, between groups first"},
-      {TUTTI_ALLGATHER, {AG, AG}, {INNER, BETWEEN}, false, "an allgather is ag:A/G+ag:B, within groups first"},
+       "invalid phases for reduce_scatter; expected rs:A+rs:B/G, between groups first, with algorithms A and B and "
+       "group size G"},
+      {TUTTI_ALLGATHER,
+       {AG, AG},
+       {INNER, BETWEEN},
+       false,
+       "invalid phases for allgather; expected ag:A/G+ag:B, within groups first, with algorithms A and B and group "
+       "size G"},
   };
-  const char *sentence = "only allreduce, reduce, broadcast, reduce_scatter and allgather are put together";
+  const char *sentence =
+      "no composites of this collective; expected allreduce, reduce, broadcast, reduce_scatter or allgather";
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     if (pairs[i].collective != c->algorithm.collective) continue;
     bool right = c->phase_count == 2;
@@ -321,7 +363,7 @@ static tutti_err check_pair(struct composite *c, struct tu_error *error) {
 }
 
 static void set_requirements(struct composite *c) {
-  const struct phase *last = NULL; /* that reduces */
+  const struct phase *last = NULL; /* the last phase so far that reduces; NULL: none */
   if (is_open(c)) c->algorithm.flags |= TU_OPEN_GROUPS;
   if (c->group == OPEN_HOSTS) c->algorithm.flags |= TU_BY_HOSTS;
   bool rank_order = true, equal_blocks = false,
@@ -334,7 +376,8 @@ static void set_requirements(struct composite *c) {
     c->algorithm.flags |= p->algorithm->flags & TU_AGGREGATES;
     c->algorithm.lanes = (uint32_t)tu_max(c->algorithm.lanes, p->algorithm->lanes);
     if (p->kind != RS && p->kind != AR && p->kind != RE) continue;
-    /* Groups hold neighbours: sums within them come first. */
+    /* Groups are consecutive ranks. So rank order holds only if sums within groups are made before sums between
+     * groups. */
     rank_order &= (p->algorithm->flags & TU_RANK_ORDER) && (!last || last->scope == INNER);
     last = p;
   }
@@ -356,7 +399,7 @@ static tutti_err read_name(struct composite *c, struct tu_error *error) {
   return err;
 }
 
-/* All that were ever asked for: as the table's own, they live as long as the process. */
+/* List of all composites found so far. Like the algorithms of the table, they live as long as the process. */
 static _Atomic(struct composite *) known;
 
 const struct tu_algorithm *tu_composite_find(tutti_collective collective, const char *name, struct tu_error *error) {
@@ -364,8 +407,8 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
   for (const struct composite *c = atomic_load(&known); c; c = c->next)
     if (c->algorithm.collective == collective && strcmp(c->name, name) == 0) return &c->algorithm;
   if (strlen(name) >= TU_NAME_BYTES) {
-    tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm '%.40s...': a name has at most %u characters", name,
-            TU_NAME_BYTES - 1);
+    tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm '%.40s...': the name is too long; expected at most %u characters",
+            name, TU_NAME_BYTES - 1);
     return NULL;
   }
   struct composite *c = tu_try_allocate(1, sizeof *c);
@@ -373,7 +416,7 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
   snprintf(c->name, sizeof c->name, "%s", name);
   c->algorithm = (struct tu_algorithm){.collective = collective,
                                        .name = c->name,
-                                       .summary = "put together of the phases in its name",
+                                       .summary = "composed of the phases in its name",
                                        .split = split,
                                        .fits = fits,
                                        .build = build};
@@ -391,7 +434,8 @@ uint32_t tu_composite_group(const struct tu_algorithm *a) {
 }
 
 const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group) {
-  char name[TU_NAME_BYTES + 16]; /* longer ones end here, and are too long for a name */
+  /* room for every valid name; a longer name is cut here, and then refused because it is too long */
+  char name[TU_NAME_BYTES + 16];
   size_t length = 0;
   for (const char *at = a->name; *at && length < TU_NAME_BYTES;) {
     size_t until = strcspn(at, "/");
@@ -399,7 +443,8 @@ const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, 
     at += until;
     if (!*at || length >= TU_NAME_BYTES) break;
     length +=
-        (size_t)snprintf(name + length, sizeof name - length, "/%u", group); /* all groups of a name are of one size */
+        /* Every phase with groups gets the new size, because all phases of a name have the same group size. */
+        (size_t)snprintf(name + length, sizeof name - length, "/%u", group);
     at += strcspn(at, "+");
   }
   struct tu_error error;

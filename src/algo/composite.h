@@ -1,13 +1,17 @@
-/* composite.h: algorithms put together of others, by name.
+/* composite.h: algorithms composed of other algorithms, by name.
  *
  *   name  = phase { "+" phase }
  *   phase = kind ":" algorithm [ "/" G | "/g" | "/h" ]     kind = rs | ag | ar | re | bc | ga | sc
  *
- * Kinds are reduce_scatter, allgather, allreduce, reduce, broadcast, gather and scatter. "/G": within groups of G ranks that
- * follow each other (a node, a row of a mesh); the phases without it are then between the groups (the columns). Where
- * shares are cut (rs, ag), N must be a multiple of G; where one rank of a group speaks for it (re, bc), any N will do.
- * "/g" leaves the size open: it is that of the communicator's groups by caches or NUMA nodes; with "/h" groups are hosts.
+ * Kinds are reduce_scatter, allgather, allreduce, reduce, broadcast, gather and scatter.
  *
+ * "/G": the phase runs within groups of G consecutive ranks, for example those of a node. If some phase of a name has
+ * "/G", the phases without it run between the groups. If phases cut the vector into shares (rs, ag), N must be a
+ * multiple of G. If one rank per group acts for its group (re, bc), N may be any number.
+ * "/g" leaves the size G open. It becomes the size of the communicator's locality groups.
+ * "/h" leaves G open, too. It becomes the number of ranks per host.
+ *
+ * The forms that each collective allows (A, B, C and D stand for algorithms):
  *   allreduce       rs:A+ag:B   re:A+bc:B   rs:A/G+ar:B+ag:C/G   rs:A+rs:B/G+ag:C/G+ag:D   re:A/G+ar:B+bc:C/G ...
  *   reduce          rs:A+ga:B   re:A/G+re:B
  *   broadcast       sc:A+ag:B   bc:A+bc:B/G
@@ -23,19 +27,24 @@ static inline bool tu_is_composite(const char *name) {
   return *name == ':';
 }
 
-/* NULL if the name is none; the error says why. Lives as long as the process. */
+/* Returns the composite with this name, or NULL if the name is invalid, with the reason in *error. The composite lives
+ * as long as the process. */
 const struct tu_algorithm *tu_composite_find(tutti_collective collective, const char *name, struct tu_error *error);
 
-/* Ranks of a group; 0: `a` is no composite, or has no groups, or leaves their size open. */
+/* Returns the number of ranks per group; 0 if `a` is no composite, has no groups, or leaves the size of its groups
+ * open. */
 uint32_t tu_composite_group(const struct tu_algorithm *a);
-/* The composite that `a`, a composite with groups, is on groups of `group` ranks; `a` itself if that would have too long a
- * name. */
+/* Returns the composite `a`, which must have groups, with groups of `group` ranks. If the resulting name would be too
+ * long, returns `a` itself. */
 const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group);
 
-/* Carries out the composite of that name in the place of an algorithm of the same collective, which has its split. */
+/* Builds the plan of the composite `name`. For an algorithm of the table that is only a short name of this composite;
+ * for example, allreduce.line is rs:line+ag:line. Both must have the same collective and the same number of chunks per
+ * block (split). */
 void tu_composite_build(struct tu_builder *b, const char *name);
 
-/* Of every shape and with awkward groups: what tests and `tutti check` go through. */
+/* Examples of composites of every form, for the tests and `tutti check`. Some group sizes do not divide the usual
+ * numbers of ranks. */
 struct tu_composite_example {
   tutti_collective collective;
   const char *name;

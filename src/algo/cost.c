@@ -1,20 +1,23 @@
-/* cost.c: what a plan costs, by building it for fewer ranks; see cost.h. */
+/* cost.c: estimates the cost of building a plan by building it for fewer ranks; see cost.h. */
 #include "algo/cost.h"
 
 #include <math.h>
 
 #include "algo/composite.h"
 
-/* A sample of so much work takes some milliseconds; the last ones may be of ten times as much. */
+/* Limit of the work for one sample plan: number of message ends, operands and runs of chunks that the builder visits
+ * (tu_plan.work). Costs are extrapolated from sample plans. These are built for more and more ranks until one of them
+ * reaches the limit, which takes some milliseconds. The last samples may exceed it tenfold. */
 #define SAMPLE_WORK 3e4
 
-/* Samples cut blocks into no more pieces than that, where `what` says how many. */
+/* maximum number of chunks per block in a sample plan (from which costs are extrapolated), if the caller sets the
+ * number of chunks */
 enum { CHUNKS_FEW = 16 };
 
-/* `count` groups of `group` ranks; one rank each, if there are no groups. */
+/* The ranks of a sample plan: `count` groups of `group` ranks. Without groups, `group` is 1. */
 struct shape {
   uint32_t group, count;
-  uint32_t chunks; /* as in tu_build */
+  uint32_t chunks; /* number of chunks per block, as in tu_build.chunks */
 };
 
 static uint64_t count_entries(const struct tu_plan *plan, uint64_t *steps) {
@@ -59,7 +62,9 @@ static struct tu_cost sample(const struct tu_build *what, struct tu_cost_memo *m
   return cost;
 }
 
-/* Times the power of `ratio` that `more` shows against `less`, which is for half as much. */
+/* Extrapolates a cost: `known` is the cost at some size; returns the cost at `ratio` times that size. The cost is
+ * assumed to be a power of the size. The exponent follows from two samples: `more` is the cost at twice the size of
+ * `less`. */
 static double grow(double known, double less, double more, double ratio) {
   if (less <= 0 || more <= less) return known;
   return known * pow(ratio, log2(more / less));

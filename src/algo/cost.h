@@ -1,31 +1,34 @@
-/* cost.h: how much work and memory a plan takes to make, known at once, before it is made. */
+/* cost.h: estimates of the work and memory that building a plan takes, without building it. */
 #ifndef TU_COST_H
 #define TU_COST_H
 
 #include "algo/algo.h"
 
 struct tu_cost {
-  double work;    /* tu_plan.work */
-  double entries; /* of the plan: steps, and their peers, operands and afters; chunks of scratch */
+  double work; /* amount of work to build the plan, in the unit of tu_plan.work */
+  /* number of entries of the plan: steps with their peers, operands and predecessors, and chunks of scratch */
+  double entries;
   double steps;
-  double chunks; /* of IN and OUT, of all ranks: exact */
+  double chunks; /* exact number of chunks of IN and OUT of all ranks */
 };
 
-/* What was built so far, for questions that differ in algorithm and numbers of ranks only. Zero-initialise. */
+/* Costs of the sample plans that were built so far. Estimates may share a memo if their tu_build arguments differ only
+ * in the algorithm and the number of ranks. Zero-initialise before first use. */
 struct tu_cost_memo {
   uint32_t count;
   struct {
     const struct tu_algorithm *algorithm;
     uint32_t ranks, chunks;
-    bool all; /* all ranks' steps */
+    bool all; /* true: the sample plan has the steps of all ranks; false: of one rank */
     struct tu_cost cost;
   } samples[128];
 };
 
-/* Of the plan that tu_plan_build would make. The same algorithm is built for few ranks, for twice as many, and so on, while
- * that costs some milliseconds; what is missing follows the power of N (for composites with groups: of the ranks of a group, and
- * of the number of groups) that the last doubling shows. `what` must be such that tu_plan_build can make it, given room.
- * memo NULL: nothing is kept. */
+/* Estimates the cost of the plan that tu_plan_build would make. Builds the same algorithm for few ranks, for twice as
+ * many, and so on, as long as this takes only some milliseconds. From there on, the cost is extrapolated: it is assumed
+ * to be a power of N, and the last doubling gives the exponent. For composites with groups, the ranks per group and the
+ * number of groups are extrapolated separately.
+ * `what` must be valid for tu_plan_build, apart from memory. If memo is NULL, no samples are kept. */
 void tu_cost_estimate(const struct tu_build *what, struct tu_cost_memo *memo, struct tu_cost *cost);
 
 #endif

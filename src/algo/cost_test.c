@@ -1,4 +1,4 @@
-/* cost_test.c: what plans are said to cost is what they cost. */
+/* cost_test.c: compares estimated costs of plans with the costs of the built plans. */
 #include "algo/cost.h"
 
 #include <stdlib.h>
@@ -22,7 +22,8 @@ static double chunks_of(const struct tu_plan *plan) {
   return chunks;
 }
 
-/* Powers of two, of which the samples are, are a special case of some algorithms, by a factor of three. */
+/* Checks that an estimate is between 1/2.5 and 4 times the true cost. The samples have powers of two as numbers of
+ * ranks, which are a special case of some algorithms, by a factor of up to three. */
 static void compare(const struct tu_build *what) {
   struct tu_cost cost;
   tu_cost_estimate(what, NULL, &cost);
@@ -53,7 +54,7 @@ static void estimates_are_near(void) {
     }
 }
 
-/* Large groups and many of them, a remainder, and one group of all. */
+/* Large groups, many groups, a smaller last group, and one group of all ranks. */
 static void groups(void) {
   const struct {
     tutti_collective collective;
@@ -72,7 +73,7 @@ static void groups(void) {
   }
 }
 
-/* Pieces of blocks: by algorithms that cut them, and that do not. */
+/* More chunks per block: for an algorithm that cuts blocks, and for one that does not. */
 static void pieces(void) {
   compare(&(struct tu_build){
       .algorithm = tu_algorithm_find(TUTTI_ALLGATHER, "pat"), .ranks = 12, .rank = TU_ALL_RANKS, .chunks = 1000});
@@ -80,8 +81,8 @@ static void pieces(void) {
       .algorithm = tu_algorithm_find(TUTTI_ALLGATHER, "bucket"), .ranks = 12, .rank = TU_ALL_RANKS, .chunks = 1000});
 }
 
-/* Of plans that nobody could build it comes at once: N squared steps at 65,536 ranks, and log N. More chunks than can be counted
- * are more than anything allows. */
+/* Estimates are immediate for plans that are too large to build: N^2 steps at 65,536 ranks, and N log N. A number of
+ * chunks that cannot be counted exceeds every limit. */
 static void beyond_what_can_be_built(void) {
   struct tu_cost cost;
   struct tu_cost_memo memo = {.count = 0};

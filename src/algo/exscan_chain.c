@@ -1,12 +1,14 @@
-/* exscan, chain: every rank keeps the sum that reaches it and passes it on with its own added; the last adds nothing.
- * (N-1)(alpha + beta n) + (N-2) gamma n. */
-#include "algo/parts.h"
+/* exscan_chain.c: every rank keeps the sum that it receives, adds its own input and sends the result to the next rank.
+ * The last rank adds nothing.
+ * Cost for vectors of n bytes: (N-1)(alpha + beta n) + (N-2) gamma n. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
   struct tu_span in = tu_in(0, 1), out = tu_out(0, 1), sum = in;
   for (uint32_t rank = 1; rank < n; rank++) {
-    /* In place, OUT lies on the input that is still to be added. */
+    /* In place, OUT is the same memory as the input that must still be added. Therefore the sum is received in
+     * scratch. */
     struct tu_span got = tu_build_in_place(b) ? tu_tmp(b, rank, in, 1) : out;
     tu_move(b, tu_at(rank - 1, sum), tu_at(rank, got));
     if (rank + 1 < n) {

@@ -1,7 +1,8 @@
-/* gather, bidirectional: blocks travel around a ring to the root, each the shorter way; every rank passes on what comes from
- * behind it. int(N/2)(alpha + beta m) where both directions of a link work at once; with one port for both,
- * (N-1)(alpha + beta m). */
-#include "algo/parts.h"
+/* gather_bidirectional.c: blocks travel around a ring to the root, each on the shorter way. Every rank passes on the
+ * blocks of ranks farther from the root.
+ * Cost for blocks of m bytes: floor(N/2)(alpha + beta m) on full-duplex links; (N-1)(alpha + beta m) if both directions
+ * share one port. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

@@ -1,12 +1,13 @@
-/* gather, binomial tree: a rank collects the blocks of its subtree, then passes them on.
- * alpha ceil(log2 N) + beta m (N-1). Ranks are counted from the root (v); subtree of v = blocks v .. v + lowest bit of
- * v - 1. */
-#include "algo/parts.h"
+/* gather_binomial.c: on a binomial tree, a rank collects the blocks of its subtree, then passes them on.
+ * Cost for blocks of m bytes: alpha ceil(log2 N) + beta m (N-1). Ranks are counted from the root: v = (rank - root) mod
+ * N. The subtree of v has the blocks v .. v + lowbit(v) - 1, where lowbit is the lowest set bit. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
   struct tu_span in = tu_in(0, 1);
-  struct tu_span *have = tu_build_memory(b, n, sizeof *have); /* blocks of v's subtree, in relative order */
+  /* [v, a rank counted from the root]: span with the blocks of the subtree of v, in the order of v */
+  struct tu_span *have = tu_build_memory(b, n, sizeof *have);
   for (uint32_t v = 1; v < n; v++) {
     uint32_t size = (uint32_t)tu_min(v & (0u - v), n - v);
     have[v] = in;
@@ -22,8 +23,8 @@ static void build(struct tu_builder *b) {
         tu_move(b, tu_at(from, have[child]), tu_at(to, tu_part(have[v], bit, count)));
         continue;
       }
-      /* At the root the blocks stand in rank order: a subtree that passes rank N - 1 goes on at 0, in the same
-       * message. */
+      /* The root stores blocks in rank order. If a subtree wraps past rank N - 1, its blocks are two spans, which
+       * are sent as one message. */
       uint32_t straight = (uint32_t)tu_min(count, n - from), rest = count - straight;
       if (rest > 0) tu_join_begin(b);
       tu_move(b, tu_at(from, tu_part(have[child], 0, straight)), tu_at(to, tu_out(from, straight)));

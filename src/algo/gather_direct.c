@@ -1,6 +1,7 @@
-/* gather, direct: every rank sends its block to the root, which takes them from its neighbour on.
- * (N-1)(alpha + beta m) at the root. */
-#include "algo/parts.h"
+/* gather_direct.c: every rank sends its block to the root, which receives in the order root + 1, root + 2, ... (modulo
+ * N).
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m) at the root. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);

@@ -1,7 +1,8 @@
-/* gather, line: blocks travel along a line to the root, from both sides; every rank passes on what comes from behind it.
- * max(root, N-1-root)(alpha + beta m) where both directions of a link work at once; with one port for both,
- * (N-1)(alpha + beta m). */
-#include "algo/parts.h"
+/* gather_line.c: blocks travel along a line to the root, from both sides. Every rank passes on the blocks of ranks
+ * farther from the root.
+ * Cost for blocks of m bytes: max(root, N-1-root)(alpha + beta m) on full-duplex links; (N-1)(alpha + beta m) if both
+ * directions share one port. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);

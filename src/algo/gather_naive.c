@@ -1,5 +1,6 @@
-/* gather, naive: the root takes every rank's block, one after the other in rank order. (N-1)(alpha + beta m). */
-#include "algo/parts.h"
+/* gather_naive.c: the root receives every rank's block, in rank order.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);

@@ -1,11 +1,11 @@
-/* pat.c: the operations of PAT; see pat.h. */
+/* pat.c: computes the operations of PAT (parallel aggregated trees); see pat.h. */
 #include "algo/pat.h"
 
 #include "base/text.h"
 
 static int low_bit(uint32_t s) { return s == 0 ? TU_PAT_NONE : __builtin_ctz(s); }
 
-/* The bits of i, of which there are log2(count), turned round and inverted. */
+/* Returns the number i of log2(count) bits with these bits in reverse order and inverted. */
 static uint32_t mirror_inverted(uint32_t i, uint32_t count) {
   uint32_t result = 0;
   for (uint32_t bit = 1, mirror = count / 2; bit < count; bit <<= 1, mirror >>= 1)
@@ -13,7 +13,8 @@ static uint32_t mirror_inverted(uint32_t i, uint32_t count) {
   return result;
 }
 
-/* Does mirror_inverted, from i on, come to another dimension? */
+/* Returns true if i is 0, or if mirror_inverted(i) and mirror_inverted(i - 1) have different lowest set bits. The
+ * lowest set bit selects the dimension, that is, the receiver. */
 static bool changes_peer(uint32_t i, uint32_t count) { return __builtin_popcount((i ^ (count - 1)) + 1) == 1; }
 
 static void init(struct tu_pat *p, const struct tu_build *what, struct tu_arena *arena) {
@@ -27,7 +28,8 @@ static void init(struct tu_pat *p, const struct tu_build *what, struct tu_arena 
 
 uint32_t tu_pat_split(const struct tu_build *what) { return what->chunks ? what->chunks : 1; }
 
-/* Room for a phase's operations, from a = 0 on. */
+/* Appends `count` operations that do nothing yet, and returns the first of them. All have the given phase, as and
+ * scale; their fields `a` are 0 .. count - 1. (tu_pat_op explains these fields.) */
 static struct tu_pat_op *add_phase(struct tu_pat *p, uint32_t *capacity, uint32_t phase, uint32_t as, uint32_t scale,
                                    uint32_t count) {
   uint32_t first = p->op_count;
@@ -47,9 +49,11 @@ static struct tu_pat_op *add_phase(struct tu_pat *p, uint32_t *capacity, uint32_
 
 static bool ends_slot(const struct tu_pat *p, uint32_t position) { return (position + 1) % p->per_slot == 0; }
 
-/* ---- reduce-scatter ---- */
+/* ---- operations of reduce-scatter ---- */
 
-/* Own pieces at odd distances leave over dimension 0. */
+/* Makes the operations by which a rank sends pieces of its input to the next rank (dimension 0). The owners of these
+ * pieces are the ranks at the distances as, as + delta, as + 2 delta, .... These distances are odd, because `as` is odd
+ * and delta is even. */
 static void rs_leaves(struct tu_pat *p, struct tu_pat_op *ops, uint32_t as) {
   for (uint32_t a = 0; a < p->aggregate; a++) {
     struct tu_pat_op *op = &ops[a];
@@ -61,7 +65,10 @@ static void rs_leaves(struct tu_pat *p, struct tu_pat_op *ops, uint32_t as) {
   }
 }
 
-/* What is received at distance s is passed on; where nothing comes from, only the own piece is. */
+/* Fills an operation that receives a piece, adds the rank's own piece, and passes the sum on.
+ * s: distance from the sender of the piece to the piece's owner. If s is not below the number of ranks, nothing is
+ * received, and only the rank's own piece is passed on.
+ * at: number of the piece among the received ones. post: true for the last piece of its slot. */
 static void rs_receive(const struct tu_pat *p, struct tu_pat_op *op, uint32_t s, uint32_t at, bool post) {
   uint32_t dim = (uint32_t)low_bit(s);
   op->piece = s - (1u << dim);
@@ -81,7 +88,8 @@ static void rs_trunk(struct tu_pat *p, struct tu_pat_op *ops, uint32_t as) {
     rs_receive(p, op, mirror_inverted(a, p->aggregate) * p->delta + as, a, ends);
     op->post_send = dim == 0 && ends;
     if (op->send_dim != TU_PAT_NONE) {
-      /* Past the last step of `as`, dimensions differ from piece to piece. */
+      /* If `as` is a power of two, successive pieces are sent to different ranks. Slots are counted per receiver, so
+       * the count starts at 0 again when the receiver changes. */
       if (as == 1u << dim && changes_peer(a, p->aggregate)) {
         turn = a;
         slot = 0;
@@ -134,19 +142,21 @@ void tu_pat_reduce_scatter(struct tu_pat *p, const struct tu_build *what, struct
   op->post_recv = op->final = true;
 }
 
-/* ---- allgather ---- */
+/* ---- operations of allgather ---- */
 
-/* The how manieth of its dimension a piece came in. */
+/* Returns the number of pieces that arrive from the same rank before this piece. `piece`: distance to its owner. */
 static uint32_t arrival(const struct tu_pat *p, uint32_t piece) {
   return piece % p->delta == 0 ? piece >> (low_bit(piece) + 1) : piece / p->delta;
 }
 
-/* The piece that comes after it on its dimension. */
+/* Returns the piece that arrives next, after this piece, from the same rank. `piece`: distance to its owner. */
 static uint32_t next_arrival(const struct tu_pat *p, uint32_t piece) {
   return piece + (piece % p->delta == 0 ? 2u << low_bit(piece) : p->delta);
 }
 
-/* What is at distance s - lowest bit is passed on to where it is at distance s. `next` comes after s. */
+/* Fills an operation that passes a piece on.
+ * s: distance from the receiver to the piece's owner. The distance from this rank to the owner is s minus the lowest
+ * set bit of s. next: the value of s in the following operation. */
 static void ag_pass(const struct tu_pat *p, struct tu_pat_op *op, uint32_t s, uint32_t next) {
   uint32_t dim = (uint32_t)low_bit(s), came = op->a;
   op->piece = s - (1u << dim);
@@ -162,7 +172,9 @@ static void ag_pass(const struct tu_pat *p, struct tu_pat_op *op, uint32_t s, ui
     op->send_at = (int)(op->a % p->per_slot);
     op->post_send = ends_slot(p, op->a) || next >= p->ranks;
   }
-  /* The last use of a piece frees its slot, also where nobody is left to pass it on to. */
+  /* In dimension 0 a piece is used for the last time, so this operation frees the piece's slot. Therefore a rank that
+   * has the piece (its distance is below the number of ranks) needs the operation even if no rank receives the
+   * piece. */
   op->skipped = s >= p->ranks && (dim > 0 || op->piece >= p->ranks);
 }
 
@@ -181,11 +193,13 @@ static void ag_step(struct tu_pat *p, uint32_t *capacity, uint32_t as) {
   }
 }
 
-/* The tree of distances below `delta`, a node before its children, far children first. The one after `s`; 0 at the end. */
+/* Let the distances 0 .. delta - 1 be a tree, where the parent of a distance is the distance without its lowest set
+ * bit. Returns the distance after `s` in a walk that visits each distance before its children, and larger children
+ * first. Returns 0 after the last distance. */
 static uint32_t next_in_tree(uint32_t s, uint32_t delta) {
   uint32_t bit = s == 0 ? delta : s & (0u - s);
-  if (bit > 1) return s + bit / 2; /* its farthest child */
-  /* The next nearer child of the nearest ancestor that has one. */
+  if (bit > 1) return s + bit / 2; /* the next distance is the largest child of s */
+  /* Finds the nearest ancestor with a child not yet visited, and returns this child. */
   while (s != 0) {
     uint32_t low = s & (0u - s), parent = s - low;
     if (low > 1) return parent + low / 2;
@@ -209,7 +223,7 @@ void tu_pat_allgather(struct tu_pat *p, const struct tu_build *what, struct tu_a
   for (; as != 0; as = next_in_tree(as, p->delta)) ag_step(p, &capacity, as);
 }
 
-/* ---- the table ---- */
+/* ---- the table of operations, as CSV ---- */
 
 void tu_pat_write(const struct tu_pat *p, const struct tu_build *what, struct tu_text *text) {
   enum { SLOT = 64 };
@@ -224,9 +238,9 @@ void tu_pat_write(const struct tu_pat *p, const struct tu_build *what, struct tu
       const struct tu_pat_op *op = &p->ops[i % p->op_count];
       if (op->skipped) continue;
       uint32_t offset = i / p->op_count * piece, nelem = (uint32_t)tu_min(piece, count - offset);
-      uint32_t place = (rank + op->piece) % p->ranks * count + offset;
-      uint32_t in = reduces ? place : op->phase == 0 ? 0 : offset;
-      uint32_t out = !reduces ? place : op->phase == 0 ? 0 : offset;
+      uint32_t index = (rank + op->piece) % p->ranks * count + offset;
+      uint32_t in = reduces ? index : op->phase == 0 ? 0 : offset;
+      uint32_t out = !reduces ? index : op->phase == 0 ? 0 : offset;
       int recv_at = op->recv_at < 0 ? TU_PAT_NONE : op->recv_at * (int)nelem;
       int send_at = op->send_at < 0 ? TU_PAT_NONE : op->send_at * (int)nelem;
       tu_text_print(text, "%u,%u,%u,%u,%u,%u,%d,%d,%d,%d,%u,%d,%d,%u,%u,%u,%d,%d\n", rank, i, op->phase, op->as, op->a,

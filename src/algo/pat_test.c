@@ -1,6 +1,6 @@
-/* pat_test.c: PAT's operations against NCCL's tables, its messages and scratch against their closed forms; and the worked example
- * of recursive halving. The tables and the example are data of their own: without them these tests are
- * skipped, and only small ones of our own are compared: tests/data/pat_*.csv, halving_4.txt. */
+/* pat_test.c: compares PAT's operations with NCCL's tables, and its messages and scratch with closed forms; checks the
+ * worked example of recursive halving. The full tables and the example are external data in ../shared: without them,
+ * these tests are skipped. The small tables tests/data/pat_*.csv and the example halving_4.txt are always compared. */
 #include "algo/pat.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static char *read_all(const char *path) {
 
 /* ---- NCCL's tables ---- */
 
-/* The block of a number of ranks: all of its rows that do something, without the columns `skipped` and `flags`. */
+/* Extracts the rows of a number of ranks, without skipped operations and without the columns `skipped` and `flags`. */
 static void table_of(char *data, unsigned ranks, struct tu_text *table) {
   unsigned here = 0;
   for (char *line = strtok(data, "\n"); line; line = strtok(NULL, "\n")) {
@@ -122,7 +122,8 @@ static void closed_forms(void) {
         struct tu_check_report report;
         CHECK(tu_check(plan, 1, &report), "%u ranks, %u pieces, depth %u: %s", n, what.slot_pieces, what.depth,
               report.text);
-        /* Scratch is logarithmic: the FIFOs of the dimensions that partial sums leave over, all but the first. */
+        /* Scratch is logarithmic: one FIFO for each dimension over which partial sums are sent,
+         * that is, all but the first. */
         uint32_t bound = (pat.dims - 1) * shapes[i].depth * pat.per_slot;
         CHECK(report.tmp_chunks_max <= bound, "%u ranks, %u pieces, depth %u: %u chunks of scratch, at most %u", n,
               what.slot_pieces, what.depth, report.tmp_chunks_max, bound);
@@ -140,7 +141,7 @@ static void closed_forms(void) {
 
 /* ---- the document's 8-rank example of recursive halving ---- */
 
-/* Does rank `from` send block `block` to rank `to` in its message number `round`? */
+/* Returns true if rank `from` sends block `block` to rank `to` in its message number `round`. */
 static bool sends(const struct tu_plan *plan, uint32_t from, uint32_t to, uint32_t block, uint32_t round) {
   const struct tu_rank_plan *r = &plan->rank[from];
   uint32_t messages = 0;
@@ -154,8 +155,8 @@ static bool sends(const struct tu_plan *plan, uint32_t from, uint32_t to, uint32
   return false;
 }
 
-/* The text's steps from the words `begin` on, over so many ranks; each rank sends `rounds` messages. `expected`
- * portions are named. */
+/* Compares the steps in the text, from the words `begin` on, with the plan for `ranks` ranks. Each rank must send
+ * `rounds` messages, and the text must name `expected` portions. */
 static void follow(char *data, const char *begin, uint32_t ranks, uint32_t rounds, uint32_t expected) {
   struct tu_plan *plan = tu_plan_build(&(struct tu_build){
       .algorithm = tu_algorithm_find(TUTTI_REDUCE_SCATTER, "recursive_halving"), .ranks = ranks, .rank = TU_ALL_RANKS});
@@ -173,7 +174,7 @@ static void follow(char *data, const char *begin, uint32_t ranks, uint32_t round
     }
   }
   CHECK(lines == expected, "%u lines", lines);
-  for (uint32_t rank = 0; rank < ranks; rank++) { /* the average is taken once, at the very end */
+  for (uint32_t rank = 0; rank < ranks; rank++) { /* the average is taken once, in the last step */
     const struct tu_rank_plan *r = &plan->rank[rank];
     CHECK(messages_sent(r) == rounds, "rank %u sends %u messages", rank, messages_sent(r));
     uint32_t finals = 0;

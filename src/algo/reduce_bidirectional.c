@@ -1,14 +1,15 @@
-/* reduce, bidirectional: sums of the vector's halves grow on their way around a ring to the root, one half each way, and their K
- * pieces follow each other. (N-2+K)(alpha + (beta + gamma) n/2K) where both directions of a link work at once. K is 8 if
- * nothing else is asked for. */
-#include "algo/parts.h"
+/* reduce_bidirectional.c: the two halves of the vector travel around a ring to the root, in opposite directions. Each
+ * half is a pipeline of K pieces, which are summed on the way.
+ * Cost for vectors of n bytes: (N-2+K)(alpha + (beta + gamma) n/2K) on full-duplex links. K is 8 by default. */
+#include "algo/phases.h"
 
 static uint32_t pieces(const struct tu_build *what) { return 2 * (what->chunks ? what->chunks : 8); }
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b), half = tu_build_split(b) / 2;
   if (n == 1) tu_copy(b, root, tu_in(0, 2 * half), tu_out(0, 2 * half));
-  struct tu_span *partial = tu_build_memory(b, 2 * (size_t)n, sizeof *partial); /* of each half: the sum so far */
+  /* [half * N + rank]: span of the partial sum of a half of the vector at a rank */
+  struct tu_span *partial = tu_build_memory(b, 2 * (size_t)n, sizeof *partial);
   for (uint32_t down = 0; down < 2; down++)
     for (uint32_t v = 2; v < n; v++) {
       uint32_t rank = (root + (down ? n - v : v)) % n;
@@ -32,7 +33,7 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_reduce_bidirectional = {
     .collective = TUTTI_REDUCE,
     .name = "bidirectional",
-    .summary = "pieces of the vector's halves grow on their way around a ring to the root, one half each way",
+    .summary = "pieces of the vector's halves are summed on the way around a ring to the root, half each way",
     .lanes = 2,
     .split = pieces,
     .build = build,

@@ -1,5 +1,6 @@
-/* reduce, binomial tree over the ranks counted from the root. ceil(log2 N) (alpha + (beta + gamma) n). */
-#include "algo/parts.h"
+/* reduce_binomial.c: reduce on a binomial tree over the ranks counted from the root.
+ * Cost for vectors of n bytes: ceil(log2 N) (alpha + (beta + gamma) n). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) { tu_binomial_reduce(b, tu_build_root(b), tu_out(0, 1)); }
 

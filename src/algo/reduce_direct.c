@@ -1,5 +1,6 @@
-/* reduce, direct: the root receives all vectors and sums them in one pass. (N-1)(alpha + (beta + gamma) n) at the root. */
-#include "algo/parts.h"
+/* reduce_direct.c: the root receives all vectors and sums them in one pass.
+ * Cost for vectors of n bytes: (N-1)(alpha + (beta + gamma) n) at the root. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

@@ -1,7 +1,8 @@
-/* reduce, reduce-scatter then gather: every rank sums up a share of the vector (recursive halving), the root collects them
- * (binomial tree). 2 alpha log2 N + (2 beta + gamma) n (N-1)/N at powers of two. */
+/* reduce_rs_gather.c: reduce-scatter by recursive halving sums a share of the vector at every rank. Then the root
+ * gathers the shares on a binomial tree.
+ * Cost for vectors of n bytes: 2 alpha log2 N + (2 beta + gamma) n (N-1)/N if N is a power of two. */
 #include "algo/composite.h"
-#include "algo/parts.h"
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) { tu_composite_build(b, "rs:recursive_halving+ga:binomial"); }
 

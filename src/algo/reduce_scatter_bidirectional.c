@@ -1,7 +1,8 @@
-/* reduce_scatter, bidirectional: every block is halved, and the halves travel around a ring, one half each way, and grow on the
- * way. (N-1)(alpha + beta m/2 + gamma m) where both directions of a link work at once; with one port for both,
- * (N-1)(2 alpha + beta m), and reductions of one half hide behind messages of the other. */
-#include "algo/parts.h"
+/* reduce_scatter_bidirectional.c: each block is halved. The halves travel around a ring in opposite directions and are
+ * summed on the way.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m/2 + gamma m) on full-duplex links. If both directions share one
+ * port: (N-1)(2 alpha + beta m), and the reductions of one half overlap with the messages of the other. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   const struct tu_way ways[] = {{.part_count = 1}, {.lane = 1, .down = true, .part_first = 1, .part_count = 1}};

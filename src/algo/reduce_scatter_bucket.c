@@ -1,5 +1,6 @@
-/* reduce_scatter, bucket: blocks travel around a ring and grow on the way. (N-1)(alpha + (beta + gamma) m). */
-#include "algo/parts.h"
+/* reduce_scatter_bucket.c: blocks travel around a ring and are summed on the way.
+ * Cost for blocks of m bytes: (N-1)(alpha + (beta + gamma) m). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) { tu_ring_reduce_scatter_in_scratch(b, &(struct tu_way){.part_count = 1}, 1); }
 

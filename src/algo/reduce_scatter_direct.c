@@ -1,7 +1,7 @@
-/* reduce_scatter, direct: every rank receives its block from all and sums it in one pass. With one port a rank
- * (2N-3)(alpha + beta m) + (N-1) gamma m, as all begin with rank 0; where messages need no ports, as in shared memory, they
- * do not wait for each other. */
-#include "algo/parts.h"
+/* reduce_scatter_direct.c: every rank receives its block from all ranks and sums the received blocks in one pass.
+ * Cost for blocks of m bytes, with one port per rank: (2N-3)(alpha + beta m) + (N-1) gamma m, because all ranks send to
+ * rank 0 first. In shared memory, which has no ports, ranks do not wait for each other. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

@@ -1,16 +1,20 @@
-/* reduce_scatter, line: partial sums of a block come from both ends of a line to its rank, on lanes of their own. The block's
- * rank adds what comes from below on the left and what comes from above on the right: rank order.
- * N rounds where both directions of a link work at once; with one port for both, 2(N-1)(alpha + (beta + gamma) m) at most. */
-#include "algo/parts.h"
+/* reduce_scatter_line.c: partial sums of each block travel from both ends of a line to the rank to which the block
+ * belongs, on two lanes. This rank adds the sum from lower ranks on the left and the sum from higher ranks on the
+ * right, so rank order holds.
+ * Cost for blocks of m bytes: N rounds on full-duplex links; at most 2(N-1)(alpha + (beta + gamma) m) if both
+ * directions share one port. */
+#include "algo/phases.h"
 
-/* One step of a block from rank `from` towards its own; `partial` is the row of the rank that gets it. */
+/* Sends the partial sum of a block from rank `from` one rank closer to the rank to which the block belongs.
+ * partial[rank * N + block]: span of the partial sum of a block at a rank. */
 static void pass(struct tu_builder *b, uint32_t block, uint32_t from, bool down, const struct tu_span *partial) {
   uint32_t n = tu_build_ranks(b), to = down ? from - 1 : from + 1;
   bool starts = down ? from + 1 == n : from == 0;
   struct tu_span in = tu_in(block, 1), with = in, target = partial[(size_t)to * n + block];
   if (to == block) {
     target = tu_out(0, 1);
-    if (down && block > 0) with = target; /* what came from below is in there */
+    /* the sum from higher ranks (down) comes last: OUT already contains the sum over the lower ranks and this rank */
+    if (down && block > 0) with = target;
   }
   tu_move_reduce(b, tu_at(from, starts ? in : partial[(size_t)from * n + block]), down ? TU_FROM_RIGHT : TU_FROM_LEFT,
                  with, tu_at(to, target));
@@ -23,7 +27,8 @@ static void build(struct tu_builder *b) {
   for (uint32_t rank = 1; rank + 1 < n; rank++)
     for (uint32_t block = 0; block < n; block++)
       if (block != rank) partial[(size_t)rank * n + block] = tu_tmp(b, rank, tu_in(block, 1), 1);
-  /* The block that has farthest to go starts first. What comes from below is added first. */
+  /* Sums travel up first. In the loop below they travel down, so a rank adds the sum from lower ranks before the sum
+   * from higher ranks. The block with the longest way starts first. */
   for (uint32_t step = 0; step + 2 < 2 * n; step++) {
     for (uint32_t from = 0; from + 1 < n; from++)
       if (step >= from && step - from + from < n - 1) pass(b, n - 1 - (step - from), from, false, partial);

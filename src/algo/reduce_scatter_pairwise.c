@@ -1,6 +1,8 @@
-/* reduce_scatter, pairwise: in round k every rank gives the one k behind it that one's block. (N-1)(alpha + beta m) + gamma m:
- * while one block is added the next one crosses. No scratch. */
-#include "algo/parts.h"
+/* reduce_scatter_pairwise.c: in round k every rank sends to the rank k positions after it the block of that rank. The
+ * receiver adds the block.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m) + gamma m, because a block is added while the next one crosses. It
+ * needs no scratch. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -18,7 +20,7 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_reduce_scatter_pairwise = {
     .collective = TUTTI_REDUCE_SCATTER,
     .name = "pairwise",
-    .summary = "one distance a round; every rank adds what comes to its own block",
+    .summary = "in round k every rank receives and adds a block from k ranks away",
     .flags = TU_ROTATES,
     .build = build,
 };

@@ -1,16 +1,21 @@
-/* reduce_scatter, recursive halving: partners at distances 1, 2, 4, ... exchange the half of their blocks that the other is
- * responsible for. alpha log2 N + (beta + gamma) m (N-1) at powers of two; the ranks beyond are folded into a neighbour
- * that stands for both, and told their block at the end. Distances grow, so that the sums are balanced trees over the
- * ranks in order. A partner's blocks are scattered and cross as one message. */
-#include "algo/parts.h"
+/* reduce_scatter_recursive_halving.c: partners at distances 1, 2, 4, ... send each other the half of their blocks for
+ * which the other is responsible.
+ * Cost for blocks of m bytes: alpha log2 N + (beta + gamma) m (N-1) if N is a power of two.
+ * Let P be the largest power of two that is at most N. N - P ranks take no part in the rounds (they are folded): a
+ * neighbour represents each of them, and sends it its block at the end. Distances grow, so that sums are balanced trees
+ * over the ranks in rank order. The blocks for a partner are not contiguous, but are sent as one message. */
+#include "algo/phases.h"
 
-struct places {
+struct spans {
   struct tu_folding fold;
-  struct tu_span *have, *keep; /* [rank * N + block] */
+  /* [rank * N + block]: have: span of a block's partial sum; keep: span of its next partial sum */
+  struct tu_span *have, *keep;
 };
 
-/* The odd ranks of the first pairs give all they have to their neighbours. */
-static void fold_in(struct tu_builder *b, const struct places *l) {
+/* Folds `extra` ranks, where `extra` is the number by which N exceeds a power of two. Of the first 2 * extra ranks,
+ * each odd rank sends its whole input to the even rank before it. The even rank adds its own input, and represents both
+ * ranks from then on. */
+static void fold_in(struct tu_builder *b, const struct spans *l) {
   uint32_t n = l->fold.ranks;
   for (uint32_t p = 0; p < l->fold.extra; p++) {
     uint32_t rank = tu_fold_rank(l->fold, p);
@@ -21,8 +26,9 @@ static void fold_in(struct tu_builder *b, const struct places *l) {
   }
 }
 
-/* Where partial sums go: those that leave in the first round need no place. */
-static void lay_out(struct tu_builder *b, const struct places *l) {
+/* Assigns memory to the partial sums of participants that represent one rank only. (For participants that represent two
+ * ranks, fold_in has done this.) Blocks that are sent away in the first round need no memory. */
+static void lay_out(struct tu_builder *b, const struct spans *l) {
   uint32_t n = l->fold.ranks;
   for (uint32_t p = l->fold.extra; p < l->fold.power; p++) {
     uint32_t rank = tu_fold_rank(l->fold, p);
@@ -40,9 +46,9 @@ static void lay_out(struct tu_builder *b, const struct places *l) {
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
   if (n == 1) tu_copy(b, 0, tu_in(0, 1), tu_out(0, 1));
-  struct places l = {.fold = tu_fold_of(n),
-                     .have = tu_build_memory(b, (size_t)n * n, sizeof *l.have),
-                     .keep = tu_build_memory(b, (size_t)n * n, sizeof *l.keep)};
+  struct spans l = {.fold = tu_fold_of(n),
+                    .have = tu_build_memory(b, (size_t)n * n, sizeof *l.have),
+                    .keep = tu_build_memory(b, (size_t)n * n, sizeof *l.keep)};
   fold_in(b, &l);
   if (n > 1) lay_out(b, &l);
   tu_butterfly_reduce_scatter(
@@ -58,7 +64,7 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_reduce_scatter_recursive_halving = {
     .collective = TUTTI_REDUCE_SCATTER,
     .name = "recursive_halving",
-    .summary = "partners at distances 1, 2, 4, ... exchange halves of what they have left, in rank order",
+    .summary = "partners at distances 1, 2, 4, ... exchange halves of their remaining blocks, in rank order",
     .flags = TU_RANK_ORDER,
     .build = build,
 };

@@ -1,5 +1,6 @@
-/* scan, chain: the running sum passes from rank to rank. (N-1)(alpha + (beta + gamma) n). */
-#include "algo/parts.h"
+/* scan_chain.c: the running sum passes from rank to rank.
+ * Cost for vectors of n bytes: (N-1)(alpha + (beta + gamma) n). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);

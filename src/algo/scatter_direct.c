@@ -1,6 +1,7 @@
-/* scatter, direct: the root sends every rank its block, from its neighbour on, so that several roots do not all begin at the
- * same rank. (N-1)(alpha + beta m) at the root. */
-#include "algo/parts.h"
+/* scatter_direct.c: the root sends every rank its block, in the order root + 1, root + 2, ... (modulo N), so that
+ * different roots of concurrent calls do not send to the same rank first.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m) at the root. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);
@@ -13,6 +14,6 @@ static void build(struct tu_builder *b) {
 const struct tu_algorithm tu_algo_scatter_direct = {
     .collective = TUTTI_SCATTER,
     .name = "direct",
-    .summary = "the root sends every rank its block, from its neighbour on",
+    .summary = "the root sends every rank its block, its neighbour first",
     .build = build,
 };

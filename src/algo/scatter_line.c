@@ -1,7 +1,8 @@
-/* scatter, line: blocks travel along a line from the root to both sides, the farthest first; every rank passes on what goes
- * beyond it. max(root, N-1-root)(alpha + beta m) where both directions of a link work at once; with one port for both,
- * (N-1)(alpha + beta m). */
-#include "algo/parts.h"
+/* scatter_line.c: blocks travel along a line from the root to both sides, the block for the farthest rank first. Every
+ * rank passes on the blocks for ranks farther from the root.
+ * Cost for blocks of m bytes: max(root, N-1-root)(alpha + beta m) on full-duplex links; (N-1)(alpha + beta m) if both
+ * directions share one port. */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);

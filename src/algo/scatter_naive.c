@@ -1,5 +1,6 @@
-/* scatter, naive: the root sends every rank its block, one after the other in rank order. (N-1)(alpha + beta m). */
-#include "algo/parts.h"
+/* scatter_naive.c: the root sends every rank its block, one after the other in rank order.
+ * Cost for blocks of m bytes: (N-1)(alpha + beta m). */
+#include "algo/phases.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b), root = tu_build_root(b);

@@ -1,16 +1,19 @@
-/* select.c: the built-in selection table, and picking from tables. */
+/* select.c: the built-in selection table, and the selection of algorithms by such tables. */
 #include <string.h>
 
 #include "algo/tuning.h"
 
-/* The last rules of each collective serve anything: any size, ranks, order of operands and blocks.
+/* For each collective, the last rules serve calls of any size, number of ranks, order of operands and block sizes.
  *
- * Two levels where ranks are grouped by caches or NUMA nodes, for what they save across: n bytes, N ranks, G groups. An
- * allreduce sends 2n(G-1) bytes across on g = N/G ways side by side, a ring 2nG on one way after the other; reduce and
- * broadcast send n(G-1), flat ones up to n(N-g). reduce_scatter and allgather save nothing: their blocks lie in rank
- * order, so whole rows cross to every rank (composite.h).
+ * Locality groups: two-level algorithms send fewer bytes between groups. Let n be the number of bytes, N of ranks, G of
+ * groups, and g = N/G.
+ *  - allreduce: a two-level algorithm sends 2n(G-1) bytes between groups, on g parallel paths. A ring sends 2nG bytes,
+ *    on one path after another.
+ *  - reduce and broadcast: a two-level algorithm sends n(G-1) bytes. An algorithm without groups sends up to n(N-g).
+ *  - reduce_scatter and allgather: two-level algorithms save nothing, because of the rank order of the blocks.
  *
- * Where ranks share CPUs a plan costs as many switches from one to the next as it makes them wait, whatever it moves. */
+ * Ranks that share CPUs: the cost of a plan is the number of context switches, whatever the size of the data. There is
+ * a context switch each time that a rank waits. */
 static const char builtin_rules[] =
     "allreduce      ranks<=2 bytes<=256K direct\n"
     "allreduce      ranks<=2             ring\n"
@@ -61,7 +64,8 @@ static const char builtin_rules[] =
     "exscan                              recursive_doubling\n"
     "send                                direct\n";
 
-/* Read by whoever comes first; if several do, one of their copies stays. */
+/* The first call reads the table. If several threads read it at the same time, one of the copies stays for all later
+ * calls, and the other copies are freed. */
 const struct tu_tuning *tu_tuning_builtin(void) {
   static struct tu_tuning *_Atomic kept;
   struct tu_tuning *tuning = atomic_load_explicit(&kept, memory_order_acquire);
@@ -77,7 +81,8 @@ const struct tu_tuning *tu_tuning_builtin(void) {
   return first;
 }
 
-/* What the rule offers for some sizes of what is wanted; NULL: nothing. */
+/* Returns the algorithm of the rule, or NULL if the rule does not serve the call. Ignores the conditions on the size of
+ * the call. */
 static const struct tu_algorithm *offer(const struct tu_rule *rule, const struct tu_wanted *wanted) {
   const char *why;
   uint32_t groups = wanted->group ? wanted->ranks / wanted->group : 1, share = (uint32_t)tu_max(wanted->share, 1);
@@ -106,7 +111,8 @@ const struct tu_algorithm *tu_tuning_select(const struct tu_tuning *tuning, cons
 struct choosing {
   const struct tu_tuning *tuning;
   const struct tu_wanted *wanted;
-  const struct tu_algorithm *choice; /* before: the forced one */
+  /* before `choose`: the forced algorithm or NULL; afterwards: the algorithm to use */
+  const struct tu_algorithm *choice;
 };
 
 static tutti_err choose(void *argument, struct tu_error *error) {
@@ -120,12 +126,13 @@ static tutti_err choose(void *argument, struct tu_error *error) {
 tutti_err tu_tuning_choose(const struct tu_tuning *tuning, const struct tu_algorithm *forced,
                            const struct tu_wanted *wanted, const struct tu_algorithm **choice, struct tu_error *error) {
   struct choosing c = {tuning, wanted, forced};
-  tutti_err err = tu_arena_build(choose, &c, "picking an algorithm", error);
+  tutti_err err = tu_arena_build(choose, &c, "the selection of an algorithm", error);
   *choice = c.choice;
   return err;
 }
 
-/* The largest size up to which no rule begins or ends to fit. */
+/* Returns the largest size up to which the same rules match as for wanted->bytes, in the user's table and in the
+ * built-in table. */
 static size_t same_rules_until(const struct tu_tuning *tuning, const struct tu_wanted *wanted) {
   const struct tu_tuning *tables[] = {tuning, tu_tuning_builtin()};
   size_t until = SIZE_MAX;

@@ -1,5 +1,5 @@
-/* tuning.c: the text of a selection table, read and written, and the list of forced algorithms. Time and memory are linear
- * in the text. */
+/* tuning.c: reads and writes the text of a selection table, and reads the list of forced algorithms. Time and memory
+ * are linear in the length of the text. */
 #include "algo/tuning.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-/* Names of composites are made of others' names. */
+/* maximum length of a token; tokens may be long, because the name of a composite contains several names */
 enum { TOKEN_BYTES = 192 };
 
 struct reader {
@@ -16,31 +16,33 @@ struct reader {
   struct tu_error *error;
 };
 
-/* ---- sentences: "name:line: expected ..., found '...'" ---------------------------------------------------------- */
+/* ---- error messages: "name:line: expected ..., found '...'" ------------------------------------------------------ */
 
 static tutti_err expected(struct reader *r, struct tu_scan at, const char *what) {
   return tu_scan_fail(&at, r->error, what);
 }
 
-/* The same of a name, with the one that may be meant; `at` is where it stands. */
+/* Sets the error of an unknown name, adds the nearest known name to the message, and returns the error. `at`: position
+ * of the unknown name. */
 static tutti_err expected_name(struct reader *r, struct tu_scan at, const char *what, const char *nearest) {
   tutti_err err = tu_scan_fail(&at, r->error, what);
   if (!nearest || !r->error) return err;
   return tu_fail(r->error, err, "%s; did you mean '%s'?", r->error->text, nearest);
 }
 
-/* ---- one rule --------------------------------------------------------------------------------------------------- */
+/* ---- reading one rule ------------------------------------------------------------------------------------------- */
 
 enum quantity { RANKS, GROUPS, SHARE, BYTES, QUANTITIES };
 static const char *const quantity_names[] = {
     [RANKS] = "ranks", [GROUPS] = "groups", [SHARE] = "share", [BYTES] = "bytes"};
 static const char *const quantity_values[] = {[RANKS] = "a number of ranks from 1 to 65536",
                                               [GROUPS] = "a number of groups from 1 to 65536",
-                                              [SHARE] = "a number of ranks on one CPU from 1 to 65536",
-                                              [BYTES] = "a size, as 4096, 64K, 16M or 3G"};
+                                              [SHARE] = "a number of ranks per CPU from 1 to 65536",
+                                              [BYTES] = "a size, for example 4096, 64K, 16M or 3G"};
 #define CONDITION "a condition on ranks, groups, share or bytes"
 
-/* Takes the name of a quantity if it comes next. */
+/* Reads the name of a quantity (ranks, groups, share or bytes) if it comes next in the text. Otherwise reads nothing
+ * and returns false. */
 static bool take_quantity(struct reader *r, enum quantity *quantity) {
   struct tu_scan before = r->scan;
   char word[TOKEN_BYTES];
@@ -59,7 +61,7 @@ static bool parse_value(enum quantity quantity, const char *token, uint64_t *val
   return tu_parse_bytes(token, value) && *value <= SIZE_MAX;
 }
 
-/* Each narrows a range to what lies in low..high, too; false if nothing does. */
+/* Narrows the range min..max to its intersection with low..high. Returns false if the intersection is empty. */
 static bool narrow_count(uint32_t *min, uint32_t *max, size_t low, size_t high) {
   *min = (uint32_t)tu_max(*min, low);
   *max = (uint32_t)tu_min(*max, high);
@@ -72,7 +74,7 @@ static bool narrow_bytes(size_t *min, size_t *max, size_t low, size_t high) {
   return *min <= *max;
 }
 
-/* "<=8K", behind its quantity; narrows the rule. */
+/* Parses the rest of a condition, for example "<=8K", and narrows a range of the rule accordingly. */
 static tutti_err read_condition(struct reader *r, enum quantity quantity, struct tu_rule *rule) {
   bool below = tu_scan_literal(&r->scan, "<="), above = !below && tu_scan_literal(&r->scan, ">=");
   if (!below && !above && !tu_scan_literal(&r->scan, "=")) return expected(r, r->scan, "'<=', '>=' or '='");
@@ -88,7 +90,7 @@ static tutti_err read_condition(struct reader *r, enum quantity quantity, struct
                            : narrow_bytes(&rule->bytes_min, &rule->bytes_max, low, high))
     return TUTTI_OK;
   char what[96];
-  snprintf(what, sizeof what, "conditions on %s that some number meets", quantity_names[quantity]);
+  snprintf(what, sizeof what, "conditions on %s that do not exclude each other", quantity_names[quantity]);
   return expected(r, before, what);
 }
 
@@ -99,7 +101,7 @@ static tutti_err read_algorithm(struct reader *r, struct tu_rule *rule) {
   snprintf(what, sizeof what, CONDITION ", or an algorithm of %s", collective);
   if (!tu_scan_token(&r->scan, token, sizeof token)) return expected(r, before, what);
   size_t length = strcspn(token, "<>=");
-  if (token[length]) { /* meant as a condition */
+  if (token[length]) { /* the token looks like a condition, but no quantity has this name */
     token[length] = '\0';
     return expected_name(r, before, CONDITION,
                          tu_nearest(token, quantity_names, sizeof quantity_names / sizeof quantity_names[0]));
@@ -132,14 +134,14 @@ static tutti_err read_rule(struct reader *r, struct tu_rule *rule) {
   return tu_scan_end_of_line(&r->scan) ? TUTTI_OK : expected(r, r->scan, "the end of the line");
 }
 
-/* ---- the forced ones -------------------------------------------------------------------------------------------- */
+/* ---- reading the list of forced algorithms ----------------------------------------------------------------------- */
 
 static tutti_err force(struct tu_tuning *tuning, const char *entry, struct tu_error *error) {
   char collective[TOKEN_BYTES];
   const char *name = strchr(entry, '=');
   if (!name || name[1] == '\0')
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
-                   "TUTTI_ALGORITHM: expected COLLECTIVE=ALGORITHM, as allreduce=ring, found '%.64s'", entry);
+                   "TUTTI_ALGORITHM: expected COLLECTIVE=ALGORITHM, for example allreduce=ring, found '%.64s'", entry);
   snprintf(collective, sizeof collective, "%.*s", (int)tu_min((size_t)(name - entry), sizeof collective), entry);
   name++;
   tutti_collective c;
@@ -155,7 +157,7 @@ static tutti_err force(struct tu_tuning *tuning, const char *entry, struct tu_er
                    tu_collectives[c].name, name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
   }
   if (tuning->forced[c] && tuning->forced[c] != a)
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_ALGORITHM: expected one algorithm of %s, found %s and %s",
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_ALGORITHM: expected one algorithm for %s, found two: %s and %s",
                    tu_collectives[c].name, tuning->forced[c]->name, a->name);
   tuning->forced[c] = a;
   return TUTTI_OK;
@@ -175,7 +177,7 @@ static tutti_err read_forced(struct tu_tuning *tuning, const char *list, struct 
   return err;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- reading the whole table ------------------------------------------------------------------------------------- */
 
 static tutti_err read_rules(struct tu_tuning *tuning, const struct tu_tuning_text *text, struct tu_error *error) {
   struct reader r = {
@@ -234,7 +236,7 @@ void tu_tuning_release(struct tu_tuning *tuning) {
   tu_arena_fini(&tuning->arena);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing a rule --------------------------------------------------------------------------------------------- */
 
 static void write_value(enum quantity quantity, size_t value, char *text, size_t text_bytes) {
   static const char *const units[] = {"", "K", "M", "G"};
@@ -243,7 +245,8 @@ static void write_value(enum quantity quantity, size_t value, char *text, size_t
   snprintf(text, text_bytes, "%zu%s", value, units[unit]);
 }
 
-/* The conditions that hold for low..high, of min..max that are possible. */
+/* Writes the conditions that describe the range low..high of a quantity. min..max is the range if there are no
+ * conditions. */
 static void write_conditions(enum quantity quantity, size_t low, size_t high, size_t min, size_t max,
                              struct tu_text *text) {
   const char *name = quantity_names[quantity];

@@ -1,4 +1,4 @@
-/* tuning_test.c: selection tables: what is read, what is refused and how, and what is picked. */
+/* tuning_test.c: selection tables: reading, refusals with their messages, and selection. */
 #include "algo/tuning.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@ static tutti_err read_text(const char *rules, const char *forced, struct tu_tuni
   return tu_tuning_read(&text, tuning, error);
 }
 
-/* The table, or NULL, having complained. */
+/* Returns the table; if it cannot be read, fails the test and returns NULL. */
 static struct tu_tuning *must_read(const char *rules, const char *forced) {
   struct tu_tuning *tuning = NULL;
   struct tu_error error = {0};
@@ -22,12 +22,12 @@ static const char *pick(const struct tu_tuning *t, tutti_collective c, uint32_t 
   return tu_tuning_select(t, &wanted)->name;
 }
 
-/* The built-in table reads, and has an answer to everything: one that serves. */
+/* The built-in table can be read, and it selects an algorithm that serves the call in every case. */
 static void test_builtin(void) {
   const struct tu_tuning *t = tu_tuning_builtin();
   CHECK(t == tu_tuning_builtin() && t->rule_count > 0, "it is read once");
   static const size_t sizes[] = {0, 8, 4096, 4097, 65536, 65537, 1 << 30, SIZE_MAX};
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++)
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     for (uint32_t ranks = 1; ranks <= 70; ranks++)
       for (unsigned i = 0; i < 4 * sizeof sizes / sizeof sizes[0]; i++) {
         if (tu_collectives[c].family == TUTTI_SEND && ranks != 2) continue;
@@ -59,7 +59,7 @@ static void test_rules(void) {
     tutti_collective collective;
     uint32_t ranks;
     size_t bytes;
-    const char *name; /* NULL: what the built-in table says */
+    const char *name; /* expected algorithm; NULL: the choice of the built-in table */
   } table[] = {
       {TUTTI_ALLREDUCE, 3, 0, "direct"},
       {TUTTI_ALLREDUCE, 3, 1024, "direct"},
@@ -84,7 +84,7 @@ static void test_rules(void) {
           tu_collectives[table[i].collective].name, table[i].bytes, table[i].ranks, got, wanted);
   }
   struct tu_wanted wanted = {.collective = TUTTI_ALLREDUCE, .ranks = 3};
-  static const size_t ends[] = {1024, 65536, SIZE_MAX}; /* the last one is the built-in table's */
+  static const size_t ends[] = {1024, 65536, SIZE_MAX}; /* the last size comes from the built-in table */
   for (int i = 0; i < 3; i++) {
     size_t until = tu_tuning_select_until(t, &wanted);
     CHECK(until == ends[i], "from %zu on it is the same until %zu, expected %zu", wanted.bytes, until, ends[i]);
@@ -93,7 +93,7 @@ static void test_rules(void) {
   tu_tuning_release(t);
 }
 
-/* Conditions on groups, and algorithms that take the size of their groups from what is wanted. */
+/* Conditions on groups, and algorithms that take their group size from the call. */
 static void test_groups(void) {
   struct tu_tuning *t = must_read(
       "allreduce groups=2 bytes<=1K reduce_broadcast\n"
@@ -107,7 +107,7 @@ static void test_groups(void) {
     tutti_collective collective;
     uint32_t ranks, group;
     size_t bytes;
-    const char *name; /* NULL: what the built-in table says */
+    const char *name; /* expected algorithm; NULL: the choice of the built-in table */
     uint32_t share;
   } table[] = {
       {TUTTI_ALLREDUCE, 8, 4, 1024, "reduce_broadcast", 0},
@@ -120,7 +120,7 @@ static void test_groups(void) {
       {TUTTI_REDUCE, 8, 0, 0, NULL, 0},
       {TUTTI_REDUCE_SCATTER, 8, 2, 1 << 20, "rs:pairwise+rs:pat/2", 0},
       {TUTTI_REDUCE_SCATTER, 8, 0, 1 << 20, NULL, 0},
-      {TUTTI_REDUCE_SCATTERV, 8, 2, 1 << 20, NULL, 0}, /* pat needs equal blocks */
+      {TUTTI_REDUCE_SCATTERV, 8, 2, 1 << 20, NULL, 0}, /* pat requires equal blocks */
       {TUTTI_BROADCAST, 8, 0, 0, NULL, 1},
       {TUTTI_BROADCAST, 8, 0, 0, "chain", 2},
       {TUTTI_BROADCAST, 8, 0, 0, "chain", 4},
@@ -147,7 +147,7 @@ static void test_groups(void) {
   tu_tuning_release(t);
 }
 
-/* A name that leaves the size of groups open is one algorithm for every size, and none by itself. */
+/* A name that leaves the group size open finds one algorithm for all sizes, which serves nothing itself. */
 static void test_open_groups(void) {
   const struct tu_algorithm *a = tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/g+ar:ring+bc:binomial/g");
   CHECK(a && (a->flags & TU_OPEN_GROUPS), "it is open");
@@ -169,7 +169,7 @@ static void test_open_groups(void) {
   CHECK(by_host && !tu_algorithm_serves(by_host, &wanted, &why) && strstr(why, "/h"), "%s", why);
 }
 
-/* A rule whose algorithm cannot do what is wanted is passed over. */
+/* A rule is skipped if its algorithm cannot serve the call. */
 static void test_passed_over(void) {
   for (size_t i = 0; i < tu_algorithm_count; i++) {
     const struct tu_algorithm *a = tu_algorithms[i];
@@ -194,51 +194,39 @@ static void test_passed_over(void) {
 
 static void test_broken(void) {
   static const struct {
-    const char *text, *sentence;
+    const char *text, *facts;
   } table[] = {
-      {"alreduce ring", "table:1: expected a collective, found 'alreduce'; did you mean 'allreduce'?"},
-      {"\n\n  = ring", "table:3: expected a collective, found '='"},
-      {"allreduce # ring\n",
-       "table:1: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found the "
-       "end of the line"},
-      {"barrier direct\nallreduce",
-       "table:2: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found the end of "
-       "the "
-       "text"},
-      {"allreduce rimg",
-       "table:1: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found 'rimg'; "
-       "did "
-       "you mean 'ring'?"},
-      {"allreduce rank<=4 ring",
-       "table:1: expected a condition on ranks, groups, share or bytes, found 'rank<=4'; did you mean 'ranks'?"},
-      {"allreduce ranks ring", "table:1: expected '<=', '>=' or '=', found 'ring'"},
-      {"allreduce ranks<4 ring", "table:1: expected '<=', '>=' or '=', found '<4'"},
-      {"allreduce ranks<=0 ring", "table:1: expected a number of ranks from 1 to 65536, found '0'"},
-      {"allreduce ranks<=65537 ring", "table:1: expected a number of ranks from 1 to 65536, found '65537'"},
-      {"allreduce ranks<=4K ring", "table:1: expected a number of ranks from 1 to 65536, found '4K'"},
-      {"allreduce ranks=", "table:1: expected a number of ranks from 1 to 65536, found the end of the text"},
-      {"allreduce bytes<=8KB ring", "table:1: expected a size, as 4096, 64K, 16M or 3G, found '8KB'"},
-      {"allreduce bytes<=99999999999G ring", "table:1: expected a size, as 4096, 64K, 16M or 3G, found '99999999999G'"},
-      {"allreduce ranks<=2 ranks>=3 ring", "table:1: expected conditions on ranks that some number meets, found '3'"},
-      {"allreduce bytes=2 bytes=3 ring", "table:1: expected conditions on bytes that some number meets, found '3'"},
-      {"allreduce groups<=0 ring", "table:1: expected a number of groups from 1 to 65536, found '0'"},
-      {"allreduce groups>=2K ring", "table:1: expected a number of groups from 1 to 65536, found '2K'"},
-      {"allreduce groups=2 groups=3 ring", "table:1: expected conditions on groups that some number meets, found '3'"},
-      {"allreduce group=2 ring",
-       "table:1: expected a condition on ranks, groups, share or bytes, found 'group=2'; did you mean 'groups'?"},
+      {"alreduce ring", "table:1: |a collective|'alreduce'|'allreduce'"},
+      {"\n\n  = ring", "table:3: |a collective|'='"},
+      {"allreduce # ring\n", "table:1: |a condition|an algorithm|allreduce|the line"},
+      {"barrier direct\nallreduce", "table:2: |a condition|an algorithm|allreduce|the text"},
+      {"allreduce rimg", "table:1: |a condition|an algorithm|allreduce|'rimg'|'ring'"},
+      {"allreduce rank<=4 ring", "table:1: |a condition|'rank<=4'|'ranks'"},
+      {"allreduce ranks ring", "table:1: |'<=', '>=' or '='|'ring'"},
+      {"allreduce ranks<4 ring", "table:1: |'<=', '>=' or '='|'<4'"},
+      {"allreduce ranks<=0 ring", "table:1: |ranks from 1 to 65536|'0'"},
+      {"allreduce ranks<=65537 ring", "table:1: |ranks from 1 to 65536|'65537'"},
+      {"allreduce ranks<=4K ring", "table:1: |ranks from 1 to 65536|'4K'"},
+      {"allreduce ranks=", "table:1: |ranks from 1 to 65536|the text"},
+      {"allreduce bytes<=8KB ring", "table:1: |a size|'8KB'"},
+      {"allreduce bytes<=99999999999G ring", "table:1: |a size|'99999999999G'"},
+      {"allreduce ranks<=2 ranks>=3 ring", "table:1: |conditions on ranks|exclude|'3'"},
+      {"allreduce bytes=2 bytes=3 ring", "table:1: |conditions on bytes|exclude|'3'"},
+      {"allreduce groups<=0 ring", "table:1: |groups from 1 to 65536|'0'"},
+      {"allreduce groups>=2K ring", "table:1: |groups from 1 to 65536|'2K'"},
+      {"allreduce groups=2 groups=3 ring", "table:1: |conditions on groups|exclude|'3'"},
+      {"allreduce group=2 ring", "table:1: |a condition|'group=2'|'groups'"},
       {"allreduce rs:direct/x+ar:ring+ag:direct/x",
-       "table:1: expected a condition on ranks, groups, share or bytes, or an algorithm of allreduce, found "
-       "'rs:direct/x+ar:ring+ag:direct/x'"},
-      {"allreduce ring bytes<=3", "table:1: expected the end of the line, found 'bytes<=3'"},
-      {"allreduce ring\nsend ring",
-       "table:2: expected a condition on ranks, groups, share or bytes, or an algorithm of send, found 'ring'"},
+       "table:1: |a condition|an algorithm|allreduce|'rs:direct/x+ar:ring+ag:direct/x'"},
+      {"allreduce ring bytes<=3", "table:1: |the line|'bytes<=3'"},
+      {"allreduce ring\nsend ring", "table:2: |a condition|an algorithm|send|'ring'"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     struct tu_tuning *t;
     struct tu_error error = {0};
     CHECK(read_text(table[i].text, NULL, &t, &error) == TUTTI_ERR_ARGUMENT, "'%s' was taken", table[i].text);
-    CHECK(strcmp(error.text, table[i].sentence) == 0, "'%s', expected '%s'", error.text, table[i].sentence);
-    CHECK(read_text(table[i].text, NULL, &t, NULL) == TUTTI_ERR_ARGUMENT, "nobody wants the sentence");
+    CHECK(test_contains(error.text, table[i].facts), "'%s', expected '%s'", error.text, table[i].facts);
+    CHECK(read_text(table[i].text, NULL, &t, NULL) == TUTTI_ERR_ARGUMENT, "refused without an error struct");
   }
 }
 
@@ -253,24 +241,24 @@ static void test_forced(void) {
   tu_tuning_release(t);
   tu_tuning_release(t);
   static const struct {
-    const char *list, *sentence;
+    const char *list, *facts;
   } table[] = {
-      {"ring", "expected COLLECTIVE=ALGORITHM, as allreduce=ring, found 'ring'"},
-      {"allreduce=", "expected COLLECTIVE=ALGORITHM, as allreduce=ring, found 'allreduce='"},
-      {"allreduce=ring,", "expected COLLECTIVE=ALGORITHM, as allreduce=ring, found ''"},
-      {"alreduce=ring", "expected a collective, found 'alreduce'; did you mean 'allreduce'?"},
-      {"allreduce=rimg", "expected an algorithm of allreduce, found 'rimg'; did you mean 'ring'?"},
-      {"allreduce=ring,allreduce=direct", "expected one algorithm of allreduce, found ring and direct"},
+      {"ring", "COLLECTIVE=ALGORITHM|'ring'"},
+      {"allreduce=", "COLLECTIVE=ALGORITHM|'allreduce='"},
+      {"allreduce=ring,", "COLLECTIVE=ALGORITHM|''"},
+      {"alreduce=ring", "a collective|'alreduce'|'allreduce'"},
+      {"allreduce=rimg", "an algorithm|allreduce|'rimg'|'ring'"},
+      {"allreduce=ring,allreduce=direct", "one algorithm|allreduce|ring and direct"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     struct tu_error error = {0};
     CHECK(read_text(NULL, table[i].list, &t, &error) == TUTTI_ERR_ENVIRONMENT, "'%s' was taken", table[i].list);
-    CHECK(strncmp(error.text, "TUTTI_ALGORITHM: ", 17) == 0 && strcmp(error.text + 17, table[i].sentence) == 0,
-          "'%s', expected '%s'", error.text, table[i].sentence);
+    CHECK(strncmp(error.text, "TUTTI_ALGORITHM: ", 17) == 0 && test_contains(error.text + 17, table[i].facts),
+          "'%s', expected '%s'", error.text, table[i].facts);
   }
 }
 
-/* Every rule that can be thought of reads back as it was. */
+/* Every random rule reads back as it was written. */
 static void test_write(void) {
   static const size_t sizes[] = {0, 1, 1023, 1024, 1 << 20, (size_t)3 << 30, SIZE_MAX - 1, SIZE_MAX};
   static const uint32_t ranks[] = {1, 2, 1024, TU_RANKS_MAX};

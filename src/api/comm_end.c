@@ -1,17 +1,29 @@
-/* comm_end.c: the end of a communicator: freed by all ranks together, or closed by one at a time. */
+/* comm_end.c: ends communicators: either all ranks free a communicator together, or each rank closes it on its own. */
+#include "api/comm_end.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/comm.h"
+#include "api/comm_create.h"
+#include "call/queue.h"
+#include "call/stall.h"
+#include "comm/chain.h"
+#include "comm/enter.h"
+#include "comm/failure.h"
+#include "comm/peers.h"
+#include "comm/wait.h"
+#include "onesided/window.h"
+#include "stream/channel.h"
 
-/* The time is over. */
+/* Fails the communicator with TUTTI_ERR_TIMEOUT. The message names the ranks that this rank still waits for. */
 static tutti_err fail_to_drain(struct tutti_comm *comm, uint64_t since) {
   struct tu_error error;
   char late[400];
   const struct tu_chain_wait wait = {.members = comm->waits_for, .since = since};
-  if (!tu_chain_print(comm, &wait, late, sizeof late)) snprintf(late, sizeof late, "its own messages");
+  if (!tu_chain_print(comm, &wait, late, sizeof late))
+    snprintf(late, sizeof late, "messages to itself that it has not received");
   tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in tutti_comm_free for %s", comm->rank, comm->timeout_ms,
           late);
   return tu_comm_fail(comm, &error);
@@ -23,7 +35,9 @@ static tutti_err wait_drained(struct tutti_comm *comm) {
   tu_mover_flush(comm->mover);
   for (;;) {
     (void)tu_mover_look(comm->mover);
-    tu_note_departed(comm); /* with those that it waited for at the last look */
+    /* Records which ranks have departed (freed the communicator). It checks at least the ranks in comm->waits_for,
+     * which the previous round of this loop has set. */
+    tu_note_departed(comm);
     memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
     if (tu_comm_failed(comm)) return comm->error.code;
     if (tu_mover_drained(comm->mover, comm->waits_for)) return TUTTI_OK;
@@ -35,14 +49,14 @@ static tutti_err wait_drained(struct tutti_comm *comm) {
   }
 }
 
-/* ---- closing: the shared part stays until nobody needs it, and nobody waits for that ---- */
+/* ---- closing: shared memory stays until no rank needs it, but no rank waits for that ---- */
 
 struct closed {
   struct closed *next;
   uint64_t process;
   struct tu_mover *mover;
   struct tu_transport *transport;
-  bool waits_for[]; /* scratch */
+  bool waits_for[]; /* [ranks], temporary: tu_mover_drained sets true for each rank that this rank still waits for */
 };
 
 static struct {
@@ -57,7 +71,8 @@ static void keep(struct closed *c) {
   pthread_mutex_unlock(&closing.lock);
 }
 
-/* Out of the list: those of that endpoint of which nothing is needed any more, or all. */
+/* Removes closed communicators that use endpoint t (access to the host's shared memory) from the list, and returns
+ * them. If `all` is true, removes all of them; otherwise only those that no rank needs any more. */
 static struct closed *take_out(const struct tu_transport *t, bool all) {
   struct closed *taken = NULL;
   bool looked = false;
@@ -79,7 +94,8 @@ static struct closed *take_out(const struct tu_transport *t, bool all) {
 static void destroy(struct closed *c, bool in_order) {
   for (struct closed *next; c; c = next) {
     next = c->next;
-    tu_control_depart(&c->mover->control);
+    if (in_order) tu_control_depart(&c->mover->control);
+    else tu_control_depart_early(&c->mover->control);
     tu_mover_destroy(c->mover, in_order);
     tu_comm_drop_endpoint(c->transport);
     free(c);
@@ -99,8 +115,9 @@ static bool is_last(const struct tu_transport *t) {
   return count > 0 && atomic_load(&t->users) == count;
 }
 
-/* If all communicators of that endpoint are closed, none of them will be looked at again: then it is closed, too. What they
- * have sent stays where it is, and this rank has left all of them. */
+/* Closes the endpoint (access to the host's shared memory) if all communicators that use it are closed. It is closed
+ * here, because no later call would close it. This rank then departs from these communicators. Messages that it has
+ * sent stay in shared memory for their receivers. */
 static void end_endpoint(const struct tu_transport *t) {
   pthread_mutex_lock(&closing.lock);
   struct closed *last = is_last(t) ? take_out(t, true) : NULL;
@@ -113,13 +130,15 @@ void tu_comm_sweep_reset(void) {
   closing.first = NULL;
 }
 
-/* ---- what both ways of ending have in common ---- */
+/* ---- common parts of free and close ---- */
 
-/* Ends what is left of it; TUTTI_OK: nothing was. */
+/* Ends requests, windows and channels that are still open. Returns an error if there were any, unless the communicator
+ * had failed before. */
 static tutti_err end_use(tutti_comm *comm, const char *call) {
   struct tu_error error;
   tutti_err err = TUTTI_OK;
-  while (comm->open_requests > 0 && comm->failed) tu_queue_poll(comm); /* ends them with the verdict */
+  /* If the communicator has failed, each poll ends open requests with the verdict (the first failure). */
+  while (comm->open_requests > 0 && comm->failed) tu_queue_poll(comm);
   if (comm->open_requests > 0) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: %u requests are still open on rank %u; wait for them first", call,
             comm->open_requests, comm->rank);
@@ -128,24 +147,25 @@ static tutti_err end_use(tutti_comm *comm, const char *call) {
   }
   uint32_t windows = tu_windows_abandon(comm);
   if (windows > 0 && err == TUTTI_OK && !comm->failed) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: rank %u still has %u windows; tutti_window_free comes first", call,
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: rank %u still has %u windows; call tutti_window_free first", call,
             comm->rank, windows);
     err = tu_comm_fail(comm, &error);
   }
   uint32_t channels = tu_channels_abandon(comm);
   if (channels > 0 && err == TUTTI_OK && !comm->failed) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: rank %u still has %u channels open; tutti_channel_close comes first", call,
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: rank %u still has %u channels open; call tutti_channel_close first", call,
             comm->rank, channels);
     err = tu_comm_fail(comm, &error);
   }
   return err;
 }
 
-/* on_ready is called within a function that goes on with the communicator afterwards. */
+/* Returns the error of a call that was made within the callback on_ready. Such a call is refused, because the function
+ * that has called on_ready still uses the communicator. */
 static tutti_err refuse_within_on_ready(const char *call) {
   struct tu_error error;
   tu_fail(&error, TUTTI_ERR_ARGUMENT,
-          "%s was called within on_ready, where only tutti_request_fill is possible; nothing is freed", call);
+          "%s: called within the callback on_ready, which may only call tutti_request_fill; nothing was freed", call);
   return tu_thread_error(&error);
 }
 
@@ -161,7 +181,9 @@ tutti_err tutti_comm_free(tutti_comm *comm) {
   if (err == TUTTI_OK) err = wait_drained(comm);
   tu_chain_go_on(comm->transport);
   if (err != TUTTI_OK) (void)tu_thread_error(&comm->error);
-  const struct tu_transport *t = comm->transport; /* to compare with, alone: it may be gone */
+  /* `t` may dangle after tu_comm_destroy, which frees the endpoint if no communicator uses it any more. So the
+   * functions below dereference `t` only if a closed communicator keeps the endpoint open. */
+  const struct tu_transport *t = comm->transport;
   tu_comm_destroy(comm, err == TUTTI_OK);
   tu_comm_sweep(t);
   end_endpoint(t);
@@ -178,11 +200,13 @@ tutti_err tutti_comm_close(tutti_comm *comm) {
   }
   struct tu_error error;
   struct closed *c = NULL;
-  const struct tu_transport *t = comm->transport; /* to compare with, alone: it may be gone */
+  /* `t` may dangle after tu_comm_destroy, which frees the endpoint if no communicator uses it any more. So the
+   * functions below dereference `t` only if a closed communicator keeps the endpoint open. */
+  const struct tu_transport *t = comm->transport;
   tutti_err err = end_use(comm, "tutti_comm_close");
   if (err == TUTTI_OK && !tu_comm_failed_by_now(comm)) {
     c = tu_try_allocate(1, sizeof *c + comm->ranks * sizeof c->waits_for[0]);
-    if (!c) tu_fail_memory(&error, sizeof *c, "tutti_comm_close, on rank %u", comm->rank);
+    if (!c) tu_fail_memory(&error, sizeof *c, "tutti_comm_close on rank %u", comm->rank);
     if (!c) err = tu_comm_fail(comm, &error);
   }
   if (err != TUTTI_OK) (void)tu_thread_error(&comm->error);
@@ -191,7 +215,8 @@ tutti_err tutti_comm_close(tutti_comm *comm) {
     tu_mover_flush(c->mover);
     tu_comm_forget_mover(comm);
   }
-  tu_comm_destroy(comm, false); /* of one that has failed the shared part is left alone */
+  /* false: keeps the shared memory of a failed communicator, as other ranks may still use it */
+  tu_comm_destroy(comm, false);
   if (c) keep(c);
   tu_comm_sweep(t);
   end_endpoint(t);

@@ -1,23 +1,28 @@
-/* tensor_values.c: a tensor's elements to and from dense rows of f32. Some hundred at a time are packed as they would cross,
- * and converted there. */
+/* tensor_values.c: copies a tensor's elements to and from f32 values in logical order without gaps. At most ELEMENTS
+ * elements at a time are packed in logical order, as in a message. They are converted in this packed form. */
 #include <string.h>
 #include <tutti/tensor.h>
 
-#include "api/comm.h"
 #include "base/types.h"
+#include "comm/failure.h"
 #include "engine/kernels.h"
+#include "tensor/map.h"
 
 enum { ELEMENTS = 512 };
 
-static tutti_err begin(const tutti_tensor *tensor, const float *values, const char *call, struct tu_map **map) {
+/* Checks the arguments. Copies the tensor's description to *known, and creates *map, which states where each element
+ * lies in memory. */
+static tutti_err begin(const tutti_tensor *tensor, const float *values, const char *call, tutti_tensor *known,
+                       struct tu_map **map) {
   struct tu_error error;
   tutti_err err;
   if (!tensor || !tensor->data || !values)
-    err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL; it needs a tensor with memory, and values", call,
+    err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL; expected a tensor with data, and values", call,
                   !tensor         ? "the tensor"
                   : !tensor->data ? "the tensor's data"
                                   : "values");
-  else err = tu_map_create(tensor, map, &error);
+  else err = tu_tensor_take(tensor, call, known, &error);
+  if (err == TUTTI_OK) err = tu_map_create(known, map, &error);
   return err == TUTTI_OK ? TUTTI_OK : tu_thread_error(&error);
 }
 
@@ -33,35 +38,38 @@ static struct tu_region whole(const struct tu_map *map) {
   return region;
 }
 
-/* So many elements of a row, from one on; those of an item that are beyond the row are zeros. */
+/* Converts `count` f32 values of a row to items of the datatype. An item is one element, or a group of block floats. If
+ * the row ends within the last item, the rest of this item becomes zeros. */
 static void to_items(tutti_datatype type, void *items, const float *values, size_t count) {
-  size_t group = tu_datatype_group(type), item_bytes = tu_datatypes[type].bytes;
+  size_t group = tu_item_elements(type), item_bytes = tu_datatypes[type].bytes;
   if (group == 1) {
     for (size_t i = 0; i < count; i++) tu_from_double(type, (unsigned char *)items + i * item_bytes, (double)values[i]);
     return;
   }
   float filled[ELEMENTS] = {0};
   memcpy(filled, values, count * sizeof *values);
-  tu_groups_from_f32(type, items, filled, tu_round_up(count, group) / group);
+  tu_block_floats_from_f32(type, items, filled, tu_round_up(count, group) / group);
 }
 
 static void from_items(tutti_datatype type, float *values, const void *items, size_t count) {
-  size_t group = tu_datatype_group(type), item_bytes = tu_datatypes[type].bytes;
+  size_t group = tu_item_elements(type), item_bytes = tu_datatypes[type].bytes;
   if (group == 1) {
     for (size_t i = 0; i < count; i++)
       values[i] = (float)tu_to_double(type, (const unsigned char *)items + i * item_bytes);
     return;
   }
   float filled[ELEMENTS];
-  tu_groups_to_f32(type, filled, items, tu_round_up(count, group) / group);
+  tu_block_floats_to_f32(type, filled, items, tu_round_up(count, group) / group);
   memcpy(values, filled, count * sizeof *values);
 }
 
-/* Rows of items, each a whole number: a piece never goes on in the next row. */
+/* If `to` is not NULL, copies all elements of the tensor to `to`; otherwise copies `from` to the tensor. Each row is
+ * converted separately, at most ELEMENTS elements at a time, because each row begins with a new item in the packed
+ * order. */
 static void convert(const tutti_tensor *t, const struct tu_map *map, float *to, const float *from) {
   const struct tu_region region = whole(map);
   size_t cols = t->shape[TUTTI_DIMS - 1], total = product(t->shape), item_bytes = tu_map_item_bytes(map);
-  size_t group = tu_datatype_group(t->type), row_items = tu_map_shape(map)[TUTTI_DIMS - 1], row = 0;
+  size_t group = tu_item_elements(t->type), row_items = tu_map_shape(map)[TUTTI_DIMS - 1], row = 0;
   for (size_t at = 0; at < total; at += cols, row++)
     for (size_t col = 0; col < cols; col += ELEMENTS) {
       _Alignas(TU_LINE_BYTES) unsigned char items[ELEMENTS * sizeof(double)];
@@ -78,19 +86,21 @@ static void convert(const tutti_tensor *t, const struct tu_map *map, float *to, 
 }
 
 tutti_err tutti_tensor_to_f32(const tutti_tensor *tensor, float *values) {
+  tutti_tensor known;
   struct tu_map *map;
-  tutti_err err = begin(tensor, values, "tutti_tensor_to_f32", &map);
+  tutti_err err = begin(tensor, values, "tutti_tensor_to_f32", &known, &map);
   if (err != TUTTI_OK) return err;
-  convert(tensor, map, values, NULL);
+  convert(&known, map, values, NULL);
   tu_map_destroy(map);
   return TUTTI_OK;
 }
 
 tutti_err tutti_tensor_from_f32(const tutti_tensor *tensor, const float *values) {
+  tutti_tensor known;
   struct tu_map *map;
-  tutti_err err = begin(tensor, values, "tutti_tensor_from_f32", &map);
+  tutti_err err = begin(tensor, values, "tutti_tensor_from_f32", &known, &map);
   if (err != TUTTI_OK) return err;
-  convert(tensor, map, NULL, values);
+  convert(&known, map, NULL, values);
   tu_map_destroy(map);
   return TUTTI_OK;
 }

@@ -1,4 +1,5 @@
-/* tensor_values_test.c: f32 into tensors of every type and layout and out again, against where elements lie by definition. */
+/* tensor_values_test.c: copies f32 to tensors of every type and layout and back, and checks each element at the offset
+ * that the definition of the layout gives. */
 #include <math.h>
 
 #include "engine/kernels.h"
@@ -7,7 +8,8 @@
 
 enum { GROUP = 16 };
 
-/* The definition, group by group: an element's group are the 16 of its row around it, zeros beyond the row's end. */
+/* Returns the expected value of an element, computed group by group. A group is 16 consecutive elements of a row, which
+ * share an exponent as block floats; elements beyond the row's end are zeros. */
 static double rounded(const tutti_tensor *t, const float *values, const size_t i[TUTTI_DIMS]) {
   size_t cols = t->shape[4], row = ((i[0] * t->shape[1] + i[1]) * t->shape[2] + i[2]) * t->shape[3] + i[3];
   size_t item_bytes = tutti_datatype_size(t->type);
@@ -19,12 +21,12 @@ static double rounded(const tutti_tensor *t, const float *values, const size_t i
   float group[GROUP] = {0};
   for (size_t k = i[4] / GROUP * GROUP; k < cols && k / GROUP == i[4] / GROUP; k++)
     group[k % GROUP] = values[row * cols + k];
-  tu_groups_from_f32(t->type, item, group, 1);
-  tu_groups_to_f32(t->type, group, item, 1);
+  tu_block_floats_from_f32(t->type, item, group, 1);
+  tu_block_floats_to_f32(t->type, group, item, 1);
   return (double)group[i[4] % GROUP];
 }
 
-/* What the tensor holds there. */
+/* Returns the value that the tensor holds at index i. */
 static double held(const tutti_tensor *t, const size_t i[TUTTI_DIMS]) {
   const unsigned char *data = t->data;
   size_t item_bytes = tutti_datatype_size(t->type);
@@ -39,7 +41,8 @@ static void check_tensor(tutti_tensor *t, const char *name, uint64_t *seed) {
   size_t bytes = tutti_tensor_bytes(t), count = 1, i[TUTTI_DIMS] = {0}, n = 0;
   for (int d = 0; d < TUTTI_DIMS; d++) count *= t->shape[d];
   float *values = malloc(count * sizeof *values), *back = malloc(count * sizeof *back);
-  /* Once over zeros and once over ones: what differs afterwards is padding, and as it was. */
+  /* The tensor is written twice: into memory of 0 bits, and into memory of 1 bits. Bits that differ afterwards are
+   * padding, and must be unchanged. */
   unsigned char *memory[2] = {calloc(bytes + 1, 1), malloc(bytes + 1)};
   memset(memory[1], 0xff, bytes);
   for (size_t k = 0; k < count; k++) values[k] = (float)(tu_random(seed) % 801) / 8 - 50;
@@ -66,7 +69,7 @@ static void check_tensor(tutti_tensor *t, const char *name, uint64_t *seed) {
 
 static void test_values(void) {
   uint64_t seed = test_seed();
-  for (tutti_datatype type = 0; type < TUTTI_DATATYPES; type++)
+  for (tutti_datatype type = 0; type < TU_DATATYPES; type = tu_datatype_next(type))
     for (size_t k = 0; k < TENSORS_KINDS; k++) {
       if (tutti_datatype_size(type) > 8 && !tensors_kinds[k].tiled) continue;
       static const size_t widths[] = {10, 33, 1030};

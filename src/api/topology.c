@@ -1,17 +1,18 @@
-/* topology.c: the public calls that ask about clusters. */
+/* topology.c: public functions that describe clusters and chips. */
 #include <tutti/topology.h>
 
 #include <stdlib.h>
 
-#include "api/comm.h"
 #include "base/text.h"
+#include "comm/failure.h"
 #include "topology/cluster.h"
 #include "topology/soc.h"
 
 struct tutti_cluster {
   struct tu_cluster *cluster;
-  uint32_t *mmio, *hops; /* [chips]: tu_cluster_reach */
-  uint32_t reach[];      /* of both */
+  /* [chips]: for each chip, the nearest node that a host has mapped (mmio), and the number of hops to that node */
+  uint32_t *mmio, *hops;
+  uint32_t reach[]; /* memory for the arrays mmio and hops */
 };
 
 struct tutti_soc {
@@ -21,10 +22,7 @@ struct tutti_soc {
 tutti_err tutti_cluster_load(const char *what, const char *reserve, tutti_cluster **cluster) {
   struct tu_error error;
   struct tu_cluster *loaded = NULL;
-  if (!what || !cluster) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "a cluster needs a name and a place to be loaded to");
-    return tu_thread_error(&error);
-  }
+  if (!what || !cluster) return tu_refuse_null("tutti_cluster_load", what ? "cluster" : "what");
   *cluster = NULL;
   tutti_err err = tu_cluster_load(what, &loaded, &error);
   if (err == TUTTI_OK) err = tu_cluster_reserve(loaded, reserve, &error);
@@ -36,7 +34,7 @@ tutti_err tutti_cluster_load(const char *what, const char *reserve, tutti_cluste
   tutti_cluster *c = tu_try_allocate(1, sizeof *c + 2 * chips * sizeof *c->reach);
   if (c) c->mmio = c->reach, c->hops = c->reach + chips;
   if (!c || !tu_cluster_reach(loaded, c->mmio, c->hops)) {
-    tu_fail_memory(&error, 2 * chips * sizeof *c->reach, "how the %zu chips of %s are reached", chips, what);
+    tu_fail_memory(&error, 2 * chips * sizeof *c->reach, "paths from hosts to the %zu chips of %s", chips, what);
     tu_cluster_destroy(loaded);
     free(c);
     return tu_thread_error(&error);
@@ -60,8 +58,10 @@ uint32_t tutti_cluster_chip_id(const tutti_cluster *cluster, uint32_t chip) {
 
 static tutti_err refuse_chip(const tutti_cluster *cluster, uint32_t chip, uint32_t below) {
   struct tu_error error;
-  if (!cluster) tu_fail(&error, TUTTI_ERR_ARGUMENT, "expected a cluster, found NULL");
-  else tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s has chips 0 to %u, not %u", cluster->cluster->name, below - 1, chip);
+  if (!cluster) tu_fail(&error, TUTTI_ERR_ARGUMENT, "cluster is NULL");
+  else
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "%s: expected a chip from 0 to %u, found %u", cluster->cluster->name, below - 1,
+            chip);
   return tu_thread_error(&error);
 }
 
@@ -70,7 +70,8 @@ tutti_err tutti_cluster_channels(const tutti_cluster *cluster, uint32_t chip, ui
   struct tu_error error;
   if (!cluster || chip >= cluster->cluster->chip_count) return refuse_chip(cluster, chip, tutti_cluster_chips(cluster));
   if (!count || (!channels && max > 0)) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "channels of a chip: expected places for %u of them, and for their count", max);
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_cluster_channels: count or channels is NULL; expected an array of %u channels", max);
     return tu_thread_error(&error);
   }
   const struct tu_cluster *c = cluster->cluster;
@@ -92,8 +93,8 @@ tutti_err tutti_cluster_far_end(const tutti_cluster *cluster, tutti_link_end nea
   uint32_t link = tu_cluster_link_at(c, end);
   if (link == TU_NONE || !far) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
-            "channel %u of chip %u of %s: expected one with a link, and a place for its far end", near.channel,
-            near.chip, c->name);
+            "tutti_cluster_far_end: channel %u of chip %u of %s has no link, or far is NULL", near.channel, near.chip,
+            c->name);
     return tu_thread_error(&error);
   }
   struct tu_cluster_link_end other = tu_link_far(&c->links[link], end);
@@ -109,7 +110,8 @@ tutti_err tutti_cluster_reach(const tutti_cluster *cluster, uint32_t chip, uint3
   struct tu_error error;
   if (!cluster || chip >= cluster->cluster->chip_count) return refuse_chip(cluster, chip, tutti_cluster_chips(cluster));
   if (cluster->hops[chip] == TU_NONE) {
-    tu_fail(&error, TUTTI_ERR_UNSUPPORTED, "chip %u of %s: no chip with mmio leads there", chip,
+    tu_fail(&error, TUTTI_ERR_UNSUPPORTED,
+            "chip %u of %s cannot be reached from any chip that a host accesses directly (mmio)", chip,
             cluster->cluster->name);
     return tu_thread_error(&error);
   }
@@ -122,10 +124,7 @@ tutti_err tutti_soc_load(const char *path, tutti_soc **soc) {
   struct tu_error error;
   char *data;
   size_t bytes;
-  if (!path || !soc) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "a description of cores needs a path and a place to be loaded to");
-    return tu_thread_error(&error);
-  }
+  if (!path || !soc) return tu_refuse_null("tutti_soc_load", path ? "soc" : "path");
   *soc = NULL;
   tutti_err err = tu_read_file(path, &data, &bytes, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
@@ -155,8 +154,8 @@ tutti_err tutti_soc_core(const tutti_soc *soc, uint32_t channel, tutti_core *cor
   struct tu_error error;
   if (!soc || !core || channel >= soc->soc->channel_count) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT,
-            "a core: expected a channel below %u and a place for its core, found channel %u", tutti_soc_channels(soc),
-            channel);
+            "tutti_soc_core: soc or core is NULL, or channel is unknown; expected a channel below %u, found %u",
+            tutti_soc_channels(soc), channel);
     return tu_thread_error(&error);
   }
   *core = (tutti_core){soc->soc->channels[channel].x, soc->soc->channels[channel].y};

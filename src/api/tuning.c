@@ -1,17 +1,21 @@
-/* tuning.c: where the selection table comes from, and that all ranks use one: rank 0 reads its files and variables and tells
- * the others the text; nobody else looks at theirs. */
+/* tuning.c: finds the selection table (which selects algorithms), and distributes it to all ranks. Rank 0 reads its
+ * files and environment variables and sends the text to the other ranks, which do not read their own files. */
+#include "api/tuning.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "api/comm.h"
+#include "algo/tuning.h"
+#include "api/await.h"
 #include "base/env.h"
 #include "base/text.h"
+#include "comm/failure.h"
 
 #define SYSTEM_TABLE "/etc/tutti/tuning"
 
-/* What was found: a tu_tuning_text and the memory behind it. */
+/* The selection table that was found, and the memory that contains it. */
 struct found {
   struct tu_tuning_text text;
   char path[4096];
@@ -30,8 +34,8 @@ static tutti_err take_file(struct found *found, struct tu_error *error) {
   return TUTTI_OK;
 }
 
-/* Writes base/rest into found->path; false if there is no such file. As the XDG base directory specification has it, a
- * folder that is not given from the root on does not count. */
+/* Writes the path, `base` followed by `rest`, to found->path. Returns false if no such file exists. If `base` is not
+ * an absolute path, it is ignored, as the XDG base directory specification requires. */
 static bool is_there(struct found *found, const char *base, const char *rest) {
   if (!base || base[0] != '/') return false;
   int length = snprintf(found->path, sizeof found->path, "%s%s", base, rest);
@@ -44,11 +48,12 @@ static tutti_err find(struct found *found, struct tu_error *error) {
   if (path && strcmp(path, "-") == 0)
     return tu_fail(
         error, TUTTI_ERR_ENVIRONMENT,
-        "TUTTI_TUNING: expected the path of a file, or none, found '-'; a job's standard input is the program's");
+        "TUTTI_TUNING: expected the path of a file, or none, found '-'; standard input belongs to the program");
   if (path && strcmp(path, "none") != 0) {
     if (snprintf(found->path, sizeof found->path, "%s", path) >= (int)sizeof found->path)
-      return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_TUNING: expected a path below %zu characters, found %zu",
-                     sizeof found->path, strlen(path));
+      return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                     "TUTTI_TUNING: expected a path of fewer than %zu characters, found %zu", sizeof found->path,
+                     strlen(path));
     return take_file(found, error);
   }
   if (tu_env_is_set("TUTTI_TUNING")) return TUTTI_OK;
@@ -70,13 +75,15 @@ tutti_err tu_tuning_load(struct tu_tuning **tuning, struct tu_error *error) {
   return err;
 }
 
-/* ---- telling: the lengths of name, rules and forced list, then these, name and list with the NUL behind them ---- */
+/* ---- distributing ---- */
 
+/* Header of the message that carries the selection table: lengths in bytes of its file name, of its rules, and of the
+ * value of TUTTI_ALGORITHM (`forced`). These texts follow in the same order; file name and `forced` end with NUL. */
 struct lengths {
-  size_t name, rules, forced; /* 0: there is none */
+  size_t name, rules, forced; /* lengths in bytes; 0: there is no such text */
 };
 
-/* NULL without memory. */
+/* Packs the selection table into one message and returns it; the caller frees it. NULL: out of memory. */
 static unsigned char *pack(const struct tu_tuning_text *text, size_t *bytes) {
   struct lengths n = {
       .name = text->name ? strlen(text->name) + 1 : 0,
@@ -109,7 +116,8 @@ static struct tu_tuning_text unpack(const void *words, size_t bytes) {
   };
 }
 
-/* Reads before it tells: a table that is broken is rank 0's failure, and the others' by the verdict. */
+/* Runs on rank 0: finds the selection table and sends it to the other ranks. Parses the table first; if it is invalid,
+ * this call fails, and the other ranks get the verdict (the communicator's first failure). */
 static tutti_err tell(struct tutti_comm *world, struct tu_error *error) {
   struct found found;
   tutti_err err = find(&found, error);
@@ -118,7 +126,7 @@ static tutti_err tell(struct tutti_comm *world, struct tu_error *error) {
   if (err == TUTTI_OK && !is_empty(&found.text)) {
     err = tu_tuning_read(&found.text, &world->tuning, error);
     if (err == TUTTI_OK && !(words = pack(&found.text, &bytes)))
-      err = tu_fail_memory(error, bytes, "telling the selection table");
+      err = tu_fail_memory(error, bytes, "the selection table for the other ranks");
   }
   if (err == TUTTI_OK) err = tu_control_tell(&world->mover->control, words, bytes, error);
   free(words);
@@ -159,5 +167,6 @@ tutti_err tu_tuning_agree(struct tutti_comm *world, int timeout_ms) {
   tutti_err err = world->rank == 0 ? tell(world, &error) : hear(world, timeout_ms, &error);
   if (err == TUTTI_OK) return TUTTI_OK;
   if (world->ranks > 1) tu_fail(&error, err, "rank %u: %s", world->rank, error.text);
-  return tu_comm_fail(world, &error); /* what rank 0 said first counts */
+  /* if rank 0 has failed before, its failure stays the verdict (the world's first failure) */
+  return tu_comm_fail(world, &error);
 }

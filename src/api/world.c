@@ -1,18 +1,26 @@
-/* world.c: tutti_init: which job this process is a rank of, the memory that it shares with the others, and the world's
+/* world.c: tutti_init: finds this process's rank and job, maps the shared memory, and creates the world
  * communicator. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/comm.h"
+#include "api/comm_create.h"
+#include "api/comm_end.h"
+#include "api/tuning.h"
 #include "base/env.h"
+#include "base/sized.h"
 #include "boot/job_tcp.h"
 #include "boot/job_user.h"
+#include "call/queue.h"
+#include "comm/failure.h"
+#include "comm/groups.h"
+#include "comm/patience.h"
+#include "stream/link.h"
 #include "transport/shm_memory.h"
 
-/* ---- which job? ---- */
+/* ---- finding the job ---- */
 
 static tutti_err check_address(const tutti_options *o, struct tu_error *error) {
-  if (!o->address || !*o->address || strlen(o->address) >= sizeof((struct tu_boot_place *)0)->address)
+  if (!o->address || !*o->address || strlen(o->address) >= sizeof((struct tu_boot_identity *)0)->address)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "tutti_options.address is %s; expected the host name or address at which rank 0 of %u listens",
                    !o->address   ? "NULL"
@@ -20,54 +28,56 @@ static tutti_err check_address(const tutti_options *o, struct tu_error *error) {
                                  : "empty",
                    o->ranks);
   if (o->port == 0 && (o->rank > 0 || !o->on_listen))
-    return tu_fail(
-        error, TUTTI_ERR_ARGUMENT,
-        "tutti_options.port is 0 on rank %u; expected the port at which rank 0 listens (0 is for rank 0 alone, "
-        "with on_listen, which is told what port it took)",
-        o->rank);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "tutti_options.port is 0 on rank %u; expected the port at which rank 0 listens (0 is allowed on "
+                   "rank 0 only, with on_listen, which receives the chosen port)",
+                   o->rank);
   return TUTTI_OK;
 }
 
-/* As the program says; the environment is not asked. */
-static tutti_err place_of_options(const tutti_options *o, struct tu_boot_place *place, struct tu_error *error) {
+/* Sets the rank, the job's size and the address from the options; does not read the environment. */
+static tutti_err identity_of_options(const tutti_options *o, struct tu_boot_identity *identity,
+                                     struct tu_error *error) {
   if (o->rank >= o->ranks || o->ranks > TU_RANKS_MAX)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "tutti_options: rank %u of %u ranks; expected 1 to %u ranks, and ranks counted from 0", o->rank,
                    o->ranks, TU_RANKS_MAX);
-  *place = (struct tu_boot_place){.rank = o->rank, .ranks = o->ranks, .port = o->port};
+  *identity = (struct tu_boot_identity){.rank = o->rank, .ranks = o->ranks, .port = o->port};
   if (o->ranks == 1) return TUTTI_OK;
   tutti_err err = check_address(o, error);
-  if (err == TUTTI_OK) memcpy(place->address, o->address, strlen(o->address) + 1);
+  if (err == TUTTI_OK) memcpy(identity->address, o->address, strlen(o->address) + 1);
   return err;
 }
 
-static tutti_err find_place(const tutti_options *o, struct tu_boot_place *place, struct tu_error *error) {
+static tutti_err find_identity(const tutti_options *o, struct tu_boot_identity *identity, struct tu_error *error) {
   tutti_err err;
   if (o->bootstrap && o->ranks > 0)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "tutti_options has bootstrap and ranks; expected one of them");
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "tutti_options has both bootstrap and ranks; expected only one of them");
   if (!o->bootstrap && o->ranks == 0 && (o->rank > 0 || o->address || o->port > 0))
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "tutti_options has rank, address or port, but ranks is 0; expected the number of ranks as well");
   if (o->bootstrap) {
-    *place = (struct tu_boot_place){.rank = o->bootstrap->rank, .ranks = o->bootstrap->ranks};
-    if (place->rank < place->ranks && place->ranks <= TU_RANKS_MAX) return TUTTI_OK;
+    *identity = (struct tu_boot_identity){.rank = o->bootstrap->rank, .ranks = o->bootstrap->ranks};
+    if (identity->rank < identity->ranks && identity->ranks <= TU_RANKS_MAX) return TUTTI_OK;
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "tutti_options.bootstrap: rank %u of %u; expected 1 to %u ranks, and ranks counted from 0",
-                   place->rank, place->ranks, TU_RANKS_MAX);
+                   identity->rank, identity->ranks, TU_RANKS_MAX);
   }
-  err = o->ranks > 0 ? place_of_options(o, place, error) : tu_boot_place(place, error);
-  place->secret = o->secret;
-  place->on_listen = o->on_listen;
-  place->on_listen_context = o->on_listen_context;
+  err = o->ranks > 0 ? identity_of_options(o, identity, error) : tu_boot_identity_read(identity, error);
+  identity->secret = o->secret;
+  identity->on_listen = o->on_listen;
+  identity->on_listen_context = o->on_listen_context;
   return err;
 }
 
-/* What has failed here before (*error) ends the job for all, where others would wait for this rank without a limit; a rank that
- * joins by TCP says it at once, and not only when all others have come. */
-static tutti_err open_job(const tutti_options *o, const struct tu_boot_place *place, int timeout_ms, tutti_err failed,
-                          struct tu_job **job, struct tu_error *error) {
+/* Joins the job. `failed` and *error: an earlier failure of this rank, or TUTTI_OK. A rank that has failed may still
+ * have to join. If the program gives a bootstrap (its own callbacks), the rank joins and reports the failure, because
+ * the other ranks would wait for it without a limit. Otherwise the job uses TCP, and the rank returns the failure at
+ * once. */
+static tutti_err open_job(const tutti_options *o, const struct tu_boot_identity *identity, int timeout_ms,
+                          tutti_err failed, struct tu_job **job, struct tu_error *error) {
   *job = NULL;
-  if (!o->bootstrap) return failed != TUTTI_OK ? failed : tu_job_tcp_create(place, timeout_ms, job, error);
+  if (!o->bootstrap) return failed != TUTTI_OK ? failed : tu_job_tcp_create(identity, timeout_ms, job, error);
   struct tu_error why;
   tutti_err err = tu_job_user_create(o->bootstrap, timeout_ms, job, failed != TUTTI_OK ? &why : error);
   if (err != TUTTI_OK) return failed != TUTTI_OK ? failed : err;
@@ -76,15 +86,9 @@ static tutti_err open_job(const tutti_options *o, const struct tu_boot_place *pl
 
 /* ---- the world ---- */
 
-tutti_err tu_world_alone(struct tu_transport **t, struct tu_error *error) {
-  size_t slice_bytes;
-  tutti_err err = tu_shm_slice_bytes(&slice_bytes, error);
-  return err != TUTTI_OK ? err : tu_loop_create(1, slice_bytes, t, error);
-}
-
 static _Atomic uint64_t *word_of(void *context, uint32_t rank) { return &tu_transport_head(context, rank)->word; }
 
-/* The ranks meet, come to share memory, and learn where they run. */
+/* Starts the job: the ranks find each other, map shared memory, and find out where each rank runs. */
 static tutti_err begin(struct tu_job *job, struct tu_transport **t, struct tu_locality *locality,
                        struct tu_error *error) {
   *t = NULL;
@@ -98,20 +102,20 @@ static tutti_err begin(struct tu_job *job, struct tu_transport **t, struct tu_lo
   return err;
 }
 
-/* The communicator of all ranks, from the first of which on they are each other's peers. */
-static tutti_err make_world(struct tu_transport *t, const struct tu_boot_place *place, const tutti_options *o,
+/* Creates the communicator of all ranks of the job. */
+static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identity *identity, const tutti_options *o,
                             const struct tu_locality *locality, int join_timeout_ms, tutti_comm **world,
                             struct tu_error *error) {
-  uint32_t *members = tu_try_allocate(place->ranks, sizeof *members);
+  uint32_t *members = tu_try_allocate(identity->ranks, sizeof *members);
   if (!members) {
-    tu_fail_memory(error, place->ranks * sizeof *members, "a world of %u ranks", place->ranks);
+    tu_fail_memory(error, identity->ranks * sizeof *members, "a world of %u ranks", identity->ranks);
     tu_transport_give_up(t, error);
     t->ops->close(t);
     return error->code;
   }
-  for (uint32_t i = 0; i < place->ranks; i++) members[i] = i;
+  for (uint32_t i = 0; i < identity->ranks; i++) members[i] = i;
   tutti_err err =
-      tu_comm_create(t, members, place->ranks, place->rank, TU_WORLD_SESSION, join_timeout_ms, world, error);
+      tu_comm_create(t, members, identity->ranks, identity->rank, TU_WORLD_ID, join_timeout_ms, world, error);
   free(members);
   if (err != TUTTI_OK) return err;
   if ((err = tu_groups_begin(*world, locality, error)) != TUTTI_OK) err = tu_comm_fail(*world, error);
@@ -124,9 +128,10 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_boot_place *
   return err;
 }
 
-/* The world begins on all ranks, or on none. */
+/* Tells the other ranks whether this rank has created the world communicator, and learns the same from them. If a rank
+ * has failed, destroys the communicator here, so that it exists on all ranks or on none. */
 static tutti_err end_job(struct tu_job *job, tutti_err made, tutti_comm **world, struct tu_error *error) {
-  job->step = "to begin with the communicator";
+  job->step = "to create the world communicator";
   tutti_err err = tu_job_agree(job, made, error);
   if (err == TUTTI_OK || made != TUTTI_OK) return err;
   tu_comm_destroy(*world, false);
@@ -135,47 +140,55 @@ static tutti_err end_job(struct tu_job *job, tutti_err made, tutti_comm **world,
 }
 
 static tutti_err read_timeout(const tutti_options *o, int *timeout_ms, struct tu_error *error) {
-  uint64_t ms = o->timeout_ms > 0 ? (uint64_t)o->timeout_ms : 0;
+  int64_t ms = o->timeout_ms; /* 0: no limit */
   tutti_err err = tu_env_check(error);
-  if (err == TUTTI_OK && o->timeout_ms == 0) err = tu_env_uint("TUTTI_TIMEOUT_MS", INT32_MAX, &ms, error);
+  if (err == TUTTI_OK && ms == 0) err = tu_env_int("TUTTI_TIMEOUT_MS", TUTTI_NO_TIMEOUT, INT32_MAX, &ms, error);
   *timeout_ms = (int)ms;
   return err;
 }
 
 static tutti_err init(const tutti_options *o, tutti_comm **world, struct tu_error *error) {
-  struct tu_boot_place place;
+  struct tu_boot_identity identity;
   struct tu_job *job = NULL;
   struct tu_transport *t;
   struct tu_locality locality = {0};
-  int join_timeout_ms = o->join_timeout_ms > 0 ? o->join_timeout_ms : TU_JOIN_TIMEOUT_MS, timeout_ms;
-  struct tu_error misplaced;
+  int join_timeout_ms = o->join_timeout_ms == 0 ? TU_JOIN_TIMEOUT_MS : o->join_timeout_ms, timeout_ms;
+  struct tu_error ignored;
   tutti_err err = read_timeout(o, &timeout_ms, error);
-  tutti_err placed = find_place(o, &place, err == TUTTI_OK ? error : &misplaced);
-  if (placed != TUTTI_OK) return err == TUTTI_OK ? placed : err;
-  if (place.ranks == 1 && err == TUTTI_OK) err = tu_world_alone(&t, error);
-  if (place.ranks != 1) err = open_job(o, &place, join_timeout_ms, err, &job, error);
+  tutti_err found = find_identity(o, &identity, err == TUTTI_OK ? error : &ignored);
+  if (found != TUTTI_OK) return err == TUTTI_OK ? found : err;
+  if (identity.ranks == 1 && err == TUTTI_OK) err = tu_endpoint_alone(&t, error);
+  if (identity.ranks != 1) err = open_job(o, &identity, join_timeout_ms, err, &job, error);
   if (job && err == TUTTI_OK) err = begin(job, &t, &locality, error);
   if (err == TUTTI_OK) {
-    err = make_world(t, &place, o, &locality, join_timeout_ms, world, error);
+    err = make_world(t, &identity, o, &locality, join_timeout_ms, world, error);
     if (job) err = end_job(job, err, world, error);
   }
   tu_job_close(job);
   tu_locality_fini(&locality);
-  if (err == TUTTI_OK) tutti_comm_set_timeout(*world, timeout_ms);
+  if (err == TUTTI_OK) (*world)->timeout_ms = timeout_ms;
   return err;
 }
 
-tutti_err tutti_init(const tutti_options *options, tutti_comm **world) {
+/* Copies the program's options to *known. */
+static tutti_err take_options(const tutti_options *options, size_t options_bytes, tutti_options *known,
+                              struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  if (options) err = tu_sized_take(&tu_sized_options, options, options_bytes, known, "tutti_init", error);
+  if (err == TUTTI_OK) err = tu_check_timeout("tutti_init", "tutti_options.timeout_ms", known->timeout_ms, error);
+  if (err != TUTTI_OK) return err;
+  return tu_check_timeout("tutti_init", "tutti_options.join_timeout_ms", known->join_timeout_ms, error);
+}
+
+tutti_err tutti_init_sized(const tutti_options *options, size_t options_bytes, tutti_comm **world) {
   struct tu_error error = {0};
-  const tutti_options none = {0};
-  if (!world) {
-    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_init: world is NULL; expected where to put the communicator");
-    return tu_thread_error(&error);
-  }
+  tutti_options known = {0};
+  if (!world) return tu_refuse_null("tutti_init", "world");
   *world = NULL;
   bool fresh;
   (void)tu_process_number(&fresh);
-  if (fresh) tu_queue_reset(), tu_comm_sweep_reset();
-  tutti_err err = init(options ? options : &none, world, &error);
+  if (fresh) tu_queue_reset(), tu_comm_sweep_reset(), tu_link_reset();
+  tutti_err err = take_options(options, options_bytes, &known, &error);
+  if (err == TUTTI_OK) err = init(&known, world, &error);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

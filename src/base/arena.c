@@ -1,4 +1,5 @@
-/* arena.c: pieces in a list, and the one place from which a building is left in the middle. */
+/* arena.c: arenas (lists of allocated pieces). If memory runs out while an object is built, longjmp leaves the function
+ * that builds it. */
 #include "base/arena.h"
 
 #include <setjmp.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before each piece. */
+/* Header in front of each allocated piece of memory: links to its neighbours in the arena's list of pieces. */
 struct tu_arena_piece {
   alignas(max_align_t) struct tu_arena_piece *next;
   struct tu_arena_piece *previous;
@@ -14,7 +15,7 @@ struct tu_arena_piece {
 
 static struct tu_arena_piece *piece_of(void *memory) { return (struct tu_arena_piece *)memory - 1; }
 
-/* ---- buildings ---- */
+/* ---- builds: functions that end by longjmp if memory runs out ---- */
 
 struct building {
   jmp_buf refused;
@@ -24,7 +25,8 @@ struct building {
 static _Thread_local struct building *innermost;
 static _Thread_local size_t refused_bytes;
 
-/* Nothing that lives in this frame changes after setjmp, so all of it is as it was when longjmp comes back. */
+/* Local variables that change between setjmp and longjmp would be undefined after longjmp. No local variable of
+ * tu_arena_build changes there. */
 tutti_err tu_arena_build(tutti_err (*build)(void *what, struct tu_error *error), void *what, const char *thing,
                          struct tu_error *error) {
   struct building here = {.outer = innermost};
@@ -48,7 +50,7 @@ void tu_arena_refuse(size_t count, size_t item_bytes) {
   tu_arena_refuse_again();
 }
 
-/* ---- pieces ---- */
+/* ---- pieces: the blocks of memory of an arena ---- */
 
 static void link_first(struct tu_arena *arena, struct tu_arena_piece *piece) {
   piece->previous = NULL;
@@ -57,8 +59,8 @@ static void link_first(struct tu_arena *arena, struct tu_arena_piece *piece) {
   arena->first = piece;
 }
 
-/* Those beside it learn where a piece lies. */
-static void place(struct tu_arena *arena, struct tu_arena_piece *piece) {
+/* Makes the list pointers of the arena and of the neighbouring pieces point to `piece`, after realloc has moved it. */
+static void update_links(struct tu_arena *arena, struct tu_arena_piece *piece) {
   if (piece->previous) piece->previous->next = piece;
   else arena->first = piece;
   if (piece->next) piece->next->previous = piece;
@@ -83,7 +85,7 @@ void *tu_arena_try_grow(struct tu_arena *arena, void *array, uint32_t count, uin
     return NULL;
   struct tu_arena_piece *piece = realloc(array ? piece_of(array) : NULL, sizeof *piece + bytes);
   if (!piece) return NULL;
-  if (array) place(arena, piece);
+  if (array) update_links(arena, piece);
   else link_first(arena, piece);
   size_t used_bytes = *capacity * item_bytes;
   memset((unsigned char *)(piece + 1) + used_bytes, 0, bytes - used_bytes);
@@ -107,7 +109,7 @@ void tu_arena_free(struct tu_arena *arena, void *memory) {
 }
 
 void tu_arena_fini(struct tu_arena *arena) {
-  /* The arena may lie in one of its own pieces. */
+  /* The struct tu_arena may itself lie in one of its pieces, so *arena must not be accessed once a piece is freed. */
   struct tu_arena_piece *piece = arena->first;
   arena->first = NULL;
   for (struct tu_arena_piece *next; piece; piece = next) {

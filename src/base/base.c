@@ -1,4 +1,4 @@
-/* base.c: asserts, errors with a sentence, memory that must be there, hashing, the clock, a seeded generator. */
+/* base.c: assertions, errors with messages, checked allocation, hashing, clocks, a seeded random generator. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -9,14 +9,14 @@
 #include <time.h>
 
 void tu_assert_failed(const char *condition, const char *file, int line) {
-  fprintf(stderr, "tutti: internal error: %s:%d: '%s' does not hold; please report this fault of the library\n", file,
+  fprintf(stderr, "tutti: internal error: %s:%d: assertion '%s' failed; please report this bug in the library\n", file,
           line, condition);
   abort();
 }
 
 tutti_err tu_fail(struct tu_error *error, tutti_err code, const char *format, ...) {
   if (!error) return code;
-  /* The arguments may point into error->text (a sentence that wraps an earlier one): print beside it. */
+  /* Print into another buffer first: the arguments may point into error->text (when an earlier message is extended). */
   char text[sizeof error->text];
   va_list arguments;
   va_start(arguments, format);
@@ -25,6 +25,10 @@ tutti_err tu_fail(struct tu_error *error, tutti_err code, const char *format, ..
   error->code = code;
   memcpy(error->text, text, sizeof text);
   return code;
+}
+
+tutti_err tu_fail_in(const char *function, struct tu_error *error) {
+  return tu_fail(error, error->code, "%s: %s", function, error->text);
 }
 
 tutti_err tu_fail_errno(struct tu_error *error, const char *format, ...) {
@@ -46,7 +50,8 @@ tutti_err tu_fail_memory(struct tu_error *error, size_t bytes, const char *forma
   va_start(arguments, format);
   vsnprintf(thing, sizeof thing, format, arguments);
   va_end(arguments);
-  return tu_fail(error, TUTTI_ERR_MEMORY, "no memory for %s: %zu bytes were refused; " TU_MORE_MEMORY, thing, bytes);
+  return tu_fail(error, TUTTI_ERR_MEMORY, "out of memory: %s: cannot allocate %zu bytes; " TU_MORE_MEMORY, thing,
+                 bytes);
 }
 
 void (*tu_when_memory_ends)(size_t bytes);
@@ -55,12 +60,12 @@ void tu_memory_ends(size_t count, size_t item_bytes) {
   size_t bytes;
   if (!tu_multiply(count, item_bytes, &bytes)) bytes = SIZE_MAX;
   if (tu_when_memory_ends) tu_when_memory_ends(bytes);
-  fprintf(stderr, "tutti: not enough memory: %zu bytes were refused; " TU_MORE_MEMORY "\n", bytes);
+  fprintf(stderr, "tutti: out of memory: cannot allocate %zu bytes; " TU_MORE_MEMORY "\n", bytes);
   abort();
 }
 
 void *tu_try_allocate(size_t count, size_t item_bytes) {
-  /* calloc(0) may answer NULL, which would read as a refusal. */
+  /* calloc of 0 bytes may return NULL, and callers would interpret NULL as a failure. */
   return calloc(count ? count : 1, item_bytes ? item_bytes : 1);
 }
 
@@ -90,7 +95,7 @@ void *tu_grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes
   return grown;
 }
 
-/* The finaliser of splitmix64: every input bit moves every output bit. */
+/* Returns x mixed by the finaliser of splitmix64: every input bit affects all output bits. */
 static uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;

@@ -1,4 +1,4 @@
-/* env.c: the table of the library's environment variables, and its only readers. */
+/* env.c: the table of the library's environment variables, and the only functions that read them. */
 #include "base/env.h"
 
 #include <stdlib.h>
@@ -12,21 +12,25 @@
 const struct tu_env_name tu_env_names[] = {
     {"TUTTI_RANK", "0..", "this process's rank in the world"},
     {"TUTTI_WORLD_SIZE", "1..", "how many processes the job has"},
-    {"TUTTI_MASTER_ADDR", "address", "where rank 0 can be reached"},
-    {"TUTTI_MASTER_PORT", "1..65535", "the port rank 0 listens on, used as it is"},
+    {"TUTTI_MASTER_ADDR", "address", "host name or address at which rank 0 listens"},
+    {"TUTTI_MASTER_PORT", "1..65535", "port on which rank 0 listens"},
     {"TUTTI_RESERVED_PORT", "1..65535",
-     "the port that tutti run keeps for this job; rank 0 shares it with the launcher"},
-    {"TUTTI_SECRET", "characters", "what a process must know to join over TCP; tutti run makes one for each job"},
-    {"TUTTI_SECRET_FILE", "file", "the same, read from a file that only this user can read"},
-    {"TUTTI_TIMEOUT_MS", "milliseconds", "limit for every call of a communicator that states none; 0: no limit"},
+     "port that tutti run keeps bound for this job; rank 0 shares it with the launcher"},
+    {"TUTTI_SECRET", "characters", "secret that a process needs to join over TCP; tutti run makes one for each job"},
+    {"TUTTI_SECRET_FILE", "file", "file with that secret, readable by this user only"},
+    {"TUTTI_TIMEOUT_MS", "milliseconds", "time limit of calls and communicators that set none; 0 or -1: no limit"},
     {"TUTTI_SHM_BYTES", "bytes, K, M or G", "virtual memory that each rank reserves for staging and tutti_alloc"},
-    {"TUTTI_RING_BYTES", "bytes, K, M or G", "staging memory from each rank to each other one"},
-    {"TUTTI_SLOT_BYTES", "bytes, K, M or G", "how much of it one slice of a message takes at most"},
-    {"TUTTI_SPIN_US", "microseconds", "how long a waiting rank polls before it yields or sleeps; 0: adapts, -1: never"},
-    {"TUTTI_TUNING", "file or none", "the selection table; rank 0's counts"},
-    {"TUTTI_ALGORITHM", "COLLECTIVE=NAME,...", "algorithms to run whatever the table says; rank 0's counts"},
+    {"TUTTI_RING_BYTES", "bytes, K, M or G", "staging memory of each channel (from one rank to another), at most"},
+    {"TUTTI_SLOT_BYTES", "bytes, K, M or G",
+     "part of a channel's staging memory that one piece of a message takes, at most"},
+    {"TUTTI_SPIN_US", "microseconds",
+     "how long a waiting rank polls before it yields or sleeps; 0: adapts, -1: does not poll"},
+    {"TUTTI_WIRE_BYTES_PER_S", "bytes, K, M or G",
+     "speed of a simulated wire in front of new communicators, for measurements; 0: none"},
+    {"TUTTI_TUNING", "file or none", "selection table; rank 0's value applies to all ranks"},
+    {"TUTTI_ALGORITHM", "COLLECTIVE=NAME,...", "algorithms that replace the table's choice; rank 0's value applies"},
     {"TUTTI_ISA", "name", "instruction set of the arithmetic: plain, sse2, avx2, avx512"},
-    {"TUTTI_LOCAL_RANK", "0..", "this process's place among those on its machine"},
+    {"TUTTI_LOCAL_RANK", "0..", "index of this process among the job's processes on its host"},
 };
 const size_t tu_env_name_count = sizeof tu_env_names / sizeof tu_env_names[0];
 
@@ -38,10 +42,11 @@ static bool is_known(const char *name, size_t length) {
   return false;
 }
 
-/* When nothing is near, only the whole list helps. */
+/* Sets *error to "unknown variable NAME" and returns TUTTI_ERR_ENVIRONMENT. The message also suggests the known
+ * variable with the most similar name. If no name is similar, it lists all known variables. */
 static tutti_err unknown(const char *name, size_t length, struct tu_error *error) {
   int shown = (int)tu_min(length, 64);
-  /* Compared without the prefix: it is right already, and would make everything look alike. */
+  /* Names are compared without their common prefix "TUTTI_", which would make unrelated names look similar. */
   const size_t prefix = sizeof PREFIX - 1;
   const char *names[NAMES];
   for (size_t i = 0; i < NAMES; i++) names[i] = tu_env_names[i].name + prefix;
@@ -54,8 +59,8 @@ static tutti_err unknown(const char *name, size_t length, struct tu_error *error
                    shown, name, nearest);
   struct tu_text known = {0};
   for (size_t i = 0; i < NAMES; i++) tu_text_print(&known, "%s%s", i ? ", " : "", tu_env_names[i].name);
-  tutti_err err = tu_fail(error, TUTTI_ERR_ENVIRONMENT, "environment: unknown variable %.*s; known are %s", shown, name,
-                          known.chars);
+  tutti_err err = tu_fail(error, TUTTI_ERR_ENVIRONMENT, "environment: unknown variable %.*s; expected one of %s", shown,
+                          name, known.chars);
   tu_text_fini(&known);
   return err;
 }
@@ -106,6 +111,6 @@ tutti_err tu_env_bytes(const char *name, uint64_t *bytes, struct tu_error *error
   const char *value = tu_env(name);
   if (!value || tu_parse_bytes(value, bytes)) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
-                 "environment: %s is '%.64s'; expected a number of bytes, with K, M or G if wanted, as 64K", name,
+                 "environment: %s is '%.64s'; expected a number of bytes, with or without K, M or G, such as 64K", name,
                  value);
 }

@@ -1,4 +1,5 @@
-/* limits.c: see limits.h. Counting costs a look at each open descriptor. */
+/* limits.c: the process's limit on file descriptors, and the number of open descriptors. Counting the open descriptors
+ * takes time linear in their number. */
 #include "base/limits.h"
 
 #include <dirent.h>
@@ -33,5 +34,5 @@ uint64_t tu_files_open(void) {
   uint64_t count = 0;
   while (readdir(folder)) count++;
   closedir(folder);
-  return count >= 3 ? count - 3 : 0; /* ".", ".." and the folder itself */
+  return count >= 3 ? count - 3 : 0; /* do not count ".", ".." and the descriptor of this directory itself */
 }

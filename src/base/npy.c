@@ -1,4 +1,5 @@
-/* npy.c: NumPy's file of one array. Magic, version, length of the header; a Python dictionary with three keys; the elements. */
+/* npy.c: reader and writer of NumPy's .npy files. A file has a prefix (magic number, version, header length), a header
+ * (a Python dictionary with three keys), and the elements of one array. */
 #include "base/npy.h"
 
 #include <stdio.h>
@@ -10,30 +11,30 @@
 static const char magic[] = "\x93NUMPY";
 enum {
   MAGIC_BYTES = 6,
-  PREFIX_BYTES = 10, /* of version 1: magic, version, 2 bytes of length */
-  ALIGNMENT = 64,    /* of the elements */
+  PREFIX_BYTES = 10, /* bytes of the prefix of version 1: magic number, version, 2 bytes of header length */
+  ALIGNMENT = 64,    /* alignment of the elements in the file, in bytes */
 };
 
-/* As NumPy spells them; types that it has not are NULL. */
-static const char *const spellings[TUTTI_DATATYPES] = {
+/* NumPy's names of the datatypes; NULL: NumPy has no such datatype. */
+static const char *const spellings[TU_DATATYPES] = {
     [TUTTI_I8] = "|i1",  [TUTTI_U8] = "|u1",  [TUTTI_I16] = "<i2", [TUTTI_U16] = "<u2",
     [TUTTI_I32] = "<i4", [TUTTI_U32] = "<u4", [TUTTI_I64] = "<i8", [TUTTI_U64] = "<u8",
     [TUTTI_F16] = "<f2", [TUTTI_F32] = "<f4", [TUTTI_F64] = "<f8",
 };
 
-bool tu_npy_has(tutti_datatype type) { return (uint32_t)type < TUTTI_DATATYPES && spellings[type]; }
+bool tu_npy_has(tutti_datatype type) { return (uint32_t)type < TU_DATATYPES && spellings[type]; }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 struct reader {
-  struct tu_scan scan; /* of the dictionary */
+  struct tu_scan scan; /* current position in the header's text */
   struct tu_error *error;
   struct tu_npy *npy;
 };
 
 static tutti_err expected(struct reader *r, const char *what) { return tu_scan_fail(&r->scan, r->error, what); }
 
-/* A Python string without escapes. */
+/* Reads a Python string without escapes into `string`. If there is none, returns false and reads nothing. */
 static bool take_string(struct reader *r, char *string, size_t string_bytes) {
   struct tu_scan before = r->scan;
   char quote = tu_scan_literal(&r->scan, "'") ? '\'' : tu_scan_literal(&r->scan, "\"") ? '"' : '\0';
@@ -50,7 +51,7 @@ static tutti_err read_type(struct reader *r) {
   struct tu_scan before = r->scan;
   char type[16] = "";
   if (take_string(r, type, sizeof type))
-    for (int i = 0; i < TUTTI_DATATYPES; i++) {
+    for (tutti_datatype i = 0; i < TU_DATATYPES; i = tu_datatype_next(i)) {
       bool same = spellings[i] && strcmp(type + 1, spellings[i] + 1) == 0;
       if (same && (type[0] == spellings[i][0] || (type[0] && strchr("<=|", type[0]) && spellings[i][0] == '|'))) {
         r->npy->type = (tutti_datatype)i;
@@ -65,7 +66,7 @@ static tutti_err read_type(struct reader *r) {
 
 static tutti_err read_order(struct reader *r) {
   if (tu_scan_literal(&r->scan, "False")) return TUTTI_OK;
-  return expected(r, "False, as elements in C order have it (numpy's ascontiguousarray converts)");
+  return expected(r, "False, which means elements in C order (numpy's ascontiguousarray converts)");
 }
 
 static bool take_size(struct reader *r, size_t *size) {
@@ -83,7 +84,7 @@ static bool take_size(struct reader *r, size_t *size) {
 }
 
 static tutti_err read_shape(struct reader *r) {
-  if (!tu_scan_literal(&r->scan, "(")) return expected(r, "'(', a shape");
+  if (!tu_scan_literal(&r->scan, "(")) return expected(r, "'(' and a shape");
   struct tu_npy *npy = r->npy;
   while (!tu_scan_literal(&r->scan, ")")) {
     if (npy->dims == TUTTI_DIMS) return expected(r, "at most 5 dimensions");
@@ -96,7 +97,7 @@ static tutti_err read_shape(struct reader *r) {
   return TUTTI_OK;
 }
 
-/* The keys may come in any order; each comes once. */
+/* Reads the header's dictionary. Its three keys may come in any order, and each must occur once. */
 static tutti_err read_dictionary(struct reader *r) {
   static const struct {
     const char *name;
@@ -104,7 +105,7 @@ static tutti_err read_dictionary(struct reader *r) {
   } keys[] = {{"descr", read_type}, {"fortran_order", read_order}, {"shape", read_shape}};
   enum { KEYS = sizeof keys / sizeof keys[0] };
   bool seen[KEYS] = {false};
-  if (!tu_scan_literal(&r->scan, "{")) return expected(r, "'{', a dictionary");
+  if (!tu_scan_literal(&r->scan, "{")) return expected(r, "'{' and a dictionary");
   for (int count = 0; count < KEYS; count++) {
     struct tu_scan before = r->scan;
     char name[16];
@@ -125,16 +126,18 @@ static tutti_err read_dictionary(struct reader *r) {
   return tu_scan_at_end(&r->scan) ? TUTTI_OK : expected(r, "the end of the header");
 }
 
-/* Where the dictionary lies; the elements follow it. */
+/* Finds the dictionary (the header's text) in the file: it begins at byte *at and ends before byte *end, where the
+ * elements begin. */
 static tutti_err find_dictionary(const unsigned char *file, size_t bytes, const char *name, size_t *at, size_t *end,
                                  struct tu_error *error) {
   if (bytes < PREFIX_BYTES || memcmp(file, magic, MAGIC_BYTES) != 0)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s: expected a file of numpy.save, which begins with \\x93NUMPY, found %s", name,
-                   bytes < PREFIX_BYTES ? "fewer than 10 bytes" : "another beginning");
+                   bytes < PREFIX_BYTES ? "fewer than 10 bytes" : "other bytes there");
   uint32_t version = file[MAGIC_BYTES];
   if (version != 1 && version != 2)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: expected version 1 or 2 of the form, found %u", name, version);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: expected version 1 or 2 of the .npy format, found %u", name,
+                   version);
   *at = version == 1 ? PREFIX_BYTES : PREFIX_BYTES + 2;
   uint64_t length = 0;
   for (size_t i = *at; i-- > MAGIC_BYTES + 2;) length = length << 8 | (i < bytes ? file[i] : 0);
@@ -145,7 +148,7 @@ static tutti_err find_dictionary(const unsigned char *file, size_t bytes, const 
   return TUTTI_OK;
 }
 
-/* Of all elements; none if a size is 0. */
+/* Sets npy->bytes to the size of all elements, which is 0 if a dimension is 0. Returns false if the size overflows. */
 static bool count_bytes(struct tu_npy *npy) {
   size_t bytes = tu_datatypes[npy->type].bytes;
   bool empty = false;
@@ -188,14 +191,16 @@ void tu_npy_header(const struct tu_npy *npy, struct tu_text *header) {
   }
   tu_text_print(&words, "), }");
   size_t length = tu_round_up(PREFIX_BYTES + words.length + 1, ALIGNMENT) - PREFIX_BYTES;
-  tu_assert(length < 256); /* five sizes: its second byte is 0 */
+  /* The array has at most TUTTI_DIMS (five) dimensions, so the header is short, and the second byte of its length is
+   * 0. */
+  tu_assert(length < 256);
   tu_text_print(header, "%s%c%c%c%c%-*s\n", magic, 1, 0, (int)length, 0, (int)length - 1, words.chars);
   tu_text_fini(&words);
 }
 
 tutti_err tu_npy_write(const char *path, const struct tu_npy *npy, struct tu_error *error) {
   if (!tu_npy_has(npy->type))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: expected a type that NumPy has, found %s", path,
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: expected a datatype that NumPy has, found %s", path,
                    tutti_datatype_name(npy->type));
   struct tu_npy whole = *npy;
   if (!count_bytes(&whole))

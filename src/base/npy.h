@@ -1,7 +1,7 @@
-/* npy.h: NumPy's file of one array: a header that says type and shape, then the elements.
+/* npy.h: NumPy's .npy files: a header with datatype and shape, then the elements of one array.
  *
- * Read: versions 1 and 2, little-endian, in C order, of the types that both NumPy and this library have. Written: version
- * 1. The array is not copied: `data` points into what was read. */
+ * The reader accepts versions 1 and 2, little-endian elements in C order, and datatypes that both NumPy and this
+ * library have. The writer writes version 1. */
 #ifndef TU_NPY_H
 #define TU_NPY_H
 
@@ -11,19 +11,24 @@ struct tu_text;
 
 struct tu_npy {
   tutti_datatype type;
-  uint32_t dims; /* 0: one element without a dimension */
+  uint32_t dims; /* number of dimensions; 0: a single element without a dimension */
   size_t shape[TUTTI_DIMS];
-  size_t bytes; /* of all elements */
-  const void *data;
+  size_t bytes;     /* size of all elements, in bytes */
+  const void *data; /* the elements, not owned by this struct */
 };
 
-/* The array in `bytes` bytes of a file; `name` is for messages. ARGUMENT if it is none, or one that is not taken. */
+/* Reads the array in a file's content of `bytes` bytes, without a copy: npy->data points into `file`. `name` names the
+ * file in messages. Returns TUTTI_ERR_ARGUMENT if the content is no .npy file, or a kind of .npy file that the reader
+ * does not accept. */
 tutti_err tu_npy_read(const void *file, size_t bytes, const char *name, struct tu_npy *npy, struct tu_error *error);
-/* ARGUMENT if NumPy has no such type; ->bytes is not looked at. */
+/* Writes the array to a file. npy->bytes is ignored. Returns TUTTI_ERR_ARGUMENT if NumPy has no such datatype,
+ * TUTTI_ERR_SYSTEM if the file cannot be written. */
 tutti_err tu_npy_write(const char *path, const struct tu_npy *npy, struct tu_error *error);
 
-/* What goes before the elements. Its bytes may be 0. The type must be one that NumPy has. */
+/* Appends the first two parts of a .npy file, its prefix and its header, to the text `header`. The text may contain NUL
+ * bytes. The datatype must be one that NumPy has. */
 void tu_npy_header(const struct tu_npy *npy, struct tu_text *header);
+/* Returns true if NumPy has a corresponding datatype. */
 bool tu_npy_has(tutti_datatype type);
 
 #endif

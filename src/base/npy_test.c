@@ -1,11 +1,12 @@
-/* npy_test.c: NumPy's files: read and written, in all types and shapes; what is refused, and the sentence. */
+/* npy_test.c: tests of NumPy files: reading and writing all datatypes and shapes, and the messages of refusals. */
 #include "base/npy.h"
 
 #include "base/text.h"
 #include "base/types.h"
 #include "test.h"
 
-/* A file of version 1 with this dictionary, and so many bytes after it. */
+/* Makes the content of a .npy file from its version, its dictionary and `bytes` bytes of elements; returns the file's
+ * size. */
 static size_t make_file(char *file, int version, const char *dictionary, size_t bytes) {
   size_t length = strlen(dictionary), at = 8;
   memcpy(file, "\x93NUMPY", 6);
@@ -45,7 +46,7 @@ static void test_forms(void) {
       struct tu_error error = {0};
       if (i == 4) {
         CHECK(tu_npy_read(file, bytes, "file", &npy, &error) == TUTTI_ERR_ARGUMENT &&
-                  strstr(error.text, "expected an array that fits into memory"),
+                  test_contains(error.text, "array|memory"),
               "a size of 2^64-1: %s", error.text);
         continue;
       }
@@ -63,48 +64,40 @@ static void test_forms(void) {
   }
 }
 
-#define TYPES                                                                                         \
-  "file:1: expected a little-endian number ('|i1', '|u1', '<i2', '<u2', '<i4', '<u4', '<i8', '<u8', " \
-  "'<f2', '<f4' or '<f8'; numpy's astype converts), found "
+#define TYPES "file:1: |'<i2'|'<f8'|astype|"
 
 static void test_refusals(void) {
   static const struct {
     const char *dictionary;
     size_t bytes;
-    const char *sentence;
+    const char *facts;
   } table[] = {
-      {"", 0, "file:1: expected '{', a dictionary, found the end of the text"},
+      {"", 0, "file:1: |'{'|dictionary|the text"},
       {"{'descr': '>f4', 'fortran_order': False, 'shape': (), }", 4, TYPES "''>f4','"},
       {"{'descr': '<c8', 'fortran_order': False, 'shape': (), }", 8, TYPES "''<c8','"},
       {"{'descr': '|b1', 'fortran_order': False, 'shape': (), }", 1, TYPES "''|b1','"},
       {"{'descr': '<V2', 'fortran_order': False, 'shape': (), }", 2, TYPES "''<V2','"},
       {"{'descr': '', 'fortran_order': False, 'shape': (), }", 2, TYPES "''','"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (), }", 4, TYPES "'[('a','"},
-      {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", 16,
-       "file:1: expected False, as elements in C order have it (numpy's ascontiguousarray converts), found 'True,'"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': 3, }", 12, "file:1: expected '(', a shape, found '3,'"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }", 12,
-       "file:1: expected a size below 2^64, or ')', found '-3,),'"},
+      {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", 16, "file:1: |False|ascontiguousarray|'True,'"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': 3, }", 12, "file:1: |'('|shape|'3,'"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }", 12, "file:1: |2^64|')'|'-3,),'"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551616,), }", 12,
-       "file:1: expected a size below 2^64, or ')', found '18446744073709551616,),'"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3 4), }", 12, "file:1: expected ',' or ')', found '4),'"},
+       "file:1: |2^64|')'|'18446744073709551616,),'"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3 4), }", 12, "file:1: |',' or ')'|'4),'"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1), }", 4,
-       "file:1: expected at most 5 dimensions, found '1),'"},
+       "file:1: |at most 5|dimensions|'1),'"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 4,
-       "file:1: expected an array that fits into memory, found a larger shape"},
+       "file:1: |array|memory|larger"},
       {"{'descr': '<f4', 'descr': '<f4', 'shape': (), }", 4,
-       "file:1: expected 'descr', 'fortran_order' and 'shape', each once, found ''descr':'"},
-      {"{'descr': '<f4', 'fortran_order': False, }", 4,
-       "file:1: expected 'descr', 'fortran_order' and 'shape', each once, found '}'"},
-      {"{'descr' '<f4', 'fortran_order': False, 'shape': (), }", 4, "file:1: expected ':', found ''<f4','"},
-      {"{'descr': '<f4' 'fortran_order': False, 'shape': (), }", 4, "file:1: expected ',', found ''fortran_order':'"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (), 'more': 1}", 4, "file:1: expected '}', found ''more':'"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': ()} x", 4,
-       "file:1: expected the end of the header, found 'x'"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 11,
-       "file: expected 12 bytes of elements, as its header says, found 11"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 13,
-       "file: expected 12 bytes of elements, as its header says, found 13"},
+       "file:1: |'descr', 'fortran_order' and 'shape'|once|''descr':'"},
+      {"{'descr': '<f4', 'fortran_order': False, }", 4, "file:1: |'descr', 'fortran_order' and 'shape'|once|'}'"},
+      {"{'descr' '<f4', 'fortran_order': False, 'shape': (), }", 4, "file:1: |':'|''<f4','"},
+      {"{'descr': '<f4' 'fortran_order': False, 'shape': (), }", 4, "file:1: |','|''fortran_order':'"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (), 'more': 1}", 4, "file:1: |'}'|''more':'"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': ()} x", 4, "file:1: |header|'x'"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 11, "file: |expected 12 bytes|elements|found 11"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 13, "file: |expected 12 bytes|elements|found 13"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     char file[256];
@@ -112,8 +105,8 @@ static void test_refusals(void) {
     struct tu_npy npy;
     struct tu_error error = {0};
     tutti_err err = tu_npy_read(file, bytes, "file", &npy, &error);
-    CHECK(err == TUTTI_ERR_ARGUMENT && strcmp(error.text, table[i].sentence) == 0, "%s: '%s', expected '%s'",
-          table[i].dictionary, error.text, table[i].sentence);
+    CHECK(err == TUTTI_ERR_ARGUMENT && test_contains(error.text, table[i].facts), "%s: '%s', expected '%s'",
+          table[i].dictionary, error.text, table[i].facts);
   }
 }
 
@@ -121,24 +114,23 @@ static void test_beginnings(void) {
   static const struct {
     const char *chars;
     size_t bytes;
-    const char *sentence;
+    const char *facts;
   } table[] = {
-      {"", 0, "file: expected a file of numpy.save, which begins with \\x93NUMPY, found fewer than 10 bytes"},
-      {"PK\3\4 an archive", 14,
-       "file: expected a file of numpy.save, which begins with \\x93NUMPY, found another beginning"},
-      {"\x93NUMPY\3\0\4\0\0\0", 12, "file: expected version 1 or 2 of the form, found 3"},
-      {"\x93NUMPY\1\0\377\377", 10, "file: expected a header of 65535 bytes, found the end of the file"},
-      {"\x93NUMPY\2\0\0\0", 10, "file: expected a header of 0 bytes, found the end of the file"},
-      {"\x93NUMPY\2\0\0\0\0\1{}", 14, "file: expected a header of 16777216 bytes, found the end of the file"},
+      {"", 0, "file: |numpy.save|\\x93NUMPY|10 bytes"},
+      {"PK\3\4 an archive", 14, "file: |numpy.save|\\x93NUMPY|other bytes"},
+      {"\x93NUMPY\3\0\4\0\0\0", 12, "file: |1 or 2|.npy|found 3"},
+      {"\x93NUMPY\1\0\377\377", 10, "file: |header of 65535 bytes|the file"},
+      {"\x93NUMPY\2\0\0\0", 10, "file: |header of 0 bytes|the file"},
+      {"\x93NUMPY\2\0\0\0\0\1{}", 14, "file: |header of 16777216 bytes|the file"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-    char *exact = malloc(tu_max(table[i].bytes, 1)); /* for the sanitizers */
+    char *exact = malloc(tu_max(table[i].bytes, 1)); /* no spare bytes, so that sanitizers see reads beyond the end */
     memcpy(exact, table[i].chars, table[i].bytes);
     struct tu_npy npy;
     struct tu_error error = {0};
     CHECK(tu_npy_read(exact, table[i].bytes, "file", &npy, &error) == TUTTI_ERR_ARGUMENT &&
-              strcmp(error.text, table[i].sentence) == 0,
-          "'%s', expected '%s'", error.text, table[i].sentence);
+              test_contains(error.text, table[i].facts),
+          "'%s', expected '%s'", error.text, table[i].facts);
     free(exact);
   }
 }
@@ -157,7 +149,7 @@ static void test_written(void) {
   tu_text_fini(&header);
 }
 
-/* All types, all numbers of dimensions: what is written is read. */
+/* Files of all datatypes and numbers of dimensions read back as they were written. */
 static void test_round_trip(void) {
   char path[] = "/tmp/npy_test.XXXXXX";
   int fd = mkstemp(path);
@@ -165,7 +157,7 @@ static void test_round_trip(void) {
   close(fd);
   uint64_t seed = test_seed();
   uint32_t files = 0;
-  for (int type = 0; type < TUTTI_DATATYPES; type++) {
+  for (tutti_datatype type = 0; type < TU_DATATYPES; type = tu_datatype_next(type)) {
     struct tu_error error = {0};
     if (!tu_npy_has((tutti_datatype)type)) {
       const struct tu_npy npy = {.type = (tutti_datatype)type};
@@ -198,7 +190,7 @@ static void test_round_trip(void) {
   unlink(path);
   struct tu_error error = {0};
   CHECK(tu_npy_write("/no/such/folder/x.npy", &(struct tu_npy){.type = TUTTI_I8}, &error) == TUTTI_ERR_SYSTEM &&
-            strcmp(error.text, "cannot write '/no/such/folder/x.npy': No such file or directory") == 0,
+            test_contains(error.text, "'/no/such/folder/x.npy'|No such file or directory"),
         "%s", error.text);
 }
 

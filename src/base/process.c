@@ -1,4 +1,5 @@
-/* process.c: a page that is emptied in children, and a lock that fork() takes. */
+/* process.c: numbers by which a process and its children can be told apart, and a lock that blocks fork(). The number
+ * lies on a page that the kernel clears in children. */
 #include "base/process.h"
 
 #include <pthread.h>
@@ -9,10 +10,13 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-static _Atomic uint64_t spare; /* where the kernel (before 4.14) does not empty pages: a handler of fork() does */
+/* Holds the number of this process if the kernel cannot clear a page in children (MADV_WIPEONFORK, from Linux 4.14). A
+ * fork handler then sets it to 0 in children. */
+static _Atomic uint64_t spare;
 static _Atomic uint64_t *word = &spare;
 const _Atomic uint64_t *tu_process_word = &spare;
-static _Atomic uint64_t given; /* numbers, by this process and its ancestors */
+/* Counter from which the numbers of processes are taken. A child inherits its value, and so gets a higher number. */
+static _Atomic uint64_t given;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t forks = PTHREAD_MUTEX_INITIALIZER;
 

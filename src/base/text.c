@@ -1,5 +1,6 @@
-/* text.c: a growing string, a scanner for the small text formats, numbers, and the nearest of a list of names.
- * A scanner function that answers false has skipped blanks and taken nothing else. */
+/* text.c: a growing string, a scanner for the library's text formats, number parsers, and a search for the most similar
+ * name in a list. If a scanner function does not find what it reads, it returns false; it has then skipped only
+ * blanks. */
 #include "base/text.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the string that grows -------------------------------------------------------------------------------------- */
+/* ---- growing string --------------------------------------------------------------------------------------------- */
 
 static void free_chars(struct tu_text *text) {
   if (text->arena) tu_arena_free(text->arena, text->chars);
@@ -44,12 +45,13 @@ void tu_text_fini(struct tu_text *text) {
   *text = (struct tu_text){.arena = text->arena};
 }
 
-/* ---- the scanner; <ctype.h> would ask the locale ----------------------------------------------------------------- */
+/* ---- scanner ----------------------------------------------------------------------------------------------------- */
 
+/* Returns true for an ASCII digit. The functions of <ctype.h> depend on the locale, so they are not used here. */
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_word_part(char c) { return is_word_start(c) || is_digit(c) || c == '.' || c == '-'; }
-/* A carriage return is a blank, so that files from elsewhere read the same. */
+/* Returns true for a blank. A carriage return counts as a blank, so that files with CRLF line ends can be read. */
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 void tu_scan_blanks(struct tu_scan *scan) {
@@ -137,12 +139,13 @@ tutti_err tu_scan_fail(const struct tu_scan *scan, struct tu_error *error, const
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected %s, found '%s'", name, here.line, expected, found);
 }
 
-/* ---- the nearest name ------------------------------------------------------------------------------------------- */
+/* ---- nearest name ----------------------------------------------------------------------------------------------- */
 
-/* Longer names are cut here: a slip of the finger is seen well before. */
+/* Names are compared by their first 63 characters only. This suffices to find typing errors. */
 enum { NEAR_CHARS = 63 };
 
-/* Edits (insert, delete, change, swap two neighbours) from a to b, both at most NEAR_CHARS long. */
+/* Returns the number of edits (insert, delete, change, swap two neighbours) from a to b. Both are at most NEAR_CHARS
+ * characters long. */
 static uint32_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
   uint32_t rows[3][NEAR_CHARS + 1];
   uint32_t *before = rows[0], *last = rows[1], *row = rows[2];
@@ -168,7 +171,8 @@ const char *tu_nearest(const char *word, const char *const names[], size_t count
   for (size_t i = 0; i < count; i++) {
     size_t length = strnlen(names[i], NEAR_CHARS), longer = tu_max(length, word_length);
     size_t edits = edit_distance(word, word_length, names[i], length);
-    /* Up to a third of the characters may be wrong, and one always, but something must be right. */
+    /* Skip this name in three cases: more than a third of the longer name's characters, plus one, must be edited; or as
+     * many as the longer name has; or an earlier name needs no more edits. */
     if (edits > longer / 3 + 1 || edits >= longer || edits >= nearest_edits) continue;
     nearest = names[i];
     nearest_edits = edits;
@@ -178,7 +182,8 @@ const char *tu_nearest(const char *word, const char *const names[], size_t count
 
 /* ---- numbers and files ------------------------------------------------------------------------------------------ */
 
-/* Reads digits from *at on and leaves *at behind them. */
+/* Reads a decimal number of at most `max` at *at and moves *at behind its digits. Returns false if there is no number,
+ * or if the number is larger than `max`. */
 static bool take_digits(const char **at, uint64_t max, uint64_t *number) {
   uint64_t value = 0;
   const char *begin = *at;
@@ -209,7 +214,7 @@ bool tu_parse_bytes(const char *chars, uint64_t *bytes) {
 }
 
 bool tu_parse_number(const char *chars, double *number) {
-  /* strtod also takes blanks, signs, infinities, and numbers to the base of 16. */
+  /* Check the characters first, because strtod also accepts blanks, signs, infinities, NaN and hexadecimal numbers. */
   if (chars[strspn(chars, "0123456789.eE+-")] || (!is_digit(*chars) && *chars != '.')) return false;
   char *end;
   double value = strtod(chars, &end);
@@ -218,8 +223,8 @@ bool tu_parse_number(const char *chars, double *number) {
   return true;
 }
 
-/* Everything that is left in `file`, up to one byte more than bytes_max; a NUL stands behind the last byte. NULL with errno set
- * if that fails. */
+/* Reads the rest of `file`, at most bytes_max + 1 bytes, into malloc'ed memory, and appends a NUL. Returns NULL and
+ * sets errno on failure. */
 static char *read_all(int file, size_t bytes_max, size_t *bytes) {
   size_t capacity = 4096, length = 0;
   char *data = malloc(capacity);
@@ -247,7 +252,8 @@ static char *read_all(int file, size_t bytes_max, size_t *bytes) {
   return NULL;
 }
 
-/* What was found is UINT64_MAX where reading stopped at the limit. */
+/* Returns TUTTI_ERR_SYSTEM with the message that the input is larger than bytes_max. `found` is the size of the input;
+ * UINT64_MAX if reading stopped at the limit. */
 static tutti_err refuse_size(const char *name, size_t bytes_max, uint64_t found, struct tu_error *error) {
   if (found > bytes_max && found <= INT64_MAX)
     return tu_fail(error, TUTTI_ERR_SYSTEM, "cannot read '%s': expected at most %zu MiB, found %llu bytes", name,
@@ -256,7 +262,8 @@ static tutti_err refuse_size(const char *name, size_t bytes_max, uint64_t found,
                  bytes_max >> 20);
 }
 
-/* What is no file may never end, or never begin. */
+/* Returns an error if `file` is not a regular file, or has more than bytes_max bytes. Reads from a pipe or device might
+ * block, or never end. */
 static tutti_err check_file(const char *path, int file, size_t bytes_max, struct tu_error *error) {
   struct stat status;
   if (fstat(file, &status) != 0) return tu_fail_errno(error, "cannot read '%s'", path);
@@ -273,7 +280,7 @@ static tutti_err check_file(const char *path, int file, size_t bytes_max, struct
 tutti_err tu_read_file_of(const char *path, size_t bytes_max, char **data, size_t *bytes, struct tu_error *error) {
   bool standard_input = strcmp(path, "-") == 0;
   const char *name = standard_input ? "standard input" : path;
-  /* A pipe that nobody writes to would hold up open() itself. */
+  /* O_NONBLOCK is needed because open() of a FIFO without a writer would block otherwise. */
   int file = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return tu_fail_errno(error, "cannot open '%s'", path);
   tutti_err err = standard_input ? TUTTI_OK : check_file(path, file, bytes_max, error);

@@ -1,9 +1,9 @@
-/* types.c: the tables of data types and operations, their names, and the names of the errors. */
+/* types.c: the tables of datatypes and operations, and the names of the errors. */
 #include "base/types.h"
 
 #include <string.h>
 
-const struct tu_datatype tu_datatypes[TUTTI_DATATYPES] = {
+const struct tu_datatype tu_datatypes[TU_DATATYPES] = {
     [TUTTI_I8] = {.name = "i8", .bytes = 1, .is_signed = true},
     [TUTTI_U8] = {.name = "u8", .bytes = 1},
     [TUTTI_I16] = {.name = "i16", .bytes = 2, .is_signed = true},
@@ -18,11 +18,11 @@ const struct tu_datatype tu_datatypes[TUTTI_DATATYPES] = {
     [TUTTI_F64] = {.name = "f64", .bytes = 8, .floating = true, .is_signed = true},
     [TUTTI_F8E4M3] = {.name = "f8e4m3", .bytes = 1, .floating = true, .is_signed = true},
     [TUTTI_F8E5M2] = {.name = "f8e5m2", .bytes = 1, .floating = true, .is_signed = true},
-    [TUTTI_BFP8] = {.name = "bfp8", .bytes = 17, .group = 16, .floating = true, .is_signed = true},
-    [TUTTI_BFP4] = {.name = "bfp4", .bytes = 9, .group = 16, .floating = true, .is_signed = true},
+    [TUTTI_BFP8] = {.name = "bfp8", .bytes = 17, .elements = 16, .floating = true, .is_signed = true},
+    [TUTTI_BFP4] = {.name = "bfp4", .bytes = 9, .elements = 16, .floating = true, .is_signed = true},
 };
 
-const struct tu_operation tu_operations[TUTTI_OPS] = {
+const struct tu_operation tu_operations[TU_OPS] = {
     [TUTTI_SUM] = {"sum", false}, [TUTTI_PROD] = {"prod", false}, [TUTTI_MIN] = {"min", false},
     [TUTTI_MAX] = {"max", false}, [TUTTI_AVG] = {"avg", false},   [TUTTI_BAND] = {"band", true},
     [TUTTI_BOR] = {"bor", true},  [TUTTI_BXOR] = {"bxor", true},  [TUTTI_LAND] = {"land", true},
@@ -30,16 +30,16 @@ const struct tu_operation tu_operations[TUTTI_OPS] = {
 };
 
 bool tu_datatype_find(const char *name, tutti_datatype *type) {
-  for (int i = 0; i < TUTTI_DATATYPES; i++) {
-    if (strcmp(tu_datatypes[i].name, name) != 0) continue;
-    *type = (tutti_datatype)i;
+  for (tutti_datatype t = 0; t < TU_DATATYPES; t = tu_datatype_next(t)) {
+    if (strcmp(tu_datatypes[t].name, name) != 0) continue;
+    *type = t;
     return true;
   }
   return false;
 }
 
 bool tu_operation_find(const char *name, tutti_op *op) {
-  for (tutti_op i = 0; i < TUTTI_OPS; i++) {
+  for (tutti_op i = 0; i < TU_OPS; i++) {
     if (strcmp(tu_operations[i].name, name) != 0) continue;
     *op = i;
     return true;
@@ -47,13 +47,10 @@ bool tu_operation_find(const char *name, tutti_op *op) {
   return false;
 }
 
-/* A caller's enum may hold anything: compared without a sign. */
-size_t tutti_datatype_size(tutti_datatype type) {
-  return (uint32_t)type < TUTTI_DATATYPES ? tu_datatypes[type].bytes : 0;
-}
+size_t tutti_datatype_size(tutti_datatype type) { return tu_is_datatype(type) ? tu_datatypes[type].bytes : 0; }
 
 const char *tutti_datatype_name(tutti_datatype type) {
-  return (uint32_t)type < TUTTI_DATATYPES ? tu_datatypes[type].name : "unknown";
+  return tu_is_datatype(type) ? tu_datatypes[type].name : "unknown";
 }
 
 const char *tutti_err_name(tutti_err err) {

@@ -1,4 +1,5 @@
-/* job.c: what ranks do with any job: meet, and agree on how a step went. */
+/* job.c: operations common to all kinds of jobs: ranks exchange descriptions of their processes, and agree on the
+ * result of a step. */
 #include "boot/job.h"
 
 #include <fcntl.h>
@@ -11,19 +12,23 @@
 
 #define NS_PER_MS 1000000u
 
-/* Records travel as they lie in memory. */
+/* The struct is sent as its bytes in memory, so it must have no padding. */
 _Static_assert(sizeof(struct tu_job_process) == 80, "no padding");
+
+uint64_t tu_job_deadline_ns(int timeout_ms) {
+  return timeout_ms < 0 ? UINT64_MAX / 2 : tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+}
 
 tutti_err tu_job_init(struct tu_job *job, const struct tu_job_ops *ops, uint32_t rank, uint32_t ranks, int timeout_ms,
                       struct tu_error *error) {
   *job = (struct tu_job){.ops = ops, .rank = rank, .ranks = ranks, .timeout_ms = timeout_ms, .step = "to meet"};
-  job->deadline_ns = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+  job->deadline_ns = tu_job_deadline_ns(timeout_ms);
   job->processes = tu_try_allocate(ranks, sizeof *job->processes);
   job->records = tu_try_allocate(ranks, TU_JOB_RECORD_BYTES);
   if (job->processes && job->records) return TUTTI_OK;
   tu_job_fini(job);
-  return tu_fail_memory(error, ranks * (sizeof *job->processes + TU_JOB_RECORD_BYTES), "rank %u: a job of %u ranks",
-                        rank, ranks);
+  return tu_fail_memory(error, ranks * (sizeof *job->processes + TU_JOB_RECORD_BYTES),
+                        "rank %u's part of a job of %u ranks", rank, ranks);
 }
 
 void tu_job_fini(struct tu_job *job) {
@@ -48,8 +53,8 @@ static uint64_t hash_inode(const char *path, uint64_t hash) {
   return tu_hash(identity, sizeof identity, hash);
 }
 
-/* Equal for processes that can share memory and see each other: one kernel, and one namespace each for abstract sockets
- * (network), for process numbers, and for what hostname and /dev/shm stand for. */
+/* Returns a hash that is equal for processes that can share memory and see each other: same kernel (boot id), same
+ * network namespace (abstract sockets), same pid namespace, same hostname, same /dev/shm. */
 static uint64_t host_identity(const char *hostname) {
   uint64_t hash = tu_hash(hostname, strlen(hostname), 1);
   hash = hash_file("/proc/sys/kernel/random/boot_id", hash);
@@ -84,9 +89,9 @@ uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank) {
   return leader;
 }
 
-/* ---- agreeing ---- */
+/* ---- agreement on a result ---- */
 
-/* The first rank that failed, and its code; job->ranks: none. */
+/* Returns the lowest rank that failed, and sets *code to its error. Returns job->ranks if no rank failed. */
 static uint32_t first_failed(const struct tu_job *job, uint32_t *code) {
   for (uint32_t r = 0; r < job->ranks; r++) {
     memcpy(code, job->records + r * sizeof *code, sizeof *code);
@@ -95,8 +100,8 @@ static uint32_t first_failed(const struct tu_job *job, uint32_t *code) {
   return job->ranks;
 }
 
-/* `text` is this rank's sentence, and becomes that of rank `failed`: piece by piece, so that no rank needs memory for the
- * sentences of all. */
+/* Replaces `text`, this rank's error message, by the error message of rank `failed`. Collective: the ranks exchange all
+ * messages, in pieces. Thus no rank needs memory for all whole messages. */
 static tutti_err hear(struct tu_job *job, uint32_t failed, char *text, size_t bytes, struct tu_error *lost) {
   tutti_err err = TUTTI_OK;
   for (size_t at = 0; at < bytes && err == TUTTI_OK; at += TU_JOB_RECORD_BYTES) {
@@ -121,7 +126,8 @@ tutti_err tu_job_agree(struct tu_job *job, tutti_err err, struct tu_error *error
     if (failed == job->ranks) return TUTTI_OK;
     met = hear(job, failed, heard.text, sizeof heard.text, &lost);
   }
-  /* That others were missed here may be but what followed from what the job has failed with. */
+  /* A TUTTI_ERR_PEER or TUTTI_ERR_TIMEOUT error of this rank may only be a consequence of the failure of the job.
+   * Therefore the job's error is returned instead of it. */
   bool own_counts = err != TUTTI_OK && err != TUTTI_ERR_PEER && err != TUTTI_ERR_TIMEOUT;
   if (err != TUTTI_OK && (met == TUTTI_OK ? failed == job->rank : own_counts)) return err;
   if (met != TUTTI_OK) {

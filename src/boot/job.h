@@ -1,7 +1,9 @@
-/* job.h: the processes of a job before they share anything: who is which rank, and an allgather of a few bytes. All else
- * that they need to begin goes through it: which hosts they run on, who shares a cache with whom, the memory of a host.
+/* job.h: the processes of a job before they share memory. The job provides their ranks and an allgather of a few bytes.
+ * All data that the start of a world needs goes through this allgather: which hosts the ranks run on, which ranks share
+ * caches, the memory of each host.
  *
- * job_tcp.h makes a job of processes that know where rank 0 listens, job_user.h one of what the program has itself. */
+ * There are two kinds of jobs: of processes that have the address of rank 0 (job_tcp.h), and of callbacks of the
+ * program (job_user.h). */
 #ifndef TU_JOB_H
 #define TU_JOB_H
 
@@ -9,22 +11,23 @@
 
 struct tu_job;
 
-/* All of them may be called by the one thread only that has the job. */
+/* Operations of a job. Only the thread that made the job may call them. */
 struct tu_job_ops {
-  /* Collective and blocking: all[r * bytes ...] is what rank r brought. All ranks call it the same number of times, with the
-   * same `bytes`. After an error the job has failed: nothing but close is possible. Errors: TIMEOUT names the ranks that have
-   * not come, PEER one that has died, or the error of a rank that gave up. */
+  /* Collective and blocking: stores the data of each rank r at all + r * bytes. All ranks call it the same number of
+   * times, with the same `bytes`. After an error the job has failed, and only close may be called. Errors:
+   * TUTTI_ERR_TIMEOUT (names the missing ranks), TUTTI_ERR_PEER (names a rank that died), or the error of a rank that
+   * called fail. */
   tutti_err (*allgather)(struct tu_job *job, const void *mine, void *all, size_t bytes, struct tu_error *error);
-  /* This rank leaves the job for that reason, before its end: the others' next allgather fails with it, where the job can
-   * tell them. */
+  /* Removes this rank from the job after an error. If the job can send the error to the other ranks, their next
+   * allgather fails with it. */
   void (*fail)(struct tu_job *job, const struct tu_error *error);
-  /* Frees the job; the others do not notice. */
+  /* Frees the job on this rank only; the other ranks are not affected. */
   void (*close)(struct tu_job *job);
 };
 
-/* What a rank says of itself when all meet. */
+/* Description of a rank's process. tu_job_meet sends it to all ranks. */
 struct tu_job_process {
-  uint64_t host; /* equal on ranks that can share memory and see each other's processes */
+  uint64_t host; /* identity of the host: equal on ranks that can share memory and see each other's processes */
   uint32_t pid;
   uint32_t reserved;
   char hostname[64];
@@ -33,22 +36,30 @@ struct tu_job_process {
 struct tu_job {
   const struct tu_job_ops *ops;
   uint32_t rank, ranks;
-  int timeout_ms;                   /* of the whole beginning */
-  uint64_t deadline_ns;             /* tu_clock_ns() by which it must be over */
-  const char *step;                 /* what ranks do now, for sentences: "to ..." */
-  struct tu_job_process *processes; /* [ranks], owned; blank before tu_job_meet */
-  unsigned char *records; /* [ranks * TU_JOB_RECORD_BYTES], owned: for short allgathers that must not fail here */
+  int timeout_ms;       /* time limit of the whole start, in ms; TUTTI_NO_TIMEOUT: none */
+  uint64_t deadline_ns; /* time on tu_clock_ns() at which the start times out */
+  const char *step;     /* the current step, for error messages, such as "to map the shared memory" */
+  /* [ranks], owned: descriptions of all ranks' processes; zeros before tu_job_meet */
+  struct tu_job_process *processes;
+  unsigned char *records; /* [ranks * TU_JOB_RECORD_BYTES], owned: receives the results of short allgathers */
 };
 #define TU_JOB_RECORD_BYTES 128u
 
-/* For implementations: what is common, and its end. MEMORY; then there is nothing to finish. */
+/* Returns the time on tu_clock_ns() that is timeout_ms ms from now. For TUTTI_NO_TIMEOUT, returns a time that never
+ * comes. The caller may add up to an hour to this time; the sum does not overflow. */
+uint64_t tu_job_deadline_ns(int timeout_ms);
+
+/* Initialises the fields that all kinds of jobs have. Called by the code of each kind. Error: TUTTI_ERR_MEMORY; then
+ * tu_job_fini is not needed. */
 tutti_err tu_job_init(struct tu_job *job, const struct tu_job_ops *ops, uint32_t rank, uint32_t ranks, int timeout_ms,
                       struct tu_error *error);
+/* Frees what tu_job_init has allocated, and the descriptions of the processes. */
 void tu_job_fini(struct tu_job *job);
 
-/* What this process would say of itself. */
+/* Fills in the description of this process. */
 void tu_job_process_mine(struct tu_job_process *mine);
-/* Collective: fills job->processes. `mine` NULL: what this process is. */
+/* Collective: fills job->processes on all ranks. `mine` describes this rank; NULL: the function describes this process
+ * itself. */
 tutti_err tu_job_meet(struct tu_job *job, const struct tu_job_process *mine, struct tu_error *error);
 
 static inline tutti_err tu_job_allgather(struct tu_job *job, const void *mine, void *all, size_t bytes,
@@ -56,14 +67,14 @@ static inline tutti_err tu_job_allgather(struct tu_job *job, const void *mine, v
   return job->ops->allgather(job, mine, all, bytes, error);
 }
 
-/* Collective: every rank brings how its own step went (`err`, and *error if it failed). TUTTI_OK if it went well on all of them;
- * else the same error on all: that of the lowest rank on which it failed. */
+/* Collective: each rank passes the result of its step: `err`, and if the step failed, *error. If the step succeeded on
+ * all ranks, returns TUTTI_OK. Otherwise all ranks return the error of the lowest rank that failed. */
 tutti_err tu_job_agree(struct tu_job *job, tutti_err err, struct tu_error *error);
 
-/* NULL is ignored. */
+/* Frees the job. NULL is ignored. */
 void tu_job_close(struct tu_job *job);
 
-/* The lowest rank that runs on the same host as `rank`; they have met. */
+/* Returns the lowest rank on the host of `rank`. Valid only after tu_job_meet. */
 uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank);
 
 #endif

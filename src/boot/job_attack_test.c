@@ -1,7 +1,7 @@
-/* job_attack_test.c: another user of the host at the rendezvous. Every attack is a process of uid 65534 against a job of
- * root: it listens where the ranks look for rank 0, it comes where rank 0 waits for ranks, it plays back what others said. It
- * may get neither the secret, nor a seat, nor the offer of the memory, and what fails may accuse no rank. Skipped where not run
- * by root. */
+/* job_attack_test.c: attacks of another user of the host on the start of a job. The attacker is a process of uid 65534,
+ * the job belongs to root. The attacker listens instead of rank 0, connects instead of a rank, or replays messages. It
+ * must not get the secret, the connection of a rank, or the shared memory, and no error message may accuse a rank.
+ * Skipped unless run by root. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,12 +18,12 @@
 #include "transport/transport.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"
-enum { NOBODY = 65534, TRIES = 100, TRIES_A_JOB = 20 };
+enum { ORDINARY_USER = 65534, TRIES = 100, TRIES_A_JOB = 20 };
 
-/* What an attacker got, in memory that it shares with the test. */
+/* Results of an attacker, in memory that it shares with the test. */
 struct loot {
   _Atomic uint32_t tries;
-  _Atomic uint32_t hits; /* things that it should not have got */
+  _Atomic uint32_t hits; /* number of things that the attacker should not have got */
   _Atomic uint32_t bytes_max;
 };
 static struct loot *loot;
@@ -36,7 +36,8 @@ static void became(bool condition) {
 
 static void become_nobody(void) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  became(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0);
+  became(setresgid(ORDINARY_USER, ORDINARY_USER, ORDINARY_USER) == 0 &&
+         setresuid(ORDINARY_USER, ORDINARY_USER, ORDINARY_USER) == 0);
 }
 
 static struct sockaddr_in loopback(uint16_t port) {
@@ -44,7 +45,7 @@ static struct sockaddr_in loopback(uint16_t port) {
       .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-/* A port that nobody holds now. As with other launchers, nobody keeps it for the job. */
+/* Returns a free port without reserving it, as launchers other than `tutti run` do. */
 static uint16_t free_port(void) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   struct sockaddr_in address = loopback(0);
@@ -57,13 +58,13 @@ static uint16_t free_port(void) {
 
 static const char *rendezvous = "127.0.0.1";
 
-static struct tu_boot_place place_of(uint32_t rank, uint32_t ranks, uint16_t port) {
-  struct tu_boot_place place = {.rank = rank, .ranks = ranks, .port = port};
-  snprintf(place.address, sizeof place.address, "%s", rendezvous);
-  return place;
+static struct tu_boot_identity identity_of(uint32_t rank, uint32_t ranks, uint16_t port) {
+  struct tu_boot_identity identity = {.rank = rank, .ranks = ranks, .port = port};
+  snprintf(identity.address, sizeof identity.address, "%s", rendezvous);
+  return identity;
 }
 
-/* Everything that comes within `wait_ms` of silence, or until the other end hangs up. */
+/* Receives until no data has come for `wait_ms`, or until the other end hangs up; returns the number of bytes. */
 static size_t hear(int fd, void *space, size_t bytes, int wait_ms) {
   size_t got = 0;
   struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -76,17 +77,17 @@ static size_t hear(int fd, void *space, size_t bytes, int wait_ms) {
   return got;
 }
 
-/* A process of the job: joins, and is told apart by its exit status. */
+/* Starts a process that joins the job as a rank; its exit status tells how it ended. */
 static pid_t start_rank(uint32_t rank, uint16_t port) {
   pid_t pid = fork();
   if (pid != 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  struct tu_boot_place place = place_of(rank, 2, port);
+  struct tu_boot_identity identity = identity_of(rank, 2, port);
   struct tu_job *job;
   struct tu_transport *t;
   struct tu_error error = {0};
-  fclose(stderr); /* a job without a secret says so */
-  if (tu_job_tcp_create(&place, 15000, &job, &error) == TUTTI_OK && tu_job_meet(job, NULL, &error) == TUTTI_OK &&
+  fclose(stderr); /* discards the warning about a job without a secret */
+  if (tu_job_tcp_create(&identity, 15000, &job, &error) == TUTTI_OK && tu_job_meet(job, NULL, &error) == TUTTI_OK &&
       tu_shm_join(job, &t, &error) == TUTTI_OK)
     _exit(0);
   printf("  rank %u: %s\n", rank, error.text);
@@ -94,9 +95,10 @@ static pid_t start_rank(uint32_t rank, uint16_t port) {
   _exit(1);
 }
 
-/* ---- the other end's user ---- */
+/* ---- user of the other end ---- */
 
-/* Both ends of a connection; the client's is made by a child of uid `client`, which lives until *leash is closed. */
+/* Creates a connection and returns the accepted end. A child of uid `client` connects the other end, and lives until
+ * *leash is closed. */
 static int connect_as(uid_t client, const char *listen_at, const char *connect_at, bool to_device, int *leash,
                       pid_t *child) {
   bool ip6 = strchr(listen_at, ':') != NULL, client6 = strchr(connect_at, ':') != NULL;
@@ -146,7 +148,7 @@ static void test_peer_user(void) {
               {"::", "127.0.0.1", false},
               {"::", "::1", false},
               {"127.0.0.1", "127.0.0.1", true}};
-  static const uid_t users[] = {0, NOBODY, 12345};
+  static const uid_t users[] = {0, ORDINARY_USER, 12345};
   for (size_t i = 0; i < 3 * sizeof ways / sizeof ways[0]; i++) {
     uid_t uid = 1, by_proc = 1, want = users[i % 3];
     int leash = -1;
@@ -162,7 +164,7 @@ static void test_peer_user(void) {
           want, proc, by_proc);
     close(leash);
     waitpid(child, NULL, 0);
-    /* Closed: what is left of the other end is shown as root's. */
+    /* The other end is closed now, and the kernel reports root as the owner of what remains of its socket. */
     user = tu_boot_peer_user(fd, &uid);
     proc = tu_boot_peer_user_proc(fd, &by_proc);
     CHECK(user == TU_BOOT_USER_UNKNOWN && proc == TU_BOOT_USER_UNKNOWN, "a closed end is %d, %d", user, proc);
@@ -172,7 +174,7 @@ static void test_peer_user(void) {
 
 /* ---- the launcher's port ---- */
 
-/* Tries to listen on the port in every way; _exit(how many worked). */
+/* Tries to listen on the port in every way; exits with the number of ways that worked. */
 static _Noreturn void seize(uint16_t port) {
   int worked = 0, one = 1;
   become_nobody();
@@ -191,7 +193,7 @@ static _Noreturn void seize(uint16_t port) {
   _exit(worked);
 }
 
-/* `tutti run` keeps its port, from before the first rank runs to the end of the last. */
+/* `tutti run` keeps its port bound from before the first rank starts until the last one ends. */
 static void test_reserved_port(void) {
   char path[] = "/tmp/job_attack_test.XXXXXX", command[512];
   int goes_on = mkstemp(path);
@@ -215,35 +217,35 @@ static void test_reserved_port(void) {
   CHECK(pclose(job) == 0, "the job failed");
 }
 
-/* ---- who listens in rank 0's place ---- */
+/* ---- a listener instead of rank 0 ---- */
 
 enum { LISTENER_WAYS = 7 };
 
-/* Answers one call as well as it can. */
+/* Answers one call (the first message of a rank that joins) in one of several misleading ways. */
 static void mislead(int fd, uint32_t turn, const struct tu_boot_call *call) {
   struct tu_boot_answer answer = {
       .magic = TU_BOOT_MAGIC, .version = TU_BOOT_VERSION, .reply = TU_BOOT_PROVES, .has_secret = call->has_secret};
   struct tu_boot_secret secret = {.bytes = call->has_secret ? strlen(SECRET) : 0};
   struct tu_boot_note note = {.magic = TU_BOOT_MAGIC, .kind = TU_BOOT_FAILED, .code = TUTTI_ERR_PEER};
   memcpy(secret.value, SECRET, secret.bytes);
-  snprintf(note.text, sizeof note.text, "rank 2 (pid 1) died or left while the job was joining");
+  snprintf(note.text, sizeof note.text, "rank 2 (pid 1) died");
   switch (turn % LISTENER_WAYS) {
-    case 0: break; /* hangs up */
+    case 0: break; /* hangs up without an answer */
     case 1: memset(answer.proof, 0x5a, sizeof answer.proof); break;
-    case 2: /* an answer that was overheard: to another call */
+    case 2: /* replays an answer to another call */
       tu_boot_prove(&secret, TU_BOOT_ROLE_HOST, &(struct tu_boot_call){.rank = call->rank, .ranks = call->ranks},
                     answer.nonce, answer.proof);
       break;
-    case 3: /* passed on from the true rank 0: right in every bit */
+    case 3: /* sends a correct answer, as if it forwarded the answer of the true rank 0 */
     case 4: tu_boot_prove(&secret, TU_BOOT_ROLE_HOST, call, answer.nonce, answer.proof); break;
-    case 5: (void)tu_boot_send(fd, &note, sizeof note); break; /* accuses */
+    case 5: (void)tu_boot_send(fd, &note, sizeof note); break; /* accuses rank 2 */
     default: answer.reply = TU_BOOT_OTHER_USER; break;
   }
   if (turn % LISTENER_WAYS != 0 && turn % LISTENER_WAYS != 5) (void)tu_boot_send(fd, &answer, sizeof answer);
   if (turn % LISTENER_WAYS == 4) shutdown(fd, SHUT_WR);
 }
 
-static _Noreturn void listen_in_place(int listener) {
+static _Noreturn void listen_instead(int listener) {
   for (uint32_t turn = 0;; turn++) {
     int fd = accept(listener, NULL, NULL);
     struct tu_boot_call call;
@@ -253,7 +255,7 @@ static _Noreturn void listen_in_place(int listener) {
       continue;
     }
     mislead(fd, turn, &call);
-    /* Whatever a rank says after that is more than it should. */
+    /* A rank must send nothing after a misleading answer. */
     if (turn % LISTENER_WAYS != 0 && hear(fd, more, sizeof more, 2000) > 0) loot->hits++;
     if (memmem(&call, sizeof call, SECRET, strlen(SECRET))) loot->hits++;
     loot->tries++;
@@ -261,8 +263,8 @@ static _Noreturn void listen_in_place(int listener) {
   }
 }
 
-/* Starts a listener of uid 65534 at 127.0.0.1 that misleads, or is silent; returns its port. The socket is that user's own: it
- * is made after the change of user. */
+/* Starts a listener of uid 65534 at 127.0.0.1 that gives misleading answers (answers true), or none; returns its port.
+ * The socket belongs to uid 65534, because the listener creates it after it has changed its user. */
 static uint16_t start_listener(pid_t *attacker, bool answers) {
   uint16_t port = 0;
   int told[2];
@@ -277,7 +279,7 @@ static uint16_t start_listener(pid_t *attacker, bool answers) {
            getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
     port = ntohs(at.sin_port);
     became(write(told[1], &port, sizeof port) == (ssize_t)sizeof port);
-    if (answers) listen_in_place(listener);
+    if (answers) listen_instead(listener);
     for (;;) accept(listener, NULL, NULL);
   }
   close(told[1]);
@@ -298,12 +300,12 @@ static void test_hostile_listener(void) {
   uint32_t named = 0, joins = 0;
   for (; loot->tries < TRIES && joins < 3 * TRIES; joins++) {
     setenv("TUTTI_SECRET", joins % 2 ? SECRET : "", 1);
-    struct tu_boot_place place = place_of(1, 4, port);
+    struct tu_boot_identity identity = identity_of(1, 4, port);
     struct tu_job *job;
     struct tu_error error = {0};
-    tutti_err err = tu_job_tcp_create(&place, 10000, &job, &error);
-    CHECK(err == TUTTI_ERR_PEER && strstr(error.text, "is of another user (uid 65534, this rank is of uid 0)"),
-          "join %u: %s %s", joins, tutti_err_name(err), error.text);
+    tutti_err err = tu_job_tcp_create(&identity, 10000, &job, &error);
+    CHECK(err == TUTTI_ERR_PEER && test_contains(error.text, "uid 65534|uid 0"), "join %u: %s %s", joins,
+          tutti_err_name(err), error.text);
     CHECK(!strstr(error.text, "died") && !strstr(error.text, "rank 2"), "join %u accuses: %s", joins, error.text);
     named += err == TUTTI_ERR_PEER;
   }
@@ -314,22 +316,22 @@ static void test_hostile_listener(void) {
   stop(attacker);
 }
 
-/* A silent one is waited for, and named. */
+/* A rank waits for a silent listener until its time-out, and the message names the listener's user. */
 static void test_silent_listener(void) {
   new_loot();
   pid_t attacker;
   uint16_t port = start_listener(&attacker, false);
-  struct tu_boot_place place = place_of(1, 4, port);
+  struct tu_boot_identity identity = identity_of(1, 4, port);
   struct tu_job *job;
   struct tu_error error = {0};
   setenv("TUTTI_SECRET", SECRET, 1);
-  tutti_err err = tu_job_tcp_create(&place, 200, &job, &error);
-  CHECK(err == TUTTI_ERR_TIMEOUT && strstr(error.text, "said nothing; it is of another user (uid 65534"), "%s %s",
-        tutti_err_name(err), error.text);
+  tutti_err err = tu_job_tcp_create(&identity, 200, &job, &error);
+  CHECK(err == TUTTI_ERR_TIMEOUT && test_contains(error.text, "nothing|uid 65534"), "%s %s", tutti_err_name(err),
+        error.text);
   stop(attacker);
 }
 
-/* A name with two addresses: the attacker has one, and rank 0 comes to the other, later. */
+/* The host name has two addresses: the attacker listens at one, and rank 0 listens at the other, later. */
 static void join_past_listener(void) {
   char path[] = "/tmp/job_attack_test.XXXXXX";
   static const char hosts[] = "::1 rendezvous\n127.0.0.1 rendezvous\n";
@@ -362,7 +364,7 @@ static void test_other_address(void) {
   else CHECK(status == 0, "a listener at one address of two stopped the job: %#x", (unsigned)status);
 }
 
-/* ---- who comes in a rank's place ---- */
+/* ---- a process instead of a rank ---- */
 
 static int connect_port(uint16_t port, bool to_device) {
   struct sockaddr_in address = loopback(port);
@@ -384,7 +386,7 @@ struct overheard {
 
 enum { JOINER_WAYS = 7 };
 
-/* One try to get rank 1's seat. `known`: the secret that it was told, or "". */
+/* Tries once to join as rank 1. `known` is the secret that the attacker has, or "". */
 static void try_seat(uint16_t port, uint32_t turn, const char *known, const struct overheard *overheard) {
   uint32_t way = turn % JOINER_WAYS;
   int fd = connect_port(port, way == 1);
@@ -396,12 +398,12 @@ static void try_seat(uint16_t port, uint32_t turn, const char *known, const stru
   struct tu_boot_hello hello;
   tu_boot_hello_init(&hello, 10000);
   if (way == 2) call = overheard->call;
-  if (way == 3) call.version = 1; /* as older builds said hello, with a uid of their own choice: 0 */
+  if (way == 3) call.version = 1; /* the protocol of older builds, whose second message contained a uid; 0 here */
   (void)tu_boot_send(fd, &call, sizeof call);
   if (way == 4) shutdown(fd, SHUT_WR);
-  if (way == 5) (void)tu_boot_send(fd, &hello, sizeof hello); /* does not wait for the answer */
+  if (way == 5) (void)tu_boot_send(fd, &hello, sizeof hello); /* sends the hello before the answer comes */
   size_t got = way == 6 ? 0 : hear(fd, &answer, sizeof answer, 2000);
-  /* Of value: a proof, from which a weak secret could be guessed. */
+  /* A proof is valuable to an attacker, who could guess a weak secret from it. */
   const struct tu_boot_answer nothing = {0};
   if (memcmp(answer.proof, nothing.proof, sizeof answer.proof) != 0) loot->hits++;
   if (got > 0 && (got != sizeof answer || answer.reply == TU_BOOT_PROVES)) loot->hits++;
@@ -409,12 +411,12 @@ static void try_seat(uint16_t port, uint32_t turn, const char *known, const stru
   if (way == 2) hello = overheard->hello;
   (void)tu_boot_send(fd, &hello, sizeof hello);
   char more[2048];
-  if (way != 6 && hear(fd, more, sizeof more, 10) > 0) loot->hits++; /* a welcome, or more */
+  if (way != 6 && hear(fd, more, sizeof more, 10) > 0) loot->hits++; /* rank 0 must not send WELCOME or anything else */
   loot->tries++;
   close(fd);
 }
 
-/* What a listener in between could have kept of a true join. */
+/* Makes the messages that a man in the middle could have recorded of a true join. */
 static void overhear(struct overheard *heard, const char *known) {
   struct tu_boot_secret secret = {.bytes = strlen(known)};
   memcpy(secret.value, known, secret.bytes);
@@ -426,7 +428,7 @@ static void overhear(struct overheard *heard, const char *known) {
   tu_boot_prove(&secret, TU_BOOT_ROLE_JOINER, &heard->call, heard->answer.nonce, heard->hello.proof);
 }
 
-/* Attacks a job of two until rank 1 itself comes: then the job is complete. */
+/* Attacks a job of two ranks until the true rank 1 joins, which completes the job. */
 static void besiege(const char *secret, void (*attack)(uint16_t port, const struct overheard *overheard)) {
   struct overheard overheard;
   uint16_t port = free_port();
@@ -449,7 +451,7 @@ static void besiege(const char *secret, void (*attack)(uint16_t port, const stru
 
 static void come_as_nobody(uint16_t port, const struct overheard *overheard) {
   become_nobody();
-  /* Twice knowing nothing, then with the secret itself: it is another user all the same. */
+  /* Two tries without the secret, then one with it, which must fail because of the user. */
   for (uint32_t turn = 0; turn < TRIES_A_JOB; turn++)
     try_seat(port, turn, turn % 3 < 2 ? "" : getenv("TUTTI_SECRET"), overheard);
 }
@@ -462,7 +464,7 @@ static void test_hostile_joiner(void) {
   CHECK(loot->hits == 0, "%u joins got something", loot->hits);
 }
 
-/* Of the job's own user, without the secret: gets rank 0's proof, and nothing for it. */
+/* Attacks as the job's own user, without the secret: gets rank 0's proof, and must not be admitted. */
 static void play_back(uint16_t port, const struct overheard *overheard) {
   for (uint32_t turn = 0; turn < TRIES_A_JOB; turn++) {
     int fd = connect_port(port, false);
@@ -472,7 +474,7 @@ static void play_back(uint16_t port, const struct overheard *overheard) {
     if (turn % 2) tu_boot_nonce(call.nonce);
     (void)tu_boot_send(fd, &call, sizeof call);
     if (hear(fd, &answer, sizeof answer, 2000) != sizeof answer) _exit(1);
-    if (turn % 4 == 3) memcpy(hello.proof, answer.proof, sizeof hello.proof); /* rank 0's own, sent back */
+    if (turn % 4 == 3) memcpy(hello.proof, answer.proof, sizeof hello.proof); /* rank 0's proof, sent back */
     (void)tu_boot_send(fd, &hello, sizeof hello);
     char more[2048];
     if (hear(fd, more, sizeof more, 2000) > 0) loot->hits++;
@@ -507,6 +509,7 @@ int main(int argc, char **argv) {
   unsetenv("TUTTI_SECRET_FILE");
   unsetenv("TUTTI_SECRET");
   loot = mmap(NULL, sizeof *loot, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (loot == MAP_FAILED || tu_boot_secret_read(NULL, &none, NULL) != TUTTI_OK) return 1; /* it makes nonces ready */
+  /* tu_boot_secret_read initialises libsodium, which makes the nonces. */
+  if (loot == MAP_FAILED || tu_boot_secret_read(NULL, &none, NULL) != TUTTI_OK) return 1;
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

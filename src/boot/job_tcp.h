@@ -1,15 +1,18 @@
-/* job_tcp.h: a job of processes that know where its rank 0 listens: a star of TCP connections. Rank 0 listens at the agreed
- * address, the others join there, and both sides prove the job's secret. An allgather goes to rank 0 and back. */
+/* job_tcp.h: a job over TCP, for processes that have the address on which rank 0 listens. The connections form a star:
+ * rank 0 listens, the other ranks connect to it, and both sides prove that they know the job's secret. In an allgather
+ * all data goes to rank 0, which sends it to all ranks. */
 #ifndef TU_JOB_TCP_H
 #define TU_JOB_TCP_H
 
+#include "boot/identity.h"
 #include "boot/job.h"
-#include "boot/place.h"
 
-/* Collective: joins the others. place->ranks > 1; it is copied. Rank 0 says on stderr if the job has no secret. timeout_ms <= 0:
- * a default. Errors: TIMEOUT names the ranks that have not come; PEER a rank of another user, with a wrong secret, or gone;
- * ENVIRONMENT an unusable secret, or ranks that do not fit together; SYSTEM a limit of this process; MEMORY. */
-tutti_err tu_job_tcp_create(const struct tu_boot_place *place, int timeout_ms, struct tu_job **job,
+/* Collective: creates the job and waits until all ranks have joined. *identity (of this process) is copied;
+ * identity->ranks > 1. A timeout_ms of 0 means 60 s. Rank 0 prints a warning on stderr if the job has no
+ * secret. Errors: TUTTI_ERR_TIMEOUT (names the missing ranks), TUTTI_ERR_PEER (a rank died, belongs to another user, or
+ * has a wrong secret), TUTTI_ERR_ENVIRONMENT (unusable secret, or ranks that contradict each other), TUTTI_ERR_SYSTEM
+ * (a limit of this process), TUTTI_ERR_MEMORY. */
+tutti_err tu_job_tcp_create(const struct tu_boot_identity *identity, int timeout_ms, struct tu_job **job,
                             struct tu_error *error);
 
 #endif

@@ -1,5 +1,6 @@
-/* job_tcp_door.c: how rank 0 lets the others in. Whatever comes to the port (silent, noisy or hostile) costs a place among the
- * guests and nothing else, until it has proved that it knows the job's secret. */
+/* job_tcp_door.c: rank 0 accepts connections and admits ranks. A guest is a connection that has not yet proved that it
+ * knows the job's secret. A silent, noisy or hostile guest can occupy one entry of the table of guests, and nothing
+ * else. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -13,16 +14,20 @@
 #include "base/limits.h"
 #include "boot/job_tcp_star.h"
 
-/* How many connections are taken at a time. */
+/* Maximum number of connections that rank 0 accepts before it serves its other connections again. */
 enum { ACCEPTS_MAX = 256 };
-/* How long rank 0 tries to bind a port that `tutti run` reserved: what is on it then is the end of an earlier join. */
+/* Time in ms for which rank 0 retries to bind a port that `tutti run` reserved. Such a port is in use only while an
+ * earlier join (start of a job) on that port ends. */
 enum { BIND_MS = 2000 };
 
 /* ---- listening ---- */
 
-/* Of a port that the launcher keeps bound for us: SO_REUSEPORT alone, which the kernel grants to the launcher's user only. With
- * SO_REUSEADDR on both sockets any user could listen there before we do. Any other port is nobody's before we bind it; an earlier
- * job's connections may linger on it, so SO_REUSEADDR. */
+/* Binds a new socket to the address and returns it. On failure returns -1 and sets errno.
+ *
+ * `reserved`: the launcher keeps this port bound until the job ends. Then only SO_REUSEPORT is set, because with it the
+ * kernel lets only the launcher's user bind the port. If both sockets had SO_REUSEADDR instead, any user could listen
+ * on the port before rank 0. On any other port SO_REUSEADDR is set, because connections of an earlier job may remain
+ * there. */
 static int bind_to(const struct addrinfo *at, bool reserved) {
   int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
   if (fd < 0) return -1;
@@ -34,7 +39,9 @@ static int bind_to(const struct addrinfo *at, bool reserved) {
   return -1;
 }
 
-/* With SO_REUSEPORT the kernel would let a second rank 0 of our user listen beside the first and share out the ranks. */
+/* Returns true if another process already listens at the address. Without this check SO_REUSEPORT would let a second
+ * rank 0 of the same user listen at the same address, and the kernel would distribute the ranks over the two
+ * processes. */
 static bool is_taken(const struct addrinfo *at, uint64_t deadline_ns) {
   int fd = tu_boot_connect(at, deadline_ns);
   if (fd >= 0) close(fd);
@@ -57,73 +64,76 @@ static int listen_at(const struct addrinfo *at, bool reserved) {
   return -1;
 }
 
-/* Which port it has become. */
+/* Finds the port on which rank 0 listens, stores it in star->identity and star->name, and reports it to on_listen. */
 static tutti_err note_port(struct tu_star *star, struct tu_error *error) {
   struct sockaddr_storage address;
   socklen_t bytes = sizeof address;
   char port[8];
   if (getsockname(star->listener, (struct sockaddr *)&address, &bytes) != 0 ||
       getnameinfo((struct sockaddr *)&address, bytes, NULL, 0, port, sizeof port, NI_NUMERICSERV) != 0)
-    return tu_fail_errno(error, "rank 0 cannot find out at which port it listens");
-  star->place.port = (uint16_t)atoi(port);
-  tu_boot_place_name(&star->place, star->name, sizeof star->name);
-  if (star->place.on_listen) star->place.on_listen(star->place.on_listen_context, star->place.port);
+    return tu_fail_errno(error, "rank 0 cannot determine the port on which it listens");
+  star->identity.port = (uint16_t)atoi(port);
+  tu_boot_address_name(&star->identity, star->name, sizeof star->name);
+  if (star->identity.on_listen) star->identity.on_listen(star->identity.on_listen_context, star->identity.port);
   return TUTTI_OK;
 }
 
 tutti_err tu_star_listen(struct tu_star *star, struct tu_error *error) {
   struct addrinfo *found;
-  tutti_err err = tu_boot_resolve(&star->place, true, &found, error);
+  tutti_err err = tu_boot_resolve(&star->identity, true, &found, error);
   if (err != TUTTI_OK) return err;
   errno = 0;
   for (const struct addrinfo *at = found; at && star->listener < 0; at = at->ai_next)
-    star->listener = listen_at(at, star->place.reserved);
+    star->listener = listen_at(at, star->identity.reserved);
   int why = errno;
   freeaddrinfo(found);
   if (star->listener >= 0) return note_port(star, error);
   const char *advice = "";
-  if (why == EADDRINUSE) advice = " (another program has that port: choose another)";
-  if (why == EADDRINUSE && star->place.reserved) advice = " (another process of this job listens there as rank 0)";
+  if (why == EADDRINUSE) advice = " (another program uses this port: choose another port)";
+  if (why == EADDRINUSE && star->identity.reserved) advice = " (another process of this job listens there as rank 0)";
   if (why == EADDRNOTAVAIL) advice = " (rank 0 must run on the host that MASTER_ADDR names)";
   errno = why;
   return tu_fail_errno(error, "rank 0 cannot listen at %s%s", star->name, advice);
 }
 
-/* As many guests at once as descriptors are left for; a few at least. */
-tutti_err tu_star_count_places(struct tu_star *star, struct tu_error *error) {
-  /* The listener, a question to the kernel, a connection that is refused, the memory and its socket later; and some for other
-   * threads. */
-  enum { OWN = 5, SPARE = 3, PLACES_MIN = 4 };
-  uint32_t ranks = star->place.ranks;
+/* Sets star->guests_max to the number of guests (connections not yet admitted) for which file descriptors remain.
+ * Returns an error if fewer than GUESTS_MIN remain. */
+tutti_err tu_star_limit_guests(struct tu_star *star, struct tu_error *error) {
+  /* OWN: descriptors for the listener, a sock_diag socket, one accepted connection beyond the maximum number of guests,
+   * and later the shared memory and its socket. SPARE: descriptors for other threads. GUESTS_MIN: with fewer guests
+   * (connections not yet admitted), ranks might be unable to join. */
+  enum { OWN = 5, SPARE = 3, GUESTS_MIN = 4 };
+  uint32_t ranks = star->identity.ranks;
   uint64_t max = tu_files_max(), open = tu_files_open(), needed = open + ranks - 1 + OWN + SPARE;
-  uint64_t least = needed + PLACES_MIN;
+  uint64_t least = needed + GUESTS_MIN;
   if (least > max) {
     return tu_fail(
         error, TUTTI_ERR_SYSTEM,
-        "rank 0 of %u needs %llu file descriptors to let the others join, one for each of them, and %llu are "
-        "open; the hard limit is %llu: raise it (ulimit -n), or start fewer ranks",
+        "rank 0 of %u needs %llu file descriptors to let the others join, one for each rank (%llu are open now); "
+        "the hard limit is %llu: raise it (ulimit -n), or start fewer ranks",
         ranks, (unsigned long long)least, (unsigned long long)open, (unsigned long long)max);
   }
-  star->places = (uint32_t)tu_min(TU_STAR_GUESTS, max - needed);
+  star->guests_max = (uint32_t)tu_min(TU_STAR_GUESTS, max - needed);
   return TUTTI_OK;
 }
 
-/* For the sentence of a timeout: why ranks may be missing. */
+/* Counts a refused guest (a connection that was not admitted) and keeps the reason, for the message of a time-out. */
 static void star_note_refusal(struct tu_star *star, const char *reason) {
   star->refusals++;
   snprintf(star->refused, sizeof star->refused, "%s", reason);
 }
 
-/* Refuses a guest whose user is not ours, or not known. Its bytes are not looked at, nor is anything proved to it. */
+/* Refuses a guest (a connection that is not yet admitted), because it belongs to another user, or because its user is
+ * unknown. Reads nothing from the guest, and sends it no proof of the secret. */
 static void star_refuse(struct tu_star *star, struct tu_star_guest *guest, enum tu_boot_reply reply, uid_t uid) {
   struct tu_boot_answer answer = {.magic = TU_BOOT_MAGIC,
                                   .version = TU_BOOT_VERSION,
                                   .reply = reply,
                                   .uid = uid,
                                   .has_secret = star->secret.bytes > 0};
-  char reason[96] = "its user is not known (the job has no TUTTI_SECRET)";
+  char reason[96] = "the kernel does not report its user, and the job has no TUTTI_SECRET";
   if (reply == TU_BOOT_OTHER_USER) {
-    snprintf(reason, sizeof reason, "it is of another user (uid %u, rank 0 is of uid %u)", (unsigned)uid,
+    snprintf(reason, sizeof reason, "it belongs to another user (uid %u; rank 0 has uid %u)", (unsigned)uid,
              (unsigned)geteuid());
   }
   star_note_refusal(star, reason);
@@ -131,7 +141,7 @@ static void star_refuse(struct tu_star *star, struct tu_star_guest *guest, enum 
   guest->refused = true;
 }
 
-/* The guest has called: proves to it that we are rank 0. */
+/* Answers a guest's call (the first message of a join) with the proof that this process is rank 0 of the job. */
 static void star_answer(struct tu_star *star, struct tu_star_guest *guest) {
   struct tu_boot_answer answer = {.magic = TU_BOOT_MAGIC,
                                   .version = TU_BOOT_VERSION,
@@ -145,11 +155,12 @@ static void star_answer(struct tu_star *star, struct tu_star_guest *guest) {
   guest->got = 0;
 }
 
-/* A guest that was answered has hung up, or says something wrong. */
+/* Closes the connection of a guest that got rank 0's answer, and then hung up or sent a wrong proof of the secret.
+ * Notes the likely reason. */
 static void star_dismiss(struct tu_star *star, struct tu_star_guest *guest) {
   if (guest->call.version != TU_BOOT_VERSION) {
     char reason[96];
-    snprintf(reason, sizeof reason, "it speaks version %u of the protocol, this job version %u", guest->call.version,
+    snprintf(reason, sizeof reason, "it uses protocol version %u, but this job uses version %u", guest->call.version,
              (unsigned)TU_BOOT_VERSION);
     star_note_refusal(star, reason);
   } else if (star->secret.bytes > 0) {
@@ -158,18 +169,21 @@ static void star_dismiss(struct tu_star *star, struct tu_star_guest *guest) {
   tu_boot_close(&guest->fd);
 }
 
-/* A guest that has the secret belongs to the job: if it does not fit in, the job is set up wrongly and fails. */
+/* Checks a guest (a connection) that has proved that it knows the job's secret. Its rank must be a free rank of the
+ * job, and its number of ranks must be that of the job. Otherwise returns an error, with which the whole job fails. */
 static tutti_err star_misfit(const struct tu_star *star, const struct tu_star_guest *guest, struct tu_error *error) {
   const struct tu_boot_hello *hello = &guest->hello;
-  uint32_t ranks = star->place.ranks, rank = guest->call.rank;
+  uint32_t ranks = star->identity.ranks, rank = guest->call.rank;
   if (guest->call.ranks != ranks) {
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
-                   "rank %u (pid %u) was told WORLD_SIZE %u, rank 0 (pid %u) %u: all "
-                   "ranks of a job need the same",
+                   "rank %u (pid %u) has WORLD_SIZE %u, but rank 0 (pid %u) has %u: all "
+                   "ranks of a job need the same value",
                    rank, hello->pid, guest->call.ranks, star->own.pid, ranks);
   }
   if (rank >= ranks) {
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "pid %u says it is rank %u of %u", hello->pid, rank, ranks);
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "pid %u joined as rank %u of %u: expected a rank below the number of ranks", hello->pid, rank,
+                   ranks);
   }
   if (rank == 0 || star->peers[rank].line.fd >= 0) {
     const struct tu_boot_hello *other = rank ? &star->peers[rank].hello : &star->own;
@@ -181,7 +195,8 @@ static tutti_err star_misfit(const struct tu_star *star, const struct tu_star_gu
   return TUTTI_OK;
 }
 
-/* A whole hello has come: the guest becomes a rank, or goes. */
+/* Handles a guest's complete hello (the second message of a join): admits the guest as a rank, or closes the
+ * connection. */
 static tutti_err star_admit(struct tu_star *star, struct tu_star_guest *guest, struct tu_error *error) {
   struct tu_boot_hello *hello = &guest->hello;
   hello->hostname[sizeof hello->hostname - 1] = '\0';
@@ -189,10 +204,12 @@ static tutti_err star_admit(struct tu_star *star, struct tu_star_guest *guest, s
     star_dismiss(star, guest);
     return TUTTI_OK;
   }
-  /* From another host, and says that it is on this one: the kernel knows better. A secret is worth more than an address. */
+  /* In a job without a secret, refuse a guest that claims to run on this host but connects from an address of another
+   * host. In a job with a secret, a proof that the guest knows it suffices. */
   if (guest->elsewhere && hello->host == star->own.host && star->secret.bytes == 0) {
     star_note_refusal(
-        star, "it claims this host, but comes from an address of another (TUTTI_SECRET on all ranks would let it in)");
+        star,
+        "it claims to run on rank 0's host, but connects from another (set TUTTI_SECRET on all ranks to admit it)");
     tu_boot_close(&guest->fd);
     return TUTTI_OK;
   }
@@ -210,14 +227,15 @@ static tutti_err star_admit(struct tu_star *star, struct tu_star_guest *guest, s
   guest->fd = -1;
   star->joined++;
   uint64_t deadline = tu_clock_ns() + (uint64_t)hello->left_ms * 1000000;
-  if (deadline < star->job.deadline_ns) {
+  if (hello->timeout_ms != TUTTI_NO_TIMEOUT && deadline < star->job.deadline_ns) {
     star->job.deadline_ns = deadline;
-    star->job.timeout_ms = (int)hello->timeout_ms;
+    star->job.timeout_ms = hello->timeout_ms;
   }
   return TUTTI_OK;
 }
 
-/* What a refused guest still sends is thrown away, a piece a look. */
+/* Discards up to 256 bytes that a refused guest still sends. Closes the connection once the guest has closed its
+ * end. */
 static void star_drain(struct tu_star_guest *guest) {
   char piece[256];
   ssize_t n = recv(guest->fd, piece, sizeof piece, MSG_DONTWAIT);
@@ -242,7 +260,7 @@ tutti_err tu_star_hear_guest(struct tu_star *star, struct tu_star_guest *guest, 
 
 static struct tu_star_guest *star_worst_guest(struct tu_star *star) {
   struct tu_star_guest *worst = NULL;
-  for (uint32_t i = 0; i < star->places; i++) {
+  for (uint32_t i = 0; i < star->guests_max; i++) {
     struct tu_star_guest *guest = &star->guests[i];
     if (guest->fd < 0) continue;
     bool older = !worst || guest->came_ns < worst->came_ns;
@@ -251,8 +269,8 @@ static struct tu_star_guest *star_worst_guest(struct tu_star *star) {
   return worst;
 }
 
-static struct tu_star_guest *star_free_place(struct tu_star *star) {
-  for (uint32_t i = 0; i < star->places; i++) {
+static struct tu_star_guest *star_free_guest(struct tu_star *star) {
+  for (uint32_t i = 0; i < star->guests_max; i++) {
     if (star->guests[i].fd < 0) return &star->guests[i];
   }
   struct tu_star_guest *worst = star_worst_guest(star);
@@ -260,7 +278,8 @@ static struct tu_star_guest *star_free_place(struct tu_star *star) {
   return worst;
 }
 
-/* Whose is this connection? Another user's goes no further, nor, without a secret, one whose user the kernel does not tell. */
+/* Asks the kernel for the user at the other end. Refuses a guest of another user. In a job without a secret, also
+ * refuses a guest whose user is unknown. */
 static void star_look_at(struct tu_star *star, struct tu_star_guest *guest) {
   uid_t uid;
   switch (tu_boot_peer_user(guest->fd, &uid)) {
@@ -273,18 +292,19 @@ static void star_look_at(struct tu_star *star, struct tu_star_guest *guest) {
   if (star->secret.bytes == 0) star_refuse(star, guest, TU_BOOT_USER_NOT_TOLD, 0);
 }
 
-/* The next connection that waits; -1: none, or *err says why not. When descriptors run out, guests make room. */
+/* Accepts the next waiting connection. Returns -1 if there is none, or on failure (then *err is set). If file
+ * descriptors run out, closes guests to free some. */
 static int star_take(struct tu_star *star, tutti_err *err, struct tu_error *error) {
   for (int turn = 0; turn < ACCEPTS_MAX; turn++) {
     int fd = accept4(star->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) return fd;
     if (errno == EINTR || errno == ECONNABORTED) continue;
     bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    if (!scarce) return -1; /* nobody waits, or the connection broke before it was taken */
+    if (!scarce) return -1; /* no connection waits, or the one that waited has broken; descriptors did not run out */
     struct tu_star_guest *worst = star_worst_guest(star);
     if (!worst) {
-      *err = tu_fail_errno(error, "rank 0 cannot take the connection of another rank (%u of %u are here)",
-                           star->joined + 1, star->place.ranks);
+      *err = tu_fail_errno(error, "rank 0 cannot accept the connection of another rank (%u of %u ranks have joined)",
+                           star->joined + 1, star->identity.ranks);
       return -1;
     }
     tu_boot_close(&worst->fd);
@@ -292,13 +312,14 @@ static int star_take(struct tu_star *star, tutti_err *err, struct tu_error *erro
   return -1;
 }
 
-/* Each is heard at once: a rank's call is there as a rule. */
+/* Accepts the waiting connections, and reads from each at once, since a rank's first message (its call) usually arrives
+ * with its connection. */
 tutti_err tu_star_accept(struct tu_star *star, struct tu_error *error) {
   tutti_err err = TUTTI_OK;
   for (int n = 0; n < ACCEPTS_MAX && err == TUTTI_OK; n++) {
     int fd = star_take(star, &err, error);
     if (fd < 0) return err;
-    struct tu_star_guest *guest = star_free_place(star);
+    struct tu_star_guest *guest = star_free_guest(star);
     *guest = (struct tu_star_guest){.fd = fd, .came_ns = tu_clock_ns()};
     tu_boot_send_at_once(fd);
     star_look_at(star, guest);
@@ -310,7 +331,7 @@ tutti_err tu_star_accept(struct tu_star *star, struct tu_error *error) {
 
 void tu_star_expire(struct tu_star *star) {
   uint64_t now = tu_clock_ns();
-  for (uint32_t i = 0; i < star->places; i++) {
+  for (uint32_t i = 0; i < star->guests_max; i++) {
     struct tu_star_guest *guest = &star->guests[i];
     if (guest->fd >= 0 && now - guest->came_ns > TU_STAR_GUEST_MS * UINT64_C(1000000)) tu_boot_close(&guest->fd);
   }

@@ -1,4 +1,5 @@
-/* job_tcp_joiner.c: the other ranks of a star: each finds rank 0, proves that it belongs to the job, and talks to it alone. */
+/* job_tcp_joiner.c: a job over TCP, on ranks other than 0: connects to rank 0, checks rank 0's proof, proves that this
+ * rank belongs to the job, and exchanges messages with rank 0 alone. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -11,35 +12,39 @@
 #include "base/limits.h"
 #include "boot/job_tcp_wire.h"
 
-/* How long what listens may take for its answer, before the rank tries again. */
+/* Maximum time in ms for which a rank waits for the answer to its call (its first message) before it tries again. */
 enum { ANSWER_MS = 5000 };
-/* Rank 0's verdict about a timeout may be under way when a rank's own time is over. */
+/* Time in ms that a rank waits for rank 0 beyond its own deadline. Rank 0 may have sent a message about a time-out at
+ * that deadline, and the message may still be on its way. */
 enum { VERDICT_MS = 1000 };
 
 struct joiner {
   struct tu_job job;
-  struct tu_boot_place place;
+  struct tu_boot_identity identity;
   struct tu_boot_secret secret;
   char name[264];
   struct tu_boot_line line;
-  bool met;       /* has what listens proved that it is rank 0? */
-  char why[320];  /* the last attempt to be let in failed, if it may be tried again */
-  uint64_t files; /* the limit on descriptors as it was */
+  bool met;       /* true: the process that listens at the address has proved that it is rank 0 */
+  char why[320];  /* if the rank may try again to join: reason why the last attempt failed */
+  uint64_t files; /* old limit on file descriptors, restored by tu_files_restore when the job is closed */
   struct tu_error failure;
 };
 
 static struct joiner *joiner_of(struct tu_job *job) { return (struct joiner *)job; }
 
-/* What the kernel adds to a sentence about who listens: empty if it is of our user, or not known. */
+/* If the listening process belongs to another user, writes a clause of an error message that says this. Otherwise, or
+ * if the kernel does not report the user, writes "". */
 static void describe_other_user(int fd, char *text, size_t bytes) {
   uid_t uid;
   text[0] = '\0';
   if (tu_boot_peer_user(fd, &uid) != TU_BOOT_USER_KNOWN || uid == geteuid()) return;
-  snprintf(text, bytes, "; it is of another user (uid %u, this rank is of uid %u)", (unsigned)uid, (unsigned)geteuid());
+  snprintf(text, bytes, "; it belongs to another user (uid %u; this rank has uid %u)", (unsigned)uid,
+           (unsigned)geteuid());
 }
 
-/* Waits for the next note, and where `body` is not NULL for what follows a DATA; *got is false if rank 0 closed the
- * connection, or sent something else. TIMEOUT at the deadline. */
+/* Waits for the next note (message header). If `body` is not NULL, also waits for the bytes that follow a DATA note.
+ * Sets *got to false if rank 0 closed the connection, sent something that is no note, or sent a DATA note of another
+ * size. Returns TUTTI_ERR_TIMEOUT at the deadline. */
 static tutti_err await_note(struct joiner *joiner, void *body, size_t bytes, uint64_t deadline_ns, bool *got,
                             struct tu_error *error) {
   for (;;) {
@@ -48,18 +53,19 @@ static tutti_err await_note(struct joiner *joiner, void *body, size_t bytes, uin
     if (taken != TU_BOOT_NOT_YET) return TUTTI_OK;
     struct pollfd polled = {.fd = joiner->line.fd, .events = POLLIN};
     int ready = poll(&polled, 1, tu_clock_left_ms(deadline_ns));
-    if (ready < 0 && errno != EINTR) return tu_fail_errno(error, "cannot wait for rank 0 (poll)");
+    if (ready < 0 && errno != EINTR) return tu_fail_errno(error, "cannot wait for rank 0: poll failed");
     if (ready == 0 && tu_clock_left_ms(deadline_ns) == 0) {
       return tu_fail(error, TUTTI_ERR_TIMEOUT,
-                     "waited %d ms for rank 0 at %s: it took the connection and then said "
+                     "waited %d ms for rank 0 at %s: it accepted the connection, but then sent "
                      "nothing",
                      joiner->job.timeout_ms, joiner->name);
     }
   }
 }
 
-/* An answer has come. Is it from rank 0? Until it has proved that, nothing that it says is repeated, so that it can
- * accuse no rank. TUTTI_OK without having met it: this may have been a passing thing, joiner->why says what. */
+/* Checks whether the answer to this rank's call (its first message) comes from rank 0. If it does, sets joiner->met. No
+ * text of an unproved answer appears in error messages, because an impostor could blame another rank in it. Returns
+ * TUTTI_OK and leaves joiner->met false if the rank may try again; joiner->why is then the reason. */
 static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, const struct tu_boot_answer *answer,
                        struct tu_error *error) {
   uid_t uid, own = geteuid();
@@ -67,17 +73,17 @@ static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, c
   bool has_secret = joiner->secret.bytes > 0;
   if (user == TU_BOOT_USER_KNOWN && uid != own) {
     return tu_fail(error, TUTTI_ERR_PEER,
-                   "the process that listens at %s is of another user (uid %u, this rank is of uid %u): it has another "
-                   "job's port, or rank 0 runs as another user than rank %u",
+                   "the process that listens at %s belongs to another user (uid %u; this rank has uid %u): another job "
+                   "uses this port, or rank 0 runs as another user than rank %u",
                    joiner->name, (unsigned)uid, (unsigned)own, call->rank);
   }
   if (user == TU_BOOT_USER_UNKNOWN && !has_secret) {
     snprintf(joiner->why, sizeof joiner->why,
-             "the kernel does not say whose process answered; TUTTI_SECRET on all ranks does without");
+             "the kernel does not report the user of the process that answered; set TUTTI_SECRET on all ranks");
     return TUTTI_OK;
   }
   if (answer->version != TU_BOOT_VERSION) {
-    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s speaks version %u of the protocol, rank %u version %u: %s",
+    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s uses protocol version %u, but rank %u uses version %u: %s",
                    joiner->name, answer->version, call->rank, (unsigned)TU_BOOT_VERSION,
                    "all ranks need the same build of the library");
   }
@@ -85,33 +91,35 @@ static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, c
     bool told = answer->reply == TU_BOOT_OTHER_USER;
     return tu_fail(
         error, TUTTI_ERR_PEER,
-        "the job at %s refused rank %u: its host's kernel %s (uid %u there, rank %u is of uid %u); all ranks "
+        "the job at %s refused rank %u: the kernel of rank 0's host %s (uid %u there; rank %u has uid %u); all ranks "
         "must run as one user",
-        joiner->name, call->rank, told ? "says it is of another user" : "does not say of which user it is", answer->uid,
-        call->rank, (unsigned)own);
+        joiner->name, call->rank, told ? "reports that it belongs to another user" : "does not report its user",
+        answer->uid, call->rank, (unsigned)own);
   }
   if (has_secret != (answer->has_secret != 0)) {
-    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s %s TUTTI_SECRET, rank %u %s: all ranks need the same",
+    return tu_fail(error, TUTTI_ERR_PEER, "the job at %s %s TUTTI_SECRET, rank %u %s: all ranks need the same secret",
                    joiner->name, answer->has_secret ? "has a" : "has no", call->rank,
                    has_secret ? "has one" : "has none");
   }
   if (!tu_boot_proven(&joiner->secret, TU_BOOT_ROLE_HOST, call, answer->nonce, answer->proof)) {
-    return tu_fail(error, TUTTI_ERR_PEER,
-                   "the process that listens at %s does not know the TUTTI_SECRET of rank %u: it is of another job, or "
-                   "the secrets differ",
-                   joiner->name, call->rank);
+    return tu_fail(
+        error, TUTTI_ERR_PEER,
+        "the process that listens at %s does not know the TUTTI_SECRET of rank %u: it belongs to another job, "
+        "or the secrets differ",
+        joiner->name, call->rank);
   }
   joiner->met = true;
   return TUTTI_OK;
 }
 
-/* Calls, and hears the answer; as judge(). */
+/* Sends the call (first message of a join), waits for rank 0's answer and checks it. Returns TUTTI_OK and leaves
+ * joiner->met false if the rank may try again. */
 static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, struct tu_boot_answer *answer,
                            struct tu_error *error) {
   *call = (struct tu_boot_call){.magic = TU_BOOT_MAGIC,
                                 .version = TU_BOOT_VERSION,
-                                .rank = joiner->place.rank,
-                                .ranks = joiner->place.ranks,
+                                .rank = joiner->identity.rank,
+                                .ranks = joiner->identity.ranks,
                                 .has_secret = joiner->secret.bytes > 0};
   tu_boot_nonce(call->nonce);
   size_t got = 0;
@@ -124,16 +132,18 @@ static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, str
     if (poll(&polled, 1, tu_clock_left_ms(until_ns)) == 0) break;
   }
   if (taken == TU_BOOT_TAKEN) return judge(joiner, call, answer, error);
-  /* Perhaps another program has the port, or rank 0 had too many strangers at once. */
+  /* No answer came: another program may use the port, or rank 0 had too many connections that were not yet admitted. */
   char whose[96];
   bool closed = taken == TU_BOOT_GONE;
   describe_other_user(joiner->line.fd, whose, sizeof whose);
   snprintf(joiner->why, sizeof joiner->why, "%s%s",
-           closed ? "the connection was closed without an answer" : "it took the connection and said nothing", whose);
+           closed ? "the connection was closed without an answer" : "it accepted the connection, but sent nothing",
+           whose);
   return TUTTI_OK;
 }
 
-/* One attempt to be let in. *in is false if it should be tried again, and joiner->why says what happened. */
+/* Makes one attempt to join at an address. Sets *in to true if rank 0 has admitted this rank. If *in is false and no
+ * error is returned, the rank should try again; joiner->why is then the reason. */
 static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, bool *in, struct tu_error *error) {
   *in = joiner->met = false;
   joiner->line = (struct tu_boot_line){.fd = tu_boot_connect(at, joiner->job.deadline_ns)};
@@ -161,11 +171,12 @@ static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, 
   return err;
 }
 
-/* Tries until rank 0 lets us in: it may start later than we do. Who listens there and is not rank 0 ends it, as rank 0 cannot
- * come to that port any more; but of several addresses of a name rank 0 may still come to another one. */
+/* Repeats attempts to join until rank 0 admits this rank, because rank 0 may start later than this rank. If another
+ * process listens at the address, that is an error, because rank 0 cannot use the port any more. There is one
+ * exception: if the host name has several addresses, rank 0 may still listen at another one of them. */
 static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
   struct addrinfo *found;
-  tutti_err err = tu_boot_resolve(&joiner->place, false, &found, error);
+  tutti_err err = tu_boot_resolve(&joiner->identity, false, &found, error);
   if (err != TUTTI_OK) return err;
   long pause_ms = 2;
   for (bool in = false; !in;) {
@@ -177,8 +188,8 @@ static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
     }
     if (in || err != TUTTI_OK) break;
     if (tu_clock_left_ms(joiner->job.deadline_ns) == 0) {
-      err = tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for rank 0 at %s, which did not let rank %u of %u in: %s",
-                    joiner->job.timeout_ms, joiner->name, joiner->place.rank, joiner->place.ranks, joiner->why);
+      err = tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for rank 0 at %s, which did not let rank %u of %u join: %s",
+                    joiner->job.timeout_ms, joiner->name, joiner->identity.rank, joiner->identity.ranks, joiner->why);
       break;
     }
     nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
@@ -188,16 +199,17 @@ static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
   return err;
 }
 
-/* ---- the job ---- */
+/* ---- operations of the job ---- */
 
 static tutti_err fail_left(const struct joiner *joiner, struct tu_error *error) {
-  return tu_fail(error, TUTTI_ERR_PEER, "rank 0 at %s died or left while the job was joining", joiner->name);
+  return tu_fail(error, TUTTI_ERR_PEER, "rank 0 at %s died or left while the ranks were joining the job", joiner->name);
 }
 
 static tutti_err exchange(struct joiner *joiner, const void *mine, void *all, size_t bytes, struct tu_error *error) {
   bool got;
   (void)tu_boot_send_data(joiner->line.fd, mine, bytes,
-                          joiner->job.deadline_ns); /* if not, there is a note that says why */
+                          /* A failure is ignored: then the await_note below reads rank 0's reason, or fails as well. */
+                          joiner->job.deadline_ns);
   tutti_err err = await_note(joiner, all, bytes * joiner->job.ranks,
                              joiner->job.deadline_ns + VERDICT_MS * UINT64_C(1000000), &got, error);
   if (err != TUTTI_OK) return err;
@@ -205,14 +217,14 @@ static tutti_err exchange(struct joiner *joiner, const void *mine, void *all, si
   if (!got && joiner->line.got == sizeof *note && note->kind == TU_BOOT_DATA &&
       note->bytes != bytes * joiner->job.ranks)
     return tu_fail(error, TUTTI_ERR_PEER,
-                   "rank 0 at %s sent %llu bytes where %zu were due: different builds of the library?", joiner->name,
-                   (unsigned long long)note->bytes, bytes * joiner->job.ranks);
+                   "rank 0 at %s sent %llu bytes, expected %zu; all ranks need the same build of the library",
+                   joiner->name, (unsigned long long)note->bytes, bytes * joiner->job.ranks);
   if (!got) return fail_left(joiner, error);
   if (note->kind == TU_BOOT_DATA) return TUTTI_OK;
   if (note->kind == TU_BOOT_FAILED) return tu_boot_fail_as_told(note, "", error);
   return tu_fail(error, TUTTI_ERR_PEER,
-                 "rank 0 at %s sent note %u where data was due: different builds of the library?", joiner->name,
-                 note->kind);
+                 "rank 0 at %s sent a message of kind %u, expected data; all ranks need the same build of the library",
+                 joiner->name, note->kind);
 }
 
 static tutti_err joiner_allgather(struct tu_job *job, const void *mine, void *all, size_t bytes,
@@ -243,20 +255,20 @@ static void joiner_close(struct tu_job *job) {
 
 static const struct tu_job_ops joiner_ops = {.allgather = joiner_allgather, .fail = joiner_fail, .close = joiner_close};
 
-tutti_err tu_job_tcp_create_joiner(const struct tu_boot_place *place, int timeout_ms, struct tu_job **job,
+tutti_err tu_job_tcp_create_joiner(const struct tu_boot_identity *identity, int timeout_ms, struct tu_job **job,
                                    struct tu_error *error) {
   struct joiner *joiner = tu_try_allocate(1, sizeof *joiner);
-  if (!joiner) return tu_fail_memory(error, sizeof *joiner, "rank %u: a place in the job", place->rank);
-  tutti_err err = tu_job_init(&joiner->job, &joiner_ops, place->rank, place->ranks, timeout_ms, error);
+  if (!joiner) return tu_fail_memory(error, sizeof *joiner, "rank %u's part of a job that it joins", identity->rank);
+  tutti_err err = tu_job_init(&joiner->job, &joiner_ops, identity->rank, identity->ranks, timeout_ms, error);
   if (err != TUTTI_OK) {
     free(joiner);
     return err;
   }
   joiner->files = tu_files_raise();
-  joiner->place = *place;
+  joiner->identity = *identity;
   joiner->line.fd = -1;
-  tu_boot_place_name(place, joiner->name, sizeof joiner->name);
-  err = tu_boot_secret_read(place->secret, &joiner->secret, error);
+  tu_boot_address_name(identity, joiner->name, sizeof joiner->name);
+  err = tu_boot_secret_read(identity->secret, &joiner->secret, error);
   if (err == TUTTI_OK) err = enter(joiner, error);
   tu_boot_secret_wipe(&joiner->secret);
   if (err != TUTTI_OK) joiner_close(&joiner->job);

@@ -1,4 +1,5 @@
-/* job_tcp_secret.c: the job's secret, and proofs that a process knows it: HMAC-SHA-256, by libsodium. */
+/* job_tcp_secret.c: reads the job's secret, and makes and checks proofs that a process knows it (HMAC-SHA-256 of
+ * libsodium). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -11,12 +12,12 @@
 
 _Static_assert(TU_BOOT_PROOF_BYTES == crypto_auth_hmacsha256_BYTES, "a proof is one HMAC");
 
-/* A file that another user can read or write is no secret of this one. Only what was opened is looked at: a name can be given to
- * another file in between. */
+/* Returns an error if the secret's file is not a regular file, or if users other than this process's user can access
+ * it. Checks the open descriptor instead of the path, which may name another file by now. */
 static tutti_err check_file(int fd, const char *path, struct tu_error *error) {
   struct stat status;
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET_FILE names '%.200s', expected a regular file", path);
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET_FILE names '%.200s'; expected a regular file", path);
   }
   if (status.st_uid != geteuid()) {
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
@@ -32,9 +33,10 @@ static tutti_err check_file(int fd, const char *path, struct tu_error *error) {
   return TUTTI_OK;
 }
 
-/* The bytes of the file; one newline at the end is the editor's. */
+/* Reads the secret from an open file. One newline at the end of the file is ignored, since editors add it. */
 static tutti_err read_opened(int fd, const char *path, struct tu_boot_secret *secret, struct tu_error *error) {
-  uint8_t bytes[TU_BOOT_SECRET_BYTES_MAX + 2]; /* the longest secret, its newline, and one that tells of more */
+  /* Space for the longest secret, a newline, and one byte that shows that the file is longer. */
+  uint8_t bytes[TU_BOOT_SECRET_BYTES_MAX + 2];
   size_t count = 0;
   ssize_t n = 1;
   while (n > 0 && count < sizeof bytes) {
@@ -46,8 +48,9 @@ static tutti_err read_opened(int fd, const char *path, struct tu_boot_secret *se
   if (n < 0) err = tu_fail_errno(error, "cannot read '%.200s', which TUTTI_SECRET_FILE names", path);
   if (err == TUTTI_OK && count > 0 && bytes[count - 1] == '\n') count--;
   if (err == TUTTI_OK && (count == 0 || count > TU_BOOT_SECRET_BYTES_MAX)) {
-    err = tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET_FILE names '%.200s', which is %s: expected 1 to %d bytes",
-                  path, count ? "too long" : "empty", TU_BOOT_SECRET_BYTES_MAX);
+    err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                  "the file '%.200s', which TUTTI_SECRET_FILE names, is %s; expected 1 to %d bytes", path,
+                  count ? "too long" : "empty", TU_BOOT_SECRET_BYTES_MAX);
   }
   if (err == TUTTI_OK) {
     secret->bytes = count;
@@ -58,7 +61,8 @@ static tutti_err read_opened(int fd, const char *path, struct tu_boot_secret *se
 }
 
 static tutti_err read_file(const char *path, struct tu_boot_secret *secret, struct tu_error *error) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* O_NONBLOCK: a FIFO without a writer */
+  /* O_NONBLOCK: otherwise open() of a FIFO without a writer would block. */
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) {
     return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SECRET_FILE names '%.200s', which cannot be opened: %s", path,
                    strerror(errno));
@@ -71,7 +75,7 @@ static tutti_err read_file(const char *path, struct tu_boot_secret *secret, stru
 
 tutti_err tu_boot_secret_read(const char *given, struct tu_boot_secret *secret, struct tu_error *error) {
   secret->bytes = 0;
-  if (sodium_init() < 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "libsodium cannot be initialised");
+  if (sodium_init() < 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "libsodium: sodium_init failed");
   const char *value = tu_env("TUTTI_SECRET"), *path = tu_env("TUTTI_SECRET_FILE");
   if (given) value = given, path = NULL;
   if (given && !*given)
@@ -85,7 +89,7 @@ tutti_err tu_boot_secret_read(const char *given, struct tu_boot_secret *secret, 
   if (!value) return TUTTI_OK;
   size_t bytes = strlen(value);
   if (bytes > sizeof secret->value) {
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "%s has %zu characters, expected at most %zu",
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "%s has %zu characters; expected at most %zu",
                    given ? "the secret of tutti_options" : "TUTTI_SECRET", bytes, sizeof secret->value);
   }
   memcpy(secret->value, value, bytes);
@@ -97,8 +101,9 @@ void tu_boot_secret_wipe(struct tu_boot_secret *secret) { sodium_memzero(secret,
 
 void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]) { randombytes_buf(nonce, TU_BOOT_NONCE_BYTES); }
 
-/* The role comes first, so that one side's proof is never the other's; every field has a fixed size, so that no two
- * conversations give the same text. */
+/* The text that a proof authenticates. The text contains the prover's role, so that neither side can send back the
+ * other side's proof as its own. All fields have fixed sizes. Otherwise different values of the fields could give the
+ * same text. */
 struct proven {
   char role[16];
   uint32_t version, rank, ranks, reserved;

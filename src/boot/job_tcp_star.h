@@ -1,62 +1,73 @@
-/* job_tcp_star.h: rank 0's end of the star: those that come (job_tcp_door.c) and those that are in (job_tcp_root.c). One poll
- * loop serves both, so that no rank waits for the slowest. */
+/* job_tcp_star.h: rank 0's end of the star of TCP connections: guests (connections that are not admitted yet,
+ * job_tcp_door.c) and peers (ranks that have joined, job_tcp_root.c). One poll loop serves guests and peers, so that no
+ * rank waits for the slowest. */
 #ifndef TU_JOB_TCP_STAR_H
 #define TU_JOB_TCP_STAR_H
 
 #include "boot/job_tcp_wire.h"
 
-/* A rank's call follows its connection at once, and its hello our answer, so places among the guests are short-lived; when all
- * are taken and a new one comes, one that was refused is put out, or the oldest. */
+/* Maximum number of guests (connections that are not admitted yet), and maximum time in ms that a guest may stay. A
+ * rank is a guest only for a short time, because it sends its first two messages (call and hello) without delay. If all
+ * entries are in use, a new guest replaces the oldest refused guest; if none is refused, the oldest guest. */
 enum { TU_STAR_GUESTS = 128, TU_STAR_GUEST_MS = 5000 };
 
+/* A guest: a connection to rank 0 that has not been admitted as a rank. */
 struct tu_star_guest {
-  int fd;         /* -1: a free place */
-  bool elsewhere; /* its address is none of this host */
-  bool refused;   /* has its answer; stays until it hangs up, so that it can see whose socket refused it */
-  bool answered;  /* has called, and got our proof */
-  uint64_t came_ns;
-  size_t got;
+  int fd;         /* socket of the guest; -1: this entry is free */
+  bool elsewhere; /* true: the connection comes from an address that is not one of this host */
+  /* true: rank 0 has sent a refusal. The connection stays open, so that the guest can ask its kernel which user refused
+   * it. */
+  bool refused;
+  bool answered;    /* true: the guest has sent its call (the first message of a join), and rank 0 has answered */
+  uint64_t came_ns; /* tu_clock_ns() when the connection was accepted */
+  size_t got;       /* number of bytes received of the message that the guest is sending */
   struct tu_boot_call call;
-  uint8_t nonce[TU_BOOT_NONCE_BYTES]; /* ours, for this guest alone */
+  uint8_t nonce[TU_BOOT_NONCE_BYTES]; /* rank 0's nonce (random number) for this guest */
   struct tu_boot_hello hello;
 };
 
+/* One of the other ranks, as rank 0 sees it. */
 struct tu_star_peer {
-  struct tu_boot_line line; /* fd -1: has not come */
+  struct tu_boot_line line; /* connection; fd is -1 until the rank has joined */
   struct tu_boot_hello hello;
-  bool given; /* its part of the allgather in hand is here */
+  bool given; /* true: the rank's data for the current allgather has arrived */
 };
 
 struct pollfd;
 struct tu_star {
-  struct tu_job job; /* its deadline is that of the rank whose patience ends first */
-  struct tu_boot_place place;
+  struct tu_job job; /* base struct; job.deadline_ns is the earliest deadline of the ranks that have joined */
+  struct tu_boot_identity identity;
   struct tu_boot_secret secret;
-  char name[264]; /* address:port */
-  struct tu_boot_hello own;
-  int listener;               /* -1: all are in */
-  struct tu_star_peer *peers; /* one a rank; rank 0's is unused */
+  char name[264];             /* address of rank 0, as "address:port" */
+  struct tu_boot_hello own;   /* rank 0's description of itself */
+  int listener;               /* listening socket; -1: closed, because all ranks have joined */
+  struct tu_star_peer *peers; /* [ranks], owned; the entry of rank 0 is unused */
+  /* Number of peers that have joined, and number of peers that have sent data for the current allgather. */
   uint32_t joined, given;
   struct tu_star_guest guests[TU_STAR_GUESTS];
-  uint32_t places; /* among the guests: as many as descriptors allow */
-  struct pollfd *polled;
-  unsigned char *all; /* of the allgather in hand; NULL: none */
-  size_t bytes;       /* ... of each rank */
-  uint64_t files;     /* the limit on descriptors as it was */
-  struct tu_error failure;
-  uint32_t refusals;
-  char refused[160]; /* why the last one was */
+  /* number of entries of `guests` that may be used; smaller than TU_STAR_GUESTS if few file descriptors are
+   * available */
+  uint32_t guests_max;
+  struct pollfd *polled;   /* descriptors for poll(): the listener, the guests, the peers; owned */
+  unsigned char *all;      /* result buffer of the current allgather; NULL: none is in progress */
+  size_t bytes;            /* bytes of each rank in the current allgather */
+  uint64_t files;          /* old limit on file descriptors, restored by tu_files_restore when the job is closed */
+  struct tu_error failure; /* first failure of the job; its code is TUTTI_OK if there is none */
+  uint32_t refusals;       /* number of guests (connections that are not admitted yet) that were refused */
+  char refused[160];       /* reason of the last refusal */
 };
 
 /* ---- job_tcp_door.c ---- */
-/* As many guests at once as descriptors are left for; SYSTEM if these are too few for the ranks. */
-tutti_err tu_star_count_places(struct tu_star *star, struct tu_error *error);
+/* Sets star->guests_max to the number of guests for which file descriptors remain. Error: TUTTI_ERR_SYSTEM if the
+ * descriptors do not suffice for the ranks. */
+tutti_err tu_star_limit_guests(struct tu_star *star, struct tu_error *error);
+/* Opens rank 0's listening socket at the address of star->identity. */
 tutti_err tu_star_listen(struct tu_star *star, struct tu_error *error);
-/* Takes the connections that wait, but not for ever. */
+/* Accepts the waiting connections as guests (not yet admitted), at most a fixed number per call. */
 tutti_err tu_star_accept(struct tu_star *star, struct tu_error *error);
-/* Something has come from the guest. */
+/* Reads what a guest (a connection that is not admitted yet) has sent, and answers, admits or dismisses the guest. */
 tutti_err tu_star_hear_guest(struct tu_star *star, struct tu_star_guest *guest, struct tu_error *error);
-/* Sends those away that have said nothing for too long. */
+/* Closes the connections of guests (connections that are not admitted yet) older than TU_STAR_GUEST_MS. */
 void tu_star_expire(struct tu_star *star);
 
 #endif

@@ -1,6 +1,6 @@
-/* job_tcp_user.c: whose process is at the other end of a TCP connection. A UNIX socket says so itself (SO_PEERCRED); of a TCP
- * connection within one host the kernel has both ends, and sock_diag finds the other one by its addresses. It costs three system
- * calls a connection. */
+/* job_tcp_user.c: finds the user of the process at the other end of a TCP connection. UNIX sockets have SO_PEERCRED for
+ * this; TCP sockets have nothing like it. But if both ends are on this host, the kernel knows both sockets. sock_diag
+ * then finds the other socket by the addresses of the connection. This costs three system calls per connection. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -16,11 +16,11 @@
 
 #include "boot/job_tcp_wire.h"
 
-/* One end. An IPv4 address is in the first word; written as IPv6 (::ffff:a.b.c.d) it is taken for IPv4, as the other end may
- * be an IPv4 socket. */
+/* One end of a connection. An IPv4 address lies in the first word of `address`. An IPv4-mapped IPv6 address
+ * (::ffff:a.b.c.d) counts as IPv4, because the other end may be an IPv4 socket. */
 struct end {
   uint32_t address[4];
-  uint16_t port; /* in network order */
+  uint16_t port; /* TCP port, in network byte order */
   uint32_t scope;
 };
 struct ends {
@@ -29,8 +29,8 @@ struct ends {
 };
 
 enum found { FOUND, NOT_FOUND, CANNOT_ASK };
-/* Loopback in every network namespace. What is sent to an address of the host comes in there, so a socket that is bound to this
- * device is found, too. */
+/* Interface index of the loopback device in every network namespace. Packets to an address of this host arrive on
+ * loopback, so a query with this index also finds sockets that are bound to the loopback device. */
 enum { LOOPBACK_INDEX = 1 };
 
 static bool read_end(const struct sockaddr_storage *from, bool *ip6, struct end *end) {
@@ -69,7 +69,8 @@ struct question {
   struct inet_diag_req_v2 request;
 };
 
-/* The live socket at `from` that is connected to `to`. NOT_FOUND: there is none, or the kernel has no tables of TCP. */
+/* Asks the kernel who owns the socket at `from` that is connected to `to`. NOT_FOUND: there is no such socket, or the
+ * kernel has no TCP tables for sock_diag. */
 static enum found ask_diag(int netlink, const struct ends *ends, const struct end *from, const struct end *to,
                            uid_t *uid) {
   struct question question = {
@@ -90,7 +91,8 @@ static enum found ask_diag(int netlink, const struct ends *ends, const struct en
   do n = send(netlink, &question, sizeof question, 0);
   while (n < 0 && errno == EINTR);
   if (n != (ssize_t)sizeof question) return CANNOT_ASK;
-  do n = recv(netlink, &reply, sizeof reply, MSG_DONTWAIT); /* the kernel has answered before send() returned */
+  /* The kernel queues its answer before send() returns, so recv need not wait. */
+  do n = recv(netlink, &reply, sizeof reply, MSG_DONTWAIT);
   while (n < 0 && errno == EINTR);
   if (n < (ssize_t)sizeof reply.header) return CANNOT_ASK;
   if (reply.header.nlmsg_type == NLMSG_ERROR && (size_t)n >= NLMSG_LENGTH(sizeof(struct nlmsgerr))) {
@@ -100,8 +102,9 @@ static enum found ask_diag(int netlink, const struct ends *ends, const struct en
   if (reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY || (size_t)n < NLMSG_LENGTH(sizeof(struct inet_diag_msg)))
     return CANNOT_ASK;
   const struct inet_diag_msg *found = NLMSG_DATA(&reply.header);
-  /* Without a connected socket the kernel shows one that listens there. One without an inode is closed: it is nobody's, and is
-   * shown as root's. One that is shut in a direction still has its owner. */
+  /* Only a connected socket with an inode counts as found. If no connected socket matches, the kernel returns a socket
+   * that listens at `from`. A socket without an inode is closed and has no owner, although the kernel reports root as
+   * its owner. A socket that is shut down in only one direction still has an inode and its owner. */
   if (found->idiag_state == TCP_LISTEN || found->id.idiag_sport != from->port || found->id.idiag_dport != to->port ||
       found->idiag_inode == 0)
     return NOT_FOUND;
@@ -114,7 +117,7 @@ static enum found look_diag(const struct ends *ends, uid_t *uid) {
   if (netlink < 0) return CANNOT_ASK;
   uid_t own;
   enum found found = ask_diag(netlink, ends, &ends->other, &ends->mine, uid);
-  /* A kernel that does not find our own end has no tables of TCP there. */
+  /* If the kernel does not find this process's own end of the connection either, it has no TCP tables for sock_diag. */
   if (found == NOT_FOUND && ask_diag(netlink, ends, &ends->mine, &ends->other, &own) != FOUND) found = CANNOT_ASK;
   close(netlink);
   return found;
@@ -122,7 +125,8 @@ static enum found look_diag(const struct ends *ends, uid_t *uid) {
 
 /* ---- /proc/net/tcp ---- */
 
-/* An end as the tables write it: words of the address as they lie in memory, the port as a number. */
+/* Writes one end of a connection as /proc/net/tcp does: the 32-bit words of the address in memory order, and the port
+ * as a number. */
 static void write_end(const struct end *end, bool ip6, bool table6, char text[48]) {
   uint32_t words[4] = {0, 0, htonl(0xffff), end->address[0]};
   if (ip6) memcpy(words, end->address, sizeof words);
@@ -133,7 +137,7 @@ static void write_end(const struct end *end, bool ip6, bool table6, char text[48
 }
 
 static enum found look_table(const struct ends *ends, bool table6, uid_t *uid) {
-  /* The thread's own network: the process's first thread may be in another one. */
+  /* Use thread-self, since the process's first thread may be in another network namespace. */
   FILE *file = fopen(table6 ? "/proc/thread-self/net/tcp6" : "/proc/thread-self/net/tcp", "re");
   if (!file) return CANNOT_ASK;
   char other[48], mine[48], line[512];
@@ -153,16 +157,18 @@ static enum found look_table(const struct ends *ends, bool table6, uid_t *uid) {
   return found;
 }
 
-/* IPv4 connections may end in an IPv6 socket, so both tables count. */
+/* Searches the other end in the IPv4 table and the IPv6 table of /proc, because an IPv4 connection may end in an IPv6
+ * socket. */
 static enum found look_tables(const struct ends *ends, uid_t *uid) {
   enum found found = ends->ip6 ? CANNOT_ASK : look_table(ends, false, uid);
   enum found found6 = found == FOUND ? FOUND : look_table(ends, true, uid);
   return found6 == CANNOT_ASK ? found : found6;
 }
 
-/* ---- both ---- */
+/* ---- sock_diag first, then /proc ---- */
 
-/* Is the other end's address one of this host? Only such an address can be bound. */
+/* Returns true if the other end's address is an address of this host. The test tries to bind the address, which works
+ * only for addresses of this host. */
 static bool is_here(const struct ends *ends) {
   struct sockaddr_storage address = {.ss_family = ends->ip6 ? AF_INET6 : AF_INET};
   socklen_t bytes = sizeof(struct sockaddr_in);
@@ -188,7 +194,7 @@ static enum tu_boot_user conclude(enum found found, const struct ends *ends) {
 
 enum tu_boot_user tu_boot_peer_user(int fd, uid_t *uid) {
   struct ends ends;
-  if (!read_ends(fd, &ends)) return TU_BOOT_USER_UNKNOWN; /* closed already */
+  if (!read_ends(fd, &ends)) return TU_BOOT_USER_UNKNOWN; /* the connection is closed already */
   enum found found = look_diag(&ends, uid);
   if (found == CANNOT_ASK) found = look_tables(&ends, uid);
   return conclude(found, &ends);

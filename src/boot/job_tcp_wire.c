@@ -1,4 +1,5 @@
-/* job_tcp_wire.c: hellos and notes, over sockets that may be slow, strange or dead, and deadlines. */
+/* job_tcp_wire.c: sends and receives the messages between rank 0 and the other ranks, over sockets that may be slow or
+ * dead, with deadlines. */
 #include "boot/job_tcp_wire.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct tu_boot_call) == 56, "no padding: messages travel as they lie in memory");
+_Static_assert(sizeof(struct tu_boot_call) == 56, "no padding: messages are sent as their bytes in memory");
 _Static_assert(sizeof(struct tu_boot_answer) == 88, "no padding");
 _Static_assert(sizeof(struct tu_boot_hello) == 128, "no padding");
 _Static_assert(sizeof(struct tu_boot_note) == 536, "no padding");
@@ -19,12 +20,14 @@ void tu_boot_hello_init(struct tu_boot_hello *hello, int timeout_ms) {
   memset(hello, 0, sizeof *hello);
   memcpy(hello->magic, TU_BOOT_MAGIC, sizeof hello->magic);
   hello->pid = mine.pid;
-  hello->timeout_ms = hello->left_ms = (uint32_t)timeout_ms;
+  hello->timeout_ms = timeout_ms;
+  hello->left_ms = (uint32_t)timeout_ms;
   memcpy(hello->hostname, mine.hostname, sizeof hello->hostname);
   hello->host = mine.host;
 }
 
-/* What has come of so many bytes, of which *got are there. */
+/* Receives at most bytes - *got further bytes of `data` without blocking, and adds the number of received bytes to
+ * *got. */
 static enum tu_boot_taken receive_bytes(int fd, void *data, size_t bytes, size_t *got) {
   while (*got < bytes) {
     ssize_t n = recv(fd, (char *)data + *got, bytes - *got, MSG_DONTWAIT);
@@ -69,7 +72,8 @@ bool tu_boot_send(int fd, const void *data, size_t bytes) {
   return n == (ssize_t)bytes;
 }
 
-/* The other end sends nothing that is not an answer, but a failure. */
+/* Sends all bytes. Returns false if the deadline passes, or if data comes in while the send buffer is full. Such data
+ * can only be a FAILED message, because the other end sends nothing else before it has received all of these bytes. */
 static bool send_all(int fd, const void *data, size_t bytes, uint64_t deadline_ns) {
   for (size_t sent = 0; sent < bytes;) {
     ssize_t n = send(fd, (const char *)data + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);

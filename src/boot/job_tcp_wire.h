@@ -1,15 +1,23 @@
-/* job_tcp_wire.h: what the files of job_tcp share: the messages of the star, secrets and users, and waiting with a deadline.
+/* job_tcp_wire.h: declarations shared by the files of job_tcp: the messages between rank 0 and the other ranks,
+ * secrets, users, sockets.
  *
- * The star's talk, in four steps before a rank is let in:
- *   1. the rank calls, with a nonce;
- *   2. rank 0 answers with a nonce of its own and a proof that it knows the job's secret;
- *   3. the rank says hello, with its proof;
- *   4. rank 0 sends WELCOME.
- * Then, for each allgather, every rank sends DATA with what it brings, and rank 0 sends all of them DATA with all of it.
- * From step 4 on either side may send FAILED instead, with the sentence; rank 0 passes it to all. The secret never
- * travels: a proof is an HMAC over the prover's role, both nonces, rank and ranks. Before step 2, and before it believes
- * step 2, each side asks the kernel whose process is at the other end. Messages are little-endian, as every machine that
- * this runs on, and of fixed size, but for the bytes that follow a DATA. */
+ * A rank joins in four steps:
+ *
+ *   1. the rank sends a call, with a nonce;
+ *   2. rank 0 sends an answer, with its own nonce and a proof that it knows the job's secret;
+ *   3. the rank sends a hello, with its own proof;
+ *   4. rank 0 sends the note WELCOME.
+ *
+ * For each allgather, every rank then sends a DATA note and its bytes, and rank 0 sends every rank a DATA note and the
+ * bytes of all. From step 4 on, either side may send a FAILED note with an error message instead. Rank 0 forwards such
+ * a note to all ranks.
+ *
+ * The secret itself is never sent. A proof is an HMAC with the secret as key, over the prover's role, both nonces, the
+ * rank and the number of ranks. Each side also asks the kernel for the user at the other end: rank 0 before it sends
+ * the answer, the rank before it accepts the answer.
+ *
+ * Messages are little-endian, as all supported machines are. They have fixed sizes, except for the bytes that follow a
+ * DATA note. */
 #ifndef TU_JOB_TCP_WIRE_H
 #define TU_JOB_TCP_WIRE_H
 
@@ -20,34 +28,38 @@
 #define TU_BOOT_MAGIC "tuttijn"
 enum { TU_BOOT_VERSION = 3, TU_BOOT_JOIN_MS = 60000, TU_BOOT_NONCE_BYTES = 32, TU_BOOT_PROOF_BYTES = 32 };
 
-/* Step 1. Nothing in it is of value: who listens is not known yet. */
+/* Call, the first message of a joining rank (step 1 above). The call contains nothing secret, since any process may be
+ * listening at the address. */
 struct tu_boot_call {
   char magic[8];
   uint32_t version;
   uint32_t rank, ranks;
-  uint32_t has_secret; /* for the sentence alone, here and in the answer */
+  uint32_t has_secret; /* 1: the sender has a secret. Used for error messages only. */
   uint8_t nonce[TU_BOOT_NONCE_BYTES];
 };
 
-/* The last two: refused before any proof, as another user's, or because the kernel does not say whose it is. */
+/* Kind of answer. The last two kinds are refusals without a proof: the rank belongs to another user, or its user is
+ * unknown. */
 enum tu_boot_reply { TU_BOOT_PROVES = 1, TU_BOOT_OTHER_USER, TU_BOOT_USER_NOT_TOLD };
 
-/* Step 2. */
+/* Rank 0's answer to a call, with its proof or a refusal (step 2 above). */
 struct tu_boot_answer {
   char magic[8];
   uint32_t version;
   uint32_t reply;
-  uint32_t uid; /* OTHER_USER: whose the connection is, as rank 0's kernel says */
+  uint32_t uid; /* for TU_BOOT_OTHER_USER: user of the rank's process, as the kernel of rank 0's host reports it */
   uint32_t has_secret;
-  uint8_t nonce[TU_BOOT_NONCE_BYTES]; /* PROVES only, as the next */
-  uint8_t proof[TU_BOOT_PROOF_BYTES];
+  uint8_t nonce[TU_BOOT_NONCE_BYTES]; /* rank 0's nonce; only for TU_BOOT_PROVES */
+  uint8_t proof[TU_BOOT_PROOF_BYTES]; /* rank 0's proof; only for TU_BOOT_PROVES */
 };
 
-/* Step 3. */
+/* Hello, the second message of a joining rank, with its proof (step 3 above). */
 struct tu_boot_hello {
   char magic[8];
   uint32_t pid;
-  uint32_t timeout_ms, left_ms; /* the rank's whole patience and what is left of it: rank 0 keeps the shortest */
+  /* the rank's time limit in ms, or TUTTI_NO_TIMEOUT; rank 0 adopts the earliest deadline of all ranks */
+  int32_t timeout_ms;
+  uint32_t left_ms; /* what was left of the time limit when the rank sent the hello, in ms */
   uint32_t reserved;
   uint64_t host;
   char hostname[64];
@@ -58,59 +70,70 @@ enum tu_boot_kind { TU_BOOT_WELCOME = 1, TU_BOOT_DATA, TU_BOOT_FAILED };
 
 struct tu_boot_note {
   char magic[8];
-  uint32_t kind;
-  uint32_t code;  /* FAILED: a tutti_err */
-  uint64_t bytes; /* DATA: of what follows */
-  char text[512];
+  uint32_t kind;  /* kind of the note, an enum tu_boot_kind */
+  uint32_t code;  /* for a FAILED note: the error, a tutti_err */
+  uint64_t bytes; /* for a DATA note: number of bytes that follow the note */
+  char text[512]; /* for a FAILED note: the error message */
 };
 
-/* A connection that notes come in on, perhaps in pieces. */
+/* A connection between rank 0 and a rank that joins. Notes (messages after the hello) arrive on it, perhaps in
+ * pieces. */
 struct tu_boot_line {
   int fd;
-  size_t got, body_got; /* of the note, and of what follows it */
+  size_t got, body_got; /* number of bytes received of the note, and of the data that follows the note */
   struct tu_boot_note note;
 };
 
 enum tu_boot_taken { TU_BOOT_NOT_YET, TU_BOOT_TAKEN, TU_BOOT_GONE };
 
-/* What this process says of itself, without the proof. */
+/* Fills in the hello (second message of a joining rank) of this process, except for the proof. */
 void tu_boot_hello_init(struct tu_boot_hello *hello, int timeout_ms);
 
-/* Receives what has come of a message of this size without blocking; *got counts, and begins at 0. TAKEN: it is whole. GONE: the
- * other end closed or died, or sent what does not begin with the magic word. */
+/* Receives the next part of a message of this size without blocking. *got counts the bytes received; it starts at 0.
+ * TAKEN: the message is complete. GONE: the other end closed or died, or the message does not begin with
+ * TU_BOOT_MAGIC. */
 enum tu_boot_taken tu_boot_receive(int fd, void *message, size_t bytes, size_t *got);
-/* Takes what has come without blocking. TAKEN: line->note holds a whole note. GONE: the other end closed or died, or
- * sent what is no note. */
+/* Receives the next part of a note (a message header) without blocking. TAKEN: line->note is complete. GONE: the other
+ * end closed or died, or sent something that is no note. */
 enum tu_boot_taken tu_boot_take(struct tu_boot_line *line);
-/* The same with what follows a DATA, into `body`. GONE also if that is not of so many bytes. */
+/* Does what tu_boot_take does, and also receives the bytes that follow a DATA note into `body`. Returns GONE also if
+ * the note announces another number of bytes than `bytes`. */
 enum tu_boot_taken tu_boot_take_data(struct tu_boot_line *line, void *body, size_t bytes);
-/* False if the other end is gone. For notes alone: they are few and small, so they fit the socket's buffer. */
+/* Sends a message without blocking. Returns false if not all of it was sent, because the other end is gone. Only for
+ * messages of fixed size: they are few and small, so they always fit into the socket's buffer. */
 bool tu_boot_send(int fd, const void *data, size_t bytes);
-/* Sends a DATA and what follows it; waits for room until the deadline, or until something comes in. False: not all was sent. */
+/* Sends a DATA note (message header) and `body`. If the socket's buffer is full, waits for space until the deadline
+ * passes or data comes in. Returns false if not all was sent. */
 bool tu_boot_send_data(int fd, const void *body, size_t bytes, uint64_t deadline_ns);
+/* Fills in a note (a message header); `error` is the error of a FAILED note, else NULL. */
 void tu_boot_note_init(struct tu_boot_note *note, enum tu_boot_kind kind, const struct tu_error *error);
 
-void tu_boot_close(int *fd); /* closes unless < 0, and sets -1 */
+/* Closes *fd unless it is negative, and sets it to -1. */
+void tu_boot_close(int *fd);
 
 /* ---- secrets ---- */
 
 enum { TU_BOOT_SECRET_BYTES_MAX = 1024 };
 
 struct tu_boot_secret {
-  size_t bytes; /* 0: the job has none */
+  size_t bytes; /* 0: the job has no secret */
   uint8_t value[TU_BOOT_SECRET_BYTES_MAX];
 };
-/* `given`, or if that is NULL TUTTI_SECRET, or the file that TUTTI_SECRET_FILE names. ENVIRONMENT if both are set, or the file is
- * not the user's alone, or the secret is empty or too long. The caller wipes it. */
+/* Reads the job's secret. It is `given`; if `given` is NULL, it is the value of TUTTI_SECRET or the content of the file
+ * that TUTTI_SECRET_FILE names. Returns TUTTI_ERR_ENVIRONMENT if both variables are set, if other users may access the
+ * file, or if the secret is empty or too long. The caller wipes *secret. */
 tutti_err tu_boot_secret_read(const char *given, struct tu_boot_secret *secret, struct tu_error *error);
 void tu_boot_secret_wipe(struct tu_boot_secret *secret);
 
-enum tu_boot_role { TU_BOOT_ROLE_HOST, TU_BOOT_ROLE_JOINER }; /* rank 0, and any other */
+/* Which side of the connection makes a proof: rank 0 (HOST), or another rank (JOINER). */
+enum tu_boot_role { TU_BOOT_ROLE_HOST, TU_BOOT_ROLE_JOINER };
 
-void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]); /* random; only after a secret was read */
+/* Makes a random nonce. tu_boot_secret_read must be called first, because it initialises libsodium. */
+void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]);
+/* Makes the proof that this process has the secret, for one call (first message of a join) and rank 0's nonce. */
 void tu_boot_prove(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
                    const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], uint8_t proof[TU_BOOT_PROOF_BYTES]);
-/* Is the proof right? Takes the same time wherever it is wrong. */
+/* Returns true if the proof of knowing the secret is right. The comparison takes constant time. */
 bool tu_boot_proven(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
                     const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], const uint8_t proof[TU_BOOT_PROOF_BYTES]);
 
@@ -118,33 +141,38 @@ bool tu_boot_proven(const struct tu_boot_secret *secret, enum tu_boot_role role,
 
 enum tu_boot_user {
   TU_BOOT_USER_KNOWN,     /* the other end is a live socket of this host: *uid is its owner */
-  TU_BOOT_USER_ELSEWHERE, /* the other end's address is none of this host */
-  TU_BOOT_USER_UNKNOWN /* the address is of this host, but the socket is closed already, or the kernel does not tell */
+  TU_BOOT_USER_ELSEWHERE, /* the other end's address is not an address of this host */
+  /* The address is of this host, but the socket is closed, or the kernel does not report its owner. */
+  TU_BOOT_USER_UNKNOWN
 };
-/* Whose process is at the other end of this TCP connection? The kernel's word, not the other end's. An end that listens is
- * known once its process has accepted the connection. */
+/* Asks the kernel for the user of the process at the other end of a TCP connection. If the other end belongs to a
+ * listening process, its user is reported only once that process has accepted the connection. */
 enum tu_boot_user tu_boot_peer_user(int fd, uid_t *uid);
-/* The same from /proc/net/tcp alone, which is read where the kernel has no sock_diag: linear in the sockets of the host. */
+/* Does what tu_boot_peer_user does, but reads only /proc/net/tcp, in time linear in the number of the host's sockets.
+ * For kernels without sock_diag. */
 enum tu_boot_user tu_boot_peer_user_proc(int fd, uid_t *uid);
 
-/* ---- both sides ---- */
+/* ---- connecting ---- */
 
-/* "address:port". */
-void tu_boot_place_name(const struct tu_boot_place *place, char *name, size_t bytes);
+/* Writes "address:port". */
+void tu_boot_address_name(const struct tu_boot_identity *identity, char *name, size_t bytes);
 struct addrinfo;
-/* What the address stands for; freeaddrinfo() frees it. ENVIRONMENT. */
-tutti_err tu_boot_resolve(const struct tu_boot_place *place, bool passive, struct addrinfo **found,
+/* Resolves the address of rank 0 in `identity`. The caller frees *found with freeaddrinfo(). Error:
+ * TUTTI_ERR_ENVIRONMENT. */
+tutti_err tu_boot_resolve(const struct tu_boot_identity *identity, bool passive, struct addrinfo **found,
                           struct tu_error *error);
-/* A connected socket, or -1 and errno. */
+/* Returns a connected socket, or -1 and sets errno. */
 int tu_boot_connect(const struct addrinfo *at, uint64_t deadline_ns);
-/* Two notes in a row must not wait for an acknowledgement of the first, which the kernel may delay by 40 ms. */
+/* Sets TCP_NODELAY. Otherwise the second of two messages in a row would wait for the acknowledgement of the first,
+ * which the kernel may delay by 40 ms. */
 void tu_boot_send_at_once(int fd);
-/* The failure that a note from the other end reports; `who` stands before its sentence. */
+/* Sets *error to the error that a FAILED note (message) contains, with the text `who` before the note's text. Returns
+ * the error's code. */
 tutti_err tu_boot_fail_as_told(const struct tu_boot_note *note, const char *who, struct tu_error *error);
 
-tutti_err tu_job_tcp_create_root(const struct tu_boot_place *place, int timeout_ms, struct tu_job **job,
+tutti_err tu_job_tcp_create_root(const struct tu_boot_identity *identity, int timeout_ms, struct tu_job **job,
                                  struct tu_error *error);
-tutti_err tu_job_tcp_create_joiner(const struct tu_boot_place *place, int timeout_ms, struct tu_job **job,
+tutti_err tu_job_tcp_create_joiner(const struct tu_boot_identity *identity, int timeout_ms, struct tu_job **job,
                                    struct tu_error *error);
 
 #endif

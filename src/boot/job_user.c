@@ -1,5 +1,6 @@
-/* job_user.c: the program's own allgather, or one over its key-value store: each rank sets its part under a key of its own, and
- * gets those of the others. */
+/* job_user.c: a job whose allgather is done by the program, in one of two ways: by an allgather callback, or by the
+ * callbacks of a key-value store. In the store each rank sets its data under its own key, and gets the data of the
+ * other ranks. */
 #include "boot/job_user.h"
 
 #include <stdio.h>
@@ -11,9 +12,11 @@
 struct user {
   struct tu_job job;
   tutti_bootstrap bootstrap;
-  uint32_t calls;          /* allgathers so far */
-  uint64_t files;          /* the limit on descriptors as it was */
-  struct tu_error failure; /* nothing is called any more: the others may have failed, or not */
+  uint32_t calls; /* number of allgathers so far */
+  uint64_t files; /* old limit on file descriptors, restored by tu_files_restore when the job is closed */
+  /* First failure. No callback is called after it, because it is unknown whether the other ranks still call their
+   * callbacks. */
+  struct tu_error failure;
 };
 
 static struct user *user_of(struct tu_job *job) { return (struct user *)job; }
@@ -29,7 +32,7 @@ static tutti_err by_store(const struct user *u, const void *mine, void *all, siz
   int code = b->set(b->context, key, mine, bytes);
   if (code != 0)
     return tu_fail(error, TUTTI_ERR_SYSTEM,
-                   "rank %u: tutti_options.bootstrap->set('%s', %zu bytes) returned %d; 0 is success", b->rank, key,
+                   "rank %u: tutti_options.bootstrap->set('%s', %zu bytes) returned %d, expected 0", b->rank, key,
                    bytes, code);
   memcpy((char *)all + b->rank * bytes, mine, bytes);
   for (uint32_t r = 0; r < b->ranks; r++) {
@@ -38,7 +41,7 @@ static tutti_err by_store(const struct user *u, const void *mine, void *all, siz
     code = b->get(b->context, key, (char *)all + r * bytes, bytes);
     if (code != 0)
       return tu_fail(error, TUTTI_ERR_SYSTEM,
-                     "rank %u: tutti_options.bootstrap->get('%s', %zu bytes) returned %d; 0 is success", b->rank, key,
+                     "rank %u: tutti_options.bootstrap->get('%s', %zu bytes) returned %d, expected 0", b->rank, key,
                      bytes, code);
   }
   return TUTTI_OK;
@@ -49,7 +52,7 @@ static tutti_err by_callback(const struct user *u, const void *mine, void *all, 
   int code = b->allgather(b->context, mine, all, bytes);
   if (code == 0) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_SYSTEM,
-                 "rank %u: tutti_options.bootstrap->allgather(%zu bytes) returned %d; 0 is success", b->rank, bytes,
+                 "rank %u: tutti_options.bootstrap->allgather(%zu bytes) returned %d, expected 0", b->rank, bytes,
                  code);
 }
 
@@ -59,8 +62,8 @@ static tutti_err user_allgather(struct tu_job *job, const void *mine, void *all,
     bool has_allgather = u->bootstrap.allgather != NULL;
     tutti_err err = has_allgather ? by_callback(u, mine, all, bytes, error) : by_store(u, mine, all, bytes, error);
     u->calls++;
-    job->deadline_ns =
-        tu_clock_ns() + (uint64_t)job->timeout_ms * 1000000u; /* callbacks take the time that they take */
+    /* Set a new deadline after each allgather, because the time spent in the program's callbacks does not count. */
+    job->deadline_ns = tu_job_deadline_ns(job->timeout_ms);
     if (err == TUTTI_OK) return TUTTI_OK;
     u->failure = *error;
   }
@@ -68,7 +71,7 @@ static tutti_err user_allgather(struct tu_job *job, const void *mine, void *all,
   return error->code;
 }
 
-/* The others cannot be told; they hear of it in the next allgather, which this rank joins, or from the program. */
+/* Records the failure. From then on this rank calls no callback. It does not tell the other ranks. */
 static void user_fail(struct tu_job *job, const struct tu_error *error) { user_of(job)->failure = *error; }
 
 static void user_close(struct tu_job *job) {
@@ -81,10 +84,11 @@ static const struct tu_job_ops user_ops = {.allgather = user_allgather, .fail = 
 
 tutti_err tu_job_user_create(const tutti_bootstrap *b, int timeout_ms, struct tu_job **job, struct tu_error *error) {
   if (!b->allgather && !(b->set && b->get))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "tutti_options.bootstrap has no allgather, and not both of set and get; one of the two is needed");
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "tutti_options.bootstrap has no allgather, and not both of set and get; expected allgather, or set and get");
   struct user *u = tu_try_allocate(1, sizeof *u);
-  if (!u) return tu_fail_memory(error, sizeof *u, "rank %u: a job", b->rank);
+  if (!u) return tu_fail_memory(error, sizeof *u, "rank %u's part of a job", b->rank);
   tutti_err err = tu_job_init(&u->job, &user_ops, b->rank, b->ranks, timeout_ms, error);
   if (err != TUTTI_OK) {
     free(u);

@@ -1,11 +1,12 @@
-/* job_user.h: a job whose allgather the program has itself: by a callback, or by a key-value store. */
+/* job_user.h: a job for which the program provides the communication: an allgather callback, or a key-value store. */
 #ifndef TU_JOB_USER_H
 #define TU_JOB_USER_H
 
 #include "boot/job.h"
 
-/* The callbacks are called by this thread, until the job is closed; nothing interrupts them. bootstrap->rank < bootstrap->ranks.
- * ARGUMENT if it says too little; MEMORY. */
+/* Makes a job from the callbacks in *bootstrap, which is copied; bootstrap->rank must be below bootstrap->ranks. Until
+ * the job is closed, its callbacks are called only by the thread that called this function. No time-out interrupts a
+ * callback. Errors: TUTTI_ERR_ARGUMENT (callbacks are missing), TUTTI_ERR_MEMORY. */
 tutti_err tu_job_user_create(const tutti_bootstrap *bootstrap, int timeout_ms, struct tu_job **job,
                              struct tu_error *error);
 

@@ -1,4 +1,4 @@
-/* check.h: proves a plan, or says what is wrong with it. */
+/* check.h: proves that a plan is correct, or reports what is wrong with it. */
 #ifndef TU_CHECK_H
 #define TU_CHECK_H
 
@@ -6,24 +6,25 @@
 
 struct tu_check_report {
   bool proved;
-  bool no_memory;          /* it is not known: memory was refused */
-  char text[400];          /* why not: rank, step, and what was expected */
-  bool rank_order;         /* found: every reduction combines its operands in rank order */
-  uint64_t messages;       /* of all ranks; joined ones count as one */
-  uint32_t tmp_chunks_max; /* scratch of the rank that has most */
+  bool no_memory;          /* out of memory: the plan is neither proved nor refused */
+  char text[400];          /* why the plan is refused: rank and step, and what is wrong or was expected */
+  bool rank_order;         /* result: every reduction of the plan combines its operands in rank order */
+  uint64_t messages;       /* number of messages that all ranks send; joined messages count as one */
+  uint32_t tmp_chunks_max; /* largest number of scratch chunks of a rank */
 };
 
-/* Proves, for a plan with all ranks' steps, that with `credits` credits a ring (1 is the strictest):
- *  - form: spans lie in their buffers, the two ends of every message have equal size classes;
- *  - order: two steps of a rank that touch one cell, one of them writing, are ordered by `after`;
- *  - matching: every message sent is received, in the order of its ring;
- *  - no deadlock: played with bounded rings, every step ends, however long messages are, and whichever joined ones
- *    cross as one;
- *  - data: every output chunk holds exactly what the collective promises, each contribution once; `first` and `final`
- *    marks stand where they must; inputs that the caller keeps are never written; barrier: every rank's end is
- *    after every rank's start;
+/* Checks that a plan is correct. The plan has the steps of all ranks. Its channels have `credits` credits (1 is the
+ * strictest check).
+ *  - form: spans lie in their buffers; the two ends of every message have equal size classes;
+ *  - order: two steps of a rank that touch one cell are ordered by `after` if one of them writes;
+ *  - matching: every message sent is received, in the order of its channel;
+ *  - no deadlock: with bounded channels, every step ends, for messages of any length, and whether joined messages cross
+ *    as one message or one after the other;
+ *  - data: every output chunk holds exactly what the collective must deliver, with each contribution once; the marks
+ *    `first` and `final` (plan.h) are where they must be; inputs that the caller keeps are never written;
+ *  - barrier: the end of every rank is after the start of every rank;
  *  - rank order, if the plan claims it.
- * Returns report->proved; false, too, if memory was refused. */
+ * Returns report->proved, which is also false if memory could not be allocated. */
 bool tu_check(const struct tu_plan *plan, uint32_t credits, struct tu_check_report *report);
 
 #endif

@@ -1,34 +1,49 @@
-/* check_length.c: no deadlock when messages are longer than their rings, however long, and whichever joined ones cross
- * as one.
+/* check_length.c: checks that messages longer than their channels cause no deadlock. The check covers messages of any
+ * length. It also covers every choice of the joined messages that cross as one.
  *
- * A long message crosses slice by slice, so its send cannot end before its receive has begun: each end waits for the
- * other. Seen as a graph of steps in which an edge says "waits for": a receive and its send wait for each other; a
- * step waits for those in `after`; a message waits for the one before it on its ring. Slice i waits for slice i of a
- * step that is followed slice by slice, and for slice i - credits at the other end of a message; these waits point
- * back, so a circle of them comes to an end. But a wait for the whole of a step on such a circle never ends once there
- * are enough slices. So: the two ends of a wait for a whole step must not lie on one circle, that is, in one strongly
- * connected component. A circle of nothing but waits for the same slice is a deadlock of messages of one slice, which
- * the play has found.
+ * A long message crosses slice by slice. Its send cannot end before its receive has begun, so each of the two waits for
+ * the other. In a graph of steps, let an edge mean "waits for":
+ *  - a receive and its send wait for each other;
+ *  - a step waits for the steps in its `after`;
+ *  - a message waits for the previous message of its channel.
  *
- * Joined messages cross as one if they fit a slot, else one after the other: of one plan some so and some so, by the
- * sizes of a call. Two plays, one with all joins as one and one with none, would miss circles that need both. What a
- * join that crosses as one waits for in addition: each of its receives needs all of its sends, that is, all that these are
- * after (room they have as soon as the first has it). These edges are in the graph, always, and are waits for a whole: so
- * a circle through one of them is refused, and any other is one that needs no join to cross as one. To have few edges,
- * the messages of a join are nodes, too: each says what its send is after, and leads to the next. */
-#include "check/check_parts.h"
+ * Some waits are for one slice. Slice i of a step waits for slice i of a step that it follows slice by slice. Slice i
+ * of a receive waits for slice i of its send. Slice i of a send waits for slice i - credits of its receive. A cycle
+ * with a wait for an earlier slice comes to an end at the first slice. A cycle of waits for the same slice stops
+ * messages of one slice, too, and check_play.c has found it.
+ * Other waits are for a whole step. On a cycle of waits, such a wait never ends if there are enough slices. So the plan
+ * is refused if both ends of a wait for a whole step lie on one cycle, that is, in one strongly connected component.
+ *
+ * Joined messages cross as one if they fit a slot, otherwise one after the other. In one plan, some may cross as one
+ * and some not, depending on the sizes of a call. A cycle may need both cases. Therefore it is not enough to check two
+ * cases, one in which all joined messages cross as one and one in which none do.
+ * If joined messages cross as one, each of their receives waits for all of their sends to start, and so for all steps
+ * in the `after` of these sends. (When the first send has a free slot, all of them have.) The graph always has these
+ * edges, as waits for a whole step. A cycle through such an edge is refused. Every other cycle exists even if no
+ * messages cross as one.
+ * To keep the number of edges small, joined messages are nodes, too. The node of a message has edges to the steps in
+ * the `after` of its send, and to the next message that is joined with it. */
+#include "check/check_internal.h"
 
 #define NONE UINT32_MAX
 
-enum wait { FOR_AFTER, FOR_OTHER_END, FOR_RING, FOR_JOIN }; /* all but the second may be for the whole of a step */
+/* Kinds of waits of a step. FOR_AFTER: for a step in its `after`. FOR_OTHER_END: for the other end of a message.
+ * FOR_RING: for the previous message of the channel (ring). FOR_JOIN: for all sends of joined messages. A wait
+ * FOR_OTHER_END is for one slice; the other kinds may wait for a whole step. */
+enum wait { FOR_AFTER, FOR_OTHER_END, FOR_RING, FOR_JOIN };
 
-/* A node is a step, or past the steps a message of a join. This goes through what a node waits for. */
+/* Iterator over the waits of a node of the graph. A node is a step, or one of several joined messages. The nodes of
+ * messages are numbered after all steps. */
 struct waits {
   const uint32_t *after, *after_end, *message, *message_end;
-  uint32_t step_base; /* of the rank whose steps are in `after` */
-  uint32_t next_part; /* a node, or NONE */
+  /* number of the first step of the rank, added to the numbers in `after`, which count the steps of the rank only */
+  uint32_t step_base;
+  /* if the node is a joined message: node of the next message that is joined with it; NONE if there is none */
+  uint32_t next_part;
   bool sends;
-  uint8_t edge; /* of *message: the next one */
+  /* What the message at *message waits for next. 0: its other end. 1: the previous message of its channel. 2: the sends
+   * of all messages that are joined with it. */
+  uint8_t edge;
 };
 
 struct walk {
@@ -37,22 +52,27 @@ struct walk {
 };
 
 struct node {
-  uint32_t index;     /* when it was reached, from 1; 0: not yet */
-  uint32_t low;       /* the earliest node that it reaches */
-  uint32_t component; /* from 1; 0: not known yet */
+  uint32_t index; /* order in which the search reached the node, from 1; 0: not reached */
+  uint32_t low;   /* smallest `index` among the nodes that the search has reached from this node (Tarjan's low link) */
+  uint32_t component; /* number of the node's strongly connected component, from 1; 0: not known yet */
 };
 
 struct components {
   struct tu_checking *c;
   struct node *nodes;
-  bool *may_wait;  /* of each component: has it more than a send and its receive, which wait for each other? */
-  uint32_t *stack; /* nodes whose component is not known yet */
+  /* [component]: true if the component has more than two nodes. Two nodes are a send and its receive, which always wait
+   * for each other. */
+  bool *may_wait;
+  uint32_t *stack; /* nodes whose strongly connected component is not known yet */
   struct walk *path;
   uint32_t reached, stacked, depth, found;
 };
 
 static bool has_next_part(const struct tu_checking *c, uint32_t message) {
-  return message + 1 < c->message_count && c->messages[message + 1].joined; /* the first of a ring never is */
+  return message + 1 < c->message_count &&
+         /* A joined message belongs to the same channel as the message before it, because the first message of a
+          * channel is never joined. */
+         c->messages[message + 1].joined;
 }
 
 static struct waits waits_of(const struct tu_checking *c, uint32_t node) {
@@ -73,13 +93,15 @@ static struct waits waits_of(const struct tu_checking *c, uint32_t node) {
   return w;
 }
 
-/* Of a step with messages: the other end of each, the message before it on its ring, and all sends of its join. */
+/* Returns the kind of the next wait of a step that has messages, and stores in *other what the step waits for. For each
+ * message, the step waits for the message's other end (send or receive) and for the previous message of its channel. If
+ * the step receives the message, it also waits for the sends of all messages that are joined with it. */
 static enum wait next_of_message(const struct tu_checking *c, struct waits *w, uint32_t *other) {
   uint32_t message = *w->message;
   const struct tu_check_message *m = &c->messages[message];
   if (w->edge == 0) {
-    bool more = m->place > 0 || (!w->sends && has_next_part(c, message));
-    if (more) w->edge = m->place > 0 ? 1 : 2;
+    bool more = m->ordinal > 0 || (!w->sends && has_next_part(c, message));
+    if (more) w->edge = m->ordinal > 0 ? 1 : 2;
     else w->message++;
     *other = w->sends ? m->recv : m->send;
     return FOR_OTHER_END;
@@ -97,7 +119,7 @@ static enum wait next_of_message(const struct tu_checking *c, struct waits *w, u
   return FOR_JOIN;
 }
 
-/* The next node that is waited for; false past the last one. */
+/* Stores in *other the next node that the given node waits for. Returns false if there are no more. */
 static inline bool next_wait(const struct tu_checking *c, struct waits *w, uint32_t *other, enum wait *why) {
   if (w->after != w->after_end) {
     *other = w->step_base + *w->after++;
@@ -120,7 +142,8 @@ static void reach(struct components *k, uint32_t node) {
   k->path[k->depth++] = (struct walk){node, waits_of(k->c, node)};
 }
 
-/* Tarjan's algorithm, with a path of its own instead of the machine's stack. */
+/* Finds strongly connected components by Tarjan's algorithm, with an explicit stack (path) instead of recursion. In the
+ * graph, an edge means "waits for". */
 static void find_components(struct components *k, uint32_t from) {
   reach(k, from);
   while (k->depth > 0) {
@@ -148,7 +171,8 @@ static void find_components(struct components *k, uint32_t from) {
   }
 }
 
-/* Does a step that receives a joined message lie on a circle by way of the join? */
+/* Refuses the plan if a step receives a joined message, and is on a cycle of waits that exists only if this message
+ * crosses as one with the messages that it is joined with. */
 static bool check_join(const struct components *k, uint32_t step) {
   struct tu_checking *c = k->c;
   struct waits waits = waits_of(c, step);
@@ -156,9 +180,10 @@ static bool check_join(const struct components *k, uint32_t step) {
   enum wait why;
   while (next_wait(c, &waits, &other, &why))
     if (why == FOR_JOIN && k->nodes[other].component == k->nodes[step].component)
-      return tu_check_refuse_step(c, step,
-                                  "deadlock where joined messages cross as one: it then waits for all that the sends "
-                                  "of its message are after, and some of that waits for this step in turn");
+      return tu_check_refuse_step(
+          c, step,
+          "deadlock if joined messages are sent together as one message: the step receives that message, and one of "
+          "its sends waits for this step");
   return true;
 }
 
@@ -171,14 +196,13 @@ static bool check_waits(const struct components *k, uint32_t step) {
     if (k->nodes[other].component != k->nodes[step].component || why == FOR_OTHER_END) continue;
     if (why == FOR_RING)
       return tu_check_refuse_step(c, step,
-                                  "deadlock once messages are longer than their rings: its message follows that of %s, "
-                                  "which waits for this step in turn",
+                                  "deadlock if messages are longer than their channels: the step's message waits "
+                                  "behind the message of %s, which waits for this step",
                                   tu_check_name(c, other).chars);
     if (!tu_check_sliced(c, other, step))
       return tu_check_refuse_step(c, step,
-                                  "deadlock once messages are longer than their rings: it waits for the whole of %s, "
-                                  "which waits for this step in turn; only steps on one and the same span can follow "
-                                  "each other slice by slice",
+                                  "deadlock if messages are longer than their channels: the step waits for the end of "
+                                  "%s, which waits for this step; only steps on the same chunks can overlap in time",
                                   tu_check_name(c, other).chars);
   }
   return true;

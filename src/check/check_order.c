@@ -1,31 +1,38 @@
-/* check_order.c: two steps of a rank that touch one cell, one of them writing, are ordered by `after`.
+/* check_order.c: checks that two steps of a rank that touch one cell (chunk of memory) are ordered by `after` if one of
+ * them writes.
  *
- * It suffices to look at neighbours in the history of each cell: a reader and the last writer, a writer and the
- * readers since (or the last writer, if nobody read). The rest follows by transitivity. A step may follow another
- * slice by slice where both touch the same span (tu_check_sliced), so a chain of such waits orders slice i of its ends
- * only: two ends that overlap otherwise need a chain with a wait for a whole step in it. */
-#include "check/check_parts.h"
+ * It suffices to check neighbours in the history of each cell. A reader must come after the last writer. A writer must
+ * come after the readers since the last write, or after the last writer if there are no readers. The other pairs follow
+ * by transitivity.
+ *
+ * A step may follow another one slice by slice if both touch the same span (tu_check_sliced). Steps that follow each
+ * other in this way form a chain. The chain orders only slice i of its first step before slice i of its last step. This
+ * is not enough if the first and the last step overlap, but not in the same span. Then the chain must have at least one
+ * wait for a whole step. */
+#include "check/check_internal.h"
 
 #define NONE UINT32_MAX
 
 struct reader {
-  uint32_t step; /* of the rank */
-  uint32_t next; /* earlier reader of the same cell, or NONE */
+  uint32_t step; /* number of the step that reads, within its rank */
+  uint32_t next; /* next entry of the list: an earlier reader of the same cell, or NONE */
 };
 
-/* `before` must come before `step` by way of other steps. */
+/* A pair of steps to check: a chain of `after` lists must lead from `step` back to `before`. */
 struct query {
   uint32_t before, step;
-  uint32_t next; /* of the same 64 steps `before` lies in, or NONE */
+  uint32_t next; /* next query whose `before` is in the same 64 steps (0 to 63, 64 to 127, ...), or NONE */
 };
 
 struct history {
   struct tu_checking *c;
   uint32_t rank;
-  uint32_t *writer, *reader; /* of each cell: a step, an index into readers; NONE */
+  /* Indexed by cell (chunk of memory). writer: last step that wrote the cell, or NONE. reader: first entry of the list
+   * of steps that read the cell since then, or NONE. */
+  uint32_t *writer, *reader;
   struct reader *readers;
   uint32_t reader_count, reader_capacity;
-  uint32_t *stamp; /* of each step of the rank: the last step that has it in `after` */
+  uint32_t *stamp; /* [step of the rank]: number of the last step whose `after` list names this one */
   struct query *queries;
   uint32_t query_count, query_capacity;
 };
@@ -49,7 +56,7 @@ static void visit(struct history *h, uint32_t step) {
         need(h, h->readers[k].step, step);
     }
   }
-  /* Reads are noted first: what the step itself writes comes after what it reads. */
+  /* Record a step's reads before its writes, because the step reads before it writes. */
   for (uint32_t i = 0; tu_check_access(c, global, i, &a); i++) {
     for (uint32_t cell = a.cell; !a.write && cell < a.cell + a.count; cell++) {
       h->readers = tu_arena_grow(c->arena, h->readers, h->reader_count, &h->reader_capacity, sizeof *h->readers);
@@ -65,17 +72,22 @@ static void visit(struct history *h, uint32_t step) {
 }
 
 static bool refuse_race(struct tu_checking *c, uint32_t before, uint32_t step) {
-  return tu_check_refuse_step(c, step,
-                              "races with %s: they touch the same memory, and its `after` does not make it wait",
-                              tu_check_name(c, before).chars);
+  return tu_check_refuse_step(
+      c, step, "the step races with %s: both access the same memory, and no dependency (`after`) orders them",
+      tu_check_name(c, before).chars);
 }
 
-/* Do the two touch shared memory in places that differ, so that slice by slice is not enough? */
+/* Returns true if `step` must wait for the whole of `before`, because they share memory in different spans: waiting
+ * slice by slice is then not enough. */
 static bool needs_whole(const struct tu_checking *c, uint32_t before, uint32_t step) {
   return !tu_check_sliced(c, before, step);
 }
 
-/* Answers the queries whose `before` is one of 64 steps from `low`: which of these does each later step follow? */
+/* Checks the queries (pairs of steps to be ordered) whose `before` is one of the 64 steps from `low` on. `head` is the
+ * first of these queries.
+ * any[s]: one bit for each of the 64 steps, set if that step comes before step s. whole[s]: one bit for each of the 64
+ * steps, set if that step comes before step s by a chain with at least one wait for a whole step. sliced[s][i]: true if
+ * step s follows step number i of its `after` list slice by slice. */
 static bool answer(struct history *h, uint32_t low, uint32_t head, uint64_t *any, uint64_t *whole,
                    bool *const *sliced) {
   struct tu_checking *c = h->c;
@@ -108,7 +120,8 @@ static bool answer_all(struct history *h) {
   uint32_t *head = tu_arena_allocate(c->arena, blocks, sizeof *head);
   uint64_t *any = tu_arena_allocate(c->arena, r->step_count, sizeof *any),
            *whole = tu_arena_allocate(c->arena, r->step_count, sizeof *whole);
-  bool **sliced = tu_arena_allocate(c->arena, r->step_count, sizeof *sliced); /* [step][its after] */
+  /* [step][index in its `after`]: true if the step follows that earlier step slice by slice */
+  bool **sliced = tu_arena_allocate(c->arena, r->step_count, sizeof *sliced);
   for (uint32_t i = 0; i < blocks; i++) head[i] = NONE;
   for (uint32_t q = 0; q < h->query_count; q++) {
     uint32_t block = h->queries[q].before / 64;

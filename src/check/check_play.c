@@ -1,22 +1,30 @@
-/* check_play.c: plays all ranks with bounded rings, and follows the values as it goes. A message is put when its send
- * has started, the ring's earlier messages are put, and there is room; a step that receives starts when all of its
- * messages are put and the rings' earlier ones taken, and takes them then. Every event is counted once. Joined messages
- * are played as if they were not: check_length.c sees to what more they wait for when they cross as one.
+/* check_play.c: simulates all ranks with bounded channels, and follows the values of all chunks.
  *
- * One play speaks for all: steps that touch one cell are ordered (check_order.c), so each step reads the same whenever
- * it runs, and no event is ever taken back, so what can move in one order can move in every other. */
-#include "check/check_parts.h"
+ * A message is put into its channel when three things have happened: its send has started, all earlier messages of the
+ * channel are put, and a slot is free. A step that receives starts when all of its messages are put into their
+ * channels, and all earlier messages of these channels are received. It then receives its messages. Joined messages are
+ * simulated like separate ones; check_length.c checks the additional waits of joined messages that cross as one.
+ *
+ * One simulation covers all timings. Steps that touch one cell are ordered (check_order.c), so each step reads the same
+ * values at whatever time it runs. No event is ever undone, so a step that can proceed in one order of events can
+ * proceed in every other. */
+#include "check/check_internal.h"
 
 struct play {
   struct tu_checking *c;
-  uint32_t *follower_first, *followers; /* of each step: who has it in `after` */
-  uint32_t started, queued;             /* c->order is also the queue of the steps that may start */
+  /* follower_first[step]: where the step's followers begin in `followers`. The followers of a step are the steps that
+   * name it in their `after`. */
+  uint32_t *follower_first, *followers;
+  /* number of steps started, and number of steps put into the queue; the array c->order is the queue */
+  uint32_t started, queued;
 };
 
+/* Returns the message that is `distance` positions later in the same channel, or NULL if there is none. */
 static struct tu_check_message *on_ring(const struct tu_checking *c, uint32_t message, uint32_t distance) {
   if (distance >= c->message_count - message) return NULL;
   struct tu_check_message *m = &c->messages[message], *other = m + distance;
-  return other->place == m->place + distance ? other : NULL; /* else that is another ring's */
+  /* if the position in the channel is not that of m plus the distance, the message is in another channel */
+  return other->ordinal == m->ordinal + distance ? other : NULL;
 }
 
 static void list_followers(struct play *p) {
@@ -24,7 +32,10 @@ static void list_followers(struct play *p) {
   uint32_t steps = tu_check_steps(c);
   size_t afters = 0;
   p->follower_first = tu_arena_allocate(c->arena, (size_t)steps + 2, sizeof *p->follower_first);
-  uint32_t *fill = p->follower_first + 1; /* one place on, so that filling leaves it right */
+  /* In the last pass, fill[s] is the index where the next follower of step s is stored. After this pass, it is the
+   * index where the list of step s + 1 begins. follower_first is one element before `fill`, so follower_first[s] is
+   * then the index where the list of step s begins. */
+  uint32_t *fill = p->follower_first + 1;
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t s = 0; s < steps; s++) {
       const struct tu_step *step = tu_check_step_at(c, s);
@@ -44,7 +55,7 @@ static void list_followers(struct play *p) {
   }
 }
 
-/* One of the events that the step waits for has happened. */
+/* Counts one of the events that the step was waiting for. After the last such event, the step is queued to start. */
 static void less_pending(struct play *p, uint32_t step) {
   if (--p->c->steps[step].pending == 0) p->c->order[p->queued++] = step;
 }
@@ -54,7 +65,8 @@ static void finish(struct play *p, uint32_t step) {
   for (uint32_t i = p->follower_first[step]; i < p->follower_first[step + 1]; i++) less_pending(p, p->followers[i]);
 }
 
-/* One of the events that the message waits for has happened. Putting it may let the next one follow. */
+/* Counts one of the events that the message was waiting for. After the last such event, the message is put into its
+ * channel, and the next message may follow. */
 static void less_need(struct play *p, struct tu_check_message *m) {
   struct tu_checking *c = p->c;
   while (m && --m->need == 0) {
@@ -74,9 +86,9 @@ static void set_up(struct play *p) {
   struct tu_checking *c = p->c;
   for (uint32_t i = 0; i < c->message_count; i++) {
     struct tu_check_message *m = &c->messages[i];
-    m->need = 1u + (m->place > 0) + (m->place >= c->credits);
+    m->need = 1u + (m->ordinal > 0) + (m->ordinal >= c->credits);
     c->steps[m->send].unsent++;
-    c->steps[m->recv].pending += 1u + (m->place > 0);
+    c->steps[m->recv].pending += 1u + (m->ordinal > 0);
   }
   uint32_t steps = tu_check_steps(c);
   for (uint32_t s = 0; s < steps; s++) {
@@ -85,34 +97,39 @@ static void set_up(struct play *p) {
   }
 }
 
-/* What a step that cannot end waits for; all of its `after` are done. */
+/* Refuses the plan because a step never starts or never ends although all steps in its `after` are done. The message
+ * says what the step waits for. */
 static bool refuse_stuck(struct tu_checking *c, uint32_t step) {
   const struct tu_check_step *s = &c->steps[step];
   bool sends = tu_check_step_at(c, step)->kind == TU_SEND;
   for (uint32_t i = 0; i < s->message_count; i++) {
     const struct tu_check_message *m = &c->messages[c->step_messages[s->message_first + i]];
     if (m->need > 0 && !sends)
-      return tu_check_refuse_step(c, step, "deadlock: it waits for a message that rank %u has not sent in its %s",
-                                  c->steps[m->send].rank, tu_check_name(c, m->send).chars);
-    if (m->need > 0)
       return tu_check_refuse_step(c, step,
-                                  "deadlock: it waits for room in the ring to rank %u, which has not got to %s",
-                                  c->steps[m->recv].rank, tu_check_name(c, m->recv).chars);
-    if (!sends && m->place > 0 && !c->steps[(m - 1)->recv].done)
-      return tu_check_refuse_step(c, step, "deadlock: it waits for %s to take the message before its own",
+                                  "deadlock: the step waits for a message from rank %u, but rank %u never reaches %s",
+                                  c->steps[m->send].rank, c->steps[m->send].rank, tu_check_name(c, m->send).chars);
+    if (m->need > 0)
+      return tu_check_refuse_step(
+          c, step, "deadlock: the step waits for a free slot in the channel to rank %u, but rank %u never reaches %s",
+          c->steps[m->recv].rank, c->steps[m->recv].rank, tu_check_name(c, m->recv).chars);
+    if (!sends && m->ordinal > 0 && !c->steps[(m - 1)->recv].done)
+      return tu_check_refuse_step(c, step,
+                                  "deadlock: the step waits for %s to receive the previous message of the channel",
                                   tu_check_name(c, (m - 1)->recv).chars);
   }
-  return tu_check_refuse_step(c, step, "deadlock: it never starts");
+  return tu_check_refuse_step(c, step, "deadlock: the step never starts");
 }
 
-/* The first step of a rank that is not done has all of its `after` behind it. */
+/* Reports the deadlock at the first step that is not done. All steps in its `after` are done, because they have lower
+ * numbers in the same rank. */
 static bool refuse_deadlock(struct tu_checking *c) {
   uint32_t step = 0;
   while (c->steps[step].done) step++;
   return refuse_stuck(c, step);
 }
 
-/* Barrier: does every rank's end come after every rank's start? 64 ranks' starts are followed at a time. */
+/* Checks that no rank can end a barrier before every rank has started it. Each pass checks this for the starts of 64
+ * ranks. */
 static bool check_barrier(struct tu_checking *c) {
   uint32_t ranks = c->plan->ranks, steps = tu_check_steps(c);
   uint64_t *knows = tu_arena_allocate(c->arena, steps, sizeof *knows),
@@ -134,7 +151,7 @@ static bool check_barrier(struct tu_checking *c) {
     uint64_t all = ranks - low >= 64 ? UINT64_MAX : (1ull << (ranks - low)) - 1;
     for (uint32_t r = 0; good && r < ranks; r++)
       if (end[r] != all)
-        good = tu_check_refuse(c, "rank %u can leave the barrier before rank %u has come to it", r,
+        good = tu_check_refuse(c, "rank %u can leave the barrier before rank %u has entered it", r,
                                low + (uint32_t)__builtin_ctzll(~end[r]));
   }
   tu_arena_free(c->arena, knows);

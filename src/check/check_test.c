@@ -5,15 +5,15 @@
 #include "plan/plan_text.h"
 #include "test.h"
 
-/* A plan as text: `header` is "COLLECTIVE RANKS FLAGS" with flags i (in place), e (equal blocks), o (rank order),
- * 6 (blocks of six chunks). */
+/* A plan as text, and the expected report. Flags: i (in place), e (equal blocks), o (rank order), 6 (blocks of six
+ * chunks). */
 struct example {
   const char *what;
   const char *collective;
   uint32_t ranks;
   const char *flags;
   const char *steps;
-  const char *refusal; /* must be in the report; NULL: proved */
+  const char *refusal; /* facts that the report must contain; NULL: the plan is proved */
 };
 
 static struct tu_plan *read_example(const struct example *e) {
@@ -32,14 +32,16 @@ static struct tu_plan *read_example(const struct example *e) {
 static const struct example examples[] = {
     {"one rank", "allreduce", 1, "", "rank 0\n0: copy first in[0] into out[0] final", NULL},
     {"one rank, in place", "allreduce", 1, "i", "rank 0\n0: copy first in[0] into out[0] final", NULL},
-    {"one rank, nothing done", "allreduce", 1, "i", "rank 0\n", "out[0] holds in[0] of rank 0, not marked"},
+    {"one rank, nothing done", "allreduce", 1, "i", "rank 0\n", "out[0]|in[0] of rank 0|not marked"},
     {"one rank, no first", "allreduce", 1, "", "rank 0\n0: copy in[0] into out[0] final",
-     "marked final, and its result"},
-    {"one rank, no final", "allreduce", 1, "", "rank 0\n0: copy first in[0] into out[0]", "expected the divided sum"},
+     "step 0|marked final|in[0] of rank 0"},
+    {"one rank, no final", "allreduce", 1, "", "rank 0\n0: copy first in[0] into out[0]", "out[0]|divided sum"},
     {"one rank, final twice", "allreduce", 1, "i",
-     "rank 0\n0: copy first in[0] into out[0] final\n1: copy out[0] into out[0] final after 0", "once"},
+     "rank 0\n0: copy first in[0] into out[0] final\n1: copy out[0] into out[0] final after 0",
+     "marked final|undivided"},
     {"one rank, scaled twice", "allreduce", 1, "i",
-     "rank 0\n0: copy first in[0] into out[0] final\n1: copy first out[0] into out[0] after 0", "raw input, which is"},
+     "rank 0\n0: copy first in[0] into out[0] final\n1: copy first out[0] into out[0] after 0",
+     "step 1|unscaled input|sum of in[0]"},
     {"reduce", "reduce", 2, "o",
      "rank 0\n0: recv_reduce first in[0] + @1 into out[0] final\nrank 1\n0: send first in[0] to 0", NULL},
     {"reduce, claimed order", "reduce", 2, "o",
@@ -48,61 +50,62 @@ static const struct example examples[] = {
      "rank 0\n0: recv_reduce @1 + first in[0] into out[0] final\nrank 1\n0: send first in[0] to 0", NULL},
     {"own input twice", "reduce", 2, "",
      "rank 0\n0: recv_reduce first in[0] + @1 + first in[0] into out[0]\nrank 1\n0: send first in[0] to 0",
-     "adds rank 0's in[0] a second time"},
+     "rank 0's in[0]|second time"},
     {"too early final", "reduce", 3, "",
      "rank 0\ntmp in[0]\n0: recv_reduce first in[0] + @1 into tmp[0] final\n"
      "1: recv_reduce tmp[0] + @2 into out[0] final after 0\n"
      "rank 1\n0: send first in[0] to 0\nrank 2\n0: send first in[0] to 0",
-     "ranks 0-1: expected that of all ranks"},
+     "marked final|ranks 0-1|undivided sum"},
     {"incomplete", "reduce", 3, "",
      "rank 0\n0: recv_reduce first in[0] + @1 into out[0]\nrank 1\n0: send first in[0] to 0\nrank 2",
-     "sum of in[0] of ranks 0-1; expected the divided sum of in[0] of ranks 0-2"},
+     "sum of in[0] of ranks 0-1|divided sum of in[0] of ranks 0-2"},
     {"scaled elsewhere", "reduce", 2, "",
      "rank 0\ntmp in[0]\n0: recv from 1 into tmp[0]\n1: reduce first in[0] + first tmp[0] into out[0] final after 0\n"
      "rank 1\n0: send in[0] to 0",
-     "only that rank can scale it"},
+     "unscaled input|rank 1|scale"},
     {"input written", "reduce", 2, "",
-     "rank 0\n0: recv_reduce first in[0] + @1 into in[0]\nrank 1\n0: send first in[0] to 0", "the caller keeps"},
+     "rank 0\n0: recv_reduce first in[0] + @1 into in[0]\nrank 1\n0: send first in[0] to 0", "writes chunk 0|input"},
     {"reduce of one", "reduce", 2, "", "rank 0\n0: recv_reduce @1 into out[0]\nrank 1\n0: send first in[0] to 0",
-     "expected two or more"},
+     "1 operands"},
     {"reduction in a copy", "broadcast", 2, "",
      "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\nrank 1\n0: recv_reduce out[0] + @0 into out[0]",
-     "broadcast does not reduce"},
+     "recv_reduce|broadcast"},
     {"mark in a copy", "broadcast", 2, "",
-     "rank 0\n0: copy in[0] into out[0]\n1: send first in[0] to 1\nrank 1\n0: recv from 0 into out[0]", "mark"},
+     "rank 0\n0: copy in[0] into out[0]\n1: send first in[0] to 1\nrank 1\n0: recv from 0 into out[0]",
+     "mark|broadcast"},
     {"out of range", "broadcast", 2, "", "rank 0\n0: copy in[1] into out[0]\nrank 1",
-     "its source has 1 chunks from 1, of a buffer of 1 chunks"},
-    {"no buffer", "broadcast", 2, "", "rank 0\nrank 1\n0: copy in[0] into out[0]", "of a buffer of 0 chunks"},
+     "source|1 chunks from chunk 1|buffer has 1"},
+    {"no buffer", "broadcast", 2, "", "rank 0\nrank 1\n0: copy in[0] into out[0]", "buffer has 0"},
     {"unwritten", "broadcast", 2, "",
      "rank 0\n0: send in[0] to 1\n1: copy in[0] into out[0]\nrank 1\ntmp out[0]\n0: copy tmp[0] into out[0]\n"
      "1: recv from 0 into tmp[0] after 0",
-     "has not been written"},
+     "chunk 0|source|written"},
     {"other size", "gather", 3, "",
      "rank 0\n0: copy in[0] into out[0]\n1: recv from 1 into out[2]\n2: recv from 2 into out[1]\n"
      "rank 1\n0: send in[0] to 0\nrank 2\n0: send in[0] to 0",
-     "may differ in size"},
+     "chunk 0|differ in size"},
     {"other size, but equal blocks", "gather", 3, "e",
      "rank 0\n0: copy in[0] into out[0]\n1: recv from 1 into out[2]\n2: recv from 2 into out[1]\n"
      "rank 1\n0: send in[0] to 0\nrank 2\n0: send in[0] to 0",
-     "out[1] holds in[0] of rank 2; expected in[0] of rank 1"},
+     "out[1] holds in[0] of rank 2|in[0] of rank 1"},
     {"other count", "gather", 2, "e", "rank 0\n0: recv from 1 into out[0:2]\nrank 1\n0: send in[0] to 0",
-     "expects 2 chunks; rank 1 sends 1"},
+     "2 chunks|rank 1 sends 1"},
     {"scratch of another size", "gather", 2, "",
      "rank 0\ntmp in[0]\n0: copy in[0] into out[0]\n1: recv from 1 into tmp[0]\nrank 1\n0: send in[0] to 0",
-     "may differ in size"},
+     "chunk 0|differ in size"},
     {"never received", "broadcast", 2, "", "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\nrank 1",
-     "rank 1 never receives its message, number 1"},
+     "rank 1 never receives|number 1"},
     {"never sent", "broadcast", 2, "", "rank 0\n0: copy in[0] into out[0]\nrank 1\n0: recv from 0 into out[0]",
-     "waits for message 1 from rank 0 on lane 0, which sends it 0"},
+     "message 1 from rank 0|lane 0|sends 0"},
     {"other lane", "broadcast", 2, "",
-     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1 lane 1\nrank 1\n0: recv from 0 into out[0]", "on lane 0"},
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1 lane 1\nrank 1\n0: recv from 0 into out[0]",
+     "rank 0|lane 0"},
     {"a peer twice", "broadcast", 2, "",
-     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1,1\nrank 1\n0: recv from 0 into out[0]",
-     "names rank 1 twice"},
+     "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1,1\nrank 1\n0: recv from 0 into out[0]", "rank 1|twice"},
     {"write after write", "broadcast", 2, "",
      "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\n2: copy in[0] into out[0]\nrank 1\n0: recv from 0 into "
      "out[0]",
-     "rank 0, step 2 (copy in[0] into out[0]): races with step 0"},
+     "rank 0, step 2 (copy in[0] into out[0])|races with step 0"},
     {"write after read", "alltoall", 2, "i",
      "rank 0\n0: send in[1] to 1\n1: recv from 1 into out[1]\nrank 1\n0: send in[0] to 0\n1: recv from 0 into out[0] "
      "after 0",
@@ -122,8 +125,8 @@ static const struct example examples[] = {
     {"overlap in a step", "allgather", 2, "e",
      "rank 0\ntmp out[0] out[0:2]\n0: copy in[0] into tmp[0]\n1: copy tmp[0:2] into tmp[1:3] after 0\nrank 1",
      "overlap"},
-    /* 1 follows 0, and 2 follows 1, slice by slice; but slice 0 of 2 reads tmp[1:3], where slice 0 of 0 is not enough.
-     */
+    /* Step 1 follows step 0 slice by slice, and step 2 follows step 1. But slice 0 of step 2 reads tmp[1:3], which
+     * needs more than slice 0 of step 0. */
     {"slice order is not enough", "reduce_scatter", 2, "e",
      "rank 0\ntmp in[0:2] in[0:2] in[0:2] in[0:2]\n0: copy first in[0:2] into tmp[2:4]\n"
      "1: copy tmp[2:4] into tmp[4:6] after 0\n2: reduce tmp[4:6] + tmp[1:3] into tmp[6:8] after 1\nrank 1",
@@ -131,23 +134,23 @@ static const struct example examples[] = {
     {"the whole is enough", "reduce_scatter", 2, "e",
      "rank 0\ntmp in[0:2] in[0:2] in[0:2] in[0:2]\n0: copy first in[0:2] into tmp[2:4]\n"
      "1: copy tmp[2:4] into tmp[4:6] after 0\n2: reduce tmp[4:6] + tmp[1:3] into tmp[6:8] after 0,1\nrank 1",
-     "chunk 0 of what it reads has not been written"},
+     "chunk 0|source|written"},
     {"deadlock", "allgather", 2, "",
      "rank 0\n0: copy in[0] into out[0]\n1: recv from 1 into out[1]\n2: send in[0] to 1 after 1\n"
      "rank 1\n0: copy in[0] into out[1]\n1: recv from 0 into out[0]\n2: send in[0] to 0 after 1",
-     "rank 0, step 1 (recv from 1 into out[1]): deadlock: it waits for a message that rank 1 has not sent in its step "
-     "2"},
+     "rank 0, step 1 (recv from 1 into out[1])|deadlock|message from rank 1|never reaches step 2"},
     {"deadlock of long messages", "allgather", 2, "",
      "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\n2: recv from 1 into out[1] after 1\n"
      "rank 1\n0: copy in[0] into out[1]\n1: send in[0] to 0\n2: recv from 0 into out[0] after 1",
-     "longer than their rings"},
+     "deadlock|longer|channels"},
     {"crossed rings", "alltoall", 2, "e",
-     /* Both send twice and take their two messages in an order that no ring can give with one credit. */
+     /* Both ranks send twice before they receive. With one credit, the second send waits for the first message to be
+      * taken. */
      "rank 0\ntmp in[0]\n0: send in[1] to 1\n1: send in[0] to 1 after 0\n2: recv from 1 into tmp[0] after 1\n"
      "3: recv from 1 into out[1] after 2\n4: copy in[0] into out[0]\n"
      "rank 1\ntmp in[0]\n0: send in[1] to 0\n1: send in[0] to 0 after 0\n2: recv from 0 into out[0] after 1\n"
      "3: recv from 0 into tmp[0] after 2\n4: copy in[1] into out[1]",
-     "deadlock: it waits for room in the ring"},
+     "deadlock|free slot"},
     {"joined", "alltoall", 2, "e",
      "rank 0\ntmp in[0]\n0: copy in[0] into out[0]\n1: send in[1] to 1\n2: send in[0] to 1 joined\n"
      "3: recv from 1 into out[1]\n4: recv from 1 joined into tmp[0]\n"
@@ -157,20 +160,21 @@ static const struct example examples[] = {
     {"joined at one end", "broadcast", 2, "",
      "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1\n2: send in[0] to 1 joined\n"
      "rank 1\ntmp out[0]\n0: recv from 0 into out[0]\n1: recv from 0 into tmp[0]",
-     "both ends must say it"},
+     "joined|both ends"},
     {"joined to nothing", "broadcast", 2, "",
      "rank 0\n0: copy in[0] into out[0]\n1: send in[0] to 1 joined\nrank 1\n0: recv from 0 joined into out[0]",
-     "is the first from rank 0"},
-    /* Rank 0's second part waits for an answer to its first. */
+     "joined|first message from rank 0"},
+    /* The second part of rank 0's joined message waits for an answer to its first part. */
     {"deadlock as one", "alltoall", 2, "e",
      "rank 0\n0: copy in[0] into out[0]\n1: send in[1] to 1\n2: recv from 1 into out[1]\n"
      "3: send in[1] to 1 joined after 2\n"
      "rank 1\ntmp in[0]\n0: copy in[1] into out[1]\n1: recv from 0 into out[0]\n2: send in[0] to 0 after 1\n"
      "3: recv from 0 joined into tmp[0]",
-     "deadlock where joined messages cross as one"},
-    /* If the join from rank 0 crosses as one and that from rank 1 does not, rank 1 takes no part before rank 0 has the
-     * second part from there, which follows the first, which follows lane 1, which answers what rank 1 takes. With both as
-     * one, or both apart, all is well: a play of each would see nothing. */
+     "deadlock|joined messages|as one"},
+    /* A deadlock if the join from rank 0 crosses as one and the join from rank 1 does not. Rank 1 can receive no part
+     * before rank 0 has received the second part from rank 1. That part follows the first part, which follows the
+     * message on lane 1, which answers what rank 1 receives. With both joins as one, or both apart, there is no
+     * deadlock. */
     {"deadlock as one and apart", "alltoall", 2, "e6",
      "rank 0\n0: copy in[0:6] into out[0:6]\n1: send in[6] to 1\n2: recv from 1 into out[10:12] lane 1\n"
      "3: recv from 1 into out[6:8] after 2\n4: recv from 1 joined into out[8:10]\n"
@@ -178,7 +182,7 @@ static const struct example examples[] = {
      "rank 1\n0: copy in[6:12] into out[6:12]\n1: send in[0:2] to 0\n2: send in[2:4] to 0 joined\n"
      "3: recv from 0 into out[0]\n4: send in[4:6] to 0 lane 1 after 3\n5: recv from 0 joined into out[1]\n"
      "6: recv from 0 into out[2:6]",
-     "deadlock where joined messages cross as one"},
+     "deadlock|joined messages|as one"},
     {"barrier", "barrier", 2, "i",
      "rank 0\n0: send in[0] to 1\n1: recv from 1 into out[0] after 0\nrank 1\n0: send in[0] to 0\n"
      "1: recv from 0 into out[0] after 0",
@@ -186,7 +190,7 @@ static const struct example examples[] = {
     {"half a barrier", "barrier", 3, "",
      "rank 0\n0: send in[0] to 1\n1: recv from 2 into out[0]\nrank 1\n0: send in[0] to 2\n1: recv from 0 into out[0]\n"
      "rank 2\n0: send in[0] to 0\n1: recv from 1 into out[0]",
-     "rank 0 can leave the barrier before rank 1"},
+     "rank 0|leave|rank 1|entered"},
     {"scan", "scan", 2, "o",
      "rank 0\n0: copy first in[0] into out[0]\n1: send first in[0] to 1\nrank 1\n0: recv_reduce @0 + first in[0] into "
      "out[0]",
@@ -194,8 +198,8 @@ static const struct example examples[] = {
     {"scan with final", "scan", 2, "",
      "rank 0\n0: copy first in[0] into out[0]\n1: send first in[0] to 1\n"
      "rank 1\n0: recv_reduce @0 + first in[0] into out[0] final",
-     "finishes no sum of all ranks"},
-    {"exscan, too much", "exscan", 2, "", "rank 0\nrank 1\n0: copy first in[0] into out[0]", "of ranks 1; expected"},
+     "marked final|complete"},
+    {"exscan, too much", "exscan", 2, "", "rank 0\nrank 1\n0: copy first in[0] into out[0]", "of ranks 1;"},
     {"set with gaps", "reduce", 4, "",
      "rank 0\ntmp in[0]\n0: recv_reduce first in[0] + @2 into tmp[0]\n1: recv_reduce tmp[0] + @1 into out[0] final "
      "after 0\n"
@@ -207,7 +211,7 @@ static const struct example examples[] = {
      "after 0\n"
      "rank 1\ntmp in[0]\n0: recv_reduce first in[0] + @2 + @3 into tmp[0]\n1: send tmp[0] to 0 after 0\n"
      "rank 2\n0: send first in[0] to 0,1\nrank 3\n0: send first in[0] to 1",
-     "adds rank 2's in[0] a second time"},
+     "rank 2's in[0]|second time"},
 };
 
 static void test_examples(void) {
@@ -219,12 +223,12 @@ static void test_examples(void) {
     bool proved = tu_check(plan, 1, &report);
     CHECK(proved == !e->refusal, "%s: %s", e->what, proved ? "proved" : report.text);
     if (e->refusal)
-      CHECK(strstr(report.text, e->refusal), "%s: expected '%s' in '%s'", e->what, e->refusal, report.text);
+      CHECK(test_contains(report.text, e->refusal), "%s: expected '%s' in '%s'", e->what, e->refusal, report.text);
     tu_plan_destroy(plan);
   }
 }
 
-/* Every algorithm, with as many credits as engines may have; those that aggregate in many ways. */
+/* Proves every algorithm with different numbers of credits, and with random options for algorithms that aggregate. */
 static void test_table(void) {
   uint64_t seed = test_seed();
   uint32_t ranks_max = test_long() ? 64 : 24;
@@ -256,7 +260,7 @@ static void test_table(void) {
   }
 }
 
-/* What a file cannot say, but a program can. */
+/* Plans with values out of range, which only a program can make: the reader of files refuses them. */
 static void test_wild(void) {
   struct tu_check_report report;
   const struct example base = {"base",
@@ -291,8 +295,8 @@ static void test_wild(void) {
   }
 }
 
-/* `after` by way of many others, beyond the 64 steps that are looked at together: a chain of copies through scratch
- * whose last one overwrites what the first has read. With the chain cut at one place, that is a race. */
+/* Orders two steps by a long chain of `after`, longer than the 64 steps that are checked together. The last copy of the
+ * chain overwrites what the first one wrote. If the chain is cut at one point, there is a race. */
 static void test_chain(void) {
   enum { LINKS = 300 };
   for (uint32_t cut = 0; cut <= LINKS; cut += 50) {

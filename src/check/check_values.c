@@ -1,14 +1,21 @@
-/* check_values.c: what every cell holds, as an expression over the ranks' inputs.
+/* check_values.c: records what every cell (chunk of memory) holds, as an expression over the inputs of the ranks.
  *
- * A value is a number: NOTHING; RAW | i, the i-th chunk of the row of all input, as it came; or a sum. A sum is one
- * input chunk number, taken from a set of ranks, each once, scaled; it remembers whether its operands stand in rank
- * order and whether it is divided (avg). Equal sums are one sum. Sets of neighbouring ranks (around the end too) are
- * kept as first and count, which is all that rings and trees need; others as bits. */
+ * A value is a number:
+ *  - NOTHING: not yet written;
+ *  - RAW | i: the i-th chunk among the input chunks of all ranks, not yet scaled;
+ *  - otherwise the index of a sum.
+ *
+ * A sum adds up the scaled input chunk number `chunk` of each rank in a set of ranks. (Only premul_sum changes a chunk
+ * when it scales it.) The sum also records whether its operands are in rank order, and whether it is divided (avg).
+ * Equal sums have the same index.
+ *
+ * A set of consecutive ranks (modulo N) is stored as first and count, which is all that rings and trees need. Other
+ * sets are stored as bits. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "check/check_parts.h"
+#include "check/check_internal.h"
 #include "plan/plan_text.h"
 
 #define NOTHING 0u
@@ -16,25 +23,26 @@
 #define NO_BITS UINT32_MAX
 
 struct sum {
+  /* index of the input chunk that is added; each rank contributes the chunk of its input with this index */
   uint32_t chunk;
-  uint32_t first, count; /* ranks; with bits, first is 0 */
-  uint32_t bits;         /* where they lie in tu_values.words; NO_BITS */
-  bool ordered;          /* operands from left to right are first, first + 1, ... */
+  uint32_t first, count; /* first rank and number of ranks that contribute; first is 0 if the set is stored as bits */
+  uint32_t bits; /* index in tu_values.words of the set of ranks, stored as bits; NO_BITS: stored as first and count */
+  bool ordered;  /* the operands, from left to right, come from the ranks first, first + 1, ... */
   bool divided;
 };
 
 struct tu_values {
   struct tu_arena *arena;
   uint32_t *cells;
-  uint32_t *sent;   /* what sends have read */
-  struct sum *sums; /* from 1 */
+  uint32_t *sent;   /* values of the chunks of all messages, as they were when the send read them */
+  struct sum *sums; /* all different sums; a value that is a sum is its index here, from 1 on */
   uint32_t sum_count, sum_capacity;
-  uint32_t *table; /* of sums, by hash; 0: free */
+  uint32_t *table; /* hash table of `sums`: each entry is an index in `sums`; 0: free */
   uint32_t table_mask;
   uint64_t *words;
   uint32_t word_count, word_capacity;
-  uint32_t set_words;     /* of one set of ranks */
-  uint64_t *left, *right; /* sets in the making */
+  uint32_t set_words;     /* number of 64-bit words for a set of ranks that is stored as bits */
+  uint64_t *left, *right; /* two temporary sets of ranks */
 };
 
 static bool follows_values(const struct tu_checking *c) {
@@ -72,6 +80,7 @@ void tu_values_create(struct tu_checking *c) {
 
 static bool has_bit(const uint64_t *set, uint32_t rank) { return set[rank / 64] >> (rank % 64) & 1; }
 
+/* Writes to `set`, as one bit per rank, the ranks that contribute to a sum. */
 static void spread(const struct tu_checking *c, const struct sum *sum, uint64_t *set) {
   const struct tu_values *v = c->values;
   if (sum->bits != NO_BITS) {
@@ -83,7 +92,8 @@ static void spread(const struct tu_checking *c, const struct sum *sum, uint64_t 
     set[rank / 64] |= 1ull << (rank % 64);
 }
 
-/* Gives the sum the set, as a run of neighbours if it is one; else its bits are put at the end of the words. */
+/* Stores a set of ranks in the sum. Consecutive ranks are stored as first and count. Other sets are stored as bits,
+ * which are appended to v->words. */
 static void adopt(struct tu_checking *c, struct sum *sum, const uint64_t *set) {
   struct tu_values *v = c->values;
   uint32_t ranks = c->plan->ranks, starts = 0;
@@ -96,7 +106,8 @@ static void adopt(struct tu_checking *c, struct sum *sum, const uint64_t *set) {
     starts++;
     sum->first = i;
   }
-  if (starts <= 1) return; /* none: all ranks, from 0 */
+  /* at most one range of ranks: they are consecutive (modulo N), or are all ranks, or none; no bits are needed */
+  if (starts <= 1) return;
   sum->first = 0;
   sum->bits = v->word_count;
   for (uint32_t i = 0; i < v->set_words; i++) {
@@ -105,12 +116,13 @@ static void adopt(struct tu_checking *c, struct sum *sum, const uint64_t *set) {
   }
 }
 
-/* ---- sums ------------------------------------------------------------------------------------------------------- */
+/* ---- the table of sums ------------------------------------------------------------------------------------------ */
 
 static uint64_t hash_sum(const struct tu_values *v, const struct sum *s) {
   uint64_t from = (uint64_t)s->chunk << 32 | s->first;
   uint64_t what = (uint64_t)s->count << 2 | (uint64_t)s->ordered << 1 | (uint64_t)s->divided;
-  uint64_t hash = (from ^ what << 40 ^ what >> 24) * 0x9e3779b97f4a7c15u + what; /* Fibonacci: its high bits are good */
+  /* Fibonacci hashing (multiplication by 2^64 / golden ratio) */
+  uint64_t hash = (from ^ what << 40 ^ what >> 24) * 0x9e3779b97f4a7c15u + what;
   hash ^= hash >> 32;
   return s->bits == NO_BITS ? hash : tu_hash(v->words + s->bits, v->set_words * sizeof *v->words, hash);
 }
@@ -133,7 +145,8 @@ static void grow_table(struct tu_values *v) {
   }
 }
 
-/* The value that is this sum. Bits that were put at the end of the words for it go if the sum is known. */
+/* Returns the value that stands for a sum: its index in v->sums. A new sum is added there. If an equal sum is there
+ * already, the bits of this sum's set of ranks are removed again from the end of v->words. */
 static uint32_t intern(struct tu_values *v, const struct sum *sum) {
   uint32_t at = (uint32_t)hash_sum(v, sum) & v->table_mask;
   for (; v->table[at]; at = (at + 1) & v->table_mask) {
@@ -160,7 +173,7 @@ static uint32_t rank_of_input(const struct tu_checking *c, uint32_t input) {
   return low;
 }
 
-/* ---- saying what a value is ------------------------------------------------------------------------------------- */
+/* ---- the text of values, for error messages --------------------------------------------------------------------- */
 
 struct sentence {
   char chars[160];
@@ -194,30 +207,36 @@ static struct sentence say(const struct tu_checking *c, uint32_t value) {
   if (!(value & RAW)) return say_sum(c, &c->values->sums[value]);
   uint32_t rank = rank_of_input(c, value & ~RAW);
   snprintf(said.chars, sizeof said.chars, "in[%u] of rank %u%s", (value & ~RAW) - c->ranks[rank].in_base, rank,
-           tu_reduces(c->plan->collective) ? ", not marked as first loaded" : "");
+           tu_reduces(c->plan->collective) ? ", not marked first" : "");
   return said;
 }
 
-/* ---- carrying out a step ---------------------------------------------------------------------------------------- */
+/* ---- how a step changes the values of chunks -------------------------------------------------------------------- */
 
-/* Chunk i of what a step reads has been found to be *value: loads it, or refuses. */
+/* Checks chunk i of the data that a step reads; *value is the chunk's value. Refuses the plan if the chunk was never
+ * written. If the step marks the chunk as raw input (`first`), the chunk must be input of the step's rank. Then *value
+ * becomes the sum of this rank's input alone. */
 static bool load(struct tu_checking *c, uint32_t step, uint32_t i, bool first, uint32_t *value) {
   struct tu_values *v = c->values;
-  if (*value == NOTHING) return tu_check_refuse_step(c, step, "chunk %u of what it reads has not been written", i);
+  if (*value == NOTHING) return tu_check_refuse_step(c, step, "chunk %u of the step's source has not been written", i);
   if (!first) return true;
   if (!(*value & RAW))
-    return tu_check_refuse_step(c, step, "it marks chunk %u as raw input, which is %s", i, say(c, *value).chars);
+    return tu_check_refuse_step(c, step, "chunk %u of the step's source is marked as unscaled input, but holds %s", i,
+                                say(c, *value).chars);
   uint32_t input = *value & ~RAW, rank = rank_of_input(c, input);
   if (rank != c->steps[step].rank)
     return tu_check_refuse_step(
-        c, step, "it marks chunk %u as raw input, which is rank %u's: only that rank can scale it", i, rank);
+        c, step,
+        "chunk %u of the step's source is marked as unscaled input, but is input of rank %u, which alone can scale it",
+        i, rank);
   *value = intern(
       v, &(struct sum){
              .chunk = input - c->ranks[rank].in_base, .first = rank, .count = 1, .bits = NO_BITS, .ordered = true});
   return true;
 }
 
-/* A rank that is in both sets, or UINT32_MAX; else the union goes to `sum`. */
+/* Returns a rank that contributes to both sums a and b. If there is none, stores the union of their ranks in `sum` and
+ * returns UINT32_MAX. */
 static uint32_t unite(struct tu_checking *c, const struct sum *a, const struct sum *b, struct sum *sum) {
   struct tu_values *v = c->values;
   uint32_t ranks = c->plan->ranks;
@@ -242,32 +261,35 @@ static uint32_t unite(struct tu_checking *c, const struct sum *a, const struct s
   return UINT32_MAX;
 }
 
-/* *value = *value op right. */
+/* Combines two values by the reduction: *value becomes *value op right. */
 static bool combine(struct tu_checking *c, uint32_t step, uint32_t *value, uint32_t right) {
   struct tu_values *v = c->values;
   uint32_t bad = *value & RAW ? *value : right & RAW ? right : NOTHING;
-  if (bad != NOTHING) return tu_check_refuse_step(c, step, "it reduces %s", say(c, bad).chars);
+  if (bad != NOTHING)
+    return tu_check_refuse_step(c, step, "the step reduces input that no step has scaled yet: %s", say(c, bad).chars);
   const struct sum *a = &v->sums[*value], *b = &v->sums[right];
   if (a->divided || b->divided)
-    return tu_check_refuse_step(c, step, "it reduces %s, which is final", say_sum(c, a->divided ? a : b).chars);
+    return tu_check_refuse_step(c, step, "the step reduces %s, which is already final",
+                                say_sum(c, a->divided ? a : b).chars);
   if (a->chunk != b->chunk)
-    return tu_check_refuse_step(c, step, "it reduces %s with %s: not the same chunk", say_sum(c, a).chars,
+    return tu_check_refuse_step(c, step, "the step reduces %s with %s; expected the same chunk", say_sum(c, a).chars,
                                 say_sum(c, b).chars);
   struct sum sum = {.chunk = a->chunk, .ordered = a->ordered && b->ordered && a->first + a->count == b->first};
   uint32_t doubled = unite(c, a, b, &sum);
   if (doubled != UINT32_MAX)
-    return tu_check_refuse_step(c, step, "it adds rank %u's in[%u] a second time", doubled, a->chunk);
+    return tu_check_refuse_step(c, step, "the step adds rank %u's in[%u] a second time", doubled, a->chunk);
   *value = intern(v, &sum);
   return true;
 }
 
 static bool divide(struct tu_checking *c, uint32_t step, uint32_t *value) {
   if (*value & RAW)
-    return tu_check_refuse_step(c, step, "it is marked final, and its result is %s", say(c, *value).chars);
+    return tu_check_refuse_step(c, step, "the step is marked final, but its result is %s", say(c, *value).chars);
   struct sum sum = c->values->sums[*value];
   if (sum.divided || sum.count != c->plan->ranks)
-    return tu_check_refuse_step(c, step, "it is marked final, and its result is %s: expected that of all ranks, once",
-                                say_sum(c, &sum).chars);
+    return tu_check_refuse_step(
+        c, step, "the step is marked final, but its result is %s; expected the undivided sum of all ranks",
+        say_sum(c, &sum).chars);
   sum.divided = true;
   *value = intern(c->values, &sum);
   return true;
@@ -280,7 +302,8 @@ void tu_values_send(struct tu_checking *c, uint32_t step) {
   memcpy(c->values->sent + c->steps[step].snapshot, c->values->cells + cell, s->source.count * sizeof(uint32_t));
 }
 
-/* Chunk i of the message-th message of the step, as its sender loaded it. */
+/* Stores in *value the value of chunk i of the step's message number `message`, as the sender had it when it read the
+ * chunk. */
 static bool load_message(struct tu_checking *c, uint32_t step, uint32_t message, uint32_t i, uint32_t *value) {
   uint32_t sender = c->messages[c->step_messages[c->steps[step].message_first + message]].send;
   *value = c->values->sent[c->steps[sender].snapshot + i];
@@ -324,7 +347,7 @@ bool tu_values_apply(struct tu_checking *c, uint32_t step) {
   return true;
 }
 
-/* ---- the promise ------------------------------------------------------------------------------------------------ */
+/* ---- checking the outputs of the collective --------------------------------------------------------------------- */
 
 static bool check_output(struct tu_checking *c, uint32_t rank, uint32_t chunk, uint32_t value) {
   const struct tu_plan *p = c->plan;
@@ -344,7 +367,8 @@ static bool check_output(struct tu_checking *c, uint32_t rank, uint32_t chunk, u
                            say_sum(c, &expected).chars);
   c->report->rank_order &= s->ordered;
   if (p->rank_order && !s->ordered)
-    return tu_check_refuse(c, "rank %u: out[%u] is not reduced in rank order, as the plan claims", rank, chunk);
+    return tu_check_refuse(c, "rank %u: out[%u] is not reduced in rank order, but the plan claims rank order", rank,
+                           chunk);
   return true;
 }
 

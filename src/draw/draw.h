@@ -1,23 +1,25 @@
-/* draw.h: shows a plan: as a picture (SVG), as a page on which time can be stepped through (HTML), as data (JSON).
- * Pure: writes into a text. Each is linear in steps, messages and chunks, but for sorting. */
+/* draw.h: prints a plan as a picture (SVG), as a page that steps through time (HTML), or as data (JSON).
+ * The functions have no side effect: they only append to a text. Their time is linear in the number of steps, messages
+ * and chunks, apart from sorting. */
 #ifndef TU_DRAW_H
 #define TU_DRAW_H
 
 #include "base/text.h"
 #include "plan/plan.h"
 
-/* Pictures of more ranks than these are words. */
+/* Maximum number of ranks in a picture; for more ranks, a line of text replaces the picture. */
 #define TU_DRAW_RANKS_MAX 64u
 
 struct tu_draw {
-  const struct tu_plan *plan; /* with all ranks' steps; one that check/ proves */
-  const char *summary;        /* a line about the algorithm, or NULL */
-  const uint32_t *column_of;  /* [ranks]: where each rank stands in the picture, from the left; NULL: in their order */
+  const struct tu_plan *plan; /* the steps of all ranks; the caller has checked that the plan is correct (tu_check) */
+  const char *summary;        /* one line of text about the algorithm; NULL: the picture has no such line */
+  /* [ranks]: column of the picture in which each rank stands, counted from the left; NULL: columns in rank order */
+  const uint32_t *column_of;
 };
 
 void tu_draw_svg(const struct tu_draw *what, struct tu_text *text);
 void tu_draw_html(const struct tu_draw *what, struct tu_text *text);
-/* The form is described in tutti-plan(1). */
+/* Appends the plan as JSON; tutti-plan(1) describes the format. */
 void tu_draw_json(const struct tu_draw *what, struct tu_text *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* draw_cluster.c: clusters as pictures and pages. */
+/* draw_cluster.c: prints a cluster as a picture or as a page. */
 #include "draw/draw_cluster.h"
 
 #include <math.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "draw/draw_cluster_layout.h"
-#include "draw/draw_parts.h"
+#include "draw/draw_internal.h"
 
-extern const char tu_draw_cluster_page[]; /* made by CMake from cluster.html */
+extern const char tu_draw_cluster_page[]; /* template of the page; CMake makes this string from the file cluster.html */
 
 enum { MARGIN = 24, HEAD = 58, FOOT = 44 };
 
@@ -22,12 +22,12 @@ void tu_draw_cluster_words(const struct tu_cluster *cluster, struct tu_text *tex
                 n.pairs == 1 ? "" : "s");
   if (n.gateways) tu_text_print(text, "; %u gateways with %u links", n.gateways, n.gateway_links);
   if (n.switches) tu_text_print(text, "; %u switches", n.switches);
-  if (cluster->remote_count) tu_text_print(text, "; %u links lead elsewhere", cluster->remote_count);
+  if (cluster->remote_count) tu_text_print(text, "; %u links to devices outside the cluster", cluster->remote_count);
 }
 
 /* ---- links ---- */
 
-/* What a pointer that rests on a link is told. */
+/* Prints the tooltip of a link. */
 static void print_hint(const struct tu_cluster *c, const struct tu_cluster_link *link, struct tu_text *t) {
   tu_text_print(t, "<title>");
   for (int e = 0; e < 2; e++) {
@@ -38,7 +38,7 @@ static void print_hint(const struct tu_cluster *c, const struct tu_cluster_link 
   tu_text_print(t, "%s</title>", link->reserved ? ", reserved" : "");
 }
 
-/* Moved to the left of the way from a to b, by so much. */
+/* Returns the point at distance `by` from `at`, to the left of the direction (dx, dy). */
 static struct tu_draw_spot aside(struct tu_draw_spot at, double dx, double dy, double by) {
   double length = hypot(dx, dy);
   return length > 0 ? (struct tu_draw_spot){at.x + dy / length * by, at.y - dx / length * by} : at;
@@ -48,7 +48,7 @@ static void print_channel(struct tu_text *t, struct tu_draw_spot at, uint32_t ch
   tu_text_print(t, "<text class=\"channel\" x=\"%.1f\" y=\"%.1f\">%u</text>", at.x, at.y + 2.7, channel);
 }
 
-/* One end of a stub. */
+/* Prints the stub (short line) at node p->node[e] of a pair of linked nodes, moved sideways by `by`. */
 static void print_stub(const struct tu_draw_pair *p, int e, double by, const char *class, struct tu_text *t) {
   struct tu_draw_spot way = p->way[e], from = aside(p->end[e], p->way[0].x, p->way[0].y, by);
   bool diagonal = way.x != 0 && way.y != 0;
@@ -57,7 +57,7 @@ static void print_stub(const struct tu_draw_pair *p, int e, double by, const cha
                 way.y * length);
 }
 
-/* The link that is the k-th of its pair, both ends named as the pair names them. */
+/* Prints link number `k` of those between the two nodes of a pair. */
 static void print_link(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *p,
                        const struct tu_cluster_link *link, uint32_t k, struct tu_text *t) {
   const struct tu_cluster *c = l->what->cluster;
@@ -81,7 +81,7 @@ static void print_link(const struct tu_draw_cluster_layout *l, const struct tu_d
     uint32_t channel = link->ends[link->ends[0].node == p->node[e] ? 0 : 1].channel;
     struct tu_draw_spot at = e ? b : a, way = p->way[e];
     if (p->shape == TU_DRAW_STUBS) {
-      if (way.x != 0 && way.y != 0) continue; /* too narrow */
+      if (way.x != 0 && way.y != 0) continue; /* a diagonal stub has no space for the channel number */
       at = aside(p->end[e], p->way[0].x, p->way[0].y, by);
     } else {
       double length = hypot(dx, dy);
@@ -93,7 +93,7 @@ static void print_link(const struct tu_draw_cluster_layout *l, const struct tu_d
   tu_text_print(t, "</g>\n");
 }
 
-/* All links of a pair are one line, with their number. */
+/* Prints all links of a pair of nodes as one thick line, labelled with the number of links. */
 static void print_bundle(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *p, struct tu_text *t) {
   const char *class = p->usable == 0 ? "link reserved thick" : "link thick";
   if (l->loads && p->usable > 0) {
@@ -117,7 +117,7 @@ static void print_bundle(const struct tu_draw_cluster_layout *l, const struct tu
                 x, y + 3, p->links);
 }
 
-/* Where to, beyond a stub. */
+/* Prints a label at both stubs (short lines) of a pair of linked nodes; a label names the node at the other end. */
 static void print_whereto(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *p, struct tu_text *t) {
   for (int e = 0; e < 2; e++) {
     struct tu_draw_spot way = p->way[e];
@@ -162,7 +162,7 @@ static void print_node(const struct tu_draw_cluster_layout *l, uint32_t node, st
   tu_text_print(t, "</g>\n");
 }
 
-/* ---- the ring ---- */
+/* ---- the ring of chips ---- */
 
 static const struct tu_draw_pair *find_pair(const struct tu_draw_cluster_layout *l, uint32_t a, uint32_t b) {
   for (uint32_t i = 0; i < l->pair_count; i++) {
@@ -172,7 +172,7 @@ static const struct tu_draw_pair *find_pair(const struct tu_draw_cluster_layout 
   return NULL;
 }
 
-/* A broad line below the links that it takes. */
+/* Prints the ring of chips as a broad line, drawn below the links that it uses. */
 static void print_ring(const struct tu_draw_cluster_layout *l, struct tu_text *t) {
   const struct tu_ring *ring = l->what->ring;
   uint32_t n = l->what->cluster->chip_count, hops = ring->kind == TU_RING ? n : n - 1;
@@ -192,7 +192,7 @@ static void print_ring(const struct tu_draw_cluster_layout *l, struct tu_text *t
   tu_text_print(t, "</g>\n");
 }
 
-/* ---- the picture ---- */
+/* ---- the whole picture (SVG) ---- */
 
 static const char style[] =
     ".tutti { font-family: 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif;"
@@ -213,7 +213,7 @@ static const char style[] =
     ".tutti .channel { font-size: 7.5px; stroke: #fff; stroke-width: 3px; paint-order: stroke }\n"
     ".tutti .whereto { font-size: 11px; fill: #444 }\n";
 
-/* A sample, and what it stands for; returns where the next one goes. */
+/* Prints one entry of the legend: a sample and its meaning. Returns the x coordinate of the next entry. */
 static double print_key(struct tu_text *t, double x, double y, const char *class, bool box, const char *word) {
   if (box)
     tu_text_print(t, "<g class=\"node %s\"><rect x=\"%.1f\" y=\"%.1f\" width=\"16\" height=\"16\" rx=\"3\"/></g>",
@@ -230,7 +230,7 @@ static bool has_reserved(const struct tu_cluster *cluster) {
 }
 
 static double load_legend(const struct tu_draw_cluster_layout *l, double y, struct tu_text *t) {
-  static const char *const words[TU_DRAW_SHADES] = {"idle", "taken up to 20%", "40%", "60%", "80%", "100%"};
+  static const char *const words[TU_DRAW_SHADES] = {"idle", "busy up to 20%", "40%", "60%", "80%", "100%"};
   double x = MARGIN;
   for (int i = 0; i < TU_DRAW_SHADES; i++) {
     char class[16];
@@ -285,7 +285,8 @@ static void print_picture(const struct tu_draw_cluster *what, const double loads
   struct tu_text words = {0}, keys = {0};
   tu_draw_cluster_layout_init(&l, what, HEAD);
   l.loads = loads;
-  if (loads) l.channels = false; /* a number would hide the lanes of its link */
+  /* loads are drawn as two lanes per link (one per direction); a channel number would hide them */
+  if (loads) l.channels = false;
   tu_draw_cluster_words(c, &words);
   double width = fmax(l.width, fmax(legend(&l, l.height + FOOT - 20, &keys), MARGIN * 2 + 6.2 * (double)words.length));
   width = fmax(width, MARGIN * 2 + 9 * (double)strlen(title));
@@ -315,7 +316,7 @@ void tu_draw_cluster_loads(const struct tu_draw_cluster *what, const double load
   print_picture(what, loads, text);
 }
 
-/* ---- the page ---- */
+/* ---- the page (HTML) ---- */
 
 static void print_array(const char *name, const uint32_t values[], uint32_t count, struct tu_text *t) {
   tu_text_print(t, "\"%s\": [", name);
@@ -335,9 +336,9 @@ static void print_data(const struct tu_draw_cluster *what, struct tu_text *t) {
     tu_text_print(t, "%s\n{\"name\": \"%s%s\", \"kind\": \"%s\", \"mmio\": %s, \"arch\": \"%s\"", i ? "," : "",
                   n->kind == TU_CHIP ? "chip " : "", tu_node_name(c, i).chars, kinds[n->kind],
                   n->mmio ? "true" : "false", n->arch);
-    if (n->has_place) {
+    if (n->has_coords) {
       tu_text_print(t, ", ");
-      print_array("place", n->place, TU_PLACE_DIMS, t);
+      print_array("place", n->coords, TU_GRID_DIMS, t);
     }
     if (i < c->chip_count && hops[i] != TU_NONE) tu_text_print(t, ", \"by\": %u, \"hops\": %u", mmio[i], hops[i]);
     tu_text_print(t, "}");

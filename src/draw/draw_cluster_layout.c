@@ -1,4 +1,4 @@
-/* draw_cluster_layout.c: places chips and links so that none lies on another. */
+/* draw_cluster_layout.c: lays out the chips and links of a cluster without overlaps. */
 #include "draw/draw_cluster_layout.h"
 
 #include <math.h>
@@ -6,17 +6,18 @@
 #include <string.h>
 
 enum {
-  PITCH = 120, /* of chips in a grid */
-  EDGE = 64,   /* around a grid with stubs: room for them and their labels */
+  PITCH = 120, /* distance between neighbouring chips in a grid */
+  EDGE = 64,   /* margin around a grid that has stubs (short lines to distant chips), for the stubs and their labels */
   NARROW_EDGE = 24,
-  CAPTION = 16,       /* above a plane and its stubs' labels */
-  PLANE_GAP = 56,     /* between the planes of a grid of more than two dimensions */
-  LINE_COLUMNS = 10,  /* a longer line is laid back and forth */
-  RING_PITCH = 84,    /* along a circle */
-  LEVEL_PITCH = 130,  /* between levels of switches */
-  NARROW_PITCH = 64,  /* of chips below them */
-  BEND_DEPTH = 120,   /* how far into the circle what passes by a chip is bent */
-  CHANNELS_LINKS = 4, /* links of a pair beside which there is room for numbers */
+  /* height above a plane (two dimensions of the grid) for its caption and the labels of its stubs (short lines) */
+  CAPTION = 16,
+  PLANE_GAP = 56,     /* gap between planes, if the grid has more than two dimensions */
+  LINE_COLUMNS = 10,  /* number of chips per row; a line with more chips runs back and forth */
+  RING_PITCH = 84,    /* distance between neighbouring chips along a circle */
+  LEVEL_PITCH = 130,  /* distance between levels of switches */
+  NARROW_PITCH = 64,  /* distance between neighbouring nodes within a level */
+  BEND_DEPTH = 120,   /* how far towards the middle of the circle a link is bent if it passes other chips */
+  CHANNELS_LINKS = 4, /* maximum number of links between two nodes for which there is space to print channel numbers */
 };
 
 static struct tu_draw_spot spot(double x, double y) { return (struct tu_draw_spot){x, y}; }
@@ -39,7 +40,7 @@ double tu_draw_aside(const struct tu_draw_pair *pair, uint32_t k) {
 
 /* ---- pairs ---- */
 
-/* Where a line from the middle of a box leaves it. */
+/* Returns the point on the edge of a box that a line from the box's middle in direction (dx, dy) crosses. */
 static struct tu_draw_spot leave(struct tu_draw_spot from, double dx, double dy) {
   double most = fabs(dx) > fabs(dy) ? fabs(dx) : fabs(dy), t = most > 0 ? TU_DRAW_BOX / 2.0 / most : 0;
   return spot(from.x + dx * t, from.y + dy * t);
@@ -52,7 +53,8 @@ static void draw_line(struct tu_draw_pair *p, const struct tu_draw_spot spots[])
   p->end[1] = leave(b, a.x - b.x, a.y - b.y);
 }
 
-/* What meets boxes at an angle begins inside them, so that links beside each other all do; boxes are drawn over it. */
+/* Returns `end`, an end of a slanted link, moved halfway into the node's box, so that parallel links all reach the box.
+ * Boxes are drawn over links. */
 static struct tu_draw_spot inside(struct tu_draw_spot box, struct tu_draw_spot end) {
   return spot((box.x + end.x) / 2, (box.y + end.y) / 2);
 }
@@ -62,7 +64,7 @@ static void draw_slanted(struct tu_draw_pair *p, const struct tu_draw_spot spots
   for (int e = 0; e < 2; e++) p->end[e] = inside(spots[p->node[e]], p->end[e]);
 }
 
-/* Between levels: from the bottom of the upper box to the top of the lower one. */
+/* Sets the ends of a link between two levels: the bottom of the upper box and the top of the lower box. */
 static void draw_upright(struct tu_draw_pair *p, const struct tu_draw_spot spots[]) {
   p->shape = TU_DRAW_LINE;
   for (int e = 0; e < 2; e++) {
@@ -79,9 +81,10 @@ static void draw_curve(struct tu_draw_pair *p, const struct tu_draw_spot spots[]
   p->end[1] = inside(b, leave(b, bend.x - b.x, bend.y - b.y));
 }
 
-/* Directions in which stubs of a dimension leave upwards (and, turned round, downwards). */
+/* Returns the direction in which a stub (short line) is drawn for a link along grid dimension `dim`. down false: the
+ * stub points towards higher coordinates; true: towards lower ones. */
 static struct tu_draw_spot stub_way(uint32_t dim, bool down) {
-  static const struct tu_draw_spot ways[TU_PLACE_DIMS] = {
+  static const struct tu_draw_spot ways[TU_GRID_DIMS] = {
       {1, 0}, {0, 1}, {M_SQRT1_2, -M_SQRT1_2}, {M_SQRT1_2, M_SQRT1_2}};
   struct tu_draw_spot way = ways[dim];
   return down ? spot(-way.x, -way.y) : way;
@@ -113,13 +116,16 @@ static void collect_pairs(struct tu_draw_cluster_layout *l) {
 
 struct step {
   uint32_t dim;
-  bool is, around, down; /* down: from the first chip to the second */
+  /* is: the two chips are neighbours in the grid, or the two ends of a grid line. around: they are the two ends of a
+   * grid line. down: the step leads towards lower coordinates; if `around` is true, from the lowest coordinate on to
+   * the highest */
+  bool is, around, down;
 };
 
-/* Is the pair one of neighbours in the grid, or of the two ends of one of its lines? */
+/* Returns the step from chip a to chip b. Its field `is` tells whether there is a step between them. */
 static struct step step_between(const struct tu_grid *grid, uint32_t a, uint32_t b) {
   struct step step = {0};
-  uint32_t from = grid->place[a], to = grid->place[b], differ = 0;
+  uint32_t from = grid->position[a], to = grid->position[b], differ = 0;
   for (uint32_t d = 0; d < grid->dims; d++) {
     uint32_t i = from % grid->size[d], k = to % grid->size[d], apart = i > k ? i - k : k - i;
     from /= grid->size[d];
@@ -137,7 +143,8 @@ static bool is_gateway_pair(const struct tu_draw_cluster_layout *l, const struct
   return p->node[1] >= l->what->cluster->chip_count;
 }
 
-/* Can everything be drawn as a grid? Gateways stand on the left, and see the first column only. */
+/* Returns true if the cluster can be drawn as a grid. Gateways (through which a host reaches chips) are drawn to the
+ * left of the grid. So each link of a gateway must lead to a chip of the first column. */
 static bool fits_grid(const struct tu_draw_cluster_layout *l) {
   const struct tu_grid *grid = l->what->grid;
   const struct tu_cluster *c = l->what->cluster;
@@ -147,26 +154,28 @@ static bool fits_grid(const struct tu_draw_cluster_layout *l) {
   for (uint32_t i = 0; i < l->pair_count; i++) {
     const struct tu_draw_pair *p = &l->pairs[i];
     if (is_gateway_pair(l, p)
-            ? p->node[0] >= c->chip_count || grid->dims > 2 || grid->place[p->node[0]] % grid->size[0] > 0
+            ? p->node[0] >= c->chip_count || grid->dims > 2 || grid->position[p->node[0]] % grid->size[0] > 0
             : !step_between(grid, p->node[0], p->node[1]).is)
       return false;
   }
   return true;
 }
 
-/* A long line goes back and forth; else dimensions 0 and 1 are a plane, and planes stand beside and below each other. */
-static struct tu_draw_spot spot_of_place(const struct tu_grid *grid, uint32_t place) {
+/* Returns the spot in the picture of a position in the grid. In a grid of one dimension, a long line of chips runs back
+ * and forth. In other grids, dimensions 0 and 1 form a plane. Planes stand side by side (dimension 2) and one below the
+ * other (dimension 3). */
+static struct tu_draw_spot spot_of_position(const struct tu_grid *grid, uint32_t position) {
   if (grid->dims == 1) {
-    uint32_t row = place / LINE_COLUMNS, col = place % LINE_COLUMNS;
+    uint32_t row = position / LINE_COLUMNS, col = position % LINE_COLUMNS;
     return spot((row % 2 ? LINE_COLUMNS - 1 - col : col) * PITCH, row * PITCH);
   }
-  uint32_t at[TU_PLACE_DIMS] = {0};
-  for (uint32_t d = 0; d < grid->dims; place /= grid->size[d++]) at[d] = place % grid->size[d];
+  uint32_t at[TU_GRID_DIMS] = {0};
+  for (uint32_t d = 0; d < grid->dims; position /= grid->size[d++]) at[d] = position % grid->size[d];
   double right = grid->size[0] * PITCH + PLANE_GAP, down = grid->size[1] * PITCH + PLANE_GAP;
   return spot(at[0] * PITCH + at[2] * right, at[1] * PITCH + at[3] * down);
 }
 
-static void place_gateways(struct tu_draw_cluster_layout *l, double left) {
+static void lay_gateways(struct tu_draw_cluster_layout *l, double left) {
   const struct tu_cluster *c = l->what->cluster;
   double last = -1e9;
   for (uint32_t n = c->chip_count; n < c->node_count; n++) {
@@ -190,10 +199,10 @@ static void layout_grid(struct tu_draw_cluster_layout *l, double head) {
   double top = head + edge + (grid->dims > 2 ? CAPTION : 0);
   double left = edge + (gateways ? 1.4 * PITCH : 0);
   for (uint32_t i = 0; i < c->chip_count; i++) {
-    struct tu_draw_spot s = spot_of_place(grid, grid->place[i]);
+    struct tu_draw_spot s = spot_of_position(grid, grid->position[i]);
     l->spots[i] = spot(s.x + left, s.y + top);
   }
-  if (gateways) place_gateways(l, edge);
+  if (gateways) lay_gateways(l, edge);
   for (uint32_t i = 0; i < l->pair_count; i++) {
     struct tu_draw_pair *p = &l->pairs[i];
     if (is_gateway_pair(l, p)) {
@@ -225,7 +234,8 @@ static void layout_levels(struct tu_draw_cluster_layout *l, double head) {
   const struct tu_cluster *c = l->what->cluster;
   uint32_t n = c->node_count, levels = 1, count = c->chip_count;
   uint32_t *level = tu_allocate(n, sizeof *level), *queue = tu_allocate(n, sizeof *queue);
-  for (uint32_t i = 0; i < c->chip_count; i++) queue[i] = i, level[i] = 1; /* + 1; 0: not seen yet */
+  /* level[node] is 1 + the node's level, counted from the chips, or 0 if the search has not reached the node */
+  for (uint32_t i = 0; i < c->chip_count; i++) queue[i] = i, level[i] = 1;
   for (uint32_t at = 0; at < count; at++)
     for (uint32_t i = 0; i < tu_neighbour_count(c, queue[at]); i++) {
       uint32_t next = tu_neighbours(c, queue[at])[i].node;
@@ -241,11 +251,11 @@ static void layout_levels(struct tu_draw_cluster_layout *l, double head) {
     width = fmax(width, there * (double)NARROW_PITCH);
   }
   for (uint32_t k = 1; k <= levels; k++) {
-    uint32_t there = 0, placed = 0;
+    uint32_t there = 0, laid = 0;
     for (uint32_t i = 0; i < n; i++) there += level[i] == k;
     for (uint32_t i = 0; i < n; i++)
       if (level[i] == k)
-        l->spots[i] = spot(NARROW_EDGE + (placed++ + 0.5) * width / there,
+        l->spots[i] = spot(NARROW_EDGE + (laid++ + 0.5) * width / there,
                            head + NARROW_EDGE + TU_DRAW_BOX / 2.0 + (levels - k) * (double)LEVEL_PITCH);
   }
   for (uint32_t i = 0; i < l->pair_count; i++) draw_upright(&l->pairs[i], l->spots);
@@ -254,7 +264,7 @@ static void layout_levels(struct tu_draw_cluster_layout *l, double head) {
   free(queue);
 }
 
-/* ---- all others: on a circle ---- */
+/* ---- other clusters: on a circle ---- */
 
 static void layout_circle(struct tu_draw_cluster_layout *l, double head) {
   const struct tu_cluster *c = l->what->cluster;
@@ -266,7 +276,8 @@ static void layout_circle(struct tu_draw_cluster_layout *l, double head) {
   struct tu_draw_spot middle = spot(edge + radius, head + edge + radius);
   if (n == 2) middle.y = head + edge;
   for (uint32_t i = 0; i < n; i++) {
-    double angle = 2 * M_PI * at[i] / n - (n == 2 ? M_PI : M_PI / 2); /* the first one on top; of two, left */
+    /* node number 0 of the circle stands at its top, or, if there are only two nodes, at the left */
+    double angle = 2 * M_PI * at[i] / n - (n == 2 ? M_PI : M_PI / 2);
     l->spots[i] = spot(middle.x + radius * cos(angle), middle.y + radius * sin(angle));
   }
   for (uint32_t i = 0; i < l->pair_count; i++) {
@@ -278,7 +289,7 @@ static void layout_circle(struct tu_draw_cluster_layout *l, double head) {
       else draw_slanted(p, l->spots);
       continue;
     }
-    /* Between the two, towards the middle: as deep as the boxes that lie between them ask for. */
+    /* Bend the link towards the middle of the circle, so that it avoids the boxes between its two ends. */
     struct tu_draw_spot a = l->spots[p->node[0]], b = l->spots[p->node[1]];
     struct tu_draw_spot half = spot((a.x + b.x) / 2 - middle.x, (a.y + b.y) / 2 - middle.y);
     double depth = hypot(half.x, half.y), wanted = fmax(fmin(depth * 0.8, radius - BEND_DEPTH), 0);
@@ -289,7 +300,7 @@ static void layout_circle(struct tu_draw_cluster_layout *l, double head) {
   free(at);
 }
 
-/* ---- */
+/* ---- the layout ---- */
 
 static void note(struct tu_draw_cluster_layout *l, double x, double y) {
   l->width = fmax(l->width, x);

@@ -1,4 +1,4 @@
-/* draw_cluster_layout.h: where everything stands in the picture of a cluster. Private to draw/. */
+/* draw_cluster_layout.h: positions of all elements in the picture of a cluster. Private to draw/. */
 #ifndef TU_DRAW_CLUSTER_LAYOUT_H
 #define TU_DRAW_CLUSTER_LAYOUT_H
 
@@ -7,26 +7,26 @@
 enum { TU_DRAW_BOX = 50, TU_DRAW_STUB = 34 };
 
 struct tu_draw_spot {
-  double x, y; /* the middle of its box */
+  double x, y; /* coordinates in the picture; the position of a node is the middle of its box */
 };
 
-/* How a pair is drawn. */
+/* How the links of a pair of nodes are drawn. */
 enum tu_draw_shape {
   TU_DRAW_LINE,
-  TU_DRAW_CURVE, /* with a point that bends it */
-  TU_DRAW_STUBS, /* a short piece at each end, with a label that says whereto */
+  TU_DRAW_CURVE, /* a quadratic curve with one control point */
+  TU_DRAW_STUBS, /* a short line at each end, with a label that names the other end */
 };
 
 struct tu_draw_pair {
   uint32_t node[2];
   uint32_t links, usable;
   enum tu_draw_shape shape;
-  struct tu_draw_spot end[2]; /* where it leaves the boxes; of stubs: where these begin */
-  struct tu_draw_spot way[2]; /* of stubs: the direction, of length 1 */
-  struct tu_draw_spot bend;
+  struct tu_draw_spot end[2]; /* for each of the two boxes: the point at which the line or the stub begins */
+  struct tu_draw_spot way[2]; /* for stubs: the direction of each stub, as a vector of length 1 */
+  struct tu_draw_spot bend;   /* for a curve: its control point */
 };
 
-/* A word beside what is drawn: the number of a plane. */
+/* A caption in the picture, which shows the number of a plane (two dimensions of the grid). */
 struct tu_draw_caption {
   struct tu_draw_spot at;
   uint32_t plane;
@@ -34,35 +34,40 @@ struct tu_draw_caption {
 
 struct tu_draw_cluster_layout {
   const struct tu_draw_cluster *what;
-  struct tu_draw_spot *spots; /* [node_count] */
+  struct tu_draw_spot *spots; /* [node_count]: position of each node */
   struct tu_draw_pair *pairs;
   uint32_t pair_count;
   struct tu_draw_caption *captions;
   uint32_t caption_count;
-  bool channels;       /* there is room for the channels' numbers */
-  const double *loads; /* of the ports, as in tu_draw_cluster_loads; NULL: links are lines */
+  bool channels; /* true: there is space to print the channel numbers */
+  /* loads of the ports, as passed to tu_draw_cluster_loads; NULL: links are drawn as plain lines */
+  const double *loads;
   double width, height;
 };
 
-/* `head`: what is to be left free above. */
+/* Computes all positions in the picture. `head` is the height that stays free above the picture. */
 void tu_draw_cluster_layout_init(struct tu_draw_cluster_layout *l, const struct tu_draw_cluster *what, double head);
 void tu_draw_cluster_layout_fini(struct tu_draw_cluster_layout *l);
 
-/* How far from the middle the k-th of a pair's links is drawn. */
+/* Returns how far the k-th link of a pair of nodes is drawn from the straight line between the two nodes; negative: on
+ * the other side of that line. */
 double tu_draw_aside(const struct tu_draw_pair *pair, uint32_t k);
-/* Pairs of more links than that are one thick line. */
+/* Maximum number of links between two nodes that are drawn one by one; more links are drawn as one thick line. */
 #define TU_DRAW_LINKS_MAX 8u
 
 /* ---- loads: draw_lanes.c ---- */
 
-/* As tu_draw_cluster_svg, without the ring; each link is two lanes, each on the right of its way and coloured by its load, 0
- * to 1. loads[2 l] is of what leaves at end 0 of link l, loads[2 l + 1] at end 1. A lane names its ports in data-ports. */
+/* Appends the same picture as tu_draw_cluster_svg, but without the ring. Each link is drawn as two lanes, one per
+ * direction. A lane lies to the right of the link's middle, seen in its direction, and its colour shows its load: 0
+ * (idle) to 1 (always busy). loads[2 l] is the load of link l in the direction away from its end 0, loads[2 l + 1] in
+ * the direction away from end 1. The attribute data-ports of a lane lists its ports (directed links). */
 void tu_draw_cluster_loads(const struct tu_draw_cluster *what, const double loads[], struct tu_text *text);
 
-/* The lanes of one link, `by` beside the middle of its pair; of a bundle (TU_NONE), of all its links. */
+/* Appends the two lanes of link `link` (one per direction), at distance `by` from the straight line between its two
+ * nodes. If `link` is TU_NONE, the lanes stand for all links of the pair. */
 void tu_draw_lanes(const struct tu_draw_cluster_layout *l, const struct tu_draw_pair *pair, uint32_t link, double by,
                    struct tu_text *text);
-/* Colours come in classes: 0 is idle, 1 more than that, TU_DRAW_SHADES - 1 always taken. */
+/* Number of colour classes for loads: from class 0 (idle) to class TU_DRAW_SHADES - 1 (always busy). */
 enum { TU_DRAW_SHADES = 6 };
 uint32_t tu_draw_shade(double load);
 extern const char tu_draw_lanes_style[];

@@ -1,5 +1,5 @@
-/* draw_cluster_test.c: in pictures of clusters nothing lies on anything else: no box on a box, no link on a strange box, no
- * label on a box or on another label; and everything is there. */
+/* draw_cluster_test.c: tests that pictures of clusters are complete and without overlaps: no two boxes overlap, no link
+ * crosses a box that is not its end, and no label overlaps another label. */
 #include "draw/draw_cluster.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static uint32_t count(const char *text, const char *what) {
   return found;
 }
 
-/* Boxes apart and on the sheet. */
+/* Checks that boxes do not overlap and lie within the picture. */
 static void check_boxes(const struct drawing *d, const char *name) {
   const struct tu_draw_cluster_layout *l = &d->layout;
   uint32_t n = d->cluster->node_count;
@@ -51,12 +51,13 @@ static void check_boxes(const struct drawing *d, const char *name) {
   }
 }
 
-/* Points along the middle of a pair, a few pixels apart; of stubs, of one end. */
+/* Computes point number `step` of the line between two nodes (if the pair has stubs: of the stub at `end`, with its
+ * label). Returns false after the last point. */
 static bool point_on(const struct tu_draw_pair *p, int end, uint32_t step, double *x, double *y) {
   double t = step / 150.0;
   if (t > 1) return false;
   if (p->shape == TU_DRAW_STUBS) {
-    *x = p->end[end].x + p->way[end].x * (TU_DRAW_STUB + 14) * t; /* with its label */
+    *x = p->end[end].x + p->way[end].x * (TU_DRAW_STUB + 14) * t; /* 14: length of the label */
     *y = p->end[end].y + p->way[end].y * (TU_DRAW_STUB + 14) * t;
     if (p->way[end].x != 0 && p->way[end].y != 0) {
       *x = p->end[end].x + p->way[end].x * (TU_DRAW_STUB * 0.6 + 14) * t;
@@ -89,7 +90,7 @@ static void check_links(const struct drawing *d, const char *name) {
   }
 }
 
-/* Labels of stubs stand apart from each other. */
+/* Checks that labels of stubs do not overlap each other or a caption. */
 static void check_labels(const struct drawing *d, const char *name) {
   const struct tu_draw_cluster_layout *l = &d->layout;
   struct tu_draw_spot *labels = tu_allocate(2 * (size_t)l->pair_count + 1, sizeof *labels);
@@ -104,7 +105,7 @@ static void check_labels(const struct drawing *d, const char *name) {
         CHECK(fabs(at.x - labels[k].x) >= 22 || fabs(at.y - labels[k].y) >= 11, "%s: labels of %u-%u lie on others",
               name, p->node[0], p->node[1]);
       for (uint32_t k = 0; k < l->caption_count; k++) {
-        struct tu_draw_spot caption = l->captions[k].at; /* its lower left */
+        struct tu_draw_spot caption = l->captions[k].at; /* the caption's lower left corner */
         CHECK(at.x < caption.x - 10 || at.x > caption.x + 60 || fabs(at.y - caption.y + 4) >= 11,
               "%s: a label of %u-%u lies on the caption of plane %u", name, p->node[0], p->node[1], k);
       }
@@ -190,7 +191,7 @@ static void on_files(bool own) {
 static void own_clusters(void) { on_files(true); }
 static void real_clusters(void) { on_files(false); }
 
-/* Too many for a picture; and names that are no XML. */
+/* Tests a cluster with too many nodes for a picture, and a title that must be escaped in XML. */
 static void words(void) {
   struct tu_cluster *c = cluster_of("mesh:32x32");
   struct tu_grid none = {0};

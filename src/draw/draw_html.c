@@ -1,13 +1,13 @@
-/* draw_html.c: one page, without a network: the picture, what every chunk holds after every round, and a script.
- * The page itself is page.html, which the build makes a string of; here its gaps are filled. */
+/* draw_html.c: prints a plan as one self-contained page: the picture, the value of every chunk after every round, and a
+ * script. The build turns the template page.html into a string; the functions here fill its gaps. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "draw/draw_parts.h"
+#include "draw/draw_internal.h"
 
-extern const char tu_draw_page[]; /* made by CMake */
+extern const char tu_draw_page[]; /* template of the page; CMake makes this string from the file page.html */
 
-/* All different values that occur, each once: a value's number is its place. */
+/* The distinct values of chunks in the plan. The number of a value is its index in `values`. */
 struct catalogue {
   struct tu_draw_value *values;
   uint32_t count, capacity;
@@ -40,7 +40,7 @@ static void collect(struct catalogue *c, const struct tu_drawing *d, const struc
   c->count = kept;
 }
 
-/* -1: nothing */
+/* Returns the number of a value (its index in the catalogue); -1: the chunk is empty. */
 static int32_t number_of(const struct catalogue *c, struct tu_draw_value value) {
   if (!value.ranks || !c->values) return -1;
   const struct tu_draw_value *found = bsearch(&value, c->values, c->count, sizeof value, compare_values);
@@ -118,24 +118,24 @@ static void print_words(const struct tu_plan *plan, struct tu_text *text) {
   if (tu_collectives[plan->collective].promise == TU_NOTHING) {
     tu_text_print(
         text,
-        "\"heading\": \"Who knows of whom\",\n\"reading\": \"A bar has a place for each rank: coloured, it is "
-        "known to have come. A bold frame: all have.\",\n\"hint\": \"Rest on a field, or move to it with Tab, "
-        "to read of whom its rank knows and to see which messages brought word.\"");
+        "\"heading\": \"Known arrivals\",\n\"reading\": \"A bar has one segment per rank: it is coloured if the rank "
+        "is known to have arrived. A bold frame: all ranks have arrived.\",\n\"hint\": \"Rest on a field, or move "
+        "to it with Tab, to read which arrivals its rank knows and to see which messages announced them.\"");
     return;
   }
   tu_text_print(
       text,
-      "\"heading\": \"What the chunks hold\",\n\"reading\": \"A bar has a place for each rank: coloured, %s. "
-      "A bold frame: all that the collective promises.\",\n\"hint\": \"Rest on a chunk, or move to it with Tab, "
-      "to read whose contributions it holds and to see which messages carried them.\"",
-      tu_reduces(plan->collective) ? "its contribution is in" : "the chunk is from there");
+      "\"heading\": \"Contents of the chunks\",\n\"reading\": \"A bar has one segment per rank: it is coloured if %s. "
+      "A bold frame: the chunk holds its final value.\",\n\"hint\": \"Rest on a chunk, or move to it with Tab, "
+      "to read which contributions it holds and to see which messages carried them.\"",
+      tu_reduces(plan->collective) ? "the chunk contains its contribution" : "the chunk comes from it");
 }
 
 static void print_data(const struct tu_drawing *d, const struct tu_draw_values *v, struct tu_text *text) {
   const struct tu_plan *plan = d->plan;
   struct catalogue c = {0};
   collect(&c, d, v);
-  /* Local steps alone take a step of time as well. */
+  /* A plan with only local steps has no rounds, but its page still shows one step of time. */
   uint32_t steps = d->rounds > 0 ? d->rounds : tu_drawing_steps(d) > 0, keys = tu_draw_keys(plan);
   tu_text_print(text, "{\"ranks\": %u, \"steps\": %u, \"colours\": [", plan->ranks, steps);
   for (uint32_t i = 0; i < keys; i++) tu_text_print(text, i ? ",\"%s\"" : "\"%s\"", tu_draw_colour(i, keys).chars);
@@ -150,7 +150,7 @@ static void print_data(const struct tu_drawing *d, const struct tu_draw_values *
 
 /* ---- the page --------------------------------------------------------------------------------------------------- */
 
-/* Prints the page up to a gap and returns what follows it. */
+/* Prints the page's template up to the text `gap`; returns the text after it. */
 static const char *print_up_to(const char *page, const char *gap, struct tu_text *text) {
   const char *found = strstr(page, gap);
   tu_assert(found);

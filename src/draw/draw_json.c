@@ -1,5 +1,6 @@
-/* draw_json.c: a plan as one JSON object, for other programs; tutti-plan(1) describes it. Every key is always there. */
-#include "draw/draw_parts.h"
+/* draw_json.c: prints a plan as one JSON object for other programs; tutti-plan(1) describes it. All keys are always
+ * present. */
+#include "draw/draw_internal.h"
 #include "plan/plan_text.h"
 
 static const char *const answers[] = {"false", "true"};

@@ -1,14 +1,15 @@
-/* draw_lanes.c: a link as two lanes, one for each direction, that show how much of the time each was taken. Light to dark and
- * thin to thick say the same, so that it can be read without seeing colours; half an arrow points where a lane leads. */
+/* draw_lanes.c: draws a link as two lanes, one per direction; a lane shows how much of the time its direction was busy.
+ * Colour (light to dark) and width (thin to thick) show the same load, so that readers need not see colours. Half an
+ * arrowhead shows the direction of a lane. */
 #include <math.h>
 
 #include "draw/draw_cluster_layout.h"
 
-#define APART 2.9       /* of a lane from the middle of its link */
-#define NARROW_APART 1. /* where links of a pair have no room beside each other */
-#define TIP_AT 0.62     /* where on its way a lane has its arrow */
+#define APART 2.9       /* distance between a lane and the middle line of its link */
+#define NARROW_APART 1. /* distance between a lane and the middle line, if the links of a pair are close together */
+#define TIP_AT 0.62     /* position of the arrowhead: fraction of the lane's length */
 
-/* YlOrRd of ColorBrewer (Brewer, Harrower), made for those who do not see all colours too; from the light end on. */
+/* Style of the lanes. Colours: YlOrRd of ColorBrewer (Brewer, Harrower), light to dark, safe for the colour-blind. */
 const char tu_draw_lanes_style[] =
     ".tutti .lane { fill: none; stroke: currentColor }\n"
     ".tutti .tip { fill: currentColor; stroke: none }\n"
@@ -26,8 +27,8 @@ uint32_t tu_draw_shade(double load) {
 }
 
 struct lane {
-  double load; /* the greatest of its ports */
-  double tip;  /* how large the arrow is */
+  double load; /* maximum load (0 to 1) of the lane's ports */
+  double tip;  /* size of the arrowhead */
   struct tu_text ports, wires, tips;
 };
 
@@ -41,10 +42,10 @@ static struct tu_draw_spot direction(struct tu_draw_spot from, struct tu_draw_sp
                     : (struct tu_draw_spot){0, 0};
 }
 
-/* To the right of who goes that way; y grows downwards. */
+/* Returns the direction to the right of direction `way`. The y axis points down. */
 static struct tu_draw_spot right_of(struct tu_draw_spot way) { return (struct tu_draw_spot){-way.y, way.x}; }
 
-/* Half an arrow, on the outer side, so that the two lanes' halves do not meet. */
+/* Draws half an arrowhead on the outer side of a lane, so that the halves of a link's two lanes do not touch. */
 static void print_tip(struct lane *lane, struct tu_draw_spot at, struct tu_draw_spot way) {
   struct tu_draw_spot right = right_of(way), front = add(at, way, lane->tip), back = add(at, way, -lane->tip * 0.7);
   struct tu_draw_spot outer = add(back, right, lane->tip);
@@ -65,7 +66,7 @@ static void print_bent(struct lane *lane, struct tu_draw_spot from, struct tu_dr
   print_tip(lane, at, direction(before, at));
 }
 
-/* Out of one box, and into the other. */
+/* Draws a lane as two stubs (short lines): one leaves the sender's box, the other enters the receiver's box. */
 static void print_stubs(struct lane *lane, const struct tu_draw_pair *p, uint32_t out, struct tu_draw_spot shift) {
   for (uint32_t i = 0; i < 2; i++) {
     uint32_t e = i == 0 ? out : 1 - out;
@@ -76,7 +77,7 @@ static void print_stubs(struct lane *lane, const struct tu_draw_pair *p, uint32_
   }
 }
 
-/* The port of a link by which it leaves this node of the pair. */
+/* Returns the port by which a link leaves node `from` (0 or 1) of the pair. */
 static uint32_t port_at(const struct tu_cluster *c, const struct tu_draw_pair *p, uint32_t link, uint32_t from) {
   uint32_t first = c->links[link].ends[0].node == p->node[0] ? 0 : 1;
   return 2 * link + (from == 0 ? first : 1 - first);
@@ -104,7 +105,8 @@ void tu_draw_lanes(const struct tu_draw_cluster_layout *l, const struct tu_draw_
   double apart = narrow ? NARROW_APART : APART;
   struct tu_draw_spot along = p->shape == TU_DRAW_STUBS ? p->way[0] : direction(p->end[0], p->end[1]);
   for (uint32_t from = 0; from < 2; from++) {
-    /* Links stand beside each other to the left of the way from 0 to 1; that way keeps to the right. */
+    /* `by` moves the whole link to the left, seen from node 0 towards node 1. In addition, each lane is moved to the
+     * right, seen in its own direction. */
     struct tu_draw_spot shift = add((struct tu_draw_spot){0, 0}, right_of(along), -by + (from == 0 ? apart : -apart));
     struct tu_draw_spot a = add(p->end[from], shift, 1), b = add(p->end[1 - from], shift, 1);
     struct lane lane = {.tip = narrow ? 3.4 : 5.2};

@@ -1,4 +1,4 @@
-/* draw_layout.c: places bands, arrows and labels. */
+/* draw_layout.c: computes the positions of bands, arrows and labels in the picture of a plan. */
 #include "draw/draw_layout.h"
 
 #include <stdio.h>
@@ -7,7 +7,8 @@
 
 double tu_draw_text_width(const char *chars, double font_size) {
   uint32_t letters = 0;
-  for (; *chars; chars++) letters += (*chars & 0xc0) != 0x80; /* not the later bytes of a UTF-8 letter */
+  /* counts characters, not bytes: the continuation bytes of UTF-8 are skipped */
+  for (; *chars; chars++) letters += (*chars & 0xc0) != 0x80;
   return letters * font_size * 0.66;
 }
 
@@ -44,14 +45,17 @@ static void list_arrows(struct tu_draw_layout *l) {
   free(sorted);
 }
 
-/* How far round the ring of all ranks, the shorter way. */
+/* Returns how many columns an arrow goes to the right if the columns form a ring, in which the first column follows the
+ * last one. There are two ways around the ring, and the shorter one is returned. Negative: the arrow goes to the
+ * left. */
 static int32_t around(const struct tu_draw_layout *l, const struct tu_draw_arrow *a) {
   int32_t ranks = (int32_t)l->d->plan->ranks, ahead = (a->columns + ranks) % ranks;
   return ahead <= ranks / 2 ? ahead : ahead - ranks;
 }
 
-/* Arrows first .. end of one round and lane: where all ranks send equally far round the ring, the few that would cross
- * the whole picture go over its edge. */
+/* Decides which of the arrows `first` to `end` - 1, all of one round and lane, leave the picture at one edge and
+ * continue at the other. This is done if every rank sends one message over the same distance around the ring of ranks.
+ * Otherwise some of these arrows would cross the whole picture. */
 static void wrap_shifts(struct tu_draw_layout *l, uint32_t first, uint32_t end) {
   uint32_t ranks = l->d->plan->ranks;
   uint32_t *shifts = tu_allocate(ranks + 1, sizeof *shifts);
@@ -60,10 +64,10 @@ static void wrap_shifts(struct tu_draw_layout *l, uint32_t first, uint32_t end) 
       struct tu_draw_arrow *a = &l->arrows[i];
       const struct tu_draw_message *m = &l->d->messages[a->message];
       int32_t shift = around(l, a);
-      uint32_t place = (uint32_t)((shift + (int32_t)ranks) % (int32_t)ranks);
+      uint32_t index = (uint32_t)((shift + (int32_t)ranks) % (int32_t)ranks);
       bool alone = tu_drawing_step(l->d, tu_draw_first_part(l, a)->send)->peer_count == 1 && m->sent == m->taken;
-      if (pass == 0) shifts[place] += alone;
-      if (pass == 0 || !alone || shifts[place] != ranks || 2 * place == ranks || shift == a->columns) continue;
+      if (pass == 0) shifts[index] += alone;
+      if (pass == 0 || !alone || shifts[index] != ranks || 2 * index == ranks || shift == a->columns) continue;
       a->columns = shift;
       a->wraps = true;
       l->bands[m->sent].wraps = true;
@@ -117,7 +121,9 @@ static void name_arrows(struct tu_draw_layout *l) {
   }
 }
 
-/* Labels of one round: the rows that they stand in, and the widest on each side of each rank, in `widths`. */
+/* Places the labels of one round in rows, separately for each side of each rank. `first` is the index of the round's
+ * first arrow. Stores the width of the widest label on each side of each rank in `widths`. Returns the index after the
+ * round's last arrow. */
 static uint32_t measure_labels(struct tu_draw_layout *l, uint32_t first, double *widths) {
   uint32_t ranks = l->d->plan->ranks, i = first, sent = l->d->messages[l->arrows[first].message].sent;
   uint32_t *rows = tu_allocate((size_t)ranks * 2, sizeof *rows);
@@ -134,15 +140,16 @@ static uint32_t measure_labels(struct tu_draw_layout *l, uint32_t first, double 
   return i;
 }
 
-/* What stands between rank and rank + 1 in a round whose widths these are. */
+/* Returns the total width of the labels that stand between the vertical lines of `rank` and `rank` + 1. */
 static double between(const struct tu_draw_layout *l, const double *widths, uint32_t rank) {
   double right = widths[rank * 2 + 1], left = rank + 1 < l->d->plan->ranks ? widths[rank * 2 + 2] : 0;
   return right + left;
 }
 
-/* Labels of one round, arrows first .. end: where two between the same lifelines have no room side by side, all that go
- * to the left stand above those that go to the right. */
-static void place_labels(struct tu_draw_layout *l, uint32_t first, uint32_t end, const double *widths) {
+/* Lays out the labels of one round, whose arrows are `first` to `end` - 1. Between two neighbouring ranks, labels of
+ * arrows to the right stand beside labels of arrows to the left. If they do not fit between some two ranks, all labels
+ * of arrows to the left of this round are moved above the others. */
+static void lay_labels(struct tu_draw_layout *l, uint32_t first, uint32_t end, const double *widths) {
   bool high = false;
   uint32_t rows = 0, above = 0;
   for (uint32_t r = 0; r < l->d->plan->ranks; r++) high |= between(l, widths, r) + LABEL_ROOM > l->column;
@@ -161,7 +168,8 @@ static void place_labels(struct tu_draw_layout *l, uint32_t first, uint32_t end,
   l->bands[l->d->messages[l->arrows[first].message].sent].label_rows = rows;
 }
 
-/* How far apart the lifelines stand: as far as the labels need, within what the page has room for. */
+/* Chooses the distance between the vertical lines of the ranks: wide enough for the labels, within limits that depend
+ * on the number of ranks. */
 static void choose_column(struct tu_draw_layout *l) {
   static const struct {
     uint32_t ranks;
@@ -178,7 +186,7 @@ static void choose_column(struct tu_draw_layout *l) {
   l->column = need < rooms[room].high ? need : rooms[room].high;
   for (uint32_t first = 0, end; first < l->d->message_count; first = end) {
     end = measure_labels(l, first, widths);
-    place_labels(l, first, end, widths);
+    lay_labels(l, first, end, widths);
   }
   free(widths);
 }
@@ -212,7 +220,9 @@ static void stack_bands(struct tu_draw_layout *l) {
     double height = HEIGHT_MIN + HEIGHT_PER_COLUMN * (band->reach ? band->reach - 1 : 0);
     if (height > HEIGHT_MAX) height = HEIGHT_MAX;
     band->dense = band->messages > DENSE;
-    if (band->messages > l->d->plan->ranks * 3) height *= band->dense ? 0.6 : 1.7; /* many steep lines */
+    /* If a round has many arrows, they are steep and need a higher band. A dense band is lower, because it shows one
+     * line of text instead of arrows. */
+    if (band->messages > l->d->plan->ranks * 3) height *= band->dense ? 0.6 : 1.7;
     band->bottom = band->top + height;
     y = band->bottom + GAP + (band->has_marks ? MARKS : 0);
   }

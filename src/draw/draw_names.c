@@ -1,8 +1,8 @@
-/* draw_names.c: what a value is called, in how few letters, and in which colour. */
+/* draw_names.c: labels, descriptions and colours of the values in a plan. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "draw/draw_parts.h"
+#include "draw/draw_internal.h"
 
 enum tu_draw_naming tu_draw_naming(const struct tu_plan *plan) {
   const struct tu_collective *c = &tu_collectives[plan->collective];
@@ -13,7 +13,8 @@ enum tu_draw_naming tu_draw_naming(const struct tu_plan *plan) {
 
 static uint32_t lowest(uint64_t ranks) { return ranks ? (uint32_t)__builtin_ctzll(ranks) : 0; }
 
-/* The number of a value: of the output chunk that it is meant for where every rank brings one, else of its input chunk. */
+/* Returns the number by which a value is named. It is the value's chunk number in the output if each rank contributes
+ * one block and receives all blocks. Otherwise it is the chunk number in the input. */
 static uint32_t number_of(const struct tu_plan *plan, struct tu_draw_value value) {
   const struct tu_collective *c = &tu_collectives[plan->collective];
   bool by_origin = c->promise == TU_COPY_OF && c->in == TU_ONE && c->out == TU_EACH;
@@ -32,8 +33,9 @@ uint32_t tu_draw_key(const struct tu_plan *plan, struct tu_draw_value value) {
   return tu_draw_naming(plan) == TU_BY_PAIR ? lowest(value.ranks) : number_of(plan, value);
 }
 
-/* Few: the colours of Okabe and Ito (2008), which colour-blind readers can tell apart, the light ones darkened for a
- * white page. Many: a scale from dark blue to a dark yellow, ordered by lightness as well. */
+/* Returns the colour with number `key` of `keys`. Up to 8 keys: the colours of Okabe and Ito (2008), which colour-blind
+ * readers can distinguish, with the light ones darkened for a white page. More keys: a scale from dark blue to dark
+ * yellow, ordered by lightness. */
 struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys) {
   static const char few[][8] = {"#0072b2", "#d55e00", "#009e73", "#b5508e", "#a87900", "#2f9ed6", "#7a3e12", "#7b4dc4"};
   static const int scale[][3] = {{58, 28, 113},  {38, 84, 145}, {24, 127, 141},
@@ -45,8 +47,8 @@ struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys) {
     return colour;
   }
   static const char digits[] = "0123456789abcdef";
-  uint32_t place = key * SPANS * 256 / (keys - 1), span = (uint32_t)tu_min(place / 256, SPANS - 1);
-  int part = (int)(place - span * 256);
+  uint32_t point = key * SPANS * 256 / (keys - 1), span = (uint32_t)tu_min(point / 256, SPANS - 1);
+  int part = (int)(point - span * 256);
   colour.chars[0] = '#';
   for (int i = 0; i < 3; i++) {
     int level = (scale[span][i] * (256 - part) + scale[span + 1][i] * part) / 256;
@@ -76,7 +78,7 @@ static int compare_numbers(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
-/* "0-3,7"; returns how many different ones there are. */
+/* Sorts the numbers, appends them as ranges ("0-3,7"), and returns how many distinct numbers there are. */
 static uint32_t print_numbers(uint32_t *numbers, uint32_t count, struct tu_text *text) {
   qsort(numbers, count, sizeof *numbers, compare_numbers);
   uint32_t kept = 0;
@@ -125,7 +127,7 @@ void tu_draw_label(const struct tu_plan *plan, const struct tu_draw_value values
 
 void tu_draw_say(const struct tu_plan *plan, struct tu_draw_value value, struct tu_text *text) {
   if (!value.ranks) {
-    tu_text_print(text, "nothing yet");
+    tu_text_print(text, "empty");
     return;
   }
   bool several = (value.ranks & (value.ranks - 1)) != 0;
@@ -133,7 +135,7 @@ void tu_draw_say(const struct tu_plan *plan, struct tu_draw_value value, struct 
   if (barrier) {
     tu_text_print(text, several ? "ranks " : "rank ");
     print_ranks(value.ranks, text);
-    tu_text_print(text, several ? " have come" : " has come");
+    tu_text_print(text, several ? " have arrived" : " has arrived");
     return;
   }
   if (several) tu_text_print(text, "the sum of in[%u] of ranks ", value.chunk);
@@ -141,7 +143,7 @@ void tu_draw_say(const struct tu_plan *plan, struct tu_draw_value value, struct 
   print_ranks(value.ranks, text);
 }
 
-/* ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the summary of a plan ---- */
 
 static void print_count(uint32_t count, const char *noun, struct tu_text *text) {
   if (count == 0) tu_text_print(text, "no %ss", noun);
@@ -157,7 +159,8 @@ void tu_draw_summary(const struct tu_drawing *d, struct tu_text *text) {
     print_count(d->rounds, "round", text);
   }
   if (d->tmp_chunks_max == 0) tu_text_print(text, ", no scratch");
-  else tu_text_print(text, ", up to %u chunk%s of scratch a rank", d->tmp_chunks_max, d->tmp_chunks_max > 1 ? "s" : "");
+  else
+    tu_text_print(text, ", up to %u chunk%s of scratch per rank", d->tmp_chunks_max, d->tmp_chunks_max > 1 ? "s" : "");
 }
 
 void tu_draw_escape(const char *chars, struct tu_text *text) {

@@ -1,18 +1,21 @@
-/* draw_rounds.c: which send meets which receive, and in which round; draw_parts.h says what a round is.
+/* draw_rounds.c: matches sends with receives, and finds the round of every step. draw_internal.h defines a round.
  *
- * Every wait points back to an earlier call of the builder (see plan.h), and so does "after the rank's last send on the
- * lane": one pass in that order finds the earliest rounds, one pass back moves sends to where they are taken. */
+ * A step waits only for steps that were added to the plan before it (see plan.h). The sends of a rank on a lane also
+ * run in the order in which they were added. So steps normally do not wait for each other in a cycle, and one pass in
+ * topological order finds the earliest round of each step. A second pass, in reverse order, delays sends to the rounds
+ * in which their messages are received. */
 #include <stdlib.h>
 
-#include "draw/draw_parts.h"
+#include "draw/draw_internal.h"
 
 #define NONE UINT32_MAX
 
 /* ---- the two ends of messages ----------------------------------------------------------------------------------- */
 
-/* An end of a message: the `place`-th on the ring from rank `from` to rank `to`. */
+/* One end (send or receive) of a message part. The channel leads from rank `from` to rank `to`. `ordinal` is the
+ * position of this end among all sends, or among all receives, of the plan, in the order of the steps. */
 struct end {
-  uint32_t from, to, step, place;
+  uint32_t from, to, step, ordinal;
   uint8_t lane;
   bool joined;
 };
@@ -24,7 +27,7 @@ struct ends {
 
 static void add_end(struct ends *ends, struct end end) {
   ends->all = tu_grow(ends->all, ends->count, &ends->capacity, sizeof *ends->all);
-  end.place = ends->count;
+  end.ordinal = ends->count;
   ends->all[ends->count++] = end;
 }
 
@@ -46,13 +49,13 @@ static void list_ends(const struct tu_drawing *d, struct ends *sends, struct end
   }
 }
 
-/* Into rings; in a ring, in the order of the steps. */
+/* Orders ends by channel (sender, receiver, lane); within a channel, in the order of the steps. */
 static int compare_ends(const void *left, const void *right) {
   const struct end *a = left, *b = right;
   if (a->from != b->from) return a->from < b->from ? -1 : 1;
   if (a->to != b->to) return a->to < b->to ? -1 : 1;
   if (a->lane != b->lane) return a->lane < b->lane ? -1 : 1;
-  return a->place < b->place ? -1 : a->place > b->place;
+  return a->ordinal < b->ordinal ? -1 : a->ordinal > b->ordinal;
 }
 
 static void match_ends(struct tu_drawing *d) {
@@ -70,7 +73,7 @@ static void match_ends(struct tu_drawing *d) {
     tu_assert(s->from == r->from && s->to == r->to && s->lane == r->lane && s->joined == r->joined);
     const struct tu_draw_part *before = i > 0 ? &d->parts[i - 1] : NULL;
     bool same = before && before->from == s->from && before->to == s->to && before->lane == s->lane;
-    d->parts[i] = (struct tu_draw_part){s->from, s->to, s->step, r->step, s->lane, same ? before->place + 1 : 0};
+    d->parts[i] = (struct tu_draw_part){s->from, s->to, s->step, r->step, s->lane, same ? before->ordinal + 1 : 0};
     if (!same || !s->joined) d->messages[d->message_count++].part_first = i;
     d->messages[d->message_count - 1].part_count++;
   }
@@ -87,11 +90,15 @@ struct edge {
 
 struct graph {
   struct tu_drawing *d;
-  uint32_t *head; /* of each step: itself, or the first send of the message that it is joined to */
+  /* [steps]: the step that represents each step in the graph. If several sends form one message, the first of them
+   * represents all. Any other step represents itself */
+  uint32_t *head;
   struct edge *edges;
   uint32_t edge_count, edge_capacity;
-  uint32_t *first; /* of each step: its edges */
-  uint32_t *waits; /* of each step: for how many edges */
+  /* [steps + 1]: for each step, index in `edges` of its first edge. Each edge of a step leads to a step that waits for
+   * it */
+  uint32_t *first;
+  uint32_t *waits; /* [steps]: how many of the steps that a step waits for have no round yet */
   uint32_t *order;
   uint32_t ordered;
 };
@@ -133,7 +140,7 @@ static int compare_edges(const void *left, const void *right) {
   return a->step < b->step ? -1 : a->step > b->step;
 }
 
-/* The earliest round of `step` as far as `before` has a say. */
+/* Step `step` waits for step `before`. Returns the earliest round of `step` that this allows. */
 static uint32_t round_after(const struct tu_drawing *d, uint32_t before, uint32_t step) {
   const struct tu_step *a = tu_drawing_step(d, before), *b = tu_drawing_step(d, step);
   uint32_t round = d->round[before];
@@ -142,7 +149,8 @@ static uint32_t round_after(const struct tu_drawing *d, uint32_t before, uint32_
   return round;
 }
 
-/* Sorts the steps so that all that a step waits for is before it; false if they wait in a circle. */
+/* Sorts the steps topologically and finds their earliest rounds; returns false if steps wait for each other in a
+ * cycle. */
 static bool play(struct graph *g) {
   struct tu_drawing *d = g->d;
   uint32_t steps = tu_drawing_steps(d);
@@ -155,7 +163,8 @@ static bool play(struct graph *g) {
   for (uint32_t s = 0; s < steps; s++) g->first[s + 1] += g->first[s];
   g->ordered = 0;
   for (uint32_t s = 0; s < steps; s++) {
-    d->round[s] = tu_drawing_step(d, s)->kind == TU_SEND; /* 0 or 1 */
+    /* earliest possible round: 1 for a send, 0 for any other step */
+    d->round[s] = tu_drawing_step(d, s)->kind == TU_SEND;
     if (g->waits[s] == 0) g->order[g->ordered++] = s;
   }
   for (uint32_t i = 0; i < g->ordered; i++) {
@@ -169,7 +178,8 @@ static bool play(struct graph *g) {
   return g->ordered == steps;
 }
 
-/* Moves sends to where they are taken, as far as what waits for them allows. */
+/* Delays each send to the round in which its message is received, unless another step that waits for the send comes
+ * earlier. */
 static void delay_sends(struct graph *g) {
   struct tu_drawing *d = g->d;
   for (uint32_t i = g->ordered; i-- > 0;) {
@@ -200,7 +210,9 @@ static void find_rounds(struct tu_drawing *d) {
   uint32_t without_turns = g.edge_count;
   add_turns(&g);
   if (!play(&g)) {
-    /* A plan from a file need not send in the order of its steps; then a rank may send several messages in a round. */
+    /* The steps wait for each other in a cycle. This can happen in a plan from a file, where a rank may send its
+     * messages in another order than that of its steps. Then the order of sends is ignored, and a rank may send several
+     * messages in a round. */
     g.edge_count = 0;
     add_waits(&g);
     bool ended = play(&g);
@@ -215,7 +227,7 @@ static void find_rounds(struct tu_drawing *d) {
   free(g.order);
 }
 
-/* ----------------------------------------------------------------------------------------------------------------- */
+/* ---- rounds of all steps ---- */
 
 void tu_drawing_init(struct tu_drawing *d, const struct tu_plan *plan) {
   tu_assert(plan->rank_count == plan->ranks);

@@ -1,4 +1,5 @@
-/* draw_svg.c: puts the picture on the page. Everything that moves, a message, is one <g class="message">. */
+/* draw_svg.c: prints the picture of a plan as SVG. Each message is one element <g class="message">, so that the
+ * script of the HTML page can show and hide it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,14 +64,14 @@ static void print_span(struct tu_span span, struct tu_text *text) {
   tu_text_print(text, "]");
 }
 
-/* What stands beside the pointer when it rests on an arrow. */
+/* Prints the tooltip of an arrow. */
 static void print_hint(struct ink *k, const struct tu_draw_arrow *a) {
   enum { NAMED_MAX = 6 };
   const struct tu_draw_message *m = &k->d->messages[a->message];
   const struct tu_draw_part *parts = &k->d->parts[m->part_first];
   struct tu_text *t = k->text;
   tu_text_print(t, "<title>round %u: rank %u to rank %u", m->sent, parts->from, parts->to);
-  if (m->taken > m->sent) tu_text_print(t, ", taken in round %u", m->taken);
+  if (m->taken > m->sent) tu_text_print(t, ", received in round %u", m->taken);
   if (parts->lane) tu_text_print(t, ", lane %u", parts->lane);
   for (uint32_t i = 0; i < m->part_count; i++) {
     const struct tu_step *recv = tu_drawing_step(k->d, parts[i].recv);
@@ -90,18 +91,20 @@ static void print_hint(struct ink *k, const struct tu_draw_arrow *a) {
   tu_text_print(t, "</title>");
 }
 
-/* The line, in one piece or, over the edge, in two; then its head, which points at (x, y) and keeps a distance. */
+/* Prints an arrow: its line (in two pieces if it crosses the edge of the picture), its arrowhead, and a dot at its
+ * start. */
 static void print_arrow(struct ink *k, const struct tu_draw_arrow *a) {
   const struct tu_draw_layout *l = &k->layout;
   const struct tu_draw_message *m = &k->d->messages[a->message];
   const struct tu_draw_part *part = tu_draw_first_part(l, a);
   const struct tu_step *recv = tu_drawing_step(k->d, part->recv);
-  /* The head stops short of a reduction's mark. */
+  /* If the receiver reduces the data, its vertical line has a mark there. The arrow then ends in front of the mark. */
   double gap = recv->kind != TU_RECV_REDUCE ? 1 : recv->final ? DOT + 5 : DOT + 2;
   double x = tu_draw_x(l, part->from), y = l->bands[m->sent].top, dx = a->columns * l->column;
   double dy = l->bands[m->taken].bottom - y, length = hypot(dx, dy);
   double ux = dx / length, uy = dy / length, end = length - gap;
-  /* With `over`, what lies beyond the edge is drawn where it comes in again. */
+  /* The part of the arrow beyond the picture's edge is drawn at the opposite edge. `over`: how far it is moved sideways
+   * for this; 0 if the arrow does not cross the edge. */
   double edge = a->columns > 0 ? l->left + l->column * (k->d->plan->ranks - 0.5) : l->left - l->column / 2;
   double over = a->wraps ? l->column * k->d->plan->ranks * (a->columns > 0 ? -1 : 1) : 0;
   double tip_x = x + ux * end + over, tip_y = y + uy * end;
@@ -128,7 +131,7 @@ static void print_label(struct ink *k, const struct tu_draw_arrow *a) {
                 colour_of(k, a).chars, x, y, a->label);
 }
 
-/* A round of too many arrows: what they would say. */
+/* Prints one line of text instead of the arrows of a round that has too many of them. */
 static void print_dense(struct ink *k, uint32_t round) {
   const struct tu_draw_layout *l = &k->layout;
   const struct tu_draw_band *band = &l->bands[round];
@@ -163,7 +166,7 @@ static void print_messages(struct ink *k) {
   }
 }
 
-/* ---- marks of steps at a rank ----------------------------------------------------------------------------------- */
+/* ---- marks (symbols of steps) at a rank ---- */
 
 static void print_reduction(struct ink *k, double x, double y, bool final) {
   tu_text_print(k->text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"/>", x, y, DOT);
@@ -180,58 +183,59 @@ static bool is_local(const struct tu_drawing *d, uint32_t step) {
   return kind == TU_COPY || kind == TU_REDUCE;
 }
 
-/* Local steps of one rank and round have a mark each, as long as there is room; reductions of what has come have one for
- * all, as the parts of a message have one arrow. */
-struct place {
+/* The marks (symbols of local steps and reductions) at one rank after one round. Each local step has its own mark if
+ * there is enough space; otherwise all share one. All reductions of received data share one mark, because the parts of
+ * a message share one arrow. */
+struct marks {
   uint32_t round, count, drawn;
   bool final;
 };
 
-static void print_mark(struct ink *k, uint32_t step, struct place *place) {
+static void print_mark(struct ink *k, uint32_t step, struct marks *marks) {
   enum { SHOWN_MAX = 3, APART = 10 };
   const struct tu_drawing *d = k->d;
   const struct tu_step *s = tu_drawing_step(d, step);
   const struct tu_draw_band *band = &k->layout.bands[d->round[step]];
-  bool local = is_local(d, step), one = place->count > (local ? SHOWN_MAX : 1);
-  uint32_t index = place->drawn++;
+  bool local = is_local(d, step), one = marks->count > (local ? SHOWN_MAX : 1);
+  uint32_t index = marks->drawn++;
   if (one && index > 0) return;
   double x = tu_draw_x(&k->layout, d->rank_of[step]), y = local ? band->bottom + 15 : band->bottom;
-  if (!one) x += (index - (place->count - 1) / 2.0) * APART;
+  if (!one) x += (index - (marks->count - 1) / 2.0) * APART;
   tu_text_print(k->text, "<g class=\"%s\" data-rank=\"%u\" data-round=\"%u\"><title>rank %u: ",
                 s->kind == TU_COPY ? "copy" : "reduction", d->rank_of[step], d->round[step], d->rank_of[step]);
-  if (one) tu_text_print(k->text, "%u steps, the first: ", place->count);
+  if (one) tu_text_print(k->text, "%u steps, the first: ", marks->count);
   struct tu_text words = {0};
   tu_plan_write_step(tu_drawing_rank(d, step), s, &words);
   tu_draw_escape(words.chars, k->text);
   tu_text_fini(&words);
   tu_text_print(k->text, "</title>");
   if (s->kind == TU_COPY) print_copy(k, x, y);
-  else print_reduction(k, x, y, place->final);
+  else print_reduction(k, x, y, marks->final);
   if (one && local)
-    tu_text_print(k->text, "<text class=\"small\" x=\"%.1f\" y=\"%.1f\">\xc3\x97%u</text>", x + 6, y + 3, place->count);
+    tu_text_print(k->text, "<text class=\"small\" x=\"%.1f\" y=\"%.1f\">\xc3\x97%u</text>", x + 6, y + 3, marks->count);
   tu_text_print(k->text, "</g>\n");
 }
 
 static void print_marks(struct ink *k) {
   const struct tu_drawing *d = k->d;
-  /* For each rank, the reductions of its messages and its local steps, by round. */
-  struct place *places[2];
-  for (int i = 0; i < 2; i++) places[i] = tu_allocate((size_t)d->rounds + 1, sizeof **places);
+  /* Marks of one rank. all[0][round]: for reductions of received data; all[1][round]: for local steps. */
+  struct marks *all[2];
+  for (int i = 0; i < 2; i++) all[i] = tu_allocate((size_t)d->rounds + 1, sizeof **all);
   for (uint32_t r = 0; r < d->plan->ranks; r++) {
-    for (int i = 0; i < 2; i++) memset(places[i], 0, ((size_t)d->rounds + 1) * sizeof **places);
+    for (int i = 0; i < 2; i++) memset(all[i], 0, ((size_t)d->rounds + 1) * sizeof **all);
     for (int pass = 0; pass < 2; pass++)
       for (uint32_t s = d->step_base[r]; s < d->step_base[r + 1]; s++) {
         if (!is_local(d, s) && tu_drawing_step(d, s)->kind != TU_RECV_REDUCE) continue;
-        struct place *place = &places[is_local(d, s)][d->round[s]];
-        place->final |= tu_drawing_step(d, s)->final;
-        if (pass == 0) place->count++;
-        else print_mark(k, s, place);
+        struct marks *marks = &all[is_local(d, s)][d->round[s]];
+        marks->final |= tu_drawing_step(d, s)->final;
+        if (pass == 0) marks->count++;
+        else print_mark(k, s, marks);
       }
   }
-  for (int i = 0; i < 2; i++) free(places[i]);
+  for (int i = 0; i < 2; i++) free(all[i]);
 }
 
-/* ---- the frame -------------------------------------------------------------------------------------------------- */
+/* ---- the frame: ranks, lifelines and bands ---- */
 
 static void print_ranks(struct ink *k, double y) {
   const struct tu_draw_layout *l = &k->layout;
@@ -272,19 +276,20 @@ static void print_grid(struct ink *k) {
   }
 }
 
-/* ---- the legend: of what there is in this picture --------------------------------------------------------------- */
+/* ---- the legend: lists only what the picture shows --------------------------------------------------------------- */
 
 enum glyph { GLYPH_ARROW, GLYPH_REDUCTION, GLYPH_COPY, GLYPH_HAS, GLYPH_EDGE, GLYPHS };
 
 struct legend {
-  const char *words[GLYPHS]; /* NULL: not in this picture */
+  /* [glyph]: explanation of the symbol in the legend; NULL: the picture does not contain it */
+  const char *words[GLYPHS];
 };
 
 static const char *name_labels(const struct tu_plan *plan) {
-  if (tu_collectives[plan->collective].promise == TU_NOTHING) return "a message: of whom it brings word";
+  if (tu_collectives[plan->collective].promise == TU_NOTHING) return "a message: the ranks whose arrival it announces";
   switch (tu_draw_naming(plan)) {
-    case TU_BY_RANKS: return "a message: whose sum it carries";
-    case TU_BY_PAIR: return "a message: its block, from" ARROW "for, or how many";
+    case TU_BY_RANKS: return "a message: the ranks whose sum it carries";
+    case TU_BY_PAIR: return "a message: source" ARROW "destination of its block, or the number of chunks";
     default: return "a message: the chunks that it carries";
   }
 }
@@ -297,14 +302,14 @@ static struct legend choose_legend(const struct ink *k, const struct tu_draw_lay
     if (step->kind == TU_COPY) legend.words[GLYPH_COPY] = "a local copy";
     final |= step->final && step->kind != TU_COPY;
     if (step->kind == TU_RECV_REDUCE || step->kind == TU_REDUCE)
-      legend.words[GLYPH_REDUCTION] = final ? "a reduction (ringed: the last one)" : "a reduction";
+      legend.words[GLYPH_REDUCTION] = final ? "a reduction (with a ring: the final one)" : "a reduction";
   }
   if (k->d->message_count) legend.words[GLYPH_ARROW] = name_labels(k->d->plan);
   for (uint32_t r = 0; r < k->d->plan->ranks; r++)
     if (l->v->complete[r] != TU_DRAW_NEVER)
-      legend.words[GLYPH_HAS] = barrier ? "the rank may go on" : "the rank has its result";
+      legend.words[GLYPH_HAS] = barrier ? "the rank may leave the barrier" : "the rank has its result";
   for (uint32_t r = 0; r <= k->d->rounds; r++)
-    if (l->bands[r].wraps) legend.words[GLYPH_EDGE] = "goes on at the other edge";
+    if (l->bands[r].wraps) legend.words[GLYPH_EDGE] = "continues at the other edge";
   return legend;
 }
 
@@ -326,7 +331,8 @@ static void print_glyph(struct ink *k, enum glyph glyph, double x, double y) {
   tu_text_print(k->text, "</g>");
 }
 
-/* Lays out the legend in rows no wider than `width`; returns its height. With `print` off, only that. */
+/* Computes positions for the legend in rows of at most `width`, and returns the legend's height. If `print` is true,
+ * also prints the legend. */
 static double print_legend(struct ink *k, const struct legend *legend, double y, double width, bool print) {
   double x = MARGIN, row = y;
   for (enum glyph g = 0; g < GLYPHS; g++) {
@@ -346,7 +352,7 @@ static double print_legend(struct ink *k, const struct legend *legend, double y,
   return row - y + LEGEND_ROW;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole picture ---- */
 
 static void print_name(const struct tu_plan *plan, struct tu_text *text) {
   tu_text_print(text, "%s.", tu_collectives[plan->collective].name);
@@ -380,7 +386,7 @@ static void draw_words_only(struct ink *k, const char *summary) {
   if (k->what->summary) y = print_words(k, y, k->what->summary);
   y = print_words(k, y, summary);
   struct tu_text words = {0};
-  tu_text_print(&words, "More than %u ranks are not drawn. Ask for fewer, or for --as json.", TU_DRAW_RANKS_MAX);
+  tu_text_print(&words, "Plans of more than %u ranks are not drawn. Use fewer ranks, or --as json.", TU_DRAW_RANKS_MAX);
   print_words(k, y, words.chars);
   tu_text_fini(&words);
   tu_text_print(k->text, "</svg>\n");
@@ -398,7 +404,8 @@ void tu_draw_picture(const struct tu_draw *what, const struct tu_drawing *d, con
   }
   double width = WIDTH_MIN;
   if (what->summary) width = fmax(width, tu_draw_text_width(what->summary, 12.5) + 2 * MARGIN);
-  /* Where the lifelines begin depends on the legend's height, and that on the width: lay out, measure, shift. */
+  /* The picture of the plan starts below the legend. The legend's height depends on the picture's width, which is known
+   * only after the layout. So the layout is computed twice. */
   tu_draw_layout_init(&k.layout, d, v, 0, width);
   struct legend legend = choose_legend(&k, &k.layout);
   double top = what->summary ? 98 : 80, rest = k.layout.labels_missing ? 18 : 0;
@@ -410,7 +417,7 @@ void tu_draw_picture(const struct tu_draw *what, const struct tu_drawing *d, con
   double y = 52;
   if (what->summary) y = print_words(&k, y, what->summary);
   y = print_words(&k, y, summary.chars);
-  if (rest > 0) print_words(&k, y, "Labels that have no room show when the pointer rests on an arrow.");
+  if (rest > 0) print_words(&k, y, "Labels that do not fit appear when the pointer rests on an arrow.");
   print_legend(&k, &legend, top + rest, k.layout.width, true);
   print_grid(&k);
   print_messages(&k);

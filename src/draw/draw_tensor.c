@@ -1,4 +1,4 @@
-/* draw_tensor.c: tensors as pictures and as text. */
+/* draw_tensor.c: prints the memory layout of a tensor as a picture or as text. */
 #include "draw/draw_tensor.h"
 
 #include <stdio.h>
@@ -6,33 +6,35 @@
 #include <string.h>
 
 #include "base/types.h"
-#include "draw/draw_parts.h"
+#include "draw/draw_internal.h"
 
 #define EMPTY UINT32_MAX
 
 enum { CELL = 22, MARGIN = 24, TITLE = 40, GAP = 70, LABEL = 76, LINES_APART = 6 };
 
-/* Every element, and every place in memory. */
+/* All elements of a tensor, and all positions of its memory. */
 struct sheet {
   const struct tu_draw_tensor *what;
-  size_t rows, cols; /* all matrices one below the other */
-  size_t places;     /* in memory, elements */
-  uint32_t *place;   /* [rows * cols] */
-  uint32_t *element; /* [places]: which one lies there; EMPTY: padding */
-  uint32_t *key;     /* [rows * cols]: its colour's number */
+  size_t rows, cols;  /* rows and columns of all matrices of the tensor, stacked vertically */
+  size_t positions;   /* number of positions in memory, counted in elements */
+  uint32_t *position; /* [rows * cols]: position of each element in memory, in elements */
+  uint32_t *element;  /* [positions]: index of the element at each position; EMPTY: padding */
+  uint32_t *key;      /* [rows * cols]: colour number of each element */
   uint32_t keys;
-  size_t page, line;    /* elements of a page, of a line of the picture of memory */
-  size_t lines_a_group; /* lines of a bank or of a core */
-  const char *group;    /* what those are called, or NULL */
+  size_t page, line;    /* number of elements of memory per page, and per line of the picture's memory part */
+  size_t lines_a_group; /* number of the picture's lines per bank or core */
+  const char *group;    /* "bank" or "core"; NULL: no groups */
 };
 
 static void close_sheet(struct sheet *s) {
-  free(s->place);
+  free(s->position);
   free(s->element);
   free(s->key);
 }
 
-/* How memory is cut up for the eye: a face is a line, or a tile, or a row, or, strided, a row's distance. */
+/* Divides memory into the lines that the picture shows. In a tiled tensor a line is a face (part of a tile) or a tile.
+ * In other tensors it is a row of the tensor or of a shard. In a strided tensor this row also contains the gap up to
+ * the next row. */
 static void cut_memory(struct sheet *s) {
   const tutti_tensor *t = s->what->tensor;
   const tutti_layout *l = &t->layout;
@@ -44,9 +46,9 @@ static void cut_memory(struct sheet *s) {
   s->line = s->page;
   if (l->placement == TUTTI_STRIDED && t->strides[3] > 0 && t->shape[3] > 1 && t->strides[3] >= t->strides[4])
     s->line = s->page = t->strides[3];
-  size_t group = s->places;
+  size_t group = s->positions;
   if (sharded) group = l->shard_rows * l->shard_cols, s->group = "core";
-  else if (l->placement == TUTTI_INTERLEAVED && l->banks > 1) group = s->places / l->banks, s->group = "bank";
+  else if (l->placement == TUTTI_INTERLEAVED && l->banks > 1) group = s->positions / l->banks, s->group = "bank";
   s->lines_a_group = tu_max((group + s->line - 1) / tu_max(s->line, 1), 1);
 }
 
@@ -56,30 +58,31 @@ static tutti_err open_sheet(struct sheet *s, const struct tu_draw_tensor *what, 
   tutti_err err = tu_map_create(t, &map, error);
   if (err != TUTTI_OK) return err;
   size_t item = tu_map_item_bytes(map), rows = t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3];
-  *s = (struct sheet){.what = what, .rows = rows, .cols = t->shape[4], .places = tu_map_extent(map) / item};
-  if (tu_datatypes[t->type].group > 1 || rows * s->cols > TU_DRAW_CELLS_MAX || s->places > 4 * TU_DRAW_CELLS_MAX) {
+  *s = (struct sheet){.what = what, .rows = rows, .cols = t->shape[4], .positions = tu_map_extent(map) / item};
+  if (tu_datatypes[t->type].elements > 1 || rows * s->cols > TU_DRAW_CELLS_MAX ||
+      s->positions > 4 * TU_DRAW_CELLS_MAX) {
     tu_map_destroy(map);
     return tu_fail(
         error, TUTTI_ERR_ARGUMENT,
-        "a tensor of %zux%zu elements, which takes the place of %zu; up to %u and %u, not of block floats, can "
-        "be shown",
-        rows, s->cols, s->places, TU_DRAW_CELLS_MAX, 4 * TU_DRAW_CELLS_MAX);
+        "the tensor has %zux%zu elements and occupies %zu elements of memory; expected at most %u and %u, and no "
+        "block-float datatype",
+        rows, s->cols, s->positions, TU_DRAW_CELLS_MAX, 4 * TU_DRAW_CELLS_MAX);
   }
   cut_memory(s);
-  s->place = tu_allocate(rows * s->cols + 1, sizeof *s->place);
+  s->position = tu_allocate(rows * s->cols + 1, sizeof *s->position);
   s->key = tu_allocate(rows * s->cols + 1, sizeof *s->key);
-  s->element = tu_allocate(s->places + 1, sizeof *s->element);
-  memset(s->element, 0xff, (s->places + 1) * sizeof *s->element);
+  s->element = tu_allocate(s->positions + 1, sizeof *s->element);
+  memset(s->element, 0xff, (s->positions + 1) * sizeof *s->element);
   size_t per_block = what->blocks ? tu_max(t->shape[what->axis] / what->blocks, 1) : 1;
   for (uint32_t e = 0; e < rows * s->cols; e++) {
     size_t index[TUTTI_DIMS], rest = e;
     for (int d = TUTTI_DIMS - 1; d >= 0; d--) index[d] = rest % t->shape[d], rest /= t->shape[d];
-    s->place[e] = (uint32_t)(tu_map_offset(map, index) / item);
-    s->element[s->place[e]] = e;
+    s->position[e] = (uint32_t)(tu_map_offset(map, index) / item);
+    s->element[s->position[e]] = e;
     if (what->one_block) s->key[e] = what->block;
     else
       s->key[e] =
-          (uint32_t)(what->blocks ? tu_min(index[what->axis] / per_block, what->blocks - 1) : s->place[e] / s->page);
+          (uint32_t)(what->blocks ? tu_min(index[what->axis] / per_block, what->blocks - 1) : s->position[e] / s->page);
     s->keys = (uint32_t)tu_max(s->keys, s->key[e] + 1);
   }
   if (what->blocks) s->keys = what->blocks;
@@ -93,11 +96,11 @@ tutti_err tu_draw_tensor_text(const struct tu_draw_tensor *what, struct tu_text 
   struct sheet s;
   tutti_err err = open_sheet(&s, what, error);
   if (err != TUTTI_OK) return err;
-  int width = snprintf(NULL, 0, "%zu", tu_max(s.places, 1) - 1) + 1;
+  int width = snprintf(NULL, 0, "%zu", tu_max(s.positions, 1) - 1) + 1;
   tu_text_print(text, "%s", "");
   for (size_t r = 0; r < s.rows; r++) {
     if (r > 0 && r % what->tensor->shape[3] == 0) tu_text_print(text, "\n");
-    for (size_t c = 0; c < s.cols; c++) tu_text_print(text, "%*u", c ? width : width - 1, s.place[r * s.cols + c]);
+    for (size_t c = 0; c < s.cols; c++) tu_text_print(text, "%*u", c ? width : width - 1, s.position[r * s.cols + c]);
     tu_text_print(text, "\n");
   }
   close_sheet(&s);
@@ -113,29 +116,29 @@ static void print_cell(struct tu_text *t, double x, double y, const char *fill, 
 }
 
 static void print_matrix(const struct sheet *s, struct tu_text *t) {
-  tu_text_print(t, "<text class=\"words\" x=\"%d\" y=\"%d\">as it is indexed</text>\n<g class=\"matrix\">\n", MARGIN,
+  tu_text_print(t, "<text class=\"words\" x=\"%d\" y=\"%d\">by index</text>\n<g class=\"matrix\">\n", MARGIN,
                 MARGIN + TITLE - 8);
   for (size_t e = 0; e < s->rows * s->cols; e++) {
-    char hint[64];
+    char hint[96];
     size_t r = e / s->cols, c = e % s->cols, height = s->what->tensor->shape[3];
-    snprintf(hint, sizeof hint, "row %zu, column %zu: place %u", r % height, c, s->place[e]);
+    snprintf(hint, sizeof hint, "row %zu, column %zu: position %u", r % height, c, s->position[e]);
     double y = MARGIN + TITLE + (double)r * CELL + (double)(r / tu_max(height, 1)) * LINES_APART;
-    print_cell(t, MARGIN + (double)c * CELL, y, tu_draw_colour(s->key[e], s->keys).chars, s->place[e], hint);
+    print_cell(t, MARGIN + (double)c * CELL, y, tu_draw_colour(s->key[e], s->keys).chars, s->position[e], hint);
   }
   tu_text_print(t, "</g>\n");
 }
 
 static void print_memory(const struct sheet *s, double x, struct tu_text *t) {
-  tu_text_print(t, "<text class=\"words\" x=\"%.0f\" y=\"%d\">as it lies in memory</text>\n<g class=\"memory\">\n", x,
+  tu_text_print(t, "<text class=\"words\" x=\"%.0f\" y=\"%d\">in memory</text>\n<g class=\"memory\">\n", x,
                 MARGIN + TITLE - 8);
-  size_t lines = (s->places + s->line - 1) / s->line;
+  size_t lines = (s->positions + s->line - 1) / s->line;
   double label = s->group ? LABEL : 0;
   for (size_t i = 0; i < lines; i++) {
     double y = MARGIN + TITLE + (double)i * (CELL + 2) + (double)(i / s->lines_a_group) * LINES_APART;
     if (s->group && i % s->lines_a_group == 0)
       tu_text_print(t, "<text class=\"group\" x=\"%.0f\" y=\"%.0f\">%s %zu</text>\n", x, y + CELL / 2.0 + 4, s->group,
                     i / s->lines_a_group);
-    for (size_t k = 0; k < s->line && i * s->line + k < s->places; k++) {
+    for (size_t k = 0; k < s->line && i * s->line + k < s->positions; k++) {
       uint32_t e = s->element[i * s->line + k];
       char hint[64];
       double cell_x = x + label + (double)k * CELL;
@@ -157,7 +160,7 @@ tutti_err tu_draw_tensor_svg(const struct tu_draw_tensor *what, struct tu_text *
   tutti_err err = open_sheet(&s, what, error);
   if (err != TUTTI_OK) return err;
   tu_assert(s.line > 0 && s.lines_a_group > 0);
-  size_t lines = (s.places + s.line - 1) / s.line, height_of = tu_max(what->tensor->shape[3], 1);
+  size_t lines = (s.positions + s.line - 1) / s.line, height_of = tu_max(what->tensor->shape[3], 1);
   double memory_x = MARGIN + (double)s.cols * CELL + GAP;
   double width = memory_x + (s.group ? LABEL : 0) + (double)s.line * CELL + MARGIN;
   double matrix = (double)s.rows * CELL + (double)(s.rows / height_of) * LINES_APART;

@@ -1,5 +1,5 @@
-/* draw_test.c: every algorithm's picture, page and data are well formed; every message is drawn once; rounds agree with
- * what waits for what; at the end every rank holds what it is promised. */
+/* draw_test.c: tests the pictures, pages and data of all algorithms. They are well formed; every message is drawn once;
+ * the rounds respect the dependencies of the steps; at the end every rank has its result. */
 #include "algo/algo.h"
 #include "draw/draw_layout.h"
 #include "plan/plan_relabel.h"
@@ -7,7 +7,7 @@
 
 enum { RANKS_MAX = 9 };
 
-/* Calls `test` for every algorithm, number of ranks, some roots, in place and not. */
+/* Calls `test` for all algorithms and numbers of ranks; once with root 0 and once in place with another root. */
 static void for_each_plan(void (*test)(const struct tu_draw *what, const char *name)) {
   for (size_t i = 0; i < tu_algorithm_count; i++) {
     const struct tu_algorithm *a = tu_algorithms[i];
@@ -30,7 +30,7 @@ static void for_each_plan(void (*test)(const struct tu_draw *what, const char *n
   }
 }
 
-/* ---- well-formed XML: what is opened is closed, attributes are quoted, nothing is left unescaped ---- */
+/* ---- well-formed XML: tags are closed, attributes are quoted, special characters are escaped ---- */
 
 enum { DEPTH_MAX = 64, NAME_MAX_BYTES = 32 };
 
@@ -72,7 +72,7 @@ static const char *read_tag(struct xml *x) {
   return NULL;
 }
 
-/* What is wrong, or NULL. */
+/* Returns what is wrong with the XML text, or NULL. */
 static const char *wrong_xml(const char *from, const char *end) {
   struct xml x = {.at = from, .end = end};
   const char *wrong = NULL;
@@ -93,7 +93,7 @@ static const char *wrong_xml(const char *from, const char *end) {
   return x.depth == 0 && x.at == x.end ? NULL : "something is left open";
 }
 
-/* ---- well-formed JSON, of the kind that is written here: no escapes, whole numbers ---- */
+/* ---- well-formed JSON of the subset that draw/ writes: no escapes, integers only ---- */
 
 static const char *skip_value(const char *at) {
   static const char *const words[] = {"null", "true", "false"};
@@ -109,7 +109,7 @@ static const char *skip_value(const char *at) {
 
 static const char *skip_blanks(const char *at) { return at + strspn(at, " \n"); }
 
-/* After a value: closes what ends there, and takes a comma. NULL: what is wrong is in *wrong. */
+/* Reads the closing brackets and the comma after a value; returns the position after them. Errors go to *wrong. */
 static const char *close_values(const char *at, char *open, uint32_t *depth, const char **wrong) {
   for (at = skip_blanks(at); *depth > 0 && (*at == ']' || *at == '}'); at = skip_blanks(at + 1))
     if (*at != open[--*depth]) *wrong = "a bracket closes another kind";
@@ -145,7 +145,8 @@ static const char *wrong_json(const char *at, const char *end) {
 
 /* ---- the pictures ---- */
 
-/* How many messages a plan sends, and how many of them from `from` to `to` on `lane`. */
+/* Returns the number of messages from rank `from` to rank `to` on `lane`; if `from` is UINT32_MAX: of all messages of
+ * the plan. */
 static uint32_t count_messages(const struct tu_plan *plan, uint32_t from, uint32_t to, uint32_t lane) {
   uint32_t count = 0;
   for (uint32_t r = 0; r < plan->ranks; r++) {
@@ -196,7 +197,7 @@ static void check_svg(const struct tu_draw *what, const char *name) {
   tu_draw_svg(what, &text);
   const char *wrong = wrong_xml(text.chars, text.chars + text.length);
   CHECK(!wrong, "%s: %s", name, wrong);
-  CHECK(!strstr(text.chars, "nan") && !strstr(text.chars, "inf\""), "%s: a place that is no number", name);
+  CHECK(!strstr(text.chars, "nan") && !strstr(text.chars, "inf\""), "%s: a coordinate that is no number", name);
   check_messages(what->plan, text.chars, name);
   tu_text_fini(&text);
 }
@@ -268,7 +269,7 @@ static void check_rounds(const struct tu_draw *what, const char *name) {
 
 static void test_rounds(void) { for_each_plan(check_rounds); }
 
-/* Rounds that are known. */
+/* Tests the numbers of rounds and messages of algorithms whose numbers are known. */
 static void test_known_rounds(void) {
   static const struct {
     const char *collective, *algorithm;
@@ -319,7 +320,7 @@ static void check_values(const struct tu_draw *what, const char *name) {
 
 static void test_values(void) { for_each_plan(check_values); }
 
-/* ---- columns: a ring that others stand in is drawn as the ring of 0, 1, 2, ... is ---- */
+/* ---- columns: with column_of, a relabelled ring looks like the ring 0, 1, 2, ... ---- */
 
 static void check_arrows(const struct tu_plan *plan, const uint32_t *column_of, int32_t columns, uint32_t wraps) {
   struct tu_drawing d;
@@ -363,7 +364,7 @@ static void test_columns(void) {
   tu_plan_destroy(plan);
 }
 
-/* ---- what no algorithm here may have ---- */
+/* ---- plans that no built-in algorithm produces ---- */
 
 static struct tu_plan *read_plan(const char *collective, uint32_t ranks, const char *steps) {
   struct tu_text text = {0};
@@ -378,7 +379,7 @@ static struct tu_plan *read_plan(const char *collective, uint32_t ranks, const c
   return plan;
 }
 
-/* A joined message is one arrow; its label names all that it carries. */
+/* Tests that a joined message is one arrow, whose label names all chunks of the message. */
 static void test_joined(void) {
   struct tu_plan *plan = read_plan("gather", 3,
                                    "rank 0\n0: copy in[0] into out[0]\n1: recv from 1 into out[1]\n"
@@ -400,7 +401,8 @@ static void test_joined(void) {
   tu_plan_destroy(plan);
 }
 
-/* Sends that cannot leave in the order of the steps: rank 0 sends to 1 what it has from 1 only after sending to 2. */
+/* Tests sends that are out of step order: step 1 of rank 0 waits for data from rank 1, which waits for step 2 of rank
+ * 0. */
 static void test_out_of_turn(void) {
   struct tu_plan *plan = read_plan("broadcast", 3,
                                    "rank 0\ntmp in[0]\n0: recv from 1 into tmp[0]\n1: send tmp[0] to 2 after 0\n"
@@ -416,7 +418,7 @@ static void test_out_of_turn(void) {
   tu_plan_destroy(plan);
 }
 
-/* Too many ranks, or too many messages in a round: words. */
+/* Tests that text replaces the picture if there are too many ranks, or too many messages in a round. */
 static void test_large(void) {
   tutti_collective barrier;
   CHECK(tu_collective_find("barrier", &barrier), "no barrier");
@@ -427,7 +429,7 @@ static void test_large(void) {
     tu_draw_svg(&(struct tu_draw){.plan = plan}, &text);
     const char *wrong = wrong_xml(text.chars, text.chars + text.length);
     CHECK(!wrong, "%u ranks: %s", ranks, wrong);
-    CHECK(strstr(text.chars, ranks > TU_DRAW_RANKS_MAX ? "are not drawn" : "4032 messages, too many"),
+    CHECK(strstr(text.chars, ranks > TU_DRAW_RANKS_MAX ? "not drawn" : "4032 messages"),
           "%u ranks: no word about what is not drawn", ranks);
     CHECK(!strstr(text.chars, "data-message"), "%u ranks: drawn all the same", ranks);
     tu_text_fini(&text);

@@ -1,5 +1,5 @@
-/* draw_timeline.c: a timeline as a page. What crossed is summed up in bins here, so the page's size depends on the number of
- * wires and ranks, and on the number of crossings not at all. */
+/* draw_timeline.c: prints a timeline as a page. The page does not list each use of a link. It states how busy each link
+ * was in each time bin. So the page's size depends on the number of links and ranks, not on the number of messages. */
 #include "draw/draw_timeline.h"
 
 #include <math.h>
@@ -7,18 +7,22 @@
 #include <string.h>
 
 #include "draw/draw_cluster_layout.h"
-#include "draw/draw_parts.h"
-#include "draw/draw_timeline_parts.h"
+#include "draw/draw_internal.h"
+#include "draw/draw_timeline_internal.h"
 
-extern const char tu_draw_timeline_page[]; /* made by CMake from timeline.html */
+/* template of the page; CMake makes this string from the file timeline.html */
+extern const char tu_draw_timeline_page[];
 
 enum {
   BINS_MAX = 240,
   BINS_MIN = 24,
-  SAMPLES = 400 * 1000, /* bins of all wires, about; of all ranks half of it */
-  BARS_MAX = 4000,      /* more deeds than these are bins too */
-  PATH_MAX = 2000,      /* deeds of the critical path that are listed */
-  UNDRAWN_MAX = 256,    /* wires that are listed where the cluster is not drawn: the busiest */
+  /* approximate number of time bins of all ports (directed links) together; all ranks together have half as many */
+  SAMPLES = 400 * 1000,
+  /* maximum number of messages and reductions drawn as bars; if there are more, they are summed up in time bins */
+  BARS_MAX = 4000,
+  PATH_MAX = 2000, /* maximum number of listed steps of the critical path */
+  /* if the cluster is not drawn: maximum number of ports (directed links) that the page lists, the busiest first */
+  UNDRAWN_MAX = 256,
 };
 
 struct page {
@@ -27,28 +31,29 @@ struct page {
   double end;
   bool drawn;
   struct tu_draw_loads loads;
-  uint32_t *listed; /* [listed_count]: of the loads */
+  /* [listed_count]: indices in `loads` of the ports (directed links) that the page lists, the busiest first */
+  uint32_t *listed;
   uint32_t listed_count;
   uint32_t *deed_order;
   uint32_t *path;
   uint32_t path_count;
 };
 
-/* ---- parts ---- */
+/* ---- bins ---- */
 
 static uint32_t bins_for(uint32_t things, uint32_t samples) {
   uint32_t bins = things > 0 ? samples / things : BINS_MAX;
   return bins > BINS_MAX ? BINS_MAX : bins < BINS_MIN ? BINS_MIN : bins;
 }
 
-/* 6 bits a character, in RFC 4648's order. */
+/* Returns the digit for a value of 6 bits, in the URL-safe Base64 alphabet of RFC 4648. */
 static char digit(uint32_t value) { return "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[value]; }
 
 static uint32_t level(double taken, double width, uint32_t most) {
   return width > 0 ? (uint32_t)lround(fmin(taken / width, 1) * most) : 0;
 }
 
-/* Parts of a bin, in 4095ths, two characters each. */
+/* Prints the fraction of each time bin in which a port was busy, as a number from 0 to 4095, in two characters. */
 static void print_fine(const double taken[], uint32_t bins, double width, struct tu_text *t) {
   char chars[2 * BINS_MAX + 1];
   for (uint32_t b = 0; b < bins; b++) {
@@ -59,7 +64,8 @@ static void print_fine(const double taken[], uint32_t bins, double width, struct
   tu_text_print(t, "\"%.*s\"", (int)(2 * bins), chars);
 }
 
-/* In 63rds, one character each; "" if there is nothing. */
+/* Prints the fraction of each time bin in which a port was busy, as a number from 0 to 63, in one character. Prints ""
+ * if all fractions are 0. */
 static void print_coarse(const double taken[], uint32_t bins, double width, struct tu_text *t) {
   char chars[BINS_MAX + 1];
   bool some = false;
@@ -72,7 +78,7 @@ static void print_coarse(const double taken[], uint32_t bins, double width, stru
   tu_text_print(t, "\"%.*s\"", some ? (int)bins : 0, chars);
 }
 
-/* ---- wires ---- */
+/* ---- ports ---- */
 
 static int compare_busy(const void *a, const void *b, void *context) {
   const struct tu_draw_loads *l = context;
@@ -127,16 +133,16 @@ static void print_deed(const struct tu_deed *d, struct tu_text *t) {
 
 static void print_bars(const struct page *p) {
   const struct tu_timeline *t = p->what->timeline;
-  uint32_t *place = tu_allocate(t->deed_count, sizeof *place);
-  for (uint32_t k = 0; k < p->path_count; k++) place[p->path[k]] = k + 1;
+  uint32_t *position = tu_allocate(t->deed_count, sizeof *position);
+  for (uint32_t k = 0; k < p->path_count; k++) position[p->path[k]] = k + 1;
   tu_text_print(p->text, "\"bars\": [");
   for (uint32_t i = 0; i < t->deed_count; i++) {
     tu_text_print(p->text, i ? ",\n" : "\n");
     print_deed(&t->deeds[p->deed_order[i]], p->text);
-    tu_text_print(p->text, ",%u]", place[p->deed_order[i]]);
+    tu_text_print(p->text, ",%u]", position[p->deed_order[i]]);
   }
   tu_text_print(p->text, "],\n");
-  free(place);
+  free(position);
 }
 
 static void print_strips(const struct page *p) {
@@ -196,7 +202,7 @@ static void print_path(const struct page *p) {
   tu_draw_trail_fini(&trail);
 }
 
-/* ---- */
+/* ---- the page ---- */
 
 static const char *print_up_to(const char *page, const char *gap, struct tu_text *t) {
   const char *found = strstr(page, gap);

@@ -1,6 +1,7 @@
-/* draw_timeline.h: shows what happened on a cluster while a plan ran: as Chrome-trace JSON (chrome://tracing, Perfetto), a row
- * for each rank and each direction of a link; and as a page with the cluster drawn, its links coloured by load over time, a
- * slider, and the critical path. Pure: writes into a text. */
+/* draw_timeline.h: shows the timeline of a plan's run on a cluster, in one of two forms:
+ *  - Chrome-trace JSON (chrome://tracing, Perfetto), with rows for each rank and each direction of a link;
+ *  - a page with a picture of the cluster, whose links are coloured by their load over time, and the critical path.
+ * The functions only append to a text. */
 #ifndef TU_DRAW_TIMELINE_H
 #define TU_DRAW_TIMELINE_H
 
@@ -11,7 +12,7 @@ struct tu_draw_timeline {
   struct tu_draw_cluster cluster;
   const struct tu_timeline *timeline;
   uint32_t ranks;
-  const uint32_t *chip; /* [ranks]: where each is; NULL: rank i on chip i */
+  const uint32_t *chip; /* [ranks]: chip of each rank; NULL: rank i runs on chip i */
 };
 
 void tu_draw_timeline_trace(const struct tu_draw_timeline *what, struct tu_text *text);

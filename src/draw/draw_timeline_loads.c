@@ -1,10 +1,11 @@
-/* draw_timeline_loads.c: what crossed, summed up: by parts of the time, and along the critical path. O(crossings log of it). */
+/* draw_timeline_loads.c: sums up the crossings of a timeline (uses of links by messages) in time bins and along the
+ * critical path, in time O(n log n) for n crossings. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "draw/draw_timeline_parts.h"
+#include "draw/draw_timeline_internal.h"
 
-/* Adds the time from `begin` to `end` to the bins that it falls into. */
+/* Adds the interval from `begin` to `end`, in seconds, to the time bins that it overlaps. `width`: seconds per bin. */
 static void add_time(double bins[], uint32_t count, double width, double begin, double end) {
   if (end <= begin || width <= 0) return;
   double first = floor(begin / width);
@@ -15,7 +16,7 @@ static void add_time(double bins[], uint32_t count, double width, double begin, 
   }
 }
 
-/* ---- wires ---- */
+/* ---- ports ---- */
 
 void tu_draw_loads_init(struct tu_draw_loads *l, const struct tu_timeline *t, const uint32_t order[], uint32_t bins) {
   *l = (struct tu_draw_loads){.bins = bins, .width = tu_draw_timeline_end(t) / bins};
@@ -27,7 +28,7 @@ void tu_draw_loads_init(struct tu_draw_loads *l, const struct tu_timeline *t, co
   l->crossings = tu_allocate(l->count, sizeof *l->crossings);
   l->taken = tu_allocate((size_t)l->count * bins, sizeof *l->taken);
   uint32_t next = 0;
-  double until = 0; /* the wire has been counted as taken */
+  double until = 0; /* end of the port's busy time that has been counted so far */
   for (uint32_t i = 0; i < t->crossing_count; i++) {
     const struct tu_crossing *c = &t->crossings[order[i]];
     if (i == 0 || c->port != l->ports[next - 1]) {
@@ -70,9 +71,9 @@ double *tu_draw_rank_loads(const struct tu_draw_timeline *what, const uint32_t o
   return taken;
 }
 
-/* ---- the critical path's wires ---- */
+/* ---- ports of the critical path ---- */
 
-/* A message of the path. */
+/* A message on the critical path; `number`: its index in the path. */
 struct leg {
   uint32_t from, to, number;
   double begin, end;
@@ -82,10 +83,12 @@ static int compare_legs(const void *a, const void *b) {
   const struct leg *x = a, *y = b;
   if (x->from != y->from) return x->from < y->from ? -1 : 1;
   if (x->to != y->to) return x->to < y->to ? -1 : 1;
-  return x->number < y->number ? -1 : x->number > y->number; /* along the path, so in order of time */
+  /* the legs (messages on the critical path) are numbered in order of time */
+  return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Something that crossed meanwhile. */
+/* One use of a port (directed link) while a message of the critical path was in progress. `leg`: number of this
+ * message. */
 struct sight {
   uint32_t leg, port;
   double begin;
@@ -105,7 +108,9 @@ static int compare_first_sights(const void *a, const void *b) {
   return x->port < y->port ? -1 : x->port > y->port;
 }
 
-/* The first leg that is not before (from, to, begins at `time` or later). */
+/* `legs` (messages on the critical path) is sorted by sender, receiver and begin. Returns, by binary search, the index
+ * behind the last leg with the crossing's sender and receiver that begins before the crossing ends. If there is no such
+ * leg, returns the index at which it would stand. */
 static uint32_t find_leg(const struct leg legs[], uint32_t count, const struct tu_crossing *c) {
   uint32_t low = 0, high = count;
   while (low < high) {
@@ -118,7 +123,8 @@ static uint32_t find_leg(const struct leg legs[], uint32_t count, const struct t
   return low;
 }
 
-/* Each port once for each leg, at its first time. */
+/* If a message used a port several times, keeps only the first use. Sorts what is kept by message, then by time.
+ * Returns how many uses were kept. */
 static uint32_t keep_first(struct sight sights[], uint32_t count) {
   uint32_t kept = 0;
   if (count > 1) qsort(sights, count, sizeof *sights, compare_sights);

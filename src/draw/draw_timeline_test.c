@@ -1,5 +1,5 @@
-/* draw_timeline_test.c: what a timeline's trace and page say is what happened: loads are the time that wires are taken, rows
- * do not overlap, the critical path has no gap, and whatever comes in, JSON comes out. */
+/* draw_timeline_test.c: tests the trace and the page of a timeline. Loads are the busy time of the ports; rows do not
+ * overlap; the critical path has no gaps; every input yields valid JSON. */
 #include "draw/draw_timeline.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "algo/algo.h"
 #include "clusters.h"
 #include "draw/draw_cluster_layout.h"
-#include "draw/draw_timeline_parts.h"
+#include "draw/draw_timeline_internal.h"
 #include "sim/sim_cluster.h"
 
 struct scene {
@@ -42,7 +42,8 @@ static struct tu_draw_timeline draw(struct scene *s, const struct tu_timeline *t
       .cluster = {s->cluster, &s->grid, &s->ring, title}, .timeline = t, .ranks = s->cluster->chip_count};
 }
 
-/* The report's timeline of an algorithm; false: it does not serve that many ranks. */
+/* Simulates an algorithm and stores the report; returns false if the algorithm does not support this number of
+ * ranks. */
 static bool play(struct scene *s, const struct tu_algorithm *algorithm, bool fluid, const double *late,
                  struct tu_sim_cluster_report *report) {
   struct tu_build what = {.algorithm = algorithm, .ranks = s->cluster->chip_count, .rank = TU_ALL_RANKS};
@@ -67,7 +68,7 @@ static const struct tu_algorithm *named(tutti_collective collective, const char 
   abort();
 }
 
-/* ---- a timeline at random; times are whole 1,024ths, so that sums of them are exact ---- */
+/* ---- a random timeline; times are multiples of 1/1,024 s, so that sums are exact ---- */
 
 enum { TICKS = 1000, RANKS = 8 };
 
@@ -106,7 +107,7 @@ static void free_timeline(struct tu_timeline *t) {
 
 /* ---- loads ---- */
 
-/* Ticks in which the wire is taken, one by one. */
+/* Counts the ticks (1/1,024 s) in [from, until) in which the port is busy. */
 static uint32_t ticks_taken(const struct tu_timeline *t, uint32_t port, uint32_t from, uint32_t until) {
   bool taken[TICKS] = {false};
   uint32_t count = 0;
@@ -148,7 +149,7 @@ static void check_loads(const struct tu_timeline *t, uint32_t ports, uint32_t bi
   free(order);
 }
 
-/* Of ranks too: messages and reductions apart. */
+/* Checks the loads of the ranks, separately for messages and reductions. */
 static void check_rank_loads(const struct tu_draw_timeline *what) {
   const struct tu_timeline *t = what->timeline;
   uint32_t *order = tu_draw_deed_order(t);
@@ -191,7 +192,7 @@ static void loads(void) {
 
 /* ---- JSON ---- */
 
-/* Skips a string, a number or a word; NULL: it is none. */
+/* The skip functions return the position after the string, number or word at `at`; NULL: invalid. */
 static const char *skip_string(const char *at) {
   for (at++; *at != '"'; at++) {
     if ((unsigned char)*at < 0x20) return NULL;
@@ -223,13 +224,13 @@ static const char *skip_scalar(const char *at) {
 
 static const char *skip_blanks(const char *at) { return at + strspn(at, " \t\r\n"); }
 
-/* NULL: good; else where it is not JSON. */
+/* Returns the position of the first JSON error, or NULL. */
 static const char *not_json(const char *at) {
   char closes[64];
   int depth = 0;
   for (;;) {
     at = skip_blanks(at);
-    if (depth > 0 && closes[depth - 1] == '}') { /* a key comes first */
+    if (depth > 0 && closes[depth - 1] == '}') { /* in an object, a key comes first */
       const char *after = *at == '"' ? skip_string(at) : NULL;
       if (!after || *(after = skip_blanks(after)) != ':') return at;
       at = skip_blanks(after + 1);
@@ -255,7 +256,7 @@ static uint32_t count(const char *text, const char *what) {
   return found;
 }
 
-/* Events of a trace stand a line each. Those of one row must not overlap, nor any of them have a negative length. */
+/* Checks that the events of one row do not overlap and that no event has a negative length. */
 static void check_rows(const char *trace, const struct tu_timeline *t) {
   double until = 0;
   uint32_t events = 0, at_pid = 0, names = count(trace, "\"thread_name\"");
@@ -285,7 +286,7 @@ static void check_rows(const char *trace, const struct tu_timeline *t) {
   free(rows[2]);
 }
 
-/* The page's own data. */
+/* Checks the data in the page. */
 static void check_page(const char *page, const char *name) {
   const char *data = strstr(page, "id=\"data\">");
   CHECK(data && count(page, "</script>") == 2 && count(page, "</html>") == 1, "%s: the page is broken", name);
@@ -319,7 +320,7 @@ static void check_texts(const struct tu_draw_timeline *what, const char *name) {
   tu_text_fini(&page);
 }
 
-/* The checker itself. */
+/* Tests the JSON checker of this test, not_json. */
 static void json(void) {
   static const char *const good[] = {
       "{}", "[]", "[1,-2.5e+7,0.125]", "{\"a\":[{\"b\":null},\"\\u00ff\\n\"]}", " true", "[[],[[]],{}]"};
@@ -344,7 +345,7 @@ static void at_random(void) {
   close_scene(&s);
 }
 
-/* Nothing at all; times of 0 and of years; titles that are no JSON, no XML, no UTF-8. */
+/* Tests an empty timeline, times of 0 and of many years, and titles that are invalid JSON, XML or UTF-8. */
 static void odd(void) {
   struct scene s;
   open_scene(&s, "n300");
@@ -382,7 +383,7 @@ static void odd(void) {
 
 /* ---- real plans ---- */
 
-/* The wires of a message of the path lead from its sender's chip to its receiver's, and nowhere else. */
+/* Checks that the ports of a message on the path lead from the sender's chip to the receiver's chip. */
 static void check_trail(const struct scene *s, const struct tu_timeline *t, const uint32_t path[], uint32_t length,
                         const char *name) {
   struct tu_draw_trail trail;
@@ -421,7 +422,7 @@ static void check_path(const struct scene *s, const struct tu_timeline *t, const
   free(path);
 }
 
-/* What each wire carried is what the network counted; a packet crosses alone. */
+/* Checks the loads against the counts in the simulator's report; packets on a port do not overlap. */
 static void check_against_report(const struct tu_sim_cluster_report *r, const char *name) {
   uint32_t *order = tu_draw_crossing_order(&r->timeline);
   struct tu_draw_loads l;
@@ -474,7 +475,7 @@ static void plans(void) {
   CHECK(played > 60, "only %u plans", played);
 }
 
-/* A rank that comes late begins its path. */
+/* Tests that the critical path begins at a late rank. */
 static void late(void) {
   struct scene s;
   struct tu_sim_cluster_report report;
@@ -491,7 +492,7 @@ static void late(void) {
   close_scene(&s);
 }
 
-/* Flows share wires: they are in rows beside each other, and a wire is never taken more than always. */
+/* Tests flows that share ports: they are in parallel rows, and no port is busy for longer than the run. */
 static void flows(void) {
   struct scene s;
   struct tu_sim_cluster_report report;
@@ -526,7 +527,7 @@ static void flows(void) {
 
 /* ---- pages ---- */
 
-/* A lane begins at the box that its wire leaves. `at`: its ports, then its path. */
+/* Checks that a lane begins at the box that its port leaves. `at`: the lane's attributes in the SVG. */
 static void check_begin(const struct tu_draw_cluster_layout *l, uint32_t port, const char *at, const char *name) {
   double x, y;
   const char *path = strstr(at, "d=\"M");
@@ -539,7 +540,7 @@ static void check_begin(const struct tu_draw_cluster_layout *l, uint32_t port, c
         "%s: port %u leaves at %.1f, %.1f; its box is at %.1f, %.1f", name, port, x, y, box.x, box.y);
 }
 
-/* Whatever the layout, each direction of each link that may be used has one lane; stubs included. */
+/* Tests that in every layout, stubs included, each direction of each usable link has exactly one lane. */
 static void lanes(void) {
   static const char *const names[] = {"n300",      "t3000",       "galaxy",    "galaxy-torus",
                                       "ring:5:3",  "torus:3x3x3", "ring:4:16", "fat-tree:4x2",
@@ -585,7 +586,8 @@ static void lanes(void) {
         "shades");
 }
 
-/* A million packets, and as many deeds, on 32 chips: the page does not grow with them. And more chips than are drawn. */
+/* Tests that the page stays small with 1,000,000 crossings (uses of links) and 500,000 deeds (messages and reductions)
+ * on 32 chips; also with too many chips to draw. */
 static void large(void) {
   struct scene s;
   uint64_t seed = test_seed();

@@ -1,22 +1,23 @@
-/* draw_timeline_trace.c: a timeline as Chrome-trace JSON ("Trace Event Format"): complete events in rows (threads) that do not
- * overlap, and flows along the critical path. Times are whole nanoseconds, written as microseconds. */
+/* draw_timeline_trace.c: prints a timeline as Chrome-trace JSON ("Trace Event Format"): complete events, in rows
+ * (threads) without overlaps, and flow events along the critical path. Times are rounded to nanoseconds and written in
+ * microseconds. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "draw/draw_timeline_parts.h"
+#include "draw/draw_timeline_internal.h"
 
-enum { RANKS = 1, LINKS = 2 }; /* processes */
+enum { RANKS = 1, LINKS = 2 }; /* process ids in the trace */
 
 struct trace {
   const struct tu_draw_timeline *what;
   struct tu_text *text;
-  struct tu_draw_rows rows; /* of the rank or wire at hand */
-  uint32_t first_row;       /* the thread that is its row 0 */
-  uint32_t threads;         /* of this process so far */
+  struct tu_draw_rows rows; /* rows (threads of the trace) of the current rank or port */
+  uint32_t first_row;       /* thread id of the first row */
+  uint32_t threads;         /* number of threads of the current process so far */
   const char *comma;
-  /* Of deeds. */
-  uint32_t *place; /* on the critical path, counted from 1; 0: it is not */
-  uint32_t *thread;
+  /* [deeds]: position of each deed (message or reduction) on the critical path, counted from 1; 0: not on the path */
+  uint32_t *position;
+  uint32_t *thread; /* [deeds]: thread id of each deed (message or reduction) in the trace */
 };
 
 static double nanoseconds(double seconds) { return nearbyint(seconds * 1e9); }
@@ -40,7 +41,8 @@ static void begin_rows(struct trace *t) {
   t->first_row = t->threads;
 }
 
-/* The thread for what lasts so long. Rows are free again for what begins when they end. *is_new: it needs a name. */
+/* Returns a thread (row of the trace) that is free from `begin` to `end`. A thread is free again at the time when
+ * its last event ends. *is_new: true if the thread is new and needs a name. */
 static uint32_t take_thread(struct trace *t, double begin, double end, bool *is_new) {
   uint32_t before = t->rows.count, row = tu_draw_rows_take(&t->rows, nanoseconds(begin), nanoseconds(end));
   *is_new = t->rows.count > before;
@@ -48,7 +50,7 @@ static uint32_t take_thread(struct trace *t, double begin, double end, bool *is_
   return t->first_row + row;
 }
 
-/* Up to the name, which the caller prints, and the closing "\"}}". */
+/* Prints the beginning of the metadata that name a thread. The caller prints the name and the closing "\"}}". */
 static void print_thread(struct trace *t, uint32_t process, uint32_t thread) {
   print_comma(t);
   tu_text_print(t->text,
@@ -66,8 +68,8 @@ static void print_times(struct trace *t, uint32_t process, uint32_t thread, doub
 
 /* ---- ranks ---- */
 
-static void print_deed(struct trace *t, const struct tu_deed *d, uint32_t thread, uint32_t place) {
-  const char *critical = place > 0 ? ",critical" : "";
+static void print_deed(struct trace *t, const struct tu_deed *d, uint32_t thread, uint32_t position) {
+  const char *critical = position > 0 ? ",critical" : "";
   print_comma(t);
   if (d->to == TU_NONE) tu_text_print(t->text, "{\"ph\":\"X\",\"name\":\"reduce\",\"cat\":\"reduction%s\",", critical);
   else tu_text_print(t->text, "{\"ph\":\"X\",\"name\":\"to %u\",\"cat\":\"message%s\",", d->to, critical);
@@ -75,8 +77,8 @@ static void print_deed(struct trace *t, const struct tu_deed *d, uint32_t thread
   tu_text_print(t->text, ",\"args\":{\"bytes\":%.15g,\"from\":%u", d->bytes, d->rank);
   if (d->to != TU_NONE) tu_text_print(t->text, ",\"to\":%u", d->to);
   tu_text_print(t->text, ",\"begin_s\":%.15g,\"end_s\":%.15g", d->begin, d->end);
-  if (place > 0) tu_text_print(t->text, ",\"critical\":%u", place);
-  tu_text_print(t->text, place > 0 ? "},\"cname\":\"terrible\"}" : "}}");
+  if (position > 0) tu_text_print(t->text, ",\"critical\":%u", position);
+  tu_text_print(t->text, position > 0 ? "},\"cname\":\"terrible\"}" : "}}");
 }
 
 static void print_ranks(struct trace *t) {
@@ -97,13 +99,13 @@ static void print_ranks(struct trace *t) {
       tu_text_print(t->text, "\"}}");
     }
     t->thread[order[i]] = thread;
-    print_deed(t, d, thread, t->place[order[i]]);
+    print_deed(t, d, thread, t->position[order[i]]);
   }
   free(order);
 }
 
-/* An arrow from the end of each deed of the critical path to the next one. It starts just before that end, where the deed
- * still is. */
+/* Prints a flow arrow from each event of the critical path to the next event. The arrow starts 1 ns before the end of
+ * its event, so that viewers attach it to the event. */
 static void print_flows(struct trace *t, const uint32_t path[], uint32_t count) {
   const struct tu_deed *deeds = t->what->timeline->deeds;
   for (uint32_t k = 0; k + 1 < count; k++) {
@@ -150,9 +152,9 @@ void tu_draw_timeline_trace(const struct tu_draw_timeline *what, struct tu_text 
   const struct tu_timeline *line = what->timeline;
   struct trace t = {.what = what, .text = text, .comma = ""};
   uint32_t count, *path = tu_draw_critical(line, &count);
-  t.place = tu_allocate(line->deed_count, sizeof *t.place);
+  t.position = tu_allocate(line->deed_count, sizeof *t.position);
   t.thread = tu_allocate(line->deed_count, sizeof *t.thread);
-  for (uint32_t k = 0; k < count; k++) t.place[path[k]] = k + 1;
+  for (uint32_t k = 0; k < count; k++) t.position[path[k]] = k + 1;
   tu_text_print(text, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":");
   tu_draw_json_string(what->cluster.title ? what->cluster.title : what->cluster.cluster->name, text);
   tu_text_print(text, ",\"end_s\":%.15g},\"traceEvents\":[", tu_draw_timeline_end(line));
@@ -161,7 +163,7 @@ void tu_draw_timeline_trace(const struct tu_draw_timeline *what, struct tu_text 
   print_links(&t);
   tu_text_print(text, "\n]}\n");
   free(t.rows.free_at);
-  free(t.place);
+  free(t.position);
   free(t.thread);
   free(path);
 }

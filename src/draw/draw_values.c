@@ -1,16 +1,18 @@
-/* draw_values.c: what every chunk holds, round by round. The plan is right (check/ says so), so this only follows. */
+/* draw_values.c: computes the value of every chunk, round by round. The caller has already checked that the plan is
+ * correct, so nothing is verified here. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "draw/draw_parts.h"
+#include "draw/draw_internal.h"
 
 struct following {
   struct tu_draw_values *v;
   const struct tu_drawing *d;
-  struct tu_draw_value **cells; /* of each rank */
-  uint64_t *knows;              /* barrier: of each step */
-  uint32_t *complete_count;     /* of each rank: output chunks that hold what is promised */
-  uint32_t *takes_first;        /* of each step: its messages, in `takes` */
+  struct tu_draw_value **cells; /* [ranks]: values of all cells (chunks) of each rank */
+  /* [steps], for a barrier: bit mask of the ranks that are known to have arrived when the step has run */
+  uint64_t *knows;
+  uint32_t *complete_count; /* [ranks]: number of output chunks that hold their final value */
+  uint32_t *takes_first; /* [steps]: index in `takes` of the first message part (send step) that each step receives */
   const struct tu_draw_part **takes;
 };
 
@@ -22,7 +24,7 @@ uint32_t tu_draw_cells(const struct tu_plan *plan, uint32_t rank) {
 
 struct tu_draw_value tu_draw_initial(const struct tu_plan *plan, uint32_t rank, uint32_t cell) {
   uint32_t in = tu_plan_chunks(plan, rank, TU_IN);
-  /* Nobody knows of another one; a rank knows of itself. */
+  /* At the start of a barrier, a rank has information only about its own arrival. */
   if (is_barrier(plan)) return (struct tu_draw_value){0, 1ull << rank};
   uint32_t base = in ? tu_plan_cell(plan, rank, TU_IN, 0) : 0;
   if (cell < base || cell - base >= in) return (struct tu_draw_value){0};
@@ -64,7 +66,7 @@ static void write_cell(struct following *f, uint32_t round, uint32_t rank, uint3
   v->writes[v->write_count++] = (struct tu_draw_write){round, rank, cell, value};
 }
 
-/* ---- the messages of a step, in order of its peers or operands ---- */
+/* ---- parts that each step receives, in order of the sender ---- */
 
 static int compare_takes(const void *left, const void *right) {
   const struct tu_draw_part *a = *(const struct tu_draw_part *const *)left;
@@ -86,7 +88,8 @@ static void list_takes(struct following *f) {
   if (d->part_count > 1) qsort(f->takes, d->part_count, sizeof(void *), compare_takes);
 }
 
-/* The send that a step takes from that rank: there is one at most. */
+/* A step receives at most one message part from each rank. Returns the number of the send step that sent the part from
+ * rank `rank` to `step`. */
 static uint32_t send_from(const struct following *f, uint32_t step, uint32_t rank) {
   uint32_t i = f->takes_first[step];
   while (f->takes[i]->from != rank) i++;
@@ -94,7 +97,7 @@ static uint32_t send_from(const struct following *f, uint32_t step, uint32_t ran
   return f->takes[i]->send;
 }
 
-/* ---- carrying out a step ---- */
+/* ---- execution of a step ---- */
 
 static struct tu_draw_value *cell_at(struct following *f, uint32_t rank, struct tu_span span, uint32_t i) {
   return &f->cells[rank][tu_plan_cell(f->d->plan, rank, (enum tu_buffer)span.buffer, span.first) + i];
@@ -125,7 +128,7 @@ static struct tu_draw_value result_of(struct following *f, uint32_t step, uint32
 static void take_values(struct following *f, uint32_t step) {
   const struct tu_step *s = tu_drawing_step(f->d, step);
   uint32_t rank = f->d->rank_of[step];
-  /* All is read before anything is written: a step may reduce into what it reads. */
+  /* Compute all results before the first write, because a step may write its result into a chunk that it also reads. */
   struct tu_draw_value *results = tu_allocate(s->target.count, sizeof *results);
   for (uint32_t i = 0; i < s->target.count; i++) results[i] = result_of(f, step, i);
   uint32_t cell = tu_plan_cell(f->d->plan, rank, (enum tu_buffer)s->target.buffer, s->target.first);
@@ -133,7 +136,9 @@ static void take_values(struct following *f, uint32_t step) {
   free(results);
 }
 
-/* Barrier: chunks are empty. What a rank knows at a step follows from what the step waits for. */
+/* Computes which ranks are known to have arrived when a step of a barrier has run. These are the step's own rank, and
+ * all ranks that were known at the steps for which this step waits, and at the sender of a message that it receives. A
+ * barrier's chunks contain no data. */
 static void follow_knowledge(struct following *f, uint32_t step) {
   const struct tu_drawing *d = f->d;
   const struct tu_step *s = tu_drawing_step(d, step);
@@ -149,7 +154,7 @@ static void follow_knowledge(struct following *f, uint32_t step) {
   write_cell(f, d->round[step], rank, cell, (struct tu_draw_value){0, f->cells[rank][cell].ranks | knows});
 }
 
-/* ---- in order of time ---- */
+/* ---- execution of all steps, in order of the rounds ---- */
 
 struct turn {
   uint32_t step, round;

@@ -1,5 +1,5 @@
-/* copy.c: copies with ordinary and with non-temporal stores. The latter write memory without reading it first, and leave
- * the caches to others; they are ordered by a fence only. Where a machine has none, memcpy decides. */
+/* copy.c: copies with ordinary and with non-temporal stores. Non-temporal stores write memory without reading it first,
+ * leave the caches to other data, and are ordered only by a fence. On a machine without such stores, memcpy is used. */
 #include "engine/copy.h"
 
 #include <string.h>
@@ -9,9 +9,10 @@
 #include <emmintrin.h>
 #endif
 
-/* For several targets: what is read stays in the first-level cache until the last one has it. */
+/* Bytes of a block. A copy to several targets goes block by block, so that the block of the source stays in the
+ * first-level cache until it has been copied to the last target. */
 enum { BLOCK_BYTES = 4096 };
-/* The C library's copy is as good below. */
+/* Copies of fewer bytes use the memcpy of the C library, which is as fast for them as the loops of this library. */
 enum { LOOP_BYTES = 512 };
 
 void tu_copy_bytes(void *dst, const void *src, size_t bytes) {
@@ -20,7 +21,8 @@ void tu_copy_bytes(void *dst, const void *src, size_t bytes) {
   if (bytes > lines) memcpy((char *)dst + lines, (const char *)src + lines, bytes - lines);
 }
 
-/* One target: whole lines past the caches, what is before and after them with ordinary stores. */
+/* Copies to one target: whole cache lines with non-temporal stores, the bytes before and after them with ordinary
+ * stores. */
 static void stream_one(const struct tu_kernel_set *set, char *dst, const char *src, size_t bytes) {
   size_t head = tu_min(bytes, -(uintptr_t)dst % TU_LINE_BYTES);
   size_t lines = (bytes - head) / TU_LINE_BYTES * TU_LINE_BYTES, tail = bytes - head - lines;
@@ -42,7 +44,8 @@ void tu_stream_end(void) {
 #endif
 }
 
-/* All at once if they all begin on a line; else one after the other, in short pieces. */
+/* Copies the source to all targets with non-temporal stores. If all targets begin on a cache line, it copies line by
+ * line: each line to all targets. Otherwise it copies block by block: each block to one target after the other. */
 static void stream_all(const struct tu_kernel_set *set, void *const dsts[], uint32_t dst_count, const char *src,
                        size_t bytes) {
   uintptr_t beside = 0;

@@ -1,6 +1,8 @@
-/* copy_test.c: every length and alignment, one to three targets, ordinary and streamed, with each instruction set. */
+/* copy_test.c: tests copies of all short and some long lengths, at random alignments, into one to three targets, with
+ * ordinary and non-temporal stores, for each instruction set. */
 #include "engine/copy.h"
 
+#include "engine/isa.h"
 #include "engine/kernels.h"
 #include "test.h"
 

@@ -1,17 +1,24 @@
-/* engine.c: the loop that carries out a program. Every instruction keeps its own progress in bytes, and may go as far as
- * those before it have come; a message goes slice by slice as credits and data allow. */
+/* engine.c: the main loop of the engine. Each instruction records its own progress in bytes. It may advance as far as
+ * the instructions that it depends on allow. A message crosses slice by slice: a slice is sent when there is a credit
+ * (a free slot) and its data is ready. */
 #include "engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW 128u             /* instructions looked at together, from the earliest unfinished one on */
-#define FOLD_BYTES 4096u        /* of a tensor that are packed at a time, where they are not packed into a message */
-#define SCALED_BYTES FOLD_BYTES /* of a first load that is scaled on the way */
-#define PAST_BYTES ((size_t)24 << 20)   /* who moves so much does not find it in the caches afterwards */
-#define LOCAL_SLICE ((size_t)256 << 10) /* a local copy or reduction yields to the others after this much */
+#define WINDOW 128u /* number of instructions that are polled together, from the first unfinished one on */
+/* bytes of a tensor that are packed (copied into logical order) at a time, if they are packed into a buffer of the
+ * engine, not directly into a message */
+#define FOLD_BYTES 4096u
+/* operation premul_sum: bytes of an operand that are multiplied by the factor at a time */
+#define SCALED_BYTES FOLD_BYTES
+/* If a program moves at least this many bytes, the caches cannot hold its data, so results are written with
+ * non-temporal stores, which bypass the caches. */
+#define PAST_BYTES ((size_t)24 << 20)
+/* A local copy or reduction stops after this many bytes, and continues after other instructions have run. */
+#define LOCAL_SLICE ((size_t)256 << 10)
 
-/* Memory where a cache line begins. */
+/* Allocates memory that begins on a cache line. */
 static void *allocate_lines(size_t bytes) {
   void *memory = aligned_alloc(TU_LINE_BYTES, tu_round_up(bytes, TU_LINE_BYTES));
   if (!memory) tu_arena_refuse(bytes, 1);
@@ -31,11 +38,11 @@ static tutti_err prepare(void *argument, struct tu_error *error) {
   if (program->point_to_point && program->ring_count > 0 && program->rings[0].receiver) {
     for (uint32_t i = 0; i < program->ring_count; i++)
       if (!tu_matching_prepare(program->rings[i].receiver))
-        return tu_fail_memory(error, 64, "receives from rank %u", program->rings[i].receiver->peer);
+        return tu_fail_memory(error, 64, "the state of receives from rank %u", program->rings[i].receiver->peer);
     e->expected = tu_arena_allocate(arena, program->ring_count, sizeof *e->expected);
   }
   if (program->raw_operands_max > 0) e->scratch = tu_arena_allocate(arena, program->raw_operands_max, SCALED_BYTES);
-  tu_parts_init(e);
+  tu_partition_init(e);
   if (program->folded) e->folded = allocate_lines(((size_t)program->operands_max + 1) * FOLD_BYTES);
   if (program->tmp_bytes > 0) e->tmp = allocate_lines(program->tmp_bytes);
   return TUTTI_OK;
@@ -47,7 +54,8 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   e->direct_bytes = TU_DIRECT_BYTES;
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
   e->slot_bytes = tu_program_whole(program, mover->shape.slot_bytes);
-  tutti_err err = tu_arena_build(prepare, e, "carrying out a call (algorithms without scratch need less)", error);
+  tutti_err err =
+      tu_arena_build(prepare, e, "the execution of a call (an algorithm without scratch buffers needs less)", error);
   if (err != TUTTI_OK) tu_execution_fini(e);
   return err;
 }
@@ -64,17 +72,18 @@ void tu_execution_fini(struct tu_execution *e) {
   e->program = NULL;
 }
 
-/* Says where a message may be stored, if it is worth it. */
+/* Sends the address of a receive's target to its sender (for rendezvous put), if the message is long enough and the
+ * target is one contiguous run of shared memory. */
 static void post(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
   struct tu_receiver *r = m->receiver;
   uint64_t ticket = e->tickets[m->ring] + m->ordinal;
-  if (ins->bytes < e->direct_bytes || !e->places[ins->target.buffer] || ins->target.run_count != 1 ||
+  if (ins->bytes < e->direct_bytes || !e->segment_offsets[ins->target.buffer] || ins->target.run_count != 1 ||
       ins->target.fold || m->parts > 1)
     return;
   if (e->program->point_to_point || !tu_receiver_may_post(r, ticket)) return;
   e->mover->control.exposes = true;
-  tu_receiver_post(r, ticket, e->places[ins->target.buffer] + ins->target.offset);
+  tu_receiver_post(r, ticket, e->segment_offsets[ins->target.buffer] + ins->target.offset);
   progress->posted = true;
 }
 
@@ -83,7 +92,8 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   memcpy(&e->base[TU_IN], &in, sizeof in);
   e->base[TU_OUT] = out;
   e->base[TU_TMP] = e->tmp;
-  for (int i = 0; i < 3; i++) e->places[i] = tu_transport_place_of(e->mover->transport, e->base[i], p->extents[i]);
+  for (int i = 0; i < 3; i++)
+    e->segment_offsets[i] = tu_transport_offset_of(e->mover->transport, e->base[i], p->extents[i]);
   e->tag = tag;
   e->head = 0;
   e->unfinished = p->instruction_count;
@@ -98,56 +108,62 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
     e->cast_ticket = p->cast->tickets;
     p->cast->tickets += p->cast_messages;
   }
-  if (e->parts) tu_parts_start(e);
-  /* Before anything is sent: who has got a message of this call then knows where its answers may go. */
-  if (e->places[TU_OUT] == 0) return;
+  if (e->partition) tu_partition_start(e);
+  /* Posts the addresses of receive buffers (for rendezvous put) before this rank sends any message. So a peer that
+   * sends only after it has received a message of this call already knows the address to write to. If other ranks do
+   * not map OUT, they cannot write there, and no address is posted. */
+  if (e->segment_offsets[TU_OUT] == 0) return;
   for (uint32_t i = 0; i < p->instruction_count; i++)
     if (p->instructions[i].kind == TU_RECV && p->instructions[i].after_count == 0)
       post(e, &p->instructions[i], &e->progress[i]);
 }
 
-/* ---- bytes ---- */
+/* ---- addresses and copies ---- */
 
-/* Where the byte at `done` of a place is in its buffer, and how many follow it without a gap. */
-static inline size_t offset_of(const struct tu_place *place, size_t done, size_t *contiguous) {
-  if (place->run_count <= 1) {
+/* Returns where byte `done` of a byte range lies, as an offset in its buffer. *contiguous: number of bytes from there
+ * without a gap. */
+static inline size_t offset_of(const struct tu_byte_range *range, size_t done, size_t *contiguous) {
+  if (range->run_count <= 1) {
     *contiguous = SIZE_MAX;
-    return place->offset + done;
+    return range->offset + done;
   }
-  const struct tu_run *run = place->runs;
+  const struct tu_run *run = range->runs;
   while (done >= run->bytes) done -= run++->bytes;
   *contiguous = run->bytes - done;
   return run->offset + done;
 }
 
-/* Bytes of a place to read, *bytes at most, which may become less. What does not lie as it crosses is packed into `room`:
- * FOLD_BYTES at most. */
-static inline const unsigned char *read_place(const struct tu_execution *e, const struct tu_place *place, size_t done,
-                                              size_t *bytes, unsigned char *room) {
-  size_t contiguous, offset = offset_of(place, done, &contiguous);
+/* Returns the address from which to read a byte range, from byte `done` on; may reduce *bytes. If the range has a
+ * `fold`, the data lies in the layout of a tensor. Then at most FOLD_BYTES are packed into `room`, and the result is
+ * `room`. */
+static inline const unsigned char *read_range(const struct tu_execution *e, const struct tu_byte_range *range,
+                                              size_t done, size_t *bytes, unsigned char *room) {
+  size_t contiguous, offset = offset_of(range, done, &contiguous);
   *bytes = tu_min(*bytes, contiguous);
-  const unsigned char *base = e->base[place->buffer];
-  if (!place->fold) return base + offset;
+  const unsigned char *base = e->base[range->buffer];
+  if (!range->fold) return base + offset;
   *bytes = tu_min(*bytes, e->fold_bytes);
-  tu_fold_pack(place->fold, base, offset, *bytes, room);
+  tu_fold_pack(range->fold, base, offset, *bytes, room);
   return room;
 }
 
-/* Where bytes of a place are to be written: there, or in `room`, from where wrote_place brings them there. */
-static inline unsigned char *write_place(const struct tu_execution *e, const struct tu_place *place, size_t done,
+/* Returns the address at which to write a byte range, from byte `done` on; may reduce *bytes. If the range has a
+ * `fold`, the data belongs into the layout of a tensor. Then the result is `room`, and the caller calls wrote_range
+ * afterwards, which unpacks the bytes into the tensor. */
+static inline unsigned char *write_range(const struct tu_execution *e, const struct tu_byte_range *range, size_t done,
                                          size_t *bytes, unsigned char *room) {
-  size_t contiguous, offset = offset_of(place, done, &contiguous);
+  size_t contiguous, offset = offset_of(range, done, &contiguous);
   *bytes = tu_min(*bytes, contiguous);
-  if (!place->fold) return e->base[place->buffer] + offset;
+  if (!range->fold) return e->base[range->buffer] + offset;
   *bytes = tu_min(*bytes, e->fold_bytes);
   return room;
 }
 
-static inline void wrote_place(const struct tu_execution *e, const struct tu_place *place, size_t done, size_t bytes,
-                               const unsigned char *from) {
+static inline void wrote_range(const struct tu_execution *e, const struct tu_byte_range *range, size_t done,
+                               size_t bytes, const unsigned char *from) {
   size_t contiguous;
-  if (place->fold)
-    tu_fold_unpack(place->fold, e->base[place->buffer], offset_of(place, done, &contiguous), bytes, from);
+  if (range->fold)
+    tu_fold_unpack(range->fold, e->base[range->buffer], offset_of(range, done, &contiguous), bytes, from);
 }
 
 static inline bool scales(const struct tu_execution *e, bool first) {
@@ -158,19 +174,21 @@ static size_t item_count(const struct tu_execution *e, size_t bytes) {
   return bytes / tutti_datatype_size(e->arithmetic.type);
 }
 
-/* Before a slice is made. e->targets will have this rank's own place first, then those of others. The own result goes past
- * the caches if they could not hold it; what goes to others, if it overwrites what is in a cache far away (sending.c). */
+/* Sets e->past (which targets get non-temporal stores) for the next slice. The first target, e->targets[0], gets such
+ * stores if the caches cannot hold all data that the program moves. The other targets get none yet: they belong to
+ * other ranks, and sending.c decides about them. */
 static inline void begin_slice(struct tu_execution *e) {
   e->past = e->program->moved_bytes >= PAST_BYTES ? TU_PAST_FIRST : TU_PAST_NONE;
 }
 
-/* The same of a send: all targets are others'. */
+/* Returns which targets get non-temporal stores if all targets belong to other ranks: all of them or none. */
 static inline enum tu_past past_of_send(const struct tu_execution *e) {
   return e->past & TU_PAST_REST ? TU_PAST_ALL : TU_PAST_NONE;
 }
 
-/* Writes bytes of a place to `count` targets. */
-static void load(struct tu_execution *e, const struct tu_place *from, size_t done, size_t bytes, bool first,
+/* Reads `bytes` bytes of the range `from`, from byte `done` on, and writes them to the first `count` of e->targets.
+ * first: the bytes are input that no step has scaled yet, so premul_sum multiplies them by its factor here. */
+static void load(struct tu_execution *e, const struct tu_byte_range *from, size_t done, size_t bytes, bool first,
                  uint32_t count) {
   if (bytes <= TU_INLINE_BYTES && count == 1 && !scales(e, first) && from->run_count <= 1 && !from->fold) {
     tu_copy_short(e->targets[0], e->base[from->buffer] + from->offset + done, bytes);
@@ -194,8 +212,8 @@ static void load(struct tu_execution *e, const struct tu_place *from, size_t don
   }
 }
 
-/* Writes bytes to a place, and to e->targets from 1 on. */
-static void write_slice(struct tu_execution *e, const struct tu_place *to, size_t done, size_t bytes,
+/* Writes `bytes` bytes to the range `to`, from byte `done` on, and to e->targets[1] .. e->targets[target_count - 1]. */
+static void write_slice(struct tu_execution *e, const struct tu_byte_range *to, size_t done, size_t bytes,
                         const unsigned char *from, uint32_t target_count) {
   while (bytes > 0) {
     size_t contiguous, offset = offset_of(to, done, &contiguous), piece = tu_min(bytes, contiguous);
@@ -209,7 +227,7 @@ static void write_slice(struct tu_execution *e, const struct tu_place *to, size_
   }
 }
 
-static void store(const struct tu_execution *e, const struct tu_place *to, size_t done, size_t bytes,
+static void store(const struct tu_execution *e, const struct tu_byte_range *to, size_t done, size_t bytes,
                   const unsigned char *from) {
   while (bytes > 0) {
     size_t contiguous, offset = offset_of(to, done, &contiguous), piece = tu_min(bytes, contiguous);
@@ -219,13 +237,16 @@ static void store(const struct tu_execution *e, const struct tu_place *to, size_
   }
 }
 
-/* ---- when ---- */
+/* ---- dependencies, and the order of messages on a channel ---- */
 
-/* How far an instruction may go, in bytes; false if not at all. An instruction without bytes waits for all before it. */
+/* Returns true if an instruction may advance, and sets *limit to the number of its bytes that may be finished now.
+ * These are the bytes for which all instructions that it depends on have advanced far enough. An instruction of 0 bytes
+ * waits until all these instructions are finished. */
 static bool may_go(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                    size_t *limit) {
   *limit = ins->bytes;
-  if (progress->afters_finished == ins->after_count) return true; /* there may be none, and no array of them */
+  /* true for every instruction without dependencies; `afters` below may be NULL if no instruction has any */
+  if (progress->afters_finished == ins->after_count) return true;
   const struct tu_after *afters = e->program->afters + ins->after_first;
   while (progress->afters_finished < ins->after_count && e->progress[afters[progress->afters_finished].before].finished)
     progress->afters_finished++;
@@ -257,7 +278,8 @@ static void note_mismatch(struct tu_execution *e, const struct tu_receiver *r, u
   e->expected_bytes = expected_bytes;
 }
 
-/* The next line of a receiver, if it is there and belongs to this call. */
+/* Returns the next message line that a receiver has not read; NULL if no line has arrived, or if the line does not
+ * match this call. A mismatch is recorded in the execution. */
 static const struct tu_line *next_line(struct tu_execution *e, struct tu_receiver *r, size_t message_bytes) {
   if (!r->lines && !tu_mover_attach(e->mover, r)) return NULL;
   const struct tu_line *line = tu_receiver_line(r);
@@ -272,7 +294,8 @@ static void take(const struct tu_execution *e, struct tu_receiver *r) {
   tu_mover_ring(e->mover, r->bell);
 }
 
-/* A part of the message in front has been used. */
+/* Marks one part of a joined message as used. (A joined message carries the data of several send steps in one slice.)
+ * After the last part, returns the credit of the message, which is at the head of the channel. */
 static inline void take_part(const struct tu_execution *e, const struct tu_message *m, struct tu_receiver *r) {
   if (++r->parts_taken < m->parts) return;
   r->parts_taken = 0;
@@ -280,13 +303,13 @@ static inline void take_part(const struct tu_execution *e, const struct tu_messa
   take(e, r);
 }
 
-/* Bytes of the slice in front have been used. */
+/* Marks bytes of the slice at the head of the channel as used. After the last byte, returns the credit of the slice. */
 static inline void use(const struct tu_execution *e, struct tu_receiver *r, const struct tu_line *line, size_t bytes) {
   r->used += (uint32_t)bytes;
   if (r->used == line->bytes) take(e, r);
 }
 
-/* ---- sends that go on with what an instruction writes ---- */
+/* ---- sends that forward what an instruction writes ---- */
 
 static bool only_waits_for(const struct tu_execution *e, const struct tu_instruction *ins, uint32_t producer) {
   for (uint32_t i = 0; i < ins->after_count; i++) {
@@ -296,7 +319,9 @@ static bool only_waits_for(const struct tu_execution *e, const struct tu_instruc
   return true;
 }
 
-/* Chooses the sends that can take the next slice of an instruction, now; *slice may become less. Never waits. */
+/* Some sends forward what instruction `producer` writes. Chooses those that can forward its next slice now. Stores them
+ * in e->chosen and returns their number; appends the addresses that they write to e->targets. May reduce *slice, the
+ * bytes of the slice. Never waits. */
 static uint32_t choose_onward(struct tu_execution *e, uint32_t producer, size_t *slice, uint32_t *target_count) {
   const struct tu_instruction *ins = &e->program->instructions[producer];
   uint32_t count = 0;
@@ -306,7 +331,9 @@ static uint32_t choose_onward(struct tu_execution *e, uint32_t producer, size_t 
     if (p->done != e->progress[producer].done || p->way == TU_WAY_LENT) continue;
     if (!only_waits_for(e, &e->program->instructions[send], producer)) continue;
     if (!tu_send_room(e, send, slice, target_count)) continue;
-    if (*target_count > targets) e->chosen[count++] = send; /* else it is lent, when it is there */
+    /* A send that has added a target address is chosen. A send that has added none uses rendezvous get: its receivers
+     * read this rank's buffer, so it is sent only after `producer` has written the data there. */
+    if (*target_count > targets) e->chosen[count++] = send;
   }
   return count;
 }
@@ -319,9 +346,10 @@ static void publish_onward(struct tu_execution *e, uint32_t count, size_t slice)
   }
 }
 
-/* ---- instructions: each returns whether it moved ---- */
+/* ---- instructions: each function returns true if the instruction advanced ---- */
 
-/* A part of a message that crosses as one goes into its place; the last one to be there sends it off. */
+/* Writes one part of a joined message, which carries the data of several send steps in one slice. The parts may be
+ * written in any order. Writing the last one also publishes the slice. */
 static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                       size_t limit) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
@@ -329,17 +357,17 @@ static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, 
   if (limit < ins->bytes || !my_turn(e, m, s->served) || !tu_sender_ready(s)) return false;
   struct tu_line *line = tu_sender_line(s);
   bool staged = m->bytes > TU_INLINE_BYTES;
-  uint64_t place = staged ? tu_sender_room(s, m->bytes) : 0;
-  if (staged && !place) return false;
+  uint64_t segment_offset = staged ? tu_sender_room(s, m->bytes) : 0;
+  if (staged && !segment_offset) return false;
   begin_slice(e);
-  e->targets[0] = (staged ? s->base + place : line->at.payload) + m->offset;
+  e->targets[0] = (staged ? s->base + segment_offset : line->at.payload) + m->offset;
   load(e, &ins->source, 0, ins->bytes, ins->first, 1);
   finish(e, progress);
   if (++s->parts_filled < m->parts) return true;
   s->parts_filled = 0;
   if (staged) {
-    tu_staging_fill(&s->staging, place, m->bytes);
-    line->at.place = place;
+    tu_staging_fill(&s->staging, segment_offset, m->bytes);
+    line->at.offset = segment_offset;
   }
   tu_sender_commit(s, m->bytes, e->tag, m->bytes, false);
   tu_mover_ring(e->mover, s->bell);
@@ -368,7 +396,7 @@ static bool run_send(struct tu_execution *e, uint32_t i, size_t limit) {
   return true;
 }
 
-/* A message that had been set aside for this receive. */
+/* Receives a message that was copied into separate memory before its receive was started. */
 static bool receive_early(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                           struct tu_receiver *r) {
   size_t bytes;
@@ -386,7 +414,8 @@ static bool receive_early(struct tu_execution *e, const struct tu_instruction *i
   return true;
 }
 
-/* A part of a message that crosses as one: it has come as a whole. */
+/* Receives one part of a joined message, which carries the data of several send steps in one slice. So all parts arrive
+ * together, and each receive step takes its own part. */
 static bool receive_part(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                          size_t limit) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
@@ -439,7 +468,9 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
     progress->done += slice;
     use(e, r, line, slice);
     moved = true;
-    if (progress->done < ins->bytes && chosen < ins->onward_count) break; /* lets them catch up */
+    /* Some sends that forward this data could not take the slice. End this poll, so that they send it before more data
+     * arrives. */
+    if (progress->done < ins->bytes && chosen < ins->onward_count) break;
     if (progress->done < ins->bytes) continue;
     r->served++;
     if (e->program->point_to_point) tu_matching_end(&e->expected[m->ring], r);
@@ -448,21 +479,21 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
   return moved;
 }
 
-/* Reduces bytes [done, done + bytes) of the target; remote operands stand in e->sources, pointing at `done`; e->targets has
- * room for further copies of the result. Goes piece by piece where a local operand or the target has gaps, or is scaled
- * on the way. */
+/* Reduces bytes [done, done + bytes) of the target. e->sources holds the addresses of the operands that peers have
+ * sent, from byte `done` on. e->targets, from index 1 on, holds the addresses for further copies of the result. Works
+ * piece by piece if a local operand or the target is not contiguous, or if an operand must be scaled. */
 static void reduce_slice(struct tu_execution *e, const struct tu_instruction *ins, size_t done, size_t bytes,
                          uint32_t target_count) {
   const struct tu_program_operand *operands = e->program->operands + ins->operand_first;
   while (bytes > 0) {
     size_t piece = bytes;
-    unsigned char *room = e->folded, *result = write_place(e, &ins->target, done, &piece, room);
+    unsigned char *room = e->folded, *result = write_range(e, &ins->target, done, &piece, room);
     e->targets[0] = result;
     for (uint32_t i = 0; i < ins->operand_count; i++) {
       if (operands[i].message.ring != TU_NO_RING) continue;
       if (scales(e, operands[i].first)) piece = tu_min(piece, e->fold_bytes);
-      if (operands[i].place.fold) room += e->fold_bytes;
-      e->sources[i] = read_place(e, &operands[i].place, done, &piece, room);
+      if (operands[i].range.fold) room += e->fold_bytes;
+      e->sources[i] = read_range(e, &operands[i].range, done, &piece, room);
     }
     size_t count = item_count(e, piece);
     unsigned char *scaled = e->scratch;
@@ -474,7 +505,7 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
     }
     tu_reduce_into(&e->arithmetic, (void *const *)e->targets, target_count, e->past, e->sources, ins->operand_count,
                    count, ins->final);
-    wrote_place(e, &ins->target, done, piece, result);
+    wrote_range(e, &ins->target, done, piece, result);
     for (uint32_t i = 0; i < ins->operand_count; i++)
       if (operands[i].message.ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
@@ -482,7 +513,8 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
   }
 }
 
-/* How far the reduction may go with what has come of its remote operands, and where that lies; false: not all is there. */
+/* Finds how many bytes have arrived of every operand that comes from a peer. Limits *slice to the smallest of these
+ * numbers, and sets the operands' addresses in e->sources. Returns false if nothing has arrived of some operand. */
 static bool gather_operands(struct tu_execution *e, const struct tu_instruction *ins, size_t done, size_t *slice) {
   const struct tu_program_operand *operands = e->program->operands + ins->operand_first;
   for (uint32_t i = 0; i < ins->operand_count; i++) {
@@ -526,7 +558,9 @@ static bool run_recv_reduce(struct tu_execution *e, uint32_t i, size_t limit) {
     }
     moved = true;
     if (last) finish(e, progress);
-    if (chosen < ins->onward_count) break; /* lets them catch up */
+    /* Some sends that forward this result could not take the slice. End this poll, so that they send it before more is
+     * reduced. */
+    if (chosen < ins->onward_count) break;
   }
   return moved;
 }
@@ -535,15 +569,16 @@ static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins,
                        uint32_t target_count) {
   while (bytes > 0) {
     size_t piece = bytes;
-    unsigned char *target = write_place(e, &ins->target, done, &piece, e->folded);
-    const unsigned char *source = read_place(e, &ins->source, done, &piece, target);
+    unsigned char *target = write_range(e, &ins->target, done, &piece, e->folded);
+    const unsigned char *source = read_range(e, &ins->source, done, &piece, target);
     if (scales(e, ins->first)) {
       tu_scale(&e->arithmetic, target, source, item_count(e, piece));
       source = target;
     }
-    /* In place only a first load is left to do. */
+    /* true: tu_copy_into below need not write the target. Either source and target are the same memory, or the target
+     * has a `fold`, and wrote_range copies the data to it. */
     bool there = source == target || ins->target.fold;
-    wrote_place(e, &ins->target, done, piece, source);
+    wrote_range(e, &ins->target, done, piece, source);
     e->targets[0] = target;
     tu_copy_into((void *const *)e->targets + there, target_count - there, there ? past_of_send(e) : e->past, source,
                  piece);
@@ -570,7 +605,7 @@ static bool run_local(struct tu_execution *e, uint32_t i, size_t limit) {
   return true;
 }
 
-/* Moves instruction i as far as it can go. */
+/* Advances instruction i as far as possible; returns true if it advanced. */
 static bool move(struct tu_execution *e, uint32_t i) {
   const struct tu_instruction *ins = &e->program->instructions[i];
   struct tu_progress *progress = &e->progress[i];
@@ -580,13 +615,14 @@ static bool move(struct tu_execution *e, uint32_t i) {
     case TU_SEND: return run_send(e, i, limit);
     case TU_RECV: return run_recv(e, i, limit);
     case TU_RECV_REDUCE: return run_recv_reduce(e, i, limit);
-    case TU_FILL: return false; /* the caller moves it */
+    case TU_FILL: return false; /* a gate (an instruction that waits for input) advances when the caller fills input */
     default: return run_local(e, i, limit);
   }
 }
 
-/* Where nothing near the head can move, it may wait for what stands far behind it: in a group of many ranks, or of many
- * joined messages, all sends come before the first receive. */
+/* Polls WINDOW instructions, from the first unfinished one on. If none of them advances, it polls the next WINDOW
+ * instructions, and so on. This is necessary because a plan may list many sends before its first receive: the sends at
+ * the beginning may all have to wait for a receive further on. */
 bool tu_execution_poll(struct tu_execution *e) {
   uint32_t count = e->program->instruction_count;
   bool moved = false;
@@ -600,28 +636,44 @@ bool tu_execution_poll(struct tu_execution *e) {
   return moved;
 }
 
+/* Marks the receivers for which an unfinished send waits: those that have not taken a lent message, or have no credit
+ * for the next slice. If all have credits, the ring may have no room: then those that have not taken all slices. A
+ * receiver that has taken all slices may have exited. A send may also wait for earlier sends of this rank alone. */
+static void mark_receivers(const struct tu_execution *e, const struct tu_instruction *ins, bool *waits_for) {
+  const struct tu_message *m = &e->program->messages[ins->message_first];
+  const struct tu_progress *progress = &e->progress[ins - e->program->instructions];
+  const bool published = progress->way == TU_WAY_LENT && progress->done == ins->bytes;
+  bool any = false;
+  for (uint32_t k = 0; k < ins->message_count; k++) {
+    if (published ? tu_sender_taken(m[k].sender, e->sequences[ins->message_first + k]) : tu_sender_ready(m[k].sender))
+      continue;
+    waits_for[m[k].sender->peer] = any = true;
+  }
+  for (uint32_t k = 0; k < ins->message_count && !published && !any; k++)
+    if (!tu_sender_drained(m[k].sender)) waits_for[m[k].sender->peer] = true;
+}
+
 void tu_execution_blockers(const struct tu_execution *e, bool *waits_for) {
   const struct tu_program *p = e->program;
   for (uint32_t i = e->head; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
     const struct tu_progress *progress = &e->progress[i];
     if (progress->finished) continue;
-    bool held = false; /* by another instruction of this rank, which names whom it waits for itself */
+    /* true: the instruction waits for another instruction of this rank, and the loop finds the ranks when it visits
+     * that one */
+    bool held = false;
     for (uint32_t k = progress->afters_finished; k < ins->after_count; k++)
       held |= !e->progress[p->afters[ins->after_first + k].before].finished;
     if (held) continue;
-    for (uint32_t k = 0; k < ins->message_count; k++) {
-      const struct tu_message *m = &p->messages[ins->message_first + k];
-      if (ins->kind == TU_RECV) waits_for[m->receiver->peer] = true;
-      /* Who has taken all that was lent may have gone. */
-      else if (progress->done < ins->bytes || !tu_sender_taken(m->sender, e->sequences[ins->message_first + k]))
-        waits_for[m->sender->peer] = true;
-    }
+    for (uint32_t k = 0; k < ins->message_count && ins->kind == TU_RECV; k++)
+      waits_for[p->messages[ins->message_first + k].receiver->peer] = true;
+    if (ins->kind == TU_SEND) mark_receivers(e, ins, waits_for);
     for (uint32_t k = 0; k < ins->operand_count; k++) {
       uint32_t ring = p->operands[ins->operand_first + k].message.ring;
       if (ring == TU_NO_RING) continue;
       struct tu_receiver *r = p->rings[ring].receiver;
-      if (!r->lines || !tu_receiver_line(r)) waits_for[r->peer] = true;
+      bool attached = r->lines || tu_mover_attach(e->mover, r);
+      if (!attached || !tu_receiver_line(r)) waits_for[r->peer] = true;
     }
   }
 }

@@ -1,27 +1,32 @@
-/* engine.h: carries out a program. One poll moves it as far as it can go and returns: no thread, clock or sleep in here. */
+/* engine.h: the engine, which runs a program (program.h) for one call. One poll advances the run as far as possible and
+ * returns. The engine has no threads and no clock, and never sleeps. */
 #ifndef TU_ENGINE_H
 #define TU_ENGINE_H
 
 #include "engine/copy.h"
 #include "engine/kernels.h"
-#include "engine/parts.h"
+#include "engine/partition.h"
 #include "engine/program.h"
 
-/* How a message crosses; see mover/channel.h. */
+/* How a message is transferred (mover/channel.h explains these ways). INLINE: in its line. STAGED: copied through a
+ * ring in shared memory. LENT: rendezvous get (the receiver reads the sender's buffer). STORED: rendezvous put (the
+ * sender writes into the receiver's buffer). OPEN: not chosen yet. */
 enum tu_way { TU_WAY_OPEN, TU_WAY_INLINE, TU_WAY_STAGED, TU_WAY_LENT, TU_WAY_STORED, TU_WAYS };
 
 struct tu_progress {
-  size_t done;    /* bytes */
-  uint64_t place; /* send: of the next slice, if it is staged */
+  size_t done; /* number of bytes that are finished */
+  /* send: offset of the current slice in the shared memory segment, if the slice is staged or lent */
+  uint64_t segment_offset;
   uint32_t afters_finished;
-  uint8_t way; /* send: enum tu_way */
+  uint8_t way; /* send: how the message is transferred (enum tu_way) */
   bool finished;
-  bool posted; /* recv: its sender knows the target */
+  bool posted; /* recv: the address of the target has been sent to the sender */
 };
 
-struct tu_early; /* a message that came before its receive; see matching.c */
+struct tu_early; /* a message that arrived before its receive was started; see matching.c */
 
-/* A point-to-point message that is to be received; from start to end it is with the matching of its channel. */
+/* A point-to-point message that a receive waits for. Until the receive ends, this struct may be in the list of expected
+ * messages that matching.c keeps for each channel. */
 struct tu_expected {
   struct tu_expected *next;
   struct tu_early *early;
@@ -29,98 +34,119 @@ struct tu_expected {
   bool posted;
 };
 
-/* One run of a program; made once, started often. */
+/* The state of one run of a program. Allocated once, and then started any number of times. */
 struct tu_execution {
-  struct tu_arena arena; /* of what is owned, where nothing else is said */
+  struct tu_arena arena; /* memory of all fields marked "owned", except those marked "outside the arena" */
   const struct tu_program *program;
   struct tu_mover *mover;
   struct tu_arithmetic arithmetic;
-  unsigned char *base[3]; /* IN, OUT, TMP */
-  unsigned char *tmp;     /* owned, not the arena's */
-  unsigned char *scratch; /* owned: scaled first loads */
-  unsigned char
-      *folded; /* owned, not the arena's: fold_bytes each of a result and of operands that do not lie as they cross */
+  unsigned char *base[3]; /* addresses of the buffers IN, OUT and TMP */
+  /* memory of the buffer TMP (the plan's scratch); owned, outside the arena */
+  unsigned char *tmp;
+  /* owned: room for operands of premul_sum that are multiplied by its factor before they are added */
+  unsigned char *scratch;
+  /* owned, outside the arena: packed pieces of a result and of its operands, fold_bytes each; used for tensors whose
+   * layout is not the packed one */
+  unsigned char *folded;
   size_t fold_bytes;
-  size_t slot_bytes;       /* of a staged slice: in whole items, as all slices are */
-  const void **sources;    /* owned: of one reduction */
-  unsigned char **targets; /* owned: where the next bytes go */
-  uint32_t *chosen;        /* owned: sends that go on with an instruction */
+  size_t slot_bytes;       /* maximum bytes of a staged slice, rounded down to whole items */
+  const void **sources;    /* owned: operand addresses of one reduction */
+  unsigned char **targets; /* owned: addresses where the next bytes are written */
+  uint32_t *chosen;        /* owned: indices of the sends that forward the current slice of an instruction */
   struct tu_progress *progress;
-  struct tu_hop *hops; /* owned, not the arena's; of straight.c, for these buffers, once it has been prepared */
+  /* owned, outside the arena: instructions that straight.c (the fast path) prepared for the buffers hops_in and
+   * hops_out; NULL: none */
+  struct tu_hop *hops;
   const void *hops_in, *hops_out;
-  uint32_t *sequences; /* owned; of each message of a send: its last slice's number */
-  uint64_t places[3];  /* of IN, OUT and TMP in memory that all ranks map; 0: nobody else sees it */
-  size_t direct_bytes; /* shorter messages are neither lent nor stored */
-  enum tu_past past;   /* how the slice in hand is written */
-  uint64_t *tickets;   /* [ring_count]: of the program's first message there */
+  uint32_t *sequences; /* owned; [message_count]: for each sent message, the sequence number of its latest slice */
+  /* offsets of IN, OUT and TMP in the shared memory segment; 0: other ranks do not map this memory */
+  uint64_t segment_offsets[3];
+  size_t direct_bytes; /* messages shorter than this never use rendezvous (get or put) */
+  enum tu_past past;   /* which targets of the current slice get non-temporal stores */
+  /* [ring_count]: ticket (position in the channel's order of messages) of the program's first message on each
+   * channel */
+  uint64_t *tickets;
   uint64_t cast_ticket;
   uint64_t tag;
-  uint32_t head; /* all instructions before it are finished */
+  uint32_t head; /* index of the first instruction that may be unfinished */
   uint32_t unfinished;
-  /* A message that does not fit this call: its ring's peer, and what it said. */
+  /* True once a received message does not match this call. The fields mismatch_... hold the sender of that message, and
+   * the tag and the length that its line states. */
   bool mismatch;
-  bool no_memory; /* for a message that came before its receive: it is the mismatch */
+  /* true: `mismatch` is set only because there was no memory to copy an unexpected message out of its channel */
+  bool no_memory;
   uint32_t mismatch_peer;
   uint64_t mismatch_tag, mismatch_bytes, expected_bytes;
-  struct tu_expected *expected;    /* owned; [ring_count] of a point-to-point receive, else NULL */
-  struct tu_parts_progress *parts; /* owned; NULL: the call is made as a whole */
+  /* owned; [ring_count]: the messages that point-to-point receives expect; NULL: the program has no such receive */
+  struct tu_expected *expected;
+  struct tu_partition_progress *partition; /* owned; progress of a partitioned call; otherwise NULL */
 };
 
-/* Allocates what the program needs; MEMORY. */
+/* Allocates what a run of the program needs. Error: TUTTI_ERR_MEMORY. */
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error);
 void tu_execution_fini(struct tu_execution *e);
 
-/* Draws the tickets; from here on polls move it. in and out may be NULL where the program touches none. */
+/* Starts a run. Draws its tickets, which are the positions of its messages in the channels. After that,
+ * tu_execution_poll can advance it. in and out: the buffers; NULL is allowed for one that the program does not use. */
 void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint64_t tag);
 
-/* Moves on; true if anything moved. Finished when e->unfinished == 0; stuck for good when e->mismatch. */
+/* Advances the run; returns true if anything moved. The run is finished when e->unfinished is 0. If e->mismatch is set,
+ * the run cannot finish. */
 bool tu_execution_poll(struct tu_execution *e);
 
-/* ---- straight.c: the same for a program of short messages, in less time ---- */
-/* May this execution go straight, with these buffers? Then, once it is prepared for them, and while no other one of its
- * communicator is open, it may be started and moved so, again and again. */
+/* ---- straight.c: a faster path for programs of short messages ---- */
+/* Returns true if the fast path can run this execution with these buffers. Then call tu_execution_prepare_straight once
+ * for these buffers. After that, the execution can be started and polled on the fast path repeatedly, while no other
+ * execution of the communicator is open. */
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out);
-bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out); /* false: no memory */
+/* Prepares all instructions for the fast path with these buffers. Returns false if out of memory. */
+bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out);
 void tu_execution_start_straight(struct tu_execution *e, uint64_t tag);
-/* Moves on, instruction by instruction; looks for a message at most `looks` times. True: finished. */
+/* Runs the instructions one after the other. When one has to wait for a message or a credit, polls for it, in this call
+ * at most `looks` times in total. Returns true if the run is finished. */
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks);
-/* From here on polls move it as any other. */
+/* Leaves the fast path. From now on, tu_execution_poll advances the run. */
 void tu_execution_leave_straight(struct tu_execution *e);
 
-/* Marks the ranks of the mover that this execution waits for. */
+/* Sets waits_for[rank] for each rank of the communicator that this execution waits for. */
 void tu_execution_blockers(const struct tu_execution *e, bool *waits_for);
 
-/* ---- sending.c: where the next slice of a send goes, by the way that its message crosses ---- */
-#define TU_STREAM_BYTES 2048u /* shorter slices are never written past the caches */
-/* Asks for room for a slice of *bytes; false: not now. Adds its targets (one, or one for each receiver) to e->targets
- * at *count. *bytes may become less; it is 0 if the slice is lent and nothing is to be written. */
+/* ---- sending.c: where the next slice of a send is written, for each way of crossing ---- */
+#define TU_STREAM_BYTES 2048u /* slices of fewer bytes never get non-temporal stores */
+/* Reserves room for a slice of *bytes; returns false if there is no room now. Appends the addresses to write to (one,
+ * or one per receiver) to e->targets, and adds their number to *count. May reduce *bytes. A lent slice (rendezvous get)
+ * has no such address, because the receiver reads the source. */
 bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count);
-/* The slice is there: its receivers may have it. */
+/* Publishes the slice that was just written, so that its receivers can read it. */
 void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes);
-/* Has everything been taken that was lent? */
+/* Returns true when the receivers have read every lent slice of the send. */
 bool tu_send_returned(struct tu_execution *e, uint32_t instruction);
 
-/* ---- matching.c: receives of one pair are matched with messages of a channel by tag, in order ---- */
+/* ---- matching.c: matches receives with the messages of a channel, by tag and in order ---- */
 
-/* What a line says of a point-to-point message: its tag, by which it is matched, and over how many lanes (less one) it
- * goes, each of which carries one part. Both ends must say the same, but matching does not see it: so they find out. */
+/* Returns the tag that the lines of a point-to-point message carry. Low 32 bits: the user's tag. High 32 bits: the
+ * number of lanes minus one; each lane carries one part of the message. Matching compares the low half only, so that
+ * two ranks with different numbers of lanes still match and detect the difference. */
 static inline uint64_t tu_p2p_tag(uint32_t tag, uint32_t lanes) {
   return (uint64_t)(lanes > 1 ? lanes - 1 : 0) << 32 | tag;
 }
 static inline uint32_t tu_p2p_lanes(uint64_t tag) { return (uint32_t)(tag >> 32) + 1; }
 
-/* Before the first of them: false without memory. */
+/* Allocates the state with which a channel's messages are matched with receives by tag. Must be called before the first
+ * tu_matching_post. Returns false if out of memory. */
 bool tu_matching_prepare(struct tu_receiver *r);
 void tu_matching_post(struct tu_expected *e, uint32_t tag, struct tu_receiver *r);
-/* Is its message at the head of the channel, or has it been set aside before? NO_MEMORY: another one is at the head, and there
- * is no memory to set it aside. */
+/* State of the message that a receive expects. NONE: it cannot be received yet. HEAD: it is at the head of the channel.
+ * EARLY: it has been copied aside and is complete. NO_MEMORY: another message is at the head, and there is no memory to
+ * copy that one aside. */
 enum tu_match { TU_MATCH_NONE, TU_MATCH_HEAD, TU_MATCH_EARLY, TU_MATCH_NO_MEMORY };
 enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r);
-/* The message that was set aside: its bytes, and what its lines said; freed by tu_matching_end. */
+/* Returns the address of an EARLY message (one that was copied aside), its number of bytes, and the tag of its lines.
+ * tu_matching_end frees the memory. */
 const void *tu_matching_early(const struct tu_expected *e, size_t *bytes, uint64_t *tag);
 void tu_matching_end(struct tu_expected *e, struct tu_receiver *r);
-/* It will not be received any more. */
+/* Cancels a receive: its message is no longer expected. */
 void tu_matching_cancel(struct tu_expected *e, struct tu_receiver *r);
 void tu_matching_destroy(struct tu_matching *m);
 

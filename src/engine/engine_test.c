@@ -1,8 +1,8 @@
-/* engine_test.c: every algorithm, composites too, carried out by one thread that plays all ranks over `loop` in a random
- * order, with one or two credits and slots from one cache line on: so messages are longer than their rings, which is
- * where slices, credits and in-place exchanges could lock up, and joined ones cross as one, apart, or of one plan some
- * so and some so. Counts are uneven where the algorithm allows it, and some are zero. Then plans whose parts are played by other
- * ranks, as those around a ring of chips, and plans that no algorithm would write. */
+/* engine_test.c: runs every algorithm, including composites, in one thread that plays all ranks over `loop` in a random
+ * order. There are one or two credits, and slots from one cache line on. So messages are longer than their rings, where
+ * slices, credits and in-place exchanges could deadlock. Joined messages cross as one, separately, or in both ways
+ * within one plan. Counts are uneven where the algorithm allows it, and some are zero. Further plans have relabelled
+ * ranks, such as those around a ring of chips, or are plans that no algorithm would write. */
 #include "engine/engine.h"
 
 #include "algo/algo.h"
@@ -14,7 +14,7 @@
 
 enum { RANKS_MAX = 9, BLOCKS_MAX = RANKS_MAX * RANKS_MAX, CALLS = 2 };
 
-/* One rank's part in one call. */
+/* The state of one rank in one call. */
 struct part {
   struct tu_program *program;
   struct tu_execution execution;
@@ -24,25 +24,28 @@ struct part {
 };
 
 struct game {
-  struct tu_plan *plans[RANKS_MAX]; /* one for each rank, or one for all */
+  struct tu_plan *plans[RANKS_MAX]; /* plan of each rank; all are the same plan if one_for_all is set */
   bool one_for_all;
   bool in_builder_order;
-  uint32_t shared; /* bit RANKS_MAX * call + rank: that rank's buffers lie in memory that all map */
+  /* bit mask; bit RANKS_MAX * call + rank is set if the rank's buffers of that call lie in shared memory */
+  uint32_t shared;
   struct tu_channel_shape shape;
   struct tu_arithmetic arithmetic;
-  size_t class_count[BLOCKS_MAX]; /* items of a block, by size class */
+  /* [size class]: number of items of each block of that class (blocks of one class have equal length) */
+  size_t class_count[BLOCKS_MAX];
   struct tu_transport *endpoints[RANKS_MAX];
   struct tu_mover *movers[RANKS_MAX];
   struct part parts[CALLS][RANKS_MAX];
 };
 
-/* How many games were played; of those with joined messages, how these crossed. */
+/* Number of all games. Of the games with joined messages (several messages in one slice if they fit): in how many all
+ * crossed as one slice, all crossed apart, or both occurred. */
 struct tally {
   uint32_t games, as_one, apart, mixed;
-  uint32_t ways[TU_WAYS], casts; /* messages that crossed so; of those that are staged, to several at once */
+  uint32_t ways[TU_WAYS], casts; /* number of messages for each enum tu_way; number of staged multicasts */
 };
 
-/* A multiple of the number of ranks, so that it can be divided. */
+/* Returns an element of the input: a multiple of the number of ranks, so that avg can divide it. */
 static int64_t value(const struct game *g, uint32_t call, uint32_t rank, uint32_t block, size_t i) {
   return (int64_t)(call * 1000003u + rank * 7919u + block * 104729u + i + 1) * g->plans[0]->ranks;
 }
@@ -73,17 +76,17 @@ static size_t first_item(const size_t *counts, uint32_t block) {
   return at;
 }
 
-/* Buffers apart, or one on the other as the plan has it. */
+/* Allocates the buffers of a rank, separate ones, or overlapping ones if the plan is in place. Fills the input. */
 static void make_buffers(struct game *g, uint32_t call, uint32_t rank) {
   struct part *p = &g->parts[call][rank];
   tutti_collective c = g->plans[rank]->collective;
   size_t in = block_counts(g, rank, false, p->counts_in), out = block_counts(g, rank, true, p->counts_out);
   uint32_t in_blocks = blocks_of(g, rank, false), out_blocks = blocks_of(g, rank, true);
   size_t bytes = (in + out + 1) * sizeof *p->memory;
-  uint64_t place;
+  uint64_t offset;
   struct tu_error error;
   p->is_shared = g->shared >> (RANKS_MAX * call + rank) & 1;
-  if (p->is_shared) p->memory = memset(tu_transport_acquire(g->endpoints[rank], bytes, &place, &error), 0, bytes);
+  if (p->is_shared) p->memory = memset(tu_transport_acquire(g->endpoints[rank], bytes, &offset, &error), 0, bytes);
   else p->memory = tu_allocate(in + out + 1, sizeof *p->memory);
   p->in = p->memory;
   p->out = p->memory + in;
@@ -149,7 +152,8 @@ static void judge(const struct game *g, uint32_t call, uint32_t rank) {
   }
 }
 
-/* Polls a random open part of a random rank until all are done; both calls are open at once. */
+/* Polls the executions of random ranks and calls until all are finished; returns false if stuck. Both calls are open at
+ * the same time. */
 static bool play(struct game *g, uint64_t *seed) {
   uint32_t ranks = g->plans[0]->ranks;
   uint64_t idle = 0, idle_max = 2000u * ranks;
@@ -164,7 +168,8 @@ static bool play(struct game *g, uint64_t *seed) {
   }
 }
 
-/* How do joined messages cross? Those that do as one need fewer messages on their rings than there are sends. */
+/* Counts how joined messages crossed. Those that cross as one need fewer messages on their channels than there are
+ * sends. */
 static void count(const struct game *g, struct tally *t) {
   uint32_t joined = 0, sends = 0, messages = 0;
   for (uint32_t rank = 0; rank < g->plans[0]->ranks; rank++) {
@@ -190,7 +195,7 @@ static void count_ways(const struct part *p, struct tally *t) {
   }
 }
 
-/* Plays the plans of the game, and destroys them. */
+/* Runs the game's plans on all ranks, checks the results, and destroys the plans. */
 static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
   uint32_t ranks = g->plans[0]->ranks, members[RANKS_MAX];
   int failures = test_failures;
@@ -198,7 +203,7 @@ static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
   for (uint32_t i = 0; i < ranks; i++) members[i] = i;
   tu_assert(tu_loop_create(ranks, (size_t)4 << 20, g->endpoints, &error) == TUTTI_OK);
   for (uint32_t rank = 0; rank < ranks; rank++)
-    tu_assert(tu_mover_create(g->endpoints[rank], members, ranks, rank, TU_WORLD_SESSION, g->shape, &g->movers[rank],
+    tu_assert(tu_mover_create(g->endpoints[rank], members, ranks, rank, TU_WORLD_ID, g->shape, &g->movers[rank],
                               &error) == TUTTI_OK);
   for (uint32_t rank = 0; rank < ranks; rank++) tu_assert(tu_mover_ready(g->movers[rank]));
   for (uint32_t call = 0; call < CALLS; call++)
@@ -209,7 +214,7 @@ static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
   if (played) {
     for (uint32_t i = 0; i < CALLS * ranks; i++) judge(g, i / ranks, i % ranks);
   } else {
-    FAIL("it is stuck");
+    FAIL("the run is stuck");
   }
   if (test_failures > failures) describe(g);
   for (uint32_t i = 0; i < CALLS * ranks; i++) {
@@ -225,7 +230,7 @@ static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
   }
 }
 
-/* Blocks of 0 to 69 items, and slots that hold none, one or many of them. */
+/* Draws random sizes: blocks of 0 to 69 items, and slots that hold none, one or many blocks. */
 static void draw_sizes(struct game *g, uint64_t *seed) {
   const struct tu_plan *p = g->plans[0];
   g->shape = (struct tu_channel_shape){.credits = 1u << tu_random(seed) % 2,
@@ -235,13 +240,13 @@ static void draw_sizes(struct game *g, uint64_t *seed) {
   g->in_builder_order = true;
   for (uint32_t i = 0; i < BLOCKS_MAX; i++)
     g->class_count[i] = tu_random(seed) % 4 ? tu_random(seed) % 70 >> tu_random(seed) % 4 : 0;
-  /* In place, what a rank sends to another is as long as what it gets from there. */
+  /* In place, the blocks that two ranks exchange have the same length. */
   for (uint32_t i = 0; p->in_place && p->collective == TUTTI_ALLTOALL && i < p->ranks * p->ranks; i++)
     g->class_count[i] = g->class_count[i % p->ranks * p->ranks + i / p->ranks];
 }
 
 static struct tu_arithmetic draw_arithmetic(const struct tu_plan *p, uint64_t *seed) {
-  static const tutti_op ops[] = {TUTTI_SUM, TUTTI_PREMUL_SUM, TUTTI_AVG}; /* avg: of all ranks only */
+  static const tutti_op ops[] = {TUTTI_SUM, TUTTI_PREMUL_SUM, TUTTI_AVG}; /* avg divides by the number of all ranks */
   uint32_t count = tu_collectives[p->collective].promise == TU_SUM_OF_ALL ? 3 : tu_reduces(p->collective) ? 2 : 1;
   return (struct tu_arithmetic){.type = TUTTI_I64, .op = ops[tu_random(seed) % count], .scale = 3, .divisor = p->ranks};
 }
@@ -276,16 +281,16 @@ static void every_algorithm_in_random_schedules(void) {
       for (uint32_t n = 1; n <= RANKS_MAX; n++)
         for (int in_place = 0; in_place < 2; in_place++)
           if (tu_algorithm_fits(a, n)) run_algorithm(a, n, in_place, &seed, &t);
-  printf("  %u games; joined messages crossed as one in %u, apart in %u, some so and some so in %u\n", t.games,
-         t.as_one, t.apart, t.mixed);
-  printf("  messages: %u inline, %u staged, %u of them for several, %u lent, %u stored\n", t.ways[TU_WAY_INLINE],
+  printf("  %u games; joined messages crossed as one in %u, separately in %u, in both ways in %u\n", t.games, t.as_one,
+         t.apart, t.mixed);
+  printf("  messages: %u inline, %u staged (%u of them multicasts), %u lent, %u stored\n", t.ways[TU_WAY_INLINE],
          t.ways[TU_WAY_STAGED], t.casts, t.ways[TU_WAY_LENT], t.ways[TU_WAY_STORED]);
-  CHECK(t.as_one > 10 && t.apart > 10 && t.mixed > 10, "some way of crossing was hardly tried");
+  CHECK(t.as_one > 10 && t.apart > 10 && t.mixed > 10, "a way of crossing was tested too rarely");
   CHECK(t.ways[TU_WAY_INLINE] > 100 && t.casts > 100 && t.ways[TU_WAY_LENT] > 100 && t.ways[TU_WAY_STORED] > 100,
-        "some way of crossing was hardly tried");
+        "a way of crossing was tested too rarely");
 }
 
-/* A plan in text form, which the checker must prove. */
+/* Runs a plan in text form; the checker must prove it first. */
 static void run_text(const char *text, uint64_t *seed) {
   struct game *g = tu_allocate(1, sizeof *g);
   struct tu_error error;
@@ -303,7 +308,8 @@ static void run_text(const char *text, uint64_t *seed) {
   free(g);
 }
 
-/* Every rank sends all it has before the first receive stands in its list: what can move is far down there. */
+/* Tests a plan in which each rank lists all its sends before its first receive, so that the only instruction that can
+ * advance is far behind the first unfinished one. */
 static void far_steps(void) {
   enum { SPLIT = 300 };
   uint64_t seed = test_seed();
@@ -323,9 +329,9 @@ static void far_steps(void) {
   tu_text_fini(&text);
 }
 
-/* ---- other ranks take the parts ---- */
+/* ---- relabelled ranks ---- */
 
-/* Blocks of input and output stay in the ranks' own order. */
+/* Runs an algorithm whose ranks are relabelled. Blocks of input and output stay in the order of the ranks. */
 static void run_in_order(const struct tu_algorithm *a, const uint32_t order[], uint32_t ranks, bool in_place,
                          uint64_t *seed, struct tally *t) {
   bool rooted = tu_collectives[a->collective].rooted;
@@ -371,7 +377,8 @@ static void in_other_orders(void) {
   CHECK(t.games > 50, "%u games", t.games);
 }
 
-/* Around the ring that is found in a T3000, and along its rows and then its columns. */
+/* Runs plans on a T3000, a machine of 8 chips: around the ring that tu_ring_find finds, and along the rows and then the
+ * columns of the grid. */
 static void play_t3000(struct tu_cluster *c) {
   static const struct {
     tutti_collective collective;

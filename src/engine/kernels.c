@@ -1,112 +1,33 @@
-/* kernels.c: which kernels run, and what they are given. A pair kernel combines two arrays of one type into a third; more
- * sources are folded block by block, so that the running result stays in the first-level cache. Narrow floats have a
- * pair kernel for two sources; of more, blocks are widened to f32, folded there, rounded once. The loops themselves are
- * in kernels_loops.h, compiled once for each instruction set. A copy (one source) leaves NaNs as they are. */
+/* kernels.c: chooses the kernels of a reduction and calls them (kernels_loops.h has the loops, compiled once for each
+ * instruction set).
+ *
+ * - A pair kernel combines two arrays of one type into a third.
+ * - More than two sources are combined block by block, so that the running result stays in the first-level cache.
+ * - Narrow floats: two sources use a pair kernel. With more sources, each block is widened to f32, combined in f32, and
+ *   rounded once.
+ * - A copy (one source) leaves NaNs as they are. */
 #include "engine/kernels.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
-#include "base/env.h"
-#include "base/text.h"
 #include "engine/kernels_set.h"
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
-/* ---- which instruction set -------------------------------------------------------------------------------------- */
-
-/* By __builtin_cpu_supports at first use, and not by the loader: it would choose before sanitizers are set up, so that
- * their builds could not have the choice at all. */
-static bool runs_everywhere(void) { return true; }
-#if defined(__x86_64__)
-static bool has_avx2(void) {
-  unsigned a, b, c, d; /* not every compiler knows F16C by name */
-  return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-static bool has_avx512(void) {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-#endif
-
-/* From the slowest to the fastest. */
-static const struct {
-  const struct tu_kernel_set *set;
-  bool (*is_here)(void);
-} sets[] = {
-    {&tu_kernels_plain, runs_everywhere},
-#if defined(__x86_64__)
-    {&tu_kernels_sse2, runs_everywhere},
-    {&tu_kernels_avx2, has_avx2},
-    {&tu_kernels_avx512, has_avx512},
-#endif
-};
-enum { SETS = sizeof sets / sizeof sets[0] };
-
-#define ISA_VARIABLE "TUTTI_ISA"
-static const struct tu_kernel_set *_Atomic chosen; /* NULL until first asked for */
-
-static const struct tu_kernel_set *find_set(const char *name) {
-  for (uint32_t i = 0; i < SETS; i++)
-    if (strcmp(sets[i].set->name, name) == 0 && sets[i].is_here()) return sets[i].set;
-  return NULL;
-}
-
-/* Threads that come here at the same time choose the same. */
-const struct tu_kernel_set *tu_kernels(void) {
-  const struct tu_kernel_set *set = atomic_load_explicit(&chosen, memory_order_relaxed);
-  if (set) return set;
-  const char *name = tu_env(ISA_VARIABLE);
-  if (name) set = find_set(name);
-  for (uint32_t i = SETS; i-- > 0 && !set;)
-    if (sets[i].is_here()) set = sets[i].set;
-  atomic_store_explicit(&chosen, set, memory_order_relaxed);
-  return set;
-}
-
-const char *tu_isa_name(uint32_t index) {
-  for (uint32_t i = 0; i < SETS; i++)
-    if (sets[i].is_here() && index-- == 0) return sets[i].set->name;
-  return NULL;
-}
-
-const char *tu_isa_used(void) { return tu_kernels()->name; }
-
-bool tu_isa_use(const char *name) {
-  const struct tu_kernel_set *set = find_set(name);
-  if (set) atomic_store_explicit(&chosen, set, memory_order_relaxed);
-  return set;
-}
-
-tutti_err tu_isa_check(struct tu_error *error) {
-  const char *name = tu_env(ISA_VARIABLE);
-  if (!name || find_set(name)) return TUTTI_OK;
-  struct tu_text here = {0};
-  for (uint32_t i = 0; tu_isa_name(i); i++) tu_text_print(&here, "%s%s", i ? ", " : "", tu_isa_name(i));
-  tutti_err err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
-                          "environment: %s is '%.64s'; expected an instruction set that this machine has: %s",
-                          ISA_VARIABLE, name, here.chars);
-  tu_text_fini(&here);
-  return err;
-}
-
-/* ---- reducing --------------------------------------------------------------------------------------------------- */
-
-/* A running result of this size, a second operand beside it, and what is read and written all fit in 32 KiB. */
+/* Bytes of a block. A first-level cache of 32 KiB holds all blocks that are used together: the running result, a second
+ * operand, and the data that is read and written. */
 enum { BLOCK_BYTES = 4096, BLOCK_FLOATS = BLOCK_BYTES / sizeof(float) };
-/* Past the caches, long blocks let memory idle: reading waits while one is written. */
+/* Bytes of a block if targets get non-temporal stores. With longer blocks, memory would idle, because no data is read
+ * while a block is written. */
 enum { STREAM_BLOCK_BYTES = 512 };
 enum { TARGETS_MAX = 16 };
 
-/* One reduction, of items [at, at + count) of its sources at a time. */
+/* One reduction. Its functions process items [at, at + count) of the sources at a time. */
 struct job {
   const struct tu_arithmetic *a;
   const struct tu_type_kernels *kernels, *f32;
   const void *const *srcs;
   uint32_t source_count;
-  size_t item_bytes, group; /* bytes and values of an item */
+  size_t item_bytes, group; /* bytes per item; values per item: 16 for block floats, otherwise 1 */
   bool divides;
 };
 
@@ -124,7 +45,7 @@ static struct job job_of(const struct tu_arithmetic *a, const void *const srcs[]
                     .srcs = srcs,
                     .source_count = source_count,
                     .item_bytes = tu_datatypes[a->type].bytes,
-                    .group = tu_datatype_group(a->type),
+                    .group = tu_item_elements(a->type),
                     .divides = final && !a->user && a->op == TUTTI_AVG};
   tu_assert(source_count > 0 && (a->divisor > 0 || !job.divides));
   tu_assert(a->user || source_count == 1 || job.kernels->pair[a->op]);
@@ -139,12 +60,12 @@ static const void *source(const struct job *j, uint32_t s, size_t at) {
   return (const char *)j->srcs[s] + at * j->item_bytes;
 }
 
-/* A user's function may count on operands that are aligned to their element: others are handed to it block by block, in
- * memory of ours. dst may be left or right. */
+/* Calls a user's function. The function may rely on operands that are aligned to their element, so operands that are
+ * not aligned are first copied to aligned blocks. dst may be left or right. */
 static void combine_by_user(const struct job *j, char *dst, const char *left, const char *right, size_t count) {
   const struct tu_arithmetic *a = j->a;
   bool aligned = ((uintptr_t)dst | (uintptr_t)left | (uintptr_t)right) % j->item_bytes == 0;
-  if (aligned || j->group > 1) { /* block floats are aligned to nothing */
+  if (aligned || j->group > 1) { /* block floats (group > 1) need no alignment */
     a->user->function(dst, left, right, count, a->type, a->user->context);
     return;
   }
@@ -164,7 +85,8 @@ static void combine(const struct job *j, void *dst, const void *left, const void
   else j->kernels->pair[j->a->op](dst, left, right, count);
 }
 
-/* Left to right. `running` holds what is not the last result, unless nothing but pairs is wanted. */
+/* Combines the sources from left to right. `running` is memory for all results except the last one; it is not used if
+ * there are two sources and no division. */
 static void fold(const struct job *j, void *dst, void *running, size_t at, size_t count) {
   const void *left = source(j, 0, at);
   for (uint32_t s = 1; s < j->source_count; s++) {
@@ -183,27 +105,29 @@ static void fold_narrow(const struct job *j, void *dst, size_t at, size_t count)
   j->kernels->narrow(dst, values, count);
 }
 
-/* How many items reduce_block takes at once. */
+/* Returns the number of items that reduce_block processes at a time. */
 static size_t block_items(const struct job *j) {
   return widens(j) && !pairs(j) ? BLOCK_FLOATS / j->group : BLOCK_BYTES / j->item_bytes;
 }
 
-/* dst is written when all sources' parts of the block have been read: it may be any of them. Not for copies. */
+/* Reduces one block. Not called for a copy (one source and no division). Writes dst after it has read the block of all
+ * sources, so dst may be one of the sources. */
 static void reduce_block(const struct job *j, void *dst, size_t at, size_t count) {
   _Alignas(TU_LINE_BYTES) char running[BLOCK_BYTES];
   if (widens(j) && !pairs(j)) fold_narrow(j, dst, at, count);
   else fold(j, dst, running, at, count);
 }
 
-/* A user's call can cost anything: not cut where that can be helped. That is where the running result can live in dst,
- * which it cannot if dst is a source that is still to be read. */
+/* Returns true if the whole array is combined at once, with the running result in dst. So a user's function, whose
+ * calls may be expensive, is called as seldom as possible. Returns false if dst is a source that is read later: then
+ * the array must be cut into blocks. */
 static bool folds_in_dst(const struct job *j, const void *dst) {
   for (uint32_t s = 2; s < j->source_count; s++)
     if (j->srcs[s] == dst) return false;
   return j->a->user || pairs(j);
 }
 
-/* More than two sources, a user's operation, a division at the end. */
+/* Reduces in the less common cases: more than two sources, a user's operation, or a division at the end. */
 static void reduce_other(const struct tu_arithmetic *a, void *dst, const void *const srcs[], uint32_t source_count,
                          size_t count, bool final) {
   const struct job job = job_of(a, srcs, source_count, final);
@@ -219,7 +143,7 @@ static void reduce_other(const struct tu_arithmetic *a, void *dst, const void *c
   }
 }
 
-/* Two sources are the commonest, and short calls count nanoseconds. */
+/* Reduces. Two sources are the commonest case and use a short code path, because short calls last only nanoseconds. */
 void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[], uint32_t source_count, size_t count,
                bool final) {
   bool is_pair = source_count == 2 && !a->user && !(final && a->op == TUTTI_AVG);
@@ -228,8 +152,9 @@ void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[
   else reduce_other(a, dst, srcs, source_count, count, final);
 }
 
-/* Each block is reduced where it stays in the first-level cache, and goes from there to all targets: that is the first
- * target with ordinary stores, if there is one. Items [at, end); a fence is yet to follow. */
+/* Reduces items [at, end) block by block. A block is reduced where it stays in the first-level cache: in the first
+ * target with ordinary stores, or in a buffer if no target has ordinary stores. From there it is copied to the other
+ * targets. The caller adds the fence that orders non-temporal stores. */
 static void reduce_blocks_into(const struct job *j, const struct targets *t, size_t at, size_t end) {
   _Alignas(TU_LINE_BYTES) char result[BLOCK_BYTES];
   size_t block = block_items(j);
@@ -246,8 +171,8 @@ static void reduce_blocks_into(const struct job *j, const struct targets *t, siz
   }
 }
 
-/* Items before the first line of all targets; all of them if lines begin elsewhere in another target, or within an
- * item. */
+/* Returns the number of items before the first cache line boundary of the targets. Returns count if that number differs
+ * between the targets, or if cache lines begin within an item. */
 static size_t items_to_line(const struct job *j, const struct targets *t, size_t count) {
   size_t bytes = -(uintptr_t)t->dsts[0] % TU_LINE_BYTES;
   for (uint32_t d = 1; d < t->dst_count; d++)
@@ -259,7 +184,8 @@ static bool sums(const struct tu_arithmetic *a) {
   return !a->user && (a->op == TUTTI_SUM || a->op == TUTTI_AVG || a->op == TUTTI_PREMUL_SUM);
 }
 
-/* The sum of two, past the caches, has a kernel that goes line by line: blocks cost it a tenth of its speed. */
+/* Reduces with non-temporal stores to all targets. A sum of two sources has a kernel that works line by line, because
+ * block by block it would be a tenth slower. */
 static void stream_into(const struct job *j, const struct targets *t, size_t count) {
   size_t head = items_to_line(j, t, count), lines = (count - head) * j->item_bytes / TU_LINE_BYTES;
   tu_stream_kernel *kernel = pairs(j) && sums(j->a) ? j->kernels->stream_sum : NULL;
@@ -305,7 +231,7 @@ void tu_scale(const struct tu_arithmetic *a, void *dst, const void *src, size_t 
     return;
   }
   _Alignas(TU_LINE_BYTES) float values[BLOCK_FLOATS];
-  size_t item_bytes = tu_datatypes[a->type].bytes, group = tu_datatype_group(a->type), block = BLOCK_FLOATS / group;
+  size_t item_bytes = tu_datatypes[a->type].bytes, group = tu_item_elements(a->type), block = BLOCK_FLOATS / group;
   for (size_t at = 0; at < count; at += block) {
     size_t length = tu_min(block, count - at), offset = at * item_bytes;
     k->widen(values, (const char *)src + offset, length);
@@ -314,19 +240,19 @@ void tu_scale(const struct tu_arithmetic *a, void *dst, const void *src, size_t 
   }
 }
 
-void tu_groups_to_f32(tutti_datatype type, float *values, const void *items, size_t count) {
-  tu_assert(tu_datatypes[type].group > 0);
+void tu_block_floats_to_f32(tutti_datatype type, float *values, const void *items, size_t count) {
+  tu_assert(tu_datatypes[type].elements > 0);
   tu_kernels()->types[type].widen(values, items, count);
 }
 
-void tu_groups_from_f32(tutti_datatype type, void *items, const float *values, size_t count) {
-  tu_assert(tu_datatypes[type].group > 0);
+void tu_block_floats_from_f32(tutti_datatype type, void *items, const float *values, size_t count) {
+  tu_assert(tu_datatypes[type].elements > 0);
   tu_kernels()->types[type].narrow(items, values, count);
 }
 
-/* ---- what there is ---------------------------------------------------------------------------------------------- */
+/* ---- validity of an arithmetic ---------------------------------------------------------------------------------- */
 
-/* A whole number in the range of an integer type; any number for the others. */
+/* Returns true if the scale is a whole number in the range of an integer type. Other types accept any scale. */
 static bool scale_fits(tutti_datatype type, double scale) {
   const struct tu_datatype *t = &tu_datatypes[type];
   if (t->floating) return true;
@@ -336,24 +262,24 @@ static bool scale_fits(tutti_datatype type, double scale) {
 }
 
 tutti_err tu_arithmetic_check(const struct tu_arithmetic *a, struct tu_error *error) {
-  if ((uint32_t)a->type >= TUTTI_DATATYPES)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "data type %u is unknown; expected a tutti_datatype, 0 to %u",
-                   (unsigned)a->type, TUTTI_DATATYPES - 1u);
+  if (!tu_is_datatype(a->type))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "datatype %u is unknown; expected a tutti_datatype", (unsigned)a->type);
   const char *type = tu_datatypes[a->type].name;
   if (a->user) {
     if (a->user->function) return TUTTI_OK;
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "operation '%.63s' has no function; give tutti_op_create one",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "operation '%.63s' has no function; pass one to tutti_op_create",
                    a->user->name);
   }
-  if (a->op >= TUTTI_OPS)
+  if (a->op >= TU_OPS)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "operation %u is unknown; expected a built-in one, 0 to %u, or what tutti_op_create gave", a->op,
-                   TUTTI_OPS - 1u);
+                   "operation %u is unknown; expected a built-in one, 0 to %u, or one from tutti_op_create", a->op,
+                   TU_OPS - 1u);
   if (tu_operations[a->op].integers_only && tu_datatypes[a->type].floating)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "operation %s takes integers only, and the data type is %s",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "operation %s takes integers only, but the data type is %s",
                    tu_operations[a->op].name, type);
   if (a->op == TUTTI_PREMUL_SUM && !scale_fits(a->type, a->scale))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "premul_sum over %s needs a whole number of that type as scale, got %g",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "premul_sum over %s: expected a scale that is a whole number in the range of this type, found %g",
                    type, a->scale);
   return TUTTI_OK;
 }

@@ -1,4 +1,4 @@
-/* kernels_avx2.c: the loops for AVX2 with F16C. */
+/* kernels_avx2.c: the kernels for AVX2 with F16C. */
 #include "engine/kernels_set.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-/* kernels_avx512.c: the loops for AVX-512 with BW, DQ and VL. */
+/* kernels_avx512.c: the kernels for AVX-512 with BW, DQ and VL. */
 #include "engine/kernels_set.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-/* kernels_element.c: one element to and from double, for who prints, fills and checks. */
+/* kernels_element.c: converts one element to and from double, for printing, filling and checking. */
 #include <math.h>
 
 #include "engine/kernels.h"
@@ -30,8 +30,9 @@ uint64_t tu_integer_from(double number) {
 
 static float f32_nearest(double x) { return f32_one_nan((float)x); }
 
-/* A double for a type that rounds again: what f32 cannot hold is cut off and remembered in the last bit, so that a
- * number just beside the middle of two stored ones is not taken for the middle. */
+/* Converts a double to f32, which the caller then rounds to a narrower type. If the bits that f32 cannot hold are not
+ * all zero, the last bit is set (round to odd). So the second rounding does not mistake a number slightly beside the
+ * middle of two narrow values for the middle. */
 static float f32_odd(double number) {
   float nearest = (float)number;
   if (isnan(number) || (double)nearest == number) return f32_one_nan(nearest);
@@ -60,7 +61,7 @@ ELEMENT(f8e5m2, uint8_t, f8e5m2_load, f8e5m2_rounded)
 
 #define BOTH(name) \
   { name##_to_double, name##_from_double }
-static const struct element elements[TUTTI_DATATYPES] = {
+static const struct element elements[TU_DATATYPES] = {
     [TUTTI_I8] = BOTH(i8),         [TUTTI_U8] = BOTH(u8),         [TUTTI_I16] = BOTH(i16),   [TUTTI_U16] = BOTH(u16),
     [TUTTI_I32] = BOTH(i32),       [TUTTI_U32] = BOTH(u32),       [TUTTI_I64] = BOTH(i64),   [TUTTI_U64] = BOTH(u64),
     [TUTTI_F16] = BOTH(f16),       [TUTTI_F32] = BOTH(f32),       [TUTTI_BF16] = BOTH(bf16), [TUTTI_F64] = BOTH(f64),
@@ -68,11 +69,11 @@ static const struct element elements[TUTTI_DATATYPES] = {
 };
 
 double tu_to_double(tutti_datatype type, const void *element) {
-  tu_assert(tu_datatypes[type].group == 0);
+  tu_assert(tu_datatypes[type].elements == 0);
   return elements[type].to_double(element);
 }
 
 void tu_from_double(tutti_datatype type, void *element, double value) {
-  tu_assert(tu_datatypes[type].group == 0);
+  tu_assert(tu_datatypes[type].elements == 0);
   elements[type].from_double(element, value);
 }

@@ -1,19 +1,21 @@
-/* kernels_f16c.h: f16 and f8 by the conversions of F16C or AVX-512, two vectors of f32 at a time. Included by
- * kernels_loops.h alone.
+/* kernels_f16c.h: f16 and f8 with the conversions of F16C or AVX-512, two vectors of f32 at a time. Only
+ * kernels_loops.h includes this file.
  *
- * Both f8 are cut-off f16: f8e5m2 is its upper half; f8e4m3 is f16 without the exponent's first bit and the fraction's
- * last seven, worth 2^8 times as much. So they are widened by way of f16, exactly. On the way back f16 is rounded to odd
- * (what is cut off is remembered in the last bit), so that the second rounding, of 16-bit integers, is right. */
+ * Both f8 types are parts of f16. f8e5m2 is the upper half of f16. f8e4m3 is f16 without the first bit of the exponent
+ * and without the last seven bits of the fraction, times 2^8. So f8 is widened by way of f16, which is exact.
+ *
+ * On the way back, f32 is rounded twice: first to f16, then, as a 16-bit integer, to f8. The first rounding is to odd:
+ * the last bit records whether anything was cut off. Therefore the second rounding gives the right result. */
 #ifndef TU_KERNELS_F16C_H
 #define TU_KERNELS_F16C_H
 
 #include <immintrin.h>
 
-/* ---- what the two sets spell differently ---- */
+/* ---- types and functions that differ between AVX-512 and AVX2 ---- */
 
 enum { TO_NEAREST = _MM_FROUND_TO_NEAREST_INT, TO_ZERO = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC };
 
-/* `items` has one element of 16 bits for each of the two vectors of f32. */
+/* struct values: two vectors of f32. items: one vector with a 16-bit element for each of these f32. */
 #if defined(__AVX512F__)
 enum { LANES = 16 };
 typedef float vector __attribute__((vector_size(64)));
@@ -23,7 +25,7 @@ struct values {
   vector low, high;
 };
 
-typedef __m256i halves; /* f16 for one vector */
+typedef __m256i halves; /* f16 elements for one vector */
 TU_INLINE vector halves_widened(halves x) { return (vector)_mm512_cvtph_ps(x); }
 #define HALVES_NARROWED(x, rounding) _mm512_cvtps_ph((__m512)(x), rounding)
 TU_INLINE items items_joined(halves low, halves high) {
@@ -33,7 +35,7 @@ TU_INLINE struct values items_widened(items x) {
   return (struct values){halves_widened(_mm512_castsi512_si256((__m512i)x)),
                          halves_widened(_mm512_extracti64x4_epi64((__m512i)x, 1))};
 }
-/* All ones where the two differ, or are NaN. */
+/* Returns items (16-bit elements): all bits are set where the elements of a and b differ or are NaN, otherwise none. */
 TU_INLINE items items_differ(struct values a, struct values b) {
   __mmask32 low = _mm512_cmp_ps_mask((__m512)a.low, (__m512)b.low, _CMP_NEQ_UQ),
             high = _mm512_cmp_ps_mask((__m512)a.high, (__m512)b.high, _CMP_NEQ_UQ);
@@ -42,7 +44,7 @@ TU_INLINE items items_differ(struct values a, struct values b) {
 TU_INLINE items items_min(items a, uint16_t b) {
   return (items)_mm512_min_epu16((__m512i)a, _mm512_set1_epi16((short)b));
 }
-/* From bytes with a sign, and back from the low bytes. */
+/* Sign-extends bytes to items (16-bit elements). The reverse, items_to_bytes, stores the low bytes of items. */
 TU_INLINE items items_of_bytes(const void *bytes) {
   return (items)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i_u *)bytes));
 }
@@ -108,7 +110,8 @@ TU_INLINE void f8e5m2_values_store(void *dst, struct values x) {
   items_to_bytes(dst, (odd + 0x7f + ((odd >> 8) & 1)) >> 8);
 }
 
-/* Of a byte with its sign spread, seven bits to the left, bit 14 is still sign. The one NaN has to be made one. */
+/* Widens f8e4m3. After sign extension and a shift by 7, bit 14 is a copy of the sign, which the mask clears. The code
+ * of the NaN is a number in f16, so the NaN is set explicitly. */
 TU_INLINE struct values f8e4m3_values(const void *src) {
   items half = (items_of_bytes(src) << 7) & 0xbf80;
   items nan = (items)((half | 0x8000) == 0xbf80);
@@ -118,7 +121,8 @@ TU_INLINE struct values f8e4m3_values(const void *src) {
 TU_INLINE void f8e4m3_values_store(void *dst, struct values x) {
   items odd = f16_odd((struct values){x.low * 0x1p-8f, x.high * 0x1p-8f}), magnitude = odd & 0x7fff;
   items rounded = (magnitude + 0x3f + ((magnitude >> 7) & 1)) >> 7;
-  items_to_bytes(dst, ((odd >> 8) & 0x80) | items_min(rounded, 0x7f)); /* beyond the largest is the NaN */
+  /* a number beyond the largest value becomes NaN */
+  items_to_bytes(dst, ((odd >> 8) & 0x80) | items_min(rounded, 0x7f));
 }
 
 TU_INLINE struct values values_load(const float *values) {
@@ -132,7 +136,7 @@ TU_INLINE void values_store(float *values, struct values x) {
   memcpy(values + LANES, &x.high, sizeof x.high);
 }
 
-/* ---- operations: those of kernels_loops.h on f32 ---- */
+/* ---- operations: those of kernels_loops.h, for vectors of f32 ---- */
 
 TU_INLINE vector vector_chosen(vector_bits mask, vector_bits yes, uint32_t no) {
   return (vector)((yes & mask) | (no & ~mask));
@@ -154,7 +158,7 @@ TU_INLINE vector vector_max(vector a, vector b) {
   return vector_chosen(take | other, (left | ~take) & (right | ~other), F32_NAN);
 }
 
-/* ---- the loops: ITEMS at a time, then what is left, filled up with zeros ---- */
+/* ---- the loops: ITEMS elements at a time, then the remaining elements, padded with zeros ---- */
 
 #define NARROW_OPERATION(name, T, operation)                                                                        \
   TU_INLINE struct values name##_##operation##_values(struct values a, struct values b) {                           \
@@ -221,7 +225,8 @@ static void stream_sum_f16(void *const dsts[], uint32_t dst_count, const void *l
     for (size_t i = 0; i < TU_LINE_BYTES; i += sizeof(items)) {
       struct values sum =
           f16_sum_values(f16_values((const char *)left + at + i), f16_values((const char *)right + at + i));
-      /* In one piece: what is loaded at once must have been stored at once, or loading waits for the cache. */
+      /* Store the whole vector with one store, because stream_line loads it with one load. After two half stores, that
+       * load would have to wait until both are in the cache. */
       items sums = items_joined(HALVES_NARROWED(sum.low, TO_NEAREST), HALVES_NARROWED(sum.high, TO_NEAREST));
       memcpy(line + i, &sums, sizeof sums);
     }

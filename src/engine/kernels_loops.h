@@ -1,10 +1,10 @@
-/* kernels_loops.h: all loops over elements, in C that compilers turn into vector instructions, and conversions by F16C
- * (kernels_f16c.h) where the compiler may use that. A file of one instruction set defines KERNEL_SET, the name of what
- * it exports, and KERNEL_SET_NAME, and includes this.
+/* kernels_loops.h: all loops over elements, in C that compilers vectorise. Where the compiler may use F16C, conversions
+ * use it (kernels_f16c.h). A file for one instruction set defines KERNEL_SET, the name of the struct that it exports,
+ * and KERNEL_SET_NAME, and includes this file.
  *
- * Equal bits everywhere. IEEE 754 leaves open which NaN comes out of NaN op NaN, and a compiler may swap operands in
- * a vector loop and not in its scalar rest. So every floating operation answers one NaN, the positive quiet one with no
- * payload; then the bits depend on operands and order only. */
+ * Results have equal bits everywhere. IEEE 754 does not define which NaN results from NaN op NaN, and a compiler may
+ * swap operands in a vector loop but not in its scalar rest. So every float operation returns the same NaN, the
+ * positive quiet one without payload. Then the bits depend on operands and their order only. */
 #ifndef TU_KERNELS_LOOPS_H
 #define TU_KERNELS_LOOPS_H
 
@@ -13,11 +13,11 @@
 #include "engine/kernels_narrow.h"
 #include "engine/kernels_set.h"
 
-/* Iterations are independent (dst is a source or overlaps none), which the compiler cannot know: without this, the
- * commonest case, dst == srcs[0], would take the scalar loop. Of KEPT_A_LOOP they are as few as a line holds: otherwise
- * they would be unrolled before anybody sees that they are a vector. */
+/* INDEPENDENT tells the compiler that iterations are independent: dst is one of the sources, or overlaps none of them.
+ * Without it, the commonest case, dst == srcs[0], would use the scalar loop. KEPT_A_LOOP is for loops over the elements
+ * of one cache line. It also keeps the compiler from unrolling them before it vectorises. */
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* with a sanitizer, no loop becomes a vector loop */
+#pragma clang diagnostic ignored "-Wpass-failed" /* with a sanitizer no loop is vectorised */
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define KEPT_A_LOOP _Pragma("clang loop unroll(disable) vectorize(assume_safety)")
 #else
@@ -26,9 +26,9 @@
 #endif
 #define EACH(count) INDEPENDENT for (size_t i = 0; i < (count); i++)
 
-/* In all macros: T is the type of an element; may_alias because callers keep types of their own in these buffers (int
- * or int32_t, _Float16 or uint16_t), aligned(1) because a caller's vector may begin at any byte. a, b are operands of type
- * V. */
+/* In all macros, T is the type of the elements in memory, and V the type in which an expression of the operands a and b
+ * is computed. The attribute may_alias is needed because callers use other types for these buffers (int or int32_t,
+ * _Float16 or uint16_t). aligned(1): a caller's vector may begin at any byte. */
 #define ELEMENT_OF_ARRAY __attribute__((may_alias, aligned(1)))
 #define PAIR(name, T, V, expression)                                                                 \
   static void name(void *dst_bytes, const void *left_bytes, const void *right_bytes, size_t count) { \
@@ -51,8 +51,9 @@
   }
 #define SAME(x) (x)
 
-/* Line by line: loads and stores of a stream must be mixed finely, or memory idles in between. What is in a line fits
- * registers, whatever the compiler makes of it. `from` is aligned to nothing, `to` is the start of a line. */
+/* Copies one cache line with non-temporal stores. Loads and stores must alternate line by line, because otherwise
+ * memory idles in between. A line fits in registers with every instruction set. `from` needs no alignment, `to` is the
+ * start of a cache line. */
 #if defined(__AVX512F__)
 #include <immintrin.h>
 TU_INLINE void stream_line(char *to, const void *from) { _mm512_stream_si512((void *)to, _mm512_loadu_si512(from)); }
@@ -81,15 +82,15 @@ TU_INLINE void stream_line(char *to, const void *from) {
 #define STREAMS 0
 #endif
 
-/* A loop, and not the C library's copy: on some processors that starts its string instruction at a few KiB already, which
- * takes 0.3 us more than this when another core has the target's lines. */
+/* Copies whole cache lines in a loop, without memcpy. On some processors memcpy uses a string instruction from a few
+ * KiB on. If another core has the target's lines in its cache, that instruction takes 0.3 us longer than this loop. */
 typedef unsigned char line_of_bytes __attribute__((vector_size(TU_LINE_BYTES), aligned(1), may_alias));
 static void copy_lines(void *dst, const void *src, size_t bytes) {
   unsigned char *to = dst;
   const unsigned char *from = src;
   for (size_t at = 0; at < bytes; at += TU_LINE_BYTES) {
     *(line_of_bytes *)(to + at) = *(const line_of_bytes *)(from + at);
-    __asm__ volatile("" : : : "memory"); /* stays a loop */
+    __asm__ volatile("" : : : "memory"); /* keeps the loop from becoming a memcpy */
   }
 }
 
@@ -123,10 +124,11 @@ static void stream_copy(void *const dsts[], uint32_t dst_count, const void *src,
 
 /* ---- integers --------------------------------------------------------------------------------------------------- */
 
-/* The formatter takes a * b for a declaration. */
+/* clang-format would take a * b for a declaration. */
 /* clang-format off */
-/* Where sign does not show in the low bits, a signed type uses the unsigned kernel, which cannot overflow. V is at
- * least 32 bits wide: 16-bit operands would be promoted to int, and their product can overflow that. */
+/* Kernels for signed and unsigned types, for operations where the low bits of the result do not depend on the sign. V
+ * is the type of the computation. It is unsigned, so it cannot overflow, and has at least 32 bits, because 16-bit
+ * operands would be promoted to int, and their product can overflow an int. */
 #define ANY_SIGN(bits, V)                                    \
   typedef uint##bits##_t u##bits ELEMENT_OF_ARRAY; \
   typedef int##bits##_t i##bits ELEMENT_OF_ARRAY;  \
@@ -149,9 +151,13 @@ STREAM_SUM(32, u32, u32, a + b)
 STREAM_SUM(64, u64, u64, a + b)
 
 /* clang-format on */
-/* Division is toward zero, as C has it. Few instruction sets divide integers, all divide floats: with p bits for the
- * operands, whose quotient is 1/divisor or more away from the next whole number, a float of more than p bits cannot
- * round up to that. A divisor that the float has not exactly is larger than all operands. */
+/* min, max and division of integers. V: type in which the division is computed; W: integer type of the quotient.
+ * Division rounds toward zero, as in C.
+ *
+ * Up to 32 bits, V is a float type, because few instruction sets divide vectors of integers. The result is right all
+ * the same. A quotient of operands of p bits that is not whole is at least 1/divisor away from the next whole number. A
+ * float of more than p bits does not round it up to that number. A divisor that the float cannot hold exactly is larger
+ * than all operands, so the quotient is 0. */
 #define BY_SIGN(name, V, W)                   \
   PAIR(min_##name, name, name, a < b ? a : b) \
   PAIR(max_##name, name, name, a > b ? a : b) \
@@ -180,8 +186,8 @@ typedef float f32 ELEMENT_OF_ARRAY;
 typedef double f64 ELEMENT_OF_ARRAY;
 
 /* clang-format off */
-/* In min and max, operands that compare equal differ at most as -0 and +0 do: "or" answers -0, "and" +0. The choice
- * itself is what one instruction does. */
+/* min and max: operands that compare equal differ only if they are -0 and +0. In that case "or" of their bits gives -0,
+ * and "and" gives +0. The comparison and the choice are one instruction. */
 #define FLOAT_OPERATIONS(name, BITS, NAN_BITS)                                               \
   TU_INLINE name name##_sum(name a, name b) { return name##_one_nan(a + b); }                \
   TU_INLINE name name##_prod(name a, name b) { return name##_one_nan(a * b); }               \
@@ -219,7 +225,7 @@ STREAM_SUM(f64, f64, f64, f64_sum(a, b))
 
 /* ---- f16, bf16 and f8 ------------------------------------------------------------------------------------------- */
 
-/* A narrow float's `pair` and `accumulate` of each operation, then `widen` and `narrow`. */
+/* Expands the macro OPERATION, which defines `pair` and `accumulate`, for each operation of a narrow float. */
 #define NARROW_OPERATIONS(OPERATION, name, T) \
   OPERATION(name, T, sum) OPERATION(name, T, prod) OPERATION(name, T, min) OPERATION(name, T, max)
 
@@ -248,9 +254,9 @@ NARROW_FLOAT(f8e5m2, u8)
 #define F16_STREAM NULL
 #endif
 
-/* bf16 by twos: 32 bits hold two elements, each of which is an f32 where it stands, but for what lies below it. So no
- * lane changes its width, which is what takes time otherwise. An odd last element goes alone. Of a block's values, the
- * first half are the low elements, the second the high ones. */
+/* bf16 is handled in words of 32 bits, which hold two elements each. A shift or a mask turns each element into an f32
+ * within its word. So no vector lane changes its width. Such changes would use most of the time. An odd last element is
+ * handled alone. In a block, the values of all low elements come before those of the high elements. */
 typedef uint32_t two_bf16 ELEMENT_OF_ARRAY;
 TU_INLINE float bf16_low(uint32_t two) { return f32_of_bits(two << 16); }
 TU_INLINE float bf16_high(uint32_t two) { return f32_of_bits(two & 0xffff0000u); }
@@ -313,7 +319,7 @@ STREAM_SUM(bf16, two_bf16, uint32_t, bf16_two(f32_sum(bf16_low(a), bf16_low(b)),
     .accumulate = ACCUMULATES(name)                                                                  \
   }
 
-/* ---- the set ---------------------------------------------------------------------------------------------------- */
+/* ---- the kernel set --------------------------------------------------------------------------------------------- */
 
 const struct tu_kernel_set KERNEL_SET = {
     .name = KERNEL_SET_NAME,

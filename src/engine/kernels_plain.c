@@ -1,4 +1,4 @@
-/* kernels_plain.c: the loops as every machine can run them. */
+/* kernels_plain.c: the kernels without special instructions, for every machine. */
 #include "engine/kernels_set.h"
 
 #define KERNEL_SET tu_kernels_plain

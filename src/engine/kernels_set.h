@@ -1,45 +1,49 @@
-/* kernels_set.h: the loops of one instruction set, as kernels.c sees them. kernels_loops.h is compiled once for each set
- * (kernels_avx2.c and its like), with the compiler flags that CMakeLists.txt gives that file. */
+/* kernels_set.h: the loops for one instruction set, as kernels.c calls them. kernels_loops.h is compiled once for each
+ * instruction set (in kernels_avx2.c and similar files), with compiler flags that CMakeLists.txt sets for each of these
+ * files. */
 #ifndef TU_KERNELS_SET_H
 #define TU_KERNELS_SET_H
 
 #include "base/types.h"
 
-/* dst[i] = left[i] op right[i]. dst may be left or right, or overlap none. */
+/* dst[i] = left[i] op right[i]. dst may be left or right; otherwise it overlaps neither of them. */
 typedef void tu_pair_kernel(void *dst, const void *left, const void *right, size_t count);
-/* With one operand for all elements; handed over as a double, which holds every one that is allowed. */
+/* dst[i] = src[i] op operand. The operand is a double, which holds every allowed operand exactly. */
 typedef void tu_map_kernel(void *dst, const void *src, size_t count, double operand);
-/* values[i] = values[i] op src[i], where values are as the type's widen left them. */
+/* values[i] = values[i] op src[i]. The values are f32, as the function `widen` of the same type has written them. */
 typedef void tu_accumulate_kernel(float *values, const void *src, size_t count);
 
-/* The same past the caches, to several targets that begin on a line; bytes are whole lines. A fence is yet to follow. */
+/* A pair kernel with non-temporal stores, into several targets that begin on a cache line. `bytes` is a whole number of
+ * cache lines. The caller adds the fence that orders these stores. */
 typedef void tu_stream_kernel(void *const dsts[], uint32_t dst_count, const void *left, const void *right,
                               size_t bytes);
 
-/* Counts are of items: block floats have 16 values to each, in order. */
+/* The kernels of one data type. Counts are numbers of items; an item of a block float has 16 values, in order. */
 struct tu_type_kernels {
-  tu_pair_kernel *pair[TUTTI_OPS]; /* NULL: the type has no such operation */
-  tu_stream_kernel *stream_sum;    /* NULL: there is none */
-  /* For all but the narrow floats. Divide: by a positive whole number. */
+  tu_pair_kernel *pair[TU_OPS]; /* NULL: the type has no such operation */
+  tu_stream_kernel *stream_sum; /* NULL: the type has no such kernel */
+  /* NULL for narrow floats. `scale` multiplies by any operand; `divide` divides by a positive whole number. */
   tu_map_kernel *scale, *divide;
-  /* For the narrow floats alone, whose running results are f32. The order of a block's values is the type's own affair
-   * (bf16 keeps even and odd ones apart): what widens, accumulates and narrows must be handed the same count. */
+  /* For narrow floats only, whose running results are f32. Each type has its own order of the values in `values`; for
+   * example, bf16 separates even and odd elements. The order depends on `count`, so widen, accumulate and narrow must
+   * be called with the same count. */
   void (*widen)(float *values, const void *src, size_t count);
   void (*narrow)(void *dst, const float *values, size_t count);
-  tu_accumulate_kernel *accumulate[TUTTI_OPS];
+  tu_accumulate_kernel *accumulate[TU_OPS];
 };
 
 struct tu_kernel_set {
-  const char *name;                                       /* "avx2" */
-  void (*copy)(void *dst, const void *src, size_t bytes); /* of whole lines, anywhere */
-  /* As a tu_stream_kernel, but a copy. NULL: the machine has no such stores. */
+  const char *name; /* name of the instruction set, for example "avx2" */
+  /* Copies `bytes` bytes, a whole number of cache lines. The addresses need no alignment. */
+  void (*copy)(void *dst, const void *src, size_t bytes);
+  /* Copies with non-temporal stores, under the same rules as tu_stream_kernel. NULL: the machine has no such stores. */
   void (*stream_copy)(void *const dsts[], uint32_t dst_count, const void *src, size_t bytes);
-  struct tu_type_kernels types[TUTTI_DATATYPES];
+  struct tu_type_kernels types[TU_DATATYPES];
 };
-/* A double as an integer: to the nearest, then modulo 2^64; a narrower type takes the low bits of that. */
+/* Rounds a double to the nearest integer, modulo 2^64. A narrower type uses the low bits of the result. */
 uint64_t tu_integer_from(double number);
 
-/* The set in use. */
+/* Returns the kernel set in use. */
 const struct tu_kernel_set *tu_kernels(void);
 
 extern const struct tu_kernel_set tu_kernels_plain;

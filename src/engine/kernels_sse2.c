@@ -1,4 +1,4 @@
-/* kernels_sse2.c: the loops for any x86-64. */
+/* kernels_sse2.c: the kernels for SSE2, which every x86-64 machine has. */
 #include "engine/kernels_set.h"
 
 #if defined(__x86_64__)

@@ -1,6 +1,9 @@
-/* matching.c: which message belongs to which receive. Messages of a pair travel in one channel; a receive takes the first
- * one with its tag. A message in front of the wanted one, which nobody has asked for yet, is set aside in memory of its
- * own: only then, so in the usual order nothing is copied twice and a sender that runs ahead is held back by credits. */
+/* matching.c: decides which message belongs to which receive. All messages from one rank to another use one channel,
+ * and a receive gets the first message with its tag.
+ *
+ * A message that no receive has asked for yet may be in front of the wanted message. Then the first one is set aside:
+ * it is copied into separate memory. If messages arrive in the order in which they are received, nothing is set aside,
+ * and nothing is copied twice. Then a sender that runs ahead has to wait when it has no credit left. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,17 +11,17 @@
 
 struct tu_early {
   struct tu_early *next;
-  uint64_t tag; /* as the lines said */
+  uint64_t tag; /* tag that the lines of the message carry */
   size_t bytes, have;
   unsigned char *data;
   bool claimed;
 };
 
 struct tu_matching {
-  struct tu_expected *posted;  /* in order of start */
-  struct tu_expected *current; /* owns the message at the head of the channel */
-  struct tu_early *early;      /* in order of arrival */
-  struct tu_early *filling;    /* the one that the head of the channel goes to */
+  struct tu_expected *posted;  /* receives that have no message yet, in the order in which they were started */
+  struct tu_expected *current; /* the receive that gets the message at the head of the channel; NULL: none */
+  struct tu_early *early;      /* messages that were set aside, in order of arrival */
+  struct tu_early *filling;    /* the message at the head of the channel, if it is being copied aside; otherwise NULL */
 };
 
 bool tu_matching_prepare(struct tu_receiver *r) {
@@ -60,7 +63,8 @@ void tu_matching_post(struct tu_expected *e, uint32_t tag, struct tu_receiver *r
   e->posted = true;
 }
 
-/* Moves what is there of the message that is being set aside. */
+/* Copies the slices that have arrived of the message that is being set aside (copied into separate memory, because no
+ * receive has asked for it yet). */
 static void fill_early(struct tu_mover *mover, struct tu_receiver *r, struct tu_matching *m) {
   const struct tu_line *line;
   while (m->filling && (line = tu_receiver_line(r))) {
@@ -73,7 +77,8 @@ static void fill_early(struct tu_mover *mover, struct tu_receiver *r, struct tu_
   }
 }
 
-/* False without memory: how long it is the sender says. */
+/* Begins to set a message aside (to copy it into separate memory). Its line states the length of the whole message.
+ * Returns false if out of memory. */
 static bool set_aside(struct tu_matching *m, const struct tu_line *line) {
   struct tu_early *early = tu_try_allocate(1, sizeof *early);
   unsigned char *data = early ? malloc(tu_max(line->message_bytes, 1)) : NULL;

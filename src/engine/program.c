@@ -1,38 +1,44 @@
-/* program.c: lowers a plan: spans become runs of bytes, peers become channels. A multicast is one instruction, whose slices
- * go to all receivers at once. That it waits for room at all of them is safe in a plan that a builder made (what they
- * have not taken yet belongs to earlier calls); in any other, it becomes its single sends. */
+/* program.c: lowers a plan, that is, converts it to a program: spans become runs of bytes, peers become channels.
+ *
+ * A multicast is one instruction. It sends each slice to all receivers at once, so it waits until all of them have
+ * room. In a plan that an algorithm has built, this causes no deadlock (see plan.h). The reason: the messages that
+ * still fill a receiver's channel belong to earlier steps, and these steps finish without this multicast. In any other
+ * plan, a multicast becomes single sends. */
 #include "engine/program.h"
 
 #include <string.h>
 
-#include "engine/parts.h"
+#include "engine/partition.h"
 
-/* One message of the plan, on its way into an instruction or operand. */
+/* A message, or a part of a joined message (which carries the data of several steps). settle_messages copies it into
+ * the program. */
 struct part {
   struct tu_message message;
-  uint32_t index; /* of the operand, or in the program's messages */
+  uint32_t index; /* index in p->operands (if of_operand) or in p->messages */
   bool of_operand;
-  uint32_t head;       /* the part that its message begins with */
-  size_t joined_bytes; /* of a head: of all its parts */
-  uint32_t joined;     /* of a head: how many parts */
+  uint32_t head;       /* index of the first part of the joined message that this part belongs to */
+  size_t joined_bytes; /* only for the first part of a joined message: total bytes of all parts of the message */
+  uint32_t joined;     /* only for the first part of a joined message: number of parts of the message */
 };
 
 struct lowerer {
-  struct tu_arena arena; /* of what is here; the program has its own */
+  struct tu_arena arena; /* memory for the lowering; the program has its own arena */
   const struct tu_lowering *from;
   const struct tu_rank_plan *steps;
   struct tu_program *program;
   struct tu_error *error;
-  struct tu_run *tmp;      /* where each scratch chunk lies */
-  uint32_t *first_of_step; /* step -> its first instruction; [step_count + 1] */
-  uint32_t **ring_of;      /* [direction][peer]: [lane] -> index in rings, or TU_NO_RING; NULL: none yet */
-  struct part *parts;      /* all messages, in the order of the steps */
+  struct tu_run *tmp;      /* offset and length of each scratch chunk */
+  uint32_t *first_of_step; /* [step_count + 1]: for each step, the index of its first instruction */
+  /* [peer] for sends, [number of ranks + peer] for receives: array of the lanes with the index of each channel in
+   * `rings`, or TU_NO_RING; NULL: no channel with this peer yet */
+  uint32_t **ring_of;
+  struct part *parts; /* all messages and parts of joined messages, in step order */
   uint32_t part_count, part_capacity;
   uint32_t instruction_capacity, message_capacity, operand_capacity, after_capacity;
   uint32_t ring_capacity, run_capacity;
 };
 
-/* ---- places ---- */
+/* ---- spans (consecutive chunks) become runs of bytes ---- */
 
 static void lay_out_tmp(struct lowerer *l) {
   l->tmp = tu_arena_allocate(&l->arena, l->steps->tmp_count + 1, sizeof *l->tmp);
@@ -46,7 +52,7 @@ static void lay_out_tmp(struct lowerer *l) {
   l->program->tmp_bytes = at;
 }
 
-static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_place *place) {
+static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_byte_range *range) {
   struct tu_program *p = l->program;
   uint32_t first = p->run_count;
   for (uint32_t i = 0; i < span.count; i++) {
@@ -64,30 +70,31 @@ static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_place
   }
   size_t bytes = 0;
   for (uint32_t i = first; i < p->run_count; i++) bytes += p->runs[i].bytes;
-  /* Runs move while the array grows: their index stands in `offset` until settle_places. */
-  *place = (struct tu_place){.buffer = span.buffer, .run_count = p->run_count - first, .offset = first};
-  if (span.buffer != TU_TMP) place->fold = (span.buffer == TU_IN ? &l->from->in : &l->from->out)->fold;
-  p->folded |= place->fold != NULL;
+  /* The array of runs may move while it grows. So `offset` holds the index of the range's first run, until
+   * settle_ranges replaces it by that run's offset in bytes. */
+  *range = (struct tu_byte_range){.buffer = span.buffer, .run_count = p->run_count - first, .offset = first};
+  if (span.buffer != TU_TMP) range->fold = (span.buffer == TU_IN ? &l->from->in : &l->from->out)->fold;
+  p->folded |= range->fold != NULL;
   return bytes;
 }
 
-static void settle_place(struct tu_program *p, struct tu_place *place) {
-  const struct tu_run *runs = place->run_count ? p->runs + place->offset : NULL;
-  size_t *extent = &p->extents[place->buffer];
-  for (uint32_t i = 0; i < place->run_count; i++) *extent = tu_max(*extent, runs[i].offset + runs[i].bytes);
-  place->offset = place->run_count ? runs[0].offset : 0;
-  place->runs = runs;
+static void settle_range(struct tu_program *p, struct tu_byte_range *range) {
+  const struct tu_run *runs = range->run_count ? p->runs + range->offset : NULL;
+  size_t *extent = &p->extents[range->buffer];
+  for (uint32_t i = 0; i < range->run_count; i++) *extent = tu_max(*extent, runs[i].offset + runs[i].bytes);
+  range->offset = range->run_count ? runs[0].offset : 0;
+  range->runs = runs;
 }
 
-static void settle_places(struct tu_program *p) {
+static void settle_ranges(struct tu_program *p) {
   for (uint32_t i = 0; i < p->instruction_count; i++) {
-    settle_place(p, &p->instructions[i].source);
-    settle_place(p, &p->instructions[i].target);
+    settle_range(p, &p->instructions[i].source);
+    settle_range(p, &p->instructions[i].target);
   }
-  for (uint32_t i = 0; i < p->operand_count; i++) settle_place(p, &p->operands[i].place);
+  for (uint32_t i = 0; i < p->operand_count; i++) settle_range(p, &p->operands[i].range);
 }
 
-/* ---- rings ---- */
+/* ---- channels ---- */
 
 static uint32_t *lanes_of(struct lowerer *l, uint32_t direction) {
   uint32_t **lanes = &l->ring_of[direction];
@@ -96,7 +103,8 @@ static uint32_t *lanes_of(struct lowerer *l, uint32_t direction) {
   return memset(*lanes, 0xff, TU_MOVER_LANES * sizeof **lanes);
 }
 
-/* The ring to or from a peer; TU_NO_RING without memory. */
+/* Returns the index in p->rings of the channel to or from a peer. Opens the channel at first use. TU_NO_RING: out of
+ * memory. */
 static uint32_t use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint32_t lane) {
   struct tu_program *p = l->program;
   uint32_t ranks = l->from->plan->ranks;
@@ -114,7 +122,9 @@ static uint32_t use_ring(struct lowerer *l, bool sends, uint32_t plan_peer, uint
   return *known = p->ring_count++;
 }
 
-/* Notes the next message, of an operand or an instruction; false without memory. */
+/* Appends a message, or a part of a joined message, to l->parts. The message of a receive-and-reduce step belongs to
+ * the operand that the caller adds next. Any other message gets a new entry in p->messages. Returns false if out of
+ * memory. */
 static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const struct tu_step *step, bool joined,
                      size_t bytes) {
   struct tu_program *p = l->program;
@@ -122,7 +132,10 @@ static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const st
   if (ring == TU_NO_RING) return false;
   bool of_operand = step->kind == TU_RECV_REDUCE;
   l->parts = tu_arena_grow(&l->arena, l->parts, l->part_count, &l->part_capacity, sizeof *l->parts);
-  uint32_t head = joined ? p->rings[ring].messages : l->part_count; /* until settle_messages, a ring's last head */
+  /* A part that is joined continues the last message of its channel. During lowering, the field `messages` of a channel
+   * holds the index in l->parts of the first part of the channel's last message. settle_messages then sets the field to
+   * the number of messages. */
+  uint32_t head = joined ? p->rings[ring].messages : l->part_count;
   p->rings[ring].messages = head;
   l->parts[l->part_count++] = (struct part){.message = {.ring = ring, .parts = 1, .bytes = bytes},
                                             .index = of_operand ? p->operand_count : p->message_count,
@@ -132,11 +145,12 @@ static bool add_part(struct lowerer *l, bool sends, uint32_t plan_peer, const st
   l->parts[head].joined++;
   if (of_operand) return true;
   p->messages = tu_arena_grow(&p->arena, p->messages, p->message_count, &l->message_capacity, sizeof *p->messages);
-  p->message_count++; /* filled in by settle_messages */
+  p->message_count++; /* settle_messages fills in the entry that was added here */
   return true;
 }
 
-/* What is not inline may be staged, and needs a ring for that; what several read goes into a ring of its own. */
+/* Reserves staging rings (buffers for message data). A message that is too long for a line may be staged, and needs a
+ * staging ring on its channel. A multicast is staged in a ring of its own. */
 static bool reserve_rings(struct lowerer *l) {
   const struct tu_program *p = l->program;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
@@ -152,7 +166,9 @@ static bool reserve_rings(struct lowerer *l) {
   return true;
 }
 
-/* Numbers the messages of every ring: joined parts have one number if they cross as one. */
+/* Numbers the messages of each channel. If the parts of a joined message fit into one slot, they cross as one message,
+ * with one number. Otherwise each part crosses as a message of its own, with a number of its own. Returns false if out
+ * of memory. */
 static bool settle_messages(struct lowerer *l) {
   struct tu_program *p = l->program;
   for (uint32_t i = 0; i < p->ring_count; i++) p->rings[i].messages = 0;
@@ -162,7 +178,8 @@ static bool settle_messages(struct lowerer *l) {
     bool as_one = head->joined > 1 && head->joined_bytes <= l->from->mover->shape.slot_bytes;
     if (as_one) {
       m->parts = head->joined;
-      m->offset = part == head ? 0 : head->message.bytes; /* a head counts up the bytes of the parts so far */
+      /* so far, head->message.bytes is the sum of the bytes of the parts before this one */
+      m->offset = part == head ? 0 : head->message.bytes;
       if (part != head) head->message.bytes += m->bytes;
       m->ordinal = part == head ? p->rings[m->ring].messages++ : head->message.ordinal;
     } else {
@@ -183,7 +200,7 @@ static bool settle_messages(struct lowerer *l) {
 /* ---- dependencies ---- */
 
 struct touch {
-  uint32_t first, count; /* cells */
+  uint32_t first, count; /* range of cells (chunks of all buffers of the plan, numbered) that a step reads or writes */
   bool writes;
 };
 
@@ -206,7 +223,9 @@ static uint32_t step_touches(const struct lowerer *l, const struct tu_step *s, s
   return n;
 }
 
-/* May `later` follow `earlier` byte range by byte range? Yes, if all that they contend for is the same span of each. */
+/* Returns true if step `later` may work on a byte range as soon as step `earlier` has finished the same range. Two
+ * spans of the steps conflict if they overlap and at least one is written. The result is true if some spans conflict,
+ * and all that conflict are equal. */
 static bool follows_in_slices(const struct lowerer *l, const struct tu_step *earlier, const struct tu_step *later,
                               struct touch *a, struct touch *b) {
   uint32_t a_count = step_touches(l, earlier, a), b_count = step_touches(l, later, b);
@@ -227,11 +246,11 @@ static void add_after(struct lowerer *l, uint32_t before, bool sliced) {
   p->afters[p->after_count++] = (struct tu_after){before, sliced};
 }
 
-/* What a step waits for where input lies that comes in parts. */
+/* Makes a step depend on the gates (instructions that wait for input) of the partitioned input that it touches. */
 static void lower_gates(struct lowerer *l, const struct tu_step *step, struct touch *touches) {
   uint32_t count = step_touches(l, step, touches);
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t gate = tu_parts_gate(l->program->parts, l->from, touches[i].first, touches[i].count);
+    uint32_t gate = tu_partition_gate(l->program->partition, l->from, touches[i].first, touches[i].count);
     if (gate != TU_NO_GATE) add_after(l, gate, true);
   }
 }
@@ -245,7 +264,7 @@ static void lower_afters(struct lowerer *l, uint32_t step_index, struct touch *a
     bool sliced = follows_in_slices(l, &l->steps->steps[earlier], step, a, b);
     for (uint32_t k = l->first_of_step[earlier]; k < l->first_of_step[earlier + 1]; k++) add_after(l, k, sliced);
   }
-  if (p->parts) lower_gates(l, step, a);
+  if (p->partition) lower_gates(l, step, a);
   for (uint32_t k = l->first_of_step[step_index]; k < l->first_of_step[step_index + 1]; k++) {
     p->instructions[k].after_first = first;
     p->instructions[k].after_count = p->after_count - first;
@@ -263,7 +282,7 @@ static bool lower_operands(struct lowerer *l, const struct tu_step *step, struct
   for (uint32_t i = 0; i < step->operand_count; i++) {
     const struct tu_operand *o = &l->steps->operands[step->operand_first + i];
     struct tu_program_operand operand = {.message.ring = TU_NO_RING, .first = o->first};
-    if (o->peer == TU_LOCAL) lower_span(l, o->span, &operand.place);
+    if (o->peer == TU_LOCAL) lower_span(l, o->span, &operand.range);
     else if (!add_part(l, false, o->peer, step, o->joined, out->bytes)) return false;
     raw += o->first;
     p->operands = tu_arena_grow(&p->arena, p->operands, p->operand_count, &l->operand_capacity, sizeof *p->operands);
@@ -273,7 +292,7 @@ static bool lower_operands(struct lowerer *l, const struct tu_step *step, struct
   return true;
 }
 
-/* The instruction's messages to, or from, some of the step's peers. */
+/* Adds the instruction's messages to or from `count` peers of the step. */
 static bool lower_messages(struct lowerer *l, const struct tu_step *step, uint32_t first, uint32_t count,
                            struct tu_instruction *out) {
   struct tu_program *p = l->program;
@@ -284,7 +303,8 @@ static bool lower_messages(struct lowerer *l, const struct tu_step *step, uint32
                   out->bytes))
       return false;
   for (uint32_t i = l->part_count - count; count > 1 && i < l->part_count; i++)
-    tu_assert(p->rings[l->parts[i].message.ring].messages == i); /* a multicast has one target at a rank */
+    /* each message of a multicast goes to a different rank, and none is joined with other messages */
+    tu_assert(p->rings[l->parts[i].message.ring].messages == i);
   if (count > 1 && out->bytes > TU_INLINE_BYTES) {
     if (!(p->cast = tu_mover_cast(l->from->mover, out->bytes, l->error))) return false;
     out->cast = p->cast_messages++;
@@ -314,22 +334,22 @@ static bool lower_step(struct lowerer *l, const struct tu_step *step) {
   return true;
 }
 
-/* ---- what follows from the dependencies ---- */
+/* ---- forwarding and instruction order ---- */
 
-static bool same_place(const struct tu_place *a, const struct tu_place *b) {
+static bool same_range(const struct tu_byte_range *a, const struct tu_byte_range *b) {
   return a->buffer == b->buffer && a->run_count == 1 && b->run_count == 1 && a->offset == b->offset;
 }
 
-/* The instruction that writes just what the send sends, so that it may go on with it, slice by slice; TU_NO_PRODUCER if
- * there is none. */
 #define TU_NO_PRODUCER UINT32_MAX
+/* Returns the index of the instruction whose target is exactly the source of the send, so that the send can forward
+ * each slice when it is written. TU_NO_PRODUCER: no such instruction. */
 static uint32_t producer_of(const struct tu_program *p, const struct tu_instruction *send) {
   if (send->kind != TU_SEND || send->first || send->bytes <= TU_INLINE_BYTES) return TU_NO_PRODUCER;
   if (p->messages[send->message_first].parts > 1) return TU_NO_PRODUCER;
   for (uint32_t i = 0; i < send->after_count; i++) {
     const struct tu_after *after = &p->afters[send->after_first + i];
     const struct tu_instruction *before = &p->instructions[after->before];
-    if (after->sliced && before->kind != TU_SEND && same_place(&send->source, &before->target)) return after->before;
+    if (after->sliced && before->kind != TU_SEND && same_range(&send->source, &before->target)) return after->before;
   }
   return TU_NO_PRODUCER;
 }
@@ -358,7 +378,7 @@ static void lower_onward(struct lowerer *l) {
   }
 }
 
-/* How many places an instruction's bytes may go to at once. */
+/* Returns the number of addresses to which an instruction writes the same bytes. */
 static uint32_t targets_of(const struct tu_program *p, const struct tu_instruction *ins) {
   if (ins->kind == TU_SEND) return ins->message_count;
   uint32_t targets = 1;
@@ -367,30 +387,30 @@ static uint32_t targets_of(const struct tu_program *p, const struct tu_instructi
   return targets;
 }
 
-/* Gates follow all other instructions. */
+/* Appends the gates (instructions that wait for input) after all other instructions, for a partitioned call. */
 static void lower_parts(struct lowerer *l) {
   struct tu_program *p = l->program;
-  tu_parts_end(p->parts, l->from, l->first_of_step);
-  for (uint32_t i = 0; i < p->parts->gate_count; i++) {
+  tu_partition_end(p->partition, l->from, l->first_of_step);
+  for (uint32_t i = 0; i < p->partition->gate_count; i++) {
     p->instructions = tu_arena_grow(&p->arena, p->instructions, p->instruction_count, &l->instruction_capacity,
                                     sizeof *p->instructions);
     p->instructions[p->instruction_count++] =
-        (struct tu_instruction){.kind = TU_FILL, .cast = TU_NO_CAST, .bytes = tu_parts_gate_bytes(p->parts, i)};
+        (struct tu_instruction){.kind = TU_FILL, .cast = TU_NO_CAST, .bytes = tu_partition_gate_bytes(p->partition, i)};
   }
 }
 
 static void lower_order(struct lowerer *l) {
   struct tu_program *p = l->program;
-  if (l->from->fills || l->from->tells) p->parts = tu_parts_begin(&p->arena, l->from, p->instruction_count);
+  if (l->from->fills || l->from->tells) p->partition = tu_partition_begin(&p->arena, l->from, p->instruction_count);
   struct touch *a = tu_arena_allocate(&l->arena, 2 * ((size_t)p->operands_max + 2), sizeof *a);
   for (uint32_t i = 0; i < l->steps->step_count; i++) lower_afters(l, i, a, a + p->operands_max + 2);
-  if (p->parts) lower_parts(l);
+  if (p->partition) lower_parts(l);
   for (uint32_t i = 0; i < p->instruction_count; i++) p->instructions[i].lasting = true;
   for (uint32_t i = 0; i < p->after_count; i++) p->instructions[p->afters[i].before].lasting = false;
 }
 
 static bool goes_straight(const struct tu_lowering *from, const struct tu_program *p) {
-  if (!from->in_builder_order || p->point_to_point || p->folded || p->parts) return false;
+  if (!from->in_builder_order || p->point_to_point || p->folded || p->partition) return false;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
     if (ins->bytes > from->mover->shape.slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1)
@@ -399,12 +419,13 @@ static bool goes_straight(const struct tu_lowering *from, const struct tu_progra
   for (uint32_t i = 0; i < p->message_count; i++)
     if (p->messages[i].parts > 1) return false;
   for (uint32_t i = 0; i < p->operand_count; i++)
-    if (p->operands[i].message.parts > 1 || p->operands[i].place.run_count > 1) return false;
+    if (p->operands[i].message.parts > 1 || p->operands[i].range.run_count > 1) return false;
   return true;
 }
 
-/* Who sends what it has before it waits for anything keeps nobody waiting. Only the first message of a ring goes ahead: for
- * that one there is room once the peer has done with earlier calls. */
+/* Returns true for a send that runs before all other instructions. A send without dependencies runs first, so that no
+ * peer waits for data that this rank already has. It must be the first message of this program on its channel, because
+ * only for that one there is sure to be room: as soon as the peer has finished earlier calls. */
 static bool goes_ahead(const struct tu_program *p, const struct tu_instruction *ins) {
   bool first = ins->kind == TU_SEND && ins->after_count == 0;
   for (uint32_t i = 0; i < ins->message_count; i++) first &= p->messages[ins->message_first + i].ordinal == 0;
@@ -437,7 +458,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   }
   l->first_of_step[l->steps->step_count] = p->instruction_count;
   lower_order(l);
-  settle_places(p);
+  settle_ranges(p);
   if (!settle_messages(l)) return error->code;
   lower_onward(l);
   for (uint32_t i = 0; i < p->instruction_count; i++)

@@ -1,5 +1,6 @@
-/* program.h: a plan lowered for one rank and one call signature: flat instructions over byte ranges, with channels and
- * dependencies resolved. Only the addresses of the buffers are left open: they come with each start. */
+/* program.h: a program is a plan that has been lowered (converted) for one rank and one call signature. It is a flat
+ * list of instructions on byte ranges; their channels and dependencies are already determined. Only the buffer
+ * addresses are missing; they are supplied at each start. */
 #ifndef TU_PROGRAM_H
 #define TU_PROGRAM_H
 
@@ -9,115 +10,132 @@
 #include "tensor/map.h"
 #include "tensor/view.h"
 
-/* Bytes of a buffer, in order: one run from `offset`, or several. If the buffer is a tensor that does not lie as it crosses,
- * runs are those of its packed form, and `fold` says where that lies. */
-struct tu_place {
-  uint32_t buffer; /* enum tu_buffer */
+/* Bytes of a buffer, in order: one run from `offset`, or several runs. If the buffer is a tensor whose elements do not
+ * lie in logical order, the runs are positions in the packed form of the tensor, and `fold` says where that packed form
+ * lies in memory. */
+struct tu_byte_range {
+  uint32_t buffer; /* which buffer (enum tu_buffer) */
   uint32_t run_count;
   size_t offset;
   const struct tu_run *runs;
   const struct tu_fold *fold;
 };
 
-/* A channel that the program uses, and how many messages it moves on it. */
+/* A channel that the program uses, and the number of its messages in one run of the program. */
 struct tu_ring_use {
-  struct tu_sender *sender; /* one of the two */
+  struct tu_sender *sender; /* NULL on a receiving channel; exactly one of sender and receiver is set */
   struct tu_receiver *receiver;
   uint32_t messages;
 };
 
-/* A message, or a part of one that is joined of several and crosses in one slice: `bytes` in all, this part from
- * `offset` on. Joined messages that are longer than a slot cross one by one, as if they were not joined; both ends know
- * all lengths, so they agree. */
 #define TU_NO_RING UINT32_MAX
+/* A message, or a part of a joined message. A plan may join messages of several steps to the same peer (tu_step.joined
+ * in plan/plan.h). A joined message then consists of several parts, and crosses in one slice: `bytes` is the length of
+ * the whole message, `offset` is where this part begins. If the joined parts are longer than a slot, each part crosses
+ * as a message of its own. Sender and receiver know all lengths, so both make the same decision. */
 struct tu_message {
   uint32_t ring;
-  uint32_t ordinal;         /* among the program's messages on that ring */
-  uint32_t parts;           /* 1: a message of its own */
-  struct tu_sender *sender; /* the ring's; one of the two */
+  uint32_t ordinal;         /* position among the program's messages on this channel, from 0 */
+  uint32_t parts;           /* number of parts of the joined message; 1: the message is not joined */
+  struct tu_sender *sender; /* NULL for a receive; exactly one of sender and receiver is set */
   struct tu_receiver *receiver;
   size_t offset;
   size_t bytes;
 };
 
 struct tu_program_operand {
-  struct tu_message message; /* ring = TU_NO_RING: local, at `place` */
+  /* the message that is the operand; its `ring` is TU_NO_RING for a local operand, whose bytes are `range` */
+  struct tu_message message;
   bool first;
-  struct tu_place place;
+  struct tu_byte_range range;
 };
 
-/* Instruction `before` comes first: wholly, or (sliced) byte range by byte range. */
+/* A dependency on instruction `before`. sliced = true: each byte waits for the same byte of `before`. sliced = false:
+ * every byte waits until `before` is finished. */
 struct tu_after {
   uint32_t before;
   bool sliced;
 };
 
-#define TU_DIRECT_BYTES (32u << 10) /* shorter messages are staged, not lent or stored: nobody waits for a reader */
+/* Messages of fewer bytes never use rendezvous (get or put): they are copied, so that the sender does not wait for its
+ * receiver. */
+#define TU_DIRECT_BYTES (32u << 10)
 #define TU_NO_CAST UINT32_MAX
 struct tu_instruction {
-  uint8_t kind; /* enum tu_step_kind */
+  uint8_t kind; /* kind of the instruction (enum tu_step_kind) */
   bool first, final;
-  bool lasting;                          /* send: nothing waits for it, so nothing overwrites its source meanwhile */
-  bool follows;                          /* send: is onward of an instruction */
-  uint32_t message_first, message_count; /* send: one for each receiver; recv: one */
-  uint32_t cast;                         /* send to several: its ordinal in the ring for many readers, or TU_NO_CAST */
+  bool lasting; /* send: no instruction depends on this send, so the run never overwrites its source */
+  /* send: its source is what another instruction writes; this send may forward each slice when it is written (see
+   * onward) */
+  bool follows;
+  uint32_t message_first, message_count; /* send: one message per receiver; recv: one message */
+  uint32_t cast; /* send to several ranks: position among the program's multicasts, from 0; otherwise TU_NO_CAST */
   uint32_t operand_first, operand_count;
   uint32_t after_first, after_count;
-  uint32_t onward_first, onward_count; /* sends of just this target: may go on as it is written */
+  /* range of `onward`: the sends whose source is exactly this instruction's target; they forward each slice when it is
+   * written */
+  uint32_t onward_first, onward_count;
   size_t bytes;
-  struct tu_place source, target;
+  struct tu_byte_range source, target;
 };
 
 struct tu_program {
-  struct tu_arena arena; /* all of it, this struct as well */
+  struct tu_arena arena; /* memory of the whole program, including this struct */
   struct tu_instruction *instructions;
-  struct tu_message *messages; /* of sends and receives; those of operands stand there */
+  struct tu_message *messages; /* messages of sends and receives; operands contain their own messages */
   struct tu_program_operand *operands;
   struct tu_after *afters;
-  uint32_t *onward; /* instructions */
-  uint32_t *order;  /* of the instructions, for straight.c; NULL: it does not serve this program */
+  /* indices of the sends that forward what an instruction writes; each instruction has a range of them (onward_first,
+   * onward_count) */
+  uint32_t *onward;
+  uint32_t *order; /* instruction order for straight.c; NULL: straight.c cannot run this program */
   struct tu_ring_use *rings;
   struct tu_run *runs;
-  struct tu_cast *cast;   /* NULL: unused */
-  struct tu_parts *parts; /* NULL: the call is made as a whole; see parts.h */
+  struct tu_cast *cast;           /* this rank's ring of bytes for multicasts; NULL: the program does not need it */
+  struct tu_partition *partition; /* for a partitioned call (partition.h); otherwise NULL */
   uint32_t instruction_count, message_count, operand_count, after_count, onward_count, ring_count, run_count;
   uint32_t cast_messages;
-  uint32_t operands_max;     /* of one instruction */
-  uint32_t targets_max;      /* of one instruction: where its bytes may go at once */
-  uint32_t raw_operands_max; /* of one instruction: that are first loads */
+  uint32_t operands_max;     /* largest number of operands of one instruction */
+  uint32_t targets_max;      /* maximum number of addresses to which one instruction writes the same bytes */
+  uint32_t raw_operands_max; /* maximum number of operands of one instruction that are raw input (not yet scaled) */
   size_t tmp_bytes;
-  size_t moved_bytes;   /* by all instructions */
-  size_t longest_bytes; /* of one instruction */
-  size_t extents[3];    /* of IN, OUT and TMP: what is touched lies before */
+  size_t moved_bytes;   /* total bytes of all instructions */
+  size_t longest_bytes; /* bytes of the longest instruction */
+  size_t extents[3];    /* for each of IN, OUT and TMP: offset after the last byte that the program touches */
   size_t item_bytes;
-  bool folded;         /* some place is */
-  bool point_to_point; /* its messages are matched by tag */
+  bool folded;         /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
+  bool point_to_point; /* true: messages are matched by tag (send and recv) */
 };
 
-/* So many bytes, as far as they are whole items: no slice ends within one, as whoever gets it may have to reduce it. */
+/* Rounds bytes down to whole items. A slice never ends within an item, because its receiver may have to reduce whole
+ * items. */
 static inline size_t tu_program_whole(const struct tu_program *p, size_t bytes) {
   return bytes - bytes % p->item_bytes;
 }
 
-/* How many tickets have been drawn on a ring that the program uses. */
+/* Returns the counter of tickets (positions in the order of messages) drawn so far on a channel of the program. */
 static inline uint64_t *tu_program_tickets(const struct tu_program *p, uint32_t ring) {
   const struct tu_ring_use *use = &p->rings[ring];
   return use->sender ? &use->sender->tickets : &use->receiver->tickets;
 }
 
 struct tu_lowering {
-  const struct tu_plan *plan; /* with this rank's steps */
-  uint32_t plan_rank;         /* which rank of the plan this one is */
-  const uint32_t *peers;      /* rank of the plan -> rank of the mover; NULL: the same */
+  const struct tu_plan *plan; /* the plan; it includes the steps of this rank */
+  uint32_t plan_rank;         /* this rank's number in the plan */
+  /* [plan->ranks]: for each rank of the plan, its rank in the communicator; NULL: the numbers are equal */
+  const uint32_t *peers;
   struct tu_mover *mover;
   struct tu_view in, out;
   bool point_to_point;
-  bool
-      in_builder_order; /* the plan's steps are in the order of one builder: its multicasts may wait for all receivers */
-  bool fills, tells;    /* the input comes in parts; of the output parts are told of. See parts.h */
+  /* true: all ranks list their steps in the order of one algorithm's calls of the builder (plan/builder.h), so a
+   * multicast may wait for all its receivers without deadlock */
+  bool in_builder_order;
+  /* fills: the caller fills the input part by part; tells: the caller is told which parts of the output are final
+   * (partition.h) */
+  bool fills, tells;
 };
 
-/* Errors: MEMORY (also: no room for a channel). */
+/* Lowers a plan, that is, converts it to a program. Error: TUTTI_ERR_MEMORY, also if there is no room for a channel. */
 tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error);
 void tu_program_destroy(struct tu_program *program);
 

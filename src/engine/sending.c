@@ -1,17 +1,25 @@
-/* sending.c: how a message crosses is decided when its first slice is to go, by what each end's memory is: neither plan nor
- * program know it, and its receiver is told with each slice.
+/* sending.c: chooses the way in which a message crosses, when its first slice can be sent. The choice depends on where
+ * the buffers of both ranks lie, which plan and program do not know. Every slice tells its receiver how it crosses.
  *
- * A short message lies in its line. If its receiver has posted a target in memory that both map, it is stored there. If
- * the source is such memory, and nothing in the program waits for the send, it is lent: the receiver reads it there, and
- * the send is over when it has. (A send that is waited for must end when its source has been read here: partners that
- * exchange in place would wait for each other for ever.) Everything else is staged. */
+ * - inline: a short message lies in its line.
+ * - stored (rendezvous put): the receiver has posted a target in memory that both ranks map.
+ * - lent (rendezvous get): the source is in memory that both ranks map, and no instruction depends on the send. The
+ *   receiver reads the source. Only then does the send end.
+ * - staged: all other messages.
+ *
+ * A send on which other instructions depend is never lent. It must end as soon as this rank has read its source.
+ * Otherwise two ranks that exchange data in place would wait for each other forever. */
 #include "engine/engine.h"
 
-/* What is shorter is better lent than stored: the target's lines may be in its owner's cache, who can write them faster; what
- * is longer is in no cache, and the one who has it shares the work. (What is just being made is stored on the way.) */
+/* Decides for a message that may be both lent and stored. A message of fewer bytes is lent: the receiver copies it, and
+ * is faster, because the target may be in its cache. A longer message is stored: the sender copies it, because it is in
+ * no cache, and so the receiver has less work. Data that another instruction is just writing is stored whatever its
+ * length. */
 #define STORE_BYTES ((size_t)1 << 20)
-#define LEND_SLICE ((size_t)64 << 10)      /* lent while its source is being made: at least so much at a time */
-#define DIRECT_SLICE_MAX ((size_t)1 << 30) /* lent or stored: lines count in 32 bits */
+/* minimum bytes of a lent slice, unless it is the last slice of its message */
+#define LEND_SLICE ((size_t)64 << 10)
+/* maximum bytes of a slice that is lent or stored, because message lines count bytes in 32 bits */
+#define DIRECT_SLICE_MAX ((size_t)1 << 30)
 
 static bool all_posted(const struct tu_execution *e, const struct tu_instruction *ins) {
   const struct tu_message *m = e->program->messages + ins->message_first;
@@ -20,7 +28,7 @@ static bool all_posted(const struct tu_execution *e, const struct tu_instruction
   return true;
 }
 
-/* Does every receiver map this rank's memory? */
+/* Returns true if every receiver maps this rank's memory, and so can read it. */
 static bool all_map(const struct tu_execution *e, const struct tu_instruction *ins) {
   const struct tu_message *m = e->program->messages + ins->message_first;
   bool map = true;
@@ -31,10 +39,11 @@ static bool all_map(const struct tu_execution *e, const struct tu_instruction *i
 
 static bool may_lend(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (!ins->lasting || ins->bytes < e->direct_bytes || ins->source.run_count != 1 || ins->source.fold ||
-      !e->places[ins->source.buffer] || !all_map(e, ins))
+      !e->segment_offsets[ins->source.buffer] || !all_map(e, ins))
     return false;
   if (ins->first && !e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM) return false;
-  /* Who sends something that a channel can hold does not expect to wait for its receiver. */
+  /* A lent message keeps its sender waiting until the receiver has read it. Users of send do not expect that of a
+   * message that fits into its channel. So a point-to-point message is lent only if it is longer. */
   return !e->program->point_to_point || ins->bytes > e->mover->shape.ring_bytes;
 }
 
@@ -46,7 +55,8 @@ static enum tu_way choose_way(const struct tu_execution *e, const struct tu_inst
   return lend ? TU_WAY_LENT : TU_WAY_STAGED;
 }
 
-/* Is it the message's turn, and is there a credit, on every ring? */
+/* Returns true if the send may publish its next slice: on each of its channels, all earlier messages have been sent,
+ * and a credit is free. */
 static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++) {
@@ -58,12 +68,13 @@ static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
 
 static bool stage(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                   size_t bytes) {
-  if (ins->cast != TU_NO_CAST) progress->place = tu_cast_room(e->program->cast, bytes);
-  else progress->place = tu_sender_room(e->program->messages[ins->message_first].sender, bytes);
-  return progress->place != 0;
+  if (ins->cast != TU_NO_CAST) progress->segment_offset = tu_cast_room(e->program->cast, bytes);
+  else progress->segment_offset = tu_sender_room(e->program->messages[ins->message_first].sender, bytes);
+  return progress->segment_offset != 0;
 }
 
-/* What a peer's cache may hold is written past the caches, if that peer is far. */
+/* Returns true if a slice should be written with non-temporal stores: it is long enough, and a receiver is far (shares
+ * no cache with this core) and may have the slice's cache lines in its cache. */
 static bool is_far(const struct tu_execution *e, const struct tu_instruction *ins, size_t bytes) {
   const struct tu_message *m = e->program->messages + ins->message_first;
   bool far = false;
@@ -81,16 +92,18 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
     case TU_WAY_STAGED:
       *bytes = tu_min(*bytes, e->slot_bytes);
       if (!stage(e, ins, progress, *bytes)) return false;
-      e->targets[(*count)++] = e->mover->transport->base + progress->place;
+      e->targets[(*count)++] = e->mover->transport->base + progress->segment_offset;
       if (is_far(e, ins, *bytes)) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_STORED:
       if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
       for (uint32_t i = 0; i < ins->message_count; i++) {
-        uint64_t place = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
-        e->targets[(*count)++] = e->mover->transport->base + place + progress->done;
+        uint64_t segment_offset = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
+        e->targets[(*count)++] = e->mover->transport->base + segment_offset + progress->done;
       }
-      /* This core will not read it; nor will the other one soon, if there is much. */
+      /* This core does not read the target. So write past the caches (with non-temporal stores) in two cases: if the
+       * receiver is far, or if the program moves more than the caches hold. In the second case the receiver does not
+       * read the target soon. */
       if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_LENT:
@@ -108,14 +121,14 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   struct tu_progress *progress = &e->progress[instruction];
   const struct tu_message *m = e->program->messages + ins->message_first;
   bool last = progress->done + bytes == ins->bytes, staged = progress->way == TU_WAY_STAGED;
-  if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->place, bytes);
+  if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->segment_offset, bytes);
   if (progress->way == TU_WAY_LENT)
-    progress->place = e->places[ins->source.buffer] + ins->source.offset + progress->done;
+    progress->segment_offset = e->segment_offsets[ins->source.buffer] + ins->source.offset + progress->done;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
-    if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->place, bytes);
+    if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->segment_offset, bytes);
     else if (staged) tu_cast_add(e->program->cast, s);
-    if (progress->way != TU_WAY_INLINE) tu_sender_line(s)->at.place = progress->place;
+    if (progress->way != TU_WAY_INLINE) tu_sender_line(s)->at.offset = progress->segment_offset;
     tu_sender_commit(s, bytes, e->tag, ins->bytes, progress->way == TU_WAY_STORED);
     e->sequences[ins->message_first + i] = s->sent;
     s->served += last;

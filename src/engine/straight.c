@@ -1,13 +1,16 @@
-/* straight.c: a program of messages of which one slice holds each, and that nobody would lend, carried out one instruction
- * after the other. There is nothing to keep account of but which one is next: all before it are done, so whatever it comes
- * after is. That it waits for one message at a time, whichever others are there, costs no deadlock, as the
- * instructions are in the order of one builder's calls (see plan.h), but for some sends that go ahead; and when it has waited
- * for a while, it goes on as any other execution.
+/* straight.c: the fast path for programs of short messages: each message fits one slice, and none would be lent. It
+ * runs one instruction after the other. So all earlier instructions are finished, all dependencies are met, and the
+ * index of the next instruction is the only state. The fast path waits for one message at a time, even if others have
+ * arrived. After a longer wait the execution leaves the fast path, and tu_execution_poll continues it.
  *
- * What an instruction means for the buffers in hand is worked out once: a hop. Between what a peer sent and what is sent next
- * there shall be little to do but the arithmetic.
+ * Waiting for one message at a time causes no deadlock, because the instructions have the order in which one algorithm
+ * called the builder (see plan.h). Only some sends run earlier than in that order.
  *
- * While it runs nothing else of its communicator is open: it is its turn on every ring. */
+ * A hop is an instruction that is prepared once for the current buffers. So there is little work between a received
+ * message and the next send, except the arithmetic.
+ *
+ * While an execution is on the fast path, no other execution of the communicator is open. So the next message on every
+ * channel is always one of this execution. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,36 +18,36 @@
 #include "engine/engine.h"
 
 struct hop_end {
-  struct tu_sender *sender; /* one of the two */
+  struct tu_sender *sender; /* exactly one of sender and receiver is set */
   struct tu_receiver *receiver;
-  const void **source; /* reduction: where it looks for the message's bytes */
+  const void **source; /* reduction: the entry of `sources` that gets the address of the message's bytes */
 };
 
-/* An instruction. */
+/* An instruction, prepared for the current addresses of the buffers. */
 struct tu_hop {
-  uint8_t kind; /* enum tu_step_kind */
-  bool final;   /* reduction */
-  bool cast;    /* send */
+  uint8_t kind; /* kind of the instruction (enum tu_step_kind) */
+  bool final;   /* reduction: the result is a complete reduction over all ranks (avg divides it) */
+  bool cast;    /* send: the message goes through the ring of bytes for several readers (mover/cast.h) */
   uint32_t end_count, source_count;
   size_t bytes, items;
   unsigned char *to;
   const unsigned char *from;
-  struct hop_end *ends; /* of its messages */
+  struct hop_end *ends; /* channels of the instruction's messages */
   const void **sources;
 };
 
-/* ---- preparing ---- */
+/* ---- preparation ---- */
 
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out) {
   struct tu_transport *t = e->mover->transport;
   if (!e->program->order || e->mover->pace || e->mover->control.remote ||
       (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM))
     return false;
-  return e->program->longest_bytes < e->direct_bytes || (!tu_transport_place(t, in) && !tu_transport_place(t, out));
+  return e->program->longest_bytes < e->direct_bytes || (!tu_transport_offset(t, in) && !tu_transport_offset(t, out));
 }
 
-static unsigned char *at(const struct tu_execution *e, const struct tu_place *place) {
-  return e->base[place->buffer] + place->offset;
+static unsigned char *at(const struct tu_execution *e, const struct tu_byte_range *range) {
+  return e->base[range->buffer] + range->offset;
 }
 
 static void prepare_ends(const struct tu_execution *e, const struct tu_instruction *ins, struct tu_hop *hop) {
@@ -55,7 +58,7 @@ static void prepare_ends(const struct tu_execution *e, const struct tu_instructi
   for (uint32_t i = 0; i < ins->operand_count; i++) {
     const struct tu_program_operand *operand = &e->program->operands[ins->operand_first + i];
     const void **source = &hop->sources[hop->source_count++];
-    if (operand->message.ring == TU_NO_RING) *source = at(e, &operand->place);
+    if (operand->message.ring == TU_NO_RING) *source = at(e, &operand->range);
     else hop->ends[hop->end_count++] = (struct hop_end){.receiver = operand->message.receiver, .source = source};
   }
 }
@@ -94,7 +97,7 @@ bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
   return true;
 }
 
-/* ---- going ---- */
+/* ---- running ---- */
 
 void tu_execution_start_straight(struct tu_execution *e, uint64_t tag) {
   e->tag = tag;
@@ -109,28 +112,29 @@ static inline void publish(const struct tu_execution *e, struct tu_sender *s, si
   tu_mover_ring(e->mover, s->bell);
 }
 
-/* The message lies outside of its line, once for all receivers. */
+/* Sends a staged message: writes its bytes once for all receivers, into a staging ring or the multicast ring. */
 static bool send_staged(struct tu_execution *e, const struct tu_hop *hop) {
   struct tu_cast *cast = hop->cast ? e->program->cast : NULL;
   struct tu_sender *first = hop->ends[0].sender;
-  uint64_t place = cast ? tu_cast_room(cast, hop->bytes) : tu_sender_room(first, hop->bytes);
-  if (!place) return false;
-  void *to = first->base + place;
+  uint64_t segment_offset = cast ? tu_cast_room(cast, hop->bytes) : tu_sender_room(first, hop->bytes);
+  if (!segment_offset) return false;
+  void *to = first->base + segment_offset;
   bool past = hop->bytes >= TU_STREAM_BYTES && tu_sender_far(first);
   tu_copy_into(&to, 1, past ? TU_PAST_ALL : TU_PAST_NONE, hop->from, hop->bytes);
-  if (cast) tu_cast_fill(cast, place, hop->bytes);
-  else tu_staging_fill(&first->staging, place, hop->bytes);
+  if (cast) tu_cast_fill(cast, segment_offset, hop->bytes);
+  else tu_staging_fill(&first->staging, segment_offset, hop->bytes);
   for (uint32_t i = 0; i < hop->end_count; i++) {
     struct tu_sender *s = hop->ends[i].sender;
     if (cast) tu_cast_add(cast, s);
-    tu_sender_line(s)->at.place = place;
+    tu_sender_line(s)->at.offset = segment_offset;
     publish(e, s, hop->bytes);
   }
   if (cast) cast->tickets++, cast->served++;
   return true;
 }
 
-/* Sends to all receivers, or to none. */
+/* Sends the message to all its receivers. Sends nothing and returns false if some receiver has no free credit, or if
+ * the ring has no room. */
 static inline bool send(struct tu_execution *e, const struct tu_hop *hop) {
   for (uint32_t i = 0; i < hop->end_count; i++)
     if (!tu_sender_ready(hop->ends[i].sender)) return false;
@@ -142,8 +146,9 @@ static inline bool send(struct tu_execution *e, const struct tu_hop *hop) {
   return true;
 }
 
-/* Waits a while for a message: its bytes. NULL: it has not come, or is not the one, or comes in several slices: a peer that
- * does not go straight may have made them from what it had by then. */
+/* Polls for a message, at most *looks times, and returns the address of its bytes. Returns NULL if the message has not
+ * arrived, does not match this call, or arrives in several slices. (A peer that is not on the fast path may send a
+ * slice as soon as it has some bytes.) */
 static inline const void *await(const struct tu_execution *e, struct tu_receiver *r, size_t bytes, uint32_t *looks) {
   if (!r->lines) return NULL;
   const struct tu_line *line;
@@ -172,7 +177,7 @@ static inline bool receive(struct tu_execution *e, const struct tu_hop *hop, uin
   return true;
 }
 
-/* Takes the messages when all are there. */
+/* Waits for the messages of all operands, reduces them, and releases them. Returns false if a message is missing. */
 static inline bool reduce(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
   for (uint32_t i = 0; i < hop->end_count; i++)
     if (!(*hop->ends[i].source = await(e, hop->ends[i].receiver, hop->bytes, looks))) return false;
@@ -182,8 +187,9 @@ static inline bool reduce(struct tu_execution *e, const struct tu_hop *hop, uint
 }
 
 static inline void copy(const struct tu_hop *hop) {
-  if (hop->to != hop->from)
-    tu_copy_short(hop->to, hop->from, hop->bytes); /* in place only a first load would be left to do */
+  /* If source and target are equal, nothing is left to do. (Only premul_sum would have to scale the data, and it never
+   * uses the fast path.) */
+  if (hop->to != hop->from) tu_copy_short(hop->to, hop->from, hop->bytes);
 }
 
 static inline bool carry_out(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
@@ -205,9 +211,11 @@ bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
   return head == count;
 }
 
-/* ---- leaving ---- */
+/* ---- leaving the fast path ---- */
 
-/* Counts back to the program's first message on each ring. */
+/* Takes back the tickets of a finished instruction: reduces e->tickets of each of its channels by one per message. When
+ * this was done for all finished instructions, e->tickets is the ticket of the program's first message on each channel,
+ * as elsewhere in the engine. */
 static void return_tickets(struct tu_execution *e, const struct tu_instruction *ins) {
   const struct tu_program *p = e->program;
   for (uint32_t i = 0; i < ins->message_count; i++) e->tickets[p->messages[ins->message_first + i].ring]--;
@@ -228,9 +236,10 @@ void tu_execution_leave_straight(struct tu_execution *e) {
     for (uint32_t i = 0; i < e->head; i++) e->cast_ticket -= p->instructions[p->order[i]].cast != TU_NO_CAST;
     p->cast->tickets = e->cast_ticket + p->cast_messages;
   }
-  /* The tickets of what is done have been drawn and served; those of the rest are drawn now. */
+  /* On the fast path a message draws its ticket only when it is sent or received. So draw the tickets of all remaining
+   * messages now. */
   for (uint32_t i = 0; i < p->ring_count; i++) e->tickets[i] = *tu_program_tickets(p, i);
   for (uint32_t i = 0; i < e->head; i++) return_tickets(e, &p->instructions[p->order[i]]);
   for (uint32_t i = 0; i < p->ring_count; i++) *tu_program_tickets(p, i) = e->tickets[i] + p->rings[i].messages;
-  e->head = 0; /* from here on, of the instructions as they stand */
+  e->head = 0; /* from now on, head is an index into p->instructions, no longer into p->order */
 }

@@ -1,4 +1,4 @@
-/* cpus.c: affinity masks, and who is in whose. */
+/* cpus.c: reads the affinity mask of a thread, and computes how many ranks share a CPU. */
 #include "locality/cpus.h"
 
 #include <errno.h>
@@ -7,7 +7,8 @@
 
 enum { MASK_CPUS_MAX = 1 << 16 };
 
-/* Adds what the kernel's mask says, if it fits into one of `cpus` bits; 0: it does not; -1: it cannot be had. */
+/* Adds the CPUs of the calling thread's affinity mask to `set`, and returns how many there are. `cpus` is the size of
+ * the buffer for the mask, in bits. Returns 0 if the kernel's mask is longer, and -1 if the mask cannot be read. */
 static int read_mask(struct tu_cpus *set, size_t cpus) {
   cpu_set_t *mask = CPU_ALLOC(cpus);
   if (!mask) return -1;
@@ -22,7 +23,8 @@ static int read_mask(struct tu_cpus *set, size_t cpus) {
 
 static uint32_t count_mine(struct tu_cpus *cpus) {
   int count = 0;
-  /* The kernel refuses a mask shorter than its own; its size can be found out only by trying. */
+  /* The kernel rejects a mask that is shorter than its own, and does not report the length. So try longer and longer
+   * masks. */
   for (size_t size = 1024; size <= MASK_CPUS_MAX && count == 0; size *= 2) count = read_mask(cpus, size);
   if (count > 0) return (uint32_t)count;
   for (uint32_t w = 0; w < TU_CPUS_WORDS; w++) cpus->words[w] = UINT64_MAX;
@@ -47,7 +49,7 @@ static bool within(const struct tu_cpus *inner, const struct tu_cpus *outer) {
   return beyond == 0;
 }
 
-/* Of the ranks that can use no other CPUs. */
+/* Counts the ranks that may use only CPUs of `cpus`. Returns this number divided by the number of CPUs, rounded up. */
 static uint32_t share_of(const struct tu_cpus *cpus, const struct tu_cpus *const ranks[], uint32_t count) {
   uint32_t users = 0, have = (uint32_t)tu_max(1, tu_min(count_of(cpus), cpus->quota));
   for (uint32_t r = 0; r < count; r++) users += within(ranks[r], cpus);

@@ -1,4 +1,5 @@
-/* cpus.h: which CPUs this process may use, in a form that fits into shared memory, and how many ranks have to share one. */
+/* cpus.h: the set of CPUs that a process may use, in a form that can be sent and put into shared memory, and the number
+ * of ranks per CPU. */
 #ifndef TU_CPUS_H
 #define TU_CPUS_H
 
@@ -7,23 +8,25 @@
 #define TU_CPUS_WORDS 16u
 
 struct tu_cpus {
-  uint64_t words[TU_CPUS_WORDS]; /* CPU c is bit c % 1024: on a machine of more, two may look like one */
-  uint32_t quota;                /* of them, so many at a time; UINT32_MAX: all */
+  /* CPU c is in the set if bit c % 1024 is set; on machines with more than 1024 CPUs, two CPUs may share a bit. */
+  uint64_t words[TU_CPUS_WORDS];
+  uint32_t quota; /* number of CPUs that the process may use at a time, as its cgroup states; UINT32_MAX: no limit */
 };
 
-/* The affinity mask of the calling thread (all CPUs if it cannot be read) and the quota of its cgroup; returns how many CPUs
- * that is, at least 1. */
+/* Reads the affinity mask of the calling thread (all CPUs if it cannot be read) and the quota of its cgroup. Returns
+ * the number of CPUs that the thread may use, at least 1. */
 uint32_t tu_cpus_mine(struct tu_cpus *cpus);
 
-/* The smallest cgroup quota above this process, in whole CPUs rounded up; UINT32_MAX if there is none. `root` stands
- * before every path that is read: "" for this machine. */
+/* Returns the smallest CPU quota of the process's cgroup and the cgroups above it, in whole CPUs, rounded up;
+ * UINT32_MAX if there is no quota. `root` is put before every path that is read: "" for this machine. */
 uint32_t tu_cpus_quota(const char *root);
 
-/* How many of these ranks share a CPU, where it is worst: 1 if each can have one of its own. The most, over all ranks'
- * CPUs and over each rank's, of the ranks that can use no others, by their number: exact where any two ranks' CPUs are
- * within each other or apart, else it may be too few. */
+/* Returns the maximum number of ranks per CPU: 1 if each rank can have a CPU of its own. The function considers the CPU
+ * set of each rank, and the union of these sets. For each set it counts the ranks that may use no CPU outside of the
+ * set, and divides this number by the number of CPUs in the set, rounded up. It returns the largest result. This is
+ * exact if any two sets are nested or disjoint; otherwise it is a lower bound. */
 uint32_t tu_cpus_share(const struct tu_cpus *const ranks[], uint32_t count);
-/* The same for ranks that may all use just what the calling thread may. */
+/* Returns what tu_cpus_share returns for `count` ranks that all may use the same CPUs as the calling thread. */
 uint32_t tu_cpus_share_alike(uint32_t count);
 
 #endif

@@ -1,4 +1,5 @@
-/* cpus_quota.c: how many CPUs the cgroup's quota leaves this process (version 2 and 1). What cannot be read limits nothing. */
+/* cpus_quota.c: reads the CPU quota of this process's cgroups, versions 1 and 2. A file that cannot be read means no
+ * limit. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,12 +9,12 @@
 
 enum { FOLDER_BYTES = 2 * PATH_MAX };
 
-/* One hierarchy of cgroups: where it is mounted, which part of it, and where in it this process is. */
+/* A cgroup hierarchy that this process belongs to. */
 struct hierarchy {
-  bool v2;
-  char group[PATH_MAX];
-  char mount_root[PATH_MAX];
-  char mount_point[PATH_MAX];
+  bool v2;                    /* true: cgroup version 2; false: version 1, with controller "cpu" */
+  char group[PATH_MAX];       /* path of the process's cgroup within the hierarchy */
+  char mount_root[PATH_MAX];  /* the cgroup whose directory is mounted at mount_point */
+  char mount_point[PATH_MAX]; /* directory where the hierarchy is mounted */
 };
 
 static bool has_word(const char *list, const char *word) {
@@ -31,7 +32,8 @@ static FILE *open_below(const char *root, const char *path) {
   return fopen(full, "re");
 }
 
-/* The process's group in the hierarchy: lines are "id:controllers:path", and version 2 has id 0 and no controllers. */
+/* Finds the process's cgroup in /proc/self/cgroup. Its lines are "id:controllers:path"; version 2 has id 0 and no
+ * controllers. */
 static bool find_group(const char *root, struct hierarchy *h) {
   FILE *file = open_below(root, "/proc/self/cgroup");
   if (!file) return false;
@@ -51,7 +53,8 @@ static bool find_group(const char *root, struct hierarchy *h) {
   return found;
 }
 
-/* Lines of mountinfo: id parent device ROOT POINT options [tags...] - TYPE source SUPER-OPTIONS. */
+/* Finds the mount of the hierarchy in /proc/self/mountinfo. Its lines are: id parent device ROOT POINT options
+ * [tags...] - TYPE source SUPER-OPTIONS. */
 static bool find_mount(const char *root, struct hierarchy *h) {
   FILE *file = open_below(root, "/proc/self/mountinfo");
   if (!file) return false;
@@ -68,14 +71,15 @@ static bool find_mount(const char *root, struct hierarchy *h) {
   return found;
 }
 
-/* The quota of one group in whole CPUs, rounded up. */
+/* Returns the quota of one cgroup in whole CPUs, rounded up; UINT32_MAX: no limit. */
 static uint32_t group_quota(const char *root, bool v2, const char *folder) {
   char path[FOLDER_BYTES + 32];
   int64_t quota = -1, period = -1;
   snprintf(path, sizeof path, "%s/%s", folder, v2 ? "cpu.max" : "cpu.cfs_quota_us");
   FILE *file = open_below(root, path);
   if (!file) return UINT32_MAX;
-  /* "max 100000" in version 2 and -1 in version 1 mean no limit: both leave the quota negative. */
+  /* Without a limit, the file contains "max 100000" in version 2 of cgroups and -1 in version 1. In both cases `quota`
+   * becomes negative. */
   if (fscanf(file, "%" SCNd64, &quota) != 1) quota = -1;
   if (v2 && fscanf(file, "%" SCNd64, &period) != 1) period = -1;
   fclose(file);
@@ -90,11 +94,12 @@ static uint32_t group_quota(const char *root, bool v2, const char *folder) {
   return cpus < UINT32_MAX ? (uint32_t)cpus : UINT32_MAX;
 }
 
-/* The smallest quota on the way from the process's group up to the mount. */
+/* Returns the smallest CPU quota among the process's cgroup and those above it, up to the mount point. */
 static uint32_t hierarchy_quota(const char *root, bool v2) {
   struct hierarchy h = {.v2 = v2};
   if (!find_group(root, &h) || !find_mount(root, &h)) return UINT32_MAX;
-  /* In a container the mount shows only the part of the hierarchy below its root, and the group may lie outside it. */
+  /* In a container only the part of the hierarchy below mount_root is mounted. If the process's cgroup lies outside of
+   * this part, the quota of mount_point itself is the only one that can be read. */
   size_t root_length = strcmp(h.mount_root, "/") == 0 ? 0 : strlen(h.mount_root);
   const char *inner = "";
   if (strncmp(h.group, h.mount_root, root_length) == 0) {

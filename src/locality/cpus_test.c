@@ -1,4 +1,4 @@
-/* cpus_test.c: what a thread's mask and its cgroup's quota say, and how many ranks share a CPU by them. */
+/* cpus_test.c: tests of affinity masks, cgroup quotas, and the number of ranks per CPU. */
 #include "locality/cpus.h"
 
 #include <limits.h>
@@ -11,15 +11,15 @@
 enum { RANKS_MAX = 6 };
 
 static const struct {
-  uint64_t masks[RANKS_MAX]; /* of CPUs 0 to 63; 0 ends them */
-  uint32_t quota;            /* 0: none */
-  uint32_t share;
+  uint64_t masks[RANKS_MAX]; /* each rank's mask of CPUs 0 to 63; 0 ends the list */
+  uint32_t quota;            /* quota in CPUs; 0: none */
+  uint32_t share;            /* expected number of ranks per CPU */
 } table[] = {
     {{1}, 0, 1},
     {{3, 3}, 0, 1},
     {{3, 3, 3}, 0, 2},
     {{3, 3, 3, 3, 3}, 0, 3},
-    {{1, 2}, 0, 1}, /* each rank bound to a CPU of its own sees one CPU, and has it */
+    {{1, 2}, 0, 1}, /* each rank is bound to a CPU of its own */
     {{1, 1}, 0, 2},
     {{1, 2, 3}, 0, 2},
     {{1, 3}, 0, 1},
@@ -27,7 +27,7 @@ static const struct {
     {{1, 2, 4, 8}, 2, 2},
     {{15, 15, 15, 15}, 3, 2},
     {{15, 15, 15, 15}, 1, 4},
-    {{1, 1, 2, 4}, 0, 2}, /* four ranks, and enough CPUs, but two on one */
+    {{1, 1, 2, 4}, 0, 2}, /* enough CPUs for four ranks, but two ranks are bound to one */
     {{1, 1, 14, 14}, 0, 2},
     {{3, 3, 12, 12}, 0, 1},
     {{3, 3, 3, 12}, 0, 2},

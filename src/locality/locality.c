@@ -1,5 +1,6 @@
-/* locality.c: each rank says which CPUs it may use; if some are bound, the lowest rank of each host asks hwloc for all ranks
- * there, so that it is loaded once a host, and leaves the answers in memory that they share. */
+/* locality.c: determines where the ranks of a job run. All ranks exchange the CPUs that they may use. If some rank is
+ * bound, the lowest rank of each host queries hwloc for all ranks of its host, and writes their locations into shared
+ * memory. So hwloc loads the topology only once per host. */
 #include "locality/locality.h"
 
 #include <stdlib.h>
@@ -7,22 +8,24 @@
 
 #include "locality/cpus.h"
 
-#define GROUPED_RANKS 3u /* fewer have no groups */
+#define GROUPED_RANKS 3u /* minimum number of ranks for locality groups */
 
+/* What each rank sends to all ranks at the start: the CPUs that it may use. */
 struct record {
   struct tu_cpus cpus;
-  uint32_t thread; /* tu_bound_thread */
+  uint32_t thread; /* result of tu_bound_thread: the thread's id in the kernel, or 0 if it may run on all CPUs */
   uint32_t reserved;
 };
 
-/* What is needed of memory, before the first allgather of it: from then on no rank can fail alone. */
+/* All memory that tu_locality_learn needs. It is allocated before the first allgather, so that afterwards no rank can
+ * fail alone. */
 struct learning {
   struct tu_job *job;
   const struct tu_locality_words *words;
-  struct record *records;      /* [ranks], as the next two */
-  const struct tu_cpus **cpus; /* of the ranks of one host */
-  pid_t *threads;              /* likewise */
-  struct tu_domain *domains;   /* likewise; then of all */
+  struct record *records;      /* [ranks]: records of all ranks */
+  const struct tu_cpus **cpus; /* [ranks]: CPU sets of the ranks of one host */
+  pid_t *threads;              /* [ranks]: ids of the bound threads of the ranks of one host */
+  struct tu_domain *domains; /* [ranks]: domains (NUMA node and cache) of the ranks of this host, later of all ranks */
 };
 
 static bool is_of_host(const struct tu_job *job, uint32_t rank, uint32_t leader) {
@@ -41,10 +44,13 @@ static uint32_t find_share(const struct learning *l) {
   return share;
 }
 
-/* ---- domains: in one word, of which 0 is kept for nothing said yet ---- */
+/* ---- domains (NUMA node and cache) packed into words; the word 0 means that no domain was written yet ---- */
 
+/* bit that is set in each word that was written, so that no written word is 0 */
 #define SAID (UINT64_C(1) << 63)
-#define NUMBER_MAX (UINT32_MAX >> 1) /* in 31 bits; it stands for any */
+/* largest number that fits into the 31 bits for a NUMA node, or for a cache; stands for TU_DOMAIN_ANY (several, or
+ * unknown) */
+#define NUMBER_MAX (UINT32_MAX >> 1)
 
 static uint64_t pack_number(uint32_t number) { return number < NUMBER_MAX ? number : NUMBER_MAX; }
 static uint32_t unpack_number(uint64_t word) {
@@ -57,14 +63,15 @@ static struct tu_domain unpack(uint64_t word, uint32_t host) {
   return (struct tu_domain){.host = host, .numa = unpack_number(word >> 32), .cache = unpack_number(word)};
 }
 
-/* If no rank is bound, and all are on one host, there are no groups. */
+/* Returns true if there can be locality groups: some rank is bound, or the ranks are on several hosts. */
 static bool may_have_groups(const struct learning *l) {
   for (uint32_t r = 0; r < l->job->ranks; r++)
     if (l->records[r].thread || !is_of_host(l->job, r, 0)) return true;
   return false;
 }
 
-/* The leader of a host looks for all ranks there. */
+/* Finds the domains (NUMA node and cache) of all ranks of this host, and writes each into the word of its rank. Only
+ * the lowest rank of a host calls it. */
 static void look(const struct learning *l) {
   const struct tu_job *job = l->job;
   uint32_t count = 0;
@@ -79,9 +86,10 @@ static void look(const struct learning *l) {
 
 static tutti_err learn_domains(const struct learning *l, struct tu_error *error) {
   struct tu_job *job = l->job;
-  job->step = "to find out which caches the ranks share";
+  job->step = "to read the host's topology (hwloc)";
   if (tu_job_host_leader(job, job->rank) == job->rank) look(l);
-  tutti_err err = tu_job_agree(job, TUTTI_OK, error); /* the leaders have looked */
+  /* after this call, the lowest rank of each host has written the words of all ranks of the host */
+  tutti_err err = tu_job_agree(job, TUTTI_OK, error);
   if (err != TUTTI_OK) return err;
   uint64_t mine = atomic_load_explicit(l->words->of(l->words->context, job->rank), memory_order_acquire);
   if ((err = tu_job_allgather(job, &mine, job->records, sizeof mine, error)) != TUTTI_OK) return err;
@@ -108,8 +116,8 @@ tutti_err tu_locality_learn(struct tu_job *job, const struct tu_locality_words *
                        .domains = tu_try_allocate(job->ranks, sizeof *l.domains)};
   tutti_err err = TUTTI_OK;
   if (!l.records || !l.cpus || !l.threads || !l.domains)
-    err = tu_fail_memory(error, job->ranks * sizeof *l.records, "looking where %u ranks are", job->ranks);
-  job->step = "to say where it runs";
+    err = tu_fail_memory(error, job->ranks * sizeof *l.records, "finding the CPUs of %u ranks", job->ranks);
+  job->step = "to report its CPUs";
   err = tu_job_agree(job, err, error);
   if (err == TUTTI_OK) err = tu_job_allgather(job, &own, l.records, sizeof own, error);
   if (err == TUTTI_OK) locality->share = find_share(&l);

@@ -1,5 +1,5 @@
-/* machine.c: asks hwloc where processes are bound, and groups ranks by the answers. Grouping costs a look at each
- * rank. */
+/* machine.c: queries hwloc for the caches and NUMA nodes that processes are bound to. Forms locality groups of ranks,
+ * in time linear in the number of ranks. */
 #include "locality/machine.h"
 
 #include <hwloc.h>
@@ -7,17 +7,19 @@
 
 #include "locality/cpus.h"
 
-/* ---- groups ---- */
+/* ---- locality groups ---- */
 
 enum level { HOST, NUMA, CACHE };
 
-/* Are two neighbours of one group? Every host counts its nodes and caches from 0. */
+/* Returns true if two ranks are in the same domain (host, NUMA node or cache) of this level. Hosts are always compared,
+ * because each host numbers its nodes and caches from 0. */
 static bool are_alike(const struct tu_domain *a, const struct tu_domain *b, enum level level) {
   if (a->host != b->host || level == HOST) return a->host == b->host;
   return level == CACHE ? a->cache == b->cache : a->numa == b->numa;
 }
 
-/* The length of the runs of ranks that are alike; 0 unless all are of one length, above 1, and more than one. */
+/* Returns the length of the runs (consecutive ranks in the same domain). Returns 0 if there is only one run, if the
+ * runs differ in length, or if the length is 1. */
 static uint32_t even_runs(const struct tu_domain domains[], uint32_t ranks, enum level level) {
   uint32_t group = 0, length = 0;
   for (uint32_t r = 0; r < ranks; r++) {
@@ -39,22 +41,23 @@ uint32_t tu_group_of(const struct tu_domain domains[], uint32_t ranks, bool *by_
   return group > 0 ? group : even_runs(domains, ranks, NUMA);
 }
 
-/* ---- hwloc ---- */
+/* ---- queries to hwloc ---- */
 
-/* NULL if it cannot tell. */
+/* Loads the topology of this machine; returns NULL if hwloc fails. */
 static hwloc_topology_t load(void) {
   hwloc_topology_t topology;
   if (hwloc_topology_init(&topology) != 0) return NULL;
-  /* What its x86 part would add, Linux has told already; and it would send this thread from CPU to CPU to ask each. */
+  /* Exclude the x86 component: it would add nothing to what Linux reports, and would move this thread to every CPU to
+   * query that CPU. */
   hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
-  /* Another process's CPUs may be forbidden to this one. */
+  /* Include all CPUs, because other processes may be bound to CPUs that this process may not use. */
   hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (hwloc_topology_load(topology) == 0) return topology;
   hwloc_topology_destroy(topology);
   return NULL;
 }
 
-/* The caches that are last before memory; HWLOC_OBJ_PU if none are known. */
+/* Returns the type of the last-level caches; HWLOC_OBJ_PU if no caches are known. */
 static hwloc_obj_type_t last_level(hwloc_topology_t topology) {
   static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L5CACHE, HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE};
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
@@ -62,8 +65,9 @@ static hwloc_obj_type_t last_level(hwloc_topology_t topology) {
   return HWLOC_OBJ_PU;
 }
 
-/* The number of the smallest object of the type that has all these CPUs: a NUMA node of all CPUs, as memory far from all
- * of them is, says nothing. */
+/* Returns the index of the smallest object of the type (NUMA node or cache) that contains all these CPUs; TU_DOMAIN_ANY
+ * if there is none. The smallest is meant, because a machine may also have a NUMA node that contains all CPUs: memory
+ * that is far from all of them. */
 static uint32_t holder(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_cpuset_t cpus) {
   hwloc_obj_t found = NULL;
   for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(topology, type, o)) != NULL;) {
@@ -76,13 +80,16 @@ static uint32_t holder(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_c
 static struct tu_domain domain_of(hwloc_topology_t topology, hwloc_const_cpuset_t cpus) {
   hwloc_obj_type_t cache = last_level(topology);
   struct tu_domain domain = {.numa = TU_DOMAIN_ANY, .cache = TU_DOMAIN_ANY};
-  if (hwloc_bitmap_iszero(cpus)) return domain; /* it lies in everything */
+  /* The set of CPUs is empty. Any object contains the empty set, so a search would find an object that means
+   * nothing. */
+  if (hwloc_bitmap_iszero(cpus)) return domain;
   domain.numa = holder(topology, HWLOC_OBJ_NUMANODE, cpus);
   if (cache != HWLOC_OBJ_PU) domain.cache = holder(topology, cache, cpus);
   return domain;
 }
 
-/* The CPUs of the topology that a thread may use, 0 being this one; NULL if that is not known. The caller frees it. */
+/* Returns the CPUs of the topology that a thread (0: the calling thread) may use; NULL if they are unknown. The caller
+ * frees the set. */
 static hwloc_cpuset_t cpus_of(hwloc_topology_t topology, pid_t thread) {
   hwloc_cpuset_t cpus = hwloc_bitmap_alloc();
   if (!cpus) return NULL;
@@ -114,7 +121,7 @@ void tu_domains_look(const pid_t threads[], uint32_t count, struct tu_domain dom
   if (topology) hwloc_topology_destroy(topology);
 }
 
-/* ---- what a person may see ---- */
+/* ---- description of the machine, for people ---- */
 
 static void count_domains(hwloc_topology_t topology, struct tu_machine *machine) {
   hwloc_obj_type_t cache = last_level(topology);
@@ -126,7 +133,8 @@ static void count_domains(hwloc_topology_t topology, struct tu_machine *machine)
   machine->level = hwloc_get_obj_by_type(topology, cache, 0)->attr->cache.depth;
 }
 
-/* The domains of ranks that are bound in turn to these CPUs. */
+/* Computes the domains (NUMA node and cache) of ranks, as if rank r were bound to CPU number (r modulo the number of
+ * CPUs) of `cpus`. */
 static void take_turns(hwloc_topology_t topology, hwloc_const_cpuset_t cpus, struct tu_domain domains[],
                        uint32_t ranks) {
   hwloc_cpuset_t one = hwloc_bitmap_alloc();

@@ -1,4 +1,4 @@
-/* machine_test.c: which ranks are a group, and what is read off machines that hwloc makes up. */
+/* machine_test.c: tests of locality groups, and of domains on synthetic machines of hwloc. */
 #include "locality/machine.h"
 
 #include <sched.h>
@@ -9,7 +9,7 @@
 #define ANY TU_DOMAIN_ANY
 enum { RANKS_MAX = 16 };
 
-/* What the ranks say, and what follows. */
+/* Checks the groups that follow from given domains of the ranks. */
 static void test_groups(void) {
   static const struct {
     const char *name;
@@ -17,7 +17,7 @@ static void test_groups(void) {
     struct tu_domain domains[RANKS_MAX];
     uint32_t group;
     bool by_cache;
-    uint32_t host; /* ranks of a host */
+    uint32_t host; /* expected number of ranks per host */
   } table[] = {
       {"one rank", 1, {{0, 0, 0}}, 0, false, 0},
       {"one cache", 4, {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, 0, false, 0},
@@ -51,9 +51,9 @@ static void test_groups(void) {
        2,
        true,
        0},
-      {"nobody is bound", 4, {{ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}}, 0, false, 0},
+      {"no rank is bound", 4, {{ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}}, 0, false, 0},
       {"one is not bound", 4, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {ANY, ANY, 0}}, 0, false, 0},
-      /* every host counts its caches from 0 */
+      /* each host counts its caches from 0 */
       {"two hosts of one cache", 4, {{0, 0, 0}, {0, 0, 0}, {0, 0, 2}, {0, 0, 2}}, 2, true, 2},
       {"two hosts of two nodes", 4, {{0, 0, 0}, {1, 1, 0}, {0, 0, 2}, {1, 1, 2}}, 0, false, 2},
       {"unlike hosts", 3, {{ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 2}}, 0, false, 0},
@@ -70,7 +70,7 @@ static void test_groups(void) {
   }
 }
 
-/* Machines of other shapes than this one. */
+/* Checks machines of other shapes than this one. */
 static void test_machines(void) {
   static const struct {
     const char *synthetic;
@@ -83,7 +83,7 @@ static void test_machines(void) {
       {"numa:2 l3:2 core:4 pu:1", {2, 4, 3}, 14, 0, false},     {"numa:2 l3:4 core:1 pu:1", {2, 8, 3}, 8, 4, false},
       {"numa:4 core:3 pu:1", {4, 0, 0}, 12, 3, false},          {"numa:1 l2:2 l1:4 pu:1", {1, 2, 2}, 8, 4, true},
       {"l4:2 l3:2 l2:1 pu:2", {1, 2, 4}, 8, 4, true},           {"numa:1 l3:1 pu:4", {1, 1, 3}, 4, 0, false},
-      {"numa:2 pu:2(indexes=0,2,1,3)", {2, 0, 0}, 4, 0, false}, /* numbered round: CPU 1 is on the second node */
+      {"numa:2 pu:2(indexes=0,2,1,3)", {2, 0, 0}, 4, 0, false}, /* CPU 1 is on the second node */
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     struct tu_machine m;
@@ -115,7 +115,7 @@ static struct tu_domain own_domain(void) {
   return domain;
 }
 
-/* This thread on real CPUs of a made-up machine: the first two that it may use, each a node with a cache. */
+/* Binds this thread to real CPUs of a synthetic machine, in which its first two CPUs are nodes with a cache each. */
 static void test_own_domain(void) {
   cpu_set_t all, one;
   size_t cpus[2];

@@ -1,26 +1,31 @@
-/* board.c: calls and verdicts in shared memory. */
+/* board.c: the board of a rank (its latest calls) and the communicator's verdict (its first failure), in shared
+ * memory. */
 #include "mover/board.h"
 
 #include <stdio.h>
 
-/* The number is zero while the words change; each word is released, so that who reads a new word sees the number
- * gone, too. */
+static void write_words(struct tu_board *board, uint64_t number, const uint64_t words[TU_BOARD_WORDS]) {
+  for (uint32_t i = 0; i < TU_BOARD_WORDS; i++)
+    atomic_store_explicit(&board->calls[number % TU_BOARD_CALLS].words[i], words[i], memory_order_release);
+}
+
+/* Publishes a call of this rank. While its words change, the slot's number is 0. Each word is stored with release
+ * order. So a reader that sees a new word and then reads the number again sees that the number has changed. */
 void tu_board_post(struct tu_board *board, uint64_t number, const uint64_t words[TU_BOARD_WORDS]) {
   _Atomic uint64_t *slot = &board->calls[number % TU_BOARD_CALLS].number;
   atomic_store_explicit(slot, 0, memory_order_relaxed);
-  for (uint32_t i = 0; i < TU_BOARD_WORDS; i++)
-    atomic_store_explicit(&board->calls[number % TU_BOARD_CALLS].words[i], words[i], memory_order_release);
+  write_words(board, number, words);
   atomic_store_explicit(slot, number, memory_order_release);
   atomic_store_explicit(&board->latest, number, memory_order_release);
 }
 
-/* The place is taken while its words change: by a number that is none. What is older than what stands there is not told. */
+/* Stores a call of a rank on another host. The slot's number is UINT64_MAX while its words change. A call that is
+ * older than the stored one is dropped. */
 void tu_board_hear(struct tu_board *board, uint64_t number, const uint64_t words[TU_BOARD_WORDS], uint64_t latest) {
   _Atomic uint64_t *slot = &board->calls[number % TU_BOARD_CALLS].number;
   uint64_t before = atomic_load(slot), known = atomic_load(&board->latest);
   if (before < number && atomic_compare_exchange_strong(slot, &before, UINT64_MAX)) {
-    for (uint32_t i = 0; i < TU_BOARD_WORDS; i++)
-      atomic_store_explicit(&board->calls[number % TU_BOARD_CALLS].words[i], words[i], memory_order_release);
+    write_words(board, number, words);
     atomic_store(slot, number);
   }
   while (known < latest && !atomic_compare_exchange_weak(&board->latest, &known, latest)) {}
@@ -47,11 +52,13 @@ bool tu_verdict_read(struct tu_verdict *verdict, struct tu_error *error) {
   uint32_t state = atomic_load_explicit(&verdict->state, memory_order_acquire);
   if (state == 0) return false;
   uint64_t deadline = 0;
-  while (state == 1) { /* a matter of nanoseconds, unless its writer has died */
+  /* 1: another rank is writing the verdict. That takes nanoseconds; if it takes longer, that rank may have died. */
+  while (state == 1) {
     uint64_t now = tu_clock_ns();
     if (deadline == 0) deadline = now + 100000000u;
     if (now > deadline) {
-      tu_fail(error, TUTTI_ERR_PEER, "the communicator failed, and the rank that was about to say why died over it");
+      tu_fail(error, TUTTI_ERR_PEER,
+              "the communicator failed, and the rank that was writing the reason died before it had finished");
       return true;
     }
     state = atomic_load_explicit(&verdict->state, memory_order_acquire);

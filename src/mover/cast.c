@@ -1,4 +1,4 @@
-/* cast.c: which pieces of a ring for many readers are free. */
+/* cast.c: a ring of bytes with several readers. Finds out which of its pieces are free. */
 #include "mover/cast.h"
 
 static bool read_by_all(const struct tu_cast_piece *piece) {
@@ -11,10 +11,10 @@ uint64_t tu_cast_room(struct tu_cast *c, size_t piece_bytes) {
   for (;;) {
     const struct tu_cast_piece *oldest = &c->pieces[c->first % c->credits];
     bool empty = c->first == c->next;
-    uint64_t place = 0;
+    uint64_t offset = 0;
     if (c->next - c->first < c->credits)
-      place = tu_staging_room(&c->staging, empty ? c->staging.filled : oldest->start, piece_bytes);
-    if (place) return place;
+      offset = tu_staging_room(&c->staging, empty ? c->staging.filled : oldest->start, piece_bytes);
+    if (offset) return offset;
     if (empty || !read_by_all(oldest)) return 0;
     c->first++;
   }
@@ -24,11 +24,11 @@ void tu_cast_reclaim(struct tu_cast *c) {
   while (c->first != c->next && read_by_all(&c->pieces[c->first % c->credits])) c->first++;
 }
 
-void tu_cast_fill(struct tu_cast *c, uint64_t place, size_t piece_bytes) {
+void tu_cast_fill(struct tu_cast *c, uint64_t offset, size_t piece_bytes) {
   struct tu_cast_piece *piece = &c->pieces[c->next++ % c->credits];
   piece->start = c->staging.filled;
   piece->reader_count = 0;
-  tu_staging_fill(&c->staging, place, piece_bytes);
+  tu_staging_fill(&c->staging, offset, piece_bytes);
 }
 
 void tu_cast_renew(struct tu_cast *c, struct tu_staging_ring *ring) {

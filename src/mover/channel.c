@@ -1,11 +1,17 @@
-/* channel.c: how far apart two ranks are, by the time that a cache line takes from one to the other. */
+/* channel.c: estimates whether two ranks share a cache, from the time that a cache line needs from one rank to the
+ * other. */
 #include "mover/channel.h"
 
 enum {
-  TIMED_EVERY = 61,      /* slices: a sample costs 40 ns; of long ones, every other */
-  LONG_BYTES = 16 << 10, /* a slice is long */
-  FAR_NS = 80,           /* within one last-level cache it takes 45, the clock included; between two 110 to 200 */
-  FAR_EACH = 16, /* what one far sample weighs against others; those come also from lines that are here already */
+  /* Every 61st slice is timed; one measurement costs 40 ns. Of long slices, every second slice is timed. */
+  TIMED_EVERY = 61,
+  LONG_BYTES = 16 << 10, /* minimum bytes of a long slice */
+  /* In ns: a slower transfer counts as far (the two ranks share no cache). Within one last-level cache a transfer takes
+   * 45 ns, including the clock; between two caches, 110 to 200 ns. */
+  FAR_NS = 80,
+  /* What one slow (far) transfer adds to the score far_samples; a fast transfer subtracts 1. Slow transfers count more,
+   * because a fast one proves less: a line that arrived before the measurement began also looks fast. */
+  FAR_EACH = 16,
   FAR_SURE = 32,
   FAR_MOST = 64
 };

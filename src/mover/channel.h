@@ -1,28 +1,33 @@
-/* channel.h: how bytes cross: a one-way FIFO of slices between two ranks on one lane of one communicator.
+/* channel.h: a channel: a one-way FIFO of slices between two ranks, on one lane of one communicator.
  *
- * Memory of a channel, in its sender's slice: a line that only the receiver writes (`taken`), lines in which it posts
- * targets, then `credits` lines that only the sender writes. Slice number n uses line n % credits. The ring of bytes lies
- * elsewhere in the sender's slice. Only the sender knows where, and how long it is: its receiver goes by the lines. So
- * the sender may change to a longer ring between any two slices; the one before stays until all slices in it have been
- * taken.
+ * The memory of a channel lies in its sender's part of the segment. First come lines that only the receiver writes: one
+ * with `taken` (how many slices it has taken), and those in which it posts targets. Then come `credits` lines that only
+ * the sender writes. Slice number n uses line n % credits.
  *
- *   sent - taken <= credits: a full ring means that the receiver is slow, not lost.
- *   line.sequence == n + 1 publishes slice n; the release store of it is the only flag.
+ * The channel's ring of bytes lies elsewhere in the sender's part. Only the sender needs to know where the ring lies
+ * and how long it is, because the receiver finds each slice through its line. So the sender may change to a longer ring
+ * between any two slices. The old ring stays until all slices in it have been taken.
  *
- * A slice crosses in one of four ways, which its sender chooses and its line tells:
- *   inline  up to TU_INLINE_BYTES lie in the line itself: payload and sequence number in one cache line, one transfer;
- *   staged  they lie at `place`, in the channel's ring of bytes, or in the sender's ring for many readers (cast.h);
- *   lent    they lie at `place`, where the sender's caller has them (memory that all ranks map): the sender must not call
- *           its message done before the slice has been taken;
- *   stored  they are already where they belong: the receiver had posted its target.
- * A receiver does not tell staged from lent.
+ *   sent - taken <= credits: if all credits are used, the sender waits; no slice is lost.
+ *   line.sequence == n + 1 publishes slice n. The release store of line.sequence is the only flag.
  *
- * A message is one or more slices; each end of it knows its length beforehand, and every line repeats it. Messages of a channel
- * are used in the order of tickets: a request draws its tickets when it is started, so all messages of an
- * earlier request precede those of a later one. Both ends are single-threaded.
+ * A slice crosses in one of four ways. The sender chooses the way, and states it in the line:
  *
- * A line also carries how far its writer has come as the receiver of the channel in the other direction: ranks that
- * exchange messages never read each other's `taken`, whose line then stays where it is written. */
+ * - inline: up to TU_INLINE_BYTES lie in the line itself. Payload and sequence number cross as one cache line.
+ * - staged: the payload lies at `offset` in the segment, in the channel's ring, or in the sender's ring for several
+ *   readers (cast.h).
+ * - lent (rendezvous get): the payload lies at `offset` in the segment, in a buffer that the sender's user has passed,
+ *   in memory that all ranks map. The message is complete at the sender only after the receiver has taken the slice.
+ * - stored (rendezvous put): the payload is in the target that the receiver has posted.
+ *
+ * A receiver does not distinguish staged from lent.
+ *
+ * A message is one or more slices. Both ends know its length beforehand, and every line repeats it. The messages of a
+ * channel are used in ticket order. A request draws its tickets when it starts, so all messages of an earlier request
+ * precede those of a later one. Each end is used by one thread at a time.
+ *
+ * A line also carries how many slices its writer has taken from the opposite channel. So ranks that exchange messages
+ * need not read each other's `taken`, and the cache line of `taken` stays with the rank that writes it. */
 #ifndef TU_CHANNEL_H
 #define TU_CHANNEL_H
 
@@ -31,94 +36,114 @@
 #include "base/base.h"
 
 #define TU_INLINE_BYTES 32u
-#define TU_POSTS 8u /* targets that a receiver may have posted at a time, on one channel */
+#define TU_POSTS 8u /* maximum number of targets (receive buffers) that are posted at a time, per channel */
+
+/* Number of lanes: channels from one rank to one peer. The lanes below TU_POINT_TO_POINT_LANE carry the messages of
+ * plans, which are ordered by the collective calls. The other lanes carry the messages of send and recv, which are
+ * ordered per pair of ranks. */
+#define TU_MOVER_LANES 16u
+#define TU_POINT_TO_POINT_LANE 8u
+#define TU_POINT_TO_POINT_LANES 8u
+/* Not a lane of messages: the number under which the memory of links (stream/link.c) is announced. */
+#define TU_LINKS_LANE TU_MOVER_LANES
 
 struct tu_line {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t sequence;
-  uint32_t taken;         /* by the writer, of the channel in the other direction */
-  uint64_t tag;           /* whose message it is: number and hash of the call; the tag of a send */
-  uint64_t message_bytes; /* of all its slices */
-  uint32_t bytes;         /* of this slice */
-  uint8_t stored;         /* in the posted target */
+  uint32_t taken;         /* number of slices that the writer of this line has taken from the opposite channel */
+  uint64_t tag;           /* identifies the message: number and hash of the call, or the tag of a send */
+  uint64_t message_bytes; /* bytes of the whole message */
+  uint32_t bytes;         /* bytes of this slice */
+  uint8_t stored;         /* nonzero: the payload is in the target that the receiver has posted */
   union {
     unsigned char payload[TU_INLINE_BYTES];
-    uint64_t place;
+    uint64_t offset; /* in the segment */
   } at;
 };
 _Static_assert(sizeof(struct tu_line) == TU_LINE_BYTES, "a line is a cache line");
 
-/* Where message number ticket - 1 of the channel may be stored; all of it, without a gap. */
+/* A posted target: contiguous memory where the sender may store a whole message of the channel. The field `ticket` is
+ * the ticket of this message plus 1; 0: no target. */
 struct tu_post {
   _Atomic uint64_t ticket;
-  uint64_t place;
+  uint64_t offset; /* offset of the target in the segment */
 };
 
-/* What the receiver writes. */
+/* The cache lines of a channel that the receiver writes. Only the field `ring` is written by the sender. */
 struct tu_credit_line {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t taken;
   _Atomic uint32_t far;
-  uint64_t
-      ring; /* by the sender, before it announces the channel: its ring, to be mapped at once; 0: it has none yet */
+  /* Offset in the segment of the ring of bytes with which the channel began. The receiver uses it only to map the pages
+   * of the ring early. The sender sets it before it announces the channel. Zero: there was no ring yet. */
+  uint64_t ring;
   _Alignas(TU_LINE_BYTES) struct tu_post posts[TU_POSTS];
 };
 
 struct tu_channel_shape {
-  uint32_t credits;    /* a power of two */
-  uint32_t slot_bytes; /* the longest staged slice; a multiple of 64 */
-  uint32_t ring_bytes; /* the longest ring for staged slices: at least two of them; a multiple of 64 */
+  uint32_t credits;    /* number of lines (slice headers) of a channel; a power of two */
+  uint32_t slot_bytes; /* maximum bytes of a staged slice (a slice copied through the ring); a multiple of 64 */
+  /* Maximum bytes of the ring for staged slices: at least two slices of maximum size; a multiple of 64. */
+  uint32_t ring_bytes;
 };
 
-/* Without its ring; with the line by which it is announced (mover.h). */
+/* Returns the bytes of a channel without its ring of bytes, but with the header that announces the channel (struct
+ * tu_announced). */
 static inline size_t tu_channel_bytes(struct tu_channel_shape s) {
   return tu_round_up(TU_LINE_BYTES + sizeof(struct tu_credit_line) + (size_t)s.credits * sizeof(struct tu_line), 4096);
 }
 
-/* Where a ring of bytes lies, and those before it, in which there may still be slices. */
+/* A ring of bytes for staged slices. `older` is a list of the rings that it has replaced and that may still hold
+ * slices. */
 struct tu_staging_ring {
   struct tu_staging_ring *older;
-  uint64_t place;
+  uint64_t offset; /* in the segment */
   uint64_t bytes;
-  uint32_t until; /* of an older one: free when slices, or pieces, up to that number have been taken */
+  /* for a replaced ring: it can be freed once this many slices have been taken (in a ring of cast.h: this many
+   * pieces) */
+  uint32_t until;
 };
 
-/* A ring of bytes, of which the writer takes one piece after the other, counted on and on: [freed, filled) is in use. A
- * piece lies without a gap: what is left at the end of the ring is skipped if it is too short. */
+/* How far a ring of bytes is filled. The writer counts the bytes that it has written (filled) and those that readers
+ * have freed; the counts never wrap. Bytes [freed, filled) are in use. A piece is contiguous: if the rest of the ring
+ * is too short for it, the rest is skipped. */
 struct tu_staging {
-  uint64_t place;
-  uint64_t bytes; /* 0: there is no ring yet */
+  uint64_t offset; /* offset of the ring in the segment */
+  uint64_t bytes;  /* size of the ring; 0: no ring yet */
   uint64_t filled;
-  uint64_t at; /* filled, in the ring */
+  uint64_t at; /* offset in the ring where the next piece begins */
   struct tu_staging_ring *ring;
-  bool *worn;     /* to be set when this ring has been gone round often; NULL: it can get no longer */
-  uint32_t wraps; /* how often */
+  bool *outgrown; /* set to true once this ring has wrapped TU_STAGING_WRAPS times; NULL: the ring cannot grow */
+  uint32_t wraps; /* how often this ring has wrapped */
 };
 
-/* A ring that has been gone round so often belongs to a channel that is in use: a longer one is worth its memory. */
-#define TU_STAGING_WORN 16u
+/* Number of wraps after which a ring is replaced by a longer one: its channel is busy, so a longer ring is worth its
+ * memory. */
+#define TU_STAGING_WRAPS 16u
 
-/* What a piece takes. Behind a short one some lines are left out: its reader's prefetcher runs ahead into them, and to take
- * them back for the next piece would cost more than the piece (1 KiB allreduce of two ranks: 0.36 us, and 0.18 so). */
+/* Bytes left unused in a ring after a short piece, because the reader's prefetcher reads ahead into these bytes. If the
+ * next piece were there, its lines would first have to come back from the reader's cache. That costs more than writing
+ * the piece (1 KiB allreduce of two ranks: 0.36 us without the gap, 0.18 us with it). */
 #define TU_STAGING_GAP 1024u
 static inline uint64_t tu_staging_need(const struct tu_staging *s, size_t piece_bytes) {
   bool gap = piece_bytes < 8 * TU_STAGING_GAP && s->bytes >= 64 * TU_STAGING_GAP;
   return tu_round_up(piece_bytes, TU_LINE_BYTES) + (gap ? TU_STAGING_GAP : 0);
 }
 
-/* Where the next piece goes, or 0 if there is no room; a piece is at most half a ring, so an empty one has room. */
+/* Returns the offset in the segment of the next piece in the ring, or 0 if there is no room. A piece occupies at most
+ * half of a ring, so an empty ring always has room. */
 static inline uint64_t tu_staging_room(const struct tu_staging *s, uint64_t freed, size_t piece_bytes) {
   uint64_t need = tu_staging_need(s, piece_bytes), skip = s->at + need > s->bytes ? s->bytes - s->at : 0;
-  return s->filled + skip + need - freed <= s->bytes ? s->place + (skip ? 0 : s->at) : 0;
+  return s->filled + skip + need - freed <= s->bytes ? s->offset + (skip ? 0 : s->at) : 0;
 }
 
 static inline void tu_staging_wrap(struct tu_staging *s) {
   s->at = 0;
-  if (s->worn && ++s->wraps == TU_STAGING_WORN) *s->worn = true;
+  if (s->outgrown && ++s->wraps == TU_STAGING_WRAPS) *s->outgrown = true;
 }
 
-/* It is there. */
-static inline void tu_staging_fill(struct tu_staging *s, uint64_t place, size_t piece_bytes) {
+/* Marks the piece at `offset` (in the segment) as written, so that the next piece goes behind it. */
+static inline void tu_staging_fill(struct tu_staging *s, uint64_t offset, size_t piece_bytes) {
   uint64_t need = tu_staging_need(s, piece_bytes);
-  if (place != s->place + s->at) {
+  if (offset != s->offset + s->at) {
     s->filled += s->bytes - s->at;
     tu_staging_wrap(s);
   }
@@ -127,12 +152,13 @@ static inline void tu_staging_fill(struct tu_staging *s, uint64_t place, size_t 
   if (s->at == s->bytes) tu_staging_wrap(s);
 }
 
-/* From now on pieces go into that ring, which is empty. */
+/* Changes to another, empty ring for further pieces. until: number of slices that were written before the change. In a
+ * ring for several readers (cast.h), it is the number of pieces instead. */
 static inline void tu_staging_change(struct tu_staging *s, struct tu_staging_ring *ring, uint32_t until) {
   if (s->ring) s->ring->until = until;
   ring->older = s->ring;
   s->ring = ring;
-  s->place = ring->place;
+  s->offset = ring->offset;
   s->bytes = ring->bytes;
   s->at = s->wraps = 0;
 }
@@ -142,39 +168,48 @@ struct tu_receiver;
 struct tu_sender {
   struct tu_line *lines;
   struct tu_credit_line *credit;
-  unsigned char *base; /* of the memory in which places are */
+  unsigned char *base; /* address in this process of offset 0 of the segment */
   uint32_t sent, taken_seen;
   uint32_t credits;
   uint32_t peer, bell;
-  uint32_t parts_filled;    /* of the message that is being put together */
-  uint64_t tickets, served; /* tickets drawn; messages completely sent */
-  struct tu_receiver *back; /* of the other direction, or NULL */
-  uint64_t place;           /* of the channel */
+  /* if the next slice is a joined message (it carries the data of several send steps): number of its parts written so
+   * far */
+  uint32_t parts_filled;
+  uint64_t tickets, served; /* number of tickets drawn, and number of messages sent completely */
+  struct tu_receiver *back; /* receiver of the opposite channel (peer to this rank), or NULL */
+  uint64_t offset;          /* offset of the channel in the segment */
   struct tu_staging staging;
-  uint64_t *starts;               /* [credits]: of slice n, at n % credits: how far `staging` was filled before it */
-  uint64_t next_start;            /* ... of the next slice */
-  struct tu_staging_ring *coming; /* which takes over once no message is half put together; or NULL */
+  /* [credits]: value of staging.filled (bytes written to the ring) before slice n, at index n % credits */
+  uint64_t *starts;
+  uint64_t next_start; /* value of staging.filled before the next slice */
+  /* The ring of bytes that replaces the current one as soon as no joined message (of several send steps) is partly
+   * written; NULL: none. */
+  struct tu_staging_ring *coming;
 };
 
 struct tu_receiver {
-  struct tu_line *lines; /* NULL until the sender has opened the channel */
+  struct tu_line *lines; /* lines of the channel; NULL until the sender's channel is found */
   struct tu_credit_line *credit;
   const unsigned char *base;
   uint32_t received;
   uint32_t credits;
   uint32_t peer, bell;
-  uint32_t used;        /* bytes of the slice in front that have been used */
-  uint32_t parts_taken; /* of the message in front */
-  uint32_t peer_taken;  /* what the peer has said of the other direction */
-  uint32_t next_timed;  /* the slice of which the line's way here is timed next */
-  uint32_t far_samples; /* how often that took long, lately */
+  uint32_t used; /* number of bytes of the oldest slice that this rank has already read */
+  /* if the oldest message is joined (it carries the data of several send steps): number of its parts that were already
+   * read */
+  uint32_t parts_taken;
+  /* number of slices of the opposite channel (from this rank to the peer) that the peer has taken, as its lines
+   * state */
+  uint32_t peer_taken;
+  uint32_t next_timed;  /* number of the next slice for which the transfer time of its line is measured */
+  uint32_t far_samples; /* score of time measurements; high: the two ranks share no cache (channel.c) */
   bool far;
   uint64_t tickets, served;
-  uint32_t lane;                /* by which the sender announces the channel's place */
-  struct tu_matching *matching; /* point-to-point only */
+  uint32_t lane;                /* lane under which the sender announces the channel */
+  struct tu_matching *matching; /* matches the tags of messages; only for send and recv */
 };
 
-/* Has the receiver taken slices up to that number? */
+/* Returns true if the receiver has taken all slices up to number `sequence`. */
 static inline bool tu_sender_taken(struct tu_sender *s, uint32_t sequence) {
   if ((int32_t)(s->taken_seen - sequence) >= 0) return true;
   if (s->back && (int32_t)(s->back->peer_taken - s->taken_seen) > 0) s->taken_seen = s->back->peer_taken;
@@ -183,25 +218,27 @@ static inline bool tu_sender_taken(struct tu_sender *s, uint32_t sequence) {
   return (int32_t)(s->taken_seen - sequence) >= 0;
 }
 
-/* Is there a credit for the next slice? */
+/* Returns true if the sender has a credit for the next slice: a line whose previous slice the receiver has taken. */
 static inline bool tu_sender_ready(struct tu_sender *s) {
   return s->sent - s->taken_seen < s->credits || tu_sender_taken(s, s->sent - s->credits + 1);
 }
 
 static inline struct tu_line *tu_sender_line(struct tu_sender *s) { return &s->lines[s->sent & (s->credits - 1)]; }
 
-/* Room for `bytes` (at most a slot) in the ring, for the next slice: its place, or 0. There must be a credit. */
+/* Returns the offset in the segment for the next slice of `bytes` bytes (at most slot_bytes), or 0 if there is no room.
+ * The sender must have a credit. */
 static inline uint64_t tu_sender_room(struct tu_sender *s, size_t bytes) {
   for (int look = 0; look < 2; look++) {
     uint64_t freed = s->taken_seen == s->sent ? s->staging.filled : s->starts[s->taken_seen & (s->credits - 1)];
-    uint64_t place = tu_staging_room(&s->staging, freed, bytes);
-    if (place || !tu_sender_taken(s, s->taken_seen + 1)) return place;
+    uint64_t offset = tu_staging_room(&s->staging, freed, bytes);
+    if (offset || !tu_sender_taken(s, s->taken_seen + 1)) return offset;
   }
-  tu_assert(s->staging.bytes > 0); /* tu_mover_reserve comes before */
+  tu_assert(s->staging.bytes > 0); /* the caller has called tu_mover_reserve, so a ring exists */
   return 0;
 }
 
-/* Goes on in the ring that is coming, if that is possible now. What is on its way takes nothing of it. */
+/* Changes to the next ring of bytes, if one is prepared and no joined message (of several send steps) is partly
+ * written. Slices that are not yet taken stay in the old ring. */
 static inline void tu_sender_renew(struct tu_sender *s) {
   if (!s->coming || s->parts_filled > 0) return;
   tu_staging_change(&s->staging, s->coming, s->sent);
@@ -210,7 +247,8 @@ static inline void tu_sender_renew(struct tu_sender *s) {
   s->next_start = s->staging.filled;
 }
 
-/* Publishes the slice that was described in its line; the caller then rings the receiver's bell. */
+/* Completes the line of the next slice and publishes the slice, whose payload is already written. The caller then rings
+ * the receiver's bell. */
 static inline void tu_sender_commit(struct tu_sender *s, size_t bytes, uint64_t tag, uint64_t message_bytes,
                                     bool stored) {
   struct tu_line *line = tu_sender_line(s);
@@ -224,28 +262,29 @@ static inline void tu_sender_commit(struct tu_sender *s, size_t bytes, uint64_t 
   atomic_store_explicit(&line->sequence, ++s->sent, memory_order_release);
 }
 
-/* Has everything that was sent been taken? */
+/* Returns true if the receiver has taken all slices that were sent. */
 static inline bool tu_sender_drained(const struct tu_sender *s) {
   return atomic_load_explicit(&s->credit->taken, memory_order_acquire) == s->sent;
 }
 
-/* Where the receiver wants that message of the channel (its ticket); 0: it has not said. */
+/* Returns the offset in the segment where the receiver wants the message with that ticket to be stored; 0: the receiver
+ * has posted none. */
 static inline uint64_t tu_sender_posted(const struct tu_sender *s, uint64_t ticket) {
   const struct tu_post *post = &s->credit->posts[ticket % TU_POSTS];
-  return atomic_load_explicit(&post->ticket, memory_order_acquire) == ticket + 1 ? post->place : 0;
+  return atomic_load_explicit(&post->ticket, memory_order_acquire) == ticket + 1 ? post->offset : 0;
 }
 
-/* Are the two ranks so far apart (no cache between them) that to write what the peer's cache holds takes much longer than to
- * write past the caches? Ranks are moved about: the answer may change. Receivers find it out, by the time that a line takes
- * to come, and tell. */
+/* Returns true if the two ranks share no cache, as measured by the receiver from the time that lines take to arrive.
+ * Then writing past the caches is much faster than overwriting lines that are in the peer's cache. The result may
+ * change, because the system may move ranks to other cores. */
 static inline bool tu_sender_far(const struct tu_sender *s) {
   return atomic_load_explicit(&s->credit->far, memory_order_relaxed) != 0;
 }
 
-/* Is the next slice there? Looks at its line, and takes the time. */
+/* Returns true if the next slice has arrived. Measures the time that the read of the slice's line takes. */
 bool tu_receiver_time(struct tu_receiver *r, const struct tu_line *line);
 
-/* The line of the next slice, or NULL if it is not there yet. */
+/* Returns the line (header) of the next slice, or NULL if the slice has not arrived. */
 static inline const struct tu_line *tu_receiver_line(struct tu_receiver *r) {
   const struct tu_line *line = &r->lines[r->received & (r->credits - 1)];
   if (r->received == r->next_timed) {
@@ -257,26 +296,29 @@ static inline const struct tu_line *tu_receiver_line(struct tu_receiver *r) {
   return line;
 }
 
-/* The bytes of the slice; not of one that is stored. */
+/* Returns where the payload of a slice lies. Not for a slice that was stored in a posted target. */
 static inline const unsigned char *tu_receiver_payload(const struct tu_receiver *r, const struct tu_line *line) {
-  return line->message_bytes <= TU_INLINE_BYTES ? line->at.payload : r->base + line->at.place;
+  return line->message_bytes <= TU_INLINE_BYTES ? line->at.payload : r->base + line->at.offset;
 }
 
-/* Gives the credit back; the payload may be overwritten from now on. The caller then rings the sender's bell. */
+/* Gives the oldest slice's credit back to the sender. From now on the sender may overwrite the slice's payload. The
+ * caller then rings the sender's bell. */
 static inline void tu_receiver_release(struct tu_receiver *r) {
   r->used = 0;
   atomic_store_explicit(&r->credit->taken, ++r->received, memory_order_release);
 }
 
-/* May message `ticket` be posted? Not while an earlier one has its place. */
+/* Returns true if a target (receive buffer) may be posted for the message with this ticket. The table has TU_POSTS
+ * entries, and an entry is reused only after its message was received. */
 static inline bool tu_receiver_may_post(const struct tu_receiver *r, uint64_t ticket) {
   return r->lines && ticket < r->served + TU_POSTS;
 }
 
-/* Says where message `ticket` may be stored, from now on. */
-static inline void tu_receiver_post(struct tu_receiver *r, uint64_t ticket, uint64_t place) {
+/* Posts the memory at `offset` in the segment as the target: from now on the sender may store the message with this
+ * ticket there. */
+static inline void tu_receiver_post(struct tu_receiver *r, uint64_t ticket, uint64_t offset) {
   struct tu_post *post = &r->credit->posts[ticket % TU_POSTS];
-  post->place = place;
+  post->offset = offset;
   atomic_store_explicit(&post->ticket, ticket + 1, memory_order_release);
 }
 

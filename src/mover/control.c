@@ -1,4 +1,5 @@
-/* control.c: the block that the ranks of a host share. */
+/* control.c: what the ranks of a communicator tell each other besides data: through the block of memory that the ranks
+ * of a host share, and in frames to ranks of other hosts. */
 #include "mover/control.h"
 
 #include <pthread.h>
@@ -11,29 +12,32 @@
 
 #define BLOCK_BEGIN offsetof(struct tu_block, ranks)
 
-static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), TU_PLACE_ALIGN); }
+static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), TU_OFFSET_ALIGN); }
 static size_t doors_at(uint32_t ranks) {
-  return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), TU_PLACE_ALIGN);
+  return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), TU_OFFSET_ALIGN);
 }
 static size_t block_bytes(uint32_t ranks) { return doors_at(ranks) + (size_t)ranks * ranks * sizeof(uint32_t); }
 
-/* Where the slice of a rank of this host begins. */
-static uint64_t slice_place(const struct tu_control *c, uint32_t rank) {
+/* Returns the offset in the segment where the slice of a rank of this host begins. */
+static uint64_t slice_offset(const struct tu_control *c, uint32_t rank) {
   return (uint64_t)tu_control_local(c, rank) * c->transport->slice_bytes;
 }
 
-/* ---- the blocks of a leader ---- */
+/* ---- the list of shared blocks in a leader's slice ---- */
 
-/* Of all ranks of the process. Readers in other processes go by the version, which is odd while the list changes. */
+/* Protects the lists of shared blocks of all ranks in this process. Readers in other processes check the list's
+ * version, which is odd while the list changes. */
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct tu_block *block_at(const struct tu_transport *t, uint32_t rank, uint32_t page) {
-  return tu_transport_at(t, rank * (uint64_t)t->slice_bytes + page * (uint64_t)TU_PLACE_ALIGN);
+  return tu_transport_at(t, rank * (uint64_t)t->slice_bytes + page * (uint64_t)TU_OFFSET_ALIGN);
 }
 
 static uint32_t page_of(const struct tu_control *c) {
-  uint64_t page = (c->place - slice_place(c, c->leader)) / TU_PLACE_ALIGN;
-  tu_assert(page > 0 && page <= UINT32_MAX); /* a slice begins with its head, and has less than 16 TiB */
+  uint64_t page = (c->offset - slice_offset(c, c->leader)) / TU_OFFSET_ALIGN;
+  /* Page 0 contains the head of the slice, so no block begins there. A slice has less than 16 TiB, so its page numbers
+   * fit into 32 bits. */
+  tu_assert(page > 0 && page <= UINT32_MAX);
   return (uint32_t)page;
 }
 
@@ -59,8 +63,9 @@ static void withdraw(const struct tu_control *c) {
   pthread_mutex_unlock(&blocks_lock);
 }
 
-/* The page of the leader's block; 0: it has none of that session, or was just changing its list. While the version stands, what
- * is read are blocks; the one that is found stays, since this rank has not departed. */
+/* Returns the page number of this communicator's block in the leader's slice. Returns 0 if there is none yet, or if the
+ * list of blocks changes meanwhile. While the list's version stays the same, every page number that was read from the
+ * list is that of a block. The block that is found stays allocated, since this rank has not departed. */
 static uint32_t find_page(const struct tu_control *c) {
   const struct tu_transport *t = c->transport;
   const uint32_t leader = tu_control_local(c, c->leader);
@@ -69,10 +74,10 @@ static uint32_t find_page(const struct tu_control *c) {
   uint32_t page = version % 2 ? 0 : atomic_load(&head->blocks);
   while (page > 0 && atomic_load(&head->blocks_version) == version) {
     const struct tu_block *block = block_at(t, leader, page);
-    const uint64_t session = atomic_load(&block->session);
+    const uint64_t comm_id = atomic_load(&block->comm_id);
     const uint32_t next = atomic_load(&block->next);
     if (atomic_load(&head->blocks_version) != version) return 0;
-    if (session == c->session) return page;
+    if (comm_id == c->comm_id) return page;
     page = next;
   }
   return 0;
@@ -84,27 +89,32 @@ static void attach(struct tu_control *c, unsigned char *block) {
   c->doors = (_Atomic uint32_t *)(void *)(block + doors_at(c->ranks));
 }
 
-/* ---- beginning and end ---- */
+/* ---- begin and end ---- */
+
+static void ring_all(const struct tu_control *c) {
+  for (uint32_t i = 0; i < c->ranks; i++) tu_bell_ring(c->transport, tu_control_bell(c, i));
+}
 
 static tutti_err make_block(struct tu_control *c, struct tu_error *error) {
-  unsigned char *block = tu_transport_acquire(c->transport, block_bytes(c->ranks), &c->place, error);
+  unsigned char *block = tu_transport_acquire(c->transport, block_bytes(c->ranks), &c->offset, error);
   if (!block) return error->code;
   attach(c, block);
-  /* Where a block has been before, a rank that looks for another one may still be reading these two. */
-  atomic_store_explicit(&c->block->session, 0, memory_order_relaxed);
+  /* This memory may have been the block of an earlier communicator. Then a rank that searches the leader's list of
+   * blocks may still read these two words. So they are stored atomically. */
+  atomic_store_explicit(&c->block->comm_id, 0, memory_order_relaxed);
   atomic_store_explicit(&c->block->next, 0, memory_order_relaxed);
   memset(block + BLOCK_BEGIN, 0, block_bytes(c->ranks) - BLOCK_BEGIN);
   c->block->ranks = c->ranks;
   c->block->shape = c->shape;
-  atomic_store(&c->block->session, c->session);
+  atomic_store(&c->block->comm_id, c->comm_id);
   publish(c);
-  for (uint32_t i = 0; i < c->ranks; i++) tu_bell_ring(c->transport, tu_control_bell(c, i));
+  ring_all(c);
   return TUTTI_OK;
 }
 
 tutti_err tu_control_open(struct tu_control *c, struct tu_transport *t, const uint32_t members[], uint32_t ranks,
-                          uint32_t rank, uint64_t session, struct tu_channel_shape shape, struct tu_error *error) {
-  *c = (struct tu_control){.transport = t, .rank = rank, .ranks = ranks, .session = session, .shape = shape};
+                          uint32_t rank, uint64_t comm_id, struct tu_channel_shape shape, struct tu_error *error) {
+  *c = (struct tu_control){.transport = t, .rank = rank, .ranks = ranks, .comm_id = comm_id, .shape = shape};
   c->members = tu_try_allocate(ranks, sizeof *c->members);
   if (!c->members) return tu_fail_memory(error, ranks * sizeof *c->members, "a communicator of %u ranks", ranks);
   memcpy(c->members, members, ranks * sizeof *members);
@@ -119,8 +129,8 @@ bool tu_control_ready(struct tu_control *c) {
   if (c->block) return true;
   uint32_t page = find_page(c);
   if (page == 0) return false;
-  c->place = slice_place(c, c->leader) + page * (uint64_t)TU_PLACE_ALIGN;
-  attach(c, tu_transport_at(c->transport, c->place));
+  c->offset = slice_offset(c, c->leader) + page * (uint64_t)TU_OFFSET_ALIGN;
+  attach(c, tu_transport_at(c->transport, c->offset));
   tu_assert(c->block->ranks == c->ranks);
   c->shape = c->block->shape;
   return true;
@@ -130,7 +140,8 @@ tutti_err tu_control_begin(struct tu_control *c, struct tu_error *error) {
   return c->remote ? tu_remote_open(c, error) : TUTTI_OK;
 }
 
-/* They may be in the middle of a copy into memory of this rank's user. The block is left alone. */
+/* Records the other ranks as suspects, that is, ranks that may still be writing into memory of this rank's user. The
+ * shared block is not freed, because it contains the suspects' `ended` words. */
 static void suspect_members(struct tu_control *c) {
   for (uint32_t i = 0; i < c->ranks; i++) c->members[i] = tu_control_local(c, i);
   tu_suspects_add(c->transport, (struct tu_suspects){.locals = c->members,
@@ -148,24 +159,24 @@ void tu_control_close(struct tu_control *c, bool in_order) {
   }
   if (in_order && c->block && c->rank == c->leader) {
     withdraw(c);
-    if (c->block->words_bytes) tu_transport_release(c->transport, c->block->words_place);
-    tu_transport_release(c->transport, c->place);
+    if (c->block->words_bytes) tu_transport_release(c->transport, c->block->words_offset);
+    tu_transport_release(c->transport, c->offset);
   }
   free(c->departed);
   free(c->members);
 }
 
-/* ---- those that do not come ---- */
+/* ---- ranks that cannot make their side of a communicator ---- */
 
-void tu_control_miss(struct tu_transport *t, uint64_t session, tutti_err why, const uint32_t members[],
+void tu_control_miss(struct tu_transport *t, uint64_t comm_id, tutti_err why, const uint32_t members[],
                      uint32_t ranks) {
   struct tu_slice_head *head = tu_transport_head(t, t->rank);
   uint32_t at = atomic_fetch_add(&head->misses, 1) % TU_MISSED;
   atomic_store(&head->missed_codes[at], (uint32_t)why);
-  atomic_store(&head->missed[at], session);
+  atomic_store(&head->missed[at], comm_id);
   for (uint32_t i = 0; i < ranks; i++)
     if (tu_transport_local(t, members[i]) != TU_REMOTE) tu_bell_wake(t, tu_transport_local(t, members[i]));
-  if (t->hosts) tu_remote_say_missed(t, session, why, members, ranks);
+  if (t->hosts) tu_remote_say_missed(t, comm_id, why, members, ranks);
 }
 
 tutti_err tu_control_missed(const struct tu_control *c, uint32_t rank) {
@@ -173,14 +184,14 @@ tutti_err tu_control_missed(const struct tu_control *c, uint32_t rank) {
   if (local == TU_REMOTE) return c->block ? (tutti_err)atomic_load(&c->boards[rank].missed) : TUTTI_OK;
   const struct tu_slice_head *head = tu_transport_head(c->transport, local);
   for (uint32_t i = 0; i < TU_MISSED; i++)
-    if (atomic_load(&head->missed[i]) == c->session) return (tutti_err)atomic_load(&head->missed_codes[i]);
+    if (atomic_load(&head->missed[i]) == c->comm_id) return (tutti_err)atomic_load(&head->missed_codes[i]);
   return TUTTI_OK;
 }
 
 void tu_control_come(struct tu_control *c) {
   atomic_store(&c->boards[c->rank].here, 1);
   if (c->remote) tu_remote_say_here(c);
-  for (uint32_t i = 0; i < c->ranks; i++) tu_bell_ring(c->transport, tu_control_bell(c, i));
+  ring_all(c);
 }
 
 bool tu_control_alive_in_job(struct tu_transport *t, uint32_t job_rank) {
@@ -190,11 +201,6 @@ bool tu_control_alive_in_job(struct tu_transport *t, uint32_t job_rank) {
 
 bool tu_control_alive(const struct tu_control *c, uint32_t rank) {
   return tu_control_alive_in_job(c->transport, c->members[rank]);
-}
-
-void tu_control_wake_all(const struct tu_control *c) {
-  for (uint32_t i = 0; i < c->ranks; i++)
-    if (tu_control_local(c, i) != TU_REMOTE) tu_bell_wake(c->transport, tu_control_local(c, i));
 }
 
 /* ---- calls ---- */
@@ -211,55 +217,33 @@ void tu_control_fail(struct tu_control *c, const struct tu_error *error) {
   if (c->remote) tu_remote_say_verdict(c, error);
 }
 
-bool tu_control_verdict(const struct tu_control *c, struct tu_error *error) {
-  return tu_control_failed(c) && tu_verdict_read(&c->block->verdict, error);
-}
-
-/* ---- what rank 0 says ---- */
-
-static tutti_err keep_words(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error) {
-  struct tu_block *block = c->block;
-  if (bytes > 0) {
-    void *to = tu_transport_acquire(c->transport, bytes, &block->words_place, error);
-    if (!to) return error->code;
-    memcpy(to, words, bytes);
-    block->words_bytes = bytes;
-  }
-  atomic_store_explicit(&block->told, 1, memory_order_release);
-  tu_control_wake_all(c);
-  return TUTTI_OK;
-}
+/* ---- data from rank 0 ---- */
 
 tutti_err tu_control_tell(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error) {
   tu_assert(c->rank == 0 && !atomic_load(&c->block->told));
-  tutti_err err = keep_words(c, words, bytes, error);
+  tutti_err err = tu_control_keep_words(c, words, bytes, error);
   if (err == TUTTI_OK && c->remote && !tu_remote_say_words(c, words, bytes))
-    err = tu_fail_memory(error, bytes, "what ranks of other hosts are told");
+    err = tu_fail_memory(error, bytes, "data from rank 0 for ranks of other hosts");
   return err;
-}
-
-tutti_err tu_control_hear_words(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error) {
-  if (c->rank != c->leader || atomic_load(&c->block->told)) return TUTTI_OK;
-  return keep_words(c, words, bytes, error);
 }
 
 bool tu_control_told(const struct tu_control *c, const void **words, size_t *bytes) {
   if (!atomic_load_explicit(&c->block->told, memory_order_acquire)) return false;
   *bytes = c->block->words_bytes;
-  *words = *bytes ? tu_transport_at(c->transport, c->block->words_place) : NULL;
+  *words = *bytes ? tu_transport_at(c->transport, c->block->words_offset) : NULL;
   return true;
 }
 
-/* ---- where things lie ---- */
+/* ---- announcements ---- */
 
 static _Atomic uint32_t *door(const struct tu_control *c, uint32_t from, uint32_t to) {
   return &c->doors[(size_t)from * c->ranks + to];
 }
 
-void tu_control_announce(const struct tu_control *c, uint32_t peer, uint32_t lane, uint64_t place) {
-  uint64_t page = (place - slice_place(c, c->rank)) / TU_PLACE_ALIGN;
+void tu_control_announce(const struct tu_control *c, uint32_t peer, uint32_t lane, uint64_t offset) {
+  uint64_t page = (offset - slice_offset(c, c->rank)) / TU_OFFSET_ALIGN;
   tu_assert(page > 0 && page <= UINT32_MAX);
-  struct tu_announced *head = tu_transport_at(c->transport, place);
+  struct tu_announced *head = tu_transport_at(c->transport, offset);
   uint32_t before = atomic_load_explicit(door(c, c->rank, peer), memory_order_relaxed);
   atomic_store_explicit(&head->lane, lane, memory_order_relaxed);
   do atomic_store_explicit(&head->next, before, memory_order_relaxed);
@@ -268,30 +252,37 @@ void tu_control_announce(const struct tu_control *c, uint32_t peer, uint32_t lan
   tu_bell_ring(c->transport, tu_control_bell(c, peer));
 }
 
-/* A peer says that it departs before its memory serves anything else: what was read while it had not said so is what it wrote. */
+/* Searches the headers that the peer has announced to this rank. A peer departs before it reuses their memory. So what
+ * was read is valid if the peer had not departed by then. A peer that departs early never reuses this memory. */
 uint64_t tu_control_look_up(const struct tu_control *c, uint32_t peer, uint32_t lane) {
   uint64_t page = atomic_load_explicit(door(c, peer, c->rank), memory_order_acquire);
   while (page > 0) {
-    uint64_t place = slice_place(c, peer) + page * TU_PLACE_ALIGN;
-    const struct tu_announced *head = tu_transport_at(c->transport, place);
+    uint64_t offset = slice_offset(c, peer) + page * TU_OFFSET_ALIGN;
+    const struct tu_announced *head = tu_transport_at(c->transport, offset);
     uint32_t found = atomic_load_explicit(&head->lane, memory_order_acquire);
     uint32_t next = atomic_load_explicit(&head->next, memory_order_acquire);
-    if (tu_control_departed(c, peer)) return 0;
-    if (found == lane) return place;
+    if (atomic_load(&c->boards[peer].departed) == TU_DEPARTED) return 0;
+    if (found == lane) return offset;
     page = next;
   }
   return 0;
 }
 
-/* ---- leaving ---- */
+/* ---- departing ---- */
 
-void tu_control_depart(struct tu_control *c) {
+static void depart(struct tu_control *c, enum tu_departure how) {
   if (c->left) return;
   c->left = true;
-  if (c->remote) tu_remote_say_departed(c); /* and hears nothing any more: once the leader knows, the block may go */
-  atomic_store(&c->boards[c->rank].departed, 1);
+  /* From now on this rank handles no frames of the communicator. The reason: the leader may free the shared block once
+   * it has learned that this rank has departed. */
+  if (c->remote) tu_remote_say_departed(c);
+  atomic_store(&c->boards[c->rank].departed, how);
   tu_bell_ring(c->transport, tu_control_local(c, c->leader));
 }
+
+void tu_control_depart(struct tu_control *c) { depart(c, TU_DEPARTED); }
+
+void tu_control_depart_early(struct tu_control *c) { depart(c, TU_DEPARTED_EARLY); }
 
 bool tu_control_may_close(const struct tu_control *c, bool *waits_for) {
   bool may = true;

@@ -1,10 +1,12 @@
-/* control.h: what the ranks of a communicator tell each other beside data: which call each one is in, the verdict when one
- * fails, where channels lie, what rank 0 says to all, and who has left.
+/* control.h: what the ranks of a communicator tell each other besides data: each rank's current call, the verdict (the
+ * first failure), where channels lie, data from rank 0 for all ranks, and who has departed.
  *
- * The ranks of a host do it through memory that they share: a block in the slice of the lowest of them, which leads the host
- * and frees the block last. The others find the block by the communicator's number, its *session*. What a rank of another
- * host says comes over a wire (remote.h), and whoever receives it writes it into the block of its own host: so readers never
- * ask where a rank runs, and know of a rank on another host what it has said, not all that it has done. */
+ * The ranks of a host share a block of memory for this. The block is in the slice of their lowest rank, which is the
+ * leader of the host, and frees the block last. The other ranks find the block by the id of the communicator, comm_id.
+ *
+ * What a rank of another host tells comes over a wire (remote.h). The rank that receives it writes it into the block of
+ * its own host. So readers find everything in the block, wherever a rank runs. But of a rank on another host, the block
+ * contains only what that rank has sent, not all that it has done. */
 #ifndef TU_CONTROL_H
 #define TU_CONTROL_H
 
@@ -12,147 +14,184 @@
 #include "mover/channel.h"
 #include "transport/transport.h"
 
-/* The session of a world: it is alone among the ranks that it has. */
-#define TU_WORLD_SESSION UINT64_C(1)
+/* Id of a world communicator. One endpoint belongs to one world only, so the id is unique there. */
+#define TU_WORLD_ID UINT64_C(1)
 
-/* Shared by the ranks of a host; boards and doors follow. */
+/* The block: memory that the ranks of a communicator share on one host. The boards (each rank's published calls) and
+ * the doors (latest announcements) follow it in memory. */
 struct tu_block {
-  _Atomic uint64_t session; /* the same number on all ranks, and of no other communicator that they have had */
-  _Atomic uint32_t next;    /* page of its slice where the leader's next block is; 0: none */
+  /* Id of the communicator: equal on all its ranks. These ranks never use it for another communicator. */
+  _Atomic uint64_t comm_id;
+  _Atomic uint32_t next; /* number of the page, in the leader's slice, where the leader's next block begins; 0: none */
   uint32_t ranks;
   struct tu_channel_shape shape;
   struct tu_verdict verdict;
-  _Atomic uint32_t told; /* what follows is set: a place in the leader's slice; no bytes: rank 0 has nothing to tell */
-  uint64_t words_place;
+  /* Nonzero once the data of rank 0 is set: it lies at words_offset in the segment, in the leader's slice, and has
+   * words_bytes bytes (0: rank 0 has no data). */
+  _Atomic uint32_t told;
+  uint64_t words_offset;
   size_t words_bytes;
 };
 
-/* What a rank has announced to another one of its host begins so, in its slice; the last is found by the door between them. */
+/* Header of memory that a rank announces to another rank of its host. The header lies in the slice of the rank that
+ * announces. The table `doors` (struct tu_control) contains, for the two ranks, the page of the latest header. */
 struct tu_announced {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t lane;
-  _Atomic uint32_t next; /* page of the slice where the one announced before it is; 0: none */
+  /* number of the page, in the slice, of the header that was announced before this one; 0: none */
+  _Atomic uint32_t next;
 };
 
 struct tu_control {
   struct tu_transport *transport;
   uint32_t rank, ranks;
-  uint32_t leader;               /* the lowest rank of this host */
-  bool remote;                   /* some ranks run on other hosts */
-  bool left;                     /* this rank has departed: of the block it touches nothing any more, unless it leads */
-  bool exposes;                  /* others have been told of memory of this rank's user into which they may write */
-  struct tu_remote_session *far; /* remote.h's, once it has begun */
-  /* [ranks], if some are remote: who of these has departed. What is in the block may have come to another rank of this host, and
-   * what the one who departs sent to this rank before that may still be on its way. */
+  uint32_t leader; /* lowest rank of the communicator on this host, which owns the shared block and frees it last */
+  bool remote;     /* true: some ranks run on other hosts */
+  /* true: this rank has departed. It no longer accesses the shared block, except as the leader of its host. */
+  bool left;
+  bool exposes;               /* true: other ranks can reach memory of this rank's user, and may write into it */
+  struct tu_remote_comm *far; /* state for ranks on other hosts (remote.h); NULL before tu_control_begin */
+  /* [ranks], only if some ranks run on other hosts: the remote ranks whose departure this rank itself has received. It
+   * does not suffice that another rank of this host has received the departure and noted it in the shared block,
+   * because earlier frames from the remote rank to this rank may still be on their way. */
   _Atomic bool *departed;
-  uint32_t *members; /* [ranks]: ranks of the job */
-  uint64_t session;
-  struct tu_channel_shape shape; /* the leader's; the others find it in the block */
-  uint64_t place;                /* of the block */
-  struct tu_block *block;        /* NULL: it has not been found yet */
-  struct tu_board *boards;       /* [ranks], shared; of a rank on another host, what it has said */
-  /* [from][to], shared: page of the slice of `from` where the last is that it has announced to `to`; 0: nothing. */
+  uint32_t *members; /* [ranks]: the job's rank number of each member */
+  uint64_t comm_id;
+  /* Sizes of channels, as the leader chose them; the other ranks read them from the block. */
+  struct tu_channel_shape shape;
+  uint64_t offset;        /* offset of the shared block in the segment */
+  struct tu_block *block; /* the shared block; NULL: not found yet */
+  /* [ranks], in the shared block: each rank's published calls; for a rank on another host, the calls that it has
+   * reported */
+  struct tu_board *boards;
+  /* [from][to], in the shared block: page number, in the slice of `from`, of the latest header that `from` announced to
+   * `to`; 0: none. */
   _Atomic uint32_t *doors;
 };
 
-/* ---- beginning and end ---- */
+/* ---- begin and end ---- */
 
-/* Members are copied. The leader makes the block; the others wait for tu_control_ready. MEMORY. */
+/* Opens the control of a communicator (calls, verdict, announcements). `members` is copied. The leader of a host
+ * creates the shared block; the other ranks wait for tu_control_ready. Error: TUTTI_ERR_MEMORY. */
 tutti_err tu_control_open(struct tu_control *c, struct tu_transport *t, const uint32_t members[], uint32_t ranks,
-                          uint32_t rank, uint64_t session, struct tu_channel_shape shape, struct tu_error *error);
-/* Has the leader made the block? Looks for it. */
+                          uint32_t rank, uint64_t comm_id, struct tu_channel_shape shape, struct tu_error *error);
+/* Looks for the block that the leader of this host has created. Returns true once the block is found. */
 bool tu_control_ready(struct tu_control *c);
-/* Once it is ready: from now on ranks of other hosts are heard. MEMORY. */
+/* Called once tu_control_ready has returned true: from now on, frames from ranks of other hosts are handled. Error:
+ * TUTTI_ERR_MEMORY. */
 tutti_err tu_control_begin(struct tu_control *c, struct tu_error *error);
-/* in_order: all have departed, so that the leader frees the block; otherwise it is left alone. */
+/* Closes the control of a communicator. in_order: all ranks have departed, so the leader frees the shared block.
+ * Otherwise the block stays. */
 void tu_control_close(struct tu_control *c, bool in_order);
 
-/* This rank cannot make its side of a communicator that the others may be making: they are told, and why. */
-void tu_control_miss(struct tu_transport *t, uint64_t session, tutti_err why, const uint32_t members[], uint32_t ranks);
-/* Has that rank said so? Then why; else TUTTI_OK. */
+/* Tells the other members that this rank cannot make its side of a communicator, and why. Some of them may still be
+ * making their own sides; others may be waiting for this rank. */
+void tu_control_miss(struct tu_transport *t, uint64_t comm_id, tutti_err why, const uint32_t members[], uint32_t ranks);
+/* Returns the reason why that rank could not make its side of the communicator; TUTTI_OK: the rank has reported
+ * none. */
 tutti_err tu_control_missed(const struct tu_control *c, uint32_t rank);
 
-/* This rank has made its side: the others are told. Not all communicators need that. */
+/* Tells the other ranks that this rank has made its side of the communicator. Not all communicators need this
+ * message. */
 void tu_control_come(struct tu_control *c);
 static inline bool tu_control_is_here(const struct tu_control *c, uint32_t rank) {
   return c->block && atomic_load(&c->boards[rank].here) != 0;
 }
 
-/* ---- how a rank is reached ---- */
+/* ---- how to reach a rank ---- */
 
-/* The rank of the segment that has the same memory; TU_REMOTE: it runs on another host. */
+/* Returns the rank's number in the segment; TU_REMOTE: it runs on another host. */
 static inline uint32_t tu_control_local(const struct tu_control *c, uint32_t rank) {
   return tu_transport_local(c->transport, c->members[rank]);
 }
-/* Whose bell is to be rung when something is published for that rank: a rank of the segment. For one on another host it is this
- * rank itself, of which a thread may sleep: it then sends. */
+/* Returns the communicator's rank for a rank of the job; TU_NONE: not a member. */
+static inline uint32_t tu_control_member_of(const struct tu_control *c, uint32_t job_rank) {
+  for (uint32_t i = 0; i < c->ranks; i++)
+    if (c->members[i] == job_rank) return i;
+  return TU_NONE;
+}
+/* Returns the rank, numbered in the segment, whose bell is to be rung after something was published for `rank`. If
+ * `rank` is on another host, this is the calling rank itself: a thread of it may be asleep, and must wake up to send
+ * what was published. */
 static inline uint32_t tu_control_bell(const struct tu_control *c, uint32_t rank) {
   uint32_t local = tu_control_local(c, rank);
   return local == TU_REMOTE ? c->transport->rank : local;
 }
-/* Does it live? May make a system call. */
+/* Returns true if the rank is alive. May make a system call. */
 bool tu_control_alive(const struct tu_control *c, uint32_t rank);
-/* The same, of a rank of the job. */
+/* Returns true if that rank of the job is alive. May make a system call. */
 bool tu_control_alive_in_job(struct tu_transport *t, uint32_t job_rank);
 void tu_control_wake_all(const struct tu_control *c);
 
 /* ---- calls ---- */
 
-/* This rank's call of that number, for all to see who ask. */
+/* Publishes this rank's call of that number, so that other ranks can compare it with theirs. */
 static inline void tu_control_post(struct tu_control *c, uint64_t number, const uint64_t words[TU_BOARD_WORDS]) {
   tu_board_post(&c->boards[c->rank], number, words);
 }
-/* The same if the words are those of call number - TU_BOARD_CALLS, whose place the call takes. */
+/* Publishes this rank's call of that number, whose description equals that of the call TU_BOARD_CALLS calls earlier.
+ * Both calls use the same slot of the board, so only the number in the slot changes. */
 static inline void tu_control_repeat(struct tu_control *c, uint64_t number) {
   tu_board_repeat(&c->boards[c->rank], number);
 }
-/* What is known of the rank's call of that number; false: nothing, or nothing any more. */
+/* Copies the published words of the rank's call of that number. Returns false if they are not available (not yet, or
+ * not any more). */
 static inline bool tu_control_call(const struct tu_control *c, uint32_t rank, uint64_t number,
                                    uint64_t words[TU_BOARD_WORDS]) {
   return tu_board_read(&c->boards[rank], number, words);
 }
-/* The number of the last call that the rank is known to have started; 0: none. */
+/* Returns the number of the last call that the rank is known to have started; 0: none is known. */
 static inline uint64_t tu_control_latest(const struct tu_control *c, uint32_t rank) {
   return c->block ? atomic_load(&c->boards[rank].latest) : 0;
 }
 
-/* Ranks on other hosts, of those marked, are told this rank's call, and asked for theirs of that number (0: their last). */
+/* Sends this rank's call of that number to the marked ranks of other hosts, and asks for their calls of that number (0:
+ * their last call). */
 void tu_control_ask(const struct tu_control *c, const bool whom[], uint64_t number);
 
 /* ---- the verdict ---- */
 
-/* Sets it, if there is none yet, and wakes all. Any thread. */
+/* Sets the communicator's verdict (its first failure) if none is set, and wakes all ranks. Any thread may call it. */
 void tu_control_fail(struct tu_control *c, const struct tu_error *error);
 static inline bool tu_control_failed(const struct tu_control *c) {
   return atomic_load_explicit(&c->block->verdict.state, memory_order_relaxed) != 0;
 }
-/* Is there one? Copies it. Any thread. */
+/* Returns true if the communicator has a verdict (its first failure), and copies it. Any thread may call it. */
 bool tu_control_verdict(const struct tu_control *c, struct tu_error *error);
 
-/* ---- what rank 0 says ---- */
+/* ---- data from rank 0 ---- */
 
-/* Once; it stays readable for as long as the communicator lives. */
+/* Publishes data of rank 0 for all ranks. Called once. The data stays readable as long as the communicator lives. */
 tutti_err tu_control_tell(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error);
-/* Has it? Then *words lie in shared memory, and nothing is written there any more. */
+/* Returns true once rank 0 has published its data. *words then points into shared memory, and no rank changes this data
+ * any more. */
 bool tu_control_told(const struct tu_control *c, const void **words, size_t *bytes);
 
-/* It has come over a wire: the leader keeps it for this host. MEMORY. */
+/* Stores data of rank 0 in the block that the ranks of this host share, and wakes these ranks. */
+tutti_err tu_control_keep_words(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error);
+/* Stores data of rank 0 that came over a wire. Only the leader of a host calls it. Error: TUTTI_ERR_MEMORY. */
 tutti_err tu_control_hear_words(struct tu_control *c, const void *words, size_t bytes, struct tu_error *error);
 
-/* ---- where things lie: between ranks of one host ---- */
+/* ---- announcements between ranks of one host ---- */
 
-/* Tells the peer where what belongs to that lane lies, behind a struct tu_announced in this rank's slice. Any thread. */
-void tu_control_announce(const struct tu_control *c, uint32_t peer, uint32_t lane, uint64_t place);
-/* The place of what the peer has announced to this rank for that lane; 0: nothing, or the peer has departed. */
+/* Announces memory in this rank's slice to the peer, under the number `lane`. The memory begins with a struct
+ * tu_announced. Any thread may call it. */
+void tu_control_announce(const struct tu_control *c, uint32_t peer, uint32_t lane, uint64_t offset);
+/* Returns the offset in the segment that the peer has announced to this rank under that lane; 0: none, or the peer has
+ * departed and may reuse the offset. */
 uint64_t tu_control_look_up(const struct tu_control *c, uint32_t peer, uint32_t lane);
 
-/* ---- leaving ---- */
+/* ---- departing ---- */
 
-/* From now on this rank touches nothing that others have, for this communicator. */
+/* Marks this rank as departed: from now on it accesses no memory of other ranks for this communicator. */
 void tu_control_depart(struct tu_control *c);
+/* Departs like tu_control_depart, but other ranks still find and take the messages that this rank has sent: its memory
+ * for this communicator is never reused. */
+void tu_control_depart_early(struct tu_control *c);
 static inline bool tu_control_departed(const struct tu_control *c, uint32_t rank) {
   return (c->block && atomic_load(&c->boards[rank].departed) != 0) || (c->departed && atomic_load(&c->departed[rank]));
 }
-/* May this rank close? The leader waits for the others of its host; marks those. */
+/* Returns true if this rank may close its side of the communicator. The leader of a host has to wait until the other
+ * ranks of its host have departed, and marks in waits_for those that have not. */
 bool tu_control_may_close(const struct tu_control *c, bool *waits_for);
 
 #endif

@@ -1,15 +1,17 @@
-/* mover.c: opening and ending of channels. */
-#include "mover/link.h"
+/* mover.c: creates and frees channels, and the rings of bytes through which channels copy slices. */
+#include "mover/mover.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Worlds of so few ranks have all pages of a channel from the start: a first touch may take 10 us on a virtual machine. Larger
- * ones, and communicators made of others, of which there may be many, take only what they use. */
+/* In a world communicator of at most this many ranks, a new channel gets all its memory pages at once, because the
+ * first access to a page may take 10 us on a virtual machine. Larger worlds get only the pages that they use. So do
+ * communicators that are made from others, because there may be many. */
 #define POPULATED_RANKS 8u
 
-/* A ring has room for one slice a credit, and is at least so long, but takes only a small part of the memory that is left: so
- * there is always some for one more communicator. */
+/* Limits of a ring of bytes. A ring has room for one slice per credit, and at least RING_BYTES_MIN bytes. But it never
+ * takes more than 1 / RING_PART of the memory that is left, so that some memory always remains for another
+ * communicator. */
 #define RING_BYTES_MIN ((size_t)64 << 10)
 #define RING_PART 256u
 
@@ -21,7 +23,7 @@ static void free_mover(struct tu_mover *m) {
   free(m);
 }
 
-/* With its table, blank; NULL without memory. */
+/* Allocates a mover (the channels of one communicator) with an empty table of pairs. NULL: out of memory. */
 static struct tu_mover *allocate_mover(uint32_t ranks) {
   struct tu_mover *m = tu_try_allocate(1, sizeof *m);
   if (!m) return NULL;
@@ -32,7 +34,7 @@ static struct tu_mover *allocate_mover(uint32_t ranks) {
 }
 
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
-                          uint64_t session, struct tu_channel_shape shape, struct tu_mover **mover,
+                          uint64_t comm_id, struct tu_channel_shape shape, struct tu_mover **mover,
                           struct tu_error *error) {
   tu_assert((shape.credits & (shape.credits - 1)) == 0 && shape.slot_bytes % TU_LINE_BYTES == 0);
   tu_assert(shape.ring_bytes % TU_LINE_BYTES == 0 && shape.ring_bytes / 2 >= shape.slot_bytes);
@@ -42,8 +44,8 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->wired = t->hosts != NULL;
   m->rank = rank;
   m->ranks = ranks;
-  m->populates = session == TU_WORLD_SESSION && ranks <= POPULATED_RANKS;
-  tutti_err err = tu_control_open(&m->control, t, members, ranks, rank, session, shape, error);
+  m->populates = comm_id == TU_WORLD_ID && ranks <= POPULATED_RANKS;
+  tutti_err err = tu_control_open(&m->control, t, members, ranks, rank, comm_id, shape, error);
   if (err == TUTTI_OK) *mover = m;
   else tu_mover_destroy(m, true);
   return err;
@@ -63,51 +65,53 @@ static struct tu_line *lines_of(unsigned char *memory) { return (struct tu_line 
 /* ---- rings ---- */
 
 static size_t pow2_ceil(size_t bytes) {
-  size_t power = TU_PLACE_ALIGN;
+  size_t power = TU_OFFSET_ALIGN;
   while (power < bytes) power *= 2;
   return power;
 }
 
-/* What is good for pieces of so many bytes; 0: the longest. */
+/* Returns the length, in bytes, of a ring that has room for one piece of piece_bytes bytes per credit, within its
+ * limits. For piece_bytes 0, returns the maximum length. */
 static size_t wanted_bytes(const struct tu_channel_shape *shape, size_t piece_bytes) {
   if (piece_bytes == 0) return shape->ring_bytes;
   size_t piece = tu_round_up(piece_bytes, TU_LINE_BYTES);
-  size_t need = piece < 8 * TU_STAGING_GAP ? piece + TU_STAGING_GAP : piece; /* as tu_staging_need has it */
+  /* bytes of a piece with the gap behind it; computed as in tu_staging_need */
+  size_t need = piece < 8 * TU_STAGING_GAP ? piece + TU_STAGING_GAP : piece;
   return tu_min(shape->ring_bytes, tu_max(RING_BYTES_MIN, pow2_ceil(shape->credits * need)));
 }
 
-/* What just holds two of them. */
+/* Returns the minimum length of a ring of bytes: room for two pieces. */
 static size_t least_bytes(const struct tu_channel_shape *shape, size_t piece_bytes) {
   return tu_min(shape->ring_bytes, pow2_ceil(2 * piece_bytes));
 }
 
 static size_t half_of(size_t bytes) { return pow2_ceil(bytes) / 2; }
 
-/* As long as that, or, if there is little memory, down to `least`. */
+/* Allocates a ring of between `least` and `bytes` bytes, depending on the memory that is left. */
 static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, size_t least, bool populates,
                                             struct tu_error *error) {
-  for (uint64_t place;; bytes = tu_max(least, half_of(bytes))) {
-    if (tu_transport_acquire(m->transport, bytes, &place, error)) {
-      if (populates) tu_transport_populate(m->transport, place, bytes, true);
+  for (uint64_t offset;; bytes = tu_max(least, half_of(bytes))) {
+    if (tu_transport_acquire(m->transport, bytes, &offset, error)) {
+      if (populates) tu_transport_populate(m->transport, offset, bytes, true);
       struct tu_staging_ring *ring = tu_try_allocate(1, sizeof *ring);
       if (!ring) {
-        tu_transport_release(m->transport, place);
-        tu_fail_memory(error, sizeof *ring, "a ring");
+        tu_transport_release(m->transport, offset);
+        tu_fail_memory(error, sizeof *ring, "a ring buffer of a channel");
         return NULL;
       }
-      *ring = (struct tu_staging_ring){.place = place, .bytes = bytes};
+      *ring = (struct tu_staging_ring){.offset = offset, .bytes = bytes};
       return ring;
     }
     if (bytes == least) return NULL;
   }
 }
 
-/* Whether it can still grow, and whom it then tells. */
-static bool *worn_by(struct tu_mover *m, const struct tu_staging_ring *ring) {
-  return ring->bytes < m->shape.ring_bytes ? &m->worn : NULL;
+/* Returns the flag that is set once the ring has wrapped often. NULL: the ring has its maximum length already. */
+static bool *outgrown_flag(struct tu_mover *m, const struct tu_staging_ring *ring) {
+  return ring->bytes < m->shape.ring_bytes ? &m->outgrown : NULL;
 }
 
-/* Of the older ones, those of which everything has been taken. */
+/* Frees older rings of bytes whose slices have all been taken. */
 static void reclaim(struct tu_transport *t, struct tu_staging_ring *ring, uint32_t taken) {
   for (struct tu_staging_ring **link = ring ? &ring->older : NULL; link && *link;) {
     struct tu_staging_ring *old = *link;
@@ -116,7 +120,7 @@ static void reclaim(struct tu_transport *t, struct tu_staging_ring *ring, uint32
       continue;
     }
     *link = old->older;
-    tu_transport_release(t, old->place);
+    tu_transport_release(t, old->offset);
     free(old);
   }
 }
@@ -124,13 +128,17 @@ static void reclaim(struct tu_transport *t, struct tu_staging_ring *ring, uint32
 static void destroy_rings(struct tu_transport *t, struct tu_staging_ring *ring, bool in_order) {
   for (struct tu_staging_ring *older; ring; ring = older) {
     older = ring->older;
-    if (in_order) tu_transport_release(t, ring->place);
+    if (in_order) tu_transport_release(t, ring->offset);
     free(ring);
   }
 }
 
-/* The ring after one of `now` bytes, for pieces of so many (0: it is worn). NULL: that one will do, or *error says that
- * there is no memory. One that would do may become longer if there is memory to spare, but not by less than twice. */
+/* Returns a new ring for pieces of piece_bytes bytes, to replace a ring of `now` bytes. piece_bytes 0: a ring of
+ * maximum length is wanted, because the old one has wrapped often. An old ring that suffices is replaced only if there
+ * is memory to spare, and only by a ring of at least twice its length.
+ *
+ * NULL: the old ring stays, and error->code is TUTTI_OK; or the old ring is too short, but memory ran out, and *error
+ * says so. */
 static struct tu_staging_ring *next_ring(struct tu_mover *m, size_t now, size_t piece_bytes, struct tu_error *error) {
   const struct tu_channel_shape *shape = &m->shape;
   size_t least = least_bytes(shape, piece_bytes);
@@ -154,9 +162,9 @@ static tutti_err renew_sender(struct tu_mover *m, struct tu_sender *s, size_t pi
   size_t now = s->coming ? s->coming->bytes : s->staging.bytes;
   struct tu_staging_ring *ring = next_ring(m, now, piece_bytes, error);
   if (!ring) return error->code;
-  destroy_rings(m->transport, s->coming, true); /* nothing has been in it */
+  destroy_rings(m->transport, s->coming, true); /* s->coming, the next ring, was prepared but has never been used */
   s->coming = ring;
-  s->staging.worn = worn_by(m, ring);
+  s->staging.outgrown = outgrown_flag(m, ring);
   tu_sender_renew(s);
   (void)tu_sender_taken(s, s->sent);
   reclaim(m->transport, s->staging.ring, s->taken_seen);
@@ -171,31 +179,32 @@ static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_
   struct tu_staging_ring *ring = next_ring(m, c->staging.bytes, piece_bytes, error);
   if (!ring) return error->code;
   tu_cast_renew(c, ring);
-  c->staging.worn = worn_by(m, ring);
+  c->staging.outgrown = outgrown_flag(m, ring);
   tu_cast_reclaim(c);
   reclaim(m->transport, ring, c->first);
   return TUTTI_OK;
 }
 
-/* A ring that cannot grow now is not asked again: there is little memory. */
+/* Replaces all rings of bytes that have wrapped often by longer ones. A ring that cannot grow now is not tried again,
+ * because little memory is left. */
 void tu_mover_grow(struct tu_mover *m) {
   struct tu_error error;
-  m->worn = false;
+  m->outgrown = false;
   for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
     struct tu_sender *s = tu_mover_nth_sender(m, i);
-    if (!s || s->coming || !s->staging.worn || s->staging.wraps < TU_STAGING_WORN) continue;
-    s->staging.worn = NULL;
+    if (!s || s->coming || !s->staging.outgrown || s->staging.wraps < TU_STAGING_WRAPS) continue;
+    s->staging.outgrown = NULL;
     (void)renew_sender(m, s, 0, &error);
   }
   struct tu_cast *c = m->cast;
-  if (!c || !c->staging.worn || c->staging.wraps < TU_STAGING_WORN) return;
-  c->staging.worn = NULL;
+  if (!c || !c->staging.outgrown || c->staging.wraps < TU_STAGING_WRAPS) return;
+  c->staging.outgrown = NULL;
   (void)renew_cast(m, c, 0, &error);
 }
 
 /* ---- channels ---- */
 
-/* NULL without memory. */
+/* Returns the pair (the channels with one peer) of that peer, created on first use. NULL: out of memory. */
 static struct tu_pair *pair_with(struct tu_mover *m, uint32_t peer) {
   if (m->pair_of[peer] > 0) return m->pairs[m->pair_of[peer] - 1];
   struct tu_pair **pairs = tu_try_grow(m->pairs, m->pair_count, &m->pair_capacity, sizeof(struct tu_pair *));
@@ -211,7 +220,7 @@ static struct tu_pair *pair_with(struct tu_mover *m, uint32_t peer) {
 static void destroy_sender(struct tu_mover *m, struct tu_sender *s, bool in_order) {
   destroy_rings(m->transport, s->coming, in_order);
   destroy_rings(m->transport, s->staging.ring, in_order);
-  if (in_order) tu_transport_release(m->transport, s->place);
+  if (in_order) tu_transport_release(m->transport, s->offset);
   free(s->starts);
   free(s);
 }
@@ -221,15 +230,15 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
   if (!pair) tu_fail_memory(error, sizeof *pair, "a channel to rank %u", peer);
   if (!pair || pair->senders[lane]) return pair ? pair->senders[lane] : NULL;
   struct tu_channel_shape shape = m->shape;
-  uint64_t place = 0;
-  unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &place, error);
+  uint64_t offset = 0;
+  unsigned char *memory = tu_transport_acquire(m->transport, tu_channel_bytes(shape), &offset, error);
   if (!memory) return NULL;
   memset(memory, 0, tu_channel_bytes(shape));
   struct tu_sender *s = tu_try_allocate(1, sizeof *s);
   uint64_t *starts = s ? tu_try_allocate(shape.credits, sizeof *starts) : NULL;
   if (!starts) {
     free(s);
-    tu_transport_release(m->transport, place);
+    tu_transport_release(m->transport, offset);
     tu_fail_memory(error, sizeof *s, "a channel to rank %u", peer);
     return NULL;
   }
@@ -240,7 +249,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .credits = shape.credits,
       .peer = peer,
       .bell = tu_control_bell(&m->control, peer),
-      .place = place,
+      .offset = offset,
       .starts = starts,
       .back = pair->receivers[lane],
   };
@@ -248,8 +257,8 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
     destroy_sender(m, s, true);
     return NULL;
   }
-  s->credit->ring = s->staging.place;
-  if (tu_control_local(&m->control, peer) != TU_REMOTE) tu_control_announce(&m->control, peer, lane, place);
+  s->credit->ring = s->staging.offset;
+  if (tu_control_local(&m->control, peer) != TU_REMOTE) tu_control_announce(&m->control, peer, lane, offset);
   else if (tu_remote_join(&m->control, s, lane, error) != TUTTI_OK) {
     destroy_sender(m, s, true);
     return NULL;
@@ -279,7 +288,7 @@ static void free_cast(struct tu_cast *c) {
   free(c);
 }
 
-/* NULL without memory. */
+/* Allocates a ring for slices that several ranks read. NULL: out of memory. */
 static struct tu_cast *allocate_cast(uint32_t credits, uint32_t readers_max) {
   struct tu_cast *c = tu_try_allocate(1, sizeof *c);
   if (!c) return NULL;
@@ -296,7 +305,7 @@ struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_
   struct tu_channel_shape shape = m->shape;
   if (!m->cast) m->cast = allocate_cast(shape.credits, m->ranks - 1);
   if (!m->cast) {
-    tu_fail_memory(error, sizeof *m->cast, "a ring for several readers");
+    tu_fail_memory(error, sizeof *m->cast, "a ring buffer for messages to several ranks");
     return NULL;
   }
   return renew_cast(m, m->cast, tu_min(piece_bytes, shape.slot_bytes), error) == TUTTI_OK ? m->cast : NULL;
@@ -311,9 +320,9 @@ static void destroy_cast(struct tu_mover *m, bool in_order) {
 
 static bool attach(struct tu_mover *m, struct tu_receiver *r) {
   if (tu_control_local(&m->control, r->peer) == TU_REMOTE) return tu_remote_attach(&m->control, r);
-  uint64_t place = tu_control_look_up(&m->control, r->peer, r->lane);
-  if (place == 0) return false;
-  unsigned char *memory = tu_transport_at(m->transport, place);
+  uint64_t offset = tu_control_look_up(&m->control, r->peer, r->lane);
+  if (offset == 0) return false;
+  unsigned char *memory = tu_transport_at(m->transport, offset);
   r->credit = credit_of(memory);
   if (m->populates && r->credit->ring) tu_transport_populate(m->transport, r->credit->ring, m->shape.ring_bytes, false);
   r->lines = lines_of(memory);
@@ -323,7 +332,7 @@ static bool attach(struct tu_mover *m, struct tu_receiver *r) {
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r) {
   if (!attach(m, r)) return false;
   if (!m->pace || tu_pace_attach(m->pace, r)) return true;
-  r->lines = NULL; /* the next look tries again */
+  r->lines = NULL; /* out of memory, so the receiver is not attached; the next call tries again */
   return false;
 }
 
@@ -345,7 +354,7 @@ void tu_mover_destroy(struct tu_mover *m, bool in_order) {
   tu_pace_remove(m);
   if (m->control.remote) tu_remote_close(&m->control);
   destroy_cast(m, in_order);
-  tu_link_books_destroy(m, in_order);
+  if (m->books) m->destroy_books(m, in_order);
   for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
     struct tu_sender *s = tu_mover_nth_sender(m, i);
     if (s) destroy_sender(m, s, in_order);

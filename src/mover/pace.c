@@ -1,4 +1,4 @@
-/* pace.c: lines are held back until a wire of some pace would have brought what they tell of. */
+/* pace.c: hides slices until a simulated wire of limited speed would have delivered them. */
 #include "mover/pace.h"
 
 #include <stdlib.h>
@@ -6,18 +6,20 @@
 
 #include "mover/mover.h"
 
-/* One channel's end of it. */
+/* The simulated wire's state for one channel. */
 struct reel {
   struct tu_receiver *receiver;
-  struct tu_line *sent;   /* by the sender */
-  struct tu_line *shown;  /* to the receiver; owned */
-  uint64_t *due_ns;       /* owned; of slice n, at n % credits */
-  uint32_t seen, brought; /* slices; received <= brought <= seen */
+  struct tu_line *sent;  /* lines (slice headers) that the sender writes */
+  struct tu_line *shown; /* lines (slice headers) that the receiver reads; owned */
+  uint64_t *due_ns;      /* arrival time of slice n in ns, at index n % credits; owned */
+  /* seen: number of slices that the sender has published; brought: number of slices delivered to the receiver;
+   * receiver->received <= brought <= seen */
+  uint32_t seen, brought;
 };
 
 struct tu_pace {
   double ns_per_byte;
-  uint64_t free_ns; /* when the last of what has set out will be there */
+  uint64_t free_ns; /* time in ns when the wire becomes free, that is, when the last started slice arrives */
   struct reel *reels;
   uint32_t reel_count, reel_capacity;
 };
@@ -37,7 +39,8 @@ bool tu_pace_attach(struct tu_pace *w, struct tu_receiver *r) {
   }
   w->reel_count++;
   memset(reel->shown, 0, r->credits * sizeof *reel->shown);
-  /* No line is the next one: that has the number received + 1. */
+  /* Give every line a sequence number that the receiver does not wait for, so that no slice seems to have arrived. The
+   * receiver waits for the number received + 1. */
   for (uint32_t i = 0; i < r->credits; i++) atomic_init(&reel->shown[i].sequence, r->received);
   r->lines = reel->shown;
   return true;
@@ -70,7 +73,8 @@ void tu_pace_remove(struct tu_mover *m) {
   m->pace = NULL;
 }
 
-/* What has been sent since the last look sets out. */
+/* Lets all slices that have been sent since the last call start on the simulated wire: computes when each of them
+ * arrives. */
 static void load(struct tu_pace *w, struct reel *reel, uint64_t now) {
   uint32_t mask = reel->receiver->credits - 1;
   for (;;) {
@@ -81,7 +85,7 @@ static void load(struct tu_pace *w, struct reel *reel, uint64_t now) {
   }
 }
 
-/* What is due is there. */
+/* Delivers to the receiver the slices whose arrival time has come. */
 static void bring(struct reel *reel, uint64_t now) {
   uint32_t mask = reel->receiver->credits - 1;
   while (reel->brought != reel->seen && reel->due_ns[reel->brought & mask] <= now) {

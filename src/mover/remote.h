@@ -1,13 +1,16 @@
-/* remote.h: ranks of other hosts. For them the far end of each channel, and of the control, is played here, in this process.
+/* remote.h: channels and control with ranks of other hosts.
  *
- * A sender publishes its slices in lines of this rank's slice as ever, and finds its credits there. What has been published is
- * sent as frames when somebody looks; what comes is put into a copy of the channel, whose lines the receiver reads as it would
- * read the sender's. A copy has a slot for each credit: so there is always room for what a sender may send, frames never wait
- * for each other, and the argument about deadlock in plan.h holds as it stands. The copy is made when the first slice comes,
- * also if this rank has not made the communicator yet.
+ * Sending: a sender publishes slices in lines (slice headers) in this rank's memory, as for a peer on this host, and
+ * reads its credits there. When a thread of the rank calls tu_remote_look, the published slices are sent as frames.
  *
- * Credits ride on the slices that go the other way. They go alone when half of them are due, or two slots of bytes, or when
- * this rank is about to sleep. What ranks say beside data goes at once. */
+ * Receiving: slices that arrive go into a copy of the peer's channel. The receiver reads this copy like the channel of
+ * a peer on this host. The copy is created when the first slice arrives, even if this rank has not made the
+ * communicator yet. It has one slot per credit, so there is room for everything that a sender may send. So frames never
+ * wait for each other, and the proof against deadlock in plan.h holds unchanged.
+ *
+ * Credits travel with slices of the opposite direction. They travel alone in three cases: when half of them are due,
+ * when the slices that were taken fill two slots, or when this rank is about to sleep. Control frames are sent at
+ * once. */
 #ifndef TU_REMOTE_H
 #define TU_REMOTE_H
 
@@ -16,41 +19,44 @@
 
 struct tu_remote;
 
-/* The endpoint becomes rank `rank` of a job of so many ranks: locals[r] is the rank of its segment that r is, or TU_REMOTE;
- * bells[]: an eventfd for each rank of the segment, which this process may write to. It owns both the wire and the bells from now
- * on, also if it fails. */
+/* Makes the endpoint rank `rank` of a job of `ranks` ranks on several hosts. locals[r]: number of rank r in the
+ * segment, or TU_REMOTE. bells[]: an eventfd for each rank of the segment, which this process may write to. The
+ * endpoint becomes the owner of the wire and the bells, even if the call fails. */
 tutti_err tu_remote_create(struct tu_transport *t, uint32_t rank, uint32_t ranks, const uint32_t locals[],
                            const int bells[], struct tu_wire *wire, struct tu_error *error);
-/* The endpoint's; NULL: it has none. */
+/* Returns the endpoint's state for ranks on other hosts; NULL: the job has one host. */
 struct tu_remote *tu_remote_of(const struct tu_transport *t);
 
-/* ---- looking; any thread. Each returns true if something has moved. ---- */
+/* ---- sending and receiving: any thread may call; each function returns true if it sent or received something ---- */
 
-/* Takes what has come, for whichever communicator, and sends what has been published on this one, or was left to be sent. */
+/* Receives what has arrived for any communicator. Sends what is published on this communicator. Of other communicators,
+ * sends only what an earlier call could not send. */
 bool tu_remote_look(const struct tu_control *c);
-/* Sends alone. */
+/* Sends as tu_remote_look does, but receives nothing. */
 bool tu_remote_send(const struct tu_control *c);
-/* Sends all credits that are due on any communicator, too. */
+/* Receives and sends as tu_remote_look does, and also sends all credits that are due on any communicator. */
 bool tu_remote_flush(const struct tu_control *c);
 
-/* ---- a communicator; its control is ready ---- */
+/* ---- the state of a communicator; called after tu_control_ready has returned true ---- */
 
 tutti_err tu_remote_open(struct tu_control *c, struct tu_error *error);
 void tu_remote_close(struct tu_control *c);
-/* What the sender publishes on that lane goes to its peer. MEMORY. */
+/* Connects a sender to its peer on that lane, so that its slices are sent. Error: TUTTI_ERR_MEMORY. */
 tutti_err tu_remote_join(struct tu_control *c, struct tu_sender *s, uint32_t lane, struct tu_error *error);
-/* Has something come on the receiver's lane? Then it has its lines. */
+/* Returns true once something has arrived on the receiver's lane. Then also sets the receiver's lines (slice
+ * headers). */
 bool tu_remote_attach(const struct tu_control *c, struct tu_receiver *r);
 
-/* ---- control, to all ranks of other hosts in the communicator, or to those marked ---- */
+/* ---- control frames (frames without slices), to all members on other hosts, or to the marked ones ---- */
 
 void tu_remote_say_verdict(const struct tu_control *c, const struct tu_error *error);
 void tu_remote_say_here(const struct tu_control *c);
 void tu_remote_say_departed(const struct tu_control *c);
 bool tu_remote_say_words(const struct tu_control *c, const void *words, size_t bytes);
-void tu_remote_say_missed(struct tu_transport *t, uint64_t session, tutti_err why, const uint32_t members[],
+void tu_remote_say_missed(struct tu_transport *t, uint64_t comm_id, tutti_err why, const uint32_t members[],
                           uint32_t ranks);
-/* Tells them this rank's last call, and asks for theirs of that number (0: the last). */
+/* Sends this rank's call of that number to the marked ranks of other hosts, and asks for their calls of that number (0:
+ * their last call). */
 void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t number);
 bool tu_remote_alive(const struct tu_transport *t, uint32_t job_rank);
 

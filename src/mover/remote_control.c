@@ -1,44 +1,19 @@
-/* remote_control.c: what ranks say beside data: told to those of other hosts, and heard from them. */
+/* remote_control.c: control frames (frames without slices) to and from ranks of other hosts. */
 #include <string.h>
 
-#include "mover/remote_parts.h"
+#include "mover/remote_internal.h"
 
-/* ---- members ---- */
-
-static bool is_remote(const struct tu_control *c, uint32_t rank) { return tu_control_local(c, rank) == TU_REMOTE; }
-
-/* The communicator's rank that is that one of the job; UINT32_MAX: none. */
-static uint32_t member_of(const struct tu_control *c, uint32_t job_rank) {
-  for (uint32_t i = 0; i < c->ranks; i++)
-    if (c->members[i] == job_rank) return i;
-  return UINT32_MAX;
-}
-
-bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, const bool whom[], const struct tu_frame *f,
-                    const void *body, size_t bytes) {
-  bool posted = true;
-  for (uint32_t i = 0; i < c->ranks; i++)
-    if (is_remote(c, i) && (!whom || whom[i])) posted &= r->wire->ops->post(r->wire, c->members[i], f, body, bytes);
-  return posted;
-}
-
-static void say(const struct tu_control *c, const struct tu_frame *f, const void *body, size_t bytes) {
+/* Sends a control frame to all members on other hosts. Returns false if out of memory; ranks that did not get the frame
+ * then wait until their time-outs. */
+static bool say(const struct tu_control *c, const struct tu_frame *f, const void *body, size_t bytes) {
   struct tu_remote *r = tu_remote_of(c->transport);
   pthread_mutex_lock(&r->lock);
-  (void)tu_remote_post(r, c, NULL, f, body, bytes); /* without memory the others' time-outs are what is left */
+  bool said = tu_remote_post(r, c, NULL, f, body, bytes);
   pthread_mutex_unlock(&r->lock);
+  return said;
 }
 
-void tu_remote_fail(struct tu_remote *r, struct tu_remote_session *s, const struct tu_error *error) {
-  struct tu_control *c = s->control;
-  if (!c && s->lost.code == TUTTI_OK) s->lost = *error;
-  if (!c || s->deaf || !tu_verdict_post(&c->block->verdict, error)) return;
-  tu_control_wake_all(c);
-  struct tu_frame f = {.session = s->number, .kind = TU_FRAME_VERDICT, .code = error->code};
-  (void)tu_remote_post(r, c, NULL, &f, error->text, strlen(error->text) + 1);
-}
-
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
 static void hear_call(struct tu_remote *r, struct tu_control *c, uint32_t from, uint32_t member,
                       const struct tu_frame *f) {
@@ -46,7 +21,7 @@ static void hear_call(struct tu_remote *r, struct tu_control *c, uint32_t from, 
   const uint64_t number = f->of.call.number;
   tu_board_hear(theirs, number, f->of.call.words, tu_max(number, f->of.call.latest));
   if (f->code == 0) return;
-  struct tu_frame answer = {.session = f->session, .kind = TU_FRAME_CALL};
+  struct tu_frame answer = {.comm_id = f->comm_id, .kind = TU_FRAME_CALL};
   answer.of.call.latest = atomic_load(&mine->latest);
   const uint64_t asked[] = {number, answer.of.call.latest};
   for (int i = 0; i < 2 && answer.of.call.number == 0; i++)
@@ -57,8 +32,8 @@ static void hear_call(struct tu_remote *r, struct tu_control *c, uint32_t from, 
 void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, const struct tu_frame *f, void *body,
                     size_t bytes) {
   struct tu_error error = {.code = (tutti_err)f->code};
-  uint32_t member = member_of(c, from);
-  if (member == UINT32_MAX) return;
+  uint32_t member = tu_control_member_of(c, from);
+  if (member == TU_NONE) return;
   switch ((enum tu_frame_kind)f->kind) {
     case TU_FRAME_CALL: hear_call(r, c, from, member, f); return;
     case TU_FRAME_VERDICT:
@@ -77,41 +52,37 @@ void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, co
   }
 }
 
-/* ---- saying ---- */
+/* ---- sending ---- */
 
 void tu_remote_say_verdict(const struct tu_control *c, const struct tu_error *error) {
-  const struct tu_frame f = {.session = c->session, .kind = TU_FRAME_VERDICT, .code = error->code};
-  say(c, &f, error->text, strlen(error->text) + 1);
+  const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_VERDICT, .code = error->code};
+  (void)say(c, &f, error->text, strlen(error->text) + 1);
 }
 
 void tu_remote_say_here(const struct tu_control *c) {
-  const struct tu_frame f = {.session = c->session, .kind = TU_FRAME_HERE};
-  say(c, &f, NULL, 0);
+  const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_HERE};
+  (void)say(c, &f, NULL, 0);
 }
 
 void tu_remote_say_departed(const struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(c->transport);
-  const struct tu_frame f = {.session = c->session, .kind = TU_FRAME_DEPARTED};
+  const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_DEPARTED};
   pthread_mutex_lock(&r->lock);
-  (void)tu_remote_serve_session(r, c->far, true);
+  (void)tu_remote_serve_comm(r, c->far, true);
   (void)tu_remote_post(r, c, NULL, &f, NULL, 0);
   if (c->far) c->far->deaf = true;
   pthread_mutex_unlock(&r->lock);
 }
 
 bool tu_remote_say_words(const struct tu_control *c, const void *words, size_t bytes) {
-  struct tu_remote *r = tu_remote_of(c->transport);
-  const struct tu_frame f = {.session = c->session, .kind = TU_FRAME_WORDS};
-  pthread_mutex_lock(&r->lock);
-  bool said = tu_remote_post(r, c, NULL, &f, words, bytes);
-  pthread_mutex_unlock(&r->lock);
-  return said;
+  const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_WORDS};
+  return say(c, &f, words, bytes);
 }
 
-void tu_remote_say_missed(struct tu_transport *t, uint64_t session, tutti_err why, const uint32_t members[],
+void tu_remote_say_missed(struct tu_transport *t, uint64_t comm_id, tutti_err why, const uint32_t members[],
                           uint32_t ranks) {
   struct tu_remote *r = tu_remote_of(t);
-  const struct tu_frame f = {.session = session, .kind = TU_FRAME_MISSED, .code = why};
+  const struct tu_frame f = {.comm_id = comm_id, .kind = TU_FRAME_MISSED, .code = why};
   pthread_mutex_lock(&r->lock);
   for (uint32_t i = 0; i < ranks; i++)
     if (tu_transport_local(t, members[i]) == TU_REMOTE) (void)r->wire->ops->post(r->wire, members[i], &f, NULL, 0);
@@ -121,7 +92,7 @@ void tu_remote_say_missed(struct tu_transport *t, uint64_t session, tutti_err wh
 void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t number) {
   struct tu_remote *r = tu_remote_of(c->transport);
   const struct tu_board *mine = &c->boards[c->rank];
-  struct tu_frame f = {.session = c->session, .kind = TU_FRAME_CALL, .code = 1};
+  struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_CALL, .code = 1};
   f.of.call.latest = atomic_load(&mine->latest);
   if (number == 0) number = f.of.call.latest;
   if (number > 0 && tu_board_read(mine, number, f.of.call.words)) f.of.call.number = number;

@@ -1,14 +1,15 @@
-/* remote_slices.c: slices and credits: sent from where a sender has published them, received into a copy of its channel. */
+/* remote_slices.c: slices and credits over a wire. Slices are sent from the memory where the sender has published them,
+ * and received into a copy of the channel. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "mover/remote_parts.h"
+#include "mover/remote_internal.h"
 
 enum { CREDITS_MAX = 1 << 16 };
 
 /* ---- sending ---- */
 
-/* Is there one that has not been sent? */
+/* Returns true if a published slice of this end has not been sent. */
 static bool has_slice(const struct tu_remote_end *e) {
   const struct tu_line *line = &e->sender->lines[e->sent & (e->sender->credits - 1)];
   return atomic_load_explicit(&line->sequence, memory_order_acquire) == e->sent + 1;
@@ -19,17 +20,17 @@ bool tu_remote_send_slices(struct tu_remote *r, struct tu_remote_end *e, bool po
   bool moved = false;
   while (has_slice(e)) {
     const struct tu_line *line = &s->lines[e->sent & (s->credits - 1)];
-    struct tu_frame f = {.session = e->session->number, .kind = TU_FRAME_SLICE, .lane = (uint8_t)e->lane};
+    struct tu_frame f = {.comm_id = e->comm->number, .kind = TU_FRAME_SLICE, .lane = (uint8_t)e->lane};
     f.of.slice.sequence = e->sent + 1;
     f.of.slice.taken = line->taken;
     f.of.slice.tag = line->tag;
     f.of.slice.message_bytes = line->message_bytes;
     f.of.slice.bytes = line->bytes;
     f.of.slice.credits = s->credits;
-    f.of.slice.slot_bytes = e->session->control->shape.slot_bytes;
+    f.of.slice.slot_bytes = e->comm->control->shape.slot_bytes;
     bool is_inline = line->message_bytes <= TU_INLINE_BYTES;
     if (is_inline) memcpy(f.of.slice.payload, line->at.payload, sizeof f.of.slice.payload);
-    const void *body = is_inline ? NULL : s->base + line->at.place;
+    const void *body = is_inline ? NULL : s->base + line->at.offset;
     bool (*send)(struct tu_wire *, uint32_t, const void *, const void *, size_t) =
         posts ? r->wire->ops->post : r->wire->ops->send;
     if (!send(r->wire, e->peer, &f, body, is_inline ? 0 : line->bytes)) return moved;
@@ -40,7 +41,8 @@ bool tu_remote_send_slices(struct tu_remote *r, struct tu_remote_end *e, bool po
   return moved;
 }
 
-/* Bytes of the slices that the receiver has taken and the peer does not know of. */
+/* Returns the total bytes of the slices that this rank has taken, but has not yet reported to the peer as taken.
+ * `taken`: number of slices that this rank has taken. */
 static uint32_t count_due(struct tu_remote_end *e, uint32_t taken) {
   if ((int32_t)(e->told - e->counted) > 0) {
     e->counted = e->told;
@@ -54,24 +56,25 @@ static bool send_credits(struct tu_remote *r, struct tu_remote_end *e, bool all)
   uint32_t taken = atomic_load_explicit(&e->credit.taken, memory_order_acquire), due = taken - e->told;
   if (due == 0) return false;
   if (!all && due < e->credits / 2 && count_due(e, taken) < 2 * e->slot_bytes) return false;
-  struct tu_frame f = {.session = e->session->number, .kind = TU_FRAME_CREDIT, .lane = (uint8_t)e->lane};
+  struct tu_frame f = {.comm_id = e->comm->number, .kind = TU_FRAME_CREDIT, .lane = (uint8_t)e->lane};
   f.of.slice.taken = taken;
-  /* All of them precede what this rank says next. */
+  /* all: this rank sends other frames next, and the credits must arrive before them. So they are posted, that is,
+   * queued if they cannot be sent now. */
   if (!(all ? r->wire->ops->post : r->wire->ops->send)(r->wire, e->peer, &f, NULL, 0)) return false;
   e->told = e->counted = taken;
   e->counted_bytes = 0;
   return true;
 }
 
-/* What cannot go now is left for later. */
+/* Sends the slices and credits that are ready at one end of a channel. Sets *left if something cannot be sent now. */
 static bool serve(struct tu_remote *r, struct tu_remote_end *e, bool all_credits, bool *left) {
   bool moved = e->sender && tu_remote_send_slices(r, e, false);
-  if (e->lines && !e->session->closed) moved |= send_credits(r, e, all_credits);
+  if (e->lines && !e->comm->closed) moved |= send_credits(r, e, all_credits);
   *left = (e->sender && has_slice(e)) || (e->lines && atomic_load(&e->credit.taken) != e->told);
   return moved;
 }
 
-bool tu_remote_serve_session(struct tu_remote *r, const struct tu_remote_session *s, bool all_credits) {
+bool tu_remote_serve_comm(struct tu_remote *r, const struct tu_remote_comm *s, bool all_credits) {
   bool moved = false, left;
   for (struct tu_remote_end *e = s ? s->ends : NULL; e; e = e->next) {
     moved |= serve(r, e, all_credits, &left);
@@ -94,7 +97,7 @@ bool tu_remote_serve_left(struct tu_remote *r, bool all_credits) {
   return moved;
 }
 
-/* ---- what comes: slices ---- */
+/* ---- receiving slices ---- */
 
 static bool make_copy(struct tu_remote_end *e, uint32_t credits, uint32_t slot_bytes) {
   e->lines = aligned_alloc(TU_LINE_BYTES, credits * sizeof *e->lines);
@@ -113,8 +116,8 @@ static bool make_copy(struct tu_remote_end *e, uint32_t credits, uint32_t slot_b
   return true;
 }
 
-/* Is it the next one, and is there room? It comes from a process that follows the same rules; but where bytes go does not rely on
- * that. */
+/* Returns true if the slice is the next one in order, and there is room for it. A correct peer sends no other slice,
+ * but a faulty peer must not be able to overwrite memory of this rank. */
 static bool is_good(const struct tu_remote_end *e, const struct tu_frame *f, size_t body_bytes) {
   bool is_inline = f->of.slice.message_bytes <= TU_INLINE_BYTES;
   if (f->of.slice.sequence != e->came + 1 || f->of.slice.credits != e->credits) return false;
@@ -134,17 +137,17 @@ static bool is_shape(const struct tu_frame *f) {
 
 struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, const struct tu_frame *f,
                                             size_t body_bytes) {
-  struct tu_remote_session *s = tu_remote_get_session(r, f->session);
+  struct tu_remote_comm *s = tu_remote_get_comm(r, f->comm_id);
   struct tu_error error;
   if (!s || s->closed || f->lane >= TU_MOVER_LANES || !is_shape(f)) return NULL;
   struct tu_remote_end *e = tu_remote_get_end(r, s, from, f->lane);
   if (e && !e->lines && !make_copy(e, f->of.slice.credits, f->of.slice.slot_bytes)) e = NULL;
   if (!e)
-    tu_fail_memory(&error, (size_t)f->of.slice.credits * f->of.slice.slot_bytes, "messages from rank %u of the job",
+    tu_fail_memory(&error, (size_t)f->of.slice.credits * f->of.slice.slot_bytes, "the channel from rank %u of the job",
                    from);
   else if (!is_good(e, f, body_bytes))
     tu_fail(&error, TUTTI_ERR_SYSTEM,
-            "slice %u of %u bytes came from rank %u of the job on lane %u; expected slice %u, of at most %u bytes",
+            "received slice %u of %u bytes from rank %u of the job on lane %u; expected slice %u of at most %u bytes",
             f->of.slice.sequence, f->of.slice.bytes, from, f->lane, e->came + 1, e->slot_bytes);
   else return e;
   tu_remote_fail(r, s, &error);
@@ -173,7 +176,7 @@ void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f) {
   line->stored = false;
   if (f->of.slice.message_bytes <= TU_INLINE_BYTES)
     memcpy(line->at.payload, f->of.slice.payload, sizeof line->at.payload);
-  else line->at.place = (uint64_t)(tu_remote_slot(e) - e->slots);
+  else line->at.offset = (uint64_t)(tu_remote_slot(e) - e->slots);
   tu_remote_note_taken(e, f->of.slice.taken);
   atomic_store_explicit(&line->sequence, ++e->came, memory_order_release);
 }

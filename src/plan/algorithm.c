@@ -1,4 +1,4 @@
-/* algorithm.c: whom an algorithm serves. */
+/* algorithm.c: the numbers of ranks that an algorithm supports. */
 #include "plan/algorithm.h"
 
 bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks) {

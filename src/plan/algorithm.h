@@ -1,5 +1,5 @@
-/* algorithm.h: what the builder knows of an algorithm: its promises, how many ranks it serves, and the function that writes its
- * plan. algo/ has them and the table of them. */
+/* algorithm.h: the description of an algorithm: its properties, the rank counts that it supports, and the function that
+ * builds its plan. The algorithms and the table of algorithms are in algo/. */
 #ifndef TU_ALGORITHM_H
 #define TU_ALGORITHM_H
 
@@ -9,36 +9,40 @@ struct tu_build;
 struct tu_builder;
 
 enum {
-  TU_RANK_ORDER = 1 << 0,   /* operands combine in rank order: serves operations that do not commute */
-  TU_EQUAL_BLOCKS = 1 << 1, /* every rank must know every block's size: serves no gatherv, scatterv, alltoallv, ... */
-  /* The plan of rank r is that of rank 0 with all ranks moved on by r, and its chunks under other numbers (the order of steps
-   * that receive may differ): so the time of one rank is that of all. */
+  TU_RANK_ORDER = 1 << 0, /* operands combine in rank order: supports operations that are not commutative */
+  /* every block must have the same size, so not for vector variants (gatherv, scatterv, alltoallv, ...) */
+  TU_EQUAL_BLOCKS = 1 << 1,
+  /* The plan of rank r is the plan of rank 0 with r added to all rank numbers (modulo N) and with its chunks
+   * renumbered. Only the order of receiving steps may differ. So all ranks take the same time. */
   TU_ROTATES = 1 << 2,
-  /* Puts as many pieces into a message as fit a slot: its plan depends on tu_build.slot_pieces. */
+  /* A message carries as many pieces of blocks as fit into a slot of the channel, so the plan depends on
+   * tu_build.slot_pieces. */
   TU_AGGREGATES = 1 << 3,
-  /* A composite with "/g" or "/h" in its name: it stands for those of every group size (tu_algorithm_in_groups), and serves
-   * nothing itself. */
+  /* A composite algorithm (composite.h) whose name has "/g" or "/h", so its group size is still open. It serves no call
+   * itself: tu_algorithm_in_groups makes an algorithm with a fixed group size of it. */
   TU_OPEN_GROUPS = 1 << 4,
-  /* TU_ROTATES, and its chunks are moved on as well: what rank 0 does with a chunk of block i of a row of blocks, rank r
-   * does with that of block i + r (modulo N), and with all other chunks the same. All its loops over ranks that reduce,
-   * and those that make scratch, are tu_next_rank's, so that one rank is built without a look at most of the others. */
+  /* Like TU_ROTATES, with chunks rotated as well. Rank r does with block i + r (modulo N) of a buffer of N blocks what
+   * rank 0 does with block i. With chunks of other buffers, all ranks do the same. Loops over ranks that reduce or
+   * allocate scratch must use tu_next_rank. Then the plan of one rank is built without visiting most other ranks. */
   TU_ROTATES_ROWS = 1 << 5,
-  TU_BY_HOSTS = 1 << 6 /* with TU_OPEN_GROUPS: "/h", groups are the ranks of a host */
+  TU_BY_HOSTS = 1 << 6 /* set together with TU_OPEN_GROUPS: "/h" is in the name, so a group is the ranks of a host */
 };
 
 struct tu_algorithm {
-  tutti_collective collective; /* a family */
+  /* the equal-sized collective that the algorithm carries out, such as gather (which serves gatherv, too) */
+  tutti_collective collective;
   const char *name;
-  const char *summary; /* one line */
+  const char *summary; /* one-line description for lists of algorithms */
   uint32_t flags;
-  uint32_t lanes;                                             /* that it uses; 0: one */
-  uint32_t multiple_of;                                       /* of which N must be a multiple; 0: any N */
-  bool (*fits)(const struct tu_algorithm *a, uint32_t ranks); /* NULL: multiple_of says it all */
-  uint32_t (*split)(const struct tu_build *what);             /* chunks per block; NULL: 1 */
+  uint32_t lanes;       /* number of lanes that the algorithm uses; 0: one */
+  uint32_t multiple_of; /* N must be a multiple of this; 0: any N */
+  /* returns true for a supported number of ranks; NULL: multiple_of decides */
+  bool (*fits)(const struct tu_algorithm *a, uint32_t ranks);
+  uint32_t (*split)(const struct tu_build *what); /* returns the number of chunks per block; NULL: 1 */
   void (*build)(struct tu_builder *b);
 };
 
-/* Does it serve that many ranks? */
+/* Returns true if the algorithm supports `ranks` ranks. */
 bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks);
 
 #endif

@@ -1,12 +1,12 @@
-/* builder_test.c: what the builder derives: order from hazards, marks, one rank's steps as among all, and messages that do
- * not depend on whether a call is in place. */
+/* builder_test.c: tests what the builder derives: the order of steps, marks, equal steps for one rank alone and among
+ * all, and messages that do not depend on whether a call is in place. */
 #include "plan/builder.h"
 
 #include "algo/algo.h"
 #include "base/text.h"
 #include "test.h"
 
-/* As a call states them: none, one, or some. */
+/* Returns a number of lanes for a call, from 0 to the maximum. */
 static uint32_t some_lanes(const struct tu_algorithm *a, uint32_t n) { return n % (tu_build_lanes_max(a) + 1); }
 
 static bool same_plan(const struct tu_rank_plan *a, const struct tu_rank_plan *b) {
@@ -19,7 +19,7 @@ static bool same_plan(const struct tu_rank_plan *a, const struct tu_rank_plan *b
   return same;
 }
 
-/* Every `stride`-th rank. */
+/* Compares the steps of every `stride`-th rank, built alone and built with all ranks. */
 static void compare_with_ranks_alone(struct tu_build what, uint32_t stride) {
   what.rank = TU_ALL_RANKS;
   struct tu_plan *all = tu_plan_build(&what);
@@ -47,7 +47,7 @@ static void one_rank_alone_gets_the_same_steps(void) {
     }
 }
 
-/* With so many that chunks are no longer looked at one by one where all ranks are built; one alone still is. */
+/* Tests so many ranks that a rank's cells are stored as runs, not as single cells (CELLS_FEW). */
 static void many_ranks_get_the_same_steps(void) {
   const struct {
     tutti_collective collective;
@@ -61,7 +61,7 @@ static void many_ranks_get_the_same_steps(void) {
         (struct tu_build){.algorithm = tu_algorithm_find(cases[i].collective, cases[i].name), .ranks = 2050}, 683);
 }
 
-/* The messages of a rank, in order, as text: kind, peer and number of chunks. */
+/* Prints the messages of a rank in order: kind, peer and number of chunks. */
 static void print_messages(const struct tu_rank_plan *r, struct tu_text *text) {
   for (uint32_t i = 0; i < r->step_count; i++) {
     const struct tu_step *s = &r->steps[i];
@@ -74,7 +74,7 @@ static void print_messages(const struct tu_rank_plan *r, struct tu_text *text) {
   }
 }
 
-/* Ranks need not agree on in place: so says the comparison of calls. It holds only if the messages are the same. */
+/* Ranks of one call need not agree on in place. So the messages must be the same in both cases. */
 static void in_place_changes_no_message(void) {
   for (size_t i = 0; tu_algorithm_at(i); i++)
     for (uint32_t k = 0; k < 18; k++) {
@@ -101,7 +101,7 @@ static void in_place_changes_no_message(void) {
     }
 }
 
-/* What a plan of several lanes is: on each one the plan that the algorithm makes, for a part of every block. */
+/* A plan with several lanes is, on each lane, the plan of the algorithm for one part of every block. */
 static void each_lane_is_a_plan(void) {
   const struct tu_algorithm *a = tu_algorithm_find(TUTTI_ALLGATHER, "bucket");
   struct tu_build what = {.algorithm = a, .ranks = 5, .rank = 3};
@@ -124,7 +124,8 @@ static void each_lane_is_a_plan(void) {
   tu_plan_destroy(three);
 }
 
-/* A message of several blocks is still one: a part of each, joined. Two lanes of an algorithm's own are two of each way. */
+/* A message of several blocks stays one message: the parts of the blocks are joined. An algorithm with two lanes of its
+ * own uses two lanes for each part. */
 static void messages_stay_messages(void) {
   struct tu_build what = {.algorithm = tu_algorithm_find(TUTTI_ALLGATHER, "bruck"), .ranks = 8, .rank = 0, .lanes = 4};
   struct tu_plan *plan = tu_plan_build(&what);
@@ -147,7 +148,7 @@ static void messages_stay_messages(void) {
   tu_plan_destroy(plan);
 }
 
-/* Segments take turns on the lanes. */
+/* Segments use the lanes in turn. */
 static void segments_take_turns(void) {
   const struct tu_algorithm *a = tu_algorithm_find(TUTTI_BROADCAST, "binomial");
   struct tu_plan *plan =

@@ -1,9 +1,11 @@
-/* cells.c: runs of cells; see cells.h. */
+/* cells.c: stores the states of chunks (cells) as runs, which are ranges of consecutive cells with the same state; see
+ * cells.h. */
 #include "plan/cells.h"
 
 #include <string.h>
 
-/* So few cells are not worth a search; beyond, so many of them to a run are. */
+/* CELLS_FEW: up to this number of cells (chunks), each cell is a run of its own from the start. CELLS_A_RUN: minimum
+ * average number of cells in a run; if the average is lower, each cell becomes a run of its own. */
 enum { CELLS_FEW = 256, CELLS_A_RUN = 16 };
 
 static void append_run(struct tu_cells *c, uint32_t first) {
@@ -24,7 +26,7 @@ void tu_cells_extend(struct tu_cells *c, uint32_t count) {
 }
 
 uint32_t tu_cells_bisect(const struct tu_cells *c, uint32_t cell) {
-  uint32_t low = 0, high = c->run_count; /* runs[low].first <= cell < runs[high].first */
+  uint32_t low = 0, high = c->run_count; /* invariant: runs[low].first <= cell < runs[high].first */
   while (high - low > 1) {
     uint32_t middle = low + (high - low) / 2;
     if (c->runs[middle].first <= cell) low = middle;
@@ -33,6 +35,7 @@ uint32_t tu_cells_bisect(const struct tu_cells *c, uint32_t cell) {
   return low;
 }
 
+/* Makes each cell a run of its own (a run is a range of cells with the same state). */
 static void part_all(struct tu_cells *c) {
   struct tu_cell_run *runs = tu_arena_allocate(c->arena, c->count, sizeof *runs);
   for (uint32_t i = 0, cell = 0; i < c->run_count; i++) {
@@ -48,7 +51,7 @@ static void part_all(struct tu_cells *c) {
   c->singly = true;
 }
 
-/* Has a run begin at that cell. */
+/* Makes a run (range of cells with the same state) begin at the cell, by cutting the run that contains the cell. */
 static void cut(struct tu_cells *c, uint32_t cell) {
   if (c->singly || cell >= c->count) return;
   uint32_t at = tu_cells_find(c, cell);
@@ -60,7 +63,8 @@ static void cut(struct tu_cells *c, uint32_t cell) {
   if (c->run_count > c->count / CELLS_A_RUN) part_all(c);
 }
 
-/* The first of the runs that are exactly these cells. */
+/* Cuts runs (ranges of cells with the same state) at the cells `first` and `end`, so that whole runs cover exactly the
+ * cells first .. end - 1. Returns the index of the first of these runs. */
 static uint32_t cut_out(struct tu_cells *c, uint32_t first, uint32_t end) {
   tu_assert(first < end && end <= c->count);
   if (c->singly) return first;
@@ -69,7 +73,8 @@ static uint32_t cut_out(struct tu_cells *c, uint32_t first, uint32_t end) {
   return tu_cells_find(c, first);
 }
 
-/* Runs from `at` on, of cells before `end`, that have become alike are one. */
+/* Merges neighbouring runs of cells that have equal states: the runs from number `at` on that begin before cell
+ * `end`. */
 static void unite(struct tu_cells *c, uint32_t at, uint32_t end) {
   uint32_t last = at, next = at + 1;
   for (; tu_cells_within(c, next, end); next++) {

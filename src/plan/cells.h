@@ -1,8 +1,8 @@
-/* cells.h: what a rank's chunks hold, and who wrote and read each last, while a plan is built.
+/* cells.h: the state of a rank's chunks while a plan is built: the last writer, the readers since then, and a weight.
  *
- * Cells stand in a row (tu_plan_cell). Those of which the same is to be said are one run, so a rank whose steps move long spans
- * costs no more than one whose steps move short ones: a run is found by bisection. Once runs have become many for so many
- * cells, each cell is a run of its own, and found by its number. */
+ * A cell is a chunk, numbered by tu_plan_cell. Neighbouring cells with the same state form one run, so long spans cost
+ * no more than short ones. A run is found by bisection. If there are too many runs for the number of cells, each cell
+ * becomes a run of its own. Then the number of the cell is the index of its run. */
 #ifndef TU_CELLS_H
 #define TU_CELLS_H
 
@@ -11,32 +11,35 @@
 #define TU_CELL_NONE UINT32_MAX
 
 struct tu_cell_run {
-  uint32_t first;  /* cell; the run ends where the next one begins */
-  uint32_t writer; /* step, or TU_CELL_NONE */
-  uint32_t reader; /* head of the list of readers since, or TU_CELL_NONE */
-  uint32_t weight; /* what the builder wants to know of them */
+  uint32_t first;  /* number of the first chunk of the run, which ends where the next run begins */
+  uint32_t writer; /* last step that wrote these chunks, or TU_CELL_NONE */
+  uint32_t reader; /* first entry of the list of steps that read these chunks since the last write, or TU_CELL_NONE */
+  uint32_t weight; /* set by the builder: number of ranks whose inputs are summed in each of these chunks */
 };
 
 struct tu_cell_reader {
   uint32_t step;
-  uint32_t next; /* or TU_CELL_NONE. Runs that were one share what follows */
+  /* Index of the next entry of a list of readers, or TU_CELL_NONE. If a run was cut into several runs, their lists
+   * share the entries from before the cut. */
+  uint32_t next;
 };
 
 struct tu_cells {
-  struct tu_arena *arena; /* the caller's: all that cells need comes from it */
+  struct tu_arena *arena; /* arena of the caller, for all memory of the cells */
   struct tu_cell_run *runs;
   uint32_t run_count, run_capacity;
-  uint32_t count; /* cells */
-  bool singly;    /* a run a cell, from now on */
+  uint32_t count; /* number of cells */
+  bool singly;    /* true: from now on, every cell (chunk) is a run of its own */
   struct tu_cell_reader *readers;
   uint32_t reader_count, reader_capacity;
 };
 
-/* Zero-initialise but for the arena. Adds blank cells up to `count`: of no writer, no reader, weight 0. */
+/* Adds cells (chunks with their states) until there are `count`. New cells have no writer, no readers and weight 0.
+ * Before the first call, set `arena` and zero all other fields. */
 void tu_cells_extend(struct tu_cells *c, uint32_t count);
 
-/* The index of the run that the cell lies in. The runs of the cells first .. end - 1 are those from there on that begin
- * before `end`. */
+/* Returns the index of the run (range of cells with the same state) that contains the cell. To visit the runs of the
+ * cells first .. end - 1, begin with the run of `first` and go on while tu_cells_within is true. */
 uint32_t tu_cells_bisect(const struct tu_cells *c, uint32_t cell);
 static inline uint32_t tu_cells_find(const struct tu_cells *c, uint32_t cell) {
   return c->singly ? cell : tu_cells_bisect(c, cell);
@@ -45,8 +48,9 @@ static inline bool tu_cells_within(const struct tu_cells *c, uint32_t run, uint3
   return run < c->run_count && c->runs[run].first < end;
 }
 
-/* Of the cells first .. end - 1: a step has read them; one has written them, so earlier readers no longer matter; they
- * hold that. */
+/* Change the states of the cells (chunks) first .. end - 1. tu_cells_read adds a reader. tu_cells_write sets the last
+ * writer and removes all earlier readers. tu_cells_weigh and tu_cells_weigh_runs set the weight (number of ranks whose
+ * inputs are summed in a chunk). */
 void tu_cells_read(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t step);
 void tu_cells_write(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t step);
 void tu_cells_weigh_runs(struct tu_cells *c, uint32_t first, uint32_t end, uint32_t weight);

@@ -1,4 +1,4 @@
-/* cells_test.c: random reads, writes and weights on runs of cells, against cells that are looked at one by one. */
+/* cells_test.c: compares runs of cells with a model of single cells, after random reads, writes and weights. */
 #include "plan/cells.h"
 
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 
 enum { CELLS = 1000, STEPS = 60 };
 
-/* One cell, as it is meant. */
+/* Expected state of one cell. */
 struct model {
   uint32_t writer, weight;
-  uint32_t readers[STEPS], reader_count; /* the latest first in the list of its run: last here */
+  uint32_t readers[STEPS], reader_count; /* readers, oldest first (in the list of a run, the latest is first) */
 };
 
 static bool same_cell(const struct tu_cells *c, const struct model *m, uint32_t cell) {
@@ -23,7 +23,7 @@ static bool same_cell(const struct tu_cells *c, const struct model *m, uint32_t 
   return k == TU_CELL_NONE;
 }
 
-/* The runs cover the cells, in order. */
+/* Returns true if the runs cover the cells, in order. */
 static bool in_order(const struct tu_cells *c) {
   bool right = c->count == 0 || c->runs[0].first == 0;
   for (uint32_t i = 1; i < c->run_count; i++) right = right && c->runs[i].first > c->runs[i - 1].first;
@@ -47,7 +47,7 @@ static void act(struct tu_cells *c, struct model *model, uint32_t step, uint64_t
 
 static void runs_are_cells(void) {
   uint64_t seed = test_seed();
-  uint32_t singly = 0, parted = 0; /* rounds that began so, or came to it */
+  uint32_t singly = 0, parted = 0; /* rounds that began with single cells; rounds that changed to single cells */
   struct model *model = calloc(CELLS, sizeof *model);
   if (!model) abort();
   for (uint32_t round = 0; round < 60; round++) {
@@ -73,7 +73,7 @@ static void runs_are_cells(void) {
   free(model);
 }
 
-/* That is what they are for. */
+/* Long spans make few runs, which is the purpose of runs. */
 static void long_spans_are_few_runs(void) {
   struct tu_arena arena = {0};
   struct tu_cells c = {.arena = &arena};

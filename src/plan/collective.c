@@ -1,4 +1,4 @@
-/* collective.c: the table of promises, and the arithmetic of blocks that follows from it. */
+/* collective.c: the table of collectives, and functions that number and classify blocks by this table. */
 #include "plan/collective.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "base/text.h"
 
 #define SUM TU_SUM_OF_ALL
-const struct tu_collective tu_collectives[TUTTI_COLLECTIVES] = {
-    /* name, family, vector, rooted, in, out, in_at_root, out_at_root, promise */
+const struct tu_collective tu_collectives[TU_COLLECTIVES] = {
+    /* columns: name, family, vector, rooted, in, out, in_at_root, out_at_root, promise (what OUT must hold) */
     [TUTTI_ALLREDUCE] = {"allreduce", TUTTI_ALLREDUCE, false, false, TU_ONE, TU_ONE, false, false, SUM},
     [TUTTI_REDUCE] = {"reduce", TUTTI_REDUCE, false, true, TU_ONE, TU_ONE, false, true, SUM},
     [TUTTI_BROADCAST] = {"broadcast", TUTTI_BROADCAST, false, true, TU_ONE, TU_ONE, true, false, TU_COPY_OF},
@@ -30,22 +30,23 @@ const struct tu_collective tu_collectives[TUTTI_COLLECTIVES] = {
 };
 
 const char *tutti_collective_name(tutti_collective collective) {
-  return (unsigned)collective < TUTTI_COLLECTIVES ? tu_collectives[collective].name : "unknown";
+  return tu_is_collective(collective) ? tu_collectives[collective].name : "unknown";
 }
 
 bool tu_collective_find(const char *name, tutti_collective *collective) {
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++) {
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c)) {
     if (strcmp(name, tu_collectives[c].name) != 0) continue;
-    *collective = (tutti_collective)c;
+    *collective = c;
     return true;
   }
   return false;
 }
 
 const char *tu_collective_nearest(const char *name) {
-  const char *names[TUTTI_COLLECTIVES];
-  for (unsigned c = 0; c < TUTTI_COLLECTIVES; c++) names[c] = tu_collectives[c].name;
-  return tu_nearest(name, names, TUTTI_COLLECTIVES);
+  const char *names[TU_COLLECTIVES];
+  size_t count = 0;
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c)) names[count++] = tu_collectives[c].name;
+  return tu_nearest(name, names, count);
 }
 
 static uint32_t extent_blocks(enum tu_extent extent, uint32_t ranks) { return extent == TU_ONE ? 1 : ranks; }
@@ -65,7 +66,8 @@ uint32_t tu_out_blocks(tutti_collective c, uint32_t ranks, uint32_t root, uint32
 
 struct tu_promised tu_promise_of(tutti_collective c, uint32_t ranks, uint32_t root, uint32_t rank, uint32_t block) {
   const struct tu_collective *k = &tu_collectives[c];
-  /* The input block that belongs to this output: the receiver's own of a row of blocks, else the only one. */
+  /* The input block for this output: if the sender has one block per rank, the receiver's block, else the only
+   * block. */
   uint32_t in_block = k->in == TU_EACH ? rank : 0;
   switch (k->promise) {
     case TU_SUM_OF_ALL: return (struct tu_promised){0, ranks, in_block};

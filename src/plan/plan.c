@@ -1,4 +1,4 @@
-/* plan.c: a plan's memory, and where its chunks lie. */
+/* plan.c: creates and destroys plans, and numbers and classifies their chunks. */
 #include "plan/plan.h"
 
 struct tu_plan *tu_plan_create(void) {
@@ -26,7 +26,7 @@ uint32_t tu_plan_cell(const struct tu_plan *plan, uint32_t rank, enum tu_buffer 
   uint32_t in = tu_plan_chunks(plan, rank, TU_IN), out = tu_plan_chunks(plan, rank, TU_OUT);
   if (buffer == TU_TMP) return in + out + chunk;
   if (plan->in_place && in > 0 && out > 0) {
-    /* Both buffers: name every shared chunk by its place in the longer one. */
+    /* The rank has both buffers: number each shared chunk by its position in the longer buffer. */
     uint32_t offset = tu_alias_offset(plan->collective, rank) * plan->split;
     if (buffer == TU_OUT && in >= out) return chunk + offset;
     if (buffer == TU_IN && in < out) return in + chunk + offset;

@@ -1,26 +1,32 @@
-/* plan.h: a plan is what a collective does, written down as data: which chunk goes where, after what.
+/* plan.h: a plan is a collective written as data: for each rank, a list of steps that move and reduce chunks.
  *
- * It names ranks, buffers and chunks: never a pointer, a byte count, a data type or a wire. Each rank has a list of
- * steps. A step may start when the steps in its `after` are done; a send is done when its source may be overwritten,
- * a multicast when every receiver has taken it or it is out of the source.
+ * A plan names ranks, buffers and chunks. It never contains pointers, byte counts, datatypes or wires. A step may start
+ * when the steps in its `after` list are done. A send is done when its source may be overwritten. A multicast is done
+ * when every receiver has received it, or when its data has been copied out of the source.
  *
- * Why it cannot deadlock. Each ring (the channel from one rank to another on one lane) is filled and drained in
- * builder order: the k-th message sent is the k-th received. One builder call emits a send and its receive together;
- * `after` points only to steps of earlier calls of the same rank. Give every call its place in builder order. A
- * receive waits for its message (same call) and for `after` (earlier calls) and for the ring's earlier messages (earlier
- * calls). A send waits for `after` and for room: with one credit, for the ring's previous message to be taken (an earlier
- * call). So the earliest unfinished call can always go on, and one credit suffices.
+ * Why a plan of the builder cannot deadlock. A channel (in identifiers: ring) goes from one rank to another on one
+ * lane. Let the calls of the builder be numbered in the order in which the algorithm makes them.
+ *  - One call emits a send together with its receive. The `after` of a step names only steps of earlier calls.
+ *  - Each channel is filled and drained in the order of the calls: the k-th message sent is the k-th message received.
+ *  - A receive waits for its message (same call), for the steps in its `after` (earlier calls), and for the earlier
+ *    messages of its channel (earlier calls).
+ *  - A send waits for the steps in its `after` (earlier calls), and for a free slot. If the channel has only one slot,
+ *    it is free when the previous message of the channel is received (an earlier call).
+ * So the earliest unfinished call can always proceed, even if each channel has only one slot.
  *
- * A group counts as one call: no source in it depends on a target in it, and a ring carries at most one of its
- * messages. Its receives may wait for its sends on the same rank (a target overwrites a source); then the two spans are
- * the same, so that the wait is slice by slice: slice i of the receive needs slice i of the send, which needs room, that is
- * slice i - credits of the peer's receive, and so on down to slice 0. The same holds within any message that is longer
- * than its ring.
+ * Concurrent calls (tu_concurrent_begin) count as one call, because no source of theirs depends on a target of theirs.
+ * A channel carries at most one of their messages. The target of a receive may overwrite the source of a concurrent
+ * send of the same rank. Then target and source are the same span, and the receive waits for the send slice by slice (a
+ * slice is what fits one slot). Slice i of the receive waits for slice i of the send. Slice i of the send waits for a
+ * free slot, that is, until its receiver has received slice i - credits. So every chain of waits leads to earlier
+ * slices, and ends at slice 0. The same holds within a single message that is longer than its channel.
  *
- * Joined messages cross as one if together they fit a slot, else one after the other, so of one plan some so and some so.
- * As one, each receive waits for all of the sends, which start when their `after` are done: within a group that is
- * what the group waits for anyhow. Parts that are said far apart (tu_go_on) have no such promise, nor has a plan read
- * from a file: check/ decides, and nothing runs that it refuses. */
+ * Joined messages cross as one message if together they fit a slot, otherwise one after the other. Both cases may occur
+ * in one plan. If they cross as one, each of their receives waits until all of their sends have started. The receive
+ * then also waits for all steps in the `after` of these sends. If the messages are of concurrent calls, this adds no
+ * wait, because these calls together wait for all of these steps anyway. For messages joined by tu_go_on, and for plans
+ * read from a file, this argument does not hold. There the checker (check/) decides, and a plan that it refuses never
+ * runs. */
 #ifndef TU_PLAN_H
 #define TU_PLAN_H
 
@@ -29,46 +35,50 @@
 
 enum tu_buffer { TU_IN, TU_OUT, TU_TMP };
 
-/* `count` chunks from `first`. */
+/* A span: `count` consecutive chunks of a buffer, beginning with chunk `first`. */
 struct tu_span {
-  uint32_t buffer; /* enum tu_buffer */
+  uint32_t buffer; /* a value of enum tu_buffer: IN, OUT or TMP (scratch) */
   uint32_t first;
   uint32_t count;
 };
 
 enum tu_step_kind {
-  TU_SEND,        /* source -> peers (more than one: a multicast) */
-  TU_RECV,        /* peer -> target */
-  TU_RECV_REDUCE, /* operands, at least one from a peer -> target */
-  TU_COPY,        /* source -> target */
-  TU_REDUCE       /* operands, all local -> target */
+  TU_SEND,        /* send: source -> peers (several peers: a multicast) */
+  TU_RECV,        /* receive: message of a peer -> target */
+  TU_RECV_REDUCE, /* receive and reduce: operands, at least one of them a message of a peer -> target */
+  TU_COPY,        /* local copy: source -> target */
+  TU_REDUCE       /* local reduction: operands, all local -> target */
 };
 
-/* One operand of a reduction; operands combine from left to right, without rounding between. */
+/* One operand of a reduction. Operands combine from left to right, without rounding between them. */
 #define TU_LOCAL UINT32_MAX
 struct tu_operand {
-  uint32_t peer;       /* the rank whose next message it is, or TU_LOCAL */
-  struct tu_span span; /* if local */
-  bool first;          /* local: raw input, not read before (premul_sum scales it here) */
-  bool joined;         /* from a peer: as in tu_step */
+  uint32_t peer;       /* rank whose next message is the operand, or TU_LOCAL */
+  struct tu_span span; /* chunks of a local operand */
+  bool first;          /* only for a local operand: it is input that premul_sum has not scaled yet, and scales here */
+  /* Only for an operand from a peer: the message continues the previous message from that peer on the lane of the step.
+   * tu_step.joined explains such messages. */
+  bool joined;
 };
 
 struct tu_step {
-  uint8_t kind; /* enum tu_step_kind */
+  uint8_t kind; /* a value of enum tu_step_kind */
   uint8_t lane;
-  bool first; /* send, copy: the source is raw input, not read before */
-  bool final; /* the target is a finished reduction (avg divides here) */
-  /* send to one peer, recv: goes on where this rank's last message to (from) that peer on the lane ended: the parts
-   * cross as one message, of several spans. Both ends say so. */
+  bool first; /* only for a send or copy: the source is input that premul_sum has not scaled yet, and scales here */
+  bool final; /* the target becomes a complete reduction over all ranks (avg divides it here) */
+  /* Of a send to one peer, or of a recv: the message continues this rank's previous message to (or from) that peer on
+   * the lane. If both fit a slot together, they cross as one message of several spans, otherwise one after the other.
+   * The send and the recv must both be marked. */
   bool joined;
   struct tu_span source;
   struct tu_span target;
-  uint32_t peer_first, peer_count;       /* send: receivers; recv: the sender. In tu_rank_plan.peers */
-  uint32_t operand_first, operand_count; /* in tu_rank_plan.operands */
-  uint32_t after_first, after_count;     /* in tu_rank_plan.afters: indices of earlier steps of this rank */
+  /* range of tu_rank_plan.peers: the receivers of a send, or the sender of a recv */
+  uint32_t peer_first, peer_count;
+  uint32_t operand_first, operand_count; /* operands of a reduction: range of tu_rank_plan.operands */
+  uint32_t after_first, after_count;     /* earlier steps to wait for: range of tu_rank_plan.afters */
 };
 
-/* What the chunk of TMP is as large as: that chunk of IN or OUT, which this rank has. */
+/* The size of a scratch chunk: the same as that of this chunk of IN or OUT, a buffer that the rank has. */
 struct tu_like {
   uint32_t buffer;
   uint32_t chunk;
@@ -79,7 +89,7 @@ struct tu_rank_plan {
   uint32_t *peers;
   struct tu_operand *operands;
   uint32_t *afters;
-  struct tu_like *tmp; /* [tmp_count] */
+  struct tu_like *tmp; /* [tmp_count]: size of each scratch chunk, stated as a chunk of equal size */
   uint32_t step_count, peer_count, operand_count, after_count, tmp_count;
 };
 
@@ -88,48 +98,53 @@ struct tu_rank_plan {
 #define TU_RANKS_MAX 65536u
 
 struct tu_plan {
-  tutti_collective collective; /* a family (see collective.h) */
+  /* the collective, with equal-sized blocks: a vector variant (gatherv) uses the plans of gather */
+  tutti_collective collective;
   char algorithm[TU_NAME_BYTES];
   uint32_t ranks;
   uint32_t root;
   uint32_t split; /* chunks per block */
   bool in_place;
-  bool equal_blocks;               /* serves equal blocks only: no vector variant */
-  bool rank_order;                 /* claims that operands combine in rank order */
-  uint32_t rank_first, rank_count; /* whose steps are here: all ranks', or one's */
-  struct tu_rank_plan *rank;       /* [rank_count] */
-  uint64_t work; /* of a plan that was built: the ends of messages, operands and runs of chunks that were looked at */
-  struct tu_arena arena; /* all of it, this struct as well */
+  bool equal_blocks;               /* the plan is for blocks of equal size only, so not for vector variants */
+  bool rank_order;                 /* the plan claims that operands combine in rank order */
+  uint32_t rank_first, rank_count; /* first rank and number of ranks whose steps are in the plan: all ranks, or one */
+  struct tu_rank_plan *rank;       /* [rank_count]: steps and scratch of each rank */
+  /* work done to build the plan: number of message ends, operands and runs of chunks that the builder visited */
+  uint64_t work;
+  struct tu_arena arena; /* memory of the whole plan, this struct included */
 };
 
-/* A blank one in an arena of its own, which everything that is added to it comes from (base/arena.h). */
+/* Creates an empty plan in an arena of its own. Everything that is added to the plan must come from that arena
+ * (base/arena.h). */
 struct tu_plan *tu_plan_create(void);
 void tu_plan_destroy(struct tu_plan *plan);
 
-/* Number of chunks of a buffer at a rank; for TU_TMP the rank's steps must be here. */
+/* Returns the number of chunks of a rank's buffer. If the buffer is TU_TMP, the plan must contain the rank's steps. */
 uint32_t tu_plan_chunks(const struct tu_plan *plan, uint32_t rank, enum tu_buffer buffer);
 
-/* In place, two spans may lie on the same memory. Returns a number that two chunks share exactly if they do: the
- * chunk's own place in a row of all chunks of a rank, IN first, then OUT, then TMP, aliases counted where they lie. */
+/* Returns the cell of a chunk: its position among all chunks of the rank, first IN, then OUT, then TMP. In place, a
+ * chunk of IN and a chunk of OUT may be the same memory. Then both have the same cell: their position in the longer
+ * buffer. Chunks of different memory have different cells. */
 uint32_t tu_plan_cell(const struct tu_plan *plan, uint32_t rank, enum tu_buffer buffer, uint32_t chunk);
 
-/* Size class of a chunk: equal exactly if the chunks have one size under every admissible choice of counts. Classes
- * take equal_blocks into account. */
+/* Returns the size class of a chunk. Two chunks have the same class if and only if their sizes are equal for all counts
+ * that the plan allows; with equal_blocks, only equal counts are allowed. */
 uint32_t tu_plan_chunk_class(const struct tu_plan *plan, uint32_t rank, enum tu_buffer buffer, uint32_t chunk);
 
 /* ---- text form (plan_text.c; grammar in tutti-plan(5)) ---- */
 struct tu_text;
 void tu_plan_write(const struct tu_plan *plan, struct tu_text *text);
-/* Reads the plan of all ranks. Refuses what is not well formed (indices out of range, after not pointing back, ...)
- * with name and line; whether it is right is for check/ to say. MEMORY. */
+/* Reads a plan with the steps of all ranks. For text that is not well formed (index out of range, `after` that names no
+ * earlier step, ...), returns TUTTI_ERR_ARGUMENT and reports name and line. Does not prove that the plan is correct;
+ * tu_check does. Returns TUTTI_ERR_MEMORY if out of memory. */
 tutti_err tu_plan_read(const char *data, size_t bytes, const char *name, struct tu_plan **plan, struct tu_error *error);
 
-/* ---- the XML of MSCCL algorithms (plan_msccl.c; tutti-msccl(5)) ---- */
-/* A file that claims to serve calls in place and others gives the plan for those that `in_place` says; else it does not
- * matter. */
+/* ---- MSCCL algorithms, in XML (plan_msccl.c; format in tutti-msccl(5)) ---- */
+/* Reads an MSCCL algorithm as a plan. If the file serves both in-place and out-of-place calls, `in_place` selects which
+ * plan to make. For other files, `in_place` has no effect. */
 tutti_err tu_plan_read_msccl(const char *data, size_t bytes, const char *name, bool in_place, struct tu_plan **plan,
                              struct tu_error *error);
-/* Either form, told apart by its beginning. */
+/* Reads a plan in text form or an MSCCL algorithm in XML. The first character decides which. */
 tutti_err tu_plan_read_any(const char *data, size_t bytes, const char *name, bool in_place, struct tu_plan **plan,
                            struct tu_error *error);
 

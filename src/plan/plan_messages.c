@@ -1,4 +1,4 @@
-/* plan_messages.c: lists the messages of a plan. O(steps). */
+/* plan_messages.c: lists the messages of a plan, in time linear in the number of steps. */
 #include "plan/plan_messages.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static size_t most_messages(const struct tu_plan *plan) {
   return most;
 }
 
-/* last[peer, lane]: one more than the number of the last message of this rank there. */
+/* Adds the messages of a send to the list. last[peer * TU_LANES_MAX + lane] refers to the rank's last message to the
+ * peer on the lane: it is 1 plus the index of the message in the list. If there is no such message, it is 0. */
 static void add_send(struct list *list, const struct tu_rank_plan *p, const struct tu_step *s, uint32_t rank,
                      size_t *last) {
   for (uint32_t k = 0; k < s->peer_count; k++) {

@@ -1,4 +1,4 @@
-/* plan_messages_test.c: as many messages as the checker counts, and every chunk that is sent is received. */
+/* plan_messages_test.c: lists as many messages as the checker counts, and sends as many chunks as are received. */
 #include "plan/plan_messages.h"
 
 #include "algo/algo.h"
@@ -45,7 +45,7 @@ static void all_algorithms(void) {
   }
 }
 
-/* Of one rank: what it sends, as among all. */
+/* A plan of one rank has the same messages from that rank as a plan of all ranks. */
 static void one_rank(void) {
   struct tu_build what = {.algorithm = tu_algorithm_find(TUTTI_ALLTOALL, "bruck"), .ranks = 7, .rank = TU_ALL_RANKS};
   struct tu_plan *plan = tu_plan_build(&what), *part;

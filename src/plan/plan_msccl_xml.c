@@ -1,5 +1,6 @@
-/* plan_msccl_xml.c: the XML of an MSCCL algorithm, read into tables. libexpat parses; here is what may stand where.
- * Document types are refused, and with them entities: nothing can grow beyond the text. */
+/* plan_msccl_xml.c: reads the XML file of an MSCCL algorithm into tables. libexpat parses the XML; this file checks
+ * elements and attributes. The reader refuses document types and entities, so that the data cannot become larger than
+ * the text. */
 #include <expat.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "base/text.h"
 #include "plan/plan_msccl.h"
 
-/* Numbers above this are slips, or not meant well; sums of a few of them fit 32 bits. */
+/* NUMBER_MAX: maximum of a number in the file. Larger numbers are refused as mistakes or attacks. So the sum of a few
+ * numbers fits 32 bits. */
 enum { NUMBER_MAX = 1 << 28, FOUND_CHARS = 40, LEVELS = 4 };
 
 struct attribute {
@@ -34,18 +36,18 @@ struct xml {
   struct tu_error *error;
   tutti_err err;
   uint32_t depth;
-  const char *element;           /* being read */
-  const char *const *attributes; /* of it: name, value, ..., NULL */
+  const char *element;           /* name of the element that is being read */
+  const char *const *attributes; /* attributes of the element that is being read: name, value, name, value, ..., NULL */
   uint32_t gpu_capacity, tb_capacity, step_capacity;
 };
 
 static uint32_t line_of(const struct xml *x) { return (uint32_t)XML_GetCurrentLineNumber(x->parser); }
 
-/* The place, for sentences. */
-#define PLACE "%s:%u: "
-#define PLACE_OF(x) (x)->file->file, line_of(x)
+/* Format of a position in the file (name and line), for error messages. */
+#define POSITION "%s:%u: "
+#define POSITION_OF(x) (x)->file->file, line_of(x)
 
-/* What was found, cut and made printable. */
+/* Text from the file, shortened and made printable, for an error message. */
 struct found {
   char chars[FOUND_CHARS + 4];
 };
@@ -57,7 +59,7 @@ static struct found show(const char *chars) {
   return found;
 }
 
-/* ---- attributes ---- */
+/* ---- attributes of an XML element ---- */
 
 static const char *value_of(const struct xml *x, const char *name) {
   for (const char *const *at = x->attributes; *at; at += 2)
@@ -66,32 +68,31 @@ static const char *value_of(const struct xml *x, const char *name) {
 }
 
 static tutti_err refuse_value(struct xml *x, const char *name, const char *expected) {
-  return tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "<%s> attribute '%s': expected %s, found '%s'", PLACE_OF(x),
+  return tu_fail(x->error, TUTTI_ERR_ARGUMENT, POSITION "<%s> attribute '%s': expected %s, found '%s'", POSITION_OF(x),
                  x->element, name, expected, show(value_of(x, name)).chars);
 }
 
-/* Everything that is needed is there, and nothing else. */
+/* Checks that all required attributes are present, and that all present ones are known. */
 static tutti_err check_attributes(struct xml *x, const struct attribute *known, size_t count) {
   const char *names[ATTRIBUTES_MAX];
   for (size_t i = 0; i < count; i++) {
     names[i] = known[i].name;
     if (known[i].optional || value_of(x, names[i])) continue;
-    return tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "<%s>: expected an attribute '%s', found none", PLACE_OF(x),
-                   x->element, names[i]);
+    return tu_fail(x->error, TUTTI_ERR_ARGUMENT, POSITION "<%s>: expected an attribute '%s', found none",
+                   POSITION_OF(x), x->element, names[i]);
   }
   for (const char *const *at = x->attributes; *at; at += 2) {
     size_t i = 0;
     while (i < count && strcmp(at[0], names[i]) != 0) i++;
     if (i < count) continue;
     const char *near = tu_nearest(at[0], names, count);
-    return tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "<%s>: expected no attribute '%s'%s%s%s", PLACE_OF(x),
-                   x->element, show(at[0]).chars, near ? ", did you mean '" : ", it is unknown", near ? near : "",
-                   near ? "'?" : "");
+    return tu_fail(x->error, TUTTI_ERR_ARGUMENT, POSITION "<%s>: unknown attribute '%s'%s%s%s", POSITION_OF(x),
+                   x->element, show(at[0]).chars, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
   }
   return TUTTI_OK;
 }
 
-/* A whole number from low (0, 1 or -1, which comes out as TU_MSCCL_NONE) to high. */
+/* Reads a whole number between `low` (-1, 0 or 1) and `high`. The number -1 becomes TU_MSCCL_NONE. */
 static tutti_err read_number(struct xml *x, const char *name, int low, uint32_t high, uint32_t *number) {
   const char *value = value_of(x, name);
   uint64_t read;
@@ -113,7 +114,7 @@ static tutti_err read_flag(struct xml *x, const char *name, bool *flag) {
   return err;
 }
 
-/* One of a list of words. */
+/* Reads one of the words of a list. Sets *index to the index of the word in the list. */
 static tutti_err read_word(struct xml *x, const char *name, const char *const words[], uint32_t count,
                            uint32_t *index) {
   const char *value = value_of(x, name);
@@ -131,9 +132,10 @@ static tutti_err read_word(struct xml *x, const char *name, const char *const wo
   return refuse_value(x, name, expected);
 }
 
-/* ---- the elements ---- */
+/* ---- the XML elements algo, gpu, tb and step ---- */
 
-/* A name of a plan: letters, digits and _.-, a letter first. */
+/* Makes the name of the plan. Characters other than letters, digits and _.- become '_'. The result begins with a letter
+ * or with '_'. */
 static void read_name(struct xml *x) {
   const char *value = value_of(x, "name");
   char *name = x->file->name;
@@ -153,10 +155,10 @@ static tutti_err read_collective(struct xml *x) {
   const char *value = value_of(x, "coll");
   if (strcmp(value, "custom") == 0)
     return refuse_value(x, "coll",
-                        "a collective whose result is known (a custom one's is not in the file, so nothing "
-                        "about it can be proved)");
+                        "a collective whose result is known (the file does not define the result of 'custom', so it "
+                        "cannot be checked)");
   tutti_collective c;
-  if (strcmp(value, "reducescatter") == 0) c = TUTTI_REDUCE_SCATTER; /* RCCL's spelling */
+  if (strcmp(value, "reducescatter") == 0) c = TUTTI_REDUCE_SCATTER; /* this is how RCCL spells reduce_scatter */
   else if (!tu_collective_find(value, &c)) return refuse_value(x, "coll", expected);
   switch (c) {
     case TUTTI_ALLREDUCE:
@@ -188,22 +190,24 @@ static tutti_err read_algo(struct xml *x) {
   if ((err = read_number(x, "ngpus", 1, TU_RANKS_MAX, &f->ranks)) != TUTTI_OK) return err;
   if ((err = read_collective(x)) != TUTTI_OK) return err;
   if ((err = read_flag(x, "inplace", &f->in_place)) != TUTTI_OK) return err;
-  /* Sizes say when MSCCL picks the algorithm; here who names it picks it. */
+  /* MSCCL uses minBytes and maxBytes to choose an algorithm. Here the user names the algorithm, so the values are only
+   * checked. */
   for (int i = 0; i < 2; i++) {
     const char *name = i ? "maxBytes" : "minBytes", *value = value_of(x, name);
     uint64_t bytes;
     if (value && strcmp(value, "-1") != 0 && !tu_parse_uint(value, INT64_MAX, &bytes))
       return refuse_value(x, name, "a number of bytes");
   }
-  f->out_of_place = !f->in_place; /* older files say only this much */
+  f->out_of_place = !f->in_place; /* default for older files, which have the attribute inplace, but not outofplace */
   if (value_of(x, "outofplace") && (err = read_flag(x, "outofplace", &f->out_of_place)) != TUTTI_OK) return err;
   if (f->in_place || f->out_of_place) return TUTTI_OK;
   return tu_fail(x->error, TUTTI_ERR_ARGUMENT,
-                 PLACE "<algo>: expected inplace=\"1\" or outofplace=\"1\", found neither: it would serve no call",
-                 PLACE_OF(x));
+                 POSITION
+                 "<algo>: expected inplace=\"1\" or outofplace=\"1\", found neither, so no call can use the file",
+                 POSITION_OF(x));
 }
 
-/* Ids count from 0, in order. */
+/* Checks that an id is the next number. Ids must count from 0, in order. */
 static tutti_err read_id(struct xml *x, const char *name, uint32_t id) {
   char expected[64];
   uint64_t read;
@@ -212,9 +216,10 @@ static tutti_err read_id(struct xml *x, const char *name, uint32_t id) {
   return refuse_value(x, name, expected);
 }
 
-/* The parser may not be left in the middle, so who is called by it looks. */
+/* Reports that an allocation failed. Functions that the parser calls must check for this themselves, because the
+ * longjmp of tu_arena_build must not leave the parser. */
 static tutti_err no_memory(const struct xml *x, size_t bytes) {
-  return tu_fail_memory(x->error, 2 * bytes, PLACE "what is read up to here", PLACE_OF(x));
+  return tu_fail_memory(x->error, 2 * bytes, POSITION "the elements of the file up to this line", POSITION_OF(x));
 }
 
 static tutti_err read_gpu(struct xml *x) {
@@ -224,8 +229,8 @@ static tutti_err read_gpu(struct xml *x) {
   if ((err = check_attributes(x, gpu_attributes, sizeof gpu_attributes / sizeof *gpu_attributes)) != TUTTI_OK)
     return err;
   if (f->gpu_count == f->ranks)
-    return tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "expected the end of <algo> after its %u gpus, found <gpu>",
-                   PLACE_OF(x), f->ranks);
+    return tu_fail(x->error, TUTTI_ERR_ARGUMENT, POSITION "expected </algo> after %u gpus, found another <gpu>",
+                   POSITION_OF(x), f->ranks);
   if ((err = read_id(x, "id", f->gpu_count)) != TUTTI_OK) return err;
   struct tu_msccl_gpu gpu = {.line = line_of(x), .tb_first = f->tb_count};
   for (int i = 0; i < 3; i++)
@@ -240,7 +245,7 @@ static tutti_err read_gpu(struct xml *x) {
 static tutti_err read_peer(struct xml *x, const char *name, uint32_t self, uint32_t *peer) {
   tutti_err err = read_number(x, name, -1, x->file->ranks - 1, peer);
   if (err != TUTTI_OK || *peer != self) return err;
-  return refuse_value(x, name, "another gpu than its own, or -1");
+  return refuse_value(x, name, "the id of another gpu, or -1");
 }
 
 static tutti_err read_tb(struct xml *x) {
@@ -249,15 +254,15 @@ static tutti_err read_tb(struct xml *x) {
   tutti_err err;
   if ((err = check_attributes(x, tb_attributes, sizeof tb_attributes / sizeof *tb_attributes)) != TUTTI_OK) return err;
   if (gpu->tb_count == TU_MSCCL_TBS_MAX)
-    return tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "expected at most %u threadblocks in a gpu, found more",
-                   PLACE_OF(x), TU_MSCCL_TBS_MAX);
+    return tu_fail(x->error, TUTTI_ERR_ARGUMENT, POSITION "expected at most %u threadblocks in a gpu, found more",
+                   POSITION_OF(x), TU_MSCCL_TBS_MAX);
   if ((err = read_id(x, "id", gpu->tb_count)) != TUTTI_OK) return err;
   struct tu_msccl_tb tb = {.line = line_of(x), .gpu = f->gpu_count - 1, .step_first = f->step_count};
   if ((err = read_peer(x, "send", tb.gpu, &tb.send)) != TUTTI_OK) return err;
   if ((err = read_peer(x, "recv", tb.gpu, &tb.recv)) != TUTTI_OK) return err;
   uint32_t lane;
   if ((err = read_number(x, "chan", 0, f->channels - 1, &lane)) != TUTTI_OK) return err;
-  if (lane >= TU_LANES_MAX) return refuse_value(x, "chan", "a channel from 0 to 7: each becomes a lane of the plan");
+  if (lane >= TU_LANES_MAX) return refuse_value(x, "chan", "a channel from 0 to 7 (a plan has 8 lanes)");
   tb.lane = (uint8_t)lane;
   struct tu_msccl_tb *tbs = tu_arena_try_grow(&f->arena, f->tbs, f->tb_count, &x->tb_capacity, sizeof *tbs);
   if (!tbs) return no_memory(x, x->tb_capacity * sizeof *tbs);
@@ -302,7 +307,7 @@ static tutti_err read_step(struct xml *x) {
   return TUTTI_OK;
 }
 
-/* ---- what the parser calls ---- */
+/* ---- callbacks of the XML parser ---- */
 
 static void stop(struct xml *x, tutti_err err) {
   if (err == TUTTI_OK) return;
@@ -316,7 +321,7 @@ static void XMLCALL on_start(void *context, const XML_Char *element, const XML_C
     tutti_err (*read)(struct xml *x);
   } levels[LEVELS] = {{"algo", read_algo}, {"gpu", read_gpu}, {"tb", read_tb}, {"step", read_step}};
   struct xml *x = context;
-  if (x->err != TUTTI_OK) return; /* the parser may go on a little after it was stopped */
+  if (x->err != TUTTI_OK) return; /* the parser may call this function a few more times after it was stopped */
   x->element = element;
   x->attributes = attributes;
   uint32_t depth = x->depth++;
@@ -324,7 +329,7 @@ static void XMLCALL on_start(void *context, const XML_Char *element, const XML_C
     stop(x, levels[depth].read(x));
     return;
   }
-  stop(x, tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "expected %s%s%s in %s%s%s, found <%s>", PLACE_OF(x),
+  stop(x, tu_fail(x->error, TUTTI_ERR_ARGUMENT, POSITION "expected %s%s%s in %s%s%s, found <%s>", POSITION_OF(x),
                   depth < LEVELS ? "<" : "", depth < LEVELS ? levels[depth].element : "nothing",
                   depth < LEVELS ? ">" : "", depth ? "<" : "", depth ? levels[depth - 1].element : "the file",
                   depth ? ">" : "", show(element).chars));
@@ -343,7 +348,7 @@ static void XMLCALL on_text(void *context, const XML_Char *chars, int length) {
     if (strchr(" \t\r\n", chars[i]) && chars[i]) continue;
     char word[FOUND_CHARS + 1];
     snprintf(word, sizeof word, "%.*s", length - i, chars + i);
-    stop(x, tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "expected elements only, found '%s'", PLACE_OF(x),
+    stop(x, tu_fail(x->error, TUTTI_ERR_ARGUMENT, POSITION "expected elements only, found text '%s'", POSITION_OF(x),
                     show(word).chars));
     return;
   }
@@ -355,9 +360,9 @@ static void XMLCALL on_doctype(void *context, const XML_Char *name, const XML_Ch
   (void)name, (void)system, (void)public, (void)has_internal;
   if (x->err != TUTTI_OK) return;
   stop(x, tu_fail(x->error, TUTTI_ERR_ARGUMENT,
-                  PLACE "expected <algo>, found a document type declaration: such, and the entities that they define, "
-                        "are not read",
-                  PLACE_OF(x)));
+                  POSITION "expected <algo>, found a document type declaration; document types and entities are not "
+                           "supported",
+                  POSITION_OF(x)));
 }
 
 static tutti_err parse(struct xml *x, const char *data, size_t bytes) {
@@ -368,22 +373,22 @@ static tutti_err parse(struct xml *x, const char *data, size_t bytes) {
     enum XML_Status status = XML_Parse(x->parser, data + done, (int)piece, done + piece == bytes);
     if (x->err != TUTTI_OK) return x->err;
     if (status != XML_STATUS_OK && XML_GetErrorCode(x->parser) == XML_ERROR_NO_MEMORY)
-      return tu_fail_memory(x->error, piece, "the parser of %s", x->file->file);
+      return tu_fail_memory(x->error, piece, "the XML parser of %s", x->file->file);
     if (status != XML_STATUS_OK)
-      return tu_fail(x->error, TUTTI_ERR_ARGUMENT, PLACE "this is not well-formed XML: %s", PLACE_OF(x),
+      return tu_fail(x->error, TUTTI_ERR_ARGUMENT, POSITION "not well-formed XML: %s", POSITION_OF(x),
                      XML_ErrorString(XML_GetErrorCode(x->parser)));
     done += piece;
   } while (done < bytes);
   if (x->file->gpu_count == x->file->ranks) return TUTTI_OK;
-  return tu_fail(x->error, TUTTI_ERR_ARGUMENT, "%s:%u: <algo>: expected %u gpus, as ngpus says, found %u",
-                 x->file->file, x->file->line, x->file->ranks, x->file->gpu_count);
+  return tu_fail(x->error, TUTTI_ERR_ARGUMENT, "%s:%u: <algo>: expected %u gpus (ngpus), found %u", x->file->file,
+                 x->file->line, x->file->ranks, x->file->gpu_count);
 }
 
 tutti_err tu_msccl_read(const char *data, size_t bytes, const char *name, struct tu_msccl *file,
                         struct tu_error *error) {
   *file = (struct tu_msccl){.file = name ? name : "text"};
   struct xml x = {.file = file, .error = error, .parser = XML_ParserCreate(NULL)};
-  if (!x.parser) return tu_fail(error, TUTTI_ERR_MEMORY, "%s: there is no memory for a parser of XML", file->file);
+  if (!x.parser) return tu_fail(error, TUTTI_ERR_MEMORY, "%s: out of memory: cannot create an XML parser", file->file);
   XML_SetUserData(x.parser, &x);
   XML_SetElementHandler(x.parser, on_start, on_end);
   XML_SetCharacterDataHandler(x.parser, on_text);

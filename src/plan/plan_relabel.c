@@ -1,18 +1,19 @@
-/* plan_relabel.c: other ranks take over the roles of a plan.
+/* plan_relabel.c: renumbers the ranks of a plan.
  *
- * Blocks are renamed with the ranks, so that each buffer stays in rank order; what lay together in a buffer may then lie apart,
- * and a step on such a span becomes several, piece by piece, whose messages are parts of one. */
+ * Blocks are renumbered with the ranks, so that each buffer stays in rank order. Chunks that were adjacent may then no
+ * longer be adjacent. A step on a span of such chunks becomes several steps, one for each piece of the span. The
+ * messages of the pieces are joined (they cross as one message). */
 #include "plan/plan_relabel.h"
 
 #include <string.h>
 
 struct relabel {
-  struct tu_arena arena; /* of what is not the plan's */
+  struct tu_arena arena; /* temporary memory that is not part of the new plan */
   const struct tu_plan *from;
   struct tu_plan *to;
   const uint32_t *order;
-  uint32_t piece; /* chunks; 0: no step needs to be taken apart */
-  bool joins;     /* pieces of a message cross as one: not where it has several receivers */
+  uint32_t piece; /* number of chunks per piece of a span; 0: no step has to be cut into pieces */
+  bool joins;     /* messages of the pieces are joined (cross as one); false if some message has several receivers */
 };
 
 static bool has_rows(const struct tu_plan *plan, uint32_t buffer) {
@@ -20,13 +21,13 @@ static bool has_rows(const struct tu_plan *plan, uint32_t buffer) {
   return buffer != TU_TMP && (buffer == TU_IN ? c->in : c->out) == TU_EACH;
 }
 
-/* Where a chunk of a buffer lies in the new plan. */
+/* Returns the number that a chunk of the old plan has in the new plan. */
 static uint32_t new_chunk(const struct relabel *r, uint32_t buffer, uint32_t chunk) {
   uint32_t split = r->from->split;
   return has_rows(r->from, buffer) ? r->order[chunk / split] * split + chunk % split : chunk;
 }
 
-/* Does it stay in one piece? */
+/* Returns true if the chunks of the span stay contiguous after relabelling. */
 static bool stays_together(const struct relabel *r, struct tu_span span) {
   for (uint32_t i = 1; i < span.count; i++)
     if (new_chunk(r, span.buffer, span.first + i) != new_chunk(r, span.buffer, span.first) + i) return false;
@@ -42,7 +43,7 @@ static uint32_t common_divisor(uint32_t a, uint32_t b) {
   return a;
 }
 
-/* The spans of a step; up to `max`. */
+/* Collects the spans that a step names: its source, its target and its local operands. Returns their number. */
 static uint32_t spans_of(const struct tu_rank_plan *p, const struct tu_step *s, struct tu_span *spans) {
   uint32_t count = 0;
   if (s->kind == TU_SEND || s->kind == TU_COPY) spans[count++] = s->source;
@@ -52,7 +53,8 @@ static uint32_t spans_of(const struct tu_rank_plan *p, const struct tu_step *s, 
   return count;
 }
 
-/* The largest pieces into which all steps can be taken apart so that each stays together; 0 if none needs to be. */
+/* Returns the maximum number of chunks per piece for which all pieces of all steps stay contiguous. Returns 0 if no
+ * step has to be cut into pieces. */
 static uint32_t find_piece(struct relabel *r) {
   const struct tu_plan *plan = r->from;
   uint32_t piece = plan->split;
@@ -86,13 +88,13 @@ static struct tu_span new_span(const struct relabel *r, struct tu_span span, uin
   return (struct tu_span){span.buffer, new_chunk(r, span.buffer, first), r->piece ? r->piece : span.count};
 }
 
-/* ---- one rank ---- */
+/* ---- the new steps of one rank ---- */
 
 struct rank_state {
   const struct tu_rank_plan *from;
   struct tu_rank_plan *to;
-  uint32_t rank;  /* the new one */
-  uint32_t *base; /* of each step: the first of those it becomes */
+  uint32_t rank;  /* number of the rank in the new plan */
+  uint32_t *base; /* [old step]: index of the first of its new steps */
   uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity;
 };
 
@@ -102,7 +104,7 @@ static bool overlap(const struct relabel *r, const struct rank_state *state, str
   return at < other + b.count && other < at + a.count;
 }
 
-/* Do two of the new steps touch the same chunk, one of them writing? */
+/* Returns true if two steps of the new plan touch the same chunk and at least one of them writes it. */
 static bool touch(const struct relabel *r, const struct rank_state *state, const struct tu_step *a,
                   const struct tu_step *b) {
   const struct tu_step *steps[2] = {a, b};
@@ -120,7 +122,9 @@ static bool touch(const struct relabel *r, const struct rank_state *state, const
   return false;
 }
 
-/* Of the pieces of a step that is waited for, those that matter to this piece: all, if none does. */
+/* Sets the `after` list of the new step for one piece of an old step. For each earlier step in the old list, the new
+ * list contains the pieces of the earlier step that conflict with this piece. If none conflicts, it contains all pieces
+ * of the earlier step. Two pieces conflict if both touch a chunk, and one of them writes it. */
 static void add_afters(const struct relabel *r, struct rank_state *state, const struct tu_step *old,
                        struct tu_step *step) {
   struct tu_rank_plan *p = state->to;
@@ -185,7 +189,8 @@ static void relabel_rank(struct relabel *r, uint32_t rank) {
   tu_arena_free(&r->arena, state.base);
 }
 
-/* Two messages of one sender in one step would come in another order, piece by piece. */
+/* Returns true if some step receives two messages from the same sender. If these were cut into pieces, the pieces would
+ * arrive in another order than the receiver takes them. */
 static bool takes_two_of_one(const struct tu_plan *plan) {
   for (uint32_t rank = 0; rank < plan->ranks; rank++) {
     const struct tu_rank_plan *p = &plan->rank[rank];
@@ -213,18 +218,19 @@ static tutti_err check(struct relabel *r, bool *same, struct tu_error *error) {
   *same = true;
   for (uint32_t i = 0; i < plan->ranks && err == TUTTI_OK; i++) {
     if (order[i] >= plan->ranks || seen[order[i]])
-      err = tu_fail(error, TUTTI_ERR_ARGUMENT, "an order of %u ranks has each of them once; at %u it has %u",
-                    plan->ranks, i, order[i]);
+      err = tu_fail(error, TUTTI_ERR_ARGUMENT,
+                    "invalid order of %u ranks: expected each rank once, but position %u has rank %u", plan->ranks, i,
+                    order[i]);
     else seen[order[i]] = true;
     *same &= order[i] == i;
   }
   if (err != TUTTI_OK) return err;
   if (plan->rank_count != plan->ranks)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "only plans with the steps of all ranks can be relabelled, not of %u of %u", plan->rank_count,
+                   "cannot relabel a plan with the steps of %u of %u ranks; expected all ranks", plan->rank_count,
                    plan->ranks);
   if (!*same && !tu_plan_may_relabel(plan->collective))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s means the ranks' own order, and cannot be done in another one",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s cannot be relabelled: its result depends on the order of the ranks",
                    tu_collectives[plan->collective].name);
   return TUTTI_OK;
 }
@@ -237,9 +243,10 @@ static tutti_err relabel(void *argument, struct tu_error *error) {
   if (err != TUTTI_OK) return err;
   r->piece = find_piece(r);
   if (r->piece && takes_two_of_one(plan))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%s.%s takes two messages of one rank in one step, which cannot be taken apart",
-                   tu_collectives[plan->collective].name, plan->algorithm);
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%s.%s cannot be relabelled: a step receives two messages from one rank and cannot be cut into pieces",
+        tu_collectives[plan->collective].name, plan->algorithm);
   struct tu_plan *to = r->to = tu_plan_create();
   struct tu_arena arena = to->arena;
   *to = *plan;
@@ -255,7 +262,7 @@ tutti_err tu_plan_relabel(const struct tu_plan *plan, const uint32_t order[], st
                           struct tu_error *error) {
   struct relabel r = {.from = plan, .order = order};
   *relabelled = NULL;
-  tutti_err err = tu_arena_build(relabel, &r, "a plan of other ranks", error);
+  tutti_err err = tu_arena_build(relabel, &r, "a relabelled plan", error);
   tu_arena_fini(&r.arena);
   if (err == TUTTI_OK) *relabelled = r.to;
   else tu_plan_destroy(r.to);

@@ -1,19 +1,23 @@
-/* plan_relabel.h: a plan for ranks that stand in another order than that of their numbers: around a ring of chips, for example,
- * whose neighbours are really linked.
+/* plan_relabel.h: renumbers the ranks of a plan, for example so that neighbours in a ring algorithm are chips with a
+ * physical link between them.
  *
- * What rank i of the plan does is done by rank order[i]. Blocks keep their meaning: block b of a buffer belongs to rank b before
- * and after, so inputs and outputs stay in rank order. The order of operands in reductions changes; the new plan does not
- * claim rank order. */
+ * Rank order[i] takes over the steps of rank i. Block b of a buffer belongs to rank b in both plans, so inputs and
+ * outputs stay in rank order. The order of operands in reductions changes, so the new plan does not claim rank
+ * order. */
 #ifndef TU_PLAN_RELABEL_H
 #define TU_PLAN_RELABEL_H
 
 #include "plan/plan.h"
 
-/* Not scan, exscan and send, which mean the ranks' order itself. */
+/* Returns true if plans of the collective can be relabelled. Plans of scan, exscan and send cannot, because these
+ * depend on the order of ranks. */
 bool tu_plan_may_relabel(tutti_collective collective);
 
-/* order: each rank once. The plan has the steps of all ranks. The caller destroys the new one. ARGUMENT: what may
- * not be relabelled, but in its own order; and a few plans that would have to be taken apart and cannot be. */
+/* Makes a relabelled plan, which the caller destroys. `order` contains each rank once. `plan` has the steps of all
+ * ranks.
+ * Returns TUTTI_ERR_ARGUMENT for a collective that cannot be relabelled, except in the order 0, 1, 2, ..., which
+ * changes nothing. Returns it also for the few plans with a step that would have to be cut into pieces, but cannot be
+ * cut because it receives two messages from one rank. */
 tutti_err tu_plan_relabel(const struct tu_plan *plan, const uint32_t order[], struct tu_plan **relabelled,
                           struct tu_error *error);
 

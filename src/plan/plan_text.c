@@ -1,5 +1,5 @@
-/* plan_text.c: the text form of plans, written and read back; tutti-plan(5) has its grammar.
- * The reader takes what is well formed and bounds all that it allocates by the length of the text. */
+/* plan_text.c: writes and reads the text form of plans. The grammar is in tutti-plan(5).
+ * The reader accepts only well-formed text. The length of the text limits the memory that the reader allocates. */
 #include "plan/plan_text.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { BUFFERS = 3, KINDS = 5 };
 
 const char *tu_buffer_name(uint32_t buffer) { return buffer < BUFFERS ? buffer_names[buffer] : "?"; }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing a plan as text ------------------------------------------------------------------------------------- */
 
 static void write_run(struct tu_text *text, const char *buffer, uint32_t first, uint32_t count) {
   if (count == 1) tu_text_print(text, "%s[%u]", buffer, first);
@@ -106,9 +106,10 @@ void tu_plan_write(const struct tu_plan *plan, struct tu_text *text) {
   for (uint32_t i = 0; i < plan->rank_count; i++) tu_plan_write_rank(plan, i, text);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading a plan from text ----------------------------------------------------------------------------------- */
 
-/* Scratch is the one thing that a few characters can make large: this much, and more for longer texts. */
+/* Limit of the number of scratch chunks: TMP_FREE, plus TMP_PER_BYTE for each byte of the text. Only scratch needs a
+ * limit, because other data cannot be much larger than its text. */
 enum { TMP_FREE = 1 << 16, TMP_PER_BYTE = 64, CHUNKS_MAX = 1 << 30 };
 
 struct reader {
@@ -117,16 +118,17 @@ struct reader {
   struct tu_plan *plan;
   size_t tmp_left;
   uint32_t rank_capacity;
-  uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity, tmp_capacity; /* of the rank being read */
+  /* for each array of the rank that is being read: number of entries for which there is memory */
+  uint32_t step_capacity, peer_capacity, operand_capacity, after_capacity, tmp_capacity;
 };
 
 static tutti_err expected(struct reader *r, const char *what) { return tu_scan_fail(&r->scan, r->error, what); }
 
-/* The place, for sentences of our own. */
-#define PLACE "%s:%u: "
-#define PLACE_OF(r) ((r)->scan.name ? (r)->scan.name : "text"), (r)->scan.line
+/* Format of a position (name and line of the text), for error messages. */
+#define POSITION "%s:%u: "
+#define POSITION_OF(r) ((r)->scan.name ? (r)->scan.name : "text"), (r)->scan.line
 
-/* Takes this whole word if it comes next. */
+/* Reads the next word if it equals `word`. Otherwise reads nothing and returns false. */
 static bool take_word(struct reader *r, const char *word) {
   struct tu_scan before = r->scan;
   char found[TU_NAME_BYTES];
@@ -139,7 +141,7 @@ static tutti_err read_line_end(struct reader *r) {
   return tu_scan_end_of_line(&r->scan) ? TUTTI_OK : expected(r, "the end of the line");
 }
 
-/* "key NUMBER" on a line of its own. */
+/* Reads a line of the form "key NUMBER". */
 static tutti_err read_number_line(struct reader *r, const char *key, uint32_t low, uint32_t high, uint32_t *number) {
   tu_scan_at_end(&r->scan);
   char what[64];
@@ -164,7 +166,7 @@ static tutti_err read_flag_line(struct reader *r, const char *key, bool *flag) {
   return read_line_end(r);
 }
 
-/* Of an algorithm's name, also of a composite's. */
+/* Characters that may occur in the name of an algorithm, including composites. */
 static const char name_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-:+/";
 
 static tutti_err read_names(struct reader *r) {
@@ -176,7 +178,7 @@ static tutti_err read_names(struct reader *r) {
   if (!tu_scan_word(&r->scan, word, sizeof word) || !tu_collective_find(word, &plan->collective) ||
       tu_collectives[plan->collective].family != plan->collective) {
     r->scan = before;
-    return expected(r, "a collective that has plans of its own (the vector variants use those of their family)");
+    return expected(r, "a collective, but no vector variant (allgatherv uses the plans of allgather)");
   }
   tutti_err err = read_line_end(r);
   if (err != TUTTI_OK) return err;
@@ -202,8 +204,8 @@ static tutti_err read_header(struct reader *r) {
   const struct tu_collective *c = &tu_collectives[plan->collective];
   uint32_t root_max = c->rooted ? plan->ranks - 1 : 0;
   if ((err = read_number_line(r, "root", 0, root_max, &plan->root)) != TUTTI_OK) return err;
-  /* All chunks of a rank, and their size classes (one a pair of ranks where both buffers have a block a rank), are
-   * counted in 32 bits. */
+  /* Limits the number of chunks per block (split), because the numbers of chunks and of size classes must fit 32 bits.
+   * If both buffers have one block per rank, there is a size class for each pair of ranks. */
   uint32_t split_max = CHUNKS_MAX / plan->ranks;
   if (c->in == TU_EACH && c->out == TU_EACH) split_max = (uint32_t)tu_max(1, split_max / plan->ranks);
   if ((err = read_number_line(r, "split", 1, split_max, &plan->split)) != TUTTI_OK) return err;
@@ -212,7 +214,7 @@ static tutti_err read_header(struct reader *r) {
   return read_flag_line(r, "rank_order", &plan->rank_order);
 }
 
-/* "in[3]" or "in[0:4]". */
+/* Reads a span: "in[3]" or "in[0:4]". */
 static tutti_err read_span(struct reader *r, struct tu_span *span) {
   uint32_t buffer = 0;
   while (buffer < BUFFERS && !take_word(r, buffer_names[buffer])) buffer++;
@@ -225,7 +227,7 @@ static tutti_err read_span(struct reader *r, struct tu_span *span) {
     struct tu_scan before = r->scan;
     if (!tu_scan_uint(&r->scan, &end) || end <= span->first) {
       r->scan = before;
-      return expected(r, "a number greater than the first");
+      return expected(r, "an end greater than the first chunk");
     }
   }
   span->count = end - span->first;
@@ -240,12 +242,14 @@ static tutti_err read_tmp(struct reader *r, struct tu_rank_plan *rank, uint32_t 
     uint32_t chunks = span.buffer == TU_TMP ? 0 : tu_plan_chunks(r->plan, number, (enum tu_buffer)span.buffer);
     if (span.first >= chunks || span.count > chunks - span.first)
       return tu_fail(r->error, TUTTI_ERR_ARGUMENT,
-                     PLACE "expected chunks of in or out that rank %u has, found %s[%u:%u]: it has %u of these",
-                     PLACE_OF(r), number, tu_buffer_name(span.buffer), span.first, span.first + span.count, chunks);
+                     POSITION
+                     "expected chunks of in or out that rank %u has, found %s[%u:%u]; this buffer has %u chunks",
+                     POSITION_OF(r), number, tu_buffer_name(span.buffer), span.first, span.first + span.count, chunks);
     if (span.count > r->tmp_left)
       return tu_fail(r->error, TUTTI_ERR_ARGUMENT,
-                     PLACE "expected scratch in proportion to the text, found %u chunks when %zu are left", PLACE_OF(r),
-                     span.count, r->tmp_left);
+                     POSITION
+                     "too much scratch for a text of this length: found %u chunks, but only %zu more are allowed",
+                     POSITION_OF(r), span.count, r->tmp_left);
     r->tmp_left -= span.count;
     for (uint32_t i = 0; i < span.count; i++) {
       rank->tmp = tu_arena_grow(&r->plan->arena, rank->tmp, rank->tmp_count, &r->tmp_capacity, sizeof *rank->tmp);
@@ -255,13 +259,13 @@ static tutti_err read_tmp(struct reader *r, struct tu_rank_plan *rank, uint32_t 
   return TUTTI_OK;
 }
 
-/* A rank that is not `self`. */
+/* Reads the number of a rank other than `self`. */
 static tutti_err read_peer(struct reader *r, uint32_t self, uint32_t *peer) {
   struct tu_scan before = r->scan;
   if (tu_scan_uint(&r->scan, peer) && *peer < r->plan->ranks && *peer != self) return TUTTI_OK;
   r->scan = before;
   char what[80];
-  snprintf(what, sizeof what, "another rank than %u, below %u", self, r->plan->ranks);
+  snprintf(what, sizeof what, "a rank other than %u, below %u", self, r->plan->ranks);
   return expected(r, what);
 }
 
@@ -299,7 +303,8 @@ static tutti_err read_operands(struct reader *r, struct tu_rank_plan *rank, uint
     rank->operands[rank->operand_count++] = operand;
     step->operand_count++;
   } while (tu_scan_literal(&r->scan, "+"));
-  if (step->kind == TU_RECV_REDUCE && !remote) return expected(r, "'+ @RANK': a recv_reduce takes a message");
+  if (step->kind == TU_RECV_REDUCE && !remote)
+    return expected(r, "'+ @RANK' (a recv_reduce takes at least one message)");
   return TUTTI_OK;
 }
 
@@ -320,7 +325,7 @@ static tutti_err read_afters(struct reader *r, struct tu_rank_plan *rank, struct
   return TUTTI_OK;
 }
 
-/* The part that depends on the kind: up to and with the target. */
+/* Reads the part of a step that depends on the kind of step, up to and including the target span. */
 static tutti_err read_action(struct reader *r, struct tu_rank_plan *rank, uint32_t self, struct tu_step *step) {
   tutti_err err;
   if (step->kind == TU_SEND || step->kind == TU_COPY) {
@@ -400,7 +405,7 @@ static tutti_err read_plan(void *argument, struct tu_error *error) {
   r->plan = tu_plan_create();
   tutti_err err = read_header(r);
   while (err == TUTTI_OK && r->plan->rank_count < r->plan->ranks) err = read_rank(r);
-  if (err == TUTTI_OK && !tu_scan_at_end(&r->scan)) err = expected(r, "the end after the last rank");
+  if (err == TUTTI_OK && !tu_scan_at_end(&r->scan)) err = expected(r, "the end of the text after the last rank");
   return err;
 }
 

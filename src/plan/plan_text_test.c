@@ -1,4 +1,5 @@
-/* plan_text_test.c: what is written reads back equal; what is not well formed is refused with its line and a reason. */
+/* plan_text_test.c: tests the text form of plans. Written plans read back equal. Invalid texts are refused with a line
+ * number and a reason. */
 #include "plan/plan_text.h"
 #include "algo/algo.h"
 #include "test.h"
@@ -69,7 +70,7 @@ static void test_round_trip(void) {
   "tutti-plan 1\ncollective allreduce\nalgorithm x\nranks 2\nroot 0\nsplit 1\n" \
   "in_place no\nequal_blocks no\nrank_order no\n"
 
-/* The grammar's every corner, in other words than the writer's. */
+/* Tests spellings that the grammar allows but the writer does not use. */
 static void test_spelling(void) {
   static const char written[] = HEAD
       "rank 0\n  tmp in[0] out[0] in[0]\n    0: send first in[0] to 1 lane 7\n"
@@ -96,63 +97,62 @@ static void test_spelling(void) {
 
 static void test_refusals(void) {
   static const struct {
-    const char *text, *refusal;
+    const char *text, *facts;
   } table[] = {
-      {"", "plan:1: expected 'tutti-plan NUMBER', found the end of the text"},
-      {"tutti-plan 2\n", "plan:1: expected a number from 1 to 1, found '2'"},
-      {"tutti-plan 1\nalgorithm x\n", "plan:2: expected 'collective NAME', found 'algorithm'"},
-      {"tutti-plan 1\ncollective allgatherv\n", "plan:2: expected a collective that has plans of its own"},
-      {"tutti-plan 1\ncollective barrier\nalgorithm # none\n",
-       "plan:3: expected a name of at most 99 letters, digits and characters of _.-:+/, found"},
-      {"tutti-plan 1\ncollective barrier\nalgorithm x\nranks 65537\n", "plan:4: expected a number from 1 to 65536"},
-      {"tutti-plan 1\ncollective barrier\nalgorithm x\nranks 4\nroot 1\n", "plan:5: expected a number from 0 to 0"},
-      {"tutti-plan 1\ncollective gather\nalgorithm x\nranks 4\nroot 4\n", "plan:5: expected a number from 0 to 3"},
-      {"tutti-plan 1\ncollective gather\nalgorithm x\nranks 4\nroot 0\nsplit 0\n", "plan:6: expected a number from 1"},
+      {"", "plan:1: |'tutti-plan NUMBER'|the text"},
+      {"tutti-plan 2\n", "plan:1: |from 1 to 1|'2'"},
+      {"tutti-plan 1\nalgorithm x\n", "plan:2: |'collective NAME'|'algorithm'"},
+      {"tutti-plan 1\ncollective allgatherv\n", "plan:2: |vector variant|'allgatherv'"},
+      {"tutti-plan 1\ncollective barrier\nalgorithm # none\n", "plan:3: |99 letters|_.-:+/|found"},
+      {"tutti-plan 1\ncollective barrier\nalgorithm x\nranks 65537\n", "plan:4: |from 1 to 65536|'65537'"},
+      {"tutti-plan 1\ncollective barrier\nalgorithm x\nranks 4\nroot 1\n", "plan:5: |from 0 to 0|'1'"},
+      {"tutti-plan 1\ncollective gather\nalgorithm x\nranks 4\nroot 4\n", "plan:5: |from 0 to 3|'4'"},
+      {"tutti-plan 1\ncollective gather\nalgorithm x\nranks 4\nroot 0\nsplit 0\n", "plan:6: |from 1 to|'0'"},
       {"tutti-plan 1\ncollective gather\nalgorithm x\nranks 4\nroot 0\nsplit 4294967295\n",
-       "plan:6: expected a number"},
+       "plan:6: |from 1 to|'4294967295'"},
       {"tutti-plan 1\ncollective gather\nalgorithm x\nranks 4\nroot 0\nsplit 1\nin_place maybe\n",
-       "expected yes or no"},
-      {HEAD, "plan:10: expected 'rank NUMBER', found the end of the text"},
-      {HEAD "rank 1\n", "plan:10: expected a number from 0 to 0, found '1'"},
-      {HEAD "rank 0\n", "plan:11: expected 'rank NUMBER', found the end of the text"},
-      {HEAD "rank 0\nrank 1\nrank 2\n", "plan:12: expected the end after the last rank, found 'rank'"},
-      {HEAD "rank 0\n1: copy in[0] into out[0]\n", "plan:11: expected '0:', the step's number, found '1:'"},
-      {HEAD "rank 0\n0 copy in[0] into out[0]\n", "plan:11: expected ':', found 'copy'"},
-      {HEAD "rank 0\n0: move in[0] into out[0]\n", "expected send, recv, recv_reduce, copy or reduce, found 'move'"},
-      {HEAD "rank 0\n0: copy im[0] into out[0]\n", "expected a span (in[...], out[...] or tmp[...]), found 'im[0]'"},
-      {HEAD "rank 0\n0: copy in(0) into out[0]\n", "expected '[', found '(0)'"},
-      {HEAD "rank 0\n0: copy in[x] into out[0]\n", "expected a chunk's number, found 'x]'"},
-      {HEAD "rank 0\n0: copy in[4294967296] into out[0]\n", "expected a chunk's number"},
-      {HEAD "rank 0\n0: copy in[4294967295] into out[0]\n", "expected"},
-      {HEAD "rank 0\n0: copy in[2:2] into out[0]\n", "expected a number greater than the first, found '2]'"},
-      {HEAD "rank 0\n0: copy in[0 into out[0]\n", "expected ']', found 'into'"},
-      {HEAD "rank 0\n0: copy in[0] to out[0]\n", "expected 'into SPAN', found 'to'"},
-      {HEAD "rank 0\n0: send in[0] 1\n", "expected 'to RANK', found '1'"},
-      {HEAD "rank 0\n0: send in[0] to 0\n", "expected another rank than 0, below 2, found '0'"},
-      {HEAD "rank 0\n0: send in[0] to 2\n", "expected another rank than 0, below 2, found '2'"},
-      {HEAD "rank 0\n0: recv from 1,1 into out[0]\n", "expected 'into SPAN', found ',1'"},
-      {HEAD "rank 0\n0: recv_reduce in[0] + out[0] into out[0]\n", "expected '+ @RANK'"},
-      {HEAD "rank 0\n0: reduce in[0] + @1 into out[0]\n", "expected a span"},
-      {HEAD "rank 0\n0: recv_reduce in[0] + first @1 into out[0]\n", "expected a span"},
-      {HEAD "rank 0\n0: copy in[0] into out[0] lane 8\n", "expected a lane below 8, found '8'"},
-      {HEAD "rank 0\n0: copy in[0] into out[0] after 0\n", "expected the number of an earlier step, found '0'"},
-      {HEAD "rank 0\n0: copy in[0] into out[0] after\n", "found the end of the line"},
-      {HEAD "rank 0\n0: copy in[0] into out[0] lane 1 final\n", "expected the end of the line, found 'final'"},
-      {HEAD "rank 0\n0: copy in[0] into out[0]\ntmp in[0]\n", "plan:12: expected '1:', the step's number, found 'tmp'"},
-      {HEAD "rank 0\ntmp tmp[0]\n", "expected chunks of in or out that rank 0 has"},
-      {HEAD "rank 0\ntmp in[1]\n", "found in[1:2]: it has 1 of these"},
+       "plan:7: |yes or no|'maybe'"},
+      {HEAD, "plan:10: |'rank NUMBER'|the text"},
+      {HEAD "rank 1\n", "plan:10: |from 0 to 0|'1'"},
+      {HEAD "rank 0\n", "plan:11: |'rank NUMBER'|the text"},
+      {HEAD "rank 0\nrank 1\nrank 2\n", "plan:12: |last rank|'rank'"},
+      {HEAD "rank 0\n1: copy in[0] into out[0]\n", "plan:11: |'0:'|'1:'"},
+      {HEAD "rank 0\n0 copy in[0] into out[0]\n", "plan:11: |':'|'copy'"},
+      {HEAD "rank 0\n0: move in[0] into out[0]\n", "plan:11: |send, recv, recv_reduce, copy or reduce|'move'"},
+      {HEAD "rank 0\n0: copy im[0] into out[0]\n", "plan:11: |in[...], out[...] or tmp[...]|'im[0]'"},
+      {HEAD "rank 0\n0: copy in(0) into out[0]\n", "plan:11: |'['|'(0)'"},
+      {HEAD "rank 0\n0: copy in[x] into out[0]\n", "plan:11: |chunk's number|'x]'"},
+      {HEAD "rank 0\n0: copy in[4294967296] into out[0]\n", "plan:11: |chunk's number|'4294967296]'"},
+      {HEAD "rank 0\n0: copy in[4294967295] into out[0]\n", "plan:11: |chunk's number|']'"},
+      {HEAD "rank 0\n0: copy in[2:2] into out[0]\n", "plan:11: |an end|'2]'"},
+      {HEAD "rank 0\n0: copy in[0 into out[0]\n", "plan:11: |']'|'into'"},
+      {HEAD "rank 0\n0: copy in[0] to out[0]\n", "plan:11: |'into SPAN'|'to'"},
+      {HEAD "rank 0\n0: send in[0] 1\n", "plan:11: |'to RANK'|'1'"},
+      {HEAD "rank 0\n0: send in[0] to 0\n", "plan:11: |rank other than 0|below 2|'0'"},
+      {HEAD "rank 0\n0: send in[0] to 2\n", "plan:11: |rank other than 0|below 2|'2'"},
+      {HEAD "rank 0\n0: recv from 1,1 into out[0]\n", "plan:11: |'into SPAN'|',1'"},
+      {HEAD "rank 0\n0: recv_reduce in[0] + out[0] into out[0]\n", "plan:11: |'+ @RANK'|'into'"},
+      {HEAD "rank 0\n0: reduce in[0] + @1 into out[0]\n", "plan:11: |in[...], out[...] or tmp[...]|'@1'"},
+      {HEAD "rank 0\n0: recv_reduce in[0] + first @1 into out[0]\n", "plan:11: |in[...], out[...] or tmp[...]|'@1'"},
+      {HEAD "rank 0\n0: copy in[0] into out[0] lane 8\n", "plan:11: |lane below 8|'8'"},
+      {HEAD "rank 0\n0: copy in[0] into out[0] after 0\n", "plan:11: |earlier step|'0'"},
+      {HEAD "rank 0\n0: copy in[0] into out[0] after\n", "plan:11: |earlier step|the line"},
+      {HEAD "rank 0\n0: copy in[0] into out[0] lane 1 final\n", "plan:11: |the line|'final'"},
+      {HEAD "rank 0\n0: copy in[0] into out[0]\ntmp in[0]\n", "plan:12: |'1:'|'tmp'"},
+      {HEAD "rank 0\ntmp tmp[0]\n", "plan:11: |in or out|rank 0|found tmp[0:1]"},
+      {HEAD "rank 0\ntmp in[1]\n", "plan:11: |in or out|rank 0|found in[1:2]|1 chunks"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     struct tu_plan *plan;
     struct tu_error error = {0};
     tutti_err err = tu_plan_read(table[i].text, strlen(table[i].text), "plan", &plan, &error);
-    CHECK(err == TUTTI_ERR_ARGUMENT && strstr(error.text, table[i].refusal), "expected '%s', found '%s'",
-          table[i].refusal, err == TUTTI_OK ? "no fault" : error.text);
+    CHECK(err == TUTTI_ERR_ARGUMENT && test_contains(error.text, table[i].facts), "expected '%s', found '%s'",
+          table[i].facts, err == TUTTI_OK ? "no fault" : error.text);
     if (err == TUTTI_OK) tu_plan_destroy(plan);
   }
 }
 
-/* A short text cannot ask for much memory. */
+/* A short text cannot allocate much memory. */
 static void test_scratch_bound(void) {
   struct tu_text text = {0};
   tu_text_print(&text,
@@ -161,12 +161,12 @@ static void test_scratch_bound(void) {
   struct tu_plan *plan;
   struct tu_error error;
   CHECK(tu_plan_read(text.chars, text.length, "plan", &plan, &error) != TUTTI_OK &&
-            strstr(error.text, "expected scratch in proportion to the text"),
+            test_contains(error.text, "plan:11: |scratch|1000000 chunks"),
         "a million chunks of scratch were granted");
   tu_text_fini(&text);
 }
 
-/* Texts damaged by chance: read or refused, and what is read is written and read back equal. */
+/* Reads randomly damaged texts. Each is refused, or is read as a plan that is written and read back equal. */
 static void test_damage(void) {
   uint64_t seed = test_seed();
   struct tu_text text = {0}, again = {0};

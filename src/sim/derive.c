@@ -1,4 +1,4 @@
-/* derive.c: what follows from the figures of a link. */
+/* derive.c: derives advice on slots from the measured or simulated performance of a link. */
 #include "sim/derive.h"
 
 #define GOOD_SHARE 0.95
@@ -12,7 +12,7 @@ const struct tu_wire_bandwidth *tu_wire_best(const struct tu_wire_figures *f, si
   return best;
 }
 
-/* Of all sizes. */
+/* Returns the measurement with the highest bandwidth, over all sizes and numbers of channels. */
 static const struct tu_wire_bandwidth *fastest(const struct tu_wire_figures *f) {
   const struct tu_wire_bandwidth *best = NULL;
   for (uint32_t i = 0; i < f->bandwidth_count; i++)
@@ -35,7 +35,7 @@ void tu_wire_complete(struct tu_wire_figures *f) {
   }
 }
 
-/* The next size below that one; 0: there is none. */
+/* Returns the largest message size with a measured bandwidth that is smaller than `bytes`; 0: there is none. */
 static size_t next_below(const struct tu_wire_figures *f, size_t bytes) {
   size_t next = 0;
   for (uint32_t i = 0; i < f->bandwidth_count; i++) {
@@ -45,7 +45,8 @@ static size_t next_below(const struct tu_wire_figures *f, size_t bytes) {
   return next;
 }
 
-/* As far down as sizes are nearly as fast as the fastest. */
+/* Let `best` be the message size with the highest bandwidth. Returns the smallest measured size from which on all sizes
+ * up to `best` reach at least the fraction GOOD_SHARE of that bandwidth. */
 static size_t least_good(const struct tu_wire_figures *f) {
   const struct tu_wire_bandwidth *best = fastest(f);
   size_t bytes = best->bytes;
@@ -54,7 +55,8 @@ static size_t least_good(const struct tu_wire_figures *f) {
   return bytes;
 }
 
-/* The longest hop of a trip of such a size; of any, if none has. */
+/* Returns the longest time of a hop, in ns, among the measured round trips of `low` to `high` bytes; if there are none,
+ * among all round trips. */
 static double longest_hop(const struct tu_wire_figures *f, size_t low, size_t high) {
   double within = 0, any = 0;
   for (uint32_t i = 0; i < f->trip_count; i++) {
@@ -71,7 +73,8 @@ static size_t round_up_to_pow2(double bytes) {
   return n;
 }
 
-/* Pings of one channel and the shortest ring: what they have in common with the line is what a hop costs. */
+/* Fits *fixed_ns + *ns_per_byte * bytes to the time of a hop, by least squares. Uses the pings with one channel on the
+ * shortest ring; returns false if these have fewer than two sizes. */
 static bool fit_hop(const struct tu_wire_figures *f, double *fixed_ns, double *ns_per_byte) {
   uint32_t hops = UINT32_MAX;
   for (uint32_t i = 0; i < f->ping_count; i++)

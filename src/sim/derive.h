@@ -1,5 +1,6 @@
-/* derive.h: what was measured on a link, or simulated, and what follows from it: how long slots should be, how much should
- * be on its way, and from which size on it is bandwidth that counts. One rule for real and for simulated numbers. */
+/* derive.h: derives advice from the measured or simulated performance of a link: which slot size to use, and how many
+ * bytes should be in transit. Also derives the message size from which on the bytes take longer than the fixed cost of
+ * a message. */
 #ifndef TU_DERIVE_H
 #define TU_DERIVE_H
 
@@ -7,31 +8,33 @@
 
 enum { TU_WIRE_ROWS_MAX = 256 };
 
-/* Messages of one size on so many channels each way, both ways at once. */
+/* A measured bandwidth: messages of one size, on `channels` channels in each direction. Both directions send at the
+ * same time. */
 struct tu_wire_bandwidth {
   size_t bytes;
   uint32_t channels;
-  double gbs; /* of both ways together */
+  double gbs; /* bandwidth in GB/s: sum of both directions */
 };
 
-/* Once round a ring. */
+/* A ping: one trip of a message round a ring of chips. */
 struct tu_wire_ping {
   size_t bytes;
   uint32_t hops, channels;
-  double ns, ns_min; /* of the whole way: median, least */
+  double ns, ns_min; /* nanoseconds of the whole trip: median and minimum of the measurements */
 };
 
-/* There and back on one link; the reply is short. */
+/* A round trip on one link: a message, and a short reply from the other end. */
 struct tu_wire_trip {
   size_t bytes;
-  double full_ns;     /* from before the message is issued until the reply is here */
-  double acks_ns;     /* from when it is issued until its acknowledgement is here */
-  double receiver_ns; /* from one arrival to the next, at the other end */
-  double issue_ns;    /* what the sender takes to issue it, beside filling the slot */
-  double answer_ns;   /* what the other end takes until the reply is issued, beside reading the slot */
-  double ideal_ns;    /* bytes at the bandwidth of long messages, one way */
-  double wire_ns;     /* what is left for each way: (full - issue - answer - ideal) / 2 */
-  double hop_ns;      /* (full - ideal) / 2 */
+  double full_ns;     /* time from before the message is issued until the reply has arrived */
+  double acks_ns;     /* time from the issue of the message until its acknowledgement has arrived */
+  double receiver_ns; /* time at the other end between the arrivals of two consecutive messages */
+  double issue_ns;    /* time that the sender needs to issue the message, without the time to fill the slot */
+  /* time at the other end from the arrival until the reply is issued, without the time to read the slot */
+  double answer_ns;
+  double ideal_ns; /* time of the message's bytes at the highest bandwidth of one direction (tu_wire_peak) */
+  double wire_ns;  /* time on the wire in one direction: (full - issue - answer - ideal) / 2 */
+  double hop_ns;   /* time of one hop: (full - ideal) / 2 */
 };
 
 struct tu_wire_figures {
@@ -41,26 +44,35 @@ struct tu_wire_figures {
   uint32_t bandwidth_count, ping_count, trip_count;
 };
 
-/* The row of that size with the highest bandwidth; NULL: there is none. */
+/* Returns the measurement with the highest bandwidth among those with messages of `bytes` bytes; NULL: there is
+ * none. */
 const struct tu_wire_bandwidth *tu_wire_best(const struct tu_wire_figures *f, size_t bytes);
-/* The highest bandwidth of one way, in bytes a nanosecond (GB/s): half of the best row. */
+/* Returns the highest bandwidth of one direction, in bytes per nanosecond (GB/s). This is half the highest measured
+ * bandwidth, which is the sum of both directions. */
 double tu_wire_peak(const struct tu_wire_figures *f);
-/* Fills in ideal_ns, wire_ns and hop_ns of all trips. */
+/* Computes the fields ideal_ns, wire_ns and hop_ns of all round trips from their measured fields. */
 void tu_wire_complete(struct tu_wire_figures *f);
 
 struct tu_wire_advice {
-  size_t slot_low, slot_high; /* sizes that are measured */
-  size_t outstanding_bytes;   /* at least so many on their way */
-  uint32_t slots;             /* of slot_low, that hold so many; at least two */
-  size_t crossover_bytes;     /* 0: the time of a hop does not grow with the size */
+  /* smallest and largest advised slot size in bytes; each is a message size that was measured */
+  size_t slot_low, slot_high;
+  size_t outstanding_bytes; /* minimum number of bytes that should be in transit at any time */
+  uint32_t slots;           /* number of slots of slot_low bytes that hold outstanding_bytes; at least two */
+  /* message size in bytes from which on the bytes of a hop take longer than the fixed cost of the hop; 0: the time of a
+   * hop does not grow with the size */
+  size_t crossover_bytes;
 };
 
-/* Slots: from the smallest of the sizes below the fastest one that reach 95% of its bandwidth, with their best number of
- * channels, to the fastest one: longer ones take memory and gain nothing.
- * Outstanding: the bandwidth of one way times the longest hop of a trip whose size is one of those (if there is none, of
- * any), rounded up to a power of two. Crossover: a / b of the line a + b * bytes that fits the time of a hop by size best
- * (least squares, the pings of one channel and of the shortest ring): from there on a hop takes longer for the bytes than for
- * everything else. False: there are no bandwidths, no trips, or fewer than two sizes of such pings. */
+/* Derives advice from the measurements. Returns false if there are no bandwidths, no round trips, or pings of fewer
+ * than two sizes.
+ * - Slots: the largest advised size is the message size with the highest bandwidth; a longer slot takes memory and
+ *   gains nothing. The smallest advised size is the smallest one from which on all sizes, up to the largest, reach 95%
+ *   of this bandwidth. Each size counts with its best number of channels.
+ * - Outstanding bytes: the bandwidth of one direction times the longest time of a hop, rounded up to a power of two.
+ *   Only round trips whose size lies between the two advised slot sizes count. If there are none, all round trips
+ *   count.
+ * - Crossover: the time of a hop is approximated by a + b * bytes (least squares over the pings with one channel on the
+ *   shortest ring). The crossover is a / b bytes: there the time of the bytes equals the fixed time a. */
 bool tu_wire_advise(const struct tu_wire_figures *f, struct tu_wire_advice *advice);
 
 #endif

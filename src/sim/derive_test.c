@@ -1,4 +1,5 @@
-/* derive_test.c: the rules for slots, on the figures that the guide to a Wormhole's links gives, and on made-up ones. */
+/* derive_test.c: tests the rules for slots with the figures for Wormhole from Tenstorrent's multi-chip guide, and with
+ * invented figures. */
 #include "sim/derive.h"
 
 #include "test.h"
@@ -16,8 +17,8 @@ static void add_trip(struct tu_wire_figures *f, size_t bytes, double full_ns) {
       (struct tu_wire_trip){.bytes = bytes, .full_ns = full_ns, .issue_ns = 80, .answer_ns = 90};
 }
 
-/* Read off the plots of the guide: bandwidth by size with the best number of channels; pings of 8 chips by size, and of 1 to 8
- * channels; there and back by size. */
+/* Returns figures read off the plots of Tenstorrent's multi-chip guide: bandwidth by size with the best number of
+ * channels; pings of 8 chips by size, and with 1 to 8 channels; round trips by size. */
 static struct tu_wire_figures wormhole(void) {
   struct tu_wire_figures f = {0};
   static const struct {
@@ -68,7 +69,7 @@ static void test_trips(void) {
         t->ideal_ns, t->hop_ns, t->wire_ns);
 }
 
-/* The slots are those next to the fastest size, without a gap. */
+/* Tests that a slow size ends the range of advised slot sizes: 1024 bytes are fast, but 2048 bytes are slow. */
 static void test_gap(void) {
   struct tu_wire_figures f = {0};
   struct tu_wire_advice a;
@@ -82,12 +83,13 @@ static void test_gap(void) {
   add_ping(&f, 1016, 2, 1, 2200);
   CHECK(tu_wire_advise(&f, &a), "no advice");
   CHECK(a.slot_low == 4096 && a.slot_high == 8192, "slots of %zu to %zu", a.slot_low, a.slot_high);
-  /* 5 bytes a nanosecond, and a hop of 498.4 ns. */
+  /* 5 bytes per nanosecond times a hop of 498.4 ns, rounded up to a power of two */
   CHECK(a.outstanding_bytes == 4096 && a.slots == 2, "%zu outstanding, %u slots", a.outstanding_bytes, a.slots);
   CHECK(a.crossover_bytes == 84, "100 ns at 16 bytes, 1 ns a byte: %zu", a.crossover_bytes);
 }
 
-/* Long hops need more slots; a hop that does not grow has no crossover; without a row nothing follows. */
+/* Tests special cases: long hops need more slots; a hop whose time does not grow has no crossover; there is no advice
+ * if bandwidths, pings or round trips are missing. */
 static void test_edges(void) {
   struct tu_wire_figures f = {0};
   struct tu_wire_advice a;

@@ -1,4 +1,4 @@
-/* events.c: a binary heap of what will happen, by time. */
+/* events.c: a binary heap of future events, ordered by time. */
 #include "sim/events.h"
 
 void tu_events_put(struct tu_events *events, struct tu_event event) {

@@ -1,4 +1,4 @@
-/* events.h: what will happen, in order of time: a heap. O(log events) each. */
+/* events.h: a queue of future events in order of time (a binary heap). O(log events) per call. */
 #ifndef TU_EVENTS_H
 #define TU_EVENTS_H
 
@@ -8,11 +8,14 @@
 
 struct tu_event {
   double time;
-  uint32_t kind, id; /* mean something to whoever put it there */
+  /* kind: kind of the event; id: number of the object that it concerns. The code that puts the event into the queue
+   * defines what both mean. */
+  uint32_t kind, id;
 };
 
 struct tu_events {
-  struct tu_event *heap; /* the next one first; zero-initialise, free with tu_events_fini */
+  /* binary heap with the earliest event first; zero-initialise it, free it with tu_events_fini */
+  struct tu_event *heap;
   uint32_t count, capacity;
 };
 

@@ -1,11 +1,13 @@
-/* link_bench.c: plays microbenchmarks on links (links.h): a few channels, and what happens when something arrives. */
+/* link_bench.c: simulates microbenchmarks on links (links.h): a few channels, and functions that are called when
+ * packets arrive. */
 #include "sim/link_bench.h"
 
 #include <stdlib.h>
 
 #include "sim/links.h"
 
-/* The two ends of a link do not start together, and looks that fall into step stay so: a mean of so many starts. */
+/* STARTS: number of runs over which a bandwidth is averaged. In each run, one end of the link starts later than the
+ * other, by a different time. The bandwidth depends on this time, because it stays the same during the whole run. */
 enum { CHANNELS_MAX = 64, STARTS = 8 };
 
 struct bench {
@@ -13,8 +15,8 @@ struct bench {
   struct tu_events events;
   struct tu_links *links;
   double bytes, end;
-  uint32_t *left; /* messages to be sent, by channel */
-  bool workers;   /* fill slots and empty them */
+  uint32_t *left; /* [channel]: number of messages that are still to be sent */
+  bool workers;   /* true: workers (other processors of the chip) fill and empty the slots */
 };
 
 static void play(struct bench *b) {
@@ -50,7 +52,8 @@ static void on_arrived(void *self, uint32_t channel, double bytes, double when) 
   if (b->workers) tu_links_release(b->links, channel, when + tu_link_noc_time(b->model, b->bytes));
 }
 
-/* Port 1 starts `late` seconds after port 0. Returns seconds. */
+/* Simulates a stream of messages in each direction, in which port 1 (the second end of the link) starts `late` seconds
+ * after port 0. Returns the duration of the run in seconds. */
 static double stream(struct bench *b, uint32_t channels, uint32_t slots, uint32_t messages, double late) {
   const struct tu_links_options options = {.model = b->model, .links = 1};
   const struct tu_links_told told = {b, on_arrived, on_freed, NULL};
@@ -103,7 +106,8 @@ double tu_link_best_bandwidth(const struct tu_link_model *model, double bytes, u
 
 /* ---- pings ---- */
 
-/* Each link's receiving processor hands the packet to the next link's sending one. Channels are numbered by link. */
+/* A ping on a ring of links: each chip sends an arriving packet on over the next link. Channels are numbered link by
+ * link: first all channels of the first link, then those of the second. */
 struct ping {
   struct bench b;
   uint32_t channels, hops;

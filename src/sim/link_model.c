@@ -1,4 +1,4 @@
-/* link_model.c: reads the text of a link model, and what follows from it for one message. */
+/* link_model.c: reads the text of a link model, and computes how long one message takes. */
 #include "sim/link_model.h"
 
 #include <math.h>
@@ -54,8 +54,8 @@ static tutti_err fail_key(const struct tu_scan *scan, const char *word, struct t
   const char *names[KEYS];
   for (size_t k = 0; k < KEYS; k++) names[k] = keys[k].name;
   const char *near = tu_nearest(word, names, KEYS);
-  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: a link model has no '%s'%s%s%s", scan->name, scan->line, word,
-                 near ? "; did you mean " : "; see tutti-links(5)", near ? near : "", near ? "?" : "");
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: unknown name '%s' in a link model%s%s%s", scan->name, scan->line,
+                 word, near ? "; did you mean " : "; see tutti-links(5)", near ? near : "", near ? "?" : "");
 }
 
 static bool read_value(struct tu_scan *scan, enum kind kind, double *value) {
@@ -82,7 +82,7 @@ static tutti_err read_line(struct tu_scan *scan, struct tu_link_model *model, ui
   const struct key *key = find_key(word);
   if (!key) return fail_key(scan, word, error);
   uint32_t bit = 1u << (key - keys);
-  if (*seen & bit) return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: %s is said twice", scan->name, scan->line, word);
+  if (*seen & bit) return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: %s is set twice", scan->name, scan->line, word);
   *seen |= bit;
   struct tu_scan before = *scan;
   double value;
@@ -91,8 +91,7 @@ static tutti_err read_line(struct tu_scan *scan, struct tu_link_model *model, ui
   if (key->kind == YES) *(bool *)((char *)model + key->at) = value > 0;
   else *(double *)(void *)((char *)model + key->at) = value;
   if (model->packet_bytes > 0 && model->packet_bytes < 1)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: packet_bytes: a packet holds a byte or more", scan->name,
-                   before.line);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: packet_bytes: expected at least 1 B", scan->name, before.line);
   return TUTTI_OK;
 }
 
@@ -108,11 +107,12 @@ tutti_err tu_link_model_read(const char *data, size_t bytes, const char *name, s
   }
   if (model->bandwidth <= 0)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%s:%u: expected a line such as: bandwidth 12.5 GB/s, found none up to the end", name, scan.line);
+                   "%s:%u: expected a line such as 'bandwidth 12.5 GB/s', found the end of the text", name, scan.line);
   return TUTTI_OK;
 }
 
-/* Links of which nothing is known but their speed: those of tutti sim -n. */
+/* The model for links of which only speeds and latency are known. The values are the default costs of the command tutti
+ * sim. */
 static const char plain[] =
     "bandwidth 12.5 GB/s\n"
     "latency 1 us\n"
@@ -137,7 +137,7 @@ tutti_err tu_link_model_load(const char *what, struct tu_link_model *model, stru
   return err;
 }
 
-/* ---- what follows ---- */
+/* ---- costs of a message ---- */
 
 static double with_headers(const struct tu_link_model *m, double bytes) {
   double packets = m->packet_bytes > 0 ? ceil(bytes / m->packet_bytes) : 1;
@@ -161,12 +161,14 @@ tutti_err tu_link_fits(const struct tu_link_model *m, uint32_t channels_out, uin
                        uint32_t slots, struct tu_error *error) {
   uint32_t most = channels_out > channels_in ? channels_out : channels_in;
   if (m->channels > 0 && most > m->channels)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%u channels one way over a link, and %s has %.0f", most, m->name,
-                   m->channels);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "there are %u channels in one direction of the link, but the link model %s allows only %.0f", most,
+                   m->name, m->channels);
   double bytes = (slot_bytes + TU_ACK_BYTES) * slots * ((double)channels_out + channels_in);
   if (m->memory_bytes > 0 && bytes > m->memory_bytes)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%u channels out and %u in with %u slots of %.0f B take %.0f B at an end of a link, and %s has %.0f",
+                   "%u outgoing and %u incoming channels, with %u slots of %.0f B each, need %.0f B of memory at one "
+                   "end of the link, but the link model %s has only %.0f B",
                    channels_out, channels_in, slots, slot_bytes, bytes, m->name, m->memory_bytes);
   return TUTTI_OK;
 }

@@ -1,4 +1,4 @@
-/* link_rows.c: reads rows of measurements, and plays each. */
+/* link_rows.c: reads rows of measurements, and simulates the measurement of each row. */
 #include "sim/link_rows.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static tutti_err split(struct line *line, const char *text, size_t length, struc
     const char *comma = memchr(at, ',', (size_t)(end - at));
     size_t bytes = (size_t)((comma ? comma : end) - at);
     if (bytes >= FIELD_BYTES || memchr(at, '\0', bytes))
-      return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: a field of %zu characters, at most %d are expected", line->name,
+      return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: a field has %zu characters; expected at most %d", line->name,
                      line->number, bytes, FIELD_BYTES - 1);
     memcpy(line->fields[field], at, bytes);
     line->fields[field][bytes] = '\0';
@@ -83,7 +83,7 @@ static tutti_err read_row(const struct line *line, struct tu_link_row *row, stru
   unit = speed ? 1e9 : 1e-9;
   if (!is_number(line->fields[5], 1e12, &row->value) || row->value <= 0) return fail(line, 5, "a number", error);
   if (!is_number(line->fields[7], 1e12, &reading)) return fail(line, 7, "a number", error);
-  if (!is_number(line->fields[8], 100, &tolerance)) return fail(line, 8, "percent, up to 100", error);
+  if (!is_number(line->fields[8], 100, &tolerance)) return fail(line, 8, "a percentage of at most 100", error);
   if (!find_word(tu_row_uses, line->fields[9], &use)) return fail(line, 9, "fit, held or reported", error);
   row->channels = (uint32_t)channels;
   row->hops = (uint32_t)hops;
@@ -125,7 +125,7 @@ tutti_err tu_link_rows_read(const char *data, size_t bytes, const char *name, st
     err = read_row(&line, &list[count++], error);
   }
   if (err == TUTTI_OK && count == 0)
-    err = tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected a row, found none up to the end", name, line.number + 1);
+    err = tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected a row, found the end of the text", name, line.number + 1);
   if (err != TUTTI_OK) {
     free(list);
     return err;
@@ -135,7 +135,7 @@ tutti_err tu_link_rows_read(const char *data, size_t bytes, const char *name, st
   return TUTTI_OK;
 }
 
-/* ---- playing ---- */
+/* ---- simulation of a row's measurement ---- */
 
 static double part_of(const struct tu_link_round_trip *trip, uint32_t part) {
   const double parts[] = {trip->full, trip->ack_wait, trip->receiver, trip->wire, trip->one_hop, trip->issue};

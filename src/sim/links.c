@@ -1,5 +1,10 @@
-/* links.c: processors, wires and channels. A packet is in one queue of its channel at a time: it waits to be sent, to be seen to,
- * to be released, or for its answer to be taken in; each with the time from which on it is there. */
+/* links.c: simulates processors, wires and channels. A channel has four queues of packets, and each packet is in
+ * exactly one of them:
+ * - sends: it waits to be sent;
+ * - arrivals: it waits to be handled by the receiver;
+ * - kept: it waits to be released;
+ * - answers: its answer (acknowledgement) waits to be handled by the sender.
+ * The packet's field `ready` is the earliest time at which its wait can end. */
 #include "sim/links.h"
 
 #include <math.h>
@@ -15,18 +20,23 @@ struct queue {
 };
 
 struct channel {
-  uint32_t port, index; /* at both ends: the how-manieth that leaves here, and arrives there */
+  /* port: the end of a link (port) at which the channel sends; index: number of the channel among those that leave at
+   * this port, from 0. It decides when the processors serve the channel. */
+  uint32_t port, index;
   uint32_t slots, taken;
   enum tu_links_use use;
-  bool active[2];         /* is it in the list of the sending, the receiving processor? */
-  struct queue sends;     /* filled */
-  struct queue arrivals;  /* there, or on the way */
-  struct queue kept;      /* seen to; ready counts once it is released */
-  struct queue answers;   /* released: the answer is there, or on the way */
-  uint32_t kept_released; /* so many of `kept` may be answered */
+  /* [side]: true if this end of the channel is in the list `active` of its processor, that is, if it may have work */
+  bool active[2];
+  struct queue sends; /* packets in filled slots that wait to be sent */
+  /* packets that were sent: they are crossing the link, or the receiver has not handled them yet */
+  struct queue arrivals;
+  /* packets that the receiver has handled and that keep their slots; a packet's `ready` is set when it is released */
+  struct queue kept;
+  struct queue answers;   /* packets whose answers are crossing the link, or have not been handled by the sender yet */
+  uint32_t kept_released; /* number of packets in `kept` that were released */
 };
 
-/* Something that a processor looks at: the sending or the receiving end of a channel. */
+/* The two ends of a channel: the sending end and the receiving end. The processor of the port there checks each end. */
 enum side { SENDS, RECEIVES };
 struct entry {
   uint32_t channel;
@@ -34,10 +44,13 @@ struct entry {
 };
 
 struct processor {
-  double free_at;   /* when it comes to... */
-  uint32_t at;      /* ...this place: 2 * index + side */
-  uint32_t out, in; /* channels */
-  double planned;   /* when it looks at `next`; INFINITY: nothing is to be seen to */
+  /* The processor checks its channels in turn. free_at: time at which it is at position `at` of the turn */
+  double free_at;
+  uint32_t at;      /* position in the turn: 2 * (index of a channel) + side */
+  uint32_t out, in; /* number of channels that leave at this port, and number of channels that arrive there */
+  /* time of the processor's next check that finds work, which is a check of the channel end `next`; INFINITY: no
+   * channel end has work */
+  double planned;
   struct entry next;
   struct entry *active;
   uint32_t active_count, active_capacity;
@@ -54,13 +67,14 @@ struct tu_links {
   struct tu_events *events;
   uint32_t kind;
   struct tu_links_told told;
-  struct processor *processors; /* [2 links] */
-  struct wire *wires;           /* [2 links] */
+  struct processor *processors; /* [2 * links]: one processor per port (end of a link) */
+  struct wire *wires;           /* [2 * links]: one wire per port (link end) */
   struct channel *channels;
   uint32_t channel_count, channel_capacity;
   struct packet *packets;
   uint32_t packet_count, packet_capacity, unused;
-  uint32_t *first_down; /* [links + 1]; NULL: none */
+  /* [links + 1]: index in options.downs of the first period in which each link is down; NULL: no link goes down */
+  uint32_t *first_down;
 };
 
 /* ---- queues ---- */
@@ -92,16 +106,16 @@ static uint32_t new_packet(struct tu_links *l) {
   return packet;
 }
 
-/* ---- the turns of a processor ---- */
+/* ---- the order in which a processor checks its channels ---- */
 
-/* To go on to another channel takes time; to stay with the only one does not. */
+/* Returns the time that the processor needs to move to another channel; 0 if it has only one channel. */
 static double change_time(const struct tu_links *l, const struct processor *p) {
   return p->out > 1 || p->in > 1 ? l->model->change : 0;
 }
 
-/* How long it looks at what stands before this place of its turn. */
-static double time_before(const struct tu_links *l, const struct processor *p, uint32_t place) {
-  uint32_t index = place / 2, sends = index + place % 2;
+/* Returns the time from the start of a processor's turn until it reaches a position of the turn. */
+static double time_before(const struct tu_links *l, const struct processor *p, uint32_t position) {
+  uint32_t index = position / 2, sends = index + position % 2;
   if (sends > p->out) sends = p->out;
   uint32_t receives = index < p->in ? index : p->in;
   return sends * l->model->look_send + receives * l->model->look_receive + index * change_time(l, p);
@@ -118,35 +132,39 @@ static double entry_ready(const struct tu_links *l, struct entry entry) {
   return c->kept_released > 0 ? fmin(ready, head_ready(l, &c->kept)) : ready;
 }
 
-static uint32_t entry_place(const struct tu_links *l, struct entry entry) {
+static uint32_t entry_position(const struct tu_links *l, struct entry entry) {
   return 2 * l->channels[entry.channel].index + entry.side;
 }
 
-/* When the processor, which looks round, comes by the entry and finds it ready. */
+/* Returns the first time, not before `ready`, at which the processor reaches this entry (end of a channel) in its
+ * turn. */
 static double look_time(const struct tu_links *l, const struct processor *p, struct entry entry, double ready) {
   if (l->options.way == TU_LINKS_WAITS) return fmax(p->free_at, ready);
-  double turn = turn_time(l, p), way = time_before(l, p, entry_place(l, entry)) - time_before(l, p, p->at);
-  double first = p->free_at + (entry_place(l, entry) < p->at ? way + turn : way);
+  double turn = turn_time(l, p), way = time_before(l, p, entry_position(l, entry)) - time_before(l, p, p->at);
+  double first = p->free_at + (entry_position(l, entry) < p->at ? way + turn : way);
   if (first >= ready) return first;
   return turn > 0 ? first + ceil((ready - first) / turn) * turn : ready;
 }
 
-/* Of the way that waits: is it this one's turn? The others' have to come first. */
+/* Returns true if the processor may serve the entry (end of a channel) next. With TU_LINKS_WAITS, the processor serves
+ * the channels in order and waits at each one. But it may handle the answers (acknowledgements) of any channel at any
+ * time. */
 static bool is_in_turn(const struct tu_links *l, const struct processor *p, struct entry entry) {
   const struct channel *c = &l->channels[entry.channel];
   if (l->options.way != TU_LINKS_WAITS || c->answers.head != TU_LINKS_NONE) return true;
   return c->index == p->at / 2 % tu_max(entry.side == SENDS ? p->out : p->in, 1);
 }
 
-/* Looks for what will be seen to next. Ties: what stands first after where it is. */
+/* Plans the next check of the port's processor. Chooses the entry (end of a channel) that the processor can serve
+ * earliest. If there are several, chooses the first one at or behind the processor's position in its turn. */
 static void plan(struct tu_links *l, uint32_t port) {
   struct processor *p = &l->processors[port];
   double best = INFINITY;
-  uint32_t places = 2 * (p->out > p->in ? p->out : p->in), best_way = 0;
+  uint32_t positions = 2 * (p->out > p->in ? p->out : p->in), best_way = 0;
   for (uint32_t i = 0; i < p->active_count;) {
     struct entry entry = p->active[i];
     double ready = entry_ready(l, entry);
-    if (isinf(ready)) { /* nothing to do there */
+    if (isinf(ready)) { /* the entry (end of a channel) has no work */
       l->channels[entry.channel].active[entry.side] = false;
       p->active[i] = p->active[--p->active_count];
       continue;
@@ -154,7 +172,7 @@ static void plan(struct tu_links *l, uint32_t port) {
     i++;
     if (!is_in_turn(l, p, entry)) continue;
     double when = look_time(l, p, entry, ready);
-    uint32_t way = (entry_place(l, entry) + places - p->at % places) % places;
+    uint32_t way = (entry_position(l, entry) + positions - p->at % positions) % positions;
     if (when > best || (when == best && way >= best_way)) continue;
     best = when;
     best_way = way;
@@ -177,7 +195,8 @@ static void activate(struct tu_links *l, uint32_t port, uint32_t channel, enum s
 
 /* ---- wires ---- */
 
-/* The end of something that begins at `start` and takes so long, on a link that may be down meanwhile. */
+/* Returns the time at which a transfer ends. It begins at `start` and takes `seconds`, plus the time in which the link
+ * is down meanwhile. */
 static double end_on(struct tu_links *l, uint32_t port, double start, double seconds) {
   double end = start + seconds;
   if (!l->first_down) return end;
@@ -190,7 +209,8 @@ static double end_on(struct tu_links *l, uint32_t port, double start, double sec
   return end;
 }
 
-/* Puts so many bytes on the wire that leaves at the port, from `when` on. Returns when they are there. */
+/* Sends bytes over the wire that leaves at the port. They leave at time `when`, or later if the wire is occupied.
+ * Returns the time at which all of them have arrived. */
 static double cross(struct tu_links *l, uint32_t port, uint32_t channel, double bytes, bool payload, double when) {
   struct wire *wire = &l->wires[port];
   const struct tu_link_model *m = l->model;
@@ -209,7 +229,8 @@ static void forget(struct tu_links *l, uint32_t packet) {
   l->unused = packet;
 }
 
-/* Where slots do not count, nobody waits for an answer. */
+/* Sends an answer (acknowledgement) to a packet. If the number of slots is unlimited, no sender waits for answers, so
+ * none is sent. */
 static void answer(struct tu_links *l, uint32_t channel, uint32_t packet, double when) {
   struct channel *c = &l->channels[channel];
   if (c->slots == 0) {
@@ -221,9 +242,10 @@ static void answer(struct tu_links *l, uint32_t channel, uint32_t packet, double
   activate(l, c->port, channel, SENDS);
 }
 
-/* ---- a look ---- */
+/* ---- one check of a channel by a processor ---- */
 
-/* Takes in what is answered by now, starts one send. Returns when that is done, and whether anything was sent. */
+/* Checks the sending end of a channel: handles all answers that have arrived by now, then sends one packet. Returns the
+ * time when this is done. *sent: false if there was no packet to send. */
 static double look_to_send(struct tu_links *l, uint32_t channel, double now, bool *sent) {
   const struct tu_link_model *m = l->model;
   struct channel *c = &l->channels[channel];
@@ -249,7 +271,8 @@ static double look_to_send(struct tu_links *l, uint32_t channel, double now, boo
   return then;
 }
 
-/* Answers what was released, or sees to one packet. */
+/* Checks the receiving end of a channel: answers all packets that were released, then handles one arrived packet.
+ * Returns the time when this is done. */
 static double look_to_receive(struct tu_links *l, uint32_t channel, double now) {
   const struct tu_link_model *m = l->model;
   struct channel *c = &l->channels[channel];
@@ -276,22 +299,22 @@ static double look_to_receive(struct tu_links *l, uint32_t channel, double now) 
 
 void tu_links_event(struct tu_links *l, const struct tu_event *event) {
   struct processor *p = &l->processors[event->id];
-  if (event->time != p->planned) return; /* it has other plans by now */
+  if (event->time != p->planned) return; /* outdated event: the check has been moved to another time since */
   struct entry entry = p->next;
   bool sends = entry.side == SENDS, done = true, waits = l->options.way == TU_LINKS_WAITS;
   p->planned = INFINITY;
-  p->free_at = INFINITY; /* nobody plans for it meanwhile */
+  p->free_at = INFINITY; /* so that plan() chooses no other check before this one has ended */
   double then =
       sends ? look_to_send(l, entry.channel, event->time, &done) : look_to_receive(l, entry.channel, event->time);
   if (!waits) then += sends ? l->model->look_send : l->model->look_receive + change_time(l, p);
   p->free_at = then;
-  if (!waits) p->at = entry_place(l, entry) + 1;
+  if (!waits) p->at = entry_position(l, entry) + 1;
   else if (done) p->at = 2 * l->channels[entry.channel].index + 2;
   p->planned = NAN;
   plan(l, event->id);
 }
 
-/* ---- what users call ---- */
+/* ---- public functions ---- */
 
 static void index_downs(struct tu_links *l) {
   if (l->options.down_count == 0) return;

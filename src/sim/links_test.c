@@ -1,5 +1,6 @@
-/* links_test.c: link models and rows of measurements are read, or refused with a place; Wormhole's agrees with what the guide
- * measured, row by row; and what one link does, by hand. */
+/* links_test.c: tests that link models and rows of measurements are read, or refused with file and line; that the
+ * Wormhole model agrees with the measurements of Tenstorrent's multi-chip guide, row by row; and that single links take
+ * the times computed by hand. */
 #include "sim/links.h"
 
 #include <math.h>
@@ -32,26 +33,26 @@ static void read_models(void) {
   static const struct {
     const char *text, *said;
   } bad[] = {
-      {"", ":1: expected a line such as: bandwidth"},
-      {"latency 3 us\n", ":2: expected a line such as: bandwidth"},
-      {"bandwidth 1 GB/s\nlatancy 3 us\n", "bad:2: a link model has no 'latancy'; did you mean latency?"},
-      {"bandwidth 1 GB/s\nbandwidth 1 GB/s\n", "bad:2: bandwidth is said twice"},
-      {"bandwidth 1\n", "bad:1: expected a speed, such as 12.5 GB/s"},
-      {"bandwidth 1 ns\n", "bad:1: expected a speed"},
-      {"bandwidth -1 GB/s\n", "bad:1: expected a speed"},
-      {"bandwidth nan GB/s\n", "bad:1: expected a speed"},
-      {"bandwidth 1 GB/s\nlatency 3 GB/s\n", "bad:2: expected a time, such as 40 ns"},
-      {"bandwidth 1 GB/s\nstored maybe\n", "bad:2: expected yes or no"},
-      {"bandwidth 1 GB/s\nchannels 1.5\n", "bad:2: expected a whole number"},
-      {"bandwidth 1 GB/s more\n", "bad:1: expected the end of the line"},
-      {"bandwidth 1 GB/s\npacket_bytes 0.5 B\n", ":2: packet_bytes: a packet holds a byte or more"},
-      {"bandwidth 1 GB/s\n= 3\n", "bad:2: expected the name of a value"},
+      {"", "bad:1: |bandwidth|the text"},
+      {"latency 3 us\n", "bad:2: |bandwidth|the text"},
+      {"bandwidth 1 GB/s\nlatancy 3 us\n", "bad:2: |'latancy'|latency?"},
+      {"bandwidth 1 GB/s\nbandwidth 1 GB/s\n", "bad:2: |bandwidth|twice"},
+      {"bandwidth 1\n", "bad:1: |a speed|GB/s"},
+      {"bandwidth 1 ns\n", "bad:1: |a speed|GB/s"},
+      {"bandwidth -1 GB/s\n", "bad:1: |a speed|GB/s"},
+      {"bandwidth nan GB/s\n", "bad:1: |a speed|GB/s"},
+      {"bandwidth 1 GB/s\nlatency 3 GB/s\n", "bad:2: |a time|ns"},
+      {"bandwidth 1 GB/s\nstored maybe\n", "bad:2: |yes or no|'maybe'"},
+      {"bandwidth 1 GB/s\nchannels 1.5\n", "bad:2: |whole number|'1.5'"},
+      {"bandwidth 1 GB/s more\n", "bad:1: |the line|'more'"},
+      {"bandwidth 1 GB/s\npacket_bytes 0.5 B\n", "bad:2: |packet_bytes|1 B"},
+      {"bandwidth 1 GB/s\n= 3\n", "bad:2: |name|'='"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     error.text[0] = '\0';
     tutti_err err = tu_link_model_read(bad[i].text, strlen(bad[i].text), "bad", &m, &error);
-    CHECK(err == TUTTI_ERR_ARGUMENT && strstr(error.text, bad[i].said), "'%s': said '%s', expected '%s'", bad[i].text,
-          error.text, bad[i].said);
+    CHECK(err == TUTTI_ERR_ARGUMENT && test_contains(error.text, bad[i].said), "'%s': said '%s', expected '%s'",
+          bad[i].text, error.text, bad[i].said);
   }
   CHECK(tu_link_model_load("/no/such.links", &m, &error) != TUTTI_OK, "a file that is not there");
 }
@@ -62,24 +63,25 @@ static void read_rows(void) {
   static const struct {
     const char *text, *said;
   } bad[] = {
-      {"", "bad:1: expected a row, found none"},
-      {HEADER, "bad:2: expected a row, found none"},
-      {"bandwidth,1,1,1,x,1,GB/s,0,5,fit\n", "bad:1: benchmark: expected the header"},
-      {HEADER "# more\nbandwith,1,1,1,x,1,GB/s,0,5,fit\n", "bad:3: benchmark: expected ring_ping"},
-      {HEADER "bandwidth,0,1,1,x,1,GB/s,0,5,fit\n", "bad:2: bytes: expected"},
-      {HEADER "bandwidth,1,0,1,x,1,GB/s,0,5,fit\n", "bad:2: channels: expected"},
-      {HEADER "bandwidth,1,65,1,x,1,GB/s,0,5,fit\n", "bad:2: channels: expected"},
-      {HEADER "ring_ping,1,1,0,x,1,ns,0,5,fit\n", "bad:2: hops: expected"},
-      {HEADER "round_trip,1,1,1,whole,1,ns,0,5,fit\n", "bad:2: part: expected full"},
-      {HEADER "bandwidth,1,1,1,x,0,GB/s,0,5,fit\n", "bad:2: value: expected"},
-      {HEADER "bandwidth,1,1,1,x,1,ns,0,5,fit\n", "bad:2: unit: expected GB/s, found 'ns'"},
-      {HEADER "ring_ping,1,1,1,x,1,GB/s,0,5,fit\n", "bad:2: unit: expected ns"},
-      {HEADER "bandwidth,1,1,1,x,1,GB/s,?,5,fit\n", "bad:2: error: expected"},
-      {HEADER "bandwidth,1,1,1,x,1,GB/s,0,101,fit\n", "bad:2: tolerance: expected"},
-      {HEADER "bandwidth,1,1,1,x,1,GB/s,0,5,fitted\n", "bad:2: use: expected"},
-      {HEADER "bandwidth,1,1,1,x,1,GB/s,0,5\n", "bad:2: expected 10 fields, found 9"},
-      {HEADER "bandwidth,1,1,1,x,1,GB/s,0,5,fit,more\n", "bad:2: expected 10 fields, found 11"},
-      {HEADER "bandwidth,1,1,1,an extremely long name of a part of it,1,GB/s,0,5,fit\n", "at most 31 are expected"},
+      {"", "bad:1: |a row|the text"},
+      {HEADER, "bad:2: |a row|the text"},
+      {"bandwidth,1,1,1,x,1,GB/s,0,5,fit\n", "bad:1: |benchmark: |header|'bandwidth'"},
+      {HEADER "# more\nbandwith,1,1,1,x,1,GB/s,0,5,fit\n", "bad:3: |benchmark: |ring_ping|'bandwith'"},
+      {HEADER "bandwidth,0,1,1,x,1,GB/s,0,5,fit\n", "bad:2: |bytes: |'0'"},
+      {HEADER "bandwidth,1,0,1,x,1,GB/s,0,5,fit\n", "bad:2: |channels: |1 to 64"},
+      {HEADER "bandwidth,1,65,1,x,1,GB/s,0,5,fit\n", "bad:2: |channels: |1 to 64"},
+      {HEADER "ring_ping,1,1,0,x,1,ns,0,5,fit\n", "bad:2: |hops: |1024|'0'"},
+      {HEADER "round_trip,1,1,1,whole,1,ns,0,5,fit\n", "bad:2: |part: |full|'whole'"},
+      {HEADER "bandwidth,1,1,1,x,0,GB/s,0,5,fit\n", "bad:2: |value: |'0'"},
+      {HEADER "bandwidth,1,1,1,x,1,ns,0,5,fit\n", "bad:2: |unit: |GB/s|'ns'"},
+      {HEADER "ring_ping,1,1,1,x,1,GB/s,0,5,fit\n", "bad:2: |unit: |ns|'GB/s'"},
+      {HEADER "bandwidth,1,1,1,x,1,GB/s,?,5,fit\n", "bad:2: |error: |'?'"},
+      {HEADER "bandwidth,1,1,1,x,1,GB/s,0,101,fit\n", "bad:2: |tolerance: |100|'101'"},
+      {HEADER "bandwidth,1,1,1,x,1,GB/s,0,5,fitted\n", "bad:2: |use: |fit, held or reported|'fitted'"},
+      {HEADER "bandwidth,1,1,1,x,1,GB/s,0,5\n", "bad:2: |10 fields|found 9"},
+      {HEADER "bandwidth,1,1,1,x,1,GB/s,0,5,fit,more\n", "bad:2: |10 fields|found 11"},
+      {HEADER "bandwidth,1,1,1,an extremely long name of a part of it,1,GB/s,0,5,fit\n",
+       "bad:2: |38 characters|at most 31"},
   };
   struct tu_link_row *rows;
   uint32_t count;
@@ -87,8 +89,8 @@ static void read_rows(void) {
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     error.text[0] = '\0';
     tutti_err err = tu_link_rows_read(bad[i].text, strlen(bad[i].text), "bad", &rows, &count, &error);
-    CHECK(err == TUTTI_ERR_ARGUMENT && strstr(error.text, bad[i].said), "'%s': said '%s', expected '%s'", bad[i].text,
-          error.text, bad[i].said);
+    CHECK(err == TUTTI_ERR_ARGUMENT && test_contains(error.text, bad[i].said), "'%s': said '%s', expected '%s'",
+          bad[i].text, error.text, bad[i].said);
   }
   static const char good[] = HEADER "bandwidth,1024,2,1,both_ways,4,GB/s,0.5,5,held\r\n";
   CHECK(tu_link_rows_read(good, strlen(good), "good", &rows, &count, &error) == TUTTI_OK, "%s", error.text);
@@ -96,7 +98,7 @@ static void read_rows(void) {
   free(rows);
 }
 
-/* ---- Wormhole ---- */
+/* ---- the model of Wormhole's links ---- */
 
 static void wormhole_agrees(void) {
   struct tu_link_model model = load("wormhole");
@@ -125,7 +127,8 @@ static void wormhole_agrees(void) {
   free(data);
 }
 
-/* The plotted curve, to its last digit; some points of it as numbers. */
+/* Compares the utilization with the curve plotted in Tenstorrent's multi-chip guide, and with the values of some
+ * points. */
 static void utilization(void) {
   struct tu_link_model model = load("wormhole");
   for (double p = 16; p <= 3078; p++)
@@ -136,7 +139,8 @@ static void utilization(void) {
     CHECK(fabs(tu_link_utilization(&model, points[i][0]) - points[i][1]) < 6e-5, "at %.0f bytes", points[i][0]);
 }
 
-/* The guide: more than 20 GB/s with workers at both ends. */
+/* Tenstorrent's multi-chip guide measured more than 20 GB/s with workers (processors that fill and empty slots) at both
+ * ends. */
 static void mover(void) {
   struct tu_link_model model = load("wormhole");
   double best = 0;
@@ -159,7 +163,7 @@ static void what_fits(void) {
         "%s", error.text);
 }
 
-/* ---- one link, by hand ---- */
+/* ---- one link, computed by hand ---- */
 
 struct told {
   struct tu_links *links;
@@ -189,7 +193,8 @@ static void run(struct told *t, struct tu_events *events) {
   }
 }
 
-/* One message on a link that is otherwise idle, with a link that may be down, or slow. */
+/* Returns the time until one message arrives over an otherwise idle link. The link may be down for a period, or
+ * slow. */
 static double one_message(const struct tu_link_model *model, double bytes, const struct tu_links_down *down,
                           double slowness) {
   struct told t = {.arrived = 0};
@@ -219,7 +224,8 @@ static void one_link(void) {
   struct tu_link_model model = load("wormhole");
   double base = one_message(&model, 4096, NULL, 1);
   CHECK(near(base, model.issue + tu_link_crossing(&model, 4096) + model.respond), "%g", base);
-  /* A link that goes down while it crosses holds it up for exactly that long; before, from where it begins; after, not. */
+  /* If a link goes down during a crossing, the crossing takes longer by exactly this period. If the link is down
+   * before, the crossing begins after the period. If it goes down later, there is no delay. */
   const double down = 7e-6, whole = down + model.retrain;
   const struct tu_links_down during = {0, base / 2, base / 2 + whole}, before = {0, 0, whole}, after = {0, 1, 2};
   CHECK(near(one_message(&model, 4096, &during, 1), base + whole), "down meanwhile");
@@ -227,11 +233,12 @@ static void one_link(void) {
   CHECK(near(one_message(&model, 4096, &after, 1), base), "down later");
   double twice = one_message(&model, 4096, NULL, 2);
   CHECK(near(twice - base, tu_link_crossing(&model, 4096) - model.latency), "a slow link: %g more", twice - base);
-  /* Sizes are rounded up to what a link can carry. */
+  /* Sizes are rounded up to multiples of the granule (the model's unit of sizes). */
   CHECK(one_message(&model, 4081, NULL, 1) == base && one_message(&model, 4080, NULL, 1) < base, "granules");
 }
 
-/* Many channels each way: everything arrives, in whatever order, and no link is faster than its wire. */
+/* Many channels in each direction: all messages arrive, in any order, and the bandwidth never exceeds that of the
+ * wire. */
 static void many_channels(void) {
   struct tu_link_model model = load("wormhole");
   for (uint32_t channels = 1; channels <= 30; channels += channels < 4 ? 1 : 13)

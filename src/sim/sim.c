@@ -1,15 +1,17 @@
-/* sim.c: the clock of the simulator, and what happens at a moment. O(log ranks) a step; it holds some 90 bytes a step. */
+/* sim.c: the clock of the simulator. It handles all events of one moment, then those of the next moment. Takes O(log
+ * ranks) time and about 90 bytes of memory per step of the plan. */
 #include "sim/sim.h"
 
 #include <stdlib.h>
 
 #include "algo/algo.h"
-#include "sim/sim_parts.h"
+#include "sim/sim_internal.h"
 
-/* Times that differ by less are one moment: sums in another order must not decide who comes first. */
+/* Two times whose relative difference is smaller than this count as the same moment. So rounding errors do not decide
+ * the order of events. */
 #define ROUNDING 1e-12
 
-/* A rank's arithmetic: one reduction at a time. */
+/* Arithmetic unit of a rank. It carries out one reduction at a time. */
 struct unit {
   struct tu_sim_queue ready;
   bool busy;
@@ -20,69 +22,22 @@ struct play {
   struct tu_sim_course *course;
   struct tu_sim_network *network;
   struct unit *units;
-  struct tu_sim_marks marks; /* of units */
+  struct tu_sim_marks marks; /* ranks whose arithmetic units may start a reduction */
   uint32_t moment;
-  uint32_t *ready; /* a stack of nodes that wait for nothing more */
+  uint32_t *ready; /* stack of nodes that no longer wait for anything */
   uint32_t ready_count, ready_capacity;
-  uint64_t ended; /* nodes */
+  uint64_t ended; /* number of nodes that have ended */
 };
 
-/* ---- queues and marks ---- */
-
-void tu_sim_queue_init(struct tu_sim_queue *queue) { *queue = (struct tu_sim_queue){TU_NONE, TU_NONE, TU_NONE}; }
-
-void tu_sim_queue_put(struct tu_sim_course *course, struct tu_sim_queue *queue, uint32_t node) {
-  struct tu_sim_state *states = course->states;
-  uint32_t before = queue->tail; /* most come in order */
-  if (queue->tail != queue->settled && queue->tail > node) {
-    before = queue->settled;
-    for (;;) {
-      uint32_t next = before == TU_NONE ? queue->head : states[before].next;
-      if (next > node) break;
-      before = next;
-    }
-  }
-  uint32_t *link = before == TU_NONE ? &queue->head : &states[before].next;
-  states[node].next = before == queue->tail ? TU_NONE : *link;
-  *link = node;
-  if (before == queue->tail) queue->tail = node;
-}
-
-uint32_t tu_sim_queue_take(struct tu_sim_course *course, struct tu_sim_queue *queue) {
-  uint32_t node = queue->head;
-  queue->head = course->states[node].next;
-  if (queue->head == TU_NONE) queue->tail = queue->settled = TU_NONE;
-  return node;
-}
-
-void tu_sim_marks_init(struct tu_sim_marks *marks, uint32_t ranks) {
-  marks->ranks = tu_allocate(ranks, sizeof *marks->ranks);
-  marks->marked = tu_allocate(ranks, sizeof *marks->marked);
-}
-
-void tu_sim_marks_fini(struct tu_sim_marks *marks) {
-  free(marks->ranks);
-  free(marks->marked);
-}
-
-static int compare_ranks(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return x < y ? -1 : x > y;
-}
-
-void tu_sim_marks_list(struct tu_sim_marks *marks) {
-  if (marks->count > 1) qsort(marks->ranks, marks->count, sizeof *marks->ranks, compare_ranks);
-  for (uint32_t i = 0; i < marks->count; i++) marks->marked[marks->ranks[i]] = false;
-}
-
-/* ---- what happens at a moment ---- */
+/* ---- the events of a moment ---- */
 
 static void make_ready(struct play *p, uint32_t node) {
   p->ready = tu_grow(p->ready, p->ready_count, &p->ready_capacity, sizeof *p->ready);
   p->ready[p->ready_count++] = node;
 }
 
-/* One thing less that the node waits for: that one, or its rank. */
+/* A condition for which `node` waits is met. If it was the last one, `node` becomes ready. `cause`: the node whose end
+ * met the condition; TU_NONE: none, because the condition was the start of the rank. */
 static void less_waits(struct play *p, uint32_t node, uint32_t cause) {
   if (--p->course->states[node].waits > 0) return;
   if (p->course->times) p->course->times[node] = (struct tu_sim_times){p->course->now, p->course->now, cause};
@@ -102,7 +57,7 @@ static void end(struct play *p, uint32_t node) {
   }
 }
 
-/* A message or a reduction has had its time. */
+/* Called when a node that takes time (a message or a reduction) has ended. */
 static void end_of_time(struct play *p, uint32_t node) {
   const struct tu_sim_node *n = &p->course->sim->nodes[node];
   p->course->states[node].chain.moment = p->moment;
@@ -116,7 +71,8 @@ static void end_of_time(struct play *p, uint32_t node) {
   end(p, node);
 }
 
-/* Passes on what waits for nothing more: to the network, to a unit, or to its end. */
+/* Handles the nodes that have become ready: messages go to the network, and reductions to the arithmetic unit of their
+ * rank. Other nodes take no time and end now. */
 static void pass_on(struct play *p) {
   while (p->ready_count > 0) {
     uint32_t node = p->ready[--p->ready_count];
@@ -125,7 +81,8 @@ static void pass_on(struct play *p) {
       p->network->send(p->network, node);
       if (n->ring_next == TU_NONE) continue;
       tu_sim_chain_join(&p->course->states[n->ring_next].chain, &p->course->states[node].chain);
-      /* It was the same end that made both ready. */
+      /* This message is ready, so the next message of its FIFO need not wait for it any more. This may make the next
+       * message ready, too. The cause of both is then the same: the node whose end made this message ready. */
       less_waits(p, n->ring_next, p->course->times ? p->course->times[node].cause : TU_NONE);
     } else if (n->weight > 0) {
       tu_sim_queue_put(p->course, &p->units[n->rank].ready, node);
@@ -160,7 +117,8 @@ static void take_event(struct play *p, const struct tu_event *event) {
   else p->network->event(p->network, event);
 }
 
-/* Those that wait for nothing. All of a late rank's wait until it is there. */
+/* Begins a run: makes all nodes ready that wait for nothing. The nodes of a rank that starts late wait until the rank
+ * starts. */
 static void start(struct play *p) {
   const struct tu_sim *sim = p->course->sim;
   for (uint32_t i = 0; i < sim->node_count; i++) {
@@ -201,7 +159,8 @@ void tu_sim_play(struct tu_sim_course *course, struct tu_sim_network *network) {
   for (uint32_t i = 0; i < sim->ranks; i++) tu_sim_queue_init(&p.units[i].ready);
   tu_sim_marks_init(&p.marks, sim->ranks);
   play_all(&p);
-  tu_assert(p.ended == sim->node_count); /* a plan that tu_check proves comes to its end */
+  /* the plan was accepted by tu_check, so it has no deadlock and every node ends */
+  tu_assert(p.ended == sim->node_count);
   tu_sim_marks_fini(&p.marks);
   free(p.units);
   free(p.ready);
@@ -213,7 +172,7 @@ void tu_sim_course_fini(struct tu_sim_course *course) {
   free(course->times);
 }
 
-/* ---- */
+/* ---- whole runs and their reports ---- */
 
 void tu_sim_report_on(const struct tu_sim_course *course, struct tu_sim_report *report) {
   const struct tu_sim *sim = course->sim;

@@ -1,49 +1,62 @@
-/* sim.h: times a plan on a network that nobody needs to own: flat, full duplex, one port a rank.
+/* sim.h: computes the time of a plan on an ideal network: flat, full duplex, one port per rank.
  *
- * A message takes alpha + beta * bytes, and holds the sender's out-port and the receiver's in-port all that time. Both
- * ports work side by side, each carries one message at a time. A reduction of k operands takes gamma * (k - 1) * bytes of
- * the rank's arithmetic unit, one reduction after the other, and holds no port. Copies cost nothing.
+ * Costs:
+ * - A message takes alpha + beta * bytes. During this time it occupies the out-port of the sender and the in-port of
+ *   the receiver. Each port carries one message at a time. The two ports of a rank work in parallel.
+ * - A reduction of k operands occupies the rank's arithmetic unit for gamma * (k - 1) * bytes. The unit does one
+ *   reduction after the other. A reduction occupies no port.
+ * - A copy costs nothing.
  *
- * A step starts when its `after` are done. A multicast is a message for each receiver, one after the other. Joined sends
- * are one message that starts when all of them may; their receives start when all of it is there. A send is done when
- * its message has left, which is when it arrives. Rings keep their order and never fill. A rank's messages leave in the order in
- * which they became ready, and wait for the one in front; an in-port takes them in the order in which they came to the
- * front. What is ready at the same moment goes in the order of steps, or of ranks. So a plan has one time, always. */
+ * Order:
+ * - A step starts when the steps in its `after` list are done. A send is done when its message has arrived.
+ * - A multicast is one message per receiver, one after the other.
+ * - Joined sends (tu_step.joined) are parts of one message. The message starts when all of these sends may start. Their
+ *   receives start when the whole message has arrived.
+ * - A FIFO (sender, receiver, lane) keeps the order of its messages and never fills.
+ * - The messages of a rank leave in the order in which they became ready. If the first of them waits for its receiver's
+ *   in-port, all messages behind it wait, too.
+ * - An in-port takes the messages that wait for it in the order in which they began to wait.
+ * - Messages that become ready at the same moment are ordered by the steps of their rank. Ranks that act at the same
+ *   moment are ordered by rank. So all runs of a plan give the same time. */
 #ifndef TU_SIM_H
 #define TU_SIM_H
 
 #include "plan/builder.h"
 
 struct tu_sim_cost {
-  double alpha; /* seconds a message */
-  double beta;  /* seconds a byte sent */
-  double gamma; /* seconds a byte reduced */
+  double alpha; /* seconds per message, regardless of its size */
+  double beta;  /* seconds per byte sent */
+  double gamma; /* seconds per byte reduced */
 };
 
 struct tu_sim_report {
   double time_s;
-  uint64_t messages;     /* of all ranks; joined ones count as one */
-  double bytes_sent_max; /* by the rank that sends most */
-  /* The chain of messages and reductions, each of which held up the next, that the end waited for:
-   * time_s = critical_messages * alpha + critical_bytes * beta + critical_reduced_bytes * gamma. Of several such chains,
-   * one with most messages. */
+  uint64_t messages;     /* number of messages of all ranks; joined sends count as one message */
+  double bytes_sent_max; /* bytes sent by the rank that sends the most bytes */
+  /* The critical path: a chain of messages and reductions from the start to the end of the plan. Each one delayed the
+   * next one, so the chain explains the whole time:
+   * time_s = critical_messages * alpha + critical_bytes * beta + critical_reduced_bytes * gamma
+   * If there are several such chains, one with the most messages is reported. */
   uint64_t critical_messages;
   double critical_bytes, critical_reduced_bytes;
 };
 
-/* A plan made ready to be timed, as often as one likes; the plan itself is no longer needed. */
+/* The simulation of a plan. It can be run any number of times, and does not need the plan any more. */
 struct tu_sim;
 
-/* Of a plan that tu_check proves. If it has the steps of one rank only, these stand for all ranks' (TU_ROTATES). */
+/* Creates the simulation of a plan that tu_check has accepted. A plan may contain the steps of one rank only
+ * (TU_ROTATES). Then all other ranks do the same steps, with peers counted from their own rank. */
 struct tu_sim *tu_sim_create(const struct tu_plan *plan);
-/* Of what is to be built, whose steps `what` chooses as in tu_plan_build; 0 will do if the algorithm has TU_ROTATES. */
+/* Builds a plan as tu_plan_build does, and creates its simulation. For an algorithm with TU_ROTATES, what->rank may be
+ * 0: the steps of rank 0 then stand for those of all ranks. */
 struct tu_sim *tu_sim_build(const struct tu_build *what);
 void tu_sim_destroy(struct tu_sim *sim);
-/* Do all messages go to the next rank or the one before, modulo all? */
+/* Returns true if every message goes to the next or to the previous rank, modulo the number of ranks. */
 bool tu_sim_goes_round(const struct tu_sim *sim);
 
-/* `bytes` is the size of the collective: of a buffer, the longer one where one is a block and one a block for every rank.
- * Blocks and chunks are exact parts of it, fractions of bytes included. */
+/* Runs the simulation and writes the report. `bytes` is the size of the collective: the size of the longer of a rank's
+ * two buffers. (In an allgather, for example, one buffer has one block and the other has one block per rank.) Blocks
+ * and chunks are exact fractions of `bytes`, so their sizes need not be whole numbers of bytes. */
 void tu_sim_run(const struct tu_sim *sim, double bytes, const struct tu_sim_cost *cost, struct tu_sim_report *report);
 
 #endif

@@ -1,4 +1,5 @@
-/* sim_cluster.c: puts a graph onto a cluster: routes, then one of the networks, then the report. */
+/* sim_cluster.c: simulates a plan on a cluster: finds the routes, runs the simulation of packets or of flows, then
+ * makes the report. */
 #include "sim/sim_cluster.h"
 
 #include <math.h>
@@ -6,13 +7,15 @@
 
 #include "sim/sim_ways.h"
 
-/* ---- ways ---- */
+/* ---- routes ---- */
 
 struct finder {
   const struct tu_sim_where *where;
   struct tu_sim_ways *ways;
-  uint32_t *nodes;   /* of a route */
-  uint32_t *on_port; /* rings that leave at each */
+  uint32_t *nodes; /* buffer for the nodes (chips and switches) of one route */
+  /* [port], that is, one direction of a link: number of FIFOs (messages from one rank to another on one lane) that use
+   * it */
+  uint32_t *on_port;
 };
 
 static uint32_t choose_port(struct finder *f, uint32_t from, uint32_t to, uint32_t lane) {
@@ -36,7 +39,7 @@ static tutti_err find_way(struct finder *f, const struct tu_sim *sim, uint32_t n
   uint32_t hops = from == to ? 0 : tu_router_route(f->where->router, from, to, f->nodes);
   if (hops == TU_NONE)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "rank %u sends to rank %u, and there is no way from chip %u to chip %u over links that may be used",
+                   "rank %u sends to rank %u, but there is no route from chip %u to chip %u over usable links",
                    message->rank, message->to, f->where->cluster->nodes[from].id, f->where->cluster->nodes[to].id);
   w->ways = tu_grow(w->ways, w->way_count, &w->way_capacity, sizeof *w->ways);
   w->ways[w->way_count++] = (struct tu_sim_way){message->rank, message->to, node, w->hop_count, hops};
@@ -69,7 +72,8 @@ tutti_err tu_sim_ways_create(const struct tu_sim *sim, const struct tu_sim_where
   for (uint32_t i = 0; i < sim->node_count; i++) w->way_of[i] = TU_NONE;
   for (uint32_t i = 0; i < sim->node_count && err == TUTTI_OK; i++) {
     if (sim->nodes[i].to == TU_NONE) continue;
-    if (w->way_of[i] == TU_NONE) { /* the first message of its ring */
+    /* this is the first message of its FIFO (sender, receiver, lane), so the FIFO has no route yet */
+    if (w->way_of[i] == TU_NONE) {
       w->way_of[i] = w->way_count;
       err = find_way(&f, sim, i, error);
     }
@@ -96,7 +100,8 @@ static void count_retrained(const struct tu_sim_where *where, struct tu_sim_clus
     if (where->downs[d].from < report->plan.time_s) report->retrained[where->downs[d].link]++;
 }
 
-/* What all ranks add up: nodes that are no messages and have a weight. */
+/* Returns the number of chunks that the reductions of all ranks add. All nodes that are not messages count; only
+ * reductions have a weight. */
 static double reduced_chunks(const struct tu_sim *sim) {
   double chunks = 0;
   for (uint32_t i = 0; i < sim->node_count; i++) chunks += sim->nodes[i].to == TU_NONE ? sim->nodes[i].weight : 0;
@@ -105,7 +110,9 @@ static double reduced_chunks(const struct tu_sim *sim) {
 
 static bool takes_time(const struct tu_sim_node *node) { return node->to != TU_NONE || node->weight > 0; }
 
-/* Of nodes that take time; others pass the cause on. */
+/* Writes the nodes that take time (messages and reductions) into the timeline as deeds. The cause of a deed is the deed
+ * that ended last among those for which it waited. A cause that takes no time, such as a copy, is no deed: it is
+ * replaced by its own cause. */
 static void make_deeds(const struct tu_sim_course *course, struct tu_timeline *t) {
   const struct tu_sim *sim = course->sim;
   uint32_t *deed_of = tu_allocate(sim->node_count, sizeof *deed_of);

@@ -1,5 +1,6 @@
-/* sim_fluid.c: the network of flows. A message first takes the latency of its links, then flows at a rate that all its links
- * agree to: max-min fair, reckoned anew whenever a flow begins or ends. O(flows * hops) each time. */
+/* sim_fluid.c: the network in which messages are flows. A message first takes the latency of its links. Then its bytes
+ * flow at a rate that all its links permit. Links divide their bandwidth among flows by max-min fairness. All rates are
+ * computed again whenever a flow begins or ends. One such computation takes O(flows * hops). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,36 +8,40 @@
 
 enum { FLOWS = TU_SIM_KINDS, NEXT_END };
 
-/* Less than that part of a message is nothing: rates are sums of fractions. */
+/* A message has ended if less than this fraction of its bytes is left. Rates are rounded, so the rest may never be
+ * exactly 0. */
 #define REST 1e-12
 
 struct flow {
   uint32_t node, way;
-  bool flows; /* its latency is over */
+  bool flows; /* true: the message's bytes flow; false: the latency of the message's links is not over yet */
   double left, rate, began;
 };
 
-/* A direction of a link, while rates are reckoned. */
+/* One direction of a link. Used while rates are computed. */
 struct pipe {
-  double room;    /* bytes a second that nobody has yet */
-  double weight;  /* of the flows without a rate, together */
-  uint32_t flows; /* that many */
+  double room;    /* bandwidth that is not assigned to a flow yet, in bytes per second */
+  double weight;  /* sum of the weights (shares) of the flows that cross the pipe and have no rate yet */
+  uint32_t flows; /* number of flows that cross the pipe and have no rate yet */
 };
 
 struct fluid {
-  struct tu_sim_network network; /* first */
+  /* must be the first member, because network functions cast its address to struct fluid * */
+  struct tu_sim_network network;
   struct tu_sim_course *course;
   const struct tu_sim_where *where;
   struct tu_sim_cluster_report *report;
   struct tu_sim_ways *ways;
-  struct flow *flows; /* in any order */
+  struct flow *flows; /* flows in progress, in any order */
   uint32_t flow_count, flow_capacity;
-  uint32_t *flow_of;  /* [nodes] */
-  struct pipe *pipes; /* [ports] */
-  uint32_t *used;     /* ports that flows go through, [used_count] */
+  uint32_t *flow_of;  /* [node]: index in `flows` of the message's flow */
+  struct pipe *pipes; /* [port]: one per direction of a link */
+  uint32_t *used;     /* [used_count]: the ports (directions of links) that flows use now */
   uint32_t used_count;
   double reckoned_at;
-  uint32_t version; /* of the rates: only the last one's end counts */
+  /* number of times that the rates were computed. An event NEXT_END contains this number. It is ignored if the rates
+   * have been computed again since. */
+  uint32_t version;
   bool changed;
 };
 
@@ -46,7 +51,9 @@ static double capacity(const struct fluid *f, uint32_t port) {
 
 /* ---- rates ---- */
 
-/* All links have one latency, so that a flow's is as its hops. */
+/* Returns the weight of a flow: on a full link, the rates of flows are proportional to their weights. All weights are
+ * 1, or, with by_latency, 1 / latency of the route. Because all links have the same latency, this is computed as 1 /
+ * hops. */
 static double weight_of(const struct fluid *f, const struct tu_sim_way *way) {
   return f->where->by_latency && f->where->model->latency > 0 ? 1.0 / way->hops : 1;
 }
@@ -67,7 +74,9 @@ static void open_pipes(struct fluid *f) {
   }
 }
 
-/* The pipe that has the least for each flow of weight 1; TU_NONE: all have their rates. */
+/* Returns the pipe (direction of a link) that gives its flows the lowest rates. Its room (bandwidth not assigned yet)
+ * is divided among its flows without a rate, by weight; so this is the pipe with the least room per weight. TU_NONE:
+ * all flows have their rates. */
 static uint32_t narrowest(const struct fluid *f) {
   uint32_t best = TU_NONE;
   for (uint32_t i = 0; i < f->used_count; i++) {
@@ -102,7 +111,7 @@ static void fix_rates(struct fluid *f, uint32_t port) {
   }
 }
 
-/* What has flowed since the rates were reckoned. */
+/* Lets time pass: subtracts from each flow the bytes that it has moved at its rate since the last call. */
 static void flow_on(struct fluid *f) {
   double seconds = f->course->now - f->reckoned_at;
   for (uint32_t i = 0; i < f->flow_count; i++)
@@ -124,7 +133,7 @@ static void settle(struct tu_sim_network *network) {
     tu_events_put(&f->course->events, (struct tu_event){f->course->now + fmax(next, 0), NEXT_END, f->version});
 }
 
-/* ---- flows ---- */
+/* ---- begin and end of flows ---- */
 
 static void send(struct tu_sim_network *network, uint32_t node) {
   struct fluid *f = (struct fluid *)network;
@@ -164,7 +173,8 @@ static void finish(struct fluid *f, uint32_t index) {
 
 static void event(struct tu_sim_network *network, const struct tu_event *e) {
   struct fluid *f = (struct fluid *)network;
-  if (e->kind == NEXT_END && e->id != f->version) return; /* others have come or gone since */
+  /* outdated event: the rates have changed since the event was put */
+  if (e->kind == NEXT_END && e->id != f->version) return;
   flow_on(f);
   f->changed = true;
   if (e->kind == FLOWS) {

@@ -1,26 +1,31 @@
-/* sim_graph.c: makes a graph of a plan: its messages and other steps, and what waits for what. O(steps). */
+/* sim_graph.c: makes the graph of a plan. Its nodes are messages and other steps; its edges state which node waits
+ * for which. O(steps). */
 #include <stdlib.h>
 
-#include "sim/sim_parts.h"
+#include "sim/sim_internal.h"
 
-/* The messages from one rank to another on one lane. */
+/* A FIFO: the messages from one rank to another on one lane. */
 struct ring {
-  uint64_t key;   /* from, to and lane; 0: a free place of the table */
-  uint32_t first; /* sent on it */
-  uint32_t sent;  /* the last one sent so far */
-  uint32_t taken; /* the last one received so far, or TU_NONE */
+  uint64_t key;   /* encodes sender, receiver and lane; 0: this entry of the hash table is free */
+  uint32_t first; /* first message sent on the FIFO, as a node number */
+  uint32_t sent;  /* last message sent so far, as a node number; TU_NONE: none */
+  uint32_t taken; /* last message received so far, as a node number; TU_NONE: none */
 };
 
 struct graph {
   const struct tu_plan *plan;
   struct tu_sim *sim;
-  bool alike; /* one rank stands for all: a peer is a distance, and what it does to others it gets from others */
-  struct ring *rings; /* a hash table, at most half full */
+  /* true: one rank stands for all ranks. The messages that it sends then also stand for those that it receives, and a
+   * peer is identified by its distance from the rank. */
+  bool alike;
+  struct ring *rings; /* hash table of FIFOs, at most half full */
   uint32_t ring_count, ring_capacity;
-  uint32_t *node_of; /* of each step: its first node (a joined send: its message) */
+  /* [step]: the first node of the step; a send has one node per receiver. A joined send has no node of its own: the
+   * entry is the node of the message of which the send is a part. */
+  uint32_t *node_of;
 };
 
-static uint32_t ring_place(const struct graph *g, uint64_t key) {
+static uint32_t ring_index(const struct graph *g, uint64_t key) {
   uint32_t mask = g->ring_capacity - 1, at = (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 32) & mask;
   while (g->rings[at].key != 0 && g->rings[at].key != key) at = (at + 1) & mask;
   return at;
@@ -32,11 +37,12 @@ static void grow_rings(struct graph *g) {
   g->ring_capacity = old_capacity ? 2 * old_capacity : 64;
   g->rings = tu_allocate(g->ring_capacity, sizeof *g->rings);
   for (uint32_t i = 0; i < old_capacity; i++)
-    if (old[i].key != 0) g->rings[ring_place(g, old[i].key)] = old[i];
+    if (old[i].key != 0) g->rings[ring_index(g, old[i].key)] = old[i];
   free(old);
 }
 
-/* The ring on which `from` sends to `to`; one of them is the rank whose step is looked at. */
+/* Returns the FIFO of messages from rank `from` to rank `to` on the lane. One of the two is the rank whose step is
+ * added to the graph. */
 static struct ring *find_ring(struct graph *g, uint32_t from, uint32_t to, uint8_t lane) {
   if (g->alike) {
     to = (to + g->plan->ranks - from) % g->plan->ranks;
@@ -44,7 +50,7 @@ static struct ring *find_ring(struct graph *g, uint32_t from, uint32_t to, uint8
   }
   if (g->ring_count >= g->ring_capacity / 2) grow_rings(g);
   uint64_t key = (((uint64_t)from << 17 | to) << 8 | lane) + 1;
-  struct ring *ring = &g->rings[ring_place(g, key)];
+  struct ring *ring = &g->rings[ring_index(g, key)];
   if (ring->key == 0) {
     *ring = (struct ring){key, TU_NONE, TU_NONE, TU_NONE};
     g->ring_count++;
@@ -62,7 +68,8 @@ static uint32_t add_node(struct graph *g, uint32_t rank, uint32_t to, double wei
   return sim->node_count++;
 }
 
-/* A node for each message; none if it goes on with the one before. Returns the first. */
+/* Adds a node for each message of a send, one per receiver. Returns the first of these nodes. A joined send
+ * (tu_step.joined) is a further part of the previous message to the same receiver, so it adds no node. */
 static uint32_t add_send(struct graph *g, uint32_t rank, const struct tu_rank_plan *plan, const struct tu_step *step) {
   uint32_t first = TU_NONE;
   for (uint32_t i = 0; i < step->peer_count; i++) {
@@ -115,7 +122,9 @@ static void add_edge(struct tu_sim *sim, uint32_t from, uint32_t to, bool crosse
   sim->nodes[to].waits++;
 }
 
-/* The node waits for the next message of the ring, or for the one that was taken last if it is a further part. */
+/* Makes the node, which receives, wait for the message that it receives. This is the FIFO's next message. But if the
+ * receive is joined (tu_step.joined), it receives a further part of the message of the previous receive, so it waits
+ * for that message. */
 static void add_message(struct graph *g, struct ring *ring, bool joined, uint32_t node) {
   if (!joined) ring->taken = ring->taken == TU_NONE ? ring->first : g->sim->nodes[ring->taken].ring_next;
   tu_assert(ring->taken != TU_NONE);
@@ -141,9 +150,10 @@ static void add_edges(struct graph *g, uint32_t rank, const struct tu_rank_plan 
   }
 }
 
-/* ---- */
+/* ---- the whole graph ---- */
 
-/* Into how many chunks the plan cuts the collective's size. */
+/* Returns the number of chunks into which the plan divides the size of the collective; 0: the collective carries no
+ * data (a barrier). */
 static uint32_t count_parts(const struct tu_plan *plan) {
   const struct tu_collective *c = &tu_collectives[plan->collective];
   if (c->promise == TU_NOTHING) return 0;

@@ -1,4 +1,5 @@
-/* sim_graph_text.c: writes a graph and the links of its messages as text, for other simulators. O(nodes + edges). */
+/* sim_graph_text.c: writes a graph, and the links that its messages cross, as text for other
+ * simulators. O(nodes + edges). */
 #include <stdlib.h>
 
 #include "sim/sim_ways.h"
@@ -27,7 +28,7 @@ static void write_message(const struct writer *w, uint32_t node) {
   const struct tu_sim_node *n = &w->sim->nodes[node];
   const struct tu_sim_way *way = &w->ways->ways[w->ways->way_of[node]];
   double bytes = n->weight * w->chunk_bytes;
-  if (way->hops == 0) { /* within a chip */
+  if (way->hops == 0) { /* no link is crossed, because both ranks are on one chip */
     tu_text_print(w->text, "delay %u %.17g\n", node, tu_link_noc_time(w->where->model, bytes));
     return;
   }
@@ -55,7 +56,8 @@ static void write_edges(const struct writer *w, uint32_t node) {
   if (n->ring_next != TU_NONE) tu_text_print(w->text, "behind %u %u\n", node, n->ring_next);
 }
 
-/* A late rank's nodes all wait for a node of their own that takes that long. */
+/* Writes the late starts of ranks. For a rank that starts late, writes an additional node that takes as long as the
+ * rank is late. All nodes of the rank wait for this node. */
 static void write_late(const struct writer *w) {
   for (uint32_t rank = 0; w->where->late && rank < w->sim->ranks; rank++) {
     if (w->where->late[rank] <= 0) continue;

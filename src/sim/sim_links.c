@@ -1,38 +1,47 @@
-/* sim_links.c: the network of links: rings, their routes, and how messages are cut for them. links.c plays the packets. */
+/* sim_links.c: the network of links. Each FIFO (messages from one rank to another on one lane) gets a channel on each
+ * link of its route. A message is cut into packets, each of which fills a slot. links.c simulates the packets. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "sim/sim_ways.h"
 
-enum { SLOTS_MAX = 1 << 27 }; /* of all channels: 1 GiB */
+enum { SLOTS_MAX = 1 << 27 }; /* maximum number of slots of all channels together; this many take 1 GiB of memory */
 
-/* A packet's stay at a chip between two links: it waits for a slot of the next channel. */
+/* Packets of a FIFO that have crossed one link of their route and wait for a slot of the channel on the next link. */
 struct hop {
-  uint32_t waiting; /* packets that have come over this one and wait for a slot of the next, oldest first... */
-  uint32_t first;   /* ...in bytes[], a ring of `credits` */
+  uint32_t waiting; /* number of packets that have crossed this link and wait for a slot on the next link */
+  uint32_t first; /* index in bytes[] of the oldest waiting packet; bytes[] is a circular buffer of `credits` entries */
   double *bytes;
 };
 
 struct way_state {
-  uint32_t ready;    /* messages that may cross, and have not begun to */
-  uint32_t sending;  /* the message that is being put into slots, or the next one; ring order */
-  uint32_t packets;  /* of it that are not yet in slots; 0: none has begun */
-  uint32_t arriving; /* the message whose packets come now */
-  uint32_t left;     /* of it, packets that have not come */
+  /* number of messages of the FIFO that are ready but not begun: none of their packets is in a slot yet */
+  uint32_t ready;
+  /* the message whose packets the sender is putting into slots, or will put next. Messages follow the order of the
+   * FIFO. */
+  uint32_t sending;
+  /* number of packets of the message `sending` that are not in slots yet; 0: the message has not begun */
+  uint32_t packets;
+  uint32_t arriving; /* the message of the FIFO whose packets are arriving, or will arrive next */
+  /* number of packets of the message `arriving` that have not arrived; 0: none of its packets has arrived yet */
+  uint32_t left;
   double filled_at, drained_at;
 };
 
 struct net {
-  struct tu_sim_network network; /* first */
+  /* must be the first member, because network functions cast its address to struct net * */
+  struct tu_sim_network network;
   struct tu_sim_course *course;
   const struct tu_sim_where *where;
   struct tu_sim_cluster_report *report;
   struct tu_sim_ways *ways;
   struct tu_links *links;
-  struct way_state *states; /* of the ways */
+  struct way_state *states; /* [way]: state of the two ends of each way (route of a FIFO) */
   struct hop *hops;
-  uint32_t *on_port;             /* channels that leave there */
-  uint32_t *hop_way, *hop_index; /* a hop has the number of its channel */
+  uint32_t *on_port; /* [port], that is, one direction of a link: number of channels on it */
+  /* [hop]: hop_way: index of the way (route) to which the hop belongs; hop_index: its position in this way, from 0. The
+   * number of a hop is also the number of its channel. */
+  uint32_t *hop_way, *hop_index;
   double *waiting_bytes;
 };
 
@@ -57,7 +66,8 @@ static void begin_message(struct net *n, uint32_t way) {
   state->packets = packets_of(n, message_bytes(n, state->sending));
 }
 
-/* The worker fills slots, one after the other, as long as there are messages and slots. */
+/* Simulates the worker at the sender: a processor that fills one slot after the other, as long as there are messages
+ * and free slots. */
 static void fill(struct net *n, uint32_t way, double now) {
   const struct tu_sim_way *w = &n->ways->ways[way];
   struct way_state *state = &n->states[way];
@@ -84,19 +94,21 @@ static void send(struct tu_sim_network *network, uint32_t node) {
     fill(n, way, n->course->now);
     return;
   }
-  struct way_state *state = &n->states[way]; /* within a chip */
+  /* sender and receiver are on one chip, so the message crosses no link */
+  struct way_state *state = &n->states[way];
   state->filled_at = fmax(state->filled_at, n->course->now) + tu_link_noc_time(n->where->model, message_bytes(n, node));
   tu_sim_end_at(n->course, state->filled_at, node);
 }
 
-/* ---- on the way ---- */
+/* ---- between sender and receiver ---- */
 
 static void relay(struct net *n, uint32_t hop, double bytes, double when) {
   tu_links_send(n->links, hop + 1, bytes, when);
   tu_links_release(n->links, hop, when);
 }
 
-/* The worker takes it out of the slot. */
+/* Simulates the worker at the receiver: a processor that takes a packet out of its slot. The message ends when the
+ * worker has taken its last packet. */
 static void drain(struct net *n, uint32_t way, uint32_t hop, double bytes, double when) {
   struct way_state *state = &n->states[way];
   state->drained_at = fmax(state->drained_at, when) + tu_link_noc_time(n->where->model, bytes);
@@ -145,9 +157,11 @@ static void event(struct tu_sim_network *network, const struct tu_event *e) {
 static void end(struct tu_sim_network *network, uint32_t node) { (void)network, (void)node; }
 static void settle(struct tu_sim_network *network) { (void)network; }
 
-/* ---- making it ---- */
+/* ---- setup ---- */
 
-/* The slot that is asked for, or the largest, up to the model's, with which all ends of links have room for their channels. */
+/* Chooses the slot size: the size that the caller requested, or else the model's slot size. In the second case, if the
+ * slots do not fit the memory at the end of a link, chooses the largest size that fits at all ends. Returns an error if
+ * the channels exceed a limit of the model. */
 static tutti_err choose_slot(struct net *n, struct tu_error *error) {
   const struct tu_link_model *m = n->where->model;
   struct tu_sim_cluster_report *r = n->report;
@@ -165,7 +179,8 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
     double granule = m->granule > 0 ? m->granule : 1;
     if (room < r->slot_bytes) r->slot_bytes = fmax(floor(room / granule), 0) * granule;
   }
-  for (uint32_t i = 0; i < r->port_count; i++) { /* the worst first */
+  /* `worst` is the port with the most channels: check it first, so that an error names it */
+  for (uint32_t i = 0; i < r->port_count; i++) {
     uint32_t port = i == 0 ? worst : i == worst ? 0 : i;
     out = n->on_port[port], in = n->on_port[port ^ 1];
     struct tu_error why;
@@ -173,26 +188,26 @@ static tutti_err choose_slot(struct net *n, struct tu_error *error) {
     const struct tu_cluster_link_end near = tu_directed_from(n->where->cluster, port);
     return tu_fail(
         error, TUTTI_ERR_ARGUMENT,
-        "the link from %s to %s (channel %u): %s; expected a smaller --slot, fewer --credits or --lanes, or a "
-        "plan whose messages go to neighbours",
+        "the link from %s to %s (channel %u): %s; use a smaller --slot, fewer --credits or --lanes, or a plan that "
+        "sends only to neighbours",
         tu_node_name(n->where->cluster, near.node).chars,
         tu_node_name(n->where->cluster, tu_directed_to(n->where->cluster, port).node).chars, near.channel, why.text);
   }
   return TUTTI_OK;
 }
 
-/* Before anything is made for the channels, of which a few links can have too many. */
+/* Counts the channels of each port, checks that there are not too many slots, and chooses the slot size. Must be called
+ * before slots are allocated: even if a cluster has few links, there may be too many slots for the memory. */
 static tutti_err choose_channels(struct net *n, struct tu_error *error) {
   struct tu_sim_cluster_report *r = n->report;
   n->on_port = tu_allocate(r->port_count, sizeof *n->on_port);
   for (uint32_t h = 0; h < n->ways->hop_count; h++) n->on_port[n->ways->ports[h]]++;
   uint64_t slots = (uint64_t)n->ways->hop_count * r->credits;
   if (slots > SLOTS_MAX)
-    return tu_fail(
-        error, TUTTI_ERR_ARGUMENT,
-        "%u channels of %u slots: expected at most 2^27 slots in all; fewer --credits, fewer ranks, --fluid or a "
-        "plan whose messages go to neighbours will do",
-        n->ways->hop_count, r->credits);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "there are %u channels of %u slots each, but expected at most 2^27 slots in all; use fewer "
+                   "--credits, fewer ranks, --fluid or a plan that sends only to neighbours",
+                   n->ways->hop_count, r->credits);
   return choose_slot(n, error);
 }
 
@@ -204,7 +219,8 @@ static void add_way(struct net *n, uint32_t way) {
     uint32_t channel = tu_links_add(n->links, n->ways->ports[hop], n->report->credits,
                                     h + 1 < w->hops ? TU_LINKS_RELAYS : TU_LINKS_KEEPS);
     n->hops[hop].bytes = n->waiting_bytes + (size_t)hop * n->report->credits;
-    tu_assert(channel == hop); /* both are numbered way by way, hop by hop */
+    /* hops and channels are numbered in the same order: way (route) by way, and hop by hop within a way */
+    tu_assert(channel == hop);
     n->hop_way[hop] = way;
     n->hop_index[hop] = h;
   }

@@ -1,19 +1,26 @@
-/* sim_ports.c: the flat network: an out-port and an in-port a rank. A message holds one of each while it crosses. */
+/* sim_ports.c: the flat network: one out-port and one in-port per rank. A message occupies one
+ * of each while it crosses. */
 #include <stdlib.h>
 
-#include "sim/sim_parts.h"
+#include "sim/sim_internal.h"
 
 struct port {
-  struct tu_sim_queue ready; /* out: messages of this rank */
-  uint32_t crossing;         /* out: the message that leaves, or stands in front and waits; or TU_NONE */
-  bool taking;               /* in: a message is on its way */
-  /* in: ranks whose message stands in front and waits for this port; or TU_NONE. next: out: the one behind in such a row */
+  struct tu_sim_queue ready; /* out-port: messages that this rank may send and that wait for the port */
+  /* out-port: its front message. This message waits for the receiver's in-port, then crosses. TU_NONE: there is
+   * none. */
+  uint32_t crossing;
+  bool taking; /* in-port: true while a message crosses it */
+  /* Ranks whose front messages wait for the same in-port form a queue. first, last: the ends of the queue for this
+   * rank's in-port. next: the rank behind this rank in the queue that this rank is in. TU_NONE: no rank. */
   uint32_t first, last, next;
-  struct tu_sim_chain out_last, in_last; /* what held the port until it became free */
+  /* chain of waits (tu_sim_chain) of the last message that crossed the out-port, and of the last one that crossed the
+   * in-port */
+  struct tu_sim_chain out_last, in_last;
 };
 
 struct ports {
-  struct tu_sim_network network; /* first */
+  /* must be the first member, because network functions cast its address to struct ports * */
+  struct tu_sim_network network;
   struct tu_sim_course *course;
   struct port *ports;
   struct tu_sim_marks out, in;
@@ -37,7 +44,7 @@ static void end(struct tu_sim_network *network, uint32_t node) {
   tu_sim_mark(&ports->in, message->to);
 }
 
-/* The rank's next message comes to the front, and waits for the in-port of its receiver. */
+/* Makes the rank's next message its front message, which waits for the receiver's in-port. */
 static void come_to_front(struct ports *ports, uint32_t rank) {
   struct port *out = &ports->ports[rank];
   tu_sim_queue_settle(&out->ready);

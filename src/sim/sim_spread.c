@@ -1,43 +1,51 @@
-/* sim_spread.c: contracting and spreading graphs; see sim_spread.h. O(edges log edges) for a level of merged reductions. */
+/* sim_spread.c: implements sim_spread.h. Reductions are merged in rounds, until a round merges none. A round takes
+ * O(edges log edges). */
 #include "sim/sim_spread.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/sim_parts.h"
+#include "sim/sim_internal.h"
 
-/* Who waits for whom, with "and at the receiving rank" in the lowest bit. */
+/* Encodes a cause, that is, a node for which another node waits. The lowest bit is 1 if the cause is a message and the
+ * waiting node belongs to the rank that receives it. */
 static uint32_t cause_of(uint32_t node, bool crosses) { return node << 1 | crosses; }
 
 struct list {
-  uint32_t first, count; /* in causes[] */
+  uint32_t first, count; /* the list is causes[first] to causes[first + count - 1] */
 };
 
 struct contraction {
   const struct tu_sim *sim;
-  uint32_t *into;     /* [node]: the one that does its work: itself; or TU_NONE: nobody needs to */
-  double *weight;     /* [node] */
-  struct list *lists; /* [node]: what it waits for; sorted once it is known who stays */
+  /* [node]: a node that stays: the node itself; a merged node: the reduction into which it was merged; a removed node:
+   * TU_NONE */
+  uint32_t *into;
+  double *weight;     /* [node]: weight of the node, including the weights of reductions that were merged into it */
+  struct list *lists; /* [node]: its causes, that is, the nodes for which it waits; sorted after all removals */
   uint32_t *causes;
   uint32_t cause_count, cause_capacity;
-  uint32_t *seen; /* [cause]: the last node that took it up, + 1 */
+  /* [cause]: 1 + the number of the last node to whose list this cause was added; so a cause is not added to the same
+   * list twice */
+  uint32_t *seen;
 };
 
 static bool reduces(const struct contraction *c, uint32_t node) {
   return c->sim->nodes[node].to == TU_NONE && c->sim->nodes[node].weight > 0;
 }
 
-/* ---- who waits for whom ---- */
+/* ---- which node waits for which ---- */
 
 struct origins {
-  uint32_t *first; /* [nodes + 1] */
-  uint32_t *list;  /* causes */
+  uint32_t *first; /* [nodes + 1]: index in `list` of each node's first cause */
+  uint32_t *list;  /* the causes of all nodes, that is, the nodes for which each node waits */
 };
 
 static struct origins find_origins(const struct tu_sim *sim) {
   struct origins o = {.first = tu_allocate((size_t)sim->node_count + 2, sizeof *o.first),
                       .list = tu_allocate(sim->edge_count, sizeof *o.list)};
-  uint32_t *fill = o.first + 1; /* is first[] once all are filled in */
+  /* While the list is filled, fill[n] is the index of the next free entry for the causes of node n. At the end, this is
+   * the first entry of node n + 1, and so first[n + 1]. */
+  uint32_t *fill = o.first + 1;
   for (uint32_t e = 0; e < sim->edge_count; e++) fill[sim->edges[e].node + 1]++;
   for (uint32_t i = 0; i < sim->node_count; i++) fill[i + 1] += fill[i];
   for (uint32_t i = 0; i < sim->node_count; i++)
@@ -46,7 +54,8 @@ static struct origins find_origins(const struct tu_sim *sim) {
   return o;
 }
 
-/* All nodes, none before what it waits for. The caller frees. */
+/* Returns all nodes in an order in which each node comes after the nodes for which it waits. The caller frees the
+ * array. */
 static uint32_t *find_order(const struct tu_sim *sim) {
   uint32_t *order = tu_allocate(sim->node_count, sizeof *order), *waits = tu_allocate(sim->node_count, sizeof *waits);
   uint32_t count = 0;
@@ -65,7 +74,7 @@ static uint32_t *find_order(const struct tu_sim *sim) {
   return order;
 }
 
-/* ---- steps without time ---- */
+/* ---- removal of steps that take no time ---- */
 
 static void take_up(struct contraction *c, uint32_t node, uint32_t cause) {
   if (c->seen[cause] == node + 1) return;
@@ -89,13 +98,16 @@ static void look_through(struct contraction *c, uint32_t node, const struct orig
       take_up(c, node, cause);
       continue;
     }
-    tu_assert(!(cause & 1)); /* only messages cross */
+    /* `before` was removed, so it is not a message. Only messages are waited for by nodes of another rank, so the
+     * lowest bit of the cause is 0. */
+    tu_assert(!(cause & 1));
     struct list through = c->lists[before];
     for (uint32_t k = 0; k < through.count; k++) take_up(c, node, c->causes[through.first + k]);
   }
   list->count = c->cause_count - list->first;
   bool timeless = c->sim->nodes[node].to == TU_NONE && c->sim->nodes[node].weight == 0;
-  /* In its place an edge leads from each that it waits for to each that waits for it: no more than lead to it and from it. */
+  /* If this node is removed, each of its waiters must wait for each of its causes: causes * waiters edges replace
+   * causes + waiters edges. The node is removed only if this does not increase the number of edges. */
   uint64_t waiters = count_waiters(c->sim, node);
   bool stays = !timeless || list->count * waiters > list->count + waiters;
   c->into[node] = stays ? node : TU_NONE;
@@ -127,11 +139,11 @@ static void leave_out_timeless(struct contraction *c) {
   free(origins.list);
 }
 
-/* ---- reductions ---- */
+/* ---- merging of reductions ---- */
 
-/* Who waits for each: lists of nodes, in order. */
+/* For each node, the list of the nodes that wait for it, in ascending order. */
 struct waiters {
-  uint32_t *first; /* [nodes + 1] */
+  uint32_t *first; /* [nodes + 1]: index in `list` of the first node that waits for each node */
   uint32_t *list;
 };
 
@@ -169,10 +181,11 @@ static bool merge(const struct contraction *c, const struct waiters *w, enum tu_
   return how == TU_SIM_BATCHES && only_reductions_wait(c, w, a) && only_reductions_wait(c, w, b);
 }
 
-/* Every reduction with the one before it at its rank. How many were merged? */
+/* Merges each reduction with the rank's previous one if merge() allows it. Returns how many were merged. */
 static uint32_t merge_level(struct contraction *c, enum tu_sim_merge how) {
   struct waiters waiters = find_waiters(c);
-  uint32_t *last = tu_allocate(c->sim->ranks, sizeof *last), merged = 0; /* of a rank, + 1 */
+  /* [rank]: 1 + node number of the rank's last reduction; 0: none yet */
+  uint32_t *last = tu_allocate(c->sim->ranks, sizeof *last), merged = 0;
   for (uint32_t i = 0; i < c->sim->node_count; i++) {
     if (c->into[i] != i || !reduces(c, i)) continue;
     uint32_t *before = &last[c->sim->nodes[i].rank];
@@ -190,7 +203,7 @@ static uint32_t merge_level(struct contraction *c, enum tu_sim_merge how) {
   return merged;
 }
 
-/* What waits for one that was merged waits for the one that does its work. */
+/* Replaces merged reductions in all lists of causes by the reductions into which they were merged. */
 static void follow_merged(struct contraction *c) {
   for (uint32_t i = 0; i < c->sim->node_count; i++) {
     if (c->into[i] != i) continue;
@@ -205,7 +218,7 @@ static void follow_merged(struct contraction *c) {
   }
 }
 
-/* ---- the graph that is left ---- */
+/* ---- writing the new graph ---- */
 
 static void add_edge(struct tu_sim *sim, uint32_t from, uint32_t to, bool crosses) {
   sim->edges[sim->edge_count] = (struct tu_sim_edge){to & 0x7fffffffu, crosses, sim->nodes[from].edge};
@@ -228,14 +241,17 @@ static struct tu_sim *write_out(const struct contraction *c) {
   for (uint32_t i = 0; i < c->sim->node_count; i++) {
     if (c->into[i] != i) continue;
     struct tu_sim_node *node = &sim->nodes[number[i]];
-    uint32_t ring_waits = node->waits; /* one, if its ring has been here before */
+    /* In the new graph, a message waits for the previous message of its FIFO. If that one has been written, the code
+     * below has counted this wait in node->waits already: 1. Otherwise 0. */
+    uint32_t ring_waits = node->waits;
     *node = c->sim->nodes[i];
     node->weight = c->weight[i];
     node->waits = c->lists[i].count + ring_waits;
     node->edge = TU_NONE;
     if (node->ring_next != TU_NONE) {
       node->ring_next = number[node->ring_next];
-      sim->nodes[node->ring_next].waits++; /* rings go on to later nodes */
+      /* the next message of the FIFO waits for this one; it has a higher node number, so this loop writes it later */
+      sim->nodes[node->ring_next].waits++;
     }
   }
   for (uint32_t i = 0; i < c->sim->node_count; i++)
@@ -264,7 +280,7 @@ struct tu_sim *tu_sim_contract(const struct tu_sim *sim, enum tu_sim_merge merge
   return result;
 }
 
-/* ---- spreading ---- */
+/* ---- extending the graph of one rank to all ranks ---- */
 
 struct tu_sim *tu_sim_spread(const struct tu_sim *alike, uint32_t ranks) {
   tu_assert(alike->ranks == 1 && alike->stands_for == ranks);
@@ -279,7 +295,8 @@ struct tu_sim *tu_sim_spread(const struct tu_sim *alike, uint32_t ranks) {
   sim->nodes = tu_allocate(sim->node_count, sizeof *sim->nodes);
   sim->edges = tu_allocate(sim->edge_count, sizeof *sim->edges);
   for (uint32_t rank = 0; rank < ranks; rank++) {
-    uint32_t nodes = rank * alike->node_count, edges = rank * alike->edge_count; /* before those of this rank */
+    /* numbers in the new graph of this rank's first node and first edge */
+    uint32_t nodes = rank * alike->node_count, edges = rank * alike->edge_count;
     for (uint32_t i = 0; i < alike->node_count; i++) {
       struct tu_sim_node *node = &sim->nodes[nodes + i];
       *node = alike->nodes[i];

@@ -1,4 +1,5 @@
-/* sim_spread_test.c: graphs with fewer nodes, and of all ranks, take the time that the plans' own graphs take. */
+/* sim_spread_test.c: tests that a contracted graph (with fewer nodes), and a graph of one rank that is spread
+ * (extended) to all ranks, take the same time as the plan's own graph. */
 #include "sim/sim_spread.h"
 
 #include <math.h>
@@ -7,13 +8,13 @@
 #include <time.h>
 
 #include "algo/composite.h"
-#include "sim/sim_parts.h"
+#include "sim/sim_internal.h"
 #include "test.h"
 
 static const struct tu_sim_cost costs[] = {{1e-6, 8e-11, 5e-11}, {1e-6, 0, 0}, {0, 1e-9, 1e-9}, {3e-7, 1e-10, 7e-9}};
 enum { COSTS = sizeof costs / sizeof costs[0] };
 
-/* How much longer b takes than a; 0 if that is nothing. NAN if they do not even send the same. */
+/* Returns (time of b / time of a) - 1; 0: equal times; NAN: the two graphs send different messages. */
 static double excess(const struct tu_sim *a, const struct tu_sim *b, const struct tu_sim_cost *cost) {
   struct tu_sim_report x, y;
   tu_sim_run(a, 12345, cost, &x);
@@ -23,7 +24,7 @@ static double excess(const struct tu_sim *a, const struct tu_sim *b, const struc
   return y.time_s / x.time_s - 1;
 }
 
-/* `most`: so much may it differ. */
+/* Checks that two graphs of a plan take the same time, with several costs. `most`: maximum relative difference. */
 static void compare(const struct tu_sim *a, const struct tu_sim *b, const struct tu_build *what, const char *how,
                     double most) {
   for (size_t i = 0; i < COSTS; i++) {
@@ -44,7 +45,7 @@ static double time_when_late(const struct tu_sim *sim, const double *late) {
   return time;
 }
 
-/* One rank comes late: then it matters who waits for whom. */
+/* Compares the two graphs with one late rank: then the time depends on which node waits for which. */
 static void compare_late(const struct tu_sim *a, const struct tu_sim *b, const struct tu_build *what) {
   double late[32] = {0};
   late[what->ranks / 2] = 3e-6;
@@ -53,7 +54,8 @@ static void compare_late(const struct tu_sim *a, const struct tu_sim *b, const s
         tu_collectives[what->algorithm->collective].name, what->algorithm->name, what->ranks, x, y);
 }
 
-/* Edges lead to the rank that they say: the receiver's, or the sender's own. */
+/* Returns true if every edge leads to a node of the right rank: the receiving rank of a message if the edge's field
+ * `crosses` is set, otherwise the rank of its first node. */
 static bool edges_lead_right(const struct tu_sim *sim) {
   bool right = true;
   for (uint32_t i = 0; i < sim->node_count; i++)
@@ -112,7 +114,8 @@ static void test_all(void) {
   }
 }
 
-/* PAT at powers of two has nothing that could come between. */
+/* In PAT with a power of two of ranks, no node becomes ready between merged reductions, so merging does not change the
+ * time. */
 static void test_batches(void) {
   for (uint32_t n = 2; n <= 64; n *= 2) {
     for (uint32_t pieces = 1; pieces <= n; pieces *= 2) {
@@ -126,8 +129,8 @@ static void test_batches(void) {
   }
 }
 
-/* What is left of PAT's pieces, all together in log2(N) messages: the messages, each waiting for all before it; and three
- * reductions a message at most. */
+/* If PAT sends its pieces in log2(N) messages, the contracted graph has only these messages, each of which waits for
+ * all before it, and at most three reductions per message. */
 static void test_sizes(void) {
   for (uint32_t log = 2; log <= 10; log++) {
     struct tu_build what = {.algorithm = tu_algorithm_find(TUTTI_ALLGATHER, "pat"), .ranks = 1u << log};
@@ -147,7 +150,7 @@ static void test_sizes(void) {
   }
 }
 
-/* Rank 5 comes late, and sends; all that rank 0 does in a reduction to it is receive and add. */
+/* Rank 5 starts late. It has something to send, as sim_spread.h requires of a late rank. */
 static void test_late(void) {
   const double late[8] = {[5] = 1};
   const char *const names[] = {"ring", "recursive_doubling", "reduce_broadcast"};
@@ -162,9 +165,10 @@ static void test_late(void) {
   }
 }
 
-/* ---- large ---- */
+/* ---- many ranks ---- */
 
-/* Of this process: the machine may have other things to do. */
+/* Returns the CPU time of this process in seconds. Elapsed time would be wrong if the machine is busy with other
+ * processes. */
 static double cpu_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 static long peak_mib(void) {
@@ -173,7 +177,8 @@ static long peak_mib(void) {
   return usage.ru_maxrss / 1024;
 }
 
-/* PAT with log2(N) messages a rank, all ranks played. A message of 2^k pieces after the other. */
+/* Simulates PAT on the graph of all ranks. Each rank sends log2(N) messages, one after the other; each has a power of
+ * two of pieces. */
 static void large_pat(tutti_collective collective, uint32_t ranks) {
   const struct tu_sim_cost cost = costs[0];
   double start = cpu_seconds();
@@ -196,7 +201,7 @@ static void large_pat(tutti_collective collective, uint32_t ranks) {
   tu_sim_destroy(all);
 }
 
-/* Hierarchical plans, and others of few messages, with the steps of all ranks. */
+/* Simulates hierarchical plans, and others with few messages, from the steps of all ranks. */
 static void large_plan(tutti_collective collective, const char *name, uint32_t ranks, uint64_t messages) {
   struct tu_error error;
   const struct tu_algorithm *a =

@@ -1,5 +1,6 @@
-/* sim_test.c: simulated times, messages and bytes against the closed forms of the field; the time of one rank against
- * that of all, where one can stand for all; and small plans whose course can be worked out by hand. */
+/* sim_test.c: compares simulated times, messages and bytes with the closed forms of the literature;
+ * compares the time of one rank with that of all ranks, if one can stand for all; and checks small plans
+ * whose times were computed by hand. */
 #include "sim/sim.h"
 
 #include <math.h>
@@ -18,23 +19,24 @@ static struct tu_sim_report simulate(const struct tu_build *what, double bytes, 
   return report;
 }
 
-/* ---- closed forms ---- */
+/* ---- closed forms of time, messages and bytes ---- */
 
 struct given {
-  double n;       /* ranks */
+  double n;       /* number of ranks */
   double rounds;  /* ceil(log2 n) */
   double part;    /* (n - 1) / n */
-  double largest; /* subtree of a binomial tree, in ranks */
+  double largest; /* ranks in the largest subtree of a binomial tree */
 };
 
-/* The time is messages * alpha + size * (sent * beta + reduced * gamma). */
+/* The simulated time must be messages * alpha + size * (sent * beta + reduced * gamma). */
 struct form {
   double messages, sent, reduced;
-  double messages_all; /* of all ranks */
-  double sent_max;     /* by one rank, in sizes */
+  double messages_all; /* number of messages of all ranks */
+  double sent_max;     /* bytes sent by the rank that sends the most, as a multiple of the collective's size */
 };
 
-/* For one rank with all others, one after the other; `each` is the share of the size that a message has. */
+/* One rank exchanges a message with each of the others, one after the other. `each`: size of a message, as a fraction
+ * of the collective's size. */
 static struct form one_by_one(struct given g, double each, bool reduces) {
   return (struct form){g.n - 1, (g.n - 1) * each, reduces ? (g.n - 1) * each : 0, g.n - 1, 0};
 }
@@ -67,7 +69,8 @@ static struct form then(struct form a, struct form b) {
                        a.sent_max + b.sent_max};
 }
 
-/* Every rank with every other: N - 1 rounds of a block; log N rounds of blocks that double. */
+/* Algorithms in which all ranks work alike: N - 1 rounds of one block, or log2 N rounds in which the number of blocks
+ * doubles (or halves). */
 static struct form bucket(struct given g) { return (struct form){g.n - 1, g.part, 0, g.n * (g.n - 1), g.part}; }
 static struct form bucket_reduce(struct given g) {
   return (struct form){g.n - 1, g.part, g.part, g.n * (g.n - 1), g.part};
@@ -82,7 +85,8 @@ static struct form halving_doubling(struct given g) { return then(halving(g), do
 static struct form scatter_bucket(struct given g) { return then(tree_scatter(g), bucket(g)); }
 static struct form tree_reduce_broadcast(struct given g) {
   struct form f = then(tree_reduce(g), tree_broadcast(g));
-  f.sent_max = g.rounds; /* the root; others send once more, to fewer */
+  /* that is what the root sends; another rank also sends to its parent, but broadcasts to fewer ranks */
+  f.sent_max = g.rounds;
   return f;
 }
 static struct form tree_gather_broadcast(struct given g) {
@@ -90,7 +94,8 @@ static struct form tree_gather_broadcast(struct given g) {
   f.sent_max = g.rounds;
   return f;
 }
-/* With one port a rank, two directions take turns: no faster than one, and twice the messages. */
+/* With one port per rank, the two directions of a bidirectional algorithm take turns: it takes as long as one
+ * direction, but has twice as many messages. */
 static struct form twice_as_many(struct form f) {
   f.messages *= 2;
   f.messages_all *= 2;
@@ -101,25 +106,27 @@ static struct form halves_reduce(struct given g) { return twice_as_many(bucket_r
 static struct form halves_ring(struct given g) { return twice_as_many(ring(g)); }
 
 static struct form neighbours(struct given g) { return (struct form){g.n / 2, g.part, 0, g.n * g.n / 2, g.part}; }
-/* A rank passes on all blocks but one or two, and its own goes both ways. */
+/* Allgather on a line: a rank that is not at an end sends its own block in both directions, and passes on each other
+ * block once. */
 static struct form line(struct given g) {
   return (struct form){g.n - 1, g.part, 0, g.n * (g.n - 1), g.n > 2 ? (g.n + 1) / g.n : g.part};
 }
 static struct form halving_gather(struct given g) { return then(halving(g), tree_gather(g)); }
-/* 8 pieces, one behind the other. */
+/* A chain of ranks through which the data passes in 8 pieces. */
 static struct form pipeline(struct given g) { return (struct form){g.n + 6, (g.n + 6) / 8, 0, 8 * (g.n - 1), 1}; }
-/* All blocks that are still on their way: from N - 1 down to 1 of N. */
+/* Alltoall round a ring: in round k, a rank passes on N - k of the N blocks. */
 static struct form ring_alltoall(struct given g) {
   return (struct form){g.n - 1, (g.n - 1) / 2, 0, g.n * (g.n - 1), (g.n - 1) / 2};
 }
 static struct form all_to_one_and_back(struct given g) {
   return (struct form){2 * (g.n - 1), 2 * (g.n - 1), 0, 2 * (g.n - 1), g.n - 1};
 }
-/* In every round a rank sends half of the blocks. */
+/* Bruck's alltoall: in every round, a rank sends half of the blocks. */
 static struct form bruck_alltoall(struct given g) {
   return (struct form){g.rounds, g.rounds / 2, 0, g.n * g.rounds, g.rounds / 2};
 }
-/* All send to rank 0 first and then to the next: it takes as long again until the last sender is through. */
+/* All ranks send to rank 0 first, then to rank 1, and so on. The rank that rank 0 receives from last still has N - 2
+ * messages to send then. */
 static struct form same_order(struct given g, double each) {
   return (struct form){2 * g.n - 3, (2 * g.n - 3) * each, (g.n - 1) * each, g.n * (g.n - 1), (g.n - 1) * each};
 }
@@ -141,15 +148,16 @@ static struct form doubling_exscan(struct given g) {
 }
 static struct form pair(struct given g) { return (struct form){1, 1, 0, g.n - 1, 1}; }
 
-/* Where the time's formula holds: the one-port network lets reductions overlap with the next message, which the formulas
- * of trees over incomplete subtrees do not see. Messages and bytes hold always. */
+/* Conditions under which the formula of a row gives the simulated time. On the one-port network, reductions overlap
+ * with the next message; the formulas of trees over incomplete subtrees do not take this into account. The formulas of
+ * messages and bytes hold without these conditions, except with COUNTS_TOO. */
 enum {
-  POWER = 1,       /* N a power of two */
-  POWER_PLUS = 2,  /* N - 1 a power of two */
-  GAMMA_POWER = 4, /* gamma = 0, or N a power of two */
-  NO_GAMMA = 8,    /* gamma = 0 */
-  COUNTS_TOO = 16, /* messages and bytes hold where the time does */
-  NEVER = 32       /* the formula is that of a network with a port for each direction */
+  POWER = 1,       /* the number of ranks N is a power of two */
+  POWER_PLUS = 2,  /* the number of ranks minus 1 is a power of two */
+  GAMMA_POWER = 4, /* reductions take no time (gamma = 0), or N is a power of two */
+  NO_GAMMA = 8,    /* reductions take no time (gamma = 0) */
+  COUNTS_TOO = 16, /* the formulas of messages and bytes, too, hold only under these conditions */
+  NEVER = 32       /* the time never agrees: the formula is that of a network with a port for each direction */
 };
 
 static const struct {
@@ -233,7 +241,7 @@ static const struct tu_sim_cost costs[] = {
 enum { COSTS = sizeof costs / sizeof costs[0] };
 
 static void compare_form(size_t row, const struct tu_algorithm *a, uint32_t ranks, uint32_t root) {
-  const double bytes = 1000003; /* no multiple of anything */
+  const double bytes = 1000003; /* not a multiple of any number of ranks in this test */
   uint32_t rounds = tu_log2_ceil(ranks);
   double half = (double)(1u << (rounds - 1)), rest = ranks - half;
   struct given g = {ranks, rounds, (ranks - 1.0) / ranks, fmax(half / 2, rest)};
@@ -256,7 +264,8 @@ static void compare_form(size_t row, const struct tu_algorithm *a, uint32_t rank
     if (!time_holds) continue;
     double time = f.messages * c->alpha + bytes * (f.sent * c->beta + f.reduced * c->gamma);
     CHECK(test_near(r.time_s, time), "%s, %u ranks, cost %zu: %.12g s, expected %.12g", name, ranks, i, r.time_s, time);
-    if (c->alpha <= 0 || c->beta <= 0) continue; /* then what costs nothing may be on the chain or not */
+    /* Messages or bytes that cost nothing may or may not be on the critical path, so they are not compared. */
+    if (c->alpha <= 0 || c->beta <= 0) continue;
     CHECK(test_near((double)r.critical_messages, f.messages), "%s, %u ranks: a chain of %llu messages, expected %g",
           name, ranks, (unsigned long long)r.critical_messages, f.messages);
     CHECK(test_near(r.critical_bytes, f.sent * bytes), "%s, %u ranks: %.12g bytes on the chain, expected %.12g", name,
@@ -280,7 +289,7 @@ static void test_closed_forms(void) {
   }
 }
 
-/* Where the root is must not matter: blocks that pass rank N - 1 on their way cost no message of their own. */
+/* The result must not depend on the root: blocks that wrap past rank N - 1 cause no extra message. */
 static void test_every_root(void) {
   for (size_t row = 0; row < sizeof forms / sizeof forms[0]; row++) {
     const struct tu_algorithm *a = find(forms[row].name);
@@ -290,9 +299,10 @@ static void test_every_root(void) {
   }
 }
 
-/* ---- what holds for every algorithm ---- */
+/* ---- properties of all algorithms ---- */
 
-/* Returns how many messages tu_check counts. */
+/* Compares the counts of a plan's simulation with those of tu_check. Returns the number of messages that tu_check
+ * counts. */
 static uint64_t compare_all(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place) {
   struct tu_plan *plan = tu_plan_build(
       &(struct tu_build){.algorithm = a, .ranks = ranks, .root = root, .in_place = in_place, .rank = TU_ALL_RANKS});
@@ -318,7 +328,7 @@ static uint64_t compare_all(const struct tu_algorithm *a, uint32_t ranks, uint32
   return checked.messages;
 }
 
-/* Blocks of a tree that pass rank N - 1 on their way are parts of one message: proved as such, at every root. */
+/* In binomial trees, blocks that wrap past rank N - 1 must not need a message of their own. Tests every root. */
 static void test_wrapped_trees(void) {
   static const char *const names[] = {"gather.binomial", "scatter.binomial"};
   for (size_t i = 0; i < 2; i++) {
@@ -344,22 +354,22 @@ static void test_all(void) {
   }
 }
 
-/* ---- one rank for all ---- */
+/* ---- algorithms in which one rank can stand for all (TU_ROTATES) ---- */
 
-/* Chunks of a buffer of rank 0, and the chunks of another rank that take their places: one to one. */
+/* A one-to-one map between the chunks of a buffer at rank 0 and the corresponding chunks at another rank. */
 struct pairing {
-  uint32_t *there, *back; /* chunk + 1; 0: not paired yet */
+  uint32_t *there, *back; /* number of the corresponding chunk + 1; 0: not mapped yet */
 };
 
 struct alike {
   const struct tu_plan *plan;
   uint32_t rank;
-  struct pairing pairings[3]; /* of the buffers */
-  uint64_t *names[2];         /* of the steps of rank 0 and of the other */
+  struct pairing pairings[3]; /* [buffer]: the map of the buffer's chunks */
+  uint64_t *names[2];         /* [0]: names of the steps of rank 0; [1]: names of the steps of the other rank */
 };
 
-/* A name for each step that does not depend on where receives stand among the others: the k-th send, the k-th local
- * step, or what receives the k-th message of a ring. */
+/* Gives each step a name that does not depend on where receives stand among the other steps: the k-th send, the k-th
+ * local step, or the receive of the k-th message of a FIFO (messages from one rank on one lane). */
 static void name_steps(const struct tu_plan *plan, uint32_t rank, uint64_t *names) {
   const struct tu_rank_plan *p = &plan->rank[rank];
   uint64_t sends = 0, locals = 0;
@@ -419,7 +429,8 @@ static bool pair_steps(struct alike *a, uint32_t here, uint32_t there) {
   return same;
 }
 
-/* Is the plan of `rank` that of rank 0 with all ranks moved on by `rank`, and chunks under other numbers? */
+/* Returns true if the plan of `rank` equals the plan of rank 0 after `rank` is added to all rank numbers (modulo N) and
+ * chunks are renumbered. */
 static bool rotated(const struct tu_plan *plan, uint32_t rank) {
   uint32_t steps = plan->rank[0].step_count;
   if (plan->rank[rank].step_count != steps) return false;
@@ -495,9 +506,10 @@ static void test_rotates(void) {
         "trees and chains rotate: this test sees nothing");
 }
 
-/* ---- by hand ---- */
+/* ---- small plans, computed by hand ---- */
 
-/* Plans for 4 ranks of alltoall, which need not make sense. A chunk is a byte. */
+/* Plans for 4 ranks whose times were computed by hand. They are called alltoall, but need not do an alltoall. A chunk
+ * is one byte. */
 static const struct {
   const char *what;
   const char *steps;
@@ -517,7 +529,7 @@ static const struct {
      "rank 0\n0: send in[0] to 3, 1, 2\nrank 1\n0: recv from 0 into out[0]\n1: send out[0] to 2 after 0\n"
      "rank 2\n0: recv from 0 into out[0]\n1: recv from 1 into out[1]\nrank 3\n0: recv from 0 into out[0]",
      {1, 1, 0},
-     8, /* to 3 until 2, to 1 until 4; then from 0 and from 1 to 2, one after the other */
+     8, /* rank 0's messages end at t = 2 (to rank 3), 4 (to 1) and 6 (to 2); rank 1's message to rank 2 ends at 8 */
      4},
     {"a multicast is done when all of it has left",
      "rank 0\n0: send in[0] to 1, 2\n1: copy in[1] into in[0] after 0\n2: send in[0] to 1 after 1\n"
@@ -530,39 +542,39 @@ static const struct {
      "rank 1\n0: recv from 0 into out[0]\n1: recv from 0 joined into out[1]\n2: send out[0] to 3 after 0\n"
      "rank 2\n0: send in[0] to 0\nrank 3\n0: recv from 1 into out[0]",
      {10, 1, 0},
-     34, /* 11 to rank 0, 12 for both parts to rank 1, 11 to rank 3 */
+     34, /* the message to rank 0 takes 11, both parts to rank 1 together take 12, the message to rank 3 takes 11 */
      3},
     {"an in-port takes who comes first, then by rank",
      "rank 0\n0: recv from 3 into out[3]\n1: recv from 1 into out[1]\n2: recv from 2 into out[2]\n"
      "rank 1\n0: send in[0:3] to 2\n1: send in[0] to 0 after 0\nrank 2\n0: recv from 1 into out[0:3]\n"
      "1: send in[0] to 0\nrank 3\n0: send in[0] to 0\n",
      {0, 1, 0},
-     4, /* 2 and 3 to 0 until 2; rank 1 comes at 3 */
+     4, /* ranks 2 and 3 occupy rank 0's in-port until t = 2; the message of rank 1 is ready only at t = 3 */
      2},
     {"at one moment, by rank",
      "rank 0\n0: recv from 3 into out[3]\n1: recv from 2 into out[2]\n2: send out[3] to 1 after 0\n"
      "rank 1\n0: recv from 0 into out[0]\nrank 2\n0: send in[0] to 0\nrank 3\n0: send in[0] to 0\n",
      {0, 1, 0},
-     3, /* rank 2's until 1, rank 3's until 2 */
+     3, /* rank 2's message arrives at t = 1, rank 3's at 2, and rank 0's at 3 */
      3},
     {"who stands in front waits, and who is behind waits too",
      "rank 0\n0: recv from 3 into out[3]\n1: send in[0] to 2 after 0\n2: send in[0] to 3 after 0\n"
      "rank 1\n0: send in[0:4] to 2\nrank 2\n0: recv from 1 into out[0:4]\n1: recv from 0 into out[0] after 0\n"
      "rank 3\n0: send in[0] to 0\n1: recv from 0 into out[0]",
      {0, 1, 0},
-     6, /* rank 1 holds rank 2's port until 4 */
+     6, /* rank 1's message occupies rank 2's in-port until t = 4 */
      3},
     {"ready first goes first",
      "rank 0\n0: recv from 1 into out[0]\n1: send out[0] to 2 after 0\n2: send in[0:3] to 3\n"
      "rank 1\n0: send in[0] to 0\nrank 2\n0: recv from 0 into out[0]\nrank 3\n0: recv from 0 into out[0:3]",
      {0, 1, 0},
-     4, /* the later step is ready at 0 */
+     4, /* step 2 of rank 0 is ready at t = 0, step 1 only at t = 1 */
      2},
     {"a ring keeps its order",
      "rank 0\n0: recv from 1 into out[0]\n1: send out[0] to 2 after 0\n2: send in[0:3] to 2\n"
      "rank 1\n0: send in[0] to 0\nrank 2\n0: recv from 0 into out[0]\n1: recv from 0 into out[1:4]\nrank 3",
      {0, 1, 0},
-     5, /* though the later message is ready at 0 */
+     5, /* step 2 of rank 0 is ready at t = 0, but waits for step 1, which is earlier in the FIFO */
      3},
     {"lanes are rings of their own",
      "rank 0\n0: recv from 1 into out[0]\n1: send out[0] to 2 after 0\n2: send in[0:3] to 2 lane 1\n"
@@ -575,13 +587,13 @@ static const struct {
      "2: recv_reduce in[2] + @3 into out[2]\nrank 1\n0: send in[0] to 0\nrank 2\n0: send in[0] to 0\n"
      "rank 3\n0: send in[0] to 0",
      {0, 2, 3},
-     11, /* they come at 2, 4 and 6; the first two keep the unit busy until 8 */
+     11, /* the messages arrive at t = 2, 4 and 6; the first two reductions keep the arithmetic unit busy until 8 */
      1},
     {"k operands are k - 1 additions",
      "rank 0\n0: recv_reduce in[0] + @1 + in[1] + @2 into out[0]\n1: reduce in[2] + in[3] into out[1]\n"
      "rank 1\n0: send in[0] to 0\nrank 2\n0: send in[0] to 0\nrank 3",
      {0, 1, 1},
-     5, /* both are there at 2 */
+     5, /* both messages have arrived at t = 2; three additions follow */
      2},
     {"messages that take no time",
      "rank 0\n0: send in[0] to 1\nrank 1\n0: recv_reduce in[0] + @0 into out[0]\nrank 2\nrank 3",
@@ -615,9 +627,10 @@ static void test_examples(void) {
   }
 }
 
-/* ---- large ---- */
+/* ---- many ranks ---- */
 
-/* Of this process: the machine may have other things to do. */
+/* Returns the CPU time of this process in seconds. Elapsed time would be wrong if the machine is busy with other
+ * processes. */
 static double cpu_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 static void test_large(void) {
@@ -642,7 +655,8 @@ static void test_large(void) {
         (unsigned long long)r.messages);
 }
 
-/* PAT's critical path at powers of two: delta - 1 messages down the trees of the steps, log2(aggregate) through the branches. */
+/* Tests the critical path of PAT with a power of two of ranks: delta - 1 messages down the trees of the steps, and
+ * log2(aggregate) messages through the branches. */
 static void test_pat(void) {
   const tutti_collective both[] = {TUTTI_REDUCE_SCATTER, TUTTI_ALLGATHER};
   for (uint32_t n = 2; n <= 64; n *= 2) {

@@ -1,31 +1,36 @@
-/* sim_ways.h: which links the messages of a graph cross. Private to sim/. */
+/* sim_ways.h: the routes of messages: which links the messages of a graph cross. Private to sim/. */
 #ifndef TU_SIM_WAYS_H
 #define TU_SIM_WAYS_H
 
 #include "sim/sim_cluster.h"
-#include "sim/sim_parts.h"
+#include "sim/sim_internal.h"
 
-/* A ring on the cluster: the messages from one rank to another on one lane go over these links. */
+/* The way (route) of a FIFO: all messages from one rank to another on one lane cross these links. */
 struct tu_sim_way {
   uint32_t from, to;
   uint32_t first_message;
-  uint32_t first_hop, hops; /* 0: both are on one chip */
+  /* first_hop: index in ports[] of the route's first link; hops: number of links of the route; 0 if both ranks are on
+   * one chip */
+  uint32_t first_hop, hops;
 };
 
 struct tu_sim_ways {
   uint32_t way_count, way_capacity;
   struct tu_sim_way *ways;
   uint32_t hop_count, hop_capacity;
-  uint32_t *ports;  /* [hop_count]: over which link, in which direction */
-  uint32_t *way_of; /* [nodes]: of messages */
+  uint32_t *ports;  /* [hop]: port number of the link that the hop crosses: 2 * link + direction */
+  uint32_t *way_of; /* [node]: index in ways[] of the message's route; TU_NONE: the node is not a message */
 };
 
-/* Of parallel links a ring takes one on which the fewest go the same way, the lane's turn first. */
+/* Finds the route of each FIFO (all messages from one rank to another on one lane). If two nodes of the route are
+ * joined by several links, chooses the link that the fewest FIFOs use so far in this direction. If several links are
+ * equally used, the lane's number decides, so that different lanes use different links. */
 tutti_err tu_sim_ways_create(const struct tu_sim *sim, const struct tu_sim_where *where, struct tu_sim_ways **ways,
                              struct tu_error *error);
 void tu_sim_ways_destroy(struct tu_sim_ways *ways);
 
-/* The two networks, each played to the end. */
+/* Both functions run the simulation (`course`) to its end. tu_sim_run_links simulates packets on links;
+ * tu_sim_run_fluid simulates messages as flows that share the bandwidth of links. */
 tutti_err tu_sim_run_links(struct tu_sim_course *course, const struct tu_sim_where *where, struct tu_sim_ways *ways,
                            struct tu_sim_cluster_report *report, struct tu_error *error);
 tutti_err tu_sim_run_fluid(struct tu_sim_course *course, const struct tu_sim_where *where, struct tu_sim_ways *ways,

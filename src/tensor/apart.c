@@ -1,10 +1,11 @@
-/* apart.c: do two tensors lie on the same bytes? Layouts have gaps, and one may lie in another's. */
+/* apart.c: finds whether two tensors share bytes. A layout may have gaps, and another tensor may lie in these gaps. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tensor/map.h"
 
-/* Moves the region's bytes block by block: into `memory` it writes ones; from it, it says whether there are any. */
+/* If `marks` is true, sets the bytes of a region in `memory` to 1. Otherwise returns true if any of these bytes is not
+ * 0. */
 static bool visit(const struct tu_region *region, unsigned char *memory, bool marks) {
   enum { BLOCK = 4096 };
   unsigned char block[BLOCK];

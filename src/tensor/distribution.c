@@ -1,4 +1,5 @@
-/* distribution.c: what users say of a tensor over a mesh, checked, and which part of it a rank has. */
+/* distribution.c: checks a user's distribution of a tensor over a mesh of ranks, and finds the part that a rank
+ * holds. */
 #include "tensor/distribution.h"
 
 #include <stdio.h>
@@ -8,13 +9,13 @@
 
 enum { AXES = TUTTI_MESH_AXES };
 
-/* ---- reading ---- */
+/* ---- reading a user's distribution ---- */
 
 static tutti_err read_cut(uint32_t axis, uint32_t dims, int said, uint8_t *role, struct tu_error *error) {
   int dim = said < 0 ? said + (int)dims : said;
   if (dim < 0 || dim >= (int)dims)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "mesh axis %u is to cut dimension %d of a tensor of %u dimensions; from %d to %d is possible", axis,
+                   "mesh axis %u: sharded dimension is %d, but the tensor has %u dimensions; expected %d to %d", axis,
                    said, dims, -(int)dims, (int)dims - 1);
   *role = (uint8_t)(TUTTI_DIMS - (int)dims + dim);
   return TUTTI_OK;
@@ -22,12 +23,13 @@ static tutti_err read_cut(uint32_t axis, uint32_t dims, int said, uint8_t *role,
 
 static tutti_err read_partial(uint32_t axis, tutti_op op, const tutti_spread *first, struct tu_error *error) {
   if (op != TUTTI_SUM && op != TUTTI_MIN && op != TUTTI_MAX)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "mesh axis %u is partial with operation %s; sum, min and max are possible", axis, tutti_op_name(op));
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "mesh axis %u is partial with operation %s; expected sum, min or max",
+                   axis, tutti_op_name(op));
   if (first && first->op != op)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "mesh axis %u is partial with %s, and an axis before it with %s: a tensor has one operation", axis,
-                   tutti_op_name(op), tutti_op_name(first->op));
+                   "mesh axis %u is partial with %s, but an earlier axis is partial with %s; expected one operation "
+                   "for all partial axes",
+                   axis, tutti_op_name(op), tutti_op_name(first->op));
   return TUTTI_OK;
 }
 
@@ -37,14 +39,15 @@ static tutti_err check_pieces(const struct tu_whole *whole, const struct tu_dist
     uint32_t pieces = tu_distribution_pieces(whole, d, dim);
     if (tu_whole_divides(whole, dim, pieces)) continue;
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "dimension %u has %zu elements, which cannot be cut into %u equal pieces%s, as the mesh axes would",
+                   "dimension %u has %zu elements; the mesh axes that shard it need %u equal pieces%s",
                    dim + dims - TUTTI_DIMS, whole->shape[dim], pieces,
-                   tu_datatype_group(whole->type) > 1 && dim + 1 == TUTTI_DIMS ? " of whole groups of 16" : "");
+                   tu_item_elements(whole->type) > 1 && dim + 1 == TUTTI_DIMS ? " of whole groups of 16" : "");
   }
   return TUTTI_OK;
 }
 
-/* Levels in the order of the axes; no word of axes of one rank. */
+/* Several axes may partition the same dimension. Numbers these axes (their levels) from 0 in axis order, so that the
+ * first axis is the outermost. An axis of one rank partitions nothing and becomes replicated. */
 static void normalise(const struct tu_whole *whole, struct tu_distribution *d) {
   uint8_t cuts[TUTTI_DIMS] = {0};
   bool partial = false;
@@ -73,8 +76,8 @@ tutti_err tu_distribution_read(const struct tu_whole *whole, uint32_t axes, uint
         d->op = (uint8_t)s->op;
         break;
       default:
-        err = tu_fail(error, TUTTI_ERR_ARGUMENT, "mesh axis %u is of kind %d, which is unknown; see tutti_spread_kind",
-                      a, (int)s->kind);
+        err = tu_fail(error, TUTTI_ERR_ARGUMENT, "mesh axis %u: unknown kind %d; expected a tutti_spread_kind", a,
+                      (int)s->kind);
     }
     if (err != TUTTI_OK) return err;
   }
@@ -112,7 +115,7 @@ void tu_distribution_print(const struct tu_distribution *d, uint32_t axes, uint3
   }
 }
 
-/* ---- parts ---- */
+/* ---- parts of the tensor ---- */
 
 uint32_t tu_distribution_pieces(const struct tu_whole *whole, const struct tu_distribution *d, uint32_t dim) {
   uint32_t pieces = 1;
@@ -122,7 +125,7 @@ uint32_t tu_distribution_pieces(const struct tu_whole *whole, const struct tu_di
 }
 
 static size_t group_of(const struct tu_whole *whole, uint32_t dim) {
-  return dim + 1 == TUTTI_DIMS ? tu_datatype_group(whole->type) : 1;
+  return dim + 1 == TUTTI_DIMS ? tu_item_elements(whole->type) : 1;
 }
 
 bool tu_whole_divides(const struct tu_whole *whole, uint32_t dim, uint32_t pieces) {
@@ -137,7 +140,7 @@ size_t tu_distribution_bytes(const struct tu_whole *whole, const struct tu_distr
   return bytes;
 }
 
-/* The axes that cut a dimension, from the outermost on; returns how many. */
+/* Lists the axes that partition dimension `dim`, the outermost first; returns the number of these axes. */
 static uint32_t find_cuts(const struct tu_distribution *d, uint32_t dim, uint32_t cuts[AXES]) {
   uint32_t count = 0;
   for (uint32_t a = 0; a < AXES; a++)
@@ -148,7 +151,7 @@ static uint32_t find_cuts(const struct tu_distribution *d, uint32_t dim, uint32_
   return count;
 }
 
-/* Which piece of the dimension do those coordinates mean? */
+/* Returns the index of the piece of dimension `dim` that belongs to the rank with the mesh coordinates `at`. */
 static uint32_t find_piece(const struct tu_whole *whole, const struct tu_distribution *d, uint32_t dim,
                            const uint32_t at[AXES]) {
   uint32_t cuts[AXES], count = find_cuts(d, dim, cuts), piece = 0;
@@ -174,6 +177,6 @@ void tu_distribution_find(const struct tu_whole *whole, const struct tu_distribu
       holder[cuts[count]] = piece % whole->extents[cuts[count]];
       piece /= whole->extents[cuts[count]];
     }
-    tu_assert(piece == 0); /* the same pieces */
+    tu_assert(piece == 0); /* must be 0, because both distributions cut the dimension into equally many pieces */
   }
 }

@@ -1,10 +1,10 @@
-/* reshard.c: the search for the cheapest steps from one distribution into another. */
+/* reshard.c: searches for the cheapest steps from one distribution to another. */
 #include "tensor/reshard.h"
 
 #include <string.h>
 
 enum { AXES = TUTTI_MESH_AXES, MASKS = 1 << AXES, CODES = 7 * 7 * 7 * 27 * 2 };
-_Static_assert(TU_ROLES == 7, "codes have room for so many roles of an axis");
+_Static_assert(TU_ROLES == 7, "CODES assumes 7 roles of an axis");
 
 const char *const tu_reshard_names[TU_RESHARD_KINDS] = {
     [TU_RESHARD_SLICE] = "slice",         [TU_RESHARD_PARTIAL] = "partial",
@@ -13,28 +13,28 @@ const char *const tu_reshard_names[TU_RESHARD_KINDS] = {
     [TU_RESHARD_EXCHANGE] = "exchange",
 };
 
-/* A distribution that has been reached, and the best way to it so far. */
+/* A distribution that the search has reached, with the best path found so far. */
 struct node {
   struct tu_distribution at;
-  struct tu_reshard_step step; /* the last one */
+  struct tu_reshard_step step; /* last step of the path */
   uint32_t before, steps;
   size_t cost, copied;
   bool settled;
 };
 
 struct search {
-  struct tu_arena arena; /* of what is here */
+  struct tu_arena arena; /* contains all memory of the search */
   struct tu_route *route;
   const struct tu_reshard *r;
-  size_t largest; /* parts of more bytes are not wanted */
+  size_t largest; /* maximum allowed length of a rank's part on the path, in bytes */
   struct node *nodes;
   uint32_t count, capacity;
-  uint16_t *index; /* [CODES]: of the distribution's node, plus one */
+  uint16_t *index; /* [code of a distribution, see code_of]: index in `nodes`, plus one; 0: not reached yet */
 };
 
 static bool has(uint32_t mask, uint32_t axis) { return mask >> axis & 1; }
 
-/* ---- what can be done with cuts ---- */
+/* ---- partitions of a dimension ---- */
 
 static bool is_partial(const struct tu_distribution *d) {
   for (uint32_t a = 0; a < AXES; a++)
@@ -42,8 +42,9 @@ static bool is_partial(const struct tu_distribution *d) {
   return false;
 }
 
-/* Do the axes have one role, and if they cut, are they the innermost ones, in the order of the axes? Then their communicator has
- * its ranks in the order of the pieces. */
+/* Returns true if a communicator over these axes has its ranks in the order of the pieces. For that, all axes must have
+ * the same role. If they partition a dimension, they must be in axis order, and no other axis may partition the
+ * dimension further in. */
 static bool go_together(const struct tu_distribution *d, uint32_t axes) {
   uint32_t first = (uint32_t)__builtin_ctz(axes), role = d->role[first], cuts = 0;
   for (uint32_t a = 0; a < AXES; a++) cuts += d->role[a] == role;
@@ -63,7 +64,8 @@ static struct tu_distribution with_role(struct tu_distribution d, uint32_t axes,
   return d;
 }
 
-/* The axes cut the dimension further; false if it does not come out even. */
+/* Lets the axes (a bit mask) partition dimension `dim` further, as its innermost axes. Returns false if the pieces
+ * would not be equal. */
 static bool cut_further(const struct tu_whole *whole, struct tu_distribution *d, uint32_t axes, uint32_t dim) {
   uint8_t level = 0;
   *d = with_role(*d, axes, TU_REPLICATED);
@@ -74,7 +76,7 @@ static bool cut_further(const struct tu_whole *whole, struct tu_distribution *d,
   return tu_whole_divides(whole, dim, tu_distribution_pieces(whole, d, dim));
 }
 
-/* ---- reaching ---- */
+/* ---- reaching a distribution ---- */
 
 static uint32_t code_of(const struct search *s, const struct tu_distribution *d) {
   uint32_t code = 0;
@@ -96,7 +98,7 @@ static size_t count_moved(const struct tu_whole *whole, const struct tu_reshard_
   }
 }
 
-/* The cheaper one; of such, the one that copies less; of such, the shorter one. */
+/* Compares two paths: the lower cost wins, then fewer copied bytes, then fewer steps. */
 static bool is_better(const struct node *a, const struct node *b) {
   if (a->cost != b->cost) return a->cost < b->cost;
   if (a->copied != b->copied) return a->copied < b->copied;
@@ -113,19 +115,20 @@ static void reach(struct search *s, uint32_t before, struct tu_reshard_step step
   n.cost = s->nodes[before].cost + n.step.moved + (local ? 0 : TU_RESHARD_COLLECTIVE_BYTES);
   n.copied = s->nodes[before].copied + (local ? n.step.part_bytes : 0);
   n.steps = s->nodes[before].steps + 1;
-  uint16_t *place = &s->index[code_of(s, &step.after)];
-  if (*place == 0) {
+  uint16_t *entry = &s->index[code_of(s, &step.after)];
+  if (*entry == 0) {
     s->nodes = tu_arena_grow(&s->arena, s->nodes, s->count, &s->capacity, sizeof *s->nodes);
     s->nodes[s->count++] = n;
-    *place = (uint16_t)s->count;
-  } else if (!s->nodes[*place - 1].settled && is_better(&n, &s->nodes[*place - 1])) {
-    s->nodes[*place - 1] = n;
+    *entry = (uint16_t)s->count;
+  } else if (!s->nodes[*entry - 1].settled && is_better(&n, &s->nodes[*entry - 1])) {
+    s->nodes[*entry - 1] = n;
   }
 }
 
 /* ---- steps ---- */
 
-/* Into cuts of every dimension that is not the axes' own. */
+/* Tries steps after which the axes (a bit mask) partition another dimension: each dimension except the one that they
+ * partition now. */
 static void try_cuts(struct search *s, uint32_t before, uint32_t axes, enum tu_reshard_kind kind) {
   const struct tu_distribution d = s->nodes[before].at;
   uint8_t role = d.role[__builtin_ctz(axes)];
@@ -136,7 +139,7 @@ static void try_cuts(struct search *s, uint32_t before, uint32_t axes, enum tu_r
   }
 }
 
-/* Partial sums are made where they are wanted in the end. */
+/* Tries a step to partial sums, but only for axes that are partial in the distribution that the search looks for. */
 static void try_partial(struct search *s, uint32_t before, uint32_t axes) {
   const struct tu_distribution *d = &s->nodes[before].at, *to = &s->r->to;
   bool cut = d->role[__builtin_ctz(axes)] < TUTTI_DIMS;
@@ -170,18 +173,19 @@ static void try_axes(struct search *s, uint32_t before, uint32_t axes) {
   if (role != TU_PARTIAL) try_partial(s, before, axes);
 }
 
-/* Each axis takes the role of another, as far as that leaves the pieces, and those that hold no piece, as they are: of what is
- * not cut there is one copy, or summand, a coordinate. */
-static void try_exchange(struct search *s, uint32_t before, const uint8_t places[AXES]) {
+/* Tries an exchange, where each axis adopts the role of another axis. The number of pieces of every dimension must not
+ * change. The roles replicated and partial can only move to an axis of the same length, because each coordinate of such
+ * an axis has one copy, or one summand. */
+static void try_exchange(struct search *s, uint32_t before, const uint8_t from_axes[AXES]) {
   const struct tu_whole *whole = &s->r->whole;
   const struct tu_distribution d = s->nodes[before].at;
   struct tu_reshard_step step = {.kind = TU_RESHARD_EXCHANGE, .after = d};
-  memcpy(step.places, places, sizeof step.places);
+  memcpy(step.from_axes, from_axes, sizeof step.from_axes);
   for (uint32_t a = 0; a < AXES; a++) {
-    if (d.role[places[a]] >= TUTTI_DIMS && whole->extents[places[a]] != whole->extents[a]) return;
-    step.after.role[a] = d.role[places[a]];
-    step.after.level[a] = d.level[places[a]];
-    if (whole->extents[a] > 1 && (places[a] != a || d.role[a] < TUTTI_DIMS)) step.axes |= (uint8_t)(1u << a);
+    if (d.role[from_axes[a]] >= TUTTI_DIMS && whole->extents[from_axes[a]] != whole->extents[a]) return;
+    step.after.role[a] = d.role[from_axes[a]];
+    step.after.level[a] = d.level[from_axes[a]];
+    if (whole->extents[a] > 1 && (from_axes[a] != a || d.role[a] < TUTTI_DIMS)) step.axes |= (uint8_t)(1u << a);
   }
   for (uint32_t dim = 0; dim < TUTTI_DIMS; dim++)
     if (tu_distribution_pieces(whole, &d, dim) != tu_distribution_pieces(whole, &step.after, dim)) return;
@@ -190,29 +194,29 @@ static void try_exchange(struct search *s, uint32_t before, const uint8_t places
 
 void tu_reshard_source(const struct tu_whole *whole, const struct tu_reshard_step *step,
                        const struct tu_distribution *before, const uint32_t at[AXES], uint32_t source[AXES]) {
-  for (uint32_t a = 0; a < AXES; a++) source[step->places[a]] = at[a];
+  for (uint32_t a = 0; a < AXES; a++) source[step->from_axes[a]] = at[a];
   tu_distribution_find(whole, before, &step->after, at, source);
 }
 
 void tu_reshard_target(const struct tu_whole *whole, const struct tu_reshard_step *step,
                        const struct tu_distribution *before, const uint32_t at[AXES], uint32_t target[AXES]) {
-  for (uint32_t a = 0; a < AXES; a++) target[a] = at[step->places[a]];
+  for (uint32_t a = 0; a < AXES; a++) target[a] = at[step->from_axes[a]];
   tu_distribution_find(whole, &step->after, before, at, target);
 }
 
 static void expand(struct search *s, uint32_t before) {
-  static const uint8_t places[][AXES] = {{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  static const uint8_t permutations[][AXES] = {{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   uint32_t axes_there = 0;
   for (uint32_t a = 0; a < AXES; a++)
     if (s->r->whole.extents[a] > 1) axes_there |= 1u << a;
   for (uint32_t axes = 1; axes < MASKS; axes++)
     if ((axes & axes_there) == axes) try_axes(s, before, axes);
-  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) try_exchange(s, before, places[i]);
+  for (size_t i = 0; i < sizeof permutations / sizeof permutations[0]; i++) try_exchange(s, before, permutations[i]);
 }
 
 /* ---- the search ---- */
 
-/* The node of the goal; UINT32_MAX if it cannot be reached. */
+/* Returns the index in s->nodes of the target distribution; UINT32_MAX: it cannot be reached. */
 static uint32_t search(struct search *s) {
   s->nodes = tu_arena_grow(&s->arena, s->nodes, 0, &s->capacity, sizeof *s->nodes);
   s->nodes[0] = (struct node){.at = s->r->from};
@@ -228,7 +232,7 @@ static uint32_t search(struct search *s) {
   }
 }
 
-/* The next larger size that a part can have; the whole is the last. */
+/* Returns the next larger length that a part of the tensor can have, in bytes; the largest part is the whole tensor. */
 static size_t larger_part(const struct tu_whole *whole, size_t bytes) {
   static const struct tu_distribution uncut = {.role = {TU_REPLICATED, TU_REPLICATED, TU_REPLICATED}};
   size_t all = tu_distribution_bytes(whole, &uncut), next = all;
@@ -241,7 +245,7 @@ static size_t larger_part(const struct tu_whole *whole, size_t bytes) {
   return next;
 }
 
-/* Local steps of one kind that follow each other are one. */
+/* Appends a step to the route. Successive local steps of one kind become one step. */
 static void append(struct tu_route *route, const struct tu_reshard_step *step) {
   struct tu_reshard_step *last = route->count > 0 ? &route->steps[route->count - 1] : NULL;
   if (last && last->kind == step->kind && tu_reshard_is_local(step->kind)) {
@@ -274,7 +278,8 @@ static tutti_err find(void *argument, struct tu_error *error) {
   uint32_t goal;
   while ((goal = search(s)) == UINT32_MAX) {
     size_t larger = larger_part(&r->whole, s->largest);
-    tu_assert(larger > s->largest); /* by way of the whole everything can be reached */
+    /* cannot fail: if each rank may hold the whole tensor, every target distribution can be reached */
+    tu_assert(larger > s->largest);
     s->largest = larger;
     memset(s->index, 0, CODES * sizeof *s->index);
   }

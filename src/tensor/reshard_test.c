@@ -1,5 +1,6 @@
-/* reshard_test.c: the steps of reshardings: a table of what is found, and, on small meshes, for all pairs of distributions:
- * each step does what its kind can do, told by the boxes of the ranks, and no sequence of such steps costs less. */
+/* reshard_test.c: checks the steps of reshardings: a table of expected steps, and, on small meshes, all pairs of
+ * distributions. There the boxes of the ranks show that each step does what its kind can do, and that no sequence of
+ * such steps costs less. */
 #include "tensor/reshard.h"
 
 #include "base/types.h"
@@ -7,11 +8,11 @@
 
 enum { AXES = TUTTI_MESH_AXES, RANKS_MAX = 16, STATES_MAX = 256 };
 
-/* ---- what is found ---- */
+/* ---- expected steps ---- */
 
 static tutti_spread R(void) { return (tutti_spread){TUTTI_REPLICATED, 0, 0}; }
 
-/* "R S3 P:sum" */
+/* Reads a distribution such as "R S3 P:sum": replicated, sharded along dimension 3, and partial, per mesh axis. */
 static void read_words(const char *text, tutti_spread spread[AXES]) {
   for (int a = 0; a < AXES; a++) {
     spread[a] = R();
@@ -34,10 +35,10 @@ static void must_read(const struct tu_whole *whole, const tutti_spread spread[AX
 static const struct finding {
   uint32_t extents[AXES];
   size_t shape[TUTTI_DIMS];
-  const char *from, *to, *steps; /* kind, axes, cut dimension; joined one */
+  const char *from, *to, *steps; /* steps: for each its kind, axes, partitioned dimension, joined dimension */
   size_t moved, largest;
 } findings[] = {
-    /* one axis; 1 MiB in all */
+    /* one axis; a tensor of 1 MiB */
     {{4, 1, 1}, {1, 1, 1, 512, 512}, "S3 R R", "S3 R R", "", 0, 256 << 10},
     {{4, 1, 1}, {1, 1, 1, 512, 512}, "R R R", "S4 R R", "slice 0", 0, 1 << 20},
     {{4, 1, 1}, {1, 1, 1, 512, 512}, "S3 R R", "R R R", "allgather 0 3", 768 << 10, 1 << 20},
@@ -49,7 +50,7 @@ static const struct finding {
     {{4, 1, 1}, {1, 1, 1, 512, 512}, "S4 R R", "P:min R R", "allgather 0 4, partial 0", 768 << 10, 1 << 20},
     {{4, 1, 1}, {1, 1, 1, 512, 512}, "P:sum R R", "P:min R R", "allreduce 0, partial 0", 1536 << 10, 1 << 20},
     {{4, 1, 1}, {1, 1, 1, 2, 2}, "P:sum R R", "R R R", "allreduce 0", 24, 16},
-    /* two */
+    /* two axes */
     {{2, 4, 1}, {1, 1, 1, 512, 512}, "S3 S4 R", "R R R", "allgather 0 3, allgather 1 4", 896 << 10, 1 << 20},
     {{2, 4, 1}, {1, 1, 1, 512, 512}, "S3 S3 R", "R R R", "allgather 0,1 3", 896 << 10, 1 << 20},
     {{2, 4, 1}, {1, 1, 1, 512, 512}, "R R R", "S4 S3 R", "slice 0,1", 0, 1 << 20},
@@ -78,7 +79,7 @@ static const struct finding {
      128 << 10},
     {{2, 4, 1}, {1, 1, 1, 4, 4}, "S3 S4 R", "S4 S3 R", "allgather 0 3, alltoall 1 3 4, slice 0", 20, 16},
     {{2, 1, 2}, {1, 1, 1, 512, 512}, "P:sum S3 R", "R S3 S3", "slice 2, allreduce 0", 512 << 10, 1 << 20},
-    /* three */
+    /* three axes */
     {{2, 2, 2}, {1, 1, 1, 512, 512}, "P:sum P:sum P:sum", "R R R", "allreduce 0,1,2", 1792 << 10, 1 << 20},
     {{2, 2, 2},
      {1, 1, 1, 512, 512},
@@ -132,7 +133,7 @@ static void table(void) {
   printf("  %zu reshardings\n", sizeof findings / sizeof findings[0]);
 }
 
-/* ---- what steps can do, told by boxes ---- */
+/* ---- what a step can do, derived from the ranks' boxes (parts of the tensor) ---- */
 
 struct world {
   struct tu_whole whole;
@@ -141,7 +142,8 @@ struct world {
   uint32_t count;
   struct tu_distribution states[STATES_MAX];
   struct tu_box boxes[STATES_MAX][RANKS_MAX];
-  size_t bytes[STATES_MAX], edges[STATES_MAX][STATES_MAX]; /* SIZE_MAX: no step */
+  /* bytes of a rank's part; cost of the cheapest step between two states; SIZE_MAX: no step */
+  size_t bytes[STATES_MAX], edges[STATES_MAX][STATES_MAX];
 };
 static struct world w;
 
@@ -168,7 +170,7 @@ static uint32_t find_line(uint32_t rank, uint32_t axes, uint32_t line[RANKS_MAX]
   return count;
 }
 
-/* Is `piece` number k of the pieces that `box` is cut into along dim, all of one size? */
+/* Returns true if `piece` is piece k of `count` equal pieces of `box` along dim. */
 static bool is_piece(const struct tu_box *piece, const struct tu_box *box, uint32_t dim, uint32_t k, uint32_t count) {
   struct tu_box p = *box;
   if (box->extent[dim] % count != 0) return false;
@@ -191,7 +193,8 @@ static size_t volume(const struct tu_box *b) {
   return v;
 }
 
-/* Could each rank have what it has in y from what it has in x, by a step over those axes along those dimensions? */
+/* Returns true if a step of this kind over these axes and dimensions can turn the boxes x of all ranks into the boxes
+ * y. */
 static bool is_step(enum tu_reshard_kind kind, const struct tu_box *x, const struct tu_box *y, uint32_t axes,
                     uint32_t dim, uint32_t out_dim) {
   for (uint32_t r = 0; r < w.ranks; r++) {
@@ -203,7 +206,7 @@ static bool is_step(enum tu_reshard_kind kind, const struct tu_box *x, const str
       for (uint32_t i = 0; i < k; i++) seen |= is_equal(&x[line[i]], other);
       if (!seen) filled += is_inside(other, &y[r]) ? volume(other) : SIZE_MAX / RANKS_MAX;
       if (kind == TU_RESHARD_ALLGATHER && !is_piece(other, &y[r], dim, k, n)) return false;
-      if (kind == TU_RESHARD_ALLTOALL) { /* what comes from there is a piece on both sides */
+      if (kind == TU_RESHARD_ALLTOALL) { /* the part that one rank sends another is a piece of the box of each */
         struct tu_box crosses = *other;
         crosses.extent[dim] /= n;
         crosses.origin[dim] += own * crosses.extent[dim];
@@ -218,7 +221,7 @@ static bool is_step(enum tu_reshard_kind kind, const struct tu_box *x, const str
   return true;
 }
 
-/* The rank's number among those of its plane that hold the summands of a piece. */
+/* Returns the index of the rank's summand of a partial sum among the ranks of its plane along `axes`. */
 static uint32_t summand_of(const struct tu_distribution *d, uint32_t rank, uint32_t axes) {
   uint32_t number = 0;
   for (uint32_t a = 0; a < AXES; a++)
@@ -226,8 +229,8 @@ static uint32_t summand_of(const struct tu_distribution *d, uint32_t rank, uint3
   return number;
 }
 
-/* Is what the ranks of each plane of these axes have in y, each in one copy, what they have in x? Then each can send one part and
- * receive one. */
+/* Returns true if, in each plane of these axes, the states x and y consist of the same parts, with the same number of
+ * copies of each part. Then each rank can send one part and receive one. */
 static bool is_exchange(uint32_t x, uint32_t y, uint32_t axes) {
   for (uint32_t r = 0; r < w.ranks; r++) {
     uint32_t line[RANKS_MAX], own, n = find_line(r, axes, line, &own), wanted = 0, there = 0;
@@ -241,7 +244,7 @@ static bool is_exchange(uint32_t x, uint32_t y, uint32_t axes) {
   return true;
 }
 
-/* Do the partial axes change as the kind has it? */
+/* Returns true if the partial axes change as the kind of step requires. */
 static bool is_sum_step(enum tu_reshard_kind kind, uint32_t before, uint32_t after, uint32_t axes) {
   if (kind == TU_RESHARD_PARTIAL) return (before & axes) == 0 && after == (before | axes);
   if (kind == TU_RESHARD_ALLREDUCE || kind == TU_RESHARD_REDUCE_SCATTER)
@@ -268,7 +271,7 @@ static size_t line_length(uint32_t axes) {
   return n;
 }
 
-/* The cheapest step from one state to another. */
+/* Returns the cost of the cheapest step from state x to state y (distributions). */
 static size_t find_edge(uint32_t x, uint32_t y) {
   size_t best = SIZE_MAX;
   uint32_t before = partial_axes(&w.states[x]), after = partial_axes(&w.states[y]);
@@ -293,7 +296,7 @@ static size_t find_edge(uint32_t x, uint32_t y) {
   return best;
 }
 
-/* ---- all distributions of a mesh, with all orders of cuts ---- */
+/* ---- all distributions of a mesh, with every order of the axes that partition a dimension ---- */
 
 static void add_state(struct tu_distribution d) {
   tu_assert(w.count < STATES_MAX);
@@ -304,7 +307,7 @@ static void add_state(struct tu_distribution d) {
   for (uint32_t r = 0; r < w.ranks; r++) w.boxes[i][r] = tu_distribution_box(&w.whole, &d, w.at[r]);
 }
 
-/* Are the levels of each dimension's cuts 0, 1, ...? */
+/* Returns true if the axes that partition a dimension have different levels: 0, 1, ... */
 static bool has_levels(const struct tu_distribution *d) {
   for (uint32_t a = 0; a < AXES; a++) {
     uint32_t cuts = 0, equal = 0;
@@ -340,8 +343,8 @@ static void add_states(void) {
   }
 }
 
-/* The least cost through parts of at most `largest` bytes, partial sums being made only where they are wanted in the end;
- * SIZE_MAX if there is no way. */
+/* Returns the least cost of a sequence of steps with parts of at most `largest` bytes; SIZE_MAX if there is none.
+ * Partial sums are made only for axes that are partial in the end. */
 static size_t least_cost(uint32_t from, uint32_t to, size_t largest) {
   size_t cost[STATES_MAX];
   bool settled[STATES_MAX] = {false};
@@ -368,7 +371,8 @@ static uint32_t find_state(const struct tu_distribution *d) {
   return i;
 }
 
-/* Does each rank's holder hold what it wants, and is each the holder of one? */
+/* Returns true if each rank receives from a rank that holds what it needs, and no two ranks receive from the same
+ * rank. */
 static bool is_held(const struct tu_reshard_step *s, uint32_t x, uint32_t y) {
   uint32_t users[RANKS_MAX] = {0};
   for (uint32_t r = 0; r < w.ranks; r++) {
@@ -383,7 +387,7 @@ static bool is_held(const struct tu_reshard_step *s, uint32_t x, uint32_t y) {
   return true;
 }
 
-/* Each step is one of its kind, and the sums are those of the steps. */
+/* Checks that each step is valid for its kind, and that the totals of the route are the sums over its steps. */
 static void check_steps(const struct tu_reshard *r, const struct tu_route *route, const char *what) {
   uint32_t x = find_state(&r->from), axes = 0;
   size_t moved = 0, largest = w.bytes[x];
@@ -409,7 +413,8 @@ static void check_steps(const struct tu_reshard *r, const struct tu_route *route
   CHECK(moved == route->moved && largest == route->largest_bytes && axes == route->axes, "%s: sums", what);
 }
 
-/* As the search promises: the smallest parts first, then the least cost. Returns whether a part in between was larger. */
+/* Checks what the search guarantees: first the largest part is as small as possible, then the cost. Returns true if the
+ * route has a larger part between its ends than at its ends. */
 static bool check_pair(uint32_t from, uint32_t to) {
   const struct tu_reshard r = {.whole = w.whole, .from = w.states[from], .to = w.states[to]};
   struct tu_route route;
@@ -437,7 +442,7 @@ static bool check_pair(uint32_t from, uint32_t to) {
   return largest > ends;
 }
 
-/* Of users: cuts in the order of the axes. */
+/* Returns true for distributions that users can give: the axes that partition a dimension are in axis order. */
 static bool is_users(const struct tu_distribution *d) {
   for (uint32_t a = 0; a < AXES; a++)
     for (uint32_t b = 0; b < a; b++)

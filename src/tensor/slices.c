@@ -1,4 +1,4 @@
-/* slices.c: how large a slice is; where one lies. */
+/* slices.c: chooses the size of slices of a region, and computes where each slice lies. */
 #include "tensor/slices.h"
 
 #include <string.h>
@@ -9,29 +9,30 @@ static tutti_err check(const tutti_slicing *how, struct tu_error *error) {
   size_t items = 1;
   for (int d = 0; d < TUTTI_DIMS; d++)
     if (!tu_multiply(items, tu_max(how->shape[d], 1), &items) || items > PTRDIFF_MAX / 64)
-      return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: the region has more items than memory");
+      return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: the region has more items than memory can hold");
   if (how->dim >= TUTTI_DIMS)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: dimension %u; from 0 to %d are possible", how->dim,
-                   TUTTI_DIMS - 1);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: dim is %u; expected 0 to %d", how->dim, TUTTI_DIMS - 1);
   if (how->ranks == 0 || how->workers == 0)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: %u ranks and %u workers; there must be one of each", how->ranks,
-                   how->workers);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: %u ranks and %u workers; expected at least 1 of each",
+                   how->ranks, how->workers);
   if (how->shape[how->dim] % how->ranks != 0)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: dimension %u has %zu items, which %u ranks cannot share",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: dimension %u has %zu items, which %u ranks cannot share equally",
                    how->dim, how->shape[how->dim], how->ranks);
   if (how->first >= how->ranks)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: begin with fracture %u of %u", how->first, how->ranks);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "slices: first is %u, but there are only %u fractures (pieces of the region), counted from 0",
+                   how->first, how->ranks);
   if (!how->page_rows != !how->page_cols || !how->slice_rows != !how->slice_cols)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: %s without rows, or without columns",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: %s needs both rows and columns; one of them is 0",
                    !how->page_rows != !how->page_cols ? "a page" : "a slice");
   size_t pages;
   if (!tu_multiply(how->slice_rows, how->slice_cols, &pages)) pages = SIZE_MAX;
   if (how->pages_max == 0 || pages <= how->pages_max) return TUTTI_OK;
-  return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: a slice of %zux%zu pages is longer than the %zu that fit",
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "slices: a slice of %zux%zu pages exceeds the maximum of %zu pages",
                  how->slice_rows, how->slice_cols, how->pages_max);
 }
 
-/* As large as fits, but not so large that a worker gets nothing. */
+/* Chooses the size of a slice: as large as allowed, but small enough that there is a slice for every worker. */
 static void choose_size(tutti_slicing *how, const size_t pages[TUTTI_DIMS]) {
   size_t all = pages[0] * pages[1] * pages[2] * pages[3] * pages[4], share = tu_max(all / how->workers, 1);
   size_t most = how->pages_max ? tu_min(how->pages_max, share) : share;

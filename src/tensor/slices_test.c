@@ -1,5 +1,5 @@
-/* slices_test.c: slices cover every fracture once, by the same lines, within their limit, dealt out in turn; and are those of
- * the multi-chip guide's figures. */
+/* slices_test.c: checks that slices cover every fracture once, in the same way, within their limit, and dealt to
+ * workers in turn; and that they are those in the figures of the multi-chip guide. */
 #include "tensor/slices.h"
 
 #include <stdlib.h>
@@ -13,13 +13,13 @@ static size_t items_of(const size_t shape[TUTTI_DIMS]) {
   return items;
 }
 
-/* ---- by their definition ---- */
+/* ---- slices by their definition ---- */
 
 struct sight {
   const tutti_slicing *how;
   struct tu_slices slices;
-  uint32_t *seen;                  /* [items]: how often */
-  size_t (*lines)[2 * TUTTI_DIMS]; /* [slice]: origin in its fracture, and extent; as some fracture had them */
+  uint32_t *seen;                  /* [items]: number of slices that contain each item */
+  size_t (*lines)[2 * TUTTI_DIMS]; /* [slice]: origin and extent of each slice within its fracture (a rank's share) */
   bool *known;
 };
 
@@ -33,7 +33,8 @@ static void see_items(struct sight *v, const tutti_slice *s) {
   }
 }
 
-/* The slice in its own fracture: on page boundaries, not too long, and the same in all fractures. */
+/* Checks the slice within its fracture (a rank's share): on page boundaries, not too long, and the same in all
+ * fractures. */
 static void see_lines(struct sight *v, const tutti_slice *s) {
   const tutti_slicing *how = v->how;
   const size_t unit[TUTTI_DIMS] = {1, 1, 1, how->page_rows ? how->page_rows : 1, how->page_cols ? how->page_cols : 1};
@@ -75,7 +76,7 @@ static void see_all(struct sight *v) {
       }
   }
   CHECK(all == count, "%zu slices are dealt out, of %zu", all, count);
-  for (size_t s = 1; s < count; s++) { /* matrix by matrix, rows first */
+  for (size_t s = 1; s < count; s++) { /* in order: matrix by matrix, row by row */
     int d = 0;
     while (d < TUTTI_DIMS - 1 && v->lines[s][d] == v->lines[s - 1][d]) d++;
     CHECK(v->lines[s][d] > v->lines[s - 1][d], "slice %zu comes before slice %zu", s, s - 1);
@@ -125,7 +126,7 @@ static void cover_everything_once(void) {
   }
 }
 
-/* If nothing else is said, every worker gets something as long as there are as many pages. */
+/* Tests that every worker gets a slice by default, if there are at least as many pages as workers. */
 static void nobody_is_idle(void) {
   for (size_t rows = 1; rows < 8; rows++)
     for (size_t cols = 1; cols < 8; cols++)
@@ -139,13 +140,13 @@ static void nobody_is_idle(void) {
       }
 }
 
-/* ---- the guide's figures ---- */
+/* ---- the figures of the multi-chip guide ---- */
 
-struct place {
+struct origin {
   size_t row, col;
 };
 
-static void check_worker(const struct tu_slices *s, uint32_t worker, const struct place want[], size_t count) {
+static void check_worker(const struct tu_slices *s, uint32_t worker, const struct origin want[], size_t count) {
   CHECK(tu_slices_dealt(s, worker) * s->how.ranks == count, "worker %u has %zu slices", worker,
         tu_slices_dealt(s, worker));
   for (size_t i = 0; i < count && i < tu_slices_dealt(s, worker) * s->how.ranks; i++) {
@@ -162,37 +163,38 @@ static struct tu_slices cut(const tutti_slicing *how) {
   return s;
 }
 
-/* A tensor of 2 x 12 pages, slices of 2 x 6 for a rank, pieces of 1 x 1 for a worker, two of whom take turns. */
+/* Tests a tensor of 2 x 12 pages, slices of 2 x 6 for a rank, and pieces of 1 x 1 for two workers who take turns. */
 static void two_workers_take_turns(void) {
   struct tu_slices s = cut(&(tutti_slicing){
       .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 2, .slice_rows = 1, .slice_cols = 1});
   CHECK(s.fracture[3] == 2 && s.fracture[4] == 6, "a fracture is %zux%zu", s.fracture[3], s.fracture[4]);
-  const struct place even[] = {{0, 0}, {0, 6}, {0, 2}, {0, 8}, {0, 4}, {0, 10},
-                               {1, 0}, {1, 6}, {1, 2}, {1, 8}, {1, 4}, {1, 10}};
-  const struct place odd[] = {{0, 1}, {0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 11},
-                              {1, 1}, {1, 7}, {1, 3}, {1, 9}, {1, 5}, {1, 11}};
+  const struct origin even[] = {{0, 0}, {0, 6}, {0, 2}, {0, 8}, {0, 4}, {0, 10},
+                                {1, 0}, {1, 6}, {1, 2}, {1, 8}, {1, 4}, {1, 10}};
+  const struct origin odd[] = {{0, 1}, {0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 11},
+                               {1, 1}, {1, 7}, {1, 3}, {1, 9}, {1, 5}, {1, 11}};
   check_worker(&s, 0, even, 12);
   check_worker(&s, 1, odd, 12);
-  /* As it is drawn, a fracture has two rows of three cells: so the second worker begins the second row. */
+  /* In the guide's figure, a rank's share has two rows of three cells, so the second worker begins the second row. */
   s = cut(&(tutti_slicing){
       .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 2, .slice_rows = 1, .slice_cols = 2});
-  const struct place purple[] = {{0, 0}, {0, 6}, {0, 4}, {0, 10}, {1, 2}, {1, 8}};
-  const struct place red[] = {{0, 2}, {0, 8}, {1, 0}, {1, 6}, {1, 4}, {1, 10}};
+  const struct origin purple[] = {{0, 0}, {0, 6}, {0, 4}, {0, 10}, {1, 2}, {1, 8}};
+  const struct origin red[] = {{0, 2}, {0, 8}, {1, 0}, {1, 6}, {1, 4}, {1, 10}};
   check_worker(&s, 0, purple, 6);
   check_worker(&s, 1, red, 6);
-  /* And slices of 2 x 6 for two workers of one rank. */
+  /* A share of 2 x 12 for one rank is cut into two slices of 2 x 6, one per worker. */
   s = cut(&(tutti_slicing){
       .shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 1, .workers = 2, .slice_rows = 2, .slice_cols = 6});
-  check_worker(&s, 0, (const struct place[]){{0, 0}}, 1);
-  check_worker(&s, 1, (const struct place[]){{0, 6}}, 1);
+  check_worker(&s, 0, (const struct origin[]){{0, 0}}, 1);
+  check_worker(&s, 1, (const struct origin[]){{0, 6}}, 1);
 }
 
-/* s=0,t=0; s=0,t=1; ... s=1,t=0; ...: chip 3 of a ring of four, which goes up from fracture 0 to its own. */
+/* Tests the order (slice, step) = (0, 0), (0, 1), ..., (1, 0), ... of chip 3 in a ring of four. In each slice, the chip
+ * goes up from fracture (rank's share) 0 to its own fracture, 3. */
 static void slices_outside_steps_inside(void) {
   struct tu_slices s = cut(
       &(tutti_slicing){.shape = {1, 1, 1, 2, 8}, .dim = 4, .ranks = 4, .workers = 1, .slice_rows = 1, .slice_cols = 1});
-  const struct place order[] = {{0, 0}, {0, 2}, {0, 4}, {0, 6}, {0, 1}, {0, 3}, {0, 5}, {0, 7},
-                                {1, 0}, {1, 2}, {1, 4}, {1, 6}, {1, 1}, {1, 3}, {1, 5}, {1, 7}};
+  const struct origin order[] = {{0, 0}, {0, 2}, {0, 4}, {0, 6}, {0, 1}, {0, 3}, {0, 5}, {0, 7},
+                                 {1, 0}, {1, 2}, {1, 4}, {1, 6}, {1, 1}, {1, 3}, {1, 5}, {1, 7}};
   check_worker(&s, 0, order, 16);
   for (size_t i = 0; i < 16; i++) {
     tutti_slice at = tu_slices_at(&s, 0, i);
@@ -201,7 +203,7 @@ static void slices_outside_steps_inside(void) {
   }
 }
 
-/* The other way round: chip i sends fracture i - 1 first, and keeps its own, the last. */
+/* Tests descending order: chip i sends fracture i - 1 first, and its own fracture comes last. */
 static void every_chip_ends_with_its_own(void) {
   static const uint32_t fractures[4][4] = {{3, 2, 1, 0}, {0, 3, 2, 1}, {1, 0, 3, 2}, {2, 1, 0, 3}};
   for (uint32_t chip = 0; chip < 4; chip++) {
@@ -223,44 +225,43 @@ static void buffers_limit_slices(void) {
   CHECK(tu_slice_max(5, 3, 4, 2) == 7, "5 against 3 + 4, and 2: %zu", tu_slice_max(5, 3, 4, 2));
 }
 
-/* ---- what cannot be ---- */
+/* ---- refusals ---- */
 
 static void nonsense_is_refused(void) {
   static const struct {
     tutti_slicing how;
     const char *says;
   } cases[] = {
-      {{.shape = {1, 1, 1, 2, 12}, .dim = 5, .ranks = 1, .workers = 1}, "dimension 5; from 0 to 4"},
-      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 0, .workers = 1}, "0 ranks and 1 workers"},
-      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 1, .workers = 0}, "1 ranks and 0 workers"},
-      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 5, .workers = 1}, "has 12 items, which 5 ranks cannot share"},
-      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 1, .first = 2}, "begin with fracture 2 of 2"},
-      {{.shape = {1, 1, 1, 2, 12}, .ranks = 1, .workers = 1, .page_rows = 4},
-       "a page without rows, or without columns"},
-      {{.shape = {1, 1, 1, 2, 12}, .ranks = 1, .workers = 1, .slice_cols = 4},
-       "a slice without rows, or without columns"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 5, .ranks = 1, .workers = 1}, "dim is 5|0 to 4"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 0, .workers = 1}, "0 ranks|1 workers"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 1, .workers = 0}, "1 ranks|0 workers"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 5, .workers = 1}, "dimension 4|12 items|5 ranks"},
+      {{.shape = {1, 1, 1, 2, 12}, .dim = 4, .ranks = 2, .workers = 1, .first = 2}, "first is 2|2 fractures"},
+      {{.shape = {1, 1, 1, 2, 12}, .ranks = 1, .workers = 1, .page_rows = 4}, "page|rows and columns"},
+      {{.shape = {1, 1, 1, 2, 12}, .ranks = 1, .workers = 1, .slice_cols = 4}, "a slice|rows and columns"},
       {{.shape = {1, 1, 1, 2, 12}, .ranks = 1, .workers = 1, .slice_rows = 2, .slice_cols = 6, .pages_max = 11},
-       "2x6 pages is longer than the 11"},
+       "2x6 pages|11 pages"},
       {{.shape = {1, 1, 1, 2, 12},
         .ranks = 1,
         .workers = 1,
         .slice_rows = SIZE_MAX,
         .slice_cols = 2,
         .pages_max = SIZE_MAX - 1},
-       "is longer than"},
-      {{.shape = {1, 1, 1, SIZE_MAX, 2}, .ranks = 1, .workers = 1}, "more items than memory"},
+       "18446744073709551615x2 pages|18446744073709551614 pages"},
+      {{.shape = {1, 1, 1, SIZE_MAX, 2}, .ranks = 1, .workers = 1}, "items|memory"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct tu_slices s;
     struct tu_error error = {0};
     tutti_err err = tu_slices_init(&s, &cases[i].how, &error);
-    CHECK(err == TUTTI_ERR_ARGUMENT && strstr(error.text, cases[i].says), "case %zu: %s", i, error.text);
+    CHECK(err == TUTTI_ERR_ARGUMENT && test_contains(error.text, cases[i].says), "case %zu: %s", i, error.text);
   }
 }
 
-/* ---- the public calls ---- */
+/* ---- public functions ---- */
 
-/* They say what the inner ones say, worker by worker, with ranks and workers that may be left out. */
+/* Tests that the public functions return the same as the internal functions, for each worker, also if ranks and workers
+ * are left out. */
 static void users_see_the_same(void) {
   for (uint32_t ranks = 1; ranks <= 4; ranks++)
     for (uint32_t workers = 1; workers <= 3; workers++) {
@@ -291,19 +292,19 @@ static void users_mistakes(void) {
   size_t count;
   tutti_slice slice;
   CHECK(tutti_slices_count(NULL, 0, &count) == TUTTI_ERR_ARGUMENT &&
-            strstr(tutti_error_message(NULL), "the slicing is NULL"),
+            test_contains(tutti_error_message(NULL), "how is NULL"),
         "NULL: %s", tutti_error_message(NULL));
   CHECK(tutti_slices_count(&how, 0, &count) == TUTTI_ERR_ARGUMENT &&
-            strstr(tutti_error_message(NULL), "which 5 ranks cannot share"),
+            test_contains(tutti_error_message(NULL), "12 items|5 ranks"),
         "ranks that do not divide: %s", tutti_error_message(NULL));
   CHECK(tutti_slices_count(&good, 1, &count) == TUTTI_ERR_ARGUMENT &&
-            strstr(tutti_error_message(NULL), "worker 1; there are 1"),
+            test_contains(tutti_error_message(NULL), "worker is 1|below 1"),
         "another worker: %s", tutti_error_message(NULL));
   CHECK(tutti_slices_count(&good, 0, NULL) == TUTTI_ERR_ARGUMENT, "no count");
   CHECK(tutti_slices_at(&good, 0, 0, NULL) == TUTTI_ERR_ARGUMENT, "no slice");
   CHECK(tutti_slices_at(&good, 0, 0, &slice) == TUTTI_OK && slice.extent[3] == 2 && slice.extent[4] == 12, "all of it");
   CHECK(tutti_slices_at(&good, 0, 1, &slice) == TUTTI_ERR_ARGUMENT &&
-            strstr(tutti_error_message(NULL), "order 1, but worker 0 does 1 things"),
+            test_contains(tutti_error_message(NULL), "order is 1|worker 0|1 work items"),
         "beyond: %s", tutti_error_message(NULL));
 }
 

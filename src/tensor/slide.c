@@ -1,4 +1,4 @@
-/* slide.c: stops by arithmetic, so that any one can be asked for; and copies from region to region, stop by stop. */
+/* slide.c: computes any stop of a sliding tile directly, and copies from region to region, stop by stop. */
 #include "tensor/slide.h"
 
 #include <string.h>
@@ -73,7 +73,8 @@ static void copy_part(const struct tu_region *to, void *to_data, const struct tu
   }
 }
 
-/* Is each matrix of the region one in memory? They all lie alike. */
+/* Returns true if each matrix of the region (its last two dimensions) lies in memory row by row, with equal distances
+ * between the rows. Tests the first matrix, because all matrices of a region lie in the same way. */
 static bool lies_in_rows(const struct tu_region *region) {
   struct tu_region first = *region;
   size_t offset, pitch;

@@ -1,5 +1,5 @@
-/* slide_test.c: a tile stops everywhere once, in the stated order; and regions come through matrices, and straight
- * into each other, as their layouts' definition says. */
+/* slide_test.c: checks that a tile stops everywhere once, in the documented order. Regions are copied through matrices,
+ * and directly to each other, and compared with the definition of their layouts. */
 #include "tensor/slide.h"
 
 #include "tensors.h"
@@ -7,7 +7,7 @@
 
 /* ---- stops ---- */
 
-/* The loops that the stops stand for. */
+/* Checks the stops against the loops that define them. */
 static void check_order(const struct tu_slide *s, const size_t shape[TUTTI_DIMS], size_t rows, size_t cols) {
   size_t n = 0;
   for (size_t a = 0; a < shape[0]; a++)
@@ -76,13 +76,13 @@ static void end(struct body *b) {
   free(b->data);
 }
 
-static size_t place(const struct body *b, const struct tu_region *g, const size_t i[TUTTI_DIMS]) {
+static size_t offset_of(const struct body *b, const struct tu_region *g, const size_t i[TUTTI_DIMS]) {
   size_t index[TUTTI_DIMS];
   for (int d = 0; d < TUTTI_DIMS; d++) index[d] = g->origin[d] + i[d];
   return tensors_where(&b->tensor, index) * tutti_datatype_size(b->tensor.type);
 }
 
-/* Two regions of one extent, anywhere in two tensors. */
+/* Chooses two random regions of the same extent, anywhere in two tensors. */
 static void draw(struct tu_region *a, const struct body *in, struct tu_region *b, const struct body *out,
                  uint64_t *seed) {
   *a = (struct tu_region){.map = in->map};
@@ -102,14 +102,15 @@ static void check_copy(struct body *in, struct body *out, const char *name, uint
   size_t item = tutti_datatype_size(in->tensor.type), i[TUTTI_DIMS] = {0};
   unsigned char *want = malloc(out->bytes + 1);
   memcpy(want, out->data, out->bytes);
-  do memcpy(want + place(out, &to, i), in->data + place(in, &from, i), item);
+  do memcpy(want + offset_of(out, &to, i), in->data + offset_of(in, &from, i), item);
   while (tensors_next(from.extent, i));
   tu_region_copy(&to, out->data, &from, in->data);
   CHECK(memcmp(want, out->data, out->bytes) == 0, "%s: a copy is wrong", name);
   free(want);
 }
 
-/* Into a matrix and from it, with gaps between its rows that nobody touches. */
+/* Tests loading a region into a matrix and storing from the matrix. The gaps between the rows of the matrix must stay
+ * unchanged. */
 static void check_matrix(struct body *in, const char *name, uint64_t *seed) {
   struct tu_region g, same;
   draw(&g, in, &same, in, seed);
@@ -121,8 +122,8 @@ static void check_matrix(struct body *in, const char *name, uint64_t *seed) {
   bool matrix = tu_region_is_matrix(&g, &offset, &own_pitch);
   do {
     size_t row = n / g.extent[4], col = n % g.extent[4];
-    memcpy(want + row * pitch + col * item, in->data + place(in, &g, i), item);
-    CHECK(!matrix || place(in, &g, i) == offset + row * own_pitch + col * item, "%s: is no such matrix", name);
+    memcpy(want + row * pitch + col * item, in->data + offset_of(in, &g, i), item);
+    CHECK(!matrix || offset_of(in, &g, i) == offset + row * own_pitch + col * item, "%s: is no such matrix", name);
     n++;
   } while (tensors_next(g.extent, i));
   tu_region_load(&g, in->data, got, pitch);
@@ -130,7 +131,7 @@ static void check_matrix(struct body *in, const char *name, uint64_t *seed) {
   for (size_t b = 0; b < rows * pitch; b++) got[b] = (unsigned char)tu_random(seed);
   memcpy(data, in->data, in->bytes);
   n = 0, memset(i, 0, sizeof i);
-  do memcpy(data + place(in, &g, i), got + n / g.extent[4] * pitch + n % g.extent[4] * item, item), n++;
+  do memcpy(data + offset_of(in, &g, i), got + n / g.extent[4] * pitch + n % g.extent[4] * item, item), n++;
   while (tensors_next(g.extent, i));
   tu_region_store(&g, in->data, got, pitch);
   CHECK(memcmp(data, in->data, in->bytes) == 0, "%s: stored from a matrix wrong", name);
@@ -144,7 +145,7 @@ static void regions_come_through_matrices_and_into_each_other(void) {
     for (int l = 0; l < TENSORS_KINDS; l++)
       for (int i = 0; i < 4; i++) {
         size_t shapes[2][TUTTI_DIMS];
-        bool large = i == 3; /* more than fits the memory on the way */
+        bool large = i == 3; /* larger than the scratch memory of a copy */
         for (int d = 0; d < TUTTI_DIMS; d++) {
           shapes[0][d] = 1 + tu_random(&seed) % (d < 3 ? 2 : large ? 90 : 20);
           shapes[1][d] = tu_random(&seed) % 2 ? shapes[0][d] : 1 + tu_random(&seed) % (d < 3 ? 2 : large ? 90 : 20);
@@ -158,7 +159,7 @@ static void regions_come_through_matrices_and_into_each_other(void) {
       }
 }
 
-/* What lies in rows is known to, or copies would take the long way. */
+/* Tests that regions that lie in rows are recognised; otherwise copies would take the slow path. */
 static void rows_are_known_to_be_matrices(void) {
   const size_t shape[] = {2, 1, 3, 5, 7};
   static const struct {

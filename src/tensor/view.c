@@ -1,4 +1,4 @@
-/* view.c: blocks and chunks to runs of bytes. */
+/* view.c: converts blocks and chunks (parts of blocks) to runs of bytes. */
 #include "tensor/view.h"
 
 static size_t block_count(const struct tu_view *v, uint32_t block) { return v->counts ? v->counts[block] : v->count; }

@@ -1,5 +1,6 @@
-/* view.h: which bytes are a chunk? A buffer of equal items, cut into blocks that lie anywhere in it, each cut into
- * `split` chunks of almost equal size. A contiguous buffer is one run of bytes. */
+/* view.h: the bytes of a chunk. A view describes a buffer of equal items. The buffer is cut into blocks, which may lie
+ * anywhere in it, and each block is cut into `split` chunks of almost equal size. A contiguous buffer is one run of
+ * bytes. */
 #ifndef TU_VIEW_H
 #define TU_VIEW_H
 
@@ -11,24 +12,25 @@ struct tu_view {
   size_t item_bytes;
   uint32_t blocks;
   uint32_t split;
-  size_t count;          /* items of every block, or ... */
-  const size_t *counts;  /* ... of each one */
-  const size_t *offsets; /* where each begins, in items; NULL: one after the other */
-  /* Not NULL: the items lie elsewhere, as this says (map.h); the view is of what they would be if packed. */
+  size_t count;          /* number of items of every block, if counts is NULL */
+  const size_t *counts;  /* number of items of each block; NULL: `count` for every block */
+  const size_t *offsets; /* start of each block, in items; NULL: the blocks lie one after the other */
+  /* NULL: the items lie in the buffer in order. Otherwise they lie where the fold (map.h) states, and the view
+   * describes their packed form. */
   const struct tu_fold *fold;
 };
 
-/* Bytes [offset, offset + bytes) from the start of the buffer. */
+/* A run of bytes: [offset, offset + bytes) from the start of the buffer. */
 struct tu_run {
   size_t offset;
   size_t bytes;
 };
 
-/* Where a chunk lies. Inner boundaries fall on whole cache lines from the start of the block, if items divide these; else on
- * as many whole items as a line holds. */
+/* Returns where a chunk lies. A chunk begins at a multiple of a cache line from the block's start, if the item size
+ * divides a cache line. Otherwise it begins at a multiple of as many whole items as fit into a cache line. */
 struct tu_run tu_view_chunk(const struct tu_view *view, uint32_t chunk);
 
-/* One past the last byte that any block has, 0 if none has any; *begin is the first. */
+/* Returns the offset after the last byte of all blocks; 0 if all blocks are empty. *begin: offset of the first byte. */
 size_t tu_view_extent(const struct tu_view *view, size_t *begin);
 
 #endif

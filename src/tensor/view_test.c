@@ -1,4 +1,4 @@
-/* view_test.c: chunks tile their block, and lie where the offsets say. */
+/* view_test.c: checks that chunks cover their block without gaps, and lie at the given offsets. */
 #include "tensor/view.h"
 
 #include "test.h"

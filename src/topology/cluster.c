@@ -1,4 +1,5 @@
-/* cluster.c: the index of a cluster (ports and neighbours of every node, sorted), and what is answered from it. */
+/* cluster.c: builds the index of a cluster (the sorted ports and neighbours of each node), and answers queries with
+ * it. */
 #include "topology/cluster.h"
 
 #include <stdio.h>
@@ -6,9 +7,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/cluster_parts.h"
+#include "topology/cluster_internal.h"
 
-/* ---- making one ---- */
+/* ---- making a cluster ---- */
 
 struct tu_cluster *tu_cluster_create(const char *name) {
   struct tu_arena arena = {0};
@@ -82,7 +83,8 @@ static int compare_nodes(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
-/* Sums counts up to where each node's begin; first[n] is at [n + 1] before. */
+/* Turns counts into offsets. On entry, first[n + 1] is the number of entries of node n. On return, first[n] is the
+ * index of the first entry of node n in one array of all entries. */
 static void sum_up(uint32_t first[], uint32_t count) {
   for (uint32_t n = 0; n < count; n++) first[n + 1] += first[n];
 }
@@ -104,7 +106,8 @@ static void index_ports(struct tu_cluster *c) {
     qsort(c->ports + c->port_first[n], c->port_first[n + 1] - c->port_first[n], sizeof *c->ports, compare_ports);
 }
 
-/* A link with a channel that another has, of those with the lowest number. */
+/* Looks for links that use a channel that is already in use: by a link of lower number, or by a link to a chip outside
+ * the cluster. Returns the first such link; TU_NONE: there is none. */
 static uint32_t find_clash(const struct tu_cluster *c) {
   uint32_t clash = TU_NONE;
   for (uint32_t n = 0; n < c->node_count; n++)
@@ -128,7 +131,7 @@ static void count_usable(struct tu_cluster *c) {
   }
 }
 
-/* A chip that is linked to itself is no neighbour of its own. */
+/* Builds the list of neighbours of each node. A chip that is linked to itself is not its own neighbour. */
 static void index_neighbours(struct tu_cluster *c) {
   c->neighbour_first = tu_arena_allocate(&c->arena, c->node_count + 1, sizeof *c->neighbour_first);
   c->neighbours = tu_arena_allocate(&c->arena, 2 * (size_t)c->link_count + 1, sizeof *c->neighbours);
@@ -161,7 +164,7 @@ uint32_t tu_cluster_index(struct tu_cluster *cluster) {
   return clash;
 }
 
-/* ---- reserving ---- */
+/* ---- reserved links ---- */
 
 static void reserve_for_dispatch(struct tu_cluster *c) {
   for (uint32_t n = 0; n < c->node_count; n++) {
@@ -174,7 +177,8 @@ static void reserve_for_dispatch(struct tu_cluster *c) {
   }
 }
 
-/* CHIP:CHANNEL; *at goes behind it. */
+/* Reads a link end, written CHIP:CHANNEL, and advances *at to the character behind it. Returns false if there is
+ * none. */
 static bool read_end(const char **at, struct tu_cluster_link_end *end) {
   uint64_t number[2];
   for (int i = 0; i < 2; i++) {
@@ -195,9 +199,9 @@ static tutti_err reserve_list(struct tu_cluster *c, const char *list, struct tu_
   for (const char *at = list; *at;) {
     struct tu_cluster_link_end end;
     if (!read_end(&at, &end) || (*at && *at != ','))
-      return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                     "reserved links: expected none, dispatch or a list as 0:8,3:9 (chip:channel), found '%.60s'",
-                     list);
+      return tu_fail(
+          error, TUTTI_ERR_ARGUMENT,
+          "reserved links: expected 'none', 'dispatch' or a list such as 0:8,3:9 (chip:channel), found '%.60s'", list);
     uint32_t chip = tu_cluster_chip(c, end.node);
     uint32_t link = chip == TU_NONE ? TU_NONE : tu_cluster_link_at(c, (struct tu_cluster_link_end){chip, end.channel});
     if (link == TU_NONE)
@@ -220,7 +224,7 @@ tutti_err tu_cluster_reserve(struct tu_cluster *cluster, const char *which, stru
   return err;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 const struct tu_neighbour *tu_cluster_pair(const struct tu_cluster *cluster, uint32_t a, uint32_t b) {
   const struct tu_neighbour *all = tu_neighbours(cluster, a);
@@ -275,8 +279,9 @@ struct tu_node_name tu_node_name(const struct tu_cluster *cluster, uint32_t node
   return name;
 }
 
-/* Breadth first from the nodes in queue[0, count), whose distance is 0. `origin` (or NULL) is handed on from neighbour to
- * neighbour. Queues are gone through in order, so of several origins the first in the queue wins a tie. */
+/* Breadth-first search from `count` start nodes, queue[0] to queue[count - 1]. distance[node] receives the number of
+ * hops from the nearest start node. origin[node], if `origin` is not NULL, receives that start node; if several are
+ * nearest, the first of them in the queue. */
 static void spread(const struct tu_cluster *c, uint32_t queue[], uint32_t count, bool reserved_too, uint32_t distance[],
                    uint32_t origin[]) {
   for (uint32_t at = 0; at < count; at++) {

@@ -1,23 +1,25 @@
-/* cluster_file.c: reads cluster description files (as tt-umd writes and reads them), and tells them from mesh graph
- * descriptors, in either form. What the files say beyond what is read here (harvesting, boards, ...) is passed over. */
+/* cluster_file.c: reads cluster description files in the format of tt-umd: their chips and links. Other parts of the
+ * files (harvesting, boards, ...) are ignored. Mesh graph descriptors (YAML or protobuf text) are passed to the
+ * functions that read them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/cluster_parts.h"
+#include "topology/cluster_internal.h"
 #include "topology/proto_text.h"
 
 struct reading {
   const struct tu_yaml *yaml;
   struct tu_cluster *cluster;
   struct tu_error *error;
-  /* Links, and then remote ones, in the order of the file: the lines they stand in. */
+  /* [links + remote links]: for each link, the line of the file that describes it; first all links inside the cluster,
+   * then all links to chips outside it */
   uint32_t *lines;
   uint32_t line_count, line_capacity;
 };
 
-/* Key and value of a map, one pair after the other. */
+/* One key of a map and its value, both as nodes of the tree that was read from the file. */
 struct pair {
   uint32_t key, value;
 };
@@ -37,14 +39,14 @@ static tutti_err read_id(const struct reading *r, uint32_t node, uint32_t *id) {
   return err;
 }
 
-/* The chip that a node names. */
+/* Reads a chip's id, and finds the chip with that id. */
 static tutti_err read_chip(const struct reading *r, uint32_t node, uint32_t *chip) {
   uint32_t id;
   tutti_err err = read_id(r, node, &id);
   if (err != TUTTI_OK) return err;
   *chip = tu_cluster_chip(r->cluster, id);
   if (*chip != TU_NONE) return TUTTI_OK;
-  return tu_yaml_refuse(r->yaml, node, r->error, "a chip that stands in 'arch' or 'chips'");
+  return tu_yaml_refuse(r->yaml, node, r->error, "a chip listed in 'arch' or 'chips'");
 }
 
 /* ---- chips ---- */
@@ -54,7 +56,7 @@ static int compare_ids(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
-/* The keys of a map from chips, without any twice. */
+/* Reads chip numbers from the keys of a map. A chip that occurs twice is an error. */
 static tutti_err read_ids(const struct reading *r, uint32_t map, uint32_t ids[], uint32_t *count) {
   uint32_t before = *count;
   for (struct pair p = first_pair(r->yaml, map); p.key != TU_YAML_NONE; p = next_pair(r->yaml, p)) {
@@ -88,18 +90,18 @@ static tutti_err add_chips(const struct reading *r, uint32_t arch, uint32_t chip
                  r->cluster->chip_count);
 }
 
-static tutti_err read_place(const struct reading *r, uint32_t list, struct tu_node *node) {
-  const char *expected = "a place of four numbers, [x, y, rack, shelf]";
+static tutti_err read_coords(const struct reading *r, uint32_t list, struct tu_node *node) {
+  const char *expected = "four coordinates, [x, y, rack, shelf]";
   tutti_err err = tu_yaml_is(r->yaml, list, TU_YAML_LIST, expected, r->error);
-  if (err == TUTTI_OK && r->yaml->nodes[list].count != TU_PLACE_DIMS)
+  if (err == TUTTI_OK && r->yaml->nodes[list].count != TU_GRID_DIMS)
     err = tu_yaml_refuse(r->yaml, list, r->error, expected);
   uint32_t dim = 0;
   for (uint32_t i = tu_yaml_first(r->yaml, list); err == TUTTI_OK && i != TU_YAML_NONE; i = tu_yaml_next(r->yaml, i)) {
     uint64_t number;
     err = tu_yaml_uint(r->yaml, i, UINT32_MAX - 1, "a coordinate", &number, r->error);
-    if (err == TUTTI_OK) node->place[dim++] = (uint32_t)number;
+    if (err == TUTTI_OK) node->coords[dim++] = (uint32_t)number;
   }
-  node->has_place = err == TUTTI_OK;
+  node->has_coords = err == TUTTI_OK;
   return err;
 }
 
@@ -108,11 +110,12 @@ static tutti_err read_chips(const struct reading *r) {
   uint32_t arch = tu_yaml_find(y, 0, "arch"), chips = tu_yaml_find(y, 0, "chips");
   tutti_err err = TUTTI_OK;
   if (arch == TU_YAML_NONE && chips == TU_YAML_NONE)
-    return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%u: expected a key 'arch' or 'chips', with the chips, found none",
-                   y->name, y->nodes[0].line);
+    return tu_fail(r->error, TUTTI_ERR_ARGUMENT,
+                   "%s:%u: expected a key 'arch' or 'chips' that lists the chips, found none", y->name,
+                   y->nodes[0].line);
   if (arch != TU_YAML_NONE) err = tu_yaml_is(y, arch, TU_YAML_MAP, "a map from chips to architectures", r->error);
   if (err == TUTTI_OK && chips != TU_YAML_NONE)
-    err = tu_yaml_is(y, chips, TU_YAML_MAP, "a map from chips to places", r->error);
+    err = tu_yaml_is(y, chips, TU_YAML_MAP, "a map from chips to coordinates", r->error);
   if (err == TUTTI_OK) err = add_chips(r, arch, chips);
   if (err != TUTTI_OK) return err;
   uint32_t chip;
@@ -125,12 +128,13 @@ static tutti_err read_chips(const struct reading *r) {
   for (struct pair p = chips == TU_YAML_NONE ? (struct pair){chips, chips} : first_pair(y, chips);
        p.key != TU_YAML_NONE; p = next_pair(y, p)) {
     if ((err = read_chip(r, p.key, &chip)) != TUTTI_OK) return err;
-    if ((err = read_place(r, p.value, &r->cluster->nodes[chip])) != TUTTI_OK) return err;
+    if ((err = read_coords(r, p.value, &r->cluster->nodes[chip])) != TUTTI_OK) return err;
   }
   return TUTTI_OK;
 }
 
-/* Every item names a chip, alone or as the keys of a map, whose values are the host's own numbers. */
+/* Reads which chips have mmio (mapped by a host). Each item is a chip, or a map whose keys are chips. The map's
+ * values, which are numbers of the host, are ignored. */
 static tutti_err read_mmio(const struct reading *r) {
   const struct tu_yaml *y = r->yaml;
   uint32_t list = tu_yaml_find(y, 0, "chips_with_mmio"), chip;
@@ -155,7 +159,7 @@ static tutti_err read_mmio(const struct reading *r) {
 
 static tutti_err read_channel(const struct reading *r, uint32_t map, uint32_t *channel) {
   uint32_t node = tu_yaml_find(r->yaml, map, "chan");
-  if (node == TU_YAML_NONE) return tu_yaml_refuse(r->yaml, map, r->error, "one end of a connection, with a key 'chan'");
+  if (node == TU_YAML_NONE) return tu_yaml_refuse(r->yaml, map, r->error, "one end of a connection with a key 'chan'");
   uint64_t number;
   tutti_err err = tu_yaml_uint(r->yaml, node, TU_CHANNELS_MAX - 1, "a channel", &number, r->error);
   if (err == TUTTI_OK) *channel = (uint32_t)number;
@@ -165,7 +169,7 @@ static tutti_err read_channel(const struct reading *r, uint32_t map, uint32_t *c
 static tutti_err read_end(const struct reading *r, uint32_t map, struct tu_cluster_link_end *end) {
   uint32_t chip = tu_yaml_find(r->yaml, map, "chip");
   if (chip == TU_YAML_NONE)
-    return tu_yaml_refuse(r->yaml, map, r->error, "one end of a connection, as {chip: 0, chan: 8}");
+    return tu_yaml_refuse(r->yaml, map, r->error, "one end of a connection, for example {chip: 0, chan: 8}");
   tutti_err err = read_chip(r, chip, &end->node);
   return err == TUTTI_OK ? read_channel(r, map, &end->channel) : err;
 }
@@ -175,9 +179,9 @@ static void note_line(struct reading *r, uint32_t line) {
   r->lines[r->line_count++] = line;
 }
 
-/* The two ends of a connection; what else stands beside them does not matter here. */
+/* Finds the two ends of a connection (a link), which are its first two items. Further items are ignored. */
 static tutti_err read_two(const struct reading *r, uint32_t connection, uint32_t ends[2]) {
-  const char *expected = "a connection of two ends, as [{chip: 0, chan: 8}, {chip: 1, chan: 0}]";
+  const char *expected = "a connection of two ends, for example [{chip: 0, chan: 8}, {chip: 1, chan: 0}]";
   const struct tu_yaml_node *node = &r->yaml->nodes[connection];
   if (node->kind != TU_YAML_LIST || node->count < 2) return tu_yaml_refuse(r->yaml, connection, r->error, expected);
   ends[0] = tu_yaml_first(r->yaml, connection);
@@ -190,7 +194,7 @@ static tutti_err read_links(struct reading *r) {
   uint32_t list = tu_yaml_find(y, 0, "ethernet_connections");
   if (list == TU_YAML_NONE)
     return tu_fail(r->error, TUTTI_ERR_ARGUMENT,
-                   "%s:%u: expected a key 'ethernet_connections', with a list that may be empty, found none", y->name,
+                   "%s:%u: expected a key 'ethernet_connections' with a list (it may be empty), found none", y->name,
                    y->nodes[0].line);
   tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of connections", r->error);
   if (err != TUTTI_OK) return err;
@@ -212,9 +216,12 @@ static tutti_err read_remote(struct reading *r, uint32_t connection) {
   uint32_t nodes[2], id;
   tutti_err err = read_two(r, connection, nodes);
   if (err != TUTTI_OK) return err;
-  int far = tu_yaml_find(y, nodes[0], "remote_chip_id") == TU_YAML_NONE; /* which of the two it is */
+  /* One of the two ends is at a chip outside the cluster: the one with the key remote_chip_id. This is its index in
+   * nodes[]. */
+  int far = tu_yaml_find(y, nodes[0], "remote_chip_id") == TU_YAML_NONE;
   if ((id = tu_yaml_find(y, nodes[far], "remote_chip_id")) == TU_YAML_NONE)
-    return tu_yaml_refuse(y, nodes[far], r->error, "the far end, as {remote_chip_id: 14251335820, chan: 7}");
+    return tu_yaml_refuse(y, nodes[far], r->error,
+                          "the remote end, for example {remote_chip_id: 14251335820, chan: 7}");
   if ((err = read_end(r, nodes[1 - far], &remote.end)) != TUTTI_OK) return err;
   if ((err = tu_yaml_uint(y, id, UINT64_MAX, "a unique id", &remote.chip, r->error)) != TUTTI_OK) return err;
   if ((err = read_channel(r, nodes[far], &remote.channel)) != TUTTI_OK) return err;
@@ -234,11 +241,11 @@ static tutti_err read_remotes(struct reading *r) {
   return err;
 }
 
-/* ---- */
+/* ---- checks ---- */
 
 struct taken {
   struct tu_cluster_link_end end;
-  uint32_t index; /* in reading.lines */
+  uint32_t index; /* index in reading.lines of the line on which the link is described */
 };
 static int compare_taken(const void *left, const void *right) {
   const struct taken *a = left, *b = right;
@@ -247,7 +254,7 @@ static int compare_taken(const void *left, const void *right) {
   return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* Each channel has one link at most. */
+/* Checks that each channel has at most one link. */
 static tutti_err check_channels(const struct reading *r) {
   const struct tu_cluster *c = r->cluster;
   struct taken *all =
@@ -262,8 +269,7 @@ static tutti_err check_channels(const struct reading *r) {
     const struct taken *a = &all[i - 1], *b = &all[i];
     if (a->end.node != b->end.node || a->end.channel != b->end.channel) continue;
     err = tu_fail(r->error, TUTTI_ERR_ARGUMENT,
-                  "%s:%u: expected a channel without a link, found channel %u of chip %u, which line %u has linked "
-                  "already",
+                  "%s:%u: expected a channel without a link, found channel %u of chip %u, which line %u already links",
                   r->yaml->name, r->lines[b->index], b->end.channel, c->nodes[b->end.node].id, r->lines[a->index]);
   }
   tu_arena_free(&r->cluster->arena, all);
@@ -285,17 +291,18 @@ static tutti_err read_description(const struct tu_yaml *yaml, struct tu_cluster 
   return err;
 }
 
-/* Keys by which the kinds of file are known. */
+/* Decides by the file's keys which kind of description it is, and reads it. */
 static tutti_err read_kind(const struct tu_yaml *yaml, struct tu_cluster *cluster, struct tu_error *error) {
   static const char *const mesh_keys[] = {"ChipSpec", "Board", "Mesh", "Graph", "RelaxedGraph"};
-  tutti_err err = tu_yaml_is(yaml, 0, TU_YAML_MAP, "a cluster description, which is a map", error);
+  tutti_err err = tu_yaml_is(yaml, 0, TU_YAML_MAP, "a cluster description (a map)", error);
   if (err != TUTTI_OK) return err;
   for (size_t i = 0; i < sizeof mesh_keys / sizeof mesh_keys[0]; i++)
     if (tu_yaml_find(yaml, 0, mesh_keys[i]) != TU_YAML_NONE) return tu_mesh_graph_read(yaml, cluster, error);
   if (tu_yaml_find(yaml, 0, "functional_workers") != TU_YAML_NONE)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%s:%u: expected a cluster description or a mesh graph descriptor, found that of a chip's cores",
-                   yaml->name, yaml->nodes[0].line);
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%s:%u: expected a cluster description or a mesh graph descriptor, found the description of a chip's cores",
+        yaml->name, yaml->nodes[0].line);
   return read_description(yaml, cluster, error);
 }
 

@@ -1,5 +1,5 @@
-/* cluster_test.c: readers of cluster descriptions, mesh graphs and chips' cores, good files and broken ones; presets and
- * generators against what is known of them; reserved links, and how a host reaches chips. */
+/* cluster_test.c: tests the readers of cluster descriptions, mesh graphs and chips' cores with good and broken files;
+ * presets and generators against known properties; reserved links; and how a host reaches chips. */
 #include "topology/cluster.h"
 
 #include "clusters.h"
@@ -12,7 +12,7 @@ static struct tu_cluster *read_text(const char *text, struct tu_error *error) {
   return cluster;
 }
 
-/* "0.8=1.0 0.9=1.1", chip.channel by numbers. */
+/* Prints the links as "0.8=1.0 0.9=1.1" (chip.channel, chips by index); a reserved link is followed by *. */
 static void print_links(const struct tu_cluster *c, char *line, size_t bytes) {
   size_t length = 0;
   line[0] = '\0';
@@ -23,18 +23,18 @@ static void print_links(const struct tu_cluster *c, char *line, size_t bytes) {
   }
 }
 
-/* The same cluster in every style that YAML has. */
+/* Reads the same cluster written in different styles of YAML. */
 static void styles(void) {
   static const char *const texts[] = {
       "arch: {0: wormhole_b0, 1: wormhole_b0}\nchips: {0: [0,0,0,0], 1: [1,0,0,0]}\n"
       "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1, chan: 0}], [{chip: 0, chan: 9}, {chip: 1, chan: 1}]]\n"
       "chips_with_mmio: [0]\n",
-      /* trailing commas, one-pair maps in a list, comments, what nobody knows */
+      /* a text with trailing commas, one-pair maps in a list, comments, unknown keys */
       "# a board\narch: {\n   0: wormhole_b0,\n   1: wormhole_b0,\n}\nchips: {\n   0: [0,0,0,0,],\n   1: "
       "[1,0,0,0],\n}\n"
       "ethernet_connections: [\n   [{chip: 0, chan: 8}, {chip: 1, chan: 0}, {routing_enabled: true}],\n"
       "   [{chip: 0, chan: 9}, {chip: 1, chan: 1},],\n]\nchips_with_mmio: [\n   0: 0,\n]\nsomething: {else: [1, 2]}\n",
-      /* block style; a map with more than one pair; places only; another order */
+      /* block style; a map with more than one pair; coordinates only; another order */
       "chips_with_mmio:\n  - 0: 3\n    # nothing else\nethernet_connections:\n  -\n    - chip: 0\n      chan: 8\n    - "
       "chan: 0\n"
       "      chip: 1\n      speed: 100\n  -\n    - chip: 0\n      chan: 9\n    - chip: 1\n      chan: 1\nchips:\n  "
@@ -61,7 +61,8 @@ static void styles(void) {
   }
 }
 
-/* Chips by any numbers; a cable from a chip to itself; a link to elsewhere. */
+/* A valid but unusual file: chips with arbitrary ids; a cable from a chip to itself; links to chips outside the
+ * cluster. */
 static void odd_but_good(void) {
   struct tu_error error = {.text = ""};
   struct tu_cluster *c = read_text(
@@ -88,87 +89,78 @@ static void odd_but_good(void) {
   tu_cluster_destroy(c);
 }
 
-#define CHIPS "arch: {0: w, 1: w}\n"
-static void broken(void) {
-  static const struct {
-    const char *text, *sentence;
-  } cases[] = {
-      {"", "folder/x.yaml:1: expected a description, found nothing"},
-      {"# nothing\n", "folder/x.yaml:1: expected a description, found nothing"},
-      {"just words", "folder/x.yaml:1: expected a cluster description, which is a map, found 'just words'"},
-      {"[1, 2]", "folder/x.yaml:1: expected a cluster description, which is a map, found a list of 2"},
-      {"a: [1, 2\nb: 3\n",
-       "folder/x.yaml:2: expected YAML: did not find expected ',' or ']', while parsing a flow sequence"},
-      {"a: b: c\n", "folder/x.yaml:1: expected YAML: mapping values are not allowed in this context"},
-      {"a: \x80\n", "folder/x.yaml:1: expected UTF-8 text: invalid leading UTF-8 octet at byte 3"},
-      {"\xef\xbb\xbf# x\nb: \xff\n", "folder/x.yaml:2: expected UTF-8 text: invalid leading UTF-8 octet at byte 7"},
-      {"a: 1\nb: \x80\n", "folder/x.yaml:2: expected UTF-8 text: invalid leading UTF-8 octet at byte 8"},
-      {"a: \"x\\0y\"\n", "folder/x.yaml:1: expected text, found a NUL character"},
-      {"a: &x 1\nb: *x\n", "folder/x.yaml:2: expected no alias (*name): they are not understood here"},
-      {"arch: {0: w}\n---\narch: {}\n", "folder/x.yaml:2: expected the end, found a second document"},
-      {"arch: {[0]: w}\n", "folder/x.yaml:1: expected a word or a number as key, found a list or a map"},
-      {"a: [[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]\n", "folder/x.yaml:1: expected no more than 16 levels of lists and maps"},
-      {"title: x\n", "folder/x.yaml:1: expected a key 'arch' or 'chips', with the chips, found none"},
-      {"\narch: [0]\n", "folder/x.yaml:2: expected a map from chips to architectures, found a list of 1"},
-      {"chips: 3\n", "folder/x.yaml:1: expected a map from chips to places, found '3'"},
-      {"arch: {}\n", "folder/x.yaml:1: expected 1 to 65536 chips in 'arch' and 'chips', found 0"},
-      {"arch: {0: w, x: w}\n",
-       "folder/x.yaml:1: expected a chip's number (a whole number up to 4294967294), found 'x'"},
-      {"arch:\n  0: w\n  -1: w\n",
-       "folder/x.yaml:3: expected a chip's number (a whole number up to 4294967294), found '-1'"},
-      {"arch: {0: w, 1: w, 0: w}\n", "folder/x.yaml:1: expected each chip once in this map, found chip 0 twice"},
-      {"arch: {0: [w]}\n", "folder/x.yaml:1: expected an architecture's name, found a list of 1"},
-      {"chips: {0: [1, 2, 3]}\n",
-       "folder/x.yaml:1: expected a place of four numbers, [x, y, rack, shelf], found a list of 3"},
-      {"chips: {0: [1, 2, 3, far]}\n",
-       "folder/x.yaml:1: expected a coordinate (a whole number up to 4294967294), found 'far'"},
-      {CHIPS, "folder/x.yaml:1: expected a key 'ethernet_connections', with a list that may be empty, found none"},
-      {CHIPS "ethernet_connections: none\n", "folder/x.yaml:2: expected a list of connections, found 'none'"},
-      {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8}]\n",
-       "folder/x.yaml:3: expected a connection of two ends, as [{chip: 0, chan: 8}, {chip: 1, chan: 0}], found a list "
-       "of 1"},
-      {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8},\n    {chip: 2, chan: 8}]\n",
-       "folder/x.yaml:4: expected a chip that stands in 'arch' or 'chips', found '2'"},
-      {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1}]]\n",
-       "folder/x.yaml:2: expected one end of a connection, with a key 'chan', found a map of 1"},
-      {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chan: 1}]]\n",
-       "folder/x.yaml:2: expected one end of a connection, as {chip: 0, chan: 8}, found a map of 1"},
-      {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, 1]]\n",
-       "folder/x.yaml:2: expected one end of a connection, as {chip: 0, chan: 8}, found '1'"},
-      {CHIPS "ethernet_connections: [[{chip: 0, chan: 1024}, {chip: 1, chan: 0}]]\n",
-       "folder/x.yaml:2: expected a channel (a whole number up to 1023), found '1024'"},
-      {CHIPS "ethernet_connections: [[{chip:0, chan: 8}, {chip: 1, chan: 0}]]\n",
-       "folder/x.yaml:2: expected one end of a connection, as {chip: 0, chan: 8}, found a map of 2"},
-      {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8}, {chip: 1, chan: 0}]\n - [{chip: 0, chan: 9}, {chip: 1, "
-             "chan: 0}]\n",
-       "folder/x.yaml:4: expected a channel without a link, found channel 0 of chip 1, which line 3 has linked "
-       "already"},
-      {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 0, chan: 8}]]\n",
-       "folder/x.yaml:2: expected a channel without a link, found channel 8 of chip 0, which line 2 has linked "
-       "already"},
-      {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1, chan: 8}]]\n"
-             "ethernet_connections_to_remote_devices: [[{chip: 0, chan: 8}, {remote_chip_id: 5, chan: 8}]]\n",
-       "folder/x.yaml:3: expected a channel without a link, found channel 8 of chip 0, which line 2 has linked "
-       "already"},
-      {CHIPS
-       "ethernet_connections: []\nethernet_connections_to_remote_devices: [[{chip: 0, chan: 8}, {chip: 1, chan: 8}]]\n",
-       "folder/x.yaml:3: expected the far end, as {remote_chip_id: 14251335820, chan: 7}, found a map of 2"},
-      {CHIPS "ethernet_connections: []\nethernet_connections_to_remote_devices: {}\n",
-       "folder/x.yaml:3: expected a list of connections, found a map of 0"},
-      {CHIPS "ethernet_connections: []\nchips_with_mmio: 0\n", "folder/x.yaml:3: expected a list of chips, found '0'"},
-      {CHIPS "ethernet_connections: []\nchips_with_mmio: [0: 0, 2: 0]\n",
-       "folder/x.yaml:3: expected a chip that stands in 'arch' or 'chips', found '2'"},
-      {"grid: {x_size: 1}\nfunctional_workers: []\n",
-       "folder/x.yaml:1: expected a cluster description or a mesh graph descriptor, found that of a chip's cores"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+/* ---- files that are refused ---- */
+
+/* facts: of the error message, after "folder/x.yaml:". */
+struct broken {
+  const char *text, *facts;
+};
+
+static void check_broken(const struct broken cases[], size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    char facts[300];
     struct tu_error error = {.text = ""};
+    snprintf(facts, sizeof facts, "folder/x.yaml:%s", cases[i].facts);
     struct tu_cluster *c = read_text(cases[i].text, &error);
-    CHECK(!c && error.code == TUTTI_ERR_ARGUMENT && strcmp(error.text, cases[i].sentence) == 0, "'%s': '%s'",
-          cases[i].text, error.text);
+    CHECK(!c && error.code == TUTTI_ERR_ARGUMENT && test_contains(error.text, facts), "'%s': '%s'", cases[i].text,
+          error.text);
     tu_cluster_destroy(c);
   }
 }
+
+#define CHIPS "arch: {0: w, 1: w}\n"
+static const struct broken broken_files[] = {
+    {"", "1: |description|nothing"},
+    {"# nothing\n", "1: |description|nothing"},
+    {"just words", "1: |cluster|a map|'just words'"},
+    {"[1, 2]", "1: |cluster|a map|list of 2"},
+    {"a: [1, 2\nb: 3\n", "2: |YAML|',' or ']'"},
+    {"a: b: c\n", "1: |YAML|mapping"},
+    {"a: \x80\n", "1: |UTF-8|byte 3"},
+    {"\xef\xbb\xbf# x\nb: \xff\n", "2: |UTF-8|byte 7"},
+    {"a: 1\nb: \x80\n", "2: |UTF-8|byte 8"},
+    {"a: \"x\\0y\"\n", "1: |text|NUL"},
+    {"a: &x 1\nb: *x\n", "2: |*name|aliases"},
+    {"arch: {0: w}\n---\narch: {}\n", "2: |second document"},
+    {"arch: {[0]: w}\n", "1: |as key|a list|a map"},
+    {"a: [[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]\n", "1: |16 levels"},
+    {"title: x\n", "1: |'arch' or 'chips'|none"},
+    {"\narch: [0]\n", "2: |architectures|list of 1"},
+    {"chips: 3\n", "1: |coordinates|'3'"},
+    {"arch: {}\n", "1: |1 to 65536 chips|'arch' and 'chips'|found 0"},
+    {"arch: {0: w, x: w}\n", "1: |chip's number|4294967294|'x'"},
+    {"arch:\n  0: w\n  -1: w\n", "3: |chip's number|4294967294|'-1'"},
+    {"arch: {0: w, 1: w, 0: w}\n", "1: |each chip|chip 0 twice"},
+    {"arch: {0: [w]}\n", "1: |architecture's name|list of 1"},
+    {"chips: {0: [1, 2, 3]}\n", "1: |[x, y, rack, shelf]|list of 3"},
+    {"chips: {0: [1, 2, 3, far]}\n", "1: |coordinate|4294967294|'far'"},
+    {CHIPS, "1: |'ethernet_connections'|none"},
+    {CHIPS "ethernet_connections: none\n", "2: |of connections|'none'"},
+    {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8}]\n", "3: |two ends|list of 1"},
+    {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8},\n    {chip: 2, chan: 8}]\n", "4: |'arch' or 'chips'|'2'"},
+    {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1}]]\n", "2: |one end|'chan'|map of 1"},
+    {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chan: 1}]]\n", "2: |one end|{chip: 0, chan: 8}|map of 1"},
+    {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, 1]]\n", "2: |one end|{chip: 0, chan: 8}|'1'"},
+    {CHIPS "ethernet_connections: [[{chip: 0, chan: 1024}, {chip: 1, chan: 0}]]\n", "2: |a channel|1023|'1024'"},
+    {CHIPS "ethernet_connections: [[{chip:0, chan: 8}, {chip: 1, chan: 0}]]\n",
+     "2: |one end|{chip: 0, chan: 8}|map of 2"},
+    {CHIPS "ethernet_connections:\n - [{chip: 0, chan: 8}, {chip: 1, chan: 0}]\n - [{chip: 0, chan: 9}, {chip: 1, "
+           "chan: 0}]\n",
+     "4: |without|channel 0|chip 1|line 3"},
+    {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 0, chan: 8}]]\n", "2: |without|channel 8|chip 0|line 2"},
+    {CHIPS "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1, chan: 8}]]\n"
+           "ethernet_connections_to_remote_devices: [[{chip: 0, chan: 8}, {remote_chip_id: 5, chan: 8}]]\n",
+     "3: |without|channel 8|chip 0|line 2"},
+    {CHIPS
+     "ethernet_connections: []\nethernet_connections_to_remote_devices: [[{chip: 0, chan: 8}, {chip: 1, chan: 8}]]\n",
+     "3: |remote end|remote_chip_id|map of 2"},
+    {CHIPS "ethernet_connections: []\nethernet_connections_to_remote_devices: {}\n", "3: |of connections|map of 0"},
+    {CHIPS "ethernet_connections: []\nchips_with_mmio: 0\n", "3: |of chips|'0'"},
+    {CHIPS "ethernet_connections: []\nchips_with_mmio: [0: 0, 2: 0]\n", "3: |'arch' or 'chips'|'2'"},
+    {"grid: {x_size: 1}\nfunctional_workers: []\n", "1: |cluster|mesh graph|chip's cores"},
+};
+
+static void broken(void) { check_broken(broken_files, sizeof broken_files / sizeof broken_files[0]); }
 
 /* ---- mesh graphs ---- */
 
@@ -176,7 +168,9 @@ static void broken(void) {
 static void mesh_graphs(void) {
   struct tu_error error = {.text = ""};
   char line[400];
-  /* Ports: N 0 and 1, E 2, S 3 and 4, W 5. A row of boards of one column each; and two meshes, joined from both sides. */
+  /* With SPEC, a chip has ports 0 and 1 (north), 2 (east), 3 and 4 (south), 5 (west). The first file is a row of boards
+   * of one column each. The second file has two meshes; one of their joints (links between meshes) is listed from both
+   * sides. */
   struct tu_cluster *c = read_text(SPEC
                                    "Board: [{name: B, type: Mesh, topology: [2, 1]}]\n"
                                    "Mesh: [{id: 0, board: B, topology: [1, 2], host_ranks: [[0, 1]]}]\nGraph: [\n]\n",
@@ -184,8 +178,8 @@ static void mesh_graphs(void) {
   CHECK(c, "%s", error.text);
   if (c) print_links(c, line, sizeof line);
   CHECK(c && c->chip_count == 4 && strcmp(line, "0.2=1.5 0.3=2.0 0.4=2.1 1.3=3.0 1.4=3.1 2.2=3.5") == 0, "%s", line);
-  CHECK(c && c->nodes[3].place[0] == 1 && c->nodes[3].place[1] == 1 && strcmp(c->nodes[3].arch, "wormhole_b0") == 0,
-        "places");
+  CHECK(c && c->nodes[3].coords[0] == 1 && c->nodes[3].coords[1] == 1 && strcmp(c->nodes[3].arch, "wormhole_b0") == 0,
+        "coordinates");
   tu_cluster_destroy(c);
 
   c = read_text(SPEC
@@ -196,59 +190,48 @@ static void mesh_graphs(void) {
   CHECK(c, "%s", error.text);
   if (c) print_links(c, line, sizeof line);
   CHECK(c && c->chip_count == 4 && strcmp(line, "1.2=2.5 2.2=3.5 3.2=1.5 0.3=3.0 0.5=1.4") == 0, "%s", line);
-  CHECK(c && !c->nodes[0].has_place, "two meshes have no places");
+  CHECK(c && !c->nodes[0].has_coords, "two meshes have no coordinates");
   tu_cluster_destroy(c);
-
-#define MESH "Board: [{name: B, type: Mesh, topology: [2, 2]}]\nMesh: [{id: 0, board: B, topology: [1, 1]}]\n"
-  static const struct {
-    const char *text, *sentence;
-  } cases[] = {
-      {"Mesh: []\n", "1: expected a map with a key 'ChipSpec', found a map of 1"},
-      {"ChipSpec: {arch: x}\n", "1: expected a map with a key 'ethernet_ports', found a map of 1"},
-      {"ChipSpec: {ethernet_ports: {N: 1, E: 1, S: 1}}\n", "1: expected a map with a key 'W', found a map of 3"},
-      {"ChipSpec: {ethernet_ports: {N: 1, E: 1, S: 1, W: 257}}\n",
-       "1: expected 'W' (a whole number up to 256), found '257'"},
-      {SPEC "Board: []\n", "1: expected a map with a key 'Mesh', found a map of 2"},
-      {SPEC "Mesh: []\n", "2: expected 1 to 4096 meshes, found a list of 0"},
-      {SPEC "Mesh: [{id: 0, board: B}]\n", "1: expected a map with a key 'Board', found a map of 2"},
-      {SPEC "Board: [{name: C}]\nMesh:\n- {id: 0, board: B}\n",
-       "4: expected a board that stands in 'Board', found 'B'"},
-      {SPEC "Board: [{name: B, topology: [2]}]\nMesh: [{id: 0, board: B}]\n",
-       "2: expected rows and columns, as [8, 4], found a list of 1"},
-      {SPEC "Board: [{name: B, topology: [2, 0]}]\nMesh: [{id: 0, board: B}]\n",
-       "2: expected rows and columns, as [8, 4], found '0'"},
-      {SPEC "Board: [{name: B, type: Moebius, topology: [2, 1]}]\nMesh: [{id: 0, board: B}]\n",
-       "2: expected Mesh, TORUS_X, TORUS_Y or TORUS_2D, found 'Moebius'"},
-      {SPEC "Board: [{name: B, topology: [256, 256]}]\nMesh: [{id: 0, board: B, topology: [1, 2]}]\n",
-       "3: expected a mesh of no more than 65536 chips, found a map of 3"},
-      {SPEC "Board: [{name: B, topology: [256, 256]}]\nMesh: [{id: 0, board: B, topology: [1, 1]}, {id: 1, board: B, "
-            "topology: [1, 1]}]\n",
-       "3: expected no more than 65536 chips in all meshes, found a list of 2"},
-      {"ChipSpec: {ethernet_ports: {N: 256, E: 256, S: 256, W: 256}}\nBoard: [{name: B, topology: [256, 256]}]\n"
-       "Mesh: [{id: 0, board: B, topology: [1, 1]}]\n",
-       "3: expected meshes of no more than 2^20 links, found 33554432"},
-      {SPEC "Board: [{name: B, topology: [1, 1]}]\nMesh: [{id: 1, board: B, topology: [1, 1]}]\n",
-       "3: expected 'id' (a whole number up to 0), found '1'"},
-      {SPEC "Board: [{name: B, topology: [1, 1]}]\nMesh: [{id: 1, board: B, topology: [1, 1]},\n {id: 1, board: B}]\n",
-       "4: expected an id that no other mesh has, found '1'"},
-      {SPEC MESH "Graph: [[[0, N0]]]\n",
-       "4: expected two ports that are joined, as [[0, S0], [4, N0]], found a list of 1"},
-      {SPEC MESH "Graph: [[[0, N0], [1, N0]]]\n", "4: expected a mesh (a whole number up to 0), found '1'"},
-      {SPEC MESH "Graph: [[[0, N0], [0, N4]]]\n", "4: expected a port that the mesh has on that edge, found 'N4'"},
-      {SPEC MESH "Graph: [[[0, N0], [0, Q1]]]\n", "4: expected a mesh and one of its ports, as [0, N4], found 'Q1'"},
-      {SPEC MESH "Graph: [[[0, N0], [0, S0]], [[0, N0], [0, S1]]]\n",
-       "4: expected two ports without a link, one at least has another, found a list of 2"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    char sentence[300];
-    snprintf(sentence, sizeof sentence, "folder/x.yaml:%s", cases[i].sentence);
-    c = read_text(cases[i].text, &error);
-    CHECK(!c && strcmp(error.text, sentence) == 0, "'%s': '%s'", cases[i].text, error.text);
-    tu_cluster_destroy(c);
-  }
 }
 
-/* ---- real files ---- */
+#define MESH "Board: [{name: B, type: Mesh, topology: [2, 2]}]\nMesh: [{id: 0, board: B, topology: [1, 1]}]\n"
+static const struct broken broken_mesh_graphs[] = {
+    {"Mesh: []\n", "1: |a key|'ChipSpec'|map of 1"},
+    {"ChipSpec: {arch: x}\n", "1: |a key|'ethernet_ports'|map of 1"},
+    {"ChipSpec: {ethernet_ports: {N: 1, E: 1, S: 1}}\n", "1: |a key|'W'|map of 3"},
+    {"ChipSpec: {ethernet_ports: {N: 1, E: 1, S: 1, W: 257}}\n", "1: |'W'|up to 256|'257'"},
+    {SPEC "Board: []\n", "1: |a key|'Mesh'|map of 2"},
+    {SPEC "Mesh: []\n", "2: |1 to 4096 meshes|list of 0"},
+    {SPEC "Mesh: [{id: 0, board: B}]\n", "1: |a key|'Board'|map of 2"},
+    {SPEC "Board: [{name: C}]\nMesh:\n- {id: 0, board: B}\n", "4: |a board|'Board'|'B'"},
+    {SPEC "Board: [{name: B, topology: [2]}]\nMesh: [{id: 0, board: B}]\n", "2: |[8, 4]|list of 1"},
+    {SPEC "Board: [{name: B, topology: [2, 0]}]\nMesh: [{id: 0, board: B}]\n", "2: |[8, 4]|'0'"},
+    {SPEC "Board: [{name: B, type: Moebius, topology: [2, 1]}]\nMesh: [{id: 0, board: B}]\n",
+     "2: |Mesh, TORUS_X, TORUS_Y and TORUS_2D|'Moebius'"},
+    {SPEC "Board: [{name: B, topology: [256, 256]}]\nMesh: [{id: 0, board: B, topology: [1, 2]}]\n",
+     "3: |the mesh|65536 chips"},
+    {SPEC "Board: [{name: B, topology: [256, 256]}]\nMesh: [{id: 0, board: B, topology: [1, 1]}, {id: 1, board: B, "
+          "topology: [1, 1]}]\n",
+     "3: |65536 chips|meshes"},
+    {"ChipSpec: {ethernet_ports: {N: 256, E: 256, S: 256, W: 256}}\nBoard: [{name: B, topology: [256, 256]}]\n"
+     "Mesh: [{id: 0, board: B, topology: [1, 1]}]\n",
+     "3: |2^20 links|found 33554432"},
+    {SPEC "Board: [{name: B, topology: [1, 1]}]\nMesh: [{id: 1, board: B, topology: [1, 1]}]\n",
+     "3: |'id'|up to 0|'1'"},
+    {SPEC "Board: [{name: B, topology: [1, 1]}]\nMesh: [{id: 1, board: B, topology: [1, 1]},\n {id: 1, board: B}]\n",
+     "4: |an id|'1'"},
+    {SPEC MESH "Graph: [[[0, N0]]]\n", "4: |[[0, S0], [4, N0]]|list of 1"},
+    {SPEC MESH "Graph: [[[0, N0], [1, N0]]]\n", "4: |a mesh|up to 0|'1'"},
+    {SPEC MESH "Graph: [[[0, N0], [0, N4]]]\n", "4: |existing port|'N4'"},
+    {SPEC MESH "Graph: [[[0, N0], [0, Q1]]]\n", "4: |[0, N4]|'Q1'"},
+    {SPEC MESH "Graph: [[[0, N0], [0, S0]], [[0, N0], [0, S1]]]\n", "4: |two ports|no other connection|list of 2"},
+};
+
+static void mesh_graphs_refused(void) {
+  check_broken(broken_mesh_graphs, sizeof broken_mesh_graphs / sizeof broken_mesh_graphs[0]);
+}
+
+/* ---- files of real machines ---- */
 
 static void on_files(bool own) {
   static const struct {
@@ -293,10 +276,10 @@ static void real_files(void) { on_files(false); }
 
 static void refused_files(bool own) {
   static const char *const files[][2] = {
-      {"own/cores.yaml", "found that of a chip's cores"},
+      {"own/cores.yaml", "chip's cores"},
       {"own/README.md", "expected"},
-      {"schema_cluster_descriptor.yaml", "expected a key 'arch' or 'chips', with the chips, found none"},
-      {"soc/wormhole_b0_80_arch.yaml", "found that of a chip's cores"},
+      {"schema_cluster_descriptor.yaml", "'arch' or 'chips'|none"},
+      {"soc/wormhole_b0_80_arch.yaml", "chip's cores"},
       {"README.md", "expected"},
   };
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -304,7 +287,7 @@ static void refused_files(bool own) {
     struct tu_cluster *c;
     struct tu_error error;
     if (cluster_is_own(files[i][0]) != own || !cluster_path(files[i][0], path)) continue;
-    CHECK(tu_cluster_load(path, &c, &error) == TUTTI_ERR_ARGUMENT && strstr(error.text, files[i][1]), "%s: '%s'",
+    CHECK(tu_cluster_load(path, &c, &error) == TUTTI_ERR_ARGUMENT && test_contains(error.text, files[i][1]), "%s: '%s'",
           files[i][0], error.text);
   }
 }
@@ -341,13 +324,14 @@ static void presets(void) {
         CHECK(c->links[l].ends[e].channel < 16, "%s: channel %u", cases[i].what, c->links[l].ends[e].channel);
     tu_cluster_destroy(c);
   }
-  /* Galaxy: 96 links along rows, of which 24 are reserved, 112 along columns, none. */
+  /* In a galaxy, 96 links run along rows, of which 24 are reserved; 112 run along columns, of which none is
+   * reserved. */
   struct tu_cluster *c = cluster_of("galaxy");
   uint32_t rows = 0, reserved_rows = 0, cols = 0, reserved_cols = 0;
   for (uint32_t l = 0; l < c->link_count; l++) {
     uint32_t a = c->links[l].ends[0].node, b = c->links[l].ends[1].node;
     if (a >= 32 || b >= 32) CHECK(c->links[l].reserved, "a gateway's link is for use");
-    else if (c->nodes[a].place[1] == c->nodes[b].place[1]) rows++, reserved_rows += c->links[l].reserved;
+    else if (c->nodes[a].coords[1] == c->nodes[b].coords[1]) rows++, reserved_rows += c->links[l].reserved;
     else cols++, reserved_cols += c->links[l].reserved;
   }
   CHECK(rows == 96 && reserved_rows == 24 && cols == 112 && reserved_cols == 0, "%u of %u, %u of %u", reserved_rows,
@@ -392,7 +376,7 @@ static void generators(void) {
     CHECK(tu_cluster_parts(c, &other) == 1, "%s falls apart", cases[i].what);
     tu_cluster_destroy(c);
   }
-  /* Each switch of a fat tree has as many links up as down, but the top ones. */
+  /* Each switch of a fat tree, except at the top level, has as many links upwards as downwards. */
   struct tu_cluster *c = cluster_of("fat-tree:3x3");
   for (uint32_t s = 0; s < 27; s++) {
     uint32_t expected = s < 18 ? 6 : 3;
@@ -403,64 +387,48 @@ static void generators(void) {
 
 static void names_refused(void) {
   static const char *const cases[][2] = {
-      {"t30000",
-       "there is no cluster 't30000', did you mean 't3000'?: expected n300, t3000, galaxy, galaxy-torus, a generator "
-       "as "
-       "mesh:4x8 (ring, line, mesh, torus, fat-tree, hosts), or a file"},
-      {"banana",
-       "there is no cluster 'banana': expected n300, t3000, galaxy, galaxy-torus, a generator as mesh:4x8 (ring, "
-       "line, mesh, torus, fat-tree, hosts), or a file"},
+      {"t30000", "'t30000'|'t3000'|galaxy-torus|mesh:4x8|file"},
+      {"banana", "'banana'|galaxy-torus|mesh:4x8|file"},
       {"no/such.yaml", "cannot open 'no/such.yaml'"},
-      {"ring:", "expected ring:N, and perhaps :LINKS between two (up to 128), found 'ring:'"},
-      {"ring:0", "expected ring:N, and perhaps :LINKS between two (up to 128), found 'ring:0'"},
-      {"ring:4x4", "expected ring:N, and perhaps :LINKS between two (up to 128), found 'ring:4x4'"},
-      {"ring:65537", "expected ring:N, and perhaps :LINKS between two (up to 128), found 'ring:65537'"},
-      {"mesh:4x",
-       "expected mesh:AxB.. of up to four sizes, and perhaps :LINKS between two (up to 128), found 'mesh:4x'"},
-      {"mesh:1x2x3x4x5",
-       "expected mesh:AxB.. of up to four sizes, and perhaps :LINKS between two (up to 128), found 'mesh:1x2x3x4x5'"},
-      {"mesh:4x4:129",
-       "expected mesh:AxB.. of up to four sizes, and perhaps :LINKS between two (up to 128), found 'mesh:4x4:129'"},
-      {"mesh:4x4:2:2",
-       "expected mesh:AxB.. of up to four sizes, and perhaps :LINKS between two (up to 128), found 'mesh:4x4:2:2'"},
-      {"torus:256x257", "'torus:256x257': expected a cluster of up to 65536 chips and 2^20 links, found a larger one"},
-      {"torus:256x256:16",
-       "'torus:256x256:16': expected a cluster of up to 65536 chips and 2^20 links, found a larger one"},
-      {"fat-tree:4",
-       "expected fat-tree:KxL, of K links down and up at each switch in L levels, and perhaps :LINKS between two "
-       "(up to 128), found 'fat-tree:4'"},
-      {"fat-tree:1x65536",
-       "'fat-tree:1x65536': expected a cluster of up to 65536 chips and 2^20 links, found a larger one"},
-      {"hosts:70000x1",
-       "expected hosts:HxC, of H hosts with C chips each, and perhaps :LINKS between two (up to 128), found "
-       "'hosts:70000x1'"},
+      {"ring:", "ring:N|LINKS|128|'ring:'"},
+      {"ring:0", "ring:N|LINKS|128|'ring:0'"},
+      {"ring:4x4", "ring:N|LINKS|128|'ring:4x4'"},
+      {"ring:65537", "ring:N|LINKS|128|'ring:65537'"},
+      {"mesh:4x", "mesh:AxB|LINKS|128|'mesh:4x'"},
+      {"mesh:1x2x3x4x5", "mesh:AxB|LINKS|128|'mesh:1x2x3x4x5'"},
+      {"mesh:4x4:129", "mesh:AxB|LINKS|128|'mesh:4x4:129'"},
+      {"mesh:4x4:2:2", "mesh:AxB|LINKS|128|'mesh:4x4:2:2'"},
+      {"torus:256x257", "'torus:256x257'|65536 chips|2^20 links"},
+      {"torus:256x256:16", "'torus:256x256:16'|65536 chips|2^20 links"},
+      {"fat-tree:4", "fat-tree:KxL|LINKS|128|'fat-tree:4'"},
+      {"fat-tree:1x65536", "'fat-tree:1x65536'|65536 chips|2^20 links"},
+      {"hosts:70000x1", "hosts:HxC|LINKS|128|'hosts:70000x1'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct tu_cluster *c;
     struct tu_error error = {.text = ""};
     tutti_err err = tu_cluster_load(cases[i][0], &c, &error);
-    CHECK(err != TUTTI_OK && strncmp(error.text, cases[i][1], strlen(cases[i][1])) == 0, "%s: '%s'", cases[i][0],
-          error.text);
+    CHECK(err != TUTTI_OK && test_contains(error.text, cases[i][1]), "%s: '%s'", cases[i][0], error.text);
   }
   struct tu_cluster *c = cluster_of("n300");
   static const char *const lists[][2] = {
-      {"nothing", "reserved links: expected none, dispatch or a list as 0:8,3:9 (chip:channel), found 'nothing'"},
-      {"0", "reserved links: expected none, dispatch or a list as 0:8,3:9 (chip:channel), found '0'"},
-      {"0:8;1:0", "reserved links: expected none, dispatch or a list as 0:8,3:9 (chip:channel), found '0:8;1:0'"},
-      {"0:7", "reserved links: there is no link at channel 7 of chip 0 of n300"},
-      {"2:0", "reserved links: there is no link at channel 0 of chip 2 of n300"},
+      {"nothing", "reserved links: |dispatch|(chip:channel)|'nothing'"},
+      {"0", "reserved links: |dispatch|(chip:channel)|'0'"},
+      {"0:8;1:0", "reserved links: |dispatch|(chip:channel)|'0:8;1:0'"},
+      {"0:7", "reserved links: |channel 7|chip 0|n300"},
+      {"2:0", "reserved links: |channel 0|chip 2|n300"},
   };
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
     struct tu_error error = {.text = ""};
-    CHECK(tu_cluster_reserve(c, lists[i][0], &error) == TUTTI_ERR_ARGUMENT && strcmp(error.text, lists[i][1]) == 0,
+    CHECK(tu_cluster_reserve(c, lists[i][0], &error) == TUTTI_ERR_ARGUMENT && test_contains(error.text, lists[i][1]),
           "%s: '%s'", lists[i][0], error.text);
   }
   tu_cluster_destroy(c);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
-/* Neighbours, channels and far ends against the list of links. */
+/* Compares the index of random clusters (neighbours, channels, far ends of links) with the list of links. */
 static void index_of_links(void) {
   uint64_t seed = test_seed();
   for (uint32_t round = 0; round < 100; round++) {
@@ -511,7 +479,8 @@ static void reach(void) {
           cases[i].what, cases[i].chip, mmio[cases[i].chip], hops[cases[i].chip]);
     tu_cluster_destroy(c);
   }
-  /* The nearest, and of equals the lowest; against all distances. A chip that nobody reaches. */
+  /* In random clusters, compares with all-pairs distances: expects the nearest node with mmio, and the lowest one if
+   * several are equally near. */
   uint64_t seed = test_seed();
   for (uint32_t round = 0; round < 100; round++) {
     struct tu_cluster *c = cluster_random(&seed, 12, 15, 1);
@@ -531,7 +500,7 @@ static void reach(void) {
   }
 }
 
-/* ---- cores ---- */
+/* ---- descriptions of a chip's cores ---- */
 
 static void socs(void) {
   static const char text[] =
@@ -544,24 +513,20 @@ static void socs(void) {
         "cores");
   tu_soc_destroy(soc);
   static const char *const cases[][2] = {
-      {"[]", "s:1: expected a description of a chip's cores, which is a map, found a list of 0"},
-      {"eth: []", "s:1: expected a description of a chip's cores, with keys 'grid' and 'eth', found a map of 1"},
-      {"grid: {x_size: 3}\neth: []", "s:1: expected the grid of cores, as {x_size: 10, y_size: 12}, found a map of 1"},
-      {"grid: {x_size: 3, y_size: 5000}\neth: []",
-       "s:1: expected cores in a direction (a whole number up to 4096), found '5000'"},
-      {"grid: {x_size: 3, y_size: 3}\neth: 0-0", "s:2: expected a list of cores, found '0-0'"},
-      {"grid: {x_size: 3, y_size: 3}\neth:\n - 0-0\n - 3-0\n",
-       "s:4: expected a core of the grid, as 9-6 (x-y), found '3-0'"},
-      {"grid: {x_size: 3, y_size: 3}\neth: [0]\n", "s:2: expected a core of the grid, as 9-6 (x-y), found '0'"},
-      {"grid: {x_size: 3, y_size: 3}\neth: [-1-1]\n", "s:2: expected a core of the grid, as 9-6 (x-y), found '-1-1'"},
-      {"grid: {x_size: 3, y_size: 3}\neth: [[0-0]]\n",
-       "s:2: expected a core of the grid, as 9-6 (x-y), found a list of 1"},
-      {"grid: {x_size: 3, y_size: 3}\neth: []\narch_name: []",
-       "s:3: expected an architecture's name, found a list of 0"},
+      {"[]", "s:1: |chip's cores|a map|list of 0"},
+      {"eth: []", "s:1: |chip's cores|'grid' and 'eth'|map of 1"},
+      {"grid: {x_size: 3}\neth: []", "s:1: |{x_size: 10, y_size: 12}|map of 1"},
+      {"grid: {x_size: 3, y_size: 5000}\neth: []", "s:1: |a number of cores|4096|'5000'"},
+      {"grid: {x_size: 3, y_size: 3}\neth: 0-0", "s:2: |of cores|'0-0'"},
+      {"grid: {x_size: 3, y_size: 3}\neth:\n - 0-0\n - 3-0\n", "s:4: |9-6 (x-y)|'3-0'"},
+      {"grid: {x_size: 3, y_size: 3}\neth: [0]\n", "s:2: |9-6 (x-y)|'0'"},
+      {"grid: {x_size: 3, y_size: 3}\neth: [-1-1]\n", "s:2: |9-6 (x-y)|'-1-1'"},
+      {"grid: {x_size: 3, y_size: 3}\neth: [[0-0]]\n", "s:2: |9-6 (x-y)|list of 1"},
+      {"grid: {x_size: 3, y_size: 3}\neth: []\narch_name: []", "s:3: |architecture's name|list of 0"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     CHECK(tu_soc_read(cases[i][0], strlen(cases[i][0]), "s", &soc, &error) == TUTTI_ERR_ARGUMENT && !soc &&
-              strcmp(error.text, cases[i][1]) == 0,
+              test_contains(error.text, cases[i][1]),
           "'%s'", error.text);
 }
 
@@ -606,6 +571,7 @@ static const struct test tests[] = {
     {"odd but good", odd_but_good},
     {"broken", broken},
     {"mesh graphs", mesh_graphs},
+    {"mesh graphs refused", mesh_graphs_refused},
     {"own files", own_files},
     {"real files", real_files},
     {"own files refused", own_files_refused},

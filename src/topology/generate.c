@@ -1,15 +1,15 @@
-/* generate.c: clusters by formula: "ring:8", "mesh:4x8", ... */
+/* generate.c: creates clusters from a name and sizes: "ring:8", "mesh:4x8", ... */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/cluster_parts.h"
+#include "topology/cluster_internal.h"
 
 struct order {
-  uint32_t sizes[TU_PLACE_DIMS];
+  uint32_t sizes[TU_GRID_DIMS];
   uint32_t size_count;
-  uint32_t links; /* of a pair */
+  uint32_t links; /* number of links between each two linked nodes */
 };
 
 struct generator {
@@ -17,13 +17,15 @@ struct generator {
   uint32_t sizes_min, sizes_max;
   bool wraps;
   const char *form;
-  /* NULL: a grid. False: that would be too large. */
+  /* creates the cluster, and returns false if it would be too large; NULL: the cluster is a grid, which make_grid
+   * creates */
   bool (*make)(struct tu_cluster *cluster, const struct order *order);
 };
 
 /* ---- grids ---- */
 
-/* The chip that is `step` places further in a dimension. */
+/* Returns the next chip along dimension `dim` of the grid; after the last chip comes the first. *is_there: true if the
+ * two chips are linked. */
 static uint32_t neighbour(const struct tu_grid_links *grid, uint32_t dim, uint32_t chip, bool *is_there) {
   uint32_t stride = 1;
   for (uint32_t d = 0; d < dim; d++) stride *= grid->size[d];
@@ -60,7 +62,7 @@ bool tu_connect_joint(struct tu_cluster *cluster, const struct tu_joint *joint, 
   return true;
 }
 
-/* "8 x 4" */
+/* Prints sizes as "8 x 4". */
 static void print_sizes(struct tu_text *text, const uint32_t sizes[], uint32_t dims) {
   for (uint32_t d = 0; d < dims; d++) tu_text_print(text, d ? " x %u" : "%u", sizes[d]);
 }
@@ -70,8 +72,8 @@ void tu_note_mesh(struct tu_cluster *cluster, uint32_t id, uint32_t first, const
   uint32_t chips = 1;
   for (uint32_t d = 0; d < dims; d++) chips *= sizes[d];
   print_sizes(&shape, sizes, dims);
-  if (chips == 1) tu_cluster_note(cluster, "mesh %u is chip %u", id, first);
-  else tu_cluster_note(cluster, "mesh %u is chips %u to %u, %s", id, first, first + chips - 1, shape.chars);
+  if (chips == 1) tu_cluster_note(cluster, "mesh %u has chip %u", id, first);
+  else tu_cluster_note(cluster, "mesh %u has chips %u to %u, %s", id, first, first + chips - 1, shape.chars);
   tu_text_fini(&shape);
 }
 
@@ -84,7 +86,8 @@ void tu_note_hosts(struct tu_cluster *cluster, const char *mesh, const uint32_t 
   tu_text_fini(&shape);
 }
 
-/* Sizes are said slowest first: rows, then columns. */
+/* Makes a mesh or torus. The sizes in order->sizes begin with the dimension whose coordinate changes slowest from chip
+ * to chip: rows, then columns. */
 static bool make_grid(struct tu_cluster *cluster, const struct order *order, bool wraps) {
   struct tu_grid_links grid = {.dims = order->size_count};
   size_t chips = 1;
@@ -97,8 +100,8 @@ static bool make_grid(struct tu_cluster *cluster, const struct order *order, boo
   }
   if (chips * grid.dims * order->links > TU_LINKS_MAX) return false;
   for (uint32_t i = 0; i < chips; i++) {
-    struct tu_node chip = {.id = i, .mmio = true, .has_place = true};
-    for (uint32_t d = 0, rest = i; d < grid.dims; rest /= grid.size[d], d++) chip.place[d] = rest % grid.size[d];
+    struct tu_node chip = {.id = i, .mmio = true, .has_coords = true};
+    for (uint32_t d = 0, rest = i; d < grid.dims; rest /= grid.size[d], d++) chip.coords[d] = rest % grid.size[d];
     tu_cluster_add(cluster, &chip);
   }
   tu_connect_grid(cluster, &grid);
@@ -119,9 +122,11 @@ static void connect(struct tu_cluster *cluster, struct tu_cluster_link_end a, st
                        (struct tu_cluster_link_end){b.node, b.channel * links + l});
 }
 
-/* The K-ary tree of L levels: K^L chips below L levels of K^(L-1) switches each. A switch has a number of L - 1 digits; it is
- * linked to those of the next level that differ from it in the digit of its level only. So each has as many links
- * upwards as downwards, and everybody can talk to a partner at once. */
+/* Makes a K-ary fat tree of L levels: K^L chips, and above them L levels of K^(L-1) switches each. In each level, the
+ * switches are numbered with L - 1 digits in base K. Let levels and digits be counted from 0. A switch of level l is
+ * linked to K switches of the next level: their numbers are the same as its own, except that digit l (the lowest is
+ * digit 0) has any value. Each switch below the top level has as many links upwards as downwards. So all chips can
+ * exchange data in pairs at the same time. */
 static bool make_fat_tree(struct tu_cluster *cluster, const struct order *order) {
   uint32_t arity = order->sizes[0], levels = order->sizes[1];
   size_t chips = 1, per_level = 1;
@@ -138,18 +143,19 @@ static bool make_fat_tree(struct tu_cluster *cluster, const struct order *order)
   for (uint32_t chip = 0; chip < chips; chip++)
     connect(cluster, (struct tu_cluster_link_end){chip, 0},
             (struct tu_cluster_link_end){(uint32_t)chips + chip / arity, chip % arity}, order->links);
-  for (uint32_t level = 0, place = 1; level + 1 < levels; level++, place *= arity)
+  for (uint32_t level = 0, power = 1; level + 1 < levels; level++, power *= arity)
     for (uint32_t s = 0; s < per_level; s++) {
-      uint32_t digit = s / place % arity, from = (uint32_t)(chips + level * per_level);
+      uint32_t digit = s / power % arity, from = (uint32_t)(chips + level * per_level);
       for (uint32_t up = 0; up < arity; up++)
         connect(cluster, (struct tu_cluster_link_end){from + s, arity + up},
-                (struct tu_cluster_link_end){from + (uint32_t)per_level + s + (up - digit) * place, digit},
+                (struct tu_cluster_link_end){from + (uint32_t)per_level + s + (up - digit) * power, digit},
                 order->links);
     }
   return true;
 }
 
-/* Chips of a host are linked to it by one link each; hosts, by `links`, to a network that joins them all. */
+/* Makes a cluster of hosts. Each chip has one link to its host, and each host has `links` links to one network
+ * switch. */
 static bool make_hosts(struct tu_cluster *cluster, const struct order *order) {
   uint32_t hosts = order->sizes[0], each = order->sizes[1];
   size_t chips = (size_t)hosts * each;
@@ -168,19 +174,20 @@ static bool make_hosts(struct tu_cluster *cluster, const struct order *order) {
   return true;
 }
 
-/* ---- */
+/* ---- parsing ---- */
 
 static const struct generator generators[] = {
     {"ring", 1, 1, true, "ring:N", NULL},
     {"line", 1, 1, false, "line:N", NULL},
-    {"mesh", 1, TU_PLACE_DIMS, false, "mesh:AxB.. of up to four sizes", NULL},
-    {"torus", 1, TU_PLACE_DIMS, true, "torus:AxB.. of up to four sizes", NULL},
-    {"fat-tree", 2, 2, false, "fat-tree:KxL, of K links down and up at each switch in L levels", make_fat_tree},
-    {"hosts", 2, 2, false, "hosts:HxC, of H hosts with C chips each", make_hosts},
+    {"mesh", 1, TU_GRID_DIMS, false, "mesh:AxB.. with up to four sizes", NULL},
+    {"torus", 1, TU_GRID_DIMS, true, "torus:AxB.. with up to four sizes", NULL},
+    {"fat-tree", 2, 2, false, "fat-tree:KxL with L levels of switches, each with K links up and K links down",
+     make_fat_tree},
+    {"hosts", 2, 2, false, "hosts:HxC with H hosts of C chips each", make_hosts},
 };
 enum { GENERATORS = sizeof generators / sizeof generators[0], LINKS_MAX = 128 };
 
-/* Sizes with x between them, and perhaps ":LINKS". */
+/* Reads sizes separated by x, with an optional ":LINKS" at the end. */
 static bool read_order(const char *text, struct order *order) {
   *order = (struct order){.links = 1};
   for (bool links = false;;) {
@@ -192,7 +199,7 @@ static bool read_order(const char *text, struct order *order) {
     digits[length] = '\0';
     if (!tu_parse_uint(digits, links ? LINKS_MAX : TU_CHIPS_MAX, &number) || number == 0) return false;
     if (links) order->links = (uint32_t)number;
-    else if (order->size_count == TU_PLACE_DIMS) return false;
+    else if (order->size_count == TU_GRID_DIMS) return false;
     else order->sizes[order->size_count++] = (uint32_t)number;
     text += length;
     if (*text == '\0') return true;
@@ -216,12 +223,13 @@ tutti_err tu_cluster_generate(const char *what, struct tu_cluster **cluster, str
   if (!g) return TUTTI_OK;
   struct order order;
   if (!read_order(strchr(what, ':') + 1, &order) || order.size_count < g->sizes_min || order.size_count > g->sizes_max)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "expected %s, and perhaps :LINKS between two (up to %d), found '%.60s'",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "expected %s, optionally followed by :LINKS (links per pair of chips, up to %d), found '%.60s'",
                    g->form, (int)LINKS_MAX, what);
   struct tu_cluster *made = *cluster = tu_cluster_create(what);
   if (!(g->make ? g->make(made, &order) : make_grid(made, &order, g->wraps)))
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "'%.60s': expected a cluster of up to %d chips and 2^20 links, found a larger one", what,
+                   "'%.60s': the cluster is too large; expected up to %d chips and 2^20 links", what,
                    (int)TU_CHIPS_MAX);
   uint32_t clash = tu_cluster_index(made);
   tu_assert(clash == TU_NONE);

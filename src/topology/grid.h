@@ -1,40 +1,48 @@
-/* grid.h: is a cluster a grid? Then its chips have places whose neighbours are linked, and its rows and columns are lines, or
- * rings, that can all work at once. Only links that may be used count. */
+/* grid.h: finds out whether a cluster is a grid (mesh or torus). In a grid each chip has a position, and chips at
+ * neighbouring positions are linked. So the chips of each row, and of each column, form a line or a ring. All rows can
+ * work at the same time, and so can all columns. Only usable links count. */
 #ifndef TU_GRID_H
 #define TU_GRID_H
 
 #include "topology/cluster.h"
 
 struct tu_grid {
-  uint32_t dims; /* 0: none was found */
+  uint32_t dims; /* number of dimensions; 0: the cluster is not a grid */
   uint32_t
-      size[TU_PLACE_DIMS]; /* of each dimension, 2 or more (a single chip: 1); place = i[0] + size[0] * (i[1] + ...) */
-  bool wraps[TU_PLACE_DIMS]; /* the last one is linked to the first, everywhere; not where there are two */
-  uint32_t *chip;            /* [chips]: at each place */
-  uint32_t *place;           /* [chips]: of each chip */
+      /* size of each dimension, at least 2 (1 if the cluster is a single chip); the chip with coordinates i[0], i[1],
+       * ... has position i[0] + size[0] * (i[1] + size[1] * ...) */
+      size[TU_GRID_DIMS];
+  /* true if in every line along the dimension the last chip is linked to the first one; false if the size is 2 */
+  bool wraps[TU_GRID_DIMS];
+  uint32_t *chip;     /* [positions]: the chip at each position */
+  uint32_t *position; /* [chips]: the position of each chip */
 };
 
-/* By the places that chips say they have, if those fit; else chips of a plain line or ring are one; else rows and columns
- * are searched for, among up to TU_GRID_SEARCH_MAX chips: of all that fit, the grid with the most pairs. The search is a
- * backtracking one that gives up on hard cases. */
+/* Finds the cluster's grid. Tries these ways one after the other:
+ * - the chips' coordinates in the cluster description, if the links fit them;
+ * - a line or ring of all chips;
+ * - a search for rows and columns, if there are at most TU_GRID_SEARCH_MAX chips. If several grids fit, the search
+ *   takes the one with the most pairs of neighbours. If it needs too many steps, it gives up. */
 #define TU_GRID_SEARCH_MAX 1024u
 void tu_grid_find(const struct tu_cluster *cluster, struct tu_grid *grid);
 void tu_grid_fini(struct tu_grid *grid);
 
-/* Lines along a dimension: how many there are, and the chips of one, size[dim] of them. */
+/* tu_grid_line_count returns the number of lines along a dimension (rows or columns, for example); tu_grid_line writes
+ * the size[dim] chips of one line. */
 uint32_t tu_grid_line_count(const struct tu_grid *grid, uint32_t dim);
 void tu_grid_line(const struct tu_grid *grid, uint32_t dim, uint32_t index, uint32_t chips[]);
 
-/* The place one further (or back) along a dimension; TU_NONE at the edge. */
-uint32_t tu_grid_step(const struct tu_grid *grid, uint32_t place, uint32_t dim, bool back);
+/* Returns the next position along a dimension, or the previous position if `back` is true; TU_NONE at the edge. */
+uint32_t tu_grid_step(const struct tu_grid *grid, uint32_t position, uint32_t dim, bool back);
 
-/* Pairs of chips with usable links that are no neighbours in the grid: what a cluster has beyond the grid that was found in it.
- * Returns how many there are, 0 if there is no grid; the first `max`, by their chips, are in pairs[]. Shortest ways take them,
- * ways in dimension order do not (route.h). */
+/* Counts the pairs of chips that have usable links but are not neighbours in the grid; returns 0 if there is no grid.
+ * Writes the first `max` of these pairs to pairs[], ordered by chip. Their links are used by shortest routes, but not
+ * by routes in dimension order (route.h). */
 uint32_t tu_grid_beyond(const struct tu_grid *grid, const struct tu_cluster *cluster, uint32_t pairs[][2],
                         uint32_t max);
 
-/* Are the grid's pairs all that the chips have, and is each of `links` usable ones? (0: they differ.) For formulas. */
+/* Returns the number of usable links of a pair of neighbours, if it is the same for all, and if no other chips are
+ * linked. Otherwise returns 0. Formulas that hold for grids may be used only if this is not 0. */
 uint32_t tu_grid_is_all(const struct tu_grid *grid, const struct tu_cluster *cluster);
 
 #endif

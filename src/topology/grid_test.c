@@ -1,18 +1,19 @@
-/* grid_test.c: grids are found where they are, under any numbering of the chips, and nowhere else. */
+/* grid_test.c: checks that grids are found under any numbering of the chips, and only if there is a grid. */
 #include "topology/grid.h"
 
 #include "clusters.h"
 
-/* Is it a grid of the cluster? Neighbours linked, places and chips inverse to each other, lines in order. */
+/* Checks that g is a grid of the cluster: neighbours are linked, positions and chips are inverse, lines are in
+ * order. */
 static void check_grid(const struct tu_cluster *c, const struct tu_grid *g, const char *name) {
-  uint32_t places = 1;
-  for (uint32_t d = 0; d < g->dims; d++) places *= g->size[d];
-  CHECK(places == c->chip_count, "%s: %u places for %u chips", name, places, c->chip_count);
-  for (uint32_t p = 0; p < places; p++) CHECK(g->place[g->chip[p]] == p, "%s: place %u", name, p);
+  uint32_t positions = 1;
+  for (uint32_t d = 0; d < g->dims; d++) positions *= g->size[d];
+  CHECK(positions == c->chip_count, "%s: %u positions for %u chips", name, positions, c->chip_count);
+  for (uint32_t p = 0; p < positions; p++) CHECK(g->position[g->chip[p]] == p, "%s: position %u", name, p);
   for (uint32_t d = 0, stride = 1; d < g->dims; stride *= g->size[d++]) {
-    CHECK(tu_grid_line_count(g, d) * g->size[d] == places, "%s: lines", name);
+    CHECK(tu_grid_line_count(g, d) * g->size[d] == positions, "%s: lines", name);
     uint32_t *chips = tu_allocate(g->size[d], sizeof *chips);
-    bool *seen = tu_allocate(places, sizeof *seen);
+    bool *seen = tu_allocate(positions, sizeof *seen);
     for (uint32_t i = 0; i < tu_grid_line_count(g, d); i++) {
       tu_grid_line(g, d, i, chips);
       for (uint32_t k = 0; k < g->size[d]; k++) {
@@ -21,11 +22,11 @@ static void check_grid(const struct tu_cluster *c, const struct tu_grid *g, cons
         seen[chips[k]] = true;
         CHECK((last && !g->wraps[d]) || tu_cluster_usable(c, chips[k], chips[last ? 0 : k + 1]) > 0,
               "%s: dimension %u, line %u: a gap", name, d, i);
-        uint32_t next = tu_grid_step(g, g->place[chips[k]], d, false);
-        CHECK(last && !g->wraps[d] ? next == TU_NONE : next == g->place[chips[last ? 0 : k + 1]], "%s: step", name);
-        uint32_t back = tu_grid_step(g, g->place[chips[k]], d, true);
+        uint32_t next = tu_grid_step(g, g->position[chips[k]], d, false);
+        CHECK(last && !g->wraps[d] ? next == TU_NONE : next == g->position[chips[last ? 0 : k + 1]], "%s: step", name);
+        uint32_t back = tu_grid_step(g, g->position[chips[k]], d, true);
         bool first = k == 0;
-        CHECK(first && !g->wraps[d] ? back == TU_NONE : back == g->place[chips[first ? g->size[d] - 1 : k - 1]],
+        CHECK(first && !g->wraps[d] ? back == TU_NONE : back == g->position[chips[first ? g->size[d] - 1 : k - 1]],
               "%s: step back", name);
       }
     }
@@ -34,8 +35,8 @@ static void check_grid(const struct tu_cluster *c, const struct tu_grid *g, cons
   }
 }
 
-/* The same cluster with its chips in another order, and without their places. */
-static struct tu_cluster *shuffled(const struct tu_cluster *c, uint64_t *seed, bool places) {
+/* Returns the same cluster with its chips in random order and, unless `coords`, without their coordinates. */
+static struct tu_cluster *shuffled(const struct tu_cluster *c, uint64_t *seed, bool coords) {
   struct tu_cluster *out = tu_cluster_create(c->name);
   uint32_t *order = tu_allocate(c->chip_count, sizeof *order), *at = tu_allocate(c->chip_count, sizeof *at);
   for (uint32_t i = 0; i < c->chip_count; i++) {
@@ -46,7 +47,7 @@ static struct tu_cluster *shuffled(const struct tu_cluster *c, uint64_t *seed, b
   for (uint32_t i = 0; i < c->chip_count; i++) {
     struct tu_node node = c->nodes[order[i]];
     node.id = i;
-    node.has_place &= places;
+    node.has_coords &= coords;
     at[order[i]] = tu_cluster_add(out, &node);
   }
   for (uint32_t l = 0; l < c->link_count; l++) {
@@ -63,7 +64,7 @@ static struct tu_cluster *shuffled(const struct tu_cluster *c, uint64_t *seed, b
 static void generated(void) {
   static const struct {
     const char *what;
-    uint32_t dims, size[4], wraps; /* a bit for each dimension */
+    uint32_t dims, size[4], wraps; /* wraps: bit mask: bit d is set if dimension d wraps */
   } cases[] = {
       {"ring:1", 1, {1}, 0},
       {"ring:2", 1, {2}, 0},
@@ -93,9 +94,10 @@ static void generated(void) {
       tu_grid_find(c, &g);
       uint32_t wraps = 0;
       for (uint32_t d = 0; d < g.dims; d++) wraps |= (uint32_t)g.wraps[d] << d;
-      bool searched =
-          how == 2; /* then there is no telling which of two dimensions comes first; and only two are searched */
-      if (!searched || (cases[i].dims <= 2 && c->chip_count != 4)) { /* 2x2 is a ring as well */
+      /* the chips' coordinates were removed: the search may swap the two dimensions, and finds no more than two */
+      bool searched = how == 2;
+      /* a 2x2 mesh is also a ring, so four chips may give either */
+      if (!searched || (cases[i].dims <= 2 && c->chip_count != 4)) {
         bool same = g.dims == cases[i].dims && memcmp(g.size, cases[i].size, g.dims * sizeof g.size[0]) == 0;
         CHECK(same && wraps == cases[i].wraps, "%s (%d): %u dimensions, %ux%u, wraps %u", cases[i].what, how, g.dims,
               g.size[0], g.size[1], wraps);
@@ -109,14 +111,14 @@ static void generated(void) {
     }
 }
 
-/* A place that lies, a link that is missing, a chip too many. */
+/* Wrong coordinates, a missing link, an extra chip. */
 static void not_a_grid(void) {
   struct tu_grid g;
   struct tu_cluster *c = cluster_of("mesh:3x4");
-  c->nodes[0].place[0] = 1; /* two chips at one place: found by search all the same */
+  c->nodes[0].coords[0] = 1; /* two chips with the same coordinates: the search finds the grid anyway */
   tu_grid_find(c, &g);
-  CHECK(g.dims == 2, "lying places: %u dimensions", g.dims);
-  check_grid(c, &g, "lying places");
+  CHECK(g.dims == 2, "wrong coordinates: %u dimensions", g.dims);
+  check_grid(c, &g, "wrong coordinates");
   tu_grid_fini(&g);
   tu_cluster_destroy(c);
 
@@ -127,12 +129,13 @@ static void not_a_grid(void) {
     CHECK(g.dims == 0, "%s is no grid", none[i]);
     tu_cluster_destroy(c);
   }
-  /* One link of a 3x3 mesh is reserved: no grid any more, as 3x3 needs them all. */
+  /* One link of a 3x3 mesh is reserved. The rest is not a grid, because a 3x3 mesh needs all its links. */
   c = cluster_reserved("mesh:3x3", "0:1");
   tu_grid_find(c, &g);
   CHECK(g.dims == 0, "a mesh without a link: %u dimensions", g.dims);
   tu_cluster_destroy(c);
-  /* One of a torus: still a torus in the other direction, and a mesh in this one. */
+  /* One link of a torus is reserved: the cluster no longer wraps in the dimension of this link, but still wraps in the
+   * other one. */
   c = cluster_reserved("torus:4x6", "0:0");
   tu_grid_find(c, &g);
   CHECK(g.dims == 2 && !g.wraps[0] && g.wraps[1] && tu_grid_is_all(&g, c) == 0, "a torus without a link");
@@ -141,7 +144,8 @@ static void not_a_grid(void) {
   tu_cluster_destroy(c);
 }
 
-/* All shapes of up to 4 x 4 against all graphs of some chips: is a grid found exactly where brute force finds one? */
+/* Returns true if the chips can be arranged as a grid of rows x cols, by trying all arrangements. at[]: the chips at
+ * the first `depth` positions. */
 static bool brute(const struct tu_cluster *c, uint32_t rows, uint32_t cols, uint32_t at[], uint32_t depth) {
   if (depth == rows * cols) return true;
   for (uint32_t chip = 0; chip < c->chip_count; chip++) {
@@ -214,7 +218,8 @@ static void on_files(bool own) {
 static void own_clusters(void) { on_files(true); }
 static void real_clusters(void) { on_files(false); }
 
-/* Pairs beyond a grid are those that were put in beside it: too few to make a grid of another shape. */
+/* Adds up to three links between distant chips of a grid: tu_grid_beyond must return exactly these pairs. They are too
+ * few to make a grid of another shape. */
 static void beyond(void) {
   static const char *const grids[] = {"mesh:4x5", "torus:4x5", "torus:3x3x4", "ring:8"};
   uint64_t seed = test_seed();

@@ -1,26 +1,33 @@
-/* hamilton.c: extends a path from a start, vertex by vertex, and takes a step back where the rest can no longer be
- * walked. What shows that, cheapest first:
- *  - a vertex that is left has fewer than two ways; with just two, both must be taken, and so on, until some vertex has
- *    too few or too many, or the ways that must be taken close a ring of their own;
- *  - what is left falls apart, or a single vertex of it holds more than two parts together;
- *  - a tree through all that is left costs more than the path would, at prices by which a way costs what its two vertices do
- *    (Held and Karp: prices are raised where trees have too many ways, so they find what hangs together by too few).
- * Of vertices with the same neighbours only the first one that is left is tried. The last point is what makes the search short:
- * graphs of 32 vertices, random ones and some that are known to be hard, took 450 steps at most. */
+/* hamilton.c: searches for a Hamiltonian cycle. A path grows from a start vertex, one vertex at a time. The search goes
+ * back when the path can no longer be completed. Three tests detect this, the cheapest first:
+ * - Edges. The path needs two edges at each remaining vertex. If a vertex has exactly two, both are forced: the path
+ *   must use them. This can force edges at other vertices, so the rule is applied repeatedly. The test fails if a
+ *   vertex has too few edges or too many forced ones, or if forced edges close a ring that misses vertices.
+ * - Parts. The test fails if the remaining vertices are not connected. It also fails if the removal of one of them
+ *   leaves a part that contains neither end of the path.
+ * - Spanning tree (Held and Karp). Each vertex has a price. An edge costs the sum of the prices of its two vertices.
+ *   The test fails if the cheapest spanning tree of the remaining vertices costs more than a path would. Prices rise at
+ *   vertices where the tree has too many edges. So the test finds parts that are connected by too few vertices.
+ *
+ * If several vertices have the same neighbours, only the first remaining one is tried, because the others lead to the
+ * same result. The spanning tree test makes the search short: graphs of 32 vertices, random ones and some known hard
+ * ones, took at most 450 steps. */
 #include "topology/hamilton.h"
 
 #include <string.h>
 
-/* Prices cost more than all else, and easy graphs do not need them. */
+/* PRICES_AFTER: number of search steps before the spanning tree test is used. This test takes longer than the others,
+ * and easy graphs do not need it. PRICE_ROUNDS: number of times that a test adjusts the prices. */
 enum { PRICES_AFTER = 32, PRICE_ROUNDS = 24 };
 
 struct search {
   const uint64_t *linked;
   uint32_t count, start;
   uint32_t *path;
-  uint64_t todo[TU_HAMILTON_MAX];  /* at each depth: next vertices that have not been tried */
-  uint64_t twins[TU_HAMILTON_MAX]; /* of each vertex: earlier ones that are linked to the same others */
-  int64_t price[TU_HAMILTON_MAX];  /* of each vertex, see prices_do */
+  uint64_t todo[TU_HAMILTON_MAX];  /* [depth of the path]: bit set of the next vertices that have not been tried yet */
+  uint64_t twins[TU_HAMILTON_MAX]; /* [vertex]: bit set of the vertices of lower number with the same neighbours */
+  /* [vertex]: price of the vertex in the spanning tree test; see prices_do() */
+  int64_t price[TU_HAMILTON_MAX];
   uint32_t tries;
 };
 
@@ -28,7 +35,7 @@ static uint32_t lowest(uint64_t set) { return (uint32_t)__builtin_ctzll(set); }
 static uint32_t size(uint64_t set) { return (uint32_t)__builtin_popcountll(set); }
 static uint64_t bit(uint32_t v) { return UINT64_C(1) << v; }
 
-/* What is linked to the first vertex of the set, within it. */
+/* Returns the vertices of the set (a bit set) that are connected to its first vertex by edges within the set. */
 static uint64_t part_of(const uint64_t linked[], uint64_t set) {
   uint64_t part = set & -set, fresh = part;
   while (fresh) {
@@ -40,16 +47,18 @@ static uint64_t part_of(const uint64_t linked[], uint64_t set) {
   return part;
 }
 
-/* What is left to be walked: from `end` through all of `left` to the start. Ways that cannot be taken are struck out, those
- * that must be are marked. */
+/* The rest of the path leads from `end` through all vertices of `left` to the start. ways[v]: bit set of the neighbours
+ * of v to which the rest of the path may use the edge; forced[v]: of those, the ones to which it must use the edge. */
 struct rest {
-  uint64_t left, all; /* all: with the two ends */
+  /* bit sets; left: the vertices that the path must still visit; all: `left` and the two ends `end` and `start` */
+  uint64_t left, all;
   uint32_t end, start;
   uint64_t ways[TU_HAMILTON_MAX];
   uint64_t forced[TU_HAMILTON_MAX];
 };
 
-/* How many ways of a vertex are taken: one of an end (both are one vertex at the beginning). */
+/* Returns how many edges the rest of the path uses at vertex v: one at each of its two ends, two at every other vertex.
+ * If both ends are the same vertex (before the first step), it uses two there. */
 static uint32_t need(const struct rest *r, uint32_t v) {
   return r->end != r->start && (v == r->end || v == r->start) ? 1 : 2;
 }
@@ -59,8 +68,9 @@ static void strike(struct rest *r, uint32_t v, uint32_t w) {
   r->ways[w] &= ~bit(v);
 }
 
-/* A vertex with no more ways than it needs takes all; one that has as many as it needs has no others. Until nothing
- * changes; false: some vertex has too few, or too many that it must take. */
+/* Repeats two rules until nothing changes. If a vertex has exactly as many edges as it needs, all of them become
+ * forced. A vertex with enough forced edges loses its other edges. Returns false if a vertex has too few edges or too
+ * many forced edges. */
 static bool mark_forced(struct rest *r) {
   for (uint64_t todo = r->all; todo;) {
     uint32_t v = lowest(todo), needed = need(r, v);
@@ -80,7 +90,8 @@ static bool mark_forced(struct rest *r) {
   return true;
 }
 
-/* Where the marked ways lead from a vertex that has one of them; *seen: what they pass. */
+/* From v, follows forced edges to the end of their path, and returns the vertex there. *seen: bit set of the vertices
+ * on the way. */
 static uint32_t follow(const struct rest *r, uint32_t v, uint64_t *seen) {
   *seen = bit(v);
   for (uint64_t next; (next = r->forced[v] & ~*seen);) {
@@ -90,7 +101,9 @@ static uint32_t follow(const struct rest *r, uint32_t v, uint64_t *seen) {
   return v;
 }
 
-/* Marked ways must not close a ring before its time: 1: struck out what would, 0: nothing to strike, -1: they do. */
+/* Removes edges that must not be used, because with the forced edges they would close a ring that does not contain all
+ * vertices. Returns 1 if an edge was removed, 0 if none. Returns -1 if the forced edges alone already close such a
+ * ring, or already connect the two ends without visiting all vertices. */
 static int keep_open(struct rest *r) {
   int struck = 0;
   for (uint64_t todo = r->all; todo;) {
@@ -99,7 +112,8 @@ static int keep_open(struct rest *r) {
     uint32_t w = follow(r, v, &seen), x = follow(r, w, &seen);
     todo &= ~seen;
     if (seen == r->all || w == x) continue;
-    if (r->forced[w] & bit(x) && size(seen) > 2) return -1; /* a ring */
+    /* w and x are the ends of a path of forced edges; a forced edge between them makes it a ring */
+    if (r->forced[w] & bit(x) && size(seen) > 2) return -1;
     if (r->end != r->start && seen & bit(r->end) && seen & bit(r->start)) return -1;
     if (size(seen) > 2 && r->ways[w] & bit(x)) {
       strike(r, w, x);
@@ -109,7 +123,8 @@ static int keep_open(struct rest *r) {
   return struck;
 }
 
-/* Does it hang together, and so that one path can go through? Without a vertex, each part must have one of the two ends. */
+/* Returns true if two conditions are met. The remaining vertices are connected. And no single one of them blocks the
+ * path: if it is removed, each part of the graph still contains one of the two ends. */
 static bool parts_do(const struct rest *r) {
   if (part_of(r->ways, r->left) != r->left) return false;
   uint64_t ends = bit(r->end) | bit(r->start);
@@ -124,7 +139,8 @@ static bool parts_do(const struct rest *r) {
   return true;
 }
 
-/* The cheapest tree through r->all, marked ways first, as the number of ways at each vertex. (Prim) */
+/* Computes the cheapest spanning tree of r->all among those that use forced edges first (Prim). Returns its cost.
+ * ways[v] receives the number of edges of the tree at v. */
 static int64_t cheapest_tree(const struct rest *r, const int64_t price[], int64_t ways[]) {
   int64_t total = 0;
   uint64_t in = bit(r->end);
@@ -143,7 +159,7 @@ static int64_t cheapest_tree(const struct rest *r, const int64_t price[], int64_
         best = v, from = w, marked = is_marked, any = true;
       }
     }
-    tu_assert(any); /* parts_do() has seen to it */
+    tu_assert(any); /* true because parts_do() has checked that all vertices are connected */
     total += price[best] + price[from];
     ways[best]++;
     ways[from]++;
@@ -152,8 +168,10 @@ static int64_t cheapest_tree(const struct rest *r, const int64_t price[], int64_
   return total;
 }
 
-/* A path from end to start has one way at each of these, and two at all others, so its cost is known. It is a tree: is that more
- * than the cheapest one? (At the beginning, end and start are one vertex, which the tree reaches once.) */
+/* The spanning tree test. Each vertex has a price, and an edge costs the sum of its two prices. So the cost of the rest
+ * of the path is known, although the path is not: it uses one edge at each end, and two edges at every other vertex. A
+ * path is a spanning tree, too. So if the cheapest spanning tree costs more, there is no path: returns false. Not
+ * called before the first step, when both ends are the same vertex. */
 static bool prices_do(const struct rest *r, int64_t price[]) {
   int64_t ways[TU_HAMILTON_MAX];
   for (uint32_t round = 0; round < PRICE_ROUNDS; round++) {
@@ -172,11 +190,14 @@ static bool prices_do(const struct rest *r, int64_t price[]) {
   return true;
 }
 
-/* Where a path that ends at `end` may go. */
+/* Returns the vertices to try as the next one of the path, as a bit set. The path now ends at `end`, and must still
+ * visit the vertices `left`. 0: the path cannot be completed. */
 static uint64_t next_vertices(struct search *s, uint64_t left, uint32_t end) {
   struct rest r = {.left = left, .all = left | bit(end) | bit(s->start), .end = end, .start = s->start};
   for (uint64_t rest = r.all; rest; rest &= rest - 1) r.ways[lowest(rest)] = s->linked[lowest(rest)] & r.all;
-  if (end != s->start) strike(&r, end, s->start); /* not yet */
+  /* Vertices are left, so the next edge must not lead from `end` to the start: only the last edge of the ring does
+   * that. */
+  if (end != s->start) strike(&r, end, s->start);
   for (int struck = 1; struck;) {
     if (!mark_forced(&r)) return 0;
     struck = keep_open(&r);
@@ -185,14 +206,17 @@ static uint64_t next_vertices(struct search *s, uint64_t left, uint32_t end) {
   if (!parts_do(&r)) return 0;
   if (s->tries > PRICES_AFTER && end != s->start && !prices_do(&r, s->price)) return 0;
   uint64_t next = r.forced[end] ? r.forced[end] : r.ways[end];
-  if (r.forced[end]) return next & -next; /* (of a start with two, either) */
-  if (end == s->start) next &= next - 1;  /* one of its two neighbours is among the others, and may come first */
+  /* The ring must use the forced edges of `end`, so the next edge is one of them. At the start there may be two. Then
+   * trying one is enough, because the ring can be followed in both directions. */
+  if (r.forced[end]) return next & -next;
+  /* The ring uses two neighbours of the start, so one neighbour need not be tried as the first step. */
+  if (end == s->start) next &= next - 1;
   for (uint64_t rest = next; rest; rest &= rest - 1)
     if (s->twins[lowest(rest)] & next) next &= ~(rest & -rest);
   return next;
 }
 
-/* Of those that may come next, the one with the fewest ways on. */
+/* Returns the candidate that has the fewest edges to the remaining vertices (`left`). */
 static uint32_t choose(const struct search *s, uint64_t next, uint64_t left) {
   uint32_t best = lowest(next), best_ways = UINT32_MAX;
   for (; next; next &= next - 1) {

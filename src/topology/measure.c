@@ -1,4 +1,4 @@
-/* measure.c: diameter and bisection. */
+/* measure.c: computes the diameter and the bisection width of a cluster. */
 #include "topology/measure.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ static uint32_t farthest(const struct tu_cluster *c, uint32_t from, uint32_t dis
   uint32_t most = 0;
   *chip = from;
   for (uint32_t i = 0; i < c->chip_count; i++)
-    if (distance[i] > most) most = distance[i], *chip = i; /* TU_NONE is the most of all */
+    /* the distance of an unreachable node is TU_NONE, which is larger than any other */
+    if (distance[i] > most) most = distance[i], *chip = i;
   return most;
 }
 
@@ -30,7 +31,10 @@ struct tu_bounds tu_cluster_diameter(const struct tu_cluster *cluster, const str
     bounds.low = (uint32_t)tu_max(bounds.low, most);
   }
   bounds.high = bounds.low;
-  if (!all && bounds.low != TU_NONE) { /* nobody is further than twice as far; and the far one may see further */
+  /* Here only the distances from chip 0 are known. The largest one, `low`, is a lower bound. The diameter is at most
+   * twice as large, because any two chips are connected by a way over chip 0. The largest distance from the chip
+   * farthest from chip 0 may be a better lower bound. */
+  if (!all && bounds.low != TU_NONE) {
     bounds.high = 2 * bounds.low;
     bounds.low = (uint32_t)tu_max(bounds.low, farthest(cluster, chip, distance, &chip));
   }
@@ -40,11 +44,13 @@ struct tu_bounds tu_cluster_diameter(const struct tu_cluster *cluster, const str
 
 /* ---- bisection ---- */
 
-/* Grids with the same number of links between all neighbours. Sizes in descending order, up to the first even one: each
- * cuts a slab out of what the ones before have left. (Efe and Feng, A proof for bisection width of grids, 2007; around a
- * torus everything is cut twice: Aroca and Fernandez Anta, 2014.) */
+/* Computes the bisection width of a grid in which all neighbours have the same number of links. Returns false if only
+ * some dimensions wrap. The cut divides the largest dimension into two halves. If its size is odd, this leaves a middle
+ * layer of chips, which is divided along the next smaller dimension. This is repeated up to the first dimension of even
+ * size. *cut is the sum of the links that are cut. In a torus each cut counts twice, because the dimension is a ring.
+ * (Efe and Feng, A proof for bisection width of grids, 2007; Aroca and Fernandez Anta, 2014.) */
 static bool grid_bisection(const struct tu_grid *grid, uint32_t links, uint32_t *cut) {
-  uint32_t size[TU_PLACE_DIMS], wraps = 0, all = 1, sum = 0;
+  uint32_t size[TU_GRID_DIMS], wraps = 0, all = 1, sum = 0;
   for (uint32_t d = 0; d < grid->dims; d++) {
     uint32_t at = d;
     for (; at > 0 && size[at - 1] < grid->size[d]; at--) size[at] = size[at - 1];
@@ -62,11 +68,12 @@ static bool grid_bisection(const struct tu_grid *grid, uint32_t links, uint32_t 
   return true;
 }
 
-/* Halves while they are being made: nodes are put on a side one after the other, or moved. */
+/* The state of a search that divides the chips into two halves: nodes are put on a side one by one, or are moved to the
+ * other side. */
 struct halves {
   const struct tu_cluster *cluster;
-  uint8_t *side;         /* of each node: 0, 1, or 2: none yet */
-  uint32_t (*weight)[2]; /* of each node: links to either side */
+  uint8_t *side;         /* side of each node: 0 or 1; 2: not assigned yet */
+  uint32_t (*weight)[2]; /* for each node: number of links to nodes on side 0 and on side 1 */
   uint32_t chips[2];
   uint32_t cut;
 };
@@ -104,7 +111,7 @@ static void take(struct halves *h, uint32_t node) {
   }
 }
 
-/* Nodes in the order in which they are seen from one of them. */
+/* Orders all nodes by a breadth-first search from node `first`. */
 static void order_from(const struct tu_cluster *c, uint32_t first, uint32_t order[]) {
   bool *seen = tu_allocate(c->node_count, sizeof *seen);
   for (uint32_t i = 0, count = 0, at = 0; i < c->node_count; i++) {
@@ -119,7 +126,7 @@ static void order_from(const struct tu_cluster *c, uint32_t first, uint32_t orde
   free(seen);
 }
 
-/* How many links fewer are cut if the node goes to the other side; negative: more. */
+/* Returns by how much the number of cut links shrinks if the node changes sides; negative: the number grows. */
 static int64_t gain(const struct halves *h, uint32_t node) {
   return (int64_t)h->weight[node][1 - h->side[node]] - h->weight[node][h->side[node]];
 }
@@ -130,7 +137,10 @@ static void move(struct halves *h, uint32_t node) {
   put(h, node, 1 - side);
 }
 
-/* Puts the first half of the chips on one side, and then swaps chips (and moves others) as long as less is cut. */
+/* Divides the chips into two halves. Begins with the nodes in the order of order[]: puts them on side 0 until it has
+ * half of the chips, and the rest on side 1. Then reduces the number of cut links, until that fails or a limit of steps
+ * is reached: it swaps two chips of different sides, or moves a node that is not a chip. Returns the number of cut
+ * links. */
 static uint32_t improve(const struct tu_cluster *c, const uint32_t order[]) {
   struct halves h;
   open_halves(&h, c);
@@ -143,7 +153,7 @@ static uint32_t improve(const struct tu_cluster *c, const uint32_t order[]) {
     before = h.cut;
     for (uint32_t n = c->chip_count; n < c->node_count; n++)
       if (gain(&h, n) > 0) move(&h, n);
-    uint32_t best[2] = {TU_NONE, TU_NONE}; /* the chip of each side that is best moved */
+    uint32_t best[2] = {TU_NONE, TU_NONE}; /* for each side, the chip whose move removes the most links from the cut */
     for (uint32_t i = 0; i < c->chip_count; i++) {
       uint32_t *b = &best[h.side[i]];
       if (*b == TU_NONE || gain(&h, i) > gain(&h, *b)) *b = i;
@@ -161,8 +171,9 @@ static uint32_t improve(const struct tu_cluster *c, const uint32_t order[]) {
   return cut;
 }
 
-/* The least that is cut in the end, if no more than what is put down already is: the others each lose at least their smaller
- * side's links. */
+/* Some nodes have been assigned to a side; order[from] and the following nodes have not. Returns a lower bound of the
+ * number of cut links, however those are assigned. It counts the links that are cut already. For each node without a
+ * side, it adds the number of its links to side 0 or of those to side 1, whichever is smaller. */
 static uint32_t bound(const struct halves *h, const uint32_t order[], uint32_t from) {
   uint32_t cut = h->cut;
   for (uint32_t i = from; i < h->cluster->node_count; i++)
@@ -170,12 +181,16 @@ static uint32_t bound(const struct halves *h, const uint32_t order[], uint32_t f
   return cut;
 }
 
-/* Tries both sides for one node after the other; *best is what is known, and becomes the least. False: too many tries. */
+/* Finds the bisection width (smallest number of cut links) by trying both sides for each node (branch and bound). On
+ * entry, *best is the number of a known division; on return, the smallest number. Returns false if the search takes too
+ * many steps; *best may then be too large. */
 static bool exact_bisection(const struct tu_cluster *c, const uint32_t order[], uint32_t *best) {
   struct halves h;
   open_halves(&h, c);
   uint32_t depth = 0, tries = 0, most = (c->chip_count + 1) / 2, n = c->node_count;
-  uint8_t tried[BISECTION_NODES + 1] = {0}; /* how many sides of each node, from the one that cuts less on */
+  /* [depth]: number of sides on which node order[depth] has been tried (0 to 2). The side that cuts fewer links is
+   * tried first. */
+  uint8_t tried[BISECTION_NODES + 1] = {0};
   bool first_side[BISECTION_NODES + 1];
   while (tries < TRIES) {
     uint32_t node = depth < n ? order[depth] : 0;

@@ -1,21 +1,22 @@
-/* measure.h: how wide a cluster is, and how narrow. Over links that may be used. */
+/* measure.h: diameter and bisection width of a cluster, over usable links. */
 #ifndef TU_MEASURE_H
 #define TU_MEASURE_H
 
 #include "topology/grid.h"
 
-/* A number, or what it lies between. */
+/* Lower and upper bound of a number; low == high if the number is known exactly. */
 struct tu_bounds {
   uint32_t low, high;
 };
 
-/* The most hops between two chips on a shortest way; TU_NONE: some cannot reach each other. Exact up to 8192 nodes, and
- * for grids. */
+/* Returns bounds of the diameter: the largest distance between two chips, in hops. TU_NONE: some chips are not
+ * connected. The result is exact for up to 8192 nodes, and for grids. */
 struct tu_bounds tu_cluster_diameter(const struct tu_cluster *cluster, const struct tu_grid *grid);
 
-/* The fewest links that must be cut for the chips to fall into two halves (of sizes that differ by one at most). Exact for
- * grids, meshes and tori, whose pairs have equal numbers of links, and for most clusters of up to 40 nodes; else `high`
- * is what was found, and `low` says little. */
+/* Returns bounds of the bisection width: the smallest number of links whose removal divides the chips into two halves
+ * (sizes differ by at most one). The result is exact for meshes and tori in which all pairs have the same number of
+ * links, and for most clusters of up to 40 nodes. For other clusters, `high` is the best division found, and `low` may
+ * be far too small. */
 struct tu_bounds tu_cluster_bisection(const struct tu_cluster *cluster, const struct tu_grid *grid);
 
 #endif

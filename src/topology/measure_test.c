@@ -1,5 +1,5 @@
-/* measure_test.c: diameters against all-pairs distances, bisections against all halves of small graphs, and against formulas of
- * known ones. */
+/* measure_test.c: compares diameters with all-pairs distances, and bisections with brute force on small graphs and with
+ * formulas for known graphs. */
 #include "topology/measure.h"
 
 #include "clusters.h"
@@ -20,7 +20,7 @@ static struct tu_bounds bisection(const struct tu_cluster *c, bool with_grid) {
   return b;
 }
 
-/* All sets of half of the chips, with every choice for the others. */
+/* Returns the bisection width by brute force: tries all halves of the chips, with all divisions of the other nodes. */
 static uint32_t brute_bisection(const struct tu_cluster *c) {
   uint32_t n = c->node_count, least = TU_NONE;
   for (uint32_t set = 0; set < 1u << n; set++) {
@@ -51,7 +51,7 @@ static void against_brute_force(void) {
     struct tu_cluster *c = cluster_random(&seed, 2 + below(&seed, 10), 20 + below(&seed, 60), 3);
     for (uint32_t l = 0; l < c->link_count; l++) c->links[l].reserved = false;
     char list[100];
-    if (c->link_count > 0) { /* one link is not for use */
+    if (c->link_count > 0) { /* reserve one link */
       struct tu_cluster_link_end end = c->links[below(&seed, c->link_count)].ends[0];
       snprintf(list, sizeof list, "%u:%u", c->nodes[end.node].id, end.channel);
       if (tu_cluster_reserve(c, list, NULL) != TUTTI_OK) FAIL("round %u", round);
@@ -90,7 +90,8 @@ static void small_known(void) {
   }
 }
 
-/* Textbook numbers: a mesh's or torus' cut across its longest side, a fat tree's half of the chips. high 0: any. */
+/* Compares large clusters with textbook values: a mesh or torus is cut across its longest side; the bisection width of
+ * a fat tree is half of its number of chips. */
 static void large_known(void) {
   static const struct {
     const char *what, *reserve;
@@ -123,7 +124,7 @@ static void large_known(void) {
   }
 }
 
-/* Too large for all distances: bounds that hold. */
+/* Tests a cluster that is too large to compute all distances: the bounds of the diameter must hold. */
 static void bounds(void) {
   struct tu_cluster *c = cluster_of("fat-tree:16x4");
   struct tu_bounds d = diameter(c, true);

@@ -1,22 +1,27 @@
-/* mesh_graph.c: reads mesh graph descriptors in YAML: boards that are meshes of chips, meshes that are made of boards (or, in
- * newer files, of chips), and graphs that join meshes: by the ports on their edges, or by so many links somewhere. Such a file
- * has no channels: a chip's are numbered by its ports here, north first, then east, south and west. It does not say either
- * which chips a host reaches. */
+/* mesh_graph.c: reads mesh graph descriptors in YAML. A file has
+ * - boards, which are meshes of chips;
+ * - meshes, which are made of boards (in newer files: of chips);
+ * - graphs that connect meshes: either through ports at the edges of the meshes, or by a number of links whose chips
+ *   the file does not name.
+ *
+ * A file does not number the channels of a chip. So this reader numbers them in the order of the chip's ports: north
+ * first, then east, south and west. A file does not say which chips a host reaches, either. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/text.h"
-#include "topology/cluster_parts.h"
+#include "topology/cluster_internal.h"
 
 enum { NORTH, EAST, SOUTH, WEST, SIDES, MESHES_MAX = 4096 };
 static const char side_letters[SIDES + 1] = "NESW";
 
 struct mesh {
-  uint32_t first; /* chip */
+  uint32_t first; /* number of the mesh's first chip in the cluster */
   uint32_t rows, cols;
-  bool wraps_rows, wraps_cols; /* from the last column (row) to the first */
+  /* wraps_rows: the last column is linked to the first; wraps_cols: the last row is linked to the first */
+  bool wraps_rows, wraps_cols;
 };
 
 struct reading {
@@ -25,7 +30,7 @@ struct reading {
   struct tu_error *error;
   uint32_t ports[SIDES], first_port[SIDES];
   char arch[TU_ARCH_BYTES];
-  struct mesh *meshes; /* by id */
+  struct mesh *meshes; /* [mesh_count]: meshes, indexed by id */
   uint32_t mesh_count;
 };
 
@@ -39,7 +44,7 @@ static tutti_err expect_key(const struct reading *r, uint32_t map, const char *k
   return tu_yaml_refuse(r->yaml, map, r->error, expected);
 }
 
-/* A number at a key of a map. */
+/* Reads the number at a key of a map. */
 static tutti_err read_number(const struct reading *r, uint32_t map, const char *key, uint32_t max, uint32_t *number) {
   uint32_t node;
   uint64_t read;
@@ -51,7 +56,7 @@ static tutti_err read_number(const struct reading *r, uint32_t map, const char *
   return err;
 }
 
-/* Says of each key that is not known here that it is passed over. */
+/* Adds a note (a line of text for the user) for each unknown key of a map; unknown keys are ignored. */
 static void note_unknown(const struct reading *r, uint32_t map, const char *where, const char *known) {
   const struct tu_yaml *y = r->yaml;
   if (map == TU_YAML_NONE || y->nodes[map].kind != TU_YAML_MAP) return;
@@ -59,15 +64,15 @@ static void note_unknown(const struct reading *r, uint32_t map, const char *wher
     char key[40];
     snprintf(key, sizeof key, " %.36s ", y->nodes[k].chars);
     if (!strstr(known, key))
-      tu_cluster_note(r->cluster, "line %u: '%.60s' in %s is not known here, and passed over", y->nodes[k].line,
-                      y->nodes[k].chars, where);
+      tu_cluster_note(r->cluster, "line %u: '%.60s' in %s is unknown and ignored", y->nodes[k].line, y->nodes[k].chars,
+                      where);
   }
 }
 
-/* [rows, columns] at a key: 'topology', ... */
+/* Reads the pair [rows, columns] at a key, for example 'topology'. */
 static tutti_err read_shape(const struct reading *r, uint32_t map, const char *key, uint32_t shape[2]) {
   uint32_t list;
-  const char *expected = "rows and columns, as [8, 4]";
+  const char *expected = "rows and columns, for example [8, 4]";
   tutti_err err = expect_key(r, map, key, &list);
   if (err == TUTTI_OK) err = tu_yaml_is(r->yaml, list, TU_YAML_LIST, expected, r->error);
   if (err == TUTTI_OK && r->yaml->nodes[list].count != 2) err = tu_yaml_refuse(r->yaml, list, r->error, expected);
@@ -103,7 +108,7 @@ static tutti_err read_chip_spec(struct reading *r) {
   return TUTTI_OK;
 }
 
-/* The board of that name. */
+/* Finds the board (a type of mesh of chips) with this name. */
 static tutti_err find_board(const struct reading *r, uint32_t name, uint32_t *board) {
   const struct tu_yaml *y = r->yaml;
   uint32_t list;
@@ -117,10 +122,10 @@ static tutti_err find_board(const struct reading *r, uint32_t name, uint32_t *bo
     if (y->nodes[node].kind == TU_YAML_SCALAR && strcmp(y->nodes[node].chars, y->nodes[name].chars) == 0)
       return TUTTI_OK;
   }
-  return tu_yaml_refuse(y, name, r->error, "a board that stands in 'Board'");
+  return tu_yaml_refuse(y, name, r->error, "a board listed in 'Board'");
 }
 
-/* Which ways round a board's type has. (TORUS_1D, of older files, is a torus along the rows.) */
+/* Reads from a board's type in which directions the board wraps. (TORUS_1D, in older files, wraps along the rows.) */
 static tutti_err read_type(const struct reading *r, uint32_t board, struct mesh *mesh) {
   static const struct {
     const char *name;
@@ -137,10 +142,11 @@ static tutti_err read_type(const struct reading *r, uint32_t board, struct mesh 
       mesh->wraps_cols = types[i].wraps_cols;
       return TUTTI_OK;
     }
-  return tu_yaml_refuse(r->yaml, node, r->error, "Mesh, TORUS_X, TORUS_Y or TORUS_2D");
+  return tu_yaml_refuse(r->yaml, node, r->error, "one of Mesh, TORUS_X, TORUS_Y and TORUS_2D");
 }
 
-/* Rows and columns of chips: 'device_topology', or, in older files, those of a board times those of boards. */
+/* Reads how many rows and columns of chips the mesh has: 'device_topology'; in older files, the product of board
+ * size and 'topology'. */
 static tutti_err read_size(struct reading *r, uint32_t node, uint32_t board, size_t size[2]) {
   uint32_t chips[2], boards[2];
   bool devices = tu_yaml_find(r->yaml, node, "device_topology") != TU_YAML_NONE;
@@ -153,7 +159,7 @@ static tutti_err read_size(struct reading *r, uint32_t node, uint32_t board, siz
   return err;
 }
 
-/* Hosts share out the chips; they add no link. */
+/* Reads how the mesh's chips are divided among hosts, and notes it for the user. This adds no links. */
 static tutti_err read_hosts(struct reading *r, uint32_t node, const struct mesh *mesh) {
   uint32_t hosts[2];
   char name[16];
@@ -162,7 +168,7 @@ static tutti_err read_hosts(struct reading *r, uint32_t node, const struct mesh 
   if (err != TUTTI_OK) return err;
   if (mesh->rows % hosts[0] != 0 || mesh->cols % hosts[1] != 0)
     return tu_yaml_refuse(r->yaml, tu_yaml_find(r->yaml, node, "host_topology"), r->error,
-                          "rows and columns of hosts that divide those of the chips");
+                          "numbers of host rows and columns that divide the numbers of chip rows and columns");
   snprintf(name, sizeof name, "%u", (unsigned)(mesh - r->meshes));
   tu_note_hosts(r->cluster, name, hosts, 2);
   return TUTTI_OK;
@@ -182,7 +188,7 @@ static tutti_err read_mesh(struct reading *r, uint32_t node) {
   if (err == TUTTI_OK) err = read_size(r, node, board, size);
   if (err != TUTTI_OK) return err;
   if (!tu_multiply(size[0], size[1], &all) || all > TU_CHIPS_MAX)
-    return tu_yaml_refuse(r->yaml, node, r->error, "a mesh of no more than 65536 chips");
+    return tu_yaml_fail(r->yaml, node, r->error, "the mesh has more than 65536 chips");
   mesh.rows = (uint32_t)size[0];
   mesh.cols = (uint32_t)size[1];
   r->meshes[id] = mesh;
@@ -204,22 +210,23 @@ static tutti_err read_meshes(struct reading *r) {
   for (uint32_t m = 0; m < r->mesh_count; m++) {
     r->meshes[m].first = (uint32_t)chips;
     chips += (size_t)r->meshes[m].rows * r->meshes[m].cols;
-    if (chips > TU_CHIPS_MAX) return tu_yaml_refuse(y, list, r->error, "no more than 65536 chips in all meshes");
+    if (chips > TU_CHIPS_MAX) return tu_yaml_fail(y, list, r->error, "the meshes have more than 65536 chips in all");
   }
   if (chips * links > TU_LINKS_MAX)
-    return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%u: expected meshes of no more than 2^20 links, found %zu",
-                   y->name, y->nodes[list].line, chips * links);
+    return tu_fail(r->error, TUTTI_ERR_ARGUMENT,
+                   "%s:%u: expected meshes with no more than 2^20 links in all, found %zu", y->name,
+                   y->nodes[list].line, chips * links);
   return TUTTI_OK;
 }
 
-/* Places only where one mesh is all there is. */
+/* Adds the chips and links of all meshes. The chips get positions only if there is one mesh. */
 static void add_chips(const struct reading *r) {
   for (uint32_t m = 0; m < r->mesh_count; m++) {
     const struct mesh *mesh = &r->meshes[m];
     for (uint32_t i = 0; i < mesh->rows * mesh->cols; i++) {
-      struct tu_node chip = {.id = mesh->first + i, .has_place = r->mesh_count == 1};
-      chip.place[0] = i % mesh->cols;
-      chip.place[1] = i / mesh->cols;
+      struct tu_node chip = {.id = mesh->first + i, .has_coords = r->mesh_count == 1};
+      chip.coords[0] = i % mesh->cols;
+      chip.coords[1] = i / mesh->cols;
       memcpy(chip.arch, r->arch, sizeof chip.arch);
       tu_cluster_add(r->cluster, &chip);
     }
@@ -237,11 +244,12 @@ static void add_chips(const struct reading *r) {
   }
 }
 
-/* [mesh, port]: a port N5 is the sixth of all ports of the chips along the northern edge, counted from the west; those of
- * the eastern and the western edge count from the north. */
+/* Reads one end of a link between meshes, written [mesh, port]. A port of a mesh is one port of one chip at an edge of
+ * the mesh. N5, for example, is port 5, counted from 0 over all chips at the northern edge, from west to east. At the
+ * eastern and western edges, ports are counted from north to south. */
 static tutti_err read_port(const struct reading *r, uint32_t list, struct tu_cluster_link_end *end) {
   const struct tu_yaml *y = r->yaml;
-  const char *expected = "a mesh and one of its ports, as [0, N4]";
+  const char *expected = "a mesh and one of its ports, for example [0, N4]";
   uint64_t id, port;
   if (y->nodes[list].kind != TU_YAML_LIST || y->nodes[list].count != 2)
     return tu_yaml_refuse(y, list, r->error, expected);
@@ -255,7 +263,7 @@ static tutti_err read_port(const struct reading *r, uint32_t list, struct tu_clu
   long side = letter - side_letters;
   uint32_t ports = r->ports[side], along = side == NORTH || side == SOUTH ? mesh->cols : mesh->rows;
   if (port >= (uint64_t)ports * along)
-    return tu_yaml_refuse(y, second, r->error, "a port that the mesh has on that edge");
+    return tu_yaml_refuse(y, second, r->error, "an existing port at this edge of the mesh");
   uint32_t at = (uint32_t)port / ports, chip = 0;
   if (side == NORTH) chip = at;
   else if (side == SOUTH) chip = (mesh->rows - 1) * mesh->cols + at;
@@ -265,7 +273,8 @@ static tutti_err read_port(const struct reading *r, uint32_t list, struct tu_clu
 }
 
 struct joint {
-  struct tu_cluster_link_end ends[2]; /* the lower one first */
+  /* the two ends of the link; the end with the lower chip (then the lower channel) comes first */
+  struct tu_cluster_link_end ends[2];
   uint32_t node;
 };
 static int compare_ends(struct tu_cluster_link_end a, struct tu_cluster_link_end b) {
@@ -284,7 +293,7 @@ static int compare_joints(const void *left, const void *right) {
 static tutti_err read_joint(const struct reading *r, uint32_t node, struct joint *joint) {
   const struct tu_yaml *y = r->yaml;
   if (y->nodes[node].kind != TU_YAML_LIST || y->nodes[node].count != 2)
-    return tu_yaml_refuse(y, node, r->error, "two ports that are joined, as [[0, S0], [4, N0]]");
+    return tu_yaml_refuse(y, node, r->error, "two connected ports, for example [[0, S0], [4, N0]]");
   uint32_t ends[2] = {tu_yaml_first(y, node)};
   ends[1] = tu_yaml_next(y, ends[0]);
   joint->node = node;
@@ -300,12 +309,13 @@ static tutti_err read_joint(const struct reading *r, uint32_t node, struct joint
   return TUTTI_OK;
 }
 
-/* Each joint stands there once, or once from either side. `nodes`: where each link comes from, for what is wrong with it. */
+/* Reads the joints (links between meshes). A file may list a joint once, or twice, once from each side. (*nodes)[i]
+ * becomes the node of the YAML tree that describes joint i. Error messages need it. */
 static tutti_err read_joints(const struct reading *r, uint32_t **nodes) {
   const struct tu_yaml *y = r->yaml;
   uint32_t list = tu_yaml_find(y, 0, "Graph"), count = 0;
   if (list == TU_YAML_NONE) return TUTTI_OK;
-  tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of ports that are joined", r->error);
+  tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of connected ports", r->error);
   if (err != TUTTI_OK) return err;
   struct joint *joints = tu_arena_allocate(&r->cluster->arena, y->nodes[list].count + 1, sizeof *joints);
   *nodes = tu_arena_allocate(&r->cluster->arena, y->nodes[list].count + 1, sizeof **nodes);
@@ -323,21 +333,22 @@ static tutti_err read_joints(const struct reading *r, uint32_t **nodes) {
   return err;
 }
 
-/* ---- links between meshes whose chips the file does not say ---- */
+/* ---- links between meshes at unspecified chips ---- */
 
-/* "M4", or 4. */
+/* Reads a mesh's id, written as "M4" or as 4. */
 static tutti_err read_mesh_name(const struct reading *r, uint32_t node, uint32_t *mesh) {
   const struct tu_yaml_node *n = &r->yaml->nodes[node];
   uint64_t id = 0;
   bool read = n->kind == TU_YAML_SCALAR && tu_parse_uint(n->chars + (n->chars[0] == 'M'), r->mesh_count - 1, &id);
   *mesh = (uint32_t)id;
-  return read ? TUTTI_OK : tu_yaml_refuse(r->yaml, node, r->error, "a mesh that stands in 'Mesh', as M0");
+  return read ? TUTTI_OK : tu_yaml_refuse(r->yaml, node, r->error, "a mesh listed in 'Mesh', for example M0");
 }
 
-/* [M0, M1, 4]: four links, or fewer. They take channels behind those of a chip's ports. */
+/* Reads a relaxed connection, which the file prefers but does not require. [M0, M1, 4] means up to four links between
+ * meshes 0 and 1. Their channels follow the channels of a chip's ports. */
 static tutti_err read_relaxed(const struct reading *r, uint32_t node, uint32_t next[]) {
   const struct tu_yaml *y = r->yaml;
-  const char *expected = "two meshes and how many links join them, as [M0, M1, 4]";
+  const char *expected = "two meshes and the number of links between them, for example [M0, M1, 4]";
   uint32_t mesh[2], chip;
   uint64_t links;
   if (y->nodes[node].kind != TU_YAML_LIST || y->nodes[node].count != 3)
@@ -345,12 +356,12 @@ static tutti_err read_relaxed(const struct reading *r, uint32_t node, uint32_t n
   uint32_t first = tu_yaml_first(y, node), second = tu_yaml_next(y, first), third = tu_yaml_next(y, second);
   tutti_err err = read_mesh_name(r, first, &mesh[0]);
   if (err == TUTTI_OK) err = read_mesh_name(r, second, &mesh[1]);
-  if (err == TUTTI_OK) err = tu_yaml_uint(y, third, TU_LINKS_MAX, "how many links", &links, r->error);
+  if (err == TUTTI_OK) err = tu_yaml_uint(y, third, TU_LINKS_MAX, "a number of links", &links, r->error);
   if (err == TUTTI_OK && links == 0) err = tu_yaml_refuse(y, third, r->error, "one link or more");
   if (err == TUTTI_OK && mesh[0] == mesh[1]) err = tu_yaml_refuse(y, node, r->error, "two different meshes");
   if (err != TUTTI_OK) return err;
   if (r->cluster->link_count + links > TU_LINKS_MAX)
-    return tu_yaml_refuse(y, third, r->error, "no more than 2^20 links in all");
+    return tu_yaml_fail(y, third, r->error, "with this number, the file has more than 2^20 links in all");
   struct tu_joint joint = {.links = (uint32_t)links, .relaxed = true};
   for (int e = 0; e < 2; e++) {
     joint.first[e] = r->meshes[mesh[e]].first;
@@ -358,7 +369,7 @@ static tutti_err read_relaxed(const struct reading *r, uint32_t node, uint32_t n
     joint.loose |= joint.count[e] > 1;
   }
   if (!tu_connect_joint(r->cluster, &joint, next, &chip))
-    return tu_yaml_refuse(y, third, r->error, "so few links that no chip has more than 1024");
+    return tu_yaml_refuse(y, third, r->error, "a number of links that gives no chip more than 1024 links");
   return TUTTI_OK;
 }
 
@@ -366,7 +377,7 @@ static tutti_err read_relaxed_graph(const struct reading *r) {
   const struct tu_yaml *y = r->yaml;
   uint32_t list = tu_yaml_find(y, 0, "RelaxedGraph"), ports = 0;
   if (list == TU_YAML_NONE) return TUTTI_OK;
-  tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of meshes that are joined", r->error);
+  tutti_err err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of connected meshes", r->error);
   uint32_t *next = tu_arena_allocate(&r->cluster->arena, r->cluster->chip_count, sizeof *next);
   for (int s = 0; s < SIDES; s++) ports += r->ports[s];
   for (uint32_t i = 0; i < r->cluster->chip_count; i++) next[i] = ports;
@@ -391,7 +402,7 @@ tutti_err tu_mesh_graph_read(const struct tu_yaml *yaml, struct tu_cluster *clus
     uint32_t clash = err == TUTTI_OK ? tu_cluster_index(cluster) : TU_NONE;
     if (clash != TU_NONE) {
       tu_assert(clash >= inner && clash < joined);
-      err = tu_yaml_refuse(yaml, nodes[clash - inner], error, "two ports without a link, one at least has another");
+      err = tu_yaml_refuse(yaml, nodes[clash - inner], error, "two ports that no other connection uses");
     }
   }
   for (uint32_t m = 0; err == TUTTI_OK && m < r.mesh_count && r.mesh_count > 1; m++)

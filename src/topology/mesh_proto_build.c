@@ -1,22 +1,23 @@
-/* mesh_proto_build.c: makes chips and links of templates. Chips are numbered instance after instance, in the order of the file,
- * and in a mesh row after row. Channels count along the last dimension first, towards lower places and then higher ones, as
- * in generated grids; what else joins a chip has the channels behind. */
+/* mesh_proto_build.c: makes the chips and links of the top template of a descriptor. Chips are numbered instance by
+ * instance, in the order of the file, and row by row within a mesh. Channels of a chip are numbered as in generated
+ * grids: those along the last dimension come first. Within a dimension, those to the lower neighbour come first. Links
+ * that do not belong to the grid of a mesh use the channels behind these. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "topology/mesh_proto.h"
 
-/* An instance that is still to be made. */
+/* An instance (of a template) whose chips and links have still to be created. */
 struct instance {
   uint32_t of, first, id;
 };
 
 struct building {
   const struct tu_mesh_proto *proto;
-  uint32_t *next; /* [chips]: the lowest channel that is free */
+  uint32_t *next; /* [chips]: lowest channel number of each chip that is still free */
   struct instance *stack;
   uint32_t count, capacity;
-  struct instance *made; /* all of them, the outer ones first */
+  struct instance *made; /* all instances created so far; a template's instance stands before the instances inside it */
   uint32_t made_count, made_capacity;
 };
 
@@ -26,10 +27,11 @@ static void push(struct building *b, struct instance instance) {
 }
 
 static tutti_err refuse_links(const struct building *b) {
-  return tu_yaml_refuse(b->proto->tree, b->proto->top_node, b->proto->error, "no more than 2^20 links in all");
+  return tu_yaml_fail(b->proto->tree, b->proto->top_node, b->proto->error, "the cluster has more than 2^20 links");
 }
 
-/* The grid's dimensions are counted fastest first. */
+/* Makes the links of a mesh. A descriptor lists first the dimension whose coordinate changes slowest from chip to chip;
+ * struct tu_grid_links lists it last. So this function reverses the order of the dimensions. */
 static tutti_err make_mesh(struct building *b, const struct tu_mesh_template *mesh, uint32_t first) {
   struct tu_cluster *c = b->proto->cluster;
   struct tu_grid_links grid = {.first = first, .dims = mesh->dims};
@@ -61,7 +63,8 @@ static tutti_err make_joints(struct building *b, const struct tu_mesh_template *
   return TUTTI_OK;
 }
 
-/* Meshes first: what joins them begins behind the channels of their grids. */
+/* Makes the links of all meshes. This comes before all joints (additional links), because joints use the channels after
+ * those of the meshes. */
 static tutti_err make_meshes(struct building *b) {
   const struct tu_mesh_proto *proto = b->proto;
   push(b, (struct instance){proto->top, 0, 0});
@@ -80,14 +83,14 @@ static tutti_err make_meshes(struct building *b) {
   return TUTTI_OK;
 }
 
-/* Places only where one mesh is all there is. */
+/* Adds the chips. The chips get positions only if the top template is a single mesh. */
 static void add_chips(const struct tu_mesh_proto *proto) {
   const struct tu_mesh_template *top = &proto->templates[proto->top];
   for (uint32_t i = 0; i < top->chips; i++) {
-    struct tu_node chip = {.id = i, .has_place = !top->graph};
+    struct tu_node chip = {.id = i, .has_coords = !top->graph};
     for (uint32_t d = 0, rest = i; d < top->dims; d++) {
       uint32_t size = top->size[top->dims - 1 - d];
-      chip.place[d] = rest % size;
+      chip.coords[d] = rest % size;
       rest /= size;
     }
     memcpy(chip.arch, proto->arch, sizeof chip.arch);
@@ -95,7 +98,7 @@ static void add_chips(const struct tu_mesh_proto *proto) {
   }
 }
 
-/* If there are several. */
+/* If there are several instances, adds a note (a line of text for the user) about the chips of each mesh. */
 static void note_meshes(const struct building *b) {
   if (b->made_count <= 1) return;
   for (uint32_t i = 0; i < b->made_count; i++) {

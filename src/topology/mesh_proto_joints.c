@@ -1,21 +1,22 @@
-/* mesh_proto_joints.c: what joins chips beyond the pairs of their grids: a mesh's express connections, and what a graph says
- * between its instances. */
+/* mesh_proto_joints.c: reads the links that do not belong to the grid of a mesh: express connections within a mesh, and
+ * connections between the instances of a graph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "topology/mesh_proto.h"
 
-/* Some chips of a template, from its first on. */
+/* A range of chips of a template, counted from the template's first chip. */
 struct run {
   uint32_t first, count;
 };
 
-/* All joints together have no more links than a cluster may have, so that no field makes more of them than that. */
+/* Adds a joint (links between two ranges of chips). All joints together may have at most TU_LINKS_MAX links, which
+ * limits the memory that a file can request. */
 static tutti_err add_joint(struct tu_mesh_proto *proto, uint32_t node, const struct tu_joint *joint) {
   proto->joint_links += joint->links;
   if (proto->joint_links > TU_LINKS_MAX)
-    return tu_yaml_refuse(proto->tree, node, proto->error, "no more than 2^20 links in all");
+    return tu_yaml_fail(proto->tree, node, proto->error, "the connections have more than 2^20 links in all");
   proto->joints = tu_arena_grow(&proto->cluster->arena, proto->joints, proto->joint_count, &proto->joint_capacity,
                                 sizeof *proto->joints);
   proto->joints[proto->joint_count++] = *joint;
@@ -45,7 +46,8 @@ static tutti_err read_express_connections(struct tu_mesh_proto *proto, const str
   return err;
 }
 
-/* How the pattern of express_links cuts a dimension. */
+/* Express links (extra links within a mesh) along one dimension: they divide the dimension into blocks of `step` chips
+ * and link the two ends of each block. */
 struct pattern {
   uint32_t dim, start, step;
   bool wraps;
@@ -63,7 +65,8 @@ static tutti_err read_pattern(const struct tu_mesh_proto *proto, const struct tu
   if (err == TUTTI_OK) err = tu_fields_check(proto, map, "pattern", " start step ");
   if (err != TUTTI_OK) return err;
   uint32_t size = mesh->size[p->dim];
-  if (size < 2) return tu_yaml_refuse(proto->tree, node, proto->error, "a dimension of two chips or more");
+  if (size < 2)
+    return tu_yaml_refuse(proto->tree, node, proto->error, "'dim_idx' of a dimension with two chips or more");
   err = tu_field_number(proto, map, "start", 0, size - 1, &p->start);
   if (err == TUTTI_OK) err = tu_field_number(proto, map, "step", 2, size, &p->step);
   p->wraps = mesh->ring[p->dim];
@@ -71,8 +74,9 @@ static tutti_err read_pattern(const struct tu_mesh_proto *proto, const struct tu
   return err;
 }
 
-/* From `start` on the dimension is cut into blocks of `step`; the first and the last chip of a block are joined, in every line
- * along the dimension. A block over the edge counts if the pattern wraps. */
+/* Divides the dimension into blocks of `step` chips, beginning at chip `start`. In each line of chips along the
+ * dimension, links the first and the last chip of each block. A block that crosses the edge is used only if the pattern
+ * wraps. */
 static tutti_err add_pattern(struct tu_mesh_proto *proto, const struct tu_mesh_template *mesh, uint32_t node,
                              const struct pattern *p) {
   uint32_t size = mesh->size[p->dim], stride = 1;
@@ -103,7 +107,8 @@ static tutti_err read_express_links(struct tu_mesh_proto *proto, const struct tu
 
 /* ---- connections ---- */
 
-/* The instance of a graph that has this id; TU_NONE. */
+/* Finds the instance in the graph that has this id and the template number `of`. Returns its index in proto's `members`;
+ * TU_NONE: there is no such instance. */
 static uint32_t find_member(const struct tu_mesh_proto *proto, const struct tu_mesh_template *graph, uint32_t id,
                             uint32_t of) {
   uint32_t low = 0, high = graph->member_count;
@@ -118,7 +123,8 @@ static uint32_t find_member(const struct tu_mesh_proto *proto, const struct tu_m
   return proto->members[member].id == id && proto->members[member].of == of ? member : TU_NONE;
 }
 
-/* One end: an instance of the graph, or deeper and deeper a part of it, down to one chip. */
+/* Reads one end of a connection: an instance of the graph, or a part of an instance. A part can be an instance inside
+ * the instance, at any depth, or a single chip. */
 static tutti_err read_end(const struct tu_mesh_proto *proto, const struct tu_mesh_template *graph, uint32_t node,
                           struct run *run) {
   const struct tu_yaml *y = proto->tree;
@@ -128,7 +134,7 @@ static tutti_err read_end(const struct tu_mesh_proto *proto, const struct tu_mes
     uint32_t reference, of, id, chip;
     if ((err = tu_field_reference(proto, map, &reference, &of, &id)) != TUTTI_OK) return err;
     uint32_t member = find_member(proto, graph, id, of);
-    if (member == TU_NONE) return tu_yaml_refuse(y, reference, proto->error, "an instance that the graph has");
+    if (member == TU_NONE) return tu_yaml_refuse(y, reference, proto->error, "an instance of this graph");
     run->first += proto->members[member].first;
     run->count = proto->templates[of].chips;
     graph = &proto->templates[of];
@@ -169,7 +175,7 @@ static tutti_err read_connection(struct tu_mesh_proto *proto, const struct tu_me
                                   " nodes* channels directional assign_z_direction routing_direction* ");
   for (uint32_t i = tu_field_next(proto, node, "nodes", &at); err == TUTTI_OK && i != TU_YAML_NONE;
        i = tu_field_next(proto, node, "nodes", &at)) {
-    if (ends == 2) return tu_yaml_refuse(proto->tree, i, proto->error, "two nodes of a connection, not a third");
+    if (ends == 2) return tu_yaml_fail(proto->tree, i, proto->error, "the connection has more than two nodes");
     err = read_end(proto, graph, i, &runs[ends++]);
   }
   if (err == TUTTI_OK && ends < 2)
@@ -178,7 +184,7 @@ static tutti_err read_connection(struct tu_mesh_proto *proto, const struct tu_me
   if (err == TUTTI_OK) err = tu_field_choice(proto, node, "directional", truth, &directional);
   if (err == TUTTI_OK && directional)
     err = tu_yaml_refuse(proto->tree, node, proto->error,
-                         "a connection that is not directional: links go both ways here");
+                         "a connection that is not directional (links work in both directions)");
   return err == TUTTI_OK ? join(proto, node, runs, links, relaxed) : err;
 }
 
@@ -187,7 +193,9 @@ static struct run run_of(const struct tu_mesh_proto *proto, const struct tu_mesh
   return (struct run){m->first, proto->templates[m->of].chips};
 }
 
-/* ALL_TO_ALL, or RING in the order of the file: a message, or (in the first version) a word with the graph's own channels. */
+/* Reads a graph's topology: ALL_TO_ALL, or RING in the order of the file. In the current format, the topology is a
+ * message. If it has no field 'channels', that of the graph applies. In the first version of the format, the topology
+ * is a single word, and the field of the graph always applies. */
 static tutti_err read_layout(struct tu_mesh_proto *proto, const struct tu_mesh_template *graph, uint32_t layout) {
   static const char *const kinds[2] = {"ALL_TO_ALL", "RING"};
   bool word = proto->tree->nodes[layout].kind == TU_YAML_SCALAR, ring = false, relaxed;
@@ -201,7 +209,8 @@ static tutti_err read_layout(struct tu_mesh_proto *proto, const struct tu_mesh_t
   if (err == TUTTI_OK && tu_yaml_find(proto->tree, map, "channels") == TU_YAML_NONE) map = graph->node;
   if (err == TUTTI_OK) err = tu_field_channels(proto, map, TU_LINKS_MAX, &links, &relaxed);
   for (uint32_t i = 0; i < count && err == TUTTI_OK; i++) {
-    /* The last one of a ring of three or more goes back to the first. */
+    /* ALL_TO_ALL links instance i to all later instances; RING links it to the next one. The link from the last to the
+     * first instance of a ring follows below. */
     uint32_t end = ring ? (uint32_t)tu_min(i + 2, count) : count;
     for (uint32_t j = i + 1; j < end && err == TUTTI_OK; j++)
       err = join(proto, layout, (struct run[]){run_of(proto, graph, i), run_of(proto, graph, j)}, links, relaxed);
@@ -222,7 +231,7 @@ tutti_err tu_mesh_proto_joints(struct tu_mesh_proto *proto, struct tu_mesh_templ
     uint32_t layout = tu_yaml_find(proto->tree, of->node, "graph_topology");
     uint32_t first = tu_field_next(proto, of->node, "connections", &at);
     if (layout != TU_YAML_NONE && first != TU_YAML_NONE)
-      return tu_yaml_refuse(proto->tree, first, proto->error, "either connections or graph_topology");
+      return tu_yaml_refuse(proto->tree, first, proto->error, "either 'connections' or 'graph_topology', not both");
     if (layout != TU_YAML_NONE) err = read_layout(proto, of, layout);
     for (uint32_t i = first; err == TUTTI_OK && i != TU_YAML_NONE;
          i = tu_field_next(proto, of->node, "connections", &at))

@@ -1,5 +1,5 @@
-/* mesh_proto_test.c: mesh graph descriptors in their newer forms: chips and links of files of our own and of real ones, what a
- * file leaves open, what is refused with its line, and what the largest cost. */
+/* mesh_proto_test.c: tests mesh graph descriptors in their newer forms: the chips and links of own and real files,
+ * relaxed and loose links, errors with their lines, and the cost of the largest files. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -47,7 +47,7 @@ static void own_files(void) {
   }
 }
 
-/* The figures are those that stand beside the files. */
+/* Compares files of real machines with the values that are documented beside these files. */
 static void real_files(void) {
   static const struct expected files[] = {
       {"t3k_mesh_graph_descriptor.textproto", 8, 10, 20, 20, 0, 0},
@@ -86,7 +86,8 @@ static bool linked(const struct tu_cluster *c, uint32_t a, uint32_t b, uint32_t 
 
 static void express(void) {
   struct tu_error error = {.text = ""};
-  /* Blocks of 3 from 1 on, 0 1 2 3 4 5 6: 1-3, 4-6, and, over the edge of a ring, 0-2 (7-9). */
+  /* The pattern partitions chips 0 to 6 into blocks of 3, beginning at chip 1: 1-3 and 4-6. In a ring there is also a
+   * block across the edge: 7-9, which are chips 0-2. */
   struct tu_cluster *c =
       read_as(MESH("M", "7", "express_links { pattern { start: 1 step: 3 } wrap: RING }") TOP, "x", &error);
   CHECK(c && c->link_count == 6 + 3 && linked(c, 1, 3, 1) && linked(c, 4, 6, 1) && linked(c, 0, 2, 1), "%s",
@@ -95,13 +96,13 @@ static void express(void) {
   c = read_as(MESH("M", "7", "express_links { pattern { start: 1 step: 3 } }") TOP, "x", &error);
   CHECK(c && c->link_count == 6 + 2 && !tu_cluster_pair(c, 0, 2), "a line drops the block over the edge");
   tu_cluster_destroy(c);
-  /* One that is there twice has two links. */
+  /* An express connection between two chips that are already linked adds a link to this pair. */
   c = read_as(MESH("M", "[1, 3, 2]", "express_connections { src: 0 dst: 2 }") TOP, "x", &error);
   CHECK(c && c->link_count == 3 + 4 + 1 && linked(c, 0, 2, 2) && linked(c, 0, 1, 1), "%s", error.text);
   tu_cluster_destroy(c);
 }
 
-/* Links whose chips the file does not say are spread evenly over both meshes. */
+/* If the file names two meshes, but not the chips, the links are spread evenly over the chips of both meshes. */
 static void spread(void) {
   struct tu_error error = {.text = ""};
   struct tu_cluster *c = read_as(
@@ -125,10 +126,8 @@ static void notes(void) {
   struct tu_error error = {.text = ""};
   struct tu_cluster *c =
       read_as("colour: blue\n" MESH("M", "2", "smell { a: 1 }\n taste: [1, 2]\n") TOP, "x.textproto", &error);
-  CHECK(c && strcmp(c->notes.chars,
-                    "line 1: 'colour' in the file is not known here, and passed over\n"
-                    "line 4: 'smell' in mesh_descriptors is not known here, and passed over\n"
-                    "line 5: 'taste' in mesh_descriptors is not known here, and passed over\n") == 0,
+  CHECK(c && c->note_count == 3 &&
+            test_contains(c->notes.chars, "line 1: 'colour'|line 4: 'smell' in mesh_descriptors|line 5: 'taste'"),
         "%s", c ? c->notes.chars : error.text);
   tu_cluster_destroy(c);
   struct tu_text many = {0};
@@ -144,73 +143,53 @@ static void refusals(void) {
 #define GRAPH(body) MESH("M", "2", "") "graph_descriptors { name: 'G'\n" body "}\n" TOP_GRAPH
 #define PAIR INSTANCE("M", "0") INSTANCE("M", "1")
   static const char *const cases[][2] = {
-      {MESH("M", "2", ""), "1: expected a message with a field 'top_level_instance', found a map of 1"},
-      {MESH("N", "2", "") TOP, "4: expected a mesh that the file describes, not 'M', found a map of 1"},
-      {MESH("M", "2", "") MESH("M", "2", "") TOP,
-       "5: expected a name that no other descriptor of the kind has, found 'M'"},
-      {MESH("M", "0", "") TOP, "2: expected 'dims', a whole number from 1 to 65536, found '0'"},
-      {MESH("M", "-2", "") TOP, "2: expected 'dims', a whole number from 1 to 65536, found '-2'"},
-      {MESH("M", "[2, 'x']", "") TOP, "2: expected 'dims', a whole number from 1 to 65536, found 'x'"},
-      {MESH("M", "[1, 2, 3, 4, 5]", "") TOP, "2: expected no more than 4 dimensions, found '5'"},
-      {MESH("M", "[256, 257]", "") TOP, "2: expected a mesh of no more than 65536 chips, found a map of 1"},
-      {MESH("M", "[2, 2, 2]", "arch: WORMHOLE_B0") TOP,
-       "3: expected an architecture whose meshes have that many dimensions, found 'WORMHOLE_B0'"},
+      {MESH("M", "2", ""), "1: |a field|'top_level_instance'|map of 1"},
+      {MESH("N", "2", "") TOP, "4: |a mesh|not 'M'|map of 1"},
+      {MESH("M", "2", "") MESH("M", "2", "") TOP, "5: |a name|other descriptor|'M'"},
+      {MESH("M", "0", "") TOP, "2: |'dims'|from 1 to 65536|'0'"},
+      {MESH("M", "-2", "") TOP, "2: |'dims'|from 1 to 65536|'-2'"},
+      {MESH("M", "[2, 'x']", "") TOP, "2: |'dims'|from 1 to 65536|'x'"},
+      {MESH("M", "[1, 2, 3, 4, 5]", "") TOP, "2: |the mesh|4 dimensions"},
+      {MESH("M", "[256, 257]", "") TOP, "2: |the mesh|65536 chips"},
+      {MESH("M", "[2, 2, 2]", "arch: WORMHOLE_B0") TOP, "3: |architecture|`dims`|'WORMHOLE_B0'"},
       {MESH("M", "2", "arch: BLACKHOLE") MESH("N", "2", "arch: WORMHOLE_B0") TOP,
-       "6: expected one architecture in the whole file, found 'WORMHOLE_B0'"},
-      {MESH("M", "2", "host_topology { dims: 3 }") TOP,
-       "3: expected as many dimensions as the chips have, each a divisor, found a map of 1"},
-      {MESH("M", "2", "express_connections { src: 0 dst: 2 }") TOP,
-       "3: expected 'dst', a whole number from 0 to 1, found '2'"},
-      {MESH("M", "2", "express_connections { src: 1 dst: 1 }") TOP,
-       "3: expected two different chips, found a map of 2"},
-      {MESH("M", "4", "express_links { dim_idx: 1 pattern { step: 2 } }") TOP,
-       "3: expected 'dim_idx', a whole number from 0 to 0, found '1'"},
-      {MESH("M", "4", "express_links { pattern { step: 1 } }") TOP,
-       "3: expected 'step', a whole number from 2 to 4, found '1'"},
-      {MESH("M", "2", "name: 'N'") TOP, "3: expected a field that is given once, found 'name'"},
-      {MESH("M", "2", "channels { count: 2 policy: LAX }") TOP,
-       "3: expected a field that is given once, found 'channels'"},
-      {"mesh_descriptors { name: M }", "1: expected 'name', a name in quotation marks, found 'M'"},
-      {"mesh_descriptors { name: 'M' device_topology { dims: 2 types: [RING, LINE] } }",
-       "1: expected no more types than dimensions, found 'LINE'"},
+       "6: |same architecture|'WORMHOLE_B0'"},
+      {MESH("M", "2", "host_topology { dims: 3 }") TOP, "3: |dimensions|divisor|map of 1"},
+      {MESH("M", "2", "express_connections { src: 0 dst: 2 }") TOP, "3: |'dst'|from 0 to 1|'2'"},
+      {MESH("M", "2", "express_connections { src: 1 dst: 1 }") TOP, "3: |different chips|map of 2"},
+      {MESH("M", "4", "express_links { dim_idx: 1 pattern { step: 2 } }") TOP, "3: |'dim_idx'|from 0 to 0|'1'"},
+      {MESH("M", "4", "express_links { pattern { step: 1 } }") TOP, "3: |'step'|from 2 to 4|'1'"},
+      {MESH("M", "2", "name: 'N'") TOP, "3: |only once|'name'"},
+      {MESH("M", "2", "channels { count: 2 policy: LAX }") TOP, "3: |only once|'channels'"},
+      {"mesh_descriptors { name: M }", "1: |'name'|quotation marks|'M'"},
+      {"mesh_descriptors { name: 'M' device_topology { dims: 2 types: [RING, LINE] } }", "1: |more dimension types"},
       {"mesh_descriptors { name: 'M' device_topology { dims: 2 } channels { count: 2 policy: LAX } }",
-       "1: expected STRICT or RELAXED, found 'LAX'"},
+       "1: |STRICT or RELAXED|'LAX'"},
       {"mesh_descriptors { name: 'M' device_topology { dims: 2 } channels { count: 513 } }",
-       "1: expected 'count', a whole number from 1 to 512, found '513'"},
-      {GRAPH(""), "4: expected a message with a field 'instances', found a map of 1"},
-      {GRAPH(INSTANCE("M", "3") INSTANCE("M", "3")),
-       "6: expected an instance whose id no other of this graph has, found a map of 1"},
-      {GRAPH("instances { switch { } }"),
-       "5: expected a mesh or a graph (switches are not understood here), found a map of 1"},
-      {GRAPH("instances { mesh { mesh_descriptor: 'M' device_id: 1 } }"),
-       "5: expected a whole instance, not a part of one, found a map of 2"},
-      {GRAPH("instances { graph { graph_descriptor: 'G' } }"),
-       "4: expected graphs that nest no more than 16 deep, and not in a circle, found a map of 2"},
-      {GRAPH(PAIR "connections {\n" END("M", "0") "channels { count: 1 } }"),
-       "7: expected a connection with two nodes { ... }, found a map of 2"},
-      {GRAPH(PAIR "connections {\n" END("M", "0") END("M", "2") "channels { count: 1 } }"),
-       "9: expected an instance that the graph has, found a map of 2"},
+       "1: |'count'|from 1 to 512|'513'"},
+      {GRAPH(""), "4: |a field|'instances'|map of 1"},
+      {GRAPH(INSTANCE("M", "3") INSTANCE("M", "3")), "6: |instance|id|unique|map of 1"},
+      {GRAPH("instances { switch { } }"), "5: |graph|switches|map of 1"},
+      {GRAPH("instances { mesh { mesh_descriptor: 'M' device_id: 1 } }"), "5: |whole mesh or graph|device_id"},
+      {GRAPH("instances { graph { graph_descriptor: 'G' } }"), "4: |contains itself|16"},
+      {GRAPH(PAIR "connections {\n" END("M", "0") "channels { count: 1 } }"), "7: |two nodes|map of 2"},
+      {GRAPH(PAIR "connections {\n" END("M", "0") END("M", "2") "channels { count: 1 } }"), "9: |this graph|map of 2"},
       {GRAPH(PAIR "connections {\n" END("M", "0") END("M", "0") "channels { count: 1 } }"),
-       "7: expected two ends without a chip in common, found a map of 3"},
+       "7: |two ends|in common|map of 3"},
       {GRAPH(PAIR "connections {\n" END("M", "0") END("M", "1") "channels { count: 1 } directional: true }"),
-       "7: expected a connection that is not directional: links go both ways here, found a map of 4"},
-      {GRAPH(PAIR "connections {\n" END("M", "0") END("M", "1") "channels { count: 4000 } }"),
-       "4: expected no more than 1024 links at a chip, found more at chip 0"},
-      {GRAPH(PAIR "connections { } graph_topology: RING"),
-       "7: expected either connections or graph_topology, found a map of 0"},
-      {GRAPH(PAIR "graph_topology { layout_type: STAR channels { count: 1 } }"),
-       "7: expected ALL_TO_ALL or RING, found 'STAR'"},
-      {GRAPH(PAIR "graph_topology { layout_type: RING }"),
-       "4: expected a message with a field 'channels', found a map of 4"},
-      {MESH("M", "65536", "") "graph_descriptors { name: 'G'\n" PAIR "}\n" TOP_GRAPH,
-       "8: expected no more than 65536 chips in all, found a map of 1"},
+       "7: |directional|map of 4"},
+      {GRAPH(PAIR "connections {\n" END("M", "0") END("M", "1") "channels { count: 4000 } }"), "4: |1024 links|chip 0"},
+      {GRAPH(PAIR "connections { } graph_topology: RING"), "7: |connections|graph_topology|map of 0"},
+      {GRAPH(PAIR "graph_topology { layout_type: STAR channels { count: 1 } }"), "7: |ALL_TO_ALL or RING|'STAR'"},
+      {GRAPH(PAIR "graph_topology { layout_type: RING }"), "4: |a field|'channels'|map of 4"},
+      {MESH("M", "65536", "") "graph_descriptors { name: 'G'\n" PAIR "}\n" TOP_GRAPH, "8: |the cluster|65536 chips"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    char sentence[300];
+    char facts[300];
     struct tu_error error = {.text = ""};
-    snprintf(sentence, sizeof sentence, "x.textproto:%s", cases[i][1]);
+    snprintf(facts, sizeof facts, "x.textproto:%s", cases[i][1]);
     struct tu_cluster *c = read_as(cases[i][0], "x.textproto", &error);
-    CHECK(!c && strcmp(error.text, sentence) == 0, "%s: '%s', not '%s'", cases[i][0], error.text, sentence);
+    CHECK(!c && test_contains(error.text, facts), "%s: '%s', not '%s'", cases[i][0], error.text, facts);
     tu_cluster_destroy(c);
   }
 }
@@ -219,29 +198,23 @@ static void refusals_in_yaml(void) {
 #define SPEC "ChipSpec: {ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, topology: [2, 2]}]\n"
 #define TWO SPEC "Mesh: [{id: 0, board: B, device_topology: [4, 2]}, {id: 1, board: B, device_topology: [2, 2]}]\n"
   static const char *const cases[][2] = {
-      {SPEC "Mesh: [{id: 0, board: B, device_topology: [4]}]\n",
-       "3: expected rows and columns, as [8, 4], found a list of 1"},
-      {SPEC "Mesh: [{id: 0, board: B, device_topology: [4, 2], host_topology: [3, 1]}]\n",
-       "3: expected rows and columns of hosts that divide those of the chips, found a list of 2"},
-      {SPEC "Mesh: [{id: 0, board: B, device_topology: [256, 257]}]\n",
-       "3: expected a mesh of no more than 65536 chips, found a map of 3"},
-      {TWO "RelaxedGraph: 3\n", "4: expected a list of meshes that are joined, found '3'"},
-      {TWO "RelaxedGraph: [[M0, M1]]\n",
-       "4: expected two meshes and how many links join them, as [M0, M1, 4], found a list of 2"},
-      {TWO "RelaxedGraph: [[M0, M2, 1]]\n", "4: expected a mesh that stands in 'Mesh', as M0, found 'M2'"},
-      {TWO "RelaxedGraph: [[M0, M0, 1]]\n", "4: expected two different meshes, found a list of 3"},
-      {TWO "RelaxedGraph: [[M0, M1, 0]]\n", "4: expected one link or more, found '0'"},
-      {TWO "RelaxedGraph: [[M0, M1, 4100]]\n",
-       "4: expected so few links that no chip has more than 1024, found '4100'"},
-      {TWO "RelaxedGraph: [[M0, M1, 1048577]]\n",
-       "4: expected how many links (a whole number up to 1048576), found '1048577'"},
+      {SPEC "Mesh: [{id: 0, board: B, device_topology: [4]}]\n", "3: |[8, 4]|list of 1"},
+      {SPEC "Mesh: [{id: 0, board: B, device_topology: [4, 2], host_topology: [3, 1]}]\n", "3: |host rows|list of 2"},
+      {SPEC "Mesh: [{id: 0, board: B, device_topology: [256, 257]}]\n", "3: |the mesh|65536 chips"},
+      {TWO "RelaxedGraph: 3\n", "4: |connected meshes|'3'"},
+      {TWO "RelaxedGraph: [[M0, M1]]\n", "4: |[M0, M1, 4]|list of 2"},
+      {TWO "RelaxedGraph: [[M0, M2, 1]]\n", "4: |a mesh|'Mesh'|'M2'"},
+      {TWO "RelaxedGraph: [[M0, M0, 1]]\n", "4: |different meshes|list of 3"},
+      {TWO "RelaxedGraph: [[M0, M1, 0]]\n", "4: |one link|'0'"},
+      {TWO "RelaxedGraph: [[M0, M1, 4100]]\n", "4: |no chip|1024 links|'4100'"},
+      {TWO "RelaxedGraph: [[M0, M1, 1048577]]\n", "4: |links|1048576|'1048577'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    char sentence[300];
+    char facts[300];
     struct tu_error error = {.text = ""};
-    snprintf(sentence, sizeof sentence, "x.yaml:%s", cases[i][1]);
+    snprintf(facts, sizeof facts, "x.yaml:%s", cases[i][1]);
     struct tu_cluster *c = read_as(cases[i][0], "x.yaml", &error);
-    CHECK(!c && strcmp(error.text, sentence) == 0, "%s: '%s', not '%s'", cases[i][0], error.text, sentence);
+    CHECK(!c && test_contains(error.text, facts), "%s: '%s', not '%s'", cases[i][0], error.text, facts);
     tu_cluster_destroy(c);
   }
 }
@@ -252,8 +225,8 @@ static size_t peak_kib(void) {
   return (size_t)usage.ru_maxrss;
 }
 
-/* A few hundred bytes ask for as much as they may, or more: 2^20 links are 100 MB or so, and what is beyond is refused before
- * it is there. */
+/* A file of a few hundred bytes can request the maximum number of links, or more. 2^20 links take about 100 MB; a
+ * larger request is refused before memory is allocated. */
 static void costs(void) {
   static const struct {
     const char *text;
@@ -273,7 +246,7 @@ static void costs(void) {
     CHECK((c != NULL) == cases[i].read, "%s: %s", cases[i].text, error.text);
     tu_cluster_destroy(c);
   }
-  /* Pods of pods: each level has 16 of the one below. */
+  /* Graphs within graphs: each level has 16 instances of the level below. */
   struct tu_text deep = {0};
   tu_text_print(&deep, "%s", MESH("G0", "1", ""));
   for (int level = 1; level < 12; level++) {

@@ -1,39 +1,40 @@
-/* presets.c: clusters that many people have, with the links that their dispatcher reserves; and what a name stands for. */
+/* presets.c: clusters of common machines, with the links that their dispatchers reserve; and tu_cluster_load, which
+ * finds a cluster by its name. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/cluster_parts.h"
+#include "topology/cluster_internal.h"
 
 static const char wormhole[] = "wormhole_b0";
 
 static void add_chip(struct tu_cluster *cluster, uint32_t x, uint32_t y, bool mmio) {
-  struct tu_node chip = {.id = cluster->chip_count, .mmio = mmio, .has_place = true, .place = {x, y}};
+  struct tu_node chip = {.id = cluster->chip_count, .mmio = mmio, .has_coords = true, .coords = {x, y}};
   tu_copy_arch(&chip, wormhole);
   tu_cluster_add(cluster, &chip);
 }
 
-/* Two links, at neighbouring channels. */
+/* Adds two links between two nodes, at consecutive channels. */
 static void join(struct tu_cluster *cluster, uint32_t a, uint32_t a_channel, uint32_t b, uint32_t b_channel) {
   for (uint32_t l = 0; l < 2; l++)
     tu_cluster_connect(cluster, (struct tu_cluster_link_end){a, a_channel + l},
                        (struct tu_cluster_link_end){b, b_channel + l});
 }
 
-/* A board of two chips, of which the left one has the host's bus. */
+/* Makes a board of two chips; the left chip is on the host's bus. */
 static void make_n300(struct tu_cluster *c) {
   add_chip(c, 0, 0, true);
   add_chip(c, 1, 0, false);
   join(c, 0, 8, 1, 0);
 }
 
-/* Four such boards as a mesh of 2 x 4: the left chips 0 to 3 are a ring in the middle, the right chips 4 to 7 stand outside
- * beside theirs:
+/* Makes a 2 x 4 mesh of four n300 boards. The left chips 0 to 3 form a ring in the middle; the right chips 4 to 7 are
+ * outside, each beside its left chip:
  *   4 0 3 7
  *   5 1 2 6 */
 static void make_t3000(struct tu_cluster *c) {
-  static const uint8_t place[8][2] = {{1, 0}, {1, 1}, {2, 1}, {2, 0}, {0, 0}, {0, 1}, {3, 1}, {3, 0}};
-  for (uint32_t i = 0; i < 8; i++) add_chip(c, place[i][0], place[i][1], i < 4);
+  static const uint8_t coords[8][2] = {{1, 0}, {1, 1}, {2, 1}, {2, 0}, {0, 0}, {0, 1}, {3, 1}, {3, 0}};
+  for (uint32_t i = 0; i < 8; i++) add_chip(c, coords[i][0], coords[i][1], i < 4);
   for (uint32_t left = 0; left < 4; left++) join(c, left, 8, left + 4, 0);
   join(c, 0, 14, 1, 14);
   join(c, 1, 0, 2, 0);
@@ -53,7 +54,7 @@ static void make_galaxy_chips(struct tu_cluster *c, bool wraps, bool mmio) {
   tu_connect_grid(c, &grid);
 }
 
-/* A host reaches the mesh through gateways, each of which is linked to the first chips of two rows. */
+/* Makes a mesh that a host reaches through gateways. Each gateway is linked to the first chips of two rows. */
 static void make_galaxy(struct tu_cluster *c) {
   make_galaxy_chips(c, false, false);
   for (uint32_t g = 0; g < GATEWAYS; g++) {
@@ -66,7 +67,8 @@ static void make_galaxy(struct tu_cluster *c) {
   }
 }
 
-/* What a program's data takes from gateways to the chips of a row: one link of each pair in it. */
+/* Reserves the links over which data moves from the gateways to the chips. These are all links of gateways, and one
+ * link of each two neighbours in the same row. */
 static void reserve_galaxy(struct tu_cluster *c) {
   for (uint32_t l = 0; l < c->link_count; l++) {
     struct tu_cluster_link *link = &c->links[l];
@@ -76,14 +78,14 @@ static void reserve_galaxy(struct tu_cluster *c) {
   }
 }
 
-/* All of a chip's 16 channels are taken, and each has a bus of its own. */
+/* Makes a torus that uses all 16 channels of each chip. Each chip is on a host's bus. */
 static void make_galaxy_torus(struct tu_cluster *c) { make_galaxy_chips(c, true, true); }
 
 static const struct preset {
   const char *name;
   void (*make)(struct tu_cluster *cluster);
   const char *reserve;
-  void (*mark)(struct tu_cluster *cluster); /* what `reserve` cannot say */
+  void (*mark)(struct tu_cluster *cluster); /* reserves the links that the text `reserve` cannot describe */
 } presets[] = {
     {"n300", make_n300, "dispatch", NULL},
     {"t3000", make_t3000, "dispatch", NULL},
@@ -135,9 +137,8 @@ tutti_err tu_cluster_load(const char *what, struct tu_cluster **cluster, struct 
   const char *names[PRESETS];
   for (size_t i = 0; i < PRESETS; i++) names[i] = presets[i].name;
   const char *near = tu_nearest(what, names, PRESETS);
-  return tu_fail(
-      error, TUTTI_ERR_ARGUMENT,
-      "there is no cluster '%.60s'%s%s%s: expected n300, t3000, galaxy, galaxy-torus, a generator as mesh:4x8 "
-      "(ring, line, mesh, torus, fat-tree, hosts), or a file",
-      what, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "unknown cluster '%.60s'%s%s%s: expected n300, t3000, galaxy, galaxy-torus, a generator such as "
+                 "mesh:4x8 (ring, line, mesh, torus, fat-tree, hosts), or a file",
+                 what, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }

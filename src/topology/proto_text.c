@@ -1,5 +1,5 @@
-/* proto_text.c: protobuf's text format, made into a tree. What is open stands on a stack, so that a text cannot make the reader
- * recurse. */
+/* proto_text.c: reads protobuf's text format into a tree. Open messages and lists are kept on an explicit stack, so
+ * that no text can cause deep recursion. */
 #include "topology/proto_text.h"
 
 #include <stdio.h>
@@ -8,22 +8,22 @@
 
 #include "base/text.h"
 
-/* Real files nest six deep. */
+/* DEPTH_MAX: maximum nesting depth; real files nest six deep. NUMBER_CHARS: buffer size for a number. */
 enum { DEPTH_MAX = 32, NUMBER_CHARS = 64 };
 
-/* A message or a list that is open. */
+/* A message or a list that is still open. */
 struct open {
-  uint32_t node, last; /* itself, and its last child */
+  uint32_t node, last; /* node of the message or list, and its last child */
   uint32_t children;
-  char end;      /* what closes it; '\0': the end of the text does */
-  bool complete; /* a field, or an item, has just ended: a separator may follow */
+  char end;      /* character that closes the message or list; '\0': the end of the text closes it */
+  bool complete; /* true: a field or an item has just ended, so a separator (comma or semicolon) may follow */
 };
 
 struct reading {
   struct tu_yaml *tree;
   struct tu_error *error;
   struct tu_scan scan;
-  struct tu_text text; /* scalars, each with its NUL */
+  struct tu_text text; /* texts of all scalars, each with a terminating NUL */
   struct open open[DEPTH_MAX];
   uint32_t depth;
 };
@@ -35,13 +35,13 @@ static tutti_err refuse(const struct reading *r, const char *expected) {
   return tu_scan_fail(&r->scan, r->error, expected);
 }
 
-/* The next character that is no blank, comment or line end; '\0': the end of the text. */
+/* Skips blanks, comments and line ends, and returns the next character; '\0' at the end of the text. */
 static char peek(struct reading *r) {
   while (!tu_scan_at_end(&r->scan) && (*r->scan.at == '\f' || *r->scan.at == '\v')) r->scan.at++;
   return r->scan.at < r->scan.end ? *r->scan.at : '\0';
 }
 
-/* Hangs a node below what is open. */
+/* Adds a node to the tree, as a child of the innermost open message or list. */
 static uint32_t add(struct reading *r, enum tu_yaml_kind kind) {
   struct tu_yaml *y = r->tree;
   struct tu_yaml_node *nodes = tu_try_grow(y->nodes, y->node_count, &y->node_capacity, sizeof *nodes);
@@ -68,7 +68,8 @@ static tutti_err open_node(struct reading *r, enum tu_yaml_kind kind, char end) 
   return TUTTI_OK;
 }
 
-/* Where its text will be: the text may still move. */
+/* Adds a scalar to the tree. For now, its field `count` holds the offset of its text. The pointer to the text is set at
+ * the end, because the buffer of texts moves when it grows. */
 static void begin_scalar(struct reading *r) {
   uint32_t node = add(r, TU_YAML_SCALAR);
   r->tree->nodes[node].count = (uint32_t)r->text.length;
@@ -81,7 +82,8 @@ static void take_word(struct reading *r) {
   tu_text_print(&r->text, "%.*s", (int)(r->scan.at - begin), begin);
 }
 
-/* Whole numbers become decimal ones. What is none stays as it is: whoever wants a whole number refuses it. */
+/* Reads a number. A hexadecimal or octal number is converted to decimal. Any other number is copied; code that expects
+ * a whole number checks it later. */
 static tutti_err take_number(struct reading *r) {
   char chars[NUMBER_CHARS];
   size_t length = 0;
@@ -103,7 +105,7 @@ static tutti_err take_number(struct reading *r) {
   return TUTTI_OK;
 }
 
-/* \n, \x41, \101, ... */
+/* Reads an escape sequence of a string: \n, \x41, \101, ... */
 static tutti_err take_escape(struct reading *r) {
   static const char names[] = "\\'\"nrt", values[] = "\\'\"\n\r\t";
   const char *expected = "an escape: \\\\ \\' \\\" \\n \\r \\t, \\x41 or \\101", *at = r->scan.at + 1;
@@ -127,7 +129,7 @@ static tutti_err take_escape(struct reading *r) {
   return TUTTI_OK;
 }
 
-/* Strings that follow each other are one. */
+/* Reads a string. Adjacent string literals are concatenated. */
 static tutti_err take_string(struct reading *r) {
   tutti_err err = TUTTI_OK;
   for (char quote = peek(r); err == TUTTI_OK && (quote == '"' || quote == '\''); quote = peek(r)) {
@@ -167,7 +169,7 @@ static tutti_err take_scalar(struct reading *r, char first) {
   return err;
 }
 
-/* What stands at a field, or in a list. A message or a list may follow a name without a colon. */
+/* Reads the value of a field, or an item of a list. The colon before a message or a list is optional. */
 static tutti_err take_value(struct reading *r, bool colon) {
   struct open *here = &r->open[r->depth - 1];
   bool in_list = here->end == ']';
@@ -175,7 +177,7 @@ static tutti_err take_value(struct reading *r, bool colon) {
   here->complete = true;
   if (first == '{') return open_node(r, TU_YAML_MAP, '}');
   if (first == '<') return open_node(r, TU_YAML_MAP, '>');
-  if (first == '[' && in_list) return refuse(r, "an item of the list, not another list");
+  if (first == '[' && in_list) return refuse(r, "an item of the list that is not itself a list");
   if (first == '[') return open_node(r, TU_YAML_LIST, ']');
   if (!colon) return refuse(r, "':' or '{' after a field's name");
   return take_scalar(r, first);
@@ -183,7 +185,7 @@ static tutti_err take_value(struct reading *r, bool colon) {
 
 static tutti_err take_field(struct reading *r) {
   char first = peek(r);
-  if (first == '[') return refuse(r, "a field's name (extensions, as [name], are not understood here)");
+  if (first == '[') return refuse(r, "a field's name (extensions such as [name] are not supported)");
   if (!is_letter(first)) return refuse(r, "a field's name");
   begin_scalar(r);
   take_word(r);
@@ -196,11 +198,11 @@ static tutti_err take_field(struct reading *r) {
 static tutti_err refuse_end(struct reading *r) {
   const struct open *here = &r->open[r->depth - 1];
   char expected[80];
-  snprintf(expected, sizeof expected, "'%c', for what line %u has opened", here->end, r->tree->nodes[here->node].line);
+  snprintf(expected, sizeof expected, "'%c' to close what line %u opens", here->end, r->tree->nodes[here->node].line);
   return refuse(r, expected);
 }
 
-/* One step: a field, an item, or the end of what is open. */
+/* Reads one field, one item, or the end of the innermost message or list. */
 static tutti_err take(struct reading *r, bool *done) {
   struct open *here = &r->open[r->depth - 1];
   char next = peek(r);

@@ -1,22 +1,25 @@
-/* proto_text.h: a text in protobuf's text format as a tree, with the line of everything in it, without a schema. The tree is
- * the one of yaml.h: a message is a map, in which a field that is given again stands again; [a, b] is a list; a string is a
- * scalar that is `quoted`; whole numbers are decimal, however the text spells them.
+/* proto_text.h: reads protobuf's text format into a tree, without a schema. The tree is that of yaml.h:
+ * - A message is a map. A field that occurs several times is a key that occurs several times.
+ * - [a, b] is a list.
+ * - A string is a scalar that is `quoted`. Whole numbers are converted to decimal.
  *
- * Not understood, and refused: extensions and Any ([name] as a field's name), escapes beyond \\ \' \" \n \r \t \x41 \101 in
- * strings. Linear in the text's size; at most 36 bytes of tree for each byte of text. */
+ * Each node knows its line. Extensions and Any ([name] as the name of a field) are errors. So are all string escapes
+ * except \\ \' \" \n \r \t \x41 \101. Time is linear in the size of the text. The tree takes at most 36 bytes for each
+ * byte of text. */
 #ifndef TU_PROTO_TEXT_H
 #define TU_PROTO_TEXT_H
 
 #include "topology/yaml.h"
 
-/* Larger texts are refused. Real ones have a few kilobytes. */
+/* maximum size of a text; real files have a few kilobytes */
 #define TU_PROTO_TEXT_BYTES_MAX ((size_t)4 << 20)
 
-/* Does the text look like one? Its name ends with .textproto, or its first word opens a message (word {), which no cluster
- * file in YAML does. */
+/* Returns true if the text looks like protobuf's text format: its name ends with .textproto, or the text begins with
+ * a word and '{'. No cluster file in YAML begins with these. */
 bool tu_proto_text_is(const char *data, size_t bytes, const char *name);
 
-/* The root is node 0, a map. Freed with tu_yaml_fini. ARGUMENT, "name:line: expected ..., found ...". */
+/* Reads a text into a tree whose root is node 0, a map. The caller frees the tree with tu_yaml_fini. Error:
+ * TUTTI_ERR_ARGUMENT, with the message "name:line: expected ..., found ...". */
 tutti_err tu_proto_text_read(const char *data, size_t bytes, const char *name, struct tu_yaml *tree,
                              struct tu_error *error);
 

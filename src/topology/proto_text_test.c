@@ -1,4 +1,5 @@
-/* proto_text_test.c: protobuf's text format as a tree: everything that the format allows, and what is refused, with its line. */
+/* proto_text_test.c: tests the reader of protobuf's text format with all forms that the format allows, and with errors
+ * and their lines. */
 #include "topology/proto_text.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "base/text.h"
 #include "test.h"
 
-/* The tree as text again: name=value, name{...}, name[...], with lines where they change. */
+/* Prints the tree as text: name=value, name{...}, name[...], with a line number where it changes. */
 static const char *shown(const struct tu_yaml *y, uint32_t node, struct tu_text *t) {
   const struct tu_yaml_node *n = &y->nodes[node];
   if (n->kind == TU_YAML_SCALAR) tu_text_print(t, n->quoted ? "'%s'" : "%s", n->chars);
@@ -75,52 +76,52 @@ static void lines(void) {
   tu_yaml_fini(&tree);
 }
 
-static void refuse(const char *text, size_t bytes, const char *sentence) {
+static void refuse(const char *text, size_t bytes, const char *facts) {
   struct tu_yaml tree;
   struct tu_error error = {.text = ""};
-  CHECK(tu_proto_text_read(text, bytes, "x", &tree, &error) == TUTTI_ERR_ARGUMENT && strcmp(error.text, sentence) == 0,
-        "'%.40s': '%s', not '%s'", text, error.text, sentence);
+  CHECK(tu_proto_text_read(text, bytes, "x", &tree, &error) == TUTTI_ERR_ARGUMENT && test_contains(error.text, facts),
+        "'%.40s': '%s', not '%s'", text, error.text, facts);
 }
 
 static void refusals(void) {
   static const char *const cases[][2] = {
-      {"a", "x:1: expected ':' or '{' after a field's name, found the end of the text"},
-      {"a 1", "x:1: expected ':' or '{' after a field's name, found '1'"},
-      {"a:\n", "x:2: expected a value: a number, a word, a string, { or [, found the end of the text"},
-      {"a: }", "x:1: expected a value: a number, a word, a string, { or [, found '}'"},
-      {"1: 2", "x:1: expected a field's name, found '1:'"},
-      {"a {\nb: 1\n", "x:3: expected '}', for what line 1 has opened, found the end of the text"},
-      {"a {\nb: 1\n>", "x:3: expected a field's name, found '>'"},
-      {"a: 1 }", "x:1: expected a field's name, found '}'"},
-      {"a: [1 2]", "x:1: expected ',' or ']' after an item of a list, found '2]'"},
-      {"a: [1,]", "x:1: expected a value: a number, a word, a string, { or [, found ']'"},
-      {"a: [1; 2]", "x:1: expected ',' or ']' after an item of a list, found ';'"},
-      {"a: [[1]]", "x:1: expected an item of the list, not another list, found '[1]]'"},
-      {"a: [1,\n2", "x:2: expected ']', for what line 1 has opened, found the end of the text"},
-      {"a: 1,, b: 2", "x:1: expected a field's name, found ','"},
-      {"[a.b]: 2", "x:1: expected a field's name (extensions, as [name], are not understood here), found '[a.b]:'"},
-      {"a: 'b\n'", "x:1: expected the end of the string, found the end of the line"},
-      {"a: \"b", "x:1: expected the end of the string, found the end of the text"},
-      {"a: '\\u0041'", "x:1: expected an escape: \\\\ \\' \\\" \\n \\r \\t, \\x41 or \\101, found '\\u0041''"},
-      {"a: '\\x00'", "x:1: expected an escape: \\\\ \\' \\\" \\n \\r \\t, \\x41 or \\101, found '\\x00''"},
-      {"a: '\\", "x:1: expected an escape: \\\\ \\' \\\" \\n \\r \\t, \\x41 or \\101, found '\\'"},
+      {"a", "x:1: |':' or '{'|the text"},
+      {"a 1", "x:1: |':' or '{'|'1'"},
+      {"a:\n", "x:2: |a value|{ or [|the text"},
+      {"a: }", "x:1: |a value|{ or [|'}'"},
+      {"1: 2", "x:1: |field's name|'1:'"},
+      {"a {\nb: 1\n", "x:3: |'}'|close|line 1|the text"},
+      {"a {\nb: 1\n>", "x:3: |field's name|'>'"},
+      {"a: 1 }", "x:1: |field's name|'}'"},
+      {"a: [1 2]", "x:1: |',' or ']'|'2]'"},
+      {"a: [1,]", "x:1: |a value|{ or [|']'"},
+      {"a: [1; 2]", "x:1: |',' or ']'|';'"},
+      {"a: [[1]]", "x:1: |an item|not itself a list|'[1]]'"},
+      {"a: [1,\n2", "x:2: |']'|close|line 1|the text"},
+      {"a: 1,, b: 2", "x:1: |field's name|','"},
+      {"[a.b]: 2", "x:1: |field's name|[name]|'[a.b]:'"},
+      {"a: 'b\n'", "x:1: |string|the line"},
+      {"a: \"b", "x:1: |string|the text"},
+      {"a: '\\u0041'", "x:1: |an escape|x41|'\\u0041''"},
+      {"a: '\\x00'", "x:1: |an escape|x41|'\\x00''"},
+      {"a: '\\", "x:1: |an escape|x41|'\\'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) refuse(cases[i][0], strlen(cases[i][0]), cases[i][1]);
-  refuse("a: 'b\0c'", 8, "x:1: expected text, not a NUL character, found '?c''");
+  refuse("a: 'b\0c'", 8, "x:1: |text|NUL|'?c''");
   struct tu_text deep = {0};
   for (int i = 0; i < 40; i++) tu_text_print(&deep, "a {\n");
-  refuse(deep.chars, deep.length, "x:32: expected no more than 32 levels of messages and lists, found '{'");
+  refuse(deep.chars, deep.length, "x:32: |32 levels|'{'");
   tu_text_fini(&deep);
   char *large = tu_allocate(TU_PROTO_TEXT_BYTES_MAX + 1, 1);
   memset(large, ' ', TU_PROTO_TEXT_BYTES_MAX + 1);
-  refuse(large, TU_PROTO_TEXT_BYTES_MAX + 1, "x:1: expected no more than 4194304 bytes of text, found 4194305");
+  refuse(large, TU_PROTO_TEXT_BYTES_MAX + 1, "x:1: |4194304 bytes|found 4194305");
   struct tu_yaml tree;
   CHECK(tu_proto_text_read(large, TU_PROTO_TEXT_BYTES_MAX, "x", &tree, NULL) == TUTTI_OK, "as large as may be");
   tu_yaml_fini(&tree);
   free(large);
 }
 
-/* Which reader a file goes to. */
+/* Checks which files are recognised as protobuf's text format. */
 static void recognised(void) {
   static const struct {
     const char *text, *name;

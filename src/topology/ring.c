@@ -1,4 +1,4 @@
-/* ring.c: rings, and what is nearest to one. */
+/* ring.c: finds a ring, a line or a short tour through all chips. */
 #include "topology/ring.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #include "topology/hamilton.h"
 
-/* Tours: all of them are compared up to TOUR_EXACT chips; up to TOUR_IMPROVED, stretches are turned round as long as that
- * shortens the tour. */
+/* TOUR_EXACT: maximum number of chips for which the shortest tour is computed. TOUR_IMPROVED: maximum number of chips
+ * for which a tour is improved by reversing parts of it (2-opt). */
 enum { TOUR_EXACT = 14, TOUR_IMPROVED = 1024 };
 
 void tu_ring_fini(struct tu_ring *ring) {
@@ -15,17 +15,20 @@ void tu_ring_fini(struct tu_ring *ring) {
   *ring = (struct tu_ring){0};
 }
 
-/* ---- grids of any size ---- */
+/* ---- rings in grids of any size ---- */
 
-/* The i-th place of a path through all dimensions but `without`: back and forth, each step to a neighbour. */
+/* Returns entry i of a path through the grid, as a grid position. Consecutive entries are neighbours. If `without` is
+ * TU_NONE, the path visits all positions. If `without` is a dimension, the path visits only the positions whose
+ * coordinate in this dimension is 0. */
 static uint32_t snake(const struct tu_grid *grid, uint32_t without, uint32_t i) {
-  uint32_t place = 0, stride = 1, turns = 0, at[TU_PLACE_DIMS] = {0};
+  uint32_t position = 0, stride = 1, turns = 0, at[TU_GRID_DIMS] = {0};
   for (uint32_t d = 0; d < grid->dims; d++) {
     if (d == without) continue;
     at[d] = i % grid->size[d];
     i /= grid->size[d];
   }
-  /* From the slowest dimension on: each one runs backwards where what is above it stands at an odd place. */
+  /* Begin with the last dimension, whose coordinate changes slowest along the path. The path goes backwards through a
+   * dimension if the combined index of the dimensions after it is odd. */
   for (uint32_t d = grid->dims; d-- > 0;) {
     if (d == without) continue;
     uint32_t here = turns % 2 ? grid->size[d] - 1 - at[d] : at[d];
@@ -33,14 +36,16 @@ static uint32_t snake(const struct tu_grid *grid, uint32_t without, uint32_t i) 
     at[d] = here;
   }
   for (uint32_t d = 0; d < grid->dims; d++) {
-    if (d != without) place += at[d] * stride;
+    if (d != without) position += at[d] * stride;
     stride *= grid->size[d];
   }
-  return place;
+  return position;
 }
 
-/* A ring through a grid of `rows` (an even number, in a dimension) and the path through all others: up along the path's
- * first place, and back and forth along the rest of it. */
+/* Makes a ring through a grid whose size along `dim` is even. A row is here all positions with the same coordinate
+ * along `dim`. snake() gives a path through each row. The ring visits row after row, each along its path except the
+ * first position, and alternates between forwards and backwards. At the end the ring returns through the first
+ * positions of all rows. */
 static void ring_of_even(const struct tu_grid *grid, uint32_t dim, uint32_t chips, uint32_t order[]) {
   uint32_t rows = grid->size[dim], cols = chips / rows, stride = 1, count = 0;
   for (uint32_t d = 0; d < dim; d++) stride *= grid->size[d];
@@ -50,8 +55,10 @@ static void ring_of_even(const struct tu_grid *grid, uint32_t dim, uint32_t chip
   for (uint32_t row = rows; row-- > 0;) order[count++] = grid->chip[row * stride + snake(grid, dim, 0)];
 }
 
-/* All sizes are odd, and a dimension wraps: round in that one, with pairs of excursions along the path through the others;
- * the last column is taken in on the way back through the one before it. */
+/* Makes a ring through a grid whose sizes are all odd, and whose dimension `dim` wraps. A column is here all positions
+ * with the same coordinate along `dim`. The ring goes down one column and up the next, except in the last two. While it
+ * returns along the second-to-last column, it visits the last column, two chips at a time. From the last column it goes
+ * back to the first one. */
 static void ring_of_odd(const struct tu_grid *grid, uint32_t dim, uint32_t chips, uint32_t order[]) {
   uint32_t cols = grid->size[dim], rows = chips / cols, stride = 1, count = 0;
   for (uint32_t d = 0; d < dim; d++) stride *= grid->size[d];
@@ -59,7 +66,7 @@ static void ring_of_odd(const struct tu_grid *grid, uint32_t dim, uint32_t chips
     for (uint32_t k = 0; k < rows; k++) {
       uint32_t row = col % 2 ? rows - 1 - k : k;
       if (col + 2 == cols && k > 0 && row % 2 == 1)
-        for (uint32_t beside = 2; beside-- > 0;) /* from row + 1, over two of the last column */
+        for (uint32_t beside = 2; beside-- > 0;) /* at the last column: first the chip of row + 1, then that of `row` */
           order[count++] = grid->chip[(cols - 1) * stride + snake(grid, dim, row + beside)];
       order[count++] = grid->chip[col * stride + snake(grid, dim, row)];
     }
@@ -85,7 +92,7 @@ static bool ring_of_grid(const struct tu_grid *grid, uint32_t chips, uint32_t or
   return false;
 }
 
-/* A chip with one neighbour only. */
+/* Returns true if a chip has fewer than two neighbours. Then there is no ring of more than two chips. */
 static bool has_dead_end(const struct tu_cluster *c) {
   for (uint32_t chip = 0; chip < c->chip_count && c->chip_count > 2; chip++) {
     uint32_t ways = 0;
@@ -98,7 +105,9 @@ static bool has_dead_end(const struct tu_cluster *c) {
   return false;
 }
 
-/* Chips are of two colours, and only different ones are linked: a ring has as many of the one as of the other. */
+/* Tries to colour the chips with two colours so that linked chips have different colours. Returns true if this is
+ * possible and one colour is used more often than the other. Then there is no ring, because the colours alternate along
+ * a ring. */
 static bool colours_forbid(const struct tu_cluster *c) {
   uint32_t n = c->chip_count, count = 0;
   int64_t balance = 0;
@@ -138,7 +147,8 @@ static void fill_links(const struct tu_cluster *c, uint64_t linked[]) {
   }
 }
 
-/* A line is a ring with one vertex more, that is linked to all. */
+/* Searches for a line of all chips. Adds a vertex that is linked to all chips, and searches for a ring through all
+ * vertices. The ring without the added vertex is a line. */
 static enum tu_answer search_line(const uint64_t linked[], uint32_t n, uint32_t order[], uint32_t *tries) {
   uint64_t more[TU_HAMILTON_MAX];
   uint32_t found[TU_HAMILTON_MAX], at = 0;
@@ -151,9 +161,9 @@ static enum tu_answer search_line(const uint64_t linked[], uint32_t n, uint32_t 
   return answer;
 }
 
-/* ---- tours ---- */
+/* ---- tours (orders in which some consecutive chips are not linked) ---- */
 
-/* Turns the stretch from i to j round. */
+/* Reverses the entries i to j of order[]. */
 static void turn(uint32_t order[], uint32_t i, uint32_t j) {
   for (; i < j; i++, j--) {
     uint32_t first = order[i];
@@ -164,7 +174,7 @@ static void turn(uint32_t order[], uint32_t i, uint32_t j) {
 
 struct tour {
   uint32_t count;
-  uint32_t *distance; /* [count * count] */
+  uint32_t *distance; /* [count * count]: number of hops between any two chips */
   uint32_t *order;
 };
 static uint32_t between(const struct tour *t, uint32_t a, uint32_t b) { return t->distance[a * t->count + b]; }
@@ -175,7 +185,8 @@ static uint32_t tour_hops(const struct tour *t) {
   return hops;
 }
 
-/* The shortest tour (Held and Karp): best[set][last] over sets of chips that do not hold chip 0. */
+/* Computes the shortest tour (Held and Karp). best[set][k] is the length, in hops, of the shortest path that begins at
+ * chip 0, visits all chips of `set`, and ends at chip k + 1. `set` is a bit mask that contains chip k + 1. */
 static void shortest_tour(struct tour *t) {
   uint32_t n = t->count - 1;
   uint32_t *best = tu_allocate((size_t)n << n, sizeof *best);
@@ -188,22 +199,23 @@ static void shortest_tour(struct tour *t) {
       for (uint32_t k = 0; k < n; k++)
         if (rest >> k & 1) *b = (uint32_t)tu_min(*b, best[(size_t)rest * n + k] + between(t, k + 1, last + 1));
     }
-  /* Backwards from chip 0: which one was last? */
-  for (uint32_t set = (1u << n) - 1, place = n, after = 0; set; place--) {
+  /* Reconstruct the tour backwards, from the chip before chip 0: in each round, find the chip before `after`. */
+  for (uint32_t set = (1u << n) - 1, position = n, after = 0; set; position--) {
     uint32_t chosen = 0, least = UINT32_MAX;
     for (uint32_t k = 0; k < n; k++) {
       if (!(set >> k & 1)) continue;
       uint32_t hops = best[(size_t)set * n + k] + between(t, k + 1, after);
       if (hops < least) least = hops, chosen = k;
     }
-    t->order[place] = after = chosen + 1;
+    t->order[position] = after = chosen + 1;
     set &= ~(1u << chosen);
   }
   t->order[0] = 0;
   free(best);
 }
 
-/* To the nearest one each time; then stretches are turned round while that helps. */
+/* Makes a short tour: always goes to the nearest remaining chip. Then reverses parts of the tour as long as this makes
+ * it shorter. */
 static void short_tour(struct tour *t) {
   uint32_t n = t->count;
   for (uint32_t i = 0; i < n; i++) t->order[i] = i;
@@ -247,9 +259,10 @@ static void find_tour(const struct tu_cluster *c, struct tu_ring *ring) {
   free(t.distance);
 }
 
-/* ---- */
+/* ---- the result ---- */
 
-/* Begins at chip 0 and goes on to the lower one of its two neighbours; a line begins at its lower end. */
+/* Puts the order into a standard form. A ring begins at chip 0, and goes on with the lower of that chip's two
+ * neighbours in the ring. A line begins with the lower of its two end chips. */
 static void straighten(struct tu_ring *ring, uint32_t n) {
   uint32_t at = 0;
   if (ring->kind == TU_LINE) {
@@ -274,7 +287,8 @@ static void count_links(const struct tu_cluster *c, struct tu_ring *ring) {
   }
 }
 
-/* Sets ring->kind to ring or line, and proved; false if neither was found. */
+/* Finds a ring; if that fails, a line. Sets ring->kind. Sets ring->proved if it is proved that there is no ring, and,
+ * if no line was found either, that there is no line. Returns false if neither was found. */
 static bool find_neighbours(const struct tu_cluster *c, const struct tu_grid *grid, struct tu_ring *ring) {
   uint32_t n = c->chip_count, tries = 0;
   ring->proved = has_dead_end(c) || colours_forbid(c);

@@ -1,5 +1,5 @@
-/* ring_test.c: rings, lines and tours against brute force on small graphs, against theory on known ones, and in real clusters;
- * and how long the search takes on graphs that were made to be hard. */
+/* ring_test.c: tests rings, lines and tours against brute force on small graphs, against theory on known graphs, and in
+ * real clusters; and measures the search on graphs that were designed to be hard. */
 #include "topology/ring.h"
 
 #include "clusters.h"
@@ -7,7 +7,7 @@
 
 static uint32_t kind_counts[4];
 
-/* Is what was found what it says it is? */
+/* Checks that the result has the properties of its kind (ring, line, tour). */
 static void check_ring(const struct tu_cluster *c, const struct tu_ring *r, const char *name) {
   uint32_t n = c->chip_count, hops = r->kind == TU_RING ? n : n - 1, least = UINT32_MAX;
   bool *seen = tu_allocate(n, sizeof *seen);
@@ -35,14 +35,13 @@ static void find(const struct tu_cluster *c, struct tu_ring *ring) {
   tu_grid_fini(&grid);
 }
 
-/* By search alone. */
+/* Finds a ring, line or tour by search only, without knowing a grid. */
 static void search(const struct tu_cluster *c, struct tu_ring *ring) {
   struct tu_grid none = {0};
   tu_ring_find(c, &none, ring);
 }
 
-/* Shortest closed tour through all chips, if `closed`, or whether all can be gone through from neighbour to neighbour: all
- * orders are tried. */
+/* Tries all orders of the chips: is there a ring, is there a line, and how many hops has the shortest tour? */
 struct brute {
   uint32_t *distance, order[10], n, nodes, best_tour;
   bool ring, line;
@@ -91,7 +90,8 @@ static void against_brute_force(void) {
   for (int k = 0; k < 4; k++) CHECK(kind_counts[k] > 0, "no case of kind %d came up", k);
 }
 
-/* What theory says: tori and meshes with an even number of chips have a ring, meshes with an odd number a line only. */
+/* Tests rings that theory predicts: tori, and meshes with an even number of chips, have a ring; meshes with an odd
+ * number of chips have only a line. */
 static void by_theory(void) {
   static const struct {
     const char *what;
@@ -131,7 +131,7 @@ static void by_theory(void) {
   }
 }
 
-/* ---- hard graphs: cubic ones without a ring, and others ---- */
+/* ---- hard graphs: cubic graphs (each vertex has three edges) without a ring, and others ---- */
 
 struct pairs {
   uint32_t count;
@@ -142,7 +142,8 @@ static void add(struct pairs *p, uint32_t a, uint32_t b) {
   p->pairs[p->count++][1] = b;
 }
 
-/* Generalised Petersen graph: an outer ring, and inner vertices k apart. */
+/* Adds a generalised Petersen graph: an outer ring of n vertices, each linked to an inner vertex; inner vertices that
+ * are k apart are linked. */
 static void petersen(struct pairs *p, uint32_t n, uint32_t k) {
   for (uint32_t i = 0; i < n; i++) {
     add(p, i, (i + 1) % n);
@@ -151,7 +152,7 @@ static void petersen(struct pairs *p, uint32_t n, uint32_t k) {
   }
 }
 
-/* Flower snark of 4n vertices: n stars, whose leaves are joined to a ring and a double one. */
+/* Adds a flower snark of 4n vertices: n stars, whose leaves are linked by a ring and a double ring. */
 static void flower(struct pairs *p, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     uint32_t next = (i + 1) % n;
@@ -163,7 +164,8 @@ static void flower(struct pairs *p, uint32_t n) {
   }
 }
 
-/* Coxeter's graph: the triples of 7 points that are no lines of the Fano plane, disjoint ones linked. */
+/* Adds Coxeter's graph: vertices are the triples of 7 points that are no lines of the Fano plane; disjoint triples are
+ * linked. */
 static void coxeter(struct pairs *p) {
   uint32_t triples[28], count = 0;
   for (uint32_t set = 0; set < 128; set++) {
@@ -176,13 +178,15 @@ static void coxeter(struct pairs *p) {
       if (!(triples[a] & triples[b])) add(p, a, b);
 }
 
-/* `few` vertices are linked to each other and to `many` that are not: more many than few leave no ring. */
+/* Links `few` vertices to each other and to `many` others, which are not linked to each other. With many > few there is
+ * no ring. */
 static void star_like(struct pairs *p, uint32_t few, uint32_t many) {
   for (uint32_t a = 0; a < few; a++)
     for (uint32_t b = a + 1; b < few + many; b++) add(p, a, b);
 }
 
-/* Two full graphs that share two vertices, which a third part hangs on, too: without the two it falls into three. */
+/* Adds three complete graphs that are all linked to the same two vertices. There is no ring, because removing the two
+ * vertices leaves three parts. */
 static void three_lobes(struct pairs *p, uint32_t lobe) {
   for (uint32_t l = 0; l < 3; l++)
     for (uint32_t a = 0; a < lobe; a++) {
@@ -192,12 +196,12 @@ static void three_lobes(struct pairs *p, uint32_t lobe) {
     }
 }
 
-/* Parts that are nearly full graphs, and hang on a few vertices only. */
+/* Adds `lobes` parts that are almost complete graphs, and that are connected only through `cut` vertices. */
 static void many_lobes(struct pairs *p, uint32_t cut, uint32_t lobes, uint32_t lobe) {
   for (uint32_t l = 0; l < lobes; l++)
     for (uint32_t a = 0; a < lobe; a++) {
-      for (uint32_t b = a + 1; b < lobe; b++)
-        if (lobe < 5 || a + b != l + 1) add(p, cut + l * lobe + a, cut + l * lobe + b); /* not quite all alike */
+      for (uint32_t b = a + 1; b < lobe; b++) /* leave out some edges, so that not all vertices are alike */
+        if (lobe < 5 || a + b != l + 1) add(p, cut + l * lobe + a, cut + l * lobe + b);
       for (uint32_t k = 0; k < cut; k++)
         if ((a * 7 + k * 3 + l) % 5 > 0) add(p, k, cut + l * lobe + a);
     }
@@ -241,7 +245,7 @@ static void hard_graphs(void) {
   printf("  the hardest took %u tries\n", hardest);
 }
 
-/* Parts, rather full inside, that hang together by a few chips only. */
+/* Returns a random graph of dense parts that are connected only through a few chips. */
 static struct tu_cluster *random_lobes(uint64_t *seed) {
   uint32_t chips = 20 + below(seed, 13), cut = 1 + below(seed, 7), lobes = 2 + below(seed, 9);
   uint32_t inside = 30 + below(seed, 71), outside = 20 + below(seed, 81), at_cut = below(seed, 101);
@@ -257,7 +261,8 @@ static struct tu_cluster *random_lobes(uint64_t *seed) {
   return cluster_of_pairs(chips, (const uint32_t(*)[2])pairs, count, 1);
 }
 
-/* Graphs of up to 32 chips with few links, where the answer is hardest to see: never given up. */
+/* Tests random graphs of up to 32 chips: sparse ones, which are the hardest, and dense parts connected through a few
+ * chips. The search must never give up. */
 static void at_random(void) {
   uint64_t seed = test_seed();
   uint32_t rounds = test_long() ? 20000 : 1500, most = 0, kinds[4] = {0};

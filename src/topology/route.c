@@ -1,29 +1,33 @@
-/* route.c: ways by arithmetic where a cluster is a grid, a fat tree or a tree; else by the distances from each destination.
- * A way of h hops costs O(h), times a node's neighbours in the last case; there a destination's distances cost O(links). */
+/* route.c: finds routes. In a grid, a fat tree or a tree, a route is computed from the numbers of its two ends, in time
+ * O(hops). In other clusters, a route follows the distances of all nodes to the destination. This takes O(hops) times
+ * the number of neighbours of a node. Computing the distances to a destination takes time O(links). */
 #include "topology/route.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_MAX = 1 << 24 }; /* distances */
+enum { KEPT_MAX = 1 << 24 }; /* maximum number of distances (from one node to another) that are cached */
 
-enum method { BY_DISTANCE, BY_PLACE, BY_DIGITS, BY_PARENT };
+enum method { BY_DISTANCE, BY_COORDS, BY_DIGITS, BY_PARENT };
 
 struct tu_router {
   const struct tu_cluster *cluster;
   const struct tu_grid *grid;
   enum tu_routing routing;
-  enum method method; /* of shortest ways between chips */
+  enum method method; /* method by which shortest routes are computed */
   uint32_t slot_count;
-  uint32_t *slot_of; /* [slot_count]: the destination whose distances it has */
+  /* [slot_count]: the destination of each slot of the cache; a slot holds the distances of all nodes to one
+   * destination */
+  uint32_t *slot_of;
   uint32_t *distance;
-  uint32_t *parent, *depth; /* [node_count]: BY_PARENT */
-  uint32_t *nodes;          /* [node_count]: of one way */
-  /* The links for use of each of the cluster's neighbours: [link_first[i], link_first[i + 1]) of links, by channel. */
+  uint32_t *parent, *depth; /* [node_count] each, used by the method BY_PARENT only */
+  uint32_t *nodes;          /* [node_count]: nodes of one route */
+  /* The usable links of each pair, sorted by channel. Those of entry i of cluster->neighbours are links[link_first[i]]
+   * up to links[link_first[i + 1] - 1]. */
   uint32_t *link_first, *links;
 };
 
-/* ---- what the router knows beforehand ---- */
+/* ---- tables that are made when the router is created ---- */
 
 static void list_links(struct tu_router *r) {
   const struct tu_cluster *c = r->cluster;
@@ -47,7 +51,8 @@ static void list_links(struct tu_router *r) {
   free(next);
 }
 
-/* Is there one way only between any two nodes? Then each has a parent, and node 0 none. */
+/* Returns true if the cluster is a tree (exactly one route between any two nodes). Sets the parent of each node except
+ * node 0, which is the root, and the depth of each node. */
 static bool find_parents(struct tu_router *r) {
   const struct tu_cluster *c = r->cluster;
   uint32_t *queue = r->nodes, queued = 1, pairs = 0;
@@ -65,7 +70,8 @@ static bool find_parents(struct tu_router *r) {
       r->parent[next->node] = queue[i];
       queue[queued++] = next->node;
     }
-  return queued == c->node_count && pairs == 2 * (queued - 1); /* each pair is seen from both ends */
+  /* each pair of linked nodes was counted twice, once from each of its nodes; a tree of n nodes has n - 1 pairs */
+  return queued == c->node_count && pairs == 2 * (queued - 1);
 }
 
 static bool all_pairs_usable(const struct tu_cluster *c) {
@@ -75,7 +81,7 @@ static bool all_pairs_usable(const struct tu_cluster *c) {
 }
 
 static enum method choose_method(struct tu_router *r) {
-  if (tu_grid_is_all(r->grid, r->cluster) > 0) return BY_PLACE;
+  if (tu_grid_is_all(r->grid, r->cluster) > 0) return BY_COORDS;
   if (r->cluster->tree_levels > 0 && all_pairs_usable(r->cluster)) return BY_DIGITS;
   return find_parents(r) ? BY_PARENT : BY_DISTANCE;
 }
@@ -84,7 +90,8 @@ tutti_err tu_router_create(const struct tu_cluster *cluster, const struct tu_gri
                            struct tu_router **router, struct tu_error *error) {
   *router = NULL;
   if (routing == TU_DIMENSION_ORDER && grid->dims == 0)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "dimension order: the chips of %s are no grid; shortest ways will do",
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "dimension order needs a grid, but the chips of %s do not form one; use shortest routes",
                    cluster->name);
   struct tu_router *r = tu_allocate(1, sizeof *r);
   *r = (struct tu_router){.cluster = cluster, .grid = grid, .routing = routing};
@@ -107,7 +114,7 @@ void tu_router_destroy(struct tu_router *router) {
   free(router);
 }
 
-/* ---- ways ---- */
+/* ---- routes ---- */
 
 static const uint32_t *distances_to(struct tu_router *r, uint32_t to) {
   uint32_t nodes = r->cluster->node_count;
@@ -124,7 +131,8 @@ static const uint32_t *distances_to(struct tu_router *r, uint32_t to) {
   return distance;
 }
 
-/* How many neighbours are nearer; *next is the one of number `chosen`. */
+/* Returns how many neighbours of node `at` are nearer to the destination than `at`. *next receives one of them: the one
+ * with index `chosen`. */
 static uint32_t nearer(const struct tu_cluster *c, const uint32_t distance[], uint32_t at, uint32_t chosen,
                        uint32_t *next) {
   uint32_t ways = 0;
@@ -136,8 +144,9 @@ static uint32_t nearer(const struct tu_cluster *c, const uint32_t distance[], ui
   return ways;
 }
 
-/* Where several ways on are equally short, digits of the destination's number choose: a new one each time, for whoever got
- * here by one digit would all go on by it, too. */
+/* Follows the distances to the destination. At a node with several neighbours that are nearer to it, a digit of the
+ * destination's number selects one of them. Each further node on the route uses the next digit. The same digit would be
+ * useless there, because all routes that made the same choice before have the same digit. */
 static uint32_t by_distance(struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
   const struct tu_cluster *c = r->cluster;
   const uint32_t *distance = distances_to(r, to);
@@ -152,7 +161,7 @@ static uint32_t by_distance(struct tu_router *r, uint32_t from, uint32_t to, uin
   return distance[from];
 }
 
-/* Up to where the two ways to the root meet, and down again. */
+/* Goes up the tree from `from` to the nearest common ancestor of `from` and `to`, then down to `to`. */
 static uint32_t by_parent(const struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
   uint32_t a = from, b = to, up = 0, hops = 0;
   while (a != b) {
@@ -167,8 +176,11 @@ static uint32_t by_parent(const struct tu_router *r, uint32_t from, uint32_t to,
   return hops;
 }
 
-/* A switch of a fat tree has a number of digits, and leads down to the leaves that have the same digits from its level on.
- * On the way up any digits will do: the destination's own spread what comes down. */
+/* Routes in a fat tree. The number of a switch in its level consists of digits; each step upwards may change one digit,
+ * that of the switch's level. The route goes up until the digits that can no longer be changed on the way down are
+ * those of the destination's switch. On the way down, each step sets one digit to that of the destination's switch. On
+ * the way up, any digits would be correct. The digits of the destination's number are used, because they distribute the
+ * routes over the links. */
 static uint32_t by_digits(const struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
   const struct tu_cluster *c = r->cluster;
   uint32_t arity = c->tree_arity, hops = 0;
@@ -177,15 +189,15 @@ static uint32_t by_digits(const struct tu_router *r, uint32_t from, uint32_t to,
   nodes[0] = from;
   if (from == to) return 0;
   nodes[++hops] = c->chip_count + at;
-  uint32_t place = 1, first = c->chip_count;
-  for (uint32_t choice = to; at / place != goal / place; choice /= arity, place *= arity) {
-    at = at - at / place % arity * place + choice % arity * place;
+  uint32_t power = 1, first = c->chip_count;
+  for (uint32_t choice = to; at / power != goal / power; choice /= arity, power *= arity) {
+    at = at - at / power % arity * power + choice % arity * power;
     first += per_level;
     nodes[++hops] = first + at;
   }
-  while (place > 1) {
-    place /= arity;
-    at = at - at / place % arity * place + goal / place % arity * place;
+  while (power > 1) {
+    power /= arity;
+    at = at - at / power % arity * power + goal / power % arity * power;
     first -= per_level;
     nodes[++hops] = first + at;
   }
@@ -193,13 +205,15 @@ static uint32_t by_digits(const struct tu_router *r, uint32_t from, uint32_t to,
   return hops;
 }
 
-static uint32_t coordinate(const struct tu_grid *grid, uint32_t place, uint32_t dim) {
-  for (uint32_t d = 0; d < dim; d++) place /= grid->size[d];
-  return place % grid->size[dim];
+static uint32_t coordinate(const struct tu_grid *grid, uint32_t position, uint32_t dim) {
+  for (uint32_t d = 0; d < dim; d++) position /= grid->size[d];
+  return position % grid->size[dim];
 }
 
-/* Is it shorter upwards? If it is equal, shortest ways choose by all other coordinates of both ends and by where they start,
- * so that half of them go each way. */
+/* Returns true if the route goes upwards in the dimension, that is, towards higher coordinates, because that way is
+ * shorter or the only one. If both ways are equally long, TU_DIMENSION_ORDER goes upwards. TU_SHORTEST then decides by
+ * the parity of a sum: the start's coordinate in this dimension, plus all other coordinates of both ends. So half of
+ * the routes go each way. */
 static bool upwards(const struct tu_router *r, uint32_t dim, uint32_t from, uint32_t to) {
   const struct tu_grid *grid = r->grid;
   uint32_t size = grid->size[dim], at = coordinate(grid, from, dim), goal = coordinate(grid, to, dim);
@@ -211,15 +225,15 @@ static bool upwards(const struct tu_router *r, uint32_t dim, uint32_t from, uint
   return sum % 2 == 0;
 }
 
-static uint32_t by_place(const struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
+static uint32_t by_coords(const struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
   const struct tu_grid *grid = r->grid;
-  uint32_t start = grid->place[from], place = start, goal = grid->place[to], hops = 0;
+  uint32_t start = grid->position[from], position = start, goal = grid->position[to], hops = 0;
   nodes[0] = from;
   for (uint32_t d = 0; d < grid->dims; d++) {
     uint32_t end = coordinate(grid, goal, d);
-    for (bool up = upwards(r, d, start, goal); coordinate(grid, place, d) != end;) {
-      place = tu_grid_step(grid, place, d, !up);
-      nodes[++hops] = grid->chip[place];
+    for (bool up = upwards(r, d, start, goal); coordinate(grid, position, d) != end;) {
+      position = tu_grid_step(grid, position, d, !up);
+      nodes[++hops] = grid->chip[position];
     }
   }
   return hops;
@@ -228,21 +242,24 @@ static uint32_t by_place(const struct tu_router *r, uint32_t from, uint32_t to, 
 uint32_t tu_router_route(struct tu_router *r, uint32_t from, uint32_t to, uint32_t nodes[]) {
   tu_assert(from < r->cluster->node_count && to < r->cluster->node_count);
   bool chips = from < r->cluster->chip_count && to < r->cluster->chip_count;
-  if (r->routing == TU_DIMENSION_ORDER) return chips ? by_place(r, from, to, nodes) : TU_NONE;
+  if (r->routing == TU_DIMENSION_ORDER) return chips ? by_coords(r, from, to, nodes) : TU_NONE;
   if (r->method == BY_PARENT) return by_parent(r, from, to, nodes);
-  if (chips && r->method == BY_PLACE) return by_place(r, from, to, nodes);
+  if (chips && r->method == BY_COORDS) return by_coords(r, from, to, nodes);
   if (chips && r->method == BY_DIGITS) return by_digits(r, from, to, nodes);
   return by_distance(r, from, to, nodes);
 }
 
-/* ---- over links ---- */
+/* ---- the links of a route ---- */
 
 uint32_t tu_router_links(struct tu_router *r, uint32_t from, uint32_t to, uint32_t spread, uint32_t links[]) {
   const struct tu_cluster *c = r->cluster;
   uint32_t hops = tu_router_route(r, from, to, r->nodes);
   if (hops == TU_NONE) return hops;
   if (hops > 1)
-    spread += from + to / 2 + to / 8 + to / 32; /* evener than hashes are on grids: shifts, exchanges, alltoall */
+    /* `spread` selects one of the links of each pair. On a route of several hops, add a number that depends on the two
+     * ends of the route. For shifts, exchanges and alltoall on grids, this formula spreads messages more evenly than a
+     * hash does. */
+    spread += from + to / 2 + to / 8 + to / 32;
   for (uint32_t h = 0; h < hops; h++) {
     uint32_t near = r->nodes[h];
     const struct tu_neighbour *next = tu_cluster_pair(c, near, r->nodes[h + 1]);

@@ -1,4 +1,5 @@
-/* route_test.c: routes are as short as can be, step from neighbour to neighbour, and keep to their dimensions' order. */
+/* route_test.c: checks that routes are as short as possible, go from neighbour to neighbour, and follow the order of
+ * dimensions. */
 #include "topology/route.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ static void check_route(const struct tu_cluster *c, uint32_t from, uint32_t to, 
           nodes[h + 1]);
 }
 
-/* The same way over links: each leaves where the last one came to, and is not reserved. */
+/* Checks the links of a route: each begins at the node where the previous one ended, and none is reserved. */
 static void check_links(struct tu_router *r, const struct tu_cluster *c, const uint32_t nodes[], uint32_t hops,
                         uint32_t links[]) {
   for (uint32_t spread = 0; spread < 3; spread++) {
@@ -25,7 +26,7 @@ static void check_links(struct tu_router *r, const struct tu_cluster *c, const u
   }
 }
 
-/* All pairs of nodes. */
+/* Checks that the routes between all pairs of nodes are shortest routes. */
 static void check_shortest_with(const struct tu_cluster *c, const struct tu_grid *grid) {
   struct tu_router *r;
   uint32_t n = c->node_count, *d = cluster_distances(c), *nodes = tu_allocate(n, sizeof *nodes),
@@ -70,7 +71,7 @@ static void shortest(void) {
   }
 }
 
-/* More destinations than distances are kept of. */
+/* Tests a cluster with more destinations than the router can cache distances for. */
 static void large(void) {
   struct tu_cluster *c = cluster_of("torus:96x96");
   struct tu_grid grid;
@@ -95,7 +96,8 @@ static void large(void) {
   tu_cluster_destroy(c);
 }
 
-/* In a grid: hops are the sum over dimensions, each of which is gone in one stretch, in order, one way. */
+/* Tests that in a grid, a route in dimension order is a shortest one, and crosses each dimension once, in order, in one
+ * direction. */
 static void dimension_order(void) {
   static const char *const names[] = {"mesh:3x4", "torus:4x5", "torus:3x4x5",  "ring:6",
                                       "line:5",   "t3000",     "mesh:2x3x2x3", "galaxy"};
@@ -112,7 +114,7 @@ static void dimension_order(void) {
         CHECK(hops == d[from * c->node_count + to], "%s, from %u to %u: %u hops", names[i], from, to, hops);
         check_route(c, from, to, nodes, hops);
         for (uint32_t h = 0; h < hops; h++) {
-          uint32_t here = g.place[nodes[h]], next = g.place[nodes[h + 1]], back = 0, in = 0;
+          uint32_t here = g.position[nodes[h]], next = g.position[nodes[h + 1]], back = 0, in = 0;
           for (uint32_t k = 0; k < g.dims; k++)
             for (uint32_t w = 0; w < 2; w++)
               if (tu_grid_step(&g, here, k, w) == next) in = k, back = w;
@@ -133,12 +135,13 @@ static void dimension_order(void) {
   struct tu_router *r;
   struct tu_error error;
   CHECK(tu_router_create(c, &none, TU_DIMENSION_ORDER, &r, &error) == TUTTI_ERR_ARGUMENT && !r &&
-            strstr(error.text, "no grid"),
+            strstr(error.text, "fat-tree:2x2"),
         "'%s'", error.text);
   tu_cluster_destroy(c);
 }
 
-/* Every chip sends to every other a half on each lane; returns what the busiest directed link carries. */
+/* Lets each chip send an amount of 0.5 to each other chip on each lane. Returns the load of the busiest directed
+ * link. */
 static double alltoall(const char *name, uint32_t lanes, struct tu_loads *of) {
   struct tu_cluster *c = cluster_of(name);
   struct tu_grid grid;
@@ -159,7 +162,7 @@ static double alltoall(const char *name, uint32_t lanes, struct tu_loads *of) {
     CHECK(loads.amounts[l] <= most, "%s: link %u is busier than the busiest", name, l);
   }
   CHECK(messages == loads.hops && sum == 0.5 * (double)messages, "%s: %llu hops", name, (unsigned long long)messages);
-  if (of) *of = loads; /* its numbers only */
+  if (of) *of = loads; /* the caller may use only the counters, because the arrays are freed below */
   tu_loads_fini(&loads);
   tu_router_destroy(r);
   tu_grid_fini(&grid);
@@ -167,8 +170,8 @@ static double alltoall(const char *name, uint32_t lanes, struct tu_loads *of) {
   return most;
 }
 
-/* In a fat tree no link carries more than a chip's own. On a ring of even size S, of a grid of N chips, each carries N S / 8
- * (of odd size, N (S^2 - 1) / 8 S): though there are ties, neither direction has more. */
+/* In a fat tree no link carries more than one chip's data. In a grid of N chips, along a ring of even size S, each link
+ * carries N S / 8 (odd size: N (S^2 - 1) / 8 S): routes of equal length do not favour one direction. */
 static void balance(void) {
   static const struct {
     const char *name;
@@ -181,7 +184,7 @@ static void balance(void) {
     double busiest = alltoall(cases[i].name, cases[i].lanes, NULL);
     CHECK(busiest == cases[i].busiest, "%s: %g", cases[i].name, busiest);
   }
-  /* One lane alone cannot share links evenly, but nearly. */
+  /* With a single lane the load is not divided evenly among parallel links: allow 1.5 times the even share. */
   double shared = alltoall("ring:8:4", 1, NULL), mesh = alltoall("mesh:8x8:4", 1, NULL);
   CHECK(shared <= 0.5 * 8 / 4 * 1.5 && mesh <= 0.5 * 128 / 4 * 1.5, "%g, %g", shared, mesh);
   struct tu_loads loads;
@@ -189,7 +192,7 @@ static void balance(void) {
   CHECK(loads.routed == 6 && loads.hops == 8 && loads.hops_max == 2, "%llu hops", (unsigned long long)loads.hops);
 }
 
-/* A lane keeps to its links; the next one takes the next, of neighbours. */
+/* Tests that between neighbours, lane i uses link i modulo the number of links. */
 static void lanes(void) {
   struct tu_cluster *c = cluster_of("ring:6:3");
   struct tu_grid none = {0};
@@ -206,7 +209,8 @@ static void lanes(void) {
   tu_cluster_destroy(c);
 }
 
-/* As many chips as there can be: partners at doubling distances, as in trees and butterflies. */
+/* Tests clusters of the maximum number of chips; each chip sends to partners at distances 1, 2, 4, ..., as in trees and
+ * butterflies. */
 static void largest(void) {
   static const char *const names[] = {"torus:256x256", "fat-tree:4x8", "hosts:8192x8", "mesh:64x32x32"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -1,20 +1,24 @@
-/* schedule.c: packs transfers into as few timesteps as may be. A step is a bin, and has room for as many transfers over a pair
- * as that has links. First each goes into the first step with room; then ways to pack into one step less are searched for, and
- * so on, until there is none, or one reaches the lower bound (a pair's transfers by its links). Where that search runs out of
- * time, another one raises the lower bound. */
+/* schedule.c: packs transfers into as few timesteps as possible (bin packing). In one step, as many transfers can cross
+ * a pair of nodes as the pair has links. So each pair gives a lower bound of the number of steps: the number of
+ * transfers that cross it, divided by its links.
+ * - First, each transfer goes into the first step with room for it.
+ * - Then a search tries to do with one step fewer, again and again. It ends when it has proved that this is impossible,
+ *   or when the largest lower bound is reached.
+ * - If that search gives up before it has an answer, a second search tries the lower bound itself as the number of
+ *   steps. Each time it proves that there is no such schedule, it raises the bound by one. */
 #include "topology/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Hops that are looked at by each of the two searches: less than a second. */
+/* maximum number of hops that each of the two searches examines; this takes less than a second */
 enum { LOOKS_MAX = 200000000 };
 
-/* Pairs that transfers cross. */
+/* A pair of linked nodes that transfers cross. */
 struct crossing {
-  uint32_t a, b; /* a < b */
-  uint32_t room; /* links */
-  uint32_t load; /* of all transfers */
+  uint32_t a, b; /* the two nodes, a < b */
+  uint32_t room; /* number of usable links of the pair */
+  uint32_t load; /* number of times that transfers cross the pair */
 };
 
 struct packing {
@@ -23,10 +27,11 @@ struct packing {
   uint32_t count;
   struct crossing *crossings;
   uint32_t crossing_count;
-  uint32_t *hop_first; /* [count + 1]: of each transfer, in hops */
-  uint32_t *hops;      /* numbers of crossings */
-  uint32_t *used;      /* [step * crossing_count + crossing] */
-  uint32_t *sorted;    /* transfers, those that meet most others first */
+  uint32_t *hop_first; /* [count + 1]: index in `hops` of the first hop of each transfer */
+  uint32_t *hops;      /* for each hop of each transfer: index in `crossings` of the pair that the hop crosses */
+  uint32_t *used;      /* [step * crossing_count + crossing]: number of links of the pair that are in use in the step */
+  /* the transfers in the order in which they are packed: first those that cross the pairs with the highest load */
+  uint32_t *sorted;
   uint64_t looks;
 };
 
@@ -63,7 +68,7 @@ static uint32_t find_crossing(const struct packing *p, uint32_t from, uint32_t t
   return (uint32_t)(found - p->crossings);
 }
 
-/* All crossings, each once; and of each transfer, which. */
+/* Lists all crossings (pairs of nodes that transfers cross) without duplicates, and the crossings of each transfer. */
 static tutti_err open_packing(struct packing *p, struct tu_error *error) {
   const struct tu_cluster *c = p->cluster;
   size_t hops = 0;
@@ -78,8 +83,8 @@ static tutti_err open_packing(struct packing *p, struct tu_error *error) {
       struct crossing crossing = crossing_of(n[0], n[1]);
       crossing.room = n[0] == n[1] ? 0 : tu_cluster_usable(c, n[0], n[1]);
       if (crossing.room == 0)
-        return tu_fail(error, TUTTI_ERR_ARGUMENT, "transfer %u, hop %u: %s and %s are not linked, or not for use", t, h,
-                       tu_node_name(c, n[0]).chars, tu_node_name(c, n[1]).chars);
+        return tu_fail(error, TUTTI_ERR_ARGUMENT, "transfer %u, hop %u: there is no usable link between %s and %s", t,
+                       h, tu_node_name(c, n[0]).chars, tu_node_name(c, n[1]).chars);
       p->crossings[p->crossing_count++] = crossing;
     }
   qsort(p->crossings, p->crossing_count, sizeof *p->crossings, compare_crossings);
@@ -98,7 +103,8 @@ static tutti_err open_packing(struct packing *p, struct tu_error *error) {
   return TUTTI_OK;
 }
 
-/* Puts a transfer into a step, if there is room; a way may cross a pair twice. */
+/* Puts a transfer into a step. Returns false if the step has no free links for it. A route may cross a pair twice, and
+ * then needs two of its links. */
 static bool put(struct packing *p, uint32_t transfer, uint32_t step) {
   uint32_t *used = p->used + (size_t)step * p->crossing_count, hop = p->hop_first[transfer];
   for (; hop < p->hop_first[transfer + 1]; hop++) {
@@ -120,7 +126,8 @@ static void empty_steps(struct packing *p) {
   memset(p->used, 0, (size_t)p->count * p->crossing_count * sizeof *p->used);
 }
 
-/* Each into the first step with room. 0: one has no room even alone. */
+/* Puts each transfer into the first step with enough free links. Returns the number of steps; 0: a transfer does not
+ * fit even into an empty step. */
 static uint32_t pack_first_fit(struct packing *p, uint32_t step[]) {
   uint32_t steps = 0;
   empty_steps(p);
@@ -134,7 +141,8 @@ static uint32_t pack_first_fit(struct packing *p, uint32_t step[]) {
   return steps;
 }
 
-/* Sorts by the load of what they cross. */
+/* Sorts the transfers by the load of the pairs of nodes that they cross: the sum, over their hops, of the pair's
+ * crossings per link. The transfer with the highest sum comes first. */
 static void sort_transfers(struct packing *p) {
   uint64_t *weight = tu_allocate(p->count + 1, sizeof *weight);
   for (uint32_t t = 0; t < p->count; t++) {
@@ -149,8 +157,8 @@ static void sort_transfers(struct packing *p) {
   free(weight);
 }
 
-/* All ways to pack into `steps` steps; a step that is empty is as good as the next one. 1: found, 0: there is none, -1: too many
- * looks. */
+/* Tries all ways to pack the transfers into `steps` steps. Of several empty steps, tries only the first, because they
+ * are equivalent. Returns 1 if a way was found, 0 if there is none, -1 if the search limit was reached. */
 static int pack_exactly(struct packing *p, uint32_t steps, uint32_t step[]) {
   uint32_t *next = tu_allocate(p->count + 1, sizeof *next), *open = tu_allocate(p->count + 1, sizeof *open);
   uint32_t depth = 0;
@@ -182,7 +190,7 @@ static int pack_exactly(struct packing *p, uint32_t steps, uint32_t step[]) {
   return found;
 }
 
-/* Links for all, in order of time. */
+/* Assigns a link to each hop of each transfer, in the order of the timesteps. */
 static void assign_links(const struct packing *p, struct tu_schedule *s) {
   s->link_first = tu_allocate(p->count + 1, sizeof *s->link_first);
   s->links = tu_allocate(p->hop_first[p->count] + 1, sizeof *s->links);
@@ -198,7 +206,7 @@ static void assign_links(const struct packing *p, struct tu_schedule *s) {
   free(taken);
 }
 
-/* order: by step, then by number. */
+/* Sorts `order` by step, then by transfer. */
 static void sort_by_step(struct tu_schedule *s) {
   uint32_t *first = tu_allocate(s->count + 2, sizeof *first);
   for (uint32_t t = 0; t < s->count; t++) first[s->step[t] + 1]++;
@@ -221,8 +229,10 @@ static tutti_err start(const struct tu_cluster *cluster, const struct tu_transfe
       uint32_t own = 0;
       for (uint32_t k = p->hop_first[t]; k < p->hop_first[t + 1]; k++) own += p->hops[k] == p->hops[hop];
       if (own > c->room)
-        return tu_fail(error, TUTTI_ERR_ARGUMENT, "transfer %u crosses between %s and %s %u times, over %u links", t,
-                       tu_node_name(cluster, c->a).chars, tu_node_name(cluster, c->b).chars, own, c->room);
+        return tu_fail(
+            error, TUTTI_ERR_ARGUMENT,
+            "transfer %u: the route crosses between chips (%s, %s) %u times, but this pair has only %u usable links", t,
+            tu_node_name(cluster, c->a).chars, tu_node_name(cluster, c->b).chars, own, c->room);
       s->bound = (uint32_t)tu_max(s->bound, (c->load + c->room - 1) / c->room);
     }
   s->step = tu_allocate(count + 1, sizeof *s->step);
@@ -231,7 +241,8 @@ static tutti_err start(const struct tu_cluster *cluster, const struct tu_transfe
   return TUTTI_OK;
 }
 
-/* Of a pair's links, the hop takes the one that is free first. Free from then on: [link]. */
+/* Assigns links to the hops of the transfer. A hop crosses a pair of nodes, and gets the link of this pair that becomes
+ * free first. free_at[link]: first step in which the link is free. */
 static void take_links(const struct packing *p, uint32_t transfer, uint32_t free_at[], struct tu_schedule *s) {
   uint32_t step = 0;
   for (uint32_t hop = p->hop_first[transfer]; hop < p->hop_first[transfer + 1]; hop++) {
@@ -239,7 +250,7 @@ static void take_links(const struct packing *p, uint32_t transfer, uint32_t free
     uint32_t best = TU_NONE;
     for (uint32_t k = 0; k < c->room; k++) {
       uint32_t link = tu_cluster_link_between(p->cluster, c->a, c->b, k);
-      bool own = false; /* a way may cross a pair twice */
+      bool own = false; /* true: an earlier hop of this route uses the link; each hop needs a link of its own */
       for (uint32_t h = p->hop_first[transfer]; h < hop; h++) own |= s->links[h] == link;
       if (!own && (best == TU_NONE || free_at[link] < free_at[best])) best = link;
     }

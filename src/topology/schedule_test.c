@@ -1,5 +1,5 @@
-/* schedule_test.c: schedules against all orders and all packings of few transfers, bounds beyond, and lists of commands that
- * are played by link ends which know nothing of each other. */
+/* schedule_test.c: compares schedules with all orders and all packings of few transfers, checks bounds for larger
+ * cases, and executes the command lists with link ends that run independently. */
 #include "topology/schedule.h"
 
 #include "clusters.h"
@@ -20,7 +20,8 @@ static void add(struct case_of *k, uint32_t hops, const uint32_t nodes[]) {
   k->count++;
 }
 
-/* No link twice in a step, every hop over a link of its pair, order and steps as they are said. */
+/* Checks that no step uses a link twice, that each hop uses a link of the two nodes that it joins, and that
+ * `order` is sorted by step. */
 static void check_schedule(const struct case_of *k, const struct tu_schedule *s, const char *name) {
   const struct tu_cluster *c = k->cluster;
   uint32_t last = 0, steps = 0;
@@ -46,8 +47,9 @@ static void check_schedule(const struct case_of *k, const struct tu_schedule *s,
   free(busy);
 }
 
-/* Each link has its list; a hop can go when its transfer has come so far and stands first in the link's list. Who goes next is
- * drawn at random. Returns whether all end. lists: [link][...] of transfers, ended by TU_NONE. */
+/* Simulates the execution of the command lists. lists[link]: transfers, ended by TU_NONE. A hop can run if the earlier
+ * hops of its transfer have run and the transfer is first in the link's list. Each time, a random hop is tried. Returns
+ * true if all transfers end. */
 static bool play(const struct case_of *k, const struct tu_schedule *s, uint32_t *lists[], uint64_t *seed) {
   uint32_t *head = tu_allocate(k->cluster->link_count + 1, sizeof *head),
            *done = tu_allocate(k->count + 1, sizeof *done);
@@ -91,7 +93,8 @@ static void check_play(const struct case_of *k, const struct tu_schedule *s, uin
   free_lists(k, lists);
 }
 
-/* The guide's: a ring of four chips, each two hops onwards. Its order takes four steps; two are enough. */
+/* The example of Tenstorrent's multi-chip guide: on a ring of four chips, each chip sends to the chip two hops further.
+ * In the given order, the transfers take four steps; two steps are enough. */
 static void guide(void) {
   struct case_of k = {.cluster = cluster_of("ring:4")};
   static const uint32_t ways[4][3] = {{3, 0, 1}, {0, 1, 2}, {1, 2, 3}, {2, 3, 0}};
@@ -114,9 +117,11 @@ static void guide(void) {
   check_schedule(&k, &found, "found");
   check_play(&k, &found, &seed, "found");
   check_play(&k, &naive, &seed, "naive");
-  /* What the lists must not be: each chip's own order. Then everybody waits for somebody. */
+  /* A negative example: each link's list begins with the transfer that crosses the link as its second hop. Such lists
+   * deadlock. */
   uint32_t **lists = lists_of(&k, &naive);
-  static const uint32_t second_first[4][2] = {{3, 0}, {0, 1}, {1, 2}, {2, 3}}; /* of the links 3-0, 0-1, 1-2, 2-3 */
+  /* the two transfers of the links 3-0, 0-1, 1-2, 2-3 */
+  static const uint32_t second_first[4][2] = {{3, 0}, {0, 1}, {1, 2}, {2, 3}};
   for (int i = 0; i < 4; i++) {
     uint32_t link = tu_cluster_link_between(k.cluster, (uint32_t)(i + 3) % 4, (uint32_t)i, 0);
     lists[link][0] = second_first[i][0];
@@ -130,7 +135,7 @@ static void guide(void) {
   close_case(&k);
 }
 
-/* Random walks over a random graph, as ways; a way holds a link once. */
+/* Makes transfers along random walks in a random graph. A route visits no node twice. */
 static void random_case(struct case_of *k, uint64_t *seed, uint32_t count, uint32_t chips, uint32_t links_max) {
   *k = (struct case_of){.cluster = cluster_random(seed, chips, 250 / chips, links_max)};
   while (k->count < count) {
@@ -147,7 +152,8 @@ static void random_case(struct case_of *k, uint64_t *seed, uint32_t count, uint3
   }
 }
 
-/* All orders of the transfers, each taken as it comes: the least steps. With one link a pair that is the best there is. */
+/* Tries all orders of the transfers and returns the least number of steps of tu_schedule_in_order. With one link per
+ * pair this is the optimum. */
 static uint32_t best_order(const struct case_of *k, uint32_t order[], uint32_t depth) {
   if (depth == k->count) {
     struct tu_schedule s;
@@ -169,7 +175,8 @@ static uint32_t best_order(const struct case_of *k, uint32_t order[], uint32_t d
   return least;
 }
 
-/* All ways to give each transfer a step; a step is good if no pair has more transfers than links. */
+/* Returns true if the transfers fit into `steps` steps: tries all ways to assign a step to each transfer. In a step no
+ * pair may carry more transfers than it has links. */
 static bool packs(const struct case_of *k, uint32_t steps, uint32_t step[], uint32_t depth) {
   if (depth == k->count) return true;
   for (uint32_t s = 0; s < steps; s++) {
@@ -218,7 +225,7 @@ static void against_brute_force(void) {
   CHECK(gains > 0, "the first order is always the best");
 }
 
-/* Ten transfers, exactly, whatever they are; beyond that the bounds hold. */
+/* Ten transfers must always be solved exactly; for more transfers, the bounds must hold. */
 static void many(void) {
   uint64_t seed = test_seed();
   uint32_t open = 0;
@@ -238,7 +245,7 @@ static void many(void) {
   printf("  not proved the best: %u\n", open);
 }
 
-/* Too many for the search to come to its end: what it found, and what it knows to be needed, hold all the same. */
+/* Tests so many transfers that the search cannot finish: its schedule and its lower bound must still be valid. */
 static void beyond(void) {
   struct case_of k = {.cluster = cluster_of("ring:31")};
   struct tu_schedule s;
@@ -255,8 +262,8 @@ static void beyond(void) {
   close_case(&k);
 }
 
-/* Each chip of a ring of n to the one half-way round, clockwise: every link carries n / 2 of them, and where the number of
- * steps that needs does not divide, more: known numbers. */
+/* Each chip of a ring of n chips sends clockwise to the chip `hops` further on, so each link carries `hops` transfers.
+ * The expected numbers of steps are known; they are larger than `hops` where `hops` does not divide n. */
 static void rings(void) {
   static const uint32_t known[][3] = {{4, 2, 2}, {5, 2, 3}, {6, 3, 3}, {6, 2, 2},
                                       {8, 4, 4}, {7, 2, 3}, {9, 3, 3}, {10, 3, 4}};
@@ -284,19 +291,19 @@ static void refusals(void) {
   add(&k, 1, (const uint32_t[]){0, 4});
   add(&k, 2, (const uint32_t[]){0, 1, 3});
   CHECK(tu_schedule_find(k.cluster, k.transfers, k.count, &s, &error) == TUTTI_ERR_ARGUMENT &&
-            strcmp(error.text, "transfer 1, hop 1: 1 and 3 are not linked, or not for use") == 0,
+            test_contains(error.text, "transfer 1, hop 1: |1 and 3|usable link"),
         "'%s'", error.text);
   k.count = 0;
   add(&k, 3, (const uint32_t[]){0, 4, 0, 4});
   CHECK(tu_schedule_in_order(k.cluster, k.transfers, k.count, NULL, &s, &error) == TUTTI_ERR_ARGUMENT &&
-            strcmp(error.text, "transfer 0 crosses between 0 and 4 3 times, over 1 links") == 0,
+            test_contains(error.text, "transfer 0: |(0, 4)|3 times|1 usable"),
         "'%s'", error.text);
   CHECK(tu_schedule_find(k.cluster, k.transfers, 0, &s, &error) == TUTTI_OK && s.steps == 0, "none at all: %u",
         s.steps);
   tu_schedule_fini(&s);
   static struct tu_transfer nothing[TU_SCHEDULE_MAX + 1];
   CHECK(tu_schedule_find(k.cluster, nothing, TU_SCHEDULE_MAX + 1, &s, &error) == TUTTI_ERR_ARGUMENT &&
-            strcmp(error.text, "expected up to 4096 transfers, found 4097") == 0,
+            test_contains(error.text, "4096 transfers|found 4097"),
         "'%s'", error.text);
   close_case(&k);
 }

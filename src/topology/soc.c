@@ -1,26 +1,27 @@
-/* soc.c: reads descriptions of a chip's cores. */
+/* soc.c: reads the description of a chip's cores. */
 #include "topology/soc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/cluster_parts.h"
+#include "topology/cluster_internal.h"
 
 static tutti_err read_size(const struct tu_yaml *y, uint32_t grid, const char *key, uint32_t *size,
                            struct tu_error *error) {
   uint32_t node = tu_yaml_find(y, grid, key);
   uint64_t number;
-  if (node == TU_YAML_NONE) return tu_yaml_refuse(y, grid, error, "the grid of cores, as {x_size: 10, y_size: 12}");
-  tutti_err err = tu_yaml_uint(y, node, 4096, "cores in a direction", &number, error);
+  if (node == TU_YAML_NONE)
+    return tu_yaml_refuse(y, grid, error, "the grid of cores, for example {x_size: 10, y_size: 12}");
+  tutti_err err = tu_yaml_uint(y, node, 4096, "a number of cores", &number, error);
   if (err == TUTTI_OK) *size = (uint32_t)number;
   return err;
 }
 
-/* "9-6": column and row. */
+/* Reads a core's column and row from text such as "9-6". */
 static tutti_err read_core(const struct tu_yaml *y, uint32_t node, const struct tu_soc *soc, struct tu_core *core,
                            struct tu_error *error) {
-  const char *expected = "a core of the grid, as 9-6 (x-y)", *chars = y->nodes[node].chars;
+  const char *expected = "a core of the grid, for example 9-6 (x-y)", *chars = y->nodes[node].chars;
   char x[8];
   uint64_t number[2];
   const char *dash = y->nodes[node].kind == TU_YAML_SCALAR ? strchr(chars, '-') : NULL;
@@ -35,11 +36,11 @@ static tutti_err read_core(const struct tu_yaml *y, uint32_t node, const struct 
 }
 
 static tutti_err read_soc(const struct tu_yaml *y, struct tu_soc *soc, struct tu_error *error) {
-  tutti_err err = tu_yaml_is(y, 0, TU_YAML_MAP, "a description of a chip's cores, which is a map", error);
+  tutti_err err = tu_yaml_is(y, 0, TU_YAML_MAP, "a description of a chip's cores (a map)", error);
   if (err != TUTTI_OK) return err;
   uint32_t grid = tu_yaml_find(y, 0, "grid"), list = tu_yaml_find(y, 0, "eth"), name = tu_yaml_find(y, 0, "arch_name");
   if (grid == TU_YAML_NONE || list == TU_YAML_NONE)
-    return tu_yaml_refuse(y, 0, error, "a description of a chip's cores, with keys 'grid' and 'eth'");
+    return tu_yaml_refuse(y, 0, error, "a description of a chip's cores with keys 'grid' and 'eth'");
   if ((err = read_size(y, grid, "x_size", &soc->width, error)) != TUTTI_OK) return err;
   if ((err = read_size(y, grid, "y_size", &soc->height, error)) != TUTTI_OK) return err;
   if ((err = tu_yaml_is(y, list, TU_YAML_LIST, "a list of cores", error)) != TUTTI_OK) return err;

@@ -1,4 +1,4 @@
-/* soc.h: a chip's cores, as far as links matter: at which core of the network on chip does each channel end? */
+/* soc.h: the cores of a chip at which its Ethernet channels end, in the coordinates of the network on chip. */
 #ifndef TU_SOC_H
 #define TU_SOC_H
 
@@ -10,12 +10,12 @@ struct tu_core {
 
 struct tu_soc {
   char arch[24];
-  uint32_t width, height; /* of the grid of cores */
+  uint32_t width, height; /* number of columns and of rows of the grid of cores */
   uint32_t channel_count;
-  struct tu_core *channels; /* [channel_count] */
+  struct tu_core *channels; /* [channel_count]: the core at which each Ethernet channel ends */
 };
 
-/* Reads a description of a chip's cores: its keys 'grid', 'eth' and 'arch_name'. */
+/* Reads the description of a chip's cores from YAML text: the keys 'grid', 'eth' and 'arch_name'. */
 tutti_err tu_soc_read(const char *data, size_t bytes, const char *name, struct tu_soc **soc, struct tu_error *error);
 void tu_soc_destroy(struct tu_soc *soc);
 

@@ -1,11 +1,13 @@
-/* walk.c: closed walks in which every visit of a pair has a link of its own. */
+/* walk.c: finds closed walks in which each hop uses a different link. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "topology/hamilton.h"
 #include "topology/ring.h"
 
-/* Steps of a search, and of the ones that look for something nicer first. */
+/* TRIES: maximum number of steps of a search. TRIES_FIRST: the maximum of two kinds of searches: for a walk without
+ * repeated chips, and for a walk that never goes straight back. (If the second kind fails, a search follows in which
+ * the walk may go straight back.) */
 enum { TRIES = 1000000, TRIES_FIRST = 100000 };
 
 void tu_walk_fini(struct tu_walk *walk) {
@@ -14,7 +16,7 @@ void tu_walk_fini(struct tu_walk *walk) {
   *walk = (struct tu_walk){0};
 }
 
-/* ---- links for a walk ---- */
+/* ---- assignment of links ---- */
 
 static void use(const struct tu_cluster *c, uint32_t used[], uint32_t a, uint32_t b, int how_often) {
   used[tu_cluster_pair(c, a, b) - c->neighbours] += (uint32_t)how_often;
@@ -26,21 +28,20 @@ static tutti_err refuse(const struct tu_cluster *c, const uint32_t chips[], uint
   uint32_t from = chips[hop], to = chips[(hop + 1) % hops], visits = 0;
   uint32_t a = (uint32_t)tu_min(from, to), b = (uint32_t)tu_max(from, to), usable = tu_cluster_usable(c, a, b);
   if (usable == 0)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "hop %u of the walk: chips %u and %u are not linked, or not for use", hop,
-                   c->nodes[a].id, c->nodes[b].id);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "hop %u of the walk: there is no usable link between chips %u and %u",
+                   hop, c->nodes[a].id, c->nodes[b].id);
   for (uint32_t i = 0; i < hops; i++) {
     uint32_t low = (uint32_t)tu_min(chips[i], chips[(i + 1) % hops]);
     visits += low == a && chips[i] + chips[(i + 1) % hops] == a + b;
   }
-  return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                 "the links between chips %u and %u run out: the walk crosses there %u times, and %u may be used",
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "too few links between chips %u and %u: the walk needs %u, found %u usable",
                  c->nodes[a].id, c->nodes[b].id, visits, usable);
 }
 
 tutti_err tu_walk_assign(const struct tu_cluster *cluster, const uint32_t chips[], uint32_t hops, struct tu_walk *walk,
                          struct tu_error *error) {
   *walk = (struct tu_walk){.hops = hops};
-  if (hops < 2) return tu_fail(error, TUTTI_ERR_ARGUMENT, "a closed walk has 2 hops or more, not %u", hops);
+  if (hops < 2) return tu_fail(error, TUTTI_ERR_ARGUMENT, "expected a closed walk of 2 hops or more, found %u", hops);
   walk->chips = tu_allocate(hops, sizeof *walk->chips);
   walk->links = tu_allocate(hops, sizeof *walk->links);
   memcpy(walk->chips, chips, hops * sizeof *chips);
@@ -63,22 +64,28 @@ tutti_err tu_walk_assign(const struct tu_cluster *cluster, const uint32_t chips[
 
 /* ---- search ---- */
 
-/* Goes from chip to chip, back to the start after `hops`. */
+/* State of a search for a walk from chip to chip that returns to the start after `hops` hops and uses each link at most
+ * once. */
 struct search {
   const struct tu_cluster *cluster;
   uint32_t start, hops;
-  bool simple;  /* no chip twice, and none below the start; else all chips */
-  bool endless; /* links do not run out */
-  bool back;    /* over the pair that it came by, if nothing else goes */
+  /* true: the walk visits no chip twice, and no chip with a lower number than the start. false: it visits all chips,
+   * and may visit a chip several times. */
+  bool simple;
+  bool endless; /* true: ignore how many links a pair of chips has: the walk may cross the pair any number of times */
+  bool back;    /* true: the walk may go straight back to the chip that it came from */
   uint32_t tries, tries_max;
-  uint32_t *used;     /* links of each pair, as neighbours are numbered */
-  uint32_t *visits;   /* of each chip */
-  uint32_t *distance; /* of each node from the start */
-  uint32_t *path;     /* [hops] */
-  uint32_t *todo;     /* candidates of all depths, those of the last one on top */
+  /* for each entry of cluster->neighbours (a pair of chips): number of links of the pair that the walk uses */
+  uint32_t *used;
+  uint32_t *visits;   /* number of visits to each chip */
+  uint32_t *distance; /* hops from the start to each node */
+  uint32_t *path;     /* [hops]: the chips of the walk */
+  /* stack of the chips that can still be tried as the next chip. It contains the chips of all hops so far; those of the
+   * last hop are on top. */
+  uint32_t *todo;
   uint32_t *todo_first;
   uint32_t todo_count, todo_capacity;
-  uint32_t missing; /* chips that have not been visited */
+  uint32_t missing; /* number of chips that have not been visited yet */
 };
 
 static void open_search(struct search *s, const struct tu_cluster *c, uint32_t hops) {
@@ -99,7 +106,7 @@ static void close_search(struct search *s) {
   free(s->todo_first);
 }
 
-/* May the walk go to this neighbour, as hop number `hop`? */
+/* Returns true if hop number `hop` of the walk may go to this neighbour. */
 static bool may_go(const struct search *s, const struct tu_neighbour *to, uint32_t hop) {
   uint32_t next = to->node, rest = s->hops - hop - 1;
   if (next >= s->cluster->chip_count || to->usable == 0) return false;
@@ -110,7 +117,9 @@ static bool may_go(const struct search *s, const struct tu_neighbour *to, uint32
   return s->back || hop == 0 || s->path[hop - 1] != next;
 }
 
-/* Puts the candidates of a hop on the stack, the best last: seldom visited ones, and of those the lowest. */
+/* Lists the chips to which hop number `hop` may go, by pushing them onto the stack s->todo. The best one is pushed
+ * last, so it is tried first. A chip is better if the walk has visited it less often; of equals, the one with the lower
+ * number. */
 static void push_candidates(struct search *s, uint32_t hop) {
   const struct tu_cluster *c = s->cluster;
   uint32_t chip = s->path[hop], first = s->todo_count;
@@ -131,8 +140,8 @@ static void step(struct search *s, uint32_t hop, uint32_t next, int way) {
   else s->missing += --s->visits[next] == 0;
 }
 
-/* From s->start; the walk is in s->path if it was found. s->used may have been filled before, and is as it was after a
- * failure. */
+/* Searches for a walk from s->start and writes it to s->path. On entry, s->used counts the links that are in use
+ * already. A walk that is found adds its links to s->used; if there is none, s->used is unchanged. */
 static enum tu_answer run_search(struct search *s) {
   const struct tu_cluster *c = s->cluster;
   tu_cluster_distances(c, s->start, s->distance);
@@ -153,13 +162,17 @@ static enum tu_answer run_search(struct search *s) {
     if (++s->tries > s->tries_max) break;
     step(s, hop, next, 1);
     s->path[++hop] = next;
-    if (hop == s->hops) return TU_FOUND; /* may_go saw to it that this is the start, and that none is missing */
+    if (hop == s->hops)
+      /* may_go has already checked that `next` is the start. It has also checked that no chip that must be visited is
+       * missing. */
+      return TU_FOUND;
     push_candidates(s, hop);
   }
   return TU_GAVE_UP;
 }
 
-/* A walk of different chips; s->used says what is taken already. */
+/* Searches for a closed walk of `hops` hops that visits no chip twice. On entry, s->used counts the links that are
+ * already in use. */
 static enum tu_answer find_simple(struct search *s, uint32_t hops) {
   const struct tu_cluster *c = s->cluster;
   size_t bytes = (c->neighbour_first[c->node_count] + 1) * sizeof *s->used;
@@ -173,7 +186,8 @@ static enum tu_answer find_simple(struct search *s, uint32_t hops) {
   enum tu_answer answer = TU_NONE_EXISTS;
   for (s->start = 0; s->start < c->chip_count && answer == TU_NONE_EXISTS; s->start++) {
     answer = run_search(s);
-    s->tries += c->node_count / 8; /* what it takes to begin */
+    /* starting a search takes time in proportion to the number of nodes, so count this time as search steps */
+    s->tries += c->node_count / 8;
   }
   if (answer != TU_FOUND) memcpy(s->used, taken, bytes);
   s->simple = false;
@@ -181,9 +195,10 @@ static enum tu_answer find_simple(struct search *s, uint32_t hops) {
   return answer;
 }
 
-/* ---- longer than a ring: the ring, and what is gone besides ---- */
+/* ---- walks longer than a ring: a ring and additional loops ---- */
 
-/* The walk with another closed one put in where it first comes by. */
+/* Inserts a loop (a closed walk of `hops` chips) into the walk at the first chip that both have in common. Returns the
+ * new length of the walk. */
 static uint32_t splice(uint32_t walk[], uint32_t length, const uint32_t loop[], uint32_t hops) {
   for (uint32_t at = 0; at < length; at++)
     for (uint32_t k = 0; k < hops; k++) {
@@ -192,11 +207,12 @@ static uint32_t splice(uint32_t walk[], uint32_t length, const uint32_t loop[], 
       for (uint32_t i = 0; i < hops; i++) walk[at + i] = loop[(k + i) % hops];
       return length + hops;
     }
-  tu_assert(false); /* a loop that the walk does not meet */
+  tu_assert(false); /* not reached: the walk visits all chips, so it meets the loop */
   return 0;
 }
 
-/* There and back between neighbours that have two links left, as often as is needed. */
+/* Inserts hops back and forth between neighbours that have two unused links, until the walk has `hops` hops or no such
+ * neighbours are left. Returns the new length of the walk. */
 static uint32_t go_to_and_fro(struct search *s, uint32_t walk[], uint32_t length, uint32_t hops) {
   const struct tu_cluster *c = s->cluster;
   for (uint32_t a = 0; a < c->chip_count && length + 2 <= hops; a++)
@@ -211,8 +227,9 @@ static uint32_t go_to_and_fro(struct search *s, uint32_t walk[], uint32_t length
   return length;
 }
 
-/* The ring and one loop of as many hops as are missing; if there is none, a short odd one (if an odd number is missing), and
- * the rest to and fro. */
+/* Extends the ring to a walk of `hops` hops. First tries to insert one loop (closed walk) with all missing hops. If
+ * there is no such loop, inserts pairs of hops back and forth. They add an even number of hops; if the missing number
+ * is odd, a loop of odd length is inserted before them. */
 static bool extend_ring(struct search *s, const struct tu_ring *ring, uint32_t hops, uint32_t walk[]) {
   const struct tu_cluster *c = s->cluster;
   uint32_t n = c->chip_count, length = n, missing = hops - n;
@@ -259,19 +276,20 @@ static enum tu_answer find_long(struct search *s, uint32_t hops) {
   return answer;
 }
 
-/* Why is there none? */
+/* Returns TUTTI_ERR_ARGUMENT with a message that states why there is no walk. */
 static tutti_err explain(struct search *s, uint32_t hops, enum tu_answer answer, struct tu_error *error) {
   const struct tu_cluster *c = s->cluster;
   uint32_t other;
   if (tu_cluster_parts(c, &other) > 1 && hops >= c->chip_count)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "no walk of %u hops: there is no way between chips %u and %u", hops,
-                   c->nodes[0].id, c->nodes[other].id);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "there is no walk of %u hops, because chips %u and %u are not connected",
+                   hops, c->nodes[0].id, c->nodes[other].id);
   if (answer == TU_GAVE_UP)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "no walk of %u hops was found, in a search that did not come to its end",
-                   hops);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "found no walk of %u hops: the search gave up after trying many; there may be one", hops);
   if (hops < c->chip_count)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "there is no walk of %u hops through as many different chips", hops);
-  struct tu_error why = {.text = "not even if every link could be crossed any number of times"};
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "there is no walk of %u hops that visits a different chip at each hop",
+                   hops);
+  struct tu_error why = {.text = "not even if each link could be used any number of times"};
   struct tu_walk walk;
   enum tu_answer endless = find_covering(s, hops, false, true, TRIES_FIRST);
   if (endless != TU_FOUND) endless = find_covering(s, hops, true, true, TRIES);
@@ -285,7 +303,8 @@ static tutti_err explain(struct search *s, uint32_t hops, enum tu_answer answer,
 tutti_err tu_walk_find(const struct tu_cluster *cluster, uint32_t hops, struct tu_walk *walk, struct tu_error *error) {
   *walk = (struct tu_walk){0};
   if (hops < 2 || hops > TU_WALK_HOPS_MAX)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "a closed walk has 2 to %u hops, not %u", TU_WALK_HOPS_MAX, hops);
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "expected a closed walk of 2 to %u hops, found %u", TU_WALK_HOPS_MAX,
+                   hops);
   struct search s;
   open_search(&s, cluster, hops);
   enum tu_answer answer = hops < cluster->chip_count ? find_simple(&s, hops) : TU_GAVE_UP;

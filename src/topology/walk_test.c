@@ -1,5 +1,5 @@
-/* walk_test.c: closed walks give every visit of a pair a link of its own, or say which pair's links run out; against brute
- * force on small graphs. */
+/* walk_test.c: checks that each hop of a closed walk has a link of its own, or that the error names the pair of chips
+ * with too few links; compares with brute force on small graphs. */
 #include "clusters.h"
 #include "topology/hamilton.h"
 #include "topology/ring.h"
@@ -36,17 +36,17 @@ static void found(const char *what, const char *reserve, uint32_t hops) {
   tu_cluster_destroy(c);
 }
 
-static void refused(const char *what, const char *reserve, uint32_t hops, const char *sentence) {
+static void refused(const char *what, const char *reserve, uint32_t hops, const char *facts) {
   struct tu_cluster *c = cluster_reserved(what, reserve);
   struct tu_walk w;
   struct tu_error error = {.text = ""};
-  CHECK(tu_walk_find(c, hops, &w, &error) == TUTTI_ERR_ARGUMENT && strcmp(error.text, sentence) == 0,
+  CHECK(tu_walk_find(c, hops, &w, &error) == TUTTI_ERR_ARGUMENT && test_contains(error.text, facts),
         "%s, %u hops: '%s'", what, hops, error.text);
   tu_cluster_destroy(c);
 }
 
 static void known(void) {
-  /* 2, 4, 8 and 12 hops are those of the ring benchmark; 20 takes every link of the machine. */
+  /* 2, 4, 8 and 12 hops are the cases of the ring benchmark; 20 hops use all links of the machine. */
   for (uint32_t hops = 2; hops <= 20; hops += 2) found("t3000", "none", hops);
   for (uint32_t hops = 4; hops <= 12; hops += 2) found("t3000", "dispatch", hops);
   found("galaxy", NULL, 32);
@@ -67,54 +67,42 @@ static void known(void) {
 }
 
 static void none(void) {
-  refused(
-      "n300", NULL, 2,
-      "there is no walk of 2 hops through all chips: the links between chips 0 and 1 run out: the walk crosses there 2 "
-      "times, and 1 may be used");
-  refused(
-      "ring:8", NULL, 16,
-      "there is no walk of 16 hops through all chips: the links between chips 0 and 1 run out: the walk crosses there "
-      "2 times, and 1 may be used");
-  /* By parity the outer pairs, and every other inner one, are crossed once. */
-  refused(
-      "t3000", "dispatch", 14,
-      "there is no walk of 14 hops through all chips: the links between chips 1 and 2 run out: the walk crosses there "
-      "3 times, and 2 may be used");
-  refused("t3000", "none", 13,
-          "there is no walk of 13 hops through all chips: not even if every link could be crossed any number of times");
-  refused(
-      "line:3", NULL, 4,
-      "there is no walk of 4 hops through all chips: the links between chips 1 and 2 run out: the walk crosses there 2 "
-      "times, and 1 may be used");
-  refused("mesh:2x4", NULL, 3, "there is no walk of 3 hops through as many different chips");
-  refused("ring:8", NULL, 1, "a closed walk has 2 to 65536 hops, not 1");
-  refused("hosts:2x2", NULL, 4,
-          "there is no walk of 4 hops through all chips: not even if every link could be crossed any number of times");
+  refused("n300", NULL, 2, "no walk|of 2 hops|chips 0 and 1|needs 2|found 1 usable");
+  refused("ring:8", NULL, 16, "no walk|of 16 hops|chips 0 and 1|needs 2|found 1 usable");
+  /* A walk leaves each chip as often as it enters it. So here it can cross each outer pair, and every second inner
+   * pair, only once. */
+  refused("t3000", "dispatch", 14, "no walk|of 14 hops|chips 1 and 2|needs 3|found 2 usable");
+  refused("t3000", "none", 13, "no walk|of 13 hops|each link");
+  refused("line:3", NULL, 4, "no walk|of 4 hops|chips 1 and 2|needs 2|found 1 usable");
+  refused("mesh:2x4", NULL, 3, "no walk|of 3 hops|different chip");
+  refused("ring:8", NULL, 1, "closed walk|2 to 65536 hops|found 1");
+  refused("hosts:2x2", NULL, 4, "no walk|of 4 hops|each link");
   struct tu_cluster *c = cluster_of("t3000");
   struct tu_walk w;
   struct tu_error error;
   static const uint32_t inner[] = {0, 4, 5, 1, 2, 3, 0, 1, 2, 6, 7, 3};
-  /* The guide's twelve hops, in its numbers. */
+  /* The walk of twelve hops in Tenstorrent's multi-chip guide, with the guide's numbers of the chips. */
   CHECK(tu_walk_assign(c, inner, 12, &w, &error) == TUTTI_OK, "twelve hops: %s", error.text);
   check_walk(c, &w, 12, "twelve hops");
   tu_walk_fini(&w);
   static const struct {
     uint32_t chips[8], hops;
-    const char *sentence;
+    const char *facts;
   } cases[] = {
-      {{0, 4, 0, 4}, 4, "the links between chips 0 and 4 run out: the walk crosses there 4 times, and 1 may be used"},
-      {{0, 2, 1, 3}, 4, "hop 0 of the walk: chips 0 and 2 are not linked, or not for use"},
-      {{0, 0}, 2, "hop 0 of the walk: chips 0 and 0 are not linked, or not for use"},
-      {{0}, 1, "a closed walk has 2 hops or more, not 1"},
+      {{0, 4, 0, 4}, 4, "chips 0 and 4|needs 4|found 1 usable"},
+      {{0, 2, 1, 3}, 4, "hop 0|chips 0 and 2|no usable"},
+      {{0, 0}, 2, "hop 0|chips 0 and 0|no usable"},
+      {{0}, 1, "closed walk|2 hops|found 1"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     CHECK(tu_walk_assign(c, cases[i].chips, cases[i].hops, &w, &error) == TUTTI_ERR_ARGUMENT &&
-              strcmp(error.text, cases[i].sentence) == 0,
+              test_contains(error.text, cases[i].facts),
           "'%s'", error.text);
   tu_cluster_destroy(c);
 }
 
-/* All walks from chip 0 (or, shorter than the chips, all simple ones). */
+/* Returns true if a closed walk of `hops` hops begins with the chips in path[]; tries all of them. A walk with fewer
+ * hops than there are chips must not repeat a chip. */
 static bool brute(const struct tu_cluster *c, uint32_t used[8][8], uint32_t path[], uint32_t hop, uint32_t hops) {
   uint32_t at = path[hop], n = c->chip_count, seen = 0;
   for (uint32_t i = 0; i <= hop; i++) seen |= 1u << path[i];
@@ -149,7 +137,7 @@ static void against_brute_force(void) {
     tutti_err err = tu_walk_find(c, hops, &w, &error);
     CHECK((err == TUTTI_OK) == expected, "round %u: %u chips, %u hops: brute force says %d; %s", round, n, hops,
           expected, error.text);
-    CHECK(err == TUTTI_OK || !strstr(error.text, "did not come to its end"), "round %u: given up", round);
+    CHECK(err == TUTTI_OK || !strstr(error.text, "gave up"), "round %u: given up", round);
     if (err == TUTTI_OK) check_walk(c, &w, hops, "random");
     there += err == TUTTI_OK;
     tu_walk_fini(&w);

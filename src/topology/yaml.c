@@ -1,4 +1,4 @@
-/* yaml.c: libyaml's events, made into a tree. */
+/* yaml.c: makes a tree from libyaml's events. */
 #include "topology/yaml.h"
 
 #include <stdio.h>
@@ -8,15 +8,18 @@
 
 #include "base/text.h"
 
-/* Real files nest five deep. */
+/* DEPTH_MAX: maximum nesting depth; real files nest five deep. FOUND_CHARS: maximum number of characters that an
+ * error message quotes. */
 enum { DEPTH_MAX = 16, FOUND_CHARS = 40 };
 
-/* What is being read: the lists and maps that are open, outermost first. */
+/* State of the reader, with the open lists and maps, outermost first. */
 struct reading {
   struct tu_yaml *yaml;
   struct tu_error *error;
-  uint32_t length, capacity;                 /* of yaml->chars: scalars, each with its NUL */
-  uint32_t open[DEPTH_MAX], last[DEPTH_MAX]; /* and the last child of each */
+  /* length and capacity of yaml->chars, which contains all scalars with their NULs */
+  uint32_t length, capacity;
+  /* open[d]: node of the list or map that is open at depth d; last[d]: its last child so far */
+  uint32_t open[DEPTH_MAX], last[DEPTH_MAX];
   uint32_t children[DEPTH_MAX];
   uint32_t depth;
   bool done;
@@ -26,12 +29,13 @@ static tutti_err refuse_at(const struct reading *r, uint32_t line, const char *w
   return tu_fail(r->error, TUTTI_ERR_ARGUMENT, "%s:%u: %s", r->yaml->name, line, why);
 }
 
-/* libyaml may not be left in the middle, so who is called between its events looks. */
+/* Returns TUTTI_ERR_MEMORY. Other files allocate from an arena, which leaves the function when memory is lacking. This
+ * file must not be left in that way, because it has to delete libyaml's parser, so it checks each allocation itself. */
 static tutti_err no_memory(const struct reading *r) {
-  return tu_fail(r->error, TUTTI_ERR_MEMORY, "%s: no memory to read it with; " TU_MORE_MEMORY, r->yaml->name);
+  return tu_fail(r->error, TUTTI_ERR_MEMORY, "%s: out of memory while reading it; " TU_MORE_MEMORY, r->yaml->name);
 }
 
-/* Hangs a node below what is open. */
+/* Adds a node to the tree, as a child of the innermost open list or map. */
 static tutti_err add(struct reading *r, enum tu_yaml_kind kind, uint32_t line, uint32_t *node) {
   struct tu_yaml *y = r->yaml;
   if (r->depth > 0) {
@@ -70,7 +74,8 @@ static tutti_err add_scalar(struct reading *r, const yaml_event_t *event, uint32
   if (memchr(chars, '\0', length)) return refuse_at(r, line, "expected text, found a NUL character");
   tutti_err err = add(r, TU_YAML_SCALAR, line, &node);
   if (err != TUTTI_OK) return err;
-  /* Where it will be: the text may still move. */
+  /* For now, the field `count` holds the offset of the text. The pointer to the text is set at the end, because the
+   * buffer of texts moves when it grows. */
   r->yaml->nodes[node].count = r->length;
   while (r->capacity - r->length <= length) {
     char *grown = tu_try_grow(r->yaml->chars, r->capacity, &r->capacity, 1);
@@ -78,7 +83,8 @@ static tutti_err add_scalar(struct reading *r, const yaml_event_t *event, uint32
     r->yaml->chars = grown;
   }
   memcpy(r->yaml->chars + r->length, chars, length);
-  r->length += (uint32_t)length + 1; /* what is grown is zeroed */
+  /* new memory of the buffer is filled with zeros, so the text ends with a NUL */
+  r->length += (uint32_t)length + 1;
   return TUTTI_OK;
 }
 
@@ -86,19 +92,20 @@ static tutti_err take(struct reading *r, const yaml_event_t *event) {
   uint32_t line = (uint32_t)event->start_mark.line + 1;
   switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
-      return r->yaml->node_count ? refuse_at(r, line, "expected the end, found a second document") : TUTTI_OK;
+      return r->yaml->node_count ? refuse_at(r, line, "expected the end of the file, found a second document")
+                                 : TUTTI_OK;
     case YAML_SEQUENCE_START_EVENT: return open_node(r, TU_YAML_LIST, line);
     case YAML_MAPPING_START_EVENT: return open_node(r, TU_YAML_MAP, line);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT: r->depth--; return TUTTI_OK;
     case YAML_SCALAR_EVENT: return add_scalar(r, event, line);
-    case YAML_ALIAS_EVENT: return refuse_at(r, line, "expected no alias (*name): they are not understood here");
+    case YAML_ALIAS_EVENT: return refuse_at(r, line, "expected no alias (*name): aliases are not supported");
     case YAML_STREAM_END_EVENT: r->done = true; return TUTTI_OK;
     default: return TUTTI_OK;
   }
 }
 
-/* In which line the byte is. */
+/* Returns the number of the line that contains the byte at offset `byte`. */
 static size_t line_of(const char *data, size_t byte) {
   size_t line = 1;
   for (size_t i = 0; i < byte; i++) line += data[i] == '\n';
@@ -121,7 +128,8 @@ tutti_err tu_yaml_read(const char *data, size_t bytes, const char *name, struct 
   yaml_parser_t parser;
   if (!yaml_parser_initialize(&parser)) return no_memory(&r);
   yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-  static const char mark[] = "\xef\xbb\xbf"; /* that some editors write in front; libyaml would take it for text */
+  /* byte order mark, which some editors write; libyaml would treat the mark as text */
+  static const char mark[] = "\xef\xbb\xbf";
   if (bytes >= 3 && memcmp(data, mark, 3) == 0) data += 3, bytes -= 3;
   yaml_parser_set_input_string(&parser, (const unsigned char *)data, bytes);
   tutti_err err = TUTTI_OK;
@@ -161,17 +169,21 @@ uint32_t tu_yaml_find(const struct tu_yaml *yaml, uint32_t map, const char *key)
 }
 
 tutti_err tu_yaml_refuse(const struct tu_yaml *yaml, uint32_t node, struct tu_error *error, const char *expected) {
-  static const char *const kinds[] = {[TU_YAML_LIST] = "a list", [TU_YAML_MAP] = "a map"};
+  static const char *const kinds[][2] = {[TU_YAML_LIST] = {"list", "entries"}, [TU_YAML_MAP] = {"map", "keys"}};
   const struct tu_yaml_node *n = &yaml->nodes[node];
   if (n->kind != TU_YAML_SCALAR)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected %s, found %s of %u", yaml->name, n->line, expected,
-                   kinds[n->kind], n->count);
-  /* Cut, and made printable. */
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected %s, found a %s of %u %s", yaml->name, n->line, expected,
+                   kinds[n->kind][0], n->count, kinds[n->kind][1]);
+  /* Shorten the text for the error message, and replace characters that are not printable. */
   char found[FOUND_CHARS + 4] = "";
   size_t length = strnlen(n->chars, FOUND_CHARS);
   for (size_t i = 0; i < length; i++) found[i] = n->chars[i] < ' ' || n->chars[i] > '~' ? '?' : n->chars[i];
   if (n->chars[length]) memcpy(found + length, "...", 4);
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: expected %s, found '%s'", yaml->name, n->line, expected, found);
+}
+
+tutti_err tu_yaml_fail(const struct tu_yaml *yaml, uint32_t node, struct tu_error *error, const char *problem) {
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s:%u: %s", yaml->name, yaml->nodes[node].line, problem);
 }
 
 tutti_err tu_yaml_uint(const struct tu_yaml *yaml, uint32_t node, uint64_t max, const char *what, uint64_t *number,

@@ -1,6 +1,7 @@
-/* yaml.h: a YAML text as a tree, with the line of everything in it. libyaml parses; here is what cluster files need of it:
- * one document of maps, lists and scalars. Aliases are refused, so nothing can grow beyond the text, and nesting has a
- * limit. Linear. */
+/* yaml.h: reads a YAML text into a tree, by means of libyaml. Each node stores the number of its line. The tree
+ * supports what cluster files need: one document of maps, lists and scalars. An alias is an error, because aliases
+ * could make the tree much larger than the text. The nesting depth is limited. Time is linear in the size of the
+ * text. */
 #ifndef TU_YAML_H
 #define TU_YAML_H
 
@@ -13,37 +14,46 @@ enum tu_yaml_kind { TU_YAML_SCALAR, TU_YAML_LIST, TU_YAML_MAP };
 struct tu_yaml_node {
   enum tu_yaml_kind kind;
   uint32_t line;
-  bool quoted;          /* a string of protobuf's text format (proto_text.h) */
-  const char *chars;    /* of a scalar */
-  uint32_t first, next; /* of a list's items, or a map's keys and values in turn; TU_YAML_NONE */
-  uint32_t count;       /* items, or pairs of key and value */
+  bool quoted;       /* true: the scalar is a string of protobuf's text format (proto_text.h) */
+  const char *chars; /* text of a scalar */
+  /* first: of a list: its first item; of a map: its first key. next: the node behind this one in the same list or map;
+   * in a map, each key is followed by its value. TU_YAML_NONE: there is none. */
+  uint32_t first, next;
+  uint32_t count; /* number of items of a list, or of key-value pairs of a map */
 };
 
 struct tu_yaml {
-  const char *name; /* of the text, for messages; the caller's */
+  const char *name; /* name of the text (usually its file) for error messages; owned by the caller */
   struct tu_yaml_node *nodes;
   uint32_t node_count, node_capacity;
-  char *chars; /* of all scalars */
+  char *chars; /* memory that holds the texts of all scalars */
 };
 
-/* The root is node 0. */
+/* Reads a YAML text into a tree whose root is node 0. The caller frees the tree with tu_yaml_fini. */
 tutti_err tu_yaml_read(const char *data, size_t bytes, const char *name, struct tu_yaml *yaml, struct tu_error *error);
 void tu_yaml_fini(struct tu_yaml *yaml);
 
-/* The value at a key of a map; TU_YAML_NONE if there is none, or `map` is none. Of a key that stands twice, the first. */
+/* Returns the value at a key of a map; TU_YAML_NONE if the key is missing or `map` is TU_YAML_NONE. If the key
+ * occurs twice, returns its first value. */
 uint32_t tu_yaml_find(const struct tu_yaml *yaml, uint32_t map, const char *key);
 
-/* "name:line: expected ..., found ..." */
+/* Returns TUTTI_ERR_ARGUMENT with the message "name:line: expected ..., found ...", where `found` describes the
+ * node. */
 tutti_err tu_yaml_refuse(const struct tu_yaml *yaml, uint32_t node, struct tu_error *error, const char *expected);
+/* Returns TUTTI_ERR_ARGUMENT with the message "name:line: problem", with the line of the node. */
+tutti_err tu_yaml_fail(const struct tu_yaml *yaml, uint32_t node, struct tu_error *error, const char *problem);
 
-/* A whole number, in decimal. `what` it is, for the message: "a channel". */
+/* Reads a whole decimal number from 0 to max. `what` describes the number in the error message, for example "a
+ * channel". */
 tutti_err tu_yaml_uint(const struct tu_yaml *yaml, uint32_t node, uint64_t max, const char *what, uint64_t *number,
                        struct tu_error *error);
-/* Is the node of that kind? If not, refuses it. */
+/* Checks that the node has the given kind (map, list or scalar). Otherwise returns the error of tu_yaml_refuse, which
+ * names the line. */
 tutti_err tu_yaml_is(const struct tu_yaml *yaml, uint32_t node, enum tu_yaml_kind kind, const char *expected,
                      struct tu_error *error);
 
-/* Items of a list: for (uint32_t i = tu_yaml_first(y, list); i != TU_YAML_NONE; i = tu_yaml_next(y, i)). */
+/* Iterates over the items of a list:
+ *   for (uint32_t i = tu_yaml_first(y, list); i != TU_YAML_NONE; i = tu_yaml_next(y, i)) */
 static inline uint32_t tu_yaml_first(const struct tu_yaml *yaml, uint32_t node) { return yaml->nodes[node].first; }
 static inline uint32_t tu_yaml_next(const struct tu_yaml *yaml, uint32_t node) { return yaml->nodes[node].next; }
 

@@ -1,5 +1,7 @@
-/* bell.c: where a rank sleeps, and how it is woken: a futex in its slice; or, where ranks of other hosts can wake it as well, an
- * epoll of an eventfd and of the wire to them. */
+/* bell.c: the bell of a rank: its threads sleep on the bell, and peers ring it to wake them. A bell is a futex in the
+ * slice of the rank. In a job of several hosts, a message may also come over the wire. There, one sleeping thread of
+ * the rank waits in an epoll that contains the wire and an eventfd, and the other sleeping threads wait on the
+ * futex. */
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -18,23 +20,28 @@ static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const s
   (void)syscall(SYS_futex, (uintptr_t)word, operation, value, timeout, NULL, 0);
 }
 
+bool tu_bell_register(void) { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }
+
 uint32_t tu_bell_arm(struct tu_transport *t) {
   struct tu_bell *bell = bell_of(t, t->rank);
   uint32_t token = atomic_load(&bell->rings);
   atomic_fetch_add(&bell->sleepers, 1);
-  /* Also while this rank still fences itself: its peers may have stopped doing so. */
+  /* This rank is about to sleep. Its membarrier acts as a fence on the ranks that ring its bell, because they may ring
+   * without a fence. If it cannot use membarrier (no_barrier), all ranks ring with a fence. */
   bool barrier = !atomic_load_explicit(&tu_transport_head(t, t->rank)->no_barrier, memory_order_relaxed);
   long failed = barrier ? syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) : 0;
   tu_assert(failed == 0);
   return token;
 }
 
-/* One thread watches for all of the rank that sleep. */
+/* Sleeps in the epoll of a job of several hosts. One thread waits in the epoll on behalf of all sleeping threads of the
+ * rank. */
 static void watch(struct tu_transport *t, uint32_t token, int timeout_ms) {
   struct tu_hosts *hosts = t->hosts;
   struct epoll_event events[2];
   uint64_t rings;
-  /* Another thread of this rank may have rung when nobody watched. */
+  /* If another thread of this rank has rung the bell since tu_bell_arm returned the token, do not sleep. That thread
+   * may have rung before this one began to watch the epoll, and then it has not written to the eventfd. */
   int count = atomic_load(&bell_of(t, t->rank)->rings) == token ? epoll_wait(hosts->sleep, events, 2, timeout_ms) : 0;
   for (int i = 0; i < count; i++)
     if (events[i].data.fd == hosts->bells[t->rank]) (void)!read(hosts->bells[t->rank], &rings, sizeof rings);
@@ -47,7 +54,7 @@ void tu_bell_sleep(struct tu_transport *t, uint32_t token, int timeout_ms) {
   else futex(&bell_of(t, t->rank)->rings, FUTEX_WAIT, token, &timeout);
 }
 
-/* If others sleep, and none of them watches, one is to. */
+/* Ends a sleep. If other threads of the rank sleep and none of them watches the epoll, wakes one thread to watch it. */
 void tu_bell_disarm(struct tu_transport *t) {
   struct tu_bell *bell = bell_of(t, t->rank);
   if (atomic_fetch_sub(&bell->sleepers, 1) == 1 || !t->hosts || atomic_load(&t->hosts->watched)) return;
@@ -60,7 +67,8 @@ void tu_bell_wake(struct tu_transport *t, uint32_t rank) {
   struct tu_bell *bell = bell_of(t, rank);
   atomic_fetch_add(&bell->rings, 1);
   futex(&bell->rings, FUTEX_WAKE, INT_MAX, NULL);
-  /* Of this rank it is another thread that watches, or none. */
+  /* The eventfd wakes the thread that sleeps in the epoll. A rank writes to its own eventfd only if one of its threads
+   * sleeps there. */
   if (t->hosts && (rank != t->rank || atomic_load(&t->hosts->watched)))
     (void)!write(t->hosts->bells[rank], &once, sizeof once);
 }

@@ -1,4 +1,4 @@
-/* life.c: lines of /proc/PID/stat. */
+/* life.c: reads /proc/PID/stat to tell whether a process lives. */
 #include "transport/life.h"
 
 #include <errno.h>
@@ -14,7 +14,8 @@ struct line {
   char state;
 };
 
-/* The fields, counted from 1 as in proc_pid_stat(5). The second is a name in parentheses, with anything in it. */
+/* Numbers of the fields of /proc/PID/stat, from 1, as in proc_pid_stat(5). Field 2 is a name in parentheses, which
+ * may contain any character. */
 enum { STATE = 3, THREADS = 20, STARTED = 22, STACK = 28 };
 
 static bool read_line(const char *path, struct line *line) {
@@ -39,7 +40,8 @@ static bool read_line(const char *path, struct line *line) {
   return true;
 }
 
-/* A /proc of other numbers than this process's own is as good as none. */
+/* Fills *life for this process. If /proc is not available, or shows another PID for this process (because /proc belongs
+ * to another PID namespace), only the PID is set. */
 void tu_life_mine(struct tu_life *life) {
   struct line line;
   *life = (struct tu_life){.pid = (uint32_t)getpid()};
@@ -53,7 +55,8 @@ bool tu_life_goes_on(const struct tu_life *life) {
   struct line line;
   snprintf(path, sizeof path, "/proc/%u/stat", life->pid);
   if (life->started == 0 || !read_line(path, &line)) return kill((pid_t)life->pid, 0) == 0 || errno != ESRCH;
-  bool ended = strchr("ZXx", line.state) && line.threads <= 1; /* its first thread may end before the others */
+  /* The main thread may exit before the other threads; then the process still lives. */
+  bool ended = strchr("ZXx", line.state) && line.threads <= 1;
   bool moved = life->stack != 0 && line.stack != 0 && line.stack != life->stack;
   return !ended && !moved && line.started == life->started;
 }

@@ -1,5 +1,6 @@
-/* life.h: does a process still live? By its number and what tells it from a later one of that number: for when the lock that
- * says so (shm.c) cannot be asked. */
+/* life.h: finds out whether a process still lives. A process is identified by its PID, and by values that distinguish
+ * it from a later process with the same PID. Normally each live process holds a file lock that its peers query (shm.c).
+ * The functions here are for the case in which this lock cannot be queried or proves nothing. */
 #ifndef TU_LIFE_H
 #define TU_LIFE_H
 
@@ -8,13 +9,13 @@
 
 struct tu_life {
   uint32_t pid;
-  uint64_t started; /* when, in ticks of the clock since boot; 0: there is no /proc that could say */
-  uint64_t stack;   /* where its first stack begins: exec moves it; 0: not known */
+  uint64_t started; /* start time of the process, in clock ticks since boot; 0: /proc is not available */
+  uint64_t stack;   /* start address of the process's main stack, which changes on exec; 0: unknown */
 };
 
 void tu_life_mine(struct tu_life *life);
-/* It must be in this process's namespace of process numbers. A process that has ended and that its parent has not waited for
- * is dead. */
+/* Returns true if the process lives. The process must be in this process's PID namespace. A zombie (a process that has
+ * exited, and whose parent has not waited for it) counts as dead. */
 bool tu_life_goes_on(const struct tu_life *life);
 
 #endif

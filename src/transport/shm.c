@@ -1,11 +1,14 @@
-/* shm.c: processes of one machine over one memfd.
+/* shm.c: the shm transport: the processes of one host share one memfd.
  *
- * Who lives: every rank holds a lock on byte `rank` of the memfd, by an open file description of its own, which nothing but one
- * mapped page keeps open: a page that children do not get. So the kernel drops the lock when the process's memory goes, by
- * exit, death or exec, and for no other reason: what the process does with descriptors does not matter, a number that is used
- * again does not, and any rank can ask. To ask takes a descriptor of the memory; if the program has closed
- * that, or has put another file in its place, it is got again from a rank that has one, and failing that processes are asked
- * for (life.h). */
+ * How a rank knows that a peer lives: each rank holds a file lock on byte `rank` of the memfd, and any rank can query
+ * the lock. A file lock belongs to an open file description, and is dropped when that description is closed. Here only
+ * one mapped page keeps the description open. So the kernel drops the lock when the memory of the process goes: on
+ * exit, death or exec. It does not drop the lock when the process closes or reuses descriptors. A child of fork() does
+ * not inherit the page, so it cannot keep the lock of a dead parent.
+ *
+ * A query needs a descriptor of the memfd. The program may have closed this rank's descriptor, or replaced it by
+ * another file. Then the rank opens the descriptor of another rank. If that fails for all ranks, it looks for the
+ * process itself in /proc (life.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +21,8 @@
 
 #include "transport/transport.h"
 
-/* Younger than some C libraries. A kernel that does not know them refuses. */
+/* These constants are newer than some C libraries. If the kernel is too old for one of them, madvise returns an
+ * error. */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
@@ -29,20 +33,25 @@
 #define MADV_COLLAPSE 25
 #endif
 
-#define LOST_NS UINT64_C(1000000000) /* between two attempts to get a descriptor again */
+/* If more threads than this want to run, for each CPU of the machine, no large pages are asked for. */
+#define CROWD 4u
+#define LOST_NS UINT64_C(1000000000) /* minimum time between two attempts to reopen a descriptor, in ns */
 
 struct shm {
   struct tu_transport transport;
-  void *mapped; /* base, and what precedes it so that base is where a large page may begin */
+  void *mapped; /* start of the mapping; the segment begins at the first boundary of a large page in the mapping */
   size_t mapped_bytes;
-  void *
-      held; /* the page that keeps the lock; NULL: the lock is the process's, and goes with any descriptor of the memory */
+  /* Mapped page that keeps open the file description to which this rank's file lock belongs. NULL: the lock belongs to
+   * the process instead. The lock is then dropped when the process closes any descriptor of the shared memory. */
+  void *held;
   size_t held_bytes;
   dev_t device;
   ino_t inode;
-  pthread_mutex_t lock; /* of what follows */
-  int fd;               /* to ask by, as long as it is of our memory: the program may have closed it; -1: none */
-  uint64_t lost_at;     /* when it could not be got again */
+  pthread_mutex_t lock; /* protects the fields below */
+  /* Descriptor for lock queries, or -1. The program may close it, so it is used only while it refers to the shared
+   * memory. */
+  int fd;
+  uint64_t lost_at; /* time of the last failed attempt to reopen a descriptor, in ns */
 };
 
 /* ---- the descriptor ---- */
@@ -52,7 +61,8 @@ static bool is_ours(const struct shm *shm, int fd) {
   return fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == shm->device && status.st_ino == shm->inode;
 }
 
-/* Another rank's descriptor, opened here. It is looked at first: to open what is no file of ours may have consequences. */
+/* Opens the shared memory through another rank's descriptor in /proc. Returns -1 on failure. Checks the file with
+ * stat() first, because opening an unrelated file may have side effects. */
 static int open_of(const struct shm *shm, uint32_t rank) {
   char path[64];
   struct stat status;
@@ -67,7 +77,7 @@ static int open_of(const struct shm *shm, uint32_t rank) {
   return -1;
 }
 
-/* A descriptor of the memory, or -1. Under the lock. */
+/* Returns a descriptor of the shared memory, or -1. The caller holds shm->lock. */
 static int descriptor(struct shm *shm) {
   struct tu_transport *t = &shm->transport;
   if (is_ours(shm, shm->fd)) return shm->fd;
@@ -81,7 +91,7 @@ static int descriptor(struct shm *shm) {
   return shm->fd;
 }
 
-/* ---- who lives ---- */
+/* ---- liveness ---- */
 
 static struct flock lock_of(uint32_t rank) {
   return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)rank, .l_len = 1};
@@ -100,20 +110,23 @@ static bool shm_alive(struct tu_transport *t, uint32_t rank) {
   pthread_mutex_lock(&shm->lock);
   int fd = descriptor(shm);
   bool locked = fd >= 0 && is_locked(fd, rank);
-  /* Another thread may have closed it meanwhile: then it is not known of what it was asked. */
+  /* If another thread has closed the descriptor meanwhile, the query may have read the locks of another file, so check
+   * the descriptor again. */
   bool free = fd >= 0 && !locked && is_ours(shm, fd);
   pthread_mutex_unlock(&shm->lock);
-  /* A lock that closing drops says little, if there is a better witness. */
+  /* A lock that is held proves that the rank lives. A missing lock proves its death only if the rank cannot lose the
+   * lock while it lives (head->closes is false). Otherwise ask /proc, if it is available (life.started is not 0). */
   if (locked || (free && (!head->closes || head->life.started == 0))) return locked;
   return tu_life_goes_on(&head->life);
 }
 
-/* Locks this rank's byte by a description of its own. False: the system cannot (no /proc, or an old kernel). */
+/* Locks this rank's byte of the memfd. The lock belongs to a file description that only one mapped page keeps open.
+ * Returns false if the system cannot do that (no /proc, or an old kernel). */
 static bool hold(struct shm *shm, int memory_fd, uint32_t rank) {
   char path[64];
   snprintf(path, sizeof path, "/proc/self/fd/%d", memory_fd);
   shm->held_bytes = (size_t)sysconf(_SC_PAGESIZE);
-  tu_process_hold_forks(); /* a child would keep the description open */
+  tu_process_hold_forks(); /* a child process forked now would keep the file description open */
   int fd = open(path, O_RDWR | O_CLOEXEC);
   void *page = is_ours(shm, fd) ? mmap(NULL, shm->held_bytes, PROT_NONE, MAP_SHARED, fd, 0) : MAP_FAILED;
   struct flock lock = lock_of(rank);
@@ -131,13 +144,13 @@ static tutti_err begin_life(struct shm *shm, int memory_fd, unsigned char *base,
   struct stat status;
   struct flock lock = lock_of(rank);
   struct tu_slice_head *head = (struct tu_slice_head *)(void *)(base + rank * slice_bytes);
-  if (fstat(memory_fd, &status) != 0) return tu_fail_errno(error, "rank %u cannot look at the shared memory", rank);
+  if (fstat(memory_fd, &status) != 0) return tu_fail_errno(error, "rank %u: fstat of the shared memory failed", rank);
   shm->device = status.st_dev;
   shm->inode = status.st_ino;
   shm->fd = memory_fd;
   head->closes = !hold(shm, memory_fd, rank);
   if (head->closes && fcntl(memory_fd, F_SETLK, &lock) != 0)
-    return tu_fail_errno(error, "rank %u cannot lock its byte of the shared memory", rank);
+    return tu_fail_errno(error, "rank %u: fcntl(F_SETLK) of this rank's byte in the shared memory failed", rank);
   tu_life_mine(&head->life);
   atomic_store(&head->memory_fd, memory_fd);
   pthread_mutex_init(&shm->lock, NULL);
@@ -146,32 +159,46 @@ static tutti_err begin_life(struct shm *shm, int memory_fd, unsigned char *base,
 
 /* ---- memory ---- */
 
-/* Without a descriptor whole pages can be given back; else they stay. */
-static void shm_discard(struct tu_transport *t, uint64_t place, size_t bytes) {
+/* Gives the pages of a range back to the system. If this rank has no descriptor of the memfd, that is possible only for
+ * a range of whole pages; any other range keeps its pages. */
+static void shm_discard(struct tu_transport *t, uint64_t offset, size_t bytes) {
   struct shm *shm = (struct shm *)t;
   pthread_mutex_lock(&shm->lock);
   int fd = descriptor(shm);
-  if (fd >= 0) (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)place, (off_t)bytes);
+  if (fd >= 0) (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
   pthread_mutex_unlock(&shm->lock);
-  if (fd < 0 && (place | bytes) % (size_t)sysconf(_SC_PAGESIZE) == 0)
-    (void)madvise(t->base + place, bytes, MADV_REMOVE);
+  if (fd < 0 && (offset | bytes) % (size_t)sysconf(_SC_PAGESIZE) == 0)
+    (void)madvise(t->base + offset, bytes, MADV_REMOVE);
 }
 
-/* Pages of this memory are large only if asked for, and only after they are there (Linux 6.1); else they stay small. */
-static void shm_populate(struct tu_transport *t, uint64_t place, size_t bytes, bool fresh) {
-  if (madvise(t->base + place, bytes, fresh ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) return;
-  if (fresh && bytes >= TU_LARGE_PAGE)
-    (void)madvise(t->base + place, bytes / TU_LARGE_PAGE * TU_LARGE_PAGE, MADV_COLLAPSE);
+/* Returns true if the machine has much more work than CPUs. The kernel makes large pages only after a thread of its own
+ * has run on every CPU, and a process that waits for that can neither be killed nor look at its peers. It takes 1 ms on
+ * a quiet machine; 20 ms if ten busy processes share two CPUs, and up to 2 s if several jobs start beside them. */
+static bool is_crowded(void) {
+  unsigned running = 0;
+  FILE *file = fopen("/proc/loadavg", "re");
+  if (file && fscanf(file, "%*s %*s %*s %u/", &running) != 1) running = 0;
+  if (file) fclose(file);
+  return running > CROWD * (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* To move no bytes of a shared mapping somewhere else maps what lies there a second time: no descriptor is needed. */
-static bool shm_map_over(struct tu_transport *t, void *memory, uint64_t place, size_t bytes) {
-  if (place) return mremap(t->base + place, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, memory) != MAP_FAILED;
+/* Populates a range. fresh true: creates its pages, and then asks for large pages; shared memory gets large pages only
+ * on request, and only for pages that exist (Linux 6.1). fresh false: maps the existing pages in this process. */
+static void shm_populate(struct tu_transport *t, uint64_t offset, size_t bytes, bool fresh) {
+  if (madvise(t->base + offset, bytes, fresh ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) return;
+  if (fresh && bytes >= TU_LARGE_PAGE && !is_crowded())
+    (void)madvise(t->base + offset, bytes / TU_LARGE_PAGE * TU_LARGE_PAGE, MADV_COLLAPSE);
+}
+
+/* Replaces the mapping at `memory` by shared memory, or by private memory. mremap() with an old size of 0 maps shared
+ * pages a second time, so no descriptor is needed. */
+static bool shm_map_over(struct tu_transport *t, void *memory, uint64_t offset, size_t bytes) {
+  if (offset) return mremap(t->base + offset, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, memory) != MAP_FAILED;
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
   return mmap(memory, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
 }
 
-/* ---- begin and end ---- */
+/* ---- create and close ---- */
 
 static void shm_close(struct tu_transport *t) {
   struct shm *shm = (struct shm *)t;
@@ -208,13 +235,13 @@ tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t sli
                                   rank, bytes, ranks, slice_bytes);
     return err;
   }
-  (void)madvise(base, bytes, MADV_HUGEPAGE); /* large pages that a peer has made are mapped as such */
+  (void)madvise(base, bytes, MADV_HUGEPAGE); /* lets this process, too, map large pages that a peer has created */
   struct shm *shm = tu_try_allocate(1, sizeof *shm);
-  tutti_err err = shm ? TUTTI_OK : tu_fail_memory(error, sizeof *shm, "rank %u's end of the shared memory", rank);
+  tutti_err err = shm ? TUTTI_OK : tu_fail_memory(error, sizeof *shm, "rank %u's access to the shared memory", rank);
   if (err == TUTTI_OK) err = begin_life(shm, memory_fd, base, rank, slice_bytes, error);
   bool begun = err == TUTTI_OK;
   if (begun && !tu_transport_init(&shm->transport, &shm_ops, rank, ranks, base, slice_bytes))
-    err = tu_fail_memory(error, sizeof *shm, "rank %u's end of the shared memory", rank);
+    err = tu_fail_memory(error, sizeof *shm, "rank %u's access to the shared memory", rank);
   if (err != TUTTI_OK) {
     if (begun && shm->held) munmap(shm->held, shm->held_bytes);
     if (begun) pthread_mutex_destroy(&shm->lock);

@@ -1,5 +1,5 @@
-/* shm_join.c: how the ranks of a job come to share memory: the lowest rank of a host makes it and hands it to the others there;
- * each maps it; and all agree that it went well. */
+/* shm_join.c: sets up the shared memory of a job. The lowest rank of a host creates the memory and hands it to the
+ * other ranks of the host. Each rank maps the memory. Then all ranks exchange whether every rank succeeded. */
 #include <string.h>
 #include <unistd.h>
 
@@ -10,16 +10,16 @@ static tutti_err check_hosts(const struct tu_job *job, struct tu_error *error) {
   const struct tu_job_process *all = job->processes;
   for (uint32_t r = 1; r < job->ranks; r++) {
     if (all[r].host == all[0].host) continue;
-    return tu_fail(
-        error, TUTTI_ERR_UNSUPPORTED,
-        "rank %u (pid %u on '%.63s') is not on the host, or in the container, of rank 0 (pid %u on '%.63s'): "
-        "ranks of one host only can share memory",
-        r, all[r].pid, all[r].hostname, all[0].pid, all[0].hostname);
+    return tu_fail(error, TUTTI_ERR_UNSUPPORTED,
+                   "rank %u (pid %u on '%.63s') and rank 0 (pid %u on '%.63s') run on different hosts or in different "
+                   "containers; expected all ranks on one host, because they share memory",
+                   r, all[r].pid, all[r].hostname, all[0].pid, all[0].hostname);
   }
   return TUTTI_OK;
 }
 
-/* What the leader of this rank's host offers. */
+/* Collective: gets the offer of the leader of this rank's host. The offer states where a rank gets the shared
+ * memory. */
 static tutti_err exchange_offers(struct tu_job *job, const struct tu_shm_offer *mine, tutti_err made,
                                  struct tu_shm_offer *offer, struct tu_error *error) {
   _Static_assert(sizeof *mine <= TU_JOB_RECORD_BYTES, "an offer is a record");
@@ -36,9 +36,10 @@ tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_err
   struct tu_shm_handing *handing = NULL;
   *t = NULL;
   tutti_err err = check_hosts(job, error);
-  if (err != TUTTI_OK) return err; /* all ranks find the same */
+  if (err != TUTTI_OK) return err; /* all ranks have compared the same data, so all return the same error */
   uint32_t leader = tu_job_host_leader(job, job->rank);
   bool leads = leader == job->rank;
+  (void)tu_bell_register(); /* does not wait here, but would after tu_shm_memory_hand_out, which starts a thread */
   if (leads) err = tu_shm_memory_make(job->ranks, &memory, error);
   if (leads && err == TUTTI_OK) err = tu_shm_memory_hand_out(&memory, &handing, &mine, error);
   err = exchange_offers(job, &mine, err, &offer, error);
@@ -50,7 +51,7 @@ tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_err
   }
   tu_shm_memory_end(handing);
   if (err == TUTTI_OK) return err;
-  if (*t) (*t)->ops->close(*t); /* and the memory */
+  if (*t) (*t)->ops->close(*t); /* closing the endpoint also closes memory.fd */
   else if (memory.fd >= 0) close(memory.fd);
   *t = NULL;
   return err;

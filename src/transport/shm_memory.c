@@ -1,5 +1,6 @@
-/* shm_memory.c: the memory that the ranks of a host share: a sealed memfd, handed over a UNIX socket in the abstract namespace to
- * processes of the same user that show the job's token. Nothing of it has a name that could be left behind. */
+/* shm_memory.c: creates the memory that the ranks of a host share, and hands it to them. The memory is a sealed
+ * memfd. It is sent over a UNIX socket in the abstract namespace, to processes of the same user that show the token
+ * of the job. The memfd and the socket have no name in the file system, so none is left behind. */
 #include "transport/shm_memory.h"
 
 #include <errno.h>
@@ -25,13 +26,14 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-/* Address space, not memory: pages exist once they are written. */
+/* Default and minimum of TUTTI_SHM_BYTES, in bytes of address space: a page uses memory only once it is written. */
 static const uint64_t slice_bytes_default = UINT64_C(1) << 30;
 static const uint64_t slice_bytes_min = UINT64_C(1) << 20;
-/* A peer that could cut the file short would kill all others with SIGBUS. */
+/* Seals of the memfd. If a peer could shrink the file, it could kill all other ranks with SIGBUS. */
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, of a file without a name, too. */
+/* Returns an error if the memory would exceed RLIMIT_FSIZE. Beyond this limit the kernel sends SIGXFSZ, also for a
+ * memfd. */
 static tutti_err check_file_limit(size_t bytes, uint32_t ranks, struct tu_error *error) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
@@ -48,7 +50,7 @@ static tutti_err check_file_limit(size_t bytes, uint32_t ranks, struct tu_error 
 
 #define MAGIC "tuttimm"
 
-/* What a rank shows at the socket. */
+/* What a rank sends to the socket to get the shared memory. */
 struct claim {
   char magic[8];
   uint8_t token[16];
@@ -59,10 +61,10 @@ tutti_err tu_shm_slice_bytes(size_t *bytes, struct tu_error *error) {
   tutti_err err = tu_env_bytes("TUTTI_SHM_BYTES", &wanted, error);
   if (err != TUTTI_OK) return err;
   if (wanted < slice_bytes_min) {
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SHM_BYTES is %llu bytes a rank; at least %llu are needed",
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SHM_BYTES is %llu bytes per rank; expected at least %llu",
                    (unsigned long long)wanted, (unsigned long long)slice_bytes_min);
   }
-  /* Every slice starts on a page, of whatever size the machine's are. */
+  /* Each slice starts on a page boundary, whatever the page size of the machine. */
   *bytes = tu_round_up((size_t)wanted, (size_t)sysconf(_SC_PAGESIZE));
   return TUTTI_OK;
 }
@@ -73,21 +75,22 @@ tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struc
   if (err != TUTTI_OK) return err;
   size_t bytes;
   if (!tu_multiply(memory->slice_bytes, ranks, &bytes) || bytes > (size_t)INT64_MAX) {
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "TUTTI_SHM_BYTES is %zu bytes a rank: %u times that is too much",
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                   "TUTTI_SHM_BYTES is %zu bytes per rank, which is too much for %u ranks; set it lower",
                    memory->slice_bytes, ranks);
   }
   if ((err = check_file_limit(bytes, ranks, error)) != TUTTI_OK) return err;
-  /* Kernels before 6.3 do not know the flag; some later ones insist on it. */
+  /* Kernels before 6.3 do not support MFD_NOEXEC_SEAL; some later kernels require it. */
   int fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
   if (fd < 0 && errno == EINVAL) fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return tu_fail_errno(error, "cannot make the shared memory (memfd_create)");
+  if (fd < 0) return tu_fail_errno(error, "memfd_create of the shared memory failed");
   if (ftruncate(fd, (off_t)bytes) != 0) {
     err = tu_fail_errno(error,
-                        "cannot give the shared memory its size of %u x %zu bytes; TUTTI_SHM_BYTES sets the part "
-                        "of one rank",
+                        "ftruncate of the shared memory to %u x %zu bytes failed; TUTTI_SHM_BYTES sets the bytes "
+                        "per rank",
                         ranks, memory->slice_bytes);
   } else if (fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
-    err = tu_fail_errno(error, "cannot seal the shared memory");
+    err = tu_fail_errno(error, "fcntl(F_ADD_SEALS) of the shared memory failed");
   }
   if (err != TUTTI_OK) close(fd);
   else memory->fd = fd;
@@ -97,7 +100,8 @@ tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struc
 static socklen_t abstract_address(struct sockaddr_un *address, const struct tu_shm_offer *offer) {
   memset(address, 0, sizeof *address);
   address->sun_family = AF_UNIX;
-  /* A zero byte first: the name lives in the kernel only and goes with its last socket. */
+  /* The leading zero byte makes the socket's name abstract: the name exists in the kernel only, and vanishes when the
+   * socket is closed. */
   size_t length = strnlen(offer->socket, sizeof offer->socket);
   memcpy(address->sun_path + 1, offer->socket, length);
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
@@ -109,17 +113,17 @@ static tutti_err listen_for(size_t slice_bytes, struct tu_shm_offer *offer, int 
   uint64_t name[2];
   if (getrandom(name, sizeof name, 0) != (ssize_t)sizeof name ||
       getrandom(offer->token, sizeof offer->token, 0) != (ssize_t)sizeof offer->token) {
-    return tu_fail_errno(error, "cannot get random numbers for the job's token");
+    return tu_fail_errno(error, "getrandom for the token of the shared memory failed");
   }
   snprintf(offer->socket, sizeof offer->socket, "tutti-%016llx%08llx", (unsigned long long)name[0],
            (unsigned long long)(name[1] & 0xffffffff));
 
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return tu_fail_errno(error, "cannot make a UNIX socket");
+  if (fd < 0) return tu_fail_errno(error, "cannot create a UNIX socket for the shared memory");
   struct sockaddr_un address;
   socklen_t length = abstract_address(&address, offer);
   if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, SOMAXCONN) != 0) {
-    tutti_err err = tu_fail_errno(error, "cannot listen at UNIX socket '@%s'", offer->socket);
+    tutti_err err = tu_fail_errno(error, "cannot listen on the UNIX socket '@%s' for the shared memory", offer->socket);
     close(fd);
     return err;
   }
@@ -133,9 +137,9 @@ static bool is_same_user(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.uid == geteuid();
 }
 
-/* ---- the rank that made it ---- */
+/* ---- the rank that created the memory ---- */
 
-/* Answers one readable connection, if it shows the token. */
+/* Answers one readable connection: sends the memfd if the token is right. */
 static void give(int fd, const struct tu_shm_offer *offer, int memory_fd) {
   struct claim claim;
   ssize_t n = recv(fd, &claim, sizeof claim, MSG_DONTWAIT);
@@ -145,7 +149,7 @@ static void give(int fd, const struct tu_shm_offer *offer, int memory_fd) {
   uint64_t slice_bytes = offer->slice_bytes;
   struct iovec data = {&slice_bytes, sizeof slice_bytes};
   union {
-    struct cmsghdr header; /* aligns the space */
+    struct cmsghdr header; /* this member aligns the union, and so `space`, as a cmsghdr must be */
     char space[CMSG_SPACE(sizeof(int))];
   } control;
   memset(&control, 0, sizeof control);
@@ -160,7 +164,8 @@ static void give(int fd, const struct tu_shm_offer *offer, int memory_fd) {
   while (n < 0 && errno == EINTR);
 }
 
-/* The connections of which the claim has not come yet, as a rule for moments; one that stays longer makes room for others. */
+/* Maximum number of connections whose claim (message with the token) has not arrived. When this number is reached,
+ * connections older than GUEST_NS ns are closed. Usually a claim arrives at once. */
 #define GUESTS 16u
 #define GUEST_NS 1000000000u
 
@@ -172,7 +177,7 @@ struct tu_shm_handing {
   struct pollfd polled[FIRST_GUEST + GUESTS];
   uint64_t came_ns[GUESTS];
   uint32_t guests;
-  int ends[2]; /* a pipe: the thread ends when something comes through it */
+  int ends[2]; /* the ends of a pipe; a byte in the pipe ends the thread */
   pthread_t thread;
 };
 
@@ -198,7 +203,8 @@ static void drop_old_guests(struct tu_shm_handing *h) {
 
 static void accept_guest(struct tu_shm_handing *h) {
   int fd = accept4(h->polled[LISTENER].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd < 0 && errno != EINTR && errno != EAGAIN) (void)poll(NULL, 0, 10); /* no descriptor is free: perhaps soon */
+  /* accept4 has failed, for example because no file descriptor is free: wait 10 ms before the next attempt. */
+  if (fd < 0 && errno != EINTR && errno != EAGAIN) (void)poll(NULL, 0, 10);
   if (fd < 0) return;
   if (!is_same_user(fd)) {
     close(fd);
@@ -213,7 +219,9 @@ static void *serve(void *context) {
   const int listener = h->polled[LISTENER].fd;
   while (!h->polled[END].revents) {
     bool full = h->guests == GUESTS;
-    h->polled[LISTENER].fd = full ? -1 : listener; /* poll passes it over; connections wait in its queue */
+    /* Do not accept while there are GUESTS connections: poll ignores fd -1, and new connections wait in the listen
+     * queue. */
+    h->polled[LISTENER].fd = full ? -1 : listener;
     int ready = poll(h->polled, FIRST_GUEST + h->guests, full ? 100 : -1);
     h->polled[LISTENER].fd = listener;
     if (ready < 0 && errno != EINTR) return NULL;
@@ -231,24 +239,25 @@ static void *serve(void *context) {
 tutti_err tu_shm_memory_hand_out(const struct tu_shm_memory *memory, struct tu_shm_handing **handing,
                                  struct tu_shm_offer *offer, struct tu_error *error) {
   struct tu_shm_handing *h = tu_try_allocate(1, sizeof *h);
-  if (!h) return tu_fail_memory(error, sizeof *h, "handing out the shared memory");
+  if (!h) return tu_fail_memory(error, sizeof *h, "the thread that hands out the shared memory");
   h->memory_fd = memory->fd;
   h->ends[0] = h->ends[1] = -1;
   h->polled[LISTENER].fd = -1;
   tutti_err err = listen_for(memory->slice_bytes, &h->offer, &h->polled[LISTENER].fd, error);
   if (err == TUTTI_OK && pipe2(h->ends, O_CLOEXEC) != 0)
-    err = tu_fail_errno(error, "cannot make a pipe for handing out the shared memory");
+    err = tu_fail_errno(error, "pipe2 failed for the thread that hands out the shared memory");
   if (err == TUTTI_OK) {
     h->polled[END].fd = h->ends[0];
     h->polled[END].events = h->polled[LISTENER].events = POLLIN;
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
+    /* Block all signals in the new thread: signals belong to the program's own threads. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&h->thread, NULL, serve, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
       errno = failed;
-      err = tu_fail_errno(error, "pthread_create failed, for handing out the shared memory");
+      err = tu_fail_errno(error, "pthread_create failed for the thread that hands out the shared memory");
     }
   }
   if (err != TUTTI_OK) {
@@ -262,22 +271,24 @@ tutti_err tu_shm_memory_hand_out(const struct tu_shm_memory *memory, struct tu_s
 
 void tu_shm_memory_end(struct tu_shm_handing *h) {
   if (!h) return;
-  while (write(h->ends[1], "", 1) < 0 && errno == EINTR) continue; /* a child of fork() may keep that end open */
+  /* Write to the pipe instead of closing it, because a child of fork() may hold this end of the pipe open. */
+  while (write(h->ends[1], "", 1) < 0 && errno == EINTR) continue;
   pthread_join(h->thread, NULL);
   close_handing(h);
 }
 
-/* ---- the others ---- */
+/* ---- the other ranks ---- */
 
 #define TRIES 5
 
-/* Receives the one descriptor that we asked for: *memory_fd, or -1. False if there is nothing yet. */
+/* Receives the file descriptor of the memory. *memory_fd is -1 if the message contains none. Returns false if nothing
+ * has arrived yet. */
 static bool receive_fd(int fd, int *memory_fd) {
   uint64_t slice_bytes;
   struct iovec data = {&slice_bytes, sizeof slice_bytes};
   union {
     struct cmsghdr header;
-    char space[CMSG_SPACE(sizeof(int))]; /* one: the kernel closes any more that might come */
+    char space[CMSG_SPACE(sizeof(int))]; /* room for one file descriptor; the kernel closes any further ones */
   } control;
   struct msghdr message = {
       .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
@@ -292,11 +303,11 @@ static bool receive_fd(int fd, int *memory_fd) {
   return true;
 }
 
-/* The memory is what was promised, and nobody can take any of it away. */
+/* Checks that the memory has the promised size, and is sealed so that no process can shrink it. */
 static tutti_err verify(int fd, uint32_t ranks, uint64_t slice_bytes, struct tu_error *error) {
   struct stat status;
   size_t bytes;
-  if (fstat(fd, &status) != 0) return tu_fail_errno(error, "cannot look at the shared memory of this host");
+  if (fstat(fd, &status) != 0) return tu_fail_errno(error, "fstat of the shared memory of this host failed");
   if (slice_bytes < slice_bytes_min || !tu_multiply(slice_bytes, ranks, &bytes) || !S_ISREG(status.st_mode) ||
       status.st_size < 0 || (uint64_t)status.st_size != bytes) {
     return tu_fail(error, TUTTI_ERR_PEER, "the shared memory of this host has %lld bytes, expected %u x %llu",
@@ -305,21 +316,23 @@ static tutti_err verify(int fd, uint32_t ranks, uint64_t slice_bytes, struct tu_
   int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & SEALS) != SEALS) {
     return tu_fail(error, TUTTI_ERR_PEER,
-                   "the shared memory of this host is not sealed against a change of its "
-                   "size (seals %#x, expected %#x)",
+                   "the shared memory of this host is not sealed: its size could change (seals %#x, "
+                   "expected %#x)",
                    (unsigned)seals, (unsigned)SEALS);
   }
   return TUTTI_OK;
 }
 
-/* What has the socket is rank `from`, which keeps it open until all agree. */
+/* Sets *error to state that rank `from`, which created the socket, is gone. If it were alive, it would keep the socket
+ * open until all ranks of the host have mapped the memory. */
 static tutti_err fail_gone(const struct tu_job *job, uint32_t from, struct tu_error *error) {
   return tu_fail(error, TUTTI_ERR_PEER,
-                 "rank %u was not handed the shared memory of its host by rank %u, which has died or left", job->rank,
+                 "rank %u did not receive the shared memory of its host: rank %u has exited or left the job", job->rank,
                  from);
 }
 
-/* Connects and shows the token. The socket is there before a rank is told its name; only its queue may be full. */
+/* Connects to the socket and sends the token. The socket existed before its name was sent to any rank, so a connection
+ * can only fail because the socket's queue is full. */
 static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int fd,
                               struct tu_error *error) {
   struct sockaddr_un address;
@@ -327,23 +340,25 @@ static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu
   while (connect(fd, (struct sockaddr *)&address, length) != 0) {
     if (errno == ECONNREFUSED) return fail_gone(job, from, error);
     if (errno != EAGAIN && errno != EINTR)
-      return tu_fail_errno(error, "rank %u cannot reach the UNIX socket '@%.32s' for the shared memory", job->rank,
+      return tu_fail_errno(error, "rank %u cannot connect to the UNIX socket '@%.32s' for the shared memory", job->rank,
                            offer->socket);
     if (tu_clock_left_ms(job->deadline_ns) == 0)
-      return tu_fail(error, TUTTI_ERR_TIMEOUT, "rank %u waited %d ms for its place in the queue for the shared memory",
-                     job->rank, job->timeout_ms);
+      return tu_fail(error, TUTTI_ERR_TIMEOUT,
+                     "rank %u waited %d ms to connect for the shared memory: the socket's queue is full", job->rank,
+                     job->timeout_ms);
     (void)poll(NULL, 0, 2);
   }
   if (!is_same_user(fd))
-    return tu_fail(error, TUTTI_ERR_PEER,
-                   "the process that offers the shared memory is not of user %u: all ranks must run as one user",
-                   (unsigned)geteuid());
+    return tu_fail(
+        error, TUTTI_ERR_PEER,
+        "the process that offers the shared memory does not run as user %u; expected all ranks to run as one user",
+        (unsigned)geteuid());
   struct claim claim = {.magic = MAGIC};
   memcpy(claim.token, offer->token, sizeof claim.token);
   return send(fd, &claim, sizeof claim, MSG_NOSIGNAL) == (ssize_t)sizeof claim ? TUTTI_OK : fail_gone(job, from, error);
 }
 
-/* *memory_fd: -1 if the other end hung up. */
+/* Waits for the memfd from the rank that created it. *memory_fd becomes -1 if that rank closed the connection. */
 static tutti_err await_memory(struct tu_job *job, int fd, int *memory_fd, struct tu_error *error) {
   for (;;) {
     struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -356,12 +371,12 @@ static tutti_err await_memory(struct tu_job *job, int fd, int *memory_fd, struct
   }
 }
 
-/* One attempt; *memory_fd is -1 if the other end hung up. */
+/* Makes one attempt to get the memfd from rank `from`. *memory_fd becomes -1 if that rank closed the connection. */
 static tutti_err fetch(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int *memory_fd,
                        struct tu_error *error) {
   *memory_fd = -1;
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return tu_fail_errno(error, "rank %u cannot make a UNIX socket", job->rank);
+  if (fd < 0) return tu_fail_errno(error, "rank %u cannot create a UNIX socket for the shared memory", job->rank);
   tutti_err err = claim_memory(job, from, offer, fd, error);
   if (err == TUTTI_OK) err = await_memory(job, fd, memory_fd, error);
   close(fd);
@@ -374,7 +389,7 @@ tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_
   tutti_err err = TUTTI_OK;
   *memory = (struct tu_shm_memory){.fd = -1};
   for (int tries = 0; tries < TRIES && err == TUTTI_OK && memory_fd < 0; tries++) {
-    if (tries > 0) (void)poll(NULL, 0, 10); /* the other end was out of something */
+    if (tries > 0) (void)poll(NULL, 0, 10); /* rank `from` has closed the connection without sending; try again */
     err = fetch(job, from, offer, &memory_fd, error);
   }
   if (err != TUTTI_OK) return err;

@@ -1,4 +1,4 @@
-/* shm_memory_test.c: the memory of a host's ranks: of what length it is made, and who gets it. */
+/* shm_memory_test.c: tests the memory that the ranks of a host share: its size, and which processes get it. */
 #include "transport/shm_memory.h"
 
 #include <fcntl.h>
@@ -14,20 +14,20 @@
 
 enum { SLICE = 1 << 20 };
 
-/* Where the limit on files is too low there is a sentence, not SIGXFSZ; what it advises works. */
+/* If RLIMIT_FSIZE is too low for the shared memory, the call returns an error and no SIGXFSZ is sent. A rank that
+ * follows the advice of the error message succeeds. */
 static _Noreturn void limit_files(void) {
   struct tu_shm_memory memory;
   struct tu_error error = {0};
   const rlim_t mega = 1 << 20;
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){9 * mega, 9 * mega});
   tutti_err err = tu_shm_memory_make(4, &memory, &error);
-  bool good = err == TUTTI_ERR_SYSTEM && strstr(error.text, "4 ranks x 1073741824 bytes") &&
-              strstr(error.text, "limit on the size of a file, 9437184 bytes") &&
-              strstr(error.text, "(ulimit -f), or set TUTTI_SHM_BYTES=2M");
+  bool good = err == TUTTI_ERR_SYSTEM &&
+              test_contains(error.text, "4 ranks x 1073741824 bytes|9437184 bytes|ulimit -f|TUTTI_SHM_BYTES=2M");
   setenv("TUTTI_SHM_BYTES", "2M", 1);
   good = good && tu_shm_memory_make(4, &memory, NULL) == TUTTI_OK;
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){mega, mega});
-  good = good && tu_shm_memory_make(4, &memory, &error) == TUTTI_ERR_SYSTEM && !strstr(error.text, "or set");
+  good = good && tu_shm_memory_make(4, &memory, &error) == TUTTI_ERR_SYSTEM && !strstr(error.text, "TUTTI_SHM_BYTES");
   _exit(good ? 0 : 1);
 }
 
@@ -43,7 +43,7 @@ static void test_file_limit(void) {
 static void test_slice_bytes(void) {
   static const struct {
     const char *value;
-    size_t bytes; /* 0: refused */
+    size_t bytes; /* expected bytes per rank; 0: the value is refused */
   } cases[] = {{"", (size_t)1 << 30}, {"1M", 1 << 20}, {"3M", 3 << 20}, {"1048577", (1 << 20) + 4096},
                {"1023K", 0},          {"0", 0},        {"much", 0},     {"9000000000G", 0}};
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -68,20 +68,20 @@ static void test_slice_bytes(void) {
   unsetenv("TUTTI_SHM_BYTES");
 }
 
-/* ---- handing it over ---- */
+/* ---- handing the memory to another process ---- */
 
 struct outcome {
-  bool came; /* false: the process died before it could say */
+  bool came; /* false: the process died before it could report */
   struct tu_error error;
 };
 
-/* A job that is only asked who this rank is, and how long it may take. */
+/* Returns a job with only the fields that the tested calls read. */
 static struct tu_job job_of(uint32_t rank) {
   return (struct tu_job){.rank = rank, .ranks = 2, .timeout_ms = 5000, .deadline_ns = tu_clock_ns() + 5000000000u};
 }
 
-/* Hands `memory_fd` to a child that expects 2 ranks of SLICE bytes, and perhaps shows a wrong token; what the child makes
- * of it. */
+/* Hands `memory_fd` to a child that expects 2 ranks of SLICE bytes. wrong_token: the child shows a wrong token.
+ * Returns what the child reports. */
 static struct outcome hand_over(int memory_fd, bool wrong_token) {
   struct tu_shm_offer offer;
   struct tu_shm_handing *handing;
@@ -110,7 +110,7 @@ static struct outcome hand_over(int memory_fd, bool wrong_token) {
   return outcome;
 }
 
-/* A rank trusts no memory that could shrink under it, or that is not as long as promised. */
+/* A rank refuses memory that could shrink, or that is not as long as promised. */
 static void test_memory_is_verified(void) {
   static const struct {
     long bytes;
@@ -120,11 +120,11 @@ static void test_memory_is_verified(void) {
     const char *text;
   } cases[] = {
       {2 * SLICE, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, false, TUTTI_OK, ""},
-      {2 * SLICE, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, true, TUTTI_ERR_PEER, "rank 1 was not handed"},
+      {2 * SLICE, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, true, TUTTI_ERR_PEER, "rank 1|receive"},
       {2 * SLICE, 0, false, TUTTI_ERR_PEER, "not sealed"},
       {2 * SLICE, F_SEAL_GROW | F_SEAL_SEAL, false, TUTTI_ERR_PEER, "not sealed"},
-      {2 * SLICE - 1, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, false, TUTTI_ERR_PEER, "has 2097151 bytes"},
-      {0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, false, TUTTI_ERR_PEER, "has 0 bytes"},
+      {2 * SLICE - 1, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, false, TUTTI_ERR_PEER, "2097151 bytes"},
+      {0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, false, TUTTI_ERR_PEER, " 0 bytes"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -132,13 +132,13 @@ static void test_memory_is_verified(void) {
       FAIL("cannot make case %zu", i);
     struct outcome outcome = hand_over(fd, cases[i].wrong_token);
     CHECK(outcome.came && outcome.error.code == cases[i].code &&
-              (cases[i].code == TUTTI_OK || strstr(outcome.error.text, cases[i].text)),
+              (cases[i].code == TUTTI_OK || test_contains(outcome.error.text, cases[i].text)),
           "case %zu: %s '%s', expected '%s'", i, tutti_err_name(outcome.error.code), outcome.error.text, cases[i].text);
     close(fd);
   }
 }
 
-/* Noise at the socket does not keep a rank from its memory; nor do more connections than there are places. */
+/* A rank gets its memory despite noise at the socket, and despite more connections than the server keeps open. */
 static void test_strangers(void) {
   struct tu_shm_offer offer;
   struct tu_shm_handing *handing;

@@ -1,4 +1,4 @@
-/* suspects.c: failed communicators whose ranks have not all ended their sides. */
+/* suspects.c: keeps a list of failed communicators with ranks that may still write into this rank's memory. */
 #include "transport/suspects.h"
 
 #include <pthread.h>
@@ -16,7 +16,8 @@ static bool has_ended(const struct tu_suspects *s, uint32_t i) {
   return atomic_load((const _Atomic uint32_t *)(const void *)(first + i * s->stride)) != 0;
 }
 
-/* May one of them still write? Those of which it is known that they may not are not asked again. */
+/* Returns true if some rank of the communicator may still write into this rank's memory. A rank that can no longer
+ * write is marked with TU_REMOTE, so that it is not checked again. */
 static bool may_write(struct tu_transport *t, const struct tu_suspects *s) {
   for (uint32_t i = 0; i < s->ranks; i++) {
     if (s->locals[i] == TU_REMOTE) continue;
@@ -48,7 +49,7 @@ static void look(struct tu_transport *t) {
 
 void tu_suspects_add(struct tu_transport *t, struct tu_suspects suspects) {
   struct tu_suspect *s = tu_try_allocate(1, sizeof *s);
-  if (!s) { /* what others might write into is used again: there is no memory to know it */
+  if (!s) { /* out of memory: these ranks are not tracked, and memory that they may still write into is reused */
     free(suspects.locals);
     return;
   }

@@ -1,9 +1,11 @@
-/* transport.h: on what wire? What an endpoint offers to the mover: memory that peers can reach, a bell to wake a sleeping
- * rank, the knowledge whether a rank still lives, and which ranks of the job are to be reached by a wire instead (wire.h).
+/* transport.h: an endpoint of a rank, as the mover (the folder that implements channels) uses it. An endpoint offers
+ * memory that peers can reach, a bell that wakes a sleeping rank, and a check whether a rank is alive. An endpoint also
+ * states which ranks of the job are reached over a wire instead of shared memory (wire.h).
  *
- * Both transports (loop: ranks in one process; shm: processes of one host) share memory: one segment, a slice
- * of it to each rank. A rank allocates in its own slice only, so no lock is shared between processes, and a rank that dies
- * takes nothing with it. A *place* is an offset in the segment: the same number on every rank. */
+ * Both transports (loop: ranks in one process; shm: processes of one host) share memory: one segment, with one slice
+ * per rank. A rank allocates only in its own slice. So processes share no lock, and a rank that dies leaves the slices
+ * of the other ranks intact. An *offset* is counted from the start of the segment; it is the same number on every
+ * rank. */
 #ifndef TU_TRANSPORT_H
 #define TU_TRANSPORT_H
 
@@ -20,21 +22,22 @@ struct tu_suspect;
 
 struct tu_transport_ops {
   const char *name;
-  /* Does that rank still live? May make a system call; any thread, any time after create. */
+  /* Returns true if that rank is alive. May make a system call. Any thread may call it, at any time after create. */
   bool (*alive)(struct tu_transport *t, uint32_t rank);
-  /* Gives the pages of a released range back to the system; their content is lost. */
-  void (*discard)(struct tu_transport *t, uint64_t place, size_t bytes);
-  /* Has pages of a range there, or (not `fresh`) mapped here, now instead of one by one when they are touched; fresh ones are
-   * large if the system has any. May be NULL. */
-  void (*populate)(struct tu_transport *t, uint64_t place, size_t bytes, bool fresh);
-  /* Maps a range (place != 0), or memory of this process alone (place == 0), where other memory has been mapped.
-   * NULL: all ranks are in this process. */
-  bool (*map_over)(struct tu_transport *t, void *memory, uint64_t place, size_t bytes);
-  /* Ends this rank's endpoint and frees t. The memory of other ranks stays. */
+  /* Gives the pages of a released range of memory back to the system. The content of the pages is lost. */
+  void (*discard)(struct tu_transport *t, uint64_t offset, size_t bytes);
+  /* Populates a range at once, instead of page by page when the pages are first used. fresh true: creates the pages of
+   * the range, as large pages if possible; false: maps existing pages in this process. May be NULL. */
+  void (*populate)(struct tu_transport *t, uint64_t offset, size_t bytes, bool fresh);
+  /* Maps a range of the segment at `memory`, over the old mapping; offset 0: maps private memory of this process there.
+   * Returns false on failure. NULL: all ranks are in this process. */
+  bool (*map_over)(struct tu_transport *t, void *memory, uint64_t offset, size_t bytes);
+  /* Closes this rank's endpoint and frees t. The memory of other ranks stays valid. */
   void (*close)(struct tu_transport *t);
 };
 
-/* Where a rank sleeps. Whoever has published something for the rank rings if somebody sleeps there. */
+/* The bell of a rank, on which its threads sleep. A peer that has published something for the rank rings the bell if
+ * threads sleep there. */
 struct tu_bell {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t sleepers;
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t rings;
@@ -42,77 +45,92 @@ struct tu_bell {
 
 #define TU_MISSED 8u
 
-/* The head of a rank's slice. */
+/* The head of a rank's slice (its part of the segment): state that all ranks of the segment can read. */
 struct tu_slice_head {
   struct tu_bell bell;
-  _Alignas(TU_LINE_BYTES) _Atomic uint32_t present; /* the rank has come; from now on alive() speaks */
-  _Atomic uint32_t gone;                            /* loop: the rank was killed */
-  _Atomic uint32_t no_barrier;                      /* cannot take part in membarrier: everybody must fence */
-  _Atomic uint32_t rests;                           /* its thread that waits has yielded, or sleeps */
-  struct tu_life life;                              /* it is there when the rank is present */
-  bool closes;           /* shm: likewise; its lock may go while it lives: when it closes a descriptor of the memory */
-  _Atomic int memory_fd; /* shm: by which it has the memory open; -1: by none */
-  _Alignas(TU_LINE_BYTES) _Atomic uint64_t worked_ns; /* its thread that waits, at long stretches between two rests */
-  _Atomic uint64_t busy_until; /* so long it takes for granted that other programs want its core */
+  /* Nonzero once the rank has joined; a rank that has not joined counts as alive. */
+  _Alignas(TU_LINE_BYTES) _Atomic uint32_t present;
+  _Atomic uint32_t gone; /* for the loop transport; nonzero: the rank was killed, or has closed its endpoint */
+  /* Nonzero: the rank cannot use membarrier; then all ranks must use a fence when they ring a bell. */
+  _Atomic uint32_t no_barrier;
+  _Atomic uint32_t rests; /* nonzero: the rank's waiting thread rests now: it has yielded its core, or sleeps */
+  struct tu_life life;    /* identity of the process; valid once `present` is set */
+  /* for the shm transport; true: the rank's file lock is dropped when the rank closes any descriptor of the memory,
+   * although the rank lives. Valid once `present` is set. */
+  bool closes;
+  _Atomic int memory_fd; /* for the shm transport: the rank's descriptor of the memory; -1: none */
+  /* Total time that the rank's waiting thread has worked, in ns: it was awake between two rests (a yield or a sleep),
+   * and did not only poll. Only long stretches are counted. */
+  _Alignas(TU_LINE_BYTES) _Atomic uint64_t worked_ns;
+  _Atomic uint64_t busy_until; /* time until which the rank assumes that other programs want its core, in ns */
   struct tu_waits_note waits[TU_WAITS_THREADS];
-  /* The rank has closed its endpoint before there was a communicator, for this reason. */
+  /* Nonzero: the rank has closed its endpoint before it had a communicator. `reason` contains the reason. */
   _Atomic uint32_t gave_up;
   struct tu_error reason;
-  /* Pages of the blocks of communicators that this rank leads: a list (mover/control.h). */
+  /* List of the shared blocks of the communicators that this rank leads (mover/control.h). `blocks` is the page number,
+   * in this slice, of the first block; 0: the list is empty. The version is odd while the list changes. */
   _Atomic uint32_t blocks_version, blocks;
-  /* Sessions of communicators whose other ranks may wait for this one, which has none of them: the last ones. */
+  /* Ids of the communicators that this rank failed to create most recently. Other ranks of these communicators may
+   * still wait for it. */
   _Atomic uint64_t missed[TU_MISSED];
-  _Atomic uint32_t missed_codes[TU_MISSED]; /* and why: enum tutti_err */
+  _Atomic uint32_t missed_codes[TU_MISSED]; /* reason for each entry of `missed`: enum tutti_err */
   _Atomic uint32_t misses;
-  _Atomic uint64_t word; /* of locality/, while the job begins */
+  _Atomic uint64_t word; /* scratch word that all ranks can read; the folder locality uses it while the job starts */
 };
 
-/* A stretch of this rank's slice. It is in use, or free, or rests: it was released a short time ago, still has its pages, and is
- * what the next request for so many bytes gets. */
+/* A range of this rank's slice. A range is in use, free or resting. A resting range was released a short time ago,
+ * still has its pages, and is given to the next request for as many bytes. */
 struct tu_range {
-  struct tu_range *before, *next; /* by place */
-  struct tu_range *chain;         /* the next one of its list: in use by place, at rest by length, or free */
-  uint64_t place;
+  struct tu_range *before, *next; /* neighbours, by offset */
+  struct tu_range *chain; /* next range of the same list: ranges in use, resting (released) ranges, or free ranges */
+  uint64_t offset;
   size_t bytes;
   bool used;
   bool rests;
-  bool users; /* given to the user, who may give it back */
-  bool held;  /* given back, but others may still write there */
+  bool users; /* true: owned by the user, who may give the range back */
+  bool held;  /* true: given back by the user, but not reusable, because other ranks may still write into the range */
 };
 
-/* The user's own memory that was moved into this rank's slice. */
+/* Memory of the user that was moved into this rank's slice, so that other ranks can reach it. */
 struct tu_registered {
   struct tu_registered *_Atomic next;
   unsigned char *_Atomic memory;
   _Atomic size_t bytes;
-  _Atomic uint64_t place;
+  _Atomic uint64_t offset;
 };
 
-#define TU_RANGE_LISTS 1024u                 /* of ranges in use; a power of two */
-#define TU_REST_LISTS 64u                    /* of ranges at rest: one for each power of two bytes */
-#define TU_REST_BYTES_MAX ((size_t)16 << 20) /* what a rank keeps at rest; beyond it pages go back to the system */
+/* number of lists over which ranges in use are distributed by their offset; a power of two */
+#define TU_RANGE_LISTS 1024u
+/* Number of lists of resting ranges (released, with their pages): one list per power of two of bytes. */
+#define TU_REST_LISTS 64u
+/* Maximum bytes of a rank's resting ranges (released, with their pages). Pages above this limit go back to the
+ * system. */
+#define TU_REST_BYTES_MAX ((size_t)16 << 20)
 
 struct tu_transport {
   const struct tu_transport_ops *ops;
-  uint32_t rank, ranks;   /* of the segment */
-  struct tu_hosts *hosts; /* NULL: its ranks are all those of the job */
-  unsigned char *base;    /* of the segment, here */
+  uint32_t rank, ranks;   /* this rank's number and the number of ranks, in the segment */
+  struct tu_hosts *hosts; /* state for a job of several hosts; NULL: all ranks of the job are in the segment */
+  unsigned char *base;    /* address of the segment in this process */
   size_t slice_bytes;
-  uint32_t share;         /* ranks that share a CPU, at most; 0: not known */
-  _Atomic uint32_t users; /* communicators; the last one closes */
-  _Atomic bool fence;     /* ring with a full fence; else the sleeper makes one on all CPUs (membarrier) */
+  uint32_t share;         /* maximum number of ranks per CPU; 0: unknown */
+  _Atomic uint32_t users; /* number of communicators that use the endpoint; the last one closes it */
+  /* Whether this rank must execute a full fence when it rings a bell. false: no fence is needed, because the rank that
+   * goes to sleep executes a fence on all CPUs (membarrier). */
+  _Atomic bool fence;
   struct tu_waits_owners waits;
-  struct tu_suspect *_Atomic suspects; /* ranks that may still write here: suspects.h */
-  /* The allocator of this rank's slice. */
+  struct tu_suspect *_Atomic suspects; /* ranks that may still write into this rank's memory (suspects.h) */
+  /* Allocator of this rank's slice (its part of the segment), protected by `lock`. */
   pthread_mutex_t lock;
-  struct tu_range *ranges; /* all, by place */
+  struct tu_range *ranges; /* all ranges, ordered by offset */
   struct tu_range *free_ranges;
   struct tu_range *used_ranges[TU_RANGE_LISTS];
   struct tu_range *resting_ranges[TU_REST_LISTS];
-  size_t free_bytes; /* of the slice, resting ones too */
+  size_t free_bytes; /* bytes of the slice that are not in use; includes resting ranges (released, with their pages) */
   size_t resting_bytes;
-  /* Other threads look through the registered ones meanwhile: nothing of it is freed before the end, but it is used again. The
-   * version is odd while something changes. */
+  /* List of the user's registered memory. Other threads read the list without the lock, so entries are freed only when
+   * the endpoint closes. Until then, removed entries are kept in `retired` for reuse. The version is odd while the list
+   * changes. */
   struct tu_registered *_Atomic registered;
   struct tu_registered *retired;
   _Atomic uint32_t registered_version;
@@ -122,18 +140,18 @@ struct tu_transport {
 
 #define TU_REMOTE UINT32_MAX
 
-/* Of a job whose ranks run on several hosts, as one of its processes sees it. */
+/* A job whose ranks run on several hosts, as one of its processes sees it. */
 struct tu_hosts {
-  uint32_t rank, ranks; /* of the job */
-  uint32_t *locals;     /* [ranks]: ranks of this host's segment, or TU_REMOTE */
-  int *bells;           /* eventfds of the segment's ranks */
-  int sleep;            /* an epoll of this rank's own, and of the wire */
-  _Atomic bool watched; /* a thread sleeps in it */
+  uint32_t rank, ranks; /* this rank's number and the number of ranks, in the job */
+  uint32_t *locals;     /* [ranks]: each rank's number in this host's segment, or TU_REMOTE */
+  int *bells;           /* eventfds that wake the ranks of the segment, one per rank */
+  int sleep;            /* epoll on which this rank sleeps: it contains this rank's eventfd and the wire */
+  _Atomic bool watched; /* true: a thread of this rank sleeps in the epoll */
   void (*close)(struct tu_hosts *hosts);
-  void (*cut)(struct tu_hosts *hosts); /* for tests: as if this process had been killed */
+  void (*cut)(struct tu_hosts *hosts); /* for tests: acts as if this process had been killed */
 };
 
-/* The rank of the segment that is that rank of the job; TU_REMOTE: it runs on another host. */
+/* Returns the number in the segment of a rank of the job; TU_REMOTE: the rank runs on another host. */
 static inline uint32_t tu_transport_local(const struct tu_transport *t, uint32_t rank) {
   return t->hosts ? t->hosts->locals[rank] : rank;
 }
@@ -148,82 +166,99 @@ static inline uint32_t tu_transport_job_ranks(const struct tu_transport *t) {
 
 #define TU_LARGE_PAGE ((size_t)2 << 20)
 
-#define TU_PLACE_ALIGN 4096u
-/* Of a slice's head; behind it begins what is acquired. */
+#define TU_OFFSET_ALIGN 4096u
+/* Bytes of the head of a slice. The memory that the rank allocates lies behind the head. */
 #define TU_HEAD_BYTES ((uint64_t)4096)
 
-/* Common part of create and close; for implementations. False without memory: then there is nothing to finish. */
+/* Initializes the part of an endpoint that all transports share. Returns false if out of memory; then tu_transport_fini
+ * must not be called. */
 bool tu_transport_init(struct tu_transport *t, const struct tu_transport_ops *ops, uint32_t rank, uint32_t ranks,
                        void *base, size_t slice_bytes);
 void tu_transport_fini(struct tu_transport *t);
 
-/* Memory in this rank's slice, not cleared; NULL and MEMORY if the slice is full. Aligned to 4096, and to 2 MiB (where large
- * pages begin) if it is as long as that. */
-void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *place, struct tu_error *error);
-/* What was acquired there becomes the user's, or is not any more; false: it was so already, or there is nothing. */
-bool tu_transport_hand_over(struct tu_transport *t, uint64_t place, bool to_user);
-/* The whole of what was acquired there; false: nothing was. It rests, with its pages, or they go back to the system. */
-bool tu_transport_release(struct tu_transport *t, uint64_t place);
-/* The same of what other ranks know of; while there are suspects it is held, until tu_transport_release_held. */
-bool tu_transport_give_back(struct tu_transport *t, uint64_t place);
+/* Allocates memory in this rank's slice; its content is undefined. Aligned to 4096 bytes, or to 2 MiB (a large page)
+ * if it has at least 2 MiB. Returns NULL and sets TUTTI_ERR_MEMORY if the slice is full. */
+void *tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *offset, struct tu_error *error);
+/* Makes the user the owner of the range at `offset`, or ends this ownership. Returns false if that was done already, or
+ * if there is no such range. */
+bool tu_transport_hand_over(struct tu_transport *t, uint64_t offset, bool to_user);
+/* Releases the whole range at `offset`. The range then rests (keeps its pages for the next request of its size). If too
+ * many bytes rest already, its pages go back to the system instead. Returns false if there is no such range. */
+bool tu_transport_release(struct tu_transport *t, uint64_t offset);
+/* Releases a range that other ranks can reach. While there are suspects (ranks that may still write into it), the range
+ * is held until tu_transport_release_held. */
+bool tu_transport_give_back(struct tu_transport *t, uint64_t offset);
 void tu_transport_release_held(struct tu_transport *t);
-/* What rests goes back to the system. */
+/* Gives the pages of all resting ranges (released ranges that kept their pages) back to the system. */
 void tu_transport_trim(struct tu_transport *t);
-/* Bytes of this rank's slice that are not acquired. */
+/* Returns the bytes of this rank's slice that are not in use. */
 size_t tu_transport_free_bytes(struct tu_transport *t);
 
-static inline void tu_transport_populate(struct tu_transport *t, uint64_t place, size_t bytes, bool fresh) {
-  if (t->ops->populate) t->ops->populate(t, place, bytes, fresh);
+static inline void tu_transport_populate(struct tu_transport *t, uint64_t offset, size_t bytes, bool fresh) {
+  if (t->ops->populate) t->ops->populate(t, offset, bytes, fresh);
 }
 
-/* The user's memory, of whole pages, becomes a part of this rank's slice, at the same address and with the same content.
- * Nobody else may use it meanwhile. Errors: MEMORY, SYSTEM; the memory is as it was. */
+/* Moves the user's memory (whole pages) into this rank's slice, with the same address and content. No other thread
+ * may use the memory during the call. Errors: TUTTI_ERR_MEMORY, TUTTI_ERR_SYSTEM; the memory is then unchanged. */
 tutti_err tu_transport_register(struct tu_transport *t, void *memory, size_t bytes, struct tu_error *error);
-/* ... and the process's own again, with its content. ARGUMENT if it is not registered. */
+/* Makes registered memory private to the process again, with its content. TUTTI_ERR_ARGUMENT if it is not
+ * registered. */
 tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct tu_error *error);
 
-static inline void *tu_transport_at(const struct tu_transport *t, uint64_t place) { return t->base + place; }
-/* Is any part of it in memory that all ranks map, or registered? */
+static inline void *tu_transport_at(const struct tu_transport *t, uint64_t offset) { return t->base + offset; }
+/* Returns true if any part of the memory is registered, or in the segment. */
 bool tu_transport_shares(struct tu_transport *t, const void *memory, size_t bytes);
-/* The place of so many bytes in the memory that all ranks map; 0 if they are not in there, or not in one piece: a buffer may
- * begin in registered memory and go on beyond it. */
+/* Returns the offset in the segment of `bytes` bytes of registered memory. Returns 0 if they do not lie within one
+ * registration, for example if a buffer begins in registered memory and ends outside of it. */
 uint64_t tu_transport_registered(struct tu_transport *t, const void *memory, size_t bytes);
-static inline uint64_t tu_transport_place_of(struct tu_transport *t, const void *memory, size_t bytes) {
-  uint64_t place = (uint64_t)((uintptr_t)memory - (uintptr_t)t->base);
-  if (place < t->slice_bytes * t->ranks) return place;
+static inline uint64_t tu_transport_offset_of(struct tu_transport *t, const void *memory, size_t bytes) {
+  uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)t->base);
+  if (offset < t->slice_bytes * t->ranks) return offset;
   return atomic_load_explicit(&t->registered, memory_order_relaxed) ? tu_transport_registered(t, memory, bytes) : 0;
 }
-/* May all ranks reach it? It must lie within one piece of what this rank's user was given or has registered. *place: where; 0:
- * at its own address, for all ranks are in this process. */
-bool tu_transport_offers(struct tu_transport *t, const void *memory, size_t bytes, uint64_t *place);
-/* The place of an address. */
-static inline uint64_t tu_transport_place(struct tu_transport *t, const void *address) {
-  return tu_transport_place_of(t, address, 1);
+/* Returns true if all ranks can reach the memory. The memory must then lie within one allocation or registration of
+ * this rank's user. *offset becomes the offset of the memory; 0: all ranks are in this process and use the address. */
+bool tu_transport_offers(struct tu_transport *t, const void *memory, size_t bytes, uint64_t *offset);
+/* Returns the offset in the segment of an address; 0: the address is not in shared memory. */
+static inline uint64_t tu_transport_offset(struct tu_transport *t, const void *address) {
+  return tu_transport_offset_of(t, address, 1);
 }
 static inline struct tu_slice_head *tu_transport_head(const struct tu_transport *t, uint32_t rank) {
   return (struct tu_slice_head *)(void *)(t->base + rank * t->slice_bytes);
 }
-/* To be called once all ranks are present: from now on they ring without a fence if all can do with membarrier. */
+/* Called once all ranks have joined. If all ranks can use membarrier, this rank rings bells without a fence from then
+ * on. */
 void tu_transport_settle(struct tu_transport *t);
-bool tu_transport_alive(struct tu_transport *t, uint32_t rank);
-/* To be called before an endpoint is closed that has not come to a communicator: or the others would take it for dead. */
+/* Returns true if that rank of the segment lives, or has not joined yet. */
+static inline bool tu_transport_alive(struct tu_transport *t, uint32_t rank) {
+  return rank == t->rank || !atomic_load(&tu_transport_head(t, rank)->present) || t->ops->alive(t, rank);
+}
+/* Publishes why this rank closes its endpoint before it has a communicator. Without this reason the other ranks would
+ * count this rank as dead. */
 void tu_transport_give_up(struct tu_transport *t, const struct tu_error *reason);
-/* Has that rank given up? Then *error is its reason. */
+/* Returns true if that rank has given up (closed its endpoint before it had a communicator); *error is then the
+ * reason. */
 bool tu_transport_gave_up(const struct tu_transport *t, uint32_t rank, struct tu_error *error);
 
 /* ---- bells ----
- * Sleeper: token = tu_bell_arm; look once more; if nothing came, tu_bell_sleep(token); tu_bell_disarm.
- * Ringer: publish; tu_bell_ring. Either the second look sees what was published, or the ringer sees the sleeper:
- * both sides have a full fence between their store and their load (the ringer's may be made by the sleeper's membarrier). */
+ * The rank that sleeps: token = tu_bell_arm(); check once more for new data; if there is none, tu_bell_sleep(token);
+ * tu_bell_disarm(). The rank that wakes it: publish the data; tu_bell_ring().
+ * Either the sleeper's second check sees the data, or the other rank sees the sleeper: both have a full fence between
+ * their store and their load. The sleeper's membarrier may serve as the other rank's fence. */
+/* Registers this process for membarrier, which tu_bell_arm uses. Returns false if the kernel does not support it. In a
+ * process with several threads, the first call waits until the kernel has switched threads on all CPUs: 10 ms on a
+ * quiet machine, up to 2 s if ten busy processes share two CPUs. Later calls do not wait. */
+bool tu_bell_register(void);
 uint32_t tu_bell_arm(struct tu_transport *t);
 void tu_bell_sleep(struct tu_transport *t, uint32_t token, int timeout_ms);
 void tu_bell_disarm(struct tu_transport *t);
-void tu_bell_wake(struct tu_transport *t, uint32_t rank); /* rings in any case */
+void tu_bell_wake(struct tu_transport *t, uint32_t rank); /* rings the bell even if no thread sleeps */
 
 static inline void tu_bell_ring(struct tu_transport *t, uint32_t rank) {
   struct tu_bell *bell = &tu_transport_head(t, rank)->bell;
 #ifdef __SANITIZE_THREAD__
-  if (atomic_fetch_add(&bell->sleepers, 0) != 0) tu_bell_wake(t, rank); /* the sanitizer knows no fences */
+  /* The thread sanitizer does not support fences. So read the number of sleepers by an atomic read-modify-write. */
+  if (atomic_fetch_add(&bell->sleepers, 0) != 0) tu_bell_wake(t, rank);
 #else
   if (atomic_load_explicit(&t->fence, memory_order_relaxed)) atomic_thread_fence(memory_order_seq_cst);
   else atomic_signal_fence(memory_order_seq_cst);
@@ -233,18 +268,20 @@ static inline void tu_bell_ring(struct tu_transport *t, uint32_t rank) {
 
 /* ---- implementations ---- */
 
-/* `ranks` endpoints in this process over memory of their own. endpoints[rank] is to be closed by whoever plays that rank;
- * the last one frees the memory. slice_bytes 0: a default. */
+/* Creates the endpoints of `ranks` ranks in this process, over private memory. Each endpoint is closed separately, and
+ * the last close frees the memory. slice_bytes 0: the default. */
 tutti_err tu_loop_create(uint32_t ranks, size_t slice_bytes, struct tu_transport *endpoints[], struct tu_error *error);
-/* For tests: the rank is dead from now on, as if its process had been killed. */
+/* For tests: marks the rank as dead, as if its process had been killed. */
 void tu_loop_kill(struct tu_transport *t);
 
-/* This process as `rank` of the ranks that share the memory behind memory_fd, which it then owns. */
+/* Creates the endpoint of this process: rank `rank` of the ranks that share the memory behind memory_fd. On success
+ * the endpoint owns memory_fd. */
 tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t slice_bytes, struct tu_transport **t,
                         struct tu_error *error);
-/* Collective: this process as a rank of the job, whose processes have met. Errors are the same on all ranks: UNSUPPORTED if
- * they are on several hosts, or why one could not make, take or map the memory. */
 struct tu_job;
+/* Collective: makes this process a rank of the job. tu_job_meet must have succeeded. All ranks return the same error:
+ * TUTTI_ERR_UNSUPPORTED if the job has several hosts, or the reason why one rank could not create, get or map the
+ * memory. */
 tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* waits.c: notes in shared memory, of one writer each. */
+/* waits.c: notes (records of what threads wait for) in shared memory. Each note has one writer. */
 #include "transport/waits.h"
 
 #include <string.h>
@@ -6,13 +6,14 @@
 #include "transport/transport.h"
 
 #define WORDS (sizeof(struct tu_waits) / sizeof(uint64_t))
-#define TRIES 1000u /* of a reader who meets the writer */
+#define TRIES 1000u /* maximum number of attempts to read a note (record of a wait) that its writer is changing */
 
 static struct tu_waits_note *note_of(const struct tu_transport *t, uint32_t rank, uint32_t i) {
   return &tu_transport_head(t, rank)->waits[i];
 }
 
-/* The version is odd while words change; each word is released, so that who reads a new one sees the version gone, too. */
+/* Writes `count` words of a note (record of a wait). The version is odd during the change. Each word is written by a
+ * release store. So a reader that sees a new word also sees that the version has changed. */
 static void write_words(struct tu_waits_note *note, const uint64_t *words, size_t first, size_t count) {
   uint64_t version = atomic_load_explicit(&note->version, memory_order_relaxed) | 1;
   atomic_store_explicit(&note->version, version, memory_order_relaxed);
@@ -20,18 +21,22 @@ static void write_words(struct tu_waits_note *note, const uint64_t *words, size_
   atomic_store_explicit(&note->version, version + 1, memory_order_release);
 }
 
-static uint64_t word_until(const struct tu_waits_note *note) {
-  return atomic_load_explicit(&note->words[offsetof(struct tu_waits, until) / sizeof(uint64_t)], memory_order_relaxed);
+/* Returns true if the note contains a wait that is not over. */
+static bool lasts(const struct tu_waits_note *note) {
+  const size_t until = offsetof(struct tu_waits, until) / sizeof(uint64_t);
+  return atomic_load_explicit(&note->version, memory_order_relaxed) != 0 &&
+         atomic_load_explicit(&note->words[until], memory_order_relaxed) == 0;
 }
 
-/* The thread's own note, one that nobody has, or one whose thread waits no more. */
+/* Returns the thread's note (record of a wait). If the thread has none: returns NULL if `take` is false. If `take` is
+ * true, the thread gets an unused note, or the note of a thread that no longer waits. */
 static struct tu_waits_note *find_note(struct tu_transport *t, const void *thread, bool take) {
   const void **threads = t->waits.threads;
   uint32_t found = TU_WAITS_THREADS;
   for (uint32_t i = 0; i < TU_WAITS_THREADS; i++)
     if (threads[i] == thread) return note_of(t, t->rank, i);
   for (uint32_t i = 0; i < TU_WAITS_THREADS && take; i++) {
-    if (threads[i] && (found < TU_WAITS_THREADS || word_until(note_of(t, t->rank, i)) == 0)) continue;
+    if (threads[i] && (found < TU_WAITS_THREADS || lasts(note_of(t, t->rank, i)))) continue;
     found = i;
     if (!threads[i]) break;
   }
@@ -40,23 +45,27 @@ static struct tu_waits_note *find_note(struct tu_transport *t, const void *threa
   return note_of(t, t->rank, found);
 }
 
-void tu_waits_tell(struct tu_transport *t, const void *thread, const struct tu_waits *waits) {
+bool tu_waits_tell(struct tu_transport *t, const void *thread, const struct tu_waits *waits) {
   uint64_t words[WORDS];
   memcpy(words, waits, sizeof words);
   pthread_mutex_lock(&t->waits.lock);
   struct tu_waits_note *note = find_note(t, thread, true);
+  bool begins = note && !lasts(note);
   if (note) write_words(note, words, 0, WORDS);
   pthread_mutex_unlock(&t->waits.lock);
+  return begins;
 }
 
-void tu_waits_end(struct tu_transport *t, const void *thread, uint64_t now) {
+bool tu_waits_end(struct tu_transport *t, const void *thread, uint64_t now) {
   struct tu_waits waits = {.until = now};
   uint64_t words[WORDS];
   memcpy(words, &waits, sizeof words);
   pthread_mutex_lock(&t->waits.lock);
   struct tu_waits_note *note = find_note(t, thread, false);
-  if (note) write_words(note, words, offsetof(struct tu_waits, until) / sizeof(uint64_t), 1);
+  bool ends = note && lasts(note);
+  if (ends) write_words(note, words, offsetof(struct tu_waits, until) / sizeof(uint64_t), 1);
   pthread_mutex_unlock(&t->waits.lock);
+  return ends;
 }
 
 bool tu_waits_read(const struct tu_transport *t, uint32_t rank, uint32_t note_index, struct tu_waits *waits) {
@@ -73,8 +82,8 @@ bool tu_waits_read(const struct tu_transport *t, uint32_t rank, uint32_t note_in
     if (atomic_load_explicit(&note->version, memory_order_relaxed) != version) continue;
     memcpy(waits, words, sizeof words);
     waits->count = tu_min(waits->count, TU_WAITS_ENTRIES);
-    for (size_t k = 0; k < waits->count; k++)
-      if (waits->entries[k].rank >= tu_transport_job_ranks(t)) return false; /* no rank writes that */
+    for (size_t k = 0; k < waits->count; k++) /* an entry with the number of a rank that does not exist is invalid */
+      if (waits->entries[k].rank >= tu_transport_job_ranks(t)) return false;
     return true;
   }
   return false;

@@ -1,4 +1,5 @@
-/* wire_sockets.c: frames over stream sockets: the head, then the body, which is received straight to where it belongs. */
+/* wire_sockets.c: a wire over stream sockets. A frame is a head and a body. The body is received directly into its
+ * final buffer. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ struct prefix {
   unsigned char head[TU_FRAME_HEAD_BYTES];
 };
 
-/* A frame that waits until it can go. */
+/* A copied frame that waits until it can be sent. */
 struct posted {
   struct posted *next;
   struct prefix prefix;
@@ -26,18 +27,18 @@ struct posted {
 };
 
 struct connection {
-  int fd;       /* -1: none, or gone */
-  bool watched; /* for room to send */
-  bool mute;    /* the other end takes nothing any more; what it sent before may still be to be read */
-  bool gone;    /* that has been read, too */
-  bool leaves;  /* nothing is sent any more */
-  /* what is half sent; sent == total: nothing */
+  int fd;       /* socket to the rank; -1: no connection, or closed */
+  bool watched; /* true: epoll also reports when the socket can send again */
+  bool mute;    /* true: sending to the peer has failed, but frames that the peer has sent may still be unread */
+  bool gone;    /* true: the peer is gone, and all its frames have been read */
+  bool leaves;  /* true: this end has shut down its sending direction */
+  /* The frame that is partly sent: its head, its body, and its bytes. sent == total: there is no such frame. */
   struct prefix out;
   const unsigned char *out_body;
   size_t sent, total;
-  struct posted *leaving; /* whose frame that is; or NULL: it was sent */
+  struct posted *leaving; /* the copied frame that is partly sent; NULL: the partly sent frame was not copied */
   struct posted *first, *last;
-  /* what is half received */
+  /* The frame that is partly received. */
   struct prefix in;
   unsigned char *in_body;
   size_t received;
@@ -58,7 +59,7 @@ static void watch(struct sockets *s, struct connection *c, bool room) {
   (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_MOD, c->fd, &event);
 }
 
-/* What was to be sent is lost. */
+/* Drops all frames to the peer that have not been sent, and sends nothing more to it. */
 static void silence(struct connection *c) {
   c->mute = true;
   free(c->leaving);
@@ -75,8 +76,8 @@ static void lose(struct sockets *s, struct connection *c) {
   struct tu_wire_reader *reader = s->wire.reader;
   if (c->received >= sizeof c->in) reader->lost(reader, (uint32_t)(c - s->connections), c->in.head, c->in_body);
   c->received = 0;
-  if (c->fd >= 0)
-    (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_DEL, c->fd, NULL); /* a child of fork() may have it, too */
+  /* A child of fork() may hold the socket open, too. Then close() alone would leave the socket in the epoll. */
+  if (c->fd >= 0) (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_DEL, c->fd, NULL);
   if (c->fd >= 0) close(c->fd);
   c->fd = -1;
   c->gone = true;
@@ -89,7 +90,7 @@ static bool is_temporary(void) {
 
 /* ---- sending ---- */
 
-/* Sends on what is half sent. True: all of it has left. */
+/* Continues the frame that is partly sent. Returns true if nothing of it is left. */
 static bool drain(struct sockets *s, struct connection *c) {
   while (c->sent < c->total) {
     struct iovec parts[2];
@@ -124,7 +125,7 @@ static void begin(struct connection *c, const struct prefix *prefix, const void 
   c->total = sizeof c->out + prefix->body_bytes;
 }
 
-/* Everything that waits leaves, if there is room. */
+/* Sends the frames that wait for this connection, as far as the socket takes them. Returns true if no frame is left. */
 static bool drain_all(struct sockets *s, struct connection *c) {
   while (drain(s, c)) {
     struct posted *p = c->first;
@@ -175,7 +176,7 @@ static bool sockets_post(struct tu_wire *w, uint32_t rank, const void *head, con
 
 /* ---- receiving ---- */
 
-/* Reads on. False: nothing more is there. */
+/* Reads from the connection once. Returns false if nothing more is available. */
 static bool receive(struct sockets *s, struct connection *c) {
   struct tu_wire_reader *reader = s->wire.reader;
   const uint32_t from = (uint32_t)(c - s->connections);
@@ -189,7 +190,8 @@ static bool receive(struct sockets *s, struct connection *c) {
     if (!c->in_body) room = tu_min(room, sizeof waste);
   }
   ssize_t n = recv(c->fd, to, room, MSG_DONTWAIT);
-  if (n < 0 && errno == ECONNRESET) n = recv(c->fd, to, room, MSG_DONTWAIT); /* what came before that is still there */
+  /* If the connection was reset, data that arrived before the reset can still be read, so read once more. */
+  if (n < 0 && errno == ECONNRESET) n = recv(c->fd, to, room, MSG_DONTWAIT);
   if (n < 0 && is_temporary()) return false;
   if (n <= 0) {
     lose(s, c);
@@ -215,14 +217,15 @@ static bool sockets_look(struct tu_wire *w) {
   return count > 0;
 }
 
-/* ---- the rest ---- */
+/* ---- creating and closing ---- */
 
 static bool sockets_alive(const struct tu_wire *w, uint32_t rank) {
   return !((const struct sockets *)(const void *)w)->connections[rank].gone;
 }
 
-/* Everything has left, and this end says that nothing follows; what comes is thrown away, for a socket that is closed with
- * something unread drops what it has not yet delivered. True: the other end has said the same, or there is none. */
+/* Sends the remaining frames, and then shuts down the sending side. Reads and discards what arrives, because closing a
+ * socket with unread data would also drop sent data that is still on its way. Returns true if the peer has shut down
+ * its sending side, too, or if there is no connection. */
 static bool take_leave(struct sockets *s, struct connection *c, struct pollfd *watched) {
   unsigned char waste[4096];
   ssize_t n = 1;
@@ -276,18 +279,20 @@ tutti_err tu_wire_sockets(uint32_t ranks, const int sockets[], struct tu_wire **
   if (!s) {
     for (uint32_t r = 0; r < ranks; r++)
       if (sockets[r] >= 0) close(sockets[r]);
-    return tu_fail_memory(error, ranks * sizeof s->connections[0], "a wire to %u ranks", ranks);
+    return tu_fail_memory(error, ranks * sizeof s->connections[0], "the connections to the other hosts of %u ranks",
+                          ranks);
   }
   s->wire.ops = &sockets_ops;
   s->ranks = ranks;
   s->wire.descriptor = epoll_create1(EPOLL_CLOEXEC);
-  if (s->wire.descriptor < 0) err = tu_fail_errno(error, "epoll, for a wire to %u ranks", ranks);
+  if (s->wire.descriptor < 0)
+    err = tu_fail_errno(error, "epoll_create1 failed for the connections to the other hosts of %u ranks", ranks);
   for (uint32_t r = 0; r < ranks; r++) {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = r};
     s->connections[r].fd = sockets[r];
     if (sockets[r] < 0 || err != TUTTI_OK) continue;
     if (epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, sockets[r], &event) != 0)
-      err = tu_fail_errno(error, "the socket to rank %u", r);
+      err = tu_fail_errno(error, "epoll_ctl failed for the socket to rank %u", r);
   }
   if (err == TUTTI_OK) *wire = &s->wire;
   else sockets_close(&s->wire, 0);

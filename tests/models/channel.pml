@@ -1,24 +1,26 @@
-/* channel.pml: the protocol of docs/CHANNELS.md: a link of one or more channels between two ends, and operations that follow each
- * other on the same memory. tests/model_test.sh has spin look at every state of it.
+/* channel.pml: Promela model of the protocol in docs/CHANNELS.md: a link of one or more channels between two ends, and
+ * operations that use the same memory one after the other. tests/model_test.sh lets spin check all states.
  *
- * Every step is a load or a store of one word that the other end sees, or of a payload. Payload and flag are separate
- * stores, and so it is for merged flags, where the flag is a part of the payload's packet: the flag comes last in it, so
- * whoever sees the flag sees the payload. What a receiver stores into its sender's memory (done, acked) is on its way
- * for any time: the stores of one channel become visible in their order (each is a release), those of two in any.
- * A worker, sender or receiver of a channel, is a process of its own: any thread of its rank.
+ * Each step is a load or a store of one word that the other end sees, or of a payload. Payload and flag are separate
+ * stores. This also models merged flags: the flag is the last part of the payload's packet, so an end that sees the
+ * flag sees the payload. A receiver's stores into its sender's memory (done, acked) may take any time. The stores of
+ * one channel become visible in order (each is a release); stores of two channels become visible in any order.
+ * Each worker (sender or receiver of a channel) is a process of its own: any thread of its rank.
  *
- * What must hold: every assert; every run comes to its end (no other state without successors; and there is no cycle). They say:
- *   a message is read once, in order, and with its own payload, and all that were sent have been;
- *   no payload is written while an earlier one in its slot is still to be released;
- *   nothing of an operation is read or written in memory that its owner uses for anything else;
- *   at close all credits are home.
+ * Every assert must hold, every run must reach its end (no other state is without successors), and there must be no
+ * cycle. The asserts say:
+ *   - each message that was sent is read once, in order, with its own payload;
+ *   - no payload is written while an earlier one in the same slot is not yet released;
+ *   - no operation reads or writes memory that its owner uses for another purpose;
+ *   - at close, all credits have returned.
  *
- * -D names a mutation: NO_DRAIN, NO_HANDSHAKE, FLAG_FIRST, ONE_WORD, CLEAR_LATE, NO_LAST, ACK_RELEASED. Each must make it fail.
- * TWO_WORDS is none: see SOURCES.
+ * -D selects a mutation: NO_DRAIN, NO_HANDSHAKE, FLAG_FIRST, ONE_WORD, CLEAR_LATE, NO_LAST, ACK_RELEASED. Each must
+ * make the check fail. TWO_WORDS is no mutation: see SOURCES.
  *
- * -DTRACE: the same text, led by traces of the real code (tests/channel_trace_test.c): each step that the code reports waits until
- * the trace says that it is next, with the same numbers. What is not reported (a store becomes visible) may happen at any time. A
- * trace is legal if there is such a run to its end; one is enough, so the search for others ends there. */
+ * -DTRACE: the model follows traces of the real code (tests/channel_trace_test.c). Each step that the code reports
+ * waits until it is the next event of the trace, with the same numbers. Steps that are not reported (a store becomes
+ * visible) may happen at any time. A trace is legal if one run follows it to its end; the search stops at the first
+ * such run. */
 
 #ifdef TRACE
 #define SLOTS_MAX 4
@@ -32,19 +34,19 @@
 #define ID(operation, channel, k) ((operation)*32 + (channel)*16 + (k) + 1)
 #endif
 
-/* ---- the link, as both ends see it ---- */
+/* ---- the link, known to both ends ---- */
 
-byte channels, slots, operations, messages; /* messages: of a stream, at most: any number from 1 on */
+byte channels, slots, operations, messages; /* messages: maximum number of messages of a stream; each has 1 or more */
 bool counted, shared;
-byte from[CHANNELS_MAX];      /* the end that sends; end `from[0]` is the initiator */
-NUMBER length[CHANNELS_MAX];  /* of a counted stream */
+byte from[CHANNELS_MAX];      /* the sending end of each channel; end `from[0]` is the initiator */
+NUMBER length[CHANNELS_MAX];  /* number of messages of a counted stream */
 
-/* ---- what both ends see: the words of each, and the link memory of the senders ---- */
+/* ---- memory that both ends see: the words of each end, and the link memory of the senders ---- */
 
 NUMBER called[2], hello[2], closed[2];
 
 typedef line {
-  NUMBER sequence; /* the flag */
+  NUMBER sequence; /* the flag: number of the line's message + 1 */
   byte slot;
   bool last;
 };
@@ -52,31 +54,31 @@ typedef words {
   line lines[SLOTS_MAX];
   NUMBER done, acked;
 };
-words memory[CHANNELS_MAX]; /* in the link memory of the channel's sender */
+words memory[CHANNELS_MAX]; /* words of each channel, in the link memory of its sender */
 NUMBER payload[CHANNELS_MAX * SLOTS_MAX];
-#define SLOT(c, s) payload[PLACE(c, s)]
-#define PLACE(c, s) ((shared -> from[c] : c) * slots + (s))
+#define SLOT(c, s) payload[INDEX(c, s)]
+#define INDEX(c, s) ((shared -> from[c] : c) * slots + (s))
 
-/* Stores of a channel's receiver that are on their way. */
+/* Stores of a channel's receiver that are not yet visible. */
 mtype = { DONE, ACKED };
 chan stores[CHANNELS_MAX] = [2 * SLOTS_MAX] of { mtype, NUMBER, NUMBER };
 
-/* ---- what each worker and each end has for itself ---- */
+/* ---- local state of each worker and each end ---- */
 
 NUMBER opened[2];                 /* the operation for which the end is open */
-byte left[2];                     /* workers that have closed their channels */
+byte left[2];                     /* number of workers that have closed their channels */
 NUMBER sent[CHANNELS_MAX], taken[CHANNELS_MAX];
-bool held[CHANNELS_MAX * SLOTS_MAX]; /* shared slots, as their end has them: not free */
+bool held[CHANNELS_MAX * SLOTS_MAX]; /* shared slots that are not free, in the view of their end */
 
-/* ---- only to check ---- */
+/* ---- variables for the asserts only ---- */
 
-NUMBER use[2];                               /* the operation that the link memory serves; 0: something else */
-NUMBER unread[CHANNELS_MAX * SLOTS_MAX];     /* the message that lies there and is not released */
+NUMBER use[2];                           /* the operation that uses the end's link memory; 0: another purpose */
+NUMBER unread[CHANNELS_MAX * SLOTS_MAX]; /* the message in each slot that is not yet released; 0: none */
 
 /* ---- traces ---- */
 
 #ifdef TRACE
-NUMBER which, cursor; /* trace, and how far it is followed */
+NUMBER which, cursor; /* number of the trace; number of its events that the run has followed */
 NUMBER event_step, event_end, event_operation, event_channel, event_number, event_slot, event_last;
 #define NEXT(step, end, operation, channel, number) \
   (event_step == step && event_end == end && event_operation == operation && event_channel == channel && \
@@ -91,7 +93,7 @@ NUMBER event_step, event_end, event_operation, event_channel, event_number, even
 #define GO skip
 #endif
 
-/* As in enum tu_link_step. */
+/* The values of enum tu_link_step. */
 #define SEE_PREVIOUS 0
 #define CLEAR 1
 #define CALL 2
@@ -113,7 +115,7 @@ NUMBER event_step, event_end, event_operation, event_channel, event_number, even
 #define ENDED 19
 #define CLOSED 20
 
-/* ---- an end: from nothing to open, and from all closed to closed ---- */
+/* ---- an end: opens an operation, and closes it when all its channels are closed ---- */
 
 inline clear(me) {
   byte i, c;
@@ -127,7 +129,7 @@ inline clear(me) {
     do
     :: i < slots ->
       memory[c].lines[i].sequence = 0;
-      held[PLACE(c, i)] = false;
+      held[INDEX(c, i)] = false;
       i++
     :: else -> break
     od;
@@ -182,7 +184,7 @@ proctype end_of_link(byte me) {
 /* ---- a sender ---- */
 
 inline write_payload() {
-  assert(unread[PLACE(c, slot)] == 0);
+  assert(unread[INDEX(c, slot)] == 0);
   SLOT(c, slot) = ID(n, c, sent[c]);
 }
 
@@ -194,25 +196,25 @@ inline write_line(is_last) {
   memory[c].lines[sent[c] % slots].last = is_last;
 #endif
   memory[c].lines[sent[c] % slots].sequence = sent[c] + 1;
-  unread[PLACE(c, slot)] = ID(n, c, sent[c]);
+  unread[INDEX(c, slot)] = ID(n, c, sent[c]);
   slot_of[sent[c] % slots] = slot;
   slot = 0;
   sent[c] = sent[c] + 1;
   over = (counted -> sent[c] == length[c] : is_last);
 }
 
-/* The slots of the messages that `done` says are released. */
+/* Frees the slots of messages that are released according to `done`. */
 inline see_done() {
   do
   :: done < memory[c].done ->
-    held[PLACE(c, slot_of[done % slots])] = false;
+    held[INDEX(c, slot_of[done % slots])] = false;
     slot_of[done % slots] = 0;
     done++
   :: else -> break
   od
 }
 
-/* May the stream go on, or end, with the next message? */
+/* MAY_GO_ON: true if more messages may follow the next one. */
 #ifdef TRACE
 #define MAY_GO_ON true
 #else
@@ -221,14 +223,14 @@ inline see_done() {
 
 proctype sender(byte c) {
   byte me = from[c], slot, slot_of[SLOTS_MAX];
-  byte phase = 0; /* 0, 1: a slot is acquired, 2: it is filled */
+  byte phase = 0; /* 0: no slot; 1: a slot is acquired; 2: the slot is filled */
   NUMBER n = 1, done, acked;
   bool over;
   do
   :: n <= operations ->
     atomic { opened[me] == n -> done = 0; acked = 0; over = false }
     do
-    /* acquire; of shared slots, which are all alike, the lowest */
+    /* Acquires a slot. All shared slots are equivalent, so only the lowest free one is tried. */
     :: atomic {
         phase == 0 && !over && !shared && sent[c] - done < slots && NEXT(ACQUIRE, me, n, c, sent[c]) &&
           NEXT_SLOT(sent[c] % slots) -> GO;
@@ -237,22 +239,22 @@ proctype sender(byte c) {
       }
 #define ACQUIRE_SHARED(s, lower_ones)                                                                     \
   atomic {                                                                                                \
-    phase == 0 && !over && shared && s < slots && !held[PLACE(c, s)] && lower_ones && \
+    phase == 0 && !over && shared && s < slots && !held[INDEX(c, s)] && lower_ones && \
       NEXT(ACQUIRE, me, n, c, sent[c]) && NEXT_SLOT(s) -> GO;                               \
     slot = s;                                                                                             \
-    held[PLACE(c, s)] = true;                                                                             \
+    held[INDEX(c, s)] = true;                                                                             \
     phase = 1                                                                                             \
   }
     :: ACQUIRE_SHARED(0, true)
-    :: ACQUIRE_SHARED(1, held[PLACE(c, 0)])
-    :: ACQUIRE_SHARED(2, (held[PLACE(c, 0)] && held[PLACE(c, 1)]))
+    :: ACQUIRE_SHARED(1, held[INDEX(c, 0)])
+    :: ACQUIRE_SHARED(2, (held[INDEX(c, 0)] && held[INDEX(c, 1)]))
 #if SLOTS_MAX > 3
-    :: ACQUIRE_SHARED(3, (held[PLACE(c, 0)] && held[PLACE(c, 1)] && held[PLACE(c, 2)]))
+    :: ACQUIRE_SHARED(3, (held[INDEX(c, 0)] && held[INDEX(c, 1)] && held[INDEX(c, 2)]))
 #endif
 #ifndef FLAG_FIRST
-    /* fill */
+    /* Fills the slot. */
     :: atomic { phase == 1 && NEXT(FILL, me, n, c, sent[c]) && NEXT_SLOT(slot) -> GO; write_payload(); phase = 2 }
-    /* commit */
+    /* Commits the message. */
     :: atomic {
         phase == 2 && MAY_GO_ON && NEXT(FLAG, me, n, c, sent[c]) && NEXT_SLOT(slot) && NEXT_LAST(false) -> GO;
         write_line(false);
@@ -268,13 +270,13 @@ proctype sender(byte c) {
     :: atomic { phase == 1 && !counted -> write_line(true); phase = 2 }
     :: atomic { phase == 2 -> SLOT(c, slot) = ID(n, c, sent[c] - 1); phase = 0 }
 #endif
-    /* see credits and acknowledgements */
+    /* Sees credits and acknowledgements. */
     :: atomic {
         memory[c].done != done && NEXT(SEE_CREDIT, me, n, c, memory[c].done) -> GO;
         see_done()
       }
     :: atomic { memory[c].acked != acked && NEXT(SEE_ACK, me, n, c, memory[c].acked) -> GO; acked = memory[c].acked }
-    /* drain */
+    /* Drains: waits until all messages are released. */
 #ifdef NO_DRAIN
     :: atomic { over && phase == 0 -> left[me]++; break }
 #else
@@ -293,8 +295,10 @@ proctype sender(byte c) {
 
 /* ---- a receiver ---- */
 
-/* A store carries its value. SOURCES: it carries what stands, when its turn comes, in the word that it is sent from; so the
- * receiver waits with the next one of its kind. With a word for each kind this is as good; with ONE_WORD it is not. */
+/* By default, a store carries the value that it had when it was issued. With SOURCES, it carries the value that its
+ * source word has when it becomes visible, so the receiver issues no further store of the same kind before. TWO_WORDS:
+ * each kind has its own source word, and the protocol stays correct. ONE_WORD: both kinds share one, which is an
+ * error. */
 #if defined(ONE_WORD) || defined(TWO_WORDS)
 #define SOURCES
 #endif
@@ -322,7 +326,7 @@ bool pending[2 * CHANNELS_MAX];
 #define LATE_ACK false
 #endif
 #ifdef TRACE
-#define NEWS true /* the real one may say the same again, which changes nothing */
+#define NEWS true /* the real code may acknowledge the same number again, which changes nothing */
 #else
 #define NEWS (peeked > acked)
 #endif
@@ -341,7 +345,7 @@ proctype receiver(byte c) {
       ends = (counted -> length[c] : 0)
     }
     do
-    /* peek */
+    /* Peeks at the next message. */
     :: atomic {
         (ends == 0 || peeked < ends) && FRONT(peeked).sequence == peeked + 1 && NEXT(SEE_FLAG, me, n, c, peeked) &&
           NEXT_SLOT(FRONT(peeked).slot) && NEXT_LAST(FRONT(peeked).last) -> GO;
@@ -353,22 +357,22 @@ proctype receiver(byte c) {
         fi;
         peeked++
       }
-    /* acknowledge; not once all is released, which counts as an acknowledgement: the memory may then be another's */
+    /* Acknowledges; not after all is released: releasing counts as acknowledging, and the memory may be reused. */
     :: atomic {
         NEWS && (peeked > taken[c] || LATE_ACK) && MAY_STORE(ACKED) && NEXT(ACK, me, n, c, peeked) -> GO;
         STORE(ACKED, peeked);
         acked = peeked
       }
-    /* release: until here the worker may have read the payload at any time */
+    /* Releases the oldest message. The worker may have read its payload at any time before. */
     :: atomic {
         peeked > taken[c] && MAY_STORE(DONE) && NEXT(RELEASE, me, n, c, taken[c]) -> GO;
         assert(use[1 - me] == n);
         assert(SLOT(c, FRONT(taken[c]).slot) == ID(n, c, taken[c]));
-        unread[PLACE(c, FRONT(taken[c]).slot)] = 0;
+        unread[INDEX(c, FRONT(taken[c]).slot)] = 0;
         taken[c] = taken[c] + 1;
         STORE(DONE, taken[c])
       }
-    /* the end */
+    /* Ends the stream. */
     :: atomic {
         ends > 0 && taken[c] == ends && NEXT(ENDED, me, n, c, taken[c]) -> GO;
         assert(sent[c] == taken[c]);
@@ -381,7 +385,7 @@ proctype receiver(byte c) {
   od
 }
 
-/* ---- stores become visible ---- */
+/* ---- makes stores visible ---- */
 
 proctype wire(byte c) {
   mtype kind;
@@ -408,7 +412,7 @@ end:
   od
 }
 
-/* ---- the world ---- */
+/* ---- start of all processes ---- */
 
 inline start() {
   run end_of_link(0);
@@ -478,7 +482,7 @@ init {
 
 #else
 
-/* What is looked at is said in the environment. */
+/* Environment variables set the size of the model. */
 c_decl {
 \#include <stdlib.h>
 static unsigned char setting(const char *name, int otherwise) {
@@ -497,7 +501,7 @@ init {
       now.messages = setting("MESSAGES", 3);
       now.counted = setting("COUNTED", 0);
       now.shared = setting("SHARED", 0);
-      now.from[1] = setting("BACK", 0); /* channel 1 goes the other way */
+      now.from[1] = setting("BACK", 0); /* 1: channel 1 goes in the other direction */
     };
     do
     :: c < channels ->

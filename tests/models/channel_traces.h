@@ -1,5 +1,6 @@
-/* channel_traces.h: for the verifier that spin makes of channel.pml with -DTRACE: the traces of a file, and which of them were
- * followed to the end. The file is named by TRACES; tests/channel_trace_test.c writes it. */
+/* channel_traces.h: reader of traces for the verifier that spin makes of channel.pml with -DTRACE. It reports which
+ * traces the model could follow to the end. The environment variable TRACES names the file of traces, which
+ * tests/channel_trace_test.c writes. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +11,8 @@ struct event {
 struct trace {
   int channels, slots, operations, counted, shared;
   int from[8], length[8];
-  int first, count; /* events */
-  int reached;      /* how many of them some run has followed */
+  int first, count; /* events of this trace in trace_events */
+  int reached;      /* number of events that some run of the model has followed */
   int legal;
 };
 
@@ -26,8 +27,10 @@ static void traces_report(void) {
   for (int i = 0; i < trace_count && shown < 5; i++) {
     if (traces[i].legal) continue;
     const struct event *e = &trace_events[traces[i].first + traces[i].reached];
-    printf("trace %d: no run goes on after %d of %d events: step %d, end %d, operation %d, channel %d, number %d\n", i,
-           traces[i].reached, traces[i].count, e->step, e->end, e->operation, e->channel, e->number);
+    printf(
+        "trace %d: no run of the model continues after %d of %d events: step %d, end %d, operation %d, channel %d, "
+        "number %d\n",
+        i, traces[i].reached, traces[i].count, e->step, e->end, e->operation, e->channel, e->number);
     shown++;
   }
 }
@@ -41,11 +44,11 @@ static void traces_load(void) {
   char line[256];
   const char *name = getenv("TRACES");
   FILE *file = name ? fopen(name, "r") : NULL;
-  if (!file) traces_fail("TRACES names no file");
+  if (!file) traces_fail("cannot open the file that TRACES names");
   if (traces) traces_fail("loaded twice");
   traces = calloc(20000, sizeof *traces);
   trace_events = calloc(4000000, sizeof *trace_events);
-  if (!traces || !trace_events) traces_fail("no memory");
+  if (!traces || !trace_events) traces_fail("out of memory");
   while (fgets(line, sizeof line, file)) {
     if (line[0] == 't') {
       struct trace *t = &traces[trace_count++];
@@ -69,7 +72,7 @@ static void traces_load(void) {
   atexit(traces_report);
 }
 
-/* After the last one comes one that no step is. */
+/* Returns the event of a trace at the cursor; after the last, an event that matches no step of the model. */
 static const struct event *traces_event(int trace, int cursor) {
   static const struct event none = {-1, -1, -1, -1, -1, -1, -1};
   struct trace *t = &traces[trace];

@@ -1,11 +1,11 @@
-/* replay.cpp: plays graphs in the form of tutti-graph(5) with SimGrid, which alone says how long anything takes.
+/* replay.cpp: simulates graphs in the format tutti-graph(5) with SimGrid, which computes all times.
  *
- *   replay [--fair | --stored] FILE...      prints a line for each: FILE SECONDS MOST
+ *   replay [--fair | --stored] FILE...      prints one line per file: FILE SECONDS MOST
  *
- * MOST is the largest number of messages that were on one link at a time: 1 says that nothing ever shared one. The network
- * model is CM02 with unit factors. As it is, of a link that is full a flow gets the less the longer the latency of its
- * route is; --fair takes the latency out of SimGrid's sight, as a delay before the flow, so that all flows count alike.
- * --stored: a message goes link by link, and is all there before it goes on. */
+ * MOST is the largest number of messages on one link at a time; 1 means that no two messages ever shared a link. The
+ * network model is CM02 with unit factors. In this model, a flow through a full link gets less bandwidth if its route
+ * has a longer latency. With --fair, the latency is a delay before the flow instead, so that all flows get equal
+ * shares. With --stored, a message goes link by link, and crosses a link completely before it enters the next. */
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace sg4 = simgrid::s4u;
 
 namespace {
 
-/* SimGrid counts bytes whole, plans cut them anyhow: millionths are exact enough. */
+/* SimGrid counts whole bytes, but plans may cut bytes; millionths of a byte are exact enough. */
 constexpr double kByte = 1e6;
 constexpr double kFlops = 1e9;
 enum class Way { native, fair, stored };
@@ -41,8 +41,8 @@ struct Pipe {
 struct Node {
   enum Kind { none, step, delay, reduce, message } kind;
   unsigned rank, to;
-  double amount;              /* seconds, or bytes */
-  std::vector<unsigned> over; /* links */
+  double amount;              /* seconds; of a message: bytes */
+  std::vector<unsigned> over; /* numbers of links */
   std::vector<unsigned> then, behind;
   unsigned waits;
 };
@@ -79,12 +79,12 @@ void read_line(Graph &graph, const std::string &word, std::istringstream &line) 
     std::vector<unsigned> others;
     while (line >> other) others.push_back(other);
     for (unsigned o : others) node_at(graph, o).waits++;
-    Node &same = graph.nodes[number]; /* the line above may have moved it */
+    Node &same = graph.nodes[number]; /* node_at may have moved the node */
     auto &list = word == "then" ? same.then : same.behind;
     list.insert(list.end(), others.begin(), others.end());
     return;
   }
-  if (node.kind != Node::none) fail("a node is said twice");
+  if (node.kind != Node::none) fail("a node is defined twice");
   if (word == "step") {
     node.kind = Node::step;
   } else if (word == "delay" && line >> node.amount) {
@@ -95,8 +95,8 @@ void read_line(Graph &graph, const std::string &word, std::istringstream &line) 
     node.kind = Node::message;
     while (line >> other) node.over.push_back(other);
     for (unsigned o : node.over)
-      if (graph.pipes.count(o) == 0) fail("a message goes over a link that is not there");
-    if (node.over.empty()) fail("a message goes over no link");
+      if (graph.pipes.count(o) == 0) fail("a message uses an unknown link");
+    if (node.over.empty()) fail("a message has no links");
   } else {
     fail("expected link, message, reduce, delay, step, then or behind, found " + word);
   }
@@ -113,7 +113,7 @@ Graph read_graph(const char *path) {
     if (line >> word) read_line(graph, word, line);
   }
   for (const Node &node : graph.nodes)
-    if (node.kind == Node::none && node.waits > 0) fail("something comes before a node that is not there");
+    if (node.kind == Node::none && node.waits > 0) fail("a node precedes an unknown node");
   return graph;
 }
 
@@ -123,7 +123,7 @@ struct World {
   Graph graph;
   Way way;
   sg4::NetZone *zone;
-  sg4::Host *clock; /* has a core for everything that takes time by itself */
+  sg4::Host *clock; /* host with a core for each delay */
   std::map<std::string, sg4::Host *> hosts;
 };
 
@@ -156,7 +156,7 @@ void build_platform(World &world) {
       if (is_new && world.way != Way::stored)
         add_route(world, host(world, rank_name(node.rank)), host(world, rank_name(node.to)), node.over);
       if (at->second != node.over)
-        fail("two messages between the same ranks take different ways, which SimGrid has no words for");
+        fail("two messages between the same ranks take different routes, which SimGrid does not support");
     }
     if (node.kind == Node::reduce) host(world, rank_name(node.rank));
   }
@@ -166,19 +166,19 @@ void build_platform(World &world) {
   world.zone->seal();
 }
 
-/* ---- the play: one actor starts what may start, and waits for what ends ---- */
+/* ---- the simulation: one actor starts nodes that are ready, and waits for activities that end ---- */
 
 struct Running {
   unsigned node;
-  size_t part; /* of its message: 0 the delay, if there is one; then the links */
+  size_t part; /* of a message: with --fair, 0 is the delay and 1 the flow; with --stored, index of the current link */
 };
 
 struct Play {
   World &world;
   std::vector<sg4::ActivityPtr> running;
-  std::vector<Running> what; /* as `running` */
+  std::vector<Running> what; /* nodes of `running`, in the same order */
   std::map<unsigned, std::set<unsigned>>
-      ready; /* reductions of a rank that came before this moment's, or now; by number */
+      ready; /* per rank: reductions that have become ready and are not queued, sorted by number */
   std::map<unsigned, std::deque<unsigned>> queue;
   std::set<unsigned> busy;
   size_t ended = 0;
@@ -192,7 +192,7 @@ void run_delay(Play &play, Running what, sg4::Host *where, double seconds) {
 
 void take(Play &play, unsigned link) { play.most = std::max(play.most, ++play.world.graph.pipes[link].taken); }
 
-/* The next part of a message; false: there is none. */
+/* Starts the next part of a message; returns false if there is none. */
 bool run_part(Play &play, Running what) {
   World &world = play.world;
   const Node &node = world.graph.nodes[what.node];
@@ -223,7 +223,7 @@ bool run_part(Play &play, Running what) {
   return true;
 }
 
-/* What ends at a moment leaves its links before anything that starts then is on them. */
+/* Removes an ended part from its links, before parts that start at the same time enter them. */
 void leave_links(World &world, Running what) {
   const Node &node = world.graph.nodes[what.node];
   if (node.kind != Node::message) return;
@@ -252,7 +252,7 @@ void less_waits(Play &play, unsigned number) {
   if (--play.world.graph.nodes[number].waits == 0) start_node(play, number);
 }
 
-/* A rank reduces one thing at a time, in the order in which they became ready; of one moment, by number. */
+/* A rank runs one reduction at a time, in the order in which they became ready; at equal times, by number. */
 void start_reductions(Play &play) {
   for (auto &[rank, numbers] : play.ready) {
     auto &queue = play.queue[rank];
@@ -285,7 +285,7 @@ void act(Play &play) {
   while (!play.running.empty()) {
     sg4::Activity::wait_any(play.running);
     std::vector<Running> done;
-    for (size_t i = 0; i < play.running.size();) { /* all that ended at this moment */
+    for (size_t i = 0; i < play.running.size();) { /* all activities that ended at this time */
       if (!play.running[i]->test()) {
         i++;
         continue;
@@ -300,7 +300,7 @@ void act(Play &play) {
     for (Running what : done) end_activity(play, what);
     start_reductions(play);
   }
-  if (play.ended != count) fail("some nodes never started: the graph has a circle");
+  if (play.ended != count) fail("some nodes never started: the graph has a cycle");
 }
 
 void replay(const char *path, Way way) {
@@ -308,8 +308,8 @@ void replay(const char *path, Way way) {
   char name[] = "replay", quiet[] = "--log=root.thresh:warning", *arguments[] = {name, quiet, nullptr},
        **argv = arguments;
   sg4::Engine engine(&argc, argv);
-  /* Full: with lazy updates SimGrid 3.32 leaves a flow its rate when others come to its link, which then carries more than
-   * its bandwidth (allreduce.line on hosts:1x8 with 1 MiB). */
+  /* Full: with lazy updates, SimGrid 3.32 does not reduce the rate of a flow when other flows enter its link, which
+   * then carries more than its bandwidth (allreduce.line on hosts:1x8 with 1 MiB). */
   for (const char *setting : {"network/model:CM02", "network/optim:Full", "network/latency-factor:1",
                               "network/bandwidth-factor:1", "network/weight-S:0", "network/crosstraffic:0",
                               "network/TCP-gamma:0", "surf/precision:1e-12", "maxmin/precision:1e-9"})
@@ -325,7 +325,7 @@ void replay(const char *path, Way way) {
 
 } /* namespace */
 
-/* An engine is for one platform, and a process for one engine. */
+/* Each file is simulated in its own process, as a SimGrid engine can have one platform, and a process one engine. */
 int main(int argc, char **argv) {
   Way way = Way::native;
   int first = 1, failed = 0;

@@ -1,6 +1,6 @@
-/* pto-inst.hpp: the header by which programs of PTO ask for all of it: here the communication instructions. half and bfloat16_t
- * have their names without a namespace as well, as a device's compiler has them; TUTTI_PTO_NO_GLOBAL_TYPES leaves that out, for
- * programs where another header has these names. */
+/* pto-inst.hpp: the header by which PTO programs include all instructions; this one includes the communication
+ * instructions. It also declares half and bfloat16_t in the global namespace, like a device compiler. Define
+ * TUTTI_PTO_NO_GLOBAL_TYPES to omit these two names if another header declares them. */
 #ifndef TUTTI_PTO_INST_HPP
 #define TUTTI_PTO_INST_HPP
 

@@ -1,16 +1,18 @@
-/* pto_comm_inst.hpp: the communication instructions of PTO, over one-sided calls (tutti/window.h). Header-only, C++17.
+/* pto_comm_inst.hpp: the communication instructions of PTO, implemented with one-sided calls (tutti/window.h).
+ * Header-only, C++17.
  *
- * Programs include <pto/comm/pto_comm_inst.hpp>. The folder above it is no default, so that it never hides another
- * implementation of PTO: compile with $(pkg-config --cflags tutti-pto), or link tutti::pto in CMake, or give
- * -I.../include/tutti beside -I.../include. See tutti_pto(3).
+ * Programs include <pto/comm/pto_comm_inst.hpp>. The folder include/tutti, which contains the folder pto, is not in the
+ * default include path, so that this header never hides another implementation of PTO. Compile with $(pkg-config
+ * --cflags tutti-pto), or link tutti::pto in CMake, or pass both -I.../include/tutti and -I.../include. See
+ * tutti_pto(3).
  *
- * "Global memory" is a window (tutti_window_create): tutti_window_address(window, rank) is the pointer that stands for
- * another rank's memory. Collectives and TPUT, TGET, TNOTIFY are called by one rank alone; whoever else is concerned
- * keeps its buffers ready. All calls are over when they return, but for TPUT_ASYNC and TGET_ASYNC.
+ * "Global memory" is a window (tutti_window_create). tutti_window_address(window, rank) is the pointer by which a rank
+ * names another rank's memory. A collective, TPUT, TGET or TNOTIFY is called by one rank only. The other ranks involved
+ * must keep their buffers ready. All calls are complete when they return, except TPUT_ASYNC and TGET_ASYNC.
  *
- * Instructions return no error code. What the library refuses is thrown: pto::Error, with the library's sentence; the
- * window stays usable. Without exceptions (-fno-exceptions) the sentence goes to standard error, and the program
- * aborts. What is wrong with types is refused when compiled. */
+ * Instructions return no error code. Errors of the library are thrown as pto::Error with the library's message; the
+ * window stays usable. Without exceptions (-fno-exceptions) the message is written to standard error, and the program
+ * aborts. Wrong types are compile-time errors. */
 #ifndef TUTTI_PTO_COMM_INST_HPP
 #define TUTTI_PTO_COMM_INST_HPP
 
@@ -28,14 +30,14 @@
 #include <utility>
 #include <vector>
 
-/* A pointer into global memory, and what marks an instruction: on a host they say nothing. */
+/* Keywords of device compilers for pointers to global memory and for instructions. On a host they expand to nothing. */
 #ifndef __gm__
 #define __gm__
 #endif
 #ifndef PTO_INST
 #define PTO_INST
 #endif
-/* What marks a function of a device. */
+/* Keywords of device compilers for functions. On a host they expand to nothing. */
 #ifndef AICORE
 #define AICORE
 #endif
@@ -47,7 +49,8 @@ namespace pto {
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
-/* code() is the library's, what() begins with the name of the instruction. */
+/* Exception for an error of the library. code() returns the library's error code. what() begins with the name of the
+ * instruction. */
 class TUTTI_API Error : public std::runtime_error {
  public:
   Error(tutti_err code, const std::string &sentence) : std::runtime_error(sentence), code_(code) {}
@@ -77,17 +80,18 @@ inline void check(tutti_err code, const char *instruction) {
 
 /* ---- tensors in global memory ----------------------------------------------------------------------------------- */
 
-constexpr int DYNAMIC = -1; /* known only when the program runs */
+constexpr int DYNAMIC = -1; /* marks a number that is known only at run time */
 
 enum GlobalTensorDim { DIM_0, DIM_1, DIM_2, DIM_3, DIM_4, TOTAL_DIM };
 static_assert(TOTAL_DIM == TUTTI_DIMS);
 
-enum class Layout { ND, DN }; /* which of the last two dimensions runs through memory: the last, or the one before it */
+enum class Layout { ND, DN }; /* names the contiguous dimension: ND: the last dimension, DN: the last but one */
 
 namespace detail {
 
-/* Numbers of which those that are not DYNAMIC are known when compiled. The dynamic ones are given in their order, or
- * all are given, and then the others must be what they are. Not given at all they are 1. */
+/* Numbers, each known at compile time or DYNAMIC (known at run time). The constructor receives either only the DYNAMIC
+ * numbers, in order, or all numbers. In the second case the numbers that are not DYNAMIC must equal those of the type.
+ * DYNAMIC numbers that are not given are 1. */
 template <int64_t... N>
 class Extents {
  public:
@@ -116,8 +120,8 @@ class Extents {
  private:
   [[noreturn]] static void differs(size_t i, int64_t value) {
     fail(TUTTI_ERR_ARGUMENT, "pto",
-         "number " + std::to_string(i) + " is " + std::to_string(fixed[i]) + " by its type, but given as " +
-             std::to_string(value) + ": give the same, or make it DYNAMIC");
+         "number " + std::to_string(i) + " is " + std::to_string(fixed[i]) + " by its type, but is given as " +
+             std::to_string(value) + ": give the same number, or make it DYNAMIC");
   }
 
   int64_t values_[sizeof...(N)] = {(N == DYNAMIC ? 1 : N)...};
@@ -131,7 +135,7 @@ struct Shape : detail::Extents<N0, N1, N2, N3, N4> {
   using detail::Extents<N0, N1, N2, N3, N4>::Extents;
 };
 
-/* Elements from one index of a dimension to the next. */
+/* Strides of the five dimensions, in elements. */
 template <int64_t N0 = DYNAMIC, int64_t N1 = DYNAMIC, int64_t N2 = DYNAMIC, int64_t N3 = DYNAMIC, int64_t N4 = DYNAMIC>
 struct Stride : detail::Extents<N0, N1, N2, N3, N4> {
   using detail::Extents<N0, N1, N2, N3, N4>::Extents;
@@ -147,7 +151,7 @@ using Strides2D = Stride<product(rows, cols), product(rows, cols), product(rows,
 
 }  // namespace detail
 
-/* Strides of a matrix without gaps. Where one of its sizes is DYNAMIC, both are given when it is made. */
+/* Strides of a matrix without gaps. If rows or cols is DYNAMIC, the constructor receives both numbers. */
 template <typename T, int64_t rows = DYNAMIC, int64_t cols = DYNAMIC, Layout layout = Layout::ND>
 struct BaseShape2D : detail::Strides2D<rows, cols, layout> {
   constexpr BaseShape2D() = default;
@@ -156,7 +160,7 @@ struct BaseShape2D : detail::Strides2D<rows, cols, layout> {
                                               layout == Layout::ND ? 1 : r) {}
 };
 
-/* A view: it owns nothing. */
+/* A view of a tensor in global memory. It does not own the memory. */
 template <typename Element, typename Shape_, typename Stride_, Layout layout_ = Layout::ND>
 class GlobalTensor {
  public:
@@ -171,17 +175,19 @@ class GlobalTensor {
       : data_(data), shape_(shape), stride_(stride) {}
 
   constexpr __gm__ DType *data() const { return data_; }
-  /* -1 if there is no such dimension. */
+  /* Returns the size of a dimension; -1 if there is no such dimension. GetStride does the same for strides. */
   constexpr int64_t GetShape(int dim) const { return has(dim) ? shape_[static_cast<size_t>(dim)] : -1; }
   constexpr int64_t GetStride(int dim) const { return has(dim) ? stride_[static_cast<size_t>(dim)] : -1; }
   template <int dim>
   static constexpr int64_t GetShape() {
-    static_assert(has(dim) && Shape::fixed[dim] != DYNAMIC, "this size is not known when compiled: GetShape(dim)");
+    static_assert(has(dim) && Shape::fixed[dim] != DYNAMIC,
+                  "this size is not known at compile time: use GetShape(dim)");
     return Shape::fixed[dim];
   }
   template <int dim>
   static constexpr int64_t GetStride() {
-    static_assert(has(dim) && Stride::fixed[dim] != DYNAMIC, "this stride is not known when compiled: GetStride(dim)");
+    static_assert(has(dim) && Stride::fixed[dim] != DYNAMIC,
+                  "this stride is not known at compile time: use GetStride(dim)");
     return Stride::fixed[dim];
   }
 
@@ -193,7 +199,7 @@ class GlobalTensor {
   Stride stride_;
 };
 
-/* ---- elements of two bytes ---------------------------------------------------------------------------------------- */
+/* ---- 16-bit floating-point elements ----------------------------------------------------------------------------- */
 
 namespace detail {
 
@@ -209,7 +215,7 @@ inline float float_of(uint32_t bits) {
   return value;
 }
 
-/* To the nearest, ties to even; a NaN stays one. */
+/* Converts with rounding to nearest, ties to even. A NaN stays a NaN. */
 inline uint16_t to_bfloat16(float value) {
   const uint32_t bits = float_bits(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
@@ -217,8 +223,8 @@ inline uint16_t to_bfloat16(float value) {
 }
 inline float from_bfloat16(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
 
-/* Ties to even. Small ones are rounded by the addition: 0.5 has as many places below it as f16 has below its smallest
- * exponent. */
+/* Converts with rounding to nearest, ties to even. Subnormal results are rounded by adding the float 0.5: the lowest
+ * mantissa bit of 0.5 has the same weight (2^-24) as the lowest bit of a subnormal f16. */
 inline uint16_t to_half(float value) {
   const uint32_t bits = float_bits(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
@@ -237,7 +243,7 @@ inline float from_half(uint16_t bits) {
 
 }  // namespace detail
 
-/* Numbers that are kept in 16 bits, and reckoned with as float. */
+/* Numbers stored in 16 bits. Arithmetic converts them to float. */
 struct half {
   uint16_t bits;
 
@@ -257,8 +263,8 @@ struct bfloat16_t {
 };
 static_assert(sizeof(half) == 2 && std::is_trivial_v<half> && sizeof(bfloat16_t) == 2 && std::is_trivial_v<bfloat16_t>);
 
-/* The library's name for a type of elements. Specialise it for types of your own, as
- *   template <> struct pto::DataType<my_half> { static constexpr tutti_datatype value = TUTTI_F16; }; */
+/* Maps an element type to a tutti_datatype. Specialise it for your own types, for example
+ *  template <> struct pto::DataType<my_half> { static constexpr tutti_datatype value = TUTTI_F16; }; */
 template <typename T>
 struct DataType {
  private:
@@ -267,7 +273,7 @@ struct DataType {
                                                  {TUTTI_I8, TUTTI_I16, TUTTI_I32, TUTTI_I64}};
   static constexpr bool is_whole = std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8;
   static constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double>;
-  static_assert(is_whole || is_float, "no tutti_datatype is known for this type: specialise pto::DataType");
+  static_assert(is_whole || is_float, "no tutti_datatype for this type: specialise pto::DataType");
 
  public:
   static constexpr tutti_datatype value = std::is_same_v<T, float> ? TUTTI_F32
@@ -284,15 +290,15 @@ struct DataType<bfloat16_t> {
   static constexpr tutti_datatype value = TUTTI_BF16;
 };
 
-/* ---- tiles: small memory that data passes through --------------------------------------------------------------- */
+/* ---- tiles: small buffers that data passes through -------------------------------------------------------------- */
 
 enum class TileType { Vec, Mat, Left, Right, Acc };
 enum class BLayout { RowMajor, ColMajor };
 
 namespace detail {
 
-constexpr size_t TILE_ALIGNMENT = 64;              /* a cache line */
-constexpr size_t UNIFIED_BUFFER_BYTES = 256 << 10; /* what TASSIGN gives out, to each thread */
+constexpr size_t TILE_ALIGNMENT = 64;              /* size of a cache line, in bytes */
+constexpr size_t UNIFIED_BUFFER_BYTES = 256 << 10; /* size of each thread's buffer to which TASSIGN assigns tiles */
 
 inline std::shared_ptr<void> tile_memory(size_t bytes) {
   return std::shared_ptr<void>(::operator new(bytes, std::align_val_t(TILE_ALIGNMENT)),
@@ -306,17 +312,18 @@ inline const std::shared_ptr<void> &unified_buffer() {
 
 }  // namespace detail
 
-/* Rows x Cols elements, of which RowValid x ColValid, in a corner, are used: DYNAMIC ones are given when the tile is
- * made (or are all). Each tile has memory of its own, until TASSIGN gives it a place; a copy is another name for the
- * same memory. */
+/* A tile of Rows x Cols elements, of which the first RowValid rows and ColValid columns are used. If RowValid or
+ * ColValid is DYNAMIC, the constructor receives it; by default all elements are used. Each tile has its own memory
+ * until TASSIGN puts it elsewhere. A copy shares the memory of the original. */
 template <TileType Loc_, typename Element, int Rows_, int Cols_, BLayout BFractal = BLayout::RowMajor,
           int RowValid = Rows_, int ColValid = Cols_>
 class Tile {
   static constexpr bool fits(int valid, int size) { return valid == DYNAMIC || (valid > 0 && valid <= size); }
-  static_assert(Rows_ > 0 && Cols_ > 0, "a tile has rows and columns");
-  static_assert(fits(RowValid, Rows_) && fits(ColValid, Cols_), "of a tile at least 1, at most all is valid");
+  static_assert(Rows_ > 0 && Cols_ > 0, "a tile must have at least one row and one column");
+  static_assert(fits(RowValid, Rows_) && fits(ColValid, Cols_),
+                "valid rows and columns must be from 1 to the rows and columns of the tile");
   static_assert((BFractal == BLayout::RowMajor ? Cols_ : Rows_) * sizeof(Element) % 32 == 0,
-                "a row of a row-major tile (a column, if column-major) takes a multiple of 32 bytes");
+                "a row of a row-major tile (a column, if column-major) must take a multiple of 32 bytes");
 
  public:
   using DType = Element;
@@ -341,16 +348,15 @@ class Tile {
   std::shared_ptr<void> memory_;
 };
 
-/* Puts a tile to that place, in bytes, of the thread's unified buffer (256 KiB). Tiles that overlap there share
- * memory. */
+/* Puts a tile at a byte offset in the thread's unified buffer (256 KiB). Tiles that overlap there share memory. */
 template <typename TileData>
 void TASSIGN(TileData &tile, uint64_t address) {
   if (address % alignof(typename TileData::DType) != 0 || address > detail::UNIFIED_BUFFER_BYTES ||
       TileData::bytes > detail::UNIFIED_BUFFER_BYTES - address)
     detail::fail(TUTTI_ERR_ARGUMENT, "TASSIGN",
                  "a tile of " + std::to_string(TileData::bytes) + " bytes at " + std::to_string(address) +
-                     " does not lie in the unified buffer of " + std::to_string(detail::UNIFIED_BUFFER_BYTES) +
-                     " bytes, or not on a whole element: make it smaller, or assign it elsewhere");
+                     " is outside the unified buffer of " + std::to_string(detail::UNIFIED_BUFFER_BYTES) +
+                     " bytes, or not aligned to a whole element: make it smaller, or change its address");
   const std::shared_ptr<void> &buffer = detail::unified_buffer();
   tile.memory_ = std::shared_ptr<void>(buffer, static_cast<unsigned char *>(buffer.get()) + address);
 }
@@ -359,7 +365,8 @@ enum class AtomicType { AtomicNone, AtomicAdd };
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
 
-/* What an instruction leaves behind; another one may be told to wait for it, by naming it as its last arguments. */
+/* Event: completion of an instruction. If an event is among the last arguments of a later instruction, this instruction
+ * waits for the event. */
 struct RecordEvent {
   tutti_event event{};
 
@@ -368,8 +375,9 @@ struct RecordEvent {
 
 namespace comm {
 
-/* A tensor of each of its ranks, which are all those of a window or some of them, in any order, and which of them is
- * the root: the caller's. What is in the order of the ranks is in the order of the group. It owns nothing. */
+/* One tensor per rank of the group, and the index of the root, which is the caller. The group consists of some or
+ * all ranks of a window, in any order. Within a group, rank order is the order of the array. The group does not own
+ * the array. */
 template <typename GlobalData>
 class ParallelGroup {
  public:
@@ -395,7 +403,7 @@ enum class NotifyOp { AtomicAdd, Set };
 enum class WaitCmp { EQ, NE, GT, GE, LT, LE };
 enum class ReduceOp { Sum, Max, Min };
 
-/* One i32, and a matrix of them: of its own, or, with a stride, a part of a wider one. */
+/* Signal: one i32. Signal2D: a matrix of signals, contiguous or, with a stride, a part of a wider matrix. */
 using Signal = GlobalTensor<int32_t, Shape<1, 1, 1, 1, 1>, Stride<1, 1, 1, 1, 1>, Layout::ND>;
 template <int Rows, int Cols>
 class Signal2D
@@ -407,22 +415,23 @@ class Signal2D
       : Base(data, {}, {Rows * stride, Rows * stride, Rows * stride, stride}) {}
 };
 
-/* ---- what is begun and not waited for --------------------------------------------------------------------------- */
+/* ---- asynchronous transfers ------------------------------------------------------------------------------------- */
 
-/* By what a transfer goes. There is one: the CPU that waits. */
+/* The engine of a transfer. Only SDMA is supported; it is executed by the CPU of the rank that waits. */
 enum class DmaEngine { SDMA, URMA };
 
-/* A transfer is cut into blocks, which are dealt out to the queues in turn. */
+/* Configuration of asynchronous transfers. A transfer is divided into blocks, which are assigned to the queues in
+ * turn. */
 struct AsyncConfig {
   uint64_t block_bytes = 1 << 20;
-  uint64_t comm_block_offset = 0; /* bytes: added to both addresses of every transfer */
+  uint64_t comm_block_offset = 0; /* in bytes; added to both addresses of each transfer */
   uint32_t queue_num = 1;
 };
 
 class AsyncSession;
 using start_call = tutti_err(tutti_session *, const tutti_tensor *, const tutti_tensor *, tutti_event *);
 
-/* Waiting for an event waits for all before it in its session, too. */
+/* Event of an asynchronous transfer. Waiting for it also waits for all earlier transfers of the session. */
 class AsyncEvent {
  public:
   AsyncEvent() = default;
@@ -430,12 +439,13 @@ class AsyncEvent {
   void Wait() const {
     for (const tutti_event &event : last_) detail::check(tutti_event_wait(event), "AsyncEvent::Wait");
   }
-  /* The same; true, for what fails is thrown. */
+  /* Waits for the event. Always returns true, because errors are thrown. */
   bool Wait(const AsyncSession &) const {
     Wait();
     return true;
   }
-  /* Is it over? Nothing moves by itself here: asking moves it, and then it is. */
+  /* Completes the transfer and returns true. There is no progress in the background, so the test itself has to complete
+   * the transfer. */
   bool Test(const AsyncSession &session) const { return Wait(session); }
   const std::vector<tutti_event> &queues() const { return last_; }
 
@@ -443,18 +453,18 @@ class AsyncEvent {
   friend class AsyncSession;
   explicit AsyncEvent(std::vector<tutti_event> last) : last_(std::move(last)) {}
 
-  std::vector<tutti_event> last_; /* of each queue, when the event was made */
+  std::vector<tutti_event> last_; /* the last event of each queue at the time when this event was made */
 };
 
-/* Of one thread. Its end waits for all that it has begun, and has nobody to tell what failed: wait for the
- * last event. */
+/* A session of asynchronous transfers, used by one thread. Its destructor waits for all transfers but cannot report
+ * errors. To detect errors, wait for the last event. */
 class AsyncSession {
  public:
   explicit AsyncSession(const AsyncConfig &config = AsyncConfig()) : config_(config), last_(config.queue_num) {
     if (config.queue_num == 0 || config.block_bytes == 0)
       detail::fail(TUTTI_ERR_ARGUMENT, "AsyncSession",
-                   "a session has one queue or more, and blocks of one byte or more, not " +
-                       std::to_string(config.queue_num) + " and " + std::to_string(config.block_bytes));
+                   "expected queue_num and block_bytes of 1 or more, found " + std::to_string(config.queue_num) +
+                       " and " + std::to_string(config.block_bytes));
     queues_.reserve(config.queue_num);
     for (uint32_t i = 0; i < config.queue_num; i++) {
       tutti_session *queue;
@@ -465,9 +475,9 @@ class AsyncSession {
 
   const AsyncConfig &config() const { return config_; }
 
-  /* Begins a block on the next queue. */
+  /* Starts the transfer of one block on the next queue. */
   void begin(start_call *start, const tutti_tensor &to, const tutti_tensor &from, const char *instruction) const {
-    detail::check(start(queues_[next_].get(), &to, &from, &last_[next_]), instruction);
+    detail::check(start(queues_[next_].get(), &from, &to, &last_[next_]), instruction);
     next_ = (next_ + 1) % queues_.size();
   }
   AsyncEvent last() const { return AsyncEvent(last_); }
@@ -485,20 +495,21 @@ class AsyncSession {
 
 namespace sdma {
 using SdmaBaseConfig = AsyncConfig;
-constexpr uint32_t UB_ALIGN_SIZE = 256; /* bytes of a scratch tile */
+constexpr uint32_t UB_ALIGN_SIZE = 256; /* size of a scratch tile, in bytes */
 constexpr uint32_t kAutoChannelGroupIdx = UINT32_MAX;
 }  // namespace sdma
 
-/* A session as an engine of a device needs it made: with a tile to work in, memory from the host, and numbers of its pipes and
- * channels. Here none of them is used, workspace may be nullptr, and the session is as its constructor makes it; what the session
- * had begun is waited for. Returns true: what fails is thrown. */
+/* Makes a session with the parameters of a device's engine: a scratch tile, host memory, and numbers of pipes and
+ * channels. These parameters are not used on a host; workspace may be nullptr, and the session equals a session made by
+ * its constructor. Waits for transfers that the session had started before. Always returns true, because errors are
+ * thrown. */
 template <DmaEngine engine = DmaEngine::SDMA, typename ScratchTile>
 bool BuildAsyncSession(ScratchTile &scratchTile, __gm__ uint8_t *workspace, AsyncSession &session, uint32_t syncId = 0,
                        const sdma::SdmaBaseConfig &baseConfig = sdma::SdmaBaseConfig(),
                        uint32_t channelGroupIdx = sdma::kAutoChannelGroupIdx) {
-  static_assert(engine == DmaEngine::SDMA, "the engine is DmaEngine::SDMA; there is no other here");
-  static_assert(ScratchTile::Loc == TileType::Vec, "the scratch tile is one of TileType::Vec");
-  static_assert(ScratchTile::bytes >= sizeof(uint64_t), "the scratch tile has 8 bytes or more");
+  static_assert(engine == DmaEngine::SDMA, "the engine must be DmaEngine::SDMA; no other is supported");
+  static_assert(ScratchTile::Loc == TileType::Vec, "the scratch tile must be of TileType::Vec");
+  static_assert(ScratchTile::bytes >= sizeof(uint64_t), "the scratch tile must have at least 8 bytes");
   (void)scratchTile, (void)workspace, (void)syncId, (void)channelGroupIdx;
   session = AsyncSession(baseConfig);
   return true;
@@ -506,7 +517,7 @@ bool BuildAsyncSession(ScratchTile &scratchTile, __gm__ uint8_t *workspace, Asyn
 
 }  // namespace comm
 
-/* ---- from these types to the library's -------------------------------------------------------------------------- */
+/* ---- conversion to the library's types -------------------------------------------------------------------------- */
 
 namespace detail {
 
@@ -518,6 +529,7 @@ struct is_group<comm::ParallelGroup<G>> : std::true_type {};
 template <typename Global>
 tutti_tensor to_tensor(const Global &global, const char *instruction) {
   tutti_tensor tensor = {};
+  tensor.struct_bytes = sizeof tensor;
   tensor.data = global.data();
   tensor.type = DataType<typename Global::RawDType>::value;
   tensor.dims = TUTTI_DIMS;
@@ -525,24 +537,24 @@ tutti_tensor to_tensor(const Global &global, const char *instruction) {
     if (global.GetShape(d) < 0 || global.GetStride(d) < 0)
       fail(TUTTI_ERR_ARGUMENT, instruction,
            "dimension " + std::to_string(d) + " has size " + std::to_string(global.GetShape(d)) + " and stride " +
-               std::to_string(global.GetStride(d)) + ": none can be negative");
+               std::to_string(global.GetStride(d)) + ": sizes and strides cannot be negative");
     tensor.shape[d] = static_cast<size_t>(global.GetShape(d));
     tensor.strides[d] = static_cast<size_t>(global.GetStride(d));
   }
   return tensor;
 }
 
-/* The tensors of a group, for the time of a call. */
+/* The tensors of a group, converted to the types of the C library for one call. */
 struct Group {
   std::vector<tutti_tensor> tensors;
-  tutti_group group = {};
+  tutti_onesided_group group = {};
 
   template <typename G>
   Group(const comm::ParallelGroup<G> &from, const char *instruction) {
     if (!from.tensors || from.nranks <= 0 || from.rootIdx < 0)
       fail(TUTTI_ERR_ARGUMENT, instruction,
-           "a group has tensors of one rank or more, and one of them is the root, not " +
-               std::to_string(from.tensors ? from.nranks : 0) + " and root " + std::to_string(from.rootIdx));
+           "expected a group with tensors, nranks of 1 or more and rootIdx of 0 or more, found nranks " +
+               std::to_string(from.tensors ? from.nranks : 0) + " and rootIdx " + std::to_string(from.rootIdx));
     for (int rank = 0; rank < from.nranks; rank++) tensors.push_back(to_tensor(from.tensors[rank], instruction));
     group.tensors = tensors.data();
     group.count = static_cast<uint32_t>(from.nranks);
@@ -550,26 +562,26 @@ struct Group {
   }
 };
 
-/* All tiles of a call are used alike. */
+/* Checks that all tiles of a call have the same valid size. */
 template <typename TileData, typename... More>
 void check_tiles(const char *instruction, const TileData &tile, const More &...more) {
-  static_assert(TileData::Loc == TileType::Vec, "data passes through tiles of TileType::Vec");
-  static_assert(TileData::isRowMajor, "data passes through row-major tiles");
+  static_assert(TileData::Loc == TileType::Vec, "expected tiles of TileType::Vec");
+  static_assert(TileData::isRowMajor, "expected row-major tiles");
   const int64_t rows[] = {tile.GetValidRow(), more.GetValidRow()...};
   const int64_t cols[] = {tile.GetValidCol(), more.GetValidCol()...};
   if (rows[0] < 1 || cols[0] < 1)
     fail(TUTTI_ERR_ARGUMENT, instruction,
-         "of a tile " + std::to_string(rows[0]) + " x " + std::to_string(cols[0]) +
-             " elements are valid: give it sizes from 1 x 1 to its own");
+         "a tile has " + std::to_string(rows[0]) + " x " + std::to_string(cols[0]) +
+             " valid elements: give it a valid size from 1 x 1 to its own size");
   for (size_t i = 1; i <= sizeof...(More); i++)
     if (rows[i] != rows[0] || cols[i] != cols[0])
       fail(TUTTI_ERR_ARGUMENT, instruction,
-           "of one tile " + std::to_string(rows[0]) + " x " + std::to_string(cols[0]) +
-               " elements are valid, of another " + std::to_string(rows[i]) + " x " + std::to_string(cols[i]) +
-               ": give both the same");
+           "one tile has " + std::to_string(rows[0]) + " x " + std::to_string(cols[0]) +
+               " valid elements, another one has " + std::to_string(rows[i]) + " x " + std::to_string(cols[i]) +
+               ": give both the same valid size");
 }
 
-/* One tile, or two. */
+/* Converts one tile or two tiles to the staging struct of the C library. */
 template <typename TileData, typename... More>
 tutti_staging to_staging(const TileData &tile, const More &...more) {
   tutti_staging staging = {};
@@ -585,13 +597,13 @@ tutti_staging to_staging(const TileData &tile, const More &...more) {
   return staging;
 }
 
-/* The events that a call waits for, and the one that it returns. */
+/* The events that a call waits for, and the event that it returns. */
 class Events {
  public:
   template <typename... E>
   explicit Events(const E &...events) {
     static_assert(((std::is_same_v<E, RecordEvent> || std::is_same_v<E, comm::AsyncEvent>)&&...),
-                  "the last arguments are events: RecordEvent or comm::AsyncEvent");
+                  "the last arguments must be events: RecordEvent or comm::AsyncEvent");
     (add(events), ...);
     events_.after = after_.data();
     events_.after_count = static_cast<uint32_t>(after_.size());
@@ -617,39 +629,40 @@ class Events {
 
 template <typename G, typename Global, typename TileData>
 constexpr void check_group_types() {
-  static_assert(is_group<G>::value, "the first argument is a comm::ParallelGroup");
+  static_assert(is_group<G>::value, "the first argument must be a comm::ParallelGroup");
   static_assert(std::is_same_v<typename G::value_type::RawDType, typename Global::RawDType>,
-                "the tensors of the group and the root's have one type of elements");
+                "the tensors of the group and of the root must have the same element type");
   static_assert(std::is_same_v<typename TileData::DType, typename Global::RawDType>,
-                "tile and tensors have one type of elements");
+                "tile and tensors must have the same element type");
 }
 
 template <typename To, typename From, typename TileData>
 constexpr void check_pair_types() {
   static_assert(std::is_same_v<typename To::RawDType, typename From::RawDType>,
-                "both tensors have one type of elements");
+                "both tensors must have the same element type");
   static_assert(std::is_same_v<typename TileData::DType, typename From::RawDType>,
-                "tile and tensors have one type of elements");
+                "tile and tensors must have the same element type");
 }
 
-/* What is none of them the library refuses. */
+/* Converts an operation. Returns TUTTI_USER_OPS for an invalid operation; the library then refuses the call. */
 constexpr tutti_op to_op(comm::ReduceOp op) {
   return op == comm::ReduceOp::Sum   ? TUTTI_SUM
          : op == comm::ReduceOp::Max ? TUTTI_MAX
          : op == comm::ReduceOp::Min ? TUTTI_MIN
-                                     : TUTTI_OPS;
+                                     : TUTTI_USER_OPS;
 }
 
-using group_call = tutti_err(const tutti_group *, const tutti_tensor *, const tutti_staging *, const tutti_events *);
+using group_call = tutti_err(const tutti_onesided_group *, const tutti_tensor *, const tutti_staging *,
+                             const tutti_events *);
 using pair_call = tutti_err(const tutti_tensor *, const tutti_tensor *, const tutti_staging *, const tutti_events *);
 
 inline pair_call *to_put(AtomicType type) {
   if (type != AtomicType::AtomicNone && type != AtomicType::AtomicAdd)
-    fail(TUTTI_ERR_ARGUMENT, "TPUT", "neither AtomicType::AtomicNone nor AtomicAdd");
+    fail(TUTTI_ERR_ARGUMENT, "TPUT", "atomicType is unknown: expected AtomicType::AtomicNone or AtomicType::AtomicAdd");
   return type == AtomicType::AtomicAdd ? tutti_put_add : tutti_put;
 }
 
-/* A collective of the root; tiles: one or two. */
+/* Executes a collective that only the root calls, through one or two tiles. */
 template <typename G, typename Global, typename... TileData>
 RecordEvent run_group(group_call *call, const char *instruction, const G &group, const Global &global,
                       const Events &events, const TileData &...tiles) {
@@ -671,7 +684,7 @@ RecordEvent run_reduce(const G &group, const Global &global, const TileData &acc
   const tutti_tensor tensor = to_tensor(global, instruction);
   const tutti_staging staging = to_staging(tile, more...);
   check_tiles(instruction, accumulator, tile, more...);
-  check(tutti_group_reduce(&all.group, &tensor, to_op(op), accumulator.data(), &staging, events.get()), instruction);
+  check(tutti_onesided_reduce(&all.group, &tensor, to_op(op), accumulator.data(), &staging, events.get()), instruction);
   return events.record();
 }
 
@@ -682,31 +695,32 @@ RecordEvent run_pair(pair_call *call, const char *instruction, const To &to, con
   const tutti_tensor target = to_tensor(to, instruction), source = to_tensor(from, instruction);
   const tutti_staging staging = to_staging(tiles...);
   check_tiles(instruction, tiles...);
-  check(call(&target, &source, &staging, events.get()), instruction);
+  check(call(&source, &target, &staging, events.get()), instruction);
   return events.record();
 }
 
-/* Bytes of a tensor that lies in one run of memory. */
+/* Returns the number of bytes of a contiguous tensor. Fails if the tensor is not contiguous. */
 inline size_t flat_bytes(const tutti_tensor &tensor, const char *instruction) {
   size_t count = 1, room = PTRDIFF_MAX / 8;
   for (size_t size : tensor.shape)
     if (size == 0) return 0;
   for (int d = TOTAL_DIM - 1; d >= 0; d--) {
     if (tensor.shape[d] > room)
-      fail(TUTTI_ERR_ARGUMENT, instruction, "a tensor reaches beyond memory: make it smaller");
+      fail(TUTTI_ERR_ARGUMENT, instruction, "a tensor is larger than the address space: make it smaller");
     room /= tensor.shape[d];
     if (tensor.shape[d] > 1 && tensor.strides[d] != count)
       fail(TUTTI_ERR_ARGUMENT, instruction,
-           "dimension " + std::to_string(d) + " has stride " + std::to_string(tensor.strides[d]) + ", not " +
-               std::to_string(count) + ": it takes tensors that lie in one run of memory only");
+           "dimension " + std::to_string(d) + " has stride " + std::to_string(tensor.strides[d]) + ", expected " +
+               std::to_string(count) + ": tensors must be contiguous in memory");
     count *= tensor.shape[d];
   }
-  if (!tensor.data) fail(TUTTI_ERR_ARGUMENT, instruction, "a tensor has no memory: its pointer is NULL");
+  if (!tensor.data) fail(TUTTI_ERR_ARGUMENT, instruction, "the pointer of a tensor is NULL");
   return count * tutti_datatype_size(tensor.type);
 }
 
 inline tutti_tensor bytes_of(const tutti_tensor &tensor, uint64_t begin, size_t bytes) {
   tutti_tensor block = {};
+  block.struct_bytes = sizeof block;
   block.data = static_cast<unsigned char *>(tensor.data) + begin;
   block.type = TUTTI_U8;
   block.dims = TUTTI_DIMS;
@@ -718,16 +732,16 @@ inline tutti_tensor bytes_of(const tutti_tensor &tensor, uint64_t begin, size_t 
 template <comm::DmaEngine engine, typename To, typename From, typename... E>
 comm::AsyncEvent run_async(comm::start_call *start, const char *instruction, const To &to, const From &from,
                            const comm::AsyncSession &session, const E &...events) {
-  static_assert(engine == comm::DmaEngine::SDMA, "the engine is DmaEngine::SDMA; there is no other here");
+  static_assert(engine == comm::DmaEngine::SDMA, "the engine must be DmaEngine::SDMA; no other is supported");
   static_assert(std::is_same_v<typename To::RawDType, typename From::RawDType>,
-                "both tensors have one type of elements");
+                "both tensors must have the same element type");
   const tutti_tensor target = to_tensor(to, instruction), source = to_tensor(from, instruction);
   const comm::AsyncConfig &config = session.config();
   const size_t bytes = flat_bytes(target, instruction);
   if (flat_bytes(source, instruction) != bytes)
     fail(TUTTI_ERR_ARGUMENT, instruction,
-         std::to_string(flat_bytes(source, instruction)) + " bytes to a tensor of " + std::to_string(bytes) +
-             ": give both the same shape");
+         std::to_string(flat_bytes(source, instruction)) + " bytes in the source, but the destination has " +
+             std::to_string(bytes) + ": give both the same shape");
   Events(events...).wait(instruction);
   for (size_t done = 0; done < bytes;) {
     const uint64_t begin = config.comm_block_offset + done;
@@ -740,7 +754,7 @@ comm::AsyncEvent run_async(comm::start_call *start, const char *instruction, con
 
 template <typename Global>
 constexpr void check_signal_type() {
-  static_assert(std::is_same_v<typename Global::DType, int32_t>, "a signal is an int32_t");
+  static_assert(std::is_same_v<typename Global::DType, int32_t>, "a signal must be an int32_t");
 }
 
 static_assert(static_cast<int>(comm::WaitCmp::EQ) == TUTTI_EQ && static_cast<int>(comm::WaitCmp::NE) == TUTTI_NE);
@@ -754,51 +768,54 @@ constexpr tutti_compare to_compare(comm::WaitCmp compare) { return static_cast<t
 
 namespace comm {
 
-/* Rows (dimension 3) of all ranks' tensors, one rank's after the other's, into the root's; rows beyond them stay as
- * they are. */
+/* Gathers the rows (dimension 3) of all ranks' tensors into the root's tensor, in the order of the group. If the root's
+ * tensor has more rows, these stay unchanged. */
 template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TGATHER(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &stagingTileData,
                              WaitEvents &...events) {
-  return detail::run_group(tutti_group_gather, "TGATHER", parallelGroup, dstGlobalData, detail::Events(events...),
+  return detail::run_group(tutti_onesided_gather, "TGATHER", parallelGroup, dstGlobalData, detail::Events(events...),
                            stagingTileData);
 }
-/* Through two tiles in turn: the load of the next part overlaps the store of the last. So it is below. */
+/* TGATHER with two tiles, which are used in turn: the load of one part overlaps the store of the previous part. The
+ * other instructions below also have a form with two tiles. */
 template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TGATHER(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &pingTile,
                              TileData &pongTile, WaitEvents &...events) {
-  return detail::run_group(tutti_group_gather, "TGATHER", parallelGroup, dstGlobalData, detail::Events(events...),
+  return detail::run_group(tutti_onesided_gather, "TGATHER", parallelGroup, dstGlobalData, detail::Events(events...),
                            pingTile, pongTile);
 }
 
-/* The inverse. Rows beyond those of all ranks do not matter. */
+/* Scatters the rows (dimension 3) of the root's tensor to all ranks' tensors. This is the inverse of TGATHER. If the
+ * root's tensor has more rows, these are ignored. */
 template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TSCATTER(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
                               WaitEvents &...events) {
-  return detail::run_group(tutti_group_scatter, "TSCATTER", parallelGroup, srcGlobalData, detail::Events(events...),
+  return detail::run_group(tutti_onesided_scatter, "TSCATTER", parallelGroup, srcGlobalData, detail::Events(events...),
                            stagingTileData);
 }
 template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TSCATTER(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData, TileData &pingTile,
                               TileData &pongTile, WaitEvents &...events) {
-  return detail::run_group(tutti_group_scatter, "TSCATTER", parallelGroup, srcGlobalData, detail::Events(events...),
+  return detail::run_group(tutti_onesided_scatter, "TSCATTER", parallelGroup, srcGlobalData, detail::Events(events...),
                            pingTile, pongTile);
 }
 
-/* The root's tensor to every rank, the root too. */
+/* Copies the root's tensor to the tensor of each rank, including the root's own. */
 template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TBROADCAST(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData,
                                 TileData &stagingTileData, WaitEvents &...events) {
-  return detail::run_group(tutti_group_broadcast, "TBROADCAST", parallelGroup, srcGlobalData, detail::Events(events...),
-                           stagingTileData);
+  return detail::run_group(tutti_onesided_broadcast, "TBROADCAST", parallelGroup, srcGlobalData,
+                           detail::Events(events...), stagingTileData);
 }
 template <typename ParallelGroupType, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TBROADCAST(ParallelGroupType &parallelGroup, GlobalSrcData &srcGlobalData, TileData &pingTile,
                                 TileData &pongTile, WaitEvents &...events) {
-  return detail::run_group(tutti_group_broadcast, "TBROADCAST", parallelGroup, srcGlobalData, detail::Events(events...),
-                           pingTile, pongTile);
+  return detail::run_group(tutti_onesided_broadcast, "TBROADCAST", parallelGroup, srcGlobalData,
+                           detail::Events(events...), pingTile, pongTile);
 }
 
-/* Into the root's tensor: its own data first, then the others' in the order of the group. */
+/* Reduces the tensors of all ranks into the root's tensor: the root's data first, then the other ranks' data in the
+ * order of the group. */
 template <typename ParallelGroupType, typename GlobalDstData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TREDUCE(ParallelGroupType &parallelGroup, GlobalDstData &dstGlobalData, TileData &accTileData,
                              TileData &recvTileData, ReduceOp op, WaitEvents &...events) {
@@ -811,7 +828,7 @@ PTO_INST RecordEvent TREDUCE(ParallelGroupType &parallelGroup, GlobalDstData &ds
                             pongTileData);
 }
 
-/* To another rank's memory; AtomicAdd: each element is added to what is there. */
+/* Writes to another rank's memory. AtomicAdd: adds each element atomically to the element in memory. */
 template <AtomicType atomicType = AtomicType::AtomicNone, typename GlobalDstData, typename GlobalSrcData,
           typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
@@ -826,7 +843,7 @@ PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobal
   return detail::run_pair(detail::to_put(atomicType), "TPUT", dstGlobalData, srcGlobalData, detail::Events(events...),
                           pingTile, pongTile);
 }
-/* Which of the two is said when the program runs. */
+/* TPUT with the atomic type chosen at run time. */
 template <typename GlobalDstData, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
                           AtomicType atomicType, WaitEvents &...events) {
@@ -834,7 +851,7 @@ PTO_INST RecordEvent TPUT(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobal
                           stagingTileData);
 }
 
-/* From another rank's memory. */
+/* Reads from another rank's memory. */
 template <typename GlobalDstData, typename GlobalSrcData, typename TileData, typename... WaitEvents>
 PTO_INST RecordEvent TGET(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, TileData &stagingTileData,
                           WaitEvents &...events) {
@@ -847,8 +864,8 @@ PTO_INST RecordEvent TGET(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobal
                           pongTile);
 }
 
-/* Begun, and done when its event, or a later one of the session, has been waited for. Both tensors lie in one run of
- * memory. */
+/* Starts an asynchronous transfer. The transfer is complete after a wait for its event or for a later event of the
+ * session. Both tensors must be contiguous. */
 template <DmaEngine engine = DmaEngine::SDMA, typename GlobalDstData, typename GlobalSrcData, typename... WaitEvents>
 PTO_INST AsyncEvent TPUT_ASYNC(GlobalDstData &dstGlobalData, GlobalSrcData &srcGlobalData, const AsyncSession &session,
                                WaitEvents &...events) {
@@ -860,7 +877,8 @@ PTO_INST AsyncEvent TGET_ASYNC(GlobalDstData &dstGlobalData, GlobalSrcData &srcG
   return detail::run_async<engine>(tutti_get_start, "TGET_ASYNC", dstGlobalData, srcGlobalData, session, events...);
 }
 
-/* Sets another rank's signal, or adds to it. Who has seen it sees what this rank has written before. */
+/* Sets another rank's signal, or adds to the signal. A rank that reads the new value also sees all earlier writes of
+ * this rank. */
 template <typename GlobalSignalData, typename... WaitEvents>
 PTO_INST void TNOTIFY(GlobalSignalData &dstSignalData, int32_t value, NotifyOp op, WaitEvents &...events) {
   detail::check_signal_type<GlobalSignalData>();
@@ -868,16 +886,17 @@ PTO_INST void TNOTIFY(GlobalSignalData &dstSignalData, int32_t value, NotifyOp o
     if (dstSignalData.GetShape(d) != 1)
       detail::fail(TUTTI_ERR_ARGUMENT, "TNOTIFY",
                    "dimension " + std::to_string(d) + " has size " + std::to_string(dstSignalData.GetShape(d)) +
-                       ": it is for one signal");
+                       ": expected size 1, because TNOTIFY changes one signal");
   if (op != NotifyOp::Set && op != NotifyOp::AtomicAdd)
-    detail::fail(TUTTI_ERR_ARGUMENT, "TNOTIFY", "neither NotifyOp::Set nor AtomicAdd");
+    detail::fail(TUTTI_ERR_ARGUMENT, "TNOTIFY", "op is unknown: expected NotifyOp::Set or NotifyOp::AtomicAdd");
   const detail::Events after(events...);
   detail::check(op == NotifyOp::Set ? tutti_signal_set(dstSignalData.data(), value, after.get())
                                     : tutti_signal_add(dstSignalData.data(), value, after.get()),
                 "TNOTIFY");
 }
 
-/* Until all signals of the tensor, which is this rank's own, compare so with the value. */
+/* Waits until each signal of the tensor satisfies (SIGNAL cmp cmpValue). The signals must lie in this rank's own part
+ * of a window. */
 template <typename GlobalSignalData, typename... WaitEvents>
 PTO_INST void TWAIT(GlobalSignalData &signalData, int32_t cmpValue, WaitCmp cmp, WaitEvents &...events) {
   detail::check_signal_type<GlobalSignalData>();
@@ -886,7 +905,7 @@ PTO_INST void TWAIT(GlobalSignalData &signalData, int32_t cmpValue, WaitCmp cmp,
   detail::check(tutti_signal_wait(&signals, detail::to_compare(cmp), cmpValue, 0, after.get()), "TWAIT");
 }
 
-/* Do they, now? */
+/* Returns whether each signal of the tensor satisfies (SIGNAL cmp cmpValue) at the time of the call. */
 template <typename GlobalSignalData, typename... WaitEvents>
 PTO_INST bool TTEST(GlobalSignalData &signalData, int32_t cmpValue, WaitCmp cmp, WaitEvents &...events) {
   detail::check_signal_type<GlobalSignalData>();

@@ -1,4 +1,5 @@
-/* pto_tile.hpp: pto::Tile, GlobalTensor and their kin. They come with the instructions. */
+/* pto_tile.hpp: includes pto::Tile, pto::GlobalTensor and related types, which are defined together with the
+ * instructions. */
 #ifndef TUTTI_PTO_TILE_HPP
 #define TUTTI_PTO_TILE_HPP
 

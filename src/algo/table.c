@@ -1,0 +1,39 @@
+/* table.c: finds algorithms in the table of algorithms, which the build generates from the file names of this
+ * folder. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/text.h"
+
+const struct tu_algorithm *tu_algorithm_listed(tutti_collective collective, const char *name) {
+  for (size_t i = 0; i < tu_algorithm_count; i++) {
+    const struct tu_algorithm *a = tu_algorithms[i];
+    if (a->collective == tu_collectives[collective].family && strcmp(a->name, name) == 0) return a;
+  }
+  return NULL;
+}
+
+const char *tu_algorithm_nearest(tutti_collective collective, const char *name) {
+  const char **names = tu_try_allocate(tu_algorithm_count, sizeof *names);
+  size_t count = 0;
+  for (size_t i = 0; names && i < tu_algorithm_count; i++)
+    if (tu_algorithms[i]->collective == tu_collectives[collective].family) names[count++] = tu_algorithms[i]->name;
+  const char *nearest = tu_nearest(name, names, count);
+  free(names);
+  return nearest;
+}
+
+bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why) {
+  *why = NULL;
+  if ((a->flags & TU_OPEN_GROUPS) && (a->flags & TU_BY_HOSTS))
+    *why = "its groups, /h, are hosts with equal numbers of ranks, but these ranks run on one host or on unequal hosts";
+  else if (a->flags & TU_OPEN_GROUPS)
+    *why = "its groups, /g, are those of caches or NUMA nodes, but these ranks have no such groups; see tutti info";
+  else if (!tu_algorithm_fits(a, wanted->ranks))
+    *why = "it does not serve this number of ranks; tutti list shows its requirements";
+  else if (wanted->rank_order && !(a->flags & TU_RANK_ORDER))
+    *why = "the operation is not commutative, and the algorithm does not combine operands in rank order";
+  else if (wanted->any_blocks && (a->flags & TU_EQUAL_BLOCKS)) *why = "it requires blocks of equal size";
+  return *why == NULL;
+}

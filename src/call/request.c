@@ -1,0 +1,371 @@
+/* request.c: finds the request for a call: an idle request of the same signature, or a new one. For a new request it
+ * selects an algorithm, builds a plan, and lowers (converts) the plan to a program. */
+#include "call/request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "algo/tuning.h"
+#include "call/tensors.h"
+#include "comm/operations.h"
+
+#define SEGMENT_BYTES ((size_t)4 << 20)
+#define SEGMENTS_MAX 128u
+/* default number of lanes of a call whose vector is cut into segments: with two lanes, a segment need not wait for the
+ * last message of the previous segment */
+#define SEGMENT_LANES 2u
+/* a vector is cut into at most STEPS_MAX / ranks segments, which limits the number of steps of the plan */
+#define STEPS_MAX 4096u
+#define IDLE_MAX 32u /* maximum number of idle requests that are kept for repeated calls */
+
+/* ---- the cache ---- */
+
+static bool same_blocks(const struct tutti_request *r, const struct tu_call *call) {
+  if (!r->blocks) return true;
+  const struct tu_view *views[] = {&call->in, &call->out};
+  const size_t *kept = r->blocks;
+  for (int i = 0; i < 2; i++) {
+    const struct tu_view *v = views[i];
+    if (!v->counts) continue;
+    size_t offset = 0;
+    for (uint32_t k = 0; k < v->blocks; k++) {
+      if (kept[k] != v->counts[k] || kept[v->blocks + k] != (v->offsets ? v->offsets[k] : offset)) return false;
+      offset += v->counts[k];
+    }
+    kept += 2 * (size_t)v->blocks;
+  }
+  return true;
+}
+
+static struct tutti_request *take_idle(struct tutti_comm *comm, const struct tu_call *call) {
+  for (struct tutti_request **link = &comm->idle; *link; link = &(*link)->idle_next) {
+    struct tutti_request *r = *link;
+    if (memcmp(&r->signature, &call->signature, sizeof r->signature) != 0 || !same_blocks(r, call) ||
+        !tu_call_tensors_same(r->tensors, call->tensors))
+      continue;
+    *link = r->idle_next;
+    comm->idle_count--;
+    return r;
+  }
+  return NULL;
+}
+
+struct tutti_request *tu_request_take_idle(struct tutti_comm *comm) {
+  struct tutti_request *r = comm->idle;
+  comm->idle = r->idle_next;
+  comm->idle_count--;
+  return r;
+}
+
+void tu_request_destroy(struct tutti_request *r) {
+  if (!r) return;
+  for (size_t i = 0; i < r->child_count; i++) tu_request_destroy(r->children[i]);
+  free(r->children);
+  tu_execution_fini(&r->execution);
+  tu_program_destroy(r->program);
+  tu_call_tensors_release(r->tensors);
+  free(r->blocks);
+  free(r);
+}
+
+void tu_request_release(struct tutti_request *r) {
+  struct tutti_comm *comm = r->comm;
+  if (r->child_count > 0) {
+    for (size_t i = 0; i < r->child_count; i++) tu_request_release(r->children[i]);
+    r->child_count = 0;
+    tu_request_destroy(r);
+    return;
+  }
+  if (comm->failed) {
+    tu_request_destroy(r);
+    return;
+  }
+  /* the cache is full: free the last request of the list, which has been idle for the longest time */
+  if (comm->idle_count == IDLE_MAX) {
+    struct tutti_request **link = &comm->idle;
+    while ((*link)->idle_next) link = &(*link)->idle_next;
+    tu_request_destroy(*link);
+    *link = NULL;
+    comm->idle_count--;
+  }
+  r->idle_next = comm->idle;
+  comm->idle = r;
+  comm->idle_count++;
+}
+
+/* Returns true if a list of counts and a list of displacements are equal to those that a request has kept. offsets
+ * NULL: the blocks are packed. */
+static bool same_list(const size_t *kept, uint32_t blocks, const size_t *counts, const size_t *offsets) {
+  size_t offset = 0;
+  if (!counts || memcmp(kept, counts, blocks * sizeof *kept) != 0) return false;
+  for (uint32_t k = 0; k < blocks; k++) {
+    if (kept[blocks + k] != (offsets ? offsets[k] : offset)) return false;
+    offset += counts[k];
+  }
+  return true;
+}
+
+bool tu_request_has_counts(const struct tutti_request *r, const tutti_call *call) {
+  const struct tu_collective *c = &tu_collectives[r->signature.collective];
+  const uint32_t ranks = r->comm->ranks;
+  const size_t *kept = r->blocks;
+  if (!kept) return true;
+  if (c->in == TU_EACH) {
+    if (!same_list(kept, ranks, call->counts, call->offsets)) return false;
+    kept += 2 * (size_t)ranks;
+  }
+  if (c->out == TU_ONE) return true;
+  return c->in == TU_EACH ? same_list(kept, ranks, call->recv_counts, call->recv_offsets)
+                          : same_list(kept, ranks, call->counts, call->offsets);
+}
+
+/* ---- lowering ---- */
+
+/* Copies the counts and offsets of the views, and fills in missing offsets; the views then point at the copies. Returns
+ * false if out of memory. */
+static bool keep_blocks(struct tutti_request *r, struct tu_view *in, struct tu_view *out) {
+  size_t need = 2 * ((size_t)(in->counts ? in->blocks : 0) + (out->counts ? out->blocks : 0));
+  if (need == 0) return true;
+  size_t *at = r->blocks = tu_try_allocate(need, sizeof *at);
+  if (!at) return false;
+  struct tu_view *views[] = {in, out};
+  for (int i = 0; i < 2; i++) {
+    struct tu_view *v = views[i];
+    if (!v->counts) continue;
+    size_t offset = 0;
+    for (uint32_t k = 0; k < v->blocks; k++) {
+      at[k] = v->counts[k];
+      at[v->blocks + k] = v->offsets ? v->offsets[k] : offset;
+      offset += v->counts[k];
+    }
+    v->counts = at;
+    v->offsets = at + v->blocks;
+    at += 2 * (size_t)v->blocks;
+  }
+  return true;
+}
+
+/* Returns the size of the longest buffer of any rank, in bytes; SIZE_MAX: not all ranks can compute the size. */
+static size_t known_bytes(const struct tutti_comm *comm, const struct tu_call *call) {
+  const struct tu_collective *c = &tu_collectives[call->signature.collective];
+  const struct tu_view *v = c->out == TU_EACH ? &call->out : &call->in;
+  if (c->vector && (c->rooted || c->in == c->out)) return SIZE_MAX;
+  if (c->vector) {
+    size_t total = 0;
+    for (uint32_t i = 0; i < comm->ranks; i++) total += v->counts[i];
+    return total * v->item_bytes;
+  }
+  bool long_buffer = c->in == TU_EACH || c->out == TU_EACH;
+  return call->signature.count * call->in.item_bytes * (long_buffer ? comm->ranks : 1);
+}
+
+static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *call, const struct tu_user_op *user,
+                        const struct tu_algorithm **algorithm, struct tu_error *error) {
+  tutti_collective collective = (tutti_collective)call->signature.collective;
+  struct tu_wanted wanted = {
+      .collective = collective,
+      .ranks = call->point_to_point ? 2 : comm->ranks,
+      .bytes = call->point_to_point ? call->signature.count : known_bytes(comm, call),
+      .rank_order = tu_reduces(collective) && user && !user->commutative,
+      .any_blocks = tu_collectives[collective].vector,
+      .group = call->point_to_point ? 0 : comm->group,
+      .host = call->point_to_point ? 0 : comm->host,
+      .share = comm->share,
+  };
+  const struct tu_algorithm *everywhere = comm->tuning ? comm->tuning->forced[collective] : NULL;
+  const struct tu_algorithm *forced = call->forced ? call->forced : everywhere;
+  tutti_err err = tu_tuning_choose(comm->tuning, forced, &wanted, algorithm, error);
+  if (err != TUTTI_OK) return err;
+  const char *why;
+  if (tu_algorithm_serves(*algorithm, &wanted, &why)) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm %s%s cannot carry out this %s on %u ranks: %s",
+                 (*algorithm)->name, call->forced ? "" : " (forced by TUTTI_ALGORITHM)",
+                 tu_collectives[collective].name, comm->ranks, why);
+}
+
+/* Checks whether the algorithm supports the requested number of lanes. */
+static tutti_err check_lanes(const struct tu_call *call, const struct tu_algorithm *algorithm, struct tu_error *error) {
+  uint32_t lanes = call->signature.lanes;
+  uint32_t most = call->point_to_point ? TU_POINT_TO_POINT_LANES : tu_build_lanes_max(algorithm);
+  if (lanes <= most) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: found %u lanes; algorithm %s supports 1 to %u, or 0 for its default",
+                 tu_collectives[call->signature.collective].name, lanes, algorithm->name, most);
+}
+
+/* Returns how many blocks the algorithm may join into one message. With several lanes it counts parts of blocks, one
+ * part per lane. The result is the number that fits into a slot, at most the number of ranks, rounded down to a power
+ * of two. 0: the algorithm joins no blocks. */
+static uint32_t pieces_of(const struct tutti_comm *comm, const struct tu_call *call,
+                          const struct tu_algorithm *algorithm) {
+  if (!(algorithm->flags & TU_AGGREGATES)) return 0;
+  size_t block = tu_max(known_bytes(comm, call) / comm->ranks / tu_max(call->signature.lanes, 1), 1);
+  return tu_pow2_floor((uint32_t)tu_max(tu_min(comm->mover->shape.slot_bytes / block, comm->ranks), 1));
+}
+
+/* Cuts a long vector into segments, which pass through the plan one after the other. The number of segments is rounded
+ * down to a power of two, so that few different plans are built. Then it is rounded up to a multiple of the lanes. */
+static void cut(const struct tutti_comm *comm, const struct tu_call *call, struct tu_build *what) {
+  if (call->signature.collective == TUTTI_BARRIER) return;
+  what->lanes = call->signature.lanes;
+  if (!tu_has_one_block((tutti_collective)call->signature.collective)) return;
+  size_t segments = known_bytes(comm, call) / SEGMENT_BYTES;
+  segments = tu_pow2_floor((uint32_t)tu_max(tu_min(segments, tu_min(SEGMENTS_MAX, STEPS_MAX / comm->ranks)), 1));
+  if (segments > 1 && what->lanes == 0) what->lanes = SEGMENT_LANES / (uint32_t)tu_max(what->algorithm->lanes, 1);
+  what->segments = (uint32_t)tu_round_up(segments, tu_max(what->lanes, 1));
+}
+
+/* Finds the plan among those that the communicator keeps, or builds it. Plans are kept, because building a plan takes
+ * long for many ranks. */
+static tutti_err plan_for(struct tutti_comm *comm, const struct tu_build *what, const struct tu_plan **plan,
+                          struct tu_error *error) {
+  for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
+    if (p->algorithm == what->algorithm && p->rank == what->rank && p->root == what->root &&
+        p->in_place == what->in_place && p->slot_pieces == what->slot_pieces && p->segments == what->segments &&
+        p->lanes == what->lanes) {
+      *plan = p->plan;
+      return TUTTI_OK;
+    }
+  struct tu_plan *built;
+  tutti_err err = tu_plan_try_build(what, &built, error);
+  if (err != TUTTI_OK) return err;
+  struct tu_cached_plan *p = tu_try_allocate(1, sizeof *p);
+  if (!p) {
+    tu_plan_destroy(built);
+    return tu_fail_memory(error, sizeof *p, "a plan");
+  }
+  *p = (struct tu_cached_plan){.next = comm->plans,
+                               .algorithm = what->algorithm,
+                               .rank = what->rank,
+                               .root = what->root,
+                               .slot_pieces = what->slot_pieces,
+                               .segments = what->segments,
+                               .lanes = what->lanes,
+                               .in_place = what->in_place,
+                               .plan = built};
+  comm->plans = p;
+  *plan = built;
+  return TUTTI_OK;
+}
+
+static uint16_t algorithm_index(const struct tu_algorithm *algorithm) {
+  uint16_t index = 0;
+  while (index < tu_algorithm_count && tu_algorithms[index] != algorithm) index++;
+  return index;
+}
+
+/* Sets the facts by which other ranks identify the plan. A plan of an algorithm in the table of algorithms is
+ * identified by the algorithm's index. A plan of any other algorithm, or a user's plan, is identified by a hash. */
+static void name_plan(const struct tu_call *call, const struct tu_algorithm *algorithm, struct tu_call_facts *facts) {
+  const char *name = call->plan ? call->plan->algorithm : NULL;
+  if (algorithm) {
+    facts->algorithm = algorithm_index(algorithm);
+    if (facts->algorithm == tu_algorithm_count) name = algorithm->name;
+  }
+  if (!name) return;
+  facts->algorithm = 0;
+  facts->plan = call->plan ? call->signature.plan : tu_hash(name, strlen(name), 0);
+  snprintf(facts->plan_name, sizeof facts->plan_name, "%.15s", name);
+}
+
+static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request *r,
+                       const struct tu_algorithm *algorithm, struct tu_error *error) {
+  bool receives = call->signature.collective == TUTTI_RECV;
+  uint32_t pair[2] = {receives ? call->signature.root : comm->rank, receives ? comm->rank : call->signature.root};
+  struct tu_lowering lowering = {.mover = comm->mover,
+                                 .in = call->in,
+                                 .out = call->out,
+                                 .in_builder_order = !call->plan,
+                                 .fills = call->signature.partition & TU_FILLS,
+                                 .tells = call->signature.partition & TU_TELLS};
+  tutti_err err = TUTTI_OK;
+  if (call->point_to_point) {
+    const struct tu_build what = {.algorithm = algorithm, .ranks = 2, .rank = receives, .lanes = call->signature.lanes};
+    err = plan_for(comm, &what, &lowering.plan, error);
+    lowering.plan_rank = receives;
+    lowering.peers = pair;
+    lowering.point_to_point = true;
+  } else {
+    uint32_t root = tu_collectives[call->signature.collective].rooted ? call->signature.root : 0;
+    lowering.plan = call->plan;
+    lowering.plan_rank = comm->rank;
+    if (!call->plan) {
+      struct tu_build what = {.algorithm = algorithm,
+                              .ranks = comm->ranks,
+                              .root = root,
+                              .in_place = call->signature.in_place,
+                              .rank = comm->rank,
+                              .slot_pieces = pieces_of(comm, call, algorithm)};
+      cut(comm, call, &what);
+      err = plan_for(comm, &what, &lowering.plan, error);
+    }
+  }
+  if (err != TUTTI_OK) return err;
+  lowering.in.split = lowering.out.split = lowering.plan->split;
+  if (!keep_blocks(r, &lowering.in, &lowering.out))
+    return tu_fail_memory(error, comm->ranks * sizeof *r->blocks, "the counts of %u ranks", comm->ranks);
+  err = tu_program_create(&lowering, &r->program, error);
+  return err != TUTTI_OK ? err : tu_execution_init(&r->execution, r->program, comm->mover, error);
+}
+
+static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
+                        struct tu_error *error) {
+  tutti_err err;
+  struct tutti_request *r = tu_try_allocate(1, sizeof *r);
+  if (!r) return tu_fail_memory(error, sizeof *r, "a request");
+  const struct tu_signature *s = &call->signature;
+  r->comm = comm;
+  r->id = ++comm->request_ids;
+  r->signature = *s;
+  r->tensors = call->tensors;
+  if (r->tensors) r->tensors->users++;
+  bool has_user = tu_reduces((tutti_collective)s->collective) && tu_user_op_find(s->op, &r->user);
+  const struct tu_algorithm *algorithm = NULL;
+  if (!call->plan && (err = choose(comm, call, has_user ? &r->user : NULL, &algorithm, error)) != TUTTI_OK) goto failed;
+  if (algorithm && (err = check_lanes(call, algorithm, error)) != TUTTI_OK) goto failed;
+  if ((err = lower(comm, call, r, algorithm, error)) != TUTTI_OK) goto failed;
+  r->execution.arithmetic = (struct tu_arithmetic){
+      .type = (tutti_datatype)s->type,
+      .op = s->op,
+      .user = has_user ? &r->user : NULL,
+      .scale = s->scale,
+      .divisor = comm->ranks,
+  };
+  const struct tu_collective *c = &tu_collectives[s->collective];
+  r->facts = (struct tu_call_facts){
+      .collective = s->collective,
+      .type = s->type,
+      .root = s->root,
+      .op = (uint16_t)s->op, /* a user operation also fits into 16 bits: there are at most 1024 operations */
+      .count = s->count,
+      .lanes = s->lanes,
+  };
+  if (call->tensors) r->facts.counts_hash = call->tensors->facts;
+  name_plan(call, algorithm, &r->facts);
+  if (c->vector && !c->rooted && c->in != c->out) {
+    const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;
+    r->facts.counts_hash = tu_hash(v->counts, v->blocks * sizeof *v->counts, 0);
+  }
+  r->facts.hash = tu_facts_hash(&r->facts);
+  *request = r;
+  return TUTTI_OK;
+
+failed:
+  tu_request_destroy(r);
+  return err;
+}
+
+tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
+                             struct tu_error *error) {
+  struct tutti_request *r = take_idle(comm, call);
+  if (!r) {
+    tutti_err err = create(comm, call, &r, error);
+    if (err != TUTTI_OK) return err;
+  }
+  r->in_data = call->in_data;
+  r->out_data = call->out_data;
+  r->tag = call->tag;
+  *request = r;
+  return TUTTI_OK;
+}

@@ -1,0 +1,72 @@
+/* request.h: a request is a call together with the program that carries it out. */
+#ifndef TU_REQUEST_H
+#define TU_REQUEST_H
+
+#include "call/call.h"
+#include "comm/facts.h"
+#include "comm/patience.h"
+
+/* Arguments of a call with at most one send and one receive buffer, without tag and peer. */
+struct tu_brief {
+  const void *send;
+  void *recv;
+  size_t count;
+  tutti_collective collective;
+  tutti_datatype type;
+  tutti_op op;
+  uint32_t root;
+};
+
+struct tutti_request {
+  struct tutti_comm *comm;
+  struct tu_brief brief; /* arguments of a request that is kept in tutti_comm.again for the fast path */
+  uint64_t id;           /* number of this request among all that the communicator has created; never 0 */
+  struct tu_signature signature;
+  struct tu_call_tensors *tensors;
+  /* copied counts and offsets of a vector variant: counts of in, offsets of in, counts of out, offsets of out */
+  size_t *blocks;
+  struct tu_program *program;
+  struct tu_execution execution;
+  struct tu_user_op user; /* copy of the user's operation */
+  struct tu_call_facts facts;
+  const void *in_data;
+  void *out_data;
+  tutti_on_ready *on_ready;
+  void *on_ready_context;
+  uint32_t tag;
+  uint64_t number; /* sequence number of the collective; 0: send or recv */
+  int timeout_ms;
+  uint64_t stalled_since; /* time when the request was first found without progress, in ns; 0: not yet */
+  uint64_t looked_at;     /* time of the last check whether the peers are alive, in ns */
+  struct tu_stall tests;  /* state of the wait that repeated calls of tutti_test form */
+  bool persistent, open, done, detached;
+  struct tu_error error; /* outcome of the completed request */
+  /* address of the tu_thread (thread state) of the thread that started the request */
+  const void *starter;
+  struct tutti_request *previous, *next; /* neighbours in the communicator's list of open requests */
+  struct tutti_request *idle_next;       /* next request in the communicator's cache of idle requests */
+  struct tutti_request **children;       /* requests of the calls of a group; NULL: the request is not a group */
+  size_t child_count;
+};
+
+/* A plan that the communicator keeps for reuse, and the parameters for which it was built. */
+struct tu_cached_plan {
+  struct tu_cached_plan *next;
+  const struct tu_algorithm *algorithm;
+  uint32_t rank, root, slot_pieces, segments, lanes;
+  bool in_place;
+  struct tu_plan *plan;
+};
+
+/* Sets *request to a request that is ready to be started: an idle one of the same signature, or a new one. */
+tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
+                             struct tu_error *error);
+/* Returns true if a vector variant has the counts and displacements with which the request was made. */
+bool tu_request_has_counts(const struct tutti_request *request, const tutti_call *call);
+/* Returns a request to the cache of idle requests; for a group of calls, returns each request of the group. */
+void tu_request_release(struct tutti_request *request);
+/* Removes the most recently released request from the cache of idle requests, and returns it. */
+struct tutti_request *tu_request_take_idle(struct tutti_comm *comm);
+void tu_request_destroy(struct tutti_request *request);
+
+#endif

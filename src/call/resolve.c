@@ -1,0 +1,323 @@
+/* resolve.c: checks a call, and resolves it: finds which bytes are input and output, and whether the call is in
+ * place. */
+#include "call/resolve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/text.h"
+#include "base/types.h"
+#include "call/overlap.h"
+#include "call/tensors.h"
+#include "call/user_plan.h"
+#include "comm/operations.h"
+
+/* ---- checks ---- */
+
+static tutti_err check_names(const struct tutti_comm *comm, const tutti_call *call, bool has_tensors,
+                             struct tu_error *error) {
+  if (!tu_is_collective(call->collective))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "unknown collective %d; see tutti_collective", (int)call->collective);
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  if (call->collective != TUTTI_BARRIER && !tu_is_datatype(call->type))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: unknown datatype %d; see tutti_datatype", c->name, (int)call->type);
+  if (call->collective != TUTTI_BARRIER && tu_item_elements(call->type) > 1 && !has_tensors)
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%s: datatype %s lies in tiles, so it needs tensors; set tutti_call.in and .out, or use another datatype",
+        c->name, tutti_datatype_name(call->type));
+  if (c->family == TUTTI_SEND && call->peer >= comm->ranks)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: peer %u is not in the communicator; expected a rank from 0 to %u",
+                   c->name, call->peer, comm->ranks - 1);
+  if (c->family != TUTTI_SEND && c->rooted && call->root >= comm->ranks)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: root %u is not in the communicator; expected a rank from 0 to %u",
+                   c->name, call->root, comm->ranks - 1);
+  if (!tu_reduces(call->collective)) return TUTTI_OK;
+  struct tu_user_op user;
+  if (tu_user_op_find(call->op, &user)) return TUTTI_OK;
+  if (call->op == TUTTI_AVG && c->promise != TU_SUM_OF_ALL)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: operation avg is not supported; use sum and divide the result",
+                   c->name);
+  struct tu_arithmetic a = {.type = call->type, .op = call->op, .scale = call->scale, .divisor = comm->ranks};
+  return tu_arithmetic_check(&a, error) == TUTTI_OK ? TUTTI_OK : tu_fail_in(c->name, error);
+}
+
+static tutti_err check_size(const struct tu_view *v, const char *collective, const char *which,
+                            struct tu_error *error) {
+  size_t total = 0, bytes = 0;
+  bool fits = true;
+  if (!v->counts) {
+    fits = tu_multiply(v->count, v->blocks, &total);
+  } else {
+    for (uint32_t i = 0; i < v->blocks && fits; i++) {
+      size_t end = 0;
+      fits = !__builtin_add_overflow(v->counts[i], total, &total);
+      if (v->offsets)
+        fits = fits && !__builtin_add_overflow(v->offsets[i], v->counts[i], &end) && end <= PTRDIFF_MAX / v->item_bytes;
+    }
+  }
+  if (fits && tu_multiply(total, v->item_bytes, &bytes) && bytes <= PTRDIFF_MAX) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the counts of %s add up to more bytes than memory can hold",
+                 collective, which);
+}
+
+static tutti_err check_pointer(const struct tu_view *v, const void *data, const char *collective, const char *which,
+                               struct tu_error *error) {
+  size_t begin, end = tu_view_extent(v, &begin);
+  if (end == 0 || data) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL; expected a buffer of %zu bytes on this rank", collective,
+                 which, end - begin);
+}
+
+/* ---- views ---- */
+
+/* Returns the index of the first item of this rank's own block in `longer`, the buffer with a block of each rank. */
+static size_t own_offset(const struct tu_view *longer, uint32_t rank) {
+  if (longer->offsets) return longer->offsets[rank];
+  if (!longer->counts) return longer->count * rank;
+  size_t offset = 0;
+  for (uint32_t i = 0; i < rank; i++) offset += longer->counts[i];
+  return offset;
+}
+
+static tutti_err lay_views(const struct tutti_comm *comm, const tutti_call *call, uint32_t in_blocks,
+                           uint32_t out_blocks, struct tu_call *out, struct tu_error *error) {
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  size_t item = call->collective == TUTTI_BARRIER ? 1 : tutti_datatype_size(call->type);
+  size_t count = call->collective == TUTTI_BARRIER ? 0 : call->count;
+  out->in = (struct tu_view){.item_bytes = item, .blocks = in_blocks, .split = 1, .count = count};
+  out->out = (struct tu_view){.item_bytes = item, .blocks = out_blocks, .split = 1, .count = count};
+  if (!c->vector) return TUTTI_OK;
+  bool both = c->in == TU_EACH && c->out == TU_EACH;
+  bool needed = !c->rooted || in_blocks > 1 || out_blocks > 1 || comm->rank == call->root;
+  if ((needed && !call->counts) || (both && !call->recv_counts))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL; expected one count for each of the %u ranks", c->name,
+                   call->counts ? "recv_counts" : "counts", comm->ranks);
+  if (c->in == TU_EACH && in_blocks) out->in.counts = call->counts, out->in.offsets = call->offsets;
+  if (c->out == TU_EACH && out_blocks) {
+    out->out.counts = both ? call->recv_counts : call->counts;
+    out->out.offsets = both ? call->recv_offsets : call->offsets;
+  }
+  if (needed && c->in == TU_ONE) out->in.count = call->counts[comm->rank];
+  if (needed && c->out == TU_ONE) out->out.count = call->counts[comm->rank];
+  return TUTTI_OK;
+}
+
+/* ---- in place ---- */
+
+/* Determines the addresses of both buffers, and whether the call is in place, as documented at tutti_call. */
+static tutti_err settle_buffers(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
+                                bool *in_place, struct tu_error *error) {
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  const void *send = call->send;
+  void *recv = call->recv;
+  bool has_in = out->in.blocks > 0, has_out = out->out.blocks > 0;
+  /* Rank 0 of an exscan receives nothing. But if the call is in place, its input lies in recv, as on the other
+   * ranks. */
+  bool both = has_in && (has_out || call->collective == TUTTI_EXSCAN);
+  *in_place = false;
+  if (both && call->collective != TUTTI_BARRIER) {
+    bool out_longer = c->in == TU_ONE && c->out == TU_EACH, in_longer = c->in == TU_EACH && c->out == TU_ONE;
+    size_t shift = 0;
+    if (out_longer) shift = own_offset(&out->out, comm->rank) * out->out.item_bytes;
+    if (in_longer) shift = own_offset(&out->in, comm->rank) * out->in.item_bytes;
+    bool broadcast = call->collective == TUTTI_BROADCAST, both_longer = c->in == TU_EACH && c->out == TU_EACH;
+    if (in_longer || (broadcast && !recv)) {
+      if (recv == TUTTI_IN_PLACE || broadcast) recv = send ? (unsigned char *)(uintptr_t)send + shift : NULL;
+      *in_place = send && (const unsigned char *)send + shift == recv;
+    } else {
+      if (send == TUTTI_IN_PLACE || (broadcast && !send)) send = recv ? (unsigned char *)recv + shift : NULL;
+      *in_place = recv && send == (unsigned char *)recv + shift;
+    }
+    if (both_longer) *in_place = send && recv && tu_views_coincide(&out->in, send, &out->out, recv);
+    if (both_longer && call->send == TUTTI_IN_PLACE && recv && !*in_place)
+      return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s in place: counts and offsets of send and recv must be equal",
+                     c->name);
+  }
+  if ((has_in && send == TUTTI_IN_PLACE) || (has_out && recv == TUTTI_IN_PLACE))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: TUTTI_IN_PLACE is not possible for %s here; see tutti_call", c->name,
+                   send == TUTTI_IN_PLACE ? "send" : "recv");
+  out->in_data = has_in ? send : NULL;
+  out->out_data = has_out ? recv : NULL;
+  return TUTTI_OK;
+}
+
+/* Checks that the blocks of the output do not overlap each other. If the call is not in place, also checks that no
+ * block of the output overlaps a block of the input. If the call is in place, the output lies on the input on purpose.
+ * Then only one case is checked: the result of a reduction replaces this rank's block, and must not overlap the blocks
+ * of other ranks. */
+static tutti_err check_overlap(const struct tutti_comm *comm, tutti_collective collective, const struct tu_call *call,
+                               bool in_place, struct tu_error *error) {
+  const struct tu_collective *c = &tu_collectives[collective];
+  tutti_err err = tu_blocks_apart(&call->out, c->name, error);
+  if (err != TUTTI_OK) return err;
+  if (!in_place) return tu_buffers_apart(call, UINT32_MAX, c->name, error);
+  bool over_others = tu_reduces(collective) && call->in.offsets && call->out.blocks > 0;
+  return over_others ? tu_buffers_apart(call, comm->rank, c->name, error) : TUTTI_OK;
+}
+
+/* ---- resolving ---- */
+
+static uint64_t hash_view(const struct tu_view *v, uint64_t seed) {
+  if (!v->counts) return seed;
+  seed = tu_hash(v->counts, v->blocks * sizeof *v->counts, seed);
+  return v->offsets ? tu_hash(v->offsets, v->blocks * sizeof *v->offsets, seed) : seed + 1;
+}
+
+/* Checks the number of lanes against the limit that holds for all algorithms. request.c checks the limit of the chosen
+ * algorithm. */
+static tutti_err check_lanes(const tutti_call *call, struct tu_error *error) {
+  const char *name = tu_collectives[call->collective].name;
+  if (call->plan && call->lanes > 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: found %u lanes together with a plan, which has its own lanes; expected 0 lanes", name,
+                   call->lanes);
+  if (call->lanes <= TU_LANES_MAX) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: found %u lanes; expected 1 to %u, or 0 for the algorithm's default",
+                 name, call->lanes, TU_LANES_MAX);
+}
+
+struct finding {
+  const tutti_call *call;
+  const struct tu_algorithm *found;
+};
+
+static tutti_err find_algorithm(void *argument, struct tu_error *error) {
+  struct finding *f = argument;
+  (void)error;
+  f->found = tu_algorithm_find(f->call->collective, f->call->algorithm);
+  return TUTTI_OK;
+}
+
+static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct tu_error *error) {
+  if (!call->algorithm) return TUTTI_OK;
+  struct finding finding = {call, NULL};
+  tutti_err err = tu_arena_build(find_algorithm, &finding, call->algorithm, error);
+  out->forced = finding.found;
+  if (out->forced || err != TUTTI_OK) return err;
+  const char *near = tu_algorithm_nearest(call->collective, call->algorithm);
+  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s has no algorithm '%s'%s%s%s; `tutti list` shows all algorithms",
+                 tu_collectives[call->collective].name, call->algorithm, near ? ", did you mean '" : "",
+                 near ? near : "", near ? "'?" : "");
+}
+
+static uint32_t partition_of(const tutti_call *call) {
+  return (call->in_parts ? TU_FILLS : 0) | (call->on_ready ? TU_TELLS : 0);
+}
+
+static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
+                         struct tu_error *error) {
+  tutti_err err;
+  *out = (struct tu_call){.tag = call->tag};
+  const tutti_tensor *tensor = call->in ? call->in : call->out;
+  tutti_call flat = *call;
+  if (tensor) flat.type = tensor->type;
+  if ((err = check_names(comm, &flat, tensor, error)) != TUTTI_OK) return err;
+  if ((err = check_lanes(call, error)) != TUTTI_OK) return err;
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  out->point_to_point = c->family == TUTTI_SEND;
+  uint32_t in_blocks, out_blocks;
+  if (out->point_to_point) {
+    in_blocks = call->collective == TUTTI_SEND;
+    out_blocks = call->collective == TUTTI_RECV;
+  } else {
+    in_blocks = tu_in_blocks(call->collective, comm->ranks, call->root, comm->rank);
+    out_blocks = tu_out_blocks(call->collective, comm->ranks, call->root, comm->rank);
+  }
+  bool in_place;
+  if (tensor) {
+    err = tu_call_of_tensors(comm, call, in_blocks > 0, out_blocks > 0, &flat, out, &in_place, error);
+    if (err != TUTTI_OK) return err;
+  }
+  call = &flat;
+  if ((err = lay_views(comm, call, in_blocks, out_blocks, out, error)) != TUTTI_OK) return err;
+  if ((err = check_size(&out->in, c->name, "send", error)) != TUTTI_OK) return err;
+  if ((err = check_size(&out->out, c->name, "recv", error)) != TUTTI_OK) return err;
+  if (tensor) tu_call_fold(out, &flat);
+  else if ((err = settle_buffers(comm, call, out, &in_place, error)) != TUTTI_OK) return err;
+  if ((err = check_pointer(&out->in, out->in_data, c->name, "send", error)) != TUTTI_OK) return err;
+  if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", error)) != TUTTI_OK) return err;
+  if (!tensor && (err = check_overlap(comm, call->collective, out, in_place, error)) != TUTTI_OK) return err;
+  uint64_t plan_hash = 0;
+  if (call->plan) {
+    if ((err = tu_user_plan_serves(comm, call, out, in_place, error)) != TUTTI_OK) return err;
+    out->plan = tu_user_plan(call->plan, &plan_hash);
+  } else if ((err = find_forced(call, out, error)) != TUTTI_OK) {
+    return err;
+  }
+  out->signature = (struct tu_signature){
+      .collective = (uint8_t)call->collective,
+      .type = call->collective == TUTTI_BARRIER ? 0 : (uint8_t)call->type,
+      .in_place = in_place,
+      .lanes = call->collective == TUTTI_BARRIER ? 0 : (uint8_t)call->lanes,
+      .op = tu_reduces(call->collective) ? call->op : 0,
+      .root = out->point_to_point ? call->peer
+              : c->rooted         ? call->root
+                                  : 0,
+      .partition = partition_of(call),
+      .count = in_blocks ? out->in.count : out->out.count,
+      .scale = call->op == TUTTI_PREMUL_SUM ? call->scale : 0,
+      .algorithm = out->forced ? out->forced->name : NULL,
+      .plan = plan_hash,
+      .tensors = out->signature.tensors,
+  };
+  if (c->vector) out->signature.counts_hash = hash_view(&out->out, hash_view(&out->in, 0)) + out->out.count;
+  return TUTTI_OK;
+}
+
+static bool repeats_tensors(const struct tu_memo *memo, const tutti_call *call) {
+  const tutti_call *last = &memo->call;
+  if (!call->in != !last->in || !call->out != !last->out || call->dim != last->dim || call->out_dim != last->out_dim ||
+      call->has_out_dim != last->has_out_dim || call->lanes != last->lanes)
+    return false;
+  return (!call->in || tu_tensor_same(call->in, &memo->in)) && (!call->out || tu_tensor_same(call->out, &memo->out));
+}
+
+/* Returns true if the call repeats the last one, perhaps with other buffers, so that it need not be checked and
+ * resolved again. Returns false also if a new buffer address is NULL, or if the address ranges of the new buffers
+ * overlap. */
+static bool repeats(struct tu_memo *memo, const tutti_call *call) {
+  const tutti_call *last = &memo->call;
+  if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
+      call->op != last->op || call->root != last->root || call->peer != last->peer || call->lanes != last->lanes ||
+      call->algorithm || call->plan || call->counts || call->recv_counts ||
+      (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
+    return false;
+  memo->resolved.tag = call->tag;
+  memo->resolved.signature.partition = partition_of(call);
+  if (call->in || call->out || last->in || last->out) return repeats_tensors(memo, call);
+  if (call->send == last->send && call->recv == last->recv) return true;
+  if (memo->resolved.signature.in_place || !call->send || !call->recv || call->send == TUTTI_IN_PLACE ||
+      call->recv == TUTTI_IN_PLACE)
+    return false;
+  uintptr_t in = (uintptr_t)call->send, out = (uintptr_t)call->recv;
+  bool apart = in + memo->in_end <= out + memo->out_begin || out + memo->out_end <= in + memo->in_begin;
+  if (!apart) return false;
+  memo->resolved.in_data = memo->resolved.in.blocks ? call->send : NULL;
+  memo->resolved.out_data = memo->resolved.out.blocks ? call->recv : NULL;
+  memo->call.send = call->send;
+  memo->call.recv = call->recv;
+  return true;
+}
+
+tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
+  struct tu_memo *memo = comm->memo;
+  if (repeats(memo, call)) return TUTTI_OK;
+  tu_call_tensors_release(memo->resolved.tensors);
+  tutti_err err = resolve(comm, call, &memo->resolved, error);
+  memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts;
+  if (memo->valid && call->in) memo->valid = tu_tensor_take(call->in, "in", &memo->in, NULL) == TUTTI_OK;
+  if (memo->valid && call->out) memo->valid = tu_tensor_take(call->out, "out", &memo->out, NULL) == TUTTI_OK;
+  if (!memo->valid) return err;
+  memo->call = *call;
+  memo->in_end = tu_view_extent(&memo->resolved.in, &memo->in_begin);
+  memo->out_end = tu_view_extent(&memo->resolved.out, &memo->out_begin);
+  return TUTTI_OK;
+}
+
+void tu_memo_destroy(struct tu_memo *memo) {
+  if (memo) tu_call_tensors_release(memo->resolved.tensors);
+  free(memo);
+}

@@ -1,0 +1,75 @@
+/* stall.c: waits of a thread that holds a communicator. The thread polls all open requests, and lets other threads
+ * enter after each unsuccessful poll. Without progress, patience.h decides what the thread does. First it spins.
+ * Then, if ranks share cores, it yields, because another rank may need the core. Then it sleeps on the bell (the
+ * wake-up signal between ranks), at most 100 ms at a time. A call that another thread starts rings the bell. A stalled
+ * rank checks its peers (look.c). */
+#include "call/stall.h"
+
+#include <sched.h>
+
+#include "call/look.h"
+
+/* number of polls of a fast-path call between two decisions whether to go on polling */
+#define POLLS_AT_ONCE 6u
+
+bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
+  uint32_t looks = tu_patience_polls(comm);
+  struct tu_stall s = {.polls = looks};
+  if (tu_execution_poll_straight(e, looks)) return true;
+  while (!atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s))
+    if (tu_execution_poll_straight(e, POLLS_AT_ONCE)) return true;
+  return false;
+}
+
+bool tu_poll_all(struct tutti_comm *comm) {
+  bool moved = tu_queue_poll(comm);
+  return tu_queue_poll_others(comm) || moved;
+}
+
+/* ---- waits for requests ---- */
+
+struct holder {
+  struct tutti_comm *comm;
+  const struct tu_stall *stall;
+  uint32_t finished;
+  bool released;
+};
+
+/* Polls once more before a sleep, and releases the communicator. Returns the time to sleep in ms; 0: do not sleep. A
+ * thread inside an on_ready callback neither polls nor releases the communicator, because the function that called
+ * on_ready is in the middle of advancing requests. */
+static int look_and_release(void *context) {
+  struct holder *h = context;
+  if ((!tu_thread.telling && tu_poll_all(h->comm)) || tu_queue_finished_now() != h->finished) return 0;
+  int ms = tu_look_round(h->comm, tu_clock_ns(), h->stall->sleep_ms > 0 ? h->stall->sleep_ms : TU_SLEEP_MS);
+  h->released = ms > 0 && !tu_thread.telling;
+  if (h->released) tu_leave_idle(h->comm);
+  return ms;
+}
+
+bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
+  struct holder holder = {.comm = comm, .stall = s, .finished = s->finished ? s->finished : tu_queue_finished_now()};
+  if (!tu_thread.telling) tu_let_in(comm);
+  if (!tu_patience_ends(comm, s)) return false;
+  /* A message on the simulated slow wire does not ring the bell when it arrives, so the thread does not sleep. */
+  if (comm->pace && tu_pace_look(comm->pace)) {
+    if (++s->polls % 256 == 0) (void)tu_look_round(comm, tu_clock_ns(), TU_SLEEP_MS);
+    sched_yield();
+    return true;
+  }
+  tu_mover_flush(comm->mover);
+  tu_wait_sleep(comm->transport, look_and_release, &holder);
+  if (holder.released) tu_regain(comm);
+  return true;
+}
+
+void tu_stall_goes_on(struct tutti_comm *comm, struct tu_stall *s) {
+  tu_stall_moved(s);
+  if (comm->mover->wired && tu_patience_looks(&s->looked_at)) (void)tu_look_round(comm, tu_clock_ns(), TU_SLEEP_MS);
+}
+
+/* ---- waits for conditions other than requests ---- */
+
+enum tu_due tu_wait_inside(struct tutti_comm *comm, struct tu_wait *w) {
+  return tu_stall(comm, &w->stall) ? tu_wait_due(w, tu_clock_ns()) : TU_GO_ON;
+}

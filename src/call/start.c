@@ -1,0 +1,390 @@
+/* start.c: starts calls: tutti_start and related functions. The named functions (named.c) start their calls here,
+ * too. */
+#include "call/start.h"
+
+#include <stdlib.h>
+
+#include "base/sized.h"
+#include "call/partition.h"
+#include "call/queue.h"
+#include "call/resolve.h"
+#include "call/stall.h"
+#include "comm/enter.h"
+#include "comm/failure.h"
+#include "plan/collective.h"
+
+/* Refuses a call and makes the communicator fail, so that the ranks that wait for this rank get the reason. The refused
+ * call uses up a sequence number. */
+static tutti_err refuse(tutti_comm *comm, const struct tu_error *why) {
+  struct tu_error error;
+  tu_fail(&error, why->code, "rank %u: %s", comm->rank, why->text);
+  comm->number++;
+  return tu_comm_fail(comm, &error);
+}
+
+static void open_request(struct tutti_request *r) {
+  r->open = true;
+  r->done = false;
+  r->error.code = TUTTI_OK;
+  r->stalled_since = 0;
+  tu_stall_moved(&r->tests);
+  r->comm->open_requests++;
+}
+
+/* Publishes the call on this rank's board, where other ranks can read it. The board has a slot for this sequence
+ * number. If an equal call is already in that slot, only the number is written. */
+static inline void post(struct tutti_request *r) {
+  struct tutti_comm *comm = r->comm;
+  struct tu_control *control = &comm->mover->control;
+  uint64_t *shown = &comm->board_requests[r->number % TU_BOARD_CALLS];
+  if (*shown == r->id) {
+    tu_control_repeat(control, r->number);
+    return;
+  }
+  *shown = r->id;
+  uint64_t words[TU_BOARD_WORDS];
+  memcpy(words, &r->facts, sizeof words);
+  tu_control_post(control, r->number, words);
+}
+
+static uint64_t tag_of(const struct tutti_request *r) { return r->number << 32 | r->facts.hash; }
+
+void tu_request_start(struct tutti_request *r) {
+  open_request(r);
+  if (r->comm->mover->outgrown) tu_mover_grow(r->comm->mover);
+  uint64_t tag = tu_p2p_tag(r->tag, r->signature.lanes);
+  if (!r->program->point_to_point) {
+    r->number = ++r->comm->number;
+    post(r);
+    tag = tag_of(r);
+  }
+  tu_execution_start(&r->execution, r->in_data, r->out_data, tag);
+  tu_queue_add(r);
+}
+
+/* Starts a request on the fast path, and waits for it for a short time. Sends data first and publishes the call
+ * afterwards. The publication is not urgent, because other ranks read it only after they have waited for some time. */
+bool tu_request_run_straight(struct tutti_request *r) {
+  struct tu_execution *e = &r->execution;
+  if (r->comm->mover->outgrown) tu_mover_grow(r->comm->mover);
+  r->number = ++r->comm->number;
+  tu_execution_start_straight(e, tag_of(r));
+  bool done = tu_execution_poll_straight(e, 0);
+  post(r);
+  if (done || tu_wait_straight(r->comm, e)) return true;
+  open_request(r);
+  tu_execution_leave_straight(e);
+  tu_queue_add(r);
+  return false;
+}
+
+/* Returns an error if a call may not be started here. Within on_ready no call may be started. A call with partitioned
+ * input may be started only if the caller receives a request for it (has_handle), because the caller needs the request
+ * to fill in the input. */
+static tutti_err check_parts(const tutti_call *call, bool has_handle, struct tu_error *error) {
+  if (!tu_thread.telling && (has_handle || !call->in_parts)) return TUTTI_OK;
+  const char *name = tutti_collective_name(call->collective);
+  if (tu_thread.telling)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: called within the callback on_ready, which may only call tutti_request_fill", name);
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "%s: in_parts is set, but the call has no request to fill; start it outside a group, with a request",
+                 name);
+}
+
+static tutti_err check_call(const tutti_call *call, bool has_handle, struct tu_error *error) {
+  tutti_err err =
+      tu_check_timeout(tutti_collective_name(call->collective), "tutti_call.timeout_ms", call->timeout_ms, error);
+  return err == TUTTI_OK ? check_parts(call, has_handle, error) : err;
+}
+
+/* Returns the call in the form that this version of the library uses: the caller's struct, or a copy of it in *copy if
+ * the struct's size differs. Returns NULL and sets *error if the struct has an unknown field that is not zero. */
+static const tutti_call *known_call(const char *function, const tutti_call *call, size_t call_bytes, tutti_call *copy,
+                                    struct tu_error *error) {
+  if (tu_sized_fits(&tu_sized_call, call, call_bytes)) return call;
+  return tu_sized_take(&tu_sized_call, call, call_bytes, copy, function, error) == TUTTI_OK ? copy : NULL;
+}
+
+static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_handle, struct tutti_request **request) {
+  tutti_err err;
+  struct tu_error error;
+  if (tu_comm_failed_by_now(comm)) return tu_thread_error(&comm->error);
+  if ((err = check_call(call, has_handle, &error)) != TUTTI_OK) return refuse(comm, &error);
+  if ((err = tu_call_resolve(comm, call, &error)) != TUTTI_OK) return refuse(comm, &error);
+  if ((err = tu_request_acquire(comm, &comm->memo->resolved, request, &error)) != TUTTI_OK) return refuse(comm, &error);
+  (*request)->on_ready = call->on_ready;
+  (*request)->on_ready_context = call->on_ready_context;
+  (*request)->timeout_ms = call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
+  (*request)->persistent = false;
+  (*request)->detached = false;
+  return TUTTI_OK;
+}
+
+/* Advances the requests that were just started as far as possible. Then wakes a sleeping thread of this process, which
+ * has to advance them from now on. */
+static void move_started(tutti_comm *comm) {
+  (void)tu_queue_poll(comm);
+  if (comm->first) tu_bell_ring(comm->transport, comm->transport->rank);
+}
+
+tutti_err tu_call_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  struct tutti_request *r;
+  tutti_err err = acquire(comm, call, request != NULL, &r);
+  if (err != TUTTI_OK) return err;
+  r->detached = !request;
+  if (request) *request = r;
+  tu_request_start(r);
+  move_started(comm);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_start_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes, tutti_request **request) {
+  struct tu_visit visit;
+  struct tu_error error;
+  tutti_call copy;
+  if (!comm || !call) return tu_refuse_null("tutti_start", comm ? "call" : "comm");
+  if (request) *request = NULL;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_start");
+  const tutti_call *known = known_call("tutti_start", call, call_bytes, &copy, &error);
+  tutti_err err = known ? tu_call_start(comm, known, request) : refuse(comm, &error);
+  tu_leave(&visit);
+  return err;
+}
+
+tutti_err tu_call_start_named(const char *function, tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  struct tu_visit visit;
+  if (!comm) return tu_refuse_null(function, "comm");
+  if (request) *request = NULL;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(function);
+  tutti_err err = tu_call_start(comm, call, request);
+  tu_leave(&visit);
+  return err;
+}
+
+/* ---- many calls, one request ---- */
+
+/* An array of the caller's calls, each of call_bytes bytes. */
+struct calls {
+  const tutti_call *first;
+  size_t call_bytes, count;
+};
+
+static const tutti_call *known_at(const struct calls *calls, size_t i, tutti_call *copy, struct tu_error *error) {
+  const void *call = (const unsigned char *)calls->first + i * calls->call_bytes;
+  return known_call("tutti_start_all", call, calls->call_bytes, copy, error);
+}
+
+/* Starts the calls without a request handle for the caller. A request that succeeds is released when it is complete. */
+static tutti_err start_detached(tutti_comm *comm, const struct calls *calls) {
+  tutti_call copy;
+  struct tu_error error;
+  tutti_err err = TUTTI_OK;
+  for (size_t i = 0; i < calls->count && err == TUTTI_OK; i++) {
+    const tutti_call *known = known_at(calls, i, &copy, &error);
+    err = known ? tu_call_start(comm, known, NULL) : refuse(comm, &error);
+  }
+  return err;
+}
+
+static tutti_err start_children(tutti_comm *comm, const struct calls *calls, struct tutti_request *parent) {
+  tutti_call copy;
+  struct tu_error error;
+  for (size_t i = 0; i < calls->count; i++) {
+    const tutti_call *known = known_at(calls, i, &copy, &error);
+    tutti_err err = known ? acquire(comm, known, false, &parent->children[i]) : refuse(comm, &error);
+    if (err != TUTTI_OK) {
+      tu_queue_poll(comm); /* the communicator has failed: this completes the requests that were started */
+      return err;
+    }
+    parent->child_count++;
+    tu_request_start(parent->children[i]);
+  }
+  move_started(comm);
+  return TUTTI_OK;
+}
+
+static tutti_err start_all(tutti_comm *comm, const struct calls *calls, tutti_request **request) {
+  if (!request || calls->count == 0) return start_detached(comm, calls);
+  struct tutti_request *parent = tu_try_allocate(1, sizeof *parent);
+  struct tutti_request **children = parent ? tu_try_allocate(calls->count, sizeof(struct tutti_request *)) : NULL;
+  if (!children) {
+    struct tu_error error;
+    free(parent);
+    tu_fail_memory(&error, calls->count * sizeof(struct tutti_request *), "a request for %zu calls", calls->count);
+    return refuse(comm, &error);
+  }
+  parent->comm = comm;
+  parent->children = children;
+  tutti_err err = start_children(comm, calls, parent);
+  if (err == TUTTI_OK) *request = parent;
+  else tu_request_release(parent);
+  return err;
+}
+
+tutti_err tutti_start_all_sized(tutti_comm *comm, const tutti_call *calls, size_t call_bytes, size_t count,
+                                tutti_request **request) {
+  struct tu_visit visit;
+  if (!comm || (!calls && count > 0)) return tu_refuse_null("tutti_start_all", comm ? "calls" : "comm");
+  if (request) *request = NULL;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_start_all");
+  tutti_err err = start_all(comm, &(struct calls){calls, call_bytes, count}, request);
+  tu_leave(&visit);
+  return err;
+}
+
+/* ---- persistent requests ---- */
+
+static tutti_err prepare(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  struct tutti_request *r;
+  tutti_err err = acquire(comm, call, true, &r);
+  if (err != TUTTI_OK) return err;
+  r->persistent = true;
+  r->open = r->done = false;
+  *request = r;
+  return TUTTI_OK;
+}
+
+tutti_err tutti_prepare_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes, tutti_request **request) {
+  struct tu_visit visit;
+  struct tu_error error;
+  tutti_call copy;
+  if (!comm || !call) return tu_refuse_null("tutti_prepare", comm ? "call" : "comm");
+  if (!request) return tu_refuse_null("tutti_prepare", "request");
+  *request = NULL;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_prepare");
+  const tutti_call *known = known_call("tutti_prepare", call, call_bytes, &copy, &error);
+  tutti_err err = known ? prepare(comm, known, request) : refuse(comm, &error);
+  tu_leave(&visit);
+  return err;
+}
+
+static tutti_err restart(tutti_request *request) {
+  struct tu_error error;
+  if (!request->persistent || request->open) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_restart: this request is %s",
+            request->open ? "open; wait for it first" : "not persistent; expected one from tutti_prepare");
+    return tu_thread_error(&error);
+  }
+  if (tu_thread.telling) {
+    tu_fail(&error, TUTTI_ERR_ARGUMENT,
+            "tutti_restart: called within the callback on_ready, which may only call tutti_request_fill");
+    return tu_thread_error(&error);
+  }
+  if (tu_comm_failed_by_now(request->comm)) return tu_thread_error(&request->comm->error);
+  tu_request_start(request);
+  move_started(request->comm);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_restart(tutti_request *request) {
+  struct tu_visit visit;
+  if (!request) return tu_refuse_null("tutti_restart", "request");
+  if (!tu_hold(request->comm, &visit)) return tu_refuse_visit("tutti_restart");
+  tutti_err err = restart(request);
+  tu_leave(&visit);
+  return err;
+}
+
+/* Makes the communicator fail, because the program frees a request that is still open. The failure ends all open
+ * requests. Without it, the program could not find out when the request no longer uses its buffers. */
+static void refuse_free(struct tutti_request *request) {
+  struct tu_error error;
+  struct tutti_comm *comm = request->comm;
+  tu_fail(&error, TUTTI_ERR_ARGUMENT,
+          "rank %u: tutti_request_free: %s is still open and uses its buffers; wait for it or test it first",
+          comm->rank, request->child_count > 0 ? "a call of the group" : "the request");
+  tu_comm_fail(comm, &error);
+}
+
+static void free_request(tutti_request *request) {
+  struct tutti_comm *comm = request->comm;
+  struct tutti_request *one[1] = {request}, **all = request->child_count > 0 ? request->children : one;
+  size_t count = tu_max(request->child_count, 1), open = 0;
+  for (size_t i = 0; i < count; i++) open += all[i]->open;
+  if (open > 0) refuse_free(request);
+  /* like tu_request_release, but keeps the requests of the group that are still open */
+  if (request->child_count > 0 && open > 0) {
+    for (size_t i = 0; i < count; i++) {
+      if (all[i]->open) all[i]->detached = true;
+      else tu_request_release(all[i]);
+    }
+    request->child_count = 0;
+    tu_request_destroy(request);
+  } else if (open > 0) {
+    request->detached = true;
+  } else {
+    tu_request_release(request);
+  }
+  if (open > 0 && !tu_thread.telling) tu_queue_poll(comm);
+}
+
+void tutti_request_free(tutti_request *request) {
+  struct tu_visit visit;
+  if (!request) return;
+  if (!tu_hold(request->comm, &visit)) {
+    (void)tu_refuse_visit("tutti_request_free");
+    return;
+  }
+  free_request(request);
+  tu_leave(&visit);
+}
+
+tutti_err tu_refuse_to_hang(tutti_comm *comm) {
+  struct tu_error error;
+  if (!comm || tu_comm_failed(comm) || !tu_input_is_missing(comm, NULL, &error)) return TUTTI_OK;
+  return refuse(comm, &error);
+}
+
+const char *tu_call_name(tutti_collective collective) {
+  static const char *const names[TU_COLLECTIVES] = {
+      [TUTTI_ALLREDUCE] = "tutti_allreduce",
+      [TUTTI_REDUCE] = "tutti_reduce",
+      [TUTTI_BROADCAST] = "tutti_broadcast",
+      [TUTTI_GATHER] = "tutti_gather",
+      [TUTTI_SCATTER] = "tutti_scatter",
+      [TUTTI_ALLGATHER] = "tutti_allgather",
+      [TUTTI_REDUCE_SCATTER] = "tutti_reduce_scatter",
+      [TUTTI_ALLTOALL] = "tutti_alltoall",
+      [TUTTI_BARRIER] = "tutti_barrier",
+      [TUTTI_SCAN] = "tutti_scan",
+      [TUTTI_EXSCAN] = "tutti_exscan",
+      [TUTTI_GATHERV] = "tutti_gatherv",
+      [TUTTI_SCATTERV] = "tutti_scatterv",
+      [TUTTI_ALLGATHERV] = "tutti_allgatherv",
+      [TUTTI_REDUCE_SCATTERV] = "tutti_reduce_scatterv",
+      [TUTTI_ALLTOALLV] = "tutti_alltoallv",
+      [TUTTI_SEND] = "tutti_send",
+      [TUTTI_RECV] = "tutti_recv",
+  };
+  return tu_is_collective(collective) ? names[collective] : "tutti_run_call";
+}
+
+/* Starts a call and waits for it. Refuses a call with partitioned input, because no other thread has the request that
+ * is needed to fill in the input. */
+static tutti_err run(tutti_comm *comm, const tutti_call *call) {
+  struct tu_error error;
+  tutti_request *request = NULL;
+  tutti_err err = tu_refuse_to_hang(comm);
+  if (err == TUTTI_OK && check_parts(call, false, &error) != TUTTI_OK) err = refuse(comm, &error);
+  if (err == TUTTI_OK) err = tu_call_start(comm, call, &request);
+  return err == TUTTI_OK ? tutti_wait(&request) : err;
+}
+
+tutti_err tu_call_and_wait(tutti_comm *comm, const tutti_call *call) {
+  struct tu_visit visit;
+  const char *name = tu_call_name(call->collective);
+  if (!comm) return tu_refuse_null(name, "comm");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(name);
+  tutti_err err = run(comm, call);
+  tu_leave(&visit);
+  return err;
+}
+
+tutti_err tu_call_refuse(tutti_comm *comm, const char *function, const struct tu_error *error) {
+  struct tu_visit visit;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit(function);
+  tutti_err err = refuse(comm, error);
+  tu_leave(&visit);
+  return err;
+}

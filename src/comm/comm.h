@@ -1,0 +1,84 @@
+/* comm.h: the internal struct of a communicator. Other folders keep their own state in it, behind pointers. */
+#ifndef TU_COMM_H
+#define TU_COMM_H
+
+#include <tutti/tutti.h>
+
+#include "base/types.h"
+#include "mover/mover.h"
+
+struct tu_cached_plan;
+struct tu_domain;
+struct tu_memo;
+struct tu_pace;
+struct tu_tuning;
+struct tu_use;
+struct tutti_channel;
+struct tutti_request;
+
+/* How a waiting rank spends its time; see patience.c. */
+struct tu_patience {
+  bool adapts;      /* true: the rank changes the way it waits while other programs use its core */
+  uint32_t polls;   /* number of polls before the rank reads the clock */
+  uint64_t spin_ns; /* how long the rank polls by the clock before it yields its core or sleeps, in ns */
+  uint32_t yields;  /* number of yields before the rank sleeps */
+};
+
+struct tutti_comm {
+  /* ---- threads: which thread is in the communicator (enter.h) ---- */
+  /* address of the tu_thread of the thread that is now in the communicator; NULL: no thread */
+  const void *_Atomic inside;
+  _Atomic uint32_t wanted; /* number of threads that wait to hold the communicator */
+  /* number of threads that have waited long for the communicator; while it is not 0, only these threads may enter */
+  _Atomic uint32_t starving;
+  uint64_t process; /* tu_process_number of the process that created the communicator */
+  /* ---- identity and data path ---- */
+  uint32_t rank, ranks;
+  struct tu_transport *transport;
+  struct tu_mover *mover;
+  struct tu_error error; /* the last error; once `failed` is set, the verdict (the communicator's first failure) */
+  bool failed;
+  struct tu_pace *pace; /* a simulated slower wire that delays arriving messages; NULL: messages are not delayed */
+  int timeout_ms;
+  struct tu_patience patience;
+  /* maximum number of ranks per CPU in the world that this communicator belongs to; equal on all ranks */
+  uint32_t share;
+  /* ---- calls: open requests, and requests kept for reuse ---- */
+  uint64_t number;                    /* sequence number of the last collective that was started; 0: none */
+  struct tutti_request *first, *last; /* open requests, in the order in which they were started */
+  uint32_t open_requests;
+  /* failed requests for which the program has no handle, each kept until the thread that started it gets the error */
+  struct tutti_request *lost;
+  /* neighbours in the process's list of communicators with open requests (queue.c) */
+  struct tutti_comm *busy_before, *busy_after;
+  bool listed; /* true: the communicator is in the process's list of communicators with open requests */
+  struct tutti_request *idle;
+  uint32_t idle_count;
+  /* [slot of this rank's board of published calls]: id of the request whose call the slot shows */
+  uint64_t board_requests[TU_BOARD_CALLS];
+  uint64_t request_ids;
+  /* [collective]: request of the last blocking call, if a repetition of that call can take the fast path
+   * (engine/straight.c). These requests are not in `idle`. */
+  struct tutti_request *again[TU_COLLECTIVES];
+  /* ---- selection of algorithms ---- */
+  struct tu_cached_plan *plans;
+  /* one entry per list of members and tag: how often tutti_comm_create has created a communicator with them from this
+   * one; protected by the lock of comm_make.c */
+  struct tu_use *uses;
+  uint32_t use_count, use_capacity;
+  struct tu_tuning *tuning;  /* selection table, equal on all ranks; NULL: only the built-in table is used */
+  struct tu_domain *domains; /* [ranks]: where each rank runs; NULL: unknown */
+  /* group: number of ranks per locality group; 0: there are no groups. host: number of ranks per host; 0: there is one
+   * host, or the hosts' ranks are not consecutive ranges of equal length. Both are equal on all ranks */
+  uint32_t group, host;
+  struct tu_memo *memo;
+  struct tutti_channel *channels; /* open channels; protected by the lock of stream/channel.c */
+  /* ---- checks of peers (peers.h) ---- */
+  bool *waits_for;   /* [ranks], temporary: true for each rank that this rank waits for */
+  uint8_t *departed; /* [ranks], temporary: enum tu_departed of each rank, set by tu_note_departed */
+  /* the rank with which the last tu_note_departed began; each call checks 64 ranks, and the next call begins after
+   * them */
+  uint32_t looked;
+};
+
+#endif

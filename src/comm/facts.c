@@ -1,0 +1,39 @@
+/* facts.c: selects the facts (properties) of a call that must be equal on all ranks, and prints a call. */
+#include "comm/facts.h"
+
+#include <stdio.h>
+
+#include "algo/algo.h"
+
+uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
+  const struct tu_collective *c = &tu_collectives[facts->collective];
+  struct tu_call_facts must = {
+      .collective = facts->collective, .algorithm = facts->algorithm, .plan = facts->plan, .lanes = facts->lanes};
+  if (facts->collective != TUTTI_BARRIER) must.type = facts->type;
+  if (c->rooted) must.root = facts->root;
+  if (tu_reduces(facts->collective)) must.op = facts->op;
+  if (!c->vector) must.count = facts->count;
+  if (!c->vector || !c->rooted) must.counts_hash = facts->counts_hash;
+  return (uint32_t)tu_hash(&must, sizeof must, 0);
+}
+
+void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
+  const struct tu_collective *c = &tu_collectives[facts->collective];
+  char root[24] = "", op[80] = "", count[80] = "", lanes[24] = "", algorithm[64];
+  if (c->rooted) snprintf(root, sizeof root, ", root %u", facts->root);
+  if (tu_reduces(facts->collective)) snprintf(op, sizeof op, ", %s", tutti_op_name(facts->op));
+  if (facts->collective != TUTTI_BARRIER)
+    snprintf(count, sizeof count, "count %llu, %s, ", (unsigned long long)facts->count,
+             tutti_datatype_name((tutti_datatype)facts->type));
+  if (!c->vector && facts->counts_hash)
+    snprintf(count, sizeof count, "count %llu, %s, tensors %08x, ", (unsigned long long)facts->count,
+             tutti_datatype_name((tutti_datatype)facts->type), (unsigned)(facts->counts_hash >> 32));
+  if (c->vector)
+    snprintf(count, sizeof count, "own count %llu, %s, ", (unsigned long long)facts->count,
+             tutti_datatype_name((tutti_datatype)facts->type));
+  if (facts->plan)
+    snprintf(algorithm, sizeof algorithm, "plan %.15s %016llx", facts->plan_name, (unsigned long long)facts->plan);
+  else snprintf(algorithm, sizeof algorithm, "algorithm %s", tu_algorithms[facts->algorithm]->name);
+  if (facts->lanes) snprintf(lanes, sizeof lanes, ", %u lane%s", facts->lanes, facts->lanes == 1 ? "" : "s");
+  snprintf(text, text_bytes, "%s(%s%s%s%s%s)", c->name, count, algorithm, lanes, op, root);
+}

@@ -1,0 +1,32 @@
+/* facts.h: the facts of a call that a rank publishes: enough to compare two calls, and to name a call in a message. */
+#ifndef TU_FACTS_H
+#define TU_FACTS_H
+
+#include "mover/board.h"
+
+/* The facts (properties) of a call. Some must be equal on all ranks; the others are only for error messages. */
+struct tu_call_facts {
+  uint8_t collective, type;
+  uint16_t algorithm; /* index of the algorithm in the table tu_algorithms */
+  uint32_t root;      /* the root; for send and recv: the peer */
+  uint16_t op;
+  uint16_t lanes; /* number of lanes that the caller requested; 0: none requested */
+  uint32_t hash;  /* hash of the facts that must be equal on all ranks; see tu_facts_hash */
+  uint64_t count; /* number of elements; for vector variants: this rank's own number */
+  /* allgatherv, reduce_scatterv: hash of the counts of all ranks. Calls with tensors: hash of the shape of one rank's
+   * block and of the dimension that is divided into blocks */
+  uint64_t counts_hash;
+  /* hash that identifies the user's plan, or an algorithm outside the table tu_algorithms; 0: `algorithm` identifies
+   * the plan */
+  uint64_t plan;
+  char plan_name[16]; /* name of the plan, shortened to fit */
+};
+_Static_assert(sizeof(struct tu_call_facts) == TU_BOARD_WORDS * sizeof(uint64_t), "facts fill the words of a board");
+
+/* Returns a hash of the facts that all ranks must agree on. */
+uint32_t tu_facts_hash(const struct tu_call_facts *facts);
+/* Prints a call, for example "allreduce(count 4, f32, algorithm ring, sum)". A user's plan is printed as "plan mine
+ * 0123456789abcdef". */
+void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes);
+
+#endif

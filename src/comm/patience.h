@@ -1,0 +1,76 @@
+/* patience.h: decides what a waiting rank does next: poll again, yield its core, or sleep. */
+#ifndef TU_PATIENCE_H
+#define TU_PATIENCE_H
+
+#include "comm/comm.h"
+
+#define TU_SLEEP_MS 100 /* maximum duration of one sleep, in ms */
+/* interval between two checks whether the peers are alive, in ns; each check of a peer is a system call */
+#define TU_LOOK_NS 40000000u
+#define TU_NS_PER_MS 1000000u
+
+/* How long a wait has lasted without progress. All zero at the start; tu_stall_moved resets it after progress. */
+struct tu_stall {
+  uint32_t polls, yields;
+  /* number of completed requests (tu_queue_finished) that the caller read before it checked its condition; 0: tu_stall
+   * reads this number itself */
+  uint32_t finished;
+  int sleep_ms; /* maximum duration of one sleep, in ms; 0: TU_SLEEP_MS */
+  /* time when the wait first read the clock, in ns. If only tu_patience_test is called: time when it last returned
+   * true. 0: not yet */
+  uint64_t since;
+  /* time of the last check for time-outs that was made although the wait had progressed, in ns; tu_stall_moved keeps
+   * it */
+  uint64_t looked_at;
+};
+/* Returns the time from `since` to `now`. Returns 0 if `since` is later, because another thread may have set it after
+ * this thread read the clock. */
+static inline uint64_t tu_elapsed_ns(uint64_t since, uint64_t now) { return now > since ? now - since : 0; }
+static inline void tu_stall_moved(struct tu_stall *s) { s->polls = s->yields = 0, s->since = 0; }
+
+/* What this thread has observed about the use of its core by other programs. */
+struct tu_core_watch {
+  /* upper limit for the number of polls without reading the clock; low while sleeps_at_once is true */
+  uint32_t polls;
+  /* busy: the thread assumes that other programs use its core. sleeps_at_once: because of these programs, the thread
+   * sleeps after a few polls, without yielding */
+  bool busy, sleeps_at_once;
+  /* busy_until: time until which `busy` stays true. busy_ns: length of the last period with `busy`. Both in ns */
+  uint64_t busy_until, busy_ns;
+  /* the thread's normal time slice in ns, while it has shorter ones; 0: its slices are normal */
+  uint64_t slice_ns;
+  /* time, in ns, when this thread last asked the kernel for its CPU time */
+  uint64_t asked_at;
+  uint64_t sleeps, slept_ns; /* number of the thread's voluntary sleeps since asked_at, and their total time in ns */
+  uint64_t rested_at;        /* time when the thread's last yield or sleep ended, in ns; 0: none yet */
+  /* yielded_at: time when the last yield began. others_worked: total time that the other ranks had worked until then.
+   * Both in ns */
+  uint64_t yielded_at, others_worked;
+  /* what the kernel reported at asked_at: CPU time of the thread in us, and its numbers of involuntary (preempted) and
+   * of voluntary (blocked) context switches */
+  uint64_t cpu_us, preempted, blocked;
+};
+extern _Thread_local struct tu_core_watch tu_core_watch __attribute__((tls_model("initial-exec")));
+
+/* Sets how a rank waits. spin_us: as in tutti_options. share: maximum number of ranks per CPU. Error:
+ * TUTTI_ERR_ENVIRONMENT. */
+tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t share, struct tu_error *error);
+/* Returns the number of polls before the clock is read. */
+static inline uint32_t tu_patience_polls(const struct tutti_comm *comm) {
+  return tu_core_watch.polls < comm->patience.polls ? tu_core_watch.polls : comm->patience.polls;
+}
+/* Called after an unsuccessful poll. Returns true if it is time to sleep. Otherwise pauses or yields, and returns
+ * false. Any thread may call this function. */
+bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *stall);
+/* For callers that must not sleep, but may check again at once. Call it after each check that found nothing. moved: the
+ * check found nothing, but made progress. Yields if ranks share cores and `moved` is false. Returns true if it is time
+ * to look for dead peers and passed time-outs. The first call of a wait costs nothing. */
+bool tu_patience_test(const struct tutti_comm *comm, struct tu_stall *stall, bool moved);
+/* Returns true if, by the clock, it is time to look for dead peers and passed time-outs. *looked_at: time when the
+ * function last returned true. */
+bool tu_patience_looks(uint64_t *looked_at);
+/* Sleeps until the bell rings, for at most `ms` ms, and records the time as sleep, not as work. `token`: result of
+ * tu_bell_arm, which was called before the last check for new data. */
+void tu_patience_sleep(struct tu_transport *t, uint32_t token, int ms);
+
+#endif

@@ -1,0 +1,119 @@
+/* patience_test.c: tests how long a rank polls and yields with given settings, and what it does after each unsuccessful
+ * poll. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "comm/comm.h"
+#include "comm/patience.h"
+#include "test.h"
+
+struct row {
+  const char *name;
+  const char *variable; /* value of TUTTI_SPIN_US, or NULL */
+  int spin_us;
+  uint32_t share;
+  struct tu_patience expected;
+};
+
+static void what_it_is_told(void) {
+  static const struct row rows[] = {
+      {"a core each", NULL, 0, 1, {.adapts = true, .polls = 256, .spin_ns = 300000}},
+      {"shared cores", NULL, 0, 4, {.adapts = true, .polls = 6, .yields = 100}},
+      {"50 us", NULL, 50, 1, {.polls = 256, .spin_ns = 50000}},
+      {"1 us", NULL, 1, 1, {.polls = 16, .spin_ns = 1000}},
+      {"50 us, shared", NULL, 50, 2, {.polls = 256, .spin_ns = 50000, .yields = 100}},
+      {"never", NULL, -1, 1, {.polls = 1}},
+      {"never, shared", NULL, -1, 3, {.polls = 1}},
+      {"by variable", "20", 0, 1, {.polls = 256, .spin_ns = 20000}},
+      {"never, by variable", "-1", 0, 1, {.polls = 1}},
+      {"adapts, by variable", "0", 0, 1, {.adapts = true, .polls = 256, .spin_ns = 300000}},
+      {"the program's word counts", "20", 30, 1, {.polls = 256, .spin_ns = 30000}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const struct row *row = &rows[i];
+    const struct tu_patience *e = &row->expected;
+    struct tu_patience got;
+    struct tu_error error = {0};
+    if (row->variable) setenv("TUTTI_SPIN_US", row->variable, 1);
+    CHECK(tu_patience_init(&got, row->spin_us, row->share, &error) == TUTTI_OK, "%s: %s", row->name, error.text);
+    unsetenv("TUTTI_SPIN_US");
+    CHECK(got.adapts == e->adapts && got.polls == e->polls && got.spin_ns == e->spin_ns && got.yields == e->yields,
+          "%s: adapts %d, %u polls, %llu ns, %u yields", row->name, got.adapts, got.polls,
+          (unsigned long long)got.spin_ns, got.yields);
+  }
+}
+
+static void what_is_no_time_is_refused(void) {
+  static const char *const wrong[] = {"-2", "x", "1.5", "9999999999", "-", "1us"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    struct tu_patience got;
+    struct tu_error error = {0};
+    setenv("TUTTI_SPIN_US", wrong[i], 1);
+    CHECK(tu_patience_init(&got, 0, 1, &error) == TUTTI_ERR_ENVIRONMENT, "'%s' is taken", wrong[i]);
+    CHECK(strstr(error.text, "TUTTI_SPIN_US") && strstr(error.text, "from -1 to 2147483647"), "'%s': %s", wrong[i],
+          error.text);
+    CHECK(tu_patience_init(&got, 5, 1, &error) == TUTTI_OK, "'%s' counts though the program says 5", wrong[i]);
+  }
+  unsetenv("TUTTI_SPIN_US");
+}
+
+/* Polls without success until it is time to sleep. Returns the number of polls; *ns: how long they took. */
+static uint32_t polls_until_sleep(struct tutti_comm *comm, uint64_t *ns) {
+  struct tu_stall stall = {0};
+  uint32_t polls = 1;
+  uint64_t start = tu_clock_ns();
+  while (!tu_patience_ends(comm, &stall)) polls++;
+  *ns = tu_clock_ns() - start;
+  return polls;
+}
+
+/* Checks times against lower bounds only: these hold on a busy machine, too. */
+static void polls_then_yields_then_sleeps(void) {
+  struct tu_transport *t;
+  struct tu_error error;
+  struct tutti_comm comm = {.ranks = 2};
+  uint64_t ns;
+  if (tu_loop_create(1, 0, &t, &error) != TUTTI_OK) abort();
+  comm.transport = t;
+  comm.share = 1;
+  comm.patience = (struct tu_patience){.polls = 1};
+  uint32_t polls = polls_until_sleep(&comm, &ns);
+  CHECK(polls == 1, "told not to spin, it polls %u times", polls);
+  comm.patience = (struct tu_patience){.polls = 256, .spin_ns = 2000000};
+  polls = polls_until_sleep(&comm, &ns);
+  CHECK(polls > 256 && ns >= 2000000, "told to poll for 2 ms: %u polls, %llu ns", polls, (unsigned long long)ns);
+  comm.share = 2;
+  comm.patience = (struct tu_patience){.polls = 6, .yields = 100};
+  polls = polls_until_sleep(&comm, &ns);
+  CHECK(polls == 6 + 100 || ns >= TU_LOOK_NS, "6 polls and 100 yields are %u", polls);
+  /* Other programs may use the core during each yield, so their number does not bound the time. */
+  comm.patience.yields = 10000000;
+  polls = polls_until_sleep(&comm, &ns);
+  CHECK(polls < comm.patience.yields && ns >= TU_LOOK_NS, "%u polls and yields took %llu ns", polls,
+        (unsigned long long)ns);
+  t->ops->close(t);
+}
+
+/* The first unsuccessful test does not look for dead peers, the second one does, and later ones do once per interval of
+ * the clock. */
+static void who_tests_looks_by_the_clock(void) {
+  const struct tutti_comm comm = {.patience = {.polls = 256, .spin_ns = 300000}};
+  struct tu_stall stall = {0};
+  CHECK(!tu_patience_test(&comm, &stall, false), "the first vain test looks already");
+  CHECK(tu_patience_test(&comm, &stall, false), "the second one does not");
+  stall.since = tu_clock_ns() - 10000000000; /* 10 s ago */
+  CHECK(tu_patience_test(&comm, &stall, true), "a look is long over due");
+  uint32_t looks = 0, tests = 0;
+  for (uint64_t end = tu_clock_ns() + 100000000; tu_clock_ns() < end; tests++)
+    looks += tu_patience_test(&comm, &stall, false);
+  CHECK(looks >= 1 && looks <= 6, "%u looks of %u tests in 100 ms", looks, tests);
+}
+
+int main(int argc, char **argv) {
+  const struct test tests[] = {{"what_it_is_told", what_it_is_told},
+                               {"what_is_no_time_is_refused", what_is_no_time_is_refused},
+                               {"polls_then_yields_then_sleeps", polls_then_yields_then_sleeps},
+                               {"who_tests_looks_by_the_clock", who_tests_looks_by_the_clock}};
+  unsetenv("TUTTI_SPIN_US");
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}

@@ -1,0 +1,73 @@
+/* peers.c: finds peers of a communicator that have died or left, and prints their last calls. */
+#include "comm/peers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/facts.h"
+
+void tu_print_last_call(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
+  const struct tu_control *control = &comm->mover->control;
+  uint64_t latest = tu_control_latest(control, peer), words[TU_BOARD_WORDS];
+  struct tu_call_facts facts;
+  char call[200];
+  if (latest == 0) {
+    snprintf(text, bytes, "has started no collective yet");
+  } else if (tu_control_call(control, peer, latest, words)) {
+    memcpy(&facts, words, sizeof facts);
+    tu_facts_print(&facts, call, sizeof call);
+    snprintf(text, bytes, "its last call is collective %llu, %s", (unsigned long long)latest, call);
+  } else {
+    snprintf(text, bytes, "its last known call is collective %llu", (unsigned long long)latest);
+  }
+}
+
+void tu_print_peer(const struct tutti_comm *comm, uint32_t peer, char *text, size_t bytes) {
+  char last[280] = "has freed the communicator";
+  if (!tu_control_departed(&comm->mover->control, peer)) tu_print_last_call(comm, peer, last, sizeof last);
+  snprintf(text, bytes, "rank %u (%s)", peer, last);
+}
+
+static void look_whether_departed(const struct tutti_comm *comm, uint32_t p) {
+  comm->departed[p] = tu_control_departed(&comm->mover->control, p) ? TU_HAS_DEPARTED : TU_IS_HERE;
+}
+
+void tu_note_departed(struct tutti_comm *comm) {
+  memset(comm->departed, TU_NOT_LOOKED_AT, comm->ranks * sizeof *comm->departed);
+  comm->looked = (comm->looked + TU_LOOKED_RANKS) % comm->ranks;
+  for (uint32_t i = 0; i < tu_min(comm->ranks, TU_LOOKED_RANKS); i++)
+    look_whether_departed(comm, (comm->looked + i) % comm->ranks);
+  for (uint32_t p = 0; p < comm->ranks; p++)
+    if (comm->waits_for[p]) look_whether_departed(comm, p);
+}
+
+bool tu_peer_died(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
+  char state[300];
+  if (tu_control_missed(&comm->mover->control, p)) {
+    tu_fail(error, TUTTI_ERR_PEER,
+            "rank %u could not create its part of the communicator in tutti_comm_split or tutti_comm_dup; rank %u "
+            "noticed it in %s",
+            p, comm->rank, doing);
+    return true;
+  }
+  if (tu_control_alive(&comm->mover->control, p)) return false;
+  /* rank p no longer lives, but has freed the communicator before, which is not a failure */
+  if (tu_control_departed(&comm->mover->control, p)) return false;
+  tu_print_peer(comm, p, state, sizeof state);
+  tu_fail(error, TUTTI_ERR_PEER, "%s has died or exited; rank %u noticed it in %s", state, comm->rank, doing);
+  return true;
+}
+
+bool tu_peer_left(const struct tutti_comm *comm, uint32_t p, const char *doing, struct tu_error *error) {
+  tu_fail(error, TUTTI_ERR_PEER, "rank %u has freed the communicator while rank %u still waits for it in %s", p,
+          comm->rank, doing);
+  return true;
+}
+
+bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
+  for (uint32_t p = 0; p < comm->ranks; p++) {
+    if (comm->departed[p] == TU_HAS_DEPARTED && comm->waits_for[p]) return tu_peer_left(comm, p, doing, error);
+    if (comm->departed[p] == TU_IS_HERE && tu_peer_died(comm, p, doing, error)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,160 @@
+/* remote_internal.h: definitions that the remote*.c files share: frames, and the ends of channels to other hosts. All
+ * functions are called with tu_remote.lock held. */
+#ifndef TU_REMOTE_INTERNAL_H
+#define TU_REMOTE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "mover/remote.h"
+
+#define TU_SLOT_BYTES_MAX (1u << 30)
+#define TU_REMOTE_BUCKETS 1024u
+
+/* ---- frames ---- */
+
+enum tu_frame_kind {
+  TU_FRAME_SLICE,
+  /* credits without a slice: slice.taken is the number of slices that the sender of this frame has taken */
+  TU_FRAME_CREDIT,
+  /* a call of the sender (the words of its board); if `code` is 1, the receiver is to answer with its own call */
+  TU_FRAME_CALL,
+  TU_FRAME_VERDICT,  /* the communicator's verdict (its first failure): `code` is the error, the body its message */
+  TU_FRAME_WORDS,    /* data from rank 0, which is in the body */
+  TU_FRAME_HERE,     /* the sender has made its side of the communicator */
+  TU_FRAME_DEPARTED, /* the sender has departed in order */
+  TU_FRAME_MISSED,   /* the sender could not make its side of the communicator; `code` is the reason */
+  TU_FRAME_CLOSED    /* the sender has closed the communicator; this is its last frame for it */
+};
+
+struct tu_frame {
+  uint64_t comm_id;
+  uint8_t kind, lane;
+  uint16_t reserved;
+  uint32_t code;
+  union {
+    struct {
+      uint64_t tag, message_bytes;
+      uint32_t sequence, taken, bytes, credits, slot_bytes, reserved;
+      unsigned char payload[TU_INLINE_BYTES];
+    } slice;
+    struct {
+      uint64_t number, latest; /* number of the call, and number of the sender's last call (0: none) */
+      uint64_t words[TU_BOARD_WORDS];
+    } call;
+  } of;
+};
+_Static_assert(sizeof(struct tu_frame) == TU_FRAME_HEAD_BYTES, "no padding");
+
+/* ---- state ---- */
+
+/* A frame that arrived before this rank had made the communicator. */
+struct tu_held {
+  struct tu_held *next;
+  uint32_t from;
+  struct tu_frame frame;
+  size_t bytes;
+  unsigned char body[];
+};
+
+struct tu_remote_comm {
+  struct tu_remote_comm *chain;
+  uint64_t number;
+  struct tu_control *control; /* the communicator on this rank; NULL: not made yet, or closed */
+  /* true: this rank has departed. It handles only departures of other ranks, because the shared block of its host may
+   * have been freed. */
+  bool deaf;
+  bool closed;
+  struct tu_error lost; /* first error that occurred before this rank had made the communicator */
+  /* closed_there: number of members on other hosts that have closed. remote_members: number of all members on other
+   * hosts; set once this rank has made the communicator. */
+  uint32_t closed_there, remote_members;
+  struct tu_held *first, *last;
+  struct tu_remote_end *ends;
+};
+
+/* This process's end of the channels to and from one rank of another host, on one lane. */
+struct tu_remote_end {
+  struct tu_remote_end *chain; /* next end in the same hash bucket */
+  struct tu_remote_end *next;  /* next end of the same communicator */
+  struct tu_remote_end *after; /* next end in tu_remote.left, the list of ends with unsent data */
+  bool left;                   /* true: the end is in tu_remote.left, the list of ends with unsent data */
+  struct tu_remote_comm *comm;
+  uint32_t peer; /* the peer's rank in the job */
+  uint32_t lane;
+  struct tu_sender *sender; /* this rank's sender to the peer; NULL: none */
+  uint32_t sent;            /* number of published slices that have been sent */
+  /* Lines of the copy of the peer's channel; NULL: nothing has arrived. */
+  struct tu_line *lines;
+  unsigned char *slots;
+  uint32_t credits, slot_bytes;
+  uint32_t came; /* number of slices that have arrived */
+  /* message_bytes: size of the message that is partly received; message_left: number of its bytes that are missing */
+  uint64_t message_bytes, message_left;
+  uint32_t told; /* number of slices that this rank has reported to the peer as taken */
+  /* counted_bytes: total bytes of the slices that this rank has taken and counts as not yet reported to the peer.
+   * counted: number of the first slice that is not counted yet. */
+  uint32_t counted, counted_bytes;
+  bool filling; /* true: the body of a slice is partly received */
+  struct tu_credit_line credit;
+};
+
+struct tu_remote {
+  struct tu_hosts hosts; /* base struct; must be the first field */
+  struct tu_wire_reader reader;
+  struct tu_transport *transport;
+  struct tu_wire *wire;
+  pthread_mutex_t lock; /* protects the wire and all fields below */
+  struct tu_remote_comm *comms[TU_REMOTE_BUCKETS];
+  struct tu_remote_end *buckets[TU_REMOTE_BUCKETS];
+  struct tu_remote_end *left; /* list of ends that have something left to send */
+};
+
+/* ---- remote_state.c ---- */
+
+struct tu_remote_comm *tu_remote_find_comm(struct tu_remote *r, uint64_t number);
+/* Returns the state of a communicator, created on first use; NULL: out of memory. tu_remote_get_end does the same for
+ * this process's end of a channel. */
+struct tu_remote_comm *tu_remote_get_comm(struct tu_remote *r, uint64_t number);
+struct tu_remote_end *tu_remote_find_end(struct tu_remote *r, const struct tu_remote_comm *s, uint32_t peer,
+                                         uint32_t lane);
+struct tu_remote_end *tu_remote_get_end(struct tu_remote *r, struct tu_remote_comm *s, uint32_t peer, uint32_t lane);
+
+/* Frees an end of a channel. Its communicator must not list the end any more. */
+void tu_remote_free_end(struct tu_remote_end *e);
+/* Frees the frames that arrived before the communicator was made. */
+void tu_remote_free_held(struct tu_remote_comm *s);
+/* Frees the ends of a closed communicator. Also frees its state, once no more frames for it can arrive. */
+void tu_remote_sweep(struct tu_remote *r, struct tu_remote_comm *s);
+/* Posts a frame to the marked members on other hosts, or to all of them if `whom` is NULL. Returns false if out of
+ * memory. */
+bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, const bool whom[], const struct tu_frame *f,
+                    const void *body, size_t bytes);
+/* Fails the communicator on this rank. If the communicator is not made yet, it fails as soon as it is made. */
+void tu_remote_fail(struct tu_remote *r, struct tu_remote_comm *s, const struct tu_error *error);
+
+/* ---- remote_slices.c ---- */
+
+/* Sends the published slices of the communicator's channels, and the credits that are due (all_credits: all credits).
+ * Ends of channels that cannot send everything now are added to r->left. Returns true if anything moved. */
+bool tu_remote_serve_comm(struct tu_remote *r, const struct tu_remote_comm *s, bool all_credits);
+bool tu_remote_serve_left(struct tu_remote *r, bool all_credits);
+/* Sends the published slices of one end of a channel. posts = true: slices that cannot be sent now are copied and sent
+ * later, because their memory will be freed. */
+bool tu_remote_send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts);
+/* Called when the head (struct tu_frame) of a slice has arrived. Returns the end of the channel to which the slice
+ * belongs; tu_remote_slot returns the buffer for the body. NULL: there is no such end, and the body is skipped. */
+struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, const struct tu_frame *f,
+                                            size_t body_bytes);
+unsigned char *tu_remote_slot(const struct tu_remote_end *e);
+void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f);
+/* Records that the peer has taken that many slices. */
+void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken);
+
+/* ---- remote_control.c ---- */
+
+/* Handles a control frame (a frame without a slice) from rank `from` of the job: stores its content in the shared block
+ * of this host, or a departure in c->departed. */
+void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, const struct tu_frame *f, void *body,
+                    size_t bytes);
+
+#endif

@@ -1,0 +1,26 @@
+#!/bin/bash
+# bench_forms_test.sh SOURCE BUILD: tests tools/bench-forms: one row per form, and its error message. Times are not checked.
+set -u
+. "$1/tests/shell.sh"
+source=$1 build=$2
+if grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then echo "a build with sanitizers" && exit 77; fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+
+test_rows() {
+  run_tool 0 "$source/tools/bench-forms" "$build" 2 3
+  is rows "$(awk 'NR > 1 { print $1, (NF >= 2) }' <<<"$out")" "tutti_allreduce 1
+tutti_run_call, 1
+tutti_start 1
+tutti_allgather 1
+tutti_run_call, 1
+tutti_allgatherv 1"
+}
+
+test_mistakes() {
+  run_tool 2 "$source/tools/bench-forms" no-such-build
+  has "no build" "$err" "no-such-build/tutti"
+}
+
+run_tests

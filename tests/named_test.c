@@ -1,0 +1,218 @@
+/* test: timeout=120 */
+/* named_test.c: the named functions, blocking and non-blocking, and tutti_run_call. Each must give the same result as
+ * tutti_start with an equal tutti_call. Calls are repeated, as a repeated short call takes a fast path; counts and
+ * displacements change between calls, also in place, in the same arrays. */
+#include "conform.h"
+
+enum { ROUNDS = 6, REPEATS = 5 };
+enum way { BLOCKING, NON_BLOCKING, RUN_CALL, WAYS };
+
+static tutti_err call_blocking(tutti_comm *comm, const tutti_call *c) {
+  switch (c->collective) {
+    case TUTTI_ALLREDUCE: return tutti_allreduce(comm, c->send, c->recv, c->count, c->type, c->op);
+    case TUTTI_REDUCE: return tutti_reduce(comm, c->send, c->recv, c->count, c->type, c->op, c->root);
+    case TUTTI_BROADCAST: return tutti_broadcast(comm, c->recv, c->count, c->type, c->root);
+    case TUTTI_GATHER: return tutti_gather(comm, c->send, c->recv, c->count, c->type, c->root);
+    case TUTTI_SCATTER: return tutti_scatter(comm, c->send, c->recv, c->count, c->type, c->root);
+    case TUTTI_ALLGATHER: return tutti_allgather(comm, c->send, c->recv, c->count, c->type);
+    case TUTTI_REDUCE_SCATTER: return tutti_reduce_scatter(comm, c->send, c->recv, c->count, c->type, c->op);
+    case TUTTI_ALLTOALL: return tutti_alltoall(comm, c->send, c->recv, c->count, c->type);
+    case TUTTI_BARRIER: return tutti_barrier(comm);
+    case TUTTI_SCAN: return tutti_scan(comm, c->send, c->recv, c->count, c->type, c->op);
+    case TUTTI_EXSCAN: return tutti_exscan(comm, c->send, c->recv, c->count, c->type, c->op);
+    case TUTTI_GATHERV: return tutti_gatherv(comm, c->send, c->count, c->recv, c->counts, c->offsets, c->type, c->root);
+    case TUTTI_SCATTERV:
+      return tutti_scatterv(comm, c->send, c->counts, c->offsets, c->recv, c->count, c->type, c->root);
+    case TUTTI_ALLGATHERV: return tutti_allgatherv(comm, c->send, c->recv, c->counts, c->offsets, c->type);
+    case TUTTI_REDUCE_SCATTERV:
+      return tutti_reduce_scatterv(comm, c->send, c->counts, c->offsets, c->recv, c->type, c->op);
+    default:
+      return tutti_alltoallv(comm, c->send, c->counts, c->offsets, c->recv, c->recv_counts, c->recv_offsets, c->type);
+  }
+}
+
+static tutti_err call_non_blocking(tutti_comm *comm, const tutti_call *c, tutti_request **r) {
+  switch (c->collective) {
+    case TUTTI_ALLREDUCE: return tutti_iallreduce(comm, c->send, c->recv, c->count, c->type, c->op, r);
+    case TUTTI_REDUCE: return tutti_ireduce(comm, c->send, c->recv, c->count, c->type, c->op, c->root, r);
+    case TUTTI_BROADCAST: return tutti_ibroadcast(comm, c->recv, c->count, c->type, c->root, r);
+    case TUTTI_GATHER: return tutti_igather(comm, c->send, c->recv, c->count, c->type, c->root, r);
+    case TUTTI_SCATTER: return tutti_iscatter(comm, c->send, c->recv, c->count, c->type, c->root, r);
+    case TUTTI_ALLGATHER: return tutti_iallgather(comm, c->send, c->recv, c->count, c->type, r);
+    case TUTTI_REDUCE_SCATTER: return tutti_ireduce_scatter(comm, c->send, c->recv, c->count, c->type, c->op, r);
+    case TUTTI_ALLTOALL: return tutti_ialltoall(comm, c->send, c->recv, c->count, c->type, r);
+    case TUTTI_BARRIER: return tutti_ibarrier(comm, r);
+    case TUTTI_SCAN: return tutti_iscan(comm, c->send, c->recv, c->count, c->type, c->op, r);
+    case TUTTI_EXSCAN: return tutti_iexscan(comm, c->send, c->recv, c->count, c->type, c->op, r);
+    case TUTTI_GATHERV:
+      return tutti_igatherv(comm, c->send, c->count, c->recv, c->counts, c->offsets, c->type, c->root, r);
+    case TUTTI_SCATTERV:
+      return tutti_iscatterv(comm, c->send, c->counts, c->offsets, c->recv, c->count, c->type, c->root, r);
+    case TUTTI_ALLGATHERV: return tutti_iallgatherv(comm, c->send, c->recv, c->counts, c->offsets, c->type, r);
+    case TUTTI_REDUCE_SCATTERV:
+      return tutti_ireduce_scatterv(comm, c->send, c->counts, c->offsets, c->recv, c->type, c->op, r);
+    default:
+      return tutti_ialltoallv(comm, c->send, c->counts, c->offsets, c->recv, c->recv_counts, c->recv_offsets, c->type,
+                              r);
+  }
+}
+
+static tutti_err run_one_way(tutti_comm *comm, const tutti_call *call, enum way way) {
+  tutti_request *request = NULL;
+  if (way == BLOCKING) return call_blocking(comm, call);
+  if (way == RUN_CALL) return tutti_run_call(comm, call);
+  tutti_err err = call_non_blocking(comm, call, &request);
+  return err == TUTTI_OK ? tutti_wait(&request) : err;
+}
+
+/* Runs one case several times in one way, with new input each time. */
+static void repeat(struct player *p, struct ref_case *c, enum way way) {
+  struct ref_run run;
+  char text[768];
+  ref_run_init(&run, c, p->rank);
+  for (int i = 0; i < REPEATS && p->stage->failures == 0; i++) {
+    ref_fill(&run);
+    ref_want(&run);
+    tutti_err err = run_one_way(p->comm, &run.call, way);
+    if (err != TUTTI_OK) {
+      ref_case_print(c, text, sizeof text);
+      wrong(p, "rank %u, way %d: %s: %s, in %s", p->rank, way, tutti_err_name(err), tutti_error_message(p->comm), text);
+    } else if (!ref_agrees(&run, text, sizeof text)) {
+      wrong(p, "way %d, repetition %d: %s", way, i, text);
+    }
+  }
+  ref_run_fini(&run);
+}
+
+static void every_function(struct player *p) {
+  static const size_t counts[] = {0, 1, 7, 60, 3000};
+  uint64_t state = p->seed;
+  if (ref_register() != TUTTI_OK) wrong(p, "tutti_op_create: %s", tutti_error_message(NULL));
+  for (int round = 0; round < ROUNDS; round++)
+    for (uint32_t k = 0; k < REF_COLLECTIVES && p->stage->failures == 0; k++) {
+      struct ref_case c = {.collective = ref_collectives[k], .ranks = p->ranks, .type = TUTTI_I32, .op = TUTTI_SUM};
+      c.count = counts[ranks_random(&state) % 5];
+      c.blocks = (enum ref_blocks)(ranks_random(&state) % REF_BLOCKS);
+      c.root = (uint32_t)(ranks_random(&state) % p->ranks);
+      c.aliasing = (enum ref_aliasing)(ranks_random(&state) % REF_ALIASINGS);
+      if (c.collective == TUTTI_BROADCAST) c.aliasing = REF_SAME_POINTER; /* tutti_broadcast has one buffer */
+      if (c.collective == TUTTI_BARRIER) c.aliasing = REF_APART;          /* tutti_barrier has no buffer */
+      c.seed = ranks_random(&state);
+      repeat(p, &c, (enum way)(ranks_random(&state) % WAYS));
+    }
+}
+
+/* Changes counts and displacements in place, in arrays at one address, between calls with the same buffers. */
+static void arrays_change(struct player *p) {
+  enum { MOST = 5, ROOM = TROUPE_MAX * 2 * MOST };
+  int32_t in[MOST], out[ROOM];
+  size_t counts[TROUPE_MAX], offsets[TROUPE_MAX];
+  uint64_t state = p->seed;
+  for (int i = 0; i < MOST; i++) in[i] = (int32_t)(100 * p->rank) + i;
+  for (int round = 0; round < 60 && p->stage->failures == 0; round++) {
+    if (round % 3 == 0)
+      for (uint32_t r = 0; r < p->ranks; r++) counts[r] = ranks_random(&state) % (MOST + 1);
+    bool gaps = round % 6 >= 3;
+    for (uint32_t r = 0; r < p->ranks; r++) offsets[r] = r * 2 * MOST + (size_t)(round / 6 % MOST);
+    for (int i = 0; i < ROOM; i++) out[i] = -1;
+    if (!good(p, tutti_allgatherv(p->comm, in, out, counts, gaps ? offsets : NULL, TUTTI_I32), "tutti_allgatherv"))
+      return;
+    size_t packed = 0, written = 0;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+      for (size_t i = 0; i < counts[r]; i++) {
+        int32_t found = out[(gaps ? offsets[r] : packed) + i];
+        if (found != (int32_t)(100 * r + i)) wrong(p, "round %d, rank %u: element %zu is %d", round, r, i, found);
+      }
+      packed += counts[r];
+    }
+    for (int i = 0; i < ROOM; i++) written += out[i] != -1;
+    if (written != packed) wrong(p, "round %d: %zu elements are written, expected %zu", round, written, packed);
+  }
+}
+
+/* Sends to the next rank, without blocking, and receives from the previous one. */
+static void send_and_receive(struct player *p) {
+  int32_t sent = (int32_t)p->rank, received = -1;
+  tutti_request *requests[2] = {NULL, NULL};
+  uint32_t next = (p->rank + 1) % p->ranks, previous = (p->rank + p->ranks - 1) % p->ranks;
+  if (!good(p, tutti_irecv(p->comm, &received, 1, TUTTI_I32, previous, 3, &requests[0]), "tutti_irecv") ||
+      !good(p, tutti_isend(p->comm, &sent, 1, TUTTI_I32, next, 3, &requests[1]), "tutti_isend") ||
+      !good(p, tutti_wait_all(requests, 2), "tutti_wait_all"))
+    return;
+  if (received != (int32_t)previous) wrong(p, "rank %u received %d", p->rank, received);
+}
+
+static void on_ready(void *context, size_t first, size_t count) {
+  (void)first;
+  *(size_t *)context += count;
+}
+
+/* Sets the fields of a tutti_call that the named functions do not have. */
+static void run_call_knows_all(struct player *p) {
+  int32_t in[4] = {1, 2, 3, 4}, out[4] = {0};
+  size_t told = 0;
+  tutti_call call = {.collective = TUTTI_ALLREDUCE, .send = in, .recv = out, .count = 4, .type = TUTTI_I32};
+  for (int i = 0; i < 8; i++) {
+    call.algorithm = i == 1 ? "ring" : i == 5 ? "recursive_doubling" : NULL;
+    call.timeout_ms = i == 2 ? 5000 : 0;
+    call.lanes = i == 3 ? 2 : 0;
+    call.on_ready = i == 4 ? on_ready : NULL;
+    call.on_ready_context = &told;
+    call.op = i == 6 ? TUTTI_MAX : TUTTI_SUM;
+    if (!good(p, tutti_run_call(p->comm, &call), "tutti_run_call")) return;
+    int32_t expected = i == 6 ? 4 : 4 * (int32_t)p->ranks;
+    if (out[3] != expected) wrong(p, "call %d: %d, expected %d", i, out[3], expected);
+  }
+  if (told != 4) wrong(p, "on_ready got %zu elements, expected 4", told);
+}
+
+static void input_in_parts_is_refused(struct player *p) {
+  int32_t in = 1, out;
+  const tutti_call call = {
+      .collective = TUTTI_ALLREDUCE, .send = &in, .recv = &out, .count = 1, .type = TUTTI_I32, .in_parts = true};
+  tutti_err err = tutti_run_call(p->comm, &call);
+  if (err != TUTTI_ERR_ARGUMENT || !strstr(tutti_error_message(p->comm), "in_parts"))
+    wrong(p, "%s: %s", tutti_err_name(err), tutti_error_message(p->comm));
+}
+
+static void null_is_refused(void) {
+  tutti_request *request = NULL;
+  CHECK(tutti_iallreduce(NULL, NULL, NULL, 0, TUTTI_I32, TUTTI_SUM, &request) == TUTTI_ERR_ARGUMENT &&
+            strstr(tutti_error_message(NULL), "tutti_iallreduce"),
+        "'%s'", tutti_error_message(NULL));
+  CHECK(tutti_alltoallv(NULL, NULL, NULL, NULL, NULL, NULL, NULL, TUTTI_I32) == TUTTI_ERR_ARGUMENT &&
+            strstr(tutti_error_message(NULL), "tutti_alltoallv"),
+        "'%s'", tutti_error_message(NULL));
+  CHECK(tutti_run_call(NULL, NULL) == TUTTI_ERR_ARGUMENT && strstr(tutti_error_message(NULL), "tutti_run_call"), "'%s'",
+        tutti_error_message(NULL));
+}
+
+static const struct {
+  const char *name;
+  void (*run)(struct player *p);
+  bool fails;
+} cases[] = {{"every function", every_function, false},
+             {"arrays change in place", arrays_change, false},
+             {"send and receive", send_and_receive, false},
+             {"tutti_run_call takes every field", run_call_knows_all, false},
+             {"input in parts is refused", input_in_parts_is_refused, true}};
+
+static uint64_t seed;
+
+static void play(void (*over)(struct troupe *t)) {
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (uint32_t ranks = 1; ranks <= 5; ranks++)
+      (void)troupe_perform((struct troupe){.run = cases[i].run, .ranks = ranks, .seed = seed, .fails = cases[i].fails},
+                           over);
+}
+
+static void test_loop(void) { play(troupe_over_loop); }
+static void test_shm(void) { play(troupe_over_shm); }
+
+int main(int argc, char **argv) {
+  /* The test of processes is first: they must be forked before threads exist. */
+  static const struct test tests[] = {{"shm", test_shm}, {"loop", test_loop}, {"null", null_is_refused}};
+  seed = test_seed();
+  ranks_clear_environment();
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}

@@ -1,0 +1,211 @@
+/* copy.c: a rank of the simulated world, compiled into its copy of the library: its endpoint, and the acts of a
+ * program with their checks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/comm_create.h"
+#include "api/comm_end.h"
+#include "tests/world/rank.h"
+#include "transport/transport.h"
+
+enum { JOIN_MS = 20000 };
+
+/* ---- the endpoint: shared memory, and liveness as the world knows it ---- */
+
+static bool endpoint_alive(struct tu_transport *t, uint32_t rank) {
+  (void)t;
+  return world_alive(rank);
+}
+
+/* Ranges of this rank's slice that are released and not yet acquired again. The beginning of each contains the value
+ * RELEASED; no rank may write to it. */
+enum { RANGES_MAX = 1024, RELEASED = 0xde, CHECKED_BYTES = 1 << 14 };
+static struct {
+  uint64_t offset;
+  size_t bytes;
+} released[RANGES_MAX];
+static uint32_t released_count;
+
+static void check_released(const struct tu_transport *t, uint32_t i) {
+  const unsigned char *bytes = tu_transport_at(t, released[i].offset);
+  for (size_t k = 0; k < released[i].bytes; k++)
+    if (bytes[k] != RELEASED) {
+      world_fail("byte %zu of released shared memory of rank %u was written", k, t->rank);
+      return;
+    }
+}
+
+/* Forgets the released ranges in a part of the slice, and checks them. */
+static void forget_released(const struct tu_transport *t, uint64_t offset, size_t bytes) {
+  for (uint32_t i = 0; i < released_count;) {
+    if (released[i].offset < offset || released[i].offset >= offset + bytes) {
+      i++;
+      continue;
+    }
+    check_released(t, i);
+    released[i] = released[--released_count];
+  }
+}
+
+bool __real_tu_transport_release(struct tu_transport *t, uint64_t offset);
+bool __wrap_tu_transport_release(struct tu_transport *t, uint64_t offset);
+bool __wrap_tu_transport_release(struct tu_transport *t, uint64_t offset) {
+  const size_t before = t->free_bytes;
+  if (!__real_tu_transport_release(t, offset)) return false;
+  if (released_count == RANGES_MAX) return true;
+  released[released_count].offset = offset;
+  released[released_count].bytes = tu_min(t->free_bytes - before, CHECKED_BYTES);
+  memset(tu_transport_at(t, offset), RELEASED, released[released_count++].bytes);
+  return true;
+}
+
+void *__real_tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *offset, struct tu_error *error);
+void *__wrap_tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *offset, struct tu_error *error);
+void *__wrap_tu_transport_acquire(struct tu_transport *t, size_t bytes, uint64_t *offset, struct tu_error *error) {
+  void *memory = __real_tu_transport_acquire(t, bytes, offset, error);
+  if (memory) forget_released(t, *offset, bytes);
+  return memory;
+}
+
+static void endpoint_discard(struct tu_transport *t, uint64_t offset, size_t bytes) {
+  forget_released(t, offset, bytes);
+  memset(t->base + offset, 0, bytes);
+}
+static void endpoint_close(struct tu_transport *t) {
+  tu_transport_fini(t);
+  free(t);
+}
+static const struct tu_transport_ops endpoint_ops = {
+    .name = "world", .alive = endpoint_alive, .discard = endpoint_discard, .close = endpoint_close};
+
+/* ---- acts that make and end communicators ---- */
+
+static tutti_err make_comm(struct actor *a, const struct world_act *act) {
+  uint32_t members[WORLD_RANKS_MAX], parents[WORLD_RANKS_MAX], list[WORLD_RANKS_MAX];
+  tutti_comm *parent = a->comm[act->comm], *made = NULL;
+  const uint32_t count = world_members(a->program, a->act + 1, act->made, a->rank, members);
+  const uint32_t all = world_members(a->program, a->act, act->comm, a->rank, parents);
+  tutti_err err;
+  if (act->kind == WORLD_DUP) err = tutti_comm_dup(parent, &made);
+  else if (act->kind == WORLD_SPLIT) err = tutti_comm_split(parent, (int)world_colour(act, a->rank), 0, &made);
+  else {
+    if (count == 0) return TUTTI_OK;
+    uint32_t position = 0, own = 0;
+    for (uint32_t i = 0; i < all; i++) {
+      if (position < count && parents[i] == members[position]) list[position++] = i;
+      own += parents[i] == a->rank;
+    }
+    err = tutti_comm_create(parent, list, count, act->seed % 5, &made);
+  }
+  if (err != TUTTI_OK) return err;
+  if (tutti_ranks(made) != count || members[tutti_rank(made)] != a->rank)
+    world_fail("act %u: rank %u is rank %u of %u in the new communicator, expected %u ranks", a->act, a->rank,
+               tutti_rank(made), tutti_ranks(made), count);
+  a->comm[act->made] = made;
+  return TUTTI_OK;
+}
+
+static tutti_err perform(struct actor *a, const struct world_act *act) {
+  tutti_comm *comm = a->comm[act->comm];
+  switch (act->kind) {
+    case WORLD_CALL: return rank_call(a, act);
+    case WORLD_EXCHANGE: return rank_exchange(a, act);
+    case WORLD_BURST: return rank_burst(a, act);
+    case WORLD_LEAVE: return rank_leave(a, act);
+    case WORLD_FINISH: return rank_finish(a, act);
+    case WORLD_TENSOR: return rank_tensor(a, act);
+    case WORLD_WINDOW: return rank_window(a, act);
+    case WORLD_STREAM: return rank_stream(a, act);
+    case WORLD_FREE:
+    case WORLD_CLOSE:
+      a->comm[act->comm] = NULL;
+      return act->kind == WORLD_FREE ? tutti_comm_free(comm) : tutti_comm_close(comm);
+    case WORLD_COMPUTE: world_sleep_us(world_mix(act->seed, a->rank, 1) % 3000); return TUTTI_OK;
+    default: return make_comm(a, act);
+  }
+}
+
+/* Returns true if the rank takes part in the act. */
+static bool takes_part(const struct actor *a, const struct world_act *act) {
+  if (act->kind == WORLD_COMPUTE) return true;
+  if (act->kind == WORLD_FINISH) return a->work[act->request].open;
+  return a->comm[act->comm] != NULL;
+}
+
+/* A program does not always end at once after an error. In a program with one communicator the other ranks must learn
+ * of the failure all the same, as it is the verdict of that communicator. */
+static void linger(const struct actor *a, tutti_err err) {
+  const struct world_program *p = a->program;
+  bool alone = world_mix(p->seed, a->rank, 77) % 2;
+  for (uint32_t i = 0; i < p->acts; i++) alone &= !world_makes(&p->act[i]);
+  if (alone && (err == TUTTI_ERR_ABORTED || err == TUTTI_ERR_MISMATCH || err == TUTTI_ERR_PEER))
+    world_sleep_us(5000000);
+}
+
+static void perform_all(struct actor *a) {
+  for (a->act = 0; a->act < a->program->acts; a->act++) {
+    const struct world_act *act = &a->program->act[a->act];
+    if (!takes_part(a, act)) continue;
+    if (world_is_hit(a->act, WORLD_EXIT)) world_exit();
+    if (world_is_hit(a->act, WORLD_ABSENT)) world_stop();
+    tutti_comm *comm = a->comm[act->comm];
+    if (comm && world_is_hit(a->act, WORLD_ABORT)) tutti_abort(comm, "enough");
+    world_begin_act(a->act);
+    tutti_err err = perform(a, act);
+    const char *message = tutti_error_message(act->kind == WORLD_CALL ? comm : NULL);
+    world_end_act(a->act, err, err == TUTTI_OK ? "" : a->impatient ? WORLD_IMPATIENT : message);
+    for (uint32_t i = 0; i < TU_WAITS_THREADS; i++) {
+      struct tu_waits waits;
+      if (!a->impatient && tu_waits_read(a->transport, a->rank, i, &waits) && waits.count > 0 && waits.until == 0)
+        world_fail("rank %u, act %u: its wait is still published after the act", a->rank, a->act);
+    }
+    if (err == TUTTI_OK) continue;
+    linger(a, err);
+    return;
+  }
+}
+
+__attribute__((visibility("default"))) world_run_rank world_rank;
+void world_rank(const struct world_program *program, uint32_t rank, void *segment, size_t slice_bytes) {
+  struct actor a = {.program = program, .rank = rank};
+  struct tu_error error = {0};
+  uint32_t members[WORLD_RANKS_MAX];
+  for (uint32_t r = 0; r < program->ranks; r++) members[r] = r;
+  struct tu_transport *t = calloc(1, sizeof *t);
+  if (!t || !tu_transport_init(t, &endpoint_ops, rank, program->ranks, segment, slice_bytes)) abort();
+  t->share = program->share;
+  a.transport = t;
+  t->users = 1; /* this function's */
+  size_t room = tu_transport_free_bytes(t);
+  world_begin_act(WORLD_NO_ACT);
+  tutti_err err = tu_comm_create(t, members, program->ranks, rank, TU_WORLD_ID, JOIN_MS, &a.comm[0], &error);
+  world_end_act(WORLD_NO_ACT, err, error.text);
+  if (err == TUTTI_OK) err = tutti_comm_set_timeout(a.comm[0], program->timeout_ms);
+  if (err == TUTTI_OK) err = rank_prepare(a.comm[0]);
+  if (err == TUTTI_OK) perform_all(&a);
+  bool good = a.act == program->acts, closes = false;
+  for (int slot = WORLD_COMMS_MAX; slot-- > 1;)
+    if (a.comm[slot]) good &= (good ? tutti_comm_free : tutti_comm_close)(a.comm[slot]) == TUTTI_OK;
+  rank_drop(&a);
+  if (good && program->seed % 4 == 0) {
+    /* The last communicator is closed, and with it the endpoint, while the next rank may still have to receive. */
+    const struct world_act last = {.kind = WORLD_LEAVE, .seed = program->seed};
+    atomic_fetch_sub(&t->users, 1);
+    a.act = WORLD_NO_ACT;
+    world_begin_act(WORLD_NO_ACT);
+    err = rank_leave(&a, &last);
+    world_end_act(WORLD_NO_ACT, err, err == TUTTI_OK ? "" : tutti_error_message(NULL));
+    return;
+  }
+  /* Memory of closed communicators is released after all ranks have closed them. */
+  if (good && tutti_barrier(a.comm[0]) == TUTTI_OK) tu_comm_sweep(t);
+  if (a.comm[0]) good &= (good ? tutti_comm_free : tutti_comm_close)(a.comm[0]) == TUTTI_OK;
+  for (uint32_t i = 0; i < program->acts; i++)
+    closes |= program->act[i].kind == WORLD_CLOSE || program->act[i].kind == WORLD_LEAVE;
+  /* A closed communicator may keep its memory until the endpoint closes. */
+  if (good && !closes && program->faults == 0 && tu_transport_free_bytes(t) != room)
+    world_fail("rank %u: %zu of %zu bytes of its slice are free at the end", rank, tu_transport_free_bytes(t), room);
+  for (uint32_t i = 0; i < released_count; i++) check_released(t, i);
+  endpoint_close(t);
+}

@@ -1,0 +1,189 @@
+/* program.c: programs of the simulated world: made from a seed, printed, and the membership of their communicators. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/world/world.h"
+
+uint64_t world_mix(uint64_t seed, uint64_t a, uint64_t b) {
+  uint64_t z = seed + a * 0x9e3779b97f4a7c15u + b * 0xc2b2ae3d27d4eb4fu + 0x165667b19e3779f9u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+struct source {
+  uint64_t seed, drawn;
+};
+
+static uint64_t draw(struct source *s, uint64_t below) { return world_mix(s->seed, ++s->drawn, 0) % below; }
+
+/* ---- communicators ---- */
+
+uint32_t world_colour(const struct world_act *act, uint32_t rank) {
+  uint32_t colours = act->kind == WORLD_CREATE ? 2 : 1 + (uint32_t)(act->seed % 3);
+  return act->kind == WORLD_DUP ? 0 : (uint32_t)(world_mix(act->seed, rank, 1) % colours);
+}
+
+uint32_t world_maker(const struct world_program *p, uint32_t act, uint8_t slot) {
+  uint32_t maker = UINT32_MAX;
+  for (uint32_t i = 0; i < act; i++) {
+    const struct world_act *a = &p->act[i];
+    if (world_makes(a) && a->made == slot) maker = i;
+    if ((a->kind == WORLD_FREE || a->kind == WORLD_CLOSE || a->kind == WORLD_LEAVE) && a->comm == slot)
+      maker = UINT32_MAX;
+  }
+  return maker;
+}
+
+uint32_t world_members(const struct world_program *p, uint32_t act, uint8_t slot, uint32_t rank,
+                       uint32_t members[WORLD_RANKS_MAX]) {
+  uint32_t parents[WORLD_RANKS_MAX], count = 0;
+  if (slot == 0) {
+    for (uint32_t r = 0; r < p->ranks; r++) members[r] = r;
+    return p->ranks;
+  }
+  uint32_t maker = world_maker(p, act, slot);
+  if (maker == UINT32_MAX) return 0;
+  const struct world_act *a = &p->act[maker];
+  uint32_t colour = world_colour(a, rank);
+  if (a->kind == WORLD_CREATE && colour != 0) return 0;
+  uint32_t parent = world_members(p, maker, a->comm, rank, parents);
+  for (uint32_t i = 0; i < parent; i++)
+    if (world_colour(a, parents[i]) == colour) members[count++] = parents[i];
+  return count;
+}
+
+/* ---- making ---- */
+
+static uint8_t any_comm(const struct world_program *p, uint32_t act, struct source *s) {
+  uint8_t full[WORLD_COMMS_MAX] = {0}, count = 1;
+  for (uint8_t slot = 1; slot < WORLD_COMMS_MAX; slot++)
+    if (world_maker(p, act, slot) != UINT32_MAX) full[count++] = slot;
+  return full[draw(s, count)];
+}
+
+static uint8_t empty_slot(const struct world_program *p, uint32_t act) {
+  for (uint8_t slot = 1; slot < WORLD_COMMS_MAX; slot++)
+    if (world_maker(p, act, slot) == UINT32_MAX) return slot;
+  return 0;
+}
+
+/* Adds acts that finish the open requests of a communicator (slot UINT8_MAX: all). */
+static void finish(struct world_program *p, uint8_t open[WORLD_REQUESTS_MAX], uint8_t slot) {
+  for (uint8_t i = 0; i < WORLD_REQUESTS_MAX; i++)
+    if (open[i] != UINT8_MAX && (open[i] == slot || slot == UINT8_MAX)) {
+      p->act[p->acts++] = (struct world_act){.kind = WORLD_FINISH, .comm = open[i], .request = i};
+      open[i] = UINT8_MAX;
+    }
+}
+
+bool world_makes(const struct world_act *act) {
+  return act->kind == WORLD_DUP || act->kind == WORLD_SPLIT || act->kind == WORLD_CREATE;
+}
+
+static void add_act(struct world_program *p, struct source *s, uint8_t open[WORLD_REQUESTS_MAX]) {
+  static const uint8_t weights[WORLD_KINDS] = {
+      [WORLD_CALL] = 50,  [WORLD_EXCHANGE] = 5, [WORLD_BURST] = 3, [WORLD_TENSOR] = 6, [WORLD_WINDOW] = 6,
+      [WORLD_STREAM] = 6, [WORLD_FINISH] = 6,   [WORLD_DUP] = 3,   [WORLD_SPLIT] = 4,  [WORLD_CREATE] = 3,
+      [WORLD_FREE] = 3,   [WORLD_CLOSE] = 2,    [WORLD_LEAVE] = 2, [WORLD_COMPUTE] = 8};
+  struct world_act a = {.seed = world_mix(s->seed, ++s->drawn, 7)};
+  uint64_t at = draw(s, 107);
+  while (at >= weights[a.kind]) at -= weights[a.kind++];
+  a.comm = any_comm(p, p->acts, s);
+  a.request = (uint8_t)draw(s, WORLD_REQUESTS_MAX);
+  a.form = (enum world_form)draw(s, WORLD_FORMS);
+  a.made = empty_slot(p, p->acts);
+  switch (a.kind) {
+    case WORLD_DUP:
+    case WORLD_SPLIT:
+    case WORLD_CREATE:
+      if (a.made == 0) return;
+      break;
+    case WORLD_FREE:
+    case WORLD_CLOSE:
+    case WORLD_LEAVE:
+      if (a.comm == 0) return;
+      finish(p, open, a.comm);
+      break;
+    case WORLD_FINISH:
+      if (open[a.request] == UINT8_MAX) return;
+      a.comm = open[a.request];
+      open[a.request] = UINT8_MAX;
+      break;
+    case WORLD_CALL:
+    case WORLD_EXCHANGE:
+      if (a.form != WORLD_LATER) break;
+      if (open[a.request] != UINT8_MAX) a.form = WORLD_START;
+      else open[a.request] = a.comm;
+      break;
+    default: break;
+  }
+  p->act[p->acts++] = a;
+}
+
+bool world_is_at_act(enum world_mishap mishap) {
+  return mishap == WORLD_ABORT || mishap == WORLD_MISMATCH || mishap == WORLD_ABSENT || mishap == WORLD_EXIT;
+}
+
+static void add_faults(struct world_program *p, struct source *s) {
+  uint32_t faults = (uint32_t)draw(s, 3);
+  if (faults == 2) faults = (uint32_t)draw(s, WORLD_FAULTS_MAX + 1);
+  for (uint32_t i = 0; i < faults; i++) {
+    struct world_fault f = {(enum world_mishap)draw(s, WORLD_MISHAPS), (uint32_t)draw(s, p->ranks), 0};
+    f.at = world_is_at_act(f.mishap) ? draw(s, p->acts) : f.mishap == WORLD_REFUSED ? draw(s, 2000) : draw(s, 20000);
+    p->fault[p->faults++] = f;
+  }
+}
+
+void world_program_make(struct world_program *p, uint64_t seed) {
+  struct source s = {world_mix(seed, 1, 2), 0};
+  uint8_t open[WORLD_REQUESTS_MAX];
+  memset(open, UINT8_MAX, sizeof open);
+  /* Long time limits show that ranks learn of faults at once, and not by the limit; short ones that limits hold. */
+  *p = (struct world_program){.seed = seed, .timeout_ms = draw(&s, 2) ? 10000 : 200 + 100 * (int)draw(&s, 5)};
+  p->ranks = 2 + (uint32_t)draw(&s, WORLD_RANKS_MAX - 1);
+  p->ring_bytes = draw(&s, 3) == 0 ? (size_t)256 << draw(&s, 6) : 0;
+  p->share = draw(&s, 8) == 0 ? 1 : 2;
+  const bool alone = draw(&s, 3) == 0; /* a program that uses the world's communicator only */
+  uint32_t acts = 1 + (uint32_t)draw(&s, WORLD_ACTS_MAX - 2 * WORLD_REQUESTS_MAX - 1);
+  while (acts-- > 0 && p->acts + 2 * WORLD_REQUESTS_MAX < WORLD_ACTS_MAX) {
+    const uint32_t before = p->acts;
+    add_act(p, &s, open);
+    if (alone && p->acts > before && world_makes(&p->act[before])) p->acts = before;
+  }
+  finish(p, open, UINT8_MAX);
+  if (p->acts == 0) p->act[p->acts++] = (struct world_act){.kind = WORLD_CALL, .seed = seed};
+  add_faults(p, &s);
+}
+
+/* ---- printing ---- */
+
+static const char *const kinds[WORLD_KINDS] = {"call", "exchange", "burst",  "tensor", "window", "stream", "finish",
+                                               "dup",  "split",    "create", "free",   "close",  "leave",  "compute"};
+static const char *const forms[WORLD_FORMS] = {"by name", "run_call",   "start and wait",
+                                               "start",   "persistent", "start_all",
+                                               "polled",  "repeated",   "without a handle"};
+static const char *const mishaps[WORLD_MISHAPS] = {
+    "is killed", "exits", "is paused", "is stopped", "aborts", "makes another call", "does not come", "gets no memory"};
+
+const char *world_kind_name(enum world_kind kind) { return kinds[kind]; }
+const char *world_mishap_name(enum world_mishap mishap) { return mishaps[mishap]; }
+
+void world_program_print(const struct world_program *p) {
+  printf("program of seed %llu: %u ranks, %u per core, time-out %d ms, rings of %zu bytes (0: the default)\n",
+         (unsigned long long)p->seed, p->ranks, p->share, p->timeout_ms, p->ring_bytes);
+  for (uint32_t i = 0; i < p->acts; i++) {
+    const struct world_act *a = &p->act[i];
+    printf("  %2u  %-8s comm %u", i, kinds[a->kind], a->comm);
+    if (world_makes(a)) {
+      printf(" -> comm %u:", a->made);
+      for (uint32_t r = 0; r < p->ranks; r++) printf(" %u", world_colour(a, r));
+    }
+    if (a->kind == WORLD_CALL) printf(" %s", forms[a->form]);
+    if ((a->kind == WORLD_CALL && a->form == WORLD_LATER) || a->kind == WORLD_FINISH)
+      printf(" (request %u)", a->request);
+    printf("\n");
+  }
+  for (uint32_t i = 0; i < p->faults; i++)
+    printf("  rank %u %s at %llu\n", p->fault[i].rank, mishaps[p->fault[i].mishap], (unsigned long long)p->fault[i].at);
+}

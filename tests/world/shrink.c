@@ -1,0 +1,62 @@
+/* shrink.c: makes a failing program smaller, so that a person can read it: fewer faults, acts and ranks. */
+#include <string.h>
+
+#include "tests/world/inside.h"
+
+static bool fails(const struct world_program *p) {
+  world_perform(p);
+  return world.failed;
+}
+
+static void remove_fault(struct world_program *p, uint32_t fault) {
+  memmove(&p->fault[fault], &p->fault[fault + 1], (--p->faults - fault) * sizeof p->fault[0]);
+}
+
+/* Removes acts. Faults of later acts stay with them; ranks skip acts on communicators that are no longer made. */
+static void remove_acts(struct world_program *p, uint32_t first, uint32_t count) {
+  memmove(&p->act[first], &p->act[first + count], (p->acts - first - count) * sizeof p->act[0]);
+  p->acts -= count;
+  for (uint32_t i = p->faults; i-- > 0;) {
+    struct world_fault *f = &p->fault[i];
+    if (!world_is_at_act(f->mishap) || f->at < first) continue;
+    if (f->at < first + count) remove_fault(p, i);
+    else f->at -= count;
+  }
+}
+
+static bool keep_if_fails(struct world_program *p, const struct world_program *smaller) {
+  if (!fails(smaller)) return false;
+  *p = *smaller;
+  return true;
+}
+
+static bool shrink_once(struct world_program *p) {
+  bool shrunk = false;
+  struct world_program smaller;
+  for (uint32_t i = p->faults; i-- > 0;) {
+    smaller = *p;
+    remove_fault(&smaller, i);
+    shrunk |= keep_if_fails(p, &smaller);
+  }
+  for (uint32_t count = p->acts / 2 + 1; count > 0; count /= 2)
+    for (uint32_t first = p->acts; first >= count; first -= first > p->acts ? first - p->acts : 1) {
+      if (first > p->acts || p->acts == 1) continue;
+      smaller = *p;
+      remove_acts(&smaller, first - count, count);
+      shrunk |= keep_if_fails(p, &smaller);
+    }
+  while (p->ranks > 2) {
+    smaller = *p;
+    smaller.ranks--;
+    for (uint32_t i = smaller.faults; i-- > 0;)
+      if (smaller.fault[i].rank == smaller.ranks) remove_fault(&smaller, i);
+    if (!keep_if_fails(p, &smaller)) break;
+    shrunk = true;
+  }
+  return shrunk;
+}
+
+void world_shrink(struct world_program *p) {
+  while (shrink_once(p)) continue;
+  (void)fails(p);
+}
