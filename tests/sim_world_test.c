@@ -5,9 +5,9 @@
  *   sim_world_test [TEST...]                     as other tests
  *   sim_world_test --seeds FIRST:LAST            these seeds
  *   sim_world_test --find FIRST:LAST [COPY.so]   the first of these seeds that fails; with another copy of the library
- *   sim_world_test --seed SEED [--trace [FILE]] [COPY.so]
- *       one seed: its program and what failed, and a smaller program that fails, too; its events in order, or in a file
- *       as Chrome-trace JSON */
+ *   sim_world_test --seed SEED [--small] [--trace [FILE]] [COPY.so]
+ *       one seed: its program and what failed, and a smaller program that fails, too; the events of the program, or of
+ *       the smaller one, in order, or in a file as Chrome-trace JSON */
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -45,7 +45,7 @@ void world_fail(const char *format, ...) {
  * of another rank. */
 static bool is_guilty(uint32_t rank) {
   const struct world_program *p = world.program;
-  bool guilty = world.died_at[rank] || world.stopped[rank] || gave_up[rank];
+  bool guilty = world.died_at[rank] || world.stopped[rank] || world.cut_off[rank] || gave_up[rank];
   for (uint32_t f = 0; f < p->faults; f++) guilty |= world.happened[f] && p->fault[f].rank == rank;
   return guilty;
 }
@@ -93,18 +93,22 @@ static bool names_culprit(uint32_t act, const char *message) {
     return true;
   if (act == WORLD_NO_ACT) return names_member(message, 0, 0);
   const struct world_act *a = &world.program->act[act];
+  /* tutti_wait_all may return the error of a request on any communicator */
+  for (uint8_t slot = 0; slot < WORLD_COMMS_MAX && a->kind == WORLD_CALL && a->form == WORLD_DETACHED; slot++)
+    if (names_member(message, act, slot)) return true;
   return names_member(message, act, a->comm) || (world_makes(a) && names_member(message, act + 1, a->made));
 }
 
 /* The first failure of a communicator, which must become the error of all its ranks. */
 static struct verdict {
-  uint32_t maker, first; /* act that made the communicator, and its first member */
+  uint32_t maker, first, host; /* act that made the communicator, its first member, and the host */
   tutti_err err;
   char text[512];
 } verdicts[4 * WORLD_COMMS_MAX];
 static uint32_t verdict_count;
 
-/* Checks that the error of a call is that of the communicator's other ranks. */
+/* Checks that the error of a call is that of the communicator's other ranks on this host. Hosts may notice different
+ * failures first. */
 static void check_verdict(uint32_t act, tutti_err err, const char *message) {
   const struct world_act *a = act == WORLD_NO_ACT ? NULL : &world.program->act[act];
   uint32_t members[WORLD_RANKS_MAX];
@@ -112,10 +116,10 @@ static void check_verdict(uint32_t act, tutti_err err, const char *message) {
   /* tutti_wait_all may return the error of a request on another communicator */
   if (a->kind == WORLD_CALL && a->form == WORLD_DETACHED) return;
   world_members(world.program, act, a->comm, world.current, members);
-  const uint32_t maker = world_maker(world.program, act, a->comm);
+  const uint32_t maker = world_maker(world.program, act, a->comm), host = world.program->host[world.current];
   for (uint32_t i = 0; i < verdict_count; i++) {
     const struct verdict *v = &verdicts[i];
-    if (v->maker != maker || v->first != members[0]) continue;
+    if (v->maker != maker || v->first != members[0] || v->host != host) continue;
     if (v->err != err || strncmp(v->text, message, sizeof v->text - 1) != 0)
       world_fail("rank %u, act %u: %s: %s; another rank: %s: %s", world.current, act, tutti_err_name(err), message,
                  tutti_err_name(v->err), v->text);
@@ -123,7 +127,7 @@ static void check_verdict(uint32_t act, tutti_err err, const char *message) {
   }
   if (verdict_count == sizeof verdicts / sizeof verdicts[0]) return;
   struct verdict *v = &verdicts[verdict_count++];
-  *v = (struct verdict){.maker = maker, .first = members[0], .err = err};
+  *v = (struct verdict){.maker = maker, .first = members[0], .host = host, .err = err};
   snprintf(v->text, sizeof v->text, "%s", message);
 }
 
@@ -131,8 +135,10 @@ static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Returns true if only faults have happened that other ranks learn of at once. A rank that was stopped, or never comes,
  * is known to others by their time limit only. */
-static bool are_seen_at_once(void) {
+static bool are_seen_at_once(uint32_t act) {
   const struct world_program *p = world.program;
+  /* An endpoint with connections closes after those of the other ranks, which may be late. */
+  if (act == WORLD_NO_ACT && world_locals(p, p->host[world.current]) < p->ranks) return false;
   for (uint32_t f = 0; f < p->faults; f++)
     if (world.happened[f] &&
         (p->fault[f].mishap == WORLD_PAUSE || p->fault[f].mishap == WORLD_STOP || p->fault[f].mishap == WORLD_ABSENT))
@@ -153,14 +159,15 @@ static void check_time(uint32_t act, uint64_t took, tutti_err err) {
   const struct world_program *p = world.program;
   const uint32_t rank = world.current;
   const uint64_t limit = act == WORLD_NO_ACT ? JOIN_MS : (unsigned)p->timeout_ms;
-  const uint64_t since = later(later(world.last_fault, last_error), world.now - took);
+  const uint64_t begun = later(later(world.last_fault, last_error), world.now - took);
+  const uint64_t since = begun < world.now ? begun : world.now; /* some faults are noticed later */
   if (world.stopped[rank]) return;
   if ((is_one_wait(act) ? took : world.now - since) > (limit + SURELY_MS) * NS_PER_MS)
     world_fail("rank %u, act %d: took %.3f s with a limit of %u ms", rank, (int)act, (double)took / 1e9,
                (unsigned)limit);
-  else if (err == TUTTI_ERR_ABORTED && are_seen_at_once() && world.now - since > AWAKE_MS * NS_PER_MS)
+  else if (err == TUTTI_ERR_ABORTED && are_seen_at_once(act) && world.now - since > AWAKE_MS * NS_PER_MS)
     world_fail("rank %u, act %d: ended %.3f s after an abort", rank, (int)act, (double)(world.now - since) / 1e9);
-  else if (are_seen_at_once() && world.now - since > SURELY_MS * NS_PER_MS)
+  else if (are_seen_at_once(act) && world.now - since > SURELY_MS * NS_PER_MS)
     world_fail("rank %u, act %d: ended %.3f s after the last fault", rank, (int)act, (double)(world.now - since) / 1e9);
 }
 
@@ -207,34 +214,6 @@ void world_reset_checks(void) {
   verdict_count = 0;
 }
 
-static uint64_t perform(uint64_t seed) {
-  struct world_program program;
-  world_program_make(&program, seed);
-  world_perform(&program);
-  return world.hash;
-}
-
-/* Shows one seed. If it fails, shows also a smaller program that fails. */
-static int show(uint64_t seed, bool traces, const char *path) {
-  struct world_program program;
-  world_program_make(&program, seed);
-  world_program_print(&program);
-  if (traces && !world_trace_begin(path)) {
-    printf("cannot write %s\n", path);
-    return 1;
-  }
-  world_perform(&program);
-  world_trace_end();
-  if (!world.failed) return 0;
-  printf("failed: %s\n\na smaller ", world.text);
-  world_shrink(&program);
-  world_program_print(&program);
-  printf("failed: %s\n", world.text);
-  return 1;
-}
-
-/* ---- the first seed that fails ---- */
-
 static unsigned long long current_seed;
 
 /* Reports a seed that crashes, or does not end. */
@@ -249,18 +228,56 @@ static void say_crashed(int number) {
   _exit(1);
 }
 
-static int find(unsigned long long first, unsigned long long last) {
-  enum { ALTERNATE_BYTES = 1 << 16, SECONDS = 20 };
+static void report_crashes(void) {
+  enum { ALTERNATE_BYTES = 1 << 16 };
   static char alternate[ALTERNATE_BYTES];
   const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM};
   struct sigaction action = {.sa_handler = say_crashed, .sa_flags = SA_ONSTACK};
   if (sigaltstack(&(stack_t){.ss_sp = alternate, .ss_size = sizeof alternate}, NULL) != 0) abort();
   for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) sigaction(signals[i], &action, NULL);
-  for (current_seed = first; current_seed <= last; current_seed++) {
-    alarm(SECONDS);
-    perform(current_seed);
+}
+
+static uint64_t perform(uint64_t seed) {
+  enum { SECONDS = 20 };
+  struct world_program program;
+  current_seed = seed;
+  alarm(SECONDS);
+  world_program_make(&program, seed);
+  world_perform(&program);
+  alarm(0);
+  return world.hash;
+}
+
+/* Shows one seed. If it fails, shows also a smaller program that fails. small: shows this one only. */
+static int show(uint64_t seed, bool small, bool traces, const char *path) {
+  struct world_program program;
+  world_program_make(&program, seed);
+  if (small) {
+    world_perform(&program);
+    if (world.failed) world_shrink(&program);
+  }
+  world_program_print(&program);
+  if (traces && !world_trace_begin(path)) {
+    printf("cannot write %s\n", path);
+    return 1;
+  }
+  world_perform(&program);
+  world_trace_end();
+  if (!world.failed) return 0;
+  printf("failed: %s\n", world.text);
+  if (small) return 1;
+  printf("\na smaller ");
+  world_shrink(&program);
+  world_program_print(&program);
+  printf("failed: %s\n", world.text);
+  return 1;
+}
+
+static int find(unsigned long long first, unsigned long long last) {
+  for (unsigned long long seed = first; seed <= last; seed++) {
+    perform(seed);
     if (!world.failed) continue;
-    printf("%llu: %s\n", current_seed, world.text);
+    printf("%llu: %s\n", seed, world.text);
     return 1;
   }
   printf("no seed from %llu to %llu fails\n", first, last);
@@ -293,6 +310,7 @@ int main(int argc, char **argv) {
   setenv("TUTTI_TUNING", "none", 1);
   const bool other = argc > 3 && strstr(argv[argc - 1], ".so");
   world_load(other ? argv[--argc] : COPY);
+  report_crashes();
   if (argc > 2 && strcmp(argv[1], "--find") == 0 && sscanf(argv[2], "%llu:%llu", &first, &last) == 2)
     return find(first, last);
   if (argc < 3 || strncmp(argv[1], "--seed", 6) != 0)
@@ -301,5 +319,7 @@ int main(int argc, char **argv) {
     perform_seeds(first, last);
     return test_failures > 0;
   }
-  return show(strtoull(argv[2], NULL, 0), argc > 3 && strcmp(argv[3], "--trace") == 0, argc > 4 ? argv[4] : NULL);
+  const bool small = argc > 3 && strcmp(argv[3], "--small") == 0;
+  const bool traces = argc > 3 + small && strcmp(argv[3 + small], "--trace") == 0;
+  return show(strtoull(argv[2], NULL, 0), small, traces, argc > 4 + small ? argv[4 + small] : NULL);
 }

@@ -53,7 +53,7 @@ static bool peers_lost(struct tutti_request *r) {
   struct tutti_comm *comm = r->comm;
   note_blockers(r);
   tu_note_departed(comm);
-  tu_control_ask(&comm->mover->control, comm->waits_for, r->number);
+  tu_control_ask(&comm->mover->control, comm->waits_for, r->number, false);
   /* Report no rank as lost while messages still arrive, because a lost rank may have sent them before it left. If this
    * poll has completed the request, or has found a mismatch, the next poll of the queue ends the request. */
   if (tu_execution_poll(&r->execution) || r->execution.unfinished == 0 || r->execution.mismatch) return false;

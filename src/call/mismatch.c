@@ -62,7 +62,7 @@ static void learn_call(struct tutti_comm *comm, uint32_t peer, uint64_t number) 
   if (!comm->mover->control.remote || number == 0) return;
   memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
   comm->waits_for[peer] = true;
-  tu_control_ask(&comm->mover->control, comm->waits_for, number);
+  tu_control_ask(&comm->mover->control, comm->waits_for, number, true);
   while (!read_facts(comm, peer, number, &facts) && !tu_comm_failed_by_now(comm) && tu_clock_ns() < end) sched_yield();
 }
 

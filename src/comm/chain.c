@@ -4,6 +4,7 @@
  * wait for any rank. That rank blocks all others of the chain. */
 #include "comm/chain.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 /* A rank that has not checked its published wait for this time, in ns, is reported. A sleeping rank checks every 100
  * ms, and a polling rank should check more often. */
 #define SILENT_NS (250 * TU_NS_PER_MS)
+/* maximum time to wait for the answers of ranks on other hosts, in ns; a rank answers only while it is in the library */
+#define ANSWER_NS (200 * TU_NS_PER_MS)
 /* maximum number of hops (rank a waits for rank b) in a printed chain, not counting the last hop */
 #define CHAIN_SAID 6u
 
@@ -88,12 +91,12 @@ enum found {
   LEFT,     /* the rank has freed the communicator */
   NOT_COME, /* the rank has not started the call */
   OUTSIDE,  /* the rank has started the call, but does not wait in the library */
+  MUTE,     /* the rank runs on another host and has not answered: it does not wait in the library, or is stopped */
   INPUT,    /* the rank waits for its own program to fill in the input of a partitioned call */
   SIGNAL,   /* the rank waits for a signal */
   /* the rank has died or exited, but waited for other ranks until then: if one of them blocks the others, the rank may
    * have ended because of that */
   ENDED,
-  AWAY,   /* the rank has started the call, but runs on another host, so it is unknown which ranks it waits for */
   SILENT, /* the rank has published a wait, but has not checked it for SILENT_NS */
   FOUNDS
 };
@@ -107,6 +110,7 @@ struct finding {
   uint32_t from, next;
   struct tu_wait_entry call; /* call in which `from` waits for the rank of this entry */
   uint64_t looked;
+  uint64_t asked; /* time when the rank, on another host, was asked for its waits, in ns; 0: not yet */
 };
 
 /* State of this rank's search along the published waits, from rank to rank. */
@@ -116,9 +120,9 @@ struct walk {
   uint32_t own;        /* this rank, numbered in the job */
   uint64_t since, now; /* start of this rank's wait, and the current time, in ns */
   struct finding *findings;
-  uint32_t *order, seen;
-  uint32_t *list; /* temporary list: the ranks of a chain */
-  bool *passed;   /* [ranks of the job], temporary: true for each rank that the chain contains */
+  uint32_t *order, seen, asked; /* the first `asked` of the `seen` ranks in `order` have been asked for their waits */
+  uint32_t *list;               /* temporary list: the ranks of a chain */
+  bool *passed;                 /* [ranks of the job], temporary: true for each rank that the chain contains */
 };
 
 static void see(struct walk *w, uint32_t from, const struct tu_wait_entry *call) {
@@ -152,7 +156,30 @@ static enum found what_it_does(const struct walk *w, uint32_t rank, const struct
   if (tu_control_departed(control, p)) return LEFT;
   if (call->flags & TU_WAIT_CREATE) return tu_control_is_here(control, p) ? OUTSIDE : NOT_COME;
   if (call->number && (uint32_t)tu_control_latest(control, p) < call->number) return NOT_COME;
-  return tu_control_local(control, p) == TU_REMOTE ? AWAY : OUTSIDE;
+  return OUTSIDE;
+}
+
+/* Asks all ranks that have been seen for their waits, so that they answer at the same time. */
+static void ask(struct walk *w) {
+  for (; w->asked < w->seen; w->asked++) {
+    w->findings[w->order[w->asked]].asked = tu_clock_ns();
+    tu_control_ask_waits(&w->comm->mover->control, w->order[w->asked]);
+  }
+}
+
+/* Gets the waits of rank `rank`. Returns false if it runs on another host and does not answer. */
+static bool get_waits(const struct walk *w, uint32_t rank, struct tu_waits notes[TU_WAITS_THREADS]) {
+  const struct tu_control *control = &w->comm->mover->control;
+  const uint64_t asked = w->findings[rank].asked;
+  while (!tu_control_read_waits(control, rank, asked, notes)) {
+    const bool failed = control->block && tu_control_failed(control); /* there is no block before all have come */
+    if (failed || tu_clock_ns() - asked > ANSWER_NS || !tu_control_alive_in_job(w->t, rank)) {
+      memset(notes, 0, TU_WAITS_THREADS * sizeof *notes);
+      return false;
+    }
+    sched_yield();
+  }
+  return true;
 }
 
 /* Finds out what rank `rank` does. Adds the ranks for which it waits to the search. finding->call is the call in which
@@ -161,19 +188,20 @@ static enum found what_it_does(const struct walk *w, uint32_t rank, const struct
 static void look_at(struct walk *w, uint32_t rank) {
   struct tu_waits notes[TU_WAITS_THREADS];
   struct finding *finding = &w->findings[rank];
-  const uint32_t local = tu_transport_local(w->t, rank);
-  bool alive = tu_control_alive_in_job(w->t, rank), waits = false, about = false;
+  const bool answers = get_waits(w, rank, notes), alive = tu_control_alive_in_job(w->t, rank);
+  w->now = tu_clock_ns();
+  bool waits = false, about = false;
   for (uint32_t i = 0; i < TU_WAITS_THREADS; i++) {
-    if (local == TU_REMOTE || !tu_waits_read(w->t, local, i, &notes[i]) || !holds(w, &notes[i], alive))
-      notes[i].count = 0;
+    if (!holds(w, &notes[i], alive)) notes[i].count = 0;
     if (notes[i].count == 0) continue;
     waits = true;
     finding->looked = tu_max(finding->looked, notes[i].until ? w->now : notes[i].looked);
     for (size_t k = 0; k < notes[i].count; k++) about |= is_about(&notes[i].entries[k], &finding->call);
   }
   if (!alive) finding->found = waits ? ENDED : DEAD;
-  else if (!waits) finding->found = what_it_does(w, rank, &finding->call);
-  else finding->found = w->now - finding->looked > SILENT_NS ? SILENT : WAITS;
+  else if (waits) finding->found = w->now - finding->looked > SILENT_NS ? SILENT : WAITS;
+  else finding->found = what_it_does(w, rank, &finding->call);
+  if (finding->found == OUTSIDE && !answers) finding->found = MUTE;
   for (uint32_t i = 0; i < TU_WAITS_THREADS; i++)
     for (size_t k = 0; k < notes[i].count; k++) {
       const struct tu_wait_entry *e = &notes[i].entries[k];
@@ -226,7 +254,7 @@ static void print_finding(const struct walk *w, uint32_t rank, struct text *text
       if (ours && finding->call.number) print(text, " (has started this call, but does not wait in tutti)");
       else print(text, " (does not wait in tutti%s%s)", last[0] ? "; " : "", last);
       return;
-    case AWAY: print(text, " (runs on another host; %s)", last); return;
+    case MUTE: print(text, " (runs on another host, and does not answer; %s)", last); return;
     case INPUT: print(text, " (waits for its own program to fill in the input)"); return;
     case SIGNAL: print(text, " (waits for a signal)"); return;
     case SILENT:
@@ -305,8 +333,10 @@ bool tu_chain_print(const struct tutti_comm *comm, const struct tu_chain_wait *w
     tu_chain_add(&waits, comm, wait->number, p, wait->creates ? TU_WAIT_CREATE : 0);
     see(&w, TU_NONE, &waits.entries[0]);
   }
-  for (uint32_t i = 0; i < w.seen; i++)
+  for (uint32_t i = 0; i < w.seen; i++) {
+    ask(&w);
     if (w.order[i] != w.own) look_at(&w, w.order[i]);
+  }
   if (w.seen > 0) print_blamed(&w, &text);
   free(w.findings);
   free(w.order);

@@ -120,8 +120,8 @@ tutti_err tu_control_open(struct tu_control *c, struct tu_transport *t, const ui
   memcpy(c->members, members, ranks * sizeof *members);
   while (tu_control_local(c, c->leader) == TU_REMOTE) c->leader++;
   for (uint32_t i = 0; t->hosts && i < ranks; i++) c->remote |= tu_control_local(c, i) == TU_REMOTE;
-  if (c->remote && !(c->departed = tu_try_allocate(ranks, sizeof *c->departed)))
-    return tu_fail_memory(error, ranks, "a communicator of %u ranks", ranks);
+  if (c->remote && !(c->others = tu_try_allocate(ranks, sizeof *c->others)))
+    return tu_fail_memory(error, ranks * sizeof *c->others, "a communicator of %u ranks", ranks);
   return rank == c->leader ? make_block(c, error) : TUTTI_OK;
 }
 
@@ -162,7 +162,7 @@ void tu_control_close(struct tu_control *c, bool in_order) {
     if (c->block->words_bytes) tu_transport_release(c->transport, c->block->words_offset);
     tu_transport_release(c->transport, c->offset);
   }
-  free(c->departed);
+  free(c->others);
   free(c->members);
 }
 
@@ -205,8 +205,26 @@ bool tu_control_alive(const struct tu_control *c, uint32_t rank) {
 
 /* ---- calls ---- */
 
-void tu_control_ask(const struct tu_control *c, const bool whom[], uint64_t number) {
-  if (c->remote) tu_remote_ask(c, whom, number);
+void tu_control_ask(const struct tu_control *c, const bool whom[], uint64_t number, bool urgent) {
+  if (c->remote) tu_remote_ask(c, whom, number, urgent);
+}
+
+/* ---- waits ---- */
+
+void tu_control_ask_waits(const struct tu_control *c, uint32_t job_rank) {
+  if (tu_transport_local(c->transport, job_rank) == TU_REMOTE) tu_remote_ask_waits(c->transport, job_rank);
+}
+
+bool tu_control_read_waits(const struct tu_control *c, uint32_t job_rank, uint64_t since,
+                           struct tu_waits notes[TU_WAITS_THREADS]) {
+  const uint32_t local = tu_transport_local(c->transport, job_rank);
+  if (local == TU_REMOTE) {
+    (void)tu_remote_look(c);
+    return tu_remote_read_waits(c->transport, job_rank, since, notes);
+  }
+  for (uint32_t i = 0; i < TU_WAITS_THREADS; i++)
+    if (!tu_waits_read(c->transport, local, i, &notes[i])) notes[i].count = 0;
+  return true;
 }
 
 /* ---- the verdict ---- */

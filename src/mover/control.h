@@ -41,6 +41,15 @@ struct tu_announced {
   _Atomic uint32_t next;
 };
 
+/* What this rank itself knows of a member on another host. */
+struct tu_remote_member {
+  /* true: this rank has received the member's departure. It does not suffice that another rank of this host has received
+   * the departure and noted it in the shared block, because earlier frames from the member to this rank may still be on
+   * their way. */
+  _Atomic bool departed;
+  bool asked; /* true: the member has not answered this rank's question about its call */
+};
+
 struct tu_control {
   struct tu_transport *transport;
   uint32_t rank, ranks;
@@ -48,13 +57,10 @@ struct tu_control {
   bool remote;     /* true: some ranks run on other hosts */
   /* true: this rank has departed. It no longer accesses the shared block, except as the leader of its host. */
   bool left;
-  bool exposes;               /* true: other ranks can reach memory of this rank's user, and may write into it */
-  struct tu_remote_comm *far; /* state for ranks on other hosts (remote.h); NULL before tu_control_begin */
-  /* [ranks], only if some ranks run on other hosts: the remote ranks whose departure this rank itself has received. It
-   * does not suffice that another rank of this host has received the departure and noted it in the shared block,
-   * because earlier frames from the remote rank to this rank may still be on their way. */
-  _Atomic bool *departed;
-  uint32_t *members; /* [ranks]: the job's rank number of each member */
+  bool exposes;                    /* true: other ranks can reach memory of this rank's user, and may write into it */
+  struct tu_remote_comm *far;      /* state for ranks on other hosts (remote.h); NULL before tu_control_begin */
+  struct tu_remote_member *others; /* [ranks]; NULL: all ranks run on this host */
+  uint32_t *members;               /* [ranks]: the job's rank number of each member */
   uint64_t comm_id;
   /* Sizes of channels, as the leader chose them; the other ranks read them from the block. */
   struct tu_channel_shape shape;
@@ -145,8 +151,17 @@ static inline uint64_t tu_control_latest(const struct tu_control *c, uint32_t ra
 }
 
 /* Sends this rank's call of that number to the marked ranks of other hosts, and asks for their calls of that number (0:
- * their last call). */
-void tu_control_ask(const struct tu_control *c, const bool whom[], uint64_t number);
+ * their last call). A rank that has not answered the last question is asked only if this one is `urgent`, so that
+ * questions do not pile up on a slow path. */
+void tu_control_ask(const struct tu_control *c, const bool whom[], uint64_t number, bool urgent);
+
+/* ---- waits ---- */
+
+/* Asks a rank of the job for which ranks it waits, if it is on another host. Ranks of this host publish their waits. */
+void tu_control_ask_waits(const struct tu_control *c, uint32_t job_rank);
+/* Copies the waits of that rank. Returns false if the rank is on another host and has not answered since that time. */
+bool tu_control_read_waits(const struct tu_control *c, uint32_t job_rank, uint64_t since,
+                           struct tu_waits notes[TU_WAITS_THREADS]);
 
 /* ---- the verdict ---- */
 
@@ -188,7 +203,8 @@ void tu_control_depart(struct tu_control *c);
  * for this communicator is never reused. */
 void tu_control_depart_early(struct tu_control *c);
 static inline bool tu_control_departed(const struct tu_control *c, uint32_t rank) {
-  return (c->block && atomic_load(&c->boards[rank].departed) != 0) || (c->departed && atomic_load(&c->departed[rank]));
+  return (c->block && atomic_load(&c->boards[rank].departed) != 0) ||
+         (c->others && atomic_load(&c->others[rank].departed));
 }
 /* Returns true if this rank may close its side of the communicator. The leader of a host has to wait until the other
  * ranks of its host have departed, and marks in waits_for those that have not. */

@@ -82,8 +82,10 @@ static void *reader_begin(struct tu_wire_reader *reader, uint32_t from, const vo
 }
 
 static void end_control(struct tu_remote *r, uint32_t from, const struct tu_frame *f, void *body, size_t bytes) {
-  struct tu_remote_comm *s = tu_remote_get_comm(r, f->comm_id);
-  if (s && bytes > 0 && !body) {
+  struct tu_remote_comm *s = f->kind == TU_FRAME_WAITS ? NULL : tu_remote_get_comm(r, f->comm_id);
+  if (f->kind == TU_FRAME_WAITS) {
+    tu_remote_hear_waits(r, from, f, body, bytes);
+  } else if (s && bytes > 0 && !body) {
     fail_without_memory(r, s, bytes, from);
   } else if (s && f->kind == TU_FRAME_CLOSED) {
     s->closed_there++;
@@ -151,7 +153,7 @@ static void repeat_verdict(struct tu_remote *r, const struct tu_control *c) {
   struct tu_error error;
   if (c->far->deaf || !tu_control_verdict(c, &error)) return;
   const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_VERDICT, .code = error.code};
-  (void)tu_remote_post(r, c, NULL, &f, error.text, strlen(error.text) + 1);
+  (void)tu_remote_post(r, c, &f, error.text, strlen(error.text) + 1);
 }
 
 void tu_remote_close(struct tu_control *c) {
@@ -160,11 +162,9 @@ void tu_remote_close(struct tu_control *c) {
   pthread_mutex_lock(&r->lock);
   struct tu_remote_comm *s = c->far;
   if (s) {
-    (void)tu_remote_serve_comm(r, s, true);
-    for (struct tu_remote_end *e = s->ends; e; e = e->next)
-      if (e->sender) (void)tu_remote_send_slices(r, e, true);
+    tu_remote_post_rest(r, s);
     repeat_verdict(r, c);
-    (void)tu_remote_post(r, c, NULL, &f, NULL, 0);
+    (void)tu_remote_post(r, c, &f, NULL, 0);
     s->control = NULL;
     s->closed = true;
     for (struct tu_remote_end *e = s->ends; e; e = e->next) e->sender = NULL;
@@ -217,6 +217,7 @@ static void remote_close(struct tu_hosts *hosts) {
       tu_remote_free_held(s);
       free(s);
     }
+  tu_remote_free_waits(r);
   for (uint32_t i = 0; hosts->bells && i < r->transport->ranks; i++) close(hosts->bells[i]);
   if (hosts->sleep >= 0) close(hosts->sleep);
   free(hosts->locals);

@@ -55,9 +55,13 @@ void tu_remote_say_departed(const struct tu_control *c);
 bool tu_remote_say_words(const struct tu_control *c, const void *words, size_t bytes);
 void tu_remote_say_missed(struct tu_transport *t, uint64_t comm_id, tutti_err why, const uint32_t members[],
                           uint32_t ranks);
-/* Sends this rank's call of that number to the marked ranks of other hosts, and asks for their calls of that number (0:
- * their last call). */
-void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t number);
+/* As tu_control_ask. */
+void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t number, bool urgent);
+/* Asks a rank of the job, on another host, for which ranks it waits. */
+void tu_remote_ask_waits(struct tu_transport *t, uint32_t job_rank);
+/* Copies what that rank has told about its waits after time `since`. Returns false if it has told nothing since. */
+bool tu_remote_read_waits(struct tu_transport *t, uint32_t job_rank, uint64_t since,
+                          struct tu_waits notes[TU_WAITS_THREADS]);
 bool tu_remote_alive(const struct tu_transport *t, uint32_t job_rank);
 
 #endif

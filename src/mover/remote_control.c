@@ -8,7 +8,7 @@
 static bool say(const struct tu_control *c, const struct tu_frame *f, const void *body, size_t bytes) {
   struct tu_remote *r = tu_remote_of(c->transport);
   pthread_mutex_lock(&r->lock);
-  bool said = tu_remote_post(r, c, NULL, f, body, bytes);
+  bool said = tu_remote_post(r, c, f, body, bytes);
   pthread_mutex_unlock(&r->lock);
   return said;
 }
@@ -20,7 +20,10 @@ static void hear_call(struct tu_remote *r, struct tu_control *c, uint32_t from, 
   struct tu_board *theirs = &c->boards[member], *mine = &c->boards[c->rank];
   const uint64_t number = f->of.call.number;
   tu_board_hear(theirs, number, f->of.call.words, tu_max(number, f->of.call.latest));
-  if (f->code == 0) return;
+  if (f->code == 0) {
+    c->others[member].asked = false;
+    return;
+  }
   struct tu_frame answer = {.comm_id = f->comm_id, .kind = TU_FRAME_CALL};
   answer.of.call.latest = atomic_load(&mine->latest);
   const uint64_t asked[] = {number, answer.of.call.latest};
@@ -46,7 +49,7 @@ void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, co
       if (tu_control_hear_words(c, body, bytes, &error) != TUTTI_OK) tu_remote_fail(r, c->far, &error);
       return;
     case TU_FRAME_HERE: atomic_store(&c->boards[member].here, 1); return;
-    case TU_FRAME_DEPARTED: atomic_store(&c->departed[member], true); return;
+    case TU_FRAME_DEPARTED: atomic_store(&c->others[member].departed, true); return;
     case TU_FRAME_MISSED: atomic_store(&c->boards[member].missed, f->code); return;
     default: return;
   }
@@ -68,8 +71,9 @@ void tu_remote_say_departed(const struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(c->transport);
   const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_DEPARTED};
   pthread_mutex_lock(&r->lock);
-  (void)tu_remote_serve_comm(r, c->far, true);
-  (void)tu_remote_post(r, c, NULL, &f, NULL, 0);
+  /* A peer may count this rank as lost once it has the departure, so the slices go first. */
+  if (c->far) tu_remote_post_rest(r, c->far);
+  (void)tu_remote_post(r, c, &f, NULL, 0);
   if (c->far) c->far->deaf = true;
   pthread_mutex_unlock(&r->lock);
 }
@@ -89,7 +93,7 @@ void tu_remote_say_missed(struct tu_transport *t, uint64_t comm_id, tutti_err wh
   pthread_mutex_unlock(&r->lock);
 }
 
-void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t number) {
+void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t number, bool urgent) {
   struct tu_remote *r = tu_remote_of(c->transport);
   const struct tu_board *mine = &c->boards[c->rank];
   struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_CALL, .code = 1};
@@ -97,7 +101,10 @@ void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t numbe
   if (number == 0) number = f.of.call.latest;
   if (number > 0 && tu_board_read(mine, number, f.of.call.words)) f.of.call.number = number;
   pthread_mutex_lock(&r->lock);
-  (void)tu_remote_post(r, c, whom, &f, NULL, 0);
+  for (uint32_t i = 0; i < c->ranks; i++) {
+    if (!whom[i] || tu_control_local(c, i) != TU_REMOTE || (c->others[i].asked && !urgent)) continue;
+    c->others[i].asked = r->wire->ops->post(r->wire, c->members[i], &f, NULL, 0);
+  }
   pthread_mutex_unlock(&r->lock);
 }
 

@@ -23,7 +23,9 @@ enum tu_frame_kind {
   TU_FRAME_HERE,     /* the sender has made its side of the communicator */
   TU_FRAME_DEPARTED, /* the sender has departed in order */
   TU_FRAME_MISSED,   /* the sender could not make its side of the communicator; `code` is the reason */
-  TU_FRAME_CLOSED    /* the sender has closed the communicator; this is its last frame for it */
+  TU_FRAME_CLOSED,   /* the sender has closed the communicator; this is its last frame for it */
+  /* `code` 1: asks the receiver for which ranks it waits; 0: the answer, in the body (comm_id has no meaning) */
+  TU_FRAME_WAITS
 };
 
 struct tu_frame {
@@ -54,6 +56,14 @@ struct tu_held {
   struct tu_frame frame;
   size_t bytes;
   unsigned char body[];
+};
+
+/* What a rank of another host has told about its waits. Times are those of this host's clock. */
+struct tu_remote_waits {
+  struct tu_remote_waits *next;
+  uint32_t rank;
+  uint64_t at; /* time of arrival, in ns */
+  struct tu_waits notes[TU_WAITS_THREADS];
 };
 
 struct tu_remote_comm {
@@ -107,6 +117,7 @@ struct tu_remote {
   struct tu_remote_comm *comms[TU_REMOTE_BUCKETS];
   struct tu_remote_end *buckets[TU_REMOTE_BUCKETS];
   struct tu_remote_end *left; /* list of ends that have something left to send */
+  struct tu_remote_waits *waits;
 };
 
 /* ---- remote_state.c ---- */
@@ -125,10 +136,9 @@ void tu_remote_free_end(struct tu_remote_end *e);
 void tu_remote_free_held(struct tu_remote_comm *s);
 /* Frees the ends of a closed communicator. Also frees its state, once no more frames for it can arrive. */
 void tu_remote_sweep(struct tu_remote *r, struct tu_remote_comm *s);
-/* Posts a frame to the marked members on other hosts, or to all of them if `whom` is NULL. Returns false if out of
- * memory. */
-bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, const bool whom[], const struct tu_frame *f,
-                    const void *body, size_t bytes);
+/* Posts a frame to all members on other hosts. Returns false if out of memory. */
+bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, const struct tu_frame *f, const void *body,
+                    size_t bytes);
 /* Fails the communicator on this rank. If the communicator is not made yet, it fails as soon as it is made. */
 void tu_remote_fail(struct tu_remote *r, struct tu_remote_comm *s, const struct tu_error *error);
 
@@ -138,9 +148,9 @@ void tu_remote_fail(struct tu_remote *r, struct tu_remote_comm *s, const struct 
  * Ends of channels that cannot send everything now are added to r->left. Returns true if anything moved. */
 bool tu_remote_serve_comm(struct tu_remote *r, const struct tu_remote_comm *s, bool all_credits);
 bool tu_remote_serve_left(struct tu_remote *r, bool all_credits);
-/* Sends the published slices of one end of a channel. posts = true: slices that cannot be sent now are copied and sent
- * later, because their memory will be freed. */
-bool tu_remote_send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts);
+/* Sends all published slices, and the credits that are due, before the frames that this rank sends next. Slices that
+ * cannot be sent now are copied and sent later, because their memory may be freed. */
+void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s);
 /* Called when the head (struct tu_frame) of a slice has arrived. Returns the end of the channel to which the slice
  * belongs; tu_remote_slot returns the buffer for the body. NULL: there is no such end, and the body is skipped. */
 struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, const struct tu_frame *f,
@@ -149,6 +159,12 @@ unsigned char *tu_remote_slot(const struct tu_remote_end *e);
 void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f);
 /* Records that the peer has taken that many slices. */
 void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken);
+
+/* ---- remote_waits.c ---- */
+
+/* Handles a frame about waits, from rank `from` of the job. */
+void tu_remote_hear_waits(struct tu_remote *r, uint32_t from, const struct tu_frame *f, const void *body, size_t bytes);
+void tu_remote_free_waits(struct tu_remote *r);
 
 /* ---- remote_control.c ---- */
 

@@ -15,7 +15,9 @@ static bool has_slice(const struct tu_remote_end *e) {
   return atomic_load_explicit(&line->sequence, memory_order_acquire) == e->sent + 1;
 }
 
-bool tu_remote_send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts) {
+/* Sends the published slices of one end of a channel. posts = true: slices that cannot be sent now are copied and sent
+ * later. */
+static bool send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts) {
   const struct tu_sender *s = e->sender;
   bool moved = false;
   while (has_slice(e)) {
@@ -68,7 +70,7 @@ static bool send_credits(struct tu_remote *r, struct tu_remote_end *e, bool all)
 
 /* Sends the slices and credits that are ready at one end of a channel. Sets *left if something cannot be sent now. */
 static bool serve(struct tu_remote *r, struct tu_remote_end *e, bool all_credits, bool *left) {
-  bool moved = e->sender && tu_remote_send_slices(r, e, false);
+  bool moved = e->sender && send_slices(r, e, false);
   if (e->lines && !e->comm->closed) moved |= send_credits(r, e, all_credits);
   *left = (e->sender && has_slice(e)) || (e->lines && atomic_load(&e->credit.taken) != e->told);
   return moved;
@@ -84,6 +86,12 @@ bool tu_remote_serve_comm(struct tu_remote *r, const struct tu_remote_comm *s, b
     r->left = e;
   }
   return moved;
+}
+
+void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s) {
+  (void)tu_remote_serve_comm(r, s, true);
+  for (struct tu_remote_end *e = s->ends; e; e = e->next)
+    if (e->sender) (void)send_slices(r, e, true);
 }
 
 bool tu_remote_serve_left(struct tu_remote *r, bool all_credits) {

@@ -106,11 +106,11 @@ void tu_remote_sweep(struct tu_remote *r, struct tu_remote_comm *s) {
 
 static bool is_remote(const struct tu_control *c, uint32_t rank) { return tu_control_local(c, rank) == TU_REMOTE; }
 
-bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, const bool whom[], const struct tu_frame *f,
-                    const void *body, size_t bytes) {
+bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, const struct tu_frame *f, const void *body,
+                    size_t bytes) {
   bool posted = true;
   for (uint32_t i = 0; i < c->ranks; i++)
-    if (is_remote(c, i) && (!whom || whom[i])) posted &= r->wire->ops->post(r->wire, c->members[i], f, body, bytes);
+    if (is_remote(c, i)) posted &= r->wire->ops->post(r->wire, c->members[i], f, body, bytes);
   return posted;
 }
 
@@ -120,5 +120,5 @@ void tu_remote_fail(struct tu_remote *r, struct tu_remote_comm *s, const struct 
   if (!c || s->deaf || !tu_verdict_post(&c->block->verdict, error)) return;
   tu_control_wake_all(c);
   struct tu_frame f = {.comm_id = s->number, .kind = TU_FRAME_VERDICT, .code = error->code};
-  (void)tu_remote_post(r, c, NULL, &f, error->text, strlen(error->text) + 1);
+  (void)tu_remote_post(r, c, &f, error->text, strlen(error->text) + 1);
 }

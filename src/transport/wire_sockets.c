@@ -223,20 +223,20 @@ static bool sockets_alive(const struct tu_wire *w, uint32_t rank) {
   return !((const struct sockets *)(const void *)w)->connections[rank].gone;
 }
 
-/* Sends the remaining frames, and then shuts down the sending side. Reads and discards what arrives, because closing a
- * socket with unread data would also drop sent data that is still on its way. Returns true if the peer has shut down
- * its sending side, too, or if there is no connection. */
+/* Sends the remaining frames, and then shuts down the sending side. Reads and discards what arrives: two ends that only
+ * send would wait for each other, and closing a socket with unread data would also drop sent data that is still on its
+ * way. Returns true if all is sent and the peer has shut down its sending side, too, or if there is no connection. */
 static bool take_leave(struct sockets *s, struct connection *c, struct pollfd *watched) {
   unsigned char waste[4096];
   ssize_t n = 1;
-  *watched = (struct pollfd){.fd = c->fd, .events = POLLIN | POLLOUT};
   if (c->fd < 0) return true;
-  if (!drain_all(s, c)) return false;
-  watched->events = POLLIN;
-  if (!c->leaves) (void)shutdown(c->fd, SHUT_WR);
-  c->leaves = true;
+  const bool sent = drain_all(s, c);
+  if (sent && !c->leaves) (void)shutdown(c->fd, SHUT_WR);
+  c->leaves |= sent;
   while (n > 0) n = recv(c->fd, waste, sizeof waste, MSG_DONTWAIT);
-  return n == 0 || !is_temporary();
+  const bool ended = n == 0 || !is_temporary();
+  *watched = (struct pollfd){.fd = c->fd, .events = (short)((sent ? 0 : POLLOUT) | (ended ? 0 : POLLIN))};
+  return sent && ended;
 }
 
 static void sockets_close(struct tu_wire *w, int timeout_ms) {

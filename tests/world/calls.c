@@ -50,7 +50,8 @@ static const char *any_algorithm(const struct ref_case *c, uint64_t seed) {
   return a->collective == c->collective && tu_algorithm_serves(a, &wanted, &why) ? a->name : NULL;
 }
 
-static struct ref_case case_of(const struct world_act *act, tutti_comm *comm) {
+/* The large counts take long where much is sent over the network, so calls that cross it have smaller ones. */
+static struct ref_case case_of(const struct actor *a, const struct world_act *act, tutti_comm *comm) {
   const uint64_t s = act->seed;
   static const size_t counts[] = {0, 1, 2, 7, 64, 500, 3000, 20000};
   struct ref_case c = {.ranks = tutti_ranks(comm), .seed = world_mix(s, 3, 0)};
@@ -59,7 +60,11 @@ static struct ref_case case_of(const struct world_act *act, tutti_comm *comm) {
   c.blocks = (enum ref_blocks)(world_mix(s, 6, 0) % REF_BLOCKS);
   c.type = ref_types[world_mix(s, 7, 0) % REF_TYPES];
   c.op = (uint32_t)(world_mix(s, 8, 0) % REF_OPS);
-  c.count = counts[world_mix(s, 9, 0) % (world_mix(s, 10, 0) % 4 == 0 ? 8 : 6)];
+  const bool near = world_locals(a->program, a->program->host[a->rank]) == a->program->ranks;
+  c.count = counts[world_mix(s, 9, 0) % (world_mix(s, 10, 0) % 4 != 0  ? 6
+                                         : near                        ? 8
+                                         : act->form == WORLD_REPEATED ? 5
+                                                                       : 7)];
   c.root = (uint32_t)(world_mix(s, 11, 0) % c.ranks);
   if (!ref_valid(&c)) c.op = TUTTI_MAX;
   if (c.collective == TUTTI_BARRIER) c.aliasing = REF_APART;
@@ -94,7 +99,7 @@ static void end_work(struct work *w, tutti_err err) {
 tutti_err rank_call(struct actor *a, const struct world_act *act) {
   tutti_comm *comm = a->comm[act->comm];
   struct work own = {.open = false}, *w = act->form == WORLD_LATER ? &a->work[act->request] : &own;
-  struct ref_case c = case_of(act, comm);
+  struct ref_case c = case_of(a, act, comm);
   if (world_is_hit(a->act, WORLD_MISMATCH)) {
     c.collective = c.collective == TUTTI_BARRIER ? TUTTI_SCAN : TUTTI_BARRIER;
     c.algorithm = NULL;

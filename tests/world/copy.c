@@ -6,6 +6,7 @@
 
 #include "api/comm_create.h"
 #include "api/comm_end.h"
+#include "mover/remote.h"
 #include "tests/world/rank.h"
 #include "transport/transport.h"
 
@@ -13,9 +14,11 @@ enum { JOIN_MS = 20000 };
 
 /* ---- the endpoint: shared memory, and liveness as the world knows it ---- */
 
+static uint32_t neighbours[WORLD_RANKS_MAX]; /* the ranks of this host, in the order of the segment */
+
 static bool endpoint_alive(struct tu_transport *t, uint32_t rank) {
   (void)t;
-  return world_alive(rank);
+  return world_alive(neighbours[rank]);
 }
 
 /* Ranges of this rank's slice that are released and not yet acquired again. The beginning of each contains the value
@@ -79,6 +82,34 @@ static void endpoint_close(struct tu_transport *t) {
 static const struct tu_transport_ops endpoint_ops = {
     .name = "world", .alive = endpoint_alive, .discard = endpoint_discard, .close = endpoint_close};
 
+/* Makes this rank's endpoint. Each host has a part of the memory. */
+static struct tu_transport *make_endpoint(const struct world_program *p, uint32_t rank, unsigned char *memory,
+                                          size_t slice_bytes) {
+  uint32_t before = 0, locals[WORLD_RANKS_MAX];
+  int sockets[WORLD_RANKS_MAX], bells[WORLD_RANKS_MAX];
+  struct tu_error error;
+  struct tu_wire *wire;
+  struct tu_transport *t = calloc(1, sizeof *t);
+  for (uint32_t r = 0; r < p->ranks; r++) {
+    before += p->host[r] < p->host[rank];
+    sockets[r] = -1;
+    locals[r] = p->host[r] == p->host[rank] ? world_local(p, r) : TU_REMOTE;
+    if (locals[r] != TU_REMOTE) neighbours[locals[r]] = r;
+  }
+  const uint32_t here = world_locals(p, p->host[rank]);
+  if (!t || !tu_transport_init(t, &endpoint_ops, locals[rank], here, memory + before * slice_bytes, slice_bytes))
+    abort();
+  t->share = p->share;
+  if (here == p->ranks) return t;
+  for (uint32_t i = 0; i < here; i++) bells[i] = world_bell(neighbours[i]);
+  for (uint32_t r = 0; r < p->ranks; r++)
+    if (locals[r] == TU_REMOTE) sockets[r] = world_socket(r);
+  if (tu_wire_sockets(p->ranks, sockets, &wire, &error) != TUTTI_OK ||
+      tu_remote_create(t, rank, p->ranks, locals, bells, wire, &error) != TUTTI_OK)
+    abort();
+  return t;
+}
+
 /* ---- acts that make and end communicators ---- */
 
 static tutti_err make_comm(struct actor *a, const struct world_act *act) {
@@ -126,8 +157,12 @@ static tutti_err perform(struct actor *a, const struct world_act *act) {
   }
 }
 
-/* Returns true if the rank takes part in the act. */
+/* Returns true if the rank takes part in the act. Windows and streams are for ranks of one host. */
 static bool takes_part(const struct actor *a, const struct world_act *act) {
+  uint32_t members[WORLD_RANKS_MAX];
+  if (act->kind == WORLD_WINDOW || act->kind == WORLD_STREAM)
+    for (uint32_t i = world_members(a->program, a->act, act->comm, a->rank, members); i-- > 0;)
+      if (a->program->host[members[i]] != a->program->host[a->rank]) return false;
   if (act->kind == WORLD_COMPUTE) return true;
   if (act->kind == WORLD_FINISH) return a->work[act->request].open;
   return a->comm[act->comm] != NULL;
@@ -157,7 +192,8 @@ static void perform_all(struct actor *a) {
     world_end_act(a->act, err, err == TUTTI_OK ? "" : a->impatient ? WORLD_IMPATIENT : message);
     for (uint32_t i = 0; i < TU_WAITS_THREADS; i++) {
       struct tu_waits waits;
-      if (!a->impatient && tu_waits_read(a->transport, a->rank, i, &waits) && waits.count > 0 && waits.until == 0)
+      if (!a->impatient && tu_waits_read(a->transport, a->transport->rank, i, &waits) && waits.count > 0 &&
+          waits.until == 0)
         world_fail("rank %u, act %u: its wait is still published after the act", a->rank, a->act);
     }
     if (err == TUTTI_OK) continue;
@@ -172,9 +208,7 @@ void world_rank(const struct world_program *program, uint32_t rank, void *segmen
   struct tu_error error = {0};
   uint32_t members[WORLD_RANKS_MAX];
   for (uint32_t r = 0; r < program->ranks; r++) members[r] = r;
-  struct tu_transport *t = calloc(1, sizeof *t);
-  if (!t || !tu_transport_init(t, &endpoint_ops, rank, program->ranks, segment, slice_bytes)) abort();
-  t->share = program->share;
+  struct tu_transport *t = make_endpoint(program, rank, segment, slice_bytes);
   a.transport = t;
   t->users = 1; /* this function's */
   size_t room = tu_transport_free_bytes(t);

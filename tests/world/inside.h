@@ -14,14 +14,36 @@ struct world {
   uint64_t hash;                /* of all events: equal in two runs of a program */
   bool joined[WORLD_RANKS_MAX]; /* has begun its first act: faults before are the business of src/boot */
   bool happened[WORLD_FAULTS_MAX];
-  uint64_t last_fault;               /* time of the last fault, end of a process, or end of a pause */
+  uint64_t last_fault;               /* time when the last fault, end of a process or end of a pause can be noticed */
   bool stopped[WORLD_RANKS_MAX];     /* stopped, paused or absent at some time */
   bool aborted[WORLD_RANKS_MAX];     /* ended by abort() */
+  bool cut_off[WORLD_RANKS_MAX];     /* a connection, or the path to another host, has failed */
   uint64_t died_at[WORLD_RANKS_MAX]; /* 1 + time of the end of its process; 0: it lives */
   bool failed;
   char text[1024]; /* the first broken promise */
 };
 extern struct world world;
+
+uint64_t world_draw(uint64_t below);
+/* The current rank calls the system, which takes time and may let another rank run. */
+void world_system_call(void);
+/* The current rank sleeps until `until`, or until `next`, or until world_wake. */
+void world_sleep_for(uint64_t until, uint64_t next);
+/* Something that a sleeping rank may wait for happens at that time. */
+void world_wake(uint32_t rank, uint64_t at);
+
+/* ---- network.c ---- */
+
+void world_network_reset(void);
+/* The process of the rank ends; its connections are closed. */
+void world_network_end(uint32_t rank);
+/* The connection between two ranks breaks. */
+void world_network_cut(uint32_t rank, uint32_t peer);
+/* Nothing passes between two hosts for that long; a long silence ends their connections. Returns when all that was under
+ * way has arrived, or all ranks have seen the end. */
+uint64_t world_network_silence(uint32_t host, uint32_t other, uint64_t ns);
+
+/* ---- world.c ---- */
 
 /* Loads the copies of the library. */
 void world_load(const char *path);

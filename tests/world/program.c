@@ -53,6 +53,20 @@ uint32_t world_members(const struct world_program *p, uint32_t act, uint8_t slot
   return count;
 }
 
+/* ---- hosts ---- */
+
+uint32_t world_local(const struct world_program *p, uint32_t rank) {
+  uint32_t before = 0;
+  for (uint32_t r = 0; r < rank; r++) before += p->host[r] == p->host[rank];
+  return before;
+}
+
+uint32_t world_locals(const struct world_program *p, uint32_t host) {
+  uint32_t count = 0;
+  for (uint32_t r = 0; r < p->ranks; r++) count += p->host[r] == host;
+  return count;
+}
+
 /* ---- making ---- */
 
 static uint8_t any_comm(const struct world_program *p, uint32_t act, struct source *s) {
@@ -153,6 +167,9 @@ void world_program_make(struct world_program *p, uint64_t seed) {
   }
   finish(p, open, UINT8_MAX);
   if (p->acts == 0) p->act[p->acts++] = (struct world_act){.kind = WORLD_CALL, .seed = seed};
+  const uint32_t hosts = draw(&s, 5) < 3 ? 1 : 2 + (uint32_t)draw(&s, WORLD_HOSTS_MAX - 1);
+  for (uint32_t r = 0; r < p->ranks; r++) p->host[r] = (uint32_t)draw(&s, hosts);
+  if (hosts > 1) p->timeout_ms += 500; /* a long burst through short rings needs many trips */
   add_faults(p, &s);
 }
 
@@ -164,7 +181,9 @@ static const char *const forms[WORLD_FORMS] = {"by name", "run_call",   "start a
                                                "start",   "persistent", "start_all",
                                                "polled",  "repeated",   "without a handle"};
 static const char *const mishaps[WORLD_MISHAPS] = {
-    "is killed", "exits", "is paused", "is stopped", "aborts", "makes another call", "does not come", "gets no memory"};
+    "is killed",          "exits",         "is paused",      "is stopped", "aborts",
+    "makes another call", "does not come", "gets no memory", "is cut off", "hears another host no more",
+    "loses its host"};
 
 const char *world_kind_name(enum world_kind kind) { return kinds[kind]; }
 const char *world_mishap_name(enum world_mishap mishap) { return mishaps[mishap]; }
@@ -172,6 +191,9 @@ const char *world_mishap_name(enum world_mishap mishap) { return mishaps[mishap]
 void world_program_print(const struct world_program *p) {
   printf("program of seed %llu: %u ranks, %u per core, time-out %d ms, rings of %zu bytes (0: the default)\n",
          (unsigned long long)p->seed, p->ranks, p->share, p->timeout_ms, p->ring_bytes);
+  printf("  hosts of the ranks:");
+  for (uint32_t r = 0; r < p->ranks; r++) printf(" %u", p->host[r]);
+  printf("\n");
   for (uint32_t i = 0; i < p->acts; i++) {
     const struct world_act *a = &p->act[i];
     printf("  %2u  %-8s comm %u", i, kinds[a->kind], a->comm);

@@ -45,6 +45,9 @@ static bool shrink_once(struct world_program *p) {
       remove_acts(&smaller, first - count, count);
       shrunk |= keep_if_fails(p, &smaller);
     }
+  smaller = *p;
+  memset(smaller.host, 0, sizeof smaller.host);
+  if (memcmp(smaller.host, p->host, sizeof p->host) != 0) shrunk |= keep_if_fails(p, &smaller);
   while (p->ranks > 2) {
     smaller = *p;
     smaller.ranks--;

@@ -18,8 +18,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 1 << 20, STACK_FILLED = 1 << 16, SIZES = 48 };
-#define HEAP_BYTES ((size_t)64 << 20)
+enum { STACK_BYTES = 1 << 20, STACK_FILLED = 1 << 16, DIES_BYTES = 1 << 21, SIZES = 48 };
+#define HEAP_BYTES ((size_t)256 << 20)
 #define SLICE_BYTES ((size_t)32 << 20)
 /* Fixed addresses, so that a seed has the same addresses in each run. */
 #define HEAPS_AT ((uintptr_t)0x100000000000)
@@ -32,6 +32,8 @@ enum { STACK_BYTES = 1 << 20, STACK_FILLED = 1 << 16, SIZES = 48 };
 #define SYSTEM_NS 500u
 #define NAP_NS UINT64_C(20000000)       /* sleeps are shorter where no rank wakes the sleeper */
 #define LIMIT_NS UINT64_C(120000000000) /* a world that lasts longer hangs */
+
+#define DESCRIPTORS UINTPTR_MAX
 
 enum state { READY, ASLEEP, STOPPED, GONE };
 
@@ -48,7 +50,8 @@ struct rank {
   enum state before; /* state before it was paused */
   jmp_buf at;
   uint64_t wake_at; /* of a sleeper or a paused rank */
-  uintptr_t word;   /* 1 + offset in the segment of the futex on which it sleeps; 0: none */
+  uintptr_t word;   /* 1 + offset in the segment of the futex on which it sleeps; DESCRIPTORS: it waits for descriptors;
+                     * 0: neither */
   size_t used;
   void *free_lists[SIZES];
   uint64_t points, allocations;
@@ -66,12 +69,14 @@ static jmp_buf home;
 static uint64_t random_state;
 static uint64_t run_length; /* mean number of switch points between two decisions */
 
-static uint64_t draw(uint64_t below) {
+uint64_t world_draw(uint64_t below) {
   uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   return (z ^ z >> 31) % below;
 }
+
+static uint64_t at_least(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 bool world_alive(uint32_t rank) { return !ranks[rank].dead; }
 
@@ -85,7 +90,7 @@ static void note(enum world_event_kind kind, uint32_t rank, uint64_t value) {
 static void continue_rank(uint32_t rank) {
   if (rank != world.current || !inside) note(WORLD_RUNS, rank, ranks[rank].points);
   world.current = rank;
-  world_left = 1 + (int)draw(2 * run_length);
+  world_left = 1 + (int)world_draw(2 * run_length);
   inside = true;
   _longjmp(ranks[rank].at, 1);
 }
@@ -114,7 +119,7 @@ _Noreturn static void dispatch(void) {
       if (k->state == STOPPED && k->paused && k->wake_at <= world.now) {
         k->state = READY; /* a sleeper that was paused wakes for no reason, as futexes may */
         k->paused = false;
-        world.last_fault = world.now;
+        world.last_fault = at_least(world.last_fault, world.now);
         note(WORLD_GOES_ON, r, 0);
       }
       if (k->state == ASLEEP && k->wake_at <= world.now) k->state = READY, k->word = 0;
@@ -125,7 +130,7 @@ _Noreturn static void dispatch(void) {
       world_fail("the world still runs after %llu s", (unsigned long long)(LIMIT_NS / 1000000000));
       end_world();
     }
-    if (count > 0) continue_rank(ready[draw(count)]);
+    if (count > 0) continue_rank(ready[world_draw(count)]);
     if (next == FOREVER) end_world();
     if (next - world.now > NAP_NS && all_await_each_other()) {
       world_fail("all ranks sleep for %.3f ms, and nothing has failed", (double)(next - world.now) / 1e6);
@@ -139,20 +144,50 @@ static void leave(void) {
   if (_setjmp(ranks[world.current].at) == 0) dispatch();
 }
 
-static void end_rank(uint32_t rank) {
+/* Ends the process of a rank. Its connections are closed, unless its host is gone. */
+static void end_rank(uint32_t rank, bool closes) {
   struct rank *k = &ranks[rank];
+  if (closes) world_network_end(rank);
   k->state = GONE;
   k->dead = true;
   if (world.died_at[rank] == 0) world.died_at[rank] = world.now + 1;
-  world.last_fault = world.now;
-  memset(k->heap, 0xdb, k->used); /* its memory dies with it */
+  world.last_fault = at_least(world.last_fault, world.now);
+  memset(k->heap, 0xdb, k->used < DIES_BYTES ? k->used : DIES_BYTES); /* its memory dies with it */
 }
 
 static void happens(uint32_t fault) {
   world.happened[fault] = true;
-  world.last_fault = world.now;
+  world.last_fault = at_least(world.last_fault, world.now);
   note(WORLD_SUFFERS, world.current, fault);
 }
+
+/* The host of the current rank loses its power. */
+_Noreturn static void end_host(void) {
+  const uint32_t host = world.program->host[world.current];
+  for (uint32_t other = 0; other < WORLD_HOSTS_MAX; other++)
+    if (other != host) world.last_fault = at_least(world.last_fault, world_network_silence(host, other, FOREVER));
+  for (uint32_t r = 0; r < world.program->ranks; r++)
+    if (world.program->host[r] == host && !ranks[r].dead) end_rank(r, false);
+  dispatch();
+}
+
+/* A connection of the current rank breaks, or nothing passes between its host and another one. */
+static void cut_off(const struct world_fault *f) {
+  const struct world_program *p = world.program;
+  const uint64_t draws = world_mix(p->seed, f->at, 9);
+  const uint32_t peer = (uint32_t)(draws % p->ranks), host = p->host[world.current], other = p->host[peer];
+  if (host == other || !world.joined[peer]) return;
+  world.cut_off[world.current] = world.cut_off[peer] = true;
+  if (f->mishap == WORLD_CUT) {
+    world_network_cut(world.current, peer);
+    return;
+  }
+  const uint64_t ns = draws / p->ranks % 5000000000;
+  world.last_fault = at_least(world.last_fault, world_network_silence(host, other, ns));
+  for (uint32_t r = 0; r < p->ranks; r++) world.cut_off[r] |= p->host[r] == host || p->host[r] == other;
+}
+
+static bool happens_here(enum world_mishap mishap) { return !world_is_at_act(mishap) && mishap != WORLD_REFUSED; }
 
 /* Carries out the faults of the current rank that are due. */
 static void suffer(void) {
@@ -160,18 +195,20 @@ static void suffer(void) {
   if (!world.joined[world.current]) return;
   for (uint32_t i = 0; i < world.program->faults; i++) {
     const struct world_fault *f = &world.program->fault[i];
-    bool here = f->mishap == WORLD_KILL || f->mishap == WORLD_PAUSE || f->mishap == WORLD_STOP;
-    if (!here || world.happened[i] || f->rank != world.current || k->points < f->at) continue;
+    if (!happens_here(f->mishap) || world.happened[i] || f->rank != world.current || k->points < f->at) continue;
     happens(i);
-    if (f->mishap == WORLD_KILL) {
-      end_rank(f->rank);
-      dispatch();
+    switch (f->mishap) {
+      case WORLD_KILL: end_rank(f->rank, true); dispatch();
+      case WORLD_OUTAGE: end_host();
+      case WORLD_CUT:
+      case WORLD_SILENCE: cut_off(f); break;
+      default:
+        k->state = STOPPED;
+        k->paused = f->mishap == WORLD_PAUSE;
+        k->wake_at = world.now + world_mix(world.program->seed, f->at, 9) % 3000000000u;
+        world.stopped[f->rank] = true;
+        leave();
     }
-    k->state = STOPPED;
-    k->paused = f->mishap == WORLD_PAUSE;
-    k->wake_at = world.now + world_mix(world.program->seed, f->at, 9) % 3000000000u;
-    world.stopped[f->rank] = true;
-    leave();
   }
 }
 
@@ -187,6 +224,24 @@ void world_decide(void) {
   leave();
 }
 
+void world_system_call(void) {
+  world.now += SYSTEM_NS;
+  if (--world_left <= 0) world_decide();
+}
+
+void world_sleep_for(uint64_t until, uint64_t next) {
+  struct rank *k = &ranks[world.current];
+  k->state = ASLEEP;
+  k->wake_at = until < next ? until : next;
+  k->word = DESCRIPTORS;
+  leave();
+}
+
+void world_wake(uint32_t rank, uint64_t at) {
+  struct rank *k = &ranks[rank];
+  if (k->state == ASLEEP && k->word == DESCRIPTORS && k->wake_at > at) k->wake_at = at;
+}
+
 void world_sleep_us(uint64_t us) {
   ranks[world.current].state = ASLEEP;
   ranks[world.current].wake_at = world.now + us * 1000;
@@ -196,7 +251,7 @@ void world_sleep_us(uint64_t us) {
 
 _Noreturn void world_exit(void) {
   note(WORLD_SUFFERS, world.current, UINT64_MAX);
-  end_rank(world.current);
+  end_rank(world.current, true);
   dispatch();
 }
 
@@ -452,7 +507,7 @@ static void rank_main(void) {
   if (_setjmp(ranks[rank].at) == 0) _longjmp(home, 1); /* the stack is made; the world begins later */
   ranks[rank].run(world.program, rank, ranks[rank].segment, SLICE_BYTES);
   check_all_free(&ranks[rank]);
-  end_rank(rank);
+  end_rank(rank, true);
   dispatch();
 }
 
@@ -479,8 +534,9 @@ void world_perform(const struct world_program *program) {
   world = (struct world){.program = program};
   world_reset_checks();
   random_state = world_mix(program->seed, 5, 5);
+  world_network_reset();
   static const uint64_t lengths[] = {1, 3, 10, 30, 100, 300};
-  run_length = lengths[draw(6)];
+  run_length = lengths[world_draw(6)];
   if (fallocate(memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)(SLICE_BYTES * WORLD_RANKS_MAX)) != 0)
     abort();
   for (uint32_t r = 0; r < program->ranks; r++) make_rank(r);

@@ -13,10 +13,11 @@
 
 enum {
   WORLD_RANKS_MAX = 6,
-  WORLD_ACTS_MAX = 48,
+  WORLD_ACTS_MAX = 40,
   WORLD_COMMS_MAX = 6,    /* slots for communicators; slot 0 holds the world */
   WORLD_REQUESTS_MAX = 4, /* slots for open requests */
-  WORLD_FAULTS_MAX = 3
+  WORLD_FAULTS_MAX = 3,
+  WORLD_HOSTS_MAX = 3
 };
 #define WORLD_NO_ACT UINT32_MAX /* the making of the world's communicator, before the first act */
 
@@ -70,6 +71,9 @@ enum world_mishap {
   WORLD_MISMATCH, /* the rank makes another call than the others */
   WORLD_ABSENT,   /* the rank never makes its next call */
   WORLD_REFUSED,  /* an allocation of the rank fails */
+  WORLD_CUT,      /* the connection to a rank of another host breaks */
+  WORLD_SILENCE,  /* nothing passes between two hosts, for a while or for good */
+  WORLD_OUTAGE,   /* the host is gone with all its ranks */
   WORLD_MISHAPS
 };
 
@@ -85,9 +89,10 @@ struct world_fault {
 struct world_program {
   uint64_t seed; /* of the schedule */
   uint32_t ranks, acts, faults;
-  uint32_t share;    /* ranks per core, as the library is told */
-  int timeout_ms;    /* of every communicator */
-  size_t ring_bytes; /* of the ring of a channel; 0: the default */
+  uint32_t share;                 /* ranks per core, as the library is told */
+  int timeout_ms;                 /* of every communicator */
+  size_t ring_bytes;              /* of the ring of a channel; 0: the default */
+  uint32_t host[WORLD_RANKS_MAX]; /* of each rank */
   struct world_act act[WORLD_ACTS_MAX];
   struct world_fault fault[WORLD_FAULTS_MAX];
 };
@@ -107,6 +112,9 @@ uint32_t world_maker(const struct world_program *program, uint32_t act, uint8_t 
 bool world_makes(const struct world_act *act); /* the act makes a communicator */
 uint32_t world_colour(const struct world_act *act, uint32_t rank);
 uint64_t world_mix(uint64_t seed, uint64_t a, uint64_t b);
+/* Returns the number of ranks with smaller numbers on the same host (before), or of all ranks of the host. */
+uint32_t world_local(const struct world_program *program, uint32_t rank);
+uint32_t world_locals(const struct world_program *program, uint32_t host);
 
 /* ---- what the world offers to the copies ---- */
 
@@ -123,6 +131,12 @@ _Noreturn void world_exit(void);
 /* The current rank is never continued. */
 void world_stop(void);
 void world_sleep_us(uint64_t us);
+/* Each returns a new descriptor of the current rank: an eventfd that wakes a rank of its host, and a socket that is
+ * connected with a rank of another host. */
+int world_bell(uint32_t rank);
+int world_socket(uint32_t peer);
+/* Number of descriptors that a rank has. */
+uint32_t world_descriptors(uint32_t rank);
 
 /* A rank's part of a program, in its copy of the library. */
 typedef void world_run_rank(const struct world_program *program, uint32_t rank, void *segment, size_t slice_bytes);

@@ -1,0 +1,407 @@
+/* network.c: descriptors of the simulated system: eventfds, epolls, and connected stream sockets between ranks of
+ * different hosts. Bytes arrive later than they are sent, in order, in pieces of any size. A connection ends like one of
+ * TCP: in order, by a reset, or by a time-out when nothing passes for DEAD_NS. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/world/inside.h"
+
+enum { DESCRIPTORS = 64, FIRST = 1 << 20, WATCHED_MAX = 16, PIECES = 64, BUFFER_BYTES = 1 << 16 };
+#define NEVER UINT64_MAX
+#define DEAD_NS UINT64_C(3000000000) /* a probe after 1 s without traffic, and two more */
+
+enum kind { UNUSED, BELL, EPOLL, SOCKET };
+
+struct descriptor {
+  enum kind kind;
+  uint32_t target; /* BELL: the rank that it wakes; SOCKET: the peer */
+  struct {
+    int fd;
+    struct epoll_event event;
+  } watched[WATCHED_MAX];
+  uint32_t count;
+};
+
+/* One direction of a connection. Numbers of bytes count from its beginning. */
+struct stream {
+  uint64_t sent, taken;
+  struct {
+    uint64_t end, at; /* the bytes up to number `end` arrive at this time */
+  } pieces[PIECES];
+  uint32_t first, last; /* numbers of the first piece that is kept, and of the next one */
+  uint64_t arrived;     /* bytes of pieces that have arrived and are no longer kept */
+  uint64_t ends_at;     /* the receiver sees the end of the stream; NEVER: it is open */
+  bool shut;            /* the sender sends no more */
+  unsigned char *bytes; /* ring of BUFFER_BYTES */
+};
+
+/* One end of a connection. */
+struct end {
+  uint64_t breaks_at; /* this end sees an error; NEVER: none */
+  int error;
+  bool closed; /* this end's descriptor is closed */
+};
+
+static struct descriptor descriptors[WORLD_RANKS_MAX][DESCRIPTORS];
+static struct stream streams[WORLD_RANKS_MAX][WORLD_RANKS_MAX]; /* [from][to] */
+static struct end ends[WORLD_RANKS_MAX][WORLD_RANKS_MAX];       /* [rank][peer] */
+static uint64_t bells[WORLD_RANKS_MAX];
+static uint64_t silent_until[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
+static uint64_t latency;     /* of most bytes, in ns */
+static uint64_t window;      /* bytes that a connection holds */
+static uint64_t piece_bytes; /* most that one call sends or receives */
+
+static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t at_least(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+void world_network_reset(void) {
+  static const uint64_t windows[] = {1000, 4096, 16384, BUFFER_BYTES};
+  memset(descriptors, 0, sizeof descriptors);
+  memset(bells, 0, sizeof bells);
+  memset(silent_until, 0, sizeof silent_until);
+  latency = 1000u << world_draw(5);
+  window = windows[world_draw(4)];
+  piece_bytes = world_draw(2) ? UINT64_MAX : 1 + world_draw(500);
+  for (uint32_t a = 0; a < WORLD_RANKS_MAX; a++)
+    for (uint32_t b = 0; b < WORLD_RANKS_MAX; b++) {
+      unsigned char *bytes = streams[a][b].bytes;
+      streams[a][b] = (struct stream){.ends_at = NEVER, .bytes = bytes ? bytes : malloc(BUFFER_BYTES)};
+      ends[a][b] = (struct end){.breaks_at = NEVER};
+      if (!streams[a][b].bytes) abort();
+    }
+}
+
+/* ---- descriptors ---- */
+
+static struct descriptor *find(int fd) {
+  const uint32_t index = (uint32_t)fd - FIRST - world.current * DESCRIPTORS;
+  struct descriptor *d = &descriptors[world.current][index % DESCRIPTORS];
+  if (fd < FIRST || index >= DESCRIPTORS || d->kind == UNUSED) {
+    world_fail("rank %u uses descriptor %d, which it does not have", world.current, fd);
+    return NULL;
+  }
+  return d;
+}
+
+static int add(enum kind kind, uint32_t target) {
+  for (uint32_t i = 0; i < DESCRIPTORS; i++) {
+    struct descriptor *d = &descriptors[world.current][i];
+    if (d->kind != UNUSED) continue;
+    *d = (struct descriptor){.kind = kind, .target = target};
+    return (int)(FIRST + world.current * DESCRIPTORS + i);
+  }
+  return errno = EMFILE, -1;
+}
+
+int world_bell(uint32_t rank) { return add(BELL, rank); }
+int world_socket(uint32_t peer) { return add(SOCKET, peer); }
+
+uint32_t world_descriptors(uint32_t rank) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < DESCRIPTORS; i++) count += descriptors[rank][i].kind != UNUSED;
+  return count;
+}
+
+/* ---- what can be read and written ---- */
+
+static uint64_t arrived(struct stream *s) {
+  for (; s->first < s->last && s->pieces[s->first % PIECES].at <= world.now; s->first++)
+    s->arrived = s->pieces[s->first % PIECES].end;
+  return s->arrived;
+}
+
+static bool is_broken(uint32_t rank, uint32_t peer) { return ends[rank][peer].breaks_at <= world.now; }
+
+static bool may_receive(uint32_t rank, uint32_t peer) {
+  struct stream *s = &streams[peer][rank];
+  return arrived(s) > s->taken || s->ends_at <= world.now || is_broken(rank, peer);
+}
+
+static bool may_send(uint32_t rank, uint32_t peer) {
+  const struct stream *s = &streams[rank][peer];
+  return is_broken(rank, peer) || (s->sent - s->taken < window && s->last - s->first < PIECES);
+}
+
+static uint32_t ready(uint32_t rank, int fd, uint32_t wanted) {
+  const struct descriptor *d = find(fd);
+  if (!d) return EPOLLERR;
+  switch (d->kind) {
+    case BELL: return bells[d->target] > 0 ? wanted & EPOLLIN : 0;
+    case EPOLL:
+      for (uint32_t i = 0; i < d->count; i++)
+        if (ready(rank, d->watched[i].fd, d->watched[i].event.events)) return wanted & EPOLLIN;
+      return 0;
+    default:
+      return (may_receive(rank, d->target) ? wanted & EPOLLIN : 0) |
+             (may_send(rank, d->target) ? wanted & EPOLLOUT : 0) | (is_broken(rank, d->target) ? EPOLLERR : 0);
+  }
+}
+
+/* Returns when the network changes what a rank can read or write, by itself; NEVER: not until another rank acts. */
+static uint64_t next_event(uint32_t rank) {
+  uint64_t next = NEVER;
+  for (uint32_t peer = 0; peer < WORLD_RANKS_MAX; peer++) {
+    const struct stream *s = &streams[peer][rank];
+    const uint64_t times[] = {s->first < s->last ? s->pieces[s->first % PIECES].at : NEVER, s->ends_at,
+                              ends[rank][peer].breaks_at};
+    for (int i = 0; i < 3; i++)
+      if (times[i] > world.now) next = at_most(next, times[i]);
+  }
+  return next;
+}
+
+/* ---- connections ---- */
+
+/* Returns when bytes that are sent now arrive: after those sent before, and not while nothing passes. */
+static uint64_t arrival(uint32_t from, uint32_t to) {
+  const struct stream *s = &streams[from][to];
+  const uint64_t silent = silent_until[world.program->host[from]][world.program->host[to]];
+  uint64_t at = world.now + latency + (world_draw(20) ? world_draw(latency) : world_draw(50 * latency));
+  if (silent > world.now) at = silent + world_draw(1 + (silent - world.now) / 2);
+  if (s->last > s->first) at = at_least(at, s->pieces[(s->last - 1) % PIECES].at);
+  return at;
+}
+
+static void break_end(uint32_t rank, uint32_t peer, uint64_t at, int error) {
+  struct end *e = &ends[rank][peer];
+  if (e->breaks_at <= at) return;
+  *e = (struct end){.breaks_at = at, .error = error, .closed = e->closed};
+  world_wake(rank, at);
+}
+
+/* Drops the bytes that have not arrived, or, by chance, the last of them only. */
+static void lose(uint32_t from, uint32_t to, bool all) {
+  struct stream *s = &streams[from][to];
+  (void)arrived(s);
+  while (s->last > s->first && (all || world_draw(3) > 0)) s->last--;
+  s->sent = s->last > s->first ? s->pieces[(s->last - 1) % PIECES].end : s->arrived;
+}
+
+/* An end is closed, by its rank or because the process has ended. Unread bytes make it a reset. */
+static void close_end(uint32_t rank, uint32_t peer) {
+  struct stream *out = &streams[rank][peer];
+  struct end *e = &ends[rank][peer];
+  if (e->closed) return;
+  e->closed = true;
+  const bool resets = streams[peer][rank].sent > streams[peer][rank].taken;
+  if (resets) lose(rank, peer, false);
+  if (resets) break_end(peer, rank, arrival(rank, peer), ECONNRESET);
+  else if (!out->shut) world_wake(peer, out->ends_at = arrival(rank, peer));
+  out->shut = true;
+}
+
+void world_network_end(uint32_t rank) {
+  for (uint32_t i = 0; i < DESCRIPTORS; i++)
+    if (descriptors[rank][i].kind == SOCKET) close_end(rank, descriptors[rank][i].target);
+  memset(descriptors[rank], 0, sizeof descriptors[rank]);
+}
+
+void world_network_cut(uint32_t rank, uint32_t peer) {
+  lose(rank, peer, false);
+  lose(peer, rank, false);
+  break_end(rank, peer, arrival(peer, rank), ECONNRESET);
+  break_end(peer, rank, arrival(rank, peer), ECONNRESET);
+}
+
+/* The bytes that are under way wait as well. */
+static void delay(uint32_t from, uint32_t to, uint64_t until) {
+  struct stream *s = &streams[from][to];
+  (void)arrived(s);
+  for (uint32_t i = s->first; i < s->last; i++) s->pieces[i % PIECES].at = at_least(s->pieces[i % PIECES].at, until);
+  if (s->ends_at != NEVER && s->ends_at > world.now) s->ends_at = at_least(s->ends_at, until);
+}
+
+uint64_t world_network_silence(uint32_t host, uint32_t other, uint64_t ns) {
+  const struct world_program *p = world.program;
+  const bool breaks = ns >= DEAD_NS;
+  const uint64_t until = world.now + (breaks ? DEAD_NS : ns);
+  silent_until[host][other] = silent_until[other][host] = until;
+  for (uint32_t a = 0; a < p->ranks; a++)
+    for (uint32_t b = 0; b < p->ranks; b++) {
+      if (p->host[a] != host || p->host[b] != other) continue;
+      delay(a, b, until);
+      delay(b, a, until);
+      if (!breaks) continue;
+      lose(a, b, true);
+      lose(b, a, true);
+      streams[a][b].ends_at = streams[b][a].ends_at = NEVER;
+      break_end(a, b, until, ETIMEDOUT);
+      break_end(b, a, until, ETIMEDOUT);
+    }
+  return until + (breaks ? 0 : ns / 2);
+}
+
+/* ---- the system calls of the copies (linked with --wrap) ---- */
+
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_create1(int flags) {
+  (void)flags;
+  world_system_call();
+  return add(EPOLL, 0);
+}
+
+int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
+  struct descriptor *d = find(epoll);
+  world_system_call();
+  if (!d || !find(fd)) return errno = EBADF, -1;
+  uint32_t i = 0;
+  while (i < d->count && d->watched[i].fd != fd) i++;
+  if ((operation == EPOLL_CTL_ADD) != (i == d->count)) return errno = i == d->count ? ENOENT : EEXIST, -1;
+  if (operation == EPOLL_CTL_DEL) {
+    d->watched[i] = d->watched[--d->count];
+    return 0;
+  }
+  if (i == WATCHED_MAX) return errno = ENOSPC, -1;
+  d->watched[i].fd = fd;
+  d->watched[i].event = *event;
+  d->count += i == d->count;
+  return 0;
+}
+
+static uint64_t end_of(int timeout_ms) { return timeout_ms < 0 ? NEVER : world.now + (uint64_t)timeout_ms * 1000000; }
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int room, int timeout_ms);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int room, int timeout_ms) {
+  const uint64_t until = end_of(timeout_ms);
+  world_system_call();
+  for (;;) {
+    const struct descriptor *d = find(epoll);
+    int count = 0;
+    if (!d) return errno = EBADF, -1;
+    for (uint32_t i = 0; i < d->count && count < room; i++) {
+      const uint32_t now = ready(world.current, d->watched[i].fd, d->watched[i].event.events);
+      if (now == 0) continue;
+      events[count] = d->watched[i].event;
+      events[count++].events = now;
+    }
+    if (count > 0 || world.now >= until) return count;
+    world_sleep_for(until, next_event(world.current));
+  }
+}
+
+int __wrap_poll(struct pollfd *watched, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *watched, nfds_t count, int timeout_ms) {
+  const uint64_t until = end_of(timeout_ms);
+  world_system_call();
+  for (;;) {
+    int found = 0;
+    for (nfds_t i = 0; i < count; i++) {
+      const uint32_t wanted = (watched[i].events & POLLIN ? EPOLLIN : 0) | (watched[i].events & POLLOUT ? EPOLLOUT : 0);
+      const uint32_t now = ready(world.current, watched[i].fd, wanted);
+      watched[i].revents =
+          (short)((now & EPOLLIN ? POLLIN : 0) | (now & EPOLLOUT ? POLLOUT : 0) | (now & EPOLLERR ? POLLERR : 0));
+      found += watched[i].revents != 0;
+    }
+    if (found > 0 || world.now >= until) return found;
+    world_sleep_for(until, next_event(world.current));
+  }
+}
+
+ssize_t __wrap_read(int fd, void *to, size_t bytes);
+ssize_t __wrap_read(int fd, void *to, size_t bytes) {
+  if (fd < FIRST) return read(fd, to, bytes);
+  const struct descriptor *d = find(fd);
+  world_system_call();
+  if (!d || d->kind != BELL || bytes < sizeof bells[0]) return errno = EBADF, -1;
+  if (bells[d->target] == 0) return errno = EAGAIN, -1;
+  memcpy(to, &bells[d->target], sizeof bells[0]);
+  bells[d->target] = 0;
+  return sizeof bells[0];
+}
+
+ssize_t __wrap_write(int fd, const void *from, size_t bytes);
+ssize_t __wrap_write(int fd, const void *from, size_t bytes) {
+  if (fd < FIRST) return write(fd, from, bytes);
+  const struct descriptor *d = find(fd);
+  world_system_call();
+  if (!d || d->kind != BELL || bytes < sizeof bells[0]) return errno = EBADF, -1;
+  bells[d->target]++;
+  world_wake(d->target, world.now);
+  return sizeof bells[0];
+}
+
+int __wrap_close(int fd);
+int __wrap_close(int fd) {
+  if (fd < FIRST) return close(fd);
+  struct descriptor *d = find(fd);
+  world_system_call();
+  if (!d) return errno = EBADF, -1;
+  if (d->kind == SOCKET) close_end(world.current, d->target);
+  d->kind = UNUSED;
+  for (uint32_t i = 0; i < DESCRIPTORS; i++) {
+    struct descriptor *epoll = &descriptors[world.current][i];
+    for (uint32_t k = epoll->kind == EPOLL ? epoll->count : 0; k-- > 0;)
+      if (epoll->watched[k].fd == fd) epoll->watched[k] = epoll->watched[--epoll->count];
+  }
+  return 0;
+}
+
+int __wrap_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how) {
+  const struct descriptor *d = find(fd);
+  world_system_call();
+  if (!d || how != SHUT_WR) return errno = EINVAL, -1;
+  if (is_broken(world.current, d->target)) return errno = ENOTCONN, -1;
+  struct stream *s = &streams[world.current][d->target];
+  if (!s->shut) world_wake(d->target, s->ends_at = arrival(world.current, d->target));
+  s->shut = true;
+  return 0;
+}
+
+/* Copies bytes to or from the ring of a stream, from number `at` on. */
+static void copy(const struct stream *s, uint64_t at, void *bytes, uint64_t count, bool in) {
+  const uint64_t first = at_most(count, BUFFER_BYTES - at % BUFFER_BYTES);
+  unsigned char *here[] = {s->bytes + at % BUFFER_BYTES, s->bytes}, *there[] = {bytes, (unsigned char *)bytes + first};
+  const uint64_t counts[] = {first, count - first};
+  for (int i = 0; i < 2; i++) memcpy(in ? here[i] : there[i], in ? there[i] : here[i], counts[i]);
+}
+
+/* Sends the beginning of the message. A peer that has closed its end answers with a reset. */
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
+  const struct descriptor *d = find(fd);
+  (void)flags;
+  world_system_call();
+  if (!d) return errno = EBADF, -1;
+  const uint32_t rank = world.current, peer = d->target;
+  struct stream *s = &streams[rank][peer];
+  if (s->shut || is_broken(rank, peer)) return errno = EPIPE, -1;
+  if (!may_send(rank, peer)) return errno = EAGAIN, -1;
+  const uint64_t room = at_most(window - (s->sent - s->taken), 1 + world_draw(piece_bytes));
+  uint64_t count = 0;
+  for (size_t part = 0; part < message->msg_iovlen; part++) {
+    const uint64_t bytes = at_most(message->msg_iov[part].iov_len, room - count);
+    copy(s, s->sent + count, message->msg_iov[part].iov_base, bytes, true);
+    count += bytes;
+  }
+  const uint64_t at = arrival(rank, peer);
+  s->sent += count;
+  s->pieces[s->last % PIECES].end = s->sent;
+  s->pieces[s->last++ % PIECES].at = at;
+  if (ends[peer][rank].closed) break_end(rank, peer, at, ECONNRESET);
+  else if (ends[rank][peer].breaks_at == NEVER) world_wake(peer, at);
+  return (ssize_t)count;
+}
+
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags) {
+  const struct descriptor *d = find(fd);
+  (void)flags;
+  world_system_call();
+  if (!d) return errno = EBADF, -1;
+  const uint32_t rank = world.current, peer = d->target;
+  struct stream *s = &streams[peer][rank];
+  const uint64_t count = at_most(at_most(arrived(s) - s->taken, bytes), 1 + world_draw(piece_bytes));
+  if (count == 0 && is_broken(rank, peer)) return errno = ends[rank][peer].error, -1;
+  if (count == 0 && s->ends_at > world.now) return errno = EAGAIN, -1;
+  copy(s, s->taken, to, count, false);
+  s->taken += count;
+  if (count > 0) world_wake(peer, world.now);
+  return (ssize_t)count;
+}
