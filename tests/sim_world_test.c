@@ -77,7 +77,8 @@ static bool names_in_world(const char *message) {
 static bool names_culprit_first(uint32_t act, const char *message) {
   uint32_t members[WORLD_RANKS_MAX], number, own;
   const struct world_act *a = act == WORLD_NO_ACT ? NULL : &world.program->act[act];
-  if (!a || a->kind != WORLD_CALL || sscanf(message, "rank %u has waited", &own) != 1) return true;
+  if (!a || a->kind != WORLD_CALL || a->form == WORLD_DETACHED || sscanf(message, "rank %u has waited", &own) != 1)
+    return true;
   const char *waits = strstr(message, " for rank ");
   if (!waits || sscanf(waits, " for rank %u", &number) != 1 || strstr(message, " of the world")) return true;
   const uint32_t count = world_members(world.program, act, a->comm, world.current, members);
@@ -94,7 +95,8 @@ static bool names_culprit(uint32_t act, const char *message) {
   if (act == WORLD_NO_ACT) return names_member(message, 0, 0);
   const struct world_act *a = &world.program->act[act];
   /* tutti_wait_all may return the error of a request on any communicator */
-  for (uint8_t slot = 0; slot < WORLD_COMMS_MAX && a->kind == WORLD_CALL && a->form == WORLD_DETACHED; slot++)
+  const bool any = a->kind == WORLD_BURST || (a->kind == WORLD_CALL && a->form == WORLD_DETACHED);
+  for (uint8_t slot = 0; slot < WORLD_COMMS_MAX && any; slot++)
     if (names_member(message, act, slot)) return true;
   return names_member(message, act, a->comm) || (world_makes(a) && names_member(message, act + 1, a->made));
 }
@@ -153,12 +155,18 @@ static bool is_one_wait(uint32_t act) {
   return a->kind == WORLD_EXCHANGE || a->kind == WORLD_FINISH || (a->kind == WORLD_CALL && a->form != WORLD_REPEATED);
 }
 
+/* Time limit of the act's calls, in ms. A request has the limit of its start, and an act may wait for several. */
+static uint32_t limit_in(uint32_t act) {
+  const struct world_act *a = &world.program->act[act];
+  const bool one = a->kind == WORLD_EXCHANGE || (a->kind == WORLD_CALL && a->form != WORLD_DETACHED);
+  return one ? world_limit(world.program, act, a->comm) : world_limit_max(world.program);
+}
+
 /* Checks how long the current rank's act took, until it ended with `err`: at most until 1 s after the last fault or
  * error of any rank, or, if a rank has been stopped or did not come, the time limit of a call and 1 s. */
 static void check_time(uint32_t act, uint64_t took, tutti_err err) {
-  const struct world_program *p = world.program;
   const uint32_t rank = world.current;
-  const uint64_t limit = act == WORLD_NO_ACT ? JOIN_MS : (unsigned)p->timeout_ms;
+  const uint64_t limit = act == WORLD_NO_ACT ? JOIN_MS : limit_in(act);
   const uint64_t begun = later(later(world.last_fault, last_error), world.now - took);
   const uint64_t since = begun < world.now ? begun : world.now; /* some faults are noticed later */
   if (world.stopped[rank]) return;

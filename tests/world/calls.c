@@ -65,6 +65,7 @@ static struct ref_case case_of(const struct actor *a, const struct world_act *ac
                                          : near                        ? 8
                                          : act->form == WORLD_REPEATED ? 5
                                                                        : 7)];
+  if (a->program->ring_bytes) c.count = tu_min(c.count, 3000);
   c.root = (uint32_t)(world_mix(s, 11, 0) % c.ranks);
   if (!ref_valid(&c)) c.op = TUTTI_MAX;
   if (c.collective == TUTTI_BARRIER) c.aliasing = REF_APART;

@@ -152,7 +152,8 @@ static tutti_err perform(struct actor *a, const struct world_act *act) {
     case WORLD_CLOSE:
       a->comm[act->comm] = NULL;
       return act->kind == WORLD_FREE ? tutti_comm_free(comm) : tutti_comm_close(comm);
-    case WORLD_COMPUTE: world_sleep_us(world_mix(act->seed, a->rank, 1) % 3000); return TUTTI_OK;
+    case WORLD_COMPUTE: world_sleep_us(world_work_us(a->program, a->act, a->rank)); return TUTTI_OK;
+    case WORLD_LIMIT: return tutti_comm_set_timeout(comm, (int)world_limit(a->program, a->act + 1, act->comm));
     default: return make_comm(a, act);
   }
 }
@@ -169,10 +170,11 @@ static bool takes_part(const struct actor *a, const struct world_act *act) {
 }
 
 /* A program does not always end at once after an error. In a program with one communicator the other ranks must learn
- * of the failure all the same, as it is the verdict of that communicator. */
+ * of the failure all the same, as it is the verdict of that communicator. (On several hosts the message about it may
+ * wait behind data, until the rank calls the library again.) */
 static void linger(const struct actor *a, tutti_err err) {
   const struct world_program *p = a->program;
-  bool alone = world_mix(p->seed, a->rank, 77) % 2;
+  bool alone = world_mix(p->seed, a->rank, 77) % 2 && world_locals(p, p->host[a->rank]) == p->ranks;
   for (uint32_t i = 0; i < p->acts; i++) alone &= !world_makes(&p->act[i]);
   if (alone && (err == TUTTI_ERR_ABORTED || err == TUTTI_ERR_MISMATCH || err == TUTTI_ERR_PEER))
     world_sleep_us(5000000);

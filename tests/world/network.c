@@ -66,7 +66,7 @@ void world_network_reset(void) {
   memset(silent_until, 0, sizeof silent_until);
   latency = 1000u << world_draw(5);
   window = windows[world_draw(4)];
-  piece_bytes = world_draw(2) ? UINT64_MAX : 1 + world_draw(500);
+  piece_bytes = world_draw(2) ? UINT64_MAX : 200 + world_draw(2000);
   for (uint32_t a = 0; a < WORLD_RANKS_MAX; a++)
     for (uint32_t b = 0; b < WORLD_RANKS_MAX; b++) {
       unsigned char *bytes = streams[a][b].bytes;

@@ -129,7 +129,7 @@ static tutti_err put_items(const struct view *v) {
 
 tutti_err rank_window(struct actor *a, const struct world_act *act) {
   const uint64_t s = act->seed;
-  struct view v = {a, a->comm[act->comm], .seed = s, .timeout_ms = a->program->timeout_ms};
+  struct view v = {a, a->comm[act->comm], .seed = s, .timeout_ms = (int)world_limit(a->program, a->act, act->comm)};
   v.rank = tutti_rank(v.comm);
   v.ranks = tutti_ranks(v.comm);
   v.count = 1 + world_mix(s, 2, 0) % (world_mix(s, 3, 0) % 3 ? 20 : 3000);
@@ -263,7 +263,8 @@ tutti_err rank_stream(struct actor *a, const struct world_act *act) {
   const uint64_t s = act->seed;
   tutti_comm *comm = a->comm[act->comm];
   const uint32_t n = tutti_ranks(comm), times = 1 + (uint32_t)(world_mix(s, 10, 0) % 3);
-  struct ring r = {.actor = a, .rank = tutti_rank(comm), .seed = s, .timeout_ms = a->program->timeout_ms};
+  struct ring r = {
+      .actor = a, .rank = tutti_rank(comm), .seed = s, .timeout_ms = (int)world_limit(a->program, a->act, act->comm)};
   if (n == 1) return TUTTI_OK;
   r.before = (r.rank + n - 1) % n;
   r.streams = 1 + (uint32_t)(world_mix(s, 8, 0) % STREAMS_MAX);

@@ -1,5 +1,5 @@
 /* points.h: included before every source file of the simulated library. Each atomic operation becomes a switch point:
- * the world may let another rank run before it. The operations themselves are unchanged: with WORLD_PLAIN, they have no
+ * the world may let another rank run before it, and also after it if it writes. The operations themselves are unchanged: with WORLD_PLAIN, they have no
  * switch points, and compile to the code of <stdatomic.h> (points_test.sh). In the world all ranks run on one thread, so
  * no memory order is needed. */
 #ifndef WORLD_POINTS_H
@@ -64,6 +64,7 @@ static inline void world_point(void) {
     __typeof__((void)0, *world_p) world_v = (v);       \
     world_point();                                     \
     __atomic_store(world_p, &world_v, WORLD_ORDER(o)); \
+    world_point();                                     \
   })
 #define atomic_store(p, v) atomic_store_explicit(p, v, __ATOMIC_SEQ_CST)
 #define atomic_exchange_explicit(p, v, o)                             \
@@ -72,6 +73,7 @@ static inline void world_point(void) {
     __typeof__((void)0, *world_p) world_v = (v), world_old;           \
     world_point();                                                    \
     __atomic_exchange(world_p, &world_v, &world_old, WORLD_ORDER(o)); \
+    world_point();                                                    \
     world_old;                                                        \
   })
 #define atomic_exchange(p, v) atomic_exchange_explicit(p, v, __ATOMIC_SEQ_CST)

@@ -67,6 +67,38 @@ uint32_t world_locals(const struct world_program *p, uint32_t host) {
   return count;
 }
 
+/* ---- time ---- */
+
+/* The time limit that an act of kind WORLD_LIMIT sets, in ms. */
+static uint32_t limit_of(const struct world_program *p, const struct world_act *a) {
+  return (uint32_t)(world_mix(a->seed, 3, 0) % 2 ? 10000 : 200 + world_mix(a->seed, 4, 0) % 400) +
+         (world_locals(p, p->host[0]) < p->ranks ? 500 : 0);
+}
+
+uint32_t world_limit(const struct world_program *p, uint32_t act, uint8_t slot) {
+  const uint32_t maker = world_maker(p, act, slot);
+  uint32_t limit = (unsigned)p->timeout_ms;
+  if (maker != UINT32_MAX) limit = world_limit(p, maker, p->act[maker].comm);
+  for (uint32_t i = maker == UINT32_MAX ? 0 : maker; i < act; i++)
+    if (p->act[i].kind == WORLD_LIMIT && p->act[i].comm == slot) limit = limit_of(p, &p->act[i]);
+  return limit;
+}
+
+uint32_t world_limit_max(const struct world_program *p) {
+  uint32_t most = (unsigned)p->timeout_ms;
+  for (uint32_t i = 0; i < p->acts; i++)
+    if (p->act[i].kind == WORLD_LIMIT && limit_of(p, &p->act[i]) > most) most = limit_of(p, &p->act[i]);
+  return most;
+}
+
+uint64_t world_work_us(const struct world_program *p, uint32_t act, uint32_t rank) {
+  const uint64_t s = p->act[act].seed;
+  uint32_t before = 0;
+  for (uint32_t i = 0; i < act; i++) before += p->act[i].kind == WORLD_COMPUTE;
+  /* Less than half of the shortest time limit, so that no rank waits too long. */
+  return before == 0 && s % p->ranks == rank ? world_mix(s, 5, 0) % 90000 : world_mix(s, rank, 1) % 3000;
+}
+
 /* ---- making ---- */
 
 static uint8_t any_comm(const struct world_program *p, uint32_t act, struct source *s) {
@@ -97,11 +129,11 @@ bool world_makes(const struct world_act *act) {
 
 static void add_act(struct world_program *p, struct source *s, uint8_t open[WORLD_REQUESTS_MAX]) {
   static const uint8_t weights[WORLD_KINDS] = {
-      [WORLD_CALL] = 50,  [WORLD_EXCHANGE] = 5, [WORLD_BURST] = 3, [WORLD_TENSOR] = 6, [WORLD_WINDOW] = 6,
-      [WORLD_STREAM] = 6, [WORLD_FINISH] = 6,   [WORLD_DUP] = 3,   [WORLD_SPLIT] = 4,  [WORLD_CREATE] = 3,
-      [WORLD_FREE] = 3,   [WORLD_CLOSE] = 2,    [WORLD_LEAVE] = 2, [WORLD_COMPUTE] = 8};
+      [WORLD_CALL] = 50,  [WORLD_EXCHANGE] = 5, [WORLD_BURST] = 3, [WORLD_TENSOR] = 6,  [WORLD_WINDOW] = 6,
+      [WORLD_STREAM] = 6, [WORLD_FINISH] = 6,   [WORLD_DUP] = 3,   [WORLD_SPLIT] = 4,   [WORLD_CREATE] = 3,
+      [WORLD_FREE] = 3,   [WORLD_CLOSE] = 2,    [WORLD_LEAVE] = 4, [WORLD_COMPUTE] = 8, [WORLD_LIMIT] = 2};
   struct world_act a = {.seed = world_mix(s->seed, ++s->drawn, 7)};
-  uint64_t at = draw(s, 107);
+  uint64_t at = draw(s, 111);
   while (at >= weights[a.kind]) at -= weights[a.kind++];
   a.comm = any_comm(p, p->acts, s);
   a.request = (uint8_t)draw(s, WORLD_REQUESTS_MAX);
@@ -143,8 +175,12 @@ static void add_faults(struct world_program *p, struct source *s) {
   uint32_t faults = (uint32_t)draw(s, 3);
   if (faults == 2) faults = (uint32_t)draw(s, WORLD_FAULTS_MAX + 1);
   for (uint32_t i = 0; i < faults; i++) {
-    struct world_fault f = {(enum world_mishap)draw(s, WORLD_MISHAPS), (uint32_t)draw(s, p->ranks), 0};
-    f.at = world_is_at_act(f.mishap) ? draw(s, p->acts) : f.mishap == WORLD_REFUSED ? draw(s, 2000) : draw(s, 20000);
+    struct world_fault f = {(enum world_mishap)draw(s, WORLD_MISHAPS), (uint32_t)draw(s, p->ranks), 0, false};
+    f.timed = (f.mishap == WORLD_KILL || f.mishap == WORLD_STOP || f.mishap == WORLD_PAUSE) && draw(s, 2) == 0;
+    f.at = f.timed                     ? draw(s, (uint64_t)1000000 << draw(s, 8))
+           : world_is_at_act(f.mishap) ? draw(s, p->acts)
+           : f.mishap == WORLD_REFUSED ? draw(s, 2000)
+                                       : draw(s, 20000);
     p->fault[p->faults++] = f;
   }
 }
@@ -175,8 +211,9 @@ void world_program_make(struct world_program *p, uint64_t seed) {
 
 /* ---- printing ---- */
 
-static const char *const kinds[WORLD_KINDS] = {"call", "exchange", "burst",  "tensor", "window", "stream", "finish",
-                                               "dup",  "split",    "create", "free",   "close",  "leave",  "compute"};
+static const char *const kinds[WORLD_KINDS] = {"call",   "exchange", "burst", "tensor",  "window",
+                                               "stream", "finish",   "dup",   "split",   "create",
+                                               "free",   "close",    "leave", "compute", "limit"};
 static const char *const forms[WORLD_FORMS] = {"by name", "run_call",   "start and wait",
                                                "start",   "persistent", "start_all",
                                                "polled",  "repeated",   "without a handle"};
@@ -207,5 +244,6 @@ void world_program_print(const struct world_program *p) {
     printf("\n");
   }
   for (uint32_t i = 0; i < p->faults; i++)
-    printf("  rank %u %s at %llu\n", p->fault[i].rank, mishaps[p->fault[i].mishap], (unsigned long long)p->fault[i].at);
+    printf("  rank %u %s at %llu%s\n", p->fault[i].rank, mishaps[p->fault[i].mishap],
+           (unsigned long long)p->fault[i].at, p->fault[i].timed ? " ns" : "");
 }

@@ -100,6 +100,101 @@ _Noreturn static void end_world(void) {
   _longjmp(home, 1);
 }
 
+/* ---- faults ---- */
+
+/* Ends the process of a rank. Its connections are closed, unless its host is gone. */
+static void end_rank(uint32_t rank, bool closes) {
+  struct rank *k = &ranks[rank];
+  if (closes) world_network_end(rank);
+  k->state = GONE;
+  k->dead = true;
+  if (world.died_at[rank] == 0) world.died_at[rank] = world.now + 1;
+  world.last_fault = at_least(world.last_fault, world.now);
+  memset(k->heap, 0xdb, k->used < DIES_BYTES ? k->used : DIES_BYTES); /* its memory dies with it */
+}
+
+static void happens(uint32_t fault) {
+  world.happened[fault] = true;
+  world.last_fault = at_least(world.last_fault, world.now);
+  note(WORLD_SUFFERS, world.current, fault);
+}
+
+/* The host of the current rank loses its power. */
+static void end_host(void) {
+  const uint32_t host = world.program->host[world.current];
+  for (uint32_t other = 0; other < WORLD_HOSTS_MAX; other++)
+    if (other != host) world.last_fault = at_least(world.last_fault, world_network_silence(host, other, FOREVER));
+  for (uint32_t r = 0; r < world.program->ranks; r++)
+    if (world.program->host[r] == host && !ranks[r].dead) end_rank(r, false);
+}
+
+/* A connection of the current rank breaks, or nothing passes between its host and another one. */
+static void cut_off(const struct world_fault *f) {
+  const struct world_program *p = world.program;
+  const uint64_t draws = world_mix(p->seed, f->at, 9);
+  const uint32_t peer = (uint32_t)(draws % p->ranks), host = p->host[world.current], other = p->host[peer];
+  if (host == other || !world.joined[peer]) return;
+  world.cut_off[world.current] = world.cut_off[peer] = true;
+  if (f->mishap == WORLD_CUT) {
+    world_network_cut(world.current, peer);
+    return;
+  }
+  const uint64_t ns = draws / p->ranks % 5000000000;
+  world.last_fault = at_least(world.last_fault, world_network_silence(host, other, ns));
+  for (uint32_t r = 0; r < p->ranks; r++) world.cut_off[r] |= p->host[r] == host || p->host[r] == other;
+}
+
+static void stop(const struct world_fault *f) {
+  struct rank *k = &ranks[f->rank];
+  k->state = STOPPED;
+  k->paused = f->mishap == WORLD_PAUSE;
+  k->wake_at = world.now + world_mix(world.program->seed, f->at, 9) % 3000000000u;
+  world.stopped[f->rank] = true;
+}
+
+/* The fault happens to its rank, which must be the current one. */
+static void strike(uint32_t fault) {
+  const struct world_fault *f = &world.program->fault[fault];
+  happens(fault);
+  switch (f->mishap) {
+    case WORLD_KILL: end_rank(f->rank, true); break;
+    case WORLD_OUTAGE: end_host(); break;
+    case WORLD_CUT:
+    case WORLD_SILENCE: cut_off(f); break;
+    default: stop(f);
+  }
+}
+
+static bool may_happen(uint32_t fault, bool timed) {
+  const struct world_fault *f = &world.program->fault[fault];
+  const bool here = !world_is_at_act(f->mishap) && f->mishap != WORLD_REFUSED;
+  return here && f->timed == timed && !world.happened[fault] && world.joined[f->rank] && !ranks[f->rank].dead;
+}
+
+/* Carries out the faults of the current rank that are due. */
+static void suffer(void) {
+  for (uint32_t i = 0; i < world.program->faults; i++) {
+    const struct world_fault *f = &world.program->fault[i];
+    if (f->rank == world.current && may_happen(i, false) && ranks[f->rank].points >= f->at) strike(i);
+  }
+}
+
+/* Carries out the timed faults that are due, whatever their ranks do. Returns the time of the next one. */
+static uint64_t suffer_in_time(void) {
+  uint64_t next = FOREVER;
+  for (uint32_t i = 0; i < world.program->faults; i++) {
+    const struct world_fault *f = &world.program->fault[i];
+    if (!may_happen(i, true)) continue;
+    if (f->at > world.now && f->at < next) next = f->at;
+    if (f->at > world.now) continue;
+    world.current = f->rank;
+    strike(i);
+  }
+  return next;
+}
+
+/* ---- choosing ranks ---- */
+
 /* Returns true if each rank has ended or sleeps until another rank wakes it, and no fault has happened. */
 static bool all_await_each_other(void) {
   for (uint32_t r = 0; r < world.program->ranks; r++)
@@ -114,6 +209,7 @@ _Noreturn static void dispatch(void) {
   for (;;) {
     uint32_t ready[WORLD_RANKS_MAX], count = 0;
     uint64_t next = FOREVER;
+    const uint64_t strikes = suffer_in_time();
     for (uint32_t r = 0; r < world.program->ranks; r++) {
       struct rank *k = &ranks[r];
       if (k->state == STOPPED && k->paused && k->wake_at <= world.now) {
@@ -136,80 +232,12 @@ _Noreturn static void dispatch(void) {
       world_fail("all ranks sleep for %.3f ms, and nothing has failed", (double)(next - world.now) / 1e6);
       end_world();
     }
-    world.now = next;
+    world.now = strikes < next ? strikes : next;
   }
 }
 
 static void leave(void) {
   if (_setjmp(ranks[world.current].at) == 0) dispatch();
-}
-
-/* Ends the process of a rank. Its connections are closed, unless its host is gone. */
-static void end_rank(uint32_t rank, bool closes) {
-  struct rank *k = &ranks[rank];
-  if (closes) world_network_end(rank);
-  k->state = GONE;
-  k->dead = true;
-  if (world.died_at[rank] == 0) world.died_at[rank] = world.now + 1;
-  world.last_fault = at_least(world.last_fault, world.now);
-  memset(k->heap, 0xdb, k->used < DIES_BYTES ? k->used : DIES_BYTES); /* its memory dies with it */
-}
-
-static void happens(uint32_t fault) {
-  world.happened[fault] = true;
-  world.last_fault = at_least(world.last_fault, world.now);
-  note(WORLD_SUFFERS, world.current, fault);
-}
-
-/* The host of the current rank loses its power. */
-_Noreturn static void end_host(void) {
-  const uint32_t host = world.program->host[world.current];
-  for (uint32_t other = 0; other < WORLD_HOSTS_MAX; other++)
-    if (other != host) world.last_fault = at_least(world.last_fault, world_network_silence(host, other, FOREVER));
-  for (uint32_t r = 0; r < world.program->ranks; r++)
-    if (world.program->host[r] == host && !ranks[r].dead) end_rank(r, false);
-  dispatch();
-}
-
-/* A connection of the current rank breaks, or nothing passes between its host and another one. */
-static void cut_off(const struct world_fault *f) {
-  const struct world_program *p = world.program;
-  const uint64_t draws = world_mix(p->seed, f->at, 9);
-  const uint32_t peer = (uint32_t)(draws % p->ranks), host = p->host[world.current], other = p->host[peer];
-  if (host == other || !world.joined[peer]) return;
-  world.cut_off[world.current] = world.cut_off[peer] = true;
-  if (f->mishap == WORLD_CUT) {
-    world_network_cut(world.current, peer);
-    return;
-  }
-  const uint64_t ns = draws / p->ranks % 5000000000;
-  world.last_fault = at_least(world.last_fault, world_network_silence(host, other, ns));
-  for (uint32_t r = 0; r < p->ranks; r++) world.cut_off[r] |= p->host[r] == host || p->host[r] == other;
-}
-
-static bool happens_here(enum world_mishap mishap) { return !world_is_at_act(mishap) && mishap != WORLD_REFUSED; }
-
-/* Carries out the faults of the current rank that are due. */
-static void suffer(void) {
-  struct rank *k = &ranks[world.current];
-  if (!world.joined[world.current]) return;
-  for (uint32_t i = 0; i < world.program->faults; i++) {
-    const struct world_fault *f = &world.program->fault[i];
-    if (!happens_here(f->mishap) || world.happened[i] || f->rank != world.current || k->points < f->at) continue;
-    happens(i);
-    switch (f->mishap) {
-      case WORLD_KILL: end_rank(f->rank, true); dispatch();
-      case WORLD_OUTAGE: end_host();
-      case WORLD_CUT:
-      case WORLD_SILENCE: cut_off(f); break;
-      default:
-        k->state = STOPPED;
-        k->paused = f->mishap == WORLD_PAUSE;
-        k->wake_at = world.now + world_mix(world.program->seed, f->at, 9) % 3000000000u;
-        world.stopped[f->rank] = true;
-        leave();
-    }
-  }
 }
 
 void world_decide(void) {

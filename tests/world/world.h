@@ -37,7 +37,8 @@ enum world_kind {
   WORLD_FREE,     /* frees the communicator */
   WORLD_CLOSE,    /* frees it without waiting for the other ranks */
   WORLD_LEAVE, /* each rank sends to the next one, and closes the communicator when it has received; slot: any but 0 */
-  WORLD_COMPUTE, /* the rank works for a while outside the library */
+  WORLD_COMPUTE, /* the ranks work outside the library; in the first such act one of them may work for long */
+  WORLD_LIMIT,   /* the ranks set another time limit */
   WORLD_KINDS
 };
 
@@ -83,14 +84,15 @@ bool world_is_at_act(enum world_mishap mishap);
 struct world_fault {
   enum world_mishap mishap;
   uint32_t rank;
-  uint64_t at; /* number of the rank's switch point, or of its act */
+  uint64_t at; /* number of the rank's switch point, allocation or act; timed: simulated time, in ns */
+  bool timed;
 };
 
 struct world_program {
   uint64_t seed; /* of the schedule */
   uint32_t ranks, acts, faults;
   uint32_t share;                 /* ranks per core, as the library is told */
-  int timeout_ms;                 /* of every communicator */
+  int timeout_ms;                 /* of the world's communicator at first; others inherit that of their parent */
   size_t ring_bytes;              /* of the ring of a channel; 0: the default */
   uint32_t host[WORLD_RANKS_MAX]; /* of each rank */
   struct world_act act[WORLD_ACTS_MAX];
@@ -110,6 +112,11 @@ uint32_t world_members(const struct world_program *program, uint32_t act, uint8_
 /* Returns the act before `act` that made the communicator in a slot; UINT32_MAX: the slot is empty, or holds the world. */
 uint32_t world_maker(const struct world_program *program, uint32_t act, uint8_t slot);
 bool world_makes(const struct world_act *act); /* the act makes a communicator */
+/* The time limit of the communicator in a slot before an act, and the longest of all in the program, in ms. */
+uint32_t world_limit(const struct world_program *program, uint32_t act, uint8_t slot);
+uint32_t world_limit_max(const struct world_program *program);
+/* Time for which a rank works in the act, in us. */
+uint64_t world_work_us(const struct world_program *program, uint32_t act, uint32_t rank);
 uint32_t world_colour(const struct world_act *act, uint32_t rank);
 uint64_t world_mix(uint64_t seed, uint64_t a, uint64_t b);
 /* Returns the number of ranks with smaller numbers on the same host (before), or of all ranks of the host. */
