@@ -72,17 +72,32 @@ static bool names_in_world(const char *message) {
   return false;
 }
 
-/* Returns true if the first rank that a call waited for, by its error message, is guilty, or if the message is not that
- * of a time-out in a call. */
-static bool names_culprit_first(uint32_t act, const char *message) {
+/* Returns the end of a text in parentheses, which may contain others. */
+static const char *after_parentheses(const char *text) {
+  int depth = 0;
+  do depth += (*text == '(') - (*text == ')');
+  while (*text++ != '\0' && depth > 0);
+  return text;
+}
+
+/* Returns true if the ranks for which a call waited, by its error message, are guilty, or if the message is not that of a
+ * time-out in a call. The message has the form "... for rank 1 (what it does), rank 2 (what it does); ...". */
+static bool names_only_guilty(uint32_t act, const char *message) {
   uint32_t members[WORLD_RANKS_MAX], number, own;
   const struct world_act *a = act == WORLD_NO_ACT ? NULL : &world.program->act[act];
   if (!a || a->kind != WORLD_CALL || a->form == WORLD_DETACHED || sscanf(message, "rank %u has waited", &own) != 1)
     return true;
   const char *waits = strstr(message, " for rank ");
-  if (!waits || sscanf(waits, " for rank %u", &number) != 1 || strstr(message, " of the world")) return true;
+  if (!waits || strstr(message, " of the world")) return true;
   const uint32_t count = world_members(world.program, act, a->comm, world.current, members);
-  return number < count && is_guilty(members[number]);
+  for (waits += 4; sscanf(waits, " rank %u", &number) == 1;) {
+    if (number >= count || !is_guilty(members[number])) return false;
+    waits = strchr(waits, '(');
+    if (!waits) return true;
+    waits = after_parentheses(waits);
+    if (*waits == ',') waits++;
+  }
+  return true;
 }
 
 /* Returns true if the message names a culprit. A message about a communicator that is being made uses the numbers of
@@ -152,7 +167,8 @@ static bool are_seen_at_once(uint32_t act) {
 static bool is_one_wait(uint32_t act) {
   if (act == WORLD_NO_ACT) return false;
   const struct world_act *a = &world.program->act[act];
-  return a->kind == WORLD_EXCHANGE || a->kind == WORLD_FINISH || (a->kind == WORLD_CALL && a->form != WORLD_REPEATED);
+  return a->kind == WORLD_EXCHANGE || a->kind == WORLD_FINISH ||
+         (a->kind == WORLD_CALL && a->form != WORLD_REPEATED && a->form != WORLD_PERSISTENT);
 }
 
 /* Time limit of the act's calls, in ms. A request has the limit of its start, and an act may wait for several. */
@@ -186,6 +202,11 @@ void world_begin_act(uint32_t act) {
   world_trace_note(WORLD_BEGINS, world.current, act);
 }
 
+void world_give_up(void) {
+  gave_up[world.current] = true;
+  last_error = world.now;
+}
+
 void world_end_act(uint32_t act, tutti_err err, const char *message) {
   const struct world_program *p = world.program;
   const uint32_t rank = world.current;
@@ -199,12 +220,12 @@ void world_end_act(uint32_t act, tutti_err err, const char *message) {
     world_fail("rank %u, act %d: an error without a fault: %s: %s", rank, (int)act, tutti_err_name(err), message);
   if (err != TUTTI_OK && any && !names_culprit(act, message))
     world_fail("rank %u, act %d: no culprit is named: %s: %s", rank, (int)act, tutti_err_name(err), message);
-  if (err != TUTTI_OK && any && !names_culprit_first(act, message))
-    world_fail("rank %u, act %d: an innocent rank is named first: %s", rank, (int)act, message);
-  gave_up[rank] |= err != TUTTI_OK;
+  if (err != TUTTI_OK && any && !names_only_guilty(act, message))
+    world_fail("rank %u, act %d: an innocent rank is named: %s", rank, (int)act, message);
   check_time(act, took, err);
-  if (err != TUTTI_OK) check_verdict(act, err, message);
-  if (err != TUTTI_OK) last_error = world.now;
+  if (err == TUTTI_OK) return;
+  check_verdict(act, err, message);
+  world_give_up();
 }
 
 /* ---- seeds ---- */
@@ -220,6 +241,16 @@ void world_reset_checks(void) {
   memset(gave_up, 0, sizeof gave_up);
   last_error = 0;
   verdict_count = 0;
+}
+
+/* A rank that makes another call than the others must not go unnoticed. */
+void world_check_end(void) {
+  bool noticed = false;
+  for (uint32_t r = 0; r < world.program->ranks; r++) noticed |= gave_up[r] || world.died_at[r] == 0;
+  for (uint32_t f = 0; f < world.program->faults && !noticed; f++)
+    if (world.happened[f] && world.program->fault[f].mishap == WORLD_MISMATCH)
+      world_fail("rank %u made another call in act %llu, and no rank noticed", world.program->fault[f].rank,
+                 (unsigned long long)world.program->fault[f].at);
 }
 
 static unsigned long long current_seed;

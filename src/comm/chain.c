@@ -173,7 +173,9 @@ static bool get_waits(const struct walk *w, uint32_t rank, struct tu_waits notes
   const uint64_t asked = w->findings[rank].asked;
   while (!tu_control_read_waits(control, rank, asked, notes)) {
     const bool failed = control->block && tu_control_failed(control); /* there is no block before all have come */
-    if (failed || tu_clock_ns() - asked > ANSWER_NS || !tu_control_alive_in_job(w->t, rank)) {
+    const uint64_t now = tu_clock_ns();
+    tu_waits_check(w->t, &tu_thread, now); /* this rank still waits */
+    if (failed || now - asked > ANSWER_NS || !tu_control_alive_in_job(w->t, rank)) {
       memset(notes, 0, TU_WAITS_THREADS * sizeof *notes);
       return false;
     }

@@ -56,16 +56,25 @@ bool tu_waits_tell(struct tu_transport *t, const void *thread, const struct tu_w
   return begins;
 }
 
-bool tu_waits_end(struct tu_transport *t, const void *thread, uint64_t now) {
-  struct tu_waits waits = {.until = now};
+/* Changes one word of the thread's note, if its wait is not over. */
+static bool change(struct tu_transport *t, const void *thread, size_t offset, uint64_t value) {
   uint64_t words[WORDS];
-  memcpy(words, &waits, sizeof words);
+  const size_t word = offset / sizeof words[0];
+  words[word] = value;
   pthread_mutex_lock(&t->waits.lock);
   struct tu_waits_note *note = find_note(t, thread, false);
-  bool ends = note && lasts(note);
-  if (ends) write_words(note, words, offsetof(struct tu_waits, until) / sizeof(uint64_t), 1);
+  bool changes = note && lasts(note);
+  if (changes) write_words(note, words, word, 1);
   pthread_mutex_unlock(&t->waits.lock);
-  return ends;
+  return changes;
+}
+
+void tu_waits_check(struct tu_transport *t, const void *thread, uint64_t now) {
+  (void)change(t, thread, offsetof(struct tu_waits, looked), now);
+}
+
+bool tu_waits_end(struct tu_transport *t, const void *thread, uint64_t now) {
+  return change(t, thread, offsetof(struct tu_waits, until), now);
 }
 
 bool tu_waits_read(const struct tu_transport *t, uint32_t rank, uint32_t note_index, struct tu_waits *waits) {

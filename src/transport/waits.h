@@ -52,6 +52,8 @@ struct tu_waits_owners {
  * use all notes (shared records of waits). Returns true if the thread had no published wait on this endpoint, or one
  * that was over, and has one now. */
 bool tu_waits_tell(struct tu_transport *t, const void *thread, const struct tu_waits *waits);
+/* Publishes that the thread has checked its published wait at time `now`, and that it lasts. */
+void tu_waits_check(struct tu_transport *t, const void *thread, uint64_t now);
 /* Publishes that the thread's wait ended at time `now`. The note (record of the wait) stays readable, so other ranks
  * can still see what the thread waited for. Returns false if the thread has no published wait on this endpoint, or if
  * its wait is over. */

@@ -89,6 +89,43 @@ static tutti_err call_repeatedly(struct actor *a, tutti_comm *comm, struct work 
   return err;
 }
 
+/* Starts a persistent call up to four times. If all ranks take part, one of them may be late each time, in total for
+ * longer than a short time limit. */
+static tutti_err restart_repeatedly(struct actor *a, const struct world_act *act, struct work *w) {
+  char text[512];
+  tutti_comm *comm = a->comm[act->comm];
+  const uint64_t s = act->seed, times = 1 + world_mix(s, 13, 0) % 4;
+  const bool late = act->comm == 0 && world_mix(s, 14, 0) % 2 && s % tutti_ranks(comm) == tutti_rank(comm);
+  tutti_err err = tutti_prepare(comm, &w->run.call, &w->request);
+  for (uint64_t i = 0; i < times && err == TUTTI_OK; i++) {
+    if (i > 0) {
+      if (!ref_agrees(&w->run, text, sizeof text)) world_fail("call %u: %s", (unsigned)i, text);
+      ref_fill(&w->run);
+      err = tutti_barrier(comm);
+    }
+    if (late) world_sleep_us(80000);
+    tutti_request *request = w->request;
+    if (err == TUTTI_OK) err = tutti_restart(w->request);
+    if (err == TUTTI_OK) err = tutti_wait(&request);
+  }
+  tutti_request_free(w->request);
+  return err;
+}
+
+/* Makes the case another one: of another collective, operation, root or count. */
+static void change(struct ref_case *c, uint64_t seed) {
+  const struct ref_case before = *c;
+  const uint64_t how = world_mix(seed, 16, 0) % 4;
+  if (how == 1 && ref_reduces(c->collective)) c->op = c->op == TUTTI_MAX ? TUTTI_MIN : TUTTI_MAX;
+  if (how == 2 && ref_rooted(c->collective)) c->root = (c->root + 1) % c->ranks;
+  if (how == 3 && !ref_vector(c->collective) && c->collective != TUTTI_BARRIER) c->count++;
+  if (!ref_valid(c) || memcmp(c, &before, sizeof before) == 0) {
+    *c = before;
+    c->collective = before.collective == TUTTI_ALLGATHER ? TUTTI_ALLTOALL : TUTTI_ALLGATHER;
+  }
+  c->algorithm = NULL;
+}
+
 /* Ends a call: compares the results if it succeeded. */
 static void end_work(struct work *w, tutti_err err) {
   char text[512];
@@ -101,10 +138,7 @@ tutti_err rank_call(struct actor *a, const struct world_act *act) {
   tutti_comm *comm = a->comm[act->comm];
   struct work own = {.open = false}, *w = act->form == WORLD_LATER ? &a->work[act->request] : &own;
   struct ref_case c = case_of(a, act, comm);
-  if (world_is_hit(a->act, WORLD_MISMATCH)) {
-    c.collective = c.collective == TUTTI_BARRIER ? TUTTI_SCAN : TUTTI_BARRIER;
-    c.algorithm = NULL;
-  }
+  if (c.ranks > 1 && world_is_hit(a->act, WORLD_MISMATCH)) change(&c, act->seed);
   ref_run_init(&w->run, &c, tutti_rank(comm));
   ref_fill(&w->run);
   ref_want(&w->run);
@@ -118,15 +152,7 @@ tutti_err rank_call(struct actor *a, const struct world_act *act) {
       err = tutti_start(comm, &w->run.call, NULL);
       if (err == TUTTI_OK) err = tutti_wait_all(NULL, 0);
       break;
-    case WORLD_PERSISTENT:
-      err = tutti_prepare(comm, &w->run.call, &w->request);
-      if (err == TUTTI_OK) err = tutti_restart(w->request);
-      if (err == TUTTI_OK) {
-        tutti_request *request = w->request;
-        err = tutti_wait(&request);
-      }
-      tutti_request_free(w->request);
-      break;
+    case WORLD_PERSISTENT: err = restart_repeatedly(a, act, w); break;
     case WORLD_GROUP:
       err = tutti_start_all(comm, &w->run.call, 1, &w->request);
       if (err == TUTTI_OK) err = tutti_wait(&w->request);

@@ -170,13 +170,17 @@ static bool takes_part(const struct actor *a, const struct world_act *act) {
 }
 
 /* A program does not always end at once after an error. In a program with one communicator the other ranks must learn
- * of the failure all the same, as it is the verdict of that communicator. (On several hosts the message about it may
+ * of the failure all the same, as it is the verdict of that communicator. All ranks that make a communicator must learn
+ * that one of them cannot. (On several hosts the message about it may
  * wait behind data, until the rank calls the library again.) */
-static void linger(const struct actor *a, tutti_err err) {
+static void linger(const struct actor *a, const struct world_act *act, tutti_err err) {
   const struct world_program *p = a->program;
+  uint32_t members[WORLD_RANKS_MAX];
   bool alone = world_mix(p->seed, a->rank, 77) % 2 && world_locals(p, p->host[a->rank]) == p->ranks;
   for (uint32_t i = 0; i < p->acts; i++) alone &= !world_makes(&p->act[i]);
-  if (alone && (err == TUTTI_ERR_ABORTED || err == TUTTI_ERR_MISMATCH || err == TUTTI_ERR_PEER))
+  const bool told = world_makes(act) && err == TUTTI_ERR_MEMORY &&
+                    world_members(p, a->act + 1, act->made, a->rank, members) == p->ranks;
+  if (told || (alone && (err == TUTTI_ERR_ABORTED || err == TUTTI_ERR_MISMATCH || err == TUTTI_ERR_PEER)))
     world_sleep_us(5000000);
 }
 
@@ -199,7 +203,7 @@ static void perform_all(struct actor *a) {
         world_fail("rank %u, act %u: its wait is still published after the act", a->rank, a->act);
     }
     if (err == TUTTI_OK) continue;
-    linger(a, err);
+    linger(a, act, err);
     return;
   }
 }
@@ -221,22 +225,26 @@ void world_rank(const struct world_program *program, uint32_t rank, void *segmen
   if (err == TUTTI_OK) err = rank_prepare(a.comm[0]);
   if (err == TUTTI_OK) perform_all(&a);
   bool good = a.act == program->acts, closes = false;
+  const bool ends = good;
+  if (ends) world_begin_act(WORLD_NO_ACT);
   for (int slot = WORLD_COMMS_MAX; slot-- > 1;)
     if (a.comm[slot]) good &= (good ? tutti_comm_free : tutti_comm_close)(a.comm[slot]) == TUTTI_OK;
+  if (!good) world_give_up();
   rank_drop(&a);
   if (good && program->seed % 4 == 0) {
     /* The last communicator is closed, and with it the endpoint, while the next rank may still have to receive. */
     const struct world_act last = {.kind = WORLD_LEAVE, .seed = program->seed};
     atomic_fetch_sub(&t->users, 1);
     a.act = WORLD_NO_ACT;
-    world_begin_act(WORLD_NO_ACT);
     err = rank_leave(&a, &last);
     world_end_act(WORLD_NO_ACT, err, err == TUTTI_OK ? "" : tutti_error_message(NULL));
     return;
   }
   /* Memory of closed communicators is released after all ranks have closed them. */
   if (good && tutti_barrier(a.comm[0]) == TUTTI_OK) tu_comm_sweep(t);
-  if (a.comm[0]) good &= (good ? tutti_comm_free : tutti_comm_close)(a.comm[0]) == TUTTI_OK;
+  if (a.comm[0]) err = (good ? tutti_comm_free : tutti_comm_close)(a.comm[0]);
+  if (ends) world_end_act(WORLD_NO_ACT, err, err == TUTTI_OK ? "" : tutti_error_message(NULL));
+  good &= err == TUTTI_OK;
   for (uint32_t i = 0; i < program->acts; i++)
     closes |= program->act[i].kind == WORLD_CLOSE || program->act[i].kind == WORLD_LEAVE;
   /* A closed communicator may keep its memory until the endpoint closes. */

@@ -47,8 +47,9 @@ uint64_t world_network_silence(uint32_t host, uint32_t other, uint64_t ns);
 
 /* Loads the copies of the library. */
 void world_load(const char *path);
-/* Called before the ranks of a world run. */
+/* Called before the ranks of a world run, and after they have ended. */
 void world_reset_checks(void);
+void world_check_end(void);
 /* Runs a program. world.failed and world.text are the result. */
 void world_perform(const struct world_program *program);
 /* Makes a failing program smaller that fails, too, and runs the result. */

@@ -139,8 +139,8 @@ tutti_err rank_window(struct actor *a, const struct world_act *act) {
   if (err == TUTTI_OK && memory) memset(memory, 0, bytes);
   if (err == TUTTI_OK) err = tutti_window_create(v.comm, memory, bytes, &v.window);
   if (err == TUTTI_OK) {
-    const uint64_t use = world_mix(s, 5, 0) % 4;
-    err = use == 0 ? put_to_all(&v) : use == 3 ? put_items(&v) : get_after_barrier(&v, use == 1);
+    const uint64_t use = world_mix(s, 5, 0) % 6;
+    err = use < 3 ? put_to_all(&v) : use == 3 ? put_items(&v) : get_after_barrier(&v, use == 4);
     /* After an error the rank ends: it does not wait for the others to free the window. */
     if (err == TUTTI_OK) err = tutti_window_free(v.window);
   }

@@ -574,4 +574,5 @@ void world_perform(const struct world_program *program) {
       world.current = r;
       world_fail("rank %u sleeps for ever", r);
     }
+  if (!world.failed) world_check_end();
 }

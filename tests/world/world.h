@@ -132,6 +132,8 @@ void world_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define WORLD_IMPATIENT "the program has polled for long"
 void world_begin_act(uint32_t act);
 void world_end_act(uint32_t act, tutti_err err, const char *message);
+/* The current rank has got an error that is not checked, and ends. */
+void world_give_up(void);
 /* Returns true if this rank's act is hit by a fault of this kind. */
 bool world_is_hit(uint32_t act, enum world_mishap mishap);
 _Noreturn void world_exit(void);
