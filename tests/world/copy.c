@@ -191,7 +191,7 @@ static void perform_all(struct actor *a) {
     if (world_is_hit(a->act, WORLD_EXIT)) world_exit();
     if (world_is_hit(a->act, WORLD_ABSENT)) world_stop();
     tutti_comm *comm = a->comm[act->comm];
-    if (comm && world_is_hit(a->act, WORLD_ABORT)) tutti_abort(comm, "enough");
+    if (comm && !rank_aborts_inside(act)) rank_abort(a, act);
     world_begin_act(a->act);
     tutti_err err = perform(a, act);
     const char *message = tutti_error_message(act->kind == WORLD_CALL ? comm : NULL);

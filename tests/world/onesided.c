@@ -139,6 +139,7 @@ tutti_err rank_window(struct actor *a, const struct world_act *act) {
   if (err == TUTTI_OK && memory) memset(memory, 0, bytes);
   if (err == TUTTI_OK) err = tutti_window_create(v.comm, memory, bytes, &v.window);
   if (err == TUTTI_OK) {
+    rank_abort(a, act);
     const uint64_t use = world_mix(s, 5, 0) % 6;
     err = use < 3 ? put_to_all(&v) : use == 3 ? put_items(&v) : get_after_barrier(&v, use == 4);
     /* After an error the rank ends: it does not wait for the others to free the window. */
@@ -284,6 +285,7 @@ tutti_err rank_stream(struct actor *a, const struct world_act *act) {
   if (times > 1) err = tutti_alloc(comm, options.memory_bytes, &options.memory);
   for (uint32_t i = 0; i < times && err == TUTTI_OK; i++) {
     err = build_ring(&r, comm, &options);
+    if (i == 0) rank_abort(a, act);
     if (err == TUTTI_OK) err = run_ring(&r);
   }
   if (times > 1 && err == TUTTI_OK) err = tutti_free(comm, options.memory);

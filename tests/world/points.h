@@ -1,7 +1,7 @@
 /* points.h: included before every source file of the simulated library. Each atomic operation becomes a switch point:
- * the world may let another rank run before it, and also after it if it writes. The operations themselves are unchanged: with WORLD_PLAIN, they have no
- * switch points, and compile to the code of <stdatomic.h> (points_test.sh). In the world all ranks run on one thread, so
- * no memory order is needed. */
+ * the world may let another rank run before it, and also after it if it writes. The operations themselves are
+ * unchanged: with WORLD_PLAIN, they have no switch points, and compile to the code of <stdatomic.h> (points_test.sh).
+ * In the world all ranks run on one thread, so no memory order is needed. */
 #ifndef WORLD_POINTS_H
 #define WORLD_POINTS_H
 

@@ -30,6 +30,13 @@ static inline tutti_err rank_loses_patience(struct actor *a) {
   a->impatient = true;
   return TUTTI_ERR_TIMEOUT;
 }
+/* Aborts the act's communicator if that is the rank's fault. Windows and streams do so after they are made. */
+static inline bool rank_aborts_inside(const struct world_act *act) {
+  return act->kind == WORLD_WINDOW || act->kind == WORLD_STREAM;
+}
+static inline void rank_abort(const struct actor *a, const struct world_act *act) {
+  if (world_is_hit(a->act, WORLD_ABORT)) tutti_abort(a->comm[act->comm], "enough");
+}
 /* Each carries out one act, checks its results (world_fail), and returns the first error. */
 tutti_err rank_call(struct actor *a, const struct world_act *act);
 tutti_err rank_finish(struct actor *a, const struct world_act *act);

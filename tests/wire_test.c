@@ -1,0 +1,292 @@
+/* wire_test.c: the wires between hosts, alone: two ends in one process exchange frames, close, and break off. Each test
+ * runs for each kind of wire. */
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ranks.h"
+#include "reference.h"
+#include "test.h"
+#include "transport/wire.h"
+
+enum { PATIENCE_MS = 60000, FRAMES = 400, NARROW = 4096, NARROW_TCP = 64 << 10, PATTERN = 251, BODY_MAX = 1 << 20 };
+
+static unsigned char pattern[BODY_MAX + PATTERN]; /* bodies of frames are parts of this pattern */
+
+static const size_t body_sizes[] = {0, 1, 87, 4096, BODY_MAX};
+
+/* One end of a connection. */
+struct wire_end {
+  struct tu_wire_reader reader; /* must be the first member */
+  struct tu_wire *wire;
+  struct wire_end *other;
+  uint64_t seed;             /* seed of the frames that this end sends */
+  uint32_t sent, came, lost; /* numbers of frames */
+  uint32_t begun;            /* number of frames whose heads have arrived */
+  unsigned char *body;       /* buffer for the body of the current frame */
+  bool fails;                /* a failure was printed already */
+};
+
+/* Head of a frame. */
+struct wire_head {
+  uint64_t seed, at, body_bytes;
+  unsigned char rest[TU_FRAME_HEAD_BYTES - 24];
+};
+_Static_assert(sizeof(struct wire_head) == TU_FRAME_HEAD_BYTES, "no padding");
+
+static uint64_t frame_number(uint64_t seed, uint32_t at) { return ref_hash(seed, at, 3, 3); }
+
+static size_t body_bytes_of(uint64_t seed, uint32_t at) {
+  uint64_t number = frame_number(seed, at);
+  if (number % 16 == 0) return body_sizes[4];
+  return body_sizes[number / 16 % 4];
+}
+
+static struct wire_head head_of(uint64_t seed, uint32_t at) {
+  struct wire_head head = {.seed = seed, .at = at, .body_bytes = body_bytes_of(seed, at)};
+  for (size_t i = 0; i < sizeof head.rest; i++) head.rest[i] = (unsigned char)(frame_number(seed, at) >> (i % 8 * 8));
+  return head;
+}
+
+static const unsigned char *body_of(uint64_t seed, uint32_t at) { return pattern + frame_number(seed, at) % PATTERN; }
+
+/* Returns true if the receiver does not want the body of this frame. */
+static bool passes_over(uint64_t seed, uint32_t at) { return frame_number(seed, at) >> 60 == 0; }
+
+static bool is_expected(struct wire_end *end, uint32_t from, const void *head, uint32_t at) {
+  const struct wire_head wanted = head_of(end->other->seed, at);
+  if (from == 1 && memcmp(head, &wanted, sizeof wanted) == 0) return true;
+  if (!end->fails) FAIL("frame %u, from rank %u, differs from the sent one", at, from);
+  end->fails = true;
+  return false;
+}
+
+static void *wire_begin(struct tu_wire_reader *reader, uint32_t from, const void *head, size_t body_bytes) {
+  struct wire_end *end = (struct wire_end *)(void *)reader;
+  const uint32_t at = end->begun++;
+  if (!is_expected(end, from, head, at)) return NULL;
+  if (body_bytes != body_bytes_of(end->other->seed, at)) FAIL("frame %u has %zu bytes", at, body_bytes);
+  if (passes_over(end->other->seed, at)) return NULL;
+  memset(end->body, 0xa5, body_bytes);
+  return end->body;
+}
+
+static void wire_ends(struct tu_wire_reader *reader, uint32_t from, const void *head, void *body, size_t body_bytes) {
+  struct wire_end *end = (struct wire_end *)(void *)reader;
+  const uint32_t at = end->came++;
+  if (end->begun != end->came) FAIL("frame %u ended, but %u have begun", at, end->begun);
+  if (!is_expected(end, from, head, at)) return;
+  if (passes_over(end->other->seed, at)) CHECK(!body, "frame %u has a body that was not wanted", at);
+  else CHECK(body == end->body && memcmp(body, body_of(end->other->seed, at), body_bytes) == 0, "frame %u differs", at);
+}
+
+static void wire_loses(struct tu_wire_reader *reader, uint32_t from, const void *head, void *body) {
+  struct wire_end *end = (struct wire_end *)(void *)reader;
+  is_expected(end, from, head, end->came);
+  if (!passes_over(end->other->seed, end->came)) CHECK(body == end->body, "a lost frame has a wrong body buffer");
+  end->lost++;
+}
+
+/* ---- kinds of wires ---- */
+
+enum kind { SOCKET_PAIR, TCP, KINDS };
+static const char *const kind_names[KINDS] = {"socket pair", "tcp"};
+
+static void make_pair(bool tcp, int pair[2]) {
+  const int narrow = tcp ? NARROW_TCP : NARROW, no_delay = 1;
+  if (!tcp && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) abort();
+  if (tcp) {
+    uint16_t port;
+    int door = ranks_bind(&port);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listen(door, 1) != 0 || connect(pair[0], (struct sockaddr *)&address, sizeof address) != 0 ||
+        (pair[1] = accept4(door, NULL, NULL, SOCK_CLOEXEC)) < 0)
+      abort();
+    close(door);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &narrow, sizeof narrow) != 0 ||
+        setsockopt(pair[i], SOL_SOCKET, SO_RCVBUF, &narrow, sizeof narrow) != 0)
+      abort();
+    if (tcp) (void)setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof no_delay);
+  }
+}
+
+/* Each end sees itself as rank 0 and the other end as rank 1. */
+static void begin_wires(struct wire_end ends[2], enum kind kind, uint64_t seed) {
+  int pair[2];
+  make_pair(kind == TCP, pair);
+  for (size_t i = 0; i < sizeof pattern; i++) pattern[i] = (unsigned char)(i % PATTERN * 5 + (i >> 9));
+  for (int i = 0; i < 2; i++) {
+    struct tu_error error;
+    const int sockets[2] = {-1, pair[i]};
+    ends[i] = (struct wire_end){
+        .reader = {wire_begin, wire_ends, wire_loses}, .other = &ends[1 - i], .seed = seed + (uint64_t)i};
+    if (tu_wire_sockets(2, sockets, &ends[i].wire, &error) != TUTTI_OK) abort();
+    ends[i].wire->reader = &ends[i].reader;
+    if (!(ends[i].body = malloc(BODY_MAX))) abort();
+  }
+}
+
+static void end_wires(struct wire_end ends[2]) {
+  for (int i = 0; i < 2; i++) {
+    if (ends[i].wire) ends[i].wire->ops->close(ends[i].wire, 0);
+    free(ends[i].body);
+  }
+}
+
+/* ---- tests, which run for each kind ---- */
+
+static bool give(struct wire_end *end, bool posts) {
+  const struct wire_head head = head_of(end->seed, end->sent);
+  bool (*way)(struct tu_wire *, uint32_t, const void *, const void *, size_t) =
+      posts ? end->wire->ops->post : end->wire->ops->send;
+  bool given = way(end->wire, 1, &head, body_of(end->seed, end->sent), head.body_bytes);
+  CHECK(given || !posts, "a frame could not be posted");
+  end->sent += given;
+  return given;
+}
+
+/* Waits until a descriptor of the wires is readable, which must happen soon as frames are on their way. */
+static bool wait_for_wires(struct wire_end ends[2]) {
+  struct pollfd descriptors[2] = {{.events = POLLIN}, {.events = POLLIN}};
+  for (int i = 0; i < 2; i++) descriptors[i].fd = ends[i].wire ? ends[i].wire->descriptor : -1;
+  if (poll(descriptors, 2, PATIENCE_MS) > 0) return true;
+  FAIL("%u of %u and %u of %u frames arrived, but no descriptor is readable", ends[0].came, ends[1].sent, ends[1].came,
+       ends[0].sent);
+  return false;
+}
+
+static void both_ways(enum kind kind) {
+  struct wire_end ends[2];
+  uint64_t state = test_seed();
+  uint32_t idle = 0;
+  begin_wires(ends, kind, ranks_random(&state));
+  while (ends[0].came < FRAMES || ends[1].came < FRAMES) {
+    struct wire_end *end = &ends[ranks_random(&state) % 2];
+    bool moved = ranks_random(&state) % 2 && end->sent < FRAMES && give(end, ranks_random(&state) % 2);
+    if (ranks_random(&state) % 2) moved |= end->wire->ops->look(end->wire);
+    idle = moved ? 0 : idle + 1;
+    if (ends[0].fails || ends[1].fails) break;
+    if (idle < 100 || ends[0].sent + ends[1].sent < 2 * FRAMES) continue;
+    if (!wait_for_wires(ends)) break;
+    idle = 0;
+  }
+  for (int i = 0; i < 2; i++) {
+    CHECK(ends[i].came == FRAMES && ends[i].lost == 0, "end %d: %u frames arrived, %u were lost", i, ends[i].came,
+          ends[i].lost);
+    CHECK(ends[i].wire->ops->alive(ends[i].wire, 1), "end %d: the other end counts as closed", i);
+  }
+  end_wires(ends);
+}
+
+static void *close_wire(void *argument) {
+  struct wire_end *end = argument;
+  end->wire->ops->close(end->wire, PATIENCE_MS);
+  end->wire = NULL;
+  return NULL;
+}
+
+/* Reads frames until the other end has closed, slowly, so that the sockets are full when it closes. */
+static void look_to_the_end(struct wire_end *end) {
+  const uint64_t until = ranks_now_ms() + PATIENCE_MS;
+  while (end->wire->ops->alive(end->wire, 1) && ranks_now_ms() < until && !end->fails) {
+    struct pollfd descriptor = {.fd = end->wire->descriptor, .events = POLLIN};
+    (void)poll(&descriptor, 1, 1000);
+    (void)end->wire->ops->look(end->wire);
+    ranks_sleep_us(500);
+  }
+  CHECK(!end->wire->ops->alive(end->wire, 1), "the other end has closed, but counts as alive");
+  CHECK(end->wire->ops->send(end->wire, 1, pattern, NULL, 0) && end->wire->ops->post(end->wire, 1, pattern, NULL, 0),
+        "a send to a closed end is not ignored");
+}
+
+/* One end posts frames and closes, while it has not read all frames of the other end. */
+static void close_behind(enum kind kind, uint32_t unread) {
+  enum { POSTED = 60 };
+  struct wire_end ends[2];
+  pthread_t closer;
+  uint64_t state = test_seed();
+  begin_wires(ends, kind, ranks_random(&state));
+  for (uint32_t i = 0; i < unread; i++) give(&ends[1], true);
+  for (uint32_t i = 0; i < POSTED; i++) give(&ends[0], true);
+  if (pthread_create(&closer, NULL, close_wire, &ends[0]) != 0) abort();
+  look_to_the_end(&ends[1]);
+  pthread_join(closer, NULL);
+  CHECK(ends[1].came == POSTED && ends[1].lost == 0, "%u of %u frames arrived, %u were lost", ends[1].came, POSTED,
+        ends[1].lost);
+  end_wires(ends);
+}
+
+static void one_closes(enum kind kind) { close_behind(kind, 0); }
+static void one_closes_with_frames_unread(enum kind kind) { close_behind(kind, 9); }
+
+/* Both ends have more to send than the sockets take, and close. Each must read while it sends. */
+static void both_close(enum kind kind) {
+  enum { POSTED = 60 };
+  struct wire_end ends[2];
+  pthread_t closer;
+  uint64_t state = test_seed();
+  begin_wires(ends, kind, ranks_random(&state));
+  for (uint32_t i = 0; i < 2 * POSTED; i++) give(&ends[i % 2], true);
+  const uint64_t begun = ranks_now_ms();
+  if (pthread_create(&closer, NULL, close_wire, &ends[0]) != 0) abort();
+  close_wire(&ends[1]);
+  pthread_join(closer, NULL);
+  CHECK(ranks_now_ms() - begun < PATIENCE_MS, "two ends that close waited for each other");
+  end_wires(ends);
+}
+
+/* One end closes in the middle of a frame. */
+static void break_off(enum kind kind, bool cut) {
+  struct wire_end ends[2];
+  uint64_t seed = 1;
+  while (body_bytes_of(seed, 0) < BODY_MAX) seed++;
+  begin_wires(ends, kind, seed);
+  give(&ends[0], true);
+  if (cut) ends[0].wire->ops->cut(ends[0].wire);
+  else ends[0].wire->ops->close(ends[0].wire, 0);
+  if (!cut) ends[0].wire = NULL;
+  look_to_the_end(&ends[1]);
+  CHECK(ends[1].begun == 1 && ends[1].came == 0 && ends[1].lost == 1, "%u frames began, %u arrived, %u were lost",
+        ends[1].begun, ends[1].came, ends[1].lost);
+  if (cut) look_to_the_end(&ends[0]);
+  end_wires(ends);
+}
+
+static void one_is_cut(enum kind kind) { break_off(kind, true); }
+static void one_closes_in_a_frame(enum kind kind) { break_off(kind, false); }
+
+static void for_each_kind(void (*test)(enum kind kind)) {
+  for (enum kind kind = 0; kind < KINDS; kind++) {
+    const int before = test_failures;
+    test(kind);
+    if (test_failures > before) printf("  wire: %s\n", kind_names[kind]);
+  }
+}
+
+static void test_both_ways(void) { for_each_kind(both_ways); }
+static void test_one_closes(void) { for_each_kind(one_closes); }
+static void test_unread(void) { for_each_kind(one_closes_with_frames_unread); }
+static void test_both_close(void) { for_each_kind(both_close); }
+static void test_cut(void) { for_each_kind(one_is_cut); }
+static void test_closes_in_a_frame(void) { for_each_kind(one_closes_in_a_frame); }
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+      {"both_ways", test_both_ways},
+      {"one_closes", test_one_closes},
+      {"one_closes_with_frames_unread", test_unread},
+      {"both_close", test_both_close},
+      {"one_is_cut", test_cut},
+      {"one_closes_in_a_frame", test_closes_in_a_frame},
+  };
+  ranks_clear_environment();
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
