@@ -9,6 +9,7 @@
 #include "call/look.h"
 #include "comm/chain.h"
 #include "mover/channel.h"
+#include "mover/join.h"
 #include "ranks.h"
 #include "test.h"
 #include "transport/transport.h"
@@ -288,7 +289,7 @@ static int begin(struct ranks_world *w, uint32_t rank) {
     tutti_err err = tu_boot_identity_read(&identity, &error);
     if (err == TUTTI_OK) err = tu_job_tcp_create(&identity, HANG_MS / 2, &job, &error);
     if (err == TUTTI_OK && b->comes_to >= MEETS) err = tu_job_meet(job, NULL, &error);
-    if (err == TUTTI_OK && b->comes_to >= MAPS) err = tu_shm_join(job, &t, &error);
+    if (err == TUTTI_OK && b->comes_to >= MAPS) err = tu_join(job, &t, &error);
     if (err != TUTTI_OK) printf("  rank %u cannot join: %s\n", rank, error.text);
     sleep_through(w, rank);
     ranks_note(w, rank, err, error.text);

@@ -16,6 +16,7 @@
 
 #include "boot/job.h"
 #include "boot/job_tcp.h"
+#include "mover/join.h"
 #include "test.h"
 #include "transport/transport.h"
 
@@ -39,6 +40,7 @@ struct part {
   uint32_t after;     /* the process begins when this many others have reported */
   bool unused_memory; /* the process joins, but does not use the shared memory */
   uint64_t host;      /* host identity that the process claims; 0: its own */
+  bool quits;         /* the process exits when it has the shared memory of its host */
   rlim_t files;       /* limit on file descriptors, soft and hard; 0: unchanged */
   bool short_of_soft; /* `files` is only the soft limit */
   void (*act)(const struct tu_boot_identity *identity);
@@ -110,7 +112,10 @@ static inline tutti_err begin(struct tu_job *job, const struct part *part, struc
   tu_job_process_mine(&mine);
   if (part->host) mine.host = part->host;
   tutti_err err = tu_job_meet(job, &mine, error);
-  return err == TUTTI_OK ? tu_shm_join(job, t, error) : err;
+  int *bells;
+  if (part->quits) (void)!tu_shm_join(job, t, &bells, error);
+  if (part->quits) _exit(0);
+  return err == TUTTI_OK ? tu_join(job, t, error) : err;
 }
 
 static inline void fill_identity(const struct part *part, uint16_t port, struct tu_boot_identity *identity) {

@@ -252,7 +252,7 @@ typedef struct tutti_options {
  * Errors, with the message at tutti_error_message(NULL): TUTTI_ERR_ARGUMENT (contradictory options),
  * TUTTI_ERR_ENVIRONMENT (variables that are incomplete or malformed, an unknown TUTTI_ name, or several processes
  * started by another launcher), TUTTI_ERR_TIMEOUT (names the missing ranks), TUTTI_ERR_PEER (a rank left, belongs to
- * another user, or has a wrong secret), TUTTI_ERR_UNSUPPORTED (a rank runs on another host), TUTTI_ERR_SYSTEM,
+ * another user, or has a wrong secret), TUTTI_ERR_SYSTEM,
  * TUTTI_ERR_MEMORY. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_init_sized(const tutti_options *options, size_t options_bytes,
                                                    tutti_comm **world);

@@ -14,6 +14,7 @@
 #include "comm/failure.h"
 #include "comm/groups.h"
 #include "comm/patience.h"
+#include "mover/join.h"
 #include "stream/link.h"
 #include "transport/shm_memory.h"
 
@@ -86,14 +87,16 @@ static tutti_err open_job(const tutti_options *o, const struct tu_boot_identity 
 
 /* ---- the world ---- */
 
-static _Atomic uint64_t *word_of(void *context, uint32_t rank) { return &tu_transport_head(context, rank)->word; }
+static _Atomic uint64_t *word_of(void *context, uint32_t rank) {
+  return &tu_transport_head(context, tu_transport_local(context, rank))->word;
+}
 
 /* Starts the job: the ranks find each other, map shared memory, and find out where each rank runs. */
 static tutti_err begin(struct tu_job *job, struct tu_transport **t, struct tu_locality *locality,
                        struct tu_error *error) {
   *t = NULL;
   tutti_err err = tu_job_meet(job, NULL, error);
-  if (err == TUTTI_OK) err = tu_shm_join(job, t, error);
+  if (err == TUTTI_OK) err = tu_join(job, t, error);
   if (err != TUTTI_OK) return err;
   const struct tu_locality_words words = {word_of, *t};
   err = tu_locality_learn(job, &words, locality, error);

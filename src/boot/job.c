@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/env.h"
+
 #define NS_PER_MS 1000000u
 
 /* The struct is sent as its bytes in memory, so it must have no padding. */
@@ -54,9 +56,11 @@ static uint64_t hash_inode(const char *path, uint64_t hash) {
 }
 
 /* Returns a hash that is equal for processes that can share memory and see each other: same kernel (boot id), same
- * network namespace (abstract sockets), same pid namespace, same hostname, same /dev/shm. */
+ * network namespace (abstract sockets), same pid namespace, same hostname, same /dev/shm, same TUTTI_HOST. */
 static uint64_t host_identity(const char *hostname) {
+  const char *name = tu_env("TUTTI_HOST");
   uint64_t hash = tu_hash(hostname, strlen(hostname), 1);
+  if (name) hash = tu_hash(name, strlen(name), hash);
   hash = hash_file("/proc/sys/kernel/random/boot_id", hash);
   hash = hash_inode("/proc/self/ns/net", hash);
   hash = hash_inode("/proc/self/ns/pid", hash);
@@ -87,6 +91,18 @@ uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank) {
   uint32_t leader = 0;
   while (job->processes[leader].host != job->processes[rank].host) leader++;
   return leader;
+}
+
+uint32_t tu_job_local(const struct tu_job *job, uint32_t rank) {
+  uint32_t lower = 0;
+  for (uint32_t r = 0; r < rank; r++) lower += tu_job_is_near(job, r, rank);
+  return lower;
+}
+
+uint32_t tu_job_locals(const struct tu_job *job, uint32_t rank) {
+  uint32_t count = 0;
+  for (uint32_t r = 0; r < job->ranks; r++) count += tu_job_is_near(job, r, rank);
+  return count;
 }
 
 /* ---- agreement on a result ---- */

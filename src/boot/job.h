@@ -7,6 +7,8 @@
 #ifndef TU_JOB_H
 #define TU_JOB_H
 
+#include <sys/socket.h>
+
 #include "base/base.h"
 
 struct tu_job;
@@ -33,6 +35,8 @@ struct tu_job_process {
   char hostname[64];
 };
 
+#define TU_JOB_SECRET_BYTES 32u
+
 struct tu_job {
   const struct tu_job_ops *ops;
   uint32_t rank, ranks;
@@ -42,6 +46,10 @@ struct tu_job {
   /* [ranks], owned: descriptions of all ranks' processes; zeros before tu_job_meet */
   struct tu_job_process *processes;
   unsigned char *records; /* [ranks * TU_JOB_RECORD_BYTES], owned: receives the results of short allgathers */
+  /* Local address of this rank's connection to another rank, if possible to one of another host; family AF_UNSPEC: the
+   * job has no connections. */
+  struct sockaddr_storage address;
+  uint8_t secret[TU_JOB_SECRET_BYTES]; /* hash of the job's secret; zeros: the job has none */
 };
 #define TU_JOB_RECORD_BYTES 128u
 
@@ -76,5 +84,18 @@ void tu_job_close(struct tu_job *job);
 
 /* Returns the lowest rank on the host of `rank`. Valid only after tu_job_meet. */
 uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank);
+static inline bool tu_job_is_near(const struct tu_job *job, uint32_t a, uint32_t b) {
+  return job->processes[a].host == job->processes[b].host;
+}
+/* Returns the number of ranks of the same host that are lower than `rank`: the rank's number on its host. */
+uint32_t tu_job_local(const struct tu_job *job, uint32_t rank);
+/* Returns the number of ranks on the host of `rank`. */
+uint32_t tu_job_locals(const struct tu_job *job, uint32_t rank);
+
+/* Collective: connects each rank with every rank of another host. sockets[r] becomes a nonblocking TCP socket that is
+ * connected to rank r; -1 for ranks of this host. Both ends of each connection have proved that they belong to the job.
+ * Errors: TUTTI_ERR_ENVIRONMENT (TUTTI_INTERFACE, TUTTI_PORTS), TUTTI_ERR_PEER (names a rank that cannot be reached,
+ * with both addresses), TUTTI_ERR_TIMEOUT, TUTTI_ERR_SYSTEM, TUTTI_ERR_MEMORY; then no socket is open. */
+tutti_err tu_job_connect(struct tu_job *job, int sockets[], struct tu_error *error);
 
 #endif

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "boot/job_tcp_wire.h"
+#include "mover/join.h"
 #include "test.h"
 #include "transport/transport.h"
 
@@ -88,7 +89,7 @@ static pid_t start_rank(uint32_t rank, uint16_t port) {
   struct tu_error error = {0};
   fclose(stderr); /* discards the warning about a job without a secret */
   if (tu_job_tcp_create(&identity, 15000, &job, &error) == TUTTI_OK && tu_job_meet(job, NULL, &error) == TUTTI_OK &&
-      tu_shm_join(job, &t, &error) == TUTTI_OK)
+      tu_join(job, &t, &error) == TUTTI_OK)
     _exit(0);
   printf("  rank %u: %s\n", rank, error.text);
   fflush(stdout);

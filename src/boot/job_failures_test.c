@@ -155,7 +155,7 @@ static void die_on_the_way(const struct tu_boot_identity *identity) {
   signal(SIGALRM, die);
   ualarm(die_after_us, 0);
   if (tu_job_tcp_create(identity, 10000, &job, &error) == TUTTI_OK && tu_job_meet(job, NULL, &error) == TUTTI_OK)
-    (void)!tu_shm_join(job, &t, &error);
+    (void)!tu_join(job, &t, &error);
   raise(SIGKILL);
 }
 

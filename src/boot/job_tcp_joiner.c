@@ -270,6 +270,10 @@ tutti_err tu_job_tcp_create_joiner(const struct tu_boot_identity *identity, int 
   tu_boot_address_name(identity, joiner->name, sizeof joiner->name);
   err = tu_boot_secret_read(identity->secret, &joiner->secret, error);
   if (err == TUTTI_OK) err = enter(joiner, error);
+  socklen_t bytes = sizeof joiner->job.address;
+  if (err == TUTTI_OK && getsockname(joiner->line.fd, (struct sockaddr *)&joiner->job.address, &bytes) != 0)
+    joiner->job.address.ss_family = AF_UNSPEC;
+  tu_boot_secret_hash(&joiner->secret, joiner->job.secret);
   tu_boot_secret_wipe(&joiner->secret);
   if (err != TUTTI_OK) joiner_close(&joiner->job);
   else *job = &joiner->job;

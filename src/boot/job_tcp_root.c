@@ -249,6 +249,16 @@ static void close_door(struct tu_star *star) {
   tu_boot_close(&star->listener);
 }
 
+/* Rank 0 is reached at the address to which a rank of another host has connected. */
+static void note_address(struct tu_star *star) {
+  const struct tu_star_peer *best = NULL;
+  for (uint32_t r = star->job.ranks; r-- > 1;)
+    if (!best || star->peers[r].hello.host != star->own.host) best = &star->peers[r];
+  socklen_t bytes = sizeof star->job.address;
+  if (!best || getsockname(best->line.fd, (struct sockaddr *)&star->job.address, &bytes) != 0)
+    star->job.address.ss_family = AF_UNSPEC;
+}
+
 tutti_err tu_job_tcp_create_root(const struct tu_boot_identity *identity, int timeout_ms, struct tu_job **job,
                                  struct tu_error *error) {
   uint64_t files = tu_files_raise();
@@ -266,6 +276,8 @@ tutti_err tu_job_tcp_create_root(const struct tu_boot_identity *identity, int ti
     return err;
   }
   close_door(star);
+  note_address(star);
+  tu_boot_secret_hash(&star->secret, star->job.secret);
   *job = &star->job;
   return TUTTI_OK;
 }

@@ -97,6 +97,11 @@ tutti_err tu_boot_secret_read(const char *given, struct tu_boot_secret *secret, 
   return TUTTI_OK;
 }
 
+void tu_boot_secret_hash(const struct tu_boot_secret *secret, uint8_t hash[TU_JOB_SECRET_BYTES]) {
+  memset(hash, 0, TU_JOB_SECRET_BYTES);
+  if (secret->bytes > 0) (void)crypto_generichash(hash, TU_JOB_SECRET_BYTES, secret->value, secret->bytes, NULL, 0);
+}
+
 void tu_boot_secret_wipe(struct tu_boot_secret *secret) { sodium_memzero(secret, sizeof *secret); }
 
 void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]) { randombytes_buf(nonce, TU_BOOT_NONCE_BYTES); }
@@ -106,14 +111,14 @@ void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]) { randombytes_buf(nonce, 
  * same text. */
 struct proven {
   char role[16];
-  uint32_t version, rank, ranks, reserved;
+  uint32_t version, rank, ranks, to;
   uint8_t joiner_nonce[TU_BOOT_NONCE_BYTES], host_nonce[TU_BOOT_NONCE_BYTES];
 };
 _Static_assert(sizeof(struct proven) == 96, "no padding");
 
 void tu_boot_prove(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
                    const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], uint8_t proof[TU_BOOT_PROOF_BYTES]) {
-  struct proven text = {.version = TU_BOOT_VERSION, .rank = call->rank, .ranks = call->ranks};
+  struct proven text = {.version = TU_BOOT_VERSION, .rank = call->rank, .ranks = call->ranks, .to = call->to};
   const char *label = role == TU_BOOT_ROLE_HOST ? "tutti rank 0" : "tutti joiner";
   memcpy(text.role, label, strlen(label));
   memcpy(text.joiner_nonce, call->nonce, sizeof text.joiner_nonce);

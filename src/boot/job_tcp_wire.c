@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct tu_boot_call) == 56, "no padding: messages are sent as their bytes in memory");
+_Static_assert(sizeof(struct tu_boot_call) == 64, "no padding: messages are sent as their bytes in memory");
 _Static_assert(sizeof(struct tu_boot_answer) == 88, "no padding");
 _Static_assert(sizeof(struct tu_boot_hello) == 128, "no padding");
 _Static_assert(sizeof(struct tu_boot_note) == 536, "no padding");

@@ -26,7 +26,7 @@
 #include "boot/job_tcp.h"
 
 #define TU_BOOT_MAGIC "tuttijn"
-enum { TU_BOOT_VERSION = 3, TU_BOOT_JOIN_MS = 60000, TU_BOOT_NONCE_BYTES = 32, TU_BOOT_PROOF_BYTES = 32 };
+enum { TU_BOOT_VERSION = 4, TU_BOOT_JOIN_MS = 60000, TU_BOOT_NONCE_BYTES = 32, TU_BOOT_PROOF_BYTES = 32 };
 
 /* Call, the first message of a joining rank (step 1 above). The call contains nothing secret, since any process may be
  * listening at the address. */
@@ -35,6 +35,8 @@ struct tu_boot_call {
   uint32_t version;
   uint32_t rank, ranks;
   uint32_t has_secret; /* 1: the sender has a secret. Used for error messages only. */
+  uint32_t to;         /* rank that is called: 0, or for connections between hosts the other rank */
+  uint32_t reserved;
   uint8_t nonce[TU_BOOT_NONCE_BYTES];
 };
 
@@ -133,6 +135,8 @@ void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]);
 /* Makes the proof that this process has the secret, for one call (first message of a join) and rank 0's nonce. */
 void tu_boot_prove(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
                    const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], uint8_t proof[TU_BOOT_PROOF_BYTES]);
+/* Stores a hash of the secret in the job; zeros if there is no secret. */
+void tu_boot_secret_hash(const struct tu_boot_secret *secret, uint8_t hash[TU_JOB_SECRET_BYTES]);
 /* Returns true if the proof of knowing the secret is right. The comparison takes constant time. */
 bool tu_boot_proven(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
                     const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], const uint8_t proof[TU_BOOT_PROOF_BYTES]);

@@ -1,22 +1,9 @@
-/* shm_join.c: sets up the shared memory of a job. The lowest rank of a host creates the memory and hands it to the
- * other ranks of the host. Each rank maps the memory. Then all ranks exchange whether every rank succeeded. */
+/* shm_join.c: sets up the shared memory of each host of a job. The lowest rank of a host creates the memory and hands it
+ * to the other ranks of the host. Each rank maps the memory. Then all ranks exchange whether every rank succeeded. */
 #include <string.h>
-#include <unistd.h>
 
 #include "transport/shm_memory.h"
 #include "transport/transport.h"
-
-static tutti_err check_hosts(const struct tu_job *job, struct tu_error *error) {
-  const struct tu_job_process *all = job->processes;
-  for (uint32_t r = 1; r < job->ranks; r++) {
-    if (all[r].host == all[0].host) continue;
-    return tu_fail(error, TUTTI_ERR_UNSUPPORTED,
-                   "rank %u (pid %u on '%.63s') and rank 0 (pid %u on '%.63s') run on different hosts or in different "
-                   "containers; expected all ranks on one host, because they share memory",
-                   r, all[r].pid, all[r].hostname, all[0].pid, all[0].hostname);
-  }
-  return TUTTI_OK;
-}
 
 /* Collective: gets the offer of the leader of this rank's host. The offer states where a rank gets the shared
  * memory. */
@@ -30,29 +17,42 @@ static tutti_err exchange_offers(struct tu_job *job, const struct tu_shm_offer *
   return err;
 }
 
-tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_error *error) {
+/* Makes the memory of this host, and the bells if the job has several hosts, and begins to hand them out. */
+static tutti_err make(const struct tu_job *job, struct tu_shm_memory *memory, struct tu_shm_handing **handing,
+                      struct tu_shm_offer *offer, struct tu_error *error) {
+  const uint32_t here = tu_job_locals(job, job->rank);
+  tutti_err err = tu_shm_memory_make(here, memory, error);
+  if (err == TUTTI_OK && here < job->ranks) err = tu_shm_bells_make(here, memory, error);
+  return err == TUTTI_OK ? tu_shm_memory_hand_out(memory, handing, offer, error) : err;
+}
+
+tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, int **bells, struct tu_error *error) {
   struct tu_shm_memory memory = {.fd = -1};
   struct tu_shm_offer mine = {0}, offer;
   struct tu_shm_handing *handing = NULL;
+  tutti_err err = TUTTI_OK;
+  const uint32_t leader = tu_job_host_leader(job, job->rank), here = tu_job_locals(job, job->rank);
+  const bool leads = leader == job->rank;
   *t = NULL;
-  tutti_err err = check_hosts(job, error);
-  if (err != TUTTI_OK) return err; /* all ranks have compared the same data, so all return the same error */
-  uint32_t leader = tu_job_host_leader(job, job->rank);
-  bool leads = leader == job->rank;
+  *bells = NULL;
   (void)tu_bell_register(); /* does not wait here, but would after tu_shm_memory_hand_out, which starts a thread */
-  if (leads) err = tu_shm_memory_make(job->ranks, &memory, error);
-  if (leads && err == TUTTI_OK) err = tu_shm_memory_hand_out(&memory, &handing, &mine, error);
+  if (leads) err = make(job, &memory, &handing, &mine, error);
   err = exchange_offers(job, &mine, err, &offer, error);
   if (err == TUTTI_OK) {
-    if (!leads) err = tu_shm_memory_take(job, leader, &offer, job->ranks, &memory, error);
-    if (err == TUTTI_OK) err = tu_shm_create(job->rank, job->ranks, memory.fd, memory.slice_bytes, t, error);
+    if (!leads) err = tu_shm_memory_take(job, leader, &offer, here, here < job->ranks, &memory, error);
+    if (err == TUTTI_OK)
+      err = tu_shm_create(tu_job_local(job, job->rank), here, memory.fd, memory.slice_bytes, t, error);
     job->step = "to map the shared memory";
     err = tu_job_agree(job, err, error);
   }
   tu_shm_memory_end(handing);
-  if (err == TUTTI_OK) return err;
-  if (*t) (*t)->ops->close(*t); /* closing the endpoint also closes memory.fd */
-  else if (memory.fd >= 0) close(memory.fd);
+  if (*t) memory.fd = -1; /* it belongs to the endpoint */
+  if (err == TUTTI_OK) {
+    *bells = memory.bells;
+    return err;
+  }
+  if (*t) (*t)->ops->close(*t);
   *t = NULL;
+  tu_shm_memory_close(&memory);
   return err;
 }

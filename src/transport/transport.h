@@ -279,9 +279,9 @@ void tu_loop_kill(struct tu_transport *t);
 tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t slice_bytes, struct tu_transport **t,
                         struct tu_error *error);
 struct tu_job;
-/* Collective: makes this process a rank of the job. tu_job_meet must have succeeded. All ranks return the same error:
- * TUTTI_ERR_UNSUPPORTED if the job has several hosts, or the reason why one rank could not create, get or map the
- * memory. */
-tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_error *error);
+/* Collective: makes this process a rank of its host's segment. tu_job_meet must have succeeded. *bells becomes an array
+ * with an eventfd for each rank of the host, which the caller closes and frees; NULL if all ranks of the job are on this
+ * host. All ranks return the same error: the reason why one rank could not create, get or map the memory. */
+tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, int **bells, struct tu_error *error);
 
 #endif

@@ -176,10 +176,12 @@ static bool takes_part(const struct actor *a, const struct world_act *act) {
 static void linger(const struct actor *a, const struct world_act *act, tutti_err err) {
   const struct world_program *p = a->program;
   uint32_t members[WORLD_RANKS_MAX];
-  bool alone = world_mix(p->seed, a->rank, 77) % 2 && world_locals(p, p->host[a->rank]) == p->ranks;
+  const bool lingers = world_mix(p->seed, a->rank, 77) % 2 && world_locals(p, p->host[a->rank]) == p->ranks;
+  bool alone = true;
   for (uint32_t i = 0; i < p->acts; i++) alone &= !world_makes(&p->act[i]);
   const bool told = world_makes(act) && err == TUTTI_ERR_MEMORY &&
                     world_members(p, a->act + 1, act->made, a->rank, members) == p->ranks;
+  if (!lingers) return;
   if (told || (alone && (err == TUTTI_ERR_ABORTED || err == TUTTI_ERR_MISMATCH || err == TUTTI_ERR_PEER)))
     world_sleep_us(5000000);
 }

@@ -1,0 +1,30 @@
+/* job_address.h: the addresses at which ranks listen for connections from other hosts. */
+#ifndef TU_JOB_ADDRESS_H
+#define TU_JOB_ADDRESS_H
+
+#include <sys/socket.h>
+
+#include "boot/job.h"
+
+/* An address and port, as it is sent to other ranks. */
+struct tu_job_address {
+  uint16_t family; /* 4 or 6: version of IP; 0: none */
+  uint16_t port;
+  uint32_t reserved;
+  uint8_t bytes[16];
+};
+
+enum { TU_JOB_ADDRESS_CHARS = 64 };
+
+/* Listens at the address for connections from other hosts: that of TUTTI_INTERFACE; otherwise that of the job's
+ * connection to another rank; otherwise that of the first interface that is up and not the loopback. The port is one of
+ * TUTTI_PORTS, or any. Errors: TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
+tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_address *at, struct tu_error *error);
+/* Converts to an address for connect(). An IPv6 address of a link gets the scope of this rank's own address. Returns its
+ * size. */
+socklen_t tu_job_address_of(const struct tu_job *job, const struct tu_job_address *at,
+                            struct sockaddr_storage *address);
+/* Writes "address:port" or "[address]:port". */
+void tu_job_address_print(const struct tu_job_address *at, char text[TU_JOB_ADDRESS_CHARS]);
+
+#endif

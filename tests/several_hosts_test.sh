@@ -1,0 +1,109 @@
+#!/bin/bash
+# several_hosts_test.sh SOURCE BUILD: tests jobs whose ranks run on several hosts, as users start them: hosts are values
+# of TUTTI_HOST, or network namespaces (as root).
+# test: fast timeout=300
+set -u
+. "$1/tests/shell.sh"
+tutti=$2/tutti
+here=$(mktemp -d)
+started=()
+trap 'for pid in ${started[@]+"${started[@]}"}; do kill -9 "$pid" 2>/dev/null; done; rm -rf "$here"' EXIT
+cd "$here" || exit 1
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
+  TUTTI_MASTER_PORT TUTTI_RESERVED_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_SECRET_FILE
+collectives="allreduce reduce broadcast allgather gather scatter alltoall reduce_scatter scan exscan"
+
+# on_hosts "HOSTS" PROGRAM...: runs a job with one rank for each word of HOSTS, which is the name of the rank's host.
+on_hosts() {
+  local hosts=$1
+  shift
+  # shellcheck disable=SC2016,SC2086
+  "$tutti" run -n "$(set -- $hosts; echo $#)" -- bash -c 'hosts=('"$hosts"'); export TUTTI_HOST=${hosts[$TUTTI_RANK]}; exec "$@"' - "$@"
+}
+
+# check_table WHAT TEXT ROWS: checks that a table of `tutti bench` has rows, and no wrong element.
+check_table() {
+  local rows wrong
+  rows=$(grep -c '^ *[0-9]' <<<"$2")
+  wrong=$(awk '/^ *[0-9]/ { n += $NF } END { print n + 0 }' <<<"$2")
+  is "$1: rows" "$rows" "$3"
+  is "$1: wrong elements" "$wrong" 0
+}
+
+test_all_collectives() {
+  local hosts said count
+  count=$(wc -w <<<"$collectives")
+  for hosts in "a b" "a a b b" "a b a b" "a a a b" "a b b c c c" "a b c d"; do
+    # shellcheck disable=SC2086
+    said=$(on_hosts "$hosts" "$tutti" bench $collectives -n "$(wc -w <<<"$hosts")" --bytes 8:32K:64 --time-ms 2 2>&1)
+    is "status on hosts $hosts" $? 0
+    check_table "hosts $hosts" "$said" $((count * 3))
+  done
+}
+
+# begin RANK RANKS HOST PROGRAM...: starts a rank in the background, as a launcher would; its output goes to out.RANK.
+begin() {
+  TUTTI_RANK=$1 TUTTI_WORLD_SIZE=$2 TUTTI_HOST=$3 TUTTI_MASTER_ADDR=127.0.0.1 TUTTI_MASTER_PORT=$port TUTTI_SECRET=s3 \
+    "${@:4}" >"out.$1" 2>&1 &
+  started[$1]=$!
+}
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# The ranks of other hosts and of its own notice that a rank is killed; rank 0, which prints, names it.
+test_a_rank_is_killed() {
+  local port r
+  command -v python3 >/dev/null || { skip "python3 not found"; return; }
+  port=$(free_port)
+  for r in 0 1 2 3; do begin "$r" 4 $((r / 2)) "$tutti" bench allreduce -n 4 --bytes 8:16M:2 --time-ms 1000; done
+  until grep -q '#wrong' out.0; do sleep 0.1; kill -0 "${started[0]}" 2>/dev/null || break; done
+  kill -9 "${started[3]}"
+  for r in 0 1 2; do wait "${started[$r]}" && complain "rank $r does not notice that rank 3 was killed"; done
+  wait "${started[3]}" 2>/dev/null
+  started=()
+  has "rank 0" "$(cat out.0)" "rank 3"
+}
+
+test_addresses() {
+  local said
+  said=$(TUTTI_INTERFACE=nosuch0 on_hosts "a b" "$tutti" bench barrier -n 2 2>&1)
+  has_facts "unknown interface" "$said" "TUTTI_INTERFACE|nosuch0|ip address"
+  said=$(TUTTI_INTERFACE=10.0.0.0/99 on_hosts "a b" "$tutti" bench barrier -n 2 2>&1)
+  has_facts "bad range" "$said" "TUTTI_INTERFACE|10.0.0.0/99|10.1.0.0/16"
+  said=$(TUTTI_PORTS=9000 on_hosts "a b" "$tutti" bench barrier -n 2 2>&1)
+  has_facts "bad ports" "$said" "TUTTI_PORTS|'9000'|30000-30999"
+  said=$(TUTTI_INTERFACE=127.0.0.0/8 TUTTI_PORTS=20000-65000 on_hosts "a b b" "$tutti" bench allreduce -n 3 --bytes 8 --time-ms 1 2>&1)
+  check_table "range and ports" "$said" 1
+}
+
+# What several hosts do not support is refused by name.
+test_refused() {
+  local said
+  said=$(on_hosts "a b" "$tutti" bench onesided -n 2 2>&1)
+  has_facts "one-sided" "$said" "tutti_window_create|rank 1 runs on another host|split"
+}
+
+# Two network namespaces are two hosts, also without TUTTI_HOST.
+test_namespaces() {
+  local name=tutti$$ said
+  [ "$(id -u)" = 0 ] && command -v ip >/dev/null || { skip "needs root and iproute2"; return; }
+  ip netns add "$name-a" 2>err.txt && ip netns add "$name-b" || { skip "no network namespaces: $(cat err.txt)"; return; }
+  ip link add "$name" netns "$name-a" type veth peer name "$name" netns "$name-b"
+  ip -n "$name-a" address add 10.77.0.1/24 dev "$name" && ip -n "$name-b" address add 10.77.0.2/24 dev "$name"
+  for said in a b; do ip -n "$name-$said" link set "$name" up && ip -n "$name-$said" link set lo up; done
+  in_namespace() { # RANK HOST
+    ip netns exec "$name-$2" env TUTTI_RANK="$1" TUTTI_WORLD_SIZE=4 TUTTI_MASTER_ADDR=10.77.0.1 TUTTI_MASTER_PORT=23456 \
+      TUTTI_SECRET=s3 "$tutti" bench allreduce alltoall -n 4 --bytes 8:32K:64 --time-ms 2
+  }
+  in_namespace 1 b >out.1 2>&1 & started[1]=$!
+  in_namespace 2 a >out.2 2>&1 & started[2]=$!
+  in_namespace 3 b >out.3 2>&1 & started[3]=$!
+  said=$(in_namespace 0 a 2>&1)
+  is "status in namespaces" $? 0
+  wait "${started[@]}"
+  started=()
+  check_table "namespaces" "$said" 6
+  ip netns del "$name-a"
+  ip netns del "$name-b"
+}
+
+run_tests
