@@ -197,6 +197,8 @@ static void check_time(uint32_t act, uint64_t took, tutti_err err) {
 
 void world_begin_act(uint32_t act) {
   world.joined[world.current] = true;
+  world.act[world.current] = act;
+  world.act_allocations[world.current] = 0;
   current_act[world.current].act = act;
   current_act[world.current].began = world.now + 1;
   world_trace_note(WORLD_BEGINS, world.current, act);

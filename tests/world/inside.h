@@ -20,7 +20,9 @@ struct world {
   bool cut_off[WORLD_RANKS_MAX];     /* a connection, or the path to another host, has failed */
   uint64_t died_at[WORLD_RANKS_MAX]; /* 1 + time of the end of its process; 0: it lives */
   bool failed;
-  char text[1024]; /* the first broken promise */
+  uint32_t act[WORLD_RANKS_MAX];             /* that each rank carries out */
+  uint32_t act_allocations[WORLD_RANKS_MAX]; /* since it began */
+  char text[1024];                           /* the first broken promise */
 };
 extern struct world world;
 

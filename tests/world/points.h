@@ -77,20 +77,29 @@ static inline void world_point(void) {
     world_old;                                                        \
   })
 #define atomic_exchange(p, v) atomic_exchange_explicit(p, v, __ATOMIC_SEQ_CST)
-#define atomic_fetch_add_explicit(p, v, o) (world_point(), __atomic_fetch_add((p), (v), WORLD_ORDER(o)))
+#define WORLD_FETCH(operation, p, v, o)                                           \
+  __extension__({                                                                 \
+    world_point();                                                                \
+    __auto_type world_old = __atomic_fetch_##operation((p), (v), WORLD_ORDER(o)); \
+    world_point();                                                                \
+    world_old;                                                                    \
+  })
+#define atomic_fetch_add_explicit(p, v, o) WORLD_FETCH(add, p, v, o)
 #define atomic_fetch_add(p, v) atomic_fetch_add_explicit(p, v, __ATOMIC_SEQ_CST)
-#define atomic_fetch_sub_explicit(p, v, o) (world_point(), __atomic_fetch_sub((p), (v), WORLD_ORDER(o)))
+#define atomic_fetch_sub_explicit(p, v, o) WORLD_FETCH(sub, p, v, o)
 #define atomic_fetch_sub(p, v) atomic_fetch_sub_explicit(p, v, __ATOMIC_SEQ_CST)
-#define atomic_fetch_or_explicit(p, v, o) (world_point(), __atomic_fetch_or((p), (v), WORLD_ORDER(o)))
+#define atomic_fetch_or_explicit(p, v, o) WORLD_FETCH(or, p, v, o)
 #define atomic_fetch_or(p, v) atomic_fetch_or_explicit(p, v, __ATOMIC_SEQ_CST)
-#define atomic_fetch_and_explicit(p, v, o) (world_point(), __atomic_fetch_and((p), (v), WORLD_ORDER(o)))
+#define atomic_fetch_and_explicit(p, v, o) WORLD_FETCH(and, p, v, o)
 #define atomic_fetch_and(p, v) atomic_fetch_and_explicit(p, v, __ATOMIC_SEQ_CST)
-#define WORLD_COMPARE_EXCHANGE(p, e, v, weak, o, f)                                          \
-  __extension__({                                                                            \
-    __auto_type world_p = (p);                                                               \
-    __typeof__((void)0, *world_p) world_v = (v);                                             \
-    world_point();                                                                           \
-    __atomic_compare_exchange(world_p, (e), &world_v, weak, WORLD_ORDER(o), WORLD_ORDER(f)); \
+#define WORLD_COMPARE_EXCHANGE(p, e, v, weak, o, f)                                                            \
+  __extension__({                                                                                              \
+    __auto_type world_p = (p);                                                                                 \
+    __typeof__((void)0, *world_p) world_v = (v);                                                               \
+    world_point();                                                                                             \
+    bool world_done = __atomic_compare_exchange(world_p, (e), &world_v, weak, WORLD_ORDER(o), WORLD_ORDER(f)); \
+    world_point();                                                                                             \
+    world_done;                                                                                                \
   })
 #define atomic_compare_exchange_strong_explicit(p, e, v, o, f) WORLD_COMPARE_EXCHANGE(p, e, v, 0, o, f)
 #define atomic_compare_exchange_strong(p, e, v) \

@@ -176,11 +176,14 @@ static void add_faults(struct world_program *p, struct source *s) {
   if (faults == 2) faults = (uint32_t)draw(s, WORLD_FAULTS_MAX + 1);
   for (uint32_t i = 0; i < faults; i++) {
     struct world_fault f = {(enum world_mishap)draw(s, WORLD_MISHAPS), (uint32_t)draw(s, p->ranks), 0, false};
-    f.timed = (f.mishap == WORLD_KILL || f.mishap == WORLD_STOP || f.mishap == WORLD_PAUSE) && draw(s, 2) == 0;
-    f.at = f.timed                     ? draw(s, (uint64_t)1000000 << draw(s, 8))
-           : world_is_at_act(f.mishap) ? draw(s, p->acts)
-           : f.mishap == WORLD_REFUSED ? draw(s, 2000)
-                                       : draw(s, 20000);
+    f.timed =
+        (f.mishap == WORLD_KILL || f.mishap == WORLD_STOP || f.mishap == WORLD_PAUSE || f.mishap == WORLD_REFUSED) &&
+        draw(s, 2) == 0;
+    f.at = f.timed && f.mishap == WORLD_REFUSED ? draw(s, p->acts * WORLD_ACT_ALLOCATIONS)
+           : f.timed                            ? draw(s, (uint64_t)1000000 << draw(s, 8))
+           : world_is_at_act(f.mishap)          ? draw(s, p->acts)
+           : f.mishap == WORLD_REFUSED          ? draw(s, 2000)
+                                                : draw(s, 20000);
     p->fault[p->faults++] = f;
   }
 }
@@ -245,5 +248,8 @@ void world_program_print(const struct world_program *p) {
   }
   for (uint32_t i = 0; i < p->faults; i++)
     printf("  rank %u %s at %llu%s\n", p->fault[i].rank, mishaps[p->fault[i].mishap],
-           (unsigned long long)p->fault[i].at, p->fault[i].timed ? " ns" : "");
+           (unsigned long long)p->fault[i].at,
+           !p->fault[i].timed                    ? ""
+           : p->fault[i].mishap == WORLD_REFUSED ? " of its act"
+                                                 : " ns");
 }

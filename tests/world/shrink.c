@@ -34,9 +34,10 @@ static void remove_acts(struct world_program *p, uint32_t first, uint32_t count)
   p->acts -= count;
   for (uint32_t i = p->faults; i-- > 0;) {
     struct world_fault *f = &p->fault[i];
-    if (!world_is_at_act(f->mishap) || f->at < first) continue;
-    if (f->at < first + count) remove_fault(p, i);
-    else f->at -= count;
+    const uint64_t unit = f->mishap == WORLD_REFUSED && f->timed ? WORLD_ACT_ALLOCATIONS : 1;
+    if ((!world_is_at_act(f->mishap) && unit == 1) || f->at < first * unit) continue;
+    if (f->at < (first + count) * unit) remove_fault(p, i);
+    else f->at -= count * unit;
   }
 }
 

@@ -385,10 +385,13 @@ static void check_all_free(const struct rank *k) {
 
 static bool is_refused(struct rank *k) {
   if (!world.joined[world.current]) return false;
+  const uint64_t in_act =
+      (uint64_t)world.act[world.current] * WORLD_ACT_ALLOCATIONS + world.act_allocations[world.current]++;
   k->allocations++;
   for (uint32_t i = 0; i < world.program->faults; i++) {
     const struct world_fault *f = &world.program->fault[i];
-    if (f->mishap != WORLD_REFUSED || f->rank != world.current || f->at != k->allocations) continue;
+    if (f->mishap != WORLD_REFUSED || f->rank != world.current || f->at != (f->timed ? in_act : k->allocations))
+      continue;
     happens(i);
     errno = ENOMEM;
     return true;

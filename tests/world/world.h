@@ -19,6 +19,7 @@ enum {
   WORLD_FAULTS_MAX = 3,
   WORLD_HOSTS_MAX = 3
 };
+#define WORLD_ACT_ALLOCATIONS 64u
 #define WORLD_NO_ACT UINT32_MAX /* the making of the world's communicator, before the first act */
 
 /* ---- programs ---- */
@@ -84,7 +85,9 @@ bool world_is_at_act(enum world_mishap mishap);
 struct world_fault {
   enum world_mishap mishap;
   uint32_t rank;
-  uint64_t at; /* number of the rank's switch point, allocation or act; timed: simulated time, in ns */
+  /* Number of the rank's switch point, allocation or act. timed: simulated time, in ns; of a refused allocation: its
+   * number in an act, plus WORLD_ACT_ALLOCATIONS times that of the act. */
+  uint64_t at;
   bool timed;
 };
 
