@@ -141,6 +141,24 @@ static void store(const struct sockaddr_storage *from, struct tu_job_address *at
   if (bytes) memcpy(at->bytes, bytes, count);
 }
 
+/* Listens at a port; 0: any. Returns -1 and sets errno if that fails. Connections of an earlier job that have ended, but
+ * are still known to the kernel, are no obstacle (SO_REUSEADDR). */
+static int listen_at(struct sockaddr_storage *address, unsigned port) {
+  const int one = 1;
+  int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  set_port(address, port);
+  socklen_t bytes = size_of((struct sockaddr *)address);
+  if (bind(fd, (struct sockaddr *)address, bytes) == 0 && listen(fd, SOMAXCONN) == 0 &&
+      getsockname(fd, (struct sockaddr *)address, &bytes) == 0)
+    return fd;
+  const int why = errno;
+  close(fd);
+  errno = why;
+  return -1;
+}
+
 tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_address *at, struct tu_error *error) {
   struct sockaddr_storage address;
   char shown[TU_JOB_ADDRESS_CHARS];
@@ -149,29 +167,16 @@ tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_a
   tutti_err err = read_ports(&low, &high, error);
   if (err == TUTTI_OK) err = choose(job, &address, error);
   if (err != TUTTI_OK) return err;
-  const socklen_t size = size_of((struct sockaddr *)&address);
-  int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return tu_fail_errno(error, "rank %u cannot create a socket for connections from other hosts", job->rank);
   /* Ranks of one host begin at different ports of the range, so that they do not all try the same ones. */
   const unsigned count = high - low + 1, first = job->rank % count;
-  bool bound = false;
-  for (unsigned i = 0; i < count && !bound; i++) {
-    set_port(&address, low == 0 ? 0 : low + (first + i) % count);
-    bound = bind(fd, (struct sockaddr *)&address, size) == 0;
-    if (!bound && errno != EADDRINUSE) break;
-  }
-  socklen_t bytes = sizeof address;
-  if (!bound || listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
-    store(&address, at);
-    tu_job_address_print(at, shown);
-    err = tu_fail_errno(error, "rank %u cannot listen at %s for connections from other hosts%s", job->rank, shown,
-                        low ? "; TUTTI_PORTS gives the range of ports" : "");
-    close(fd);
-    return err;
-  }
+  errno = EADDRINUSE;
+  for (unsigned i = 0; i < count && *listener < 0 && errno == EADDRINUSE; i++)
+    *listener = listen_at(&address, low == 0 ? 0 : low + (first + i) % count);
   store(&address, at);
-  *listener = fd;
-  return TUTTI_OK;
+  tu_job_address_print(at, shown);
+  if (*listener >= 0) return TUTTI_OK;
+  return tu_fail_errno(error, "rank %u cannot listen at %s for connections from other hosts%s", job->rank, shown,
+                       low ? ", nor at another port of TUTTI_PORTS" : "");
 }
 
 socklen_t tu_job_address_of(const struct tu_job *job, const struct tu_job_address *at,

@@ -451,9 +451,14 @@ tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_
     free(fds);
     return err;
   }
-  *memory = (struct tu_shm_memory){
-      .fd = fds[0], .slice_bytes = (size_t)offer->slice_bytes, .bells = fds, .bell_count = wanted - 1};
-  memmove(fds, fds + 1, (wanted - 1) * sizeof *fds);
+  *memory = (struct tu_shm_memory){.fd = fds[0], .slice_bytes = (size_t)offer->slice_bytes};
+  if (bells) {
+    memmove(fds, fds + 1, ranks * sizeof *fds);
+    memory->bells = fds;
+    memory->bell_count = ranks;
+  } else {
+    free(fds);
+  }
   err = verify(memory->fd, ranks, offer->slice_bytes, error);
   if (err != TUTTI_OK) tu_shm_memory_close(memory);
   return err;
