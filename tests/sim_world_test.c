@@ -129,7 +129,10 @@ static uint32_t verdict_count;
 static void check_verdict(uint32_t act, tutti_err err, const char *message) {
   const struct world_act *a = act == WORLD_NO_ACT ? NULL : &world.program->act[act];
   uint32_t members[WORLD_RANKS_MAX];
-  if (!a || (a->kind != WORLD_CALL && a->kind != WORLD_EXCHANGE && a->kind != WORLD_FINISH)) return;
+  /* a wait for a signal may end by its time limit, without a failure of the communicator */
+  const bool counts = a && (a->kind == WORLD_CALL || a->kind == WORLD_EXCHANGE || a->kind == WORLD_FINISH ||
+                            (a->kind == WORLD_WINDOW && (err == TUTTI_ERR_PEER || err == TUTTI_ERR_ABORTED)));
+  if (!counts) return;
   /* tutti_wait_all may return the error of a request on another communicator */
   if (a->kind == WORLD_CALL && a->form == WORLD_DETACHED) return;
   world_members(world.program, act, a->comm, world.current, members);
