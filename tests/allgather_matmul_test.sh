@@ -8,8 +8,6 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 example=$build/examples/allgather_matmul
 [ -x "$example" ] || { echo "skipped: BLAS not found (Debian: libopenblas-dev)" && exit 77; }
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_RING_BYTES TUTTI_SLOT_BYTES TUTTI_SHM_BYTES
 cd "$scratch" || exit 1
 
 # matmul STATUS PROCESSES ARGUMENTS...: runs the example; sets `out` and `err`.

@@ -7,7 +7,6 @@ tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR TUTTI_MASTER_PORT
 
 group='!pto.group<4x!pto.memref<16x32xf32>>' all='!pto.memref<64x32xf32>'
 cat >gather.pto <<EOF

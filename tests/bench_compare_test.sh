@@ -8,8 +8,6 @@ command -v python3 >/dev/null || { echo "python3 not found" && exit 77; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
 
 # compare STATUS ARGUMENTS...: runs $tool; sets `out` and `err`.
 tool=$source/tools/bench-compare

@@ -10,8 +10,6 @@ if grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then echo "a buil
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_RING_BYTES TUTTI_SLOT_BYTES TUTTI_SHM_BYTES
 
 # many STATUS ARGUMENTS...: runs tools/bench-many; sets `out` and `err`.
 many() { run_tool "$1" "$source/tools/bench-many" "${@:2}"; }

@@ -7,8 +7,6 @@ tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET
 source=$1
 # bench ARGUMENTS...: runs `tutti bench`; sets $out to standard output, $err to standard error, and $status.
 bench() {

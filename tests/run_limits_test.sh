@@ -8,8 +8,6 @@ tutti=$2/tutti
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 cd "$here" || exit 1
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_RESERVED_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_SECRET_FILE
 join="$tutti bench barrier --time-ms 1"
 
 # At a limit of the process, the error message names the limit. The command never ends by a signal, or with just

@@ -7,8 +7,6 @@ set -u
 tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_RESERVED_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_SECRET_FILE
 # Each case runs in a folder and a shell of its own, at the same time as the others, as cases mostly wait.
 run_case() {
   mkdir "$scratch/$1" && cd "$scratch/$1" || exit 1

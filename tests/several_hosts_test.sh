@@ -9,8 +9,6 @@ here=$(mktemp -d)
 started=()
 trap 'for pid in ${started[@]+"${started[@]}"}; do kill -9 "$pid" 2>/dev/null; done; rm -rf "$here"' EXIT
 cd "$here" || exit 1
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_RESERVED_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_SECRET_FILE
 collectives="allreduce reduce broadcast allgather gather scatter alltoall reduce_scatter scan exscan"
 
 # on_hosts "HOSTS" PROGRAM...: runs a job with one rank for each word of HOSTS, which is the name of the rank's host.

@@ -1,5 +1,9 @@
 # shell.sh: functions that the scripts tests/*_test.sh share; they read it with `. "$1/tests/shell.sh"`. Each function
 # test_NAME is a test, and calls complain for each error. $tutti is the command.
+# No test is a rank of another job, or inherits settings of one.
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
+  TUTTI_MASTER_PORT TUTTI_RESERVED_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_SECRET_FILE TUTTI_HOST TUTTI_RING_BYTES \
+  TUTTI_SLOT_BYTES TUTTI_SHM_BYTES
 passed=0 failed=0 skipped=0 complaints=0 skips=0
 
 complain() { echo "  $*"; complaints=$((complaints + 1)); }

@@ -8,8 +8,6 @@ tutti=$2/tutti
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_MASTER_ADDR \
-  TUTTI_MASTER_PORT TUTTI_LOCAL_RANK TUTTI_SECRET TUTTI_ALGORITHM
 export TUTTI_TUNING=none
 # selection COLLECTIVE: prints the collective's line of `tutti info`, without its name.
 selection() { "$tutti" info -n 3 2>&1 | awk -v c="$1" '$1 == c { $1 = ""; print substr($0, 2) }'; }

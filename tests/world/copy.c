@@ -76,8 +76,11 @@ static void endpoint_discard(struct tu_transport *t, uint64_t offset, size_t byt
   memset(t->base + offset, 0, bytes);
 }
 static void endpoint_close(struct tu_transport *t) {
+  const uint32_t rank = tu_transport_job_rank(t);
   tu_transport_fini(t);
   free(t);
+  if (world_descriptors(rank) > 0)
+    world_fail("rank %u has %u descriptors after its endpoint has closed", rank, world_descriptors(rank));
 }
 static const struct tu_transport_ops endpoint_ops = {
     .name = "world", .alive = endpoint_alive, .discard = endpoint_discard, .close = endpoint_close};
