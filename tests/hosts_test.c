@@ -764,6 +764,32 @@ static void see_a_death(struct player *p) {
   side->ended++;
 }
 
+#ifndef __SANITIZE_THREAD__
+/* A rank dies, but a child of it lives until the other rank, which is alone on its host, has noticed that. */
+static void die_before_a_child(struct player *p) {
+  if (!good(p, tutti_comm_set_timeout(p->comm, PATIENCE_MS), "set_timeout") ||
+      !good(p, tutti_barrier(p->comm), "barrier"))
+    return;
+  if (p->rank == hosts_victim) {
+    const uint64_t end = ranks_now_ms() + 2 * PATIENCE_MS;
+    if (fork() == 0) {
+      while (side->ended == 0 && ranks_now_ms() < end) ranks_sleep_us(1000);
+      _exit(0);
+    }
+    kill(getpid(), SIGKILL);
+  }
+  expect(p, p->comm, tutti_barrier(p->comm), TUTTI_ERR_PEER, "rank 1 ", "died");
+  side->ended++;
+}
+
+static void test_death_before_a_child(void) {
+  static const struct world two = {
+      "two hosts, 2 processes", troupe_over_processes_of_two_hosts, hosts_woven, PROCESSES, 2, 0};
+  hosts_victim = 1;
+  play_in(&two, (struct troupe){.run = die_before_a_child, .rank_1_dies = true, .fails = true});
+}
+#endif
+
 static void test_death(void) {
   uint64_t seed = test_seed();
   for (uint32_t i = 0; i < WORLDS; i++)
@@ -1117,6 +1143,7 @@ int main(int argc, char **argv) {
       {"late_free", test_late_free},
 #ifndef __SANITIZE_THREAD__
       {"tuning", test_tuning},
+      {"death_before_a_child", test_death_before_a_child},
 #endif
       {"windows", test_windows},
       {"channels", test_channels},

@@ -3,6 +3,7 @@
 #include "base/process.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,10 +21,16 @@ static _Atomic uint64_t given;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t forks = PTHREAD_MUTEX_INITIALIZER;
 
+/* Descriptors that children close; protected by `forks`. */
+static int *own;
+static size_t own_count, own_room;
+
 static void begin_fork(void) { pthread_mutex_lock(&forks); }
 static void end_fork(void) { pthread_mutex_unlock(&forks); }
 static void end_fork_in_child(void) {
   atomic_store(&spare, 0);
+  for (size_t i = 0; i < own_count; i++) close(own[i]);
+  own_count = 0;
   end_fork();
 }
 
@@ -49,3 +56,34 @@ void tu_process_hold_forks(void) {
 }
 
 void tu_process_allow_forks(void) { end_fork(); }
+
+bool tu_process_keep_own(int fd) {
+  tu_process_hold_forks();
+  if (own_count == own_room) {
+    const size_t room = own_room ? 2 * own_room : 16;
+    int *more = realloc(own, room * sizeof *more);
+    if (more) {
+      own = more;
+      own_room = room;
+    }
+  }
+  const bool kept = own_count < own_room;
+  if (kept) own[own_count++] = fd;
+  tu_process_allow_forks();
+  return kept;
+}
+
+void tu_process_give_up(int fd) {
+  tu_process_hold_forks();
+  for (size_t i = 0; i < own_count; i++)
+    if (own[i] == fd) {
+      own[i] = own[--own_count];
+      break;
+    }
+  if (own_count == 0) {
+    free(own);
+    own = NULL;
+    own_room = 0;
+  }
+  tu_process_allow_forks();
+}

@@ -25,4 +25,10 @@ static inline bool tu_process_is(uint64_t number) {
 void tu_process_hold_forks(void);
 void tu_process_allow_forks(void);
 
+/* From now on, children of fork() close the descriptor. Otherwise a connection would stay open when this process ends, as
+ * long as a child lives. Returns false if out of memory. */
+bool tu_process_keep_own(int fd);
+/* Ends that. Called before the descriptor is closed. */
+void tu_process_give_up(int fd);
+
 #endif

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "transport/wire.h"
 
 enum { EVENTS = 16, READS = 16 };
@@ -78,6 +79,7 @@ static void lose(struct sockets *s, struct connection *c) {
   c->received = 0;
   /* A child of fork() may hold the socket open, too. Then close() alone would leave the socket in the epoll. */
   if (c->fd >= 0) (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_DEL, c->fd, NULL);
+  if (c->fd >= 0) tu_process_give_up(c->fd);
   if (c->fd >= 0) close(c->fd);
   c->fd = -1;
   c->gone = true;
@@ -293,6 +295,8 @@ tutti_err tu_wire_sockets(uint32_t ranks, const int sockets[], struct tu_wire **
     if (sockets[r] < 0 || err != TUTTI_OK) continue;
     if (epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, sockets[r], &event) != 0)
       err = tu_fail_errno(error, "epoll_ctl failed for the socket to rank %u", r);
+    else if (!tu_process_keep_own(sockets[r]))
+      err = tu_fail_memory(error, sizeof sockets[r], "the socket to rank %u", r);
   }
   if (err == TUTTI_OK) *wire = &s->wire;
   else sockets_close(&s->wire, 0);
