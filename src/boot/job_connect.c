@@ -1,6 +1,6 @@
 /* job_connect.c: connects the ranks of different hosts, one TCP connection for each pair. The higher rank of a pair
  * connects to the lower one. Both then prove to each other that they know the key of the job, by the first three
- * messages of job_tcp_wire.h. The key consists of the hash of the job's secret and of random bytes of rank 0, so a
+ * messages of job_tcp_wire.h; the last message is a welcome. The key consists of the hash of the job's secret and of random bytes of rank 0, so a
  * process of another job, or of an older run, is refused even if the job has no secret. */
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,6 +20,7 @@ enum step {
   UNUSED,
   CONNECTING, /* connect() is in progress */
   CALLED,     /* this rank has sent its call, and waits for the answer */
+  PROVED,     /* this rank has sent its hello, and waits for the welcome */
   GUEST,      /* accepted; its call has not arrived yet */
   ANSWERED,   /* this rank has answered the call, and waits for the hello */
 };
@@ -111,6 +112,24 @@ static void keep(struct meeting *m, struct line *line) {
   line->step = UNUSED;
 }
 
+static tutti_err begin_to_connect(struct meeting *m, struct line *line, uint32_t peer, struct tu_error *error) {
+  struct sockaddr_storage address;
+  const socklen_t bytes = tu_job_address_of(m->job, &m->addresses[peer], &address);
+  line->peer = peer;
+  line->step = CONNECTING;
+  line->fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (line->fd < 0)
+    return tu_fail_errno(error, "rank %u cannot create a socket for its connection to rank %u", m->job->rank, peer);
+  if (connect(line->fd, (struct sockaddr *)&address, bytes) == 0 || errno == EINPROGRESS) return TUTTI_OK;
+  return fail_to_reach(m, peer, strerror(errno), error);
+}
+
+/* The peer has closed the connection: it had too many guests. If it has ended, it cannot be reached again. */
+static tutti_err connect_again(struct meeting *m, struct line *line, struct tu_error *error) {
+  drop(line);
+  return begin_to_connect(m, line, line->peer, error);
+}
+
 static tutti_err call(struct meeting *m, struct line *line, struct tu_error *error) {
   int why = 0;
   socklen_t bytes = sizeof why;
@@ -126,22 +145,28 @@ static tutti_err call(struct meeting *m, struct line *line, struct tu_error *err
   tu_boot_nonce(line->call.nonce);
   line->step = CALLED;
   line->got = 0;
-  if (tu_boot_send(line->fd, &line->call, sizeof line->call)) return TUTTI_OK;
-  return fail_to_reach(m, line->peer, "it closed the connection", error);
+  return tu_boot_send(line->fd, &line->call, sizeof line->call) ? TUTTI_OK : connect_again(m, line, error);
 }
 
 static tutti_err hear_answer(struct meeting *m, struct line *line, struct tu_error *error) {
   enum tu_boot_taken taken = tu_boot_receive(line->fd, &line->answer, sizeof line->answer, &line->got);
   if (taken == TU_BOOT_NOT_YET) return TUTTI_OK;
-  if (taken == TU_BOOT_GONE) return fail_to_reach(m, line->peer, "it closed the connection without an answer", error);
+  if (taken == TU_BOOT_GONE) return connect_again(m, line, error);
   if (line->answer.version != TU_BOOT_VERSION || line->answer.reply != TU_BOOT_PROVES ||
       !tu_boot_proven(&m->key, TU_BOOT_ROLE_HOST, &line->call, line->answer.nonce, line->answer.proof))
     return fail_to_reach(m, line->peer, "the process that answers there does not belong to this job", error);
   memcpy(line->hello.magic, TU_BOOT_MAGIC, sizeof line->hello.magic);
   tu_boot_prove(&m->key, TU_BOOT_ROLE_JOINER, &line->call, line->answer.nonce, line->hello.proof);
-  if (!tu_boot_send(line->fd, &line->hello, sizeof line->hello))
-    return fail_to_reach(m, line->peer, "it closed the connection", error);
-  keep(m, line);
+  if (!tu_boot_send(line->fd, &line->hello, sizeof line->hello)) return connect_again(m, line, error);
+  line->step = PROVED;
+  line->got = 0;
+  return TUTTI_OK;
+}
+
+static tutti_err hear_welcome(struct meeting *m, struct line *line, struct tu_error *error) {
+  enum tu_boot_taken taken = tu_boot_receive(line->fd, line->answer.magic, sizeof line->answer.magic, &line->got);
+  if (taken == TU_BOOT_GONE) return connect_again(m, line, error);
+  if (taken == TU_BOOT_TAKEN) keep(m, line);
   return TUTTI_OK;
 }
 
@@ -171,7 +196,8 @@ static void hear_hello(struct meeting *m, struct line *line) {
   enum tu_boot_taken taken = tu_boot_receive(line->fd, &line->hello, sizeof line->hello, &line->got);
   if (taken == TU_BOOT_NOT_YET) return;
   const bool good = taken == TU_BOOT_TAKEN && m->sockets[line->peer] < 0 &&
-                    tu_boot_proven(&m->key, TU_BOOT_ROLE_JOINER, &line->call, line->answer.nonce, line->hello.proof);
+                    tu_boot_proven(&m->key, TU_BOOT_ROLE_JOINER, &line->call, line->answer.nonce, line->hello.proof) &&
+                    tu_boot_send(line->fd, line->answer.magic, sizeof line->answer.magic);
   if (good) keep(m, line);
   else drop(line);
 }
@@ -180,6 +206,7 @@ static tutti_err go_on(struct meeting *m, struct line *line, struct tu_error *er
   switch (line->step) {
     case CONNECTING: return call(m, line, error);
     case CALLED: return hear_answer(m, line, error);
+    case PROVED: return hear_welcome(m, line, error);
     case GUEST: hear_call(m, line); return TUTTI_OK;
     default: hear_hello(m, line); return TUTTI_OK;
   }
@@ -199,18 +226,6 @@ static void accept_guest(struct meeting *m) {
   drop(place);
   tu_boot_send_at_once(fd);
   *place = (struct line){.step = GUEST, .fd = fd, .came_ns = tu_clock_ns()};
-}
-
-static tutti_err begin_to_connect(struct meeting *m, struct line *line, uint32_t peer, struct tu_error *error) {
-  struct sockaddr_storage address;
-  const socklen_t bytes = tu_job_address_of(m->job, &m->addresses[peer], &address);
-  line->peer = peer;
-  line->step = CONNECTING;
-  line->fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (line->fd < 0)
-    return tu_fail_errno(error, "rank %u cannot create a socket for its connection to rank %u", m->job->rank, peer);
-  if (connect(line->fd, (struct sockaddr *)&address, bytes) == 0 || errno == EINPROGRESS) return TUTTI_OK;
-  return fail_to_reach(m, peer, strerror(errno), error);
 }
 
 /* ---- the meeting ---- */

@@ -3,7 +3,7 @@
 #include "boot/job_tcp_wire.h"
 #include "job_ranks.h"
 
-enum { HOSTS = 3, PORTS = 24 };
+enum { HOSTS = 3, PORTS = 6 };
 
 static void fill(struct part parts[], uint32_t ranks, uint32_t hosts) {
   for (uint32_t r = 0; r < ranks; r++)
