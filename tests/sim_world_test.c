@@ -155,10 +155,8 @@ static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Returns true if only faults have happened that other ranks learn of at once. A rank that was stopped, or never comes,
  * is known to others by their time limit only. */
-static bool are_seen_at_once(uint32_t act) {
+static bool are_seen_at_once(void) {
   const struct world_program *p = world.program;
-  /* An endpoint with connections closes after those of the other ranks, which may be late. */
-  if (act == WORLD_NO_ACT && world_locals(p, p->host[world.current]) < p->ranks) return false;
   for (uint32_t f = 0; f < p->faults; f++)
     if (world.happened[f] &&
         (p->fault[f].mishap == WORLD_PAUSE || p->fault[f].mishap == WORLD_STOP || p->fault[f].mishap == WORLD_ABSENT))
@@ -192,9 +190,9 @@ static void check_time(uint32_t act, uint64_t took, tutti_err err) {
   if ((is_one_wait(act) ? took : world.now - since) > (limit + SURELY_MS) * NS_PER_MS)
     world_fail("rank %u, act %d: took %.3f s with a limit of %u ms", rank, (int)act, (double)took / 1e9,
                (unsigned)limit);
-  else if (err == TUTTI_ERR_ABORTED && are_seen_at_once(act) && world.now - since > AWAKE_MS * NS_PER_MS)
+  else if (err == TUTTI_ERR_ABORTED && are_seen_at_once() && world.now - since > AWAKE_MS * NS_PER_MS)
     world_fail("rank %u, act %d: ended %.3f s after an abort", rank, (int)act, (double)(world.now - since) / 1e9);
-  else if (are_seen_at_once(act) && world.now - since > SURELY_MS * NS_PER_MS)
+  else if (are_seen_at_once() && world.now - since > SURELY_MS * NS_PER_MS)
     world_fail("rank %u, act %d: ended %.3f s after the last fault", rank, (int)act, (double)(world.now - since) / 1e9);
 }
 

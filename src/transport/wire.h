@@ -35,7 +35,7 @@ struct tu_wire_ops {
   bool (*alive)(const struct tu_wire *w, uint32_t rank);
   /* For tests: from now on sends and receives nothing, as if this process had been killed. */
   void (*cut)(struct tu_wire *w);
-  /* Sends all posted frames, waits at most timeout_ms ms until the other ends have closed as well, and frees the
+  /* Sends all posted frames, waits at most timeout_ms ms until the hosts of their receivers have them, and frees the
    * wire. */
   void (*close)(struct tu_wire *w, int timeout_ms);
 };

@@ -1,10 +1,12 @@
 /* wire_sockets.c: a wire over stream sockets. A frame is a head and a body. The body is received directly into its
  * final buffer. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include "transport/wire.h"
 
 enum { EVENTS = 16, READS = 16 };
+#define RECEIPT_MS 1 /* time between two questions whether the peers' hosts have received everything, in ms */
 #define NS_PER_MS 1000000u
 
 struct prefix {
@@ -32,7 +35,7 @@ struct connection {
   bool watched; /* true: epoll also reports when the socket can send again */
   bool mute;    /* true: sending to the peer has failed, but frames that the peer has sent may still be unread */
   bool gone;    /* true: the peer is gone, and all its frames have been read */
-  bool leaves;  /* true: this end has shut down its sending direction */
+  bool local;   /* true: what is sent is at once with the peer: the socket is no TCP socket */
   /* The frame that is partly sent: its head, its body, and its bytes. sent == total: there is no such frame. */
   struct prefix out;
   const unsigned char *out_body;
@@ -225,20 +228,19 @@ static bool sockets_alive(const struct tu_wire *w, uint32_t rank) {
   return !((const struct sockets *)(const void *)w)->connections[rank].gone;
 }
 
-/* Sends the remaining frames, and then shuts down the sending side. Reads and discards what arrives: two ends that only
- * send would wait for each other, and closing a socket with unread data would also drop sent data that is still on its
- * way. Returns true if all is sent and the peer has shut down its sending side, too, or if there is no connection. */
+/* Sends the remaining frames. Reads and discards what arrives, because two ends that only send would wait for each
+ * other. Returns true if the peer's host has received everything, or if the peer has closed. Before that, the socket
+ * must not be closed: if something arrives for a closed socket, the kernel drops what it has not sent yet. */
 static bool take_leave(struct sockets *s, struct connection *c, struct pollfd *watched) {
   unsigned char waste[4096];
+  int left = 0;
   ssize_t n = 1;
   if (c->fd < 0) return true;
   const bool sent = drain_all(s, c);
-  if (sent && !c->leaves) (void)shutdown(c->fd, SHUT_WR);
-  c->leaves |= sent;
   while (n > 0) n = recv(c->fd, waste, sizeof waste, MSG_DONTWAIT);
-  const bool ended = n == 0 || !is_temporary();
-  *watched = (struct pollfd){.fd = c->fd, .events = (short)((sent ? 0 : POLLOUT) | (ended ? 0 : POLLIN))};
-  return sent && ended;
+  if (n == 0 || !is_temporary()) return true; /* the peer has closed */
+  *watched = (struct pollfd){.fd = c->fd, .events = (short)(POLLIN | (sent ? 0 : POLLOUT))};
+  return sent && (c->local || ioctl(c->fd, SIOCOUTQ, &left) != 0 || left == 0);
 }
 
 static void sockets_close(struct tu_wire *w, int timeout_ms) {
@@ -251,7 +253,8 @@ static void sockets_close(struct tu_wire *w, int timeout_ms) {
     all = true;
     for (uint32_t r = 0; r < s->ranks; r++)
       if (!take_leave(s, &s->connections[r], &watched[count])) all = false, count++;
-    if (!all && (now >= deadline || poll(watched, count, (int)((deadline - now) / NS_PER_MS) + 1) == 0)) break;
+    if (!all && now >= deadline) break;
+    if (!all) (void)poll(watched, count, RECEIPT_MS);
   }
   for (uint32_t r = 0; r < s->ranks; r++) lose(s, &s->connections[r]);
   if (w->descriptor >= 0) close(w->descriptor);
@@ -291,8 +294,12 @@ tutti_err tu_wire_sockets(uint32_t ranks, const int sockets[], struct tu_wire **
     err = tu_fail_errno(error, "epoll_create1 failed for the connections to the other hosts of %u ranks", ranks);
   for (uint32_t r = 0; r < ranks; r++) {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = r};
+    int domain = AF_UNSPEC;
+    socklen_t bytes = sizeof domain;
     s->connections[r].fd = sockets[r];
     if (sockets[r] < 0 || err != TUTTI_OK) continue;
+    (void)getsockopt(sockets[r], SOL_SOCKET, SO_DOMAIN, &domain, &bytes);
+    s->connections[r].local = domain == AF_UNIX;
     if (epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, sockets[r], &event) != 0)
       err = tu_fail_errno(error, "epoll_ctl failed for the socket to rank %u", r);
     else if (!tu_process_keep_own(sockets[r]))

@@ -2,10 +2,12 @@
  * different hosts. Bytes arrive later than they are sent, in order, in pieces of any size. A connection ends like one of
  * TCP: in order, by a reset, or by a time-out when nothing passes for DEAD_NS. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -387,6 +389,25 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
   if (ends[peer][rank].closed) break_end(rank, peer, at, ECONNRESET);
   else if (ends[rank][peer].breaks_at == NEVER) world_wake(peer, at);
   return (ssize_t)count;
+}
+
+/* Number of bytes that the peer's host has not received. */
+int __wrap_ioctl(int fd, unsigned long request, int *value);
+int __wrap_ioctl(int fd, unsigned long request, int *value) {
+  const struct descriptor *d = find(fd);
+  world_system_call();
+  if (!d || d->kind != SOCKET || request != SIOCOUTQ) return errno = EINVAL, -1;
+  struct stream *s = &streams[world.current][d->target];
+  *value = (int)(s->sent - arrived(s));
+  return 0;
+}
+
+int __wrap_getsockopt(int fd, int level, int option, int *value, socklen_t *bytes);
+int __wrap_getsockopt(int fd, int level, int option, int *value, socklen_t *bytes) {
+  (void)bytes;
+  if (!find(fd) || level != SOL_SOCKET || option != SO_DOMAIN) return errno = EINVAL, -1;
+  *value = AF_INET;
+  return 0;
 }
 
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
