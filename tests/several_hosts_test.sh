@@ -7,7 +7,14 @@ set -u
 tutti=$2/tutti
 here=$(mktemp -d)
 started=()
-trap 'for pid in ${started[@]+"${started[@]}"}; do kill -9 "$pid" 2>/dev/null; done; rm -rf "$here"' EXIT
+namespaces=()
+end_all() {
+  local name
+  for name in ${started[@]+"${started[@]}"}; do kill -9 "$name" 2>/dev/null; done
+  for name in ${namespaces[@]+"${namespaces[@]}"}; do ip netns del "$name"; done
+  rm -rf "$here"
+}
+trap end_all EXIT
 cd "$here" || exit 1
 collectives="allreduce reduce broadcast allgather gather scatter alltoall reduce_scatter scan exscan"
 
@@ -84,7 +91,9 @@ test_refused() {
 test_namespaces() {
   local name=tutti$$ said
   [ "$(id -u)" = 0 ] && command -v ip >/dev/null || { skip "needs root and iproute2"; return; }
-  ip netns add "$name-a" 2>err.txt && ip netns add "$name-b" || { skip "no network namespaces: $(cat err.txt)"; return; }
+  ip netns add "$name-a" 2>err.txt || { skip "no network namespaces: $(cat err.txt)"; return; }
+  ip netns add "$name-b"
+  namespaces=("$name-a" "$name-b")
   ip link add "$name" netns "$name-a" type veth peer name "$name" netns "$name-b"
   ip -n "$name-a" address add 10.77.0.1/24 dev "$name" && ip -n "$name-b" address add 10.77.0.2/24 dev "$name"
   for said in a b; do ip -n "$name-$said" link set "$name" up && ip -n "$name-$said" link set lo up; done
@@ -100,8 +109,6 @@ test_namespaces() {
   wait "${started[@]}"
   started=()
   check_table "namespaces" "$said" 6
-  ip netns del "$name-a"
-  ip netns del "$name-b"
 }
 
 run_tests
