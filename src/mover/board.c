@@ -39,12 +39,12 @@ bool tu_board_read(const struct tu_board *board, uint64_t number, uint64_t words
   return atomic_load_explicit(slot, memory_order_relaxed) == number;
 }
 
-bool tu_verdict_post(struct tu_verdict *verdict, const struct tu_error *error) {
+bool tu_verdict_post(struct tu_verdict *verdict, uint32_t rank, const struct tu_error *error) {
   uint32_t none = 0;
-  if (!atomic_compare_exchange_strong(&verdict->state, &none, 1)) return false;
+  if (!atomic_compare_exchange_strong(&verdict->state, &none, TU_VERDICT_BY + rank)) return false;
   verdict->code = (uint32_t)error->code;
   snprintf(verdict->text, sizeof verdict->text, "%s", error->text);
-  atomic_store_explicit(&verdict->state, 2, memory_order_release);
+  atomic_store_explicit(&verdict->state, 1, memory_order_release);
   return true;
 }
 
@@ -52,13 +52,14 @@ bool tu_verdict_read(struct tu_verdict *verdict, struct tu_error *error) {
   uint32_t state = atomic_load_explicit(&verdict->state, memory_order_acquire);
   if (state == 0) return false;
   uint64_t deadline = 0;
-  /* 1: another rank is writing the verdict. That takes nanoseconds; if it takes longer, that rank may have died. */
-  while (state == 1) {
+  /* Another rank is writing the verdict. That takes nanoseconds; if it takes longer, that rank has died or is stopped. */
+  while (state >= TU_VERDICT_BY) {
     uint64_t now = tu_clock_ns();
     if (deadline == 0) deadline = now + 100000000u;
     if (now > deadline) {
       tu_fail(error, TUTTI_ERR_PEER,
-              "the communicator failed, and the rank that was writing the reason died before it had finished");
+              "the communicator failed, and rank %u died or was stopped while it was writing the reason",
+              state - TU_VERDICT_BY);
       return true;
     }
     state = atomic_load_explicit(&verdict->state, memory_order_acquire);

@@ -40,8 +40,11 @@ struct tu_board {
   _Atomic uint32_t missed;
 };
 
+#define TU_VERDICT_BY 2u
+
 struct tu_verdict {
-  /* State of the verdict (the communicator's first failure). 0: no verdict, 1: being written, 2: complete. */
+  /* State of the verdict (the communicator's first failure). 0: no verdict, 1: complete, TU_VERDICT_BY + r: being
+   * written by rank r. */
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t state;
   uint32_t code;
   char text[sizeof((struct tu_error *)0)->text];
@@ -61,10 +64,11 @@ void tu_board_hear(struct tu_board *board, uint64_t number, const uint64_t words
  * more). */
 bool tu_board_read(const struct tu_board *board, uint64_t number, uint64_t words[TU_BOARD_WORDS]);
 
-/* Sets the communicator's verdict (its first failure). Returns false if a verdict was set before. */
-bool tu_verdict_post(struct tu_verdict *verdict, const struct tu_error *error);
+/* Sets the communicator's verdict (its first failure); `rank` is the caller. Returns false if a verdict was set
+ * before. */
+bool tu_verdict_post(struct tu_verdict *verdict, uint32_t rank, const struct tu_error *error);
 /* Returns true if the communicator has a verdict (its first failure), and copies it. If the writer of the verdict died
- * while writing, *error is TUTTI_ERR_PEER with a general message. */
+ * while writing, *error is TUTTI_ERR_PEER and names it. */
 bool tu_verdict_read(struct tu_verdict *verdict, struct tu_error *error);
 
 #endif

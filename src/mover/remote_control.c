@@ -43,7 +43,7 @@ void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, co
       if (error.code == TUTTI_OK) error.code = TUTTI_ERR_SYSTEM;
       if (bytes > 0) memcpy(error.text, body, tu_min(bytes, sizeof error.text));
       error.text[sizeof error.text - 1] = '\0';
-      if (tu_verdict_post(&c->block->verdict, &error)) tu_control_wake_all(c);
+      if (tu_verdict_post(&c->block->verdict, c->rank, &error)) tu_control_wake_all(c);
       return;
     case TU_FRAME_WORDS:
       if (tu_control_hear_words(c, body, bytes, &error) != TUTTI_OK) tu_remote_fail(r, c->far, &error);

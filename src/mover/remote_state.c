@@ -117,7 +117,7 @@ bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, const struc
 void tu_remote_fail(struct tu_remote *r, struct tu_remote_comm *s, const struct tu_error *error) {
   struct tu_control *c = s->control;
   if (!c && s->lost.code == TUTTI_OK) s->lost = *error;
-  if (!c || s->deaf || !tu_verdict_post(&c->block->verdict, error)) return;
+  if (!c || s->deaf || !tu_verdict_post(&c->block->verdict, c->rank, error)) return;
   tu_control_wake_all(c);
   struct tu_frame f = {.comm_id = s->number, .kind = TU_FRAME_VERDICT, .code = error->code};
   (void)tu_remote_post(r, c, &f, error->text, strlen(error->text) + 1);
