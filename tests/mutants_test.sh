@@ -1,7 +1,8 @@
 #!/bin/bash
 # mutants_test.sh SOURCE BUILD: tests the tests: each patch in tests/mutants puts a bug into the library. Checks that all
 # patches apply, are short, and that each class has five. With TEST_LONG, builds each, and checks that the simulated world
-# (sim_world_test) finds it within SEEDS seeds; prints the table of docs/TESTING.md.
+# (sim_world_test) finds it within SEEDS seeds; prints the table of docs/TESTING.md. A patch with a line "Not found: REASON"
+# is a known gap of the simulated world, and is not searched for.
 # test: slow timeout=7200
 set -u
 source=$(cd "$1" && pwd)
@@ -21,7 +22,8 @@ test_they_apply() {
     [ "$(grep -c '^+[^+]' "$patch")" -le 5 ] && [ "$(grep -c '^-[^-]' "$patch")" -le 5 ] || complain "$patch is long"
   done
   for class in $classes; do
-    [ "$(ls "$source/tests/mutants/" | grep -c "^$class-")" -ge 5 ] || complain "class $class has fewer than five"
+    [ "$(grep -L '^Not found: ' "$source/tests/mutants/$class-"* | wc -l)" -ge 5 ] ||
+      complain "class $class has fewer than five that are found"
   done
 }
 
@@ -34,6 +36,10 @@ test_they_are_found() {
     { complain "the library does not build"; return; }
   for patch in ${MUTANTS:-"$source"/tests/mutants/*.patch}; do
     name=$(basename "$patch" .patch)
+    if grep -q '^Not found: ' "$patch"; then
+      echo "| ${name%-*} | ${name##*-} | $(sed -n 's/^Not found: /not found: /p' "$patch") |"
+      continue
+    fi
     (cd "$scratch/tree" && git apply "$patch")
     if cmake --build "$scratch/build" --target world_copy -j2 >"$scratch/log" 2>&1; then
       said=$("$build/tests/sim_world_test" --find "1:$SEEDS" "$scratch/build/tests/libworld_copy.so")

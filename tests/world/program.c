@@ -127,6 +127,12 @@ bool world_makes(const struct world_act *act) {
   return act->kind == WORLD_DUP || act->kind == WORLD_SPLIT || act->kind == WORLD_CREATE;
 }
 
+/* Makes the act like an earlier one on the same parent: of the same ranks, with the same tag. */
+static void repeat_create(const struct world_program *p, struct world_act *a) {
+  for (uint32_t i = 0; i < p->acts; i++)
+    if (p->act[i].kind == WORLD_CREATE && p->act[i].comm == a->comm) a->seed = p->act[i].seed;
+}
+
 static void add_act(struct world_program *p, struct source *s, uint8_t open[WORLD_REQUESTS_MAX]) {
   static const uint8_t weights[WORLD_KINDS] = {
       [WORLD_CALL] = 50,  [WORLD_EXCHANGE] = 5, [WORLD_BURST] = 3, [WORLD_TENSOR] = 6,  [WORLD_WINDOW] = 6,
@@ -144,6 +150,7 @@ static void add_act(struct world_program *p, struct source *s, uint8_t open[WORL
     case WORLD_SPLIT:
     case WORLD_CREATE:
       if (a.made == 0) return;
+      if (a.kind == WORLD_CREATE && a.seed % 2) repeat_create(p, &a);
       break;
     case WORLD_FREE:
     case WORLD_CLOSE:
