@@ -90,6 +90,8 @@ static bool names_only_guilty(uint32_t act, const char *message) {
   const char *waits = strstr(message, " for rank ");
   if (!waits || strstr(message, " of the world")) return true;
   const uint32_t count = world_members(world.program, act, a->comm, world.current, members);
+  /* a rank that was paused cannot know that it was late itself */
+  if (own < count && world.stopped[members[own]]) return true;
   for (waits += 4; sscanf(waits, " rank %u", &number) == 1;) {
     if (number >= count || !is_guilty(members[number])) return false;
     waits = strchr(waits, '(');
