@@ -554,6 +554,16 @@ static tutti_err take_step(struct player *p, uint32_t i) {
   return TUTTI_OK;
 }
 
+static bool says(const char *text, const char *words) { return strstr(text, words) != NULL; }
+
+/* Returns true if the message names the victim as a rank of the world. A half may wait for one of its ranks which waits
+ * in the world for the victim. */
+static bool blames_stranger(const char *text, uint32_t victim) {
+  char words[40];
+  snprintf(words, sizeof words, "rank %u of the world", victim);
+  return says(text, words);
+}
+
 /* After the world has failed, the half may still work. Its steps go on. The half without the victim also creates and
  * frees communicators, which does not depend on the world. */
 static void go_on_in_half(struct player *p, uint32_t step) {
@@ -569,7 +579,7 @@ static void go_on_in_half(struct player *p, uint32_t step) {
   if (err == TUTTI_OK && (uint32_t)y != tutti_ranks(p->half)) p->shared->numbers[WRONG]++;
   if (err == TUTTI_OK) err = tutti_comm_free(copy);
   if (err == TUTTI_OK) err = tutti_comm_free(part);
-  if (err == TUTTI_OK) return;
+  if (err == TUTTI_OK || blames_stranger(tutti_error_message(NULL), p->scene->victim)) return;
   p->shared->numbers[OTHER_HALF]++;
   note(p, err, NULL);
 }
@@ -724,7 +734,6 @@ static void *lend_a_hand(void *context) {
   return NULL;
 }
 
-static bool says(const char *text, const char *words) { return strstr(text, words) != NULL; }
 static bool names_rank(const char *text, uint32_t rank) {
   char words[32];
   int length = snprintf(words, sizeof words, "rank %u", rank);
@@ -764,14 +773,6 @@ static bool blames(const struct scene *s, const char *text, uint32_t victim) {
   const char *waited = strstr(text, " has waited "), *rank = waited ? strstr(waited, "rank ") : NULL;
   if (!rank) return names_rank(text, victim);
   return (uint32_t)atoi(rank + 5) == victim;
-}
-
-/* Returns true if the message names the victim as a rank of the world. A half may wait for one of its ranks which waits
- * in the world for the victim. */
-static bool blames_stranger(const char *text, uint32_t victim) {
-  char words[40];
-  snprintf(words, sizeof words, "rank %u of the world", victim);
-  return says(text, words);
 }
 
 /* Returns true if every survivor must get an error. */
