@@ -1,7 +1,7 @@
 /* job_connect.c: connects the ranks of different hosts, one TCP connection for each pair. The higher rank of a pair
  * connects to the lower one. Both then prove to each other that they know the key of the job, by the first three
- * messages of job_tcp_wire.h; the last message is a welcome. The key consists of the hash of the job's secret and of random bytes of rank 0, so a
- * process of another job, or of an older run, is refused even if the job has no secret. */
+ * messages of job_tcp_wire.h; the last message is a welcome. The key consists of the hash of the job's secret and of
+ * random bytes of rank 0, so a process of another job, or of an older run, is refused even if the job has no secret. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
