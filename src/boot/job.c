@@ -89,7 +89,7 @@ tutti_err tu_job_meet(struct tu_job *job, const struct tu_job_process *mine, str
 
 uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank) {
   uint32_t leader = 0;
-  while (job->processes[leader].host != job->processes[rank].host) leader++;
+  while (!tu_job_is_near(job, leader, rank)) leader++;
   return leader;
 }
 

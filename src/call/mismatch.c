@@ -9,9 +9,6 @@
 #include "comm/failure.h"
 #include "comm/peers.h"
 
-/* maximum time to wait for the answer of a peer on another host, in ns; a peer that waits in tutti answers sooner */
-#define ANSWER_NS 200000000u
-
 void tu_print_call(const struct tutti_request *r, char *text, size_t bytes) {
   char call[200];
   tu_facts_print(&r->facts, call, sizeof call);
@@ -55,10 +52,10 @@ bool tu_find_disagreement(struct tutti_comm *comm, uint64_t number) {
 }
 
 /* Asks a rank of another host for its call with that sequence number, and waits for the answer. The other rank answers
- * only while it waits in tutti, so the wait for the answer is limited to ANSWER_NS. */
+ * only while it waits in tutti, so the wait for the answer is limited to TU_ANSWER_NS. */
 static void learn_call(struct tutti_comm *comm, uint32_t peer, uint64_t number) {
   struct tu_call_facts facts;
-  const uint64_t end = tu_clock_ns() + ANSWER_NS;
+  const uint64_t end = tu_clock_ns() + TU_ANSWER_NS;
   if (!comm->mover->control.remote || number == 0) return;
   memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
   comm->waits_for[peer] = true;

@@ -19,8 +19,6 @@
 /* A rank that has not checked its published wait for this time, in ns, is reported. A sleeping rank checks every 100
  * ms, and a polling rank should check more often. */
 #define SILENT_NS (250 * TU_NS_PER_MS)
-/* maximum time to wait for the answers of ranks on other hosts, in ns; a rank answers only while it is in the library */
-#define ANSWER_NS (200 * TU_NS_PER_MS)
 /* maximum number of hops (rank a waits for rank b) in a printed chain, not counting the last hop */
 #define CHAIN_SAID 6u
 
@@ -175,7 +173,7 @@ static bool get_waits(const struct walk *w, uint32_t rank, struct tu_waits notes
     const bool failed = control->block && tu_control_failed(control); /* there is no block before all have come */
     const uint64_t now = tu_clock_ns();
     tu_waits_check(w->t, &tu_thread, now); /* this rank still waits */
-    if (failed || now - asked > ANSWER_NS || !tu_control_alive_in_job(w->t, rank)) {
+    if (failed || now - asked > TU_ANSWER_NS || !tu_control_alive_in_job(w->t, rank)) {
       memset(notes, 0, TU_WAITS_THREADS * sizeof *notes);
       return false;
     }

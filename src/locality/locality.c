@@ -28,17 +28,13 @@ struct learning {
   struct tu_domain *domains; /* [ranks]: domains (NUMA node and cache) of the ranks of this host, later of all ranks */
 };
 
-static bool is_of_host(const struct tu_job *job, uint32_t rank, uint32_t leader) {
-  return job->processes[rank].host == job->processes[leader].host;
-}
-
 static uint32_t find_share(const struct learning *l) {
   uint32_t share = 1;
   for (uint32_t leader = 0; leader < l->job->ranks; leader++) {
     uint32_t count = 0;
     if (tu_job_host_leader(l->job, leader) != leader) continue;
     for (uint32_t r = leader; r < l->job->ranks; r++)
-      if (is_of_host(l->job, r, leader)) l->cpus[count++] = &l->records[r].cpus;
+      if (tu_job_is_near(l->job, r, leader)) l->cpus[count++] = &l->records[r].cpus;
     share = (uint32_t)tu_max(share, tu_cpus_share(l->cpus, count));
   }
   return share;
@@ -66,7 +62,7 @@ static struct tu_domain unpack(uint64_t word, uint32_t host) {
 /* Returns true if there can be locality groups: some rank is bound, or the ranks are on several hosts. */
 static bool may_have_groups(const struct learning *l) {
   for (uint32_t r = 0; r < l->job->ranks; r++)
-    if (l->records[r].thread || !is_of_host(l->job, r, 0)) return true;
+    if (l->records[r].thread || !tu_job_is_near(l->job, r, 0)) return true;
   return false;
 }
 
@@ -76,11 +72,11 @@ static void look(const struct learning *l) {
   const struct tu_job *job = l->job;
   uint32_t count = 0;
   for (uint32_t r = 0; r < job->ranks; r++)
-    if (is_of_host(job, r, job->rank)) l->threads[count++] = (pid_t)l->records[r].thread;
+    if (tu_job_is_near(job, r, job->rank)) l->threads[count++] = (pid_t)l->records[r].thread;
   tu_domains_look(l->threads, count, l->domains);
   count = 0;
   for (uint32_t r = 0; r < job->ranks; r++)
-    if (is_of_host(job, r, job->rank))
+    if (tu_job_is_near(job, r, job->rank))
       atomic_store_explicit(l->words->of(l->words->context, r), pack(l->domains[count++]), memory_order_release);
 }
 

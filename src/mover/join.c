@@ -12,8 +12,8 @@ static tutti_err connect_hosts(const struct tu_job *job, struct tu_transport *t,
                                bool *owned, struct tu_error *error) {
   struct tu_wire *wire;
   uint32_t *locals = tu_try_allocate(job->ranks, sizeof *locals);
-  for (uint32_t r = 0; locals && r < job->ranks; r++)
-    locals[r] = tu_job_is_near(job, r, job->rank) ? tu_job_local(job, r) : TU_REMOTE;
+  for (uint32_t r = 0, next = 0; locals && r < job->ranks; r++)
+    locals[r] = tu_job_is_near(job, r, job->rank) ? next++ : TU_REMOTE;
   tutti_err err = tu_wire_sockets(job->ranks, sockets, &wire, error);
   if (err == TUTTI_OK && !locals) {
     wire->ops->close(wire, 0);

@@ -81,9 +81,11 @@ static void lose(struct sockets *s, struct connection *c) {
   if (c->received >= sizeof c->in) reader->lost(reader, (uint32_t)(c - s->connections), c->in.head, c->in_body);
   c->received = 0;
   /* A child of fork() may hold the socket open, too. Then close() alone would leave the socket in the epoll. */
-  if (c->fd >= 0) (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_DEL, c->fd, NULL);
-  if (c->fd >= 0) tu_process_give_up(c->fd);
-  if (c->fd >= 0) close(c->fd);
+  if (c->fd >= 0) {
+    (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_DEL, c->fd, NULL);
+    tu_process_give_up(c->fd);
+    close(c->fd);
+  }
   c->fd = -1;
   c->gone = true;
   silence(c);
