@@ -1,5 +1,5 @@
 /* hosts.h: ranks of a test on several simulated hosts: threads of one process, or processes. Each host has a segment of
- * shared memory, and each pair of ranks on different hosts has a pair of sockets. */
+ * shared memory, and each pair of ranks on different hosts has a pair of sockets, counterparts two. */
 #ifndef HOSTS_H
 #define HOSTS_H
 
@@ -9,6 +9,7 @@
 
 #include "locality/cpus.h"
 #include "mover/remote.h"
+#include "ready_dialer.h"
 #include "troupe.h"
 
 enum { HOSTS_MAX = 3, HOSTS_LIMIT_MS = 100000 };
@@ -18,9 +19,10 @@ static uint32_t hosts_victim = 1; /* rank whose process dies in tests that let o
 
 struct hosts {
   uint32_t ranks;
-  uint32_t host[TROUPE_MAX], local[TROUPE_MAX]; /* per rank: its host, and its rank within the host's segment */
+  /* per rank: its host, the lowest rank of that host, and its rank within the host's segment */
+  uint32_t host[TROUPE_MAX], leader[TROUPE_MAX], local[TROUPE_MAX];
   uint32_t sizes[HOSTS_MAX];
-  int sockets[TROUPE_MAX][TROUPE_MAX];
+  int sockets[2][TROUPE_MAX][TROUPE_MAX]; /* [control][rank][peer] */
   int bells[TROUPE_MAX];
 };
 
@@ -35,15 +37,25 @@ static inline void hosts_narrow(const int pair[2]) {
 }
 
 static inline void hosts_connect(struct hosts *h) {
+  bool counterparts[TROUPE_MAX];
   for (uint32_t a = 0; a < h->ranks; a++) {
-    h->sockets[a][a] = -1;
+    h->leader[a] = a;
+    for (uint32_t b = a; b-- > 0;)
+      if (h->host[b] == h->host[a]) h->leader[a] = b;
+  }
+  for (uint32_t a = 0; a < h->ranks; a++) {
     h->bells[a] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    for (uint32_t b = 0; b < a; b++) {
-      int pair[2] = {-1, -1};
-      if (h->host[a] != h->host[b] && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) abort();
-      h->sockets[a][b] = pair[0];
-      h->sockets[b][a] = pair[1];
-      hosts_narrow(pair);
+    tu_dialer_counterparts(h->leader, h->ranks, a, counterparts);
+    for (int control = 0; control < 2; control++) {
+      h->sockets[control][a][a] = -1;
+      for (uint32_t b = 0; b < a; b++) {
+        const bool wanted = control ? counterparts[b] : h->host[a] != h->host[b];
+        int pair[2] = {-1, -1};
+        if (wanted && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) abort();
+        h->sockets[control][a][b] = pair[0];
+        h->sockets[control][b][a] = pair[1];
+        hosts_narrow(pair);
+      }
     }
   }
 }
@@ -59,7 +71,8 @@ static inline void hosts_join(const struct hosts *h, struct tu_transport *t, uin
     if (locals[r] != TU_REMOTE) bells[locals[r]] = dup(h->bells[r]);
   }
   t->share = tu_cpus_share_alike(h->ranks); /* number of ranks per CPU, the same on all ranks */
-  if (tu_wire_sockets(h->ranks, h->sockets[rank], &wire, &error) != TUTTI_OK ||
+  struct tu_dialer *dialer = ready_dialer(h->ranks, h->sockets[false][rank], h->sockets[true][rank], h->leader);
+  if (tu_wire_sockets(h->ranks, dialer, &wire, &error) != TUTTI_OK ||
       tu_remote_create(t, rank, h->ranks, locals, bells, wire, &error) != TUTTI_OK)
     abort();
 }
@@ -92,7 +105,8 @@ static inline void troupe_over_hosts(struct troupe *t, uint32_t (*host_of)(uint3
 static inline void hosts_close_others(const struct hosts *h, uint32_t rank) {
   for (uint32_t a = 0; a < h->ranks; a++)
     for (uint32_t b = 0; b < h->ranks; b++)
-      if (a != rank && h->sockets[a][b] >= 0) close(h->sockets[a][b]);
+      for (int control = 0; control < 2 && a != rank; control++)
+        if (h->sockets[control][a][b] >= 0) close(h->sockets[control][a][b]);
 }
 
 /* Creates one shared segment for each host. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ranks.h"
+#include "ready_dialer.h"
 #include "reference.h"
 #include "test.h"
 #include "transport/wire.h"
@@ -128,7 +129,7 @@ static void begin_wires(struct wire_end ends[2], enum kind kind, uint64_t seed) 
     const int sockets[2] = {-1, pair[i]};
     ends[i] = (struct wire_end){
         .reader = {wire_begin, wire_ends, wire_loses}, .other = &ends[1 - i], .seed = seed + (uint64_t)i};
-    if (tu_wire_sockets(2, sockets, &ends[i].wire, &error) != TUTTI_OK) abort();
+    if (tu_wire_sockets(2, ready_dialer(2, sockets, NULL, NULL), &ends[i].wire, &error) != TUTTI_OK) abort();
     ends[i].wire->reader = &ends[i].reader;
     if (!(ends[i].body = malloc(BODY_MAX))) abort();
   }
@@ -145,9 +146,10 @@ static void end_wires(struct wire_end ends[2]) {
 
 static bool give(struct wire_end *end, bool posts) {
   const struct wire_head head = head_of(end->seed, end->sent);
-  bool (*way)(struct tu_wire *, uint32_t, const void *, const void *, size_t) =
-      posts ? end->wire->ops->post : end->wire->ops->send;
-  bool given = way(end->wire, 1, &head, body_of(end->seed, end->sent), head.body_bytes);
+  const unsigned char *body = body_of(end->seed, end->sent);
+  const struct tu_wire_ops *ops = end->wire->ops;
+  bool given = posts ? ops->post(end->wire, 1, TU_IN_ORDER, &head, body, head.body_bytes)
+                     : ops->send(end->wire, 1, &head, body, head.body_bytes);
   CHECK(given || !posts, "a frame could not be posted");
   end->sent += given;
   return given;
@@ -203,7 +205,8 @@ static void look_to_the_end(struct wire_end *end) {
     ranks_sleep_us(500);
   }
   CHECK(!end->wire->ops->alive(end->wire, 1), "the other end has closed, but counts as alive");
-  CHECK(end->wire->ops->send(end->wire, 1, pattern, NULL, 0) && end->wire->ops->post(end->wire, 1, pattern, NULL, 0),
+  CHECK(end->wire->ops->send(end->wire, 1, pattern, NULL, 0) &&
+            end->wire->ops->post(end->wire, 1, TU_IN_ORDER, pattern, NULL, 0),
         "a send to a closed end is not ignored");
 }
 

@@ -47,8 +47,11 @@ static bool find_lost(const struct tutti_comm *comm, const struct tu_comm_goal *
   return false;
 }
 
+/* Publishes for which ranks this rank waits, and asks those on other hosts: if they have done their part or have failed,
+ * they answer that, and if they are dead, the question shows it. */
 static void tell_lacking(struct tutti_comm *comm, const struct tu_comm_goal *goal, uint64_t since) {
   for (uint32_t r = 0; r < comm->ranks; r++) comm->waits_for[r] = goal->lacks(comm, r);
+  if (comm->mover->control.block) tu_control_ask(&comm->mover->control, comm->waits_for, 0, false);
   tu_chain_tell_members(comm, comm->waits_for, true, since, tu_clock_ns());
 }
 

@@ -92,10 +92,4 @@ uint32_t tu_job_local(const struct tu_job *job, uint32_t rank);
 /* Returns the number of ranks on the host of `rank`. */
 uint32_t tu_job_locals(const struct tu_job *job, uint32_t rank);
 
-/* Collective: connects each rank with every rank of another host. sockets[r] becomes a nonblocking TCP socket that is
- * connected to rank r; -1 for ranks of this host. Both ends of each connection have proved that they belong to the job.
- * Errors: TUTTI_ERR_ENVIRONMENT (TUTTI_INTERFACE, TUTTI_PORTS), TUTTI_ERR_PEER (names a rank that cannot be reached,
- * with both addresses), TUTTI_ERR_TIMEOUT, TUTTI_ERR_SYSTEM, TUTTI_ERR_MEMORY; then no socket is open. */
-tutti_err tu_job_connect(struct tu_job *job, int sockets[], struct tu_error *error);
-
 #endif

@@ -179,7 +179,7 @@ tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_a
                        low ? ", nor at another port of TUTTI_PORTS" : "");
 }
 
-socklen_t tu_job_address_of(const struct tu_job *job, const struct tu_job_address *at,
+socklen_t tu_job_address_of(const struct sockaddr_storage *own, const struct tu_job_address *at,
                             struct sockaddr_storage *address) {
   memset(address, 0, sizeof *address);
   address->ss_family = at->family == 4 ? AF_INET : AF_INET6;
@@ -190,8 +190,8 @@ socklen_t tu_job_address_of(const struct tu_job *job, const struct tu_job_addres
   }
   struct sockaddr_in6 *to = (struct sockaddr_in6 *)(void *)address;
   memcpy(&to->sin6_addr, at->bytes, 16);
-  if (IN6_IS_ADDR_LINKLOCAL(&to->sin6_addr) && job->address.ss_family == AF_INET6)
-    to->sin6_scope_id = ipv6((const struct sockaddr *)&job->address)->sin6_scope_id;
+  if (IN6_IS_ADDR_LINKLOCAL(&to->sin6_addr) && own->ss_family == AF_INET6)
+    to->sin6_scope_id = ipv6((const struct sockaddr *)own)->sin6_scope_id;
   return sizeof *to;
 }
 

@@ -20,9 +20,9 @@ enum { TU_JOB_ADDRESS_CHARS = 64 };
  * connection to another rank; otherwise that of the first interface that is up and not the loopback. The port is one of
  * TUTTI_PORTS, or any. Errors: TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
 tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_address *at, struct tu_error *error);
-/* Converts to an address for connect(). An IPv6 address of a link gets the scope of this rank's own address. Returns its
- * size. */
-socklen_t tu_job_address_of(const struct tu_job *job, const struct tu_job_address *at,
+/* Converts to an address for connect(). An IPv6 address of a link gets the scope of `own`, this rank's address (that of
+ * the job's connections). Returns its size. */
+socklen_t tu_job_address_of(const struct sockaddr_storage *own, const struct tu_job_address *at,
                             struct sockaddr_storage *address);
 /* Writes "address:port" or "[address]:port". */
 void tu_job_address_print(const struct tu_job_address *at, char text[TU_JOB_ADDRESS_CHARS]);

@@ -38,6 +38,7 @@ const char *tutti_error_message(const tutti_comm *comm) {
 bool tu_comm_find_verdict(struct tutti_comm *comm) {
   if (comm->failed) return true;
   if (!tu_control_verdict(&comm->mover->control, &comm->error)) return false;
+  tu_control_spread(&comm->mover->control);
   return comm->failed = true;
 }
 

@@ -64,8 +64,15 @@ bool tu_peer_left(const struct tutti_comm *comm, uint32_t p, const char *doing, 
   return true;
 }
 
+/* Of a rank of another host that this rank does not wait for, the departure may be unknown here. That it has ended is then
+ * no failure. */
+static bool may_have_departed(const struct tutti_comm *comm, uint32_t p) {
+  return !comm->waits_for[p] && tu_control_local(&comm->mover->control, p) == TU_REMOTE;
+}
+
 bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
   for (uint32_t p = 0; p < comm->ranks; p++) {
+    if (may_have_departed(comm, p)) continue;
     if (comm->departed[p] == TU_HAS_DEPARTED && comm->waits_for[p]) return tu_peer_left(comm, p, doing, error);
     if (comm->departed[p] == TU_IS_HERE && tu_peer_died(comm, p, doing, error)) return true;
   }

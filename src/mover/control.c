@@ -230,9 +230,12 @@ bool tu_control_read_waits(const struct tu_control *c, uint32_t job_rank, uint64
 /* ---- the verdict ---- */
 
 void tu_control_fail(struct tu_control *c, const struct tu_error *error) {
-  if (!tu_verdict_post(&c->block->verdict, c->rank, error)) return;
-  tu_control_wake_all(c);
-  if (c->remote) tu_remote_say_verdict(c, error);
+  if (tu_verdict_post(&c->block->verdict, c->rank, error)) tu_control_wake_all(c);
+  tu_control_spread(c);
+}
+
+void tu_control_spread(const struct tu_control *c) {
+  if (c->remote) tu_remote_spread_verdict(c);
 }
 
 /* ---- data from rank 0 ---- */

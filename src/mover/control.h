@@ -170,6 +170,8 @@ bool tu_control_read_waits(const struct tu_control *c, uint32_t job_rank, uint64
 
 /* Sets the communicator's verdict (its first failure) if none is set, and wakes all ranks. Any thread may call it. */
 void tu_control_fail(struct tu_control *c, const struct tu_error *error);
+/* Passes the verdict on to ranks of other hosts. Called when this rank adopts the verdict. */
+void tu_control_spread(const struct tu_control *c);
 static inline bool tu_control_failed(const struct tu_control *c) {
   return atomic_load_explicit(&c->block->verdict.state, memory_order_relaxed) != 0;
 }

@@ -88,8 +88,11 @@ static void end_control(struct tu_remote *r, uint32_t from, const struct tu_fram
   } else if (s && bytes > 0 && !body) {
     fail_without_memory(r, s, bytes, from);
   } else if (s && f->kind == TU_FRAME_CLOSED) {
-    s->closed_there++;
+    tu_remote_note_closed(s, from);
     tu_remote_sweep(r, s);
+  } else if (s && f->kind == TU_FRAME_CALL && f->code == 1 && (s->deaf || s->closed)) {
+    const struct tu_frame answer = {.comm_id = s->number, .kind = TU_FRAME_DEPARTED};
+    (void)r->wire->ops->post(r->wire, from, TU_IN_ORDER, &answer, NULL, 0);
   } else if (s && s->control && (!s->deaf || f->kind == TU_FRAME_DEPARTED)) {
     tu_remote_hear(r, s->control, from, f, body, bytes);
   } else if (s && !s->control && !s->closed) {
@@ -137,7 +140,6 @@ tutti_err tu_remote_open(struct tu_control *c, struct tu_error *error) {
     tu_assert(!s->control && !s->closed);
     s->control = c;
     c->far = s;
-    for (uint32_t i = 0; i < c->ranks; i++) s->remote_members += tu_control_local(c, i) == TU_REMOTE;
     for (const struct tu_held *h = s->first; h; h = h->next)
       tu_remote_hear(r, c, h->from, &h->frame, (void *)(uintptr_t)h->body, h->bytes);
     tu_remote_free_held(s);
@@ -151,9 +153,7 @@ tutti_err tu_remote_open(struct tu_control *c, struct tu_error *error) {
  * the first message with the verdict; otherwise it would only see that this rank leaves, and not know why. */
 static void repeat_verdict(struct tu_remote *r, const struct tu_control *c) {
   struct tu_error error;
-  if (c->far->deaf || !tu_control_verdict(c, &error)) return;
-  const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_VERDICT, .code = error.code};
-  (void)tu_remote_post(r, c, &f, error.text, strlen(error.text) + 1);
+  if (!c->far->deaf && tu_control_verdict(c, &error)) tu_remote_post_verdict(r, c, &error);
 }
 
 void tu_remote_close(struct tu_control *c) {
@@ -164,9 +164,8 @@ void tu_remote_close(struct tu_control *c) {
   if (s) {
     tu_remote_post_rest(r, s);
     repeat_verdict(r, c);
-    (void)tu_remote_post(r, c, &f, NULL, 0);
-    s->control = NULL;
-    s->closed = true;
+    (void)tu_remote_post(r, c, TU_IF_MET, &f, NULL, 0);
+    tu_remote_mark_closed(r, s);
     for (struct tu_remote_end *e = s->ends; e; e = e->next) e->sender = NULL;
     c->far = NULL;
     tu_remote_sweep(r, s);
@@ -214,8 +213,7 @@ static void remote_close(struct tu_hosts *hosts) {
         after = e->next;
         tu_remote_free_end(e);
       }
-      tu_remote_free_held(s);
-      free(s);
+      tu_remote_free_comm(s);
     }
   tu_remote_free_waits(r);
   for (uint32_t i = 0; hosts->bells && i < r->transport->ranks; i++) close(hosts->bells[i]);

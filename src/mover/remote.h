@@ -47,11 +47,16 @@ tutti_err tu_remote_join(struct tu_control *c, struct tu_sender *s, uint32_t lan
  * headers). */
 bool tu_remote_attach(const struct tu_control *c, struct tu_receiver *r);
 
-/* ---- control frames (frames without slices), to all members on other hosts, or to the marked ones ---- */
+/* ---- control frames (frames without slices) ----
+ * A rank tells its verdict and its departure to the members that it has a path to. A rank that waits for another one
+ * makes a path, and asks: so it learns the same from the answer, and a rank that is dead does not accept the path. */
 
-void tu_remote_say_verdict(const struct tu_control *c, const struct tu_error *error);
-void tu_remote_say_here(const struct tu_control *c);
+/* If the communicator has a verdict: tells it to the members on other hosts that this rank has a path to. Each rank that
+ * adopts a verdict does that, so the verdict reaches each rank that waits for one of them, directly or not. */
+void tu_remote_spread_verdict(const struct tu_control *c);
 void tu_remote_say_departed(const struct tu_control *c);
+/* To one rank of each other host, which stores it for all ranks of its host: */
+void tu_remote_say_here(const struct tu_control *c);
 bool tu_remote_say_words(const struct tu_control *c, const void *words, size_t bytes);
 void tu_remote_say_missed(struct tu_transport *t, uint64_t comm_id, tutti_err why, const uint32_t members[],
                           uint32_t ranks);

@@ -3,12 +3,23 @@
 
 #include "mover/remote_internal.h"
 
-/* Sends a control frame to all members on other hosts. Returns false if out of memory; ranks that did not get the frame
- * then wait until their time-outs. */
-static bool say(const struct tu_control *c, const struct tu_frame *f, const void *body, size_t bytes) {
+/* Returns true if the member runs on another host, and is the lowest member there. */
+static bool leads_elsewhere(const struct tu_control *c, uint32_t rank) {
+  const uint32_t *host = tu_remote_of(c->transport)->wire->host;
+  if (tu_control_local(c, rank) != TU_REMOTE) return false;
+  for (uint32_t i = 0; i < c->ranks; i++)
+    if (c->members[i] < c->members[rank] && host[c->members[i]] == host[c->members[rank]]) return false;
+  return true;
+}
+
+/* Sends a control frame to one rank of each other host, for all its ranks. Returns false if out of memory; ranks that did
+ * not get the frame then wait until their time-outs. */
+static bool say_to_hosts(const struct tu_control *c, const struct tu_frame *f, const void *body, size_t bytes) {
   struct tu_remote *r = tu_remote_of(c->transport);
+  bool said = true;
   pthread_mutex_lock(&r->lock);
-  bool said = tu_remote_post(r, c, f, body, bytes);
+  for (uint32_t i = 0; i < c->ranks; i++)
+    if (leads_elsewhere(c, i)) said &= r->wire->ops->post(r->wire, c->members[i], TU_URGENT, f, body, bytes);
   pthread_mutex_unlock(&r->lock);
   return said;
 }
@@ -18,6 +29,7 @@ static bool say(const struct tu_control *c, const struct tu_frame *f, const void
 static void hear_call(struct tu_remote *r, struct tu_control *c, uint32_t from, uint32_t member,
                       const struct tu_frame *f) {
   struct tu_board *theirs = &c->boards[member], *mine = &c->boards[c->rank];
+  struct tu_error error;
   const uint64_t number = f->of.call.number;
   tu_board_hear(theirs, number, f->of.call.words, tu_max(number, f->of.call.latest));
   if (f->code == 0) {
@@ -29,7 +41,12 @@ static void hear_call(struct tu_remote *r, struct tu_control *c, uint32_t from, 
   const uint64_t asked[] = {number, answer.of.call.latest};
   for (int i = 0; i < 2 && answer.of.call.number == 0; i++)
     if (asked[i] > 0 && tu_board_read(mine, asked[i], answer.of.call.words)) answer.of.call.number = asked[i];
-  (void)r->wire->ops->post(r->wire, from, &answer, NULL, 0);
+  (void)r->wire->ops->post(r->wire, from, TU_URGENT, &answer, NULL, 0);
+  const struct tu_frame here = {.comm_id = f->comm_id, .kind = TU_FRAME_HERE};
+  if (atomic_load(&mine->here)) (void)r->wire->ops->post(r->wire, from, TU_URGENT, &here, NULL, 0);
+  if (!tu_control_verdict(c, &error)) return;
+  const struct tu_frame verdict = {.comm_id = f->comm_id, .kind = TU_FRAME_VERDICT, .code = error.code};
+  (void)r->wire->ops->post(r->wire, from, TU_URGENT, &verdict, error.text, strlen(error.text) + 1);
 }
 
 void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, const struct tu_frame *f, void *body,
@@ -48,7 +65,10 @@ void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, co
     case TU_FRAME_WORDS:
       if (tu_control_hear_words(c, body, bytes, &error) != TUTTI_OK) tu_remote_fail(r, c->far, &error);
       return;
-    case TU_FRAME_HERE: atomic_store(&c->boards[member].here, 1); return;
+    case TU_FRAME_HERE:
+      atomic_store(&c->boards[member].here, 1);
+      tu_control_wake_all(c);
+      return;
     case TU_FRAME_DEPARTED: atomic_store(&c->others[member].departed, true); return;
     case TU_FRAME_MISSED: atomic_store(&c->boards[member].missed, f->code); return;
     default: return;
@@ -57,14 +77,18 @@ void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, co
 
 /* ---- sending ---- */
 
-void tu_remote_say_verdict(const struct tu_control *c, const struct tu_error *error) {
-  const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_VERDICT, .code = error->code};
-  (void)say(c, &f, error->text, strlen(error->text) + 1);
+void tu_remote_spread_verdict(const struct tu_control *c) {
+  struct tu_remote *r = tu_remote_of(c->transport);
+  struct tu_error error;
+  if (!tu_control_verdict(c, &error)) return;
+  pthread_mutex_lock(&r->lock);
+  tu_remote_post_verdict(r, c, &error);
+  pthread_mutex_unlock(&r->lock);
 }
 
 void tu_remote_say_here(const struct tu_control *c) {
   const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_HERE};
-  (void)say(c, &f, NULL, 0);
+  (void)say_to_hosts(c, &f, NULL, 0);
 }
 
 void tu_remote_say_departed(const struct tu_control *c) {
@@ -73,14 +97,14 @@ void tu_remote_say_departed(const struct tu_control *c) {
   pthread_mutex_lock(&r->lock);
   /* A peer may count this rank as lost once it has the departure, so the slices go first. */
   if (c->far) tu_remote_post_rest(r, c->far);
-  (void)tu_remote_post(r, c, &f, NULL, 0);
+  (void)tu_remote_post(r, c, TU_IF_MET, &f, NULL, 0);
   if (c->far) c->far->deaf = true;
   pthread_mutex_unlock(&r->lock);
 }
 
 bool tu_remote_say_words(const struct tu_control *c, const void *words, size_t bytes) {
   const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_WORDS};
-  return say(c, &f, words, bytes);
+  return say_to_hosts(c, &f, words, bytes);
 }
 
 void tu_remote_say_missed(struct tu_transport *t, uint64_t comm_id, tutti_err why, const uint32_t members[],
@@ -89,7 +113,8 @@ void tu_remote_say_missed(struct tu_transport *t, uint64_t comm_id, tutti_err wh
   const struct tu_frame f = {.comm_id = comm_id, .kind = TU_FRAME_MISSED, .code = why};
   pthread_mutex_lock(&r->lock);
   for (uint32_t i = 0; i < ranks; i++)
-    if (tu_transport_local(t, members[i]) == TU_REMOTE) (void)r->wire->ops->post(r->wire, members[i], &f, NULL, 0);
+    if (tu_transport_local(t, members[i]) == TU_REMOTE)
+      (void)r->wire->ops->post(r->wire, members[i], TU_URGENT, &f, NULL, 0);
   pthread_mutex_unlock(&r->lock);
 }
 
@@ -103,7 +128,7 @@ void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t numbe
   pthread_mutex_lock(&r->lock);
   for (uint32_t i = 0; i < c->ranks; i++) {
     if (!whom[i] || tu_control_local(c, i) != TU_REMOTE || (c->others[i].asked && !urgent)) continue;
-    c->others[i].asked = r->wire->ops->post(r->wire, c->members[i], &f, NULL, 0);
+    c->others[i].asked = r->wire->ops->post(r->wire, c->members[i], TU_URGENT, &f, NULL, 0);
   }
   pthread_mutex_unlock(&r->lock);
 }

@@ -75,9 +75,10 @@ struct tu_remote_comm {
   bool deaf;
   bool closed;
   struct tu_error lost; /* first error that occurred before this rank had made the communicator */
-  /* closed_there: number of members on other hosts that have closed. remote_members: number of all members on other
-   * hosts; set once this rank has made the communicator. */
-  uint32_t closed_there, remote_members;
+  /* Ranks of the job. Before this rank has closed: members that have closed. Afterwards: members that may still send
+   * frames, because they have a path to this rank and have not closed. */
+  uint32_t *others;
+  uint32_t other_count;
   struct tu_held *first, *last;
   struct tu_remote_end *ends;
 };
@@ -134,11 +135,17 @@ struct tu_remote_end *tu_remote_get_end(struct tu_remote *r, struct tu_remote_co
 void tu_remote_free_end(struct tu_remote_end *e);
 /* Frees the frames that arrived before the communicator was made. */
 void tu_remote_free_held(struct tu_remote_comm *s);
+void tu_remote_free_comm(struct tu_remote_comm *s);
+/* Records that a member has closed; after it, no frame of it arrives. */
+void tu_remote_note_closed(struct tu_remote_comm *s, uint32_t job_rank);
+/* Marks the state as closed by this rank. */
+void tu_remote_mark_closed(struct tu_remote *r, struct tu_remote_comm *s);
 /* Frees the ends of a closed communicator. Also frees its state, once no more frames for it can arrive. */
 void tu_remote_sweep(struct tu_remote *r, struct tu_remote_comm *s);
-/* Posts a frame to all members on other hosts. Returns false if out of memory. */
-bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, const struct tu_frame *f, const void *body,
-                    size_t bytes);
+/* Posts a frame to all members on other hosts; how: values of enum tu_order. Returns false if out of memory. */
+bool tu_remote_post(struct tu_remote *r, const struct tu_control *c, unsigned how, const struct tu_frame *f,
+                    const void *body, size_t bytes);
+void tu_remote_post_verdict(struct tu_remote *r, const struct tu_control *c, const struct tu_error *error);
 /* Fails the communicator on this rank. If the communicator is not made yet, it fails as soon as it is made. */
 void tu_remote_fail(struct tu_remote *r, struct tu_remote_comm *s, const struct tu_error *error);
 

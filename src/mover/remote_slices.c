@@ -15,6 +15,11 @@ static bool has_slice(const struct tu_remote_end *e) {
   return atomic_load_explicit(&line->sequence, memory_order_acquire) == e->sent + 1;
 }
 
+/* Sends or posts a frame. Returns false if it can neither be sent now nor be kept for later. */
+static bool give(struct tu_wire *w, uint32_t to, bool posts, const struct tu_frame *f, const void *body, size_t bytes) {
+  return posts ? w->ops->post(w, to, TU_IN_ORDER, f, body, bytes) : w->ops->send(w, to, f, body, bytes);
+}
+
 /* Sends the published slices of one end of a channel. posts = true: slices that cannot be sent now are copied and sent
  * later. */
 static bool send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts) {
@@ -33,9 +38,7 @@ static bool send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts
     bool is_inline = line->message_bytes <= TU_INLINE_BYTES;
     if (is_inline) memcpy(f.of.slice.payload, line->at.payload, sizeof f.of.slice.payload);
     const void *body = is_inline ? NULL : s->base + line->at.offset;
-    bool (*send)(struct tu_wire *, uint32_t, const void *, const void *, size_t) =
-        posts ? r->wire->ops->post : r->wire->ops->send;
-    if (!send(r->wire, e->peer, &f, body, is_inline ? 0 : line->bytes)) return moved;
+    if (!give(r->wire, e->peer, posts, &f, body, is_inline ? 0 : line->bytes)) return moved;
     e->sent++;
     if ((int32_t)(line->taken - e->told) > 0) e->told = line->taken;
     moved = true;
@@ -62,7 +65,7 @@ static bool send_credits(struct tu_remote *r, struct tu_remote_end *e, bool all)
   f.of.slice.taken = taken;
   /* all: this rank sends other frames next, and the credits must arrive before them. So they are posted, that is,
    * queued if they cannot be sent now. */
-  if (!(all ? r->wire->ops->post : r->wire->ops->send)(r->wire, e->peer, &f, NULL, 0)) return false;
+  if (!give(r->wire, e->peer, all, &f, NULL, 0)) return false;
   e->told = e->counted = taken;
   e->counted_bytes = 0;
   return true;

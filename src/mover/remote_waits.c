@@ -21,7 +21,7 @@ static void answer(struct tu_remote *r, uint32_t to) {
   for (uint32_t i = 0; i < TU_WAITS_THREADS; i++)
     if (tu_waits_read(r->transport, r->transport->rank, i, &notes[i])) swap_ages(&notes[i], now);
     else notes[i].count = 0;
-  (void)r->wire->ops->post(r->wire, to, &f, notes, sizeof notes);
+  (void)r->wire->ops->post(r->wire, to, TU_URGENT, &f, notes, sizeof notes);
 }
 
 static struct tu_remote_waits *find(struct tu_remote *r, uint32_t rank) {
@@ -60,7 +60,7 @@ void tu_remote_ask_waits(struct tu_transport *t, uint32_t job_rank) {
   struct tu_remote *r = tu_remote_of(t);
   const struct tu_frame f = {.kind = TU_FRAME_WAITS, .code = 1};
   pthread_mutex_lock(&r->lock);
-  (void)r->wire->ops->post(r->wire, job_rank, &f, NULL, 0);
+  (void)r->wire->ops->post(r->wire, job_rank, TU_URGENT, &f, NULL, 0);
   pthread_mutex_unlock(&r->lock);
 }
 

@@ -1,12 +1,13 @@
 /* wire.h: a wire carries frames between the ranks of a job that share no memory, because they run on different hosts.
- * There is one path to each rank. Frames on a path stay in order. No frame is lost or duplicated, except when the rank
- * is gone (has closed or died).
+ * There is a path to each rank, which is made when one of the two ranks first uses it. Frames on a path stay in order. No
+ * frame is lost or duplicated, except when the rank is gone (has closed or died). There may be a second path to a rank,
+ * for urgent frames.
  *
  * A wire has no lock: one thread at a time uses it (mover/remote.h ensures that). Only close waits. */
 #ifndef TU_WIRE_H
 #define TU_WIRE_H
 
-#include "base/base.h"
+#include "boot/dialer.h"
 
 struct tu_wire;
 
@@ -22,17 +23,28 @@ struct tu_wire_reader {
   void (*lost)(struct tu_wire_reader *reader, uint32_t from, const void *head, void *body);
 };
 
+/* How a frame is posted; several values are combined with |. */
+enum tu_order {
+  TU_IN_ORDER = 0,
+  TU_URGENT = 1, /* the frame need not stay in order: it may overtake, and be overtaken by, other frames */
+  TU_IF_MET = 2  /* if there is no path to the rank, and none is being made, the frame is dropped */
+};
+
 struct tu_wire_ops {
   const char *name;
   /* Sends a frame (head and body) to that rank; returns false if the frame cannot be sent now. The head is copied. The
    * body must stay unchanged until the receiver has it. A frame to a rank that is gone is dropped. */
   bool (*send)(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes);
-  /* Sends a frame like `send`, or copies it to send it later. Returns false if out of memory. */
-  bool (*post)(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes);
+  /* Sends a frame like `send`, or copies it to send it later. how: values of enum tu_order. Returns false if out of
+   * memory. */
+  bool (*post)(struct tu_wire *w, uint32_t rank, unsigned how, const void *head, const void *body, size_t body_bytes);
   /* Continues frames that are partly sent, and receives what has arrived. Returns true if a socket was ready to send or
    * receive. */
   bool (*look)(struct tu_wire *w);
+  /* Returns false if the rank is gone. The end of a rank to which there is no path may be unknown. */
   bool (*alive)(const struct tu_wire *w, uint32_t rank);
+  /* Returns true if there is a path to the rank, or one is being made. */
+  bool (*met)(const struct tu_wire *w, uint32_t rank);
   /* For tests: from now on sends and receives nothing, as if this process had been killed. */
   void (*cut)(struct tu_wire *w);
   /* Sends all posted frames, waits at most timeout_ms ms until the hosts of their receivers have them, and frees the
@@ -42,12 +54,13 @@ struct tu_wire_ops {
 
 struct tu_wire {
   const struct tu_wire_ops *ops;
+  const uint32_t *host;          /* [ranks]: the lowest rank on the host of each rank */
   struct tu_wire_reader *reader; /* set before the first call of look */
   int descriptor;                /* file descriptor that is readable when `look` can send or receive something */
 };
 
-/* Creates a wire over connected stream sockets. sockets[rank] leads to a rank of another host; -1: no socket (for
- * example for a rank of this host). The wire becomes the owner of the sockets, even if the call fails. */
-tutti_err tu_wire_sockets(uint32_t ranks, const int sockets[], struct tu_wire **wire, struct tu_error *error);
+/* Creates a wire over stream sockets, which the dialer makes. The wire becomes the owner of the dialer, even if the call
+ * fails. */
+tutti_err tu_wire_sockets(uint32_t ranks, struct tu_dialer *dialer, struct tu_wire **wire, struct tu_error *error);
 
 #endif

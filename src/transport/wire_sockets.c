@@ -1,5 +1,9 @@
 /* wire_sockets.c: a wire over stream sockets. A frame is a head and a body. The body is received directly into its
- * final buffer. */
+ * final buffer.
+ *
+ * There are up to two connections with a rank (dialer.h): one for data, which is made when it is first used, and one for
+ * control. This rank always has a control connection to each other host, if it can: it shows whether the host lives, and
+ * carries urgent frames to the rank at its end. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -32,6 +36,7 @@ struct posted {
 
 struct connection {
   int fd;       /* socket to the rank; -1: no connection, or closed */
+  bool wanted;  /* true: the connection is being made */
   bool watched; /* true: epoll also reports when the socket can send again */
   bool mute;    /* true: sending to the peer has failed, but frames that the peer has sent may still be unread */
   bool gone;    /* true: the peer is gone, and all its frames have been read */
@@ -50,15 +55,29 @@ struct connection {
 
 struct sockets {
   struct tu_wire wire;
+  struct tu_dialer *dialer;
   uint32_t ranks;
-  struct connection connections[];
+  struct connection connections[]; /* [2 * ranks]: for data with each rank, then for control with each rank */
 };
 
 static struct sockets *sockets_of(struct tu_wire *w) { return (struct sockets *)(void *)w; }
+static const struct sockets *const_sockets_of(const struct tu_wire *w) {
+  return (const struct sockets *)(const void *)w;
+}
+static struct connection *control_of(struct sockets *s, uint32_t rank) { return &s->connections[s->ranks + rank]; }
+static uint32_t index_of(const struct sockets *s, const struct connection *c) { return (uint32_t)(c - s->connections); }
+static uint32_t rank_of(const struct sockets *s, const struct connection *c) { return index_of(s, c) % s->ranks; }
+static bool is_control(const struct sockets *s, const struct connection *c) { return index_of(s, c) >= s->ranks; }
+
+static void want(struct sockets *s, struct connection *c) {
+  if (c->wanted || c->fd >= 0 || c->gone) return;
+  c->wanted = true;
+  s->dialer->ops->want(s->dialer, rank_of(s, c), is_control(s, c));
+}
 
 static void watch(struct sockets *s, struct connection *c, bool room) {
   if (c->watched == room) return;
-  struct epoll_event event = {.events = EPOLLIN | (room ? EPOLLOUT : 0), .data.u32 = (uint32_t)(c - s->connections)};
+  struct epoll_event event = {.events = EPOLLIN | (room ? EPOLLOUT : 0), .data.u32 = index_of(s, c)};
   c->watched = room;
   (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_MOD, c->fd, &event);
 }
@@ -78,7 +97,7 @@ static void silence(struct connection *c) {
 
 static void lose(struct sockets *s, struct connection *c) {
   struct tu_wire_reader *reader = s->wire.reader;
-  if (c->received >= sizeof c->in) reader->lost(reader, (uint32_t)(c - s->connections), c->in.head, c->in_body);
+  if (c->received >= sizeof c->in) reader->lost(reader, rank_of(s, c), c->in.head, c->in_body);
   c->received = 0;
   /* A child of fork() may hold the socket open, too. Then close() alone would leave the socket in the epoll. */
   if (c->fd >= 0) {
@@ -88,7 +107,40 @@ static void lose(struct sockets *s, struct connection *c) {
   }
   c->fd = -1;
   c->gone = true;
+  c->wanted = false;
   silence(c);
+}
+
+/* The host of that rank does not answer: all its ranks count as gone. */
+static void lose_host(struct sockets *s, uint32_t rank) {
+  for (uint32_t r = 0; r < s->ranks; r++) {
+    if (s->dialer->host[r] != s->dialer->host[rank]) continue;
+    lose(s, &s->connections[r]);
+    lose(s, control_of(s, r));
+  }
+}
+
+/* This rank has lost a control connection. Makes one with another rank of that host, unless there is one. */
+static void replace_control(struct sockets *s, uint32_t lost) {
+  uint32_t next = s->ranks;
+  for (uint32_t r = 0; r < s->ranks; r++) {
+    const struct connection *c = control_of(s, r);
+    if (s->dialer->host[r] != s->dialer->host[lost]) continue;
+    if (c->fd >= 0 || c->wanted) return;
+    if (next == s->ranks && !c->gone && !s->connections[r].gone) next = r;
+  }
+  if (next < s->ranks) want(s, control_of(s, next));
+}
+
+/* The other end has closed the connection, or has ended. What it has sent on the other connection may not have been read
+ * yet, so that is lost by its own end. */
+static void end(struct sockets *s, struct connection *c) {
+  const uint32_t rank = rank_of(s, c);
+  const struct connection *data = &s->connections[rank];
+  lose(s, c);
+  if (!is_control(s, c)) return;
+  if (data->fd < 0 && !data->wanted) lose(s, &s->connections[rank]);
+  replace_control(s, rank);
 }
 
 static bool is_temporary(void) {
@@ -157,8 +209,9 @@ static struct prefix prefix_of(const void *head, size_t body_bytes) {
 static bool sockets_send(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes) {
   struct sockets *s = sockets_of(w);
   struct connection *c = &s->connections[rank];
-  if (c->fd < 0 || c->mute) return true;
-  if (!drain_all(s, c)) return false;
+  if (c->mute) return true;
+  want(s, c);
+  if (c->fd < 0 || !drain_all(s, c)) return false;
   if (c->mute) return true;
   const struct prefix prefix = prefix_of(head, body_bytes);
   begin(c, &prefix, body);
@@ -166,10 +219,21 @@ static bool sockets_send(struct tu_wire *w, uint32_t rank, const void *head, con
   return true;
 }
 
-static bool sockets_post(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes) {
+static bool is_open(const struct connection *c) { return c->fd >= 0 || c->wanted; }
+
+/* Returns the connection for a posted frame; NULL: the frame is dropped. */
+static struct connection *choose(struct sockets *s, uint32_t rank, unsigned how) {
+  struct connection *data = &s->connections[rank], *control = control_of(s, rank);
+  if (how & TU_URGENT && control->fd >= 0) return control;
+  if (!(how & TU_IF_MET) || is_open(data)) return data->mute ? NULL : data;
+  return control->fd >= 0 ? control : NULL;
+}
+
+static bool sockets_post(struct tu_wire *w, uint32_t rank, unsigned how, const void *head, const void *body,
+                         size_t body_bytes) {
   struct sockets *s = sockets_of(w);
-  struct connection *c = &s->connections[rank];
-  if (c->fd < 0 || c->mute) return true;
+  struct connection *c = choose(s, rank, how);
+  if (!c || c->mute) return true;
   struct posted *p = malloc(sizeof *p + body_bytes);
   if (!p) return false;
   *p = (struct posted){.prefix = prefix_of(head, body_bytes)};
@@ -177,7 +241,8 @@ static bool sockets_post(struct tu_wire *w, uint32_t rank, const void *head, con
   if (c->last) c->last->next = p;
   else c->first = p;
   c->last = p;
-  (void)drain_all(s, c);
+  want(s, c);
+  if (c->fd >= 0) (void)drain_all(s, c);
   return true;
 }
 
@@ -186,7 +251,7 @@ static bool sockets_post(struct tu_wire *w, uint32_t rank, const void *head, con
 /* Reads from the connection once. Returns false if nothing more is available. */
 static bool receive(struct sockets *s, struct connection *c) {
   struct tu_wire_reader *reader = s->wire.reader;
-  const uint32_t from = (uint32_t)(c - s->connections);
+  const uint32_t from = rank_of(s, c);
   unsigned char waste[4096];
   size_t body_at = c->received > sizeof c->in ? c->received - sizeof c->in : 0;
   void *to = (unsigned char *)&c->in + c->received;
@@ -201,7 +266,8 @@ static bool receive(struct sockets *s, struct connection *c) {
   if (n < 0 && errno == ECONNRESET) n = recv(c->fd, to, room, MSG_DONTWAIT);
   if (n < 0 && is_temporary()) return false;
   if (n <= 0) {
-    lose(s, c);
+    if (n == 0 || errno == ECONNRESET || errno == EPIPE) end(s, c);
+    else lose_host(s, from);
     return false;
   }
   c->received += (size_t)n;
@@ -212,22 +278,52 @@ static bool receive(struct sockets *s, struct connection *c) {
   return true;
 }
 
+/* The dialer has made a connection; fd -1: the rank is gone. */
+static void attach(void *context, uint32_t rank, bool control, int fd) {
+  struct sockets *s = context;
+  struct connection *c = control ? control_of(s, rank) : &s->connections[rank];
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = index_of(s, c)};
+  int domain = AF_UNSPEC;
+  socklen_t bytes = sizeof domain;
+  c->wanted = false;
+  if (fd >= 0 && (c->gone || c->fd >= 0 || !tu_process_keep_own(fd))) close(fd), fd = -1;
+  if (c->gone || c->fd >= 0) return;
+  c->fd = fd;
+  if (fd >= 0 && epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, fd, &event) == 0) {
+    (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes);
+    c->local = domain == AF_UNIX;
+    (void)drain_all(s, c);
+  } else {
+    end(s, c);
+  }
+}
+
 static bool sockets_look(struct tu_wire *w) {
   struct sockets *s = sockets_of(w);
   struct epoll_event events[EVENTS];
+  bool dials = s->dialer->restless;
   int count = epoll_wait(w->descriptor, events, EVENTS, 0);
   for (int i = 0; i < count; i++) {
-    struct connection *c = &s->connections[events[i].data.u32];
+    const uint32_t index = events[i].data.u32;
+    struct connection *c = &s->connections[index];
+    if (index == 2 * s->ranks) dials = true;
+    if (index == 2 * s->ranks) continue;
     if (c->fd >= 0 && events[i].events & EPOLLOUT) (void)drain_all(s, c);
     for (int reads = 0; reads < READS && c->fd >= 0 && receive(s, c);) reads++;
   }
+  if (dials) (void)s->dialer->ops->look(s->dialer, attach, s);
   return count > 0;
 }
 
 /* ---- creating and closing ---- */
 
 static bool sockets_alive(const struct tu_wire *w, uint32_t rank) {
-  return !((const struct sockets *)(const void *)w)->connections[rank].gone;
+  return !const_sockets_of(w)->connections[rank].gone;
+}
+
+static bool sockets_met(const struct tu_wire *w, uint32_t rank) {
+  const struct sockets *s = const_sockets_of(w);
+  return is_open(&s->connections[rank]) || is_open(&s->connections[s->ranks + rank]);
 }
 
 /* Sends the remaining frames. Reads and discards what arrives, because two ends that only send would wait for each
@@ -237,7 +333,8 @@ static bool take_leave(struct sockets *s, struct connection *c, struct pollfd *w
   unsigned char waste[4096];
   int left = 0;
   ssize_t n = 1;
-  if (c->fd < 0) return true;
+  if (c->fd < 0 && c->wanted && c->first) *watched = (struct pollfd){.fd = s->dialer->descriptor, .events = POLLIN};
+  if (c->fd < 0) return !c->wanted || !c->first;
   const bool sent = drain_all(s, c);
   while (n > 0) n = recv(c->fd, waste, sizeof waste, MSG_DONTWAIT);
   if (n == 0 || !is_temporary()) return true; /* the peer has closed */
@@ -247,18 +344,20 @@ static bool take_leave(struct sockets *s, struct connection *c, struct pollfd *w
 
 static void sockets_close(struct tu_wire *w, int timeout_ms) {
   struct sockets *s = sockets_of(w);
-  struct pollfd *watched = tu_try_allocate(s->ranks + 1, sizeof *watched);
+  struct pollfd *watched = tu_try_allocate(2 * s->ranks + 1, sizeof *watched);
   const uint64_t deadline = tu_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
   for (bool all = false; watched && !all;) {
     uint64_t now = tu_clock_ns();
     nfds_t count = 0;
     all = true;
-    for (uint32_t r = 0; r < s->ranks; r++)
-      if (!take_leave(s, &s->connections[r], &watched[count])) all = false, count++;
+    (void)s->dialer->ops->look(s->dialer, attach, s);
+    for (uint32_t i = 0; i < 2 * s->ranks; i++)
+      if (!take_leave(s, &s->connections[i], &watched[count])) all = false, count++;
     if (!all && now >= deadline) break;
     if (!all) (void)poll(watched, count, RECEIPT_MS);
   }
-  for (uint32_t r = 0; r < s->ranks; r++) lose(s, &s->connections[r]);
+  for (uint32_t i = 0; i < 2 * s->ranks; i++) lose(s, &s->connections[i]);
+  s->dialer->ops->close(s->dialer);
   if (w->descriptor >= 0) close(w->descriptor);
   free(watched);
   free(s);
@@ -266,8 +365,8 @@ static void sockets_close(struct tu_wire *w, int timeout_ms) {
 
 static void sockets_cut(struct tu_wire *w) {
   struct sockets *s = sockets_of(w);
-  for (uint32_t r = 0; r < s->ranks; r++)
-    if (s->connections[r].fd >= 0) (void)shutdown(s->connections[r].fd, SHUT_RDWR);
+  for (uint32_t i = 0; i < 2 * s->ranks; i++)
+    if (s->connections[i].fd >= 0) (void)shutdown(s->connections[i].fd, SHUT_RDWR);
 }
 
 static const struct tu_wire_ops sockets_ops = {
@@ -276,38 +375,29 @@ static const struct tu_wire_ops sockets_ops = {
     .post = sockets_post,
     .look = sockets_look,
     .alive = sockets_alive,
+    .met = sockets_met,
     .cut = sockets_cut,
     .close = sockets_close,
 };
 
-tutti_err tu_wire_sockets(uint32_t ranks, const int sockets[], struct tu_wire **wire, struct tu_error *error) {
-  struct sockets *s = calloc(1, sizeof *s + ranks * sizeof s->connections[0]);
-  tutti_err err = TUTTI_OK;
+tutti_err tu_wire_sockets(uint32_t ranks, struct tu_dialer *dialer, struct tu_wire **wire, struct tu_error *error) {
+  struct sockets *s = calloc(1, sizeof *s + 2 * ranks * sizeof s->connections[0]);
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = 2 * ranks};
   if (!s) {
-    for (uint32_t r = 0; r < ranks; r++)
-      if (sockets[r] >= 0) close(sockets[r]);
-    return tu_fail_memory(error, ranks * sizeof s->connections[0], "the connections to the other hosts of %u ranks",
+    dialer->ops->close(dialer);
+    return tu_fail_memory(error, 2 * ranks * sizeof s->connections[0], "the connections to the other hosts of %u ranks",
                           ranks);
   }
-  s->wire.ops = &sockets_ops;
-  s->ranks = ranks;
+  *s = (struct sockets){.wire = {.ops = &sockets_ops, .host = dialer->host}, .dialer = dialer, .ranks = ranks};
+  for (uint32_t i = 0; i < 2 * ranks; i++) s->connections[i].fd = -1;
   s->wire.descriptor = epoll_create1(EPOLL_CLOEXEC);
-  if (s->wire.descriptor < 0)
-    err = tu_fail_errno(error, "epoll_create1 failed for the connections to the other hosts of %u ranks", ranks);
-  for (uint32_t r = 0; r < ranks; r++) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = r};
-    int domain = AF_UNSPEC;
-    socklen_t bytes = sizeof domain;
-    s->connections[r].fd = sockets[r];
-    if (sockets[r] < 0 || err != TUTTI_OK) continue;
-    (void)getsockopt(sockets[r], SOL_SOCKET, SO_DOMAIN, &domain, &bytes);
-    s->connections[r].local = domain == AF_UNIX;
-    if (epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, sockets[r], &event) != 0)
-      err = tu_fail_errno(error, "epoll_ctl failed for the socket to rank %u", r);
-    else if (!tu_process_keep_own(sockets[r]))
-      err = tu_fail_memory(error, sizeof sockets[r], "the socket to rank %u", r);
+  if (s->wire.descriptor >= 0 &&
+      (dialer->descriptor < 0 || epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, dialer->descriptor, &event) == 0)) {
+    (void)dialer->ops->look(dialer, attach, s);
+    *wire = &s->wire;
+    return TUTTI_OK;
   }
-  if (err == TUTTI_OK) *wire = &s->wire;
-  else sockets_close(&s->wire, 0);
-  return err;
+  tu_fail_errno(error, "epoll failed for the connections to the other hosts of %u ranks", ranks);
+  sockets_close(&s->wire, 0);
+  return error->code;
 }

@@ -89,13 +89,12 @@ static const struct tu_transport_ops endpoint_ops = {
 static struct tu_transport *make_endpoint(const struct world_program *p, uint32_t rank, unsigned char *memory,
                                           size_t slice_bytes) {
   uint32_t before = 0, locals[WORLD_RANKS_MAX];
-  int sockets[WORLD_RANKS_MAX], bells[WORLD_RANKS_MAX];
+  int bells[WORLD_RANKS_MAX];
   struct tu_error error;
   struct tu_wire *wire;
   struct tu_transport *t = calloc(1, sizeof *t);
   for (uint32_t r = 0; r < p->ranks; r++) {
     before += p->host[r] < p->host[rank];
-    sockets[r] = -1;
     locals[r] = p->host[r] == p->host[rank] ? world_local(p, r) : TU_REMOTE;
     if (locals[r] != TU_REMOTE) neighbours[locals[r]] = r;
   }
@@ -105,9 +104,7 @@ static struct tu_transport *make_endpoint(const struct world_program *p, uint32_
   t->share = p->share;
   if (here == p->ranks) return t;
   for (uint32_t i = 0; i < here; i++) bells[i] = world_bell(neighbours[i]);
-  for (uint32_t r = 0; r < p->ranks; r++)
-    if (locals[r] == TU_REMOTE) sockets[r] = world_socket(r);
-  if (tu_wire_sockets(p->ranks, sockets, &wire, &error) != TUTTI_OK ||
+  if (tu_wire_sockets(p->ranks, world_dialer(rank), &wire, &error) != TUTTI_OK ||
       tu_remote_create(t, rank, p->ranks, locals, bells, wire, &error) != TUTTI_OK)
     abort();
   return t;

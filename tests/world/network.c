@@ -1,6 +1,9 @@
 /* network.c: descriptors of the simulated system: eventfds, epolls, and connected stream sockets between ranks of
  * different hosts. Bytes arrive later than they are sent, in order, in pieces of any size. A connection ends like one of
- * TCP: in order, by a reset, or by a time-out when nothing passes for DEAD_NS. */
+ * TCP: in order, by a reset, or, if it is for control, by a time-out when nothing passes for DEAD_NS.
+ *
+ * A connection is named by one rank and a number: that of the peer, for data; that of the peer plus WORLD_RANKS_MAX, for
+ * control. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -11,17 +14,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "boot/dialer.h"
 #include "tests/world/inside.h"
 
 enum { DESCRIPTORS = 64, FIRST = 1 << 20, WATCHED_MAX = 16, PIECES = 64, BUFFER_BYTES = 1 << 16 };
 #define NEVER UINT64_MAX
 #define DEAD_NS UINT64_C(3000000000) /* a probe after 1 s without traffic, and two more */
 
-enum kind { UNUSED, BELL, EPOLL, SOCKET };
+enum { LINKS = 2 * WORLD_RANKS_MAX };
+
+enum kind { UNUSED, BELL, EPOLL, SOCKET, DIALER };
 
 struct descriptor {
   enum kind kind;
-  uint32_t target; /* BELL: the rank that it wakes; SOCKET: the peer */
+  uint32_t target; /* BELL: the rank that it wakes; SOCKET: the connection */
   struct {
     int fd;
     struct epoll_event event;
@@ -39,6 +45,7 @@ struct stream {
   uint64_t arrived;     /* bytes of pieces that have arrived and are no longer kept */
   uint64_t ends_at;     /* the receiver sees the end of the stream; NEVER: it is open */
   bool shut;            /* the sender sends no more */
+  bool vanishes;        /* what is sent from now on never arrives */
   unsigned char *bytes; /* ring of BUFFER_BYTES */
 };
 
@@ -49,34 +56,36 @@ struct end {
   bool closed; /* this end's descriptor is closed */
 };
 
+/* A connection that one rank has asked for. */
+static struct making {
+  bool called, accepted, taken; /* taken: the caller has its descriptor, or has given up */
+  bool starts;                  /* made before the ranks begin */
+  uint32_t caller;
+  uint64_t arrives_at; /* of the call, at the other rank */
+  uint64_t answer_at;  /* of the answer, at the caller; NEVER: none yet */
+  bool refused;
+} makings[LINKS][WORLD_RANKS_MAX]; /* [connection of the higher rank][higher rank] */
+
+static bool ended[WORLD_RANKS_MAX]; /* the rank accepts no connections any more */
+
 static struct descriptor descriptors[WORLD_RANKS_MAX][DESCRIPTORS];
-static struct stream streams[WORLD_RANKS_MAX][WORLD_RANKS_MAX]; /* [from][to] */
-static struct end ends[WORLD_RANKS_MAX][WORLD_RANKS_MAX];       /* [rank][peer] */
+static struct stream streams[WORLD_RANKS_MAX][LINKS]; /* [sender][connection] */
+static struct end ends[WORLD_RANKS_MAX][LINKS];       /* [rank][connection] */
 static uint64_t bells[WORLD_RANKS_MAX];
 static uint64_t silent_until[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
 static uint64_t latency;     /* of most bytes, in ns */
 static uint64_t window;      /* bytes that a connection holds */
 static uint64_t piece_bytes; /* most that one call sends or receives */
 
+static uint32_t peer_of(uint32_t link) { return link % WORLD_RANKS_MAX; }
+static bool is_control(uint32_t link) { return link >= WORLD_RANKS_MAX; }
+/* Returns the peer's number of the connection that is `link` for this rank. */
+static uint32_t back(uint32_t rank, uint32_t link) { return rank + (is_control(link) ? WORLD_RANKS_MAX : 0); }
+static struct stream *stream_to(uint32_t rank, uint32_t link) { return &streams[peer_of(link)][back(rank, link)]; }
+static struct end *other_end(uint32_t rank, uint32_t link) { return &ends[peer_of(link)][back(rank, link)]; }
+
 static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t at_least(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
-void world_network_reset(void) {
-  static const uint64_t windows[] = {1000, 4096, 16384, BUFFER_BYTES};
-  memset(descriptors, 0, sizeof descriptors);
-  memset(bells, 0, sizeof bells);
-  memset(silent_until, 0, sizeof silent_until);
-  latency = 1000u << world_draw(5);
-  window = windows[world_draw(4)];
-  piece_bytes = world_draw(2) ? UINT64_MAX : 200 + world_draw(2000);
-  for (uint32_t a = 0; a < WORLD_RANKS_MAX; a++)
-    for (uint32_t b = 0; b < WORLD_RANKS_MAX; b++) {
-      unsigned char *bytes = streams[a][b].bytes;
-      streams[a][b] = (struct stream){.ends_at = NEVER, .bytes = bytes ? bytes : malloc(BUFFER_BYTES)};
-      ends[a][b] = (struct end){.breaks_at = NEVER};
-      if (!streams[a][b].bytes) abort();
-    }
-}
 
 /* ---- descriptors ---- */
 
@@ -101,7 +110,6 @@ static int add(enum kind kind, uint32_t target) {
 }
 
 int world_bell(uint32_t rank) { return add(BELL, rank); }
-int world_socket(uint32_t peer) { return add(SOCKET, peer); }
 
 uint32_t world_descriptors(uint32_t rank) {
   uint32_t count = 0;
@@ -117,17 +125,19 @@ static uint64_t arrived(struct stream *s) {
   return s->arrived;
 }
 
-static bool is_broken(uint32_t rank, uint32_t peer) { return ends[rank][peer].breaks_at <= world.now; }
+static bool is_broken(uint32_t rank, uint32_t link) { return ends[rank][link].breaks_at <= world.now; }
 
-static bool may_receive(uint32_t rank, uint32_t peer) {
-  struct stream *s = &streams[peer][rank];
-  return arrived(s) > s->taken || s->ends_at <= world.now || is_broken(rank, peer);
+static bool may_receive(uint32_t rank, uint32_t link) {
+  struct stream *s = stream_to(rank, link);
+  return arrived(s) > s->taken || s->ends_at <= world.now || is_broken(rank, link);
 }
 
-static bool may_send(uint32_t rank, uint32_t peer) {
-  const struct stream *s = &streams[rank][peer];
-  return is_broken(rank, peer) || (s->sent - s->taken < window && s->last - s->first < PIECES);
+static bool may_send(uint32_t rank, uint32_t link) {
+  const struct stream *s = &streams[rank][link];
+  return is_broken(rank, link) || (s->sent - s->taken < window && s->last - s->first < PIECES);
 }
+
+static uint64_t next_call(uint32_t rank, uint64_t from);
 
 static uint32_t ready(uint32_t rank, int fd, uint32_t wanted) {
   const struct descriptor *d = find(fd);
@@ -138,6 +148,7 @@ static uint32_t ready(uint32_t rank, int fd, uint32_t wanted) {
       for (uint32_t i = 0; i < d->count; i++)
         if (ready(rank, d->watched[i].fd, d->watched[i].event.events)) return wanted & EPOLLIN;
       return 0;
+    case DIALER: return next_call(rank, 0) <= world.now ? wanted & EPOLLIN : 0;
     default:
       return (may_receive(rank, d->target) ? wanted & EPOLLIN : 0) |
              (may_send(rank, d->target) ? wanted & EPOLLOUT : 0) | (is_broken(rank, d->target) ? EPOLLERR : 0);
@@ -146,11 +157,11 @@ static uint32_t ready(uint32_t rank, int fd, uint32_t wanted) {
 
 /* Returns when the network changes what a rank can read or write, by itself; NEVER: not until another rank acts. */
 static uint64_t next_event(uint32_t rank) {
-  uint64_t next = NEVER;
-  for (uint32_t peer = 0; peer < WORLD_RANKS_MAX; peer++) {
-    const struct stream *s = &streams[peer][rank];
+  uint64_t next = next_call(rank, world.now + 1);
+  for (uint32_t link = 0; link < LINKS; link++) {
+    const struct stream *s = stream_to(rank, link);
     const uint64_t times[] = {s->first < s->last ? s->pieces[s->first % PIECES].at : NEVER, s->ends_at,
-                              ends[rank][peer].breaks_at};
+                              ends[rank][link].breaks_at};
     for (int i = 0; i < 3; i++)
       if (times[i] > world.now) next = at_most(next, times[i]);
   }
@@ -160,62 +171,220 @@ static uint64_t next_event(uint32_t rank) {
 /* ---- connections ---- */
 
 /* Returns when bytes that are sent now arrive: after those sent before, and not while nothing passes. */
-static uint64_t arrival(uint32_t from, uint32_t to) {
-  const struct stream *s = &streams[from][to];
-  const uint64_t silent = silent_until[world.program->host[from]][world.program->host[to]];
+static uint64_t arrival(uint32_t rank, uint32_t link) {
+  const struct stream *s = &streams[rank][link];
+  const uint64_t silent = silent_until[world.program->host[rank]][world.program->host[peer_of(link)]];
   uint64_t at = world.now + latency + (world_draw(20) ? world_draw(latency) : world_draw(50 * latency));
   if (silent > world.now) at = silent + world_draw(1 + (silent - world.now) / 2);
   if (s->last > s->first) at = at_least(at, s->pieces[(s->last - 1) % PIECES].at);
   return at;
 }
 
-static void break_end(uint32_t rank, uint32_t peer, uint64_t at, int error) {
-  struct end *e = &ends[rank][peer];
+static void break_end(uint32_t rank, uint32_t link, uint64_t at, int error) {
+  struct end *e = &ends[rank][link];
   if (e->breaks_at <= at) return;
   *e = (struct end){.breaks_at = at, .error = error, .closed = e->closed};
   world_wake(rank, at);
 }
 
 /* Drops the bytes that have not arrived, or, by chance, the last of them only. */
-static void lose(uint32_t from, uint32_t to, bool all) {
-  struct stream *s = &streams[from][to];
+static void lose(struct stream *s, bool all) {
   (void)arrived(s);
   while (s->last > s->first && (all || world_draw(3) > 0)) s->last--;
   s->sent = s->last > s->first ? s->pieces[(s->last - 1) % PIECES].end : s->arrived;
 }
 
 /* An end is closed, by its rank or because the process has ended. Unread bytes make it a reset. */
-static void close_end(uint32_t rank, uint32_t peer) {
-  struct stream *out = &streams[rank][peer];
-  struct end *e = &ends[rank][peer];
+static void close_end(uint32_t rank, uint32_t link) {
+  struct stream *out = &streams[rank][link];
+  const struct stream *in = stream_to(rank, link);
+  struct end *e = &ends[rank][link];
   if (e->closed) return;
   e->closed = true;
-  const bool resets = streams[peer][rank].sent > streams[peer][rank].taken;
-  if (resets) lose(rank, peer, false);
-  if (resets) break_end(peer, rank, arrival(rank, peer), ECONNRESET);
-  else if (!out->shut) world_wake(peer, out->ends_at = arrival(rank, peer));
+  const bool resets = in->sent > in->taken;
+  if (resets) lose(out, false);
+  if (resets) break_end(peer_of(link), back(rank, link), arrival(rank, link), ECONNRESET);
+  else if (!out->shut) world_wake(peer_of(link), out->ends_at = arrival(rank, link));
   out->shut = true;
+}
+
+/* ---- making connections ---- */
+
+static int close_descriptor(int fd) {
+  struct descriptor *d = find(fd);
+  world_system_call();
+  if (!d) return errno = EBADF, -1;
+  if (d->kind == SOCKET) close_end(world.current, d->target);
+  d->kind = UNUSED;
+  for (uint32_t i = 0; i < DESCRIPTORS; i++) {
+    struct descriptor *epoll = &descriptors[world.current][i];
+    for (uint32_t k = epoll->kind == EPOLL ? epoll->count : 0; k-- > 0;)
+      if (epoll->watched[k].fd == fd) epoll->watched[k] = epoll->watched[--epoll->count];
+  }
+  return 0;
+}
+
+struct world_dialer {
+  struct tu_dialer dialer; /* must be the first member */
+  uint32_t rank;
+};
+static struct world_dialer dialers[WORLD_RANKS_MAX];
+static uint32_t lowest_on_host[WORLD_RANKS_MAX];
+
+static struct making *making_of(uint32_t rank, uint32_t link) {
+  const bool higher = rank > peer_of(link);
+  return higher ? &makings[link][rank] : &makings[back(rank, link)][peer_of(link)];
+}
+
+/* Returns the first time from `from` on when a call or an answer is there for this rank; NEVER: none is known. */
+static uint64_t next_call(uint32_t rank, uint64_t from) {
+  uint64_t next = NEVER;
+  for (uint32_t link = 0; link < LINKS && !ended[rank]; link++) {
+    const struct making *m = making_of(rank, link);
+    const uint64_t at = m->caller == rank ? (m->taken ? NEVER : m->answer_at) : m->accepted ? NEVER : m->arrives_at;
+    if (m->called && peer_of(link) != rank && at >= from) next = at_most(next, at);
+  }
+  return next;
+}
+
+static void answer(uint32_t rank, uint32_t link, struct making *m, bool refuses) {
+  m->refused = refuses;
+  m->answer_at = at_least(m->arrives_at, arrival(rank, link));
+  world_wake(peer_of(link), m->answer_at);
+}
+
+static void dialer_want(struct tu_dialer *dialer, uint32_t peer, bool control) {
+  const uint32_t rank = ((struct world_dialer *)(void *)dialer)->rank;
+  const uint32_t link = peer + (control ? WORLD_RANKS_MAX : 0);
+  struct making *m = making_of(rank, link);
+  world_system_call();
+  if (m->called) return;
+  *m = (struct making){.called = true, .caller = rank, .arrives_at = arrival(rank, link), .answer_at = NEVER};
+  if (ended[peer]) answer(peer, back(rank, link), m, true);
+  else world_wake(peer, m->arrives_at);
+}
+
+static bool dialer_look(struct tu_dialer *dialer, tu_dialer_made *made, void *context) {
+  const uint32_t rank = ((struct world_dialer *)(void *)dialer)->rank;
+  bool any = false;
+  world_system_call();
+  for (uint32_t link = 0; link < LINKS; link++) {
+    struct making *m = making_of(rank, link);
+    if (!m->called || peer_of(link) == rank) continue;
+    if (m->caller == rank && !m->taken && m->answer_at <= world.now) {
+      m->taken = any = true;
+      made(context, peer_of(link), is_control(link), m->refused ? -1 : add(SOCKET, link));
+    } else if (m->caller != rank && !m->accepted && m->arrives_at <= world.now) {
+      m->accepted = any = true;
+      if (!m->starts) answer(rank, link, m, false);
+      made(context, peer_of(link), is_control(link), add(SOCKET, link));
+    }
+  }
+  return any;
+}
+
+/* The rank makes and accepts no more connections. */
+static void stop_dialing(uint32_t rank) {
+  ended[rank] = true;
+  for (uint32_t link = 0; link < LINKS; link++) {
+    struct making *m = making_of(rank, link);
+    if (!m->called || peer_of(link) == rank) continue;
+    if (m->caller != rank && !m->accepted && !m->starts) answer(rank, link, m, true);
+    if (m->caller == rank && !m->taken && m->accepted && !m->refused) close_end(rank, link);
+    if (m->starts) close_end(rank, link);
+    if (m->caller == rank) m->taken = true;
+    if (m->caller != rank || !m->starts) m->accepted = true;
+  }
+}
+
+static void dialer_close(struct tu_dialer *dialer) {
+  const struct world_dialer *d = (struct world_dialer *)(void *)dialer;
+  stop_dialing(d->rank);
+  (void)close_descriptor(dialer->descriptor);
+}
+
+struct tu_dialer *world_dialer(uint32_t rank) {
+  static const struct tu_dialer_ops ops = {dialer_want, dialer_look, dialer_close};
+  dialers[rank] = (struct world_dialer){
+      .dialer = {.ops = &ops, .host = lowest_on_host, .descriptor = add(DIALER, rank)}, .rank = rank};
+  return &dialers[rank].dialer;
+}
+
+/* Makes the connections that exist from the start. */
+static void connect_counterparts(const struct world_program *p) {
+  bool counterparts[WORLD_RANKS_MAX];
+  for (uint32_t r = p->ranks; r-- > 0;)
+    for (uint32_t low = r + 1; low-- > 0;)
+      if (p->host[low] == p->host[r]) lowest_on_host[r] = low;
+  for (uint32_t rank = 0; rank < p->ranks; rank++) {
+    tu_dialer_counterparts(lowest_on_host, p->ranks, rank, counterparts);
+    for (uint32_t r = 0; r < rank; r++)
+      if (counterparts[r])
+        *making_of(rank, r + WORLD_RANKS_MAX) = (struct making){.called = true, .starts = true, .caller = rank};
+  }
+}
+
+/* ---- the beginning, and faults ---- */
+
+void world_network_reset(void) {
+  static const uint64_t windows[] = {1000, 4096, 16384, BUFFER_BYTES};
+  memset(descriptors, 0, sizeof descriptors);
+  memset(bells, 0, sizeof bells);
+  memset(silent_until, 0, sizeof silent_until);
+  memset(makings, 0, sizeof makings);
+  memset(ended, 0, sizeof ended);
+  latency = 1000u << world_draw(5);
+  window = windows[world_draw(4)];
+  piece_bytes = world_draw(2) ? UINT64_MAX : 200 + world_draw(2000);
+  for (uint32_t a = 0; a < WORLD_RANKS_MAX; a++)
+    for (uint32_t b = 0; b < LINKS; b++) {
+      unsigned char *bytes = streams[a][b].bytes;
+      streams[a][b] = (struct stream){.ends_at = NEVER, .bytes = bytes ? bytes : malloc(BUFFER_BYTES)};
+      ends[a][b] = (struct end){.breaks_at = NEVER};
+      if (!streams[a][b].bytes) abort();
+    }
+  connect_counterparts(world.program);
 }
 
 void world_network_end(uint32_t rank) {
   for (uint32_t i = 0; i < DESCRIPTORS; i++)
     if (descriptors[rank][i].kind == SOCKET) close_end(rank, descriptors[rank][i].target);
   memset(descriptors[rank], 0, sizeof descriptors[rank]);
+  stop_dialing(rank);
+}
+
+static void cut(uint32_t rank, uint32_t link) {
+  lose(&streams[rank][link], false);
+  lose(stream_to(rank, link), false);
+  streams[rank][link].vanishes = stream_to(rank, link)->vanishes = true;
+  break_end(rank, link, arrival(peer_of(link), back(rank, link)), ECONNRESET);
+  break_end(peer_of(link), back(rank, link), arrival(rank, link), ECONNRESET);
 }
 
 void world_network_cut(uint32_t rank, uint32_t peer) {
-  lose(rank, peer, false);
-  lose(peer, rank, false);
-  break_end(rank, peer, arrival(peer, rank), ECONNRESET);
-  break_end(peer, rank, arrival(rank, peer), ECONNRESET);
+  const uint64_t which = world_draw(3);
+  for (uint32_t link = peer; link < LINKS; link += WORLD_RANKS_MAX)
+    if (making_of(rank, link)->called && which != (is_control(link) ? 1 : 2)) cut(rank, link);
 }
 
 /* The bytes that are under way wait as well. */
-static void delay(uint32_t from, uint32_t to, uint64_t until) {
-  struct stream *s = &streams[from][to];
+static void delay(struct stream *s, uint64_t until) {
   (void)arrived(s);
   for (uint32_t i = s->first; i < s->last; i++) s->pieces[i % PIECES].at = at_least(s->pieces[i % PIECES].at, until);
   if (s->ends_at != NEVER && s->ends_at > world.now) s->ends_at = at_least(s->ends_at, until);
+}
+
+/* For a long silence: the connections for control end. Those for data do not, but nothing arrives any more. */
+static void fall_silent(uint32_t rank, uint32_t link, uint64_t until, bool breaks) {
+  struct making *m = making_of(rank, link);
+  if (m->called && !m->accepted && !m->starts) m->arrives_at = breaks ? NEVER : at_least(m->arrives_at, until);
+  if (m->called && !m->taken && !m->starts && m->answer_at != NEVER)
+    m->answer_at = breaks ? NEVER : at_least(m->answer_at, until);
+  delay(&streams[rank][link], until);
+  if (!breaks) return;
+  lose(&streams[rank][link], true);
+  streams[rank][link].ends_at = NEVER;
+  if (is_control(link)) break_end(rank, link, until, ETIMEDOUT);
 }
 
 uint64_t world_network_silence(uint32_t host, uint32_t other, uint64_t ns) {
@@ -224,16 +393,11 @@ uint64_t world_network_silence(uint32_t host, uint32_t other, uint64_t ns) {
   const uint64_t until = world.now + (breaks ? DEAD_NS : ns);
   silent_until[host][other] = silent_until[other][host] = until;
   for (uint32_t a = 0; a < p->ranks; a++)
-    for (uint32_t b = 0; b < p->ranks; b++) {
-      if (p->host[a] != host || p->host[b] != other) continue;
-      delay(a, b, until);
-      delay(b, a, until);
-      if (!breaks) continue;
-      lose(a, b, true);
-      lose(b, a, true);
-      streams[a][b].ends_at = streams[b][a].ends_at = NEVER;
-      break_end(a, b, until, ETIMEDOUT);
-      break_end(b, a, until, ETIMEDOUT);
+    for (uint32_t link = 0; link < LINKS; link++) {
+      const uint32_t b = peer_of(link);
+      if (b >= p->ranks) continue;
+      if ((p->host[a] == host && p->host[b] == other) || (p->host[a] == other && p->host[b] == host))
+        fall_silent(a, link, until, breaks);
     }
   return until + (breaks ? 0 : ns / 2);
 }
@@ -329,20 +493,7 @@ ssize_t __wrap_write(int fd, const void *from, size_t bytes) {
 }
 
 int __wrap_close(int fd);
-int __wrap_close(int fd) {
-  if (fd < FIRST) return close(fd);
-  struct descriptor *d = find(fd);
-  world_system_call();
-  if (!d) return errno = EBADF, -1;
-  if (d->kind == SOCKET) close_end(world.current, d->target);
-  d->kind = UNUSED;
-  for (uint32_t i = 0; i < DESCRIPTORS; i++) {
-    struct descriptor *epoll = &descriptors[world.current][i];
-    for (uint32_t k = epoll->kind == EPOLL ? epoll->count : 0; k-- > 0;)
-      if (epoll->watched[k].fd == fd) epoll->watched[k] = epoll->watched[--epoll->count];
-  }
-  return 0;
-}
+int __wrap_close(int fd) { return fd < FIRST ? close(fd) : close_descriptor(fd); }
 
 int __wrap_shutdown(int fd, int how);
 int __wrap_shutdown(int fd, int how) {
@@ -351,7 +502,7 @@ int __wrap_shutdown(int fd, int how) {
   if (!d || how != SHUT_WR) return errno = EINVAL, -1;
   if (is_broken(world.current, d->target)) return errno = ENOTCONN, -1;
   struct stream *s = &streams[world.current][d->target];
-  if (!s->shut) world_wake(d->target, s->ends_at = arrival(world.current, d->target));
+  if (!s->shut) world_wake(peer_of(d->target), s->ends_at = arrival(world.current, d->target));
   s->shut = true;
   return 0;
 }
@@ -371,10 +522,10 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
   (void)flags;
   world_system_call();
   if (!d) return errno = EBADF, -1;
-  const uint32_t rank = world.current, peer = d->target;
-  struct stream *s = &streams[rank][peer];
-  if (s->shut || is_broken(rank, peer)) return errno = EPIPE, -1;
-  if (!may_send(rank, peer)) return errno = EAGAIN, -1;
+  const uint32_t rank = world.current, link = d->target;
+  struct stream *s = &streams[rank][link];
+  if (s->shut || is_broken(rank, link)) return errno = EPIPE, -1;
+  if (!may_send(rank, link)) return errno = EAGAIN, -1;
   const uint64_t room = at_most(window - (s->sent - s->taken), 1 + world_draw(piece_bytes));
   uint64_t count = 0;
   for (size_t part = 0; part < message->msg_iovlen; part++) {
@@ -382,12 +533,13 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
     copy(s, s->sent + count, message->msg_iov[part].iov_base, bytes, true);
     count += bytes;
   }
-  const uint64_t at = arrival(rank, peer);
+  const uint64_t at = arrival(rank, link);
+  if (s->vanishes) return (ssize_t)count;
   s->sent += count;
   s->pieces[s->last % PIECES].end = s->sent;
   s->pieces[s->last++ % PIECES].at = at;
-  if (ends[peer][rank].closed) break_end(rank, peer, at, ECONNRESET);
-  else if (ends[rank][peer].breaks_at == NEVER) world_wake(peer, at);
+  if (other_end(rank, link)->closed) break_end(rank, link, at, ECONNRESET);
+  else if (ends[rank][link].breaks_at == NEVER) world_wake(peer_of(link), at);
   return (ssize_t)count;
 }
 
@@ -416,13 +568,13 @@ ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags) {
   (void)flags;
   world_system_call();
   if (!d) return errno = EBADF, -1;
-  const uint32_t rank = world.current, peer = d->target;
-  struct stream *s = &streams[peer][rank];
+  const uint32_t rank = world.current, link = d->target;
+  struct stream *s = stream_to(rank, link);
   const uint64_t count = at_most(at_most(arrived(s) - s->taken, bytes), 1 + world_draw(piece_bytes));
-  if (count == 0 && is_broken(rank, peer)) return errno = ends[rank][peer].error, -1;
+  if (count == 0 && is_broken(rank, link)) return errno = ends[rank][link].error, -1;
   if (count == 0 && s->ends_at > world.now) return errno = EAGAIN, -1;
   copy(s, s->taken, to, count, false);
   s->taken += count;
-  if (count > 0) world_wake(peer, world.now);
+  if (count > 0) world_wake(peer_of(link), world.now);
   return (ssize_t)count;
 }

@@ -143,10 +143,10 @@ _Noreturn void world_exit(void);
 /* The current rank is never continued. */
 void world_stop(void);
 void world_sleep_us(uint64_t us);
-/* Each returns a new descriptor of the current rank: an eventfd that wakes a rank of its host, and a socket that is
- * connected with a rank of another host. */
+/* Returns a new descriptor of the current rank: an eventfd that wakes a rank of its host. */
 int world_bell(uint32_t rank);
-int world_socket(uint32_t peer);
+/* Returns the dialer of the current rank. */
+struct tu_dialer *world_dialer(uint32_t rank);
 /* Number of descriptors that a rank has. */
 uint32_t world_descriptors(uint32_t rank);
 
