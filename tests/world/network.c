@@ -289,6 +289,7 @@ static void stop_dialing(uint32_t rank) {
   for (uint32_t link = 0; link < LINKS; link++) {
     struct making *m = making_of(rank, link);
     if (!m->called || peer_of(link) == rank) continue;
+    if (m->caller == rank && !m->accepted && !m->starts) m->caller = peer_of(link); /* which may want it, too */
     if (m->caller != rank && !m->accepted && !m->starts) answer(rank, link, m, true);
     if (m->caller == rank && !m->taken && m->accepted && !m->refused) close_end(rank, link);
     if (m->starts) close_end(rank, link);
