@@ -70,7 +70,7 @@ static tutti_err settle(struct tutti_comm *comm, struct tu_channel_shape *shape,
   struct tu_transport *t = comm->transport;
   comm->share = t->share > 0 ? t->share : tu_cpus_share_alike(t->ranks);
   if (comm->share > 1) shape->credits = CREDITS_CROWDED;
-  return tu_patience_init(&comm->patience, 0, comm->share, error);
+  return tu_patience_init(&comm->patience, 0, comm->share, t->hosts != NULL, error);
 }
 
 static bool is_absent(const struct tutti_comm *comm, uint32_t rank) {

@@ -123,7 +123,8 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identit
   if (err != TUTTI_OK) return err;
   if ((err = tu_groups_begin(*world, locality, error)) != TUTTI_OK) err = tu_comm_fail(*world, error);
   if (err == TUTTI_OK) err = tu_tuning_agree(*world, join_timeout_ms);
-  if (err == TUTTI_OK) err = tu_patience_init(&(*world)->patience, o->spin_us, (*world)->share, error);
+  if (err == TUTTI_OK)
+    err = tu_patience_init(&(*world)->patience, o->spin_us, (*world)->share, t->hosts != NULL, error);
   else *error = (*world)->error;
   if (err == TUTTI_OK) return err;
   tu_comm_destroy(*world, false);

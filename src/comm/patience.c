@@ -3,7 +3,7 @@
  *
  * A wait has three phases:
  * 1. The rank polls, without reading the clock.
- * 2. If each rank has its own core, the rank polls for SPIN_NS more. It does not sleep yet, because a sleep and a
+ * 2. If each rank has its own core, the rank polls for SPIN_NS more (in a job of several hosts: for SPIN_HOSTS_NS). It does not sleep yet, because a sleep and a
  *    wake-up take about 5 to 20 us, and the message may come any moment. If ranks share a core, the rank yields
  *    instead, because another rank may need the core. It yields up to 100 times, but not for longer than TU_LOOK_NS,
  *    because it looks for dead peers and passed time-outs only before it sleeps. If ten other programs use two cores, a
@@ -46,6 +46,9 @@
 #define POLLS_PER_US 16u   /* lower bound of polls per us: a poll takes about 30 ns */
 #define POLLS_PER_CLOCK 8u /* number of polls between two readings of the clock, while a rank polls by the clock */
 #define SPIN_NS 300000u
+/* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. */
+#define POLLS_HOSTS 8u
+#define SPIN_HOSTS_NS 50000u
 #define YIELDS 100u
 #define FOREIGN_NS 500000u /* in ns; if sched_yield takes longer, another program may have used the core meanwhile */
 /* This thread is assumed to share its core with other programs if both are true of the time in which it neither ran nor
@@ -71,7 +74,8 @@
 
 _Thread_local struct tu_core_watch tu_core_watch = {.polls = UINT32_MAX};
 
-tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t share, struct tu_error *error) {
+tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t share, bool hosts,
+                           struct tu_error *error) {
   int64_t us = spin_us;
   tutti_err err = us == 0 ? tu_env_int("TUTTI_SPIN_US", -1, INT32_MAX, &us, error) : TUTTI_OK;
   if (us > 0)
@@ -79,7 +83,9 @@ tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t s
                                      .spin_ns = (uint64_t)us * NS_PER_US};
   else if (us < 0) *patience = (struct tu_patience){.polls = 1};
   else if (share > 1) *patience = (struct tu_patience){.adapts = true, .polls = POLLS_CROWDED};
-  else *patience = (struct tu_patience){.adapts = true, .polls = POLLS_ROOMY, .spin_ns = SPIN_NS};
+  else
+    *patience = (struct tu_patience){.adapts = true, .polls = POLLS_ROOMY, .spin_ns = hosts ? SPIN_HOSTS_NS : SPIN_NS};
+  if (hosts && patience->polls > POLLS_HOSTS) patience->polls = POLLS_HOSTS;
   if (share > 1 && us >= 0) patience->yields = YIELDS;
   return err;
 }

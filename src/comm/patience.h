@@ -52,9 +52,10 @@ struct tu_core_watch {
 };
 extern _Thread_local struct tu_core_watch tu_core_watch __attribute__((tls_model("initial-exec")));
 
-/* Sets how a rank waits. spin_us: as in tutti_options. share: maximum number of ranks per CPU. Error:
- * TUTTI_ERR_ENVIRONMENT. */
-tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t share, struct tu_error *error);
+/* Sets how a rank waits. spin_us: as in tutti_options. share: maximum number of ranks per CPU. hosts: the job has several
+ * hosts. Error: TUTTI_ERR_ENVIRONMENT. */
+tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t share, bool hosts,
+                           struct tu_error *error);
 /* Returns the number of polls before the clock is read. */
 static inline uint32_t tu_patience_polls(const struct tutti_comm *comm) {
   return tu_core_watch.polls < comm->patience.polls ? tu_core_watch.polls : comm->patience.polls;

@@ -12,22 +12,26 @@ struct row {
   const char *variable; /* value of TUTTI_SPIN_US, or NULL */
   int spin_us;
   uint32_t share;
+  bool hosts;
   struct tu_patience expected;
 };
 
 static void what_it_is_told(void) {
   static const struct row rows[] = {
-      {"a core each", NULL, 0, 1, {.adapts = true, .polls = 256, .spin_ns = 300000}},
-      {"shared cores", NULL, 0, 4, {.adapts = true, .polls = 6, .yields = 100}},
-      {"50 us", NULL, 50, 1, {.polls = 256, .spin_ns = 50000}},
-      {"1 us", NULL, 1, 1, {.polls = 16, .spin_ns = 1000}},
-      {"50 us, shared", NULL, 50, 2, {.polls = 256, .spin_ns = 50000, .yields = 100}},
-      {"never", NULL, -1, 1, {.polls = 1}},
-      {"never, shared", NULL, -1, 3, {.polls = 1}},
-      {"by variable", "20", 0, 1, {.polls = 256, .spin_ns = 20000}},
-      {"never, by variable", "-1", 0, 1, {.polls = 1}},
-      {"adapts, by variable", "0", 0, 1, {.adapts = true, .polls = 256, .spin_ns = 300000}},
-      {"the program's word counts", "20", 30, 1, {.polls = 256, .spin_ns = 30000}},
+      {"a core each", NULL, 0, 1, false, {.adapts = true, .polls = 256, .spin_ns = 300000}},
+      {"shared cores", NULL, 0, 4, false, {.adapts = true, .polls = 6, .yields = 100}},
+      {"50 us", NULL, 50, 1, false, {.polls = 256, .spin_ns = 50000}},
+      {"1 us", NULL, 1, 1, false, {.polls = 16, .spin_ns = 1000}},
+      {"50 us, shared", NULL, 50, 2, false, {.polls = 256, .spin_ns = 50000, .yields = 100}},
+      {"never", NULL, -1, 1, false, {.polls = 1}},
+      {"never, shared", NULL, -1, 3, false, {.polls = 1}},
+      {"by variable", "20", 0, 1, false, {.polls = 256, .spin_ns = 20000}},
+      {"never, by variable", "-1", 0, 1, false, {.polls = 1}},
+      {"adapts, by variable", "0", 0, 1, false, {.adapts = true, .polls = 256, .spin_ns = 300000}},
+      {"hosts", NULL, 0, 1, true, {.adapts = true, .polls = 8, .spin_ns = 50000}},
+      {"hosts, shared cores", NULL, 0, 4, true, {.adapts = true, .polls = 6, .yields = 100}},
+      {"hosts, 20 us", NULL, 20, 1, true, {.polls = 8, .spin_ns = 20000}},
+      {"the program's word counts", "20", 30, 1, false, {.polls = 256, .spin_ns = 30000}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const struct row *row = &rows[i];
@@ -35,7 +39,8 @@ static void what_it_is_told(void) {
     struct tu_patience got;
     struct tu_error error = {0};
     if (row->variable) setenv("TUTTI_SPIN_US", row->variable, 1);
-    CHECK(tu_patience_init(&got, row->spin_us, row->share, &error) == TUTTI_OK, "%s: %s", row->name, error.text);
+    CHECK(tu_patience_init(&got, row->spin_us, row->share, row->hosts, &error) == TUTTI_OK, "%s: %s", row->name,
+          error.text);
     unsetenv("TUTTI_SPIN_US");
     CHECK(got.adapts == e->adapts && got.polls == e->polls && got.spin_ns == e->spin_ns && got.yields == e->yields,
           "%s: adapts %d, %u polls, %llu ns, %u yields", row->name, got.adapts, got.polls,
@@ -49,10 +54,10 @@ static void what_is_no_time_is_refused(void) {
     struct tu_patience got;
     struct tu_error error = {0};
     setenv("TUTTI_SPIN_US", wrong[i], 1);
-    CHECK(tu_patience_init(&got, 0, 1, &error) == TUTTI_ERR_ENVIRONMENT, "'%s' is taken", wrong[i]);
+    CHECK(tu_patience_init(&got, 0, 1, false, &error) == TUTTI_ERR_ENVIRONMENT, "'%s' is taken", wrong[i]);
     CHECK(strstr(error.text, "TUTTI_SPIN_US") && strstr(error.text, "from -1 to 2147483647"), "'%s': %s", wrong[i],
           error.text);
-    CHECK(tu_patience_init(&got, 5, 1, &error) == TUTTI_OK, "'%s' counts though the program says 5", wrong[i]);
+    CHECK(tu_patience_init(&got, 5, 1, false, &error) == TUTTI_OK, "'%s' counts though the program says 5", wrong[i]);
   }
   unsetenv("TUTTI_SPIN_US");
 }
