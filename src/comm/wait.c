@@ -39,6 +39,8 @@ enum tu_due tu_wait_outside(const struct tutti_comm *comm, struct tu_wait *w, bo
   const uint64_t now = tu_clock_ns();
   const enum tu_due due = tu_wait_due(w, now);
   struct outsider outsider = {.wait = w, .now = now, .there = there, .context = context};
+  /* What has arrived from other hosts would wake this rank again and again. */
+  if (due == TU_GO_ON && comm->transport->hosts) (void)tu_remote_flush(comm->transport, NULL);
   if (due == TU_GO_ON) tu_wait_sleep(comm->transport, look_outside, &outsider);
   return due;
 }

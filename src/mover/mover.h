@@ -99,9 +99,10 @@ static inline bool tu_mover_look(const struct tu_mover *m) {
   return m->wired && tu_remote_look(&m->control);
 }
 static inline bool tu_mover_send(const struct tu_mover *m) { return m->wired && tu_remote_send(&m->control); }
-/* Sends all remaining credits to the ranks of other hosts. Called before this rank sleeps or leaves. */
+/* Sends all remaining credits to the ranks of other hosts, and receives what has arrived, for all communicators. Called
+ * before this rank leaves or sleeps: what has arrived would wake it again and again. */
 static inline void tu_mover_flush(const struct tu_mover *m) {
-  if (m->wired) (void)tu_remote_flush(&m->control);
+  if (m->transport->hosts) (void)tu_remote_flush(m->transport, m->wired ? &m->control : NULL);
 }
 
 /* Checks once, without waiting, whether this rank may destroy the mover in order. If not, marks in waits_for the ranks

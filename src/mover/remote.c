@@ -33,11 +33,11 @@ bool tu_remote_look(const struct tu_control *c) {
   return moved;
 }
 
-bool tu_remote_flush(const struct tu_control *c) {
-  struct tu_remote *r = tu_remote_of(c->transport);
+bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c) {
+  struct tu_remote *r = tu_remote_of(t);
   pthread_mutex_lock(&r->lock);
   bool moved = r->wire->ops->look(r->wire);
-  moved |= tu_remote_serve_comm(r, c->far, true);
+  moved |= tu_remote_serve_comm(r, c ? c->far : NULL, true);
   moved |= tu_remote_serve_left(r, true);
   pthread_mutex_unlock(&r->lock);
   return moved;

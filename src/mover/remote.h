@@ -34,8 +34,9 @@ struct tu_remote *tu_remote_of(const struct tu_transport *t);
 bool tu_remote_look(const struct tu_control *c);
 /* Sends as tu_remote_look does, but receives nothing. */
 bool tu_remote_send(const struct tu_control *c);
-/* Receives and sends as tu_remote_look does, and also sends all credits that are due on any communicator. */
-bool tu_remote_flush(const struct tu_control *c);
+/* Receives and sends as tu_remote_look does, and also sends all credits that are due on any communicator. c: NULL, or the
+ * communicator whose published slices are sent. */
+bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c);
 
 /* ---- the state of a communicator; called after tu_control_ready has returned true ---- */
 
