@@ -3,11 +3,11 @@
  *
  * A wait has three phases:
  * 1. The rank polls, without reading the clock.
- * 2. If each rank has its own core, the rank polls for SPIN_NS more (in a job of several hosts: for SPIN_HOSTS_NS). It does not sleep yet, because a sleep and a
- *    wake-up take about 5 to 20 us, and the message may come any moment. If ranks share a core, the rank yields
- *    instead, because another rank may need the core. It yields up to 100 times, but not for longer than TU_LOOK_NS,
- *    because it looks for dead peers and passed time-outs only before it sleeps. If ten other programs use two cores, a
- *    yield takes up to 20 ms, and 100 of them take 2 s.
+ * 2. If each rank has its own core, the rank polls for SPIN_NS more (in a job of several hosts: for SPIN_HOSTS_NS). It
+ *    does not sleep yet, because a sleep and a wake-up take about 5 to 20 us, and the message may come any moment. If
+ *    ranks share a core, the rank yields instead, because another rank may need the core. It yields up to 100 times, but
+ *    not for longer than TU_LOOK_NS, because it looks for dead peers and passed time-outs only before it sleeps. If ten
+ *    other programs use two cores, a yield takes up to 20 ms, and 100 of them take 2 s.
  * 3. The rank sleeps.
  *
  * Other programs on the core slow such a wait down. If the rank polls, it uses up its share of the core. When its
