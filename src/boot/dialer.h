@@ -1,6 +1,6 @@
 /* dialer.h: makes connections between ranks of different hosts, when they are first used. There are two kinds of
- * connections between two ranks: for data, and for control. Control connections carry few and short messages, so a time
- * limit of the kernel (TCP_USER_TIMEOUT) can tell that the other host is gone.
+ * connections between two ranks: for data, and for control. Control connections carry few and short messages, which are read
+ * at every call, so they show whether the other host still acknowledges them.
  *
  * Each rank has a control connection to one rank of each other host, its counterpart, from the start of the job. If the
  * counterpart ends, the rank connects to another rank of that host. All other connections are made when one of the two

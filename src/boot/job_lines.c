@@ -18,10 +18,12 @@
 #include "base/process.h"
 
 enum {
-  GUESTS = 256,     /* maximum number of accepted connections that have not proved that they belong to the job */
-  SECONDS_IDLE = 1, /* keepalive: time without traffic until the first probe, in s; time between probes */
-  PROBES = 2,
-  SILENT_MS = 2000, /* maximum time without an acknowledgement, on control connections */
+  GUESTS = 256, /* maximum number of accepted connections that have not proved that they belong to the job */
+  /* Keepalive: time without traffic until the kernel asks the other one, in s, for control and for data; number of
+   * questions without an answer after which it ends the connection. */
+  CONTROL_IDLE_S = 1,
+  DATA_IDLE_S = 60,
+  QUESTIONS = 10,
 };
 #define AGAIN_NS UINT64_C(10000000) /* time until a call is repeated */
 
@@ -121,22 +123,20 @@ static void call_again(struct tu_tcp_dialer *d, struct tu_job_line *line, const 
 
 static void set(int fd, int level, int option, int value) { (void)setsockopt(fd, level, option, &value, sizeof value); }
 
-/* Keepalive ends an idle connection whose path or host is gone. TCP_USER_TIMEOUT also ends one that waits for
- * acknowledgements, but also one whose peer does not read and whose buffers are full. So only control connections have
- * it. */
-static void set_limits(const struct tu_job_line *line) {
+/* The kernel asks about an idle control connection once per second; the wire reads from the time of the last answer
+ * whether the other host is gone. Connections for data have keepalive so that no firewall forgets them. */
+static void set_keepalive(const struct tu_job_line *line) {
   set(line->fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(line->fd, IPPROTO_TCP, TCP_KEEPIDLE, SECONDS_IDLE);
-  set(line->fd, IPPROTO_TCP, TCP_KEEPINTVL, SECONDS_IDLE);
-  set(line->fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
-  if (line->control) set(line->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_MS);
+  set(line->fd, IPPROTO_TCP, TCP_KEEPIDLE, line->control ? CONTROL_IDLE_S : DATA_IDLE_S);
+  set(line->fd, IPPROTO_TCP, TCP_KEEPINTVL, CONTROL_IDLE_S);
+  set(line->fd, IPPROTO_TCP, TCP_KEEPCNT, QUESTIONS);
 }
 
 static void finish(struct tu_tcp_dialer *d, struct tu_job_line *line) {
   struct tu_job_line *own = tu_lines_find_call(d, line->peer, line->control);
   (void)epoll_ctl(d->dialer.descriptor, EPOLL_CTL_DEL, line->fd, NULL);
   tu_process_give_up(line->fd);
-  set_limits(line);
+  set_keepalive(line);
   enter(d, line, TU_LINE_MADE);
   if (d->starts && line->control) d->missing--;
   if (own && own != line) tu_lines_drop(d, own);

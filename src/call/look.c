@@ -84,8 +84,10 @@ static void look_round_for(struct tutti_request *r, uint64_t now) {
   if (r->comm->failed || tu_comm_failed(r->comm)) return;
   if (r->number && tu_find_disagreement(r->comm, r->number)) return;
   if (r->stalled_since == 0) r->stalled_since = now;
-  if (too_late(r, now) || tu_elapsed_ns(r->looked_at, now) < TU_LOOK_NS) return;
+  const uint32_t losses = tu_transport_losses(r->comm->transport);
+  if (too_late(r, now) || (tu_elapsed_ns(r->looked_at, now) < TU_LOOK_NS && losses == r->losses)) return;
   r->looked_at = now;
+  r->losses = losses;
   (void)peers_lost(r);
 }
 

@@ -38,6 +38,7 @@ struct tutti_request {
   int timeout_ms;
   uint64_t stalled_since; /* time when the request was first found without progress, in ns; 0: not yet */
   uint64_t looked_at;     /* time of the last check whether the peers are alive, in ns */
+  uint32_t losses;        /* number of lost connections to other hosts at the time of that check */
   struct tu_stall tests;  /* state of the wait that repeated calls of tutti_test form */
   bool persistent, open, done, detached;
   struct tu_error error; /* outcome of the completed request */

@@ -12,6 +12,12 @@ enum { LINGER_MS = 10000 };
 
 /* ---- sending and receiving ---- */
 
+static bool look(struct tu_remote *r) {
+  const bool moved = r->wire->ops->look(r->wire);
+  atomic_store_explicit(&r->hosts.losses, r->wire->losses, memory_order_relaxed);
+  return moved;
+}
+
 /* Sends the published slices. If another thread holds the lock, this function waits for it, whereas tu_remote_look
  * returns. If it returned, the slices might stay unsent, because no thread may serve this communicator again. */
 bool tu_remote_send(const struct tu_control *c) {
@@ -26,7 +32,7 @@ bool tu_remote_send(const struct tu_control *c) {
 bool tu_remote_look(const struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(c->transport);
   if (pthread_mutex_trylock(&r->lock) != 0) return false;
-  bool moved = r->wire->ops->look(r->wire);
+  bool moved = look(r);
   moved |= tu_remote_serve_comm(r, c->far, false);
   moved |= tu_remote_serve_left(r, false);
   pthread_mutex_unlock(&r->lock);
@@ -36,7 +42,7 @@ bool tu_remote_look(const struct tu_control *c) {
 bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(t);
   pthread_mutex_lock(&r->lock);
-  bool moved = r->wire->ops->look(r->wire);
+  bool moved = look(r);
   moved |= tu_remote_serve_comm(r, c ? c->far : NULL, true);
   moved |= tu_remote_serve_left(r, true);
   pthread_mutex_unlock(&r->lock);

@@ -142,11 +142,12 @@ struct tu_transport {
 
 /* A job whose ranks run on several hosts, as one of its processes sees it. */
 struct tu_hosts {
-  uint32_t rank, ranks; /* this rank's number and the number of ranks, in the job */
-  uint32_t *locals;     /* [ranks]: each rank's number in this host's segment, or TU_REMOTE */
-  int *bells;           /* eventfds that wake the ranks of the segment, one per rank */
-  int sleep;            /* epoll on which this rank sleeps: it contains this rank's eventfd and the wire */
-  _Atomic bool watched; /* true: a thread of this rank sleeps in the epoll */
+  uint32_t rank, ranks;    /* this rank's number and the number of ranks, in the job */
+  uint32_t *locals;        /* [ranks]: each rank's number in this host's segment, or TU_REMOTE */
+  int *bells;              /* eventfds that wake the ranks of the segment, one per rank */
+  int sleep;               /* epoll on which this rank sleeps: it contains this rank's eventfd and the wire */
+  _Atomic uint32_t losses; /* number of connections to other hosts that have ended */
+  _Atomic bool watched;    /* true: a thread of this rank sleeps in the epoll */
   void (*close)(struct tu_hosts *hosts);
   void (*cut)(struct tu_hosts *hosts); /* for tests: acts as if this process had been killed */
 };
@@ -160,6 +161,11 @@ static inline uint32_t tu_transport_job_rank(const struct tu_transport *t) {
 }
 static inline uint32_t tu_transport_job_ranks(const struct tu_transport *t) {
   return t->hosts ? t->hosts->ranks : t->ranks;
+}
+
+/* Returns the number of connections to other hosts that have ended. */
+static inline uint32_t tu_transport_losses(const struct tu_transport *t) {
+  return t->hosts ? atomic_load_explicit(&t->hosts->losses, memory_order_relaxed) : 0;
 }
 
 /* ---- memory ---- */

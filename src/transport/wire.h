@@ -41,8 +41,9 @@ struct tu_wire_ops {
   /* Continues frames that are partly sent, and receives what has arrived. Returns true if a socket was ready to send or
    * receive. */
   bool (*look)(struct tu_wire *w);
-  /* Returns false if the rank is gone. The end of a rank to which there is no path may be unknown. */
-  bool (*alive)(const struct tu_wire *w, uint32_t rank);
+  /* Returns false if the rank is gone. The end of a rank to which there is no path may be unknown. If a host does not
+   * answer, its ranks are found to be gone if this function is called several times per second. */
+  bool (*alive)(struct tu_wire *w, uint32_t rank);
   /* Returns true if there is a path to the rank, or one is being made. */
   bool (*met)(const struct tu_wire *w, uint32_t rank);
   /* For tests: from now on sends and receives nothing, as if this process had been killed. */
@@ -56,6 +57,7 @@ struct tu_wire {
   const struct tu_wire_ops *ops;
   const uint32_t *host;          /* [ranks]: the lowest rank on the host of each rank */
   struct tu_wire_reader *reader; /* set before the first call of look */
+  uint32_t losses;               /* number of connections that have ended */
   int descriptor;                /* file descriptor that is readable when `look` can send or receive something */
 };
 

@@ -6,6 +6,8 @@
  * carries urgent frames to the rank at its end. */
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,13 @@ enum {
   /* One of so many calls of look asks epoll, which sees all connections; the others only try the connection that
    * received something last. */
   TURNS = 4,
+  /* A host is suspected if it has acknowledged nothing for SUSPECT_MS ms: the kernel asks an idle one once per second.
+   * Then this rank lets the kernel ask at each check. The host is gone if it has acknowledged nothing for SILENT_MS ms,
+   * and has been suspected for SUSPECTED_MS ms. So an interruption of 1.2 s is noticed to be over in time, and a process
+   * that was stopped itself does not blame others. */
+  SUSPECT_MS = 1300,
+  SUSPECTED_MS = 1000,
+  SILENT_MS = 2600,
 };
 #define RECEIPT_MS 1 /* time between two questions whether the peers' hosts have received everything, in ms */
 #define NS_PER_MS 1000000u
@@ -47,7 +56,8 @@ struct connection {
   bool watched; /* true: epoll also reports when the socket can send again */
   bool mute;    /* true: sending to the peer has failed, but frames that the peer has sent may still be unread */
   bool gone;    /* true: the peer is gone, and all its frames have been read */
-  bool local;   /* true: what is sent is at once with the peer: the socket is no TCP socket */
+  uint64_t suspected_ns; /* time since when the other host is suspected to be gone; 0: it is not */
+  bool local;            /* true: what is sent is at once with the peer: the socket is no TCP socket */
   /* The frame that is partly sent: its head, its body, and its bytes. sent == total: there is no such frame. */
   struct prefix out;
   const unsigned char *out_body;
@@ -122,6 +132,7 @@ static void lose(struct sockets *s, struct connection *c) {
     tu_process_give_up(c->fd);
     close(c->fd);
   }
+  s->wire.losses += c->fd >= 0;
   c->fd = -1;
   c->gone = true;
   c->wanted = false;
@@ -369,8 +380,31 @@ static bool sockets_look(struct tu_wire *w) {
 
 /* ---- creating and closing ---- */
 
-static bool sockets_alive(const struct tu_wire *w, uint32_t rank) {
-  return !const_sockets_of(w)->connections[rank].gone;
+/* Returns true if the host at the other end of a control connection is gone. */
+static bool is_silent(struct connection *c) {
+  const int idle_s = 1;
+  struct tcp_info info = {0};
+  socklen_t bytes = sizeof info;
+  if (c->local || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
+  if (info.tcpi_last_ack_recv < SUSPECT_MS) {
+    c->suspected_ns = 0;
+    return false;
+  }
+  const uint64_t now = tu_clock_ns();
+  if (c->suspected_ns == 0) c->suspected_ns = now;
+  if (info.tcpi_last_ack_recv >= SILENT_MS && now - c->suspected_ns >= (uint64_t)SUSPECTED_MS * NS_PER_MS) return true;
+  /* If the connection is idle for longer than this time already, the kernel asks at once. */
+  (void)setsockopt(c->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  return false;
+}
+
+static bool sockets_alive(struct tu_wire *w, uint32_t rank) {
+  struct sockets *s = sockets_of(w);
+  const uint32_t *host = s->dialer->host;
+  uint32_t r = host[rank];
+  while (r < s->ranks && (host[r] != host[rank] || control_of(s, r)->fd < 0)) r++;
+  if (r < s->ranks && is_silent(control_of(s, r))) lose_host(s, rank);
+  return !s->connections[rank].gone;
 }
 
 static bool sockets_met(const struct tu_wire *w, uint32_t rank) {

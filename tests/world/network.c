@@ -1,11 +1,13 @@
 /* network.c: descriptors of the simulated system: eventfds, epolls, and connected stream sockets between ranks of
  * different hosts. Bytes arrive later than they are sent, in order, in pieces of any size. A connection ends like one of
- * TCP: in order, by a reset, or, if it is for control, by a time-out when nothing passes for DEAD_NS.
+ * TCP: in order, or by a reset.
  *
  * A connection is named by one rank and a number: that of the peer, for data; that of the peer plus WORLD_RANKS_MAX, for
  * control. */
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,10 @@
 
 enum { DESCRIPTORS = 64, FIRST = 1 << 20, WATCHED_MAX = 16, PIECES = 64, BUFFER_BYTES = 1 << 16 };
 #define NEVER UINT64_MAX
-#define DEAD_NS UINT64_C(3000000000) /* a probe after 1 s without traffic, and two more */
+/* The kernel of a host asks about an idle connection for control once per second. A silence may have begun so long after the
+ * last answer. */
+#define QUESTION_NS UINT64_C(1000000000)
+#define NOTICED_NS UINT64_C(3000000000) /* a host that is gone has been noticed after that time */
 
 enum { LINKS = 2 * WORLD_RANKS_MAX };
 
@@ -72,7 +77,11 @@ static struct descriptor descriptors[WORLD_RANKS_MAX][DESCRIPTORS];
 static struct stream streams[WORLD_RANKS_MAX][LINKS]; /* [sender][connection] */
 static struct end ends[WORLD_RANKS_MAX][LINKS];       /* [rank][connection] */
 static uint64_t bells[WORLD_RANKS_MAX];
-static uint64_t silent_until[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
+static struct silence {
+  uint64_t
+      from; /* the last answer came then; it may be before the start of the world, so it is compared as a difference */
+  uint64_t until;
+} silences[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
 static uint64_t latency;     /* of most bytes, in ns */
 static uint64_t window;      /* bytes that a connection holds */
 static uint64_t piece_bytes; /* most that one call sends or receives */
@@ -173,8 +182,9 @@ static uint64_t next_event(uint32_t rank) {
 /* Returns when bytes that are sent now arrive: after those sent before, and not while nothing passes. */
 static uint64_t arrival(uint32_t rank, uint32_t link) {
   const struct stream *s = &streams[rank][link];
-  const uint64_t silent = silent_until[world.program->host[rank]][world.program->host[peer_of(link)]];
+  const uint64_t silent = silences[world.program->host[rank]][world.program->host[peer_of(link)]].until;
   uint64_t at = world.now + latency + (world_draw(20) ? world_draw(latency) : world_draw(50 * latency));
+  if (silent == NEVER) return NEVER;
   if (silent > world.now) at = silent + world_draw(1 + (silent - world.now) / 2);
   if (s->last > s->first) at = at_least(at, s->pieces[(s->last - 1) % PIECES].at);
   return at;
@@ -187,10 +197,10 @@ static void break_end(uint32_t rank, uint32_t link, uint64_t at, int error) {
   world_wake(rank, at);
 }
 
-/* Drops the bytes that have not arrived, or, by chance, the last of them only. */
-static void lose(struct stream *s, bool all) {
+/* Drops the last of the bytes that have not arrived: by chance all of them, or fewer. */
+static void lose(struct stream *s) {
   (void)arrived(s);
-  while (s->last > s->first && (all || world_draw(3) > 0)) s->last--;
+  while (s->last > s->first && world_draw(3) > 0) s->last--;
   s->sent = s->last > s->first ? s->pieces[(s->last - 1) % PIECES].end : s->arrived;
 }
 
@@ -202,7 +212,7 @@ static void close_end(uint32_t rank, uint32_t link) {
   if (e->closed) return;
   e->closed = true;
   const bool resets = in->sent > in->taken;
-  if (resets) lose(out, false);
+  if (resets) lose(out);
   if (resets) break_end(peer_of(link), back(rank, link), arrival(rank, link), ECONNRESET);
   else if (!out->shut) world_wake(peer_of(link), out->ends_at = arrival(rank, link));
   out->shut = true;
@@ -331,7 +341,7 @@ void world_network_reset(void) {
   static const uint64_t windows[] = {1000, 4096, 16384, BUFFER_BYTES};
   memset(descriptors, 0, sizeof descriptors);
   memset(bells, 0, sizeof bells);
-  memset(silent_until, 0, sizeof silent_until);
+  memset(silences, 0, sizeof silences);
   memset(makings, 0, sizeof makings);
   memset(ended, 0, sizeof ended);
   latency = 1000u << world_draw(5);
@@ -355,8 +365,8 @@ void world_network_end(uint32_t rank) {
 }
 
 static void cut(uint32_t rank, uint32_t link) {
-  lose(&streams[rank][link], false);
-  lose(stream_to(rank, link), false);
+  lose(&streams[rank][link]);
+  lose(stream_to(rank, link));
   streams[rank][link].vanishes = stream_to(rank, link)->vanishes = true;
   break_end(rank, link, arrival(peer_of(link), back(rank, link)), ECONNRESET);
   break_end(peer_of(link), back(rank, link), arrival(rank, link), ECONNRESET);
@@ -375,32 +385,29 @@ static void delay(struct stream *s, uint64_t until) {
   if (s->ends_at != NEVER && s->ends_at > world.now) s->ends_at = at_least(s->ends_at, until);
 }
 
-/* For a long silence: the connections for control end. Those for data do not, but nothing arrives any more. */
-static void fall_silent(uint32_t rank, uint32_t link, uint64_t until, bool breaks) {
+/* Nothing passes over a connection until then; NEVER: what is under way never arrives. */
+static void fall_silent(uint32_t rank, uint32_t link, uint64_t until) {
   struct making *m = making_of(rank, link);
-  if (m->called && !m->accepted && !m->starts) m->arrives_at = breaks ? NEVER : at_least(m->arrives_at, until);
-  if (m->called && !m->taken && !m->starts && m->answer_at != NEVER)
-    m->answer_at = breaks ? NEVER : at_least(m->answer_at, until);
+  if (m->called && !m->accepted && !m->starts) m->arrives_at = at_least(m->arrives_at, until);
+  if (m->called && !m->taken && !m->starts && m->answer_at != NEVER) m->answer_at = at_least(m->answer_at, until);
   delay(&streams[rank][link], until);
-  if (!breaks) return;
-  lose(&streams[rank][link], true);
-  streams[rank][link].ends_at = NEVER;
-  if (is_control(link)) break_end(rank, link, until, ETIMEDOUT);
+  if (until == NEVER) streams[rank][link].vanishes = true;
 }
 
 uint64_t world_network_silence(uint32_t host, uint32_t other, uint64_t ns) {
   const struct world_program *p = world.program;
-  const bool breaks = ns >= DEAD_NS;
-  const uint64_t until = world.now + (breaks ? DEAD_NS : ns);
-  silent_until[host][other] = silent_until[other][host] = until;
+  const uint64_t until = ns == NEVER ? NEVER : world.now + ns;
+  struct silence *silence = &silences[host][other], *back = &silences[other][host];
+  if (silence->until <= world.now) silence->from = back->from = world.now - world_draw(QUESTION_NS);
+  silence->until = back->until = at_least(silence->until, until);
   for (uint32_t a = 0; a < p->ranks; a++)
     for (uint32_t link = 0; link < LINKS; link++) {
       const uint32_t b = peer_of(link);
       if (b >= p->ranks) continue;
       if ((p->host[a] == host && p->host[b] == other) || (p->host[a] == other && p->host[b] == host))
-        fall_silent(a, link, until, breaks);
+        fall_silent(a, link, until);
     }
-  return until + (breaks ? 0 : ns / 2);
+  return ns == NEVER ? world.now + NOTICED_NS : until + ns / 2;
 }
 
 /* ---- the system calls of the copies (linked with --wrap) ---- */
@@ -555,11 +562,28 @@ int __wrap_ioctl(int fd, unsigned long request, int *value) {
   return 0;
 }
 
-int __wrap_getsockopt(int fd, int level, int option, int *value, socklen_t *bytes);
-int __wrap_getsockopt(int fd, int level, int option, int *value, socklen_t *bytes) {
-  (void)bytes;
-  if (!find(fd) || level != SOL_SOCKET || option != SO_DOMAIN) return errno = EINVAL, -1;
-  *value = AF_INET;
+/* Tells the family of a socket, and how long ago the other host has acknowledged something. */
+int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *bytes);
+int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *bytes) {
+  const struct descriptor *d = find(fd);
+  world_system_call();
+  if (d && level == IPPROTO_TCP && option == TCP_INFO && *bytes >= sizeof(struct tcp_info)) {
+    const struct silence *silence =
+        &silences[world.program->host[world.current]][world.program->host[peer_of(d->target)]];
+    struct tcp_info *info = value;
+    *info = (struct tcp_info){0};
+    if (silence->until > world.now) info->tcpi_last_ack_recv = (uint32_t)((world.now - silence->from) / 1000000);
+    return 0;
+  }
+  if (!d || level != SOL_SOCKET || option != SO_DOMAIN) return errno = EINVAL, -1;
+  *(int *)value = AF_INET;
+  return 0;
+}
+
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes);
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes) {
+  (void)value, (void)bytes;
+  if (!find(fd) || level != IPPROTO_TCP || option != TCP_KEEPIDLE) return errno = EINVAL, -1;
   return 0;
 }
 
