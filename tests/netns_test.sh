@@ -1,0 +1,114 @@
+#!/bin/bash
+# netns_test.sh SOURCE BUILD: tests the hosts made of namespaces (netns.sh): what they have of their own, the links
+# between them, and that nothing is left, also of a script that is killed.
+# test: slow timeout=300
+set -u
+. "$1/tests/shell.sh"
+. "$1/tests/netns.sh"
+tutti=$2/tutti
+# A second copy of this script, to be killed: makes hosts, and says which processes it has.
+if [ "${NETNS_TEST_ROLE-}" = victim ]; then
+  hosts_make 2
+  begin_on_host 1 sleep 1000
+  echo "ready"
+  read -r _
+  exit 1
+fi
+script=$(realpath "$0") source=$(realpath "$1") build=$(realpath "$2")
+here=$(mktemp -d)
+trap 'hosts_end; rm -rf "$here"' EXIT
+cd "$here" || exit 1
+
+# Prints the names of the files that host I sees in its folders of its own.
+files_of() { on_host "$1" bash -c 'ls -d /tmp/of-* /dev/shm/of-* 2>/dev/null' | tr '\n' ' '; }
+
+test_hosts_have_their_own() {
+  local i
+  hosts_possible || { skip "$hosts_why"; return; }
+  hosts_make 3
+  for i in 0 1 2; do
+    is "hostname of host $i" "$(on_host "$i" cat /proc/sys/kernel/hostname)" "h$i"
+    is "interfaces of host $i" "$(on_host "$i" ls /sys/class/net | tr '\n' ' ')" "eth0 lo "
+    on_host "$i" touch "/tmp/of-$i" "/dev/shm/of-$i" "$here/of-$i"
+    is "files of host $i" "$(files_of "$i")" "/dev/shm/of-$i /tmp/of-$i "
+    on_host "$i" readlink /proc/self/ns/{ipc,uts,net,mnt} >>spaces
+    is "current folder of host $i" "$(on_host "$i" pwd)" "$here"
+  done
+  is "files in the shared folder" "$(ls of-? | tr '\n' ' ')" "of-0 of-1 of-2 "
+  is "namespaces" "$(readlink /proc/self/ns/{ipc,uts,net,mnt} | sort -u - spaces | wc -l)" 16
+  is "cgroups" "$(on_host 1 ls /sys/fs/cgroup)" "$(ls /sys/fs/cgroup)"
+  has "the command" "$(on_host 1 "$tutti" --help)" "usage: tutti"
+  hosts_end
+}
+
+# The library's hosts are the namespaces; data crosses the bridge by IPv4 and IPv6.
+test_a_job_crosses_the_bridge() {
+  local job_address
+  hosts_possible || { skip "$hosts_why"; return; }
+  hosts_make 2 10.9.8
+  for job_address in 10.9.8.1 fd77::1; do
+    begin_job "0 1 1" "$tutti" bench allreduce --bytes 8:1M:131072 -n 3 --time-ms 1
+    end_job
+    is "$job_address: right rows" "$(grep -c '^ *[0-9].* 0$' out.0)" 2
+  done
+  begin_job "0 1" "$tutti" bench allreduce --bytes 1M -n 2 --time-ms 500
+  until grep -q cubic <<<"$(on_host 1 ss -tin)"; do kill -0 "${job_pids[0]}" 2>/dev/null || { complain "no connection with cubic"; break; }; done
+  end_job
+  hosts_end
+}
+
+bytes_sent() { on_host "$1" cat /sys/class/net/eth0/statistics/tx_bytes; }
+
+# A host whose link is cut sends nothing; the others keep their carriers.
+test_links() {
+  local i
+  hosts_possible || { skip "$hosts_why"; return; }
+  hosts_make 2
+  link_down 1
+  is "carrier of host 0" "$(on_host 0 cat /sys/class/net/eth0/carrier)" 1
+  is "carrier of host 1" "$(on_host 1 cat /sys/class/net/eth0/carrier)" 0
+  begin_job "0 1" "$tutti" bench barrier -n 2
+  for i in 1 2 3 4 5; do kill -0 "${job_pids[0]}" "${job_pids[1]}" || complain "a rank has ended without a link"; sleep 0.1; done
+  link_up 1
+  end_job
+  hosts_end
+}
+
+# A shaped link takes at least the time that its rate says: 4 MiB at 100 Mbit/s need 0.33 s.
+test_shapes() {
+  local us
+  hosts_possible || { skip "$hosts_why"; return; }
+  hosts_make 2
+  shape 100mbit
+  begin_job "0 1" "$tutti" bench broadcast --bytes 4M -n 2 --time-ms 100
+  end_job
+  us=$(awk '$1 == 4194304 { print int($6) }' out.0)
+  echo "  4 MiB at 100 Mbit/s: $us us"
+  [ "${us:-0}" -ge 300000 ] || complain "4 MiB cross a link of 100 Mbit/s in '$us' us"
+  shape none
+  hosts_end
+}
+
+# What there is in this script's namespaces and on the machine.
+left() { ip -o link | cut -d: -f2; cut -d' ' -f1-3 /proc/self/mounts; ls -d /proc/[0-9]* | wc -l; }
+
+test_nothing_is_left() {
+  local before said victim_pid
+  hosts_possible || { skip "$hosts_why"; return; }
+  before=$(left)
+  hosts_make 2
+  begin_on_host 1 sleep 1000
+  has "with hosts" "$(left)" switch
+  hosts_end
+  is "after hosts_end" "$(left)" "$before"
+  # The processes of a script that is killed are in a process namespace below this one.
+  coproc victim { NETNS_TEST_ROLE=victim exec bash "$script" "$source" "$build"; }
+  victim_pid=$victim_PID
+  read -r -u "${victim[0]}" said
+  is "the victim" "$said" ready
+  has "with a victim" "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ')" "sleep 1000"
+  kill -9 "$victim_pid"
+  wait "$victim_pid" 2>/dev/null
+  until [ "$(left)" = "$before" ]; do sleep 0.05; done
+}
+run_tests
