@@ -54,6 +54,12 @@ foreach(file ${tests})
   describe_test(${name} ${file})
 endforeach()
 
+# A switch between hosts that are network namespaces (tests/netns.sh).
+add_executable(tap ${CMAKE_SOURCE_DIR}/tests/tap.c)
+target_link_libraries(tap PRIVATE tutti_static tutti_flags)
+target_compile_definitions(tap PRIVATE BUILD_DIR="${CMAKE_BINARY_DIR}")
+set_target_properties(tap PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 # The linker replaces the allocation functions of this test, so that it can make allocations fail.
 target_link_options(refusal_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 

@@ -41,6 +41,9 @@ fi
 unset NETNS_INSIDE
 hosts_visible=("$(cd "$1" && pwd)" "$(cd "$2" && pwd)")
 
+tap_why= # why the hosts cannot be joined by tests/tap
+[ -c /dev/net/tun ] || tap_why="needs /dev/net/tun, of the kernel module tun"
+tap_possible() { [ -z "$tap_why" ]; }
 hosts_possible() { [ -z "$hosts_why" ]; }
 
 hosts=()      # process ids of the hosts' keepers

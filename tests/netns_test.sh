@@ -89,6 +89,38 @@ test_shapes() {
   hosts_end
 }
 
+csum_errors() { # HOST: prints how many TCP segments with a wrong checksum it has received
+  on_host "$1" awk '$1 == "Tcp:" { for (i = 1; i <= NF; i++) if ($i == "InCsumErrors") at = i; n = $at } END { print n }' /proc/net/snmp
+}
+
+# A job gets right results over a network that damages packets, and the damage is real.
+test_the_tap_damages() {
+  local what
+  hosts_possible || { skip "$hosts_why"; return; }
+  tap_possible || { skip "$tap_why"; return; }
+  hosts_make 2 tap || return
+  tap_say seed 5
+  for what in "delay 200" "drop 0.01" "double 0.02" "reorder 0.02 1000" "flip 0.01"; do tap_say "$what"; done
+  begin_job "0 1" "$tutti" bench allreduce --bytes 8:4M:512 -n 2 --time-ms 100
+  end_job
+  is "right rows" "$(grep -c '^ *[0-9].* 0$' out.0)" 3
+  for what in sent dropped doubled reordered flipped; do
+    [ "$(tap_count $what)" -gt 0 ] || complain "the tap has $what no packet"
+  done
+  is "flipped bits that a checksum found" "$(($(csum_errors 0) + $(csum_errors 1) > 0))" 1
+  # Bits that no checksum finds are found by the job: by its results, or as a frame that makes no sense.
+  tap_say calm
+  begin_job "0 1" env TUTTI_TIMEOUT_MS=3000 "$tutti" bench allreduce --bytes 8,4M -n 2 --time-ms 300
+  until grep -q '^ *8 ' out.0; do kill -0 "${job_pids[0]}" || break; done
+  tap_say forge 0.05
+  wait "${job_pids[@]}"
+  [ "$(tap_count forged)" -gt 0 ] || complain "the tap has forged no packet"
+  echo "  forged: $(tail -n 1 out.0)"
+  is "right rows when bits are forged" "$(grep -c '^ *4194304 .* 0$' out.0)" 0
+  is "no such command" "$(echo "drop 2" >&"${hosts_tap[1]}"; read -r -u "${hosts_tap[0]}" said; echo "${said%%:*}")" error
+  hosts_end
+}
+
 # What there is in this script's namespaces and on the machine.
 left() { ip -o link | cut -d: -f2; cut -d' ' -f1-3 /proc/self/mounts; ls -d /proc/[0-9]* | wc -l; }
 
