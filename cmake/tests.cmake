@@ -54,11 +54,13 @@ foreach(file ${tests})
   describe_test(${name} ${file})
 endforeach()
 
-# A switch between hosts that are network namespaces (tests/netns.sh).
-add_executable(tap ${CMAKE_SOURCE_DIR}/tests/tap.c)
-target_link_libraries(tap PRIVATE tutti_static tutti_flags)
-target_compile_definitions(tap PRIVATE BUILD_DIR="${CMAKE_BINARY_DIR}")
-set_target_properties(tap PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+# Programs for tests on several hosts: a switch between hosts that are namespaces, and what puts a rank on its host.
+foreach(name tap place)
+  add_executable(${name} ${CMAKE_SOURCE_DIR}/tests/${name}.c)
+  target_link_libraries(${name} PRIVATE tutti_static tutti_flags)
+  target_compile_definitions(${name} PRIVATE BUILD_DIR="${CMAKE_BINARY_DIR}")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endforeach()
 
 # The linker replaces the allocation functions of this test, so that it can make allocations fail.
 target_link_options(refusal_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)

@@ -23,6 +23,8 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
+#include "placement.h"
+
 enum { RANKS_MAX = 64, RANKS_NOTES = 4, RANKS_TEXT = 640 };
 
 static inline uint64_t ranks_now_us(void) {
@@ -87,7 +89,10 @@ static inline int ranks_launch(uint32_t ranks, const char *role, const char *arg
     dup2(ends[1], 2);
     close(ends[0]);
     close(ends[1]);
-    execl(BUILD_DIR "/tutti", "tutti", "run", "-n", number, "--", self, "--as", role, argument, (char *)NULL);
+    if (placement_count() > 0)
+      execl(BUILD_DIR "/tutti", "tutti", "run", "-n", number, "--", BUILD_DIR "/tests/place", self, "--as", role,
+            argument, (char *)NULL);
+    else execl(BUILD_DIR "/tutti", "tutti", "run", "-n", number, "--", self, "--as", role, argument, (char *)NULL);
     _exit(127);
   }
   close(ends[1]);
@@ -193,6 +198,7 @@ static inline void ranks_start(struct ranks_world *w, uint32_t ranks,
     }
     setenv("TUTTI_MASTER_ADDR", "127.0.0.1", 1);
     setenv("TUTTI_SECRET", "secret of a test", 1);
+    placement_enter(rank);
     int status = body(w, rank);
     fflush(stdout);
     _exit(status);

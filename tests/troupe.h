@@ -8,11 +8,18 @@
 #include <stdarg.h>
 
 #include "api/comm_create.h"
+#include "comm/comm.h"
 #include "ranks.h"
 #include "test.h"
 #include "transport/transport.h"
 
-enum { TROUPE_MAX = 16, TROUPE_JOIN_MS = 20000, TROUPE_CALL_MS = 60000, TROUPE_SLICE = 64 << 20 };
+enum {
+  TROUPE_MAX = 16,
+  TROUPE_JOIN_MS = 20000,
+  TROUPE_CALL_MS = 60000,
+  TROUPE_SLICE = 64 << 20,
+  TROUPE_JOB_MS = 600000
+};
 
 /* A rank that runs a test. */
 struct player {
@@ -70,20 +77,15 @@ struct troupe {
   struct stage *stage;
 };
 
-static void troupe_play(struct troupe *t, struct tu_transport *endpoint, uint32_t rank) {
-  uint32_t members[TROUPE_MAX];
-  for (uint32_t r = 0; r < t->ranks; r++) members[r] = r;
-  struct player p = {.rank = rank,
+/* Runs the test as rank `rank` of this communicator, and frees it. */
+static void troupe_play_on(struct troupe *t, tutti_comm *comm, uint32_t rank) {
+  struct player p = {.comm = comm,
+                     .rank = rank,
                      .ranks = t->ranks,
                      .seed = t->seed,
-                     .transport = endpoint,
+                     .transport = comm->transport,
                      .is_thread = t->threads,
                      .stage = t->stage};
-  struct tu_error error = {0};
-  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_WORLD_ID, TROUPE_JOIN_MS, &p.comm, &error) != TUTTI_OK) {
-    wrong(&p, "rank %u: tu_comm_create: %s", rank, error.text);
-    return;
-  }
   (void)!tutti_comm_set_timeout(p.comm, TROUPE_CALL_MS);
   if (tutti_rank(p.comm) != rank || tutti_ranks(p.comm) != t->ranks)
     wrong(&p, "rank %u: is %u of %u", rank, tutti_rank(p.comm), tutti_ranks(p.comm));
@@ -91,6 +93,16 @@ static void troupe_play(struct troupe *t, struct tu_transport *endpoint, uint32_
   tutti_err err = tutti_comm_free(p.comm);
   if (!t->rank_1_dies && !t->fails && t->stage->failures == 0 && err != TUTTI_OK)
     wrong(&p, "rank %u: free: %s: %s", rank, tutti_err_name(err), tutti_error_message(NULL));
+}
+
+static void troupe_play(struct troupe *t, struct tu_transport *endpoint, uint32_t rank) {
+  uint32_t members[TROUPE_MAX];
+  for (uint32_t r = 0; r < t->ranks; r++) members[r] = r;
+  struct player p = {.rank = rank, .stage = t->stage};
+  struct tu_error error = {0};
+  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_WORLD_ID, TROUPE_JOIN_MS, &p.comm, &error) == TUTTI_OK)
+    troupe_play_on(t, p.comm, rank);
+  else wrong(&p, "rank %u: tu_comm_create: %s", rank, error.text);
 }
 
 /* ---- threads over loop ---- */
@@ -156,12 +168,36 @@ static inline void troupe_over_shm(struct troupe *t) {
 }
 #endif
 
-/* Runs the test on t.ranks ranks, which `over` starts as threads or processes, and records failures. Returns
+/* ---- processes of a job on several hosts, see placement.h ---- */
+
+static int troupe_play_in_job(struct ranks_world *w, uint32_t rank) {
+  struct troupe t = *(const struct troupe *)w->context;
+  struct player p = {.rank = rank, .stage = t.stage};
+  const tutti_options options = {.join_timeout_ms = TROUPE_CALL_MS, .timeout_ms = TROUPE_CALL_MS};
+  if (tutti_init(&options, &p.comm) == TUTTI_OK) troupe_play_on(&t, p.comm, rank);
+  else wrong(&p, "rank %u: tutti_init: %s", rank, tutti_error_message(NULL));
+  return 0;
+}
+
+static inline void troupe_over_job(struct troupe *t) {
+  struct ranks_world w = {.context = t};
+  t->threads = false;
+  ranks_start(&w, t->ranks, troupe_play_in_job);
+  CHECK(ranks_end(&w, TROUPE_JOB_MS), "%u ranks: a rank hangs", t->ranks);
+  for (uint32_t r = 0; r < t->ranks; r++)
+    CHECK((t->rank_1_dies && r == 1) || w.status[r] == 0, "%u ranks: rank %u: status %x", t->ranks, r,
+          (unsigned)w.status[r]);
+  ranks_fini(&w);
+}
+
+/* Runs the test on t.ranks ranks, which `over` starts as threads or processes, and records failures. With
+ * TEST_HOSTS, they are always the processes of a job. Returns
  * stage->counted, the sum of what the ranks counted. */
 static inline uint64_t troupe_perform(struct troupe t, void (*over)(struct troupe *t)) {
   t.stage = mmap(NULL, sizeof *t.stage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (t.stage == MAP_FAILED) abort();
   t.rank_1_dies = t.rank_1_dies && t.ranks > 1;
+  if (placement_count() > 0) over = troupe_over_job;
   over(&t);
   CHECK(t.stage->failures == 0, "%u ranks: %u failures, first: %s", t.ranks, t.stage->failures, t.stage->text);
   uint64_t counted = t.stage->counted;
@@ -213,7 +249,8 @@ static inline void troupe_play_case(const struct troupe_case *c, const struct tr
   if (count > 0 && test_failures == 0) printf("  %llu trials\n", (unsigned long long)count);
 }
 
-/* Runs every case over every transport, as a test with the name TRANSPORT.CASE. An argument may name a test, a
+/* Runs every case over every transport, as a test with the name TRANSPORT.CASE. With TEST_HOSTS, the ranks are those of
+ * the list only, and the transport is called "placed". An argument may name a test, a
  * transport or a case. Returns the exit status of the program. */
 static inline int troupe_main(const struct troupe_case cases[], size_t count,
                               const struct troupe_transport transports[], int argc, char **argv) {
@@ -221,6 +258,8 @@ static inline int troupe_main(const struct troupe_case cases[], size_t count,
   setvbuf(stdout, NULL, _IOLBF, 0);
   ranks_clear_environment();
   uint64_t seed = test_seed();
+  const struct troupe_transport placed[] = {{"placed", troupe_over_job, {placement_count()}}, {0}};
+  if (placement_count() > 0) transports = placed;
   for (const struct troupe_transport *t = transports; t->name; t++)
     for (size_t i = 0; i < count; i++) {
       char name[96];
