@@ -19,7 +19,7 @@ make_for() { # "HOSTS" [tap]
   for word in $1; do [ "$word" -lt "$count" ] || count=$((word + 1)); done
   hosts_make "$count" "${@:2}" || return
   placed=
-  for word in $1; do placed+="@${hosts[word]} "; done
+  for word in $1; do placed+="@${hosts[word]}:h$word "; done
   export TEST_MASTER_ADDR=${job_address:-10.77.0.1}
 }
 

@@ -1,6 +1,7 @@
 /* placement.h: puts the ranks of a test on hosts, without the test's knowledge. TEST_HOSTS is a list of words, which rank
- * 0 and the following ranks take in turns: a name, which becomes TUTTI_HOST, or @PID, the namespaces of that process
- * (tests/netns.sh makes such hosts). TEST_MASTER_ADDR is the address of rank 0; by default the test's own choice. */
+ * 0 and the following ranks take in turns: a name, which becomes TUTTI_HOST, or @PID:LINK, the namespaces of that
+ * process and the link to them (tests/netns.sh makes such hosts). TEST_MASTER_ADDR is the address of rank 0; by default
+ * the test's own choice. */
 #ifndef PLACEMENT_H
 #define PLACEMENT_H
 
@@ -38,7 +39,7 @@ static inline void placement_enter_namespaces(const char *pid) {
   int spaces[4];
   bool good = getcwd(folder, sizeof folder) != NULL;
   for (int i = 0; i < 4; i++) {
-    snprintf(path, sizeof path, "/proc/%s/ns/%s", pid, kinds[i]);
+    snprintf(path, sizeof path, "/proc/%.*s/ns/%s", (int)strcspn(pid, ":"), pid, kinds[i]);
     good &= (spaces[i] = open(path, O_RDONLY | O_CLOEXEC)) >= 0;
   }
   for (int i = 0; i < 4 && good; i++) good = setns(spaces[i], 0) == 0;

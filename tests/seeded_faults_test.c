@@ -9,16 +9,23 @@
  *   time-out + 1 s. The time counts from the fault, or from the start of the survivor's call if that is later.
  * - Nothing is left behind: no process, no file, and no descriptor, thread or memory in a survivor.
  *
+ * The ranks run on one host. With --hosts, each seed puts them on one to three hosts, which are values of TUTTI_HOST; a
+ * rank may have the wrong secret, and strangers may connect to the ports of the ranks. With TEST_HOSTS (placement.h),
+ * the hosts are namespaces, and a host's link may be cut or flap, too. tests/hosts_faults_test.sh does that.
+ *
  * Without arguments: seeds 0 to 49, or 0 to 1999 if TEST_LONG is set. `seeded_faults_test 100..150` runs these seeds.
  * Every 100 seeds, the test prints which seeds are done, so that a range can be continued later. SIGINT or SIGTERM ends
  * it after the cases that run. TEST_SEED=n runs seed n only. `--load N` runs N busy processes meanwhile. */
+#include <net/if.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "algo/algo.h"
 #include "leftovers.h"
 #include "ranks.h"
+#include "strangers.h"
 #include "test.h"
 
 enum {
@@ -29,7 +36,9 @@ enum {
   LOADED_TIMEOUT_MS = 1000, /* instead of TIMEOUT_MS with --load, as other ranks than the victim may be late */
   LONG_MS = 20000,          /* time-out in most cases of faults that a rank learns of without a time-out */
   KNOWS_MS = 1000, /* a survivor knows of a fault at the latest after this time, or after its time-out and this time */
-  JOIN_MS = 1000,  /* less than the time that tutti run gives the survivors */
+  CUT_KNOWS_MS = 4000, /* the same if a host is cut off */
+  FLAP_MS = 1200,      /* a link that is away for so long does no harm */
+  JOIN_MS = 1000,      /* less than the time that tutti run gives the survivors */
   HANG_MS = 60000,
   AT_ONCE = 8,        /* cases at a time */
   LOADED_AT_ONCE = 4, /* with --load: the cases add to the load, so there are fewer */
@@ -39,6 +48,10 @@ enum {
 };
 
 static uint32_t load; /* number of busy processes */
+
+/* Where the ranks run: on one host; on hosts that are names, or namespaces with links between them. */
+enum where { ONE_HOST, NAMED_HOSTS, LINKED_HOSTS };
+static uint32_t across;
 
 /* ---- what a seed determines ---- */
 
@@ -53,11 +66,24 @@ enum fault {
   NEVER_CALLS,
   NEVER_JOINS,
   DIES_JOINING,
+  WRONG_SECRET, /* the last three: only on several hosts */
+  CUT,          /* the link of the victim's host; only on LINKED_HOSTS, as FLAPS */
+  FLAPS,
   FAULTS
 };
-static const char *const fault_names[] = {
-    "nothing",   "killed", "stopped",     "stopped, goes on", "exits",
-    "disagrees", "aborts", "never calls", "never joins",      "killed while it joins"};
+static const char *const fault_names[] = {"nothing",
+                                          "killed",
+                                          "stopped",
+                                          "stopped, goes on",
+                                          "exits",
+                                          "disagrees",
+                                          "aborts",
+                                          "never calls",
+                                          "never joins",
+                                          "killed while it joins",
+                                          "has the wrong secret",
+                                          "loses its link",
+                                          "loses its link briefly"};
 enum moment {
   BEFORE,
   STARTED,
@@ -90,12 +116,14 @@ struct scene {
   enum difference difference;
   int status; /* EXITS: exit status */
   int timeout_ms, join_timeout_ms;
-  uint32_t delay_us; /* ANY_TIME: delay after the victim has reached the step */
-  uint32_t pause_ms; /* STOPPED_AND_GOES_ON: time until it continues */
-  bool launched;     /* started by tutti run */
-  bool halves;       /* even and odd ranks each have a communicator of their own */
-  bool polls;        /* tutti_test; else tutti_wait */
-  uint32_t poll_us;  /* time between two polls */
+  uint32_t delay_us;     /* ANY_TIME: delay after the victim has reached the step */
+  uint32_t pause_ms;     /* STOPPED_AND_GOES_ON: time until it continues */
+  bool launched;         /* started by tutti run */
+  bool halves;           /* even and odd ranks each have a communicator of their own */
+  uint32_t hosts[RANKS]; /* NAMED_HOSTS: of each rank */
+  enum strangers_kind strangers;
+  bool polls;       /* tutti_test; else tutti_wait */
+  uint32_t poll_us; /* time between two polls */
   struct step step[STEPS];
 };
 
@@ -156,6 +184,7 @@ static tutti_err expected_error(const struct scene *s) {
   switch (s->fault) {
     case KILLED:
     case DIES_JOINING:
+    case CUT:
     case EXITS: return TUTTI_ERR_PEER;
     case DISAGREES: return TUTTI_ERR_MISMATCH;
     case ABORTS: return TUTTI_ERR_ABORTED;
@@ -170,9 +199,24 @@ static void draw_timeouts(struct scene *s, uint64_t *state) {
   s->timeout_ms = load ? LOADED_TIMEOUT_MS : TIMEOUT_MS;
   s->join_timeout_ms = LONG_MS;
   if (s->fault == NOTHING) s->timeout_ms = -1;
+  else if (s->fault == CUT || s->fault == FLAPS) s->timeout_ms = LONG_MS;
   else if (!is_short && expected_error(s) != TUTTI_ERR_TIMEOUT) s->timeout_ms = LONG_MS;
-  if (s->fault == NEVER_JOINS || s->fault == DIES_JOINING) s->join_timeout_ms = JOIN_MS;
+  if (s->fault == NEVER_JOINS || s->fault == DIES_JOINING || s->fault == WRONG_SECRET) s->join_timeout_ms = JOIN_MS;
   if (s->fault == DIES_JOINING && !s->launched) s->join_timeout_ms = 3 * JOIN_MS;
+}
+
+/* Draws what differs on several hosts: in another sequence, so that the seeds for one host stay the same. */
+static void draw_hosts(struct scene *s) {
+  static const enum fault faults[] = {WRONG_SECRET, FLAPS, CUT};
+  uint64_t state = s->seed * 0xd1342543de82ef95u + 7;
+  const uint64_t count = 1 + ranks_random(&state) % 8 % 3; /* mostly two or three */
+  for (uint32_t r = 0; r < s->ranks; r++) s->hosts[r] = (uint32_t)(ranks_random(&state) % count);
+  s->strangers = ranks_random(&state) % 4 == 0 ? (enum strangers_kind)(1 + ranks_random(&state) % 2) : STRANGERS_NONE;
+  if (ranks_random(&state) % 8 != 0) return;
+  s->fault = faults[ranks_random(&state) % (across == LINKED_HOSTS ? 3 : 1)];
+  s->launched = s->halves = false;
+  s->victim = 1 + s->victim % (s->ranks - 1); /* if rank 0 has the wrong secret, all others do */
+  s->moment = s->fault == WRONG_SECRET ? BEFORE : ANY_TIME;
 }
 
 static struct scene draw(uint64_t seed) {
@@ -191,8 +235,9 @@ static struct scene draw(uint64_t seed) {
   s.steps = 2 + (uint32_t)(ranks_random(&state) % (STEPS - 1));
   s.at = (uint32_t)(ranks_random(&state) % s.steps);
   s.moment = (enum moment)(ranks_random(&state) % 3);
+  if (across != ONE_HOST) draw_hosts(&s);
   bool by_signal = s.fault == KILLED || s.fault == STOPPED || s.fault == STOPPED_AND_GOES_ON;
-  if (s.moment == ANY_TIME && !by_signal) s.moment = STARTED;
+  if (s.moment == ANY_TIME && !by_signal && s.fault != CUT && s.fault != FLAPS) s.moment = STARTED;
   if (s.fault == DISAGREES) s.moment = BEFORE;
   s.status = ranks_random(&state) % 3 ? 7 : 0;
   if (s.fault == DIES_JOINING) s.moment = ANY_TIME;
@@ -202,19 +247,49 @@ static struct scene draw(uint64_t seed) {
   if (s.fault == DISAGREES) suit(&s, &state);
   draw_timeouts(&s, &state);
   s.pause_ms = brief ? 60 : (uint32_t)s.timeout_ms + (load ? 1500 : 600);
+  if (s.fault == FLAPS) s.pause_ms = 50 + (uint32_t)(seed % (FLAP_MS - 49));
   return s;
 }
 
+/* Copies the name of a rank's host, or the words for its namespaces. */
+static void print_host(const struct scene *s, uint32_t rank, char *text, size_t bytes) {
+  if (across != LINKED_HOSTS || placement_word(rank, text, bytes) == 0)
+    snprintf(text, bytes, "%c", (char)('a' + s->hosts[rank]));
+}
+
+static bool are_near(const struct scene *s, uint32_t a, uint32_t b) {
+  char one[64], other[64];
+  print_host(s, a, one, sizeof one);
+  print_host(s, b, other, sizeof other);
+  return strcmp(one, other) == 0;
+}
+
+/* Puts the ranks of this process on the hosts of the scene, see placement.h. */
+static void place_ranks(const struct scene *s) {
+  char list[64 * RANKS] = "", word[64];
+  for (uint32_t r = 0; r < s->ranks; r++) {
+    print_host(s, r, word, sizeof word);
+    snprintf(list + strlen(list), sizeof list - strlen(list), "%s ", word);
+  }
+  if (across == NAMED_HOSTS) setenv("TEST_HOSTS", list, 1);
+}
+
+static const char *const stranger_names[] = {"", ", with rude strangers", ", with strangers that storm"};
+
 static int print_scene(const struct scene *s, char *text, size_t bytes) {
-  char polling[40];
+  char polling[40], hosts[32] = "";
+  for (uint32_t r = 0; r < s->ranks && across == NAMED_HOSTS; r++)
+    snprintf(hosts + strlen(hosts), sizeof hosts - strlen(hosts), "%s%c", r ? " " : " on hosts ",
+             (char)('a' + s->hosts[r]));
   snprintf(polling, sizeof polling, "polling every %u us", s->poll_us);
-  return snprintf(
-      text, bytes, "seed %llu: %u ranks by %s, %s%s, rank %u %s%s%s%s at step %u of %u (%s), time-outs %d and %d ms",
-      (unsigned long long)s->seed, s->ranks, s->launched ? "tutti run" : "a foreign launcher",
-      s->polls ? polling : "waiting", s->halves ? ", in halves too" : "", s->victim, fault_names[s->fault],
-      s->fault == DISAGREES ? " about the " : "", s->fault == DISAGREES ? difference_names[s->difference] : "",
-      s->fault == EXITS ? (s->status ? " with 7" : " with 0") : "", s->at, s->steps, moment_names[s->moment],
-      s->timeout_ms, s->join_timeout_ms);
+  return snprintf(text, bytes,
+                  "seed %llu: %u ranks%s by %s, %s%s%s, rank %u %s%s%s%s at step %u of %u (%s), time-outs %d and %d ms",
+                  (unsigned long long)s->seed, s->ranks, hosts, s->launched ? "tutti run" : "a foreign launcher",
+                  s->polls ? polling : "waiting", s->halves ? ", in halves too" : "", stranger_names[s->strangers],
+                  s->victim, fault_names[s->fault], s->fault == DISAGREES ? " about the " : "",
+                  s->fault == DISAGREES ? difference_names[s->difference] : "",
+                  s->fault == EXITS ? (s->status ? " with 7" : " with 0") : "", s->at, s->steps,
+                  moment_names[s->moment], s->timeout_ms, s->join_timeout_ms);
 }
 
 /* ---- what ranks report ---- */
@@ -243,7 +318,8 @@ struct knowledge {
 /* Memory shared by the ranks of a case and the process that conducts it. */
 struct board {
   struct ranks_shared shared;
-  _Atomic uint64_t fired_us; /* time of the fault; 0: not yet */
+  _Atomic uint64_t fired_us;  /* time of the fault; 0: not yet */
+  _Atomic uint64_t strangers; /* connections of strangers */
   uint64_t dead_us; /* time when a victim that this program had forked and killed was seen to be dead; 0: never */
   struct {
     struct knowledge of[RANKS_NOTES]; /* of the errors in shared.rank[].notes */
@@ -630,6 +706,7 @@ static int play(struct player *p) {
     if (!p->in[i] || !p->out[i]) return 9;
   }
   if (p->scene->fault == NEVER_JOINS && is_victim(p)) return sleep_until_told(p), FAILED;
+  if (p->scene->fault == WRONG_SECRET && is_victim(p)) fire(p), setenv("TUTTI_SECRET", "another secret", 1);
   p->board->rank[p->rank].before = leftovers_look();
   int status = use_library(p);
   p->board->rank[p->rank].after = leftovers_look();
@@ -642,11 +719,11 @@ static int play_forked(struct ranks_world *w, uint32_t rank) {
   return play(&p);
 }
 
-/* Runs a rank under tutti run: "--as fault SEED:DESCRIPTOR:LOAD". */
+/* Runs a rank under tutti run: "--as fault SEED:DESCRIPTOR:LOAD:WHERE". */
 static int play_launched(const char *argument) {
   unsigned long long seed;
   int fd;
-  if (sscanf(argument, "%llu:%d:%u", &seed, &fd, &load) != 3) return 9;
+  if (sscanf(argument, "%llu:%d:%u:%u", &seed, &fd, &load, &across) != 4) return 9;
   struct scene scene = draw(seed);
   struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
@@ -665,7 +742,8 @@ struct outcome {
   bool fired;     /* the fault happened */
   uint32_t again; /* number of repetitions, as the case was disturbed */
   uint32_t wrong, unnamed, other_half, statuses, late, left;
-  uint32_t known; /* number of entries in knew_us[] */
+  uint64_t strangers; /* their connections */
+  uint32_t known;     /* number of entries in knew_us[] */
   struct {
     uint32_t us;  /* time until a survivor knew of the fault */
     bool missing; /* DIES_JOINING: the victim is reported as missing, since it died before the others knew of it */
@@ -706,6 +784,31 @@ static void note_death(const struct conductor *c) {
   c->board->dead_us = ranks_now_us();
 }
 
+/* Sets the link of the victim's host up or down. */
+static void set_link(const struct scene *s, bool up) {
+  char word[64];
+  struct ifreq request = {0};
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  print_host(s, s->victim, word, sizeof word);
+  const char *colon = strchr(word, ':');
+  snprintf(request.ifr_name, sizeof request.ifr_name, "%s", colon ? colon + 1 : "");
+  bool good = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+  request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+  if (!good || ioctl(fd, SIOCSIFFLAGS, &request) != 0) perror(word), abort();
+  close(fd);
+}
+
+/* Causes a fault at ANY_TIME. */
+static void strike(const struct conductor *c) {
+  const struct scene *s = c->scene;
+  uint64_t none = 0;
+  const bool kills = s->fault == KILLED || s->fault == DIES_JOINING;
+  atomic_compare_exchange_strong(&c->board->fired_us, &none, ranks_now_us());
+  if (s->fault == CUT || s->fault == FLAPS) set_link(s, false);
+  else send_signal(c, kills ? SIGKILL : SIGSTOP);
+  if (kills && !s->launched) note_death(c);
+}
+
 /* Thread of the process that runs the case: sends signals to the victim. */
 static void *lend_a_hand(void *context) {
   struct conductor *c = context;
@@ -714,10 +817,11 @@ static void *lend_a_hand(void *context) {
   if (!wait_until_stage(c, s->fault == NEVER_JOINS || s->fault == DIES_JOINING ? COMES : ARRIVED)) return NULL;
   if (s->moment == ANY_TIME) {
     ranks_sleep_us(s->delay_us);
-    uint64_t none = 0;
-    atomic_compare_exchange_strong(&c->board->fired_us, &none, ranks_now_us());
-    send_signal(c, s->fault == KILLED || s->fault == DIES_JOINING ? SIGKILL : SIGSTOP);
-    if (!s->launched && (s->fault == KILLED || s->fault == DIES_JOINING)) note_death(c);
+    strike(c);
+  }
+  if (s->fault == FLAPS) {
+    ranks_sleep_us(s->pause_ms * 1000);
+    set_link(s, true);
   }
   while (stops && !c->over && c->board->fired_us == 0) ranks_sleep_us(50);
   if (s->fault == STOPPED_AND_GOES_ON) {
@@ -765,7 +869,7 @@ static void add(struct outcome *o, const char *format, ...) {
 /* Returns true if the message blames the victim. A time-out says "rank 3 has waited ... for rank 0 (...)"; the first
  * rank after that is to blame. */
 static bool blames(const struct scene *s, const char *text, uint32_t victim) {
-  if (s->fault == NEVER_JOINS || s->fault == DIES_JOINING) {
+  if (s->fault == NEVER_JOINS || s->fault == DIES_JOINING || s->fault == WRONG_SECRET) {
     /* Rank 0 gives up the job when a rank dies. A rank that joins later cannot learn the reason. */
     bool too_late = s->fault == DIES_JOINING && says(text, "for rank 0 at ");
     return too_late || lists_rank(text, victim);
@@ -775,9 +879,16 @@ static bool blames(const struct scene *s, const char *text, uint32_t victim) {
   return (uint32_t)atoi(rank + 5) == victim;
 }
 
+/* Returns true if the text names a rank of another host. */
+static bool names_across(const struct scene *s, const char *text, uint32_t rank) {
+  for (uint32_t r = 0; r < s->ranks; r++)
+    if (!are_near(s, r, rank) && names_rank(text, r)) return true;
+  return false;
+}
+
 /* Returns true if every survivor must get an error. */
 static bool must_fail(const struct scene *s, const struct ranks_shared *shared) {
-  if (s->fault == NOTHING) return false;
+  if (s->fault == NOTHING || s->fault == FLAPS) return false;
   if (shared->numbers[PAST]) return false; /* the fault came after the last communication */
   return s->fault != STOPPED_AND_GOES_ON || s->pause_ms > (uint32_t)s->timeout_ms;
 }
@@ -789,13 +900,14 @@ static void judge_rank(const struct scene *s, const struct board *board, uint32_
     const struct ranks_note *n = &shared->rank[r].notes[k];
     if (n->err == TUTTI_OK) continue;
     bool half = says(n->text, "in its half: ");
-    bool blamed = !half                    ? blames(s, n->text, s->victim)
+    bool blamed = s->fault == CUT          ? names_across(s, n->text, r)
+                  : !half                  ? blames(s, n->text, s->victim)
                   : r % 2 == s->victim % 2 ? blames(s, n->text, s->victim / 2)
                                            : blames_stranger(n->text, s->victim);
     errors++;
     if (shared->numbers[OTHER_HALF] > 0 && k > 0) continue; /* counted already */
     if (board->fired_us == 0 || board->rank[r].of[k].knew_us < board->fired_us) o->disturbed = o->early = true;
-    if (s->fault != NOTHING && blamed) continue;
+    if (s->fault != NOTHING && s->fault != FLAPS && blamed) continue;
     o->unnamed++;
     add(o, "  rank %u does not name rank %u%s\n", r, s->victim, half ? " in its half" : "");
   }
@@ -822,8 +934,8 @@ static void judge_codes(const struct scene *s, const struct ranks_shared *shared
 /* Returns the time in which a survivor must know of the fault, in us. */
 static uint64_t bound_us(const struct scene *s, tutti_err err) {
   tutti_err expected = expected_error(s);
-  uint64_t us = KNOWS_MS * 1000;
-  if (s->fault == NEVER_JOINS || (s->fault == DIES_JOINING && err == TUTTI_ERR_TIMEOUT))
+  uint64_t us = s->fault == CUT ? CUT_KNOWS_MS * 1000 : KNOWS_MS * 1000;
+  if (s->fault == NEVER_JOINS || s->fault == WRONG_SECRET || (s->fault == DIES_JOINING && err == TUTTI_ERR_TIMEOUT))
     us += (uint64_t)s->join_timeout_ms * 1000;
   else if (expected == TUTTI_ERR_TIMEOUT) us += (uint64_t)s->timeout_ms * 1000;
   return us;
@@ -900,7 +1012,7 @@ static void print_notes(const struct scene *s, const struct board *board, struct
 /* Returns true if the victim, too, ends by itself, after all its calls. */
 static bool lives_on(const struct scene *s) {
   return s->fault == NOTHING || s->fault == STOPPED_AND_GOES_ON || s->fault == DISAGREES || s->fault == ABORTS ||
-         s->fault == NEVER_CALLS;
+         s->fault == NEVER_CALLS || s->fault == WRONG_SECRET || s->fault == CUT || s->fault == FLAPS;
 }
 
 /* Checks that each survivor has ended by itself. said: what tutti run printed; NULL: this program forked the ranks. */
@@ -939,6 +1051,33 @@ static void judge_launcher(const struct scene *s, const struct ranks_shared *sha
       said);
 }
 
+/* Starts the strangers of a case; ends them if `pids` has some. */
+static void start_strangers(const struct scene *s, struct board *board, pid_t pids[]) {
+  for (uint32_t r = 0; r < s->ranks && s->strangers != STRANGERS_NONE; r++)
+    pids[r] = strangers_start(s->strangers, r, s->seed, &board->shared.numbers[r], &board->strangers);
+}
+static void end_strangers(const pid_t pids[]) {
+  for (uint32_t r = 0; r < RANKS; r++) {
+    if (pids[r] <= 0) continue;
+    kill(pids[r], SIGKILL);
+    waitpid(pids[r], NULL, 0);
+  }
+}
+
+/* Judges what all parts of a case have written on the board. */
+static void judge(const struct scene *s, const struct board *board, struct outcome *o) {
+  o->fired = board->fired_us != 0;
+  o->strangers = board->strangers;
+  o->wrong = (uint32_t)board->shared.numbers[WRONG];
+  o->other_half = (uint32_t)board->shared.numbers[OTHER_HALF];
+  if (o->wrong > 0) add(o, "  wrong elements\n");
+  if (o->other_half > 0) add(o, "  %u ranks got an error in the half without the victim\n", o->other_half);
+  for (uint32_t r = 0; r < s->ranks; r++) judge_rank(s, board, r, o);
+  judge_codes(s, &board->shared, o);
+  judge_times(s, board, o);
+  judge_held(s, board, o);
+}
+
 static void conduct(const struct scene *s, struct outcome *o) {
   int fd = s->launched ? memfd_create("seeded_faults", 0) : -1, status = 0;
   if (s->launched && (fd < 0 || ftruncate(fd, sizeof(struct board)) != 0)) abort();
@@ -948,13 +1087,16 @@ static void conduct(const struct scene *s, struct outcome *o) {
   struct ranks_world w = {.context = s, .shared = &board->shared};
   struct conductor c = {.scene = s, .board = board, .shared = &board->shared};
   pthread_t hand;
+  pid_t strangers[RANKS] = {0};
   struct ranks_output output = {0};
   memset(o, 0, sizeof *o);
+  place_ranks(s);
+  start_strangers(s, board, strangers);
   if (!s->launched) ranks_start(&w, s->ranks, play_forked);
   if (pthread_create(&hand, NULL, lend_a_hand, &c) != 0) abort();
   if (s->launched) {
     char argument[64];
-    snprintf(argument, sizeof argument, "%llu:%d:%u", (unsigned long long)s->seed, fd, load);
+    snprintf(argument, sizeof argument, "%llu:%d:%u:%u", (unsigned long long)s->seed, fd, load, across);
     status = ranks_launch(s->ranks, "fault", argument, HANG_MS / 1000, &output);
     o->hung = status < 0;
     close(fd);
@@ -963,15 +1105,9 @@ static void conduct(const struct scene *s, struct outcome *o) {
   }
   c.over = true;
   pthread_join(hand, NULL);
-  o->fired = board->fired_us != 0;
-  o->wrong = (uint32_t)board->shared.numbers[WRONG];
-  o->other_half = (uint32_t)board->shared.numbers[OTHER_HALF];
-  if (o->wrong > 0) add(o, "  wrong elements\n");
-  if (o->other_half > 0) add(o, "  %u ranks got an error in the half without the victim\n", o->other_half);
-  for (uint32_t r = 0; r < s->ranks; r++) judge_rank(s, board, r, o);
-  judge_codes(s, &board->shared, o);
-  judge_times(s, board, o);
-  judge_held(s, board, o);
+  end_strangers(strangers);
+  if (across == LINKED_HOSTS) set_link(s, true);
+  judge(s, board, o);
   if (s->launched && !o->hung) judge_launcher(s, &board->shared, status, output.chars, o);
   if (!o->hung) judge_ends(s, board, output.chars, o);
   if (o->hung || o->report[0]) print_notes(s, board, o);
@@ -999,7 +1135,7 @@ struct row {
 };
 
 struct tally {
-  uint64_t cases, faults, hangs, wrong, unnamed, other_half, statuses, late, left, again, early;
+  uint64_t cases, faults, strangers, hangs, wrong, unnamed, other_half, statuses, late, left, again, early;
   struct row row[FAULTS + 1];
 };
 
@@ -1046,6 +1182,7 @@ static void count(const struct scene *s, const struct outcome *o, struct tally *
   t->cases++;
   t->again += o->again;
   t->left += o->left;
+  t->strangers += o->strangers;
   count_times(s, o, t);
   if (o->early && s->fault != NOTHING && !o->hung && o->wrong == 0 && o->left == 0) {
     t->early++;
@@ -1129,9 +1266,11 @@ static uint64_t conduct_seeds(uint64_t first, uint64_t last, struct tally *t) {
   struct outcome *outcomes =
       mmap(NULL, AT_ONCE * sizeof *outcomes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (outcomes == MAP_FAILED) abort();
+  /* A link that is cut or flaps is that of all cases. */
+  const int at_once = across == LINKED_HOSTS ? 1 : load ? LOADED_AT_ONCE : AT_ONCE;
   uint64_t next = first, running = 0;
   while (running > 0 || (next <= last && !interrupted)) {
-    for (int i = 0; i < (load ? LOADED_AT_ONCE : AT_ONCE) && next <= last && !interrupted; i++) {
+    for (int i = 0; i < at_once && next <= last && !interrupted; i++) {
       if (slots[i].pid) continue;
       slots[i].outcome = &outcomes[i];
       begin(&slots[i], next++);
@@ -1204,6 +1343,7 @@ static void run_seeds(uint64_t first, uint64_t last) {
       (unsigned long long)t.wrong, (unsigned long long)t.unnamed, (unsigned long long)t.other_half,
       (unsigned long long)t.statuses, (unsigned long long)t.late, (unsigned long long)t.left,
       (unsigned long long)t.again, (unsigned long long)t.early);
+  if (across != ONE_HOST) printf("  %llu connections of strangers\n", (unsigned long long)t.strangers);
   if (next <= last) FAIL("interrupted; %llu..%llu remain", (unsigned long long)next, (unsigned long long)last);
   CHECK(t.early <= 1 + t.cases / 20, "the machine is too busy: time limits passed before the faults");
 }
@@ -1230,6 +1370,11 @@ int main(int argc, char **argv) {
   if (argc >= 3 && strcmp(argv[1], "--load") == 0) {
     load = (uint32_t)strtoul(argv[2], NULL, 0);
     argc -= 2, argv += 2;
+  }
+  if (argc >= 2 && strcmp(argv[1], "--hosts") == 0) {
+    const char *hosts = getenv("TEST_HOSTS");
+    across = hosts && strchr(hosts, ':') ? LINKED_HOSTS : NAMED_HOSTS;
+    argc--, argv++;
   }
   if (argc == 2 && argv[1][0] >= '0' && argv[1][0] <= '9') {
     const char *dots = strstr(argv[1], "..");
