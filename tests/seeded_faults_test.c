@@ -212,7 +212,7 @@ static void draw_hosts(struct scene *s) {
   const uint64_t count = 1 + ranks_random(&state) % 8 % 3; /* mostly two or three */
   for (uint32_t r = 0; r < s->ranks; r++) s->hosts[r] = (uint32_t)(ranks_random(&state) % count);
   s->strangers = ranks_random(&state) % 4 == 0 ? (enum strangers_kind)(1 + ranks_random(&state) % 2) : STRANGERS_NONE;
-  if (ranks_random(&state) % 8 != 0) return;
+  if (ranks_random(&state) % (across == LINKED_HOSTS ? 3 : 8) != 0) return;
   s->fault = faults[ranks_random(&state) % (across == LINKED_HOSTS ? 3 : 1)];
   s->launched = s->halves = false;
   s->victim = 1 + s->victim % (s->ranks - 1); /* if rank 0 has the wrong secret, all others do */
