@@ -32,11 +32,14 @@ hosts_lack() {
 # the kernel kills the rest. That process is not the script, whose programs might mistake a parent 1 for a lost one.
 hosts_why=$([ -n "${NETNS_INSIDE-}" ] || hosts_lack)
 if [ -z "${NETNS_INSIDE-}" ] && [ -z "$hosts_why" ]; then
-  NETNS_INSIDE=1 setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount --mount-proc --net \
+  hosts_folder=$(mktemp -d) # of all files that the script makes
+  NETNS_INSIDE=1 TMPDIR=$hosts_folder setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount --mount-proc --net \
     bash -c 'ip link set lo up; "$@"; exit $?' - bash "$0" "$@" <&0 &
-  trap 'kill -9 $!; wait $!; exit 143' HUP INT TERM
+  trap 'kill -9 $!; wait $!; rm -rf "$hosts_folder"; exit 143' HUP INT TERM
   wait $!
-  exit $?
+  hosts_status=$?
+  rm -rf "$hosts_folder"
+  exit $hosts_status
 fi
 unset NETNS_INSIDE
 hosts_visible=("$(cd "$1" && pwd)" "$(cd "$2" && pwd)")

@@ -121,24 +121,34 @@ test_the_tap_damages() {
   hosts_end
 }
 
-# What there is in this script's namespaces and on the machine.
-left() { ip -o link | cut -d: -f2; cut -d' ' -f1-3 /proc/self/mounts; ls -d /proc/[0-9]* | wc -l; }
+# Prints the links and mounts of this script's namespaces, and the processes that are in other ones: those of hosts, and
+# of scripts that this one has started.
+left() {
+  local path
+  ip -o link 2>/dev/null | cut -d: -f2
+  cut -d' ' -f1-3 /proc/self/mounts
+  for path in /proc/[0-9]*; do
+    [[ "$(readlink "$path"/ns/{net,pid} 2>/dev/null | tr -d '\n')" =~ ^("$spaces")?$ ]] || tr '\0' ' ' <"$path/cmdline"
+  done
+}
 
 test_nothing_is_left() {
-  local before said victim_pid
+  local before said victim_pid spaces
   hosts_possible || { skip "$hosts_why"; return; }
+  spaces=$(readlink /proc/self/ns/{net,pid} | tr -d '\n')
   before=$(left)
   hosts_make 2
   begin_on_host 1 sleep 1000
+  until [[ "$(left)" == *"sleep 1000"* ]]; do sleep 0.05; done
   has "with hosts" "$(left)" switch
   hosts_end
   is "after hosts_end" "$(left)" "$before"
-  # The processes of a script that is killed are in a process namespace below this one.
+  # The processes of a script that is killed end when the kernel comes to it.
   coproc victim { NETNS_TEST_ROLE=victim exec bash "$script" "$source" "$build"; }
-  victim_pid=$victim_PID
+  victim_pid=${victim_PID?}
   read -r -u "${victim[0]}" said
   is "the victim" "$said" ready
-  has "with a victim" "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ')" "sleep 1000"
+  until [[ "$(left)" == *"sleep 1000"* ]]; do sleep 0.05; done
   kill -9 "$victim_pid"
   wait "$victim_pid" 2>/dev/null
   until [ "$(left)" = "$before" ]; do sleep 0.05; done

@@ -1,17 +1,16 @@
 #!/bin/bash
 # several_hosts_test.sh SOURCE BUILD: tests jobs whose ranks run on several hosts, as users start them: hosts are values
-# of TUTTI_HOST, or network namespaces (as root).
+# of TUTTI_HOST. netns_test.sh and hosts_net_test.sh test hosts that are namespaces.
 # test: fast timeout=300
 set -u
 . "$1/tests/shell.sh"
 tutti=$2/tutti
+place=$2/tests/place
 here=$(mktemp -d)
 started=()
-namespaces=()
 end_all() {
   local name
   for name in ${started[@]+"${started[@]}"}; do kill -9 "$name" 2>/dev/null; done
-  for name in ${namespaces[@]+"${namespaces[@]}"}; do ip netns del "$name"; done
   rm -rf "$here"
 }
 trap end_all EXIT
@@ -19,12 +18,7 @@ cd "$here" || exit 1
 collectives="allreduce reduce broadcast allgather gather scatter alltoall reduce_scatter scan exscan"
 
 # on_hosts "HOSTS" PROGRAM...: runs a job with one rank for each word of HOSTS, which is the name of the rank's host.
-on_hosts() {
-  local hosts=$1
-  shift
-  # shellcheck disable=SC2016,SC2086
-  "$tutti" run -n "$(set -- $hosts; echo $#)" -- bash -c 'hosts=('"$hosts"'); export TUTTI_HOST=${hosts[$TUTTI_RANK]}; exec "$@"' - "$@"
-}
+on_hosts() { TEST_HOSTS=$1 "$tutti" run -n "$(wc -w <<<"$1")" -- "$place" "${@:2}"; }
 
 # check_table WHAT TEXT ROWS: checks that a table of `tutti bench` has rows, and no wrong element.
 check_table() {
@@ -85,30 +79,6 @@ test_refused() {
   local said
   said=$(on_hosts "a b" "$tutti" bench onesided -n 2 2>&1)
   has_facts "one-sided" "$said" "tutti_window_create|rank 1 runs on another host|split"
-}
-
-# Two network namespaces are two hosts, also without TUTTI_HOST.
-test_namespaces() {
-  local name=tutti$$ said
-  [ "$(id -u)" = 0 ] && command -v ip >/dev/null || { skip "needs root and iproute2"; return; }
-  ip netns add "$name-a" 2>err.txt || { skip "no network namespaces: $(cat err.txt)"; return; }
-  ip netns add "$name-b"
-  namespaces=("$name-a" "$name-b")
-  ip link add "$name" netns "$name-a" type veth peer name "$name" netns "$name-b"
-  ip -n "$name-a" address add 10.77.0.1/24 dev "$name" && ip -n "$name-b" address add 10.77.0.2/24 dev "$name"
-  for said in a b; do ip -n "$name-$said" link set "$name" up && ip -n "$name-$said" link set lo up; done
-  in_namespace() { # RANK HOST
-    ip netns exec "$name-$2" env TUTTI_RANK="$1" TUTTI_WORLD_SIZE=4 TUTTI_MASTER_ADDR=10.77.0.1 TUTTI_MASTER_PORT=23456 \
-      TUTTI_SECRET=s3 "$tutti" bench allreduce alltoall -n 4 --bytes 8:32K:64 --time-ms 2
-  }
-  in_namespace 1 b >out.1 2>&1 & started[1]=$!
-  in_namespace 2 a >out.2 2>&1 & started[2]=$!
-  in_namespace 3 b >out.3 2>&1 & started[3]=$!
-  said=$(in_namespace 0 a 2>&1)
-  is "status in namespaces" $? 0
-  wait "${started[@]}"
-  started=()
-  check_table "namespaces" "$said" 6
 }
 
 run_tests
