@@ -73,6 +73,9 @@ mount -t tmpfs tmpfs /dev/shm
 chmod 1777 /tmp /dev/shm
 # An address can be used at once, and not after a search for duplicates.
 echo 0 | tee /proc/sys/net/ipv6/conf/all/accept_dad >/proc/sys/net/ipv6/conf/default/accept_dad
+# A connection never begins at a port that a launcher on the machine has chosen for a job. While rank 0 does not listen
+# yet, a rank of its host could else reach itself there.
+echo 20000 32000 >/proc/sys/net/ipv4/ip_local_port_range
 ip link set lo up
 echo ready
 exec sleep infinity'
@@ -133,7 +136,7 @@ begin_job() {
   read -r -a on <<<"$1"
   job_pids=()
   for r in "${!on[@]}"; do
-    begin_on_host "${on[r]}" env TUTTI_RANK="$r" TUTTI_WORLD_SIZE="${#on[@]}" TUTTI_MASTER_PORT=23456 TUTTI_SECRET=s3 \
+    begin_on_host "${on[r]}" env TUTTI_RANK="$r" TUTTI_WORLD_SIZE="${#on[@]}" TUTTI_MASTER_PORT=33456 TUTTI_SECRET=s3 \
       TUTTI_MASTER_ADDR="${job_address:-$hosts_network.$((on[0] + 1))}" TUTTI_TUNING=none "${@:2}" >"out.$r" 2>&1
     job_pids+=($!)
   done
