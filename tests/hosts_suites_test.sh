@@ -10,14 +10,14 @@ here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 cd "$here" || exit 1
 
-test_one_rank_each() { suites_on "a b" "conformance_test agreement_test lanes_test woven_test mistakes_test"; }
-test_two_ranks_each() { suites_on "a a b b" "conformance_test calls_test plans_test ccl_cases_test"; }
+test_one_rank_each() { suites_on "a b" conformance_test agreement_test lanes_test woven_test mistakes_test; }
+test_two_ranks_each() { suites_on "a a b b" conformance_test calls_test plans_test ccl_cases_test; }
 test_all_suites() {
   local list
   [ -n "${TEST_LONG-}" ] || { skip "runs only with TEST_LONG"; return; }
   for list in "a b" "a a b b" "a b a b" "a b c d" "a a a b" "a b c d e f g h"; do
     echo "  hosts $list:"
-    suites_on "$list" "${suites[*]}"
+    suites_on "$list" "${suites[@]}"
   done
 }
 run_tests

@@ -1,5 +1,5 @@
-# netns.sh: hosts made of namespaces, for tests that run as root. A script reads it right after shell.sh, before it makes
-# anything, with `. "$1/tests/netns.sh"`. Its other arguments are the script's own: SOURCE BUILD.
+# netns.sh: hosts made of namespaces, for tests that run as root. A script reads it right after shell.sh, before it
+# makes anything, with `. "$1/tests/netns.sh"`. The arguments of the script are SOURCE BUILD.
 #
 #   hosts_possible || { skip "$hosts_why"; return; }
 #   hosts_make 3                          # h0, h1, h2, joined by a bridge
@@ -8,14 +8,15 @@
 #   shape 1gbit; link_down 2; link_up 2
 #   hosts_end
 #
-# A host is a network, mount, UTS and IPC namespace: it has its own hostname, interfaces, /sys, /tmp and /dev/shm. It sees
-# SOURCE, BUILD and the current folder of hosts_make also if they lie in /tmp. Connections between hosts use the congestion
-# control cubic: it is an attribute of the routes, as a namespace may not always choose one for itself.
+# A host is a network, mount, UTS and IPC namespace: it has its own hostname, interfaces, /sys, /tmp and /dev/shm. It
+# sees SOURCE, BUILD and the current folder of hosts_make also if they lie in /tmp. Connections between hosts use the
+# congestion control cubic: it is an attribute of the routes, as a namespace may not always choose one for itself.
 #
-# The script starts itself again in process, mount and network namespaces of its own, which are the switch between the
-# hosts. So the network of the machine is not touched, and nothing has a name that the machine knows. When the script
-# ends, whatever the reason, the kernel ends all its processes, and with them the namespaces, mounts and links. All hosts
-# share the script's process namespace: a host's programs see those of the others in /proc, and `kill` reaches them.
+# The script starts itself again in process, mount and network namespaces of its own; that network namespace has the
+# switch between the hosts. So the network of the machine is not touched, and nothing has a name that the machine knows.
+# When the script ends, whatever the reason, the kernel ends all its processes, and with them the namespaces, mounts and
+# links. All hosts share the script's process namespace, so that $! is the process id that `kill` needs. A host's
+# programs therefore see those of the others in /proc. The library does not mind: hosts differ by their networks.
 # Process ids, also $$, repeat from script to script: use mktemp for names of files.
 
 # Prints why this machine cannot make hosts; prints nothing if it can.
@@ -33,7 +34,8 @@ hosts_lack() {
 hosts_why=$([ -n "${NETNS_INSIDE-}" ] || hosts_lack)
 if [ -z "${NETNS_INSIDE-}" ] && [ -z "$hosts_why" ]; then
   hosts_folder=$(mktemp -d) # of all files that the script makes
-  NETNS_INSIDE=1 TMPDIR=$hosts_folder setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount --mount-proc --net \
+  NETNS_INSIDE=1 TMPDIR=$hosts_folder setpriv --pdeathsig KILL \
+    unshare --pid --fork --kill-child --mount --mount-proc --net \
     bash -c 'ip link set lo up; "$@"; exit $?' - bash "$0" "$@" <&0 &
   trap 'kill -9 $!; wait $!; rm -rf "$hosts_folder"; exit 143' HUP INT TERM
   wait $!
@@ -61,7 +63,9 @@ echo "$1" >/proc/sys/kernel/hostname
 shift
 mount -t tmpfs tmpfs /dev/shm # becomes /tmp, once it has the folders that the host needs to see
 for folder; do
-  case $folder in /tmp/?*) mkdir -p "/dev/shm/${folder#/tmp/}" && mount --rbind "$folder" "/dev/shm/${folder#/tmp/}" ;; esac
+  case $folder in
+    /tmp/?*) mkdir -p "/dev/shm/${folder#/tmp/}" && mount --rbind "$folder" "/dev/shm/${folder#/tmp/}" ;;
+  esac
 done
 mkdir -p /dev/shm/cgroup
 mount --rbind /sys/fs/cgroup /dev/shm/cgroup
@@ -80,10 +84,10 @@ ip link set lo up
 echo ready
 exec sleep infinity'
 
-# hosts_make N [tap] [NETWORK]: makes hosts h0 to h(N-1). Host I has the addresses NETWORK.(I+1)/24 (NETWORK: 10.77.0) and
-# fd77::(I+1)/64 on eth0. With tap, the program tests/tap is the switch, and tap_say gives it commands.
+# hosts_make N [tap] [NETWORK]: makes hosts h0 to h(N-1). Host I has the addresses NETWORK.(I+1)/24 (NETWORK: 10.77.0)
+# and fd77::(I+1)/64 on eth0. With tap, the program tests/tap is the switch, and tap_say gives it commands.
 hosts_make() {
-  local count=$1 with_tap= i fd line pid
+  local count=$1 with_tap="" i fd line pid
   hosts_network=10.77.0
   for line in "${@:2}"; do [ "$line" = tap ] && with_tap=1 || hosts_network=$line; done
   hosts=()
@@ -96,7 +100,8 @@ hosts_make() {
     hosts+=("$pid")
     [ "$line" = ready ] || { complain "host $i cannot be made"; return 1; }
   done
-  if [ -n "$with_tap" ]; then hosts_join_tap; else hosts_join_bridge; fi || { complain "the hosts cannot be joined"; return 1; }
+  if [ -n "$with_tap" ]; then hosts_join_tap; else hosts_join_bridge; fi ||
+    { complain "the hosts cannot be joined"; return 1; }
   for ((i = 0; i < count; i++)); do
     hosts_ip "$i" >/dev/null <<END || { complain "host $i gets no address"; return 1; }
 address add $hosts_network.$((i + 1))/24 dev eth0 noprefixroute
@@ -165,7 +170,10 @@ tap_hears() { # reads an answer
 }
 tap_say() { echo "$*" >&"${hosts_tap[1]}" && tap_hears; } # COMMAND...: see tests/tap.c
 # tap_count WHAT: prints how many packets the tap has treated so (sent, dropped, doubled, ...).
-tap_count() { tap_say count >&2 && awk -v what="$1" '{ for (i = 2; i < NF; i += 2) if ($i == what) print $(i + 1) }' <<<"$tap_answer"; }
+tap_count() {
+  tap_say count >&2 || return
+  awk -v what="$1" '{ for (i = 2; i < NF; i += 2) if ($i == what) print $(i + 1) }' <<<"$tap_answer"
+}
 tap_end() {
   [ -n "${hosts_tap_PID-}" ] || return 0
   local pid=$hosts_tap_PID
@@ -185,7 +193,7 @@ shape() {
   local how=(root tbf rate "$1" burst 64kb latency 50ms)
   [ "$1" != none ] || verb=delete how=(root)
   for i in "${!hosts[@]}"; do
-    tc qdisc "$verb" dev "h$i" "${how[@]}" && nsenter --target "${hosts[i]}" --net tc qdisc "$verb" dev eth0 "${how[@]}" ||
+    if tc qdisc "$verb" dev "h$i" "${how[@]}"; then on_host "$i" tc qdisc "$verb" dev eth0 "${how[@]}"; else false; fi ||
       { complain "the link of host $i cannot be shaped to $1"; return 1; }
   done
 }

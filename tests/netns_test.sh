@@ -52,12 +52,12 @@ test_a_job_crosses_the_bridge() {
     is "$job_address: right rows" "$(grep -c '^ *[0-9].* 0$' out.0)" 2
   done
   begin_job "0 1" "$tutti" bench allreduce --bytes 1M -n 2 --time-ms 500
-  until grep -q cubic <<<"$(on_host 1 ss -tin)"; do kill -0 "${job_pids[0]}" 2>/dev/null || { complain "no connection with cubic"; break; }; done
+  until grep -q cubic <<<"$(on_host 1 ss -tin)"; do
+    kill -0 "${job_pids[0]}" 2>/dev/null || { complain "no connection with cubic"; break; }
+  done
   end_job
   hosts_end
 }
-
-bytes_sent() { on_host "$1" cat /sys/class/net/eth0/statistics/tx_bytes; }
 
 # A host whose link is cut sends nothing; the others keep their carriers.
 test_links() {
@@ -68,7 +68,10 @@ test_links() {
   is "carrier of host 0" "$(on_host 0 cat /sys/class/net/eth0/carrier)" 1
   is "carrier of host 1" "$(on_host 1 cat /sys/class/net/eth0/carrier)" 0
   begin_job "0 1" "$tutti" bench barrier -n 2
-  for i in 1 2 3 4 5; do kill -0 "${job_pids[0]}" "${job_pids[1]}" || complain "a rank has ended without a link"; sleep 0.1; done
+  for i in 1 2 3 4 5; do
+    kill -0 "${job_pids[0]}" "${job_pids[1]}" || complain "a rank has ended without a link"
+    sleep 0.1
+  done
   link_up 1
   end_job
   hosts_end
@@ -90,7 +93,10 @@ test_shapes() {
 }
 
 csum_errors() { # HOST: prints how many TCP segments with a wrong checksum it has received
-  on_host "$1" awk '$1 == "Tcp:" { for (i = 1; i <= NF; i++) if ($i == "InCsumErrors") at = i; n = $at } END { print n }' /proc/net/snmp
+  # shellcheck disable=SC2016
+  on_host "$1" awk '
+    $1 == "Tcp:" { for (i = 1; i <= NF; i++) if ($i == "InCsumErrors") at = i; n = $at }
+    END { print n }' /proc/net/snmp
 }
 
 # A job gets right results over a network that damages packets, and the damage is real.

@@ -1,20 +1,23 @@
 # suites.sh: the suites that also hold for a job on several hosts, and how to run them there (placement.h).
 
-# A name, and which of its tests; none: all. Left out is what needs windows, or memory that all ranks map.
+# Left out is what needs windows, or memory that all ranks map.
 suites=(
-  "conformance_test" "agreement_test" "calls_test" "lanes_test" "woven_test" "mistakes_test" "plans_test" "ccl_cases_test"
-  "sweep_test" "tensor_test" "create_test" "heap_test" "mesh_test"
+  conformance_test agreement_test calls_test lanes_test woven_test mistakes_test plans_test ccl_cases_test sweep_test
+  tensor_test create_test heap_test mesh_test
 )
 
-# suites_on "HOSTS" "SUITES": runs suites with the ranks on the hosts of this list, and prints a row for each.
+# suites_on "HOSTS" "SUITE [TEST...]"...: runs suites, or some tests of them, with the ranks on the hosts of this list.
+# Prints a row for each.
 suites_on() {
   local suite began said status
-  for suite in $2; do
+  for suite in "${@:2}"; do
     began=$EPOCHREALTIME
     # In a long test, each suite runs in its usual length: it runs on many lists of hosts.
-    said=$(TEST_HOSTS=$1 env -u TEST_LONG "$build/tests/$suite" 2>&1)
+    # shellcheck disable=SC2086
+    said=$(TEST_HOSTS=$1 env -u TEST_LONG "$build/tests/"$suite 2>&1)
     status=$?
-    printf '  %-17s %6.1f s  %s\n' "$suite" "$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')" "$(tail -n 1 <<<"$said")"
+    printf '  %-17s %6.1f s  %s\n' "${suite%% *}" "$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')" \
+      "$(tail -n 1 <<<"$said")"
     [ $status = 0 ] || complain "$suite on hosts $1: $(grep -v '^ok' <<<"$said" | tail -n 40)"
   done
 }
