@@ -33,7 +33,8 @@ enum {
   STEPS = 12,
   ITEMS = 60000,
   TIMEOUT_MS = 300,
-  LOADED_TIMEOUT_MS = 1000, /* instead of TIMEOUT_MS with --load, as other ranks than the victim may be late */
+  LOADED_TIMEOUT_MS = 1000, /* instead of TIMEOUT_MS with --load, as other ranks than the victim may be late; and on
+                             * several hosts, where the first message must wait until the ranks are connected */
   LONG_MS = 20000,          /* time-out in most cases of faults that a rank learns of without a time-out */
   KNOWS_MS = 1000, /* a survivor knows of a fault at the latest after this time, or after its time-out and this time */
   CUT_KNOWS_MS = 4000, /* the same if a host is cut off */
@@ -196,7 +197,7 @@ static tutti_err expected_error(const struct scene *s) {
  * cases it is short, so that ranks run into it while others learn of the fault. */
 static void draw_timeouts(struct scene *s, uint64_t *state) {
   bool is_short = ranks_random(state) % 4 == 0;
-  s->timeout_ms = load ? LOADED_TIMEOUT_MS : TIMEOUT_MS;
+  s->timeout_ms = load || across != ONE_HOST ? LOADED_TIMEOUT_MS : TIMEOUT_MS;
   s->join_timeout_ms = LONG_MS;
   if (s->fault == NOTHING) s->timeout_ms = -1;
   else if (s->fault == CUT || s->fault == FLAPS) s->timeout_ms = LONG_MS;
