@@ -62,7 +62,6 @@ tap_counts() {
   for what in sent dropped doubled reordered flipped overflowed; do echo -n " $(tap_count "$what") $what"; done
 }
 
-# Not `lateness` of conformance_test: where packets are lost, a rank may finish a call before it hears that others gave up.
 test_damaged_network() {
   local shapes=("" "0 1" "0 0 1 1" "0 1 2 3") shape seed what
   hosts_possible || { skip "$hosts_why"; return; }
@@ -74,8 +73,7 @@ test_damaged_network() {
       tap_say "$what"
     done
     echo "  seed $seed, hosts $shape:"
-    suites_on "$placed" "conformance_test every_algorithm random_calls messages parts many_open disagreement abortion" \
-      "conformance_test death" sweep_test tensor_test woven_test
+    suites_on "$placed" "$conformance" sweep_test tensor_test woven_test
     echo "   $(tap_counts)"
     for what in dropped doubled reordered flipped; do
       [ "$(tap_count $what)" -gt 0 ] || complain "seed $seed, hosts $shape: no packet was $what"
