@@ -182,9 +182,10 @@ tap_end() {
   unset hosts_tap_PID
 }
 
-# Cuts the link of host I, or mends it. The host loses its carrier; the others do not notice.
-link_down() { if [ -n "${hosts_tap_PID-}" ]; then tap_say "down $1"; else ip link set "h$1" down; fi; }
-link_up() { if [ -n "${hosts_tap_PID-}" ]; then tap_say "up $1"; else ip link set "h$1" up; fi; }
+# Cuts the link of host I, or mends it. No host loses its carrier: after a carrier comes back, Linux may wait for up to a
+# second before it sends.
+link_down() { if [ -n "${hosts_tap_PID-}" ]; then tap_say "down $1"; else bridge link set dev "h$1" state 0; fi; }
+link_up() { if [ -n "${hosts_tap_PID-}" ]; then tap_say "up $1"; else bridge link set dev "h$1" state 3; fi; }
 
 # shape RATE: limits both directions of each host's link to a rate of tc (100mbit); shape none: no longer. Bridge only.
 # A burst of 64 KiB lets one segment of the largest size pass.

@@ -23,7 +23,7 @@ enum {
    * questions without an answer after which it ends the connection. */
   CONTROL_IDLE_S = 1,
   DATA_IDLE_S = 60,
-  QUESTIONS = 10,
+  QUESTIONS = 127, /* the maximum of Linux; the wire may ask several times per second */
 };
 #define AGAIN_NS UINT64_C(10000000) /* time until a call is repeated */
 

@@ -28,12 +28,13 @@ enum {
    * received something last. */
   TURNS = 4,
   /* A host is suspected if it has acknowledged nothing for SUSPECT_MS ms: the kernel asks an idle one once per second.
-   * Then this rank lets the kernel ask at each check. The host is gone if it has acknowledged nothing for SILENT_MS ms,
+   * Then this rank lets the kernel ask more often. The host is gone if it has acknowledged nothing for SILENT_MS ms,
    * and has been suspected for SUSPECTED_MS ms. So an interruption of 1.2 s is noticed to be over in time, and a process
    * that was stopped itself does not blame others. */
   SUSPECT_MS = 1300,
+  ASK_MS = 200, /* time between two questions to a suspected host, in ms */
   SUSPECTED_MS = 1000,
-  SILENT_MS = 2600,
+  SILENT_MS = 2850,
 };
 #define RECEIPT_MS 1 /* time between two questions whether the peers' hosts have received everything, in ms */
 #define NS_PER_MS 1000000u
@@ -56,8 +57,9 @@ struct connection {
   bool watched; /* true: epoll also reports when the socket can send again */
   bool mute;    /* true: sending to the peer has failed, but frames that the peer has sent may still be unread */
   bool gone;    /* true: the peer is gone, and all its frames have been read */
-  uint64_t suspected_ns; /* time since when the other host is suspected to be gone; 0: it is not */
-  bool local;            /* true: what is sent is at once with the peer: the socket is no TCP socket */
+  /* Time since when the other host is suspected to be gone (0: it is not), and time of the last question, in ns. */
+  uint64_t suspected_ns, asked_ns;
+  bool local; /* true: what is sent is at once with the peer: the socket is no TCP socket */
   /* The frame that is partly sent: its head, its body, and its bytes. sent == total: there is no such frame. */
   struct prefix out;
   const unsigned char *out_body;
@@ -393,8 +395,10 @@ static bool is_silent(struct connection *c) {
   const uint64_t now = tu_clock_ns();
   if (c->suspected_ns == 0) c->suspected_ns = now;
   if (info.tcpi_last_ack_recv >= SILENT_MS && now - c->suspected_ns >= (uint64_t)SUSPECTED_MS * NS_PER_MS) return true;
-  /* If the connection is idle for longer than this time already, the kernel asks at once. */
+  if (now - c->asked_ns < (uint64_t)ASK_MS * NS_PER_MS) return false;
+  /* If the connection has been idle for longer than this time already, the kernel asks at once. */
   (void)setsockopt(c->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  c->asked_ns = now;
   return false;
 }
 
