@@ -25,7 +25,7 @@ static tutti_err check_address(const tutti_options *o, struct tu_error *error) {
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "tutti_options.address is %s; expected the host name or address at which rank 0 of %u listens",
                    !o->address   ? "NULL"
-                   : *o->address ? "longer than 255 characters"
+                   : *o->address ? "longer than 1023 characters"
                                  : "empty",
                    o->ranks);
   if (o->port == 0 && (o->rank > 0 || !o->on_listen))

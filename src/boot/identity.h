@@ -5,10 +5,13 @@
 
 #include "base/base.h"
 
+enum { TU_BOOT_ADDRESS_CHARS = 1024 };
+
 struct tu_boot_identity {
   uint32_t rank, ranks;
   bool alone;        /* true: no variable is set, so the process is a world of one rank */
-  char address[256]; /* host name or address at which rank 0 listens */
+  /* host name or address at which rank 0 listens, or a list of them with commas */
+  char address[TU_BOOT_ADDRESS_CHARS];
   /* port on which rank 0 listens; 0 (on rank 0 only): rank 0 chooses a free port and passes it to on_listen */
   uint16_t port;
   bool reserved;      /* true: `tutti run` keeps the port bound, so that no other program gets it before this job */

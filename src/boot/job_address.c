@@ -67,6 +67,8 @@ static bool is_in(const struct range *range, const struct ifaddrs *i) {
   return true;
 }
 
+enum { OF_LINK = 3, BEST = 5 };
+
 /* Returns how well an interface suits without a choice of the user: 0 not at all; IPv4 is better than IPv6, and both
  * are better than addresses of a link and the loopback. */
 static int suits(const struct ifaddrs *i) {
@@ -74,8 +76,8 @@ static int suits(const struct ifaddrs *i) {
   const size_t count = bytes_of(i->ifa_addr, &bytes);
   if (count == 0 || !(i->ifa_flags & IFF_UP)) return 0;
   if (i->ifa_flags & IFF_LOOPBACK) return count == 4 ? 2 : 1;
-  if (count == 16 && IN6_IS_ADDR_LINKLOCAL(&ipv6(i->ifa_addr)->sin6_addr)) return 3;
-  return count == 4 ? 5 : 4;
+  if (count == 16 && IN6_IS_ADDR_LINKLOCAL(&ipv6(i->ifa_addr)->sin6_addr)) return OF_LINK;
+  return count == 4 ? BEST : 4;
 }
 
 static socklen_t size_of(const struct sockaddr *a) {
@@ -97,20 +99,55 @@ static bool find_interface(const struct range *range, struct sockaddr_storage *f
   return best > 0;
 }
 
+static tutti_err fail_no_interface(const char *text, struct tu_error *error) {
+  return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                 "no network interface that is up has the name or address of TUTTI_INTERFACE, '%.100s'; `ip address` "
+                 "lists them",
+                 text);
+}
+
 static tutti_err choose(const struct tu_job *job, struct sockaddr_storage *found, struct tu_error *error) {
   const char *text = tu_env("TUTTI_INTERFACE");
   struct range range;
   memset(found, 0, sizeof *found);
   if (text && read_range(text, &range, error) != TUTTI_OK) return error->code;
-  if (text && !find_interface(&range, found))
-    return tu_fail(error, TUTTI_ERR_ENVIRONMENT,
-                   "rank %u: no network interface that is up has the name or address of TUTTI_INTERFACE, '%.100s'; "
-                   "`ip address` lists them",
-                   job->rank, text);
+  if (text && !find_interface(&range, found)) return fail_no_interface(text, error);
   if (!text && job->address.ss_family != AF_UNSPEC) *found = job->address;
   else if (!text && !find_interface(NULL, found))
     return tu_fail(error, TUTTI_ERR_SYSTEM, "rank %u: this host has no network interface that is up", job->rank);
   return TUTTI_OK;
+}
+
+bool tu_boot_is_loopback(const struct sockaddr_storage *address) {
+  const struct sockaddr *a = (const struct sockaddr *)address;
+  if (a->sa_family == AF_INET) return ntohl(ipv4(a)->sin_addr.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
+  return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&ipv6(a)->sin6_addr);
+}
+
+/* Adds an address to the list if there is room. */
+static void add_to_list(const struct sockaddr *a, char *list, size_t bytes) {
+  char name[INET6_ADDRSTRLEN] = "";
+  const uint8_t *address = NULL;
+  const bool is_four = bytes_of(a, &address) == 4;
+  const size_t length = strlen(list);
+  if (!address || !inet_ntop(a->sa_family, address, name, sizeof name) || length + strlen(name) + 4 > bytes) return;
+  snprintf(list + length, bytes - length, is_four ? "%s%s" : "%s[%s]", length ? "," : "", name);
+}
+
+tutti_err tu_boot_addresses(char *list, size_t bytes, struct tu_error *error) {
+  const char *text = tu_env("TUTTI_INTERFACE");
+  struct range range;
+  struct ifaddrs *all;
+  list[0] = '\0';
+  if (text && read_range(text, &range, error) != TUTTI_OK) return error->code;
+  if (getifaddrs(&all) != 0) return tu_fail_errno(error, "cannot list the network interfaces of this host");
+  for (int how = BEST; how > 0; how--)
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+      if (how != OF_LINK && suits(i) == how && (!text || is_in(&range, i))) add_to_list(i->ifa_addr, list, bytes);
+  freeifaddrs(all);
+  if (*list) return TUTTI_OK;
+  if (text) return fail_no_interface(text, error);
+  return tu_fail(error, TUTTI_ERR_SYSTEM, "this host has no network interface that is up");
 }
 
 /* ---- listening ---- */

@@ -16,6 +16,12 @@ struct tu_job_address {
 
 enum { TU_JOB_ADDRESS_CHARS = 64 };
 
+bool tu_boot_is_loopback(const struct sockaddr_storage *address);
+/* Writes the addresses at which other hosts may reach this one, as a list with commas, best first: those of all
+ * interfaces that are up, or of TUTTI_INTERFACE; addresses of a link are left out, the loopback comes last. Addresses
+ * that do not fit are left out. Errors: TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
+tutti_err tu_boot_addresses(char *list, size_t bytes, struct tu_error *error);
+
 /* Listens at the address for connections from other hosts: that of TUTTI_INTERFACE; otherwise that of the job's
  * connection to another rank; otherwise that of the first interface that is up and not the loopback. The port is one of
  * TUTTI_PORTS, or any. Errors: TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */

@@ -332,20 +332,26 @@ static void test_silent_listener(void) {
   stop(attacker);
 }
 
-/* The host name has two addresses: the attacker listens at one, and rank 0 listens at the other, later. */
-static void join_past_listener(void) {
+static void overlay_hosts(void) {
   char path[] = "/tmp/job_attack_test.XXXXXX";
   static const char hosts[] = "::1 rendezvous\n127.0.0.1 rendezvous\n";
-  int fd = mkstemp(path), status[2] = {-1, -1};
+  int fd = mkstemp(path);
   bool mine = fd >= 0 && write(fd, hosts, strlen(hosts)) == (ssize_t)strlen(hosts) && unshare(CLONE_NEWNS) == 0 &&
               mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
               mount(path, "/etc/hosts", NULL, MS_BIND, NULL) == 0;
   unlink(path);
   if (!mine) _exit(77);
+}
+
+/* The host name has two addresses, or the list has two entries: the attacker listens at one, and rank 0 listens at the
+ * other, later. */
+static void join_past_listener(bool by_name) {
+  if (by_name) overlay_hosts();
+  int status[2] = {-1, -1};
   pid_t attacker;
   uint16_t port = start_listener(&attacker, true);
   setenv("TUTTI_SECRET", SECRET, 1);
-  rendezvous = "rendezvous";
+  rendezvous = by_name ? "rendezvous" : "127.0.0.1,[::1]";
   pid_t joiner = start_rank(1, port);
   while (loot->tries < 3) usleep(1000);
   pid_t host = start_rank(0, port);
@@ -355,15 +361,18 @@ static void join_past_listener(void) {
   _exit(status[0] == 0 && status[1] == 0 && loot->hits == 0 ? 0 : 1);
 }
 
-static void test_other_address(void) {
+static void test_other_address(bool by_name) {
   int status = -1;
   new_loot();
   pid_t child = fork();
-  if (child == 0) join_past_listener();
+  if (child == 0) join_past_listener(by_name);
   waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 77) printf("  skipped: no file can be laid over /etc/hosts here\n");
   else CHECK(status == 0, "a listener at one address of two stopped the job: %#x", (unsigned)status);
 }
+
+static void test_other_address_of_a_name(void) { test_other_address(true); }
+static void test_other_address_of_a_list(void) { test_other_address(false); }
 
 /* ---- a process instead of a rank ---- */
 
@@ -497,7 +506,8 @@ int main(int argc, char **argv) {
       {"reserved_port", test_reserved_port},
       {"hostile_listener", test_hostile_listener},
       {"silent_listener", test_silent_listener},
-      {"other_address", test_other_address},
+      {"other_address_of_a_name", test_other_address_of_a_name},
+      {"other_address_of_a_list", test_other_address_of_a_list},
       {"hostile_joiner", test_hostile_joiner},
       {"replay", test_replay},
   };

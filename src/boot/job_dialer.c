@@ -161,12 +161,25 @@ static tutti_err learn(struct tu_tcp_dialer *d, struct tu_job *job, const struct
   return err == TUTTI_OK ? make_key(d, job, error) : err;
 }
 
+/* Collective. A rank that has reached rank 0 over the loopback is reached at the address of rank 0, if ranks of other
+ * machines have reached that. */
+static tutti_err share_address(struct tu_job *job, struct tu_error *error) {
+  _Static_assert(sizeof job->address <= TU_JOB_RECORD_BYTES, "an address is a record");
+  tutti_err err = tu_job_allgather(job, &job->address, job->records, sizeof job->address, error);
+  struct sockaddr_storage of_root;
+  memcpy(&of_root, job->records, sizeof of_root);
+  if (err == TUTTI_OK && tu_boot_is_loopback(&job->address) && of_root.ss_family != AF_UNSPEC) job->address = of_root;
+  return err;
+}
+
 tutti_err tu_job_dialer(struct tu_job *job, struct tu_dialer **dialer, struct tu_error *error) {
   struct tu_tcp_dialer *d;
   struct tu_job_address mine = {0};
   *dialer = NULL;
-  tutti_err err = make(job, &d, &mine, error);
   job->step = "to listen for connections from other hosts";
+  tutti_err err = share_address(job, error);
+  if (err != TUTTI_OK) return err;
+  err = make(job, &d, &mine, error);
   err = tu_job_agree(job, err, error);
   if (err == TUTTI_OK) err = learn(d, job, &mine, error);
   if (err == TUTTI_OK) {

@@ -1,5 +1,6 @@
 /* job_connect_test.c: tests of the connections between ranks of different hosts, with real processes that claim to run on
  * other hosts: ranks connect, strangers are refused, and a rank that ends is noticed. */
+#include "boot/job_address.h"
 #include "boot/job_tcp_wire.h"
 #include "job_ranks.h"
 
@@ -99,11 +100,28 @@ static void test_interface(void) {
   unsetenv("TUTTI_INTERFACE");
 }
 
+static void test_own_addresses(void) {
+  char list[256];
+  struct tu_error error = {0};
+  CHECK(tu_boot_addresses(list, sizeof list, &error) == TUTTI_OK, "%s", error.text);
+  printf("  %s\n", list);
+  const char *last = strrchr(list, ',');
+  CHECK(strncmp(list, "127.", 4) != 0 || !strstr(list, ",1"), "'%s' begins with the loopback", list);
+  CHECK(!last || strcmp(last, ",127.0.0.1") == 0 || strcmp(last, ",[::1]") == 0, "'%s' ends without the loopback",
+        list);
+  CHECK(tu_boot_addresses(list, 12, &error) == TUTTI_OK && strlen(list) < 12, "'%s' is too long", list);
+  setenv("TUTTI_INTERFACE", "127.0.0.0/8", 1);
+  CHECK(tu_boot_addresses(list, sizeof list, &error) == TUTTI_OK && strcmp(list, "127.0.0.1") == 0, "'%s'", list);
+  setenv("TUTTI_INTERFACE", "nosuch0", 1);
+  CHECK(tu_boot_addresses(list, sizeof list, &error) == TUTTI_ERR_ENVIRONMENT &&
+            test_contains(error.text, "TUTTI_INTERFACE|nosuch0"),
+        "%s", error.text);
+  unsetenv("TUTTI_INTERFACE");
+}
+
 int main(int argc, char **argv) {
-  const struct test tests[] = {{"connect", test_connect},
-                               {"without_secret", test_without_secret},
-                               {"strangers", test_strangers},
-                               {"a_rank_quits", test_a_rank_quits},
-                               {"interface", test_interface}};
+  const struct test tests[] = {{"connect", test_connect},     {"without_secret", test_without_secret},
+                               {"strangers", test_strangers}, {"a_rank_quits", test_a_rank_quits},
+                               {"interface", test_interface}, {"own_addresses", test_own_addresses}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

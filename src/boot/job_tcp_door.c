@@ -3,6 +3,7 @@
  * else. */
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "boot/job_address.h"
 #include "boot/job_tcp_star.h"
 
 /* Maximum number of connections that rank 0 accepts before it serves its other connections again. */
@@ -28,11 +30,13 @@ enum { BIND_MS = 2000 };
  * kernel lets only the launcher's user bind the port. If both sockets had SO_REUSEADDR instead, any user could listen
  * on the port before rank 0. On any other port SO_REUSEADDR is set, because connections of an earlier job may remain
  * there. */
-static int bind_to(const struct addrinfo *at, bool reserved) {
-  int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+static int bind_to(const struct tu_boot_place *at, bool reserved) {
+  int fd = socket(at->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, none = 0;
   if (fd < 0) return -1;
   setsockopt(fd, SOL_SOCKET, reserved ? SO_REUSEPORT : SO_REUSEADDR, &one, sizeof one);
-  if (bind(fd, at->ai_addr, at->ai_addrlen) == 0) return fd;
+  /* If `at` stands for all addresses, IPv4 addresses are among them. */
+  if (at->address.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &none, sizeof none);
+  if (bind(fd, (const struct sockaddr *)&at->address, at->bytes) == 0) return fd;
   int why = errno;
   close(fd);
   errno = why;
@@ -42,13 +46,13 @@ static int bind_to(const struct addrinfo *at, bool reserved) {
 /* Returns true if another process already listens at the address. Without this check SO_REUSEPORT would let a second
  * rank 0 of the same user listen at the same address, and the kernel would distribute the ranks over the two
  * processes. */
-static bool is_taken(const struct addrinfo *at, uint64_t deadline_ns) {
+static bool is_taken(const struct tu_boot_place *at, uint64_t deadline_ns) {
   int fd = tu_boot_connect(at, deadline_ns);
   if (fd >= 0) close(fd);
   return fd >= 0;
 }
 
-static int listen_at(const struct addrinfo *at, bool reserved) {
+static int listen_at(const struct tu_boot_place *at, bool reserved) {
   uint64_t deadline_ns = tu_clock_ns() + BIND_MS * UINT64_C(1000000);
   int fd = bind_to(at, reserved);
   while (fd < 0 && reserved && errno == EADDRINUSE && tu_clock_left_ms(deadline_ns) > 0) {
@@ -78,20 +82,52 @@ static tutti_err note_port(struct tu_star *star, struct tu_error *error) {
   return TUTTI_OK;
 }
 
+/* Listens at all addresses of this host: of IPv6 and IPv4, or of IPv4 where the kernel has no IPv6. */
+static int listen_everywhere(uint16_t port, bool reserved) {
+  struct tu_boot_place any6 = {.bytes = sizeof(struct sockaddr_in6)}, any4 = {.bytes = sizeof(struct sockaddr_in)};
+  any6.address.ss_family = AF_INET6;
+  ((struct sockaddr_in6 *)&any6.address)->sin6_port = htons(port);
+  any4.address.ss_family = AF_INET;
+  ((struct sockaddr_in *)&any4.address)->sin_port = htons(port);
+  const int fd = listen_at(&any6, reserved);
+  return fd >= 0 || errno == EADDRINUSE || errno == EACCES ? fd : listen_at(&any4, reserved);
+}
+
+/* Opens the listening socket at one of the addresses. If that is not sufficient, opens it at all addresses of this host,
+ * and sets *everywhere to the reason; NULL: there is none, or the job's address is a list. */
+static void open_listener(struct tu_star *star, const struct tu_boot_places *places, const char **everywhere) {
+  const struct tu_boot_identity *identity = &star->identity;
+  bool elsewhere = false;
+  *everywhere = NULL;
+  /* Debian gives a host's own name the address 127.0.1.1, at which no other host reaches it. */
+  const bool is_own_name = !places->is_list && places->is_name && tu_boot_is_loopback(&places->at[0].address) &&
+                           !strstr(identity->address, "localhost");
+  if (places->is_list || is_own_name) star->listener = listen_everywhere(identity->port, identity->reserved);
+  if (star->listener >= 0 && is_own_name) *everywhere = "is the loopback here";
+  for (uint32_t i = 0; i < places->count && star->listener < 0; i++) {
+    star->listener = listen_at(&places->at[i], identity->reserved);
+    elsewhere |= star->listener < 0 && errno == EADDRNOTAVAIL;
+  }
+  if (star->listener >= 0 || !elsewhere || places->is_list) return;
+  /* The address may be that of a gateway or a service that leads to this host. */
+  *everywhere = "is not an address of this host";
+  star->listener = listen_everywhere(identity->port, identity->reserved);
+}
+
 tutti_err tu_star_listen(struct tu_star *star, struct tu_error *error) {
-  struct addrinfo *found;
-  tutti_err err = tu_boot_resolve(&star->identity, true, &found, error);
+  struct tu_boot_places places;
+  const char *everywhere;
+  tutti_err err = tu_boot_resolve(&star->identity, &places, error);
   if (err != TUTTI_OK) return err;
-  errno = 0;
-  for (const struct addrinfo *at = found; at && star->listener < 0; at = at->ai_next)
-    star->listener = listen_at(at, star->identity.reserved);
+  open_listener(star, &places, &everywhere);
   int why = errno;
-  freeaddrinfo(found);
+  if (star->listener >= 0 && everywhere)
+    fprintf(stderr, "tutti: '%.200s' (MASTER_ADDR) %s: rank 0 listens at all addresses, port %u\n",
+            star->identity.address, everywhere, star->identity.port);
   if (star->listener >= 0) return note_port(star, error);
   const char *advice = "";
-  if (why == EADDRINUSE) advice = " (another program uses this port: choose another port)";
-  if (why == EADDRINUSE && star->identity.reserved) advice = " (another process of this job listens there as rank 0)";
-  if (why == EADDRNOTAVAIL) advice = " (rank 0 must run on the host that MASTER_ADDR names)";
+  if (why == EADDRINUSE) advice = ": another program uses this port; set TUTTI_MASTER_PORT to a free one on all ranks";
+  if (why == EADDRINUSE && star->identity.reserved) advice = ": another process of this job listens there as rank 0";
   errno = why;
   return tu_fail_errno(error, "rank 0 cannot listen at %s%s", star->name, advice);
 }

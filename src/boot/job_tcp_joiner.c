@@ -1,7 +1,6 @@
 /* job_tcp_joiner.c: a job over TCP, on ranks other than 0: connects to rank 0, checks rank 0's proof, proves that this
  * rank belongs to the job, and exchanges messages with rank 0 alone. */
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,9 +143,10 @@ static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, str
 
 /* Makes one attempt to join at an address. Sets *in to true if rank 0 has admitted this rank. If *in is false and no
  * error is returned, the rank should try again; joiner->why is then the reason. */
-static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, bool *in, struct tu_error *error) {
+static tutti_err try_to_enter(struct joiner *joiner, const struct tu_boot_place *at, uint64_t connect_until_ns,
+                              bool *in, struct tu_error *error) {
   *in = joiner->met = false;
-  joiner->line = (struct tu_boot_line){.fd = tu_boot_connect(at, joiner->job.deadline_ns)};
+  joiner->line = (struct tu_boot_line){.fd = tu_boot_connect(at, connect_until_ns)};
   if (joiner->line.fd < 0) {
     snprintf(joiner->why, sizeof joiner->why, "%s", strerror(errno));
     return TUTTI_OK;
@@ -171,31 +171,52 @@ static tutti_err try_to_enter(struct joiner *joiner, const struct addrinfo *at, 
   return err;
 }
 
+/* Adds why the attempt at an address has failed to the reasons of a round of attempts. */
+static void note_why(const struct joiner *joiner, const struct tu_boot_place *at, char *whys, size_t bytes) {
+  char name[64];
+  const size_t length = strlen(whys);
+  tu_boot_place_name(at, name);
+  snprintf(whys + length, bytes - length, "%s%s: %.120s", length ? "; " : "", name, joiner->why);
+}
+
+/* Attempts to join at each of the addresses in turn. `whys`: the reasons why all have failed. */
+static tutti_err try_all(struct joiner *joiner, const struct tu_boot_places *places, int connect_ms, bool *in,
+                         char *whys, size_t bytes, struct tu_error *error) {
+  whys[0] = '\0';
+  for (uint32_t i = 0; i < places->count; i++) {
+    uint64_t until_ns = tu_clock_ns() + (uint64_t)connect_ms * 1000000;
+    if (places->count == 1 || until_ns > joiner->job.deadline_ns) until_ns = joiner->job.deadline_ns;
+    tutti_err err = try_to_enter(joiner, &places->at[i], until_ns, in, error);
+    if (*in) return err;
+    if (err != TUTTI_OK && (err != TUTTI_ERR_PEER || joiner->met || places->count == 1)) return err;
+    if (err != TUTTI_OK) snprintf(joiner->why, sizeof joiner->why, "%.310s", error->text);
+    if (places->count > 1) note_why(joiner, &places->at[i], whys, bytes);
+    else snprintf(whys, bytes, "%s", joiner->why);
+  }
+  return TUTTI_OK;
+}
+
 /* Repeats attempts to join until rank 0 admits this rank, because rank 0 may start later than this rank. If another
  * process listens at the address, that is an error, because rank 0 cannot use the port any more. There is one
- * exception: if the host name has several addresses, rank 0 may still listen at another one of them. */
+ * exception: if there are several addresses, rank 0 may still listen at another one of them. An address that does not
+ * answer takes little time then: half a second at first, and longer when it is tried again. */
 static tutti_err enter(struct joiner *joiner, struct tu_error *error) {
-  struct addrinfo *found;
-  tutti_err err = tu_boot_resolve(&joiner->identity, false, &found, error);
-  if (err != TUTTI_OK) return err;
+  struct tu_boot_places places;
+  char whys[400];
+  tutti_err err = tu_boot_resolve(&joiner->identity, &places, error);
+  int connect_ms = 500;
   long pause_ms = 2;
-  for (bool in = false; !in;) {
-    for (const struct addrinfo *at = found; at && !in && err == TUTTI_OK; at = at->ai_next) {
-      err = try_to_enter(joiner, at, &in, error);
-      if (err != TUTTI_ERR_PEER || joiner->met || !found->ai_next) continue;
-      snprintf(joiner->why, sizeof joiner->why, "%.310s", error->text);
-      err = TUTTI_OK;
-    }
+  for (bool in = false; !in && err == TUTTI_OK;) {
+    err = try_all(joiner, &places, connect_ms, &in, whys, sizeof whys, error);
     if (in || err != TUTTI_OK) break;
-    if (tu_clock_left_ms(joiner->job.deadline_ns) == 0) {
-      err = tu_fail(error, TUTTI_ERR_TIMEOUT, "waited %d ms for rank 0 at %s, which did not let rank %u of %u join: %s",
-                    joiner->job.timeout_ms, joiner->name, joiner->identity.rank, joiner->identity.ranks, joiner->why);
-      break;
-    }
+    if (tu_clock_left_ms(joiner->job.deadline_ns) == 0)
+      return tu_fail(error, TUTTI_ERR_TIMEOUT,
+                     "waited %d ms for rank 0 at %s, which did not let rank %u of %u join: %s", joiner->job.timeout_ms,
+                     joiner->name, joiner->identity.rank, joiner->identity.ranks, whys);
     nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
     if (pause_ms < 50) pause_ms += pause_ms / 2;
+    if (connect_ms < 4000) connect_ms *= 2;
   }
-  freeaddrinfo(found);
   return err;
 }
 
@@ -270,9 +291,7 @@ tutti_err tu_job_tcp_create_joiner(const struct tu_boot_identity *identity, int 
   tu_boot_address_name(identity, joiner->name, sizeof joiner->name);
   err = tu_boot_secret_read(identity->secret, &joiner->secret, error);
   if (err == TUTTI_OK) err = enter(joiner, error);
-  socklen_t bytes = sizeof joiner->job.address;
-  if (err == TUTTI_OK && getsockname(joiner->line.fd, (struct sockaddr *)&joiner->job.address, &bytes) != 0)
-    joiner->job.address.ss_family = AF_UNSPEC;
+  if (err == TUTTI_OK) tu_boot_local_address(joiner->line.fd, &joiner->job.address);
   tu_boot_secret_hash(&joiner->secret, joiner->job.secret);
   tu_boot_secret_wipe(&joiner->secret);
   if (err != TUTTI_OK) joiner_close(&joiner->job);

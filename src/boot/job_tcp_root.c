@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "boot/job_address.h"
 #include "boot/job_tcp_star.h"
 
 static struct tu_star *star_of(struct tu_job *job) { return (struct tu_star *)job; }
@@ -249,14 +250,18 @@ static void close_door(struct tu_star *star) {
   tu_boot_close(&star->listener);
 }
 
-/* Rank 0 is reached at the address to which a rank of another host has connected. */
+/* Rank 0 is reached at the address to which a rank of another host has connected: the lowest that did not use the
+ * loopback, if there is one. */
 static void note_address(struct tu_star *star) {
-  const struct tu_star_peer *best = NULL;
-  for (uint32_t r = star->job.ranks; r-- > 1;)
-    if (!best || star->peers[r].hello.host != star->own.host) best = &star->peers[r];
-  socklen_t bytes = sizeof star->job.address;
-  if (!best || getsockname(best->line.fd, (struct sockaddr *)&star->job.address, &bytes) != 0)
-    star->job.address.ss_family = AF_UNSPEC;
+  struct sockaddr_storage address;
+  int best = -1;
+  for (uint32_t r = star->job.ranks; r-- > 1;) {
+    tu_boot_local_address(star->peers[r].line.fd, &address);
+    const int how = 2 * !tu_boot_is_loopback(&address) + (star->peers[r].hello.host != star->own.host);
+    if (how < best) continue;
+    best = how;
+    star->job.address = address;
+  }
 }
 
 tutti_err tu_job_tcp_create_root(const struct tu_boot_identity *identity, int timeout_ms, struct tu_job **job,

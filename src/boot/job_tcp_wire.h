@@ -21,6 +21,7 @@
 #ifndef TU_JOB_TCP_WIRE_H
 #define TU_JOB_TCP_WIRE_H
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "boot/job_tcp.h"
@@ -160,13 +161,31 @@ enum tu_boot_user tu_boot_peer_user_proc(int fd, uid_t *uid);
 
 /* Writes "address:port". */
 void tu_boot_address_name(const struct tu_boot_identity *identity, char *name, size_t bytes);
-struct addrinfo;
-/* Resolves the address of rank 0 in `identity`. The caller frees *found with freeaddrinfo(). Error:
+
+enum { TU_BOOT_PLACES_MAX = 64 };
+struct tu_boot_place {
+  struct sockaddr_storage address;
+  socklen_t bytes;
+};
+/* Addresses at which rank 0 may listen: those of a host name, or of a list. */
+struct tu_boot_places {
+  uint32_t count;
+  bool is_list; /* true: the job's address is a list of addresses or names */
+  bool is_name; /* true: the first entry is a name, and no address */
+  struct tu_boot_place at[TU_BOOT_PLACES_MAX];
+};
+/* Resolves the address of rank 0 in `identity`: an address, a host name, or a list of these with commas. In a list, IPv6
+ * addresses may have brackets, and names that cannot be resolved are left out if others can. Error:
  * TUTTI_ERR_ENVIRONMENT. */
-tutti_err tu_boot_resolve(const struct tu_boot_identity *identity, bool passive, struct addrinfo **found,
+tutti_err tu_boot_resolve(const struct tu_boot_identity *identity, struct tu_boot_places *places,
                           struct tu_error *error);
 /* Returns a connected socket, or -1 and sets errno. */
-int tu_boot_connect(const struct addrinfo *at, uint64_t deadline_ns);
+int tu_boot_connect(const struct tu_boot_place *at, uint64_t deadline_ns);
+/* Writes the address without its port. */
+void tu_boot_place_name(const struct tu_boot_place *at, char name[64]);
+/* Stores the local address of a connection; an IPv4 address in the form of IPv6 as IPv4. Family AF_UNSPEC: the connection
+ * is closed. */
+void tu_boot_local_address(int fd, struct sockaddr_storage *address);
 /* Sets TCP_NODELAY. Otherwise the second of two messages in a row would wait for the acknowledgement of the first,
  * which the kernel may delay by 40 ms. */
 void tu_boot_send_at_once(int fd);

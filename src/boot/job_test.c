@@ -36,6 +36,39 @@ static void test_join_in_any_order(void) {
   }
 }
 
+/* Rank 0 may be at any address of a list. Entries that do not answer or do not exist are left out. */
+static void test_lists(void) {
+  static const char *const lists[] = {"127.0.0.9,127.0.0.1", "[::1],127.0.0.1", "nosuch.invalid,127.0.0.1",
+                                      "240.0.0.1,,127.0.0.1,", "::1,localhost"};
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    struct part parts[3];
+    struct outcome outcomes[3];
+    for (uint32_t r = 0; r < 3; r++)
+      parts[r] = (struct part){.rank = r, .ranks = 3, .secret = SECRET, .timeout_ms = 15000, .address = lists[i]};
+    run_parts(parts, 3, outcomes, hold_port());
+    for (uint32_t r = 0; r < 3; r++) expect(&parts[r], &outcomes[r], TUTTI_OK, "");
+  }
+  /* Each address is in the message, with the reason. */
+  struct part alone = {.rank = 1, .ranks = 2, .secret = SECRET, .timeout_ms = 300, .address = "127.0.0.9,[::1]"};
+  struct outcome outcome;
+  run_parts(&alone, 1, &outcome, hold_port());
+  expect(&alone, &outcome, TUTTI_ERR_TIMEOUT, "127.0.0.9: Connection refused|::1: ");
+  alone.address = "nosuch.invalid,nosuch2.invalid";
+  run_parts(&alone, 1, &outcome, hold_port());
+  expect(&alone, &outcome, TUTTI_ERR_ENVIRONMENT, "nosuch.invalid,nosuch2.invalid|MASTER_ADDR");
+}
+
+/* Rank 0 does not have the address: it listens everywhere, since the address may be that of a gateway. */
+static void test_gateway(void) {
+  struct part parts[] = {
+      {.rank = 0, .ranks = 2, .secret = SECRET, .timeout_ms = 15000, .address = "240.0.0.1"},
+      {.rank = 1, .ranks = 2, .secret = SECRET, .timeout_ms = 15000, .address = "127.0.0.1"},
+  };
+  struct outcome outcomes[2];
+  run_parts(parts, 2, outcomes, hold_port());
+  for (int r = 0; r < 2; r++) expect(&parts[r], &outcomes[r], TUTTI_OK, "");
+}
+
 static void test_missing_ranks(void) {
   uint16_t port = hold_port();
   struct part parts[] = {{.rank = 0, .ranks = 7, .secret = SECRET, .timeout_ms = 12000},
@@ -168,6 +201,8 @@ int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"join", test_join},
       {"join_in_any_order", test_join_in_any_order},
+      {"lists", test_lists},
+      {"gateway", test_gateway},
       {"missing_ranks", test_missing_ranks},
       {"wrong_secret", test_wrong_secret},
       {"misfits", test_misfits},
