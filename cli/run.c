@@ -245,8 +245,9 @@ static void set_variable(const char *name, uint64_t number) {
 static void set_environment(const struct job *job, uint32_t rank) {
   /* Remove the variables that another launcher has set, because they describe another job. This job has its own
    * secret. */
-  static const char *const leftovers[] = {"RANK",       "WORLD_SIZE",       "MASTER_ADDR", "MASTER_PORT",
-                                          "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",  "TUTTI_SECRET_FILE"};
+  static const char *const leftovers[] = {"RANK",        "WORLD_SIZE",        "MASTER_ADDR",
+                                          "MASTER_PORT", "LOCAL_RANK",        "LOCAL_WORLD_SIZE",
+                                          "GROUP_RANK",  "TUTTI_SECRET_FILE", "TUTTI_LAUNCHER"};
   for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) unsetenv(leftovers[i]);
   set_variable("TUTTI_RANK", rank);
   set_variable("TUTTI_LOCAL_RANK", rank);

@@ -8,6 +8,7 @@
 #include "api/tuning.h"
 #include "base/env.h"
 #include "base/sized.h"
+#include "boot/job_carried.h"
 #include "boot/job_tcp.h"
 #include "boot/job_user.h"
 #include "call/queue.h"
@@ -75,10 +76,13 @@ static tutti_err find_identity(const tutti_options *o, struct tu_boot_identity *
  * have to join. If the program gives a bootstrap (its own callbacks), the rank joins and reports the failure, because
  * the other ranks would wait for it without a limit. Otherwise the job uses TCP, and the rank returns the failure at
  * once. */
-static tutti_err open_job(const tutti_options *o, const struct tu_boot_identity *identity, int timeout_ms,
-                          tutti_err failed, struct tu_job **job, struct tu_error *error) {
+static tutti_err open_job(const tutti_options *o, struct tu_boot_identity *identity, int timeout_ms, tutti_err failed,
+                          struct tu_job **job, struct tu_error *error) {
   *job = NULL;
-  if (!o->bootstrap) return failed != TUTTI_OK ? failed : tu_job_tcp_create(identity, timeout_ms, job, error);
+  if (!o->bootstrap) {
+    if (failed == TUTTI_OK && identity->carrier != TU_CARRIER_NONE) failed = tu_job_carry(identity, timeout_ms, error);
+    return failed != TUTTI_OK ? failed : tu_job_tcp_create(identity, timeout_ms, job, error);
+  }
   struct tu_error why;
   tutti_err err = tu_job_user_create(o->bootstrap, timeout_ms, job, failed != TUTTI_OK ? &why : error);
   if (err != TUTTI_OK) return failed != TUTTI_OK ? failed : err;

@@ -14,6 +14,7 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_WORLD_SIZE", "1..", "how many processes the job has"},
     {"TUTTI_MASTER_ADDR", "address", "host name or address at which rank 0 listens"},
     {"TUTTI_MASTER_PORT", "1..65535", "port on which rank 0 listens"},
+    {"TUTTI_LAUNCHER", "name", "whose variables give the rank: tutti, pmi, pmix, torchrun, or none: a world of one"},
     {"TUTTI_RESERVED_PORT", "1..65535",
      "port that tutti run keeps bound for this job; rank 0 shares it with the launcher"},
     {"TUTTI_SECRET", "characters", "secret that a process needs to join over TCP; tutti run makes one for each job"},

@@ -7,9 +7,14 @@
 
 enum { TU_BOOT_ADDRESS_CHARS = 1024 };
 
+/* How a rank learns the address of rank 0 and the secret: by variables, or by a text that the launcher carries
+ * (job_carried.h). */
+enum tu_boot_carrier { TU_CARRIER_NONE, TU_CARRIER_PMI, TU_CARRIER_PMIX };
+
 struct tu_boot_identity {
   uint32_t rank, ranks;
-  bool alone;        /* true: no variable is set, so the process is a world of one rank */
+  bool alone; /* true: no variable is set, so the process is a world of one rank */
+  enum tu_boot_carrier carrier;
   /* host name or address at which rank 0 listens, or a list of them with commas */
   char address[TU_BOOT_ADDRESS_CHARS];
   /* port on which rank 0 listens; 0 (on rank 0 only): rank 0 chooses a free port and passes it to on_listen */
@@ -20,9 +25,11 @@ struct tu_boot_identity {
   void *on_listen_context;
 };
 
-/* Reads this process's identity (rank, job, address of rank 0) from the environment. Returns TUTTI_ERR_ENVIRONMENT in
- * three cases: a variable is missing (the message names it); a variable is malformed; or the process would be a world
- * of one, although the variables of another launcher report several processes. */
+/* Reads this process's identity (rank, job, address of rank 0) from the environment. TUTTI_RANK and TUTTI_WORLD_SIZE come
+ * first, then PMI, PMIx, and the variables of torchrun; TUTTI_LAUNCHER chooses among them. Returns TUTTI_ERR_ENVIRONMENT
+ * if a variable is missing or malformed (the message names it), if two launchers disagree, or if the process would be a
+ * world of one although a launcher's variables report several processes. Without a number of ranks, PMIx is asked, which
+ * may also fail with TUTTI_ERR_TIMEOUT. */
 tutti_err tu_boot_identity_read(struct tu_boot_identity *identity, struct tu_error *error);
 
 #endif

@@ -9,12 +9,14 @@
 /* ---- the environment ---- */
 
 static void clear_environment(void) {
-  static const char *const names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TUTTI_RANK",
-                                      "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR", "TUTTI_MASTER_PORT",
-                                      "TUTTI_RESERVED_PORT", "TUTTI_SECRET", "TUTTI_SECRET_FILE",
-                                      /* variables of other launchers */
-                                      "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS",
-                                      "SLURM_NTASKS", "LOCAL_WORLD_SIZE"};
+  static const char *const names[] = {
+      "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR",
+      "TUTTI_MASTER_PORT", "TUTTI_RESERVED_PORT", "TUTTI_SECRET", "TUTTI_SECRET_FILE", "TUTTI_LAUNCHER",
+      "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+      /* variables of other launchers */
+      "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "PMI_FD", "PMI_ID", "PMI_PORT",
+      "PMIX_RANK", "PMIX_NAMESPACE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_PROCID",
+      "SLURM_JOB_ID", "LOCAL_WORLD_SIZE", "PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unsetenv(names[i]);
 }
 
@@ -76,6 +78,65 @@ static void test_identity(void) {
   clear_environment();
 }
 
+/* Which launcher's variables count, if those of several are set. */
+#define PMI_OF(rank, ranks) "PMI_FD=9 PMI_RANK=" #rank " PMI_SIZE=" #ranks " "
+#define PMIX_OF(rank, ranks) "PMIX_NAMESPACE=n PMIX_RANK=" #rank " OMPI_COMM_WORLD_SIZE=" #ranks " "
+#define TORCH_OF(rank, ranks) "RANK=" #rank " WORLD_SIZE=" #ranks " MASTER_ADDR=h MASTER_PORT=9 "
+#define OWN_OF(rank, ranks) "TUTTI_RANK=" #rank " TUTTI_WORLD_SIZE=" #ranks " TUTTI_MASTER_ADDR=h TUTTI_MASTER_PORT=7 "
+static void test_launchers(void) {
+  static const struct {
+    const char *settings;
+    enum tu_boot_carrier carrier;
+    uint32_t rank, ranks;
+    uint16_t port;
+    bool alone;
+  } good[] = {
+      {PMI_OF(1, 3), TU_CARRIER_PMI, 1, 3, 0, false},
+      {PMIX_OF(1, 3), TU_CARRIER_PMIX, 1, 3, 0, false},
+      /* variables of two launchers that agree: PMI, PMIx, torchrun */
+      {PMI_OF(1, 3) PMIX_OF(1, 3) TORCH_OF(1, 3), TU_CARRIER_PMI, 1, 3, 0, false},
+      {PMIX_OF(1, 3) TORCH_OF(1, 3), TU_CARRIER_PMIX, 1, 3, 0, false},
+      {PMI_OF(1, 3) "MASTER_ADDR=h MASTER_PORT=9", TU_CARRIER_PMI, 1, 3, 0, false},
+      {PMI_OF(1, 3) "RANK=1", TU_CARRIER_PMI, 1, 3, 0, false},
+      /* TUTTI_RANK and TUTTI_WORLD_SIZE come first, and are not compared */
+      {OWN_OF(0, 2) PMI_OF(1, 3) PMIX_OF(2, 4) TORCH_OF(4, 5), TU_CARRIER_NONE, 0, 2, 7, false},
+      {"TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 " PMI_OF(1, 3), TU_CARRIER_NONE, 0, 1, 0, false},
+      /* TUTTI_LAUNCHER chooses */
+      {"TUTTI_LAUNCHER=tutti " OWN_OF(0, 2) PMI_OF(1, 3), TU_CARRIER_NONE, 0, 2, 7, false},
+      {"TUTTI_LAUNCHER=pmi " PMI_OF(1, 3) PMIX_OF(2, 4) TORCH_OF(4, 5), TU_CARRIER_PMI, 1, 3, 0, false},
+      {"TUTTI_LAUNCHER=pmi " OWN_OF(0, 2) PMI_OF(0, 1) "SLURM_STEP_NUM_TASKS=4", TU_CARRIER_NONE, 0, 1, 0, true},
+      {"TUTTI_LAUNCHER=pmix " PMI_OF(1, 3) PMIX_OF(2, 4) TORCH_OF(4, 5), TU_CARRIER_PMIX, 2, 4, 0, false},
+      {"TUTTI_LAUNCHER=torchrun " PMI_OF(1, 3) PMIX_OF(2, 4) TORCH_OF(4, 5), TU_CARRIER_NONE, 4, 5, 10, false},
+      {"TUTTI_LAUNCHER=torchrun TUTTI_MASTER_PORT=77 " TORCH_OF(4, 5), TU_CARRIER_NONE, 4, 5, 77, false},
+      {"TUTTI_LAUNCHER=torchrun TUTTI_RANK=1 " TORCH_OF(4, 5), TU_CARRIER_NONE, 4, 5, 10, false},
+      {"TUTTI_LAUNCHER=none " OWN_OF(0, 2) PMI_OF(1, 3) "SLURM_STEP_NUM_TASKS=4", TU_CARRIER_NONE, 0, 1, 0, true},
+      /* the program's place to meet instead of a text */
+      {PMI_OF(1, 3) "TUTTI_MASTER_ADDR=h TUTTI_MASTER_PORT=7", TU_CARRIER_NONE, 1, 3, 7, false},
+      /* Slurm sets its variables in PMI's ranks, too; mpirun in a Slurm job inherits those of another step */
+      {PMI_OF(1, 3) "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", TU_CARRIER_PMI, 1, 3, 0, false},
+      {TORCH_OF(1, 3) "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", TU_CARRIER_NONE, 1, 3, 10, false},
+      /* PMI without a connection, but torchrun has all */
+      {"PMI_RANK=1 PMI_SIZE=3 " TORCH_OF(1, 3), TU_CARRIER_NONE, 1, 3, 10, false},
+      /* worlds of one: one rank, a batch script, settings for torchrun */
+      {PMI_OF(0, 1), TU_CARRIER_NONE, 0, 1, 0, true},
+      {PMIX_OF(0, 1), TU_CARRIER_NONE, 0, 1, 0, true},
+      {"SLURM_JOB_ID=3 SLURM_NTASKS=8 SLURM_PROCID=0", TU_CARRIER_NONE, 0, 1, 0, true},
+      {"PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=h", TU_CARRIER_NONE, 0, 1, 0, true},
+  };
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    set_environment(good[i].settings);
+    struct tu_boot_identity identity;
+    struct tu_error error = {0};
+    tutti_err err = tu_boot_identity_read(&identity, &error);
+    CHECK(err == TUTTI_OK, "'%s' is refused: %s", good[i].settings, error.text);
+    CHECK(identity.carrier == good[i].carrier && identity.rank == good[i].rank && identity.ranks == good[i].ranks &&
+              identity.port == good[i].port && identity.alone == good[i].alone,
+          "'%s': carrier %d rank %u of %u port %u alone %d", good[i].settings, (int)identity.carrier, identity.rank,
+          identity.ranks, identity.port, identity.alone);
+  }
+  clear_environment();
+}
+
 static void test_identity_refuses(void) {
   static const struct {
     const char *settings, *says, *says_too;
@@ -96,14 +157,34 @@ static void test_identity_refuses(void) {
       {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65535", "MASTER_PORT is '65535'", "65534"},
       {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=65536", "TUTTI_MASTER_PORT is '65536'", "65535"},
       {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TUTTI_RESERVED_PORT=x", "TUTTI_RESERVED_PORT is 'x'", "65535"},
-      {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE is 2", "TUTTI_RANK=0 TUTTI_WORLD_SIZE=1"},
+      {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE is 2", "TUTTI_LAUNCHER=none"},
       {"PMI_SIZE=3 SLURM_NTASKS=1", "PMI_SIZE is 3", "TUTTI_WORLD_SIZE is not set"},
       {"MV2_COMM_WORLD_SIZE=2", "MV2_COMM_WORLD_SIZE is 2", "'tutti run'"},
-      {"SLURM_STEP_NUM_TASKS=128", "SLURM_STEP_NUM_TASKS is 128: Slurm's srun", "TUTTI_RANK=0 TUTTI_WORLD_SIZE=1"},
+      {"SLURM_STEP_NUM_TASKS=128", "SLURM_STEP_NUM_TASKS is 128: Slurm's srun", "srun --mpi=pmi2"},
       {"RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "WORLD_SIZE is 1"},
       {"RANK=0 WORLD_SIZE=1 MASTER_ADDR=h MASTER_PORT=1 LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2",
        "WORLD_SIZE is 1"},
       {"LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "not set"},
+      /* two launchers that disagree: a cluster's RANK that counts hosts, a world of one */
+      {PMI_OF(1, 4) "RANK=0", "PMI_RANK is 1, but RANK is 0|rank", "TUTTI_LAUNCHER|pmi or torchrun"},
+      {PMI_OF(0, 4) "RANK=0 WORLD_SIZE=1", "PMI_SIZE is 4, but WORLD_SIZE is 1|number of ranks", "TUTTI_LAUNCHER"},
+      {PMIX_OF(1, 4) TORCH_OF(0, 4), "PMIX_RANK is 1, but RANK is 0", "pmix or torchrun"},
+      {PMIX_OF(1, 4) TORCH_OF(1, 2), "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE is 2", "TUTTI_LAUNCHER"},
+      {PMI_OF(1, 4) PMIX_OF(2, 4), "PMI_RANK is 1, but PMIX_RANK is 2", "pmi or pmix"},
+      /* found, but unusable */
+      {"PMI_RANK=0 PMI_SIZE=3", "PMI_SIZE is 3", "PMI_FD"},
+      {"PMI_ID=0 PMI_PORT=h:1", "PMI_ID is 0", "-pmi-port"},
+      {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=2", "SLURM_STEP_NUM_TASKS is 2", "--mpi=pmi2"},
+      {PMI_OF(0, 1) "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_TASKS is 2", "PMI_SIZE is 1"},
+      {PMI_OF(0, many), "PMI_SIZE is 'many'", "number of ranks"},
+      {PMI_OF(3, 3), "PMI_RANK is 3", "PMI_SIZE is 3"},
+      {"PMIX_RANK=0 PMIX_NAMESPACE=n", "PMIX_RANK is set", ""},
+      {PMI_OF(1, 3) "TUTTI_MASTER_ADDR=h", "TUTTI_MASTER_ADDR is set", "TUTTI_MASTER_PORT is not"},
+      /* TUTTI_LAUNCHER */
+      {"TUTTI_LAUNCHER=mpirun", "TUTTI_LAUNCHER is 'mpirun'", "tutti, pmi, pmix, torchrun or none"},
+      {"TUTTI_LAUNCHER=pmi " TORCH_OF(1, 3), "TUTTI_LAUNCHER is pmi", "PMI_RANK is not set"},
+      {"TUTTI_LAUNCHER=torchrun " PMI_OF(1, 3), "missing: RANK, WORLD_SIZE", ""},
+      {"TUTTI_LAUNCHER=tutti RANK=1", "missing: TUTTI_RANK, TUTTI_WORLD_SIZE", ""},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     set_environment(bad[i].settings);
@@ -111,7 +192,7 @@ static void test_identity_refuses(void) {
     struct tu_error error = {0};
     tutti_err err = tu_boot_identity_read(&identity, &error);
     CHECK(err == TUTTI_ERR_ENVIRONMENT, "'%s' gives %s", bad[i].settings, tutti_err_name(err));
-    CHECK(strstr(error.text, bad[i].says) && strstr(error.text, bad[i].says_too),
+    CHECK(test_contains(error.text, bad[i].says) && test_contains(error.text, bad[i].says_too),
           "'%s': says '%s', expected '%s', '%s'", bad[i].settings, error.text, bad[i].says, bad[i].says_too);
   }
   clear_environment();
@@ -184,6 +265,7 @@ static void test_secret_files(void) {
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"identity", test_identity},
+      {"launchers", test_launchers},
       {"identity_refuses", test_identity_refuses},
       {"secret_files", test_secret_files},
   };
