@@ -36,6 +36,7 @@ struct part {
   uint32_t rank, ranks;
   const char *secret;
   const char *address; /* NULL: 127.0.0.1 */
+  struct tu_boot_round round;
   int timeout_ms;
   int delay_ms;
   uint32_t after;     /* the process begins when this many others have reported */
@@ -122,6 +123,7 @@ static inline tutti_err begin(struct tu_job *job, const struct part *part, struc
 static inline void fill_identity(const struct part *part, uint16_t port, struct tu_boot_identity *identity) {
   *identity = (struct tu_boot_identity){.rank = part->rank, .ranks = part->ranks, .port = port, .reserved = true};
   snprintf(identity->address, sizeof identity->address, "%s", part->address ? part->address : "127.0.0.1");
+  identity->round = part->round;
   unsetenv("TUTTI_SECRET_FILE");
   setenv("TUTTI_SECRET", part->secret, 1);
   struct rlimit limit;

@@ -154,6 +154,19 @@ static tutti_err read_reserved(struct tu_boot_identity *identity, struct tu_erro
   return err;
 }
 
+/* Reads the round of the job, which torchrun gives. */
+static tutti_err read_round(struct tu_boot_round *round, struct tu_error *error) {
+  const char *run = value_of("TORCHELASTIC_RUN_ID"), *restart = value_of("TORCHELASTIC_RESTART_COUNT");
+  const struct setting setting = {"TORCHELASTIC_RESTART_COUNT", restart, NULL};
+  uint64_t number = 0;
+  if (run && strlen(run) < sizeof round->run) snprintf(round->run, sizeof round->run, "%s", run);
+  else if (run)
+    snprintf(round->run, sizeof round->run, "%.40s-%016llx", run, (unsigned long long)tu_hash(run, strlen(run), 1));
+  tutti_err err = restart ? read_number(&setting, "a number of restarts", 0, UINT32_MAX, &number, error) : TUTTI_OK;
+  round->restart = (uint32_t)number;
+  return err;
+}
+
 /* Reads the identity from the variables of `tutti run` and torchrun. `only`: rank and number of ranks must be those of
  * this launcher; NULL: each comes from the first of the two that has it. */
 static tutti_err read_variables(const struct launcher *only, struct tu_boot_identity *identity,
@@ -183,6 +196,8 @@ static tutti_err read_variables(const struct launcher *only, struct tu_boot_iden
   if (!addressed && identity->ranks == 1) return TUTTI_OK;
   if (!addressed) return half_set(settings, error);
   if ((err = read_address(settings, identity, error)) != TUTTI_OK) return err;
+  if (settings[RANK].launcher == &launchers[TORCHRUN] && (err = read_round(&identity->round, error)) != TUTTI_OK)
+    return err;
   return read_reserved(identity, error);
 }
 

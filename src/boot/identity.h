@@ -11,6 +11,12 @@ enum { TU_BOOT_ADDRESS_CHARS = 1024 };
  * (job_carried.h). */
 enum tu_boot_carrier { TU_CARRIER_NONE, TU_CARRIER_PMI, TU_CARRIER_PMIX };
 
+/* Round of a job that torchrun starts again after failures. Processes of an older round are refused. Zeros: none. */
+struct tu_boot_round {
+  char run[60]; /* TORCHELASTIC_RUN_ID; a longer one is cut, and ends with a hash of it */
+  uint32_t restart;
+};
+
 struct tu_boot_identity {
   uint32_t rank, ranks;
   bool alone; /* true: no variable is set, so the process is a world of one rank */
@@ -19,6 +25,7 @@ struct tu_boot_identity {
   char address[TU_BOOT_ADDRESS_CHARS];
   /* port on which rank 0 listens; 0 (on rank 0 only): rank 0 chooses a free port and passes it to on_listen */
   uint16_t port;
+  struct tu_boot_round round;
   bool reserved;      /* true: `tutti run` keeps the port bound, so that no other program gets it before this job */
   const char *secret; /* the job's secret; NULL: read the secret from the environment */
   void (*on_listen)(void *context, uint16_t port); /* called on rank 0 once it listens; may be NULL */

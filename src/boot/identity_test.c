@@ -137,6 +137,30 @@ static void test_launchers(void) {
   clear_environment();
 }
 
+static void test_rounds(void) {
+  static const struct {
+    const char *settings, *run;
+    uint32_t restart;
+  } rounds[] = {
+      {TORCH_OF(1, 3), "", 0},
+      {TORCH_OF(1, 3) "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0", "none", 0},
+      {TORCH_OF(1, 3) "TORCHELASTIC_RUN_ID=x TORCHELASTIC_RESTART_COUNT=7", "x", 7},
+      {TORCH_OF(1, 3) "TORCHELASTIC_RUN_ID=aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg",
+       "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd-", 0},
+      /* `tutti run` below torchrun */
+      {OWN_OF(1, 3) "TORCHELASTIC_RUN_ID=x TORCHELASTIC_RESTART_COUNT=7", "", 0},
+  };
+  for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+    struct tu_boot_identity identity;
+    struct tu_error error = {0};
+    set_environment(rounds[i].settings);
+    CHECK(tu_boot_identity_read(&identity, &error) == TUTTI_OK, "'%s': %s", rounds[i].settings, error.text);
+    CHECK(strncmp(identity.round.run, rounds[i].run, 41) == 0 && identity.round.restart == rounds[i].restart,
+          "'%s': restart %u of '%.60s'", rounds[i].settings, identity.round.restart, identity.round.run);
+  }
+  clear_environment();
+}
+
 static void test_identity_refuses(void) {
   static const struct {
     const char *settings, *says, *says_too;
@@ -180,6 +204,7 @@ static void test_identity_refuses(void) {
       {PMI_OF(3, 3), "PMI_RANK is 3", "PMI_SIZE is 3"},
       {"PMIX_RANK=0 PMIX_NAMESPACE=n", "PMIX_RANK is set", ""},
       {PMI_OF(1, 3) "TUTTI_MASTER_ADDR=h", "TUTTI_MASTER_ADDR is set", "TUTTI_MASTER_PORT is not"},
+      {TORCH_OF(0, 2) "TORCHELASTIC_RESTART_COUNT=x", "TORCHELASTIC_RESTART_COUNT is 'x'", "number of restarts"},
       /* TUTTI_LAUNCHER */
       {"TUTTI_LAUNCHER=mpirun", "TUTTI_LAUNCHER is 'mpirun'", "tutti, pmi, pmix, torchrun or none"},
       {"TUTTI_LAUNCHER=pmi " TORCH_OF(1, 3), "TUTTI_LAUNCHER is pmi", "PMI_RANK is not set"},
@@ -266,6 +291,7 @@ int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"identity", test_identity},
       {"launchers", test_launchers},
+      {"rounds", test_rounds},
       {"identity_refuses", test_identity_refuses},
       {"secret_files", test_secret_files},
   };

@@ -235,10 +235,10 @@ static void mislead(int fd, uint32_t turn, const struct tu_boot_call *call) {
     case 1: memset(answer.proof, 0x5a, sizeof answer.proof); break;
     case 2: /* replays an answer to another call */
       tu_boot_prove(&secret, TU_BOOT_ROLE_HOST, &(struct tu_boot_call){.rank = call->rank, .ranks = call->ranks},
-                    answer.nonce, answer.proof);
+                    &answer, answer.proof);
       break;
     case 3: /* sends a correct answer, as if it forwarded the answer of the true rank 0 */
-    case 4: tu_boot_prove(&secret, TU_BOOT_ROLE_HOST, call, answer.nonce, answer.proof); break;
+    case 4: tu_boot_prove(&secret, TU_BOOT_ROLE_HOST, call, &answer, answer.proof); break;
     case 5: (void)tu_boot_send(fd, &note, sizeof note); break; /* accuses rank 2 */
     default: answer.reply = TU_BOOT_OTHER_USER; break;
   }
@@ -417,7 +417,7 @@ static void try_seat(uint16_t port, uint32_t turn, const char *known, const stru
   const struct tu_boot_answer nothing = {0};
   if (memcmp(answer.proof, nothing.proof, sizeof answer.proof) != 0) loot->hits++;
   if (got > 0 && (got != sizeof answer || answer.reply == TU_BOOT_PROVES)) loot->hits++;
-  tu_boot_prove(&secret, TU_BOOT_ROLE_JOINER, &call, answer.nonce, hello.proof);
+  tu_boot_prove(&secret, TU_BOOT_ROLE_JOINER, &call, &answer, hello.proof);
   if (way == 2) hello = overheard->hello;
   (void)tu_boot_send(fd, &hello, sizeof hello);
   char more[2048];
@@ -435,7 +435,7 @@ static void overhear(struct overheard *heard, const char *known) {
   tu_boot_nonce(heard->call.nonce);
   tu_boot_nonce(heard->answer.nonce);
   tu_boot_hello_init(&heard->hello, 10000);
-  tu_boot_prove(&secret, TU_BOOT_ROLE_JOINER, &heard->call, heard->answer.nonce, heard->hello.proof);
+  tu_boot_prove(&secret, TU_BOOT_ROLE_JOINER, &heard->call, &heard->answer, heard->hello.proof);
 }
 
 /* Attacks a job of two ranks until the true rank 1 joins, which completes the job. */

@@ -231,12 +231,12 @@ static void hear_answer(struct tu_tcp_dialer *d, struct tu_job_line *line) {
     return;
   }
   if (line->answer.version != TU_BOOT_VERSION || line->answer.reply != TU_BOOT_PROVES ||
-      !tu_boot_proven(&d->key, TU_BOOT_ROLE_HOST, &line->call, line->answer.nonce, line->answer.proof)) {
+      !tu_boot_proven(&d->key, TU_BOOT_ROLE_HOST, &line->call, &line->answer, line->answer.proof)) {
     refuse(d, line, "the process that answers there does not belong to this job");
     return;
   }
   memcpy(line->hello.magic, TU_BOOT_MAGIC, sizeof line->hello.magic);
-  tu_boot_prove(&d->key, TU_BOOT_ROLE_JOINER, &line->call, line->answer.nonce, line->hello.proof);
+  tu_boot_prove(&d->key, TU_BOOT_ROLE_JOINER, &line->call, &line->answer, line->hello.proof);
   enter(d, line, TU_LINE_PROVED);
   if (!tu_boot_send(line->fd, &line->hello, sizeof line->hello)) call_again(d, line, NULL);
 }
@@ -267,7 +267,7 @@ static void hear_call(struct tu_tcp_dialer *d, struct tu_job_line *line) {
   line->answer = (struct tu_boot_answer){
       .magic = TU_BOOT_MAGIC, .version = TU_BOOT_VERSION, .reply = TU_BOOT_PROVES, .has_secret = 1};
   tu_boot_nonce(line->answer.nonce);
-  tu_boot_prove(&d->key, TU_BOOT_ROLE_HOST, c, line->answer.nonce, line->answer.proof);
+  tu_boot_prove(&d->key, TU_BOOT_ROLE_HOST, c, &line->answer, line->answer.proof);
   line->peer = c->rank;
   line->control = (c->to & CONTROL) != 0;
   enter(d, line, TU_LINE_ANSWERED);
@@ -284,7 +284,7 @@ static void hear_hello(struct tu_tcp_dialer *d, struct tu_job_line *line) {
   enum tu_boot_taken taken = tu_boot_receive(line->fd, &line->hello, sizeof line->hello, &line->got);
   if (taken == TU_BOOT_NOT_YET) return;
   const bool good = taken == TU_BOOT_TAKEN && !d->peers[line->peer].settled[line->control] && !outranks(d, line) &&
-                    tu_boot_proven(&d->key, TU_BOOT_ROLE_JOINER, &line->call, line->answer.nonce, line->hello.proof) &&
+                    tu_boot_proven(&d->key, TU_BOOT_ROLE_JOINER, &line->call, &line->answer, line->hello.proof) &&
                     tu_boot_send(line->fd, line->answer.magic, sizeof line->answer.magic);
   if (good) settle(d, line);
   else tu_lines_drop(d, line);

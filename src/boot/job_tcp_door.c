@@ -177,18 +177,33 @@ static void star_refuse(struct tu_star *star, struct tu_star_guest *guest, enum 
   guest->refused = true;
 }
 
+/* Notes that a guest of another round was refused. The guest has proved nothing, so the reason has no text of it. */
+static void star_note_round(struct tu_star *star, const struct tu_boot_round *theirs) {
+  const struct tu_boot_round *ours = &star->identity.round;
+  char reason[TU_BOOT_ROUND_CHARS + 64], name[TU_BOOT_ROUND_CHARS];
+  tu_boot_round_name(ours, name);
+  if (strncmp(theirs->run, ours->run, sizeof ours->run) != 0)
+    snprintf(reason, sizeof reason, "it belongs to another run than this, which is %s", name);
+  else snprintf(reason, sizeof reason, "it belongs to restart %u, but this is %s", theirs->restart, name);
+  star_note_refusal(star, reason);
+}
+
 /* Answers a guest's call (the first message of a join) with the proof that this process is rank 0 of the job. */
 static void star_answer(struct tu_star *star, struct tu_star_guest *guest) {
-  struct tu_boot_answer answer = {.magic = TU_BOOT_MAGIC,
-                                  .version = TU_BOOT_VERSION,
-                                  .reply = TU_BOOT_PROVES,
-                                  .has_secret = star->secret.bytes > 0};
-  tu_boot_nonce(guest->nonce);
-  memcpy(answer.nonce, guest->nonce, sizeof answer.nonce);
-  tu_boot_prove(&star->secret, TU_BOOT_ROLE_HOST, &guest->call, guest->nonce, answer.proof);
-  (void)tu_boot_send(guest->fd, &answer, sizeof answer);
+  struct tu_boot_answer *answer = &guest->answer;
+  *answer = (struct tu_boot_answer){.magic = TU_BOOT_MAGIC,
+                                    .version = TU_BOOT_VERSION,
+                                    .reply = TU_BOOT_PROVES,
+                                    .has_secret = star->secret.bytes > 0,
+                                    .round = star->identity.round};
+  tu_boot_nonce(answer->nonce);
+  tu_boot_prove(&star->secret, TU_BOOT_ROLE_HOST, &guest->call, answer, answer->proof);
+  (void)tu_boot_send(guest->fd, answer, sizeof *answer);
   guest->answered = true;
   guest->got = 0;
+  if (guest->call.version != TU_BOOT_VERSION || tu_boot_same_round(&guest->call.round, &answer->round)) return;
+  star_note_round(star, &guest->call.round);
+  guest->refused = true;
 }
 
 /* Closes the connection of a guest that got rank 0's answer, and then hung up or sent a wrong proof of the secret.
@@ -236,7 +251,7 @@ static tutti_err star_misfit(const struct tu_star *star, const struct tu_star_gu
 static tutti_err star_admit(struct tu_star *star, struct tu_star_guest *guest, struct tu_error *error) {
   struct tu_boot_hello *hello = &guest->hello;
   hello->hostname[sizeof hello->hostname - 1] = '\0';
-  if (!tu_boot_proven(&star->secret, TU_BOOT_ROLE_JOINER, &guest->call, guest->nonce, hello->proof)) {
+  if (!tu_boot_proven(&star->secret, TU_BOOT_ROLE_JOINER, &guest->call, &guest->answer, hello->proof)) {
     star_dismiss(star, guest);
     return TUTTI_OK;
   }
@@ -287,7 +302,7 @@ tutti_err tu_star_hear_guest(struct tu_star *star, struct tu_star_guest *guest, 
     enum tu_boot_taken taken = tu_boot_receive(guest->fd, &guest->call, sizeof guest->call, &guest->got);
     if (taken == TU_BOOT_GONE) tu_boot_close(&guest->fd);
     if (taken == TU_BOOT_TAKEN) star_answer(star, guest);
-    if (taken != TU_BOOT_TAKEN) return TUTTI_OK;
+    if (taken != TU_BOOT_TAKEN || guest->refused) return TUTTI_OK;
   }
   enum tu_boot_taken taken = tu_boot_receive(guest->fd, &guest->hello, sizeof guest->hello, &guest->got);
   if (taken == TU_BOOT_GONE) star_dismiss(star, guest);

@@ -62,6 +62,22 @@ static tutti_err await_note(struct joiner *joiner, void *body, size_t bytes, uin
   }
 }
 
+/* Rank 0 is of another round of the job, and has proved that. If its round is older, it will end, and rank 0 of this
+ * round will come. Otherwise this rank should have ended. */
+static tutti_err judge_round(struct joiner *joiner, const struct tu_boot_call *call,
+                             const struct tu_boot_answer *answer, struct tu_error *error) {
+  char theirs[TU_BOOT_ROUND_CHARS], ours[TU_BOOT_ROUND_CHARS];
+  tu_boot_round_name(&answer->round, theirs);
+  tu_boot_round_name(&call->round, ours);
+  if (strncmp(call->round.run, answer->round.run, sizeof call->round.run) == 0 &&
+      answer->round.restart < call->round.restart) {
+    snprintf(joiner->why, sizeof joiner->why, "rank 0 of %s is there, this rank belongs to %s", theirs, ours);
+    return TUTTI_OK;
+  }
+  return tu_fail(error, TUTTI_ERR_PEER, "rank %u belongs to %s, but the job at %s is %s: this process is left over",
+                 call->rank, ours, joiner->name, theirs);
+}
+
 /* Checks whether the answer to this rank's call (its first message) comes from rank 0. If it does, sets joiner->met. No
  * text of an unproved answer appears in error messages, because an impostor could blame another rank in it. Returns
  * TUTTI_OK and leaves joiner->met false if the rank may try again; joiner->why is then the reason. */
@@ -100,13 +116,14 @@ static tutti_err judge(struct joiner *joiner, const struct tu_boot_call *call, c
                    joiner->name, answer->has_secret ? "has a" : "has no", call->rank,
                    has_secret ? "has one" : "has none");
   }
-  if (!tu_boot_proven(&joiner->secret, TU_BOOT_ROLE_HOST, call, answer->nonce, answer->proof)) {
+  if (!tu_boot_proven(&joiner->secret, TU_BOOT_ROLE_HOST, call, answer, answer->proof)) {
     return tu_fail(
         error, TUTTI_ERR_PEER,
         "the process that listens at %s does not know the TUTTI_SECRET of rank %u: it belongs to another job, "
         "or the secrets differ",
         joiner->name, call->rank);
   }
+  if (!tu_boot_same_round(&call->round, &answer->round)) return judge_round(joiner, call, answer, error);
   joiner->met = true;
   return TUTTI_OK;
 }
@@ -119,6 +136,7 @@ static tutti_err call_host(struct joiner *joiner, struct tu_boot_call *call, str
                                 .version = TU_BOOT_VERSION,
                                 .rank = joiner->identity.rank,
                                 .ranks = joiner->identity.ranks,
+                                .round = joiner->identity.round,
                                 .has_secret = joiner->secret.bytes > 0};
   tu_boot_nonce(call->nonce);
   size_t got = 0;
@@ -159,7 +177,7 @@ static tutti_err try_to_enter(struct joiner *joiner, const struct tu_boot_place 
     struct tu_boot_hello hello;
     tu_boot_hello_init(&hello, joiner->job.timeout_ms);
     hello.left_ms = (uint32_t)tu_clock_left_ms(joiner->job.deadline_ns);
-    tu_boot_prove(&joiner->secret, TU_BOOT_ROLE_JOINER, &call, answer.nonce, hello.proof);
+    tu_boot_prove(&joiner->secret, TU_BOOT_ROLE_JOINER, &call, &answer, hello.proof);
     snprintf(joiner->why, sizeof joiner->why, "it closed the connection");
     if (tu_boot_send(joiner->line.fd, &hello, sizeof hello))
       err = await_note(joiner, NULL, 0, joiner->job.deadline_ns, &got, error);

@@ -51,7 +51,7 @@ static void list_missing(const struct tu_star *star, char *list, size_t bytes) {
 }
 
 static tutti_err fail_late(const struct tu_star *star, struct tu_error *error) {
-  char list[160], refused[224] = "", step[96] = "";
+  char list[160], refused[320] = "", step[96] = "";
   list_missing(star, list, sizeof list);
   uint32_t ranks = star->identity.ranks, missing = ranks - 1 - (star->all ? star->given : star->joined);
   if (star->refusals && !star->all) {

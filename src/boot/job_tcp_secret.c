@@ -112,17 +112,20 @@ void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]) { randombytes_buf(nonce, 
 struct proven {
   char role[16];
   uint32_t version, rank, ranks, to;
+  struct tu_boot_round joiner_round, host_round;
   uint8_t joiner_nonce[TU_BOOT_NONCE_BYTES], host_nonce[TU_BOOT_NONCE_BYTES];
 };
-_Static_assert(sizeof(struct proven) == 96, "no padding");
+_Static_assert(sizeof(struct proven) == 224, "no padding");
 
 void tu_boot_prove(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
-                   const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], uint8_t proof[TU_BOOT_PROOF_BYTES]) {
+                   const struct tu_boot_answer *answer, uint8_t proof[TU_BOOT_PROOF_BYTES]) {
   struct proven text = {.version = TU_BOOT_VERSION, .rank = call->rank, .ranks = call->ranks, .to = call->to};
   const char *label = role == TU_BOOT_ROLE_HOST ? "tutti rank 0" : "tutti joiner";
   memcpy(text.role, label, strlen(label));
   memcpy(text.joiner_nonce, call->nonce, sizeof text.joiner_nonce);
-  memcpy(text.host_nonce, host_nonce, sizeof text.host_nonce);
+  memcpy(text.host_nonce, answer->nonce, sizeof text.host_nonce);
+  text.joiner_round = call->round;
+  text.host_round = answer->round;
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, secret->value, secret->bytes);
   crypto_auth_hmacsha256_update(&state, (const unsigned char *)&text, sizeof text);
@@ -131,9 +134,9 @@ void tu_boot_prove(const struct tu_boot_secret *secret, enum tu_boot_role role, 
 }
 
 bool tu_boot_proven(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
-                    const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], const uint8_t proof[TU_BOOT_PROOF_BYTES]) {
+                    const struct tu_boot_answer *answer, const uint8_t proof[TU_BOOT_PROOF_BYTES]) {
   uint8_t expected[TU_BOOT_PROOF_BYTES];
-  tu_boot_prove(secret, role, call, host_nonce, expected);
+  tu_boot_prove(secret, role, call, answer, expected);
   bool right = sodium_memcmp(expected, proof, sizeof expected) == 0;
   sodium_memzero(expected, sizeof expected);
   return right;

@@ -22,7 +22,7 @@ struct tu_star_guest {
   uint64_t came_ns; /* tu_clock_ns() when the connection was accepted */
   size_t got;       /* number of bytes received of the message that the guest is sending */
   struct tu_boot_call call;
-  uint8_t nonce[TU_BOOT_NONCE_BYTES]; /* rank 0's nonce (random number) for this guest */
+  struct tu_boot_answer answer;
   struct tu_boot_hello hello;
 };
 
@@ -54,7 +54,7 @@ struct tu_star {
   uint64_t files;          /* old limit on file descriptors, restored by tu_files_restore when the job is closed */
   struct tu_error failure; /* first failure of the job; its code is TUTTI_OK if there is none */
   uint32_t refusals;       /* number of guests (connections that are not admitted yet) that were refused */
-  char refused[160];       /* reason of the last refusal */
+  char refused[256];       /* reason of the last refusal */
 };
 
 /* ---- job_tcp_door.c ---- */

@@ -5,12 +5,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct tu_boot_call) == 64, "no padding: messages are sent as their bytes in memory");
-_Static_assert(sizeof(struct tu_boot_answer) == 88, "no padding");
+_Static_assert(sizeof(struct tu_boot_call) == 128, "no padding: messages are sent as their bytes in memory");
+_Static_assert(sizeof(struct tu_boot_answer) == 152, "no padding");
 _Static_assert(sizeof(struct tu_boot_hello) == 128, "no padding");
 _Static_assert(sizeof(struct tu_boot_note) == 536, "no padding");
 
@@ -24,6 +25,15 @@ void tu_boot_hello_init(struct tu_boot_hello *hello, int timeout_ms) {
   hello->left_ms = (uint32_t)timeout_ms;
   memcpy(hello->hostname, mine.hostname, sizeof hello->hostname);
   hello->host = mine.host;
+}
+
+bool tu_boot_same_round(const struct tu_boot_round *a, const struct tu_boot_round *b) {
+  return a->restart == b->restart && strncmp(a->run, b->run, sizeof a->run) == 0;
+}
+
+void tu_boot_round_name(const struct tu_boot_round *round, char name[TU_BOOT_ROUND_CHARS]) {
+  if (round->run[0] == '\0' && round->restart == 0) snprintf(name, TU_BOOT_ROUND_CHARS, "no run of torchrun");
+  else snprintf(name, TU_BOOT_ROUND_CHARS, "restart %u of run '%.60s'", round->restart, round->run);
 }
 
 /* Receives at most bytes - *got further bytes of `data` without blocking, and adds the number of received bytes to

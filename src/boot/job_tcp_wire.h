@@ -12,8 +12,8 @@
  * bytes of all. From step 4 on, either side may send a FAILED note with an error message instead. Rank 0 forwards such
  * a note to all ranks.
  *
- * The secret itself is never sent. A proof is an HMAC with the secret as key, over the prover's role, both nonces, the
- * rank and the number of ranks. Each side also asks the kernel for the user at the other end: rank 0 before it sends
+ * The secret itself is never sent. A proof is an HMAC with the secret as key, over the prover's role, both nonces and
+ * rounds, the rank and the number of ranks. Each side also asks the kernel for the user at the other end: rank 0 before it sends
  * the answer, the rank before it accepts the answer.
  *
  * Messages are little-endian, as all supported machines are. They have fixed sizes, except for the bytes that follow a
@@ -27,7 +27,7 @@
 #include "boot/job_tcp.h"
 
 #define TU_BOOT_MAGIC "tuttijn"
-enum { TU_BOOT_VERSION = 4, TU_BOOT_JOIN_MS = 60000, TU_BOOT_NONCE_BYTES = 32, TU_BOOT_PROOF_BYTES = 32 };
+enum { TU_BOOT_VERSION = 5, TU_BOOT_JOIN_MS = 60000, TU_BOOT_NONCE_BYTES = 32, TU_BOOT_PROOF_BYTES = 32 };
 
 /* Call, the first message of a joining rank (step 1 above). The call contains nothing secret, since any process may be
  * listening at the address. */
@@ -38,6 +38,7 @@ struct tu_boot_call {
   uint32_t has_secret; /* 1: the sender has a secret. Used for error messages only. */
   uint32_t to;         /* rank that is called: 0, or for connections between hosts the other rank */
   uint32_t reserved;
+  struct tu_boot_round round;
   uint8_t nonce[TU_BOOT_NONCE_BYTES];
 };
 
@@ -52,6 +53,7 @@ struct tu_boot_answer {
   uint32_t reply;
   uint32_t uid; /* for TU_BOOT_OTHER_USER: user of the rank's process, as the kernel of rank 0's host reports it */
   uint32_t has_secret;
+  struct tu_boot_round round;         /* rank 0's round; if it is not that of the call, rank 0 refuses the rank */
   uint8_t nonce[TU_BOOT_NONCE_BYTES]; /* rank 0's nonce; only for TU_BOOT_PROVES */
   uint8_t proof[TU_BOOT_PROOF_BYTES]; /* rank 0's proof; only for TU_BOOT_PROVES */
 };
@@ -91,6 +93,11 @@ enum tu_boot_taken { TU_BOOT_NOT_YET, TU_BOOT_TAKEN, TU_BOOT_GONE };
 
 /* Fills in the hello (second message of a joining rank) of this process, except for the proof. */
 void tu_boot_hello_init(struct tu_boot_hello *hello, int timeout_ms);
+
+enum { TU_BOOT_ROUND_CHARS = 96 };
+bool tu_boot_same_round(const struct tu_boot_round *a, const struct tu_boot_round *b);
+/* Writes "restart 1 of run 'x'". */
+void tu_boot_round_name(const struct tu_boot_round *round, char name[TU_BOOT_ROUND_CHARS]);
 
 /* Receives the next part of a message of this size without blocking. *got counts the bytes received; it starts at 0.
  * TAKEN: the message is complete. GONE: the other end closed or died, or the message does not begin with
@@ -133,14 +140,15 @@ enum tu_boot_role { TU_BOOT_ROLE_HOST, TU_BOOT_ROLE_JOINER };
 
 /* Makes a random nonce. tu_boot_secret_read must be called first, because it initialises libsodium. */
 void tu_boot_nonce(uint8_t nonce[TU_BOOT_NONCE_BYTES]);
-/* Makes the proof that this process has the secret, for one call (first message of a join) and rank 0's nonce. */
+/* Makes the proof that this process has the secret, for one call (first message of a join) and rank 0's nonce and round,
+ * which are in the answer. */
 void tu_boot_prove(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
-                   const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], uint8_t proof[TU_BOOT_PROOF_BYTES]);
+                   const struct tu_boot_answer *answer, uint8_t proof[TU_BOOT_PROOF_BYTES]);
 /* Stores a hash of the secret in the job; zeros if there is no secret. */
 void tu_boot_secret_hash(const struct tu_boot_secret *secret, uint8_t hash[TU_JOB_SECRET_BYTES]);
 /* Returns true if the proof of knowing the secret is right. The comparison takes constant time. */
 bool tu_boot_proven(const struct tu_boot_secret *secret, enum tu_boot_role role, const struct tu_boot_call *call,
-                    const uint8_t host_nonce[TU_BOOT_NONCE_BYTES], const uint8_t proof[TU_BOOT_PROOF_BYTES]);
+                    const struct tu_boot_answer *answer, const uint8_t proof[TU_BOOT_PROOF_BYTES]);
 
 /* ---- users ---- */
 

@@ -69,6 +69,34 @@ static void test_gateway(void) {
   for (int r = 0; r < 2; r++) expect(&parts[r], &outcomes[r], TUTTI_OK, "");
 }
 
+/* torchrun starts the ranks again after a failure. A rank of the round before is refused, and says so; rank 0 of the round
+ * before does not admit new ranks, which wait for the new rank 0. */
+static void test_rounds(void) {
+  struct part parts[] = {
+      {.rank = 0, .ranks = 3, .secret = "", .timeout_ms = 15000, .round = {"x", 1}},
+      {.rank = 1, .ranks = 3, .secret = "", .timeout_ms = 15000, .round = {"x", 1}, .delay_ms = 400},
+      {.rank = 2, .ranks = 3, .secret = "", .timeout_ms = 15000, .round = {"x", 1}, .delay_ms = 400},
+      {.rank = 2, .ranks = 3, .secret = "", .timeout_ms = 15000, .round = {"x", 0}},
+      {.rank = 1, .ranks = 3, .secret = "", .timeout_ms = 15000, .round = {"y", 1}},
+      {.rank = 1, .ranks = 3, .secret = "", .timeout_ms = 15000},
+  };
+  enum { PARTS = sizeof parts / sizeof parts[0] };
+  struct outcome outcomes[PARTS];
+  run_parts(parts, PARTS, outcomes, hold_port());
+  for (int r = 0; r < 3; r++) expect(&parts[r], &outcomes[r], TUTTI_OK, "");
+  expect(&parts[3], &outcomes[3], TUTTI_ERR_PEER, "rank 2 belongs to restart 0 of run 'x'|is restart 1 of run 'x'");
+  expect(&parts[4], &outcomes[4], TUTTI_ERR_PEER, "rank 1 belongs to restart 1 of run 'y'|is restart 1 of run 'x'");
+  expect(&parts[5], &outcomes[5], TUTTI_ERR_PEER, "rank 1 belongs to no run of torchrun|is restart 1 of run 'x'");
+
+  struct part late[] = {{.rank = 0, .ranks = 2, .secret = SECRET, .timeout_ms = 1000, .round = {"x", 0}},
+                        {.rank = 1, .ranks = 2, .secret = SECRET, .timeout_ms = 15000, .round = {"x", 1}},
+                        {.rank = 0, .ranks = 2, .secret = SECRET, .timeout_ms = 15000, .round = {"x", 1}, .after = 1}};
+  run_parts(late, 3, outcomes, hold_port());
+  expect(&late[0], &outcomes[0], TUTTI_ERR_TIMEOUT, "rank 1 of 2|restart 1, but this is restart 0 of run 'x'");
+  expect(&late[1], &outcomes[1], TUTTI_OK, "");
+  expect(&late[2], &outcomes[2], TUTTI_OK, "");
+}
+
 static void test_missing_ranks(void) {
   uint16_t port = hold_port();
   struct part parts[] = {{.rank = 0, .ranks = 7, .secret = SECRET, .timeout_ms = 12000},
@@ -203,6 +231,7 @@ int main(int argc, char **argv) {
       {"join_in_any_order", test_join_in_any_order},
       {"lists", test_lists},
       {"gateway", test_gateway},
+      {"rounds", test_rounds},
       {"missing_ranks", test_missing_ranks},
       {"wrong_secret", test_wrong_secret},
       {"misfits", test_misfits},
