@@ -161,56 +161,55 @@ static void test_rounds(void) {
   clear_environment();
 }
 
+static const struct {
+  const char *settings, *says, *says_too;
+} bad[] = {
+    {"RANK=0", "set: RANK;", "missing: WORLD_SIZE, MASTER_ADDR, MASTER_PORT"},
+    {"WORLD_SIZE=1", "set: WORLD_SIZE;", "missing: RANK, MASTER_ADDR, MASTER_PORT"},
+    {"MASTER_PORT=29500", "set: MASTER_PORT;", "missing: RANK, WORLD_SIZE, MASTER_ADDR"},
+    {"TUTTI_MASTER_ADDR=h", "set: TUTTI_MASTER_ADDR;", "missing: RANK, WORLD_SIZE, MASTER_PORT"},
+    {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=h", "missing: MASTER_PORT", "set: RANK, WORLD_SIZE, MASTER_ADDR"},
+    {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1", "missing: MASTER_ADDR", "set: RANK, WORLD_SIZE, MASTER_PORT"},
+    {"RANK=2 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is 2", "WORLD_SIZE is 2"},
+    {"RANK=-1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is '-1'", "a rank"},
+    {"RANK=0x1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is '0x1'", ""},
+    {"TUTTI_RANK=one WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "TUTTI_RANK is 'one'", ""},
+    {"RANK=0 WORLD_SIZE=0 MASTER_ADDR=h MASTER_PORT=1", "WORLD_SIZE is '0'", ""},
+    {"RANK=0 WORLD_SIZE=99999999999999999999 MASTER_ADDR=h MASTER_PORT=1", "WORLD_SIZE is '9", ""},
+    {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=0", "MASTER_PORT is '0'", ""},
+    {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65535", "MASTER_PORT is '65535'", "65534"},
+    {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=65536", "TUTTI_MASTER_PORT is '65536'", "65535"},
+    {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TUTTI_RESERVED_PORT=x", "TUTTI_RESERVED_PORT is 'x'", "65535"},
+    {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE is 2", "TUTTI_LAUNCHER=none"},
+    {"PMI_SIZE=3 SLURM_NTASKS=1", "PMI_SIZE is 3", "TUTTI_WORLD_SIZE is not set"},
+    {"MV2_COMM_WORLD_SIZE=2", "MV2_COMM_WORLD_SIZE is 2", "'tutti run'"},
+    {"SLURM_STEP_NUM_TASKS=128", "SLURM_STEP_NUM_TASKS is 128: Slurm's srun", "srun --mpi=pmi2"},
+    {"RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "WORLD_SIZE is 1"},
+    {"RANK=0 WORLD_SIZE=1 MASTER_ADDR=h MASTER_PORT=1 LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "WORLD_SIZE is 1"},
+    {"LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "not set"},
+    /* two launchers that disagree: a cluster's RANK that counts hosts, a world of one */
+    {PMI_OF(1, 4) "RANK=0", "PMI_RANK is 1, but RANK is 0|rank", "TUTTI_LAUNCHER|pmi or torchrun"},
+    {PMI_OF(0, 4) "RANK=0 WORLD_SIZE=1", "PMI_SIZE is 4, but WORLD_SIZE is 1|number of ranks", "TUTTI_LAUNCHER"},
+    {PMIX_OF(1, 4) TORCH_OF(0, 4), "PMIX_RANK is 1, but RANK is 0", "pmix or torchrun"},
+    {PMIX_OF(1, 4) TORCH_OF(1, 2), "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE is 2", "TUTTI_LAUNCHER"},
+    {PMI_OF(1, 4) PMIX_OF(2, 4), "PMI_RANK is 1, but PMIX_RANK is 2", "pmi or pmix"},
+    /* found, but unusable */
+    {"PMI_RANK=0 PMI_SIZE=3", "PMI_SIZE is 3", "PMI_FD"},
+    {"PMI_ID=0 PMI_PORT=h:1", "PMI_ID is 0", "-pmi-port"},
+    {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=2", "SLURM_STEP_NUM_TASKS is 2", "--mpi=pmi2"},
+    {PMI_OF(0, 1) "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_TASKS is 2", "PMI_SIZE is 1"},
+    {PMI_OF(0, many), "PMI_SIZE is 'many'", "number of ranks"},
+    {PMI_OF(3, 3), "PMI_RANK is 3", "PMI_SIZE is 3"},
+    {"PMIX_RANK=0 PMIX_NAMESPACE=n", "PMIX_RANK is set", ""},
+    {PMI_OF(1, 3) "TUTTI_MASTER_ADDR=h", "TUTTI_MASTER_ADDR is set", "TUTTI_MASTER_PORT is not"},
+    {TORCH_OF(0, 2) "TORCHELASTIC_RESTART_COUNT=x", "TORCHELASTIC_RESTART_COUNT is 'x'", "number of restarts"},
+    /* TUTTI_LAUNCHER */
+    {"TUTTI_LAUNCHER=mpirun", "TUTTI_LAUNCHER is 'mpirun'", "tutti, pmi, pmix, torchrun or none"},
+    {"TUTTI_LAUNCHER=pmi " TORCH_OF(1, 3), "TUTTI_LAUNCHER is pmi", "PMI_RANK is not set"},
+    {"TUTTI_LAUNCHER=torchrun " PMI_OF(1, 3), "missing: RANK, WORLD_SIZE", ""},
+    {"TUTTI_LAUNCHER=tutti RANK=1", "missing: TUTTI_RANK, TUTTI_WORLD_SIZE", ""},
+};
 static void test_identity_refuses(void) {
-  static const struct {
-    const char *settings, *says, *says_too;
-  } bad[] = {
-      {"RANK=0", "set: RANK;", "missing: WORLD_SIZE, MASTER_ADDR, MASTER_PORT"},
-      {"WORLD_SIZE=1", "set: WORLD_SIZE;", "missing: RANK, MASTER_ADDR, MASTER_PORT"},
-      {"MASTER_PORT=29500", "set: MASTER_PORT;", "missing: RANK, WORLD_SIZE, MASTER_ADDR"},
-      {"TUTTI_MASTER_ADDR=h", "set: TUTTI_MASTER_ADDR;", "missing: RANK, WORLD_SIZE, MASTER_PORT"},
-      {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=h", "missing: MASTER_PORT", "set: RANK, WORLD_SIZE, MASTER_ADDR"},
-      {"RANK=1 WORLD_SIZE=2 MASTER_PORT=1", "missing: MASTER_ADDR", "set: RANK, WORLD_SIZE, MASTER_PORT"},
-      {"RANK=2 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is 2", "WORLD_SIZE is 2"},
-      {"RANK=-1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is '-1'", "a rank"},
-      {"RANK=0x1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "RANK is '0x1'", ""},
-      {"TUTTI_RANK=one WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "TUTTI_RANK is 'one'", ""},
-      {"RANK=0 WORLD_SIZE=0 MASTER_ADDR=h MASTER_PORT=1", "WORLD_SIZE is '0'", ""},
-      {"RANK=0 WORLD_SIZE=99999999999999999999 MASTER_ADDR=h MASTER_PORT=1", "WORLD_SIZE is '9", ""},
-      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=0", "MASTER_PORT is '0'", ""},
-      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65535", "MASTER_PORT is '65535'", "65534"},
-      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h TUTTI_MASTER_PORT=65536", "TUTTI_MASTER_PORT is '65536'", "65535"},
-      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TUTTI_RESERVED_PORT=x", "TUTTI_RESERVED_PORT is 'x'", "65535"},
-      {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE is 2", "TUTTI_LAUNCHER=none"},
-      {"PMI_SIZE=3 SLURM_NTASKS=1", "PMI_SIZE is 3", "TUTTI_WORLD_SIZE is not set"},
-      {"MV2_COMM_WORLD_SIZE=2", "MV2_COMM_WORLD_SIZE is 2", "'tutti run'"},
-      {"SLURM_STEP_NUM_TASKS=128", "SLURM_STEP_NUM_TASKS is 128: Slurm's srun", "srun --mpi=pmi2"},
-      {"RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "WORLD_SIZE is 1"},
-      {"RANK=0 WORLD_SIZE=1 MASTER_ADDR=h MASTER_PORT=1 LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2",
-       "WORLD_SIZE is 1"},
-      {"LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE is 2", "not set"},
-      /* two launchers that disagree: a cluster's RANK that counts hosts, a world of one */
-      {PMI_OF(1, 4) "RANK=0", "PMI_RANK is 1, but RANK is 0|rank", "TUTTI_LAUNCHER|pmi or torchrun"},
-      {PMI_OF(0, 4) "RANK=0 WORLD_SIZE=1", "PMI_SIZE is 4, but WORLD_SIZE is 1|number of ranks", "TUTTI_LAUNCHER"},
-      {PMIX_OF(1, 4) TORCH_OF(0, 4), "PMIX_RANK is 1, but RANK is 0", "pmix or torchrun"},
-      {PMIX_OF(1, 4) TORCH_OF(1, 2), "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE is 2", "TUTTI_LAUNCHER"},
-      {PMI_OF(1, 4) PMIX_OF(2, 4), "PMI_RANK is 1, but PMIX_RANK is 2", "pmi or pmix"},
-      /* found, but unusable */
-      {"PMI_RANK=0 PMI_SIZE=3", "PMI_SIZE is 3", "PMI_FD"},
-      {"PMI_ID=0 PMI_PORT=h:1", "PMI_ID is 0", "-pmi-port"},
-      {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=2", "SLURM_STEP_NUM_TASKS is 2", "--mpi=pmi2"},
-      {PMI_OF(0, 1) "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_TASKS is 2", "PMI_SIZE is 1"},
-      {PMI_OF(0, many), "PMI_SIZE is 'many'", "number of ranks"},
-      {PMI_OF(3, 3), "PMI_RANK is 3", "PMI_SIZE is 3"},
-      {"PMIX_RANK=0 PMIX_NAMESPACE=n", "PMIX_RANK is set", ""},
-      {PMI_OF(1, 3) "TUTTI_MASTER_ADDR=h", "TUTTI_MASTER_ADDR is set", "TUTTI_MASTER_PORT is not"},
-      {TORCH_OF(0, 2) "TORCHELASTIC_RESTART_COUNT=x", "TORCHELASTIC_RESTART_COUNT is 'x'", "number of restarts"},
-      /* TUTTI_LAUNCHER */
-      {"TUTTI_LAUNCHER=mpirun", "TUTTI_LAUNCHER is 'mpirun'", "tutti, pmi, pmix, torchrun or none"},
-      {"TUTTI_LAUNCHER=pmi " TORCH_OF(1, 3), "TUTTI_LAUNCHER is pmi", "PMI_RANK is not set"},
-      {"TUTTI_LAUNCHER=torchrun " PMI_OF(1, 3), "missing: RANK, WORLD_SIZE", ""},
-      {"TUTTI_LAUNCHER=tutti RANK=1", "missing: TUTTI_RANK, TUTTI_WORLD_SIZE", ""},
-  };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     set_environment(bad[i].settings);
     struct tu_boot_identity identity;

@@ -122,31 +122,49 @@ static int exchange(struct work *w, const struct tu_pmix_proc *me) {
   return 0;
 }
 
-/* Set if PMIx is ended when the process exits (mpi_beside.h); a child of fork() does not end it. */
+/* ---- begin and end ----
+ *
+ * Between the question for the number of ranks and the exchange, PMIx stays begun: a fence fails if a rank has ended PMIx,
+ * and has not begun it again yet. */
+
 static struct {
-  pid_t pid;
+  pid_t pid; /* process that has begun PMIx, and must end it; a child of fork() does not */
+  bool ends_at_exit;
+  struct tu_pmix_proc me;
   int (*finalize)(const void *info, size_t count);
-} open_end;
+} opened;
 
 static void end_at_exit(void) {
-  if (open_end.pid == getpid()) (void)open_end.finalize(NULL, 0);
+  if (opened.pid == getpid()) (void)opened.finalize(NULL, 0);
 }
 
-static int end(struct work *w) {
-  w->step = "PMIx_Finalize";
-  if (open_end.pid == getpid() || !tu_mpi_is_loaded() || tu_mpi_initialized()) return w->library.finalize(NULL, 0);
-  open_end.finalize = w->library.finalize;
-  open_end.pid = getpid();
-  (void)!atexit(end_at_exit);
+static int begin(struct work *w) {
+  if (opened.pid == getpid()) return 0;
+  w->step = "PMIx_Init";
+  const int status = w->library.init(&opened.me, NULL, 0);
+  if (status != 0) return status;
+  opened.pid = getpid();
+  opened.finalize = w->library.finalize;
   return 0;
 }
 
+static int end(struct work *w, bool failed) {
+  const bool exchange_follows = w->asks && w->ranks > 1, mpi_follows = tu_mpi_is_loaded() && !tu_mpi_initialized();
+  if (!failed && (exchange_follows || mpi_follows)) {
+    if (!opened.ends_at_exit) (void)!atexit(end_at_exit);
+    opened.ends_at_exit = true;
+    return 0;
+  }
+  opened.pid = 0;
+  w->step = "PMIx_Finalize";
+  return w->library.finalize(NULL, 0);
+}
+
 static tutti_err converse(struct work *w) {
-  struct tu_pmix_proc me = {.rank = 0};
   const uint32_t expected = w->ranks;
-  w->step = "PMIx_Init";
-  int status = w->library.init(&me, NULL, 0);
+  int status = begin(w);
   if (status != 0) return fail(w, status);
+  const struct tu_pmix_proc me = opened.me;
   status = read_ranks(w, &me);
   tutti_err err = TUTTI_OK;
   if (status == 0 && !w->asks && (me.rank != w->rank || w->ranks != expected))
@@ -155,7 +173,7 @@ static tutti_err converse(struct work *w) {
                   w->rank, expected, me.rank, w->ranks);
   if (status == 0 && !w->asks && err == TUTTI_OK) status = exchange(w, &me);
   if (status != 0) err = fail(w, status);
-  status = end(w);
+  status = end(w, err != TUTTI_OK);
   return status != 0 && err == TUTTI_OK ? fail(w, status) : err;
 }
 
@@ -170,7 +188,7 @@ static void *run(void *context) {
 /* ---- waiting for the thread ---- */
 
 /* The thread takes no signals of the program. */
-static int begin(struct work *w, pthread_t *thread) {
+static int begin_thread(struct work *w, pthread_t *thread) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -183,7 +201,7 @@ static int begin(struct work *w, pthread_t *thread) {
 static tutti_err perform(struct work *w, int timeout_ms, bool *finished, struct tu_error *error) {
   const uint64_t deadline_ns = tu_job_deadline_ns(timeout_ms);
   pthread_t thread;
-  const int why = begin(w, &thread);
+  const int why = begin_thread(w, &thread);
   if (why != 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "cannot create a thread for PMIx: %s", strerror(why));
   struct pollfd polled = {.fd = w->done, .events = POLLIN};
   *finished = false;
@@ -195,6 +213,7 @@ static tutti_err perform(struct work *w, int timeout_ms, bool *finished, struct 
     return w->err;
   }
   pthread_detach(thread);
+  opened.pid = 0; /* PMIx_Finalize might hang as well when the process exits */
   const char *step = w->step;
   return tu_fail(
       error, TUTTI_ERR_TIMEOUT, "waited %d ms for %s%s", timeout_ms, step,
@@ -202,11 +221,14 @@ static tutti_err perform(struct work *w, int timeout_ms, bool *finished, struct 
 }
 
 static tutti_err work(struct work *w, int timeout_ms, bool *finished, struct tu_error *error) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `opened` */
   tutti_err err = load(&w->library, error);
   if (err != TUTTI_OK) return err;
   w->done = eventfd(0, EFD_CLOEXEC);
   if (w->done < 0) return tu_fail_errno(error, "eventfd failed");
+  pthread_mutex_lock(&lock);
   err = perform(w, timeout_ms, finished, error);
+  pthread_mutex_unlock(&lock);
   if (*finished) close(w->done);
   return err;
 }

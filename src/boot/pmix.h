@@ -5,7 +5,8 @@
 
 #include "boot/identity.h"
 
-/* Asks the launcher for the number of ranks of the job. Errors as of tu_pmix_carry. */
+/* Asks the launcher for the number of ranks of the job. PMIx stays begun until tu_pmix_carry, or until the process ends.
+ * Errors as of tu_pmix_carry. */
 tutti_err tu_pmix_ranks(uint32_t *ranks, struct tu_error *error);
 /* Collective: does what tu_pmi_carry does. Errors: TUTTI_ERR_ENVIRONMENT (libpmix is missing or too old, no launcher
  * answers, or it contradicts the variables), TUTTI_ERR_PEER (a call of PMIx failed), TUTTI_ERR_TIMEOUT. */
