@@ -27,9 +27,10 @@ train=("$build/examples/train" --epochs 1 --samples 2048 --result "$work/result"
 make_hosts() {
   local i
   hosts_make 2 || return 1
-  printf '127.0.0.1 localhost\n10.77.0.1 h0\n10.77.0.2 h1\n' >names
+  # As on Debian, a host's own name is an address of its loopback there.
   for i in 0 1; do
-    on_host $i mount --bind "$work/names" /etc/hosts
+    printf '127.0.0.1 localhost\n127.0.1.1 h%s\n10.77.0.%s h%s\n' $i $((2 - i)) $((1 - i)) >names.$i
+    on_host $i mount --bind "$work/names.$i" /etc/hosts
     echo "h$i ${hosts[i]}"
   done >keepers
   cat >remote-shell <<END
@@ -171,7 +172,7 @@ begin_slurm() {
   head -c 128 /dev/urandom >munge.key && chmod 400 munge.key
   cat >slurm.conf <<END
 ClusterName=test
-SlurmctldHost=h0
+SlurmctldHost=h0(10.77.0.1)
 AuthType=auth/munge
 AuthInfo=socket=/tmp/munge.socket
 SlurmUser=root

@@ -1,4 +1,4 @@
-/* job_connect_test.c: tests of the connections between ranks of different hosts, with real processes that claim to run on
+/* job_dialer_test.c: tests of the connections between ranks of different hosts, with real processes that claim to run on
  * other hosts: ranks connect, strangers are refused, and a rank that ends is noticed. */
 #include "boot/job_address.h"
 #include "boot/job_tcp_wire.h"
