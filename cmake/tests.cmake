@@ -66,6 +66,13 @@ endforeach()
 # The linker replaces the allocation functions of this test, so that it can make allocations fail.
 target_link_options(refusal_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 
+# A library of the name libpmix.so.2, whose functions fail or hang.
+add_library(fake_pmix SHARED ${CMAKE_SOURCE_DIR}/tests/fake_pmix.c)
+set_target_properties(fake_pmix PROPERTIES OUTPUT_NAME pmix SOVERSION 2
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fake_pmix)
+target_link_libraries(fake_pmix PRIVATE tutti_flags)
+add_dependencies(pmix_test fake_pmix)
+
 # The simulated world: a copy of the library for each rank. In a copy, atomic operations are switch points (points.h), and
 # calls of the system lead to the world.
 if(TUTTI_SANITIZE)

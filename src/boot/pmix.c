@@ -106,11 +106,12 @@ static int exchange(struct work *w, const struct tu_pmix_proc *me) {
   struct tu_pmix_proc root = *me;
   int status = 0;
   root.rank = 0;
-  w->step = "PMIx_Put";
-  if (me->rank == 0) status = w->library.put(TU_PMIX_SCOPE_GLOBAL, "tutti", &own);
-  w->step = "PMIx_Commit";
-  if (me->rank == 0 && status == 0) status = w->library.commit();
-  if (status != 0) return status;
+  if (me->rank == 0) {
+    w->step = "PMIx_Put";
+    if ((status = w->library.put(TU_PMIX_SCOPE_GLOBAL, "tutti", &own)) != 0) return status;
+    w->step = "PMIx_Commit";
+    if ((status = w->library.commit()) != 0) return status;
+  }
   w->step = "PMIx_Fence";
   status = w->library.fence(NULL, 0, &collect, 1);
   if (status != 0 || me->rank == 0) return status;
