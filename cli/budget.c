@@ -125,6 +125,7 @@ static bool possible(const struct budget_question *q, const struct tu_algorithm 
   struct tu_build what = q->what;
   what.algorithm = a;
   what.ranks = ranks;
+  if (ranks != q->what.ranks) what.placement = NULL;
   what.root %= ranks;
   if (what.rank != TU_ALL_RANKS) what.rank %= ranks;
   *price = price_of(q, &what, &b->memo);

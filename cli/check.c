@@ -18,9 +18,10 @@
 /* The options of `tutti check`, and the counts of checked plans so far. */
 struct tally {
   uint32_t credits;
-  uint32_t low, high; /* range of the numbers of ranks to check */
-  uint32_t lanes;     /* number of lanes; 0: the algorithm's own number of lanes */
-  struct onto onto;   /* cluster given by --cluster; low and high then equal its number of chips */
+  uint32_t low, high;     /* range of the numbers of ranks to check */
+  uint32_t lanes;         /* number of lanes; 0: the algorithm's own number of lanes */
+  struct onto onto;       /* cluster given by --cluster; low and high then equal its number of chips */
+  struct cli_hosts hosts; /* hosts given by --hosts; low and high then equal their number of ranks */
   struct budget budget;
   uint64_t proved, refused, in_rank_order;
   uint32_t scratch_max; /* largest scratch memory of one rank in any plan, in chunks */
@@ -43,6 +44,10 @@ static void count(struct tally *t, const struct tu_plan *plan, const char *what)
   if (report.no_memory)
     (void)cli_fail("check", CLI_FAILED, "%s: the check could not be completed: %s", what, report.text);
   else printf("%s: %s\n", what, report.text);
+}
+
+static const struct tu_placement *placement_of(const struct tally *t, const struct tu_algorithm *a) {
+  return tu_placement_for(t->hosts.placement, a->collective, false);
 }
 
 /* Builds a plan and, if --cluster is given, maps it onto the cluster. If it cannot be mapped, prints the reason and
@@ -71,7 +76,8 @@ static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32
                                                          .root = roots[i],
                                                          .in_place = in_place,
                                                          .rank = TU_ALL_RANKS,
-                                                         .lanes = t->lanes});
+                                                         .lanes = t->lanes,
+                                                         .placement = placement_of(t, a)});
       if (!plan) return CLI_FAILED;
       char what[160], lanes[24] = "";
       if (t->lanes) snprintf(lanes, sizeof lanes, ", lanes %u", t->lanes);
@@ -87,7 +93,7 @@ static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32
 static int check_ranks(struct tally *t, const struct tu_algorithm *a) {
   int code = CLI_GOOD;
   for (uint32_t ranks = t->low; ranks <= t->high && code == CLI_GOOD; ranks++)
-    if (tu_algorithm_fits(a, ranks)) code = check_algorithm(t, a, ranks);
+    if (tu_algorithm_fits_on(a, ranks, placement_of(t, a))) code = check_algorithm(t, a, ranks);
   return code;
 }
 
@@ -96,14 +102,15 @@ static int check_ranks(struct tally *t, const struct tu_algorithm *a) {
  * the plan for N ranks. */
 static int allow_ranks(struct tally *t, const struct tu_algorithm *a) {
   uint32_t ranks = t->high, range = t->high - t->low + 1;
-  while (ranks > t->low && !tu_algorithm_fits(a, ranks)) ranks--;
-  if (!tu_algorithm_fits(a, ranks)) return CLI_GOOD;
+  const struct tu_placement *placement = placement_of(t, a);
+  while (ranks > t->low && !tu_algorithm_fits_on(a, ranks, placement)) ranks--;
+  if (!tu_algorithm_fits_on(a, ranks, placement)) return CLI_GOOD;
   bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
   const struct budget_question question = {
       .verb = "check",
       .use = BUDGET_CHECK,
       .times = (rooted ? 8 : 2) * (range > 3 ? range / 3 : 1),
-      .what = {.algorithm = a, .ranks = ranks, .rank = TU_ALL_RANKS, .lanes = t->lanes}};
+      .what = {.algorithm = a, .ranks = ranks, .rank = TU_ALL_RANKS, .lanes = t->lanes, .placement = placement}};
   return budget_allow(&t->budget, &question);
 }
 
@@ -179,11 +186,14 @@ static int run(int argc, char **argv) {
       {"-n", CLI_STRING, &range, "LO..HI", "range of the number of ranks (2..16)"},
       {"--credits", CLI_UINT, &t.credits, "K", "slots of a channel (1, the strictest)"},
       {"--lanes", CLI_UINT, &t.lanes, "L", "number of lanes; each carries a part of every block (1)"},
+      HOSTS_OPTION(&t.hosts),
       ONTO_OPTIONS(&t.onto),
       BUDGET_OPTION(&t.budget),
   };
   int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
+  if (t.hosts.text && (range || t.onto.what))
+    return cli_fail("check", CLI_USAGE, "--hosts cannot be combined with -n or --cluster: it sets the number of ranks");
   if (range && t.onto.what)
     return cli_fail("check", CLI_USAGE, "-n cannot be combined with --cluster, which sets the number of ranks");
   if (!read_range(range ? range : "2..16", &t.low, &t.high))
@@ -199,13 +209,18 @@ static int run(int argc, char **argv) {
       if (strchr(argv[i], '/') && !tu_is_composite(argv[i]))
         return cli_fail("check", CLI_USAGE, "cannot read the file '%s'", argv[i]);
       return cli_fail_name("check", CLI_USAGE, argv[i]);
-    }
+    } else if (t.hosts.text && !cli_find_name(argv[i], &name))
+      return cli_fail("check", CLI_USAGE, "--hosts cannot be combined with the plan file %s, which names ranks",
+                      argv[i]);
   /* Thousands of plans of some MiB each are built and freed. Keeping freed memory in the heap saves about a tenth of
    * the time. */
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   budget_tell_time("check");
   t.onto.budget = &t.budget;
+  uint32_t placed = 0;
+  code = cli_hosts_read(&t.hosts, "check", &placed);
+  if (placed > 0) t.low = t.high = placed;
   if (t.onto.what) {
     code = onto_open(&t.onto, "check");
     if (code == CLI_GOOD) t.low = t.high = t.onto.cluster->chip_count;
@@ -217,6 +232,7 @@ static int run(int argc, char **argv) {
   for (int i = 1; i < argc && code == CLI_GOOD; i++)
     code = cli_find_name(argv[i], &name) ? check_name(&t, &name, check_ranks) : check_file(&t, argv[i]);
   onto_close(&t.onto);
+  cli_hosts_fini(&t.hosts);
   if (code != CLI_GOOD) return code;
   print_proof(&t);
   printf("%llu plans proved, %llu refused\n", (unsigned long long)t.proved, (unsigned long long)t.refused);

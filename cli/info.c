@@ -26,6 +26,7 @@ struct facts {
   struct tu_channel_shape shape; /* number and sizes of the slots of a channel, in a communicator of `ranks` ranks */
   struct tu_patience patience;
   uint32_t share; /* maximum number of ranks that share a CPU */
+  struct cli_hosts hosts;
   bool machine_known;
   struct tu_machine machine;
   uint32_t group;           /* number of ranks in a locality group if each rank is bound to one CPU; 0: no groups */
@@ -60,6 +61,7 @@ static tutti_err ask(struct facts *facts, struct tu_error *error) {
 }
 
 static void ask_machine(struct facts *facts) {
+  if (facts->hosts.placement) return; /* the groups of other hosts are not known */
   struct tu_domain *domains = tu_allocate(facts->ranks, sizeof *domains);
   facts->machine_known = tu_machine_look(&facts->machine, domains, facts->ranks);
   if (facts->machine_known) facts->group = tu_group_of(domains, facts->ranks, &facts->by_cache);
@@ -86,11 +88,12 @@ static struct choice choose(const struct facts *f, tutti_collective c, size_t by
                                    .bytes = bytes,
                                    .any_blocks = tu_collectives[c].vector,
                                    .group = f->group,
-                                   .share = f->share};
+                                   .share = f->share,
+                                   .placement = f->hosts.placement};
   struct choice choice = {.algorithm = f->tuning ? f->tuning->forced[c] : NULL, .until = SIZE_MAX};
   if (choice.algorithm) {
     choice.forced = true;
-    choice.algorithm = tu_algorithm_in_groups(choice.algorithm, f->group, 0);
+    choice.algorithm = tu_algorithm_in_groups(choice.algorithm, f->group);
     tu_algorithm_serves(choice.algorithm, &wanted, &choice.why_not);
     return choice;
   }
@@ -231,8 +234,9 @@ static void print_text(const struct facts *f) {
   printf("\noperations ");
   for (unsigned o = 0; o < TU_OPS; o++) printf(" %s", tu_operations[o].name);
   printf("\ntable       %s%s\n", table_name(f) ? table_name(f) : "built-in", table_name(f) ? ", then built-in" : "");
-  printf("\nalgorithms for %u ranks%s, by size of the longest buffer of a rank:\n", f->ranks,
-         f->group > 0 ? " in these groups" : "");
+  printf("\nalgorithms for %u ranks%s", f->ranks, f->group > 0 ? " in these groups" : "");
+  if (f->hosts.placement) printf(" on %u hosts (%s)", f->hosts.placement->hosts, f->hosts.text);
+  printf(", by size of the longest buffer of a rank:\n");
   for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     if (tu_collectives[c].family != TUTTI_SEND) print_selection(f, (tutti_collective)c);
   printf("\nenvironment:\n");
@@ -247,12 +251,12 @@ static void print_json(const struct facts *f) {
   printf(
       "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"isa\": \"%s\", \"numa_nodes\": %u, \"caches\": %u, \"cache_level\": "
       "%u, "
-      "\"transport\": \"shm\", \"ranks\": %u, \"group\": %u, \"credits\": %u, \"ring_bytes\": "
+      "\"transport\": \"shm\", \"ranks\": %u, \"hosts\": %u, \"group\": %u, \"credits\": %u, \"ring_bytes\": "
       "%u, \"slot_bytes\": %u, \"spin_us\": %llu, \"yields\": %u, \"spin_adapts\": %s, \"datatypes\": [",
       version / 10000, version / 100 % 100, version % 100, f->cpus, tu_isa_used(), f->machine.numa_nodes,
-      f->machine.caches, f->machine.level, f->ranks, f->group, f->shape.credits, f->shape.ring_bytes,
-      f->shape.slot_bytes, (unsigned long long)(f->patience.spin_ns / 1000), f->patience.yields,
-      f->patience.adapts ? "true" : "false");
+      f->machine.caches, f->machine.level, f->ranks, f->hosts.placement ? f->hosts.placement->hosts : 1, f->group,
+      f->shape.credits, f->shape.ring_bytes, f->shape.slot_bytes, (unsigned long long)(f->patience.spin_ns / 1000),
+      f->patience.yields, f->patience.adapts ? "true" : "false");
   for (tutti_datatype t = 0; t < TU_DATATYPES; t = tu_datatype_next(t))
     printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
   printf("], \"operations\": [");
@@ -283,6 +287,12 @@ static int default_ranks(uint32_t cpus, uint32_t *ranks) {
   return CLI_GOOD;
 }
 
+/* Reads the argument of --hosts, if it is given; it sets the number of ranks. `ranks`: the number without options. */
+static int read_hosts(struct facts *facts, uint32_t ranks) {
+  if (facts->hosts.text && facts->ranks == ranks) facts->ranks = 0;
+  return cli_hosts_read(&facts->hosts, "info", &facts->ranks);
+}
+
 static int run(int argc, char **argv) {
   enum { RANKS_MAX = 512 }; /* maximum of -n; it bounds the memory of the communicator that ask() creates */
   struct tu_cpus mine;
@@ -293,12 +303,14 @@ static int run(int argc, char **argv) {
   if (code != CLI_GOOD) return code;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &facts.ranks, "N", "number of ranks (those of the job, or one per CPU, at least 2)"},
+      HOSTS_OPTION(&facts.hosts),
       {"--reshard", CLI_STRING, &reshard.from, "FROM", "print only the steps from distribution FROM to TO"},
       {"--mesh", CLI_STRING, &reshard.mesh, "2x4", "with --reshard: ranks along each axis of the mesh"},
       {"--shape", CLI_STRING, &reshard.shape, "SHAPE", "with --reshard: shape of the tensor, as 1x1x64x128"},
       {"--type", CLI_STRING, &reshard.type, "TYPE", "with --reshard: datatype of the tensor (f32)"},
       {"--json", CLI_FLAG, &json, NULL, "print one JSON object"},
   };
+  const uint32_t ranks = facts.ranks;
   code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (reshard.from && argc <= 2) {
@@ -308,6 +320,7 @@ static int run(int argc, char **argv) {
   }
   if (reshard.mesh || reshard.shape) return cli_fail("info", CLI_USAGE, "--mesh and --shape need --reshard FROM TO");
   if (argc > 1) return cli_fail("info", CLI_USAGE, "expected options only, found '%s'", argv[1]);
+  if ((code = read_hosts(&facts, ranks)) != CLI_GOOD) return code;
   if (facts.ranks == 0 || facts.ranks > RANKS_MAX)
     return cli_fail("info", CLI_USAGE, "-n: expected a number of ranks from 1 to %d, found %u", RANKS_MAX, facts.ranks);
   struct tu_error error;
@@ -317,12 +330,14 @@ static int run(int argc, char **argv) {
   if (json) print_json(&facts);
   else print_text(&facts);
   tu_tuning_release(facts.tuning);
+  cli_hosts_fini(&facts.hosts);
   return CLI_GOOD;
 }
 
 const struct cli_verb cli_info = {
     .name = "info",
     .summary = "print the version, this machine, the selected algorithms and the environment",
-    .synopsis = "info [-n N] [--json], info --reshard FROM TO --mesh 2x4 --shape 64x128 [--type f32] [--json]",
+    .synopsis =
+        "info [-n N | --hosts HOSTS] [--json], info --reshard FROM TO --mesh 2x4 --shape 64x128 [--type f32] [--json]",
     .run = run,
 };

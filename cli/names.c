@@ -57,6 +57,36 @@ int cli_fail_name(const char *verb, int exit_code, const char *word) {
   return exit_code;
 }
 
+int cli_hosts_read(struct cli_hosts *hosts, const char *verb, uint32_t *ranks) {
+  enum { PLACED_RANKS_MAX = 1024 }; /* the cost of a plan on hosts is not estimated, so this bounds it */
+  struct tu_error error;
+  uint32_t placed;
+  if (!hosts->text) return CLI_GOOD;
+  if (tu_placement_read(hosts->text, &placed, &hosts->placement, &error) != TUTTI_OK)
+    return cli_fail(verb, CLI_USAGE, "--hosts: %s", error.text);
+  if (*ranks > 0 && *ranks != placed)
+    return cli_fail(verb, CLI_USAGE, "--hosts: -n says %u ranks, but these hosts have %u; omit -n", *ranks, placed);
+  if (placed > PLACED_RANKS_MAX)
+    return cli_fail(verb, CLI_USAGE, "--hosts: expected at most %d ranks, found %u", PLACED_RANKS_MAX, placed);
+  *ranks = placed;
+  return CLI_GOOD;
+}
+
+void cli_hosts_fini(struct cli_hosts *hosts) { tu_placement_destroy(hosts->placement); }
+
+/* Reports that the algorithm does not support the ranks of `what`. */
+static int fail_ranks(const char *verb, const char *word, const struct cli_name *name, const struct tu_build *what) {
+  if (!(name->algorithm->flags & TU_BY_HOSTS))
+    return cli_fail(verb, CLI_USAGE, "%s does not support %u ranks; tutti list shows its requirements", word,
+                    what->ranks);
+  if (!what->placement)
+    return cli_fail(verb, CLI_USAGE, "%s: its groups, /h, are hosts; say with --hosts which hosts the ranks have",
+                    word);
+  return cli_fail(verb, CLI_USAGE,
+                  "%s does not support these hosts; phases rs and ag with /h need the same number of ranks on each",
+                  word);
+}
+
 int cli_check_build(const char *verb, const char *word, const struct cli_name *name, struct tu_build *what) {
   if (!name->algorithm)
     return cli_fail(verb, CLI_USAGE, "expected COLLECTIVE.NAME, found '%s'; tutti list %s shows the names", word, word);
@@ -65,9 +95,8 @@ int cli_check_build(const char *verb, const char *word, const struct cli_name *n
                     what->ranks);
   if (name->algorithm->flags & TU_OPEN_GROUPS)
     return cli_fail(verb, CLI_USAGE, "%s: the size of the groups is open; give a number, for example /4", word);
-  if (!tu_algorithm_fits(name->algorithm, what->ranks))
-    return cli_fail(verb, CLI_USAGE, "%s does not support %u ranks; tutti list shows its requirements", word,
-                    what->ranks);
+  what->placement = tu_placement_for(what->placement, name->collective, false);
+  if (!tu_algorithm_fits_on(name->algorithm, what->ranks, what->placement)) return fail_ranks(verb, word, name, what);
   if (what->root >= what->ranks)
     return cli_fail(verb, CLI_USAGE, "--root: expected a rank below %u, found %u", what->ranks, what->root);
   if (what->root > 0 && (!tu_collectives[name->collective].rooted || name->collective == TUTTI_SEND))

@@ -16,8 +16,23 @@ struct cli_name {
 /* Parses a name into *name. Returns false if the word is not the name of a collective or algorithm. */
 bool cli_find_name(const char *word, struct cli_name *name);
 
-/* Checks that the name denotes one algorithm that can be built for the ranks, root, chunks and lanes of `what`, and
- * sets what->algorithm. Returns CLI_GOOD; otherwise prints the reason and returns CLI_USAGE. */
+/* The hosts of the ranks, given by --hosts. */
+struct cli_hosts {
+  const char *text;               /* the option's argument; NULL: not given */
+  struct tu_placement *placement; /* NULL: one host */
+};
+#define HOSTS_OPTION(hosts)                                                  \
+  {                                                                          \
+    "--hosts", CLI_STRING, &(hosts)->text, "HOSTS",                          \
+        "ranks of each host (4,4), or a letter per rank for its host (abab)" \
+  }
+/* Reads the argument of --hosts, if it is given, and sets *ranks. *ranks must be 0 or agree. Returns CLI_GOOD; otherwise
+ * prints the reason and returns CLI_USAGE. cli_hosts_fini frees the placement. */
+int cli_hosts_read(struct cli_hosts *hosts, const char *verb, uint32_t *ranks);
+void cli_hosts_fini(struct cli_hosts *hosts);
+
+/* Checks that the name denotes one algorithm that can be built for the ranks, hosts, root, chunks and lanes of `what`,
+ * and sets what->algorithm. If a plan of the collective cannot follow the hosts, sets what->placement to NULL. Returns CLI_GOOD; otherwise prints the reason and returns CLI_USAGE. */
 int cli_check_build(const char *verb, const char *word, const struct cli_name *name, struct tu_build *what);
 
 /* Reads a plan from a file ("-": standard input). The file has the text form of a plan, or MSCCL XML; in_place selects

@@ -217,7 +217,7 @@ static const struct tu_algorithm *own_algorithm(const struct onto *o, tutti_coll
 }
 
 const struct tu_algorithm *onto_algorithm(const struct onto *o, const struct tu_algorithm *a) {
-  return o->grid.dims == 2 ? tu_algorithm_in_groups(a, o->grid.size[0], o->grid.size[0]) : a;
+  return o->grid.dims == 2 ? tu_algorithm_in_groups(a, o->grid.size[0]) : a;
 }
 
 /* Returns the rank of the plan that runs on the chip. */

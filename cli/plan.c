@@ -49,6 +49,7 @@ struct request {
   const char *summary;
   bool steps;
   struct onto onto;
+  struct cli_hosts hosts;
   struct budget budget;
 };
 
@@ -94,6 +95,8 @@ static int print_steps(const struct request *r, const char *word) {
  * cannot be drawn. */
 static int read_plan(const struct request *r, const char *path, struct tu_plan **plan) {
   struct tu_error error;
+  if (r->hosts.text)
+    return cli_fail("plan", CLI_USAGE, "--hosts cannot be combined with the plan file %s, which names ranks", path);
   if (r->build.ranks || r->build.root || r->build.rank != ALL || r->build.lanes || r->steps)
     return cli_fail("plan", CLI_USAGE,
                     "-n, --root, --rank, --lanes and --steps cannot be combined with the plan file %s", path);
@@ -132,6 +135,7 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
     return cli_fail_name("plan", CLI_USAGE, word);
   }
   struct tu_build *b = &r->build;
+  b->placement = r->hosts.placement;
   int code = cli_check_build("plan", word, &name, b);
   if (code != CLI_GOOD) return code;
   if (b->rank != ALL && b->rank >= b->ranks)
@@ -152,6 +156,13 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
   return CLI_GOOD;
 }
 
+/* Returns the column of each rank in a picture in which the ranks of a host stand side by side. */
+static uint32_t *columns_by_host(const struct tu_placement *p) {
+  uint32_t *columns = tu_allocate(p->ranks, sizeof *columns);
+  for (uint32_t i = 0; i < p->ranks; i++) columns[p->order[i]] = i;
+  return columns;
+}
+
 /* Prints the plan to standard output. With --cluster, also prints the order of the ranks and the loads of the links to
  * standard error, and adds the order to the text above a picture. */
 static void print_plan(const struct request *r, const struct tu_plan *plan) {
@@ -170,6 +181,7 @@ static void print_plan(const struct request *r, const struct tu_plan *plan) {
     fprintf(stderr, "%s\n", loads.chars);
     tu_text_fini(&loads);
   }
+  if (r->build.placement && r->build.placement->order) what.column_of = columns = columns_by_host(r->build.placement);
   if (r->form->print) r->form->print(&what, &text);
   else if (r->form == &onto_forms[LINKS]) onto_list_links(&r->onto, &text);
   else onto_list_routes(&r->onto, plan, &text);
@@ -193,6 +205,7 @@ static int run(int argc, char **argv) {
       {"--chunks", CLI_UINT, &b->chunks, "C", "pieces of a block"},
       {"--lanes", CLI_UINT, &b->lanes, "L", "number of lanes; each carries a part of every block (1)"},
       {"--steps", CLI_FLAG, &r.steps, NULL, "print the operations of a pat algorithm, as CSV"},
+      HOSTS_OPTION(&r.hosts),
       ONTO_OPTIONS(&r.onto),
       BUDGET_OPTION(&r.budget),
       {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json; with --cluster also links or routes (text)"},
@@ -204,6 +217,9 @@ static int run(int argc, char **argv) {
   budget_tell_time("plan");
   r.onto.budget = &r.budget;
   code = find_form(&r);
+  if (code == CLI_GOOD && r.hosts.text && r.onto.what)
+    code = cli_fail("plan", CLI_USAGE, "--hosts cannot be combined with --cluster");
+  if (code == CLI_GOOD) code = cli_hosts_read(&r.hosts, "plan", &b->ranks);
   struct tu_plan *plan = NULL;
   if (code == CLI_GOOD && r.onto.what) {
     code = onto_open(&r.onto, "plan");
@@ -212,6 +228,7 @@ static int run(int argc, char **argv) {
   if (code == CLI_GOOD && plan) print_plan(&r, plan);
   tu_plan_destroy(plan);
   onto_close(&r.onto);
+  cli_hosts_fini(&r.hosts);
   return code;
 }
 

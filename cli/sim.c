@@ -22,6 +22,7 @@ struct question {
   struct tu_sim_cost cost;
   bool all_ranks, json;
   struct sim_cluster_question cluster;
+  struct cli_hosts hosts;
   struct budget budget;
   /* These fields are set when the plan is built or read. */
   const char *collective, *algorithm;
@@ -42,6 +43,7 @@ static void spread(struct question *q) {
 static int load_name(struct question *q, const char *word, const struct cli_name *name) {
   int code = CLI_GOOD;
   if (q->cluster.cluster && q->what.ranks == 0) code = sim_cluster_chips(&q->cluster, &q->what.ranks);
+  q->what.placement = q->hosts.placement;
   if (code == CLI_GOOD) code = cli_check_build("sim", word, name, &q->what);
   if (code != CLI_GOOD) return code;
   q->collective = tu_collectives[name->collective].name;
@@ -49,7 +51,7 @@ static int load_name(struct question *q, const char *word, const struct cli_name
   q->ranks = q->what.ranks;
   /* Build the steps of all ranks for --graph, which prints every step, and for --late. --late may delay a rank that
    * only receives; spread() would leave out the steps of such a rank. */
-  bool whole = q->all_ranks || q->cluster.graph || q->cluster.late;
+  bool whole = q->all_ranks || q->cluster.graph || q->cluster.late || q->what.placement;
   bool alike = !whole && (name->algorithm->flags & TU_ROTATES);
   q->what.rank = alike && !q->cluster.cluster
                      ? 0
@@ -123,10 +125,11 @@ static int load(struct question *q, const char *word) {
       return cli_fail("sim", CLI_USAGE, "cannot read the file '%s'", word);
     return cli_fail_name("sim", CLI_USAGE, word);
   }
-  if (q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0 || q->what.lanes > 0)
-    return cli_fail("sim", CLI_USAGE,
-                    "--root, --slot-pieces, --depth, --chunks and --lanes cannot be combined with the plan file %s",
-                    word);
+  if (q->hosts.text || q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0 ||
+      q->what.lanes > 0)
+    return cli_fail(
+        "sim", CLI_USAGE,
+        "--hosts, --root, --slot-pieces, --depth, --chunks and --lanes cannot be combined with the plan file %s", word);
   return load_file(q, word);
 }
 
@@ -194,6 +197,7 @@ static int run(int argc, char **argv) {
       {"--graph", CLI_STRING, &q.cluster.graph, "FILE",
        "write messages and links for another simulator; see tutti-graph(5)"},
       {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "simulate all ranks, even if one rank represents all"},
+      HOSTS_OPTION(&q.hosts),
       BUDGET_OPTION(&q.budget),
       {"--json", CLI_FLAG, &q.json, NULL, "print one JSON object"},
   };
@@ -207,7 +211,10 @@ static int run(int argc, char **argv) {
                     argc - 1);
   if (q.cluster.graph && !q.cluster.cluster)
     return cli_fail("sim", CLI_USAGE, "--graph needs a cluster; add --cluster");
-  return simulate(&q, argv[1]);
+  if (q.hosts.text && q.cluster.cluster) return cli_fail("sim", CLI_USAGE, "--hosts cannot be combined with --cluster");
+  if ((code = cli_hosts_read(&q.hosts, "sim", &q.what.ranks)) == CLI_GOOD) code = simulate(&q, argv[1]);
+  cli_hosts_fini(&q.hosts);
+  return code;
 }
 
 const struct cli_verb cli_sim = {"sim", "simulate a plan on a network of three cost parameters, or on a cluster",

@@ -37,6 +37,15 @@ static void processor(char *name, size_t name_bytes) {
   if (file) fclose(file);
 }
 
+/* Writes ", 2 hosts of 4 and 4 ranks" to the text; nothing if the ranks run on one host. */
+static void write_hosts(const struct tu_placement *p, struct tu_text *text) {
+  for (uint32_t h = 0; p && h < p->hosts; h++) {
+    if (h == 0) tu_text_print(text, ", %u hosts of ", p->hosts);
+    tu_text_print(text, "%s%u", h == 0 ? "" : h + 1 < p->hosts ? ", " : " and ", p->end[h] - tu_placement_first(p, h));
+  }
+  if (p) tu_text_print(text, " ranks%s", p->order ? ", not consecutive" : "");
+}
+
 static void write_head(const struct tune_options *options, uint32_t ranks, struct tu_text *text) {
   const struct bench_options *bench = &options->bench;
   char name[256];
@@ -44,9 +53,10 @@ static void write_head(const struct tune_options *options, uint32_t ranks, struc
   struct tu_cpus mine;
   processor(name, sizeof name);
   tu_text_print(text, "# Selection table: the algorithm of each collective by size; see tutti-tuning(5).\n");
-  tu_text_print(text,
-                "# Measured by tutti tune %d.%d.%d: %u ranks, %u CPUs, --bind %s, %u ms for each algorithm and size.\n",
-                TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, ranks, tu_cpus_mine(&mine), bench->bind,
+  tu_text_print(text, "# Measured by tutti tune %d.%d.%d: %u ranks", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+                TUTTI_VERSION_PATCH, ranks);
+  write_hosts(bench->placement, text);
+  tu_text_print(text, ", %u CPUs, --bind %s, %u ms for each algorithm and size.\n", tu_cpus_mine(&mine), bench->bind,
                 bench->time_ms);
   if (uname(&machine) == 0) tu_text_print(text, "# Machine: %s %s%s.\n", machine.sysname, machine.machine, name);
   tu_text_print(text,
@@ -171,9 +181,10 @@ static int tune(struct bench_side *side, const struct tune_options *options) {
   return code;
 }
 
-static int run_rank(const struct tune_options *options) {
+static int run_rank(struct tune_options *options) {
   struct bench_side *side = bench_open("tune");
   if (!side) return CLI_FAILED;
+  options->bench.placement = side->placement;
   int code = CLI_USAGE;
   if (options->bench.ranks == 0 || options->bench.ranks == side->ranks) code = tune(side, options);
   else if (side->rank == 0)

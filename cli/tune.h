@@ -18,13 +18,15 @@ struct tune_candidate {
 struct tune_table {
   tutti_collective collective; /* the collective; not a variant such as allgatherv */
   uint32_t ranks;
-  size_t *sizes; /* ascending sizes in bytes; array of size_count */
+  const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host */
+  size_t *sizes;                        /* ascending sizes in bytes; array of size_count */
   uint32_t size_count;
   struct tune_candidate *candidates; /* the algorithms to choose from; array of candidate_count */
   uint32_t candidate_count;
 };
 
-/* Initializes the table with the algorithms that support `ranks` ranks; there may be none. Nothing is measured yet. */
+/* Initializes the table with the algorithms that support `ranks` ranks on the hosts of options->placement; there may be
+ * none. Nothing is measured yet. */
 void tune_table_init(struct tune_table *t, const struct bench_options *options, tutti_collective collective,
                      uint32_t ranks);
 void tune_table_fini(struct tune_table *t);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/tune.h"
 
@@ -66,11 +67,14 @@ static size_t boundary(size_t low, size_t high) {
 }
 
 static void write_times(const struct tune_table *t, struct tu_text *text) {
-  tu_text_print(text, "\n# %s, microseconds by bytes:\n# %-28s", tu_collectives[t->collective].name, "");
+  int width = 28;
+  for (uint32_t k = 0; k < t->candidate_count; k++)
+    width = (int)tu_max((size_t)width, strlen(t->candidates[k].algorithm->name));
+  tu_text_print(text, "\n# %s, microseconds by bytes:\n# %-*s", tu_collectives[t->collective].name, width, "");
   for (uint32_t size = 0; size < t->size_count; size++) tu_text_print(text, " %9zu", t->sizes[size]);
   tu_text_print(text, "\n");
   for (uint32_t k = 0; k < t->candidate_count; k++) {
-    tu_text_print(text, "# %-28s", t->candidates[k].algorithm->name);
+    tu_text_print(text, "# %-*s", width, t->candidates[k].algorithm->name);
     for (uint32_t size = 0; size < t->size_count; size++) tu_text_print(text, " %9.2f", t->candidates[k].time_us[size]);
     tu_text_print(text, "\n");
   }
@@ -84,9 +88,12 @@ struct range {
 
 static void write_rule(const struct tune_table *t, uint32_t k, struct range range, struct tu_text *text) {
   const struct tune_candidate *c = &t->candidates[k];
+  const uint32_t hosts = t->placement ? t->placement->hosts : 1;
   const struct tu_rule rule = {.collective = t->collective,
                                .ranks_min = t->ranks,
                                .ranks_max = t->ranks,
+                               .hosts_min = hosts,
+                               .hosts_max = hosts,
                                .groups_min = 1,
                                .groups_max = TU_RANKS_MAX,
                                .share_min = 1,
@@ -133,8 +140,11 @@ static void write_range(const struct tune_table *t, uint32_t choice, struct rang
   written[count++] = choice;
   write_rule(t, choice, range, text);
   for (unsigned need = 1; need < 4; need++) {
-    const struct tu_wanted wanted = {
-        .collective = t->collective, .ranks = t->ranks, .rank_order = need & 1, .any_blocks = need & 2};
+    const struct tu_wanted wanted = {.collective = t->collective,
+                                     .ranks = t->ranks,
+                                     .rank_order = need & 1,
+                                     .any_blocks = need & 2,
+                                     .placement = t->placement};
     if ((wanted.rank_order && !ordered) || (wanted.any_blocks && !unequal)) continue;
     const char *why;
     bool served = false;

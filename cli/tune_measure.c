@@ -12,25 +12,35 @@
 static const double DROP = 3;
 enum { SAMPLES_MIN = 3 }; /* minimum number of samples in a round */
 
+/* Adds an algorithm to the candidates, if it supports the ranks and is not a candidate yet. */
+static void add_candidate(struct tune_table *t, const struct tu_algorithm *a) {
+  if (a->collective != t->collective || !tu_algorithm_fits_on(a, t->ranks, t->placement)) return;
+  for (uint32_t k = 0; k < t->candidate_count; k++)
+    if (t->candidates[k].algorithm == a) return;
+  t->candidates[t->candidate_count++] = (struct tune_candidate){
+      .algorithm = a,
+      .time_us = tu_allocate(t->size_count, sizeof(double)),
+      .noise_us = tu_allocate(t->size_count, sizeof(double)),
+  };
+}
+
 void tune_table_init(struct tune_table *t, const struct bench_options *options, tutti_collective collective,
                      uint32_t ranks) {
   const struct bench_item item = {.collective = collective};
   uint32_t capacity = 0;
-  *t = (struct tune_table){.collective = collective, .ranks = ranks};
+  *t = (struct tune_table){.collective = collective, .ranks = ranks, .placement = options->placement};
   for (uint32_t k = 0; k < options->size_count; k++) {
     if (!bench_size_counts(options, &item, ranks, k)) continue;
     t->sizes = tu_grow(t->sizes, t->size_count, &capacity, sizeof *t->sizes);
     t->sizes[t->size_count++] = bench_case_bytes(options, &item, ranks, options->sizes[k]);
   }
-  t->candidates = tu_allocate(tu_algorithm_count, sizeof *t->candidates);
-  for (size_t i = 0; i < tu_algorithm_count; i++) {
-    if (tu_algorithms[i]->collective != collective || !tu_algorithm_fits(tu_algorithms[i], ranks)) continue;
-    t->candidates[t->candidate_count++] = (struct tune_candidate){
-        .algorithm = tu_algorithms[i],
-        .time_us = tu_allocate(t->size_count, sizeof(double)),
-        .noise_us = tu_allocate(t->size_count, sizeof(double)),
-    };
-  }
+  const struct tu_tuning *builtin = tu_tuning_builtin();
+  t->candidates = tu_allocate(tu_algorithm_count + builtin->rule_count, sizeof *t->candidates);
+  for (size_t i = 0; i < tu_algorithm_count; i++)
+    if (t->placement || !(tu_algorithms[i]->flags & TU_BY_HOSTS)) add_candidate(t, tu_algorithms[i]);
+  /* The table of algorithms has no composites. Those of several hosts are in rules. */
+  for (uint32_t i = 0; t->placement && i < builtin->rule_count; i++)
+    if (builtin->rules[i].algorithm->flags & TU_BY_HOSTS) add_candidate(t, builtin->rules[i].algorithm);
 }
 
 void tune_table_fini(struct tune_table *t) {

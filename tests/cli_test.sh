@@ -26,6 +26,44 @@ test_list() {
   has nearest "$err" "'allgather'"
 }
 
+# --hosts: the plan of ranks on several hosts. What is selected for them is proved.
+test_hosts() {
+  local place name arguments facts
+  run 0 plan gather.direct --hosts aba
+  has "the program's numbers" "$out" "1: recv from 2 into out[2]"
+  run 0 plan broadcast.bc:chain+bc:direct/h --hosts 2,1,2 --root 3 --as svg
+  has picture "$out" "<svg"
+  run 0 sim barrier.by_host --hosts 4,4,4 --alpha 1
+  has "two rounds between three hosts" "$out" "critical chain  8 messages"
+  for place in 2,2 abab 3,1 abcab 1,1,1; do
+    run 0 info --hosts $place
+    has "head of info" "$out" "hosts ($place)"
+    for name in $(awk '/^algorithms/ { on = 1; next } !NF { on = 0 } on && $1 !~ /v$/' out.txt |
+      awk '{ for (i = 2; i <= NF; i++) if ($i ~ /^[a-z_]+[:a-z_+\/]*,?$/ && $i != "to") print $1 "." $i }' | tr -d ,); do
+      run 0 check "$name" --hosts $place
+      has "$name on $place" "$out" "plans proved, 0 refused"
+    done
+  done
+  while IFS='|' read -r arguments facts; do
+    # shellcheck disable=SC2086
+    run 2 $arguments
+    has_facts "$arguments" "$err" "$facts"
+  done <<'TABLE'
+plan allreduce.ring --hosts 4,x|--hosts: |(4,4)|(abab)|'4,x'
+plan allreduce.ring --hosts 2,2 -n 5|--hosts: |5 ranks|have 4
+plan allreduce.ring --hosts 1024,1|--hosts: |1024 ranks|1025
+plan allreduce.ring --hosts 2,2 --cluster t3000|--hosts|--cluster
+plan allreduce.rs:direct/h+ar:ring+ag:direct/h -n 4|/h|--hosts
+plan allreduce.rs:direct/h+ar:ring+ag:direct/h --hosts 3,1|same number of ranks
+plan allreduce.re:direct/h+ar:ring+bc:direct/h --hosts 4|/h|--hosts
+check ring --hosts 2,2|'ring'
+check --hosts 2,2 -n 4|--hosts|-n
+check --hosts 2,,2|--hosts: |'2,,2'
+sim allreduce.ring --hosts 2,2 -n 3|--hosts: |3 ranks|have 4
+info --hosts 300,300|600|512
+TABLE
+}
+
 test_plan() {
   run 0 plan gather.direct -n 2
   is "standard error" "$err" ""

@@ -18,13 +18,13 @@ test_tune() {
   for part in "Measured by tutti tune $("$tutti" --version | awk '{ print $2 }'): 3 ranks" "# Machine: Linux" \
     "# allreduce, microseconds by bytes:"; do has comments "$out" "$part"; done
   is "lines that are neither comments nor rules of 3 ranks" \
-    "$(grep -cvE '^(#.*)?$|^(allreduce|broadcast|barrier) +ranks=3( bytes<=[0-9]+[KMG]?)? +[^ ]+ +# [0-9.]+( to [0-9.]+)? us$' out.txt)" 0
+    "$(grep -cvE '^(#.*)?$|^(allreduce|broadcast|barrier) +ranks=3 hosts=1( bytes<=[0-9]+[KMG]?)? +[^ ]+ +# [0-9.]+( to [0-9.]+)? us$' out.txt)" 0
   is "collectives" "$(awk '/^[a-z]/ { print $1 }' out.txt | sort -u | tr '\n' ' ')" "allreduce barrier broadcast "
   # The last rule of each collective has no limit of bytes; info shows its algorithm last.
   local collective
   for collective in allreduce broadcast barrier; do
     is "$collective, in info" "$(TUTTI_TUNING=out.txt selection $collective | sed 's/.* //')" \
-      "$(awk -v c=$collective '$1 == c && !/bytes/ { print $3; exit }' out.txt)"
+      "$(awk -v c=$collective '$1 == c && !/bytes/ { print $4; exit }' out.txt)"
   done
   has "table" "$(TUTTI_TUNING=out.txt "$tutti" info)" "table       out.txt, then built-in"
   TUTTI_TUNING=out.txt run 0 bench -n 3 allreduce broadcast --bytes 8:128:4 --time-ms 0
@@ -42,6 +42,25 @@ test_all_collectives() {
   has_facts "no folder" "$err" "--output|'nowhere/table'|No such file or directory"
   run 0 run -n 2 -- "$tutti" tune --time-ms 0 --output table barrier
   is "rules, within a job" "$(awk '/^[a-z]/ { print $1 }' table | sort -u | tr '\n' ' ')" "barrier "
+}
+
+# A job of several hosts measures algorithms by hosts, too, and its rules apply to as many hosts only.
+test_hosts() {
+  local rules
+  # shellcheck disable=SC2016
+  run 0 run -n 3 -- bash -c 'TUTTI_HOST=$((TUTTI_RANK % 2)) exec "$@"' - "$tutti" tune --time-ms 0 --bytes 8:1M:128 allreduce barrier
+  for part in "3 ranks, 2 hosts of 2 and 1 ranks, not consecutive" "# re:direct/h+ar:ring+bc:direct/h" "# by_host"; do
+    has "comments" "$out" "$part"
+  done
+  is "lines that are neither comments nor rules of 2 hosts" \
+    "$(grep -cvE '^(#.*)?$|^(allreduce|barrier) +ranks=3 hosts=2( bytes<=[0-9]+[KMG]?)? +[^ ]+ +# [0-9.]+( to [0-9.]+)? us$' out.txt)" 0
+  cp out.txt hosts
+  rules=$(sed -n 's/^barrier.*hosts=2 *\([^ ]*\).*/\1/p' hosts)
+  is "on two hosts" "$(TUTTI_TUNING=hosts "$tutti" info --hosts aba | awk '$1 == "barrier" { print $2 }')" "$rules"
+  sed -i '/^barrier/d' hosts && echo "barrier hosts=2 tree" >>hosts
+  is "a rule of two hosts" "$(TUTTI_TUNING=hosts "$tutti" info --hosts 2,1 | awk '$1 == "barrier" { print $2 }')" tree
+  is "not on three" "$(TUTTI_TUNING=hosts "$tutti" info --hosts abc | awk '$1 == "barrier" { print $2 }')" by_host
+  is "not on one" "$(TUTTI_TUNING=hosts selection barrier)" direct
 }
 
 # Ctrl-C, as a terminal sends it: no new file is left, the old file stays, and no rank is blamed.
@@ -119,7 +138,7 @@ test_info() {
 test_errors() {
   printf '\nallreduce rank<=4 ring\n' >broken
   TUTTI_TUNING=broken run 1 info
-  has_facts "a broken table" "$err" "tutti info: broken:2: |ranks, groups, share or bytes|'rank<=4'|'ranks'"
+  has_facts "a broken table" "$err" "tutti info: broken:2: |ranks, hosts, groups, share or bytes|'rank<=4'|'ranks'"
   TUTTI_TUNING=missing run 1 bench -n 2 --time-ms 0
   has_facts "a missing table" "$err" "rank 0: |'missing'|No such file or directory"
   TUTTI_ALGORITHM=allreduce=rong run 1 info

@@ -211,12 +211,13 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
 
 /* Appends an item if it can run. Otherwise, a forced algorithm is an error of the user; an algorithm of "all" is
  * skipped. */
-static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, uint32_t lanes, struct bench_item item,
-                    struct bench_item *items, uint32_t *count) {
+static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, const struct bench_options *options,
+                    struct bench_item item, struct bench_item *items, uint32_t *count) {
   const struct tu_collective *c = &tu_collectives[item.collective];
   if (item.algorithm) {
     /* The blocks of vector variants have unequal lengths in this benchmark. */
-    const struct tu_wanted wanted = {.collective = item.collective, .ranks = ranks, .any_blocks = c->vector};
+    const struct tu_wanted wanted = {
+        .collective = item.collective, .ranks = ranks, .any_blocks = c->vector, .placement = options->placement};
     const char *why;
     if (!tu_algorithm_serves(item.algorithm, &wanted, &why)) {
       if (forced && quiet) return CLI_USAGE;
@@ -225,7 +226,7 @@ static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, u
       if (!quiet) cli_fail(verb, CLI_GOOD, "%s.%s skipped: %s", c->name, item.algorithm->name, why);
       return CLI_GOOD;
     }
-    if (!forced && lanes > tu_build_lanes_max(item.algorithm)) {
+    if (!forced && options->lanes > tu_build_lanes_max(item.algorithm)) {
       if (!quiet)
         cli_fail(verb, CLI_GOOD, "%s.%s skipped: it supports at most %u lanes", c->name, item.algorithm->name,
                  tu_build_lanes_max(item.algorithm));
@@ -263,12 +264,12 @@ int bench_list_items(const char *verb, const struct bench_options *options, uint
     bool all = name && strcmp(name, "all") == 0;
     if (!all) {
       if (name) item.algorithm = tu_algorithm_find(item.collective, name);
-      code = add_item(verb, quiet, true, ranks, options->lanes, item, *items, item_count);
+      code = add_item(verb, quiet, true, ranks, options, item, *items, item_count);
     }
     for (size_t k = 0; all && k < tu_algorithm_count; k++) {
       item.algorithm = tu_algorithms[k];
       if (item.algorithm->collective == tu_collectives[item.collective].family)
-        add_item(verb, quiet, false, ranks, options->lanes, item, *items, item_count);
+        add_item(verb, quiet, false, ranks, options, item, *items, item_count);
     }
   }
   if (code != CLI_GOOD) {

@@ -30,11 +30,12 @@ struct bench_options {
   uint32_t lanes;   /* number of parallel lanes, as in tutti_call; 0: the library chooses */
   uint32_t late_ms; /* delay of the last rank; not 0: measure the cost of waiting for it (bench_late.c) */
   bool json;
-  bool each;                         /* print also each rank's own time */
-  bool barrier;                      /* run a barrier before each operation, at every size */
-  bool poll;                         /* poll with tutti_test instead of waiting; not with peer libraries */
-  bool heap;                         /* take buffers from tutti_alloc */
-  const struct bench_memory *memory; /* NULL: malloc of the C library */
+  bool each;                            /* print also each rank's own time */
+  bool barrier;                         /* run a barrier before each operation, at every size */
+  bool poll;                            /* poll with tutti_test instead of waiting; not with peer libraries */
+  bool heap;                            /* take buffers from tutti_alloc */
+  const struct bench_memory *memory;    /* NULL: malloc of the C library */
+  const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host, or not known */
   const char *bind;
   const char *plan_path; /* file of the plan; NULL: no plan */
   /* The plan to measure instead of `names`; it also sets ranks and root. bench_options_fini frees it. NULL: none. */
@@ -99,6 +100,7 @@ size_t bench_case_wrong(const struct bench_case *c, uint32_t round);
 struct bench_side {
   const char *automatic; /* name in the output if no algorithm is forced */
   uint32_t rank, ranks;
+  const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host, or not known */
   bool (*select)(struct bench_side *side, const struct bench_case *c); /* sets the case for the next operations */
   bool (*operate)(struct bench_side *side);                            /* runs one operation to its end */
   bool (*barrier)(struct bench_side *side);

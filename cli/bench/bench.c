@@ -7,6 +7,7 @@
 
 #include "boot/identity.h"
 #include "cli/bench/bench.h"
+#include "comm/comm.h"
 
 /* ---- calls of the library ---- */
 
@@ -114,6 +115,7 @@ struct bench_side *bench_open(const char *verb) {
   }
   s->side.rank = tutti_rank(s->world);
   s->side.ranks = tutti_ranks(s->world);
+  s->side.placement = s->world->placement;
   return &s->side;
 }
 
@@ -149,6 +151,7 @@ static int run_rank(struct bench_options *options) {
   s->polls = options->poll;
   s->heap = (struct bench_memory){s->world, acquire, release};
   if (options->heap) options->memory = &s->heap;
+  options->placement = side->placement;
   bool quiet = side->rank != 0;
   struct bench_item *items = NULL;
   uint32_t item_count;

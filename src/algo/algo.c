@@ -18,7 +18,6 @@ const struct tu_algorithm *tu_algorithm_at(size_t index) {
   return a;
 }
 
-const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group, uint32_t host) {
-  uint32_t ranks = a->flags & TU_BY_HOSTS ? host : group;
-  return (a->flags & TU_OPEN_GROUPS) && ranks > 0 ? tu_composite_in_groups(a, ranks) : a;
+const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group) {
+  return (a->flags & TU_OPEN_GROUPS) && group > 0 ? tu_composite_in_groups(a, group) : a;
 }

@@ -5,6 +5,7 @@
 
 #include "plan/algorithm.h"
 #include "plan/builder.h"
+#include "plan/placement.h"
 
 /* array of all algorithms, sorted by collective and then by name */
 extern const struct tu_algorithm *const tu_algorithms[];
@@ -31,14 +32,20 @@ struct tu_wanted {
   bool rank_order; /* true: the operation is not commutative, so operands must combine in rank order */
   bool any_blocks; /* block sizes may differ, or some rank does not know the size of every block */
   uint32_t group;  /* ranks per locality group, a divisor of `ranks`; 0: there are no groups */
-  uint32_t host;   /* ranks per host, a divisor of `ranks`; 0: one host, or hosts with different numbers of ranks */
   uint32_t share;  /* number of ranks that share a CPU; 0 counts as 1 */
+  const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host */
 };
+static inline uint32_t tu_wanted_hosts(const struct tu_wanted *wanted) {
+  return wanted->placement ? wanted->placement->hosts : 1;
+}
+/* Returns the placement for which the plan of an algorithm is built, for this call; NULL: none. */
+static inline const struct tu_placement *tu_wanted_placement(const struct tu_wanted *wanted) {
+  return tu_placement_for(wanted->placement, tu_collectives[wanted->collective].family, wanted->rank_order);
+}
 /* Returns true if the algorithm can serve the call. If not, sets *why to the reason, a clause for an error message. */
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why);
-/* Returns the algorithm `a` with its open group size set: to `group` ranks or, if `a` has the flag TU_BY_HOSTS, to
- * `host` ranks (those of a host). Returns `a` itself if its group size is not open (no flag TU_OPEN_GROUPS), or if the
- * size to set is 0. The result lives as long as the process. */
-const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group, uint32_t host);
+/* Returns the algorithm `a` with its open group size set to `group` ranks. Returns `a` itself if its group size is not
+ * open (no flag TU_OPEN_GROUPS), or if `group` is 0. The result lives as long as the process. */
+const struct tu_algorithm *tu_algorithm_in_groups(const struct tu_algorithm *a, uint32_t group);
 
 #endif

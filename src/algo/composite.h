@@ -9,7 +9,9 @@
  * "/G", the phases without it run between the groups. If phases cut the vector into shares (rs, ag), N must be a
  * multiple of G. If one rank per group acts for its group (re, bc), N may be any number.
  * "/g" leaves the size G open. It becomes the size of the communicator's locality groups.
- * "/h" leaves G open, too. It becomes the number of ranks per host.
+ * "/h": the phase runs within each host. If phases cut the vector into shares, the hosts must have the same number of
+ * ranks. If "/G" or "/g" occurs in the same name, these groups lie within the hosts: phases with "/h" run between the
+ * groups of a host, and those without run between the hosts.
  *
  * The forms that each collective allows (A, B, C and D stand for algorithms):
  *   allreduce       rs:A+ag:B   re:A+bc:B   rs:A/G+ar:B+ag:C/G   rs:A+rs:B/G+ag:C/G+ag:D   re:A/G+ar:B+bc:C/G ...
@@ -31,11 +33,10 @@ static inline bool tu_is_composite(const char *name) {
  * as long as the process. */
 const struct tu_algorithm *tu_composite_find(tutti_collective collective, const char *name, struct tu_error *error);
 
-/* Returns the number of ranks per group; 0 if `a` is no composite, has no groups, or leaves the size of its groups
- * open. */
+/* Returns the number of ranks per group, as a number in the name; 0 if there is none. */
 uint32_t tu_composite_group(const struct tu_algorithm *a);
-/* Returns the composite `a`, which must have groups, with groups of `group` ranks. If the resulting name would be too
- * long, returns `a` itself. */
+/* Returns the composite `a`, which must have groups, with groups of `group` ranks; groups that are hosts stay. If the
+ * resulting name would be too long, returns `a` itself. */
 const struct tu_algorithm *tu_composite_in_groups(const struct tu_algorithm *a, uint32_t group);
 
 /* Builds the plan of the composite `name`. For an algorithm of the table that is only a short name of this composite;

@@ -85,6 +85,11 @@ static double count_chunks(const struct tu_build *what) {
 }
 
 void tu_cost_estimate(const struct tu_build *what, struct tu_cost_memo *memo, struct tu_cost *cost) {
+  if (what->placement) { /* a placement of fewer ranks would be another one, so the plan itself is the sample */
+    *cost = measure(what);
+    cost->chunks = count_chunks(what);
+    return;
+  }
   uint32_t group = tu_composite_group(what->algorithm), chunks = (uint32_t)tu_min(what->chunks, CHUNKS_FEW);
   struct shape all = {.group = 1, .count = what->ranks};
   if (group) all.group = (uint32_t)tu_min(group, what->ranks), all.count = (what->ranks + group - 1) / group;

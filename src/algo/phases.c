@@ -15,6 +15,25 @@ void tu_copy_own(struct tu_builder *b) {
     tu_copy(b, rank, tu_in_blocks_at(b, 0, 1), tu_out_blocks_at(b, rank, 1));
 }
 
+/* ---- hosts ---- */
+
+uint32_t tu_hosts(const struct tu_builder *b) {
+  const struct tu_placement *p = tu_build_what(b)->placement;
+  return p ? p->hosts : 1;
+}
+
+uint32_t tu_host_first(const struct tu_builder *b, uint32_t host) { return host > 0 ? tu_host_end(b, host - 1) : 0; }
+
+uint32_t tu_host_end(const struct tu_builder *b, uint32_t host) {
+  const struct tu_placement *p = tu_build_what(b)->placement;
+  return p ? p->end[host] : tu_build_ranks(b);
+}
+
+uint32_t tu_host_delegate(const struct tu_builder *b, uint32_t host, uint32_t rank) {
+  uint32_t first = tu_host_first(b, host), own = tu_host_first(b, tu_placement_host(tu_build_what(b)->placement, rank));
+  return first + (rank - own) % (tu_host_end(b, host) - first);
+}
+
 /* ---- rings and lines ---- */
 
 /* Returns the rank that is `steps` steps further in this direction (way), or N if a line ends before that rank. */

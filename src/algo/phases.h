@@ -12,6 +12,16 @@ uint32_t tu_split_two_ranks(const struct tu_build *what);
 /* Copies every rank's block of IN to its position in OUT. */
 void tu_copy_own(struct tu_builder *b);
 
+/* ---- hosts (tu_build.placement) ---- */
+
+/* Return the number of hosts, the first rank of a host, and the rank after its last. Without placement, all ranks run on
+ * one host. */
+uint32_t tu_hosts(const struct tu_builder *b);
+uint32_t tu_host_first(const struct tu_builder *b, uint32_t host);
+uint32_t tu_host_end(const struct tu_builder *b, uint32_t host);
+/* Returns the rank of a host that handles the block of a rank of another host. The ranks of a host take turns. */
+uint32_t tu_host_delegate(const struct tu_builder *b, uint32_t host, uint32_t rank);
+
 /* ---- rings and lines ---- */
 
 /* A way: one direction in which data travels on a ring or line. It has a lane, a number of steps, and the part of every

@@ -12,9 +12,37 @@
  *  - reduce and broadcast: a two-level algorithm sends n(G-1) bytes. An algorithm without groups sends up to n(N-g).
  *  - reduce_scatter and allgather: two-level algorithms save nothing, because of the rank order of the blocks.
  *
+ * Hosts: a wire between hosts is slower than memory, so each rule for several hosts sends as little as possible across
+ * wires, or as few messages one after the other. Blocks of unequal size, operations that are not commutative, and hosts
+ * with different numbers of ranks are left to later rules.
+ *  - allreduce: of long vectors, 2n(H-1)/H bytes cross between H hosts, on g parallel paths if hosts have g ranks. Of
+ *    short ones, one rank per host takes part in ceil(log2 H) rounds.
+ *  - reduce and broadcast: n bytes cross a wire once per host.
+ *  - allgather: each block crosses once per host. reduce_scatter: blocks are summed on each host, and the sums cross.
+ *  - gather, scatter, alltoall: blocks cross once in any case. Short ones of many ranks cross together.
+ *  - scan: the chain crosses each wire once, and takes a step for each rank.
+ *
  * Ranks that share CPUs: the cost of a plan is the number of context switches, whatever the size of the data. There is
  * a context switch each time that a rank waits. */
 static const char builtin_rules[] =
+    "allreduce      hosts>=2 bytes<=64K  re:direct/h+ar:recursive_doubling+bc:direct/h\n"
+    "allreduce      hosts>=2 ranks<=64   rs:direct/h+ar:ring+ag:direct/h\n"
+    "allreduce      hosts>=2             rs:bucket/h+ar:ring+ag:bucket/h\n"
+    "allreduce      hosts>=2             re:direct/h+ar:ring+bc:direct/h\n"
+    "allreduce      hosts>=2             re:direct/h+ar:rabenseifner+bc:direct/h\n"
+    "reduce         hosts>=2 bytes<=64K  re:direct/h+re:binomial\n"
+    "reduce         hosts>=2             re:direct/h+re:line\n"
+    "reduce         hosts>=2             re:direct/h+re:direct\n"
+    "broadcast      hosts>=2 bytes<=64K  bc:binomial+bc:direct/h\n"
+    "broadcast      hosts>=2             bc:chain+bc:direct/h\n"
+    "allgather      hosts>=2             by_host\n"
+    "reduce_scatter hosts>=2             by_host\n"
+    "alltoall       hosts>=2 ranks>=9 bytes<=4K bruck\n"
+    "barrier        hosts>=2             by_host\n"
+    "scan           hosts>=2 ranks<=8    chain\n"
+    "scan           hosts>=2             recursive_doubling\n"
+    "exscan         hosts>=2 ranks<=8    chain\n"
+    "exscan         hosts>=2             recursive_doubling\n"
     "allreduce      ranks<=2 bytes<=256K direct\n"
     "allreduce      ranks<=2             ring\n"
     "allreduce      ranks<=4 share>=2 bytes<=4K   direct\n"
@@ -89,9 +117,11 @@ static const struct tu_algorithm *offer(const struct tu_rule *rule, const struct
   if (rule->collective != wanted->collective && rule->collective != tu_collectives[wanted->collective].family)
     return NULL;
   if (wanted->ranks < rule->ranks_min || wanted->ranks > rule->ranks_max) return NULL;
+  uint32_t hosts = tu_wanted_hosts(wanted);
+  if (hosts < rule->hosts_min || hosts > rule->hosts_max) return NULL;
   if (groups < rule->groups_min || groups > rule->groups_max) return NULL;
   if (share < rule->share_min || share > rule->share_max) return NULL;
-  const struct tu_algorithm *a = tu_algorithm_in_groups(rule->algorithm, wanted->group, wanted->host);
+  const struct tu_algorithm *a = tu_algorithm_in_groups(rule->algorithm, wanted->group);
   return tu_algorithm_serves(a, wanted, &why) ? a : NULL;
 }
 
@@ -119,7 +149,7 @@ static tutti_err choose(void *argument, struct tu_error *error) {
   struct choosing *c = argument;
   (void)error;
   const struct tu_algorithm *a = c->choice ? c->choice : tu_tuning_select(c->tuning, c->wanted);
-  c->choice = tu_algorithm_in_groups(a, c->wanted->group, c->wanted->host);
+  c->choice = tu_algorithm_in_groups(a, c->wanted->group);
   return TUTTI_OK;
 }
 

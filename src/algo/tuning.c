@@ -32,16 +32,17 @@ static tutti_err expected_name(struct reader *r, struct tu_scan at, const char *
 
 /* ---- reading one rule ------------------------------------------------------------------------------------------- */
 
-enum quantity { RANKS, GROUPS, SHARE, BYTES, QUANTITIES };
+enum quantity { RANKS, HOSTS, GROUPS, SHARE, BYTES, QUANTITIES };
 static const char *const quantity_names[] = {
-    [RANKS] = "ranks", [GROUPS] = "groups", [SHARE] = "share", [BYTES] = "bytes"};
+    [RANKS] = "ranks", [HOSTS] = "hosts", [GROUPS] = "groups", [SHARE] = "share", [BYTES] = "bytes"};
 static const char *const quantity_values[] = {[RANKS] = "a number of ranks from 1 to 65536",
+                                              [HOSTS] = "a number of hosts from 1 to 65536",
                                               [GROUPS] = "a number of groups from 1 to 65536",
                                               [SHARE] = "a number of ranks per CPU from 1 to 65536",
                                               [BYTES] = "a size, for example 4096, 64K, 16M or 3G"};
-#define CONDITION "a condition on ranks, groups, share or bytes"
+#define CONDITION "a condition on ranks, hosts, groups, share or bytes"
 
-/* Reads the name of a quantity (ranks, groups, share or bytes) if it comes next in the text. Otherwise reads nothing
+/* Reads the name of a quantity (ranks, hosts, groups, share or bytes) if it comes next in the text. Otherwise reads nothing
  * and returns false. */
 static bool take_quantity(struct reader *r, enum quantity *quantity) {
   struct tu_scan before = r->scan;
@@ -85,6 +86,7 @@ static tutti_err read_condition(struct reader *r, enum quantity quantity, struct
     return expected(r, before, quantity_values[quantity]);
   size_t low = above || !below ? (size_t)value : 0, high = below || !above ? (size_t)value : SIZE_MAX;
   if (quantity == RANKS    ? narrow_count(&rule->ranks_min, &rule->ranks_max, low, high)
+      : quantity == HOSTS  ? narrow_count(&rule->hosts_min, &rule->hosts_max, low, high)
       : quantity == GROUPS ? narrow_count(&rule->groups_min, &rule->groups_max, low, high)
       : quantity == SHARE  ? narrow_count(&rule->share_min, &rule->share_max, low, high)
                            : narrow_bytes(&rule->bytes_min, &rule->bytes_max, low, high))
@@ -114,6 +116,8 @@ static tutti_err read_algorithm(struct reader *r, struct tu_rule *rule) {
 static tutti_err read_rule(struct reader *r, struct tu_rule *rule) {
   *rule = (struct tu_rule){.ranks_min = 1,
                            .ranks_max = TU_RANKS_MAX,
+                           .hosts_min = 1,
+                           .hosts_max = TU_RANKS_MAX,
                            .groups_min = 1,
                            .groups_max = TU_RANKS_MAX,
                            .share_min = 1,
@@ -266,6 +270,7 @@ void tu_rule_write(const struct tu_rule *rule, struct tu_text *text) {
   struct tu_text conditions = {0};
   tu_text_print(&conditions, "%s", "");
   write_conditions(RANKS, rule->ranks_min, rule->ranks_max, 1, TU_RANKS_MAX, &conditions);
+  write_conditions(HOSTS, rule->hosts_min, rule->hosts_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(GROUPS, rule->groups_min, rule->groups_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(SHARE, rule->share_min, rule->share_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(BYTES, rule->bytes_min, rule->bytes_max, 0, SIZE_MAX, &conditions);

@@ -18,6 +18,7 @@ struct tu_text;
 struct tu_rule {
   tutti_collective collective;
   uint32_t ranks_min, ranks_max;
+  uint32_t hosts_min, hosts_max;   /* range of the number of hosts */
   uint32_t groups_min, groups_max; /* range of the number of locality groups; 1 for a communicator without groups */
   uint32_t share_min, share_max;   /* range of the number of ranks that share a CPU; 1: no rank shares its CPU */
   /* range of sizes in bytes; bytes_max SIZE_MAX: any size from bytes_min on, and a size that is not known to all
@@ -61,7 +62,7 @@ void tu_tuning_release(struct tu_tuning *tuning);
 const struct tu_tuning *tu_tuning_builtin(void);
 
 /* Sets *choice to `forced` or, if `forced` is NULL, to the result of tu_tuning_select. If the algorithm leaves its
- * group size open ("/g", "/h"), the size becomes that in `wanted`. May return TUTTI_ERR_MEMORY. */
+ * group size open ("/g"), the size becomes that in `wanted`. May return TUTTI_ERR_MEMORY. */
 tutti_err tu_tuning_choose(const struct tu_tuning *tuning, const struct tu_algorithm *forced,
                            const struct tu_wanted *wanted, const struct tu_algorithm **choice, struct tu_error *error);
 /* Returns the algorithm that the rules of `tuning` select (NULL: no rules) or, if no rule fits, that the built-in rules

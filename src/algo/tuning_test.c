@@ -153,20 +153,19 @@ static void test_open_groups(void) {
   CHECK(a && (a->flags & TU_OPEN_GROUPS), "it is open");
   if (!a) return;
   for (uint32_t ranks = 1; ranks < 20; ranks++) CHECK(!tu_algorithm_fits(a, ranks), "it fits %u ranks", ranks);
-  const struct tu_algorithm *of_7 = tu_algorithm_in_groups(a, 7, 0);
+  const struct tu_algorithm *of_7 = tu_algorithm_in_groups(a, 7);
   CHECK(strcmp(of_7->name, "re:binomial/7+ar:ring+bc:binomial/7") == 0, "%s", of_7->name);
   CHECK(!(of_7->flags & TU_OPEN_GROUPS) && tu_algorithm_fits(of_7, 14), "%s is closed", of_7->name);
-  CHECK(tu_algorithm_in_groups(a, 7, 0) == of_7 && tu_algorithm_in_groups(of_7, 5, 3) == of_7, "closed, it stays");
+  CHECK(tu_algorithm_in_groups(a, 7) == of_7 && tu_algorithm_in_groups(of_7, 5) == of_7, "closed, it stays");
   const char *why;
   const struct tu_wanted wanted = {.collective = TUTTI_ALLREDUCE, .ranks = 14};
-  CHECK(tu_algorithm_in_groups(a, 0, 2) == a && !tu_algorithm_serves(a, &wanted, &why), "no groups: it serves nothing");
+  CHECK(tu_algorithm_in_groups(a, 0) == a && !tu_algorithm_serves(a, &wanted, &why), "no groups: it serves nothing");
   CHECK(!tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/g+ar:ring+bc:binomial/4"), "two sizes in one name");
   CHECK(!tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/g+ar:ring+bc:binomial/h"), "two kinds of groups in one name");
   const struct tu_algorithm *by_host = tu_algorithm_find(TUTTI_ALLREDUCE, "re:binomial/h+ar:ring+bc:binomial/h");
   CHECK(by_host && by_host != a && !tu_algorithm_fits(by_host, 14), "groups are hosts");
-  CHECK(by_host && tu_algorithm_in_groups(by_host, 3, 7) == of_7 && tu_algorithm_in_groups(by_host, 7, 0) == by_host,
-        "hosts of 7");
-  CHECK(by_host && !tu_algorithm_serves(by_host, &wanted, &why) && strstr(why, "/h"), "%s", why);
+  CHECK(by_host && tu_algorithm_in_groups(by_host, 7) == by_host, "it is not open");
+  CHECK(by_host && !tu_algorithm_serves(by_host, &wanted, &why) && strstr(why, "one host"), "%s", why);
 }
 
 /* A rule is skipped if its algorithm cannot serve the call. */
@@ -212,6 +211,8 @@ static void test_broken(void) {
       {"allreduce bytes<=99999999999G ring", "table:1: |a size|'99999999999G'"},
       {"allreduce ranks<=2 ranks>=3 ring", "table:1: |conditions on ranks|exclude|'3'"},
       {"allreduce bytes=2 bytes=3 ring", "table:1: |conditions on bytes|exclude|'3'"},
+      {"allreduce hosts<=0 ring", "table:1: |hosts from 1 to 65536|'0'"},
+      {"allreduce hosts=2 hosts=3 ring", "table:1: |conditions on hosts|exclude|'3'"},
       {"allreduce groups<=0 ring", "table:1: |groups from 1 to 65536|'0'"},
       {"allreduce groups>=2K ring", "table:1: |groups from 1 to 65536|'2K'"},
       {"allreduce groups=2 groups=3 ring", "table:1: |conditions on groups|exclude|'3'"},
@@ -265,6 +266,8 @@ static void test_write(void) {
   uint64_t seed = test_seed();
   for (int round = 0; round < 2000; round++) {
     struct tu_rule rule = {
+        .hosts_min = ranks[tu_random(&seed) % 4],
+        .hosts_max = ranks[tu_random(&seed) % 4],
         .ranks_min = ranks[tu_random(&seed) % 4],
         .ranks_max = ranks[tu_random(&seed) % 4],
         .groups_min = ranks[tu_random(&seed) % 4],
@@ -276,14 +279,15 @@ static void test_write(void) {
         .algorithm = tu_algorithms[tu_random(&seed) % tu_algorithm_count],
     };
     rule.collective = rule.algorithm->collective;
-    if (rule.ranks_min > rule.ranks_max || rule.bytes_min > rule.bytes_max || rule.groups_min > rule.groups_max ||
-        rule.share_min > rule.share_max)
+    if (rule.hosts_min > rule.hosts_max || rule.ranks_min > rule.ranks_max || rule.bytes_min > rule.bytes_max ||
+        rule.groups_min > rule.groups_max || rule.share_min > rule.share_max)
       continue;
     struct tu_text text = {0};
     tu_rule_write(&rule, &text);
     struct tu_tuning *t = must_read(text.chars, NULL);
     bool same = t && t->rule_count == 1 && t->rules[0].collective == rule.collective &&
                 t->rules[0].ranks_min == rule.ranks_min && t->rules[0].ranks_max == rule.ranks_max &&
+                t->rules[0].hosts_min == rule.hosts_min && t->rules[0].hosts_max == rule.hosts_max &&
                 t->rules[0].groups_min == rule.groups_min && t->rules[0].groups_max == rule.groups_max &&
                 t->rules[0].share_min == rule.share_min && t->rules[0].share_max == rule.share_max &&
                 t->rules[0].bytes_min == rule.bytes_min && t->rules[0].bytes_max == rule.bytes_max &&

@@ -140,6 +140,7 @@ void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
   tu_memo_destroy(comm->memo);
   tu_tuning_release(comm->tuning);
   free(comm->domains);
+  tu_placement_destroy(comm->placement);
   free(comm->uses);
   free(comm->waits_for);
   free(comm->departed);

@@ -16,7 +16,7 @@ tutti_err tu_comm_exchange(tutti_comm *comm, const void *mine, void *all, size_t
                                    .ranks = comm->ranks,
                                    .bytes = bytes * comm->ranks,
                                    .group = comm->group,
-                                   .host = comm->host,
+                                   .placement = comm->placement,
                                    .share = comm->share};
   const struct tu_algorithm *algorithm;
   struct tu_error error;

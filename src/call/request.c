@@ -12,6 +12,9 @@
 #include "comm/operations.h"
 
 #define SEGMENT_BYTES ((size_t)4 << 20)
+/* Between hosts, segments are shorter: while one segment crosses a wire, others are summed or copied on the hosts. The
+ * wire is idle during the first phase of the first segment, and the last phase of the last. */
+#define SEGMENT_BYTES_OF_HOSTS ((size_t)1 << 20)
 #define SEGMENTS_MAX 128u
 /* default number of lanes of a call whose vector is cut into segments: with two lanes, a segment need not wait for the
  * last message of the previous segment */
@@ -161,8 +164,14 @@ static size_t known_bytes(const struct tutti_comm *comm, const struct tu_call *c
   return call->signature.count * call->in.item_bytes * (long_buffer ? comm->ranks : 1);
 }
 
+/* The algorithm of a call, and the placement of the ranks for which its plan is built. */
+struct choice {
+  const struct tu_algorithm *algorithm; /* NULL: the call names a user's plan */
+  const struct tu_placement *placement;
+};
+
 static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *call, const struct tu_user_op *user,
-                        const struct tu_algorithm **algorithm, struct tu_error *error) {
+                        struct choice *choice, struct tu_error *error) {
   tutti_collective collective = (tutti_collective)call->signature.collective;
   struct tu_wanted wanted = {
       .collective = collective,
@@ -171,17 +180,18 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
       .rank_order = tu_reduces(collective) && user && !user->commutative,
       .any_blocks = tu_collectives[collective].vector,
       .group = call->point_to_point ? 0 : comm->group,
-      .host = call->point_to_point ? 0 : comm->host,
       .share = comm->share,
+      .placement = call->point_to_point ? NULL : comm->placement,
   };
   const struct tu_algorithm *everywhere = comm->tuning ? comm->tuning->forced[collective] : NULL;
   const struct tu_algorithm *forced = call->forced ? call->forced : everywhere;
-  tutti_err err = tu_tuning_choose(comm->tuning, forced, &wanted, algorithm, error);
+  tutti_err err = tu_tuning_choose(comm->tuning, forced, &wanted, &choice->algorithm, error);
   if (err != TUTTI_OK) return err;
   const char *why;
-  if (tu_algorithm_serves(*algorithm, &wanted, &why)) return TUTTI_OK;
+  choice->placement = tu_wanted_placement(&wanted);
+  if (tu_algorithm_serves(choice->algorithm, &wanted, &why)) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "algorithm %s%s cannot carry out this %s on %u ranks: %s",
-                 (*algorithm)->name, call->forced ? "" : " (forced by TUTTI_ALGORITHM)",
+                 choice->algorithm->name, call->forced ? "" : " (forced by TUTTI_ALGORITHM)",
                  tu_collectives[collective].name, comm->ranks, why);
 }
 
@@ -210,7 +220,7 @@ static void cut(const struct tutti_comm *comm, const struct tu_call *call, struc
   if (call->signature.collective == TUTTI_BARRIER) return;
   what->lanes = call->signature.lanes;
   if (!tu_has_one_block((tutti_collective)call->signature.collective)) return;
-  size_t segments = known_bytes(comm, call) / SEGMENT_BYTES;
+  size_t segments = known_bytes(comm, call) / (what->placement ? SEGMENT_BYTES_OF_HOSTS : SEGMENT_BYTES);
   segments = tu_pow2_floor((uint32_t)tu_max(tu_min(segments, tu_min(SEGMENTS_MAX, STEPS_MAX / comm->ranks)), 1));
   if (segments > 1 && what->lanes == 0) what->lanes = SEGMENT_LANES / (uint32_t)tu_max(what->algorithm->lanes, 1);
   what->segments = (uint32_t)tu_round_up(segments, tu_max(what->lanes, 1));
@@ -223,7 +233,7 @@ static tutti_err plan_for(struct tutti_comm *comm, const struct tu_build *what, 
   for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
     if (p->algorithm == what->algorithm && p->rank == what->rank && p->root == what->root &&
         p->in_place == what->in_place && p->slot_pieces == what->slot_pieces && p->segments == what->segments &&
-        p->lanes == what->lanes) {
+        p->lanes == what->lanes && p->placement == what->placement) {
       *plan = p->plan;
       return TUTTI_OK;
     }
@@ -243,6 +253,7 @@ static tutti_err plan_for(struct tutti_comm *comm, const struct tu_build *what, 
                                .segments = what->segments,
                                .lanes = what->lanes,
                                .in_place = what->in_place,
+                               .placement = what->placement,
                                .plan = built};
   comm->plans = p;
   *plan = built;
@@ -270,7 +281,7 @@ static void name_plan(const struct tu_call *call, const struct tu_algorithm *alg
 }
 
 static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request *r,
-                       const struct tu_algorithm *algorithm, struct tu_error *error) {
+                       const struct choice *choice, struct tu_error *error) {
   bool receives = call->signature.collective == TUTTI_RECV;
   uint32_t pair[2] = {receives ? call->signature.root : comm->rank, receives ? comm->rank : call->signature.root};
   struct tu_lowering lowering = {.mover = comm->mover,
@@ -281,7 +292,8 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
                                  .tells = call->signature.partition & TU_TELLS};
   tutti_err err = TUTTI_OK;
   if (call->point_to_point) {
-    const struct tu_build what = {.algorithm = algorithm, .ranks = 2, .rank = receives, .lanes = call->signature.lanes};
+    const struct tu_build what = {
+        .algorithm = choice->algorithm, .ranks = 2, .rank = receives, .lanes = call->signature.lanes};
     err = plan_for(comm, &what, &lowering.plan, error);
     lowering.plan_rank = receives;
     lowering.peers = pair;
@@ -291,12 +303,13 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
     lowering.plan = call->plan;
     lowering.plan_rank = comm->rank;
     if (!call->plan) {
-      struct tu_build what = {.algorithm = algorithm,
+      struct tu_build what = {.algorithm = choice->algorithm,
                               .ranks = comm->ranks,
                               .root = root,
                               .in_place = call->signature.in_place,
                               .rank = comm->rank,
-                              .slot_pieces = pieces_of(comm, call, algorithm)};
+                              .slot_pieces = pieces_of(comm, call, choice->algorithm),
+                              .placement = choice->placement};
       cut(comm, call, &what);
       err = plan_for(comm, &what, &lowering.plan, error);
     }
@@ -321,10 +334,10 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   r->tensors = call->tensors;
   if (r->tensors) r->tensors->users++;
   bool has_user = tu_reduces((tutti_collective)s->collective) && tu_user_op_find(s->op, &r->user);
-  const struct tu_algorithm *algorithm = NULL;
-  if (!call->plan && (err = choose(comm, call, has_user ? &r->user : NULL, &algorithm, error)) != TUTTI_OK) goto failed;
-  if (algorithm && (err = check_lanes(call, algorithm, error)) != TUTTI_OK) goto failed;
-  if ((err = lower(comm, call, r, algorithm, error)) != TUTTI_OK) goto failed;
+  struct choice choice = {.algorithm = NULL};
+  if (!call->plan && (err = choose(comm, call, has_user ? &r->user : NULL, &choice, error)) != TUTTI_OK) goto failed;
+  if (choice.algorithm && (err = check_lanes(call, choice.algorithm, error)) != TUTTI_OK) goto failed;
+  if ((err = lower(comm, call, r, &choice, error)) != TUTTI_OK) goto failed;
   r->execution.arithmetic = (struct tu_arithmetic){
       .type = (tutti_datatype)s->type,
       .op = s->op,
@@ -342,7 +355,7 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
       .lanes = s->lanes,
   };
   if (call->tensors) r->facts.counts_hash = call->tensors->facts;
-  name_plan(call, algorithm, &r->facts);
+  name_plan(call, choice.algorithm, &r->facts);
   if (c->vector && !c->rooted && c->in != c->out) {
     const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;
     r->facts.counts_hash = tu_hash(v->counts, v->blocks * sizeof *v->counts, 0);

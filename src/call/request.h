@@ -56,6 +56,7 @@ struct tu_cached_plan {
   const struct tu_algorithm *algorithm;
   uint32_t rank, root, slot_pieces, segments, lanes;
   bool in_place;
+  const struct tu_placement *placement;
   struct tu_plan *plan;
 };
 

@@ -11,6 +11,7 @@ struct tu_cached_plan;
 struct tu_domain;
 struct tu_memo;
 struct tu_pace;
+struct tu_placement;
 struct tu_tuning;
 struct tu_use;
 struct tutti_channel;
@@ -66,11 +67,10 @@ struct tutti_comm {
    * one; protected by the lock of comm_make.c */
   struct tu_use *uses;
   uint32_t use_count, use_capacity;
-  struct tu_tuning *tuning;  /* selection table, equal on all ranks; NULL: only the built-in table is used */
-  struct tu_domain *domains; /* [ranks]: where each rank runs; NULL: unknown */
-  /* group: number of ranks per locality group; 0: there are no groups. host: number of ranks per host; 0: there is one
-   * host, or the hosts' ranks are not consecutive ranges of equal length. Both are equal on all ranks */
-  uint32_t group, host;
+  struct tu_tuning *tuning;       /* selection table, equal on all ranks; NULL: only the built-in table is used */
+  struct tu_domain *domains;      /* [ranks]: where each rank runs; NULL: unknown */
+  uint32_t group;                 /* number of ranks per locality group, equal on all ranks; 0: there are no groups */
+  struct tu_placement *placement; /* the hosts of the ranks, equal on all ranks; NULL: one host */
   struct tu_memo *memo;
   struct tutti_channel *channels; /* open channels; protected by the lock of stream/channel.c */
   /* ---- checks of peers (peers.h) ---- */

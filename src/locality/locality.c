@@ -8,7 +8,7 @@
 
 #include "locality/cpus.h"
 
-#define GROUPED_RANKS 3u /* minimum number of ranks for locality groups */
+#define GROUPED_RANKS 3u /* minimum number of ranks of one host for locality groups */
 
 /* What each rank sends to all ranks at the start: the CPUs that it may use. */
 struct record {
@@ -59,10 +59,10 @@ static struct tu_domain unpack(uint64_t word, uint32_t host) {
   return (struct tu_domain){.host = host, .numa = unpack_number(word >> 32), .cache = unpack_number(word)};
 }
 
-/* Returns true if there can be locality groups: some rank is bound, or the ranks are on several hosts. */
+/* Returns true if the ranks are on several hosts, or if there can be locality groups: some rank is bound. */
 static bool may_have_groups(const struct learning *l) {
   for (uint32_t r = 0; r < l->job->ranks; r++)
-    if (l->records[r].thread || !tu_job_is_near(l->job, r, 0)) return true;
+    if ((l->records[r].thread && l->job->ranks >= GROUPED_RANKS) || !tu_job_is_near(l->job, r, 0)) return true;
   return false;
 }
 
@@ -117,7 +117,7 @@ tutti_err tu_locality_learn(struct tu_job *job, const struct tu_locality_words *
   err = tu_job_agree(job, err, error);
   if (err == TUTTI_OK) err = tu_job_allgather(job, &own, l.records, sizeof own, error);
   if (err == TUTTI_OK) locality->share = find_share(&l);
-  if (err == TUTTI_OK && job->ranks >= GROUPED_RANKS && may_have_groups(&l)) {
+  if (err == TUTTI_OK && may_have_groups(&l)) {
     err = learn_domains(&l, error);
     if (err == TUTTI_OK) locality->domains = l.domains;
   }

@@ -9,8 +9,8 @@
 #include "locality/machine.h"
 
 struct tu_locality {
-  /* [ranks], owned: location of each rank; NULL: the job has fewer than 3 ranks, or one host on which no rank is
-   * bound */
+  /* [ranks], owned: location of each rank; NULL: the job has one host, and no rank is bound or there are fewer than 3
+   * ranks */
   struct tu_domain *domains;
   uint32_t share; /* maximum number of ranks per CPU, over all hosts */
 };

@@ -9,13 +9,12 @@
 
 /* ---- locality groups ---- */
 
-enum level { HOST, NUMA, CACHE };
+enum level { NUMA, CACHE };
 
-/* Returns true if two ranks are in the same domain (host, NUMA node or cache) of this level. Hosts are always compared,
+/* Returns true if two ranks are in the same domain (NUMA node or cache) of this level. Hosts are always compared,
  * because each host numbers its nodes and caches from 0. */
 static bool are_alike(const struct tu_domain *a, const struct tu_domain *b, enum level level) {
-  if (a->host != b->host || level == HOST) return a->host == b->host;
-  return level == CACHE ? a->cache == b->cache : a->numa == b->numa;
+  return a->host == b->host && (level == CACHE ? a->cache == b->cache : a->numa == b->numa);
 }
 
 /* Returns the length of the runs (consecutive ranks in the same domain). Returns 0 if there is only one run, if the
@@ -23,7 +22,7 @@ static bool are_alike(const struct tu_domain *a, const struct tu_domain *b, enum
 static uint32_t even_runs(const struct tu_domain domains[], uint32_t ranks, enum level level) {
   uint32_t group = 0, length = 0;
   for (uint32_t r = 0; r < ranks; r++) {
-    if (level != HOST && (level == CACHE ? domains[r].cache : domains[r].numa) == TU_DOMAIN_ANY) return 0;
+    if ((level == CACHE ? domains[r].cache : domains[r].numa) == TU_DOMAIN_ANY) return 0;
     length++;
     if (r + 1 < ranks && are_alike(&domains[r], &domains[r + 1], level)) continue;
     if (group == 0) group = length;
@@ -32,8 +31,6 @@ static uint32_t even_runs(const struct tu_domain domains[], uint32_t ranks, enum
   }
   return group > 1 && group < ranks ? group : 0;
 }
-
-uint32_t tu_group_by_host(const struct tu_domain domains[], uint32_t ranks) { return even_runs(domains, ranks, HOST); }
 
 uint32_t tu_group_of(const struct tu_domain domains[], uint32_t ranks, bool *by_cache) {
   uint32_t group = even_runs(domains, ranks, CACHE);

@@ -31,10 +31,6 @@ void tu_domains_look(const pid_t threads[], uint32_t count, struct tu_domain dom
  * caches; by_cache may be NULL. */
 uint32_t tu_group_of(const struct tu_domain domains[], uint32_t ranks, bool *by_cache);
 
-/* Returns the number of ranks per host. Returns 0 if there is only one host, or if the hosts' ranks are not consecutive
- * ranges of equal length. */
-uint32_t tu_group_by_host(const struct tu_domain domains[], uint32_t ranks);
-
 struct tu_machine {
   uint32_t numa_nodes; /* number of NUMA nodes with CPUs */
   uint32_t caches;     /* number of last-level caches */

@@ -17,55 +17,46 @@ static void test_groups(void) {
     struct tu_domain domains[RANKS_MAX];
     uint32_t group;
     bool by_cache;
-    uint32_t host; /* expected number of ranks per host */
   } table[] = {
-      {"one rank", 1, {{0, 0, 0}}, 0, false, 0},
-      {"one cache", 4, {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, 0, false, 0},
-      {"two caches", 4, {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}}, 2, true, 0},
+      {"one rank", 1, {{0, 0, 0}}, 0, false},
+      {"one cache", 4, {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, 0, false},
+      {"two caches", 4, {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}}, 2, true},
       {"caches within nodes",
        8,
        {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}, {1, 2, 0}, {1, 2, 0}, {1, 3, 0}, {1, 3, 0}},
        2,
-       true,
-       0},
-      {"a cache for each rank: nodes", 4, {{0, 0, 0}, {0, 1, 0}, {1, 2, 0}, {1, 3, 0}}, 2, false, 0},
+       true},
+      {"a cache for each rank: nodes", 4, {{0, 0, 0}, {0, 1, 0}, {1, 2, 0}, {1, 3, 0}}, 2, false},
       {"caches not known: nodes",
        6,
        {{0, ANY, 0}, {0, ANY, 0}, {0, ANY, 0}, {1, ANY, 0}, {1, ANY, 0}, {1, ANY, 0}},
        3,
-       false,
-       0},
-      {"runs of two lengths in caches, not in nodes", 4, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {1, 2, 0}}, 2, false, 0},
-      {"runs of two lengths", 3, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}}, 0, false, 0},
-      {"a short last run", 5, {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}, {0, 2, 0}}, 0, false, 0},
-      {"one after the other", 4, {{0, 0, 0}, {1, 1, 0}, {0, 0, 0}, {1, 1, 0}}, 0, false, 0},
+       false},
+      {"runs of two lengths in caches, not in nodes", 4, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {1, 2, 0}}, 2, false},
+      {"runs of two lengths", 3, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}}, 0, false},
+      {"a short last run", 5, {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}, {0, 2, 0}}, 0, false},
+      {"one after the other", 4, {{0, 0, 0}, {1, 1, 0}, {0, 0, 0}, {1, 1, 0}}, 0, false},
       {"in numbers that do not count up",
        6,
        {{1, 7, 0}, {1, 7, 0}, {0, 2, 0}, {0, 2, 0}, {1, 5, 0}, {1, 5, 0}},
        2,
-       true,
-       0},
+       true},
       {"a domain that comes again",
        8,
        {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {1, 1, 0}},
        2,
-       true,
-       0},
-      {"no rank is bound", 4, {{ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}}, 0, false, 0},
-      {"one is not bound", 4, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {ANY, ANY, 0}}, 0, false, 0},
+       true},
+      {"no rank is bound", 4, {{ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 0}}, 0, false},
+      {"one is not bound", 4, {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {ANY, ANY, 0}}, 0, false},
       /* each host counts its caches from 0 */
-      {"two hosts of one cache", 4, {{0, 0, 0}, {0, 0, 0}, {0, 0, 2}, {0, 0, 2}}, 2, true, 2},
-      {"two hosts of two nodes", 4, {{0, 0, 0}, {1, 1, 0}, {0, 0, 2}, {1, 1, 2}}, 0, false, 2},
-      {"unlike hosts", 3, {{ANY, ANY, 0}, {ANY, ANY, 0}, {ANY, ANY, 2}}, 0, false, 0},
-      {"hosts in turn", 4, {{ANY, ANY, 0}, {ANY, ANY, 1}, {ANY, ANY, 0}, {ANY, ANY, 1}}, 0, false, 0},
+      {"two hosts of one cache", 4, {{0, 0, 0}, {0, 0, 0}, {0, 0, 2}, {0, 0, 2}}, 2, true},
+      {"two hosts of two nodes", 4, {{0, 0, 0}, {1, 1, 0}, {0, 0, 2}, {1, 1, 2}}, 0, false},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     bool by_cache;
     uint32_t group = tu_group_of(table[i].domains, table[i].ranks, &by_cache);
     CHECK(group == table[i].group && by_cache == table[i].by_cache, "%s: groups of %u by %s, expected %u",
           table[i].name, group, by_cache ? "cache" : "node", table[i].group);
-    uint32_t host = tu_group_by_host(table[i].domains, table[i].ranks);
-    CHECK(host == table[i].host, "%s: hosts of %u, expected %u", table[i].name, host, table[i].host);
     CHECK(tu_group_of(table[i].domains, table[i].ranks, NULL) == group, "%s: asked for the size alone", table[i].name);
   }
 }

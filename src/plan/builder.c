@@ -6,6 +6,7 @@ uint32_t tu_build_ranks(const struct tu_builder *b) { return b->frame->what.rank
 uint32_t tu_build_root(const struct tu_builder *b) { return b->frame->what.root; }
 uint32_t tu_build_split(const struct tu_builder *b) { return b->frame->split; }
 const struct tu_build *tu_build_what(const struct tu_builder *b) { return &b->frame->what; }
+uint32_t tu_build_part(const struct tu_builder *b) { return b->part; }
 bool tu_build_equal_blocks(const struct tu_builder *b) { return b->plan->equal_blocks; }
 bool tu_build_in_place(const struct tu_builder *b) { return b->frame->what.in_place; }
 struct tu_arena *tu_build_arena(struct tu_builder *b) {

@@ -42,6 +42,9 @@ static inline void *tu_build_memory(struct tu_builder *b, size_t count, size_t i
  *   for (uint32_t rank = tu_next_rank(b, 0, distance); rank < n; rank = tu_next_rank(b, rank + 1, distance)) */
 uint32_t tu_next_rank(const struct tu_builder *b, uint32_t rank, uint32_t distance);
 
+/* Returns the index of the part of every block that is being built (tu_build.segments, tu_build.lanes). */
+uint32_t tu_build_part(const struct tu_builder *b);
+
 /* Return a span of `count` chunks, or of `count` whole blocks, of the buffer IN or OUT. */
 static inline struct tu_span tu_in(uint32_t first, uint32_t count) { return (struct tu_span){TU_IN, first, count}; }
 static inline struct tu_span tu_out(uint32_t first, uint32_t count) { return (struct tu_span){TU_OUT, first, count}; }
@@ -128,6 +131,7 @@ uint32_t tu_build_sub_split(const struct tu_build *what, const struct tu_algorit
  * default. */
 #define TU_ALL_RANKS UINT32_MAX
 struct tu_algorithm;
+struct tu_placement;
 struct tu_build {
   const struct tu_algorithm *algorithm;
   uint32_t ranks, root;
@@ -143,6 +147,9 @@ struct tu_build {
   /* Number of parts that are handled in parallel (default 1). Each of them has lanes of its own: as many as the
    * algorithm uses, at least one. Part i uses the lanes of part i modulo `lanes`. Barriers have no parts. */
   uint32_t lanes;
+  /* The hosts of the ranks (placement.h), as tu_placement_for returns it; NULL: one host. In an algorithm, ranks are
+   * numbered by their positions in the placement; here and in the plan, `root` and `rank` are the program's numbers. */
+  const struct tu_placement *placement;
 };
 /* Builds a plan, which the caller destroys. Returns TUTTI_ERR_MEMORY if out of memory. Asserts that the algorithm
  * supports the number of ranks, parts and lanes in `what`. */

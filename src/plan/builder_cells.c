@@ -20,12 +20,13 @@ struct tu_at tu_build_out_of_frame(const struct tu_builder *b, struct tu_at at) 
   return tu_at(tu_build_rank_in_plan(b, at.rank), span);
 }
 
-/* ---- parts: an algorithm builds one part of every block at a time (tu_build.segments). These functions translate the
- * chunks of a part into chunks of the plan, where the parts of a block are adjacent. So chunks that are neighbours in a
- * part may be apart in the plan. ---- */
+/* ---- parts: an algorithm builds one part of every block at a time (tu_build.segments), and may number the ranks, and so
+ * their blocks, in another order (tu_build.placement). These functions translate the chunks of a part into chunks of
+ * the plan, where the parts of a block are adjacent, and blocks are in the program's order. So chunks that are
+ * neighbours for the algorithm may be apart in the plan. ---- */
 
 uint32_t tu_build_run_of(const struct tu_builder *b, uint32_t count, uint32_t done) {
-  bool apart = b->parts > 1 && !tu_has_one_block(b->plan->collective);
+  bool apart = (b->parts > 1 || b->order) && !tu_has_one_block(b->plan->collective);
   return apart ? (uint32_t)tu_min(count - done, b->frame->run) : count - done;
 }
 
@@ -36,12 +37,14 @@ uint32_t tu_build_frame_run(const struct tu_builder *b, const struct tu_build_fr
 static uint32_t chunk_in_plan(const struct tu_builder *b, uint32_t rank, uint32_t buffer, uint32_t chunk) {
   if (buffer == TU_TMP) return b->ranks[rank].tmp_first + chunk;
   uint32_t block = chunk / b->part_split, within = chunk % b->part_split;
+  bool row = b->ranks[rank].chunks[buffer] > b->plan->split;
+  if (row && b->order) block = b->order[block];
   return (block * b->parts + b->part) * b->part_split + within;
 }
 
 struct tu_at tu_build_run_in_plan(const struct tu_builder *b, struct tu_at at, uint32_t done, uint32_t run) {
   bool within = at.span.buffer == TU_TMP || (at.span.first + done) % b->part_split + run <= b->part_split;
-  tu_assert(b->parts == 1 || within);
+  tu_assert((b->parts == 1 && !b->order) || within);
   uint32_t first = chunk_in_plan(b, at.rank, at.span.buffer, at.span.first + done);
   return tu_at(at.rank, (struct tu_span){at.span.buffer, first, run});
 }

@@ -81,6 +81,8 @@ struct tu_builder {
   bool reduces;
   /* only one rank's steps are built, and that rank's state stands for the state of all ranks (TU_ROTATES_ROWS) */
   bool one_for_all;
+  /* [rank of the algorithm]: its rank in the plan, for the plan's own collective; NULL: the same number */
+  const uint32_t *order;
   uint32_t concurrent_depth;
   uint32_t joins; /* number of joins (groups of messages that cross as one) opened so far */
   bool in_join, go_on;
@@ -110,7 +112,7 @@ struct tu_at tu_build_out_of_frame(const struct tu_builder *b, struct tu_at at);
 /* Translates a span of the frame (the current collective) to the span of the plan that has the same chunks. */
 static inline struct tu_at tu_build_in_plan(const struct tu_builder *b, struct tu_at at) {
   tu_assert(at.rank < b->frame->what.ranks);
-  return b->frame->bases ? tu_build_out_of_frame(b, at) : at;
+  return b->frame->bases ? tu_build_out_of_frame(b, at) : tu_at(tu_build_rank_in_plan(b, at.rank), at.span);
 }
 
 /* A run is a number of consecutive chunks, handled together, that is contiguous in every buffer. Returns the length of

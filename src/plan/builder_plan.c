@@ -1,6 +1,7 @@
 /* builder_plan.c: builds a plan. It runs the algorithm once for each part of the blocks, and the algorithms of inner
  * collectives. */
 #include "plan/builder_internal.h"
+#include "plan/placement.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@ uint32_t tu_build_sub_split(const struct tu_build *what, const struct tu_algorit
   struct tu_build inner = *what;
   inner.algorithm = algorithm;
   inner.ranks = ranks;
+  inner.placement = NULL;
   return algorithm->split ? algorithm->split(&inner) : 1;
 }
 
@@ -24,6 +26,7 @@ void tu_build_sub(struct tu_builder *b, const struct tu_sub *sub) {
   f->what.ranks = sub->ranks;
   f->what.root = sub->root;
   f->what.in_place = sub->in_place;
+  f->what.placement = NULL;
   f->split = tu_build_sub_split(&outer->what, sub->algorithm, sub->ranks);
   tutti_collective c = sub->algorithm->collective;
   uint32_t *members = tu_arena_allocate(&b->arena, sub->ranks, sizeof *members);
@@ -82,12 +85,20 @@ static void begin_plan(struct tu_plan *plan, const struct tu_build *what) {
   plan->root = what->root;
   plan->in_place = what->in_place;
   plan->equal_blocks = (algorithm->flags & TU_EQUAL_BLOCKS) != 0;
-  plan->rank_order = (algorithm->flags & TU_RANK_ORDER) != 0;
+  plan->rank_order = (algorithm->flags & TU_RANK_ORDER) && !(what->placement && what->placement->order);
   plan->rank_first = what->rank == TU_ALL_RANKS ? 0 : what->rank;
   plan->rank_count = what->rank == TU_ALL_RANKS ? what->ranks : 1;
   tu_assert(strlen(algorithm->name) < sizeof plan->algorithm);
   memcpy(plan->algorithm, algorithm->name, strlen(algorithm->name) + 1);
   plan->rank = tu_arena_allocate(&plan->arena, plan->rank_count, sizeof *plan->rank);
+}
+
+/* Sets the order in which the algorithm numbers the ranks, and the number of the root in this order. */
+static void set_order(struct tu_builder *b, const struct tu_build *what) {
+  b->order = b->frame->members = what->placement ? what->placement->order : NULL;
+  if (!b->order) return;
+  uint32_t *root = &b->frame->what.root;
+  for (*root = 0; b->order[*root] != what->root; ++*root) continue;
 }
 
 struct job {
@@ -109,6 +120,7 @@ static tutti_err build(void *argument, struct tu_error *error) {
   b->reduces = tu_reduces(plan->collective);
   b->frame = tu_arena_allocate(&b->arena, 1, sizeof *b->frame);
   *b->frame = (struct tu_build_frame){.what = *what, .split = split, .scale = 1, .run = split};
+  set_order(b, what);
   b->ranks = tu_arena_allocate(&b->arena, what->ranks, sizeof *b->ranks);
   for (uint32_t i = 0; i < plan->rank_count; i++) b->ranks[plan->rank_first + i].plan = &plan->rank[i];
   for (uint32_t i = 0; i < what->ranks; i++) {
@@ -129,10 +141,11 @@ tutti_err tu_plan_try_build(const struct tu_build *what, struct tu_plan **plan, 
   const struct tu_algorithm *algorithm = what->algorithm;
   uint32_t parts = (uint32_t)tu_max(tu_max(what->segments, what->lanes), 1);
   tu_assert(what->ranks > 0 && what->ranks <= TU_RANKS_MAX && what->root < what->ranks);
-  tu_assert(tu_algorithm_fits(algorithm, what->ranks));
+  tu_assert(tu_algorithm_fits_on(algorithm, what->ranks, what->placement));
+  bool ordered = what->placement && what->placement->order;
   tu_assert(what->lanes <= tu_build_lanes_max(algorithm) && (parts == 1 || tu_build_lanes_max(algorithm) > 0));
   struct job job = {.what = what,
-                    .b = {.one_for_all = what->rank != TU_ALL_RANKS && (algorithm->flags & TU_ROTATES_ROWS),
+                    .b = {.one_for_all = what->rank != TU_ALL_RANKS && (algorithm->flags & TU_ROTATES_ROWS) && !ordered,
                           .parts = parts,
                           .lane_count = (uint32_t)tu_max(algorithm->lanes, 1)}};
   char thing[TU_NAME_BYTES + 64];
