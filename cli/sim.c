@@ -134,7 +134,10 @@ static int load(struct question *q, const char *word) {
 }
 
 static int simulate(struct question *q, const char *word) {
-  int code = load(q, word);
+  if (q->hosts.text && q->cluster.cluster)
+    return cli_fail("sim", CLI_USAGE, "--hosts cannot be combined with --cluster");
+  int code = cli_hosts_read(&q->hosts, "sim", &q->what.ranks);
+  if (code == CLI_GOOD) code = load(q, word);
   if (code != CLI_GOOD) return code;
   if (q->cluster.cluster) {
     const struct sim_plan_name plan = {q->collective, q->algorithm, q->bytes};
@@ -211,8 +214,7 @@ static int run(int argc, char **argv) {
                     argc - 1);
   if (q.cluster.graph && !q.cluster.cluster)
     return cli_fail("sim", CLI_USAGE, "--graph needs a cluster; add --cluster");
-  if (q.hosts.text && q.cluster.cluster) return cli_fail("sim", CLI_USAGE, "--hosts cannot be combined with --cluster");
-  if ((code = cli_hosts_read(&q.hosts, "sim", &q.what.ranks)) == CLI_GOOD) code = simulate(&q, argv[1]);
+  code = simulate(&q, argv[1]);
   cli_hosts_fini(&q.hosts);
   return code;
 }

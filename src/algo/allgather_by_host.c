@@ -4,13 +4,13 @@
  * each rank within its host or to it from others. */
 #include "algo/phases.h"
 
-/* The rank `from` has a block; the others of its host get it. */
+/* The rank `from` has a block; the others of its host get it, the next one first, so that no two ranks send to the same
+ * rank at the same time. */
 static void distribute(struct tu_builder *b, uint32_t host, uint32_t from, uint32_t block, struct tu_at *targets) {
   struct tu_span span = tu_out_blocks_at(b, block, 1);
-  uint32_t count = 0;
-  for (uint32_t rank = tu_host_first(b, host); rank < tu_host_end(b, host); rank++)
-    if (rank != from) targets[count++] = tu_at(rank, span);
-  if (count > 0) tu_multicast(b, tu_at(from, span), targets, count);
+  uint32_t first = tu_host_first(b, host), size = tu_host_end(b, host) - first;
+  for (uint32_t i = 1; i < size; i++) targets[i - 1] = tu_at(first + (from - first + i) % size, span);
+  if (size > 1) tu_multicast(b, tu_at(from, span), targets, size - 1);
 }
 
 static void build(struct tu_builder *b) {
