@@ -134,6 +134,8 @@ static int load(struct question *q, const char *word) {
 }
 
 static int simulate(struct question *q, const char *word) {
+  if (q->cluster.graph && !q->cluster.cluster)
+    return cli_fail("sim", CLI_USAGE, "--graph needs a cluster; add --cluster");
   if (q->hosts.text && q->cluster.cluster)
     return cli_fail("sim", CLI_USAGE, "--hosts cannot be combined with --cluster");
   int code = cli_hosts_read(&q->hosts, "sim", &q->what.ranks);
@@ -212,8 +214,6 @@ static int run(int argc, char **argv) {
   if (argc != 2)
     return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME (see tutti list) or FILE, found %d arguments",
                     argc - 1);
-  if (q.cluster.graph && !q.cluster.cluster)
-    return cli_fail("sim", CLI_USAGE, "--graph needs a cluster; add --cluster");
   code = simulate(&q, argv[1]);
   cli_hosts_fini(&q.hosts);
   return code;

@@ -12,11 +12,10 @@
  *  - reduce and broadcast: a two-level algorithm sends n(G-1) bytes. An algorithm without groups sends up to n(N-g).
  *  - reduce_scatter and allgather: two-level algorithms save nothing, because of the rank order of the blocks.
  *
- * Hosts: a wire between hosts is slower than memory, so each rule for several hosts sends as little as possible across
- * wires, or as few messages one after the other. Blocks of unequal size, operations that are not commutative, and hosts
- * with different numbers of ranks are left to later rules.
- *  - allreduce: of long vectors, 2n(H-1)/H bytes cross between H hosts, on g parallel paths if hosts have g ranks. Of
- *    short ones, one rank per host takes part in ceil(log2 H) rounds.
+ * Hosts: a wire between hosts is slower than memory. So rules for several hosts send few bytes across wires or, if blocks
+ * are short, few messages one after the other. Let H be the number of hosts.
+ *  - allreduce: of a long vector, 2n(H-1)/H bytes cross to each host, on as many parallel paths as a host has ranks. Of
+ *    a short one, n bytes cross in ceil(log2 H) rounds. Locality groups within hosts are a third level.
  *  - reduce and broadcast: n bytes cross a wire once per host.
  *  - allgather: each block crosses once per host. reduce_scatter: blocks are summed on each host, and the sums cross.
  *  - gather, scatter, alltoall: blocks cross once in any case. Short ones of many ranks cross together.
@@ -26,6 +25,7 @@
  * a context switch each time that a rank waits. */
 static const char builtin_rules[] =
     "allreduce      hosts>=2 bytes<=64K  re:direct/h+ar:recursive_doubling+bc:direct/h\n"
+    "allreduce      hosts>=2 groups>=3 ranks<=64 rs:direct/g+rs:direct/h+ar:ring+ag:direct/h+ag:direct/g\n"
     "allreduce      hosts>=2 ranks<=64   rs:direct/h+ar:ring+ag:direct/h\n"
     "allreduce      hosts>=2             rs:bucket/h+ar:ring+ag:bucket/h\n"
     "allreduce      hosts>=2             re:direct/h+ar:ring+bc:direct/h\n"
