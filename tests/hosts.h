@@ -94,6 +94,7 @@ static inline void troupe_over_hosts(struct troupe *t, uint32_t (*host_of)(uint3
   struct hosts h = {.ranks = t->ranks};
   for (uint32_t r = 0; r < t->ranks; r++) hosts_add_rank(&h, r, host_of(r, t->ranks));
   hosts_make(&h, t->endpoints);
+  t->host = h.host;
   troupe_over_endpoints(t);
 }
 
@@ -159,6 +160,7 @@ static inline void troupe_over_host_processes(struct troupe *t, uint32_t (*host_
   int memory[HOSTS_MAX];
   const size_t slice = t->slice_bytes ? tu_round_up(t->slice_bytes, TROUPE_SLICE) : TROUPE_SLICE;
   t->threads = false;
+  t->host = h.host;
   for (uint32_t r = 0; r < t->ranks; r++) hosts_add_rank(&h, r, host_of(r, t->ranks));
   hosts_connect(&h);
   hosts_make_memory(&h, slice, memory);

@@ -683,6 +683,28 @@ static void disagree(struct player *p) {
 
 static void test_disagreement(void) { play_everywhere(disagree, THREADS | PROCESSES, 0); }
 
+static void keep_left(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
+                      void *context) {
+  (void)right, (void)context;
+  memmove(result, left, count * tutti_datatype_size(type));
+}
+
+/* Ranks disagree on whether an operation is commutative. The plan depends on it, because the ranks of a host are not
+ * consecutive in some of the worlds. */
+static void disagree_on_order(struct player *p) {
+  int32_t in[TROUPE_MAX] = {0}, out;
+  tutti_op op;
+  tutti_comm *dup;
+  if (!good(p, tutti_op_create(keep_left, NULL, p->rank == 1, "mine", &op), "operation")) return;
+  if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
+  tutti_err err = tutti_reduce_scatter(dup, in, &out, 1, TUTTI_I32, op);
+  expect(p, dup, err, TUTTI_ERR_MISMATCH, "i32, algorithm by_host, mine)",
+         "i32, algorithm by_host, mine, not commutative)");
+  tutti_comm_free(dup);
+}
+
+static void test_disagreement_on_order(void) { play_everywhere(disagree_on_order, PROCESSES, 0); }
+
 /* ---- abort ---- */
 
 /* Each rank in turn aborts while the others wait in a barrier or for a message. */
@@ -1136,6 +1158,7 @@ int main(int argc, char **argv) {
       {"communicators", test_communicators},
       {"leaves_nothing", test_leaves_nothing},
       {"disagreement", test_disagreement},
+      {"disagreement_on_order", test_disagreement_on_order},
       {"abort", test_abort},
       {"death", test_death},
       {"time_outs", test_time_outs},

@@ -9,6 +9,7 @@
 
 #include "api/comm_create.h"
 #include "comm/comm.h"
+#include "comm/groups.h"
 #include "ranks.h"
 #include "test.h"
 #include "transport/transport.h"
@@ -75,7 +76,16 @@ struct troupe {
   struct tu_transport *endpoints[TROUPE_MAX]; /* endpoints of the ranks, if they are threads */
   int memory_fd;                              /* shared memory of the ranks, if they are processes */
   struct stage *stage;
+  const uint32_t *host; /* [rank]: number of the rank's host; NULL: all run on one host */
 };
+
+/* Tells the communicator on which hosts its ranks run, as tutti_init does. */
+static tutti_err troupe_place(const struct troupe *t, tutti_comm *comm, struct tu_error *error) {
+  struct tu_domain domains[TROUPE_MAX];
+  for (uint32_t r = 0; t->host && r < t->ranks; r++)
+    domains[r] = (struct tu_domain){.numa = TU_DOMAIN_ANY, .cache = TU_DOMAIN_ANY, .host = t->host[r]};
+  return t->host ? tu_groups_begin(comm, &(struct tu_locality){.domains = domains}, error) : TUTTI_OK;
+}
 
 /* Runs the test as rank `rank` of this communicator, and frees it. */
 static void troupe_play_on(struct troupe *t, tutti_comm *comm, uint32_t rank) {
@@ -100,7 +110,8 @@ static void troupe_play(struct troupe *t, struct tu_transport *endpoint, uint32_
   for (uint32_t r = 0; r < t->ranks; r++) members[r] = r;
   struct player p = {.rank = rank, .stage = t->stage};
   struct tu_error error = {0};
-  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_WORLD_ID, TROUPE_JOIN_MS, &p.comm, &error) == TUTTI_OK)
+  if (tu_comm_create(endpoint, members, t->ranks, rank, TU_WORLD_ID, TROUPE_JOIN_MS, &p.comm, &error) == TUTTI_OK &&
+      troupe_place(t, p.comm, &error) == TUTTI_OK)
     troupe_play_on(t, p.comm, rank);
   else wrong(&p, "rank %u: tu_comm_create: %s", rank, error.text);
 }

@@ -350,7 +350,8 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
       .collective = s->collective,
       .type = s->type,
       .root = s->root,
-      .op = (uint16_t)s->op, /* a user operation also fits into 16 bits: there are at most 1024 operations */
+      /* a user operation also fits into 15 bits: there are at most 1024 operations */
+      .op = (uint16_t)(s->op | (has_user && !r->user.commutative ? TU_FACT_RANK_ORDER : 0)),
       .count = s->count,
       .lanes = s->lanes,
   };

@@ -21,7 +21,9 @@ void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_b
   const struct tu_collective *c = &tu_collectives[facts->collective];
   char root[24] = "", op[80] = "", count[80] = "", lanes[24] = "", algorithm[64];
   if (c->rooted) snprintf(root, sizeof root, ", root %u", facts->root);
-  if (tu_reduces(facts->collective)) snprintf(op, sizeof op, ", %s", tutti_op_name(facts->op));
+  if (tu_reduces(facts->collective))
+    snprintf(op, sizeof op, ", %s%s", tutti_op_name(facts->op & ~TU_FACT_RANK_ORDER),
+             facts->op & TU_FACT_RANK_ORDER ? ", not commutative" : "");
   if (facts->collective != TUTTI_BARRIER)
     snprintf(count, sizeof count, "count %llu, %s, ", (unsigned long long)facts->count,
              tutti_datatype_name((tutti_datatype)facts->type));

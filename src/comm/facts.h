@@ -4,15 +4,18 @@
 
 #include "mover/board.h"
 
+/* Added to the operation: operands must combine in rank order, so the plan depends on it. */
+#define TU_FACT_RANK_ORDER 0x8000u
+
 /* The facts (properties) of a call. Some must be equal on all ranks; the others are only for error messages. */
 struct tu_call_facts {
   uint8_t collective, type;
   uint16_t algorithm; /* index of the algorithm in the table tu_algorithms */
   uint32_t root;      /* the root; for send and recv: the peer */
-  uint16_t op;
-  uint16_t lanes; /* number of lanes that the caller requested; 0: none requested */
-  uint32_t hash;  /* hash of the facts that must be equal on all ranks; see tu_facts_hash */
-  uint64_t count; /* number of elements; for vector variants: this rank's own number */
+  uint16_t op;        /* the operation, with TU_FACT_RANK_ORDER if it is not commutative */
+  uint16_t lanes;     /* number of lanes that the caller requested; 0: none requested */
+  uint32_t hash;      /* hash of the facts that must be equal on all ranks; see tu_facts_hash */
+  uint64_t count;     /* number of elements; for vector variants: this rank's own number */
   /* allgatherv, reduce_scatterv: hash of the counts of all ranks. Calls with tensors: hash of the shape of one rank's
    * block and of the dimension that is divided into blocks */
   uint64_t counts_hash;

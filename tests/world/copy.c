@@ -6,6 +6,7 @@
 
 #include "api/comm_create.h"
 #include "api/comm_end.h"
+#include "comm/groups.h"
 #include "mover/remote.h"
 #include "tests/world/rank.h"
 #include "transport/transport.h"
@@ -210,6 +211,15 @@ static void perform_all(struct actor *a) {
   }
 }
 
+/* Tells the communicator on which hosts its ranks run, as tutti_init does. */
+static tutti_err place(tutti_comm *comm, const struct world_program *p) {
+  struct tu_domain domains[WORLD_RANKS_MAX];
+  struct tu_error error;
+  for (uint32_t r = 0; r < p->ranks; r++)
+    domains[r] = (struct tu_domain){.numa = TU_DOMAIN_ANY, .cache = TU_DOMAIN_ANY, .host = p->host[r]};
+  return tu_groups_begin(comm, &(struct tu_locality){.domains = domains}, &error);
+}
+
 __attribute__((visibility("default"))) world_run_rank world_rank;
 void world_rank(const struct world_program *program, uint32_t rank, void *segment, size_t slice_bytes) {
   struct actor a = {.program = program, .rank = rank};
@@ -223,6 +233,7 @@ void world_rank(const struct world_program *program, uint32_t rank, void *segmen
   world_begin_act(WORLD_NO_ACT);
   tutti_err err = tu_comm_create(t, members, program->ranks, rank, TU_WORLD_ID, JOIN_MS, &a.comm[0], &error);
   world_end_act(WORLD_NO_ACT, err, error.text);
+  if (err == TUTTI_OK) err = place(a.comm[0], program);
   if (err == TUTTI_OK) err = tutti_comm_set_timeout(a.comm[0], program->timeout_ms);
   if (err == TUTTI_OK) err = rank_prepare(a.comm[0]);
   if (err == TUTTI_OK) perform_all(&a);
