@@ -83,15 +83,18 @@ static void prove_selected(const struct place *p, tutti_collective c, uint64_t *
                                    .rank_order = tu_reduces(c) && draw(seed, 0, 3) == 0,
                                    .any_blocks = tu_collectives[c].vector,
                                    .group = p->group,
-                                   .placement = p->placement};
+                                   .placement = p->placement,
+                                   .lanes = c != TUTTI_BARRIER && draw(seed, 0, 3) == 0 ? TU_LANES_MAX : 0};
   const struct tu_algorithm *a = tu_tuning_select(NULL, &wanted);
   CHECK(tu_algorithm_serves(a, &wanted, &why), "%s: %s", a->name, why);
+  CHECK(wanted.lanes <= tu_build_lanes_max(a), "%s does not support %u lanes", a->name, wanted.lanes);
   struct tu_build what = {.algorithm = a,
                           .ranks = p->ranks,
                           .root = tu_collectives[c].rooted ? draw(seed, 0, p->ranks - 1) : 0,
                           .in_place = draw(seed, 0, 1),
                           .rank = TU_ALL_RANKS,
                           .segments = c != TUTTI_BARRIER && draw(seed, 0, 3) == 0 ? 3 : 0,
+                          .lanes = wanted.lanes,
                           .placement = tu_wanted_placement(&wanted)};
   prove(p, &wanted, &what, before);
 }

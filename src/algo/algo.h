@@ -34,6 +34,7 @@ struct tu_wanted {
   uint32_t group;  /* ranks per locality group, a divisor of `ranks`; 0: there are no groups */
   uint32_t share;  /* number of ranks that share a CPU; 0 counts as 1 */
   const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host */
+  uint32_t lanes; /* number of lanes that the caller requested, at most TU_LANES_MAX; 0: none. For tu_tuning_select */
 };
 static inline uint32_t tu_wanted_hosts(const struct tu_wanted *wanted) {
   return wanted->placement ? wanted->placement->hosts : 1;

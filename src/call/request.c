@@ -173,6 +173,8 @@ struct choice {
 static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *call, const struct tu_user_op *user,
                         struct choice *choice, struct tu_error *error) {
   tutti_collective collective = (tutti_collective)call->signature.collective;
+  /* Numbers of lanes that no algorithm supports are refused afterwards. */
+  bool lanes = !call->point_to_point && collective != TUTTI_BARRIER && call->signature.lanes <= TU_LANES_MAX;
   struct tu_wanted wanted = {
       .collective = collective,
       .ranks = call->point_to_point ? 2 : comm->ranks,
@@ -182,6 +184,7 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
       .group = call->point_to_point ? 0 : comm->group,
       .share = comm->share,
       .placement = call->point_to_point ? NULL : comm->placement,
+      .lanes = lanes ? call->signature.lanes : 0,
   };
   const struct tu_algorithm *everywhere = comm->tuning ? comm->tuning->forced[collective] : NULL;
   const struct tu_algorithm *forced = call->forced ? call->forced : everywhere;
