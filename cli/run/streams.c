@@ -1,6 +1,6 @@
-/* run_streams.c: the ranks' input and output in `tutti run`. A line is written once it is complete, or until
+/* streams.c: the ranks' input and output in `tutti run`. A line is written once it is complete, or until
  * LINE_BYTES_MAX bytes of it have arrived. */
-#include "cli/run_streams.h"
+#include "cli/run/streams.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -46,10 +46,12 @@ void run_sink_flush(struct run_sink *sink) {
   size_t count = tu_min(waiting->end - waiting->begin, PIPE_BUF);
   ssize_t n = write(sink->fd, waiting->data + waiting->begin, count);
   if (n >= 0) waiting->begin += (size_t)n;
-  else if (errno != EINTR && errno != EAGAIN) {
-    sink->broken = true;
-    waiting->begin = waiting->end = 0;
-  }
+  else if (errno != EINTR && errno != EAGAIN) run_sink_drop(sink);
+}
+
+void run_sink_drop(struct run_sink *sink) {
+  sink->broken = true;
+  sink->waiting.begin = sink->waiting.end = 0;
 }
 
 bool run_sink_empty(const struct run_sink *sink) { return sink->waiting.begin == sink->waiting.end; }

@@ -1,4 +1,4 @@
-/* run_streams.h: the ranks' input and output in `tutti run`. Lines are prefixed with the rank and written whole. A slow
+/* streams.h: the ranks' input and output in `tutti run`. Lines are prefixed with the rank and written whole. A slow
  * reader does not block the launcher. */
 #ifndef CLI_RUN_STREAMS_H
 #define CLI_RUN_STREAMS_H
@@ -19,6 +19,8 @@ struct run_sink {
 void run_sink_put(struct run_sink *sink, const void *data, size_t bytes);
 /* Writes as much as is possible without blocking. Call it when poll reports POLLOUT. */
 void run_sink_flush(struct run_sink *sink);
+/* Drops the waiting data and all further data. */
+void run_sink_drop(struct run_sink *sink);
 bool run_sink_empty(const struct run_sink *sink);
 /* Returns true if too much data waits for the reader. The caller must then read no more data for this sink. */
 bool run_sink_full(const struct run_sink *sink);

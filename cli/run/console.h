@@ -1,0 +1,29 @@
+/* console.h: what the process that starts a job has for itself: standard output and error, and the signals that it
+ * passes on. */
+#ifndef CLI_RUN_CONSOLE_H
+#define CLI_RUN_CONSOLE_H
+
+#include <signal.h>
+
+#include "cli/run/streams.h"
+
+struct run_console {
+  struct run_sink out, err;
+  int signal_fd; /* signalfd of the signals that are passed on, and of SIGCHLD, SIGTSTP and SIGCONT */
+  sigset_t old_mask;
+  void (*old_pipe_handler)(int);
+};
+
+/* Takes the signals. Opens descriptors 0 to 2 if they are closed. Prints an error and returns CLI_FAILED if the kernel
+ * refuses. The caller calls run_console_close in both cases. */
+int run_console_open(struct run_console *console);
+void run_console_close(struct run_console *console);
+/* Gives a child process the signal handling that this process had before run_console_open. */
+void run_console_restore(const struct run_console *console);
+/* Reads the next signal that has arrived; returns its number, or 0 if there is none. */
+int run_console_signal(const struct run_console *console);
+
+/* Prints "tutti run: MESSAGE" to standard error, between whole lines of the ranks. */
+void run_say(struct run_console *console, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
