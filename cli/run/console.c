@@ -57,11 +57,15 @@ int run_console_signal(const struct run_console *console) {
 }
 
 void run_say(struct run_console *console, const char *format, ...) {
-  char text[512], line[576];
+  char text[4096], line[4200];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
+  if (console->launcher) {
+    run_frame_put(console->launcher, RUN_SAID, 0, text, strlen(text));
+    return;
+  }
   int length = snprintf(line, sizeof line, "tutti run: %s\n", text);
   run_sink_put(&console->err, line, (size_t)length);
 }

@@ -9,6 +9,8 @@
 
 struct run_console {
   struct run_sink out, err;
+  /* Of an agent: the sink of frames for the launcher, which prints the messages. NULL: this process is the launcher. */
+  struct run_sink *launcher;
   int signal_fd; /* signalfd of the signals that are passed on, and of SIGCHLD, SIGTSTP and SIGCONT */
   sigset_t old_mask;
   void (*old_pipe_handler)(int);
@@ -23,7 +25,8 @@ void run_console_restore(const struct run_console *console);
 /* Reads the next signal that has arrived; returns its number, or 0 if there is none. */
 int run_console_signal(const struct run_console *console);
 
-/* Prints "tutti run: MESSAGE" to standard error, between whole lines of the ranks. */
+/* Prints "tutti run: MESSAGE" to standard error, between whole lines of the ranks. An agent sends the message to the
+ * launcher. */
 void run_say(struct run_console *console, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -8,12 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/run/job.h"
 
 enum {
-  /* time in ms that the other ranks have to exit by themselves after a rank has failed; the library reports a dead rank
-   * much sooner */
-  GRACE_MS = 2000,
   AGAIN_MS = 100, /* time in ms between two rounds of SIGKILL */
 };
 
@@ -71,13 +69,19 @@ static size_t signal_leftovers(struct run_job *job, int number) {
 
 void run_enter_phase(struct run_job *job, enum run_phase phase) {
   job->phase = phase;
-  job->phase_ends_ns = tu_clock_ns() + (phase == RUN_KILLING ? AGAIN_MS : GRACE_MS) * UINT64_C(1000000);
+  job->phase_ends_ns = tu_clock_ns() + (phase == RUN_KILLING ? AGAIN_MS : job->patience_ms) * UINT64_C(1000000);
   if (phase != RUN_TERMINATING && phase != RUN_KILLING) return;
   int number = phase == RUN_KILLING ? SIGKILL : SIGTERM;
   run_signal_ranks(job, number);
   signal_leftovers(job, number);
   if (phase == RUN_TERMINATING)
     run_signal_ranks(job, SIGCONT); /* a stopped process handles SIGTERM only after SIGCONT */
+}
+
+/* Reports the first failure. An agent leaves that to the launcher, which knows all hosts. */
+static void tell(struct run_job *job) {
+  if (!job->console.launcher) run_verdict_tell(&job->verdict, &job->console);
+  else if (job->verdict.found && job->verdict.status == 0) job->verdict.status = CLI_FAILED;
 }
 
 void run_advance(struct run_job *job) {
@@ -87,7 +91,7 @@ void run_advance(struct run_job *job) {
     return;
   }
   if (tu_clock_ns() < job->phase_ends_ns) return;
-  run_verdict_tell(&job->verdict, &job->console);
+  tell(job);
   if (job->phase == RUN_GRACE && job->alive == 0) {
     run_say(&job->console, "ending processes that the ranks left running");
   } else if (job->phase == RUN_GRACE) {
@@ -138,12 +142,18 @@ static bool is_ending(const struct run_rank *rank) {
 
 /* Records the end of a rank. The ends must be recorded in the order in which they happened. */
 static void take_end(struct run_job *job, struct run_rank *rank, int status) {
+  const struct run_end end = {.rank = rank->number, .pid = rank->pid, .status = status, .when_ns = tu_clock_ns()};
   rank->alive = false;
   job->alive--;
   /* Ignore a rank that succeeded, and ranks that the launcher itself has ended after a failure. */
-  if (status == 0 || (job->verdict.status != 0 && job->phase >= RUN_TERMINATING)) return;
-  run_verdict_take(&job->verdict,
-                   &(struct run_end){.rank = (uint32_t)(rank - job->ranks), .pid = rank->pid, .status = status});
+  const bool counts = status != 0 && (job->verdict.status == 0 || job->phase < RUN_TERMINATING);
+  if (job->console.launcher) {
+    const struct run_ended ended = {
+        .clock_ns = end.when_ns, .pid = (int32_t)end.pid, .status = (int32_t)status, .counts = counts};
+    run_frame_put(job->console.launcher, RUN_ENDED, end.rank, &ended, sizeof ended);
+  }
+  if (!counts) return;
+  run_verdict_take(&job->verdict, &end);
 }
 
 static void take_queued_ends(struct run_job *job) {
@@ -174,10 +184,21 @@ void run_reap(struct run_job *job) {
     struct run_rank *rank = &job->ranks[r];
     if (!rank->alive && rank->group && kill(-rank->pid, 0) != 0 && errno == ESRCH) rank->group = false;
   }
-  if (job->verdict.failures == 0 || job->verdict.status != 0) return;
+  if (!job->verdict.found || job->verdict.status != 0) return;
   if (job->phase == RUN_RUNNING) run_enter_phase(job, RUN_GRACE);
-  bool others = false;
+  if (run_settled(job)) tell(job);
+}
+
+bool run_settled(const struct run_job *job) {
   for (uint32_t r = 0; r < job->started && !run_verdict_killed(&job->verdict); r++)
-    others |= job->ranks[r].alive && is_ending(&job->ranks[r]);
-  if (!others) run_verdict_tell(&job->verdict, &job->console);
+    if (job->ranks[r].alive && is_ending(&job->ranks[r])) return false;
+  return true;
+}
+
+void run_wind_up(struct run_job *job, uint32_t patience_ms) {
+  const uint64_t ends_ns = tu_clock_ns() + patience_ms * UINT64_C(1000000);
+  job->patience_ms = patience_ms;
+  if (job->verdict.status == 0) job->verdict.status = CLI_FAILED;
+  if (job->phase == RUN_RUNNING) run_enter_phase(job, RUN_GRACE);
+  else if (ends_ns < job->phase_ends_ns) job->phase_ends_ns = ends_ns;
 }

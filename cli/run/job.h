@@ -9,10 +9,14 @@
 
 #include <poll.h>
 
+#include "cli/run/meeting.h"
 #include "cli/run/verdict.h"
 
 enum {
   RUN_RANKS_MAX = 65536,
+  /* time in ms that the other ranks have to exit by themselves after a rank has failed; the library reports a dead rank
+   * much sooner */
+  RUN_GRACE_MS = 2000,
   RUN_NOT_RUNNABLE = 126, /* exit status if the program cannot be executed, as in shells */
   RUN_NOT_FOUND = 127,    /* exit status if the program is not found, as in shells */
 };
@@ -22,6 +26,7 @@ enum {
 enum run_phase { RUN_RUNNING, RUN_GRACE, RUN_TERMINATING, RUN_KILLING };
 
 struct run_rank {
+  uint32_t number; /* in the job */
   pid_t pid;
   bool alive;
   int end_fd; /* pidfd of the rank, which becomes readable when the rank ends; 0: none */
@@ -31,10 +36,12 @@ struct run_rank {
 };
 
 struct run_job {
-  uint32_t count;
+  uint32_t count, world; /* ranks on this host; ranks of the job */
   bool prefix, bind;
-  uint32_t timeout_ms;
-  char **program;
+  bool piped; /* the ranks write to pipes: because of `prefix`, or for a launcher on another host */
+  uint32_t timeout_ms, patience_ms; /* patience: how long ranks get to end by themselves, and again after SIGTERM */
+  const char *path;                 /* of the program; looked up in PATH if it has no slash */
+  char **program;                   /* its arguments, from argv[0] on */
 
   struct run_rank *ranks;
   uint32_t started, alive;
@@ -46,11 +53,8 @@ struct run_job {
   uint64_t phase_ends_ns;
   struct run_verdict verdict;
 
-  pid_t launcher;
   uint64_t files; /* original soft limit of file descriptors, restored in the ranks; 0: unchanged */
-  int port_fd;
-  uint16_t port;
-  char secret[33];
+  struct run_meeting meeting;
   struct run_console console;
   struct run_feed feed;
   struct pollfd *polled;
@@ -58,13 +62,15 @@ struct run_job {
 
 /* ---- ranks.c ---- */
 
-/* Prepares the start of the ranks. Prints the reason and returns CLI_FAILED if that fails. The caller calls
- * run_job_fini in both cases. */
+/* Prepares the start of the ranks. Their numbers are those from 0 on, until the caller sets others. Prints the reason and
+ * returns CLI_FAILED if that fails. The caller calls run_job_fini in both cases. */
 int run_job_init(struct run_job *job);
 void run_job_fini(struct run_job *job);
-/* Starts all ranks. If one cannot be started, prints the reason, ends the others, sets the exit status of the job, and
+/* Gives a rank of this host its number in the job. */
+void run_number_rank(struct run_job *job, uint32_t index, uint32_t number);
+/* Starts the next rank. If that fails, prints the reason, sets the exit status of the job, ends the ranks that run, and
  * returns false. */
-bool run_job_start(struct run_job *job);
+bool run_start_next(struct run_job *job);
 
 /* ---- ends.c ---- */
 
@@ -77,10 +83,26 @@ void run_advance(struct run_job *job);
 /* Records the ends of all ranks that have ended. Reports the first failure once it is certain which rank failed
  * first. */
 void run_reap(struct run_job *job);
+/* Returns true if no rank is about to end that may have failed earlier than those known. */
+bool run_settled(const struct run_job *job);
+/* Ends the ranks because the job has failed on another host. They get `patience_ms` to end by themselves. */
+void run_wind_up(struct run_job *job, uint32_t patience_ms);
 
 /* ---- watch.c ---- */
 
 /* Monitors the ranks until no process of the job is left and all output is written. */
 void run_watch(struct run_job *job);
+
+/* The parts of run_watch, for a caller that polls other descriptors, too: fills job->polled and returns the number of its
+ * entries; returns how long poll may wait in ms; handles what poll has reported. */
+nfds_t run_poll_set(struct run_job *job);
+int run_wait_ms(const struct run_job *job);
+void run_serve(struct run_job *job);
+/* Returns true if no process of the job is left and all output is written. */
+bool run_is_done(const struct run_job *job);
+/* Handles a signal for the job: passes it on to the ranks. */
+void run_take_signal(struct run_job *job, int number);
+
+enum { RUN_MORE_POLLED = 2 }; /* entries of job->polled after those of run_poll_set */
 
 #endif

@@ -5,15 +5,23 @@
 #include "cli/cli.h"
 #include "cli/run/job.h"
 
-static int run_job(struct run_job *job) {
+/* Starts the ranks on this host. */
+static int start(struct run_job *job) {
+  struct tu_error error;
+  if (run_meeting_open(&job->meeting, true, &error) != TUTTI_OK ||
+      run_meeting_secret(&job->meeting, &error) != TUTTI_OK)
+    return cli_fail("run", CLI_FAILED, "%s", error.text);
+  while (job->started < job->count && run_start_next(job)) {}
+  const bool complete = job->started == job->count && job->phase != RUN_KILLING;
+  run_watch(job);
+  if (complete) run_verdict_tell_others(&job->verdict, &job->console);
+  run_watch(job); /* writes the message */
+  return job->verdict.status;
+}
+
+static int run_here(struct run_job *job) {
   int status = run_job_init(job);
-  if (status == CLI_GOOD) {
-    const bool complete = run_job_start(job);
-    run_watch(job);
-    if (complete) run_verdict_tell_others(&job->verdict, &job->console);
-    run_watch(job); /* writes the message */
-    status = job->verdict.status;
-  }
+  if (status == CLI_GOOD) status = start(job);
   run_job_fini(job);
   return status;
 }
@@ -39,9 +47,13 @@ static int run(int argc, char **argv) {
     return cli_fail("run", CLI_USAGE, "--bind: expected 'core' or 'none', found '%s'", bind);
   }
   if (argc < 2) return cli_fail("run", CLI_USAGE, "program is missing; example: tutti run -n %u -- program", job.count);
+  job.world = job.count;
+  job.piped = job.prefix;
+  job.patience_ms = RUN_GRACE_MS;
   job.program = argv + 1;
+  job.path = argv[1];
   if ((status = budget_allow_processes("run", job.count)) != CLI_GOOD) return status;
-  return run_job(&job);
+  return run_here(&job);
 }
 
 const struct cli_verb cli_run = {

@@ -6,23 +6,26 @@
 
 #include "cli/run/console.h"
 
-/* The end of a rank. */
+/* The end of a rank, or of a host. */
 struct run_end {
   uint32_t rank;
   pid_t pid;
-  int status; /* wait status */
+  int status;         /* wait status */
+  uint64_t when_ns;   /* by this process's clock */
+  const char *host;   /* NULL: the ranks run on this host only */
+  const char *reason; /* why the launcher has lost the host with all its ranks; NULL: the rank has ended */
 };
 
 struct run_verdict {
-  /* The rank that failed first, as far as is known. Its failure is printed once it is certain that no other rank failed
-   * earlier. */
+  /* What failed first, as far as is known. It is printed once it is certain that nothing else failed earlier. */
   struct run_end first;
-  uint32_t failures;
-  int interrupt; /* signal that asked the launcher to end the job; 0: none */
-  int status;    /* exit status of the job: that of the rank that failed first; 0: no failure has been printed */
+  bool found;        /* `first` is set */
+  uint32_t failures; /* of ranks */
+  int interrupt;     /* signal that asked the launcher to end the job; 0: none */
+  int status;        /* exit status of the job: that of the rank that failed first; 0: no failure has been printed */
 };
 
-/* Records a failure. Failures are recorded in the order in which they happened. */
+/* Records a failure. */
 void run_verdict_take(struct run_verdict *verdict, const struct run_end *end);
 /* Returns true if the rank that failed first was killed by a signal: then no later failure replaces it. */
 bool run_verdict_killed(const struct run_verdict *verdict);

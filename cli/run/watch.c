@@ -3,12 +3,12 @@
 
 #include "cli/run/job.h"
 
-static void take_signal(struct run_job *job, int number) {
+void run_take_signal(struct run_job *job, int number) {
   switch (number) {
     case SIGCHLD: run_reap(job); return;
     case SIGTSTP:
       run_signal_ranks(job, SIGTSTP);
-      raise(SIGSTOP);
+      if (!job->console.launcher) raise(SIGSTOP);
       return;
     case SIGUSR1:
     case SIGUSR2:
@@ -28,7 +28,7 @@ static void take_signal(struct run_job *job, int number) {
   }
 }
 
-static bool is_done(const struct run_job *job) {
+bool run_is_done(const struct run_job *job) {
   if (!job->childless || !run_sink_empty(&job->console.out) || !run_sink_empty(&job->console.err)) return false;
   for (uint32_t r = 0; r < job->started; r++) {
     if (job->ranks[r].out.fd >= 0 || job->ranks[r].err.fd >= 0) return false;
@@ -36,9 +36,9 @@ static bool is_done(const struct run_job *job) {
   return true;
 }
 
-static int source_fd(const struct run_source *source) { return run_sink_full(source->sink) ? -1 : source->fd; }
+static int source_fd(const struct run_source *source) { return run_sink_full(source->lines.sink) ? -1 : source->fd; }
 
-static nfds_t fill_poll_set(struct run_job *job) {
+nfds_t run_poll_set(struct run_job *job) {
   struct pollfd *polled = job->polled;
   nfds_t n = 0;
   short events = 0;
@@ -47,7 +47,7 @@ static nfds_t fill_poll_set(struct run_job *job) {
   polled[n++] = (struct pollfd){.fd = fd, .events = events};
   polled[n++] = (struct pollfd){.fd = run_sink_empty(&job->console.out) ? -1 : job->console.out.fd, .events = POLLOUT};
   polled[n++] = (struct pollfd){.fd = run_sink_empty(&job->console.err) ? -1 : job->console.err.fd, .events = POLLOUT};
-  if (!job->prefix) return n;
+  if (!job->piped) return n;
   for (uint32_t r = 0; r < job->started; r++) {
     polled[n++] = (struct pollfd){.fd = source_fd(&job->ranks[r].out), .events = POLLIN};
     polled[n++] = (struct pollfd){.fd = source_fd(&job->ranks[r].err), .events = POLLIN};
@@ -67,7 +67,7 @@ static void move_streams(struct run_job *job) {
   if (polled[1].revents) run_feed_move(&job->feed);
   if (polled[2].revents) run_sink_flush(&job->console.out);
   if (polled[3].revents) run_sink_flush(&job->console.err);
-  for (uint32_t r = 0; job->prefix && r < job->started; r++) {
+  for (uint32_t r = 0; job->piped && r < job->started; r++) {
     if (polled[4 + 2 * r].revents) run_source_read(&job->ranks[r].out);
     if (polled[5 + 2 * r].revents) run_source_read(&job->ranks[r].err);
     if (!job->childless) continue;
@@ -76,18 +76,21 @@ static void move_streams(struct run_job *job) {
   }
 }
 
-static int wait_ms(const struct run_job *job) {
-  if (job->childless && job->prefix) return 10;
+int run_wait_ms(const struct run_job *job) {
+  if (job->childless && job->piped) return 10;
   if (job->phase == RUN_RUNNING || job->childless) return -1;
   uint64_t now = tu_clock_ns();
   return now >= job->phase_ends_ns ? 0 : (int)((job->phase_ends_ns - now) / 1000000 + 1);
 }
 
+void run_serve(struct run_job *job) {
+  move_streams(job);
+  for (int number; (number = run_console_signal(&job->console)) != 0;) run_take_signal(job, number);
+  run_advance(job);
+}
+
 void run_watch(struct run_job *job) {
-  while (!is_done(job)) {
-    if (poll(job->polled, fill_poll_set(job), wait_ms(job)) < 0) continue;
-    move_streams(job);
-    for (int number; (number = run_console_signal(&job->console)) != 0;) take_signal(job, number);
-    run_advance(job);
+  while (!run_is_done(job)) {
+    if (poll(job->polled, run_poll_set(job), run_wait_ms(job)) >= 0) run_serve(job);
   }
 }

@@ -152,7 +152,7 @@ tutti_err tu_boot_addresses(char *list, size_t bytes, struct tu_error *error) {
 
 /* ---- listening ---- */
 
-static tutti_err read_ports(unsigned *low, unsigned *high, struct tu_error *error) {
+tutti_err tu_boot_ports(unsigned *low, unsigned *high, struct tu_error *error) {
   const char *text = tu_env("TUTTI_PORTS");
   int end = 0;
   *low = *high = 0;
@@ -201,7 +201,7 @@ tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_a
   char shown[TU_JOB_ADDRESS_CHARS];
   unsigned low, high;
   *listener = -1;
-  tutti_err err = read_ports(&low, &high, error);
+  tutti_err err = tu_boot_ports(&low, &high, error);
   if (err == TUTTI_OK) err = choose(job, &address, error);
   if (err != TUTTI_OK) return err;
   /* Ranks of one host begin at different ports of the range, so that they do not all try the same ones. */

@@ -22,6 +22,9 @@ bool tu_boot_is_loopback(const struct sockaddr_storage *address);
  * that do not fit are left out. Errors: TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
 tutti_err tu_boot_addresses(char *list, size_t bytes, struct tu_error *error);
 
+/* Reads TUTTI_PORTS; 0 and 0: it is not set. Errors: TUTTI_ERR_ENVIRONMENT. */
+tutti_err tu_boot_ports(unsigned *low, unsigned *high, struct tu_error *error);
+
 /* Listens at the address for connections from other hosts: that of TUTTI_INTERFACE; otherwise that of the job's
  * connection to another rank; otherwise that of the first interface that is up and not the loopback. The port is one of
  * TUTTI_PORTS, or any. Errors: TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */

@@ -1,0 +1,81 @@
+/* pipe.h: the pair of pipes between `tutti run` and its agent on another host (ssh carries it). Both sides write frames.
+ * Each side writes at least one frame a second; a side that hears nothing for RUN_SILENCE_MS gives the other up. */
+#ifndef CLI_RUN_PIPE_H
+#define CLI_RUN_PIPE_H
+
+#include "cli/run/sink.h"
+
+enum {
+  RUN_PROTOCOL = 1, /* changes whenever frames change */
+  RUN_FRAME_BYTES_MAX = 1 << 20,
+  RUN_SILENCE_MS = 4000,
+};
+
+/* `number` is that of the frame's head; "data" is what follows the head. */
+enum run_frame_kind {
+  RUN_ALIVE = 1, /* both: data: the sender's clock in ns */
+  RUN_TAKEN,     /* both: number: bytes of RUN_INPUT, or of RUN_OUT and RUN_ERR, that have been passed on */
+
+  /* from the launcher */
+  RUN_ORDER = 16, /* data: struct run_order */
+  RUN_PLACES,     /* data: uint32_t for each rank of the host: its number in the job */
+  RUN_TEXT,       /* number: enum run_text; data: the text */
+  RUN_PREPARE,    /* the description is complete */
+  RUN_START,      /* number: port of rank 0; data: addresses of rank 0, separated by commas */
+  RUN_SIGNAL,     /* number: signal for the ranks */
+  RUN_INPUT,      /* data: standard input of rank 0; none: its end */
+  RUN_WIND_UP,    /* a rank of the job has failed. number: time in ms that the ranks get to end by themselves, and again
+                   * after SIGTERM; answered by RUN_SETTLED */
+
+  /* from the agent */
+  RUN_READY = 32, /* number: port, data: addresses, if rank 0 will run here */
+  RUN_REFUSED,    /* the ranks cannot be started. number: exit status; data: message */
+  RUN_OUT,        /* number: rank; data: what it wrote to standard output */
+  RUN_ERR,        /* the same for standard error */
+  RUN_SAID,       /* data: message of the agent */
+  RUN_ENDED,      /* number: rank; data: struct run_ended */
+  RUN_SETTLED,    /* no rank of this host is about to end; all that have ended have been reported */
+  RUN_DONE,       /* no process of the job is left on this host */
+};
+
+enum run_text { RUN_DIRECTORY, RUN_SECRET, RUN_PROGRAM, RUN_ARGUMENT, RUN_VARIABLE };
+
+struct run_order {
+  uint32_t world, count; /* ranks of the job, and of this host */
+  uint32_t timeout_ms;
+  bool bind, alone; /* alone: all ranks of the job run on this host */
+};
+
+struct run_ended {
+  uint64_t clock_ns; /* when the agent saw it, by the agent's clock */
+  int32_t pid, status;
+  bool counts; /* false: the agent ended the rank after another one had failed */
+};
+
+struct run_frame {
+  uint32_t kind, number, bytes;
+  const char *data; /* valid until the pipe is read again */
+};
+
+struct run_pipe {
+  int in; /* -1: the pipe has ended */
+  struct run_sink out;
+  struct run_bytes received;
+  uint64_t heard_ns, wrote_ns;
+};
+
+/* Uses two descriptors, which are put into non-blocking mode and belong to the pipe from now on. */
+void run_pipe_open(struct run_pipe *pipe, int in, int out);
+void run_pipe_close(struct run_pipe *pipe);
+/* Puts a frame of at most RUN_FRAME_BYTES_MAX bytes into a pipe's sink. */
+void run_frame_put(struct run_sink *sink, enum run_frame_kind kind, uint32_t number, const void *data, size_t bytes);
+/* Reads what has arrived. Returns false at the end of the pipe. */
+bool run_pipe_read(struct run_pipe *pipe);
+/* Takes the next complete frame from what was read. Returns false if there is none. A frame that is too long is returned
+ * without data. */
+bool run_pipe_next(struct run_pipe *pipe, struct run_frame *frame);
+/* Writes RUN_ALIVE if a second has passed since the last one. */
+void run_pipe_tick(struct run_pipe *pipe);
+bool run_pipe_silent(const struct run_pipe *pipe);
+
+#endif

@@ -1,0 +1,55 @@
+/* spawn.c: starts a child process, and learns whether it could execute its program. */
+#include "cli/run/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Runs in the child process. Does not return. On failure, writes errno to the descriptor `report`. */
+static _Noreturn void become(const struct run_child *child, const struct run_console *console, pid_t parent,
+                             int report) {
+  enum { NOT_STARTED = 127 };
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  /* The parent may have died before PR_SET_PDEATHSIG took effect. In this case the parent is another process. */
+  if (getppid() != parent) _exit(NOT_STARTED);
+  run_console_restore(console);
+  if (child->in >= 0) dup2(child->in, STDIN_FILENO);
+  if (child->out >= 0) dup2(child->out, STDOUT_FILENO);
+  if (child->err >= 0) dup2(child->err, STDERR_FILENO);
+  errno = 0;
+  if (!child->prepare || child->prepare(child->context)) execvp(child->path, child->argv);
+  int why = errno;
+  (void)!write(report, &why, sizeof why);
+  _exit(NOT_STARTED);
+}
+
+int run_spawn(const struct run_child *child, const struct run_console *console, pid_t *pid) {
+  int report[2], why = 0;
+  const pid_t parent = getpid();
+  *pid = -1;
+  if (pipe2(report, O_CLOEXEC) != 0) return errno;
+  *pid = fork();
+  if (*pid == 0) become(child, console, parent, report[1]);
+  if (*pid < 0) why = errno;
+  close(report[1]);
+  if (*pid > 0) {
+    setpgid(*pid,
+            *pid); /* the child also calls setpgid; call it here too, because signals must reach the group from now
+                          * on */
+    while (read(report[0], &why, sizeof why) < 0 && errno == EINTR) {}
+  }
+  close(report[0]);
+  return why;
+}
+
+bool run_open_pipe(int *ours, int *theirs, bool we_read) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return false;
+  *ours = fds[we_read ? 0 : 1];
+  *theirs = fds[we_read ? 1 : 0];
+  fcntl(*ours, F_SETFL, O_NONBLOCK);
+  return true;
+}
