@@ -229,11 +229,12 @@ int budget_allow(const struct budget *budget, const struct budget_question *ques
   return within(&price, &bounds) ? CLI_GOOD : refuse(question, &price, &bounds);
 }
 
-int budget_allow_processes(const char *verb, uint32_t count) {
+tutti_err budget_allow_processes(uint32_t count, struct tu_error *error) {
   double most = shared_bytes() * 3 / 4 / PROCESS_BYTES;
-  if (count <= most) return CLI_GOOD;
-  return cli_fail(verb, CLI_FAILED, "-n: expected at most %.0f ranks (4 MiB of free memory per rank), found %u",
-                  floor(most), count);
+  if (count <= most) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_MEMORY,
+                 "expected at most %.0f ranks on this host (4 MiB of free memory per rank), found %u", floor(most),
+                 count);
 }
 
 /* ---- progress messages ---- */

@@ -32,9 +32,9 @@ struct budget_question {
  * largest possible number of ranks, and another algorithm that is within the limits, and returns CLI_FAILED. */
 int budget_allow(const struct budget *budget, const struct budget_question *question);
 
-/* Returns CLI_GOOD if the free memory suffices for `count` processes of at least 4 MiB each. Otherwise prints how many
- * processes are possible and returns CLI_FAILED. */
-int budget_allow_processes(const char *verb, uint32_t count);
+/* Returns TUTTI_OK if the free memory suffices for `count` processes of at least 4 MiB each. Otherwise the error states
+ * how many processes are possible. */
+tutti_err budget_allow_processes(uint32_t count, struct tu_error *error);
 
 /* Starts progress messages. If standard error is a terminal, a line is printed 10 s, 20 s, 40 s, ... after this
  * call. */

@@ -50,10 +50,8 @@ void run_signal_ranks(struct run_job *job, int number) {
   }
 }
 
-/* Sends a signal to the processes that ranks left behind, and returns their number. These are the launcher's children
- * that are not ranks. Signal number 0 only counts them. Their ids still belong to them, because the kernel reuses no id
- * before the launcher reaps the process. */
-static size_t signal_leftovers(struct run_job *job, int number) {
+/* The ids of leftovers still belong to them, because the kernel reuses no id before the launcher reaps the process. */
+size_t run_signal_leftovers(struct run_job *job, int number) {
   pid_t *children;
   size_t count, left = 0;
   (void)list_children(&children, &count);
@@ -73,7 +71,7 @@ void run_enter_phase(struct run_job *job, enum run_phase phase) {
   if (phase != RUN_TERMINATING && phase != RUN_KILLING) return;
   int number = phase == RUN_KILLING ? SIGKILL : SIGTERM;
   run_signal_ranks(job, number);
-  signal_leftovers(job, number);
+  run_signal_leftovers(job, number);
   if (phase == RUN_TERMINATING)
     run_signal_ranks(job, SIGCONT); /* a stopped process handles SIGTERM only after SIGCONT */
 }
@@ -109,7 +107,7 @@ static struct run_rank *find_rank(struct run_job *job, pid_t pid) {
 
 /* Returns true if only processes that existed before the job are left as children of the launcher. */
 static bool only_foreign_left(struct run_job *job) {
-  return job->alive == 0 && job->foreign_count > 0 && signal_leftovers(job, 0) == 0;
+  return job->alive == 0 && job->foreign_count > 0 && run_signal_leftovers(job, 0) == 0;
 }
 
 /* ---- which rank failed first ---- When a rank fails, the library tells the other ranks, and they exit, perhaps before

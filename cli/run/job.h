@@ -77,6 +77,9 @@ bool run_start_next(struct run_job *job);
 /* Notes the children that the process has already. They do not belong to the job. */
 void run_note_foreign(struct run_job *job);
 void run_signal_ranks(struct run_job *job, int number);
+/* Sends a signal to the processes that ranks left behind, and returns their number. These are the launcher's children
+ * that are not ranks. Signal number 0 only counts them. */
+size_t run_signal_leftovers(struct run_job *job, int number);
 void run_enter_phase(struct run_job *job, enum run_phase phase);
 /* Enters the next phase if the time of the current one has passed. */
 void run_advance(struct run_job *job);

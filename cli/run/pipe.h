@@ -7,7 +7,7 @@
 
 enum {
   RUN_PROTOCOL = 1, /* changes whenever frames change */
-  RUN_FRAME_BYTES_MAX = 1 << 20,
+  RUN_FRAME_BYTES_MAX = 1 << 22,
   RUN_SILENCE_MS = 4000,
 };
 
@@ -24,6 +24,7 @@ enum run_frame_kind {
   RUN_START,      /* number: port of rank 0; data: addresses of rank 0, separated by commas */
   RUN_SIGNAL,     /* number: signal for the ranks */
   RUN_INPUT,      /* data: standard input of rank 0; none: its end */
+  RUN_CLOSE,      /* number: RUN_OUT or RUN_ERR: the launcher cannot write this stream any more */
   RUN_WIND_UP,    /* a rank of the job has failed. number: time in ms that the ranks get to end by themselves, and again
                    * after SIGTERM; answered by RUN_SETTLED */
 
@@ -37,6 +38,10 @@ enum run_frame_kind {
   RUN_SETTLED,    /* no rank of this host is about to end; all that have ended have been reported */
   RUN_DONE,       /* no process of the job is left on this host */
 };
+
+/* An agent begins with RUN_GREETING and "PROTOCOL VERSION\n"; then frames follow. What a login shell prints before that
+ * is no part of it. */
+#define RUN_GREETING "\001tutti agent\002"
 
 enum run_text { RUN_DIRECTORY, RUN_SECRET, RUN_PROGRAM, RUN_ARGUMENT, RUN_VARIABLE };
 

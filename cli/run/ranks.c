@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,7 @@ bool run_start_next(struct run_job *job) {
   const uint32_t rank = job->started;
   const struct rank_setup setup = {.job = job, .index = rank};
   struct run_child child = {.path = job->path,
+                            .death_signal = SIGKILL,
                             .argv = job->program,
                             .in = -1,
                             .out = -1,

@@ -12,7 +12,7 @@ static _Noreturn void become(const struct run_child *child, const struct run_con
                              int report) {
   enum { NOT_STARTED = 127 };
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_PDEATHSIG, child->death_signal);
   /* The parent may have died before PR_SET_PDEATHSIG took effect. In this case the parent is another process. */
   if (getppid() != parent) _exit(NOT_STARTED);
   run_console_restore(console);

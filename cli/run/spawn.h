@@ -9,13 +9,14 @@
 struct run_child {
   const char *path; /* program; looked up in PATH if it has no slash */
   char **argv;
+  int death_signal; /* what the child gets if this process dies */
   int in, out, err; /* the child's standard streams; -1: inherited */
   /* Called in the child before it executes the program. Returns false and sets errno if that fails. NULL: nothing. */
   bool (*prepare)(const void *context);
   const void *context;
 };
 
-/* Starts a child process in a process group of its own. It is killed if this process dies. Returns 0 once it executes
+/* Starts a child process in a process group of its own. Returns 0 once it executes
  * the program. Otherwise returns errno; then *pid is -1 if there is no process, or that of a process that ends by
  * itself. */
 int run_spawn(const struct run_child *child, const struct run_console *console, pid_t *pid);

@@ -69,23 +69,30 @@ bool run_source_read(struct run_source *source) {
   return true;
 }
 
+/* Closes the pipe once rank 0 has all input. */
+static void end_feed(struct run_feed *feed) {
+  if (feed->fd >= 0 && feed->ended && feed->waiting.begin == feed->waiting.end) run_feed_close(feed);
+}
+
 void run_feed_put(struct run_feed *feed, const void *data, size_t bytes) {
   if (bytes == 0) feed->ended = true;
-  else if (feed->fd < 0) feed->taken += bytes;
+  else if (feed->closed) feed->taken += bytes;
   else run_bytes_append(&feed->waiting, data, bytes);
-  if (feed->ended && feed->waiting.begin == feed->waiting.end) run_feed_close(feed);
+  end_feed(feed);
 }
 
 void run_feed_close(struct run_feed *feed) {
   if (feed->fd >= 0) close(feed->fd);
   feed->fd = -1;
+  feed->closed = true;
   feed->taken += feed->waiting.end - feed->waiting.begin;
   run_bytes_fini(&feed->waiting);
 }
 
 bool run_reads_terminal(void) { return tcgetpgrp(STDIN_FILENO) == getpgrp(); }
 
-int run_feed_wants(const struct run_feed *feed, short *events) {
+int run_feed_wants(struct run_feed *feed, short *events) {
+  end_feed(feed); /* the input may have ended before rank 0 was started */
   *events = POLLOUT;
   if (feed->fd < 0 || feed->waiting.begin < feed->waiting.end) return feed->fd;
   *events = POLLIN;
@@ -107,5 +114,5 @@ void run_feed_move(struct run_feed *feed) {
     if (n > 0) run_bytes_append(waiting, data, (size_t)n);
   }
   if (n <= 0 && !(n < 0 && (errno == EAGAIN || errno == EINTR))) run_feed_close(feed);
-  if (feed->ended && waiting->begin == waiting->end) run_feed_close(feed);
+  end_feed(feed);
 }

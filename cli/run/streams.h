@@ -30,7 +30,8 @@ void run_source_close(struct run_source *source);
 /* Standard input of rank 0, if it is a terminal or comes from another host. The kernel would stop rank 0 if it read the
  * terminal itself: rank 0 is not in the terminal's foreground process group. */
 struct run_feed {
-  int fd;        /* write end of the pipe to rank 0; -1: none */
+  int fd;        /* write end of the pipe to rank 0; -1: none, or not yet */
+  bool closed;   /* rank 0 reads no more */
   bool terminal; /* the launcher reads its terminal */
   bool ended;    /* no more data will be put */
   size_t taken;  /* bytes that rank 0's pipe has taken, or that were dropped because it is closed */
@@ -39,7 +40,7 @@ struct run_feed {
 /* Adds input for rank 0; no bytes: its end. */
 void run_feed_put(struct run_feed *feed, const void *data, size_t bytes);
 /* Returns the descriptor that must be polled now (-1: none), and sets *events to the events for poll(). */
-int run_feed_wants(const struct run_feed *feed, short *events);
+int run_feed_wants(struct run_feed *feed, short *events);
 void run_feed_move(struct run_feed *feed);
 void run_feed_close(struct run_feed *feed);
 /* Returns true if this process may read its terminal. In any other than the terminal's foreground process group, reading
