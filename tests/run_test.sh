@@ -4,29 +4,8 @@
 # test: fast timeout=120
 set -u
 . "$1/tests/shell.sh"
+. "$1/tests/processes.sh"
 tutti=$2/tutti
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-# Each case runs in a folder and a shell of its own, at the same time as the others, as cases mostly wait.
-run_case() {
-  mkdir "$scratch/$1" && cd "$scratch/$1" || exit 1
-  "$1"
-  if [ "$complaints" -gt 0 ]; then echo "FAILED ${1#test_}"; elif [ "$skips" -gt 0 ]; then echo "skipped ${1#test_}"; else echo "ok ${1#test_}"; fi
-}
-# until_true SECONDS COMMAND...: repeats a command until it succeeds; fails if it does not succeed in time.
-until_true() {
-  local turns=$(($1 * 50))
-  shift
-  while ! "$@"; do
-    [ $((turns--)) -gt 0 ] || return 1
-    sleep 0.02
-  done
-}
-lives() { [ -e "/proc/$1/stat" ] && [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)" != Z ]; }
-dead() { ! lives "$1"; }
-stopped() { [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)" == T ]; }
-not_stopped() { ! stopped "$1"; }
-exists() { for file; do [ -s "$file" ] || return 1; done; }
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 
 test_environment() {
@@ -319,12 +298,4 @@ test_terminal() {
   is "typed to rank 1" "$(cat typed.1)" ""
 }
 
-cases=$(declare -F | awk '$3 ~ /^test_/ { print $3 }')
-for name in $cases; do (run_case "$name") >"$scratch/$name.log" 2>&1 & done
-wait
-for name in $cases; do cat "$scratch/$name.log"; done
-passed=$(cat "$scratch"/*.log | grep -c '^ok ')
-skipped=$(cat "$scratch"/*.log | grep -c '^skipped ')
-failed=$(($(echo "$cases" | wc -l) - passed - skipped)) # a case that ended without a result has failed
-echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
-[ "$failed" -eq 0 ]
+run_at_once
