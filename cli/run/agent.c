@@ -264,7 +264,6 @@ static int work(pid_t guardian) {
   char text[64];
   int in, out;
   if (!take_streams(&in, &out)) return cli_fail("run", CLI_FAILED, "--agent: %s", strerror(errno));
-  signal(SIGPIPE, SIG_IGN);
   run_pipe_open(&agent.pipe, in, out);
   agent.job.meeting.fd = -1;
   snprintf(text, sizeof text, RUN_GREETING "%d %d.%d.%d\n", RUN_PROTOCOL, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,

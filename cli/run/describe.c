@@ -2,7 +2,6 @@
  * process. */
 #include "cli/run/describe.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +14,15 @@ static void put_text(struct run_sink *sink, enum run_text what, const char *text
   run_frame_put(sink, RUN_TEXT, what, text, strlen(text));
 }
 
-/* Writes the working directory as the user's shell names it, if that is correct: a name with symbolic links may be valid
- * on other hosts, too, where they lead elsewhere. */
-static void find_directory(char directory[PATH_MAX]) {
+tutti_err describe_directory(char directory[PATH_MAX], struct tu_error *error) {
   const char *named = getenv("PWD");
   struct stat here, there;
   if (named && *named == '/' && strlen(named) < PATH_MAX && stat(".", &here) == 0 && stat(named, &there) == 0 &&
-      here.st_dev == there.st_dev && here.st_ino == there.st_ino)
+      here.st_dev == there.st_dev && here.st_ino == there.st_ino) {
     snprintf(directory, PATH_MAX, "%s", named);
-  else if (!getcwd(directory, PATH_MAX)) snprintf(directory, PATH_MAX, "/");
+    return TUTTI_OK;
+  }
+  return getcwd(directory, PATH_MAX) ? TUTTI_OK : tu_fail_errno(error, "cannot determine the working directory");
 }
 
 /* Returns true if the program can be executed; `text` is replaced by its absolute path. */
@@ -80,8 +79,7 @@ static void put_variables(struct run_sink *sink, const struct cli_list *more) {
 }
 
 void describe_job(struct run_sink *sink, const struct run_request *request, const struct run_meeting *meeting,
-                  const struct run_host *host, bool alone) {
-  char directory[PATH_MAX];
+                  const char *directory, const struct run_host *host, bool alone) {
   struct tu_text program = {0};
   struct run_order order;
   memset(&order, 0, sizeof order);
@@ -92,7 +90,6 @@ void describe_job(struct run_sink *sink, const struct run_request *request, cons
   order.alone = alone;
   run_frame_put(sink, RUN_ORDER, 0, &order, sizeof order);
   run_frame_put(sink, RUN_PLACES, 0, host->ranks, host->count * sizeof *host->ranks);
-  find_directory(directory);
   find_program(request->program[0], directory, &program);
   put_text(sink, RUN_DIRECTORY, directory);
   put_text(sink, RUN_PROGRAM, program.chars);

@@ -180,7 +180,9 @@ void run_host_explain(struct run_host *host) {
   char how[96] = "", said[320] = "", path[PATH_MAX] = "tutti", *reason = host->reason;
   const int status = host->status;
   (void)!readlink("/proc/self/exe", path, sizeof path - 1);
-  if (host->pid > 0) snprintf(how, sizeof how, "%.40s gave no answer within %d s", host->rsh, ANSWER_MS / 1000);
+  if (host->pipe.received.end - host->pipe.received.begin > RUN_BANNER_BYTES_MAX)
+    snprintf(how, sizeof how, "%.40s printed more than %d bytes", host->rsh, RUN_BANNER_BYTES_MAX);
+  else if (host->pid > 0) snprintf(how, sizeof how, "%.40s gave no answer within %d s", host->rsh, ANSWER_MS / 1000);
   else if (WIFSIGNALED(status)) snprintf(how, sizeof how, "%.40s was killed by signal %d", host->rsh, WTERMSIG(status));
   else snprintf(how, sizeof how, "%.40s ended with status %d", host->rsh, WEXITSTATUS(status));
   quote(said, sizeof said, &host->said, 200);

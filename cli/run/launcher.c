@@ -34,7 +34,7 @@ struct launcher {
   struct run_console console;
   struct run_verdict verdict;
   struct run_meeting meeting;
-  char command[8192];
+  char command[8192], directory[PATH_MAX];
   struct run_host *hosts; /* those that have ranks */
   uint32_t count, world;
   uint32_t *host_of, *ranks; /* ranks: their numbers, host by host */
@@ -202,7 +202,7 @@ static void take_frames(struct launcher *l, struct run_host *host) {
       return;
     }
     if (host->state != RUN_ANSWERED) return;
-    describe_job(&host->pipe.out, l->request, &l->meeting, host, l->count == 1);
+    describe_job(&host->pipe.out, l->request, &l->meeting, l->directory, host, l->count == 1);
   }
   while (host->state != RUN_OVER && run_pipe_next(&host->pipe, &frame)) {
     if (take_frame(l, host, &frame)) continue;
@@ -441,7 +441,7 @@ static int init(struct launcher *l) {
   }
   const int status = run_console_open(&l->console);
   if (status != CLI_GOOD) return status;
-  if (run_meeting_secret(&l->meeting, &error) != TUTTI_OK ||
+  if (run_meeting_secret(&l->meeting, &error) != TUTTI_OK || describe_directory(l->directory, &error) != TUTTI_OK ||
       run_agent_command(l->command, sizeof l->command, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
   enum { SPARE = 16 };
