@@ -84,8 +84,8 @@ static void prepare(struct agent *agent) {
   job->program = agent->arguments;
   job->console.launcher = &agent->pipe.out;
   agent->prepared = true;
-  if (run_job_init(job) != CLI_GOOD) {
-    refuse(agent, CLI_FAILED, "cannot prepare the start of %u ranks", count);
+  if (run_job_init(job, &error) != TUTTI_OK) {
+    refuse(agent, CLI_FAILED, "%s", error.text);
     return;
   }
   for (uint32_t r = 0; r < count; r++) run_number_rank(job, r, agent->places[r]);
@@ -153,11 +153,11 @@ static bool take_frame(struct agent *agent, const struct run_frame *frame) {
   agent->paused = false;
   if (!frame->data) return false;
   if (frame->kind == RUN_ALIVE) return true;
-  if (!agent->started) return take_order(agent, frame);
+  if (!agent->started && frame->kind != RUN_SIGNAL) return take_order(agent, frame);
   switch (frame->kind) {
     case RUN_SIGNAL:
       agent->paused = frame->number == SIGTSTP;
-      run_take_signal(job, (int)frame->number);
+      if (agent->started) run_take_signal(job, (int)frame->number);
       return true;
     case RUN_INPUT: run_feed_put(&job->feed, frame->data, frame->bytes); return true;
     case RUN_TAKEN: agent->pipe.out.sent -= tu_min(agent->pipe.out.sent, frame->number); return true;

@@ -1,14 +1,11 @@
 /* console.c: the standard streams and the signals of the process that starts a job. */
 #include "cli/run/console.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-
-#include "cli/cli.h"
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 enum { PASSED_ON = sizeof passed_on / sizeof passed_on[0] };
@@ -21,7 +18,7 @@ static void fill_standard_streams(void) {
   if (fd >= 0) close(fd);
 }
 
-int run_console_open(struct run_console *console) {
+tutti_err run_console_open(struct run_console *console, struct tu_error *error) {
   sigset_t mask;
   fill_standard_streams();
   console->out.fd = STDOUT_FILENO;
@@ -36,8 +33,7 @@ int run_console_open(struct run_console *console) {
   signal(SIGCHLD, SIG_DFL);
   console->old_pipe_handler = signal(SIGPIPE, SIG_IGN);
   console->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (console->signal_fd < 0) return cli_fail("run", CLI_FAILED, "signalfd failed: %s", strerror(errno));
-  return CLI_GOOD;
+  return console->signal_fd >= 0 ? TUTTI_OK : tu_fail_errno(error, "signalfd failed");
 }
 
 void run_console_close(struct run_console *console) {

@@ -16,9 +16,9 @@ struct run_console {
   void (*old_pipe_handler)(int);
 };
 
-/* Takes the signals. Opens descriptors 0 to 2 if they are closed. Prints an error and returns CLI_FAILED if the kernel
- * refuses. The caller calls run_console_close in both cases. */
-int run_console_open(struct run_console *console);
+/* Takes the signals. Opens descriptors 0 to 2 if they are closed. Errors: TUTTI_ERR_SYSTEM. In both cases the caller calls
+ * run_console_close. */
+tutti_err run_console_open(struct run_console *console, struct tu_error *error);
 void run_console_close(struct run_console *console);
 /* Gives a child process the signal handling that this process had before run_console_open. */
 void run_console_restore(const struct run_console *console);

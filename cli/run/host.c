@@ -48,6 +48,7 @@ static char **arguments_for(char *host, char *command, char **words) {
   /* -T and BatchMode: ssh fails where it would ask. */
   static const char ssh[] = "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ClearAllForwardings=yes --";
   const char *text = tu_env("TUTTI_RSH");
+  if (text && text[strspn(text, " ")] == '\0') text = NULL;
   char **list = NULL, *rest = NULL;
   uint32_t count = 0, capacity = 0;
   *words = strdup(text ? text : ssh);

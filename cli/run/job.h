@@ -62,9 +62,9 @@ struct run_job {
 
 /* ---- ranks.c ---- */
 
-/* Prepares the start of the ranks. Their numbers are those from 0 on, until the caller sets others. Prints the reason and
- * returns CLI_FAILED if that fails. The caller calls run_job_fini in both cases. */
-int run_job_init(struct run_job *job);
+/* Prepares the start of the ranks. Their numbers are those from 0 on, until the caller sets others. Errors:
+ * TUTTI_ERR_SYSTEM. In both cases the caller calls run_job_fini. */
+tutti_err run_job_init(struct run_job *job, struct tu_error *error);
 void run_job_fini(struct run_job *job);
 /* Gives a rank of this host its number in the job. */
 void run_number_rank(struct run_job *job, uint32_t index, uint32_t number);

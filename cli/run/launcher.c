@@ -47,10 +47,12 @@ struct launcher {
 
 /* ---- ending ---- */
 
-/* Sends a frame to all agents that have started ranks. */
+static bool has_agent(const struct run_host *host) { return host->state >= RUN_ANSWERED && host->state <= RUN_STARTED; }
+
+/* Sends a frame to all agents. */
 static void tell_all(struct launcher *l, enum run_frame_kind kind, uint32_t number) {
   for (uint32_t h = 0; h < l->count; h++)
-    if (l->hosts[h].state == RUN_STARTED) run_frame_put(&l->hosts[h].pipe.out, kind, number, "", 0);
+    if (has_agent(&l->hosts[h])) run_frame_put(&l->hosts[h].pipe.out, kind, number, "", 0);
 }
 
 static void wind_up(struct launcher *l, uint32_t patience_ms) {
@@ -272,8 +274,7 @@ static void stop(struct launcher *l) {
   const uint64_t deadline_ns = tu_clock_ns() + TICK_MS * UINT64_C(1000000);
   tell_all(l, RUN_SIGNAL, SIGTSTP);
   for (uint32_t h = 0; h < l->count; h++)
-    while (l->hosts[h].state == RUN_STARTED && !run_sink_empty(&l->hosts[h].pipe.out) &&
-           tu_clock_left_ms(deadline_ns) > 0)
+    while (has_agent(&l->hosts[h]) && !run_sink_empty(&l->hosts[h].pipe.out) && tu_clock_left_ms(deadline_ns) > 0)
       run_sink_flush(&l->hosts[h].pipe.out);
   raise(SIGSTOP);
   for (uint32_t h = 0; h < l->count; h++) l->hosts[h].pipe.heard_ns = tu_clock_ns();
@@ -302,7 +303,8 @@ static void take_signal(struct launcher *l, int number) {
 /* ---- input and output ---- */
 
 static bool wants_input(const struct launcher *l) {
-  if (!l->started || l->input_ended || l->input_sent >= INPUT_BYTES_MAX) return false;
+  const bool taken = l->started && l->hosts[l->host_of[0]].state == RUN_STARTED;
+  if (!taken || l->input_ended || l->input_sent >= INPUT_BYTES_MAX) return false;
   return !isatty(STDIN_FILENO) || run_reads_terminal();
 }
 
@@ -312,13 +314,13 @@ static void read_input(struct launcher *l) {
   const ssize_t n = read(STDIN_FILENO, data, sizeof data);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   l->input_ended = n <= 0;
-  if (first->state != RUN_STARTED) return;
   run_frame_put(&first->pipe.out, RUN_INPUT, 0, data, n > 0 ? (size_t)n : 0);
   l->input_sent += n > 0 ? (size_t)n : 0;
 }
 
 /* Lets the agents send more output, or tells them that its reader is gone. */
 static void acknowledge(struct launcher *l) {
+  if (!l->started) return;
   if (l->console.out.broken && !l->out_closed) tell_all(l, RUN_CLOSE, RUN_OUT);
   if (l->console.err.broken && !l->err_closed) tell_all(l, RUN_CLOSE, RUN_ERR);
   l->out_closed = l->console.out.broken;
@@ -367,7 +369,7 @@ static void serve_host(struct launcher *l, struct run_host *host, const struct p
   if (host->state == RUN_OVER) return;
   if (polled[1].revents) run_sink_flush(&host->pipe.out);
   check_host(l, host);
-  if (host->state >= RUN_ANSWERED && host->state <= RUN_STARTED) run_pipe_tick(&host->pipe);
+  if (has_agent(host)) run_pipe_tick(&host->pipe);
 }
 
 /* Calls hosts that have not been called, some at a time. */
@@ -439,14 +441,13 @@ static int init(struct launcher *l) {
     l->out[r] = (struct run_lines){.rank = r, .prefix = l->request->prefix, .sink = &l->console.out};
     l->err[r] = (struct run_lines){.rank = r, .prefix = l->request->prefix, .sink = &l->console.err};
   }
-  const int status = run_console_open(&l->console);
-  if (status != CLI_GOOD) return status;
-  if (run_meeting_secret(&l->meeting, &error) != TUTTI_OK || describe_directory(l->directory, &error) != TUTTI_OK ||
+  if (run_console_open(&l->console, &error) != TUTTI_OK || run_meeting_secret(&l->meeting, &error) != TUTTI_OK ||
+      describe_directory(l->directory, &error) != TUTTI_OK ||
       run_agent_command(l->command, sizeof l->command, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
   enum { SPARE = 16 };
-  (void)tu_files_raise();
   const uint64_t needed = tu_files_open() + SPARE + HOST_POLLED * (uint64_t)l->count;
+  if (needed > tu_files_max()) (void)tu_files_raise();
   if (needed <= tu_files_max()) return CLI_GOOD;
   return cli_fail("run", CLI_FAILED,
                   "--hosts: %u hosts need %llu file descriptors, three per host, but the hard limit is %llu; raise it "

@@ -24,14 +24,14 @@ enum {
 
 /* Raises the soft limit of file descriptors if the ranks write to pipes, two per rank. Starting a rank needs some
  * additional descriptors for a short time. */
-static int raise_limit(struct run_job *job) {
+static tutti_err raise_limit(struct run_job *job, struct tu_error *error) {
   enum { OWN = 2, STARTING = 6 };
-  if (!job->piped) return CLI_GOOD;
+  if (!job->piped) return TUTTI_OK;
   job->files = tu_files_raise();
   uint64_t needed = tu_files_open() + OWN + STARTING + 2 * (uint64_t)job->count, max = tu_files_max();
-  if (needed <= max) return CLI_GOOD;
-  return cli_fail(
-      "run", CLI_FAILED,
+  if (needed <= max) return TUTTI_OK;
+  return tu_fail(
+      error, TUTTI_ERR_SYSTEM,
       "%s%u ranks need %llu file descriptors, two per rank, but the hard limit is %llu; raise it (ulimit -n)%s",
       job->prefix ? "--prefix: " : "", job->count, (unsigned long long)needed, (unsigned long long)max,
       job->prefix ? " or omit --prefix" : "");
@@ -46,20 +46,20 @@ static struct run_source source_of(struct run_job *job, uint32_t rank, struct ru
                              .lines = {.rank = rank, .prefix = job->prefix, .sink = launcher ? launcher : sink}};
 }
 
-int run_job_init(struct run_job *job) {
+tutti_err run_job_init(struct run_job *job, struct tu_error *error) {
   job->console.signal_fd = job->meeting.fd = job->feed.fd = job->ends_fd = -1;
   job->feed.terminal = !job->console.launcher;
   job->ranks = tu_allocate(job->count, sizeof *job->ranks);
   job->polled = tu_allocate(2 * (size_t)job->count + 4 + RUN_MORE_POLLED, sizeof *job->polled);
   for (uint32_t r = 0; r < job->count; r++) run_number_rank(job, r, r);
   run_note_foreign(job);
-  int status = run_console_open(&job->console);
-  if (status == CLI_GOOD) status = raise_limit(job);
-  if (status != CLI_GOOD) return status;
+  tutti_err err = run_console_open(&job->console, error);
+  if (err == TUTTI_OK) err = raise_limit(job, error);
+  if (err != TUTTI_OK) return err;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   job->ends_fd = epoll_create1(EPOLL_CLOEXEC);
   job->childless = true;
-  return CLI_GOOD;
+  return TUTTI_OK;
 }
 
 void run_number_rank(struct run_job *job, uint32_t index, uint32_t number) {

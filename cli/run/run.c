@@ -12,7 +12,7 @@
 /* Starts the ranks on this host. */
 static int start(struct run_job *job) {
   struct tu_error error;
-  if (run_meeting_open(&job->meeting, true, &error) != TUTTI_OK ||
+  if (run_job_init(job, &error) != TUTTI_OK || run_meeting_open(&job->meeting, true, &error) != TUTTI_OK ||
       run_meeting_secret(&job->meeting, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
   while (job->started < job->count && run_start_next(job)) {}
@@ -37,8 +37,7 @@ static int run_here(const struct run_request *request) {
   if (budget_allow_processes(job.count, &error) != TUTTI_OK) return cli_fail("run", CLI_FAILED, "-n: %s", error.text);
   for (uint32_t i = 0; i < request->variables.count; i++)
     if (strchr(request->variables.items[i], '=')) (void)putenv((char *)(uintptr_t)request->variables.items[i]);
-  int status = run_job_init(&job);
-  if (status == CLI_GOOD) status = start(&job);
+  const int status = start(&job);
   run_job_fini(&job);
   return status;
 }
