@@ -25,7 +25,9 @@ run_tool() {
   local expected=$1 program=$2
   shift 2
   "$program" "$@" >out.txt 2>err.txt
-  is "status of ${program##*/} $*" $? "$expected"
+  local status=$?
+  [ "$status" = "$expected" ] ||
+    complain "status of ${program##*/} $*: got '$status', expected '$expected'; $(tail -n 3 err.txt)"
   out=$(cat out.txt) err=$(cat err.txt)
 }
 run() { run_tool "$1" "$tutti" "${@:2}"; } # STATUS ARGUMENTS...: runs the command

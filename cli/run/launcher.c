@@ -269,7 +269,7 @@ static uint32_t count_alive(const struct launcher *l) {
   return alive;
 }
 
-/* Stops the ranks and then this process, and continues when it does. */
+/* Stops the ranks and then this process. */
 static void stop(struct launcher *l) {
   const uint64_t deadline_ns = tu_clock_ns() + TICK_MS * UINT64_C(1000000);
   tell_all(l, RUN_SIGNAL, SIGTSTP);
@@ -277,7 +277,6 @@ static void stop(struct launcher *l) {
     while (has_agent(&l->hosts[h]) && !run_sink_empty(&l->hosts[h].pipe.out) && tu_clock_left_ms(deadline_ns) > 0)
       run_sink_flush(&l->hosts[h].pipe.out);
   raise(SIGSTOP);
-  for (uint32_t h = 0; h < l->count; h++) l->hosts[h].pipe.heard_ns = tu_clock_ns();
 }
 
 static void take_signal(struct launcher *l, int number) {

@@ -13,7 +13,8 @@ struct head {
 enum { READ_BYTES = 1 << 16, ALIVE_MS = 1000 };
 
 void run_pipe_open(struct run_pipe *pipe, int in, int out) {
-  *pipe = (struct run_pipe){.in = in, .out = {.fd = out, .own = true}, .heard_ns = tu_clock_ns()};
+  const uint64_t now = tu_clock_ns();
+  *pipe = (struct run_pipe){.in = in, .out = {.fd = out, .own = true}, .heard_ns = now, .checked_ns = now};
   (void)fcntl(in, F_SETFL, O_NONBLOCK);
   (void)fcntl(out, F_SETFL, O_NONBLOCK);
 }
@@ -44,6 +45,7 @@ bool run_pipe_read(struct run_pipe *pipe) {
     return false;
   }
   pipe->heard_ns = tu_clock_ns();
+  pipe->silent_ns = 0;
   run_bytes_append(&pipe->received, data, (size_t)n);
   return true;
 }
@@ -69,6 +71,9 @@ void run_pipe_tick(struct run_pipe *pipe) {
   run_frame_put(&pipe->out, RUN_ALIVE, 0, &now, sizeof now);
 }
 
-bool run_pipe_silent(const struct run_pipe *pipe) {
-  return tu_clock_ns() - pipe->heard_ns > RUN_SILENCE_MS * UINT64_C(1000000);
+bool run_pipe_silent(struct run_pipe *pipe) {
+  const uint64_t now = tu_clock_ns();
+  pipe->silent_ns += tu_min(now - pipe->checked_ns, RUN_CHECK_MS * UINT64_C(1000000));
+  pipe->checked_ns = now;
+  return pipe->silent_ns > RUN_SILENCE_MS * UINT64_C(1000000);
 }

@@ -9,6 +9,7 @@ enum {
   RUN_PROTOCOL = 1, /* changes whenever frames change */
   RUN_FRAME_BYTES_MAX = 1 << 22,
   RUN_SILENCE_MS = 4000,
+  RUN_CHECK_MS = 400,
 };
 
 /* `number` is that of the frame's head; "data" is what follows the head. */
@@ -67,6 +68,7 @@ struct run_pipe {
   struct run_sink out;
   struct run_bytes received;
   uint64_t heard_ns, wrote_ns;
+  uint64_t checked_ns, silent_ns; /* when run_pipe_silent was called; how long nothing has been heard */
 };
 
 /* Uses two descriptors, which are put into non-blocking mode and belong to the pipe from now on. */
@@ -81,6 +83,8 @@ bool run_pipe_read(struct run_pipe *pipe);
 bool run_pipe_next(struct run_pipe *pipe, struct run_frame *frame);
 /* Writes RUN_ALIVE if a second has passed since the last one. */
 void run_pipe_tick(struct run_pipe *pipe);
-bool run_pipe_silent(const struct run_pipe *pipe);
+/* Returns true if nothing has been heard for RUN_SILENCE_MS. Call it often, after run_pipe_read: time in which this process
+ * did not run counts as RUN_CHECK_MS at most, because the other side may not have run either. */
+bool run_pipe_silent(struct run_pipe *pipe);
 
 #endif
