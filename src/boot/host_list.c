@@ -39,7 +39,7 @@ static tutti_err refuse(const struct piece *p, struct tu_error *error, const cha
 static bool is_plain(const char *begin, const char *end) {
   if (begin == end || *begin == '-') return false;
   for (; begin < end; begin++)
-    if (!isalnum((unsigned char)*begin) && !memchr("._-", *begin, 3)) return false;
+    if (!isalnum((unsigned char)*begin) && *begin != '.' && *begin != '_' && *begin != '-') return false;
   return true;
 }
 
