@@ -97,7 +97,7 @@ test_a_job() {
 test_environment() {
   unset "${!PYTHON@}"
   export RANK=5 WORLD_SIZE=9 MASTER_ADDR=elsewhere TUTTI_SECRET_FILE=/none TUTTI_SECRET=old TUTTI_HOST=here PYTHONHASHSEED=7 \
-    LD_LIBRARY_PATH=/somewhere OTHER=other HERE=$'two\nlines' TUTTI_SPIN_US=3
+    LD_LIBRARY_PATH=/somewhere OTHER=other HERE=$'two\nlines' TUTTI_SPIN_US=3 TUTTI_TUNING=none
   make_rsh empty "exec env -i TUTTI_HOST=\$host $(command -v sh) -c \"\$*\""
   TUTTI_RSH=$PWD/empty "$tutti" run --hosts a,b --env HERE --env GIVEN=a=b --env EMPTY= --timeout-ms 1234 -- \
     sh -c 'env -0 >env.$TUTTI_RANK; pwd >pwd.$TUTTI_RANK' </dev/null
@@ -105,7 +105,7 @@ test_environment() {
   local rank host=(a b)
   for rank in 0 1; do
     is "rank $rank" "$(tr '\0\n' '\n|' <env.$rank | grep -vE '^(TUTTI_MASTER_|TUTTI_SECRET=|TUTTI_RESERVED|_=|SHLVL=|PWD=|OLDPWD=)' | sort | tr '\n' ' ')" \
-      "EMPTY= GIVEN=a=b HERE=two|lines LD_LIBRARY_PATH=/somewhere PATH=$PATH PYTHONHASHSEED=7 TUTTI_HOST=${host[rank]} TUTTI_LOCAL_RANK=0 TUTTI_RANK=$rank TUTTI_SPIN_US=3 TUTTI_TIMEOUT_MS=1234 TUTTI_WORLD_SIZE=2 "
+      "EMPTY= GIVEN=a=b HERE=two|lines LD_LIBRARY_PATH=/somewhere PATH=$PATH PYTHONHASHSEED=7 TUTTI_HOST=${host[rank]} TUTTI_LOCAL_RANK=0 TUTTI_RANK=$rank TUTTI_SPIN_US=3 TUTTI_TIMEOUT_MS=1234 TUTTI_TUNING=none TUTTI_WORLD_SIZE=2 "
     is "folder" "$(cat pwd.$rank)" "$PWD"
   done
   is "one secret" "$(cat env.? | tr '\0' '\n' | sed -n s/^TUTTI_SECRET=//p | sort -u | grep -cE '^[0-9a-f]{32}$')" 1
