@@ -24,9 +24,9 @@ enum {
   EVENTS = 16,
   READS = 16,
   BUFFER_BYTES = 1024, /* most of a body that is copied twice */
-  /* One of so many calls of look asks epoll, which sees all connections; the others only try the connection that
-   * received something last. */
-  TURNS = 4,
+  /* Time between two calls of look that ask epoll, which sees all connections, in ns. The calls between them try only the
+   * connection that received something last. */
+  WIDE_NS = 10000,
   /* A host is suspected if it has acknowledged nothing for SUSPECT_MS ms: the kernel asks an idle one once per second.
    * Then this rank lets the kernel ask more often. The host is gone if it has acknowledged nothing for SILENT_MS ms,
    * and has been suspected for SUSPECTED_MS ms. So an interruption of 1.2 s is noticed to be over in time, and a process
@@ -79,7 +79,7 @@ struct sockets {
   struct tu_wire wire;
   struct tu_dialer *dialer;
   struct connection *recent; /* the connection that received something last; NULL: none */
-  uint32_t looks;            /* number of calls of look */
+  uint64_t wide_ns;          /* time of the last call of look that asked epoll */
   uint32_t watched;          /* number of connections of which epoll reports when they can send again */
   uint32_t ranks;
   struct connection connections[]; /* [2 * ranks]: for data with each rank, then for control with each rank */
@@ -365,8 +365,9 @@ static bool sockets_look(struct tu_wire *w) {
   struct sockets *s = sockets_of(w);
   struct epoll_event events[EVENTS];
   bool dials = s->dialer->restless;
-  const bool narrow = s->recent && s->looks++ % TURNS > 0 && s->watched == 0 && !dials;
-  if (narrow) return receive_all(s, s->recent);
+  const uint64_t now = tu_clock_ns();
+  if (s->recent && now - s->wide_ns < WIDE_NS && s->watched == 0 && !dials) return receive_all(s, s->recent);
+  s->wide_ns = now;
   int count = epoll_wait(w->descriptor, events, EVENTS, 0);
   for (int i = 0; i < count; i++) {
     const uint32_t index = events[i].data.u32;
