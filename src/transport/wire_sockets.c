@@ -442,6 +442,7 @@ static void sockets_close(struct tu_wire *w, int timeout_ms) {
     nfds_t count = 0;
     all = true;
     (void)s->dialer->ops->look(s->dialer, attach, s);
+    for (uint32_t r = 0; r < s->ranks; r++) (void)sockets_alive(w, r); /* what a silent host does not have is dropped */
     for (uint32_t i = 0; i < 2 * s->ranks; i++)
       if (!take_leave(s, &s->connections[i], &watched[count])) all = false, count++;
     if (!all && now >= deadline) break;
