@@ -10,7 +10,7 @@ here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 cd "$here" || exit 1
 
-test_one_rank_each() { suites_on "a b" "$conformance" agreement_test lanes_test woven_test mistakes_test; }
+test_one_rank_each() { suites_on "a b" "$conformance" "$agreement" lanes_test woven_test mistakes_test; }
 test_two_ranks_each() { suites_on "a a b b" "$conformance" calls_test plans_test ccl_cases_test; }
 test_all_suites() {
   local list

@@ -185,7 +185,7 @@ test_statuses() {
 test_first_of_many_ends() {
   local launcher status
   begin --hosts a:2,b:2 -- sh -c 'echo $$ >ready.$TUTTI_RANK; until [ -e go ]; do sleep 0.01; done
-    [ $TUTTI_RANK = 3 ] && exit 9; until ! kill -0 $(cat ready.3) 2>/dev/null; do sleep 0.01; done; exit 3'
+    [ $TUTTI_RANK = 3 ] && exit 9; until ! kill -0 $(cat ready.3) 2>/dev/null; do sleep 0.01; done; sleep 1; exit 3'
   all_ready
   kill -STOP "$launcher"
   until_true 10 stopped "$launcher"

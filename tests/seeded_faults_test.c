@@ -44,7 +44,7 @@ enum {
   AT_ONCE = 8,        /* cases at a time */
   LOADED_AT_ONCE = 4, /* with --load: the cases add to the load, so there are fewer */
   REPORT_BYTES = 6000,
-  HEAP_SLACK = 8 << 10, /* the library keeps its tuning table and the algorithms found by name */
+  HEAP_SLACK = 24 << 10, /* the library keeps its tuning table and the algorithms found by name: 16 KB */
   TRIES = 5, /* tries of a case that was disturbed: on a busy machine, other ranks than the victim may be late */
 };
 
