@@ -50,7 +50,7 @@ test_json() {
   is status $status 0
   is lines "$(wc -l <<<"$out")" 2
   is keys "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort | uniq -c | tr -s ' "\n' ' ')" " 2 algbw_gbs : 2 algorithm : 2 busbw_gbs \
-: 2 bytes : 2 collective : 2 dtype : 2 op : 2 ranks : 2 time_us : 2 time_us_last : 2 time_us_own : 2 time_us_p99 : 2 wrong : "
+: 2 bytes : 2 collective : 2 cpu_us : 2 dtype : 2 op : 2 ranks : 2 time_us : 2 time_us_last : 2 time_us_own : 2 time_us_p99 : 2 wrong : "
   is collectives "$(value collective)" "allreduce broadcast "
   is algorithms "$(value algorithm)" "ring auto "
   is operations "$(value op)" "max none "

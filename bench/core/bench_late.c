@@ -6,23 +6,15 @@
 
 enum { SAMPLES = 10 };
 
-/* Returns the CPU time of all threads of the process: some libraries have threads of their own. getrusage() returns the
- * same time, but on some kernels only in ticks. */
-static double cpu_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
 static bool sample(struct bench_side *side, uint32_t late_ms, double *time_us, double *burned_us) {
   if (!side->barrier(side)) return false;
   bool is_late = side->rank == side->ranks - 1;
   const struct timespec nap = {late_ms / 1000, (long)(late_ms % 1000) * 1000000};
   if (is_late) nanosleep(&nap, NULL);
   uint64_t start = tu_clock_ns();
-  double before = cpu_us();
+  double before = bench_cpu_us();
   if (!side->operate(side)) return false;
-  *burned_us = is_late ? 0 : cpu_us() - before;
+  *burned_us = is_late ? 0 : bench_cpu_us() - before;
   *time_us = is_late ? 0 : (double)(tu_clock_ns() - start) / 1e3;
   return true;
 }

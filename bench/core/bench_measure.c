@@ -9,6 +9,7 @@
  * and will use the output, and with long vectors the time depends on whose cache holds them. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench/core/core.h"
@@ -23,15 +24,25 @@ enum {
   SAMPLES_MAX = 4096,
 };
 
+/* getrusage() returns the same time, but on some kernels only in ticks. */
+double bench_cpu_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
 bool bench_meter_sample(struct bench_meter *m, double *ns) {
   m->round++;
   bench_case_produce(m->c, m->round);
   if (!m->side->barrier(m->side)) return false;
+  bool long_enough = m->c->bytes >= SINGLE_BYTES; /* for reading the CPU time, a system call */
+  double cpu_us = long_enough ? bench_cpu_us() : 0;
   uint64_t start = tu_clock_ns();
   for (uint32_t i = 0; i < m->batch; i++)
     if (!m->side->operate(m->side)) return false;
   m->start = start;
   m->end = tu_clock_ns();
+  m->cpu_us = long_enough ? bench_cpu_us() - cpu_us : 0;
   *ns = (double)(m->end - start);
   m->wrong += bench_case_wrong(m->c, m->round);
   return true;
@@ -91,6 +102,7 @@ static double bus_factor(tutti_collective collective, uint32_t ranks) {
 /* Times of the recorded samples, in ns. */
 struct samples {
   double *times, *starts, *ends; /* [count]: of this rank; after combine_samples: the maxima over all ranks */
+  double *cpu;                   /* [count]: CPU time, in us; after combine_samples: the sum over all ranks */
   double *own;                   /* [ranks]: median of each rank's own times */
   uint32_t count;
 };
@@ -103,6 +115,7 @@ static void summarize(const struct bench_meter *m, struct samples *s, struct ben
   result->p99_us = late / m->batch / 1000;
   result->last_us = bench_median(s->ends, s->count) / m->batch / 1000;
   for (uint32_t r = 0; r < m->c->ranks; r++) result->own_us[r] = s->own[r] / m->batch / 1000;
+  result->cpu_us = bench_median(s->cpu, s->count) / m->batch;
   result->algbw_gbs = (double)m->c->bytes / 1000 / result->time_us;
   result->busbw_gbs = result->algbw_gbs * bus_factor(m->c->collective, m->c->ranks);
 }
@@ -112,6 +125,7 @@ static bool take_samples(struct bench_meter *m, struct samples *s) {
     if (!bench_meter_sample(m, &s->times[i])) return false;
     s->starts[i] = (double)m->start;
     s->ends[i] = (double)m->end;
+    s->cpu[i] = m->cpu_us;
   }
   memcpy(s->own, s->times, s->count * sizeof *s->times);
   double own = bench_median(s->own, s->count);
@@ -123,7 +137,8 @@ static bool combine_samples(struct bench_side *side, struct samples *s, uint32_t
   double *const latest[] = {s->times, s->starts, s->ends};
   for (int i = 0; i < 3; i++)
     if (!side->combine(side, latest[i], (int)s->count, TUTTI_MAX)) return false;
-  return side->combine(side, s->own, (int)ranks, TUTTI_SUM) && side->combine(side, wrong, 1, TUTTI_SUM);
+  return side->combine(side, s->cpu, (int)s->count, TUTTI_SUM) && side->combine(side, s->own, (int)ranks, TUTTI_SUM) &&
+         side->combine(side, wrong, 1, TUTTI_SUM);
 }
 
 bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
@@ -134,6 +149,7 @@ bool bench_measure(struct bench_side *side, const struct bench_case *c, const st
   s.times = tu_allocate(s.count, sizeof *s.times);
   s.starts = tu_allocate(s.count, sizeof *s.starts);
   s.ends = tu_allocate(s.count, sizeof *s.ends);
+  s.cpu = tu_allocate(s.count, sizeof *s.cpu);
   s.own = tu_allocate(tu_max(s.count, c->ranks), sizeof *s.own);
   bool good = take_samples(&m, &s);
   double wrong = (double)m.wrong;
@@ -146,6 +162,7 @@ bool bench_measure(struct bench_side *side, const struct bench_case *c, const st
   free(s.times);
   free(s.starts);
   free(s.ends);
+  free(s.cpu);
   free(s.own);
   return good;
 }

@@ -115,6 +115,7 @@ struct bench_meter {
   uint32_t round;
   uint64_t wrong;      /* number of wrong elements on this rank */
   uint64_t start, end; /* clock readings before and after the last sample's operations, in ns */
+  double cpu_us;       /* CPU time of this process during the last sample's operations; 0 below 64 KiB */
 };
 /* Opens channels, warms caches and finds the batch size; *samples is the number of samples for options->time_ms. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples);
@@ -124,11 +125,14 @@ bool bench_meter_sample(struct bench_meter *m, double *ns);
 struct bench_result {
   double time_us, p99_us; /* median and 99th percentile of one operation, on the slowest rank */
   double last_us;         /* from the start of the last rank to the end of the last rank, per operation */
+  double cpu_us;          /* CPU time of one operation: median of the sums over all ranks */
   double *own_us;         /* [ranks]: each rank's own median time per operation; malloc'ed */
   double algbw_gbs, busbw_gbs;
   uint64_t wrong; /* wrong elements in all checked operations of all ranks */
 };
 
+/* Returns the CPU time of all threads of this process: some libraries have threads of their own. */
+double bench_cpu_us(void);
 /* Returns the median; sorts the values. */
 double bench_median(double *values, uint32_t count);
 
