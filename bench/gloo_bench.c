@@ -1,7 +1,8 @@
 /* gloo_bench.c: measures Gloo with the benchmark of tutti: same command line, buffers, loop, checks and output.
  * bench-peers builds and runs it. To run it by hand:
  *   mkdir meet; GLOO_FOLDER=meet tutti run -n 2 -- gloo_bench allreduce --bytes 8:64K
- * The environment variable GLOO_SETTING is default, bcube or sync; see gloo_side.h. */
+ * The environment variable GLOO_SETTING is default, bcube or sync; see gloo_side.h. GLOO_INTERFACE: the network
+ * interface, loopback by default. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ static int run_rank(struct side *s, const struct bench_options *options, const c
   if (code != CLI_GOOD) return code;
   code = check_options(options, items, item_count);
   if (code == CLI_GOOD) {
-    s->gloo = gloo_side_open(folder, s->side.rank, s->side.ranks, setting);
+    s->gloo = gloo_side_open(folder, getenv("GLOO_INTERFACE"), s->side.rank, s->side.ranks, setting);
     code = s->gloo ? bench_sweep(&s->side, options, items, item_count) : CLI_FAILED;
     gloo_side_close(s->gloo);
   }

@@ -49,10 +49,15 @@ static bool guarded(const char *what, Work work) {
   }
 }
 
-static context_ptr connect(const char *folder, const char *prefix, unsigned rank, unsigned ranks) {
+static std::shared_ptr<gloo::transport::Device> open_device(const char *interface) {
   gloo::transport::tcp::attr attributes;
-  attributes.hostname = "127.0.0.1";
-  auto device = gloo::transport::tcp::CreateDevice(attributes);
+  if (interface) attributes.iface = interface;
+  else attributes.hostname = "127.0.0.1";
+  return gloo::transport::tcp::CreateDevice(attributes);
+}
+
+static context_ptr connect(const char *folder, const char *prefix, std::shared_ptr<gloo::transport::Device> device,
+                           unsigned rank, unsigned ranks) {
   gloo::rendezvous::FileStore files(folder);
   gloo::rendezvous::PrefixStore store(prefix, files);
   auto context = std::make_shared<gloo::rendezvous::Context>((int)rank, (int)ranks);
@@ -60,14 +65,15 @@ static context_ptr connect(const char *folder, const char *prefix, unsigned rank
   return context;
 }
 
-struct gloo_side *gloo_side_open(const char *folder, unsigned rank, unsigned ranks, enum gloo_setting setting) {
+struct gloo_side *gloo_side_open(const char *folder, const char *interface, unsigned rank, unsigned ranks,
+                                 enum gloo_setting setting) {
   auto side = std::make_unique<gloo_side>();
   side->setting = setting;
   bool good = guarded("connect", [&] {
-    side->context = connect(folder, "calls", rank, ranks);
+    side->context = connect(folder, "calls", open_device(interface), rank, ranks);
     side->bound_context = side->context;
     if (setting != GLOO_SYNC) return;
-    side->bound_context = connect(folder, "objects", rank, ranks);
+    side->bound_context = connect(folder, "objects", open_device(interface), rank, ranks);
     for (unsigned r = 0; r < ranks; r++)
       if (r != rank) side->bound_context->getPair((int)r)->setSync(true, true);
     side->bound_barrier = std::make_unique<gloo::BarrierAllToOne>(side->bound_context);

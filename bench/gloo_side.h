@@ -26,9 +26,10 @@ enum gloo_setting {
   GLOO_SYNC /* Gloo's older algorithm objects, which can poll sockets: allreduce, broadcast, reduce_scatter, barrier */
 };
 
-/* Connects `ranks` processes over TCP on the loopback interface. The processes exchange addresses through files in
- * `folder`, which must be empty. NULL: failed, and an error was printed. */
-struct gloo_side *gloo_side_open(const char *folder, unsigned rank, unsigned ranks, enum gloo_setting setting);
+/* Connects `ranks` processes over TCP on a network interface such as eth0 (NULL: loopback). The processes exchange
+ * addresses through files in `folder`, which must be empty. NULL: failed, and an error was printed. */
+struct gloo_side *gloo_side_open(const char *folder, const char *interface, unsigned rank, unsigned ranks,
+                                 enum gloo_setting setting);
 void gloo_side_close(struct gloo_side *side);
 
 /* Creates the objects that Gloo keeps between calls. The caller owns the memory of `in` and `out`, which must stay

@@ -63,7 +63,8 @@ static void print_json(const struct bench_side *side, const struct bench_case *c
   printf(
       "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %zu, \"dtype\": \"%s\", \"op\": "
       "\"%s\", "
-      "\"time_us\": %.4f, \"time_us_p99\": %.4f, \"time_us_last\": %.4f, \"cpu_us\": %.1f, \"algbw_gbs\": %.6g, \"busbw_gbs\": %.6g, "
+      "\"time_us\": %.4f, \"time_us_p99\": %.4f, \"time_us_last\": %.4f, \"cpu_us\": %.1f, "
+      "\"algbw_gbs\": %.6g, \"busbw_gbs\": %.6g, "
       "\"wrong\": %llu, \"time_us_own\": [",
       tu_collectives[c->collective].name, c->algorithm ? c->algorithm : side->automatic, c->ranks, c->bytes,
       type_name(c), op_name(c), r->time_us, r->p99_us, r->last_us, r->cpu_us, r->algbw_gbs, r->busbw_gbs,

@@ -217,18 +217,24 @@ class Measurer:
         for turn in range(self.options.rounds):
             runs += self.measure_round(block, wanted, turn)
             if not self.options.keep_all:
-                wanted = keep_promising(wanted, block.cells, ratios_so_far(wanted, block.cells, runs))
+                wanted = self.keep(wanted, block.cells, ratios_so_far(wanted, block.cells, runs))
         return runs
 
-    # ---- the cost of waiting ----
+    def keep(self, peers, block_cells, ratios):
+        return keep_promising(peers, block_cells, ratios)
+
+    # ---- CPU time ----
 
     def measure_late(self, side, ranks, late_ms):
         """Returns the maximum CPU time of a process, in us, while the last rank was late; None: failed."""
-        arguments = ["allreduce", "--bytes", "8", "--late-ms", str(late_ms), "--json"]
+        return self.measure_cpu(side, ranks, ["allreduce", "--bytes", "8", "--late-ms", str(late_ms), "--json"])
+
+    def measure_cpu(self, side, ranks, arguments):
+        """Returns the CPU time, in us, that a program prints in its first result; None: failed."""
         command, env = self.machine.command(side, ranks, arguments)
         found, why, said = self._watch(command, {**os.environ, **env}, self.options.cell_limit_s)
         self.machine.clean()
-        if found:
+        if found and not found[0].get("wrong"):
             return found[0]["cpu_us"]
         self.log.write(f"{' '.join(command)}\n{said}\n{side.name} failed ({why})\n")
         return None

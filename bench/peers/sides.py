@@ -48,7 +48,7 @@ class Side:
         return (not self.collectives or cell.collective in self.collectives) and self.low <= cell.bytes < self.high
 
 
-def _tuned(number, *more):
+def tuned(number, *more):
     return ("coll_tuned_use_dynamic_rules", "1", "coll_tuned_allreduce_algorithm", str(number)) + more
 
 
@@ -60,10 +60,10 @@ SETTINGS = [
     Side("openmpi", "default"),
     Side("openmpi", "ucx", OPENMPI_UCX, SHARED_MEMORY),
     Side("openmpi", "malloc", (), KEEP_MEMORY, low=1 << 20),
-    *[Side("openmpi", f"ucx+tuned{k}", OPENMPI_UCX + _tuned(k), SHARED_MEMORY, ("allreduce",), high=1 << 20)
+    *[Side("openmpi", f"ucx+tuned{k}", OPENMPI_UCX + tuned(k), SHARED_MEMORY, ("allreduce",), high=1 << 20)
       for k in range(1, 7)],
-    *[Side("openmpi", f"malloc+tuned{k}", _tuned(k), KEEP_MEMORY, ("allreduce",), low=64 << 10) for k in range(1, 7)],
-    *[Side("openmpi", f"malloc+tuned5/{size >> 10}K", _tuned(5, "coll_tuned_allreduce_algorithm_segmentsize", str(size)),
+    *[Side("openmpi", f"malloc+tuned{k}", tuned(k), KEEP_MEMORY, ("allreduce",), low=64 << 10) for k in range(1, 7)],
+    *[Side("openmpi", f"malloc+tuned5/{size >> 10}K", tuned(5, "coll_tuned_allreduce_algorithm_segmentsize", str(size)),
            KEEP_MEMORY, ("allreduce",), low=4 << 20) for size in (128 << 10, 1 << 20)],
     Side("mpich", "default", polls=True),
     Side("mpich", "ucx", (), SHARED_MEMORY, polls=True),
@@ -134,10 +134,13 @@ class Machine:
         if os.path.exists(output) and os.path.getmtime(output) > newest:
             return
         folders = [f"-I{os.path.join(self.source, folder)}" for folder in ("include", "src", ".")]
-        whole = [*command, "-D_GNU_SOURCE", "-O2", *folders, source, *libraries, "-o", output]
+        # Another run of the tool may build or start the same program now.
+        fresh = f"{output}.{os.getpid()}"
+        whole = [*command, "-D_GNU_SOURCE", "-O2", *folders, source, *libraries, "-o", fresh]
         done = subprocess.run(whole, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failure(f"cannot build {output}:\n{done.stderr}")
+        os.replace(fresh, output)
 
     def _libraries(self):
         """Returns the benchmark's core, the library, and its dependencies as pkg-config lists them."""
@@ -199,17 +202,26 @@ class Machine:
             heap = ["--heap"] if side is HEAP else []
             return [self.tutti, "bench", *number, "--bind", "core" if fits else "none", *heap, *arguments], {}
         if side.peer == "gloo":
-            self.scratch = tempfile.mkdtemp(prefix="gloo.", dir=self.folder)
+            self.make_scratch()
             start = [self.tutti, "run", *number, "--bind", "core" if fits else "none", "--", self.program("gloo_bench")]
             return start + arguments, {**side.env, "GLOO_FOLDER": self.scratch}
         program = [self.program(f"{side.peer}_bench"), *arguments]
         if side.peer == "mpich":
             return [self.launchers["mpich"], *number, "-bind-to", "core" if fits else "none", *program], side.env
         bind = ["--bind-to", "core"] if fits else ["--bind-to", "none", "--oversubscribe"]
+        words, env = self.openmpi_options(side)
+        return [self.launchers["openmpi"], *number, *bind, *words, *program], env
+
+    @staticmethod
+    def openmpi_options(side):
+        """Returns the options of mpirun, and the environment, of a setting of Open MPI."""
         mca = [word for i in range(0, len(side.mca), 2) for word in ("--mca", *side.mca[i:i + 2])]
         export = [word for name in side.env for word in ("-x", name)]
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-        return [self.launchers["openmpi"], *number, *bind, *mca, *export, *program], {**side.env, **root}
+        return [*mca, *export], {**side.env, **root}
+
+    def make_scratch(self):
+        self.scratch = tempfile.mkdtemp(prefix="gloo.", dir=self.folder)
 
     def clean(self):
         if self.scratch:
