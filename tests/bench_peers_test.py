@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 SOURCE = sys.argv[1] if len(sys.argv) > 1 else "."
 BUILD = sys.argv[2] if len(sys.argv) > 2 else "build"
 sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "tools")]
-from peers import cells, measure, picture, report, results, sides, table  # noqa: E402
+from peers import bars, cells, hosts, measure, picture, report, results, sides, table  # noqa: E402
 
 Cell = cells.Cell
 OPENMPI, UCX, GLOO = (sides.by_name(name) for name in ("openmpi:default", "openmpi:ucx", "gloo:default"))
@@ -411,11 +411,115 @@ class Picture(unittest.TestCase):
         self.assertTrue(picture.shown_mode(Cell("allreduce", 8, 2, "loop")))
 
 
+class Hosts(unittest.TestCase):
+    """Several hosts, without hosts."""
+
+    def found(self, times, wires=None, shape="none", layout="2x1", hung=()):
+        """times: [(side, round, {bytes: us})]"""
+        ranks = hosts.ranks_of(hosts.parse_layouts(layout)[0])
+
+        def cell(count):
+            return Cell("allreduce", count, ranks, "single" if count >= cells.SINGLE_BYTES else "loop")
+
+        runs = [run_of(side, position, "near", {cell(count): us for count, us in by_bytes.items()}, turn)
+                for position, (side, turn, by_bytes) in enumerate(times)]
+        wanted = sorted({cell for run in runs for cell in run.times_us})
+        rows = [row for row in results.make_rows(wanted, runs, {}, 2) if row.regime == "any"]
+        return {(shape, layout): bars.Found(rows, runs, dict(hung), wires or {})}
+
+    def setting(self, name):
+        return next(side for side in hosts.SETTINGS if side.name == name)
+
+    def test_layouts(self):
+        self.assertEqual(hosts.parse_layouts("2x1,4x2,2x1"), [hosts.Layout(2, 1), hosts.Layout(4, 2)])
+        for text in ("", "2", "1x2", "2x0", "2x1,", "axb", "2x1x1"):
+            self.assertRaises(sides.Failure, hosts.parse_layouts, text)
+
+    def test_the_worst_size_in_the_best_setting_counts(self):
+        times = [(sides.PRIVATE, 0, {8: 11, 1024: 20, 2048: 900}), (self.setting("openmpi:tcp"), 0, {8: 10, 1024: 10, 2048: 10}),
+                 (self.setting("openmpi:yield"), 0, {8: 5, 1024: 19, 2048: 9}), (GLOO, 0, {8: 1, 1024: 1})]
+        for limit, met in ((2.3, "yes"), (2.1, "no")):
+            verdict = bars.judge(bars.Bar(8, 1024, "2x1", limit), self.found(times))
+            self.assertEqual((verdict.met, verdict.measured), (met, "2.20 (8, Open MPI; of 8,1K)"))
+        verdict = bars.judge(bars.Bar(8, 1024, "2x1", 2.3, ("openmpi", "gloo")), self.found(times))
+        self.assertEqual((verdict.met, verdict.measured), ("no", "20.00 (1K, Gloo; of 8,1K)"))
+
+    def test_ratios_are_medians_of_rounds(self):
+        times = [row for turn, (ours, theirs) in enumerate(((1, 2), (4, 1), (3, 3)))
+                 for row in ((sides.PRIVATE, turn, {8: ours}), (self.setting("openmpi:tcp"), turn, {8: theirs}))]
+        self.assertEqual(bars.judge(bars.Bar(8, 8, "2x1", 1), self.found(times)).measured, "1.00 (8, Open MPI; of 8)")
+
+    def test_what_is_not_known_is_not_met(self):
+        bar = bars.Bar(8, 1024, "2x1", 1.1)
+        self.assertEqual(bars.judge(bar, {}).met, "not measured")
+        self.assertEqual(bars.judge(bar, self.found([(sides.PRIVATE, 0, {4096: 1})])).met, "not measured")
+        alone = self.found([(sides.PRIVATE, 0, {8: 1, 1024: 1}), (self.setting("openmpi:tcp"), 0, {8: 1})])
+        verdict = bars.judge(bar, alone)
+        self.assertEqual((verdict.met, verdict.measured), ("open", "1.00 (8, Open MPI; of 8,1K); no result: 1K, Open MPI"))
+        self.assertEqual(bars.judge_cpu({"openmpi:tcp": [1]}).met, "not measured")
+        self.assertEqual(bars.judge_late({}, 100).met, "not measured")
+
+    def test_shaped_links(self):
+        # 4 hosts: 1.5 x 16 MiB leave each; 1 Gbit/s moves them in 201.3 ms.
+        count = 16 << 20
+        for ms, met in ((210, "yes"), (225, "no")):
+            found = self.found([(sides.PRIVATE, turn, {count: ms * 1000}) for turn in range(2)], {0: 1e9, 1: 1e9}, "1gbit", "4x1")
+            self.assertEqual(bars.judge_wire("1gbit", "4x1", count, found).met, met)
+        # Each round counts with the rate of its own link; a round without one does not count.
+        times = [(sides.PRIVATE, 0, {count: 201326}), (sides.PRIVATE, 1, {count: 402653}), (sides.PRIVATE, 2, {count: 1})]
+        found = self.found(times, {0: 1e9, 1: 5e8, 2: None}, "1gbit", "4x1")["1gbit", "4x1"]
+        for time in bars.wire_times(found, hosts.Layout(4, 1), count):
+            self.assertAlmostEqual(time, 1, 4)
+        lacking = self.found(times[:1], {0: None}, "1gbit", "4x1")
+        verdict = bars.judge_wire("1gbit", "4x1", count, lacking)
+        self.assertEqual((verdict.met, verdict.measured), ("not measured", "no result of iperf3"))
+
+    def test_a_flat_plan_beside(self):
+        found = self.found([(sides.PRIVATE, 0, {4 << 20: 50}), (hosts.FLAT, 0, {4 << 20: 100})], shape="100mbit", layout="2x2")
+        bar = next(bar for bar in bars.BARS if bar.peers == ("flat",))
+        verdict = bars.judge(bar, found)
+        self.assertEqual((verdict.met, verdict.measured), ("yes", "0.50 (4M, flat direct; of 4M)"))
+
+    def test_cpu(self):
+        cpu = {"tutti:private": [60, 70, 900], "openmpi:tcp": [200], "openmpi:malloc": [100], "gloo:default": [1]}
+        self.assertEqual((bars.judge_cpu(cpu).measured, bars.judge_cpu(cpu).met), ("0.70", "yes"))
+        cpu["openmpi:malloc"] = [99]
+        self.assertEqual(bars.judge_cpu(cpu).met, "no")
+        for us, met in ((1000, "yes"), (1100, "no")):
+            self.assertEqual(bars.judge_late({"tutti:private": [us]}, 100).met, met)
+
+    def test_rates(self):
+        end = {"sum_received": {"bits_per_second": 9e8}, "sum_received_bidir_reverse": {"bits_per_second": 8e8}}
+        self.assertEqual(hosts.mean_rate(json.dumps({"end": end})), 8.5e8)
+        for text in ("", '{"error": "unable to connect"}', '{"end": {}}'):
+            self.assertIsNone(hosts.mean_rate(text))
+
+    def test_every_peer_is_kept(self):
+        one, peers = Cell("allreduce", 8, 2, "loop"), [self.setting(name) for name in ("openmpi:tcp", "openmpi:yield", "mpich:ucx")]
+        ratios = dict(zip(peers, ({one: 1}, {one: 2}, {one: 50})))
+        options = types.SimpleNamespace(verbose=False)
+        kept = hosts.HostsMeasurer(None, None, options, "none").keep(peers, [one], ratios)
+        self.assertEqual([side.name for side in kept], ["openmpi:tcp", "mpich:ucx"])
+
+    def test_tables(self):
+        found = self.found([(sides.PRIVATE, 0, {8: 11}), (self.setting("openmpi:yield"), 0, {8: 10})],
+                           hung={("mpich:ucx", Cell("allreduce", 8, 2, "loop")): "wrong results"}.items())
+        text = bars.format_times("none", found, ["openmpi", "mpich"])
+        self.assertIn("| 2x1 | allreduce | 8 | 11.0 | 10.0 | yield | 1.10 | wrong results |  |  |", text)
+        data = json.loads(report.hosts_as_json({}, found, {}, {}, bars.judge_all(found, {}, {}, 100)))
+        self.assertEqual(len(data["tables"][0]["runs"]), 2)
+        self.assertEqual({bar["met"] for bar in data["bars"]}, {"yes", "not measured"})
+        self.assertEqual(len(data["bars"]), len(bars.format_verdicts(bars.judge_all(found, {}, {}, 100)).splitlines()) - 2)
+
+
 class Command(unittest.TestCase):
     def test_usage(self):
         tool = os.path.join(SOURCE, "tools/bench-peers")
         for arguments, fact in (("--peers lam", "'lam'"), ("--sizes 8T", "'8T'"), ("--ranks 1", "--ranks of 2"),
-                                ("--collectives allreduc", "'allreduc'"), ("--modes fast", "'fast'")):
+                                ("--collectives allreduc", "'allreduc'"), ("--modes fast", "'fast'"),
+                                ("--hosts 2x1,1x4", "'1x4'"), ("--hosts 2x1 --shape 5gbit", "'5gbit'"),
+                                ("--hosts 2x1 --peers openmpi:ucx", "'openmpi:ucx'"), ("--hosts 2x1 --ranks 2", "--ranks"),
+                                ("--shape 1gbit", "--hosts")):
             done = subprocess.run([sys.executable, tool, BUILD, *arguments.split()], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(fact, done.stderr)

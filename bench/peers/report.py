@@ -86,6 +86,14 @@ def _raw(run):
             "times": [[*cell, us] for cell, us in run.times_us.items()]}
 
 
+def hosts_as_json(facts, found, cpu, late, verdicts):
+    """Returns JSON with all runs of tools/bench-peers --hosts, and the verdicts."""
+    tables = [{"shape": shape, "hosts": name, "runs": [_raw(run) for run in its.runs], "link_bits_per_s": its.wires,
+               "hung": [[side, *cell, why] for (side, cell), why in its.hung.items()]} for (shape, name), its in found.items()]
+    return json.dumps({"facts": facts, "tables": tables, "cpu_us": cpu, "late_cpu_us": late,
+                       "bars": [vars(verdict) for verdict in verdicts]})
+
+
 def as_json(rows, summary, facts, runs, hung):
     """Returns JSON with all runs, so that the table can be made again from one or several such files."""
     def of_rival(rival):
