@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import statistics
 import subprocess
 from collections import namedtuple
 
@@ -151,8 +150,8 @@ class HostsMachine(sides.Machine):
             raise sides.Failure(f"--shape: the links between the hosts cannot be limited to {rate}")
 
     def wire_bits(self):
-        """Returns the rate, in bit/s, of each direction of the link between two hosts while both are busy: the mean of both
-        directions, by iperf3. None: it is not installed."""
+        """Returns the rates, in bit/s, of both directions of the link between two hosts while both are busy, by iperf3. None:
+        it is not installed, or failed."""
         try:
             server = subprocess.Popen(self.on_host(1, ["iperf3", "-s", "-1", "-p", str(IPERF_PORT), "--forceflush"]),
                                       stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
@@ -162,7 +161,7 @@ class HostsMachine(sides.Machine):
             said = subprocess.run(self.on_host(0, ["iperf3", "-c", self.address(1), "-p", str(IPERF_PORT), "--bidir", "-J",
                                                    "-O", "1", "-t", "3"]),
                                   capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60).stdout
-            return mean_rate(said)
+            return read_rates(said)
         except subprocess.TimeoutExpired:
             return None
         finally:
@@ -170,17 +169,17 @@ class HostsMachine(sides.Machine):
             server.communicate()
 
 
-def mean_rate(text):
-    """Returns the mean of both directions that iperf3 --bidir -J has measured at the receivers; None: it has failed."""
+def read_rates(text):
+    """Returns the rates of both directions that iperf3 --bidir -J has measured at the receivers; None: it has failed."""
     try:
         end = json.loads(text)["end"]
-        return statistics.mean(end[name]["bits_per_second"] for name in ("sum_received", "sum_received_bidir_reverse"))
+        return [end[name]["bits_per_second"] for name in ("sum_received", "sum_received_bidir_reverse")]
     except (ValueError, KeyError):
         return None
 
 
 class HostsMeasurer(measure.Measurer):
-    """Measures one layout with one shape of the links. `wires`: by round, the rate of the shaped link."""
+    """Measures one layout with one shape of the links. `wires`: by round, the rates of both directions of a shaped link."""
 
     def __init__(self, machine, ping, options, shape):
         super().__init__(machine, ping, options)
