@@ -489,6 +489,7 @@ class Hosts(unittest.TestCase):
         self.assertEqual(bars.judge_cpu(cpu).met, "no")
         for us, met in ((1000, "yes"), (1100, "no")):
             self.assertEqual(bars.judge_late({"tutti:private": [us]}, 100).met, met)
+        self.assertEqual(bars.judge_late({"tutti:private": [1]}, 50).met, "not measured")
 
     def test_rates(self):
         end = {"sum_received": {"bits_per_second": 9e8}, "sum_received_bidir_reverse": {"bits_per_second": 8e8}}
