@@ -16,7 +16,7 @@ done
 export BENCH_HOSTS="${hosts[*]}"
 exec {out}>&1
 coproc tool { exec "${@:4}" 3>&1 >&"$out"; }
-pid=$tool_PID in=${tool[0]} answers=${tool[1]}
+pid=${tool_PID?} in=${tool[0]} answers=${tool[1]}
 while read -r -u "$in" rate; do
   if shape "$rate"; then echo ok; else echo failed; fi >&"$answers"
 done
