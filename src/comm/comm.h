@@ -23,6 +23,9 @@ struct tu_patience {
   uint32_t polls;   /* number of polls before the rank reads the clock */
   uint64_t spin_ns; /* how long the rank polls by the clock before it yields its core or sleeps, in ns */
   uint32_t yields;  /* number of yields before the rank sleeps */
+  /* true: the rank also yields its core between two polls, since a poll is a system call anyway, and ranks of other hosts
+   * of the job may share the core, as on a host with containers */
+  bool lends_core;
 };
 
 struct tutti_comm {

@@ -46,7 +46,8 @@
 #define POLLS_PER_US 16u   /* lower bound of polls per us: a poll takes about 30 ns */
 #define POLLS_PER_CLOCK 8u /* number of polls between two readings of the clock, while a rank polls by the clock */
 #define SPIN_NS 300000u
-/* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. */
+/* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. The
+ * rank yields after each poll, so it need not notice other programs. */
 #define POLLS_HOSTS 8u
 #define SPIN_HOSTS_NS 50000u
 #define YIELDS 100u
@@ -83,9 +84,10 @@ tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t s
                                      .spin_ns = (uint64_t)us * NS_PER_US};
   else if (us < 0) *patience = (struct tu_patience){.polls = 1};
   else if (share > 1) *patience = (struct tu_patience){.adapts = true, .polls = POLLS_CROWDED};
-  else
-    *patience = (struct tu_patience){.adapts = true, .polls = POLLS_ROOMY, .spin_ns = hosts ? SPIN_HOSTS_NS : SPIN_NS};
+  else if (hosts) *patience = (struct tu_patience){.polls = POLLS_HOSTS, .spin_ns = SPIN_HOSTS_NS};
+  else *patience = (struct tu_patience){.adapts = true, .polls = POLLS_ROOMY, .spin_ns = SPIN_NS};
   if (hosts && patience->polls > POLLS_HOSTS) patience->polls = POLLS_HOSTS;
+  patience->lends_core = hosts;
   if (share > 1 && us >= 0) patience->yields = YIELDS;
   return err;
 }
@@ -260,7 +262,8 @@ static bool spins(const struct tutti_comm *comm, struct tu_stall *s) {
 bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *s) {
   if (s->polls < UINT32_MAX) s->polls++;
   if (s->yields == 0 && (s->polls < tu_patience_polls(comm) || (comm->patience.spin_ns > 0 && spins(comm, s)))) {
-    tu_pause();
+    if (comm->patience.lends_core) sched_yield();
+    else tu_pause();
     return false;
   }
   if (s->yields >= comm->patience.yields) return true;

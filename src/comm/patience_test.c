@@ -28,9 +28,9 @@ static void what_it_is_told(void) {
       {"by variable", "20", 0, 1, false, {.polls = 256, .spin_ns = 20000}},
       {"never, by variable", "-1", 0, 1, false, {.polls = 1}},
       {"adapts, by variable", "0", 0, 1, false, {.adapts = true, .polls = 256, .spin_ns = 300000}},
-      {"hosts", NULL, 0, 1, true, {.adapts = true, .polls = 8, .spin_ns = 50000}},
-      {"hosts, shared cores", NULL, 0, 4, true, {.adapts = true, .polls = 6, .yields = 100}},
-      {"hosts, 20 us", NULL, 20, 1, true, {.polls = 8, .spin_ns = 20000}},
+      {"hosts", NULL, 0, 1, true, {.polls = 8, .spin_ns = 50000, .lends_core = true}},
+      {"hosts, shared cores", NULL, 0, 4, true, {.adapts = true, .polls = 6, .yields = 100, .lends_core = true}},
+      {"hosts, 20 us", NULL, 20, 1, true, {.polls = 8, .spin_ns = 20000, .lends_core = true}},
       {"the program's word counts", "20", 30, 1, false, {.polls = 256, .spin_ns = 30000}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -42,7 +42,8 @@ static void what_it_is_told(void) {
     CHECK(tu_patience_init(&got, row->spin_us, row->share, row->hosts, &error) == TUTTI_OK, "%s: %s", row->name,
           error.text);
     unsetenv("TUTTI_SPIN_US");
-    CHECK(got.adapts == e->adapts && got.polls == e->polls && got.spin_ns == e->spin_ns && got.yields == e->yields,
+    CHECK(got.adapts == e->adapts && got.polls == e->polls && got.spin_ns == e->spin_ns && got.yields == e->yields &&
+              got.lends_core == e->lends_core,
           "%s: adapts %d, %u polls, %llu ns, %u yields", row->name, got.adapts, got.polls,
           (unsigned long long)got.spin_ns, got.yields);
   }
