@@ -3,12 +3,12 @@
 
 #include "mover/remote_internal.h"
 
-/* Returns true if the member runs on another host, and is the lowest member there. */
+/* Returns true if the member runs on another host, and is the leader there: the lowest rank of the communicator. */
 static bool leads_elsewhere(const struct tu_control *c, uint32_t rank) {
   const uint32_t *host = tu_remote_of(c->transport)->wire->host;
   if (tu_control_local(c, rank) != TU_REMOTE) return false;
-  for (uint32_t i = 0; i < c->ranks; i++)
-    if (c->members[i] < c->members[rank] && host[c->members[i]] == host[c->members[rank]]) return false;
+  for (uint32_t i = 0; i < rank; i++)
+    if (host[c->members[i]] == host[c->members[rank]]) return false;
   return true;
 }
 
