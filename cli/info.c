@@ -293,8 +293,22 @@ static int read_hosts(struct facts *facts, uint32_t ranks) {
   return cli_hosts_read(&facts->hosts, "info", &facts->ranks);
 }
 
-static int run(int argc, char **argv) {
+static int tell(struct facts *facts, bool json) {
   enum { RANKS_MAX = 512 }; /* maximum of -n; it bounds the memory of the communicator that ask() creates */
+  struct tu_error error;
+  if (facts->ranks == 0 || facts->ranks > RANKS_MAX)
+    return cli_fail("info", CLI_USAGE, "-n: expected a number of ranks from 1 to %d, found %u", RANKS_MAX,
+                    facts->ranks);
+  if (ask(facts, &error) != TUTTI_OK || tu_tuning_load(&facts->tuning, &error) != TUTTI_OK)
+    return cli_fail("info", CLI_FAILED, "%s", error.text);
+  ask_machine(facts);
+  if (json) print_json(facts);
+  else print_text(facts);
+  tu_tuning_release(facts->tuning);
+  return CLI_GOOD;
+}
+
+static int run(int argc, char **argv) {
   struct tu_cpus mine;
   struct facts facts = {.cpus = tu_cpus_mine(&mine)};
   struct info_reshard reshard = {.type = "f32"};
@@ -320,18 +334,9 @@ static int run(int argc, char **argv) {
   }
   if (reshard.mesh || reshard.shape) return cli_fail("info", CLI_USAGE, "--mesh and --shape need --reshard FROM TO");
   if (argc > 1) return cli_fail("info", CLI_USAGE, "expected options only, found '%s'", argv[1]);
-  if ((code = read_hosts(&facts, ranks)) != CLI_GOOD) return code;
-  if (facts.ranks == 0 || facts.ranks > RANKS_MAX)
-    return cli_fail("info", CLI_USAGE, "-n: expected a number of ranks from 1 to %d, found %u", RANKS_MAX, facts.ranks);
-  struct tu_error error;
-  if (ask(&facts, &error) != TUTTI_OK || tu_tuning_load(&facts.tuning, &error) != TUTTI_OK)
-    return cli_fail("info", CLI_FAILED, "%s", error.text);
-  ask_machine(&facts);
-  if (json) print_json(&facts);
-  else print_text(&facts);
-  tu_tuning_release(facts.tuning);
+  if ((code = read_hosts(&facts, ranks)) == CLI_GOOD) code = tell(&facts, json);
   cli_hosts_fini(&facts.hosts);
-  return CLI_GOOD;
+  return code;
 }
 
 const struct cli_verb cli_info = {

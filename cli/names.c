@@ -57,11 +57,10 @@ int cli_fail_name(const char *verb, int exit_code, const char *word) {
   return exit_code;
 }
 
-int cli_hosts_read(struct cli_hosts *hosts, const char *verb, uint32_t *ranks) {
+static int read_hosts(struct cli_hosts *hosts, const char *verb, uint32_t *ranks) {
   enum { PLACED_RANKS_MAX = 1024 }; /* the cost of a plan on hosts is not estimated, so this bounds it */
   struct tu_error error;
   uint32_t placed;
-  if (!hosts->text) return CLI_GOOD;
   if (tu_placement_read(hosts->text, &placed, &hosts->placement, &error) != TUTTI_OK)
     return cli_fail(verb, CLI_USAGE, "--hosts: %s", error.text);
   if (*ranks > 0 && *ranks != placed)
@@ -73,6 +72,16 @@ int cli_hosts_read(struct cli_hosts *hosts, const char *verb, uint32_t *ranks) {
 }
 
 void cli_hosts_fini(struct cli_hosts *hosts) { tu_placement_destroy(hosts->placement); }
+
+int cli_hosts_read(struct cli_hosts *hosts, const char *verb, uint32_t *ranks) {
+  if (!hosts->text) return CLI_GOOD;
+  const int code = read_hosts(hosts, verb, ranks);
+  if (code != CLI_GOOD) {
+    cli_hosts_fini(hosts);
+    hosts->placement = NULL;
+  }
+  return code;
+}
 
 /* Reports that the algorithm does not support the ranks of `what`. */
 static int fail_ranks(const char *verb, const char *word, const struct cli_name *name, const struct tu_build *what) {

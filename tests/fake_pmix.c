@@ -78,9 +78,11 @@ int PMIx_Get(const struct tu_pmix_proc *proc, const char key[], const void *info
   if (proc->rank != (size ? TU_PMIX_ANY_RANK : 0)) return -27;
   if (file && !fgets(text, sizeof text, file)) text[0] = '\0';
   if (file) fclose(file);
+  const int status = act("PMIx_Get");
+  if (status != 0) return status;
   *value = calloc(1, sizeof **value);
   (*value)->type = size != wrong("type", "") ? TU_PMIX_TYPE_UINT32 : TU_PMIX_TYPE_STRING;
-  if (size) (*value)->data.number = (uint32_t)atoi(getenv("FAKE_PMIX_RANKS"));
+  if ((*value)->type == TU_PMIX_TYPE_UINT32) (*value)->data.number = (uint32_t)atoi(getenv("FAKE_PMIX_RANKS"));
   else (*value)->data.string = strdup(text);
-  return act("PMIx_Get");
+  return 0;
 }

@@ -85,6 +85,7 @@ static int get(struct work *w, const struct tu_pmix_proc *from, const char *key,
   w->step = "PMIx_Get";
   const int status = w->library.get(from, key, NULL, 0, value);
   if (status != 0 || (*value)->type == type) return status;
+  if ((*value)->type == TU_PMIX_TYPE_STRING) free((*value)->data.string);
   free(*value);
   return TU_PMIX_WRONG_TYPE;
 }
