@@ -48,7 +48,7 @@
 #define SPIN_NS 300000u
 /* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. The
  * rank yields after each poll, so it need not notice other programs. */
-#define POLLS_HOSTS 8u
+#define POLLS_HOSTS 1u
 #define SPIN_HOSTS_NS 50000u
 #define YIELDS 100u
 #define FOREIGN_NS 500000u /* in ns; if sched_yield takes longer, another program may have used the core meanwhile */
@@ -86,7 +86,7 @@ tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t s
   else if (share > 1) *patience = (struct tu_patience){.adapts = true, .polls = POLLS_CROWDED};
   else if (hosts) *patience = (struct tu_patience){.polls = POLLS_HOSTS, .spin_ns = SPIN_HOSTS_NS};
   else *patience = (struct tu_patience){.adapts = true, .polls = POLLS_ROOMY, .spin_ns = SPIN_NS};
-  if (hosts && patience->polls > POLLS_HOSTS) patience->polls = POLLS_HOSTS;
+  if (hosts && patience->spin_ns > 0) patience->polls = POLLS_HOSTS;
   patience->lends_core = hosts;
   if (share > 1 && us >= 0) patience->yields = YIELDS;
   return err;
@@ -252,7 +252,8 @@ void tu_patience_sleep(struct tu_transport *t, uint32_t token, int ms) {
 
 /* Returns true while the rank should go on polling by the clock. */
 static bool spins(const struct tutti_comm *comm, struct tu_stall *s) {
-  if (s->polls % POLLS_PER_CLOCK != 0 && s->since > 0) return true;
+  /* A yield may take long, so the clock is read after each. */
+  if (s->polls % POLLS_PER_CLOCK != 0 && s->since > 0 && !comm->patience.lends_core) return true;
   uint64_t now = tu_clock_ns();
   if (s->since == 0) s->since = now;
   if (comm->patience.adapts && comm->share == 1) ask_kernel(comm, now);
