@@ -49,7 +49,7 @@
 /* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. The
  * rank yields after each poll, so it need not notice other programs. */
 #define POLLS_HOSTS 1u
-#define SPIN_HOSTS_NS 50000u
+#define SPIN_HOSTS_NS 200000u
 #define YIELDS 100u
 #define FOREIGN_NS 500000u /* in ns; if sched_yield takes longer, another program may have used the core meanwhile */
 /* This thread is assumed to share its core with other programs if both are true of the time in which it neither ran nor

@@ -28,7 +28,7 @@ static void what_it_is_told(void) {
       {"by variable", "20", 0, 1, false, {.polls = 256, .spin_ns = 20000}},
       {"never, by variable", "-1", 0, 1, false, {.polls = 1}},
       {"adapts, by variable", "0", 0, 1, false, {.adapts = true, .polls = 256, .spin_ns = 300000}},
-      {"hosts", NULL, 0, 1, true, {.polls = 1, .spin_ns = 50000, .lends_core = true}},
+      {"hosts", NULL, 0, 1, true, {.polls = 1, .spin_ns = 200000, .lends_core = true}},
       {"hosts, shared cores", NULL, 0, 4, true, {.adapts = true, .polls = 6, .yields = 100, .lends_core = true}},
       {"hosts, 20 us", NULL, 20, 1, true, {.polls = 1, .spin_ns = 20000, .lends_core = true}},
       {"the program's word counts", "20", 30, 1, false, {.polls = 256, .spin_ns = 30000}},
