@@ -21,7 +21,7 @@ static inline void ready_want(struct tu_dialer *dialer, uint32_t rank, bool cont
 }
 
 /* Reports all connections once. */
-static inline bool ready_look(struct tu_dialer *dialer, tu_dialer_made *made, void *context) {
+static inline void ready_look(struct tu_dialer *dialer, tu_dialer_made *made, void *context) {
   struct ready_dialer *d = (struct ready_dialer *)(void *)dialer;
   const bool any = dialer->restless;
   dialer->restless = false;
@@ -30,7 +30,6 @@ static inline bool ready_look(struct tu_dialer *dialer, tu_dialer_made *made, vo
       if (d->sockets[control][r] >= 0) made(context, r, control, d->sockets[control][r]);
       d->sockets[control][r] = -1;
     }
-  return any;
 }
 
 static inline void ready_close(struct tu_dialer *dialer) { free(dialer); }

@@ -1,54 +1,16 @@
-/* meeting.c: reserves rank 0's port, and makes the job's secret.
- *
- * The socket is bound to the port until the job ends, but does not listen. Thus the kernel does not assign the port to
- * another process. Rank 0 also binds the port, and listens. SO_REUSEPORT permits this, but only to processes of the
- * launcher's user. SO_REUSEADDR must stay unset, because it would let any user listen on the port before rank 0. */
+/* meeting.c: reserves rank 0's port, and makes the job's secret. The port stays reserved until the job ends. */
 #include "cli/run/meeting.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/env.h"
 #include "base/text.h"
 #include "boot/job_address.h"
-
-static bool bind_to(struct run_meeting *meeting, const struct sockaddr *address, socklen_t bytes) {
-  const int one = 1, off = 0;
-  meeting->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (meeting->fd < 0) return false;
-  struct sockaddr_storage bound;
-  socklen_t bound_bytes = sizeof bound;
-  /* A socket at the IPv6 wildcard takes the port of the IPv4 addresses, too. */
-  if (address->sa_family == AF_INET6) (void)setsockopt(meeting->fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (setsockopt(meeting->fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) == 0 &&
-      bind(meeting->fd, address, bytes) == 0 &&
-      getsockname(meeting->fd, (struct sockaddr *)&bound, &bound_bytes) == 0) {
-    meeting->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
-                                                      : ((struct sockaddr_in *)(void *)&bound)->sin_port);
-    return true;
-  }
-  const int why = errno;
-  run_meeting_close(meeting);
-  errno = why;
-  return false;
-}
-
-static bool reserve(struct run_meeting *meeting, bool alone, unsigned port) {
-  const struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-  const struct sockaddr_in ipv4 = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)port),
-                                   .sin_addr.s_addr = htonl(alone ? INADDR_LOOPBACK : INADDR_ANY)};
-  if (!alone && bind_to(meeting, (const struct sockaddr *)&all, sizeof all)) return true;
-  /* A kernel without IPv6 has no such address. */
-  if (!alone && errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL) return false;
-  return bind_to(meeting, (const struct sockaddr *)&ipv4, sizeof ipv4);
-}
 
 /* Lists the addresses of this host. That at which ssh reached it comes first, if the user has not chosen an interface. */
 static tutti_err list_addresses(struct run_meeting *meeting, struct tu_error *error) {
@@ -79,7 +41,7 @@ tutti_err run_meeting_open(struct run_meeting *meeting, bool alone, struct tu_er
   if (err != TUTTI_OK) return err;
   errno = EADDRINUSE;
   for (unsigned port = low; port <= high && meeting->fd < 0 && errno == EADDRINUSE; port++)
-    reserve(meeting, alone, port);
+    meeting->fd = tu_boot_reserve(alone, port, &meeting->port);
   if (meeting->fd >= 0) return TUTTI_OK;
   return tu_fail_errno(error, "cannot reserve a port at %s%s", alone ? "127.0.0.1" : "all addresses of this host",
                        low ? ", of those in TUTTI_PORTS" : "");

@@ -21,8 +21,8 @@ struct tu_dialer_ops {
   /* Begins to connect with a rank of another host. Does nothing if the connection is being made already. The result comes
    * by `look`. */
   void (*want)(struct tu_dialer *d, uint32_t rank, bool control);
-  /* Goes on with the connections that are being made. Returns true if there was something to do. */
-  bool (*look)(struct tu_dialer *d, tu_dialer_made *made, void *context);
+  /* Goes on with the connections that are being made, and reports those that are. */
+  void (*look)(struct tu_dialer *d, tu_dialer_made *made, void *context);
   /* Accepts and makes no more connections, and frees the dialer. */
   void (*close)(struct tu_dialer *d);
 };

@@ -36,6 +36,16 @@ static void set_environment(const char *settings) {
   }
 }
 
+/* Returns the identity that these settings give. They must not be refused. */
+static struct tu_boot_identity identity_from(const char *settings) {
+  struct tu_boot_identity identity;
+  struct tu_error error = {0};
+  set_environment(settings);
+  tutti_err err = tu_boot_identity_read(&identity, &error);
+  CHECK(err == TUTTI_OK, "'%s' is refused: %s", settings, error.text);
+  return identity;
+}
+
 static void test_identity(void) {
   static const struct {
     const char *settings;
@@ -69,11 +79,7 @@ static void test_identity(void) {
       {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=9 LOCAL_WORLD_SIZE=2 PMI_SIZE=2", false, 1, 4, 10, false},
   };
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-    set_environment(good[i].settings);
-    struct tu_boot_identity identity;
-    struct tu_error error = {0};
-    tutti_err err = tu_boot_identity_read(&identity, &error);
-    CHECK(err == TUTTI_OK, "'%s' is refused: %s", good[i].settings, error.text);
+    const struct tu_boot_identity identity = identity_from(good[i].settings);
     CHECK(identity.alone == good[i].alone && identity.rank == good[i].rank && identity.ranks == good[i].ranks &&
               identity.port == good[i].port && identity.reserved == good[i].reserved,
           "'%s': alone %d rank %u of %u port %u reserved %d", good[i].settings, identity.alone, identity.rank,
@@ -128,11 +134,7 @@ static void test_launchers(void) {
       {"PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=h", TU_CARRIER_NONE, 0, 1, 0, true},
   };
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-    set_environment(good[i].settings);
-    struct tu_boot_identity identity;
-    struct tu_error error = {0};
-    tutti_err err = tu_boot_identity_read(&identity, &error);
-    CHECK(err == TUTTI_OK, "'%s' is refused: %s", good[i].settings, error.text);
+    const struct tu_boot_identity identity = identity_from(good[i].settings);
     CHECK(identity.carrier == good[i].carrier && identity.rank == good[i].rank && identity.ranks == good[i].ranks &&
               identity.port == good[i].port && identity.alone == good[i].alone,
           "'%s': carrier %d rank %u of %u port %u alone %d", good[i].settings, (int)identity.carrier, identity.rank,

@@ -216,6 +216,44 @@ tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_a
                        low ? ", nor at another port of TUTTI_PORTS" : "");
 }
 
+/* ---- reserving ---- */
+
+static int reserve_at(struct sockaddr_storage *address, uint16_t *reserved) {
+  const int one = 1, off = 0;
+  socklen_t bytes = size_of((struct sockaddr *)address);
+  int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  /* A socket at the IPv6 wildcard takes the port of the IPv4 addresses, too. */
+  if (address->ss_family == AF_INET6) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) == 0 &&
+      bind(fd, (struct sockaddr *)address, bytes) == 0 && getsockname(fd, (struct sockaddr *)address, &bytes) == 0) {
+    struct tu_job_address at;
+    store(address, &at);
+    *reserved = at.port;
+    return fd;
+  }
+  const int why = errno;
+  close(fd);
+  errno = why;
+  return -1;
+}
+
+int tu_boot_reserve(bool loopback, unsigned port, uint16_t *reserved) {
+  struct sockaddr_storage address = {.ss_family = AF_INET6};
+  if (!loopback) {
+    set_port(&address, port);
+    const int fd = reserve_at(&address, reserved);
+    /* A kernel without IPv6 has no such address. */
+    if (fd >= 0 || (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL)) return fd;
+  }
+  address = (struct sockaddr_storage){.ss_family = AF_INET};
+  ((struct sockaddr_in *)(void *)&address)->sin_addr.s_addr = htonl(loopback ? INADDR_LOOPBACK : INADDR_ANY);
+  set_port(&address, port);
+  return reserve_at(&address, reserved);
+}
+
+/* ---- addresses of ranks ---- */
+
 socklen_t tu_job_address_of(const struct sockaddr_storage *own, const struct tu_job_address *at,
                             struct sockaddr_storage *address) {
   memset(address, 0, sizeof *address);

@@ -22,6 +22,14 @@ bool tu_boot_is_loopback(const struct sockaddr_storage *address);
  * that do not fit are left out. Errors: TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
 tutti_err tu_boot_addresses(char *list, size_t bytes, struct tu_error *error);
 
+/* Reserves a port for rank 0: returns a socket that is bound to it, but does not listen, so that the kernel does not assign
+ * the port to another process while the socket is open. loopback: the port is one of 127.0.0.1; otherwise of all
+ * addresses. port 0: any. *reserved becomes the port. Returns -1 and sets errno if that fails.
+ *
+ * Rank 0 also binds the port, and listens. SO_REUSEPORT permits this, but only to processes of the same user.
+ * SO_REUSEADDR must stay unset, because it would let any user listen on the port before rank 0. */
+int tu_boot_reserve(bool loopback, unsigned port, uint16_t *reserved);
+
 /* Reads TUTTI_PORTS; 0 and 0: it is not set. Errors: TUTTI_ERR_ENVIRONMENT. */
 tutti_err tu_boot_ports(unsigned *low, unsigned *high, struct tu_error *error);
 

@@ -2,14 +2,11 @@
  * PORT;SECRET;ADDRESSES or, if rank 0 fails, ;CODE;MESSAGE. */
 #include "boot/job_carried.h"
 
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "base/text.h"
@@ -28,32 +25,6 @@ static struct {
   char secret[2 * SECRET_BYTES + 1];
 } carried;
 
-/* Binds a port on all addresses, without listening there. The descriptor stays open as long as the process, so that no
- * other user gets the port before rank 0 listens there, and rank 0 can listen there again. */
-static tutti_err reserve(uint16_t *port, struct tu_error *error) {
-  const int one = 1, none = 0;
-  struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
-  struct sockaddr_in any4 = {.sin_family = AF_INET};
-  struct sockaddr *any = (struct sockaddr *)&any6;
-  socklen_t bytes = sizeof any6;
-  int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    any = (struct sockaddr *)&any4;
-    bytes = sizeof any4;
-  }
-  if (fd < 0) return tu_fail_errno(error, "rank 0 cannot create a socket");
-  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
-  (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &none, sizeof none);
-  if (bind(fd, any, bytes) != 0 || getsockname(fd, any, &bytes) != 0) {
-    tu_fail_errno(error, "rank 0 cannot reserve a port");
-    close(fd);
-    return error->code;
-  }
-  *port = ntohs(any->sa_family == AF_INET6 ? any6.sin6_port : any4.sin_port);
-  return TUTTI_OK;
-}
-
 static tutti_err write_text(const struct tu_boot_identity *identity, char *text, struct tu_error *error) {
   char secret[2 * SECRET_BYTES + 1] = "", addresses[TEXT - sizeof secret - 16];
   uint8_t random[SECRET_BYTES];
@@ -61,8 +32,9 @@ static tutti_err write_text(const struct tu_boot_identity *identity, char *text,
   const bool given = identity->secret || tu_env("TUTTI_SECRET") || tu_env("TUTTI_SECRET_FILE");
   if (sodium_init() < 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "libsodium: sodium_init failed");
   tutti_err err = tu_boot_addresses(addresses, sizeof addresses, error);
-  if (err == TUTTI_OK) err = reserve(&port, error);
   if (err != TUTTI_OK) return err;
+  /* The socket stays open as long as the process, and later worlds of the process use the same port. */
+  if (tu_boot_reserve(false, 0, &port) < 0) return tu_fail_errno(error, "rank 0 cannot reserve a port");
   randombytes_buf(random, sizeof random);
   if (!given) sodium_bin2hex(secret, sizeof secret, random, sizeof random);
   snprintf(text, TEXT, "%u;%s;%s", port, secret, addresses);

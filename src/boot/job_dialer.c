@@ -24,16 +24,13 @@ static void call_due(struct tu_tcp_dialer *d) {
 }
 
 /* Handles one event at a time, because it may end the lines of others. */
-static bool handle(struct tu_tcp_dialer *d) {
+static void handle(struct tu_tcp_dialer *d) {
   struct epoll_event event;
-  bool any = false;
   for (int i = 0; i < EVENTS && epoll_wait(d->dialer.descriptor, &event, 1, 0) == 1; i++) {
-    any = true;
     if (event.data.ptr) tu_lines_go_on(d, event.data.ptr);
     else tu_lines_accept(d);
   }
   if (d->resting > 0) call_due(d);
-  return any;
 }
 
 static void dialer_want(struct tu_dialer *dialer, uint32_t rank, bool control) {
@@ -41,19 +38,17 @@ static void dialer_want(struct tu_dialer *dialer, uint32_t rank, bool control) {
   if (!d->peers[rank].settled[control] && !tu_lines_find_call(d, rank, control)) tu_lines_begin(d, rank, control);
 }
 
-static bool dialer_look(struct tu_dialer *dialer, tu_dialer_made *made, void *context) {
+static void dialer_look(struct tu_dialer *dialer, tu_dialer_made *made, void *context) {
   struct tu_tcp_dialer *d = tcp_of(dialer);
-  bool any = handle(d);
+  handle(d);
   for (struct tu_job_line *line = d->lines, *next; d->made > 0 && line; line = next) {
     next = line->next;
     if (line->step != TU_LINE_MADE) continue;
     const int fd = line->fd;
     line->fd = -1;
-    any = true;
     made(context, line->peer, line->control, fd);
     tu_lines_drop(d, line);
   }
-  return any;
 }
 
 static void dialer_close(struct tu_dialer *dialer) {
@@ -112,7 +107,7 @@ static tutti_err connect_counterparts(struct tu_tcp_dialer *d, const struct tu_j
     const int left_ms = tu_clock_left_ms(job->deadline_ns);
     if (left_ms == 0) return fail_late(d, job->timeout_ms, error);
     (void)epoll_wait(d->dialer.descriptor, &event, 1, d->resting > 0 ? 1 : left_ms);
-    (void)handle(d);
+    handle(d);
   }
   if (d->error.code != TUTTI_OK) *error = d->error;
   return d->error.code;

@@ -99,24 +99,25 @@ tutti_err tu_lines_fail_to_reach(const struct tu_tcp_dialer *d, uint32_t peer, c
                  d->rank, d->peers[d->rank].hostname, here, peer, d->peers[peer].hostname, there, why);
 }
 
+/* While the job starts, a rank that cannot be reached is an error. */
+static void note_failure(struct tu_tcp_dialer *d, const struct tu_job_line *line, const char *why) {
+  if (d->starts && d->error.code == TUTTI_OK) tu_lines_fail_to_reach(d, line->peer, why, &d->error);
+}
+
 /* Reports that the peer accepts no connections of this job: its port is closed, or another process has it. */
 static void refuse(struct tu_tcp_dialer *d, struct tu_job_line *line, const char *why) {
-  if (d->starts && d->error.code == TUTTI_OK) tu_lines_fail_to_reach(d, line->peer, why, &d->error);
+  note_failure(d, line, why);
   d->peers[line->peer].settled[line->control] = true;
   hang_up(line);
   enter(d, line, TU_LINE_MADE);
 }
 
-static void rest(struct tu_tcp_dialer *d, struct tu_job_line *line) {
+/* The call cannot go on now. At the start, `why` ends the job; NULL: it does not. */
+static void call_again(struct tu_tcp_dialer *d, struct tu_job_line *line, const char *why) {
+  if (why) note_failure(d, line, why);
   hang_up(line);
   line->at_ns = tu_clock_ns() + AGAIN_NS;
   enter(d, line, TU_LINE_RESTING);
-}
-
-/* The call cannot go on now. At the start, `why` ends the job; NULL: it does not. */
-static void call_again(struct tu_tcp_dialer *d, struct tu_job_line *line, const char *why) {
-  if (why && d->starts && d->error.code == TUTTI_OK) tu_lines_fail_to_reach(d, line->peer, why, &d->error);
-  rest(d, line);
 }
 
 /* ---- a connection is made ---- */

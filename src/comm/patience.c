@@ -84,7 +84,7 @@ tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t s
                                      .spin_ns = (uint64_t)us * NS_PER_US};
   else if (us < 0) *patience = (struct tu_patience){.polls = 1};
   else if (share > 1) *patience = (struct tu_patience){.adapts = true, .polls = POLLS_CROWDED};
-  else if (hosts) *patience = (struct tu_patience){.polls = POLLS_HOSTS, .spin_ns = SPIN_HOSTS_NS};
+  else if (hosts) *patience = (struct tu_patience){.spin_ns = SPIN_HOSTS_NS};
   else *patience = (struct tu_patience){.adapts = true, .polls = POLLS_ROOMY, .spin_ns = SPIN_NS};
   if (hosts && patience->spin_ns > 0) patience->polls = POLLS_HOSTS;
   patience->lends_core = hosts;

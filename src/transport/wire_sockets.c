@@ -278,10 +278,20 @@ static bool sockets_post(struct tu_wire *w, uint32_t rank, unsigned how, const v
 
 /* ---- receiving ---- */
 
-/* Takes the received bytes: the rest of a head or of a body, or less. */
-static void take(struct sockets *s, struct connection *c) {
+/* Counts bytes that were received into the head or the body of the current frame. They complete it, or a part of it. */
+static void advance(struct sockets *s, struct connection *c, size_t count) {
   struct tu_wire_reader *reader = s->wire.reader;
   const uint32_t from = rank_of(s, c);
+  const bool in_head = c->received < sizeof c->in;
+  c->received += count;
+  if (in_head && c->received == sizeof c->in) c->in_body = reader->begin(reader, from, c->in.head, c->in.body_bytes);
+  if (c->received < sizeof c->in || c->received - sizeof c->in < c->in.body_bytes) return;
+  c->received = 0;
+  reader->end(reader, from, c->in.head, c->in_body, c->in.body_bytes);
+}
+
+/* Takes bytes from the buffer: the rest of a head or of a body, or less. */
+static void take(struct sockets *s, struct connection *c) {
   const unsigned char *bytes = c->buffer + c->taken;
   size_t count = c->filled - c->taken;
   if (c->received < sizeof c->in) {
@@ -293,12 +303,7 @@ static void take(struct sockets *s, struct connection *c) {
     if (c->in_body) memcpy(c->in_body + at, bytes, count);
   }
   c->taken += (uint32_t)count;
-  const bool in_head = c->received < sizeof c->in;
-  c->received += count;
-  if (in_head && c->received == sizeof c->in) c->in_body = reader->begin(reader, from, c->in.head, c->in.body_bytes);
-  if (c->received < sizeof c->in || c->received - sizeof c->in < c->in.body_bytes) return;
-  c->received = 0;
-  reader->end(reader, from, c->in.head, c->in_body, c->in.body_bytes);
+  advance(s, c, count);
 }
 
 /* Returns the number of bytes of the current body that are missing, if it is long enough to be received into its own
@@ -326,11 +331,7 @@ static bool receive(struct sockets *s, struct connection *c, bool *more) {
   s->recent = c;
   c->taken = 0;
   c->filled = missing ? 0 : (uint32_t)n;
-  if (missing) c->received += (size_t)n;
-  if (missing == (size_t)n) {
-    c->received = 0;
-    s->wire.reader->end(s->wire.reader, rank_of(s, c), c->in.head, c->in_body, c->in.body_bytes);
-  }
+  if (missing) advance(s, c, (size_t)n);
   while (c->taken < c->filled) take(s, c);
   return true;
 }
@@ -377,7 +378,7 @@ static bool sockets_look(struct tu_wire *w) {
     if (c->fd >= 0 && events[i].events & EPOLLOUT) (void)drain_all(s, c);
     (void)receive_all(s, c);
   }
-  if (dials) (void)s->dialer->ops->look(s->dialer, attach, s);
+  if (dials) s->dialer->ops->look(s->dialer, attach, s);
   return count > 0;
 }
 
@@ -441,8 +442,10 @@ static void sockets_close(struct tu_wire *w, int timeout_ms) {
     uint64_t now = tu_clock_ns();
     nfds_t count = 0;
     all = true;
-    (void)s->dialer->ops->look(s->dialer, attach, s);
-    for (uint32_t r = 0; r < s->ranks; r++) (void)sockets_alive(w, r); /* what a silent host does not have is dropped */
+    s->dialer->ops->look(s->dialer, attach, s);
+    /* What a silent host does not have is dropped. */
+    for (uint32_t r = 0; r < s->ranks; r++)
+      if (s->dialer->host[r] == r) (void)sockets_alive(w, r);
     for (uint32_t i = 0; i < 2 * s->ranks; i++)
       if (!take_leave(s, &s->connections[i], &watched[count])) all = false, count++;
     if (!all && now >= deadline) break;
@@ -485,7 +488,7 @@ tutti_err tu_wire_sockets(uint32_t ranks, struct tu_dialer *dialer, struct tu_wi
   s->wire.descriptor = epoll_create1(EPOLL_CLOEXEC);
   if (s->wire.descriptor >= 0 &&
       (dialer->descriptor < 0 || epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, dialer->descriptor, &event) == 0)) {
-    (void)dialer->ops->look(dialer, attach, s);
+    dialer->ops->look(dialer, attach, s);
     *wire = &s->wire;
     return TUTTI_OK;
   }

@@ -274,23 +274,21 @@ static void dialer_want(struct tu_dialer *dialer, uint32_t peer, bool control) {
   else world_wake(peer, m->arrives_at);
 }
 
-static bool dialer_look(struct tu_dialer *dialer, tu_dialer_made *made, void *context) {
+static void dialer_look(struct tu_dialer *dialer, tu_dialer_made *made, void *context) {
   const uint32_t rank = ((struct world_dialer *)(void *)dialer)->rank;
-  bool any = false;
   world_system_call();
   for (uint32_t link = 0; link < LINKS; link++) {
     struct making *m = making_of(rank, link);
     if (!m->called || peer_of(link) == rank) continue;
     if (m->caller == rank && !m->taken && m->answer_at <= world.now) {
-      m->taken = any = true;
+      m->taken = true;
       made(context, peer_of(link), is_control(link), m->refused ? -1 : add(SOCKET, link));
     } else if (m->caller != rank && !m->accepted && m->arrives_at <= world.now) {
-      m->accepted = any = true;
+      m->accepted = true;
       if (!m->starts) answer(rank, link, m, false);
       made(context, peer_of(link), is_control(link), add(SOCKET, link));
     }
   }
-  return any;
 }
 
 /* The rank makes and accepts no more connections. */
