@@ -78,8 +78,8 @@ chmod 1777 /tmp /dev/shm
 # An address can be used at once, and not after a search for duplicates.
 echo 0 | tee /proc/sys/net/ipv6/conf/all/accept_dad >/proc/sys/net/ipv6/conf/default/accept_dad
 # A connection never begins at a port that a launcher on the machine has chosen for a job. While rank 0 does not listen
-# yet, a rank of its host could else reach itself there.
-echo 20000 32000 >/proc/sys/net/ipv4/ip_local_port_range
+# yet, a rank of its host could else reach itself there. Nor at 29400 and 29500, the ports of torchrun.
+echo 20000 29000 >/proc/sys/net/ipv4/ip_local_port_range
 ip link set lo up
 echo ready
 exec sleep infinity'

@@ -176,7 +176,9 @@ test_statuses() {
     until [ -s first ] && ! kill -0 $(cat first) 2>/dev/null; do sleep 0.01; done; exit 1'
   has_facts "killed" "$err" "rank 3 (host b, pid |signal 9"
   # Rank 1 does not end by itself.
-  run 5 run --hosts a,b -- sh -c '[ $TUTTI_RANK = 0 ] && exit 5; exec sleep 1000'
+  rm first
+  run 5 run --hosts a,b -- sh -c 'if [ $TUTTI_RANK = 0 ]; then until [ -e first ]; do sleep 0.01; done; exit 5; fi
+    echo >first; exec sleep 1000'
   has_facts "grace" "$err" "rank 0 (host a, pid |status 5|host b: ending the 1 rank"
 }
 
