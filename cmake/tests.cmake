@@ -3,7 +3,8 @@
 # build folder. A test starts its own ranks.
 #
 # Labels: fast (run by plain `make`) and slow (run only by `make check`). A line `/* test: slow timeout=SECONDS */` (or
-# `# test: ...`) near the top of a file sets the label and the time limit. With TEST_LONG, all time limits are longer.
+# `# test: ...`) near the top of a file sets the label and the time limit. With TEST_LONG, all time limits are longer. The
+# word `waits` there is for a test that waits for most of its time: tools/run-tests runs two such tests instead of one.
 function(describe_test name file)
   file(STRINGS ${file} directive REGEX "^(/\\*|#) test: " LIMIT_COUNT 1)
   set(label fast)
@@ -17,7 +18,17 @@ function(describe_test name file)
   if(DEFINED ENV{TEST_LONG})
     math(EXPR timeout "${timeout} * 30")
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77)
+  set(share 2)
+  if(directive MATCHES " waits ")
+    set(share 1)
+  endif()
+  # Among tests without known times, those of higher cost begin first.
+  set(cost 0)
+  if(timeout GREATER 180)
+    set(cost ${timeout})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+    PROCESSORS ${share} COST ${cost})
   # With sanitizers, slow tests are built by default only with TEST_LONG; otherwise build one by its name.
   if(TARGET ${name} AND label STREQUAL slow AND TUTTI_SANITIZE AND NOT DEFINED ENV{TEST_LONG})
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)

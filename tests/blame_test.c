@@ -1,4 +1,4 @@
-/* test: fast timeout=120 */
+/* test: fast waits timeout=120 */
 /* blame_test.c: the rank that a time-out names. One rank does not move, other ranks wait for it, and more ranks wait
  * for these. The message of each must first name the rank that does not move, and then the chain of waits that leads to
  * it. */

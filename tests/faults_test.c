@@ -1,4 +1,4 @@
-/* test: slow timeout=900 */
+/* test: slow waits timeout=900 */
 /* faults_test.c: failures. Ranks make different calls, die, come late, or make invalid calls. Every rank must get an
  * error that says what happened, in time, and no rank may hang. The test forks the ranks itself, as `tutti run` would
  * end them all. */

@@ -1,4 +1,4 @@
-/* test: slow timeout=600 */
+/* test: slow waits timeout=600 */
 /* hosts_test.c: jobs whose ranks run on several (simulated) hosts, as users see them: calls of all kinds, communicators
  * created and freed, failures, and calls that such jobs do not support. Ranks are threads or real processes. */
 #include <dirent.h>

@@ -2,7 +2,7 @@
 # launchers_test.sh SOURCE BUILD: jobs that other launchers start: MPICH's mpirun (hydra, PMI-1), Open MPI's mpirun (PMIx),
 # Slurm's srun (pmi2 and pmix), and torchrun, each on one host and on two, which are namespaces. examples/train must give
 # the same bits as under `tutti run`. tools/setup launchers installs the launchers; those that are missing are skipped.
-# test: slow timeout=900
+# test: slow waits timeout=900
 set -u
 . "$1/tests/shell.sh"
 . "$1/tests/netns.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # run_hosts_test.sh SOURCE BUILD: tests `tutti run --hosts`: placement, input and output, exit statuses, signals, and that
 # nothing is left of a job, whatever is killed. Hosts are this machine: TUTTI_RSH runs the agents here.
-# test: fast timeout=240
+# test: fast waits timeout=240
 set -u
 . "$1/tests/shell.sh"
 . "$1/tests/processes.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # run_limits_test.sh SOURCE BUILD: tests the messages of `tutti run` and of joining ranks at the limits of the process
 # (ulimit), and the port that joins share.
-# test: fast timeout=120
+# test: fast waits timeout=120
 set -u
 . "$1/tests/shell.sh"
 tutti=$2/tutti

@@ -1,7 +1,7 @@
 #!/bin/bash
 # run_test.sh SOURCE BUILD: tests `tutti run`: exit statuses, signals, whole lines of output, and that it leaves no
 # processes behind.
-# test: fast timeout=120
+# test: fast waits timeout=120
 set -u
 . "$1/tests/shell.sh"
 . "$1/tests/processes.sh"

@@ -1,3 +1,4 @@
+/* test: fast waits */
 /* job_failures_test.c: tests of failures while a job starts, with real processes: foreign connections, and ranks that
  * leave or die. */
 #include "boot/job_tcp_wire.h"

@@ -1,3 +1,4 @@
+/* test: fast waits */
 /* job_test.c: tests of starting a job, with real processes: ranks that join, ranks that are missing or do not fit, and
  * that no descriptor is left open. */
 #include "job_ranks.h"
