@@ -39,6 +39,7 @@ bool tu_comm_find_verdict(struct tutti_comm *comm) {
   if (comm->failed) return true;
   if (!tu_control_verdict(&comm->mover->control, &comm->error)) return false;
   tu_control_spread(&comm->mover->control);
+  tu_mover_withdraw(comm->mover);
   return comm->failed = true;
 }
 
@@ -52,6 +53,7 @@ tutti_err tu_comm_verdict(const tutti_comm *comm, struct tu_error *error) {
 tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error) {
   if (!comm->failed) {
     tu_control_fail(&comm->mover->control, error);
+    tu_mover_withdraw(comm->mover);
     comm->failed = true;
     /* If another rank has reported a failure before, that first failure is the verdict, not *error. */
     if (!tu_control_verdict(&comm->mover->control, &comm->error)) comm->error = *error;

@@ -255,7 +255,7 @@ static bool may_go(struct tu_execution *e, const struct tu_instruction *ins, str
     const struct tu_progress *before = &e->progress[afters[i].before];
     if (before->finished) continue;
     if (!afters[i].sliced) return false;
-    *limit = tu_min(*limit, before->done);
+    *limit = tu_min(*limit, before->way == TU_WAY_LENT ? tu_send_returned_bytes(e, afters[i].before) : before->done);
   }
   return *limit > progress->done;
 }
@@ -645,7 +645,7 @@ static void mark_receivers(const struct tu_execution *e, const struct tu_instruc
   const bool published = progress->way == TU_WAY_LENT && progress->done == ins->bytes;
   bool any = false;
   for (uint32_t k = 0; k < ins->message_count; k++) {
-    if (published ? tu_sender_taken(m[k].sender, e->sequences[ins->message_first + k]) : tu_sender_ready(m[k].sender))
+    if (published ? tu_sender_returned(m[k].sender, e->sequences[ins->message_first + k]) : tu_sender_ready(m[k].sender))
       continue;
     waits_for[m[k].sender->peer] = any = true;
   }

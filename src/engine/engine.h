@@ -120,8 +120,10 @@ void tu_execution_blockers(const struct tu_execution *e, bool *waits_for);
 bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count);
 /* Publishes the slice that was just written, so that its receivers can read it. */
 void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes);
-/* Returns true when the receivers have read every lent slice of the send. */
+/* Returns true when every lent slice of the send has been read. */
 bool tu_send_returned(struct tu_execution *e, uint32_t instruction);
+/* Returns how many bytes of a send that is lent to other hosts have been read, or fewer. */
+size_t tu_send_returned_bytes(const struct tu_execution *e, uint32_t instruction);
 
 /* ---- matching.c: matches receives with the messages of a channel, by tag and in order ---- */
 

@@ -4,11 +4,13 @@
  * - inline: a short message lies in its line.
  * - stored (rendezvous put): the receiver has posted a target in memory that both ranks map.
  * - lent (rendezvous get): the source is in memory that both ranks map, and no instruction depends on the send. The
- *   receiver reads the source. Only then does the send end.
+ *   receiver reads the source. Only then does the send end. To ranks of other hosts, any memory is lent: the wire reads
+ *   it, and the send ends when it has done so.
  * - staged: all other messages.
  *
- * A send on which other instructions depend is never lent. It must end as soon as this rank has read its source.
- * Otherwise two ranks that exchange data in place would wait for each other forever. */
+ * A send on which other instructions depend is never lent to ranks of this host. It must end as soon as this rank has
+ * read its source. Otherwise two ranks that exchange data in place would wait for each other forever. Other hosts have
+ * room for all slices that there are credits for, so what is lent to them ends when this rank or they look. */
 #include "engine/engine.h"
 
 /* Decides for a message that may be both lent and stored. A message of fewer bytes is lent: the receiver copies it, and
@@ -28,19 +30,22 @@ static bool all_posted(const struct tu_execution *e, const struct tu_instruction
   return true;
 }
 
-/* Returns true if every receiver maps this rank's memory, and so can read it. */
-static bool all_map(const struct tu_execution *e, const struct tu_instruction *ins) {
+/* Returns true if every receiver is on another host (remote), or if every one is on this host. */
+static bool all_are(const struct tu_execution *e, const struct tu_instruction *ins, bool remote) {
   const struct tu_message *m = e->program->messages + ins->message_first;
-  bool map = true;
-  for (uint32_t i = 0; i < ins->message_count && e->mover->control.remote; i++)
-    map &= tu_control_local(&e->mover->control, m[i].sender->peer) != TU_REMOTE;
-  return map;
+  bool all = true;
+  for (uint32_t i = 0; i < ins->message_count; i++) all &= m[i].sender->remote == remote;
+  return all;
+}
+
+/* Returns true if each receiver, or the wire to it, can read the source, and does so even if this rank only waits. */
+static bool can_read(const struct tu_execution *e, const struct tu_instruction *ins) {
+  if (e->mover->control.remote && all_are(e, ins, true)) return true;
+  return ins->lasting && e->segment_offsets[ins->source.buffer] && all_are(e, ins, false);
 }
 
 static bool may_lend(const struct tu_execution *e, const struct tu_instruction *ins) {
-  if (!ins->lasting || ins->bytes < e->direct_bytes || ins->source.run_count != 1 || ins->source.fold ||
-      !e->segment_offsets[ins->source.buffer] || !all_map(e, ins))
-    return false;
+  if (ins->bytes < e->direct_bytes || ins->source.run_count != 1 || ins->source.fold || !can_read(e, ins)) return false;
   if (ins->first && !e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM) return false;
   /* A lent message keeps its sender waiting until the receiver has read it. Users of send do not expect that of a
    * message that fits into its channel. So a point-to-point message is lent only if it is longer. */
@@ -107,13 +112,20 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_LENT:
-      if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
-      return *bytes >= LEND_SLICE || progress->done + *bytes == ins->bytes;
+      if (m->sender->remote) *bytes = tu_min(*bytes, e->slot_bytes);
+      else if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
+      return *bytes >= tu_min(LEND_SLICE, e->slot_bytes) || progress->done + *bytes == ins->bytes;
     default:
       for (uint32_t i = 0; i < ins->message_count; i++)
         e->targets[(*count)++] = tu_sender_line(m[i].sender)->at.payload;
       return true;
   }
+}
+
+/* Returns the offset in the segment of a buffer that is lent. */
+static uint64_t lent_from(const struct tu_execution *e, enum tu_buffer buffer, bool remote) {
+  if (!remote) return e->segment_offsets[buffer];
+  return (uintptr_t)e->base[buffer] - (uintptr_t)e->mover->transport->base;
 }
 
 void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes) {
@@ -123,7 +135,8 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   bool last = progress->done + bytes == ins->bytes, staged = progress->way == TU_WAY_STAGED;
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->segment_offset, bytes);
   if (progress->way == TU_WAY_LENT)
-    progress->segment_offset = e->segment_offsets[ins->source.buffer] + ins->source.offset + progress->done;
+    progress->segment_offset =
+        lent_from(e, ins->source.buffer, m->sender->remote) + ins->source.offset + progress->done;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->segment_offset, bytes);
@@ -138,12 +151,26 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   progress->done += bytes;
 }
 
+size_t tu_send_returned_bytes(const struct tu_execution *e, uint32_t instruction) {
+  const struct tu_instruction *ins = &e->program->instructions[instruction];
+  const size_t done = e->progress[instruction].done;
+  uint32_t unread = 0;
+  for (uint32_t i = 0; i < ins->message_count && done > 0; i++) {
+    uint32_t message = ins->message_first + i;
+    const struct tu_sender *s = e->program->messages[message].sender;
+    const uint32_t dispatched = atomic_load_explicit(&s->dispatched, memory_order_acquire);
+    const int32_t left = (int32_t)(e->sequences[message] - dispatched);
+    if (left > 0) unread = (uint32_t)tu_max((uint32_t)left, unread);
+  }
+  return done - tu_min(done, unread * e->slot_bytes);
+}
+
 bool tu_send_returned(struct tu_execution *e, uint32_t instruction) {
   const struct tu_instruction *ins = &e->program->instructions[instruction];
   if (e->progress[instruction].way != TU_WAY_LENT) return true;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     uint32_t message = ins->message_first + i;
-    if (!tu_sender_taken(e->program->messages[message].sender, e->sequences[message])) return false;
+    if (!tu_sender_returned(e->program->messages[message].sender, e->sequences[message])) return false;
   }
   return true;
 }

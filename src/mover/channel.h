@@ -18,6 +18,8 @@
  *   readers (cast.h).
  * - lent (rendezvous get): the payload lies at `offset` in the segment, in a buffer that the sender's user has passed,
  *   in memory that all ranks map. The message is complete at the sender only after the receiver has taken the slice.
+ *   To a peer on another host, any memory can be lent: the wire reads it. The message is complete at the sender once
+ *   the wire has read it. Then `offset` is the distance from the segment's address, and may be any number.
  * - stored (rendezvous put): the payload is in the target that the receiver has posted.
  *
  * A receiver does not distinguish staged from lent.
@@ -172,6 +174,8 @@ struct tu_sender {
   uint32_t sent, taken_seen;
   uint32_t credits;
   uint32_t peer, bell;
+  bool remote;                 /* true: the peer is on another host */
+  _Atomic uint32_t dispatched; /* remote: number of slices whose payload the wire has read */
   /* if the next slice is a joined message (it carries the data of several send steps): number of its parts written so
    * far */
   uint32_t parts_filled;
@@ -216,6 +220,12 @@ static inline bool tu_sender_taken(struct tu_sender *s, uint32_t sequence) {
   if ((int32_t)(s->taken_seen - sequence) >= 0) return true;
   s->taken_seen = atomic_load_explicit(&s->credit->taken, memory_order_acquire);
   return (int32_t)(s->taken_seen - sequence) >= 0;
+}
+
+/* Returns true if the memory of all lent slices up to number `sequence` is the user's again. */
+static inline bool tu_sender_returned(struct tu_sender *s, uint32_t sequence) {
+  if (!s->remote) return tu_sender_taken(s, sequence);
+  return (int32_t)(atomic_load_explicit(&s->dispatched, memory_order_acquire) - sequence) >= 0;
 }
 
 /* Returns true if the sender has a credit for the next slice: a line whose previous slice the receiver has taken. */

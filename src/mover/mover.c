@@ -249,6 +249,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
       .credits = shape.credits,
       .peer = peer,
       .bell = tu_control_bell(&m->control, peer),
+      .remote = tu_control_local(&m->control, peer) == TU_REMOTE,
       .offset = offset,
       .starts = starts,
       .back = pair->receivers[lane],
@@ -258,7 +259,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
     return NULL;
   }
   s->credit->ring = s->staging.offset;
-  if (tu_control_local(&m->control, peer) != TU_REMOTE) tu_control_announce(&m->control, peer, lane, offset);
+  if (!s->remote) tu_control_announce(&m->control, peer, lane, offset);
   else if (tu_remote_join(&m->control, s, lane, error) != TUTTI_OK) {
     destroy_sender(m, s, true);
     return NULL;

@@ -105,6 +105,11 @@ static inline void tu_mover_flush(const struct tu_mover *m) {
   if (m->transport->hosts) (void)tu_remote_flush(m->transport, m->wired ? &m->control : NULL);
 }
 
+/* Called when the communicator has failed: the buffers of its calls are no longer used. */
+static inline void tu_mover_withdraw(const struct tu_mover *m) {
+  if (m->control.remote) tu_remote_withdraw(&m->control);
+}
+
 /* Checks once, without waiting, whether this rank may destroy the mover in order. If not, marks in waits_for the ranks
  * that it still waits for. */
 bool tu_mover_drained(struct tu_mover *m, bool *waits_for);

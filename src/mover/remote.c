@@ -162,6 +162,13 @@ static void repeat_verdict(struct tu_remote *r, const struct tu_control *c) {
   if (!c->far->deaf && tu_control_verdict(c, &error)) tu_remote_post_verdict(r, c, &error);
 }
 
+void tu_remote_withdraw(const struct tu_control *c) {
+  struct tu_remote *r = tu_remote_of(c->transport);
+  pthread_mutex_lock(&r->lock);
+  if (c->far) tu_remote_let_go(r, c->far);
+  pthread_mutex_unlock(&r->lock);
+}
+
 void tu_remote_close(struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(c->transport);
   const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_CLOSED};
@@ -172,7 +179,7 @@ void tu_remote_close(struct tu_control *c) {
     repeat_verdict(r, c);
     (void)tu_remote_post(r, c, TU_IF_MET, &f, NULL, 0);
     tu_remote_mark_closed(r, s);
-    for (struct tu_remote_end *e = s->ends; e; e = e->next) e->sender = NULL;
+    tu_remote_let_go(r, s);
     c->far = NULL;
     tu_remote_sweep(r, s);
   }

@@ -42,6 +42,8 @@ bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c);
 
 tutti_err tu_remote_open(struct tu_control *c, struct tu_error *error);
 void tu_remote_close(struct tu_control *c);
+/* Sends no more slices of a communicator that has failed. When this returns, its calls' buffers are the user's again. */
+void tu_remote_withdraw(const struct tu_control *c);
 /* Connects a sender to its peer on that lane, so that its slices are sent. Error: TUTTI_ERR_MEMORY. */
 tutti_err tu_remote_join(struct tu_control *c, struct tu_sender *s, uint32_t lane, struct tu_error *error);
 /* Returns true once something has arrived on the receiver's lane. Then also sets the receiver's lines (slice

@@ -158,6 +158,8 @@ bool tu_remote_serve_left(struct tu_remote *r, bool all_credits);
 /* Sends all published slices, and the credits that are due, before the frames that this rank sends next. Slices that
  * cannot be sent now are copied and sent later, because their memory may be freed. */
 void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s);
+/* Sends no more slices of the communicator, and reads no memory of its senders from now on. */
+void tu_remote_let_go(struct tu_remote *r, const struct tu_remote_comm *s);
 /* Called when the head (struct tu_frame) of a slice has arrived. Returns the end of the channel to which the slice
  * belongs; tu_remote_slot returns the buffer for the body. NULL: there is no such end, and the body is skipped. */
 struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, const struct tu_frame *f,

@@ -37,7 +37,7 @@ static bool send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts
     f.of.slice.slot_bytes = e->comm->control->shape.slot_bytes;
     bool is_inline = line->message_bytes <= TU_INLINE_BYTES;
     if (is_inline) memcpy(f.of.slice.payload, line->at.payload, sizeof f.of.slice.payload);
-    const void *body = is_inline ? NULL : s->base + line->at.offset;
+    const void *body = is_inline ? NULL : (const void *)((uintptr_t)s->base + line->at.offset);
     if (!give(r->wire, e->peer, posts, &f, body, is_inline ? 0 : line->bytes)) return moved;
     e->sent++;
     if ((int32_t)(line->taken - e->told) > 0) e->told = line->taken;
@@ -71,11 +71,24 @@ static bool send_credits(struct tu_remote *r, struct tu_remote_end *e, bool all)
   return true;
 }
 
+/* Records which slices the wire has read, and wakes the threads that may wait for that. Returns true if it has read all
+ * that are sent. */
+static bool note_dispatched(struct tu_remote *r, const struct tu_remote_end *e) {
+  const bool all = !r->wire->ops->reads(r->wire, e->peer);
+  const uint32_t dispatched = all ? e->sent : e->sent - 1;
+  if ((int32_t)(dispatched - atomic_load_explicit(&e->sender->dispatched, memory_order_relaxed)) > 0) {
+    atomic_store_explicit(&e->sender->dispatched, dispatched, memory_order_release);
+    tu_bell_ring(r->transport, r->transport->rank);
+  }
+  return all;
+}
+
 /* Sends the slices and credits that are ready at one end of a channel. Sets *left if something cannot be sent now. */
 static bool serve(struct tu_remote *r, struct tu_remote_end *e, bool all_credits, bool *left) {
   bool moved = e->sender && send_slices(r, e, false);
   if (e->lines && !e->comm->closed) moved |= send_credits(r, e, all_credits);
-  *left = (e->sender && has_slice(e)) || (e->lines && atomic_load(&e->credit.taken) != e->told);
+  *left = e->lines && atomic_load(&e->credit.taken) != e->told;
+  if (e->sender) *left |= !note_dispatched(r, e) || has_slice(e);
   return moved;
 }
 
@@ -95,6 +108,13 @@ void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s) {
   (void)tu_remote_serve_comm(r, s, true);
   for (struct tu_remote_end *e = s->ends; e; e = e->next)
     if (e->sender) (void)send_slices(r, e, true);
+}
+
+void tu_remote_let_go(struct tu_remote *r, const struct tu_remote_comm *s) {
+  for (struct tu_remote_end *e = s->ends; e; e = e->next) {
+    if (e->sender) r->wire->ops->detach(r->wire, e->peer);
+    e->sender = NULL;
+  }
 }
 
 bool tu_remote_serve_left(struct tu_remote *r, bool all_credits) {

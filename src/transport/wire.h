@@ -33,8 +33,14 @@ enum tu_order {
 struct tu_wire_ops {
   const char *name;
   /* Sends a frame (head and body) to that rank; returns false if the frame cannot be sent now. The head is copied. The
-   * body must stay unchanged until the receiver has it. A frame to a rank that is gone is dropped. */
+   * body must stay unchanged while `reads` returns true. A frame to a rank that is gone is dropped. */
   bool (*send)(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes);
+  /* Returns true if the wire still reads the body of the last frame that `send` has sent to that rank. It reads no body
+   * of earlier frames. */
+  bool (*reads)(const struct tu_wire *w, uint32_t rank);
+  /* Copies what the wire has not read of that body, so that its memory may change. If out of memory, the rank is gone
+   * for this wire. */
+  void (*detach)(struct tu_wire *w, uint32_t rank);
   /* Sends a frame like `send`, or copies it to send it later. how: values of enum tu_order. Returns false if out of
    * memory. */
   bool (*post)(struct tu_wire *w, uint32_t rank, unsigned how, const void *head, const void *body, size_t body_bytes);

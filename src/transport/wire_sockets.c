@@ -249,6 +249,25 @@ static bool sockets_send(struct tu_wire *w, uint32_t rank, const void *head, con
   return true;
 }
 
+static bool sockets_reads(const struct tu_wire *w, uint32_t rank) {
+  const struct connection *c = &const_sockets_of(w)->connections[rank];
+  return c->sent < c->total && !c->leaving;
+}
+
+static void sockets_detach(struct tu_wire *w, uint32_t rank) {
+  struct sockets *s = sockets_of(w);
+  struct connection *c = &s->connections[rank];
+  if (!sockets_reads(w, rank)) return;
+  struct posted *p = malloc(sizeof *p + c->out.body_bytes);
+  if (!p) {
+    lose(s, c);
+    return;
+  }
+  memcpy(p->body, c->out_body, c->out.body_bytes);
+  c->leaving = p;
+  c->out_body = p->body;
+}
+
 static bool is_open(const struct connection *c) { return c->fd >= 0 || c->wanted; }
 
 /* Returns the connection for a posted frame; NULL: the frame is dropped. */
@@ -467,6 +486,8 @@ static void sockets_cut(struct tu_wire *w) {
 static const struct tu_wire_ops sockets_ops = {
     .name = "sockets",
     .send = sockets_send,
+    .reads = sockets_reads,
+    .detach = sockets_detach,
     .post = sockets_post,
     .look = sockets_look,
     .alive = sockets_alive,
