@@ -28,6 +28,7 @@ struct wire_end {
   uint64_t seed;             /* seed of the frames that this end sends */
   uint32_t sent, came, lost; /* numbers of frames */
   uint32_t begun;            /* number of frames whose heads have arrived */
+  unsigned char *lent;       /* the body of the last frame that was sent, if the wire may still read it */
   unsigned char *body;       /* buffer for the body of the current frame */
   bool fails;                /* a failure was printed already */
 };
@@ -139,19 +140,36 @@ static void end_wires(struct wire_end ends[2]) {
   for (int i = 0; i < 2; i++) {
     if (ends[i].wire) ends[i].wire->ops->close(ends[i].wire, 0);
     free(ends[i].body);
+    free(ends[i].lent);
   }
 }
 
 /* ---- tests, which run for each kind ---- */
 
+/* Writes other bytes into the body of the last frame that was sent, if the wire does not read it any more. */
+static void take_back(struct wire_end *end, bool detach) {
+  const struct tu_wire_ops *ops = end->wire->ops;
+  if (detach) ops->detach(end->wire, 1);
+  CHECK(!detach || !ops->reads(end->wire, 1), "the wire reads a body that it has copied");
+  if (!end->lent || ops->reads(end->wire, 1)) return;
+  memset(end->lent, 0x5a, body_bytes_of(end->seed, end->sent - 1));
+  free(end->lent);
+  end->lent = NULL;
+}
+
 static bool give(struct wire_end *end, bool posts) {
   const struct wire_head head = head_of(end->seed, end->sent);
-  const unsigned char *body = body_of(end->seed, end->sent);
   const struct tu_wire_ops *ops = end->wire->ops;
+  take_back(end, posts);
+  unsigned char *body = end->lent ? NULL : malloc(head.body_bytes + 1);
+  if (!body) return false;
+  memcpy(body, body_of(end->seed, end->sent), head.body_bytes);
   bool given = posts ? ops->post(end->wire, 1, TU_IN_ORDER, &head, body, head.body_bytes)
                      : ops->send(end->wire, 1, &head, body, head.body_bytes);
   CHECK(given || !posts, "a frame could not be posted");
   end->sent += given;
+  if (given && !posts) end->lent = body;
+  else free(body);
   return given;
 }
 
@@ -174,6 +192,7 @@ static void both_ways(enum kind kind) {
     struct wire_end *end = &ends[ranks_random(&state) % 2];
     bool moved = ranks_random(&state) % 2 && end->sent < FRAMES && give(end, ranks_random(&state) % 2);
     if (ranks_random(&state) % 2) moved |= end->wire->ops->look(end->wire);
+    take_back(end, ranks_random(&state) % 8 == 0);
     idle = moved ? 0 : idle + 1;
     if (ends[0].fails || ends[1].fails) break;
     if (idle < 100 || ends[0].sent + ends[1].sent < 2 * FRAMES) continue;

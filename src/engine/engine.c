@@ -645,7 +645,8 @@ static void mark_receivers(const struct tu_execution *e, const struct tu_instruc
   const bool published = progress->way == TU_WAY_LENT && progress->done == ins->bytes;
   bool any = false;
   for (uint32_t k = 0; k < ins->message_count; k++) {
-    if (published ? tu_sender_returned(m[k].sender, e->sequences[ins->message_first + k]) : tu_sender_ready(m[k].sender))
+    if (published ? tu_sender_returned(m[k].sender, e->sequences[ins->message_first + k])
+                  : tu_sender_ready(m[k].sender))
       continue;
     waits_for[m[k].sender->peer] = any = true;
   }
