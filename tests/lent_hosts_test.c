@@ -103,25 +103,46 @@ static void test_long_messages(void) { play(call_with_long_messages); }
 
 /* ---- calls that fail ---- */
 
-enum failure { TIME_OUT, ABORT, FAILURES };
-static const tutti_err failures[FAILURES] = {TUTTI_ERR_TIMEOUT, TUTTI_ERR_ABORTED};
+/* What the last rank does: nothing, or it aborts; or it begins to send, and stops. So the others get stuck in the middle
+ * of a slice that they send or receive. */
+enum failure { TIME_OUT, ABORT, STOPS, FAILURES }; /* STOPS is the last one: await_others relies on it */
+static const tutti_err failures[FAILURES] = {TUTTI_ERR_TIMEOUT, TUTTI_ERR_ABORTED, TUTTI_ERR_TIMEOUT};
 
-/* The last rank does not call, so the others get stuck in the middle of a slice. */
+static tutti_err gather(tutti_comm *comm, uint32_t rank, int64_t *data, size_t items) {
+  return tutti_allgather(comm, data + rank * items, data, items, TUTTI_I64);
+}
+
+/* Waits until all calls of the other ranks have ended. */
+static void await_others(struct player *p) {
+  const uint64_t end = ranks_now_ms() + PATIENCE_MS, goal = (uint64_t)FAILURES * (p->ranks - 1);
+  while (p->stage->counted < goal && ranks_now_ms() < end) ranks_sleep_us(1000);
+}
+
+/* A receive is only posted if its channel has been used before. */
+static void use_channels(struct player *p, tutti_comm *comm) {
+  int64_t *data = map(p->ranks * 10000);
+  for (int i = 0; i < 3; i++) (void)good(p, gather(comm, p->rank, data, 10000), "allgather");
+  munmap(data, p->ranks * 10000 * 8);
+}
+
 static void fail(struct player *p, enum failure failure) {
   tutti_comm *dup;
   const bool last = p->rank == p->ranks - 1;
   if (!good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
-  if (failure == TIME_OUT && !good(p, tutti_comm_set_timeout(dup, SHORT_MS), "set_timeout")) return;
-  int64_t *data = map(LONG);
+  use_channels(p, dup);
+  if (failure != ABORT && !good(p, tutti_comm_set_timeout(dup, SHORT_MS), "set_timeout")) return;
+  int64_t *data = map((size_t)LONG * p->ranks), *own = data + (size_t)LONG * p->rank;
+  const tutti_call call = {.collective = TUTTI_ALLGATHER, .send = own, .recv = data, .count = LONG, .type = TUTTI_I64};
+  tutti_request *request = NULL;
   tutti_err err = failures[failure];
-  if (!last) {
-    memset(data, (int)p->rank + 1, (size_t)LONG * 8);
-    err = tutti_allreduce(dup, data, data, LONG, TUTTI_I64, TUTTI_SUM);
-  } else if (failure == ABORT) {
-    ranks_sleep_us(SHORT_MS * 1000);
-    tutti_abort(dup, "enough");
-  }
-  munmap(data, (size_t)LONG * 8);
+  memset(own, (int)p->rank + 1, (size_t)LONG * 8);
+  if (!last && failure == STOPS) err = gather(dup, p->rank, data, LONG);
+  else if (!last) err = tutti_allreduce(dup, data, data, LONG, TUTTI_I64, TUTTI_SUM);
+  else if (failure == STOPS) (void)good(p, tutti_start(dup, &call, &request), "start");
+  else if (failure == ABORT) ranks_sleep_us(SHORT_MS * 1000), tutti_abort(dup, "enough");
+  if (!last) p->stage->counted++;
+  if (request) await_others(p), err = tutti_wait(&request);
+  munmap(data, (size_t)LONG * p->ranks * 8);
   if (err != failures[failure])
     wrong(p, "rank %u: %s, expected %s", p->rank, tutti_err_name(err), tutti_err_name(failures[failure]));
   troupe_meet(p);
@@ -130,8 +151,9 @@ static void fail(struct player *p, enum failure failure) {
   send_both_ways(p, 100003);
 }
 
+/* A waiting thread also advances calls that other threads of its process have started: no thread stops. */
 static void fail_in_turn(struct player *p) {
-  for (enum failure failure = 0; failure < FAILURES; failure++) fail(p, failure);
+  for (enum failure failure = 0; failure < (p->is_thread ? STOPS : FAILURES); failure++) fail(p, failure);
 }
 
 static void test_failures_give_back(void) { play(fail_in_turn); }

@@ -73,15 +73,21 @@ void tu_execution_fini(struct tu_execution *e) {
 }
 
 /* Sends the address of a receive's target to its sender (for rendezvous put), if the message is long enough and the
- * target is one contiguous run of shared memory. */
+ * target is one contiguous run of shared memory. If the sender is on another host, tells the wire the address, and the
+ * target may be in any memory. */
 static void post(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
   struct tu_receiver *r = m->receiver;
   uint64_t ticket = e->tickets[m->ring] + m->ordinal;
-  if (ins->bytes < e->direct_bytes || !e->segment_offsets[ins->target.buffer] || ins->target.run_count != 1 ||
-      ins->target.fold || m->parts > 1)
+  if (ins->bytes < e->direct_bytes || ins->target.run_count != 1 || ins->target.fold || m->parts > 1 ||
+      e->program->point_to_point || !tu_receiver_may_post(r, ticket))
     return;
-  if (e->program->point_to_point || !tu_receiver_may_post(r, ticket)) return;
+  if (r->aims) {
+    tu_receiver_aim(r, ticket, e->base[ins->target.buffer] + ins->target.offset, e->tag, ins->bytes);
+    progress->posted = true;
+    return;
+  }
+  if (!e->segment_offsets[ins->target.buffer]) return;
   e->mover->control.exposes = true;
   tu_receiver_post(r, ticket, e->segment_offsets[ins->target.buffer] + ins->target.offset);
   progress->posted = true;
@@ -112,7 +118,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   /* Posts the addresses of receive buffers (for rendezvous put) before this rank sends any message. So a peer that
    * sends only after it has received a message of this call already knows the address to write to. If other ranks do
    * not map OUT, they cannot write there, and no address is posted. */
-  if (e->segment_offsets[TU_OUT] == 0) return;
+  if (e->segment_offsets[TU_OUT] == 0 && !e->mover->control.remote) return;
   for (uint32_t i = 0; i < p->instruction_count; i++)
     if (p->instructions[i].kind == TU_RECV && p->instructions[i].after_count == 0)
       post(e, &p->instructions[i], &e->progress[i]);

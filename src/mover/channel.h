@@ -20,7 +20,8 @@
  *   in memory that all ranks map. The message is complete at the sender only after the receiver has taken the slice.
  *   To a peer on another host, any memory can be lent: the wire reads it. The message is complete at the sender once
  *   the wire has read it. Then `offset` is the distance from the segment's address, and may be any number.
- * - stored (rendezvous put): the payload is in the target that the receiver has posted.
+ * - stored (rendezvous put): the payload is in the target that the receiver has posted. A slice from another host is
+ *   stored if the receiver has posted the target before the slice arrives: the wire receives the slice there.
  *
  * A receiver does not distinguish staged from lent.
  *
@@ -68,6 +69,13 @@ _Static_assert(sizeof(struct tu_line) == TU_LINE_BYTES, "a line is a cache line"
 struct tu_post {
   _Atomic uint64_t ticket;
   uint64_t offset; /* offset of the target in the segment */
+};
+
+/* A target for a message from another host: contiguous memory of this process. The field `ticket` as in tu_post. */
+struct tu_aim {
+  _Atomic uint64_t ticket;
+  unsigned char *to;
+  uint64_t tag, bytes;
 };
 
 /* The cache lines of a channel that the receiver writes. Only the field `ring` is written by the sender. */
@@ -210,6 +218,7 @@ struct tu_receiver {
   bool far;
   uint64_t tickets, served;
   uint32_t lane;                /* lane under which the sender announces the channel */
+  struct tu_aim *aims;          /* [TU_POSTS]: targets, if the peer is on another host; else NULL */
   struct tu_matching *matching; /* matches the tags of messages; only for send and recv */
 };
 
@@ -322,6 +331,15 @@ static inline void tu_receiver_release(struct tu_receiver *r) {
  * entries, and an entry is reused only after its message was received. */
 static inline bool tu_receiver_may_post(const struct tu_receiver *r, uint64_t ticket) {
   return r->lines && ticket < r->served + TU_POSTS;
+}
+
+/* Posts memory as the target for a message from another host: from now on the wire may write there. */
+static inline void tu_receiver_aim(struct tu_receiver *r, uint64_t ticket, void *to, uint64_t tag, size_t bytes) {
+  struct tu_aim *aim = &r->aims[ticket % TU_POSTS];
+  aim->to = to;
+  aim->tag = tag;
+  aim->bytes = bytes;
+  atomic_store_explicit(&aim->ticket, ticket + 1, memory_order_release);
 }
 
 /* Posts the memory at `offset` in the segment as the target: from now on the sender may store the message with this

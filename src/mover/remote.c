@@ -84,7 +84,7 @@ static void *reader_begin(struct tu_wire_reader *reader, uint32_t from, const vo
   struct tu_remote_end *e = tu_remote_begin_slice(r, from, &f, bytes);
   if (!e) return NULL;
   e->filling = true;
-  return tu_remote_slot(e);
+  return e->body;
 }
 
 static void end_control(struct tu_remote *r, uint32_t from, const struct tu_frame *f, void *body, size_t bytes) {
@@ -208,6 +208,7 @@ bool tu_remote_attach(const struct tu_control *c, struct tu_receiver *receiver) 
     /* A frame's time does not depend on caches, so the transfer time of no line is measured: next_timed becomes the
      * number of a slice that has already passed. */
     receiver->next_timed = receiver->received - 1;
+    receiver->aims = e->aims;
     receiver->lines = e->lines;
   }
   pthread_mutex_unlock(&r->lock);

@@ -73,6 +73,7 @@ struct tu_remote_comm {
   /* true: this rank has departed. It handles only departures of other ranks, because the shared block of its host may
    * have been freed. */
   bool deaf;
+  bool withdrawn; /* true: the communicator has failed on this rank, and no memory of its calls is used any more */
   bool closed;
   struct tu_error lost; /* first error that occurred before this rank had made the communicator */
   /* Ranks of the job. Before this rank has closed: members that have closed. Afterwards: members that may still send
@@ -98,14 +99,18 @@ struct tu_remote_end {
   struct tu_line *lines;
   unsigned char *slots;
   uint32_t credits, slot_bytes;
-  uint32_t came; /* number of slices that have arrived */
+  uint32_t came;                /* number of slices that have arrived */
+  uint32_t next_slot;           /* slot for the next slice that is not received into a target */
+  uint64_t messages;            /* number of messages that have arrived completely */
+  struct tu_aim aims[TU_POSTS]; /* targets that the receiver has posted */
   /* message_bytes: size of the message that is partly received; message_left: number of its bytes that are missing */
   uint64_t message_bytes, message_left;
   uint32_t told; /* number of slices that this rank has reported to the peer as taken */
   /* counted_bytes: total bytes of the slices that this rank has taken and counts as not yet reported to the peer.
    * counted: number of the first slice that is not counted yet. */
   uint32_t counted, counted_bytes;
-  bool filling; /* true: the body of a slice is partly received */
+  bool filling;        /* true: the body of a slice is partly received */
+  unsigned char *body; /* where: in a slot or in a target */
   struct tu_credit_line credit;
 };
 
@@ -158,13 +163,12 @@ bool tu_remote_serve_left(struct tu_remote *r, bool all_credits);
 /* Sends all published slices, and the credits that are due, before the frames that this rank sends next. Slices that
  * cannot be sent now are copied and sent later, because their memory may be freed. */
 void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s);
-/* Sends no more slices of the communicator, and reads no memory of its senders from now on. */
-void tu_remote_let_go(struct tu_remote *r, const struct tu_remote_comm *s);
+/* Sends no more slices of the communicator, and neither reads nor writes memory of its calls from now on. */
+void tu_remote_let_go(struct tu_remote *r, struct tu_remote_comm *s);
 /* Called when the head (struct tu_frame) of a slice has arrived. Returns the end of the channel to which the slice
- * belongs; tu_remote_slot returns the buffer for the body. NULL: there is no such end, and the body is skipped. */
+ * belongs, whose field `body` is the buffer for the body. NULL: there is no such end, and the body is skipped. */
 struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, const struct tu_frame *f,
                                             size_t body_bytes);
-unsigned char *tu_remote_slot(const struct tu_remote_end *e);
 void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f);
 /* Records that the peer has taken that many slices. */
 void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken);

@@ -110,9 +110,15 @@ void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s) {
     if (e->sender) (void)send_slices(r, e, true);
 }
 
-void tu_remote_let_go(struct tu_remote *r, const struct tu_remote_comm *s) {
+static bool is_slot(const struct tu_remote_end *e, const unsigned char *body) {
+  return (uintptr_t)body - (uintptr_t)e->slots < (uintptr_t)e->credits * e->slot_bytes;
+}
+
+void tu_remote_let_go(struct tu_remote *r, struct tu_remote_comm *s) {
+  s->withdrawn = true;
   for (struct tu_remote_end *e = s->ends; e; e = e->next) {
     if (e->sender) r->wire->ops->detach(r->wire, e->peer);
+    if (e->filling && !is_slot(e, e->body)) r->wire->ops->skip(r->wire, e->peer);
     e->sender = NULL;
   }
 }
@@ -166,6 +172,18 @@ static bool is_shape(const struct tu_frame *f) {
          f->of.slice.slot_bytes <= TU_SLOT_BYTES_MAX;
 }
 
+/* Returns where the body of the slice is received: in the target, if the receiver has posted one for this message, or
+ * in a slot. If the receiver has taken all slices, the slots are used from the first one on, as it may be in a cache. */
+static unsigned char *place(struct tu_remote_end *e, const struct tu_frame *f) {
+  const struct tu_aim *aim = &e->aims[e->messages % TU_POSTS];
+  const uint64_t bytes = f->of.slice.message_bytes, left = e->message_left > 0 ? e->message_left : bytes;
+  if (!e->comm->withdrawn && atomic_load_explicit(&aim->ticket, memory_order_acquire) == e->messages + 1 &&
+      aim->tag == f->of.slice.tag && aim->bytes == bytes)
+    return aim->to + (bytes - left);
+  if (atomic_load_explicit(&e->credit.taken, memory_order_acquire) == e->came) e->next_slot = 0;
+  return e->slots + (size_t)e->next_slot * e->slot_bytes;
+}
+
 struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, const struct tu_frame *f,
                                             size_t body_bytes) {
   struct tu_remote_comm *s = tu_remote_get_comm(r, f->comm_id);
@@ -180,13 +198,12 @@ struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, 
     tu_fail(&error, TUTTI_ERR_SYSTEM,
             "received slice %u of %u bytes from rank %u of the job on lane %u; expected slice %u of at most %u bytes",
             f->of.slice.sequence, f->of.slice.bytes, from, f->lane, e->came + 1, e->slot_bytes);
-  else return e;
+  else {
+    e->body = place(e, f);
+    return e;
+  }
   tu_remote_fail(r, s, &error);
   return NULL;
-}
-
-unsigned char *tu_remote_slot(const struct tu_remote_end *e) {
-  return e->slots + (size_t)(e->came & (e->credits - 1)) * e->slot_bytes;
 }
 
 void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken) {
@@ -200,14 +217,18 @@ void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f) {
   struct tu_line *line = &e->lines[e->came & (e->credits - 1)];
   if (e->message_left == 0) e->message_bytes = e->message_left = f->of.slice.message_bytes;
   e->message_left -= f->of.slice.bytes;
+  e->messages += e->message_left == 0;
   line->taken = f->of.slice.taken;
   line->tag = f->of.slice.tag;
   line->message_bytes = f->of.slice.message_bytes;
   line->bytes = f->of.slice.bytes;
-  line->stored = false;
-  if (f->of.slice.message_bytes <= TU_INLINE_BYTES)
+  line->stored = f->of.slice.message_bytes > TU_INLINE_BYTES && !is_slot(e, e->body);
+  if (f->of.slice.message_bytes <= TU_INLINE_BYTES) {
     memcpy(line->at.payload, f->of.slice.payload, sizeof line->at.payload);
-  else line->at.offset = (uint64_t)(tu_remote_slot(e) - e->slots);
+  } else if (!line->stored) {
+    line->at.offset = (uint64_t)(e->body - e->slots);
+    e->next_slot = (e->next_slot + 1) & (e->credits - 1);
+  }
   tu_remote_note_taken(e, f->of.slice.taken);
   atomic_store_explicit(&line->sequence, ++e->came, memory_order_release);
 }

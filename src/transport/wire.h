@@ -41,6 +41,9 @@ struct tu_wire_ops {
   /* Copies what the wire has not read of that body, so that its memory may change. If out of memory, the rank is gone
    * for this wire. */
   void (*detach)(struct tu_wire *w, uint32_t rank);
+  /* Discards the rest of the body of the frame from that rank that is partly received, and does not write to its buffer
+   * any more. reader->end is called with body NULL. */
+  void (*skip)(struct tu_wire *w, uint32_t rank);
   /* Sends a frame like `send`, or copies it to send it later. how: values of enum tu_order. Returns false if out of
    * memory. */
   bool (*post)(struct tu_wire *w, uint32_t rank, unsigned how, const void *head, const void *body, size_t body_bytes);

@@ -268,6 +268,8 @@ static void sockets_detach(struct tu_wire *w, uint32_t rank) {
   c->out_body = p->body;
 }
 
+static void sockets_skip(struct tu_wire *w, uint32_t rank) { sockets_of(w)->connections[rank].in_body = NULL; }
+
 static bool is_open(const struct connection *c) { return c->fd >= 0 || c->wanted; }
 
 /* Returns the connection for a posted frame; NULL: the frame is dropped. */
@@ -488,6 +490,7 @@ static const struct tu_wire_ops sockets_ops = {
     .send = sockets_send,
     .reads = sockets_reads,
     .detach = sockets_detach,
+    .skip = sockets_skip,
     .post = sockets_post,
     .look = sockets_look,
     .alive = sockets_alive,
