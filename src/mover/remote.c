@@ -107,21 +107,21 @@ static void end_control(struct tu_remote *r, uint32_t from, const struct tu_fram
   free(body);
 }
 
-static void end_data(struct tu_remote *r, uint32_t from, const struct tu_frame *f) {
+static void end_data(struct tu_remote *r, uint32_t from, const struct tu_frame *f, size_t bytes) {
   struct tu_remote_comm *s = tu_remote_find_comm(r, f->comm_id);
   struct tu_remote_end *e = s ? tu_remote_find_end(r, s, from, f->lane) : NULL;
-  if (e && f->kind == TU_FRAME_CREDIT) tu_remote_note_taken(e, f->of.slice.taken);
+  if (e && f->kind == TU_FRAME_CREDIT) tu_remote_note_taken(e, f->taken);
   if (!e || f->kind == TU_FRAME_CREDIT || !e->filling) return;
   e->filling = false;
   if (s->closed) tu_remote_sweep(r, s);
-  else tu_remote_end_slice(e, f);
+  else tu_remote_end_slice(e, f, bytes);
 }
 
 static void reader_end(struct tu_wire_reader *reader, uint32_t from, const void *head, void *body, size_t bytes) {
   struct tu_remote *r = remote_of(reader);
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
-  if (f.kind == TU_FRAME_SLICE || f.kind == TU_FRAME_CREDIT) end_data(r, from, &f);
+  if (f.kind == TU_FRAME_SLICE || f.kind == TU_FRAME_CREDIT) end_data(r, from, &f, bytes);
   else end_control(r, from, &f, body, bytes);
   tu_bell_ring(r->transport, r->transport->rank); /* another thread of this rank may be waiting for this frame */
 }

@@ -27,21 +27,20 @@ static bool say_to_hosts(const struct tu_control *c, const struct tu_frame *f, c
 /* ---- receiving ---- */
 
 static void hear_call(struct tu_remote *r, struct tu_control *c, uint32_t from, uint32_t member,
-                      const struct tu_frame *f) {
+                      const struct tu_frame *f, const struct tu_call_note *call) {
   struct tu_board *theirs = &c->boards[member], *mine = &c->boards[c->rank];
   struct tu_error error;
-  const uint64_t number = f->of.call.number;
-  tu_board_hear(theirs, number, f->of.call.words, tu_max(number, f->of.call.latest));
+  tu_board_hear(theirs, call->number, call->words, tu_max(call->number, call->latest));
   if (f->code == 0) {
     c->others[member].asked = false;
     return;
   }
-  struct tu_frame answer = {.comm_id = f->comm_id, .kind = TU_FRAME_CALL};
-  answer.of.call.latest = atomic_load(&mine->latest);
-  const uint64_t asked[] = {number, answer.of.call.latest};
-  for (int i = 0; i < 2 && answer.of.call.number == 0; i++)
-    if (asked[i] > 0 && tu_board_read(mine, asked[i], answer.of.call.words)) answer.of.call.number = asked[i];
-  (void)r->wire->ops->post(r->wire, from, TU_URGENT, &answer, NULL, 0);
+  const struct tu_frame answer = {.comm_id = f->comm_id, .kind = TU_FRAME_CALL};
+  struct tu_call_note own = {.latest = atomic_load(&mine->latest)};
+  const uint64_t asked[] = {call->number, own.latest};
+  for (int i = 0; i < 2 && own.number == 0; i++)
+    if (asked[i] > 0 && tu_board_read(mine, asked[i], own.words)) own.number = asked[i];
+  (void)r->wire->ops->post(r->wire, from, TU_URGENT, &answer, &own, sizeof own);
   const struct tu_frame here = {.comm_id = f->comm_id, .kind = TU_FRAME_HERE};
   if (atomic_load(&mine->here)) (void)r->wire->ops->post(r->wire, from, TU_URGENT, &here, NULL, 0);
   if (!tu_control_verdict(c, &error)) return;
@@ -55,7 +54,9 @@ void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, co
   uint32_t member = tu_control_member_of(c, from);
   if (member == TU_NONE) return;
   switch ((enum tu_frame_kind)f->kind) {
-    case TU_FRAME_CALL: hear_call(r, c, from, member, f); return;
+    case TU_FRAME_CALL:
+      if (bytes == sizeof(struct tu_call_note)) hear_call(r, c, from, member, f, body);
+      return;
     case TU_FRAME_VERDICT:
       if (error.code == TUTTI_OK) error.code = TUTTI_ERR_SYSTEM;
       if (bytes > 0) memcpy(error.text, body, tu_min(bytes, sizeof error.text));
@@ -121,14 +122,14 @@ void tu_remote_say_missed(struct tu_transport *t, uint64_t comm_id, tutti_err wh
 void tu_remote_ask(const struct tu_control *c, const bool whom[], uint64_t number, bool urgent) {
   struct tu_remote *r = tu_remote_of(c->transport);
   const struct tu_board *mine = &c->boards[c->rank];
-  struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_CALL, .code = 1};
-  f.of.call.latest = atomic_load(&mine->latest);
-  if (number == 0) number = f.of.call.latest;
-  if (number > 0 && tu_board_read(mine, number, f.of.call.words)) f.of.call.number = number;
+  const struct tu_frame f = {.comm_id = c->comm_id, .kind = TU_FRAME_CALL, .code = 1};
+  struct tu_call_note call = {.latest = atomic_load(&mine->latest)};
+  if (number == 0) number = call.latest;
+  if (number > 0 && tu_board_read(mine, number, call.words)) call.number = number;
   pthread_mutex_lock(&r->lock);
   for (uint32_t i = 0; i < c->ranks; i++) {
     if (!whom[i] || tu_control_local(c, i) != TU_REMOTE || (c->others[i].asked && !urgent)) continue;
-    c->others[i].asked = r->wire->ops->post(r->wire, c->members[i], TU_URGENT, &f, NULL, 0);
+    c->others[i].asked = r->wire->ops->post(r->wire, c->members[i], TU_URGENT, &f, &call, sizeof call);
   }
   pthread_mutex_unlock(&r->lock);
 }

@@ -16,7 +16,7 @@ enum tu_frame_kind {
   TU_FRAME_SLICE,
   /* credits without a slice: slice.taken is the number of slices that the sender of this frame has taken */
   TU_FRAME_CREDIT,
-  /* a call of the sender (the words of its board); if `code` is 1, the receiver is to answer with its own call */
+  /* a call of the sender, in the body (struct tu_call_note); if `code` is 1, the receiver is to answer with its own call */
   TU_FRAME_CALL,
   TU_FRAME_VERDICT,  /* the communicator's verdict (its first failure): `code` is the error, the body its message */
   TU_FRAME_WORDS,    /* data from rank 0, which is in the body */
@@ -28,24 +28,25 @@ enum tu_frame_kind {
   TU_FRAME_WAITS
 };
 
+/* The head of a frame. The fields from credits_log2 on, but for `code`, are those of slices, whose payload is the body. */
 struct tu_frame {
   uint64_t comm_id;
   uint8_t kind, lane;
-  uint16_t reserved;
-  uint32_t code;
+  uint8_t credits_log2, reserved;
   union {
-    struct {
-      uint64_t tag, message_bytes;
-      uint32_t sequence, taken, bytes, credits, slot_bytes, reserved;
-      unsigned char payload[TU_INLINE_BYTES];
-    } slice;
-    struct {
-      uint64_t number, latest; /* number of the call, and number of the sender's last call (0: none) */
-      uint64_t words[TU_BOARD_WORDS];
-    } call;
-  } of;
+    uint32_t code;
+    uint32_t slot_bytes;
+  };
+  uint64_t tag, message_bytes;
+  uint32_t sequence, taken;
 };
 _Static_assert(sizeof(struct tu_frame) == TU_FRAME_HEAD_BYTES, "no padding");
+
+/* The body of TU_FRAME_CALL. */
+struct tu_call_note {
+  uint64_t number, latest; /* number of the call, and number of the sender's last call (0: none) */
+  uint64_t words[TU_BOARD_WORDS];
+};
 
 /* ---- state ---- */
 
@@ -110,7 +111,7 @@ struct tu_remote_end {
    * counted: number of the first slice that is not counted yet. */
   uint32_t counted, counted_bytes;
   bool filling;        /* true: the body of a slice is partly received */
-  unsigned char *body; /* where: in a slot or in a target */
+  unsigned char *body; /* where: in a slot, in a target, or in a line */
   struct tu_credit_line credit;
 };
 
@@ -169,7 +170,7 @@ void tu_remote_let_go(struct tu_remote *r, struct tu_remote_comm *s);
  * belongs, whose field `body` is the buffer for the body. NULL: there is no such end, and the body is skipped. */
 struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, const struct tu_frame *f,
                                             size_t body_bytes);
-void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f);
+void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f, size_t bytes);
 /* Records that the peer has taken that many slices. */
 void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken);
 

@@ -5,7 +5,7 @@
 
 #include "mover/remote_internal.h"
 
-enum { CREDITS_MAX = 1 << 16 };
+enum { CREDITS_LOG2_MAX = 16 };
 
 /* ---- sending ---- */
 
@@ -27,18 +27,18 @@ static bool send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts
   bool moved = false;
   while (has_slice(e)) {
     const struct tu_line *line = &s->lines[e->sent & (s->credits - 1)];
-    struct tu_frame f = {.comm_id = e->comm->number, .kind = TU_FRAME_SLICE, .lane = (uint8_t)e->lane};
-    f.of.slice.sequence = e->sent + 1;
-    f.of.slice.taken = line->taken;
-    f.of.slice.tag = line->tag;
-    f.of.slice.message_bytes = line->message_bytes;
-    f.of.slice.bytes = line->bytes;
-    f.of.slice.credits = s->credits;
-    f.of.slice.slot_bytes = e->comm->control->shape.slot_bytes;
-    bool is_inline = line->message_bytes <= TU_INLINE_BYTES;
-    if (is_inline) memcpy(f.of.slice.payload, line->at.payload, sizeof f.of.slice.payload);
-    const void *body = is_inline ? NULL : (const void *)((uintptr_t)s->base + line->at.offset);
-    if (!give(r->wire, e->peer, posts, &f, body, is_inline ? 0 : line->bytes)) return moved;
+    const struct tu_frame f = {.comm_id = e->comm->number,
+                               .kind = TU_FRAME_SLICE,
+                               .lane = (uint8_t)e->lane,
+                               .credits_log2 = (uint8_t)__builtin_ctz(s->credits),
+                               .slot_bytes = e->comm->control->shape.slot_bytes,
+                               .tag = line->tag,
+                               .message_bytes = line->message_bytes,
+                               .sequence = e->sent + 1,
+                               .taken = line->taken};
+    const bool is_inline = line->message_bytes <= TU_INLINE_BYTES;
+    const void *body = is_inline ? line->at.payload : (const void *)((uintptr_t)s->base + line->at.offset);
+    if (!give(r->wire, e->peer, posts, &f, body, line->bytes)) return moved;
     e->sent++;
     if ((int32_t)(line->taken - e->told) > 0) e->told = line->taken;
     moved = true;
@@ -61,8 +61,8 @@ static bool send_credits(struct tu_remote *r, struct tu_remote_end *e, bool all)
   uint32_t taken = atomic_load_explicit(&e->credit.taken, memory_order_acquire), due = taken - e->told;
   if (due == 0) return false;
   if (!all && due < e->credits / 2 && count_due(e, taken) < 2 * e->slot_bytes) return false;
-  struct tu_frame f = {.comm_id = e->comm->number, .kind = TU_FRAME_CREDIT, .lane = (uint8_t)e->lane};
-  f.of.slice.taken = taken;
+  const struct tu_frame f = {
+      .comm_id = e->comm->number, .kind = TU_FRAME_CREDIT, .lane = (uint8_t)e->lane, .taken = taken};
   /* all: this rank sends other frames next, and the credits must arrive before them. So they are posted, that is,
    * queued if they cannot be sent now. */
   if (!give(r->wire, e->peer, all, &f, NULL, 0)) return false;
@@ -156,29 +156,25 @@ static bool make_copy(struct tu_remote_end *e, uint32_t credits, uint32_t slot_b
 /* Returns true if the slice is the next one in order, and there is room for it. A correct peer sends no other slice,
  * but a faulty peer must not be able to overwrite memory of this rank. */
 static bool is_good(const struct tu_remote_end *e, const struct tu_frame *f, size_t body_bytes) {
-  bool is_inline = f->of.slice.message_bytes <= TU_INLINE_BYTES;
-  if (f->of.slice.sequence != e->came + 1 || f->of.slice.credits != e->credits) return false;
+  if (f->sequence != e->came + 1 || 1u << f->credits_log2 != e->credits) return false;
   if (e->came - atomic_load(&e->credit.taken) >= e->credits) return false;
-  if (e->message_left > 0 && f->of.slice.message_bytes != e->message_bytes) return false;
-  uint64_t left = e->message_left > 0 ? e->message_left : f->of.slice.message_bytes;
-  if (f->of.slice.bytes > left || (f->of.slice.bytes == 0 && left > 0)) return false;
-  return f->of.slice.bytes <= (is_inline ? TU_INLINE_BYTES : e->slot_bytes) &&
-         body_bytes == (is_inline ? 0 : f->of.slice.bytes);
+  if (e->message_left > 0 && f->message_bytes != e->message_bytes) return false;
+  const uint64_t left = e->message_left > 0 ? e->message_left : f->message_bytes;
+  return body_bytes <= tu_min(left, e->slot_bytes) && (body_bytes > 0 || left == 0);
 }
 
 static bool is_shape(const struct tu_frame *f) {
-  uint32_t credits = f->of.slice.credits;
-  return credits > 0 && credits <= CREDITS_MAX && (credits & (credits - 1)) == 0 && f->of.slice.slot_bytes > 0 &&
-         f->of.slice.slot_bytes <= TU_SLOT_BYTES_MAX;
+  return f->credits_log2 <= CREDITS_LOG2_MAX && f->slot_bytes > 0 && f->slot_bytes <= TU_SLOT_BYTES_MAX;
 }
 
-/* Returns where the body of the slice is received: in the target, if the receiver has posted one for this message, or
- * in a slot. If the receiver has taken all slices, the slots are used from the first one on, as it may be in a cache. */
+/* Returns where the body of the slice is received: in its line, in the target, if the receiver has posted one for this
+ * message, or in a slot. If the receiver has taken all slices, the slots are used from the first one on, as it may be in a cache. */
 static unsigned char *place(struct tu_remote_end *e, const struct tu_frame *f) {
   const struct tu_aim *aim = &e->aims[e->messages % TU_POSTS];
-  const uint64_t bytes = f->of.slice.message_bytes, left = e->message_left > 0 ? e->message_left : bytes;
+  const uint64_t bytes = f->message_bytes, left = e->message_left > 0 ? e->message_left : bytes;
+  if (bytes <= TU_INLINE_BYTES) return e->lines[e->came & (e->credits - 1)].at.payload;
   if (!e->comm->withdrawn && atomic_load_explicit(&aim->ticket, memory_order_acquire) == e->messages + 1 &&
-      aim->tag == f->of.slice.tag && aim->bytes == bytes)
+      aim->tag == f->tag && aim->bytes == bytes)
     return aim->to + (bytes - left);
   if (atomic_load_explicit(&e->credit.taken, memory_order_acquire) == e->came) e->next_slot = 0;
   return e->slots + (size_t)e->next_slot * e->slot_bytes;
@@ -190,14 +186,12 @@ struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, 
   struct tu_error error;
   if (!s || s->closed || f->lane >= TU_MOVER_LANES || !is_shape(f)) return NULL;
   struct tu_remote_end *e = tu_remote_get_end(r, s, from, f->lane);
-  if (e && !e->lines && !make_copy(e, f->of.slice.credits, f->of.slice.slot_bytes)) e = NULL;
-  if (!e)
-    tu_fail_memory(&error, (size_t)f->of.slice.credits * f->of.slice.slot_bytes, "the channel from rank %u of the job",
-                   from);
+  if (e && !e->lines && !make_copy(e, 1u << f->credits_log2, f->slot_bytes)) e = NULL;
+  if (!e) tu_fail_memory(&error, (size_t)f->slot_bytes << f->credits_log2, "the channel from rank %u of the job", from);
   else if (!is_good(e, f, body_bytes))
     tu_fail(&error, TUTTI_ERR_SYSTEM,
-            "received slice %u of %u bytes from rank %u of the job on lane %u; expected slice %u of at most %u bytes",
-            f->of.slice.sequence, f->of.slice.bytes, from, f->lane, e->came + 1, e->slot_bytes);
+            "received slice %u of %zu bytes from rank %u of the job on lane %u; expected slice %u of at most %u bytes",
+            f->sequence, body_bytes, from, f->lane, e->came + 1, e->slot_bytes);
   else {
     e->body = place(e, f);
     return e;
@@ -213,22 +207,20 @@ void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken) {
     atomic_store_explicit(known, taken, memory_order_release);
 }
 
-void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f) {
+void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f, size_t bytes) {
   struct tu_line *line = &e->lines[e->came & (e->credits - 1)];
-  if (e->message_left == 0) e->message_bytes = e->message_left = f->of.slice.message_bytes;
-  e->message_left -= f->of.slice.bytes;
+  if (e->message_left == 0) e->message_bytes = e->message_left = f->message_bytes;
+  e->message_left -= bytes;
   e->messages += e->message_left == 0;
-  line->taken = f->of.slice.taken;
-  line->tag = f->of.slice.tag;
-  line->message_bytes = f->of.slice.message_bytes;
-  line->bytes = f->of.slice.bytes;
-  line->stored = f->of.slice.message_bytes > TU_INLINE_BYTES && !is_slot(e, e->body);
-  if (f->of.slice.message_bytes <= TU_INLINE_BYTES) {
-    memcpy(line->at.payload, f->of.slice.payload, sizeof line->at.payload);
-  } else if (!line->stored) {
+  line->taken = f->taken;
+  line->tag = f->tag;
+  line->message_bytes = f->message_bytes;
+  line->bytes = (uint32_t)bytes;
+  line->stored = f->message_bytes > TU_INLINE_BYTES && !is_slot(e, e->body);
+  if (is_slot(e, e->body)) {
     line->at.offset = (uint64_t)(e->body - e->slots);
     e->next_slot = (e->next_slot + 1) & (e->credits - 1);
   }
-  tu_remote_note_taken(e, f->of.slice.taken);
+  tu_remote_note_taken(e, f->taken);
   atomic_store_explicit(&line->sequence, ++e->came, memory_order_release);
 }

@@ -11,7 +11,7 @@
 
 struct tu_wire;
 
-#define TU_FRAME_HEAD_BYTES 88u
+#define TU_FRAME_HEAD_BYTES 40u
 
 /* Callbacks that receive the frames of a wire. */
 struct tu_wire_reader {
