@@ -168,7 +168,8 @@ static bool is_shape(const struct tu_frame *f) {
 }
 
 /* Returns where the body of the slice is received: in its line, in the target, if the receiver has posted one for this
- * message, or in a slot. If the receiver has taken all slices, the slots are used from the first one on, as it may be in a cache. */
+ * message, or in a slot. If the receiver has taken all slices, the slots are used from the first one on, as it may be
+ * in a cache. */
 static unsigned char *place(struct tu_remote_end *e, const struct tu_frame *f) {
   const struct tu_aim *aim = &e->aims[e->messages % TU_POSTS];
   const uint64_t bytes = f->message_bytes, left = e->message_left > 0 ? e->message_left : bytes;
