@@ -807,8 +807,15 @@ static void die_before_a_child(struct player *p) {
 static void test_death_before_a_child(void) {
   static const struct world two = {
       "two hosts, 2 processes", troupe_over_processes_of_two_hosts, hosts_woven, PROCESSES, 2, 0};
+  int ends[2];
+  char byte;
   hosts_victim = 1;
+  if (pipe(ends) != 0) abort();
   play_in(&two, (struct troupe){.run = die_before_a_child, .rank_1_dies = true, .fails = true});
+  /* Wait until the child has ended, too: it reads `side`, which the next test clears. */
+  close(ends[1]);
+  CHECK(read(ends[0], &byte, 1) == 0, "the pipe has no writer");
+  close(ends[0]);
 }
 #endif
 
