@@ -101,7 +101,7 @@ else()
   set_target_properties(world_copy PROPERTIES EXPORT_COMPILE_COMMANDS OFF
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   foreach(call clock_gettime getrusage nanosleep sched_yield syscall malloc calloc realloc free aligned_alloc abort __register_atfork
-          epoll_create1 epoll_ctl epoll_wait poll read write close ioctl getsockopt setsockopt shutdown sendmsg recv tu_transport_release tu_transport_acquire)
+          epoll_create1 epoll_ctl epoll_wait poll close ioctl socket bind getsockname getsockopt setsockopt shutdown sendto sendmsg recv tu_transport_release tu_transport_acquire)
     target_link_options(world_copy PRIVATE -Wl,--wrap=${call})
   endforeach()
   target_link_options(world_copy PRIVATE -Wl,-Bsymbolic -Wl,--gc-sections -Wl,-z,norelro)

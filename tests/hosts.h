@@ -3,7 +3,6 @@
 #ifndef HOSTS_H
 #define HOSTS_H
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,7 +22,6 @@ struct hosts {
   uint32_t host[TROUPE_MAX], leader[TROUPE_MAX], local[TROUPE_MAX];
   uint32_t sizes[HOSTS_MAX];
   int sockets[2][TROUPE_MAX][TROUPE_MAX]; /* [control][rank][peer] */
-  int bells[TROUPE_MAX];
 };
 
 static inline void hosts_add_rank(struct hosts *h, uint32_t rank, uint32_t host) {
@@ -44,7 +42,6 @@ static inline void hosts_connect(struct hosts *h) {
       if (h->host[b] == h->host[a]) h->leader[a] = b;
   }
   for (uint32_t a = 0; a < h->ranks; a++) {
-    h->bells[a] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     tu_dialer_counterparts(h->leader, h->ranks, a, counterparts);
     for (int control = 0; control < 2; control++) {
       h->sockets[control][a][a] = -1;
@@ -63,17 +60,13 @@ static inline void hosts_connect(struct hosts *h) {
 /* Joins the job: makes `t` the endpoint of rank `rank`. */
 static inline void hosts_join(const struct hosts *h, struct tu_transport *t, uint32_t rank) {
   uint32_t locals[TROUPE_MAX];
-  int bells[TROUPE_MAX];
   struct tu_wire *wire;
   struct tu_error error;
-  for (uint32_t r = 0; r < h->ranks; r++) {
-    locals[r] = h->host[r] == h->host[rank] ? h->local[r] : TU_REMOTE;
-    if (locals[r] != TU_REMOTE) bells[locals[r]] = dup(h->bells[r]);
-  }
+  for (uint32_t r = 0; r < h->ranks; r++) locals[r] = h->host[r] == h->host[rank] ? h->local[r] : TU_REMOTE;
   t->share = tu_cpus_share_alike(h->ranks); /* number of ranks per CPU, the same on all ranks */
   struct tu_dialer *dialer = ready_dialer(h->ranks, h->sockets[false][rank], h->sockets[true][rank], h->leader);
   if (tu_wire_sockets(h->ranks, dialer, &wire, &error) != TUTTI_OK ||
-      tu_remote_create(t, rank, h->ranks, locals, bells, wire, &error) != TUTTI_OK)
+      tu_remote_create(t, rank, h->ranks, locals, wire, &error) != TUTTI_OK)
     abort();
 }
 
@@ -87,7 +80,6 @@ static inline void hosts_make(struct hosts *h, struct tu_transport *endpoints[])
     for (uint32_t r = 0; r < h->ranks; r++)
       if (h->host[r] == host) hosts_join(h, endpoints[r] = there[h->local[r]], r);
   }
-  for (uint32_t r = 0; r < h->ranks; r++) close(h->bells[r]);
 }
 
 static inline void troupe_over_hosts(struct troupe *t, uint32_t (*host_of)(uint32_t rank, uint32_t ranks)) {
@@ -130,7 +122,6 @@ static inline void hosts_run_process(struct troupe *t, const struct hosts *h, co
     if (other != host) close(memory[other]);
   tutti_err err = tu_shm_create(h->local[rank], h->sizes[host], memory[host], slice, &endpoint, &error);
   if (err == TUTTI_OK) hosts_join(h, endpoint, rank);
-  for (uint32_t r = 0; r < h->ranks; r++) close(h->bells[r]);
   if (err == TUTTI_OK) troupe_play(t, endpoint, rank);
   else wrong(&p, "rank %u: tu_shm_create: %s", rank, error.text);
 }
@@ -174,7 +165,6 @@ static inline void troupe_over_host_processes(struct troupe *t, uint32_t (*host_
   }
   hosts_close_others(&h, TROUPE_MAX);
   for (uint32_t host = 0; host < HOSTS_MAX; host++) close(memory[host]);
-  for (uint32_t r = 0; r < t->ranks; r++) close(h.bells[r]);
   hosts_reap(t, pids);
 }
 #endif

@@ -114,8 +114,7 @@ static inline tutti_err begin(struct tu_job *job, const struct part *part, struc
   tu_job_process_mine(&mine);
   if (part->host) mine.host = part->host;
   tutti_err err = tu_job_meet(job, &mine, error);
-  int *bells;
-  if (part->quits) (void)!tu_shm_join(job, t, &bells, error);
+  if (part->quits) (void)!tu_shm_join(job, t, error);
   if (part->quits) _exit(0);
   return err == TUTTI_OK ? tu_join(job, t, error) : err;
 }

@@ -3,13 +3,11 @@
 #include "mover/join.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "mover/remote.h"
 
-/* Adds the connections to other hosts. *owned becomes true if the endpoint has become the owner of the bells. */
-static tutti_err connect_hosts(struct tu_job *job, struct tu_transport *t, const int bells[], bool *owned,
-                               struct tu_error *error) {
+/* Adds the connections to other hosts. */
+static tutti_err connect_hosts(struct tu_job *job, struct tu_transport *t, struct tu_error *error) {
   struct tu_dialer *dialer;
   struct tu_wire *wire;
   tutti_err err = tu_job_dialer(job, &dialer, error);
@@ -22,22 +20,16 @@ static tutti_err connect_hosts(struct tu_job *job, struct tu_transport *t, const
     wire->ops->close(wire, 0);
     return tu_fail_memory(error, job->ranks * sizeof *locals, "the hosts of %u ranks", job->ranks);
   }
-  *owned = true;
-  err = tu_remote_create(t, job->rank, job->ranks, locals, bells, wire, error);
+  err = tu_remote_create(t, job->rank, job->ranks, locals, wire, error);
   free(locals);
   return err;
 }
 
 tutti_err tu_join(struct tu_job *job, struct tu_transport **t, struct tu_error *error) {
-  const uint32_t here = tu_job_locals(job, job->rank);
-  int *bells;
-  bool owned = false;
-  tutti_err err = tu_shm_join(job, t, &bells, error);
-  if (err != TUTTI_OK || here == job->ranks) return err;
-  err = connect_hosts(job, *t, bells, &owned, error);
+  tutti_err err = tu_shm_join(job, t, error);
+  if (err != TUTTI_OK || tu_job_locals(job, job->rank) == job->ranks) return err;
+  err = connect_hosts(job, *t, error);
   err = tu_job_agree(job, err, error);
-  for (uint32_t i = 0; i < here && !owned; i++) close(bells[i]);
-  free(bells);
   if (err == TUTTI_OK) return err;
   (*t)->ops->close(*t);
   *t = NULL;

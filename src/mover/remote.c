@@ -3,7 +3,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "mover/remote_internal.h"
@@ -230,10 +229,8 @@ static void remote_close(struct tu_hosts *hosts) {
       tu_remote_free_comm(s);
     }
   tu_remote_free_waits(r);
-  for (uint32_t i = 0; hosts->bells && i < r->transport->ranks; i++) close(hosts->bells[i]);
-  if (hosts->sleep >= 0) close(hosts->sleep);
+  if (hosts->bell_fd >= 0) close(hosts->bell_fd);
   free(hosts->locals);
-  free(hosts->bells);
   pthread_mutex_destroy(&r->lock);
   free(r);
 }
@@ -245,41 +242,31 @@ static void remote_cut(struct tu_hosts *hosts) {
   pthread_mutex_unlock(&r->lock);
 }
 
-static bool watch(int epoll, int fd) {
-  struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 tutti_err tu_remote_create(struct tu_transport *t, uint32_t rank, uint32_t ranks, const uint32_t locals[],
-                           const int bells[], struct tu_wire *wire, struct tu_error *error) {
+                           struct tu_wire *wire, struct tu_error *error) {
   struct tu_remote *r = tu_try_allocate(1, sizeof *r);
-  if (r) {
-    *r = (struct tu_remote){.hosts = {.rank = rank, .ranks = ranks, .sleep = epoll_create1(EPOLL_CLOEXEC)},
-                            .reader = {reader_begin, reader_end, reader_lost},
-                            .transport = t,
-                            .wire = wire};
-    r->hosts.close = remote_close;
-    r->hosts.cut = remote_cut;
-    pthread_mutex_init(&r->lock, NULL);
-    r->hosts.locals = tu_try_allocate(ranks, sizeof *locals);
-    r->hosts.bells = tu_try_allocate(t->ranks, sizeof *bells);
-    wire->reader = &r->reader;
-  }
-  if (r && r->hosts.bells) memcpy(r->hosts.bells, bells, t->ranks * sizeof *bells);
-  if (!r || !r->hosts.locals || !r->hosts.bells) {
-    if (!r) wire->ops->close(wire, 0);
-    for (uint32_t i = 0; i < t->ranks && (!r || !r->hosts.bells); i++) close(bells[i]);
-    if (r) remote_close(&r->hosts);
+  if (!r) {
+    wire->ops->close(wire, 0);
     return tu_fail_memory(error, sizeof *r, "the state of %u ranks on several hosts", ranks);
   }
-  memcpy(r->hosts.locals, locals, ranks * sizeof *locals);
-  if (r->hosts.sleep < 0 || !watch(r->hosts.sleep, bells[t->rank]) || !watch(r->hosts.sleep, wire->descriptor)) {
-    tu_fail_errno(
-        error,
-        "epoll_create1 or epoll_ctl failed for the eventfd that wakes this rank and the connections to other hosts");
+  *r = (struct tu_remote){
+      .hosts = {.rank = rank, .ranks = ranks, .bell_fd = tu_bell_open(t, error), .wire_fd = wire->descriptor},
+      .reader = {reader_begin, reader_end, reader_lost},
+      .transport = t,
+      .wire = wire};
+  r->hosts.close = remote_close;
+  r->hosts.cut = remote_cut;
+  pthread_mutex_init(&r->lock, NULL);
+  r->hosts.locals = tu_try_allocate(ranks, sizeof *locals);
+  wire->reader = &r->reader;
+  tutti_err err = TUTTI_OK;
+  if (r->hosts.bell_fd < 0) err = error->code;
+  else if (!r->hosts.locals) err = tu_fail_memory(error, ranks * sizeof *locals, "the hosts of %u ranks", ranks);
+  if (err != TUTTI_OK) {
     remote_close(&r->hosts);
-    return error->code;
+    return err;
   }
+  memcpy(r->hosts.locals, locals, ranks * sizeof *locals);
   t->hosts = &r->hosts;
   return TUTTI_OK;
 }

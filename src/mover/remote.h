@@ -20,10 +20,9 @@
 struct tu_remote;
 
 /* Makes the endpoint rank `rank` of a job of `ranks` ranks on several hosts. locals[r]: number of rank r in the
- * segment, or TU_REMOTE. bells[]: an eventfd for each rank of the segment, which this process may write to. The
- * endpoint becomes the owner of the wire and the bells, even if the call fails. */
+ * segment, or TU_REMOTE. The endpoint becomes the owner of the wire, even if the call fails. */
 tutti_err tu_remote_create(struct tu_transport *t, uint32_t rank, uint32_t ranks, const uint32_t locals[],
-                           const int bells[], struct tu_wire *wire, struct tu_error *error);
+                           struct tu_wire *wire, struct tu_error *error);
 /* Returns the endpoint's state for ranks on other hosts; NULL: the job has one host. */
 struct tu_remote *tu_remote_of(const struct tu_transport *t);
 

@@ -1,6 +1,7 @@
 /* shm_join.c: sets up the shared memory of each host of a job. The lowest rank of a host creates the memory and hands it
  * to the other ranks of the host. Each rank maps the memory. Then all ranks exchange whether every rank succeeded. */
 #include <string.h>
+#include <unistd.h>
 
 #include "transport/shm_memory.h"
 #include "transport/transport.h"
@@ -17,16 +18,7 @@ static tutti_err exchange_offers(struct tu_job *job, const struct tu_shm_offer *
   return err;
 }
 
-/* Makes the memory of this host, and the bells if the job has several hosts, and begins to hand them out. */
-static tutti_err make(const struct tu_job *job, struct tu_shm_memory *memory, struct tu_shm_handing **handing,
-                      struct tu_shm_offer *offer, struct tu_error *error) {
-  const uint32_t here = tu_job_locals(job, job->rank);
-  tutti_err err = tu_shm_memory_make(here, memory, error);
-  if (err == TUTTI_OK && here < job->ranks) err = tu_shm_bells_make(here, memory, error);
-  return err == TUTTI_OK ? tu_shm_memory_hand_out(memory, handing, offer, error) : err;
-}
-
-tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, int **bells, struct tu_error *error) {
+tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_error *error) {
   struct tu_shm_memory memory = {.fd = -1};
   struct tu_shm_offer mine = {0}, offer;
   struct tu_shm_handing *handing = NULL;
@@ -34,25 +26,21 @@ tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, int **bells, 
   const uint32_t leader = tu_job_host_leader(job, job->rank), here = tu_job_locals(job, job->rank);
   const bool leads = leader == job->rank;
   *t = NULL;
-  *bells = NULL;
   (void)tu_bell_register(); /* does not wait here, but would after tu_shm_memory_hand_out, which starts a thread */
-  if (leads) err = make(job, &memory, &handing, &mine, error);
+  if (leads) err = tu_shm_memory_make(here, &memory, error);
+  if (leads && err == TUTTI_OK) err = tu_shm_memory_hand_out(&memory, &handing, &mine, error);
   err = exchange_offers(job, &mine, err, &offer, error);
   if (err == TUTTI_OK) {
-    if (!leads) err = tu_shm_memory_take(job, leader, &offer, here, here < job->ranks, &memory, error);
+    if (!leads) err = tu_shm_memory_take(job, leader, &offer, here, &memory, error);
     if (err == TUTTI_OK)
       err = tu_shm_create(tu_job_local(job, job->rank), here, memory.fd, memory.slice_bytes, t, error);
     job->step = "to map the shared memory";
     err = tu_job_agree(job, err, error);
   }
   tu_shm_memory_end(handing);
-  if (*t) memory.fd = -1; /* it belongs to the endpoint */
-  if (err == TUTTI_OK) {
-    *bells = memory.bells;
-    return err;
-  }
-  if (*t) (*t)->ops->close(*t);
+  if (err == TUTTI_OK) return err;
+  if (*t) (*t)->ops->close(*t); /* closing the endpoint also closes memory.fd */
+  else if (memory.fd >= 0) close(memory.fd);
   *t = NULL;
-  tu_shm_memory_close(&memory);
   return err;
 }

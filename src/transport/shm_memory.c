@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -51,14 +50,6 @@ static tutti_err check_file_limit(size_t bytes, uint32_t ranks, struct tu_error 
 
 #define MAGIC "tuttimm"
 
-/* Maximum number of descriptors in a message; the kernel allows 253. */
-enum { FDS = 128 };
-
-union fds_room {
-  struct cmsghdr header; /* this member aligns the union, and so `space`, as a cmsghdr must be */
-  char space[CMSG_SPACE(FDS * sizeof(int))];
-};
-
 /* What a rank sends to the socket to get the shared memory. */
 struct claim {
   char magic[8];
@@ -79,7 +70,7 @@ tutti_err tu_shm_slice_bytes(size_t *bytes, struct tu_error *error) {
 }
 
 tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struct tu_error *error) {
-  *memory = (struct tu_shm_memory){.fd = -1};
+  memory->fd = -1;
   tutti_err err = tu_shm_slice_bytes(&memory->slice_bytes, error);
   if (err != TUTTI_OK) return err;
   size_t bytes;
@@ -104,24 +95,6 @@ tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struc
   if (err != TUTTI_OK) close(fd);
   else memory->fd = fd;
   return err;
-}
-
-tutti_err tu_shm_bells_make(uint32_t ranks, struct tu_shm_memory *memory, struct tu_error *error) {
-  memory->bells = tu_try_allocate(ranks, sizeof *memory->bells);
-  if (!memory->bells) return tu_fail_memory(error, ranks * sizeof *memory->bells, "the eventfds of %u ranks", ranks);
-  for (; memory->bell_count < ranks; memory->bell_count++) {
-    memory->bells[memory->bell_count] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (memory->bells[memory->bell_count] < 0)
-      return tu_fail_errno(error, "eventfd failed for rank %u of %u of this host", memory->bell_count, ranks);
-  }
-  return TUTTI_OK;
-}
-
-void tu_shm_memory_close(struct tu_shm_memory *memory) {
-  if (memory->fd >= 0) close(memory->fd);
-  for (uint32_t i = 0; i < memory->bell_count; i++) close(memory->bells[i]);
-  free(memory->bells);
-  *memory = (struct tu_shm_memory){.fd = -1};
 }
 
 static socklen_t abstract_address(struct sockaddr_un *address, const struct tu_shm_offer *offer) {
@@ -166,36 +139,29 @@ static bool is_same_user(int fd) {
 
 /* ---- the rank that created the memory ---- */
 
-/* Sends at most FDS descriptors in one message. */
-static bool send_fds(int fd, const int fds[], uint32_t count) {
-  unsigned char one = 1;
-  struct iovec data = {&one, sizeof one};
-  union fds_room control;
-  memset(&control, 0, sizeof control);
-  struct msghdr message = {.msg_iov = &data,
-                           .msg_iovlen = 1,
-                           .msg_control = control.space,
-                           .msg_controllen = CMSG_SPACE(count * sizeof *fds)};
-  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(count * sizeof *fds);
-  memcpy(CMSG_DATA(header), fds, count * sizeof *fds);
-  ssize_t n;
-  do n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  while (n < 0 && errno == EINTR);
-  return n > 0;
-}
-
-/* Answers one readable connection: sends the descriptors of the memory and of the bells if the token is right. */
-static void give(int fd, const struct tu_shm_offer *offer, const struct tu_shm_memory *memory) {
+/* Answers one readable connection: sends the memfd if the token is right. */
+static void give(int fd, const struct tu_shm_offer *offer, int memory_fd) {
   struct claim claim;
   ssize_t n = recv(fd, &claim, sizeof claim, MSG_DONTWAIT);
   if (n != (ssize_t)sizeof claim || memcmp(claim.magic, MAGIC, sizeof claim.magic) != 0) return;
   if (sodium_memcmp(claim.token, offer->token, sizeof claim.token) != 0) return;
-  if (!send_fds(fd, &memory->fd, 1)) return;
-  for (uint32_t i = 0; i < memory->bell_count; i += FDS)
-    if (!send_fds(fd, memory->bells + i, (uint32_t)tu_min(FDS, memory->bell_count - i))) return;
+
+  uint64_t slice_bytes = offer->slice_bytes;
+  struct iovec data = {&slice_bytes, sizeof slice_bytes};
+  union {
+    struct cmsghdr header; /* this member aligns the union, and so `space`, as a cmsghdr must be */
+    char space[CMSG_SPACE(sizeof(int))];
+  } control;
+  memset(&control, 0, sizeof control);
+  struct msghdr message = {
+      .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &memory_fd, sizeof memory_fd);
+  do n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (n < 0 && errno == EINTR);
 }
 
 /* Maximum number of connections whose claim (message with the token) has not arrived. When this number is reached,
@@ -207,7 +173,7 @@ enum { END, LISTENER, FIRST_GUEST };
 
 struct tu_shm_handing {
   struct tu_shm_offer offer;
-  const struct tu_shm_memory *memory;
+  int memory_fd;
   struct pollfd polled[FIRST_GUEST + GUESTS];
   uint64_t came_ns[GUESTS];
   uint32_t guests;
@@ -261,7 +227,7 @@ static void *serve(void *context) {
     if (ready < 0 && errno != EINTR) return NULL;
     for (uint32_t i = ready > 0 ? h->guests : 0; i-- > 0;) {
       if (!h->polled[FIRST_GUEST + i].revents) continue;
-      give(h->polled[FIRST_GUEST + i].fd, &h->offer, h->memory);
+      give(h->polled[FIRST_GUEST + i].fd, &h->offer, h->memory_fd);
       drop_guest(h, i);
     }
     if (full) drop_old_guests(h);
@@ -274,7 +240,7 @@ tutti_err tu_shm_memory_hand_out(const struct tu_shm_memory *memory, struct tu_s
                                  struct tu_shm_offer *offer, struct tu_error *error) {
   struct tu_shm_handing *h = tu_try_allocate(1, sizeof *h);
   if (!h) return tu_fail_memory(error, sizeof *h, "the thread that hands out the shared memory");
-  h->memory = memory;
+  h->memory_fd = memory->fd;
   h->ends[0] = h->ends[1] = -1;
   h->polled[LISTENER].fd = -1;
   tutti_err err = listen_for(memory->slice_bytes, &h->offer, &h->polled[LISTENER].fd, error);
@@ -315,25 +281,25 @@ void tu_shm_memory_end(struct tu_shm_handing *h) {
 
 #define TRIES 5
 
-/* Receives a message with descriptors, at most `room`. *count becomes their number. Returns false if nothing has arrived
- * yet. */
-static bool receive_fds(int fd, int fds[], uint32_t room, uint32_t *count) {
-  unsigned char one;
-  int received[FDS];
-  struct iovec data = {&one, sizeof one};
-  union fds_room control;
+/* Receives the file descriptor of the memory. *memory_fd is -1 if the message contains none. Returns false if nothing
+ * has arrived yet. */
+static bool receive_fd(int fd, int *memory_fd) {
+  uint64_t slice_bytes;
+  struct iovec data = {&slice_bytes, sizeof slice_bytes};
+  union {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(sizeof(int))]; /* room for one file descriptor; the kernel closes any further ones */
+  } control;
   struct msghdr message = {
       .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
-  *count = 0;
+  *memory_fd = -1;
   ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (n < 0) return errno != EAGAIN && errno != EINTR;
-  const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-  if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) return true;
-  const uint32_t came = (uint32_t)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-  memcpy(received, CMSG_DATA(header), came * sizeof(int));
-  for (uint32_t i = 0; i < came; i++)
-    if (*count < room) fds[(*count)++] = received[i];
-    else close(received[i]);
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len >= CMSG_LEN(sizeof(int))) {
+    memcpy(memory_fd, CMSG_DATA(header), sizeof *memory_fd);
+  }
   return true;
 }
 
@@ -392,74 +358,46 @@ static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu
   return send(fd, &claim, sizeof claim, MSG_NOSIGNAL) == (ssize_t)sizeof claim ? TUTTI_OK : fail_gone(job, from, error);
 }
 
-/* Waits for `wanted` descriptors from the rank that created the memory. *count becomes smaller if that rank closed the
- * connection. */
-static tutti_err await_fds(struct tu_job *job, int fd, int fds[], uint32_t wanted, uint32_t *count,
-                           struct tu_error *error) {
-  for (*count = 0; *count < wanted;) {
+/* Waits for the memfd from the rank that created it. *memory_fd becomes -1 if that rank closed the connection. */
+static tutti_err await_memory(struct tu_job *job, int fd, int *memory_fd, struct tu_error *error) {
+  for (;;) {
     struct pollfd polled = {.fd = fd, .events = POLLIN};
-    uint32_t came = 0;
     int left_ms = tu_clock_left_ms(job->deadline_ns);
     int ready = poll(&polled, 1, left_ms);
-    if (ready > 0 && receive_fds(fd, fds + *count, wanted - *count, &came)) {
-      *count += came;
-      if (came == 0) return TUTTI_OK;
-    } else if (left_ms == 0) {
+    if (ready > 0 && receive_fd(fd, memory_fd)) return TUTTI_OK;
+    if (left_ms == 0)
       return tu_fail(error, TUTTI_ERR_TIMEOUT, "rank %u waited %d ms for the shared memory of its host", job->rank,
                      job->timeout_ms);
-    }
   }
-  return TUTTI_OK;
 }
 
-/* Makes one attempt to get the descriptors from rank `from`. *count becomes smaller if that rank closed the
- * connection. */
-static tutti_err fetch(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int fds[], uint32_t wanted,
-                       uint32_t *count, struct tu_error *error) {
-  *count = 0;
+/* Makes one attempt to get the memfd from rank `from`. *memory_fd becomes -1 if that rank closed the connection. */
+static tutti_err fetch(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int *memory_fd,
+                       struct tu_error *error) {
+  *memory_fd = -1;
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tu_fail_errno(error, "rank %u cannot create a UNIX socket for the shared memory", job->rank);
   tutti_err err = claim_memory(job, from, offer, fd, error);
-  if (err == TUTTI_OK) err = await_fds(job, fd, fds, wanted, count, error);
+  if (err == TUTTI_OK) err = await_memory(job, fd, memory_fd, error);
   close(fd);
   return err;
 }
 
-/* Gets the descriptors. Rank `from` may close a connection without sending, so makes several attempts. */
-static tutti_err fetch_all(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int fds[],
-                           uint32_t wanted, struct tu_error *error) {
-  tutti_err err = TUTTI_OK;
-  uint32_t count = 0;
-  for (int tries = 0; tries < TRIES && err == TUTTI_OK && count < wanted; tries++) {
-    for (uint32_t i = 0; i < count; i++) close(fds[i]);
-    if (tries > 0) (void)poll(NULL, 0, 10);
-    err = fetch(job, from, offer, fds, wanted, &count, error);
-  }
-  if (err == TUTTI_OK && count == wanted) return TUTTI_OK;
-  for (uint32_t i = 0; i < count; i++) close(fds[i]);
-  return err == TUTTI_OK ? fail_gone(job, from, error) : err;
-}
-
 tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, uint32_t ranks,
-                             bool bells, struct tu_shm_memory *memory, struct tu_error *error) {
-  const uint32_t wanted = 1 + (bells ? ranks : 0);
+                             struct tu_shm_memory *memory, struct tu_error *error) {
+  int memory_fd = -1;
+  tutti_err err = TUTTI_OK;
   *memory = (struct tu_shm_memory){.fd = -1};
-  int *fds = tu_try_allocate(wanted, sizeof *fds);
-  if (!fds) return tu_fail_memory(error, wanted * sizeof *fds, "the descriptors of %u ranks", ranks);
-  tutti_err err = fetch_all(job, from, offer, fds, wanted, error);
-  if (err != TUTTI_OK) {
-    free(fds);
+  for (int tries = 0; tries < TRIES && err == TUTTI_OK && memory_fd < 0; tries++) {
+    if (tries > 0) (void)poll(NULL, 0, 10); /* rank `from` has closed the connection without sending; try again */
+    err = fetch(job, from, offer, &memory_fd, error);
+  }
+  if (err != TUTTI_OK) return err;
+  if (memory_fd < 0) return fail_gone(job, from, error);
+  if ((err = verify(memory_fd, ranks, offer->slice_bytes, error)) != TUTTI_OK) {
+    close(memory_fd);
     return err;
   }
-  *memory = (struct tu_shm_memory){.fd = fds[0], .slice_bytes = (size_t)offer->slice_bytes};
-  if (bells) {
-    memmove(fds, fds + 1, ranks * sizeof *fds);
-    memory->bells = fds;
-    memory->bell_count = ranks;
-  } else {
-    free(fds);
-  }
-  err = verify(memory->fd, ranks, offer->slice_bytes, error);
-  if (err != TUTTI_OK) tu_shm_memory_close(memory);
-  return err;
+  *memory = (struct tu_shm_memory){.fd = memory_fd, .slice_bytes = (size_t)offer->slice_bytes};
+  return TUTTI_OK;
 }

@@ -10,10 +10,6 @@ struct tu_shm_memory {
    * and growing. The caller closes it. -1: none. */
   int fd;
   size_t slice_bytes; /* bytes of each rank's slice */
-  /* [bell_count], owned: an eventfd for each rank of the host, which wakes it; NULL: all ranks of the job are on this
-   * host */
-  int *bells;
-  uint32_t bell_count;
 };
 
 /* Where a rank gets the shared memory, and the token that it must show. Sent to the ranks as raw bytes. */
@@ -28,10 +24,6 @@ tutti_err tu_shm_slice_bytes(size_t *bytes, struct tu_error *error);
 /* Creates the sealed memfd for `ranks` ranks, with the bytes per rank of TUTTI_SHM_BYTES or of its default. Errors:
  * TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
 tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struct tu_error *error);
-/* Makes an eventfd for each of `ranks` ranks. Errors: TUTTI_ERR_SYSTEM, TUTTI_ERR_MEMORY. */
-tutti_err tu_shm_bells_make(uint32_t ranks, struct tu_shm_memory *memory, struct tu_error *error);
-/* Closes the descriptors of the memory and of the bells. */
-void tu_shm_memory_close(struct tu_shm_memory *memory);
 struct tu_shm_handing;
 /* Hands the memory to processes of this user that show the token of *offer. A thread is created to do so until
  * tu_shm_memory_end, which accepts NULL. The memory must stay open until then. Errors: TUTTI_ERR_SYSTEM,
@@ -39,9 +31,9 @@ struct tu_shm_handing;
 tutti_err tu_shm_memory_hand_out(const struct tu_shm_memory *memory, struct tu_shm_handing **handing,
                                  struct tu_shm_offer *offer, struct tu_error *error);
 void tu_shm_memory_end(struct tu_shm_handing *handing);
-/* Gets the memory of `ranks` ranks that rank `from` offers, and verifies it, and with bells the eventfds of these ranks.
- * Waits until the deadline of the job. Errors: TUTTI_ERR_PEER, TUTTI_ERR_TIMEOUT, TUTTI_ERR_SYSTEM, TUTTI_ERR_MEMORY. */
+/* Gets the memory of `ranks` ranks that rank `from` offers, and verifies it. Waits until the deadline of the job.
+ * Errors: TUTTI_ERR_PEER, TUTTI_ERR_TIMEOUT, TUTTI_ERR_SYSTEM. */
 tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, uint32_t ranks,
-                             bool bells, struct tu_shm_memory *memory, struct tu_error *error);
+                             struct tu_shm_memory *memory, struct tu_error *error);
 
 #endif

@@ -99,7 +99,7 @@ static struct outcome hand_over(int memory_fd, bool wrong_token) {
     struct tu_job job = job_of(1);
     struct tu_shm_memory taken;
     outcome.came = true;
-    outcome.error.code = tu_shm_memory_take(&job, 0, &offer, 2, false, &taken, &outcome.error);
+    outcome.error.code = tu_shm_memory_take(&job, 0, &offer, 2, &taken, &outcome.error);
     _exit(write(ends[1], &outcome, sizeof outcome) < 0);
   }
   close(ends[1]);
@@ -162,7 +162,7 @@ static void test_strangers(void) {
     if (i % 2) CHECK(send(strangers[i], "noise", 5, MSG_NOSIGNAL) == 5, "stranger %d", i);
   }
   struct tu_job job = job_of(1);
-  CHECK(tu_shm_memory_take(&job, 0, &offer, 2, false, &taken, &error) == TUTTI_OK, "%s", error.text);
+  CHECK(tu_shm_memory_take(&job, 0, &offer, 2, &taken, &error) == TUTTI_OK, "%s", error.text);
   close(taken.fd);
   for (int i = 0; i < 100; i++) close(strangers[i]);
   tu_shm_memory_end(handing);

@@ -41,6 +41,16 @@ struct tu_transport_ops {
 struct tu_bell {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t sleepers;
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t rings;
+  /* In a job of several hosts: */
+  _Atomic uint32_t watch; /* enum tu_watch: whether a thread of the rank waits for datagrams */
+  /* Address of the rank's socket, a struct sockaddr_un of 8 bytes; set before `watch` changes for the first time. */
+  _Alignas(uint64_t) unsigned char address[8];
+};
+
+enum tu_watch {
+  TU_WATCH_NONE,
+  TU_WATCH_WAITS, /* a thread waits on the rank's socket */
+  TU_WATCH_CALLED /* a rank sends it the datagram that ends the wait, or has sent it */
 };
 
 #define TU_MISSED 8u
@@ -144,10 +154,9 @@ struct tu_transport {
 struct tu_hosts {
   uint32_t rank, ranks;    /* this rank's number and the number of ranks, in the job */
   uint32_t *locals;        /* [ranks]: each rank's number in this host's segment, or TU_REMOTE */
-  int *bells;              /* eventfds that wake the ranks of the segment, one per rank */
-  int sleep;               /* epoll on which this rank sleeps: it contains this rank's eventfd and the wire */
+  int bell_fd;             /* datagram socket that wakes the thread of this rank that waits on it (bell.c); owned */
+  int wire_fd;             /* descriptor of the wire, on which that thread waits, too */
   _Atomic uint32_t losses; /* number of connections to other hosts that have ended */
-  _Atomic bool watched;    /* true: a thread of this rank sleeps in the epoll */
   void (*close)(struct tu_hosts *hosts);
   void (*cut)(struct tu_hosts *hosts); /* for tests: acts as if this process had been killed */
 };
@@ -255,6 +264,8 @@ bool tu_transport_gave_up(const struct tu_transport *t, uint32_t rank, struct tu
  * process with several threads, the first call waits until the kernel has switched threads on all CPUs: 10 ms on a
  * quiet machine, up to 2 s if ten busy processes share two CPUs. Later calls do not wait. */
 bool tu_bell_register(void);
+/* For a job of several hosts: makes the socket of this rank's bell. Returns -1 on failure; *error is then the reason. */
+int tu_bell_open(struct tu_transport *t, struct tu_error *error);
 uint32_t tu_bell_arm(struct tu_transport *t);
 void tu_bell_sleep(struct tu_transport *t, uint32_t token, int timeout_ms);
 void tu_bell_disarm(struct tu_transport *t);
@@ -285,9 +296,8 @@ void tu_loop_kill(struct tu_transport *t);
 tutti_err tu_shm_create(uint32_t rank, uint32_t ranks, int memory_fd, size_t slice_bytes, struct tu_transport **t,
                         struct tu_error *error);
 struct tu_job;
-/* Collective: makes this process a rank of its host's segment. tu_job_meet must have succeeded. *bells becomes an array
- * with an eventfd for each rank of the host, which the caller closes and frees; NULL if all ranks of the job are on this
- * host. All ranks return the same error: the reason why one rank could not create, get or map the memory. */
-tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, int **bells, struct tu_error *error);
+/* Collective: makes this process a rank of its host's segment. tu_job_meet must have succeeded. All ranks return the same
+ * error: the reason why one rank could not create, get or map the memory. */
+tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* transport_test.c: tests the allocator of a slice against a model, registered memory, and the bell. Also tests that
+/* transport_test.c: tests the allocator of a slice against a model, and registered memory. Also tests that
  * a process counts as alive as long as its memory exists, whatever it does with its descriptors. */
 #include "transport/transport.h"
 
@@ -380,41 +380,6 @@ static void registered_memory_outlives_the_endpoint(void) {
   munmap(memory, PAGES * PAGE);
 }
 
-static _Atomic int published;
-
-static void *sleep_until_published(void *endpoint) {
-  struct tu_transport *t = endpoint;
-  while (!atomic_load(&published)) {
-    uint32_t token = tu_bell_arm(t);
-    if (!atomic_load(&published)) tu_bell_sleep(t, token, 60000);
-    tu_bell_disarm(t);
-  }
-  return NULL;
-}
-
-/* If a ring were lost, the sleeper would sleep for a minute, and the time limit would end the test. */
-static void a_bell_wakes(void) {
-  struct tu_transport *t[2];
-  struct tu_error error;
-  tu_assert(tu_loop_create(2, 1 << 20, t, &error) == TUTTI_OK);
-  for (int fences = 0; fences < 2; fences++) {
-    if (!fences) tu_transport_settle(t[0]), tu_transport_settle(t[1]);
-    else atomic_store(&t[0]->fence, true);
-    for (int i = 0; i < 200; i++) {
-      pthread_t sleeper;
-      atomic_store(&published, 0);
-      tu_assert(pthread_create(&sleeper, NULL, sleep_until_published, t[1]) == 0);
-      if (i % 2) usleep((unsigned)i % 50);
-      atomic_store_explicit(&published, 1, memory_order_release);
-      tu_bell_ring(t[0], 1);
-      pthread_join(sleeper, NULL);
-    }
-  }
-  CHECK(atomic_load(&tu_transport_head(t[1], 1)->bell.sleepers) == 0, "a rank still sleeps");
-  t[0]->ops->close(t[0]);
-  t[1]->ops->close(t[1]);
-}
-
 /* ---- liveness ---- */
 
 enum { LIFE_SLICE = 1 << 20, ORDINARY_USER = 65534 };
@@ -677,7 +642,6 @@ static const struct test tests[] = {
     {"memory_rests", memory_rests},
     {"others_look_up_meanwhile", others_look_up_meanwhile},
     {"registered_memory_outlives_the_endpoint", registered_memory_outlives_the_endpoint},
-    {"a_bell_wakes", a_bell_wakes},
     {"a_life_is_that_of_the_memory", a_life_is_that_of_the_memory},
     {"memory_needs_no_descriptor", memory_needs_no_descriptor},
 };

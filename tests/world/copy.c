@@ -90,7 +90,6 @@ static const struct tu_transport_ops endpoint_ops = {
 static struct tu_transport *make_endpoint(const struct world_program *p, uint32_t rank, unsigned char *memory,
                                           size_t slice_bytes) {
   uint32_t before = 0, locals[WORLD_RANKS_MAX];
-  int bells[WORLD_RANKS_MAX];
   struct tu_error error;
   struct tu_wire *wire;
   struct tu_transport *t = calloc(1, sizeof *t);
@@ -104,9 +103,8 @@ static struct tu_transport *make_endpoint(const struct world_program *p, uint32_
     abort();
   t->share = p->share;
   if (here == p->ranks) return t;
-  for (uint32_t i = 0; i < here; i++) bells[i] = world_bell(neighbours[i]);
   if (tu_wire_sockets(p->ranks, world_dialer(rank), &wire, &error) != TUTTI_OK ||
-      tu_remote_create(t, rank, p->ranks, locals, bells, wire, &error) != TUTTI_OK)
+      tu_remote_create(t, rank, p->ranks, locals, wire, &error) != TUTTI_OK)
     abort();
   return t;
 }

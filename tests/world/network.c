@@ -1,4 +1,4 @@
-/* network.c: descriptors of the simulated system: eventfds, epolls, and connected stream sockets between ranks of
+/* network.c: descriptors of the simulated system: sockets of bells, epolls, and connected stream sockets between ranks of
  * different hosts. Bytes arrive later than they are sent, in order, in pieces of any size. A connection ends like one of
  * TCP: in order, or by a reset.
  *
@@ -19,7 +19,7 @@
 #include "boot/dialer.h"
 #include "tests/world/inside.h"
 
-enum { DESCRIPTORS = 64, FIRST = 1 << 20, WATCHED_MAX = 16, PIECES = 64, BUFFER_BYTES = 1 << 16 };
+enum { DESCRIPTORS = 64, FIRST = 1 << 20, WATCHED_MAX = 16, PIECES = 64, BUFFER_BYTES = 1 << 16, QUEUE = 3, NAMED = 8 };
 #define NEVER UINT64_MAX
 /* The kernel of a host asks about an idle connection for control once per second. A silence may have begun so long after the
  * last answer. */
@@ -32,7 +32,7 @@ enum kind { UNUSED, BELL, EPOLL, SOCKET, DIALER };
 
 struct descriptor {
   enum kind kind;
-  uint32_t target; /* BELL: the rank that it wakes; SOCKET: the connection */
+  uint32_t target; /* BELL: its rank; SOCKET: the connection */
   struct {
     int fd;
     struct epoll_event event;
@@ -76,7 +76,7 @@ static bool ended[WORLD_RANKS_MAX]; /* the rank accepts no connections any more 
 static struct descriptor descriptors[WORLD_RANKS_MAX][DESCRIPTORS];
 static struct stream streams[WORLD_RANKS_MAX][LINKS]; /* [sender][connection] */
 static struct end ends[WORLD_RANKS_MAX][LINKS];       /* [rank][connection] */
-static uint64_t bells[WORLD_RANKS_MAX];
+static uint32_t bells[WORLD_RANKS_MAX];               /* datagrams in the queue of each rank */
 static struct silence {
   uint64_t
       from; /* the last answer came then; it may be before the start of the world, so it is compared as a difference */
@@ -118,7 +118,11 @@ static int add(enum kind kind, uint32_t target) {
   return errno = EMFILE, -1;
 }
 
-int world_bell(uint32_t rank) { return add(BELL, rank); }
+static bool has_bell(uint32_t rank) {
+  uint32_t i = 0;
+  while (i < DESCRIPTORS && descriptors[rank][i].kind != BELL) i++;
+  return i < DESCRIPTORS;
+}
 
 uint32_t world_descriptors(uint32_t rank) {
   uint32_t count = 0;
@@ -475,27 +479,46 @@ int __wrap_poll(struct pollfd *watched, nfds_t count, int timeout_ms) {
   }
 }
 
-ssize_t __wrap_read(int fd, void *to, size_t bytes);
-ssize_t __wrap_read(int fd, void *to, size_t bytes) {
-  if (fd < FIRST) return read(fd, to, bytes);
-  const struct descriptor *d = find(fd);
+/* The socket of a rank's bell. Its name is the rank's number. */
+int __wrap_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol) {
+  (void)protocol;
   world_system_call();
-  if (!d || d->kind != BELL || bytes < sizeof bells[0]) return errno = EBADF, -1;
-  if (bells[d->target] == 0) return errno = EAGAIN, -1;
-  memcpy(to, &bells[d->target], sizeof bells[0]);
-  bells[d->target] = 0;
-  return sizeof bells[0];
+  if (domain != AF_UNIX || type != (SOCK_DGRAM | SOCK_CLOEXEC)) return errno = EINVAL, -1;
+  return add(BELL, world.current);
 }
 
-ssize_t __wrap_write(int fd, const void *from, size_t bytes);
-ssize_t __wrap_write(int fd, const void *from, size_t bytes) {
-  if (fd < FIRST) return write(fd, from, bytes);
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t bytes);
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t bytes) {
   const struct descriptor *d = find(fd);
+  if (!d || d->kind != BELL || address->sa_family != AF_UNIX || bytes != sizeof address->sa_family)
+    return errno = EINVAL, -1;
+  return 0;
+}
+
+int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *bytes);
+int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *bytes) {
+  const struct descriptor *d = find(fd);
+  if (!d || d->kind != BELL || *bytes < NAMED) return errno = EINVAL, -1;
+  address->sa_family = AF_UNIX;
+  memcpy(address->sa_data, (const char[NAMED - 2]){'\0', (char)d->target}, NAMED - 2);
+  *bytes = NAMED;
+  return 0;
+}
+
+ssize_t __wrap_sendto(int fd, const void *from, size_t bytes, int flags, const struct sockaddr *to, socklen_t to_bytes);
+ssize_t __wrap_sendto(int fd, const void *from, size_t bytes, int flags, const struct sockaddr *to,
+                      socklen_t to_bytes) {
+  const struct descriptor *d = find(fd);
+  (void)from, (void)flags;
   world_system_call();
-  if (!d || d->kind != BELL || bytes < sizeof bells[0]) return errno = EBADF, -1;
-  bells[d->target]++;
-  world_wake(d->target, world.now);
-  return sizeof bells[0];
+  if (!d || d->kind != BELL || bytes > 0 || to_bytes != NAMED) return errno = EINVAL, -1;
+  const uint32_t rank = (uint32_t)to->sa_data[1];
+  if (!has_bell(rank)) return errno = ECONNREFUSED, -1;
+  if (bells[rank] == QUEUE) return errno = EAGAIN, -1;
+  bells[rank]++;
+  world_wake(rank, world.now);
+  return 0;
 }
 
 int __wrap_close(int fd);
@@ -591,6 +614,7 @@ ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags) {
   (void)flags;
   world_system_call();
   if (!d) return errno = EBADF, -1;
+  if (d->kind == BELL) return bells[d->target] > 0 ? bells[d->target]--, 0 : (errno = EAGAIN, -1);
   const uint32_t rank = world.current, link = d->target;
   struct stream *s = stream_to(rank, link);
   const uint64_t count = at_most(at_most(arrived(s) - s->taken, bytes), 1 + world_draw(piece_bytes));

@@ -143,8 +143,6 @@ _Noreturn void world_exit(void);
 /* The current rank is never continued. */
 void world_stop(void);
 void world_sleep_us(uint64_t us);
-/* Returns a new descriptor of the current rank: an eventfd that wakes a rank of its host. */
-int world_bell(uint32_t rank);
 /* Returns the dialer of the current rank. */
 struct tu_dialer *world_dialer(uint32_t rank);
 /* Number of descriptors that a rank has. */
