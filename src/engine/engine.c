@@ -54,6 +54,7 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   e->direct_bytes = TU_DIRECT_BYTES;
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
   e->slot_bytes = tu_program_whole(program, mover->shape.slot_bytes);
+  e->far_slot_bytes = tu_program_whole(program, mover->far_shape.slot_bytes);
   tutti_err err =
       tu_arena_build(prepare, e, "the execution of a call (an algorithm without scratch buffers needs less)", error);
   if (err != TUTTI_OK) tu_execution_fini(e);

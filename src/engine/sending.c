@@ -112,9 +112,9 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_LENT:
-      if (m->sender->remote) *bytes = tu_min(*bytes, e->slot_bytes);
+      if (m->sender->remote) *bytes = tu_min(*bytes, e->far_slot_bytes);
       else if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
-      return *bytes >= tu_min(LEND_SLICE, e->slot_bytes) || progress->done + *bytes == ins->bytes;
+      return *bytes >= tu_min(LEND_SLICE, e->far_slot_bytes) || progress->done + *bytes == ins->bytes;
     default:
       for (uint32_t i = 0; i < ins->message_count; i++)
         e->targets[(*count)++] = tu_sender_line(m[i].sender)->at.payload;
@@ -162,7 +162,7 @@ size_t tu_send_returned_bytes(const struct tu_execution *e, uint32_t instruction
     const int32_t left = (int32_t)(e->sequences[message] - dispatched);
     if (left > 0) unread = (uint32_t)tu_max((uint32_t)left, unread);
   }
-  return done - tu_min(done, unread * e->slot_bytes);
+  return done - tu_min(done, unread * e->far_slot_bytes);
 }
 
 bool tu_send_returned(struct tu_execution *e, uint32_t instruction) {

@@ -183,6 +183,7 @@ struct tu_sender {
   uint32_t credits;
   uint32_t peer, bell;
   bool remote;                 /* true: the peer is on another host */
+  uint32_t slot_bytes;         /* maximum bytes of a staged slice, or, if remote, of a lent one */
   _Atomic uint32_t dispatched; /* remote: number of slices whose payload the wire has read */
   /* if the next slice is a joined message (it carries the data of several send steps): number of its parts written so
    * far */

@@ -31,7 +31,7 @@ static bool send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts
                                .kind = TU_FRAME_SLICE,
                                .lane = (uint8_t)e->lane,
                                .credits_log2 = (uint8_t)__builtin_ctz(s->credits),
-                               .slot_bytes = e->comm->control->shape.slot_bytes,
+                               .slot_bytes = s->slot_bytes,
                                .tag = line->tag,
                                .message_bytes = line->message_bytes,
                                .sequence = e->sent + 1,
