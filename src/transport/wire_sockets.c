@@ -23,7 +23,7 @@
 enum {
   EVENTS = 16,
   READS = 16,
-  BUFFER_BYTES = 1024, /* most of a body that is copied twice */
+  BUFFER_BYTES = 17 << 10, /* a frame of at most so many bytes is received by one system call */
   /* Time between two calls of look that ask epoll, which sees all connections, in ns. The calls between them try only the
    * connection that received something last. */
   WIDE_NS = 10000,
