@@ -8,10 +8,9 @@
 #include <tutti/window.h>
 
 #include "api/comm_create.h"
-#include "ranks.h"
-#include "test.h"
+#include "must.h"
 
-enum { HANG_MS = 20000, PAGE = 65536 };
+enum { PAGE = 65536 };
 
 static tutti_comm *join(void) {
   tutti_comm *world = NULL;
@@ -19,35 +18,6 @@ static tutti_comm *join(void) {
   printf("  init: %s\n", tutti_error_message(NULL));
   fflush(stdout);
   _exit(9);
-}
-
-/* Checks that a call succeeds; else prints its line and error, and ends the rank with status 1. */
-#define MUST(call)                                                                                \
-  do {                                                                                            \
-    if ((call) != TUTTI_OK) {                                                                     \
-      printf("  rank %u, line %d: %s: '%s'\n", rank, __LINE__, #call, tutti_error_message(NULL)); \
-      return 1;                                                                                   \
-    }                                                                                             \
-  } while (0)
-#define EXPECT(condition)                                             \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      printf("  rank %u, line %d: %s\n", rank, __LINE__, #condition); \
-      return 1;                                                       \
-    }                                                                 \
-  } while (0)
-
-static void run_world(const char *name, uint32_t ranks, const void *context,
-                      int (*body)(struct ranks_world *w, uint32_t rank), uint32_t victims) {
-  struct ranks_world w = {.context = context};
-  ranks_start(&w, ranks, body);
-  CHECK(ranks_end(&w, HANG_MS), "%s: hangs", name);
-  for (uint32_t r = 0; r < ranks; r++) {
-    bool killed = WIFSIGNALED(w.status[r]) && WTERMSIG(w.status[r]) == SIGKILL;
-    if (victims >> r & 1) CHECK(killed, "%s: rank %u was not killed: status %x", name, r, (unsigned)w.status[r]);
-    else CHECK(w.status[r] == 0, "%s: rank %u: status %x", name, r, (unsigned)w.status[r]);
-  }
-  ranks_fini(&w);
 }
 
 /* ---- descriptors ---- */

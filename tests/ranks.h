@@ -60,6 +60,7 @@ static inline void ranks_clear_environment(void) {
                                       "TUTTI_LOCAL_RANK",
                                       "TUTTI_TIMEOUT_MS",
                                       "TUTTI_LAUNCHER",
+                                      "TUTTI_PROGRESS_THREAD",
                                       "TUTTI_ALGORITHM"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unsetenv(names[i]);
   setenv("TUTTI_TUNING", "none", 1);

@@ -28,6 +28,13 @@
  * may call them until tutti_comm_free or tutti_comm_close begins. on_ready and user operations may be called by any
  * thread that is inside a call of the library. For one communicator, only one thread at a time calls them.
  *
+ * Without tutti_options.progress_thread, the library has no thread of its own, and calls make progress only while a
+ * thread of the program is in a function of the library. With it, the process has one such thread, whatever the number
+ * of its worlds and communicators: from tutti_init until the last communicator of the last world that asked for it is
+ * freed. It advances the open requests of all communicators while no thread of the program waits, and sleeps otherwise.
+ * It also calls on_ready and user operations. An error that it finds becomes the verdict, which the next call of the
+ * program returns. It does not count time limits, has all signals blocked, and does not exist in a child of fork().
+ *
  * Fork. If a child of fork() uses an object of its parent (communicator, request, window, channel), the call returns
  * TUTTI_ERR_ARGUMENT and has no effect. The child may call exec, or tutti_init to join another world. The child does
  * not keep its parent's rank alive, and its exit does not affect the job.
@@ -239,6 +246,9 @@ typedef struct tutti_options {
    * port to the other ranks. May be NULL if port is not 0. */
   void (*on_listen)(void *context, uint16_t port);
   void *on_listen_context; /* passed to on_listen */
+  /* 1: a thread of the library moves the data of started calls while this process computes; 0: the value of
+   * TUTTI_PROGRESS_THREAD, or no thread. Other values are errors. Each rank chooses for itself. See Threads above. */
+  uint64_t progress_thread;
 } tutti_options;
 
 /* Joins the world that the environment or the options describe, and sets *world to its communicator. Collective over
@@ -358,7 +368,7 @@ TUTTI_API tutti_err tutti_deregister(tutti_comm *comm, void *memory);
 /* A user operation: computes result[i] = left[i] op right[i] for i < count. The elements have the call's datatype
  * `type`; for block floats, count is in items. result may be equal to left or to right, but does not overlap them
  * partly. All three arrays are aligned to the size of an element. The operation must be associative. Any thread that is
- * inside a call of the library may call the function. */
+ * inside a call of the library, and the thread of tutti_options.progress_thread, may call the function. */
 typedef void tutti_op_function(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
                                void *context);
 

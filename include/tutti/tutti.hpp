@@ -386,6 +386,7 @@ struct options {
   const char *secret = nullptr;
   void (*on_listen)(void *context, std::uint16_t port) = nullptr;
   void *on_listen_context = nullptr;
+  std::uint64_t progress_thread = 0;
 };
 
 /* How calls are carried out; see the fields of tutti_call. Zero is the default of every field. */
@@ -1338,6 +1339,7 @@ class comm : public comm_view {
     made.secret = o.secret;
     made.on_listen = o.on_listen;
     made.on_listen_context = o.on_listen_context;
+    made.progress_thread = o.progress_thread;
     tutti_comm *world = nullptr;
     check(tutti_init(&made, &world));
     return comm(world);

@@ -11,6 +11,7 @@
 #include "api/await.h"
 #include "base/env.h"
 #include "call/pace.h"
+#include "call/progress.h"
 #include "call/queue.h"
 #include "call/request.h"
 #include "call/resolve.h"
@@ -97,7 +98,9 @@ tutti_err tu_endpoint_alone(struct tu_transport **t, struct tu_error *error) {
 }
 
 void tu_comm_drop_endpoint(struct tu_transport *t) {
-  if (atomic_fetch_sub(&t->users, 1) == 1) t->ops->close(t);
+  if (atomic_fetch_sub(&t->users, 1) > 1) return;
+  tu_progress_end(t);
+  t->ops->close(t);
 }
 
 static void destroy_matching(const struct tutti_comm *comm) {

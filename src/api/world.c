@@ -11,7 +11,9 @@
 #include "boot/job_carried.h"
 #include "boot/job_tcp.h"
 #include "boot/job_user.h"
+#include "call/progress.h"
 #include "call/queue.h"
+#include "comm/enter.h"
 #include "comm/failure.h"
 #include "comm/groups.h"
 #include "comm/patience.h"
@@ -109,6 +111,15 @@ static tutti_err begin(struct tu_job *job, struct tu_transport **t, struct tu_lo
   return err;
 }
 
+/* Destroys a world that the program has never had. Holds it first, because another thread of the process, which advances
+ * requests of all communicators, may be in it. */
+static void drop_world(tutti_comm **world) {
+  struct tu_visit visit;
+  (void)tu_hold(*world, &visit);
+  tu_comm_destroy(*world, false);
+  *world = NULL;
+}
+
 /* Creates the communicator of all ranks of the job. */
 static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identity *identity, const tutti_options *o,
                             const struct tu_locality *locality, int join_timeout_ms, tutti_comm **world,
@@ -130,9 +141,8 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identit
   if (err == TUTTI_OK)
     err = tu_patience_init(&(*world)->patience, o->spin_us, (*world)->share, t->hosts != NULL, error);
   else *error = (*world)->error;
-  if (err == TUTTI_OK) return err;
-  tu_comm_destroy(*world, false);
-  *world = NULL;
+  if (err == TUTTI_OK && o->progress_thread) err = tu_progress_begin(t, error);
+  if (err != TUTTI_OK) drop_world(world);
   return err;
 }
 
@@ -141,28 +151,29 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identit
 static tutti_err end_job(struct tu_job *job, tutti_err made, tutti_comm **world, struct tu_error *error) {
   job->step = "to create the world communicator";
   tutti_err err = tu_job_agree(job, made, error);
-  if (err == TUTTI_OK || made != TUTTI_OK) return err;
-  tu_comm_destroy(*world, false);
-  *world = NULL;
+  if (err != TUTTI_OK && made == TUTTI_OK) drop_world(world);
   return err;
 }
 
-static tutti_err read_timeout(const tutti_options *o, int *timeout_ms, struct tu_error *error) {
+/* Reads options that are 0 from the environment. */
+static tutti_err read_environment(tutti_options *o, struct tu_error *error) {
   int64_t ms = o->timeout_ms; /* 0: no limit */
   tutti_err err = tu_env_check(error);
   if (err == TUTTI_OK && ms == 0) err = tu_env_int("TUTTI_TIMEOUT_MS", TUTTI_NO_TIMEOUT, INT32_MAX, &ms, error);
-  *timeout_ms = (int)ms;
+  if (err == TUTTI_OK && o->progress_thread == 0)
+    err = tu_env_uint("TUTTI_PROGRESS_THREAD", 1, &o->progress_thread, error);
+  o->timeout_ms = (int)ms;
   return err;
 }
 
-static tutti_err init(const tutti_options *o, tutti_comm **world, struct tu_error *error) {
+static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *error) {
   struct tu_boot_identity identity;
   struct tu_job *job = NULL;
   struct tu_transport *t;
   struct tu_locality locality = {0};
-  int join_timeout_ms = o->join_timeout_ms == 0 ? TU_JOIN_TIMEOUT_MS : o->join_timeout_ms, timeout_ms;
+  int join_timeout_ms = o->join_timeout_ms == 0 ? TU_JOIN_TIMEOUT_MS : o->join_timeout_ms;
   struct tu_error ignored;
-  tutti_err err = read_timeout(o, &timeout_ms, error);
+  tutti_err err = read_environment(o, error);
   tutti_err found = find_identity(o, &identity, err == TUTTI_OK ? error : &ignored);
   if (found != TUTTI_OK) return err == TUTTI_OK ? found : err;
   if (identity.ranks == 1 && err == TUTTI_OK) err = tu_endpoint_alone(&t, error);
@@ -174,7 +185,7 @@ static tutti_err init(const tutti_options *o, tutti_comm **world, struct tu_erro
   }
   tu_job_close(job);
   tu_locality_fini(&locality);
-  if (err == TUTTI_OK) (*world)->timeout_ms = timeout_ms;
+  if (err == TUTTI_OK) (*world)->timeout_ms = o->timeout_ms;
   return err;
 }
 
@@ -184,8 +195,13 @@ static tutti_err take_options(const tutti_options *options, size_t options_bytes
   tutti_err err = TUTTI_OK;
   if (options) err = tu_sized_take(&tu_sized_options, options, options_bytes, known, "tutti_init", error);
   if (err == TUTTI_OK) err = tu_check_timeout("tutti_init", "tutti_options.timeout_ms", known->timeout_ms, error);
-  if (err != TUTTI_OK) return err;
-  return tu_check_timeout("tutti_init", "tutti_options.join_timeout_ms", known->join_timeout_ms, error);
+  if (err == TUTTI_OK)
+    err = tu_check_timeout("tutti_init", "tutti_options.join_timeout_ms", known->join_timeout_ms, error);
+  if (err != TUTTI_OK || known->progress_thread <= 1) return err;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "tutti_init: tutti_options.progress_thread is %llu; expected 1, or 0 for the value of "
+                 "TUTTI_PROGRESS_THREAD",
+                 (unsigned long long)known->progress_thread);
 }
 
 tutti_err tutti_init_sized(const tutti_options *options, size_t options_bytes, tutti_comm **world) {
@@ -195,7 +211,7 @@ tutti_err tutti_init_sized(const tutti_options *options, size_t options_bytes, t
   *world = NULL;
   bool fresh;
   (void)tu_process_number(&fresh);
-  if (fresh) tu_queue_reset(), tu_comm_sweep_reset(), tu_link_reset();
+  if (fresh) tu_queue_reset(), tu_comm_sweep_reset(), tu_link_reset(), tu_progress_reset();
   tutti_err err = take_options(options, options_bytes, &known, &error);
   if (err == TUTTI_OK) err = init(&known, world, &error);
   return err == TUTTI_OK ? err : tu_thread_error(&error);

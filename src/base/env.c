@@ -30,6 +30,7 @@ const struct tu_env_name tu_env_names[] = {
      "part of a channel's staging memory that one piece of a message takes, at most"},
     {"TUTTI_SPIN_US", "microseconds",
      "how long a waiting rank polls before it yields or sleeps; 0: adapts, -1: does not poll"},
+    {"TUTTI_PROGRESS_THREAD", "0 or 1", "1: a thread of the library moves the data of started calls"},
     {"TUTTI_WIRE_BYTES_PER_S", "bytes, K, M or G",
      "speed of a simulated wire in front of new communicators, for measurements; 0: none"},
     {"TUTTI_TUNING", "file or none", "selection table; rank 0's value applies to all ranks"},

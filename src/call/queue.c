@@ -66,6 +66,7 @@ void tu_queue_reset(void) {
 struct walk {
   const struct tutti_comm *own; /* communicator that this thread holds already, and that the pass skips */
   uint32_t left;                /* maximum number of communicators that are still to be tried */
+  bool missed;                  /* true: another thread holds a communicator of the list */
   struct tu_visit held;         /* result of tu_try_hold for the current communicator; tu_leave needs it (enter.h) */
 };
 
@@ -76,7 +77,9 @@ static struct tutti_comm *next_from(struct walk *w, struct tutti_comm *comm) {
     struct tutti_comm *after = comm->busy_after;
     w->left--;
     busy.turn = after;
-    if (comm != w->own && tu_try_hold(comm, &w->held)) {
+    const bool held = comm != w->own && tu_try_hold(comm, &w->held);
+    w->missed |= comm != w->own && !held;
+    if (held) {
       if (comm->first || comm->lost) return comm;
       /* The communicator has no open request, so remove it from the list. Exception: held.comm is NULL if an outer call
        * of this thread already holds the communicator. That outer call may be about to continue its own pass from the
@@ -109,7 +112,7 @@ static struct tutti_comm *go_on_from(struct walk *w, struct tutti_comm *comm) {
 
 void tu_queue_visit(struct tutti_comm *comm, void (*visit)(struct tutti_comm *comm, void *context), void *context) {
   struct walk w = {.own = comm, .left = LOOKED_AT};
-  visit(comm, context);
+  if (comm) visit(comm, context);
   if (!tu_queue_others(comm)) return;
   for (struct tutti_comm *c = begin_walk(&w); c; c = go_on_from(&w, c)) visit(c, context);
 }
@@ -186,6 +189,19 @@ bool tu_queue_poll_others(const struct tutti_comm *comm) {
   bool moved = false;
   if (!tu_queue_others(comm)) return false;
   for (struct tutti_comm *c = begin_walk(&w); c; c = go_on_from(&w, c)) moved |= tu_queue_poll(c);
+  return moved;
+}
+
+bool tu_queue_poll_every(bool *missed) {
+  struct walk w = {.left = UINT32_MAX};
+  bool moved = false;
+  *missed = false;
+  if (!tu_queue_others(NULL)) return false;
+  pthread_mutex_lock(&busy.lock);
+  struct tutti_comm *first = next_from(&w, busy.first);
+  pthread_mutex_unlock(&busy.lock);
+  for (struct tutti_comm *c = first; c; c = go_on_from(&w, c)) moved |= tu_queue_poll(c);
+  *missed = w.missed;
   return moved;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/sized.h"
 #include "call/partition.h"
+#include "call/progress.h"
 #include "call/queue.h"
 #include "call/resolve.h"
 #include "call/stall.h"
@@ -148,6 +149,7 @@ tutti_err tutti_start_sized(tutti_comm *comm, const tutti_call *call, size_t cal
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_start");
   const tutti_call *known = known_call("tutti_start", call, call_bytes, &copy, &error);
   tutti_err err = known ? tu_call_start(comm, known, request) : refuse(comm, &error);
+  tu_progress_note(comm);
   tu_leave(&visit);
   return err;
 }
@@ -158,6 +160,7 @@ tutti_err tu_call_start_named(const char *function, tutti_comm *comm, const tutt
   if (request) *request = NULL;
   if (!tu_hold(comm, &visit)) return tu_refuse_visit(function);
   tutti_err err = tu_call_start(comm, call, request);
+  tu_progress_note(comm);
   tu_leave(&visit);
   return err;
 }
@@ -229,6 +232,7 @@ tutti_err tutti_start_all_sized(tutti_comm *comm, const tutti_call *calls, size_
   if (request) *request = NULL;
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_start_all");
   tutti_err err = start_all(comm, &(struct calls){calls, call_bytes, count}, request);
+  tu_progress_note(comm);
   tu_leave(&visit);
   return err;
 }
@@ -282,6 +286,7 @@ tutti_err tutti_restart(tutti_request *request) {
   if (!request) return tu_refuse_null("tutti_restart", "request");
   if (!tu_hold(request->comm, &visit)) return tu_refuse_visit("tutti_restart");
   tutti_err err = restart(request);
+  tu_progress_note(request->comm);
   tu_leave(&visit);
   return err;
 }

@@ -4,6 +4,7 @@
 
 #include "call/look.h"
 #include "call/partition.h"
+#include "call/progress.h"
 #include "call/queue.h"
 #include "call/request.h"
 #include "call/stall.h"
@@ -109,10 +110,12 @@ static tutti_err wait_for(tutti_request **request) {
   if (err != TUTTI_OK) return err;
   struct tu_stall stall = {0};
   struct tutti_comm *comm = (*request)->comm;
+  tu_progress_pause(comm);
   while (!is_done(*request)) {
     if (tu_poll_all(comm)) tu_stall_goes_on(comm, &stall);
     else tu_stall(comm, &stall);
   }
+  tu_progress_resume(comm);
   return conclude(request);
 }
 
@@ -209,7 +212,9 @@ static tutti_err wait_for_everything(void) {
   struct tu_visit visit;
   struct tu_error error = {0};
   for (struct tutti_comm *comm; (comm = tu_queue_find_own(&visit, &error)) != NULL;) {
+    tu_progress_pause(comm);
     tutti_err err = wait_for_own(comm);
+    tu_progress_resume(comm);
     if (err == TUTTI_OK && comm->failed && error.code == TUTTI_OK) error = comm->error;
     tu_leave(&visit);
     if (err != TUTTI_OK) return err;
@@ -237,10 +242,12 @@ tutti_err tutti_progress(tutti_comm *comm, int timeout_ms) {
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_progress");
   struct tu_stall stall = {0};
   uint64_t now = tu_clock_ns(), end = timeout_ms > 0 ? now + (uint64_t)timeout_ms * TU_NS_PER_MS : UINT64_MAX;
+  tu_progress_pause(comm);
   for (; !tu_comm_failed(comm) && !tu_poll_all(comm) && timeout_ms != 0 && now < end; now = tu_clock_ns()) {
     stall.sleep_ms = (int)tu_min((end - now) / TU_NS_PER_MS + 1, TU_SLEEP_MS);
     tu_stall(comm, &stall);
   }
+  tu_progress_resume(comm);
   if (timeout_ms == 0) tu_mover_flush(comm->mover);
   tutti_err err = comm->failed ? tu_thread_error(&comm->error) : TUTTI_OK;
   tu_leave(&visit);

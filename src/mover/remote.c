@@ -48,6 +48,14 @@ bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c) {
   return moved;
 }
 
+bool tu_remote_is_unsent(const struct tu_transport *t) {
+  struct tu_remote *r = tu_remote_of(t);
+  pthread_mutex_lock(&r->lock);
+  const bool unsent = r->wire->unsent > 0 || tu_remote_has_slices_left(r);
+  pthread_mutex_unlock(&r->lock);
+  return unsent;
+}
+
 static void fail_without_memory(struct tu_remote *r, struct tu_remote_comm *s, size_t bytes, uint32_t from) {
   struct tu_error error;
   tu_fail_memory(&error, bytes, "a control message from rank %u of the job", from);

@@ -37,6 +37,9 @@ bool tu_remote_send(const struct tu_control *c);
  * communicator whose published slices are sent. */
 bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c);
 
+/* Returns true if slices or frames are left that could not be sent yet. */
+bool tu_remote_is_unsent(const struct tu_transport *t);
+
 /* ---- the state of a communicator; called after tu_control_ready has returned true ---- */
 
 tutti_err tu_remote_open(struct tu_control *c, struct tu_error *error);

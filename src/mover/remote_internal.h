@@ -161,6 +161,8 @@ void tu_remote_fail(struct tu_remote *r, struct tu_remote_comm *s, const struct 
  * Ends of channels that cannot send everything now are added to r->left. Returns true if anything moved. */
 bool tu_remote_serve_comm(struct tu_remote *r, const struct tu_remote_comm *s, bool all_credits);
 bool tu_remote_serve_left(struct tu_remote *r, bool all_credits);
+/* Returns true if one of the ends in r->left has published slices that are not sent. */
+bool tu_remote_has_slices_left(const struct tu_remote *r);
 /* Sends all published slices, and the credits that are due, before the frames that this rank sends next. Slices that
  * cannot be sent now are copied and sent later, because their memory may be freed. */
 void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s);

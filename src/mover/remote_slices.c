@@ -134,6 +134,12 @@ bool tu_remote_serve_left(struct tu_remote *r, bool all_credits) {
   return moved;
 }
 
+bool tu_remote_has_slices_left(const struct tu_remote *r) {
+  for (const struct tu_remote_end *e = r->left; e; e = e->after)
+    if (e->sender && has_slice(e)) return true;
+  return false;
+}
+
 /* ---- receiving slices ---- */
 
 static bool make_copy(struct tu_remote_end *e, uint32_t credits, uint32_t slot_bytes) {

@@ -129,6 +129,11 @@ struct tu_transport {
    * goes to sleep executes a fence on all CPUs (membarrier). */
   _Atomic bool fence;
   struct tu_waits_owners waits;
+  /* The progress thread (call/progress.h). waiting: number of threads of the program that wait for requests here. served:
+   * the thread serves this endpoint, from the start of its world to the end; served_next: the next one that it serves. */
+  _Atomic uint32_t waiting;
+  _Atomic bool served;
+  struct tu_transport *served_next;
   struct tu_suspect *_Atomic suspects; /* ranks that may still write into this rank's memory (suspects.h) */
   /* Allocator of this rank's slice (its part of the segment), protected by `lock`. */
   pthread_mutex_t lock;

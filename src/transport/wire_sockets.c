@@ -80,7 +80,6 @@ struct sockets {
   struct tu_dialer *dialer;
   struct connection *recent; /* the connection that received something last; NULL: none */
   uint64_t wide_ns;          /* time of the last call of look that asked epoll */
-  uint32_t watched;          /* number of connections of which epoll reports when they can send again */
   uint32_t ranks;
   struct connection connections[]; /* [2 * ranks]: for data with each rank, then for control with each rank */
 };
@@ -104,7 +103,7 @@ static void watch(struct sockets *s, struct connection *c, bool room) {
   if (c->watched == room) return;
   struct epoll_event event = {.events = EPOLLIN | (room ? EPOLLOUT : 0), .data.u32 = index_of(s, c)};
   c->watched = room;
-  s->watched = room ? s->watched + 1 : s->watched - 1;
+  s->wire.unsent = room ? s->wire.unsent + 1 : s->wire.unsent - 1;
   (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_MOD, c->fd, &event);
 }
 
@@ -388,7 +387,7 @@ static bool sockets_look(struct tu_wire *w) {
   struct epoll_event events[EVENTS];
   bool dials = s->dialer->restless;
   const uint64_t now = tu_clock_ns();
-  if (s->recent && now - s->wide_ns < WIDE_NS && s->watched == 0 && !dials) return receive_all(s, s->recent);
+  if (s->recent && now - s->wide_ns < WIDE_NS && s->wire.unsent == 0 && !dials) return receive_all(s, s->recent);
   s->wide_ns = now;
   int count = epoll_wait(w->descriptor, events, EVENTS, 0);
   for (int i = 0; i < count; i++) {

@@ -1,0 +1,177 @@
+/* progress.c: the thread that advances open requests while the program computes. It never polls for long: after one
+ * unsuccessful poll it sleeps on the bell of its rank, as a waiting thread does. If no request is open, or a thread of
+ * the program waits, it sleeps on a condition variable instead. So messages of such a rank wake it in vain at most once,
+ * and peers that send do not spend system calls on it. */
+#include "call/progress.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "call/look.h"
+#include "call/queue.h"
+
+/* Maximum duration of one sleep, in ms, if something may be to do that does not ring the bell: the thread serves several
+ * endpoints, of which each has a bell, or another thread holds a communicator, and may leave it any moment. */
+#define SLEEP_SHORT_MS 1
+
+_Atomic bool tu_progress_runs;
+
+static struct {
+  pthread_mutex_t life; /* held while the thread is created or ended */
+  pthread_mutex_t lock; /* protects the fields below */
+  pthread_cond_t news;  /* for the thread: requests may be open, or the thread is to end */
+  pthread_cond_t left;  /* from the thread: it does not use `at` any more */
+  pthread_t thread;
+  struct tu_transport *first; /* list of the served endpoints */
+  struct tu_transport *at;    /* endpoint that the thread uses now; NULL: none */
+  bool ends;
+  /* true: the thread waits for `news`, or is about to. Changed by exchange only: so the thread sees what another thread
+   * has written before it found `rests` false. */
+  _Atomic bool rests;
+} progress = {.life = PTHREAD_MUTEX_INITIALIZER,
+              .lock = PTHREAD_MUTEX_INITIALIZER,
+              .news = PTHREAD_COND_INITIALIZER,
+              .left = PTHREAD_COND_INITIALIZER};
+
+/* ---- waking ---- */
+
+static bool is_unsent(const struct tu_transport *t) { return t->hosts && tu_remote_is_unsent(t); }
+
+static void wake(void) {
+  if (!atomic_exchange(&progress.rests, false)) return;
+  pthread_mutex_lock(&progress.lock);
+  pthread_cond_signal(&progress.news);
+  pthread_mutex_unlock(&progress.lock);
+}
+
+void tu_progress_note_open(const struct tutti_comm *comm) {
+  if (comm->first || tu_queue_others(comm) || is_unsent(comm->transport)) wake();
+}
+
+/* ---- the thread ---- */
+
+static bool has_work(const struct tu_transport *t) {
+  if (atomic_load_explicit(&t->waiting, memory_order_relaxed) > 0) return false;
+  return tu_queue_others(NULL) || is_unsent(t);
+}
+
+/* Returns an endpoint with work; NULL: there is none. Moves it to the end of the list, so that the next call prefers
+ * others. The caller holds the lock. */
+static struct tu_transport *find_work(void) {
+  struct tu_transport **link = &progress.first;
+  while (*link && !has_work(*link)) link = &(*link)->served_next;
+  struct tu_transport *t = *link;
+  if (!t) return NULL;
+  *link = t->served_next;
+  while (*link) link = &(*link)->served_next;
+  *link = t;
+  t->served_next = NULL;
+  return t;
+}
+
+/* Sleeps on the bell of the endpoint, unless there is something to do. */
+static void sleep_on(struct tu_transport *t, bool is_alone) {
+  const uint32_t token = tu_bell_arm(t);
+  bool missed;
+  if (!tu_queue_poll_every(&missed) && has_work(t) && atomic_load(&t->served)) {
+    const int ms = tu_look_round(NULL, tu_clock_ns(), is_alone && !missed ? TU_SLEEP_MS : SLEEP_SHORT_MS);
+    /* not tu_patience_sleep, by which other ranks would learn that this rank rests */
+    if (ms > 0) tu_bell_sleep(t, token, ms);
+  }
+  tu_bell_disarm(t);
+}
+
+static void *run(void *unused) {
+  bool missed;
+  (void)pthread_setname_np(pthread_self(), "tutti");
+  pthread_mutex_lock(&progress.lock);
+  for (;;) {
+    atomic_exchange(&progress.rests, true);
+    if (progress.ends) break;
+    struct tu_transport *t = find_work();
+    if (!t) {
+      if (atomic_load(&progress.rests)) pthread_cond_wait(&progress.news, &progress.lock);
+      continue;
+    }
+    atomic_exchange(&progress.rests, false);
+    const bool is_alone = progress.first == t;
+    progress.at = t;
+    pthread_mutex_unlock(&progress.lock);
+    if (!tu_queue_poll_every(&missed) && !(t->hosts && tu_remote_flush(t, NULL))) sleep_on(t, is_alone);
+    pthread_mutex_lock(&progress.lock);
+    progress.at = NULL;
+    pthread_cond_broadcast(&progress.left);
+  }
+  pthread_mutex_unlock(&progress.lock);
+  return unused;
+}
+
+/* ---- beginning and ending ---- */
+
+/* Creates the thread. Signals of the program are for its own threads. */
+static tutti_err create(struct tu_error *error) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = pthread_create(&progress.thread, NULL, run, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed != 0)
+    return tu_fail(error, TUTTI_ERR_SYSTEM, "pthread_create failed for the progress thread: %s", strerror(failed));
+  return TUTTI_OK;
+}
+
+tutti_err tu_progress_begin(struct tu_transport *t, struct tu_error *error) {
+  pthread_mutex_lock(&progress.life);
+  tutti_err err = atomic_load(&tu_progress_runs) ? TUTTI_OK : create(error);
+  if (err == TUTTI_OK) {
+    pthread_mutex_lock(&progress.lock);
+    t->served_next = progress.first;
+    progress.first = t;
+    atomic_store(&t->served, true);
+    pthread_mutex_unlock(&progress.lock);
+    atomic_store(&tu_progress_runs, true);
+    wake();
+  }
+  pthread_mutex_unlock(&progress.life);
+  return err;
+}
+
+/* Removes the endpoint from the list, and waits until the thread does not use it. Returns true if it was the last one. */
+static bool leave(struct tu_transport *t) {
+  struct tu_transport **link = &progress.first;
+  pthread_mutex_lock(&progress.lock);
+  while (*link != t) link = &(*link)->served_next;
+  *link = t->served_next;
+  /* The thread reads `served` after it has armed the bell. If it finds true, the ring comes later than the token. */
+  atomic_store(&t->served, false);
+  if (progress.at == t) tu_bell_wake(t, t->rank);
+  while (progress.at == t) pthread_cond_wait(&progress.left, &progress.lock);
+  progress.ends = !progress.first;
+  pthread_cond_signal(&progress.news);
+  const bool last = progress.ends;
+  pthread_mutex_unlock(&progress.lock);
+  return last;
+}
+
+void tu_progress_end(struct tu_transport *t) {
+  if (!atomic_load(&t->served)) return;
+  pthread_mutex_lock(&progress.life);
+  if (leave(t)) {
+    (void)pthread_join(progress.thread, NULL);
+    progress.ends = false;
+    atomic_store(&tu_progress_runs, false);
+  }
+  pthread_mutex_unlock(&progress.life);
+}
+
+void tu_progress_reset(void) {
+  pthread_mutex_init(&progress.life, NULL);
+  pthread_mutex_init(&progress.lock, NULL);
+  pthread_cond_init(&progress.news, NULL);
+  pthread_cond_init(&progress.left, NULL);
+  progress.first = progress.at = NULL;
+  progress.ends = false;
+  atomic_store(&progress.rests, false);
+  atomic_store(&tu_progress_runs, false);
+}
