@@ -23,7 +23,8 @@ bool tu_queue_poll_others(const struct tutti_comm *comm);
 /* Like tu_queue_poll_others, for a thread that may sleep afterwards, and holds no communicator: passes all of them.
  * *missed: another thread holds one of them, and may leave it any moment. */
 bool tu_queue_poll_every(bool *missed);
-/* Calls `visit` for the communicator (NULL: this thread holds none), and for other communicators with open requests that no other thread holds. */
+/* Calls `visit` for the communicator (NULL: this thread holds none), and for other communicators with open requests that
+ * no other thread holds. */
 void tu_queue_visit(struct tutti_comm *comm, void (*visit)(struct tutti_comm *comm, void *context), void *context);
 /* Counter of completed requests; never 0. A thread that sees a changed value does not sleep, because one of its own
  * requests may be complete. */
