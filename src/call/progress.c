@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include "call/look.h"
 #include "call/queue.h"
@@ -14,6 +15,9 @@
 /* Maximum duration of one sleep, in ms, if something may be to do that does not ring the bell: the thread serves several
  * endpoints, of which each has a bell, or another thread holds a communicator, and may leave it any moment. */
 #define SLEEP_SHORT_MS 1
+/* Time from the start of a call, in ns, until the thread looks after it. If the program waits by then, the thread rests
+ * again. Measured on two cores, 2 ranks that start an allreduce of 1 MiB and wait at once: 83 us instead of 90 to 180. */
+#define AFTER_START_NS 20000
 
 _Atomic bool tu_progress_runs;
 
@@ -82,6 +86,15 @@ static void sleep_on(struct tu_transport *t, bool is_alone) {
   tu_bell_disarm(t);
 }
 
+/* Waits until another thread finds work. Then waits a moment longer, because a program often waits for a call right after
+ * it has started it. The caller holds the lock. */
+static void rest(void) {
+  if (atomic_load(&progress.rests)) pthread_cond_wait(&progress.news, &progress.lock);
+  pthread_mutex_unlock(&progress.lock);
+  nanosleep(&(struct timespec){.tv_nsec = AFTER_START_NS}, NULL);
+  pthread_mutex_lock(&progress.lock);
+}
+
 static void *run(void *unused) {
   bool missed;
   (void)pthread_setname_np(pthread_self(), "tutti");
@@ -91,7 +104,7 @@ static void *run(void *unused) {
     if (progress.ends) break;
     struct tu_transport *t = find_work();
     if (!t) {
-      if (atomic_load(&progress.rests)) pthread_cond_wait(&progress.news, &progress.lock);
+      rest();
       continue;
     }
     atomic_exchange(&progress.rests, false);
