@@ -72,7 +72,7 @@ struct connection {
   size_t received;
   /* Received bytes that are not taken yet: the beginning of a frame, or several short ones. */
   uint32_t taken, filled;
-  unsigned char buffer[BUFFER_BYTES];
+  unsigned char *buffer; /* [BUFFER_BYTES]; NULL: no connection */
 };
 
 struct sockets {
@@ -135,6 +135,8 @@ static void lose(struct sockets *s, struct connection *c) {
   }
   s->wire.losses += c->fd >= 0;
   c->fd = -1;
+  free(c->buffer);
+  c->buffer = NULL;
   c->gone = true;
   c->wanted = false;
   silence(c);
@@ -373,7 +375,8 @@ static void attach(void *context, uint32_t rank, bool control, int fd) {
   if (fd >= 0 && (c->gone || c->fd >= 0 || !tu_process_keep_own(fd))) close(fd), fd = -1;
   if (c->gone || c->fd >= 0) return;
   c->fd = fd;
-  if (fd >= 0 && epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, fd, &event) == 0) {
+  c->buffer = fd >= 0 ? malloc(BUFFER_BYTES) : NULL;
+  if (c->buffer && epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, fd, &event) == 0) {
     (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes);
     c->local = domain == AF_UNIX;
     (void)drain_all(s, c);
