@@ -681,6 +681,8 @@ static int use_library(struct player *p) {
   tutti_err err = tutti_init(&options, &p->world);
   if (err == TUTTI_OK) begin_call(p);
   if (err == TUTTI_OK && s->halves) err = tutti_comm_split(p->world, (int)(p->rank % 2), 0, &p->half);
+  /* No rank is in the split any more when another one has passed this barrier, and may die. */
+  if (err == TUTTI_OK && s->halves) begin_call(p), err = tutti_barrier(p->world);
   for (uint32_t i = 0; i < s->steps && err == TUTTI_OK; i++, met = i) err = take_step(p, i);
   /* No rank passes the second barrier before all have passed the first. */
   for (int i = 0; i < 2 && err == TUTTI_OK; i++) {
