@@ -182,9 +182,6 @@ struct tu_sender {
   uint32_t sent, taken_seen;
   uint32_t credits;
   uint32_t peer, bell;
-  bool remote;                 /* true: the peer is on another host */
-  uint32_t slot_bytes;         /* maximum bytes of a staged slice, or, if remote, of a lent one */
-  _Atomic uint32_t dispatched; /* remote: number of slices whose payload the wire has read */
   /* if the next slice is a joined message (it carries the data of several send steps): number of its parts written so
    * far */
   uint32_t parts_filled;
@@ -198,6 +195,9 @@ struct tu_sender {
   /* The ring of bytes that replaces the current one as soon as no joined message (of several send steps) is partly
    * written; NULL: none. */
   struct tu_staging_ring *coming;
+  bool remote;                 /* true: the peer is on another host */
+  uint32_t slot_bytes;         /* maximum bytes of a staged slice, or, if remote, of a lent one */
+  _Atomic uint32_t dispatched; /* remote: number of slices whose payload the wire has read */
 };
 
 struct tu_receiver {
