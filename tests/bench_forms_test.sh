@@ -3,7 +3,7 @@
 set -u
 . "$1/tests/shell.sh"
 source=$1 build=$2
-if grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then echo "a build with sanitizers" && exit 77; fi
+needs_plain_build "$build"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1

@@ -6,7 +6,7 @@ set -u
 source=$1 build=$2
 command -v python3 >/dev/null || { echo "python3 not found" && exit 77; }
 # A sanitizer needs additional memory, and other limits.
-if grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then echo "a build with sanitizers" && exit 77; fi
+needs_plain_build "$build"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1

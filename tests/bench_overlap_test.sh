@@ -4,7 +4,7 @@ set -u
 . "$1/tests/shell.sh"
 source=$1 build=$2
 # A sanitizer needs additional libraries.
-if grep -q '^TUTTI_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then echo "a build with sanitizers" && exit 77; fi
+needs_plain_build "$build"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1

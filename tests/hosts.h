@@ -177,6 +177,24 @@ static inline uint32_t hosts_growing(uint32_t rank, uint32_t ranks) {
 }
 
 /* Runs even ranks on one host, odd ranks on another. */
+/* Ranks on several hosts, as a row of a test's table. */
+struct hosts_world {
+  const char *name;
+  void (*over)(struct troupe *t);
+  uint32_t (*host_of)(uint32_t rank, uint32_t ranks);
+  int kind; /* a number that the test chooses */
+  uint32_t ranks;
+  int socket_bytes; /* size of the sockets' send buffers; 0: default of the system */
+};
+
+static inline void hosts_perform(const struct hosts_world *w, struct troupe t) {
+  const int before = test_failures;
+  hosts_socket_bytes = w->socket_bytes;
+  t.ranks = w->ranks;
+  troupe_perform(t, w->over);
+  if (test_failures > before) printf("  ... in %s\n", w->name);
+}
+
 static inline void troupe_over_two_hosts(struct troupe *t) { troupe_over_hosts(t, hosts_woven); }
 /* Runs 6 ranks on hosts of 1, 2 and 3 ranks. */
 static inline void troupe_over_three_hosts(struct troupe *t) { troupe_over_hosts(t, hosts_growing); }

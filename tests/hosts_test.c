@@ -22,14 +22,7 @@ enum { SLOT_BYTES = 4 << 20, LATE_MS = 300, PATIENCE_MS = 60000 };
 
 enum { THREADS = 1, PROCESSES = 2 };
 
-static const struct world {
-  const char *name;
-  void (*over)(struct troupe *t);
-  uint32_t (*host_of)(uint32_t rank, uint32_t ranks);
-  int kind;
-  uint32_t ranks;
-  int socket_bytes; /* size of the sockets' send buffers; 0: default of the system */
-} worlds[] = {
+static const struct hosts_world worlds[] = {
 #ifndef __SANITIZE_THREAD__
     {"two hosts, processes", troupe_over_processes_of_two_hosts, hosts_woven, PROCESSES, 4, 4096},
     {"three hosts, processes", troupe_over_processes_of_three_hosts, hosts_growing, PROCESSES, 6, 0},
@@ -47,17 +40,13 @@ static struct side {
   _Atomic uint32_t numbers[TROUPE_MAX];
 } * side;
 
-static const struct world *world;  /* the current world */
-static _Thread_local uint32_t row; /* current row of the running test's table */
+static const struct hosts_world *world; /* the current world */
+static _Thread_local uint32_t row;      /* current row of the running test's table */
 
-static void play_in(const struct world *w, struct troupe t) {
-  int before = test_failures;
+static void play_in(const struct hosts_world *w, struct troupe t) {
   world = w;
-  hosts_socket_bytes = w->socket_bytes;
   memset(side, 0, sizeof *side);
-  t.ranks = w->ranks;
-  troupe_perform(t, w->over);
-  if (test_failures > before) printf("  ... in %s\n", w->name);
+  hosts_perform(w, t);
 }
 
 static void play_everywhere(void (*run)(struct player *p), int kinds, uint64_t seed) {
@@ -805,7 +794,7 @@ static void die_before_a_child(struct player *p) {
 }
 
 static void test_death_before_a_child(void) {
-  static const struct world two = {
+  static const struct hosts_world two = {
       "two hosts, 2 processes", troupe_over_processes_of_two_hosts, hosts_woven, PROCESSES, 2, 0};
   int ends[2];
   char byte;

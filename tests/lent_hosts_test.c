@@ -8,28 +8,19 @@
 
 enum { LONG = 3 << 20, SHORT_MS = 200, PATIENCE_MS = 60000 }; /* LONG: number of items of 8 bytes */
 
-static const struct place {
-  const char *name;
-  void (*over)(struct troupe *t);
-  uint32_t ranks;
-  int socket_bytes;
-} places[] = {
+static const struct hosts_world worlds[] = {
 #ifndef __SANITIZE_THREAD__
-    {"two hosts, processes", troupe_over_processes_of_two_hosts, 2, 0},
-    {"two hosts of two, processes, narrow sockets", troupe_over_processes_of_two_hosts, 4, 4096},
+    {"two hosts, processes", troupe_over_processes_of_two_hosts, .ranks = 2},
+    {"two hosts of two, processes, narrow sockets", troupe_over_processes_of_two_hosts, .ranks = 4,
+     .socket_bytes = 4096},
 #endif
-    {"two hosts, threads", troupe_over_two_hosts, 2, 0},
-    {"three hosts, threads", troupe_over_three_hosts, 3, 0},
+    {"two hosts, threads", troupe_over_two_hosts, .ranks = 2},
+    {"three hosts, threads", troupe_over_three_hosts, .ranks = 3},
 };
 
 static void play(void (*run)(struct player *p)) {
-  for (uint32_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-    const int before = test_failures;
-    struct troupe t = {.run = run, .ranks = places[i].ranks, .seed = test_seed()};
-    hosts_socket_bytes = places[i].socket_bytes;
-    troupe_perform(t, places[i].over);
-    if (test_failures > before) printf("  ... in %s\n", places[i].name);
-  }
+  for (uint32_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++)
+    hosts_perform(&worlds[i], (struct troupe){.run = run, .seed = test_seed()});
 }
 
 static int64_t *map(size_t items) {

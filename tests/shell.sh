@@ -30,6 +30,10 @@ run_tool() {
     complain "status of ${program##*/} $*: got '$status', expected '$expected'; $(tail -n 3 err.txt)"
   out=$(cat out.txt) err=$(cat err.txt)
 }
+# Ends the script as skipped if the build has sanitizers.
+needs_plain_build() { # BUILD
+  if grep -q '^TUTTI_SANITIZE:STRING=.' "$1/CMakeCache.txt"; then echo "a build with sanitizers" && exit 77; fi
+}
 run() { run_tool "$1" "$tutti" "${@:2}"; } # STATUS ARGUMENTS...: runs the command
 
 run_case() { # test_NAME

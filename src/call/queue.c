@@ -17,6 +17,7 @@ _Atomic uint32_t tu_queue_busy, tu_queue_finished = 1;
  * soon comes back to its own requests. POLLED: for a pass that polls. LOOKED_AT: for a pass of tu_queue_visit. The next
  * pass begins where the last one ended. */
 enum { POLLED = 8, LOOKED_AT = 64 };
+#define ALL UINT32_MAX
 
 static struct {
   pthread_mutex_t lock;
@@ -92,9 +93,10 @@ static struct tutti_comm *next_from(struct walk *w, struct tutti_comm *comm) {
   return NULL;
 }
 
+/* Begins a pass where the last one has stopped, or with the first communicator if it is to try all. */
 static struct tutti_comm *begin_walk(struct walk *w) {
   pthread_mutex_lock(&busy.lock);
-  struct tutti_comm *comm = next_from(w, busy.turn ? busy.turn : busy.first);
+  struct tutti_comm *comm = next_from(w, busy.turn && w->left < ALL ? busy.turn : busy.first);
   pthread_mutex_unlock(&busy.lock);
   return comm;
 }
@@ -184,23 +186,20 @@ bool tu_queue_poll(struct tutti_comm *comm) {
   return moved;
 }
 
-bool tu_queue_poll_others(const struct tutti_comm *comm) {
-  struct walk w = {.own = comm, .left = POLLED};
+static bool poll_along(struct walk *w) {
   bool moved = false;
-  if (!tu_queue_others(comm)) return false;
-  for (struct tutti_comm *c = begin_walk(&w); c; c = go_on_from(&w, c)) moved |= tu_queue_poll(c);
+  if (!tu_queue_others(w->own)) return false;
+  for (struct tutti_comm *c = begin_walk(w); c; c = go_on_from(w, c)) moved |= tu_queue_poll(c);
   return moved;
 }
 
+bool tu_queue_poll_others(const struct tutti_comm *comm) {
+  return poll_along(&(struct walk){.own = comm, .left = POLLED});
+}
+
 bool tu_queue_poll_every(bool *missed) {
-  struct walk w = {.left = UINT32_MAX};
-  bool moved = false;
-  *missed = false;
-  if (!tu_queue_others(NULL)) return false;
-  pthread_mutex_lock(&busy.lock);
-  struct tutti_comm *first = next_from(&w, busy.first);
-  pthread_mutex_unlock(&busy.lock);
-  for (struct tutti_comm *c = first; c; c = go_on_from(&w, c)) moved |= tu_queue_poll(c);
+  struct walk w = {.left = ALL};
+  const bool moved = poll_along(&w);
   *missed = w.missed;
   return moved;
 }

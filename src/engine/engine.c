@@ -85,12 +85,12 @@ static void post(struct tu_execution *e, const struct tu_instruction *ins, struc
     return;
   if (r->aims) {
     tu_receiver_aim(r, ticket, e->base[ins->target.buffer] + ins->target.offset, e->tag, ins->bytes);
-    progress->posted = true;
+  } else if (e->segment_offsets[ins->target.buffer]) {
+    e->mover->control.exposes = true;
+    tu_receiver_post(r, ticket, e->segment_offsets[ins->target.buffer] + ins->target.offset);
+  } else {
     return;
   }
-  if (!e->segment_offsets[ins->target.buffer]) return;
-  e->mover->control.exposes = true;
-  tu_receiver_post(r, ticket, e->segment_offsets[ins->target.buffer] + ins->target.offset);
   progress->posted = true;
 }
 

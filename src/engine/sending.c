@@ -91,6 +91,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
   const struct tu_instruction *ins = &e->program->instructions[instruction];
   struct tu_progress *progress = &e->progress[instruction];
   const struct tu_message *m = e->program->messages + ins->message_first;
+  size_t most;
   if (!is_ready(e, ins)) return false;
   if (progress->way == TU_WAY_OPEN) progress->way = (uint8_t)choose_way(e, ins);
   switch ((enum tu_way)progress->way) {
@@ -112,9 +113,9 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_LENT:
-      if (m->sender->remote) *bytes = tu_min(*bytes, e->far_slot_bytes);
-      else if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
-      return *bytes >= tu_min(LEND_SLICE, e->far_slot_bytes) || progress->done + *bytes == ins->bytes;
+      most = m->sender->remote ? e->far_slot_bytes : tu_program_whole(e->program, DIRECT_SLICE_MAX);
+      *bytes = tu_min(*bytes, most);
+      return *bytes >= tu_min(LEND_SLICE, most) || progress->done + *bytes == ins->bytes;
     default:
       for (uint32_t i = 0; i < ins->message_count; i++)
         e->targets[(*count)++] = tu_sender_line(m[i].sender)->at.payload;
@@ -154,13 +155,11 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
 size_t tu_send_returned_bytes(const struct tu_execution *e, uint32_t instruction) {
   const struct tu_instruction *ins = &e->program->instructions[instruction];
   const size_t done = e->progress[instruction].done;
-  uint32_t unread = 0;
-  for (uint32_t i = 0; i < ins->message_count && done > 0; i++) {
+  size_t unread = 0;
+  if (done == 0) return 0; /* no slice has a number yet */
+  for (uint32_t i = 0; i < ins->message_count; i++) {
     uint32_t message = ins->message_first + i;
-    const struct tu_sender *s = e->program->messages[message].sender;
-    const uint32_t dispatched = atomic_load_explicit(&s->dispatched, memory_order_acquire);
-    const int32_t left = (int32_t)(e->sequences[message] - dispatched);
-    if (left > 0) unread = (uint32_t)tu_max((uint32_t)left, unread);
+    unread = tu_max(unread, tu_sender_unread(e->program->messages[message].sender, e->sequences[message]));
   }
   return done - tu_min(done, unread * e->far_slot_bytes);
 }

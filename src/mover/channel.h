@@ -232,10 +232,15 @@ static inline bool tu_sender_taken(struct tu_sender *s, uint32_t sequence) {
   return (int32_t)(s->taken_seen - sequence) >= 0;
 }
 
+/* For a remote peer: returns how many slices up to number `sequence` the wire has not read yet. */
+static inline uint32_t tu_sender_unread(const struct tu_sender *s, uint32_t sequence) {
+  const uint32_t left = sequence - atomic_load_explicit(&s->dispatched, memory_order_acquire);
+  return (int32_t)left > 0 ? left : 0;
+}
+
 /* Returns true if the memory of all lent slices up to number `sequence` is the user's again. */
 static inline bool tu_sender_returned(struct tu_sender *s, uint32_t sequence) {
-  if (!s->remote) return tu_sender_taken(s, sequence);
-  return (int32_t)(atomic_load_explicit(&s->dispatched, memory_order_acquire) - sequence) >= 0;
+  return s->remote ? tu_sender_unread(s, sequence) == 0 : tu_sender_taken(s, sequence);
 }
 
 /* Returns true if the sender has a credit for the next slice: a line whose previous slice the receiver has taken. */

@@ -71,7 +71,7 @@ static struct tu_channel_shape far_shape(const struct tu_mover *m) {
 bool tu_mover_ready(struct tu_mover *m) {
   if (!tu_control_ready(&m->control)) return false;
   m->shape = m->control.shape;
-  m->far_shape = far_shape(m);
+  if (m->control.remote) m->far_shape = far_shape(m);
   return true;
 }
 

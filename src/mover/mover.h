@@ -28,8 +28,8 @@ struct tu_mover {
   struct tu_control control;
   struct tu_transport *transport;
   struct tu_channel_shape shape; /* sizes of channels; valid once tu_mover_ready has returned true */
-  /* The same for channels to ranks of other hosts; slot_bytes is the maximum of a lent slice. Staged slices there are as
-   * long as on this host. */
+  /* The same for channels to ranks of other hosts, if the communicator has any; slot_bytes is the maximum of a lent
+   * slice. Staged slices there are as long as on this host. */
   struct tu_channel_shape far_shape;
   struct tu_pace *pace; /* simulated wire that delays slices, for measurements; NULL: slices arrive without delay */
   uint32_t rank, ranks;

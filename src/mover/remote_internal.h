@@ -14,7 +14,7 @@
 
 enum tu_frame_kind {
   TU_FRAME_SLICE,
-  /* credits without a slice: slice.taken is the number of slices that the sender of this frame has taken */
+  /* credits without a slice: `taken` is the number of slices that the sender of this frame has taken */
   TU_FRAME_CREDIT,
   /* a call of the sender, in the body (struct tu_call_note); if `code` is 1, the receiver is to answer with its own call */
   TU_FRAME_CALL,

@@ -1,5 +1,5 @@
 /* remote_slices.c: slices and credits over a wire. Slices are sent from the memory where the sender has published them,
- * and received into a copy of the channel. */
+ * and received into a copy of the channel, or into the target of the receive. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,13 +159,18 @@ static bool make_copy(struct tu_remote_end *e, uint32_t credits, uint32_t slot_b
   return true;
 }
 
+/* Returns how many bytes of its message are missing when this slice arrives. */
+static uint64_t missing_bytes(const struct tu_remote_end *e, const struct tu_frame *f) {
+  return e->message_left > 0 ? e->message_left : f->message_bytes;
+}
+
 /* Returns true if the slice is the next one in order, and there is room for it. A correct peer sends no other slice,
  * but a faulty peer must not be able to overwrite memory of this rank. */
 static bool is_good(const struct tu_remote_end *e, const struct tu_frame *f, size_t body_bytes) {
   if (f->sequence != e->came + 1 || 1u << f->credits_log2 != e->credits) return false;
   if (e->came - atomic_load(&e->credit.taken) >= e->credits) return false;
   if (e->message_left > 0 && f->message_bytes != e->message_bytes) return false;
-  const uint64_t left = e->message_left > 0 ? e->message_left : f->message_bytes;
+  const uint64_t left = missing_bytes(e, f);
   return body_bytes <= tu_min(left, e->slot_bytes) && (body_bytes > 0 || left == 0);
 }
 
@@ -178,11 +183,10 @@ static bool is_shape(const struct tu_frame *f) {
  * in a cache. */
 static unsigned char *place(struct tu_remote_end *e, const struct tu_frame *f) {
   const struct tu_aim *aim = &e->aims[e->messages % TU_POSTS];
-  const uint64_t bytes = f->message_bytes, left = e->message_left > 0 ? e->message_left : bytes;
-  if (bytes <= TU_INLINE_BYTES) return e->lines[e->came & (e->credits - 1)].at.payload;
+  if (f->message_bytes <= TU_INLINE_BYTES) return e->lines[e->came & (e->credits - 1)].at.payload;
   if (!e->comm->withdrawn && atomic_load_explicit(&aim->ticket, memory_order_acquire) == e->messages + 1 &&
-      aim->tag == f->tag && aim->bytes == bytes)
-    return aim->to + (bytes - left);
+      aim->tag == f->tag && aim->bytes == f->message_bytes)
+    return aim->to + (f->message_bytes - missing_bytes(e, f));
   if (atomic_load_explicit(&e->credit.taken, memory_order_acquire) == e->came) e->next_slot = 0;
   return e->slots + (size_t)e->next_slot * e->slot_bytes;
 }
@@ -216,15 +220,16 @@ void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken) {
 
 void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f, size_t bytes) {
   struct tu_line *line = &e->lines[e->came & (e->credits - 1)];
-  if (e->message_left == 0) e->message_bytes = e->message_left = f->message_bytes;
-  e->message_left -= bytes;
+  const bool in_slot = is_slot(e, e->body);
+  e->message_bytes = f->message_bytes;
+  e->message_left = missing_bytes(e, f) - bytes;
   e->messages += e->message_left == 0;
   line->taken = f->taken;
   line->tag = f->tag;
   line->message_bytes = f->message_bytes;
   line->bytes = (uint32_t)bytes;
-  line->stored = f->message_bytes > TU_INLINE_BYTES && !is_slot(e, e->body);
-  if (is_slot(e, e->body)) {
+  line->stored = f->message_bytes > TU_INLINE_BYTES && !in_slot;
+  if (in_slot) {
     line->at.offset = (uint64_t)(e->body - e->slots);
     e->next_slot = (e->next_slot + 1) & (e->credits - 1);
   }

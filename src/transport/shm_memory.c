@@ -146,8 +146,8 @@ static void give(int fd, const struct tu_shm_offer *offer, int memory_fd) {
   if (n != (ssize_t)sizeof claim || memcmp(claim.magic, MAGIC, sizeof claim.magic) != 0) return;
   if (sodium_memcmp(claim.token, offer->token, sizeof claim.token) != 0) return;
 
-  uint64_t slice_bytes = offer->slice_bytes;
-  struct iovec data = {&slice_bytes, sizeof slice_bytes};
+  unsigned char one = 1; /* descriptors travel with at least one byte */
+  struct iovec data = {&one, sizeof one};
   union {
     struct cmsghdr header; /* this member aligns the union, and so `space`, as a cmsghdr must be */
     char space[CMSG_SPACE(sizeof(int))];
@@ -284,8 +284,8 @@ void tu_shm_memory_end(struct tu_shm_handing *h) {
 /* Receives the file descriptor of the memory. *memory_fd is -1 if the message contains none. Returns false if nothing
  * has arrived yet. */
 static bool receive_fd(int fd, int *memory_fd) {
-  uint64_t slice_bytes;
-  struct iovec data = {&slice_bytes, sizeof slice_bytes};
+  unsigned char one;
+  struct iovec data = {&one, sizeof one};
   union {
     struct cmsghdr header;
     char space[CMSG_SPACE(sizeof(int))]; /* room for one file descriptor; the kernel closes any further ones */
