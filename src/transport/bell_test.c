@@ -131,12 +131,13 @@ static void a_flooded_bell_wakes(void) {
   atomic_store(&floods, false);
   pthread_join(thread, NULL);
   while (annoy(&ranks)) sent++;
-  for (char byte; sleeps <= sent && recv(ranks.hosts[1].bell_fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0; sleeps++) {
+  const int most = sent + 1; /* the kernel lets a socket send one to itself also if its queue is full */
+  for (char byte; sleeps <= most && recv(ranks.hosts[1].bell_fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0; sleeps++) {
     uint32_t token = tu_bell_arm(ranks.t[1]);
     tu_bell_sleep(ranks.t[1], token, FOREVER_MS);
     tu_bell_disarm(ranks.t[1]);
   }
-  CHECK(sleeps > 0 && sleeps <= sent, "%d sleeps have not emptied the queue", sleeps);
+  CHECK(sleeps > 0 && sleeps <= most, "%d sleeps have not emptied a queue of %d", sleeps, most);
   wake_threads(&ranks, 0, 1, 0);
   close(stranger);
   end(&ranks);
