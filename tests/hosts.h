@@ -176,7 +176,6 @@ static inline uint32_t hosts_growing(uint32_t rank, uint32_t ranks) {
   return rank == 0 ? 0 : rank < (ranks + 1) / 2 ? 1 : 2;
 }
 
-/* Runs even ranks on one host, odd ranks on another. */
 /* Ranks on several hosts, as a row of a test's table. */
 struct hosts_world {
   const char *name;
@@ -195,6 +194,7 @@ static inline void hosts_perform(const struct hosts_world *w, struct troupe t) {
   if (test_failures > before) printf("  ... in %s\n", w->name);
 }
 
+/* Runs even ranks on one host, odd ranks on another. */
 static inline void troupe_over_two_hosts(struct troupe *t) { troupe_over_hosts(t, hosts_woven); }
 /* Runs 6 ranks on hosts of 1, 2 and 3 ranks. */
 static inline void troupe_over_three_hosts(struct troupe *t) { troupe_over_hosts(t, hosts_growing); }

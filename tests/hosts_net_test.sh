@@ -82,9 +82,24 @@ test_damaged_network() {
   done
 }
 
-# ---- failures ----
-
 now_us() { echo "${EPOCHREALTIME/./}"; }
+
+# 64 ranks on 8 hosts: from the start of the first process to the end of the last one, a barrier in between.
+test_start_of_64() {
+  local i began shape
+  hosts_possible || { skip "$hosts_why"; return; }
+  shape=$(for i in {0..63}; do echo -n "$((i / 8)) "; done)
+  for i in 1 2 3; do
+    make_for "$shape" || continue
+    began=$(now_us)
+    begin_job "$shape" "$tutti" bench barrier -n 64 --time-ms 1
+    end_job || complain "the job of 64 ranks failed"
+    echo "  64 ranks on 8 hosts, start to end: $((($(now_us) - began) / 1000)) ms (bar: 2000 ms)"
+    hosts_end
+  done
+}
+
+# ---- failures ----
 
 # begin_rounds "HOSTS" ELEMENTS [fork | late]: starts a job that calls allreduce until it fails, and waits until all
 # ranks have begun. A call gives up after 20 s: what is known earlier was not found by that.

@@ -9,9 +9,9 @@
 
 /* LONG: elements of a long vector, of which the ring of a channel holds a part */
 #ifdef __SANITIZE_THREAD__
-enum { LONG = 1 << 19, THREADS = 4, ROUNDS = 10 };
+enum { LONG = 1 << 19, THREADS = 4, ROUNDS = 10, LEAVES = 2 };
 #else
-enum { LONG = 1 << 20, THREADS = 4, ROUNDS = 60 };
+enum { LONG = 1 << 20, THREADS = 4, ROUNDS = 60, LEAVES = 10 };
 #endif
 
 /* ---- worlds ---- */
@@ -167,6 +167,63 @@ static int play_rest(struct ranks_world *w, uint32_t rank) {
 }
 
 static void test_what_is_left_is_sent(void) { run_both("rest", 2, play_rest, 0); }
+
+/* What a rank has sent arrives without further calls of it, also if it has not asked for the thread. Rank 1 makes no call
+ * before rank 0 computes. So then the connection is still to be made, and the sockets take only a part of the sends. */
+static int play_sent(struct ranks_world *w, uint32_t rank) {
+  enum { SENDS = 8 };
+  static unsigned char data[PIECE];
+  tutti_comm *world;
+  setenv("TUTTI_RING_BYTES", "64M", 1);
+  setenv("TUTTI_SLOT_BYTES", "4M", 1);
+  MUST(join(w, rank, 0, &world));
+  while (rank == 1 && !w->shared->go) ranks_sleep_us(500);
+  for (int i = 0; i < SENDS; i++) {
+    const size_t bytes = i == 0 ? 8 : PIECE;
+    tutti_request *request = NULL;
+    bool done = true;
+    if (rank == 1) MUST(tutti_recv(world, data, bytes, TUTTI_U8, 0, 0));
+    else MUST(tutti_isend(world, data, bytes, TUTTI_U8, 1, 0, &request));
+    MUST(tutti_test(&request, &done));
+    EXPECT(done);
+  }
+  if (rank == 0) w->shared->go = 1;
+  if (rank == 0) compute_until(w, 0, 1);
+  else w->shared->numbers[0] = 1;
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+
+static void test_what_was_sent_arrives(void) { run_both("sent", 2, play_sent, 0); }
+
+/* The ranks leave a call one after the other, and a rank that has left it computes until all have. */
+static int play_leave(struct ranks_world *w, uint32_t rank, tutti_comm *world, int what) {
+  _Atomic uint64_t *left = &w->shared->numbers[what];
+  tutti_comm *part = NULL;
+  const uint32_t all[] = {0, 1, 2, 3};
+  ranks_sleep_us(rank * 3000);
+  if (what == 0) MUST(tutti_barrier(world));
+  if (what == 1) MUST(tutti_comm_split(world, 0, (int)(3 - rank), &part));
+  if (what == 2) MUST(tutti_comm_create(world, all, 4, 0, &part));
+  if (what == 2) MUST(tutti_barrier(part));
+  (*left)++;
+  compute_until(w, (uint32_t)what, 4);
+  MUST(tutti_comm_free(part));
+  return 0;
+}
+
+static int play_leaves(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world;
+  MUST(join(w, rank, 0, &world));
+  for (int what = 0; what < 3; what++)
+    if (play_leave(w, rank, world, what) != 0) return 1;
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+
+static void test_ranks_leave_calls(void) {
+  for (int i = 0; i < LEAVES; i++) run_both("leaves", 4, play_leaves, 0);
+}
 
 /* ---- several worlds and communicators ---- */
 
@@ -471,6 +528,8 @@ int main(int argc, char **argv) {
       {"variable, and a program of version 0.1", test_variable_and_program_of_version_0_1},
       {"other values are refused", test_other_values_are_refused},
       {"what is left is sent", test_what_is_left_is_sent},
+      {"what was sent arrives", test_what_was_sent_arrives},
+      {"ranks leave calls", test_ranks_leave_calls},
       {"several worlds have one thread", test_several_worlds_have_one_thread},
       {"default is no thread", test_default_is_no_thread},
       {"idle thread sleeps", test_idle_thread_sleeps},

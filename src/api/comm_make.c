@@ -8,6 +8,7 @@
 #include "api/comm_create.h"
 #include "api/comm_end.h"
 #include "call/exchange.h"
+#include "call/progress.h"
 #include "comm/comm.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
@@ -120,6 +121,7 @@ static tutti_err enter_and_split(const char *call, tutti_comm *parent, int color
   } else {
     err = split(parent, color, key, comm);
   }
+  tu_progress_note(parent);
   tu_leave(&visit);
   return err;
 }

@@ -141,7 +141,7 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identit
   if (err == TUTTI_OK)
     err = tu_patience_init(&(*world)->patience, o->spin_us, (*world)->share, t->hosts != NULL, error);
   else *error = (*world)->error;
-  if (err == TUTTI_OK && o->progress_thread) err = tu_progress_begin(t, error);
+  if (err == TUTTI_OK && (t->hosts || o->progress_thread)) err = tu_progress_begin(t, o->progress_thread, error);
   if (err != TUTTI_OK) drop_world(world);
   return err;
 }
@@ -185,8 +185,10 @@ static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *err
   }
   tu_job_close(job);
   tu_locality_fini(&locality);
-  if (err == TUTTI_OK) (*world)->timeout_ms = o->timeout_ms;
-  return err;
+  if (err != TUTTI_OK) return err;
+  (*world)->timeout_ms = o->timeout_ms;
+  tu_progress_note(*world);
+  return TUTTI_OK;
 }
 
 /* Copies the program's options to *known. */

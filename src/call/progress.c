@@ -1,7 +1,7 @@
-/* progress.c: the thread that advances open requests while the program computes. It never polls for long: after one
- * unsuccessful poll it sleeps on the bell of its rank, as a waiting thread does. If no request is open, or a thread of
- * the program waits, it sleeps on a condition variable instead. So messages of such a rank wake it in vain at most once,
- * and peers that send do not spend system calls on it. */
+/* progress.c: the thread that advances open requests, and sends what is unsent, while the program computes. It never
+ * polls for long: after one unsuccessful poll it sleeps on the bell of its rank, as a waiting thread does. If it has
+ * nothing to do, or a thread of the program waits, it sleeps on a condition variable instead. So messages of such a rank
+ * wake it in vain at most once, and peers that send do not spend system calls on it. */
 #include "call/progress.h"
 
 #include <pthread.h>
@@ -19,8 +19,6 @@
  * again. Measured on two cores, 2 ranks that start an allreduce of 1 MiB and wait at once: 83 us instead of 90 to 180. */
 #define AFTER_START_NS 20000
 
-_Atomic bool tu_progress_runs;
-
 static struct {
   pthread_mutex_t life; /* held while the thread is created or ended */
   pthread_mutex_t lock; /* protects the fields below */
@@ -30,6 +28,7 @@ static struct {
   struct tu_transport *first; /* list of the served endpoints */
   struct tu_transport *at;    /* endpoint that the thread uses now; NULL: none */
   bool ends;
+  _Atomic bool exists; /* true: the thread has been created, and not ended */
   /* true: the thread waits for `news`, or is about to. Changed by exchange only: so the thread sees what another thread
    * has written before it found `rests` false. */
   _Atomic bool rests;
@@ -42,22 +41,50 @@ static struct {
 
 static bool is_unsent(const struct tu_transport *t) { return t->hosts && tu_remote_is_unsent(t); }
 
+static void *run(void *unused);
+
+/* Creates the thread, if there is none. Signals of the program are for its own threads. */
+static tutti_err create(struct tu_error *error) {
+  sigset_t all, before;
+  int failed = 0;
+  sigfillset(&all);
+  pthread_mutex_lock(&progress.life);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (!atomic_load(&progress.exists)) failed = pthread_create(&progress.thread, NULL, run, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed == 0) atomic_store(&progress.exists, true);
+  pthread_mutex_unlock(&progress.life);
+  if (failed != 0)
+    return tu_fail(error, TUTTI_ERR_SYSTEM, "pthread_create failed for the progress thread: %s", strerror(failed));
+  return TUTTI_OK;
+}
+
 static void wake(void) {
+  struct tu_error ignored;
+  /* If the thread cannot be created, the next call tries again. */
+  if (!atomic_load(&progress.exists) && create(&ignored) != TUTTI_OK) return;
   if (!atomic_exchange(&progress.rests, false)) return;
   pthread_mutex_lock(&progress.lock);
   pthread_cond_signal(&progress.news);
   pthread_mutex_unlock(&progress.lock);
 }
 
-void tu_progress_note_open(const struct tutti_comm *comm) {
-  if (comm->first || tu_queue_others(comm) || is_unsent(comm->transport)) wake();
+void tu_progress_note_work(struct tu_transport *t, const struct tutti_comm *comm) {
+  const bool is_open = t->advanced && ((comm && comm->first) || tu_queue_others(comm));
+  if (is_open || is_unsent(t)) wake();
 }
 
 /* ---- the thread ---- */
 
 static bool has_work(const struct tu_transport *t) {
   if (atomic_load_explicit(&t->waiting, memory_order_relaxed) > 0) return false;
-  return tu_queue_others(NULL) || is_unsent(t);
+  return (t->advanced && tu_queue_others(NULL)) || is_unsent(t);
+}
+
+/* Advances open requests, or sends what is unsent. Returns true if anything moved. *missed: see tu_queue_poll_every. */
+static bool work(struct tu_transport *t, bool *missed) {
+  *missed = false;
+  return (t->advanced && tu_queue_poll_every(missed)) || (t->hosts && tu_remote_flush(t, NULL));
 }
 
 /* Returns an endpoint with work; NULL: there is none. Moves it to the end of the list, so that the next call prefers
@@ -78,7 +105,7 @@ static struct tu_transport *find_work(void) {
 static void sleep_on(struct tu_transport *t, bool is_alone) {
   const uint32_t token = tu_bell_arm(t);
   bool missed;
-  if (!tu_queue_poll_every(&missed) && has_work(t) && atomic_load(&t->served)) {
+  if (!work(t, &missed) && has_work(t) && atomic_load(&t->served)) {
     const int ms = tu_look_round(NULL, tu_clock_ns(), is_alone && !missed ? TU_SLEEP_MS : SLEEP_SHORT_MS);
     /* not tu_patience_sleep, by which other ranks would learn that this rank rests */
     if (ms > 0) tu_bell_sleep(t, token, ms);
@@ -111,7 +138,7 @@ static void *run(void *unused) {
     const bool is_alone = progress.first == t;
     progress.at = t;
     pthread_mutex_unlock(&progress.lock);
-    if (!tu_queue_poll_every(&missed) && !(t->hosts && tu_remote_flush(t, NULL))) sleep_on(t, is_alone);
+    if (!work(t, &missed)) sleep_on(t, is_alone);
     pthread_mutex_lock(&progress.lock);
     progress.at = NULL;
     pthread_cond_broadcast(&progress.left);
@@ -121,34 +148,6 @@ static void *run(void *unused) {
 }
 
 /* ---- beginning and ending ---- */
-
-/* Creates the thread. Signals of the program are for its own threads. */
-static tutti_err create(struct tu_error *error) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(&progress.thread, NULL, run, NULL);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failed != 0)
-    return tu_fail(error, TUTTI_ERR_SYSTEM, "pthread_create failed for the progress thread: %s", strerror(failed));
-  return TUTTI_OK;
-}
-
-tutti_err tu_progress_begin(struct tu_transport *t, struct tu_error *error) {
-  pthread_mutex_lock(&progress.life);
-  tutti_err err = atomic_load(&tu_progress_runs) ? TUTTI_OK : create(error);
-  if (err == TUTTI_OK) {
-    pthread_mutex_lock(&progress.lock);
-    t->served_next = progress.first;
-    progress.first = t;
-    atomic_store(&t->served, true);
-    pthread_mutex_unlock(&progress.lock);
-    atomic_store(&tu_progress_runs, true);
-    wake();
-  }
-  pthread_mutex_unlock(&progress.life);
-  return err;
-}
 
 /* Removes the endpoint from the list, and waits until the thread does not use it. Returns true if it was the last one. */
 static bool leave(struct tu_transport *t) {
@@ -171,11 +170,25 @@ void tu_progress_end(struct tu_transport *t) {
   if (!atomic_load(&t->served)) return;
   pthread_mutex_lock(&progress.life);
   if (leave(t)) {
-    (void)pthread_join(progress.thread, NULL);
+    if (atomic_load(&progress.exists)) (void)pthread_join(progress.thread, NULL);
     progress.ends = false;
-    atomic_store(&tu_progress_runs, false);
+    atomic_store(&progress.exists, false);
   }
   pthread_mutex_unlock(&progress.life);
+}
+
+tutti_err tu_progress_begin(struct tu_transport *t, bool advances, struct tu_error *error) {
+  t->advanced = advances;
+  pthread_mutex_lock(&progress.life);
+  pthread_mutex_lock(&progress.lock);
+  t->served_next = progress.first;
+  progress.first = t;
+  atomic_store(&t->served, true);
+  pthread_mutex_unlock(&progress.lock);
+  pthread_mutex_unlock(&progress.life);
+  if (!advances || create(error) == TUTTI_OK) return TUTTI_OK;
+  tu_progress_end(t);
+  return error->code;
 }
 
 void tu_progress_reset(void) {
@@ -186,5 +199,5 @@ void tu_progress_reset(void) {
   progress.first = progress.at = NULL;
   progress.ends = false;
   atomic_store(&progress.rests, false);
-  atomic_store(&tu_progress_runs, false);
+  atomic_store(&progress.exists, false);
 }

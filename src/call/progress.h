@@ -1,26 +1,32 @@
-/* progress.h: the thread of the library that advances open requests while the program computes
- * (tutti_options.progress_thread). A process has at most one. It serves the endpoints of all worlds that asked for it. */
+/* progress.h: the thread of the library. A process has at most one. It has two tasks:
+ * - It sends what calls have left unsent for other hosts when they were over, because a connection is still being made,
+ *   or is full. Without it, other ranks would wait for a rank that has left the call and computes. For this task the
+ *   thread is created when it is first needed. It serves all worlds of several hosts.
+ * - It advances open requests while the program computes. It serves the worlds that asked for it
+ *   (tutti_options.progress_thread). */
 #ifndef TU_PROGRESS_H
 #define TU_PROGRESS_H
 
 #include "comm/comm.h"
 
-/* Lets the thread serve an endpoint, and starts the thread if there is none. Error: TUTTI_ERR_SYSTEM. */
-tutti_err tu_progress_begin(struct tu_transport *t, struct tu_error *error);
+/* Lets the thread serve an endpoint. advances: it also advances open requests, and is created now if there is none.
+ * Error: TUTTI_ERR_SYSTEM. */
+tutti_err tu_progress_begin(struct tu_transport *t, bool advances, struct tu_error *error);
 /* Called before an endpoint closes: the thread serves it no more, and ends if it serves no other. Does nothing if the
  * thread does not serve the endpoint. The caller holds no communicator that other threads use. */
 void tu_progress_end(struct tu_transport *t);
 /* Called in a child of fork(), which has no such thread, before it joins a world. */
 void tu_progress_reset(void);
+/* Wakes or creates the thread if data for other hosts is unsent, or if the thread advances requests of this endpoint, and
+ * requests are open. comm: a communicator of the endpoint, which the caller holds; NULL: it holds none. */
+void tu_progress_note_work(struct tu_transport *t, const struct tutti_comm *comm);
 
-/* true: the thread exists */
-extern _Atomic bool tu_progress_runs;
-void tu_progress_note_open(const struct tutti_comm *comm);
-
-/* Called before a function of the library returns to the program: wakes the thread if it sleeps, and requests are still
- * open, or data for other hosts is unsent. The caller holds the communicator. */
+/* Called before a function of the library returns to the program: wakes or creates the thread if it has something to do:
+ * data for other hosts is unsent, or requests are open that it is to advance. The caller holds the communicator, or no
+ * other thread can use it. */
 static inline void tu_progress_note(const struct tutti_comm *comm) {
-  if (atomic_load_explicit(&tu_progress_runs, memory_order_relaxed)) tu_progress_note_open(comm);
+  if (atomic_load_explicit(&comm->transport->served, memory_order_relaxed))
+    tu_progress_note_work(comm->transport, comm);
 }
 
 /* Called before and after a thread of the program waits for requests. That thread advances all requests. So the

@@ -87,6 +87,7 @@ static tutti_err test(tutti_request **request, bool *done) {
     tu_queue_poll(r->comm);
   }
   *done = is_done(r);
+  if (*done) tu_progress_note(r->comm);
   return *done ? conclude(request) : TUTTI_OK;
 }
 
@@ -150,6 +151,7 @@ static bool look_at_one(tutti_request **request, tutti_err *err) {
     return false;
   }
   bool done = is_done(*request);
+  if (done) tu_progress_note(comm);
   *err = done ? conclude(request) : refuse_to_hang(*request);
   tu_leave(&visit);
   return done;
@@ -247,8 +249,8 @@ tutti_err tutti_progress(tutti_comm *comm, int timeout_ms) {
     stall.sleep_ms = (int)tu_min((end - now) / TU_NS_PER_MS + 1, TU_SLEEP_MS);
     tu_stall(comm, &stall);
   }
-  tu_progress_resume(comm);
   if (timeout_ms == 0) tu_mover_flush(comm->mover);
+  tu_progress_resume(comm);
   tutti_err err = comm->failed ? tu_thread_error(&comm->error) : TUTTI_OK;
   tu_leave(&visit);
   return err;

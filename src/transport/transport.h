@@ -130,9 +130,11 @@ struct tu_transport {
   _Atomic bool fence;
   struct tu_waits_owners waits;
   /* The progress thread (call/progress.h). waiting: number of threads of the program that wait for requests here. served:
-   * the thread serves this endpoint, from the start of its world to the end; served_next: the next one that it serves. */
+   * the thread serves this endpoint, from the start of its world to the end; advanced: it advances requests, too;
+   * served_next: the next endpoint that it serves. */
   _Atomic uint32_t waiting;
   _Atomic bool served;
+  bool advanced;
   struct tu_transport *served_next;
   struct tu_suspect *_Atomic suspects; /* ranks that may still write into this rank's memory (suspects.h) */
   /* Allocator of this rank's slice (its part of the segment), protected by `lock`. */

@@ -67,7 +67,7 @@ struct tu_wire {
   const uint32_t *host;          /* [ranks]: the lowest rank on the host of each rank */
   struct tu_wire_reader *reader; /* set before the first call of look */
   uint32_t losses;               /* number of connections that have ended */
-  uint32_t unsent;               /* number of connections with a frame that is partly sent, or waits for room */
+  uint32_t unsent;               /* number of connections with a frame that is partly sent, or posted and not sent */
   int descriptor;                /* file descriptor that is readable when `look` can send or receive something */
 };
 

@@ -54,7 +54,7 @@ struct posted {
 struct connection {
   int fd;       /* socket to the rank; -1: no connection, or closed */
   bool wanted;  /* true: the connection is being made */
-  bool watched; /* true: epoll also reports when the socket can send again */
+  bool watched; /* true: frames wait. If there is a socket, epoll also reports when it can send again */
   bool mute;    /* true: sending to the peer has failed, but frames that the peer has sent may still be unread */
   bool gone;    /* true: the peer is gone, and all its frames have been read */
   /* Time since when the other host is suspected to be gone (0: it is not), and time of the last question, in ns. */
@@ -99,12 +99,13 @@ static void want(struct sockets *s, struct connection *c) {
   s->dialer->ops->want(s->dialer, rank_of(s, c), is_control(s, c));
 }
 
+/* Notes whether frames wait for this connection. */
 static void watch(struct sockets *s, struct connection *c, bool room) {
   if (c->watched == room) return;
   struct epoll_event event = {.events = EPOLLIN | (room ? EPOLLOUT : 0), .data.u32 = index_of(s, c)};
   c->watched = room;
   s->wire.unsent = room ? s->wire.unsent + 1 : s->wire.unsent - 1;
-  (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_MOD, c->fd, &event);
+  if (c->fd >= 0) (void)epoll_ctl(s->wire.descriptor, EPOLL_CTL_MOD, c->fd, &event);
 }
 
 /* Drops all frames to the peer that have not been sent, and sends nothing more to it. */
@@ -295,6 +296,7 @@ static bool sockets_post(struct tu_wire *w, uint32_t rank, unsigned how, const v
   c->last = p;
   want(s, c);
   if (c->fd >= 0) (void)drain_all(s, c);
+  else watch(s, c, true);
   return true;
 }
 
@@ -368,7 +370,7 @@ static bool receive_all(struct sockets *s, struct connection *c) {
 static void attach(void *context, uint32_t rank, bool control, int fd) {
   struct sockets *s = context;
   struct connection *c = control ? control_of(s, rank) : &s->connections[rank];
-  struct epoll_event event = {.events = EPOLLIN, .data.u32 = index_of(s, c)};
+  struct epoll_event event = {.events = EPOLLIN | (c->watched ? EPOLLOUT : 0), .data.u32 = index_of(s, c)};
   int domain = AF_UNSPEC;
   socklen_t bytes = sizeof domain;
   c->wanted = false;
