@@ -56,8 +56,13 @@ static inline void placement_enter(uint32_t rank) {
   char word[64];
   const char *address = getenv("TEST_MASTER_ADDR");
   if (placement_word(rank, word, sizeof word) == 0) return;
-  if (word[0] == '@') placement_enter_namespaces(word + 1);
-  else setenv("TUTTI_HOST", word, 1);
+  if (word[0] == '@') {
+    placement_enter_namespaces(word + 1);
+    /* The launcher has reserved the port in its own namespace. In this one, it may have been that of an earlier job. */
+    unsetenv("TUTTI_RESERVED_PORT");
+  } else {
+    setenv("TUTTI_HOST", word, 1);
+  }
   if (address) setenv("TUTTI_MASTER_ADDR", address, 1);
 }
 
