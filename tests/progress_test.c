@@ -204,8 +204,8 @@ static int play_leave(struct ranks_world *w, uint32_t rank, tutti_comm *world, i
   ranks_sleep_us(rank * 3000);
   if (what == 0) MUST(tutti_barrier(world));
   if (what == 1) MUST(tutti_comm_split(world, 0, (int)(3 - rank), &part));
-  if (what == 2) MUST(tutti_comm_create(world, all, 4, 0, &part));
-  if (what == 2) MUST(tutti_barrier(part));
+  if (what >= 2) MUST(tutti_comm_create(world, all, 4, 0, &part));
+  if (what == 3) MUST(tutti_barrier(part));
   (*left)++;
   compute_until(w, (uint32_t)what, 4);
   MUST(tutti_comm_free(part));
@@ -215,7 +215,7 @@ static int play_leave(struct ranks_world *w, uint32_t rank, tutti_comm *world, i
 static int play_leaves(struct ranks_world *w, uint32_t rank) {
   tutti_comm *world;
   MUST(join(w, rank, 0, &world));
-  for (int what = 0; what < 3; what++)
+  for (int what = 0; what < 4; what++)
     if (play_leave(w, rank, world, what) != 0) return 1;
   MUST(tutti_comm_free(world));
   return 0;

@@ -98,7 +98,7 @@ tutti_err tu_endpoint_alone(struct tu_transport **t, struct tu_error *error) {
 }
 
 void tu_comm_drop_endpoint(struct tu_transport *t) {
-  if (atomic_load_explicit(&t->served, memory_order_relaxed)) tu_progress_note_work(t, NULL);
+  tu_progress_note_at(t, NULL);
   if (atomic_fetch_sub(&t->users, 1) > 1) return;
   tu_progress_end(t);
   t->ops->close(t);

@@ -263,6 +263,7 @@ static tutti_err create_group(tutti_comm *parent, uint64_t tag, struct group *g,
     *comm = NULL;
   }
   if (err != TUTTI_OK) tu_control_miss(t, g->comm_id, err, g->members, g->count);
+  tu_progress_note_at(t, NULL);
   return err;
 }
 

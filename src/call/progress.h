@@ -21,13 +21,14 @@ void tu_progress_reset(void);
  * requests are open. comm: a communicator of the endpoint, which the caller holds; NULL: it holds none. */
 void tu_progress_note_work(struct tu_transport *t, const struct tutti_comm *comm);
 
+static inline void tu_progress_note_at(struct tu_transport *t, const struct tutti_comm *comm) {
+  if (atomic_load_explicit(&t->served, memory_order_relaxed)) tu_progress_note_work(t, comm);
+}
+
 /* Called before a function of the library returns to the program: wakes or creates the thread if it has something to do:
  * data for other hosts is unsent, or requests are open that it is to advance. The caller holds the communicator, or no
  * other thread can use it. */
-static inline void tu_progress_note(const struct tutti_comm *comm) {
-  if (atomic_load_explicit(&comm->transport->served, memory_order_relaxed))
-    tu_progress_note_work(comm->transport, comm);
-}
+static inline void tu_progress_note(const struct tutti_comm *comm) { tu_progress_note_at(comm->transport, comm); }
 
 /* Called before and after a thread of the program waits for requests. That thread advances all requests. So the
  * progress thread does not compete with it for the communicator and the core. The caller holds the communicator. */

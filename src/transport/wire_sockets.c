@@ -1,5 +1,5 @@
-/* wire_sockets.c: a wire over stream sockets. A frame is a head and a body. A long body is received
- * directly into its final buffer.
+/* wire_sockets.c: a wire over stream sockets. A frame is a head and a body. A long body is received directly into its
+ * final buffer.
  *
  * There are up to two connections with a rank (dialer.h): one for data, which is made when it is first used, and one for
  * control. This rank always has a control connection to each other host, if it can: it shows whether the host lives, and
