@@ -51,6 +51,17 @@ test_every_peer() {
   is "bar of 16 MiB" "$(grep -cE '^\| allreduce 16M, 4x1 \|.*\| not measured \|$' <<<"$out")" 1
 }
 
+# The loop without a library has two ranks, so it has no time with 2x2.
+test_bare_sockets() {
+  local bytes
+  compare --hosts 2x1,2x2 --sizes 8,64K,1M --peers sockets || return
+  for bytes in 8 64K 1M; do
+    [[ "$(field "$(grep -F "| 2x1 | allreduce | $bytes |" <<<"$out")" 8)" =~ ^[0-9.]+$ ]] ||
+      complain "$bytes bytes: no ratio to bare sockets in: $out"
+    is "time of bare sockets, $bytes bytes, 2x2" "$(field "$(grep -F "| 2x2 | allreduce | $bytes |" <<<"$out")" 6)" ""
+  done
+}
+
 # 1 MiB is the shortest message for which a shaped link is measured.
 test_shaped() {
   local row rate

@@ -6,7 +6,7 @@ from statistics import median
 from . import cells, hosts, sides
 
 K, M = 1 << 10, 1 << 20
-NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "flat": "flat direct"}
+NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "sockets": "bare sockets", "flat": "flat direct"}
 WIRE_SHARE = 0.92  # of the bandwidth that iperf3 reaches
 UNFILLED = 0.95  # below this share of the time of the link, iperf3 has not reached its bandwidth
 LATE_SHARE = 0.01  # of the time that a rank waits

@@ -20,6 +20,7 @@ WIRE_BYTES = 1 << 20  # from this size up, a shaped link is measured in the same
 CPU_BYTES = 64 << 20
 LATE_MS = 100
 IPERF_PORT = 5201
+BARE_PORT = 5202
 
 Layout = namedtuple("Layout", "hosts per_host")
 
@@ -63,6 +64,9 @@ SETTINGS = [
     sides.Side("mpich", "malloc", (), {**UCX_TCP, **sides.KEEP_MEMORY}, low=1 << 20, polls=True),
     *[side for side in sides.SETTINGS if side.peer == "gloo"],
 ]
+# No library: two ranks that send, receive and add, which is what any library over TCP must at least do.
+BARE = sides.Side("sockets", "bare", collectives=("allreduce",), ranks=2, polls=True)
+PEERS = [*sides.PEERS, BARE.peer]
 # This library with a plan that knows no hosts: the bar of shaped links compares with it.
 FLAT = sides.Side("flat", "direct", collectives=("allreduce",), low=WIRE_BYTES)
 
@@ -117,6 +121,9 @@ class HostsMachine(sides.Machine):
         self.make_scratch()
         export = {**side.env, "GLOO_FOLDER": self.scratch, "GLOO_INTERFACE": "eth0"}
         return self._start_tutti(side, ranks, [f"{name}={value}" for name, value in export.items()])
+
+    def _start_sockets(self, side, ranks):
+        return self._start_tutti(side, ranks, [f"SOCKETS_ADDRESS={self.address(0)}:{BARE_PORT}"])
 
     def _start_mpich(self, side, ranks):
         return [self.launchers["mpich"], "-launcher", "rsh", "-launcher-exec", REMOTE_SHELL, "-iface", "eth0", "-hosts",
@@ -212,7 +219,7 @@ class HostsMeasurer(measure.Measurer):
 
 def settings_of(peers, shape):
     """Returns the settings of the chosen peers; with shaped links, also the flat plan of this library."""
-    return [side for side in SETTINGS if side.peer in peers] + ([FLAT] if shape != "none" else [])
+    return [side for side in [*SETTINGS, BARE] if side.peer in peers] + ([FLAT] if shape != "none" else [])
 
 
 def measure_cpu(measurer, peers, layout, rounds, late_ms):

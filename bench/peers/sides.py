@@ -27,6 +27,7 @@ class Side:
     collectives: tuple = ()  # supported collectives; empty: all
     low: int = 0  # minimum size, bytes
     high: int = 1 << 62  # upper bound of the size, exclusive
+    ranks: int = 0  # supported number of ranks; 0: any
     unbound: bool = False  # not bound to CPUs, because it has threads of its own
     polls: bool = False  # never yields: with more ranks than CPUs, an operation takes many ms
 
@@ -44,6 +45,8 @@ class Side:
 
     def takes(self, cell):
         if self.crowded(cell.ranks) and self.setting != "default":
+            return False
+        if self.ranks not in (0, cell.ranks):
             return False
         return (not self.collectives or cell.collective in self.collectives) and self.low <= cell.bytes < self.high
 
@@ -160,6 +163,9 @@ class Machine:
             self._compile("gloo_bench", ["cc", "-std=c17"], "gloo_bench.c",
                           [self.program("gloo_side.o"), *self._libraries(), "-lgloo", "-lstdc++"])
             return True
+        if peer == "sockets":
+            self._compile("sockets_bench", ["cc", "-std=c17"], "sockets_bench.c", self._libraries())
+            return True
         compiler, launcher = self._find_mpi(peer)
         if not compiler:
             return False
@@ -186,6 +192,8 @@ class Machine:
             said = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "libgloo-dev"], capture_output=True, text=True,
                                   check=False)
             return f"Gloo {said.stdout or '(unknown version)'}"
+        if peer == "sockets":
+            return "bare sockets"
         said = subprocess.run([self.launchers[peer], "--version"], capture_output=True, text=True, check=False).stdout
         if peer == "openmpi":
             return said.splitlines()[0].replace("mpirun (Open MPI)", "Open MPI")
