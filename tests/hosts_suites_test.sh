@@ -12,6 +12,12 @@ cd "$here" || exit 1
 
 test_one_rank_each() { suites_on "a b" "$conformance" "$agreement" lanes_test woven_test mistakes_test; }
 test_two_ranks_each() { suites_on "a a b b" "$conformance" calls_test plans_test ccl_cases_test; }
+test_one_sided() {
+  local list
+  for list in "a b" "a a b b" "a a a b"; do
+    suites_on "$list" window_test window_misuse_test signals_test pto_calls_test pto_cases_test
+  done
+}
 test_all_suites() {
   local list
   [ -n "${TEST_LONG-}" ] || { skip "runs only with TEST_LONG"; return; }

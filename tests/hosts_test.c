@@ -995,6 +995,62 @@ static void test_tuning(void) {
 }
 #endif
 
+/* ---- one-sided calls ---- */
+
+static void make_row(tutti_tensor *t, void *data, size_t count) {
+  const size_t shape[] = {1, count};
+  if (tutti_tensor_strided(t, (tutti_tensor_of){data, TUTTI_U32, 2, shape}, NULL) != TUTTI_OK) abort();
+}
+
+/* Each rank writes to the part of every other one, reads it back, and adds to a signal there. */
+static void use_window(struct player *p, tutti_comm *comm) {
+  enum { COUNT = 5000, TIMES = 3 };
+  const uint32_t rank = tutti_rank(comm), ranks = tutti_ranks(comm);
+  const size_t bytes = sizeof(uint32_t) * (COUNT * (size_t)ranks + 1);
+  tutti_window *window;
+  tutti_tensor to, from, again;
+  uint32_t *mine = malloc(COUNT * sizeof *mine), *back = malloc(COUNT * sizeof *back);
+  if (!fine(p, NULL, tutti_window_create(comm, NULL, bytes, &window), "a window")) return;
+  for (int t = 0; t < TIMES; t++) {
+    for (uint32_t step = 1; step <= ranks; step++) {
+      const uint32_t peer = (rank + step) % ranks;
+      for (uint32_t i = 0; i < COUNT; i++) mine[i] = i + 1000 * (peer + 100 * rank) + (uint32_t)t;
+      uint32_t *part = tutti_window_address(window, peer);
+      make_row(&to, part + COUNT * (size_t)rank, COUNT);
+      make_row(&from, mine, COUNT);
+      make_row(&again, back, COUNT);
+      fine(p, NULL, tutti_put(&from, &to, NULL, NULL), "put");
+      fine(p, NULL, tutti_get(&to, &again, NULL, NULL), "get");
+      if (memcmp(mine, back, COUNT * sizeof *mine) != 0) wrong(p, "rank %u: other data comes back from %u", rank, peer);
+      fine(p, NULL, tutti_signal_add((int32_t *)part + COUNT * (size_t)ranks, 1, NULL), "signal");
+    }
+    uint32_t *own = tutti_window_address(window, rank);
+    tutti_tensor signal;
+    const size_t one[] = {1};
+    if (tutti_tensor_strided(&signal, (tutti_tensor_of){own + COUNT * (size_t)ranks, TUTTI_I32, 1, one}, NULL) !=
+        TUTTI_OK)
+      abort();
+    fine(p, NULL, tutti_signal_wait(&signal, TUTTI_GE, (int32_t)ranks * (t + 1), 0, NULL), "wait for all signals");
+    for (uint32_t writer = 0; writer < ranks; writer++)
+      for (uint32_t i = 0; i < COUNT; i++)
+        if (own[COUNT * (size_t)writer + i] != i + 1000 * (rank + 100 * writer) + (uint32_t)t)
+          wrong(p, "rank %u: element %u of rank %u is wrong", rank, i, writer);
+    fine(p, comm, tutti_barrier(comm), "barrier");
+  }
+  fine(p, NULL, tutti_window_free(window), "free of a window");
+  free(mine), free(back);
+}
+
+static void use_windows(struct player *p) {
+  tutti_comm *there;
+  use_window(p, p->comm);
+  works(p, p->comm, "after a window of several hosts");
+  if (!good(p, tutti_comm_split(p->comm, (int)host_of(p->rank), 0, &there), "split")) return;
+  use_window(p, there);
+  fine(p, NULL, tutti_comm_free(there), "free");
+  works(p, p->comm, "after a window of one host");
+}
+
 /* ---- calls that several hosts do not support ---- */
 
 static void refused(struct player *p, tutti_err err, const char *what) {
@@ -1002,34 +1058,6 @@ static void refused(struct player *p, tutti_err err, const char *what) {
   if (err != TUTTI_ERR_UNSUPPORTED || !strstr(text, "another host"))
     wrong(p, "rank %u: %s: %s, expected TUTTI_ERR_UNSUPPORTED with 'another host': %s", p->rank, what,
           tutti_err_name(err), text);
-}
-
-static void windows_of_several_hosts(struct player *p) {
-  tutti_window *window = NULL;
-  void *memory = NULL;
-  refused(p, tutti_window_create(p->comm, NULL, 4096, &window), "a window");
-  if (window) wrong(p, "rank %u: a window was returned with an error", p->rank);
-  if (!good(p, tutti_alloc(p->comm, 4096, &memory), "alloc")) return;
-  refused(p, tutti_window_create(p->comm, p->rank ? NULL : memory, p->rank ? 0 : 4096, &window), "a window of rank 0");
-  fine(p, NULL, tutti_free(p->comm, memory), "free of memory");
-}
-
-/* Windows work on communicators of one host. */
-static void windows_of_one_host(struct player *p) {
-  tutti_comm *there;
-  tutti_window *window;
-  if (!good(p, tutti_comm_split(p->comm, (int)host_of(p->rank), 0, &there), "split")) return;
-  uint32_t rank = tutti_rank(there), ranks = tutti_ranks(there);
-  if (!fine(p, NULL, tutti_window_create(there, NULL, sizeof(uint32_t), &window), "a window of one host")) return;
-  *(uint32_t *)tutti_window_address(window, (rank + 1) % ranks) = p->rank + 100;
-  fine(p, there, tutti_barrier(there), "barrier");
-  uint32_t before = UINT32_MAX; /* rank of the world that is this rank's predecessor on the host */
-  for (uint32_t r = 0, at = 0; r < p->ranks; r++)
-    if (host_of(r) == host_of(p->rank) && at++ == (rank + ranks - 1) % ranks) before = r;
-  uint32_t got = *(uint32_t *)tutti_window_address(window, rank);
-  if (got != before + 100) wrong(p, "rank %u: %u in its window, expected %u", p->rank, got, before + 100);
-  fine(p, NULL, tutti_window_free(window), "free of a window");
-  fine(p, NULL, tutti_comm_free(there), "free");
 }
 
 static void channels_between_hosts(struct player *p) {
@@ -1086,13 +1114,6 @@ static void channels_of_one_host(struct player *p) {
   fine(p, NULL, tutti_channel_close(channel, PATIENCE_MS), "close");
 }
 
-static void refuse_windows(struct player *p) {
-  windows_of_several_hosts(p);
-  works(p, p->comm, "after windows were refused");
-  windows_of_one_host(p);
-  works(p, p->comm, "after windows of one host");
-}
-
 static void refuse_channels(struct player *p) {
   channels_between_hosts(p);
   works(p, p->comm, "after channels were refused");
@@ -1100,7 +1121,7 @@ static void refuse_channels(struct player *p) {
   works(p, p->comm, "after channels of one host");
 }
 
-static void test_windows(void) { play_everywhere(refuse_windows, THREADS | PROCESSES, 0); }
+static void test_windows(void) { play_everywhere(use_windows, THREADS | PROCESSES, 0); }
 static void test_channels(void) { play_everywhere(refuse_channels, THREADS | PROCESSES, 0); }
 
 /* ---- several threads of a rank ---- */

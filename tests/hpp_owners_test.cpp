@@ -127,6 +127,7 @@ static void windows(Player &me) {
   world.barrier();
   const tutti::span<int> mine = window.part<int>(me.rank);
   me.check(mine.size() == world.ranks() && mine[mine.size() - 1] == 10 * (me.ranks - 1), "the part of this rank");
+  me.check(window.memory<int>(me.rank).data() == mine.data(), "the memory of a part");
   me.check(window.part<int>(me.ranks).empty() && window.part<int>(-1).empty(), "the part of no rank");
   window.free();
   me.check(!window, "free leaves a window");

@@ -35,6 +35,34 @@ static inline tutti_tensor rows_of(void *data, tutti_datatype type, size_t rows,
   return t;
 }
 
+/* ---- parts of any rank, also of one on another host, where no load or store reaches ---- */
+
+/* Returns a copy of the first bytes of a rank's part. The caller frees it. */
+static inline void *copy_of_part(struct player *p, const tutti_window *window, uint32_t rank, size_t bytes) {
+  unsigned char *copy = calloc(bytes + 1, 1);
+  const tutti_tensor from = rows_of(tutti_window_address(window, rank), TUTTI_U8, 1, bytes);
+  const tutti_tensor to = rows_of(copy, TUTTI_U8, 1, bytes);
+  fine(p, tutti_get(&from, &to, NULL, NULL), "get of a part");
+  return copy;
+}
+
+/* Writes to the beginning of a rank's part. */
+static inline void write_part(struct player *p, const tutti_window *window, uint32_t rank, const void *bytes,
+                              size_t count) {
+  const tutti_tensor to = rows_of(tutti_window_address(window, rank), TUTTI_U8, 1, count);
+  const tutti_tensor from = rows_of((void *)(uintptr_t)bytes, TUTTI_U8, 1, count);
+  fine(p, tutti_put(&from, &to, NULL, NULL), "put to a part");
+}
+
+/* Returns true if this process can load from and store to the rank's part. */
+static inline bool is_mapped(struct player *p, const tutti_window *window, uint32_t rank) {
+  void *memory;
+  const tutti_err err = tutti_window_memory(window, rank, &memory);
+  if (err == TUTTI_OK && memory != tutti_window_address(window, rank))
+    wrong(p, "the part of rank %u is elsewhere", rank);
+  return err == TUTTI_OK || !refused(p, err, TUTTI_ERR_UNSUPPORTED, "another host|tutti_get|tutti_put", "its memory");
+}
+
 /* ---- values ---- */
 
 /* Returns the value of an element, so small that sums of eight values are exact in every type. */

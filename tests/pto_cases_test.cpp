@@ -640,7 +640,7 @@ static void notify_atomicadd(Player &me) {
   Signal signal(memory.at<int32_t>(0));
   comm::TNOTIFY(signal, 1, NotifyOp::AtomicAdd);
   me.barrier();
-  me.check(*memory.at<int32_t>(0) == me.ranks, "the signal is %d, expected %d", *memory.at<int32_t>(0), me.ranks);
+  me.check(memory.read<int32_t>(0) == me.ranks, "the signal is %d, expected %d", memory.read<int32_t>(0), me.ranks);
   me.barrier();
 }
 
@@ -661,7 +661,8 @@ static void notify_scoreboard(Player &me) {
   me.barrier();
   for (int r = 0; r < slots; r++) {
     const int32_t wanted = r < me.ranks ? r + 1000 : 0;
-    me.check(memory.at<int32_t>(0)[r] == wanted, "slot %d is %d, expected %d", r, memory.at<int32_t>(0)[r], wanted);
+    me.check(memory.read<int32_t>(0, static_cast<size_t>(r)) == wanted, "slot %d is %d, expected %d", r,
+             memory.read<int32_t>(0, static_cast<size_t>(r)), wanted);
   }
   me.barrier();
 }
@@ -672,7 +673,7 @@ static void notify_runtimeop(Player &me) {
   Signal signal(memory.at<int32_t>(0));
   comm::TNOTIFY(signal, me.rank + 1, op);
   me.barrier();
-  const int32_t got = *memory.at<int32_t>(0);
+  const int32_t got = memory.read<int32_t>(0);
   if (op == NotifyOp::Set) me.check(got >= 1 && got <= me.ranks, "the signal is %d", got);
   else me.check(got == me.ranks * (me.ranks + 1) / 2, "the signals sum up to %d", got);
   me.barrier();
@@ -699,7 +700,7 @@ static void wait_atomic(Player &me) {
   else
     for (int i = 0; i < EACH; i++) comm::TNOTIFY(signal, 1, NotifyOp::AtomicAdd);
   me.barrier();
-  me.check(*memory.at<int32_t>(0) == (me.ranks - 1) * EACH, "the signal is %d", *memory.at<int32_t>(0));
+  me.check(memory.read<int32_t>(0) == (me.ranks - 1) * EACH, "the signal is %d", memory.read<int32_t>(0));
   me.barrier();
 }
 

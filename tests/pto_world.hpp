@@ -72,6 +72,17 @@ class Memory {
   T *mine(size_t element = 0) const {
     return at<T>(me_.rank, element);
   }
+  /* Returns an element of any rank's part, which may be on another host. */
+  template <typename T>
+  T read(int rank, size_t element = 0) const {
+    T value{};
+    const size_t shape[] = {1, sizeof value};
+    tutti_tensor from, to;
+    me_.good(tutti_tensor_strided(&from, {at<T>(rank, element), TUTTI_U8, 2, shape}, nullptr));
+    me_.good(tutti_tensor_strided(&to, {&value, TUTTI_U8, 2, shape}, nullptr));
+    me_.good(tutti_get(&from, &to, nullptr, nullptr));
+    return value;
+  }
   tutti_window *window() const { return window_; }
 
  private:
@@ -123,8 +134,9 @@ inline int play_all(const std::vector<Case> &cases) {
 inline std::multiset<std::string> start_ranks(int ranks, bool *in_order) {
   char self[4096] = "", command[8192], line[1024];
   if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) abort();
-  snprintf(command, sizeof command, "TUTTI_TUNING=none '%s' run -n %d -- '%s' --as ranks 2>&1", BUILD_DIR "/tutti",
-           ranks, self);
+  /* With TEST_HOSTS, the ranks are on the hosts of that list (placement.h). */
+  snprintf(command, sizeof command, "TUTTI_TUNING=none '%s' run -n %d -- %s '%s' --as ranks 2>&1", BUILD_DIR "/tutti",
+           ranks, getenv("TEST_HOSTS") ? "'" BUILD_DIR "/tests/place'" : "", self);
   std::multiset<std::string> good;
   fflush(stdout);
   FILE *output = popen(command, "r");

@@ -32,7 +32,7 @@ static void bad_windows(struct player *p) {
     refuse_part(p, r, (char *)heap + PAGE, PAGE + 1, TUTTI_ERR_ARGUMENT, "tutti_alloc|tutti_register",
                 "beyond the end");
     refuse_part(p, r, heap, SIZE_MAX, TUTTI_ERR_ARGUMENT, "tutti_alloc|tutti_register", "all memory behind an address");
-    refuse_part(p, r, NULL, (size_t)TROUPE_SLICE, TUTTI_ERR_MEMORY, "TUTTI_SHM_BYTES", "too much");
+    refuse_part(p, r, NULL, (size_t)1 << 50, TUTTI_ERR_MEMORY, "TUTTI_SHM_BYTES", "too much");
     refuse_part(p, r, NULL, SIZE_MAX, TUTTI_ERR_MEMORY, "TUTTI_SHM_BYTES", "all memory");
   }
   tutti_err err =
@@ -389,20 +389,15 @@ static void bad_groups(struct player *p) {
 
 /* ---- two roots at a time ---- */
 
-/* A loader that stays in the call until the other ranks have got their errors. */
+/* Stays in the call, after the first load, until the other ranks have got their errors. */
 struct stopper {
   struct tu_loader loader; /* must be the first member */
   struct player *player;
 };
 
-static void load_now(struct tu_loader *loader, size_t index, const struct tu_load *load) {
-  (void)loader, (void)index;
-  tu_region_load(&load->region, load->data, load->tile, load->pitch);
-}
-
-static void wait_for_others(struct tu_loader *loader, size_t index) {
+static void wait_for_others(struct tu_loader *loader, enum tu_moment moment, size_t index) {
   struct player *p = ((struct stopper *)(void *)loader)->player;
-  if (index > 0) return;
+  if (moment != TU_LOAD_ENDS || index > 0) return;
   atomic_store(&p->stage->here, 1);
   while (atomic_load(&p->stage->here) < p->ranks) ranks_sleep_us(200);
 }
@@ -417,7 +412,7 @@ static void two_at_once(struct player *p) {
   const tutti_staging one = {.tiles = {tile}, .rows = 1, .cols = 2};
   meet(p);
   if (p->rank == 0) {
-    struct stopper stopper = {.loader = {.begin = load_now, .wait = wait_for_others}, .player = p};
+    struct stopper stopper = {.loader = {.moment = wait_for_others}, .player = p};
     tu_stage_loader = &stopper.loader;
     fine(p, tutti_onesided_gather(&group, &to, &one, NULL), "the first");
     tu_stage_loader = NULL;
@@ -454,7 +449,7 @@ static void apart_at_once(struct player *p) {
     tensors[i] = rows_of(tutti_window_address(s.window, lower + count - 1 - i), TUTTI_F32, 1, 2);
   const tutti_onesided_group group = {tensors, count, count - 1};
   const tutti_staging one = {.tiles = {tile}, .rows = 1, .cols = 2};
-  struct stopper stopper = {.loader = {.begin = load_now, .wait = wait_for_others}, .player = p};
+  struct stopper stopper = {.loader = {.moment = wait_for_others}, .player = p};
   meet(p);
   while (p->rank > 0 && atomic_load(&p->stage->here) == 0) ranks_sleep_us(200);
   tu_stage_loader = p->rank == 0 ? &stopper.loader : NULL;

@@ -37,13 +37,13 @@ static void take_memory(struct player *p, enum memory_kind kind, void *base) {
 }
 
 static void check_part(struct player *p, const tutti_window *window, uint32_t rank, uint32_t writer) {
-  const unsigned char *part = tutti_window_address(window, rank);
-  if (!part || tutti_window_bytes(window, rank) != bytes_of(rank)) {
+  unsigned char *part = copy_of_part(p, window, rank, bytes_of(rank));
+  if (!tutti_window_address(window, rank) || tutti_window_bytes(window, rank) != bytes_of(rank)) {
     wrong(p, "rank %u: rank %u has %zu bytes", p->rank, rank, tutti_window_bytes(window, rank));
-    return;
   }
   for (size_t i = 0; i < bytes_of(rank); i++)
     if (part[i] != pattern(writer, i)) wrong(p, "rank %u: byte %zu of rank %u is %u", p->rank, i, rank, part[i]);
+  free(part);
 }
 
 static void one_window(struct player *p, enum memory_kind kind) {
@@ -62,8 +62,12 @@ static void one_window(struct player *p, enum memory_kind kind) {
   for (uint32_t r = 0; r < p->ranks; r++) check_part(p, window, r, r);
   meet(p);
   uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
-  unsigned char *remote = tutti_window_address(window, next);
+  unsigned char *remote = is_mapped(p, window, next) ? tutti_window_address(window, next) : malloc(bytes_of(next));
   for (size_t i = 0; i < bytes_of(next); i++) remote[i] = pattern(p->rank, i);
+  if (!is_mapped(p, window, next)) {
+    write_part(p, window, next, remote, bytes_of(next));
+    free(remote);
+  }
   meet(p);
   check_part(p, window, p->rank, before);
   for (size_t i = 0; memory && i < mine; i++)
@@ -84,8 +88,11 @@ static void every_kind_of_memory(struct player *p) {
   for (int i = 0; i < 3; i++) *(uint32_t *)tutti_window_address(windows[i], p->rank) = (uint32_t)i * 10 + p->rank;
   meet(p);
   for (uint32_t r = 0; r < p->ranks; r++)
-    for (uint32_t i = 0; i < 3; i++)
-      if (*(uint32_t *)tutti_window_address(windows[i], r) != i * 10 + r) wrong(p, "window %u of rank %u", i, r);
+    for (uint32_t i = 0; i < 3; i++) {
+      uint32_t *first = copy_of_part(p, windows[i], r, sizeof *first);
+      if (*first != i * 10 + r) wrong(p, "window %u of rank %u", i, r);
+      free(first);
+    }
   for (int i = 2; i >= 0; i--) fine(p, tutti_window_free(windows[i]), "free of three windows");
   fine(p, tutti_window_free(empty), "free of an empty window");
   fine(p, tutti_window_free(NULL), "free of NULL");
@@ -507,13 +514,11 @@ static void sums_in_order(struct player *p) {
   const tutti_staging one = {.tiles = {tiles[0]}, .rows = 1, .cols = 7},
                       two = {.tiles = {tiles[0], tiles[1]}, .rows = 1, .cols = 7};
   fine(p, tutti_window_create(p->comm, NULL, sizeof result, &window), "create");
-  for (uint32_t r = 0; r < p->ranks; r++) {
-    parts[r] = tutti_window_address(window, r);
-    tensors[r] = rows_of(parts[r], TUTTI_F32, 1, REDUCED);
-  }
-  for (int i = 0; i < REDUCED; i++)
-    parts[p->rank][i] = (float)((double)(int64_t)ranks_random(&state) * (i % 2 ? 1e-10 : 1e-17));
+  float *mine = tutti_window_address(window, p->rank);
+  for (uint32_t r = 0; r < p->ranks; r++) tensors[r] = rows_of(tutti_window_address(window, r), TUTTI_F32, 1, REDUCED);
+  for (int i = 0; i < REDUCED; i++) mine[i] = (float)((double)(int64_t)ranks_random(&state) * (i % 2 ? 1e-10 : 1e-17));
   meet(p);
+  for (uint32_t r = 0; r < p->ranks; r++) parts[r] = copy_of_part(p, window, r, sizeof result);
   for (uint32_t root = 0; root < p->ranks; root++) {
     const tutti_onesided_group group = {tensors, p->ranks, root};
     if (p->rank == root) {
@@ -526,6 +531,7 @@ static void sums_in_order(struct player *p) {
     }
     meet(p);
   }
+  for (uint32_t r = 0; r < p->ranks; r++) free(parts[r]);
   fine(p, tutti_window_free(window), "free");
 }
 
@@ -553,16 +559,17 @@ static void narrow_sums_are_equal_in_all_ways(struct player *p) {
            "reduce of narrow floats");
       if (memcmp(results[w], results[0], sizeof results[0]) != 0) wrong(p, "staging %d gives different bits", w);
     }
-    for (int i = 0; i < REDUCED && p->rank == p->ranks - 1; i++) {
-      uint16_t sum = mine[i];
-      for (uint32_t r = 0; r + 1 < p->ranks; r++) {
-        float exact = (float)tu_to_double(type, &sum) +
-                      (float)tu_to_double(type, (uint16_t *)tutti_window_address(window, r) + i);
-        tu_from_double(type, &sum, exact);
-      }
-      if (sum != results[0][i])
-        wrong(p, "element %d of %s is %x, expected %x", i, tutti_datatype_name(type), results[0][i], sum);
+    uint16_t sums[REDUCED];
+    memcpy(sums, mine, sizeof sums);
+    for (uint32_t r = 0; r + 1 < p->ranks && p->rank == p->ranks - 1; r++) {
+      uint16_t *theirs = copy_of_part(p, window, r, sizeof sums);
+      for (int i = 0; i < REDUCED; i++)
+        tu_from_double(type, &sums[i], (float)tu_to_double(type, &sums[i]) + (float)tu_to_double(type, &theirs[i]));
+      free(theirs);
     }
+    for (int i = 0; i < REDUCED && p->rank == p->ranks - 1; i++)
+      if (sums[i] != results[0][i])
+        wrong(p, "element %d of %s is %x, expected %x", i, tutti_datatype_name(type), results[0][i], sums[i]);
     meet(p);
   }
   fine(p, tutti_window_free(window), "free");

@@ -32,7 +32,7 @@ typedef struct tutti_window tutti_window;
  * this rank's part, which must lie within one allocation of tutti_alloc or one registration of tutti_register. This
  * memory must stay allocated or registered until the window is freed, and must not be part of another window. If
  * `memory` is NULL, the library allocates the memory, as tutti_alloc does, and clears it. The caller frees the window
- * with tutti_window_free. Errors: TUTTI_ERR_ARGUMENT, TUTTI_ERR_MEMORY, TUTTI_ERR_UNSUPPORTED (ranks on several hosts).
+ * with tutti_window_free. Errors: TUTTI_ERR_ARGUMENT, TUTTI_ERR_MEMORY, TUTTI_ERR_SYSTEM.
  * If the call fails on one rank, it fails on all, with the message of that rank. Any thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes,
                                                       tutti_window **window);
@@ -41,10 +41,14 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_window_create(tutti_comm *comm, void *me
  * The window is freed in every case. NULL is accepted. No other thread may use the window. */
 TUTTI_API tutti_err tutti_window_free(tutti_window *window);
 /* Returns the address, in this process, of the part of `rank`; tutti_window_bytes returns the size of the part. The
- * results are NULL and 0 if there is no such rank. Local; any thread. The memory belongs to the window; other threads
- * must not free the window meanwhile. */
+ * results are NULL and 0 if there is no such rank. If the rank runs on another host, the address only names its memory in
+ * calls; a load or a store there ends the program (SIGSEGV). Local; any thread. The memory belongs to the window; other
+ * threads must not free the window meanwhile. */
 TUTTI_API void *tutti_window_address(const tutti_window *window, uint32_t rank);
 TUTTI_API size_t tutti_window_bytes(const tutti_window *window, uint32_t rank);
+/* Sets *memory to the address at which this process may load from the part of `rank` and store to it. Errors:
+ * TUTTI_ERR_ARGUMENT; TUTTI_ERR_UNSUPPORTED if the rank runs on another host (*memory is then NULL). Local; any thread. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_window_memory(const tutti_window *window, uint32_t rank, void **memory);
 
 /* ---- events ---- */
 

@@ -34,11 +34,21 @@ class window : public detail::owner<tutti_window, tutti_window_free> {
   /* Frees the window as the destructor does, but throws an error. The object is empty afterwards. */
   void free() { check(tutti_window_free(release())); }
 
-  /* Returns the part of a rank as elements of type T; an empty span if there is no such rank. */
+  /* Returns the part of a rank as elements of type T; an empty span if there is no such rank. If the rank runs on another
+   * host, the elements can only be named in calls, not read or written. */
   template <typename T>
   span<T> part(number rank) const {
     static_assert(std::is_trivially_copyable_v<T>, "the elements of a window must be trivially copyable");
     return {static_cast<T *>(tutti_window_address(raw_, rank)), tutti_window_bytes(raw_, rank) / sizeof(T)};
+  }
+
+  /* Returns the part of a rank as elements that this process can read and write. Throws an error if the rank runs on
+   * another host. */
+  template <typename T>
+  span<T> memory(number rank) const {
+    void *first;
+    check(tutti_window_memory(raw_, rank, &first));
+    return part<T>(rank);
   }
 
  private:

@@ -71,14 +71,24 @@ static void wake(void) {
 
 void tu_progress_note_work(struct tu_transport *t, const struct tutti_comm *comm) {
   const bool is_open = t->advanced && ((comm && comm->first) || tu_queue_others(comm));
-  if (is_open || is_unsent(t)) wake();
+  if (is_open || atomic_load_explicit(&t->windows, memory_order_relaxed) > 0 || is_unsent(t)) wake();
 }
+
+tutti_err tu_progress_serve(struct tu_transport *t, struct tu_error *error) {
+  if (!atomic_load(&progress.exists) && create(error) != TUTTI_OK) return error->code;
+  atomic_fetch_add(&t->windows, 1);
+  wake();
+  return TUTTI_OK;
+}
+
+void tu_progress_serve_no_more(struct tu_transport *t) { atomic_fetch_sub(&t->windows, 1); }
 
 /* ---- the thread ---- */
 
 static bool has_work(const struct tu_transport *t) {
   if (atomic_load_explicit(&t->waiting, memory_order_relaxed) > 0) return false;
-  return (t->advanced && tu_queue_others(NULL)) || is_unsent(t);
+  return atomic_load_explicit(&t->windows, memory_order_relaxed) > 0 || (t->advanced && tu_queue_others(NULL)) ||
+         is_unsent(t);
 }
 
 /* Advances open requests, or sends what is unsent. Returns true if anything moved. *missed: see tu_queue_poll_every. */

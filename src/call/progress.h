@@ -1,7 +1,8 @@
-/* progress.h: the thread of the library. A process has at most one. It has two tasks:
+/* progress.h: the thread of the library. A process has at most one. It has three tasks:
  * - It sends what calls have left unsent for other hosts when they were over, because a connection is still being made,
  *   or is full. Without it, other ranks would wait for a rank that has left the call and computes. For this task the
  *   thread is created when it is first needed. It serves all worlds of several hosts.
+ * - It carries out requests of other hosts to memory of this rank, as long as there are windows (onesided/served.c).
  * - It advances open requests while the program computes. It serves the worlds that asked for it
  *   (tutti_options.progress_thread). */
 #ifndef TU_PROGRESS_H
@@ -15,6 +16,10 @@ tutti_err tu_progress_begin(struct tu_transport *t, bool advances, struct tu_err
 /* Called before an endpoint closes: the thread serves it no more, and ends if it serves no other. Does nothing if the
  * thread does not serve the endpoint. The caller holds no communicator that other threads use. */
 void tu_progress_end(struct tu_transport *t);
+/* Between these calls, which may nest, the thread also receives what other hosts send while no thread of the program does.
+ * Errors: TUTTI_ERR_SYSTEM (there is no thread, and none can be created). */
+tutti_err tu_progress_serve(struct tu_transport *t, struct tu_error *error);
+void tu_progress_serve_no_more(struct tu_transport *t);
 /* Called in a child of fork(), which has no such thread, before it joins a world. */
 void tu_progress_reset(void);
 /* Wakes or creates the thread if data for other hosts is unsent, or if the thread advances requests of this endpoint, and

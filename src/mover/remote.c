@@ -24,6 +24,7 @@ bool tu_remote_send(const struct tu_control *c) {
   pthread_mutex_lock(&r->lock);
   bool moved = tu_remote_serve_comm(r, c->far, false);
   moved |= tu_remote_serve_left(r, false);
+  moved |= tu_remote_send_letters(r);
   pthread_mutex_unlock(&r->lock);
   return moved;
 }
@@ -34,6 +35,7 @@ bool tu_remote_look(const struct tu_control *c) {
   bool moved = look(r);
   moved |= tu_remote_serve_comm(r, c->far, false);
   moved |= tu_remote_serve_left(r, false);
+  moved |= tu_remote_send_letters(r);
   pthread_mutex_unlock(&r->lock);
   return moved;
 }
@@ -44,6 +46,7 @@ bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c) {
   bool moved = look(r);
   moved |= tu_remote_serve_comm(r, c ? c->far : NULL, true);
   moved |= tu_remote_serve_left(r, true);
+  moved |= tu_remote_send_letters(r);
   pthread_mutex_unlock(&r->lock);
   return moved;
 }
@@ -51,7 +54,7 @@ bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c) {
 bool tu_remote_is_unsent(const struct tu_transport *t) {
   struct tu_remote *r = tu_remote_of(t);
   pthread_mutex_lock(&r->lock);
-  const bool unsent = r->wire->unsent > 0 || tu_remote_has_slices_left(r);
+  const bool unsent = r->wire->unsent > 0 || tu_remote_has_slices_left(r) || tu_remote_has_letters(r);
   pthread_mutex_unlock(&r->lock);
   return unsent;
 }
@@ -87,6 +90,7 @@ static void *reader_begin(struct tu_wire_reader *reader, uint32_t from, const vo
   struct tu_remote *r = remote_of(reader);
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
+  if (f.kind == TU_FRAME_MEMORY) return tu_remote_begin_memory(r, from, head, bytes);
   if (f.kind != TU_FRAME_SLICE) return bytes > 0 && bytes <= TU_SLOT_BYTES_MAX ? malloc(bytes) : NULL;
   struct tu_remote_end *e = tu_remote_begin_slice(r, from, &f, bytes);
   if (!e) return NULL;
@@ -129,6 +133,7 @@ static void reader_end(struct tu_wire_reader *reader, uint32_t from, const void 
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
   if (f.kind == TU_FRAME_SLICE || f.kind == TU_FRAME_CREDIT) end_data(r, from, &f, bytes);
+  else if (f.kind == TU_FRAME_MEMORY) tu_remote_end_memory(r, from, head, body, bytes);
   else end_control(r, from, &f, body, bytes);
   tu_bell_ring(r->transport, r->transport->rank); /* another thread of this rank may be waiting for this frame */
 }
@@ -137,6 +142,10 @@ static void reader_lost(struct tu_wire_reader *reader, uint32_t from, const void
   struct tu_remote *r = remote_of(reader);
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
+  if (f.kind == TU_FRAME_MEMORY) {
+    tu_remote_lose_memory(r, from);
+    return;
+  }
   struct tu_remote_comm *s = tu_remote_find_comm(r, f.comm_id);
   struct tu_remote_end *e = s && f.kind == TU_FRAME_SLICE ? tu_remote_find_end(r, s, from, f.lane) : NULL;
   if (e) e->filling = false;
@@ -237,6 +246,7 @@ static void remote_close(struct tu_hosts *hosts) {
       tu_remote_free_comm(s);
     }
   tu_remote_free_waits(r);
+  tu_remote_free_letters(r);
   if (hosts->bell_fd >= 0) close(hosts->bell_fd);
   free(hosts->locals);
   pthread_mutex_destroy(&r->lock);
@@ -266,10 +276,12 @@ tutti_err tu_remote_create(struct tu_transport *t, uint32_t rank, uint32_t ranks
   r->hosts.cut = remote_cut;
   pthread_mutex_init(&r->lock, NULL);
   r->hosts.locals = tu_try_allocate(ranks, sizeof *locals);
+  r->filling = tu_try_allocate(ranks, sizeof *r->filling);
   wire->reader = &r->reader;
   tutti_err err = TUTTI_OK;
   if (r->hosts.bell_fd < 0) err = error->code;
-  else if (!r->hosts.locals) err = tu_fail_memory(error, ranks * sizeof *locals, "the hosts of %u ranks", ranks);
+  else if (!r->hosts.locals || !r->filling)
+    err = tu_fail_memory(error, ranks * sizeof *locals, "the hosts of %u ranks", ranks);
   if (err != TUTTI_OK) {
     remote_close(&r->hosts);
     return err;

@@ -25,7 +25,8 @@ enum tu_frame_kind {
   TU_FRAME_MISSED,   /* the sender could not make its side of the communicator; `code` is the reason */
   TU_FRAME_CLOSED,   /* the sender has closed the communicator; this is its last frame for it */
   /* `code` 1: asks the receiver for which ranks it waits; 0: the answer, in the body (comm_id has no meaning) */
-  TU_FRAME_WAITS
+  TU_FRAME_WAITS,
+  TU_FRAME_MEMORY /* a request that concerns memory of the receiver, or an answer (remote_memory.h) */
 };
 
 /* The head of a frame. The fields from credits_log2 on, but for `code`, are those of slices, whose payload is the body. */
@@ -115,6 +116,13 @@ struct tu_remote_end {
   struct tu_credit_line credit;
 };
 
+/* The body of a frame about memory (remote_memory.h) that is partly received from a rank: where it goes. */
+struct tu_filling {
+  struct tu_request_to *request; /* into the answer of this request */
+  uint32_t window;               /* into memory of the window of this number; 0: of none */
+  void *buffer;                  /* into this buffer, which is freed after the frame */
+};
+
 struct tu_remote {
   struct tu_hosts hosts; /* base struct; must be the first field */
   struct tu_wire_reader reader;
@@ -125,6 +133,11 @@ struct tu_remote {
   struct tu_remote_end *buckets[TU_REMOTE_BUCKETS];
   struct tu_remote_end *left; /* list of ends that have something left to send */
   struct tu_remote_waits *waits;
+  struct tu_request_to *requests; /* list of this rank's requests without an answer (remote_memory.h) */
+  uint64_t requests_made;
+  struct tu_letter *letters;             /* frames of requests and answers, in the order in which they are sent */
+  struct tu_filling *filling;            /* [ranks of the job] */
+  const struct tu_memory_server *server; /* carries out requests to this rank; NULL: there were no windows yet */
 };
 
 /* ---- remote_state.c ---- */
@@ -175,6 +188,19 @@ struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, 
 void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f, size_t bytes);
 /* Records that the peer has taken that many slices. */
 void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken);
+
+/* ---- remote_memory.c ---- */
+
+/* Sends what waits of requests and answers. Returns true if anything was sent. */
+bool tu_remote_send_letters(struct tu_remote *r);
+/* Returns true if a request or an answer could not be sent yet. */
+bool tu_remote_has_letters(const struct tu_remote *r);
+/* The functions of the wire's reader (wire.h), for frames about memory. The frame of a rank that is lost ends with
+ * tu_remote_lose_memory. */
+void *tu_remote_begin_memory(struct tu_remote *r, uint32_t from, const void *head, size_t bytes);
+void tu_remote_end_memory(struct tu_remote *r, uint32_t from, const void *head, const void *body, size_t bytes);
+void tu_remote_lose_memory(struct tu_remote *r, uint32_t from);
+void tu_remote_free_letters(struct tu_remote *r);
 
 /* ---- remote_waits.c ---- */
 

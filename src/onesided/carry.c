@@ -7,6 +7,7 @@
 
 #include "base/types.h"
 #include "engine/kernels.h"
+#include "onesided/transit.h"
 #include "tensor/slide.h"
 
 enum { SCRATCH_BYTES = 16 << 10 };
@@ -51,6 +52,7 @@ struct cursor {
  * pointer to `work` and cast it to this struct. */
 struct carrying {
   struct tu_work work;
+  struct tu_transit *transit;
   struct tu_slide slide;
   size_t pitch;
   const struct tu_end *to, *from;
@@ -92,11 +94,13 @@ static const struct carrying *carrying_of(const struct tu_work *work) { return (
 static void load_from(const struct tu_end *from, const struct tu_stop *stop, struct tu_load *load) {
   load->region = region_at(from, stop);
   load->data = data_of(from);
+  load->from = from->located;
 }
 
-static void store_to(const struct tu_end *to, const struct tu_stop *stop, const void *rows, size_t pitch) {
+static void store_to(const struct carrying *c, const struct tu_end *to, const struct tu_stop *stop, const void *rows,
+                     size_t pitch) {
   struct tu_region region = region_at(to, stop);
-  tu_region_store(&region, data_of(to), rows, pitch);
+  tu_transit_store(c->transit, to, &region, rows, pitch);
 }
 
 /* ---- copies of pairs, one after the other ---- */
@@ -110,25 +114,31 @@ static void load_pair(const struct tu_work *work, size_t index, struct tu_load *
 static void store_pair(const struct tu_work *work, size_t index, const void *tile) {
   const struct carrying *c = carrying_of(work);
   const struct cursor *at = go_on(c, c->stores, index);
-  store_to(&c->to[at->item], &at->stop, tile, c->pitch);
+  store_to(c, &c->to[at->item], &at->stop, tile, c->pitch);
 }
 
-static void carry_straight(const struct tu_end *to, const struct tu_end *from) {
-  struct tu_region target = tu_end_region(to), source = tu_end_region(from);
-  tu_region_copy(&target, data_of(to), &source, data_of(from));
-}
-
-void tu_carry_pairs(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from, uint32_t count) {
-  if (stage->tile_count == 0) {
-    for (uint32_t i = 0; i < count; i++) carry_straight(&to[i], &from[i]);
-    return;
-  }
-  if (count == 0) return;
+/* Copies through tiles. */
+static void carry_staged(struct tu_transit *transit, const struct tu_end *to, const struct tu_end *from,
+                         uint32_t count) {
+  const struct tu_stage *stage = &transit->stage;
   struct cursor cursors[2];
-  struct carrying c = {.to = to, .from = from, .pitch = stage->pitch, .loads = &cursors[0], .stores = &cursors[1]};
+  struct carrying c = {
+      .transit = transit, .to = to, .from = from, .pitch = stage->pitch, .loads = &cursors[0], .stores = &cursors[1]};
   c.slide = slide_over(from, stage->rows, stage->cols);
   c.work = (struct tu_work){c.slide.count * count, load_pair, store_pair};
   tu_stage_run(stage, &c.work);
+}
+
+tutti_err tu_carry_pairs(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from,
+                         uint32_t count, struct tu_error *error) {
+  struct tu_transit transit;
+  if (count == 0) return TUTTI_OK;
+  tutti_err err = tu_transit_open(&transit, stage, to, count, from, count, error);
+  if (err == TUTTI_OK && stage->tile_count > 0) carry_staged(&transit, to, from, count);
+  for (uint32_t i = 0; err == TUTTI_OK && stage->tile_count == 0 && i < count; i++)
+    if (!tu_transit_copy(&transit, &to[i], &from[i])) carry_staged(&transit, &to[i], &from[i], 1);
+  const tutti_err crossed = tu_transit_close(&transit, error);
+  return err == TUTTI_OK ? crossed : err;
 }
 
 /* ---- broadcast: load once, store to all targets ---- */
@@ -136,20 +146,35 @@ void tu_carry_pairs(const struct tu_stage *stage, const struct tu_end *to, const
 static void store_cast(const struct tu_work *work, size_t index, const void *tile) {
   const struct carrying *c = carrying_of(work);
   const struct cursor *at = go_on(c, c->stores, index);
-  for (uint32_t i = 0; i < c->count; i++) store_to(&c->to[i], &at->stop, tile, c->pitch);
+  for (uint32_t i = 0; i < c->count; i++) store_to(c, &c->to[i], &at->stop, tile, c->pitch);
 }
 
-void tu_carry_cast(const struct tu_stage *stage, const struct tu_end *to, uint32_t count, const struct tu_end *from) {
-  if (stage->tile_count == 0) {
-    for (uint32_t i = 0; i < count; i++) carry_straight(&to[i], from);
-    return;
-  }
+static void cast_staged(struct tu_transit *transit, const struct tu_end *to, uint32_t count,
+                        const struct tu_end *from) {
+  const struct tu_stage *stage = &transit->stage;
   struct cursor cursors[2];
-  struct carrying c = {
-      .to = to, .from = from, .count = count, .pitch = stage->pitch, .loads = &cursors[0], .stores = &cursors[1]};
+  struct carrying c = {.transit = transit,
+                       .to = to,
+                       .from = from,
+                       .count = count,
+                       .pitch = stage->pitch,
+                       .loads = &cursors[0],
+                       .stores = &cursors[1]};
   c.slide = slide_over(from, stage->rows, stage->cols);
   c.work = (struct tu_work){c.slide.count, load_pair, store_cast};
   tu_stage_run(stage, &c.work);
+}
+
+tutti_err tu_carry_cast(const struct tu_stage *stage, const struct tu_end *to, uint32_t count,
+                        const struct tu_end *from, struct tu_error *error) {
+  struct tu_transit transit;
+  if (count == 0) return TUTTI_OK;
+  tutti_err err = tu_transit_open(&transit, stage, to, count, from, 1, error);
+  if (err == TUTTI_OK && stage->tile_count > 0) cast_staged(&transit, to, count, from);
+  for (uint32_t i = 0; err == TUTTI_OK && stage->tile_count == 0 && i < count; i++)
+    if (!tu_transit_copy(&transit, &to[i], from)) carry_staged(&transit, &to[i], from, 1);
+  const tutti_err crossed = tu_transit_close(&transit, error);
+  return err == TUTTI_OK ? crossed : err;
 }
 
 /* ---- atomic addition ---- */
@@ -245,9 +270,17 @@ static void add_rows(const struct tu_arithmetic *a, const struct tu_region *regi
   }
 }
 
+void tu_carry_add_rows(tutti_datatype type, const struct tu_region *region, void *data, const void *rows,
+                       size_t pitch) {
+  const struct tu_arithmetic a = {.type = type, .op = TUTTI_SUM};
+  add_rows(&a, region, data, rows, pitch);
+}
+
 static void add_to(const struct carrying *c, const struct tu_stop *stop, const void *rows, size_t pitch) {
+  const struct tu_located *to = c->to->located;
   struct tu_region region = region_at(c->to, stop);
-  add_rows(c->arithmetic, &region, data_of(c->to), rows, pitch);
+  if (to->far) (void)tu_far_add(&c->transit->far, tu_located_far(to), &to->tensor, &region, rows, pitch);
+  else add_rows(c->arithmetic, &region, data_of(c->to), rows, pitch);
 }
 
 static void store_sum(const struct tu_work *work, size_t index, const void *tile) {
@@ -274,18 +307,29 @@ static void add_straight(struct carrying *c) {
   }
 }
 
-void tu_carry_add(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from) {
+tutti_err tu_carry_add(const struct tu_stage *given, const struct tu_end *to, const struct tu_end *from,
+                       struct tu_error *error) {
   const struct tu_arithmetic a = {.type = to->located->tensor.type, .op = TUTTI_SUM};
+  struct tu_transit transit;
   struct cursor cursors[2];
-  struct carrying c = {
-      .to = to, .from = from, .arithmetic = &a, .pitch = stage->pitch, .loads = &cursors[0], .stores = &cursors[1]};
-  if (stage->tile_count == 0) {
+  tutti_err err = tu_transit_open(&transit, given, to, 1, from, 1, error);
+  const struct tu_stage *stage = &transit.stage;
+  struct carrying c = {.transit = &transit,
+                       .to = to,
+                       .from = from,
+                       .arithmetic = &a,
+                       .pitch = stage->pitch,
+                       .loads = &cursors[0],
+                       .stores = &cursors[1]};
+  if (err == TUTTI_OK && stage->tile_count == 0) {
     add_straight(&c);
-    return;
+  } else if (err == TUTTI_OK) {
+    c.slide = slide_over(from, stage->rows, stage->cols);
+    c.work = (struct tu_work){c.slide.count, load_pair, store_sum};
+    tu_stage_run(stage, &c.work);
   }
-  c.slide = slide_over(from, stage->rows, stage->cols);
-  c.work = (struct tu_work){c.slide.count, load_pair, store_sum};
-  tu_stage_run(stage, &c.work);
+  const tutti_err crossed = tu_transit_close(&transit, error);
+  return err == TUTTI_OK ? crossed : err;
 }
 
 /* ---- reduction: at each stop, combines all sources ---- */
@@ -313,7 +357,7 @@ static void reduce_tile(const struct tu_work *work, size_t index, const void *ti
   size_t row_bytes = at->stop.extent[4] * tu_datatypes[c->arithmetic->type].bytes;
   if (at->item == 0) memcpy(c->accumulator, tile, (rows_of(&at->stop) - 1) * c->pitch + row_bytes);
   else accumulate(c, &at->stop, c->accumulator, c->pitch, tile, c->pitch);
-  if (at->item == c->count - 1) store_to(c->to, &at->stop, c->accumulator, c->pitch);
+  if (at->item == c->count - 1) store_to(c, c->to, &at->stop, c->accumulator, c->pitch);
 }
 
 /* Reduces the sources, if the user gave no tiles. The first source is copied to the accumulator. A further source is
@@ -334,15 +378,17 @@ static void reduce_straight(struct carrying *c) {
       else tu_region_load(&source, data, s ? scratch : accumulator, own_pitch);
       if (!there && s > 0) accumulate(c, &stop, accumulator, own_pitch, scratch, own_pitch);
     }
-    store_to(c->to, &stop, accumulator, own_pitch);
+    store_to(c, c->to, &stop, accumulator, own_pitch);
   }
 }
 
-tutti_err tu_carry_reduce(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from,
-                          uint32_t count, tutti_op op, struct tu_error *error) {
+static tutti_err reduce(struct tu_transit *transit, const struct tu_end *to, const struct tu_end *from, uint32_t count,
+                        tutti_op op, struct tu_error *error) {
+  const struct tu_stage *stage = &transit->stage;
   const struct tu_arithmetic a = {.type = to->located->tensor.type, .op = op};
   struct cursor cursors[2];
-  struct carrying c = {.to = to,
+  struct carrying c = {.transit = transit,
+                       .to = to,
                        .from = from,
                        .count = count,
                        .arithmetic = &a,
@@ -363,4 +409,13 @@ tutti_err tu_carry_reduce(const struct tu_stage *stage, const struct tu_end *to,
   tu_stage_run(stage, &c.work);
   free(own);
   return TUTTI_OK;
+}
+
+tutti_err tu_carry_reduce(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from,
+                          uint32_t count, tutti_op op, struct tu_error *error) {
+  struct tu_transit transit;
+  tutti_err err = tu_transit_open(&transit, stage, to, 1, from, count, error);
+  if (err == TUTTI_OK) err = reduce(&transit, to, from, count, op, error);
+  const tutti_err crossed = tu_transit_close(&transit, error);
+  return err == TUTTI_OK ? crossed : err;
 }

@@ -9,7 +9,7 @@
 #include "comm/failure.h"
 #include "engine/copy.h"
 
-enum { OPEN_MAX = 64 };
+enum { OPEN_MAX = 64, RELAY_BYTES = 1 << 20 };
 
 struct tutti_session {
   uint64_t id;      /* id of the session, from 1 */
@@ -44,21 +44,53 @@ tutti_err tutti_session_create(tutti_session **session) {
   return TUTTI_OK;
 }
 
-static void carry_out(struct tutti_session *s, uint64_t up_to) {
-  while (s->done < up_to) {
-    const struct tu_flat *flat = &s->open[++s->done % OPEN_MAX];
-    if (flat->bytes > 0) tu_copy_bytes(flat->to, flat->from, flat->bytes);
+/* Copies memory of one other host to that of another, piece by piece. */
+static void relay(struct tu_far *far, const struct tu_flat *flat, struct tu_error *error) {
+  void *buffer = malloc(tu_min(flat->bytes, RELAY_BYTES));
+  if (!buffer) tu_fail_memory(error, tu_min(flat->bytes, RELAY_BYTES), "%s", far->call);
+  for (size_t at = 0; buffer && at < flat->bytes; at += RELAY_BYTES) {
+    const size_t bytes = tu_min(flat->bytes - at, RELAY_BYTES);
+    struct tu_far_memory from = flat->from_far, to = flat->to_far;
+    from.offset += at;
+    to.offset += at;
+    tu_far_wait(far, tu_far_read(far, from, buffer, bytes));
+    tu_far_wait(far, tu_far_write(far, to, buffer, bytes));
   }
+  free(buffer);
+}
+
+/* Returns true if both copies may be under way at the same time: they write to other hosts. Other hosts carry out what
+ * they get from this rank in order. */
+static bool may_overlap(const struct tu_flat *flat) { return flat->to_far.window && !flat->from_far.window; }
+
+/* Carries out the copies up to that number, in order. An error ends it; the copy that has failed counts as done. */
+static tutti_err carry_out(const char *call, struct tutti_session *s, uint64_t up_to, struct tu_error *error) {
+  struct tu_far far;
+  tu_far_start(&far, call);
+  while (s->done < up_to && far.error.code == TUTTI_OK) {
+    const struct tu_flat *flat = &s->open[++s->done % OPEN_MAX];
+    if (flat->bytes == 0) continue;
+    if (!may_overlap(flat)) tu_far_wait(&far, far.begun);
+    if (far.error.code != TUTTI_OK) break;
+    if (flat->from_far.window && flat->to_far.window) relay(&far, flat, &far.error);
+    else if (flat->from_far.window) tu_far_wait(&far, tu_far_read(&far, flat->from_far, flat->to, flat->bytes));
+    else if (flat->to_far.window) (void)tu_far_write(&far, flat->to_far, flat->from, flat->bytes);
+    else tu_copy_bytes(flat->to, flat->from, flat->bytes);
+  }
+  return tu_far_end(&far, error);
 }
 
 tutti_err tu_session_check(const tutti_session *s, const char *call, struct tu_error *error) {
   return tu_refuse_child(s->process, call, error);
 }
 
-tutti_event tu_session_start(tutti_session *s, const struct tu_flat *flat) {
-  if (s->started - s->done == OPEN_MAX) carry_out(s, s->done + 1);
+tutti_err tu_session_start(tutti_session *s, const struct tu_flat *flat, tutti_event *event, struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  if (s->started - s->done == OPEN_MAX) err = carry_out("the start of a copy", s, s->done + 1, error);
+  if (err != TUTTI_OK) return err;
   s->open[++s->started % OPEN_MAX] = *flat;
-  return (tutti_event){s->id, s->started};
+  *event = (tutti_event){s->id, s->started};
+  return TUTTI_OK;
 }
 
 tutti_err tutti_session_free(tutti_session *session) {
@@ -67,14 +99,14 @@ tutti_err tutti_session_free(tutti_session *session) {
   /* In a child of fork(), the call is refused: the session belongs to the parent process, which runs the remaining
    * copies. */
   if (tu_session_check(session, "tutti_session_free", &error) != TUTTI_OK) return tu_thread_error(&error);
-  carry_out(session, session->started);
+  const tutti_err err = carry_out("tutti_session_free", session, session->started, &error);
   pthread_mutex_lock(&lock);
   struct tutti_session **at = &sessions;
   while (*at != session) at = &(*at)->next;
   *at = session->next;
   pthread_mutex_unlock(&lock);
   free(session);
-  return TUTTI_OK;
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
 }
 
 /* Waits for the event. If the event's session was freed, the event is complete, because tutti_session_free runs all
@@ -91,7 +123,7 @@ static tutti_err wait_for(const char *call, tutti_event event, struct tu_error *
                    "%s: unknown event %llu of session %llu; expected an event that a call has returned, or zero", call,
                    (unsigned long long)event.number, (unsigned long long)event.session);
   tutti_err err = s ? tu_session_check(s, call, error) : TUTTI_OK;
-  if (s && err == TUTTI_OK) carry_out(s, event.number);
+  if (s && err == TUTTI_OK) err = carry_out(call, s, event.number, error);
   return err;
 }
 

@@ -15,6 +15,7 @@
 #include "onesided/staged.h"
 #include "onesided/staging.h"
 #include "onesided/window.h"
+#include "onesided/windows.h"
 
 /* State of one gather, scatter, broadcast or reduce on the root. */
 struct party {
@@ -209,27 +210,41 @@ static tutti_err open_stage(const struct party *p, const struct order *o, struct
   return tu_staging_open(stage, &passage, o->staging, o->accumulator, error);
 }
 
-static void leave(struct party *p, uint32_t entered) {
-  for (uint32_t i = 0; i < entered; i++) atomic_store(&p->window->block->roots[p->members[i]], 0);
+/* Asks the window's rank 0, on another host, to reserve or release the members' parts. */
+static tutti_err ask_rank_0(const struct party *p, enum tu_far_what what, uint32_t *value, struct tu_error *error) {
+  const struct tu_far_memory at = {.window = p->window};
+  return tu_far_ask(p->call, at, what, value, p->members, p->count * sizeof *p->members, error);
+}
+
+/* Releases the members' parts after a call whose error is `err`. Returns the call's error, or that of the release. */
+static tutti_err leave(const struct party *p, tutti_err err, struct tu_error *error) {
+  struct tu_error ours;
+  uint32_t unused = 0;
+  if (!tu_window_is_far(p->window, 0)) {
+    tu_window_release(p->window, p->members, p->count);
+    return err;
+  }
+  const tutti_err left = ask_rank_0(p, TU_FAR_RELEASE, &unused, &ours);
+  if (err != TUTTI_OK || left == TUTTI_OK) return err;
+  *error = ours;
+  return left;
 }
 
 /* Reserves the members' parts of the window for this root, so that no other root changes their data during this call.
  * For this it sets one entry per member in the window's shared state. Called after all checks. All calls set their
  * entries in ascending order, so that of several competing calls one always gets all its entries. */
 static tutti_err enter(struct party *p, const struct order *o, struct tu_error *error) {
-  const uint32_t caller = p->window->comm->rank;
+  const uint32_t caller = p->window->comm->rank, ranks = p->window->comm->ranks;
+  uint32_t held = 0;
   tutti_err err = tu_events_begin(p->call, o->events, error);
-  if (err != TUTTI_OK) return err;
-  for (uint32_t i = 0; i < p->count; i++) {
-    uint32_t holder = 0;
-    if (atomic_compare_exchange_strong(&p->window->block->roots[p->members[i]], &holder, caller + 1)) continue;
-    leave(p, i);
-    return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "%s: rank %u is in a call on this window that uses rank %u's part, so rank %u must wait; only one "
-                   "root at a time may use a part, so synchronize the roots by a signal or a barrier",
-                   p->call, holder - 1, p->members[i], caller);
-  }
-  return TUTTI_OK;
+  if (err == TUTTI_OK && tu_window_is_far(p->window, 0)) err = ask_rank_0(p, TU_FAR_RESERVE, &held, error);
+  else if (err == TUTTI_OK) held = tu_window_reserve(p->window, caller, p->members, p->count);
+  if (err != TUTTI_OK || held == 0) return err;
+  return tu_fail(
+      error, TUTTI_ERR_ARGUMENT,
+      "%s: rank %u is in a call on this window that uses rank %u's part, so rank %u must wait; only one root at "
+      "a time may use a part, so synchronize the roots by a signal or a barrier",
+      p->call, (held - 1) % ranks, p->members[(held - 1) / ranks], caller);
 }
 
 /* For the root itself, the data moves from its tensor in the group to its block of `to` or `from`, or back. Sets *same
@@ -267,9 +282,8 @@ static tutti_err carry_blocks(struct party *p, const struct order *o, bool gathe
   if (err == TUTTI_OK) err = pair_up(p, &pairs, error);
   if (err == TUTTI_OK) err = enter(p, o, error);
   if (err != TUTTI_OK) return err;
-  tu_carry_pairs(&stage, p->ends[gathers], p->ends[!gathers], pairs);
-  leave(p, p->count);
-  return TUTTI_OK;
+  err = tu_carry_pairs(&stage, p->ends[gathers], p->ends[!gathers], pairs, error);
+  return leave(p, err, error);
 }
 
 static tutti_err gather(struct party *p, const struct order *o, struct tu_error *error) {
@@ -317,9 +331,8 @@ static tutti_err broadcast(struct party *p, const struct order *o, struct tu_err
     if (!same || r != p->root) p->ends[0][targets++] = (struct tu_end){&p->located[r], 0, from.rows};
   if (err == TUTTI_OK) err = enter(p, o, error);
   if (err != TUTTI_OK) return err;
-  tu_carry_cast(&stage, p->ends[0], targets, &from);
-  leave(p, p->count);
-  return TUTTI_OK;
+  err = tu_carry_cast(&stage, p->ends[0], targets, &from, error);
+  return leave(p, err, error);
 }
 
 tutti_err tutti_onesided_broadcast_sized(const tutti_onesided_group *group, const tutti_tensor *from,
@@ -359,8 +372,7 @@ static tutti_err reduce(struct party *p, const struct order *o, struct tu_error 
   for (uint32_t r = 0; r < p->count; r++)
     if (r != p->root) p->ends[0][sources++] = tu_end_whole(&p->located[r]);
   err = tu_carry_reduce(&stage, &to, p->ends[0], sources, o->op, error);
-  leave(p, p->count);
-  return err;
+  return leave(p, err, error);
 }
 
 tutti_err tutti_onesided_reduce_sized(const tutti_onesided_group *group, const tutti_tensor *to, tutti_op op,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "call/tensors.h"
+#include "onesided/windows.h"
 
 static tutti_err fail(const struct tu_located *located, struct tu_error *error, const char *what) {
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s: %s", located->call, located->name, what);
@@ -21,7 +22,13 @@ static tutti_err find(struct tu_located *located, struct tu_error *error) {
                    "%s: %s takes %zu bytes from byte %zu of rank %u's part of a window, but the part has %zu bytes; "
                    "make the window larger or the tensor smaller",
                    located->call, located->name, located->extent, offset, located->rank, part->bytes);
+  located->far = tu_window_is_far(located->window, located->rank);
   return tu_window_check(located->window, located->call, error);
+}
+
+struct tu_far_memory tu_located_far(const struct tu_located *l) {
+  const unsigned char *part = l->window->parts[l->rank].memory;
+  return (struct tu_far_memory){l->window, l->rank, (size_t)((uintptr_t)l->tensor.data - (uintptr_t)part)};
 }
 
 tutti_err tu_located_open(struct tu_located *located, const char *call, const char *name, const tutti_tensor *tensor,

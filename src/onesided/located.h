@@ -2,6 +2,7 @@
 #ifndef TU_LOCATED_H
 #define TU_LOCATED_H
 
+#include "onesided/far.h"
 #include "onesided/window.h"
 #include "tensor/map.h"
 
@@ -13,6 +14,7 @@ struct tu_located {
   size_t extent;               /* number of bytes that the tensor spans in memory */
   struct tutti_window *window; /* window that holds the tensor; NULL: the tensor is in no window */
   uint32_t rank;               /* rank whose part of the window holds the tensor */
+  bool far;                    /* true: that rank runs on another host */
 };
 
 /* Checks the tensor and finds its window. Errors: TUTTI_ERR_ARGUMENT; TUTTI_ERR_MEMORY; the communicator's verdict
@@ -24,6 +26,8 @@ void tu_located_close(struct tu_located *located);
 /* Returns true if the tensor has no elements; a call then moves nothing. */
 bool tu_located_is_empty(const struct tu_located *located);
 tutti_err tu_located_need_window(const struct tu_located *located, struct tu_error *error);
+/* Returns the place of a tensor on another host (onesided/far.h). */
+struct tu_far_memory tu_located_far(const struct tu_located *located);
 /* Checks that tensors a and b have the same type and shape. Dimension 3 is compared only if also_rows is true. */
 tutti_err tu_located_match(const struct tu_located *a, const struct tu_located *b, bool also_rows,
                            struct tu_error *error);

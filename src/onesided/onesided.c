@@ -49,8 +49,7 @@ static tutti_err move(struct tu_located located[BOTH], int remote, struct tu_giv
   if (err == TUTTI_OK) err = open_stage(&stage, located, staging, error);
   if (err != TUTTI_OK || same) return err;
   struct tu_end to = tu_end_whole(&located[TO]), from = tu_end_whole(&located[FROM]);
-  tu_carry_pairs(&stage, &to, &from, 1);
-  return TUTTI_OK;
+  return tu_carry_pairs(&stage, &to, &from, 1, error);
 }
 
 static tutti_err move_now(const char *call, int remote, const tutti_tensor *from, const tutti_tensor *to,
@@ -93,8 +92,7 @@ static tutti_err add(struct tu_located located[BOTH], struct tu_given_staging st
   if (err == TUTTI_OK) err = open_stage(&stage, located, staging, error);
   if (err != TUTTI_OK) return err;
   struct tu_end to = tu_end_whole(&located[TO]), from = tu_end_whole(&located[FROM]);
-  tu_carry_add(&stage, &to, &from);
-  return TUTTI_OK;
+  return tu_carry_add(&stage, &to, &from, error);
 }
 
 tutti_err tutti_put_add_sized(const tutti_tensor *from, const tutti_tensor *to, const tutti_staging *staging,
@@ -128,9 +126,12 @@ static tutti_err start(const char *call, int remote, tutti_session *session, con
   if (err == TUTTI_OK && !tu_located_is_empty(&located[TO])) {
     err = check_located(located, remote, &same, &error);
     if (err == TUTTI_OK) {
-      const struct tu_flat flat = {to->data, from->data, same ? 0 : located[TO].extent};
-      tutti_event started = tu_session_start(session, &flat);
-      if (event) *event = started;
+      struct tu_flat flat = {.to = to->data, .from = from->data, .bytes = same ? 0 : located[TO].extent};
+      if (located[TO].far) flat.to_far = tu_located_far(&located[TO]);
+      if (located[FROM].far) flat.from_far = tu_located_far(&located[FROM]);
+      tutti_event started;
+      err = tu_session_start(session, &flat, &started, &error);
+      if (event && err == TUTTI_OK) *event = started;
     }
   }
   close_tensors(located);

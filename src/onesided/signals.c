@@ -12,6 +12,7 @@
 #include "onesided/events.h"
 #include "onesided/located.h"
 #include "onesided/window.h"
+#include "onesided/windows.h"
 
 enum { SLEEP_MS = 1 };
 
@@ -41,9 +42,14 @@ static tutti_err change(const char *call, int32_t *signal, int32_t value, bool a
   tutti_err err = find(call, signal, &window, &rank, &error);
   if (err == TUTTI_OK) err = tu_events_begin(call, events, &error);
   if (err != TUTTI_OK) return tu_thread_error(&error);
-  /* Add as unsigned numbers, so that an overflow wraps around. */
-  if (adds) (void)__atomic_fetch_add((uint32_t *)signal, (uint32_t)value, __ATOMIC_ACQ_REL);
-  else __atomic_store_n(signal, value, __ATOMIC_RELEASE);
+  if (tu_window_is_far(window, rank)) {
+    const unsigned char *part = window->parts[rank].memory;
+    const struct tu_far_memory at = {window, rank, (size_t)((uintptr_t)signal - (uintptr_t)part)};
+    uint32_t bits = (uint32_t)value;
+    err = tu_far_ask(call, at, adds ? TU_FAR_INCREASE : TU_FAR_SET, &bits, NULL, 0, &error);
+    return err == TUTTI_OK ? err : tu_thread_error(&error);
+  }
+  tu_window_signal(signal, value, adds);
   tu_mover_ring(window->comm->mover, tu_control_bell(&window->comm->mover->control, rank));
   return TUTTI_OK;
 }

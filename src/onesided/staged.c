@@ -34,8 +34,14 @@ static void load_now(struct tu_loader *loader, size_t index) {
   tu_region_load(&load->region, load->data, load->tile, load->pitch);
 }
 
-static void tell(struct tu_loader *l, enum tu_moment moment, size_t index) {
-  if (l->moment) l->moment(l, moment, index);
+static void tell(enum tu_moment moment, size_t index) {
+  if (tu_stage_loader && tu_stage_loader->moment) tu_stage_loader->moment(tu_stage_loader, moment, index);
+}
+
+/* Returns the loader: that of the call, which can reach other hosts; that of the thread; or the CPU's. */
+static struct tu_loader *choose(const struct tu_stage *stage, struct tu_loader *cpu) {
+  if (stage->loader) return stage->loader;
+  return tu_stage_loader && tu_stage_loader->begin ? tu_stage_loader : cpu;
 }
 
 static void *tile_of(const struct tu_loader *l, const struct tu_stage *stage, size_t index) {
@@ -47,7 +53,7 @@ static void begin(struct tu_loader *l, const struct tu_stage *stage, const struc
   if (index == work->count) return;
   struct tu_load load = {.tile = tile_of(l, stage, index), .pitch = stage->pitch};
   work->load(work, index, &load);
-  tell(l, TU_LOAD_BEGINS, index);
+  tell(TU_LOAD_BEGINS, index);
   l->begin(l, index, &load);
 }
 
@@ -59,16 +65,16 @@ static bool overlaps(const struct tu_loader *l, const struct tu_stage *stage, co
 /* Runs all loads and stores of the work, in the order that overlaps() states. */
 void tu_stage_run(const struct tu_stage *stage, const struct tu_work *work) {
   struct cpu_loader cpu = {.loader = {.begin = ask_for, .wait = load_now, .late = true}};
-  struct tu_loader *l = tu_stage_loader ? tu_stage_loader : &cpu.loader;
+  struct tu_loader *l = choose(stage, &cpu.loader);
   const bool ahead = overlaps(l, stage, work);
   begin(l, stage, work, 0);
   for (size_t i = 0; i < work->count; i++) {
     l->wait(l, i);
-    tell(l, TU_LOAD_ENDS, i);
+    tell(TU_LOAD_ENDS, i);
     if (ahead) begin(l, stage, work, i + 1);
-    tell(l, TU_STORE_BEGINS, i);
+    tell(TU_STORE_BEGINS, i);
     work->store(work, i, tile_of(l, stage, i));
-    tell(l, TU_STORE_ENDS, i);
+    tell(TU_STORE_ENDS, i);
     if (!ahead) begin(l, stage, work, i + 1);
   }
 }

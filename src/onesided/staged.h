@@ -6,6 +6,9 @@
 
 #include "tensor/map.h"
 
+struct tu_loader;
+struct tu_located;
+
 /* Tiles (small buffers) through which a call moves its data. tile_count 0: data is copied directly. */
 struct tu_stage {
   uint32_t tile_count;
@@ -14,12 +17,14 @@ struct tu_stage {
   size_t rows, cols; /* largest number of rows, and of columns, that one load fills in a tile */
   size_t pitch;      /* bytes from one row of a tile to the next */
   size_t tile_bytes;
+  struct tu_loader *loader; /* fills the tiles; NULL: tu_stage_loader */
 };
 
 /* One load: the region of a tensor to read, and the tile to fill. */
 struct tu_load {
   struct tu_region region;
-  const void *data; /* address of the tensor's data */
+  const void *data;              /* address of the tensor's data */
+  const struct tu_located *from; /* the tensor, as carry.c knows it; NULL: of no interest to a loader */
   void *tile;
   size_t pitch;
 };
@@ -41,7 +46,8 @@ struct tu_loader {
   bool late;
 };
 
-/* Loader for the staged calls of this thread, set by tests and the benchmark; NULL: the CPU does the loads. */
+/* Loader for the staged calls of this thread, set by tests and the benchmark; NULL: the CPU does the loads. If `begin` is
+ * NULL, or data crosses hosts, only `moment` is called. */
 extern _Thread_local struct tu_loader *tu_stage_loader __attribute__((tls_model("initial-exec")));
 
 /* Work for the staged engine: `count` loads, each followed by a store. The function `load` sets the fields `region` and

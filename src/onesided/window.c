@@ -1,17 +1,18 @@
-/* window.c: windows (memory that other ranks can access): creates a window from one part per rank, keeps a list of
- * windows, and finds a window by an address. */
+/* window.c: windows (memory that other ranks can access): creates a window from one part per rank, and frees it. */
 #include "onesided/window.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "call/exchange.h"
+#include "call/progress.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
+#include "onesided/served.h"
+#include "onesided/windows.h"
 
-/* List of all windows of this process. `lock` protects the list. */
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct tutti_window *windows;
+static _Atomic uint32_t last_number; /* number of the last window that was created */
 
 /* The data that a rank sends to the other ranks when they create a window. */
 struct offer {
@@ -20,62 +21,9 @@ struct offer {
   uint64_t address;
   uint64_t bytes;
   uint64_t block_offset; /* offset in the segment of the window's shared state; set by rank 0 only */
+  uint32_t number;       /* of the window, on this rank */
   struct tu_error error;
 };
-
-/* ---- the list ---- */
-
-static const struct tu_window_part *own_part(const struct tutti_window *w) { return &w->parts[w->comm->rank]; }
-
-static bool overlap(const struct tu_window_part *a, const struct tu_window_part *b) {
-  uintptr_t x = (uintptr_t)a->memory, y = (uintptr_t)b->memory;
-  return a->bytes > 0 && b->bytes > 0 && x < y + b->bytes && y < x + a->bytes;
-}
-
-/* Adds the window to the list. Returns false if another window already contains some memory of this rank's part,
- * because an address must belong to one window only. */
-static bool add(struct tutti_window *window) {
-  bool fits = true;
-  pthread_rwlock_wrlock(&lock);
-  for (const struct tutti_window *w = windows; w; w = w->next) fits &= !overlap(own_part(w), own_part(window));
-  if (fits) {
-    window->next = windows;
-    windows = window;
-  }
-  pthread_rwlock_unlock(&lock);
-  return fits;
-}
-
-static void take_out(const struct tutti_window *window) {
-  pthread_rwlock_wrlock(&lock);
-  struct tutti_window **at = &windows;
-  while (*at && *at != window) at = &(*at)->next;
-  if (*at) *at = window->next;
-  pthread_rwlock_unlock(&lock);
-}
-
-static bool holds(const struct tutti_window *w, const void *address, uint32_t *rank) {
-  for (uint32_t r = 0; r < w->comm->ranks; r++) {
-    if (!w->parts[r].memory || (uintptr_t)address - (uintptr_t)w->parts[r].memory >= w->parts[r].bytes) continue;
-    *rank = r;
-    return true;
-  }
-  return false;
-}
-
-struct tutti_window *tu_window_find(const void *address, uint32_t *rank) {
-  struct tutti_window *found = NULL;
-  uint32_t r;
-  pthread_rwlock_rdlock(&lock);
-  for (struct tutti_window *w = windows; w; w = w->next) {
-    if ((found && w->thread != &tu_thread) || !holds(w, address, &r)) continue;
-    found = w;
-    *rank = r;
-    if (w->thread == &tu_thread) break;
-  }
-  pthread_rwlock_unlock(&lock);
-  return found;
-}
 
 /* ---- creating ---- */
 
@@ -93,7 +41,7 @@ static tutti_err allocate_part(struct tutti_window *w, struct offer *offer, stru
 /* Prepares this rank's part, and adds the window to the list, so that no other window can use the same memory. */
 static tutti_err prepare_part(struct tutti_window *w, void *memory, struct offer *offer, struct tu_error *error) {
   struct tu_window_part *part = &w->parts[w->comm->rank];
-  *part = (struct tu_window_part){memory, offer->bytes};
+  *part = (struct tu_window_part){memory, offer->bytes, w->number};
   tutti_err err = TUTTI_OK;
   if (!memory) err = allocate_part(w, offer, error);
   else if (!tu_transport_offers(w->comm->transport, memory, offer->bytes, &offer->offset))
@@ -104,7 +52,7 @@ static tutti_err prepare_part(struct tutti_window *w, void *memory, struct offer
                 part->bytes, memory);
   if (err != TUTTI_OK) return err;
   offer->address = (uint64_t)(uintptr_t)part->memory;
-  if (!add(w))
+  if (!tu_windows_add(w))
     err = tu_fail(error, TUTTI_ERR_ARGUMENT,
                   "part of the %zu bytes at %p belongs to another window; free that window first, or use other memory",
                   part->bytes, memory);
@@ -122,6 +70,19 @@ static tutti_err prepare_block(struct tutti_window *w, struct offer *offer, stru
   return TUTTI_OK;
 }
 
+/* Reserves addresses that stand for the part of a rank on another host. */
+static void *reserve_addresses(size_t bytes, struct tu_error *error) {
+  void *memory = mmap(NULL, tu_max(bytes, 1), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory != MAP_FAILED) return memory;
+  tu_fail_errno(error, "tutti_window_create: cannot reserve %zu bytes of addresses for memory of another host", bytes);
+  return NULL;
+}
+
+static void free_addresses(const struct tutti_window *w) {
+  for (uint32_t r = 0; r < w->comm->ranks; r++)
+    if (tu_window_is_far(w, r) && w->parts[r].memory) (void)munmap(w->parts[r].memory, tu_max(w->parts[r].bytes, 1));
+}
+
 /* Reads the offers of all ranks (their parts of the window). If ranks have failed, returns the error of the first of
  * them. */
 static tutti_err accept(struct tutti_window *w, const struct offer *offers, struct tu_error *error) {
@@ -129,21 +90,56 @@ static tutti_err accept(struct tutti_window *w, const struct offer *offers, stru
   for (uint32_t r = 0; r < w->comm->ranks; r++)
     if (offers[r].error.code != TUTTI_OK)
       return tu_fail(error, offers[r].error.code, "tutti_window_create: rank %u: %s", r, offers[r].error.text);
-  pthread_rwlock_wrlock(&lock);
-  w->block = tu_transport_at(t, offers[0].block_offset);
-  for (uint32_t r = 0; r < w->comm->ranks; r++) {
+  tutti_err err = TUTTI_OK;
+  tu_windows_lock();
+  if (!tu_window_is_far(w, 0)) w->block = tu_transport_at(t, offers[0].block_offset);
+  for (uint32_t r = 0; r < w->comm->ranks && err == TUTTI_OK; r++) {
     if (r == w->comm->rank) continue;
     void *memory = offers[r].offset ? tu_transport_at(t, offers[r].offset) : (void *)(uintptr_t)offers[r].address;
-    w->parts[r] = (struct tu_window_part){memory, offers[r].bytes};
+    if (tu_window_is_far(w, r) && !(memory = reserve_addresses(offers[r].bytes, error))) err = error->code;
+    w->parts[r] = (struct tu_window_part){memory, offers[r].bytes, offers[r].number};
   }
-  pthread_rwlock_unlock(&lock);
-  return TUTTI_OK;
+  tu_windows_unlock();
+  return err;
+}
+
+/* Lets the thread of the library serve the window, as its ranks on other hosts need it. All ranks tell each other whether
+ * they are ready, so that all return the same. */
+static tutti_err serve(struct tutti_window *w, tutti_err err, struct tu_error *error) {
+  struct tutti_comm *comm = w->comm;
+  if (err == TUTTI_OK) err = tu_progress_serve(comm->transport, error);
+  if (err == TUTTI_OK) tu_memory_serve(&comm->mover->control, &tu_windows_server);
+  w->served = err == TUTTI_OK;
+  struct offer mine = {.error = {.code = err}}, *all = tu_try_allocate(comm->ranks, sizeof *all);
+  if (err != TUTTI_OK) mine.error = *error;
+  if (!all) {
+    tu_fail_memory(error, comm->ranks * sizeof *all, "tutti_window_create on rank %u", comm->rank);
+    return tu_comm_fail(comm, error);
+  }
+  err = tu_comm_exchange(comm, &mine, all, sizeof mine);
+  for (uint32_t r = 0; r < comm->ranks && err == TUTTI_OK; r++)
+    if (all[r].error.code != TUTTI_OK) {
+      *error = all[r].error;
+      err = tu_thread_error(error);
+    }
+  free(all);
+  return err;
+}
+
+/* Ends the requests of other hosts to this rank's part, once the window is not in the list any more. */
+static void stop_serving(struct tutti_window *w) {
+  struct tu_control *control = &w->comm->mover->control;
+  if (control->remote) tu_memory_close_window(control, w->number);
+  if (w->served) tu_progress_serve_no_more(w->comm->transport);
+  w->served = false;
 }
 
 /* Removes the window from the list and frees it. give_back true: no other rank uses the window any more, so this also
  * releases the memory that this rank has allocated for it. */
 static void destroy(struct tutti_window *w, bool give_back) {
-  take_out(w);
+  tu_windows_take_out(w);
+  stop_serving(w);
+  free_addresses(w);
   if (give_back && w->own_offset) (void)tu_transport_give_back(w->comm->transport, w->own_offset);
   if (give_back && w->block_offset) tu_transport_release(w->comm->transport, w->block_offset);
   free(w);
@@ -159,6 +155,7 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
     return tu_comm_fail(comm, &error);
   }
   w->comm = comm;
+  mine.number = w->number = 1 + atomic_fetch_add(&last_number, 1);
   comm->mover->control.exposes = true;
   w->thread = &tu_thread;
   tutti_err err = TUTTI_OK;
@@ -168,6 +165,9 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
   mine.error.code = err;
   bool met = (err = tu_comm_exchange(comm, &mine, all, sizeof mine)) == TUTTI_OK;
   if (met && (err = accept(w, all, &error)) != TUTTI_OK) (void)tu_thread_error(&error);
+  bool offered = met;
+  for (uint32_t r = 0; r < comm->ranks; r++) offered &= all[r].error.code == TUTTI_OK;
+  if (offered && comm->mover->control.remote) met = (err = serve(w, err, &error)) == TUTTI_OK || !comm->failed;
   free(all);
   if (window) *window = err == TUTTI_OK ? w : NULL;
   /* If `met` is true, all ranks have exchanged their data and return the same error, so no rank has the window.
@@ -176,26 +176,12 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
   return err;
 }
 
-/* Returns the error for a communicator whose ranks run on several hosts. All ranks return the same error code. */
-static tutti_err refuse_hosts(const tutti_comm *comm, struct tu_error *error) {
-  const struct tu_control *control = &comm->mover->control;
-  uint32_t away = 0;
-  while (tu_control_local(control, away) != TU_REMOTE) away++;
-  return tu_fail(error, TUTTI_ERR_UNSUPPORTED,
-                 "tutti_window_create: rank %u runs on another host than rank %u; a window needs memory that all ranks "
-                 "of the communicator can map, so split the communicator by host first",
-                 away, comm->rank);
-}
-
 tutti_err tutti_window_create(tutti_comm *comm, void *memory, size_t bytes, tutti_window **window) {
-  struct tu_error error;
   struct tu_visit visit;
   if (window) *window = NULL;
   if (!comm) return tu_refuse_null("tutti_window_create", "comm");
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_window_create");
-  tutti_err err = TUTTI_OK;
-  if (!comm->mover->control.remote) err = create(comm, memory, bytes, window);
-  else if (refuse_hosts(comm, &error) != TUTTI_OK) err = tu_thread_error(&error);
+  tutti_err err = create(comm, memory, bytes, window);
   tu_leave(&visit);
   return err;
 }
@@ -219,23 +205,9 @@ tutti_err tutti_window_free(tutti_window *window) {
 
 uint32_t tu_windows_abandon(const struct tutti_comm *comm) {
   uint32_t count = 0;
-  struct tutti_window *left = NULL;
-  pthread_rwlock_wrlock(&lock);
-  for (struct tutti_window **at = &windows; *at;) {
-    struct tutti_window *w = *at;
-    if (w->comm != comm) {
-      at = &w->next;
-      continue;
-    }
-    *at = w->next;
-    w->next = left;
-    left = w;
-    count++;
-  }
-  pthread_rwlock_unlock(&lock);
-  while (left) {
-    struct tutti_window *w = left;
-    left = w->next;
+  for (struct tutti_window *w; (w = tu_windows_take_any(comm)); count++) {
+    stop_serving(w);
+    free_addresses(w);
     free(w);
   }
   return count;
@@ -251,9 +223,20 @@ size_t tutti_window_bytes(const tutti_window *window, uint32_t rank) {
   return window && rank < window->comm->ranks ? window->parts[rank].bytes : 0;
 }
 
-/* Any number of threads may call this function, even while another thread is in a call on the communicator. So this
- * function reads only shared memory, and fields of the communicator that never change. */
-tutti_err tu_window_check(const struct tutti_window *window, const char *call, struct tu_error *error) {
-  tutti_err err = tu_refuse_child(window->comm->process, call, error);
-  return err == TUTTI_OK ? tu_comm_verdict(window->comm, error) : err;
+tutti_err tutti_window_memory(const tutti_window *window, uint32_t rank, void **memory) {
+  struct tu_error error;
+  if (memory) *memory = NULL;
+  if (!window || !memory) return tu_refuse_null("tutti_window_memory", window ? "memory" : "window");
+  const uint32_t mine = window->comm->rank, ranks = window->comm->ranks;
+  tutti_err err = TUTTI_OK;
+  if (rank >= ranks)
+    err = tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_window_memory: rank is %u; expected a rank below %u", rank, ranks);
+  else if (tu_window_is_far(window, rank))
+    err =
+        tu_fail(&error, TUTTI_ERR_UNSUPPORTED,
+                "tutti_window_memory: rank %u runs on another host than rank %u, which cannot load from its memory or "
+                "store to it; use tutti_get, tutti_put or signals",
+                rank, mine);
+  else *memory = window->parts[rank].memory;
+  return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

@@ -134,6 +134,7 @@ struct tu_transport {
    * served_next: the next endpoint that it serves. */
   _Atomic uint32_t waiting;
   _Atomic bool served;
+  _Atomic uint32_t windows; /* number of windows with ranks on other hosts */
   bool advanced;
   struct tu_transport *served_next;
   struct tu_suspect *_Atomic suspects; /* ranks that may still write into this rank's memory (suspects.h) */
