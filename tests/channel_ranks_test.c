@@ -387,5 +387,6 @@ int main(int argc, char **argv) {
       {"ring", test_ring},   {"busy", test_busy},   {"reuse", test_reuse},         {"links", test_links},
       {"split", test_split}, {"death", test_death}, {"giving_up", test_giving_up},
   };
+  if (placement_count() > 0) setenv("TUTTI_SHM_BYTES", "64M", 1); /* as on one host; the test `links` fills it */
   return test_main(tests, sizeof tests / sizeof *tests, argc, argv);
 }

@@ -15,7 +15,7 @@ test_two_ranks_each() { suites_on "a a b b" "$conformance" calls_test plans_test
 test_one_sided() {
   local list
   for list in "a b" "a a b b" "a a a b"; do
-    suites_on "$list" window_test window_misuse_test signals_test pto_calls_test pto_cases_test
+    suites_on "$list" window_test window_misuse_test signals_test pto_calls_test pto_cases_test channel_ranks_test
   done
 }
 test_all_suites() {

@@ -1051,28 +1051,41 @@ static void use_windows(struct player *p) {
   works(p, p->comm, "after a window of one host");
 }
 
-/* ---- calls that several hosts do not support ---- */
+/* ---- streams ---- */
 
-static void refused(struct player *p, tutti_err err, const char *what) {
-  const char *text = err == TUTTI_OK ? "" : tutti_error_message(NULL);
-  if (err != TUTTI_ERR_UNSUPPORTED || !strstr(text, "another host"))
-    wrong(p, "rank %u: %s: %s, expected TUTTI_ERR_UNSUPPORTED with 'another host': %s", p->rank, what,
-          tutti_err_name(err), text);
-}
-
-static void channels_between_hosts(struct player *p) {
-  const tutti_channel_options options = {.timeout_ms = TIMEOUT_MS};
-  tutti_channel_builder *builder;
-  if (!fine(p, NULL, tutti_channel_builder_create(p->comm, NULL, &builder), "a builder")) return;
-  for (uint32_t peer = 0; peer < p->ranks; peer++) {
-    if (host_of(peer) == host_of(p->rank)) continue;
-    tutti_channel *channel = NULL;
-    refused(p, tutti_channel_add_sender(builder, peer, 0, NULL), "a sender");
-    refused(p, tutti_channel_add_receiver(builder, peer, 0, NULL), "a receiver");
-    refused(p, tutti_channel_open(p->comm, peer, TUTTI_CHANNEL_SENDS, &options, &channel), "a channel");
-    if (channel) wrong(p, "rank %u: a channel was returned with an error", p->rank);
+/* Messages go round all ranks, so some of them cross hosts. */
+static void pass_messages_round(struct player *p) {
+  enum { TURNS = 3, SENT = 50, SLOT = 3000 };
+  const uint32_t next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
+  const tutti_channel_options options = {.slots = 4, .slot_bytes = SLOT};
+  for (uint32_t turn = 0; turn < TURNS; turn++) {
+    tutti_channel_builder *builder;
+    tutti_channel *channels[2];
+    uint32_t out = 0, in = 0;
+    if (!fine(p, NULL, tutti_channel_builder_create(p->comm, &options, &builder), "a builder")) return;
+    /* Two ranks have one link, on which both must add the channels in the same order. */
+    if (p->rank % 2 == 0) fine(p, NULL, tutti_channel_add_sender(builder, next, 0, &out), "a sender");
+    fine(p, NULL, tutti_channel_add_receiver(builder, before, 0, &in), "a receiver");
+    if (p->rank % 2 == 1) fine(p, NULL, tutti_channel_add_sender(builder, next, 0, &out), "a sender");
+    if (!fine(p, NULL, tutti_channel_build(builder, channels), "build")) return;
+    tutti_channel_builder_free(builder);
+    for (uint32_t k = 0; k < SENT; k++) {
+      void *slot;
+      tutti_channel_message m;
+      const size_t bytes = k % 5 == 0 ? 0 : k * (SLOT / SENT);
+      if (!fine(p, NULL, tutti_channel_acquire(channels[out], PATIENCE_MS, &slot), "acquire")) return;
+      memset(slot, (int)(k + p->rank + turn), bytes);
+      fine(p, NULL, tutti_channel_commit(channels[out], bytes, k + 1 == SENT), "commit");
+      if (!fine(p, NULL, tutti_channel_peek(channels[in], 0, PATIENCE_MS, &m), "peek")) return;
+      for (size_t i = 0; i < m.bytes; i++)
+        if (((const unsigned char *)m.data)[i] != (unsigned char)(k + before + turn))
+          wrong(p, "rank %u: byte %zu of message %u is wrong", p->rank, i, k);
+      if (m.bytes != bytes || m.number != k) wrong(p, "rank %u: message %u is another one", p->rank, k);
+      fine(p, NULL, tutti_channel_release(channels[in]), "release");
+    }
+    fine(p, NULL, tutti_channel_close(channels[out], PATIENCE_MS), "close");
+    fine(p, NULL, tutti_channel_close(channels[in], PATIENCE_MS), "close");
   }
-  tutti_channel_builder_free(builder);
 }
 
 /* Returns another rank of the same host, so that all ranks of the host form pairs; the rank itself if none is left. */
@@ -1114,15 +1127,15 @@ static void channels_of_one_host(struct player *p) {
   fine(p, NULL, tutti_channel_close(channel, PATIENCE_MS), "close");
 }
 
-static void refuse_channels(struct player *p) {
-  channels_between_hosts(p);
-  works(p, p->comm, "after channels were refused");
+static void use_channels(struct player *p) {
+  pass_messages_round(p);
+  works(p, p->comm, "after channels between hosts");
   channels_of_one_host(p);
   works(p, p->comm, "after channels of one host");
 }
 
 static void test_windows(void) { play_everywhere(use_windows, THREADS | PROCESSES, 0); }
-static void test_channels(void) { play_everywhere(refuse_channels, THREADS | PROCESSES, 0); }
+static void test_channels(void) { play_everywhere(use_channels, THREADS | PROCESSES, 0); }
 
 /* ---- several threads of a rank ---- */
 

@@ -7,10 +7,11 @@ conformance="conformance_test every_algorithm random_calls messages parts many_o
 # Not the test `tables`: it expects what is selected on one host.
 agreement="agreement_test broken refusal default_paths"
 
-# Left out is what needs streams, or memory that all ranks map.
+# Left out is what needs memory that all ranks map.
 suites=(
   "$conformance" "$agreement" calls_test lanes_test woven_test mistakes_test plans_test ccl_cases_test sweep_test
   tensor_test create_test heap_test mesh_test window_test window_misuse_test signals_test pto_calls_test pto_cases_test
+  channel_ranks_test
 )
 
 # suites_on "HOSTS" "SUITE [TEST...]"...: runs suites, or some tests of them, with the ranks on the hosts of this list.

@@ -91,8 +91,7 @@ TUTTI_CHECKED static inline tutti_err tutti_channel_builder_create(tutti_comm *c
 /* Adds one channel: tutti_channel_add_sender adds a channel to rank `to`, tutti_channel_add_receiver a channel from
  * rank `from`. `to` or `from` must differ from the caller's own rank. `messages` is the number of messages of a counted
  * stream (at least 1), or 0 for a marked stream. *index, if not NULL, is set to the channel's index in the array of
- * tutti_channel_build(), from 0 in the order of adding. Errors: TUTTI_ERR_ARGUMENT, TUTTI_ERR_MEMORY, or
- * TUTTI_ERR_UNSUPPORTED if the rank runs on another host. */
+ * tutti_channel_build(), from 0 in the order of adding. Errors: TUTTI_ERR_ARGUMENT, TUTTI_ERR_MEMORY. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_add_sender(tutti_channel_builder *builder, uint32_t to,
                                                            uint64_t messages, uint32_t *index);
 TUTTI_API TUTTI_CHECKED tutti_err tutti_channel_add_receiver(tutti_channel_builder *builder, uint32_t from,

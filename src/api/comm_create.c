@@ -18,6 +18,7 @@
 #include "comm/patience.h"
 #include "engine/isa.h"
 #include "locality/cpus.h"
+#include "stream/link.h"
 #include "transport/shm_memory.h"
 
 /* Credits of a channel (number of messages that may be under way) if no ranks share a CPU. The number is small: the
@@ -182,6 +183,7 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   tu_transport_settle(t);
   if ((err = settle(c, &shape, error)) != TUTTI_OK) goto failed;
   if ((err = tu_mover_create(t, members, ranks, rank, comm_id, shape, &c->mover, error)) != TUTTI_OK) goto failed;
+  c->mover->control.links = &tu_link_hearer;
   if ((err = tu_comm_await(c, &block, timeout_ms, error)) != TUTTI_OK) goto failed;
   if ((err = tu_control_begin(&c->mover->control, error)) != TUTTI_OK) goto failed;
   if ((err = lay_wire(c, error)) != TUTTI_OK) goto failed;

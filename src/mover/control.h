@@ -50,8 +50,33 @@ struct tu_remote_member {
   bool asked; /* true: the member has not answered this rank's question about its call */
 };
 
+struct tu_control;
+
+/* What is told about links (stream/link.h) to ranks of other hosts. A frame begins with these fields. */
+struct tu_link_head {
+  uint64_t comm_id;
+  uint8_t kind;
+  uint8_t what;    /* stream/link_far.c; 0: the frame is received by `begin` and `end` */
+  uint8_t link;    /* number of the link */
+  uint8_t channel; /* number of the channel in the link */
+  uint32_t operation;
+  uint64_t number;
+  uint32_t bytes, slot, last, reserved;
+};
+
+/* Functions that receive such frames (stream/link_far.c). They are called with a lock held under which frames are
+ * received. `from` is the rank in the communicator. */
+struct tu_link_hearer {
+  /* A message begins to arrive: returns where its body goes; NULL: it is skipped. `end` is called when it is there. */
+  void *(*begin)(struct tu_control *c, uint32_t from, const struct tu_link_head *head, size_t bytes);
+  void (*end)(struct tu_control *c, uint32_t from, const struct tu_link_head *head);
+  /* Any other frame has arrived. Returns false if out of memory. */
+  bool (*hear)(struct tu_control *c, uint32_t from, const struct tu_link_head *head, const void *body, size_t bytes);
+};
+
 struct tu_control {
   struct tu_transport *transport;
+  const struct tu_link_hearer *links; /* set before tu_control_begin */
   uint32_t rank, ranks;
   uint32_t leader; /* lowest rank of the communicator on this host, which owns the shared block and frees it last */
   bool remote;     /* true: some ranks run on other hosts */

@@ -86,11 +86,47 @@ static struct tu_remote *remote_of(struct tu_wire_reader *reader) {
   return (struct tu_remote *)(void *)((unsigned char *)reader - offsetof(struct tu_remote, reader));
 }
 
+static struct tu_link_head link_head(const void *head) {
+  struct tu_link_head h;
+  memcpy(&h, head, sizeof h);
+  return h;
+}
+
+/* Returns the communicator of a message of a link, and its sender there; NULL: the message is skipped. */
+static struct tu_control *link_of(struct tu_remote *r, uint32_t from, const struct tu_link_head *h, uint32_t *member) {
+  const struct tu_remote_comm *s = tu_remote_find_comm(r, h->comm_id);
+  struct tu_control *c = s && !s->deaf && !s->withdrawn ? s->control : NULL;
+  if (c) *member = tu_control_member_of(c, from);
+  return c && *member != TU_NONE ? c : NULL;
+}
+
+static void *begin_message(struct tu_remote *r, uint32_t from, const void *head, size_t bytes) {
+  const struct tu_link_head h = link_head(head);
+  uint32_t member;
+  struct tu_control *c = link_of(r, from, &h, &member);
+  void *body = c ? c->links->begin(c, member, &h, bytes) : NULL;
+  r->filling[from] = (struct tu_filling){.link_of = body ? h.comm_id : 0};
+  return body;
+}
+
+static void end_message(struct tu_remote *r, uint32_t from, const void *head, const void *body) {
+  const struct tu_link_head h = link_head(head);
+  uint32_t member;
+  struct tu_control *c = link_of(r, from, &h, &member);
+  r->filling[from] = (struct tu_filling){0};
+  if (c && body) c->links->end(c, member, &h);
+}
+
+static bool is_message(const struct tu_frame *f, const void *head) {
+  return f->kind == TU_FRAME_LINK && link_head(head).what == 0;
+}
+
 static void *reader_begin(struct tu_wire_reader *reader, uint32_t from, const void *head, size_t bytes) {
   struct tu_remote *r = remote_of(reader);
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
   if (f.kind == TU_FRAME_MEMORY) return tu_remote_begin_memory(r, from, head, bytes);
+  if (is_message(&f, head)) return begin_message(r, from, head, bytes);
   if (f.kind != TU_FRAME_SLICE) return bytes > 0 && bytes <= TU_SLOT_BYTES_MAX ? malloc(bytes) : NULL;
   struct tu_remote_end *e = tu_remote_begin_slice(r, from, &f, bytes);
   if (!e) return NULL;
@@ -134,6 +170,7 @@ static void reader_end(struct tu_wire_reader *reader, uint32_t from, const void 
   memcpy(&f, head, sizeof f);
   if (f.kind == TU_FRAME_SLICE || f.kind == TU_FRAME_CREDIT) end_data(r, from, &f, bytes);
   else if (f.kind == TU_FRAME_MEMORY) tu_remote_end_memory(r, from, head, body, bytes);
+  else if (is_message(&f, head)) end_message(r, from, head, body);
   else end_control(r, from, &f, body, bytes);
   tu_bell_ring(r->transport, r->transport->rank); /* another thread of this rank may be waiting for this frame */
 }
@@ -142,7 +179,7 @@ static void reader_lost(struct tu_wire_reader *reader, uint32_t from, const void
   struct tu_remote *r = remote_of(reader);
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
-  if (f.kind == TU_FRAME_MEMORY) {
+  if (f.kind == TU_FRAME_MEMORY || is_message(&f, head)) {
     tu_remote_lose_memory(r, from);
     return;
   }
@@ -150,6 +187,17 @@ static void reader_lost(struct tu_wire_reader *reader, uint32_t from, const void
   struct tu_remote_end *e = s && f.kind == TU_FRAME_SLICE ? tu_remote_find_end(r, s, from, f.lane) : NULL;
   if (e) e->filling = false;
   if (f.kind != TU_FRAME_SLICE) free(body);
+}
+
+bool tu_remote_tell_link(struct tu_control *c, uint32_t rank, struct tu_link_head *head, const void *body, size_t bytes,
+                         void *owned) {
+  struct tu_remote *r = tu_remote_of(c->transport);
+  head->comm_id = c->comm_id;
+  head->kind = TU_FRAME_LINK;
+  pthread_mutex_lock(&r->lock);
+  const bool told = tu_remote_write(r, c->members[rank], head, body, bytes, owned);
+  pthread_mutex_unlock(&r->lock);
+  return told;
 }
 
 /* ---- communicators ---- */
@@ -247,6 +295,7 @@ static void remote_close(struct tu_hosts *hosts) {
     }
   tu_remote_free_waits(r);
   tu_remote_free_letters(r);
+  tu_remote_free_fillings(r);
   if (hosts->bell_fd >= 0) close(hosts->bell_fd);
   free(hosts->locals);
   pthread_mutex_destroy(&r->lock);

@@ -52,6 +52,14 @@ tutti_err tu_remote_join(struct tu_control *c, struct tu_sender *s, uint32_t lan
  * headers). */
 bool tu_remote_attach(const struct tu_control *c, struct tu_receiver *r);
 
+/* ---- links (stream/link.h) ---- */
+
+/* Sends a frame about a link to that rank of the communicator, after all earlier ones. Sets the head's comm_id and kind.
+ * The body must stay unchanged until the peer has received it, or the communicator has failed or ended. owned: freed
+ * when it is sent; may be NULL. Returns false if out of memory. Any thread may call it. */
+bool tu_remote_tell_link(struct tu_control *c, uint32_t rank, struct tu_link_head *head, const void *body, size_t bytes,
+                         void *owned);
+
 /* ---- control frames (frames without slices) ----
  * A rank tells its verdict and its departure to the members that it has a path to. A rank that waits for another one
  * makes a path, and asks: so it learns the same from the answer, and a rank that is dead does not accept the path. */

@@ -71,6 +71,14 @@ void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, co
       tu_control_wake_all(c);
       return;
     case TU_FRAME_DEPARTED: atomic_store(&c->others[member].departed, true); return;
+    case TU_FRAME_LINK: {
+      struct tu_link_head head;
+      memcpy(&head, f, sizeof head);
+      if (c->links->hear(c, member, &head, body, bytes)) return;
+      tu_fail_memory(&error, bytes, "a link with rank %u", member);
+      tu_remote_fail(r, c->far, &error);
+      return;
+    }
     case TU_FRAME_MISSED: atomic_store(&c->boards[member].missed, f->code); return;
     default: return;
   }

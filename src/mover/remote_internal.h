@@ -26,7 +26,8 @@ enum tu_frame_kind {
   TU_FRAME_CLOSED,   /* the sender has closed the communicator; this is its last frame for it */
   /* `code` 1: asks the receiver for which ranks it waits; 0: the answer, in the body (comm_id has no meaning) */
   TU_FRAME_WAITS,
-  TU_FRAME_MEMORY /* a request that concerns memory of the receiver, or an answer (remote_memory.h) */
+  TU_FRAME_MEMORY, /* a request that concerns memory of the receiver, or an answer (remote_memory.h) */
+  TU_FRAME_LINK    /* what the peer has written for a link (control.h, struct tu_link_hearer) */
 };
 
 /* The head of a frame. The fields from credits_log2 on, but for `code`, are those of slices, whose payload is the body. */
@@ -42,6 +43,7 @@ struct tu_frame {
   uint32_t sequence, taken;
 };
 _Static_assert(sizeof(struct tu_frame) == TU_FRAME_HEAD_BYTES, "no padding");
+_Static_assert(sizeof(struct tu_link_head) == TU_FRAME_HEAD_BYTES, "no padding");
 
 /* The body of TU_FRAME_CALL. */
 struct tu_call_note {
@@ -116,8 +118,9 @@ struct tu_remote_end {
   struct tu_credit_line credit;
 };
 
-/* The body of a frame about memory (remote_memory.h) that is partly received from a rank: where it goes. */
+/* The body of a frame about memory (remote_memory.h) or a link that is partly received from a rank: where it goes. */
 struct tu_filling {
+  uint64_t link_of;              /* into a message of a link of this communicator; 0: of none */
   struct tu_request_to *request; /* into the answer of this request */
   uint32_t window;               /* into memory of the window of this number; 0: of none */
   void *buffer;                  /* into this buffer, which is freed after the frame */
@@ -135,7 +138,7 @@ struct tu_remote {
   struct tu_remote_waits *waits;
   struct tu_request_to *requests; /* list of this rank's requests without an answer (remote_memory.h) */
   uint64_t requests_made;
-  struct tu_letter *letters;             /* frames of requests and answers, in the order in which they are sent */
+  struct tu_letter *letters;             /* remote_letters.c */
   struct tu_filling *filling;            /* [ranks of the job] */
   const struct tu_memory_server *server; /* carries out requests to this rank; NULL: there were no windows yet */
 };
@@ -189,18 +192,31 @@ void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f, size
 /* Records that the peer has taken that many slices. */
 void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken);
 
+/* ---- remote_letters.c ---- */
+
+/* Sends a frame now, or as soon as it is possible; frames of this function to one rank stay in order. The head is copied.
+ * The body must stay unchanged until it is sent, or recalled. owned: freed then, also on failure; may be NULL. Returns
+ * false if out of memory. */
+bool tu_remote_write(struct tu_remote *r, uint32_t to, const void *head, const void *body, size_t bytes, void *owned);
+/* Sends what waits. Returns true if anything was sent. */
+bool tu_remote_send_letters(struct tu_remote *r);
+/* Returns true if a letter could not be sent yet. */
+bool tu_remote_has_letters(const struct tu_remote *r);
+/* Drops the letters for which the function returns true, so that their bodies may change. What is sent of them is
+ * complete: the wire copies what it has still to read. */
+void tu_remote_recall(struct tu_remote *r, bool (*is_one)(const void *head, uint64_t key), uint64_t key);
+/* Drops all letters of the communicator. */
+void tu_remote_recall_all(struct tu_remote *r, const struct tu_remote_comm *s);
+void tu_remote_free_letters(struct tu_remote *r);
+
 /* ---- remote_memory.c ---- */
 
-/* Sends what waits of requests and answers. Returns true if anything was sent. */
-bool tu_remote_send_letters(struct tu_remote *r);
-/* Returns true if a request or an answer could not be sent yet. */
-bool tu_remote_has_letters(const struct tu_remote *r);
 /* The functions of the wire's reader (wire.h), for frames about memory. The frame of a rank that is lost ends with
  * tu_remote_lose_memory. */
 void *tu_remote_begin_memory(struct tu_remote *r, uint32_t from, const void *head, size_t bytes);
 void tu_remote_end_memory(struct tu_remote *r, uint32_t from, const void *head, const void *body, size_t bytes);
 void tu_remote_lose_memory(struct tu_remote *r, uint32_t from);
-void tu_remote_free_letters(struct tu_remote *r);
+void tu_remote_free_fillings(struct tu_remote *r);
 
 /* ---- remote_waits.c ---- */
 

@@ -1,74 +1,11 @@
-/* remote_memory.c: sends requests that concern memory of other hosts, and their answers; passes requests that arrive to
- * their server. */
+/* remote_memory.c: sends requests that concern memory of other hosts, and takes their answers; passes requests that
+ * arrive to their server, and answers them. */
 #include "mover/remote_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "mover/remote_internal.h"
-
-/* A frame that waits until it can be sent, or whose body the wire may still read. */
-struct tu_letter {
-  struct tu_letter *next;
-  uint32_t to;
-  bool sent; /* true: only the body is needed, until the wire has read it */
-  struct tu_memory_frame frame;
-  const void *body;
-  size_t bytes;
-  void *owned; /* freed with the letter */
-};
-
-static bool is_answer(const struct tu_letter *l) { return l->frame.what == 0; }
-
-static void drop(struct tu_letter **link) {
-  struct tu_letter *l = *link;
-  *link = l->next;
-  free(l->owned);
-  free(l);
-}
-
-/* ---- sending ---- */
-
-static bool is_blocked(const struct tu_letter *first, const struct tu_letter *l) {
-  while (first != l && (first->sent || first->to != l->to)) first = first->next;
-  return first != l;
-}
-
-/* The wire reads at most the body of the last frame that was sent to a rank. So a letter is over once another frame was
- * sent to its rank, or the wire reads none of this rank. */
-bool tu_remote_send_letters(struct tu_remote *r) {
-  const struct tu_wire_ops *ops = r->wire->ops;
-  bool moved = false;
-  for (struct tu_letter **link = &r->letters; *link;) {
-    struct tu_letter *l = *link;
-    if (!l->sent && !is_blocked(r->letters, l) && ops->send(r->wire, l->to, &l->frame, l->body, l->bytes))
-      moved = l->sent = true;
-    if (l->sent && !ops->reads(r->wire, l->to)) drop(link);
-    else link = &l->next;
-  }
-  return moved;
-}
-
-bool tu_remote_has_letters(const struct tu_remote *r) {
-  const struct tu_letter *l = r->letters;
-  while (l && l->sent) l = l->next;
-  return l != NULL;
-}
-
-/* Sends a frame now, or as soon as possible. Takes over `owned`, also on failure. Returns false if out of memory. */
-static bool send(struct tu_remote *r, uint32_t to, const struct tu_memory_frame *f, const void *body, size_t bytes,
-                 void *owned) {
-  struct tu_letter *l = malloc(sizeof *l), **link = &r->letters;
-  if (!l) {
-    free(owned);
-    return false;
-  }
-  *l = (struct tu_letter){.to = to, .frame = *f, .body = body, .bytes = bytes, .owned = owned};
-  while (*link) link = &(*link)->next;
-  *link = l;
-  (void)tu_remote_send_letters(r);
-  return true;
-}
 
 /* ---- requests of this rank ---- */
 
@@ -81,11 +18,10 @@ tutti_err tu_memory_request(struct tu_control *c, struct tu_request_to *request,
   request->frame.number = ++r->requests_made;
   request->next = r->requests;
   r->requests = request;
-  const bool sent = send(r, request->peer, &request->frame, body, bytes, NULL);
+  const bool sent = tu_remote_write(r, request->peer, &request->frame, body, bytes, NULL);
   if (!sent) r->requests = request->next;
   pthread_mutex_unlock(&r->lock);
-  return sent ? TUTTI_OK
-              : tu_fail_memory(error, sizeof(struct tu_letter), "a request to rank %u of the job", request->peer);
+  return sent ? TUTTI_OK : tu_fail_memory(error, sizeof *request, "a request to rank %u of the job", request->peer);
 }
 
 static struct tu_request_to **find(struct tu_remote *r, uint32_t from, uint64_t number) {
@@ -94,18 +30,16 @@ static struct tu_request_to **find(struct tu_remote *r, uint32_t from, uint64_t 
   return link;
 }
 
-/* Removes letters, so that their bodies may change: requests (answers: false) of that number, or answers (answers: true)
- * that concern that window. What the wire still reads of them is copied. */
-static void withdraw_letters(struct tu_remote *r, bool answers, uint64_t number) {
-  for (struct tu_letter **link = &r->letters; *link;) {
-    struct tu_letter *l = *link;
-    if (is_answer(l) != answers || (answers ? l->frame.window : l->frame.number) != number) {
-      link = &l->next;
-      continue;
-    }
-    if (l->sent) r->wire->ops->detach(r->wire, l->to);
-    drop(link);
-  }
+static bool is_request(const void *head, uint64_t number) {
+  struct tu_memory_frame f;
+  memcpy(&f, head, sizeof f);
+  return f.kind == TU_FRAME_MEMORY && f.what != 0 && f.number == number;
+}
+
+static bool is_answer_of_window(const void *head, uint64_t window) {
+  struct tu_memory_frame f;
+  memcpy(&f, head, sizeof f);
+  return f.kind == TU_FRAME_MEMORY && f.what == 0 && f.window == window;
 }
 
 void tu_memory_withdraw(struct tu_control *c, struct tu_request_to *request) {
@@ -114,7 +48,7 @@ void tu_memory_withdraw(struct tu_control *c, struct tu_request_to *request) {
   struct tu_request_to **link = find(r, request->peer, request->frame.number);
   if (*link) {
     *link = request->next;
-    withdraw_letters(r, false, request->frame.number);
+    tu_remote_recall(r, is_request, request->frame.number);
     if (r->filling[request->peer].request == request) r->wire->ops->skip(r->wire, request->peer);
   }
   pthread_mutex_unlock(&r->lock);
@@ -123,7 +57,7 @@ void tu_memory_withdraw(struct tu_control *c, struct tu_request_to *request) {
 void tu_memory_close_window(struct tu_control *c, uint32_t window) {
   struct tu_remote *r = tu_remote_of(c->transport);
   pthread_mutex_lock(&r->lock);
-  withdraw_letters(r, true, window);
+  tu_remote_recall(r, is_answer_of_window, window);
   for (uint32_t rank = 0; rank < r->hosts.ranks; rank++)
     if (r->filling[rank].window == window) r->wire->ops->skip(r->wire, rank);
   pthread_mutex_unlock(&r->lock);
@@ -169,7 +103,7 @@ static void hear_answer(struct tu_remote *r, uint32_t from, const struct tu_memo
   if (request->code == TUTTI_OK && bytes != request->answer_bytes) request->code = TUTTI_ERR_SYSTEM;
   request->value = f->value;
   /* The peer has carried out the request, so it has received all of it. */
-  withdraw_letters(r, false, request->frame.number);
+  tu_remote_recall(r, is_request, request->frame.number);
   atomic_store_explicit(&request->done, true, memory_order_release);
 }
 
@@ -191,7 +125,7 @@ void tu_remote_end_memory(struct tu_remote *r, uint32_t from, const void *head, 
                                                  .number = f.number,
                                                  .value = answer.value};
   /* If out of memory, the peer waits until its time-out. */
-  (void)send(r, from, &head_of_answer, answer.body, answer.bytes, answer.owned);
+  (void)tu_remote_write(r, from, &head_of_answer, answer.body, answer.bytes, answer.owned);
 }
 
 void tu_remote_lose_memory(struct tu_remote *r, uint32_t from) {
@@ -199,8 +133,7 @@ void tu_remote_lose_memory(struct tu_remote *r, uint32_t from) {
   r->filling[from] = (struct tu_filling){0};
 }
 
-void tu_remote_free_letters(struct tu_remote *r) {
-  while (r->letters) drop(&r->letters);
+void tu_remote_free_fillings(struct tu_remote *r) {
   for (uint32_t rank = 0; r->filling && rank < r->hosts.ranks; rank++) free(r->filling[rank].buffer);
   free(r->filling);
 }

@@ -116,6 +116,9 @@ static bool is_slot(const struct tu_remote_end *e, const unsigned char *body) {
 
 void tu_remote_let_go(struct tu_remote *r, struct tu_remote_comm *s) {
   s->withdrawn = true;
+  tu_remote_recall_all(r, s);
+  for (uint32_t rank = 0; rank < r->hosts.ranks; rank++)
+    if (r->filling[rank].link_of == s->number) r->wire->ops->skip(r->wire, rank);
   for (struct tu_remote_end *e = s->ends; e; e = e->next) {
     if (e->sender) r->wire->ops->detach(r->wire, e->peer);
     if (e->filling && !is_slot(e, e->body)) r->wire->ops->skip(r->wire, e->peer);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/process.h"
+#include "call/progress.h"
 #include "call/queue.h"
 #include "comm/chain.h"
 #include "comm/failure.h"
@@ -89,6 +90,7 @@ static tutti_err enter(tutti_channel *c, const char *call, enum side side, struc
 
 static tutti_err leave(tutti_channel *c, tutti_err err, const struct tu_error *error) {
   atomic_store_explicit(&c->busy, false, memory_order_relaxed);
+  if (c->end.link->far) tu_progress_note_at(c->comm->transport, NULL);
   return err == TUTTI_OK ? err : tu_thread_error(error);
 }
 
@@ -160,7 +162,11 @@ static bool look_round(struct wish *w, struct tu_error *error) {
   bool left = tu_control_departed(&comm->mover->control, peer);
   if (look(w, error) || error->code != TUTTI_OK) return true;
   bool lost = left && tu_peer_left(comm, peer, w->call, error);
-  for (uint32_t p = 0; p < comm->ranks && !lost; p++) lost = p != comm->rank && tu_peer_died(comm, p, w->call, error);
+  for (uint32_t p = 0; p < comm->ranks && !lost; p++) {
+    /* A rank of another host that has left may not have told this rank. If it is dead, the ranks that wait for it tell. */
+    if (p != peer && tu_control_local(&comm->mover->control, p) == TU_REMOTE) continue;
+    lost = p != comm->rank && tu_peer_died(comm, p, w->call, error);
+  }
   if (lost) (void)condemn(comm, error);
   return lost;
 }
@@ -170,7 +176,7 @@ static bool look_round(struct wish *w, struct tu_error *error) {
  * rank this one waits. */
 static tutti_err look_once(struct wish *w, bool *granted, struct tu_error *error) {
   tutti_channel *c = w->channel;
-  tu_mover_shake_hands(c->comm->mover);
+  (void)tu_mover_look(c->comm->mover);
   *granted = look(w, error);
   if (*granted) tu_stall_moved(&c->tests);
   else if (error->code == TUTTI_OK && tu_patience_test(c->comm, &c->tests, false)) {
@@ -190,7 +196,7 @@ struct waiting {
 
 static bool is_there(void *context) {
   const struct waiting *w = context;
-  tu_mover_shake_hands(w->wish->channel->comm->mover);
+  (void)tu_mover_look(w->wish->channel->comm->mover);
   /* within on_ready, the function that has called it is in the middle of advancing requests */
   if (!tu_thread.telling) (void)tu_queue_poll_others(NULL);
   return look(w->wish, w->error) || w->error->code != TUTTI_OK ||

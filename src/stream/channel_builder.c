@@ -137,11 +137,6 @@ static tutti_err check_channel(const tutti_channel_builder *b, uint32_t peer, ui
         error, TUTTI_ERR_ARGUMENT,
         "channels: rank %u of %u cannot have a channel with rank %u; expected another rank of the communicator",
         comm->rank, comm->ranks, peer);
-  if (tu_control_local(&comm->mover->control, peer) == TU_REMOTE)
-    return tu_fail(
-        error, TUTTI_ERR_UNSUPPORTED,
-        "channels: rank %u runs on another host than rank %u; a channel needs memory that both ranks can map", peer,
-        comm->rank);
   if (b->options.ending == TUTTI_CHANNEL_COUNTED && messages == 0)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "channels: messages is 0; expected at least one message for a counted stream");

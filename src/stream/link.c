@@ -10,20 +10,6 @@
 
 void (*tu_link_trace)(const struct tu_link_event *event);
 
-/* A rank's record of its links to one peer. */
-struct tu_link_book {
-  /* [TU_LINKS]: one cell (published state) per link, in this rank's slice of shared memory */
-  struct tu_link_cell *cells;
-  uint64_t offset;
-  /* number of the last operation that was begun on each link. An operation is one use of a link, from building to
-   * closing */
-  uint32_t operations[TU_LINKS];
-  bool taken[TU_LINKS]; /* true: the link of that number is open */
-};
-
-/* Protects all struct tu_link_book (records of links). They are used only when links are created or closed. */
-static pthread_mutex_t books_lock = PTHREAD_MUTEX_INITIALIZER;
-
 /* Links of this process that have begun and whose handshakes were not over at the last look. */
 static struct {
   pthread_mutex_t lock;
@@ -31,48 +17,14 @@ static struct {
 } shaking = {.lock = PTHREAD_MUTEX_INITIALIZER};
 _Atomic uint32_t tu_mover_handshakes;
 
-/* ---- memory ---- */
-
-static uint32_t senders_of(const struct tu_link_view *v) { return (uint32_t)__builtin_popcountll(v->sends); }
-/* Returns the index of channel n among the channels on which this end sends. */
-static uint32_t sender_index(const struct tu_link_view *v, uint32_t n) {
-  return (uint32_t)__builtin_popcountll(v->sends & ((UINT64_C(1) << n) - 1));
-}
-
-static bool is_merged(const struct tu_link_view *v) { return !v->shared && !v->separate; }
-static size_t slot_stride(const struct tu_link_view *v) {
-  return tu_round_up((is_merged(v) ? TU_LINK_HEAD_BYTES : 0) + (size_t)v->slot_bytes, TU_LINE_BYTES);
-}
-/* Returns the bytes of the counters and lines (message headers) of one sender. The counters are `done` and `acked`.
- * Merged lines are not included, because a merged line lies in the slot of its message (see is_merged). */
-static size_t words_bytes(const struct tu_link_view *v) {
-  return 2 * TU_LINE_BYTES + (is_merged(v) ? 0 : v->slots * (size_t)TU_LINE_BYTES);
-}
-
-size_t tu_link_memory_bytes(const struct tu_link_view *v) {
-  size_t senders = senders_of(v), pools = v->shared ? senders > 0 : senders;
-  return senders * words_bytes(v) + pools * v->slots * slot_stride(v);
-}
-
-/* Computes where the counters, lines and slots of a channel lie in link memory. The layout depends on view `v`. */
-static void locate(struct tu_link_end *end, unsigned char *memory, const struct tu_link_view *v) {
-  uint32_t index = sender_index(v, end->number);
-  unsigned char *words = memory + index * words_bytes(v);
-  unsigned char *slots = memory + senders_of(v) * words_bytes(v);
-  if (!v->shared) slots += index * (v->slots * slot_stride(v));
-  end->done = (_Atomic uint32_t *)(void *)words;
-  end->acked = (_Atomic uint32_t *)(void *)(words + TU_LINE_BYTES);
-  end->lines = is_merged(v) ? slots : words + (size_t)2 * TU_LINE_BYTES;
-  end->slots = slots + (is_merged(v) ? TU_LINK_HEAD_BYTES : 0);
-}
-
 /* Clears the counters and flags of the channels on which this end sends. They lie in this end's link memory. */
 static void clear(struct tu_link *link) {
   tu_link_tell(link, TU_LINK_CLEAR, 0);
   for (uint32_t n = 0; n < link->view.channels; n++) {
     struct tu_link_end *end = link->ends[n];
     if (!end || !end->sends) continue;
-    locate(end, link->memory, &link->view);
+    tu_link_locate(end, link->memory, &link->view);
+    if (link->far) end->done = &link->far->counts[n].done, end->acked = &link->far->counts[n].acked;
     atomic_store_explicit(end->done, 0, memory_order_relaxed);
     atomic_store_explicit(end->acked, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < link->view.slots; i++)
@@ -83,45 +35,9 @@ static void clear(struct tu_link *link) {
 
 /* ---- creating ---- */
 
-static struct tu_link_cell *cells_behind(struct tu_announced *memory) {
-  return (struct tu_link_cell *)(void *)(memory + 1);
-}
-
-static void destroy_books(struct tu_mover *m, bool in_order) {
-  for (uint32_t peer = 0; peer < m->ranks; peer++) {
-    if (in_order && m->books[peer]) tu_transport_release(m->transport, m->books[peer]->offset);
-    free(m->books[peer]);
-  }
-  free(m->books);
-}
-
-/* Returns this rank's record of its links to that peer. The first call for a peer creates the record and announces
- * its cells to the peer. */
-static struct tu_link_book *book_of(struct tu_mover *m, uint32_t peer, struct tu_error *error) {
-  if (!m->books) m->books = tu_try_allocate(m->ranks, sizeof(struct tu_link_book *));
-  m->destroy_books = destroy_books;
-  if (m->books && m->books[peer]) return m->books[peer];
-  struct tu_link_book *book = m->books ? tu_try_allocate(1, sizeof *book) : NULL;
-  if (!book) {
-    tu_fail_memory(error, sizeof *book, "links to rank %u", peer);
-    return NULL;
-  }
-  uint64_t offset;
-  const size_t bytes = sizeof(struct tu_announced) + TU_LINKS * sizeof(struct tu_link_cell);
-  struct tu_announced *memory = tu_transport_acquire(m->transport, bytes, &offset, error);
-  if (!memory) {
-    free(book);
-    return NULL;
-  }
-  memset(memory, 0, bytes);
-  *book = (struct tu_link_book){.cells = cells_behind(memory), .offset = offset};
-  tu_control_announce(&m->control, peer, TU_LINKS_LANE, offset);
-  return m->books[peer] = book;
-}
-
 static tutti_err take_number(struct tu_link *link, struct tu_error *error) {
   struct tu_mover *m = link->mover;
-  struct tu_link_book *book = book_of(m, link->peer, error);
+  struct tu_link_book *book = tu_link_book_of(m, link->peer, error);
   if (!book) return error->code;
   if (book->taken[link->number])
     return tu_fail(
@@ -129,15 +45,20 @@ static tutti_err take_number(struct tu_link *link, struct tu_error *error) {
         "tutti_channel_build: rank %u has already built its end of link %u to rank %u, and it is still open; "
         "close its channels first, or use another link number",
         m->rank, link->number, link->peer);
+  if (tu_control_local(&m->control, link->peer) == TU_REMOTE) {
+    link->far = tu_far_link_of(book, link->number);
+    if (!link->far) return tu_fail_memory(error, sizeof *link, "a link to rank %u", link->peer);
+    link->theirs = &link->far->cell;
+  }
   book->taken[link->number] = true;
   link->mine = &book->cells[link->number];
   return TUTTI_OK;
 }
 
 static void give_number_back(struct tu_link *link) {
-  pthread_mutex_lock(&books_lock);
+  pthread_mutex_lock(&tu_link_books_lock);
   if (link->mine) link->mover->books[link->peer]->taken[link->number] = false;
-  pthread_mutex_unlock(&books_lock);
+  pthread_mutex_unlock(&tu_link_books_lock);
 }
 
 tutti_err tu_link_create(struct tu_mover *m, uint32_t peer, uint32_t number, const struct tu_link_view *view,
@@ -148,12 +69,12 @@ tutti_err tu_link_create(struct tu_mover *m, uint32_t peer, uint32_t number, con
   *l = (struct tu_link){
       .mover = m, .peer = peer, .bell = tu_control_bell(&m->control, peer), .number = number, .view = *view};
   l->memory = memory;
-  l->slot_stride = slot_stride(view);
-  l->line_stride = is_merged(view) ? l->slot_stride : TU_LINE_BYTES;
+  l->slot_stride = tu_link_slot_stride(view);
+  l->line_stride = tu_link_line_stride(view);
   pthread_mutex_init(&l->lock, NULL);
-  pthread_mutex_lock(&books_lock);
+  pthread_mutex_lock(&tu_link_books_lock);
   tutti_err err = take_number(l, error);
-  pthread_mutex_unlock(&books_lock);
+  pthread_mutex_unlock(&tu_link_books_lock);
   if (err == TUTTI_OK && !memory && bytes > 0) {
     l->memory = tu_transport_acquire(m->transport, bytes, &l->own_offset, error);
     if (!l->memory) err = error->code;
@@ -175,9 +96,9 @@ void tu_link_adopt(struct tu_link *link, uint32_t number, struct tu_link_end *en
 }
 
 void tu_link_begin(struct tu_link *link) {
-  pthread_mutex_lock(&books_lock);
+  pthread_mutex_lock(&tu_link_books_lock);
   link->operation = ++link->mover->books[link->peer]->operations[link->number];
-  pthread_mutex_unlock(&books_lock);
+  pthread_mutex_unlock(&tu_link_books_lock);
   pthread_mutex_lock(&shaking.lock);
   link->next = shaking.first;
   shaking.first = link;
@@ -191,6 +112,7 @@ static uint32_t look(const _Atomic uint32_t *word) { return atomic_load_explicit
 
 static void store(struct tu_link *link, _Atomic uint32_t *word) {
   atomic_store_explicit(word, link->operation, memory_order_release);
+  if (link->far) tu_far_link_tell_cell(link->mover, link->peer, link->number, link->mine);
   tu_mover_ring(link->mover, link->bell);
 }
 
@@ -202,7 +124,7 @@ static bool find_theirs(struct tu_link *link) {
   if (link->theirs) return true;
   uint64_t offset = tu_control_look_up(&link->mover->control, link->peer, TU_LINKS_LANE);
   if (offset == 0) return false;
-  link->theirs = cells_behind(tu_transport_at(link->mover->transport, offset)) + link->number;
+  link->theirs = tu_link_cells_behind(tu_transport_at(link->mover->transport, offset)) + link->number;
   return true;
 }
 
@@ -238,7 +160,7 @@ static void print_view(const struct tu_link_view *v, bool upward, char *text, si
   char ways[TU_LINK_CHANNELS + 1] = "";
   for (uint32_t n = 0; n < v->channels; n++) ways[n] = (v->sends >> n & 1) == upward ? '>' : '<';
   snprintf(text, bytes, "%u %s slots of %u bytes, %s flags, %s streams, %u channels %s", v->slots,
-           v->shared ? "shared" : "own", v->slot_bytes, is_merged(v) ? "merged" : "separate",
+           v->shared ? "shared" : "own", v->slot_bytes, tu_link_is_merged(v) ? "merged" : "separate",
            v->counted ? "counted" : "marked", v->channels, ways);
 }
 
@@ -271,10 +193,11 @@ static bool meet(struct tu_link *link) {
     atomic_store_explicit(&link->stage, TU_LINK_IS_REFUSED, memory_order_release);
     return false;
   }
-  unsigned char *memory = theirs.offset ? tu_transport_at(link->mover->transport, theirs.offset)
-                                        : (unsigned char *)(uintptr_t)theirs.address;
+  unsigned char *memory = link->far       ? link->far->memory
+                          : theirs.offset ? tu_transport_at(link->mover->transport, theirs.offset)
+                                          : (unsigned char *)(uintptr_t)theirs.address;
   for (uint32_t n = 0; n < link->view.channels; n++)
-    if (link->ends[n] && !link->ends[n]->sends) locate(link->ends[n], memory, &theirs);
+    if (link->ends[n] && !link->ends[n]->sends) tu_link_locate(link->ends[n], memory, &theirs);
   return true;
 }
 
@@ -343,12 +266,14 @@ void tu_link_leave(struct tu_link_end *end, bool in_order) {
   pthread_mutex_unlock(&link->lock);
   if (atomic_fetch_sub(&link->open_ends, 1) > 1) return;
   tu_link_tell(link, TU_LINK_CLOSED, link->operation);
-  uint32_t operation = link->operation, bell = link->bell;
+  const uint32_t operation = link->operation, bell = link->bell, peer = link->peer, number = link->number;
+  const bool far = link->far;
   struct tu_link_cell *mine = link->mine;
   struct tu_mover *m = link->mover;
   tu_link_destroy(link, in_order);
   if (!in_order) return;
   atomic_store_explicit(&mine->closed, operation, memory_order_release);
+  if (far) tu_far_link_tell_cell(m, peer, number, mine);
   tu_mover_ring(m, bell);
 }
 

@@ -94,6 +94,7 @@ struct tu_link {
   struct tu_link_view view;
   struct tu_link_cell *mine;
   const struct tu_link_cell *theirs; /* the peer's cell (its state in shared memory); NULL: not found yet */
+  struct tu_far_link *far;           /* copies of what a peer on another host writes; NULL: it is on this host */
   unsigned char *memory;             /* link memory: counters, flags and slots of this end's senders */
   /* offset in the segment of link memory that the link has allocated; 0: the memory is the user's */
   uint64_t own_offset;
@@ -171,6 +172,9 @@ void tu_link_leave(struct tu_link_end *end, bool in_order);
 /* Frees the link, even if channels are open. in_order true: also releases its link memory and its number, so that
  * another link can use them. Used if the peer has not seen the link, or if the communicator ends. */
 void tu_link_destroy(struct tu_link *link, bool in_order);
+
+/* Receives what ranks of other hosts tell about links. */
+extern const struct tu_link_hearer tu_link_hearer;
 
 /* ---- traces ---- */
 

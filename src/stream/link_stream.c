@@ -96,6 +96,7 @@ void tu_link_commit(struct tu_link_end *end, size_t bytes, bool last) {
   if (last) end->ends_at = end->sent + 1;
   end->acquired = false;
   atomic_store_explicit(&line->sequence, (uint32_t)++end->sent, memory_order_release);
+  if (link->far) tu_far_link_tell_message(end, end->sent - 1, line);
   tu_mover_ring(link->mover, link->bell);
 }
 
@@ -131,11 +132,13 @@ const struct tu_link_line *tu_link_peek(struct tu_link_end *end, uint32_t ahead,
 void tu_link_ack(struct tu_link_end *end) {
   if (tu_link_trace) tu_link_say(end, TU_LINK_ACK, end->peeked, NULL);
   atomic_store_explicit(end->acked, (uint32_t)end->peeked, memory_order_release);
+  if (end->link->far) tu_far_link_tell_count(end, false, end->peeked);
   tu_mover_ring(end->link->mover, end->link->bell);
 }
 
 void tu_link_release(struct tu_link_end *end) {
   if (tu_link_trace) tu_link_say(end, TU_LINK_RELEASE, end->taken, tu_link_line_at(end, end->taken));
   atomic_store_explicit(end->done, (uint32_t)++end->taken, memory_order_release);
+  if (end->link->far) tu_far_link_tell_count(end, true, end->taken);
   tu_mover_ring(end->link->mover, end->link->bell);
 }
