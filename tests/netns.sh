@@ -187,11 +187,11 @@ tap_end() {
 link_down() { if [ -n "${hosts_tap_PID-}" ]; then tap_say "down $1"; else bridge link set dev "h$1" state 0; fi; }
 link_up() { if [ -n "${hosts_tap_PID-}" ]; then tap_say "up $1"; else bridge link set dev "h$1" state 3; fi; }
 
-# shape RATE: limits both directions of each host's link to a rate of tc (100mbit); shape none: no longer. Bridge only.
-# A burst of 64 KiB lets one segment of the largest size pass.
+# shape RATE [BURST]: limits both directions of each host's link to a rate of tc (100mbit); shape none: no longer. Bridge
+# only. By default, a burst of 64 KiB lets one segment of the largest size pass.
 shape() {
   local i verb=replace
-  local how=(root tbf rate "$1" burst 64kb latency 50ms)
+  local how=(root tbf rate "$1" burst "${2:-64kb}" latency 50ms)
   [ "$1" != none ] || verb=delete how=(root)
   for i in "${!hosts[@]}"; do
     if tc qdisc "$verb" dev "h$i" "${how[@]}"; then on_host "$i" tc qdisc "$verb" dev eth0 "${how[@]}"; else false; fi ||

@@ -60,6 +60,11 @@ struct carrying {
   const struct tu_arithmetic *arithmetic;
   void *accumulator;
   struct cursor *loads, *stores;
+  /* Reductions across hosts: `from` and `count` are the sources on other hosts, in order. */
+  const struct tu_end *sources; /* [source_count]: all sources */
+  uint32_t source_count;
+  uint32_t *next; /* number of the next source to combine at this stop */
+  unsigned char *scratch;
 };
 
 /* Advances the cursor to the next stop (position of the tile) of the same item: a pair of tensors, or a source. After
@@ -360,6 +365,45 @@ static void reduce_tile(const struct tu_work *work, size_t index, const void *ti
   if (at->item == c->count - 1) store_to(c, c->to, &at->stop, c->accumulator, c->pitch);
 }
 
+/* Combines source number s, whose rows are given, with the accumulator. */
+static void combine(const struct carrying *c, const struct tu_stop *stop, uint32_t s, const unsigned char *rows,
+                    size_t pitch) {
+  if (s > 0) {
+    accumulate(c, stop, c->accumulator, c->pitch, rows, pitch);
+    return;
+  }
+  const size_t row_bytes = stop->extent[4] * tu_datatypes[c->arithmetic->type].bytes;
+  for (size_t row = 0; row < rows_of(stop); row++)
+    memcpy((unsigned char *)c->accumulator + row * c->pitch, rows + row * pitch, row_bytes);
+}
+
+/* Combines the sources on this host, from number s to the next one on another host. Returns the number of that one. */
+static uint32_t combine_near(const struct carrying *c, const struct tu_stop *stop, uint32_t s) {
+  const size_t item = tu_datatypes[c->arithmetic->type].bytes;
+  for (; s < c->source_count && !c->sources[s].located->far; s++) {
+    const struct tu_region source = region_at(&c->sources[s], stop);
+    const unsigned char *data = data_of(&c->sources[s]);
+    size_t offset, pitch;
+    if ((uintptr_t)data % item == 0 && tu_region_is_matrix(&source, &offset, &pitch)) {
+      combine(c, stop, s, data + offset, pitch);
+      continue;
+    }
+    tu_region_load(&source, data, c->scratch, c->pitch);
+    combine(c, stop, s, c->scratch, c->pitch);
+  }
+  return s;
+}
+
+/* Only sources on other hosts pass through tiles. So with two tiles, one of them is always being loaded. */
+static void reduce_crossing(const struct tu_work *work, size_t index, const void *tile) {
+  const struct carrying *c = carrying_of(work);
+  const struct cursor *at = go_round(c, c->stores, index);
+  if (at->item == 0) *c->next = combine_near(c, &at->stop, 0);
+  combine(c, &at->stop, *c->next, tile, c->pitch);
+  *c->next = combine_near(c, &at->stop, *c->next + 1);
+  if (at->item == c->count - 1) store_to(c, c->to, &at->stop, c->accumulator, c->pitch);
+}
+
 /* Reduces the sources, if the user gave no tiles. The first source is copied to the accumulator. A further source is
  * read directly if it is aligned and a matrix in memory; otherwise it is first copied to the scratch buffer. */
 static void reduce_straight(struct carrying *c) {
@@ -382,12 +426,25 @@ static void reduce_straight(struct carrying *c) {
   }
 }
 
+/* Prepares a reduction of which some sources are on other hosts. far: memory for the list of these. */
+static void cross(struct carrying *c, struct tu_end far[], unsigned char *scratch) {
+  c->sources = c->from;
+  c->source_count = c->count;
+  c->scratch = scratch;
+  c->from = far;
+  c->count = 0;
+  for (uint32_t s = 0; s < c->source_count; s++)
+    if (c->sources[s].located->far) far[c->count++] = c->sources[s];
+}
+
 static tutti_err reduce(struct tu_transit *transit, const struct tu_end *to, const struct tu_end *from, uint32_t count,
                         tutti_op op, struct tu_error *error) {
   const struct tu_stage *stage = &transit->stage;
   const struct tu_arithmetic a = {.type = to->located->tensor.type, .op = op};
   struct cursor cursors[2];
+  uint32_t next = 0;
   struct carrying c = {.transit = transit,
+                       .next = &next,
                        .to = to,
                        .from = from,
                        .count = count,
@@ -399,16 +456,25 @@ static tutti_err reduce(struct tu_transit *transit, const struct tu_end *to, con
     reduce_straight(&c);
     return TUTTI_OK;
   }
-  void *own = stage->accumulator ? NULL : aligned_alloc(TU_LINE_BYTES, tu_round_up(stage->tile_bytes, TU_LINE_BYTES));
-  if (!stage->accumulator && !own)
-    return tu_fail(error, TUTTI_ERR_MEMORY, "%s: out of memory: cannot allocate an accumulator of %zu bytes (one tile)",
-                   to->located->call, stage->tile_bytes);
-  c.accumulator = stage->accumulator ? stage->accumulator : own;
-  c.slide = slide_over(from, stage->rows, stage->cols);
-  c.work = (struct tu_work){c.slide.count * count, load_source, reduce_tile};
-  tu_stage_run(stage, &c.work);
+  const size_t tile_bytes = tu_round_up(stage->tile_bytes, TU_LINE_BYTES);
+  unsigned char *own = stage->accumulator ? NULL : aligned_alloc(TU_LINE_BYTES, tile_bytes);
+  unsigned char *scratch = transit->crosses ? aligned_alloc(TU_LINE_BYTES, tile_bytes) : NULL;
+  struct tu_end *far = transit->crosses ? malloc(count * sizeof *far) : NULL;
+  tutti_err err = TUTTI_OK;
+  if ((!own && !stage->accumulator) || (transit->crosses && (!scratch || !far)))
+    err = tu_fail(error, TUTTI_ERR_MEMORY, "%s: out of memory: cannot allocate an accumulator of %zu bytes (one tile)",
+                  to->located->call, stage->tile_bytes);
+  if (err == TUTTI_OK) {
+    c.accumulator = stage->accumulator ? stage->accumulator : own;
+    c.slide = slide_over(from, stage->rows, stage->cols);
+    if (transit->crosses) cross(&c, far, scratch);
+    c.work = (struct tu_work){c.slide.count * c.count, load_source, transit->crosses ? reduce_crossing : reduce_tile};
+    tu_stage_run(stage, &c.work);
+  }
+  free(far);
+  free(scratch);
   free(own);
-  return TUTTI_OK;
+  return err;
 }
 
 tutti_err tu_carry_reduce(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from,
