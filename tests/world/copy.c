@@ -157,10 +157,11 @@ static tutti_err perform(struct actor *a, const struct world_act *act) {
   }
 }
 
-/* Returns true if the rank takes part in the act. Windows and streams are for ranks of one host. */
+/* Returns true if the rank takes part in the act. Windows of several hosts need a thread of the library, which the world
+ * does not have, so windows are for ranks of one host. */
 static bool takes_part(const struct actor *a, const struct world_act *act) {
   uint32_t members[WORLD_RANKS_MAX];
-  if (act->kind == WORLD_WINDOW || act->kind == WORLD_STREAM)
+  if (act->kind == WORLD_WINDOW)
     for (uint32_t i = world_members(a->program, a->act, act->comm, a->rank, members); i-- > 0;)
       if (a->program->host[members[i]] != a->program->host[a->rank]) return false;
   if (act->kind == WORLD_COMPUTE) return true;
