@@ -3,14 +3,7 @@
  * short vectors, what a library adds to it is the price of the library. Long ones are not cut into slices, so a library
  * can be faster. bench-peers builds and runs it on two hosts. To run it by hand, with the address of rank 0:
  *   SOCKETS_ADDRESS=10.0.0.1:7000 tutti run --hosts 10.0.0.1,10.0.0.2 --env SOCKETS_ADDRESS -- sockets_bench */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench/core/core.h"
@@ -18,7 +11,6 @@
 
 /* Vectors of so many bytes are reduced in halves, one on each rank; shorter ones as a whole on both. */
 #define HALVES_BYTES ((size_t)64 << 10)
-enum { CONNECT_TRIES = 500, BETWEEN_TRIES_NS = 10000000 };
 
 struct side {
   struct bench_side side;
@@ -29,30 +21,12 @@ struct side {
 
 static struct side *self_of(struct bench_side *side) { return (struct side *)(void *)side; }
 
-static bool is_temporary(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-/* Sends and receives at the same time. Returns false if the other rank is gone. */
-static bool exchange(int fd, const void *out, size_t out_bytes, void *in, size_t in_bytes) {
-  const unsigned char *from = out;
-  unsigned char *to = in;
-  while (out_bytes > 0 || in_bytes > 0) {
-    ssize_t n = out_bytes > 0 ? send(fd, from, out_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
-    if (n < 0 && !is_temporary()) return false;
-    if (n > 0) from += n, out_bytes -= (size_t)n;
-    if (in_bytes == 0) continue;
-    n = recv(fd, to, in_bytes, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && !is_temporary())) return false;
-    if (n > 0) to += n, in_bytes -= (size_t)n;
-  }
-  return true;
-}
-
 static void add(float *sum, const float *x, const float *y, size_t count) {
   for (size_t i = 0; i < count; i++) sum[i] = x[i] + y[i];
 }
 
 static bool reduce_whole(const struct side *s, const float *in, float *out, size_t count) {
-  if (!exchange(s->fd, in, count * sizeof *in, s->came, count * sizeof *in)) return false;
+  if (!bench_pair_exchange(s->fd, in, count * sizeof *in, s->came, count * sizeof *in)) return false;
   add(out, in, s->came, count);
   return true;
 }
@@ -61,9 +35,9 @@ static bool reduce_halves(const struct side *s, const float *in, float *out, siz
   const size_t parts[] = {count / 2, count - count / 2};
   const size_t mine = parts[s->side.rank], other = parts[1 - s->side.rank];
   const size_t at = s->side.rank ? parts[0] : 0, other_at = s->side.rank ? 0 : parts[0];
-  if (!exchange(s->fd, in + other_at, other * sizeof *in, s->came, mine * sizeof *in)) return false;
+  if (!bench_pair_exchange(s->fd, in + other_at, other * sizeof *in, s->came, mine * sizeof *in)) return false;
   add(out + at, in + at, s->came, mine);
-  return exchange(s->fd, out + at, mine * sizeof *in, out + other_at, other * sizeof *in);
+  return bench_pair_exchange(s->fd, out + at, mine * sizeof *in, out + other_at, other * sizeof *in);
 }
 
 static bool select_case(struct bench_side *side, const struct bench_case *c) {
@@ -82,49 +56,16 @@ static bool operate(struct bench_side *side) {
 
 static bool barrier(struct bench_side *side) {
   char out = 0, in;
-  return exchange(self_of(side)->fd, &out, 1, &in, 1);
+  return bench_pair_exchange(self_of(side)->fd, &out, 1, &in, 1);
 }
 
 static bool combine(struct bench_side *side, double *values, int count, tutti_op op) {
   for (int i = 0; i < count; i++) {
     double other;
-    if (!exchange(self_of(side)->fd, &values[i], sizeof other, &other, sizeof other)) return false;
+    if (!bench_pair_exchange(self_of(side)->fd, &values[i], sizeof other, &other, sizeof other)) return false;
     values[i] = op == TUTTI_SUM ? values[i] + other : values[i] > other ? values[i] : other;
   }
   return true;
-}
-
-/* ---- connecting ---- */
-
-static int accept_one(const struct sockaddr_in *address) {
-  const int one = 1, door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  (void)setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  int fd = -1;
-  if (bind(door, (const struct sockaddr *)address, sizeof *address) == 0 && listen(door, 1) == 0)
-    fd = accept4(door, NULL, NULL, SOCK_CLOEXEC);
-  close(door);
-  return fd;
-}
-
-static int connect_to(const struct sockaddr_in *address) {
-  for (int i = 0; i < CONNECT_TRIES; i++) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0) return fd;
-    close(fd);
-    nanosleep(&(struct timespec){.tv_nsec = BETWEEN_TRIES_NS}, NULL);
-  }
-  return -1;
-}
-
-/* Reads SOCKETS_ADDRESS: an IPv4 address and a port. */
-static bool read_address(struct sockaddr_in *address) {
-  char host[INET_ADDRSTRLEN];
-  unsigned short port;
-  const char *text = getenv("SOCKETS_ADDRESS");
-  *address = (struct sockaddr_in){.sin_family = AF_INET};
-  if (!text || sscanf(text, "%15[0-9.]:%hu", host, &port) != 2) return false;
-  address->sin_port = htons(port);
-  return inet_pton(AF_INET, host, &address->sin_addr) == 1;
 }
 
 /* ---- the command ---- */
@@ -148,29 +89,22 @@ static int run(int argc, char **argv) {
   struct bench_options options;
   struct tu_boot_identity identity;
   struct tu_error error;
-  struct sockaddr_in address;
-  const int one = 1;
   bool done;
   int code = bench_read_options(&self, argc, argv, &options, &done);
   if (code != CLI_GOOD || done) return code;
   if (tu_boot_identity_read(&identity, &error) != TUTTI_OK)
     return cli_fail("sockets_bench", CLI_USAGE, "%s", error.text);
-  if (identity.ranks != 2 || !read_address(&address))
-    return cli_fail(
-        "sockets_bench", CLI_USAGE,
-        "start it with tutti run and two ranks, and set SOCKETS_ADDRESS to the IPv4 address and port of rank 0");
+  int fd;
+  if ((code = bench_pair_connect("sockets_bench", "SOCKETS_ADDRESS", identity.rank, identity.ranks, &fd)) != CLI_GOOD)
+    return code;
   struct side s = {.side = {.automatic = "sockets",
                             .select = select_case,
                             .operate = operate,
                             .barrier = barrier,
                             .combine = combine},
-                   .fd = identity.rank == 0 ? accept_one(&address) : connect_to(&address)};
+                   .fd = fd};
   s.side.rank = identity.rank;
   s.side.ranks = identity.ranks;
-  if (s.fd < 0)
-    return cli_fail("sockets_bench", CLI_FAILED, "cannot connect over %s: %s", getenv("SOCKETS_ADDRESS"),
-                    strerror(errno));
-  (void)setsockopt(s.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   code = measure(&s, &options);
   free(s.came);
   close(s.fd);

@@ -161,4 +161,12 @@ bool bench_size_counts(const struct bench_options *options, const struct bench_i
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
                 uint32_t item_count);
 
+/* ---- two ranks without a library (bench_pair.c) ---- */
+
+/* Connects the two ranks of a job over TCP. Rank 0 listens on the IPv4 address and port in the environment variable.
+ * Returns the exit status; reports errors. */
+int bench_pair_connect(const char *program, const char *variable, uint32_t rank, uint32_t ranks, int *fd);
+/* Sends and receives at the same time, without sleeping. Returns false if the other rank is gone. */
+bool bench_pair_exchange(int fd, const void *out, size_t out_bytes, void *in, size_t in_bytes);
+
 #endif
