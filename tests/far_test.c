@@ -4,7 +4,10 @@
 #include <pthread.h>
 #include <tutti/window.h>
 
+#include "comm/comm.h"
 #include "must.h"
+#include "onesided/far.h"
+#include "onesided/served.h"
 #include "tensors.h"
 
 enum { TIMEOUT_MS = 10000, RANKS = 4 };
@@ -740,6 +743,110 @@ static void test_mix(void) {
   for (int i = 0; i < PLACES && test_failures == 0; i++) run_in(&places[i], seed + (uint64_t)i, mix, 0);
 }
 
+/* ---- damaged requests ---- */
+
+enum { DAMAGED = 30000, GUARDED = 1 << 16, BODY_MAX = 4096 };
+
+static uint64_t odd_number(uint64_t *state, uint64_t near) {
+  static const uint64_t numbers[] = {
+      0, 1, 2, 3, 4, 16, 31, 4096, UINT32_MAX, (uint64_t)1 << 32, (uint64_t)1 << 62, (uint64_t)1 << 63, UINT64_MAX};
+  const uint64_t kind = ranks_random(state) % 8;
+  if (kind < 3) return ranks_random(state) % (near | 7);
+  if (kind == 3) return near;
+  if (kind == 4) return near + ranks_random(state) % 64 - 32;
+  if (kind == 5) return UINT64_MAX - ranks_random(state) % 4096;
+  return numbers[ranks_random(state) % (sizeof numbers / sizeof numbers[0])];
+}
+
+/* Describes a region of a random tensor, and then changes some of its numbers. */
+static struct tu_far_rows draw_rows(uint64_t *state) {
+  static const tutti_datatype types[] = {TUTTI_I32, TUTTI_F64, TUTTI_BF16, TUTTI_U8, TUTTI_BFP8};
+  const size_t shape[TUTTI_DIMS] = {1, 1 + ranks_random(state) % 3, 1, 1 + ranks_random(state) % 20,
+                                    1 + ranks_random(state) % 70};
+  struct tu_far_rows rows = {0};
+  const struct tensors_kind *kind = &tensors_kinds[ranks_random(state) % TENSORS_KINDS];
+  if (tensors_make(&rows.tensor, kind, types[ranks_random(state) % 5], shape, (tutti_tiles){.rows = 4, .cols = 32}) !=
+      TUTTI_OK)
+    (void)!tensors_make(&rows.tensor, &tensors_kinds[0], TUTTI_I32, shape, (tutti_tiles){.rows = 4, .cols = 8});
+  size_t count = 1;
+  for (int d = 0; d < TUTTI_DIMS; d++) {
+    const size_t whole = d == 4 && rows.tensor.type == TUTTI_BFP8 ? (shape[d] + 15) / 16 : shape[d];
+    rows.origin[d] = ranks_random(state) % whole;
+    rows.extent[d] = 1 + ranks_random(state) % (whole - rows.origin[d]);
+    count *= d < 4 ? rows.extent[d] : 1;
+  }
+  rows.row_count = count;
+  rows.row_bytes = rows.extent[4] * tutti_datatype_size(rows.tensor.type);
+  if (ranks_random(state) % 4 == 0) rows.pitch = rows.row_bytes + ranks_random(state) % 50;
+  for (uint64_t changes = ranks_random(state) % 4; changes > 0; changes--) {
+    uint64_t *numbers = (uint64_t *)(void *)&rows;
+    const size_t at = ranks_random(state) % (sizeof rows / sizeof *numbers);
+    if (ranks_random(state) % 2) numbers[at] = odd_number(state, numbers[at]);
+    else ((uint32_t *)numbers)[2 * at + ranks_random(state) % 2] = (uint32_t)odd_number(state, 40);
+  }
+  return rows;
+}
+
+static bool is_untouched(const unsigned char *memory) {
+  for (size_t i = 0; i < GUARDED; i++)
+    if (memory[i] != 0x3c || memory[2 * GUARDED + i] != 0x3c) return false;
+  return true;
+}
+
+static int serve_damaged(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world;
+  tutti_window *window;
+  void *memory;
+  uint64_t state = w->seed, carried = 0;
+  MUST(join(w, rank, &world));
+  MUST(tutti_alloc(world, 3 * GUARDED, &memory));
+  memset(memory, 0x3c, 3 * GUARDED);
+  unsigned char *part = (unsigned char *)memory + GUARDED;
+  MUST(tutti_window_create(world, part, GUARDED, &window));
+  for (int i = 0; i < (test_long() ? 100 * DAMAGED : DAMAGED) && rank == 0; i++) {
+    struct tu_memory_frame f = {.comm_id = world->mover->control.comm_id,
+                                .what = (uint8_t)(ranks_random(&state) % 11),
+                                .window = window->number,
+                                .number = 1,
+                                .offset = odd_number(&state, GUARDED),
+                                .value = (uint32_t)odd_number(&state, GUARDED)};
+    if (ranks_random(&state) % 2) f.offset = ranks_random(&state) % 1024 * 8;
+    if (ranks_random(&state) % 100 == 0) f.window = (uint32_t)odd_number(&state, f.window);
+    if (ranks_random(&state) % 100 == 0) f.comm_id++;
+    const struct tu_far_rows rows = draw_rows(&state);
+    const bool has_rows = f.what >= TU_FAR_READ_ROWS && f.what <= TU_FAR_ADD_ROWS;
+    size_t bytes = ranks_random(&state) % 64;
+    if (has_rows) bytes = sizeof rows + (f.what == TU_FAR_READ_ROWS ? 0 : rows.row_count * rows.row_bytes);
+    if (ranks_random(&state) % 50 == 0) bytes = ranks_random(&state) % BODY_MAX;
+    bytes = bytes > 1 << 20 ? 1 << 20 : bytes;
+    unsigned char *buffer = malloc(bytes), *body = bytes ? buffer : NULL;
+    EXPECT(!bytes || buffer);
+    for (size_t b = 0; b < bytes; b++) body[b] = (unsigned char)(b % 4 ? 0 : ranks_random(&state) % 3);
+    if (bytes > 0) memcpy(body, &rows, bytes < sizeof rows ? bytes : sizeof rows);
+    if (bytes > 0 && !has_rows) memset(body, 0, bytes);
+    unsigned char *placed = bytes ? tu_windows_server.place(world->transport, &f, bytes) : NULL;
+    EXPECT(!placed || (placed >= part && placed + bytes <= part + GUARDED));
+    struct tu_memory_answer answer = {0};
+    tu_windows_server.carry_out(world->transport, 1, &f, placed ? placed : body, bytes, &answer);
+    carried += answer.code == TUTTI_OK;
+    volatile unsigned char read = 0;
+    for (size_t b = 0; b < answer.bytes; b++) read = (unsigned char)(read + ((const unsigned char *)answer.body)[b]);
+    EXPECT(answer.owned || answer.bytes == 0 ||
+           ((const unsigned char *)answer.body >= part &&
+            (const unsigned char *)answer.body + answer.bytes <= part + GUARDED));
+    free(answer.owned);
+    free(buffer);
+    EXPECT(i % 100 != 0 || is_untouched(memory));
+  }
+  EXPECT(is_untouched(memory));
+  if (rank == 0) printf("  %llu requests were carried out\n", (unsigned long long)carried);
+  MUST(tutti_window_free(window));
+  tutti_free(world, memory);
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+static void test_damaged_requests(void) { run_in(&places[0], test_seed(), serve_damaged, 0); }
+
 static const struct test tests[] = {
     {"computing_target", test_computing_target},
     {"sleeping_target", test_sleeping_target},
@@ -752,6 +859,7 @@ static const struct test tests[] = {
     {"death", test_death},
     {"stopped", test_stopped},
     {"mix", test_mix},
+    {"damaged_requests", test_damaged_requests},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

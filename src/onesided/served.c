@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/types.h"
 #include "onesided/carry.h"
 #include "onesided/far.h"
 #include "onesided/windows.h"
@@ -22,6 +23,7 @@ static bool is_within(const struct tutti_window *w, uint64_t offset, uint64_t by
   return offset <= whole && bytes <= whole - offset;
 }
 
+/* is_within(w, offset, 0) must be true. */
 static unsigned char *memory_at(const struct tutti_window *w, uint64_t offset) {
   return w->parts[w->comm->rank].memory + offset;
 }
@@ -52,25 +54,38 @@ static bool has_extents(const struct served *s) {
   return rows == s->rows.row_count && s->rows.extent[4] * tu_map_item_bytes(s->map) == s->rows.row_bytes;
 }
 
+/* Makes the map of the tensor, if the tensor is one of this library, has elements, and lies in the window. */
+static tutti_err open_tensor(struct served *s, const struct tutti_window *w, uint64_t offset) {
+  struct tu_error error;
+  const tutti_tensor *t = &s->rows.tensor;
+  unsigned char column; /* a bool, of which the sender may have sent any bits */
+  size_t extent;
+  memcpy(&column, &t->layout.column_orientation, sizeof column);
+  if (t->struct_bytes != sizeof *t || column > 1) return TUTTI_ERR_ARGUMENT;
+  /* Checked before the map is made: its size grows with the extent. */
+  tutti_err err = tu_map_measure(t, &extent, &error);
+  if (err == TUTTI_OK && (extent == 0 || !is_within(w, offset, extent))) err = TUTTI_ERR_ARGUMENT;
+  return err == TUTTI_OK ? tu_map_create(t, &s->map, &error) : err;
+}
+
 /* Reads the description of a region, and checks it. The caller must call close_rows, also after an error. */
 static tutti_err open_rows(struct served *s, const struct tutti_window *w, uint64_t offset, const void *body,
                            size_t bytes) {
-  struct tu_error error;
   struct tu_far_rows *r = &s->rows;
   uint64_t last;
   *s = (struct served){0};
-  if (!body || bytes < sizeof *r) return TUTTI_ERR_ARGUMENT;
+  if (!body || bytes < sizeof *r || !is_within(w, offset, 0)) return TUTTI_ERR_ARGUMENT;
   memcpy(r, body, sizeof *r);
-  if (!tu_multiply(r->row_count, r->row_bytes, &s->bytes) || r->row_count == 0 || s->bytes > UINT32_MAX)
+  if (!tu_multiply(r->row_count, r->row_bytes, &s->bytes) || s->bytes == 0 || s->bytes > UINT32_MAX)
     return TUTTI_ERR_ARGUMENT;
   s->data = memory_at(w, offset);
   if (r->pitch > 0) {
     const bool fits = tu_multiply(r->row_count - 1, r->pitch, &last) && last <= UINT64_MAX - r->row_bytes;
     return fits && is_within(w, offset, last + r->row_bytes) ? TUTTI_OK : TUTTI_ERR_ARGUMENT;
   }
-  tutti_err err = tu_map_create(&r->tensor, &s->map, &error);
+  tutti_err err = open_tensor(s, w, offset);
+  if (err == TUTTI_OK && !has_extents(s)) err = TUTTI_ERR_ARGUMENT;
   if (err != TUTTI_OK) return err;
-  if (!is_within(w, offset, tu_map_extent(s->map)) || !has_extents(s)) return TUTTI_ERR_ARGUMENT;
   s->region.map = s->map;
   for (int d = 0; d < TUTTI_DIMS; d++) {
     s->region.origin[d] = r->origin[d];
@@ -109,13 +124,18 @@ static tutti_err read_rows(const struct tutti_window *w, const struct tu_memory_
   return err;
 }
 
+static bool can_add(const struct served *s) {
+  const tutti_datatype type = s->rows.tensor.type;
+  return s->map && tu_carry_can_add(type) && (uintptr_t)s->data % tu_datatypes[type].bytes == 0;
+}
+
 static tutti_err change_rows(const struct tutti_window *w, const struct tu_memory_frame *f, const void *body,
                              size_t bytes) {
   struct served s;
   const bool adds = f->what == TU_FAR_ADD_ROWS;
   tutti_err err = open_rows(&s, w, f->offset, body, bytes);
   if (err == TUTTI_OK && s.bytes != bytes - sizeof s.rows) err = TUTTI_ERR_ARGUMENT;
-  if (err == TUTTI_OK && adds && (!s.map || !tu_carry_can_add(s.rows.tensor.type))) err = TUTTI_ERR_ARGUMENT;
+  if (err == TUTTI_OK && adds && !can_add(&s)) err = TUTTI_ERR_ARGUMENT;
   if (err == TUTTI_OK) {
     const unsigned char *rows = (const unsigned char *)body + sizeof s.rows;
     if (adds) tu_carry_add_rows(s.rows.tensor.type, &s.region, s.data, rows, s.rows.row_bytes);
@@ -136,8 +156,9 @@ static tutti_err read_bytes(const struct tutti_window *w, const struct tu_memory
 }
 
 static tutti_err change_signal(const struct tutti_window *w, const struct tu_memory_frame *f) {
+  if (!is_within(w, f->offset, sizeof(int32_t))) return TUTTI_ERR_ARGUMENT;
   int32_t *signal = (int32_t *)(void *)memory_at(w, f->offset);
-  if (!is_within(w, f->offset, sizeof *signal) || (uintptr_t)signal % sizeof *signal != 0) return TUTTI_ERR_ARGUMENT;
+  if ((uintptr_t)signal % sizeof *signal != 0) return TUTTI_ERR_ARGUMENT;
   tu_window_signal(signal, (int32_t)f->value, f->what == TU_FAR_INCREASE);
   return TUTTI_OK;
 }
@@ -148,7 +169,7 @@ static tutti_err reserve(struct tutti_window *w, uint32_t from, const struct tu_
                  root = tu_control_member_of(&w->comm->mover->control, from);
   uint32_t *members = count ? malloc(bytes) : NULL;
   tutti_err err = members || count == 0 ? TUTTI_OK : TUTTI_ERR_MEMORY;
-  if (!body || count == 0 || root == TU_NONE || w->comm->rank != 0) err = TUTTI_ERR_ARGUMENT;
+  if (!body || count == 0 || root == TU_NONE || w->comm->rank != 0 || !w->block) err = TUTTI_ERR_ARGUMENT;
   if (err == TUTTI_OK) memcpy(members, body, count * sizeof *members);
   for (uint32_t i = 0; err == TUTTI_OK && i < count; i++)
     if (members[i] >= w->comm->ranks) err = TUTTI_ERR_ARGUMENT;
@@ -170,7 +191,7 @@ static void carry_out(const struct tu_transport *t, uint32_t from, const struct 
   switch ((enum tu_far_what)f->what) {
     case TU_FAR_READ: answer->code = read_bytes(w, f, answer); return;
     case TU_FAR_WRITE: /* the body has been received in its place (see `place`) */
-      if (bytes == 0 || body == memory_at(w, f->offset)) answer->code = TUTTI_OK;
+      if (is_within(w, f->offset, bytes) && (bytes == 0 || body == memory_at(w, f->offset))) answer->code = TUTTI_OK;
       return;
     case TU_FAR_READ_ROWS: answer->code = read_rows(w, f, body, bytes, answer); return;
     case TU_FAR_WRITE_ROWS:
