@@ -552,6 +552,48 @@ static int create_and_free(struct ranks_world *w, uint32_t rank) {
 }
 static void test_windows_come_and_go(void) { run_everywhere(create_and_free); }
 
+/* ---- sessions with a copy that fails ---- */
+
+enum { COPIES = 20, FAILS = 5 };
+
+/* A copy to a window that rank 1 has freed, because its communicator has failed, ends one wait. The copies after it are
+ * still made. */
+static int fail_in_a_session(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world, *copy;
+  tutti_window *window, *lost;
+  tutti_session *session;
+  tutti_event last = {0};
+  int32_t values[COPIES];
+  MUST(join(w, rank, &world));
+  MUST(tutti_comm_dup(world, &copy));
+  MUST(tutti_window_create(world, NULL, 4096, &window));
+  MUST(tutti_window_create(copy, NULL, 4096, &lost));
+  MUST(tutti_barrier(world));
+  MUST(tutti_session_create(&session));
+  for (int32_t i = 0; i < COPIES && rank == 0; i++) {
+    const tutti_tensor here = flat(&values[i], TUTTI_I32, 1);
+    const tutti_tensor there = flat(signal_at(i == FAILS ? lost : window, 1, 4 * (size_t)i), TUTTI_I32, 1);
+    values[i] = i + 1;
+    MUST(tutti_put_start(session, &here, &there, &last));
+  }
+  if (rank == 0) tutti_abort(copy, "for a test");
+  MUST(tutti_barrier(world));
+  if (rank == 1) EXPECT(has_failed(rank, tutti_window_free(lost), TUTTI_ERR_ABORTED, "for a test", "free"));
+  MUST(tutti_barrier(world));
+  EXPECT(rank == 1 || tutti_event_wait(last) != TUTTI_OK);
+  MUST(tutti_event_wait(last));
+  MUST(tutti_session_free(session));
+  MUST(tutti_barrier(world));
+  for (int32_t i = 0; i < COPIES && rank == 1; i++)
+    EXPECT(*signal_at(window, 1, 4 * (size_t)i) == (i == FAILS ? 0 : i + 1));
+  if (rank == 0) EXPECT(has_failed(rank, tutti_window_free(lost), TUTTI_ERR_ABORTED, "for a test", "free"));
+  MUST(tutti_window_free(window));
+  (void)!tutti_comm_free(copy);
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+static void test_session_after_an_error(void) { run_in(&places[0], 0, fail_in_a_session, 0); }
+
 /* ---- random calls, against a model ---- */
 
 enum { MIX_AREA = 40000, MIX_ROUNDS = 6, MIX_CALLS = 40, GROUP_ROWS = 5, GROUP_COLS = 300 };
@@ -858,6 +900,7 @@ static const struct test tests[] = {
     {"abort", test_abort},
     {"death", test_death},
     {"stopped", test_stopped},
+    {"session_after_an_error", test_session_after_an_error},
     {"mix", test_mix},
     {"damaged_requests", test_damaged_requests},
 };

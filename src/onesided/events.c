@@ -63,21 +63,32 @@ static void relay(struct tu_far *far, const struct tu_flat *flat, struct tu_erro
  * they get from this rank in order. */
 static bool may_overlap(const struct tu_flat *flat) { return flat->to_far.window && !flat->from_far.window; }
 
-/* Carries out the copies up to that number, in order. An error ends it; the copy that has failed counts as done. */
+/* Carries out a copy, or begins it if it may overlap. */
+static void carry_one(struct tu_far *far, const struct tu_flat *flat) {
+  if (flat->bytes == 0) return;
+  if (!may_overlap(flat)) tu_far_wait(far, far->begun);
+  if (far->error.code != TUTTI_OK) return;
+  if (flat->from_far.window && flat->to_far.window) relay(far, flat, &far->error);
+  else if (flat->from_far.window) tu_far_wait(far, tu_far_read(far, flat->from_far, flat->to, flat->bytes));
+  else if (flat->to_far.window) (void)tu_far_write(far, flat->to_far, flat->from, flat->bytes);
+  else tu_copy_bytes(flat->to, flat->from, flat->bytes);
+}
+
+/* Carries out the copies up to that number, in order. An error ends it; the copy that has failed counts as done, and
+ * those after it are open. */
 static tutti_err carry_out(const char *call, struct tutti_session *s, uint64_t up_to, struct tu_error *error) {
+  uint64_t last[OPEN_MAX] = {0}; /* number of the last request that was begun by the end of a copy */
+  const uint64_t first = s->done + 1;
   struct tu_far far;
   tu_far_start(&far, call);
   while (s->done < up_to && far.error.code == TUTTI_OK) {
-    const struct tu_flat *flat = &s->open[++s->done % OPEN_MAX];
-    if (flat->bytes == 0) continue;
-    if (!may_overlap(flat)) tu_far_wait(&far, far.begun);
-    if (far.error.code != TUTTI_OK) break;
-    if (flat->from_far.window && flat->to_far.window) relay(&far, flat, &far.error);
-    else if (flat->from_far.window) tu_far_wait(&far, tu_far_read(&far, flat->from_far, flat->to, flat->bytes));
-    else if (flat->to_far.window) (void)tu_far_write(&far, flat->to_far, flat->from, flat->bytes);
-    else tu_copy_bytes(flat->to, flat->from, flat->bytes);
+    const size_t at = ++s->done % OPEN_MAX;
+    carry_one(&far, &s->open[at]);
+    last[at] = far.begun;
   }
-  return tu_far_end(&far, error);
+  const tutti_err err = tu_far_end(&far, error);
+  while (err != TUTTI_OK && s->done > first && last[(s->done - 1) % OPEN_MAX] > far.completed) s->done--;
+  return err;
 }
 
 tutti_err tu_session_check(const tutti_session *s, const char *call, struct tu_error *error) {
@@ -99,7 +110,13 @@ tutti_err tutti_session_free(tutti_session *session) {
   /* In a child of fork(), the call is refused: the session belongs to the parent process, which runs the remaining
    * copies. */
   if (tu_session_check(session, "tutti_session_free", &error) != TUTTI_OK) return tu_thread_error(&error);
-  const tutti_err err = carry_out("tutti_session_free", session, session->started, &error);
+  tutti_err err = TUTTI_OK;
+  while (session->done < session->started) {
+    struct tu_error later;
+    const bool whole = err == TUTTI_OK;
+    const tutti_err found = carry_out("tutti_session_free", session, session->started, whole ? &error : &later);
+    if (whole) err = found;
+  }
   pthread_mutex_lock(&lock);
   struct tutti_session **at = &sessions;
   while (*at != session) at = &(*at)->next;

@@ -103,7 +103,6 @@ static struct tu_far_request *take_first(struct tu_far *far) {
   struct tu_far_request *q = far->first;
   far->first = q->next;
   if (!far->first) far->last = NULL;
-  far->completed++;
   return q;
 }
 
@@ -123,6 +122,7 @@ static void complete_first(struct tu_far *far) {
   }
   if (q->pitch > q->row_bytes) spread(q);
   free(take_first(far));
+  far->completed++;
 }
 
 void tu_far_wait(struct tu_far *far, uint64_t number) {

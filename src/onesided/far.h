@@ -35,7 +35,7 @@ struct tu_far_rows {
 struct tu_far {
   const char *call;
   struct tu_far_request *first, *last; /* requests that are not completed */
-  uint64_t begun, completed;           /* numbers of requests */
+  uint64_t begun, completed;           /* numbers of requests; those that were given up do not count as completed */
   struct tu_error error;               /* the first error */
 };
 
