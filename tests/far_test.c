@@ -552,6 +552,57 @@ static int create_and_free(struct ranks_world *w, uint32_t rank) {
 }
 static void test_windows_come_and_go(void) { run_everywhere(create_and_free); }
 
+/* ---- children of fork() ---- */
+
+enum { CHILDREN = 10, CHILD_S = 5, SEARCHED = 100 };
+
+/* Joins a world of its own, and makes a window there. */
+static int child_with_a_window(uint32_t rank) {
+  tutti_comm *world;
+  tutti_window *window;
+  static const char *const names[] = {"TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_MASTER_ADDR", "TUTTI_MASTER_PORT"};
+  for (int i = 0; i < 4; i++) unsetenv(names[i]);
+  MUST(tutti_init(NULL, &world));
+  MUST(tutti_window_create(world, NULL, 64, &window));
+  MUST(tutti_window_free(window));
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+
+static _Atomic bool forked;
+
+/* Searches for windows nearly all the time, as the thread of the library does when it serves. */
+static void *signal_until_forked(void *signal) {
+  while (!forked && tutti_signal_add(signal, 1, NULL) == TUTTI_OK) continue;
+  return NULL;
+}
+
+static int fork_while_searching(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world;
+  tutti_window *windows[SEARCHED];
+  pthread_t thread;
+  MUST(join(w, rank, &world));
+  for (int i = 0; i < SEARCHED; i++) MUST(tutti_window_create(world, NULL, 8, &windows[i]));
+  if (rank == 1) EXPECT(pthread_create(&thread, NULL, signal_until_forked, signal_at(windows[0], 1, 0)) == 0);
+  for (int i = 0; i < CHILDREN && rank == 1; i++) {
+    const pid_t pid = fork();
+    EXPECT(pid >= 0);
+    if (pid == 0) {
+      alarm(CHILD_S);
+      _exit(child_with_a_window(rank));
+    }
+    int status = 0;
+    EXPECT(waitpid(pid, &status, 0) == pid);
+    EXPECT(status == 0);
+  }
+  forked = true;
+  if (rank == 1) pthread_join(thread, NULL);
+  for (int i = 0; i < SEARCHED; i++) MUST(tutti_window_free(windows[i]));
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+static void test_fork(void) { run_in(&places[0], 0, fork_while_searching, 0); }
+
 /* ---- sessions with a copy that fails ---- */
 
 enum { COPIES = 20, FAILS = 5 };
@@ -900,6 +951,7 @@ static const struct test tests[] = {
     {"abort", test_abort},
     {"death", test_death},
     {"stopped", test_stopped},
+    {"fork", test_fork},
     {"session_after_an_error", test_session_after_an_error},
     {"mix", test_mix},
     {"damaged_requests", test_damaged_requests},

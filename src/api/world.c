@@ -18,6 +18,7 @@
 #include "comm/groups.h"
 #include "comm/patience.h"
 #include "mover/join.h"
+#include "onesided/windows.h"
 #include "stream/link.h"
 #include "transport/shm_memory.h"
 
@@ -213,7 +214,7 @@ tutti_err tutti_init_sized(const tutti_options *options, size_t options_bytes, t
   *world = NULL;
   bool fresh;
   (void)tu_process_number(&fresh);
-  if (fresh) tu_queue_reset(), tu_comm_sweep_reset(), tu_link_reset(), tu_progress_reset();
+  if (fresh) tu_queue_reset(), tu_comm_sweep_reset(), tu_link_reset(), tu_progress_reset(), tu_windows_reset();
   tutti_err err = take_options(options, options_bytes, &known, &error);
   if (err == TUTTI_OK) err = init(&known, world, &error);
   return err == TUTTI_OK ? err : tu_thread_error(&error);

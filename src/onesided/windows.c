@@ -81,6 +81,8 @@ void tu_windows_lock(void) { pthread_rwlock_wrlock(&lock); }
 
 void tu_windows_unlock(void) { pthread_rwlock_unlock(&lock); }
 
+void tu_windows_reset(void) { pthread_rwlock_init(&lock, NULL); }
+
 /* ---- reserving parts for a root ---- */
 
 uint32_t tu_window_reserve(struct tutti_window *w, uint32_t root, const uint32_t members[], uint32_t count) {

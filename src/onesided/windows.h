@@ -13,6 +13,8 @@ struct tutti_window *tu_windows_take_any(const struct tutti_comm *comm);
 /* Between these calls, parts of windows in the list may change. */
 void tu_windows_lock(void);
 void tu_windows_unlock(void);
+/* Called in a child of fork(), before it joins a world: a thread of the parent may have held the lock. */
+void tu_windows_reset(void);
 
 /* Returns the window whose memory contains the address; NULL: no window does. *rank: the rank in whose part of the
  * window the address lies. Any thread may call this function. */
