@@ -379,7 +379,7 @@ static void test_threads(void) { run_everywhere(work_in_threads); }
 enum { STREAM_BYTES = 6 << 20, STREAM_MS = 15000 };
 
 /* Puts to and gets from the parts of the others in turns until a call fails. */
-static tutti_err stream(const tutti_window *window, uint32_t rank, uint32_t ranks, uint32_t first) {
+static tutti_err stream(const tutti_window *window, uint32_t rank, uint32_t ranks, uint32_t first, size_t at) {
   unsigned char *mine = malloc(STREAM_BYTES);
   tutti_err err = mine ? TUTTI_OK : TUTTI_ERR_MEMORY;
   const uint64_t end = ranks_now_ms() + STREAM_MS;
@@ -387,9 +387,10 @@ static tutti_err stream(const tutti_window *window, uint32_t rank, uint32_t rank
   for (uint32_t i = first; err == TUTTI_OK && ranks_now_ms() < end; i++) {
     const uint32_t to = i % ranks;
     const size_t shape[] = {1000, 1000}, strides[] = {1010, 1};
-    tutti_tensor here = flat(mine, TUTTI_U8, STREAM_BYTES), there = flat(part_of(window, to), TUTTI_U8, STREAM_BYTES);
-    if (i % 3 == 1 &&
-        tutti_tensor_strided(&there, (tutti_tensor_of){part_of(window, to), TUTTI_U8, 2, shape}, strides) != TUTTI_OK)
+    tutti_tensor here = flat(mine, TUTTI_U8, STREAM_BYTES),
+                 there = flat(part_of(window, to) + at, TUTTI_U8, STREAM_BYTES);
+    if (i % 3 == 1 && tutti_tensor_strided(&there, (tutti_tensor_of){part_of(window, to) + at, TUTTI_U8, 2, shape},
+                                           strides) != TUTTI_OK)
       abort();
     if (i % 3 == 1 && tutti_tensor_strided(&here, (tutti_tensor_of){mine, TUTTI_U8, 2, shape}, NULL) != TUTTI_OK)
       abort();
@@ -407,7 +408,7 @@ struct streamer {
 };
 static void *stream_in_thread(void *argument) {
   struct streamer *s = argument;
-  s->err = stream(s->window, s->rank, s->ranks, s->rank + 1);
+  s->err = stream(s->window, s->rank, s->ranks, s->rank + 1, 0);
   snprintf(s->text, sizeof s->text, "%s", tutti_error_message(NULL));
   return NULL;
 }
@@ -418,7 +419,7 @@ static int stream_until_a_death(struct ranks_world *w, uint32_t rank) {
   tutti_window *window;
   pthread_t thread;
   MUST(join(w, rank, &world));
-  MUST(tutti_window_create(world, NULL, STREAM_BYTES, &window));
+  MUST(tutti_window_create(world, NULL, 2 * STREAM_BYTES, &window));
   MUST(tutti_barrier(world));
   struct streamer s = {.window = window, .rank = rank, .ranks = w->ranks};
   EXPECT(pthread_create(&thread, NULL, stream_in_thread, &s) == 0);
@@ -426,7 +427,8 @@ static int stream_until_a_death(struct ranks_world *w, uint32_t rank) {
     ranks_sleep_us(w->seed % 60000);
     kill(getpid(), SIGKILL);
   }
-  EXPECT(has_failed(rank, stream(window, rank, w->ranks, rank), TUTTI_ERR_PEER, "rank 1", "a stream to a dead rank"));
+  EXPECT(has_failed(rank, stream(window, rank, w->ranks, rank, STREAM_BYTES), TUTTI_ERR_PEER, "rank 1",
+                    "a stream to a dead rank"));
   pthread_join(thread, NULL);
   if (s.err != TUTTI_ERR_PEER) printf("  rank %u: the thread's stream: %s: %s\n", rank, tutti_err_name(s.err), s.text);
   EXPECT(s.err == TUTTI_ERR_PEER && test_contains(s.text, "rank 1"));
@@ -436,11 +438,33 @@ static int stream_until_a_death(struct ranks_world *w, uint32_t rank) {
   return 0;
 }
 
+/* The last rank is killed before the others have any connection with it, except for one of them. */
+static int put_to_a_dead_rank(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world;
+  tutti_window *window;
+  const uint32_t last = w->ranks - 1;
+  MUST(join(w, rank, &world));
+  MUST(tutti_window_create(world, NULL, STREAM_BYTES, &window));
+  MUST(tutti_barrier(world));
+  w->shared->numbers[0]++;
+  while (w->shared->numbers[0] < w->ranks) ranks_sleep_us(1000);
+  if (rank == last) kill(getpid(), SIGKILL);
+  ranks_sleep_us(20000 * rank);
+  EXPECT(has_failed(rank, stream(window, rank, w->ranks, last, 0), TUTTI_ERR_PEER, "rank 3", "a put to a dead rank"));
+  EXPECT(has_failed(rank, tutti_window_free(window), TUTTI_ERR_PEER, "rank 3", "free of the window"));
+  (void)!tutti_comm_free(world);
+  return 0;
+}
+
 static void test_death(void) {
   uint64_t state = test_seed();
+  run_in(&places[1], 0, put_to_a_dead_rank, 1u << 3);
+  run_in(&places[2], 0, put_to_a_dead_rank, 1u << 3);
   for (int i = 0; i < (test_long() ? 200 : 8); i++)
     run_in(&places[i % PLACES], ranks_random(&state), stream_until_a_death, 1u << 1);
 }
+
+enum { ABORTS = 100 };
 
 /* Rank 1 aborts while all others, and it itself, are in long transfers. Their buffers and windows are free at once. */
 static int stream_until_an_abort(struct ranks_world *w, uint32_t rank) {
@@ -481,6 +505,28 @@ static void test_abort(void) {
   for (int i = 0; i < PLACES; i++) run_in(&places[i], ranks_random(&state), stream_until_an_abort, 0);
 }
 
+/* Rank 1 aborts, and frees the window at once. A request that it then refuses must not fail before the reason is known. */
+static int signal_until_an_abort(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world, *copy;
+  tutti_window *window;
+  MUST(join(w, rank, &world));
+  for (int round = 0; round < ABORTS; round++) {
+    tutti_err err = TUTTI_OK;
+    MUST(tutti_comm_dup(world, &copy));
+    MUST(tutti_window_create(copy, NULL, 64, &window));
+    MUST(tutti_barrier(world));
+    if (rank == 1) tutti_abort(copy, "rank 1 has enough");
+    while (rank != 1 && err == TUTTI_OK) err = tutti_signal_add(signal_at(window, 1, 0), 1, NULL);
+    EXPECT(rank == 1 || has_failed(rank, err, TUTTI_ERR_ABORTED, "rank 1 has enough", "a signal"));
+    EXPECT(has_failed(rank, tutti_window_free(window), TUTTI_ERR_ABORTED, "has enough", "free of the window"));
+    EXPECT(has_failed(rank, tutti_comm_free(copy), TUTTI_ERR_ABORTED, "has enough", "free of the communicator"));
+    MUST(tutti_barrier(world));
+  }
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+static void test_refusal_after_an_abort(void) { run_everywhere(signal_until_an_abort); }
+
 /* The last rank is stopped. Rank 0, on another host, puts to it until its time-out. */
 static int put_to_a_stopped_rank(struct ranks_world *w, uint32_t rank) {
   tutti_comm *world;
@@ -500,7 +546,7 @@ static int put_to_a_stopped_rank(struct ranks_world *w, uint32_t rank) {
     ranks_sleep_us(20000);
     const uint64_t before = ranks_now_ms();
     snprintf(facts, sizeof facts, "tutti_|rank 0|700 ms|rank %u", last);
-    tutti_err err = stream(window, 0, w->ranks, last);
+    tutti_err err = stream(window, 0, w->ranks, last, 0);
     const uint64_t took = ranks_now_ms() - before;
     kill((pid_t)w->shared->numbers[1 + last], SIGCONT);
     EXPECT(has_failed(rank, err, TUTTI_ERR_TIMEOUT, facts, "a put to a stopped rank"));
@@ -810,10 +856,13 @@ static int one_round(struct mix *m, tutti_comm *world, uint32_t round) {
 }
 
 static int mix(struct ranks_world *w, uint32_t rank) {
-  tutti_comm *world;
+  tutti_comm *world, *comm;
   tutti_window *window;
   MUST(join_with(w, rank, &(tutti_options){.timeout_ms = TIMEOUT_MS, .progress_thread = w->seed >> rank & 1}, &world));
-  MUST(tutti_window_create(world, NULL, 64 + (size_t)w->ranks * MIX_AREA + sizeof(int32_t[GROUP_ITEMS]), &window));
+  /* In some worlds, the ranks of the communicator are in reverse order. */
+  MUST(tutti_comm_split(world, 0, w->seed & 16 ? -(int)rank : (int)rank, &comm));
+  rank = tutti_rank(comm);
+  MUST(tutti_window_create(comm, NULL, 64 + (size_t)w->ranks * MIX_AREA + sizeof(int32_t[GROUP_ITEMS]), &window));
   struct mix m = {.w = w, .window = window, .rank = rank, .ranks = w->ranks, .state = w->seed * 64 + rank};
   m.model = calloc(w->ranks, MIX_AREA);
   m.own = malloc((size_t)8 * MIX_AREA);
@@ -821,19 +870,20 @@ static int mix(struct ranks_world *w, uint32_t rank) {
   EXPECT(m.model && m.own && m.tiles);
   MUST(tutti_session_create(&m.session));
   for (uint32_t round = 0; round < (test_long() ? 200 : MIX_ROUNDS); round++)
-    if (one_round(&m, world, round) != 0) return 1;
+    if (one_round(&m, comm, round) != 0) return 1;
   MUST(tutti_session_free(m.session));
   free(m.model);
   free(m.own);
   free(m.tiles);
   MUST(tutti_window_free(window));
+  MUST(tutti_comm_free(comm));
   MUST(tutti_comm_free(world));
   return 0;
 }
 
 static void test_mix(void) {
   uint64_t seed = test_seed();
-  for (int i = 0; i < PLACES && test_failures == 0; i++) run_in(&places[i], seed + (uint64_t)i, mix, 0);
+  for (int i = 0; i < 2 * PLACES && test_failures == 0; i++) run_in(&places[i / 2], seed + 16 * (uint64_t)i, mix, 0);
 }
 
 /* ---- damaged requests ---- */
@@ -949,6 +999,7 @@ static const struct test tests[] = {
     {"threads", test_threads},
     {"windows_come_and_go", test_windows_come_and_go},
     {"abort", test_abort},
+    {"refusal_after_an_abort", test_refusal_after_an_abort},
     {"death", test_death},
     {"stopped", test_stopped},
     {"fork", test_fork},

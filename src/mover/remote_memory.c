@@ -81,8 +81,8 @@ static struct tu_memory_frame frame_of(const void *head) {
 void *tu_remote_begin_memory(struct tu_remote *r, uint32_t from, const void *head, size_t bytes) {
   const struct tu_memory_frame f = frame_of(head);
   struct tu_filling *filling = &r->filling[from];
-  *filling = (struct tu_filling){0};
   if (bytes == 0) return NULL;
+  *filling = (struct tu_filling){0};
   if (f.what == 0) {
     struct tu_request_to *request = *find(r, from, f.number);
     if (!request || f.code != TUTTI_OK || request->answer_bytes != bytes) return NULL;
@@ -107,10 +107,23 @@ static void hear_answer(struct tu_remote *r, uint32_t from, const struct tu_memo
   atomic_store_explicit(&request->done, true, memory_order_release);
 }
 
+/* Sends a refusal. A window may be gone because its communicator has failed. So the verdict goes first, on the same
+ * connection, and the peer reports that one. */
+static void refuse(struct tu_remote *r, uint32_t to, const struct tu_memory_frame *refusal) {
+  const struct tu_remote_comm *s = tu_remote_find_comm(r, refusal->comm_id);
+  struct tu_error error;
+  if (s && s->control && !s->deaf && tu_control_verdict(s->control, &error)) {
+    const struct tu_frame f = {.comm_id = refusal->comm_id, .kind = TU_FRAME_VERDICT, .code = error.code};
+    (void)r->wire->ops->post(r->wire, to, TU_URGENT, &f, error.text, strlen(error.text) + 1);
+  }
+  (void)r->wire->ops->post(r->wire, to, TU_URGENT, refusal, NULL, 0);
+}
+
 void tu_remote_end_memory(struct tu_remote *r, uint32_t from, const void *head, const void *body, size_t bytes) {
   const struct tu_memory_frame f = frame_of(head);
-  void *buffer = r->filling[from].buffer;
-  r->filling[from] = (struct tu_filling){0};
+  /* Frames without a body may come on another connection than the rest, in the middle of a frame that has one. */
+  void *buffer = bytes > 0 ? r->filling[from].buffer : NULL;
+  if (bytes > 0) r->filling[from] = (struct tu_filling){0};
   if (f.what == 0) {
     hear_answer(r, from, &f, bytes);
     return;
@@ -125,7 +138,8 @@ void tu_remote_end_memory(struct tu_remote *r, uint32_t from, const void *head, 
                                                  .number = f.number,
                                                  .value = answer.value};
   /* If out of memory, the peer waits until its time-out. */
-  (void)tu_remote_write(r, from, &head_of_answer, answer.body, answer.bytes, answer.owned);
+  if (answer.code != TUTTI_OK) refuse(r, from, &head_of_answer);
+  else (void)tu_remote_write(r, from, &head_of_answer, answer.body, answer.bytes, answer.owned);
 }
 
 void tu_remote_lose_memory(struct tu_remote *r, uint32_t from) {

@@ -83,8 +83,9 @@ static tutti_err await(const struct tu_far *far, struct tu_far_request *q, struc
   }
   resume_thread(comm->transport);
   if (wait.since) tu_chain_go_on(comm->transport);
-  if (!is_done(q)) return tu_comm_verdict(comm, error);
-  if (q->to.code == TUTTI_OK) return TUTTI_OK;
+  if (is_done(q) && q->to.code == TUTTI_OK) return TUTTI_OK;
+  const tutti_err verdict = tu_comm_verdict(comm, error);
+  if (verdict != TUTTI_OK) return verdict;
   if (q->to.code == TUTTI_ERR_MEMORY)
     return tu_fail(error, TUTTI_ERR_MEMORY, "%s: rank %u is out of memory", far->call, q->rank);
   return tu_fail(error, q->to.code,
