@@ -186,6 +186,67 @@ static void test_target_in_local_calls(void) {
   run_in(&places[1], 0, wait_as_target, 0);
 }
 
+/* ---- one-sided calls within on_ready ---- */
+
+enum { PARTS_ITEMS = 1 << 18 };
+
+struct forwarding {
+  const tutti_window *window;
+  const int32_t *out;
+  uint32_t rank, to;
+  tutti_err err;
+};
+
+/* Puts the part to another rank, and tells it how many elements there are. */
+static void forward(void *context, size_t first, size_t count) {
+  struct forwarding *f = context;
+  const tutti_tensor here = flat((void *)(uintptr_t)(f->out + first), TUTTI_I32, count);
+  const tutti_tensor there = flat(signal_at(f->window, f->to, 64 + 4 * first), TUTTI_I32, count);
+  if (f->err == TUTTI_OK) f->err = tutti_put(&here, &there, NULL, NULL);
+  if (f->err == TUTTI_OK) f->err = tutti_signal_add(signal_at(f->window, f->to, 0), (int32_t)count, NULL);
+}
+
+/* All ranks put within on_ready, by a thread of the program or of the library. */
+static int put_when_ready(struct ranks_world *w, uint32_t rank) {
+  tutti_comm *world;
+  tutti_window *window;
+  int32_t *in = calloc(PARTS_ITEMS, sizeof *in), *out = calloc(PARTS_ITEMS, sizeof *out), sum = 0;
+  MUST(join_with(w, rank, &(tutti_options){.timeout_ms = TIMEOUT_MS, .progress_thread = w->seed >> rank & 1}, &world));
+  MUST(tutti_window_create(world, NULL, 64 + PARTS_ITEMS * sizeof *in, &window));
+  EXPECT(in && out);
+  for (uint32_t r = 0; r < w->ranks; r++) sum += (int32_t)r;
+  for (int32_t round = 0; round < 5; round++) {
+    struct forwarding f = {window, out, rank, (rank + 1) % w->ranks, TUTTI_OK};
+    const tutti_call call = {.collective = TUTTI_ALLREDUCE,
+                             .send = in,
+                             .recv = out,
+                             .count = PARTS_ITEMS,
+                             .type = TUTTI_I32,
+                             .on_ready = forward,
+                             .on_ready_context = &f};
+    const int32_t *mine = signal_at(window, rank, 64);
+    const tutti_tensor signal = flat(signal_at(window, rank, 0), TUTTI_I32, 1);
+    tutti_request *request;
+    for (int32_t i = 0; i < PARTS_ITEMS; i++) in[i] = (int32_t)rank + i + round;
+    MUST(tutti_start(world, &call, &request));
+    MUST(tutti_wait(&request));
+    EXPECT(f.err == TUTTI_OK);
+    MUST(tutti_signal_wait(&signal, TUTTI_EQ, PARTS_ITEMS * (round + 1), TIMEOUT_MS, NULL));
+    for (int32_t i = 0; i < PARTS_ITEMS; i++) EXPECT(mine[i] == sum + (int32_t)w->ranks * (i + round));
+    MUST(tutti_barrier(world));
+  }
+  free(in);
+  free(out);
+  MUST(tutti_window_free(window));
+  MUST(tutti_comm_free(world));
+  return 0;
+}
+
+static void test_within_on_ready(void) {
+  for (int i = 0; i < PLACES; i++)
+    for (uint64_t threads = 0; threads < 3; threads++) run_in(&places[i], threads * 5, put_when_ready, 0);
+}
+
 /* ---- an idle rank with a window uses no CPU time ---- */
 
 enum { IDLE_US = 500000, IDLE_CPU_US = 50000 };
@@ -994,6 +1055,7 @@ static const struct test tests[] = {
     {"computing_target", test_computing_target},
     {"sleeping_target", test_sleeping_target},
     {"target_in_local_calls", test_target_in_local_calls},
+    {"within_on_ready", test_within_on_ready},
     {"idle", test_idle},
     {"long_transfers", test_long_transfers},
     {"threads", test_threads},
