@@ -30,9 +30,10 @@
  *
  * Without tutti_options.progress_thread, calls make progress only while a thread of the program is in a function of the
  * library. In a job of several hosts, the library may then have one thread, which sends what is unsent when a function
- * returns, and does nothing else. With the option, the process has one such thread, whatever the number of its worlds
- * and communicators: from tutti_init until the last communicator of the last world that asked for it is freed. It
- * advances the open requests of all communicators while no thread of the program waits, and sleeps otherwise.
+ * returns, carries out the one-sided calls of other hosts to windows of this rank, and does nothing else. With the
+ * option, the process has one such thread, whatever the number of its worlds and communicators: from tutti_init until
+ * the last communicator of the last world that asked for it is freed. It advances the open requests of all communicators
+ * while no thread of the program waits, and sleeps otherwise.
  * It also calls on_ready and user operations. An error that it finds becomes the verdict, which the next call of the
  * program returns. It does not count time limits, has all signals blocked, and does not exist in a child of fork().
  *
