@@ -216,7 +216,8 @@ static tutti_err wait_for(struct wish *w, int timeout_ms, struct tu_error *error
     if (look_round(w, error)) break;
     if (due == TU_TOO_LATE) {
       (void)fail_late(w, timeout_ms, wait.since, error);
-      (void)tu_comm_verdict(comm, error); /* there may be one by now, while this rank has asked others for their waits */
+      (void)tu_comm_verdict(comm,
+                            error); /* there may be one by now, while this rank has asked others for their waits */
       break;
     }
   }

@@ -14,24 +14,30 @@ struct cell {
 
 /* ---- telling ---- */
 
-static void tell(struct tu_mover *m, uint32_t peer, struct tu_link_head *head, const void *body, size_t bytes,
-                 void *owned) {
+static void fail(struct tu_mover *m, uint32_t peer, const struct tu_link_head *head, size_t bytes) {
   struct tu_error error;
-  if (tu_remote_tell_link(&m->control, peer, head, body, bytes, owned)) return;
   tu_fail_memory(&error, sizeof *head + bytes, "a message to rank %u about link %u", peer, head->link);
   tu_control_fail(&m->control, &error);
+}
+
+static void tell(struct tu_mover *m, uint32_t peer, struct tu_link_head *head, const void *body, size_t bytes,
+                 void *owned) {
+  if (!tu_remote_tell_link(&m->control, peer, head, body, bytes, owned)) fail(m, peer, head, bytes);
 }
 
 void tu_far_link_tell_cell(struct tu_mover *m, uint32_t peer, uint32_t number, const struct tu_link_cell *cell) {
   struct tu_link_head head = {.what = CELL, .link = (uint8_t)number};
   struct cell *copy = malloc(sizeof *copy);
-  if (copy)
-    *copy = (struct cell){.called = atomic_load(&cell->called),
-                          .hello = atomic_load(&cell->hello),
-                          .met = atomic_load(&cell->met),
-                          .closed = atomic_load(&cell->closed),
-                          .view = cell->view};
-  tell(m, peer, &head, copy, copy ? sizeof *copy : 0, copy);
+  if (!copy) {
+    fail(m, peer, &head, sizeof *copy);
+    return;
+  }
+  *copy = (struct cell){.called = atomic_load(&cell->called),
+                        .hello = atomic_load(&cell->hello),
+                        .met = atomic_load(&cell->met),
+                        .closed = atomic_load(&cell->closed),
+                        .view = cell->view};
+  tell(m, peer, &head, copy, sizeof *copy, copy);
 }
 
 static struct tu_link_head head_of(const struct tu_link_end *end, enum what what, uint64_t number) {
