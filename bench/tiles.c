@@ -8,14 +8,15 @@
  * along columns, and far apart along rows, so a store of a tile takes long. Medians of ROUNDS: of loading a tile alone
  * (load_us: tutti_get, one after the other) and storing one alone (store_us: the same call on rank 0's data alone), and of
  * the whole call with one tile and with two. Rank 0 prints
- * `load_us store_us one_us two_us ratio wrong`; ratio: the median of one / two of each round. */
+ * `load_us store_us one_us two_us ratio wrong`; ratio: the median of one / two of each round. ROUNDS 0: only the first two
+ * are measured. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <tutti/window.h>
 
-enum { COLS = 256, LINE = 64, ROUNDS_MAX = 1000, LOADS_MAX = 64, SLEEP_MS = 20, RANKS_MAX = 16 };
+enum { COLS = 256, LINE = 64, ROUNDS_MAX = 1000, LOADS_MAX = 64, SLEEP_MS = 20, RANKS_MAX = 16, TILE_ROUNDS = 3 };
 
 struct tiles {
   tutti_comm *world;
@@ -118,14 +119,17 @@ static double median(double values[], int count) {
 
 static void measure(const struct tiles *t, int rounds) {
   static double loads[ROUNDS_MAX], stores[ROUNDS_MAX], ones[ROUNDS_MAX], twos[ROUNDS_MAX], ratios[ROUNDS_MAX];
+  const bool whole = rounds > 0;
   size_t wrong = 0;
-  for (uint32_t tiles = 1; tiles <= 2; tiles++) {
+  if (!whole) rounds = TILE_ROUNDS;
+  for (uint32_t tiles = 1; tiles <= 2 && whole; tiles++) {
     (void)collect(t, t->ranks, &t->to, tiles);
     wrong += count_wrong(t);
   }
   for (int i = 0; i < rounds; i++) {
     loads[i] = load(t);
     stores[i] = store(t);
+    if (!whole) continue;
     ones[i] = collect(t, t->ranks, &t->to, 1);
     twos[i] = collect(t, t->ranks, &t->to, 2);
     ratios[i] = ones[i] / twos[i];
@@ -176,9 +180,9 @@ int main(int argc, char **argv) {
   must(tutti_init(NULL, &t.world), "tutti_init");
   t.rank = tutti_rank(t.world);
   t.ranks = tutti_ranks(t.world);
-  if (t.tile_rows == 0 || t.rows % t.tile_rows != 0 || t.ranks < 2 || t.ranks > RANKS_MAX || rounds < 1 ||
+  if (t.tile_rows == 0 || t.rows % t.tile_rows != 0 || t.ranks < 2 || t.ranks > RANKS_MAX || rounds < 0 ||
       rounds > ROUNDS_MAX) {
-    fprintf(stderr, "tiles: expected whole tiles of rows of %d bytes, 2 to %d ranks, 1 to %d rounds\n", COLS, RANKS_MAX,
+    fprintf(stderr, "tiles: expected whole tiles of rows of %d bytes, 2 to %d ranks, 0 to %d rounds\n", COLS, RANKS_MAX,
             ROUNDS_MAX);
     return 2;
   }

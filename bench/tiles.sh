@@ -27,12 +27,12 @@ is_even() { awk -v a="$load" -v b="$store" 'BEGIN { exit !(a <= 1.25 * b && b <=
 even_out() {
   local try free
   [ -z "${rate-}" ] || shape none
-  tiles "$1" "$2" "$3" strided 3
+  tiles "$1" "$2" "$3" strided 0
   free=$load
   rate=$(awk -v b="$3" -v s="$store" -v f="$free" 'BEGIN { t = s - f / 2; printf "%d", b * 8 / (t > s / 4 ? t : s / 4) }')
   for try in 1 2 3 4 5 6; do
-    shape "${rate}mbit" 4kb || exit 1
-    tiles "$1" "$2" "$3" strided 3
+    shape "${rate}mbit" 6kb || exit 1
+    tiles "$1" "$2" "$3" strided 0
     awk -v a="$load" -v b="$store" 'BEGIN { exit !(a <= 1.08 * b && b <= 1.08 * a) }' && return
     rate=$(awk -v r="$rate" -v a="$load" -v b="$store" 'BEGIN { printf "%d", r * a / b }')
   done
