@@ -387,6 +387,25 @@ static void bad_groups(struct player *p) {
   free(g);
 }
 
+/* A tile of 2 GiB is large enough for anything, but not for data of another host. */
+static void huge_tiles(struct player *p) {
+  struct scene s;
+  float mine[2] = {1, 2};
+  const size_t bytes = (size_t)2 << 30;
+  set_scene(p, &s);
+  void *tile = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (tile == MAP_FAILED) abort();
+  const uint32_t next = (p->rank + 1) % p->ranks;
+  const tutti_staging staging = {.tiles = {tile}, .rows = bytes / 1024, .cols = 256};
+  const tutti_tensor from = rows_of(mine, TUTTI_F32, 1, 2), to = rows_of(s.remote, TUTTI_F32, 1, 2);
+  const bool mapped = is_mapped(p, s.window, next);
+  const tutti_err err = tutti_put(&from, &to, &staging, NULL);
+  if (mapped) fine(p, err, "a huge tile");
+  else refused(p, err, TUTTI_ERR_ARGUMENT, "tutti_put|tile|2147483648|another host", "a huge tile");
+  munmap(tile, bytes);
+  end_scene(p, &s);
+}
+
 /* ---- two roots at a time ---- */
 
 /* Stays in the call, after the first load, until the other ranks have got their errors. */
@@ -467,9 +486,10 @@ static void apart_at_once(struct player *p) {
 /* ---- all tests ---- */
 
 static const struct troupe_case cases[] = {
-    {TROUPE_CASE(bad_windows)}, {TROUPE_CASE(left_behind)}, {TROUPE_CASE(after_a_failure)},
-    {TROUPE_CASE(bad_tensors)}, {TROUPE_CASE(bad_staging)}, {TROUPE_CASE(nothing_at_all)},
-    {TROUPE_CASE(bad_groups)},  {TROUPE_CASE(two_at_once)}, {TROUPE_CASE(apart_at_once)},
+    {TROUPE_CASE(bad_windows)},   {TROUPE_CASE(left_behind)}, {TROUPE_CASE(after_a_failure)},
+    {TROUPE_CASE(bad_tensors)},   {TROUPE_CASE(bad_staging)}, {TROUPE_CASE(nothing_at_all)},
+    {TROUPE_CASE(huge_tiles)},    {TROUPE_CASE(bad_groups)},  {TROUPE_CASE(two_at_once)},
+    {TROUPE_CASE(apart_at_once)},
 };
 
 int main(int argc, char **argv) {

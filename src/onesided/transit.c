@@ -8,6 +8,8 @@
 
 /* Bytes of a tile of the library. Two tiles must last while a request goes to the other host and back. */
 enum { TILE_BYTES = 256 << 10 };
+/* Maximum bytes of a tile of the user. A request describes its rows by 32 bits, and needs as much memory. */
+enum { TILE_BYTES_MAX = 1 << 29 };
 
 static struct tu_transit *transit_of(struct tu_loader *loader) {
   return (struct tu_transit *)(void *)((unsigned char *)loader - offsetof(struct tu_transit, loader));
@@ -63,6 +65,10 @@ tutti_err tu_transit_open(struct tu_transit *transit, const struct tu_stage *giv
   tu_far_start(&transit->far, to->located->call);
   transit->loader = (struct tu_loader){.begin = begin_load, .wait = wait_for_load};
   transit->stage.loader = &transit->loader;
+  if (given->tile_bytes > TILE_BYTES_MAX)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: a tile has %zu bytes, but data of another host passes through tiles of at most %d bytes",
+                   to->located->call, given->tile_bytes, TILE_BYTES_MAX);
   return given->tile_count == 0 ? lend_tiles(transit, from, error) : TUTTI_OK;
 }
 

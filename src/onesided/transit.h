@@ -18,8 +18,8 @@ struct tu_transit {
   void *memory;        /* the library's tiles */
 };
 
-/* Prepares a call that moves data between these ends. The caller must call tu_transit_close, also after an error. Error:
- * TUTTI_ERR_MEMORY. */
+/* Prepares a call that moves data between these ends. The caller must call tu_transit_close, also after an error. Errors:
+ * TUTTI_ERR_MEMORY; TUTTI_ERR_ARGUMENT if the user's tiles are too large for data of another host. */
 tutti_err tu_transit_open(struct tu_transit *transit, const struct tu_stage *given, const struct tu_end *to,
                           uint32_t to_count, const struct tu_end *from, uint32_t from_count, struct tu_error *error);
 /* Waits for all requests. Returns the first error of them. */
