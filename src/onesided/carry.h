@@ -14,7 +14,7 @@ tutti_err tu_carry_pairs(const struct tu_stage *stage, const struct tu_end *to, 
 tutti_err tu_carry_cast(const struct tu_stage *stage, const struct tu_end *to, uint32_t count,
                         const struct tu_end *from, struct tu_error *error);
 /* Adds the elements of `from` to those of `to`. The addition of each element is atomic. */
-tutti_err tu_carry_add(const struct tu_stage *stage, const struct tu_end *to, const struct tu_end *from,
+tutti_err tu_carry_add(const struct tu_stage *given, const struct tu_end *to, const struct tu_end *from,
                        struct tu_error *error);
 /* Adds the rows of a matrix to a region of a tensor whose data begins at `data`, atomically. */
 void tu_carry_add_rows(tutti_datatype type, const struct tu_region *region, void *data, const void *rows, size_t pitch);

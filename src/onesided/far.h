@@ -55,12 +55,12 @@ static inline void tu_far_start(struct tu_far *far, const char *call) {
 }
 
 /* Begin a request, and return its number, from 1. read, write: contiguous memory. `to` and `from` of these two, and
- * `rows` of tu_far_load, must stay until the request is completed. load, store and add: a region of a tensor whose data
+ * `to` of tu_far_load, must stay until the request is completed. load, store and add: a region of a tensor whose data
  * begins at `at`; as tu_region_load and tu_region_store. add: as tu_carry_add. */
 uint64_t tu_far_read(struct tu_far *far, struct tu_far_memory at, void *to, size_t bytes);
 uint64_t tu_far_write(struct tu_far *far, struct tu_far_memory at, const void *from, size_t bytes);
 uint64_t tu_far_load(struct tu_far *far, struct tu_far_memory at, const tutti_tensor *tensor,
-                     const struct tu_region *region, void *rows, size_t pitch);
+                     const struct tu_region *region, void *to, size_t pitch);
 uint64_t tu_far_store(struct tu_far *far, struct tu_far_memory at, const tutti_tensor *tensor,
                       const struct tu_region *region, const void *rows, size_t pitch);
 uint64_t tu_far_add(struct tu_far *far, struct tu_far_memory at, const tutti_tensor *tensor,
