@@ -49,6 +49,10 @@ at_first() { if [ ${#hosts[@]} -gt 0 ]; then on_host 0 "$@"; else "$@"; fi; }
 is_installed() { # PROGRAM PACKAGE
   [ -x "$(command -v "$1")" ] || { skip "$1 is not installed (Debian: $2)"; return 1; }
 }
+# The programs train with these data.
+has_data() {
+  [ -d /usr/share/datasets/fashion-mnist ] || { skip "no Fashion-MNIST (tools/setup demo installs it)"; return 1; }
+}
 has_hosts() { [ ${#hosts[@]} -gt 0 ] || { skip "two hosts: $hosts_why"; return 1; }; }
 
 # launch COMMAND...: runs a launcher on the first host. MPICH's (4.0.2) may write to a helper process that has ended because its ranks have; a
@@ -66,6 +70,7 @@ reference=
 # trains "HOSTS" LAUNCHER...: runs examples/train under a launcher. Its ranks must run on HOSTS (such as "2 h0 2 h1"; "":
 # any), and its model must be that of `tutti run`.
 trains() {
+  has_data || return 0
   local expected=$1 said on
   shift
   if [ -z "$reference" ]; then
