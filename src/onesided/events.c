@@ -16,6 +16,7 @@ struct tutti_session {
   uint64_t process; /* tu_process_number of the process that created the session */
   /* numbers of the last copy started and of the last copy done; done <= started <= done + OPEN_MAX */
   uint64_t started, done;
+  bool crosses; /* true: a copy to or from another host was started */
   struct tu_flat open[OPEN_MAX];
   struct tutti_session *next;
 };
@@ -74,9 +75,16 @@ static void carry_one(struct tu_far *far, const struct tu_flat *flat) {
   else tu_copy_bytes(flat->to, flat->from, flat->bytes);
 }
 
+static void copy_here(struct tutti_session *s, uint64_t up_to) {
+  while (s->done < up_to) {
+    const struct tu_flat *flat = &s->open[++s->done % OPEN_MAX];
+    if (flat->bytes > 0) tu_copy_bytes(flat->to, flat->from, flat->bytes);
+  }
+}
+
 /* Carries out the copies up to that number, in order. An error ends it; the copy that has failed counts as done, and
  * those after it are open. */
-static tutti_err carry_out(const char *call, struct tutti_session *s, uint64_t up_to, struct tu_error *error) {
+static tutti_err carry_across(const char *call, struct tutti_session *s, uint64_t up_to, struct tu_error *error) {
   uint64_t last[OPEN_MAX] = {0}; /* number of the last request that was begun by the end of a copy */
   const uint64_t first = s->done + 1;
   struct tu_far far;
@@ -91,6 +99,12 @@ static tutti_err carry_out(const char *call, struct tutti_session *s, uint64_t u
   return err;
 }
 
+static tutti_err carry_out(const char *call, struct tutti_session *s, uint64_t up_to, struct tu_error *error) {
+  if (s->crosses) return carry_across(call, s, up_to, error);
+  copy_here(s, up_to);
+  return TUTTI_OK;
+}
+
 tutti_err tu_session_check(const tutti_session *s, const char *call, struct tu_error *error) {
   return tu_refuse_child(s->process, call, error);
 }
@@ -100,6 +114,7 @@ tutti_err tu_session_start(tutti_session *s, const struct tu_flat *flat, tutti_e
   if (s->started - s->done == OPEN_MAX) err = carry_out("the start of a copy", s, s->done + 1, error);
   if (err != TUTTI_OK) return err;
   s->open[++s->started % OPEN_MAX] = *flat;
+  s->crosses |= flat->to_far.window || flat->from_far.window;
   *event = (tutti_event){s->id, s->started};
   return TUTTI_OK;
 }
