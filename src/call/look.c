@@ -47,6 +47,11 @@ static void print_waited_for(const struct tutti_request *r, char *text, size_t b
 
 /* ---- checks ---- */
 
+/* Polls the request once more. Returns true if it advances, or has nothing more to wait for. */
+static bool goes_on(struct tutti_request *r) {
+  return tu_execution_poll(&r->execution) || r->execution.unfinished == 0 || r->execution.mismatch;
+}
+
 static bool peers_lost(struct tutti_request *r) {
   char call[280];
   struct tu_error error;
@@ -56,10 +61,11 @@ static bool peers_lost(struct tutti_request *r) {
   tu_control_ask(&comm->mover->control, comm->waits_for, r->number, false);
   /* Report no rank as lost while messages still arrive, because a lost rank may have sent them before it left. If this
    * poll has completed the request, or has found a mismatch, the next poll of the queue ends the request. */
-  if (tu_execution_poll(&r->execution) || r->execution.unfinished == 0 || r->execution.mismatch) return false;
+  if (goes_on(r)) return false;
   note_blockers(r);
   tu_print_call(r, call, sizeof call);
-  if (!tu_peer_lost(comm, call, &error)) return false;
+  /* The rank may have sent its last message between that poll and its end. */
+  if (!tu_peer_lost(comm, call, &error) || goes_on(r)) return false;
   tu_comm_fail(comm, &error);
   return true;
 }

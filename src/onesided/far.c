@@ -59,8 +59,9 @@ static bool is_lost(const struct tu_far *far, struct tu_far_request *q, const st
   const bool lost = (left && tu_peer_left(comm, q->rank, far->call, &error)) ||
                     tu_peer_died(comm, q->rank, far->call, &error) ||
                     (due == TU_TOO_LATE && fail_late(far, q, wait, &error) != TUTTI_OK);
-  if (lost) tu_control_fail(&comm->mover->control, &error);
-  return lost;
+  if (!lost || is_over(q)) return false; /* the answer may have come between that look and the rank's end */
+  tu_control_fail(&comm->mover->control, &error);
+  return true;
 }
 
 /* While this thread waits, it serves the other hosts itself, and the thread of the library may rest. */
