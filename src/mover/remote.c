@@ -17,14 +17,21 @@ static bool look(struct tu_remote *r) {
   return moved;
 }
 
+/* Sends what waits: slices and credits (tu_remote_serve_comm), those that are left of other communicators, and letters. s
+ * may be NULL. */
+static bool serve(struct tu_remote *r, const struct tu_remote_comm *s, bool all_credits) {
+  bool moved = tu_remote_serve_comm(r, s, all_credits);
+  moved |= tu_remote_serve_left(r, all_credits);
+  moved |= tu_remote_send_letters(r);
+  return moved;
+}
+
 /* Sends the published slices. If another thread holds the lock, this function waits for it, whereas tu_remote_look
  * returns. If it returned, the slices might stay unsent, because no thread may serve this communicator again. */
 bool tu_remote_send(const struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(c->transport);
   pthread_mutex_lock(&r->lock);
-  bool moved = tu_remote_serve_comm(r, c->far, false);
-  moved |= tu_remote_serve_left(r, false);
-  moved |= tu_remote_send_letters(r);
+  const bool moved = serve(r, c->far, false);
   pthread_mutex_unlock(&r->lock);
   return moved;
 }
@@ -33,9 +40,7 @@ bool tu_remote_look(const struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(c->transport);
   if (pthread_mutex_trylock(&r->lock) != 0) return false;
   bool moved = look(r);
-  moved |= tu_remote_serve_comm(r, c->far, false);
-  moved |= tu_remote_serve_left(r, false);
-  moved |= tu_remote_send_letters(r);
+  moved |= serve(r, c->far, false);
   pthread_mutex_unlock(&r->lock);
   return moved;
 }
@@ -44,9 +49,7 @@ bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(t);
   pthread_mutex_lock(&r->lock);
   bool moved = look(r);
-  moved |= tu_remote_serve_comm(r, c ? c->far : NULL, true);
-  moved |= tu_remote_serve_left(r, true);
-  moved |= tu_remote_send_letters(r);
+  moved |= serve(r, c ? c->far : NULL, true);
   pthread_mutex_unlock(&r->lock);
   return moved;
 }

@@ -60,11 +60,11 @@ struct carrying {
   const struct tu_arithmetic *arithmetic;
   void *accumulator;
   struct cursor *loads, *stores;
+  const struct tu_end *sources; /* reductions: all sources */
+  unsigned char *scratch;       /* reductions: as large as the accumulator */
   /* Reductions across hosts: `from` and `count` are the sources on other hosts, in order. */
-  const struct tu_end *sources; /* [source_count]: all sources */
   uint32_t source_count;
   uint32_t *next; /* number of the next source to combine at this stop */
-  unsigned char *scratch;
 };
 
 /* Advances the cursor to the next stop (position of the tile) of the same item: a pair of tensors, or a source. After
@@ -142,8 +142,7 @@ tutti_err tu_carry_pairs(const struct tu_stage *stage, const struct tu_end *to, 
   if (err == TUTTI_OK && stage->tile_count > 0) carry_staged(&transit, to, from, count);
   for (uint32_t i = 0; err == TUTTI_OK && stage->tile_count == 0 && i < count; i++)
     if (!tu_transit_copy(&transit, &to[i], &from[i])) carry_staged(&transit, &to[i], &from[i], 1);
-  const tutti_err crossed = tu_transit_close(&transit, error);
-  return err == TUTTI_OK ? crossed : err;
+  return tu_transit_close(&transit, err, error);
 }
 
 /* ---- broadcast: load once, store to all targets ---- */
@@ -178,8 +177,7 @@ tutti_err tu_carry_cast(const struct tu_stage *stage, const struct tu_end *to, u
   if (err == TUTTI_OK && stage->tile_count > 0) cast_staged(&transit, to, count, from);
   for (uint32_t i = 0; err == TUTTI_OK && stage->tile_count == 0 && i < count; i++)
     if (!tu_transit_copy(&transit, &to[i], from)) carry_staged(&transit, &to[i], from, 1);
-  const tutti_err crossed = tu_transit_close(&transit, error);
-  return err == TUTTI_OK ? crossed : err;
+  return tu_transit_close(&transit, err, error);
 }
 
 /* ---- atomic addition ---- */
@@ -333,8 +331,7 @@ tutti_err tu_carry_add(const struct tu_stage *given, const struct tu_end *to, co
     c.work = (struct tu_work){c.slide.count, load_pair, store_sum};
     tu_stage_run(stage, &c.work);
   }
-  const tutti_err crossed = tu_transit_close(&transit, error);
-  return err == TUTTI_OK ? crossed : err;
+  return tu_transit_close(&transit, err, error);
 }
 
 /* ---- reduction: at each stop, combines all sources ---- */
@@ -356,41 +353,40 @@ static void load_source(const struct tu_work *work, size_t index, struct tu_load
   load_from(&c->from[at->item], &at->stop, load);
 }
 
+/* Combines source number s, whose rows are in a tile, with the accumulator. */
+static void combine_tile(const struct carrying *c, const struct tu_stop *stop, uint32_t s, const void *tile) {
+  const size_t row_bytes = stop->extent[4] * tu_datatypes[c->arithmetic->type].bytes;
+  if (s == 0) memcpy(c->accumulator, tile, (rows_of(stop) - 1) * c->pitch + row_bytes);
+  else accumulate(c, stop, c->accumulator, c->pitch, tile, c->pitch);
+}
+
+/* Combines source number s, which is on this host, with the accumulator. The first source is copied there. A further one
+ * is read directly if it is aligned and a matrix in memory; otherwise it is first copied to the scratch buffer. */
+static void combine_here(const struct carrying *c, const struct tu_stop *stop, uint32_t s) {
+  const size_t item = tu_datatypes[c->arithmetic->type].bytes;
+  const struct tu_region source = region_at(&c->sources[s], stop);
+  const unsigned char *data = data_of(&c->sources[s]);
+  size_t offset, pitch;
+  if (s == 0) {
+    tu_region_load(&source, data, c->accumulator, c->pitch);
+  } else if ((uintptr_t)data % item == 0 && tu_region_is_matrix(&source, &offset, &pitch)) {
+    accumulate(c, stop, c->accumulator, c->pitch, data + offset, pitch);
+  } else {
+    tu_region_load(&source, data, c->scratch, c->pitch);
+    accumulate(c, stop, c->accumulator, c->pitch, c->scratch, c->pitch);
+  }
+}
+
 static void reduce_tile(const struct tu_work *work, size_t index, const void *tile) {
   const struct carrying *c = carrying_of(work);
   const struct cursor *at = go_round(c, c->stores, index);
-  size_t row_bytes = at->stop.extent[4] * tu_datatypes[c->arithmetic->type].bytes;
-  if (at->item == 0) memcpy(c->accumulator, tile, (rows_of(&at->stop) - 1) * c->pitch + row_bytes);
-  else accumulate(c, &at->stop, c->accumulator, c->pitch, tile, c->pitch);
+  combine_tile(c, &at->stop, at->item, tile);
   if (at->item == c->count - 1) store_to(c, c->to, &at->stop, c->accumulator, c->pitch);
-}
-
-/* Combines source number s, whose rows are given, with the accumulator. */
-static void combine(const struct carrying *c, const struct tu_stop *stop, uint32_t s, const unsigned char *rows,
-                    size_t pitch) {
-  if (s > 0) {
-    accumulate(c, stop, c->accumulator, c->pitch, rows, pitch);
-    return;
-  }
-  const size_t row_bytes = stop->extent[4] * tu_datatypes[c->arithmetic->type].bytes;
-  for (size_t row = 0; row < rows_of(stop); row++)
-    memcpy((unsigned char *)c->accumulator + row * c->pitch, rows + row * pitch, row_bytes);
 }
 
 /* Combines the sources on this host, from number s to the next one on another host. Returns the number of that one. */
 static uint32_t combine_near(const struct carrying *c, const struct tu_stop *stop, uint32_t s) {
-  const size_t item = tu_datatypes[c->arithmetic->type].bytes;
-  for (; s < c->source_count && !c->sources[s].located->far; s++) {
-    const struct tu_region source = region_at(&c->sources[s], stop);
-    const unsigned char *data = data_of(&c->sources[s]);
-    size_t offset, pitch;
-    if ((uintptr_t)data % item == 0 && tu_region_is_matrix(&source, &offset, &pitch)) {
-      combine(c, stop, s, data + offset, pitch);
-      continue;
-    }
-    tu_region_load(&source, data, c->scratch, c->pitch);
-    combine(c, stop, s, c->scratch, c->pitch);
-  }
+  for (; s < c->source_count && !c->sources[s].located->far; s++) combine_here(c, stop, s);
   return s;
 }
 
@@ -399,30 +395,23 @@ static void reduce_crossing(const struct tu_work *work, size_t index, const void
   const struct carrying *c = carrying_of(work);
   const struct cursor *at = go_round(c, c->stores, index);
   if (at->item == 0) *c->next = combine_near(c, &at->stop, 0);
-  combine(c, &at->stop, *c->next, tile, c->pitch);
+  combine_tile(c, &at->stop, *c->next, tile);
   *c->next = combine_near(c, &at->stop, *c->next + 1);
   if (at->item == c->count - 1) store_to(c, c->to, &at->stop, c->accumulator, c->pitch);
 }
 
-/* Reduces the sources, if the user gave no tiles. The first source is copied to the accumulator. A further source is
- * read directly if it is aligned and a matrix in memory; otherwise it is first copied to the scratch buffer. */
+/* Reduces the sources, if the user gave no tiles. */
 static void reduce_straight(struct carrying *c) {
   _Alignas(TU_LINE_BYTES) unsigned char accumulator[SCRATCH_BYTES], scratch[SCRATCH_BYTES];
-  size_t item = tu_datatypes[c->arithmetic->type].bytes;
+  c->sources = c->from;
+  c->accumulator = accumulator;
+  c->scratch = scratch;
   c->slide = slide_by_scratch(c->from);
   for (size_t i = 0; i < c->slide.count; i++) {
-    struct tu_stop stop = tu_slide_stop(&c->slide, i);
-    size_t own_pitch = stop.extent[4] * item;
-    for (uint32_t s = 0; s < c->count; s++) {
-      struct tu_region source = region_at(&c->from[s], &stop);
-      const unsigned char *data = data_of(&c->from[s]);
-      size_t offset, pitch;
-      bool there = s > 0 && (uintptr_t)data % item == 0 && tu_region_is_matrix(&source, &offset, &pitch);
-      if (there) accumulate(c, &stop, accumulator, own_pitch, data + offset, pitch);
-      else tu_region_load(&source, data, s ? scratch : accumulator, own_pitch);
-      if (!there && s > 0) accumulate(c, &stop, accumulator, own_pitch, scratch, own_pitch);
-    }
-    store_to(c, c->to, &stop, accumulator, own_pitch);
+    const struct tu_stop stop = tu_slide_stop(&c->slide, i);
+    c->pitch = stop.extent[4] * tu_datatypes[c->arithmetic->type].bytes;
+    for (uint32_t s = 0; s < c->count; s++) combine_here(c, &stop, s);
+    store_to(c, c->to, &stop, accumulator, c->pitch);
   }
 }
 
@@ -482,6 +471,5 @@ tutti_err tu_carry_reduce(const struct tu_stage *stage, const struct tu_end *to,
   struct tu_transit transit;
   tutti_err err = tu_transit_open(&transit, stage, to, 1, from, count, error);
   if (err == TUTTI_OK) err = reduce(&transit, to, from, count, op, error);
-  const tutti_err crossed = tu_transit_close(&transit, error);
-  return err == TUTTI_OK ? crossed : err;
+  return tu_transit_close(&transit, err, error);
 }

@@ -64,25 +64,19 @@ static bool is_lost(const struct tu_far *far, struct tu_far_request *q, const st
   return true;
 }
 
-/* While this thread waits, it serves the other hosts itself, and the thread of the library may rest. */
-static void pause_thread(struct tu_transport *t) {
-  if (!t->advanced) atomic_fetch_add_explicit(&t->waiting, 1, memory_order_relaxed);
-}
-static void resume_thread(struct tu_transport *t) {
-  if (!t->advanced) atomic_fetch_sub_explicit(&t->waiting, 1, memory_order_relaxed);
-  tu_progress_note_at(t, NULL);
-}
-
 /* Waits for the answer. Returns the error of the communicator, or of the rank that has the memory. */
 static tutti_err await(const struct tu_far *far, struct tu_far_request *q, struct tu_error *error) {
   struct tutti_comm *comm = q->comm;
   struct tu_wait wait = {.timeout_ms = comm->timeout_ms};
-  pause_thread(comm->transport);
+  /* This thread serves the other hosts while it waits, so the thread of the library may rest, unless it has requests of the
+   * program to advance. */
+  const bool rests = !comm->transport->advanced;
+  if (rests) tu_progress_pause(comm);
   while (!is_over(q)) {
     const enum tu_due due = tu_wait_outside(comm, &wait, is_over, q);
     if (due != TU_GO_ON && is_lost(far, q, &wait, due)) break;
   }
-  resume_thread(comm->transport);
+  if (rests) tu_progress_resume(comm);
   if (wait.since) tu_chain_go_on(comm->transport);
   if (is_done(q) && q->to.code == TUTTI_OK) return TUTTI_OK;
   const tutti_err verdict = tu_comm_verdict(comm, error);

@@ -72,10 +72,13 @@ tutti_err tu_transit_open(struct tu_transit *transit, const struct tu_stage *giv
   return given->tile_count == 0 ? lend_tiles(transit, from, error) : TUTTI_OK;
 }
 
-tutti_err tu_transit_close(struct tu_transit *transit, struct tu_error *error) {
-  tutti_err err = transit->crosses ? tu_far_end(&transit->far, error) : TUTTI_OK;
+tutti_err tu_transit_close(struct tu_transit *transit, tutti_err err, struct tu_error *error) {
+  struct tu_error late;
+  const tutti_err crossed = transit->crosses ? tu_far_end(&transit->far, &late) : TUTTI_OK;
   free(transit->memory);
-  return err;
+  if (err != TUTTI_OK || crossed == TUTTI_OK) return err;
+  *error = late;
+  return crossed;
 }
 
 /* Returns true if the end is one run of memory; *offset: where it begins in the tensor's memory. */

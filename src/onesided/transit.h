@@ -22,8 +22,8 @@ struct tu_transit {
  * TUTTI_ERR_MEMORY; TUTTI_ERR_ARGUMENT if the user's tiles are too large for data of another host. */
 tutti_err tu_transit_open(struct tu_transit *transit, const struct tu_stage *given, const struct tu_end *to,
                           uint32_t to_count, const struct tu_end *from, uint32_t from_count, struct tu_error *error);
-/* Waits for all requests. Returns the first error of them. */
-tutti_err tu_transit_close(struct tu_transit *transit, struct tu_error *error);
+/* Waits for all requests, after a call whose error is `err`. Returns the call's error, or else the first of the requests. */
+tutti_err tu_transit_close(struct tu_transit *transit, tutti_err err, struct tu_error *error);
 
 /* Copies an end to another one, if that needs no tiles: both are on this host, or each is one run of memory and one is on
  * this host. Returns false if it needs tiles. The copy may be complete only after tu_transit_close. */
