@@ -83,13 +83,17 @@ static void free_addresses(const struct tutti_window *w) {
     if (tu_window_is_far(w, r) && w->parts[r].memory) (void)munmap(w->parts[r].memory, tu_max(w->parts[r].bytes, 1));
 }
 
-/* Reads the offers of all ranks (their parts of the window). If ranks have failed, returns the error of the first of
- * them. */
-static tutti_err accept(struct tutti_window *w, const struct offer *offers, struct tu_error *error) {
-  const struct tu_transport *t = w->comm->transport;
+/* Looks at the offers of all ranks. If ranks have failed, returns the error of the first of them. */
+static tutti_err check_offers(const struct tutti_window *w, const struct offer *offers, struct tu_error *error) {
   for (uint32_t r = 0; r < w->comm->ranks; r++)
     if (offers[r].error.code != TUTTI_OK)
       return tu_fail(error, offers[r].error.code, "tutti_window_create: rank %u: %s", r, offers[r].error.text);
+  return TUTTI_OK;
+}
+
+/* Takes the parts of all ranks from their offers. */
+static tutti_err take_parts(struct tutti_window *w, const struct offer *offers, struct tu_error *error) {
+  const struct tu_transport *t = w->comm->transport;
   tutti_err err = TUTTI_OK;
   tu_windows_lock();
   if (!tu_window_is_far(w, 0)) w->block = tu_transport_at(t, offers[0].block_offset);
@@ -118,10 +122,7 @@ static tutti_err serve(struct tutti_window *w, tutti_err err, struct tu_error *e
   }
   err = tu_comm_exchange(comm, &mine, all, sizeof mine);
   for (uint32_t r = 0; r < comm->ranks && err == TUTTI_OK; r++)
-    if (all[r].error.code != TUTTI_OK) {
-      *error = all[r].error;
-      err = tu_thread_error(error);
-    }
+    if ((err = all[r].error.code) != TUTTI_OK) *error = all[r].error;
   free(all);
   return err;
 }
@@ -164,10 +165,12 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
   if (err == TUTTI_OK) err = prepare_block(w, &mine, &mine.error);
   mine.error.code = err;
   bool met = (err = tu_comm_exchange(comm, &mine, all, sizeof mine)) == TUTTI_OK;
-  if (met && (err = accept(w, all, &error)) != TUTTI_OK) (void)tu_thread_error(&error);
-  bool offered = met;
-  for (uint32_t r = 0; r < comm->ranks; r++) offered &= all[r].error.code == TUTTI_OK;
-  if (offered && comm->mover->control.remote) met = (err = serve(w, err, &error)) == TUTTI_OK || !comm->failed;
+  if (met && (err = check_offers(w, all, &error)) == TUTTI_OK) {
+    err = take_parts(w, all, &error);
+    if (comm->mover->control.remote) err = serve(w, err, &error);
+    met = !comm->failed;
+  }
+  if (met && err != TUTTI_OK) (void)tu_thread_error(&error);
   free(all);
   if (window) *window = err == TUTTI_OK ? w : NULL;
   /* If `met` is true, all ranks have exchanged their data and return the same error, so no rank has the window.
@@ -205,11 +208,7 @@ tutti_err tutti_window_free(tutti_window *window) {
 
 uint32_t tu_windows_abandon(const struct tutti_comm *comm) {
   uint32_t count = 0;
-  for (struct tutti_window *w; (w = tu_windows_take_any(comm)); count++) {
-    stop_serving(w);
-    free_addresses(w);
-    free(w);
-  }
+  for (struct tutti_window *w; (w = tu_windows_take_any(comm)); count++) destroy(w, false);
   return count;
 }
 
