@@ -36,6 +36,8 @@ test_limits() {
   fi
   [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || { skip "processes of a user: needs root"; return; }
   # A uid without other processes, as the limit counts all processes of a uid.
+  setpriv --reuid 64739 --clear-groups test -x "$tutti" ||
+    { skip "processes of a user: another user cannot reach $tutti"; return; }
   said=$(setpriv --reuid 64739 --clear-groups sh -c "ulimit -p 8 2>/dev/null || ulimit -u 8
     cd / && '$tutti' run -n 20 -- sleep 1" 2>&1)
   has_facts "processes" "$said" "of 20: |Resource temporarily unavailable|ulimit -u"
