@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
-#include "transport/wire.h"
+#include "transport/frames.h"
 
 enum {
   EVENTS = 16,
@@ -39,18 +39,6 @@ enum {
 #define RECEIPT_MS 1 /* time between two questions whether the peers' hosts have received everything, in ms */
 #define NS_PER_MS 1000000u
 
-struct prefix {
-  uint64_t body_bytes;
-  unsigned char head[TU_FRAME_HEAD_BYTES];
-};
-
-/* A copied frame that waits until it can be sent. */
-struct posted {
-  struct posted *next;
-  struct prefix prefix;
-  unsigned char body[];
-};
-
 struct connection {
   int fd;       /* socket to the rank; -1: no connection, or closed */
   bool wanted;  /* true: the connection is being made */
@@ -60,16 +48,8 @@ struct connection {
   /* Time since when the other host is suspected to be gone (0: it is not), and time of the last question, in ns. */
   uint64_t suspected_ns, asked_ns;
   bool local; /* true: what is sent is at once with the peer: the socket is no TCP socket */
-  /* The frame that is partly sent: its head, its body, and its bytes. sent == total: there is no such frame. */
-  struct prefix out;
-  const unsigned char *out_body;
-  size_t sent, total;
-  struct posted *leaving; /* the copied frame that is partly sent; NULL: the partly sent frame was not copied */
-  struct posted *first, *last;
-  /* The frame that is partly received. */
-  struct prefix in;
-  unsigned char *in_body;
-  size_t received;
+  struct tu_frames_out out;
+  struct tu_frames_in in;
   /* Received bytes that are not taken yet: the beginning of a frame, or several short ones. */
   uint32_t taken, filled;
   unsigned char *buffer; /* [BUFFER_BYTES]; NULL: no connection */
@@ -111,20 +91,11 @@ static void watch(struct sockets *s, struct connection *c, bool room) {
 /* Drops all frames to the peer that have not been sent, and sends nothing more to it. */
 static void silence(struct connection *c) {
   c->mute = true;
-  free(c->leaving);
-  c->leaving = NULL;
-  for (struct posted *next; c->first; c->first = next) {
-    next = c->first->next;
-    free(c->first);
-  }
-  c->last = NULL;
-  c->sent = c->total = 0;
+  tu_frames_drop(&c->out);
 }
 
 static void lose(struct sockets *s, struct connection *c) {
-  struct tu_wire_reader *reader = s->wire.reader;
-  if (c->received >= sizeof c->in) reader->lost(reader, rank_of(s, c), c->in.head, c->in_body);
-  c->received = 0;
+  tu_frames_lose(&c->in, s->wire.reader, rank_of(s, c));
   c->taken = c->filled = 0;
   if (c->watched) watch(s, c, false);
   if (s->recent == c) s->recent = NULL;
@@ -181,61 +152,21 @@ static bool is_temporary(void) {
 
 /* ---- sending ---- */
 
-/* Continues the frame that is partly sent. Returns true if nothing of it is left. */
+/* Sends the frames that wait for this connection, as far as the socket takes them. Returns true if no frame is left. */
 static bool drain(struct sockets *s, struct connection *c) {
-  while (c->sent < c->total) {
-    struct iovec parts[2];
-    int count = 0;
-    if (c->sent < sizeof c->out)
-      parts[count++] = (struct iovec){(unsigned char *)&c->out + c->sent, sizeof c->out - c->sent};
-    size_t of_body = c->sent > sizeof c->out ? c->sent - sizeof c->out : 0;
-    if (c->out.body_bytes > of_body)
-      parts[count++] = (struct iovec){(void *)((uintptr_t)c->out_body + of_body), c->out.body_bytes - of_body};
+  struct iovec parts[2];
+  for (int count; (count = tu_frames_parts(&c->out, parts)) > 0;) {
     const struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-    ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && is_temporary()) {
       watch(s, c, true);
       return false;
     }
-    if (n < 0) {
-      silence(c);
-      watch(s, c, false);
-      return true;
-    }
-    c->sent += (size_t)n;
+    if (n < 0) silence(c);
+    else tu_frames_sent(&c->out, (size_t)n);
   }
-  free(c->leaving);
-  c->leaving = NULL;
+  watch(s, c, false);
   return true;
-}
-
-static void begin(struct connection *c, const struct prefix *prefix, const void *body) {
-  c->out = *prefix;
-  c->out_body = body;
-  c->sent = 0;
-  c->total = sizeof c->out + prefix->body_bytes;
-}
-
-/* Sends the frames that wait for this connection, as far as the socket takes them. Returns true if no frame is left. */
-static bool drain_all(struct sockets *s, struct connection *c) {
-  while (drain(s, c)) {
-    struct posted *p = c->first;
-    if (!p) {
-      watch(s, c, false);
-      return true;
-    }
-    c->first = p->next;
-    if (!c->first) c->last = NULL;
-    c->leaving = p;
-    begin(c, &p->prefix, p->body);
-  }
-  return false;
-}
-
-static struct prefix prefix_of(const void *head, size_t body_bytes) {
-  struct prefix prefix = {.body_bytes = body_bytes};
-  memcpy(prefix.head, head, sizeof prefix.head);
-  return prefix;
 }
 
 static bool sockets_send(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes) {
@@ -243,34 +174,24 @@ static bool sockets_send(struct tu_wire *w, uint32_t rank, const void *head, con
   struct connection *c = &s->connections[rank];
   if (c->mute) return true;
   want(s, c);
-  if (c->fd < 0 || !drain_all(s, c)) return false;
+  if (c->fd < 0 || !drain(s, c)) return false;
   if (c->mute) return true;
-  const struct prefix prefix = prefix_of(head, body_bytes);
-  begin(c, &prefix, body);
+  tu_frames_begin(&c->out, head, body, body_bytes);
   (void)drain(s, c);
   return true;
 }
 
 static bool sockets_reads(const struct tu_wire *w, uint32_t rank) {
-  const struct connection *c = &const_sockets_of(w)->connections[rank];
-  return c->sent < c->total && !c->leaving;
+  return tu_frames_reads(&const_sockets_of(w)->connections[rank].out);
 }
 
 static void sockets_detach(struct tu_wire *w, uint32_t rank) {
   struct sockets *s = sockets_of(w);
   struct connection *c = &s->connections[rank];
-  if (!sockets_reads(w, rank)) return;
-  struct posted *p = malloc(sizeof *p + c->out.body_bytes);
-  if (!p) {
-    lose(s, c);
-    return;
-  }
-  memcpy(p->body, c->out_body, c->out.body_bytes);
-  c->leaving = p;
-  c->out_body = p->body;
+  if (tu_frames_reads(&c->out) && !tu_frames_detach(&c->out)) lose(s, c);
 }
 
-static void sockets_skip(struct tu_wire *w, uint32_t rank) { sockets_of(w)->connections[rank].in_body = NULL; }
+static void sockets_skip(struct tu_wire *w, uint32_t rank) { sockets_of(w)->connections[rank].in.body = NULL; }
 
 static bool is_open(const struct connection *c) { return c->fd >= 0 || c->wanted; }
 
@@ -287,61 +208,27 @@ static bool sockets_post(struct tu_wire *w, uint32_t rank, unsigned how, const v
   struct sockets *s = sockets_of(w);
   struct connection *c = choose(s, rank, how);
   if (!c || c->mute) return true;
-  struct posted *p = malloc(sizeof *p + body_bytes);
-  if (!p) return false;
-  *p = (struct posted){.prefix = prefix_of(head, body_bytes)};
-  if (body_bytes > 0) memcpy(p->body, body, body_bytes);
-  if (c->last) c->last->next = p;
-  else c->first = p;
-  c->last = p;
+  if (!tu_frames_post(&c->out, head, body, body_bytes)) return false;
   want(s, c);
-  if (c->fd >= 0) (void)drain_all(s, c);
+  if (c->fd >= 0) (void)drain(s, c);
   else watch(s, c, true);
   return true;
 }
 
 /* ---- receiving ---- */
 
-/* Counts bytes that were received into the head or the body of the current frame. They complete it, or a part of it. */
-static void advance(struct sockets *s, struct connection *c, size_t count) {
-  struct tu_wire_reader *reader = s->wire.reader;
-  const uint32_t from = rank_of(s, c);
-  const bool in_head = c->received < sizeof c->in;
-  c->received += count;
-  if (in_head && c->received == sizeof c->in) c->in_body = reader->begin(reader, from, c->in.head, c->in.body_bytes);
-  if (c->received < sizeof c->in || c->received - sizeof c->in < c->in.body_bytes) return;
-  c->received = 0;
-  reader->end(reader, from, c->in.head, c->in_body, c->in.body_bytes);
-}
-
-/* Takes bytes from the buffer: the rest of a head or of a body, or less. */
-static void take(struct sockets *s, struct connection *c) {
-  const unsigned char *bytes = c->buffer + c->taken;
-  size_t count = c->filled - c->taken;
-  if (c->received < sizeof c->in) {
-    count = tu_min(count, sizeof c->in - c->received);
-    memcpy((unsigned char *)&c->in + c->received, bytes, count);
-  } else {
-    const size_t at = c->received - sizeof c->in;
-    count = tu_min(count, c->in.body_bytes - at);
-    if (c->in_body) memcpy(c->in_body + at, bytes, count);
-  }
-  c->taken += (uint32_t)count;
-  advance(s, c, count);
-}
-
 /* Returns the number of bytes of the current body that are missing, if it is long enough to be received into its own
  * buffer; otherwise 0. */
 static size_t missing_of_body(const struct connection *c) {
-  if (c->received < sizeof c->in || !c->in_body) return 0;
-  const size_t missing = c->in.body_bytes - (c->received - sizeof c->in);
+  if (!tu_frames_in_body(&c->in) || !c->in.body) return 0;
+  const size_t missing = tu_frames_missing(&c->in);
   return missing >= BUFFER_BYTES ? missing : 0;
 }
 
 /* Reads from the connection once. Returns true if something was received. *more: more may be available. */
 static bool receive(struct sockets *s, struct connection *c, bool *more) {
   const size_t missing = missing_of_body(c), room = missing ? missing : BUFFER_BYTES;
-  void *to = missing ? c->in_body + (c->received - sizeof c->in) : c->buffer;
+  void *to = missing ? c->in.body + tu_frames_at(&c->in) : c->buffer;
   ssize_t n = recv(c->fd, to, room, MSG_DONTWAIT);
   /* If the connection was reset, data that arrived before the reset can still be read, so read once more. */
   if (n < 0 && errno == ECONNRESET) n = recv(c->fd, to, room, MSG_DONTWAIT);
@@ -355,8 +242,10 @@ static bool receive(struct sockets *s, struct connection *c, bool *more) {
   s->recent = c;
   c->taken = 0;
   c->filled = missing ? 0 : (uint32_t)n;
-  if (missing) advance(s, c, (size_t)n);
-  while (c->taken < c->filled) take(s, c);
+  if (missing) tu_frames_received(&c->in, s->wire.reader, rank_of(s, c), (size_t)n);
+  while (c->taken < c->filled)
+    c->taken += (uint32_t)tu_frames_take(&c->in, s->wire.reader, rank_of(s, c), c->buffer + c->taken,
+                                         c->filled - c->taken);
   return true;
 }
 
@@ -381,7 +270,7 @@ static void attach(void *context, uint32_t rank, bool control, int fd) {
   if (c->buffer && epoll_ctl(s->wire.descriptor, EPOLL_CTL_ADD, fd, &event) == 0) {
     (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes);
     c->local = domain == AF_UNIX;
-    (void)drain_all(s, c);
+    (void)drain(s, c);
   } else {
     end(s, c);
   }
@@ -400,7 +289,7 @@ static bool sockets_look(struct tu_wire *w) {
     struct connection *c = &s->connections[index];
     if (index == 2 * s->ranks) dials = true;
     if (index == 2 * s->ranks) continue;
-    if (c->fd >= 0 && events[i].events & EPOLLOUT) (void)drain_all(s, c);
+    if (c->fd >= 0 && events[i].events & EPOLLOUT) (void)drain(s, c);
     (void)receive_all(s, c);
   }
   if (dials) s->dialer->ops->look(s->dialer, attach, s);
@@ -450,9 +339,9 @@ static bool take_leave(struct sockets *s, struct connection *c, struct pollfd *w
   unsigned char waste[4096];
   int left = 0;
   ssize_t n = 1;
-  if (c->fd < 0 && c->wanted && c->first) *watched = (struct pollfd){.fd = s->dialer->descriptor, .events = POLLIN};
-  if (c->fd < 0) return !c->wanted || !c->first;
-  const bool sent = drain_all(s, c);
+  if (c->fd < 0 && c->wanted && c->out.first) *watched = (struct pollfd){.fd = s->dialer->descriptor, .events = POLLIN};
+  if (c->fd < 0) return !c->wanted || !c->out.first;
+  const bool sent = drain(s, c);
   while (n > 0) n = recv(c->fd, waste, sizeof waste, MSG_DONTWAIT);
   if (n == 0 || !is_temporary()) return true; /* the peer has closed */
   *watched = (struct pollfd){.fd = c->fd, .events = (short)(POLLIN | (sent ? 0 : POLLOUT))};
