@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fabric/wire_ofi.h"
 #include "ranks.h"
 #include "ready_dialer.h"
 #include "reference.h"
@@ -25,6 +26,7 @@ struct wire_end {
   struct tu_wire_reader reader; /* must be the first member */
   struct tu_wire *wire;
   struct wire_end *other;
+  uint32_t rank;
   uint64_t seed;             /* seed of the frames that this end sends */
   uint32_t sent, came, lost; /* numbers of frames */
   uint32_t begun;            /* number of frames whose heads have arrived */
@@ -33,9 +35,9 @@ struct wire_end {
   bool fails;                /* a failure was printed already */
 };
 
-/* Head of a frame. */
+/* Head of a frame. The second field is not that of a frame of wires (TU_FRAME_OF_WIRE). */
 struct wire_head {
-  uint64_t seed, at, body_bytes;
+  uint64_t seed, body_bytes, at;
   unsigned char rest[TU_FRAME_HEAD_BYTES - 24];
 };
 _Static_assert(sizeof(struct wire_head) == TU_FRAME_HEAD_BYTES, "no padding");
@@ -61,7 +63,7 @@ static bool passes_over(uint64_t seed, uint32_t at) { return frame_number(seed, 
 
 static bool is_expected(struct wire_end *end, uint32_t from, const void *head, uint32_t at) {
   const struct wire_head wanted = head_of(end->other->seed, at);
-  if (from == 1 && memcmp(head, &wanted, sizeof wanted) == 0) return true;
+  if (from == end->other->rank && memcmp(head, &wanted, sizeof wanted) == 0) return true;
   if (!end->fails) FAIL("frame %u, from rank %u, differs from the sent one", at, from);
   end->fails = true;
   return false;
@@ -95,8 +97,8 @@ static void wire_loses(struct tu_wire_reader *reader, uint32_t from, const void 
 
 /* ---- kinds of wires ---- */
 
-enum kind { SOCKET_PAIR, TCP, KINDS };
-static const char *const kind_names[KINDS] = {"socket pair", "tcp"};
+enum kind { SOCKET_PAIR, TCP, FABRIC, KINDS };
+static const char *const kind_names[KINDS] = {"socket pair", "tcp", "libfabric's tcp"};
 
 static void make_pair(bool tcp, int pair[2]) {
   const int narrow = tcp ? NARROW_TCP : NARROW, no_delay = 1;
@@ -120,17 +122,39 @@ static void make_pair(bool tcp, int pair[2]) {
   }
 }
 
-/* Each end sees itself as rank 0 and the other end as rank 1. */
+/* Puts a wire over the provider tcp of libfabric above the one over sockets. Ends have numbers of their own there. */
+static void add_fabric(struct wire_end *end, uint32_t rank) {
+  const struct tu_fabric_wish wish = {.how = TU_FABRIC_NAMED, .provider = "tcp"};
+  const struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  static const bool speaks[2] = {true, true};
+  const struct tu_fabric_library *library;
+  struct tu_fabric *fabric;
+  struct tu_error error;
+  if (tu_fabric_load(&library, &error) != TUTTI_OK) abort();
+  struct tu_fi_info *list = tu_fabric_list(library, wish.provider, NULL);
+  if (tu_fabric_open(library, tu_fabric_choose(list, &wish, (const struct sockaddr *)&own), &fabric, &error) !=
+          TUTTI_OK ||
+      tu_wire_ofi(rank, 2, speaks, fabric, end->wire, &end->wire, &error) != TUTTI_OK) {
+    printf("%s\n", error.text);
+    abort();
+  }
+  library->freeinfo(list);
+}
+
+/* End i is rank i. */
 static void begin_wires(struct wire_end ends[2], enum kind kind, uint64_t seed) {
   int pair[2];
-  make_pair(kind == TCP, pair);
+  make_pair(kind != SOCKET_PAIR, pair);
   for (size_t i = 0; i < sizeof pattern; i++) pattern[i] = (unsigned char)(i % PATTERN * 5 + (i >> 9));
   for (int i = 0; i < 2; i++) {
     struct tu_error error;
-    const int sockets[2] = {-1, pair[i]};
-    ends[i] = (struct wire_end){
-        .reader = {wire_begin, wire_ends, wire_loses}, .other = &ends[1 - i], .seed = seed + (uint64_t)i};
+    const int sockets[2] = {i == 0 ? -1 : pair[i], i == 0 ? pair[i] : -1};
+    ends[i] = (struct wire_end){.reader = {wire_begin, wire_ends, wire_loses},
+                                .other = &ends[1 - i],
+                                .rank = (uint32_t)i,
+                                .seed = seed + (uint64_t)i};
     if (tu_wire_sockets(2, ready_dialer(2, sockets, NULL, NULL), &ends[i].wire, &error) != TUTTI_OK) abort();
+    if (kind == FABRIC) add_fabric(&ends[i], (uint32_t)i);
     ends[i].wire->reader = &ends[i].reader;
     if (!(ends[i].body = malloc(BODY_MAX))) abort();
   }
@@ -149,9 +173,9 @@ static void end_wires(struct wire_end ends[2]) {
 /* Writes other bytes into the body of the last frame that was sent, if the wire does not read it any more. */
 static void take_back(struct wire_end *end, bool detach) {
   const struct tu_wire_ops *ops = end->wire->ops;
-  if (detach) ops->detach(end->wire, 1);
-  CHECK(!detach || !ops->reads(end->wire, 1), "the wire reads a body that it has copied");
-  if (!end->lent || ops->reads(end->wire, 1)) return;
+  if (detach) ops->detach(end->wire, end->other->rank);
+  CHECK(!detach || !ops->reads(end->wire, end->other->rank), "the wire reads a body that it has copied");
+  if (!end->lent || ops->reads(end->wire, end->other->rank)) return;
   memset(end->lent, 0x5a, body_bytes_of(end->seed, end->sent - 1));
   free(end->lent);
   end->lent = NULL;
@@ -164,8 +188,8 @@ static bool give(struct wire_end *end, bool posts) {
   unsigned char *body = end->lent ? NULL : malloc(head.body_bytes + 1);
   if (!body) return false;
   memcpy(body, body_of(end->seed, end->sent), head.body_bytes);
-  bool given = posts ? ops->post(end->wire, 1, TU_IN_ORDER, &head, body, head.body_bytes)
-                     : ops->send(end->wire, 1, &head, body, head.body_bytes);
+  bool given = posts ? ops->post(end->wire, end->other->rank, TU_IN_ORDER, &head, body, head.body_bytes)
+                     : ops->send(end->wire, end->other->rank, &head, body, head.body_bytes);
   CHECK(given || !posts, "a frame could not be posted");
   end->sent += given;
   if (given && !posts) end->lent = body;
@@ -176,7 +200,11 @@ static bool give(struct wire_end *end, bool posts) {
 /* Waits until a descriptor of the wires is readable, which must happen soon as frames are on their way. */
 static bool wait_for_wires(struct wire_end ends[2]) {
   struct pollfd descriptors[2] = {{.events = POLLIN}, {.events = POLLIN}};
-  for (int i = 0; i < 2; i++) descriptors[i].fd = ends[i].wire ? ends[i].wire->descriptor : -1;
+  for (int i = 0; i < 2; i++) {
+    const struct tu_wire *w = ends[i].wire;
+    descriptors[i].fd = w ? w->descriptor : -1;
+    if (w && w->ops->arm) w->ops->arm(ends[i].wire);
+  }
   if (poll(descriptors, 2, PATIENCE_MS) > 0) return true;
   FAIL("%u of %u and %u of %u frames arrived, but no descriptor is readable", ends[0].came, ends[1].sent, ends[1].came,
        ends[0].sent);
@@ -202,7 +230,7 @@ static void both_ways(enum kind kind) {
   for (int i = 0; i < 2; i++) {
     CHECK(ends[i].came == FRAMES && ends[i].lost == 0, "end %d: %u frames arrived, %u were lost", i, ends[i].came,
           ends[i].lost);
-    CHECK(ends[i].wire->ops->alive(ends[i].wire, 1), "end %d: the other end counts as closed", i);
+    CHECK(ends[i].wire->ops->alive(ends[i].wire, ends[i].other->rank), "end %d: the other end counts as closed", i);
   }
   end_wires(ends);
 }
@@ -217,15 +245,15 @@ static void *close_wire(void *argument) {
 /* Reads frames until the other end has closed, slowly, so that the sockets are full when it closes. */
 static void look_to_the_end(struct wire_end *end) {
   const uint64_t until = ranks_now_ms() + PATIENCE_MS;
-  while (end->wire->ops->alive(end->wire, 1) && ranks_now_ms() < until && !end->fails) {
+  while (end->wire->ops->alive(end->wire, end->other->rank) && ranks_now_ms() < until && !end->fails) {
     struct pollfd descriptor = {.fd = end->wire->descriptor, .events = POLLIN};
     (void)poll(&descriptor, 1, 1000);
     (void)end->wire->ops->look(end->wire);
     ranks_sleep_us(500);
   }
-  CHECK(!end->wire->ops->alive(end->wire, 1), "the other end has closed, but counts as alive");
-  CHECK(end->wire->ops->send(end->wire, 1, pattern, NULL, 0) &&
-            end->wire->ops->post(end->wire, 1, TU_IN_ORDER, pattern, NULL, 0),
+  CHECK(!end->wire->ops->alive(end->wire, end->other->rank), "the other end has closed, but counts as alive");
+  CHECK(end->wire->ops->send(end->wire, end->other->rank, pattern, NULL, 0) &&
+            end->wire->ops->post(end->wire, end->other->rank, TU_IN_ORDER, pattern, NULL, 0),
         "a send to a closed end is not ignored");
 }
 
@@ -272,6 +300,9 @@ static void break_off(enum kind kind, bool cut) {
   while (body_bytes_of(seed, 0) < BODY_MAX) seed++;
   begin_wires(ends, kind, seed);
   give(&ends[0], true);
+  /* Over a fabric, frames begin when both ends have greeted each other. The other end has not room for the whole frame. */
+  while (kind == FABRIC && ends[1].begun == 0 && wait_for_wires(ends))
+    for (int i = 0; i < 2; i++) (void)ends[i].wire->ops->look(ends[i].wire);
   if (cut) ends[0].wire->ops->cut(ends[0].wire);
   else ends[0].wire->ops->close(ends[0].wire, 0);
   if (!cut) ends[0].wire = NULL;
@@ -285,9 +316,19 @@ static void break_off(enum kind kind, bool cut) {
 static void one_is_cut(enum kind kind) { break_off(kind, true); }
 static void one_closes_in_a_frame(enum kind kind) { break_off(kind, false); }
 
+static bool has_fabric(void) {
+  const struct tu_fabric_library *library;
+  struct tu_error error;
+  return tu_fabric_load(&library, &error) == TUTTI_OK;
+}
+
 static void for_each_kind(void (*test)(enum kind kind)) {
   for (enum kind kind = 0; kind < KINDS; kind++) {
     const int before = test_failures;
+    if (kind == FABRIC && !has_fabric()) {
+      SKIP("libfabric is not installed; tools/setup fabrics installs it");
+      continue;
+    }
     test(kind);
     if (test_failures > before) printf("  wire: %s\n", kind_names[kind]);
   }

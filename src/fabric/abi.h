@@ -92,8 +92,8 @@ struct tu_fi_domain_attr {
   char *name;
   uint32_t threading, control_progress, data_progress, resource_mgmt, av_type;
   int mr_mode;
-  size_t mr_key_size, cq_data_size, cq_cnt, ep_cnt, tx_ctx_cnt, rx_ctx_cnt, max_ep_tx_ctx, max_ep_rx_ctx, max_ep_stx_ctx,
-      max_ep_srx_ctx, cntr_cnt, mr_iov_limit;
+  size_t mr_key_size, cq_data_size, cq_cnt, ep_cnt, tx_ctx_cnt, rx_ctx_cnt, max_ep_tx_ctx, max_ep_rx_ctx,
+      max_ep_stx_ctx, max_ep_srx_ctx, cntr_cnt, mr_iov_limit;
   uint64_t caps, mode;
   uint8_t *auth_key;
   size_t auth_key_size, max_err_data, mr_cnt;

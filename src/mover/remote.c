@@ -50,6 +50,7 @@ bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c) {
   pthread_mutex_lock(&r->lock);
   bool moved = look(r);
   moved |= serve(r, c ? c->far : NULL, true);
+  if (r->wire->ops->arm) r->wire->ops->arm(r->wire);
   pthread_mutex_unlock(&r->lock);
   return moved;
 }

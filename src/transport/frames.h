@@ -21,7 +21,8 @@ struct tu_frames_out {
   struct tu_frame_prefix prefix;
   const unsigned char *body;
   size_t sent, total;
-  struct tu_posted_frame *leaving; /* the copied frame that is partly sent; NULL: the partly sent frame was not copied */
+  struct tu_posted_frame
+      *leaving; /* the copied frame that is partly sent; NULL: the partly sent frame was not copied */
   struct tu_posted_frame *first, *last; /* copied frames that wait */
 };
 

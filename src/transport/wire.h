@@ -12,6 +12,9 @@
 struct tu_wire;
 
 #define TU_FRAME_HEAD_BYTES 40u
+/* The byte of a head that tells what the frame is, and its value in frames that wires send to each other. */
+#define TU_FRAME_KIND_AT 8u
+#define TU_FRAME_OF_WIRE 255u
 
 /* Callbacks that receive the frames of a wire. */
 struct tu_wire_reader {
@@ -50,6 +53,8 @@ struct tu_wire_ops {
   /* Continues frames that are partly sent, and receives what has arrived. Returns true if a socket was ready to send or
    * receive. */
   bool (*look)(struct tu_wire *w);
+  /* Called before a thread sleeps on the descriptor. NULL: not needed. */
+  void (*arm)(struct tu_wire *w);
   /* Returns false if the rank is gone. The end of a rank to which there is no path may be unknown. If a host does not
    * answer, its ranks are found to be gone if this function is called several times per second. */
   bool (*alive)(struct tu_wire *w, uint32_t rank);

@@ -244,8 +244,8 @@ static bool receive(struct sockets *s, struct connection *c, bool *more) {
   c->filled = missing ? 0 : (uint32_t)n;
   if (missing) tu_frames_received(&c->in, s->wire.reader, rank_of(s, c), (size_t)n);
   while (c->taken < c->filled)
-    c->taken += (uint32_t)tu_frames_take(&c->in, s->wire.reader, rank_of(s, c), c->buffer + c->taken,
-                                         c->filled - c->taken);
+    c->taken +=
+        (uint32_t)tu_frames_take(&c->in, s->wire.reader, rank_of(s, c), c->buffer + c->taken, c->filled - c->taken);
   return true;
 }
 
