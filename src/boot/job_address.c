@@ -106,7 +106,7 @@ static tutti_err fail_no_interface(const char *text, struct tu_error *error) {
                  text);
 }
 
-static tutti_err choose(const struct tu_job *job, struct sockaddr_storage *found, struct tu_error *error) {
+tutti_err tu_job_own_address(const struct tu_job *job, struct sockaddr_storage *found, struct tu_error *error) {
   const char *text = tu_env("TUTTI_INTERFACE");
   struct range range;
   memset(found, 0, sizeof *found);
@@ -202,7 +202,7 @@ tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_a
   unsigned low, high;
   *listener = -1;
   tutti_err err = tu_boot_ports(&low, &high, error);
-  if (err == TUTTI_OK) err = choose(job, &address, error);
+  if (err == TUTTI_OK) err = tu_job_own_address(job, &address, error);
   if (err != TUTTI_OK) return err;
   /* Ranks of one host begin at different ports of the range, so that they do not all try the same ones. */
   const unsigned count = high - low + 1, first = job->rank % count;

@@ -17,6 +17,9 @@ enum {
   TU_FABRIC_DATA_BITS = 32   /* of the data that a completion carries; EFA and verbs have no more */
 };
 
+struct tu_fabric;
+struct tu_job;
+
 /* ---- what there is (offers.c) ---- */
 
 /* What TUTTI_FABRIC asks for. */
@@ -45,10 +48,22 @@ struct tu_fi_info *tu_fabric_list(const struct tu_fabric_library *library, const
 /* Returns true if the provider carries its data over sockets of the kernel, or memory of one host. AUTO leaves it out,
  * because the library's own sockets and memory are faster. */
 bool tu_fabric_is_software(const struct tu_fi_info *info);
+/* Opens the fabric that is wished. *fabric NULL: AUTO has found none. own: as below. Errors: as tu_fabric_open and
+ * tu_fabric_load. */
+tutti_err tu_fabric_open_wish(const struct tu_fabric_wish *wish, const struct sockaddr *own, struct tu_fabric **fabric,
+                              struct tu_error *error);
 /* Chooses one of the list. own: address of this rank's connections to other hosts; if the names of endpoints are IP
  * addresses, one with the same address is preferred; NULL: any. NULL: no info suits. */
 const struct tu_fi_info *tu_fabric_choose(const struct tu_fi_info *list, const struct tu_fabric_wish *wish,
                                           const struct sockaddr *own);
+
+/* ---- in a job (meet.c) ---- */
+
+/* Collective: opens the fabric that this rank wishes, and finds the ranks of other hosts that have the same one: speaks[r]
+ * becomes true for each of them; NULL: out of memory. *fabric NULL: this rank uses none, because it wishes or finds none,
+ * or no other rank has it. Errors: those of the job; and, on this rank alone, TUTTI_ERR_ENVIRONMENT and
+ * TUTTI_ERR_MEMORY. */
+tutti_err tu_fabric_meet(struct tu_job *job, struct tu_fabric **fabric, bool speaks[], struct tu_error *error);
 
 /* ---- an endpoint (endpoint.c); one thread at a time uses it ---- */
 

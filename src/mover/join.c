@@ -4,14 +4,29 @@
 
 #include <stdlib.h>
 
+#include "fabric/wire_ofi.h"
 #include "mover/remote.h"
+
+/* Makes the wire: over the sockets of the dialer, and over a fabric, if this rank and others have the same one. */
+static tutti_err make_wire(struct tu_job *job, struct tu_dialer *dialer, struct tu_wire **wire,
+                           struct tu_error *error) {
+  struct tu_fabric *fabric;
+  bool *speaks = tu_try_allocate(job->ranks, sizeof *speaks);
+  tutti_err err = tu_fabric_meet(job, &fabric, speaks, error);
+  if (err != TUTTI_OK) dialer->ops->close(dialer);
+  else err = tu_wire_sockets(job->ranks, dialer, wire, error);
+  if (err != TUTTI_OK) tu_fabric_close(fabric);
+  else if (fabric) err = tu_wire_ofi(job->rank, job->ranks, speaks, fabric, *wire, wire, error);
+  free(speaks);
+  return err;
+}
 
 /* Adds the connections to other hosts. */
 static tutti_err connect_hosts(struct tu_job *job, struct tu_transport *t, struct tu_error *error) {
   struct tu_dialer *dialer;
   struct tu_wire *wire;
   tutti_err err = tu_job_dialer(job, &dialer, error);
-  if (err == TUTTI_OK) err = tu_wire_sockets(job->ranks, dialer, &wire, error);
+  if (err == TUTTI_OK) err = make_wire(job, dialer, &wire, error);
   if (err != TUTTI_OK) return err;
   uint32_t *locals = tu_try_allocate(job->ranks, sizeof *locals);
   for (uint32_t r = 0, next = 0; locals && r < job->ranks; r++)
