@@ -259,8 +259,7 @@ struct tu_fi_ops_rma {
   void (*unused_inject)(void);
   ssize_t (*writedata)(struct tu_fi_ep *ep, const void *memory, size_t bytes, void *desc, uint64_t data, tu_fi_addr to,
                        uint64_t address, uint64_t key, void *context);
-  ssize_t (*injectdata)(struct tu_fi_ep *ep, const void *memory, size_t bytes, uint64_t data, tu_fi_addr to,
-                        uint64_t address, uint64_t key);
+  void (*unused_injectdata)(void);
 };
 struct tu_fi_ep {
   struct tu_fi_fid fid;

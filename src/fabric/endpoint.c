@@ -224,10 +224,6 @@ bool tu_fabric_read(struct tu_fabric *f, tu_fi_addr peer, const struct tu_fabric
   return begun(op, f->ep->rma->read(f->ep, to, bytes, descriptor_of(here), peer, address, key, &op->context));
 }
 
-bool tu_fabric_signal(struct tu_fabric *f, tu_fi_addr peer, uint64_t address, uint64_t key, uint32_t data) {
-  return f->ep->rma->injectdata(f->ep, NULL, 0, data, peer, address, key) == 0;
-}
-
 /* ---- completions ---- */
 
 static void end(struct tu_fabric *f, const struct tu_fi_cq_data_entry *e, void (*arrived)(void *context, uint32_t data),

@@ -119,19 +119,19 @@ void tu_fabric_conceal(struct tu_fabric *f, struct tu_fabric_region *region);
 bool tu_fabric_add(struct tu_fabric *f, const void *name, tu_fi_addr *peer);
 
 /* Begin operations; they return false if that is not possible now: look, and try again.
- * write: writes to the peer's memory and reports `data` to it. It is done when the memory at `from` may change.
+ * write: writes to the peer's memory, 0 bytes or more, and reports `data` to it. It is done when the memory at `from` may
+ *   change. It is never injected: if a connection ends, libfabric 1.17 (tcp;ofi_rxm) fails on injected writes that have not
+ *   left, because they have no context.
  * put: writes to the peer's memory. It is done when the data is there.
- * read: reads the peer's memory. here: the region that has `from` or `to`.
- * signal: reports `data` to the peer, and nothing more. */
+ * read: reads the peer's memory. here: the region that has `from` or `to`. */
 bool tu_fabric_write(struct tu_fabric *f, tu_fi_addr peer, const struct tu_fabric_region *here, const void *from,
                      size_t bytes, uint64_t address, uint64_t key, uint32_t data, struct tu_fabric_op *op);
 bool tu_fabric_put(struct tu_fabric *f, tu_fi_addr peer, const struct tu_fabric_region *here, const void *from,
                    size_t bytes, uint64_t address, uint64_t key, struct tu_fabric_op *op);
 bool tu_fabric_read(struct tu_fabric *f, tu_fi_addr peer, const struct tu_fabric_region *here, void *to, size_t bytes,
                     uint64_t address, uint64_t key, struct tu_fabric_op *op);
-bool tu_fabric_signal(struct tu_fabric *f, tu_fi_addr peer, uint64_t address, uint64_t key, uint32_t data);
 
-/* Makes progress, ends operations, and calls `arrived` for each write or signal of another endpoint. Returns true if
+/* Makes progress, ends operations, and calls `arrived` for each write of another endpoint. Returns true if
  * there was anything. */
 bool tu_fabric_look(struct tu_fabric *f, void (*arrived)(void *context, uint32_t data), void *context);
 /* Returns false if a look may find something now. Otherwise the descriptor tells. */

@@ -18,15 +18,18 @@ tutti_err tu_fabric_open_wish(const struct tu_fabric_wish *wish, const struct so
   if (wish->how == TU_FABRIC_NONE || (wish->how == TU_FABRIC_AUTO && !tu_fabric_has_device())) return TUTTI_OK;
   tutti_err err = tu_fabric_load(&library, error);
   if (err != TUTTI_OK)
-    return wish->how == TU_FABRIC_AUTO ? TUTTI_OK : tu_fail(error, err, "TUTTI_FABRIC is '%s', but %s", wish->provider, error->text);
+    return wish->how == TU_FABRIC_AUTO
+               ? TUTTI_OK
+               : tu_fail(error, err, "TUTTI_FABRIC is '%s', but %s", wish->provider, error->text);
   struct tu_fi_info *list = tu_fabric_list(library, wish->provider, wish->domain);
   const struct tu_fi_info *info = tu_fabric_choose(list, wish, own);
   if (info) err = tu_fabric_open(library, info, fabric, error);
   else if (wish->how == TU_FABRIC_NAMED)
-    err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
-                  "TUTTI_FABRIC is '%s%s%s', but libfabric offers no such endpoint with RMA on this host; `tutti info` lists "
-                  "those that it offers",
-                  wish->provider, *wish->domain ? "/" : "", wish->domain);
+    err = tu_fail(
+        error, TUTTI_ERR_ENVIRONMENT,
+        "TUTTI_FABRIC is '%s%s%s', but libfabric offers no such endpoint with RMA on this host; `tutti info` lists "
+        "those that it offers",
+        wish->provider, *wish->domain ? "/" : "", wish->domain);
   if (list) library->freeinfo(list);
   return wish->how == TU_FABRIC_AUTO ? TUTTI_OK : err;
 }

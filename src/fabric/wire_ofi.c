@@ -92,7 +92,7 @@ struct path {
   unsigned char *outgoing;
   struct tu_fabric_region outgoing_region;
   uint32_t written, begun, credited;
-  struct write writes[SLOTS];
+  struct write writes[SLOTS], credit;
   struct tu_frames_out out;
   /* Slots that the peer writes. arrived: bit i is slot i of the ring. told: slots of which the peer knows. */
   unsigned char *incoming;
@@ -253,10 +253,14 @@ static void send_credit(struct path *p) {
   struct ofi *o = p->ofi;
   if (p->taken - p->told < CREDITS_DUE || p->diverted) return;
   bool told = false;
-  if (p->state == OPEN)
-    told = tu_fabric_signal(o->fabric, p->peer, p->there.address, p->there.key,
-                            o->rank * RANK_UNIT + IS_CREDIT + p->taken % NUMBERS);
-  else if (p->state == DIVERTED) told = tell(p, (struct own_frame){.what = CREDIT, .number = p->taken}, NULL, 0);
+  if (p->state == DIVERTED) {
+    told = tell(p, (struct own_frame){.what = CREDIT, .number = p->taken}, NULL, 0);
+  } else if (p->state == OPEN && !p->credit.open) {
+    p->credit.open = true;
+    told = tu_fabric_write(o->fabric, p->peer, &p->outgoing_region, p->outgoing, 0, p->there.address, p->there.key,
+                           o->rank * RANK_UNIT + IS_CREDIT + p->taken % NUMBERS, &p->credit.op);
+    if (!told) p->credit.open = false;
+  }
   if (told) p->told = p->taken;
   else o->refused = true, try_later(p);
 }
@@ -321,7 +325,7 @@ static void take_slots(struct path *p) {
   }
 }
 
-/* A write or a signal of another endpoint has completed. Its data is not to be trusted: a fabric does not know who is in
+/* A write of another endpoint has completed. Its data is not to be trusted: a fabric does not know who is in
  * the job. */
 static struct path *find(const struct ofi *o, uint32_t data) {
   const uint32_t rank = data / RANK_UNIT;
@@ -582,7 +586,8 @@ static bool make_paths(struct ofi *o, const bool speaks[]) {
     struct path *p = o->paths[r] = tu_try_allocate(1, sizeof *p);
     if (!p) return false;
     *p = (struct path){.ofi = o, .rank = r};
-    for (int i = 0; i < SLOTS; i++) p->writes[i] = (struct write){.op = {.done = end_write}, .path = p};
+    p->credit = (struct write){.op = {.done = end_write}, .path = p};
+    for (int i = 0; i < SLOTS; i++) p->writes[i] = p->credit;
   }
   return o->paths != NULL;
 }

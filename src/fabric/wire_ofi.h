@@ -2,7 +2,7 @@
  * sockets, for all other ranks.
  *
  * Frames are cut into slots. Each rank has a ring of slots in the memory of its peer, and writes them there; the write's
- * completion tells the peer which slot it was. Credits come back as signals, which carry no bytes.
+ * completion tells the peer which slot it was. Credits come back as writes of 0 bytes.
  *
  * The sockets do three things for the fabric: they carry the greetings, by which two ranks tell each other where their
  * rings are; they show when a rank has ended; and they carry what the fabric does not. A slot is kept until its credit is
