@@ -179,8 +179,8 @@ bool tu_remote_serve_comm(struct tu_remote *r, const struct tu_remote_comm *s, b
 bool tu_remote_serve_left(struct tu_remote *r, bool all_credits);
 /* Returns true if one of the ends in r->left has published slices that are not sent. */
 bool tu_remote_has_slices_left(const struct tu_remote *r);
-/* Sends all published slices, and the credits that are due, before the frames that this rank sends next. Slices that
- * cannot be sent now are copied and sent later, because their memory may be freed. */
+/* Sends all published slices and letters, and the credits that are due, before the frames that this rank sends next. What
+ * cannot be sent now is copied and sent later, because its memory may be freed. */
 void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s);
 /* Sends no more slices of the communicator, and neither reads nor writes memory of its calls from now on. */
 void tu_remote_let_go(struct tu_remote *r, struct tu_remote_comm *s);
@@ -205,6 +205,9 @@ bool tu_remote_has_letters(const struct tu_remote *r);
 /* Drops the letters for which the function returns true, so that their bodies may change. What is sent of them is
  * complete: the wire copies what it has still to read. */
 void tu_remote_recall(struct tu_remote *r, bool (*is_one)(const void *head, uint64_t key), uint64_t key);
+/* Copies the letters of the communicator that could not be sent yet, and sends them before the frames that are posted
+ * next. */
+void tu_remote_post_letters(struct tu_remote *r, const struct tu_remote_comm *s);
 /* Drops all letters of the communicator. */
 void tu_remote_recall_all(struct tu_remote *r, const struct tu_remote_comm *s);
 void tu_remote_free_letters(struct tu_remote *r);

@@ -80,6 +80,17 @@ static bool is_of_comm(const void *head, uint64_t comm_id) {
   return f.comm_id == comm_id;
 }
 
+void tu_remote_post_letters(struct tu_remote *r, const struct tu_remote_comm *s) {
+  const struct tu_wire_ops *ops = r->wire->ops;
+  for (struct tu_letter **link = &r->letters; *link;) {
+    struct tu_letter *l = *link;
+    if (!l->sent && is_of_comm(l->head, s->number) &&
+        ops->post(r->wire, l->to, TU_IN_ORDER, l->head, l->body, l->bytes))
+      drop(link);
+    else link = &l->next;
+  }
+}
+
 void tu_remote_recall_all(struct tu_remote *r, const struct tu_remote_comm *s) {
   tu_remote_recall(r, is_of_comm, s->number);
 }

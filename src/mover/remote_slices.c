@@ -108,6 +108,7 @@ void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s) {
   (void)tu_remote_serve_comm(r, s, true);
   for (struct tu_remote_end *e = s->ends; e; e = e->next)
     if (e->sender) (void)send_slices(r, e, true);
+  tu_remote_post_letters(r, s);
 }
 
 static bool is_slot(const struct tu_remote_end *e, const unsigned char *body) {
