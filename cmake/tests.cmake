@@ -84,6 +84,14 @@ set_target_properties(fake_pmix PROPERTIES OUTPUT_NAME pmix SOVERSION 2
 target_link_libraries(fake_pmix PRIVATE tutti_flags)
 add_dependencies(pmix_test fake_pmix)
 
+# A provider of libfabric in one process (tests/fake_fabric.h), and the tests that use it.
+add_library(fake_fabric STATIC ${CMAKE_SOURCE_DIR}/tests/fake_fabric.c)
+target_include_directories(fake_fabric PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(fake_fabric PRIVATE tutti_flags PUBLIC tutti_static)
+foreach(name fake_fabric_test)
+  target_link_libraries(${name} PRIVATE fake_fabric)
+endforeach()
+
 # The simulated world: a copy of the library for each rank. In a copy, atomic operations are switch points (points.h), and
 # calls of the system lead to the world.
 if(TUTTI_SANITIZE)
