@@ -104,6 +104,7 @@ SAME_SIZE(tu_fi_ops_rma, fi_ops_rma);
 SAME_PLACE(tu_fi_ops_rma, fi_ops_rma, read);
 SAME_PLACE(tu_fi_ops_rma, fi_ops_rma, writemsg);
 SAME_PLACE(tu_fi_ops_rma, fi_ops_rma, writedata);
+SAME_PLACE(tu_fi_ops_rma, fi_ops_rma, injectdata);
 SAME_SIZE(tu_fi_rma_iov, fi_rma_iov);
 SAME_PLACE(tu_fi_rma_iov, fi_rma_iov, len);
 SAME_PLACE(tu_fi_rma_iov, fi_rma_iov, key);

@@ -259,7 +259,8 @@ struct tu_fi_ops_rma {
   void (*unused_inject)(void);
   ssize_t (*writedata)(struct tu_fi_ep *ep, const void *memory, size_t bytes, void *desc, uint64_t data, tu_fi_addr to,
                        uint64_t address, uint64_t key, void *context);
-  void (*unused_injectdata)(void);
+  ssize_t (*injectdata)(struct tu_fi_ep *ep, const void *memory, size_t bytes, uint64_t data, tu_fi_addr to,
+                        uint64_t address, uint64_t key); /* used only by tests (fabric.h, tu_fabric_write) */
 };
 struct tu_fi_ep {
   struct tu_fi_fid fid;

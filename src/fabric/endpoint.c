@@ -153,8 +153,8 @@ tutti_err tu_fabric_expose(struct tu_fabric *f, void *base, size_t bytes, uint64
   enum { TRIES = 8, NO_KEY = 266 }; /* the key is in use */
   const int mode = f->info->domain_attr->mr_mode;
   const bool remote = access & (TU_FI_REMOTE_READ | TU_FI_REMOTE_WRITE);
-  *region = (struct tu_fabric_region){.base = base};
-  if (!remote && !(mode & TU_FI_MR_LOCAL)) return TUTTI_OK;
+  *region = (struct tu_fabric_region){.base = base, .bytes = bytes};
+  if (!remote && !tu_fabric_needs_local(f)) return TUTTI_OK;
   if (mode & TU_FI_MR_ALLOCATED) touch(base, bytes);
   int code = -NO_KEY;
   for (int i = 0; i < TRIES && code == -NO_KEY; i++) {
@@ -181,6 +181,14 @@ void tu_fabric_conceal(struct tu_fabric *f, struct tu_fabric_region *region) {
   *link = region->next;
   (void)close_object(&region->mr->fid);
   region->mr = NULL;
+}
+
+const struct tu_fabric_region *tu_fabric_find(const struct tu_fabric *f, const void *memory, size_t bytes) {
+  for (const struct tu_fabric_region *r = f->regions; r; r = r->next) {
+    const uintptr_t at = (uintptr_t)memory - (uintptr_t)r->base;
+    if (at <= r->bytes && bytes <= r->bytes - at) return r;
+  }
+  return NULL;
 }
 
 bool tu_fabric_add(struct tu_fabric *f, const void *name, tu_fi_addr *peer) {

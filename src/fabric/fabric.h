@@ -95,7 +95,8 @@ struct tu_fabric_op {
 struct tu_fabric_region {
   struct tu_fabric_region *next;
   struct tu_fi_mr *mr; /* NULL: the provider needs none for this use, or it is not registered */
-  void *base;
+  unsigned char *base;
+  size_t bytes;
   uint64_t address, key; /* for ranks that read or write it: of its first byte */
 };
 
@@ -114,6 +115,13 @@ tutti_err tu_fabric_expose(struct tu_fabric *f, void *base, size_t bytes, uint64
                            struct tu_fabric_region *region, struct tu_error *error);
 /* Ends that. No rank may use the region any more. Does nothing if it is not registered. */
 void tu_fabric_conceal(struct tu_fabric *f, struct tu_fabric_region *region);
+
+/* Returns true if memory that this rank reads into or writes from must be registered. */
+static inline bool tu_fabric_needs_local(const struct tu_fabric *f) {
+  return f->info->domain_attr->mr_mode & TU_FI_MR_LOCAL;
+}
+/* Returns the region that contains the memory; NULL: none. */
+const struct tu_fabric_region *tu_fabric_find(const struct tu_fabric *f, const void *memory, size_t bytes);
 
 /* Makes an endpoint of that name known. Returns false if that fails. */
 bool tu_fabric_add(struct tu_fabric *f, const void *name, tu_fi_addr *peer);

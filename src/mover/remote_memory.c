@@ -9,6 +9,38 @@
 
 /* ---- requests of this rank ---- */
 
+static bool send_frame(struct tu_request_to *request) {
+  struct tu_remote *r = request->remote;
+  request->next = r->requests;
+  r->requests = request;
+  const bool sent = tu_remote_write(r, request->peer, &request->frame, request->body, request->body_bytes, NULL);
+  if (!sent) r->requests = request->next;
+  return sent;
+}
+
+static void complete(struct tu_request_to *request, tutti_err code) {
+  request->code = code;
+  atomic_store_explicit(&request->done, true, memory_order_release);
+}
+
+static void end_transfer(struct tu_wire_transfer *transfer, bool carried_out) {
+  struct tu_request_to *request = transfer->context;
+  struct tu_transport *t = request->remote->transport;
+  request->transfers = false;
+  if (carried_out) complete(request, TUTTI_OK);
+  else if (!send_frame(request)) complete(request, TUTTI_ERR_MEMORY);
+  tu_bell_ring(t, t->rank); /* another thread of this rank may be waiting for it */
+}
+
+static bool begin_transfer(struct tu_request_to *request) {
+  struct tu_wire *w = request->remote->wire;
+  request->transfer.done = end_transfer;
+  request->transfer.context = request;
+  request->transfers =
+      request->transfer.bytes > 0 && w->ops->transfer && w->ops->transfer(w, request->peer, &request->transfer);
+  return request->transfers;
+}
+
 tutti_err tu_memory_request(struct tu_control *c, struct tu_request_to *request, const void *body, size_t bytes,
                             struct tu_error *error) {
   struct tu_remote *r = tu_remote_of(c->transport);
@@ -16,10 +48,10 @@ tutti_err tu_memory_request(struct tu_control *c, struct tu_request_to *request,
   request->frame.kind = TU_FRAME_MEMORY;
   request->frame.comm_id = c->comm_id;
   request->frame.number = ++r->requests_made;
-  request->next = r->requests;
-  r->requests = request;
-  const bool sent = tu_remote_write(r, request->peer, &request->frame, body, bytes, NULL);
-  if (!sent) r->requests = request->next;
+  request->remote = r;
+  request->body = body;
+  request->body_bytes = bytes;
+  const bool sent = begin_transfer(request) || send_frame(request);
   pthread_mutex_unlock(&r->lock);
   return sent ? TUTTI_OK : tu_fail_memory(error, sizeof *request, "a request to rank %u of the job", request->peer);
 }
@@ -45,6 +77,8 @@ static bool is_answer_of_window(const void *head, uint64_t window) {
 void tu_memory_withdraw(struct tu_control *c, struct tu_request_to *request) {
   struct tu_remote *r = tu_remote_of(c->transport);
   pthread_mutex_lock(&r->lock);
+  if (request->transfers) r->wire->ops->recall(r->wire, &request->transfer);
+  request->transfers = false;
   struct tu_request_to **link = find(r, request->peer, request->frame.number);
   if (*link) {
     *link = request->next;
@@ -60,6 +94,21 @@ void tu_memory_close_window(struct tu_control *c, uint32_t window) {
   tu_remote_recall(r, is_answer_of_window, window);
   for (uint32_t rank = 0; rank < r->hosts.ranks; rank++)
     if (r->filling[rank].window == window) r->wire->ops->skip(r->wire, rank);
+  pthread_mutex_unlock(&r->lock);
+}
+
+void tu_memory_expose(struct tu_control *c, void *base, size_t bytes, struct tu_wire_memory *memory) {
+  struct tu_remote *r = tu_remote_of(c->transport);
+  *memory = (struct tu_wire_memory){0};
+  pthread_mutex_lock(&r->lock);
+  if (r->wire->ops->expose) (void)r->wire->ops->expose(r->wire, base, bytes, memory);
+  pthread_mutex_unlock(&r->lock);
+}
+
+void tu_memory_conceal(struct tu_control *c, struct tu_wire_memory *memory, bool in_order) {
+  struct tu_remote *r = tu_remote_of(c->transport);
+  pthread_mutex_lock(&r->lock);
+  if (memory->region) r->wire->ops->conceal(r->wire, memory, in_order);
   pthread_mutex_unlock(&r->lock);
 }
 
@@ -99,12 +148,10 @@ static void hear_answer(struct tu_remote *r, uint32_t from, const struct tu_memo
   struct tu_request_to **link = find(r, from, f->number), *request = *link;
   if (!request) return;
   *link = request->next;
-  request->code = (tutti_err)f->code;
-  if (request->code == TUTTI_OK && bytes != request->answer_bytes) request->code = TUTTI_ERR_SYSTEM;
   request->value = f->value;
   /* The peer has carried out the request, so it has received all of it. */
   tu_remote_recall(r, is_request, request->frame.number);
-  atomic_store_explicit(&request->done, true, memory_order_release);
+  complete(request, f->code == TUTTI_OK && bytes != request->answer_bytes ? TUTTI_ERR_SYSTEM : (tutti_err)f->code);
 }
 
 /* Sends a refusal. A window may be gone because its communicator has failed. So the verdict goes first, on the same

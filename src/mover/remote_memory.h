@@ -23,20 +23,30 @@ struct tu_memory_frame {
 };
 _Static_assert(sizeof(struct tu_memory_frame) == TU_FRAME_HEAD_BYTES, "no padding");
 
-/* A request. The call that makes it owns it, and must not free it before it is done, or withdrawn. */
+/* A request. The call that makes it owns it, and must not free it before it is done, or withdrawn. If it only moves bytes,
+ * and the wire has direct access to the memory, it is a transfer of the wire (wire.h), and no frame is sent. If the
+ * transfer fails, the frame is sent after all. */
 struct tu_request_to {
   struct tu_request_to *next; /* next open request of this rank */
   uint32_t peer;              /* rank in the job to which the request goes */
   struct tu_memory_frame frame;
   void *answer;        /* where the body of the answer goes; NULL: the answer has none */
   size_t answer_bytes; /* number of bytes that the answer's body must have */
-  _Atomic bool done;   /* true: the answer has arrived */
-  tutti_err code;      /* of the answer; valid once done is true */
+  /* reads, here, bytes, address and key are set by the caller; bytes 0: the request needs a frame. */
+  struct tu_wire_transfer transfer;
+  bool transfers; /* true: the transfer is not done */
+  /* For the frame, if the transfer fails. */
+  struct tu_remote *remote;
+  const void *body;
+  size_t body_bytes;
+  _Atomic bool done; /* true: the answer has arrived */
+  tutti_err code;    /* of the answer; valid once done is true */
   uint32_t value;
 };
 
-/* Makes a request. Sets its number; all other fields but `next` are set by the caller. The body (of `bytes` bytes) must
- * stay unchanged until the request is done. Errors: TUTTI_ERR_MEMORY. Any thread. */
+/* Makes a request. The caller sets `peer`, the frame but for its first fields and its number, the answer, and the
+ * transfer. The body (of `bytes` bytes) must stay unchanged until the request is done. Errors: TUTTI_ERR_MEMORY. Any
+ * thread. */
 tutti_err tu_memory_request(struct tu_control *c, struct tu_request_to *request, const void *body, size_t bytes,
                             struct tu_error *error);
 /* Gives up a request that is not done. When this returns, no memory of the request is used any more. Any thread. */
@@ -44,6 +54,11 @@ void tu_memory_withdraw(struct tu_control *c, struct tu_request_to *request);
 /* When this returns, no request to this rank that concerns the window is carried out, and no answer reads its memory. The
  * server must already refuse new requests. */
 void tu_memory_close_window(struct tu_control *c, uint32_t window);
+
+/* Lets ranks of other hosts read and write memory directly, if the wire can; otherwise memory->region becomes NULL. */
+void tu_memory_expose(struct tu_control *c, void *base, size_t bytes, struct tu_wire_memory *memory);
+/* Ends that; as conceal in wire.h. */
+void tu_memory_conceal(struct tu_control *c, struct tu_wire_memory *memory, bool in_order);
 
 /* The answer to a request. */
 struct tu_memory_answer {

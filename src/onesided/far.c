@@ -150,6 +150,19 @@ static struct tu_far_request *create(struct tu_far *far, struct tu_far_memory at
   return q;
 }
 
+/* Lets the wire carry out a request that only moves bytes, if it has direct access to the part. The frame says the rest;
+ * q may be NULL. */
+static void allow_transfer(struct tu_far_request *q, struct tu_far_memory at, bool reads, const void *here,
+                           size_t bytes) {
+  const struct tu_window_part *part = &at.window->parts[at.rank];
+  if (!q || !part->exposed) return;
+  q->to.transfer.reads = reads;
+  q->to.transfer.here = (void *)(uintptr_t)here;
+  q->to.transfer.bytes = bytes;
+  q->to.transfer.address = part->address + q->to.frame.offset;
+  q->to.transfer.key = part->key;
+}
+
 /* Begins the request; q may be NULL. Returns its number. */
 static uint64_t begin(struct tu_far *far, struct tu_far_request *q, const void *body, size_t bytes) {
   if (!q) return far->begun;
@@ -174,6 +187,7 @@ uint64_t tu_far_read(struct tu_far *far, struct tu_far_memory at, void *to, size
       q->to.answer = (unsigned char *)to + done;
       q->to.answer_bytes = piece;
     }
+    allow_transfer(q, at, true, (unsigned char *)to + done, piece);
     (void)begin(far, q, NULL, 0);
     done += piece;
   }
@@ -185,6 +199,7 @@ uint64_t tu_far_write(struct tu_far *far, struct tu_far_memory at, const void *f
     const size_t piece = tu_min(bytes - done, PIECE_BYTES);
     struct tu_far_request *q = create(far, at, TU_FAR_WRITE, 0);
     if (q) q->to.frame.offset += done;
+    allow_transfer(q, at, false, (const unsigned char *)from + done, piece);
     (void)begin(far, q, (const unsigned char *)from + done, piece);
     done += piece;
   }
@@ -229,6 +244,7 @@ uint64_t tu_far_load(struct tu_far *far, struct tu_far_memory at, const tutti_te
   q->row_bytes = rows.row_bytes;
   q->pitch = pitch;
   if (!plain) memcpy(q->body, &rows, sizeof rows);
+  else allow_transfer(q, at, true, to, bytes);
   return begin(far, q, q->body, plain ? 0 : sizeof rows);
 }
 
@@ -245,6 +261,7 @@ static uint64_t change(struct tu_far *far, struct tu_far_memory at, const tutti_
   if (!plain) memcpy(q->body, &rows, sizeof rows);
   for (size_t row = 0; row < rows.row_count; row++)
     memcpy(q->body + head + row * rows.row_bytes, (const unsigned char *)from + row * pitch, rows.row_bytes);
+  if (plain) allow_transfer(q, at, false, q->body, bytes);
   return begin(far, q, q->body, head + bytes);
 }
 

@@ -22,6 +22,8 @@ struct offer {
   uint64_t bytes;
   uint64_t block_offset; /* offset in the segment of the window's shared state; set by rank 0 only */
   uint32_t number;       /* of the window, on this rank */
+  bool exposed;          /* the part's memory, for ranks of other hosts, by: */
+  uint64_t far_address, key;
   struct tu_error error;
 };
 
@@ -41,7 +43,7 @@ static tutti_err allocate_part(struct tutti_window *w, struct offer *offer, stru
 /* Prepares this rank's part, and adds the window to the list, so that no other window can use the same memory. */
 static tutti_err prepare_part(struct tutti_window *w, void *memory, struct offer *offer, struct tu_error *error) {
   struct tu_window_part *part = &w->parts[w->comm->rank];
-  *part = (struct tu_window_part){memory, offer->bytes, w->number};
+  *part = (struct tu_window_part){.memory = memory, .bytes = offer->bytes, .number = w->number};
   tutti_err err = TUTTI_OK;
   if (!memory) err = allocate_part(w, offer, error);
   else if (!tu_transport_offers(w->comm->transport, memory, offer->bytes, &offer->offset))
@@ -57,6 +59,17 @@ static tutti_err prepare_part(struct tutti_window *w, void *memory, struct offer
                   "part of the %zu bytes at %p belongs to another window; free that window first, or use other memory",
                   part->bytes, memory);
   return err;
+}
+
+/* Lets the ranks of other hosts read and write this rank's part directly, if the wire can. */
+static void expose_part(struct tutti_window *w, struct offer *offer) {
+  struct tu_control *control = &w->comm->mover->control;
+  const struct tu_window_part *part = &w->parts[w->comm->rank];
+  if (!control->remote) return;
+  tu_memory_expose(control, part->memory, part->bytes, &w->exposed);
+  offer->exposed = w->exposed.region != NULL;
+  offer->far_address = w->exposed.address;
+  offer->key = w->exposed.key;
 }
 
 static tutti_err prepare_block(struct tutti_window *w, struct offer *offer, struct tu_error *error) {
@@ -101,7 +114,12 @@ static tutti_err take_parts(struct tutti_window *w, const struct offer *offers, 
     if (r == w->comm->rank) continue;
     void *memory = offers[r].offset ? tu_transport_at(t, offers[r].offset) : (void *)(uintptr_t)offers[r].address;
     if (tu_window_is_far(w, r) && !(memory = reserve_addresses(offers[r].bytes, error))) err = error->code;
-    w->parts[r] = (struct tu_window_part){memory, offers[r].bytes, offers[r].number};
+    w->parts[r] = (struct tu_window_part){.memory = memory,
+                                          .bytes = offers[r].bytes,
+                                          .number = offers[r].number,
+                                          .exposed = offers[r].exposed,
+                                          .address = offers[r].far_address,
+                                          .key = offers[r].key};
   }
   tu_windows_unlock();
   return err;
@@ -127,9 +145,11 @@ static tutti_err serve(struct tutti_window *w, tutti_err err, struct tu_error *e
   return err;
 }
 
-/* Ends the requests of other hosts to this rank's part, once the window is not in the list any more. */
-static void stop_serving(struct tutti_window *w) {
+/* Ends the requests of other hosts to this rank's part, once the window is not in the list any more. in_order: they make
+ * none any more. */
+static void stop_serving(struct tutti_window *w, bool in_order) {
   struct tu_control *control = &w->comm->mover->control;
+  if (control->remote) tu_memory_conceal(control, &w->exposed, in_order);
   if (control->remote) tu_memory_close_window(control, w->number);
   if (w->served) tu_progress_serve_no_more(w->comm->transport);
   w->served = false;
@@ -139,7 +159,7 @@ static void stop_serving(struct tutti_window *w) {
  * releases the memory that this rank has allocated for it. */
 static void destroy(struct tutti_window *w, bool give_back) {
   tu_windows_take_out(w);
-  stop_serving(w);
+  stop_serving(w, give_back);
   free_addresses(w);
   if (give_back && w->own_offset) (void)tu_transport_give_back(w->comm->transport, w->own_offset);
   if (give_back && w->block_offset) tu_transport_release(w->comm->transport, w->block_offset);
@@ -163,6 +183,7 @@ static tutti_err create(tutti_comm *comm, void *memory, size_t bytes, tutti_wind
   if (!window) err = tu_fail(&mine.error, TUTTI_ERR_ARGUMENT, "window is NULL");
   if (err == TUTTI_OK) err = prepare_part(w, memory, &mine, &mine.error);
   if (err == TUTTI_OK) err = prepare_block(w, &mine, &mine.error);
+  if (err == TUTTI_OK) expose_part(w, &mine);
   mine.error.code = err;
   bool met = (err = tu_comm_exchange(comm, &mine, all, sizeof mine)) == TUTTI_OK;
   if (met && (err = check_offers(w, all, &error)) == TUTTI_OK) {

@@ -5,6 +5,7 @@
 #include <tutti/window.h>
 
 #include "comm/patience.h"
+#include "mover/remote_memory.h"
 
 /* State of a window, in the slice of shared memory that belongs to the window's rank 0. The ranks of its host share it;
  * the others make requests to rank 0 (windows.h). */
@@ -21,6 +22,9 @@ struct tu_window_part {
   unsigned char *memory;
   size_t bytes;
   uint32_t number; /* the window's number on that rank */
+  /* exposed: the ranks of other hosts may have direct access to the part (wire.h, transfer), by this address and key */
+  bool exposed;
+  uint64_t address, key;
 };
 
 struct tutti_window {
@@ -34,9 +38,10 @@ struct tutti_window {
   /* Address of tu_thread (the state of a thread) of the thread that created the window. It distinguishes ranks that are
    * threads of one process: each of them has its own window object over the same memory. */
   const void *thread;
-  uint32_t number;       /* unique in this process, from 1 */
-  bool served;           /* true: the thread of the library serves the ranks of other hosts */
-  struct tu_stall tests; /* counts unsuccessful calls of tutti_signal_test, for tu_patience_test */
+  uint32_t number;               /* unique in this process, from 1 */
+  struct tu_wire_memory exposed; /* this rank's part */
+  bool served;                   /* true: the thread of the library serves the ranks of other hosts */
+  struct tu_stall tests;         /* counts unsuccessful calls of tutti_signal_test, for tu_patience_test */
   struct tutti_window *next;
   struct tu_window_part parts[]; /* [ranks]: the part of the window that each rank contributes */
 };

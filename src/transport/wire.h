@@ -33,6 +33,27 @@ enum tu_order {
   TU_IF_MET = 2  /* if there is no path to the rank, and none is being made, the frame is dropped */
 };
 
+/* Memory of a rank that other ranks read and write directly. address and key are for them; 0: they cannot. */
+struct tu_wire_memory {
+  uint64_t address, key;
+  void *region; /* the wire's; NULL: not exposed */
+};
+
+enum { TU_TRANSFER_BYTES = 128 };
+
+/* A transfer between memory of this rank and exposed memory of another one. The caller owns it, until it is done or
+ * recalled. */
+struct tu_wire_transfer {
+  bool reads; /* true: from the other rank; false: to it */
+  void *here;
+  size_t bytes;
+  uint64_t address, key; /* of the first byte there */
+  /* Called in `look`. carried_out: the data is in its place; false: it may be there in part. */
+  void (*done)(struct tu_wire_transfer *transfer, bool carried_out);
+  void *context;                                       /* the caller's */
+  _Alignas(16) unsigned char state[TU_TRANSFER_BYTES]; /* the wire's */
+};
+
 struct tu_wire_ops {
   const char *name;
   /* Sends a frame (head and body) to that rank; returns false if the frame cannot be sent now. The head is copied. The
@@ -62,6 +83,16 @@ struct tu_wire_ops {
   bool (*met)(const struct tu_wire *w, uint32_t rank);
   /* For tests: from now on sends and receives nothing, as if this process had been killed. */
   void (*cut)(struct tu_wire *w);
+  /* The next four are NULL if the wire has no direct access to memory.
+   * expose: lets other ranks use memory. Returns false if they cannot. */
+  bool (*expose)(struct tu_wire *w, void *base, size_t bytes, struct tu_wire_memory *memory);
+  /* Ends that. in_order: no rank uses the memory any more. Otherwise transfers of other ranks may fail. Does nothing if the
+   * memory is not exposed. */
+  void (*conceal)(struct tu_wire *w, struct tu_wire_memory *memory, bool in_order);
+  /* Begins a transfer. Returns false if there is no direct access to that rank, or not from that memory of this rank. */
+  bool (*transfer)(struct tu_wire *w, uint32_t rank, struct tu_wire_transfer *transfer);
+  /* Gives up a transfer that is not done. When this returns, it uses no memory of this rank any more. */
+  void (*recall)(struct tu_wire *w, struct tu_wire_transfer *transfer);
   /* Sends all posted frames, waits at most timeout_ms ms until the hosts of their receivers have them, and frees the
    * wire. */
   void (*close)(struct tu_wire *w, int timeout_ms);
