@@ -1,6 +1,7 @@
 /* placement.h: puts the ranks of a test on hosts, without the test's knowledge. TEST_HOSTS is a list of words, which rank
- * 0 and the following ranks take in turns: a name, which becomes TUTTI_HOST, or @PID:LINK, the namespaces of that
- * process and the link to them (tests/netns.sh makes such hosts). TEST_MASTER_ADDR is the address of rank 0; by default
+ * 0 and the following ranks take in turns: a name, which becomes TUTTI_HOST; NAME=FABRIC, where the second becomes
+ * TUTTI_FABRIC; or @PID:LINK, the namespaces of that process and the link to them (tests/netns.sh makes such hosts).
+ * TEST_MASTER_ADDR is the address of rank 0; by default
  * the test's own choice. */
 #ifndef PLACEMENT_H
 #define PLACEMENT_H
@@ -61,6 +62,9 @@ static inline void placement_enter(uint32_t rank) {
     /* The launcher has reserved the port in its own namespace. In this one, it may have been that of an earlier job. */
     unsetenv("TUTTI_RESERVED_PORT");
   } else {
+    char *fabric = strchr(word, '=');
+    if (fabric) *fabric++ = '\0';
+    if (fabric) setenv("TUTTI_FABRIC", fabric, 1);
     setenv("TUTTI_HOST", word, 1);
   }
   if (address) setenv("TUTTI_MASTER_ADDR", address, 1);
