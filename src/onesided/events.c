@@ -60,17 +60,23 @@ static void relay(struct tu_far *far, const struct tu_flat *flat, struct tu_erro
   free(buffer);
 }
 
-/* Returns true if both copies may be under way at the same time: they write to other hosts. Other hosts carry out what
- * they get from this rank in order. */
-static bool may_overlap(const struct tu_flat *flat) { return flat->to_far.window && !flat->from_far.window; }
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
 
-/* Carries out a copy, or begins it if it may overlap. */
+/* Returns true if the later copy must not begin before the earlier one is complete: one of them writes what the other
+ * reads or writes. Memory of other hosts has addresses in this process, too (window.h). */
+static bool clash(const struct tu_flat *earlier, const struct tu_flat *later) {
+  return overlap(earlier->to, earlier->bytes, later->to, later->bytes) ||
+         overlap(earlier->to, earlier->bytes, later->from, later->bytes) ||
+         overlap(earlier->from, earlier->bytes, later->to, later->bytes);
+}
+
+/* Carries out a copy on this host, and begins one with another host. */
 static void carry_one(struct tu_far *far, const struct tu_flat *flat) {
-  if (flat->bytes == 0) return;
-  if (!may_overlap(flat)) tu_far_wait(far, far->begun);
-  if (far->error.code != TUTTI_OK) return;
+  if (flat->bytes == 0 || far->error.code != TUTTI_OK) return;
   if (flat->from_far.window && flat->to_far.window) relay(far, flat, &far->error);
-  else if (flat->from_far.window) tu_far_wait(far, tu_far_read(far, flat->from_far, flat->to, flat->bytes));
+  else if (flat->from_far.window) (void)tu_far_read(far, flat->from_far, flat->to, flat->bytes);
   else if (flat->to_far.window) (void)tu_far_write(far, flat->to_far, flat->from, flat->bytes);
   else tu_copy_bytes(flat->to, flat->from, flat->bytes);
 }
@@ -91,6 +97,9 @@ static tutti_err carry_across(const char *call, struct tutti_session *s, uint64_
   tu_far_start(&far, call);
   while (s->done < up_to && far.error.code == TUTTI_OK) {
     const size_t at = ++s->done % OPEN_MAX;
+    for (uint64_t i = first; i < s->done; i++)
+      if (last[i % OPEN_MAX] > far.completed && clash(&s->open[i % OPEN_MAX], &s->open[at]))
+        tu_far_wait(&far, last[i % OPEN_MAX]);
     carry_one(&far, &s->open[at]);
     last[at] = far.begun;
   }
