@@ -2,6 +2,7 @@
 #include "fabric/wire_ofi.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -199,6 +200,15 @@ static bool ofi_met(const struct tu_wire *w, uint32_t rank) {
   return o->sockets->ops->met(o->sockets, rank);
 }
 
+static bool ofi_fabric(const struct tu_wire *w, uint32_t rank, char *text, size_t text_bytes) {
+  const struct ofi *o = const_ofi_of(w);
+  const struct tu_fi_info *info = o->fabric->info;
+  const struct path *p = o->paths[rank];
+  if (!p || p->state != OPEN || p->diverted) return false;
+  snprintf(text, text_bytes, "%s/%s", info->fabric_attr->prov_name, info->domain_attr->name);
+  return true;
+}
+
 static void ofi_cut(struct tu_wire *w) {
   struct tu_ofi *o = tu_ofi_of(w);
   o->cut = true;
@@ -232,6 +242,7 @@ static const struct tu_wire_ops ofi_ops = {
     .arm = ofi_arm,
     .alive = ofi_alive,
     .met = ofi_met,
+    .fabric = ofi_fabric,
     .cut = ofi_cut,
     .close = ofi_close,
     .expose = tu_ofi_expose,

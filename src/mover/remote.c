@@ -63,6 +63,15 @@ bool tu_remote_is_unsent(const struct tu_transport *t) {
   return unsent;
 }
 
+bool tu_remote_fabric(const struct tu_transport *t, uint32_t job_rank, char *text, size_t text_bytes) {
+  struct tu_remote *r = tu_remote_of(t);
+  const struct tu_wire_ops *ops = r->wire->ops;
+  pthread_mutex_lock(&r->lock);
+  const bool is_fabric = ops->fabric && ops->fabric(r->wire, job_rank, text, text_bytes);
+  pthread_mutex_unlock(&r->lock);
+  return is_fabric;
+}
+
 static void fail_without_memory(struct tu_remote *r, struct tu_remote_comm *s, size_t bytes, uint32_t from) {
   struct tu_error error;
   tu_fail_memory(&error, bytes, "a control message from rank %u of the job", from);

@@ -39,6 +39,9 @@ bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c);
 
 /* Returns true if slices or frames are left that could not be sent yet. */
 bool tu_remote_is_unsent(const struct tu_transport *t);
+/* Returns true if frames to and from that rank of the job, on another host, go over a fabric now, and sets `text` to its
+ * PROVIDER/DOMAIN. Any thread. */
+bool tu_remote_fabric(const struct tu_transport *t, uint32_t job_rank, char *text, size_t text_bytes);
 
 /* ---- the state of a communicator; called after tu_control_ready has returned true ---- */
 

@@ -81,6 +81,9 @@ struct tu_wire_ops {
   bool (*alive)(struct tu_wire *w, uint32_t rank);
   /* Returns true if there is a path to the rank, or one is being made. */
   bool (*met)(const struct tu_wire *w, uint32_t rank);
+  /* Returns true if frames to and from the rank go over a fabric now, and sets `text` to its PROVIDER/DOMAIN. NULL:
+   * never. */
+  bool (*fabric)(const struct tu_wire *w, uint32_t rank, char *text, size_t text_bytes);
   /* For tests: from now on sends and receives nothing, as if this process had been killed. */
   void (*cut)(struct tu_wire *w);
   /* The next four are NULL if the wire has no direct access to memory.
