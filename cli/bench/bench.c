@@ -207,6 +207,6 @@ const struct cli_verb cli_bench = {
     .synopsis =
         "bench [COLLECTIVE[.NAME|.all] ...] -n N [options], or bench --plan FILE [options], or bench kernels "
         "[options], bench tensor [options], bench onesided -n N [options], bench comm -n N [options], or bench links "
-        "[-n N] [options]",
+        "[-n N] [options] or --hosts [options]",
     .run = run,
 };

@@ -44,6 +44,8 @@ int bench_comm(int argc, char **argv);
 
 /* Runs `tutti bench links`; argv[0] is "bench", argv[1] is "links". */
 int bench_links(int argc, char **argv);
+/* Runs `tutti bench links --hosts` (bench_hosts.c, bench_hosts_measure.c). argv[0] is "links". */
+int bench_hosts(int argc, char **argv);
 
 struct tu_loader;
 /* Creates a loader: an object that loads tiles and stores them. A load takes at least load_ns, a store at least

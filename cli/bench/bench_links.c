@@ -189,14 +189,19 @@ static int read_sizes(const char *option, const char *text, size_t sizes[], uint
 }
 
 int bench_links(int argc, char **argv) {
-  static const struct cli_verb verb = {
-      .name = verb_name, .summary = "measure a link", .synopsis = "bench links [-n N] [options]"};
+  static const struct cli_verb verb = {.name = verb_name,
+                                       .summary = "measure a link",
+                                       .synopsis = "bench links [-n N] [options], or bench links --hosts [options]"};
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--hosts") == 0) return bench_hosts(argc - 1, argv + 1);
   struct links_bench b = {.slots = 2, .time_ms = 20};
   uint32_t ranks = 0;
   const char *bind = "core", *sizes = "1K:16K:2,24K,32K,36K", *pings = "16,32,64,128,256,512,768,1K",
              *channels = "1,2,3,4,8,16,30", *flag = "merged", *links = NULL;
-  bool done, json = false;
+  bool done, json = false, hosts = false;
   const struct cli_option options[] = {
+      {"--hosts", CLI_FLAG, &hosts, NULL,
+       "measure what crosses between hosts; has options of its own (--hosts --help)"},
       {"-n", CLI_UINT, &ranks, "N", "ranks to start; all form the ring, two measure the rest (2)"},
       {"--bytes", CLI_STRING, &sizes, "LIST", "sizes for bandwidth and round trips (1K:16K:2,24K,32K,36K)"},
       {"--ping-bytes", CLI_STRING, &pings, "LIST", "sizes for ring pings and round trips (16 to 1K)"},
