@@ -202,9 +202,9 @@ static bool ofi_met(const struct tu_wire *w, uint32_t rank) {
 
 static bool ofi_fabric(const struct tu_wire *w, uint32_t rank, char *text, size_t text_bytes) {
   const struct tu_ofi *o = const_ofi_of(w);
-  const struct tu_fi_info *info = o->fabric->info;
   const struct tu_ofi_path *p = o->paths[rank];
-  if (!p || p->state != OPEN || p->diverted) return false;
+  if (!p || p->state != TU_OFI_OPEN || p->diverted) return false;
+  const struct tu_fi_info *info = o->fabric->info;
   snprintf(text, text_bytes, "%s/%s", info->fabric_attr->prov_name, info->domain_attr->name);
   return true;
 }
