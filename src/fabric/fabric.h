@@ -144,5 +144,8 @@ bool tu_fabric_read(struct tu_fabric *f, tu_fi_addr peer, const struct tu_fabric
 bool tu_fabric_look(struct tu_fabric *f, void (*arrived)(void *context, uint32_t data), void *context);
 /* Returns false if a look may find something now. Otherwise the descriptor tells. */
 bool tu_fabric_arm(struct tu_fabric *f);
+/* Returns true if the provider has refused receives for lack of room. Writes of peers may wait for them, and the descriptor
+ * does not tell; a later look posts them. */
+static inline bool tu_fabric_lacks_receives(const struct tu_fabric *f) { return f->idle_count > 0; }
 
 #endif

@@ -184,7 +184,7 @@ static void ofi_arm(struct tu_wire *w) {
   if (!uses_fabric(o)) return;
   if (!tu_fabric_arm(o->fabric)) set_timer(o, 1);
   else if (o->fabric->descriptor < 0) set_timer(o, NAP_NS);
-  else if (o->refused) set_timer(o, RETRY_NS);
+  else if (o->refused || tu_fabric_lacks_receives(o->fabric)) set_timer(o, RETRY_NS);
 }
 
 static bool ofi_alive(struct tu_wire *w, uint32_t rank) {
