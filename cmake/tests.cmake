@@ -88,7 +88,7 @@ add_dependencies(pmix_test fake_pmix)
 add_library(fake_fabric STATIC ${CMAKE_SOURCE_DIR}/tests/fake_fabric.c)
 target_include_directories(fake_fabric PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(fake_fabric PRIVATE tutti_flags PUBLIC tutti_static)
-foreach(name fake_fabric_test)
+foreach(name fake_fabric_test wire_test)
   target_link_libraries(${name} PRIVATE fake_fabric)
 endforeach()
 

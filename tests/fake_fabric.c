@@ -237,6 +237,7 @@ static void refresh_descriptors(void);
 
 /* Begins a call on an object. The caller must return by `leave`, also if this returns false: the object is closed. */
 static bool enter(struct object *o) {
+  if (fake.traits.enters) fake.traits.enters();
   const bool held = o->domain && atomic_exchange(&o->domain->busy, true);
   pthread_mutex_lock(&mutex);
   if (held) violation(FAKE_THREADS, o, "two calls at the same time on objects of its domain");

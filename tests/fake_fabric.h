@@ -107,6 +107,9 @@ struct fake_fabric_traits {
   uint64_t message_bytes; /* max_msg_size. 0: SIZE_MAX */
   uint64_t allowed;       /* rules (1 << rule) whose violations are neither printed nor counted */
 
+  /* Called at the beginning of each call on an object, before anything is locked; NULL: nothing is called. It may switch
+   * to another stack, which may call the provider. */
+  void (*enters)(void);
   /* Wait descriptors. All NULL: each is an eventfd. Other functions may simulate them; they are called in calls of the
    * provider, and must not call it. Descriptors of processes that were killed are not closed by them. */
   int (*descriptor_open)(void); /* returns a descriptor that is not readable, or -errno */

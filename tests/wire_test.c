@@ -1,5 +1,6 @@
 /* wire_test.c: the wires between hosts, alone: two ends in one process exchange frames, close, and break off. Each test
- * runs for each kind of wire. */
+ * runs for each kind of wire. The test fake_fabric runs them over a provider that fails in many ways; TEST_SEED repeats
+ * one of its runs. */
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,13 +10,14 @@
 #include <unistd.h>
 
 #include "fabric/wire_ofi.h"
+#include "fake_fabric.h"
 #include "ranks.h"
 #include "ready_dialer.h"
 #include "reference.h"
 #include "test.h"
 #include "transport/wire.h"
 
-enum { PATIENCE_MS = 60000, FRAMES = 400, NARROW = 4096, NARROW_TCP = 64 << 10, PATTERN = 251, BODY_MAX = 1 << 20 };
+enum { PATIENCE_MS = 60000, NARROW = 4096, NARROW_TCP = 64 << 10, PATTERN = 251, BODY_MAX = 1 << 20 };
 
 static unsigned char pattern[BODY_MAX + PATTERN]; /* bodies of frames are parts of this pattern */
 
@@ -33,6 +35,9 @@ struct wire_end {
   unsigned char *lent;       /* the body of the last frame that was sent, if the wire may still read it */
   unsigned char *body;       /* buffer for the body of the current frame */
   bool fails;                /* a failure was printed already */
+  bool slow;                 /* it waits between two looks */
+  unsigned char name[TU_FABRIC_NAME_BYTES]; /* of its endpoint */
+  size_t name_bytes;                        /* 0: there is none */
 };
 
 /* Head of a frame. The second field is not that of a frame of wires (TU_FRAME_OF_WIRE). */
@@ -97,8 +102,10 @@ static void wire_loses(struct tu_wire_reader *reader, uint32_t from, const void 
 
 /* ---- kinds of wires ---- */
 
-enum kind { SOCKET_PAIR, TCP, FABRIC, KINDS };
-static const char *const kind_names[KINDS] = {"socket pair", "tcp", "libfabric's tcp"};
+enum kind { SOCKET_PAIR, TCP, FABRIC, FAKE, KINDS };
+static const char *const kind_names[KINDS] = {"socket pair", "tcp", "libfabric's tcp", "fake fabric"};
+/* Numbers of frames that an end exchanges, and posts before it closes. */
+static const uint32_t exchanged[KINDS] = {400, 400, 400, 40}, posted[KINDS] = {60, 60, 60, 30};
 
 static void make_pair(bool tcp, int pair[2]) {
   const int narrow = tcp ? NARROW_TCP : NARROW, no_delay = 1;
@@ -122,23 +129,41 @@ static void make_pair(bool tcp, int pair[2]) {
   }
 }
 
-/* Puts a wire over the provider tcp of libfabric above the one over sockets. Ends have numbers of their own there. */
-static void add_fabric(struct wire_end *end, uint32_t rank) {
-  const struct tu_fabric_wish wish = {.how = TU_FABRIC_NAMED, .provider = "tcp"};
+static struct tu_fabric *open_fabric(const struct tu_fabric_library *library, const char *provider) {
+  const struct tu_fabric_wish wish = {.how = TU_FABRIC_NAMED};
   const struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  static const bool speaks[2] = {true, true};
-  const struct tu_fabric_library *library;
-  struct tu_fabric *fabric;
+  struct tu_fabric *fabric = NULL;
   struct tu_error error;
-  if (tu_fabric_load(&library, &error) != TUTTI_OK) abort();
-  struct tu_fi_info *list = tu_fabric_list(library, wish.provider, NULL);
-  if (tu_fabric_open(library, tu_fabric_choose(list, &wish, (const struct sockaddr *)&own), &fabric, &error) !=
-          TUTTI_OK ||
-      tu_wire_ofi(rank, 2, speaks, fabric, end->wire, &end->wire, &error) != TUTTI_OK) {
+  struct tu_fi_info *list = tu_fabric_list(library, provider, NULL);
+  const struct tu_fi_info *info = tu_fabric_choose(list, &wish, (const struct sockaddr *)&own);
+  if (!info) abort();
+  if (tu_fabric_open(library, info, &fabric, &error) != TUTTI_OK && library != &fake_fabric) {
     printf("%s\n", error.text);
     abort();
   }
   library->freeinfo(list);
+  return fabric;
+}
+
+/* Puts wires over libfabric above those over sockets, unless the fake provider refuses. */
+static void add_fabrics(struct wire_end ends[2], enum kind kind) {
+  static const bool speaks[2] = {true, true};
+  const struct tu_fabric_library *library = &fake_fabric;
+  struct tu_fabric *fabrics[2];
+  struct tu_error error;
+  if (kind == FABRIC && tu_fabric_load(&library, &error) != TUTTI_OK) abort();
+  for (int i = 0; i < 2; i++) fabrics[i] = open_fabric(library, kind == FAKE ? "fake" : "tcp");
+  const bool both = fabrics[0] && fabrics[1];
+  for (uint32_t i = 0; i < 2; i++) {
+    struct wire_end *end = &ends[i];
+    if (!both) {
+      tu_fabric_close(fabrics[i]);
+      continue;
+    }
+    memcpy(end->name, fabrics[i]->name, fabrics[i]->name_bytes);
+    end->name_bytes = fabrics[i]->name_bytes;
+    if (tu_wire_ofi(i, 2, speaks, fabrics[i], end->wire, &end->wire, &error) != TUTTI_OK) abort();
+  }
 }
 
 /* End i is rank i. */
@@ -152,12 +177,13 @@ static void begin_wires(struct wire_end ends[2], enum kind kind, uint64_t seed) 
     ends[i] = (struct wire_end){.reader = {wire_begin, wire_ends, wire_loses},
                                 .other = &ends[1 - i],
                                 .rank = (uint32_t)i,
+                                .slow = kind != FAKE,
                                 .seed = seed + (uint64_t)i};
     if (tu_wire_sockets(2, ready_dialer(2, sockets, NULL, NULL), &ends[i].wire, &error) != TUTTI_OK) abort();
-    if (kind == FABRIC) add_fabric(&ends[i], (uint32_t)i);
-    ends[i].wire->reader = &ends[i].reader;
     if (!(ends[i].body = malloc(BODY_MAX))) abort();
   }
+  if (kind >= FABRIC) add_fabrics(ends, kind);
+  for (int i = 0; i < 2; i++) ends[i].wire->reader = &ends[i].reader;
 }
 
 static void end_wires(struct wire_end ends[2]) {
@@ -211,24 +237,25 @@ static bool wait_for_wires(struct wire_end ends[2]) {
   return false;
 }
 
-static void both_ways(enum kind kind) {
+static void both_ways(enum kind kind, uint64_t seed) {
+  const uint32_t frames = exchanged[kind];
   struct wire_end ends[2];
-  uint64_t state = test_seed();
+  uint64_t state = seed;
   uint32_t idle = 0;
   begin_wires(ends, kind, ranks_random(&state));
-  while (ends[0].came < FRAMES || ends[1].came < FRAMES) {
+  while (ends[0].came < frames || ends[1].came < frames) {
     struct wire_end *end = &ends[ranks_random(&state) % 2];
-    bool moved = ranks_random(&state) % 2 && end->sent < FRAMES && give(end, ranks_random(&state) % 2);
+    bool moved = ranks_random(&state) % 2 && end->sent < frames && give(end, ranks_random(&state) % 2);
     if (ranks_random(&state) % 2) moved |= end->wire->ops->look(end->wire);
     take_back(end, ranks_random(&state) % 8 == 0);
     idle = moved ? 0 : idle + 1;
     if (ends[0].fails || ends[1].fails) break;
-    if (idle < 100 || ends[0].sent + ends[1].sent < 2 * FRAMES) continue;
+    if (idle < 100 || ends[0].sent + ends[1].sent < 2 * frames) continue;
     if (!wait_for_wires(ends)) break;
     idle = 0;
   }
   for (int i = 0; i < 2; i++) {
-    CHECK(ends[i].came == FRAMES && ends[i].lost == 0, "end %d: %u frames arrived, %u were lost", i, ends[i].came,
+    CHECK(ends[i].came == frames && ends[i].lost == 0, "end %d: %u frames arrived, %u were lost", i, ends[i].came,
           ends[i].lost);
     CHECK(ends[i].wire->ops->alive(ends[i].wire, ends[i].other->rank), "end %d: the other end counts as closed", i);
   }
@@ -247,9 +274,10 @@ static void look_to_the_end(struct wire_end *end) {
   const uint64_t until = ranks_now_ms() + PATIENCE_MS;
   while (end->wire->ops->alive(end->wire, end->other->rank) && ranks_now_ms() < until && !end->fails) {
     struct pollfd descriptor = {.fd = end->wire->descriptor, .events = POLLIN};
+    if (end->wire->ops->arm) end->wire->ops->arm(end->wire);
     (void)poll(&descriptor, 1, 1000);
     (void)end->wire->ops->look(end->wire);
-    ranks_sleep_us(500);
+    if (end->slow) ranks_sleep_us(500);
   }
   CHECK(!end->wire->ops->alive(end->wire, end->other->rank), "the other end has closed, but counts as alive");
   CHECK(end->wire->ops->send(end->wire, end->other->rank, pattern, NULL, 0) &&
@@ -258,33 +286,31 @@ static void look_to_the_end(struct wire_end *end) {
 }
 
 /* One end posts frames and closes, while it has not read all frames of the other end. */
-static void close_behind(enum kind kind, uint32_t unread) {
-  enum { POSTED = 60 };
+static void close_behind(enum kind kind, uint64_t seed, uint32_t unread) {
   struct wire_end ends[2];
   pthread_t closer;
-  uint64_t state = test_seed();
+  uint64_t state = seed;
   begin_wires(ends, kind, ranks_random(&state));
   for (uint32_t i = 0; i < unread; i++) give(&ends[1], true);
-  for (uint32_t i = 0; i < POSTED; i++) give(&ends[0], true);
+  for (uint32_t i = 0; i < posted[kind]; i++) give(&ends[0], true);
   if (pthread_create(&closer, NULL, close_wire, &ends[0]) != 0) abort();
   look_to_the_end(&ends[1]);
   pthread_join(closer, NULL);
-  CHECK(ends[1].came == POSTED && ends[1].lost == 0, "%u of %u frames arrived, %u were lost", ends[1].came, POSTED,
-        ends[1].lost);
+  CHECK(ends[1].came == posted[kind] && ends[1].lost == 0, "%u of %u frames arrived, %u were lost", ends[1].came,
+        posted[kind], ends[1].lost);
   end_wires(ends);
 }
 
-static void one_closes(enum kind kind) { close_behind(kind, 0); }
-static void one_closes_with_frames_unread(enum kind kind) { close_behind(kind, 9); }
+static void one_closes(enum kind kind, uint64_t seed) { close_behind(kind, seed, 0); }
+static void one_closes_with_frames_unread(enum kind kind, uint64_t seed) { close_behind(kind, seed, 9); }
 
 /* Both ends have more to send than the sockets take, and close. Each must read while it sends. */
-static void both_close(enum kind kind) {
-  enum { POSTED = 60 };
+static void both_close(enum kind kind, uint64_t seed) {
   struct wire_end ends[2];
   pthread_t closer;
-  uint64_t state = test_seed();
+  uint64_t state = seed;
   begin_wires(ends, kind, ranks_random(&state));
-  for (uint32_t i = 0; i < 2 * POSTED; i++) give(&ends[i % 2], true);
+  for (uint32_t i = 0; i < 2 * posted[kind]; i++) give(&ends[i % 2], true);
   const uint64_t begun = ranks_now_ms();
   if (pthread_create(&closer, NULL, close_wire, &ends[0]) != 0) abort();
   close_wire(&ends[1]);
@@ -294,27 +320,28 @@ static void both_close(enum kind kind) {
 }
 
 /* One end closes in the middle of a frame. */
-static void break_off(enum kind kind, bool cut) {
+static void break_off(enum kind kind, uint64_t seed, bool cut) {
   struct wire_end ends[2];
-  uint64_t seed = 1;
   while (body_bytes_of(seed, 0) < BODY_MAX) seed++;
   begin_wires(ends, kind, seed);
   give(&ends[0], true);
   /* Over a fabric, frames begin when both ends have greeted each other. The other end has not room for the whole frame. */
-  while (kind == FABRIC && ends[1].begun == 0 && wait_for_wires(ends))
+  while (kind >= FABRIC && ends[1].begun == 0 && wait_for_wires(ends))
     for (int i = 0; i < 2; i++) (void)ends[i].wire->ops->look(ends[i].wire);
   if (cut) ends[0].wire->ops->cut(ends[0].wire);
   else ends[0].wire->ops->close(ends[0].wire, 0);
   if (!cut) ends[0].wire = NULL;
   look_to_the_end(&ends[1]);
-  CHECK(ends[1].begun == 1 && ends[1].came == 0 && ends[1].lost == 1, "%u frames began, %u arrived, %u were lost",
-        ends[1].begun, ends[1].came, ends[1].lost);
+  /* The fake fabric may have carried all of the frame but a slot, which the sockets take when the wire closes. */
+  const uint32_t came = kind == FAKE && !cut ? ends[1].came : 0;
+  CHECK(ends[1].begun == 1 && ends[1].came == came && ends[1].came + ends[1].lost == 1,
+        "%u frames began, %u arrived, %u were lost", ends[1].begun, ends[1].came, ends[1].lost);
   if (cut) look_to_the_end(&ends[0]);
   end_wires(ends);
 }
 
-static void one_is_cut(enum kind kind) { break_off(kind, true); }
-static void one_closes_in_a_frame(enum kind kind) { break_off(kind, false); }
+static void one_is_cut(enum kind kind, uint64_t seed) { break_off(kind, seed, true); }
+static void one_closes_in_a_frame(enum kind kind, uint64_t seed) { break_off(kind, seed, false); }
 
 static bool has_fabric(void) {
   const struct tu_fabric_library *library;
@@ -327,14 +354,16 @@ static void test_fabric_opens(void) {
   if (!has_fabric()) SKIP("libfabric is not installed");
 }
 
-static void for_each_kind(void (*test)(enum kind kind)) {
-  for (enum kind kind = 0; kind < KINDS; kind++) {
+/* Runs the test for each kind but the fake fabric. */
+static void for_each_kind(void (*test)(enum kind kind, uint64_t seed)) {
+  const uint64_t seed = test_seed();
+  for (enum kind kind = 0; kind < FAKE; kind++) {
     const int before = test_failures;
     if (kind == FABRIC && !has_fabric()) {
       SKIP("libfabric is not installed; tools/setup fabrics installs it");
       continue;
     }
-    test(kind);
+    test(kind, seed);
     if (test_failures > before) printf("  wire: %s\n", kind_names[kind]);
   }
 }
@@ -346,6 +375,77 @@ static void test_both_close(void) { for_each_kind(both_close); }
 static void test_cut(void) { for_each_kind(one_is_cut); }
 static void test_closes_in_a_frame(void) { for_each_kind(one_closes_in_a_frame); }
 
+/* ---- the fake fabric ---- */
+
+/* One endpoint dies while frames are on their way, and then one end closes. Sockets have what the fabric has not. */
+static void one_endpoint_dies(enum kind kind, uint64_t seed) {
+  struct wire_end ends[2];
+  pthread_t closer;
+  uint64_t state = seed;
+  begin_wires(ends, kind, ranks_random(&state));
+  const uint64_t steps = ranks_random(&state) % 200, dies = ranks_random(&state) % (steps + 1);
+  struct wire_end *killed = &ends[ranks_random(&state) % 2], *closes = &ends[ranks_random(&state) % 2];
+  for (uint64_t i = 0; i <= steps; i++) {
+    struct wire_end *end = &ends[ranks_random(&state) % 2];
+    if (i == dies && killed->name_bytes) fake_fabric_kill(killed->name, killed->name_bytes);
+    if (ranks_random(&state) % 2 && end->sent < posted[kind]) (void)give(end, ranks_random(&state) % 2);
+    (void)end->wire->ops->look(end->wire);
+  }
+  if (pthread_create(&closer, NULL, close_wire, closes) != 0) abort();
+  look_to_the_end(closes->other);
+  pthread_join(closer, NULL);
+  CHECK(closes->other->came == closes->sent && closes->other->lost == 0, "%u of %u frames arrived, %u were lost",
+        closes->other->came, closes->sent, closes->other->lost);
+  end_wires(ends);
+}
+
+static bool one_in(uint64_t *state, uint64_t count) { return ranks_random(state) % count == 0; }
+static uint32_t below(uint64_t *state, uint64_t count) { return (uint32_t)(ranks_random(state) % count); }
+
+static struct fake_fabric_traits draw_traits(uint64_t *state) {
+  static const int modes[] = {TU_FI_MR_LOCAL, TU_FI_MR_VIRT_ADDR, TU_FI_MR_ALLOCATED, TU_FI_MR_PROV_KEY,
+                              TU_FI_MR_ENDPOINT};
+  static const uint64_t contexts[] = {0, TU_FI_CONTEXT, TU_FI_CONTEXT2};
+  struct fake_fabric_traits t = {.seed = ranks_random(state), .mode = contexts[below(state, 3)]};
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) t.mr_mode |= one_in(state, 2) ? modes[i] : 0;
+  if (one_in(state, 2)) t.mode |= TU_FI_RX_CQ_DATA;
+  t.no_descriptor = one_in(state, 4);
+  t.arms = one_in(state, 2);
+  t.shuffles = one_in(state, 2);
+  t.loses_on_close = one_in(state, 2);
+  t.injects_nothing = one_in(state, 4);
+  t.late = below(state, 8);
+  t.connecting = one_in(state, 2) ? below(state, 30) : 0;
+  t.busy_per_1000 = one_in(state, 2) ? below(state, 500) : 0;
+  t.errors_per_1000 = one_in(state, 2) ? below(state, 100) : 0;
+  t.operations_max = one_in(state, 2) ? 1 + below(state, 20) : 0;
+  t.receives_max = one_in(state, 2) ? 1 + below(state, 4) : 0;
+  t.regions_max = one_in(state, 8) ? 1 + below(state, 2) : 0;
+  t.refused_call = one_in(state, 8) ? 1 + below(state, 20) : 0;
+  t.key_bytes = one_in(state, 2) ? 1 + below(state, 8) : 0;
+  /* An end that closes must close bound regions before its endpoint. Writes of the other end may come between. */
+  if (t.mr_mode & TU_FI_MR_ENDPOINT) t.allowed = 1 << FAKE_KEY;
+  return t;
+}
+
+static void test_fake_fabric(void) {
+  static void (*const runs[])(enum kind kind, uint64_t seed) = {
+      both_ways, one_closes,        one_closes_with_frames_unread, both_close, one_is_cut, one_closes_in_a_frame,
+      both_ways, one_endpoint_dies,
+  };
+  const uint64_t first = test_seed(), count = getenv("TEST_SEED") ? 1 : test_long() ? 20000 : 300;
+  for (uint64_t seed = first; seed < first + count; seed++) {
+    uint64_t state = seed;
+    const int before = test_failures;
+    const struct fake_fabric_traits traits = draw_traits(&state);
+    fake_fabric_begin(&traits);
+    runs[below(&state, sizeof runs / sizeof runs[0])](FAKE, ranks_random(&state));
+    const uint32_t violations = fake_fabric_end();
+    CHECK(violations == 0, "the fake fabric counts %u violations", violations);
+    if (test_failures > before) printf("  TEST_SEED=%llu fails\n", (unsigned long long)seed);
+  }
+}
+
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"fabric_opens", test_fabric_opens},
@@ -355,6 +455,7 @@ int main(int argc, char **argv) {
       {"both_close", test_both_close},
       {"one_is_cut", test_cut},
       {"one_closes_in_a_frame", test_closes_in_a_frame},
+      {"fake_fabric", test_fake_fabric},
   };
   ranks_clear_environment();
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
