@@ -43,7 +43,8 @@ bool tu_fabric_has_device(void);
 tutti_err tu_fabric_load(const struct tu_fabric_library **library, struct tu_error *error);
 
 /* Returns a list of what suits the library: endpoints that are reliable and not connected, with RMA and 4 bytes of
- * completion data. provider, domain: NULL or "": any. Empty: NULL. Freed by library->freeinfo. */
+ * completion data. provider, domain: NULL or "": any; the providers of libfabric 1.17 return other domains, too. Empty: NULL.
+ * Freed by library->freeinfo. */
 struct tu_fi_info *tu_fabric_list(const struct tu_fabric_library *library, const char *provider, const char *domain);
 /* Returns true if the provider carries its data over sockets of the kernel, or memory of one host. AUTO leaves it out,
  * because the library's own sockets and memory are faster. */

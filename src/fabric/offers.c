@@ -98,6 +98,7 @@ const struct tu_fi_info *tu_fabric_choose(const struct tu_fi_info *list, const s
   const struct tu_fi_info *first = NULL;
   for (const struct tu_fi_info *i = list; i; i = i->next) {
     if (wish->how == TU_FABRIC_AUTO && tu_fabric_is_software(i)) continue;
+    if (*wish->domain && strcmp(wish->domain, i->domain_attr->name) != 0) continue;
     if (is_same_address(i, own)) return i;
     if (!first) first = i;
   }
