@@ -1,5 +1,6 @@
 /* info.c: `tutti info`: prints the version and the settings of the library on this machine: CPUs, caches and locality
- * groups, staging memory, selected algorithms by size, datatypes, operations, and the environment. */
+ * groups, staging memory, what connects hosts, selected algorithms by size, datatypes, operations, and the
+ * environment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,19 +152,6 @@ static const char *shown_value(const struct tu_env_name *name) {
   return value && strcmp(name->name, "TUTTI_SECRET") == 0 ? "(set, not shown)" : value;
 }
 
-static void print_json_string(const char *text) {
-  putchar('"');
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c < ' ') printf("\\u%04x", c);
-    else {
-      if (c == '"' || c == '\\') putchar('\\');
-      putchar(c);
-    }
-  }
-  putchar('"');
-}
-
 /* ---- output ---- */
 
 static const char *table_name(const struct facts *f) { return f->tuning ? f->tuning->name : NULL; }
@@ -218,7 +206,7 @@ static void print_waiting(const struct facts *f) {
          f->ranks, f->cpus);
 }
 
-static void print_text(const struct facts *f) {
+static void print_text(const struct facts *f, const struct info_fabrics *fabrics) {
   int version = tutti_version();
   printf("version     %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
   printf("CPUs        %u (affinity and cgroup)\n", f->cpus);
@@ -229,6 +217,7 @@ static void print_text(const struct facts *f) {
   print_distance();
   print_channel(f);
   print_waiting(f);
+  info_fabrics_print_wire(fabrics);
   printf("types      ");
   for (tutti_datatype t = 0; t < TU_DATATYPES; t = tu_datatype_next(t)) printf(" %s", tu_datatypes[t].name);
   printf("\noperations ");
@@ -239,6 +228,7 @@ static void print_text(const struct facts *f) {
   printf(", by size of the longest buffer of a rank:\n");
   for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     if (tu_collectives[c].family != TUTTI_SEND) print_selection(f, (tutti_collective)c);
+  info_fabrics_print_list(fabrics);
   printf("\nenvironment:\n");
   for (size_t i = 0; i < tu_env_name_count; i++) {
     const char *value = shown_value(&tu_env_names[i]);
@@ -246,7 +236,7 @@ static void print_text(const struct facts *f) {
   }
 }
 
-static void print_json(const struct facts *f) {
+static void print_json(const struct facts *f, const struct info_fabrics *fabrics) {
   int version = tutti_version();
   printf(
       "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"isa\": \"%s\", \"numa_nodes\": %u, \"caches\": %u, \"cache_level\": "
@@ -262,17 +252,16 @@ static void print_json(const struct facts *f) {
   printf("], \"operations\": [");
   for (unsigned o = 0; o < TU_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);
   printf("], \"table\": ");
-  if (table_name(f)) print_json_string(table_name(f));
-  else printf("null");
+  info_json(table_name(f));
   printf(", \"selection\": [");
   for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     if (tu_collectives[c].family != TUTTI_SEND) print_selection_json(f, (tutti_collective)c, c == 0);
-  printf("], \"environment\": {");
+  printf("], \"wire\": ");
+  info_fabrics_print_json(fabrics);
+  printf(", \"environment\": {");
   for (size_t i = 0; i < tu_env_name_count; i++) {
-    const char *value = shown_value(&tu_env_names[i]);
     printf("%s\"%s\": ", i ? ", " : "", tu_env_names[i].name);
-    if (value) print_json_string(value);
-    else printf("null");
+    info_json(shown_value(&tu_env_names[i]));
   }
   printf("}}\n");
 }
@@ -302,22 +291,37 @@ static int tell(struct facts *facts, bool json) {
   if (ask(facts, &error) != TUTTI_OK || tu_tuning_load(&facts->tuning, &error) != TUTTI_OK)
     return cli_fail("info", CLI_FAILED, "%s", error.text);
   ask_machine(facts);
-  if (json) print_json(facts);
-  else print_text(facts);
+  struct info_fabrics *fabrics = info_fabrics_ask(false);
+  if (json) print_json(facts, fabrics);
+  else print_text(facts, fabrics);
   tu_tuning_release(facts->tuning);
-  return CLI_GOOD;
+  return info_fabrics_end(fabrics);
+}
+
+static int tell_fabrics(bool json) {
+  struct info_fabrics *fabrics = info_fabrics_ask(true);
+  if (json) {
+    info_fabrics_print_json(fabrics);
+    putchar('\n');
+  } else {
+    info_fabrics_print_wire(fabrics);
+    info_fabrics_print_list(fabrics);
+  }
+  return info_fabrics_end(fabrics);
 }
 
 static int run(int argc, char **argv) {
   struct tu_cpus mine;
   struct facts facts = {.cpus = tu_cpus_mine(&mine)};
   struct info_reshard reshard = {.type = "f32"};
-  bool json = false, done;
+  bool json = false, only_fabrics = false, done;
   int code = default_ranks(facts.cpus, &facts.ranks);
   if (code != CLI_GOOD) return code;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &facts.ranks, "N", "number of ranks (those of the job, or one per CPU, at least 2)"},
       HOSTS_OPTION(&facts.hosts),
+      {"--fabrics", CLI_FLAG, &only_fabrics, NULL,
+       "print only what connects hosts, and all that libfabric offers here"},
       {"--reshard", CLI_STRING, &reshard.from, "FROM", "print only the steps from distribution FROM to TO"},
       {"--mesh", CLI_STRING, &reshard.mesh, "2x4", "with --reshard: ranks along each axis of the mesh"},
       {"--shape", CLI_STRING, &reshard.shape, "SHAPE", "with --reshard: shape of the tensor, as 1x1x64x128"},
@@ -334,6 +338,7 @@ static int run(int argc, char **argv) {
   }
   if (reshard.mesh || reshard.shape) return cli_fail("info", CLI_USAGE, "--mesh and --shape need --reshard FROM TO");
   if (argc > 1) return cli_fail("info", CLI_USAGE, "expected options only, found '%s'", argv[1]);
+  if (only_fabrics) return tell_fabrics(json);
   if ((code = read_hosts(&facts, ranks)) == CLI_GOOD) code = tell(&facts, json);
   cli_hosts_fini(&facts.hosts);
   return code;
@@ -343,6 +348,7 @@ const struct cli_verb cli_info = {
     .name = "info",
     .summary = "print the version, this machine, the selected algorithms and the environment",
     .synopsis =
-        "info [-n N | --hosts HOSTS] [--json], info --reshard FROM TO --mesh 2x4 --shape 64x128 [--type f32] [--json]",
+        "info [-n N | --hosts HOSTS] [--json], info --fabrics [--json], info --reshard FROM TO --mesh 2x4 --shape "
+        "64x128 [--type f32] [--json]",
     .run = run,
 };

@@ -9,6 +9,8 @@
 enum { INFO_SIZE_CHARS = 32 };
 /* Writes a size in the largest unit in which it is an integer, for example "64 KiB". */
 void info_size(size_t bytes, char text[INFO_SIZE_CHARS]);
+/* Prints a text as a string of JSON; NULL: null. */
+void info_json(const char *text);
 
 /* The distance between the first two CPUs that this process may use, measured with cache lines. */
 struct info_distance {
@@ -19,6 +21,19 @@ struct info_distance {
 /* Measures the distance between two CPUs, in a few milliseconds. Returns false if there is only one CPU or if the
  * measurement failed. */
 bool info_distance(struct info_distance *d);
+
+/* What a rank of this host would use for ranks of other hosts: sockets alone, or also a fabric of libfabric; and what
+ * libfabric offers here. */
+struct info_fabrics;
+/* Finds that out, by opening the fabric that TUTTI_FABRIC asks for. libfabric is loaded if that is necessary for this, or
+ * if `lists` is set. The caller passes the result to info_fabrics_end. */
+struct info_fabrics *info_fabrics_ask(bool lists);
+/* Print what is used and why, in one line; and what libfabric offers, if it was asked. */
+void info_fabrics_print_wire(const struct info_fabrics *f);
+void info_fabrics_print_list(const struct info_fabrics *f);
+void info_fabrics_print_json(const struct info_fabrics *f); /* both, as one object */
+/* Frees it. If a job of several hosts would not start, prints why; returns the exit status. */
+int info_fabrics_end(struct info_fabrics *f);
 
 /* The options of `tutti info --reshard`; NULL: option not given. */
 struct info_reshard {

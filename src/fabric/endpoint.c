@@ -17,11 +17,10 @@ enum {
 /* ---- opening ---- */
 
 static tutti_err fail(const struct tu_fabric *f, const char *step, long code, struct tu_error *error) {
-  return tu_fail(
-      error, code == -ENOMEM ? TUTTI_ERR_MEMORY : TUTTI_ERR_ENVIRONMENT,
-      "provider %s of libfabric, domain %s: %s failed: %s. `tutti info` lists the providers; TUTTI_FABRIC=none "
-      "uses sockets",
-      f->info->fabric_attr->prov_name, f->info->domain_attr->name, step, f->library->strerror((int)-code));
+  return tu_fail(error, code == -ENOMEM ? TUTTI_ERR_MEMORY : TUTTI_ERR_ENVIRONMENT,
+                 "provider %s of libfabric, domain %s: %s failed: %s. `tutti info --fabrics` lists the providers; "
+                 "TUTTI_FABRIC=none uses sockets",
+                 f->info->fabric_attr->prov_name, f->info->domain_attr->name, step, f->library->strerror((int)-code));
 }
 
 static int close_object(struct tu_fi_fid *fid) { return fid->ops->close(fid); }

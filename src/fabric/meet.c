@@ -25,11 +25,10 @@ tutti_err tu_fabric_open_wish(const struct tu_fabric_wish *wish, const struct so
   const struct tu_fi_info *info = tu_fabric_choose(list, wish, own);
   if (info) err = tu_fabric_open(library, info, fabric, error);
   else if (wish->how == TU_FABRIC_NAMED)
-    err = tu_fail(
-        error, TUTTI_ERR_ENVIRONMENT,
-        "TUTTI_FABRIC is '%s%s%s', but libfabric offers no such endpoint with RMA on this host; `tutti info` lists "
-        "those that it offers",
-        wish->provider, *wish->domain ? "/" : "", wish->domain);
+    err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                  "TUTTI_FABRIC is '%s%s%s', but libfabric offers no such endpoint with RMA on this host; "
+                  "`tutti info --fabrics` lists those that it offers",
+                  wish->provider, *wish->domain ? "/" : "", wish->domain);
   if (list) library->freeinfo(list);
   return wish->how == TU_FABRIC_AUTO ? TUTTI_OK : err;
 }

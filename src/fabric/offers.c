@@ -22,7 +22,7 @@ tutti_err tu_fabric_read_wish(struct tu_fabric_wish *wish, struct tu_error *erro
     return tu_fail(
         error, TUTTI_ERR_ENVIRONMENT,
         "TUTTI_FABRIC is '%.100s'; expected auto, none, or a provider of libfabric with or without a domain, "
-        "such as verbs or efa/rdmap0s6-rdm; `tutti info` lists them",
+        "such as verbs or efa/rdmap0s6-rdm; `tutti info --fabrics` lists them",
         text);
   memcpy(wish->provider, text, length);
   memcpy(wish->domain, domain, strlen(domain));
