@@ -118,6 +118,7 @@ static void sleep_on(struct tu_transport *t, bool is_alone) {
   if (!work(t, &missed) && has_work(t) && atomic_load(&t->served)) {
     const int ms = tu_look_round(NULL, tu_clock_ns(), is_alone && !missed ? TU_SLEEP_MS : SLEEP_SHORT_MS);
     /* not tu_patience_sleep, by which other ranks would learn that this rank rests */
+    if (ms > 0) tu_remote_arm(t);
     if (ms > 0) tu_bell_sleep(t, token, ms);
   }
   tu_bell_disarm(t);

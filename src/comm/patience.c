@@ -243,6 +243,7 @@ static void yield_core(const struct tutti_comm *comm, uint64_t now, bool again) 
 void tu_patience_sleep(struct tu_transport *t, uint32_t token, int ms) {
   uint64_t before = tu_clock_ns();
   begin_rest(t, before, true);
+  tu_remote_arm(t);
   tu_bell_sleep(t, token, ms);
   tu_core_watch.slept_ns += end_rest(t) - before;
   tu_core_watch.sleeps++;

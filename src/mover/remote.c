@@ -50,9 +50,16 @@ bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c) {
   pthread_mutex_lock(&r->lock);
   bool moved = look(r);
   moved |= serve(r, c ? c->far : NULL, true);
-  if (r->wire->ops->arm) r->wire->ops->arm(r->wire);
   pthread_mutex_unlock(&r->lock);
   return moved;
+}
+
+void tu_remote_arm(struct tu_transport *t) {
+  struct tu_remote *r = tu_remote_of(t);
+  if (!r || !r->wire->ops->arm) return;
+  pthread_mutex_lock(&r->lock);
+  r->wire->ops->arm(r->wire);
+  pthread_mutex_unlock(&r->lock);
 }
 
 bool tu_remote_is_unsent(const struct tu_transport *t) {

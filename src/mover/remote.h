@@ -36,6 +36,8 @@ bool tu_remote_send(const struct tu_control *c);
 /* Receives and sends as tu_remote_look does, and also sends all credits that are due on any communicator. c: NULL, or the
  * communicator whose published slices are sent. */
 bool tu_remote_flush(struct tu_transport *t, const struct tu_control *c);
+/* Called right before a thread sleeps on the bell, after its last look. */
+void tu_remote_arm(struct tu_transport *t);
 
 /* Returns true if slices or frames are left that could not be sent yet. */
 bool tu_remote_is_unsent(const struct tu_transport *t);
