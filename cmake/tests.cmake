@@ -109,15 +109,15 @@ else()
   set_target_properties(world_copy PROPERTIES EXPORT_COMPILE_COMMANDS OFF
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   foreach(call clock_gettime getrusage nanosleep sched_yield syscall malloc calloc realloc free aligned_alloc abort __register_atfork
-          epoll_create1 epoll_ctl epoll_wait poll close ioctl socket bind getsockname getsockopt setsockopt shutdown sendto sendmsg recv tu_transport_release tu_transport_acquire)
+          epoll_create1 epoll_ctl epoll_wait poll close ioctl socket bind getsockname getsockopt setsockopt shutdown sendto sendmsg recv timerfd_create timerfd_settime getrandom tu_transport_release tu_transport_acquire)
     target_link_options(world_copy PRIVATE -Wl,--wrap=${call})
   endforeach()
   target_link_options(world_copy PRIVATE -Wl,-Bsymbolic -Wl,--gc-sections -Wl,-z,norelro)
-  target_sources(sim_world_test PRIVATE ${world}/world.c ${world}/network.c ${world}/program.c ${world}/shrink.c ${world}/trace.c)
-  target_link_libraries(sim_world_test PRIVATE ${CMAKE_DL_LIBS})
+  target_sources(sim_world_test PRIVATE ${world}/world.c ${world}/network.c ${world}/fabric.c ${world}/program.c ${world}/shrink.c ${world}/trace.c)
+  target_link_libraries(sim_world_test PRIVATE fake_fabric ${CMAKE_DL_LIBS})
   # The copies find the world's functions in the program.
   set_target_properties(sim_world_test PROPERTIES ENABLE_EXPORTS TRUE)
-  set_source_files_properties(${world}/world.c ${world}/network.c ${world}/program.c ${world}/shrink.c ${world}/trace.c ${CMAKE_SOURCE_DIR}/tests/sim_world_test.c PROPERTIES COMPILE_OPTIONS -fvisibility=default)
+  set_source_files_properties(${world}/world.c ${world}/network.c ${world}/fabric.c ${world}/program.c ${world}/shrink.c ${world}/trace.c ${CMAKE_SOURCE_DIR}/tests/sim_world_test.c PROPERTIES COMPILE_OPTIONS -fvisibility=default)
   add_dependencies(sim_world_test world_copy)
 endif()
 

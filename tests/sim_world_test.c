@@ -7,7 +7,9 @@
  *   sim_world_test --find FIRST:LAST [COPY.so]   the first of these seeds that fails; with another copy of the library
  *   sim_world_test --seed SEED [--small] [--trace [FILE]] [COPY.so]
  *       one seed: its program and what failed, and a smaller program that fails, too; the events of the program, or of
- *       the smaller one, in order, or in a file as Chrome-trace JSON */
+ *       the smaller one, in order, or in a file as Chrome-trace JSON
+ *
+ * --fabric before these: in all programs, ranks run on several hosts and use a fabric. Otherwise the seed decides. */
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -286,12 +288,14 @@ static void report_crashes(void) {
   for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) sigaction(signals[i], &action, NULL);
 }
 
+static bool all_have_fabrics; /* --fabric */
+
 static uint64_t perform(uint64_t seed) {
   enum { SECONDS = 20 };
   struct world_program program;
   current_seed = seed;
   alarm(SECONDS);
-  world_program_make(&program, seed);
+  world_program_make(&program, seed, all_have_fabrics);
   world_perform(&program);
   alarm(0);
   return world.hash;
@@ -300,7 +304,7 @@ static uint64_t perform(uint64_t seed) {
 /* Shows one seed. If it fails, shows also a smaller program that fails. small: shows this one only. */
 static int show(uint64_t seed, bool small, bool traces, const char *path) {
   struct world_program program;
-  world_program_make(&program, seed);
+  world_program_make(&program, seed, all_have_fabrics);
   if (small) {
     world_perform(&program);
     if (world.failed) world_shrink(&program);
@@ -344,6 +348,12 @@ static void perform_seeds(uint64_t first, uint64_t last) {
 
 static void seeds(void) { perform_seeds(1, test_long() ? 100000 : 5000); }
 
+static void fabrics(void) {
+  all_have_fabrics = true;
+  perform_seeds(1, test_long() ? 10000 : 500);
+  all_have_fabrics = false;
+}
+
 /* A seed has the same events in each run, whatever ran before it. */
 static void replay(void) {
   uint64_t hashes[200];
@@ -353,13 +363,15 @@ static void replay(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct test tests[] = {{"replay", replay}, {"seeds", seeds}};
+  const struct test tests[] = {{"replay", replay}, {"seeds", seeds}, {"fabrics", fabrics}};
   unsigned long long first = 0, last = 0;
   setvbuf(stdout, NULL, _IOLBF, 0);
   setenv("TUTTI_TUNING", "none", 1);
   const bool other = argc > 3 && strstr(argv[argc - 1], ".so");
   world_load(other ? argv[--argc] : COPY);
   report_crashes();
+  all_have_fabrics = argc > 1 && strcmp(argv[1], "--fabric") == 0;
+  if (all_have_fabrics) argv[1] = argv[0], argv++, argc--;
   if (argc > 2 && strcmp(argv[1], "--find") == 0 && sscanf(argv[2], "%llu:%llu", &first, &last) == 2)
     return find(first, last);
   if (argc < 3 || strncmp(argv[1], "--seed", 6) != 0)

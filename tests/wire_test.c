@@ -424,7 +424,7 @@ static struct fake_fabric_traits draw_traits(uint64_t *state) {
   t.refused_call = one_in(state, 8) ? 1 + below(state, 20) : 0;
   t.key_bytes = one_in(state, 2) ? 1 + below(state, 8) : 0;
   /* An end that closes must close bound regions before its endpoint. Writes of the other end may come between. */
-  if (t.mr_mode & TU_FI_MR_ENDPOINT) t.allowed = 1 << FAKE_KEY;
+  if (t.mr_mode & TU_FI_MR_ENDPOINT) t.allowed = 1 << FAKE_KEY | 1 << FAKE_LOCAL;
   return t;
 }
 

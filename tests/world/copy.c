@@ -7,6 +7,7 @@
 #include "api/comm_create.h"
 #include "api/comm_end.h"
 #include "comm/groups.h"
+#include "fabric/wire_ofi.h"
 #include "mover/remote.h"
 #include "tests/world/rank.h"
 #include "transport/transport.h"
@@ -86,12 +87,30 @@ static void endpoint_close(struct tu_transport *t) {
 static const struct tu_transport_ops endpoint_ops = {
     .name = "world", .alive = endpoint_alive, .discard = endpoint_discard, .close = endpoint_close};
 
+/* Makes the wire between hosts: over sockets, and over the fabric if this rank and another one have it. */
+static struct tu_wire *make_wire(const struct world_program *p, uint32_t rank) {
+  static const struct tu_fabric_wish wish = {.how = TU_FABRIC_NAMED};
+  const struct tu_fabric_library *library = world_fabric();
+  bool speaks[WORLD_RANKS_MAX], any = false;
+  struct tu_error error;
+  struct tu_wire *wire;
+  struct tu_fabric *fabric;
+  if (tu_wire_sockets(p->ranks, world_dialer(rank), &wire, &error) != TUTTI_OK) abort();
+  for (uint32_t r = 0; r < p->ranks; r++) any |= speaks[r] = world_speaks(p, rank, r);
+  if (!any) return wire;
+  struct tu_fi_info *list = tu_fabric_list(library, "fake", NULL);
+  if (tu_fabric_open(library, tu_fabric_choose(list, &wish, NULL), &fabric, &error) != TUTTI_OK) abort();
+  library->freeinfo(list);
+  world_name_endpoint(fabric->name, fabric->name_bytes);
+  if (tu_wire_ofi(rank, p->ranks, speaks, fabric, wire, &wire, &error) != TUTTI_OK) abort();
+  return wire;
+}
+
 /* Makes this rank's endpoint. Each host has a part of the memory. */
 static struct tu_transport *make_endpoint(const struct world_program *p, uint32_t rank, unsigned char *memory,
                                           size_t slice_bytes) {
   uint32_t before = 0, locals[WORLD_RANKS_MAX];
   struct tu_error error;
-  struct tu_wire *wire;
   struct tu_transport *t = calloc(1, sizeof *t);
   for (uint32_t r = 0; r < p->ranks; r++) {
     before += p->host[r] < p->host[rank];
@@ -103,9 +122,7 @@ static struct tu_transport *make_endpoint(const struct world_program *p, uint32_
     abort();
   t->share = p->share;
   if (here == p->ranks) return t;
-  if (tu_wire_sockets(p->ranks, world_dialer(rank), &wire, &error) != TUTTI_OK ||
-      tu_remote_create(t, rank, p->ranks, locals, wire, &error) != TUTTI_OK)
-    abort();
+  if (tu_remote_create(t, rank, p->ranks, locals, make_wire(p, rank), &error) != TUTTI_OK) abort();
   return t;
 }
 

@@ -45,6 +45,18 @@ void world_network_cut(uint32_t rank, uint32_t peer);
  * way has arrived, or all ranks have seen the end. */
 uint64_t world_network_silence(uint32_t host, uint32_t other, uint64_t ns);
 
+/* ---- fabric.c ---- */
+
+void world_fabric_begin(void);
+/* The process of the rank ends; in_order: it has closed its endpoint, if it had one. */
+void world_fabric_end_rank(uint32_t rank, bool in_order);
+/* Frees the fabric, and checks how it was used. */
+void world_fabric_end(void);
+/* Wait descriptors of a fabric, in network.c: as in struct fake_fabric_traits. */
+int world_wait_open(void);
+void world_wait_set(int descriptor, bool readable);
+void world_wait_close(int descriptor);
+
 /* ---- world.c ---- */
 
 /* Loads the copies of the library. */

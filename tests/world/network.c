@@ -1,6 +1,6 @@
-/* network.c: descriptors of the simulated system: sockets of bells, epolls, and connected stream sockets between ranks of
- * different hosts. Bytes arrive later than they are sent, in order, in pieces of any size. A connection ends like one of
- * TCP: in order, or by a reset.
+/* network.c: descriptors of the simulated system: sockets of bells, epolls, timers, wait descriptors of a fabric, and
+ * connected stream sockets between ranks of different hosts. Bytes arrive later than they are sent, in order, in pieces of
+ * any size. A connection ends like one of TCP: in order, or by a reset.
  *
  * A connection is named by one rank and a number: that of the peer, for data; that of the peer plus WORLD_RANKS_MAX, for
  * control. */
@@ -13,7 +13,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "boot/dialer.h"
@@ -28,11 +30,12 @@ enum { DESCRIPTORS = 64, FIRST = 1 << 20, WATCHED_MAX = 16, PIECES = 64, BUFFER_
 
 enum { LINKS = 2 * WORLD_RANKS_MAX };
 
-enum kind { UNUSED, BELL, EPOLL, SOCKET, DIALER };
+enum kind { UNUSED, BELL, EPOLL, SOCKET, DIALER, TIMER, WAIT };
 
 struct descriptor {
   enum kind kind;
-  uint32_t target; /* BELL: its rank; SOCKET: the connection */
+  uint32_t target;   /* BELL: its rank; SOCKET: the connection; WAIT: 1 if it is readable */
+  uint64_t goes_off; /* TIMER: it is readable from then on; NEVER: it is not set */
   struct {
     int fd;
     struct epoll_event event;
@@ -162,6 +165,8 @@ static uint32_t ready(uint32_t rank, int fd, uint32_t wanted) {
         if (ready(rank, d->watched[i].fd, d->watched[i].event.events)) return wanted & EPOLLIN;
       return 0;
     case DIALER: return next_call(rank, 0) <= world.now ? wanted & EPOLLIN : 0;
+    case TIMER: return d->goes_off <= world.now ? wanted & EPOLLIN : 0;
+    case WAIT: return d->target ? wanted & EPOLLIN : 0;
     default:
       return (may_receive(rank, d->target) ? wanted & EPOLLIN : 0) |
              (may_send(rank, d->target) ? wanted & EPOLLOUT : 0) | (is_broken(rank, d->target) ? EPOLLERR : 0);
@@ -171,6 +176,10 @@ static uint32_t ready(uint32_t rank, int fd, uint32_t wanted) {
 /* Returns when the network changes what a rank can read or write, by itself; NEVER: not until another rank acts. */
 static uint64_t next_event(uint32_t rank) {
   uint64_t next = next_call(rank, world.now + 1);
+  for (uint32_t i = 0; i < DESCRIPTORS; i++) {
+    const struct descriptor *d = &descriptors[rank][i];
+    if (d->kind == TIMER && d->goes_off > world.now) next = at_most(next, d->goes_off);
+  }
   for (uint32_t link = 0; link < LINKS; link++) {
     const struct stream *s = stream_to(rank, link);
     const uint64_t times[] = {s->first < s->last ? s->pieces[s->first % PIECES].at : NEVER, s->ends_at,
@@ -224,17 +233,21 @@ static void close_end(uint32_t rank, uint32_t link) {
 
 /* ---- making connections ---- */
 
-static int close_descriptor(int fd) {
-  struct descriptor *d = find(fd);
-  world_system_call();
-  if (!d) return errno = EBADF, -1;
-  if (d->kind == SOCKET) close_end(world.current, d->target);
-  d->kind = UNUSED;
+static void remove_descriptor(uint32_t rank, int fd) {
+  descriptors[rank][((uint32_t)fd - FIRST) % DESCRIPTORS].kind = UNUSED;
   for (uint32_t i = 0; i < DESCRIPTORS; i++) {
-    struct descriptor *epoll = &descriptors[world.current][i];
+    struct descriptor *epoll = &descriptors[rank][i];
     for (uint32_t k = epoll->kind == EPOLL ? epoll->count : 0; k-- > 0;)
       if (epoll->watched[k].fd == fd) epoll->watched[k] = epoll->watched[--epoll->count];
   }
+}
+
+static int close_descriptor(int fd) {
+  const struct descriptor *d = find(fd);
+  world_system_call();
+  if (!d) return errno = EBADF, -1;
+  if (d->kind == SOCKET) close_end(world.current, d->target);
+  remove_descriptor(world.current, fd);
   return 0;
 }
 
@@ -478,6 +491,49 @@ int __wrap_poll(struct pollfd *watched, nfds_t count, int timeout_ms) {
     world_sleep_for(until, next_event(world.current));
   }
 }
+
+int __wrap_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags) {
+  (void)clock, (void)flags;
+  world_system_call();
+  const int fd = add(TIMER, 0);
+  if (fd >= 0) find(fd)->goes_off = NEVER;
+  return fd;
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *at, struct itimerspec *old);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *at, struct itimerspec *old) {
+  struct descriptor *d = find(fd);
+  const uint64_t ns = (uint64_t)at->it_value.tv_sec * 1000000000 + (uint64_t)at->it_value.tv_nsec;
+  world_system_call();
+  if (!d || d->kind != TIMER || flags != 0 || old || at->it_interval.tv_sec || at->it_interval.tv_nsec)
+    return errno = EINVAL, -1;
+  d->goes_off = ns ? world.now + ns : NEVER;
+  return 0;
+}
+
+/* Keys of registered memory. A seed has the same ones in each run. */
+ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags);
+ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags) {
+  (void)flags;
+  world_system_call();
+  for (size_t i = 0; i < bytes; i++) ((unsigned char *)to)[i] = (unsigned char)world_draw(256);
+  return (ssize_t)bytes;
+}
+
+/* Wait descriptors are made and closed by calls of the fabric, which have taken their time. */
+int world_wait_open(void) {
+  const int fd = add(WAIT, 0);
+  return fd < 0 ? -errno : fd;
+}
+
+void world_wait_set(int fd, bool readable) {
+  const uint32_t at = (uint32_t)fd - FIRST;
+  descriptors[at / DESCRIPTORS][at % DESCRIPTORS].target = readable;
+  if (readable) world_wake(at / DESCRIPTORS, world.now);
+}
+
+void world_wait_close(int fd) { remove_descriptor(((uint32_t)fd - FIRST) / DESCRIPTORS, fd); }
 
 /* The socket of a rank's bell. Its name is the rank's number. */
 int __wrap_socket(int domain, int type, int protocol);

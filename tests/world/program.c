@@ -67,6 +67,11 @@ uint32_t world_locals(const struct world_program *p, uint32_t host) {
   return count;
 }
 
+bool world_speaks(const struct world_program *p, uint32_t rank, uint32_t other) {
+  const uint32_t both = 1u << p->host[rank] | 1u << p->host[other];
+  return p->host[rank] != p->host[other] && (p->fabric_hosts & both) == both;
+}
+
 /* ---- time ---- */
 
 /* The time limit that an act of kind WORLD_LIMIT sets, in ms. */
@@ -195,7 +200,56 @@ static void add_faults(struct world_program *p, struct source *s) {
   }
 }
 
-void world_program_make(struct world_program *p, uint64_t seed) {
+static uint32_t draw_below(struct source *s, uint64_t below) { return (uint32_t)draw(s, below); }
+
+/* Draws traits of the fabric. Each is absent in half of the worlds or more. */
+static void draw_traits(struct fake_fabric_traits *t, struct source *s) {
+  static const int modes[] = {TU_FI_MR_LOCAL, TU_FI_MR_VIRT_ADDR, TU_FI_MR_ALLOCATED, TU_FI_MR_PROV_KEY,
+                              TU_FI_MR_ENDPOINT};
+  static const uint64_t contexts[] = {0, TU_FI_CONTEXT, TU_FI_CONTEXT2};
+  *t = (struct fake_fabric_traits){.seed = draw(s, UINT64_MAX), .mode = contexts[draw(s, 3)]};
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) t->mr_mode |= draw(s, 2) ? modes[i] : 0;
+  if (draw(s, 2)) t->mode |= TU_FI_RX_CQ_DATA;
+  t->no_descriptor = draw(s, 8) == 0;
+  t->arms = draw(s, 2);
+  t->shuffles = draw(s, 2);
+  t->loses_on_close = draw(s, 2);
+  t->late = draw(s, 2) ? draw_below(s, 8) : 0;
+  t->connecting = draw(s, 2) ? draw_below(s, 30) : 0;
+  t->busy_per_1000 = draw(s, 2) ? draw_below(s, 400) : 0;
+  t->errors_per_1000 = draw(s, 2) ? 1 + draw_below(s, 30) : 0;
+  t->operations_max = draw(s, 2) ? 1 + draw_below(s, 20) : 0;
+  t->receives_max = draw(s, 2) ? 1 + draw_below(s, 4) : 0;
+  t->regions_max = draw(s, 8) == 0 ? 1 + draw_below(s, 6) : 0;
+  t->key_bytes = draw(s, 2) ? 1 + draw_below(s, 8) : 0;
+  /* A rank that closes must close bound regions before its endpoint. Writes of other ranks may come between. */
+  if (t->mr_mode & TU_FI_MR_ENDPOINT) t->allowed = 1 << FAKE_KEY | 1 << FAKE_LOCAL;
+}
+
+/* Returns true if ranks use the fabric. */
+static bool is_spoken(const struct world_program *p) {
+  bool any = false;
+  for (uint32_t a = 0; a < p->ranks; a++)
+    for (uint32_t b = 0; b < a; b++) any |= world_speaks(p, a, b);
+  return any;
+}
+
+/* Decides about the fabric with numbers of its own, so that it does not change what else a seed means. */
+static void add_fabric(struct world_program *p, bool forced) {
+  struct source s = {world_mix(p->seed, 11, 12), 0};
+  const bool wanted = draw(&s, 2) == 0, mixed = draw(&s, 4) == 0;
+  draw_traits(&p->fabric, &s);
+  if (forced && world_locals(p, p->host[0]) == p->ranks) {
+    p->host[0] = 1 - p->host[0] % 2;
+    for (uint32_t r = 2; r < p->ranks; r++) p->host[r] = draw_below(&s, WORLD_HOSTS_MAX);
+    p->timeout_ms += 500;
+  }
+  if (wanted || forced) p->fabric_hosts = mixed ? draw_below(&s, 1u << WORLD_HOSTS_MAX) : (1u << WORLD_HOSTS_MAX) - 1;
+  if (forced && !is_spoken(p)) p->fabric_hosts = (1u << WORLD_HOSTS_MAX) - 1;
+  if (!is_spoken(p)) p->fabric_hosts = 0;
+}
+
+void world_program_make(struct world_program *p, uint64_t seed, bool fabric) {
   struct source s = {world_mix(seed, 1, 2), 0};
   uint8_t open[WORLD_REQUESTS_MAX];
   memset(open, UINT8_MAX, sizeof open);
@@ -216,6 +270,7 @@ void world_program_make(struct world_program *p, uint64_t seed) {
   const uint32_t hosts = draw(&s, 5) < 3 ? 1 : 2 + (uint32_t)draw(&s, WORLD_HOSTS_MAX - 1);
   for (uint32_t r = 0; r < p->ranks; r++) p->host[r] = (uint32_t)draw(&s, hosts);
   if (hosts > 1) p->timeout_ms += 500; /* a long burst through short rings needs many trips */
+  add_fabric(p, fabric);
   add_faults(p, &s);
 }
 
@@ -235,12 +290,31 @@ static const char *const mishaps[WORLD_MISHAPS] = {
 const char *world_kind_name(enum world_kind kind) { return kinds[kind]; }
 const char *world_mishap_name(enum world_mishap mishap) { return mishaps[mishap]; }
 
+static void print_fabric(const struct world_program *p) {
+  const struct fake_fabric_traits *t = &p->fabric;
+  if (!p->fabric_hosts) return;
+  printf("  hosts with a fabric:");
+  for (uint32_t h = 0; h < WORLD_HOSTS_MAX; h++)
+    if (p->fabric_hosts >> h & 1) printf(" %u", h);
+  printf("; it%s%s%s%s%s late %u, connects in %u looks, busy %u and errors %u per 1000\n", t->arms ? " arms," : "",
+         t->shuffles ? " shuffles," : "", t->no_descriptor ? " has no descriptor," : "",
+         t->mode & TU_FI_RX_CQ_DATA ? " needs receives," : "", " is", t->late, t->connecting, t->busy_per_1000,
+         t->errors_per_1000);
+  printf(
+      "    registration bits %#x, context bits %#llx; at most (0: enough) %u operations, %u receives, %u regions, keys "
+      "of "
+      "%llu bytes\n",
+      (unsigned)t->mr_mode, (unsigned long long)(t->mode & ~TU_FI_RX_CQ_DATA), t->operations_max, t->receives_max,
+      t->regions_max, (unsigned long long)t->key_bytes);
+}
+
 void world_program_print(const struct world_program *p) {
   printf("program of seed %llu: %u ranks, %u per core, time-out %d ms, rings of %zu bytes (0: the default)\n",
          (unsigned long long)p->seed, p->ranks, p->share, p->timeout_ms, p->ring_bytes);
   printf("  hosts of the ranks:");
   for (uint32_t r = 0; r < p->ranks; r++) printf(" %u", p->host[r]);
   printf("\n");
+  print_fabric(p);
   for (uint32_t i = 0; i < p->acts; i++) {
     const struct world_act *a = &p->act[i];
     printf("  %2u  %-8s comm %u", i, kinds[a->kind], a->comm);

@@ -47,6 +47,38 @@ static bool keep_if_fails(struct world_program *p, const struct world_program *s
   return true;
 }
 
+/* Removes the fabric, or what is special about it. */
+static bool shrink_fabric(struct world_program *p) {
+  struct world_program smaller = *p;
+  if (!p->fabric_hosts) return false;
+  smaller.fabric_hosts = 0;
+  if (keep_if_fails(p, &smaller)) return true;
+  bool shrunk = false;
+  const struct fake_fabric_traits plain = {.seed = p->fabric.seed, .allowed = p->fabric.allowed};
+  smaller = *p;
+  smaller.fabric = plain;
+  if (memcmp(&smaller.fabric, &p->fabric, sizeof plain) != 0 && keep_if_fails(p, &smaller)) return true;
+  uint32_t *const numbers[] = {&smaller.fabric.late,           &smaller.fabric.connecting,
+                               &smaller.fabric.busy_per_1000,  &smaller.fabric.errors_per_1000,
+                               &smaller.fabric.operations_max, &smaller.fabric.receives_max,
+                               &smaller.fabric.regions_max};
+  bool *const flags[] = {&smaller.fabric.no_descriptor, &smaller.fabric.arms, &smaller.fabric.shuffles,
+                         &smaller.fabric.loses_on_close};
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    smaller = *p;
+    if (*numbers[i] == 0) continue;
+    *numbers[i] = 0;
+    shrunk |= keep_if_fails(p, &smaller);
+  }
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+    smaller = *p;
+    if (!*flags[i]) continue;
+    *flags[i] = false;
+    shrunk |= keep_if_fails(p, &smaller);
+  }
+  return shrunk;
+}
+
 static bool shrink_once(struct world_program *p) {
   bool shrunk = false;
   struct world_program smaller;
@@ -65,6 +97,7 @@ static bool shrink_once(struct world_program *p) {
   smaller = *p;
   memset(smaller.host, 0, sizeof smaller.host);
   if (memcmp(smaller.host, p->host, sizeof p->host) != 0) shrunk |= keep_if_fails(p, &smaller);
+  shrunk |= shrink_fabric(p);
   while (p->ranks > 2) {
     smaller = *p;
     smaller.ranks--;

@@ -105,6 +105,7 @@ _Noreturn static void end_world(void) {
 /* Ends the process of a rank. Its connections are closed, unless its host is gone. */
 static void end_rank(uint32_t rank, bool closes) {
   struct rank *k = &ranks[rank];
+  world_fabric_end_rank(rank, false);
   if (closes) world_network_end(rank);
   k->state = GONE;
   k->dead = true;
@@ -538,6 +539,7 @@ static void rank_main(void) {
   if (_setjmp(ranks[rank].at) == 0) _longjmp(home, 1); /* the stack is made; the world begins later */
   ranks[rank].run(world.program, rank, ranks[rank].segment, SLICE_BYTES);
   check_all_free(&ranks[rank]);
+  world_fabric_end_rank(rank, true);
   end_rank(rank, true);
   dispatch();
 }
@@ -566,12 +568,14 @@ void world_perform(const struct world_program *program) {
   world_reset_checks();
   random_state = world_mix(program->seed, 5, 5);
   world_network_reset();
+  world_fabric_begin();
   static const uint64_t lengths[] = {1, 3, 10, 30, 100, 300};
   run_length = lengths[world_draw(6)];
   if (fallocate(memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)(SLICE_BYTES * WORLD_RANKS_MAX)) != 0)
     abort();
   for (uint32_t r = 0; r < program->ranks; r++) make_rank(r);
   if (_setjmp(home) == 0) dispatch();
+  world_fabric_end();
   for (uint32_t r = 0; r < program->ranks && !world.failed; r++)
     if (!ranks[r].dead && !world.stopped[r]) {
       world.current = r;

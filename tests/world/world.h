@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <tutti/tutti.h>
 
+#include "tests/fake_fabric.h"
+
 enum {
   WORLD_RANKS_MAX = 6,
   WORLD_ACTS_MAX = 40,
@@ -98,12 +100,15 @@ struct world_program {
   int timeout_ms;                 /* of the world's communicator at first; others inherit that of their parent */
   size_t ring_bytes;              /* of the ring of a channel; 0: the default */
   uint32_t host[WORLD_RANKS_MAX]; /* of each rank */
+  /* The hosts that have a fabric: host i is bit i; 0: no host has one. Their ranks use it with ranks of the others. */
+  uint32_t fabric_hosts;
+  struct fake_fabric_traits fabric;
   struct world_act act[WORLD_ACTS_MAX];
   struct world_fault fault[WORLD_FAULTS_MAX];
 };
 
-/* Makes a program from a seed. */
-void world_program_make(struct world_program *program, uint64_t seed);
+/* Makes a program from a seed. fabric: of several hosts, of which at least two have a fabric. */
+void world_program_make(struct world_program *program, uint64_t seed, bool fabric);
 /* Prints it, to be read. */
 void world_program_print(const struct world_program *program);
 const char *world_kind_name(enum world_kind kind);
@@ -125,6 +130,8 @@ uint64_t world_mix(uint64_t seed, uint64_t a, uint64_t b);
 /* Returns the number of ranks with smaller numbers on the same host (before), or of all ranks of the host. */
 uint32_t world_local(const struct world_program *program, uint32_t rank);
 uint32_t world_locals(const struct world_program *program, uint32_t host);
+/* Returns true if the two ranks use the fabric with each other. */
+bool world_speaks(const struct world_program *program, uint32_t rank, uint32_t other);
 
 /* ---- what the world offers to the copies ---- */
 
@@ -145,6 +152,9 @@ void world_stop(void);
 void world_sleep_us(uint64_t us);
 /* Returns the dialer of the current rank. */
 struct tu_dialer *world_dialer(uint32_t rank);
+/* Returns the functions of libfabric. The caller tells the name of the endpoint that it has opened. */
+const struct tu_fabric_library *world_fabric(void);
+void world_name_endpoint(const void *name, size_t bytes);
 /* Number of descriptors that a rank has. */
 uint32_t world_descriptors(uint32_t rank);
 
