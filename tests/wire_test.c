@@ -343,6 +343,129 @@ static void break_off(enum kind kind, uint64_t seed, bool cut) {
 static void one_is_cut(enum kind kind, uint64_t seed) { break_off(kind, seed, true); }
 static void one_closes_in_a_frame(enum kind kind, uint64_t seed) { break_off(kind, seed, false); }
 
+/* ---- direct access to memory ---- */
+
+enum { PLACES = 8, PLACE_BYTES = 9000, SPOILED = 0x77 };
+
+/* A place in the memory of each end, for one transfer at a time. */
+struct place {
+  struct tu_wire_transfer transfer;
+  unsigned char *here, *there;
+  bool open;    /* the transfer is not done */
+  bool spoiled; /* a transfer has failed or was recalled. The memory of this end must not change any more. */
+};
+
+/* What one end does with the memory of the other one. */
+struct visitor {
+  struct wire_end *end;
+  struct tu_wire_memory own, *others;
+  unsigned char memory[PLACES * PLACE_BYTES]; /* exposed */
+  unsigned char waste[PLACES * PLACE_BYTES];  /* not exposed */
+  struct place places[PLACES];
+  uint32_t carried_out;
+};
+
+static void spoil(struct place *p) {
+  p->open = false;
+  p->spoiled = true;
+  memset(p->here, SPOILED, p->transfer.bytes);
+}
+
+static void transfer_ends(struct tu_wire_transfer *t, bool carried_out) {
+  struct place *p = (struct place *)(void *)t;
+  struct visitor *v = t->context;
+  CHECK(p->open, "a transfer ends twice");
+  p->open = false;
+  v->carried_out += carried_out;
+  if (carried_out) CHECK(memcmp(p->here, p->there, t->bytes) == 0, "a transfer of %zu bytes is not complete", t->bytes);
+  else spoil(p);
+}
+
+/* Begins a transfer in a place that is free. */
+static void visit(struct visitor *v, struct visitor *other, uint64_t *state) {
+  const size_t at = ranks_random(state) % PLACES, first = at * PLACE_BYTES;
+  struct place *p = &v->places[at];
+  /* The two ends use different halves of each memory. */
+  const bool half = (at < PLACES / 2) == (v->end->rank == 0);
+  if (p->open || p->spoiled || !half || !other->own.region) return;
+  const bool exposed = ranks_random(state) % 2;
+  const size_t skipped = ranks_random(state) % 8, bytes = 1 + ranks_random(state) % (PLACE_BYTES - 8);
+  p->here = (exposed ? v->memory : v->waste) + first + skipped;
+  p->there = other->memory + first + skipped;
+  p->transfer = (struct tu_wire_transfer){.reads = ranks_random(state) % 2,
+                                          .here = p->here,
+                                          .bytes = bytes,
+                                          .address = other->own.address + first + skipped,
+                                          .key = other->own.key,
+                                          .done = transfer_ends,
+                                          .context = v};
+  unsigned char *source = p->transfer.reads ? p->there : p->here;
+  for (size_t i = 0; i < bytes; i++) source[i] = (unsigned char)ranks_random(state);
+  p->open = true;
+  if (!v->end->wire->ops->transfer(v->end->wire, v->end->other->rank, &p->transfer)) p->open = false;
+}
+
+static void recall(struct visitor *v, struct place *p) {
+  if (!p->open) return;
+  v->end->wire->ops->recall(v->end->wire, &p->transfer);
+  spoil(p);
+}
+
+static bool has_open_places(const struct visitor *v) {
+  bool any = false;
+  for (int i = 0; i < PLACES; i++) any |= v->places[i].open;
+  return any;
+}
+
+static void check_places(const struct visitor *v) {
+  for (int i = 0; i < PLACES; i++) {
+    const struct place *p = &v->places[i];
+    for (size_t k = 0; p->spoiled && k < p->transfer.bytes; k++) {
+      if (p->here[k] == SPOILED) continue;
+      FAIL("place %d: memory of a transfer that has failed or was recalled has changed", i);
+      return;
+    }
+  }
+}
+
+/* Both ends read and write memory of each other, while frames are on their way. Some transfers are recalled, and one end may
+ * conceal its memory before the other is done. */
+static void both_transfer(enum kind kind, uint64_t seed) {
+  enum { STEPS = 2000 };
+  static struct visitor visitors[2];
+  struct wire_end ends[2];
+  uint64_t state = seed;
+  begin_wires(ends, kind, ranks_random(&state));
+  const uint64_t conceals = kind == FAKE ? ranks_random(&state) % (2 * STEPS) : STEPS;
+  const uint64_t recalls = kind == FAKE ? ranks_random(&state) % 50 : 0;
+  for (int i = 0; i < 2; i++) {
+    visitors[i] = (struct visitor){.end = &ends[i]};
+    if (ends[i].wire->ops->expose)
+      (void)ends[i].wire->ops->expose(ends[i].wire, visitors[i].memory, sizeof visitors[i].memory, &visitors[i].own);
+  }
+  for (uint64_t step = 0; step < STEPS || has_open_places(&visitors[0]) || has_open_places(&visitors[1]); step++) {
+    struct visitor *v = &visitors[ranks_random(&state) % 2], *other = &visitors[v == visitors];
+    if (step < STEPS && ranks_random(&state) % 4 == 0) visit(v, other, &state);
+    if (ranks_random(&state) % 1000 < recalls) recall(v, &v->places[ranks_random(&state) % PLACES]);
+    if (step < STEPS && v->end->sent < exchanged[kind] / 4) (void)give(v->end, ranks_random(&state) % 2);
+    (void)v->end->wire->ops->look(v->end->wire);
+    if (step == conceals && v->own.region) v->end->wire->ops->conceal(v->end->wire, &v->own, false);
+    if (step > 1000 * STEPS) break;
+  }
+  for (int i = 0; i < 2; i++) {
+    CHECK(!has_open_places(&visitors[i]), "end %d: a transfer does not end", i);
+    for (int k = 0; k < PLACES; k++) recall(&visitors[i], &visitors[i].places[k]);
+    check_places(&visitors[i]);
+  }
+  while ((ends[0].came < ends[1].sent || ends[1].came < ends[0].sent) && wait_for_wires(ends))
+    for (int i = 0; i < 2; i++) (void)ends[i].wire->ops->look(ends[i].wire);
+  if (kind == FABRIC) CHECK(visitors[0].carried_out && visitors[1].carried_out, "no transfer was carried out");
+  for (int i = 0; i < 2; i++)
+    if (ends[i].wire->ops->conceal) ends[i].wire->ops->conceal(ends[i].wire, &visitors[i].own, true);
+  end_wires(ends);
+  for (int i = 0; i < 2; i++) check_places(&visitors[i]);
+}
+
 static bool has_fabric(void) {
   const struct tu_fabric_library *library;
   struct tu_error error;
@@ -374,6 +497,10 @@ static void test_unread(void) { for_each_kind(one_closes_with_frames_unread); }
 static void test_both_close(void) { for_each_kind(both_close); }
 static void test_cut(void) { for_each_kind(one_is_cut); }
 static void test_closes_in_a_frame(void) { for_each_kind(one_closes_in_a_frame); }
+static void test_transfers(void) {
+  if (has_fabric()) both_transfer(FABRIC, test_seed());
+  else SKIP("libfabric is not installed; tools/setup fabrics installs it");
+}
 
 /* ---- the fake fabric ---- */
 
@@ -430,8 +557,16 @@ static struct fake_fabric_traits draw_traits(uint64_t *state) {
 
 static void test_fake_fabric(void) {
   static void (*const runs[])(enum kind kind, uint64_t seed) = {
-      both_ways, one_closes,        one_closes_with_frames_unread, both_close, one_is_cut, one_closes_in_a_frame,
-      both_ways, one_endpoint_dies,
+      both_ways,
+      both_ways,
+      one_closes,
+      one_closes_with_frames_unread,
+      both_close,
+      one_is_cut,
+      one_closes_in_a_frame,
+      one_endpoint_dies,
+      both_transfer,
+      both_transfer,
   };
   const uint64_t first = test_seed(), count = getenv("TEST_SEED") ? 1 : test_long() ? 20000 : 300;
   for (uint64_t seed = first; seed < first + count; seed++) {
@@ -455,6 +590,7 @@ int main(int argc, char **argv) {
       {"both_close", test_both_close},
       {"one_is_cut", test_cut},
       {"one_closes_in_a_frame", test_closes_in_a_frame},
+      {"transfers", test_transfers},
       {"fake_fabric", test_fake_fabric},
   };
   ranks_clear_environment();
