@@ -47,8 +47,11 @@ static void print_waited_for(const struct tutti_request *r, char *text, size_t b
 
 /* ---- checks ---- */
 
-/* Polls the request once more. Returns true if it advances, or has nothing more to wait for. */
+/* Polls the request once more, after the earlier ones of the communicator, whose messages may have arrived before its own.
+ * Returns true if one of them advances, or if the request has nothing more to wait for. */
 static bool goes_on(struct tutti_request *r) {
+  for (struct tutti_request *q = r->previous; q; q = q->previous)
+    if (q->execution.unfinished > 0 && tu_execution_poll(&q->execution)) return true;
   return tu_execution_poll(&r->execution) || r->execution.unfinished == 0 || r->execution.mismatch;
 }
 
