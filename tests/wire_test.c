@@ -581,6 +581,14 @@ static void test_fake_fabric(void) {
   }
 }
 
+/* The fabric takes nothing, as behind a firewall that blocks its ports. After a while all goes over the sockets. */
+static void test_fabric_refuses(void) {
+  const struct fake_fabric_traits traits = {.busy_per_1000 = 1000};
+  fake_fabric_begin(&traits);
+  both_ways(FAKE, test_seed());
+  CHECK(fake_fabric_end() == 0, "the fake fabric counts violations");
+}
+
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"fabric_opens", test_fabric_opens},
@@ -592,6 +600,7 @@ int main(int argc, char **argv) {
       {"one_closes_in_a_frame", test_closes_in_a_frame},
       {"transfers", test_transfers},
       {"fake_fabric", test_fake_fabric},
+      {"fabric_refuses", test_fabric_refuses},
   };
   ranks_clear_environment();
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);

@@ -74,6 +74,7 @@ struct tu_ofi_path {
   enum tu_ofi_state state;
   bool waits; /* in ofi.waiting: something could not be sent yet */
   bool gone;
+  uint64_t refused_ns; /* time since when the fabric refuses posts for this path; 0: it does not */
   tu_fi_addr peer;
   struct tu_ofi_greeting there; /* the peer's */
   /* Slots that this rank writes: filled, given to the fabric, and taken by the peer. */
@@ -139,6 +140,8 @@ void tu_ofi_try_later(struct tu_ofi_path *p);
 void tu_ofi_divert(struct tu_ofi_path *p);
 /* The peer is gone. */
 void tu_ofi_end_path(struct tu_ofi_path *p);
+/* Records whether the fabric has accepted an operation for this path. */
+void tu_ofi_note_post(struct tu_ofi_path *p, bool accepted);
 /* Returns true if frames wait for the fabric, or for a credit. */
 bool tu_ofi_has_frames(const struct tu_ofi_path *p);
 /* A frame of this wire has come over the sockets. */

@@ -12,6 +12,8 @@ enum {
   CREDITS_DUE = TU_OFI_SLOTS / 2, /* a credit is sent when so many slots were taken */
   ALIGNMENT = 4096                /* of rings */
 };
+/* A path that the fabric has refused for that time, in ns, is given up: its frames go over the sockets. */
+#define REFUSED_NS UINT64_C(3000000000)
 
 bool tu_ofi_has_frames(const struct tu_ofi_path *p) { return !tu_frames_is_empty(&p->out) || p->begun != p->written; }
 
@@ -82,6 +84,18 @@ static void end_write(struct tu_fabric_op *op, int error) {
   if (error) tu_ofi_divert(path_of(op));
 }
 
+/* A fabric whose ports a firewall blocks may refuse posts for ever, while the sockets work. */
+void tu_ofi_note_post(struct tu_ofi_path *p, bool accepted) {
+  const uint64_t now = accepted ? 0 : tu_clock_ns();
+  if (accepted) {
+    p->refused_ns = 0;
+    return;
+  }
+  p->ofi->refused = true;
+  if (p->refused_ns == 0) p->refused_ns = now;
+  else if (now - p->refused_ns >= REFUSED_NS) tu_ofi_divert(p);
+}
+
 /* Gives the filled slots to the fabric. Returns false if it does not take all. */
 static bool give(struct tu_ofi_path *p) {
   struct tu_ofi *o = p->ofi;
@@ -90,14 +104,15 @@ static bool give(struct tu_ofi_path *p) {
     const struct tu_ofi_slot *head = slot_at(p->outgoing, number);
     struct tu_ofi_write *w = &p->writes[(number - 1) % TU_OFI_SLOTS];
     w->open = true;
-    if (tu_fabric_write(o->fabric, p->peer, &p->outgoing_region, head, sizeof *head + head->bytes,
-                        p->there.address + (uint64_t)((const unsigned char *)head - p->outgoing), p->there.key,
-                        o->rank * TU_OFI_RANK_UNIT + number % TU_OFI_NUMBERS, &w->op))
-      continue;
-    w->open = false;
-    p->begun--;
-    o->refused = true;
-    return false;
+    const bool accepted = tu_fabric_write(o->fabric, p->peer, &p->outgoing_region, head, sizeof *head + head->bytes,
+                                          p->there.address + (uint64_t)((const unsigned char *)head - p->outgoing),
+                                          p->there.key, o->rank * TU_OFI_RANK_UNIT + number % TU_OFI_NUMBERS, &w->op);
+    if (!accepted) {
+      w->open = false;
+      p->begun--;
+    }
+    tu_ofi_note_post(p, accepted);
+    if (!accepted) return false;
   }
   return true;
 }
@@ -136,6 +151,7 @@ void tu_ofi_send_credit(struct tu_ofi_path *p) {
     told = tu_fabric_write(o->fabric, p->peer, &p->outgoing_region, p->outgoing, 0, p->there.address, p->there.key,
                            o->rank * TU_OFI_RANK_UNIT + TU_OFI_IS_CREDIT + p->taken % TU_OFI_NUMBERS, &p->credit.op);
     if (!told) p->credit.open = false;
+    tu_ofi_note_post(p, told);
   }
   if (told) p->told = p->taken;
   else o->refused = true, tu_ofi_try_later(p);

@@ -49,17 +49,17 @@ static void end(struct tu_fabric_op *op, int error) {
 /* Begins the transfer, if that is possible now. */
 static void begin(struct tu_ofi_transfer *x) {
   const struct tu_wire_transfer *t = x->transfer;
-  const struct tu_ofi_path *p = x->path;
+  struct tu_ofi_path *p = x->path;
   struct tu_ofi *o = p->ofi;
   static const struct tu_fabric_region none;
   const struct tu_fabric_region *here = tu_fabric_find(o->fabric, t->here, t->bytes);
   if (!here) here = &none;
   x->step = TU_OFI_BEGUN;
-  if (t->reads ? tu_fabric_read(o->fabric, p->peer, here, t->here, t->bytes, t->address, t->key, &x->op)
-               : tu_fabric_put(o->fabric, p->peer, here, t->here, t->bytes, t->address, t->key, &x->op))
-    return;
-  x->step = TU_OFI_WAITS;
-  o->refused = true;
+  const bool accepted = t->reads
+                            ? tu_fabric_read(o->fabric, p->peer, here, t->here, t->bytes, t->address, t->key, &x->op)
+                            : tu_fabric_put(o->fabric, p->peer, here, t->here, t->bytes, t->address, t->key, &x->op);
+  if (!accepted) x->step = TU_OFI_WAITS;
+  tu_ofi_note_post(p, accepted);
 }
 
 static void go_on(struct tu_ofi_transfer *x) {
