@@ -36,7 +36,7 @@ tutti_err tu_boot_ports(unsigned *low, unsigned *high, struct tu_error *error);
 /* Finds the address of this rank for connections with other hosts: that of TUTTI_INTERFACE; otherwise that of the job's
  * connection to another rank; otherwise that of the first interface that is up and not the loopback. Errors:
  * TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
-tutti_err tu_job_own_address(const struct tu_job *job, struct sockaddr_storage *address, struct tu_error *error);
+tutti_err tu_job_own_address(const struct tu_job *job, struct sockaddr_storage *found, struct tu_error *error);
 /* Listens at that address for connections from other hosts. The port is one of TUTTI_PORTS, or any. Errors:
  * TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
 tutti_err tu_job_listen(const struct tu_job *job, int *listener, struct tu_job_address *at, struct tu_error *error);
