@@ -77,13 +77,13 @@ test_refuses() {
 
 test_script() {
   [ "$(id -u)" = 0 ] || { skip "needs root"; return; }
-  "$tool" "$build" --rounds 2 --sizes "1048576 8" --time-ms 1 --shape 1gbit >out.txt 2>err.txt </dev/null
+  "$tool" "$build" --rounds 1 --sizes "1048576 8" --time-ms 1 --shape 1gbit >out.txt 2>err.txt </dev/null
   local status=$?
   case $(cat err.txt) in
     *"hosts cannot be made here"* | *"fabric_bench not found"*) skip "$(head -n 1 err.txt)"; return ;;
   esac
   is "status: $(tail -n 3 err.txt)" $status 0
-  has_facts "first line" "$(head -n 1 out.txt)" "links: 1gbit|fabric: tcp|rounds: 2"
+  has_facts "first line" "$(head -n 1 out.txt)" "links: 1gbit|fabric: tcp|rounds: 1"
   is "rows" "$(awk '$2 ~ /^[0-9]/ { printf "%s/%s ", $1, $2 }' out.txt)" \
     "ping/8 ping/1048576 put/8 put/1048576 get/8 get/1048576 send/8 send/1048576 both/8 both/1048576 "
   is "rows without a time or a ratio" \

@@ -350,7 +350,7 @@ static void seeds(void) { perform_seeds(1, test_long() ? 100000 : 5000); }
 
 static void fabrics(void) {
   all_have_fabrics = true;
-  perform_seeds(1, test_long() ? 10000 : 500);
+  perform_seeds(1, test_long() ? 10000 : 200);
   all_have_fabrics = false;
 }
 
