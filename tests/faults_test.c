@@ -581,7 +581,7 @@ static const struct refusal refusals[] = {
     {"root", {.collective = TUTTI_BROADCAST, .recv = room, .count = 4, I32, .root = 2}, "root"},
     {"root far off", {.collective = TUTTI_GATHER, APART, .count = 4, I32, .root = UINT32_MAX}, "root"},
     {"peer", {.collective = TUTTI_SEND, .send = room, .count = 4, I32, .peer = 2}, "peer"},
-    {"peer far off", {.collective = TUTTI_RECV, .recv = room, .count = 4, I32, .peer = UINT32_MAX}, "peer"},
+    {"peer far off", {.collective = TUTTI_RECV, .recv = room, .count = 4, I32, .peer = UINT32_MAX - 1}, "peer"},
     {"no send", {.collective = TUTTI_ALLREDUCE, .recv = room, .count = 4, I32}, "send"},
     {"no recv", {.collective = TUTTI_ALLGATHER, .send = room, .count = 4, I32}, "recv"},
     {"no recv at the root", {.collective = TUTTI_REDUCE, .send = room, .count = 4, I32}, "recv"},

@@ -766,6 +766,14 @@ static void requests(Player &me) {
   same(me, "wait_all", got, std::vector<int>(3, me.after(-1)));
   me.check(!open[0] && !open[2] && !sent[1], "wait_all leaves a request open");
 
+  const comm apart = world.dup(); /* without the messages of other ranks */
+  apart.send(tutti::span(&in, 1), me.rank, 5);
+  const std::optional<tutti_message> found = apart.probe(tutti::any_rank, tutti::any_tag, 5000);
+  me.check(found && static_cast<int>(found->rank) == me.rank && found->tag == 5 && found->bytes == sizeof in, "probe");
+  const tutti_message came = apart.recv(tutti::span(&out, 1), tutti::any_rank, tutti::any_tag);
+  me.check(came.tag == 5 && static_cast<int>(came.rank) == me.rank && out == in, "a message of any rank");
+  me.check(!apart.probe(me.rank), "a probe finds a message that was received");
+
   request first = world.irecv(tutti::span(&got[0], 1), previous, 7),
           second = world.irecv(tutti::span(&got[1], 1), previous, 8);
   tutti_request *raw = first.get();
@@ -852,7 +860,7 @@ static void fields(Player &me) {
   static_assert(std::is_aggregate_v<tutti::call> && std::is_aggregate_v<tutti::options> &&
                 std::is_aggregate_v<tutti::settings> && std::is_aggregate_v<tutti::blocks>);
   static_assert(sizeof(tutti::options) == sizeof(tutti_options), "tutti::options lacks a field of tutti_options");
-  static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 168,
+  static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 176,
                 "tutti_call has a new field: add it to tutti::call, to comm_view::lowered, and below");
   struct Lowering : comm { /* shows what comm_view makes of a call */
     explicit Lowering(const Player &player) : comm(copy_of_world(player)) {}
@@ -863,6 +871,7 @@ static void fields(Player &me) {
   const tutti_plan *plan = reinterpret_cast<const tutti_plan *>(&a);
   tutti_tensor in{}, out{};
   int x = 0, y = 0, z = 0;
+  tutti_message got{};
   const tutti::call full = {TUTTI_ALLTOALLV,
                             &x,
                             &y,
@@ -886,7 +895,8 @@ static void fields(Player &me) {
                             true,
                             12,
                             [](void *, size_t, size_t) {},
-                            &z};
+                            &z,
+                            &got};
   const tutti_call made = world.lowered(full);
   me.check(made.collective == TUTTI_ALLTOALLV && made.send == &x && made.recv == &y && made.count == 5, "buffers");
   me.check(made.type == TUTTI_F64 && made.op == TUTTI_PREMUL_SUM && made.scale == 3, "operation");
@@ -896,6 +906,7 @@ static void fields(Player &me) {
   me.check(made.plan == plan && std::strcmp(made.algorithm, "ring") == 0 && made.timeout_ms == 9, "plan, algorithm");
   me.check(made.in == &in && made.out == &out && made.dim == 10 && made.out_dim == 11 && made.has_out_dim, "tensors");
   me.check(made.in_parts && made.lanes == 12 && made.on_ready && made.on_ready_context == &z, "parts, lanes");
+  me.check(made.message == &got, "message");
   const tutti_call zero{}, none = world.lowered({});
   me.check(none.op == zero.op && !none.has_out_dim && none.counts == nullptr && none.type == zero.type, "the defaults");
 }
@@ -973,6 +984,8 @@ static void numbers(Player &me) {
   refused("root|4294967295", [&](const comm &w) { w.broadcast(x, -1); });
   refused("peer|4294967295", [&](const comm &w) { w.send(x, INT64_C(1) << 32); });
   refused("send: |tag|4294967294", [&](const comm &w) { w.send(x, 0, -1); });
+  refused("recv: |tag|4294967294", [&](const comm &w) { w.recv(x, 0, TUTTI_ANY_TAG); });
+  refused("recv: |peer|any_rank", [&](const comm &w) { w.recv(x, -1); });
   tutti_op handle = 0;
   tutti::check(tutti_op_create(
       [](void *result, const void *left, const void *right, size_t count, tutti_datatype, void *) {

@@ -11,7 +11,7 @@ agreement="agreement_test broken refusal default_paths"
 suites=(
   "$conformance" "$agreement" calls_test lanes_test woven_test mistakes_test plans_test ccl_cases_test sweep_test
   tensor_test create_test heap_test mesh_test window_test window_misuse_test signals_test pto_calls_test pto_cases_test
-  channel_ranks_test
+  channel_ranks_test any_rank_test
 )
 
 # suites_on "HOSTS" "SUITE [TEST...]"...: runs suites, or some tests of them, with the ranks on the hosts of this list.

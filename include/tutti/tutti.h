@@ -404,6 +404,16 @@ TUTTI_API void tutti_plan_free(tutti_plan *plan);
  * these elements at once, but may write them only after the call is complete. See tutti_call.on_ready. */
 typedef void tutti_on_ready(void *context, size_t first, size_t count);
 
+#define TUTTI_ANY_RANK 0xFFFFFFFFu /* peer of a receive: the message may come from any rank */
+#define TUTTI_ANY_TAG 0xFFFFFFFFu /* tag of a receive: the message may have any tag; no message is sent with this tag */
+
+/* What is known of a message of tutti_send. */
+typedef struct tutti_message {
+  uint32_t rank;  /* the rank that has sent it */
+  uint32_t tag;   /* its tag */
+  uint64_t bytes; /* its length */
+} tutti_message;
+
 /* Description of a call. Zero is the default of every field. The collective determines what the buffers hold, in
  * elements:
  *
@@ -425,7 +435,7 @@ typedef void tutti_on_ready(void *context, size_t first, size_t count);
  *   alltoall          ranks * count               ranks * count            send == recv, or send = TUTTI_IN_PLACE
  *   scan, exscan      count                       count                    send == recv, or send = TUTTI_IN_PLACE
  *                                                 (exscan: rank 0's recv is unchanged)
- *   send, recv        count, to / from `peer`, matched by `tag`
+ *   send, recv        count, to / from `peer`, matched by `tag` (see Messages below)
  *   barrier           nothing
  *
  * The vector variants take one count per rank, and offsets (displacements) in elements into the buffer; offsets NULL:
@@ -447,6 +457,14 @@ typedef void tutti_on_ready(void *context, size_t first, size_t count);
  * call is in place if both tensors have the same memory, shape and layout (alltoall: and are cut along the same
  * dimension). Otherwise they share no byte, but one may lie in the gaps of the other. Layouts may differ between ranks,
  * shapes may not. The vector variants take no tensors.
+ *
+ * Messages. Messages of one pair of ranks and one tag are received in the order in which they were sent. A receive with
+ * peer TUTTI_ANY_RANK takes a message of any rank of the communicator, with tag TUTTI_ANY_TAG one of any tag. `message`
+ * then tells whose message it was. If several open receives could take a message, the one that was started first does. If
+ * messages of several ranks are there, receives from any rank take them in turn, so no sender is left waiting for ever. The
+ * length must be that of the message, so tutti_probe may have to ask for it first. Such receives use one lane. A receive
+ * from any rank fails with TUTTI_ERR_PEER if another rank dies, or if all others have freed the communicator. A message
+ * that arrives before a receive asks for it is copied aside if it is in front of one that is wanted, which takes memory.
  *
  * Lanes. With lanes > 0 every block is cut into that number of parts (a long block: into a multiple of that number),
  * and the algorithm runs on each part. Parts go to the lanes in turn; each lane has its own channels between any two
@@ -472,8 +490,8 @@ typedef struct tutti_call {
   tutti_datatype type;
   tutti_op op;                /* operation of a reduction */
   uint32_t root;              /* root of reduce, broadcast, gather(v) and scatter(v) */
-  uint32_t peer;              /* for send: the receiving rank; for recv: the sending rank */
-  uint32_t tag;               /* message tag of send and recv; both ranks give the same number */
+  uint32_t peer;              /* for send: the receiving rank; for recv: the sending rank, or TUTTI_ANY_RANK */
+  uint32_t tag;               /* message tag of send and recv; both ranks give the same number, or recv TUTTI_ANY_TAG */
   const size_t *counts;       /* vector variants: [ranks] elements of each block; for alltoallv, of the blocks in
                                * send */
   const size_t *offsets;      /* vector variants: [ranks] displacements of the blocks, in elements; NULL: packed */
@@ -498,6 +516,7 @@ typedef struct tutti_call {
   uint32_t lanes;           /* number of lanes, equal on all ranks; 0: the library decides */
   tutti_on_ready *on_ready; /* callback that reports final parts of the output; NULL: none */
   void *on_ready_context;   /* passed to on_ready */
+  tutti_message *message;   /* recv: set when the request is complete without an error; NULL: not wanted */
   /* New fields are added at the end, here. */
 } tutti_call;
 
@@ -506,7 +525,7 @@ typedef struct tutti_call {
  * tutti_start returns TUTTI_ERR_ARGUMENT, and this error becomes the verdict of the communicator (its first failure).
  * Any thread may call it. The buffers belong to the library until the request is complete; *call, the descriptions of
  * its tensors and its arrays of counts and offsets are copied; a plan is not needed after the call. What
- * on_ready_context points to stays in use until the request is complete. The library owns the request; tutti_wait and
+ * on_ready_context and message point to stays in use until the request is complete. The library owns the request; tutti_wait and
  * tutti_test free it. If request is NULL, the call has no handle, and tutti_wait_all(NULL, 0) waits for it. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_start_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes,
                                                     tutti_request **request);
@@ -569,6 +588,17 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_all(tutti_request **requests, size_
  * request has advanced; this includes requests that other threads start meanwhile. If the communicator has failed,
  * returns its verdict (its first failure). Local; any thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_progress(tutti_comm *comm, int timeout_ms);
+
+/* Searches for a message that a receive from `rank` with that tag would take if it were started now. rank may be
+ * TUTTI_ANY_RANK, and tag TUTTI_ANY_TAG. If there is one, sets *found to true and *message to what it is; the message stays
+ * there. A message that an open receive takes does not count. Otherwise sets *found to false, which is no error. Waits for
+ * a message for at most timeout_ms ms (0: not at all, but advances open requests; TUTTI_NO_TIMEOUT: without limit). If
+ * several threads receive, one of them may take the message before the thread that has found it. Messages that were sent
+ * over several lanes are found, too, but only a receive that names their sender, tag and lanes can take them. Errors:
+ * TUTTI_ERR_ARGUMENT (no such rank), TUTTI_ERR_MEMORY, TUTTI_ERR_PEER (a rank has died, or none that could send is left;
+ * then the communicator fails), or the verdict of the communicator. Local; any thread. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_probe(tutti_comm *comm, uint32_t rank, uint32_t tag, int timeout_ms,
+                                              bool *found, tutti_message *message);
 
 /* Makes a persistent request, which can be started any number of times with the same buffers. Ranks, threads and memory
  * as in tutti_start, but the buffers must exist until the caller frees the request with tutti_request_free. */
@@ -649,7 +679,7 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_alltoallv(tutti_comm *comm, const void *
 /* Sends a message to `peer`. Messages of one pair of ranks and one tag arrive in the order in which they were sent. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_send(tutti_comm *comm, const void *buffer, size_t count, tutti_datatype type,
                                              uint32_t peer, uint32_t tag);
-/* Receives the next message from `peer` with this tag. The sender must be named: there is no receive from any rank. */
+/* Receives the next message from `peer` with this tag. peer may be TUTTI_ANY_RANK, and tag TUTTI_ANY_TAG. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_recv(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type,
                                              uint32_t peer, uint32_t tag);
 

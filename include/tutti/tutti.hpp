@@ -357,7 +357,8 @@ op make_op(F, Commutative, const std::string &) = delete;
  * name: comm::init({.timeout_ms = 5000}). C++17 assigns them: options o; o.timeout_ms = 5000. */
 
 /* A rank or a tag as an argument: an integer of any type. bool, enums and floating-point numbers do not convert to it.
- * An integer outside of 0 to 2^32 - 2 becomes 2^32 - 1, which the calls refuse. */
+ * An integer outside of 0 to 2^32 - 2 becomes 2^32 - 1, which the calls refuse. That is also the value of any_rank and
+ * any_tag, but no integer becomes one of them. */
 class number {
  public:
   template <typename T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
@@ -366,12 +367,22 @@ class number {
     if (!(value < T{}) && wide < INVALID) value_ = static_cast<std::uint32_t>(wide);
   }
   constexpr operator std::uint32_t() const noexcept { return value_; }
-  constexpr bool is_valid() const noexcept { return value_ != INVALID; }
+  constexpr bool is_valid() const noexcept { return is_any_ || value_ != INVALID; }
+  static constexpr number any() noexcept {
+    number made(0);
+    made.value_ = INVALID;
+    made.is_any_ = true;
+    return made;
+  }
 
  private:
   static constexpr std::uint32_t INVALID = UINT32_MAX;
   std::uint32_t value_;
+  bool is_any_ = false;
 };
+
+inline constexpr number any_rank = number::any(); /* peer of a receive or a probe: any rank */
+inline constexpr number any_tag = number::any();  /* tag of a receive or a probe: any tag */
 
 /* Options of comm::init; see tutti_options. */
 struct options {
@@ -424,6 +435,7 @@ struct call {
   std::uint32_t lanes = 0;
   tutti_on_ready *on_ready = nullptr;
   void *on_ready_context = nullptr;
+  tutti_message *message = nullptr; /* recv: set when the request is complete without an error */
 };
 
 /* ---- owners ----------------------------------------------------------------------------------------------------- */
@@ -986,14 +998,26 @@ class comm_view {
     detail::check_lasting<Send>();
     return start_call(message(TUTTI_SEND, detail::only(buffer), peer, tag));
   }
-  /* Receives the next message from `peer` with this tag, which has the size of the buffer. */
+  /* Receives the next message from `peer` with this tag, which has the size of the buffer. peer may be any_rank, and tag
+   * any_tag. Returns whose message it was. */
   template <typename Recv>
-  void recv(Recv &&buffer, number peer, number tag = 0) const {
-    run_call(message(TUTTI_RECV, both(detail::one<Recv>(buffer)), peer, tag));
+  tutti_message recv(Recv &&buffer, number peer, number tag = 0) const {
+    tutti_message got{};
+    run_call(message(TUTTI_RECV, both(detail::one<Recv>(buffer)), peer, tag, &got));
+    return got;
   }
+  /* got: set when the request is complete without an error; until then it must exist. nullptr: not wanted. */
   template <typename Recv>
-  request irecv(Recv &&buffer, number peer, number tag = 0) const {
-    return start_call(message(TUTTI_RECV, both(detail::one<Recv>(buffer)), peer, tag));
+  request irecv(Recv &&buffer, number peer, number tag = 0, tutti_message *got = nullptr) const {
+    return start_call(message(TUTTI_RECV, both(detail::one<Recv>(buffer)), peer, tag, got));
+  }
+  /* Searches for a message that recv(buffer, peer, tag) would receive now, without receiving it; see tutti_probe. */
+  std::optional<tutti_message> probe(number peer, number tag = 0, int timeout_ms = 0) const {
+    bool found = false;
+    tutti_message got{};
+    check_numbers(TUTTI_RECV, peer, tag);
+    check(tutti_probe(raw(), peer, tag, timeout_ms, &found, &got));
+    return found ? std::optional<tutti_message>(got) : std::nullopt;
   }
 
  protected:
@@ -1011,7 +1035,7 @@ class comm_view {
         {"counts", c.counts}, {"offsets", c.offsets}, {"recv_counts", c.recv_counts}, {"recv_offsets", c.recv_offsets}};
     for (const auto &[name, array] : arrays)
       if (!array.empty()) check_entries(c.collective, "the call", name, array.size());
-    check_tag(c.collective, c.tag);
+    check_numbers(c.collective, c.peer, c.tag);
     tutti_call made = call_of(c.collective, c.send, c.recv, c.count, c.type, c.root);
     made.peer = c.peer;
     made.tag = c.tag;
@@ -1031,6 +1055,7 @@ class comm_view {
     made.lanes = c.lanes;
     made.on_ready = c.on_ready;
     made.on_ready_context = c.on_ready_context;
+    made.message = c.message;
     return set(made, c.op, c.in ? c.in->type : c.out ? c.out->type : c.type);
   }
 
@@ -1291,15 +1316,20 @@ class comm_view {
   }
   tutti_call alltoall_call(const detail::buffer &b, const blocks &at) const { return alltoall_call(both(b), at, at); }
 
-  tutti_call message(tutti_collective collective, const detail::buffers &b, number peer, number tag) const {
-    check_tag(collective, tag);
+  tutti_call message(tutti_collective collective, const detail::buffers &b, number peer, number tag,
+                     tutti_message *got = nullptr) const {
+    check_numbers(collective, peer, tag);
     tutti_call call = call_of(collective, b.send, b.recv, b.send_size, b.type);
     call.peer = peer;
     call.tag = tag;
+    call.message = got;
     return call;
   }
-  void check_tag(tutti_collective collective, number tag) const {
+  /* C would take an invalid rank or tag of a receive for any_rank or any_tag. */
+  void check_numbers(tutti_collective collective, number peer, number tag) const {
     if (!tag.is_valid()) refuse(collective, "found a tag that is negative or too large; expected 0 to 4294967294");
+    if (collective == TUTTI_RECV && !peer.is_valid())
+      refuse(collective, "found a peer that is negative or too large; expected a rank, or any_rank");
   }
 
   settings how_;

@@ -35,6 +35,10 @@ static void mark_blockers(const struct tutti_request *r) {
 /* Prints the ranks that the request waits for. Ranks that block others are printed first. */
 static void print_waited_for(const struct tutti_request *r, char *text, size_t bytes) {
   struct tutti_comm *comm = r->comm;
+  if (tu_execution_waits_for_any(&r->execution)) {
+    snprintf(text, bytes, "a message from any rank");
+    return;
+  }
   mark_blockers(r);
   const struct tu_chain_wait wait = {.members = comm->waits_for, .number = r->number, .since = r->stalled_since};
   bool others = tu_chain_print(comm, &wait, text, bytes);
@@ -55,20 +59,28 @@ static bool goes_on(struct tutti_request *r) {
   return tu_execution_poll(&r->execution) || r->execution.unfinished == 0 || r->execution.mismatch;
 }
 
+/* Returns true and sets *error if a rank for which the request waits is lost. */
+static bool find_lost(struct tutti_request *r, const char *call, struct tu_error *error) {
+  const bool any = tu_execution_waits_for_any(&r->execution);
+  note_blockers(r);
+  if (any) tu_watch_others(r->comm, true);
+  return tu_peer_lost(r->comm, call, error) || (any && tu_others_left(r->comm, call, error));
+}
+
 static bool peers_lost(struct tutti_request *r) {
   char call[280];
   struct tu_error error;
   struct tutti_comm *comm = r->comm;
   note_blockers(r);
   tu_note_departed(comm);
+  if (tu_execution_waits_for_any(&r->execution)) tu_watch_others(comm, false);
   tu_control_ask(&comm->mover->control, comm->waits_for, r->number, false);
   /* Report no rank as lost while messages still arrive, because a lost rank may have sent them before it left. If this
    * poll has completed the request, or has found a mismatch, the next poll of the queue ends the request. */
   if (goes_on(r)) return false;
-  note_blockers(r);
   tu_print_call(r, call, sizeof call);
   /* The rank may have sent its last message between that poll and its end. */
-  if (!tu_peer_lost(comm, call, &error) || goes_on(r)) return false;
+  if (!find_lost(r, call, &error) || goes_on(r)) return false;
   tu_comm_fail(comm, &error);
   return true;
 }
@@ -134,6 +146,7 @@ static void add_request(struct tu_waits *waits, struct tutti_request *r) {
       if (comm->waits_for[p] && tu_chain_has_come(comm, r->number, p) == (come == 1))
         tu_chain_add(waits, comm, r->number, p, 0);
   if (tu_request_lacks_input(r, &element)) tu_chain_add(waits, comm, r->number, comm->rank, TU_WAIT_INPUT);
+  if (tu_execution_waits_for_any(&r->execution)) tu_chain_add(waits, comm, r->number, comm->rank, TU_WAIT_ANY);
 }
 
 /* The waits of all requests that this thread advances, while they are collected for publication. */

@@ -9,11 +9,23 @@
 #include "comm/failure.h"
 #include "comm/peers.h"
 
+static void print_number(uint32_t number, uint32_t any, char *text, size_t bytes) {
+  if (number == any) snprintf(text, bytes, "any");
+  else snprintf(text, bytes, "%u", number);
+}
+
+void tu_print_peer_and_tag(const char *call, uint32_t peer, uint32_t tag, char *text, size_t bytes) {
+  char peer_text[16], tag_text[16];
+  print_number(peer, TUTTI_ANY_RANK, peer_text, sizeof peer_text);
+  print_number(tag, TUTTI_ANY_TAG, tag_text, sizeof tag_text);
+  snprintf(text, bytes, "%s, peer %s, tag %s", call, peer_text, tag_text);
+}
+
 void tu_print_call(const struct tutti_request *r, char *text, size_t bytes) {
   char call[200];
   tu_facts_print(&r->facts, call, sizeof call);
   if (r->number) snprintf(text, bytes, "collective %llu, %s", (unsigned long long)r->number, call);
-  else snprintf(text, bytes, "%s, peer %u, tag %u", call, r->signature.root, r->tag);
+  else tu_print_peer_and_tag(call, r->signature.root, r->tag, text, bytes);
 }
 
 static bool read_facts(const struct tutti_comm *comm, uint32_t rank, uint64_t number, struct tu_call_facts *facts) {

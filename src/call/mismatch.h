@@ -7,6 +7,8 @@
 
 /* Prints the call that the request carries out, for example "collective 3, allreduce(...)". */
 void tu_print_call(const struct tutti_request *request, char *text, size_t bytes);
+/* Appends the peer and the tag of a send, receive or probe to the text `call`. */
+void tu_print_peer_and_tag(const char *call, uint32_t peer, uint32_t tag, char *text, size_t bytes);
 /* Compares the calls with that sequence number on the boards, where ranks publish their calls. Returns true if two
  * calls differ; the communicator's verdict (its first failure) then names both calls. */
 bool tu_find_disagreement(struct tutti_comm *comm, uint64_t number);

@@ -83,7 +83,8 @@ static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
  * path. */
 static inline bool is_plain(const tutti_call *call) {
   return !call->algorithm && !call->plan && !call->in && !call->out && !call->on_ready && !call->in_parts &&
-         !call->lanes && !call->timeout_ms && tu_is_collective(call->collective) && call->collective < TUTTI_SEND;
+         !call->lanes && !call->timeout_ms && !call->message && tu_is_collective(call->collective) &&
+         call->collective < TUTTI_SEND;
 }
 
 static tutti_err run_call(tutti_comm *comm, const tutti_call *call) {

@@ -143,6 +143,13 @@ static void drop_detached(struct tutti_request *r) {
   r->comm->lost = r;
 }
 
+/* Tells the program which message a receive has got. */
+static void tell_message(const struct tutti_request *r) {
+  const struct tu_execution *e = &r->execution;
+  *r->message =
+      (tutti_message){.rank = e->expected->receiver->peer, .tag = (uint32_t)e->tag, .bytes = e->program->moved_bytes};
+}
+
 static void complete(struct tutti_request *r, const struct tu_error *error) {
   struct tutti_comm *comm = r->comm;
   if (r->previous) r->previous->next = r->next;
@@ -155,6 +162,7 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   comm->open_requests--;
   r->error.code = TUTTI_OK;
   if (error) r->error = *error;
+  else if (r->message) tell_message(r);
   if (r->detached) drop_detached(r);
   if (atomic_fetch_add_explicit(&tu_queue_finished, 1, memory_order_relaxed) == UINT32_MAX)
     atomic_fetch_add_explicit(&tu_queue_finished, 1, memory_order_relaxed);

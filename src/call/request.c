@@ -286,7 +286,10 @@ static void name_plan(const struct tu_call *call, const struct tu_algorithm *alg
 static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request *r,
                        const struct choice *choice, struct tu_error *error) {
   bool receives = call->signature.collective == TUTTI_RECV;
-  uint32_t pair[2] = {receives ? call->signature.root : comm->rank, receives ? comm->rank : call->signature.root};
+  /* A receive from any rank is lowered with this rank as its peer, until it has found its message. */
+  const bool any = receives && call->signature.root == TUTTI_ANY_RANK;
+  const uint32_t peer = any ? comm->rank : call->signature.root;
+  uint32_t pair[2] = {receives ? peer : comm->rank, receives ? comm->rank : peer};
   struct tu_lowering lowering = {.mover = comm->mover,
                                  .in = call->in,
                                  .out = call->out,
@@ -301,6 +304,7 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
     lowering.plan_rank = receives;
     lowering.peers = pair;
     lowering.point_to_point = true;
+    lowering.from_any = any;
   } else {
     uint32_t root = tu_collectives[call->signature.collective].rooted ? call->signature.root : 0;
     lowering.plan = call->plan;

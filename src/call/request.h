@@ -34,7 +34,8 @@ struct tutti_request {
   tutti_on_ready *on_ready;
   void *on_ready_context;
   uint32_t tag;
-  uint64_t number; /* sequence number of the collective; 0: send or recv */
+  tutti_message *message; /* of the program; NULL: not wanted */
+  uint64_t number;        /* sequence number of the collective; 0: send or recv */
   int timeout_ms;
   uint64_t stalled_since; /* time when the request was first found without progress, in ns; 0: not yet */
   uint64_t looked_at;     /* time of the last check whether the peers are alive, in ns */

@@ -28,7 +28,8 @@ static tutti_err check_names(const struct tutti_comm *comm, const tutti_call *ca
         error, TUTTI_ERR_ARGUMENT,
         "%s: datatype %s lies in tiles, so it needs tensors; set tutti_call.in and .out, or use another datatype",
         c->name, tutti_datatype_name(call->type));
-  if (c->family == TUTTI_SEND && call->peer >= comm->ranks)
+  const bool any = call->collective == TUTTI_RECV && call->peer == TUTTI_ANY_RANK;
+  if (c->family == TUTTI_SEND && call->peer >= comm->ranks && !any)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: peer %u is not in the communicator; expected a rank from 0 to %u",
                    c->name, call->peer, comm->ranks - 1);
   if (c->family != TUTTI_SEND && c->rooted && call->root >= comm->ranks)
@@ -300,6 +301,23 @@ static bool repeats(struct tu_memo *memo, const tutti_call *call) {
   memo->call.send = call->send;
   memo->call.recv = call->recv;
   return true;
+}
+
+tutti_err tu_call_check_message(const tutti_call *call, struct tu_error *error) {
+  const bool receives = call->collective == TUTTI_RECV;
+  const char *name = tutti_collective_name(call->collective);
+  if (call->message && !receives)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: tutti_call.message is set; expected NULL, because only recv sets it",
+                   name);
+  if (call->collective == TUTTI_SEND && call->tag == TUTTI_ANY_TAG)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: found tag TUTTI_ANY_TAG, by which receives take any tag; expected a tag from 0 to %u", name,
+                   TUTTI_ANY_TAG - 1);
+  if (receives && call->lanes > 1 && (call->peer == TUTTI_ANY_RANK || call->tag == TUTTI_ANY_TAG))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: found %u lanes; expected 0 or 1 with %s, or a receive that names rank and tag", name,
+                   call->lanes, call->peer == TUTTI_ANY_RANK ? "TUTTI_ANY_RANK" : "TUTTI_ANY_TAG");
+  return TUTTI_OK;
 }
 
 tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {

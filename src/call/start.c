@@ -96,7 +96,8 @@ static tutti_err check_parts(const tutti_call *call, bool has_handle, struct tu_
 static tutti_err check_call(const tutti_call *call, bool has_handle, struct tu_error *error) {
   tutti_err err =
       tu_check_timeout(tutti_collective_name(call->collective), "tutti_call.timeout_ms", call->timeout_ms, error);
-  return err == TUTTI_OK ? check_parts(call, has_handle, error) : err;
+  if (err == TUTTI_OK) err = check_parts(call, has_handle, error);
+  return err == TUTTI_OK ? tu_call_check_message(call, error) : err;
 }
 
 /* Returns the call in the form that this version of the library uses: the caller's struct, or a copy of it in *copy if
@@ -116,6 +117,7 @@ static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_hand
   if ((err = tu_request_acquire(comm, &comm->memo->resolved, request, &error)) != TUTTI_OK) return refuse(comm, &error);
   (*request)->on_ready = call->on_ready;
   (*request)->on_ready_context = call->on_ready_context;
+  (*request)->message = call->message;
   (*request)->timeout_ms = call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
   (*request)->persistent = false;
   (*request)->detached = false;

@@ -66,11 +66,20 @@ void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[]
   if (waits.count > 0) tu_chain_tell(comm->transport, &waits, now);
 }
 
-void tu_chain_tell_one(const struct tutti_comm *comm, uint32_t member, uint64_t since, uint64_t now) {
+static void tell_one(const struct tutti_comm *comm, uint32_t member, uint16_t flags, uint64_t since, uint64_t now) {
   struct tu_waits waits = {.since = since, .looked = now};
   if (!tu_chain_is_long(since, now) || !tu_chain_is_due(now)) return;
-  tu_chain_add(&waits, comm, 0, member, member == comm->rank ? TU_WAIT_SIGNAL : 0);
+  tu_chain_add(&waits, comm, 0, member, flags);
   tu_chain_tell(comm->transport, &waits, now);
+}
+
+void tu_chain_tell_one(const struct tutti_comm *comm, uint32_t member, uint64_t since, uint64_t now) {
+  tell_one(comm, member, member == comm->rank ? TU_WAIT_SIGNAL : 0, since, now);
+}
+
+void tu_chain_tell_sender(const struct tutti_comm *comm, uint32_t member, uint64_t since, uint64_t now) {
+  const bool any = member == TUTTI_ANY_RANK;
+  tell_one(comm, any ? comm->rank : member, any ? TU_WAIT_ANY : 0, since, now);
 }
 
 void tu_chain_go_on(struct tu_transport *t) {
@@ -92,6 +101,7 @@ enum found {
   MUTE,     /* the rank runs on another host and has not answered: it does not wait in the library, or is stopped */
   INPUT,    /* the rank waits for its own program to fill in the input of a partitioned call */
   SIGNAL,   /* the rank waits for a signal */
+  ANY,      /* the rank waits for a message from any rank */
   /* the rank has died or exited, but waited for other ranks until then: if one of them blocks the others, the rank may
    * have ended because of that */
   ENDED,
@@ -208,6 +218,7 @@ static void look_at(struct walk *w, uint32_t rank) {
       if (about && !is_about(e, &finding->call)) continue;
       if (alive && e->flags & TU_WAIT_INPUT) finding->found = INPUT;
       else if (alive && e->flags & TU_WAIT_SIGNAL) finding->found = SIGNAL;
+      else if (alive && e->flags & TU_WAIT_ANY) finding->found = ANY;
       else see(w, rank, e);
     }
 }
@@ -257,6 +268,7 @@ static void print_finding(const struct walk *w, uint32_t rank, struct text *text
     case MUTE: print(text, " (runs on another host, and does not answer; %s)", last); return;
     case INPUT: print(text, " (waits for its own program to fill in the input)"); return;
     case SIGNAL: print(text, " (waits for a signal)"); return;
+    case ANY: print(text, " (waits for a message from any rank)"); return;
     case SILENT:
       print(text, " (waits in tutti, but its last check was %u ms ago)",
             (unsigned)((w->now - finding->looked) / TU_NS_PER_MS));

@@ -25,6 +25,8 @@ void tu_chain_tell_members(const struct tutti_comm *comm, const bool waits_for[]
                            uint64_t now);
 /* Like tu_chain_tell_members, but for one member. If the member is this rank itself, the wait is for a signal. */
 void tu_chain_tell_one(const struct tutti_comm *comm, uint32_t member, uint64_t since, uint64_t now);
+/* Like tu_chain_tell_one, but for a message of that member. TUTTI_ANY_RANK: of any rank. */
+void tu_chain_tell_sender(const struct tutti_comm *comm, uint32_t member, uint64_t since, uint64_t now);
 /* Publishes that this thread's wait on this endpoint is over. Cheap if the thread has published no wait. A thread that
  * completes a request of another endpoint (ranks may be threads of one process) may call this function with that
  * endpoint; its waits on other endpoints stay published. */

@@ -28,6 +28,22 @@ struct tu_patience {
   bool lends_core;
 };
 
+/* How long a wait has lasted without progress; see patience.h. All zero at the start; tu_stall_moved resets it after
+ * progress. */
+struct tu_stall {
+  uint32_t polls, yields;
+  /* number of completed requests (tu_queue_finished) that the caller read before it checked its condition; 0: tu_stall
+   * reads this number itself */
+  uint32_t finished;
+  int sleep_ms; /* maximum duration of one sleep, in ms; 0: TU_SLEEP_MS */
+  /* time when the wait first read the clock, in ns. If only tu_patience_test is called: time when it last returned
+   * true. 0: not yet */
+  uint64_t since;
+  /* time of the last check for time-outs that was made although the wait had progressed, in ns; tu_stall_moved keeps
+   * it */
+  uint64_t looked_at;
+};
+
 struct tutti_comm {
   /* ---- threads: which thread is in the communicator (enter.h) ---- */
   /* address of the tu_thread of the thread that is now in the communicator; NULL: no thread */
@@ -51,6 +67,7 @@ struct tutti_comm {
   uint64_t number;                    /* sequence number of the last collective that was started; 0: none */
   struct tutti_request *first, *last; /* open requests, in the order in which they were started */
   uint32_t open_requests;
+  struct tu_stall probes; /* state of the wait that repeated calls of tutti_probe without a wait form */
   /* failed requests for which the program has no handle, each kept until the thread that started it gets the error */
   struct tutti_request *lost;
   /* neighbours in the process's list of communicators with open requests (queue.c) */

@@ -20,7 +20,7 @@ uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
 void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
   char root[24] = "", op[80] = "", count[80] = "", lanes[24] = "", algorithm[64];
-  if (c->rooted) snprintf(root, sizeof root, ", root %u", facts->root);
+  if (c->rooted && facts->root != TUTTI_ANY_RANK) snprintf(root, sizeof root, ", root %u", facts->root);
   if (tu_reduces(facts->collective))
     snprintf(op, sizeof op, ", %s%s", tutti_op_name(facts->op & ~TU_FACT_RANK_ORDER),
              facts->op & TU_FACT_RANK_ORDER ? ", not commutative" : "");

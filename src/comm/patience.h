@@ -9,20 +9,6 @@
 #define TU_LOOK_NS 40000000u
 #define TU_NS_PER_MS 1000000u
 
-/* How long a wait has lasted without progress. All zero at the start; tu_stall_moved resets it after progress. */
-struct tu_stall {
-  uint32_t polls, yields;
-  /* number of completed requests (tu_queue_finished) that the caller read before it checked its condition; 0: tu_stall
-   * reads this number itself */
-  uint32_t finished;
-  int sleep_ms; /* maximum duration of one sleep, in ms; 0: TU_SLEEP_MS */
-  /* time when the wait first read the clock, in ns. If only tu_patience_test is called: time when it last returned
-   * true. 0: not yet */
-  uint64_t since;
-  /* time of the last check for time-outs that was made although the wait had progressed, in ns; tu_stall_moved keeps
-   * it */
-  uint64_t looked_at;
-};
 /* Returns the time from `since` to `now`. Returns 0 if `since` is later, because another thread may have set it after
  * this thread read the clock. */
 static inline uint64_t tu_elapsed_ns(uint64_t since, uint64_t now) { return now > since ? now - since : 0; }

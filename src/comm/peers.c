@@ -78,3 +78,21 @@ bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_er
   }
   return false;
 }
+
+void tu_watch_others(struct tutti_comm *comm, bool certain) {
+  const struct tu_control *control = &comm->mover->control;
+  for (uint32_t p = 0; p < comm->ranks && control->remote; p++)
+    if (tu_control_local(control, p) == TU_REMOTE && comm->departed[p] == TU_IS_HERE)
+      comm->waits_for[p] = !certain || tu_control_would_tell(control, p);
+}
+
+bool tu_others_left(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
+  const struct tu_control *control = &comm->mover->control;
+  for (uint32_t p = 0; p < comm->ranks; p++)
+    if (p != comm->rank && !tu_control_departed(control, p) && tu_control_alive(control, p)) return false;
+  if (comm->ranks == 1) return false;
+  tu_fail(error, TUTTI_ERR_PEER,
+          "all other ranks have freed the communicator or exited while rank %u still waits for any of them in %s",
+          comm->rank, doing);
+  return true;
+}

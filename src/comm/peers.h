@@ -22,6 +22,13 @@ void tu_note_departed(struct tutti_comm *comm);
 /* Returns true and sets *error if a rank that tu_note_departed has checked is dead, or if a rank that this rank waits
  * for (comm->waits_for) has departed. `doing` names this rank's call in the message. */
 bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error);
+/* For a wait for any rank: marks in comm->waits_for the ranks of other hosts that tu_note_departed has checked and that
+ * are here, so that tu_control_ask finds out whether they live. certain: only those whose death tu_peer_lost can tell from
+ * a departure. */
+void tu_watch_others(struct tutti_comm *comm, bool certain);
+/* For a wait for any rank: returns true and sets *error if no other rank of the communicator is left. A communicator of
+ * one rank has no other ranks to lose. */
+bool tu_others_left(const struct tutti_comm *comm, const char *doing, struct tu_error *error);
 /* Returns true and sets *error if that rank has died before it freed the communicator, or has failed to create it. Any
  * thread may call this function. */
 bool tu_peer_died(const struct tutti_comm *comm, uint32_t peer, const char *doing, struct tu_error *error);

@@ -39,6 +39,7 @@ static tutti_err prepare(void *argument, struct tu_error *error) {
     for (uint32_t i = 0; i < program->ring_count; i++)
       if (!tu_matching_prepare(program->rings[i].receiver))
         return tu_fail_memory(error, 64, "the state of receives from rank %u", program->rings[i].receiver->peer);
+    if (program->from_any && tu_matching_prepare_from(e->mover, TUTTI_ANY_RANK, error) != TUTTI_OK) return error->code;
     e->expected = tu_arena_allocate(arena, program->ring_count, sizeof *e->expected);
   }
   if (program->raw_operands_max > 0) e->scratch = tu_arena_allocate(arena, program->raw_operands_max, SCALED_BYTES);
@@ -63,9 +64,8 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
 
 void tu_execution_fini(struct tu_execution *e) {
   if (!e->program) return;
-  if (e->unfinished > 0 && e->program->point_to_point)
-    for (uint32_t i = 0; i < e->program->ring_count; i++)
-      if (e->expected) tu_matching_cancel(&e->expected[i], e->program->rings[i].receiver);
+  if (e->unfinished > 0 && e->expected)
+    for (uint32_t i = 0; i < e->program->ring_count; i++) tu_matching_cancel(e->mover, &e->expected[i]);
   free(e->folded);
   free(e->tmp);
   free(e->hops);
@@ -109,7 +109,8 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   for (uint32_t i = 0; i < p->ring_count; i++) {
     e->tickets[i] = *tu_program_tickets(p, i);
     *tu_program_tickets(p, i) += p->rings[i].messages;
-    if (e->expected) tu_matching_post(&e->expected[i], (uint32_t)tag, p->rings[i].receiver);
+    if (p->from_any) tu_matching_post_any(e->mover, &e->expected[i], (uint32_t)tag);
+    else if (e->expected) tu_matching_post(e->mover, &e->expected[i], (uint32_t)tag, p->rings[i].receiver);
   }
   if (p->cast) {
     e->cast_ticket = p->cast->tickets;
@@ -415,10 +416,24 @@ static bool receive_early(struct tu_execution *e, const struct tu_instruction *i
     return false;
   }
   store(e, &ins->target, 0, bytes, data);
-  tu_matching_end(expected, r);
+  tu_matching_end(expected);
   progress->done = bytes;
   finish(e, progress);
   return true;
+}
+
+/* Searches for the message of a point-to-point receive. Sets *r to its channel, and e->tag to its tag. */
+static enum tu_match find_message(struct tu_execution *e, const struct tu_instruction *ins, struct tu_receiver **r) {
+  struct tu_expected *expected = &e->expected[e->program->messages[ins->message_first].ring];
+  const enum tu_match match = tu_matching_poll(e->mover, expected, r);
+  if (match == TU_MATCH_NO_MEMORY) {
+    const struct tu_line *line = tu_receiver_line(*r);
+    note_mismatch(e, *r, line->tag, line->message_bytes, ins->bytes);
+    e->no_memory = true;
+  } else if (match != TU_MATCH_NONE) {
+    e->tag = tu_p2p_tag(expected->tag, tu_p2p_lanes(e->tag));
+  }
+  return match;
 }
 
 /* Receives one part of a joined message, which carries the data of several send steps in one slice. So all parts arrive
@@ -442,17 +457,10 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
   struct tu_receiver *r = m->receiver;
   if (m->parts > 1) return receive_part(e, ins, progress, limit);
-  if (e->program->point_to_point) {
-    if (!r->lines && !tu_mover_attach(e->mover, r)) return false;
-    enum tu_match match = tu_matching_poll(e->mover, &e->expected[m->ring], r);
-    if (match == TU_MATCH_NONE) return false;
-    if (match == TU_MATCH_NO_MEMORY) {
-      const struct tu_line *line = tu_receiver_line(r);
-      note_mismatch(e, r, line->tag, line->message_bytes, ins->bytes);
-      e->no_memory = true;
-      return false;
-    }
+  if (e->expected) {
+    const enum tu_match match = find_message(e, ins, &r);
     if (match == TU_MATCH_EARLY) return receive_early(e, ins, progress, r);
+    if (match != TU_MATCH_HEAD) return false;
   } else {
     if (!progress->posted && ins->bytes >= e->direct_bytes && limit == ins->bytes && progress->done == 0)
       post(e, ins, progress);
@@ -480,7 +488,7 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
     if (progress->done < ins->bytes && chosen < ins->onward_count) break;
     if (progress->done < ins->bytes) continue;
     r->served++;
-    if (e->program->point_to_point) tu_matching_end(&e->expected[m->ring], r);
+    if (e->expected) tu_matching_end(&e->expected[m->ring]);
     finish(e, progress);
   }
   return moved;
@@ -673,8 +681,11 @@ void tu_execution_blockers(const struct tu_execution *e, bool *waits_for) {
     for (uint32_t k = progress->afters_finished; k < ins->after_count; k++)
       held |= !e->progress[p->afters[ins->after_first + k].before].finished;
     if (held) continue;
-    for (uint32_t k = 0; k < ins->message_count && ins->kind == TU_RECV; k++)
-      waits_for[p->messages[ins->message_first + k].receiver->peer] = true;
+    for (uint32_t k = 0; k < ins->message_count && ins->kind == TU_RECV; k++) {
+      const struct tu_message *m = &p->messages[ins->message_first + k];
+      const struct tu_receiver *r = e->expected ? e->expected[m->ring].receiver : m->receiver;
+      if (r) waits_for[r->peer] = true;
+    }
     if (ins->kind == TU_SEND) mark_receivers(e, ins, waits_for);
     for (uint32_t k = 0; k < ins->operand_count; k++) {
       uint32_t ring = p->operands[ins->operand_first + k].message.ring;

@@ -25,12 +25,14 @@ struct tu_progress {
 
 struct tu_early; /* a message that arrived before its receive was started; see matching.c */
 
-/* A point-to-point message that a receive waits for. Until the receive ends, this struct may be in the list of expected
- * messages that matching.c keeps for each channel. */
+/* A point-to-point message that a receive waits for. Until the receive ends, this struct may be in a list of expected
+ * messages that matching.c keeps: one for each channel, and one for receives from any rank. */
 struct tu_expected {
   struct tu_expected *next;
+  struct tu_receiver *receiver; /* channel of the message; NULL: of any rank, and no message has been found yet */
   struct tu_early *early;
-  uint32_t tag;
+  uint64_t order; /* position among all receives of the communicator, in the order in which they were started */
+  uint32_t tag;   /* TUTTI_ANY_TAG: any tag, until a message is found */
   bool posted;
 };
 
@@ -110,8 +112,12 @@ bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks);
 /* Leaves the fast path. From now on, tu_execution_poll advances the run. */
 void tu_execution_leave_straight(struct tu_execution *e);
 
-/* Sets waits_for[rank] for each rank of the communicator that this execution waits for. */
+/* Sets waits_for[rank] for each rank of the communicator that this execution waits for. None, if it waits for any rank. */
 void tu_execution_blockers(const struct tu_execution *e, bool *waits_for);
+/* Returns true if the run is a receive from any rank that has no message yet. */
+static inline bool tu_execution_waits_for_any(const struct tu_execution *e) {
+  return e->program->from_any && e->unfinished > 0 && !e->expected->receiver;
+}
 
 /* ---- sending.c: where the next slice of a send is written, for each way of crossing ---- */
 #define TU_STREAM_BYTES 2048u /* slices of fewer bytes never get non-temporal stores */
@@ -126,7 +132,7 @@ bool tu_send_returned(struct tu_execution *e, uint32_t instruction);
 /* Returns how many bytes of a send that is lent to other hosts have been read, or fewer. */
 size_t tu_send_returned_bytes(const struct tu_execution *e, uint32_t instruction);
 
-/* ---- matching.c: matches receives with the messages of a channel, by tag and in order ---- */
+/* ---- matching.c: matches receives with messages, by sender and tag, and in order ---- */
 
 /* Returns the tag that the lines of a point-to-point message carry. Low 32 bits: the user's tag. High 32 bits: the
  * number of lanes minus one; each lane carries one part of the message. Matching compares the low half only, so that
@@ -139,18 +145,28 @@ static inline uint32_t tu_p2p_lanes(uint64_t tag) { return (uint32_t)(tag >> 32)
 /* Allocates the state with which a channel's messages are matched with receives by tag. Must be called before the first
  * tu_matching_post. Returns false if out of memory. */
 bool tu_matching_prepare(struct tu_receiver *r);
-void tu_matching_post(struct tu_expected *e, uint32_t tag, struct tu_receiver *r);
+/* The same for the channel from that rank, which it also opens. TUTTI_ANY_RANK: for the channels from all ranks. Must be
+ * called before the first tu_matching_post_any, and before tu_matching_probe. */
+tutti_err tu_matching_prepare_from(struct tu_mover *mover, uint32_t rank, struct tu_error *error);
+/* Starts to expect a message of that channel; tag TUTTI_ANY_TAG: the next one that no other receive gets. */
+void tu_matching_post(struct tu_mover *mover, struct tu_expected *e, uint32_t tag, struct tu_receiver *r);
+/* Starts to expect a message of any rank. */
+void tu_matching_post_any(struct tu_mover *mover, struct tu_expected *e, uint32_t tag);
 /* State of the message that a receive expects. NONE: it cannot be received yet. HEAD: it is at the head of the channel.
- * EARLY: it has been copied aside and is complete. NO_MEMORY: another message is at the head, and there is no memory to
- * copy that one aside. */
+ * EARLY: it has been copied aside and is complete. In these two cases e->receiver and e->tag are those of the message.
+ * NO_MEMORY: another message is at the head of channel *r, and there is no memory to copy that one aside. */
 enum tu_match { TU_MATCH_NONE, TU_MATCH_HEAD, TU_MATCH_EARLY, TU_MATCH_NO_MEMORY };
-enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r);
+enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver **r);
 /* Returns the address of an EARLY message (one that was copied aside), its number of bytes, and the tag of its lines.
  * tu_matching_end frees the memory. */
 const void *tu_matching_early(const struct tu_expected *e, size_t *bytes, uint64_t *tag);
-void tu_matching_end(struct tu_expected *e, struct tu_receiver *r);
+void tu_matching_end(struct tu_expected *e);
 /* Cancels a receive: its message is no longer expected. */
-void tu_matching_cancel(struct tu_expected *e, struct tu_receiver *r);
+void tu_matching_cancel(struct tu_mover *mover, struct tu_expected *e);
+/* Searches for the message that a receive from that rank, with that tag, would get if it were started now. If there is
+ * one, sets *found and *message. Error: TUTTI_ERR_MEMORY. */
+tutti_err tu_matching_probe(struct tu_mover *mover, uint32_t rank, uint32_t tag, bool *found, tutti_message *message,
+                            struct tu_error *error);
 void tu_matching_destroy(struct tu_matching *m);
 
 #endif

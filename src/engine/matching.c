@@ -1,9 +1,14 @@
-/* matching.c: decides which message belongs to which receive. All messages from one rank to another use one channel,
- * and a receive gets the first message with its tag.
+/* matching.c: decides which message belongs to which receive. All messages from one rank to another use one channel. A
+ * receive names the channel, or takes messages of all channels (from any rank), and gets the first message with its tag.
+ * If several receives could get a message, the one that was started first gets it. So a receive from any rank competes
+ * with the receives of each channel, and both carry their position in the order of starts.
  *
  * A message that no receive has asked for yet may be in front of the wanted message. Then the first one is set aside:
  * it is copied into separate memory. If messages arrive in the order in which they are received, nothing is set aside,
- * and nothing is copied twice. Then a sender that runs ahead has to wait when it has no credit left. */
+ * and nothing is copied twice. Then a sender that runs ahead has to wait when it has no credit left.
+ *
+ * No open receive fits a message that is set aside and not claimed: a receive looks for such messages when it is started,
+ * and a message that an open receive fits is not set aside. So a later receive cannot take a message from an earlier one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +34,25 @@ bool tu_matching_prepare(struct tu_receiver *r) {
   return r->matching != NULL;
 }
 
+/* A loop over the ranks that `rank` names: one, or all of them if it is TUTTI_ANY_RANK. The loop begins at the rank whose
+ * turn it is. */
+struct ranks {
+  uint32_t first, count;
+};
+static struct ranks ranks_named(const struct tu_mover *mover, uint32_t rank) {
+  return rank == TUTTI_ANY_RANK ? (struct ranks){mover->any_turn, mover->ranks} : (struct ranks){rank, 1};
+}
+
+tutti_err tu_matching_prepare_from(struct tu_mover *mover, uint32_t rank, struct tu_error *error) {
+  const struct ranks named = ranks_named(mover, rank);
+  for (uint32_t i = 0; i < named.count; i++) {
+    const uint32_t peer = (named.first + i) % mover->ranks;
+    struct tu_receiver *r = tu_mover_receiver(mover, peer, TU_POINT_TO_POINT_LANE);
+    if (!r || !tu_matching_prepare(r)) return tu_fail_memory(error, sizeof *r, "a channel from rank %u", peer);
+  }
+  return TUTTI_OK;
+}
+
 void tu_matching_destroy(struct tu_matching *m) {
   if (!m) return;
   for (struct tu_early *early = m->early, *next; early; early = next) {
@@ -39,33 +63,71 @@ void tu_matching_destroy(struct tu_matching *m) {
   free(m);
 }
 
-static void unpost(struct tu_matching *m, struct tu_expected *e) {
-  for (struct tu_expected **link = &m->posted; *link; link = &(*link)->next) {
-    if (*link != e) continue;
-    *link = e->next;
-    break;
-  }
-  e->posted = false;
+/* ---- the receives that have no message yet ---- */
+
+static struct tu_expected **list_of(struct tu_mover *mover, const struct tu_expected *e) {
+  return e->receiver ? &e->receiver->matching->posted : &mover->any;
 }
 
-void tu_matching_post(struct tu_expected *e, uint32_t tag, struct tu_receiver *r) {
-  struct tu_matching *m = r->matching;
-  *e = (struct tu_expected){.tag = tag};
-  for (struct tu_early *early = m->early; early; early = early->next) {
-    if (early->claimed || (uint32_t)early->tag != tag) continue;
-    early->claimed = true;
-    e->early = early;
-    return;
-  }
-  struct tu_expected **link = &m->posted;
+static void add(struct tu_expected **link, struct tu_expected *e) {
   while (*link) link = &(*link)->next;
   *link = e;
   e->posted = true;
 }
 
+static void unpost(struct tu_mover *mover, struct tu_expected *e) {
+  struct tu_expected **link = list_of(mover, e);
+  while (*link != e) link = &(*link)->next;
+  *link = e->next;
+  e->posted = false;
+}
+
+static inline bool fits(uint32_t wanted, uint64_t tag) { return wanted == TUTTI_ANY_TAG || wanted == (uint32_t)tag; }
+
+static struct tu_expected *first_for(struct tu_expected *list, uint64_t tag) {
+  while (list && !fits(list->tag, tag)) list = list->next;
+  return list;
+}
+
+/* Returns the receive that gets a message of this channel; NULL: no open receive asks for it. Receives from any rank have
+ * one lane. */
+static struct tu_expected *find_owner(const struct tu_mover *mover, const struct tu_receiver *r, uint64_t tag) {
+  struct tu_expected *named = first_for(r->matching->posted, tag);
+  struct tu_expected *any = r->lane == TU_POINT_TO_POINT_LANE ? first_for(mover->any, tag) : NULL;
+  if (!named || !any) return named ? named : any;
+  return named->order < any->order ? named : any;
+}
+
+/* Records that a receive gets a message of channel `r`. The next receive from any rank prefers the ranks after it. */
+static void give(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r, uint64_t tag) {
+  if (e->posted) unpost(mover, e);
+  if (!e->receiver) mover->any_turn = (r->peer + 1) % mover->ranks;
+  e->receiver = r;
+  e->tag = (uint32_t)tag;
+}
+
+/* ---- messages that are set aside ---- */
+
+static struct tu_early *find_early(const struct tu_matching *m, uint32_t tag) {
+  struct tu_early *early = m->early;
+  while (early && (early->claimed || !fits(tag, early->tag))) early = early->next;
+  return early;
+}
+
+/* Gives the receive a message of this channel that was set aside. Returns false if there is none that fits. */
+static bool claim_early(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r) {
+  struct tu_early *early = find_early(r->matching, e->tag);
+  if (!early) return false;
+  early->claimed = true;
+  e->early = early;
+  give(mover, e, r, early->tag);
+  return true;
+}
+
 /* Copies the slices that have arrived of the message that is being set aside (copied into separate memory, because no
  * receive has asked for it yet). */
-static void fill_early(struct tu_mover *mover, struct tu_receiver *r, struct tu_matching *m) {
+static void fill_early(struct tu_mover *mover, struct tu_receiver *r) {
+  struct tu_matching *m = r->matching;
   const struct tu_line *line;
   while (m->filling && (line = tu_receiver_line(r))) {
     struct tu_early *early = m->filling;
@@ -94,23 +156,78 @@ static bool set_aside(struct tu_matching *m, const struct tu_line *line) {
   return true;
 }
 
-enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver *r) {
+/* ---- messages at the head of a channel ---- */
+
+enum head {
+  HEAD_NONE,   /* no message is there, or it has its receive */
+  HEAD_WANTED, /* no receive asks for it, and it has the tag `probed` */
+  HEAD_NO_MEMORY
+};
+
+/* Gives the message at the head of a channel to its receive. A message that no receive asks for is set aside, and the next
+ * one follows. probed: NULL, or the tag of messages that are not set aside. */
+static enum head advance(struct tu_mover *mover, struct tu_receiver *r, const uint32_t *probed) {
   struct tu_matching *m = r->matching;
   for (;;) {
-    fill_early(mover, r, m);
-    if (e->early) return e->early->have == e->early->bytes ? TU_MATCH_EARLY : TU_MATCH_NONE;
-    if (m->current || m->filling) break;
-    const struct tu_line *line = tu_receiver_line(r);
-    if (!line) break;
-    struct tu_expected *owner = m->posted;
-    while (owner && owner->tag != (uint32_t)line->tag) owner = owner->next;
+    fill_early(mover, r);
+    const struct tu_line *line = m->current || m->filling ? NULL : tu_receiver_line(r);
+    if (!line) return HEAD_NONE;
+    struct tu_expected *owner = find_owner(mover, r, line->tag);
     if (owner) {
-      unpost(m, owner);
       m->current = owner;
-      break;
+      give(mover, owner, r, line->tag);
+      return HEAD_NONE;
     }
-    if (!set_aside(m, line)) return TU_MATCH_NO_MEMORY;
+    if (probed && fits(*probed, line->tag)) return HEAD_WANTED;
+    if (!set_aside(m, line)) return HEAD_NO_MEMORY;
   }
+}
+
+/* Returns the prepared channel from the peer, or NULL if the peer has not sent anything on it yet. */
+static struct tu_receiver *channel_from(struct tu_mover *mover, uint32_t peer) {
+  struct tu_receiver *r = tu_mover_receiver(mover, peer, TU_POINT_TO_POINT_LANE);
+  return r->lines || tu_mover_attach(mover, r) ? r : NULL;
+}
+
+/* Looks at the channels of all ranks as long as a receive from any rank has no message. starts: this one has just been
+ * started, so it also looks at messages that were set aside. Returns the channel for whose message there was no memory;
+ * otherwise NULL. */
+static struct tu_receiver *look_at_all(struct tu_mover *mover, struct tu_expected *starts) {
+  const struct ranks all = ranks_named(mover, TUTTI_ANY_RANK);
+  for (uint32_t i = 0; i < all.count && mover->any; i++) {
+    struct tu_receiver *r = channel_from(mover, (all.first + i) % mover->ranks);
+    if (!r || (starts && starts->posted && claim_early(mover, starts, r))) continue;
+    if (advance(mover, r, NULL) == HEAD_NO_MEMORY) return r;
+  }
+  return NULL;
+}
+
+/* ---- receives ---- */
+
+void tu_matching_post(struct tu_mover *mover, struct tu_expected *e, uint32_t tag, struct tu_receiver *r) {
+  *e = (struct tu_expected){.tag = tag, .receiver = r, .order = ++mover->receives};
+  if (!claim_early(mover, e, r)) add(list_of(mover, e), e);
+}
+
+/* Nothing is done about a lack of memory: the first poll finds it, too, and reports it. */
+void tu_matching_post_any(struct tu_mover *mover, struct tu_expected *e, uint32_t tag) {
+  *e = (struct tu_expected){.tag = tag, .order = ++mover->receives};
+  add(&mover->any, e);
+  (void)look_at_all(mover, e);
+}
+
+/* A message that arrives for another receive rings the bell, so it is not lost on a rank that is about to sleep. Therefore
+ * only the first of the receives from any rank has to look at all channels. */
+enum tu_match tu_matching_poll(struct tu_mover *mover, struct tu_expected *e, struct tu_receiver **r) {
+  if (e == mover->any && (*r = look_at_all(mover, NULL))) return TU_MATCH_NO_MEMORY;
+  *r = e->receiver;
+  if (!e->receiver || (!e->receiver->lines && !tu_mover_attach(mover, e->receiver))) return TU_MATCH_NONE;
+  if (e->early) {
+    fill_early(mover, e->receiver);
+    return e->early->have == e->early->bytes ? TU_MATCH_EARLY : TU_MATCH_NONE;
+  }
+  struct tu_matching *m = e->receiver->matching;
+  if (m->current != e && advance(mover, e->receiver, NULL) == HEAD_NO_MEMORY) return TU_MATCH_NO_MEMORY;
   return m->current == e ? TU_MATCH_HEAD : TU_MATCH_NONE;
 }
 
@@ -120,8 +237,8 @@ const void *tu_matching_early(const struct tu_expected *e, size_t *bytes, uint64
   return e->early->data;
 }
 
-void tu_matching_end(struct tu_expected *e, struct tu_receiver *r) {
-  struct tu_matching *m = r->matching;
+void tu_matching_end(struct tu_expected *e) {
+  struct tu_matching *m = e->receiver->matching;
   if (m->current == e) m->current = NULL;
   if (!e->early) return;
   for (struct tu_early **link = &m->early; *link; link = &(*link)->next) {
@@ -134,9 +251,35 @@ void tu_matching_end(struct tu_expected *e, struct tu_receiver *r) {
   e->early = NULL;
 }
 
-void tu_matching_cancel(struct tu_expected *e, struct tu_receiver *r) {
-  if (!r->matching) return;
-  if (e->posted) unpost(r->matching, e);
-  if (r->matching->current == e) r->matching->current = NULL;
+void tu_matching_cancel(struct tu_mover *mover, struct tu_expected *e) {
+  if (e->receiver && !e->receiver->matching) return; /* the communicator is closed */
+  if (e->posted) unpost(mover, e);
+  if (e->receiver && e->receiver->matching->current == e) e->receiver->matching->current = NULL;
   e->early = NULL;
+}
+
+/* ---- probes ---- */
+
+/* Looks for a message on one channel. Returns false if out of memory. */
+static bool probe_channel(struct tu_mover *mover, struct tu_receiver *r, uint32_t tag, bool *found,
+                          tutti_message *message) {
+  const struct tu_early *early = find_early(r->matching, tag);
+  const enum head head = early ? HEAD_NONE : advance(mover, r, &tag);
+  const struct tu_line *line = head == HEAD_WANTED ? tu_receiver_line(r) : NULL;
+  if (early) *message = (tutti_message){.rank = r->peer, .tag = (uint32_t)early->tag, .bytes = early->bytes};
+  if (line) *message = (tutti_message){.rank = r->peer, .tag = (uint32_t)line->tag, .bytes = line->message_bytes};
+  *found = early || line;
+  return head != HEAD_NO_MEMORY;
+}
+
+tutti_err tu_matching_probe(struct tu_mover *mover, uint32_t rank, uint32_t tag, bool *found, tutti_message *message,
+                            struct tu_error *error) {
+  const struct ranks named = ranks_named(mover, rank);
+  *found = false;
+  for (uint32_t i = 0; i < named.count && !*found; i++) {
+    struct tu_receiver *r = channel_from(mover, (named.first + i) % mover->ranks);
+    if (r && !probe_channel(mover, r, tag, found, message))
+      return tu_fail_memory(error, 64, "a copy of a message from rank %u", r->peer);
+  }
+  return TUTTI_OK;
 }

@@ -448,6 +448,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   struct tu_program *p = l->program = tu_arena_allocate(&arena, 1, sizeof *p);
   p->arena = arena;
   p->point_to_point = from->point_to_point;
+  p->from_any = from->from_any;
   p->item_bytes = from->in.item_bytes;
   lay_out_tmp(l);
   l->first_of_step = tu_arena_allocate(&l->arena, (size_t)l->steps->step_count + 1, sizeof *l->first_of_step);

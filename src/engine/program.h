@@ -105,6 +105,7 @@ struct tu_program {
   size_t item_bytes;
   bool folded;         /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
   bool point_to_point; /* true: messages are matched by tag (send and recv) */
+  bool from_any; /* true: receives from any rank; the channel in `messages` only stands for the one of the sender */
 };
 
 /* Rounds bytes down to whole items. A slice never ends within an item, because its receiver may have to reduce whole
@@ -126,7 +127,7 @@ struct tu_lowering {
   const uint32_t *peers;
   struct tu_mover *mover;
   struct tu_view in, out;
-  bool point_to_point;
+  bool point_to_point, from_any; /* as in struct tu_program */
   /* true: all ranks list their steps in the order of one algorithm's calls of the builder (plan/builder.h), so a
    * multicast may wait for all its receivers without deadlock */
   bool in_builder_order;

@@ -48,6 +48,8 @@ struct tu_remote_member {
    * their way. */
   _Atomic bool departed;
   bool asked; /* true: the member has not answered this rank's question about its call */
+  /* true: this rank has received something from the member, so there was a path, by which it tells its departure */
+  _Atomic bool heard;
 };
 
 struct tu_control;
@@ -149,6 +151,11 @@ static inline uint32_t tu_control_bell(const struct tu_control *c, uint32_t rank
 }
 /* Returns true if the rank is alive. May make a system call. */
 bool tu_control_alive(const struct tu_control *c, uint32_t rank);
+/* Returns true if it is certain that the rank has died, once it is neither alive nor departed. Of a rank of another host
+ * that this rank has had no path to, the departure may be unknown. */
+static inline bool tu_control_would_tell(const struct tu_control *c, uint32_t rank) {
+  return tu_control_local(c, rank) != TU_REMOTE || atomic_load(&c->others[rank].heard);
+}
 /* Returns true if that rank of the job is alive. May make a system call. */
 bool tu_control_alive_in_job(struct tu_transport *t, uint32_t job_rank);
 void tu_control_wake_all(const struct tu_control *c);

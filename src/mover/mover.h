@@ -21,6 +21,7 @@ struct tu_pair {
 };
 
 struct tu_link_book;
+struct tu_expected;
 
 /* The channels of one communicator at one rank. For a peer without channels, a rank stores only 12 bytes: an entry each
  * of `members`, `pair_of` and `doors`. */
@@ -36,7 +37,10 @@ struct tu_mover {
   uint32_t *pair_of; /* [ranks]: index of the peer in `pairs`, plus 1; 0: no channels to or from this peer yet */
   struct tu_pair **pairs;
   uint32_t pair_count, pair_capacity;
-  struct tu_cast *cast;        /* ring for slices that several ranks read; NULL until used */
+  struct tu_cast *cast;    /* ring for slices that several ranks read; NULL until used */
+  uint64_t receives;       /* number of point-to-point receives that were started (engine/matching.c) */
+  struct tu_expected *any; /* those from any rank that have no message yet, in the order in which they were started */
+  uint32_t any_turn;       /* peer whose messages such a receive takes first */
   struct tu_link_book **books; /* [ranks]: state of stream/link.c for each peer; NULL until used */
   void (*destroy_books)(struct tu_mover *mover, bool in_order); /* frees `books`; set by the code that sets `books` */
   bool populates; /* true: all pages of a channel are created with the channel, not when they are first touched */

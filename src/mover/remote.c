@@ -294,6 +294,7 @@ bool tu_remote_attach(const struct tu_control *c, struct tu_receiver *receiver) 
     receiver->next_timed = receiver->received - 1;
     receiver->aims = e->aims;
     receiver->lines = e->lines;
+    atomic_store(&c->others[receiver->peer].heard, true);
   }
   pthread_mutex_unlock(&r->lock);
   return receiver->lines != NULL;

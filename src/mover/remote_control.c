@@ -53,6 +53,7 @@ void tu_remote_hear(struct tu_remote *r, struct tu_control *c, uint32_t from, co
   struct tu_error error = {.code = (tutti_err)f->code};
   uint32_t member = tu_control_member_of(c, from);
   if (member == TU_NONE) return;
+  atomic_store(&c->others[member].heard, true);
   switch ((enum tu_frame_kind)f->kind) {
     case TU_FRAME_CALL:
       if (bytes == sizeof(struct tu_call_note)) hear_call(r, c, from, member, f, body);

@@ -19,6 +19,7 @@ struct tu_transport;
 #define TU_WAIT_INPUT 2u    /* the rank waits for its own program to fill in the input of a partitioned call */
 #define TU_WAIT_SIGNAL 4u   /* the rank waits for a signal from any rank */
 #define TU_WAIT_CREATE 8u   /* the rank waits until the other rank has made its side of the communicator */
+#define TU_WAIT_ANY 16u     /* the rank waits for a message from any rank */
 
 struct tu_wait_entry {
   uint64_t comm;   /* id of the communicator in which the thread waits */
