@@ -1,0 +1,419 @@
+/* core.cpp: the extension module tutti._core: communicators, and one method that runs any call of tutti.h on objects
+ * with the buffer protocol. Names, defaults and units that a Python user meets are in tutti/__init__.py.
+ *
+ * The global interpreter lock is released while the library runs. A wait looks for signals every SIGNALS_MS ms, so that
+ * Ctrl-C ends it. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <tutti/tutti.h>
+
+#include <cstring>
+#include <iterator>
+
+namespace {
+
+constexpr int SIGNALS_MS = 50; /* longest time in ms without a look at signals */
+
+struct comm_object {
+  PyObject_HEAD tutti_comm *comm; /* NULL: freed */
+  unsigned active;                /* threads inside a call; guarded by the interpreter lock */
+};
+
+PyObject *error_classes[TUTTI_ERR_UNSUPPORTED + 1]; /* by tutti_err; [0] is their base class */
+PyObject *in_place;                                 /* the object tutti.IN_PLACE */
+
+/* Raises the exception of a library error. The text is the library's message. Returns NULL. */
+PyObject *raise(tutti_err err, const tutti_comm *comm) {
+  PyObject *type = err < std::size(error_classes) ? error_classes[err] : error_classes[0];
+  PyErr_SetString(type, tutti_error_message(comm));
+  return nullptr;
+}
+
+PyObject *refuse(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  PyErr_FormatV(error_classes[TUTTI_ERR_ARGUMENT], format, arguments);
+  va_end(arguments);
+  return nullptr;
+}
+
+/* Returns the communicator, or NULL with an exception if it is freed. */
+tutti_comm *living(comm_object *self) {
+  if (!self->comm) refuse("this communicator is freed; make another one with tutti.init(), split() or dup()");
+  return self->comm;
+}
+
+/* ---- buffers ------------------------------------------------------------------------------------------------------ */
+
+/* The memory of one argument, which stays exported while this object lives. */
+class buffer {
+ public:
+  buffer() = default;
+  buffer(const buffer &) = delete;
+  buffer &operator=(const buffer &) = delete;
+  ~buffer() {
+    if (held_) PyBuffer_Release(&view_);
+  }
+
+  /* Returns false with an exception if the object has no memory that a call can use. `name` is the parameter. */
+  bool open(PyObject *object, const char *name, bool writable);
+  /* Sets *type to the datatype of the elements. Returns false with an exception if it has none. */
+  bool datatype(const char *name, tutti_datatype *type) const;
+
+  bool is_memory() const { return held_; }
+  bool is_in_place() const { return in_place_; }
+  size_t bytes() const { return held_ ? static_cast<size_t>(view_.len) : 0; }
+  void *address() const { return held_ ? view_.buf : in_place_ ? TUTTI_IN_PLACE : nullptr; }
+
+ private:
+  Py_buffer view_{};
+  bool held_ = false, in_place_ = false;
+};
+
+bool buffer::open(PyObject *object, const char *name, bool writable) {
+  in_place_ = object == in_place;
+  if (object == Py_None || in_place_) return true;
+  const int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+  held_ = PyObject_GetBuffer(object, &view_, flags) == 0;
+  if (held_) return true;
+  if (!PyObject_CheckBuffer(object)) {
+    PyErr_Clear();
+    refuse("%s: expected an object with the buffer protocol, such as a numpy array, got %s", name,
+           Py_TYPE(object)->tp_name);
+  } else if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+    PyErr_Clear();
+    refuse("%s: expected contiguous memory in C order%s; pass a copy, such as numpy.ascontiguousarray(array)", name,
+           writable ? " that may be written" : "");
+  }
+  return false;
+}
+
+/* A code of the struct module: its kind of number. */
+char kind_of(char code) {
+  if (std::strchr("bhilqn", code)) return 'i';
+  if (std::strchr("BHILQN", code)) return 'u';
+  return std::strchr("efd", code) ? 'f' : 0;
+}
+
+bool buffer::datatype(const char *name, tutti_datatype *type) const {
+  static constexpr struct {
+    char kind;
+    Py_ssize_t bytes;
+    tutti_datatype type;
+  } types[] = {{'i', 1, TUTTI_I8},  {'u', 1, TUTTI_U8},  {'i', 2, TUTTI_I16}, {'u', 2, TUTTI_U16},
+               {'i', 4, TUTTI_I32}, {'u', 4, TUTTI_U32}, {'i', 8, TUTTI_I64}, {'u', 8, TUTTI_U64},
+               {'f', 2, TUTTI_F16}, {'f', 4, TUTTI_F32}, {'f', 8, TUTTI_F64}};
+  const char *format = view_.format ? view_.format : "B";
+  const char *code = format + (*format == '@' || *format == '=' || *format == '<');
+  const char kind = code[0] && !code[1] ? kind_of(code[0]) : '\0';
+  for (const auto &row : types) {
+    if (row.kind != kind || row.bytes != view_.itemsize) continue;
+    *type = row.type;
+    return true;
+  }
+  refuse(
+      "%s: elements of format '%s' are no datatype of the library; expected integers or floats in the byte order of "
+      "this machine, or name the datatype with dtype=, such as dtype=tutti.BF16",
+      name, format);
+  return false;
+}
+
+/* ---- one call ----------------------------------------------------------------------------------------------------- */
+
+/* Which buffers of a collective hold one block per rank. The others hold one block, which is tutti_call.count. */
+struct shape {
+  bool send_is_long, recv_is_long;
+};
+
+shape shape_of(tutti_collective collective) {
+  switch (collective) {
+    case TUTTI_GATHER:
+    case TUTTI_ALLGATHER: return {false, true};
+    case TUTTI_SCATTER:
+    case TUTTI_REDUCE_SCATTER: return {true, false};
+    case TUTTI_ALLTOALL: return {true, true};
+    default: return {false, false};
+  }
+}
+
+/* Sets call->count to the elements of one block, and checks that a buffer has a whole number of them. */
+bool measure(tutti_call *call, const buffer &memory, const char *name, size_t blocks, bool *known) {
+  if (!memory.is_memory()) return true;
+  const size_t block_bytes = blocks * tutti_datatype_size(call->type);
+  if (!*known && memory.bytes() % block_bytes == 0) call->count = memory.bytes() / block_bytes;
+  else if (!*known) {
+    refuse("%s: %zu bytes cannot be divided into %zu blocks of %s elements", name, memory.bytes(), blocks,
+           tutti_datatype_name(call->type));
+    return false;
+  }
+  if (memory.bytes() != call->count * block_bytes) {
+    refuse("%s: expected %zu bytes (%zu blocks of %zu %s elements), got %zu", name, call->count * block_bytes, blocks,
+           call->count, tutti_datatype_name(call->type), memory.bytes());
+    return false;
+  }
+  *known = true;
+  return true;
+}
+
+/* Describes the buffers in `call`: their datatype, unless one is given, and their count. */
+bool describe(tutti_call *call, const tutti_comm *comm, const buffer &send, const buffer &recv, bool has_type) {
+  tutti_datatype other;
+  if (!has_type) {
+    if (send.is_memory() && !send.datatype("send", &call->type)) return false;
+    if (recv.is_memory() && !recv.datatype("recv", &other)) return false;
+    if (recv.is_memory() && send.is_memory() && other != call->type) {
+      refuse("send has elements of %s and recv of %s; expected the same", tutti_datatype_name(call->type),
+             tutti_datatype_name(other));
+      return false;
+    }
+    if (recv.is_memory()) call->type = other;
+  } else if (tutti_datatype_size(call->type) == 0) {
+    refuse("dtype: %d is no datatype; expected one of tutti.Datatype", static_cast<int>(call->type));
+    return false;
+  }
+  const shape shape = shape_of(call->collective);
+  const size_t ranks = tutti_ranks(comm);
+  bool known = false;
+  return measure(call, send, "send", shape.send_is_long ? ranks : 1, &known) &&
+         measure(call, recv, "recv", shape.recv_is_long ? ranks : 1, &known);
+}
+
+/* Starts the call and waits until it is complete. Returns its result. Runs without the interpreter lock, and takes it
+ * to look for signals. If a signal handler raises, the communicator is aborted, so that the library no longer uses
+ * the buffers; *interrupted is then true. */
+tutti_err run_and_wait(tutti_comm *comm, const tutti_call *call, bool *interrupted) {
+  PyThreadState *state = PyEval_SaveThread();
+  tutti_request *request = nullptr;
+  bool done = false;
+  tutti_err err = tutti_start(comm, call, &request);
+  while (err == TUTTI_OK && (err = tutti_test(&request, &done)) == TUTTI_OK && !done) {
+    if (tutti_progress(comm, SIGNALS_MS) != TUTTI_OK || *interrupted) continue; /* tutti_test returns the verdict */
+    PyEval_RestoreThread(state);
+    *interrupted = PyErr_CheckSignals() != 0;
+    state = PyEval_SaveThread();
+    if (*interrupted) tutti_abort(comm, "a signal handler of Python raised an exception");
+  }
+  PyEval_RestoreThread(state);
+  return err;
+}
+
+/* The arguments of Comm.run. */
+enum { COLLECTIVE, SEND, RECV, DTYPE, OP, ROOT, PEER, TAG, ALGORITHM, LANES, TIMEOUT_MS, ARGUMENTS };
+
+/* Sets all fields but the buffers. Returns false with an exception if an argument has the wrong type or range. */
+bool read_call(PyObject *const *arguments, tutti_call *call) {
+  long numbers[ARGUMENTS];
+  for (int i = 0; i < ARGUMENTS; i++) {
+    if (i == SEND || i == RECV || i == ALGORITHM) continue;
+    numbers[i] = PyLong_AsLong(arguments[i]);
+    if (numbers[i] == -1 && PyErr_Occurred()) return false;
+    const bool is_free = i == DTYPE || i == TIMEOUT_MS;
+    if ((numbers[i] < 0 && !is_free) || numbers[i] > static_cast<long>(UINT32_MAX)) {
+      refuse("op, root, peer, tag and lanes: expected numbers from 0 to 2^32 - 1, got %ld", numbers[i]);
+      return false;
+    }
+  }
+  call->collective = static_cast<tutti_collective>(numbers[COLLECTIVE]);
+  if (numbers[DTYPE] >= 0) call->type = static_cast<tutti_datatype>(numbers[DTYPE]);
+  call->op = static_cast<tutti_op>(numbers[OP]);
+  call->root = static_cast<uint32_t>(numbers[ROOT]);
+  call->peer = static_cast<uint32_t>(numbers[PEER]);
+  call->tag = static_cast<uint32_t>(numbers[TAG]);
+  call->lanes = static_cast<uint32_t>(numbers[LANES]);
+  call->timeout_ms = static_cast<int>(numbers[TIMEOUT_MS]);
+  if (arguments[ALGORITHM] != Py_None) call->algorithm = PyUnicode_AsUTF8(arguments[ALGORITHM]);
+  return !PyErr_Occurred();
+}
+
+PyObject *comm_run(comm_object *self, PyObject *const *arguments, Py_ssize_t count) {
+  if (count != ARGUMENTS) return PyErr_Format(PyExc_TypeError, "run: expected %d arguments", int{ARGUMENTS});
+  tutti_comm *comm = living(self);
+  tutti_call call{};
+  if (!comm || !read_call(arguments, &call)) return nullptr;
+  buffer send, recv;
+  const bool shared = arguments[SEND] == arguments[RECV]; /* in place: one view serves both */
+  if (!recv.open(arguments[RECV], "recv", true)) return nullptr;
+  if (!shared && !send.open(arguments[SEND], "send", false)) return nullptr;
+  const bool has_type = PyLong_AsLong(arguments[DTYPE]) >= 0;
+  if (!describe(&call, comm, send, recv, has_type)) return nullptr;
+  call.send = shared ? recv.address() : send.address();
+  call.recv = recv.address();
+
+  bool interrupted = false;
+  self->active++;
+  const tutti_err err = run_and_wait(comm, &call, &interrupted);
+  self->active--;
+  if (interrupted) return nullptr;
+  if (err != TUTTI_OK) return raise(err, comm);
+  Py_RETURN_NONE;
+}
+
+/* ---- communicators ------------------------------------------------------------------------------------------------ */
+
+/* Runs a function of the library without the interpreter lock. */
+template <typename F>
+tutti_err unlocked(F &&f) {
+  PyThreadState *state = PyEval_SaveThread();
+  const tutti_err err = f();
+  PyEval_RestoreThread(state);
+  return err;
+}
+
+/* Wraps a communicator in an object of `type`, or None if there is none. Closes it if there is no memory. */
+PyObject *wrap(PyTypeObject *type, tutti_comm *comm) {
+  if (!comm) Py_RETURN_NONE;
+  PyObject *object = type->tp_alloc(type, 0);
+  if (object) reinterpret_cast<comm_object *>(object)->comm = comm;
+  else (void)tutti_comm_close(comm);
+  return object;
+}
+
+/* Makes a communicator of self by `make`, which is a function of the library. */
+template <typename F>
+PyObject *derive(comm_object *self, F &&make) {
+  tutti_comm *parent = living(self), *made = nullptr;
+  if (!parent) return nullptr;
+  self->active++;
+  const tutti_err err = unlocked([&] { return make(parent, &made); });
+  self->active--;
+  return err == TUTTI_OK ? wrap(Py_TYPE(self), made) : raise(err, nullptr);
+}
+
+PyObject *comm_init(PyObject *type, PyObject *arguments, PyObject *keywords) {
+  static const char *names[] = {"timeout_ms", "join_timeout_ms", "rank",    "ranks",           "address",
+                                "port",       "secret",          "spin_us", "progress_thread", nullptr};
+  tutti_options options{};
+  int progress_thread = 0;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|iiIIzHzip:init", const_cast<char **>(names),
+                                   &options.timeout_ms, &options.join_timeout_ms, &options.rank, &options.ranks,
+                                   &options.address, &options.port, &options.secret, &options.spin_us,
+                                   &progress_thread))
+    return nullptr;
+  options.progress_thread = progress_thread ? 1 : 0;
+  tutti_comm *world = nullptr;
+  const tutti_err err = unlocked([&] { return tutti_init(&options, &world); });
+  return err == TUTTI_OK ? wrap(reinterpret_cast<PyTypeObject *>(type), world) : raise(err, nullptr);
+}
+
+PyObject *comm_split(comm_object *self, PyObject *arguments) {
+  int color, key;
+  if (!PyArg_ParseTuple(arguments, "ii:split", &color, &key)) return nullptr;
+  return derive(self,
+                [&](tutti_comm *parent, tutti_comm **made) { return tutti_comm_split(parent, color, key, made); });
+}
+
+PyObject *comm_dup(comm_object *self, PyObject *) { return derive(self, tutti_comm_dup); }
+
+PyObject *comm_alone(comm_object *self, PyObject *) { return derive(self, tutti_comm_self); }
+
+/* Ends the communicator by `end`, which is tutti_comm_free or tutti_comm_close. A second call does nothing. */
+PyObject *finish(comm_object *self, tutti_err (*end)(tutti_comm *)) {
+  if (!self->comm) Py_RETURN_NONE;
+  if (self->active > 0)
+    return refuse("%u threads are inside calls on this communicator; wait for them before it ends", self->active);
+  tutti_comm *comm = self->comm;
+  self->comm = nullptr;
+  const tutti_err err = unlocked([&] { return end(comm); });
+  if (err != TUTTI_OK) return raise(err, nullptr);
+  Py_RETURN_NONE;
+}
+
+PyObject *comm_free(comm_object *self, PyObject *) { return finish(self, tutti_comm_free); }
+
+PyObject *comm_close(comm_object *self, PyObject *) { return finish(self, tutti_comm_close); }
+
+PyObject *comm_abort(comm_object *self, PyObject *arguments) {
+  const char *reason;
+  if (!PyArg_ParseTuple(arguments, "z:abort", &reason) || !living(self)) return nullptr;
+  tutti_abort(self->comm, reason);
+  Py_RETURN_NONE;
+}
+
+PyObject *comm_set_timeout(comm_object *self, PyObject *arguments) {
+  int timeout_ms;
+  if (!PyArg_ParseTuple(arguments, "i:set_timeout_ms", &timeout_ms) || !living(self)) return nullptr;
+  const tutti_err err = tutti_comm_set_timeout(self->comm, timeout_ms);
+  if (err != TUTTI_OK) return raise(err, nullptr);
+  Py_RETURN_NONE;
+}
+
+PyObject *comm_rank(comm_object *self, void *) {
+  return living(self) ? PyLong_FromUnsignedLong(tutti_rank(self->comm)) : nullptr;
+}
+
+PyObject *comm_size(comm_object *self, void *) {
+  return living(self) ? PyLong_FromUnsignedLong(tutti_ranks(self->comm)) : nullptr;
+}
+
+/* A destructor never waits for other ranks. */
+void comm_dealloc(comm_object *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  if (self->comm) (void)tutti_comm_close(self->comm);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+template <typename F>
+PyCFunction method(F *function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef comm_methods[] = {
+    {"_init", method(comm_init), METH_VARARGS | METH_KEYWORDS | METH_CLASS, nullptr},
+    {"_run", method(comm_run), METH_FASTCALL, nullptr},
+    {"_split", method(comm_split), METH_VARARGS, nullptr},
+    {"_abort", method(comm_abort), METH_VARARGS, nullptr},
+    {"_set_timeout_ms", method(comm_set_timeout), METH_VARARGS, nullptr},
+    {"dup", method(comm_dup), METH_NOARGS, "Makes a communicator of the same ranks. Collective."},
+    {"alone", method(comm_alone), METH_NOARGS, "Makes a communicator that contains only this rank. Local."},
+    {"free", method(comm_free), METH_NOARGS, "Frees the communicator. Collective: waits for the other ranks."},
+    {"close", method(comm_close), METH_NOARGS, "Ends the communicator on this rank alone. Never waits."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef comm_properties[] = {
+    {"rank", reinterpret_cast<getter>(comm_rank), nullptr, "The rank of this process.", nullptr},
+    {"size", reinterpret_cast<getter>(comm_size), nullptr, "The number of ranks.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot comm_slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(comm_dealloc)},
+                            {Py_tp_methods, comm_methods},
+                            {Py_tp_getset, comm_properties},
+                            {0, nullptr}};
+
+PyType_Spec comm_spec = {"tutti._core.Comm", sizeof(comm_object), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, comm_slots};
+
+/* ---- the module --------------------------------------------------------------------------------------------------- */
+
+/* Takes the exception classes, by tutti_err, and the object that stands for TUTTI_IN_PLACE. */
+PyObject *set_up(PyObject *, PyObject *arguments) {
+  PyObject *classes, *mark;
+  if (!PyArg_ParseTuple(arguments, "O!O:set_up", &PyTuple_Type, &classes, &mark)) return nullptr;
+  if (PyTuple_GET_SIZE(classes) != static_cast<Py_ssize_t>(std::size(error_classes)))
+    return PyErr_Format(PyExc_SystemError, "set_up: expected %zu classes", std::size(error_classes));
+  for (size_t i = 0; i < std::size(error_classes); i++)
+    Py_XSETREF(error_classes[i], Py_NewRef(PyTuple_GET_ITEM(classes, static_cast<Py_ssize_t>(i))));
+  Py_XSETREF(in_place, Py_NewRef(mark));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {{"set_up", set_up, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "tutti._core", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__core() {
+  PyObject *module = PyModule_Create(&definition);
+  if (!module) return nullptr;
+  PyObject *type = PyType_FromSpec(&comm_spec);
+  if (type && PyModule_AddObjectRef(module, "Comm", type) == 0) {
+    Py_DECREF(type);
+    return module;
+  }
+  Py_XDECREF(type);
+  Py_DECREF(module);
+  return nullptr;
+}

@@ -1,0 +1,214 @@
+"""Tests of the installed package, as a user meets it: jobs of 1, 2 and 4 ranks, errors, signals, memory.
+
+Run: python -m unittest discover -s python/tests
+"""
+
+import os
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+import tutti
+
+HERE = Path(__file__).parent
+
+
+def job(ranks, *arguments, limit=60):
+    """Runs a script as a job. Returns the completed process."""
+    line = [sys.executable, "-m", "tutti.run", "-n", str(ranks), *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=limit)
+
+
+def program(ranks, text, limit=60):
+    """Runs a text as a program of every rank."""
+    return job(ranks, "--", sys.executable, "-c", "import tutti, numpy as np, time\n" + text, limit=limit)
+
+
+class Jobs(unittest.TestCase):
+    def test_collectives(self):
+        seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
+        print(f"TEST_SEED={seed}", file=sys.stderr)
+        for ranks in (1, 2, 4):
+            with self.subTest(ranks=ranks):
+                done = job(ranks, HERE / "collectives.py", seed, 22 * 15)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertEqual(sorted(done.stdout.split("\n")), [""] + [f"ok {r}" for r in range(ranks)])
+
+    def test_communicators(self):
+        done = program(
+            4,
+            """
+world = tutti.init(timeout=20)
+half = world.split(world.rank % 2, -world.rank)
+assert (half.size, half.rank) == (2, 1 - world.rank // 2)
+x = np.array([world.rank])
+half.allreduce(x)
+assert x[0] == (2 if world.rank % 2 == 0 else 4), x
+none = world.split(tutti.NO_COLOR if world.rank else 0)
+assert (none is None) == (world.rank > 0)
+assert world.alone().size == 1
+twin = world.dup()
+twin.barrier()
+twin.free()
+world.barrier()
+""",
+        )
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_a_rank_that_dies_is_named(self):
+        done = program(
+            2,
+            """
+import os
+world = tutti.init(timeout=20)
+world.barrier()
+if world.rank == 1: os._exit(0)
+try: world.recv(np.zeros(1), 1)
+except tutti.PeerError as error: print(type(error).__name__, "rank 1" in str(error))
+""",
+        )
+        self.assertEqual(done.stdout, "PeerError True\n", done.stderr)
+
+    def test_a_time_out_is_an_exception(self):
+        done = program(
+            2,
+            """
+world = tutti.init()
+if world.rank == 1: time.sleep(2)
+else:
+  start = time.monotonic()
+  try: world.recv(np.zeros(1), 1, timeout=0.3)
+  except TimeoutError as error: print(isinstance(error, tutti.Error), 0.2 < time.monotonic() - start < 1.5)
+""",
+        )
+        self.assertEqual(done.stdout, "True True\n", done.stderr)
+
+    def test_abort_and_mismatch(self):
+        done = program(
+            2,
+            """
+world = tutti.init(timeout=20)
+twin = world.dup()
+try:
+  if world.rank: twin.abort("no more data")
+  else: twin.barrier()
+except tutti.AbortedError as error: print("no more data" in str(error))
+try: world.allreduce(np.zeros(1 + world.rank), timeout=5)
+except tutti.MismatchError as error: print("mismatch", flush=True)
+""",
+        )
+        self.assertEqual(sorted(done.stdout.split()), ["True", "mismatch", "mismatch"], done.stderr)
+
+    def test_ctrl_c_ends_a_wait(self):
+        script = """
+import tutti, numpy as np, threading, os, signal, time
+world = tutti.init()
+if world.rank == 1: time.sleep(2); raise SystemExit
+sent = []
+def press(): sent.append(time.monotonic()); os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.5, press).start()
+try: world.recv(np.zeros(1), 1)
+except KeyboardInterrupt: print(time.monotonic() - sent[0])
+"""
+        done = job(2, "--", sys.executable, "-c", script)
+        self.assertLess(float(done.stdout), 0.3, done.stderr)
+
+    def test_other_threads_run_during_a_wait(self):
+        done = program(
+            2,
+            """
+import threading
+world = tutti.init(timeout=20)
+x = np.zeros(1)
+if world.rank == 1: time.sleep(0.5); world.send(x, 0)
+else:
+  steps = []
+  def count():
+    while not stop: steps.append(1); time.sleep(0.01)
+  stop = False
+  thread = threading.Thread(target=count); thread.start()
+  world.recv(x, 1)
+  stop = True; thread.join()
+  print(len(steps) > 10)
+world.barrier()
+""",
+        )
+        self.assertEqual(done.stdout, "True\n", done.stderr)
+
+
+class Refusals(unittest.TestCase):
+    """Bad input gets a sentence, before anything starts: the communicator stays usable."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.comm = tutti.init()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.comm.close()
+
+    def test_sentences(self):
+        comm, x = self.comm, np.zeros(4)
+        fixed = np.zeros(4)
+        fixed.flags.writeable = False
+        cases = [
+            (lambda: comm.allreduce([1, 2]), "send|recv: expected an object with the buffer protocol.*got list"),
+            (lambda: comm.allreduce(np.zeros((4, 4))[:, 1]), "contiguous"),
+            (lambda: comm.allreduce(fixed), "may be written"),
+            (lambda: comm.allreduce(x, np.zeros(3)), "recv: expected 32 bytes"),
+            (lambda: comm.allreduce(x, np.zeros(4, np.float32)), "send has elements of f64 and recv of f32"),
+            (lambda: comm.allreduce(np.zeros(4, complex)), "no datatype of the library"),
+            (lambda: comm.allreduce(x.astype(">f8")), "no datatype of the library"),
+            (lambda: comm.allreduce(np.zeros(1, bool)), "no datatype of the library"),
+            (lambda: comm.allreduce(x, dtype=99), "dtype: 99"),
+            (lambda: comm.allreduce(np.zeros(3, np.uint8), dtype=tutti.BF16), "3 bytes cannot be divided"),
+            (lambda: comm.broadcast(x, root=-1), "expected numbers from 0"),
+            (lambda: comm.barrier(timeout=0), "timeout: expected seconds"),
+        ]
+        for call, sentence in cases:
+            with self.subTest(sentence=sentence):
+                self.assertRaisesRegex(tutti.ArgumentError, sentence, call)
+        comm.allreduce(x)
+
+    def test_a_freed_communicator(self):
+        comm = self.comm.dup()
+        comm.free()
+        comm.free()
+        self.assertRaisesRegex(tutti.ArgumentError, "is freed", comm.barrier)
+        self.assertRaisesRegex(tutti.ArgumentError, "is freed", lambda: comm.rank)
+
+    def test_buffers_are_released(self):
+        array = bytearray(8)
+        self.comm.allreduce(array)
+        array.append(1)  # fails while a view of the array exists
+        import array as arrays
+
+        self.comm.allreduce(arrays.array("d", [1.0]))
+
+    def test_narrow_floats(self):
+        ones = np.full(3, 0x3F80, np.uint16)
+        self.comm.allreduce(ones, dtype=tutti.BF16)
+        self.assertEqual(list(ones), [0x3F80] * 3)
+
+    def test_unknown_algorithm(self):
+        comm = self.comm.dup()
+        self.assertRaisesRegex(tutti.ArgumentError, "nonesuch", lambda: comm.barrier(algorithm="nonesuch"))
+        comm.close()
+
+    def test_a_child_of_fork_does_no_harm(self):
+        child = os.fork()
+        if child == 0:
+            try:
+                self.comm.barrier()
+            except tutti.ArgumentError:
+                os._exit(7)
+            os._exit(0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+        self.comm.barrier()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,234 @@
+"""Collective communication between processes. See docs/PYTHON.md, and tutti(7) for the words used here.
+
+Buffers are numpy arrays, or other objects with the buffer protocol, that are contiguous in C order. They are never
+copied. Time limits are in seconds: None is the default of the communicator, math.inf is no limit.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Any, Optional
+
+from tutti import _core
+
+
+class Error(RuntimeError):
+    """An error of the library. The text is the library's message."""
+
+
+class ArgumentError(Error, ValueError):
+    """Invalid call or option."""
+
+
+class EnvironmentVariableError(Error):
+    """Environment variables that are incomplete, unknown or malformed."""
+
+
+class MismatchError(Error):
+    """Two ranks disagree about a call."""
+
+
+class PeerError(Error):
+    """A rank died or left."""
+
+
+class TimeoutError(Error, TimeoutError):
+    """A time limit ran out."""
+
+
+class AbortedError(Error):
+    """A rank called abort()."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Out of memory."""
+
+
+class SystemCallError(Error):
+    """A system call failed."""
+
+
+class UnsupportedError(Error):
+    """The operation is not supported on this host or in this configuration."""
+
+
+class Op(enum.IntEnum):
+    """Operations of reductions."""
+
+    SUM = 0
+    PROD = 1
+    MIN = 2
+    MAX = 3
+    AVG = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    LAND = 8
+    LOR = 9
+    LXOR = 10
+
+
+class Datatype(enum.IntEnum):
+    """Datatypes, for dtype=. Without it the elements of the buffer tell the datatype."""
+
+    I8 = 0
+    U8 = 1
+    I16 = 2
+    U16 = 3
+    I32 = 4
+    U32 = 5
+    I64 = 6
+    U64 = 7
+    F16 = 16
+    BF16 = 17
+    F32 = 18
+    F64 = 19
+    F8E4M3 = 24
+    F8E5M2 = 25
+
+
+globals().update(Op.__members__)
+globals().update(Datatype.__members__)
+
+
+class _InPlace:
+    def __repr__(self) -> str:
+        return "tutti.IN_PLACE"
+
+
+IN_PLACE = _InPlace()
+ANY_RANK = 0xFFFFFFFF
+ANY_TAG = 0xFFFFFFFF
+NO_COLOR = -1
+
+_core.set_up(
+    (
+        Error,
+        ArgumentError,
+        EnvironmentVariableError,
+        MismatchError,
+        PeerError,
+        TimeoutError,
+        AbortedError,
+        OutOfMemoryError,
+        SystemCallError,
+        UnsupportedError,
+    ),
+    IN_PLACE,
+)
+
+# Values of tutti_collective.
+_ALLREDUCE, _REDUCE, _BROADCAST, _GATHER, _SCATTER, _ALLGATHER, _REDUCE_SCATTER, _ALLTOALL, _BARRIER, _SCAN, _EXSCAN = range(11)
+_SEND, _RECV = 64, 65
+
+
+def _ms(timeout: Optional[float]) -> int:
+    """Returns a time limit in ms as tutti.h has it."""
+    if timeout is None:
+        return 0
+    if timeout == math.inf:
+        return -1
+    if not 0 < timeout <= 2_000_000:
+        raise ArgumentError(f"timeout: expected seconds greater than 0 and at most 2,000,000, or math.inf, got {timeout}")
+    return max(1, round(timeout * 1000))
+
+
+class Communicator(_core.Comm):
+    """The ranks that make calls together. Made by init(), split(), dup() and alone().
+
+    A communicator that is not freed ends when it is collected; as a context manager it ends with close().
+    """
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def split(self, color: int, key: int = 0) -> Optional[Communicator]:
+        """Ranks with equal colour form a communicator, ordered by key. Collective. NO_COLOR joins none: None."""
+        return self._split(color, key)
+
+    def set_timeout(self, timeout: Optional[float]) -> None:
+        """Sets the time limit of calls that set no limit of their own. None: no limit."""
+        self._set_timeout_ms(_ms(timeout))
+
+    def abort(self, reason: Optional[str] = None) -> None:
+        """Fails the communicator on all of its ranks with this reason."""
+        self._abort(reason)
+
+    def allreduce(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Reduces the inputs of all ranks; every rank gets the result. Without recv it replaces the input."""
+        recv = send if recv is None else recv
+        self._run(0, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, 0 if timeout is None else _ms(timeout))
+
+    def reduce(self, send, recv=None, op=0, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Reduces the inputs of all ranks; root gets the result. Without recv it replaces the input of root."""
+        recv = send if recv is None and self.rank == root else recv
+        self._run(_REDUCE, send, recv, dtype, op, root, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def broadcast(self, buffer, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Copies the buffer of root to all ranks."""
+        send, recv = (buffer, None) if self.rank == root else (None, buffer)
+        self._run(_BROADCAST, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def gather(self, send, recv=None, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Collects the inputs of all ranks in recv of root, in rank order. send may be IN_PLACE at root."""
+        recv = recv if self.rank == root else None
+        self._run(_GATHER, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def scatter(self, send, recv, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Gives every rank its block of the buffer of root. recv may be IN_PLACE at root."""
+        send = send if self.rank == root else None
+        self._run(_SCATTER, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def allgather(self, send, recv, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Collects the inputs of all ranks on every rank, in rank order. send may be IN_PLACE."""
+        self._run(_ALLGATHER, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def reduce_scatter(self, send, recv, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Reduces the inputs of all ranks; every rank gets its block. recv may be IN_PLACE."""
+        self._run(_REDUCE_SCATTER, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def alltoall(self, send, recv=None, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Sends block i to rank i, and collects the blocks of all ranks. Without recv they replace the input."""
+        recv = send if recv is None else recv
+        self._run(_ALLTOALL, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def barrier(self, *, algorithm=None, timeout=None) -> None:
+        """Waits until all ranks have called barrier()."""
+        self._run(_BARRIER, None, None, Datatype.U8, 0, 0, 0, 0, algorithm, 0, _ms(timeout))
+
+    def scan(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Rank r gets the reduction of the inputs of ranks 0 to r. Without recv it replaces the input."""
+        recv = send if recv is None else recv
+        self._run(_SCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def exscan(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Rank r gets the reduction of the inputs of ranks 0 to r - 1; recv of rank 0 is unchanged."""
+        recv = send if recv is None else recv
+        self._run(_EXSCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+
+    def send(self, buffer, peer, tag=0, *, dtype=-1, lanes=0, timeout=None) -> None:
+        """Sends a message to peer."""
+        self._run(_SEND, buffer, None, dtype, 0, 0, peer, tag, None, lanes, _ms(timeout))
+
+    def recv(self, buffer, peer=ANY_RANK, tag=0, *, dtype=-1, lanes=0, timeout=None) -> None:
+        """Receives the next message of peer with this tag. Its length must be that of the buffer."""
+        self._run(_RECV, None, buffer, dtype, 0, 0, peer, tag, None, lanes, _ms(timeout))
+
+
+def init(
+    *,
+    timeout: Optional[float] = None,
+    join_timeout: Optional[float] = None,
+    progress_thread: bool = False,
+    **options: Any,
+) -> Communicator:
+    """Joins the world that the environment or the options describe. Collective over all processes of the job.
+
+    Further options are rank, ranks, address, port, secret and spin_us, as in tutti_init(3).
+    """
+    limits = {"timeout_ms": _ms(timeout), "join_timeout_ms": _ms(join_timeout)}
+    return Communicator._init(progress_thread=progress_thread, **limits, **options)

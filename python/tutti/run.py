@@ -1,0 +1,28 @@
+"""`python -m tutti.run -n 4 script.py`: starts the ranks of a job with the command `tutti run` of this package.
+
+Options before the script are those of tutti-run(1). A script that ends in .py runs with this Python.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+
+def command(arguments: list[str]) -> list[str]:
+    """Returns the command line of `tutti run`."""
+    tutti = str(Path(__file__).parent / "bin" / "tutti")
+    for i, argument in enumerate(arguments):
+        if argument == "--":
+            break
+        if argument.endswith(".py") or argument == "-m":
+            return [tutti, "run", *arguments[:i], "--", sys.executable, *arguments[i:]]
+    return [tutti, "run", *arguments]
+
+
+def main() -> None:
+    line = command(sys.argv[1:])
+    os.execv(line[0], line)
+
+
+if __name__ == "__main__":
+    main()
