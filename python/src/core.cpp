@@ -15,9 +15,12 @@ namespace {
 
 constexpr int SIGNALS_MS = 50; /* longest time in ms without a look at signals */
 
+struct request_object;
+
 struct comm_object {
-  PyObject_HEAD tutti_comm *comm; /* NULL: freed */
-  unsigned active;                /* threads inside a call; guarded by the interpreter lock */
+  PyObject_HEAD request_object *requests; /* list of the requests that have a handle */
+  tutti_comm *comm;                       /* NULL: freed */
+  unsigned active;                        /* threads inside a call; guarded by the interpreter lock */
 };
 
 PyObject *error_classes[TUTTI_ERR_UNSUPPORTED + 1]; /* by tutti_err; [0] is their base class */
@@ -179,26 +182,46 @@ bool describe(tutti_call *call, const tutti_comm *comm, const buffer &send, cons
          measure(call, recv, "recv", shape.recv_is_long ? ranks : 1, &known);
 }
 
-/* Starts the call and waits until it is complete. Returns its result. Runs without the interpreter lock, and takes it
- * to look for signals. If a signal handler raises, the communicator is aborted, so that the library no longer uses
- * the buffers; *interrupted is then true. */
+/* Waits for a request that is open. Returns its result. Runs without the interpreter lock `state`, and takes it to look
+ * for signals. If a signal handler raises, sets *interrupted, and returns TUTTI_OK with the request still open. */
+tutti_err wait_unlocked(tutti_comm *comm, tutti_request **request, PyThreadState **state, bool *interrupted) {
+  for (;;) {
+    bool done;
+    const tutti_err err = tutti_test(request, &done);
+    if (err != TUTTI_OK || done) return err;
+    if (tutti_progress(comm, SIGNALS_MS) != TUTTI_OK) continue; /* tutti_test returns the verdict */
+    PyEval_RestoreThread(*state);
+    *interrupted = PyErr_CheckSignals() != 0;
+    *state = PyEval_SaveThread();
+    if (*interrupted) return TUTTI_OK;
+  }
+}
+
+/* Runs a function of the library without the interpreter lock. */
+template <typename F>
+tutti_err unlocked(F &&f) {
+  PyThreadState *state = PyEval_SaveThread();
+  const tutti_err err = f();
+  PyEval_RestoreThread(state);
+  return err;
+}
+
+/* Starts the call and waits until it is complete. Returns its result. If a signal handler raises, the communicator is
+ * aborted, so that the library no longer uses the buffers. */
 tutti_err run_and_wait(tutti_comm *comm, const tutti_call *call, bool *interrupted) {
   PyThreadState *state = PyEval_SaveThread();
   tutti_request *request = nullptr;
-  bool done = false;
   tutti_err err = tutti_start(comm, call, &request);
-  while (err == TUTTI_OK && (err = tutti_test(&request, &done)) == TUTTI_OK && !done) {
-    if (tutti_progress(comm, SIGNALS_MS) != TUTTI_OK || *interrupted) continue; /* tutti_test returns the verdict */
-    PyEval_RestoreThread(state);
-    *interrupted = PyErr_CheckSignals() != 0;
-    state = PyEval_SaveThread();
-    if (*interrupted) tutti_abort(comm, "a signal handler of Python raised an exception");
+  if (err == TUTTI_OK) err = wait_unlocked(comm, &request, &state, interrupted);
+  if (*interrupted) {
+    tutti_abort(comm, "a signal handler of Python raised an exception");
+    err = tutti_wait(&request);
   }
   PyEval_RestoreThread(state);
   return err;
 }
 
-/* The arguments of Comm.run. */
+/* The arguments of Comm._run, Comm._start and Comm._prepare. */
 enum { COLLECTIVE, SEND, RECV, DTYPE, OP, ROOT, PEER, TAG, ALGORITHM, LANES, TIMEOUT_MS, ARGUMENTS };
 
 /* Sets all fields but the buffers. Returns false with an exception if an argument has the wrong type or range. */
@@ -226,39 +249,207 @@ bool read_call(PyObject *const *arguments, tutti_call *call) {
   return !PyErr_Occurred();
 }
 
-PyObject *comm_run(comm_object *self, PyObject *const *arguments, Py_ssize_t count) {
-  if (count != ARGUMENTS) return PyErr_Format(PyExc_TypeError, "run: expected %d arguments", int{ARGUMENTS});
-  tutti_comm *comm = living(self);
-  tutti_call call{};
-  if (!comm || !read_call(arguments, &call)) return nullptr;
-  buffer send, recv;
+/* Describes a call whose arguments are those of Comm._run. The buffers stay exported while send and recv live. Returns
+ * false with an exception if an argument is wrong. */
+bool read_arguments(comm_object *self, PyObject *const *arguments, Py_ssize_t count, tutti_call *call, buffer *send,
+                    buffer *recv) {
+  if (count != ARGUMENTS) {
+    PyErr_Format(PyExc_TypeError, "expected %d arguments", int{ARGUMENTS});
+    return false;
+  }
+  if (!living(self) || !read_call(arguments, call)) return false;
   const bool shared = arguments[SEND] == arguments[RECV]; /* in place: one view serves both */
-  if (!recv.open(arguments[RECV], "recv", true)) return nullptr;
-  if (!shared && !send.open(arguments[SEND], "send", false)) return nullptr;
+  if (!recv->open(arguments[RECV], "recv", true)) return false;
+  if (!shared && !send->open(arguments[SEND], "send", false)) return false;
   const bool has_type = PyLong_AsLong(arguments[DTYPE]) >= 0;
-  if (!describe(&call, comm, send, recv, has_type)) return nullptr;
-  call.send = shared ? recv.address() : send.address();
-  call.recv = recv.address();
+  if (!describe(call, self->comm, *send, *recv, has_type)) return false;
+  call->send = shared ? recv->address() : send->address();
+  call->recv = recv->address();
+  return true;
+}
 
+PyObject *comm_run(comm_object *self, PyObject *const *arguments, Py_ssize_t count) {
+  tutti_call call{};
+  buffer send, recv;
+  if (!read_arguments(self, arguments, count, &call, &send, &recv)) return nullptr;
   bool interrupted = false;
   self->active++;
-  const tutti_err err = run_and_wait(comm, &call, &interrupted);
+  const tutti_err err = run_and_wait(self->comm, &call, &interrupted);
   self->active--;
   if (interrupted) return nullptr;
-  if (err != TUTTI_OK) return raise(err, comm);
+  if (err != TUTTI_OK) return raise(err, self->comm);
   Py_RETURN_NONE;
 }
 
-/* ---- communicators ------------------------------------------------------------------------------------------------ */
+/* ---- requests ----------------------------------------------------------------------------------------------------- */
 
-/* Runs a function of the library without the interpreter lock. */
-template <typename F>
-tutti_err unlocked(F &&f) {
-  PyThreadState *state = PyEval_SaveThread();
-  const tutti_err err = f();
-  PyEval_RestoreThread(state);
-  return err;
+/* While a request is open it holds a reference to itself, so its buffers stay exported even if the program drops it.
+ * comm->requests lists the requests with a handle. They hold a reference to comm; comm holds none to them. */
+struct request_object {
+  PyObject_HEAD comm_object *comm;
+  tutti_request *handle; /* NULL: complete, or the communicator has ended */
+  buffer *memory;        /* [2] send and recv */
+  request_object *next, **link;
+  bool open, persistent, busy; /* busy: a thread is inside a test or wait of this request */
+};
+
+PyTypeObject *request_type;
+
+void forget_handle(request_object *self) {
+  self->handle = nullptr;
+  *self->link = self->next;
+  if (self->next) self->next->link = self->link;
 }
+
+/* Notes that the library no longer uses the buffers. May free self. */
+void note_end(request_object *self) {
+  if (!self->handle || !self->persistent) {
+    delete[] self->memory;
+    self->memory = nullptr;
+  }
+  if (!self->open) return;
+  self->open = false;
+  Py_DECREF(self);
+}
+
+/* Tests an open request, or waits for it. Returns true if it is complete without an error. Returns false if it is open,
+ * or with an exception. */
+bool look_at(request_object *self, bool waits) {
+  if (!self->open) return true;
+  if (self->busy) {
+    refuse("another thread is inside test() or wait() of this request; one thread at a time");
+    return false;
+  }
+  Py_INCREF(self);
+  self->busy = true;
+  self->comm->active++;
+  tutti_request *handle = self->handle;
+  bool done = false, interrupted = false;
+  PyThreadState *state = PyEval_SaveThread();
+  const tutti_err err =
+      waits ? wait_unlocked(self->comm->comm, &handle, &state, &interrupted) : tutti_test(&handle, &done);
+  PyEval_RestoreThread(state);
+  done = (waits && !interrupted) || done || !handle || err != TUTTI_OK;
+  self->comm->active--;
+  self->busy = false;
+  if (!handle) forget_handle(self);
+  if (done) note_end(self);
+  if (err != TUTTI_OK && !interrupted) raise(err, self->comm->comm);
+  Py_DECREF(self);
+  return done && err == TUTTI_OK;
+}
+
+/* Tests the open requests that the program has dropped, so that their memory comes back. Their errors are verdicts of
+ * the communicator, which the next call returns. */
+void reap(comm_object *comm) {
+  for (request_object *request = comm->requests, *next; request; request = next) {
+    next = request->next;
+    if (!request->open || request->busy || Py_REFCNT(request) > 1) continue;
+    if (!look_at(request, false)) PyErr_Clear();
+    return; /* the list may have changed meanwhile; the next start goes on */
+  }
+}
+
+/* Makes a request of a call by `make`, which is a function of the library. */
+template <typename F>
+PyObject *make_request(comm_object *comm, PyObject *const *arguments, Py_ssize_t count, bool persistent, F &&make) {
+  reap(comm);
+  request_object *self = reinterpret_cast<request_object *>(request_type->tp_alloc(request_type, 0));
+  if (!self) return nullptr;
+  self->comm = reinterpret_cast<comm_object *>(Py_NewRef(comm));
+  self->persistent = persistent;
+  self->memory = new buffer[2];
+  tutti_call call{};
+  tutti_err err = TUTTI_OK;
+  bool valid = read_arguments(comm, arguments, count, &call, &self->memory[0], &self->memory[1]);
+  comm->active++;
+  if (valid) err = unlocked([&] { return make(comm->comm, &call, &self->handle); });
+  comm->active--;
+  if (!valid || err != TUTTI_OK) {
+    if (valid) raise(err, comm->comm);
+    Py_DECREF(self);
+    return nullptr;
+  }
+  self->next = comm->requests;
+  self->link = &comm->requests;
+  if (self->next) self->next->link = &self->next;
+  comm->requests = self;
+  if (!persistent) {
+    self->open = true;
+    Py_INCREF(self);
+  }
+  return reinterpret_cast<PyObject *>(self);
+}
+
+PyObject *comm_start(comm_object *self, PyObject *const *arguments, Py_ssize_t count) {
+  return make_request(
+      self, arguments, count, false,
+      [](tutti_comm *comm, const tutti_call *call, tutti_request **made) { return tutti_start(comm, call, made); });
+}
+
+PyObject *comm_prepare(comm_object *self, PyObject *const *arguments, Py_ssize_t count) {
+  return make_request(self, arguments, count, true, [](tutti_comm *comm, const tutti_call *call, tutti_request **made) {
+    return tutti_prepare(comm, call, made);
+  });
+}
+
+PyObject *request_start(request_object *self, PyObject *) {
+  if (!self->persistent) return refuse("start: expected a request of prepare(); this one has been started already");
+  if (!self->handle) return refuse("start: the communicator of this request has ended");
+  if (self->open) return refuse("start: the request is open; wait for it first");
+  self->open = true;
+  Py_INCREF(self);
+  const tutti_err err = unlocked([&] { return tutti_restart(self->handle); });
+  if (err == TUTTI_OK) Py_RETURN_NONE;
+  raise(err, self->comm->comm);
+  note_end(self);
+  return nullptr;
+}
+
+PyObject *request_wait(request_object *self, PyObject *) {
+  (void)look_at(self, true);
+  return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+}
+
+PyObject *request_test(request_object *self, PyObject *) {
+  const bool done = look_at(self, false);
+  return PyErr_Occurred() ? nullptr : PyBool_FromLong(done);
+}
+
+PyObject *request_done(request_object *self, void *) { return PyBool_FromLong(!self->open); }
+
+PyObject *request_comm(request_object *self, void *) { return Py_NewRef(reinterpret_cast<PyObject *>(self->comm)); }
+
+/* The request is not open, since an open one holds a reference to itself. */
+void request_dealloc(request_object *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  if (self->handle) {
+    tutti_request_free(self->handle);
+    forget_handle(self);
+  }
+  delete[] self->memory;
+  Py_XDECREF(self->comm);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+/* Before a communicator ends: frees its persistent requests that are not open. Returns how many requests are open. */
+unsigned free_idle(comm_object *comm) {
+  unsigned open = 0;
+  for (request_object *request = comm->requests, *next; request; request = next) {
+    next = request->next;
+    if (request->open) {
+      open++;
+      continue;
+    }
+    tutti_request_free(request->handle);
+    forget_handle(request);
+    note_end(request);
+  }
+  return open;
+}
+
+/* ---- communicators ------------------------------------------------------------------------------------------------ */
 
 /* Wraps a communicator in an object of `type`, or None if there is none. Closes it if there is no memory. */
 PyObject *wrap(PyTypeObject *type, tutti_comm *comm) {
@@ -312,11 +503,19 @@ PyObject *finish(comm_object *self, tutti_err (*end)(tutti_comm *)) {
   if (!self->comm) Py_RETURN_NONE;
   if (self->active > 0)
     return refuse("%u threads are inside calls on this communicator; wait for them before it ends", self->active);
+  const unsigned open = free_idle(self);
+  if (open > 0 && end == tutti_comm_free)
+    return refuse("%u requests of this communicator are open; wait for them before free()", open);
   tutti_comm *comm = self->comm;
   self->comm = nullptr;
   const tutti_err err = unlocked([&] { return end(comm); });
-  if (err != TUTTI_OK) return raise(err, nullptr);
-  Py_RETURN_NONE;
+  if (err != TUTTI_OK) raise(err, nullptr);
+  while (self->requests) { /* close() has ended them */
+    request_object *request = self->requests;
+    forget_handle(request);
+    note_end(request);
+  }
+  return err == TUTTI_OK ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject *comm_free(comm_object *self, PyObject *) { return finish(self, tutti_comm_free); }
@@ -359,9 +558,40 @@ PyCFunction method(F *function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
+PyObject *comm_progress(comm_object *self, PyObject *) {
+  tutti_comm *comm = living(self);
+  if (!comm) return nullptr;
+  self->active++;
+  const tutti_err err = unlocked([&] { return tutti_progress(comm, SIGNALS_MS); });
+  self->active--;
+  return err == TUTTI_OK ? Py_NewRef(Py_None) : raise(err, comm);
+}
+
+PyMethodDef request_methods[] = {
+    {"start", method(request_start), METH_NOARGS, "Starts a request of prepare() once more."},
+    {"wait", method(request_wait), METH_NOARGS, "Waits until the request is complete."},
+    {"test", method(request_test), METH_NOARGS, "Advances the request. Returns True if it is complete."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef request_properties[] = {
+    {"done", reinterpret_cast<getter>(request_done), nullptr, "True if no call is open.", nullptr},
+    {"communicator", reinterpret_cast<getter>(request_comm), nullptr, "The communicator of the request.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot request_slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(request_dealloc)},
+                               {Py_tp_methods, request_methods},
+                               {Py_tp_getset, request_properties},
+                               {0, nullptr}};
+
+PyType_Spec request_spec = {"tutti.Request", sizeof(request_object), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, request_slots};
+
 PyMethodDef comm_methods[] = {
     {"_init", method(comm_init), METH_VARARGS | METH_KEYWORDS | METH_CLASS, nullptr},
     {"_run", method(comm_run), METH_FASTCALL, nullptr},
+    {"_start", method(comm_start), METH_FASTCALL, nullptr},
+    {"_prepare", method(comm_prepare), METH_FASTCALL, nullptr},
+    {"_progress", method(comm_progress), METH_NOARGS, nullptr},
     {"_split", method(comm_split), METH_VARARGS, nullptr},
     {"_abort", method(comm_abort), METH_VARARGS, nullptr},
     {"_set_timeout_ms", method(comm_set_timeout), METH_VARARGS, nullptr},
@@ -403,17 +633,24 @@ PyMethodDef functions[] = {{"set_up", set_up, METH_VARARGS, nullptr}, {nullptr, 
 PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "tutti._core", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
 
+/* Makes a type and adds it to the module. Returns a borrowed reference, which the module keeps. */
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name) {
+  PyObject *type = PyType_FromSpec(spec);
+  if (!type || PyModule_AddObjectRef(module, name, type) < 0) {
+    Py_XDECREF(type);
+    return nullptr;
+  }
+  Py_DECREF(type);
+  return reinterpret_cast<PyTypeObject *>(type);
+}
+
 }  // namespace
 
 PyMODINIT_FUNC PyInit__core() {
   PyObject *module = PyModule_Create(&definition);
   if (!module) return nullptr;
-  PyObject *type = PyType_FromSpec(&comm_spec);
-  if (type && PyModule_AddObjectRef(module, "Comm", type) == 0) {
-    Py_DECREF(type);
-    return module;
-  }
-  Py_XDECREF(type);
+  request_type = add_type(module, &request_spec, "Request");
+  if (request_type && add_type(module, &comm_spec, "Comm")) return module;
   Py_DECREF(module);
   return nullptr;
 }

@@ -19,11 +19,33 @@ def reduced(op, rows):
     return REDUCTIONS[op](rows, dtype=rows.dtype) if op in (tutti.SUM, tutti.PROD) else REDUCTIONS[op](rows)
 
 
+class Forms:
+    """The calls of a communicator in a form: blocking, started, or prepared."""
+
+    def __init__(self, comm, form):
+        self.comm, self.form = comm, form
+
+    def __getattr__(self, name):
+        def call(*arguments, **options):
+            if self.form == "started":
+                tutti.wait_all([getattr(self.comm, "i" + name)(*arguments, **options)])
+            elif self.form == "prepared":
+                request = self.comm.prepare(name, *arguments, **options)
+                request.start()
+                tutti.wait_any([request])
+            else:
+                getattr(self.comm, name)(*arguments, **options)
+
+        return call
+
+
 class Case:
     """One random call. `inputs` has a row of ranks * count elements for each rank, and is equal on all ranks."""
 
     def __init__(self, comm, random):
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.rank, self.size = comm.rank, comm.size
+        self.form = str(random.choice(["blocking", "started", "prepared"]))
+        self.comm = Forms(comm, self.form)
         self.count = int(random.choice([0, 1, 3, 64, 5000]))
         self.root = int(random.integers(comm.size))
         self.op = tutti.Op(int(random.choice(list(REDUCTIONS))))

@@ -102,6 +102,51 @@ except tutti.MismatchError as error: print("mismatch", flush=True)
         )
         self.assertEqual(sorted(done.stdout.split()), ["True", "mismatch", "mismatch"], done.stderr)
 
+    def test_requests(self):
+        done = program(
+            2,
+            """
+import gc
+world = tutti.init(timeout=20)
+other = 1 - world.rank
+a, b = np.full(3, world.rank), np.zeros(3, int)
+late = world.irecv(b, other, tag=9)
+assert not late.done and not late.test()
+dropped = bytearray(8)
+world.isend(dropped, other, tag=1)
+world.irecv(bytearray(8), other, tag=1)  # both are dropped while open
+gc.collect()
+world.barrier()
+world.isend(a, other, tag=9).wait()
+late.wait(); late.wait()
+assert late.done and list(b) == [other] * 3
+for _ in range(8): world.ibarrier().wait()
+dropped.append(1)  # fails while a view of the array exists
+x = np.zeros(2)
+again = world.prepare("allreduce", x)
+for step in range(5):
+  x[:] = step
+  again.start()
+  again.wait()
+  assert list(x) == [2 * step] * 2
+world.free()
+try: again.start()
+except tutti.ArgumentError as error: print("ended" in str(error), flush=True)
+""",
+        )
+        self.assertEqual(done.stdout.split(), ["True"] * 2, done.stderr)
+
+    def test_an_open_request_keeps_its_communicator(self):
+        comm = tutti.init()
+        try:
+            twin = comm.dup()
+            request = twin.irecv(bytearray(1), 0)
+            self.assertRaisesRegex(tutti.ArgumentError, "1 requests", twin.free)
+            self.assertRaises(tutti.ArgumentError, twin.close)
+            self.assertTrue(request.done)
+        finally:
+            comm.close()
+
     def test_ctrl_c_ends_a_wait(self):
         script = """
 import tutti, numpy as np, threading, os, signal, time

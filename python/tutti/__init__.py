@@ -7,7 +7,9 @@ copied. Time limits are in seconds: None is the default of the communicator, mat
 from __future__ import annotations
 
 import enum
+import functools
 import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
 from tutti import _core
@@ -134,6 +136,29 @@ def _ms(timeout: Optional[float]) -> int:
     return max(1, round(timeout * 1000))
 
 
+Request = _core.Request
+
+
+class _Recorder:
+    """Stands for a communicator in its own methods: what they would run is given to `take`."""
+
+    __slots__ = ("rank", "_run")
+
+    def __init__(self, comm: _core.Comm, take: Callable[..., Request]) -> None:
+        self.rank = comm.rank
+        self._run = take
+
+
+def _nonblocking(call: Callable[..., None]) -> Callable[..., Request]:
+    @functools.wraps(call)
+    def start(self: Communicator, *arguments: Any, **options: Any) -> Request:
+        return call(_Recorder(self, self._start), *arguments, **options)
+
+    start.__name__ = "i" + call.__name__
+    start.__doc__ = f"Starts {call.__name__}() and returns a Request. The buffers belong to the call until it is complete."
+    return start
+
+
 class Communicator(_core.Comm):
     """The ranks that make calls together. Made by init(), split(), dup() and alone().
 
@@ -143,8 +168,12 @@ class Communicator(_core.Comm):
     def __enter__(self) -> Communicator:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *error: object) -> None:
+        try:
+            self.close()
+        except Error:
+            if kind is None:
+                raise
 
     def split(self, color: int, key: int = 0) -> Optional[Communicator]:
         """Ranks with equal colour form a communicator, ordered by key. Collective. NO_COLOR joins none: None."""
@@ -161,62 +190,102 @@ class Communicator(_core.Comm):
     def allreduce(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Reduces the inputs of all ranks; every rank gets the result. Without recv it replaces the input."""
         recv = send if recv is None else recv
-        self._run(0, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, 0 if timeout is None else _ms(timeout))
+        return self._run(0, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, 0 if timeout is None else _ms(timeout))
 
     def reduce(self, send, recv=None, op=0, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Reduces the inputs of all ranks; root gets the result. Without recv it replaces the input of root."""
         recv = send if recv is None and self.rank == root else recv
-        self._run(_REDUCE, send, recv, dtype, op, root, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_REDUCE, send, recv, dtype, op, root, 0, 0, algorithm, lanes, _ms(timeout))
 
     def broadcast(self, buffer, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Copies the buffer of root to all ranks."""
         send, recv = (buffer, None) if self.rank == root else (None, buffer)
-        self._run(_BROADCAST, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_BROADCAST, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
 
     def gather(self, send, recv=None, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Collects the inputs of all ranks in recv of root, in rank order. send may be IN_PLACE at root."""
         recv = recv if self.rank == root else None
-        self._run(_GATHER, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_GATHER, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
 
     def scatter(self, send, recv, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Gives every rank its block of the buffer of root. recv may be IN_PLACE at root."""
         send = send if self.rank == root else None
-        self._run(_SCATTER, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_SCATTER, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout))
 
     def allgather(self, send, recv, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Collects the inputs of all ranks on every rank, in rank order. send may be IN_PLACE."""
-        self._run(_ALLGATHER, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_ALLGATHER, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout))
 
     def reduce_scatter(self, send, recv, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Reduces the inputs of all ranks; every rank gets its block. recv may be IN_PLACE."""
-        self._run(_REDUCE_SCATTER, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_REDUCE_SCATTER, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
 
     def alltoall(self, send, recv=None, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Sends block i to rank i, and collects the blocks of all ranks. Without recv they replace the input."""
         recv = send if recv is None else recv
-        self._run(_ALLTOALL, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_ALLTOALL, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout))
 
     def barrier(self, *, algorithm=None, timeout=None) -> None:
         """Waits until all ranks have called barrier()."""
-        self._run(_BARRIER, None, None, Datatype.U8, 0, 0, 0, 0, algorithm, 0, _ms(timeout))
+        return self._run(_BARRIER, None, None, Datatype.U8, 0, 0, 0, 0, algorithm, 0, _ms(timeout))
 
     def scan(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Rank r gets the reduction of the inputs of ranks 0 to r. Without recv it replaces the input."""
         recv = send if recv is None else recv
-        self._run(_SCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_SCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
 
     def exscan(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Rank r gets the reduction of the inputs of ranks 0 to r - 1; recv of rank 0 is unchanged."""
         recv = send if recv is None else recv
-        self._run(_EXSCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_EXSCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
 
     def send(self, buffer, peer, tag=0, *, dtype=-1, lanes=0, timeout=None) -> None:
         """Sends a message to peer."""
-        self._run(_SEND, buffer, None, dtype, 0, 0, peer, tag, None, lanes, _ms(timeout))
+        return self._run(_SEND, buffer, None, dtype, 0, 0, peer, tag, None, lanes, _ms(timeout))
 
     def recv(self, buffer, peer=ANY_RANK, tag=0, *, dtype=-1, lanes=0, timeout=None) -> None:
         """Receives the next message of peer with this tag. Its length must be that of the buffer."""
-        self._run(_RECV, None, buffer, dtype, 0, 0, peer, tag, None, lanes, _ms(timeout))
+        return self._run(_RECV, None, buffer, dtype, 0, 0, peer, tag, None, lanes, _ms(timeout))
+
+    iallreduce, ireduce, ibroadcast = map(_nonblocking, (allreduce, reduce, broadcast))
+    igather, iscatter, iallgather = map(_nonblocking, (gather, scatter, allgather))
+    ireduce_scatter, ialltoall, ibarrier = map(_nonblocking, (reduce_scatter, alltoall, barrier))
+    iscan, iexscan, isend, irecv = map(_nonblocking, (scan, exscan, send, recv))
+
+    def prepare(self, name: str, *arguments: Any, **options: Any) -> Request:
+        """Makes a request that can be started many times: prepare("allreduce", array), then start() and wait()."""
+        if name not in _PREPARED:
+            raise ArgumentError(f"prepare: expected one of {', '.join(_PREPARED)}, got {name!r}")
+        return getattr(Communicator, name)(_Recorder(self, self._prepare), *arguments, **options)
+
+
+_PREPARED = [name[1:] for name in vars(Communicator) if name[0] == "i" and name[1:] in vars(Communicator)]
+
+
+def wait_all(requests: Iterable[Request]) -> None:
+    """Waits until all requests are complete, and raises their first error."""
+    first = None
+    for request in requests:
+        try:
+            request.wait()
+        except Error as error:
+            first = first or error
+    if first:
+        raise first
+
+
+def wait_any(requests: Sequence[Request]) -> int:
+    """Waits until one request is complete. Returns its position; remove it from the list before the next call."""
+    if not requests:
+        raise ArgumentError("wait_any: expected at least one request, got none")
+    while True:
+        for position, request in enumerate(requests):
+            if request.test():
+                return position
+        try:
+            requests[0].communicator._progress()
+        except Error:
+            pass  # the next test raises it
 
 
 def init(
