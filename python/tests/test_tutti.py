@@ -3,6 +3,7 @@
 Run: python -m unittest discover -s python/tests
 """
 
+import doctest
 import os
 import subprocess
 import sys
@@ -147,6 +148,29 @@ except tutti.ArgumentError as error: print("ended" in str(error), flush=True)
         finally:
             comm.close()
 
+    def test_objects(self):
+        text = """
+world = tutti.init(timeout=20)
+def thing(rank): return {"rank": rank, "text": "x" * 10 ** rank}
+for root in range(world.size):
+  mine = thing(world.rank)
+  assert world.broadcast_object(mine, root) == thing(root)
+  everything = [thing(r) for r in range(world.size)]
+  assert world.gather_object(mine, root) == (everything if world.rank == root else None)
+  assert world.allgather_object(mine) == everything
+  assert world.scatter_object(everything if world.rank == root else None, root) == mine
+if world.size > 1:
+  peer = world.rank ^ 1
+  if world.rank < peer: world.send_object(thing(world.rank), peer, 3)
+  assert world.recv_object(peer, 3) == thing(peer)
+  if world.rank > peer: world.send_object(thing(world.rank), peer, 3)
+world.barrier()
+"""
+        for ranks in (1, 2, 4):
+            with self.subTest(ranks=ranks):
+                done = program(ranks, text)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_ctrl_c_ends_a_wait(self):
         script = """
 import tutti, numpy as np, threading, os, signal, time
@@ -253,6 +277,14 @@ class Refusals(unittest.TestCase):
             os._exit(0)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
         self.comm.barrier()
+
+
+class Document(unittest.TestCase):
+    def test_docs_python(self):
+        document = HERE.parent.parent / "docs" / "PYTHON.md"
+        failed, tried = doctest.testfile(str(document), module_relative=False)
+        self.assertEqual(failed, 0)
+        self.assertGreater(tried, 10)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
 from tutti import _core
+from tutti._objects import ObjectCalls
 
 
 class Error(RuntimeError):
@@ -159,7 +160,7 @@ def _nonblocking(call: Callable[..., None]) -> Callable[..., Request]:
     return start
 
 
-class Communicator(_core.Comm):
+class Communicator(ObjectCalls, _core.Comm):
     """The ranks that make calls together. Made by init(), split(), dup() and alone().
 
     A communicator that is not freed ends when it is collected; as a context manager it ends with close().
