@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 namespace {
 
@@ -124,6 +125,11 @@ bool buffer::datatype(const char *name, tutti_datatype *type) const {
 
 /* ---- one call ----------------------------------------------------------------------------------------------------- */
 
+/* The arguments of Comm._run, Comm._start and Comm._prepare. */
+enum { COLLECTIVE, SEND, RECV, DTYPE, OP, ROOT, PEER, TAG, ALGORITHM, LANES, TIMEOUT_MS, ARGUMENTS };
+/* Those of vector variants are followed by counts, offsets, recv_counts and recv_offsets, each a sequence or None. */
+enum { ARRAYS = 4 };
+
 /* Which buffers of a collective hold one block per rank. The others hold one block, which is tutti_call.count. */
 struct shape {
   bool send_is_long, recv_is_long;
@@ -159,8 +165,8 @@ bool measure(tutti_call *call, const buffer &memory, const char *name, size_t bl
   return true;
 }
 
-/* Describes the buffers in `call`: their datatype, unless one is given, and their count. */
-bool describe(tutti_call *call, const tutti_comm *comm, const buffer &send, const buffer &recv, bool has_type) {
+/* Sets the datatype of a call to that of its buffers, unless one is given. */
+bool describe_type(tutti_call *call, const buffer &send, const buffer &recv, bool has_type) {
   tutti_datatype other;
   if (!has_type) {
     if (send.is_memory() && !send.datatype("send", &call->type)) return false;
@@ -175,12 +181,89 @@ bool describe(tutti_call *call, const tutti_comm *comm, const buffer &send, cons
     refuse("dtype: %d is no datatype; expected one of tutti.Datatype", static_cast<int>(call->type));
     return false;
   }
+  return true;
+}
+
+/* Sets the count of a call whose blocks are equal, and checks the lengths of its buffers. */
+bool describe_count(tutti_call *call, const tutti_comm *comm, const buffer &send, const buffer &recv) {
   const shape shape = shape_of(call->collective);
   const size_t ranks = tutti_ranks(comm);
   bool known = false;
   return measure(call, send, "send", shape.send_is_long ? ranks : 1, &known) &&
          measure(call, recv, "recv", shape.recv_is_long ? ranks : 1, &known);
 }
+
+/* The arguments of one call that the library reads until the call is started (arrays) or complete (buffers). */
+struct inputs {
+  buffer send, recv;
+  std::vector<size_t> arrays[ARRAYS];
+};
+
+/* Reads an argument that is None or a sequence of one number per rank. Returns false with an exception if it is wrong. */
+bool read_array(PyObject *object, const char *name, size_t ranks, std::vector<size_t> *array, const size_t **field) {
+  if (object == Py_None) return true;
+  PyObject *items = PySequence_Fast(object, "counts and offsets: expected sequences of numbers, one per rank");
+  if (!items) return false;
+  const size_t count = static_cast<size_t>(PySequence_Fast_GET_SIZE(items));
+  for (size_t i = 0; i < count && !PyErr_Occurred(); i++) {
+    PyObject *number = PyNumber_Index(PySequence_Fast_GET_ITEM(items, static_cast<Py_ssize_t>(i)));
+    const Py_ssize_t value = number ? PyLong_AsSsize_t(number) : -1;
+    Py_XDECREF(number);
+    if (value < 0 && !PyErr_Occurred()) refuse("%s[%zu]: expected 0 or more, got %zd", name, i, value);
+    array->push_back(static_cast<size_t>(value));
+  }
+  Py_DECREF(items);
+  if (!PyErr_Occurred() && count != ranks)
+    refuse("%s: expected %zu numbers, one per rank, got %zu", name, ranks, count);
+  *field = array->data();
+  return !PyErr_Occurred();
+}
+
+/* Checks that the blocks lie in the buffer. */
+bool holds(const tutti_call *call, const buffer &memory, const char *name, const size_t *counts, const size_t *offsets,
+           size_t ranks) {
+  if (!memory.is_memory()) return true;
+  if (!counts) return refuse("%s: the counts of its blocks are missing; expected one number per rank", name) != nullptr;
+  const size_t elements = memory.bytes() / tutti_datatype_size(call->type);
+  size_t next = 0;
+  for (size_t i = 0; i < ranks; i++) {
+    const size_t begin = offsets ? offsets[i] : next;
+    if (counts[i] > 0 && (begin > elements || counts[i] > elements - begin)) {
+      refuse("%s: block %zu (%zu elements from element %zu on) does not lie in the buffer of %zu elements", name, i,
+             counts[i], begin, elements);
+      return false;
+    }
+    next = begin + counts[i];
+  }
+  return true;
+}
+
+/* Checks the short buffer of a vector variant, which holds this rank's block, and sets call->count. */
+bool measure_own(tutti_call *call, const buffer &memory, const char *name, size_t rank) {
+  const size_t elements = memory.bytes() / tutti_datatype_size(call->type);
+  call->count = call->counts ? call->counts[rank] : elements;
+  if (!memory.is_memory() || elements == call->count) return true;
+  refuse("%s: expected counts[%zu] = %zu elements, got %zu", name, rank, call->count, elements);
+  return false;
+}
+
+/* Sets the fields of vector variants from the arguments behind those of all calls, and checks the buffers. */
+bool describe_blocks(tutti_call *call, const tutti_comm *comm, PyObject *const *arguments, inputs *in) {
+  static constexpr const char *names[ARRAYS] = {"counts", "offsets", "recv_counts", "recv_offsets"};
+  const size_t **fields[ARRAYS] = {&call->counts, &call->offsets, &call->recv_counts, &call->recv_offsets};
+  const size_t ranks = tutti_ranks(comm), rank = tutti_rank(comm);
+  for (size_t i = 0; i < ARRAYS; i++)
+    if (!read_array(arguments[i], names[i], ranks, &in->arrays[i], fields[i])) return false;
+  if (call->collective == TUTTI_ALLTOALLV)
+    return holds(call, in->send, "send", call->counts, call->offsets, ranks) &&
+           holds(call, in->recv, "recv", call->recv_counts, call->recv_offsets, ranks);
+  if (call->collective == TUTTI_GATHERV || call->collective == TUTTI_ALLGATHERV)
+    return measure_own(call, in->send, "send", rank) &&
+           holds(call, in->recv, "recv", call->counts, call->offsets, ranks);
+  return measure_own(call, in->recv, "recv", rank) && holds(call, in->send, "send", call->counts, call->offsets, ranks);
+}
+
+bool has_blocks(tutti_collective collective) { return collective >= TUTTI_GATHERV && collective <= TUTTI_ALLTOALLV; }
 
 /* Waits for a request that is open. Returns its result. Runs without the interpreter lock `state`, and takes it to look
  * for signals. If a signal handler raises, sets *interrupted, and returns TUTTI_OK with the request still open. */
@@ -221,9 +304,6 @@ tutti_err run_and_wait(tutti_comm *comm, const tutti_call *call, bool *interrupt
   return err;
 }
 
-/* The arguments of Comm._run, Comm._start and Comm._prepare. */
-enum { COLLECTIVE, SEND, RECV, DTYPE, OP, ROOT, PEER, TAG, ALGORITHM, LANES, TIMEOUT_MS, ARGUMENTS };
-
 /* Sets all fields but the buffers. Returns false with an exception if an argument has the wrong type or range. */
 bool read_call(PyObject *const *arguments, tutti_call *call) {
   long numbers[ARGUMENTS];
@@ -249,29 +329,32 @@ bool read_call(PyObject *const *arguments, tutti_call *call) {
   return !PyErr_Occurred();
 }
 
-/* Describes a call whose arguments are those of Comm._run. The buffers stay exported while send and recv live. Returns
- * false with an exception if an argument is wrong. */
-bool read_arguments(comm_object *self, PyObject *const *arguments, Py_ssize_t count, tutti_call *call, buffer *send,
-                    buffer *recv) {
-  if (count != ARGUMENTS) {
-    PyErr_Format(PyExc_TypeError, "expected %d arguments", int{ARGUMENTS});
+/* Describes a call whose arguments are those of Comm._run. The buffers stay exported while *in lives, and *call points
+ * into *in. Returns false with an exception if an argument is wrong. */
+bool read_arguments(comm_object *self, PyObject *const *arguments, Py_ssize_t count, tutti_call *call, inputs *in) {
+  if (count < ARGUMENTS || !living(self) || !read_call(arguments, call)) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected %d arguments", int{ARGUMENTS});
     return false;
   }
-  if (!living(self) || !read_call(arguments, call)) return false;
+  const bool blocks = has_blocks(call->collective);
+  if (count != ARGUMENTS + (blocks ? ARRAYS : 0)) {
+    PyErr_Format(PyExc_TypeError, "expected other than %zd arguments", count);
+    return false;
+  }
   const bool shared = arguments[SEND] == arguments[RECV]; /* in place: one view serves both */
-  if (!recv->open(arguments[RECV], "recv", true)) return false;
-  if (!shared && !send->open(arguments[SEND], "send", false)) return false;
-  const bool has_type = PyLong_AsLong(arguments[DTYPE]) >= 0;
-  if (!describe(call, self->comm, *send, *recv, has_type)) return false;
-  call->send = shared ? recv->address() : send->address();
-  call->recv = recv->address();
-  return true;
+  if (!in->recv.open(arguments[RECV], "recv", true)) return false;
+  if (!shared && !in->send.open(arguments[SEND], "send", false)) return false;
+  if (!describe_type(call, in->send, in->recv, PyLong_AsLong(arguments[DTYPE]) >= 0)) return false;
+  call->send = shared ? in->recv.address() : in->send.address();
+  call->recv = in->recv.address();
+  return blocks ? describe_blocks(call, self->comm, arguments + ARGUMENTS, in)
+                : describe_count(call, self->comm, in->send, in->recv);
 }
 
 PyObject *comm_run(comm_object *self, PyObject *const *arguments, Py_ssize_t count) {
   tutti_call call{};
-  buffer send, recv;
-  if (!read_arguments(self, arguments, count, &call, &send, &recv)) return nullptr;
+  inputs in;
+  if (!read_arguments(self, arguments, count, &call, &in)) return nullptr;
   bool interrupted = false;
   self->active++;
   const tutti_err err = run_and_wait(self->comm, &call, &interrupted);
@@ -288,7 +371,7 @@ PyObject *comm_run(comm_object *self, PyObject *const *arguments, Py_ssize_t cou
 struct request_object {
   PyObject_HEAD comm_object *comm;
   tutti_request *handle; /* NULL: complete, or the communicator has ended */
-  buffer *memory;        /* [2] send and recv */
+  inputs *memory;        /* the arguments */
   request_object *next, **link;
   bool open, persistent, busy; /* busy: a thread is inside a test or wait of this request */
 };
@@ -304,7 +387,7 @@ void forget_handle(request_object *self) {
 /* Notes that the library no longer uses the buffers. May free self. */
 void note_end(request_object *self) {
   if (!self->handle || !self->persistent) {
-    delete[] self->memory;
+    delete self->memory;
     self->memory = nullptr;
   }
   if (!self->open) return;
@@ -358,10 +441,10 @@ PyObject *make_request(comm_object *comm, PyObject *const *arguments, Py_ssize_t
   if (!self) return nullptr;
   self->comm = reinterpret_cast<comm_object *>(Py_NewRef(comm));
   self->persistent = persistent;
-  self->memory = new buffer[2];
+  self->memory = new inputs;
   tutti_call call{};
   tutti_err err = TUTTI_OK;
-  bool valid = read_arguments(comm, arguments, count, &call, &self->memory[0], &self->memory[1]);
+  bool valid = read_arguments(comm, arguments, count, &call, self->memory);
   comm->active++;
   if (valid) err = unlocked([&] { return make(comm->comm, &call, &self->handle); });
   comm->active--;
@@ -427,7 +510,7 @@ void request_dealloc(request_object *self) {
     tutti_request_free(self->handle);
     forget_handle(self);
   }
-  delete[] self->memory;
+  delete self->memory;
   Py_XDECREF(self->comm);
   type->tp_free(self);
   Py_DECREF(type);

@@ -118,6 +118,63 @@ class Case:
         expected = self.inputs.reshape(self.size, self.size, -1)[:, self.rank]
         return mine if self.in_place else out, expected.reshape(-1)
 
+    def blocks(self):
+        """Returns counts and offsets of blocks that lie apart, the last rank's first, and the length of the buffer."""
+        counts = [(self.count + 3 * r) % 11 for r in range(self.size)]
+        offsets = [13 * (self.size - 1 - r) for r in range(self.size)]
+        return (counts, offsets, 13 * self.size) if self.in_place else (counts, None, sum(counts))
+
+    def placed(self, rows):
+        """Returns a buffer of 77 in which the block of each rank is the beginning of its row."""
+        counts, offsets, length = self.blocks()
+        out, packed = np.full(length, 77, self.dtype), 0
+        for rank, row in enumerate(rows):
+            begin = offsets[rank] if offsets else packed
+            out[begin : begin + counts[rank]] = row[: counts[rank]]
+            packed += counts[rank]
+        return out
+
+    def long_rows(self):
+        """Returns a row of 11 elements for each pair of ranks."""
+        numbers = np.arange(self.size * self.size * 11) * 7 + self.count
+        return (numbers % 5).astype(self.dtype).reshape(self.size, self.size, 11)
+
+    def allgatherv(self):
+        (counts, offsets, length), rows = self.blocks(), self.long_rows()[0]
+        out = np.full(length, 77, self.dtype)
+        self.comm.allgatherv(rows[self.rank][: counts[self.rank]].copy(), out, counts, offsets)
+        return out, self.placed(rows)
+
+    def gatherv(self):
+        (counts, offsets, length), rows = self.blocks(), self.long_rows()[0]
+        out = np.full(length, 77, self.dtype)
+        self.comm.gatherv(rows[self.rank][: counts[self.rank]].copy(), out, counts, offsets, self.root)
+        return out, self.placed(rows) if self.rank == self.root else np.full(length, 77, self.dtype)
+
+    def scatterv(self):
+        (counts, offsets, _), rows = self.blocks(), self.long_rows()[0]
+        out = np.full(counts[self.rank], 77, self.dtype)
+        self.comm.scatterv(self.placed(rows), out, counts, offsets, self.root)
+        return out, rows[self.rank][: counts[self.rank]]
+
+    def reduce_scatterv(self):
+        (counts, offsets, _), rows = self.blocks(), self.long_rows()
+        out = np.full(counts[self.rank], 77, self.dtype)
+        self.comm.reduce_scatterv(self.placed(rows[self.rank]), out, counts, offsets, self.op)
+        return out, reduced(self.op, rows[:, self.rank, : counts[self.rank]].copy())
+
+    def alltoallv(self):
+        """Rank s sends (s + r) % 5 elements to rank r."""
+        rows, everyone = self.long_rows(), range(self.size)
+        counts = [(self.rank + r) % 5 for r in everyone]
+        mine = np.concatenate([rows[self.rank][r][: counts[r]] for r in everyone])
+        out = np.full(5 * self.size, 77, self.dtype)
+        expected = out.copy()
+        for s in everyone:
+            expected[5 * s : 5 * s + counts[s]] = rows[s][self.rank][: counts[s]]
+        self.comm.alltoallv(mine, out, counts, counts, recv_offsets=[5 * s for s in everyone])
+        return out, expected
+
     def ring(self):
         """A message to the next rank. Rank 0 sends first; the others receive first."""
         out, mine = self.empty(), self.rows()[self.rank]
@@ -132,7 +189,8 @@ class Case:
         return out, self.rows()[before]
 
 
-CALLS = [name for name, call in vars(Case).items() if callable(call) and name not in ("__init__", "rows", "empty", "reduction")]
+HELPERS = ("__init__", "rows", "empty", "reduction", "blocks", "placed", "long_rows")
+CALLS = [name for name, call in vars(Case).items() if callable(call) and name not in HELPERS]
 
 
 def main() -> None:

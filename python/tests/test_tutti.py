@@ -34,7 +34,7 @@ class Jobs(unittest.TestCase):
         print(f"TEST_SEED={seed}", file=sys.stderr)
         for ranks in (1, 2, 4):
             with self.subTest(ranks=ranks):
-                done = job(ranks, HERE / "collectives.py", seed, 22 * 15)
+                done = job(ranks, HERE / "collectives.py", seed, 32 * 15)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertEqual(sorted(done.stdout.split("\n")), [""] + [f"ok {r}" for r in range(ranks)])
 
@@ -235,6 +235,12 @@ class Refusals(unittest.TestCase):
             (lambda: comm.allreduce(x, dtype=99), "dtype: 99"),
             (lambda: comm.allreduce(np.zeros(3, np.uint8), dtype=tutti.BF16), "3 bytes cannot be divided"),
             (lambda: comm.broadcast(x, root=-1), "expected numbers from 0"),
+            (lambda: comm.allgatherv(x, x.copy(), [5]), r"counts\[0\] = 5 elements, got 4"),
+            (lambda: comm.allgatherv(x, x.copy(), [4], [1]), "does not lie in the buffer of 4 elements"),
+            (lambda: comm.allgatherv(x, x.copy(), [4], [2**63 - 1]), "does not lie in the buffer of 4 elements"),
+            (lambda: comm.allgatherv(x, x.copy(), [4, 4]), "counts: expected 1 numbers, one per rank, got 2"),
+            (lambda: comm.allgatherv(x, x.copy(), [-4]), "expected 0 or more, got -4"),
+            (lambda: comm.gatherv(x, x.copy()), "recv: the counts of its blocks are missing"),
             (lambda: comm.barrier(timeout=0), "timeout: expected seconds"),
         ]
         for call, sentence in cases:

@@ -123,6 +123,7 @@ _core.set_up(
 
 # Values of tutti_collective.
 _ALLREDUCE, _REDUCE, _BROADCAST, _GATHER, _SCATTER, _ALLGATHER, _REDUCE_SCATTER, _ALLTOALL, _BARRIER, _SCAN, _EXSCAN = range(11)
+_GATHERV, _SCATTERV, _ALLGATHERV, _REDUCE_SCATTERV, _ALLTOALLV = range(32, 37)
 _SEND, _RECV = 64, 65
 
 
@@ -248,9 +249,47 @@ class Communicator(ObjectCalls, _core.Comm):
         """Receives the next message of peer with this tag. Its length must be that of the buffer."""
         return self._run(_RECV, None, buffer, dtype, 0, 0, peer, tag, None, lanes, _ms(timeout))
 
+    def gatherv(
+        self, send, recv=None, counts=None, offsets=None, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None
+    ) -> None:
+        """Collects blocks of different sizes in recv of root. counts, offsets: elements, one number per rank, at root."""
+        recv, counts, offsets = (recv, counts, offsets) if self.rank == root else (None, None, None)
+        blocks = counts, offsets, None, None
+        return self._run(_GATHERV, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout), *blocks)
+
+    def scatterv(
+        self, send, recv, counts=None, offsets=None, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None
+    ) -> None:
+        """Distributes blocks of different sizes of send of root. counts, offsets as in gatherv()."""
+        send, counts, offsets = (send, counts, offsets) if self.rank == root else (None, None, None)
+        blocks = counts, offsets, None, None
+        return self._run(_SCATTERV, send, recv, dtype, 0, root, 0, 0, algorithm, lanes, _ms(timeout), *blocks)
+
+    def allgatherv(self, send, recv, counts, offsets=None, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        """Collects blocks of different sizes on all ranks. counts, offsets: elements, equal on all ranks."""
+        blocks = counts, offsets, None, None
+        return self._run(_ALLGATHERV, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout), *blocks)
+
+    def reduce_scatterv(
+        self, send, recv, counts, offsets=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None
+    ) -> None:
+        """Reduces the inputs of all ranks; rank r gets counts[r] elements. counts, offsets: equal on all ranks."""
+        blocks = counts, offsets, None, None
+        return self._run(_REDUCE_SCATTERV, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout), *blocks)
+
+    def alltoallv(
+        self, send, recv, counts, recv_counts, offsets=None, recv_offsets=None, *,
+        dtype=-1, algorithm=None, lanes=0, timeout=None
+    ) -> None:  # fmt: skip
+        """Sends counts[i] elements to rank i, and receives recv_counts[i] of rank i."""
+        blocks = counts, offsets, recv_counts, recv_offsets
+        return self._run(_ALLTOALLV, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout), *blocks)
+
     iallreduce, ireduce, ibroadcast = map(_nonblocking, (allreduce, reduce, broadcast))
     igather, iscatter, iallgather = map(_nonblocking, (gather, scatter, allgather))
     ireduce_scatter, ialltoall, ibarrier = map(_nonblocking, (reduce_scatter, alltoall, barrier))
+    igatherv, iscatterv, iallgatherv = map(_nonblocking, (gatherv, scatterv, allgatherv))
+    ireduce_scatterv, ialltoallv = map(_nonblocking, (reduce_scatterv, alltoallv))
     iscan, iexscan, isend, irecv = map(_nonblocking, (scan, exscan, send, recv))
 
     def prepare(self, name: str, *arguments: Any, **options: Any) -> Request:
