@@ -53,7 +53,6 @@ core = Extension(
 
 setup(
     packages=["tutti"],
-    package_data={"tutti": ["py.typed"]},
     ext_modules=[core],
     cmdclass={"build_ext": build_with_library},
 )

@@ -577,6 +577,26 @@ PyObject *comm_split(comm_object *self, PyObject *arguments) {
                 [&](tutti_comm *parent, tutti_comm **made) { return tutti_comm_split(parent, color, key, made); });
 }
 
+PyObject *comm_create(comm_object *self, PyObject *arguments) {
+  PyObject *list;
+  unsigned long long tag;
+  if (!PyArg_ParseTuple(arguments, "OK:create", &list, &tag)) return nullptr;
+  PyObject *items = PySequence_Fast(list, "create: expected a sequence of ranks");
+  if (!items) return nullptr;
+  std::vector<uint32_t> ranks;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items) && !PyErr_Occurred(); i++) {
+    const long rank = PyLong_AsLong(PySequence_Fast_GET_ITEM(items, i));
+    if ((rank < 0 || rank > static_cast<long>(UINT32_MAX)) && !PyErr_Occurred())
+      refuse("create: expected ranks of this communicator, got %ld", rank);
+    ranks.push_back(static_cast<uint32_t>(rank));
+  }
+  Py_DECREF(items);
+  if (PyErr_Occurred()) return nullptr;
+  return derive(self, [&](tutti_comm *parent, tutti_comm **made) {
+    return tutti_comm_create(parent, ranks.data(), ranks.size(), tag, made);
+  });
+}
+
 PyObject *comm_dup(comm_object *self, PyObject *) { return derive(self, tutti_comm_dup); }
 
 PyObject *comm_alone(comm_object *self, PyObject *) { return derive(self, tutti_comm_self); }
@@ -676,6 +696,7 @@ PyMethodDef comm_methods[] = {
     {"_prepare", method(comm_prepare), METH_FASTCALL, nullptr},
     {"_progress", method(comm_progress), METH_NOARGS, nullptr},
     {"_split", method(comm_split), METH_VARARGS, nullptr},
+    {"_create", method(comm_create), METH_VARARGS, nullptr},
     {"_abort", method(comm_abort), METH_VARARGS, nullptr},
     {"_set_timeout_ms", method(comm_set_timeout), METH_VARARGS, nullptr},
     {"dup", method(comm_dup), METH_NOARGS, "Makes a communicator of the same ranks. Collective."},

@@ -38,6 +38,12 @@ class Jobs(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertEqual(sorted(done.stdout.split("\n")), [""] + [f"ok {r}" for r in range(ranks)])
 
+    def test_hosts(self):
+        """Each rank is a host of its own, so the ranks are connected by TCP."""
+        rank = f'TUTTI_HOST=host$TUTTI_RANK exec "{sys.executable}" "{HERE / "collectives.py"}" 1 64'
+        done = job(2, "--", "sh", "-c", rank)
+        self.assertEqual(sorted(done.stdout.split("\n")), ["", "ok 0", "ok 1"], done.stderr)
+
     def test_communicators(self):
         done = program(
             4,
@@ -54,6 +60,12 @@ assert world.alone().size == 1
 twin = world.dup()
 twin.barrier()
 twin.free()
+if world.rank in (3, 1):
+  pair = world.create([3, 1], tag=2)
+  assert (pair.size, pair.rank) == (2, world.rank == 1)
+  pair.barrier()
+try: world.create([0, -1])
+except tutti.ArgumentError as error: assert "got -1" in str(error)
 world.barrier()
 """,
         )

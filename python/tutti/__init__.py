@@ -162,7 +162,7 @@ def _nonblocking(call: Callable[..., None]) -> Callable[..., Request]:
 
 
 class Communicator(ObjectCalls, _core.Comm):
-    """The ranks that make calls together. Made by init(), split(), dup() and alone().
+    """The ranks that make calls together. Made by init(), split(), dup(), create() and alone().
 
     A communicator that is not freed ends when it is collected; as a context manager it ends with close().
     """
@@ -180,6 +180,10 @@ class Communicator(ObjectCalls, _core.Comm):
     def split(self, color: int, key: int = 0) -> Optional[Communicator]:
         """Ranks with equal colour form a communicator, ordered by key. Collective. NO_COLOR joins none: None."""
         return self._split(color, key)
+
+    def create(self, ranks: Sequence[int], tag: int = 0) -> Communicator:
+        """Makes a communicator of these ranks: ranks[i] becomes its rank i. Only they call, with the same list and tag."""
+        return self._create(ranks, tag)
 
     def set_timeout(self, timeout: Optional[float]) -> None:
         """Sets the time limit of calls that set no limit of their own. None: no limit."""
