@@ -482,7 +482,11 @@ PyObject *request_start(request_object *self, PyObject *) {
   if (self->open) return refuse("start: the request is open; wait for it first");
   self->open = true;
   Py_INCREF(self);
+  self->busy = true;
+  self->comm->active++;
   const tutti_err err = unlocked([&] { return tutti_restart(self->handle); });
+  self->comm->active--;
+  self->busy = false;
   if (err == TUTTI_OK) Py_RETURN_NONE;
   raise(err, self->comm->comm);
   note_end(self);
@@ -516,20 +520,21 @@ void request_dealloc(request_object *self) {
   Py_DECREF(type);
 }
 
-/* Before a communicator ends: frees its persistent requests that are not open. Returns how many requests are open. */
-unsigned free_idle(comm_object *comm) {
+unsigned count_open(const comm_object *comm) {
   unsigned open = 0;
+  for (const request_object *request = comm->requests; request; request = request->next) open += request->open;
+  return open;
+}
+
+/* Before a communicator ends: frees its persistent requests that are not open. */
+void free_idle(comm_object *comm) {
   for (request_object *request = comm->requests, *next; request; request = next) {
     next = request->next;
-    if (request->open) {
-      open++;
-      continue;
-    }
+    if (request->open) continue;
     tutti_request_free(request->handle);
     forget_handle(request);
     note_end(request);
   }
-  return open;
 }
 
 /* ---- communicators ------------------------------------------------------------------------------------------------ */
@@ -606,9 +611,10 @@ PyObject *finish(comm_object *self, tutti_err (*end)(tutti_comm *)) {
   if (!self->comm) Py_RETURN_NONE;
   if (self->active > 0)
     return refuse("%u threads are inside calls on this communicator; wait for them before it ends", self->active);
-  const unsigned open = free_idle(self);
+  const unsigned open = count_open(self);
   if (open > 0 && end == tutti_comm_free)
     return refuse("%u requests of this communicator are open; wait for them before free()", open);
+  free_idle(self);
   tutti_comm *comm = self->comm;
   self->comm = nullptr;
   const tutti_err err = unlocked([&] { return end(comm); });

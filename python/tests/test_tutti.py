@@ -153,12 +153,41 @@ except tutti.ArgumentError as error: print("ended" in str(error), flush=True)
         comm = tutti.init()
         try:
             twin = comm.dup()
+            again = twin.prepare("barrier")
             request = twin.irecv(bytearray(1), 0)
             self.assertRaisesRegex(tutti.ArgumentError, "1 requests", twin.free)
+            again.start()  # a refused free() changes nothing
+            again.wait()
             self.assertRaises(tutti.ArgumentError, twin.close)
             self.assertTrue(request.done)
         finally:
             comm.close()
+
+    def test_threads(self):
+        """Threads of a rank share a communicator; each has messages of its own tag."""
+        done = program(
+            2,
+            """
+import threading
+world = tutti.init(timeout=20)
+peer = 1 - world.rank
+sums = []
+def talk(tag):
+  total, x = 0, np.zeros(1, int)
+  for step in range(300):
+    request = world.isend(np.array([step * tag]), peer, tag)
+    world.recv(x, peer, tag)
+    request.wait()
+    total += int(x[0])
+  sums.append(total == tag * 300 * 299 // 2)
+threads = [threading.Thread(target=talk, args=(tag,)) for tag in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert sums == [True] * 4, sums
+world.free()
+""",
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_objects(self):
         text = """
