@@ -447,7 +447,8 @@ static void both_transfer(enum kind kind, uint64_t seed) {
   for (int i = 0; i < 2; i++) {
     visitors[i] = (struct visitor){.end = &ends[i]};
     if (ends[i].wire->ops->expose)
-      (void)ends[i].wire->ops->expose(ends[i].wire, visitors[i].memory, sizeof visitors[i].memory, &visitors[i].own);
+      (void)ends[i].wire->ops->expose(ends[i].wire, visitors[i].memory, sizeof visitors[i].memory, true,
+                                      &visitors[i].own);
   }
   for (uint64_t step = 0; step < STEPS || has_open_places(&visitors[0]) || has_open_places(&visitors[1]); step++) {
     struct visitor *v = &visitors[ranks_random(&state) % 2], *other = &visitors[v == visitors];

@@ -105,19 +105,23 @@ static uint32_t first_rank(const struct tu_placement *p, uint32_t host) {
   return p->order ? p->order[position] : position;
 }
 
-/* Measures rank 0 with the first rank of each other host. */
+/* Measures rank 0 with the first rank of each other host. The buffers are from tutti_alloc, so that a fabric reads long
+ * messages where they lie. */
 static tutti_err measure_all(struct hosts_bench *b) {
   const struct tu_placement *p = b->world->placement;
   bool plays = false;
   b->stride = tu_round_up(b->sizes.sizes[b->sizes.size_count - 1], 4096);
   for (uint32_t h = 0; h < p->hosts; h++) plays |= first_rank(p, h) == b->rank;
   const size_t bytes = plays ? 2 * HOSTS_BUFFERS * b->stride : 0;
-  tutti_err err = tutti_window_create(b->world, NULL, bytes, &b->window);
+  void *memory;
+  tutti_err err = tutti_alloc(b->world, bytes, &memory);
+  if (err == TUTTI_OK) err = tutti_window_create(b->world, memory, bytes, &b->window);
   if (err != TUTTI_OK) return err;
   for (uint32_t h = 0; h < p->hosts && err == TUTTI_OK; h++)
     if (first_rank(p, h) != 0) err = measure_pair(b, first_rank(p, h));
   if (err != TUTTI_OK) tutti_abort(b->world, "a call of the benchmark has failed"); /* no rank waits for this one */
-  const tutti_err freed = tutti_window_free(b->window);
+  tutti_err freed = tutti_window_free(b->window);
+  if (freed == TUTTI_OK) freed = tutti_free(b->world, memory);
   return err == TUTTI_OK ? freed : err;
 }
 

@@ -58,8 +58,10 @@ struct tu_after {
 };
 
 /* Messages of fewer bytes never use rendezvous (get or put): they are copied, so that the sender does not wait for its
- * receiver. */
+ * receiver. In the simulated world (tests/world) this depends on the seed. */
+#ifndef TU_DIRECT_BYTES
 #define TU_DIRECT_BYTES (32u << 10)
+#endif
 #define TU_NO_CAST UINT32_MAX
 struct tu_instruction {
   uint8_t kind; /* kind of the instruction (enum tu_step_kind) */

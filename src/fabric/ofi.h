@@ -154,7 +154,7 @@ void tu_ofi_arrived_late(void *context, uint32_t data);
 
 /* ---- ofi_transfer.c: as in wire.h ---- */
 
-bool tu_ofi_expose(struct tu_wire *w, void *base, size_t bytes, struct tu_wire_memory *memory);
+bool tu_ofi_expose(struct tu_wire *w, void *base, size_t bytes, bool writable, struct tu_wire_memory *memory);
 void tu_ofi_conceal(struct tu_wire *w, struct tu_wire_memory *memory, bool in_order);
 bool tu_ofi_transfer(struct tu_wire *w, uint32_t rank, struct tu_wire_transfer *transfer);
 void tu_ofi_recall(struct tu_wire *w, struct tu_wire_transfer *transfer);

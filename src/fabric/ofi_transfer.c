@@ -9,14 +9,14 @@
 
 /* ---- memory of this rank ---- */
 
-bool tu_ofi_expose(struct tu_wire *w, void *base, size_t bytes, struct tu_wire_memory *memory) {
+bool tu_ofi_expose(struct tu_wire *w, void *base, size_t bytes, bool writable, struct tu_wire_memory *memory) {
   struct tu_ofi *o = tu_ofi_of(w);
   struct tu_error error;
   struct tu_fabric_region *region = o->fabric && bytes > 0 ? malloc(sizeof *region) : NULL;
   *memory = (struct tu_wire_memory){0};
   if (!region) return false;
-  if (tu_fabric_expose(o->fabric, base, bytes, TU_FI_READ | TU_FI_WRITE | TU_FI_REMOTE_READ | TU_FI_REMOTE_WRITE,
-                       region, &error) != TUTTI_OK) {
+  const uint64_t access = TU_FI_READ | TU_FI_WRITE | TU_FI_REMOTE_READ | (writable ? TU_FI_REMOTE_WRITE : 0);
+  if (tu_fabric_expose(o->fabric, base, bytes, access, region, &error) != TUTTI_OK) {
     free(region);
     return false;
   }

@@ -174,21 +174,41 @@ static void end_control(struct tu_remote *r, uint32_t from, const struct tu_fram
   free(body);
 }
 
+static void end_slice(struct tu_remote *r, struct tu_remote_end *e, const struct tu_frame *f, size_t bytes) {
+  if (!e->filling) return;
+  e->filling = false;
+  if (e->comm->closed) tu_remote_sweep(r, e->comm);
+  else if (f->again) tu_remote_end_wanted(r, e, f->sequence);
+  else tu_remote_end_slice(e, f, bytes);
+}
+
+/* Handles a frame that belongs to a channel. */
 static void end_data(struct tu_remote *r, uint32_t from, const struct tu_frame *f, size_t bytes) {
   struct tu_remote_comm *s = tu_remote_find_comm(r, f->comm_id);
   struct tu_remote_end *e = s ? tu_remote_find_end(r, s, from, f->lane) : NULL;
-  if (e && f->kind == TU_FRAME_CREDIT) tu_remote_note_taken(e, f->taken);
-  if (!e || f->kind == TU_FRAME_CREDIT || !e->filling) return;
-  e->filling = false;
-  if (s->closed) tu_remote_sweep(r, s);
-  else tu_remote_end_slice(e, f, bytes);
+  if (!e) return;
+  if (f->kind == TU_FRAME_SLICE) end_slice(r, e, f, bytes);
+  else if (f->kind == TU_FRAME_CREDIT) tu_remote_note_taken(e, f->taken);
+  else if (f->kind == TU_FRAME_RETURNED) tu_remote_hear_returned(r, e, f->sequence);
+  else tu_remote_hear_wanted(r, e, f->sequence);
+}
+
+static bool is_data(const struct tu_frame *f) {
+  return f->kind == TU_FRAME_SLICE || f->kind == TU_FRAME_CREDIT || f->kind == TU_FRAME_RETURNED ||
+         f->kind == TU_FRAME_WANTED;
+}
+
+static void end_lent(struct tu_remote *r, uint32_t from, const struct tu_frame *f, void *body, size_t bytes) {
+  tu_remote_hear_lent(r, from, f, body, bytes);
+  free(body);
 }
 
 static void reader_end(struct tu_wire_reader *reader, uint32_t from, const void *head, void *body, size_t bytes) {
   struct tu_remote *r = remote_of(reader);
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
-  if (f.kind == TU_FRAME_SLICE || f.kind == TU_FRAME_CREDIT) end_data(r, from, &f, bytes);
+  if (is_data(&f)) end_data(r, from, &f, bytes);
+  else if (f.kind == TU_FRAME_LENT) end_lent(r, from, &f, body, bytes);
   else if (f.kind == TU_FRAME_MEMORY) tu_remote_end_memory(r, from, head, body, bytes);
   else if (is_message(&f, head)) end_message(r, from, head, body);
   else end_control(r, from, &f, body, bytes);
@@ -249,7 +269,10 @@ static void repeat_verdict(struct tu_remote *r, const struct tu_control *c) {
 void tu_remote_withdraw(const struct tu_control *c) {
   struct tu_remote *r = tu_remote_of(c->transport);
   pthread_mutex_lock(&r->lock);
-  if (c->far) tu_remote_let_go(r, c->far);
+  if (c->far) {
+    tu_remote_settle_lent(r, c->far);
+    tu_remote_let_go(r, c->far);
+  }
   pthread_mutex_unlock(&r->lock);
 }
 
@@ -261,6 +284,7 @@ void tu_remote_close(struct tu_control *c) {
   if (s) {
     tu_remote_post_rest(r, s);
     repeat_verdict(r, c);
+    tu_remote_settle_lent(r, s);
     (void)tu_remote_post(r, c, TU_IF_MET, &f, NULL, 0);
     tu_remote_mark_closed(r, s);
     tu_remote_let_go(r, s);
@@ -304,6 +328,7 @@ bool tu_remote_attach(const struct tu_control *c, struct tu_receiver *receiver) 
 
 static void remote_close(struct tu_hosts *hosts) {
   struct tu_remote *r = (struct tu_remote *)(void *)hosts;
+  tu_remote_conceal_all(r, true);
   if (r->wire) r->wire->ops->close(r->wire, LINGER_MS);
   for (size_t i = 0; i < TU_REMOTE_BUCKETS; i++)
     for (struct tu_remote_comm *s = r->comms[i], *next; s; s = next) {
@@ -321,6 +346,13 @@ static void remote_close(struct tu_hosts *hosts) {
   free(hosts->locals);
   pthread_mutex_destroy(&r->lock);
   free(r);
+}
+
+static void remote_forget(struct tu_hosts *hosts, const void *base) {
+  struct tu_remote *r = (struct tu_remote *)(void *)hosts;
+  pthread_mutex_lock(&r->lock);
+  tu_remote_forget(r, base);
+  pthread_mutex_unlock(&r->lock);
 }
 
 static void remote_cut(struct tu_hosts *hosts) {
@@ -343,6 +375,7 @@ tutti_err tu_remote_create(struct tu_transport *t, uint32_t rank, uint32_t ranks
       .transport = t,
       .wire = wire};
   r->hosts.close = remote_close;
+  r->hosts.forget = remote_forget;
   r->hosts.cut = remote_cut;
   pthread_mutex_init(&r->lock, NULL);
   r->hosts.locals = tu_try_allocate(ranks, sizeof *locals);

@@ -27,14 +27,20 @@ enum tu_frame_kind {
   /* `code` 1: asks the receiver for which ranks it waits; 0: the answer, in the body (comm_id has no meaning) */
   TU_FRAME_WAITS,
   TU_FRAME_MEMORY, /* a request that concerns memory of the receiver, or an answer (remote_memory.h) */
-  TU_FRAME_LINK    /* what the peer has written for a link (control.h, struct tu_link_hearer) */
+  TU_FRAME_LINK,   /* what the peer has written for a link (control.h, struct tu_link_hearer) */
+  /* Of slices that are lent (remote_lent.c): a slice whose payload the receiver is to read; the sender of this frame has all
+   * slices up to `sequence`; it cannot read the slice `sequence`, and asks for it */
+  TU_FRAME_LENT,
+  TU_FRAME_RETURNED,
+  TU_FRAME_WANTED
 };
 
 /* The head of a frame. The fields from credits_log2 on, but for `code`, are those of slices, whose payload is the body. */
 struct tu_frame {
   uint64_t comm_id;
   uint8_t kind, lane;
-  uint8_t credits_log2, reserved;
+  uint8_t credits_log2;
+  uint8_t again; /* 1: a slice that was lent, and that the receiver has asked for */
   union {
     uint32_t code;
     uint32_t slot_bytes;
@@ -98,12 +104,17 @@ struct tu_remote_end {
   uint32_t peer; /* the peer's rank in the job */
   uint32_t lane;
   struct tu_sender *sender; /* this rank's sender to the peer; NULL: none */
-  uint32_t sent;            /* number of published slices that have been sent */
+  uint32_t sent;            /* number of published slices that have been sent, or lent */
+  uint32_t last_lent;       /* number of the last slice that was lent; 0: none */
+  uint32_t returned;        /* the peer has reported that it has all slices up to this one */
+  bool lends_not;           /* true: the peer could not read a slice */
   /* Lines of the copy of the peer's channel; NULL: nothing has arrived. */
   struct tu_line *lines;
   unsigned char *slots;
   uint32_t credits, slot_bytes;
-  uint32_t came;                /* number of slices that have arrived */
+  uint32_t came;                /* number of slices that have arrived; of lent ones, the frame */
+  uint32_t published;           /* number of slices that this rank's receiver can see */
+  struct tu_lent *lent;         /* [credits]: slices that are lent to this rank; NULL: there were none */
   uint32_t next_slot;           /* slot for the next slice that is not received into a target */
   uint64_t messages;            /* number of messages that have arrived completely */
   struct tu_aim aims[TU_POSTS]; /* targets that the receiver has posted */
@@ -116,6 +127,24 @@ struct tu_remote_end {
   bool filling;        /* true: the body of a slice is partly received */
   unsigned char *body; /* where: in a slot, in a target, or in a line */
   struct tu_credit_line credit;
+};
+
+/* The body of TU_FRAME_LENT: where the payload lies. */
+struct tu_lent_note {
+  uint64_t address, key, bytes;
+};
+
+/* A slice that this rank reads from the sender's memory. */
+struct tu_lent {
+  struct tu_wire_transfer transfer;
+  struct tu_remote *remote;
+  struct tu_remote_end *end;
+  uint32_t sequence;
+  enum {
+    TU_LENT_NOT,    /* the payload is in its place */
+    TU_LENT_READ,   /* the transfer is open */
+    TU_LENT_WANTED, /* a frame will bring the payload */
+  } state;
 };
 
 /* The body of a frame about memory (remote_memory.h) or a link that is partly received from a rank: where it goes. */
@@ -139,6 +168,7 @@ struct tu_remote {
   struct tu_request_to *requests; /* list of this rank's requests without an answer (remote_memory.h) */
   uint64_t requests_made;
   struct tu_letter *letters;             /* remote_letters.c */
+  struct tu_exposed *exposed;            /* remote_exposed.c */
   struct tu_filling *filling;            /* [ranks of the job] */
   const struct tu_memory_server *server; /* carries out requests to this rank; NULL: there were no windows yet */
 };
@@ -182,15 +212,61 @@ bool tu_remote_has_slices_left(const struct tu_remote *r);
 /* Sends all published slices and letters, and the credits that are due, before the frames that this rank sends next. What
  * cannot be sent now is copied and sent later, because its memory may be freed. */
 void tu_remote_post_rest(struct tu_remote *r, const struct tu_remote_comm *s);
-/* Sends no more slices of the communicator, and neither reads nor writes memory of its calls from now on. */
+/* Sends no more slices of the communicator, and neither reads nor writes memory of its calls from now on. Slices that are
+ * lent must be settled (tu_remote_settle_lent). */
 void tu_remote_let_go(struct tu_remote *r, struct tu_remote_comm *s);
 /* Called when the head (struct tu_frame) of a slice has arrived. Returns the end of the channel to which the slice
  * belongs, whose field `body` is the buffer for the body. NULL: there is no such end, and the body is skipped. */
 struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, const struct tu_frame *f,
                                             size_t body_bytes);
 void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f, size_t bytes);
+/* Shows the slices to the receiver that have arrived, up to one that is away. */
+void tu_remote_publish(struct tu_remote_end *e);
+/* Records which slices the wire has read, or the peer has returned, and wakes the threads that may wait for that. Returns
+ * false if the wire reads the payload of the last slice. */
+bool tu_remote_note_dispatched(struct tu_remote *r, const struct tu_remote_end *e);
+/* Posts a slice once more that was lent. Returns false if out of memory. */
+bool tu_remote_send_again(struct tu_remote *r, struct tu_remote_end *e, uint32_t sequence);
 /* Records that the peer has taken that many slices. */
 void tu_remote_note_taken(struct tu_remote_end *e, uint32_t taken);
+
+/* ---- remote_lent.c ---- */
+
+/* Lends a slice. `slice`: the head of the frame that would bring it. Returns false if it must be sent. */
+bool tu_remote_lend(struct tu_remote *r, struct tu_remote_end *e, const struct tu_frame *slice, const void *payload,
+                    size_t bytes);
+/* Returns true if the peer has not returned all slices that were lent. */
+bool tu_remote_is_owed(const struct tu_remote_end *e);
+/* e->lent is not NULL. */
+static inline struct tu_lent *tu_remote_lent_at(const struct tu_remote_end *e, uint32_t sequence) {
+  return &e->lent[(sequence - 1) & (e->credits - 1)];
+}
+/* Returns true if the payload of a slice that has arrived is not in its place yet. */
+bool tu_remote_is_away(const struct tu_remote_end *e, uint32_t sequence);
+/* Returns where the payload of a slice goes that this rank has asked for; NULL: it is skipped. */
+void *tu_remote_begin_wanted(const struct tu_remote_end *e, uint32_t sequence, size_t bytes);
+
+/* ---- remote_reads.c ---- */
+
+/* Handle frames about lent slices. */
+void tu_remote_hear_lent(struct tu_remote *r, uint32_t from, const struct tu_frame *f, const void *body, size_t bytes);
+void tu_remote_hear_returned(struct tu_remote *r, struct tu_remote_end *e, uint32_t sequence);
+void tu_remote_hear_wanted(struct tu_remote *r, struct tu_remote_end *e, uint32_t sequence);
+/* The payload of a slice that this rank has asked for has arrived. */
+void tu_remote_end_wanted(struct tu_remote *r, struct tu_remote_end *e, uint32_t sequence);
+/* Ends the reading of slices that are lent to this rank, and makes sure that no rank reads those that it has lent itself.
+ * May look at the wire for a while, so it is not called while a frame is handled. */
+void tu_remote_settle_lent(struct tu_remote *r, struct tu_remote_comm *s);
+
+/* ---- remote_exposed.c ---- */
+
+/* Returns true if ranks of other hosts can read the memory, by that address and key. Exposes the allocation or registration
+ * of the program to which it belongs, if it is not exposed yet. */
+bool tu_remote_exposed(struct tu_remote *r, const void *memory, size_t bytes, uint64_t *address, uint64_t *key);
+/* Ends that for the allocation or registration that begins there. */
+void tu_remote_forget(struct tu_remote *r, const void *base);
+/* Ends that for all memory; in_order: as of conceal in wire.h. */
+void tu_remote_conceal_all(struct tu_remote *r, bool in_order);
 
 /* ---- remote_letters.c ---- */
 

@@ -97,21 +97,6 @@ void tu_memory_close_window(struct tu_control *c, uint32_t window) {
   pthread_mutex_unlock(&r->lock);
 }
 
-void tu_memory_expose(struct tu_control *c, void *base, size_t bytes, struct tu_wire_memory *memory) {
-  struct tu_remote *r = tu_remote_of(c->transport);
-  *memory = (struct tu_wire_memory){0};
-  pthread_mutex_lock(&r->lock);
-  if (r->wire->ops->expose) (void)r->wire->ops->expose(r->wire, base, bytes, memory);
-  pthread_mutex_unlock(&r->lock);
-}
-
-void tu_memory_conceal(struct tu_control *c, struct tu_wire_memory *memory, bool in_order) {
-  struct tu_remote *r = tu_remote_of(c->transport);
-  pthread_mutex_lock(&r->lock);
-  if (memory->region) r->wire->ops->conceal(r->wire, memory, in_order);
-  pthread_mutex_unlock(&r->lock);
-}
-
 void tu_memory_serve(const struct tu_control *c, const struct tu_memory_server *server) {
   struct tu_remote *r = tu_remote_of(c->transport);
   pthread_mutex_lock(&r->lock);

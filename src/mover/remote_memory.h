@@ -55,7 +55,8 @@ void tu_memory_withdraw(struct tu_control *c, struct tu_request_to *request);
  * server must already refuse new requests. */
 void tu_memory_close_window(struct tu_control *c, uint32_t window);
 
-/* Lets ranks of other hosts read and write memory directly, if the wire can; otherwise memory->region becomes NULL. */
+/* Lets ranks of other hosts read and write memory directly, if the wire can; otherwise memory->region becomes NULL. In
+ * remote_exposed.c, as the next one. */
 void tu_memory_expose(struct tu_control *c, void *base, size_t bytes, struct tu_wire_memory *memory);
 /* Ends that; as conceal in wire.h. */
 void tu_memory_conceal(struct tu_control *c, struct tu_wire_memory *memory, bool in_order);

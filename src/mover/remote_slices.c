@@ -20,30 +20,50 @@ static bool give(struct tu_wire *w, uint32_t to, bool posts, const struct tu_fra
   return posts ? w->ops->post(w, to, TU_IN_ORDER, f, body, bytes) : w->ops->send(w, to, f, body, bytes);
 }
 
-/* Sends the published slices of one end of a channel. posts = true: slices that cannot be sent now are copied and sent
- * later. */
+static const struct tu_line *line_of(const struct tu_remote_end *e, uint32_t sequence) {
+  return &e->sender->lines[(sequence - 1) & (e->sender->credits - 1)];
+}
+
+static struct tu_frame frame_of(const struct tu_remote_end *e, uint32_t sequence) {
+  const struct tu_line *line = line_of(e, sequence);
+  return (struct tu_frame){.comm_id = e->comm->number,
+                           .kind = TU_FRAME_SLICE,
+                           .lane = (uint8_t)e->lane,
+                           .credits_log2 = (uint8_t)__builtin_ctz(e->sender->credits),
+                           .slot_bytes = e->sender->slot_bytes,
+                           .tag = line->tag,
+                           .message_bytes = line->message_bytes,
+                           .sequence = sequence,
+                           .taken = line->taken};
+}
+
+static const void *payload_of(const struct tu_remote_end *e, const struct tu_line *line) {
+  const bool is_inline = line->message_bytes <= TU_INLINE_BYTES;
+  return is_inline ? line->at.payload : (const void *)((uintptr_t)e->sender->base + line->at.offset);
+}
+
+/* Sends the published slices of one end of a channel, or lends them. posts = true: they are not lent, and those that cannot
+ * be sent now are copied and sent later. */
 static bool send_slices(struct tu_remote *r, struct tu_remote_end *e, bool posts) {
-  const struct tu_sender *s = e->sender;
   bool moved = false;
   while (has_slice(e)) {
-    const struct tu_line *line = &s->lines[e->sent & (s->credits - 1)];
-    const struct tu_frame f = {.comm_id = e->comm->number,
-                               .kind = TU_FRAME_SLICE,
-                               .lane = (uint8_t)e->lane,
-                               .credits_log2 = (uint8_t)__builtin_ctz(s->credits),
-                               .slot_bytes = s->slot_bytes,
-                               .tag = line->tag,
-                               .message_bytes = line->message_bytes,
-                               .sequence = e->sent + 1,
-                               .taken = line->taken};
-    const bool is_inline = line->message_bytes <= TU_INLINE_BYTES;
-    const void *body = is_inline ? line->at.payload : (const void *)((uintptr_t)s->base + line->at.offset);
-    if (!give(r->wire, e->peer, posts, &f, body, line->bytes)) return moved;
+    const struct tu_line *line = line_of(e, e->sent + 1);
+    const struct tu_frame f = frame_of(e, e->sent + 1);
+    const void *body = payload_of(e, line);
+    const bool lent = !posts && tu_remote_lend(r, e, &f, body, line->bytes);
+    if (!lent && !give(r->wire, e->peer, posts, &f, body, line->bytes)) return moved;
     e->sent++;
     if ((int32_t)(line->taken - e->told) > 0) e->told = line->taken;
     moved = true;
   }
   return moved;
+}
+
+bool tu_remote_send_again(struct tu_remote *r, struct tu_remote_end *e, uint32_t sequence) {
+  const struct tu_line *line = line_of(e, sequence);
+  struct tu_frame f = frame_of(e, sequence);
+  f.again = 1;
+  return give(r->wire, e->peer, true, &f, payload_of(e, line), line->bytes);
 }
 
 /* Returns the total bytes of the slices that this rank has taken, but has not yet reported to the peer as taken.
@@ -71,11 +91,9 @@ static bool send_credits(struct tu_remote *r, struct tu_remote_end *e, bool all)
   return true;
 }
 
-/* Records which slices the wire has read, and wakes the threads that may wait for that. Returns true if it has read all
- * that are sent. */
-static bool note_dispatched(struct tu_remote *r, const struct tu_remote_end *e) {
+bool tu_remote_note_dispatched(struct tu_remote *r, const struct tu_remote_end *e) {
   const bool all = !r->wire->ops->reads(r->wire, e->peer);
-  const uint32_t dispatched = all ? e->sent : e->sent - 1;
+  const uint32_t dispatched = tu_remote_is_owed(e) ? e->returned : all ? e->sent : e->sent - 1;
   if ((int32_t)(dispatched - atomic_load_explicit(&e->sender->dispatched, memory_order_relaxed)) > 0) {
     atomic_store_explicit(&e->sender->dispatched, dispatched, memory_order_release);
     tu_bell_ring(r->transport, r->transport->rank);
@@ -88,7 +106,7 @@ static bool serve(struct tu_remote *r, struct tu_remote_end *e, bool all_credits
   bool moved = e->sender && send_slices(r, e, false);
   if (e->lines && !e->comm->closed) moved |= send_credits(r, e, all_credits);
   *left = e->lines && atomic_load(&e->credit.taken) != e->told;
-  if (e->sender) *left |= !note_dispatched(r, e) || has_slice(e);
+  if (e->sender) *left |= !tu_remote_note_dispatched(r, e) || has_slice(e);
   return moved;
 }
 
@@ -201,6 +219,7 @@ struct tu_remote_end *tu_remote_begin_slice(struct tu_remote *r, uint32_t from, 
   struct tu_error error;
   if (!s || s->closed || f->lane >= TU_MOVER_LANES || !is_shape(f)) return NULL;
   struct tu_remote_end *e = tu_remote_get_end(r, s, from, f->lane);
+  if (e && f->again) return (e->body = tu_remote_begin_wanted(e, f->sequence, body_bytes)) ? e : NULL;
   if (e && !e->lines && !make_copy(e, 1u << f->credits_log2, f->slot_bytes)) e = NULL;
   if (!e) tu_fail_memory(&error, (size_t)f->slot_bytes << f->credits_log2, "the channel from rank %u of the job", from);
   else if (!is_good(e, f, body_bytes))
@@ -238,5 +257,13 @@ void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f, size
     e->next_slot = (e->next_slot + 1) & (e->credits - 1);
   }
   tu_remote_note_taken(e, f->taken);
-  atomic_store_explicit(&line->sequence, ++e->came, memory_order_release);
+  e->came++;
+  tu_remote_publish(e);
+}
+
+void tu_remote_publish(struct tu_remote_end *e) {
+  while (e->published != e->came && !tu_remote_is_away(e, e->published + 1)) {
+    struct tu_line *line = &e->lines[e->published & (e->credits - 1)];
+    atomic_store_explicit(&line->sequence, ++e->published, memory_order_release);
+  }
 }

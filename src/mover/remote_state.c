@@ -64,6 +64,7 @@ struct tu_remote_end *tu_remote_get_end(struct tu_remote *r, struct tu_remote_co
 void tu_remote_free_end(struct tu_remote_end *e) {
   free(e->lines);
   free(e->slots);
+  free(e->lent);
   free(e);
 }
 

@@ -140,6 +140,7 @@ bool tu_transport_hand_over(struct tu_transport *t, uint64_t offset, bool to_use
   bool done = range && range->users != to_user;
   if (done) range->users = to_user;
   pthread_mutex_unlock(&t->lock);
+  if (done && !to_user && t->hosts) t->hosts->forget(t->hosts, tu_transport_at(t, offset));
   return done;
 }
 

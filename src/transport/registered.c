@@ -55,13 +55,39 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
 
 static bool within(uint64_t offset, size_t bytes, size_t whole) { return offset <= whole && bytes <= whole - offset; }
 
+static bool find_allocated(const struct tu_transport *t, const void *memory, size_t bytes, void **base, size_t *whole) {
+  const uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)t->base);
+  for (const struct tu_range *range = t->ranges; range; range = range->next) {
+    if (!range->used || !range->users || offset < range->offset || !within(offset - range->offset, bytes, range->bytes))
+      continue;
+    *base = tu_transport_at(t, range->offset);
+    *whole = range->bytes;
+    return true;
+  }
+  return false;
+}
+
+bool tu_transport_whole(struct tu_transport *t, const void *memory, size_t bytes, void **base, size_t *whole) {
+  const bool in_segment = overlap(memory, bytes, t->base, t->slice_bytes * t->ranks);
+  bool found = false;
+  pthread_mutex_lock(&t->lock);
+  if (in_segment) found = find_allocated(t, memory, bytes, base, whole);
+  for (const struct tu_registered *r = atomic_load(&t->registered); r && !found; r = atomic_load(&r->next)) {
+    *base = atomic_load(&r->memory);
+    *whole = atomic_load(&r->bytes);
+    found = within((uint64_t)((uintptr_t)memory - (uintptr_t)*base), bytes, *whole);
+  }
+  pthread_mutex_unlock(&t->lock);
+  return found;
+}
+
 bool tu_transport_offers(struct tu_transport *t, const void *memory, size_t bytes, uint64_t *offset) {
-  bool offers = false;
+  bool offers;
+  void *base;
+  size_t whole;
   *offset = (uint64_t)((uintptr_t)memory - (uintptr_t)t->base);
   pthread_mutex_lock(&t->lock);
-  for (const struct tu_range *range = t->ranges; range && !offers; range = range->next)
-    offers =
-        range->used && range->users && *offset >= range->offset && within(*offset - range->offset, bytes, range->bytes);
+  offers = find_allocated(t, memory, bytes, &base, &whole);
   if (!offers) offers = find_registered(t, memory, bytes, offset);
   pthread_mutex_unlock(&t->lock);
   return offers;
@@ -141,6 +167,7 @@ static void retire(struct tu_transport *t, struct tu_registered *_Atomic *link) 
 }
 
 tutti_err tu_transport_deregister(struct tu_transport *t, void *memory, struct tu_error *error) {
+  if (t->hosts) t->hosts->forget(t->hosts, memory);
   pthread_mutex_lock(&t->lock);
   struct tu_registered *_Atomic *link = link_to(t, memory);
   const struct tu_registered *found = *link;

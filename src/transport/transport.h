@@ -166,6 +166,8 @@ struct tu_hosts {
   int wire_fd;             /* descriptor of the wire, on which that thread waits, too */
   _Atomic uint32_t losses; /* number of connections to other hosts that have ended */
   void (*close)(struct tu_hosts *hosts);
+  /* Called before the user's memory that begins there is freed or deregistered: ranks of other hosts reach it no more. */
+  void (*forget)(struct tu_hosts *hosts, const void *base);
   void (*cut)(struct tu_hosts *hosts); /* for tests: acts as if this process had been killed */
 };
 
@@ -242,6 +244,8 @@ static inline uint64_t tu_transport_offset_of(struct tu_transport *t, const void
 /* Returns true if all ranks can reach the memory. The memory must then lie within one allocation or registration of
  * this rank's user. *offset becomes the offset of the memory; 0: all ranks are in this process and use the address. */
 bool tu_transport_offers(struct tu_transport *t, const void *memory, size_t bytes, uint64_t *offset);
+/* Finds the allocation or registration of this rank's user in which the memory lies. Returns false if it lies in none. */
+bool tu_transport_whole(struct tu_transport *t, const void *memory, size_t bytes, void **base, size_t *whole);
 /* Returns the offset in the segment of an address; 0: the address is not in shared memory. */
 static inline uint64_t tu_transport_offset(struct tu_transport *t, const void *address) {
   return tu_transport_offset_of(t, address, 1);

@@ -87,8 +87,8 @@ struct tu_wire_ops {
   /* For tests: from now on sends and receives nothing, as if this process had been killed. */
   void (*cut)(struct tu_wire *w);
   /* The next four are NULL if the wire has no direct access to memory.
-   * expose: lets other ranks use memory. Returns false if they cannot. */
-  bool (*expose)(struct tu_wire *w, void *base, size_t bytes, struct tu_wire_memory *memory);
+   * expose: lets other ranks read memory, and write it if `writable`. Returns false if they cannot. */
+  bool (*expose)(struct tu_wire *w, void *base, size_t bytes, bool writable, struct tu_wire_memory *memory);
   /* Ends that. in_order: no rank uses the memory any more. Otherwise transfers of other ranks may fail. Does nothing if the
    * memory is not exposed. */
   void (*conceal)(struct tu_wire *w, struct tu_wire_memory *memory, bool in_order);

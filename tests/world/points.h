@@ -9,6 +9,8 @@
 
 #pragma GCC diagnostic ignored "-Wshadow" /* an operation may be an argument of another */
 
+unsigned world_direct_bytes(void); /* the value of TU_DIRECT_BYTES */
+
 #ifdef WORLD_PLAIN
 #define WORLD_ORDER(o) (o)
 #define world_point() ((void)0)

@@ -250,7 +250,7 @@ static void add_fabric(struct world_program *p, bool forced) {
 }
 
 void world_program_make(struct world_program *p, uint64_t seed, bool fabric) {
-  struct source s = {world_mix(seed, 1, 2), 0};
+  struct source s = {world_mix(seed, 1, 2), 0}, own = {world_mix(seed, 13, 14), 0};
   uint8_t open[WORLD_REQUESTS_MAX];
   memset(open, UINT8_MAX, sizeof open);
   /* Long time limits show that ranks learn of faults at once, and not by the limit; short ones that limits hold. */
@@ -258,6 +258,7 @@ void world_program_make(struct world_program *p, uint64_t seed, bool fabric) {
   p->ranks = 2 + (uint32_t)draw(&s, WORLD_RANKS_MAX - 1);
   p->ring_bytes = draw(&s, 3) == 0 ? (size_t)256 << draw(&s, 6) : 0;
   p->share = draw(&s, 8) == 0 ? 1 : 2;
+  p->direct_bytes = draw(&own, 2) == 0 ? 32768 : 64u << draw(&own, 6);
   const bool alone = draw(&s, 3) == 0; /* a program that uses the world's communicator only */
   uint32_t acts = 1 + (uint32_t)draw(&s, WORLD_ACTS_MAX - 2 * WORLD_REQUESTS_MAX - 1);
   while (acts-- > 0 && p->acts + 2 * WORLD_REQUESTS_MAX < WORLD_ACTS_MAX) {
@@ -309,8 +310,10 @@ static void print_fabric(const struct world_program *p) {
 }
 
 void world_program_print(const struct world_program *p) {
-  printf("program of seed %llu: %u ranks, %u per core, time-out %d ms, rings of %zu bytes (0: the default)\n",
-         (unsigned long long)p->seed, p->ranks, p->share, p->timeout_ms, p->ring_bytes);
+  printf(
+      "program of seed %llu: %u ranks, %u per core, time-out %d ms, rings of %zu bytes (0: the default), rendezvous "
+      "from %u bytes\n",
+      (unsigned long long)p->seed, p->ranks, p->share, p->timeout_ms, p->ring_bytes, p->direct_bytes);
   printf("  hosts of the ranks:");
   for (uint32_t r = 0; r < p->ranks; r++) printf(" %u", p->host[r]);
   printf("\n");

@@ -80,6 +80,8 @@ static uint64_t at_least(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 bool world_alive(uint32_t rank) { return !ranks[rank].dead; }
 
+unsigned world_direct_bytes(void) { return world.program->direct_bytes; }
+
 /* ---- scheduling ---- */
 
 static void note(enum world_event_kind kind, uint32_t rank, uint64_t value) {

@@ -99,6 +99,7 @@ struct world_program {
   uint32_t share;                 /* ranks per core, as the library is told */
   int timeout_ms;                 /* of the world's communicator at first; others inherit that of their parent */
   size_t ring_bytes;              /* of the ring of a channel; 0: the default */
+  uint32_t direct_bytes;          /* minimum of a message that is lent or stored */
   uint32_t host[WORLD_RANKS_MAX]; /* of each rank */
   /* The hosts that have a fabric: host i is bit i; 0: no host has one. Their ranks use it with ranks of the others. */
   uint32_t fabric_hosts;
@@ -135,6 +136,7 @@ bool world_speaks(const struct world_program *program, uint32_t rank, uint32_t o
 
 /* ---- what the world offers to the copies ---- */
 
+unsigned world_direct_bytes(void); /* of the program (points.h) */
 bool world_alive(uint32_t rank);
 /* Reports a broken promise; the seed has then failed. */
 void world_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
