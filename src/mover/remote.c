@@ -141,12 +141,19 @@ static bool is_message(const struct tu_frame *f, const void *head) {
   return f->kind == TU_FRAME_LINK && link_head(head).what == 0;
 }
 
+static void *begin_note(struct tu_remote *r, uint32_t from, size_t bytes) {
+  struct tu_lent_note *note = &r->filling[from].note;
+  *note = (struct tu_lent_note){0}; /* of a malformed frame */
+  return bytes == sizeof *note ? note : NULL;
+}
+
 static void *reader_begin(struct tu_wire_reader *reader, uint32_t from, const void *head, size_t bytes) {
   struct tu_remote *r = remote_of(reader);
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
   if (f.kind == TU_FRAME_MEMORY) return tu_remote_begin_memory(r, from, head, bytes);
   if (is_message(&f, head)) return begin_message(r, from, head, bytes);
+  if (f.kind == TU_FRAME_LENT) return begin_note(r, from, bytes);
   if (f.kind != TU_FRAME_SLICE) return bytes > 0 && bytes <= TU_SLOT_BYTES_MAX ? malloc(bytes) : NULL;
   struct tu_remote_end *e = tu_remote_begin_slice(r, from, &f, bytes);
   if (!e) return NULL;
@@ -198,17 +205,12 @@ static bool is_data(const struct tu_frame *f) {
          f->kind == TU_FRAME_WANTED;
 }
 
-static void end_lent(struct tu_remote *r, uint32_t from, const struct tu_frame *f, void *body, size_t bytes) {
-  tu_remote_hear_lent(r, from, f, body, bytes);
-  free(body);
-}
-
 static void reader_end(struct tu_wire_reader *reader, uint32_t from, const void *head, void *body, size_t bytes) {
   struct tu_remote *r = remote_of(reader);
   struct tu_frame f;
   memcpy(&f, head, sizeof f);
   if (is_data(&f)) end_data(r, from, &f, bytes);
-  else if (f.kind == TU_FRAME_LENT) end_lent(r, from, &f, body, bytes);
+  else if (f.kind == TU_FRAME_LENT) tu_remote_hear_lent(r, from, &f, &r->filling[from].note);
   else if (f.kind == TU_FRAME_MEMORY) tu_remote_end_memory(r, from, head, body, bytes);
   else if (is_message(&f, head)) end_message(r, from, head, body);
   else end_control(r, from, &f, body, bytes);
@@ -226,7 +228,7 @@ static void reader_lost(struct tu_wire_reader *reader, uint32_t from, const void
   struct tu_remote_comm *s = tu_remote_find_comm(r, f.comm_id);
   struct tu_remote_end *e = s && f.kind == TU_FRAME_SLICE ? tu_remote_find_end(r, s, from, f.lane) : NULL;
   if (e) e->filling = false;
-  if (f.kind != TU_FRAME_SLICE) free(body);
+  if (f.kind != TU_FRAME_SLICE && f.kind != TU_FRAME_LENT) free(body);
 }
 
 bool tu_remote_tell_link(struct tu_control *c, uint32_t rank, struct tu_link_head *head, const void *body, size_t bytes,

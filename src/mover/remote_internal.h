@@ -147,12 +147,14 @@ struct tu_lent {
   } state;
 };
 
-/* The body of a frame about memory (remote_memory.h) or a link that is partly received from a rank: where it goes. */
+/* The body of a frame about memory (remote_memory.h), a link or a lent slice that is partly received from a rank: where it
+ * goes. */
 struct tu_filling {
   uint64_t link_of;              /* into a message of a link of this communicator; 0: of none */
   struct tu_request_to *request; /* into the answer of this request */
   uint32_t window;               /* into memory of the window of this number; 0: of none */
   void *buffer;                  /* into this buffer, which is freed after the frame */
+  struct tu_lent_note note;      /* that of TU_FRAME_LENT */
 };
 
 struct tu_remote {
@@ -249,7 +251,7 @@ void *tu_remote_begin_wanted(const struct tu_remote_end *e, uint32_t sequence, s
 /* ---- remote_reads.c ---- */
 
 /* Handle frames about lent slices. */
-void tu_remote_hear_lent(struct tu_remote *r, uint32_t from, const struct tu_frame *f, const void *body, size_t bytes);
+void tu_remote_hear_lent(struct tu_remote *r, uint32_t from, const struct tu_frame *f, const struct tu_lent_note *note);
 void tu_remote_hear_returned(struct tu_remote *r, struct tu_remote_end *e, uint32_t sequence);
 void tu_remote_hear_wanted(struct tu_remote *r, struct tu_remote_end *e, uint32_t sequence);
 /* The payload of a slice that this rank has asked for has arrived. */

@@ -4,8 +4,6 @@
  * When a communicator fails, its buffers are the user's again, and a slice that is read later would have a wrong content,
  * which a receiver that does not know of the failure yet would take for a message. So the sender waits for its slices, and
  * if they are not returned in time, it ends all direct access to its memory. */
-#include <string.h>
-
 #include "mover/remote_internal.h"
 
 /* Longest wait for slices that are not returned, in ns. */
@@ -69,11 +67,10 @@ static bool make_lents(struct tu_remote *r, struct tu_remote_end *e) {
   return false;
 }
 
-void tu_remote_hear_lent(struct tu_remote *r, uint32_t from, const struct tu_frame *f, const void *body, size_t bytes) {
+void tu_remote_hear_lent(struct tu_remote *r, uint32_t from, const struct tu_frame *f,
+                         const struct tu_lent_note *note) {
   const struct tu_wire_ops *ops = r->wire->ops;
-  struct tu_lent_note note = {0};
-  if (body && bytes == sizeof note) memcpy(&note, body, sizeof note);
-  struct tu_remote_end *e = tu_remote_begin_slice(r, from, f, note.bytes);
+  struct tu_remote_end *e = tu_remote_begin_slice(r, from, f, note->bytes);
   if (!e || !make_lents(r, e)) {
     tell(r, f->comm_id, from, f->lane, TU_FRAME_RETURNED, f->sequence); /* the communicator has failed, or ended */
     return;
@@ -82,12 +79,12 @@ void tu_remote_hear_lent(struct tu_remote *r, uint32_t from, const struct tu_fra
   *l = (struct tu_lent){.remote = r, .end = e, .sequence = f->sequence, .state = TU_LENT_WANTED};
   l->transfer = (struct tu_wire_transfer){.reads = true,
                                           .here = e->body,
-                                          .bytes = note.bytes,
-                                          .address = note.address,
-                                          .key = note.key,
+                                          .bytes = note->bytes,
+                                          .address = note->address,
+                                          .key = note->key,
                                           .done = end_read,
                                           .context = l};
-  tu_remote_end_slice(e, f, note.bytes);
+  tu_remote_end_slice(e, f, note->bytes);
   if (e->comm->withdrawn) {
     tell_end(r, e, TU_FRAME_RETURNED, f->sequence);
   } else if (ops->transfer && ops->transfer(r->wire, from, &l->transfer)) {
