@@ -178,12 +178,19 @@ static bool look_round(struct wish *w, struct tu_error *error) {
   return true;
 }
 
+/* Receives what other hosts have sent, and advances open requests, of which the peer may wait for one. Within on_ready, the
+ * function that has called it is in the middle of advancing requests. */
+static void advance_others(const tutti_comm *comm) {
+  (void)tu_mover_look(comm->mover);
+  if (!tu_thread.telling) (void)tu_queue_poll_others(NULL);
+}
+
 /* Checks the call's condition once, for calls with `try` in their name. Sets *granted if it holds. If such calls are
  * repeated without success, they also check from time to time whether the other ranks are alive, and publish for which
  * rank this one waits. */
 static tutti_err look_once(struct wish *w, bool *granted, struct tu_error *error) {
   tutti_channel *c = w->channel;
-  (void)tu_mover_look(c->comm->mover);
+  advance_others(c->comm);
   *granted = look(w, error);
   if (*granted) tu_stall_moved(&c->tests);
   else if (error->code == TUTTI_OK && tu_patience_test(c->comm, &c->tests, false)) {
@@ -203,9 +210,7 @@ struct waiting {
 
 static bool is_there(void *context) {
   const struct waiting *w = context;
-  (void)tu_mover_look(w->wish->channel->comm->mover);
-  /* within on_ready, the function that has called it is in the middle of advancing requests */
-  if (!tu_thread.telling) (void)tu_queue_poll_others(NULL);
+  advance_others(w->wish->channel->comm);
   return look(w->wish, w->error) || w->error->code != TUTTI_OK ||
          tu_comm_verdict(w->wish->channel->comm, w->error) != TUTTI_OK;
 }
