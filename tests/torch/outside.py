@@ -4,7 +4,7 @@
     python3 outside.py FILE run FD             runs the tests that standard input names, one a line, and writes two lines for each
                                                to a descriptor: "begin TEST", then "end TEST RESULT SECONDS WHY", with tabs
 
-TUTTI_TORCH_TESTS is the backend: gloo, or tutti, which then answers to the names of gloo. tests/torch/suite starts this.
+TORCH_TUTTI_TESTS is the backend: gloo, or tutti, which then answers to the names of gloo. tests/torch/suite starts this.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import time
 import types
 import unittest
 
-BACKEND = os.environ.get("TUTTI_TORCH_TESTS", "gloo")
+BACKEND = os.environ.get("TORCH_TUTTI_TESTS", "gloo")
 
 
 def expecttest_stand_in() -> None:
