@@ -1,8 +1,8 @@
 /* channel.c: public calls on channels: checks arguments, and waits for handshakes, slots and messages.
  *
  * Several threads of a rank may be in these functions while another thread uses the communicator. So the functions read
- * only constants of the communicator, and words in shared memory. While they wait, they advance no requests of the
- * communicator. */
+ * only constants of the communicator, and words in shared memory. They advance open requests that no other thread
+ * advances. */
 #include "stream/channel.h"
 
 #include <stdio.h>
