@@ -85,13 +85,22 @@ static void post(struct tu_execution *e, const struct tu_instruction *ins, struc
     return;
   if (r->aims) {
     tu_receiver_aim(r, ticket, e->base[ins->target.buffer] + ins->target.offset, e->tag, ins->bytes);
-  } else if (e->segment_offsets[ins->target.buffer]) {
-    e->mover->control.exposes = true;
-    tu_receiver_post(r, ticket, e->segment_offsets[ins->target.buffer] + ins->target.offset);
   } else {
-    return;
+    const uint64_t target = tu_execution_shared(e, &ins->target, ins->bytes);
+    if (!target) return;
+    e->mover->control.exposes = true;
+    tu_receiver_post(r, ticket, target);
   }
   progress->posted = true;
+}
+
+void tu_execution_point(struct tu_execution *e, struct tu_program *program, enum tu_buffer buffer, const void *base,
+                        const void *const addresses[]) {
+  tu_assert(e->program == program && (e->unfinished == 0 || e->mismatch));
+  tu_program_point(program, buffer, base, addresses);
+  /* the fast path has prepared its instructions for the addresses before */
+  free(e->hops);
+  e->hops = NULL;
 }
 
 void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint64_t tag) {
@@ -100,7 +109,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   e->base[TU_OUT] = out;
   e->base[TU_TMP] = e->tmp;
   for (int i = 0; i < 3; i++)
-    e->segment_offsets[i] = tu_transport_offset_of(e->mover->transport, e->base[i], p->extents[i]);
+    e->segment_offsets[i] = p->pointed[i] ? 0 : tu_transport_offset_of(e->mover->transport, e->base[i], p->extents[i]);
   e->tag = tag;
   e->head = 0;
   e->unfinished = p->instruction_count;
@@ -120,7 +129,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   /* Posts the addresses of receive buffers (for rendezvous put) before this rank sends any message. So a peer that
    * sends only after it has received a message of this call already knows the address to write to. If other ranks do
    * not map OUT, they cannot write there, and no address is posted. */
-  if (e->segment_offsets[TU_OUT] == 0 && !e->mover->control.remote) return;
+  if (e->segment_offsets[TU_OUT] == 0 && !p->pointed[TU_OUT] && !e->mover->control.remote) return;
   for (uint32_t i = 0; i < p->instruction_count; i++)
     if (p->instructions[i].kind == TU_RECV && p->instructions[i].after_count == 0)
       post(e, &p->instructions[i], &e->progress[i]);

@@ -62,7 +62,8 @@ struct tu_execution {
   struct tu_hop *hops;
   const void *hops_in, *hops_out;
   uint32_t *sequences; /* owned; [message_count]: for each sent message, the sequence number of its latest slice */
-  /* offsets of IN, OUT and TMP in the shared memory segment; 0: other ranks do not map this memory */
+  /* offsets of IN, OUT and TMP in the shared memory segment; 0: other ranks do not map this memory, or the buffer is
+   * pointed (program.h) */
   uint64_t segment_offsets[3];
   size_t direct_bytes; /* messages shorter than this never use rendezvous (get or put) */
   enum tu_past past;   /* which targets of the current slice get non-temporal stores */
@@ -93,6 +94,20 @@ void tu_execution_fini(struct tu_execution *e);
 /* Starts a run. Draws its tickets, which are the positions of its messages in the channels. After that,
  * tu_execution_poll can advance it. in and out: the buffers; NULL is allowed for one that the program does not use. */
 void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint64_t tag);
+
+/* Sets where the blocks of a pointed buffer lie (tu_program_point), for the next runs. `program` is the program of the
+ * execution, which is not running. */
+void tu_execution_point(struct tu_execution *e, struct tu_program *program, enum tu_buffer buffer, const void *base,
+                        const void *const addresses[]);
+
+/* Returns the offset in the segment of `bytes` bytes of a contiguous range, from its start; 0: other ranks do not map
+ * them. Blocks of a pointed buffer may lie partly in shared memory and partly elsewhere, so each is looked up. */
+static inline uint64_t tu_execution_shared(const struct tu_execution *e, const struct tu_byte_range *range,
+                                           size_t bytes) {
+  if (e->program->pointed[range->buffer])
+    return tu_transport_offset_of(e->mover->transport, e->base[range->buffer] + range->offset, bytes);
+  return e->segment_offsets[range->buffer] ? e->segment_offsets[range->buffer] + range->offset : 0;
+}
 
 /* Advances the run; returns true if anything moved. The run is finished when e->unfinished is 0. If e->mismatch is set,
  * the run cannot finish. */

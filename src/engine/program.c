@@ -35,35 +35,54 @@ struct lowerer {
   struct part *parts; /* all messages and parts of joined messages, in step order */
   uint32_t part_count, part_capacity;
   uint32_t instruction_capacity, message_capacity, operand_capacity, after_capacity;
-  uint32_t ring_capacity, run_capacity;
+  uint32_t ring_capacity, run_capacity, place_capacity;
 };
 
 /* ---- spans (consecutive chunks) become runs of bytes ---- */
+
+static const struct tu_view *view_of(const struct lowerer *l, uint32_t buffer) {
+  return buffer == TU_IN ? &l->from->in : &l->from->out;
+}
 
 static void lay_out_tmp(struct lowerer *l) {
   l->tmp = tu_arena_allocate(&l->arena, l->steps->tmp_count + 1, sizeof *l->tmp);
   size_t at = 0;
   for (uint32_t i = 0; i < l->steps->tmp_count; i++) {
     const struct tu_like *like = &l->steps->tmp[i];
-    struct tu_run run = tu_view_chunk(like->buffer == TU_IN ? &l->from->in : &l->from->out, like->chunk);
+    struct tu_run run = tu_view_chunk(view_of(l, like->buffer), like->chunk);
     l->tmp[i] = (struct tu_run){at, run.bytes};
     at += run.bytes;
   }
   l->program->tmp_bytes = at;
 }
 
+/* Sets *place to where a chunk lies, if its buffer is pointed (each block has an address of its own). */
+static void lower_place(const struct lowerer *l, struct tu_span span, uint32_t chunk, struct tu_place *place) {
+  *place = (struct tu_place){.buffer = span.buffer};
+  if (l->program->pointed[span.buffer])
+    place->within = tu_view_part(view_of(l, span.buffer), chunk, &place->block).offset;
+}
+
 static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_byte_range *range) {
   struct tu_program *p = l->program;
+  const bool has_places = p->pointed[TU_IN] || p->pointed[TU_OUT];
   uint32_t first = p->run_count;
   for (uint32_t i = 0; i < span.count; i++) {
     struct tu_run run;
+    struct tu_place place;
     if (span.buffer == TU_TMP) run = l->tmp[span.first + i];
-    else run = tu_view_chunk(span.buffer == TU_IN ? &l->from->in : &l->from->out, span.first + i);
+    else run = tu_view_chunk(view_of(l, span.buffer), span.first + i);
     if (run.bytes == 0) continue;
+    lower_place(l, span, span.first + i, &place);
     struct tu_run *last = p->run_count > first ? &p->runs[p->run_count - 1] : NULL;
-    if (last && last->offset + last->bytes == run.offset) {
+    if (last && last->offset + last->bytes == run.offset &&
+        (!has_places || p->places[p->run_count - 1].block == place.block)) {
       last->bytes += run.bytes;
       continue;
+    }
+    if (has_places) {
+      p->places = tu_arena_grow(&p->arena, p->places, p->run_count, &l->place_capacity, sizeof *p->places);
+      p->places[p->run_count] = place;
     }
     p->runs = tu_arena_grow(&p->arena, p->runs, p->run_count, &l->run_capacity, sizeof *p->runs);
     p->runs[p->run_count++] = run;
@@ -73,7 +92,7 @@ static size_t lower_span(struct lowerer *l, struct tu_span span, struct tu_byte_
   /* The array of runs may move while it grows. So `offset` holds the index of the range's first run, until
    * settle_ranges replaces it by that run's offset in bytes. */
   *range = (struct tu_byte_range){.buffer = span.buffer, .run_count = p->run_count - first, .offset = first};
-  if (span.buffer != TU_TMP) range->fold = (span.buffer == TU_IN ? &l->from->in : &l->from->out)->fold;
+  if (span.buffer != TU_TMP) range->fold = view_of(l, span.buffer)->fold;
   p->folded |= range->fold != NULL;
   return bytes;
 }
@@ -450,6 +469,8 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   p->point_to_point = from->point_to_point;
   p->from_any = from->from_any;
   p->item_bytes = from->in.item_bytes;
+  p->pointed[TU_IN] = from->in.addresses != NULL;
+  p->pointed[TU_OUT] = from->out.addresses != NULL;
   lay_out_tmp(l);
   l->first_of_step = tu_arena_allocate(&l->arena, (size_t)l->steps->step_count + 1, sizeof *l->first_of_step);
   l->ring_of = tu_arena_allocate(&l->arena, 2 * (size_t)from->plan->ranks, sizeof(uint32_t *));
@@ -480,4 +501,24 @@ tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_progra
 
 void tu_program_destroy(struct tu_program *p) {
   if (p) tu_arena_fini(&p->arena);
+}
+
+/* ---- blocks with addresses of their own ---- */
+
+static void point_range(struct tu_byte_range *range, enum tu_buffer buffer) {
+  if (range->buffer == (uint32_t)buffer && range->run_count > 0) range->offset = range->runs[0].offset;
+}
+
+void tu_program_point(struct tu_program *p, enum tu_buffer buffer, const void *base, const void *const addresses[]) {
+  tu_assert(p->pointed[buffer]);
+  for (uint32_t i = 0; i < p->run_count; i++) {
+    const struct tu_place *place = &p->places[i];
+    if (place->buffer == (uint32_t)buffer)
+      p->runs[i].offset = (uintptr_t)addresses[place->block] - (uintptr_t)base + place->within;
+  }
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    point_range(&p->instructions[i].source, buffer);
+    point_range(&p->instructions[i].target, buffer);
+  }
+  for (uint32_t i = 0; i < p->operand_count; i++) point_range(&p->operands[i].range, buffer);
 }

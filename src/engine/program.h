@@ -10,6 +10,13 @@
 #include "tensor/map.h"
 #include "tensor/view.h"
 
+/* Where a run of bytes lies in a buffer whose blocks have addresses of their own: `within` bytes behind the start of
+ * that block. */
+struct tu_place {
+  uint32_t buffer, block;
+  size_t within;
+};
+
 /* Bytes of a buffer, in order: one run from `offset`, or several runs. If the buffer is a tensor whose elements do not
  * lie in logical order, the runs are positions in the packed form of the tensor, and `fold` says where that packed form
  * lies in memory. */
@@ -93,6 +100,7 @@ struct tu_program {
   uint32_t *order; /* instruction order for straight.c; NULL: straight.c cannot run this program */
   struct tu_ring_use *rings;
   struct tu_run *runs;
+  struct tu_place *places;        /* [run_count]: if some buffer is `pointed`; otherwise NULL */
   struct tu_cast *cast;           /* this rank's ring of bytes for multicasts; NULL: the program does not need it */
   struct tu_partition *partition; /* for a partitioned call (partition.h); otherwise NULL */
   uint32_t instruction_count, message_count, operand_count, after_count, onward_count, ring_count, run_count;
@@ -105,6 +113,9 @@ struct tu_program {
   size_t longest_bytes; /* bytes of the longest instruction */
   size_t extents[3];    /* for each of IN, OUT and TMP: offset after the last byte that the program touches */
   size_t item_bytes;
+  /* for each of IN, OUT and TMP: true: each block has an address of its own, and tu_program_point sets the offsets of
+   * the runs. A run never extends beyond a block. */
+  bool pointed[3];
   bool folded;         /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
   bool point_to_point; /* true: messages are matched by tag (send and recv) */
   bool from_any; /* true: receives from any rank; the channel in `messages` only stands for the one of the sender */
@@ -141,5 +152,11 @@ struct tu_lowering {
 /* Lowers a plan, that is, converts it to a program. Error: TUTTI_ERR_MEMORY, also if there is no room for a channel. */
 tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error);
 void tu_program_destroy(struct tu_program *program);
+
+/* Sets where the blocks of a buffer lie, for the next runs of the program. The buffer must be `pointed`: its view had
+ * addresses when the program was made. base: the address of the buffer with which the program will be started, at or
+ * below every block that is not empty. */
+void tu_program_point(struct tu_program *program, enum tu_buffer buffer, const void *base,
+                      const void *const addresses[]);
 
 #endif

@@ -41,7 +41,7 @@ static bool all_are(const struct tu_execution *e, const struct tu_instruction *i
 /* Returns true if each receiver, or the wire to it, can read the source, and does so even if this rank only waits. */
 static bool can_read(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (e->mover->control.remote && all_are(e, ins, true)) return true;
-  return ins->lasting && e->segment_offsets[ins->source.buffer] && all_are(e, ins, false);
+  return ins->lasting && tu_execution_shared(e, &ins->source, ins->bytes) && all_are(e, ins, false);
 }
 
 static bool may_lend(const struct tu_execution *e, const struct tu_instruction *ins) {
@@ -123,10 +123,10 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
   }
 }
 
-/* Returns the offset in the segment of a buffer that is lent. */
-static uint64_t lent_from(const struct tu_execution *e, enum tu_buffer buffer, bool remote) {
-  if (!remote) return e->segment_offsets[buffer];
-  return (uintptr_t)e->base[buffer] - (uintptr_t)e->mover->transport->base;
+/* Returns the offset in the segment of the source of a send that is lent. */
+static uint64_t lent_from(const struct tu_execution *e, const struct tu_instruction *ins, bool remote) {
+  if (!remote) return tu_execution_shared(e, &ins->source, ins->bytes);
+  return (uintptr_t)e->base[ins->source.buffer] + ins->source.offset - (uintptr_t)e->mover->transport->base;
 }
 
 void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes) {
@@ -135,9 +135,7 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   const struct tu_message *m = e->program->messages + ins->message_first;
   bool last = progress->done + bytes == ins->bytes, staged = progress->way == TU_WAY_STAGED;
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->segment_offset, bytes);
-  if (progress->way == TU_WAY_LENT)
-    progress->segment_offset =
-        lent_from(e, ins->source.buffer, m->sender->remote) + ins->source.offset + progress->done;
+  if (progress->way == TU_WAY_LENT) progress->segment_offset = lent_from(e, ins, m->sender->remote) + progress->done;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->segment_offset, bytes);

@@ -11,11 +11,27 @@ static size_t block_offset(const struct tu_view *v, uint32_t block) {
   return offset;
 }
 
-struct tu_run tu_view_chunk(const struct tu_view *v, uint32_t chunk) {
-  uint32_t block = chunk / v->split, part = chunk % v->split;
-  size_t count = block_count(v, block), unit = TU_LINE_BYTES / v->item_bytes;
+struct tu_run tu_view_part(const struct tu_view *v, uint32_t chunk, uint32_t *block) {
+  uint32_t part = chunk % v->split;
+  *block = chunk / v->split;
+  size_t count = block_count(v, *block), unit = TU_LINE_BYTES / v->item_bytes;
   size_t begin = tu_part_begin(count, v->split, part, unit), end = tu_part_begin(count, v->split, part + 1, unit);
-  return (struct tu_run){(block_offset(v, block) + begin) * v->item_bytes, (end - begin) * v->item_bytes};
+  return (struct tu_run){begin * v->item_bytes, (end - begin) * v->item_bytes};
+}
+
+struct tu_run tu_view_chunk(const struct tu_view *v, uint32_t chunk) {
+  uint32_t block;
+  struct tu_run run = tu_view_part(v, chunk, &block);
+  run.offset += block_offset(v, block) * v->item_bytes;
+  return run;
+}
+
+const void *tu_view_lowest(const struct tu_view *v) {
+  const void *lowest = NULL;
+  for (uint32_t block = 0; block < v->blocks; block++)
+    if (block_count(v, block) > 0 && (!lowest || (uintptr_t)v->addresses[block] < (uintptr_t)lowest))
+      lowest = v->addresses[block];
+  return lowest;
 }
 
 size_t tu_view_extent(const struct tu_view *v, size_t *begin) {

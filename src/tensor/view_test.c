@@ -39,9 +39,29 @@ static void chunks_lie_at_their_offsets(void) {
   CHECK(tu_view_extent(&empty, &begin) == 0 && begin == 0, "an empty view has no extent");
 }
 
+static void blocks_have_addresses(void) {
+  const size_t counts[] = {3, 0, 2};
+  const unsigned char memory[40] = {0};
+  const void *const addresses[] = {memory + 21, NULL, memory + 6};
+  struct tu_view v = {.item_bytes = 4, .blocks = 3, .split = 2, .counts = counts, .addresses = addresses};
+  CHECK(tu_view_lowest(&v) == memory + 6, "the lowest address of a block that is not empty");
+  size_t packed = 0;
+  for (uint32_t chunk = 0; chunk < 6; chunk++) {
+    uint32_t block;
+    const struct tu_run run = tu_view_chunk(&v, chunk), part = tu_view_part(&v, chunk, &block);
+    CHECK(run.offset == packed, "chunk %u: %zu, expected %zu", chunk, run.offset, packed);
+    CHECK(block == chunk / 2 && part.bytes == run.bytes && part.offset == packed - (block > 0 ? 12 : 0),
+          "chunk %u: block %u, %zu+%zu", chunk, block, part.offset, part.bytes);
+    packed += run.bytes;
+  }
+  v.counts = NULL;
+  CHECK(tu_view_lowest(&v) == NULL, "all blocks are empty");
+}
+
 static const struct test tests[] = {
     {"chunks_tile_every_block", chunks_tile_every_block},
     {"chunks_lie_at_their_offsets", chunks_lie_at_their_offsets},
+    {"blocks_have_addresses", blocks_have_addresses},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
