@@ -22,6 +22,8 @@ static inline void conform(struct player *p, const struct ref_case *c, uint64_t 
     wrong(p, "%s", text);
   }
   if (hash && run.in.memory) *hash = tu_hash(run.in.memory, run.in.bytes, *hash);
+  if (hash && run.in.spare.memory) *hash = tu_hash(run.in.spare.memory, run.in.spare.bytes, *hash);
+  if (hash && run.out.spare.memory) *hash = tu_hash(run.out.spare.memory, run.out.spare.bytes, *hash);
   if (hash && run.out.memory) *hash = tu_hash(run.out.memory, run.out.bytes, *hash);
   ref_run_fini(&run);
 }

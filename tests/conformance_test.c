@@ -44,6 +44,7 @@ static void every_algorithm(struct player *p) {
       c.op = a->flags & TU_RANK_ORDER && i > 4 ? REF_AFFINE : TUTTI_SUM;
       c.lanes = (uint32_t)(ranks_random(&state) % (tu_build_lanes_max(a) + 1));
       c.seed = ranks_random(&state);
+      c.pointers = c.seed >> 62;
       conform(p, &c, NULL);
     }
   }
@@ -65,6 +66,7 @@ static void random_calls(struct player *p) {
     c.count = ranks_random(&state) % 5 ? ranks_random(&state) % 300 : ranks_random(&state) % 30000;
     c.lanes = ranks_random(&state) % 3 ? 0 : (uint32_t)(1 + ranks_random(&state) % 4);
     c.seed = ranks_random(&state);
+    c.pointers = c.seed >> 63;
     if (!ref_valid(&c)) continue;
     conform(p, &c, NULL);
     if (ranks_random(&own) % 50 == 0) ranks_sleep_us(ranks_random(&own) % 3000);

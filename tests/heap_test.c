@@ -150,6 +150,7 @@ static struct ref_case draw_case(tutti_collective collective, size_t bytes, uint
   c.root = (uint32_t)(ranks_random(state) % ranks);
   c.op = ranks_random(state) % 3 ? TUTTI_SUM : TUTTI_PREMUL_SUM;
   c.seed = ranks_random(state);
+  c.pointers = c.seed >> 63;
   return c;
 }
 

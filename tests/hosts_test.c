@@ -147,6 +147,7 @@ static bool draw_case(uint64_t *state, uint32_t ranks, struct ref_case *c) {
   c->type = ref_types[draw(state, REF_TYPES)];
   c->aliasing = (enum ref_aliasing)draw(state, REF_ALIASINGS);
   c->blocks = (enum ref_blocks)draw(state, REF_BLOCKS);
+  c->pointers = draw(state, 2);
   if (c->collective == TUTTI_BARRIER) c->aliasing = REF_APART;
   if (ref_reduces(c->collective)) c->op = draw(state, REF_OPS);
   c->root = draw(state, ranks);

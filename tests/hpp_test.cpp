@@ -855,12 +855,31 @@ static void described_calls(Player &me) {
       vector);
 }
 
+static void addresses_of_blocks(Player &me) {
+  const comm world = copy_of_world(me);
+  std::vector<int> apart(2 * world.ranks()); /* the blocks, in reverse order, in every second element */
+  std::vector<void *> addresses;
+  for (size_t i = 0; i < world.ranks(); i++) addresses.push_back(&apart[apart.size() - 2 * i - 2]);
+  tutti::call pointed;
+  pointed.collective = TUTTI_ALLGATHER;
+  pointed.send = &me.rank;
+  pointed.recv_blocks = addresses;
+  pointed.count = 1;
+  pointed.type = TUTTI_I32;
+  world.run(pointed);
+  me.check(apart.front() == me.ranks - 1, "addresses of blocks: %d", apart.front());
+  addresses.push_back(&apart[1]);
+  pointed.recv_blocks = addresses;
+  const std::string words = "allgather: |recv_blocks|found " + std::to_string(me.ranks + 1);
+  throws(me, "addresses of blocks", TUTTI_ERR_ARGUMENT, words.c_str(), [&] { world.run(pointed); });
+}
+
 /* Every field of the structs of C++ reaches the struct of C: the library reads a field, or refuses it. */
 static void fields(Player &me) {
   static_assert(std::is_aggregate_v<tutti::call> && std::is_aggregate_v<tutti::options> &&
                 std::is_aggregate_v<tutti::settings> && std::is_aggregate_v<tutti::blocks>);
   static_assert(sizeof(tutti::options) == sizeof(tutti_options), "tutti::options lacks a field of tutti_options");
-  static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 176,
+  static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 192,
                 "tutti_call has a new field: add it to tutti::call, to comm_view::lowered, and below");
   struct Lowering : comm { /* shows what comm_view makes of a call */
     explicit Lowering(const Player &player) : comm(copy_of_world(player)) {}
@@ -872,6 +891,8 @@ static void fields(Player &me) {
   tutti_tensor in{}, out{};
   int x = 0, y = 0, z = 0;
   tutti_message got{};
+  const std::vector<const void *> from(world.ranks());
+  const std::vector<void *> to(world.ranks());
   const tutti::call full = {TUTTI_ALLTOALLV,
                             &x,
                             &y,
@@ -896,7 +917,9 @@ static void fields(Player &me) {
                             12,
                             [](void *, size_t, size_t) {},
                             &z,
-                            &got};
+                            &got,
+                            from,
+                            to};
   const tutti_call made = world.lowered(full);
   me.check(made.collective == TUTTI_ALLTOALLV && made.send == &x && made.recv == &y && made.count == 5, "buffers");
   me.check(made.type == TUTTI_F64 && made.op == TUTTI_PREMUL_SUM && made.scale == 3, "operation");
@@ -907,6 +930,7 @@ static void fields(Player &me) {
   me.check(made.in == &in && made.out == &out && made.dim == 10 && made.out_dim == 11 && made.has_out_dim, "tensors");
   me.check(made.in_parts && made.lanes == 12 && made.on_ready && made.on_ready_context == &z, "parts, lanes");
   me.check(made.message == &got, "message");
+  me.check(made.send_blocks == from.data() && made.recv_blocks == to.data(), "send_blocks, recv_blocks");
   const tutti_call zero{}, none = world.lowered({});
   me.check(none.op == zero.op && !none.has_out_dim && none.counts == nullptr && none.type == zero.type, "the defaults");
 }
@@ -1186,6 +1210,7 @@ int main(int argc, char **argv) {
       {"destructors do not wait", destructors_do_not_wait},
       {"requests", requests},
       {"described calls", described_calls},
+      {"addresses of blocks", addresses_of_blocks},
       {"fields", fields},
       {"settings", settings},
       {"values", values},

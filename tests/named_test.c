@@ -98,7 +98,9 @@ static void every_function(struct player *p) {
       if (c.collective == TUTTI_BROADCAST) c.aliasing = REF_SAME_POINTER; /* tutti_broadcast has one buffer */
       if (c.collective == TUTTI_BARRIER) c.aliasing = REF_APART;          /* tutti_barrier has no buffer */
       c.seed = ranks_random(&state);
-      repeat(p, &c, (enum way)(ranks_random(&state) % WAYS));
+      const enum way way = (enum way)(ranks_random(&state) % WAYS);
+      c.pointers = way == RUN_CALL && c.seed >> 63; /* the named functions have no addresses of blocks */
+      repeat(p, &c, way);
     }
 }
 

@@ -41,6 +41,7 @@ struct ref_case {
   size_t count;
   enum ref_aliasing aliasing;
   enum ref_blocks blocks; /* lengths and gaps of the blocks of a vector variant (gatherv, ...) */
+  bool pointers; /* each rank may give the addresses of the blocks of a buffer that is cut into one block per rank */
   uint32_t root;
   uint32_t ranks;
   uint32_t lanes;
@@ -316,8 +317,16 @@ struct ref_buffer {
   unsigned char *wanted; /* expected content of `memory` after the call */
   unsigned char *data;
   size_t bytes; /* size of `memory` */
-  uint32_t blocks;
+  uint32_t blocks, item_bytes;
   size_t counts[REF_RANKS_MAX], offsets[REF_RANKS_MAX];
+  /* true: the call gives the address of each block. The blocks then lie in any order, with gaps that need not be whole
+   * items, in `memory` or in `spare`, which may be of another kind. */
+  bool pointed;
+  struct {
+    unsigned char *memory, *wanted;
+    size_t bytes;
+  } spare;
+  void *addresses[REF_RANKS_MAX];
 };
 
 /* All data of one case on one rank. */
@@ -374,6 +383,53 @@ static inline uint32_t ref_block_number(const struct ref_case *c, uint32_t rank,
   }
 }
 
+/* Returns true if the collective cuts the buffer into one block per rank. */
+static inline bool ref_is_cut(tutti_collective c, bool is_out) {
+  return c == TUTTI_ALLTOALL || c == TUTTI_ALLTOALLV || ref_longer_of(c) == (is_out ? REF_OUT_LONGER : REF_IN_LONGER);
+}
+
+/* Returns where a block lies in the memory of the buffer or, if `wanted`, in its expected content. */
+static inline unsigned char *ref_block(const struct ref_buffer *b, uint32_t block, bool wanted) {
+  unsigned char *at = b->data + b->offsets[block] * b->item_bytes;
+  if (!b->pointed) return wanted ? b->wanted + (at - b->memory) : at;
+  at = b->addresses[block];
+  if (!wanted) return at;
+  const size_t in_spare = (uintptr_t)at - (uintptr_t)b->spare.memory;
+  return in_spare < b->spare.bytes ? b->spare.wanted + in_spare : b->wanted + ((uintptr_t)at - (uintptr_t)b->memory);
+}
+
+/* Places the blocks of a buffer, in a random order, in two memories. */
+static inline void ref_buffer_point(struct ref_buffer *b, const struct ref_case *c, uint32_t rank, uint64_t side) {
+  uint32_t order[REF_RANKS_MAX];
+  size_t starts[REF_RANKS_MAX], bytes[2] = {REF_GUARD, REF_GUARD};
+  for (uint32_t k = 0; k < b->blocks; k++) {
+    const uint32_t other = (uint32_t)(ref_hash(c->seed, side + 5, rank, k) % (k + 1));
+    order[k] = k;
+    order[k] = order[other];
+    order[other] = k;
+  }
+  for (uint32_t k = 0; k < b->blocks; k++) {
+    const uint64_t random = ref_hash(c->seed, side + 6, rank, order[k]);
+    size_t *end = &bytes[random >> 63];
+    *end += random % 5 * b->item_bytes + (random >> 8 & 7 ? 0 : (random >> 16) % b->item_bytes);
+    starts[order[k]] = *end;
+    *end += b->counts[order[k]] * b->item_bytes;
+  }
+  b->bytes = bytes[0] + REF_GUARD;
+  b->spare.bytes = bytes[1] + REF_GUARD;
+  b->memory = ref_memory.acquire(b->bytes, ref_hash(c->seed, side + 7, rank, 0));
+  b->spare.memory = ref_memory.acquire(b->spare.bytes, ref_hash(c->seed, side + 7, rank, 1));
+  b->wanted = malloc(b->bytes);
+  b->spare.wanted = malloc(b->spare.bytes);
+  if (!b->memory || !b->spare.memory || !b->wanted || !b->spare.wanted) abort();
+  b->data = b->memory + REF_GUARD;
+  for (uint32_t k = 0; k < b->blocks; k++) {
+    const uint64_t random = ref_hash(c->seed, side + 6, rank, k);
+    b->addresses[k] = (random >> 63 ? b->spare.memory : b->memory) + starts[k];
+    if (b->counts[k] == 0 && random & 1) b->addresses[k] = NULL;
+  }
+}
+
 static inline void ref_buffer_init(struct ref_buffer *b, const struct ref_case *c, uint32_t rank, bool is_out) {
   b->blocks = ref_block_number(c, rank, is_out);
   bool shorter = ref_longer_of(c->collective) == (is_out ? REF_IN_LONGER : REF_OUT_LONGER);
@@ -389,7 +445,13 @@ static inline void ref_buffer_init(struct ref_buffer *b, const struct ref_case *
     b->counts[block] = ref_block_count(c, rank, is_out, block);
     at += b->counts[block];
   }
-  uint32_t bytes = ref_item_bytes(c->type);
+  uint32_t bytes = b->item_bytes = ref_item_bytes(c->type);
+  b->pointed = c->pointers && b->blocks == c->ranks && ref_is_cut(c->collective, is_out) &&
+               ref_hash(c->seed, 5000 + is_out, rank, 9) % 4;
+  if (b->pointed) {
+    ref_buffer_point(b, c, rank, 6000u + 100u * is_out);
+    return;
+  }
   /* Data begins at any element, not always on a cache line; at times it is not even aligned to the element. */
   uint64_t random = ref_hash(c->seed, side, rank, 77);
   size_t shift = (size_t)(random % 3) * bytes + (random >> 61 == 0 ? (size_t)(random >> 32) % bytes : 0);
@@ -403,15 +465,16 @@ static inline void ref_buffer_init(struct ref_buffer *b, const struct ref_case *
 static inline void ref_fill(struct ref_run *r) {
   uint32_t bytes = ref_item_bytes(r->c.type);
   struct ref_buffer *both[] = {&r->in, &r->out};
-  for (uint32_t k = 0; k < 2; k++)
+  for (uint32_t k = 0; k < 2; k++) {
     for (size_t i = 0; both[k]->memory && i < both[k]->bytes; i++)
       both[k]->memory[i] = (unsigned char)(0xa5 ^ (i * 7) ^ k);
-  unsigned char *base = r->in_home == &r->in ? r->in.data : r->out.data;
+    for (size_t i = 0; both[k]->spare.memory && i < both[k]->spare.bytes; i++)
+      both[k]->spare.memory[i] = (unsigned char)(0x5a ^ (i * 7) ^ k);
+  }
+  const bool in_own_block = r->in_place && ref_longer_of(r->c.collective) == REF_OUT_LONGER;
   for (uint32_t b = 0; b < r->in.blocks; b++) {
-    size_t at = r->in.offsets[b];
-    if (r->in_place && ref_longer_of(r->c.collective) == REF_OUT_LONGER) at = r->out.offsets[r->rank];
-    for (size_t i = 0; i < r->in.counts[b]; i++)
-      ref_store(base + (at + i) * bytes, bytes, ref_input(&r->c, r->rank, b, i));
+    unsigned char *base = ref_block(r->in_home, in_own_block ? r->rank : b, false);
+    for (size_t i = 0; i < r->in.counts[b]; i++) ref_store(base + i * bytes, bytes, ref_input(&r->c, r->rank, b, i));
   }
 }
 
@@ -419,21 +482,14 @@ static inline void ref_want(struct ref_run *r) {
   uint32_t bytes = ref_item_bytes(r->c.type);
   if (r->in.memory) memcpy(r->in.wanted, r->in.memory, r->in.bytes);
   if (r->out.memory) memcpy(r->out.wanted, r->out.memory, r->out.bytes);
+  if (r->in.spare.memory) memcpy(r->in.spare.wanted, r->in.spare.memory, r->in.spare.bytes);
+  if (r->out.spare.memory) memcpy(r->out.spare.wanted, r->out.spare.memory, r->out.spare.bytes);
   if (r->c.collective == TUTTI_EXSCAN && r->rank == 0) return;
   if (r->c.collective == TUTTI_BROADCAST && r->rank == r->c.root && !r->call.recv) return;
-  struct ref_buffer *home = r->out_home;
-  unsigned char *base = home->wanted + (home->data - home->memory);
   for (uint32_t b = 0; b < r->out.blocks; b++) {
-    size_t at = r->out.offsets[b];
-    if (home == &r->in) at = r->in.offsets[r->rank];
-    for (size_t i = 0; i < r->out.counts[b]; i++)
-      ref_store(base + (at + i) * bytes, bytes, ref_output(&r->c, r->rank, b, i));
+    unsigned char *base = ref_block(r->out_home, r->out_home == &r->in ? r->rank : b, true);
+    for (size_t i = 0; i < r->out.counts[b]; i++) ref_store(base + i * bytes, bytes, ref_output(&r->c, r->rank, b, i));
   }
-}
-
-/* Returns the displacement, in place, of the rank's own block within the longer buffer. */
-static inline size_t ref_own_offset(const struct ref_case *c, const struct ref_buffer *longer, uint32_t rank) {
-  return longer->offsets[ref_rooted(c->collective) ? c->root : rank];
 }
 
 static inline void ref_describe(struct ref_run *r) {
@@ -444,23 +500,24 @@ static inline void ref_describe(struct ref_run *r) {
   else if (c->collective == TUTTI_ALLTOALLV) {
     call->counts = r->in.counts;
     call->recv_counts = r->out.counts;
-    if (offsets) call->offsets = r->in.offsets, call->recv_offsets = r->out.offsets;
+    const bool in_pointed = r->in_home->pointed;
+    if (offsets && !in_pointed) call->offsets = r->in.offsets;
+    if (offsets && !r->out.pointed) call->recv_offsets = r->out.offsets;
   } else {
     const struct ref_buffer *longer = ref_longer_of(c->collective) == REF_OUT_LONGER ? &r->out : &r->in;
     if (longer->blocks == c->ranks) {
       call->counts = longer->counts;
-      if (offsets) call->offsets = longer->offsets;
+      if (offsets && !longer->pointed) call->offsets = longer->offsets;
     } else {
       call->count = c->collective == TUTTI_GATHERV ? r->in.counts[0] : r->out.counts[0];
     }
   }
   unsigned char *in = r->in.data, *out = r->out.data;
   if (r->in_place) {
-    uint32_t bytes = ref_item_bytes(c->type);
     enum ref_longer longer = ref_longer_of(c->collective);
     bool in_longer = longer == REF_IN_LONGER;
-    if (in_longer) out = in + ref_own_offset(c, &r->in, r->rank) * bytes;
-    else in = out + (longer == REF_OUT_LONGER ? ref_own_offset(c, &r->out, r->rank) * bytes : 0);
+    if (in_longer) out = ref_block(&r->in, r->rank, false);
+    else in = longer == REF_OUT_LONGER ? ref_block(&r->out, r->rank, false) : out;
     if (c->aliasing == REF_MARKED) {
       if (in_longer) out = TUTTI_IN_PLACE;
       else in = TUTTI_IN_PLACE;
@@ -473,6 +530,10 @@ static inline void ref_describe(struct ref_run *r) {
   if (c->collective == TUTTI_BROADCAST && r->rank == c->root && c->aliasing == REF_APART && null) out = NULL;
   call->send = in;
   call->recv = out;
+  if (r->out_home->pointed && ref_is_cut(c->collective, true)) call->recv = NULL, call->recv_blocks = r->out.addresses;
+  if (!r->in_home->pointed || !ref_is_cut(c->collective, false) || in == TUTTI_IN_PLACE) return;
+  call->send = NULL;
+  call->send_blocks = (const void *const *)r->in_home->addresses;
 }
 
 static inline void ref_run_init(struct ref_run *r, const struct ref_case *c, uint32_t rank) {
@@ -489,7 +550,10 @@ static inline void ref_run_init(struct ref_run *r, const struct ref_case *c, uin
     struct ref_buffer *home = spare == &r->in ? &r->out : &r->in;
     ref_memory.release(spare->memory);
     free(spare->wanted);
-    spare->memory = spare->wanted = spare->data = NULL;
+    ref_memory.release(spare->spare.memory);
+    free(spare->spare.wanted);
+    spare->memory = spare->wanted = spare->data = spare->spare.memory = spare->spare.wanted = NULL;
+    spare->pointed = false;
     r->in_home = r->out_home = home;
   }
   r->call = (tutti_call){
@@ -500,20 +564,24 @@ static inline void ref_run_init(struct ref_run *r, const struct ref_case *c, uin
 }
 
 static inline void ref_run_fini(struct ref_run *r) {
-  ref_memory.release(r->in.memory);
-  free(r->in.wanted);
-  ref_memory.release(r->out.memory);
-  free(r->out.wanted);
+  struct ref_buffer *both[] = {&r->in, &r->out};
+  for (uint32_t k = 0; k < 2; k++) {
+    ref_memory.release(both[k]->memory);
+    free(both[k]->wanted);
+    ref_memory.release(both[k]->spare.memory);
+    free(both[k]->spare.wanted);
+  }
 }
 
 static inline void ref_case_print(const struct ref_case *c, char *text, size_t text_bytes) {
   static const char *const aliasings[] = {"apart", "same pointer", "marked in place"};
   static const char *const blocks[] = {"equal", "uneven", "zeros and gaps", "uneven, reversed", "one, gaps"};
-  snprintf(text, text_bytes, "%s.%s, %u ranks, %u lanes, count %zu, %s, %s, root %u, %s%s%s, seed 0x%llx",
+  snprintf(text, text_bytes, "%s.%s, %u ranks, %u lanes, count %zu, %s, %s, root %u, %s%s%s%s, seed 0x%llx",
            tutti_collective_name(c->collective), c->algorithm ? c->algorithm : "(default)", c->ranks, c->lanes,
            c->count, tutti_datatype_name(c->type), ref_reduces(c->collective) ? ref_op_name(c->op) : "no op", c->root,
            aliasings[c->aliasing], ref_vector(c->collective) ? ", blocks " : "",
-           ref_vector(c->collective) ? blocks[c->blocks] : "", (unsigned long long)c->seed);
+           ref_vector(c->collective) ? blocks[c->blocks] : "", c->pointers ? ", addresses of blocks" : "",
+           (unsigned long long)c->seed);
 }
 
 /* Compares all memory of the run with its expected content; at a difference, describes the first and returns false. */
@@ -521,6 +589,11 @@ static inline bool ref_agrees(const struct ref_run *r, char *text, size_t text_b
   const struct ref_buffer *both[] = {&r->in, &r->out};
   for (uint32_t k = 0; k < 2; k++) {
     const struct ref_buffer *b = both[k];
+    if (b->spare.memory && memcmp(b->spare.memory, b->spare.wanted, b->spare.bytes) != 0) {
+      int used = snprintf(text, text_bytes, "rank %u: %s buffer, second memory; ", r->rank, k ? "recv" : "send");
+      ref_case_print(&r->c, text + used, text_bytes - (size_t)used);
+      return false;
+    }
     if (!b->memory || memcmp(b->memory, b->wanted, b->bytes) == 0) continue;
     size_t at = 0, differ = 0;
     while (b->memory[at] == b->wanted[at]) at++;

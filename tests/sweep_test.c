@@ -81,6 +81,7 @@ static bool decode(const struct subject *s, uint32_t ranks, uint64_t number, uin
   uint32_t lanes_max = a ? tu_build_lanes_max(a) : TU_LANES_MAX;
   if (c->seed % 3 == 0)
     c->lanes = (uint32_t)(c->seed / 3 % (lanes_max + 1)); /* lanes are random, not one more dimension of the product */
+  c->pointers = c->seed / 64 % 2;                         /* so are addresses of blocks */
   c->count = sizes[size];
   if (size >= SMALL_SIZES) {
     if (c->op != TUTTI_SUM && c->type != TUTTI_I32 && c->type != TUTTI_F32) return false;

@@ -450,6 +450,16 @@ typedef struct tutti_message {
  * nothing in it is read or written. It may begin at any byte, but reductions can be slower if it is not aligned to its
  * elements.
  *
+ * Blocks. If a collective cuts a buffer into one block per rank, the blocks may lie anywhere in memory: send_blocks and
+ * recv_blocks give the address of each block, instead of send, recv and the offsets. recv_blocks is for gather(v),
+ * allgather(v) and alltoall(v), send_blocks for scatter(v), reduce_scatter(v) and alltoall(v). In a call with a root,
+ * only the root gives them. The number of elements of each block is that of the call without them. The address of an
+ * empty block is not used. In place: the rank's own block has the same address as the other buffer, or the other buffer
+ * is TUTTI_IN_PLACE; alltoall(v): all blocks have the same addresses in both buffers, or send is TUTTI_IN_PLACE. Each
+ * rank decides for itself; blocks in memory of tutti_alloc, in registered and in other memory may be mixed. Repeated
+ * calls are faster if the addresses are those of the call before. For on_ready and tutti_request_fill, elements are
+ * numbered as if the blocks were packed in rank order.
+ *
  * Tensors (tutti/tensor.h). `in` and `out` replace send, recv, count and type. A rank that has both buffers gives both
  * tensors; their layouts may differ. `dim` is the dimension along which a tensor is cut into one block per rank: 0 is
  * the tensor's first dimension, -1 its last. It cuts `out` in gather and allgather, `in` in scatter and reduce_scatter,
@@ -517,6 +527,9 @@ typedef struct tutti_call {
   tutti_on_ready *on_ready; /* callback that reports final parts of the output; NULL: none */
   void *on_ready_context;   /* passed to on_ready */
   tutti_message *message;   /* recv: set when the request is complete without an error; NULL: not wanted */
+  /* [ranks] addresses of the blocks, instead of send or recv; NULL: the blocks lie in send, in recv (see Blocks above) */
+  const void *const *send_blocks;
+  void *const *recv_blocks;
   /* New fields are added at the end, here. */
 } tutti_call;
 

@@ -435,7 +435,9 @@ struct call {
   std::uint32_t lanes = 0;
   tutti_on_ready *on_ready = nullptr;
   void *on_ready_context = nullptr;
-  tutti_message *message = nullptr; /* recv: set when the request is complete without an error */
+  tutti_message *message = nullptr;         /* recv: set when the request is complete without an error */
+  span<const void *const> send_blocks = {}; /* address of each block, instead of send */
+  span<void *const> recv_blocks = {};       /* address of each block, instead of recv */
 };
 
 /* ---- owners ----------------------------------------------------------------------------------------------------- */
@@ -1035,6 +1037,8 @@ class comm_view {
         {"counts", c.counts}, {"offsets", c.offsets}, {"recv_counts", c.recv_counts}, {"recv_offsets", c.recv_offsets}};
     for (const auto &[name, array] : arrays)
       if (!array.empty()) check_entries(c.collective, "the call", name, array.size());
+    if (!c.send_blocks.empty()) check_entries(c.collective, "the call", "send_blocks", c.send_blocks.size());
+    if (!c.recv_blocks.empty()) check_entries(c.collective, "the call", "recv_blocks", c.recv_blocks.size());
     check_numbers(c.collective, c.peer, c.tag);
     tutti_call made = call_of(c.collective, c.send, c.recv, c.count, c.type, c.root);
     made.peer = c.peer;
@@ -1056,6 +1060,8 @@ class comm_view {
     made.on_ready = c.on_ready;
     made.on_ready_context = c.on_ready_context;
     made.message = c.message;
+    made.send_blocks = start_of(c.send_blocks);
+    made.recv_blocks = start_of(c.recv_blocks);
     return set(made, c.op, c.in ? c.in->type : c.out ? c.out->type : c.type);
   }
 
@@ -1176,7 +1182,10 @@ class comm_view {
   }
   tutti_call &set(tutti_call &call, op operation) const { return set(call, operation, call.type); }
   /* Returns the address of the array; NULL if the array is empty, because data() need not be NULL then. */
-  static const std::size_t *start_of(span<const std::size_t> array) { return array.empty() ? nullptr : array.data(); }
+  template <typename T>
+  static const T *start_of(span<const T> array) {
+    return array.empty() ? nullptr : array.data();
+  }
   static tutti_call &set(tutti_call &call, const blocks &at) {
     call.counts = start_of(at.counts);
     call.offsets = start_of(at.offsets);

@@ -12,9 +12,7 @@ struct tu_signature {
   uint8_t lanes; /* number of lanes that the caller requested; 0: none requested */
   uint32_t op;
   uint32_t root; /* the root; for send and recv: the peer */
-  /* TU_FILLS: the input is partitioned; TU_TELLS: the output is partitioned. These bits change the program of a call,
-   * but not the plan from which the program is made */
-  uint32_t partition;
+  uint32_t form; /* bits that change the program of a call, but not the plan from which the program is made */
   uint64_t count;
   double scale;
   const char *algorithm; /* name of the forced algorithm, as in the table of algorithms; NULL: no algorithm is forced */
@@ -22,9 +20,12 @@ struct tu_signature {
   uint64_t plan;    /* hash of the user's plan; 0: the call names no plan */
   uint64_t tensors; /* hash of the tensors' layouts; 0: no tensors */
 };
-/* Bits of tu_signature.partition. TU_FILLS: the input is partitioned; TU_TELLS: the output is partitioned. */
+/* Bits of tu_signature.form. TU_FILLS: the input is partitioned; TU_TELLS: the output is partitioned. TU_SEND_BLOCKS,
+ * TU_RECV_BLOCKS: the blocks of the input, of the output have addresses of their own. */
 #define TU_FILLS 1u
 #define TU_TELLS 2u
+#define TU_SEND_BLOCKS 4u
+#define TU_RECV_BLOCKS 8u
 _Static_assert(sizeof(struct tu_signature) == 64, "a signature must fill one cache line");
 
 /* The tensors of a call. `users` counts the pointers to this struct that are in use; the last user frees it. */
@@ -41,9 +42,10 @@ struct tu_call_tensors {
 /* A checked and resolved call. */
 struct tu_call {
   struct tu_signature signature;
-  /* Views of both buffers: which bytes are which block. Their counts and offsets point to the caller's arrays. Their
+  /* Views of both buffers: which bytes are which block. Their counts, offsets and addresses point to the caller's arrays. Their
    * `split` (chunks per block) is set later, once the algorithm is known. */
   struct tu_view in, out;
+  /* start of the buffers; if the blocks have addresses of their own: the lowest of these */
   const void *in_data;
   void *out_data;
   const struct tu_algorithm *forced;

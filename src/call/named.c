@@ -38,6 +38,8 @@ static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
   if (before) tu_request_release(before);
 }
 
+static inline bool has_blocks(const tutti_call *call) { return call->send_blocks || call->recv_blocks; }
+
 static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b, const tutti_call *call) {
   tutti_request *request = NULL;
   tutti_err err = tu_refuse_to_hang(comm);
@@ -45,7 +47,7 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b, const tut
   if (err != TUTTI_OK) return err;
   const struct tutti_request *r = request;
   err = tutti_wait(&request);
-  if (err == TUTTI_OK && (comm->memo->valid || call->counts) && comm->idle == r &&
+  if (err == TUTTI_OK && (comm->memo->valid || call->counts || has_blocks(call)) && comm->idle == r &&
       tu_execution_goes_straight(&r->execution, r->in_data, r->out_data))
     keep_for_again(comm, b);
   return err;
@@ -87,11 +89,22 @@ static inline bool is_plain(const tutti_call *call) {
          call->collective < TUTTI_SEND;
 }
 
+/* Stands in tu_brief for a buffer whose blocks have addresses of their own, so that no call with a buffer is taken for
+ * a repetition. */
+static char by_blocks;
+
 static tutti_err run_call(tutti_comm *comm, const tutti_call *call) {
-  const struct tu_brief b = {call->send, call->recv, call->count, call->collective, call->type, call->op, call->root};
+  const struct tu_brief b = {call->send_blocks && !call->send ? &by_blocks : call->send,
+                             call->recv_blocks && !call->recv ? &by_blocks : call->recv,
+                             call->count,
+                             call->collective,
+                             call->type,
+                             call->op,
+                             call->root};
   if (!comm || !is_plain(call) || !tu_enter_idle(comm)) return tu_call_and_wait(comm, call);
   struct tutti_request *last = comm->again[b.collective];
-  bool again = is_again(last, &b) && (b.collective < TUTTI_GATHERV || tu_request_has_counts(last, call));
+  bool again = is_again(last, &b);
+  if (again && (b.collective >= TUTTI_GATHERV || has_blocks(call))) again = tu_request_has_blocks(last, call);
   tutti_err err = again ? run_again(comm, last) : run_first(comm, &b, call);
   tu_leave_idle(comm);
   return err;

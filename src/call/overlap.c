@@ -1,12 +1,17 @@
-/* overlap.c: finds whether the blocks of a call's buffers share bytes. Blocks of vector variants may lie anywhere. The
- * blocks of send may lie in the gaps between the blocks of recv. If the blocks of a buffer do not lie in ascending
- * order in memory, a list of them is sorted first. Two buffers are compared block by block only if their address ranges
- * intersect. */
+/* overlap.c: finds whether the blocks of a call's buffers share bytes. Blocks of vector variants may lie anywhere, and so
+ * may blocks with addresses of their own. The blocks of send may lie in the gaps between the blocks of recv. If the
+ * blocks of a buffer do not lie in ascending order in memory, a list of them is sorted first. Two buffers are compared
+ * block by block only if their address ranges intersect. */
 #include "call/overlap.h"
 
 #include <stdlib.h>
 
 static size_t count_of(const struct tu_view *v, uint32_t block) { return v->counts ? v->counts[block] : v->count; }
+
+/* Returns the address of a block; offset: index of its first item, unless the blocks have addresses of their own. */
+static uintptr_t address_of(const struct tu_view *v, const void *data, uint32_t block, size_t offset) {
+  return v->addresses ? (uintptr_t)v->addresses[block] : (uintptr_t)data + offset * v->item_bytes;
+}
 
 /* ---- the blocks of one buffer ---- */
 
@@ -32,7 +37,8 @@ static struct extent *list_extents(const struct tu_view *v, const void *data, ui
   for (uint32_t block = 0; block < v->blocks && list; block++) {
     size_t items = count_of(v, block);
     if (v->offsets) offset = v->offsets[block];
-    uintptr_t begin = (uintptr_t)data + offset * v->item_bytes, end = begin + items * v->item_bytes;
+    uintptr_t begin = address_of(v, data, block, offset);
+    uintptr_t end = begin + items * v->item_bytes;
     offset += items;
     if (items == 0 || block == but) continue;
     if (*count > 0 && list[*count - 1].end == begin) {
@@ -52,29 +58,38 @@ static tutti_err fail_memory(const char *collective, uint32_t blocks, struct tu_
                  blocks);
 }
 
+/* Returns the range of a block: of addresses if the blocks have addresses, otherwise of item indexes. */
+static struct extent extent_of(const struct tu_view *v, uint32_t block) {
+  const uintptr_t begin = v->addresses ? (uintptr_t)v->addresses[block] : v->offsets[block];
+  return (struct extent){begin, begin + count_of(v, block) * (v->addresses ? v->item_bytes : 1), block};
+}
+
 /* Returns true if each block begins at or after the end of the previous block; empty blocks are ignored. */
 static bool blocks_ascend(const struct tu_view *v) {
-  size_t end = 0;
+  uintptr_t end = 0;
   for (uint32_t block = 0; block < v->blocks; block++) {
-    if (v->counts[block] == 0) continue;
-    if (v->offsets[block] < end) return false;
-    end = v->offsets[block] + v->counts[block];
+    const struct extent extent = extent_of(v, block);
+    if (extent.begin == extent.end) continue;
+    if (extent.begin < end) return false;
+    end = extent.end;
   }
   return true;
 }
 
 tutti_err tu_blocks_apart(const struct tu_view *v, const char *collective, struct tu_error *error) {
-  if (!v->counts || !v->offsets || blocks_ascend(v)) return TUTTI_OK;
+  if ((!v->offsets && !v->addresses) || blocks_ascend(v)) return TUTTI_OK;
   struct extent *list = malloc(v->blocks * sizeof *list);
   if (!list) return fail_memory(collective, v->blocks, error);
   tutti_err err = TUTTI_OK;
   uint32_t count = 0;
   for (uint32_t i = 0; i < v->blocks; i++)
-    if (v->counts[i] > 0) list[count++] = (struct extent){v->offsets[i], v->offsets[i] + v->counts[i], i};
+    if (count_of(v, i) > 0) list[count++] = extent_of(v, i);
   qsort(list, count, sizeof *list, compare_extents);
   for (uint32_t i = 1; i < count && err == TUTTI_OK; i++)
     if (list[i].begin < list[i - 1].end)
-      err = tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: in recv, the blocks of ranks %u and %u overlap at element %zu",
+      err = tu_fail(error, TUTTI_ERR_ARGUMENT,
+                    v->addresses ? "%s: in recv_blocks, the blocks of ranks %u and %u overlap at address %#zx"
+                                 : "%s: in recv, the blocks of ranks %u and %u overlap at element %zu",
                     collective, list[i - 1].block, list[i].block, (size_t)list[i].begin);
   free(list);
   return err;
@@ -90,8 +105,7 @@ bool tu_views_coincide(const struct tu_view *a, const void *a_data, const struct
     if (count != count_of(b, block)) return false;
     if (a->offsets) a_offset = a->offsets[block];
     if (b->offsets) b_offset = b->offsets[block];
-    if (count > 0 && (uintptr_t)a_data + a_offset * a->item_bytes != (uintptr_t)b_data + b_offset * b->item_bytes)
-      return false;
+    if (count > 0 && address_of(a, a_data, block, a_offset) != address_of(b, b_data, block, b_offset)) return false;
     a_offset += count;
     b_offset += count;
     empty &= count == 0;
@@ -116,11 +130,31 @@ static bool find_shared(const struct extent *in, uint32_t in_count, const struct
   return false;
 }
 
+/* Sets *begin and *end to the range of addresses that the blocks of a buffer span; returns false if all are empty. */
+static bool range_of(const struct tu_view *v, const void *data, uintptr_t *begin, uintptr_t *end) {
+  if (!v->addresses) {
+    size_t first, behind = tu_view_extent(v, &first);
+    *begin = (uintptr_t)data + first;
+    *end = (uintptr_t)data + behind;
+    return behind > 0;
+  }
+  *begin = UINTPTR_MAX;
+  *end = 0;
+  for (uint32_t block = 0; block < v->blocks; block++) {
+    const struct extent extent = extent_of(v, block);
+    if (extent.begin == extent.end) continue;
+    *begin = tu_min(*begin, extent.begin);
+    *end = tu_max(*end, extent.end);
+  }
+  return *end > 0;
+}
+
 tutti_err tu_buffers_apart(const struct tu_call *call, uint32_t but, const char *collective, struct tu_error *error) {
   const struct tu_view *in = &call->in, *out = &call->out;
-  size_t in_begin, out_begin, in_end = tu_view_extent(in, &in_begin), out_end = tu_view_extent(out, &out_begin);
-  uintptr_t a = (uintptr_t)call->in_data, b = (uintptr_t)call->out_data, first = 0;
-  if (in_end == 0 || out_end == 0 || a + in_end <= b + out_begin || b + out_end <= a + in_begin) return TUTTI_OK;
+  uintptr_t in_begin, in_end, out_begin, out_end, first = 0;
+  if (!range_of(in, call->in_data, &in_begin, &in_end) || !range_of(out, call->out_data, &out_begin, &out_end) ||
+      in_end <= out_begin || out_end <= in_begin)
+    return TUTTI_OK;
   uint32_t in_count, out_count;
   struct extent *ins = list_extents(in, call->in_data, but, &in_count);
   struct extent *outs = list_extents(out, call->out_data, UINT32_MAX, &out_count);
@@ -137,6 +171,6 @@ tutti_err tu_buffers_apart(const struct tu_call *call, uint32_t but, const char 
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
                  "%s: send (%zu bytes at %p) and recv (%zu bytes at %p) overlap at address %p, but the call is not in "
                  "place; see tutti_call",
-                 collective, in_end - in_begin, (void *)(a + in_begin), out_end - out_begin, (void *)(b + out_begin),
-                 (void *)first);
+                 collective, (size_t)(in_end - in_begin), (void *)in_begin, (size_t)(out_end - out_begin),
+                 (void *)out_begin, (void *)first);
 }

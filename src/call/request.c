@@ -70,6 +70,7 @@ void tu_request_destroy(struct tutti_request *r) {
   tu_program_destroy(r->program);
   tu_call_tensors_release(r->tensors);
   free(r->blocks);
+  free(r->addresses);
   free(r);
 }
 
@@ -110,8 +111,23 @@ static bool same_list(const size_t *kept, uint32_t blocks, const size_t *counts,
   return true;
 }
 
-bool tu_request_has_counts(const struct tutti_request *r, const tutti_call *call) {
+/* Returns true if the addresses of blocks are those for which the request's program is pointed. Returns false for a call
+ * with a buffer and addresses, which is refused later. */
+static bool same_addresses(const struct tutti_request *r, const tutti_call *call) {
+  const void *const *given[] = {call->send_blocks, (const void *const *)call->recv_blocks};
+  const void **kept = r->addresses;
+  if ((call->send_blocks && call->send) || (call->recv_blocks && call->recv)) return false;
+  for (uint32_t i = 0; i < 2; i++) {
+    if (!(r->signature.form & (i == 0 ? TU_SEND_BLOCKS : TU_RECV_BLOCKS))) continue;
+    if (!given[i] || memcmp(kept, given[i], r->comm->ranks * sizeof *kept) != 0) return false;
+    kept += r->comm->ranks;
+  }
+  return true;
+}
+
+bool tu_request_has_blocks(const struct tutti_request *r, const tutti_call *call) {
   const struct tu_collective *c = &tu_collectives[r->signature.collective];
+  if (!same_addresses(r, call)) return false;
   const uint32_t ranks = r->comm->ranks;
   const size_t *kept = r->blocks;
   if (!kept) return true;
@@ -148,6 +164,28 @@ static bool keep_blocks(struct tutti_request *r, struct tu_view *in, struct tu_v
     at += 2 * (size_t)v->blocks;
   }
   return true;
+}
+
+/* Allocates memory for the addresses of blocks, if the views have some. Returns false if out of memory. */
+static bool keep_addresses(struct tutti_request *r, const struct tu_view *in, const struct tu_view *out) {
+  size_t need = (in->addresses ? in->blocks : 0) + (out->addresses ? out->blocks : 0);
+  if (need > 0) r->addresses = tu_try_allocate(need, sizeof *r->addresses);
+  return need == 0 || r->addresses;
+}
+
+/* Points the request's program at the blocks of the call, unless it is pointed there already. */
+static void point(struct tutti_request *r, const struct tu_call *call) {
+  const struct tu_view *views[] = {&call->in, &call->out};
+  const void **kept = r->addresses, *const base[] = {call->in_data, call->out_data};
+  for (int i = 0; i < 2; i++) {
+    const struct tu_view *v = views[i];
+    if (!v->addresses) continue;
+    if (memcmp(kept, v->addresses, v->blocks * sizeof *kept) != 0) {
+      memcpy(kept, v->addresses, v->blocks * sizeof *kept);
+      tu_execution_point(&r->execution, r->program, i == 0 ? TU_IN : TU_OUT, base[i], kept);
+    }
+    kept += v->blocks;
+  }
 }
 
 /* Returns the size of the longest buffer of any rank, in bytes; SIZE_MAX: not all ranks can compute the size. */
@@ -294,8 +332,8 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
                                  .in = call->in,
                                  .out = call->out,
                                  .in_builder_order = !call->plan,
-                                 .fills = call->signature.partition & TU_FILLS,
-                                 .tells = call->signature.partition & TU_TELLS};
+                                 .fills = call->signature.form & TU_FILLS,
+                                 .tells = call->signature.form & TU_TELLS};
   tutti_err err = TUTTI_OK;
   if (call->point_to_point) {
     const struct tu_build what = {
@@ -323,8 +361,8 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
   }
   if (err != TUTTI_OK) return err;
   lowering.in.split = lowering.out.split = lowering.plan->split;
-  if (!keep_blocks(r, &lowering.in, &lowering.out))
-    return tu_fail_memory(error, comm->ranks * sizeof *r->blocks, "the counts of %u ranks", comm->ranks);
+  if (!keep_blocks(r, &lowering.in, &lowering.out) || !keep_addresses(r, &lowering.in, &lowering.out))
+    return tu_fail_memory(error, comm->ranks * sizeof *r->blocks, "the blocks of %u ranks", comm->ranks);
   err = tu_program_create(&lowering, &r->program, error);
   return err != TUTTI_OK ? err : tu_execution_init(&r->execution, r->program, comm->mover, error);
 }
@@ -384,6 +422,7 @@ tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call
     tutti_err err = create(comm, call, &r, error);
     if (err != TUTTI_OK) return err;
   }
+  if (r->addresses) point(r, call);
   r->in_data = call->in_data;
   r->out_data = call->out_data;
   r->tag = call->tag;

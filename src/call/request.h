@@ -25,6 +25,8 @@ struct tutti_request {
   struct tu_call_tensors *tensors;
   /* copied counts and offsets of a vector variant: counts of in, offsets of in, counts of out, offsets of out */
   size_t *blocks;
+  /* copied addresses of the blocks for which the program is pointed: of in, of out; NULL: a call without them */
+  const void **addresses;
   struct tu_program *program;
   struct tu_execution execution;
   struct tu_user_op user; /* copy of the user's operation */
@@ -64,8 +66,8 @@ struct tu_cached_plan {
 /* Sets *request to a request that is ready to be started: an idle one of the same signature, or a new one. */
 tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
                              struct tu_error *error);
-/* Returns true if a vector variant has the counts and displacements with which the request was made. */
-bool tu_request_has_counts(const struct tutti_request *request, const tutti_call *call);
+/* Returns true if the counts, displacements and addresses of blocks are those with which the request was made. */
+bool tu_request_has_blocks(const struct tutti_request *request, const tutti_call *call);
 /* Returns a request to the cache of idle requests; for a group of calls, returns each request of the group. */
 void tu_request_release(struct tutti_request *request);
 /* Removes the most recently released request from the cache of idle requests, and returns it. */

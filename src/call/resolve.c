@@ -9,6 +9,7 @@
 #include "algo/algo.h"
 #include "base/text.h"
 #include "base/types.h"
+#include "call/blocks.h"
 #include "call/overlap.h"
 #include "call/tensors.h"
 #include "call/user_plan.h"
@@ -66,6 +67,7 @@ static tutti_err check_size(const struct tu_view *v, const char *collective, con
 
 static tutti_err check_pointer(const struct tu_view *v, const void *data, const char *collective, const char *which,
                                struct tu_error *error) {
+  if (v->addresses) return tu_blocks_check(v, collective, which, error);
   size_t begin, end = tu_view_extent(v, &begin);
   if (end == 0 || data) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is NULL; expected a buffer of %zu bytes on this rank", collective,
@@ -74,13 +76,16 @@ static tutti_err check_pointer(const struct tu_view *v, const void *data, const 
 
 /* ---- views ---- */
 
-/* Returns the index of the first item of this rank's own block in `longer`, the buffer with a block of each rank. */
-static size_t own_offset(const struct tu_view *longer, uint32_t rank) {
-  if (longer->offsets) return longer->offsets[rank];
-  if (!longer->counts) return longer->count * rank;
+/* Returns the address of this rank's own block in the buffer that has a block of each rank; NULL: the buffer is
+ * NULL. */
+static const void *own_block(const struct tu_view *longer, const void *data, uint32_t rank) {
+  if (longer->addresses) return longer->addresses[rank];
   size_t offset = 0;
-  for (uint32_t i = 0; i < rank; i++) offset += longer->counts[i];
-  return offset;
+  if (longer->offsets) offset = longer->offsets[rank];
+  else if (!longer->counts) offset = longer->count * rank;
+  else
+    for (uint32_t i = 0; i < rank; i++) offset += longer->counts[i];
+  return data ? (const unsigned char *)data + offset * longer->item_bytes : NULL;
 }
 
 static tutti_err lay_views(const struct tutti_comm *comm, const tutti_call *call, uint32_t in_blocks,
@@ -90,7 +95,7 @@ static tutti_err lay_views(const struct tutti_comm *comm, const tutti_call *call
   size_t count = call->collective == TUTTI_BARRIER ? 0 : call->count;
   out->in = (struct tu_view){.item_bytes = item, .blocks = in_blocks, .split = 1, .count = count};
   out->out = (struct tu_view){.item_bytes = item, .blocks = out_blocks, .split = 1, .count = count};
-  if (!c->vector) return TUTTI_OK;
+  if (!c->vector) return tu_blocks_take(call, &out->in, &out->out, error);
   bool both = c->in == TU_EACH && c->out == TU_EACH;
   bool needed = !c->rooted || in_blocks > 1 || out_blocks > 1 || comm->rank == call->root;
   if ((needed && !call->counts) || (both && !call->recv_counts))
@@ -103,7 +108,7 @@ static tutti_err lay_views(const struct tutti_comm *comm, const tutti_call *call
   }
   if (needed && c->in == TU_ONE) out->in.count = call->counts[comm->rank];
   if (needed && c->out == TU_ONE) out->out.count = call->counts[comm->rank];
-  return TUTTI_OK;
+  return tu_blocks_take(call, &out->in, &out->out, error);
 }
 
 /* ---- in place ---- */
@@ -121,19 +126,23 @@ static tutti_err settle_buffers(const struct tutti_comm *comm, const tutti_call 
   *in_place = false;
   if (both && call->collective != TUTTI_BARRIER) {
     bool out_longer = c->in == TU_ONE && c->out == TU_EACH, in_longer = c->in == TU_EACH && c->out == TU_ONE;
-    size_t shift = 0;
-    if (out_longer) shift = own_offset(&out->out, comm->rank) * out->out.item_bytes;
-    if (in_longer) shift = own_offset(&out->in, comm->rank) * out->in.item_bytes;
+    const void *in_own = in_longer ? own_block(&out->in, send, comm->rank) : send;
+    const void *out_own = out_longer ? own_block(&out->out, recv, comm->rank) : recv;
     bool broadcast = call->collective == TUTTI_BROADCAST, both_longer = c->in == TU_EACH && c->out == TU_EACH;
     if (in_longer || (broadcast && !recv)) {
-      if (recv == TUTTI_IN_PLACE || broadcast) recv = send ? (unsigned char *)(uintptr_t)send + shift : NULL;
-      *in_place = send && (const unsigned char *)send + shift == recv;
+      if (recv == TUTTI_IN_PLACE || broadcast) recv = (void *)(uintptr_t)in_own;
+      *in_place = in_own && in_own == recv;
     } else {
-      if (send == TUTTI_IN_PLACE || (broadcast && !send)) send = recv ? (unsigned char *)recv + shift : NULL;
-      *in_place = recv && send == (unsigned char *)recv + shift;
+      if (send == TUTTI_IN_PLACE || (broadcast && !send)) send = out_own;
+      *in_place = out_own && send == out_own;
     }
-    if (both_longer) *in_place = send && recv && tu_views_coincide(&out->in, send, &out->out, recv);
-    if (both_longer && call->send == TUTTI_IN_PLACE && recv && !*in_place)
+    if (both_longer && call->send == TUTTI_IN_PLACE && out->out.addresses) {
+      out->in.addresses = out->out.addresses;
+      out->in.offsets = NULL;
+    }
+    bool has_both = (send || out->in.addresses) && (recv || out->out.addresses);
+    if (both_longer) *in_place = has_both && tu_views_coincide(&out->in, send, &out->out, recv);
+    if (both_longer && call->send == TUTTI_IN_PLACE && has_both && !*in_place)
       return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s in place: counts and offsets of send and recv must be equal",
                      c->name);
   }
@@ -142,6 +151,8 @@ static tutti_err settle_buffers(const struct tutti_comm *comm, const tutti_call 
                    send == TUTTI_IN_PLACE ? "send" : "recv");
   out->in_data = has_in ? send : NULL;
   out->out_data = has_out ? recv : NULL;
+  if (out->in.addresses) out->in_data = tu_view_lowest(&out->in);
+  if (out->out.addresses) out->out_data = (void *)(uintptr_t)tu_view_lowest(&out->out);
   return TUTTI_OK;
 }
 
@@ -155,7 +166,7 @@ static tutti_err check_overlap(const struct tutti_comm *comm, tutti_collective c
   tutti_err err = tu_blocks_apart(&call->out, c->name, error);
   if (err != TUTTI_OK) return err;
   if (!in_place) return tu_buffers_apart(call, UINT32_MAX, c->name, error);
-  bool over_others = tu_reduces(collective) && call->in.offsets && call->out.blocks > 0;
+  bool over_others = tu_reduces(collective) && (call->in.offsets || call->in.addresses) && call->out.blocks > 0;
   return over_others ? tu_buffers_apart(call, comm->rank, c->name, error) : TUTTI_OK;
 }
 
@@ -204,8 +215,9 @@ static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct
                  near ? near : "", near ? "'?" : "");
 }
 
-static uint32_t partition_of(const tutti_call *call) {
-  return (call->in_parts ? TU_FILLS : 0) | (call->on_ready ? TU_TELLS : 0);
+static uint32_t form_of(const tutti_call *call, const struct tu_call *resolved) {
+  return (call->in_parts ? TU_FILLS : 0) | (call->on_ready ? TU_TELLS : 0) |
+         (resolved->in.addresses ? TU_SEND_BLOCKS : 0) | (resolved->out.addresses ? TU_RECV_BLOCKS : 0);
 }
 
 static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
@@ -257,7 +269,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
       .root = out->point_to_point ? call->peer
               : c->rooted         ? call->root
                                   : 0,
-      .partition = partition_of(call),
+      .form = form_of(call, out),
       .count = in_blocks ? out->in.count : out->out.count,
       .scale = call->op == TUTTI_PREMUL_SUM ? call->scale : 0,
       .algorithm = out->forced ? out->forced->name : NULL,
@@ -283,11 +295,11 @@ static bool repeats(struct tu_memo *memo, const tutti_call *call) {
   const tutti_call *last = &memo->call;
   if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
       call->op != last->op || call->root != last->root || call->peer != last->peer || call->lanes != last->lanes ||
-      call->algorithm || call->plan || call->counts || call->recv_counts ||
+      call->algorithm || call->plan || call->counts || call->recv_counts || call->send_blocks || call->recv_blocks ||
       (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
-  memo->resolved.signature.partition = partition_of(call);
+  memo->resolved.signature.form = form_of(call, &memo->resolved);
   if (call->in || call->out || last->in || last->out) return repeats_tensors(memo, call);
   if (call->send == last->send && call->recv == last->recv) return true;
   if (memo->resolved.signature.in_place || !call->send || !call->recv || call->send == TUTTI_IN_PLACE ||
@@ -325,7 +337,8 @@ tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struc
   if (repeats(memo, call)) return TUTTI_OK;
   tu_call_tensors_release(memo->resolved.tensors);
   tutti_err err = resolve(comm, call, &memo->resolved, error);
-  memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts;
+  memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts &&
+                !call->send_blocks && !call->recv_blocks;
   if (memo->valid && call->in) memo->valid = tu_tensor_take(call->in, "in", &memo->in, NULL) == TUTTI_OK;
   if (memo->valid && call->out) memo->valid = tu_tensor_take(call->out, "out", &memo->out, NULL) == TUTTI_OK;
   if (!memo->valid) return err;

@@ -17,6 +17,7 @@ struct given {
   uint32_t rank, ranks;
   tutti_call call;
   size_t counts[RANKS_MAX], offsets[RANKS_MAX], recv_counts[RANKS_MAX], recv_offsets[RANKS_MAX];
+  void *send_blocks[RANKS_MAX], *recv_blocks[RANKS_MAX];
   struct side in, out;
   bool marked; /* the call passes TUTTI_IN_PLACE instead of one of the two buffers */
 };
@@ -169,6 +170,37 @@ static void make_vector(struct given *g) {
   c->recv_offsets = below(4) ? g->recv_offsets : NULL;
 }
 
+/* Gives the addresses of the blocks of a buffer, some of which it moves. */
+static void point_side(struct side *s, void *addresses[]) {
+  for (uint32_t b = 0; b < s->blocks; b++) {
+    if (below(8) == 0) s->begin[b] += below(12);
+    addresses[b] = s->bytes[b] > 0 || below(2) ? arena + s->begin[b] : NULL;
+  }
+}
+
+/* In some calls, gives addresses of blocks instead of buffers. */
+static void make_pointers(struct given *g) {
+  tutti_call *c = &g->call;
+  const bool both = c->collective == TUTTI_ALLTOALL || c->collective == TUTTI_ALLTOALLV;
+  const bool gathers = c->collective == TUTTI_GATHER || c->collective == TUTTI_GATHERV ||
+                       c->collective == TUTTI_ALLGATHER || c->collective == TUTTI_ALLGATHERV;
+  const bool deals = c->collective == TUTTI_SCATTER || c->collective == TUTTI_SCATTERV ||
+                     c->collective == TUTTI_REDUCE_SCATTER || c->collective == TUTTI_REDUCE_SCATTERV;
+  if ((both || gathers) && g->out.blocks == g->ranks && below(2)) {
+    point_side(&g->out, g->recv_blocks);
+    c->recv = NULL, c->recv_blocks = g->recv_blocks;
+    if (both) c->recv_offsets = NULL;
+    else c->offsets = NULL;
+    if (g->marked && both) memcpy(g->in.begin, g->out.begin, sizeof g->in.begin);
+    if (g->marked && gathers && g->in.blocks > 0) g->in.begin[0] = g->out.begin[g->rank];
+  }
+  if ((both || deals) && g->in.blocks == g->ranks && c->send != TUTTI_IN_PLACE && below(2)) {
+    point_side(&g->in, g->send_blocks);
+    c->send = NULL, c->send_blocks = (const void *const *)g->send_blocks, c->offsets = NULL;
+    if (g->marked && deals) g->out.begin[0] = g->in.begin[g->rank];
+  }
+}
+
 static void make_call(struct given *g) {
   static const tutti_datatype types[] = {TUTTI_U8, TUTTI_I16, TUTTI_I32};
   uint32_t type = below(3), in_blocks, out_blocks;
@@ -205,6 +237,7 @@ static void make_call(struct given *g) {
   else if (g->marked) c->send = TUTTI_IN_PLACE;
   if (g->marked && both && g->in.blocks == g->out.blocks) /* in place, send begins where recv does */
     lay_side(&g->in, in_blocks, recv, item, c->counts, c->offsets, own);
+  make_pointers(g);
 }
 
 static void print_side(const char *name, const struct side *s) {
