@@ -17,7 +17,7 @@ void tu_request_tell(struct tutti_request *r) {
 }
 
 bool tu_request_lacks_input(const struct tutti_request *r, size_t *element) {
-  if (!r->program || !r->execution.partition || !r->open) return false;
+  if (!r->program || !r->execution.partition || !tu_request_is_open(r)) return false;
   size_t offset;
   if (!tu_partition_missing(&r->execution, &offset)) return false;
   *element = offset / r->program->item_bytes;
@@ -48,8 +48,9 @@ static tutti_err check_fill(const struct tutti_request *r, size_t first, size_t 
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s: the input of this request was complete at its start; expected a call with tutti_call.in_parts",
                    call);
-  if (r->done && r->error.code != TUTTI_OK) return *error = r->error, error->code;
-  if (!r->open && !r->done)
+  const enum tu_request_state state = tu_request_state(r);
+  if (state == TU_REQUEST_COMPLETE && r->error.code != TUTTI_OK) return *error = r->error, error->code;
+  if (state == TU_REQUEST_UNSTARTED)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s: this persistent request has not been started; call tutti_restart first", call);
   size_t elements = r->program->partition->input_bytes / r->program->item_bytes;

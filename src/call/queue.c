@@ -157,12 +157,11 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   if (r->next) r->next->previous = r->previous;
   else comm->last = r->previous;
   if (r->stalled_since) tu_chain_go_on(comm->transport);
-  r->open = false;
-  r->done = true;
   comm->open_requests--;
   r->error.code = TUTTI_OK;
   if (error) r->error = *error;
   else if (r->message) tell_message(r);
+  tu_request_set_state(r, TU_REQUEST_COMPLETE);
   if (r->detached) drop_detached(r);
   if (atomic_fetch_add_explicit(&tu_queue_finished, 1, memory_order_relaxed) == UINT32_MAX)
     atomic_fetch_add_explicit(&tu_queue_finished, 1, memory_order_relaxed);

@@ -17,6 +17,10 @@ struct tu_brief {
   uint32_t root;
 };
 
+/* State of a request. UNSTARTED: a persistent request that has never been started, or a new one. COMPLETE: also if it has
+ * failed. */
+enum tu_request_state { TU_REQUEST_UNSTARTED, TU_REQUEST_OPEN, TU_REQUEST_COMPLETE };
+
 struct tutti_request {
   struct tutti_comm *comm;
   struct tu_brief brief; /* arguments of a request that is kept in tutti_comm.again for the fast path */
@@ -43,7 +47,10 @@ struct tutti_request {
   uint64_t looked_at;     /* time of the last check whether the peers are alive, in ns */
   uint32_t losses;        /* number of lost connections to other hosts at the time of that check */
   struct tu_stall tests;  /* state of the wait that repeated calls of tutti_test form */
-  bool persistent, open, done, detached;
+  /* enum tu_request_state. Changed by a thread that holds the communicator; any thread may read it. A thread that finds the
+   * request complete also sees its error and what the call has written. */
+  _Atomic uint8_t state;
+  bool persistent, detached;
   struct tu_error error; /* outcome of the completed request */
   /* address of the tu_thread (thread state) of the thread that started the request */
   const void *starter;
@@ -52,6 +59,14 @@ struct tutti_request {
   struct tutti_request **children;       /* requests of the calls of a group; NULL: the request is not a group */
   size_t child_count;
 };
+
+static inline enum tu_request_state tu_request_state(const struct tutti_request *r) {
+  return (enum tu_request_state)atomic_load_explicit(&r->state, memory_order_acquire);
+}
+static inline void tu_request_set_state(struct tutti_request *r, enum tu_request_state state) {
+  atomic_store_explicit(&r->state, (uint8_t)state, memory_order_release);
+}
+static inline bool tu_request_is_open(const struct tutti_request *r) { return tu_request_state(r) == TU_REQUEST_OPEN; }
 
 /* A plan that the communicator keeps for reuse, and the parameters for which it was built. */
 struct tu_cached_plan {

@@ -24,8 +24,7 @@ static tutti_err refuse(tutti_comm *comm, const struct tu_error *why) {
 }
 
 static void open_request(struct tutti_request *r) {
-  r->open = true;
-  r->done = false;
+  tu_request_set_state(r, TU_REQUEST_OPEN);
   r->error.code = TUTTI_OK;
   r->stalled_since = 0;
   tu_stall_moved(&r->tests);
@@ -246,7 +245,7 @@ static tutti_err prepare(tutti_comm *comm, const tutti_call *call, tutti_request
   tutti_err err = acquire(comm, call, true, &r);
   if (err != TUTTI_OK) return err;
   r->persistent = true;
-  r->open = r->done = false;
+  tu_request_set_state(r, TU_REQUEST_UNSTARTED);
   *request = r;
   return TUTTI_OK;
 }
@@ -267,9 +266,10 @@ tutti_err tutti_prepare_sized(tutti_comm *comm, const tutti_call *call, size_t c
 
 static tutti_err restart(tutti_request *request) {
   struct tu_error error;
-  if (!request->persistent || request->open) {
+  const bool is_open = tu_request_is_open(request);
+  if (!request->persistent || is_open) {
     tu_fail(&error, TUTTI_ERR_ARGUMENT, "tutti_restart: this request is %s",
-            request->open ? "open; wait for it first" : "not persistent; expected one from tutti_prepare");
+            is_open ? "open; wait for it first" : "not persistent; expected one from tutti_prepare");
     return tu_thread_error(&error);
   }
   if (tu_thread.telling) {
@@ -308,12 +308,12 @@ static void free_request(tutti_request *request) {
   struct tutti_comm *comm = request->comm;
   struct tutti_request *one[1] = {request}, **all = request->child_count > 0 ? request->children : one;
   size_t count = tu_max(request->child_count, 1), open = 0;
-  for (size_t i = 0; i < count; i++) open += all[i]->open;
+  for (size_t i = 0; i < count; i++) open += tu_request_is_open(all[i]);
   if (open > 0) refuse_free(request);
   /* like tu_request_release, but keeps the requests of the group that are still open */
   if (request->child_count > 0 && open > 0) {
     for (size_t i = 0; i < count; i++) {
-      if (all[i]->open) all[i]->detached = true;
+      if (tu_request_is_open(all[i])) all[i]->detached = true;
       else tu_request_release(all[i]);
     }
     request->child_count = 0;

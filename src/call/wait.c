@@ -20,8 +20,8 @@
 
 static bool is_done(const struct tutti_request *r) {
   for (size_t i = 0; i < r->child_count; i++)
-    if (!r->children[i]->done) return false;
-  return r->child_count > 0 || r->done;
+    if (tu_request_state(r->children[i]) != TU_REQUEST_COMPLETE) return false;
+  return r->child_count > 0 || tu_request_state(r) == TU_REQUEST_COMPLETE;
 }
 
 /* Returns the outcome of a complete request. Releases an ordinary request, but keeps a persistent one. */
@@ -67,7 +67,9 @@ static tutti_err refuse_to_hang(const struct tutti_request *r) {
   return tu_thread_error(&error);
 }
 
-static bool never_started(const struct tutti_request *r) { return r->child_count == 0 && !r->open && !r->done; }
+static bool never_started(const struct tutti_request *r) {
+  return r->child_count == 0 && tu_request_state(r) == TU_REQUEST_UNSTARTED;
+}
 
 /* Returns the reason why the request cannot be waited for now; NULL: the request can be waited for. */
 static const char *misuse(const struct tutti_request *r) {
