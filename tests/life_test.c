@@ -259,7 +259,7 @@ static bool is_refused(tutti_err err, const char *call, const tutti_comm *comm) 
 static int refused_calls(struct belongings *b) {
   int wrong = 0;
   bool flag;
-  size_t index;
+  size_t index, done;
   int32_t x = 1, y[4] = {0};
   tutti_comm *comm = b->world;
   tutti_request *request;
@@ -274,10 +274,18 @@ static int refused_calls(struct belongings *b) {
   REFUSED(tutti_restart(b->persistent));
   REFUSED(tutti_test(&b->open, &flag));
   REFUSED(tutti_wait(&b->open));
+  REFUSED(tutti_wait_for(&b->open, 100, &flag));
+  REFUSED(tutti_wait_for(&b->open, 0, &flag));
+  REFUSED(tutti_test_some(&b->open, 1, &index, &done));
+  REFUSED(tutti_test_some(&b->persistent, 1, &index, &done));
+  REFUSED(tutti_check_call(comm, &call));
   REFUSED(tutti_wait_any(&b->open, 1, &index));
   REFUSED(tutti_wait_all(&b->open, 1));
   REFUSED(tutti_wait_all(NULL, 0));
   REFUSED(tutti_request_fill(b->open, 0, 1));
+  if (flag || done > 0 || !tutti_request_done(b->open)) wrong++;
+  tutti_comm_set_user(comm, y);
+  if (tutti_comm_user(comm) != b) wrong++;
   return wrong;
 }
 
@@ -411,6 +419,7 @@ static int make_belongings(struct belongings *b, uint32_t rank) {
   MUST(make_row(&from, &b->stored, 1));
   MUST(tutti_put_start(b->session, &from, &to, &b->event));
   MUST(tutti_start(b->world, &receive, &b->open));
+  tutti_comm_set_user(b->world, b);
   return 0;
 }
 
@@ -419,7 +428,7 @@ static int use_belongings(struct belongings *b, uint32_t rank) {
   int32_t x = 1, y = 0, in = 7;
   MUST(tutti_send(b->world, &in, 1, TUTTI_I32, 1 - rank, 0));
   MUST(tutti_wait(&b->open));
-  EXPECT(b->received == 7);
+  EXPECT(b->received == 7 && tutti_comm_user(b->world) == b);
   MUST(tutti_allreduce(b->world, &x, &y, 1, TUTTI_I32, TUTTI_SUM));
   EXPECT(y == 2);
   MUST(tutti_restart(b->persistent));

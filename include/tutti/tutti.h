@@ -24,8 +24,9 @@
  * waits on the same communicator. Overlapping calls of threads are executed one after the other. A thread that waits
  * also advances the open requests of all communicators of the process that no other thread is advancing. All ranks must
  * start the collectives of a communicator in the same order; if several threads start them, the program must ensure
- * this order. tutti_abort, tutti_rank, tutti_ranks and tutti_error_message never wait for another thread; any thread
- * may call them until tutti_comm_free or tutti_comm_close begins. on_ready and user operations may be called by any
+ * this order. tutti_abort, tutti_rank, tutti_ranks, tutti_comm_set_user, tutti_comm_user, tutti_request_done and
+ * tutti_error_message never wait for another thread; any thread may call them until tutti_comm_free or tutti_comm_close
+ * begins. on_ready and user operations may be called by any
  * thread that is inside a call of the library. For one communicator, only one thread at a time calls them.
  *
  * Without tutti_options.progress_thread, calls make progress only while a thread of the program is in a function of the
@@ -42,7 +43,8 @@
  * not keep its parent's rank alive, and its exit does not affect the job.
  *
  * Time limits are in ms. 0 is the default that the function or the field documents; TUTTI_NO_TIMEOUT means no limit;
- * other negative values return TUTTI_ERR_ARGUMENT. tutti_progress is different: with 0 it does not wait.
+ * other negative values return TUTTI_ERR_ARGUMENT. tutti_progress, tutti_probe and tutti_wait_for are different: with 0
+ * they do not wait.
  *
  * Descriptors. The library keeps one file descriptor open, for the memory that the ranks share. The program may close
  * this descriptor (some programs close all descriptors from 3 on); the rank continues to work. */
@@ -328,6 +330,14 @@ TUTTI_API uint32_t tutti_ranks(const tutti_comm *comm);
  * Requests that exist keep their limit. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms);
 
+/* Keeps a pointer of the program with the communicator, for example to the object of another language that wraps it.
+ * The library does not use what it points to. The pointer is NULL at first; a communicator that is made from this one
+ * does not inherit it. comm must not be NULL. Local; any thread. A thread that gets the pointer also sees what the
+ * thread that set it has written before. */
+TUTTI_API void tutti_comm_set_user(tutti_comm *comm, void *user);
+/* Returns the pointer that tutti_comm_set_user has set last. comm must not be NULL. Local; any thread. */
+TUTTI_API void *tutti_comm_user(const tutti_comm *comm);
+
 /* Fails the communicator on all of its ranks with TUTTI_ERR_ABORTED and this reason (NULL: no reason). Any thread may
  * call tutti_abort, on any rank; `reason` is copied. Threads that wait in a call on the communicator return with this
  * error. The caller must still free the communicator. */
@@ -552,6 +562,16 @@ TUTTI_CHECKED static inline tutti_err tutti_run_call(tutti_comm *comm, const tut
   return tutti_run_call_sized(comm, call, sizeof *call);
 }
 
+/* Checks whether tutti_start, with a request, would accept the call on this rank now. Returns TUTTI_OK, or the error with
+ * which tutti_start would refuse the call; the message is at tutti_error_message(NULL). Nothing is started, the
+ * communicator does not fail, and no other rank learns of the check. If the communicator has failed, returns its verdict
+ * (its first failure). What only several ranks can find out together, such as a call that differs from rank to rank, is
+ * not checked. A start of the same call right after the check costs less. Local; any thread. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_check_call_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes);
+TUTTI_CHECKED static inline tutti_err tutti_check_call(tutti_comm *comm, const tutti_call *call) {
+  return tutti_check_call_sized(comm, call, sizeof *call);
+}
+
 /* Provides elements first to first + count - 1 of the input of a call that was started with in_parts. From now on these
  * elements belong to the library. Elements are numbered from the start of send, gaps between blocks included; elements
  * of `in` are numbered as in on_ready. Each element is filled once, in any order; with a persistent request, once after
@@ -586,6 +606,35 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_test(tutti_request **request, bool *done
 /* Blocks until the request is complete or has failed. Then returns its result and frees the request as tutti_test does.
  * After an error the buffers belong to the caller again. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_wait(tutti_request **request);
+
+/* Waits like tutti_wait, but gives up after timeout_ms ms (0: does not wait, as tutti_test; TUTTI_NO_TIMEOUT: no limit).
+ * If the request is complete or has failed, sets *done to true, returns its result and frees it as tutti_test does. If
+ * this wait gives up, sets *done to false and returns TUTTI_OK: the request stays open, and the communicator stays
+ * usable. This limit and that of the call are independent: if tutti_call.timeout_ms runs out, the communicator fails, as
+ * in tutti_wait. A wait with a limit is not refused if input is missing (see tutti_request_fill). A NULL request counts
+ * as complete. Local; any thread, as in tutti_test. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_for(tutti_request **request, int timeout_ms, bool *done);
+
+/* Returns true if the request is complete, or if it or its communicator has failed: a wait or test then returns at once,
+ * with the result. Advances nothing. A request that no thread advances is not done, even if all messages have arrived. NULL
+ * counts as complete, and so does a persistent request that has not been started. Takes a few ns, and never waits for
+ * another thread. Local; any thread, also while other threads test the request or wait for it, but not while or after
+ * one of them frees it. */
+TUTTI_API bool tutti_request_done(const tutti_request *request);
+
+/* Advances all open requests once (not once for each request of the list), and then finds those requests of a list that
+ * are complete. Sets *done to their number, and indices[0] to indices[*done - 1] to their positions in the list, in
+ * ascending order. Frees them as tutti_test does. `indices` has room for `count` positions.
+ *
+ * Returns TUTTI_OK, also if none is complete. If a request has failed, returns its error: its position is the last one
+ * in `indices`, and the next call finds the complete requests behind it. If *done is 0, the error is not that of a
+ * request, but TUTTI_ERR_ARGUMENT.
+ *
+ * Skips NULL entries, and persistent requests that have not been started; *done is 0 if there are no others. A persistent
+ * request that is complete is found by every call until it is started again, or taken from the list. The requests may
+ * belong to several communicators. Local; any thread, as in tutti_test. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_test_some(tutti_request **requests, size_t count, size_t *indices,
+                                                  size_t *done);
 
 /* Waits until one request of a list is complete, and sets *index to its position. Returns the result of this request
  * and frees it as tutti_test does. NULL entries are skipped; if all entries are NULL, *index is count. */

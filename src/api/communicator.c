@@ -19,6 +19,13 @@ tutti_err tutti_comm_set_timeout(tutti_comm *comm, int timeout_ms) {
   return TUTTI_OK;
 }
 
+void tutti_comm_set_user(tutti_comm *comm, void *user) {
+  if (tu_process_is(comm->process)) atomic_store_explicit(&comm->user, user, memory_order_release);
+  else (void)tu_refuse_visit("tutti_comm_set_user");
+}
+
+void *tutti_comm_user(const tutti_comm *comm) { return atomic_load_explicit(&comm->user, memory_order_acquire); }
+
 void tutti_abort(tutti_comm *comm, const char *reason) {
   struct tu_error error;
   struct tu_visit visit;

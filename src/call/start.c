@@ -14,11 +14,16 @@
 #include "comm/failure.h"
 #include "plan/collective.h"
 
+/* Sets *error to the error with which this rank refuses a call. */
+static void explain(const tutti_comm *comm, const struct tu_error *why, struct tu_error *error) {
+  tu_fail(error, why->code, "rank %u: %s", comm->rank, why->text);
+}
+
 /* Refuses a call and makes the communicator fail, so that the ranks that wait for this rank get the reason. The refused
  * call uses up a sequence number. */
 static tutti_err refuse(tutti_comm *comm, const struct tu_error *why) {
   struct tu_error error;
-  tu_fail(&error, why->code, "rank %u: %s", comm->rank, why->text);
+  explain(comm, why, &error);
   comm->number++;
   return tu_comm_fail(comm, &error);
 }
@@ -107,13 +112,18 @@ static const tutti_call *known_call(const char *function, const tutti_call *call
   return tu_sized_take(&tu_sized_call, call, call_bytes, copy, function, error) == TUTTI_OK ? copy : NULL;
 }
 
+/* Sets *request to a request for the call that is ready to be started. Nothing that other ranks see changes. */
+static tutti_err find_request(tutti_comm *comm, const tutti_call *call, bool has_handle, struct tutti_request **request,
+                              struct tu_error *error) {
+  tutti_err err = check_call(call, has_handle, error);
+  if (err == TUTTI_OK) err = tu_call_resolve(comm, call, error);
+  return err == TUTTI_OK ? tu_request_acquire(comm, &comm->memo->resolved, request, error) : err;
+}
+
 static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_handle, struct tutti_request **request) {
-  tutti_err err;
   struct tu_error error;
   if (tu_comm_failed_by_now(comm)) return tu_thread_error(&comm->error);
-  if ((err = check_call(call, has_handle, &error)) != TUTTI_OK) return refuse(comm, &error);
-  if ((err = tu_call_resolve(comm, call, &error)) != TUTTI_OK) return refuse(comm, &error);
-  if ((err = tu_request_acquire(comm, &comm->memo->resolved, request, &error)) != TUTTI_OK) return refuse(comm, &error);
+  if (find_request(comm, call, has_handle, request, &error) != TUTTI_OK) return refuse(comm, &error);
   (*request)->on_ready = call->on_ready;
   (*request)->on_ready_context = call->on_ready_context;
   (*request)->message = call->message;
@@ -162,6 +172,33 @@ tutti_err tu_call_start_named(const char *function, tutti_comm *comm, const tutt
   if (!tu_hold(comm, &visit)) return tu_refuse_visit(function);
   tutti_err err = tu_call_start(comm, call, request);
   tu_progress_note(comm);
+  tu_leave(&visit);
+  return err;
+}
+
+/* ---- would a call be accepted? ---- */
+
+/* Does all that a start does before it changes anything that other ranks see. The request stays in the cache of idle
+ * requests, where a start of the same call finds it. */
+static tutti_err try_call(tutti_comm *comm, const tutti_call *call, size_t call_bytes) {
+  struct tutti_request *r;
+  struct tu_error why, error;
+  tutti_call copy;
+  if (tu_comm_failed_by_now(comm)) return tu_thread_error(&comm->error);
+  const tutti_call *known = known_call("tutti_check_call", call, call_bytes, &copy, &why);
+  if (known && find_request(comm, known, true, &r, &why) == TUTTI_OK) {
+    tu_request_release(r);
+    return TUTTI_OK;
+  }
+  explain(comm, &why, &error);
+  return tu_thread_error(&error);
+}
+
+tutti_err tutti_check_call_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes) {
+  struct tu_visit visit;
+  if (!comm || !call) return tu_refuse_null("tutti_check_call", comm ? "call" : "comm");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_check_call");
+  tutti_err err = try_call(comm, call, call_bytes);
   tu_leave(&visit);
   return err;
 }

@@ -71,23 +71,44 @@ static bool never_started(const struct tutti_request *r) {
   return r->child_count == 0 && tu_request_state(r) == TU_REQUEST_UNSTARTED;
 }
 
+bool tutti_request_done(const tutti_request *r) {
+  /* A child of fork() maps no shared memory, and a wait for the request of its parent returns an error at once. */
+  if (!r || !tu_process_is(r->comm->process)) return true;
+  return is_done(r) || never_started(r) || tu_control_failed(&r->comm->mover->control);
+}
+
 /* Returns the reason why the request cannot be waited for now; NULL: the request can be waited for. */
 static const char *misuse(const struct tutti_request *r) {
   if (never_started(r)) return "this persistent request has not been started; call tutti_restart first";
   return tu_thread.telling ? within_on_ready : NULL;
 }
 
+/* ---- one pass of progress, for a thread that tests and does not wait ---- */
+
+/* Polls all open requests once. Returns true if there was any progress. */
+static bool poll_once(struct tutti_comm *comm) {
+  const bool moved = tu_poll_all(comm);
+  if (tu_comm_failed(comm)) tu_queue_poll(comm);
+  return moved;
+}
+
+/* Does the rest of a pass: yields, returns credits, and checks peers and time limits, if it is time for that. tests: state
+ * of the wait that repeated tests form. moved: the result of poll_once. */
+static void look_once(struct tutti_comm *comm, struct tu_stall *tests, bool moved) {
+  if (!moved && tests->polls % VAIN_TESTS == 1) tu_mover_flush(comm->mover);
+  if (!tu_patience_test(comm, tests, moved)) return;
+  (void)tu_look_round(comm, tu_clock_ns(), TU_SLEEP_MS);
+  tu_queue_poll(comm);
+}
+
+/* ---- tests ---- */
+
 static tutti_err test(tutti_request **request, bool *done) {
   struct tutti_request *r = *request;
   const char *why = misuse(r);
   if (why) return refuse(why);
-  bool moved = !is_done(r) && tu_poll_all(r->comm);
-  if (!is_done(r) && tu_comm_failed(r->comm)) tu_queue_poll(r->comm);
-  if (!is_done(r) && !moved && r->tests.polls % VAIN_TESTS == 1) tu_mover_flush(r->comm->mover);
-  if (!is_done(r) && tu_patience_test(r->comm, &r->tests, moved)) {
-    (void)tu_look_round(r->comm, tu_clock_ns(), TU_SLEEP_MS);
-    tu_queue_poll(r->comm);
-  }
+  const bool moved = !is_done(r) && poll_once(r->comm);
+  if (!is_done(r)) look_once(r->comm, &r->tests, moved);
   *done = is_done(r);
   if (*done) tu_progress_note(r->comm);
   return *done ? conclude(request) : TUTTI_OK;
@@ -106,20 +127,100 @@ tutti_err tutti_test(tutti_request **request, bool *done) {
   return err;
 }
 
-static tutti_err wait_for(tutti_request **request) {
-  const char *why = misuse(*request);
-  if (why) return refuse(why);
-  tutti_err err = refuse_to_hang(*request);
-  if (err != TUTTI_OK) return err;
+/* Returns true if an entry of a list of requests is skipped: NULL, or a persistent request that has not been
+ * started. */
+static bool is_passed_over(const struct tutti_request *r) {
+  return !r || (tu_process_is(r->comm->process) && never_started(r));
+}
+
+/* Advances all open requests once, on behalf of the first request of a list that is open. */
+static tutti_err advance_list(tutti_request **requests, size_t count) {
+  struct tu_visit visit;
+  size_t i = 0;
+  while (i < count && (is_passed_over(requests[i]) || is_done(requests[i]))) i++;
+  if (i == count) return TUTTI_OK;
+  struct tutti_comm *comm = requests[i]->comm;
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_test_some");
+  look_once(comm, &comm->tests, poll_once(comm));
+  tu_leave(&visit);
+  return TUTTI_OK;
+}
+
+tutti_err tutti_test_some(tutti_request **requests, size_t count, size_t *indices, size_t *done) {
+  struct tu_visit visit;
+  if (!done) return tu_refuse_null("tutti_test_some", "done");
+  *done = 0;
+  if (count > 0 && (!requests || !indices)) return tu_refuse_null("tutti_test_some", requests ? "indices" : "requests");
+  if (tu_thread.telling) return refuse(within_on_ready);
+  tutti_err err = advance_list(requests, count);
+  for (size_t i = 0; i < count && err == TUTTI_OK; i++) {
+    if (is_passed_over(requests[i]) || !is_done(requests[i])) continue;
+    if (!tu_hold(requests[i]->comm, &visit)) return tu_refuse_visit("tutti_test_some");
+    tu_progress_note(requests[i]->comm);
+    err = conclude(&requests[i]);
+    tu_leave(&visit);
+    indices[(*done)++] = i;
+  }
+  return err;
+}
+
+/* ---- waits ---- */
+
+static uint64_t end_of(int timeout_ms) {
+  return timeout_ms < 0 ? UINT64_MAX : tu_clock_ns() + (uint64_t)timeout_ms * TU_NS_PER_MS;
+}
+
+/* Returns true if the time `end` has come; UINT64_MAX: it never comes. Otherwise limits the next sleep to the time that
+ * is left. */
+static bool is_over(uint64_t end, struct tu_stall *stall) {
+  const uint64_t now = end < UINT64_MAX ? tu_clock_ns() : 0;
+  if (now >= end) return true;
+  if (now > 0) stall->sleep_ms = (int)tu_min((end - now) / TU_NS_PER_MS + 1, TU_SLEEP_MS);
+  return false;
+}
+
+/* Waits until the request is complete, or the time `end` has come. */
+static void wait_until(const struct tutti_request *r, uint64_t end) {
   struct tu_stall stall = {0};
-  struct tutti_comm *comm = (*request)->comm;
+  struct tutti_comm *comm = r->comm;
   tu_progress_pause(comm);
-  while (!is_done(*request)) {
+  while (!is_done(r) && !is_over(end, &stall)) {
     if (tu_poll_all(comm)) tu_stall_goes_on(comm, &stall);
     else tu_stall(comm, &stall);
   }
   tu_progress_resume(comm);
-  return conclude(request);
+}
+
+/* Waits until the request is complete, or the time limit of this wait has passed. */
+static tutti_err wait_for(tutti_request **request, int timeout_ms, bool *done) {
+  struct tu_transport *t = (*request)->comm->transport;
+  const char *why = misuse(*request);
+  if (why) return refuse(why);
+  tutti_err err = timeout_ms < 0 ? refuse_to_hang(*request) : TUTTI_OK;
+  if (err != TUTTI_OK) return err;
+  wait_until(*request, end_of(timeout_ms));
+  *done = is_done(*request);
+  if (*done) return conclude(request);
+  /* A rank looks for dead peers and time limits of calls before it sleeps. Short waits may end before they sleep. So the
+   * last pass of a wait that is given up is one of tutti_test, which looks often enough. */
+  err = test(request, done);
+  /* end this thread's published wait */
+  if (!*done) tu_chain_go_on(t);
+  return err;
+}
+
+tutti_err tutti_wait_for(tutti_request **request, int timeout_ms, bool *done) {
+  struct tu_visit visit;
+  struct tu_error error;
+  if (!request || !done) return tu_refuse_null("tutti_wait_for", request ? "done" : "request");
+  *done = false;
+  if (tu_check_timeout("tutti_wait_for", "timeout_ms", timeout_ms, &error) != TUTTI_OK) return tu_thread_error(&error);
+  *done = !*request;
+  if (*done) return TUTTI_OK;
+  if (!tu_hold((*request)->comm, &visit)) return tu_refuse_visit("tutti_wait_for");
+  tutti_err err = timeout_ms == 0 ? test(request, done) : wait_for(request, timeout_ms, done);
+  tu_leave(&visit);
+  return err;
 }
 
 tutti_err tutti_wait(tutti_request **request) {
@@ -128,19 +229,10 @@ tutti_err tutti_wait(tutti_request **request) {
   if (!*request) return TUTTI_OK;
   struct tutti_comm *comm = (*request)->comm;
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_wait");
-  tutti_err err = wait_for(request);
+  bool done;
+  tutti_err err = wait_for(request, TUTTI_NO_TIMEOUT, &done);
   tu_leave(&visit);
   return err;
-}
-
-/* Returns true if an entry of a list of requests is skipped: NULL, or a persistent request that has not been
- * started. */
-static bool is_passed_over(const struct tutti_request *r) {
-  struct tu_visit visit;
-  if (!r || !tu_hold(r->comm, &visit)) return !r;
-  bool never = never_started(r);
-  tu_leave(&visit);
-  return never;
 }
 
 /* Checks one request of a list. Returns true if the request is complete; *err is then its outcome. Returns false if the
@@ -245,12 +337,9 @@ tutti_err tutti_progress(tutti_comm *comm, int timeout_ms) {
   if (tu_check_timeout("tutti_progress", "timeout_ms", timeout_ms, &error) != TUTTI_OK) return tu_thread_error(&error);
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_progress");
   struct tu_stall stall = {0};
-  uint64_t now = tu_clock_ns(), end = timeout_ms > 0 ? now + (uint64_t)timeout_ms * TU_NS_PER_MS : UINT64_MAX;
+  const uint64_t end = end_of(timeout_ms);
   tu_progress_pause(comm);
-  for (; !tu_comm_failed(comm) && !tu_poll_all(comm) && timeout_ms != 0 && now < end; now = tu_clock_ns()) {
-    stall.sleep_ms = (int)tu_min((end - now) / TU_NS_PER_MS + 1, TU_SLEEP_MS);
-    tu_stall(comm, &stall);
-  }
+  while (!tu_comm_failed(comm) && !tu_poll_all(comm) && !is_over(end, &stall)) tu_stall(comm, &stall);
   if (timeout_ms == 0) tu_mover_flush(comm->mover);
   tu_progress_resume(comm);
   tutti_err err = comm->failed ? tu_thread_error(&comm->error) : TUTTI_OK;

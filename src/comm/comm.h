@@ -60,6 +60,7 @@ struct tutti_comm {
   bool failed;
   struct tu_pace *pace; /* a simulated slower wire that delays arriving messages; NULL: messages are not delayed */
   int timeout_ms;
+  void *_Atomic user; /* pointer of the program */
   struct tu_patience patience;
   /* maximum number of ranks per CPU in the world that this communicator belongs to; equal on all ranks */
   uint32_t share;
@@ -68,6 +69,7 @@ struct tutti_comm {
   struct tutti_request *first, *last; /* open requests, in the order in which they were started */
   uint32_t open_requests;
   struct tu_stall probes; /* state of the wait that repeated calls of tutti_probe without a wait form */
+  struct tu_stall tests;  /* state of the wait that repeated calls of tutti_test_some form */
   /* failed requests for which the program has no handle, each kept until the thread that started it gets the error */
   struct tutti_request *lost;
   /* neighbours in the process's list of communicators with open requests (queue.c) */
