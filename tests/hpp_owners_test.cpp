@@ -98,6 +98,53 @@ static void persistent_requests(Player &me) {
   throws(me, "prepare", TUTTI_ERR_ARGUMENT, "no such algorithm", [&] { (void)refusing.prepare(wrong); });
 }
 
+/* Waits that give up, lists, and queries. The messages of a communicator of one rank are its own. */
+static void waits(Player &me) {
+  const comm world = copy_of_world(me), self = world.self(), fails = world.self();
+  int got[3][1] = {}, sent[1] = {5};
+  std::vector<tutti::request> all(4);
+  for (int i = 0; i < 3; i++) all[i] = self.irecv(got[i], 0, i);
+  me.check(all[3].done() && !all[0].done() && !all[0].wait_for(0) && !all[0].wait_for(1), "a wait does not give up");
+  me.check(tutti::test_some(all).empty() && all[0], "a request that is open is found");
+  self.send(sent, 0, 2);
+  self.send(sent, 0, 0);
+  me.check(tutti::test_some(all) == std::vector<std::size_t>({0, 2}) && !all[0] && all[1] && !all[2], "test_some");
+  self.send(sent, 0, 1);
+  me.check(all[1].wait_for(TUTTI_NO_TIMEOUT) && !all[1] && got[1][0] == 5, "wait_for");
+  std::vector<tutti::persistent_request> one;
+  one.push_back(self.prepare(sum_of(sent[0], got[0][0])));
+  me.check(one[0].done() && tutti::test_some(one).empty(), "a request that was not started");
+  one[0].start();
+  me.check(one[0].done() && tutti::test_some(one).size() == 1 && one[0], "a persistent request");
+  all[0] = fails.irecv(got[0], 0);
+  all[1] = self.ibarrier();
+  fails.set_user(&me);
+  me.check(fails.user() == &me && !self.user(), "set_user");
+  tutti_abort(fails.get(), "for the test");
+  me.check(all[0].done(), "a request has failed");
+  throws(me, "test_some", TUTTI_ERR_ABORTED, "for the test", [&] { (void)tutti::test_some(all); });
+  me.check(!all[0] && all[1] && tutti::test_some(all).size() == 1, "what is behind a request that has failed");
+}
+
+static void checks(Player &me) {
+  const comm world = copy_of_world(me);
+  const std::vector<std::size_t> counts(static_cast<std::size_t>(me.ranks) + 1);
+  int in = 1, out = 0;
+  const tutti::call good = sum_of(in, out);
+  tutti::call wrong = good, blocks = good;
+  world.check_call(good);
+  wrong.algorithm = "no such algorithm";
+  blocks.collective = TUTTI_ALLGATHERV;
+  blocks.counts = counts; /* one too many */
+  throws(me, "check_call", TUTTI_ERR_ARGUMENT, "no such algorithm", [&] { world.check_call(wrong); });
+  tutti::settings forced;
+  forced.algorithm = wrong.algorithm;
+  throws(me, "check_call", TUTTI_ERR_ARGUMENT, "no such algorithm", [&] { world.with(forced).check_call(good); });
+  throws(me, "check_call", TUTTI_ERR_ARGUMENT, "counts", [&] { world.check_call(blocks); });
+  world.run(good);
+  me.check(out == me.ranks, "the communicator is not usable after checks: %d", out);
+}
+
 static void plans(Player &me) {
   const comm world = copy_of_world(me);
   const std::string path = "/tmp/hpp_owners_test." + std::to_string(world.broadcast(getpid(), 0)) + ".plan";
@@ -359,6 +406,8 @@ static void clusters(Player &me) {
 int main(int argc, char **argv) {
   const std::pair<const char *, void (*)(Player &)> tests[] = {
       {"persistent requests", persistent_requests},
+      {"waits", waits},
+      {"checks", checks},
       {"plans", plans},
       {"windows", windows},
       {"windows after an exception", windows_after_an_exception},

@@ -505,10 +505,21 @@ class request_owner : public owner<tutti_request, end_request> {
   }
   /* Waits until the call is complete. Throws the error if it has failed. */
   void wait() { check(wait_code()); }
+  /* Waits like wait(), but gives up after timeout_ms ms (0: does not wait; TUTTI_NO_TIMEOUT: no limit). Returns false if
+   * it has given up: the call goes on. */
+  [[nodiscard]] bool wait_for(int timeout_ms) {
+    bool done = false;
+    check(tutti_wait_for(&raw_, timeout_ms, &done));
+    return done;
+  }
+  /* Returns true if the call is complete or has failed, so that wait() returns at once. Advances nothing. Any thread. */
+  [[nodiscard]] bool done() const noexcept { return tutti_request_done(raw_); }
 
  private:
   template <typename Requests>
   friend void wait_all_of(Requests &requests);
+  template <typename Requests>
+  friend std::vector<std::size_t> test_some_of(Requests &requests);
   tutti_err wait_code() noexcept { return tutti_wait(&raw_); }
 };
 
@@ -564,7 +575,28 @@ void wait_all_of(Requests &requests) {
   if (first != TUTTI_OK) fail(first, message);
 }
 
+template <typename Requests>
+std::vector<std::size_t> test_some_of(Requests &requests) {
+  std::vector<tutti_request *> list;
+  for (const request_owner &each : requests) list.push_back(each.get());
+  std::vector<std::size_t> indices(list.size());
+  std::size_t done = 0, at = 0;
+  const tutti_err code = tutti_test_some(list.data(), list.size(), indices.data(), &done);
+  for (request_owner &each : requests) each.raw_ = list[at++];
+  check(code);
+  indices.resize(done);
+  return indices;
+}
+
 }  // namespace detail
+
+/* Advances all open requests once, and returns the positions of those requests of a container that are complete, in
+ * ascending order (tutti_test_some). Empty requests are skipped. If a request has failed, throws its error: this request
+ * is empty then, and so are those before it that were complete. */
+template <typename Requests>
+std::vector<std::size_t> test_some(Requests &&requests) {
+  return detail::test_some_of(requests);
+}
 
 /* Waits until all requests of a container are complete. Then throws the first error, if there was one. */
 template <typename Requests>
@@ -622,6 +654,9 @@ class comm_view {
   std::uint32_t ranks() const { return tutti_ranks(raw()); }
   /* Sets the time limit in ms of calls on the communicator; 0 or TUTTI_NO_TIMEOUT: no limit. */
   void set_timeout(int timeout_ms) const { check(tutti_comm_set_timeout(raw(), timeout_ms)); }
+  /* Keeps a pointer of the program with the communicator, and returns it; nullptr at first. Any thread. */
+  void set_user(void *user) const { tutti_comm_set_user(raw(), user); }
+  void *user() const { return tutti_comm_user(raw()); }
   /* Fails the communicator on all its ranks with TUTTI_ERR_ABORTED and this reason. Any thread may call it. */
   void abort(const std::string &reason) const { tutti_abort(raw(), reason.c_str()); }
 
@@ -634,6 +669,14 @@ class comm_view {
   void run(const call &described) const { run_call(lowered(described)); }
   /* Starts a call that is described by the struct, and does not wait. */
   request start(const call &described) const { return start_call(lowered(described)); }
+  /* Throws the error with which start would refuse the call on this rank now. Starts nothing, and the communicator does
+   * not fail (tutti_check_call). */
+  void check_call(const call &described) const {
+    comm_view checking(*this);
+    checking.only_checks_ = true;
+    const tutti_call complete = with_settings(checking.lowered(described));
+    check(tutti_check_call(raw(), &complete));
+  }
   /* Starts several calls, for example sends and receives, as one request. */
   request start_all(span<const call> described) const {
     std::vector<tutti_call> calls;
@@ -1089,10 +1132,10 @@ class comm_view {
   /* ---- checks of sizes. Every failure goes through refuse(). ---- */
 
   /* Fails the communicator, so that no other rank waits for this one, and throws. The other ranks get
-   * TUTTI_ERR_ABORTED with the message. */
+   * TUTTI_ERR_ABORTED with the message. If the call is only checked, the communicator does not fail. */
   [[noreturn]] void refuse(tutti_collective collective, const std::string &problem) const {
     const std::string message = std::string(tutti_collective_name(collective)) + ": " + problem;
-    tutti_abort(raw(), message.c_str());
+    if (!only_checks_) tutti_abort(raw(), message.c_str());
     detail::fail(TUTTI_ERR_ARGUMENT, "rank " + std::to_string(rank()) + ": " + message);
   }
 
@@ -1342,6 +1385,7 @@ class comm_view {
   }
 
   settings how_;
+  bool only_checks_ = false; /* true: a call is checked, and not started */
 };
 
 /* Owner of a communicator, or empty.
