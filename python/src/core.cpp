@@ -8,8 +8,12 @@
 
 #include <tutti/tutti.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstring>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -265,18 +269,31 @@ bool describe_blocks(tutti_call *call, const tutti_comm *comm, PyObject *const *
 
 bool has_blocks(tutti_collective collective) { return collective >= TUTTI_GATHERV && collective <= TUTTI_ALLTOALLV; }
 
-/* Waits for a request that is open. Returns its result. Runs without the interpreter lock `state`, and takes it to look
- * for signals. If a signal handler raises, sets *interrupted, and returns TUTTI_OK with the request still open. */
-tutti_err wait_unlocked(tutti_comm *comm, tutti_request **request, PyThreadState **state, bool *interrupted) {
+/* A wait for a request that is open. */
+struct waiting {
+  int limit_ms = TUTTI_NO_TIMEOUT; /* time after which the wait gives up; 0: it does not wait */
+  bool done = false;               /* result: the request is complete or has failed */
+  bool interrupted = false;        /* result: a signal handler has raised; the request is still open */
+};
+
+/* Waits for a request, and returns its result; TUTTI_OK if the wait gives up or is interrupted. Runs without the
+ * interpreter lock `state`, and takes it to look for signals. */
+tutti_err wait_unlocked(tutti_request **request, PyThreadState **state, waiting *wait) {
+  using clock = std::chrono::steady_clock;
+  const auto end = clock::now() + std::chrono::milliseconds(wait->limit_ms);
+  int left_ms = wait->limit_ms;
   for (;;) {
-    bool done;
-    const tutti_err err = tutti_test(request, &done);
-    if (err != TUTTI_OK || done) return err;
-    if (tutti_progress(comm, SIGNALS_MS) != TUTTI_OK) continue; /* tutti_test returns the verdict */
+    const int slice_ms = left_ms < 0 ? SIGNALS_MS : std::min(left_ms, SIGNALS_MS);
+    const tutti_err err = tutti_wait_for(request, slice_ms, &wait->done);
+    if (err != TUTTI_OK || wait->done) return err;
+    if (wait->limit_ms >= 0) {
+      left_ms = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()).count());
+      if (left_ms <= 0) return TUTTI_OK;
+    }
     PyEval_RestoreThread(*state);
-    *interrupted = PyErr_CheckSignals() != 0;
+    wait->interrupted = PyErr_CheckSignals() != 0;
     *state = PyEval_SaveThread();
-    if (*interrupted) return TUTTI_OK;
+    if (wait->interrupted) return TUTTI_OK;
   }
 }
 
@@ -295,8 +312,10 @@ tutti_err run_and_wait(tutti_comm *comm, const tutti_call *call, bool *interrupt
   PyThreadState *state = PyEval_SaveThread();
   tutti_request *request = nullptr;
   tutti_err err = tutti_start(comm, call, &request);
-  if (err == TUTTI_OK) err = wait_unlocked(comm, &request, &state, interrupted);
-  if (*interrupted) {
+  waiting wait;
+  if (err == TUTTI_OK) err = wait_unlocked(&request, &state, &wait);
+  *interrupted = wait.interrupted;
+  if (wait.interrupted) {
     tutti_abort(comm, "a signal handler of Python raised an exception");
     err = tutti_wait(&request);
   }
@@ -395,9 +414,9 @@ void note_end(request_object *self) {
   Py_DECREF(self);
 }
 
-/* Tests an open request, or waits for it. Returns true if it is complete without an error. Returns false if it is open,
- * or with an exception. */
-bool look_at(request_object *self, bool waits) {
+/* Waits for an open request for at most limit_ms; 0: tests it. Returns true if it is complete without an error. Returns
+ * false if it is open, or with an exception. */
+bool look_at(request_object *self, int limit_ms) {
   if (!self->open) return true;
   if (self->busy) {
     refuse("another thread is inside test() or wait() of this request; one thread at a time");
@@ -407,17 +426,17 @@ bool look_at(request_object *self, bool waits) {
   self->busy = true;
   self->comm->active++;
   tutti_request *handle = self->handle;
-  bool done = false, interrupted = false;
+  waiting wait;
+  wait.limit_ms = limit_ms;
   PyThreadState *state = PyEval_SaveThread();
-  const tutti_err err =
-      waits ? wait_unlocked(self->comm->comm, &handle, &state, &interrupted) : tutti_test(&handle, &done);
+  const tutti_err err = wait_unlocked(&handle, &state, &wait);
   PyEval_RestoreThread(state);
-  done = (waits && !interrupted) || done || !handle || err != TUTTI_OK;
+  const bool done = wait.done || err != TUTTI_OK;
   self->comm->active--;
   self->busy = false;
   if (!handle) forget_handle(self);
   if (done) note_end(self);
-  if (err != TUTTI_OK && !interrupted) raise(err, self->comm->comm);
+  if (err != TUTTI_OK) raise(err, self->comm->comm);
   Py_DECREF(self);
   return done && err == TUTTI_OK;
 }
@@ -428,7 +447,7 @@ void reap(comm_object *comm) {
   for (request_object *request = comm->requests, *next; request; request = next) {
     next = request->next;
     if (!request->open || request->busy || Py_REFCNT(request) > 1) continue;
-    if (!look_at(request, false)) PyErr_Clear();
+    if (!look_at(request, 0)) PyErr_Clear();
     return; /* the list may have changed meanwhile; the next start goes on */
   }
 }
@@ -493,17 +512,122 @@ PyObject *request_start(request_object *self, PyObject *) {
   return nullptr;
 }
 
-PyObject *request_wait(request_object *self, PyObject *) {
-  (void)look_at(self, true);
-  return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+/* Sets *limit_ms to a number of seconds; None: no limit. Returns false with an exception if it is none. */
+bool read_limit(PyObject *timeout, int *limit_ms) {
+  constexpr double SECONDS_MAX = 2000000;
+  *limit_ms = TUTTI_NO_TIMEOUT;
+  if (timeout == Py_None) return true;
+  const double seconds = PyFloat_AsDouble(timeout);
+  if (seconds == -1 && PyErr_Occurred()) return false;
+  if (std::isinf(seconds) && seconds > 0) return true;
+  if (!(seconds >= 0 && seconds <= SECONDS_MAX)) {
+    refuse("timeout: expected seconds from 0 to 2,000,000, math.inf or None, got %S", timeout);
+    return false;
+  }
+  *limit_ms = static_cast<int>(std::ceil(seconds * 1000));
+  return true;
+}
+
+PyObject *request_wait(request_object *self, PyObject *arguments, PyObject *keywords) {
+  static const char *names[] = {"timeout", nullptr};
+  PyObject *timeout = Py_None;
+  int limit_ms;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:wait", const_cast<char **>(names), &timeout) ||
+      !read_limit(timeout, &limit_ms))
+    return nullptr;
+  if (look_at(self, limit_ms)) Py_RETURN_NONE;
+  if (!PyErr_Occurred())
+    PyErr_Format(error_classes[TUTTI_ERR_TIMEOUT], "wait: the call is not complete after %d ms; the request stays open",
+                 limit_ms);
+  return nullptr;
 }
 
 PyObject *request_test(request_object *self, PyObject *) {
-  const bool done = look_at(self, false);
+  const bool done = look_at(self, 0);
   return PyErr_Occurred() ? nullptr : PyBool_FromLong(done);
 }
 
-PyObject *request_done(request_object *self, void *) { return PyBool_FromLong(!self->open); }
+/* A thread that waits for a request may free the handle, so it is not asked then. */
+PyObject *request_done(request_object *self, void *) {
+  return PyBool_FromLong(!self->open || (!self->busy && tutti_request_done(self->handle)));
+}
+
+/* ---- lists of requests ---- */
+
+/* The open requests of a list, which this thread uses while the object lives. NULL: no request, or one that is not
+ * open. */
+class request_list {
+ public:
+  request_list() = default;
+  request_list(const request_list &) = delete;
+  request_list &operator=(const request_list &) = delete;
+  ~request_list() {
+    for (size_t i = 0; i < requests_.size(); i++) leave(i);
+  }
+
+  /* Returns false with an exception if an item is no request, or is in use. */
+  bool open(PyObject *items);
+  /* Tests the requests. Returns the positions of those that have become complete, or NULL with an exception. */
+  PyObject *test();
+
+ private:
+  /* Ends the use of a request, which may free it. */
+  void leave(size_t i) {
+    request_object *request = std::exchange(requests_[i], nullptr);
+    if (!request) return;
+    request->busy = false;
+    request->comm->active--;
+    Py_DECREF(request);
+  }
+  std::vector<request_object *> requests_;
+  std::vector<tutti_request *> handles_;
+};
+
+bool request_list::open(PyObject *items) {
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); i++) {
+    PyObject *item = PySequence_Fast_GET_ITEM(items, i);
+    request_object *request = item == Py_None ? nullptr : reinterpret_cast<request_object *>(item);
+    if (request && !PyObject_TypeCheck(item, request_type))
+      return refuse("test_some: expected requests or None, got %s", Py_TYPE(item)->tp_name) != nullptr;
+    if (request && !request->open) request = nullptr;
+    if (request && request->busy)
+      return refuse("test_some: request %zd is in the list twice, or another thread is inside test() or wait() of it",
+                    i) != nullptr;
+    requests_.push_back(request);
+    handles_.push_back(request ? request->handle : nullptr);
+    if (!request) continue;
+    Py_INCREF(request);
+    request->busy = true;
+    request->comm->active++;
+  }
+  return true;
+}
+
+PyObject *request_list::test() {
+  std::vector<size_t> indices(handles_.size());
+  size_t done = 0;
+  const tutti_err err =
+      unlocked([&] { return tutti_test_some(handles_.data(), handles_.size(), indices.data(), &done); });
+  if (err != TUTTI_OK) raise(err, done > 0 ? requests_[indices[done - 1]]->comm->comm : nullptr);
+  PyObject *positions = err == TUTTI_OK ? PyList_New(static_cast<Py_ssize_t>(done)) : nullptr;
+  for (size_t k = 0; k < done; k++) {
+    request_object *request = requests_[indices[k]];
+    if (!handles_[indices[k]]) forget_handle(request);
+    note_end(request);
+    leave(indices[k]);
+    if (positions) PyList_SET_ITEM(positions, static_cast<Py_ssize_t>(k), PyLong_FromSize_t(indices[k]));
+  }
+  return positions;
+}
+
+PyObject *test_some(PyObject *, PyObject *requests) {
+  PyObject *items = PySequence_Fast(requests, "test_some: expected a sequence of requests");
+  if (!items) return nullptr;
+  request_list list;
+  const bool opened = list.open(items);
+  Py_DECREF(items);
+  return opened ? list.test() : nullptr;
+}
 
 PyObject *request_comm(request_object *self, void *) { return Py_NewRef(reinterpret_cast<PyObject *>(self->comm)); }
 
@@ -678,12 +802,14 @@ PyObject *comm_progress(comm_object *self, PyObject *) {
 
 PyMethodDef request_methods[] = {
     {"start", method(request_start), METH_NOARGS, "Starts a request of prepare() once more."},
-    {"wait", method(request_wait), METH_NOARGS, "Waits until the request is complete."},
+    {"wait", method(request_wait), METH_VARARGS | METH_KEYWORDS,
+     "Waits until the request is complete. After `timeout` seconds the wait gives up: TimeoutError. None: no limit."},
     {"test", method(request_test), METH_NOARGS, "Advances the request. Returns True if it is complete."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef request_properties[] = {
-    {"done", reinterpret_cast<getter>(request_done), nullptr, "True if no call is open.", nullptr},
+    {"done", reinterpret_cast<getter>(request_done), nullptr,
+     "True if the call is complete or has failed, so that wait() returns at once. Advances nothing.", nullptr},
     {"communicator", reinterpret_cast<getter>(request_comm), nullptr, "The communicator of the request.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
@@ -738,7 +864,9 @@ PyObject *set_up(PyObject *, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"set_up", set_up, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"set_up", set_up, METH_VARARGS, nullptr},
+                           {"test_some", test_some, METH_O, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "tutti._core", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};

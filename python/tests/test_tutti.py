@@ -4,6 +4,7 @@ Run: python -m unittest discover -s python/tests
 """
 
 import doctest
+import math
 import os
 import subprocess
 import sys
@@ -20,7 +21,9 @@ HERE = Path(__file__).parent
 def job(ranks, *arguments, limit=60):
     """Runs a script as a job. Returns the completed process."""
     line = [sys.executable, "-m", "tutti.run", "-n", str(ranks), *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=limit)
+    # With PYTHONUNBUFFERED, print() writes a line and its end separately, so lines of ranks may mix.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(line, capture_output=True, text=True, timeout=limit, env=environment)
 
 
 def program(ranks, text, limit=60):
@@ -148,6 +151,61 @@ except tutti.ArgumentError as error: print("ended" in str(error), flush=True)
 """,
         )
         self.assertEqual(done.stdout.split(), ["True"] * 2, done.stderr)
+
+    def test_waits_that_give_up(self):
+        done = program(
+            2,
+            """
+world = tutti.init(timeout=20)
+other = 1 - world.rank
+x = np.zeros(1, int)
+late = world.irecv(x, other, tag=9)
+for limit in 0, 0.001, 0.12:
+  try: late.wait(limit)
+  except tutti.TimeoutError as error: assert "stays open" in str(error), error
+  else: raise AssertionError("the message has come")
+  assert not late.done
+world.barrier()  # the communicator is usable
+world.send(np.array([world.rank + 5]), other, tag=9)
+late.wait(timeout=20)
+late.wait(0)
+assert late.done and x[0] == other + 5
+again = world.prepare("barrier")
+assert again.done
+again.start()
+again.wait(float("inf"))
+requests = [None, again] + [world.irecv(np.zeros(1, int), other, tag) for tag in range(6)]
+assert tutti.test_some(requests) == []
+world.barrier()
+for tag in 5, 0, 3, 4, 2, 1: world.send(x, other, tag)
+again.start()
+found = []
+while len(found) < 7:
+  some = tutti.test_some(requests)
+  assert some == sorted(some) and all(requests[i].done for i in some)
+  found += some
+assert sorted(found) == list(range(1, 8)) and tutti.test_some(requests) == []
+world.free()
+""",
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_list_with_failures(self):
+        comm = tutti.init()
+        try:
+            fails, stays = comm.dup(), comm.dup()
+            requests = [stays.ibarrier(), fails.irecv(bytearray(1), 0), stays.ibarrier()]
+            self.assertEqual([request.done for request in requests], [True, False, True])
+            fails.abort("for the test")
+            self.assertTrue(requests[1].done)
+            self.assertRaisesRegex(tutti.AbortedError, "for the test", tutti.test_some, requests)
+            self.assertEqual(tutti.test_some(requests), [2])
+            self.assertEqual(tutti.test_some(requests), [])
+            self.assertRaisesRegex(tutti.ArgumentError, "twice", tutti.test_some, [stays.irecv(bytearray(1), 0)] * 2)
+            fails.close()
+            self.assertRaises(tutti.ArgumentError, stays.close)  # a receive is open
+        finally:
+            comm.close()
 
     def test_an_open_request_keeps_its_communicator(self):
         comm = tutti.init()
@@ -283,6 +341,9 @@ class Refusals(unittest.TestCase):
             (lambda: comm.allgatherv(x, x.copy(), [-4]), "expected 0 or more, got -4"),
             (lambda: comm.gatherv(x, x.copy()), "recv: the counts of its blocks are missing"),
             (lambda: comm.barrier(timeout=0), "timeout: expected seconds"),
+            (lambda: comm.ibarrier().wait(-1), "timeout: expected seconds from 0.*got -1"),
+            (lambda: comm.ibarrier().wait(math.nan), "timeout: expected seconds from 0.*got nan"),
+            (lambda: tutti.test_some([comm]), "test_some: expected requests or None, got Communicator"),
         ]
         for call, sentence in cases:
             with self.subTest(sentence=sentence):

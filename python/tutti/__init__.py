@@ -318,6 +318,15 @@ def wait_all(requests: Iterable[Request]) -> None:
         raise first
 
 
+def test_some(requests: Sequence[Optional[Request]]) -> list[int]:
+    """Advances all open requests once. Returns the positions of the requests of the list that have become complete.
+
+    Skips None, and requests that were found to be complete before. If a request has failed, raises its error; `done`
+    tells which requests are complete then.
+    """
+    return _core.test_some(requests)
+
+
 def wait_any(requests: Sequence[Request]) -> int:
     """Waits until one request is complete. Returns its position; remove it from the list before the next call."""
     if not requests:
