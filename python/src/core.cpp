@@ -1,5 +1,5 @@
-/* core.cpp: the extension module tutti._core: communicators, and one method that runs any call of tutti.h on objects
- * with the buffer protocol. Names, defaults and units that a Python user meets are in tutti/__init__.py.
+/* core.cpp: the extension module tutti._core: communicators, memory of tutti_alloc, and one method that runs any call of
+ * tutti.h on objects with the buffer protocol. Names, defaults and units that a Python user meets are in tutti/__init__.py.
  *
  * The global interpreter lock is released while the library runs. A wait looks for signals every SIGNALS_MS ms, so that
  * Ctrl-C ends it. */
@@ -22,8 +22,16 @@ constexpr int SIGNALS_MS = 50; /* longest time in ms without a look at signals *
 
 struct request_object;
 
+/* A communicator of this rank alone, in the same world as the communicator that it was made from. While it lives, the
+ * world's shared memory stays mapped, so memory of tutti_alloc may outlive all communicators of the program. */
+struct keeper {
+  tutti_comm *comm;
+  size_t users; /* the communicator's object and objects of its memory; guarded by the interpreter lock */
+};
+
 struct comm_object {
   PyObject_HEAD request_object *requests; /* list of the requests that have a handle */
+  keeper *memory;                         /* NULL until the first alloc_bytes() */
   tutti_comm *comm;                       /* NULL: freed */
   unsigned active;                        /* threads inside a call; guarded by the interpreter lock */
 };
@@ -661,6 +669,74 @@ void free_idle(comm_object *comm) {
   }
 }
 
+/* ---- memory of tutti_alloc ---------------------------------------------------------------------------------------- */
+
+struct memory_object {
+  PyObject_HEAD keeper *owner;
+  void *address; /* NULL: not allocated */
+  Py_ssize_t bytes;
+};
+
+PyTypeObject *memory_type;
+
+/* Never waits: destructors call it. In a child of fork() the library refuses the call, which then has no effect. */
+void drop(keeper *memory) {
+  if (!memory || --memory->users > 0) return;
+  (void)tutti_comm_close(memory->comm);
+  delete memory;
+}
+
+/* Makes comm->memory if there is none. Returns false with an exception if the library refuses. */
+bool make_keeper(comm_object *comm) {
+  static uint64_t tags = 0x7475747469000000; /* the communicators have tags of their own, since threads may meet here */
+  if (comm->memory) return true;
+  tutti_comm *alone = nullptr;
+  const uint32_t rank = tutti_rank(comm->comm);
+  const uint64_t tag = tags++;
+  comm->active++;
+  const tutti_err err = unlocked([&] { return tutti_comm_create(comm->comm, &rank, 1, tag, &alone); });
+  comm->active--;
+  if (err != TUTTI_OK) return raise(err, nullptr) != nullptr;
+  if (comm->memory) (void)tutti_comm_close(alone); /* another thread has made one meanwhile */
+  else comm->memory = new keeper{alone, 1};
+  return true;
+}
+
+PyObject *comm_alloc_bytes(comm_object *self, PyObject *number) {
+  const Py_ssize_t bytes = PyNumber_AsSsize_t(number, nullptr); /* clips */
+  if (bytes == -1 && PyErr_Occurred()) return nullptr;
+  if (bytes < 0) return refuse("alloc_bytes: expected 0 or more bytes, got %zd", bytes);
+  if (!living(self) || !make_keeper(self)) return nullptr;
+  memory_object *memory = reinterpret_cast<memory_object *>(memory_type->tp_alloc(memory_type, 0));
+  if (!memory) return nullptr;
+  memory->owner = self->memory;
+  memory->owner->users++;
+  memory->bytes = bytes;
+  const tutti_err err =
+      unlocked([&] { return tutti_alloc(memory->owner->comm, static_cast<size_t>(bytes), &memory->address); });
+  if (err == TUTTI_OK) return reinterpret_cast<PyObject *>(memory);
+  raise(err, nullptr);
+  Py_DECREF(memory);
+  return nullptr;
+}
+
+/* All views and arrays of the memory hold a reference to the object, so none is left. */
+void memory_dealloc(memory_object *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  if (self->address) (void)tutti_free(self->owner->comm, self->address);
+  drop(self->owner);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+int memory_export(memory_object *self, Py_buffer *view, int flags) {
+  return PyBuffer_FillInfo(view, reinterpret_cast<PyObject *>(self), self->address, self->bytes, 0, flags);
+}
+
+Py_ssize_t memory_length(memory_object *self) { return self->bytes; }
+
+PyObject *memory_print(memory_object *self) { return PyUnicode_FromFormat("<tutti.Memory of %zd bytes>", self->bytes); }
+
 /* ---- communicators ------------------------------------------------------------------------------------------------ */
 
 /* Wraps a communicator in an object of `type`, or None if there is none. Closes it if there is no memory. */
@@ -741,6 +817,8 @@ PyObject *finish(comm_object *self, tutti_err (*end)(tutti_comm *)) {
   free_idle(self);
   tutti_comm *comm = self->comm;
   self->comm = nullptr;
+  drop(self->memory);
+  self->memory = nullptr;
   const tutti_err err = unlocked([&] { return end(comm); });
   if (err != TUTTI_OK) raise(err, nullptr);
   while (self->requests) { /* close() has ended them */
@@ -781,6 +859,7 @@ PyObject *comm_size(comm_object *self, void *) {
 /* A destructor never waits for other ranks. */
 void comm_dealloc(comm_object *self) {
   PyTypeObject *type = Py_TYPE(self);
+  drop(self->memory);
   if (self->comm) (void)tutti_comm_close(self->comm);
   type->tp_free(self);
   Py_DECREF(type);
@@ -821,6 +900,15 @@ PyType_Slot request_slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(request_
 PyType_Spec request_spec = {"tutti.Request", sizeof(request_object), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, request_slots};
 
+PyType_Slot memory_slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(memory_dealloc)},
+                              {Py_tp_repr, reinterpret_cast<void *>(memory_print)},
+                              {Py_sq_length, reinterpret_cast<void *>(memory_length)},
+                              {Py_bf_getbuffer, reinterpret_cast<void *>(memory_export)},
+                              {0, nullptr}};
+
+PyType_Spec memory_spec = {"tutti.Memory", sizeof(memory_object), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, memory_slots};
+
 PyMethodDef comm_methods[] = {
     {"_init", method(comm_init), METH_VARARGS | METH_KEYWORDS | METH_CLASS, nullptr},
     {"_run", method(comm_run), METH_FASTCALL, nullptr},
@@ -831,6 +919,13 @@ PyMethodDef comm_methods[] = {
     {"_create", method(comm_create), METH_VARARGS, nullptr},
     {"_abort", method(comm_abort), METH_VARARGS, nullptr},
     {"_set_timeout_ms", method(comm_set_timeout), METH_VARARGS, nullptr},
+    {"alloc_bytes", method(comm_alloc_bytes), METH_O,
+     "alloc_bytes($self, bytes, /)\n--\n\n"
+     "Returns a Memory of this many bytes, which all ranks of the host map. Not collective.\n\n"
+     "It has the buffer protocol (writable bytes). Its content is undefined. Calls need fewer copies if "
+     "their\n"
+     "buffers lie in it. It is freed with the last array or view of it, which may outlive the communicator.\n"
+     "OutOfMemoryError: TUTTI_SHM_BYTES, the memory that a rank may share, is used up."},
     {"dup", method(comm_dup), METH_NOARGS, "Makes a communicator of the same ranks. Collective."},
     {"alone", method(comm_alone), METH_NOARGS, "Makes a communicator that contains only this rank. Local."},
     {"free", method(comm_free), METH_NOARGS, "Frees the communicator. Collective: waits for the other ranks."},
@@ -888,7 +983,8 @@ PyMODINIT_FUNC PyInit__core() {
   PyObject *module = PyModule_Create(&definition);
   if (!module) return nullptr;
   request_type = add_type(module, &request_spec, "Request");
-  if (request_type && add_type(module, &comm_spec, "Comm")) return module;
+  memory_type = add_type(module, &memory_spec, "Memory");
+  if (request_type && memory_type && add_type(module, &comm_spec, "Comm")) return module;
   Py_DECREF(module);
   return nullptr;
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
@@ -139,6 +140,7 @@ def _ms(timeout: Optional[float]) -> int:
 
 
 Request = _core.Request
+Memory = _core.Memory
 
 
 class _Recorder:
@@ -192,6 +194,19 @@ class Communicator(ObjectCalls, _core.Comm):
     def abort(self, reason: Optional[str] = None) -> None:
         """Fails the communicator on all of its ranks with this reason."""
         self._abort(reason)
+
+    def alloc(self, shape, dtype=float):
+        """Returns a numpy array in memory that all ranks of the host map: see alloc_bytes(). Its content is undefined."""
+        import numpy
+
+        dtype = numpy.dtype(dtype)
+        shape = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        lengths = list(map(operator.index, shape))
+        if dtype.hasobject:
+            raise ArgumentError("alloc: Python objects cannot lie in shared memory; expected numbers")
+        if min(lengths, default=0) < 0:
+            raise ArgumentError(f"alloc: expected lengths of 0 or more, got {shape}")
+        return numpy.ndarray(lengths, dtype, self.alloc_bytes(math.prod(lengths) * dtype.itemsize))
 
     def allreduce(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Reduces the inputs of all ranks; every rank gets the result. Without recv it replaces the input."""
