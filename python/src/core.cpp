@@ -1,5 +1,6 @@
 /* core.cpp: the extension module tutti._core: communicators, memory of tutti_alloc, and one method that runs any call of
- * tutti.h on objects with the buffer protocol. Names, defaults and units that a Python user meets are in tutti/__init__.py.
+ * tutti.h on objects with the buffer protocol or DLPack. Names, defaults and units that a Python user meets are in
+ * tutti/__init__.py.
  *
  * The global interpreter lock is released while the library runs. A wait looks for signals every SIGNALS_MS ms, so that
  * Ctrl-C ends it. */
@@ -13,8 +14,11 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "dlpack.h"
 
 namespace {
 
@@ -62,6 +66,83 @@ tutti_comm *living(comm_object *self) {
 
 /* ---- buffers ------------------------------------------------------------------------------------------------------ */
 
+/* A tensor that another library has exported by DLPack, and that belongs to this object until it is destroyed. */
+class borrowed_tensor {
+ public:
+  borrowed_tensor() = default;
+  borrowed_tensor(const borrowed_tensor &) = delete;
+  borrowed_tensor &operator=(const borrowed_tensor &) = delete;
+  ~borrowed_tensor();
+
+  /* Takes the tensor of a capsule. Returns false with an exception if there is none that this module understands. */
+  bool take(PyObject *capsule, const char *name);
+  /* Checks that a call can use the memory. Returns false with an exception otherwise. */
+  bool check(const char *name, bool writable) const;
+
+  const dlpack::tensor *get() const {
+    return versioned_ ? &versioned_->dl_tensor : plain_ ? &plain_->dl_tensor : nullptr;
+  }
+  /* Returns the length in bytes, or SIZE_MAX if the tensor has gaps, is not in C order, or is too long. */
+  size_t bytes() const;
+
+ private:
+  dlpack::managed *plain_ = nullptr;
+  dlpack::managed_versioned *versioned_ = nullptr;
+};
+
+borrowed_tensor::~borrowed_tensor() {
+  PyObject *type, *value, *trace; /* a deleter may run any code, and this may be on the way of an exception */
+  PyErr_Fetch(&type, &value, &trace);
+  if (plain_ && plain_->deleter) plain_->deleter(plain_);
+  if (versioned_ && versioned_->deleter) versioned_->deleter(versioned_);
+  PyErr_Restore(type, value, trace);
+}
+
+bool borrowed_tensor::take(PyObject *capsule, const char *name) {
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    versioned_ = static_cast<dlpack::managed_versioned *>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    (void)PyCapsule_SetName(capsule, "used_dltensor_versioned");
+    if (versioned_->major == dlpack::MAJOR) return true;
+    refuse("%s: exported by DLPack %u.%u; expected a version 1", name, versioned_->major, versioned_->minor);
+  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    plain_ = static_cast<dlpack::managed *>(PyCapsule_GetPointer(capsule, "dltensor"));
+    return PyCapsule_SetName(capsule, "used_dltensor") == 0;
+  } else {
+    refuse("%s: its method __dlpack__ returned no new capsule of DLPack", name);
+  }
+  return false;
+}
+
+size_t borrowed_tensor::bytes() const {
+  const dlpack::tensor *t = get();
+  size_t count = 1, bytes, next = 1; /* next: stride of the dimension that is looked at */
+  for (int32_t i = 0; i < t->ndim; i++)
+    if (t->shape[i] == 0) return 0;
+  for (int32_t i = t->ndim - 1; i >= 0; i--) {
+    if (t->shape[i] < 0 || __builtin_mul_overflow(count, static_cast<size_t>(t->shape[i]), &count)) return SIZE_MAX;
+    if (t->strides && t->shape[i] > 1 && t->strides[i] != static_cast<int64_t>(next)) return SIZE_MAX;
+    next = count;
+  }
+  const size_t element_bytes = t->dtype.bits / 8u * t->dtype.lanes;
+  return __builtin_mul_overflow(count, element_bytes, &bytes) || bytes > PY_SSIZE_T_MAX ? SIZE_MAX : bytes;
+}
+
+bool borrowed_tensor::check(const char *name, bool writable) const {
+  const dlpack::tensor *t = get();
+  if (t->device_type != dlpack::CPU && t->device_type != dlpack::CUDA_HOST && t->device_type != dlpack::ROCM_HOST)
+    refuse("%s: expected memory of the CPU, got memory of DLPack's device type %d; copy it to the CPU first", name,
+           int{t->device_type});
+  else if (t->dtype.bits % 8 != 0 || t->dtype.bits == 0 || t->dtype.lanes == 0)
+    refuse("%s: elements of %d bits cannot be used; expected whole bytes", name, t->dtype.bits);
+  else if (writable && versioned_ && versioned_->flags & (dlpack::READ_ONLY | dlpack::IS_COPIED))
+    refuse("%s: expected memory that may be written, got %s", name,
+           versioned_->flags & dlpack::READ_ONLY ? "read-only memory" : "a copy");
+  else if (bytes() == SIZE_MAX || (bytes() > 0 && !t->data))
+    refuse("%s: expected contiguous memory in C order; pass a copy, such as tensor.contiguous()", name);
+  else return true;
+  return false;
+}
+
 /* The memory of one argument, which stays exported while this object lives. */
 class buffer {
  public:
@@ -77,61 +158,143 @@ class buffer {
   /* Sets *type to the datatype of the elements. Returns false with an exception if it has none. */
   bool datatype(const char *name, tutti_datatype *type) const;
 
-  bool is_memory() const { return held_; }
+  bool is_memory() const { return held_ || tensor_.get(); }
   bool is_in_place() const { return in_place_; }
-  size_t bytes() const { return held_ ? static_cast<size_t>(view_.len) : 0; }
-  void *address() const { return held_ ? view_.buf : in_place_ ? TUTTI_IN_PLACE : nullptr; }
+  size_t bytes() const { return bytes_; }
+  void *address() const { return address_; }
 
  private:
-  Py_buffer view_{};
+  bool open_view(PyObject *object, const char *name, bool writable);
+  bool open_tensor(PyObject *object, const char *name, bool writable);
+
+  Py_buffer view_{}; /* of the buffer protocol; only if held_ */
+  borrowed_tensor tensor_;
+  void *address_ = nullptr;
+  size_t bytes_ = 0;
   bool held_ = false, in_place_ = false;
 };
 
-bool buffer::open(PyObject *object, const char *name, bool writable) {
-  in_place_ = object == in_place;
-  if (object == Py_None || in_place_) return true;
+bool buffer::open_view(PyObject *object, const char *name, bool writable) {
   const int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
   held_ = PyObject_GetBuffer(object, &view_, flags) == 0;
-  if (held_) return true;
-  if (!PyObject_CheckBuffer(object)) {
-    PyErr_Clear();
-    refuse("%s: expected an object with the buffer protocol, such as a numpy array, got %s", name,
-           Py_TYPE(object)->tp_name);
+  if (held_) {
+    address_ = view_.buf;
+    bytes_ = static_cast<size_t>(view_.len);
   } else if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
     PyErr_Clear();
     refuse("%s: expected contiguous memory in C order%s; pass a copy, such as numpy.ascontiguousarray(array)", name,
            writable ? " that may be written" : "");
   }
+  return held_;
+}
+
+/* An object that cannot export its memory raises one of these. The refusal has the same text. */
+void refuse_export(PyObject *object, const char *name) {
+  for (PyObject *kind : {PyExc_BufferError, PyExc_RuntimeError, PyExc_ValueError, PyExc_TypeError}) {
+    if (!PyErr_ExceptionMatches(kind)) continue;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    refuse("%s: %s cannot export its memory: %S", name, Py_TYPE(object)->tp_name, value ? value : type);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return;
+  }
+}
+
+/* Returns a capsule. Exporters of before DLPack 1.0 do not know max_version. The method __dlpack_device__ is not asked,
+ * because it takes 5 us in torch, and the tensor tells its device, too. */
+PyObject *export_tensor(PyObject *object) {
+  PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
+  PyObject *none = PyTuple_New(0), *options = Py_BuildValue("{s(II)}", "max_version", dlpack::MAJOR, 0u);
+  PyObject *capsule = method && none && options ? PyObject_Call(method, none, options) : nullptr;
+  if (!capsule && method && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();
+    capsule = PyObject_CallNoArgs(method);
+  }
+  Py_XDECREF(options);
+  Py_XDECREF(none);
+  Py_XDECREF(method);
+  return capsule;
+}
+
+bool buffer::open_tensor(PyObject *object, const char *name, bool writable) {
+  PyObject *capsule = export_tensor(object);
+  if (!capsule) {
+    refuse_export(object, name);
+    return false;
+  }
+  const bool valid = tensor_.take(capsule, name) && tensor_.check(name, writable);
+  Py_DECREF(capsule);
+  if (!valid) return false;
+  bytes_ = tensor_.bytes();
+  if (bytes_ > 0) address_ = static_cast<char *>(tensor_.get()->data) + tensor_.get()->byte_offset;
+  return true;
+}
+
+bool buffer::open(PyObject *object, const char *name, bool writable) {
+  in_place_ = object == in_place;
+  if (in_place_) address_ = TUTTI_IN_PLACE;
+  if (object == Py_None || in_place_) return true;
+  if (PyObject_CheckBuffer(object)) return open_view(object, name, writable);
+  if (PyObject_HasAttrString(object, "__dlpack__")) return open_tensor(object, name, writable);
+  refuse(
+      "%s: expected an object with the buffer protocol, such as a numpy array, or with DLPack, such as a tensor, got "
+      "%s",
+      name, Py_TYPE(object)->tp_name);
   return false;
 }
 
 /* A code of the struct module: its kind of number. */
-char kind_of(char code) {
-  if (std::strchr("bhilqn", code)) return 'i';
-  if (std::strchr("BHILQN", code)) return 'u';
-  return std::strchr("efd", code) ? 'f' : 0;
+dlpack::type_code kind_of(char code) {
+  if (std::strchr("bhilqn", code)) return dlpack::INT;
+  if (std::strchr("BHILQN", code)) return dlpack::UINT;
+  return std::strchr("efd", code) ? dlpack::FLOAT : dlpack::NO_TYPE;
 }
 
-bool buffer::datatype(const char *name, tutti_datatype *type) const {
+/* Sets *type to the datatype of elements. Returns false if there is none. */
+bool find_type(dlpack::type_code kind, size_t bytes, tutti_datatype *type) {
   static constexpr struct {
-    char kind;
-    Py_ssize_t bytes;
+    dlpack::type_code kind;
+    size_t bytes;
     tutti_datatype type;
-  } types[] = {{'i', 1, TUTTI_I8},  {'u', 1, TUTTI_U8},  {'i', 2, TUTTI_I16}, {'u', 2, TUTTI_U16},
-               {'i', 4, TUTTI_I32}, {'u', 4, TUTTI_U32}, {'i', 8, TUTTI_I64}, {'u', 8, TUTTI_U64},
-               {'f', 2, TUTTI_F16}, {'f', 4, TUTTI_F32}, {'f', 8, TUTTI_F64}};
-  const char *format = view_.format ? view_.format : "B";
-  const char *code = format + (*format == '@' || *format == '=' || *format == '<');
-  const char kind = code[0] && !code[1] ? kind_of(code[0]) : '\0';
+  } types[] = {{dlpack::INT, 1, TUTTI_I8},
+               {dlpack::UINT, 1, TUTTI_U8},
+               {dlpack::INT, 2, TUTTI_I16},
+               {dlpack::UINT, 2, TUTTI_U16},
+               {dlpack::INT, 4, TUTTI_I32},
+               {dlpack::UINT, 4, TUTTI_U32},
+               {dlpack::INT, 8, TUTTI_I64},
+               {dlpack::UINT, 8, TUTTI_U64},
+               {dlpack::FLOAT, 2, TUTTI_F16},
+               {dlpack::FLOAT, 4, TUTTI_F32},
+               {dlpack::FLOAT, 8, TUTTI_F64},
+               {dlpack::BFLOAT, 2, TUTTI_BF16},
+               {dlpack::FLOAT8_E4M3FN, 1, TUTTI_F8E4M3},
+               {dlpack::FLOAT8_E5M2, 1, TUTTI_F8E5M2}};
   for (const auto &row : types) {
-    if (row.kind != kind || row.bytes != view_.itemsize) continue;
+    if (row.kind != kind || row.bytes != bytes) continue;
     *type = row.type;
     return true;
   }
-  refuse(
-      "%s: elements of format '%s' are no datatype of the library; expected integers or floats in the byte order of "
-      "this machine, or name the datatype with dtype=, such as dtype=tutti.BF16",
-      name, format);
+  return false;
+}
+
+bool buffer::datatype(const char *name, tutti_datatype *type) const {
+  static constexpr const char *advice =
+      "expected integers or floats in the byte order of this machine, or name the datatype with dtype=, such as "
+      "dtype=tutti.BF16";
+  if (const dlpack::tensor *t = tensor_.get()) {
+    const dlpack::data_type of = t->dtype;
+    if (of.lanes == 1 && find_type(static_cast<dlpack::type_code>(of.code), of.bits / 8u, type)) return true;
+    refuse("%s: elements of DLPack's type code %d, %d bits and %d lanes are no datatype of the library; %s", name,
+           of.code, of.bits, of.lanes, advice);
+    return false;
+  }
+  const char *format = view_.format ? view_.format : "B";
+  const char *code = format + (*format == '@' || *format == '=' || *format == '<');
+  if (code[0] && !code[1] && find_type(kind_of(code[0]), static_cast<size_t>(view_.itemsize), type)) return true;
+  refuse("%s: elements of format '%s' are no datatype of the library; %s", name, format, advice);
   return false;
 }
 
@@ -733,6 +896,76 @@ int memory_export(memory_object *self, Py_buffer *view, int flags) {
   return PyBuffer_FillInfo(view, reinterpret_cast<PyObject *>(self), self->address, self->bytes, 0, flags);
 }
 
+/* What __dlpack__ returns: a tensor of bytes, with the arrays that it points to. M is dlpack::managed or
+ * dlpack::managed_versioned. */
+template <typename M>
+struct exported_bytes {
+  M tensor;
+  int64_t length, stride;
+};
+
+/* The deleter of exported memory. Any thread may call it. If Python has ended, the memory is not freed. */
+template <typename M>
+void end_export(M *tensor) {
+  if (!Py_IsInitialized()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  Py_DECREF(static_cast<PyObject *>(tensor->manager_ctx));
+  PyGILState_Release(state);
+  delete reinterpret_cast<exported_bytes<M> *>(tensor);
+}
+
+template <typename M>
+constexpr const char *capsule_name = "dltensor";
+template <>
+constexpr const char *capsule_name<dlpack::managed_versioned> = "dltensor_versioned";
+
+/* Ends a capsule that no consumer has taken. */
+template <typename M>
+void end_capsule(PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, capsule_name<M>))
+    end_export(static_cast<M *>(PyCapsule_GetPointer(capsule, capsule_name<M>)));
+}
+
+template <typename M>
+PyObject *make_capsule(memory_object *self) {
+  auto *made = new exported_bytes<M>{{}, self->bytes, 1};
+  made->tensor.dl_tensor.data = self->address;
+  made->tensor.dl_tensor.device_type = dlpack::CPU;
+  made->tensor.dl_tensor.ndim = 1;
+  made->tensor.dl_tensor.dtype = {dlpack::UINT, 8, 1};
+  made->tensor.dl_tensor.shape = &made->length;
+  made->tensor.dl_tensor.strides = &made->stride;
+  made->tensor.manager_ctx = Py_NewRef(reinterpret_cast<PyObject *>(self));
+  made->tensor.deleter = end_export<M>;
+  if constexpr (std::is_same_v<M, dlpack::managed_versioned>) made->tensor.major = dlpack::MAJOR;
+  PyObject *capsule = PyCapsule_New(&made->tensor, capsule_name<M>, end_capsule<M>);
+  if (!capsule) end_export(&made->tensor);
+  return capsule;
+}
+
+/* The keywords are those of the array API standard. */
+PyObject *memory_dlpack(memory_object *self, PyObject *arguments, PyObject *keywords) {
+  static const char *names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
+  PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:__dlpack__", const_cast<char **>(names), &stream,
+                                   &version, &device, &copy))
+    return nullptr;
+  long device_type = dlpack::CPU, device_id = 0;
+  unsigned long major = 0, minor = 0;
+  for (PyObject *pair : {version, device})
+    if (pair != Py_None && !PyTuple_Check(pair))
+      return PyErr_Format(PyExc_TypeError, "max_version and dl_device: expected tuples of two numbers, got %R", pair);
+  if (device != Py_None && !PyArg_ParseTuple(device, "ll:dl_device", &device_type, &device_id)) return nullptr;
+  if (version != Py_None && !PyArg_ParseTuple(version, "kk:max_version", &major, &minor)) return nullptr;
+  if (device_type != dlpack::CPU || copy == Py_True || stream != Py_None) {
+    PyErr_SetString(PyExc_BufferError, "memory of tutti is exported to the CPU, without a stream, and never copied");
+    return nullptr;
+  }
+  return major >= dlpack::MAJOR ? make_capsule<dlpack::managed_versioned>(self) : make_capsule<dlpack::managed>(self);
+}
+
+PyObject *memory_device(memory_object *, PyObject *) { return Py_BuildValue("(ii)", dlpack::CPU, 0); }
+
 Py_ssize_t memory_length(memory_object *self) { return self->bytes; }
 
 PyObject *memory_print(memory_object *self) { return PyUnicode_FromFormat("<tutti.Memory of %zd bytes>", self->bytes); }
@@ -900,11 +1133,18 @@ PyType_Slot request_slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(request_
 PyType_Spec request_spec = {"tutti.Request", sizeof(request_object), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, request_slots};
 
-PyType_Slot memory_slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(memory_dealloc)},
-                              {Py_tp_repr, reinterpret_cast<void *>(memory_print)},
-                              {Py_sq_length, reinterpret_cast<void *>(memory_length)},
-                              {Py_bf_getbuffer, reinterpret_cast<void *>(memory_export)},
-                              {0, nullptr}};
+PyMethodDef memory_methods[] = {
+    {"__dlpack__", method(memory_dlpack), METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+     "Exports the memory as a tensor of bytes, for from_dlpack() of numpy, torch and others."},
+    {"__dlpack_device__", method(memory_device), METH_NOARGS,
+     "__dlpack_device__($self, /)\n--\n\nReturns (1, 0), the CPU."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot memory_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void *>(memory_dealloc)},  {Py_tp_methods, memory_methods},
+    {Py_tp_repr, reinterpret_cast<void *>(memory_print)},       {Py_sq_length, reinterpret_cast<void *>(memory_length)},
+    {Py_bf_getbuffer, reinterpret_cast<void *>(memory_export)}, {0, nullptr}};
 
 PyType_Spec memory_spec = {"tutti.Memory", sizeof(memory_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, memory_slots};
@@ -922,9 +1162,9 @@ PyMethodDef comm_methods[] = {
     {"alloc_bytes", method(comm_alloc_bytes), METH_O,
      "alloc_bytes($self, bytes, /)\n--\n\n"
      "Returns a Memory of this many bytes, which all ranks of the host map. Not collective.\n\n"
-     "It has the buffer protocol (writable bytes). Its content is undefined. Calls need fewer copies if "
-     "their\n"
-     "buffers lie in it. It is freed with the last array or view of it, which may outlive the communicator.\n"
+     "It has the buffer protocol (writable bytes) and DLPack. Its content is undefined. Calls need fewer copies\n"
+     "if their buffers lie in it. It is freed with the last array or view of it, which may outlive the\n"
+     "communicator.\n\n"
      "OutOfMemoryError: TUTTI_SHM_BYTES, the memory that a rank may share, is used up."},
     {"dup", method(comm_dup), METH_NOARGS, "Makes a communicator of the same ranks. Collective."},
     {"alone", method(comm_alone), METH_NOARGS, "Makes a communicator that contains only this rank. Local."},
