@@ -171,12 +171,17 @@ class buffer {
   borrowed_tensor tensor_;
   void *address_ = nullptr;
   size_t bytes_ = 0;
-  bool held_ = false, in_place_ = false;
+  bool held_ = false, in_place_ = false, has_format_ = true;
 };
 
 bool buffer::open_view(PyObject *object, const char *name, bool writable) {
-  const int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-  held_ = PyObject_GetBuffer(object, &view_, flags) == 0;
+  const int flags = PyBUF_ND | (writable ? PyBUF_WRITABLE : 0);
+  held_ = PyObject_GetBuffer(object, &view_, flags | PyBUF_FORMAT) == 0;
+  if (!held_ && PyErr_ExceptionMatches(PyExc_ValueError)) { /* there may be no format for the elements */
+    PyErr_Clear();
+    held_ = PyObject_GetBuffer(object, &view_, flags) == 0;
+    has_format_ = false;
+  }
   if (held_) {
     address_ = view_.buf;
     bytes_ = static_cast<size_t>(view_.len);
@@ -289,6 +294,11 @@ bool buffer::datatype(const char *name, tutti_datatype *type) const {
     if (of.lanes == 1 && find_type(static_cast<dlpack::type_code>(of.code), of.bits / 8u, type)) return true;
     refuse("%s: elements of DLPack's type code %d, %d bits and %d lanes are no datatype of the library; %s", name,
            of.code, of.bits, of.lanes, advice);
+    return false;
+  }
+  if (!has_format_) {
+    refuse("%s: the object tells no format of its elements; name the datatype with dtype=, such as dtype=tutti.BF16",
+           name);
     return false;
   }
   const char *format = view_.format ? view_.format : "B";

@@ -370,6 +370,13 @@ class Refusals(unittest.TestCase):
         self.comm.allreduce(ones, dtype=tutti.BF16)
         self.assertEqual(list(ones), [0x3F80] * 3)
 
+    def test_elements_without_a_format(self):
+        """numpy exports some types, such as those of ml_dtypes, only without their format. dtype= names them."""
+        times = np.arange(3).astype("M8[s]")
+        self.assertRaisesRegex(tutti.ArgumentError, "recv: the object tells no format.*dtype=", self.comm.allreduce, times)
+        self.comm.allreduce(times, dtype=tutti.I64)
+        self.assertRaisesRegex(tutti.ArgumentError, "contiguous", self.comm.allreduce, times[::2], dtype=tutti.I64)
+
     def test_unknown_algorithm(self):
         comm = self.comm.dup()
         self.assertRaisesRegex(tutti.ArgumentError, "nonesuch", lambda: comm.barrier(algorithm="nonesuch"))
