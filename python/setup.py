@@ -53,6 +53,7 @@ core = Extension(
 
 setup(
     packages=["tutti"],
+    package_data={"tutti": ["py.typed", "*.pyi"]},
     ext_modules=[core],
     cmdclass={"build_ext": build_with_library},
 )

@@ -24,5 +24,5 @@ TUTTI_BUILD=$build "$here/venv/bin/pip" install -q --no-index --no-build-isolati
 cd "$here"
 "$here/venv/bin/python" -m unittest discover -s "$source/python/tests" 2>&1 | tee "$here/output" || true
 ran=$(sed -n 's/^Ran \([0-9]*\) tests\{0,1\} in .*/\1/p' "$here/output")
-grep -q '^OK$' "$here/output" && [ "$ran" -gt 0 ] || { echo "0 passed, 1 failed" && exit 1; }
+grep -Eq '^OK( |$)' "$here/output" && [ "$ran" -gt 0 ] || { echo "0 passed, 1 failed" && exit 1; }
 echo "$ran passed, 0 failed"

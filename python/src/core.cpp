@@ -1123,10 +1123,12 @@ PyObject *comm_progress(comm_object *self, PyObject *) {
 }
 
 PyMethodDef request_methods[] = {
-    {"start", method(request_start), METH_NOARGS, "Starts a request of prepare() once more."},
+    {"start", method(request_start), METH_NOARGS, "start($self, /)\n--\n\nStarts a request of prepare() once more."},
     {"wait", method(request_wait), METH_VARARGS | METH_KEYWORDS,
+     "wait($self, /, timeout=None)\n--\n\n"
      "Waits until the request is complete. After `timeout` seconds the wait gives up: TimeoutError. None: no limit."},
-    {"test", method(request_test), METH_NOARGS, "Advances the request. Returns True if it is complete."},
+    {"test", method(request_test), METH_NOARGS,
+     "test($self, /)\n--\n\nAdvances the request. Returns True if it is complete."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef request_properties[] = {
@@ -1176,10 +1178,13 @@ PyMethodDef comm_methods[] = {
      "if their buffers lie in it. It is freed with the last array or view of it, which may outlive the\n"
      "communicator.\n\n"
      "OutOfMemoryError: TUTTI_SHM_BYTES, the memory that a rank may share, is used up."},
-    {"dup", method(comm_dup), METH_NOARGS, "Makes a communicator of the same ranks. Collective."},
-    {"alone", method(comm_alone), METH_NOARGS, "Makes a communicator that contains only this rank. Local."},
-    {"free", method(comm_free), METH_NOARGS, "Frees the communicator. Collective: waits for the other ranks."},
-    {"close", method(comm_close), METH_NOARGS, "Ends the communicator on this rank alone. Never waits."},
+    {"dup", method(comm_dup), METH_NOARGS, "dup($self, /)\n--\n\nMakes a communicator of the same ranks. Collective."},
+    {"alone", method(comm_alone), METH_NOARGS,
+     "alone($self, /)\n--\n\nMakes a communicator that contains only this rank. Local."},
+    {"free", method(comm_free), METH_NOARGS,
+     "free($self, /)\n--\n\nFrees the communicator. Collective: waits for the other ranks."},
+    {"close", method(comm_close), METH_NOARGS,
+     "close($self, /)\n--\n\nEnds the communicator on this rank alone. Never waits."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef comm_properties[] = {

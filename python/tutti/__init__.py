@@ -361,11 +361,18 @@ def init(
     timeout: Optional[float] = None,
     join_timeout: Optional[float] = None,
     progress_thread: bool = False,
-    **options: Any,
+    rank: int = 0,
+    ranks: int = 0,
+    address: Optional[str] = None,
+    port: int = 0,
+    secret: Optional[str] = None,
+    spin_us: int = 0,
 ) -> Communicator:
     """Joins the world that the environment or the options describe. Collective over all processes of the job.
 
-    Further options are rank, ranks, address, port, secret and spin_us, as in tutti_init(3).
+    timeout, in seconds, is that of calls that set no limit of their own. The options mean what tutti_init(3) says; rank,
+    address, port and secret are needed only if the environment does not describe the job.
     """
-    limits = {"timeout_ms": _ms(timeout), "join_timeout_ms": _ms(join_timeout)}
-    return Communicator._init(progress_thread=progress_thread, **limits, **options)
+    identity = {"rank": rank, "ranks": ranks, "address": address, "port": port, "secret": secret}
+    limits = {"timeout_ms": _ms(timeout), "join_timeout_ms": _ms(join_timeout), "spin_us": spin_us}
+    return Communicator._init(progress_thread=progress_thread, **limits, **identity)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 
@@ -22,6 +22,15 @@ def _unpack_all(blocks: bytearray, lengths: Sequence[int], stride: int) -> list[
 
 class ObjectCalls:
     """Part of Communicator. Pickle errors are raised before any call is started."""
+
+    rank: int
+    size: int
+    broadcast: Callable[..., None]
+    gather: Callable[..., None]
+    allgather: Callable[..., None]
+    scatter: Callable[..., None]
+    send: Callable[..., None]
+    recv: Callable[..., None]
 
     def broadcast_object(self, value: Any = None, root: int = 0) -> Any:
         """Returns the object of root on all ranks."""
