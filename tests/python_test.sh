@@ -1,6 +1,7 @@
 #!/bin/bash
 # test: slow timeout=180
-# Installs the Python package by pip into a new environment, as a user does, and runs its tests there.
+# Builds the wheel of the Python package by pip, installs it into a new environment, and runs its tests there. The folders
+# of the sources and of the built library no longer exist then: the wheel must contain all it needs.
 source=$1 build=$2
 skip() {
   echo "skipped: $1"
@@ -14,13 +15,18 @@ here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 set -e
 
-# pip writes into the folder of the sources, so it gets a copy.
-mkdir "$here/project"
+mkdir "$here/project" "$here/library"
 cp -r "$source/python" "$source/include" "$here/project/"
 rm -rf "$here/project/python/build"
+cp -a "$build"/libtutti.so* "$build/tutti" "$here/library/"
 $python -m venv --system-site-packages "$here/venv"
-TUTTI_BUILD=$build "$here/venv/bin/pip" install -q --no-index --no-build-isolation --disable-pip-version-check \
-  "$here/project/python"
+pip() {
+  "$here/venv/bin/python" -m pip "$@"
+}
+TUTTI_BUILD=$here/library pip wheel -q --no-index --no-build-isolation --disable-pip-version-check --no-deps \
+  -w "$here/wheels" "$here/project/python"
+rm -rf "$here/project" "$here/library"
+pip install -q --no-index --disable-pip-version-check "$here"/wheels/tutti-*.whl
 cd "$here"
 "$here/venv/bin/python" -m unittest discover -s "$source/python/tests" 2>&1 | tee "$here/output" || true
 ran=$(sed -n 's/^Ran \([0-9]*\) tests\{0,1\} in .*/\1/p' "$here/output")

@@ -394,6 +394,23 @@ class Refusals(unittest.TestCase):
         self.comm.barrier()
 
 
+class Wheel(unittest.TestCase):
+    def test_it_contains_the_library_and_the_command(self):
+        """tests/python_test.sh removes the library from which the wheel was built."""
+        done = program(
+            2,
+            """
+import os
+package = os.path.dirname(os.path.realpath(tutti.__file__))
+command = os.path.realpath(f"/proc/{os.getppid()}/exe")
+files = {line.split()[-1] for line in open("/proc/self/maps") if "libtutti" in line}
+libraries = {os.path.relpath(name, package) for name in files}
+assert (os.path.relpath(command, package), libraries) == ("bin/tutti", {"libtutti.so.0"}), (command, files)
+""",
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 class Document(unittest.TestCase):
     def test_docs_python(self):
         document = HERE.parent.parent / "docs" / "PYTHON.md"
