@@ -1,7 +1,7 @@
 """Collective communication between processes. See docs/PYTHON.md, and tutti(7) for the words used here.
 
-Buffers are numpy arrays, or other objects with the buffer protocol, that are contiguous in C order. They are never
-copied. Time limits are in seconds: None is the default of the communicator, math.inf is no limit.
+Buffers are numpy arrays, other objects with the buffer protocol, or tensors with DLPack, that are contiguous in C order.
+They are never copied. Time limits are in seconds: None is the default of the communicator, math.inf is no limit.
 """
 
 from __future__ import annotations
@@ -196,7 +196,10 @@ class Communicator(ObjectCalls, _core.Comm):
         self._abort(reason)
 
     def alloc(self, shape, dtype=float):
-        """Returns a numpy array in memory that all ranks of the host map: see alloc_bytes(). Its content is undefined."""
+        """Returns a numpy array of this shape in memory that all ranks of the host map: see alloc_bytes().
+
+        Its content is undefined. ArgumentError: negative lengths, or elements that are Python objects.
+        """
         import numpy
 
         dtype = numpy.dtype(dtype)
