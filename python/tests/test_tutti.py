@@ -111,9 +111,9 @@ twin = world.dup()
 try:
   if world.rank: twin.abort("no more data")
   else: twin.barrier()
-except tutti.AbortedError as error: print("no more data" in str(error))
+except tutti.AbortedError as error: print(f"{'no more data' in str(error)}\\n", end="")
 try: world.allreduce(np.zeros(1 + world.rank), timeout=5)
-except tutti.MismatchError as error: print("mismatch", flush=True)
+except tutti.MismatchError as error: print("mismatch\\n", end="", flush=True)
 """,
         )
         self.assertEqual(sorted(done.stdout.split()), ["True", "mismatch", "mismatch"], done.stderr)
@@ -147,7 +147,7 @@ for step in range(5):
   assert list(x) == [2 * step] * 2
 world.free()
 try: again.start()
-except tutti.ArgumentError as error: print("ended" in str(error), flush=True)
+except tutti.ArgumentError as error: print(f"{'ended' in str(error)}\\n", end="", flush=True)
 """,
         )
         self.assertEqual(done.stdout.split(), ["True"] * 2, done.stderr)
