@@ -1,8 +1,10 @@
-"""Builds the wheel of tutti: the extension module, the library libtutti.so.0 and the command `tutti`.
+"""Builds the wheel of tutti: the extension module, the library libtutti.so.0 and the command `tutti`; and the backend of
+torch.distributed, if torch and its headers are installed.
 
 TUTTI_BUILD names a folder in which cmake has built the library. Without it, setup.py builds the library here.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -41,6 +43,33 @@ class build_with_library(build_ext):
         shutil.copy(folder / "tutti", package / "bin")
 
 
+def of_torch() -> list[Extension]:
+    """Returns the extension module of tutti.torch; nothing if there is no torch, or only a part of it, where this is built."""
+    if not importlib.util.find_spec("torch"):
+        return []
+    from torch.utils import cpp_extension
+
+    folders = cpp_extension.include_paths()
+    header = "torch/csrc/distributed/c10d/Work.hpp"
+    if not any((Path(folder) / header).exists() for folder in [*folders, "/usr/include"]):
+        print(f"setup.py: {header} not found: tutti.torch is not built (in Debian: libtorch-dev, pybind11-dev)")
+        return []
+    return [
+        Extension(
+            "tutti.torch._backend",
+            ["src/torch.cpp"],
+            include_dirs=[str(SOURCE / "include")],
+            library_dirs=cpp_extension.library_paths(),
+            libraries=["tutti", "c10", "torch_cpu", "torch_python"],
+            language="c++",
+            define_macros=[("TORCH_EXTENSION_NAME", "_backend")],
+            extra_compile_args=["-std=c++17", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"]
+            + [f"-isystem{folder}" for folder in folders],
+            extra_link_args=["-Wl,-rpath,$ORIGIN/.."],
+        )
+    ]
+
+
 core = Extension(
     "tutti._core",
     ["src/core.cpp"],
@@ -52,8 +81,8 @@ core = Extension(
 )
 
 setup(
-    packages=["tutti"],
+    packages=["tutti", "tutti.torch"],
     package_data={"tutti": ["py.typed", "*.pyi"]},
-    ext_modules=[core],
+    ext_modules=[core, *of_torch()],
     cmdclass={"build_ext": build_with_library},
 )
