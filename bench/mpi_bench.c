@@ -28,6 +28,7 @@ static bool find_type(tutti_datatype type, MPI_Datatype *found) {
     case TUTTI_U32: *found = MPI_UINT32_T; return true;
     case TUTTI_I64: *found = MPI_INT64_T; return true;
     case TUTTI_U64: *found = MPI_UINT64_T; return true;
+    case TUTTI_BOOL: *found = MPI_C_BOOL; return true;
     case TUTTI_F32: *found = MPI_FLOAT; return true;
     case TUTTI_F64: *found = MPI_DOUBLE; return true;
     default: return false;

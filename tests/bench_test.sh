@@ -88,6 +88,8 @@ bf16 premul_sum
 f32 prod
 f8e4m3 sum
 f8e5m2 min
+bool sum
+bool bxor
 TABLE
 }
 
@@ -212,7 +214,7 @@ test_kernels() {
   is "kernels, status" $status 0
   has_facts "kernels, first line" "$(head -1 <<<"$out")" "# plain|4096 bytes|GB/s"
   is "a row for each type, and the copies" "$(grep -v '^#' <<<"$out" | awk '{ print NF }' | sort | uniq -c | tr -s ' \n' ' ')" \
-    " 1 5 16 8 "
+    " 1 5 17 8 "
   bench kernels --bytes 4K:8K --dtype bf16 --json
   is "kernels, keys" "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
     "bytes dtype gbs isa kernel past_caches sources targets "

@@ -439,6 +439,23 @@ struct Vectors {
   }
 };
 
+/* bools: a value, an array, in place. */
+static void bools(Player &me) {
+  const comm world = copy_of_world(me);
+  const bool last = me.rank + 1 == static_cast<int>(world.ranks());
+  static_assert(tutti::datatype_of<bool> == TUTTI_BOOL);
+  me.check(world.allreduce(last, op::lor) && world.allreduce(true, op::land), "lor and land");
+  me.check(world.allreduce(last, op::land) == (world.ranks() == 1), "land of different values");
+  std::array<bool, 3> flags = {last, true, false};
+  world.allreduce(flags, op::sum);
+  me.check(flags[0] && flags[1] && !flags[2], "the sum of bools");
+  std::array<bool, 1> one = {true};
+  std::array<bool, 16> all = {};
+  const size_t ranks = world.ranks();
+  world.allgather(one, tutti::span<bool>(all.data(), ranks));
+  for (size_t r = 0; r < all.size(); r++) me.check(all[r] == (r < ranks), "allgather: element %zu", r);
+}
+
 template <typename T>
 static void calls_of(Player &me) {
   const comm world = copy_of_world(me);
@@ -1196,6 +1213,7 @@ static void errors(Player &me) {
 
 int main(int argc, char **argv) {
   const std::pair<const char *, void (*)(Player &)> tests[] = {
+      {"bools", bools},
       {"calls of int32", calls_of<int32_t>},
       {"calls of double", calls_of<double>},
       {"calls of uint8", calls_of<uint8_t>},

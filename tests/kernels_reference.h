@@ -163,6 +163,26 @@ static inline wide integer_step(tutti_op op, wide a, wide b) {
   }
 }
 
+/* Returns the operation of integers that a bool's operation is. */
+static inline tutti_op logical_op(tutti_op op) {
+  switch (op) {
+    case TUTTI_MIN:
+    case TUTTI_PROD:
+    case TUTTI_BAND: return TUTTI_LAND;
+    case TUTTI_MAX:
+    case TUTTI_SUM:
+    case TUTTI_BOR: return TUTTI_LOR;
+    case TUTTI_BXOR: return TUTTI_LXOR;
+    default: return op;
+  }
+}
+
+/* Returns true if the type has the operation. */
+static inline bool combines(tutti_datatype type, tutti_op op) {
+  if (type == TUTTI_BOOL) return op != TUTTI_AVG && op != TUTTI_PREMUL_SUM;
+  return !(tu_datatypes[type].floating && tu_operations[op].integers_only);
+}
+
 /* double has more than twice the bits of float. So rounding the double result of an operation on floats to float has
  * the same result as rounding the exact result once. */
 static inline double float_round(tutti_datatype type, double x) { return type == TUTTI_F64 ? x : (double)(float)x; }
@@ -218,6 +238,7 @@ static inline void reference(const struct tu_arithmetic *a, char *dst, const voi
                              size_t count, bool final) {
   size_t bytes = tu_datatypes[a->type].bytes;
   bool divide = final && a->op == TUTTI_AVG;
+  const tutti_op op = a->type == TUTTI_BOOL ? logical_op(a->op) : a->op;
   for (size_t i = 0; i < count; i++) {
     const char *first = (const char *)srcs[0] + i * bytes;
     if (source_count == 1 && !divide) {
@@ -232,7 +253,7 @@ static inline void reference(const struct tu_arithmetic *a, char *dst, const voi
     } else {
       wide x = integer_read(a->type, first);
       for (uint32_t s = 1; s < source_count; s++)
-        x = integer_wrap(a->type, integer_step(a->op, x, integer_read(a->type, (const char *)srcs[s] + i * bytes)));
+        x = integer_wrap(a->type, integer_step(op, x, integer_read(a->type, (const char *)srcs[s] + i * bytes)));
       integer_write(a->type, dst + i * bytes, divide ? x / (wide)a->divisor : x);
     }
   }

@@ -15,9 +15,9 @@
 
 enum { REF_RANKS_MAX = 8, REF_GUARD = 192 };
 /* The types for vectors; block floats are for tensors only. */
-static const tutti_datatype ref_types[] = {TUTTI_I8,  TUTTI_U8,  TUTTI_I16,    TUTTI_U16,   TUTTI_I32,
-                                           TUTTI_U32, TUTTI_I64, TUTTI_U64,    TUTTI_F16,   TUTTI_BF16,
-                                           TUTTI_F32, TUTTI_F64, TUTTI_F8E4M3, TUTTI_F8E5M2};
+static const tutti_datatype ref_types[] = {TUTTI_I8,  TUTTI_U8,  TUTTI_I16,    TUTTI_U16,    TUTTI_I32,
+                                           TUTTI_U32, TUTTI_I64, TUTTI_U64,    TUTTI_F16,    TUTTI_BF16,
+                                           TUTTI_F32, TUTTI_F64, TUTTI_F8E4M3, TUTTI_F8E5M2, TUTTI_BOOL};
 /* The collectives, without send and receive. */
 static const tutti_collective ref_collectives[] = {
     TUTTI_ALLREDUCE,      TUTTI_REDUCE,     TUTTI_BROADCAST,       TUTTI_GATHER,   TUTTI_SCATTER, TUTTI_ALLGATHER,
@@ -65,6 +65,7 @@ static inline uint32_t ref_item_bytes(tutti_datatype t) {
   switch (t) {
     case TUTTI_I8:
     case TUTTI_U8:
+    case TUTTI_BOOL:
     case TUTTI_F8E4M3:
     case TUTTI_F8E5M2: return 1;
     case TUTTI_I16:
@@ -91,6 +92,7 @@ static inline enum ref_longer ref_longer_of(tutti_collective c) {
 static inline bool ref_valid(const struct ref_case *c) {
   if (!ref_reduces(c->collective)) return true;
   if (c->op >= TUTTI_BAND && c->op <= TUTTI_LXOR && ref_floating(c->type)) return false;
+  if (c->type == TUTTI_BOOL && (c->op == TUTTI_AVG || c->op == TUTTI_PREMUL_SUM)) return false;
   if (c->op == TUTTI_AVG && (c->collective == TUTTI_SCAN || c->collective == TUTTI_EXSCAN)) return false;
   return true;
 }
@@ -222,7 +224,8 @@ static inline bool ref_by_value(const struct ref_case *c) {
 static inline uint64_t ref_input(const struct ref_case *c, uint32_t rank, uint32_t block, size_t i) {
   if (ref_by_value(c)) return ref_encode(c->type, ref_small(c, rank, block, i));
   uint64_t h = ref_hash(c->seed, rank + 1, block, i);
-  if (ref_reduces(c->collective) && c->op >= TUTTI_LAND && c->op <= TUTTI_LXOR) {
+  bool logical = c->type == TUTTI_BOOL ? c->op < REF_BUILT_IN : c->op >= TUTTI_LAND && c->op <= TUTTI_LXOR;
+  if (ref_reduces(c->collective) && logical) {
     /* If the result may be one operand alone, without an operation, the operand must be 0 or 1 already. */
     if (c->ranks == 1 || c->collective == TUTTI_SCAN || c->collective == TUTTI_EXSCAN) return h & 1;
     if ((h >> 61) < 3) return 0;
@@ -246,10 +249,17 @@ static inline double ref_fold_values(const struct ref_case *c, uint32_t from, ui
   return c->type == TUTTI_F64 ? sum / c->ranks : (double)((float)sum / (float)c->ranks);
 }
 
+/* Returns the logical operation that an operation of bool is; the operations of users take a bool as a byte. */
+static inline uint32_t ref_logical(uint32_t op) {
+  if (op == TUTTI_MIN || op == TUTTI_PROD || op == TUTTI_BAND) return TUTTI_LAND;
+  if (op == TUTTI_MAX || op == TUTTI_SUM || op == TUTTI_BOR) return TUTTI_LOR;
+  return op == TUTTI_BXOR ? TUTTI_LXOR : op;
+}
+
 static inline uint64_t ref_combine(const struct ref_case *c, uint64_t x, uint64_t y) {
   uint32_t bytes = ref_item_bytes(c->type);
   bool less = ref_signed(c->type) ? ref_extend(x, bytes) < ref_extend(y, bytes) : x < y;
-  switch (c->op) {
+  switch (c->type == TUTTI_BOOL ? ref_logical(c->op) : c->op) {
     case TUTTI_PROD: return ref_cut(x * y, bytes);
     case TUTTI_MIN: return less ? x : y;
     case TUTTI_MAX: return less ? y : x;

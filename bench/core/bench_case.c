@@ -21,6 +21,7 @@ static uint32_t exact_max(tutti_datatype type) {
   switch (type) {
     case TUTTI_F8E5M2: return 8;
     case TUTTI_F8E4M3: return 16;
+    case TUTTI_BOOL: return 1;
     default: return VALUE_MAX;
   }
 }
@@ -42,7 +43,7 @@ static double value(const struct bench_case *c, uint32_t rank, uint32_t block, u
     case TUTTI_MAX: return spread(random, bound, type->is_signed);
     case TUTTI_BAND:
     case TUTTI_BOR:
-    case TUTTI_BXOR: return (double)(random % 128);
+    case TUTTI_BXOR: return (double)(random % (type->boolean ? 2 : 128));
     case TUTTI_LAND:
     case TUTTI_LOR:
     case TUTTI_LXOR: return random % 4 != 0;

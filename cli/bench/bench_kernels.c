@@ -115,6 +115,10 @@ static void measure_row(struct kernels_bench *k, const struct work *works, int w
   if (!k->json) printf("%12s", row);
   for (int i = 0; i < work_count; i++) {
     const struct work *w = &works[i];
+    if (tu_datatypes[type].boolean && w->op == TUTTI_AVG) {
+      if (!k->json) printf(" %11s", "-");
+      continue;
+    }
     double speed = measure(k, w, type, bytes);
     if (k->json)
       printf(

@@ -123,6 +123,7 @@ typedef enum tutti_datatype {
   TUTTI_U32 = 5,
   TUTTI_I64 = 6,
   TUTTI_U64 = 7,
+  TUTTI_BOOL = 8, /* one byte; every value other than 0 is true */
   TUTTI_F16 = 16,
   TUTTI_BF16 = 17,
   TUTTI_F32 = 18,
@@ -157,7 +158,15 @@ typedef enum tutti_datatype {
  *   premul_sum             each rank's input is multiplied by its tutti_call.scale when it is first read; for integers
  *                          the scale must be an integer of that datatype
  * f16, bf16, f8 and bfp are computed in f32 and rounded once per reduction step. tutti_op_create() adds user
- * operations. */
+ * operations.
+ *
+ * Operations of bool take every byte other than 0 as true, and their results are 0 or 1:
+ *   min, prod, band, land  true if all operands are true
+ *   max, sum, bor, lor     true if an operand is true
+ *   bxor, lxor             true if an odd number of operands is true
+ *   avg, premul_sum        refused with TUTTI_ERR_ARGUMENT
+ * A result that one rank alone contributes to (one rank; rank 0 of a scan) is this rank's input, unchanged. The same
+ * holds for land, lor and lxor of integers. */
 typedef uint32_t tutti_op;
 enum {
   TUTTI_SUM = 0,

@@ -86,12 +86,14 @@ constexpr tutti_datatype datatype() {
   constexpr bool is_float = is_one_of<T, float, double>;
   constexpr bool is_integer = is_one_of<T, char, signed char, unsigned char, std::byte, short, unsigned short, int,
                                         unsigned, long, unsigned long, long long, unsigned long long>;
-  static_assert(is_integer || is_float,
-                "no datatype for this element type: expected an integer type other than bool, or float, double or "
-                "std::byte; for a type of your own, specialise tutti::datatype_of");
+  constexpr bool is_bool = std::is_same_v<T, bool> && sizeof(bool) == 1;
+  static_assert(is_integer || is_float || is_bool,
+                "no datatype for this element type: expected an integer type, bool, float, double or std::byte; for a "
+                "type of your own, specialise tutti::datatype_of");
   constexpr tutti_datatype integers[2][4] = {{TUTTI_U8, TUTTI_U16, TUTTI_U32, TUTTI_U64},
                                              {TUTTI_I8, TUTTI_I16, TUTTI_I32, TUTTI_I64}};
   constexpr int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+  if (is_bool) return TUTTI_BOOL;
   return is_float ? (sizeof(T) == sizeof(float) ? TUTTI_F32 : TUTTI_F64) : integers[std::is_signed_v<T>][size];
 }
 

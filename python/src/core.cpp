@@ -254,6 +254,7 @@ bool buffer::open(PyObject *object, const char *name, bool writable) {
 dlpack::type_code kind_of(char code) {
   if (std::strchr("bhilqn", code)) return dlpack::INT;
   if (std::strchr("BHILQN", code)) return dlpack::UINT;
+  if (code == '?') return dlpack::BOOL;
   return std::strchr("efd", code) ? dlpack::FLOAT : dlpack::NO_TYPE;
 }
 
@@ -276,7 +277,8 @@ bool find_type(dlpack::type_code kind, size_t bytes, tutti_datatype *type) {
                {dlpack::FLOAT, 8, TUTTI_F64},
                {dlpack::BFLOAT, 2, TUTTI_BF16},
                {dlpack::FLOAT8_E4M3FN, 1, TUTTI_F8E4M3},
-               {dlpack::FLOAT8_E5M2, 1, TUTTI_F8E5M2}};
+               {dlpack::FLOAT8_E5M2, 1, TUTTI_F8E5M2},
+               {dlpack::BOOL, 1, TUTTI_BOOL}};
   for (const auto &row : types) {
     if (row.kind != kind || row.bytes != bytes) continue;
     *type = row.type;
@@ -287,7 +289,7 @@ bool find_type(dlpack::type_code kind, size_t bytes, tutti_datatype *type) {
 
 bool buffer::datatype(const char *name, tutti_datatype *type) const {
   static constexpr const char *advice =
-      "expected integers or floats in the byte order of this machine, or name the datatype with dtype=, such as "
+      "expected integers, floats or bools in the byte order of this machine, or name the datatype with dtype=, such as "
       "dtype=tutti.BF16";
   if (const dlpack::tensor *t = tensor_.get()) {
     const dlpack::data_type of = t->dtype;

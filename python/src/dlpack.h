@@ -18,6 +18,7 @@ enum type_code : uint8_t {
   UINT = 1,
   FLOAT = 2,
   BFLOAT = 4,
+  BOOL = 6,
   FLOAT8_E4M3FN = 10,
   FLOAT8_E5M2 = 12,
   NO_TYPE = 255, /* not of DLPack */

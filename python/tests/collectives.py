@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import tutti
 
-TYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64]
+TYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, np.bool_]
 REDUCTIONS = {
     tutti.SUM: np.add.reduce,
     tutti.PROD: np.multiply.reduce,

@@ -84,6 +84,7 @@ class Datatype(enum.IntEnum):
     U32 = 5
     I64 = 6
     U64 = 7
+    BOOL = 8
     F16 = 16
     BF16 = 17
     F32 = 18

@@ -17,9 +17,9 @@ enum {
 
 /* NumPy's names of the datatypes; NULL: NumPy has no such datatype. */
 static const char *const spellings[TU_DATATYPES] = {
-    [TUTTI_I8] = "|i1",  [TUTTI_U8] = "|u1",  [TUTTI_I16] = "<i2", [TUTTI_U16] = "<u2",
-    [TUTTI_I32] = "<i4", [TUTTI_U32] = "<u4", [TUTTI_I64] = "<i8", [TUTTI_U64] = "<u8",
-    [TUTTI_F16] = "<f2", [TUTTI_F32] = "<f4", [TUTTI_F64] = "<f8",
+    [TUTTI_I8] = "|i1",   [TUTTI_U8] = "|u1",  [TUTTI_I16] = "<i2", [TUTTI_U16] = "<u2",
+    [TUTTI_I32] = "<i4",  [TUTTI_U32] = "<u4", [TUTTI_I64] = "<i8", [TUTTI_U64] = "<u8",
+    [TUTTI_BOOL] = "|b1", [TUTTI_F16] = "<f2", [TUTTI_F32] = "<f4", [TUTTI_F64] = "<f8",
 };
 
 bool tu_npy_has(tutti_datatype type) { return (uint32_t)type < TU_DATATYPES && spellings[type]; }

@@ -302,6 +302,7 @@ static void test_types(void) {
     tutti_datatype type;
     const char *name = tutti_datatype_name((tutti_datatype)i);
     CHECK(tu_datatype_find(name, &type) && type == (tutti_datatype)i, "type '%s' is not found", name);
+    if (type == TUTTI_BOOL) continue; /* its name tells no size */
     size_t bits = strtoull(name + strcspn(name, "0123456789"), NULL, 10);
     if (tu_item_elements(type) > 1) bits = bits * tu_item_elements(type) + 8; /* the item's exponent has 8 bits */
     CHECK(tutti_datatype_size(type) * 8 == bits, "%s has %zu bytes", name, tutti_datatype_size(type));

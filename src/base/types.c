@@ -12,6 +12,7 @@ const struct tu_datatype tu_datatypes[TU_DATATYPES] = {
     [TUTTI_U32] = {.name = "u32", .bytes = 4},
     [TUTTI_I64] = {.name = "i64", .bytes = 8, .is_signed = true},
     [TUTTI_U64] = {.name = "u64", .bytes = 8},
+    [TUTTI_BOOL] = {.name = "bool", .bytes = 1, .boolean = true},
     [TUTTI_F16] = {.name = "f16", .bytes = 2, .floating = true, .is_signed = true},
     [TUTTI_BF16] = {.name = "bf16", .bytes = 2, .floating = true, .is_signed = true},
     [TUTTI_F32] = {.name = "f32", .bytes = 4, .floating = true, .is_signed = true},

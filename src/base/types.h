@@ -19,6 +19,7 @@ struct tu_datatype {
   uint8_t elements;
   bool floating;
   bool is_signed;
+  bool boolean; /* true: any byte other than 0 is true; operations give 0 or 1, and there is no average */
 };
 extern const struct tu_datatype tu_datatypes[TU_DATATYPES];
 

@@ -277,6 +277,10 @@ tutti_err tu_arithmetic_check(const struct tu_arithmetic *a, struct tu_error *er
   if (tu_operations[a->op].integers_only && tu_datatypes[a->type].floating)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "operation %s takes integers only, but the data type is %s",
                    tu_operations[a->op].name, type);
+  if (tu_datatypes[a->type].boolean && (a->op == TUTTI_AVG || a->op == TUTTI_PREMUL_SUM))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "operation %s takes numbers, but the data type is bool; use lor, land or lxor, or integers",
+                   tu_operations[a->op].name);
   if (a->op == TUTTI_PREMUL_SUM && !scale_fits(a->type, a->scale))
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "premul_sum over %s: expected a scale that is a whole number in the range of this type, found %g",

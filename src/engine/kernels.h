@@ -53,7 +53,7 @@ void tu_block_floats_to_f32(tutti_datatype type, float *values, const void *item
 void tu_block_floats_from_f32(tutti_datatype type, void *items, const float *values, size_t count);
 
 /* Convert one element to double, and a double to one element, for printing, filling and checking. Exact where the type
- * allows it; otherwise floats are rounded to nearest even, and integers wrap. Not for block floats. */
+ * allows it; otherwise floats are rounded to nearest even, integers wrap, and a bool is 0 or 1. Not for block floats. */
 double tu_to_double(tutti_datatype type, const void *element);
 void tu_from_double(tutti_datatype type, void *element, double value);
 

@@ -21,6 +21,7 @@ struct element {
     *x = (T)store(number);                                         \
   }
 #define SAME(x) (x)
+#define IS_TRUE(x) ((x) != 0)
 
 uint64_t tu_integer_from(double number) {
   if (!isfinite(number)) return 0;
@@ -52,6 +53,7 @@ ELEMENT(i32, int32_t, SAME, tu_integer_from)
 ELEMENT(u32, uint32_t, SAME, tu_integer_from)
 ELEMENT(i64, int64_t, SAME, tu_integer_from)
 ELEMENT(u64, uint64_t, SAME, tu_integer_from)
+ELEMENT(truth, uint8_t, IS_TRUE, IS_TRUE)
 ELEMENT(f16, uint16_t, f16_load, f16_rounded)
 ELEMENT(bf16, uint16_t, bf16_load, bf16_rounded)
 ELEMENT(f32, float, SAME, f32_nearest)
@@ -62,10 +64,10 @@ ELEMENT(f8e5m2, uint8_t, f8e5m2_load, f8e5m2_rounded)
 #define BOTH(name) \
   { name##_to_double, name##_from_double }
 static const struct element elements[TU_DATATYPES] = {
-    [TUTTI_I8] = BOTH(i8),         [TUTTI_U8] = BOTH(u8),         [TUTTI_I16] = BOTH(i16),   [TUTTI_U16] = BOTH(u16),
-    [TUTTI_I32] = BOTH(i32),       [TUTTI_U32] = BOTH(u32),       [TUTTI_I64] = BOTH(i64),   [TUTTI_U64] = BOTH(u64),
-    [TUTTI_F16] = BOTH(f16),       [TUTTI_F32] = BOTH(f32),       [TUTTI_BF16] = BOTH(bf16), [TUTTI_F64] = BOTH(f64),
-    [TUTTI_F8E4M3] = BOTH(f8e4m3), [TUTTI_F8E5M2] = BOTH(f8e5m2),
+    [TUTTI_I8] = BOTH(i8),         [TUTTI_U8] = BOTH(u8),         [TUTTI_I16] = BOTH(i16),    [TUTTI_U16] = BOTH(u16),
+    [TUTTI_I32] = BOTH(i32),       [TUTTI_U32] = BOTH(u32),       [TUTTI_I64] = BOTH(i64),    [TUTTI_U64] = BOTH(u64),
+    [TUTTI_F16] = BOTH(f16),       [TUTTI_F32] = BOTH(f32),       [TUTTI_BF16] = BOTH(bf16),  [TUTTI_F64] = BOTH(f64),
+    [TUTTI_F8E4M3] = BOTH(f8e4m3), [TUTTI_F8E5M2] = BOTH(f8e5m2), [TUTTI_BOOL] = BOTH(truth),
 };
 
 double tu_to_double(tutti_datatype type, const void *element) {

@@ -150,6 +150,9 @@ STREAM_SUM(16, u16, uint32_t, a + b)
 STREAM_SUM(32, u32, u32, a + b)
 STREAM_SUM(64, u64, u64, a + b)
 
+/* A bool is a byte, so its operations are the logical ones of bytes. */
+STREAM_SUM(logic, u8, u8, (a | b) != 0)
+
 /* clang-format on */
 /* min, max and division of integers. V: type in which the division is computed; W: integer type of the quotient.
  * Division rounds toward zero, as in C.
@@ -178,6 +181,14 @@ BY_SIGN(u64, uint64_t, uint64_t)
              [TUTTI_BOR] = bor_##bits, [TUTTI_BXOR] = bxor_##bits, [TUTTI_LAND] = land_##bits,       \
              [TUTTI_LOR] = lor_##bits, [TUTTI_LXOR] = lxor_##bits, [TUTTI_PREMUL_SUM] = sum_##bits}, \
     .stream_sum = STREAM_OF(bits), .scale = scale_##bits, .divide = divide_##name                    \
+  }
+
+#define BOOL_KERNELS                                                                                     \
+  {                                                                                                      \
+    .pair = {[TUTTI_SUM] = lor_8,   [TUTTI_PROD] = land_8, [TUTTI_MIN] = land_8,  [TUTTI_MAX] = lor_8,   \
+             [TUTTI_BAND] = land_8, [TUTTI_BOR] = lor_8,   [TUTTI_BXOR] = lxor_8, [TUTTI_LAND] = land_8, \
+             [TUTTI_LOR] = lor_8,   [TUTTI_LXOR] = lxor_8},                                              \
+    .stream_sum = STREAM_OF(logic)                                                                       \
   }
 
 /* ---- f32 and f64 ------------------------------------------------------------------------------------------------ */
@@ -337,6 +348,7 @@ const struct tu_kernel_set KERNEL_SET = {
             [TUTTI_U32] = INTEGER_KERNELS(u32, 32),
             [TUTTI_I64] = INTEGER_KERNELS(i64, 64),
             [TUTTI_U64] = INTEGER_KERNELS(u64, 64),
+            [TUTTI_BOOL] = BOOL_KERNELS,
             [TUTTI_F16] = NARROW_KERNELS(f16, F16_STREAM),
             [TUTTI_BF16] = NARROW_KERNELS(bf16, STREAM_OF(bf16)),
             [TUTTI_F32] = FLOAT_KERNELS(f32),

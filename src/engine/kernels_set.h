@@ -22,7 +22,7 @@ typedef void tu_stream_kernel(void *const dsts[], uint32_t dst_count, const void
 struct tu_type_kernels {
   tu_pair_kernel *pair[TU_OPS]; /* NULL: the type has no such operation */
   tu_stream_kernel *stream_sum; /* NULL: the type has no such kernel */
-  /* NULL for narrow floats. `scale` multiplies by any operand; `divide` divides by a positive whole number. */
+  /* NULL for narrow floats and bool. `scale` multiplies by any operand; `divide` divides by a positive whole number. */
   tu_map_kernel *scale, *divide;
   /* For narrow floats only, whose running results are f32. Each type has its own order of the values in `values`; for
    * example, bf16 separates even and odd elements. The order depends on `count`, so widen, accumulate and narrow must

@@ -93,7 +93,8 @@ static void test_divide(void) {
   const char *used = tu_isa_used(), *name;
   for (uint32_t i = 0; (name = tu_isa_name(i)); i++)
     for (tutti_datatype type = TUTTI_I8; type < TU_DATATYPES; type = tu_datatype_next(type))
-      for (uint32_t d = 0; d < sizeof by / sizeof by[0] && !tu_datatypes[type].floating; d++) {
+      for (uint32_t d = 0; d < sizeof by / sizeof by[0] && !tu_datatypes[type].floating && combines(type, TUTTI_AVG);
+           d++) {
         const struct tu_arithmetic a = {.type = type, .op = TUTTI_AVG, .divisor = by[d]};
         const size_t bytes = tu_datatypes[type].bytes;
         tu_isa_use(name);
@@ -237,6 +238,34 @@ static void test_groups(void) {
   tu_isa_use(used);
 }
 
+/* Tests every pair of bytes as bools: each operation is one of and, or, exclusive or, and gives 0 or 1. */
+static void test_bools(void) {
+  static const struct {
+    tutti_op op;
+    uint8_t of[4]; /* results for operands false false, false true, true false, true true */
+  } table[] = {
+      {TUTTI_MIN, {0, 0, 0, 1}},  {TUTTI_PROD, {0, 0, 0, 1}}, {TUTTI_BAND, {0, 0, 0, 1}}, {TUTTI_LAND, {0, 0, 0, 1}},
+      {TUTTI_MAX, {0, 1, 1, 1}},  {TUTTI_SUM, {0, 1, 1, 1}},  {TUTTI_BOR, {0, 1, 1, 1}},  {TUTTI_LOR, {0, 1, 1, 1}},
+      {TUTTI_BXOR, {0, 1, 1, 0}}, {TUTTI_LXOR, {0, 1, 1, 0}},
+  };
+  enum { PAIRS = 1 << 16 };
+  uint8_t *left = tu_allocate(PAIRS, 1), *right = tu_allocate(PAIRS, 1), *got = tu_allocate(PAIRS, 1);
+  for (uint32_t i = 0; i < PAIRS; i++) left[i] = (uint8_t)i, right[i] = (uint8_t)(i >> 8);
+  const char *used = tu_isa_used(), *name;
+  for (uint32_t k = 0; (name = tu_isa_name(k)); k++)
+    for (size_t t = 0; t < sizeof table / sizeof table[0]; t++) {
+      const struct tu_arithmetic a = {.type = TUTTI_BOOL, .op = table[t].op};
+      const void *const srcs[] = {left, right};
+      uint32_t wrong = 0;
+      tu_isa_use(name);
+      tu_reduce(&a, got, srcs, 2, PAIRS, true);
+      for (uint32_t i = 0; i < PAIRS; i++) wrong += got[i] != table[t].of[2 * !!left[i] + !!right[i]];
+      CHECK(wrong == 0, "bool %s: %u of %d wrong (%s)", tu_operations[a.op].name, wrong, PAIRS, name);
+    }
+  tu_isa_use(used);
+  free(left), free(right), free(got);
+}
+
 static void test_from_double(void) {
   static const struct {
     tutti_datatype type;
@@ -266,6 +295,9 @@ static void test_from_double(void) {
       {TUTTI_F8E5M2, -1e9, -INFINITY},
       {TUTTI_BF16, 1e300, INFINITY},
       {TUTTI_BF16, 1e-300, 0},
+      {TUTTI_BOOL, 0, 0},
+      {TUTTI_BOOL, -0.25, 1},
+      {TUTTI_BOOL, NAN, 1},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     uint64_t element = 0;
@@ -281,10 +313,10 @@ static void test_from_double(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"all_values", test_all_values},   {"all_values_scaled", test_all_values_scaled},
-      {"divide", test_divide},           {"narrow_conversions", test_narrow_conversions},
-      {"groups", test_groups},           {"groups_by_hand", test_groups_by_hand},
-      {"from_double", test_from_double},
+      {"all_values", test_all_values}, {"all_values_scaled", test_all_values_scaled},
+      {"divide", test_divide},         {"narrow_conversions", test_narrow_conversions},
+      {"groups", test_groups},         {"groups_by_hand", test_groups_by_hand},
+      {"bools", test_bools},           {"from_double", test_from_double},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -273,11 +273,13 @@ struct DataType {
                                                  {TUTTI_I8, TUTTI_I16, TUTTI_I32, TUTTI_I64}};
   static constexpr bool is_whole = std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8;
   static constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double>;
-  static_assert(is_whole || is_float, "no tutti_datatype for this type: specialise pto::DataType");
+  static constexpr bool is_bool = std::is_same_v<T, bool> && sizeof(bool) == 1;
+  static_assert(is_whole || is_float || is_bool, "no tutti_datatype for this type: specialise pto::DataType");
 
  public:
   static constexpr tutti_datatype value = std::is_same_v<T, float> ? TUTTI_F32
                                           : is_float               ? TUTTI_F64
+                                          : is_bool                ? TUTTI_BOOL
                                                                    : whole[std::is_signed_v<T>][size];
 };
 
