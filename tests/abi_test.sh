@@ -37,15 +37,15 @@ done
 # The current headers with one more field.
 mkdir -p "$here/headers/tutti"
 cp "$source"/include/tutti/*.h "$here/headers/tutti"
-sed -i -E 's,^\} (tutti_call|tutti_options|tutti_channel_options|tutti_staging);$,  uint64_t grown;\n&,' \
+sed -i -E 's,^\} (tutti_call|tutti_options|tutti_op_options|tutti_channel_options|tutti_staging);$,  uint64_t grown;\n&,' \
   "$here"/headers/tutti/*.h
 sed -i '/^struct tutti_tensor {$/,/^};$/ s,^};$,  uint64_t grown;\n};,' "$here"/headers/tutti/tensor.h
-try "five structs have one more field" test "$(cat "$here"/headers/tutti/*.h | grep -c '^  uint64_t grown;$')" = 5
+try "six structs have one more field" test "$(cat "$here"/headers/tutti/*.h | grep -c '^  uint64_t grown;$')" = 6
 try "compile with one more field" compile grown "$here/headers" -DGROWN
 try "calls succeed if the field is zero" "$build/tutti" run -n 2 -- "$here/grown"
 try "calls fail with a message if the field is not zero" "$here/grown" refused
 
-# A later library, whose five structs have one more field, serves programs of all earlier headers. It is a second
+# A later library, whose six structs have one more field, serves programs of all earlier headers. It is a second
 # build of the whole library, so only the long run tries it.
 serve_later() {
   mkdir -p "$here/later" && cp -r "$source"/{CMakeLists.txt,cmake,include,src,cli,pto,bench,tools,docs,examples} "$here/later" &&

@@ -896,7 +896,7 @@ static void fields(Player &me) {
   static_assert(std::is_aggregate_v<tutti::call> && std::is_aggregate_v<tutti::options> &&
                 std::is_aggregate_v<tutti::settings> && std::is_aggregate_v<tutti::blocks>);
   static_assert(sizeof(tutti::options) == sizeof(tutti_options), "tutti::options lacks a field of tutti_options");
-  static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 192,
+  static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 208,
                 "tutti_call has a new field: add it to tutti::call, to comm_view::lowered, and below");
   struct Lowering : comm { /* shows what comm_view makes of a call */
     explicit Lowering(const Player &player) : comm(copy_of_world(player)) {}
@@ -936,7 +936,9 @@ static void fields(Player &me) {
                             &z,
                             &got,
                             from,
-                            to};
+                            to,
+                            &x,
+                            13};
   const tutti_call made = world.lowered(full);
   me.check(made.collective == TUTTI_ALLTOALLV && made.send == &x && made.recv == &y && made.count == 5, "buffers");
   me.check(made.type == TUTTI_F64 && made.op == TUTTI_PREMUL_SUM && made.scale == 3, "operation");
@@ -946,7 +948,7 @@ static void fields(Player &me) {
   me.check(made.plan == plan && std::strcmp(made.algorithm, "ring") == 0 && made.timeout_ms == 9, "plan, algorithm");
   me.check(made.in == &in && made.out == &out && made.dim == 10 && made.out_dim == 11 && made.has_out_dim, "tensors");
   me.check(made.in_parts && made.lanes == 12 && made.on_ready && made.on_ready_context == &z, "parts, lanes");
-  me.check(made.message == &got, "message");
+  me.check(made.message == &got && made.op_context == &x && made.element_bytes == 13, "message, bytes");
   me.check(made.send_blocks == from.data() && made.recv_blocks == to.data(), "send_blocks, recv_blocks");
   const tutti_call zero{}, none = world.lowered({});
   me.check(none.op == zero.op && !none.has_out_dim && none.counts == nullptr && none.type == zero.type, "the defaults");
@@ -1035,6 +1037,39 @@ static void numbers(Player &me) {
       },
       nullptr, true, "of C", &handle));
   me.check(copy_of_world(me).allreduce(me.rank, op(handle)) == me.ranks * (me.ranks - 1) / 2, "an operation of C");
+}
+
+/* An operation of a communicator on elements of 12 bytes, with a context of its own and one of the call. */
+static void operations_of_a_communicator(Player &me) {
+  struct triple {
+    int32_t a, b, c;
+  };
+  const comm world = copy_of_world(me);
+  tutti_op_options options = {};
+  int own = 0, other = 0;
+  options.function = [](void *result, const void *left, const void *right, size_t count, tutti_datatype,
+                        void *context) {
+    const auto *l = static_cast<const triple *>(left), *r = static_cast<const triple *>(right);
+    for (size_t i = 0; i < count; i++)
+      static_cast<triple *>(result)[i] = {l[i].a + r[i].a, l[i].b > r[i].b ? l[i].b : r[i].b, l[i].c};
+    ++*static_cast<int *>(context);
+  };
+  options.context = &own;
+  const op joined = world.create_op(options);
+  const triple mine = {1, me.rank, me.rank + 5};
+  triple all = {};
+  tutti::call call;
+  call.send = &mine;
+  call.recv = &all;
+  call.count = 1;
+  call.type = TUTTI_BYTES;
+  call.op = joined;
+  call.op_context = &other;
+  call.element_bytes = sizeof mine;
+  world.run(call);
+  me.check(all.a == me.ranks && all.b == me.ranks - 1 && all.c == 5 && own == 0, "elements of 12 bytes");
+  world.free_op(joined);
+  throws(me, "free_op", TUTTI_ERR_ARGUMENT, "tutti_comm_op_free", [&] { world.free_op(joined); });
 }
 
 /* ---- errors ---- */
@@ -1214,6 +1249,7 @@ static void errors(Player &me) {
 int main(int argc, char **argv) {
   const std::pair<const char *, void (*)(Player &)> tests[] = {
       {"bools", bools},
+      {"operations of a communicator", operations_of_a_communicator},
       {"calls of int32", calls_of<int32_t>},
       {"calls of double", calls_of<double>},
       {"calls of uint8", calls_of<uint8_t>},

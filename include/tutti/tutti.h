@@ -9,8 +9,8 @@
  * on the communicator returns the verdict, and only tutti_comm_free() and tutti_comm_close() work. Other communicators
  * are not affected. The compiler warns if a program ignores the tutti_err of a function that is marked TUTTI_CHECKED.
  * Functions that only free something (tutti_comm_free, tutti_comm_close, tutti_free, tutti_deregister,
- * tutti_window_free, tutti_session_free, tutti_mesh_free) are not marked, because programs also call them after a
- * failure, when only the first error counts.
+ * tutti_comm_op_free, tutti_window_free, tutti_session_free, tutti_mesh_free) are not marked, because programs also
+ * call them after a failure, when only the first error counts.
  *
  * Who may call. The comments use these words. Collective: all ranks of the communicator, window or mesh call the
  * function. Local: the call concerns this rank alone; other ranks need not call it. Any thread: several threads may
@@ -132,6 +132,7 @@ typedef enum tutti_datatype {
   TUTTI_F8E5M2 = 25, /* OCP f8e5m2 */
   TUTTI_BFP8 = 32,   /* block float with 8 bits per element and a shared exponent; only in tensors with tiles */
   TUTTI_BFP4 = 33,   /* block float with 4 bits per element and a shared exponent; only in tensors with tiles */
+  TUTTI_BYTES = 40,  /* elements of tutti_call.element_bytes bytes, for moves and user operations; not in tensors */
 } tutti_datatype;
 
 /* Block floats. A group is 16 neighbouring elements in a row of a tile. It has one exponent byte E. Each element has a
@@ -157,8 +158,8 @@ typedef enum tutti_datatype {
  *   land, lor, lxor        integers only; results are 0 or 1
  *   premul_sum             each rank's input is multiplied by its tutti_call.scale when it is first read; for integers
  *                          the scale must be an integer of that datatype
- * f16, bf16, f8 and bfp are computed in f32 and rounded once per reduction step. tutti_op_create() adds user
- * operations.
+ * f16, bf16, f8 and bfp are computed in f32 and rounded once per reduction step. tutti_comm_op_create() and
+ * tutti_op_create() add user operations; elements of TUTTI_BYTES have no other operations.
  *
  * Operations of bool take every byte other than 0 as true, and their results are 0 or 1:
  *   min, prod, band, land  true if all operands are true
@@ -181,7 +182,8 @@ enum {
   TUTTI_LOR = 9,
   TUTTI_LXOR = 10,
   TUTTI_PREMUL_SUM = 11,
-  TUTTI_USER_OPS = 1024, /* first id of operations added by tutti_op_create(); ids of built-in operations are lower */
+  TUTTI_USER_OPS = 1024,  /* first id of operations added by tutti_op_create(); ids of built-in operations are lower */
+  TUTTI_COMM_OPS = 65536, /* first id of operations added by tutti_comm_op_create(); other ids are lower */
 };
 
 #define TUTTI_NO_TIMEOUT (-1) /* time limit in ms: no limit */
@@ -208,11 +210,12 @@ TUTTI_API const char *tutti_err_name(tutti_err err);
 TUTTI_API const char *tutti_error_message(const tutti_comm *comm);
 
 /* Returns the size of an element in bytes (for a block float: of an item, which is a group of 16 elements); 0 if the
- * datatype is unknown. Any thread. */
+ * datatype is unknown, and for TUTTI_BYTES, whose size every call gives. Any thread. */
 TUTTI_API size_t tutti_datatype_size(tutti_datatype type);
 /* Returns the short name of a datatype, such as "f32". The result is never NULL. Any thread; the text stays. */
 TUTTI_API const char *tutti_datatype_name(tutti_datatype type);
-/* Returns the short name of an operation, such as "sum". The result is never NULL. Any thread; the text stays. */
+/* Returns the short name of an operation, such as "sum"; "user" for an operation of a communicator. The result is never
+ * NULL. Any thread; the text stays. */
 TUTTI_API const char *tutti_op_name(tutti_op op);
 /* Returns the short name of a collective, such as "allreduce". The result is never NULL. Any thread; the text stays. */
 TUTTI_API const char *tutti_collective_name(tutti_collective collective);
@@ -387,8 +390,10 @@ TUTTI_API tutti_err tutti_deregister(tutti_comm *comm, void *memory);
 /* ---- user operations -------------------------------------------------------------------------------------------- */
 
 /* A user operation: computes result[i] = left[i] op right[i] for i < count. The elements have the call's datatype
- * `type`; for block floats, count is in items. result may be equal to left or to right, but does not overlap them
- * partly. All three arrays are aligned to the size of an element. The operation must be associative. Any thread that is
+ * `type`; for block floats, count is in items. For TUTTI_BYTES the function must know the size of an element, for
+ * example by its context. result may be equal to left or to right, but does not overlap them partly. All three arrays
+ * are aligned to the size of an element (TUTTI_BYTES: to the largest power of two that divides it, at most 16). The
+ * operation must be associative. Any thread that is
  * inside a call of the library, and the thread of tutti_options.progress_thread, may call the function. */
 typedef void tutti_op_function(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
                                void *context);
@@ -400,6 +405,33 @@ typedef void tutti_op_function(void *result, const void *left, const void *right
  * points to are used until the process ends. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_op_create(tutti_op_function *function, void *context, bool commutative,
                                                   const char *name, tutti_op *op);
+
+/* Options of tutti_comm_op_create. Zero is the default of every field but `function`. */
+typedef struct tutti_op_options {
+  tutti_op_function *function;
+  void *context;    /* passed to the function, unless the call has its own, tutti_call.op_context */
+  bool commutative; /* false: only algorithms that combine in rank order are used */
+  const char *name; /* name in messages, at most 63 characters; NULL: "user". It is copied. */
+  /* New fields are added at the end, here. */
+} tutti_op_options;
+
+/* Creates a user operation of this communicator, and sets *op to its id. Ids count the operations that were created on
+ * the communicator, from TUTTI_COMM_OPS on, and are not used again. Ranks compare the ids, so all ranks create the
+ * operations of a communicator in the same order. The operation is valid only in calls on this communicator, not in
+ * those on communicators that are made from it, and ends with the communicator. Errors: TUTTI_ERR_ARGUMENT (an argument
+ * or options->function is NULL), TUTTI_ERR_MEMORY. They concern this rank alone; the message is at
+ * tutti_error_message(NULL). Local; any thread. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_op_create_sized(tutti_comm *comm, const tutti_op_options *options,
+                                                             size_t options_bytes, tutti_op *op);
+TUTTI_CHECKED static inline tutti_err tutti_comm_op_create(tutti_comm *comm, const tutti_op_options *options,
+                                                           tutti_op *op) {
+  return tutti_comm_op_create_sized(comm, options, sizeof *options, op);
+}
+/* Frees an operation that tutti_comm_op_create has created on this communicator. Later calls with this id are refused.
+ * Calls that are open, and persistent requests, finish with the operation: until then the function and what its context
+ * points to must stay. Error: TUTTI_ERR_ARGUMENT (there is no such operation), with the message at
+ * tutti_error_message(NULL). Local; any thread. */
+TUTTI_API tutti_err tutti_comm_op_free(tutti_comm *comm, tutti_op op);
 
 /* ---- user plans ------------------------------------------------------------------------------------------------- */
 
@@ -417,7 +449,8 @@ TUTTI_API void tutti_plan_free(tutti_plan *plan);
 
 /* ---- one call --------------------------------------------------------------------------------------------------- */
 
-#define TUTTI_IN_PLACE ((void *)-1) /* passed instead of a buffer: the call is in place */
+#define TUTTI_IN_PLACE ((void *)-1)   /* passed instead of a buffer: the call is in place */
+#define TUTTI_ELEMENT_BYTES_MAX 65536 /* maximum of tutti_call.element_bytes */
 
 /* Callback that reports that `count` elements of the output, from element `first` on, are final. The program may read
  * these elements at once, but may write them only after the call is complete. See tutti_call.on_ready. */
@@ -549,6 +582,12 @@ typedef struct tutti_call {
   /* [ranks] addresses of the blocks, instead of send or recv; NULL: the blocks lie in send, in recv (see Blocks above) */
   const void *const *send_blocks;
   void *const *recv_blocks;
+  /* Reduction with a user operation: passed to the function instead of the operation's own context, in this call and on
+   * this rank. It must stay until the request is complete. NULL: the operation's own context. */
+  void *op_context;
+  /* Bytes of an element if type is TUTTI_BYTES, equal on all ranks: 1 to TUTTI_ELEMENT_BYTES_MAX, and not more than
+   * TUTTI_SLOT_BYTES, which is at least 8 KiB by default. 0 for all other datatypes. */
+  size_t element_bytes;
   /* New fields are added at the end, here. */
 } tutti_call;
 

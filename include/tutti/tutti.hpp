@@ -440,6 +440,8 @@ struct call {
   tutti_message *message = nullptr;         /* recv: set when the request is complete without an error */
   span<const void *const> send_blocks = {}; /* address of each block, instead of send */
   span<void *const> recv_blocks = {};       /* address of each block, instead of recv */
+  void *op_context = nullptr;
+  std::size_t element_bytes = 0; /* with TUTTI_BYTES */
 };
 
 /* ---- owners ----------------------------------------------------------------------------------------------------- */
@@ -659,6 +661,15 @@ class comm_view {
   /* Keeps a pointer of the program with the communicator, and returns it; nullptr at first. Any thread. */
   void set_user(void *user) const { tutti_comm_set_user(raw(), user); }
   void *user() const { return tutti_comm_user(raw()); }
+  /* Creates an operation of this communicator from a C function; see tutti_comm_op_create. All ranks create the
+   * operations of a communicator in the same order. It ends with the communicator, or by free_op. */
+  op create_op(const tutti_op_options &options) const {
+    tutti_op id = 0;
+    check(tutti_comm_op_create(raw(), &options, &id));
+    return op(id);
+  }
+  /* Frees an operation of create_op; open calls finish with it. */
+  void free_op(op operation) const { check(tutti_comm_op_free(raw(), operation.id())); }
   /* Fails the communicator on all its ranks with TUTTI_ERR_ABORTED and this reason. Any thread may call it. */
   void abort(const std::string &reason) const { tutti_abort(raw(), reason.c_str()); }
 
@@ -1107,6 +1118,8 @@ class comm_view {
     made.message = c.message;
     made.send_blocks = start_of(c.send_blocks);
     made.recv_blocks = start_of(c.recv_blocks);
+    made.op_context = c.op_context;
+    made.element_bytes = c.element_bytes;
     return set(made, c.op, c.in ? c.in->type : c.out ? c.out->type : c.type);
   }
 

@@ -15,6 +15,7 @@
 #include "call/queue.h"
 #include "call/request.h"
 #include "call/resolve.h"
+#include "comm/operations.h"
 #include "comm/patience.h"
 #include "engine/isa.h"
 #include "locality/cpus.h"
@@ -144,6 +145,7 @@ void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
   if (comm->transport) tu_comm_drop_endpoint(comm->transport);
   tu_memo_destroy(comm->memo);
   tu_tuning_release(comm->tuning);
+  tu_comm_ops_destroy(comm);
   free(comm->domains);
   tu_placement_destroy(comm->placement);
   free(comm->uses);

@@ -12,7 +12,8 @@
 /* Checks that no padding follows the last field of these structs. A field that a later version adds could otherwise lie
  * in today's padding, whose content programs leave undefined. */
 _Static_assert(sizeof(tutti_options) == offsetof(tutti_options, progress_thread) + sizeof(uint64_t), "padding");
-_Static_assert(sizeof(tutti_call) == offsetof(tutti_call, recv_blocks) + sizeof(void *), "padding");
+_Static_assert(sizeof(tutti_call) == offsetof(tutti_call, element_bytes) + sizeof(size_t), "padding");
+_Static_assert(sizeof(tutti_op_options) == offsetof(tutti_op_options, name) + sizeof(void *), "padding");
 _Static_assert(sizeof(tutti_tensor) == offsetof(tutti_tensor, layout) + sizeof(tutti_layout), "padding");
 _Static_assert(sizeof(tutti_channel_options) == offsetof(tutti_channel_options, memory_bytes) + sizeof(size_t),
                "padding");
@@ -28,6 +29,7 @@ _Static_assert(sizeof(tutti_staging) == offsetof(tutti_staging, valid_cols) + si
   { #type, size_name, offsetof(type, last_field) + sizeof(((type *)NULL)->last_field), sizeof(type) }
 const struct tu_sized tu_sized_options = SIZED(tutti_options, "options_bytes", on_listen_context);
 const struct tu_sized tu_sized_call = SIZED(tutti_call, "call_bytes", on_ready_context);
+const struct tu_sized tu_sized_op_options = SIZED(tutti_op_options, "options_bytes", name);
 const struct tu_sized tu_sized_tensor = SIZED(tutti_tensor, "struct_bytes", layout);
 const struct tu_sized tu_sized_channel_options = SIZED(tutti_channel_options, "options_bytes", memory_bytes);
 const struct tu_sized tu_sized_staging = SIZED(tutti_staging, "staging_bytes", valid_cols);

@@ -12,8 +12,8 @@ struct tu_sized {
   /* size in bytes in version 0.1 (no program has a smaller struct); size in bytes in this version */
   size_t first_bytes, bytes;
 };
-extern const struct tu_sized tu_sized_options, tu_sized_call, tu_sized_tensor, tu_sized_channel_options,
-    tu_sized_staging;
+extern const struct tu_sized tu_sized_options, tu_sized_op_options, tu_sized_call, tu_sized_tensor,
+    tu_sized_channel_options, tu_sized_staging;
 
 /* Copies the program's struct (theirs, of their_bytes bytes) to the library's struct (ours). If the program's struct is
  * shorter, sets the remaining fields of `ours` to zero. Error: TUTTI_ERR_ARGUMENT if their_bytes is no size that any

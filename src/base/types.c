@@ -51,6 +51,7 @@ bool tu_operation_find(const char *name, tutti_op *op) {
 size_t tutti_datatype_size(tutti_datatype type) { return tu_is_datatype(type) ? tu_datatypes[type].bytes : 0; }
 
 const char *tutti_datatype_name(tutti_datatype type) {
+  if (type == TUTTI_BYTES) return "bytes";
   return tu_is_datatype(type) ? tu_datatypes[type].name : "unknown";
 }
 

@@ -23,7 +23,8 @@ struct tu_datatype {
 };
 extern const struct tu_datatype tu_datatypes[TU_DATATYPES];
 
-/* Returns true if `type` is a datatype. `type` may be any number, also a negative one. */
+/* Returns true if `type` is a datatype of the table. `type` may be any number, also a negative one. TUTTI_BYTES is not
+ * in the table: its elements have no size of their own and no built-in operations. */
 static inline bool tu_is_datatype(tutti_datatype type) {
   return (uint32_t)type < TU_DATATYPES && tu_datatypes[type].name;
 }

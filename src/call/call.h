@@ -12,7 +12,9 @@ struct tu_signature {
   uint8_t lanes; /* number of lanes that the caller requested; 0: none requested */
   uint32_t op;
   uint32_t root; /* the root; for send and recv: the peer */
-  uint32_t form; /* bits that change the program of a call, but not the plan from which the program is made */
+  /* bits that change the program of a call, but not the plan from which the program is made */
+  uint32_t form : 8;
+  uint32_t element_bytes : 24; /* TUTTI_BYTES: bytes of an element; 0 for all other datatypes */
   uint64_t count;
   double scale;
   const char *algorithm; /* name of the forced algorithm, as in the table of algorithms; NULL: no algorithm is forced */

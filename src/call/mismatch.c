@@ -23,7 +23,7 @@ void tu_print_peer_and_tag(const char *call, uint32_t peer, uint32_t tag, char *
 
 void tu_print_call(const struct tutti_request *r, char *text, size_t bytes) {
   char call[200];
-  tu_facts_print(&r->facts, call, sizeof call);
+  tu_facts_print(r->comm, &r->facts, call, sizeof call);
   if (r->number) snprintf(text, bytes, "collective %llu, %s", (unsigned long long)r->number, call);
   else tu_print_peer_and_tag(call, r->signature.root, r->tag, text, bytes);
 }
@@ -50,8 +50,8 @@ bool tu_find_disagreement(struct tutti_comm *comm, uint64_t number) {
     if (b == a || !read_facts(comm, b, number, &other) || other.hash == first.hash) continue;
     char first_call[200], other_call[200];
     struct tu_error error;
-    tu_facts_print(&first, first_call, sizeof first_call);
-    tu_facts_print(&other, other_call, sizeof other_call);
+    tu_facts_print(comm, &first, first_call, sizeof first_call);
+    tu_facts_print(comm, &other, other_call, sizeof other_call);
     tu_fail(
         &error, TUTTI_ERR_MISMATCH,
         "collective %llu of the communicator: rank %u called %s, but rank %u called %s; all ranks must make the same "

@@ -7,6 +7,7 @@
 #include "call/start.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
+#include "comm/operations.h"
 #include "plan/collective.h"
 
 /* ---- blocking calls; a short call that repeats the last call uses the fast path ---- */
@@ -29,8 +30,11 @@ static tutti_err run_again(tutti_comm *comm, struct tutti_request *r) {
  * so that a repetition of the call can take the fast path. */
 static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
   struct tutti_request *r = tu_request_take_idle(comm), *before = comm->again[b->collective];
+  struct tu_user_op user;
   r->brief = *b;
-  if (!tu_execution_prepare_straight(&r->execution, r->in_data, r->out_data)) {
+  /* Another thread may have freed the operation during the call. */
+  bool freed = tu_reduces(b->collective) && b->op >= TUTTI_COMM_OPS && !tu_user_op_find(comm, b->op, &user);
+  if (freed || !tu_execution_prepare_straight(&r->execution, r->in_data, r->out_data)) {
     tu_request_release(r);
     return;
   }
@@ -85,8 +89,8 @@ static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
  * path. */
 static inline bool is_plain(const tutti_call *call) {
   return !call->algorithm && !call->plan && !call->in && !call->out && !call->on_ready && !call->in_parts &&
-         !call->lanes && !call->timeout_ms && !call->message && tu_is_collective(call->collective) &&
-         call->collective < TUTTI_SEND;
+         !call->lanes && !call->timeout_ms && !call->message && !call->op_context && !call->element_bytes &&
+         tu_is_collective(call->collective) && call->collective < TUTTI_SEND;
 }
 
 /* Stands in tu_brief for a buffer whose blocks have addresses of their own, so that no call with a buffer is taken for

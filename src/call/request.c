@@ -66,6 +66,7 @@ void tu_request_destroy(struct tutti_request *r) {
   if (!r) return;
   for (size_t i = 0; i < r->child_count; i++) tu_request_destroy(r->children[i]);
   free(r->children);
+  free(r->execution.arithmetic.room);
   tu_execution_fini(&r->execution);
   tu_program_destroy(r->program);
   tu_call_tensors_release(r->tensors);
@@ -378,7 +379,8 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   r->signature = *s;
   r->tensors = call->tensors;
   if (r->tensors) r->tensors->users++;
-  bool has_user = tu_reduces((tutti_collective)s->collective) && tu_user_op_find(s->op, &r->user);
+  bool has_user = tu_reduces((tutti_collective)s->collective) && tu_user_op_find(comm, s->op, &r->user);
+  r->own_op_context = r->user.context;
   struct choice choice = {.algorithm = NULL};
   if (!call->plan && (err = choose(comm, call, has_user ? &r->user : NULL, &choice, error)) != TUTTI_OK) goto failed;
   if (choice.algorithm && (err = check_lanes(call, choice.algorithm, error)) != TUTTI_OK) goto failed;
@@ -389,16 +391,24 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
       .user = has_user ? &r->user : NULL,
       .scale = s->scale,
       .divisor = comm->ranks,
+      .item_bytes = s->element_bytes,
   };
+  if (has_user && s->element_bytes > TU_KERNEL_BLOCK_BYTES) {
+    const size_t room = tu_round_up((size_t)TU_KERNEL_BLOCKS * s->element_bytes, TU_LINE_BYTES);
+    if (!(r->execution.arithmetic.room = aligned_alloc(TU_LINE_BYTES, room))) {
+      err = tu_fail_memory(error, room, "%d elements of an operation", TU_KERNEL_BLOCKS);
+      goto failed;
+    }
+  }
   const struct tu_collective *c = &tu_collectives[s->collective];
   r->facts = (struct tu_call_facts){
       .collective = s->collective,
       .type = s->type,
       .root = s->root,
-      /* a user operation also fits into 15 bits: there are at most 1024 operations */
-      .op = (uint16_t)(s->op | (has_user && !r->user.commutative ? TU_FACT_RANK_ORDER : 0)),
+      .op = s->op & (TU_OPS_END - 1),
+      .rank_order = has_user && !r->user.commutative,
       .count = s->count,
-      .lanes = s->lanes,
+      .lanes = s->lanes & 0xfu,
   };
   if (call->tensors) r->facts.counts_hash = call->tensors->facts;
   name_plan(call, choice.algorithm, &r->facts);
@@ -406,6 +416,8 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
     const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;
     r->facts.counts_hash = tu_hash(v->counts, v->blocks * sizeof *v->counts, 0);
   }
+  if (s->type == TUTTI_BYTES)
+    r->facts.counts_hash = (r->facts.counts_hash & ~(uint64_t)TU_FACT_ELEMENT_BYTES) | s->element_bytes;
   r->facts.hash = tu_facts_hash(&r->facts);
   *request = r;
   return TUTTI_OK;

@@ -33,7 +33,10 @@ struct tutti_request {
   const void **addresses;
   struct tu_program *program;
   struct tu_execution execution;
-  struct tu_user_op user; /* copy of the user's operation */
+  /* Copy of the user's operation, so the program may free the operation while the request exists. Its context is that
+   * of the call, or the operation's own. */
+  struct tu_user_op user;
+  void *own_op_context;
   struct tu_call_facts facts;
   const void *in_data;
   void *out_data;

@@ -17,18 +17,67 @@
 
 /* ---- checks ---- */
 
+/* Checks the size of an element of TUTTI_BYTES. A slice of a message has whole elements, so they must fit into a slot. */
+static tutti_err check_element(const struct tutti_comm *comm, const tutti_call *call, bool has_tensors,
+                               struct tu_error *error) {
+  const char *name = tu_collectives[call->collective].name;
+  if (has_tensors)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: a tensor cannot have datatype bytes; expected a datatype with a size of its own, such as u8",
+                   name);
+  if (call->element_bytes < 1 || call->element_bytes > TUTTI_ELEMENT_BYTES_MAX)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: tutti_call.element_bytes is %zu; expected 1 to %u with datatype bytes", name,
+                   call->element_bytes, TUTTI_ELEMENT_BYTES_MAX);
+  if (call->element_bytes <= comm->mover->shape.slot_bytes) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "%s: tutti_call.element_bytes is %zu, but slices on this communicator have at most %u bytes; set "
+                 "TUTTI_SLOT_BYTES to at least the size of an element",
+                 name, call->element_bytes, comm->mover->shape.slot_bytes);
+}
+
+static tutti_err check_type(const struct tutti_comm *comm, const tutti_call *call, bool has_tensors,
+                            struct tu_error *error) {
+  const char *name = tu_collectives[call->collective].name;
+  if (call->collective == TUTTI_BARRIER) return TUTTI_OK;
+  if (call->type == TUTTI_BYTES) return check_element(comm, call, has_tensors, error);
+  if (!tu_is_datatype(call->type))
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: unknown datatype %d; see tutti_datatype", name, (int)call->type);
+  if (call->element_bytes != 0)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: tutti_call.element_bytes is %zu, but the datatype is %s; expected 0, or datatype TUTTI_BYTES",
+                   name, call->element_bytes, tutti_datatype_name(call->type));
+  if (tu_item_elements(call->type) > 1 && !has_tensors)
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "%s: datatype %s lies in tiles, so it needs tensors; set tutti_call.in and .out, or use another datatype", name,
+        tutti_datatype_name(call->type));
+  return TUTTI_OK;
+}
+
+static tutti_err check_operation(const struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
+  const struct tu_collective *c = &tu_collectives[call->collective];
+  struct tu_user_op user;
+  if (tu_user_op_find(comm, call->op, &user)) return TUTTI_OK;
+  if (call->op == TUTTI_AVG && c->promise != TU_SUM_OF_ALL)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: operation avg is not supported; use sum and divide the result",
+                   c->name);
+  struct tu_arithmetic a = {.type = call->type, .op = call->op, .scale = call->scale, .divisor = comm->ranks};
+  if (tu_arithmetic_check(&a, error) != TUTTI_OK) return tu_fail_in(c->name, error);
+  if (!call->op_context) return TUTTI_OK;
+  return tu_fail(
+      error, TUTTI_ERR_ARGUMENT,
+      "%s: tutti_call.op_context is set, but operation %s has no context; expected NULL, or a user operation", c->name,
+      tu_operations[call->op].name);
+}
+
 static tutti_err check_names(const struct tutti_comm *comm, const tutti_call *call, bool has_tensors,
                              struct tu_error *error) {
   if (!tu_is_collective(call->collective))
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "unknown collective %d; see tutti_collective", (int)call->collective);
   const struct tu_collective *c = &tu_collectives[call->collective];
-  if (call->collective != TUTTI_BARRIER && !tu_is_datatype(call->type))
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: unknown datatype %d; see tutti_datatype", c->name, (int)call->type);
-  if (call->collective != TUTTI_BARRIER && tu_item_elements(call->type) > 1 && !has_tensors)
-    return tu_fail(
-        error, TUTTI_ERR_ARGUMENT,
-        "%s: datatype %s lies in tiles, so it needs tensors; set tutti_call.in and .out, or use another datatype",
-        c->name, tutti_datatype_name(call->type));
+  tutti_err err = check_type(comm, call, has_tensors, error);
+  if (err != TUTTI_OK) return err;
   const bool any = call->collective == TUTTI_RECV && call->peer == TUTTI_ANY_RANK;
   if (c->family == TUTTI_SEND && call->peer >= comm->ranks && !any)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: peer %u is not in the communicator; expected a rank from 0 to %u",
@@ -36,14 +85,7 @@ static tutti_err check_names(const struct tutti_comm *comm, const tutti_call *ca
   if (c->family != TUTTI_SEND && c->rooted && call->root >= comm->ranks)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: root %u is not in the communicator; expected a rank from 0 to %u",
                    c->name, call->root, comm->ranks - 1);
-  if (!tu_reduces(call->collective)) return TUTTI_OK;
-  struct tu_user_op user;
-  if (tu_user_op_find(call->op, &user)) return TUTTI_OK;
-  if (call->op == TUTTI_AVG && c->promise != TU_SUM_OF_ALL)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: operation avg is not supported; use sum and divide the result",
-                   c->name);
-  struct tu_arithmetic a = {.type = call->type, .op = call->op, .scale = call->scale, .divisor = comm->ranks};
-  return tu_arithmetic_check(&a, error) == TUTTI_OK ? TUTTI_OK : tu_fail_in(c->name, error);
+  return tu_reduces(call->collective) ? check_operation(comm, call, error) : TUTTI_OK;
 }
 
 static tutti_err check_size(const struct tu_view *v, const char *collective, const char *which,
@@ -91,7 +133,9 @@ static const void *own_block(const struct tu_view *longer, const void *data, uin
 static tutti_err lay_views(const struct tutti_comm *comm, const tutti_call *call, uint32_t in_blocks,
                            uint32_t out_blocks, struct tu_call *out, struct tu_error *error) {
   const struct tu_collective *c = &tu_collectives[call->collective];
-  size_t item = call->collective == TUTTI_BARRIER ? 1 : tutti_datatype_size(call->type);
+  size_t item = call->collective == TUTTI_BARRIER ? 1
+                : call->type == TUTTI_BYTES       ? call->element_bytes
+                                                  : tutti_datatype_size(call->type);
   size_t count = call->collective == TUTTI_BARRIER ? 0 : call->count;
   out->in = (struct tu_view){.item_bytes = item, .blocks = in_blocks, .split = 1, .count = count};
   out->out = (struct tu_view){.item_bytes = item, .blocks = out_blocks, .split = 1, .count = count};
@@ -269,7 +313,8 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
       .root = out->point_to_point ? call->peer
               : c->rooted         ? call->root
                                   : 0,
-      .form = form_of(call, out),
+      .form = form_of(call, out) & 255u,
+      .element_bytes = call->type == TUTTI_BYTES ? (uint32_t)call->element_bytes & ((1u << 24) - 1) : 0,
       .count = in_blocks ? out->in.count : out->out.count,
       .scale = call->op == TUTTI_PREMUL_SUM ? call->scale : 0,
       .algorithm = out->forced ? out->forced->name : NULL,
@@ -295,11 +340,12 @@ static bool repeats(struct tu_memo *memo, const tutti_call *call) {
   const tutti_call *last = &memo->call;
   if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
       call->op != last->op || call->root != last->root || call->peer != last->peer || call->lanes != last->lanes ||
-      call->algorithm || call->plan || call->counts || call->recv_counts || call->send_blocks || call->recv_blocks ||
+      call->element_bytes != last->element_bytes || !call->op_context != !last->op_context || call->algorithm ||
+      call->plan || call->counts || call->recv_counts || call->send_blocks || call->recv_blocks ||
       (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
-  memo->resolved.signature.form = form_of(call, &memo->resolved);
+  memo->resolved.signature.form = form_of(call, &memo->resolved) & 255u;
   if (call->in || call->out || last->in || last->out) return repeats_tensors(memo, call);
   if (call->send == last->send && call->recv == last->recv) return true;
   if (memo->resolved.signature.in_place || !call->send || !call->recv || call->send == TUTTI_IN_PLACE ||

@@ -127,6 +127,7 @@ static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_hand
   (*request)->on_ready = call->on_ready;
   (*request)->on_ready_context = call->on_ready_context;
   (*request)->message = call->message;
+  (*request)->user.context = call->op_context ? call->op_context : (*request)->own_op_context;
   (*request)->timeout_ms = call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
   (*request)->persistent = false;
   (*request)->detached = false;

@@ -114,7 +114,7 @@ tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *c
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the plan '%s' is only for blocks of equal size (equal_blocks yes)",
                    c->name, name);
   struct tu_user_op user;
-  if (tu_reduces(call->collective) && tu_user_op_find(call->op, &user) && !user.commutative && !p->rank_order)
+  if (tu_reduces(call->collective) && tu_user_op_find(comm, call->op, &user) && !user.commutative && !p->rank_order)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
                    "%s: the operation '%s' is not commutative, but the plan '%s' does not combine in rank order "
                    "(rank_order no)",

@@ -8,6 +8,7 @@
 #include "mover/mover.h"
 
 struct tu_cached_plan;
+struct tu_comm_op;
 struct tu_domain;
 struct tu_memo;
 struct tu_pace;
@@ -83,6 +84,10 @@ struct tutti_comm {
   /* [collective]: request of the last blocking call, if a repetition of that call can take the fast path
    * (engine/straight.c). These requests are not in `idle`. */
   struct tutti_request *again[TU_COLLECTIVES];
+  /* ---- operations that the program has created on this communicator (operations.h) ---- */
+  struct tu_comm_op *ops;
+  uint32_t op_count, op_capacity;
+  uint32_t ops_created; /* number of operations created so far; this gives the next one's id */
   /* ---- selection of algorithms ---- */
   struct tu_cached_plan *plans;
   /* one entry per list of members and tag: how often tutti_comm_create has created a communicator with them from this

@@ -11,28 +11,33 @@ uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
       .collective = facts->collective, .algorithm = facts->algorithm, .plan = facts->plan, .lanes = facts->lanes};
   if (facts->collective != TUTTI_BARRIER) must.type = facts->type;
   if (c->rooted) must.root = facts->root;
-  if (tu_reduces(facts->collective)) must.op = facts->op;
+  if (tu_reduces(facts->collective)) must.op = facts->op, must.rank_order = facts->rank_order;
   if (!c->vector) must.count = facts->count;
   if (!c->vector || !c->rooted) must.counts_hash = facts->counts_hash;
+  else if (must.type == TUTTI_BYTES) must.counts_hash = facts->counts_hash & TU_FACT_ELEMENT_BYTES;
   return (uint32_t)tu_hash(&must, sizeof must, 0);
 }
 
-void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
+/* Prints the datatype, and for TUTTI_BYTES the size of an element. */
+static void print_type(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
+  if (facts->type == TUTTI_BYTES)
+    snprintf(text, text_bytes, "elements of %u bytes", (unsigned)(facts->counts_hash & TU_FACT_ELEMENT_BYTES));
+  else snprintf(text, text_bytes, "%s", tutti_datatype_name((tutti_datatype)facts->type));
+}
+
+void tu_facts_print(const struct tutti_comm *comm, const struct tu_call_facts *facts, char *text, size_t text_bytes) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
-  char root[24] = "", op[80] = "", count[80] = "", lanes[24] = "", algorithm[64];
+  char root[24] = "", op[100] = "", type[32], count[100] = "", lanes[24] = "", algorithm[64];
   if (c->rooted && facts->root != TUTTI_ANY_RANK) snprintf(root, sizeof root, ", root %u", facts->root);
   if (tu_reduces(facts->collective))
-    snprintf(op, sizeof op, ", %s%s", tutti_op_name(facts->op & ~TU_FACT_RANK_ORDER),
-             facts->op & TU_FACT_RANK_ORDER ? ", not commutative" : "");
+    snprintf(op, sizeof op, ", %s%s", tu_op_name(comm, facts->op), facts->rank_order ? ", not commutative" : "");
+  print_type(facts, type, sizeof type);
   if (facts->collective != TUTTI_BARRIER)
-    snprintf(count, sizeof count, "count %llu, %s, ", (unsigned long long)facts->count,
-             tutti_datatype_name((tutti_datatype)facts->type));
-  if (!c->vector && facts->counts_hash)
-    snprintf(count, sizeof count, "count %llu, %s, tensors %08x, ", (unsigned long long)facts->count,
-             tutti_datatype_name((tutti_datatype)facts->type), (unsigned)(facts->counts_hash >> 32));
-  if (c->vector)
-    snprintf(count, sizeof count, "own count %llu, %s, ", (unsigned long long)facts->count,
-             tutti_datatype_name((tutti_datatype)facts->type));
+    snprintf(count, sizeof count, "%scount %llu, %s, ", c->vector ? "own " : "", (unsigned long long)facts->count,
+             type);
+  if (!c->vector && facts->counts_hash && facts->type != TUTTI_BYTES)
+    snprintf(count, sizeof count, "count %llu, %s, tensors %08x, ", (unsigned long long)facts->count, type,
+             (unsigned)(facts->counts_hash >> 32));
   if (facts->plan)
     snprintf(algorithm, sizeof algorithm, "plan %.15s %016llx", facts->plan_name, (unsigned long long)facts->plan);
   else snprintf(algorithm, sizeof algorithm, "algorithm %s", tu_algorithms[facts->algorithm]->name);

@@ -2,34 +2,39 @@
 #ifndef TU_FACTS_H
 #define TU_FACTS_H
 
+#include "comm/operations.h"
 #include "mover/board.h"
+#include "plan/builder.h"
 
-/* Added to the operation: operands must combine in rank order, so the plan depends on it. */
-#define TU_FACT_RANK_ORDER 0x8000u
+/* TUTTI_BYTES: the bits of counts_hash that hold the bytes of an element. Such calls have no tensors. */
+#define TU_FACT_ELEMENT_BYTES 0x1ffffu
 
 /* The facts (properties) of a call. Some must be equal on all ranks; the others are only for error messages. */
 struct tu_call_facts {
   uint8_t collective, type;
   uint16_t algorithm; /* index of the algorithm in the table tu_algorithms */
   uint32_t root;      /* the root; for send and recv: the peer */
-  uint16_t op;        /* the operation, with TU_FACT_RANK_ORDER if it is not commutative */
-  uint16_t lanes;     /* number of lanes that the caller requested; 0: none requested */
-  uint32_t hash;      /* hash of the facts that must be equal on all ranks; see tu_facts_hash */
-  uint64_t count;     /* number of elements; for vector variants: this rank's own number */
+  uint32_t op : 27;
+  uint32_t rank_order : 1; /* 1: operands must combine in rank order, so the plan depends on it */
+  uint32_t lanes : 4;      /* number of lanes that the caller requested; 0: none requested */
+  uint32_t hash;           /* hash of the facts that must be equal on all ranks; see tu_facts_hash */
+  uint64_t count;          /* number of elements; for vector variants: this rank's own number */
   /* allgatherv, reduce_scatterv: hash of the counts of all ranks. Calls with tensors: hash of the shape of one rank's
-   * block and of the dimension that is divided into blocks */
+   * block and of the dimension that is divided into blocks. TUTTI_BYTES: its lowest bits are the bytes of an element */
   uint64_t counts_hash;
   /* hash that identifies the user's plan, or an algorithm outside the table tu_algorithms; 0: `algorithm` identifies
    * the plan */
   uint64_t plan;
   char plan_name[16]; /* name of the plan, shortened to fit */
 };
+_Static_assert(TU_OPS_END <= 1u << 27 && TU_LANES_MAX < 1u << 4 && TUTTI_ELEMENT_BYTES_MAX <= TU_FACT_ELEMENT_BYTES,
+               "the bits of facts hold their values");
 _Static_assert(sizeof(struct tu_call_facts) == TU_BOARD_WORDS * sizeof(uint64_t), "facts fill the words of a board");
 
 /* Returns a hash of the facts that all ranks must agree on. */
 uint32_t tu_facts_hash(const struct tu_call_facts *facts);
-/* Prints a call, for example "allreduce(count 4, f32, algorithm ring, sum)". A user's plan is printed as "plan mine
- * 0123456789abcdef". */
-void tu_facts_print(const struct tu_call_facts *facts, char *text, size_t text_bytes);
+/* Prints a call on the communicator, for example "allreduce(count 4, f32, algorithm ring, sum)". A user's plan is
+ * printed as "plan mine 0123456789abcdef". */
+void tu_facts_print(const struct tutti_comm *comm, const struct tu_call_facts *facts, char *text, size_t text_bytes);
 
 #endif

@@ -15,7 +15,7 @@ void tu_print_last_call(const struct tutti_comm *comm, uint32_t peer, char *text
     snprintf(text, bytes, "has started no collective yet");
   } else if (tu_control_call(control, peer, latest, words)) {
     memcpy(&facts, words, sizeof facts);
-    tu_facts_print(&facts, call, sizeof call);
+    tu_facts_print(comm, &facts, call, sizeof call);
     snprintf(text, bytes, "its last call is collective %llu, %s", (unsigned long long)latest, call);
   } else {
     snprintf(text, bytes, "its last known call is collective %llu", (unsigned long long)latest);

@@ -187,9 +187,7 @@ static inline bool scales(const struct tu_execution *e, bool first) {
   return first && !e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM;
 }
 
-static size_t item_count(const struct tu_execution *e, size_t bytes) {
-  return bytes / tutti_datatype_size(e->arithmetic.type);
-}
+static size_t item_count(const struct tu_execution *e, size_t bytes) { return bytes / e->program->item_bytes; }
 
 /* Sets e->past (which targets get non-temporal stores) for the next slice. The first target, e->targets[0], gets such
  * stores if the caches cannot hold all data that the program moves. The other targets get none yet: they belong to

@@ -13,18 +13,19 @@
 
 #include "engine/kernels_set.h"
 
-/* Bytes of a block. A first-level cache of 32 KiB holds all blocks that are used together: the running result, a second
- * operand, and the data that is read and written. */
-enum { BLOCK_BYTES = 4096, BLOCK_FLOATS = BLOCK_BYTES / sizeof(float) };
+enum { BLOCK_BYTES = TU_KERNEL_BLOCK_BYTES, BLOCK_FLOATS = BLOCK_BYTES / sizeof(float) };
 /* Bytes of a block if targets get non-temporal stores. With longer blocks, memory would idle, because no data is read
  * while a block is written. */
 enum { STREAM_BLOCK_BYTES = 512 };
 enum { TARGETS_MAX = 16 };
 
+/* Maximum alignment of the operands of a user's function. */
+enum { ALIGNMENT_MAX = 16 };
+
 /* One reduction. Its functions process items [at, at + count) of the sources at a time. */
 struct job {
   const struct tu_arithmetic *a;
-  const struct tu_type_kernels *kernels, *f32;
+  const struct tu_type_kernels *kernels, *f32; /* kernels NULL: TUTTI_BYTES, which has none */
   const void *const *srcs;
   uint32_t source_count;
   size_t item_bytes, group; /* bytes per item; values per item: 16 for block floats, otherwise 1 */
@@ -40,43 +41,55 @@ struct targets {
 static struct job job_of(const struct tu_arithmetic *a, const void *const srcs[], uint32_t source_count, bool final) {
   const struct tu_kernel_set *set = tu_kernels();
   struct job job = {.a = a,
-                    .kernels = &set->types[a->type],
+                    .kernels = a->item_bytes ? NULL : &set->types[a->type],
                     .f32 = &set->types[TUTTI_F32],
                     .srcs = srcs,
                     .source_count = source_count,
-                    .item_bytes = tu_datatypes[a->type].bytes,
-                    .group = tu_item_elements(a->type),
+                    .item_bytes = a->item_bytes ? a->item_bytes : tu_datatypes[a->type].bytes,
+                    .group = a->item_bytes ? 1 : tu_item_elements(a->type),
                     .divides = final && !a->user && a->op == TUTTI_AVG};
   tu_assert(source_count > 0 && (a->divisor > 0 || !job.divides));
-  tu_assert(a->user || source_count == 1 || job.kernels->pair[a->op]);
+  tu_assert(a->user || source_count == 1 || (job.kernels && job.kernels->pair[a->op]));
+  tu_assert(!a->user || job.item_bytes <= BLOCK_BYTES || a->room);
   return job;
 }
 
 static bool copies(const struct job *j) { return j->source_count == 1 && !j->divides; }
 static bool pairs(const struct job *j) { return j->source_count == 2 && !j->divides; }
-static bool widens(const struct job *j) { return j->kernels->widen && !j->a->user; }
+static bool widens(const struct job *j) { return j->kernels && j->kernels->widen && !j->a->user; }
 
 static const void *source(const struct job *j, uint32_t s, size_t at) {
   return (const char *)j->srcs[s] + at * j->item_bytes;
 }
 
+/* Returns the memory of a block: `block`, which has BLOCK_BYTES bytes, or room for one element if elements are
+ * longer. `number` is less than TU_KERNEL_BLOCKS. */
+static char *block_memory(const struct job *j, char *block, size_t number) {
+  return j->item_bytes <= BLOCK_BYTES ? block : (char *)j->a->room + number * j->item_bytes;
+}
+
+/* Returns the alignment of the operands of a user's function: the largest power of two that divides the size of an
+ * element, up to ALIGNMENT_MAX. */
+static size_t alignment(const struct job *j) { return tu_min(j->item_bytes & -j->item_bytes, ALIGNMENT_MAX); }
+
 /* Calls a user's function. The function may rely on operands that are aligned to their element, so operands that are
  * not aligned are first copied to aligned blocks. dst may be left or right. */
 static void combine_by_user(const struct job *j, char *dst, const char *left, const char *right, size_t count) {
   const struct tu_arithmetic *a = j->a;
-  bool aligned = ((uintptr_t)dst | (uintptr_t)left | (uintptr_t)right) % j->item_bytes == 0;
-  if (aligned || j->group > 1) { /* block floats (group > 1) need no alignment */
+  bool aligned = ((uintptr_t)dst | (uintptr_t)left | (uintptr_t)right) % alignment(j) == 0;
+  if (aligned) {
     a->user->function(dst, left, right, count, a->type, a->user->context);
     return;
   }
   _Alignas(TU_LINE_BYTES) char blocks[2][BLOCK_BYTES];
-  size_t block = BLOCK_BYTES / j->item_bytes;
+  char *first = block_memory(j, blocks[0], 0), *second = block_memory(j, blocks[1], 1);
+  size_t block = tu_max(BLOCK_BYTES / j->item_bytes, 1);
   for (size_t at = 0; at < count; at += block) {
     size_t length = tu_min(block, count - at), offset = at * j->item_bytes, bytes = length * j->item_bytes;
-    memcpy(blocks[0], left + offset, bytes);
-    memcpy(blocks[1], right + offset, bytes);
-    a->user->function(blocks[0], blocks[0], blocks[1], length, a->type, a->user->context);
-    memcpy(dst + offset, blocks[0], bytes);
+    memcpy(first, left + offset, bytes);
+    memcpy(second, right + offset, bytes);
+    a->user->function(first, first, second, length, a->type, a->user->context);
+    memcpy(dst + offset, first, bytes);
   }
 }
 
@@ -107,7 +120,7 @@ static void fold_narrow(const struct job *j, void *dst, size_t at, size_t count)
 
 /* Returns the number of items that reduce_block processes at a time. */
 static size_t block_items(const struct job *j) {
-  return widens(j) && !pairs(j) ? BLOCK_FLOATS / j->group : BLOCK_BYTES / j->item_bytes;
+  return widens(j) && !pairs(j) ? BLOCK_FLOATS / j->group : tu_max(BLOCK_BYTES / j->item_bytes, 1);
 }
 
 /* Reduces one block. Not called for a copy (one source and no division). Writes dst after it has read the block of all
@@ -115,7 +128,7 @@ static size_t block_items(const struct job *j) {
 static void reduce_block(const struct job *j, void *dst, size_t at, size_t count) {
   _Alignas(TU_LINE_BYTES) char running[BLOCK_BYTES];
   if (widens(j) && !pairs(j)) fold_narrow(j, dst, at, count);
-  else fold(j, dst, running, at, count);
+  else fold(j, dst, block_memory(j, running, 2), at, count);
 }
 
 /* Returns true if the whole array is combined at once, with the running result in dst. So a user's function, whose
@@ -262,9 +275,15 @@ static bool scale_fits(tutti_datatype type, double scale) {
 }
 
 tutti_err tu_arithmetic_check(const struct tu_arithmetic *a, struct tu_error *error) {
-  if (!tu_is_datatype(a->type))
+  if (a->type == TUTTI_BYTES && !a->user && a->op < TU_OPS)
+    return tu_fail(
+        error, TUTTI_ERR_ARGUMENT,
+        "operation %s cannot combine elements of datatype bytes; expected a user operation, such as one from "
+        "tutti_comm_op_create",
+        tu_operations[a->op].name);
+  if (!tu_is_datatype(a->type) && a->type != TUTTI_BYTES)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "datatype %u is unknown; expected a tutti_datatype", (unsigned)a->type);
-  const char *type = tu_datatypes[a->type].name;
+  const char *type = tutti_datatype_name(a->type);
   if (a->user) {
     if (a->user->function) return TUTTI_OK;
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "operation '%.63s' has no function; pass one to tutti_op_create",
@@ -272,8 +291,9 @@ tutti_err tu_arithmetic_check(const struct tu_arithmetic *a, struct tu_error *er
   }
   if (a->op >= TU_OPS)
     return tu_fail(error, TUTTI_ERR_ARGUMENT,
-                   "operation %u is unknown; expected a built-in one, 0 to %u, or one from tutti_op_create", a->op,
-                   TU_OPS - 1u);
+                   "operation %u is unknown; expected a built-in one, 0 to %u, or one from tutti_op_create or from "
+                   "tutti_comm_op_create on this communicator that is not freed",
+                   a->op, TU_OPS - 1u);
   if (tu_operations[a->op].integers_only && tu_datatypes[a->type].floating)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "operation %s takes integers only, but the data type is %s",
                    tu_operations[a->op].name, type);

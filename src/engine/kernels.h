@@ -11,7 +11,7 @@
 #include "base/types.h"
 #include "engine/copy.h"
 
-/* A user's operation, as registered with tutti_op_create. */
+/* A user's operation, of tutti_op_create or tutti_comm_op_create. */
 struct tu_user_op {
   tutti_op_function *function;
   void *context;
@@ -26,7 +26,16 @@ struct tu_arithmetic {
   const struct tu_user_op *user; /* NULL: a built-in operation */
   double scale;                  /* factor of premul_sum */
   uint32_t divisor;              /* avg: the number of ranks */
+  size_t item_bytes;             /* TUTTI_BYTES: bytes of an element; 0 for all other datatypes */
+  /* TUTTI_BYTES with elements of more than TU_KERNEL_BLOCK_BYTES, and a user's operation: memory for TU_KERNEL_BLOCKS
+   * elements, aligned to 16 bytes. It must not be used by two reductions at a time. */
+  void *room;
 };
+
+/* Bytes of a block: arrays are reduced block by block, if they are not reduced at once. A first-level cache of 32 KiB
+ * holds all blocks that are used together: the running result, a second operand, and the data that is read and
+ * written. */
+enum { TU_KERNEL_BLOCK_BYTES = 4096, TU_KERNEL_BLOCKS = 3 };
 
 /* Reduces: dst[i] = srcs[0][i] op srcs[1][i] op ... (left to right), for i < count; source_count is at least 1. If
  * `final` is set and the operation is avg, the result is divided by divisor before it is rounded. dst may be one of

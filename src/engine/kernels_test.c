@@ -331,6 +331,62 @@ static void test_user_operation_anywhere(void) {
     }
 }
 
+/* An operation on elements of TUTTI_BYTES, whose size the context tells. Not associative on purpose, like chain. */
+struct bytes_calls {
+  size_t element_bytes;
+  bool overlap, crooked;
+};
+static void chain_bytes(void *result, const void *left, const void *right, size_t count, tutti_datatype type,
+                        void *context) {
+  struct bytes_calls *calls = context;
+  const size_t bytes = count * calls->element_bytes, lowest = calls->element_bytes & -calls->element_bytes;
+  uintptr_t r = (uintptr_t)result, l = (uintptr_t)left, q = (uintptr_t)right;
+  calls->overlap |= (r != l && r < l + bytes && l < r + bytes) || (r != q && r < q + bytes && q < r + bytes);
+  calls->crooked |= type != TUTTI_BYTES || (r | l | q) % (lowest < 16 ? lowest : 16) != 0;
+  for (size_t i = 0; i < bytes; i++)
+    ((uint8_t *)result)[i] =
+        (uint8_t)(((const uint8_t *)left)[i] * 31u + ((const uint8_t *)right)[i] + i % calls->element_bytes);
+}
+
+/* Tests elements of many sizes, from 1 to 5 sources at any address, with each source in turn as dst. Elements longer
+ * than a block use the memory `room`. */
+static void test_user_operation_of_bytes(void) {
+  static const size_t sizes[] = {1, 5, 16, 24, 48, 4096, 4097, 5000, 65536};
+  enum { TOTAL = 3 << 16 };
+  unsigned char *memory[6], *expected = tu_allocate(TOTAL, 1);
+  for (int s = 0; s < 6; s++) memory[s] = tu_allocate(TOTAL + 16, 1);
+  seed = test_seed();
+  for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+    const size_t size = sizes[k], count = TOTAL / size < 500 ? TOTAL / size : 500, total = count * size;
+    struct bytes_calls calls = {.element_bytes = size};
+    const struct tu_user_op op = {.function = chain_bytes, .context = &calls, .name = "chain"};
+    void *room = aligned_alloc(TU_LINE_BYTES, tu_round_up(TU_KERNEL_BLOCKS * size, TU_LINE_BYTES));
+    const struct tu_arithmetic a = {.type = TUTTI_BYTES, .user = &op, .item_bytes = size, .room = room};
+    for (uint32_t n = 1; n <= 5; n++)
+      for (uint32_t alias = 0; alias <= n; alias++) {
+        const void *srcs[5];
+        for (uint32_t s = 0; s < n; s++) {
+          unsigned char *source = memory[s] + (below(2) ? below(16) : 0);
+          for (size_t i = 0; i < total; i++) source[i] = (unsigned char)tu_random(&seed);
+          srcs[s] = source;
+        }
+        unsigned char *dst = memory[5] + below(16);
+        if (alias < n) dst = memory[alias] + ((const unsigned char *)srcs[alias] - memory[alias]);
+        memcpy(expected, srcs[0], total);
+        for (uint32_t s = 1; s < n; s++)
+          for (size_t i = 0; i < total; i++)
+            expected[i] = (uint8_t)(expected[i] * 31u + ((const uint8_t *)srcs[s])[i] + i % size);
+        tu_reduce(&a, dst, srcs, n, count, true);
+        CHECK(memcmp(dst, expected, total) == 0, "elements of %zu bytes, %u sources, alias %u: wrong", size, n, alias);
+        CHECK(!calls.overlap && !calls.crooked, "elements of %zu bytes, %u sources, alias %u: operands %s", size, n,
+              alias, calls.crooked ? "are not aligned" : "overlap");
+      }
+    free(room);
+  }
+  for (int s = 0; s < 6; s++) free(memory[s]);
+  free(expected);
+}
+
 static void test_check(void) {
   const struct tu_user_op none = {.name = "none"};
   const struct {
@@ -345,6 +401,8 @@ static void test_check(void) {
       {{.type = (tutti_datatype)(TUTTI_BOOL + 1), .op = TUTTI_SUM}, "datatype 9"},
       {{.type = TUTTI_I32, .op = TU_OPS}, "operation 12"},
       {{.type = TUTTI_I32, .op = 1000, .user = &none}, "none|function"},
+      {{.type = TUTTI_BYTES, .op = TUTTI_SUM}, "sum|bytes|tutti_comm_op_create"},
+      {{.type = TUTTI_BYTES, .op = 1000}, "operation 1000"},
       {{.type = TUTTI_BOOL, .op = TUTTI_SUM}, NULL},
       {{.type = TUTTI_BOOL, .op = TUTTI_BXOR}, NULL},
       {{.type = TUTTI_BOOL, .op = TUTTI_AVG}, "avg|bool|lor"},
@@ -375,6 +433,7 @@ int main(int argc, char **argv) {
       {"scale", test_scale},
       {"user_operation", test_user_operation},
       {"user_operation_anywhere", test_user_operation_anywhere},
+      {"user_operation_of_bytes", test_user_operation_of_bytes},
       {"check", test_check},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);

@@ -89,7 +89,7 @@ bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
     hop->sources = next_source;
     if (ins->kind == TU_SEND || ins->kind == TU_COPY) hop->from = at(e, &ins->source);
     if (ins->kind != TU_SEND) hop->to = at(e, &ins->target);
-    if (ins->operand_count > 0) hop->items = ins->bytes / tu_datatypes[e->arithmetic.type].bytes;
+    if (ins->operand_count > 0) hop->items = ins->bytes / p->item_bytes;
     prepare_ends(e, ins, hop);
     next_end += hop->end_count;
     next_source += hop->source_count;

@@ -14,7 +14,7 @@ static size_t block_offset(const struct tu_view *v, uint32_t block) {
 struct tu_run tu_view_part(const struct tu_view *v, uint32_t chunk, uint32_t *block) {
   uint32_t part = chunk % v->split;
   *block = chunk / v->split;
-  size_t count = block_count(v, *block), unit = TU_LINE_BYTES / v->item_bytes;
+  size_t count = block_count(v, *block), unit = tu_max(TU_LINE_BYTES / v->item_bytes, 1);
   size_t begin = tu_part_begin(count, v->split, part, unit), end = tu_part_begin(count, v->split, part + 1, unit);
   return (struct tu_run){begin * v->item_bytes, (end - begin) * v->item_bytes};
 }
