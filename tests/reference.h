@@ -403,7 +403,7 @@ static inline unsigned char *ref_block(const struct ref_buffer *b, uint32_t bloc
   unsigned char *at = b->data + b->offsets[block] * b->item_bytes;
   if (!b->pointed) return wanted ? b->wanted + (at - b->memory) : at;
   at = b->addresses[block];
-  if (!wanted) return at;
+  if (!wanted || !at) return at; /* NULL: the block is empty */
   const size_t in_spare = (uintptr_t)at - (uintptr_t)b->spare.memory;
   return in_spare < b->spare.bytes ? b->spare.wanted + in_spare : b->wanted + ((uintptr_t)at - (uintptr_t)b->memory);
 }
