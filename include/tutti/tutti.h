@@ -26,8 +26,8 @@
  * start the collectives of a communicator in the same order; if several threads start them, the program must ensure
  * this order. tutti_abort, tutti_rank, tutti_ranks, tutti_comm_set_user, tutti_comm_user, tutti_request_done and
  * tutti_error_message never wait for another thread; any thread may call them until tutti_comm_free or tutti_comm_close
- * begins. on_ready and user operations may be called by any
- * thread that is inside a call of the library. For one communicator, only one thread at a time calls them.
+ * begins. on_ready and user operations may be called by any thread that is inside a call of the library. For one
+ * communicator, only one thread at a time calls them. The same holds for tutti_options.parallel.run.
  *
  * Without tutti_options.progress_thread, calls make progress only while a thread of the program is in a function of the
  * library. In a job of several hosts, the library may then have one thread, which sends what is unsent when a function
@@ -242,6 +242,19 @@ typedef struct tutti_bootstrap {
   void *context; /* passed to every callback */
 } tutti_bootstrap;
 
+/* The program's own means to share out work among threads, such as OpenMP or at::parallel_for. The library cuts long
+ * copies and reductions of this rank into parts with it; the results have the same bits. */
+typedef struct tutti_parallel {
+  /* Calls part(argument, i) once for each i < parts, on any threads, several at once or one after the other, and
+   * returns when all these calls have returned. parts is 2 to threads. Called by any thread that advances calls: a
+   * thread of the program in a function of the library, or the thread of tutti_options.progress_thread. Several threads
+   * may call it at once if the program has several communicators. Neither run nor part may call the library. */
+  void (*run)(void *context, size_t parts, void (*part)(void *argument, size_t i), void *argument);
+  void *context;     /* passed to run */
+  uint32_t threads;  /* number of threads that run uses, at most 1024; 0: nothing is shared out, and run is NULL */
+  uint32_t reserved; /* 0 */
+} tutti_parallel;
+
 /* Options of tutti_init. Zero is the default of every field. tutti_init does not use the struct after it has
  * returned. */
 typedef struct tutti_options {
@@ -265,6 +278,10 @@ typedef struct tutti_options {
   /* 1: a thread of the library moves the data of started calls while this process computes; 0: the value of
    * TUTTI_PROGRESS_THREAD, or no thread. Other values are errors. Each rank chooses for itself. See Threads above. */
   uint64_t progress_thread;
+  /* Shares out copies and reductions of 512 KiB or more in all communicators of this world. Operations of
+   * tutti_op_create are not shared out. The function and what its context points to are used until the last communicator
+   * of the world is freed. Each rank chooses for itself. */
+  tutti_parallel parallel;
 } tutti_options;
 
 /* Joins the world that the environment or the options describe, and sets *world to its communicator. Collective over

@@ -400,6 +400,7 @@ struct options {
   void (*on_listen)(void *context, std::uint16_t port) = nullptr;
   void *on_listen_context = nullptr;
   std::uint64_t progress_thread = 0;
+  tutti_parallel parallel = {};
 };
 
 /* How calls are carried out; see the fields of tutti_call. Zero is the default of every field. */
@@ -1438,6 +1439,7 @@ class comm : public comm_view {
     made.on_listen = o.on_listen;
     made.on_listen_context = o.on_listen_context;
     made.progress_thread = o.progress_thread;
+    made.parallel = o.parallel;
     tutti_comm *world = nullptr;
     check(tutti_init(&made, &world));
     return comm(world);

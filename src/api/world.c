@@ -17,6 +17,7 @@
 #include "comm/failure.h"
 #include "comm/groups.h"
 #include "comm/patience.h"
+#include "engine/share.h"
 #include "mover/join.h"
 #include "onesided/windows.h"
 #include "stream/link.h"
@@ -181,6 +182,7 @@ static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *err
   if (identity.ranks != 1) err = open_job(o, &identity, join_timeout_ms, err, &job, error);
   if (job && err == TUTTI_OK) err = begin(job, &t, &locality, error);
   if (err == TUTTI_OK) {
+    t->parallel = o->parallel;
     err = make_world(t, &identity, o, &locality, join_timeout_ms, world, error);
     if (job) err = end_job(job, err, world, error);
   }
@@ -200,6 +202,7 @@ static tutti_err take_options(const tutti_options *options, size_t options_bytes
   if (err == TUTTI_OK) err = tu_check_timeout("tutti_init", "tutti_options.timeout_ms", known->timeout_ms, error);
   if (err == TUTTI_OK)
     err = tu_check_timeout("tutti_init", "tutti_options.join_timeout_ms", known->join_timeout_ms, error);
+  if (err == TUTTI_OK) err = tu_parallel_check(&known->parallel, error);
   if (err != TUTTI_OK || known->progress_thread <= 1) return err;
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
                  "tutti_init: tutti_options.progress_thread is %llu; expected 1, or 0 for the value of "

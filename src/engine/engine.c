@@ -17,6 +17,8 @@
 #define PAST_BYTES ((size_t)24 << 20)
 /* A local copy or reduction stops after this many bytes, and continues after other instructions have run. */
 #define LOCAL_SLICE ((size_t)256 << 10)
+/* The same for one that is shared out, per thread: it is longer, so that few forks and joins of threads are needed. */
+#define SHARED_LOCAL_SLICE ((size_t)1 << 20)
 
 /* Allocates memory that begins on a cache line. */
 static void *allocate_lines(size_t bytes) {
@@ -52,6 +54,7 @@ static tutti_err prepare(void *argument, struct tu_error *error) {
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
   *e = (struct tu_execution){.program = program, .mover = mover};
+  if (mover->transport->parallel.threads > 1) e->parallel = &mover->transport->parallel;
   e->direct_bytes = TU_DIRECT_BYTES;
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
   e->slot_bytes = tu_program_whole(program, mover->shape.slot_bytes);
@@ -201,6 +204,22 @@ static inline enum tu_past past_of_send(const struct tu_execution *e) {
   return e->past & TU_PAST_REST ? TU_PAST_ALL : TU_PAST_NONE;
 }
 
+/* Copies and reduces as tu_copy_into and tu_reduce_into do; long pieces are shared out. */
+static inline void copy_piece(const struct tu_execution *e, void *const dsts[], uint32_t dst_count, enum tu_past past,
+                              const void *src, size_t bytes) {
+  if (e->parallel && bytes >= TU_SHARED_BYTES) tu_share_copy(e->parallel, dsts, dst_count, past, src, bytes);
+  else tu_copy_into(dsts, dst_count, past, src, bytes);
+}
+
+static inline void reduce_piece(const struct tu_execution *e, uint32_t dst_count, uint32_t source_count, size_t bytes,
+                                bool final) {
+  void *const *dsts = (void *const *)e->targets;
+  const size_t count = item_count(e, bytes);
+  if (e->parallel && bytes >= TU_SHARED_BYTES)
+    tu_share_reduce(e->parallel, &e->arithmetic, dsts, dst_count, e->past, e->sources, source_count, count, final);
+  else tu_reduce_into(&e->arithmetic, dsts, dst_count, e->past, e->sources, source_count, count, final);
+}
+
 /* Reads `bytes` bytes of the range `from`, from byte `done` on, and writes them to the first `count` of e->targets.
  * first: the bytes are input that no step has scaled yet, so premul_sum multiplies them by its factor here. */
 static void load(struct tu_execution *e, const struct tu_byte_range *from, size_t done, size_t bytes, bool first,
@@ -221,7 +240,7 @@ static void load(struct tu_execution *e, const struct tu_byte_range *from, size_
       tu_scale(&e->arithmetic, e->targets[0], at, item_count(e, piece));
       at = e->targets[0];
     }
-    tu_copy_into((void *const *)e->targets + there, count - there, past_of_send(e), at, piece);
+    copy_piece(e, (void *const *)e->targets + there, count - there, past_of_send(e), at, piece);
     for (uint32_t i = 0; i < count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }
@@ -235,8 +254,8 @@ static void write_slice(struct tu_execution *e, const struct tu_byte_range *to, 
     bool folded = to->fold != NULL;
     if (folded) tu_fold_unpack(to->fold, e->base[to->buffer], offset, piece, from);
     else e->targets[0] = e->base[to->buffer] + offset;
-    tu_copy_into((void *const *)e->targets + folded, target_count - folded, folded ? past_of_send(e) : e->past, from,
-                 piece);
+    copy_piece(e, (void *const *)e->targets + folded, target_count - folded, folded ? past_of_send(e) : e->past, from,
+               piece);
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, from += piece, bytes -= piece;
   }
@@ -525,8 +544,7 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
       e->sources[i] = scaled;
       scaled += SCALED_BYTES;
     }
-    tu_reduce_into(&e->arithmetic, (void *const *)e->targets, target_count, e->past, e->sources, ins->operand_count,
-                   count, ins->final);
+    reduce_piece(e, target_count, ins->operand_count, piece, ins->final);
     wrote_range(e, &ins->target, done, piece, result);
     for (uint32_t i = 0; i < ins->operand_count; i++)
       if (operands[i].message.ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;
@@ -597,13 +615,13 @@ static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins,
       tu_scale(&e->arithmetic, target, source, item_count(e, piece));
       source = target;
     }
-    /* true: tu_copy_into below need not write the target. Either source and target are the same memory, or the target
+    /* true: copy_piece below need not write the target. Either source and target are the same memory, or the target
      * has a `fold`, and wrote_range copies the data to it. */
     bool there = source == target || ins->target.fold;
     wrote_range(e, &ins->target, done, piece, source);
     e->targets[0] = target;
-    tu_copy_into((void *const *)e->targets + there, target_count - there, there ? past_of_send(e) : e->past, source,
-                 piece);
+    copy_piece(e, (void *const *)e->targets + there, target_count - there, there ? past_of_send(e) : e->past, source,
+               piece);
     for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
     done += piece, bytes -= piece;
   }
@@ -612,8 +630,9 @@ static void copy_slice(struct tu_execution *e, const struct tu_instruction *ins,
 static bool run_local(struct tu_execution *e, uint32_t i, size_t limit) {
   const struct tu_instruction *ins = &e->program->instructions[i];
   struct tu_progress *progress = &e->progress[i];
-  size_t slice = limit - progress->done;
-  if (slice > LOCAL_SLICE) slice = tu_program_whole(e->program, LOCAL_SLICE);
+  size_t slice = limit - progress->done, most = LOCAL_SLICE;
+  if (e->parallel) most = SHARED_LOCAL_SLICE * e->parallel->threads;
+  if (slice > most) slice = tu_program_whole(e->program, most);
   begin_slice(e);
   uint32_t targets = 1, chosen = choose_onward(e, i, &slice, &targets);
   if (ins->kind == TU_REDUCE) {

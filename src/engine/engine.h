@@ -7,6 +7,7 @@
 #include "engine/kernels.h"
 #include "engine/partition.h"
 #include "engine/program.h"
+#include "engine/share.h"
 
 /* How a message is transferred (mover/channel.h explains these ways). INLINE: in its line. STAGED: copied through a
  * ring in shared memory. LENT: rendezvous get (the receiver reads the sender's buffer). STORED: rendezvous put (the
@@ -42,7 +43,8 @@ struct tu_execution {
   const struct tu_program *program;
   struct tu_mover *mover;
   struct tu_arithmetic arithmetic;
-  unsigned char *base[3]; /* addresses of the buffers IN, OUT and TMP */
+  const tutti_parallel *parallel; /* shares out long copies and reductions; NULL: this thread does all */
+  unsigned char *base[3];         /* addresses of the buffers IN, OUT and TMP */
   /* memory of the buffer TMP (the plan's scratch); owned, outside the arena */
   unsigned char *tmp;
   /* owned: room for operands of premul_sum that are multiplied by its factor before they are added */

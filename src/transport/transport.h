@@ -123,8 +123,9 @@ struct tu_transport {
   struct tu_hosts *hosts; /* state for a job of several hosts; NULL: all ranks of the job are in the segment */
   unsigned char *base;    /* address of the segment in this process */
   size_t slice_bytes;
-  uint32_t share;         /* maximum number of ranks per CPU; 0: unknown */
-  _Atomic uint32_t users; /* number of communicators that use the endpoint; the last one closes it */
+  uint32_t share;          /* maximum number of ranks per CPU; 0: unknown */
+  tutti_parallel parallel; /* the program's means to share out work; threads = 0: none */
+  _Atomic uint32_t users;  /* number of communicators that use the endpoint; the last one closes it */
   /* Whether this rank must execute a full fence when it rings a bell. false: no fence is needed, because the rank that
    * goes to sleep executes a fence on all CPUs (membarrier). */
   _Atomic bool fence;
