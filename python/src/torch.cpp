@@ -260,7 +260,7 @@ bool open_call::advance(int wait_ms, std::exception_ptr *problem) {
 
 class work;
 
-/* The thread that completes calls for which no thread waits, and a future or nobody needs the end. It lives as long as the
+/* The thread that completes calls whose future was asked for, and calls whose Work was dropped. It lives as long as the
  * process, because it may be about to take the interpreter lock when the process ends. */
 class finisher {
  public:
