@@ -202,10 +202,10 @@ def make_model(name):
     layer = torch.nn
     if name == "mlp":
         return layer.Sequential(layer.Flatten(), layer.Linear(784, 512), layer.ReLU(), layer.Linear(512, 512), layer.ReLU(),
-                                layer.Linear(512, 10))
+                                layer.Linear(512, 512), layer.ReLU(), layer.Linear(512, 10))
     return layer.Sequential(layer.Conv2d(1, 16, 3, padding=1), layer.ReLU(), layer.MaxPool2d(2),
                             layer.Conv2d(16, 32, 3, padding=1), layer.ReLU(), layer.MaxPool2d(2), layer.Flatten(),
-                            layer.Linear(1568, 128), layer.ReLU(), layer.Linear(128, 10))
+                            layer.Linear(1568, 256), layer.ReLU(), layer.Linear(256, 10))
 
 
 class Training:
