@@ -1,11 +1,12 @@
 #!/bin/bash
 # hosts.sh SOURCE BUILD COUNT COMMAND...: makes COUNT hosts of namespaces (tests/netns.sh) and runs a command beside them;
-# tools/bench-peers --hosts starts itself again with it. Needs root.
+# tools/bench-peers --hosts and tools/bench-torch --hosts start themselves again with it. Needs root.
 #
 # The command finds in BENCH_HOSTS the process ids of the hosts' keepers; host I has the address 10.77.0.(I+1). On
 # descriptor 3 it may write a rate of tc, or none: the links of all hosts get it, and the answer on standard input is ok.
 set -u
-complain() { echo "tools/bench-peers: $*" >&2; }
+who=tools/${5##*/} # the command is Python and a tool
+complain() { echo "$who: $*" >&2; }
 . "$1/tests/netns.sh"
 hosts_possible || { complain "--hosts: hosts cannot be made here: $hosts_why"; exit 1; }
 hosts_make "$3" || exit 1
