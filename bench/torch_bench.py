@@ -52,7 +52,8 @@ class Job:
         self.programs, self.errors = [], []
         address, port = ("10.77.0.1", 29500) if on_host else ("127.0.0.1", free_port())
         shared = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1",
-                  "GLOO_SOCKET_IFNAME": "eth0" if on_host else "lo", "USE_LIBUV": "0",  # Debian's torch lacks libuv
+                  "GLOO_SOCKET_IFNAME": "eth0" if on_host else "lo", "TORCH_TUTTI_AS_GLOO": "0",
+                  "USE_LIBUV": "0",  # Debian's torch lacks libuv
                   "PYTHONPATH": os.pathsep.join(filter(None, [options.package, os.environ.get("PYTHONPATH")]))}
         for rank in range(ranks):
             command = [sys.executable, "-B", RANK]
