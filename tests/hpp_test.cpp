@@ -891,23 +891,24 @@ static void addresses_of_blocks(Player &me) {
   throws(me, "addresses of blocks", TUTTI_ERR_ARGUMENT, words.c_str(), [&] { world.run(pointed); });
 }
 
+static_assert(std::is_aggregate_v<tutti::call> && std::is_aggregate_v<tutti::options> &&
+              std::is_aggregate_v<tutti::settings> && std::is_aggregate_v<tutti::blocks>);
+static_assert(sizeof(tutti::options) == sizeof(tutti_options), "tutti::options lacks a field of tutti_options");
+static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 208,
+              "tutti_call has a new field: add it to tutti::call, to comm_view::lowered, and below");
+
 /* Every field of the structs of C++ reaches the struct of C: the library reads a field, or refuses it. */
 static void fields(Player &me) {
-  static_assert(std::is_aggregate_v<tutti::call> && std::is_aggregate_v<tutti::options> &&
-                std::is_aggregate_v<tutti::settings> && std::is_aggregate_v<tutti::blocks>);
-  static_assert(sizeof(tutti::options) == sizeof(tutti_options), "tutti::options lacks a field of tutti_options");
-  static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 208,
-                "tutti_call has a new field: add it to tutti::call, to comm_view::lowered, and below");
   struct Lowering : comm { /* shows what comm_view makes of a call */
     explicit Lowering(const Player &player) : comm(copy_of_world(player)) {}
     using comm::lowered;
   };
   const Lowering world(me);
   const std::vector<size_t> a(world.ranks()), b(a), c(a), d(a);
-  const tutti_plan *plan = reinterpret_cast<const tutti_plan *>(&a);
+  const auto *plan = reinterpret_cast<const tutti_plan *>(&a);
   tutti_tensor in{}, out{};
-  int x = 0, y = 0, z = 0;
   tutti_message got{};
+  int x = 0, y = 0, z = 0;
   const std::vector<const void *> from(world.ranks());
   const std::vector<void *> to(world.ranks());
   const tutti::call full = {TUTTI_ALLTOALLV,
@@ -941,17 +942,17 @@ static void fields(Player &me) {
                             13};
   const tutti_call made = world.lowered(full);
   me.check(made.collective == TUTTI_ALLTOALLV && made.send == &x && made.recv == &y && made.count == 5, "buffers");
-  me.check(made.type == TUTTI_F64 && made.op == TUTTI_PREMUL_SUM && made.scale == 3, "operation");
+  me.check(made.op == TUTTI_PREMUL_SUM && made.scale == 3 && made.op_context == &x, "operation");
+  me.check(made.type == TUTTI_F64 && made.element_bytes == 13 && made.message == &got, "type, message");
   me.check(made.root == 6 && made.peer == 7 && made.tag == 8, "root, peer, tag");
-  me.check(made.counts == a.data() && made.offsets == b.data(), "counts, offsets");
-  me.check(made.recv_counts == c.data() && made.recv_offsets == d.data(), "recv_counts, recv_offsets");
-  me.check(made.plan == plan && std::strcmp(made.algorithm, "ring") == 0 && made.timeout_ms == 9, "plan, algorithm");
+  me.check(made.counts == a.data() && made.offsets == b.data() && made.recv_counts == c.data(), "counts, offsets");
+  me.check(made.recv_offsets == d.data() && made.plan == plan && made.timeout_ms == 9, "plan");
+  me.check(std::strcmp(made.algorithm, "ring") == 0, "algorithm");
   me.check(made.in == &in && made.out == &out && made.dim == 10 && made.out_dim == 11 && made.has_out_dim, "tensors");
   me.check(made.in_parts && made.lanes == 12 && made.on_ready && made.on_ready_context == &z, "parts, lanes");
-  me.check(made.message == &got && made.op_context == &x && made.element_bytes == 13, "message, bytes");
-  me.check(made.send_blocks == from.data() && made.recv_blocks == to.data(), "send_blocks, recv_blocks");
-  const tutti_call zero{}, none = world.lowered({});
-  me.check(none.op == zero.op && !none.has_out_dim && none.counts == nullptr && none.type == zero.type, "the defaults");
+  me.check(made.send_blocks == from.data() && made.recv_blocks == to.data(), "blocks");
+  const tutti_call none = world.lowered({});
+  me.check(none.op == 0 && !none.has_out_dim && none.counts == nullptr && none.type == 0, "the defaults");
 }
 
 static void settings(Player &me) {
