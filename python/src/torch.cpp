@@ -88,11 +88,23 @@ struct communicator {
   }
 };
 
-/* The first world of this process. Groups whose ranks all belong to it are made from it, so that they share its memory
+/* The largest world of this process. Groups whose ranks all belong to it are made from it, so that they share its memory
  * and connections. */
-struct {
-  std::mutex lock;
-  std::weak_ptr<communicator> world;
+class {
+ public:
+  std::shared_ptr<communicator> get() {
+    std::lock_guard<std::mutex> guard(lock_);
+    return world_.lock();
+  }
+  void set(const std::shared_ptr<communicator> &world) {
+    std::lock_guard<std::mutex> guard(lock_);
+    world_ = world;
+  }
+  std::mutex joining; /* held while a group is made */
+
+ private:
+  std::mutex lock_;
+  std::weak_ptr<communicator> world_;
 } home;
 
 /* What a rank tells the others of its group by the store. */
@@ -189,18 +201,19 @@ std::shared_ptr<communicator> meeting::join_world(uint64_t id) {
 
 std::shared_ptr<communicator> meeting::communicate() {
   static std::mt19937_64 generator(std::random_device{}());
-  std::lock_guard<std::mutex> guard(home.lock);
-  if (size_ == 1) return join_world(0);
-  auto world = home.world.lock();
+  std::lock_guard<std::mutex> guard(home.joining);
+  auto world = home.get();
   if (world && (world->failed || world->process != getpid())) world = nullptr;
+  const auto begin = [&](uint64_t id) {
+    auto made = join_world(id | 1);
+    if (!world || tutti_ranks(world->comm) < tutti_ranks(made->comm)) home.set(made);
+    return made;
+  };
+  if (size_ == 1) return begin(generator());
   const auto all = exchange({world ? world->world_id : 0, generator(), world ? tutti_rank(world->comm) : 0});
   bool common = true;
   for (const record &r : all) common &= r.world_id != 0 && r.world_id == all[0].world_id;
-  if (!common) {
-    auto made = join_world(all[0].random | 1);
-    if (!world) home.world = made;
-    return made;
-  }
+  if (!common) return begin(all[0].random);
   std::vector<uint32_t> ranks;
   for (const record &r : all) ranks.push_back(r.rank);
   auto made = std::make_shared<communicator>();
@@ -297,7 +310,9 @@ class work : public c10d::Work {
   }
 
   ~work() override {
-    if (call_) finisher::get().add(std::move(call_));
+    if (!call_) return;
+    if (call_->on->process == getpid()) finisher::get().add(std::move(call_));
+    else (void)call_.release(); /* a child of fork(): the call is the parent's */
   }
 
   bool wait(milliseconds timeout) override {
@@ -1313,15 +1328,19 @@ class shared_memory {
 
   /* Returns NULL if there is no world, or no memory left; *why is then the reason. */
   void *acquire(size_t bytes, std::string *why) {
+    if (process_ != getpid()) {
+      *why = "this process is a child of fork() of a process that has such memory";
+      return nullptr;
+    }
     std::lock_guard<std::mutex> guard(lock_);
-    const auto world = home.world.lock();
+    const auto world = home.get();
     void *memory = nullptr;
     tutti_err err = TUTTI_OK;
     if (!world && !owner_) *why = "there is no process group yet; call init_process_group first";
-    if (world && world.get() != of_) {
+    if (world && world->world_id != of_) {
       tutti_comm *own;
       err = tutti_comm_self(world->comm, &own);
-      if (err == TUTTI_OK) owner_ = own, of_ = world.get();
+      if (err == TUTTI_OK) owner_ = own, of_ = world->world_id;
     }
     if (err == TUTTI_OK && owner_) err = tutti_alloc(owner_, std::max<size_t>(bytes, 1), &memory);
     if (err != TUTTI_OK) *why = tutti_error_message(nullptr);
@@ -1331,10 +1350,12 @@ class shared_memory {
 
   /* Returns false if the memory is not from here. */
   bool release(void *memory) {
+    if (process_ != getpid())
+      return true; /* a child of fork() has no part in it; another thread may have held the lock */
     std::lock_guard<std::mutex> guard(lock_);
     const auto found = owners_.find(memory);
     if (found == owners_.end()) return false;
-    if (process_ == getpid()) (void)tutti_free(found->second, memory);
+    (void)tutti_free(found->second, memory);
     owners_.erase(found);
     return true;
   }
@@ -1342,8 +1363,8 @@ class shared_memory {
  private:
   std::mutex lock_;
   const pid_t process_ = getpid();
-  tutti_comm *owner_ = nullptr;      /* of what is allocated now */
-  const communicator *of_ = nullptr; /* the world of owner_; only compared */
+  tutti_comm *owner_ = nullptr; /* of what is allocated now */
+  uint64_t of_ = 0;             /* id of the world of owner_ */
   std::map<void *, tutti_comm *> owners_;
 };
 
