@@ -100,7 +100,6 @@ class {
     std::lock_guard<std::mutex> guard(lock_);
     world_ = world;
   }
-  std::mutex joining; /* held while a group is made */
 
  private:
   std::mutex lock_;
@@ -200,8 +199,7 @@ std::shared_ptr<communicator> meeting::join_world(uint64_t id) {
 }
 
 std::shared_ptr<communicator> meeting::communicate() {
-  static std::mt19937_64 generator(std::random_device{}());
-  std::lock_guard<std::mutex> guard(home.joining);
+  thread_local std::mt19937_64 generator(std::random_device{}());
   auto world = home.get();
   if (world && (world->failed || world->process != getpid())) world = nullptr;
   const auto begin = [&](uint64_t id) {
