@@ -159,7 +159,7 @@ static void bad_tensors(struct player *p) {
   refuse_pair(p, &s.there, &t, NULL, "f32|i32");
   t = s.there, t.strides[3] = 2;
   refuse_pair(p, &t, &s.here, NULL, "strides");
-  t = s.there, t.type = (tutti_datatype)(TUTTI_U64 + 1);
+  t = s.there, t.type = (tutti_datatype)(TUTTI_BOOL + 1);
   refuse_pair(p, &t, &s.here, NULL, "data type");
   t = rows_of(s.part, TUTTI_F32, 4, 6), odd = rows_of(s.part + 4, TUTTI_F32, 4, 6);
   refuse_pair(p, &t, &odd, NULL, "to|from|overlap");

