@@ -281,6 +281,8 @@ class finisher {
   }
   void add(c10::intrusive_ptr<work> asked);
   void add(std::unique_ptr<open_call> dropped);
+  /* Called before the interpreter ends: the thread completes nothing more, because it would need the interpreter. */
+  void stop();
 
  private:
   struct item {
@@ -294,8 +296,10 @@ class finisher {
 
   std::mutex lock_;
   std::condition_variable news_;
+  std::condition_variable idle_;
   std::vector<item> incoming_;
   pid_t process_ = 0; /* that has the thread */
+  bool stops_ = false, stopped_ = false;
 };
 
 class work : public c10d::Work {
@@ -416,6 +420,13 @@ void finisher::add(item &&one) {
   news_.notify_one();
 }
 
+void finisher::stop() {
+  std::unique_lock<std::mutex> guard(lock_);
+  stops_ = true;
+  news_.notify_one();
+  if (process_ == getpid()) idle_.wait(guard, [&] { return stopped_; });
+}
+
 void finisher::run() {
   /* Longest time in ms until an item that has arrived meanwhile is looked at. */
   constexpr int LOOK_MS = 2;
@@ -423,7 +434,12 @@ void finisher::run() {
   for (;;) {
     {
       std::unique_lock<std::mutex> guard(lock_);
-      news_.wait(guard, [&] { return !items.empty() || !incoming_.empty(); });
+      news_.wait(guard, [&] { return stops_ || !items.empty() || !incoming_.empty(); });
+      if (stops_) {
+        stopped_ = true;
+        idle_.notify_all();
+        for (;;) news_.wait(guard);
+      }
       std::move(incoming_.begin(), incoming_.end(), std::back_inserter(items));
       incoming_.clear();
     }
@@ -1463,6 +1479,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "empty: dtype is no torch.dtype");
     return empty(sizes, reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type);
   });
+  m.def(
+      "stop", [] { finisher::get().stop(); }, release);
   m.def("use_memory", &shared_allocator::use, py::arg("on"));
   static PyMethodDef allreduce = {
       "allreduce", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_allreduce)), METH_FASTCALL, nullptr};

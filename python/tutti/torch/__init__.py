@@ -8,6 +8,7 @@
 With TORCH_TUTTI_AS_GLOO=1 in the environment, the name "gloo" means this backend, too.
 """
 
+import atexit
 import contextlib
 import datetime
 import os
@@ -21,6 +22,9 @@ from . import _backend
 from ._backend import ProcessGroupTutti
 
 __all__ = ["ProcessGroupTutti", "allreduce", "empty", "memory"]
+
+# Before the interpreter ends, because the thread that completes futures needs it.
+atexit.register(_backend.stop)
 
 _IS_TORCH_1 = torch.__version__.startswith("1.")
 
