@@ -298,7 +298,7 @@ class finisher {
   std::condition_variable news_;
   std::condition_variable idle_;
   std::vector<item> incoming_;
-  pid_t process_ = 0; /* that has the thread */
+  std::atomic<pid_t> process_{0}; /* that has the thread */
   bool stops_ = false, stopped_ = false;
 };
 
@@ -421,10 +421,11 @@ void finisher::add(item &&one) {
 }
 
 void finisher::stop() {
+  if (process_ != getpid()) return; /* without a lock, which another thread may have held when this process was forked */
   std::unique_lock<std::mutex> guard(lock_);
   stops_ = true;
   news_.notify_one();
-  if (process_ == getpid()) idle_.wait(guard, [&] { return stopped_; });
+  idle_.wait(guard, [&] { return stopped_; });
 }
 
 void finisher::run() {
