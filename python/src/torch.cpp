@@ -421,7 +421,8 @@ void finisher::add(item &&one) {
 }
 
 void finisher::stop() {
-  if (process_ != getpid()) return; /* without a lock, which another thread may have held when this process was forked */
+  if (process_ != getpid())
+    return; /* without a lock, which another thread may have held when this process was forked */
   std::unique_lock<std::mutex> guard(lock_);
   stops_ = true;
   news_.notify_one();
