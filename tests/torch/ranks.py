@@ -126,10 +126,10 @@ class Job:
             except EOFError:
                 pass
             process.join(max(0.1, self.deadline - time.monotonic()))
-            if process.exitcode is None:
-                result.is_late = True
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGCONT)
+            result.is_late = process.exitcode is None
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with its children
+            if result.is_late:
                 process.kill()
                 process.join()
             result.code, result.output = process.exitcode, self._output(rank)
@@ -164,6 +164,7 @@ def tell(value: object) -> None:
 def _main(rank, size, module, name, arguments, pipe, environment, limit) -> None:
     global _to_parent
     _to_parent = pipe
+    os.setsid()
     os.environ.clear()
     os.environ.update(environment)
     to = os.open(Path(environment["TEST_FOLDER"], f"output.{rank}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)

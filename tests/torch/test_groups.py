@@ -1,6 +1,7 @@
 """Groups of the torch backend: how they start, subgroups, how they end, processes around them, programs of torchrun."""
 
 import datetime
+import faulthandler
 import os
 import subprocess
 import sys
@@ -523,6 +524,7 @@ raise KeyError("at the end")
 
 def with_children(rank: int, size: int) -> None:
     """A child that is forked while a group is open ends; the group works on."""
+    faulthandler.cancel_dump_traceback_later()  # its thread does not live on in a child, which would wait for it
     init(rank, size)
     check()
     work = dist.all_reduce(torch.ones(3), async_op=True)
