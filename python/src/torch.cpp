@@ -124,6 +124,8 @@ class meeting {
   }
 
   std::shared_ptr<communicator> communicate();
+  /* Keys of this group begin with it. */
+  const std::string &prefix() const { return prefix_; }
 
  private:
   std::vector<record> exchange(const record &own);
@@ -676,7 +678,9 @@ class backend : public base {
 
   backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, milliseconds limit)
       : base(rank, size), options_(c10::make_intrusive<backend_options>(limit)), store_(std::move(store)) {
-    on_ = meeting(*store_, rank, size, limit).communicate();
+    meeting ranks(*store_, rank, size, limit);
+    on_ = ranks.communicate();
+    prefix_ = ranks.prefix();
     init();
   }
 
@@ -734,7 +738,8 @@ class backend : public base {
   c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<communicator> on_;
   std::atomic<uint64_t> sequence_{0};
-  uint64_t monitored_ = 0;
+  std::string prefix_;     /* of this group's keys in the store */
+  uint64_t monitored_ = 0; /* number of monitored barriers that this rank has made or missed */
 };
 
 work_pointer backend::start(call_builder &c, milliseconds wanted) {
@@ -1294,7 +1299,10 @@ work_pointer backend::barrier(const c10d::BarrierOptions &opts) {
 /* A barrier whose rank 0 finds out which ranks do not come. It goes by the store, so that it leaves the communicator as it
  * is, whatever comes of it. Only rank 0 has the time limit; the others wait for its answer. */
 void backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool all) {
-  const std::string round = "tutti/monitored/" + std::to_string(monitored_++) + "/";
+  const auto key_of_round = [&](uint64_t round) { return prefix_ + "monitored/" + std::to_string(round) + "/"; };
+  /* Rounds that have an answer already are over: this rank has missed them. */
+  while (rank_ != 0 && store_->check({key_of_round(monitored_) + "answer"})) monitored_++;
+  const std::string round = key_of_round(monitored_++);
   const auto wait_for = [&](const std::string &key, milliseconds time) {
     try {
       store_->wait({round + key}, std::max(time, milliseconds(1)));
