@@ -685,7 +685,7 @@ class Memory(Case):
 
     @ranks(2)
     def test_views_die(self):
-        """The tensors of an open call are kept, whoever drops them."""
+        """The tensors of an open call are kept, also if the program drops them."""
         works, outs = [], []
         for turn in range(20):
             room = torch.full((50_000,), float(turn))
