@@ -118,9 +118,12 @@ class meeting {
  public:
   meeting(c10d::Store &store, int rank, int size, milliseconds limit)
       : store_(store), rank_(rank), size_(size), limit_(limit) {
-    /* A store may have served earlier groups of the same name. All ranks have joined the same number of them. */
-    const int64_t round = store_.add("tutti/rounds/" + std::to_string(rank), 1);
-    prefix_ = "tutti/" + std::to_string(round) + "/";
+    /* A store may have served earlier groups of the same name: those of earlier rounds of torchrun, in which ranks died at any
+     * time, and those that this round has destroyed. Of these, all ranks have joined the same number. */
+    const char *restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+    prefix_ = "tutti/" + std::string(restarts ? restarts : "0") + "/";
+    const int64_t round = store_.add(prefix_ + "joined/" + std::to_string(rank), 1);
+    prefix_ += std::to_string(round) + "/";
   }
 
   std::shared_ptr<communicator> communicate();
