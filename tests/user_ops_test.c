@@ -369,6 +369,7 @@ static void freed(struct player *p) {
     for (int i = 0; i < 3; i++)
       good(p, by_name ? tutti_allreduce(dup, &x, &sum, 1, TUTTI_U32, op) : tutti_run_call(dup, &call), "allreduce");
     if (p->rank == 0 || by_name) good(p, tutti_comm_op_free(dup, op), "op_free");
+    good(p, tutti_barrier(p->comm), "barrier"); /* the refusal ends dup, and another rank may still be in a call */
     if (!by_name) {
       tutti_request *request = NULL;
       err = tutti_start(dup, &call, &request);
