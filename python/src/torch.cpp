@@ -51,14 +51,17 @@ using base = c10d::Backend;
 using base = c10d::ProcessGroup;
 #endif
 
-/* The name in texts and profiles. Programs that hard-code "gloo" also expect it there. */
-const char *backend_name() {
-  static const bool as_gloo = [] {
+/* Programs that hard-code "gloo" also expect this name in texts and profiles. */
+bool is_called_gloo() {
+  static const bool called = [] {
     const char *value = std::getenv("TORCH_TUTTI_AS_GLOO");
     return value && std::string(value) == "1";
   }();
-  return as_gloo ? "gloo" : "tutti";
+  return called;
 }
+const char *backend_name() { return is_called_gloo() ? "gloo" : "tutti"; }
+/* The name of an event in profiles: as torch's own backend for gloo has it, with the name of this one. */
+#define TITLE(call) (is_called_gloo() ? "gloo:" call : "tutti:" call)
 
 int to_ms(milliseconds time) {
   return time.count() > INT_MAX ? TUTTI_NO_TIMEOUT : static_cast<int>(std::max<int64_t>(time.count(), 1));
@@ -468,6 +471,7 @@ void finisher::run() {
 std::optional<tutti_datatype> datatype_of(at::ScalarType type) {
   switch (type) {
     case at::kByte: return TUTTI_U8;
+    case at::kBool: return TUTTI_BOOL;
     case at::kChar: return TUTTI_I8;
     case at::kShort: return TUTTI_I16;
     case at::kInt: return TUTTI_I32;
@@ -522,28 +526,27 @@ arithmetic::arithmetic(const c10d::ReduceOp &wanted, at::ScalarType scalars) {
   using c10d::ReduceOp;
   static constexpr struct {
     ReduceOp::RedOpType from;
-    tutti_op op, of_bool;
+    tutti_op op;
+    bool is_bitwise, takes_bool;
     const char *name;
-  } rows[] = {{ReduceOp::SUM, TUTTI_SUM, TUTTI_LOR, "SUM"},
-              {ReduceOp::AVG, TUTTI_AVG, TUTTI_USER_OPS, "AVG"},
-              {ReduceOp::PRODUCT, TUTTI_PROD, TUTTI_LAND, "PRODUCT"},
-              {ReduceOp::MIN, TUTTI_MIN, TUTTI_LAND, "MIN"},
-              {ReduceOp::MAX, TUTTI_MAX, TUTTI_LOR, "MAX"},
-              {ReduceOp::BAND, TUTTI_BAND, TUTTI_LAND, "BAND"},
-              {ReduceOp::BOR, TUTTI_BOR, TUTTI_LOR, "BOR"},
-              {ReduceOp::BXOR, TUTTI_BXOR, TUTTI_LXOR, "BXOR"},
-              {ReduceOp::PREMUL_SUM, TUTTI_PREMUL_SUM, TUTTI_USER_OPS, "PREMUL_SUM"}};
+  } rows[] = {{ReduceOp::SUM, TUTTI_SUM, false, true, "SUM"},
+              {ReduceOp::AVG, TUTTI_AVG, false, false, "AVG"},
+              {ReduceOp::PRODUCT, TUTTI_PROD, false, true, "PRODUCT"},
+              {ReduceOp::MIN, TUTTI_MIN, false, true, "MIN"},
+              {ReduceOp::MAX, TUTTI_MAX, false, true, "MAX"},
+              {ReduceOp::BAND, TUTTI_BAND, true, true, "BAND"},
+              {ReduceOp::BOR, TUTTI_BOR, true, true, "BOR"},
+              {ReduceOp::BXOR, TUTTI_BXOR, true, true, "BXOR"},
+              {ReduceOp::PREMUL_SUM, TUTTI_PREMUL_SUM, false, false, "PREMUL_SUM"}};
   const auto *row = std::find_if(std::begin(rows), std::end(rows), [&](const auto &r) { return r.from == wanted.op_; });
   TORCH_CHECK(row != std::end(rows), "Unhandled ReduceOp");
-  const bool is_bool = scalars == at::kBool;
   const auto known = datatype_of(scalars);
-  TORCH_CHECK(known || is_bool, "Invalid scalar type: ", backend_name(), " does not reduce ", c10::toString(scalars));
-  const bool is_bitwise = row->op == TUTTI_BAND || row->op == TUTTI_BOR || row->op == TUTTI_BXOR;
-  TORCH_CHECK(!is_bitwise || c10::isIntegralType(scalars, true), "Cannot use ReduceOp.", row->name,
+  TORCH_CHECK(known, "Invalid scalar type: ", backend_name(), " does not reduce ", c10::toString(scalars));
+  TORCH_CHECK(!row->is_bitwise || c10::isIntegralType(scalars, true), "Cannot use ReduceOp.", row->name,
               " with non-integral dtype");
-  TORCH_CHECK(!is_bool || row->of_bool != TUTTI_USER_OPS, "Cannot use ReduceOp.", row->name, " with Bool");
-  type = is_bool ? TUTTI_U8 : *known;
-  op = is_bool ? row->of_bool : row->op;
+  TORCH_CHECK(row->takes_bool || scalars != at::kBool, "Cannot use ReduceOp.", row->name, " with Bool");
+  type = *known;
+  op = row->op;
   if (op == TUTTI_PREMUL_SUM) scale = factor_of(wanted);
 }
 
@@ -556,6 +559,11 @@ tensors flat_list(const std::vector<tensors> &lists) {
 /* Tensors one after the other. */
 at::Tensor joined(const tensors &list) {
   return at::cat(c10d::fmap(list, [](const at::Tensor &t) { return t.reshape({-1}); }));
+}
+
+/* Returns true if the tensor shares memory with one of the list. */
+bool shares_memory(const at::Tensor &t, const tensors &list) {
+  return std::any_of(list.begin(), list.end(), [&](const at::Tensor &other) { return other.is_alias_of(t); });
 }
 
 /* Returns true if the tensors are contiguous, and none shares memory with another one. */
@@ -614,9 +622,9 @@ class call_builder {
   /* The same, of an input that may share memory with outputs. Then the call gets a copy, unless it is in place, that is, the
    * input is at the address `own`. */
   const void *input(const at::Tensor &t, const tensors &outputs, const void *own) {
-    const bool shares =
-        std::any_of(outputs.begin(), outputs.end(), [&](const at::Tensor &o) { return o.is_alias_of(t); });
-    return input(shares && (t.data_ptr() != own || !t.is_contiguous()) ? t.clone(at::MemoryFormat::Contiguous) : t);
+    return input(shares_memory(t, outputs) && (t.data_ptr() != own || !t.is_contiguous())
+                     ? t.clone(at::MemoryFormat::Contiguous)
+                     : t);
   }
   /* The memory of an output. */
   void *output(const at::Tensor &t) { return place(t, false); }
@@ -806,18 +814,8 @@ void backend::allreduce_now(const at::Tensor &t, const c10d::ReduceOp &op) {
   run(call, kUnset, "allreduce");
 }
 
-/* Names of events in profiles, as torch's own backend for gloo has them, with the name of this one. */
-const char *title(const char *call) {
-  static std::mutex lock;
-  static std::map<std::string, std::string> titles;
-  std::lock_guard<std::mutex> guard(lock);
-  auto &text = titles[call];
-  if (text.empty()) text = std::string(backend_name()) + ":" + call;
-  return text.c_str();
-}
-
 work_pointer backend::broadcast(tensors &list, const c10d::BroadcastOptions &opts) {
-  call_builder c("broadcast", title("broadcast"), c10d::OpType::BROADCAST);
+  call_builder c("broadcast", TITLE("broadcast"), c10d::OpType::BROADCAST);
   c10d::assertRootRank(c.refuser(), static_cast<int>(opts.rootRank), size_);
   c10d::assertRootTensor(c.refuser(), static_cast<int>(opts.rootTensor), static_cast<int>(list.size()));
   c10d::assertDense(c.refuser(), list);
@@ -849,7 +847,7 @@ void combine(at::Tensor into, const at::Tensor &other, c10d::ReduceOp::RedOpType
 }
 
 work_pointer backend::allreduce(tensors &list, const c10d::AllreduceOptions &opts) {
-  call_builder c("allreduce", title("all_reduce"), c10d::OpType::ALLREDUCE);
+  call_builder c("allreduce", TITLE("all_reduce"), c10d::OpType::ALLREDUCE);
   c10d::assertNonEmpty(c.refuser(), list);
   c10d::assertLayoutMatch(c.refuser(), list);
   c10d::assertTypeAndSizesMatch(c.refuser(), list);
@@ -910,12 +908,12 @@ work_pointer backend::sparse_allreduce(tensors &list, const c10d::AllreduceOptio
     result = at::sparse_coo_tensor(all_indices.t().contiguous(), all_values, own.sizes(), own.options()).coalesce();
     for (const at::Tensor &t : list) t.copy_(result);
   });
-  return c10::make_intrusive<work>(c.type_, title("sparse_all_reduce"), list, std::vector<tensors>{list}, nullptr,
+  return c10::make_intrusive<work>(c.type_, TITLE("sparse_all_reduce"), list, std::vector<tensors>{list}, nullptr,
                                    sequence_);
 }
 
 work_pointer backend::allreduce_coalesced(tensors &list, const c10d::AllreduceCoalescedOptions &opts) {
-  call_builder c("allreduce_coalesced", title("all_reduce"), c10d::OpType::ALLREDUCE_COALESCED);
+  call_builder c("allreduce_coalesced", TITLE("all_reduce"), c10d::OpType::ALLREDUCE_COALESCED);
   c10d::assertNonEmpty(c.refuser(), list);
   c10d::assertLayoutMatch(c.refuser(), list);
   for (const at::Tensor &t : list) {
@@ -944,7 +942,7 @@ work_pointer backend::allreduce_coalesced(tensors &list, const c10d::AllreduceCo
 }
 
 work_pointer backend::reduce(tensors &list, const c10d::ReduceOptions &opts) {
-  call_builder c("reduce", title("reduce"), c10d::OpType::REDUCE);
+  call_builder c("reduce", TITLE("reduce"), c10d::OpType::REDUCE);
   c10d::assertRootRank(c.refuser(), static_cast<int>(opts.rootRank), size_);
   c10d::assertRootTensor(c.refuser(), static_cast<int>(opts.rootTensor), static_cast<int>(list.size()));
   c10d::assertSingleElement(c.refuser(), list);
@@ -963,7 +961,7 @@ work_pointer backend::reduce(tensors &list, const c10d::ReduceOptions &opts) {
 }
 
 work_pointer backend::allgather(std::vector<tensors> &outputs, tensors &inputs, const c10d::AllgatherOptions &opts) {
-  call_builder c("allgather", title("all_gather"), c10d::OpType::ALLGATHER);
+  call_builder c("allgather", TITLE("all_gather"), c10d::OpType::ALLGATHER);
   if (inputs.empty()) c.refuse("requires non-empty input tensor list");
   if (inputs.size() != outputs.size()) c.refuse("requires input/output tensor lists to have the same length");
   for (size_t i = 0; i < outputs.size(); i++)
@@ -1003,7 +1001,7 @@ void backend::add_allgather(call_builder &c, const at::Tensor &output, const at:
 }
 
 work_pointer backend::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &opts) {
-  call_builder c("_allgather_base", title("_all_gather_base"), c10d::OpType::_ALLGATHER_BASE);
+  call_builder c("_allgather_base", TITLE("_all_gather_base"), c10d::OpType::_ALLGATHER_BASE);
   add_allgather(c, output, input);
   c.inputs = {input};
   c.results = {{output}};
@@ -1012,7 +1010,7 @@ work_pointer backend::_allgather_base(at::Tensor &output, at::Tensor &input, con
 
 work_pointer backend::allgather_coalesced(std::vector<tensors> &outputs, tensors &inputs,
                                           const c10d::AllgatherOptions &opts) {
-  call_builder c("allgather_coalesced", title("all_gather"), c10d::OpType::ALLGATHER_COALESCED);
+  call_builder c("allgather_coalesced", TITLE("all_gather"), c10d::OpType::ALLGATHER_COALESCED);
   if (inputs.empty()) c.refuse("requires non-empty input tensor list");
   if (outputs.size() != ranks()) c.refuse("output lists should be equal to world size");
   for (const tensors &list : outputs) {
@@ -1043,7 +1041,7 @@ work_pointer backend::allgather_coalesced(std::vector<tensors> &outputs, tensors
 }
 
 work_pointer backend::gather(std::vector<tensors> &outputs, tensors &inputs, const c10d::GatherOptions &opts) {
-  call_builder c("gather", title("gather"), c10d::OpType::GATHER);
+  call_builder c("gather", TITLE("gather"), c10d::OpType::GATHER);
   c10d::assertRootRank(c.refuser(), static_cast<int>(opts.rootRank), size_);
   c10d::assertSingleElementInput(c.refuser(), inputs);
   c10d::assertDense(c.refuser(), inputs);
@@ -1077,7 +1075,7 @@ work_pointer backend::gather(std::vector<tensors> &outputs, tensors &inputs, con
 }
 
 work_pointer backend::scatter(tensors &outputs, std::vector<tensors> &inputs, const c10d::ScatterOptions &opts) {
-  call_builder c("scatter", title("scatter"), c10d::OpType::SCATTER);
+  call_builder c("scatter", TITLE("scatter"), c10d::OpType::SCATTER);
   c10d::assertRootRank(c.refuser(), static_cast<int>(opts.rootRank), size_);
   c10d::assertSingleElementOutput(c.refuser(), outputs);
   c10d::assertDense(c.refuser(), outputs);
@@ -1092,9 +1090,7 @@ work_pointer backend::scatter(tensors &outputs, std::vector<tensors> &inputs, co
                         ", same as size of the process group."));
     c10d::assertTypeAndSizesMatch(c.refuser(), inputs[0], out.options(), out.sizes());
     const bool in_place = out.is_contiguous() && inputs[0][static_cast<size_t>(rank_)].data_ptr() == out.data_ptr();
-    const bool shares =
-        std::any_of(inputs[0].begin(), inputs[0].end(), [&](const at::Tensor &t) { return t.is_alias_of(out); });
-    if (shares && !in_place) c.calls[0].send = c.input(joined(inputs[0]));
+    if (shares_memory(out, inputs[0]) && !in_place) c.calls[0].send = c.input(joined(inputs[0]));
     else c.calls[0].send_blocks = c.inputs_at(inputs[0]);
   } else if (!inputs.empty()) {
     c.refuse("requires empty input on non-root");
@@ -1108,7 +1104,7 @@ work_pointer backend::scatter(tensors &outputs, std::vector<tensors> &inputs, co
 
 work_pointer backend::reduce_scatter(tensors &outputs, std::vector<tensors> &inputs,
                                      const c10d::ReduceScatterOptions &opts) {
-  call_builder c("reduce_scatter", title("reduce_scatter"), c10d::OpType::REDUCE_SCATTER);
+  call_builder c("reduce_scatter", TITLE("reduce_scatter"), c10d::OpType::REDUCE_SCATTER);
   c10d::assertSingleElementOutput(c.refuser(), outputs);
   if (inputs.size() != 1) c.refuse("requires a single-element input list");
   if (inputs[0].size() != ranks())
@@ -1124,10 +1120,8 @@ work_pointer backend::reduce_scatter(tensors &outputs, std::vector<tensors> &inp
   if (counts[static_cast<size_t>(rank_)] != static_cast<size_t>(outputs[0].numel()))
     c.refuse("invalid tensor size: the output tensor must have as many elements as the input tensor of this rank");
   const arithmetic a(opts.reduceOp, outputs[0].scalar_type());
-  const bool shares =
-      std::any_of(inputs[0].begin(), inputs[0].end(), [&](const at::Tensor &t) { return t.is_alias_of(outputs[0]); });
   c.calls = {call_of(TUTTI_REDUCE_SCATTERV, nullptr, nullptr, 0, a.type)};
-  if (shares) c.calls[0].send = c.input(joined(inputs[0]));
+  if (shares_memory(outputs[0], inputs[0])) c.calls[0].send = c.input(joined(inputs[0]));
   else c.calls[0].send_blocks = c.inputs_at(inputs[0]);
   c.calls[0].recv = c.output(outputs[0]);
   set_arithmetic(c.calls[0], a);
@@ -1152,7 +1146,7 @@ void backend::add_reduce_scatter(call_builder &c, const at::Tensor &output, cons
 
 work_pointer backend::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
                                            const c10d::ReduceScatterOptions &opts) {
-  call_builder c("_reduce_scatter_base", title("_reduce_scatter_base"), c10d::OpType::_REDUCE_SCATTER_BASE);
+  call_builder c("_reduce_scatter_base", TITLE("_reduce_scatter_base"), c10d::OpType::_REDUCE_SCATTER_BASE);
   add_reduce_scatter(c, output, input, opts.reduceOp);
   c.inputs = {input};
   c.results = {{output}};
@@ -1162,7 +1156,7 @@ work_pointer backend::_reduce_scatter_base(at::Tensor &output, at::Tensor &input
 #if TORCH_VERSION_MAJOR >= 2
 work_pointer backend::allgather_into_tensor_coalesced(tensors &outputs, tensors &inputs,
                                                       const c10d::AllgatherOptions &opts) {
-  call_builder c("allgather_into_tensor_coalesced", title("all_gather"), c10d::OpType::_ALLGATHER_BASE);
+  call_builder c("allgather_into_tensor_coalesced", TITLE("all_gather"), c10d::OpType::_ALLGATHER_BASE);
   if (inputs.empty() || outputs.size() != inputs.size())
     c.refuse("requires as many output tensors as input tensors, and at least one");
   for (size_t i = 0; i < inputs.size(); i++) add_allgather(c, outputs[i], inputs[i]);
@@ -1173,7 +1167,7 @@ work_pointer backend::allgather_into_tensor_coalesced(tensors &outputs, tensors 
 
 work_pointer backend::reduce_scatter_tensor_coalesced(tensors &outputs, tensors &inputs,
                                                       const c10d::ReduceScatterOptions &opts) {
-  call_builder c("reduce_scatter_tensor_coalesced", title("reduce_scatter"), c10d::OpType::_REDUCE_SCATTER_BASE);
+  call_builder c("reduce_scatter_tensor_coalesced", TITLE("reduce_scatter"), c10d::OpType::_REDUCE_SCATTER_BASE);
   if (inputs.empty() || outputs.size() != inputs.size())
     c.refuse("requires as many output tensors as input tensors, and at least one");
   for (size_t i = 0; i < inputs.size(); i++) add_reduce_scatter(c, outputs[i], inputs[i], opts.reduceOp);
@@ -1196,7 +1190,7 @@ std::vector<size_t> split(const std::vector<int64_t> &splits, const at::Tensor &
 
 work_pointer backend::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
                                     std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &opts) {
-  call_builder c("alltoall_base", title("all_to_all"), c10d::OpType::ALLTOALL_BASE);
+  call_builder c("alltoall_base", TITLE("all_to_all"), c10d::OpType::ALLTOALL_BASE);
   TORCH_CHECK(output.device() == input.device(), "output tensor and input tensor must be on the same type of device");
   c10d::assertDense(c.refuser(), {output});
   c10d::assertDense(c.refuser(), {input});
@@ -1223,7 +1217,7 @@ work_pointer backend::alltoall_base(at::Tensor &output, at::Tensor &input, std::
 }
 
 work_pointer backend::alltoall(tensors &outputs, tensors &inputs, const c10d::AllToAllOptions &opts) {
-  call_builder c("alltoall", title("all_to_all"), c10d::OpType::ALLTOALL);
+  call_builder c("alltoall", TITLE("all_to_all"), c10d::OpType::ALLTOALL);
   if (inputs.size() != ranks() || outputs.size() != ranks())
     c.refuse(c10::str("requires ", size_, " input and output tensors, one for each rank; got ", inputs.size(), " and ",
                       outputs.size()));
@@ -1239,9 +1233,8 @@ work_pointer backend::alltoall(tensors &outputs, tensors &inputs, const c10d::Al
   c.calls = {call_of(TUTTI_ALLTOALLV, nullptr, nullptr, 0, e.type)};
   c.calls[0].counts = counts.data();
   c.calls[0].recv_counts = recv_counts.data();
-  bool shares = false;
-  for (const at::Tensor &in : inputs)
-    shares |= std::any_of(outputs.begin(), outputs.end(), [&](const at::Tensor &t) { return t.is_alias_of(in); });
+  const bool shares =
+      std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor &in) { return shares_memory(in, outputs); });
   if (shares) c.calls[0].send = c.input(joined(inputs));
   else c.calls[0].send_blocks = c.inputs_at(inputs);
   if (are_apart(outputs)) {
@@ -1276,25 +1269,25 @@ work_pointer backend::message(tensors &list, uint32_t peer, int tag, call_builde
 }
 
 work_pointer backend::send(tensors &list, int peer, int tag) {
-  call_builder c("send", title("send"), c10d::OpType::SEND);
+  call_builder c("send", TITLE("send"), c10d::OpType::SEND);
   if (peer < 0 || peer >= size_) c.refuse("invalid rank: " + std::to_string(peer));
   return message(list, static_cast<uint32_t>(peer), tag, c);
 }
 
 work_pointer backend::recv(tensors &list, int peer, int tag) {
-  call_builder c("recv", title("recv"), c10d::OpType::RECV);
+  call_builder c("recv", TITLE("recv"), c10d::OpType::RECV);
   if (peer < 0 || peer >= size_) c.refuse("invalid rank: " + std::to_string(peer));
   return message(list, static_cast<uint32_t>(peer), tag, c);
 }
 
 work_pointer backend::recvAnysource(tensors &list, int tag) {
-  call_builder c("recvAnysource", title("recvAnySource"), c10d::OpType::RECVANYSOURCE);
+  call_builder c("recvAnysource", TITLE("recvAnySource"), c10d::OpType::RECVANYSOURCE);
   c.message = std::make_unique<tutti_message>();
   return message(list, TUTTI_ANY_RANK, tag, c);
 }
 
 work_pointer backend::barrier(const c10d::BarrierOptions &opts) {
-  call_builder c("barrier", title("barrier"), c10d::OpType::BARRIER);
+  call_builder c("barrier", TITLE("barrier"), c10d::OpType::BARRIER);
   c.calls = {call_of(TUTTI_BARRIER, nullptr, nullptr, 0, TUTTI_U8)};
   return start(c, opts.timeout);
 }
