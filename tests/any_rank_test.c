@@ -571,18 +571,24 @@ static void late(struct player *p) {
   (void)!tutti_comm_free(dup);
 }
 
-/* Rank 0 waits for any rank. Rank 1 waits for rank 0, and its limit passes first. */
+/* Rank 0 waits for any rank. Rank 1 waits for rank 0, and its limit passes first. Rank 0's answer across hosts may come
+ * too late on a busy machine, which the message says; then both try again. */
 static void blamed(struct player *p) {
-  tutti_comm *dup;
-  uint32_t value;
-  if (p->ranks < 2 || !good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
-  tutti_call call = receive_of(&value, sizeof value, p->rank == 0 ? TUTTI_ANY_RANK : 0, 1, NULL);
-  call.timeout_ms = p->rank == 0 ? 20000 : 500;
-  if (p->rank < 2)
-    expect_error(p, dup, tutti_run_call(dup, &call), TUTTI_ERR_TIMEOUT,
-                 "rank 1|500 ms|rank 0|waits for a message from any rank");
-  troupe_meet(p);
-  (void)!tutti_comm_free(dup);
+  const uint32_t tries = 20;
+  for (uint32_t again = 1, k = 0; again && k < tries; k++) {
+    tutti_comm *dup;
+    uint32_t value;
+    if (p->ranks < 2 || !good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
+    tutti_call call = receive_of(&value, sizeof value, p->rank == 0 ? TUTTI_ANY_RANK : 0, 1, NULL);
+    call.timeout_ms = p->rank == 0 ? 20000 : 500;
+    const tutti_err err = tutti_run_call(dup, &call);
+    again = p->rank == 1 && k + 1 < tries && test_contains(tutti_error_message(dup), "does not answer");
+    if (p->rank == 1) good(p, tutti_send(p->comm, &again, 1, TUTTI_U32, 0, 3), "send");
+    else good(p, tutti_recv(p->comm, &again, 1, TUTTI_U32, 1, 3), "recv");
+    if (!again) expect_error(p, dup, err, TUTTI_ERR_TIMEOUT, "rank 1|500 ms|rank 0|waits for a message from any rank");
+    troupe_meet(p);
+    (void)!tutti_comm_free(dup);
+  }
 }
 
 /* All other ranks free the communicator, so no message can come any more. */
