@@ -229,6 +229,17 @@ static bool give(struct wire_end *end, bool posts) {
   return given;
 }
 
+/* Gives one frame, or several that the wire may gather. Returns false if it takes none. */
+static bool give_some(struct wire_end *end, uint32_t most, uint64_t *state) {
+  if (ranks_random(state) % 4 > 0) return give(end, ranks_random(state) % 2);
+  bool any = false;
+  end->wire->ops->gather(end->wire, true);
+  for (uint32_t left = (uint32_t)(ranks_random(state) % 40); left > 0 && end->sent < most; left--)
+    any |= give(end, ranks_random(state) % 2);
+  end->wire->ops->gather(end->wire, false);
+  return any;
+}
+
 /* Waits until a descriptor of the wires is readable, which must happen soon as frames are on their way. */
 static bool wait_for_wires(struct wire_end ends[2]) {
   struct pollfd descriptors[2] = {{.events = POLLIN}, {.events = POLLIN}};
@@ -251,7 +262,7 @@ static void both_ways(enum kind kind, uint64_t seed) {
   begin_wires(ends, kind, ranks_random(&state));
   while (ends[0].came < frames || ends[1].came < frames) {
     struct wire_end *end = &ends[ranks_random(&state) % 2];
-    bool moved = ranks_random(&state) % 2 && end->sent < frames && give(end, ranks_random(&state) % 2);
+    bool moved = ranks_random(&state) % 2 && end->sent < frames && give_some(end, frames, &state);
     if (ranks_random(&state) % 2) moved |= end->wire->ops->look(end->wire);
     take_back(end, ranks_random(&state) % 8 == 0);
     idle = moved ? 0 : idle + 1;
@@ -265,6 +276,29 @@ static void both_ways(enum kind kind, uint64_t seed) {
           ends[i].lost);
     CHECK(ends[i].wire->ops->alive(ends[i].wire, ends[i].other->rank), "end %d: the other end counts as closed", i);
   }
+  end_wires(ends);
+}
+
+/* Short frames that are gathered leave together, when the gathering ends. */
+static void test_gathered(void) {
+  enum { FRAMES = 5, SHORT = 1000 };
+  struct wire_end ends[2];
+  uint64_t state = test_seed(), seed;
+  bool all_short;
+  do {
+    seed = ranks_random(&state);
+    all_short = true;
+    for (uint32_t i = 0; i < FRAMES; i++) all_short &= body_bytes_of(seed, i) <= SHORT;
+  } while (!all_short);
+  begin_wires(ends, SOCKET_PAIR, seed);
+  const struct tu_wire_ops *ops = ends[0].wire->ops;
+  ops->gather(ends[0].wire, true);
+  for (uint32_t i = 0; i < FRAMES; i++) CHECK(give(&ends[0], i % 2), "short frame %u is not taken", i);
+  (void)ends[1].wire->ops->look(ends[1].wire);
+  CHECK(ends[1].begun == 0, "%u frames have left before the gathering has ended", ends[1].begun);
+  ops->gather(ends[0].wire, false);
+  (void)ends[1].wire->ops->look(ends[1].wire);
+  CHECK(ends[1].came == FRAMES, "%u of %u frames have left", ends[1].came, FRAMES);
   end_wires(ends);
 }
 
@@ -600,6 +634,7 @@ int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"fabric_opens", test_fabric_opens},
       {"both_ways", test_both_ways},
+      {"gathered", test_gathered},
       {"one_closes", test_one_closes},
       {"one_closes_with_frames_unread", test_unread},
       {"both_close", test_both_close},

@@ -113,6 +113,13 @@ static void ofi_skip(struct tu_wire *w, uint32_t rank) {
   if (!p || !p->hears) o->sockets->ops->skip(o->sockets, rank);
 }
 
+/* Frames that go over the fabric are not gathered. */
+static void ofi_gather(struct tu_wire *w, bool begins) {
+  struct tu_ofi *o = tu_ofi_of(w);
+  o->sockets->ops->gather(o->sockets, begins);
+  if (!begins) count(o);
+}
+
 static bool ofi_post(struct tu_wire *w, uint32_t rank, unsigned how, const void *head, const void *body, size_t bytes) {
   struct tu_ofi *o = tu_ofi_of(w);
   struct tu_ofi_path *p = choose(o, rank);
@@ -238,6 +245,7 @@ static const struct tu_wire_ops ofi_ops = {
     .detach = ofi_detach,
     .skip = ofi_skip,
     .post = ofi_post,
+    .gather = ofi_gather,
     .look = ofi_look,
     .arm = ofi_arm,
     .alive = ofi_alive,

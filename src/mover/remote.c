@@ -20,9 +20,11 @@ static bool look(struct tu_remote *r) {
 /* Sends what waits: slices and credits (tu_remote_serve_comm), those that are left of other communicators, and letters. s
  * may be NULL. */
 static bool serve(struct tu_remote *r, const struct tu_remote_comm *s, bool all_credits) {
+  r->wire->ops->gather(r->wire, true);
   bool moved = tu_remote_serve_comm(r, s, all_credits);
   moved |= tu_remote_serve_left(r, all_credits);
   moved |= tu_remote_send_letters(r);
+  r->wire->ops->gather(r->wire, false);
   return moved;
 }
 

@@ -42,6 +42,24 @@ bool tu_frames_post(struct tu_frames_out *out, const void *head, const void *bod
   return true;
 }
 
+void tu_frames_write(unsigned char *to, const void *head, const void *body, size_t bytes) {
+  const struct tu_frame_prefix prefix = prefix_of(head, bytes);
+  memcpy(to, &prefix, sizeof prefix);
+  if (bytes > 0) memcpy(to + sizeof prefix, body, bytes);
+}
+
+/* What is kept counts as a copied frame whose prefix has been sent. */
+bool tu_frames_keep(struct tu_frames_out *out, const unsigned char *rest, size_t bytes) {
+  struct tu_posted_frame *p = malloc(sizeof *p + bytes);
+  if (!p) return false;
+  *p = (struct tu_posted_frame){.prefix.body_bytes = bytes};
+  memcpy(p->body, rest, bytes);
+  begin(out, &p->prefix, p->body);
+  out->sent = sizeof out->prefix;
+  out->leaving = p;
+  return true;
+}
+
 static void free_leaving(struct tu_frames_out *out) {
   free(out->leaving);
   out->leaving = NULL;

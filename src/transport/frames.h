@@ -39,6 +39,12 @@ struct tu_frames_in {
 void tu_frames_begin(struct tu_frames_out *out, const void *head, const void *body, size_t bytes);
 /* Copies a frame, to be sent after those that wait. Returns false if out of memory. */
 bool tu_frames_post(struct tu_frames_out *out, const void *head, const void *body, size_t bytes);
+/* Writes a frame at `to`, which has room for tu_frames_bytes(bytes). */
+void tu_frames_write(unsigned char *to, const void *head, const void *body, size_t bytes);
+static inline size_t tu_frames_bytes(size_t body_bytes) { return sizeof(struct tu_frame_prefix) + body_bytes; }
+/* Copies the last bytes of frames whose first bytes were sent, to be sent next. No frame may wait. Returns false if out of
+ * memory. */
+bool tu_frames_keep(struct tu_frames_out *out, const unsigned char *rest, size_t bytes);
 /* Finds the bytes to be sent next: what is left of a frame. Begins the next copied frame if none is partly sent. Returns
  * the number of parts; 0: no frame is left. */
 int tu_frames_parts(struct tu_frames_out *out, struct iovec parts[2]);

@@ -71,6 +71,9 @@ struct tu_wire_ops {
   /* Sends a frame like `send`, or copies it to send it later. how: values of enum tu_order. Returns false if out of
    * memory. */
   bool (*post)(struct tu_wire *w, uint32_t rank, unsigned how, const void *head, const void *body, size_t body_bytes);
+  /* Between gather(w, true) and gather(w, false), short frames to the same rank may wait, so that one system call sends
+   * them; their bodies are copied. */
+  void (*gather)(struct tu_wire *w, bool begins);
   /* Continues frames that are partly sent, and receives what has arrived. Returns true if a socket was ready to send or
    * receive. */
   bool (*look)(struct tu_wire *w);

@@ -24,6 +24,9 @@ enum {
   EVENTS = 16,
   READS = 16,
   BUFFER_BYTES = 17 << 10, /* a frame of at most so many bytes is received by one system call */
+  /* Short frames, whose bodies have at most SHORT_BYTES, are sent together, at most GATHERED_BYTES by one system call. */
+  SHORT_BYTES = 2 << 10,
+  GATHERED_BYTES = 16 << 10,
   /* Time between two calls of look that ask epoll, which sees all connections, in ns. The calls between them try only the
    * connection that received something last. */
   WIDE_NS = 10000,
@@ -61,6 +64,11 @@ struct sockets {
   struct connection *recent; /* the connection that received something last; NULL: none */
   uint64_t wide_ns;          /* time of the last call of look that asked epoll */
   uint32_t ranks;
+  /* Frames that wait while the user of the wire sends several (gather): for one connection at a time. */
+  bool gathers;
+  struct connection *gathered_for; /* NULL: none wait */
+  size_t gathered_bytes;
+  unsigned char gathered[GATHERED_BYTES];
   struct connection connections[]; /* [2 * ranks]: for data with each rank, then for control with each rank */
 };
 
@@ -169,11 +177,50 @@ static bool drain(struct sockets *s, struct connection *c) {
   return true;
 }
 
+/* Sends the gathered frames. */
+static void send_gathered(struct sockets *s) {
+  struct connection *c = s->gathered_for;
+  if (!c) return;
+  struct iovec part = {s->gathered, s->gathered_bytes};
+  const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  const ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  s->gathered_for = NULL;
+  if (n < 0 && !is_temporary()) {
+    silence(c);
+    return;
+  }
+  const size_t sent = n < 0 ? 0 : (size_t)n;
+  if (sent == s->gathered_bytes) return;
+  if (tu_frames_keep(&c->out, s->gathered + sent, s->gathered_bytes - sent)) watch(s, c, true);
+  else lose(s, c);
+}
+
+/* Adds a frame to those that are sent together, if the wire gathers frames and none waits for the socket. Otherwise
+ * returns false, and no frame is gathered for this connection. */
+static bool gather_frame(struct sockets *s, struct connection *c, const void *head, const void *body, size_t bytes) {
+  const size_t room = sizeof s->gathered - (s->gathered_for ? s->gathered_bytes : 0);
+  const bool is_short = s->gathers && bytes <= SHORT_BYTES;
+  if (s->gathered_for && (s->gathered_for != c || !is_short || tu_frames_bytes(bytes) > room)) send_gathered(s);
+  if (!is_short || c->mute || c->fd < 0 || !tu_frames_is_empty(&c->out)) return false;
+  if (!s->gathered_for) s->gathered_bytes = 0;
+  s->gathered_for = c;
+  tu_frames_write(s->gathered + s->gathered_bytes, head, body, bytes);
+  s->gathered_bytes += tu_frames_bytes(bytes);
+  return true;
+}
+
+static void sockets_gather(struct tu_wire *w, bool begins) {
+  struct sockets *s = sockets_of(w);
+  s->gathers = begins;
+  send_gathered(s);
+}
+
 static bool sockets_send(struct tu_wire *w, uint32_t rank, const void *head, const void *body, size_t body_bytes) {
   struct sockets *s = sockets_of(w);
   struct connection *c = &s->connections[rank];
   if (c->mute) return true;
   want(s, c);
+  if (gather_frame(s, c, head, body, body_bytes)) return true;
   if (c->fd < 0 || !drain(s, c)) return false;
   if (c->mute) return true;
   tu_frames_begin(&c->out, head, body, body_bytes);
@@ -207,7 +254,8 @@ static bool sockets_post(struct tu_wire *w, uint32_t rank, unsigned how, const v
                          size_t body_bytes) {
   struct sockets *s = sockets_of(w);
   struct connection *c = choose(s, rank, how);
-  if (!c || c->mute) return true;
+  if (!c || c->mute || gather_frame(s, c, head, body, body_bytes)) return true;
+  if (c->mute) return true;
   if (!tu_frames_post(&c->out, head, body, body_bytes)) return false;
   want(s, c);
   if (c->fd >= 0) (void)drain(s, c);
@@ -385,6 +433,7 @@ static const struct tu_wire_ops sockets_ops = {
     .detach = sockets_detach,
     .skip = sockets_skip,
     .post = sockets_post,
+    .gather = sockets_gather,
     .look = sockets_look,
     .alive = sockets_alive,
     .met = sockets_met,
