@@ -894,7 +894,7 @@ static void addresses_of_blocks(Player &me) {
 static_assert(std::is_aggregate_v<tutti::call> && std::is_aggregate_v<tutti::options> &&
               std::is_aggregate_v<tutti::settings> && std::is_aggregate_v<tutti::blocks>);
 static_assert(sizeof(tutti::options) == sizeof(tutti_options), "tutti::options lacks a field of tutti_options");
-static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 208,
+static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 216,
               "tutti_call has a new field: add it to tutti::call, to comm_view::lowered, and below");
 
 /* Every field of the structs of C++ reaches the struct of C: the library reads a field, or refuses it. */
@@ -939,7 +939,8 @@ static void fields(Player &me) {
                             from,
                             to,
                             &x,
-                            13};
+                            13,
+                            14};
   const tutti_call made = world.lowered(full);
   me.check(made.collective == TUTTI_ALLTOALLV && made.send == &x && made.recv == &y && made.count == 5, "buffers");
   me.check(made.op == TUTTI_PREMUL_SUM && made.scale == 3 && made.op_context == &x, "operation");
@@ -949,6 +950,7 @@ static void fields(Player &me) {
   me.check(made.recv_offsets == d.data() && made.plan == plan && made.timeout_ms == 9, "plan");
   me.check(std::strcmp(made.algorithm, "ring") == 0, "algorithm");
   me.check(made.in == &in && made.out == &out && made.dim == 10 && made.out_dim == 11 && made.has_out_dim, "tensors");
+  me.check(made.flags == 14, "flags");
   me.check(made.in_parts && made.lanes == 12 && made.on_ready && made.on_ready_context == &z, "parts, lanes");
   me.check(made.send_blocks == from.data() && made.recv_blocks == to.data(), "blocks");
   const tutti_call none = world.lowered({});

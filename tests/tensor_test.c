@@ -44,6 +44,9 @@ struct trial {
   uint32_t root, lanes;
   const char *algorithm;
   uint32_t half; /* which of the two halves is checked, 0 or 1 */
+  /* Other ranks may have other shapes: 0: not; 1: this rank gives its tensors; 2: tensors of one dimension, if its own are
+   * dense; 3: buffers, if its own are dense. */
+  uint32_t any_shape;
 };
 
 /* Returns an element of the input of `rank`. It is so small that sums are exact in every type. */
@@ -138,6 +141,44 @@ static void play_halves(struct player *p, struct trial t) {
   if (p->rank == 0) p->stage->counted++;
 }
 
+/* Returns true if the elements of each block of the tensor lie together, in logical order. */
+static bool is_dense(const tutti_tensor *tensor, const struct tensors_kind *kind, bool cut, int dim) {
+  size_t before = 1;
+  for (int d = 0; d < dim; d++) before *= tensor->shape[d];
+  return kind == &tensors_kinds[0] && (!cut || before == 1);
+}
+
+static size_t elements_of(const tutti_tensor *tensor) {
+  size_t elements = 1;
+  for (int d = 0; d < TUTTI_DIMS; d++) elements *= tensor->shape[d];
+  return elements;
+}
+
+/* Changes a call with dense tensors into one with buffers, or with tensors of one dimension, which replace in and out. */
+static void reshape(const struct trial *t, tutti_call *call, tutti_tensor flat[2]) {
+  const tutti_tensor *of[2] = {call->in, call->out};
+  call->flags = TUTTI_ANY_SHAPE;
+  if (call->in && !is_dense(call->in, t->in, t->op->in_cut, t->dim)) return;
+  if (call->out && !is_dense(call->out, t->out, t->op->out_cut, t->out_dim)) return;
+  if (t->any_shape == 3) {
+    call->flags = 0;
+    call->send = call->in ? call->in->data : NULL, call->recv = call->out ? call->out->data : NULL;
+    call->in = call->out = NULL;
+    call->type = t->type;
+    call->count = 1;
+    for (int d = 0; d < TUTTI_DIMS; d++) call->count *= t->block[d];
+  }
+  if (t->any_shape != 2) return;
+  call->dim = call->out_dim = -1;
+  for (int i = 0; i < 2; i++) {
+    if (!of[i]) continue;
+    const size_t elements = elements_of(of[i]);
+    if (tutti_tensor_strided(&flat[i], (tutti_tensor_of){of[i]->data, t->type, 1, &elements}, NULL) != TUTTI_OK)
+      abort();
+    *(i == 0 ? &call->in : &call->out) = &flat[i];
+  }
+}
+
 static void play_trial(struct player *p, const struct trial *t) {
   if (t->op->halves) {
     play_halves(p, *t);
@@ -162,12 +203,15 @@ static void play_trial(struct player *p, const struct trial *t) {
       .lanes = t->lanes,
       .peer = (p->rank + 1) % p->ranks};
   if (t->op->out_cut && !t->op->in_cut) call.dim = t->out_dim;
+  tutti_tensor flat[2];
+  if (t->any_shape) reshape(t, &call, flat);
   tutti_request *request = NULL;
   tutti_err err;
   if (p2p) {
     tutti_call calls[2] = {call, call};
-    calls[0].out = NULL;
-    calls[1].collective = TUTTI_RECV, calls[1].in = NULL, calls[1].peer = (p->rank + p->ranks - 1) % p->ranks;
+    calls[0].out = NULL, calls[0].recv = NULL;
+    calls[1].collective = TUTTI_RECV, calls[1].in = NULL, calls[1].send = NULL,
+    calls[1].peer = (p->rank + p->ranks - 1) % p->ranks;
     err = tutti_start_all(p->comm, calls, 2, &request);
   } else {
     err = tutti_start(p->comm, &call, &request);
@@ -234,6 +278,8 @@ static void some_layouts(struct player *p) {
     uint64_t in = ranks_random(&state), out = ranks_random(&state); /* every rank has its own layouts */
     t.in = &tensors_kinds[(in + p->rank * (in >> 32)) % TENSORS_KINDS];
     t.out = &tensors_kinds[(out + p->rank * (out >> 32)) % TENSORS_KINDS];
+    if (ranks_random(&state) % 3 == 0) t.any_shape = 1 + (uint32_t)(in >> 16 ^ p->rank * (out >> 40)) % 3;
+    if (t.any_shape > 1) t.in = t.out = &tensors_kinds[0];
     bool large = ranks_random(&state) % 2,
          tiny = ranks_random(&state) % 4 == 0; /* tiny: the message fits into its cache line */
     for (int d = 0; d < TUTTI_DIMS; d++) t.block[d] = 1 + ranks_random(&state) % (d < 3 ? 2 : d == 3 ? 40 : 90);

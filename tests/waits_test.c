@@ -465,6 +465,8 @@ static void would_be_refused(struct player *p) {
       {.collective = TUTTI_ALLREDUCE, .recv = memory, .count = 4, .type = TUTTI_U32},
       {.collective = TUTTI_BROADCAST, .recv = memory, .count = 4, .type = TUTTI_U32, .root = p->ranks},
       {.collective = TUTTI_SEND, .send = &value, .count = 1, .type = TUTTI_U32, .tag = TUTTI_ANY_TAG},
+      {.collective = TUTTI_SEND, .send = &value, .count = 1, .type = TUTTI_U32, .flags = TUTTI_ANY_SHAPE},
+      {.collective = TUTTI_SEND, .send = &value, .count = 1, .type = TUTTI_U32, .flags = 1u << 30},
       {.collective = TUTTI_RECV, .recv = &value, .count = 1, .type = TUTTI_U32, .peer = p->ranks},
       {.collective = TUTTI_BARRIER, .algorithm = "none"},
       {.collective = TUTTI_BARRIER, .timeout_ms = -2},

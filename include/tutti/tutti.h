@@ -468,6 +468,7 @@ TUTTI_API void tutti_plan_free(tutti_plan *plan);
 
 #define TUTTI_IN_PLACE ((void *)-1)   /* passed instead of a buffer: the call is in place */
 #define TUTTI_ELEMENT_BYTES_MAX 65536 /* maximum of tutti_call.element_bytes */
+#define TUTTI_ANY_SHAPE 1u            /* bit of tutti_call.flags: see Tensors below */
 
 /* Callback that reports that `count` elements of the output, from element `first` on, are final. The program may read
  * these elements at once, but may write them only after the call is complete. See tutti_call.on_ready. */
@@ -535,7 +536,9 @@ typedef struct tutti_message {
  * and both in alltoall. Other collectives cut nothing. alltoall may cut `out` along another dimension, `out_dim`. A
  * call is in place if both tensors have the same memory, shape and layout (alltoall: and are cut along the same
  * dimension). Otherwise they share no byte, but one may lie in the gaps of the other. Layouts may differ between ranks,
- * shapes may not. The vector variants take no tensors.
+ * shapes may not, unless the flag TUTTI_ANY_SHAPE is set: then other ranks may give tensors of other shapes, with the
+ * same flag, or buffers. Their blocks must have as many elements, which are in logical order. The vector variants take
+ * no tensors.
  *
  * Messages. Messages of one pair of ranks and one tag are received in the order in which they were sent. A receive with
  * peer TUTTI_ANY_RANK takes a message of any rank of the communicator, with tag TUTTI_ANY_TAG one of any tag. `message`
@@ -605,6 +608,7 @@ typedef struct tutti_call {
   /* Bytes of an element if type is TUTTI_BYTES, equal on all ranks: 1 to TUTTI_ELEMENT_BYTES_MAX, and not more than
    * TUTTI_SLOT_BYTES, which is at least 8 KiB by default. 0 for all other datatypes. */
   size_t element_bytes;
+  uint64_t flags; /* TUTTI_ANY_SHAPE, or 0 */
   /* New fields are added at the end, here. */
 } tutti_call;
 

@@ -443,6 +443,7 @@ struct call {
   span<void *const> recv_blocks = {};       /* address of each block, instead of recv */
   void *op_context = nullptr;
   std::size_t element_bytes = 0; /* with TUTTI_BYTES */
+  std::uint64_t flags = 0;       /* TUTTI_ANY_SHAPE */
 };
 
 /* ---- owners ----------------------------------------------------------------------------------------------------- */
@@ -1121,6 +1122,7 @@ class comm_view {
     made.recv_blocks = start_of(c.recv_blocks);
     made.op_context = c.op_context;
     made.element_bytes = c.element_bytes;
+    made.flags = c.flags;
     return set(made, c.op, c.in ? c.in->type : c.out ? c.out->type : c.type);
   }
 

@@ -24,7 +24,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
 #include <pybind11/chrono.h>
-#include <tutti/tutti.h>
+#include <tutti/tensor.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -579,6 +579,13 @@ bool are_apart(const tensors &list) {
   return true;
 }
 
+/* Returns the length of the pieces of a tensor whose elements lie one after the other, in bytes. */
+int64_t bytes_of_pieces(const at::Tensor &t) {
+  int64_t elements = 1;
+  for (int64_t d = t.dim() - 1; d >= 0 && (t.size(d) == 1 || t.stride(d) == elements); d--) elements *= t.size(d);
+  return elements * static_cast<int64_t>(t.element_size());
+}
+
 /* Copies a tensor of one dimension into tensors that have as many elements together. */
 void spread(const at::Tensor &flat, const tensors &list) {
   int64_t at = 0;
@@ -630,6 +637,23 @@ class call_builder {
   void *output(const at::Tensor &t) { return place(t, false); }
   /* The memory of a tensor that is replaced by the result. */
   void *both(const at::Tensor &t) { return place(t, true); }
+  /* Sets the input and the output of a call that has one tensor: it is read, or written, or both. If it is not contiguous,
+   * the call goes through its strides. If it consists of shorter pieces, or the library cannot describe it, the call gets a
+   * copy: single elements are copied faster by torch (docs/TORCH.md). */
+  void use(tutti_call &call, const at::Tensor &t, bool reads, bool writes) {
+    check_cpu(t);
+    if (!t.is_contiguous() && bytes_of_pieces(t) >= PIECE_BYTES && describe(call, t)) {
+      call.in = reads ? &described_.back() : nullptr;
+      call.out = writes ? &described_.back() : nullptr;
+      call.flags = TUTTI_ANY_SHAPE; /* of other ranks, the tensor may be contiguous */
+      held.push_back(t);
+    } else if (writes) {
+      call.recv = place(t, reads);
+      call.send = reads ? call.recv : nullptr;
+    } else {
+      call.send = input(t);
+    }
+  }
   /* The addresses of blocks, of which the library copies the array when the call starts. */
   const void *const *inputs_at(const tensors &list) {
     auto &blocks = addresses_.emplace_back();
@@ -676,8 +700,27 @@ class call_builder {
     return copy.data_ptr();
   }
 
+  static constexpr int64_t PIECE_BYTES = 64;
+  /* Describes a tensor to the library. If an element is several of the call, they are a dimension of their own. */
+  bool describe(const tutti_call &call, const at::Tensor &t) {
+    const auto unit = static_cast<int64_t>(call.count) / std::max<int64_t>(t.numel(), 1);
+    if (t.numel() == 0 || t.dim() + (unit > 1) > TUTTI_DIMS) return false;
+    std::vector<size_t> shape, strides;
+    for (int64_t d = 0; d < t.dim(); d++) {
+      shape.push_back(static_cast<size_t>(t.size(d)));
+      strides.push_back(static_cast<size_t>(t.stride(d) * unit));
+    }
+    if (unit > 1) {
+      shape.push_back(static_cast<size_t>(unit));
+      strides.push_back(1);
+    }
+    const tutti_tensor_of of = {t.data_ptr(), call.type, static_cast<uint32_t>(shape.size()), shape.data()};
+    return tutti_tensor_strided(&described_.emplace_back(), of, strides.data()) == TUTTI_OK;
+  }
+
   std::vector<std::function<void()>> copies_;
   std::deque<std::vector<void *>> addresses_;
+  std::deque<tutti_tensor> described_;
 };
 
 class backend : public base {
@@ -822,9 +865,9 @@ work_pointer backend::broadcast(tensors &list, const c10d::BroadcastOptions &opt
   c10d::assertTypeAndSizesMatch(c.refuser(), list);
   const at::Tensor t = list[static_cast<size_t>(opts.rootTensor)];
   const elements e(t);
-  void *memory = c.both(t);
-  c.calls = {call_of(TUTTI_BROADCAST, memory, memory, e.count(t), e.type)};
+  c.calls = {call_of(TUTTI_BROADCAST, nullptr, nullptr, e.count(t), e.type)};
   c.calls[0].root = static_cast<uint32_t>(opts.rootRank);
+  c.use(c.calls[0], t, true, true);
   for (const at::Tensor &other : list)
     if (!other.is_same(t)) c.later([other, t] { other.copy_(t); });
   c.inputs = list;
@@ -856,13 +899,13 @@ work_pointer backend::allreduce(tensors &list, const c10d::AllreduceOptions &opt
   if (list[0].layout() != at::kStrided) c.refuse("unsupported layout");
   const at::Tensor t = list[0];
   const arithmetic a(opts.reduceOp, t.scalar_type());
-  void *memory = c.both(t);
   for (size_t i = 1; i < list.size(); i++) {
-    write_results([&] { combine(c.held[0], list[i], opts.reduceOp.op_); });
+    write_results([&] { combine(t, list[i], opts.reduceOp.op_); });
     c.later([t, other = list[i]] { other.copy_(t); });
   }
-  c.calls = {call_of(TUTTI_ALLREDUCE, memory, memory, static_cast<size_t>(t.numel()), a.type)};
+  c.calls = {call_of(TUTTI_ALLREDUCE, nullptr, nullptr, static_cast<size_t>(t.numel()), a.type)};
   set_arithmetic(c.calls[0], a);
+  c.use(c.calls[0], t, true, true);
   c.inputs = list;
   c.results = {list};
   return start(c, opts.timeout);
@@ -950,11 +993,10 @@ work_pointer backend::reduce(tensors &list, const c10d::ReduceOptions &opts) {
   const at::Tensor &t = list[0];
   const arithmetic a(opts.reduceOp, t.scalar_type());
   const bool is_root = rank_ == opts.rootRank;
-  const void *send = is_root ? c.both(t) : c.input(t);
-  c.calls = {call_of(TUTTI_REDUCE, send, is_root ? const_cast<void *>(send) : nullptr, static_cast<size_t>(t.numel()),
-                     a.type)};
+  c.calls = {call_of(TUTTI_REDUCE, nullptr, nullptr, static_cast<size_t>(t.numel()), a.type)};
   set_arithmetic(c.calls[0], a);
   c.calls[0].root = static_cast<uint32_t>(opts.rootRank);
+  c.use(c.calls[0], t, true, is_root);
   c.inputs = list;
   c.results = {list};
   return start(c, opts.timeout);
@@ -1258,8 +1300,8 @@ work_pointer backend::message(tensors &list, uint32_t peer, int tag, call_builde
   const at::Tensor &t = list[0];
   const elements e(t);
   const bool sends = c.type_ == c10d::OpType::SEND;
-  c.calls = {call_of(sends ? TUTTI_SEND : TUTTI_RECV, sends ? c.input(t) : nullptr, sends ? nullptr : c.output(t),
-                     e.count(t), e.type)};
+  c.calls = {call_of(sends ? TUTTI_SEND : TUTTI_RECV, nullptr, nullptr, e.count(t), e.type)};
+  c.use(c.calls[0], t, sends, !sends);
   c.calls[0].peer = peer;
   c.calls[0].tag = static_cast<uint32_t>(tag);
   c.calls[0].message = c.message.get();

@@ -259,6 +259,17 @@ static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct
                  near ? near : "", near ? "'?" : "");
 }
 
+static tutti_err check_flags(const tutti_call *call, struct tu_error *error) {
+  const char *name = tu_collectives[call->collective].name;
+  if (call->flags & ~(uint64_t)TUTTI_ANY_SHAPE)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: tutti_call.flags is %#llx; expected TUTTI_ANY_SHAPE (%#x), or 0",
+                   name, (unsigned long long)call->flags, TUTTI_ANY_SHAPE);
+  if (!call->flags || call->in || call->out) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                 "%s: TUTTI_ANY_SHAPE is set, but the call has no tensors; set tutti_call.in and .out, or no flag",
+                 name);
+}
+
 static uint32_t form_of(const tutti_call *call, const struct tu_call *resolved) {
   return (call->in_parts ? TU_FILLS : 0) | (call->on_ready ? TU_TELLS : 0) |
          (resolved->in.addresses ? TU_SEND_BLOCKS : 0) | (resolved->out.addresses ? TU_RECV_BLOCKS : 0);
@@ -273,6 +284,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   if (tensor) flat.type = tensor->type;
   if ((err = check_names(comm, &flat, tensor, error)) != TUTTI_OK) return err;
   if ((err = check_lanes(call, error)) != TUTTI_OK) return err;
+  if ((err = check_flags(call, error)) != TUTTI_OK) return err;
   const struct tu_collective *c = &tu_collectives[call->collective];
   out->point_to_point = c->family == TUTTI_SEND;
   uint32_t in_blocks, out_blocks;
@@ -328,7 +340,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
 static bool repeats_tensors(const struct tu_memo *memo, const tutti_call *call) {
   const tutti_call *last = &memo->call;
   if (!call->in != !last->in || !call->out != !last->out || call->dim != last->dim || call->out_dim != last->out_dim ||
-      call->has_out_dim != last->has_out_dim || call->lanes != last->lanes)
+      call->has_out_dim != last->has_out_dim || call->lanes != last->lanes || call->flags != last->flags)
     return false;
   return (!call->in || tu_tensor_same(call->in, &memo->in)) && (!call->out || tu_tensor_same(call->out, &memo->out));
 }

@@ -198,8 +198,9 @@ tutti_err tu_call_of_tensors(const struct tutti_comm *comm, const tutti_call *ca
     const struct tu_fold *fold = in.tensor ? &t->in_fold : &t->out_fold;
     flat->type = any->tensor->type;
     flat->count = tu_fold_block_bytes(fold) / tu_map_item_bytes(fold->map);
-    t->facts = tu_hash(any->block, sizeof any->block, tu_hash(axes, sizeof axes, 1)) | 1;
-    resolved->signature.tensors = hash_layout(&in, hash_layout(&out, 1)) | 1;
+    if (!(call->flags & TUTTI_ANY_SHAPE))
+      t->facts = tu_hash(any->block, sizeof any->block, tu_hash(axes, sizeof axes, 1)) | 1;
+    resolved->signature.tensors = hash_layout(&in, hash_layout(&out, call->flags + 1)) | 1;
   }
   return TUTTI_OK;
 }

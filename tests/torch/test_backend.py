@@ -532,6 +532,11 @@ def stepped(t: torch.Tensor) -> torch.Tensor:
     return wide[::2]
 
 
+def of_each_kind(t: torch.Tensor) -> torch.Tensor:
+    """Other strides on each rank, so that one rank gives the library a tensor, another one a buffer, a third one a copy."""
+    return (torch.Tensor.clone, stepped, transposed)[dist.get_rank() % 3](t)
+
+
 def offset(t: torch.Tensor) -> torch.Tensor:
     """At an address that is a multiple of the element size only."""
     room = torch.zeros(t.numel() + 1).to(t.dtype)
@@ -571,6 +576,29 @@ class Memory(Case):
     @ranks(3, limit=60)
     def test_stepped(self):
         self.in_memory(stepped, (5, 2))
+
+    @ranks(3, limit=60)
+    def test_stepped_pieces(self):
+        """Pieces that are long enough to be read and written through their strides."""
+        self.in_memory(stepped, (5, 40))
+        self.in_memory(lambda t: stepped(t.reshape(3, 2, 1, 20)), (3, 2, 1, 20))
+
+    @ranks(3, limit=60)
+    def test_of_each_kind(self):
+        self.in_memory(of_each_kind, (3, 40))
+        self.in_memory(of_each_kind, (3, 5))
+
+    @ranks(3, limit=60)
+    def test_strides_of_wide_elements(self):
+        """Elements of a type that the library does not have, which it moves as bytes."""
+        x = of_each_kind(torch.full((3, 40), 1.0 + self.rank, dtype=torch.complex64))
+        dist.broadcast(x, 1)
+        self.same(x, torch.full((3, 40), 2.0, dtype=torch.complex64))
+        got = of_each_kind(torch.zeros(3, 40, dtype=torch.complex64))
+        sending = dist.isend(x, (self.rank + 1) % 3)
+        dist.recv(got, (self.rank - 1) % 3)
+        sending.wait()
+        self.same(got, torch.full((3, 40), 2.0, dtype=torch.complex64))
 
     @ranks(3, limit=60)
     def test_channels_last(self):
