@@ -741,6 +741,11 @@ class backend : public base {
   const std::string getBackendName() const override { return backend_name(); }
   /* In place, and complete on return. */
   void allreduce_now(const at::Tensor &t, const c10d::ReduceOp &op);
+  /* From torch 2.7 on, these override functions of c10d::Backend, by which DDP gets its buckets if DDP_DISABLE_COMM_MEM=0.
+   * supportsTensorAlloc got its argument later. If there is no shared memory left, the tensor has ordinary memory. */
+  at::Tensor allocateTensor(long size, at::TensorOptions options = {});
+  bool supportsTensorAlloc() { return true; }
+  bool supportsTensorAlloc(c10::DeviceIndex) { return true; }
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
@@ -1441,6 +1446,13 @@ at::Tensor empty(const std::vector<int64_t> &sizes, at::ScalarType type) {
   return at::from_blob(memory, sizes, release_shared, at::TensorOptions().dtype(type));
 }
 
+at::Tensor backend::allocateTensor(long size, at::TensorOptions options) {
+  std::string why;
+  const at::ScalarType type = c10::typeMetaToScalarType(options.dtype());
+  void *memory = shared_memory::get().acquire(static_cast<size_t>(size) * c10::elementSize(type), &why);
+  return memory ? at::from_blob(memory, {size}, release_shared, options) : at::empty({size}, options);
+}
+
 /* Allocates the memory of all CPU tensors while it is switched on. Short tensors, and those for which there is no memory left,
  * have ordinary memory. Memory is freed by its address, so it does not matter when the allocator is switched off. */
 class shared_allocator final : public c10::Allocator {
@@ -1518,6 +1530,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
            "that set none of their own. Raises RuntimeError, with the names of the ranks that are missing.")
       .def_property_readonly("options", [](const backend &b) { return b.options_; })
       .def("_set_default_timeout", [](const backend &b, const milliseconds &timeout) { b.options_->timeout = timeout; })
+      .def("_allocate_tensor",
+           [](backend &b, long size, const py::object &dtype) {
+             TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "_allocate_tensor: dtype is no torch.dtype");
+             return b.allocateTensor(size, reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type);
+           })
       /* Programs for gloo make devices; they mean nothing here. */
       .def_static(
           "create_device", [](const std::string &, const std::string &) { return py::none(); },

@@ -283,8 +283,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   tutti_call flat = *call;
   if (tensor) flat.type = tensor->type;
   if ((err = check_names(comm, &flat, tensor, error)) != TUTTI_OK) return err;
-  if ((err = check_lanes(call, error)) != TUTTI_OK) return err;
-  if ((err = check_flags(call, error)) != TUTTI_OK) return err;
+  if ((err = check_lanes(call, error)) != TUTTI_OK || (err = check_flags(call, error)) != TUTTI_OK) return err;
   const struct tu_collective *c = &tu_collectives[call->collective];
   out->point_to_point = c->family == TUTTI_SEND;
   uint32_t in_blocks, out_blocks;

@@ -622,6 +622,17 @@ class Memory(Case):
         self.same(x, torch.full((2, 3), 3.0))
         self.assertTrue(x.is_leaf)
 
+    @ranks(2)
+    def test_allocate_tensor(self):
+        """What torch 2.7 asks a backend for when DDP makes its buckets. This version of torch does not ask."""
+        pg = dist.group.WORLD
+        pg = pg._get_backend(torch.device("cpu")) if TORCH_2 else pg
+        for dtype in torch.float64, torch.bfloat16:
+            x = pg._allocate_tensor(100_000, dtype)
+            self.assertEqual((x.shape, x.dtype), ((100_000,), dtype))
+            dist.all_reduce(x.fill_(self.rank + 1))
+            self.same(x, torch.full((100_000,), 3, dtype=dtype))
+
     @ranks(3)
     def test_gaps_stay(self):
         """What lies between the elements of a strided output is not touched."""
