@@ -16,7 +16,8 @@
  * are short, few messages one after the other. Let H be the number of hosts.
  *  - allreduce: of a long vector, 2n(H-1)/H bytes cross to each host, on as many parallel paths as a host has ranks. Of
  *    a short one, n bytes cross in ceil(log2 H) rounds. Locality groups within hosts are a third level.
- *  - reduce and broadcast: n bytes cross a wire once per host.
+ *  - reduce and broadcast: n bytes cross a wire once per host. A chain of pieces pays off from three hosts on: between two,
+ *    the pieces are only more messages.
  *  - allgather: each block crosses once per host. reduce_scatter: blocks are summed on each host, and the sums cross.
  *  - gather, scatter, alltoall: blocks cross once in any case. Short ones of many ranks cross together.
  *  - scan: the chain crosses each wire once, and takes a step for each rank.
@@ -34,6 +35,7 @@ static const char builtin_rules[] =
     "reduce         hosts>=2             re:direct/h+re:line\n"
     "reduce         hosts>=2             re:direct/h+re:direct\n"
     "broadcast      hosts>=2 bytes<=64K  bc:binomial+bc:direct/h\n"
+    "broadcast      hosts>=2 hosts<=2    bc:binomial+bc:direct/h\n"
     "broadcast      hosts>=2             bc:chain+bc:direct/h\n"
     "allgather      hosts>=2             by_host\n"
     "reduce_scatter hosts>=2             by_host\n"
