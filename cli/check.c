@@ -20,10 +20,11 @@ struct tally {
   uint32_t credits;
   uint32_t low, high;     /* range of the numbers of ranks to check */
   uint32_t lanes;         /* number of lanes; 0: the algorithm's own number of lanes */
+  bool canonical;         /* check the plans of the canonical order, and only those */
   struct onto onto;       /* cluster given by --cluster; low and high then equal its number of chips */
   struct cli_hosts hosts; /* hosts given by --hosts; low and high then equal their number of ranks */
   struct budget budget;
-  uint64_t proved, refused, in_rank_order;
+  uint64_t proved, refused, in_rank_order, of_class[TU_CANONICAL + 1];
   uint32_t scratch_max; /* largest scratch memory of one rank in any plan, in chunks */
   char scratch_of[160]; /* description of the plan with the largest scratch memory */
 };
@@ -34,6 +35,7 @@ static void count(struct tally *t, const struct tu_plan *plan, const char *what)
   if (tu_check(plan, t->credits, &report)) {
     t->proved++;
     t->in_rank_order += plan->rank_order;
+    if (tu_reduces(plan->collective)) t->of_class[report.order]++;
     if (report.tmp_chunks_max > t->scratch_max) {
       t->scratch_max = report.tmp_chunks_max;
       snprintf(t->scratch_of, sizeof t->scratch_of, "%s", what);
@@ -47,7 +49,7 @@ static void count(struct tally *t, const struct tu_plan *plan, const char *what)
 }
 
 static const struct tu_placement *placement_of(const struct tally *t, const struct tu_algorithm *a) {
-  return tu_placement_for(t->hosts.placement, a->collective, false);
+  return tu_placement_for(t->hosts.placement, a->collective, t->canonical);
 }
 
 /* Builds a plan and, if --cluster is given, maps it onto the cluster. If it cannot be mapped, prints the reason and
@@ -77,6 +79,7 @@ static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32
                                                          .in_place = in_place,
                                                          .rank = TU_ALL_RANKS,
                                                          .lanes = t->lanes,
+                                                         .canonical = t->canonical,
                                                          .placement = placement_of(t, a)});
       if (!plan) return CLI_FAILED;
       char what[160], lanes[24] = "";
@@ -90,10 +93,17 @@ static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32
   return CLI_GOOD;
 }
 
+/* Returns true if the algorithm has a plan for so many ranks, in the order that is checked. */
+static bool serves(const struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
+  const struct tu_placement *placement = placement_of(t, a);
+  return tu_algorithm_fits_on(a, ranks, placement) &&
+         (!t->canonical || tu_algorithm_is_canonical(a, ranks, placement));
+}
+
 static int check_ranks(struct tally *t, const struct tu_algorithm *a) {
   int code = CLI_GOOD;
   for (uint32_t ranks = t->low; ranks <= t->high && code == CLI_GOOD; ranks++)
-    if (tu_algorithm_fits_on(a, ranks, placement_of(t, a))) code = check_algorithm(t, a, ranks);
+    if (serves(t, a, ranks)) code = check_algorithm(t, a, ranks);
   return code;
 }
 
@@ -103,8 +113,8 @@ static int check_ranks(struct tally *t, const struct tu_algorithm *a) {
 static int allow_ranks(struct tally *t, const struct tu_algorithm *a) {
   uint32_t ranks = t->high, range = t->high - t->low + 1;
   const struct tu_placement *placement = placement_of(t, a);
-  while (ranks > t->low && !tu_algorithm_fits_on(a, ranks, placement)) ranks--;
-  if (!tu_algorithm_fits_on(a, ranks, placement)) return CLI_GOOD;
+  while (ranks > t->low && !serves(t, a, ranks)) ranks--;
+  if (!serves(t, a, ranks)) return CLI_GOOD;
   bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
   const struct budget_question question = {
       .verb = "check",
@@ -174,18 +184,24 @@ static void print_proof(const struct tally *t) {
           "with %u %s per channel, for messages of any size\n",
           t->credits, t->credits == 1 ? "credit" : "credits");
   fprintf(stderr, "plans that combine in rank order: %llu", (unsigned long long)t->in_rank_order);
+  const uint64_t *of = t->of_class;
+  if (of[TU_CANONICAL] + of[TU_UNIFORM] + of[TU_BY_CHUNK] > 0)
+    fprintf(stderr, "; order of reduction: canonical %llu, uniform %llu, by chunk %llu",
+            (unsigned long long)of[TU_CANONICAL], (unsigned long long)of[TU_UNIFORM],
+            (unsigned long long)of[TU_BY_CHUNK]);
   if (t->scratch_max > 0) fprintf(stderr, "; largest scratch: %u chunks per rank (%s)", t->scratch_max, t->scratch_of);
   fprintf(stderr, "\n");
 }
 
 static int run(int argc, char **argv) {
   struct tally t = {.credits = 1, .budget = BUDGET_DEFAULT};
-  const char *range = NULL;
+  const char *range = NULL, *order = NULL;
   bool done;
   const struct cli_option options[] = {
       {"-n", CLI_STRING, &range, "LO..HI", "range of the number of ranks (2..16)"},
       {"--credits", CLI_UINT, &t.credits, "K", "slots of a channel (1, the strictest)"},
       {"--lanes", CLI_UINT, &t.lanes, "L", "number of lanes; each carries a part of every block (1)"},
+      {"--order", CLI_STRING, &order, "any|canonical", "canonical: only plans that claim this order (any)"},
       HOSTS_OPTION(&t.hosts),
       ONTO_OPTIONS(&t.onto),
       BUDGET_OPTION(&t.budget),
@@ -199,6 +215,12 @@ static int run(int argc, char **argv) {
   if (!read_range(range ? range : "2..16", &t.low, &t.high))
     return cli_fail("check", CLI_USAGE, "-n: expected a range LO..HI of numbers of ranks, from 1 to %u, found '%s'",
                     TU_RANKS_MAX, range);
+  if (order && strcmp(order, "any") != 0 && strcmp(order, "canonical") != 0)
+    return cli_fail("check", CLI_USAGE, "--order: expected any or canonical, found '%s'", order);
+  t.canonical = order && strcmp(order, "canonical") == 0;
+  if (t.canonical && t.onto.what)
+    return cli_fail("check", CLI_USAGE,
+                    "--order canonical cannot be combined with --cluster, which gives the ranks other numbers");
   if (t.lanes > TU_LANES_MAX)
     return cli_fail("check", CLI_USAGE, "--lanes: expected 1 to %u, found %u", TU_LANES_MAX, t.lanes);
   if (t.credits == 0) return cli_fail("check", CLI_USAGE, "--credits: expected 1 or more, found 0");

@@ -3,6 +3,7 @@
  * Cost for vectors of n bytes, with one port per rank: (2N-3)(alpha + beta n) + (N-1) gamma n, because all ranks send
  * to rank 0 first. */
 #include "algo/phases.h"
+#include "algo/trie.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -19,5 +20,6 @@ const struct tu_algorithm tu_algo_allreduce_direct = {
     .name = "direct",
     .summary = "every rank sends to all, and reduces all at once in rank order",
     .flags = TU_RANK_ORDER,
+    .canonical = tu_canonical_always,
     .build = build,
 };

@@ -4,6 +4,7 @@
  * Let P be the largest power of two that is at most N. N - P ranks take no part in the rounds: a neighbour represents
  * each of them (folding). Sums are balanced trees over the ranks in rank order. */
 #include "algo/phases.h"
+#include "algo/trie.h"
 
 static void build(struct tu_builder *b) { tu_halving_doubling(b, tu_partner_xor); }
 
@@ -13,5 +14,6 @@ const struct tu_algorithm tu_algo_allreduce_rabenseifner = {
     .summary = "halving and reducing, then doubling, between partners at distances 1, 2, 4, ...",
     .flags = TU_RANK_ORDER,
     .split = tu_split_power,
+    .canonical = tu_canonical_if_folded,
     .build = build,
 };

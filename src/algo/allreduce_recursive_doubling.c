@@ -2,10 +2,15 @@
  * Cost for vectors of n bytes: log2(N) (alpha + (beta + gamma) n) if N is a power of two.
  * Let P be the largest power of two that is at most N. N - P ranks take no part in the rounds: each first gives its
  * vector to a neighbour, and receives the result from it at the end. This takes two more messages. The sum is the
- * balanced tree over the ranks in rank order. */
+ * balanced tree over the ranks in rank order. In the canonical order all ranks take part in all rounds (trie.h). */
 #include "algo/phases.h"
+#include "algo/trie.h"
 
 static void build(struct tu_builder *b) {
+  if (tu_build_what(b)->canonical) {
+    tu_trie_allreduce(b);
+    return;
+  }
   struct tu_folding f = tu_fold_of(tu_build_ranks(b));
   struct tu_span in = tu_in(0, 1), out = tu_out(0, 1);
   if (f.ranks == 1) tu_copy(b, 0, in, out);
@@ -28,5 +33,6 @@ const struct tu_algorithm tu_algo_allreduce_recursive_doubling = {
     .name = "recursive_doubling",
     .summary = "partners at doubling distances exchange and reduce; a balanced tree in rank order",
     .flags = TU_RANK_ORDER,
+    .canonical = tu_canonical_always,
     .build = build,
 };

@@ -215,6 +215,39 @@ static bool fits(const struct tu_algorithm *a, uint32_t ranks, const struct tu_p
   return true;
 }
 
+/* Returns true if the units of a phase's set are blocks of the canonical tree: runs of 2^k ranks that begin at a multiple
+ * of their length, of which the last may be shorter. */
+static bool are_blocks(const struct ground *g, const struct phase *p, const struct set *s) {
+  const uint32_t count = set_size(g, p, s);
+  const struct unit first = unit_in(g, p->level, s->unit, 0);
+  const uint32_t length = first.end - first.first;
+  bool blocks = (length & (length - 1)) == 0 && first.first % ((uint64_t)length << tu_log2_ceil(count)) == 0;
+  for (uint32_t i = 1; i < count && blocks; i++) {
+    const struct unit unit = unit_in(g, p->level, s->unit, i);
+    blocks = unit.end - unit.first == length || (i + 1 == count && unit.end - unit.first < length);
+  }
+  return blocks;
+}
+
+/* A composite is canonical if the phases that reduce go from the smallest units to the largest, and each does so in the
+ * canonical order. */
+static bool canonical(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement) {
+  const struct ground g = {.c = composite_of(a), .placement = placement, .ranks = ranks};
+  const struct phase *last = NULL;
+  for (uint32_t i = 0; i < g.c->phase_count; i++) {
+    const struct phase *p = &g.c->phases[i];
+    if (p->kind != RS && p->kind != AR && p->kind != RE) continue;
+    if (last && last->level >= p->level) return false;
+    struct set s = first_set(&g, p);
+    do {
+      const uint32_t size = set_size(&g, p, &s);
+      if (!are_blocks(&g, p, &s) || (size > 1 && !tu_algorithm_is_canonical(p->algorithm, size, NULL))) return false;
+    } while (next_set(&g, p, &s));
+    last = p;
+  }
+  return true;
+}
+
 /* ---- building the phases ---- */
 
 /* State while a composite is built: for each rank, where its data is after the phases that are already built. */
@@ -524,6 +557,7 @@ const struct tu_algorithm *tu_composite_find(tutti_collective collective, const 
                                        .summary = "composed of the phases in its name",
                                        .split = split,
                                        .fits = fits,
+                                       .canonical = canonical,
                                        .build = build};
   if (read_name(c, error) != TUTTI_OK) {
     free(c);

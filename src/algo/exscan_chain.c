@@ -2,6 +2,7 @@
  * The last rank adds nothing.
  * Cost for vectors of n bytes: (N-1)(alpha + beta n) + (N-2) gamma n. */
 #include "algo/phases.h"
+#include "algo/trie.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -24,5 +25,6 @@ const struct tu_algorithm tu_algo_exscan_chain = {
     .name = "chain",
     .summary = "the running sum passes from rank to rank",
     .flags = TU_RANK_ORDER,
+    .canonical = tu_canonical_to_four,
     .build = build,
 };

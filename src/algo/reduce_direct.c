@@ -1,6 +1,7 @@
 /* reduce_direct.c: the root receives all vectors and sums them in one pass.
  * Cost for vectors of n bytes: (N-1)(alpha + (beta + gamma) n) at the root. */
 #include "algo/phases.h"
+#include "algo/trie.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -14,5 +15,6 @@ const struct tu_algorithm tu_algo_reduce_direct = {
     .name = "direct",
     .summary = "the root receives from all and reduces all at once in rank order",
     .flags = TU_RANK_ORDER,
+    .canonical = tu_canonical_always,
     .build = build,
 };

@@ -2,6 +2,7 @@
  * Cost for blocks of m bytes, with one port per rank: (2N-3)(alpha + beta m) + (N-1) gamma m, because all ranks send to
  * rank 0 first. In shared memory, which has no ports, ranks do not wait for each other. */
 #include "algo/phases.h"
+#include "algo/trie.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -17,5 +18,6 @@ const struct tu_algorithm tu_algo_reduce_scatter_direct = {
     .name = "direct",
     .summary = "every rank receives its block from all and reduces all at once in rank order",
     .flags = TU_RANK_ORDER,
+    .canonical = tu_canonical_always,
     .build = build,
 };

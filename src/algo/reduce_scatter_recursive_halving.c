@@ -5,6 +5,7 @@
  * neighbour represents each of them, and sends it its block at the end. Distances grow, so that sums are balanced trees
  * over the ranks in rank order. The blocks for a partner are not contiguous, but are sent as one message. */
 #include "algo/phases.h"
+#include "algo/trie.h"
 
 struct spans {
   struct tu_folding fold;
@@ -66,5 +67,6 @@ const struct tu_algorithm tu_algo_reduce_scatter_recursive_halving = {
     .name = "recursive_halving",
     .summary = "partners at distances 1, 2, 4, ... exchange halves of their remaining blocks, in rank order",
     .flags = TU_RANK_ORDER,
+    .canonical = tu_canonical_if_folded,
     .build = build,
 };

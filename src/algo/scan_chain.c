@@ -1,6 +1,7 @@
 /* scan_chain.c: the running sum passes from rank to rank.
  * Cost for vectors of n bytes: (N-1)(alpha + (beta + gamma) n). */
 #include "algo/phases.h"
+#include "algo/trie.h"
 
 static void build(struct tu_builder *b) {
   uint32_t n = tu_build_ranks(b);
@@ -14,5 +15,6 @@ const struct tu_algorithm tu_algo_scan_chain = {
     .name = "chain",
     .summary = "the running sum passes from rank to rank",
     .flags = TU_RANK_ORDER,
+    .canonical = tu_canonical_to_three,
     .build = build,
 };

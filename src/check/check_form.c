@@ -178,6 +178,9 @@ static bool check_marks(struct form *f, uint32_t step, const struct tu_step *s) 
   if (!tu_reduces(c->plan->collective) && (first || s->final || combines))
     return tu_check_refuse_step(c, step, "the step %s, but %s does not reduce data",
                                 combines ? "reduces" : "is marked first or final", promise->name);
+  if (s->tree && (!combines || s->operand_count < 3))
+    return tu_check_refuse_step(
+        c, step, "the step is marked as a tree; expected this mark only on a reduction of three or more operands");
   bool one_message = s->kind == TU_RECV || (s->kind == TU_SEND && s->peer_count == 1);
   if (s->joined && !one_message)
     return tu_check_refuse_step(

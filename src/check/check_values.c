@@ -5,44 +5,43 @@
  *  - RAW | i: the i-th chunk among the input chunks of all ranks, not yet scaled;
  *  - otherwise the index of a sum.
  *
- * A sum adds up the scaled input chunk number `chunk` of each rank in a set of ranks. (Only premul_sum changes a chunk
- * when it scales it.) The sum also records whether its operands are in rank order, and whether it is divided (avg).
- * Equal sums have the same index.
- *
- * A set of consecutive ranks (modulo N) is stored as first and count, which is all that rings and trees need. Other
- * sets are stored as bits. */
+ * A sum adds up the scaled input chunk number `chunk` of some ranks, in the order of a tree (check_trees.h). (Only
+ * premul_sum changes a chunk when it scales it.) The sum also records whether it is divided (avg). Equal sums have the same
+ * index. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "check/check_internal.h"
+#include "check/check_trees.h"
 #include "plan/plan_text.h"
 
 #define NOTHING 0u
 #define RAW (1u << 31)
-#define NO_BITS UINT32_MAX
+
+/* Where a sum is divided by the number of ranks. Only AT_ROOT is canonical: narrow floats are then divided before the sum is
+ * rounded. */
+enum divided { UNDIVIDED, AT_ROOT, LATER };
 
 struct sum {
   /* index of the input chunk that is added; each rank contributes the chunk of its input with this index */
   uint32_t chunk;
-  uint32_t first, count; /* first rank and number of ranks that contribute; first is 0 if the set is stored as bits */
-  uint32_t bits; /* index in tu_values.words of the set of ranks, stored as bits; NO_BITS: stored as first and count */
-  bool ordered;  /* the operands, from left to right, come from the ranks first, first + 1, ... */
-  bool divided;
+  uint32_t tree;
+  enum divided divided;
 };
 
 struct tu_values {
   struct tu_arena *arena;
+  struct tu_trees *trees;
   uint32_t *cells;
   uint32_t *sent;   /* values of the chunks of all messages, as they were when the send read them */
   struct sum *sums; /* all different sums; a value that is a sum is its index here, from 1 on */
   uint32_t sum_count, sum_capacity;
   uint32_t *table; /* hash table of `sums`: each entry is an index in `sums`; 0: free */
   uint32_t table_mask;
-  uint64_t *words;
-  uint32_t word_count, word_capacity;
-  uint32_t set_words;     /* number of 64-bit words for a set of ranks that is stored as bits */
-  uint64_t *left, *right; /* two temporary sets of ranks */
+  /* [ranks + 1]: of the first output that sums so many ranks: its tree; TU_NO_TREE: none was seen */
+  uint32_t *output_trees;
+  bool canonical, uniform; /* so are the outputs that were seen */
 };
 
 static bool follows_values(const struct tu_checking *c) {
@@ -53,6 +52,7 @@ void tu_values_create(struct tu_checking *c) {
   if (!follows_values(c)) return;
   struct tu_values *v = c->values = tu_arena_allocate(c->arena, 1, sizeof *v);
   v->arena = c->arena;
+  v->trees = tu_trees_create(c->arena, c->plan->ranks);
   v->cells = tu_arena_allocate(c->arena, tu_check_cells(c), sizeof *v->cells);
   for (uint32_t r = 0; r < c->plan->ranks; r++) {
     uint32_t in = tu_plan_chunks(c->plan, r, TU_IN);
@@ -71,67 +71,22 @@ void tu_values_create(struct tu_checking *c) {
   v->sums = tu_arena_allocate(c->arena, v->sum_capacity, sizeof *v->sums);
   v->table_mask = 63;
   v->table = tu_arena_allocate(c->arena, 64, sizeof *v->table);
-  v->set_words = (c->plan->ranks + 63) / 64;
-  v->left = tu_arena_allocate(c->arena, v->set_words, sizeof *v->left);
-  v->right = tu_arena_allocate(c->arena, v->set_words, sizeof *v->right);
+  v->output_trees = tu_arena_allocate(c->arena, (size_t)c->plan->ranks + 1, sizeof *v->output_trees);
+  for (uint32_t i = 0; i <= c->plan->ranks; i++) v->output_trees[i] = TU_NO_TREE;
+  v->canonical = v->uniform = true;
 }
 
-/* ---- sets of ranks ---------------------------------------------------------------------------------------------- */
-
-static bool has_bit(const uint64_t *set, uint32_t rank) { return set[rank / 64] >> (rank % 64) & 1; }
-
-/* Writes to `set`, as one bit per rank, the ranks that contribute to a sum. */
-static void spread(const struct tu_checking *c, const struct sum *sum, uint64_t *set) {
-  const struct tu_values *v = c->values;
-  if (sum->bits != NO_BITS) {
-    memcpy(set, v->words + sum->bits, v->set_words * sizeof *set);
-    return;
-  }
-  memset(set, 0, v->set_words * sizeof *set);
-  for (uint32_t i = 0, rank = sum->first; i < sum->count; i++, rank = rank + 1 == c->plan->ranks ? 0 : rank + 1)
-    set[rank / 64] |= 1ull << (rank % 64);
-}
-
-/* Stores a set of ranks in the sum. Consecutive ranks are stored as first and count. Other sets are stored as bits,
- * which are appended to v->words. */
-static void adopt(struct tu_checking *c, struct sum *sum, const uint64_t *set) {
-  struct tu_values *v = c->values;
-  uint32_t ranks = c->plan->ranks, starts = 0;
-  sum->first = sum->count = 0;
-  sum->bits = NO_BITS;
-  for (uint32_t i = 0, last = ranks - 1; i < ranks; last = i++) {
-    if (!has_bit(set, i)) continue;
-    sum->count++;
-    if (has_bit(set, last)) continue;
-    starts++;
-    sum->first = i;
-  }
-  /* at most one range of ranks: they are consecutive (modulo N), or are all ranks, or none; no bits are needed */
-  if (starts <= 1) return;
-  sum->first = 0;
-  sum->bits = v->word_count;
-  for (uint32_t i = 0; i < v->set_words; i++) {
-    v->words = tu_arena_grow(c->arena, v->words, v->word_count, &v->word_capacity, sizeof *v->words);
-    v->words[v->word_count++] = set[i];
-  }
+static const struct tu_tree *tree_of(const struct tu_checking *c, const struct sum *sum) {
+  return tu_tree_at(c->values->trees, sum->tree);
 }
 
 /* ---- the table of sums ------------------------------------------------------------------------------------------ */
 
-static uint64_t hash_sum(const struct tu_values *v, const struct sum *s) {
-  uint64_t from = (uint64_t)s->chunk << 32 | s->first;
-  uint64_t what = (uint64_t)s->count << 2 | (uint64_t)s->ordered << 1 | (uint64_t)s->divided;
+static uint64_t hash_sum(const struct sum *s) {
+  uint64_t key = ((uint64_t)s->chunk << 32 | s->tree) * 3 + (uint64_t)s->divided;
   /* Fibonacci hashing (multiplication by 2^64 / golden ratio) */
-  uint64_t hash = (from ^ what << 40 ^ what >> 24) * 0x9e3779b97f4a7c15u + what;
-  hash ^= hash >> 32;
-  return s->bits == NO_BITS ? hash : tu_hash(v->words + s->bits, v->set_words * sizeof *v->words, hash);
-}
-
-static bool equal_sums(const struct tu_values *v, const struct sum *a, const struct sum *b) {
-  if (a->chunk != b->chunk || a->first != b->first || a->count != b->count || a->ordered != b->ordered ||
-      a->divided != b->divided || (a->bits == NO_BITS) != (b->bits == NO_BITS))
-    return false;
-  return a->bits == NO_BITS || memcmp(v->words + a->bits, v->words + b->bits, v->set_words * sizeof *v->words) == 0;
+  uint64_t hash = (key ^ key >> 29) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 32;
 }
 
 static void grow_table(struct tu_values *v) {
@@ -139,21 +94,18 @@ static void grow_table(struct tu_values *v) {
   tu_arena_free(v->arena, v->table);
   v->table = tu_arena_allocate(v->arena, (size_t)v->table_mask + 1, sizeof *v->table);
   for (uint32_t i = 1; i < v->sum_count; i++) {
-    uint32_t at = (uint32_t)hash_sum(v, &v->sums[i]) & v->table_mask;
+    uint32_t at = (uint32_t)hash_sum(&v->sums[i]) & v->table_mask;
     while (v->table[at]) at = (at + 1) & v->table_mask;
     v->table[at] = i;
   }
 }
 
-/* Returns the value that stands for a sum: its index in v->sums. A new sum is added there. If an equal sum is there
- * already, the bits of this sum's set of ranks are removed again from the end of v->words. */
+/* Returns the value that stands for a sum: its index in v->sums. A new sum is added there. */
 static uint32_t intern(struct tu_values *v, const struct sum *sum) {
-  uint32_t at = (uint32_t)hash_sum(v, sum) & v->table_mask;
+  uint32_t at = (uint32_t)hash_sum(sum) & v->table_mask;
   for (; v->table[at]; at = (at + 1) & v->table_mask) {
     const struct sum *known = &v->sums[v->table[at]];
-    if (!equal_sums(v, known, sum)) continue;
-    if (known->bits != sum->bits && sum->bits + v->set_words == v->word_count) v->word_count = sum->bits;
-    return v->table[at];
+    if (known->chunk == sum->chunk && known->tree == sum->tree && known->divided == sum->divided) return v->table[at];
   }
   v->sums = tu_arena_grow(v->arena, v->sums, v->sum_count, &v->sum_capacity, sizeof *v->sums);
   v->sums[v->sum_count] = *sum;
@@ -179,26 +131,18 @@ struct sentence {
   char chars[160];
 };
 
+static struct sentence shorten(struct tu_text *text) {
+  struct sentence said;
+  snprintf(said.chars, sizeof said.chars, "%.120s%s", text->chars, text->length > 120 ? "..." : "");
+  tu_text_fini(text);
+  return said;
+}
+
 static struct sentence say_sum(const struct tu_checking *c, const struct sum *sum) {
   struct tu_text text = {.arena = c->arena};
-  uint32_t ranks = c->plan->ranks;
-  uint64_t *set = tu_arena_allocate(c->arena, (ranks + 63) / 64, sizeof *set);
-  spread(c, sum, set);
   tu_text_print(&text, "the %ssum of in[%u] of ranks ", sum->divided ? "divided " : "", sum->chunk);
-  const char *comma = "";
-  for (uint32_t i = 0; i < ranks; i++) {
-    if (!has_bit(set, i)) continue;
-    uint32_t end = i;
-    while (end + 1 < ranks && has_bit(set, end + 1)) end++;
-    tu_text_print(&text, end > i ? "%s%u-%u" : "%s%u", comma, i, end);
-    comma = ",";
-    i = end;
-  }
-  struct sentence said;
-  snprintf(said.chars, sizeof said.chars, "%.120s%s", text.chars, text.length > 120 ? "..." : "");
-  tu_text_fini(&text);
-  tu_arena_free(c->arena, set);
-  return said;
+  tu_tree_print_ranks(c->values->trees, sum->tree, &text);
+  return shorten(&text);
 }
 
 static struct sentence say(const struct tu_checking *c, uint32_t value) {
@@ -229,40 +173,12 @@ static bool load(struct tu_checking *c, uint32_t step, uint32_t i, bool first, u
         c, step,
         "chunk %u of the step's source is marked as unscaled input, but is input of rank %u, which alone can scale it",
         i, rank);
-  *value = intern(
-      v, &(struct sum){
-             .chunk = input - c->ranks[rank].in_base, .first = rank, .count = 1, .bits = NO_BITS, .ordered = true});
+  *value = intern(v, &(struct sum){.chunk = input - c->ranks[rank].in_base, .tree = tu_tree_leaf(v->trees, rank)});
   return true;
 }
 
-/* Returns a rank that contributes to both sums a and b. If there is none, stores the union of their ranks in `sum` and
- * returns UINT32_MAX. */
-static uint32_t unite(struct tu_checking *c, const struct sum *a, const struct sum *b, struct sum *sum) {
-  struct tu_values *v = c->values;
-  uint32_t ranks = c->plan->ranks;
-  if (a->bits == NO_BITS && b->bits == NO_BITS) {
-    uint32_t ahead = (b->first + ranks - a->first) % ranks, behind = (a->first + ranks - b->first) % ranks;
-    if (ahead < a->count) return b->first;
-    if (behind < b->count) return a->first;
-    sum->count = a->count + b->count;
-    sum->bits = NO_BITS;
-    if (ahead == a->count || behind == b->count) {
-      sum->first = sum->count == ranks ? 0 : ahead == a->count ? a->first : b->first;
-      return UINT32_MAX;
-    }
-  }
-  spread(c, a, v->left);
-  spread(c, b, v->right);
-  for (uint32_t i = 0; i < v->set_words; i++) {
-    if (v->left[i] & v->right[i]) return i * 64 + (uint32_t)__builtin_ctzll(v->left[i] & v->right[i]);
-    v->left[i] |= v->right[i];
-  }
-  adopt(c, sum, v->left);
-  return UINT32_MAX;
-}
-
-/* Combines two values by the reduction: *value becomes *value op right. */
-static bool combine(struct tu_checking *c, uint32_t step, uint32_t *value, uint32_t right) {
+/* Combines two values by the reduction: *value becomes *value op right, rounded to the datatype or not. */
+static bool combine(struct tu_checking *c, uint32_t step, uint32_t *value, uint32_t right, bool rounded) {
   struct tu_values *v = c->values;
   uint32_t bad = *value & RAW ? *value : right & RAW ? right : NOTHING;
   if (bad != NOTHING)
@@ -274,9 +190,9 @@ static bool combine(struct tu_checking *c, uint32_t step, uint32_t *value, uint3
   if (a->chunk != b->chunk)
     return tu_check_refuse_step(c, step, "the step reduces %s with %s; expected the same chunk", say_sum(c, a).chars,
                                 say_sum(c, b).chars);
-  struct sum sum = {.chunk = a->chunk, .ordered = a->ordered && b->ordered && a->first + a->count == b->first};
-  uint32_t doubled = unite(c, a, b, &sum);
-  if (doubled != UINT32_MAX)
+  uint32_t doubled;
+  const struct sum sum = {.chunk = a->chunk, .tree = tu_tree_join(v->trees, a->tree, b->tree, rounded, &doubled)};
+  if (sum.tree == TU_NO_TREE)
     return tu_check_refuse_step(c, step, "the step adds rank %u's in[%u] a second time", doubled, a->chunk);
   *value = intern(v, &sum);
   return true;
@@ -286,11 +202,12 @@ static bool divide(struct tu_checking *c, uint32_t step, uint32_t *value) {
   if (*value & RAW)
     return tu_check_refuse_step(c, step, "the step is marked final, but its result is %s", say(c, *value).chars);
   struct sum sum = c->values->sums[*value];
-  if (sum.divided || sum.count != c->plan->ranks)
+  const uint8_t kind = tu_check_step_at(c, step)->kind;
+  if (sum.divided || tree_of(c, &sum)->ranks.count != c->plan->ranks)
     return tu_check_refuse_step(
         c, step, "the step is marked final, but its result is %s; expected the undivided sum of all ranks",
         say_sum(c, &sum).chars);
-  sum.divided = true;
+  sum.divided = c->plan->ranks == 1 || kind == TU_REDUCE || kind == TU_RECV_REDUCE ? AT_ROOT : LATER;
   *value = intern(c->values, &sum);
   return true;
 }
@@ -310,27 +227,39 @@ static bool load_message(struct tu_checking *c, uint32_t step, uint32_t message,
   return load(c, sender, i, tu_check_step_at(c, sender)->first, value);
 }
 
+/* Stores in *value the value of chunk i of operand k of a reduction. *message counts the operands that are messages. */
+static bool load_operand(struct tu_checking *c, uint32_t step, uint32_t k, uint32_t i, uint32_t *message,
+                         uint32_t *value) {
+  const struct tu_operand *o = &tu_check_rank_of(c, step)->operands[tu_check_step_at(c, step)->operand_first + k];
+  if (o->peer != TU_LOCAL) return load_message(c, step, (*message)++, i, value);
+  *value = c->values->cells[tu_check_cell(c, c->steps[step].rank, o->span) + i];
+  return load(c, step, i, o->first, value);
+}
+
+/* Combines the operands `first` to `first + count` - 1 of a step that is marked as a tree. */
+static bool combine_tree(struct tu_checking *c, uint32_t step, uint32_t first, uint32_t count, uint32_t i,
+                         uint32_t *message, uint32_t *value) {
+  if (count == 1) return load_operand(c, step, first, i, message, value);
+  const uint32_t half = tu_pow2_floor(count - 1);
+  uint32_t right;
+  return combine_tree(c, step, first, half, i, message, value) &&
+         combine_tree(c, step, first + half, count - half, i, message, &right) && combine(c, step, value, right, true);
+}
+
 static bool result_of(struct tu_checking *c, uint32_t step, uint32_t i, uint32_t *value) {
   const struct tu_step *s = tu_check_step_at(c, step);
-  const struct tu_rank_plan *r = tu_check_rank_of(c, step);
-  const uint32_t *cells = c->values->cells;
-  uint32_t rank = c->steps[step].rank, message = 0;
+  uint32_t message = 0;
   if (s->kind == TU_RECV) return load_message(c, step, 0, i, value);
   if (s->kind == TU_COPY) {
-    *value = cells[tu_check_cell(c, rank, s->source) + i];
+    *value = c->values->cells[tu_check_cell(c, c->steps[step].rank, s->source) + i];
     return load(c, step, i, s->first, value);
   }
+  if (s->tree) return combine_tree(c, step, 0, s->operand_count, i, &message, value);
   for (uint32_t k = 0; k < s->operand_count; k++) {
-    const struct tu_operand *o = &r->operands[s->operand_first + k];
     uint32_t operand;
-    if (o->peer != TU_LOCAL) {
-      if (!load_message(c, step, message++, i, &operand)) return false;
-    } else {
-      operand = cells[tu_check_cell(c, rank, o->span) + i];
-      if (!load(c, step, i, o->first, &operand)) return false;
-    }
+    if (!load_operand(c, step, k, i, &message, &operand)) return false;
     if (k == 0) *value = operand;
-    else if (!combine(c, step, value, operand)) return false;
+    else if (!combine(c, step, value, operand, k + 1 == s->operand_count)) return false;
   }
   return true;
 }
@@ -349,6 +278,42 @@ bool tu_values_apply(struct tu_checking *c, uint32_t step) {
 
 /* ---- checking the outputs of the collective --------------------------------------------------------------------- */
 
+static struct sentence say_tree(const struct tu_checking *c, uint32_t tree) {
+  struct tu_text text = {.arena = c->arena};
+  tu_tree_print(c->values->trees, tree, &text);
+  return shorten(&text);
+}
+
+static struct sentence say_canonical(const struct tu_checking *c, uint32_t count) {
+  struct tu_text text = {.arena = c->arena};
+  tu_tree_print_canonical(0, count, &text);
+  return shorten(&text);
+}
+
+/* Notes in which order an output is reduced, and refuses a plan that claims another order. */
+static bool check_order(struct tu_checking *c, uint32_t rank, uint32_t chunk, const struct sum *s) {
+  const struct tu_plan *p = c->plan;
+  struct tu_values *v = c->values;
+  const struct tu_tree *tree = tree_of(c, s);
+  const uint32_t count = tree->ranks.count;
+  uint32_t *first = &v->output_trees[count];
+  c->report->rank_order &= tree->ordered;
+  if (p->rank_order && !tree->ordered)
+    return tu_check_refuse(c, "rank %u: out[%u] is not reduced in rank order, but the plan claims rank order", rank,
+                           chunk);
+  if (*first == TU_NO_TREE) *first = s->tree;
+  v->uniform &= *first == s->tree;
+  v->canonical &= tree->canonical && s->divided != LATER;
+  c->report->order = v->canonical ? TU_CANONICAL : v->uniform ? TU_UNIFORM : TU_BY_CHUNK;
+  if (c->report->order >= p->order) return true;
+  if (p->order == TU_CANONICAL)
+    return tu_check_refuse(
+        c, "rank %u: out[%u] is reduced as %s%s, but the plan claims the canonical order, which is %s", rank, chunk,
+        say_tree(c, s->tree).chars, s->divided == LATER ? ", and divided later" : "", say_canonical(c, count).chars);
+  return tu_check_refuse(c, "rank %u: out[%u] is reduced as %s, but the plan claims one order, and begins with %s",
+                         rank, chunk, say_tree(c, s->tree).chars, say_tree(c, *first).chars);
+}
+
 static bool check_output(struct tu_checking *c, uint32_t rank, uint32_t chunk, uint32_t value) {
   const struct tu_plan *p = c->plan;
   struct tu_promised promised = tu_promise_of(p->collective, p->ranks, p->root, rank, chunk / p->split);
@@ -358,22 +323,18 @@ static bool check_output(struct tu_checking *c, uint32_t rank, uint32_t chunk, u
     return tu_check_refuse(c, "rank %u: at the end out[%u] holds %s; expected in[%u] of rank %u", rank, chunk,
                            say(c, value).chars, in, promised.from);
   }
-  bool divided = tu_collectives[p->collective].promise == TU_SUM_OF_ALL;
-  const struct sum expected = {in, promised.from, promised.to - promised.from, NO_BITS, true, divided};
+  const bool divided = tu_collectives[p->collective].promise == TU_SUM_OF_ALL;
   const struct sum *s = value == NOTHING || value & RAW ? NULL : &c->values->sums[value];
-  if (!s || s->chunk != in || s->first != promised.from || s->count != expected.count || s->bits != NO_BITS ||
-      s->divided != divided)
-    return tu_check_refuse(c, "rank %u: at the end out[%u] holds %s; expected %s", rank, chunk, say(c, value).chars,
-                           say_sum(c, &expected).chars);
-  c->report->rank_order &= s->ordered;
-  if (p->rank_order && !s->ordered)
-    return tu_check_refuse(c, "rank %u: out[%u] is not reduced in rank order, but the plan claims rank order", rank,
-                           chunk);
-  return true;
+  if (s && s->chunk == in && (s->divided != UNDIVIDED) == divided &&
+      tu_tree_is_of(c->values->trees, s->tree, promised.from, promised.to - promised.from))
+    return check_order(c, rank, chunk, s);
+  return tu_check_refuse(c, "rank %u: at the end out[%u] holds %s; expected the %ssum of in[%u] of ranks %u-%u", rank,
+                         chunk, say(c, value).chars, divided ? "divided " : "", in, promised.from, promised.to - 1);
 }
 
 bool tu_check_outputs(struct tu_checking *c) {
   c->report->rank_order = true;
+  c->report->order = TU_CANONICAL;
   if (!follows_values(c)) return true;
   for (uint32_t r = 0; r < c->plan->ranks; r++) {
     uint32_t out = tu_plan_chunks(c->plan, r, TU_OUT);

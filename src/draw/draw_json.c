@@ -53,8 +53,8 @@ static void print_step(const struct tu_drawing *d, uint32_t number, struct tu_te
   print_operands(r, s, text);
   tu_text_print(text, ", \"after\": ");
   print_list(r->afters + s->after_first, s->after_count, text);
-  tu_text_print(text, ", \"first\": %s, \"final\": %s, \"joined\": %s}", answers[s->first], answers[s->final],
-                answers[s->joined]);
+  tu_text_print(text, ", \"first\": %s, \"final\": %s, \"joined\": %s, \"tree\": %s}", answers[s->first],
+                answers[s->final], answers[s->joined], answers[s->tree]);
 }
 
 static void print_rank(const struct tu_drawing *d, uint32_t rank, struct tu_text *text) {
@@ -81,8 +81,8 @@ void tu_draw_json(const struct tu_draw *what, struct tu_text *text) {
                 "{\"form\": \"tutti-plan\", \"version\": 1,\n  \"collective\": \"%s\", \"algorithm\": \"%s\",\n"
                 "  \"ranks\": %u, \"root\": %u, \"split\": %u,\n",
                 tu_collectives[p->collective].name, p->algorithm, p->ranks, p->root, p->split);
-  tu_text_print(text, "  \"in_place\": %s, \"equal_blocks\": %s, \"rank_order\": %s,\n", answers[p->in_place],
-                answers[p->equal_blocks], answers[p->rank_order]);
+  tu_text_print(text, "  \"in_place\": %s, \"equal_blocks\": %s, \"rank_order\": %s, \"order\": \"%s\",\n", answers[p->in_place],
+                answers[p->equal_blocks], answers[p->rank_order], tu_order_name(p->order));
   tu_text_print(text, "  \"messages\": %u, \"rounds\": %u, \"tmp_chunks_max\": %u,\n  \"plans\": [\n", d.message_count,
                 d.rounds, d.tmp_chunks_max);
   for (uint32_t rank = 0; rank < p->ranks; rank++) {

@@ -212,12 +212,12 @@ static inline void copy_piece(const struct tu_execution *e, void *const dsts[], 
 }
 
 static inline void reduce_piece(const struct tu_execution *e, uint32_t dst_count, uint32_t source_count, size_t bytes,
-                                bool final) {
+                                unsigned how) {
   void *const *dsts = (void *const *)e->targets;
   const size_t count = item_count(e, bytes);
   if (e->parallel && bytes >= TU_SHARED_BYTES)
-    tu_share_reduce(e->parallel, &e->arithmetic, dsts, dst_count, e->past, e->sources, source_count, count, final);
-  else tu_reduce_into(&e->arithmetic, dsts, dst_count, e->past, e->sources, source_count, count, final);
+    tu_share_reduce(e->parallel, &e->arithmetic, dsts, dst_count, e->past, e->sources, source_count, count, how);
+  else tu_reduce_into(&e->arithmetic, dsts, dst_count, e->past, e->sources, source_count, count, how);
 }
 
 /* Reads `bytes` bytes of the range `from`, from byte `done` on, and writes them to the first `count` of e->targets.
@@ -544,7 +544,7 @@ static void reduce_slice(struct tu_execution *e, const struct tu_instruction *in
       e->sources[i] = scaled;
       scaled += SCALED_BYTES;
     }
-    reduce_piece(e, target_count, ins->operand_count, piece, ins->final);
+    reduce_piece(e, target_count, ins->operand_count, piece, ins->how);
     wrote_range(e, &ins->target, done, piece, result);
     for (uint32_t i = 0; i < ins->operand_count; i++)
       if (operands[i].message.ring != TU_NO_RING) e->sources[i] = (const unsigned char *)e->sources[i] + piece;

@@ -5,6 +5,7 @@
  * - More than two sources are combined block by block, so that the running result stays in the first-level cache.
  * - Narrow floats: two sources use a pair kernel. With more sources, each block is widened to f32, combined in f32, and
  *   rounded once.
+ * - A tree (TU_TREE) combines two sources at a time, block by block, too: each level has a block for its result.
  * - A copy (one source) leaves NaNs as they are. */
 #include "engine/kernels.h"
 
@@ -29,7 +30,7 @@ struct job {
   const void *const *srcs;
   uint32_t source_count;
   size_t item_bytes, group; /* bytes per item; values per item: 16 for block floats, otherwise 1 */
-  bool divides;
+  bool divides, tree;
 };
 
 struct targets {
@@ -38,7 +39,7 @@ struct targets {
   enum tu_past past;
 };
 
-static struct job job_of(const struct tu_arithmetic *a, const void *const srcs[], uint32_t source_count, bool final) {
+static struct job job_of(const struct tu_arithmetic *a, const void *const srcs[], uint32_t source_count, unsigned how) {
   const struct tu_kernel_set *set = tu_kernels();
   struct job job = {.a = a,
                     .kernels = a->item_bytes ? NULL : &set->types[a->type],
@@ -47,7 +48,8 @@ static struct job job_of(const struct tu_arithmetic *a, const void *const srcs[]
                     .source_count = source_count,
                     .item_bytes = a->item_bytes ? a->item_bytes : tu_datatypes[a->type].bytes,
                     .group = a->item_bytes ? 1 : tu_item_elements(a->type),
-                    .divides = final && !a->user && a->op == TUTTI_AVG};
+                    .divides = how & TU_FINAL && !a->user && a->op == TUTTI_AVG,
+                    .tree = how & TU_TREE && source_count > 2};
   tu_assert(source_count > 0 && (a->divisor > 0 || !job.divides));
   tu_assert(a->user || source_count == 1 || (job.kernels && job.kernels->pair[a->op]));
   tu_assert(!a->user || job.item_bytes <= BLOCK_BYTES || a->room);
@@ -118,6 +120,50 @@ static void fold_narrow(const struct job *j, void *dst, size_t at, size_t count)
   j->kernels->narrow(dst, values, count);
 }
 
+/* ---- trees ---- */
+
+/* Levels of a tree of so many sources that its blocks are on the stack of every thread, and of the largest tree. */
+enum { FEW_LEVELS = 4, ALL_LEVELS = 16 };
+
+/* Combines the sources `first` to `first + sources` - 1 as a tree. Returns where the result is: in a source, or in the block
+ * of this level. `blocks` has BLOCK_BYTES bytes for each level. */
+static const void *node_of(const struct job *j, uint32_t first, uint32_t sources, size_t at, size_t count, char *blocks,
+                           uint32_t level) {
+  if (sources == 1) return source(j, first, at);
+  const uint32_t half = tu_pow2_floor(sources - 1);
+  char *result = block_memory(j, blocks + (size_t)level * BLOCK_BYTES, TU_KERNEL_BLOCKS - ALL_LEVELS + level);
+  const void *left = node_of(j, first, half, at, count, blocks, level);
+  const void *right = node_of(j, first + half, sources - half, at, count, blocks, level + 1);
+  combine(j, result, left, right, count);
+  return result;
+}
+
+static void reduce_block(const struct job *j, void *dst, size_t at, size_t count);
+
+/* Reduces one block as a tree. The root has two operands, like a reduction of two sources. */
+static void reduce_tree(const struct job *j, void *dst, size_t at, size_t count, char *blocks) {
+  const uint32_t half = tu_pow2_floor(j->source_count - 1);
+  const void *const halves[] = {node_of(j, 0, half, at, count, blocks, 0),
+                                node_of(j, half, j->source_count - half, at, count, blocks, 1)};
+  struct job root = *j;
+  root.srcs = halves;
+  root.source_count = 2;
+  root.tree = false;
+  reduce_block(&root, dst, 0, count);
+}
+
+static void reduce_small_tree(const struct job *j, void *dst, size_t at, size_t count) {
+  _Alignas(TU_LINE_BYTES) char blocks[FEW_LEVELS][BLOCK_BYTES];
+  reduce_tree(j, dst, at, count, blocks[0]);
+}
+
+static void reduce_large_tree(const struct job *j, void *dst, size_t at, size_t count) {
+  _Alignas(TU_LINE_BYTES) char blocks[ALL_LEVELS][BLOCK_BYTES];
+  reduce_tree(j, dst, at, count, blocks[0]);
+}
+
+/* ---- blocks ---- */
+
 /* Returns the number of items that reduce_block processes at a time. */
 static size_t block_items(const struct job *j) {
   return widens(j) && !pairs(j) ? BLOCK_FLOATS / j->group : tu_max(BLOCK_BYTES / j->item_bytes, 1);
@@ -127,7 +173,9 @@ static size_t block_items(const struct job *j) {
  * sources, so dst may be one of the sources. */
 static void reduce_block(const struct job *j, void *dst, size_t at, size_t count) {
   _Alignas(TU_LINE_BYTES) char running[BLOCK_BYTES];
-  if (widens(j) && !pairs(j)) fold_narrow(j, dst, at, count);
+  if (j->tree && j->source_count <= 1u << FEW_LEVELS) reduce_small_tree(j, dst, at, count);
+  else if (j->tree) reduce_large_tree(j, dst, at, count);
+  else if (widens(j) && !pairs(j)) fold_narrow(j, dst, at, count);
   else fold(j, dst, block_memory(j, running, 2), at, count);
 }
 
@@ -135,6 +183,7 @@ static void reduce_block(const struct job *j, void *dst, size_t at, size_t count
  * calls may be expensive, is called as seldom as possible. Returns false if dst is a source that is read later: then
  * the array must be cut into blocks. */
 static bool folds_in_dst(const struct job *j, const void *dst) {
+  if (j->tree) return false;
   for (uint32_t s = 2; s < j->source_count; s++)
     if (j->srcs[s] == dst) return false;
   return j->a->user || pairs(j);
@@ -142,8 +191,8 @@ static bool folds_in_dst(const struct job *j, const void *dst) {
 
 /* Reduces in the less common cases: more than two sources, a user's operation, or a division at the end. */
 static void reduce_other(const struct tu_arithmetic *a, void *dst, const void *const srcs[], uint32_t source_count,
-                         size_t count, bool final) {
-  const struct job job = job_of(a, srcs, source_count, final);
+                         size_t count, unsigned how) {
+  const struct job job = job_of(a, srcs, source_count, how);
   if (count == 0) return;
   if (copies(&job)) {
     if (dst != srcs[0]) memcpy(dst, srcs[0], count * job.item_bytes);
@@ -158,11 +207,11 @@ static void reduce_other(const struct tu_arithmetic *a, void *dst, const void *c
 
 /* Reduces. Two sources are the commonest case and use a short code path, because short calls last only nanoseconds. */
 void tu_reduce(const struct tu_arithmetic *a, void *dst, const void *const srcs[], uint32_t source_count, size_t count,
-               bool final) {
-  bool is_pair = source_count == 2 && !a->user && !(final && a->op == TUTTI_AVG);
+               unsigned how) {
+  bool is_pair = source_count == 2 && !a->user && !(how & TU_FINAL && a->op == TUTTI_AVG);
   tu_pair_kernel *pair = is_pair ? tu_kernels()->types[a->type].pair[a->op] : NULL;
   if (pair) pair(dst, srcs[0], srcs[1], count);
-  else reduce_other(a, dst, srcs, source_count, count, final);
+  else reduce_other(a, dst, srcs, source_count, count, how);
 }
 
 /* Reduces items [at, end) block by block. A block is reduced where it stays in the first-level cache: in the first
@@ -214,20 +263,20 @@ static void stream_into(const struct job *j, const struct targets *t, size_t cou
 }
 
 void tu_reduce_into(const struct tu_arithmetic *a, void *const dsts[], uint32_t dst_count, enum tu_past past,
-                    const void *const srcs[], uint32_t source_count, size_t count, bool final) {
+                    const void *const srcs[], uint32_t source_count, size_t count, unsigned how) {
   if (count == 0 || dst_count == 0) return;
   past = tu_past_of(past, dst_count);
   if (dst_count == 1 && past == TU_PAST_NONE) {
-    tu_reduce(a, dsts[0], srcs, source_count, count, final);
+    tu_reduce(a, dsts[0], srcs, source_count, count, how);
     return;
   }
-  const struct job job = job_of(a, srcs, source_count, final);
+  const struct job job = job_of(a, srcs, source_count, how);
   const struct targets targets = {dsts, dst_count, past};
   size_t bytes = count * job.item_bytes;
   if (copies(&job) && dsts[0] != srcs[0]) {
     tu_copy_into(dsts, dst_count, past, srcs[0], bytes);
   } else if (copies(&job) || a->user) {
-    tu_reduce(a, dsts[0], srcs, source_count, count, final);
+    tu_reduce(a, dsts[0], srcs, source_count, count, how);
     tu_copy_into(dsts + 1, dst_count - 1, past & TU_PAST_REST ? TU_PAST_ALL : TU_PAST_NONE, dsts[0], bytes);
   } else {
     if (past == TU_PAST_ALL) stream_into(&job, &targets, count);

@@ -6,6 +6,8 @@
  * plan, a multicast becomes single sends. */
 #include "engine/program.h"
 
+#include "engine/kernels.h"
+
 #include <string.h>
 
 #include "engine/partition.h"
@@ -333,7 +335,8 @@ static bool lower_messages(struct lowerer *l, const struct tu_step *step, uint32
 
 static bool lower_step(struct lowerer *l, const struct tu_step *step) {
   struct tu_program *p = l->program;
-  struct tu_instruction base = {.kind = step->kind, .first = step->first, .final = step->final, .cast = TU_NO_CAST};
+  struct tu_instruction base = {.kind = step->kind, .first = step->first, .cast = TU_NO_CAST};
+  base.how = (uint8_t)((step->final ? TU_FINAL : 0) | (step->tree ? TU_TREE : 0));
   if (step->kind == TU_SEND || step->kind == TU_COPY) base.bytes = lower_span(l, step->source, &base.source);
   if (step->kind != TU_SEND) base.bytes = lower_span(l, step->target, &base.target);
   bool crosses = step->kind == TU_SEND || step->kind == TU_RECV;

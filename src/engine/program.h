@@ -72,7 +72,8 @@ struct tu_after {
 #define TU_NO_CAST UINT32_MAX
 struct tu_instruction {
   uint8_t kind; /* kind of the instruction (enum tu_step_kind) */
-  bool first, final;
+  bool first;
+  uint8_t how;  /* of a reduction: values of enum tu_how */
   bool lasting; /* send: no instruction depends on this send, so the run never overwrites its source */
   /* send: its source is what another instruction writes; this send may forward each slice when it is written (see
    * onward) */

@@ -60,7 +60,7 @@ struct reduction {
   const void *const *srcs;
   uint32_t dst_count, source_count;
   enum tu_past past;
-  bool final;
+  unsigned how;
 };
 
 static void reduce_part(void *argument, size_t i) {
@@ -71,18 +71,18 @@ static void reduce_part(void *argument, size_t i) {
   for (uint32_t d = 0; d < r->dst_count; d++) dsts[d] = (char *)r->dsts[d] + begin;
   for (uint32_t s = 0; s < r->source_count; s++) srcs[s] = (const char *)r->srcs[s] + begin;
   tu_reduce_into(r->a, dsts, r->dst_count, r->past, srcs, r->source_count, bytes / tu_datatypes[r->a->type].bytes,
-                 r->final);
+                 r->how);
 }
 
 void tu_share_reduce(const tutti_parallel *parallel, const struct tu_arithmetic *a, void *const dsts[],
                      uint32_t dst_count, enum tu_past past, const void *const srcs[], uint32_t source_count,
-                     size_t count, bool final) {
+                     size_t count, unsigned how) {
   const size_t item_bytes = tu_datatypes[a->type].bytes;
   if (dst_count == 0) return;
   struct reduction r = {
-      cut_of(parallel, dsts[0], count * item_bytes, item_bytes), a, dsts, srcs, dst_count, source_count, past, final};
+      cut_of(parallel, dsts[0], count * item_bytes, item_bytes), a, dsts, srcs, dst_count, source_count, past, how};
   if (r.cut.parts < 2 || a->user || dst_count > POINTERS_MAX || source_count > POINTERS_MAX)
-    tu_reduce_into(a, dsts, dst_count, past, srcs, source_count, count, final);
+    tu_reduce_into(a, dsts, dst_count, past, srcs, source_count, count, how);
   else parallel->run(parallel->context, r.cut.parts, reduce_part, &r);
 }
 

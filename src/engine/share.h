@@ -21,6 +21,6 @@ void tu_share_copy(const tutti_parallel *parallel, void *const dsts[], uint32_t 
                    const void *src, size_t bytes);
 void tu_share_reduce(const tutti_parallel *parallel, const struct tu_arithmetic *a, void *const dsts[],
                      uint32_t dst_count, enum tu_past past, const void *const srcs[], uint32_t source_count,
-                     size_t count, bool final);
+                     size_t count, unsigned how);
 
 #endif

@@ -26,7 +26,7 @@ struct hop_end {
 /* An instruction, prepared for the current addresses of the buffers. */
 struct tu_hop {
   uint8_t kind; /* kind of the instruction (enum tu_step_kind) */
-  bool final;   /* reduction: the result is a complete reduction over all ranks (avg divides it) */
+  uint8_t how;  /* reduction: values of enum tu_how */
   bool cast;    /* send: the message goes through the ring of bytes for several readers (mover/cast.h) */
   uint32_t end_count, source_count;
   size_t bytes, items;
@@ -83,8 +83,7 @@ bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[p->order[i]];
     struct tu_hop *hop = &e->hops[i];
-    *hop =
-        (struct tu_hop){.kind = ins->kind, .final = ins->final, .cast = ins->cast != TU_NO_CAST, .bytes = ins->bytes};
+    *hop = (struct tu_hop){.kind = ins->kind, .how = ins->how, .cast = ins->cast != TU_NO_CAST, .bytes = ins->bytes};
     hop->ends = next_end;
     hop->sources = next_source;
     if (ins->kind == TU_SEND || ins->kind == TU_COPY) hop->from = at(e, &ins->source);
@@ -181,7 +180,7 @@ static inline bool receive(struct tu_execution *e, const struct tu_hop *hop, uin
 static inline bool reduce(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
   for (uint32_t i = 0; i < hop->end_count; i++)
     if (!(*hop->ends[i].source = await(e, hop->ends[i].receiver, hop->bytes, looks))) return false;
-  tu_reduce(&e->arithmetic, hop->to, hop->sources, hop->source_count, hop->items, hop->final);
+  tu_reduce(&e->arithmetic, hop->to, hop->sources, hop->source_count, hop->items, hop->how);
   for (uint32_t i = 0; i < hop->end_count; i++) used(e, hop->ends[i].receiver);
   return true;
 }

@@ -39,6 +39,9 @@ struct tu_algorithm {
   uint32_t multiple_of; /* N must be a multiple of this; 0: any N */
   /* returns true for supported ranks; NULL: multiple_of decides. placement NULL: the ranks run on one host */
   bool (*fits)(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
+  /* Returns true if the plan for so many ranks, built with tu_build.canonical, has the canonical order of reduction, whatever
+   * the root. The algorithm fits. NULL: only for two ranks or fewer */
+  bool (*canonical)(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
   uint32_t (*split)(const struct tu_build *what); /* returns the number of chunks per block; NULL: 1 */
   void (*build)(struct tu_builder *b);
 };
@@ -46,5 +49,8 @@ struct tu_algorithm {
 /* Return true if the algorithm supports `ranks` ranks, on one host or placed on hosts (NULL: one host). */
 bool tu_algorithm_fits(const struct tu_algorithm *a, uint32_t ranks);
 bool tu_algorithm_fits_on(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
+/* Returns true if the algorithm reduces, and its plan for these ranks, built with tu_build.canonical, has the canonical order
+ * of reduction (TU_CANONICAL). The checker proves it. */
+bool tu_algorithm_is_canonical(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
 
 #endif

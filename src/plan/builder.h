@@ -147,6 +147,9 @@ struct tu_build {
   /* Number of parts that are handled in parallel (default 1). Each of them has lanes of its own: as many as the
    * algorithm uses, at least one. Part i uses the lanes of part i modulo `lanes`. Barriers have no parts. */
   uint32_t lanes;
+  /* true: the plan has the canonical order of reduction (TU_CANONICAL), if the algorithm has such plans
+   * (tu_algorithm_is_canonical): reductions of three or more operands are trees, and some algorithms take other steps */
+  bool canonical;
   /* The hosts of the ranks (placement.h), as tu_placement_for returns it; NULL: one host. In an algorithm, ranks are
    * numbered by their positions in the placement; here and in the plan, `root` and `rank` are the program's numbers. */
   const struct tu_placement *placement;

@@ -130,6 +130,7 @@ static void emit_operands(struct tu_builder *b, const struct tu_build_pending *p
   struct tu_build_rank *r = &b->ranks[p->rank];
   step->operand_first = r->plan->operand_count;
   step->operand_count = p->operand_count;
+  step->tree = b->frame->what.canonical && p->operand_count > 2;
   for (uint32_t i = 0; i < p->operand_count; i++) {
     const struct tu_build_operand *o = &b->operands[p->operand_first + i];
     struct tu_operand out = {.peer = o->from, .joined = o->joined};

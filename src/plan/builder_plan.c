@@ -86,6 +86,7 @@ static void begin_plan(struct tu_plan *plan, const struct tu_build *what) {
   plan->in_place = what->in_place;
   plan->equal_blocks = (algorithm->flags & TU_EQUAL_BLOCKS) != 0;
   plan->rank_order = (algorithm->flags & TU_RANK_ORDER) && !(what->placement && what->placement->order);
+  if (what->canonical && tu_algorithm_is_canonical(algorithm, what->ranks, what->placement)) plan->order = TU_CANONICAL;
   plan->rank_first = what->rank == TU_ALL_RANKS ? 0 : what->rank;
   plan->rank_count = what->rank == TU_ALL_RANKS ? what->ranks : 1;
   tu_assert(strlen(algorithm->name) < sizeof plan->algorithm);

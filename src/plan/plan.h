@@ -50,7 +50,8 @@ enum tu_step_kind {
   TU_REDUCE       /* local reduction: operands, all local -> target */
 };
 
-/* One operand of a reduction. Operands combine from left to right, without rounding between them. */
+/* One operand of a reduction. Operands combine from left to right, without rounding between them, unless tu_step.tree is
+ * set. */
 #define TU_LOCAL UINT32_MAX
 struct tu_operand {
   uint32_t peer;       /* rank whose next message is the operand, or TU_LOCAL */
@@ -66,6 +67,9 @@ struct tu_step {
   uint8_t lane;
   bool first; /* only for a send or copy: the source is input that premul_sum has not scaled yet, and scales here */
   bool final; /* the target becomes a complete reduction over all ranks (avg divides it here) */
+  /* Of a reduction of three or more operands: they combine as a tree that splits n operands at the largest power of two
+   * below n, and every sum is rounded to the datatype. */
+  bool tree;
   /* Of a send to one peer, or of a recv: the message continues this rank's previous message to (or from) that peer on
    * the lane. If both fit a slot together, they cross as one message of several spans, otherwise one after the other.
    * The send and the recv must both be marked. */
@@ -97,6 +101,16 @@ struct tu_rank_plan {
 #define TU_NAME_BYTES 100u
 #define TU_RANKS_MAX 65536u
 
+/* In which order the inputs of the ranks are reduced to an output, as the checker proves it: a binary tree over ranks. The
+ * classes are in ascending order: a canonical plan is uniform, too. */
+enum tu_order_class {
+  TU_BY_CHUNK, /* the tree may differ from chunk to chunk, and from rank to rank */
+  TU_UNIFORM,  /* one tree for all chunks and ranks (scan, exscan: for all chunks of a rank) */
+  /* The tree over rank order that splits n ranks at the largest power of two below n; every sum is rounded to the datatype,
+   * and avg divides where the last two operands are added (docs/ORDER.md). */
+  TU_CANONICAL
+};
+
 struct tu_plan {
   /* the collective, with equal-sized blocks: a vector variant (gatherv) uses the plans of gather */
   tutti_collective collective;
@@ -107,6 +121,7 @@ struct tu_plan {
   bool in_place;
   bool equal_blocks;               /* the plan is for blocks of equal size only, so not for vector variants */
   bool rank_order;                 /* the plan claims that operands combine in rank order */
+  enum tu_order_class order;       /* the order of reduction that the plan claims; TU_BY_CHUNK: none */
   uint32_t rank_first, rank_count; /* first rank and number of ranks whose steps are in the plan: all ranks, or one */
   struct tu_rank_plan *rank;       /* [rank_count]: steps and scratch of each rank */
   /* work done to build the plan: number of message ends, operands and runs of chunks that the builder visited */

@@ -253,6 +253,7 @@ static tutti_err relabel(void *argument, struct tu_error *error) {
   to->arena = arena;
   if (tu_collectives[plan->collective].rooted) to->root = r->order[plan->root];
   to->rank_order = plan->rank_order && same;
+  if (!same) to->order = TU_BY_CHUNK;
   to->rank = tu_arena_allocate(&to->arena, plan->ranks, sizeof *to->rank);
   for (uint32_t rank = 0; rank < plan->ranks; rank++) relabel_rank(r, rank);
   return TUTTI_OK;

@@ -13,6 +13,12 @@ static const char *const kind_names[] = {[TU_SEND] = "send",
                                          [TU_REDUCE] = "reduce"};
 enum { BUFFERS = 3, KINDS = 5 };
 
+static const char *const order_names[] = {
+    [TU_BY_CHUNK] = "by_chunk", [TU_UNIFORM] = "uniform", [TU_CANONICAL] = "canonical"};
+enum { ORDERS = 3 };
+
+const char *tu_order_name(enum tu_order_class order) { return order_names[order]; }
+
 const char *tu_buffer_name(uint32_t buffer) { return buffer < BUFFERS ? buffer_names[buffer] : "?"; }
 
 /* ---- writing a plan as text ------------------------------------------------------------------------------------- */
@@ -61,6 +67,7 @@ void tu_plan_write_step(const struct tu_rank_plan *r, const struct tu_step *step
     tu_text_print(text, " into ");
     write_span(text, false, step->target);
   }
+  if (step->tree) tu_text_print(text, " tree");
   if (step->final) tu_text_print(text, " final");
   if (step->lane) tu_text_print(text, " lane %u", step->lane);
   if (step->after_count == 0) return;
@@ -88,6 +95,7 @@ void tu_plan_write_head(const struct tu_plan *plan, struct tu_text *text) {
   tu_text_print(text, "ranks %u\nroot %u\nsplit %u\n", plan->ranks, plan->root, plan->split);
   tu_text_print(text, "in_place %s\nequal_blocks %s\nrank_order %s\n", answers[plan->in_place],
                 answers[plan->equal_blocks], answers[plan->rank_order]);
+  if (plan->order != TU_BY_CHUNK) tu_text_print(text, "order %s\n", tu_order_name(plan->order));
 }
 
 void tu_plan_write_rank(const struct tu_plan *plan, uint32_t i, struct tu_text *text) {
@@ -194,6 +202,19 @@ static tutti_err read_names(struct reader *r) {
   return read_line_end(r);
 }
 
+/* Reads the line "order CLASS", which may be missing. */
+static tutti_err read_order(struct reader *r, enum tu_order_class *order) {
+  tu_scan_at_end(&r->scan);
+  *order = TU_BY_CHUNK;
+  if (!take_word(r, "order")) return TUTTI_OK;
+  for (int i = 0; i < ORDERS; i++) {
+    if (!take_word(r, order_names[i])) continue;
+    *order = (enum tu_order_class)i;
+    return read_line_end(r);
+  }
+  return expected(r, "by_chunk, uniform or canonical");
+}
+
 static tutti_err read_header(struct reader *r) {
   struct tu_plan *plan = r->plan;
   uint32_t version;
@@ -211,7 +232,8 @@ static tutti_err read_header(struct reader *r) {
   if ((err = read_number_line(r, "split", 1, split_max, &plan->split)) != TUTTI_OK) return err;
   if ((err = read_flag_line(r, "in_place", &plan->in_place)) != TUTTI_OK) return err;
   if ((err = read_flag_line(r, "equal_blocks", &plan->equal_blocks)) != TUTTI_OK) return err;
-  return read_flag_line(r, "rank_order", &plan->rank_order);
+  if ((err = read_flag_line(r, "rank_order", &plan->rank_order)) != TUTTI_OK) return err;
+  return read_order(r, &plan->order);
 }
 
 /* Reads a span: "in[3]" or "in[0:4]". */
@@ -361,6 +383,7 @@ static tutti_err read_step(struct reader *r, struct tu_rank_plan *rank, uint32_t
   if (step.kind == KINDS) return expected(r, "send, recv, recv_reduce, copy or reduce");
   tutti_err err = read_action(r, rank, self, &step);
   if (err != TUTTI_OK) return err;
+  step.tree = step.operand_count > 0 && take_word(r, "tree");
   step.final = take_word(r, "final");
   if (take_word(r, "lane")) {
     uint32_t lane;

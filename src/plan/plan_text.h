@@ -8,6 +8,9 @@
 /* Returns the name of a buffer in the text form: "in", "out" or "tmp". */
 const char *tu_buffer_name(uint32_t buffer);
 
+/* Returns the name of a class in the text form: "by_chunk", "uniform" or "canonical". */
+const char *tu_order_name(enum tu_order_class order);
+
 /* Write parts of the text form. tu_plan_write_head writes the lines before the first rank. tu_plan_write_rank writes
  * the i-th of the ranks in the plan. */
 void tu_plan_write_head(const struct tu_plan *plan, struct tu_text *text);
