@@ -96,8 +96,7 @@ static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32
 /* Returns true if the algorithm has a plan for so many ranks, in the order that is checked. */
 static bool serves(const struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
   const struct tu_placement *placement = placement_of(t, a);
-  return tu_algorithm_fits_on(a, ranks, placement) &&
-         (!t->canonical || tu_algorithm_is_canonical(a, ranks, placement));
+  return tu_algorithm_fits_on(a, ranks, placement) && (!t->canonical || tu_algorithm_is_canonical(a, ranks, placement));
 }
 
 static int check_ranks(struct tally *t, const struct tu_algorithm *a) {

@@ -257,6 +257,26 @@ static bool damage_swap_steps(struct edit *e, uint32_t at, uint32_t variant) {
   return true;
 }
 
+/* Another shape: the operands combine from left to right, or as a tree. */
+static bool damage_tree(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  if (variant > 0) return false;
+  t->s.tree = !t->s.tree;
+  return true;
+}
+
+/* Another split: other operands are combined first. */
+static bool damage_rotate_operands(struct edit *e, uint32_t at, uint32_t variant) {
+  struct edit_step *t = &e->steps[at];
+  if (variant + 1 >= t->s.operand_count) return false;
+  for (uint32_t turn = 0; turn <= variant; turn++) {
+    const struct tu_operand first = t->operands[0];
+    for (uint32_t k = 0; k + 1 < t->s.operand_count; k++) t->operands[k] = t->operands[k + 1];
+    t->operands[t->s.operand_count - 1] = first;
+  }
+  return true;
+}
+
 static const struct damage {
   const char *name;
   bool (*apply)(struct edit *e, uint32_t at, uint32_t variant);
@@ -273,6 +293,8 @@ static const struct damage {
     {"operands swapped", damage_swap_operands},
     {"first flipped", damage_first},
     {"final flipped", damage_final},
+    {"tree flipped", damage_tree},
+    {"operands rotated", damage_rotate_operands},
     {"joined flipped", damage_joined},
     {"lane changed", damage_lane},
     {"steps swapped", damage_swap_steps},
@@ -485,14 +507,16 @@ static void damage_rank(const struct tu_plan *plan, uint32_t rank, struct tally 
   free(mutant.rank);
 }
 
-static void damage_plan(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place, struct tally *t) {
+static void damage_plan(const struct tu_algorithm *a, uint32_t ranks, uint32_t root, bool in_place, bool canonical,
+                        struct tally *t) {
   /* Plans that aggregate slices do so in place. */
   struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = a,
                                                           .ranks = ranks,
                                                           .root = root,
                                                           .in_place = in_place,
                                                           .rank = TU_ALL_RANKS,
-                                                          .slot_pieces = in_place ? 4 : 1});
+                                                          .slot_pieces = in_place ? 4 : 1,
+                                                          .canonical = canonical});
   struct tu_check_report report;
   int failures = test_failures;
   CHECK(tu_check(plan, 1, &report), "not proved: %s", report.text);
@@ -501,8 +525,8 @@ static void damage_plan(const struct tu_algorithm *a, uint32_t ranks, uint32_t r
   for (uint32_t r = 0; r < ranks; r++) damage_rank(plan, r, t);
   damage_messages(plan, t);
   if (test_failures > failures)
-    printf("  ^ %s.%s, %u ranks, root %u%s\n", tu_collectives[a->collective].name, a->name, ranks, root,
-           in_place ? ", in place" : "");
+    printf("  ^ %s.%s, %u ranks, root %u%s%s\n", tu_collectives[a->collective].name, a->name, ranks, root,
+           in_place ? ", in place" : "", canonical ? ", canonical" : "");
   tu_plan_destroy(plan);
 }
 
@@ -517,8 +541,11 @@ static void test_damage(void) {
     for (uint32_t ranks = composite ? 4 : 1; ranks <= (composite ? 4 : ranks_max); ranks++) {
       if (!tu_algorithm_fits(a, ranks)) continue;
       for (uint32_t root = 0; root < (rooted ? ranks : 1); root++) {
-        damage_plan(a, ranks, root, false, &t);
-        damage_plan(a, ranks, root, true, &t);
+        damage_plan(a, ranks, root, false, false, &t);
+        damage_plan(a, ranks, root, true, false, &t);
+        if (!tu_algorithm_is_canonical(a, ranks, NULL)) continue;
+        damage_plan(a, ranks, root, false, true, &t);
+        damage_plan(a, ranks, root, true, true, &t);
       }
     }
   }

@@ -1,7 +1,8 @@
 /* plan_interpreter.h: a simple interpreter of plans, to test the checker against. It shares no code with src/check/,
  * nor with the code of src/plan/ for memory, sizes and promises: it derives these from the table in tutti.h.
  *
- * A value is the ordered list of the inputs that went into it. Each chunk is a few units long. Units cross rings of a
+ * A value is the ordered list of the inputs that went into it, and a number that stands for the order in which they were
+ * combined: like the bits of a float sum it depends on the tree, but not on which operand is the left one. Each chunk is a few units long. Units cross rings of a
  * few slots one by one, in random order. Of joined messages, all, none or a random part cross together in one slot; the
  * others cross one by one. */
 #ifndef PLAN_INTERPRETER_H
@@ -23,6 +24,7 @@ struct vm_leaf {
 struct vm_value {
   uint8_t count;
   bool divided, broken; /* broken: invalid, because never written, too long, or divided and then used */
+  uint64_t bits;        /* of the sum */
   struct vm_leaf leaf[VM_LEAVES];
 };
 
@@ -125,6 +127,40 @@ static inline uint32_t vm_size(const struct tu_plan *p, uint32_t rank, uint32_t 
 
 static inline struct vm_ring *vm_ring(struct vm *m, uint32_t from, uint32_t to, uint32_t lane) {
   return &m->rings[(from * VM_RANKS + to) * TU_LANES_MAX + lane];
+}
+
+/* ---- the bits of sums ---- */
+
+static inline uint64_t vm_leaf_bits(uint32_t rank) { return (rank + 1) * 0xd6e8feb86659fd93u; }
+
+/* A sum that is rounded to the datatype has other bits than one that is not. */
+static inline uint64_t vm_sum(uint64_t a, uint64_t b, bool rounded) {
+  const uint64_t low = a < b ? a : b, high = a < b ? b : a;
+  const uint64_t mixed = (low ^ low >> 31) * 0x9fb21c651e98df25u + (high ^ high >> 29) * 0xc2b2ae3d27d4eb4fu + rounded;
+  return (mixed ^ mixed >> 32) * 0x9fb21c651e98df25u;
+}
+
+static inline uint64_t vm_quotient(uint64_t sum, bool at_root) { return vm_sum(sum, at_root, false) + 1; }
+
+/* Combines numbers as the canonical order does. */
+static inline uint64_t vm_tree(const uint64_t bits[], uint32_t count) {
+  uint32_t half = 1;
+  while (2 * half < count) half *= 2;
+  return count == 1 ? bits[0] : vm_sum(vm_tree(bits, half), vm_tree(bits + half, count - half), true);
+}
+
+static inline uint64_t vm_canonical(uint32_t ranks) {
+  uint64_t bits[VM_RANKS];
+  for (uint32_t r = 0; r < ranks; r++) bits[r] = vm_leaf_bits(r);
+  return vm_tree(bits, ranks);
+}
+
+/* The bits of the result of a reduction. */
+static inline uint64_t vm_combine(const struct tu_step *s, const uint64_t bits[]) {
+  if (s->tree) return vm_tree(bits, s->operand_count);
+  uint64_t sum = bits[0];
+  for (uint32_t i = 1; i < s->operand_count; i++) sum = vm_sum(sum, bits[i], i + 1 == s->operand_count);
+  return sum;
 }
 
 static inline void vm_load(struct vm_value *v, bool first, uint32_t rank) {
@@ -300,6 +336,7 @@ static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
   }
   uint32_t chunk = unit / m->units, size = vm_size(p, rank, s->target.buffer, s->target.first + chunk);
   struct vm_value value = {0};
+  uint64_t bits[VM_RANKS + 1] = {0};
   for (uint32_t i = 0; i < (reduces ? s->operand_count : 1); i++) {
     struct tu_operand o = {TU_LOCAL, s->source, s->first, false};
     if (s->kind == TU_RECV) o.peer = r->peers[s->peer_first];
@@ -312,12 +349,15 @@ static inline bool vm_run(struct vm *m, uint32_t rank, uint32_t step) {
       operand = m->memory[rank][vm_index(p, rank, o.span.buffer, o.span.first + chunk) * m->units + part];
       vm_load(&operand, o.first, rank);
     }
+    bits[i] = operand.bits;
     if (i == 0) value = operand;
     else vm_append(&value, &operand);
   }
+  if (reduces) value.bits = vm_combine(s, bits);
   if (s->final) {
     value.broken |= value.divided;
     value.divided = true;
+    value.bits = vm_quotient(value.bits, reduces || p->ranks == 1);
   }
   m->memory[rank][vm_index(p, rank, s->target.buffer, s->target.first + chunk) * m->units + part] = value;
   state->done++;
@@ -399,7 +439,7 @@ static inline void vm_start(struct vm *m) {
     for (uint32_t i = 0; i < chunks * m->units; i++) m->memory[r][i].broken = true;
     for (uint32_t i = 0; i < vm_chunks(p, r, TU_IN) * m->units; i++)
       m->memory[r][vm_index(p, r, TU_IN, 0) * m->units + i] =
-          (struct vm_value){.count = 1, .leaf = {{(uint8_t)r, 0, (uint16_t)(i / m->units)}}};
+          (struct vm_value){.count = 1, .bits = vm_leaf_bits(r), .leaf = {{(uint8_t)r, 0, (uint16_t)(i / m->units)}}};
     for (uint32_t s = 0; s < p->rank[r].step_count; s++) {
       const struct tu_step *step = &p->rank[r].steps[s];
       bool sends = step->kind == TU_SEND;
@@ -457,7 +497,9 @@ static inline bool vm_right(const struct tu_plan *p, uint32_t rank, uint32_t chu
     if (reduces && p->rank_order && leaf->rank != low + i) return false;
     seen |= 1u << leaf->rank;
   }
-  return true;
+  if (!reduces || p->order != TU_CANONICAL) return true;
+  const uint64_t sum = vm_canonical(high);
+  return v->bits == (divided ? vm_quotient(sum, true) : sum);
 }
 
 static inline const char *vm_judge(const struct vm *m) {

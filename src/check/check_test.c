@@ -6,7 +6,7 @@
 #include "test.h"
 
 /* A plan as text, and the expected report. Flags: i (in place), e (equal blocks), o (rank order), 6 (blocks of six
- * chunks). */
+ * chunks), u (uniform), c (canonical). */
 struct example {
   const char *what;
   const char *collective;
@@ -20,14 +20,20 @@ static struct tu_plan *read_example(const struct example *e) {
   struct tu_text text = {0};
   tu_text_print(&text, "tutti-plan 1\ncollective %s\nalgorithm test\nranks %u\nroot 0\nsplit %u\n", e->collective,
                 e->ranks, strchr(e->flags, '6') ? 6 : 1);
-  tu_text_print(&text, "in_place %s\nequal_blocks %s\nrank_order %s\n%s", strchr(e->flags, 'i') ? "yes" : "no",
-                strchr(e->flags, 'e') ? "yes" : "no", strchr(e->flags, 'o') ? "yes" : "no", e->steps);
+  tu_text_print(&text, "in_place %s\nequal_blocks %s\nrank_order %s\n", strchr(e->flags, 'i') ? "yes" : "no",
+                strchr(e->flags, 'e') ? "yes" : "no", strchr(e->flags, 'o') ? "yes" : "no");
+  if (strchr(e->flags, 'u')) tu_text_print(&text, "order uniform\n");
+  if (strchr(e->flags, 'c')) tu_text_print(&text, "order canonical\n");
+  tu_text_print(&text, "%s", e->steps);
   struct tu_plan *plan = NULL;
   struct tu_error error;
   if (tu_plan_read(text.chars, text.length, e->what, &plan, &error) != TUTTI_OK) FAIL("%s", error.text);
   tu_text_fini(&text);
   return plan;
 }
+
+#define SENDS_OF_3 \
+  "rank 1\n0: send first in[0] to 0\nrank 2\n0: send first in[0] to 0\nrank 3\n0: send first in[0] to 0"
 
 static const struct example examples[] = {
     {"one rank", "allreduce", 1, "", "rank 0\n0: copy first in[0] into out[0] final", NULL},
@@ -48,6 +54,43 @@ static const struct example examples[] = {
      "rank 0\n0: recv_reduce @1 + first in[0] into out[0] final\nrank 1\n0: send first in[0] to 0", "rank order"},
     {"reduce, unclaimed order", "reduce", 2, "",
      "rank 0\n0: recv_reduce @1 + first in[0] into out[0] final\nrank 1\n0: send first in[0] to 0", NULL},
+    {"canonical", "reduce", 4, "c",
+     "rank 0\n0: recv_reduce first in[0] + @1 + @2 + @3 into out[0] tree final\n" SENDS_OF_3, NULL},
+    {"canonical, as a tree, but swapped", "reduce", 4, "c",
+     "rank 0\n0: recv_reduce @1 + first in[0] + @3 + @2 into out[0] tree final\n" SENDS_OF_3, NULL},
+    {"canonical, halves swapped", "reduce", 4, "c",
+     "rank 0\n0: recv_reduce @3 + @2 + @1 + first in[0] into out[0] tree final\n" SENDS_OF_3, NULL},
+    {"canonical, but other pairs", "reduce", 4, "c",
+     "rank 0\n0: recv_reduce first in[0] + @2 + @1 + @3 into out[0] tree final\n" SENDS_OF_3,
+     "rank 0|out[0]|((0 2) (1 3))|canonical|((0 1) (2 3))"},
+    {"canonical, but from left to right", "reduce", 4, "c",
+     "rank 0\n0: recv_reduce first in[0] + @1 + @2 + @3 into out[0] final\n" SENDS_OF_3,
+     "out[0]|(0 1 2 3)|((0 1) (2 3))"},
+    {"canonical, but in a chain", "reduce", 4, "c",
+     "rank 0\ntmp in[0] in[0]\n0: recv_reduce first in[0] + @1 into tmp[0]\n"
+     "1: recv_reduce tmp[0] + @2 into tmp[1] after 0\n2: recv_reduce tmp[1] + @3 into out[0] final after "
+     "1\n" SENDS_OF_3,
+     "(((0 1) 2) 3)|((0 1) (2 3))"},
+    {"canonical for three", "reduce", 3, "c",
+     "rank 0\ntmp in[0]\n0: recv_reduce first in[0] + @1 into tmp[0]\n1: recv_reduce tmp[0] + @2 into out[0] final "
+     "after 0\nrank 1\n0: send first in[0] to 0\nrank 2\n0: send first in[0] to 0",
+     NULL},
+    {"canonical, but divided later", "reduce", 2, "c",
+     "rank 0\ntmp in[0]\n0: recv_reduce first in[0] + @1 into tmp[0]\n1: copy tmp[0] into out[0] final after 0\n"
+     "rank 1\n0: send first in[0] to 0",
+     "(0 1), and divided later|canonical"},
+    {"uniform", "reduce", 4, "u6",
+     "rank 0\n0: recv_reduce first in[0:6] + @1 + @2 + @3 into out[0:6] final\nrank 1\n0: send first in[0:6] to 0\n"
+     "rank 2\n0: send first in[0:6] to 0\nrank 3\n0: send first in[0:6] to 0",
+     NULL},
+    {"uniform, but by chunk", "reduce", 3, "u6",
+     "rank 0\n0: recv_reduce first in[0:3] + @1 + @2 into out[0:3] final\n"
+     "1: recv_reduce @1 + first in[3:6] + @2 into out[3:6] final\nrank 1\n0: send first in[0:3] to 0\n"
+     "1: send first in[3:6] to 0\nrank 2\n0: send first in[0:3] to 0\n1: send first in[3:6] to 0",
+     "out[3]|(1 0 2)|one order|(0 1 2)"},
+    {"a tree of two", "reduce", 2, "",
+     "rank 0\n0: recv_reduce first in[0] + @1 into out[0] tree final\nrank 1\n0: send first in[0] to 0",
+     "step 0|tree|three or more"},
     {"own input twice", "reduce", 2, "",
      "rank 0\n0: recv_reduce first in[0] + @1 + first in[0] into out[0]\nrank 1\n0: send first in[0] to 0",
      "rank 0's in[0]|second time"},
@@ -246,6 +289,7 @@ static void test_table(void) {
           what.segments = a->collective == TUTTI_BARRIER ? 0 : (uint32_t)(tu_random(&seed) % 4);
           what.lanes = (uint32_t)(tu_random(&seed) % (tu_build_lanes_max(a) + 1));
           if (tu_random(&seed) % 4) what.lanes %= 4;
+          what.canonical = tu_random(&seed) % 2;
           struct tu_plan *plan = tu_plan_build(&what);
           struct tu_check_report report;
           CHECK(tu_check(plan, 1 + root % 3, &report),
@@ -253,6 +297,7 @@ static void test_table(void) {
                 tu_collectives[a->collective].name, a->name, n, root, in_place, what.slot_pieces, what.depth,
                 what.chunks, what.segments, what.lanes, report.text);
           CHECK(report.rank_order || !plan->rank_order, "rank order is claimed, and not reported");
+          CHECK(report.order >= plan->order, "an order is claimed, and not reported");
           tu_plan_destroy(plan);
         }
       }

@@ -81,8 +81,8 @@ void tu_draw_json(const struct tu_draw *what, struct tu_text *text) {
                 "{\"form\": \"tutti-plan\", \"version\": 1,\n  \"collective\": \"%s\", \"algorithm\": \"%s\",\n"
                 "  \"ranks\": %u, \"root\": %u, \"split\": %u,\n",
                 tu_collectives[p->collective].name, p->algorithm, p->ranks, p->root, p->split);
-  tu_text_print(text, "  \"in_place\": %s, \"equal_blocks\": %s, \"rank_order\": %s, \"order\": \"%s\",\n", answers[p->in_place],
-                answers[p->equal_blocks], answers[p->rank_order], tu_order_name(p->order));
+  tu_text_print(text, "  \"in_place\": %s, \"equal_blocks\": %s, \"rank_order\": %s, \"order\": \"%s\",\n",
+                answers[p->in_place], answers[p->equal_blocks], answers[p->rank_order], tu_order_name(p->order));
   tu_text_print(text, "  \"messages\": %u, \"rounds\": %u, \"tmp_chunks_max\": %u,\n  \"plans\": [\n", d.message_count,
                 d.rounds, d.tmp_chunks_max);
   for (uint32_t rank = 0; rank < p->ranks; rank++) {

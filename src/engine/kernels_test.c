@@ -72,9 +72,33 @@ static void buffers_free(void) {
   free(buffers.copy);
 }
 
+/* The reference of a reduction, from left to right or as a tree. */
+static void combine_as(const struct tu_arithmetic *a, char *expected, const void *const srcs[], uint32_t source_count,
+                       size_t count, unsigned how) {
+  if (!(how & TU_TREE) || source_count < 3) {
+    reference(a, expected, srcs, source_count, count, how & TU_FINAL);
+    return;
+  }
+  uint32_t half = 1;
+  while (2 * half < source_count) half *= 2;
+  const size_t bytes = count * tu_datatypes[a->type].bytes + 1;
+  char *sides[] = {tu_allocate(bytes, 1), tu_allocate(bytes, 1)};
+  combine_as(a, sides[0], srcs, half, count, TU_TREE);
+  combine_as(a, sides[1], srcs + half, source_count - half, count, TU_TREE);
+  /* A single source is a copy, of which the reference may change NaNs. */
+  const void *operands[] = {sides[0], source_count - half == 1 ? srcs[half] : sides[1]};
+  reference(a, expected, operands, 2, count, how & TU_FINAL);
+  free(sides[0]);
+  free(sides[1]);
+}
+
+static unsigned somehow(tutti_op op) {
+  return (below(2) || (op == TUTTI_AVG && below(2)) ? TU_FINAL : 0) | (below(3) == 0 ? TU_TREE : 0);
+}
+
 /* Runs one reduction and compares it with the reference, and with itself in pieces. dst is source `alias`, if there is
  * such a source. */
-static void compare(const struct tu_arithmetic *a, uint32_t source_count, uint32_t alias, size_t count, bool final) {
+static void compare(const struct tu_arithmetic *a, uint32_t source_count, uint32_t alias, size_t count, unsigned how) {
   size_t bytes = tu_datatypes[a->type].bytes, total = count * bytes;
   const void *srcs[SOURCES_MAX];
   for (uint32_t s = 0; s < source_count; s++) {
@@ -88,14 +112,14 @@ static void compare(const struct tu_arithmetic *a, uint32_t source_count, uint32
   if (alias < source_count && below(4) == 0) srcs[below(source_count)] = dst;
   memset(dst - GUARD, 0x5a, GUARD);
   memset(dst + total, 0x5a, GUARD);
-  reference(a, buffers.expected, srcs, source_count, count, final);
+  combine_as(a, buffers.expected, srcs, source_count, count, how);
   memcpy(buffers.copy, dst, total);
-  tu_reduce(a, dst, srcs, source_count, count, final);
+  tu_reduce(a, dst, srcs, source_count, count, how);
   if (memcmp(dst, buffers.expected, total) != 0) {
     size_t i = 0;
     while (memcmp(dst + i * bytes, buffers.expected + i * bytes, bytes) == 0) i++;
-    FAIL("%s %s, %u sources, alias %u, element %zu of %zu, final %d: %g, expected %g", tu_datatypes[a->type].name,
-         tu_operations[a->op].name, source_count, alias, i, count, final, shown(a->type, dst + i * bytes),
+    FAIL("%s %s, %u sources, alias %u, element %zu of %zu, how %u: %g, expected %g", tu_datatypes[a->type].name,
+         tu_operations[a->op].name, source_count, alias, i, count, how, shown(a->type, dst + i * bytes),
          shown(a->type, buffers.expected + i * bytes));
   }
   for (int i = 1; i <= GUARD; i++)
@@ -108,7 +132,7 @@ static void compare(const struct tu_arithmetic *a, uint32_t source_count, uint32
     size_t length = tu_min(count - at, 1 + below((uint32_t)count));
     const void *parts[SOURCES_MAX];
     for (uint32_t s = 0; s < source_count; s++) parts[s] = (const char *)srcs[s] + at * bytes;
-    tu_reduce(a, dst + at * bytes, parts, source_count, length, final);
+    tu_reduce(a, dst + at * bytes, parts, source_count, length, how);
     at += length;
   }
   CHECK(memcmp(dst, buffers.expected, total) == 0, "%s %s, %u sources, %zu elements: differs when cut",
@@ -141,7 +165,7 @@ static void reduce_all(void) {
         for (int round = 0; round < 2 && !test_failures; round++) {
           struct tu_arithmetic a = {.type = type, .op = op, .divisor = divisors[below(8)]};
           uint32_t some = round ? 1 + below(SOURCES_MAX) : 2;
-          compare(&a, some, below(2 * some), count, below(2) || (op == TUTTI_AVG && below(2)));
+          compare(&a, some, below(2 * some), count, somehow(op));
         }
     }
 }
@@ -156,10 +180,30 @@ static void reduce_blocks(void) {
       for (uint32_t alias = 0; alias <= sources && !test_failures; alias++) {
         struct tu_arithmetic a = {.type = type, .op = ops[below(4)], .divisor = 5};
         if (!combines(type, a.op)) continue;
-        compare(&a, sources, alias, counts[below(8)], below(2));
+        compare(&a, sources, alias, counts[below(8)], somehow(a.op));
       }
 }
 static void test_reduce_blocks(void) { with_each_isa(reduce_blocks); }
+
+/* Tests trees of up to 70 sources, some of which are the same arrays. */
+static void reduce_trees(void) {
+  for (uint32_t sources = 3; sources <= 70 && !test_failures; sources++)
+    for (int round = 0; round < 8; round++) {
+      const tutti_datatype type = tu_datatype_next((tutti_datatype)below(TU_DATATYPES));
+      const struct tu_arithmetic a = {.type = type, .op = (tutti_op)below(TU_OPS), .divisor = divisors[below(8)]};
+      const size_t count = below(round ? 40 : ELEMENTS_MAX);
+      if (type >= TU_DATATYPES || !combines(type, a.op)) continue;
+      for (int s = 0; s < SOURCES_MAX; s++) fill(type, buffers.sources[s], count);
+      const void *srcs[70];
+      for (uint32_t s = 0; s < sources; s++) srcs[s] = buffers.sources[below(SOURCES_MAX)];
+      combine_as(&a, buffers.expected, srcs, sources, count, TU_TREE | TU_FINAL);
+      tu_reduce(&a, buffers.dst, srcs, sources, count, TU_TREE | TU_FINAL);
+      CHECK(memcmp(buffers.dst, buffers.expected, count * tu_datatypes[type].bytes) == 0,
+            "%s %s, a tree of %u sources, %zu elements: wrong", tu_datatypes[type].name, tu_operations[a.op].name,
+            sources, count);
+    }
+}
+static void test_reduce_trees(void) { with_each_isa(reduce_trees); }
 
 /* Tests one to four targets at any address, with ordinary and non-temporal stores; the first target may be a source. */
 static void reduce_into(void) {
@@ -176,7 +220,8 @@ static void reduce_into(void) {
       size_t bytes = tu_datatypes[type].bytes, count = counts[below(12)], total = count * bytes;
       uint32_t sources = round % 2 ? 2 : 1 + below(5), targets = 1 + below(TARGETS);
       enum tu_past past = (enum tu_past)below(4);
-      bool final = below(2), same_lines = below(2);
+      bool same_lines = below(2);
+      const unsigned how = somehow(a.op);
       size_t first = (below(64) * bytes + somewhere(bytes)) % TU_LINE_BYTES;
       const void *srcs[SOURCES_MAX];
       for (uint32_t s = 0; s < sources; s++) {
@@ -193,8 +238,8 @@ static void reduce_into(void) {
         memcpy(dsts[0], srcs[alias], total);
         srcs[alias] = dsts[0];
       }
-      reference(&a, buffers.expected, srcs, sources, count, final);
-      tu_reduce_into(&a, (void *const *)dsts, targets, past, srcs, sources, count, final);
+      combine_as(&a, buffers.expected, srcs, sources, count, how);
+      tu_reduce_into(&a, (void *const *)dsts, targets, past, srcs, sources, count, how);
       for (uint32_t d = 0; d < targets; d++) {
         CHECK(memcmp(dsts[d], buffers.expected, total) == 0,
               "%s %s, %u sources, %zu elements, target %u of %u%s: wrong", tu_datatypes[type].name,
@@ -348,6 +393,22 @@ static void chain_bytes(void *result, const void *left, const void *right, size_
         (uint8_t)(((const uint8_t *)left)[i] * 31u + ((const uint8_t *)right)[i] + i % calls->element_bytes);
 }
 
+/* Writes the expected result of a reduction by chain_bytes. */
+static void chain_all(unsigned char *expected, const void *const srcs[], uint32_t n, size_t size, size_t total,
+                      bool tree) {
+  uint32_t half = 1;
+  while (2 * half < n) half *= 2;
+  if (n == 1) half = 1;
+  else if (!tree) half = n - 1;
+  memcpy(expected, srcs[0], total);
+  if (n == 1) return;
+  unsigned char *right = tu_allocate(total + 1, 1);
+  chain_all(expected, srcs, half, size, total, tree);
+  chain_all(right, srcs + half, n - half, size, total, tree);
+  for (size_t i = 0; i < total; i++) expected[i] = (uint8_t)(expected[i] * 31u + right[i] + i % size);
+  free(right);
+}
+
 /* Tests elements of many sizes, from 1 to 5 sources at any address, with each source in turn as dst. Elements longer
  * than a block use the memory `room`. */
 static void test_user_operation_of_bytes(void) {
@@ -364,6 +425,7 @@ static void test_user_operation_of_bytes(void) {
     const struct tu_arithmetic a = {.type = TUTTI_BYTES, .user = &op, .item_bytes = size, .room = room};
     for (uint32_t n = 1; n <= 5; n++)
       for (uint32_t alias = 0; alias <= n; alias++) {
+        const bool tree = below(2);
         const void *srcs[5];
         for (uint32_t s = 0; s < n; s++) {
           unsigned char *source = memory[s] + (below(2) ? below(16) : 0);
@@ -372,12 +434,10 @@ static void test_user_operation_of_bytes(void) {
         }
         unsigned char *dst = memory[5] + below(16);
         if (alias < n) dst = memory[alias] + ((const unsigned char *)srcs[alias] - memory[alias]);
-        memcpy(expected, srcs[0], total);
-        for (uint32_t s = 1; s < n; s++)
-          for (size_t i = 0; i < total; i++)
-            expected[i] = (uint8_t)(expected[i] * 31u + ((const uint8_t *)srcs[s])[i] + i % size);
-        tu_reduce(&a, dst, srcs, n, count, true);
-        CHECK(memcmp(dst, expected, total) == 0, "elements of %zu bytes, %u sources, alias %u: wrong", size, n, alias);
+        chain_all(expected, srcs, n, size, total, tree);
+        tu_reduce(&a, dst, srcs, n, count, tree ? TU_TREE : TU_FINAL);
+        CHECK(memcmp(dst, expected, total) == 0, "elements of %zu bytes, %u sources%s, alias %u: wrong", size, n,
+              tree ? ", as a tree" : "", alias);
         CHECK(!calls.overlap && !calls.crooked, "elements of %zu bytes, %u sources, alias %u: operands %s", size, n,
               alias, calls.crooked ? "are not aligned" : "overlap");
       }
@@ -428,6 +488,7 @@ int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"reduce", test_reduce},
       {"reduce_blocks", test_reduce_blocks},
+      {"reduce_trees", test_reduce_trees},
       {"reduce_into", test_reduce_into},
       {"isa", test_isa},
       {"scale", test_scale},

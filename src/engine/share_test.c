@@ -83,7 +83,8 @@ static void compare(const tutti_parallel *parallel, const struct tu_arithmetic *
   const uint32_t sources = 1 + (uint32_t)(tu_random(state) % SOURCES_MAX),
                  targets = 1 + (uint32_t)(tu_random(state) % 3);
   const enum tu_past past = (enum tu_past)(tu_random(state) % 4);
-  const bool final = tu_random(state) % 2, in_place = tu_random(state) % 3 == 0;
+  const unsigned how = (unsigned)(tu_random(state) % 4); /* TU_FINAL, TU_TREE */
+  const bool in_place = tu_random(state) % 3 == 0;
   const size_t shift = tu_random(state) % 2 * (tu_random(state) % 130);
   const void *srcs[SOURCES_MAX];
   void *want[TARGETS_MAX], *got[TARGETS_MAX];
@@ -98,9 +99,9 @@ static void compare(const tutti_parallel *parallel, const struct tu_arithmetic *
     memcpy(got[0], srcs[0], bytes);
     srcs[0] = want[0];
   }
-  tu_reduce_into(a, want, targets, past, srcs, sources, count, final);
+  tu_reduce_into(a, want, targets, past, srcs, sources, count, how);
   if (in_place) srcs[0] = got[0];
-  tu_share_reduce(parallel, a, got, targets, past, srcs, sources, count, final);
+  tu_share_reduce(parallel, a, got, targets, past, srcs, sources, count, how);
   for (uint32_t i = 0; i < targets; i++)
     CHECK(memcmp(arrays.want[i], arrays.got[i], arrays.bytes) == 0,
           "%s of %s, %u sources, %u targets, past %d, %zu items, shift %zu%s", tutti_op_name(a->op),

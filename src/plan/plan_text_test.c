@@ -14,7 +14,8 @@ static bool equal_spans(struct tu_span a, struct tu_span b) {
 
 static bool equal_steps(const struct tu_rank_plan *a, const struct tu_step *x, const struct tu_rank_plan *b,
                         const struct tu_step *y) {
-  if (x->kind != y->kind || x->lane != y->lane || x->first != y->first || x->final != y->final) return false;
+  if (x->kind != y->kind || x->lane != y->lane || x->first != y->first || x->final != y->final || x->tree != y->tree)
+    return false;
   if (!equal_spans(x->source, y->source) || !equal_spans(x->target, y->target)) return false;
   if (!equal_lists(a->peers + x->peer_first, x->peer_count, b->peers + y->peer_first, y->peer_count)) return false;
   if (!equal_lists(a->afters + x->after_first, x->after_count, b->afters + y->after_first, y->after_count))
@@ -30,7 +31,8 @@ static bool equal_steps(const struct tu_rank_plan *a, const struct tu_step *x, c
 static bool equal_plans(const struct tu_plan *a, const struct tu_plan *b) {
   if (a->collective != b->collective || strcmp(a->algorithm, b->algorithm) != 0 || a->ranks != b->ranks ||
       a->root != b->root || a->split != b->split || a->in_place != b->in_place || a->equal_blocks != b->equal_blocks ||
-      a->rank_order != b->rank_order || a->rank_first != b->rank_first || a->rank_count != b->rank_count)
+      a->rank_order != b->rank_order || a->order != b->order || a->rank_first != b->rank_first ||
+      a->rank_count != b->rank_count)
     return false;
   for (uint32_t r = 0; r < a->rank_count; r++) {
     const struct tu_rank_plan *x = &a->rank[r], *y = &b->rank[r];
@@ -46,12 +48,14 @@ static bool equal_plans(const struct tu_plan *a, const struct tu_plan *b) {
 static void test_round_trip(void) {
   for (size_t i = 0; i < tu_algorithm_count; i++) {
     const struct tu_algorithm *a = tu_algorithms[i];
-    for (uint32_t n = 1; n <= 12; n++) {
+    for (uint32_t k = 2; k < 26; k++) {
+      const uint32_t n = k / 2;
       if (!tu_algorithm_fits(a, n)) continue;
       uint32_t root = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND ? n / 2 : 0;
-      struct tu_plan *plan = tu_plan_build(&(struct tu_build){
-                         .algorithm = a, .ranks = n, .root = root, .in_place = n % 2, .rank = TU_ALL_RANKS}),
-                     *again = NULL;
+      struct tu_plan
+          *plan = tu_plan_build(&(struct tu_build){
+              .algorithm = a, .ranks = n, .root = root, .in_place = n % 2, .rank = TU_ALL_RANKS, .canonical = k % 2}),
+          *again = NULL;
       struct tu_text text = {0};
       tu_plan_write(plan, &text);
       struct tu_error error;
