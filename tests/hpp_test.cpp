@@ -940,7 +940,8 @@ static void fields(Player &me) {
                             to,
                             &x,
                             13,
-                            14};
+                            14,
+                            TUTTI_ORDER_CANONICAL};
   const tutti_call made = world.lowered(full);
   me.check(made.collective == TUTTI_ALLTOALLV && made.send == &x && made.recv == &y && made.count == 5, "buffers");
   me.check(made.op == TUTTI_PREMUL_SUM && made.scale == 3 && made.op_context == &x, "operation");
@@ -950,7 +951,7 @@ static void fields(Player &me) {
   me.check(made.recv_offsets == d.data() && made.plan == plan && made.timeout_ms == 9, "plan");
   me.check(std::strcmp(made.algorithm, "ring") == 0, "algorithm");
   me.check(made.in == &in && made.out == &out && made.dim == 10 && made.out_dim == 11 && made.has_out_dim, "tensors");
-  me.check(made.flags == 14, "flags");
+  me.check(made.flags == 14 && made.order == TUTTI_ORDER_CANONICAL, "flags, order");
   me.check(made.in_parts && made.lanes == 12 && made.on_ready && made.on_ready_context == &z, "parts, lanes");
   me.check(made.send_blocks == from.data() && made.recv_blocks == to.data(), "blocks");
   const tutti_call none = world.lowered({});

@@ -257,6 +257,16 @@ typedef struct tutti_parallel {
 
 /* Options of tutti_init. Zero is the default of every field. tutti_init does not use the struct after it has
  * returned. */
+/* In which order reductions combine the inputs of the ranks. It matters to sums, averages and products of floats, to
+ * block floats, and to operations of the program: their bits depend on the order. All other reductions have the same
+ * bits in any order. docs/ORDER.md says what is promised. */
+typedef enum tutti_order {
+  TUTTI_ORDER_ANY = 0, /* that of the selected algorithm, which may change with the size of the call */
+  /* The binary tree over the ranks, in rank order, that splits n ranks at the largest power of two below n, for every
+   * element. So the bits do not depend on count, position, collective, algorithm, hosts, lanes or layout. */
+  TUTTI_ORDER_CANONICAL = 1
+} tutti_order;
+
 typedef struct tutti_options {
   /* Time limit in ms of calls that set no limit of their own; 0: the value of TUTTI_TIMEOUT_MS, or no limit. */
   int timeout_ms;
@@ -282,6 +292,10 @@ typedef struct tutti_options {
    * tutti_op_create are not shared out. The function and what its context points to are used until the last communicator
    * of the world is freed. Each rank chooses for itself. */
   tutti_parallel parallel;
+  /* Order of reductions in all communicators of this world, equal on all ranks; TUTTI_ORDER_ANY: the value of
+   * TUTTI_ORDER, or any. */
+  tutti_order order;
+  uint32_t reserved; /* 0 */
 } tutti_options;
 
 /* Joins the world that the environment or the options describe, and sets *world to its communicator. Collective over
@@ -608,7 +622,10 @@ typedef struct tutti_call {
   /* Bytes of an element if type is TUTTI_BYTES, equal on all ranks: 1 to TUTTI_ELEMENT_BYTES_MAX, and not more than
    * TUTTI_SLOT_BYTES, which is at least 8 KiB by default. 0 for all other datatypes. */
   size_t element_bytes;
-  uint64_t flags; /* TUTTI_ANY_SHAPE, or 0 */
+  uint32_t flags; /* TUTTI_ANY_SHAPE, or 0 */
+  /* Order of the reduction, equal on all ranks; TUTTI_ORDER_ANY: that of the communicator, which it has from
+   * tutti_options. With TUTTI_ORDER_CANONICAL, an algorithm or a plan of another order is refused. */
+  tutti_order order;
   /* New fields are added at the end, here. */
 } tutti_call;
 

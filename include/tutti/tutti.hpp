@@ -401,6 +401,8 @@ struct options {
   void *on_listen_context = nullptr;
   std::uint64_t progress_thread = 0;
   tutti_parallel parallel = {};
+  tutti_order order = TUTTI_ORDER_ANY;
+  std::uint32_t reserved = 0;
 };
 
 /* How calls are carried out; see the fields of tutti_call. Zero is the default of every field. */
@@ -443,7 +445,8 @@ struct call {
   span<void *const> recv_blocks = {};       /* address of each block, instead of recv */
   void *op_context = nullptr;
   std::size_t element_bytes = 0; /* with TUTTI_BYTES */
-  std::uint64_t flags = 0;       /* TUTTI_ANY_SHAPE */
+  std::uint32_t flags = 0;       /* TUTTI_ANY_SHAPE */
+  tutti_order order = TUTTI_ORDER_ANY;
 };
 
 /* ---- owners ----------------------------------------------------------------------------------------------------- */
@@ -1123,6 +1126,7 @@ class comm_view {
     made.op_context = c.op_context;
     made.element_bytes = c.element_bytes;
     made.flags = c.flags;
+    made.order = c.order;
     return set(made, c.op, c.in ? c.in->type : c.out ? c.out->type : c.type);
   }
 
@@ -1442,6 +1446,8 @@ class comm : public comm_view {
     made.on_listen_context = o.on_listen_context;
     made.progress_thread = o.progress_thread;
     made.parallel = o.parallel;
+    made.order = o.order;
+    made.reserved = o.reserved;
     tutti_comm *world = nullptr;
     check(tutti_init(&made, &world));
     return comm(world);

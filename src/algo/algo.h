@@ -30,6 +30,7 @@ struct tu_wanted {
   uint32_t ranks;
   size_t bytes;    /* size of a rank's longest buffer; SIZE_MAX: some rank does not know the size */
   bool rank_order; /* true: the operation is not commutative, so operands must combine in rank order */
+  bool canonical;  /* true: the reduction must have the canonical order (TU_CANONICAL) */
   bool any_blocks; /* block sizes may differ, or some rank does not know the size of every block */
   uint32_t group;  /* ranks per locality group, a divisor of `ranks`; 0: there are no groups */
   uint32_t share;  /* number of ranks that share a CPU; 0 counts as 1 */
@@ -41,7 +42,8 @@ static inline uint32_t tu_wanted_hosts(const struct tu_wanted *wanted) {
 }
 /* Returns the placement for which the plan of an algorithm is built, for this call; NULL: none. */
 static inline const struct tu_placement *tu_wanted_placement(const struct tu_wanted *wanted) {
-  return tu_placement_for(wanted->placement, tu_collectives[wanted->collective].family, wanted->rank_order);
+  return tu_placement_for(wanted->placement, tu_collectives[wanted->collective].family,
+                          wanted->rank_order || wanted->canonical);
 }
 /* Returns true if the algorithm can serve the call. If not, sets *why to the reason, a clause for an error message. */
 bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *wanted, const char **why);

@@ -60,6 +60,8 @@ static const char builtin_rules[] =
     "allreduce      ranks<=8             rs:direct+ag:direct\n"
     "allreduce                           ring\n"
     "allreduce                           rabenseifner\n"
+    "allreduce      bytes<=64K           recursive_doubling\n"
+    "allreduce                           rs:direct+ag:bucket\n"
     "reduce         ranks<=8 bytes<=8K   direct\n"
     "reduce         bytes<=8K            binomial\n"
     "reduce         groups>=2 ranks<=16  re:direct/g+re:direct\n"

@@ -45,6 +45,8 @@ bool tu_algorithm_serves(const struct tu_algorithm *a, const struct tu_wanted *w
   else if (!tu_algorithm_fits_on(a, wanted->ranks, placement)) *why = misfit(a, wanted, placement);
   else if (wanted->rank_order && !(a->flags & TU_RANK_ORDER))
     *why = "the operation is not commutative, and the algorithm does not combine operands in rank order";
+  else if (wanted->canonical && !tu_algorithm_is_canonical(a, wanted->ranks, placement))
+    *why = "it does not reduce in the canonical order on these ranks; `tutti list` shows which algorithms do";
   else if (wanted->any_blocks && (a->flags & TU_EQUAL_BLOCKS)) *why = "it requires blocks of equal size";
   return *why == NULL;
 }

@@ -18,6 +18,7 @@
  * rank. */
 static tutti_err inherit(tutti_comm **child, const tutti_comm *parent, struct tu_error *error) {
   (*child)->timeout_ms = parent->timeout_ms;
+  (*child)->order = parent->order;
   (*child)->patience = parent->patience;
   (*child)->tuning = tu_tuning_share(parent->tuning);
   tutti_err err = tu_groups_inherit(*child, parent, error);

@@ -157,6 +157,17 @@ static tutti_err end_job(struct tu_job *job, tutti_err made, tutti_comm **world,
   return err;
 }
 
+/* Reads TUTTI_ORDER. */
+static tutti_err read_order(tutti_order *order, struct tu_error *error) {
+  const char *value = tu_env("TUTTI_ORDER");
+  if (!value || strcmp(value, "any") == 0) return TUTTI_OK;
+  if (strcmp(value, "canonical") != 0)
+    return tu_fail(error, TUTTI_ERR_ENVIRONMENT, "environment: TUTTI_ORDER is '%.64s'; expected any or canonical",
+                   value);
+  *order = TUTTI_ORDER_CANONICAL;
+  return TUTTI_OK;
+}
+
 /* Reads options that are 0 from the environment. */
 static tutti_err read_environment(tutti_options *o, struct tu_error *error) {
   int64_t ms = o->timeout_ms; /* 0: no limit */
@@ -164,6 +175,7 @@ static tutti_err read_environment(tutti_options *o, struct tu_error *error) {
   if (err == TUTTI_OK && ms == 0) err = tu_env_int("TUTTI_TIMEOUT_MS", TUTTI_NO_TIMEOUT, INT32_MAX, &ms, error);
   if (err == TUTTI_OK && o->progress_thread == 0)
     err = tu_env_uint("TUTTI_PROGRESS_THREAD", 1, &o->progress_thread, error);
+  if (err == TUTTI_OK && o->order == TUTTI_ORDER_ANY) err = read_order(&o->order, error);
   o->timeout_ms = (int)ms;
   return err;
 }
@@ -190,6 +202,7 @@ static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *err
   tu_locality_fini(&locality);
   if (err != TUTTI_OK) return err;
   (*world)->timeout_ms = o->timeout_ms;
+  (*world)->order = o->order;
   tu_progress_note(*world);
   return TUTTI_OK;
 }
@@ -203,6 +216,9 @@ static tutti_err take_options(const tutti_options *options, size_t options_bytes
   if (err == TUTTI_OK)
     err = tu_check_timeout("tutti_init", "tutti_options.join_timeout_ms", known->join_timeout_ms, error);
   if (err == TUTTI_OK) err = tu_parallel_check(&known->parallel, error);
+  if (err == TUTTI_OK) err = tu_check_order_of("tutti_init", "tutti_options.order", known->order, error);
+  if (err == TUTTI_OK && known->reserved != 0)
+    err = tu_fail(error, TUTTI_ERR_ARGUMENT, "tutti_init: tutti_options.reserved is %u; expected 0", known->reserved);
   if (err != TUTTI_OK || known->progress_thread <= 1) return err;
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
                  "tutti_init: tutti_options.progress_thread is %llu; expected 1, or 0 for the value of "

@@ -47,6 +47,14 @@ static inline size_t tu_item_elements(tutti_datatype type) {
   return tu_datatypes[type].elements > 0 ? tu_datatypes[type].elements : 1;
 }
 
+/* Returns true if the bits of a reduction depend on the order of its operands: sums, averages and products of floats, all
+ * operations of block floats, whose exponent is rounded with each of them, and operations of the program. */
+static inline bool tu_op_is_ordered(tutti_op op, tutti_datatype type) {
+  if (op >= TU_OPS || !tu_is_datatype(type)) return true;
+  const bool sums = op == TUTTI_SUM || op == TUTTI_AVG || op == TUTTI_PREMUL_SUM || op == TUTTI_PROD;
+  return tu_datatypes[type].elements > 0 || (sums && tu_datatypes[type].floating);
+}
+
 /* Finds a datatype by its name ("f32"); returns false if there is none. */
 bool tu_datatype_find(const char *name, tutti_datatype *type);
 /* Finds a built-in operation by its name ("sum"); returns false if there is none. */

@@ -12,7 +12,7 @@ struct tu_signature {
   uint8_t lanes; /* number of lanes that the caller requested; 0: none requested */
   uint32_t op;
   uint32_t root; /* the root; for send and recv: the peer */
-  /* bits that change the program of a call, but not the plan from which the program is made */
+  /* bits that change the program of a call, but not the plan from which the program is made (TU_ORDERED changes both) */
   uint32_t form : 8;
   uint32_t element_bytes : 24; /* TUTTI_BYTES: bytes of an element; 0 for all other datatypes */
   uint64_t count;
@@ -23,11 +23,13 @@ struct tu_signature {
   uint64_t tensors; /* hash of the tensors' layouts; 0: no tensors */
 };
 /* Bits of tu_signature.form. TU_FILLS: the input is partitioned; TU_TELLS: the output is partitioned. TU_SEND_BLOCKS,
- * TU_RECV_BLOCKS: the blocks of the input, of the output have addresses of their own. */
+ * TU_RECV_BLOCKS: the blocks of the input, of the output have addresses of their own. TU_ORDERED: the reduction has the
+ * canonical order, and its bits depend on it. */
 #define TU_FILLS 1u
 #define TU_TELLS 2u
 #define TU_SEND_BLOCKS 4u
 #define TU_RECV_BLOCKS 8u
+#define TU_ORDERED 16u
 _Static_assert(sizeof(struct tu_signature) == 64, "a signature must fill one cache line");
 
 /* The tensors of a call. `users` counts the pointers to this struct that are in use; the last user frees it. */

@@ -218,7 +218,8 @@ static tutti_err choose(const struct tutti_comm *comm, const struct tu_call *cal
       .collective = collective,
       .ranks = call->point_to_point ? 2 : comm->ranks,
       .bytes = call->point_to_point ? call->signature.count : known_bytes(comm, call),
-      .rank_order = tu_reduces(collective) && user && !user->commutative,
+      .canonical = call->signature.form & TU_ORDERED,
+      .rank_order = tu_reduces(collective) && user && (!user->commutative || call->signature.form & TU_ORDERED),
       .any_blocks = tu_collectives[collective].vector,
       .group = call->point_to_point ? 0 : comm->group,
       .share = comm->share,
@@ -275,7 +276,7 @@ static tutti_err plan_for(struct tutti_comm *comm, const struct tu_build *what, 
   for (struct tu_cached_plan *p = comm->plans; p; p = p->next)
     if (p->algorithm == what->algorithm && p->rank == what->rank && p->root == what->root &&
         p->in_place == what->in_place && p->slot_pieces == what->slot_pieces && p->segments == what->segments &&
-        p->lanes == what->lanes && p->placement == what->placement) {
+        p->lanes == what->lanes && p->placement == what->placement && p->canonical == what->canonical) {
       *plan = p->plan;
       return TUTTI_OK;
     }
@@ -295,6 +296,7 @@ static tutti_err plan_for(struct tutti_comm *comm, const struct tu_build *what, 
                                .segments = what->segments,
                                .lanes = what->lanes,
                                .in_place = what->in_place,
+                               .canonical = what->canonical,
                                .placement = what->placement,
                                .plan = built};
   comm->plans = p;
@@ -355,6 +357,7 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
                               .in_place = call->signature.in_place,
                               .rank = comm->rank,
                               .slot_pieces = pieces_of(comm, call, choice->algorithm),
+                              .canonical = call->signature.form & TU_ORDERED,
                               .placement = choice->placement};
       cut(comm, call, &what);
       err = plan_for(comm, &what, &lowering.plan, error);
@@ -402,11 +405,12 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   }
   const struct tu_collective *c = &tu_collectives[s->collective];
   r->facts = (struct tu_call_facts){
-      .collective = s->collective,
+      .collective = s->collective & 127u,
       .type = s->type,
       .root = s->root,
       .op = s->op & (TU_OPS_END - 1),
       .rank_order = has_user && !r->user.commutative,
+      .canonical = (s->form & TU_ORDERED) != 0,
       .count = s->count,
       .lanes = s->lanes & 0xfu,
   };

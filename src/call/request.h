@@ -76,7 +76,7 @@ struct tu_cached_plan {
   struct tu_cached_plan *next;
   const struct tu_algorithm *algorithm;
   uint32_t rank, root, slot_pieces, segments, lanes;
-  bool in_place;
+  bool in_place, canonical;
   const struct tu_placement *placement;
   struct tu_plan *plan;
 };

@@ -261,18 +261,28 @@ static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct
 
 static tutti_err check_flags(const tutti_call *call, struct tu_error *error) {
   const char *name = tu_collectives[call->collective].name;
-  if (call->flags & ~(uint64_t)TUTTI_ANY_SHAPE)
-    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: tutti_call.flags is %#llx; expected TUTTI_ANY_SHAPE (%#x), or 0",
-                   name, (unsigned long long)call->flags, TUTTI_ANY_SHAPE);
+  if (call->flags & ~TUTTI_ANY_SHAPE)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: tutti_call.flags is %#x; expected TUTTI_ANY_SHAPE (%#x), or 0", name,
+                   call->flags, TUTTI_ANY_SHAPE);
+  const tutti_err err = tu_check_order_of(name, "tutti_call.order", call->order, error);
+  if (err != TUTTI_OK) return err;
   if (!call->flags || call->in || call->out) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
                  "%s: TUTTI_ANY_SHAPE is set, but the call has no tensors; set tutti_call.in and .out, or no flag",
                  name);
 }
 
-static uint32_t form_of(const tutti_call *call, const struct tu_call *resolved) {
-  return (call->in_parts ? TU_FILLS : 0) | (call->on_ready ? TU_TELLS : 0) |
-         (resolved->in.addresses ? TU_SEND_BLOCKS : 0) | (resolved->out.addresses ? TU_RECV_BLOCKS : 0);
+/* Returns true if the call asks for the canonical order, and its bits depend on the order. */
+static bool is_ordered(const struct tutti_comm *comm, const tutti_call *call, tutti_datatype type) {
+  const tutti_order order = call->order ? call->order : comm->order;
+  return order == TUTTI_ORDER_CANONICAL && tu_reduces(call->collective) && tu_op_is_ordered(call->op, type);
+}
+
+static uint32_t form_of(const struct tutti_comm *comm, const tutti_call *call, const struct tu_call *resolved,
+                        tutti_datatype type) {
+  return (is_ordered(comm, call, type) ? TU_ORDERED : 0) | (call->in_parts ? TU_FILLS : 0) |
+         (call->on_ready ? TU_TELLS : 0) | (resolved->in.addresses ? TU_SEND_BLOCKS : 0) |
+         (resolved->out.addresses ? TU_RECV_BLOCKS : 0);
 }
 
 static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
@@ -309,6 +319,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", error)) != TUTTI_OK) return err;
   if (!tensor && (err = check_overlap(comm, call->collective, out, in_place, error)) != TUTTI_OK) return err;
   uint64_t plan_hash = 0;
+  out->signature.form = form_of(comm, call, out, call->type) & 255u;
   if (call->plan) {
     if ((err = tu_user_plan_serves(comm, call, out, in_place, error)) != TUTTI_OK) return err;
     out->plan = tu_user_plan(call->plan, &plan_hash);
@@ -324,7 +335,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
       .root = out->point_to_point ? call->peer
               : c->rooted         ? call->root
                                   : 0,
-      .form = form_of(call, out) & 255u,
+      .form = out->signature.form,
       .element_bytes = call->type == TUTTI_BYTES ? (uint32_t)call->element_bytes & ((1u << 24) - 1) : 0,
       .count = in_blocks ? out->in.count : out->out.count,
       .scale = call->op == TUTTI_PREMUL_SUM ? call->scale : 0,
@@ -347,16 +358,17 @@ static bool repeats_tensors(const struct tu_memo *memo, const tutti_call *call) 
 /* Returns true if the call repeats the last one, perhaps with other buffers, so that it need not be checked and
  * resolved again. Returns false also if a new buffer address is NULL, or if the address ranges of the new buffers
  * overlap. */
-static bool repeats(struct tu_memo *memo, const tutti_call *call) {
+static bool repeats(const struct tutti_comm *comm, struct tu_memo *memo, const tutti_call *call) {
   const tutti_call *last = &memo->call;
   if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
-      call->op != last->op || call->root != last->root || call->peer != last->peer || call->lanes != last->lanes ||
-      call->element_bytes != last->element_bytes || !call->op_context != !last->op_context || call->algorithm ||
-      call->plan || call->counts || call->recv_counts || call->send_blocks || call->recv_blocks ||
-      (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
+      call->op != last->op || call->order != last->order || call->root != last->root || call->peer != last->peer ||
+      call->lanes != last->lanes || call->element_bytes != last->element_bytes ||
+      !call->op_context != !last->op_context || call->algorithm || call->plan || call->counts || call->recv_counts ||
+      call->send_blocks || call->recv_blocks || (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
-  memo->resolved.signature.form = form_of(call, &memo->resolved) & 255u;
+  const tutti_datatype type = (tutti_datatype)memo->resolved.signature.type;
+  memo->resolved.signature.form = form_of(comm, call, &memo->resolved, type) & 255u;
   if (call->in || call->out || last->in || last->out) return repeats_tensors(memo, call);
   if (call->send == last->send && call->recv == last->recv) return true;
   if (memo->resolved.signature.in_place || !call->send || !call->recv || call->send == TUTTI_IN_PLACE ||
@@ -391,7 +403,7 @@ tutti_err tu_call_check_message(const tutti_call *call, struct tu_error *error) 
 
 tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
   struct tu_memo *memo = comm->memo;
-  if (repeats(memo, call)) return TUTTI_OK;
+  if (repeats(comm, memo, call)) return TUTTI_OK;
   tu_call_tensors_release(memo->resolved.tensors);
   tutti_err err = resolve(comm, call, &memo->resolved, error);
   memo->valid = err == TUTTI_OK && !call->algorithm && !call->plan && !call->counts && !call->recv_counts &&

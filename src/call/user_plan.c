@@ -41,7 +41,10 @@ static tutti_err read_and_prove(const char *path, struct tu_plan **plan, struct 
   struct tu_check_report report;
   /* The check uses one credit (one free slot per channel). A plan that does not deadlock with one credit does not
    * deadlock with more credits. */
-  if (tu_check(*plan, 1, &report)) return TUTTI_OK;
+  if (tu_check(*plan, 1, &report)) {
+    (*plan)->order = report.order; /* what was proved, also if the file claims less */
+    return TUTTI_OK;
+  }
   tu_plan_destroy(*plan);
   if (report.no_memory) return tu_fail(error, TUTTI_ERR_MEMORY, "%s: %s", path, report.text);
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: the checker refuses this plan: %s", path, report.text);
@@ -119,5 +122,10 @@ tutti_err tu_user_plan_serves(const struct tutti_comm *comm, const tutti_call *c
                    "%s: the operation '%s' is not commutative, but the plan '%s' does not combine in rank order "
                    "(rank_order no)",
                    c->name, user.name, name);
+  if (views->signature.form & TU_ORDERED && p->order != TU_CANONICAL)
+    return tu_fail(error, TUTTI_ERR_ARGUMENT,
+                   "%s: the call asks for the canonical order, but the plan '%s' reduces in another one; `tutti check` "
+                   "shows which",
+                   c->name, name);
   return check_in_place(p, views, c->name, in_place, error);
 }

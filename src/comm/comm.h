@@ -61,6 +61,7 @@ struct tutti_comm {
   bool failed;
   struct tu_pace *pace; /* a simulated slower wire that delays arriving messages; NULL: messages are not delayed */
   int timeout_ms;
+  tutti_order order;  /* of reductions whose calls set none */
   void *_Atomic user; /* pointer of the program */
   struct tu_patience patience;
   /* maximum number of ranks per CPU in the world that this communicator belongs to; equal on all ranks */

@@ -11,7 +11,11 @@ uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
       .collective = facts->collective, .algorithm = facts->algorithm, .plan = facts->plan, .lanes = facts->lanes};
   if (facts->collective != TUTTI_BARRIER) must.type = facts->type;
   if (c->rooted) must.root = facts->root;
-  if (tu_reduces(facts->collective)) must.op = facts->op, must.rank_order = facts->rank_order;
+  if (tu_reduces(facts->collective)) {
+    must.op = facts->op;
+    must.rank_order = facts->rank_order;
+    must.canonical = facts->canonical;
+  }
   if (!c->vector) must.count = facts->count;
   if (!c->vector || !c->rooted) must.counts_hash = facts->counts_hash;
   else if (must.type == TUTTI_BYTES) must.counts_hash = facts->counts_hash & TU_FACT_ELEMENT_BYTES;
@@ -30,7 +34,8 @@ void tu_facts_print(const struct tutti_comm *comm, const struct tu_call_facts *f
   char root[24] = "", op[100] = "", type[32], count[100] = "", lanes[24] = "", algorithm[64];
   if (c->rooted && facts->root != TUTTI_ANY_RANK) snprintf(root, sizeof root, ", root %u", facts->root);
   if (tu_reduces(facts->collective))
-    snprintf(op, sizeof op, ", %s%s", tu_op_name(comm, facts->op), facts->rank_order ? ", not commutative" : "");
+    snprintf(op, sizeof op, ", %s%s%s", tu_op_name(comm, facts->op), facts->rank_order ? ", not commutative" : "",
+             facts->canonical ? ", canonical" : "");
   print_type(facts, type, sizeof type);
   if (facts->collective != TUTTI_BARRIER)
     snprintf(count, sizeof count, "%scount %llu, %s, ", c->vector ? "own " : "", (unsigned long long)facts->count,

@@ -11,7 +11,9 @@
 
 /* The facts (properties) of a call. Some must be equal on all ranks; the others are only for error messages. */
 struct tu_call_facts {
-  uint8_t collective, type;
+  uint8_t collective : 7;
+  uint8_t canonical : 1; /* 1: the reduction has the canonical order */
+  uint8_t type;
   uint16_t algorithm; /* index of the algorithm in the table tu_algorithms */
   uint32_t root;      /* the root; for send and recv: the peer */
   uint32_t op : 27;
