@@ -214,9 +214,7 @@ static int run(int argc, char **argv) {
   if (!read_range(range ? range : "2..16", &t.low, &t.high))
     return cli_fail("check", CLI_USAGE, "-n: expected a range LO..HI of numbers of ranks, from 1 to %u, found '%s'",
                     TU_RANKS_MAX, range);
-  if (order && strcmp(order, "any") != 0 && strcmp(order, "canonical") != 0)
-    return cli_fail("check", CLI_USAGE, "--order: expected any or canonical, found '%s'", order);
-  t.canonical = order && strcmp(order, "canonical") == 0;
+  if ((code = cli_read_order("check", order, &t.canonical)) != CLI_GOOD) return code;
   if (t.canonical && t.onto.what)
     return cli_fail("check", CLI_USAGE,
                     "--order canonical cannot be combined with --cluster, which gives the ranks other numbers");

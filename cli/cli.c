@@ -123,3 +123,9 @@ int cli_parse(const struct cli_verb *verb, const struct cli_option *options, siz
   argv[kept] = NULL;
   return CLI_GOOD;
 }
+
+int cli_read_order(const char *verb, const char *text, bool *canonical) {
+  *canonical = text && strcmp(text, "canonical") == 0;
+  if (!text || *canonical || strcmp(text, "any") == 0) return CLI_GOOD;
+  return cli_fail(verb, CLI_USAGE, "--order: expected any or canonical, found '%s'", text);
+}

@@ -48,5 +48,7 @@ int cli_parse(const struct cli_verb *verb, const struct cli_option *options, siz
 
 /* Prints "tutti VERB: MESSAGE" to standard error; returns exit_code. */
 int cli_fail(const char *verb, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Reads the value of an option --order: "any" (also NULL) or "canonical". Returns CLI_GOOD, or reports the error. */
+int cli_read_order(const char *verb, const char *text, bool *canonical);
 
 #endif

@@ -23,6 +23,7 @@
 #include "plan/collective.h"
 
 struct facts {
+  bool canonical; /* show what calls in the canonical order get */
   uint32_t cpus, ranks;
   struct tu_channel_shape shape; /* number and sizes of the slots of a channel, in a communicator of `ranks` ranks */
   struct tu_patience patience;
@@ -90,6 +91,7 @@ static struct choice choose(const struct facts *f, tutti_collective c, size_t by
                                    .any_blocks = tu_collectives[c].vector,
                                    .group = f->group,
                                    .share = f->share,
+                                   .canonical = f->canonical && tu_reduces(c),
                                    .placement = f->hosts.placement};
   struct choice choice = {.algorithm = f->tuning ? f->tuning->forced[c] : NULL, .until = SIZE_MAX};
   if (choice.algorithm) {
@@ -315,11 +317,13 @@ static int run(int argc, char **argv) {
   struct facts facts = {.cpus = tu_cpus_mine(&mine)};
   struct info_reshard reshard = {.type = "f32"};
   bool json = false, only_fabrics = false, done;
+  const char *order = NULL;
   int code = default_ranks(facts.cpus, &facts.ranks);
   if (code != CLI_GOOD) return code;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &facts.ranks, "N", "number of ranks (those of the job, or one per CPU, at least 2)"},
       HOSTS_OPTION(&facts.hosts),
+      {"--order", CLI_STRING, &order, "any|canonical", "show what is selected for calls of this order (any)"},
       {"--fabrics", CLI_FLAG, &only_fabrics, NULL,
        "print only what connects hosts, and all that libfabric offers here"},
       {"--reshard", CLI_STRING, &reshard.from, "FROM", "print only the steps from distribution FROM to TO"},
@@ -331,6 +335,7 @@ static int run(int argc, char **argv) {
   const uint32_t ranks = facts.ranks;
   code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
+  if ((code = cli_read_order("info", order, &facts.canonical)) != CLI_GOOD) return code;
   if (reshard.from && argc <= 2) {
     reshard.to = argv[1];
     reshard.json = json;

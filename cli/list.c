@@ -1,16 +1,36 @@
 /* list.c: `tutti list`: prints the algorithms, one per line. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "algo/composite.h"
 #include "cli/names.h"
+
+/* Returns for which numbers of ranks an algorithm has plans of the canonical order: "always" (all that it supports), "some",
+ * or "never" (more than two ranks). NULL: it reduces nothing. */
+static const char *canonical_of(const struct tu_algorithm *a) {
+  enum { RANKS = 64 };
+  bool all = true, some = false;
+  if (!tu_reduces(a->collective)) return NULL;
+  for (uint32_t ranks = 3; ranks <= RANKS; ranks++) {
+    if (!tu_algorithm_fits(a, ranks)) continue;
+    const bool is = tu_algorithm_is_canonical(a, ranks, NULL);
+    all &= is, some |= is;
+  }
+  return !some ? "never" : all ? "always" : "some";
+}
 
 /* Writes what an algorithm requires, for example "any N" or "N a multiple of 2, rank order, equal blocks". */
 static void print_requirements(const struct tu_algorithm *a, char *text, size_t bytes) {
   char ranks[32] = "any N";
   if (a->multiple_of) snprintf(ranks, sizeof ranks, "N a multiple of %u", a->multiple_of);
   if (a->collective == TUTTI_SEND) snprintf(ranks, sizeof ranks, "N = 2");
-  snprintf(text, bytes, "%s%s%s", ranks, a->flags & TU_RANK_ORDER ? ", rank order" : "",
+  const char *canonical = canonical_of(a);
+  const bool is = canonical && strcmp(canonical, "never") != 0;
+  snprintf(text, bytes, "%s%s%s%s", ranks, a->flags & TU_RANK_ORDER ? ", rank order" : "",
+           !is                              ? ""
+           : strcmp(canonical, "some") == 0 ? ", canonical at some N"
+                                            : ", canonical",
            a->flags & TU_EQUAL_BLOCKS ? ", equal blocks" : "");
 }
 
@@ -28,9 +48,10 @@ static void print_json(const struct tu_algorithm *a) {
   static const char *const answers[] = {"false", "true"};
   printf(
       "{\"collective\": \"%s\", \"name\": \"%s\", \"multiple_of\": %u, \"rank_order\": %s, \"equal_blocks\": %s, "
-      "\"summary\": ",
+      "\"canonical\": \"%s\", \"summary\": ",
       tu_collectives[a->collective].name, a->name, a->multiple_of ? a->multiple_of : 1,
-      answers[(a->flags & TU_RANK_ORDER) != 0], answers[(a->flags & TU_EQUAL_BLOCKS) != 0]);
+      answers[(a->flags & TU_RANK_ORDER) != 0], answers[(a->flags & TU_EQUAL_BLOCKS) != 0],
+      canonical_of(a) ? canonical_of(a) : "");
   print_json_string(a->summary);
   puts("}");
 }
@@ -40,10 +61,10 @@ static void print(const struct tu_algorithm *a, bool json) {
     print_json(a);
     return;
   }
-  char full[TU_NAME_BYTES + 32], requirements[64];
+  char full[TU_NAME_BYTES + 32], requirements[128];
   snprintf(full, sizeof full, "%s.%s", tu_collectives[a->collective].name, a->name);
   print_requirements(a, requirements, sizeof requirements);
-  printf("%-30s %-32s %s\n", full, requirements, a->summary);
+  printf("%-30s %-39s %s\n", full, requirements, a->summary);
 }
 
 static int run(int argc, char **argv) {

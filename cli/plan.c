@@ -138,6 +138,10 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
   b->placement = r->hosts.placement;
   int code = cli_check_build("plan", word, &name, b);
   if (code != CLI_GOOD) return code;
+  if (b->canonical && !tu_algorithm_is_canonical(b->algorithm, b->ranks, b->placement))
+    return cli_fail("plan", CLI_USAGE,
+                    "--order canonical: %s has no plan of that order for %u ranks; tutti list shows which have", word,
+                    b->ranks);
   if (b->rank != ALL && b->rank >= b->ranks)
     return cli_fail("plan", CLI_USAGE, "--rank: expected a rank below %u, found %u", b->ranks, b->rank);
   if (b->rank != ALL && r->form != &forms[TEXT])
@@ -194,6 +198,7 @@ static void print_plan(const struct request *r, const struct tu_plan *plan) {
 static int run(int argc, char **argv) {
   struct request r = {.as = "text", .build = {.rank = ALL}, .budget = BUDGET_DEFAULT};
   struct tu_build *b = &r.build;
+  const char *order = NULL;
   bool done;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &b->ranks, "N", "number of ranks"},
@@ -204,6 +209,7 @@ static int run(int argc, char **argv) {
       {"--depth", CLI_UINT, &b->depth, "D", "slots of a channel"},
       {"--chunks", CLI_UINT, &b->chunks, "C", "pieces of a block"},
       {"--lanes", CLI_UINT, &b->lanes, "L", "number of lanes; each carries a part of every block (1)"},
+      {"--order", CLI_STRING, &order, "any|canonical", "canonical: the plan for calls that need this order (any)"},
       {"--steps", CLI_FLAG, &r.steps, NULL, "print the operations of a pat algorithm, as CSV"},
       HOSTS_OPTION(&r.hosts),
       ONTO_OPTIONS(&r.onto),
@@ -214,6 +220,10 @@ static int run(int argc, char **argv) {
   if (code != CLI_GOOD || done) return code;
   if (argc != 2)
     return cli_fail("plan", CLI_USAGE, "expected one COLLECTIVE.NAME (see tutti list), found %d arguments", argc - 1);
+  if ((code = cli_read_order("plan", order, &b->canonical)) != CLI_GOOD) return code;
+  if (b->canonical && r.onto.what)
+    return cli_fail("plan", CLI_USAGE,
+                    "--order canonical cannot be combined with --cluster, which gives the ranks other numbers");
   budget_tell_time("plan");
   r.onto.budget = &r.budget;
   code = find_form(&r);

@@ -197,9 +197,9 @@ static int run_rank(struct tune_options *options) {
 
 static bool is_tunable(tutti_collective c) { return tu_collectives[c].family == c && c != TUTTI_SEND; }
 
-static int read_collectives(int argc, char **argv, bool *wanted) {
+static int read_collectives(int argc, char **argv, bool canonical, bool *wanted) {
   for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
-    wanted[c] = argc < 2 && is_tunable((tutti_collective)c);
+    wanted[c] = argc < 2 && is_tunable((tutti_collective)c) && (!canonical || tu_reduces((tutti_collective)c));
   for (int i = 1; i < argc; i++) {
     tutti_collective c;
     if (!tu_collective_find(argv[i], &c)) {
@@ -212,6 +212,8 @@ static int read_collectives(int argc, char **argv, bool *wanted) {
     if (!is_tunable(c))
       return cli_fail("tune", CLI_USAGE, "%s uses the rules of %s; give that name instead", argv[i],
                       tu_collectives[tu_collectives[c].family].name);
+    if (canonical && !tu_reduces(c))
+      return cli_fail("tune", CLI_USAGE, "--order canonical: %s reduces nothing; name a collective that does", argv[i]);
     wanted[c] = true;
   }
   return CLI_GOOD;
@@ -219,21 +221,23 @@ static int read_collectives(int argc, char **argv, bool *wanted) {
 
 static int read_options(int argc, char **argv, struct tune_options *options, bool *done) {
   struct bench_options *bench = &options->bench;
-  const char *sizes = "8:16M:4";
+  const char *sizes = "8:16M:4", *order = NULL;
   *options = (struct tune_options){.bench = {.type = TUTTI_F32, .op = TUTTI_SUM, .time_ms = 100, .bind = "none"}};
   const struct cli_option table[] = {
       {"-n", CLI_UINT, &bench->ranks, "N", "number of ranks to start (within a job: its number of ranks)"},
       {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes; suffixes K, M, G (8:16M:4; FACTOR 2)"},
       {"--time-ms", CLI_UINT, &bench->time_ms, "T", "approximate time per algorithm and size, in ms (100)"},
       {"--bind", CLI_STRING, &bench->bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
+      {"--order", CLI_STRING, &order, "any|canonical", "canonical: rules for calls that need this order (any)"},
       {"--output", CLI_STRING, &options->output, "FILE", "file of the table (standard output)"},
   };
   int code = cli_parse(&cli_tune, table, sizeof table / sizeof table[0], &argc, argv, done);
   if (code != CLI_GOOD || *done) return code;
   if ((code = bench_read_sizes("tune", sizes, bench)) != CLI_GOOD) return code;
+  if ((code = bench_read_order("tune", order, bench)) != CLI_GOOD) return code;
   if (strcmp(bench->bind, "core") != 0 && strcmp(bench->bind, "none") != 0)
     return cli_fail("tune", CLI_USAGE, "--bind: expected 'core' or 'none', found '%s'", bench->bind);
-  return read_collectives(argc, argv, options->collectives);
+  return read_collectives(argc, argv, bench->canonical, options->collectives);
 }
 
 static int run(int argc, char **argv) {

@@ -18,6 +18,7 @@ struct tune_candidate {
 struct tune_table {
   tutti_collective collective; /* the collective; not a variant such as allgatherv */
   uint32_t ranks;
+  bool canonical;                       /* for calls in the canonical order */
   const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host */
   size_t *sizes;                        /* ascending sizes in bytes; array of size_count */
   uint32_t size_count;

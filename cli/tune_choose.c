@@ -98,6 +98,7 @@ static void write_rule(const struct tune_table *t, uint32_t k, struct range rang
                                .groups_max = TU_RANKS_MAX,
                                .share_min = 1,
                                .share_max = TU_RANKS_MAX,
+                               .orders = t->canonical ? 2 : 3,
                                .bytes_max = range.bytes_max,
                                .algorithm = c->algorithm};
   size_t begin = text->length;
@@ -143,6 +144,7 @@ static void write_range(const struct tune_table *t, uint32_t choice, struct rang
     const struct tu_wanted wanted = {.collective = t->collective,
                                      .ranks = t->ranks,
                                      .rank_order = need & 1,
+                                     .canonical = t->canonical,
                                      .any_blocks = need & 2,
                                      .placement = t->placement};
     if ((wanted.rank_order && !ordered) || (wanted.any_blocks && !unequal)) continue;

@@ -15,6 +15,7 @@ enum { SAMPLES_MIN = 3 }; /* minimum number of samples in a round */
 /* Adds an algorithm to the candidates, if it supports the ranks and is not a candidate yet. */
 static void add_candidate(struct tune_table *t, const struct tu_algorithm *a) {
   if (a->collective != t->collective || !tu_algorithm_fits_on(a, t->ranks, t->placement)) return;
+  if (t->canonical && !tu_algorithm_is_canonical(a, t->ranks, t->placement)) return;
   for (uint32_t k = 0; k < t->candidate_count; k++)
     if (t->candidates[k].algorithm == a) return;
   t->candidates[t->candidate_count++] = (struct tune_candidate){
@@ -28,7 +29,8 @@ void tune_table_init(struct tune_table *t, const struct bench_options *options, 
                      uint32_t ranks) {
   const struct bench_item item = {.collective = collective};
   uint32_t capacity = 0;
-  *t = (struct tune_table){.collective = collective, .ranks = ranks, .placement = options->placement};
+  *t = (struct tune_table){
+      .collective = collective, .ranks = ranks, .placement = options->placement, .canonical = options->canonical};
   for (uint32_t k = 0; k < options->size_count; k++) {
     if (!bench_size_counts(options, &item, ranks, k)) continue;
     t->sizes = tu_grow(t->sizes, t->size_count, &capacity, sizeof *t->sizes);

@@ -11,7 +11,7 @@
 #include "ready_dialer.h"
 #include "troupe.h"
 
-enum { HOSTS_MAX = 3, HOSTS_LIMIT_MS = 100000 };
+enum { HOSTS_MAX = 4, HOSTS_LIMIT_MS = 100000 };
 
 static int hosts_socket_bytes;    /* size of a socket's send buffer (SO_SNDBUF); 0: default of the system */
 static uint32_t hosts_victim = 1; /* rank whose process dies in tests that let one rank die */

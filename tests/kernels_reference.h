@@ -51,8 +51,8 @@ static inline double narrow_decode(const struct narrow *n, uint32_t bits) {
 /* Returns the values of all finite codes of a format. Keeps the table of the last format, because computing it takes
  * most of the time. */
 static inline const double *code_values(const struct narrow *n) {
-  static double values[1 << 15];
-  static struct narrow known;
+  static _Thread_local double values[1 << 15];
+  static _Thread_local struct narrow known;
   if (memcmp(&known, n, sizeof known) != 0) {
     for (uint32_t code = 0; code <= codes_end(n); code++) values[code] = code_value(n, code);
     known = *n;

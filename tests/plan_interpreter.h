@@ -2,7 +2,9 @@
  * nor with the code of src/plan/ for memory, sizes and promises: it derives these from the table in tutti.h.
  *
  * A value is the ordered list of the inputs that went into it, and a number that stands for the order in which they were
- * combined: like the bits of a float sum it depends on the tree, but not on which operand is the left one. Each chunk is a few units long. Units cross rings of a
+ * combined: like the bits of a float sum it depends on the tree, but not on which operand is the left one.
+ *
+ * Each chunk is a few units long. Units cross rings of a
  * few slots one by one, in random order. Of joined messages, all, none or a random part cross together in one slot; the
  * others cross one by one. */
 #ifndef PLAN_INTERPRETER_H

@@ -149,10 +149,18 @@ static int check_name(const char *verb, const char *word, const struct bench_opt
   return code == CLI_GOOD ? check_op(verb, c, options) : code;
 }
 
+int bench_read_order(const char *verb, const char *order, struct bench_options *options) {
+  const int code = cli_read_order(verb, order, &options->canonical);
+  if (code == CLI_GOOD && order && setenv("TUTTI_ORDER", order, 1) != 0)
+    return cli_fail(verb, CLI_FAILED, "TUTTI_ORDER cannot be set: out of memory");
+  return code;
+}
+
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done) {
   static char allreduce[] = "allreduce";
   static char *default_names[] = {allreduce, NULL};
-  const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none", *plan = NULL;
+  const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none", *plan = NULL,
+             *order = NULL;
   uint32_t ranks = 0, root = 0, lanes = 0, time_ms = 200, late_ms = 0;
   bool json = false, heap = false, each = false, poll = false;
   const struct cli_option table[] = {
@@ -162,6 +170,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
       {"--op", CLI_STRING, &op, "O", "operation of reducing collectives (sum)"},
       {"--root", CLI_UINT, &root, "R", "root of rooted collectives (0)"},
       {"--lanes", CLI_UINT, &lanes, "L", "number of parallel lanes (0: the library chooses)"},
+      {"--order", CLI_STRING, &order, "any|canonical", "order of reductions, as TUTTI_ORDER (any)"},
       {"--mode", CLI_STRING, &mode, "loop|barrier", "barrier: a barrier before each operation, at every size (loop)"},
       {"--time-ms", CLI_UINT, &time_ms, "T", "approximate time to measure each size, in ms (200)"},
       {"--late-ms", CLI_UINT, &late_ms, "T",
@@ -179,6 +188,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
     return cli_fail(verb->name, CLI_USAGE, "--plan: the plan sets the collective; leave '%s' out", argv[1]);
   *options = (struct bench_options){0};
   if ((code = bench_read_sizes(verb->name, sizes, options)) != CLI_GOOD) return code;
+  if ((code = bench_read_order(verb->name, order, options)) != CLI_GOOD) return code;
   options->heap = heap;
   options->each = each;
   options->poll = poll;
@@ -216,8 +226,11 @@ static int add_item(const char *verb, bool quiet, bool forced, uint32_t ranks, c
   const struct tu_collective *c = &tu_collectives[item.collective];
   if (item.algorithm) {
     /* The blocks of vector variants have unequal lengths in this benchmark. */
-    const struct tu_wanted wanted = {
-        .collective = item.collective, .ranks = ranks, .any_blocks = c->vector, .placement = options->placement};
+    const struct tu_wanted wanted = {.collective = item.collective,
+                                     .ranks = ranks,
+                                     .any_blocks = c->vector,
+                                     .placement = options->placement,
+                                     .canonical = options->canonical && tu_reduces(item.collective)};
     const char *why;
     if (!tu_algorithm_serves(item.algorithm, &wanted, &why)) {
       if (forced && quiet) return CLI_USAGE;

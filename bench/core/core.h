@@ -32,6 +32,7 @@ struct bench_options {
   bool json;
   bool each;                            /* print also each rank's own time */
   bool barrier;                         /* run a barrier before each operation, at every size */
+  bool canonical;                       /* TUTTI_ORDER_CANONICAL */
   bool poll;                            /* poll with tutti_test instead of waiting; not with peer libraries */
   bool heap;                            /* take buffers from tutti_alloc */
   const struct bench_memory *memory;    /* NULL: malloc of the C library */
@@ -46,6 +47,9 @@ struct bench_options {
 
 /* Parses sizes and ranges LO:HI[:FACTOR], separated by commas, such as "8,64,1K:64M:4"; reports an error if invalid. */
 int bench_read_sizes(const char *verb, const char *text, struct bench_options *options);
+/* Reads an option --order, and sets TUTTI_ORDER accordingly, for this process and those that it starts. NULL: it is not
+ * given. */
+int bench_read_order(const char *verb, const char *order, struct bench_options *options);
 /* Parses the command line. Reports every error that does not depend on the number of ranks. */
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done);
 

@@ -40,7 +40,8 @@ static const char *const quantity_values[] = {[RANKS] = "a number of ranks from 
                                               [GROUPS] = "a number of groups from 1 to 65536",
                                               [SHARE] = "a number of ranks per CPU from 1 to 65536",
                                               [BYTES] = "a size, for example 4096, 64K, 16M or 3G"};
-#define CONDITION "a condition on ranks, hosts, groups, share or bytes"
+#define CONDITION "a condition on ranks, hosts, groups, share, bytes or order"
+enum { ORDER_ANY = 1, ORDER_CANONICAL = 2 };
 
 /* Reads the name of a quantity (ranks, hosts, groups, share or bytes) if it comes next in the text. Otherwise reads nothing
  * and returns false. */
@@ -96,6 +97,25 @@ static tutti_err read_condition(struct reader *r, enum quantity quantity, struct
   return expected(r, before, what);
 }
 
+/* Reads "order=any" or "order=canonical" if the word "order" comes next in the text; *taken tells. */
+static tutti_err read_order(struct reader *r, struct tu_rule *rule, bool *taken) {
+  struct tu_scan before = r->scan;
+  char word[TOKEN_BYTES];
+  *taken = tu_scan_word(&r->scan, word, sizeof word) && strcmp(word, "order") == 0;
+  if (!*taken) {
+    r->scan = before;
+    return TUTTI_OK;
+  }
+  if (!tu_scan_literal(&r->scan, "=")) return expected(r, r->scan, "'='");
+  before = r->scan;
+  uint32_t order = 0;
+  if (tu_scan_word(&r->scan, word, sizeof word))
+    order = strcmp(word, "any") == 0 ? ORDER_ANY : strcmp(word, "canonical") == 0 ? ORDER_CANONICAL : 0;
+  if (order == 0) return expected(r, before, "any or canonical");
+  rule->orders &= order;
+  return rule->orders ? TUTTI_OK : expected(r, before, "conditions on order that do not exclude each other");
+}
+
 static tutti_err read_algorithm(struct reader *r, struct tu_rule *rule) {
   struct tu_scan before = r->scan;
   const char *collective = tu_collectives[rule->collective].name;
@@ -122,6 +142,7 @@ static tutti_err read_rule(struct reader *r, struct tu_rule *rule) {
                            .groups_max = TU_RANKS_MAX,
                            .share_min = 1,
                            .share_max = TU_RANKS_MAX,
+                           .orders = ORDER_ANY | ORDER_CANONICAL,
                            .bytes_max = SIZE_MAX};
   struct tu_scan before = r->scan;
   char token[TOKEN_BYTES];
@@ -129,11 +150,15 @@ static tutti_err read_rule(struct reader *r, struct tu_rule *rule) {
   if (!taken || !tu_collective_find(token, &rule->collective))
     return expected_name(r, before, "a collective", taken ? tu_collective_nearest(token) : NULL);
   enum quantity quantity;
-  while (take_quantity(r, &quantity)) {
-    tutti_err err = read_condition(r, quantity, rule);
-    if (err != TUTTI_OK) return err;
+  bool more = true;
+  tutti_err err = TUTTI_OK;
+  while (more && err == TUTTI_OK) {
+    err = read_order(r, rule, &more);
+    if (more || err != TUTTI_OK) continue;
+    more = take_quantity(r, &quantity);
+    if (more) err = read_condition(r, quantity, rule);
   }
-  tutti_err err = read_algorithm(r, rule);
+  if (err == TUTTI_OK) err = read_algorithm(r, rule);
   if (err != TUTTI_OK) return err;
   return tu_scan_end_of_line(&r->scan) ? TUTTI_OK : expected(r, r->scan, "the end of the line");
 }
@@ -273,6 +298,8 @@ void tu_rule_write(const struct tu_rule *rule, struct tu_text *text) {
   write_conditions(HOSTS, rule->hosts_min, rule->hosts_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(GROUPS, rule->groups_min, rule->groups_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(SHARE, rule->share_min, rule->share_max, 1, TU_RANKS_MAX, &conditions);
+  if (rule->orders == ORDER_ANY) tu_text_print(&conditions, " order=any");
+  if (rule->orders == ORDER_CANONICAL) tu_text_print(&conditions, " order=canonical");
   write_conditions(BYTES, rule->bytes_min, rule->bytes_max, 0, SIZE_MAX, &conditions);
   tu_text_print(text, "%-14s%-22s %s", tu_collectives[rule->collective].name, conditions.chars, rule->algorithm->name);
   tu_text_fini(&conditions);

@@ -24,6 +24,7 @@ struct tu_rule {
   /* range of sizes in bytes; bytes_max SIZE_MAX: any size from bytes_min on, and a size that is not known to all
    * ranks */
   size_t bytes_min, bytes_max;
+  uint32_t orders; /* for which calls: 1: any order, 2: the canonical order, 3: both */
   /* algorithm of the rule; its group size may be open (TU_OPEN_GROUPS) */
   const struct tu_algorithm *algorithm;
 };

@@ -29,12 +29,13 @@ static void test_builtin(void) {
   static const size_t sizes[] = {0, 8, 4096, 4097, 65536, 65537, 1 << 30, SIZE_MAX};
   for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
     for (uint32_t ranks = 1; ranks <= 70; ranks++)
-      for (unsigned i = 0; i < 4 * sizeof sizes / sizeof sizes[0]; i++) {
+      for (unsigned i = 0; i < 8 * sizeof sizes / sizeof sizes[0]; i++) {
         if (tu_collectives[c].family == TUTTI_SEND && ranks != 2) continue;
-        uint32_t group = i / 4 % 2 + 2;
+        uint32_t group = i / 8 % 2 + 2;
         const struct tu_wanted wanted = {.collective = (tutti_collective)c,
                                          .ranks = ranks,
-                                         .bytes = sizes[i / 4],
+                                         .bytes = sizes[i / 8],
+                                         .canonical = i & 4 && tu_reduces((tutti_collective)c),
                                          .rank_order = i & 1 && tu_reduces((tutti_collective)c),
                                          .any_blocks = i & 2,
                                          .group = ranks > group && ranks % group == 0 ? group : 0,
@@ -274,6 +275,7 @@ static void test_write(void) {
         .groups_max = ranks[tu_random(&seed) % 4],
         .share_min = ranks[tu_random(&seed) % 4],
         .share_max = ranks[tu_random(&seed) % 4],
+        .orders = 1 + (uint32_t)(tu_random(&seed) % 3),
         .bytes_min = sizes[tu_random(&seed) % 8],
         .bytes_max = sizes[tu_random(&seed) % 8],
         .algorithm = tu_algorithms[tu_random(&seed) % tu_algorithm_count],
@@ -291,7 +293,7 @@ static void test_write(void) {
                 t->rules[0].groups_min == rule.groups_min && t->rules[0].groups_max == rule.groups_max &&
                 t->rules[0].share_min == rule.share_min && t->rules[0].share_max == rule.share_max &&
                 t->rules[0].bytes_min == rule.bytes_min && t->rules[0].bytes_max == rule.bytes_max &&
-                t->rules[0].algorithm == rule.algorithm;
+                t->rules[0].orders == rule.orders && t->rules[0].algorithm == rule.algorithm;
     CHECK(same, "'%s' reads back as another", text.chars);
     tu_tuning_release(t);
     tu_text_fini(&text);

@@ -311,8 +311,9 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   }
   call = &flat;
   if ((err = lay_views(comm, call, in_blocks, out_blocks, out, error)) != TUTTI_OK) return err;
-  if ((err = check_size(&out->in, c->name, "send", error)) != TUTTI_OK) return err;
-  if ((err = check_size(&out->out, c->name, "recv", error)) != TUTTI_OK) return err;
+  if ((err = check_size(&out->in, c->name, "send", error)) != TUTTI_OK ||
+      (err = check_size(&out->out, c->name, "recv", error)) != TUTTI_OK)
+    return err;
   if (tensor) tu_call_fold(out, &flat);
   else if ((err = settle_buffers(comm, call, out, &in_place, error)) != TUTTI_OK) return err;
   if ((err = check_pointer(&out->in, out->in_data, c->name, "send", error)) != TUTTI_OK) return err;
