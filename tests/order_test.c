@@ -499,6 +499,7 @@ static void test_ring_differs(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct test tests[] = {{"cover", test_cover}, {"ring_differs", test_ring_differs}, {"mismatch", test_mismatch}};
+  static const struct test tests[] = {
+      {"cover", test_cover}, {"ring_differs", test_ring_differs}, {"mismatch", test_mismatch}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
