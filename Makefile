@@ -54,6 +54,7 @@ docs: everything
 	@tools/draw-layouts $(BUILD) docs/tensors
 	@tools/draw-clusters $(BUILD) docs/topology
 	@tools/draw-simulation $(BUILD) docs/simulation
+	@$(BUILD)/tutti plan reduce.binomial -n 6 --order canonical --as svg >docs/order.svg
 	@tools/describe-algorithms $(BUILD) docs/ALGORITHMS.md >$(BUILD)/ALGORITHMS.md
 	@cmp -s $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md || cp $(BUILD)/ALGORITHMS.md docs/ALGORITHMS.md
 	@if command -v python3 >/dev/null; \

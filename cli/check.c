@@ -192,6 +192,26 @@ static void print_proof(const struct tally *t) {
   fprintf(stderr, "\n");
 }
 
+/* Checks the options, and reads the range of the numbers of ranks and the order. */
+static int check_options(struct tally *t, const char *range, const char *order) {
+  if (t->hosts.text && (range || t->onto.what))
+    return cli_fail("check", CLI_USAGE, "--hosts cannot be combined with -n or --cluster: it sets the number of ranks");
+  if (range && t->onto.what)
+    return cli_fail("check", CLI_USAGE, "-n cannot be combined with --cluster, which sets the number of ranks");
+  if (!read_range(range ? range : "2..16", &t->low, &t->high))
+    return cli_fail("check", CLI_USAGE, "-n: expected a range LO..HI of numbers of ranks, from 1 to %u, found '%s'",
+                    TU_RANKS_MAX, range);
+  const int code = cli_read_order("check", order, &t->canonical);
+  if (code != CLI_GOOD) return code;
+  if (t->canonical && t->onto.what)
+    return cli_fail("check", CLI_USAGE,
+                    "--order canonical cannot be combined with --cluster, which gives the ranks other numbers");
+  if (t->lanes > TU_LANES_MAX)
+    return cli_fail("check", CLI_USAGE, "--lanes: expected 1 to %u, found %u", TU_LANES_MAX, t->lanes);
+  if (t->credits == 0) return cli_fail("check", CLI_USAGE, "--credits: expected 1 or more, found 0");
+  return CLI_GOOD;
+}
+
 static int run(int argc, char **argv) {
   struct tally t = {.credits = 1, .budget = BUDGET_DEFAULT};
   const char *range = NULL, *order = NULL;
@@ -207,20 +227,7 @@ static int run(int argc, char **argv) {
   };
   int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
-  if (t.hosts.text && (range || t.onto.what))
-    return cli_fail("check", CLI_USAGE, "--hosts cannot be combined with -n or --cluster: it sets the number of ranks");
-  if (range && t.onto.what)
-    return cli_fail("check", CLI_USAGE, "-n cannot be combined with --cluster, which sets the number of ranks");
-  if (!read_range(range ? range : "2..16", &t.low, &t.high))
-    return cli_fail("check", CLI_USAGE, "-n: expected a range LO..HI of numbers of ranks, from 1 to %u, found '%s'",
-                    TU_RANKS_MAX, range);
-  if ((code = cli_read_order("check", order, &t.canonical)) != CLI_GOOD) return code;
-  if (t.canonical && t.onto.what)
-    return cli_fail("check", CLI_USAGE,
-                    "--order canonical cannot be combined with --cluster, which gives the ranks other numbers");
-  if (t.lanes > TU_LANES_MAX)
-    return cli_fail("check", CLI_USAGE, "--lanes: expected 1 to %u, found %u", TU_LANES_MAX, t.lanes);
-  if (t.credits == 0) return cli_fail("check", CLI_USAGE, "--credits: expected 1 or more, found 0");
+  if ((code = check_options(&t, range, order)) != CLI_GOOD) return code;
   struct cli_name name;
   /* Validate all arguments first, so that an error in the last argument does not waste a long run. */
   for (int i = 1; i < argc; i++)

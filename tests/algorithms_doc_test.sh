@@ -42,6 +42,8 @@ test_pictures() {
   "$source/tools/draw-algorithms" "$build" "$scratch/pictures"
   diff -r "$source/docs/algorithms" "$scratch/pictures" | grep -E '^(Only|diff)' | grep -v "^Only in $scratch" \
     >"$scratch/differences"
+  "$build/tutti" plan reduce.binomial -n 6 --order canonical --as svg >"$scratch/order.svg"
+  cmp -s "$scratch/order.svg" "$source/docs/order.svg" || complain "docs/order.svg is out of date (make docs)"
   [ ! -s "$scratch/differences" ] || complain "docs/algorithms is out of date (make docs): $(head -5 "$scratch/differences")"
 }
 

@@ -13,7 +13,7 @@ test_list() {
   is "standard error" "$err" ""
   has list "$out" "allreduce.ring "
   is "lines that are not algorithms" \
-    "$(grep -cvE '^[a-z_]+\.[a-z_]+ +(any N|N a multiple of [0-9]+|N = 2)(, [a-z ]+)?  +.+$' out.txt)" 0
+    "$(grep -cvE '^[a-z_]+\.[a-z_]+ +(any N|N a multiple of [0-9]+|N = 2)(, [a-zN ]+)*  +.+$' out.txt)" 0
   is "one line per algorithm" \
     "$(awk '{ print $1 }' out.txt | sort -u | wc -l)" "$(ls "$source"/src/algo/*_*.c | grep -vc _test)"
   local lines
@@ -151,6 +151,18 @@ test_check_names() {
   # All roots for 2, 3 and 4 ranks (9 roots), in place and out of place.
   run 0 check gatherv.direct -n 2..4 --credits 3
   is "plans of an algorithm with a root" "$out" "18 plans proved, 0 refused"
+  run 0 check allreduce.direct --order canonical -n 2..5
+  is "plans of the canonical order" "$out" "8 plans proved, 0 refused"
+  has "the order of plans" "$err" "order of reduction: canonical 8, uniform 0, by chunk 0"
+  run 0 check allreduce.ring --order canonical -n 3..9
+  is "no plan of the canonical order" "$out" "0 plans proved, 0 refused"
+  run 2 check --order sorted
+  has "an unknown order" "$err" "--order: expected any or canonical, found 'sorted'"
+  run 0 plan reduce.direct -n 3 --order canonical
+  has "a canonical plan" "$out" "order canonical"
+  has "a tree" "$out" "recv_reduce first in[0] + @1 + @2 into out[0] tree final"
+  run 2 plan allreduce.ring -n 3 --order canonical
+  has "no canonical plan" "$err" "has no plan of that order for 3 ranks"
   run 0 check -n 5
   is "standard error" "${err%%:*}" "proved"
   run 2 check -n 4..2

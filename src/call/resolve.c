@@ -285,6 +285,14 @@ static uint32_t form_of(const struct tutti_comm *comm, const tutti_call *call, c
          (resolved->out.addresses ? TU_RECV_BLOCKS : 0);
 }
 
+static void count_blocks(const struct tutti_comm *comm, const tutti_call *call, uint32_t *in, uint32_t *out) {
+  const bool point_to_point = tu_collectives[call->collective].family == TUTTI_SEND;
+  *in = point_to_point ? call->collective == TUTTI_SEND
+                       : tu_in_blocks(call->collective, comm->ranks, call->root, comm->rank);
+  *out = point_to_point ? call->collective == TUTTI_RECV
+                        : tu_out_blocks(call->collective, comm->ranks, call->root, comm->rank);
+}
+
 static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
                          struct tu_error *error) {
   tutti_err err;
@@ -297,13 +305,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   const struct tu_collective *c = &tu_collectives[call->collective];
   out->point_to_point = c->family == TUTTI_SEND;
   uint32_t in_blocks, out_blocks;
-  if (out->point_to_point) {
-    in_blocks = call->collective == TUTTI_SEND;
-    out_blocks = call->collective == TUTTI_RECV;
-  } else {
-    in_blocks = tu_in_blocks(call->collective, comm->ranks, call->root, comm->rank);
-    out_blocks = tu_out_blocks(call->collective, comm->ranks, call->root, comm->rank);
-  }
+  count_blocks(comm, call, &in_blocks, &out_blocks);
   bool in_place;
   if (tensor) {
     err = tu_call_of_tensors(comm, call, in_blocks > 0, out_blocks > 0, &flat, out, &in_place, error);

@@ -161,6 +161,7 @@ void tu_draw_summary(const struct tu_drawing *d, struct tu_text *text) {
   if (d->tmp_chunks_max == 0) tu_text_print(text, ", no scratch");
   else
     tu_text_print(text, ", up to %u chunk%s of scratch per rank", d->tmp_chunks_max, d->tmp_chunks_max > 1 ? "s" : "");
+  if (d->plan->order == TU_CANONICAL) tu_text_print(text, ", canonical order");
 }
 
 void tu_draw_escape(const char *chars, struct tu_text *text) {
