@@ -452,6 +452,19 @@ static void play_ring(struct player *p) {
     differs += memcmp(&want, &out[i], sizeof want) != 0;
   }
   p->stage->counted += differs;
+  const char *name;
+  bool canonical = true;
+  if (!good(p, tutti_query_call(p->comm, &call, &name, &canonical), "query")) return;
+  if (strcmp(name, "ring") != 0 || canonical) wrong(p, "the query of a ring: %s, %d", name, canonical);
+  tutti_call asks = call;
+  asks.algorithm = NULL;
+  asks.order = TUTTI_ORDER_CANONICAL;
+  if (!good(p, tutti_query_call(p->comm, &asks, &name, &canonical), "query") || !canonical)
+    wrong(p, "the query of a canonical call: %d", canonical);
+  asks.order = TUTTI_ORDER_ANY;
+  asks.type = TUTTI_I32;
+  if (!good(p, tutti_query_call(p->comm, &asks, NULL, &canonical), "query") || !canonical)
+    wrong(p, "the query of a call of integers: %d", canonical);
   const tutti_call refused = {.collective = TUTTI_ALLREDUCE,
                               .send = in,
                               .recv = out,

@@ -658,6 +658,18 @@ TUTTI_CHECKED static inline tutti_err tutti_check_call(tutti_comm *comm, const t
   return tutti_check_call_sized(comm, call, sizeof *call);
 }
 
+/* Tells what tutti_start, with a request, would use for the call on this rank now. *algorithm: the name of the algorithm,
+ * as in `tutti list`, which stays valid; or that of the call's plan, which is valid while the plan exists. *canonical:
+ * true: the result has the bits of the canonical order (TUTTI_ORDER_CANONICAL), because the call has that order, or
+ * because its bits do not depend on any. Both may be NULL. Errors as in tutti_check_call; both are NULL and false then.
+ * Local; any thread. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_query_call_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes,
+                                                         const char **algorithm, bool *canonical);
+TUTTI_CHECKED static inline tutti_err tutti_query_call(tutti_comm *comm, const tutti_call *call, const char **algorithm,
+                                                       bool *canonical) {
+  return tutti_query_call_sized(comm, call, sizeof *call, algorithm, canonical);
+}
+
 /* Provides elements first to first + count - 1 of the input of a call that was started with in_parts. From now on these
  * elements belong to the library. Elements are numbered from the start of send, gaps between blocks included; elements
  * of `in` are numbered as in on_ready. Each element is filled once, in any order; with a persistent request, once after

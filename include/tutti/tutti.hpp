@@ -695,6 +695,21 @@ class comm_view {
     const tutti_call complete = with_settings(checking.lowered(described));
     check(tutti_check_call(raw(), &complete));
   }
+  /* What `start` would use for a call (tutti_query_call). */
+  struct answer {
+    std::string algorithm;
+    bool canonical = false;
+  };
+  answer query_call(const call &described) const {
+    comm_view checking(*this);
+    checking.only_checks_ = true;
+    const tutti_call complete = with_settings(checking.lowered(described));
+    const char *algorithm = nullptr;
+    answer found;
+    check(tutti_query_call(raw(), &complete, &algorithm, &found.canonical));
+    found.algorithm = algorithm;
+    return found;
+  }
   /* Starts several calls, for example sends and receives, as one request. */
   request start_all(span<const call> described) const {
     std::vector<tutti_call> calls;

@@ -371,6 +371,36 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
   return err != TUTTI_OK ? err : tu_execution_init(&r->execution, r->program, comm->mover, error);
 }
 
+/* Notes what other ranks and the program may learn about the call. */
+static void note_facts(struct tutti_request *r, const struct tu_call *call, const struct tu_algorithm *algorithm,
+                       bool has_user) {
+  const struct tu_signature *s = &call->signature;
+  const struct tu_collective *c = &tu_collectives[s->collective];
+  r->facts = (struct tu_call_facts){
+      .collective = s->collective & 127u,
+      .type = s->type,
+      .root = s->root,
+      .op = s->op & (TU_OPS_END - 1),
+      .rank_order = has_user && !r->user.commutative,
+      .canonical = (s->form & TU_ORDERED) != 0,
+      .count = s->count,
+      .lanes = s->lanes & 0xfu,
+  };
+  r->algorithm = algorithm;
+  r->canonical = r->facts.canonical || !tu_reduces((tutti_collective)s->collective) ||
+                 !tu_op_is_ordered(s->op, (tutti_datatype)s->type) ||
+                 (call->plan ? call->plan->order == TU_CANONICAL : r->comm->ranks <= 2);
+  if (call->tensors) r->facts.counts_hash = call->tensors->facts;
+  name_plan(call, algorithm, &r->facts);
+  if (c->vector && !c->rooted && c->in != c->out) {
+    const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;
+    r->facts.counts_hash = tu_hash(v->counts, v->blocks * sizeof *v->counts, 0);
+  }
+  if (s->type == TUTTI_BYTES)
+    r->facts.counts_hash = (r->facts.counts_hash & ~(uint64_t)TU_FACT_ELEMENT_BYTES) | s->element_bytes;
+  r->facts.hash = tu_facts_hash(&r->facts);
+}
+
 static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
                         struct tu_error *error) {
   tutti_err err;
@@ -403,26 +433,7 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
       goto failed;
     }
   }
-  const struct tu_collective *c = &tu_collectives[s->collective];
-  r->facts = (struct tu_call_facts){
-      .collective = s->collective & 127u,
-      .type = s->type,
-      .root = s->root,
-      .op = s->op & (TU_OPS_END - 1),
-      .rank_order = has_user && !r->user.commutative,
-      .canonical = (s->form & TU_ORDERED) != 0,
-      .count = s->count,
-      .lanes = s->lanes & 0xfu,
-  };
-  if (call->tensors) r->facts.counts_hash = call->tensors->facts;
-  name_plan(call, choice.algorithm, &r->facts);
-  if (c->vector && !c->rooted && c->in != c->out) {
-    const struct tu_view *v = c->in == TU_EACH ? &call->in : &call->out;
-    r->facts.counts_hash = tu_hash(v->counts, v->blocks * sizeof *v->counts, 0);
-  }
-  if (s->type == TUTTI_BYTES)
-    r->facts.counts_hash = (r->facts.counts_hash & ~(uint64_t)TU_FACT_ELEMENT_BYTES) | s->element_bytes;
-  r->facts.hash = tu_facts_hash(&r->facts);
+  note_facts(r, call, choice.algorithm, has_user);
   *request = r;
   return TUTTI_OK;
 

@@ -38,6 +38,8 @@ struct tutti_request {
   struct tu_user_op user;
   void *own_op_context;
   struct tu_call_facts facts;
+  const struct tu_algorithm *algorithm; /* NULL: the call has a plan of the program */
+  bool canonical;                       /* the result has the bits of the canonical order */
   const void *in_data;
   void *out_data;
   tutti_on_ready *on_ready;

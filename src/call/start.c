@@ -10,9 +10,10 @@
 #include "call/queue.h"
 #include "call/resolve.h"
 #include "call/stall.h"
+#include "call/user_plan.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
-#include "plan/collective.h"
+#include "plan/algorithm.h"
 
 /* Sets *error to the error with which this rank refuses a call. */
 static void explain(const tutti_comm *comm, const struct tu_error *why, struct tu_error *error) {
@@ -180,14 +181,17 @@ tutti_err tu_call_start_named(const char *function, tutti_comm *comm, const tutt
 /* ---- would a call be accepted? ---- */
 
 /* Does all that a start does before it changes anything that other ranks see. The request stays in the cache of idle
- * requests, where a start of the same call finds it. */
-static tutti_err try_call(tutti_comm *comm, const tutti_call *call, size_t call_bytes) {
+ * requests, where a start of the same call finds it. `look` may look at it before; NULL: not needed. */
+static tutti_err try_call(const char *function, tutti_comm *comm, const tutti_call *call, size_t call_bytes,
+                          void (*look)(const struct tutti_request *r, const tutti_call *call, void *context),
+                          void *context) {
   struct tutti_request *r;
   struct tu_error why, error;
   tutti_call copy;
   if (tu_comm_failed_by_now(comm)) return tu_thread_error(&comm->error);
-  const tutti_call *known = known_call("tutti_check_call", call, call_bytes, &copy, &why);
+  const tutti_call *known = known_call(function, call, call_bytes, &copy, &why);
   if (known && find_request(comm, known, true, &r, &why) == TUTTI_OK) {
+    if (look) look(r, known, context);
     tu_request_release(r);
     return TUTTI_OK;
   }
@@ -199,7 +203,33 @@ tutti_err tutti_check_call_sized(tutti_comm *comm, const tutti_call *call, size_
   struct tu_visit visit;
   if (!comm || !call) return tu_refuse_null("tutti_check_call", comm ? "call" : "comm");
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_check_call");
-  tutti_err err = try_call(comm, call, call_bytes);
+  tutti_err err = try_call("tutti_check_call", comm, call, call_bytes, NULL, NULL);
+  tu_leave(&visit);
+  return err;
+}
+
+struct answer {
+  const char *algorithm;
+  bool canonical;
+};
+
+static void answer(const struct tutti_request *r, const tutti_call *call, void *context) {
+  struct answer *a = context;
+  a->algorithm = r->algorithm ? r->algorithm->name : tu_user_plan_name(call->plan);
+  a->canonical = r->canonical;
+}
+
+tutti_err tutti_query_call_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes, const char **algorithm,
+                                 bool *canonical) {
+  struct tu_visit visit;
+  struct answer found = {NULL, false};
+  if (algorithm) *algorithm = NULL;
+  if (canonical) *canonical = false;
+  if (!comm || !call) return tu_refuse_null("tutti_query_call", comm ? "call" : "comm");
+  if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_query_call");
+  tutti_err err = try_call("tutti_query_call", comm, call, call_bytes, answer, &found);
+  if (algorithm) *algorithm = found.algorithm;
+  if (canonical) *canonical = found.canonical;
   tu_leave(&visit);
   return err;
 }

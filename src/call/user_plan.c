@@ -80,6 +80,8 @@ const struct tu_plan *tu_user_plan(const tutti_plan *plan, uint64_t *hash) {
   return plan->plan;
 }
 
+const char *tu_user_plan_name(const tutti_plan *plan) { return plan->plan->algorithm; }
+
 /* Checks that the plan and the call agree on being in place. The check is not needed if the rank lacks one of the
  * buffers, or if one buffer is empty. */
 static tutti_err check_in_place(const struct tu_plan *p, const struct tu_call *views, const char *collective,
