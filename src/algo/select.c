@@ -82,6 +82,7 @@ static const char builtin_rules[] =
     "allgather      ranks<=8             direct\n"
     "allgather                           bucket\n"
     "reduce_scatter ranks<=8             direct\n"
+    "reduce_scatter ranks<=16 share>=2   direct\n"
     "reduce_scatter                      bucket\n"
     "reduce_scatter                      direct\n"
     "alltoall       ranks<=8             direct\n"
@@ -91,8 +92,10 @@ static const char builtin_rules[] =
     "barrier        ranks<=64 share>=2   central\n"
     "barrier                             dissemination\n"
     "scan           ranks<=4             chain\n"
+    "scan           ranks<=16            sklansky\n"
     "scan                                recursive_doubling\n"
     "exscan         ranks<=4             chain\n"
+    "exscan         ranks<=16            sklansky\n"
     "exscan                              recursive_doubling\n"
     "send                                direct\n";
 

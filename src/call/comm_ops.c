@@ -38,9 +38,10 @@ tutti_err tutti_comm_op_create_sized(tutti_comm *comm, const tutti_op_options *o
  * requests stay, because one of them may be running: the program may call from within an operation. */
 static void forget(tutti_comm *comm, tutti_op op) {
   comm->memo->valid = false;
-  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c)) {
-    struct tutti_request *last = comm->again[c];
-    if (last && tu_reduces(c) && last->brief.op == op) last->brief.send = last; /* no call has such a buffer */
+  for (size_t i = 0; i < sizeof comm->again / sizeof comm->again[0]; i++) {
+    struct tutti_request *last = comm->again[i];
+    if (last && tu_reduces(last->brief.collective) && last->brief.op == op)
+      last->brief.send = last; /* no call has such a buffer */
   }
 }
 

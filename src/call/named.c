@@ -18,18 +18,24 @@ static inline bool is_again(const struct tutti_request *last, const struct tu_br
          !tu_queue_others(last->comm);
 }
 
-static tutti_err run_again(tutti_comm *comm, struct tutti_request *r) {
+/* Returns where the request of such a call is kept. */
+static inline struct tutti_request **place_of(tutti_comm *comm, tutti_collective collective, tutti_order order) {
+  return &comm->again[order ? TU_COLLECTIVES + collective : collective];
+}
+
+static tutti_err run_again(tutti_comm *comm, struct tutti_request **place) {
+  struct tutti_request *r = *place;
   if (tu_comm_failed_by_now(comm)) return tu_thread_error(&comm->error);
   if (tu_request_run_straight(r)) return TUTTI_OK;
-  comm->again[r->brief.collective] = NULL;
+  *place = NULL;
   r->timeout_ms = comm->timeout_ms;
   return tutti_wait(&r);
 }
 
 /* Removes the request of the call that has just finished from the cache of idle requests, and keeps it in comm->again,
  * so that a repetition of the call can take the fast path. */
-static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
-  struct tutti_request *r = tu_request_take_idle(comm), *before = comm->again[b->collective];
+static void keep_for_again(tutti_comm *comm, const struct tu_brief *b, struct tutti_request **place) {
+  struct tutti_request *r = tu_request_take_idle(comm), *before = *place;
   struct tu_user_op user;
   r->brief = *b;
   /* Another thread may have freed the operation during the call. */
@@ -38,7 +44,7 @@ static void keep_for_again(tutti_comm *comm, const struct tu_brief *b) {
     tu_request_release(r);
     return;
   }
-  comm->again[b->collective] = r;
+  *place = r;
   if (before) tu_request_release(before);
 }
 
@@ -53,7 +59,7 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b, const tut
   err = tutti_wait(&request);
   if (err == TUTTI_OK && (comm->memo->valid || call->counts || has_blocks(call)) && comm->idle == r &&
       tu_execution_goes_straight(&r->execution, r->in_data, r->out_data))
-    keep_for_again(comm, b);
+    keep_for_again(comm, b, place_of(comm, b->collective, call->order));
   return err;
 }
 
@@ -79,18 +85,19 @@ __attribute__((noinline)) static tutti_err run_entering(tutti_comm *comm, const 
 
 static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
   if (!comm || !tu_enter_idle(comm)) return run_entering(comm, b);
-  struct tutti_request *last = comm->again[b->collective];
-  tutti_err err = is_again(last, b) ? run_again(comm, last) : run_brief(comm, b);
+  struct tutti_request **place = place_of(comm, b->collective, TUTTI_ORDER_ANY);
+  tutti_err err = is_again(*place, b) ? run_again(comm, place) : run_brief(comm, b);
   tu_leave_idle(comm);
   return err;
 }
 
-/* Returns true if the call sets only what a named function can set. Then a repetition of the call can take the fast
- * path. */
+/* Returns true if the call sets only what a named function can set, and an order. Then a repetition of the call can take
+ * the fast path. */
 static inline bool is_plain(const tutti_call *call) {
   return !call->algorithm && !call->plan && !call->in && !call->out && !call->on_ready && !call->in_parts &&
          !call->lanes && !call->timeout_ms && !call->message && !call->op_context && !call->element_bytes &&
-         !call->flags && !call->order && tu_is_collective(call->collective) && call->collective < TUTTI_SEND;
+         !call->flags && (uint32_t)call->order <= TUTTI_ORDER_CANONICAL && tu_is_collective(call->collective) &&
+         call->collective < TUTTI_SEND;
 }
 
 /* Stands in tu_brief for a buffer whose blocks have addresses of their own, so that no call with a buffer is taken for
@@ -106,10 +113,10 @@ static tutti_err run_call(tutti_comm *comm, const tutti_call *call) {
                              call->op,
                              call->root};
   if (!comm || !is_plain(call) || !tu_enter_idle(comm)) return tu_call_and_wait(comm, call);
-  struct tutti_request *last = comm->again[b.collective];
-  bool again = is_again(last, &b);
-  if (again && (b.collective >= TUTTI_GATHERV || has_blocks(call))) again = tu_request_has_blocks(last, call);
-  tutti_err err = again ? run_again(comm, last) : run_first(comm, &b, call);
+  struct tutti_request **place = place_of(comm, b.collective, call->order);
+  bool again = is_again(*place, &b);
+  if (again && (b.collective >= TUTTI_GATHERV || has_blocks(call))) again = tu_request_has_blocks(*place, call);
+  tutti_err err = again ? run_again(comm, place) : run_first(comm, &b, call);
   tu_leave_idle(comm);
   return err;
 }

@@ -9,9 +9,9 @@
 /* Releases the requests that are prepared for the fast path, because the fast path reads messages directly, past the
  * simulated wire. */
 static void forget_straight(tutti_comm *comm) {
-  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c)) {
-    if (comm->again[c]) tu_request_release(comm->again[c]);
-    comm->again[c] = NULL;
+  for (size_t i = 0; i < sizeof comm->again / sizeof comm->again[0]; i++) {
+    if (comm->again[i]) tu_request_release(comm->again[i]);
+    comm->again[i] = NULL;
   }
 }
 

@@ -82,9 +82,9 @@ struct tutti_comm {
   /* [slot of this rank's board of published calls]: id of the request whose call the slot shows */
   uint64_t board_requests[TU_BOARD_CALLS];
   uint64_t request_ids;
-  /* [collective]: request of the last blocking call, if a repetition of that call can take the fast path
-   * (engine/straight.c). These requests are not in `idle`. */
-  struct tutti_request *again[TU_COLLECTIVES];
+  /* [collective], and [TU_COLLECTIVES + collective] of calls with an order of their own: request of the last blocking
+   * call, if a repetition of that call can take the fast path (engine/straight.c). These requests are not in `idle`. */
+  struct tutti_request *again[2 * TU_COLLECTIVES];
   /* ---- operations that the program has created on this communicator (operations.h) ---- */
   struct tu_comm_op *ops;
   uint32_t op_count, op_capacity;
