@@ -166,7 +166,7 @@ static void test_tables(void) {
 
 static void test_broken(void) {
   static const struct scene scenes[] = {
-      {"broken", {{.rules = "# hm\nallreduce rang\n"}}, .failure = ":2:|ranks, hosts, groups, share or bytes"},
+      {"broken", {{.rules = "# hm\nallreduce rang\n"}}, .failure = ":2:|ranks, hosts, groups, share, bytes or order"},
       {"missing", {{.tuning = "/there/is/no/such/file"}}, .failure = "rank 0|selection table|'/there/is"},
       {"unknown", {{.tuning = "none", .forced = "allreduce=rang"}}, .failure = "'rang'|'ring'"},
   };

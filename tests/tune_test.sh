@@ -30,6 +30,19 @@ test_tune() {
   TUTTI_TUNING=out.txt run 0 bench -n 3 allreduce broadcast --bytes 8:128:4 --time-ms 0
 }
 
+# Rules for calls in the canonical order name only algorithms that have it, and apply only to these calls.
+test_canonical() {
+  run 0 tune -n 5 --time-ms 0 --bytes 8:128:4 allreduce --order canonical
+  is "lines that are neither comments nor rules of that order" \
+    "$(grep -cvE '^(#.*)?$|^allreduce +ranks=5 hosts=1 order=canonical( bytes<=[0-9]+[KMG]?)? +[^ ]+ +# [0-9.]+( to [0-9.]+)? us$' out.txt)" 0
+  is "a ring among the algorithms" "$(grep -c ring out.txt)" 0
+  echo "allreduce order=canonical reduce_broadcast" >canonical
+  has "calls of that order" "$(TUTTI_TUNING=canonical "$tutti" info -n 5 --order canonical | grep '^  allreduce')" reduce_broadcast
+  is "other calls" "$(TUTTI_TUNING=canonical "$tutti" info -n 5 | grep -c reduce_broadcast)" 0
+  run 2 tune -n 3 --order canonical broadcast
+  has "a collective without reductions" "$err" "broadcast reduces nothing"
+}
+
 test_all_collectives() {
   run 0 tune -n 2 --time-ms 0 --bytes 64 --output table
   is "standard output" "$out" ""
@@ -138,7 +151,7 @@ test_info() {
 test_errors() {
   printf '\nallreduce rank<=4 ring\n' >broken
   TUTTI_TUNING=broken run 1 info
-  has_facts "a broken table" "$err" "tutti info: broken:2: |ranks, hosts, groups, share or bytes|'rank<=4'|'ranks'"
+  has_facts "a broken table" "$err" "tutti info: broken:2: |ranks, hosts, groups, share, bytes or order|'rank<=4'|'ranks'"
   TUTTI_TUNING=missing run 1 bench -n 2 --time-ms 0
   has_facts "a missing table" "$err" "rank 0: |'missing'|No such file or directory"
   TUTTI_ALGORITHM=allreduce=rong run 1 info
