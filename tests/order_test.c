@@ -316,9 +316,9 @@ static const char *algorithm_of(const struct call *k) {
   const tutti_collective family = tu_collectives[k->collective].family;
   for (size_t i = 0; number > 0 && i < tu_algorithm_count; i++) {
     const struct tu_algorithm *a = tu_algorithms[i];
-    const bool serves = a->collective == family && tu_algorithm_is_canonical(a, k->p->ranks, NULL) &&
-                        tu_algorithm_fits(a, k->p->ranks) && lanes[k->row->at[LANES]] <= tu_build_lanes_max(a) &&
-                        (k->op < USER || a->flags & TU_RANK_ORDER);
+    const bool serves = a->collective == family && !(a->flags & TU_BY_HOSTS) && /* worlds of one host */
+                        tu_algorithm_is_canonical(a, k->p->ranks, NULL) && tu_algorithm_fits(a, k->p->ranks) &&
+                        lanes[k->row->at[LANES]] <= tu_build_lanes_max(a) && (k->op < USER || a->flags & TU_RANK_ORDER);
     if (serves && ++seen == number) return a->name;
   }
   return NULL;

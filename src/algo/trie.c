@@ -135,6 +135,15 @@ bool tu_canonical_if_folded(const struct tu_algorithm *a, uint32_t ranks, const 
   (void)a, (void)placement;
   return tu_fold_is_canonical(ranks);
 }
+bool tu_canonical_by_blocks(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement) {
+  (void)a;
+  if (!placement) return true;
+  const uint32_t length = placement->end[0];
+  bool blocks = (length & (length - 1)) == 0;
+  for (uint32_t host = 0; host < placement->hosts; host++)
+    blocks &= placement->end[host] == tu_min((uint64_t)(host + 1) * length, ranks);
+  return blocks;
+}
 bool tu_canonical_to_three(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement) {
   (void)a, (void)placement;
   return ranks <= 3;

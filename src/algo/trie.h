@@ -25,6 +25,8 @@ bool tu_fold_is_canonical(uint32_t ranks);
 /* For tu_algorithm.canonical: any number of ranks; those of tu_fold_is_canonical; at most three; at most four. */
 bool tu_canonical_always(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
 bool tu_canonical_if_folded(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
+/* Hosts whose ranks are runs of 2^k ranks, of which the last may be shorter; or one host. */
+bool tu_canonical_by_blocks(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
 bool tu_canonical_to_three(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
 bool tu_canonical_to_four(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
 
