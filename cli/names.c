@@ -104,8 +104,12 @@ int cli_check_build(const char *verb, const char *word, const struct cli_name *n
                     what->ranks);
   if (name->algorithm->flags & TU_OPEN_GROUPS)
     return cli_fail(verb, CLI_USAGE, "%s: the size of the groups is open; give a number, for example /4", word);
-  what->placement = tu_placement_for(what->placement, name->collective, false);
+  what->placement = tu_placement_for(what->placement, name->collective, what->canonical);
   if (!tu_algorithm_fits_on(name->algorithm, what->ranks, what->placement)) return fail_ranks(verb, word, name, what);
+  if (what->canonical && !tu_algorithm_is_canonical(name->algorithm, what->ranks, what->placement))
+    return cli_fail(verb, CLI_USAGE,
+                    "--order canonical: %s has no plan of that order for %u ranks; tutti list shows which have", word,
+                    what->ranks);
   if (what->root >= what->ranks)
     return cli_fail(verb, CLI_USAGE, "--root: expected a rank below %u, found %u", what->ranks, what->root);
   if (what->root > 0 && (!tu_collectives[name->collective].rooted || name->collective == TUTTI_SEND))

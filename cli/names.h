@@ -31,8 +31,8 @@ struct cli_hosts {
 int cli_hosts_read(struct cli_hosts *hosts, const char *verb, uint32_t *ranks);
 void cli_hosts_fini(struct cli_hosts *hosts);
 
-/* Checks that the name denotes one algorithm that can be built for the ranks, hosts, root, chunks and lanes of `what`,
- * and sets what->algorithm. If a plan of the collective cannot follow the hosts, sets what->placement to NULL. Returns
+/* Checks that the name denotes one algorithm that can be built for the ranks, hosts, root, chunks, lanes and order of
+ * `what`, and sets what->algorithm. If a plan of the collective cannot follow the hosts, sets what->placement to NULL. Returns
  * CLI_GOOD; otherwise prints the reason and returns CLI_USAGE. */
 int cli_check_build(const char *verb, const char *word, const struct cli_name *name, struct tu_build *what);
 

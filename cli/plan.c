@@ -138,10 +138,6 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
   b->placement = r->hosts.placement;
   int code = cli_check_build("plan", word, &name, b);
   if (code != CLI_GOOD) return code;
-  if (b->canonical && !tu_algorithm_is_canonical(b->algorithm, b->ranks, b->placement))
-    return cli_fail("plan", CLI_USAGE,
-                    "--order canonical: %s has no plan of that order for %u ranks; tutti list shows which have", word,
-                    b->ranks);
   if (b->rank != ALL && b->rank >= b->ranks)
     return cli_fail("plan", CLI_USAGE, "--rank: expected a rank below %u, found %u", b->ranks, b->rank);
   if (b->rank != ALL && r->form != &forms[TEXT])

@@ -50,8 +50,8 @@ static int load_name(struct question *q, const char *word, const struct cli_name
   q->algorithm = name->algorithm->name;
   q->ranks = q->what.ranks;
   /* Build the steps of all ranks for --graph, which prints every step, and for --late. --late may delay a rank that
-   * only receives; spread() would leave out the steps of such a rank. */
-  bool whole = q->all_ranks || q->cluster.graph || q->cluster.late || q->what.placement;
+   * only receives; spread() would leave out the steps of such a rank. In canonical order, the steps of ranks differ. */
+  bool whole = q->all_ranks || q->cluster.graph || q->cluster.late || q->what.placement || q->what.canonical;
   bool alike = !whole && (name->algorithm->flags & TU_ROTATES);
   q->what.rank = alike && !q->cluster.cluster
                      ? 0
@@ -126,10 +126,11 @@ static int load(struct question *q, const char *word) {
     return cli_fail_name("sim", CLI_USAGE, word);
   }
   if (q->hosts.text || q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0 ||
-      q->what.lanes > 0)
-    return cli_fail(
-        "sim", CLI_USAGE,
-        "--hosts, --root, --slot-pieces, --depth, --chunks and --lanes cannot be combined with the plan file %s", word);
+      q->what.lanes > 0 || q->what.canonical)
+    return cli_fail("sim", CLI_USAGE,
+                    "--hosts, --root, --slot-pieces, --depth, --chunks, --lanes and --order cannot be combined with "
+                    "the plan file %s",
+                    word);
   return load_file(q, word);
 }
 
@@ -158,6 +159,17 @@ static int simulate(struct question *q, const char *word) {
   return CLI_GOOD;
 }
 
+static int answer(struct question *q, const char *rows, int argc, char **argv) {
+  if (rows && argc == 1) return sim_rows(rows, q->cluster.links, q->json);
+  if (rows) return cli_fail("sim", CLI_USAGE, "--rows cannot be combined with a plan, found '%s'", argv[1]);
+  if (argc != 2)
+    return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME (see tutti list) or FILE, found %d arguments",
+                    argc - 1);
+  const int code = simulate(q, argv[1]);
+  cli_hosts_fini(&q->hosts);
+  return code;
+}
+
 static int run(int argc, char **argv) {
   /* Default costs, those of a common machine: 1 us per message, links of 12.5 GB/s, reductions at 20 GB/s. */
   struct question q = {.bytes = 1 << 20,
@@ -165,7 +177,7 @@ static int run(int argc, char **argv) {
                        .cost = {1e-6, 8e-11, 5e-11},
                        .cluster = {.links = "wormhole", .place = "auto", .flag = "merged", .share = "fair"}};
   bool done;
-  const char *rows = NULL;
+  const char *rows = NULL, *order = NULL;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &q.what.ranks, "N", "number of ranks"},
       {"--bytes", CLI_BYTES, &q.bytes, "B", "size of the longer of input and output (1M)"},
@@ -178,6 +190,7 @@ static int run(int argc, char **argv) {
       {"--depth", CLI_UINT, &q.what.depth, "D", "slots of a channel, for algorithms that aggregate (8)"},
       {"--chunks", CLI_UINT, &q.what.chunks, "C", "consecutive pieces of a block, for algorithms that aggregate (1)"},
       {"--lanes", CLI_UINT, &q.what.lanes, "L", "number of lanes; each carries a part of every block (1)"},
+      {"--order", CLI_STRING, &order, "any|canonical", "canonical: the plan for calls that need this order (any)"},
       {"--cluster", CLI_STRING, &q.cluster.cluster, "FILE|PRESET",
        "simulate the links of a cluster; see tutti-topo(1)"},
       {"--reserve", CLI_STRING, &q.cluster.reserve, "WHICH",
@@ -208,15 +221,9 @@ static int run(int argc, char **argv) {
   };
   int code = cli_parse(&cli_sim, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
+  if ((code = cli_read_order("sim", order, &q.what.canonical)) != CLI_GOOD) return code;
   budget_tell_time("sim");
-  if (rows && argc == 1) return sim_rows(rows, q.cluster.links, q.json);
-  if (rows) return cli_fail("sim", CLI_USAGE, "--rows cannot be combined with a plan, found '%s'", argv[1]);
-  if (argc != 2)
-    return cli_fail("sim", CLI_USAGE, "expected one COLLECTIVE.NAME (see tutti list) or FILE, found %d arguments",
-                    argc - 1);
-  code = simulate(&q, argv[1]);
-  cli_hosts_fini(&q.hosts);
-  return code;
+  return answer(&q, rows, argc, argv);
 }
 
 const struct cli_verb cli_sim = {"sim", "simulate a plan on a network of three cost parameters, or on a cluster",

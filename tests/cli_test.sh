@@ -163,6 +163,13 @@ test_check_names() {
   has "a tree" "$out" "recv_reduce first in[0] + @1 + @2 into out[0] tree final"
   run 2 plan allreduce.ring -n 3 --order canonical
   has "no canonical plan" "$err" "has no plan of that order for 3 ranks"
+  # Five ranks: the last has no partner at distance 1, and is not folded away.
+  run 0 sim allreduce.recursive_doubling -n 5 --json
+  has "messages in any order" "$out" '"messages": 10,'
+  run 0 sim allreduce.recursive_doubling -n 5 --order canonical --json
+  has "messages in canonical order" "$out" '"messages": 13,'
+  run 2 sim allreduce.ring -n 3 --order canonical
+  has "no canonical plan" "$err" "has no plan of that order for 3 ranks"
   run 0 check -n 5
   is "standard error" "${err%%:*}" "proved"
   run 2 check -n 4..2
@@ -225,6 +232,8 @@ test_lanes() {
   "$tutti" plan allreduce.ring -n 2 >ring.plan
   run 2 sim ring.plan --lanes 2
   has "lanes for a file" "$err" "ring.plan"
+  run 2 sim ring.plan --order canonical
+  has_facts "an order for a file" "$err" "--order|ring.plan"
   run 2 plan ring.plan --lanes 2
   has_facts "lanes for a file" "$err" "--lanes|ring.plan"
   run 2 plan allgather.pat -n 4 --steps --lanes 2

@@ -1005,16 +1005,19 @@ PyObject *derive(comm_object *self, F &&make) {
 }
 
 PyObject *comm_init(PyObject *type, PyObject *arguments, PyObject *keywords) {
-  static const char *names[] = {"timeout_ms", "join_timeout_ms", "rank",    "ranks",           "address",
-                                "port",       "secret",          "spin_us", "progress_thread", nullptr};
+  static const char *names[] = {"timeout_ms", "join_timeout_ms", "rank",  "ranks", "address", "port", "secret",
+                                "spin_us",    "progress_thread", "order", nullptr};
   tutti_options options{};
   int progress_thread = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|iiIIzHzip:init", const_cast<char **>(names),
+  const char *order = "any";
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|iiIIzHzips:init", const_cast<char **>(names),
                                    &options.timeout_ms, &options.join_timeout_ms, &options.rank, &options.ranks,
-                                   &options.address, &options.port, &options.secret, &options.spin_us,
-                                   &progress_thread))
+                                   &options.address, &options.port, &options.secret, &options.spin_us, &progress_thread,
+                                   &order))
     return nullptr;
   options.progress_thread = progress_thread ? 1 : 0;
+  if (std::strcmp(order, "canonical") == 0) options.order = TUTTI_ORDER_CANONICAL;
+  else if (std::strcmp(order, "any") != 0) return refuse("init: order: expected any or canonical, got '%s'", order);
   tutti_comm *world = nullptr;
   const tutti_err err = unlocked([&] { return tutti_init(&options, &world); });
   return err == TUTTI_OK ? wrap(reinterpret_cast<PyTypeObject *>(type), world) : raise(err, nullptr);

@@ -47,6 +47,30 @@ class Jobs(unittest.TestCase):
         done = job(2, "--", "sh", "-c", rank)
         self.assertEqual(sorted(done.stdout.split("\n")), ["", "ok 0", "ok 1"], done.stderr)
 
+    def test_canonical_order(self):
+        """The bits are those of the tree over the ranks, for any size and collective; a ring is refused."""
+        text = """
+comm = tutti.init(timeout=20, order="canonical").dup()
+def tree(rows):
+    if len(rows) == 1: return rows[0]
+    half = 1
+    while 2 * half < len(rows): half *= 2
+    return tree(rows[:half]) + tree(rows[half:])
+for count in (1, 1000, 40000):
+    inputs = np.random.default_rng(count).normal(size=(comm.size, comm.size * count)).astype(np.float32)
+    expected, mine, out = tree(list(inputs)), inputs[comm.rank], np.empty(comm.size * count, np.float32)
+    comm.allreduce(mine, out)
+    assert (out == expected).all(), f"allreduce of {out.size}"
+    comm.reduce_scatter(mine, out[:count])
+    assert (out[:count] == expected[comm.rank * count:][:count]).all(), f"reduce_scatter of {count}"
+    assert comm.size < 5 or count < 1000 or (expected != sum(inputs)).any(), "a chain has the same bits"
+try: comm.allreduce(mine, out, algorithm="ring")
+except tutti.ArgumentError as error: print(error)
+"""
+        done = program(5, text)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("does not reduce in the canonical order"), 5, done.stdout)
+
     def test_communicators(self):
         done = program(
             4,
@@ -333,6 +357,7 @@ class Refusals(unittest.TestCase):
             (lambda: comm.allreduce(x.astype(">f8")), "no datatype of the library"),
             (lambda: comm.allreduce(x, dtype=99), "dtype: 99"),
             (lambda: comm.allreduce(np.zeros(3, np.uint8), dtype=tutti.BF16), "3 bytes cannot be divided"),
+            (lambda: tutti.init(order="sorted"), "order: expected any or canonical, got 'sorted'"),
             (lambda: comm.broadcast(x, root=-1), "expected numbers from 0"),
             (lambda: comm.allgatherv(x, x.copy(), [5]), r"counts\[0\] = 5 elements, got 4"),
             (lambda: comm.allgatherv(x, x.copy(), [4], [1]), "does not lie in the buffer of 4 elements"),

@@ -371,12 +371,15 @@ def init(
     port: int = 0,
     secret: Optional[str] = None,
     spin_us: int = 0,
+    order: str = "any",
 ) -> Communicator:
     """Joins the world that the environment or the options describe. Collective over all processes of the job.
 
-    timeout, in seconds, is that of calls that set no limit of their own. The options mean what tutti_init(3) says; rank,
+    timeout, in seconds, is that of calls that set no limit of their own. order is the order in which reductions of this
+    communicator and its children add: "any", or "canonical", with which results have the same bits for any size,
+    algorithm and place (docs/ORDER.md; by default what TUTTI_ORDER says). ArgumentError: another order. The options mean what tutti_init(3) says; rank,
     address, port and secret are needed only if the environment does not describe the job.
     """
     identity = {"rank": rank, "ranks": ranks, "address": address, "port": port, "secret": secret}
     limits = {"timeout_ms": _ms(timeout), "join_timeout_ms": _ms(join_timeout), "spin_us": spin_us}
-    return Communicator._init(progress_thread=progress_thread, **limits, **identity)
+    return Communicator._init(progress_thread=progress_thread, order=order, **limits, **identity)

@@ -300,4 +300,5 @@ def init(
     port: int = 0,
     secret: Optional[str] = None,
     spin_us: int = 0,
+    order: str = "any",
 ) -> Communicator: ...
