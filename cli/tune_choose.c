@@ -98,7 +98,7 @@ static void write_rule(const struct tune_table *t, uint32_t k, struct range rang
                                .groups_max = TU_RANKS_MAX,
                                .share_min = 1,
                                .share_max = TU_RANKS_MAX,
-                               .orders = t->canonical ? 2 : 3,
+                               .orders = TU_FOR_CANONICAL | (t->canonical ? 0 : TU_FOR_ANY),
                                .bytes_max = range.bytes_max,
                                .algorithm = c->algorithm};
   size_t begin = text->length;

@@ -93,13 +93,6 @@ test_script() {
   is "row without a time of iperf3" "$(awk '$1 == "put" && $2 > 8 && !($6 > 7000 && $9 > 0)' out.txt)" ""
 }
 
-# refused TEXT ARGUMENTS...: of the script.
-refused() {
-  "$tool" "${@:2}" >out.txt 2>&1 </dev/null
-  is "status of ${*:2}" $? 2
-  has "message of ${*:2}" "$(cat out.txt)" "$1"
-}
-
 test_script_refuses() {
   refused "usage: tools/bench-fabric BUILD"
   refused "nowhere/tutti not found" nowhere

@@ -25,13 +25,6 @@ test_rows() {
   is "rows" "$(grep -c '^[gr]' out.txt)" 2 # 65536 bytes have less than 16 tiles
 }
 
-# refused TEXT ARGUMENTS...
-refused() {
-  "$tool" "${@:2}" >out.txt 2>&1 </dev/null
-  is "status of ${*:2}" $? 2
-  has "message of ${*:2}" "$(cat out.txt)" "$1"
-}
-
 test_refusals() {
   refused "usage: tools/bench-tiles BUILD"
   refused "nowhere/tutti not found" nowhere

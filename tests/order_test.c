@@ -465,14 +465,8 @@ static void play_ring(struct player *p) {
   asks.type = TUTTI_I32;
   if (!good(p, tutti_query_call(p->comm, &asks, NULL, &canonical), "query") || !canonical)
     wrong(p, "the query of a call of integers: %d", canonical);
-  const tutti_call refused = {.collective = TUTTI_ALLREDUCE,
-                              .send = in,
-                              .recv = out,
-                              .count = MANY,
-                              .type = TUTTI_F32,
-                              .op = TUTTI_SUM,
-                              .algorithm = "ring",
-                              .order = TUTTI_ORDER_CANONICAL};
+  tutti_call refused = call;
+  refused.order = TUTTI_ORDER_CANONICAL;
   if (tutti_check_call(p->comm, &refused) != TUTTI_ERR_ARGUMENT ||
       !test_contains(tutti_error_message(NULL), "ring|allreduce|canonical order"))
     wrong(p, "a ring in the canonical order: %s", tutti_error_message(NULL));

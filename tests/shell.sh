@@ -36,6 +36,12 @@ needs_plain_build() { # BUILD
   if grep -q '^TUTTI_SANITIZE:STRING=.' "$1/CMakeCache.txt"; then echo "a build with sanitizers" && exit 77; fi
 }
 run() { run_tool "$1" "$tutti" "${@:2}"; } # STATUS ARGUMENTS...: runs the command
+# refused TEXT ARGUMENTS...: checks that $tool refuses these arguments, with a message that contains TEXT.
+refused() {
+  "$tool" "${@:2}" >out.txt 2>&1 </dev/null
+  is "status of ${*:2}" $? 2
+  has "message of ${*:2}" "$(cat out.txt)" "$1"
+}
 
 run_case() { # test_NAME
   complaints=0 skips=0

@@ -20,13 +20,6 @@ test_rows() {
     "allreduce.recursive_doubling 1.00"
 }
 
-# refused TEXT ARGUMENTS...
-refused() {
-  "$tool" "${@:2}" >out.txt 2>&1 </dev/null
-  is "status of ${*:2}" $? 2
-  has "message of ${*:2}" "$(cat out.txt)" "$1"
-}
-
 test_refusals() {
   refused "usage: tools/sim-order BUILD"
   refused "nowhere/tutti not found" nowhere

@@ -255,8 +255,6 @@ typedef struct tutti_parallel {
   uint32_t reserved; /* 0 */
 } tutti_parallel;
 
-/* Options of tutti_init. Zero is the default of every field. tutti_init does not use the struct after it has
- * returned. */
 /* In which order reductions combine the inputs of the ranks. It matters to sums, averages and products of floats, to
  * block floats, and to operations of the program: their bits depend on the order. All other reductions have the same
  * bits in any order. docs/ORDER.md says what is promised. */
@@ -267,6 +265,8 @@ typedef enum tutti_order {
   TUTTI_ORDER_CANONICAL = 1
 } tutti_order;
 
+/* Options of tutti_init. Zero is the default of every field. tutti_init does not use the struct after it has
+ * returned. */
 typedef struct tutti_options {
   /* Time limit in ms of calls that set no limit of their own; 0: the value of TUTTI_TIMEOUT_MS, or no limit. */
   int timeout_ms;

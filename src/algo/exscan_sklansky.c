@@ -4,8 +4,10 @@
 #include "algo/phases.h"
 #include "algo/trie.h"
 
-/* Returns the number of the round in which a rank sends: that of its lowest bit that is 0. */
-static uint32_t round_of(uint32_t rank) { return (uint32_t)__builtin_ctz(~rank); }
+/* Returns true if a rank sends after this round. It sends in the round of its lowest bit that is 0, if a rank follows it. */
+static bool sends_later(uint32_t rank, uint32_t round, uint32_t n) {
+  return rank + 1 < n && round < (uint32_t)__builtin_ctz(~rank);
+}
 
 static void build(struct tu_builder *b) {
   const uint32_t n = tu_build_ranks(b);
@@ -15,7 +17,7 @@ static void build(struct tu_builder *b) {
   bool *has = tu_build_memory(b, n, sizeof *has); /* OUT has a result */
   for (uint32_t rank = 0; rank < n; rank++) {
     sum[rank] = in;
-    if (round_of(rank) > 0 && rank + 1 < n) got[rank] = tu_tmp(b, rank, in, 1);
+    if (sends_later(rank, 0, n)) got[rank] = tu_tmp(b, rank, in, 1);
   }
   for (uint32_t round = 0; 1u << round < n; round++) {
     const uint32_t half = 1u << round;
@@ -23,14 +25,14 @@ static void build(struct tu_builder *b) {
     for (uint32_t to = half; to < n; to++) {
       const uint32_t from = (to & ~(half - 1)) - 1;
       if (!(to & half)) continue;
-      if (got[to].count > 0 && round < round_of(to)) tu_move(b, tu_at(from, sum[from]), tu_at(to, got[to]));
+      if (sends_later(to, round, n)) tu_move(b, tu_at(from, sum[from]), tu_at(to, got[to]));
       else if (has[to]) tu_move_reduce(b, tu_at(from, sum[from]), TU_FROM_LEFT, out, tu_at(to, out));
       else tu_move(b, tu_at(from, sum[from]), tu_at(to, out));
     }
     tu_concurrent_end(b);
     for (uint32_t to = half; to < n; to++) {
       if (!(to & half)) continue;
-      if (got[to].count > 0 && round < round_of(to)) {
+      if (sends_later(to, round, n)) {
         const struct tu_span room = sum[to].buffer == TU_TMP ? sum[to] : tu_tmp(b, to, in, 1);
         tu_reduce_local(b, to, got[to], sum[to], room);
         sum[to] = room;

@@ -130,7 +130,7 @@ static const struct tu_algorithm *offer(const struct tu_rule *rule, const struct
   if (hosts < rule->hosts_min || hosts > rule->hosts_max) return NULL;
   if (groups < rule->groups_min || groups > rule->groups_max) return NULL;
   if (share < rule->share_min || share > rule->share_max) return NULL;
-  if (!(rule->orders & (wanted->canonical ? 2u : 1u))) return NULL;
+  if (!(rule->orders & (wanted->canonical ? TU_FOR_CANONICAL : TU_FOR_ANY))) return NULL;
   const struct tu_algorithm *a = tu_algorithm_in_groups(rule->algorithm, wanted->group);
   if (wanted->lanes > tu_build_lanes_max(a)) return NULL;
   return tu_algorithm_serves(a, wanted, &why) ? a : NULL;

@@ -114,7 +114,8 @@ void tu_trie_scan(struct tu_builder *b, bool exclusive) {
   }
 }
 
-bool tu_fold_is_canonical(uint32_t ranks) {
+bool tu_canonical_if_folded(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement) {
+  (void)a, (void)placement;
   const struct tu_folding f = tu_fold_of(ranks);
   /* Between participants, every block is whole. So the sum of two halves is canonical if both begin where they do in the
    * trie: all before the last are full. */
@@ -130,10 +131,6 @@ bool tu_fold_is_canonical(uint32_t ranks) {
 bool tu_canonical_always(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement) {
   (void)a, (void)ranks, (void)placement;
   return true;
-}
-bool tu_canonical_if_folded(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement) {
-  (void)a, (void)placement;
-  return tu_fold_is_canonical(ranks);
 }
 bool tu_canonical_by_blocks(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement) {
   (void)a;

@@ -18,15 +18,15 @@ void tu_trie_allreduce(struct tu_builder *b);
  * ceil(log2 N) rounds. */
 void tu_trie_scan(struct tu_builder *b, bool exclusive);
 
-/* Returns true if folding (tu_fold_of) so many ranks, and then reducing between partners at distances 1, 2, 4, ..., has the
- * canonical order. It does at 1, 2, 3, 4, 6, 7, 8, 12, 14, 15, 16, ... */
-bool tu_fold_is_canonical(uint32_t ranks);
-
-/* For tu_algorithm.canonical: any number of ranks; those of tu_fold_is_canonical; at most three; at most four. */
+/* For tu_algorithm.canonical. */
+/* Any number of ranks. */
 bool tu_canonical_always(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
+/* Numbers of ranks for which folding (tu_fold_of), and then reducing between partners at distances 1, 2, 4, ..., has the
+ * canonical order: 1, 2, 3, 4, 6, 7, 8, 12, 14, 15, 16, ... */
 bool tu_canonical_if_folded(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
 /* Hosts whose ranks are runs of 2^k ranks, of which the last may be shorter; or one host. */
 bool tu_canonical_by_blocks(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
+/* At most three ranks; at most four. */
 bool tu_canonical_to_three(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
 bool tu_canonical_to_four(const struct tu_algorithm *a, uint32_t ranks, const struct tu_placement *placement);
 

@@ -41,7 +41,6 @@ static const char *const quantity_values[] = {[RANKS] = "a number of ranks from 
                                               [SHARE] = "a number of ranks per CPU from 1 to 65536",
                                               [BYTES] = "a size, for example 4096, 64K, 16M or 3G"};
 #define CONDITION "a condition on ranks, hosts, groups, share, bytes or order"
-enum { ORDER_ANY = 1, ORDER_CANONICAL = 2 };
 
 /* Reads the name of a quantity (ranks, hosts, groups, share or bytes) if it comes next in the text. Otherwise reads nothing
  * and returns false. */
@@ -110,7 +109,7 @@ static tutti_err read_order(struct reader *r, struct tu_rule *rule, bool *taken)
   before = r->scan;
   uint32_t order = 0;
   if (tu_scan_word(&r->scan, word, sizeof word))
-    order = strcmp(word, "any") == 0 ? ORDER_ANY : strcmp(word, "canonical") == 0 ? ORDER_CANONICAL : 0;
+    order = strcmp(word, "any") == 0 ? TU_FOR_ANY : strcmp(word, "canonical") == 0 ? TU_FOR_CANONICAL : 0;
   if (order == 0) return expected(r, before, "any or canonical");
   rule->orders &= order;
   return rule->orders ? TUTTI_OK : expected(r, before, "conditions on order that do not exclude each other");
@@ -142,7 +141,7 @@ static tutti_err read_rule(struct reader *r, struct tu_rule *rule) {
                            .groups_max = TU_RANKS_MAX,
                            .share_min = 1,
                            .share_max = TU_RANKS_MAX,
-                           .orders = ORDER_ANY | ORDER_CANONICAL,
+                           .orders = TU_FOR_ANY | TU_FOR_CANONICAL,
                            .bytes_max = SIZE_MAX};
   struct tu_scan before = r->scan;
   char token[TOKEN_BYTES];
@@ -298,8 +297,8 @@ void tu_rule_write(const struct tu_rule *rule, struct tu_text *text) {
   write_conditions(HOSTS, rule->hosts_min, rule->hosts_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(GROUPS, rule->groups_min, rule->groups_max, 1, TU_RANKS_MAX, &conditions);
   write_conditions(SHARE, rule->share_min, rule->share_max, 1, TU_RANKS_MAX, &conditions);
-  if (rule->orders == ORDER_ANY) tu_text_print(&conditions, " order=any");
-  if (rule->orders == ORDER_CANONICAL) tu_text_print(&conditions, " order=canonical");
+  if (rule->orders == TU_FOR_ANY) tu_text_print(&conditions, " order=any");
+  if (rule->orders == TU_FOR_CANONICAL) tu_text_print(&conditions, " order=canonical");
   write_conditions(BYTES, rule->bytes_min, rule->bytes_max, 0, SIZE_MAX, &conditions);
   tu_text_print(text, "%-14s%-22s %s", tu_collectives[rule->collective].name, conditions.chars, rule->algorithm->name);
   tu_text_fini(&conditions);

@@ -13,6 +13,9 @@
 
 struct tu_text;
 
+/* Calls that a rule is for: those of any order, those of the canonical order. */
+enum tu_for_order { TU_FOR_ANY = 1, TU_FOR_CANONICAL = 2 };
+
 /* One rule. The rules of a collective also apply to its vector variant; the rules of a vector variant apply only to
  * that variant. */
 struct tu_rule {
@@ -24,7 +27,7 @@ struct tu_rule {
   /* range of sizes in bytes; bytes_max SIZE_MAX: any size from bytes_min on, and a size that is not known to all
    * ranks */
   size_t bytes_min, bytes_max;
-  uint32_t orders; /* for which calls: 1: any order, 2: the canonical order, 3: both */
+  uint32_t orders; /* for which calls: bits of enum tu_for_order */
   /* algorithm of the rule; its group size may be open (TU_OPEN_GROUPS) */
   const struct tu_algorithm *algorithm;
 };

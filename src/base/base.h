@@ -36,14 +36,15 @@ tutti_err tu_fail_errno(struct tu_error *error, const char *format, ...) __attri
 tutti_err tu_fail_memory(struct tu_error *error, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns TUTTI_ERR_ARGUMENT if timeout_ms is negative and not TUTTI_NO_TIMEOUT. The message begins with `function` and
- * `field`, the names of the function and of the parameter or field that holds the time limit. */
+/* Returns TUTTI_ERR_ARGUMENT if the order is none of enum tutti_order. The message begins as below. */
 static inline tutti_err tu_check_order_of(const char *function, const char *field, tutti_order order,
                                           struct tu_error *error) {
   if (order == TUTTI_ORDER_ANY || order == TUTTI_ORDER_CANONICAL) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: %s is %d; expected TUTTI_ORDER_ANY (0) or TUTTI_ORDER_CANONICAL (1)",
                  function, field, (int)order);
 }
+/* Returns TUTTI_ERR_ARGUMENT if timeout_ms is negative and not TUTTI_NO_TIMEOUT. The message begins with `function` and
+ * `field`, the names of the function and of the parameter or field that holds the time limit. */
 static inline tutti_err tu_check_timeout(const char *function, const char *field, int timeout_ms,
                                          struct tu_error *error) {
   if (timeout_ms >= 0 || timeout_ms == TUTTI_NO_TIMEOUT) return TUTTI_OK;

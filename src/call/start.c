@@ -180,18 +180,24 @@ tutti_err tu_call_start_named(const char *function, tutti_comm *comm, const tutt
 
 /* ---- would a call be accepted? ---- */
 
+/* What a call would use. */
+struct answer {
+  const char *algorithm;
+  bool canonical;
+};
+
 /* Does all that a start does before it changes anything that other ranks see. The request stays in the cache of idle
- * requests, where a start of the same call finds it. `look` may look at it before; NULL: not needed. */
+ * requests, where a start of the same call finds it. Sets *found to what it would use; NULL: not asked. */
 static tutti_err try_call(const char *function, tutti_comm *comm, const tutti_call *call, size_t call_bytes,
-                          void (*look)(const struct tutti_request *r, const tutti_call *call, void *context),
-                          void *context) {
+                          struct answer *found) {
   struct tutti_request *r;
   struct tu_error why, error;
   tutti_call copy;
   if (tu_comm_failed_by_now(comm)) return tu_thread_error(&comm->error);
   const tutti_call *known = known_call(function, call, call_bytes, &copy, &why);
   if (known && find_request(comm, known, true, &r, &why) == TUTTI_OK) {
-    if (look) look(r, known, context);
+    if (found)
+      *found = (struct answer){r->algorithm ? r->algorithm->name : tu_user_plan_name(known->plan), r->canonical};
     tu_request_release(r);
     return TUTTI_OK;
   }
@@ -203,20 +209,9 @@ tutti_err tutti_check_call_sized(tutti_comm *comm, const tutti_call *call, size_
   struct tu_visit visit;
   if (!comm || !call) return tu_refuse_null("tutti_check_call", comm ? "call" : "comm");
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_check_call");
-  tutti_err err = try_call("tutti_check_call", comm, call, call_bytes, NULL, NULL);
+  tutti_err err = try_call("tutti_check_call", comm, call, call_bytes, NULL);
   tu_leave(&visit);
   return err;
-}
-
-struct answer {
-  const char *algorithm;
-  bool canonical;
-};
-
-static void answer(const struct tutti_request *r, const tutti_call *call, void *context) {
-  struct answer *a = context;
-  a->algorithm = r->algorithm ? r->algorithm->name : tu_user_plan_name(call->plan);
-  a->canonical = r->canonical;
 }
 
 tutti_err tutti_query_call_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes, const char **algorithm,
@@ -227,7 +222,7 @@ tutti_err tutti_query_call_sized(tutti_comm *comm, const tutti_call *call, size_
   if (canonical) *canonical = false;
   if (!comm || !call) return tu_refuse_null("tutti_query_call", comm ? "call" : "comm");
   if (!tu_hold(comm, &visit)) return tu_refuse_visit("tutti_query_call");
-  tutti_err err = try_call("tutti_query_call", comm, call, call_bytes, answer, &found);
+  tutti_err err = try_call("tutti_query_call", comm, call, call_bytes, &found);
   if (algorithm) *algorithm = found.algorithm;
   if (canonical) *canonical = found.canonical;
   tu_leave(&visit);

@@ -211,8 +211,7 @@ static void print_canonical(uint32_t first, uint32_t count, struct tu_text *text
     tu_text_print(text, "%u", first);
     return;
   }
-  uint32_t half = 1;
-  while (2 * (uint64_t)half < count) half *= 2;
+  const uint32_t half = tu_pow2_floor(count - 1);
   tu_text_print(text, "(");
   print_canonical(first, half, text, end);
   tu_text_print(text, " ");

@@ -6,10 +6,9 @@
  * plan, a multicast becomes single sends. */
 #include "engine/program.h"
 
-#include "engine/kernels.h"
-
 #include <string.h>
 
+#include "engine/kernels.h"
 #include "engine/partition.h"
 
 /* A message, or a part of a joined message (which carries the data of several steps). settle_messages copies it into
