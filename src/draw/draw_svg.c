@@ -402,7 +402,7 @@ void tu_draw_picture(const struct tu_draw *what, const struct tu_drawing *d, con
     tu_text_fini(&summary);
     return;
   }
-  double width = WIDTH_MIN;
+  double width = fmax(WIDTH_MIN, tu_draw_text_width(summary.chars, 12.5) + 2 * MARGIN);
   if (what->summary) width = fmax(width, tu_draw_text_width(what->summary, 12.5) + 2 * MARGIN);
   /* The picture of the plan starts below the legend. The legend's height depends on the picture's width, which is known
    * only after the layout. So the layout is computed twice. */
