@@ -25,7 +25,7 @@ enum {
 /* Raises the soft limit of file descriptors if the ranks write to pipes, two per rank. Starting a rank needs some
  * additional descriptors for a short time. */
 static tutti_err raise_limit(struct run_job *job, struct tu_error *error) {
-  enum { OWN = 2, STARTING = 6 };
+  enum { OWN = 2, STARTING = 8 };
   if (!job->piped) return TUTTI_OK;
   job->files = tu_files_raise();
   uint64_t needed = tu_files_open() + OWN + STARTING + 2 * (uint64_t)job->count, max = tu_files_max();
@@ -128,12 +128,12 @@ static bool bind_rank(uint32_t index) {
 }
 
 struct rank_setup {
-  const struct run_job *job;
+  struct run_job *job;
   uint32_t index;
 };
 
 /* Runs in the process of the rank. */
-static bool prepare_rank(const void *context) {
+static bool prepare_rank(void *context) {
   const struct rank_setup *setup = context;
   set_environment(setup->job, setup->index);
   tu_files_restore(setup->job->files);
@@ -156,16 +156,20 @@ static void close_streams(const struct run_child *child) {
   if (child->err >= 0) close(child->err);
 }
 
-/* Adds a pidfd of a rank that has just started to an epoll, which reports the ranks in the order in which they end. If
- * the kernel has no pidfds, or if file descriptors would run short, the rank is not added; waitpid reports its end. */
-static void queue_end(struct run_job *job, uint32_t rank) {
+/* Adds a pidfd of a new rank to an epoll, which reports the ranks in the order in which they end. That order is right
+ * only if each rank is added before it can end, so this is called before the rank executes its program. If the kernel
+ * has no pidfds, or if file descriptors would run short, the rank is not added; waitpid reports its end. */
+static void queue_end(void *context, pid_t pid) {
+  const struct rank_setup *setup = context;
+  struct run_job *job = setup->job;
   struct rlimit limit;
-  struct epoll_event event = {.events = EPOLLIN, .data.u32 = rank};
-  const rlim_t needed = SPARE_FDS + (job->piped ? 2 * (job->count - rank) : 0); /* the pipes of the next ranks */
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = setup->index};
+  const rlim_t needed =
+      SPARE_FDS + (job->piped ? 2 * (job->count - setup->index) : 0); /* the pipes of the next ranks */
   if (job->ends_fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  int fd = (int)syscall(SYS_pidfd_open, job->ranks[rank].pid, 0);
+  int fd = (int)syscall(SYS_pidfd_open, pid, 0);
   if (fd >= 0 && (rlim_t)fd + needed < limit.rlim_cur && epoll_ctl(job->ends_fd, EPOLL_CTL_ADD, fd, &event) == 0)
-    job->ranks[rank].end_fd = fd;
+    job->ranks[setup->index].end_fd = fd;
   else if (fd >= 0) close(fd);
 }
 
@@ -182,7 +186,7 @@ static int describe_failure(struct run_job *job, uint32_t rank, bool exists, int
 
 bool run_start_next(struct run_job *job) {
   const uint32_t rank = job->started;
-  const struct rank_setup setup = {.job = job, .index = rank};
+  struct rank_setup setup = {.job = job, .index = rank};
   struct run_child child = {.path = job->path,
                             .death_signal = SIGKILL,
                             .argv = job->program,
@@ -190,6 +194,7 @@ bool run_start_next(struct run_job *job) {
                             .out = -1,
                             .err = -1,
                             .prepare = prepare_rank,
+                            .born = queue_end,
                             .context = &setup};
   pid_t pid = -1;
   int why = open_streams(job, rank, &child) ? run_spawn(&child, &job->console, &pid) : errno;
@@ -200,7 +205,6 @@ bool run_start_next(struct run_job *job) {
     job->started++;
     job->alive++;
     job->childless = false;
-    queue_end(job, rank);
   }
   if (why == 0) return true;
   /* The exit status is that of the rank that could not be started. A failure of another rank does not replace it. */

@@ -12,8 +12,10 @@ struct run_child {
   int death_signal; /* what the child gets if this process dies */
   int in, out, err; /* the child's standard streams; -1: inherited */
   /* Called in the child before it executes the program. Returns false and sets errno if that fails. NULL: nothing. */
-  bool (*prepare)(const void *context);
-  const void *context;
+  bool (*prepare)(void *context);
+  /* Called in this process when the child exists, before the child executes the program. NULL: nothing. */
+  void (*born)(void *context, pid_t pid);
+  void *context;
 };
 
 /* Starts a child process in a process group of its own. Returns 0 once it executes
