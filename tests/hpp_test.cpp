@@ -894,7 +894,7 @@ static void addresses_of_blocks(Player &me) {
 static_assert(std::is_aggregate_v<tutti::call> && std::is_aggregate_v<tutti::options> &&
               std::is_aggregate_v<tutti::settings> && std::is_aggregate_v<tutti::blocks>);
 static_assert(sizeof(tutti::options) == sizeof(tutti_options), "tutti::options lacks a field of tutti_options");
-static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 216,
+static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 224,
               "tutti_call has a new field: add it to tutti::call, to comm_view::lowered, and below");
 
 /* Every field of the structs of C++ reaches the struct of C: the library reads a field, or refuses it. */
@@ -908,7 +908,7 @@ static void fields(Player &me) {
   const auto *plan = reinterpret_cast<const tutti_plan *>(&a);
   tutti_tensor in{}, out{};
   tutti_message got{};
-  int x = 0, y = 0, z = 0;
+  int x, y, z;
   const std::vector<const void *> from(world.ranks());
   const std::vector<void *> to(world.ranks());
   const tutti::call full = {TUTTI_ALLTOALLV,
@@ -941,7 +941,9 @@ static void fields(Player &me) {
                             &x,
                             13,
                             14,
-                            TUTTI_ORDER_CANONICAL};
+                            TUTTI_ORDER_CANONICAL,
+                            15,
+                            true};
   const tutti_call made = world.lowered(full);
   me.check(made.collective == TUTTI_ALLTOALLV && made.send == &x && made.recv == &y && made.count == 5, "buffers");
   me.check(made.op == TUTTI_PREMUL_SUM && made.scale == 3 && made.op_context == &x, "operation");
@@ -951,11 +953,38 @@ static void fields(Player &me) {
   me.check(made.recv_offsets == d.data() && made.plan == plan && made.timeout_ms == 9, "plan");
   me.check(std::strcmp(made.algorithm, "ring") == 0, "algorithm");
   me.check(made.in == &in && made.out == &out && made.dim == 10 && made.out_dim == 11 && made.has_out_dim, "tensors");
-  me.check(made.flags == 14 && made.order == TUTTI_ORDER_CANONICAL, "flags, order");
+  me.check(made.flags == 14 && made.order == TUTTI_ORDER_CANONICAL && made.leaves == 15 && made.folded,
+           "order, leaves");
   me.check(made.in_parts && made.lanes == 12 && made.on_ready && made.on_ready_context == &z, "parts, lanes");
   me.check(made.send_blocks == from.data() && made.recv_blocks == to.data(), "blocks");
   const tutti_call none = world.lowered({});
   me.check(none.op == 0 && !none.has_out_dim && none.counts == nullptr && none.type == 0, "the defaults");
+}
+
+/* Two leaves of each rank, in one buffer and by a fold, give the same sum. */
+static void leaves(Player &me) {
+  const comm world = copy_of_world(me);
+  const float mine[] = {static_cast<float>(me.rank) + 0.1f, 3.3f, 1e-7f, 1e7f};
+  float both[2], folded[2];
+  tutti::call sum;
+  sum.send = mine;
+  sum.recv = both;
+  sum.count = 2;
+  sum.type = TUTTI_F32;
+  sum.op = op::avg;
+  sum.leaves = 2;
+  world.run(sum);
+  tutti::fold fold = world.make_fold(sum);
+  fold.add(mine);
+  me.check(fold.result() == nullptr, "half a fold has no result");
+  fold.add(mine + 2);
+  sum.send = fold.result();
+  sum.recv = folded;
+  sum.folded = true;
+  world.run(sum);
+  me.check(std::memcmp(both, folded, sizeof both) == 0 && both[1] > 1e6f, "a fold of two leaves");
+  sum.type = TUTTI_BFP8;
+  throws(me, "make_fold", TUTTI_ERR_ARGUMENT, "tensors", [&] { (void)world.make_fold(sum); });
 }
 
 static void settings(Player &me) {
@@ -965,6 +994,13 @@ static void settings(Player &me) {
   how.algorithm = "ring";
   const tutti::comm_view ring = world.with(how);
   me.check(ring.allreduce(1, op::sum) == me.ranks, "a ring of two lanes");
+  how.order = TUTTI_ORDER_CANONICAL;
+  tutti::call sum;
+  sum.type = TUTTI_F32;
+  const comm asking = copy_of_world(me);
+  if (me.ranks > 4)
+    throws(me, "a ring in the canonical order", TUTTI_ERR_ARGUMENT, "canonical order",
+           [&] { asking.with(how).check_call(sum); });
   how = {};
   how.algorithm = "no such algorithm";
   const comm refusing = copy_of_world(me);
@@ -1271,6 +1307,7 @@ int main(int argc, char **argv) {
       {"addresses of blocks", addresses_of_blocks},
       {"fields", fields},
       {"settings", settings},
+      {"leaves", leaves},
       {"values", values},
       {"bytes", bytes},
       {"numbers", numbers},

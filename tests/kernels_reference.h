@@ -53,7 +53,7 @@ static inline double narrow_decode(const struct narrow *n, uint32_t bits) {
 static inline const double *code_values(const struct narrow *n) {
   static _Thread_local double values[1 << 15];
   static _Thread_local struct narrow known;
-  if (memcmp(&known, n, sizeof known) != 0) {
+  if (known.bits != n->bits || known.mantissa != n->mantissa) {
     for (uint32_t code = 0; code <= codes_end(n); code++) values[code] = code_value(n, code);
     known = *n;
   }

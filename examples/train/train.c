@@ -3,9 +3,9 @@
  *
  *   tutti run -n 4 -- build/examples/train
  *
- * Every batch is cut into four shards for any number of processes. The gradients of the shards are summed as
- * (g0 + g1) + (g2 + g3): within a process by a loop, between processes by recursive doubling, which pairs the ranks in
- * the same way. So the trained models of 1, 2 and 4 processes are equal bit by bit. */
+ * Every batch is cut into four shards for any number of processes. The gradients of the shards are leaves of the allreduce,
+ * which are summed as (g0 + g1) + (g2 + g3), within a process and between processes (tutti_fold). So the trained models of
+ * 1, 2 and 4 processes are equal bit by bit. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdbool.h>
@@ -34,7 +34,9 @@ struct trainer {
   struct images train, test;
   uint32_t *order; /* permutation of the training images in this epoch */
   float *model, *velocity;
-  float *gradient[SHARDS]; /* gradients of this process's shards; the first SHARDS / ranks are used */
+  float *gradient; /* gradient of a shard, and then of the batch */
+  tutti_call sum;  /* sums the gradients of all shards */
+  tutti_fold *fold;
   struct mlp_pass *pass;
   double loss; /* loss, summed over this rank's training images in the epoch */
   double started, collective_seconds;
@@ -90,38 +92,23 @@ static void shard_gradient(struct trainer *t, const uint32_t *rows, float *gradi
   mlp_backward(t->model, t->pass, 1.0f / BATCH, gradient);
 }
 
-/* Computes the gradient of a whole batch into t->gradient[0], on every rank. */
+/* Computes the gradient of a whole batch into t->gradient, on every rank. */
 static void batch_gradient(struct trainer *t, const uint32_t *rows) {
   uint32_t mine = SHARDS / t->ranks;
-  for (uint32_t s = 0; s < mine; s++)
-    shard_gradient(t, rows + (size_t)(t->rank * mine + s) * SHARD_ROWS, t->gradient[s]);
-  for (uint32_t gap = 1; gap < mine; gap *= 2) {
-    for (uint32_t s = 0; s < mine; s += 2 * gap) {
-      float *restrict left = t->gradient[s];
-      const float *restrict right = t->gradient[s + gap];
-      for (size_t i = 0; i < MLP_PARAMETERS; i++) left[i] += right[i];
-    }
+  for (uint32_t s = 0; s < mine; s++) {
+    shard_gradient(t, rows + (size_t)(t->rank * mine + s) * SHARD_ROWS, t->gradient);
+    must(NULL, tutti_fold_add(t->fold, t->gradient));
   }
-
   double before = seconds();
-  tutti_request *request;
-  must(t->world, tutti_start(t->world,
-                             &(tutti_call){.collective = TUTTI_ALLREDUCE,
-                                           .send = TUTTI_IN_PLACE,
-                                           .recv = t->gradient[0],
-                                           .count = MLP_PARAMETERS,
-                                           .type = TUTTI_F32,
-                                           .op = TUTTI_SUM,
-                                           .algorithm = "recursive_doubling"},
-                             &request));
-  must(t->world, tutti_wait(&request));
+  t->sum.send = tutti_fold_result(t->fold);
+  must(t->world, tutti_run_call(t->world, &t->sum));
   t->collective_seconds += seconds() - before;
 }
 
 /* Updates the model by gradient descent with momentum 0.9. */
 static void step(struct trainer *t, float rate) {
   float *restrict model = t->model, *restrict velocity = t->velocity;
-  const float *restrict gradient = t->gradient[0];
+  const float *restrict gradient = t->gradient;
   for (size_t i = 0; i < MLP_PARAMETERS; i++) {
     velocity[i] = 0.9f * velocity[i] - rate * gradient[i];
     model[i] += velocity[i];
@@ -270,9 +257,16 @@ static void trainer_init(struct trainer *t) {
   t->order = allocate(t->world, t->train.count, sizeof *t->order);
   t->model = allocate(t->world, MLP_PARAMETERS, sizeof *t->model);
   t->velocity = allocate(t->world, MLP_PARAMETERS, sizeof *t->velocity);
-  for (uint32_t i = 0; i < SHARDS / t->ranks; i++)
-    t->gradient[i] = allocate(t->world, MLP_PARAMETERS, sizeof *t->gradient[i]);
+  t->gradient = allocate(t->world, MLP_PARAMETERS, sizeof *t->gradient);
   t->pass = allocate(t->world, 1, sizeof *t->pass);
+  t->sum = (tutti_call){.collective = TUTTI_ALLREDUCE,
+                        .recv = t->gradient,
+                        .count = MLP_PARAMETERS,
+                        .type = TUTTI_F32,
+                        .op = TUTTI_SUM,
+                        .leaves = SHARDS / t->ranks,
+                        .folded = true};
+  must(NULL, tutti_fold_create(t->world, &t->sum, &t->fold));
 
   /* Rank 0 initializes the model and broadcasts it. */
   if (t->rank == 0) mlp_init(t->model, t->options.seed);
@@ -280,13 +274,14 @@ static void trainer_init(struct trainer *t) {
 }
 
 static void trainer_fini(struct trainer *t) {
+  tutti_fold_free(t->fold);
   must(NULL, tutti_comm_free(t->world));
   images_free(&t->train);
   images_free(&t->test);
   free(t->order);
   free(t->model);
   free(t->velocity);
-  for (uint32_t i = 0; i < SHARDS; i++) free(t->gradient[i]);
+  free(t->gradient);
   free(t->pass);
 }
 

@@ -569,6 +569,18 @@ typedef struct tutti_message {
  * other rank takes part. A barrier ignores lanes. A user plan defines its own lanes, so `lanes` must be 0 in a call
  * with a user plan.
  *
+ * Leaves. A reduction with leaves = k has k inputs on each rank instead of one, and always has the canonical order: its
+ * tree goes over all leaves in rank order. So with L leaves in all, the result has the same bits on every number of ranks:
+ * 12 leaves on 12 ranks with 1 leaf each, on 6 with 2, on 3 with 4, or on 1 rank with 12. k is a power of two; on a
+ * single rank it is any number. send holds k whole send buffers, one after the other, each as long as the table above
+ * says, for the vector variants to the end of the last block; `in` describes the first of k tensors, of which each begins
+ * where the memory of the one before ends. In place, recv is or lies in the first of them. avg divides by ranks * k, and
+ * premul_sum multiplies every leaf by this rank's factor. tutti_start and tutti_restart add up the leaves before they
+ * return. in_parts and send_blocks are not possible. If the program has the leaves one after the other, tutti_fold adds
+ * them up, in less memory; the call then has the same k and folded = true, and send is what tutti_fold_result returned
+ * (with in: the tensor's memory is). send_blocks are possible then if there is more than one rank. folded concerns this
+ * rank alone.
+ *
  * Partitioned calls. on_ready is called for each part of the output as soon as that part is final. Every element is
  * reported once, before the call is complete; the order is not fixed. Any thread may call on_ready while it is in
  * tutti_start, tutti_restart, tutti_test, tutti_progress or a function that waits, for this call or for another call.
@@ -626,6 +638,8 @@ typedef struct tutti_call {
   /* Order of the reduction, equal on all ranks; TUTTI_ORDER_ANY: that of the communicator, which it has from
    * tutti_options. With TUTTI_ORDER_CANONICAL, an algorithm or a plan of another order is refused. */
   tutti_order order;
+  uint32_t leaves; /* reduction: number of inputs in send, equal on all ranks (see Leaves above); 0: one */
+  uint32_t folded; /* true: the leaves are added up already, send is the result of tutti_fold; false: they are not */
   /* New fields are added at the end, here. */
 } tutti_call;
 
@@ -669,6 +683,31 @@ TUTTI_CHECKED static inline tutti_err tutti_query_call(tutti_comm *comm, const t
                                                        bool *canonical) {
   return tutti_query_call_sized(comm, call, sizeof *call, algorithm, canonical);
 }
+
+/* Adds up the leaves of a later call, one at a time, so that the program need not hold all of them: it has memory for at
+ * most log2(k) + 1 leaves, where k is tutti_call.leaves. Afterwards the call with folded = true has the same bits as one
+ * with all leaves in send. */
+typedef struct tutti_fold tutti_fold;
+/* Creates a fold for the reduction that *call describes, which has leaves = k. Used are its collective, count or counts
+ * and offsets, type and element_bytes, op, op_context and scale, or its tensor `in` without the tensor's memory; all is
+ * copied. The memory is shared memory of tutti_alloc if there is enough. Errors: TUTTI_ERR_ARGUMENT (such a call would be
+ * refused), TUTTI_ERR_MEMORY. They concern this rank alone; the message is at tutti_error_message(NULL). Local; any
+ * thread. tutti_fold_free frees it, before the communicator is freed. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_fold_create_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes,
+                                                          tutti_fold **fold);
+TUTTI_CHECKED static inline tutti_err tutti_fold_create(tutti_comm *comm, const tutti_call *call, tutti_fold **fold) {
+  return tutti_fold_create_sized(comm, call, sizeof *call, fold);
+}
+/* Adds the next leaf, in the order of the leaves: a send buffer, or the memory of a tensor with the layout of `in`. It is
+ * not needed afterwards. The first leaf after the k-th begins a new fold, in the same memory; a request that reads the
+ * fold before must be complete. Error: TUTTI_ERR_ARGUMENT (an argument is NULL), with the message at
+ * tutti_error_message(NULL). Local; one thread at a time. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_fold_add(tutti_fold *fold, const void *leaf);
+/* Returns the fold, for tutti_call.send; it is always the same memory. NULL: fewer than k leaves were added. On a single
+ * rank it consists of two sums, one after the other, because the call adds the last two. */
+TUTTI_API void *tutti_fold_result(const tutti_fold *fold);
+/* Frees a fold. No open request may read it. NULL is accepted. Local; one thread at a time. */
+TUTTI_API void tutti_fold_free(tutti_fold *fold);
 
 /* Provides elements first to first + count - 1 of the input of a call that was started with in_parts. From now on these
  * elements belong to the library. Elements are numbered from the start of send, gaps between blocks included; elements

@@ -411,6 +411,7 @@ struct settings {
   const tutti_plan *plan = nullptr; /* plan::get() */
   int timeout_ms = 0;
   std::uint32_t lanes = 0;
+  tutti_order order = TUTTI_ORDER_ANY;
 };
 
 /* A call with all its properties; see tutti_call. The templates of comm_view need none of this: they find counts and
@@ -447,6 +448,8 @@ struct call {
   std::size_t element_bytes = 0; /* with TUTTI_BYTES */
   std::uint32_t flags = 0;       /* TUTTI_ANY_SHAPE */
   tutti_order order = TUTTI_ORDER_ANY;
+  std::uint32_t leaves = 0; /* of a reduction: number of inputs in send */
+  bool folded = false;      /* send is fold::result() */
 };
 
 /* ---- owners ----------------------------------------------------------------------------------------------------- */
@@ -544,6 +547,17 @@ class plan : public detail::owner<tutti_plan, tutti_plan_free> {
     check(tutti_plan_load(path.c_str(), &made));
     return plan(made);
   }
+};
+
+/* Owner of a fold, which adds up the leaves of a call one at a time (tutti_fold). comm_view::make_fold creates it. It must
+ * end before its communicator, and not before the calls that read it. */
+class fold : public detail::owner<tutti_fold, tutti_fold_free> {
+ public:
+  using owner::owner;
+  /* Adds the next leaf, which has as many elements as a send buffer of the call. */
+  void add(const void *leaf) { check(tutti_fold_add(raw_, leaf)); }
+  /* The fold, for call::send; nullptr before all leaves were added. */
+  void *result() const noexcept { return tutti_fold_result(raw_); }
 };
 
 /* ---- requests --------------------------------------------------------------------------------------------------- */
@@ -709,6 +723,15 @@ class comm_view {
     check(tutti_query_call(raw(), &complete, &algorithm, &found.canonical));
     found.algorithm = algorithm;
     return found;
+  }
+  /* Makes a fold for the leaves of a call (tutti_fold_create). */
+  fold make_fold(const call &described) const {
+    comm_view checking(*this);
+    checking.only_checks_ = true;
+    const tutti_call complete = checking.lowered(described);
+    tutti_fold *made = nullptr;
+    check(tutti_fold_create(raw(), &complete, &made));
+    return fold(made);
   }
   /* Starts several calls, for example sends and receives, as one request. */
   request start_all(span<const call> described) const {
@@ -1132,6 +1155,8 @@ class comm_view {
     made.out_dim = c.out_dim.value_or(0);
     made.has_out_dim = c.out_dim.has_value();
     made.in_parts = c.in_parts;
+    made.leaves = c.leaves;
+    made.folded = c.folded;
     made.lanes = c.lanes;
     made.on_ready = c.on_ready;
     made.on_ready_context = c.on_ready_context;
@@ -1153,6 +1178,7 @@ class comm_view {
     if (!made.plan) made.plan = how_.plan;
     if (made.timeout_ms == 0) made.timeout_ms = how_.timeout_ms;
     if (made.lanes == 0) made.lanes = how_.lanes;
+    if (made.order == TUTTI_ORDER_ANY) made.order = how_.order;
     return made;
   }
   void run_call(const tutti_call &made) const {

@@ -314,8 +314,10 @@ bool buffer::datatype(const char *name, tutti_datatype *type) const {
 
 /* The arguments of Comm._run, Comm._start and Comm._prepare. */
 enum { COLLECTIVE, SEND, RECV, DTYPE, OP, ROOT, PEER, TAG, ALGORITHM, LANES, TIMEOUT_MS, ARGUMENTS };
-/* Those of vector variants are followed by counts, offsets, recv_counts and recv_offsets, each a sequence or None. */
+/* Those of vector variants are followed by counts, offsets, recv_counts and recv_offsets, each a sequence or None. The last
+ * two may be those of a reduction that has an order or leaves: the name of the order, and a number. */
 enum { ARRAYS = 4 };
+enum { ORDER, LEAVES, OF_REDUCTIONS };
 
 /* Which buffers of a collective hold one block per rank. The others hold one block, which is tutti_call.count. */
 struct shape {
@@ -371,13 +373,13 @@ bool describe_type(tutti_call *call, const buffer &send, const buffer &recv, boo
   return true;
 }
 
-/* Sets the count of a call whose blocks are equal, and checks the lengths of its buffers. */
-bool describe_count(tutti_call *call, const tutti_comm *comm, const buffer &send, const buffer &recv) {
+/* Sets the count of a call whose blocks are equal, and checks the lengths of its buffers. In place, recv holds the leaves. */
+bool describe_count(tutti_call *call, const tutti_comm *comm, const buffer &send, const buffer &recv, bool in_place) {
   const shape shape = shape_of(call->collective);
-  const size_t ranks = tutti_ranks(comm);
+  const size_t ranks = tutti_ranks(comm), leaves = call->leaves ? call->leaves : 1;
   bool known = false;
-  return measure(call, send, "send", shape.send_is_long ? ranks : 1, &known) &&
-         measure(call, recv, "recv", shape.recv_is_long ? ranks : 1, &known);
+  return measure(call, send, "send", (shape.send_is_long ? ranks : 1) * leaves, &known) &&
+         measure(call, recv, "recv", (shape.recv_is_long ? ranks : 1) * (in_place ? leaves : 1), &known);
 }
 
 /* The arguments of one call that the library reads until the call is started (arrays) or complete (buffers). */
@@ -406,18 +408,18 @@ bool read_array(PyObject *object, const char *name, size_t ranks, std::vector<si
   return !PyErr_Occurred();
 }
 
-/* Checks that the blocks lie in the buffer. */
+/* Checks that the blocks lie in the buffer, as often as it has leaves. */
 bool holds(const tutti_call *call, const buffer &memory, const char *name, const size_t *counts, const size_t *offsets,
-           size_t ranks) {
+           size_t ranks, size_t leaves = 1) {
   if (!memory.is_memory()) return true;
   if (!counts) return refuse("%s: the counts of its blocks are missing; expected one number per rank", name) != nullptr;
-  const size_t elements = memory.bytes() / tutti_datatype_size(call->type);
+  const size_t elements = memory.bytes() / tutti_datatype_size(call->type) / leaves;
   size_t next = 0;
   for (size_t i = 0; i < ranks; i++) {
     const size_t begin = offsets ? offsets[i] : next;
     if (counts[i] > 0 && (begin > elements || counts[i] > elements - begin)) {
-      refuse("%s: block %zu (%zu elements from element %zu on) does not lie in the buffer of %zu elements", name, i,
-             counts[i], begin, elements);
+      refuse("%s: block %zu (%zu elements from element %zu on) does not lie in the buffer of %zu elements%s", name, i,
+             counts[i], begin, elements, leaves > 1 ? " for each leaf" : "");
       return false;
     }
     next = begin + counts[i];
@@ -447,7 +449,8 @@ bool describe_blocks(tutti_call *call, const tutti_comm *comm, PyObject *const *
   if (call->collective == TUTTI_GATHERV || call->collective == TUTTI_ALLGATHERV)
     return measure_own(call, in->send, "send", rank) &&
            holds(call, in->recv, "recv", call->counts, call->offsets, ranks);
-  return measure_own(call, in->recv, "recv", rank) && holds(call, in->send, "send", call->counts, call->offsets, ranks);
+  return measure_own(call, in->recv, "recv", rank) &&
+         holds(call, in->send, "send", call->counts, call->offsets, ranks, call->leaves ? call->leaves : 1);
 }
 
 bool has_blocks(tutti_collective collective) { return collective >= TUTTI_GATHERV && collective <= TUTTI_ALLTOALLV; }
@@ -531,6 +534,24 @@ bool read_call(PyObject *const *arguments, tutti_call *call) {
   return !PyErr_Occurred();
 }
 
+/* Reads the name of an order. Returns false with an exception if there is no such order. */
+bool read_order(const char *function, const char *name, tutti_order *order) {
+  *order = TUTTI_ORDER_ANY;
+  if (name && std::strcmp(name, "canonical") == 0) *order = TUTTI_ORDER_CANONICAL;
+  else if (name && std::strcmp(name, "any") != 0) refuse("%s: expected any or canonical, got '%s'", function, name);
+  return !PyErr_Occurred();
+}
+
+/* Reads the arguments that only reductions have. */
+bool read_reduction(PyObject *const *arguments, tutti_call *call) {
+  const long leaves = PyLong_AsLong(arguments[LEAVES]);
+  if (leaves == -1 && PyErr_Occurred()) return false;
+  if (leaves < 0 || leaves > static_cast<long>(UINT32_MAX))
+    return refuse("leaves: expected 0 or more, got %ld", leaves) != nullptr;
+  call->leaves = static_cast<uint32_t>(leaves);
+  return arguments[ORDER] == Py_None || read_order("order", PyUnicode_AsUTF8(arguments[ORDER]), &call->order);
+}
+
 /* Describes a call whose arguments are those of Comm._run. The buffers stay exported while *in lives, and *call points
  * into *in. Returns false with an exception if an argument is wrong. */
 bool read_arguments(comm_object *self, PyObject *const *arguments, Py_ssize_t count, tutti_call *call, inputs *in) {
@@ -539,10 +560,12 @@ bool read_arguments(comm_object *self, PyObject *const *arguments, Py_ssize_t co
     return false;
   }
   const bool blocks = has_blocks(call->collective);
-  if (count != ARGUMENTS + (blocks ? ARRAYS : 0)) {
+  const Py_ssize_t plain = ARGUMENTS + (blocks ? ARRAYS : 0);
+  if (count != plain && count != plain + OF_REDUCTIONS) {
     PyErr_Format(PyExc_TypeError, "expected other than %zd arguments", count);
     return false;
   }
+  if (count > plain && !read_reduction(arguments + plain, call)) return false;
   const bool shared = arguments[SEND] == arguments[RECV]; /* in place: one view serves both */
   if (!in->recv.open(arguments[RECV], "recv", true)) return false;
   if (!shared && !in->send.open(arguments[SEND], "send", false)) return false;
@@ -550,7 +573,7 @@ bool read_arguments(comm_object *self, PyObject *const *arguments, Py_ssize_t co
   call->send = shared ? in->recv.address() : in->send.address();
   call->recv = in->recv.address();
   return blocks ? describe_blocks(call, self->comm, arguments + ARGUMENTS, in)
-                : describe_count(call, self->comm, in->send, in->recv);
+                : describe_count(call, self->comm, in->send, in->recv, shared);
 }
 
 PyObject *comm_run(comm_object *self, PyObject *const *arguments, Py_ssize_t count) {
@@ -1016,8 +1039,7 @@ PyObject *comm_init(PyObject *type, PyObject *arguments, PyObject *keywords) {
                                    &order))
     return nullptr;
   options.progress_thread = progress_thread ? 1 : 0;
-  if (std::strcmp(order, "canonical") == 0) options.order = TUTTI_ORDER_CANONICAL;
-  else if (std::strcmp(order, "any") != 0) return refuse("init: order: expected any or canonical, got '%s'", order);
+  if (!read_order("init: order", order, &options.order)) return nullptr;
   tutti_comm *world = nullptr;
   const tutti_err err = unlocked([&] { return tutti_init(&options, &world); });
   return err == TUTTI_OK ? wrap(reinterpret_cast<PyTypeObject *>(type), world) : raise(err, nullptr);

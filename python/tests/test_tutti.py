@@ -71,6 +71,46 @@ except tutti.ArgumentError as error: print(error)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count("does not reduce in the canonical order"), 5, done.stdout)
 
+    def test_order_of_a_call(self):
+        text = """
+comm = tutti.init(timeout=20)
+rows = np.random.default_rng(3).normal(size=(5, 1000)).astype(np.float32)
+expected, out = ((rows[0] + rows[1]) + (rows[2] + rows[3])) + rows[4], np.empty(1000, np.float32)
+comm.allreduce(rows[comm.rank], out, order="canonical")
+assert (out == expected).all(), "allreduce"
+request = comm.prepare("reduce", rows[comm.rank], out, root=2, order="canonical")
+request.start(); request.wait()
+assert comm.rank != 2 or (out == expected).all(), "reduce"
+comm.allreduce(rows[comm.rank], out, order="any")
+"""
+        done = program(5, text)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_leaves(self):
+        """12 leaves have the same bits on 1, 3, 6 and 12 ranks."""
+        text = """
+import hashlib
+comm = tutti.init(timeout=20)
+k = 12 // comm.size
+leaves = np.random.default_rng(1).normal(size=(12, 24)).astype(np.float32)
+mine, out = leaves[comm.rank * k:][:k].copy(), np.empty(24, np.float32)
+comm.allreduce(mine, out, tutti.AVG, leaves=k)
+part, own = np.empty(24 // comm.size, np.float32), slice(comm.rank * 24 // comm.size, (comm.rank + 1) * 24 // comm.size)
+comm.reduce_scatter(mine, part, tutti.AVG, leaves=k)
+assert (part == out[own]).all(), "reduce_scatter"
+comm.reduce_scatterv(mine, part, [part.size] * comm.size, op=tutti.AVG, leaves=k)
+assert (part == out[own]).all(), "reduce_scatterv"
+comm.iallreduce(mine, op=tutti.AVG, leaves=k).wait()
+assert (mine[0] == out).all(), "in place"
+if comm.rank == 0: print(hashlib.sha256(out).hexdigest())
+"""
+        seen = set()
+        for ranks in (1, 3, 6, 12):
+            done = program(ranks, text)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            seen.add(done.stdout)
+        self.assertEqual(len(seen), 1)
+
     def test_communicators(self):
         done = program(
             4,
@@ -358,6 +398,11 @@ class Refusals(unittest.TestCase):
             (lambda: comm.allreduce(x, dtype=99), "dtype: 99"),
             (lambda: comm.allreduce(np.zeros(3, np.uint8), dtype=tutti.BF16), "3 bytes cannot be divided"),
             (lambda: tutti.init(order="sorted"), "order: expected any or canonical, got 'sorted'"),
+            (lambda: comm.allreduce(x, order="sorted"), "order: expected any or canonical, got 'sorted'"),
+            (lambda: comm.allreduce(x, leaves=3), "send: 32 bytes cannot be divided into 3 blocks|recv: 32 bytes cannot"),
+            (lambda: comm.allreduce(x, x.copy(), leaves=2), "recv: expected 16 bytes"),
+            (lambda: comm.allreduce(x, leaves=-1), "leaves: expected 0 or more, got -1"),
+            (lambda: comm.reduce_scatterv(x, x[:3], [3], leaves=2), "buffer of 2 elements for each leaf"),
             (lambda: comm.broadcast(x, root=-1), "expected numbers from 0"),
             (lambda: comm.allgatherv(x, x.copy(), [5]), r"counts\[0\] = 5 elements, got 4"),
             (lambda: comm.allgatherv(x, x.copy(), [4], [1]), "does not lie in the buffer of 4 elements"),

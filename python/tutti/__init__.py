@@ -140,6 +140,11 @@ def _ms(timeout: Optional[float]) -> int:
     return max(1, round(timeout * 1000))
 
 
+def _how(order: Optional[str], leaves: int) -> tuple:
+    """Returns the arguments that only reductions have."""
+    return (order, leaves) if order is not None or leaves else ()
+
+
 Request = _core.Request
 Memory = _core.Memory
 
@@ -212,15 +217,25 @@ class Communicator(ObjectCalls, _core.Comm):
             raise ArgumentError(f"alloc: expected lengths of 0 or more, got {shape}")
         return numpy.ndarray(lengths, dtype, self.alloc_bytes(math.prod(lengths) * dtype.itemsize))
 
-    def allreduce(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
-        """Reduces the inputs of all ranks; every rank gets the result. Without recv it replaces the input."""
-        recv = send if recv is None else recv
-        return self._run(0, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, 0 if timeout is None else _ms(timeout))
+    def allreduce(
+        self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None, order=None, leaves=0
+    ) -> None:
+        """Reduces the inputs of all ranks; every rank gets the result. Without recv it replaces the input.
 
-    def reduce(self, send, recv=None, op=0, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+        order="canonical" fixes the order of additions, as order of init() does for all calls. leaves=k: send has k inputs, one
+        after the other, of which recv has the length of one; k is equal on all ranks, and a power of two if there are several.
+        Then 12 leaves in all have the same bits on 12, 6, 3 and 1 ranks (docs/ORDER.md). All reductions have both.
+        """
+        recv = send if recv is None else recv
+        limit = 0 if timeout is None else _ms(timeout)
+        return self._run(0, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, limit, *_how(order, leaves))
+
+    def reduce(
+        self, send, recv=None, op=0, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None, order=None, leaves=0
+    ) -> None:
         """Reduces the inputs of all ranks; root gets the result. Without recv it replaces the input of root."""
         recv = send if recv is None and self.rank == root else recv
-        return self._run(_REDUCE, send, recv, dtype, op, root, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_REDUCE, send, recv, dtype, op, root, 0, 0, algorithm, lanes, _ms(timeout), *_how(order, leaves))
 
     def broadcast(self, buffer, root=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Copies the buffer of root to all ranks."""
@@ -241,9 +256,11 @@ class Communicator(ObjectCalls, _core.Comm):
         """Collects the inputs of all ranks on every rank, in rank order. send may be IN_PLACE."""
         return self._run(_ALLGATHER, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout))
 
-    def reduce_scatter(self, send, recv, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+    def reduce_scatter(
+        self, send, recv, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None, order=None, leaves=0
+    ) -> None:
         """Reduces the inputs of all ranks; every rank gets its block. recv may be IN_PLACE."""
-        return self._run(_REDUCE_SCATTER, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_REDUCE_SCATTER, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout), *_how(order, leaves))
 
     def alltoall(self, send, recv=None, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
         """Sends block i to rank i, and collects the blocks of all ranks. Without recv they replace the input."""
@@ -254,15 +271,19 @@ class Communicator(ObjectCalls, _core.Comm):
         """Waits until all ranks have called barrier()."""
         return self._run(_BARRIER, None, None, Datatype.U8, 0, 0, 0, 0, algorithm, 0, _ms(timeout))
 
-    def scan(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+    def scan(
+        self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None, order=None, leaves=0
+    ) -> None:
         """Rank r gets the reduction of the inputs of ranks 0 to r. Without recv it replaces the input."""
         recv = send if recv is None else recv
-        return self._run(_SCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_SCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout), *_how(order, leaves))
 
-    def exscan(self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None) -> None:
+    def exscan(
+        self, send, recv=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None, order=None, leaves=0
+    ) -> None:
         """Rank r gets the reduction of the inputs of ranks 0 to r - 1; recv of rank 0 is unchanged."""
         recv = send if recv is None else recv
-        return self._run(_EXSCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout))
+        return self._run(_EXSCAN, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout), *_how(order, leaves))
 
     def send(self, buffer, peer, tag=0, *, dtype=-1, lanes=0, timeout=None) -> None:
         """Sends a message to peer."""
@@ -294,11 +315,12 @@ class Communicator(ObjectCalls, _core.Comm):
         return self._run(_ALLGATHERV, send, recv, dtype, 0, 0, 0, 0, algorithm, lanes, _ms(timeout), *blocks)
 
     def reduce_scatterv(
-        self, send, recv, counts, offsets=None, op=0, *, dtype=-1, algorithm=None, lanes=0, timeout=None
+        self, send, recv, counts, offsets=None, op=0, *,
+        dtype=-1, algorithm=None, lanes=0, timeout=None, order=None, leaves=0
     ) -> None:
         """Reduces the inputs of all ranks; rank r gets counts[r] elements. counts, offsets: equal on all ranks."""
         blocks = counts, offsets, None, None
-        return self._run(_REDUCE_SCATTERV, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout), *blocks)
+        return self._run(_REDUCE_SCATTERV, send, recv, dtype, op, 0, 0, 0, algorithm, lanes, _ms(timeout), *blocks, *_how(order, leaves))
 
     def alltoallv(
         self, send, recv, counts, recv_counts, offsets=None, recv_offsets=None, *,

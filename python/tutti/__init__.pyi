@@ -149,11 +149,13 @@ class Communicator:
     def recv_object(self, peer: int, tag: int = 0) -> Any: ...
     def allreduce(
         self, send: _Input, recv: Optional[_Output] = None, op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> None: ...
     def reduce(
         self, send: _Input, recv: Optional[_Output] = None, op: int = 0, root: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> None: ...
     def broadcast(
         self, buffer: _Input, root: int = 0, *,
@@ -173,7 +175,8 @@ class Communicator:
     ) -> None: ...
     def reduce_scatter(
         self, send: _Input, recv: Union[_Output, _InPlace], op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> None: ...
     def alltoall(
         self, send: _Input, recv: Optional[_Output] = None, *,
@@ -182,11 +185,13 @@ class Communicator:
     def barrier(self, *, algorithm: Optional[str] = None, timeout: Optional[float] = None) -> None: ...
     def scan(
         self, send: _Input, recv: Optional[_Output] = None, op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> None: ...
     def exscan(
         self, send: _Input, recv: Optional[_Output] = None, op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> None: ...
     def send(
         self, buffer: _Input, peer: int, tag: int = 0, *,
@@ -210,7 +215,8 @@ class Communicator:
     ) -> None: ...
     def reduce_scatterv(
         self, send: _Input, recv: Union[_Output, _InPlace], counts: _Counts, offsets: _Counts = None, op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> None: ...
     def alltoallv(
         self, send: Union[_Input, _InPlace], recv: _Output, counts: _Counts, recv_counts: _Counts, offsets: _Counts = None, recv_offsets: _Counts = None, *,
@@ -218,11 +224,13 @@ class Communicator:
     ) -> None: ...
     def iallreduce(
         self, send: _Input, recv: Optional[_Output] = None, op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> Request: ...
     def ireduce(
         self, send: _Input, recv: Optional[_Output] = None, op: int = 0, root: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> Request: ...
     def ibroadcast(
         self, buffer: _Input, root: int = 0, *,
@@ -242,7 +250,8 @@ class Communicator:
     ) -> Request: ...
     def ireduce_scatter(
         self, send: _Input, recv: Union[_Output, _InPlace], op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> Request: ...
     def ialltoall(
         self, send: _Input, recv: Optional[_Output] = None, *,
@@ -251,11 +260,13 @@ class Communicator:
     def ibarrier(self, *, algorithm: Optional[str] = None, timeout: Optional[float] = None) -> Request: ...
     def iscan(
         self, send: _Input, recv: Optional[_Output] = None, op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> Request: ...
     def iexscan(
         self, send: _Input, recv: Optional[_Output] = None, op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> Request: ...
     def isend(
         self, buffer: _Input, peer: int, tag: int = 0, *,
@@ -279,7 +290,8 @@ class Communicator:
     ) -> Request: ...
     def ireduce_scatterv(
         self, send: _Input, recv: Union[_Output, _InPlace], counts: _Counts, offsets: _Counts = None, op: int = 0, *,
-        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None
+        dtype: int = -1, algorithm: Optional[str] = None, lanes: int = 0, timeout: Optional[float] = None,
+        order: Optional[str] = None, leaves: int = 0
     ) -> Request: ...
     def ialltoallv(
         self, send: Union[_Input, _InPlace], recv: _Output, counts: _Counts, recv_counts: _Counts, offsets: _Counts = None, recv_offsets: _Counts = None, *,

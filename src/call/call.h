@@ -56,6 +56,10 @@ struct tu_call {
   const struct tu_plan *plan; /* the user's plan, or NULL; the plan must stay valid until the request is created */
   /* tensors of the call, or NULL; owned by the communicator's memo (its last resolved call) */
   struct tu_call_tensors *tensors;
+  /* tutti_call.leaves and .folded. operands: this rank adds up so many buffers, which lie one after the other from
+   * in_data on, before the call begins; 0 or 1: none. Then the call is not in place, and the views are those of one. */
+  uint32_t leaves, operands;
+  bool folded;
   bool point_to_point;
   uint32_t tag;
 };

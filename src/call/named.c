@@ -96,8 +96,8 @@ static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
 static inline bool is_plain(const tutti_call *call) {
   return !call->algorithm && !call->plan && !call->in && !call->out && !call->on_ready && !call->in_parts &&
          !call->lanes && !call->timeout_ms && !call->message && !call->op_context && !call->element_bytes &&
-         !call->flags && (uint32_t)call->order <= TUTTI_ORDER_CANONICAL && tu_is_collective(call->collective) &&
-         call->collective < TUTTI_SEND;
+         !call->flags && !call->leaves && !call->folded && (uint32_t)call->order <= TUTTI_ORDER_CANONICAL &&
+         tu_is_collective(call->collective) && call->collective < TUTTI_SEND;
 }
 
 /* Stands in tu_brief for a buffer whose blocks have addresses of their own, so that no call with a buffer is taken for

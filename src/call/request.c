@@ -67,6 +67,7 @@ void tu_request_destroy(struct tutti_request *r) {
   for (size_t i = 0; i < r->child_count; i++) tu_request_destroy(r->children[i]);
   free(r->children);
   free(r->execution.arithmetic.room);
+  tu_leaf_sum_destroy(r->leaves);
   tu_execution_fini(&r->execution);
   tu_program_destroy(r->program);
   tu_call_tensors_release(r->tensors);
@@ -315,7 +316,7 @@ static uint16_t algorithm_index(const struct tu_algorithm *algorithm) {
 static void name_plan(const struct tu_call *call, const struct tu_algorithm *algorithm, struct tu_call_facts *facts) {
   const char *name = call->plan ? call->plan->algorithm : NULL;
   if (algorithm) {
-    facts->algorithm = algorithm_index(algorithm);
+    facts->algorithm = algorithm_index(algorithm) & 0x7ffu;
     if (facts->algorithm == tu_algorithm_count) name = algorithm->name;
   }
   if (!name) return;
@@ -324,8 +325,9 @@ static void name_plan(const struct tu_call *call, const struct tu_algorithm *alg
   snprintf(facts->plan_name, sizeof facts->plan_name, "%.15s", name);
 }
 
+/* *in: the view of the input, with counts and offsets that the request keeps. */
 static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request *r,
-                       const struct choice *choice, struct tu_error *error) {
+                       const struct choice *choice, struct tu_view *in, struct tu_error *error) {
   bool receives = call->signature.collective == TUTTI_RECV;
   /* A receive from any rank is lowered with this rank as its peer, until it has found its message. */
   const bool any = receives && call->signature.root == TUTTI_ANY_RANK;
@@ -367,6 +369,7 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
   lowering.in.split = lowering.out.split = lowering.plan->split;
   if (!keep_blocks(r, &lowering.in, &lowering.out) || !keep_addresses(r, &lowering.in, &lowering.out))
     return tu_fail_memory(error, comm->ranks * sizeof *r->blocks, "the blocks of %u ranks", comm->ranks);
+  *in = lowering.in;
   err = tu_program_create(&lowering, &r->program, error);
   return err != TUTTI_OK ? err : tu_execution_init(&r->execution, r->program, comm->mover, error);
 }
@@ -385,6 +388,7 @@ static void note_facts(struct tutti_request *r, const struct tu_call *call, cons
       .canonical = (s->form & TU_ORDERED) != 0,
       .count = s->count,
       .lanes = s->lanes & 0xfu,
+      .leaves = call->leaves && r->comm->ranks > 1 ? (unsigned)__builtin_ctz(call->leaves) & 31u : 0,
   };
   r->algorithm = algorithm;
   r->canonical = r->facts.canonical || !tu_reduces((tutti_collective)s->collective) ||
@@ -399,6 +403,47 @@ static void note_facts(struct tutti_request *r, const struct tu_call *call, cons
   if (s->type == TUTTI_BYTES)
     r->facts.counts_hash = (r->facts.counts_hash & ~(uint64_t)TU_FACT_ELEMENT_BYTES) | s->element_bytes;
   r->facts.hash = tu_facts_hash(&r->facts);
+}
+
+/* Returns the operation of a call whose leaves are added already: their sum is not scaled again, nor divided again on a
+ * single rank. */
+static tutti_op op_of_sum(const struct tutti_comm *comm, const struct tu_call *call) {
+  const tutti_op op = call->signature.op;
+  const bool done = op == TUTTI_PREMUL_SUM || (op == TUTTI_AVG && comm->ranks == 1);
+  return done && (call->folded || call->operands > 1) ? TUTTI_SUM : op;
+}
+
+tutti_err tu_call_arithmetic(const struct tutti_comm *comm, const struct tu_call *call, const struct tu_user_op *user,
+                             struct tu_arithmetic *a, struct tu_error *error) {
+  const struct tu_signature *s = &call->signature;
+  *a = (struct tu_arithmetic){
+      .type = (tutti_datatype)s->type,
+      .op = s->op,
+      .user = user,
+      .scale = s->scale,
+      .divisor = comm->ranks * (uint32_t)tu_max(call->leaves, 1),
+      .item_bytes = s->element_bytes,
+  };
+  if (!user || s->element_bytes <= TU_KERNEL_BLOCK_BYTES) return TUTTI_OK;
+  const size_t room = tu_round_up((size_t)TU_KERNEL_BLOCKS * s->element_bytes, TU_LINE_BYTES);
+  a->room = aligned_alloc(TU_LINE_BYTES, room);
+  return a->room ? TUTTI_OK : tu_fail_memory(error, room, "%d elements of an operation", TU_KERNEL_BLOCKS);
+}
+
+/* Sets the arithmetic of a request, and prepares it to add up its leaves. */
+static tutti_err prepare_arithmetic(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request *r,
+                                    bool has_user, const struct tu_view *in, struct tu_error *error) {
+  struct tu_arithmetic *a = &r->execution.arithmetic;
+  const tutti_err err = tu_call_arithmetic(comm, call, has_user ? &r->user : NULL, a, error);
+  if (err != TUTTI_OK) return err;
+  const struct tu_leaves leaves = {
+      .a = *a,
+      .parallel = r->execution.parallel,
+      .scales = a->op == TUTTI_PREMUL_SUM && !call->folded,
+  };
+  a->op = op_of_sum(comm, call);
+  if (call->operands < 2) return TUTTI_OK;
+  return tu_leaf_sum_create(&leaves, in, call->operands, comm->ranks == 1 ? TU_FINAL : 0, &r->leaves, error);
 }
 
 static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
@@ -417,22 +462,10 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
   struct choice choice = {.algorithm = NULL};
   if (!call->plan && (err = choose(comm, call, has_user ? &r->user : NULL, &choice, error)) != TUTTI_OK) goto failed;
   if (choice.algorithm && (err = check_lanes(call, choice.algorithm, error)) != TUTTI_OK) goto failed;
-  if ((err = lower(comm, call, r, &choice, error)) != TUTTI_OK) goto failed;
-  r->execution.arithmetic = (struct tu_arithmetic){
-      .type = (tutti_datatype)s->type,
-      .op = s->op,
-      .user = has_user ? &r->user : NULL,
-      .scale = s->scale,
-      .divisor = comm->ranks,
-      .item_bytes = s->element_bytes,
-  };
-  if (has_user && s->element_bytes > TU_KERNEL_BLOCK_BYTES) {
-    const size_t room = tu_round_up((size_t)TU_KERNEL_BLOCKS * s->element_bytes, TU_LINE_BYTES);
-    if (!(r->execution.arithmetic.room = aligned_alloc(TU_LINE_BYTES, room))) {
-      err = tu_fail_memory(error, room, "%d elements of an operation", TU_KERNEL_BLOCKS);
-      goto failed;
-    }
-  }
+  struct tu_view in;
+  if ((err = lower(comm, call, r, &choice, &in, error)) != TUTTI_OK ||
+      (err = prepare_arithmetic(comm, call, r, has_user, &in, error)) != TUTTI_OK)
+    goto failed;
   note_facts(r, call, choice.algorithm, has_user);
   *request = r;
   return TUTTI_OK;

@@ -2,7 +2,7 @@
 #ifndef TU_REQUEST_H
 #define TU_REQUEST_H
 
-#include "call/call.h"
+#include "call/leaves.h"
 #include "comm/facts.h"
 #include "comm/patience.h"
 
@@ -40,6 +40,7 @@ struct tutti_request {
   struct tu_call_facts facts;
   const struct tu_algorithm *algorithm; /* NULL: the call has a plan of the program */
   bool canonical;                       /* the result has the bits of the canonical order */
+  struct tu_leaf_sum *leaves;           /* what this rank adds up when the request starts; NULL: nothing */
   const void *in_data;
   void *out_data;
   tutti_on_ready *on_ready;
@@ -86,6 +87,10 @@ struct tu_cached_plan {
 /* Sets *request to a request that is ready to be started: an idle one of the same signature, or a new one. */
 tutti_err tu_request_acquire(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
                              struct tu_error *error);
+/* Sets *a to the arithmetic of a call. user: its operation of the program, or NULL; must stay valid as long as *a. The
+ * caller frees a->room. Error: TUTTI_ERR_MEMORY. */
+tutti_err tu_call_arithmetic(const struct tutti_comm *comm, const struct tu_call *call, const struct tu_user_op *user,
+                             struct tu_arithmetic *a, struct tu_error *error);
 /* Returns true if the counts, displacements and addresses of blocks are those with which the request was made. */
 bool tu_request_has_blocks(const struct tutti_request *request, const tutti_call *call);
 /* Returns a request to the cache of idle requests; for a group of calls, returns each request of the group. */

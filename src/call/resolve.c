@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "call/blocks.h"
+#include "call/leaves.h"
 #include "call/overlap.h"
 #include "call/tensors.h"
 #include "call/user_plan.h"
@@ -259,12 +260,13 @@ static tutti_err find_forced(const tutti_call *call, struct tu_call *out, struct
                  near ? near : "", near ? "'?" : "");
 }
 
-static tutti_err check_flags(const tutti_call *call, struct tu_error *error) {
+static tutti_err check_flags(const struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
   const char *name = tu_collectives[call->collective].name;
   if (call->flags & ~TUTTI_ANY_SHAPE)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: tutti_call.flags is %#x; expected TUTTI_ANY_SHAPE (%#x), or 0", name,
                    call->flags, TUTTI_ANY_SHAPE);
-  const tutti_err err = tu_check_order_of(name, "tutti_call.order", call->order, error);
+  tutti_err err = tu_check_order_of(name, "tutti_call.order", call->order, error);
+  if (err == TUTTI_OK && (call->leaves || call->folded)) err = tu_leaves_check(comm, call, error);
   if (err != TUTTI_OK) return err;
   if (!call->flags || call->in || call->out) return TUTTI_OK;
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
@@ -272,9 +274,9 @@ static tutti_err check_flags(const tutti_call *call, struct tu_error *error) {
                  name);
 }
 
-/* Returns true if the call asks for the canonical order, and its bits depend on the order. */
+/* Returns true if the call asks for the canonical order, or has leaves, and its bits depend on the order. */
 static bool is_ordered(const struct tutti_comm *comm, const tutti_call *call, tutti_datatype type) {
-  const tutti_order order = call->order ? call->order : comm->order;
+  const tutti_order order = call->leaves ? TUTTI_ORDER_CANONICAL : call->order ? call->order : comm->order;
   return order == TUTTI_ORDER_CANONICAL && tu_reduces(call->collective) && tu_op_is_ordered(call->op, type);
 }
 
@@ -301,7 +303,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   tutti_call flat = *call;
   if (tensor) flat.type = tensor->type;
   if ((err = check_names(comm, &flat, tensor, error)) != TUTTI_OK) return err;
-  if ((err = check_lanes(call, error)) != TUTTI_OK || (err = check_flags(call, error)) != TUTTI_OK) return err;
+  if ((err = check_lanes(call, error)) != TUTTI_OK || (err = check_flags(comm, call, error)) != TUTTI_OK) return err;
   const struct tu_collective *c = &tu_collectives[call->collective];
   out->point_to_point = c->family == TUTTI_SEND;
   uint32_t in_blocks, out_blocks;
@@ -321,6 +323,7 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
   if ((err = check_pointer(&out->in, out->in_data, c->name, "send", error)) != TUTTI_OK) return err;
   if ((err = check_pointer(&out->out, out->out_data, c->name, "recv", error)) != TUTTI_OK) return err;
   if (!tensor && (err = check_overlap(comm, call->collective, out, in_place, error)) != TUTTI_OK) return err;
+  if (call->leaves && (err = tu_leaves_resolve(comm, call, out, &in_place, error)) != TUTTI_OK) return err;
   uint64_t plan_hash = 0;
   out->signature.form = form_of(comm, call, out, call->type) & 255u;
   if (call->plan) {
@@ -347,6 +350,32 @@ static tutti_err resolve(const struct tutti_comm *comm, const tutti_call *call, 
       .tensors = out->signature.tensors,
   };
   if (c->vector) out->signature.counts_hash = hash_view(&out->out, hash_view(&out->in, 0)) + out->out.count;
+  /* Added to a hash that is compared together with what it is made of, so that equal hashes have equal leaves. */
+  out->signature.counts_hash += 2 * (uint64_t)call->leaves + call->folded;
+  return TUTTI_OK;
+}
+
+tutti_err tu_call_resolve_input(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
+                                struct tu_error *error) {
+  tutti_call flat = *call;
+  bool in_place;
+  *out = (struct tu_call){.tag = 0};
+  if (call->in) flat.type = call->in->type;
+  tutti_err err = check_names(comm, &flat, call->in, error);
+  if (err == TUTTI_OK) err = check_flags(comm, call, error);
+  if (err != TUTTI_OK) return err;
+  uint32_t in_blocks, out_blocks;
+  count_blocks(comm, call, &in_blocks, &out_blocks);
+  if (call->in) err = tu_call_of_tensors(comm, call, in_blocks > 0, false, &flat, out, &in_place, error);
+  if (err == TUTTI_OK) err = lay_views(comm, &flat, in_blocks, out_blocks, out, error);
+  if (err == TUTTI_OK) err = check_size(&out->in, tu_collectives[call->collective].name, "send", error);
+  if (err != TUTTI_OK) return err;
+  if (call->in) tu_call_fold(out, &flat);
+  out->leaves = call->leaves;
+  out->signature.type = (uint8_t)flat.type;
+  out->signature.op = call->op;
+  out->signature.scale = call->scale;
+  out->signature.element_bytes = (uint32_t)call->element_bytes & ((1u << 24) - 1);
   return TUTTI_OK;
 }
 
@@ -365,9 +394,10 @@ static bool repeats(const struct tutti_comm *comm, struct tu_memo *memo, const t
   const tutti_call *last = &memo->call;
   if (!memo->valid || call->collective != last->collective || call->count != last->count || call->type != last->type ||
       call->op != last->op || call->order != last->order || call->root != last->root || call->peer != last->peer ||
-      call->lanes != last->lanes || call->element_bytes != last->element_bytes ||
-      !call->op_context != !last->op_context || call->algorithm || call->plan || call->counts || call->recv_counts ||
-      call->send_blocks || call->recv_blocks || (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
+      call->lanes != last->lanes || call->leaves != last->leaves || call->folded != last->folded ||
+      call->element_bytes != last->element_bytes || !call->op_context != !last->op_context || call->algorithm ||
+      call->plan || call->counts || call->recv_counts || call->send_blocks || call->recv_blocks ||
+      (call->op == TUTTI_PREMUL_SUM && call->scale != last->scale))
     return false;
   memo->resolved.tag = call->tag;
   const tutti_datatype type = (tutti_datatype)memo->resolved.signature.type;
@@ -415,7 +445,7 @@ tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struc
   if (memo->valid && call->out) memo->valid = tu_tensor_take(call->out, "out", &memo->out, NULL) == TUTTI_OK;
   if (!memo->valid) return err;
   memo->call = *call;
-  memo->in_end = tu_view_extent(&memo->resolved.in, &memo->in_begin);
+  memo->in_end = tu_view_extent(&memo->resolved.in, &memo->in_begin) * tu_max(memo->resolved.operands, 1);
   memo->out_end = tu_view_extent(&memo->resolved.out, &memo->out_begin);
   return TUTTI_OK;
 }

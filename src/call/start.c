@@ -64,7 +64,8 @@ void tu_request_start(struct tutti_request *r) {
     post(r);
     tag = tag_of(r);
   }
-  tu_execution_start(&r->execution, r->in_data, r->out_data, tag);
+  const void *in = r->leaves ? tu_leaf_sum_take(r->leaves, r->in_data) : r->in_data;
+  tu_execution_start(&r->execution, in, r->out_data, tag);
   tu_queue_add(r);
 }
 

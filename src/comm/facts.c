@@ -15,6 +15,7 @@ uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
     must.op = facts->op;
     must.rank_order = facts->rank_order;
     must.canonical = facts->canonical;
+    must.leaves = facts->leaves;
   }
   if (!c->vector) must.count = facts->count;
   if (!c->vector || !c->rooted) must.counts_hash = facts->counts_hash;
@@ -31,7 +32,7 @@ static void print_type(const struct tu_call_facts *facts, char *text, size_t tex
 
 void tu_facts_print(const struct tutti_comm *comm, const struct tu_call_facts *facts, char *text, size_t text_bytes) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
-  char root[24] = "", op[100] = "", type[32], count[100] = "", lanes[24] = "", algorithm[64];
+  char root[24] = "", op[100] = "", type[32], count[100] = "", lanes[24] = "", leaves[24] = "", algorithm[64];
   if (c->rooted && facts->root != TUTTI_ANY_RANK) snprintf(root, sizeof root, ", root %u", facts->root);
   if (tu_reduces(facts->collective))
     snprintf(op, sizeof op, ", %s%s%s", tu_op_name(comm, facts->op), facts->rank_order ? ", not commutative" : "",
@@ -47,5 +48,6 @@ void tu_facts_print(const struct tutti_comm *comm, const struct tu_call_facts *f
     snprintf(algorithm, sizeof algorithm, "plan %.15s %016llx", facts->plan_name, (unsigned long long)facts->plan);
   else snprintf(algorithm, sizeof algorithm, "algorithm %s", tu_algorithms[facts->algorithm]->name);
   if (facts->lanes) snprintf(lanes, sizeof lanes, ", %u lane%s", facts->lanes, facts->lanes == 1 ? "" : "s");
-  snprintf(text, text_bytes, "%s(%s%s%s%s%s)", c->name, count, algorithm, lanes, op, root);
+  if (facts->leaves) snprintf(leaves, sizeof leaves, ", %u leaves", 1u << facts->leaves);
+  snprintf(text, text_bytes, "%s(%s%s%s%s%s%s)", c->name, count, algorithm, lanes, op, leaves, root);
 }

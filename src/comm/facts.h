@@ -14,8 +14,9 @@ struct tu_call_facts {
   uint8_t collective : 7;
   uint8_t canonical : 1; /* 1: the reduction has the canonical order */
   uint8_t type;
-  uint16_t algorithm; /* index of the algorithm in the table tu_algorithms */
-  uint32_t root;      /* the root; for send and recv: the peer */
+  uint16_t algorithm : 11; /* index of the algorithm in the table tu_algorithms */
+  uint16_t leaves : 5; /* binary logarithm of tutti_call.leaves; 0 also if a single rank has another number of them */
+  uint32_t root;       /* the root; for send and recv: the peer */
   uint32_t op : 27;
   uint32_t rank_order : 1; /* 1: operands must combine in rank order, so the plan depends on it */
   uint32_t lanes : 4;      /* number of lanes that the caller requested; 0: none requested */
