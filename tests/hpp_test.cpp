@@ -897,12 +897,14 @@ static_assert(sizeof(tutti::options) == sizeof(tutti_options), "tutti::options l
 static_assert(sizeof(void *) != 8 || sizeof(tutti_call) == 224,
               "tutti_call has a new field: add it to tutti::call, to comm_view::lowered, and below");
 
+/* Shows what comm_view makes of a call. */
+struct Lowering : comm {
+  explicit Lowering(const Player &player) : comm(copy_of_world(player)) {}
+  using comm::lowered;
+};
+
 /* Every field of the structs of C++ reaches the struct of C: the library reads a field, or refuses it. */
 static void fields(Player &me) {
-  struct Lowering : comm { /* shows what comm_view makes of a call */
-    explicit Lowering(const Player &player) : comm(copy_of_world(player)) {}
-    using comm::lowered;
-  };
   const Lowering world(me);
   const std::vector<size_t> a(world.ranks()), b(a), c(a), d(a);
   const auto *plan = reinterpret_cast<const tutti_plan *>(&a);
@@ -957,7 +959,10 @@ static void fields(Player &me) {
            "order, leaves");
   me.check(made.in_parts && made.lanes == 12 && made.on_ready && made.on_ready_context == &z, "parts, lanes");
   me.check(made.send_blocks == from.data() && made.recv_blocks == to.data(), "blocks");
-  const tutti_call none = world.lowered({});
+}
+
+static void defaults(Player &me) {
+  const tutti_call none = Lowering(me).lowered({});
   me.check(none.op == 0 && !none.has_out_dim && none.counts == nullptr && none.type == 0, "the defaults");
 }
 
@@ -1306,6 +1311,7 @@ int main(int argc, char **argv) {
       {"described calls", described_calls},
       {"addresses of blocks", addresses_of_blocks},
       {"fields", fields},
+      {"defaults", defaults},
       {"settings", settings},
       {"leaves", leaves},
       {"values", values},
