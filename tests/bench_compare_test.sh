@@ -40,6 +40,14 @@ test_arithmetic() {
   is "pairs and verdict" "$(value pairs)$(value dropped)$(value regime)$(value verdict)" "5 0 any too few pairs "
 }
 
+# One build on both sides; only HEAD gets the arguments of --head.
+test_two_settings() {
+  make_folder one 10
+  rm calls
+  compare 0 one one --head "--order canonical --heap" --any-regime --sizes 8 --rounds 2 --json -- --op avg
+  is "calls" "$(grep -c -- '--op avg$' calls) $(grep -c -- '--op avg --order canonical --heap$' calls)" "2 2"
+}
+
 test_verdicts() {
   local new expected
   while read -r new expected; do
