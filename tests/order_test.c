@@ -18,12 +18,14 @@ enum axis { WORLD, RANKS, COLLECTIVE, COUNT, TYPE, OP, OFFSET, LANES, LAYOUT, PL
 enum layout { PACKED, GAPS, TILES, LAYOUTS };
 enum source { OF_CALL, OF_COMM, SOURCES };
 enum { ALGORITHMS = 5, OPERANDS_CHECKED = 3200 };
+/* MOST: 4 M elements and one, on at most 4 ranks. The input repeats after PERIOD items, so that it is quickly written. */
+enum { MOST = (4 << 20) + 1, PERIOD = 10007 };
 
 static const uint32_t rank_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 12};
 static const tutti_collective collectives[] = {TUTTI_ALLREDUCE,       TUTTI_REDUCE, TUTTI_REDUCE_SCATTER,
                                                TUTTI_REDUCE_SCATTERV, TUTTI_SCAN,   TUTTI_EXSCAN};
 /* Elements of a block: around the limits of the selection table, and of slots, and many. */
-static const size_t counts[] = {0, 1, 7, 255, 1000, 2049, 8193, 16385, 40000, 262145};
+static const size_t counts[] = {0, 1, 7, 255, 1000, 2049, 8193, 16385, 40000, 262145, MOST};
 static const tutti_datatype types[] = {TUTTI_F32,    TUTTI_F64,  TUTTI_F16,  TUTTI_BF16, TUTTI_F8E4M3,
                                        TUTTI_F8E5M2, TUTTI_BFP8, TUTTI_BFP4, TUTTI_I32,  TUTTI_U8};
 /* User operations stand beyond those of the library. */
@@ -108,6 +110,7 @@ static bool is_real(const struct row *r) {
   if (!packed && items_of(r) == 0) return false;
   if (r->at[LAYOUT] == TILES && r->at[OFFSET] > 0) return false;
   if (ranks > 1 && (leaves_of(r) & (leaves_of(r) - 1))) return false;
+  if (counts[r->at[COUNT]] == MOST) return leaves_of(r) == 1 && ranks <= (is_scatter(c) ? 2 : 4);
   return items_of(r) * ranks * leaves_of(r) <= (size_t)1 << (ranks <= 4 ? 20 : 18);
 }
 
@@ -221,7 +224,7 @@ static double draw_value(uint64_t bits, bool spread) {
 /* Writes item `i` of a leaf. Leaves are numbered over all ranks. */
 static void input(const struct call *k, uint32_t leaf, size_t i, void *item) {
   const tutti_datatype type = k->a.type;
-  uint64_t state = k->p->seed ^ (leaf * 0x9e3779b97f4a7c15u) ^ (i * 0xc2b2ae3d27d4eb4fu);
+  uint64_t state = k->p->seed ^ (leaf * 0x9e3779b97f4a7c15u) ^ (i % PERIOD * 0xc2b2ae3d27d4eb4fu);
   double values[GROUP];
   for (int g = 0; g < (is_grouped(type) ? GROUP : 1); g++)
     values[g] = draw_value(ranks_random(&state), k->a.op != TUTTI_PROD);
@@ -366,8 +369,11 @@ static void lay_out(const struct call *k, struct buffers *b) {
   b->in = make(k, all * k->leaves);
   b->leaf_bytes = all ? (all - 1) * b->in.stride + b->in.item_bytes : 0;
   for (uint32_t leaf = 0; leaf < k->leaves; leaf++)
-    for (size_t i = 0; i < all; i++)
-      input(k, p->rank * k->leaves + leaf, i, b->in.base + leaf * b->leaf_bytes + i * b->in.stride);
+    for (size_t i = 0; i < all; i++) {
+      unsigned char *item = b->in.base + leaf * b->leaf_bytes + i * b->in.stride;
+      if (i < PERIOD) input(k, p->rank * k->leaves + leaf, i, item);
+      else memcpy(item, item - PERIOD * b->in.stride, b->in.item_bytes);
+    }
   b->out = k->in_place && b->has_out ? b->in : make(k, b->items);
   if (k->in_place && b->has_out) b->out.base += b->first * b->in.stride;
 }

@@ -18,8 +18,10 @@
  * If each rank has its own core:
  * - The rank notices other programs by asking the kernel for the CPU time of its thread, at most once per ms. Time in
  *   which the thread neither ran nor slept went to other programs.
- * - While it assumes other programs, the rank sleeps after a few polls. A thread that has slept usually runs as
- *   soon as it is woken.
+ * - While it assumes other programs, the rank sleeps after a few polls, and asks the kernel for short time slices (Linux
+ *   6.12). A thread that has slept usually runs as soon as it is woken if its slices are shorter than those of the program
+ *   that runs; otherwise it may wait for the next tick of the scheduler. It keeps the short slices for some time after it
+ *   has ceased to assume other programs, because these are usually only resting.
  *
  * If ranks share a core:
  * - The rank notices other programs by a yield that took long, although no other rank of this host worked meanwhile. So
@@ -123,24 +125,27 @@ static void be_busy(const struct tutti_comm *comm, uint64_t until) {
   struct tu_core_watch *w = &tu_core_watch;
   w->busy = true;
   w->busy_until = until;
-  w->sleeps_at_once = comm->share == 1 || !set_slices(true);
+  const bool has_slices = set_slices(true);
+  w->sleeps_at_once = comm->share == 1 || !has_slices;
   if (w->sleeps_at_once) w->polls = POLLS_CROWDED;
 }
 
+/* Returns until when other programs count as seen a short time ago: for 8 times the length of the last period in which the
+ * thread assumed them. */
+static uint64_t recent_until(const struct tu_core_watch *w) { return w->busy_until + 8 * w->busy_ns; }
+
 static void note_busy(const struct tutti_comm *comm, uint64_t now) {
   struct tu_core_watch *w = &tu_core_watch;
-  /* again: other programs are still assumed on the core, or were assumed until a short time ago. A short time is less
-   * than 8 times the length of that last period. */
-  bool again = w->busy_ns > 0 && now < w->busy_until + 8 * w->busy_ns;
+  bool again = w->busy_ns > 0 && now < recent_until(w);
   w->busy_ns = again ? tu_min(2 * w->busy_ns, BUSY_MAX_NS) : BUSY_MIN_NS;
   be_busy(comm, now + w->busy_ns);
   const struct tu_transport *t = comm->transport;
   atomic_store_explicit(&tu_transport_head(t, t->rank)->busy_until, w->busy_until, memory_order_relaxed);
 }
 
-static void note_quiet(void) {
+static void note_quiet(const struct tutti_comm *comm) {
   struct tu_core_watch *w = &tu_core_watch;
-  (void)set_slices(false);
+  if (comm->share > 1) (void)set_slices(false);
   w->busy = w->sleeps_at_once = false;
   w->polls = UINT32_MAX;
 }
@@ -148,8 +153,10 @@ static void note_quiet(void) {
 /* Returns true if the thread should sleep now, without polling or yielding first, because other programs use its
  * core. */
 static bool hurries(const struct tutti_comm *comm, uint64_t now) {
-  if (tu_core_watch.busy && now >= tu_core_watch.busy_until) note_quiet();
-  return comm->patience.adapts && tu_core_watch.sleeps_at_once;
+  const struct tu_core_watch *w = &tu_core_watch;
+  if (w->busy && now >= w->busy_until) note_quiet(comm);
+  if (!w->busy && w->slice_ns > 0 && now >= recent_until(w)) (void)set_slices(false);
+  return comm->patience.adapts && w->sleeps_at_once;
 }
 
 /* Asks the kernel for the CPU time of this thread. Time in which the thread neither ran nor slept voluntarily is lost
