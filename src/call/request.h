@@ -40,7 +40,6 @@ struct tutti_request {
   struct tu_call_facts facts;
   const struct tu_algorithm *algorithm; /* NULL: the call has a plan of the program */
   bool canonical;                       /* the result has the bits of the canonical order */
-  struct tu_leaf_sum *leaves;           /* what this rank adds up when the request starts; NULL: nothing */
   const void *in_data;
   void *out_data;
   tutti_on_ready *on_ready;
@@ -64,6 +63,7 @@ struct tutti_request {
   struct tutti_request *idle_next;       /* next request in the communicator's cache of idle requests */
   struct tutti_request **children;       /* requests of the calls of a group; NULL: the request is not a group */
   size_t child_count;
+  struct tu_leaf_sum *leaves; /* what this rank adds up when the request starts; NULL: nothing */
 };
 
 static inline enum tu_request_state tu_request_state(const struct tutti_request *r) {
