@@ -690,7 +690,7 @@ TUTTI_CHECKED static inline tutti_err tutti_query_call(tutti_comm *comm, const t
 typedef struct tutti_fold tutti_fold;
 /* Creates a fold for the reduction that *call describes, which has leaves = k. Used are its collective, count or counts
  * and offsets, type and element_bytes, op, op_context and scale, or its tensor `in` without the tensor's memory; all is
- * copied. The memory is shared memory of tutti_alloc if there is enough. Errors: TUTTI_ERR_ARGUMENT (such a call would be
+ * copied, but what the context of an operation points to stays in use until the fold is freed. The memory is shared memory of tutti_alloc if there is enough. Errors: TUTTI_ERR_ARGUMENT (such a call would be
  * refused), TUTTI_ERR_MEMORY. They concern this rank alone; the message is at tutti_error_message(NULL). Local; any
  * thread. tutti_fold_free frees it, before the communicator is freed. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_fold_create_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes,

@@ -31,15 +31,9 @@ struct tutti_fold {
 static tutti_err keep_blocks(tutti_fold *fold, struct tu_view *view, struct tu_error *error) {
   const uint32_t n = view->blocks;
   if (!view->counts) return TUTTI_OK;
-  size_t *kept = fold->blocks = tu_try_allocate(2 * (size_t)n, sizeof *kept), offset = 0;
-  if (!kept) return tu_fail_memory(error, 2 * (size_t)n * sizeof *kept, "the blocks of %u ranks", n);
-  for (uint32_t i = 0; i < n; i++) {
-    kept[i] = view->counts[i];
-    kept[n + i] = view->offsets ? view->offsets[i] : offset;
-    offset += view->counts[i];
-  }
-  view->counts = kept;
-  view->offsets = kept + n;
+  fold->blocks = tu_try_allocate(2 * (size_t)n, sizeof *fold->blocks);
+  if (!fold->blocks) return tu_fail_memory(error, 2 * (size_t)n * sizeof *fold->blocks, "the blocks of %u ranks", n);
+  tu_view_keep(view, fold->blocks);
   return TUTTI_OK;
 }
 

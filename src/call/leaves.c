@@ -144,8 +144,7 @@ static void put_part(const struct tu_leaves *l, void *data, struct tu_run part, 
   else if (from != (unsigned char *)data + part.offset) memcpy((unsigned char *)data + part.offset, from, part.bytes);
 }
 
-/* Returns part `n` of a run: as many items as fit into a block, at least one. The last parts may be shorter; *left: there
- * is one. */
+/* Returns the part of a run that begins at byte `at`: as many items as fit into a block, at least one, or the rest. */
 static struct tu_run cut(const struct tu_leaves *l, struct tu_run run, size_t at) {
   const size_t block = tu_max(BLOCK_BYTES / l->view.item_bytes, 1) * l->view.item_bytes;
   return (struct tu_run){run.offset + at, tu_min(block, run.bytes - at)};

@@ -35,7 +35,7 @@ tutti_err tu_leaves_resolve(const struct tutti_comm *comm, const tutti_call *cal
 tutti_err tu_leaves_check(const struct tutti_comm *comm, const tutti_call *call, struct tu_error *error);
 
 /* Prepares *l for leaves of a view, whose counts and offsets, if it has some, stay valid as long as *l. `count`: number
- * of leaves that one call of tu_leaves_sum adds. Error: TUTTI_ERR_MEMORY. */
+ * of leaves that are added at once. Error: TUTTI_ERR_MEMORY. */
 tutti_err tu_leaves_init(struct tu_leaves *l, const struct tu_view *view, uint32_t count, struct tu_error *error);
 void tu_leaves_fini(struct tu_leaves *l);
 /* Adds a leaf to `merged` sums, which lie one after the other and end before `end`: to the last, their sum to the one

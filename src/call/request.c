@@ -153,17 +153,9 @@ static bool keep_blocks(struct tutti_request *r, struct tu_view *in, struct tu_v
   if (!at) return false;
   struct tu_view *views[] = {in, out};
   for (int i = 0; i < 2; i++) {
-    struct tu_view *v = views[i];
-    if (!v->counts) continue;
-    size_t offset = 0;
-    for (uint32_t k = 0; k < v->blocks; k++) {
-      at[k] = v->counts[k];
-      at[v->blocks + k] = v->offsets ? v->offsets[k] : offset;
-      offset += v->counts[k];
-    }
-    v->counts = at;
-    v->offsets = at + v->blocks;
-    at += 2 * (size_t)v->blocks;
+    if (!views[i]->counts) continue;
+    tu_view_keep(views[i], at);
+    at += 2 * (size_t)views[i]->blocks;
   }
   return true;
 }

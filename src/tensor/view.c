@@ -34,6 +34,17 @@ const void *tu_view_lowest(const struct tu_view *v) {
   return lowest;
 }
 
+void tu_view_keep(struct tu_view *view, size_t *kept) {
+  size_t offset = 0;
+  for (uint32_t i = 0; i < view->blocks; i++) {
+    kept[i] = view->counts[i];
+    kept[view->blocks + i] = view->offsets ? view->offsets[i] : offset;
+    offset += view->counts[i];
+  }
+  view->counts = kept;
+  view->offsets = kept + view->blocks;
+}
+
 size_t tu_view_extent(const struct tu_view *v, size_t *begin) {
   size_t low = SIZE_MAX, high = 0, offset = 0;
   for (uint32_t block = 0; block < v->blocks; block++) {

@@ -40,6 +40,10 @@ struct tu_run tu_view_part(const struct tu_view *view, uint32_t chunk, uint32_t 
  * addresses. */
 const void *tu_view_lowest(const struct tu_view *view);
 
+/* Copies the counts and offsets of a view that has counts to `kept`, which has room for 2 * blocks numbers, and makes the
+ * view point at the copies. Offsets that the view lacks are those of packed blocks. */
+void tu_view_keep(struct tu_view *view, size_t *kept);
+
 /* Returns the offset after the last byte of all blocks; 0 if all blocks are empty. *begin: offset of the first byte. */
 size_t tu_view_extent(const struct tu_view *view, size_t *begin);
 
