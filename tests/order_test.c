@@ -656,8 +656,9 @@ static const struct refusal {
     {"too many", 1, {.leaves = 65537}, true, "65537|at most 65536"},
     {"in parts", 2, {.leaves = 2, .in_parts = true}, false, "in_parts"},
     {"in parts, folded on a single rank", 1, {.leaves = 2, .folded = true, .in_parts = true}, false, "in_parts"},
+    {"folded twice", 2, {.leaves = 2, .folded = 2}, true, "folded to be true"},
     {"another algorithm", 5, {.leaves = 2, .algorithm = "ring"}, false, "ring|canonical"},
-    {"overlap", 2, {.leaves = 4, .recv = (void *)2}, false, "recv overlaps leaf 2 of 4"},
+    {"overlap", 2, {.leaves = 4, .recv = (void *)2}, false, "recv overlaps leaf 2 in send|leaves 0 to 3"},
     {"too long", 2, {.leaves = 4, .send = TUTTI_IN_PLACE, .count = SIZE_MAX / 16}, false, "more bytes than"},
 };
 

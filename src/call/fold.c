@@ -15,6 +15,9 @@
 #include "comm/failure.h"
 #include "comm/operations.h"
 
+/* A fold takes at most this part of the shared memory that is free. */
+enum { SHARED_PART = 4 };
+
 struct tutti_fold {
   tutti_comm *comm;
   struct tu_leaves leaves;
@@ -46,7 +49,9 @@ static tutti_err allocate_sums(tutti_fold *fold, struct tu_error *error) {
     return tu_fail(error, TUTTI_ERR_MEMORY, "%zu sums of %zu bytes are more than memory can hold", sums,
                    fold->leaves.bytes);
   bytes = tu_round_up(tu_max(bytes, 1), TU_LINE_BYTES);
-  fold->shared = tutti_alloc(fold->comm, bytes, &memory) == TUTTI_OK;
+  /* Channels of later calls need shared memory, too, and cannot do without. */
+  fold->shared = bytes <= tu_transport_free_bytes(fold->comm->transport) / SHARED_PART &&
+                 tutti_alloc(fold->comm, bytes, &memory) == TUTTI_OK;
   if (!fold->shared) memory = aligned_alloc(TU_LINE_BYTES, bytes);
   fold->memory = memory;
   return memory ? TUTTI_OK : tu_fail_memory(error, bytes, "%zu sums of leaves", sums);
@@ -56,7 +61,8 @@ static tutti_err prepare(tutti_fold *fold, const tutti_call *call, struct tu_err
   struct tu_call resolved;
   struct tu_view in;
   tutti_call input = *call;
-  input.folded = true;
+  if (input.folded == 0) input.folded = true;
+  input.in_parts = false;
   input.send_blocks = NULL;
   tutti_err err = tu_call_resolve_input(fold->comm, &input, &resolved, error);
   fold->tensors = resolved.tensors;

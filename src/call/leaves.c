@@ -27,8 +27,8 @@ static void list_layouts(uint64_t total, char *text, size_t bytes) {
 /* The library has found these leaves in a call, and expected something else. */
 static tutti_err refuse(const tutti_call *call, const char *expected, struct tu_error *error) {
   return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: tutti_call.leaves is %u%s; expected %s",
-                 tu_collectives[call->collective].name, call->leaves, call->folded ? ", and folded is true" : "",
-                 expected);
+                 tu_collectives[call->collective].name, call->leaves,
+                 call->folded && !call->leaves ? ", and folded is true" : "", expected);
 }
 
 tutti_err tu_leaves_check(const struct tutti_comm *comm, const tutti_call *call, struct tu_error *error) {
@@ -67,9 +67,9 @@ static tutti_err check_overlap(const tutti_call *call, const struct tu_call *r, 
   const uintptr_t in = (uintptr_t)r->in_data, out = (uintptr_t)r->out_data;
   if (!r->out_data || begin >= end || out + end <= in + bytes || out + begin >= in + r->operands * bytes)
     return TUTTI_OK;
-  return tu_fail(error, TUTTI_ERR_ARGUMENT, "%s: recv overlaps leaf %zu of %u in send; expected other memory",
-                 tu_collectives[call->collective].name, (size_t)(tu_max(out + begin, in + bytes) - in) / bytes,
-                 r->operands);
+  return tu_fail(
+      error, TUTTI_ERR_ARGUMENT, "%s: recv overlaps leaf %zu in send, which has leaves 0 to %u; expected other memory",
+      tu_collectives[call->collective].name, (size_t)(tu_max(out + begin, in + bytes) - in) / bytes, r->operands - 1);
 }
 
 tutti_err tu_leaves_resolve(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *resolved,

@@ -22,6 +22,8 @@
 /* a vector is cut into at most STEPS_MAX / ranks segments, which limits the number of steps of the plan */
 #define STEPS_MAX 4096u
 #define IDLE_MAX 32u /* maximum number of idle requests that are kept for repeated calls */
+/* Requests with longer leaves, of which each has the memory of one, are not kept. */
+#define IDLE_LEAF_BYTES ((size_t)8 << 20)
 
 /* ---- the cache ---- */
 
@@ -84,7 +86,7 @@ void tu_request_release(struct tutti_request *r) {
     tu_request_destroy(r);
     return;
   }
-  if (comm->failed) {
+  if (comm->failed || (r->leaves && r->leaves->leaves.bytes > IDLE_LEAF_BYTES)) {
     tu_request_destroy(r);
     return;
   }

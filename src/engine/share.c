@@ -77,12 +77,15 @@ static void reduce_part(void *argument, size_t i) {
 void tu_share_reduce(const tutti_parallel *parallel, const struct tu_arithmetic *a, void *const dsts[],
                      uint32_t dst_count, enum tu_past past, const void *const srcs[], uint32_t source_count,
                      size_t count, unsigned how) {
-  const size_t item_bytes = tu_datatypes[a->type].bytes;
   if (dst_count == 0) return;
+  if (a->user || dst_count > POINTERS_MAX || source_count > POINTERS_MAX) {
+    tu_reduce_into(a, dsts, dst_count, past, srcs, source_count, count, how);
+    return;
+  }
+  const size_t item_bytes = tu_datatypes[a->type].bytes;
   struct reduction r = {
       cut_of(parallel, dsts[0], count * item_bytes, item_bytes), a, dsts, srcs, dst_count, source_count, past, how};
-  if (r.cut.parts < 2 || a->user || dst_count > POINTERS_MAX || source_count > POINTERS_MAX)
-    tu_reduce_into(a, dsts, dst_count, past, srcs, source_count, count, how);
+  if (r.cut.parts < 2) tu_reduce_into(a, dsts, dst_count, past, srcs, source_count, count, how);
   else parallel->run(parallel->context, r.cut.parts, reduce_part, &r);
 }
 

@@ -182,6 +182,10 @@ static void short_ones_and_operations_of_the_program(void) {
   void *dsts[] = {z};
   tu_share_reduce(&parallel, &a, dsts, 1, TU_PAST_NONE, srcs, 2, count, true);
   CHECK(counts.calls == 0 && calls == 1, "%zu calls of run, %d of the operation", counts.calls, calls);
+  a = (struct tu_arithmetic){
+      .type = TUTTI_BYTES, .user = &user, .item_bytes = 8}; /* has no row in the table of datatypes */
+  tu_share_reduce(&parallel, &a, dsts, 1, TU_PAST_NONE, srcs, 2, count, true);
+  CHECK(counts.calls == 0 && calls == 2, "%zu calls of run, %d of the operation", counts.calls, calls);
   a = (struct tu_arithmetic){.type = TUTTI_U64, .op = TUTTI_SUM};
   tu_share_reduce(&parallel, &a, dsts, 1, TU_PAST_NONE, srcs, 2, TU_SHARED_BYTES / 8 - 1, true);
   tu_share_copy(&parallel, dsts, 1, TU_PAST_NONE, x, TU_SHARED_BYTES - 1);
