@@ -569,17 +569,18 @@ typedef struct tutti_message {
  * other rank takes part. A barrier ignores lanes. A user plan defines its own lanes, so `lanes` must be 0 in a call
  * with a user plan.
  *
- * Leaves. A reduction with leaves = k has k inputs on each rank instead of one, and always has the canonical order: its
- * tree goes over all leaves in rank order. So with L leaves in all, the result has the same bits on every number of ranks:
- * 12 leaves on 12 ranks with 1 leaf each, on 6 with 2, on 3 with 4, or on 1 rank with 12. k is a power of two; on a
- * single rank it is any number. send holds k whole send buffers, one after the other, each as long as the table above
- * says, for the vector variants to the end of the last block; `in` describes the first of k tensors, of which each begins
- * where the memory of the one before ends. In place, recv is or lies in the first of them; otherwise it shares no byte
- * with what the leaves occupy, gaps included, except those of the first. For a plan such a call is not in place. avg divides by ranks * k, and
- * premul_sum multiplies every leaf by this rank's factor. tutti_start and tutti_restart add up the leaves before they
- * return, into memory of the library for one leaf. in_parts and send_blocks are not possible. If the program has the leaves one after the other, tutti_fold adds
- * them up, in less memory; the call then has the same k and folded = true, and send is what tutti_fold_result returned
- * (with in: the tensor's memory is). in_parts and send_blocks are possible then if there is more than one rank. folded concerns this
+ * Leaves. A reduction with leaves = k has k inputs on each rank instead of one, and always has the canonical order:
+ * its tree goes over all leaves in rank order. So with L leaves in all, the result has the same bits on every number
+ * of ranks: 12 leaves on 12 ranks with 1 leaf each, on 6 with 2, on 3 with 4, or on 1 rank with 12. k is a power of
+ * two; on a single rank it is any number. send holds k whole send buffers, one after the other, each as long as the
+ * table above says, for the vector variants to the end of the last block; `in` describes the first of k tensors, of
+ * which each begins where the memory of the one before ends. In place, recv is or lies in the first of them; otherwise
+ * it shares no byte with what the leaves occupy, gaps included, except those of the first. For a plan such a call is
+ * not in place. avg divides by ranks * k, and premul_sum multiplies every leaf by this rank's factor. tutti_start and
+ * tutti_restart add up the leaves before they return, into memory of the library for one leaf. in_parts and
+ * send_blocks are not possible. If the program has the leaves one after the other, tutti_fold adds them up, in less
+ * memory; the call then has the same k and folded = true, and send is what tutti_fold_result returned (with in: the
+ * tensor's memory is). in_parts and send_blocks are possible then if there is more than one rank. folded concerns this
  * rank alone.
  *
  * Partitioned calls. on_ready is called for each part of the output as soon as that part is final. Every element is
@@ -689,11 +690,13 @@ TUTTI_CHECKED static inline tutti_err tutti_query_call(tutti_comm *comm, const t
  * most log2(k) + 1 leaves, where k is tutti_call.leaves. Afterwards the call with folded = true has the same bits as one
  * with all leaves in send. */
 typedef struct tutti_fold tutti_fold;
-/* Creates a fold for the reduction that *call describes, which has leaves = k. Used are its collective, count or counts
- * and offsets, type and element_bytes, or its tensor `in`, without the tensor's memory, and dim; op, op_context and scale; all is
- * copied, but what the context of an operation points to stays in use until the fold is freed. The memory is that of tutti_alloc if it takes at most a quarter of what is free there (TUTTI_SHM_BYTES). Errors:
- * TUTTI_ERR_ARGUMENT (no such call has such a fold), TUTTI_ERR_MEMORY. They concern this rank alone; the message is at tutti_error_message(NULL). Local; any
- * thread. tutti_fold_free frees it, before the communicator is freed. */
+/* Creates a fold for the reduction that *call describes, which has leaves = k. Used are its collective, count or
+ * counts and offsets, type and element_bytes, or its tensor `in`, without the tensor's memory, and dim; op,
+ * op_context and scale; all is copied, but what the context of an operation points to stays in use until the fold is
+ * freed. The memory is that of tutti_alloc if it takes at most a quarter of what is free there (TUTTI_SHM_BYTES).
+ * Errors: TUTTI_ERR_ARGUMENT (no such call has such a fold), TUTTI_ERR_MEMORY. They concern this rank alone; the
+ * message is at tutti_error_message(NULL). Local; any thread. tutti_fold_free frees it, before the communicator is
+ * freed. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_fold_create_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes,
                                                           tutti_fold **fold);
 TUTTI_CHECKED static inline tutti_err tutti_fold_create(tutti_comm *comm, const tutti_call *call, tutti_fold **fold) {
