@@ -18,8 +18,8 @@ struct tu_memo {
 /* Checks the call, and resolves it into comm->memo->resolved. Errors: TUTTI_ERR_ARGUMENT, TUTTI_ERR_MEMORY. */
 tutti_err tu_call_resolve(struct tutti_comm *comm, const tutti_call *call, struct tu_error *error);
 /* Checks and resolves only what concerns the input, whose memory need not exist: its view, tensor, type, operation and
- * leaves. The caller releases the tensors of *resolved. Errors as above. */
-tutti_err tu_call_resolve_input(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *resolved,
+ * leaves. The caller releases the tensors of *out. Errors as above. */
+tutti_err tu_call_resolve_input(const struct tutti_comm *comm, const tutti_call *call, struct tu_call *out,
                                 struct tu_error *error);
 /* Checks what tu_call_resolve does not, because a repeated call may differ in it: tag and message. */
 tutti_err tu_call_check_message(const tutti_call *call, struct tu_error *error);
