@@ -910,7 +910,7 @@ static void fields(Player &me) {
   const auto *plan = reinterpret_cast<const tutti_plan *>(&a);
   tutti_tensor in{}, out{};
   tutti_message got{};
-  int x, y, z;
+  int x = 0, y = 0, z = 0;
   const std::vector<const void *> from(world.ranks());
   const std::vector<void *> to(world.ranks());
   const tutti::call full = {TUTTI_ALLTOALLV,

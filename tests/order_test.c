@@ -122,8 +122,8 @@ struct array {
   uint32_t count, capacity, pairs, left;
 };
 
-static uint8_t *covered; /* [axis a][value][axis b][value] */
 enum { VALUES = 16 };
+static uint8_t covered[AXES * VALUES * AXES * VALUES]; /* [axis a][value][axis b][value] */
 static uint8_t *pair_at(uint32_t a, uint32_t x, uint32_t b, uint32_t y) {
   return &covered[((a * VALUES + x) * AXES + b) * VALUES + y];
 }
@@ -157,6 +157,7 @@ static void add(struct array *all, const struct row *r) {
 }
 
 static void cover(struct array *all, uint64_t *state) {
+  memset(covered, 0, sizeof covered);
   for (uint32_t a = 0; a < AXES; a++)
     for (uint32_t b = 0; b < a; b++)
       for (uint32_t x = 0; x < sizes[a]; x++)
@@ -480,10 +481,8 @@ static void perform_rows(uint64_t *state) {
 static void test_cover(void) {
   uint64_t state = test_seed();
   array = (struct array){.count = 0};
-  covered = tu_allocate(AXES * VALUES * AXES * VALUES, 1);
   cover(&array, &state);
   if (test_long()) add_product(&array, &state);
-  free(covered);
   printf("  %u calls cover %u of %u pairs\n", array.count, array.pairs - array.left, array.pairs);
   perform_rows(&state);
 }
@@ -495,7 +494,6 @@ static void test_leaves(void) {
   uint32_t at[] = {0, 0, 0, 0};
   const uint32_t ends[] = {SIZE(rank_counts), SIZE(leaf_counts), SIZE(types), SIZE(ops)};
   array = (struct array){.count = 0};
-  covered = tu_allocate(AXES * VALUES * AXES * VALUES, 1);
   while (at[3] < ends[3]) {
     struct row r = {{[WORLD] = LOOP,
                      [COUNT] = SOME,
@@ -510,7 +508,6 @@ static void test_leaves(void) {
     if ((leaves == 12 || leaves == 16) && is_real(&r)) add(&array, &r);
     for (uint32_t i = 0; i < 4 && ++at[i] == ends[i] && i < 3; i++) at[i] = 0;
   }
-  free(covered);
   printf("  %u calls of 12 and 16 leaves\n", array.count);
   perform_rows(&state);
 }

@@ -5,7 +5,6 @@
  * on. After the last leaf all sums are added, the last first. On a single rank the first sum stays, and the call adds it
  * to the rest. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/sized.h"
 #include "call/request.h"
@@ -25,7 +24,6 @@ struct tutti_fold {
   struct tu_call_tensors *tensors; /* of the call; NULL: none */
   size_t *blocks;                  /* owned: counts and offsets of the view; NULL: it has none */
   uint32_t count, added;           /* leaves of the fold; those that were added */
-  uint32_t kept;                   /* sums that stay separate: 1 on a single rank, otherwise 0 */
   bool shared;                     /* the memory is of tutti_alloc */
   unsigned char *memory;           /* owned: sums, leaves.bytes each */
 };
@@ -70,7 +68,6 @@ static tutti_err prepare(tutti_fold *fold, const tutti_call *call, struct tu_err
   const bool has_user = tu_user_op_find(fold->comm, call->op, &fold->user);
   if (has_user && call->op_context) fold->user.context = call->op_context;
   fold->count = call->leaves;
-  fold->kept = fold->comm->ranks == 1;
   in = resolved.in;
   fold->leaves.scales = call->op == TUTTI_PREMUL_SUM;
   if ((err = tu_call_arithmetic(fold->comm, &resolved, has_user ? &fold->user : NULL, &fold->leaves.a, error)) !=
@@ -119,7 +116,7 @@ tutti_err tutti_fold_add(tutti_fold *fold, const void *leaf) {
   if (fold->added == fold->count) fold->added = 0;
   const uint32_t before = fold->added++, sums = (uint32_t)__builtin_popcount(before);
   uint32_t merged = (uint32_t)__builtin_ctz(~before);
-  if (fold->added == fold->count) merged = sums - (uint32_t)tu_min(fold->kept, sums);
+  if (fold->added == fold->count) merged = sums - (fold->comm->ranks == 1 && sums > 0);
   tu_leaves_add(&fold->leaves, fold->memory + sums * fold->leaves.bytes, merged, leaf);
   return TUTTI_OK;
 }

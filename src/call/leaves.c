@@ -134,11 +134,7 @@ static const void *leaf_of(const struct tu_leaves *l, const void *leaf, struct t
   return room_at(l, level);
 }
 
-/* Returns where a part of a result is to be written. Afterwards, put_part moves it to its place. */
-static void *place_of(const struct tu_leaves *l, void *data, struct tu_run part, uint32_t level) {
-  return l->view.fold ? (void *)room_at(l, level) : (unsigned char *)data + part.offset;
-}
-
+/* Writes part of a result to its place, unless it is there already. */
 static void put_part(const struct tu_leaves *l, void *data, struct tu_run part, const void *from) {
   if (l->view.fold) tu_fold_unpack(l->view.fold, data, part.offset, part.bytes, from);
   else if (from != (unsigned char *)data + part.offset) memcpy((unsigned char *)data + part.offset, from, part.bytes);
@@ -159,10 +155,9 @@ static void add_part(const struct tu_leaves *l, unsigned char *end, uint32_t mer
   for (uint32_t i = 0; i < merged; i++) {
     sum -= l->bytes;
     const void *operands[] = {part_of(l, sum, part, 1), right};
-    void *result = place_of(l, sum, part, 1);
+    /* the packed result of a tensor replaces its second operand */
+    void *result = l->view.fold ? room_at(l, 0) : sum + part.offset;
     tu_reduce(&l->a, result, operands, 2, items_in(l, part), 0);
-    /* the next operand of a tensor takes the room of this one */
-    if (l->view.fold) memcpy(room_at(l, 0), result, part.bytes), result = room_at(l, 0);
     right = result;
   }
   put_part(l, sum, part, right);

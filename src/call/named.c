@@ -94,13 +94,9 @@ static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
 /* Returns true if the call sets only what a named function can set, and an order. Then a repetition of the call can take
  * the fast path. */
 static inline bool is_plain(const tutti_call *call) {
-  /* Joined by |, so that one branch decides. */
-  const uintptr_t pointers = (uintptr_t)call->algorithm | (uintptr_t)call->plan | (uintptr_t)call->in |
-                             (uintptr_t)call->out | (uintptr_t)call->on_ready | (uintptr_t)call->message |
-                             (uintptr_t)call->op_context | call->element_bytes;
-  const uint32_t numbers =
-      call->lanes | (uint32_t)call->timeout_ms | call->flags | call->leaves | call->folded | call->in_parts;
-  return !(pointers | numbers) && (uint32_t)call->order <= TUTTI_ORDER_CANONICAL &&
+  return !call->algorithm && !call->plan && !call->in && !call->out && !call->on_ready && !call->in_parts &&
+         !call->lanes && !call->timeout_ms && !call->message && !call->op_context && !call->element_bytes &&
+         !call->flags && !call->leaves && !call->folded && (uint32_t)call->order <= TUTTI_ORDER_CANONICAL &&
          tu_is_collective(call->collective) && call->collective < TUTTI_SEND;
 }
 
