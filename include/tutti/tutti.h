@@ -265,6 +265,19 @@ typedef enum tutti_order {
   TUTTI_ORDER_CANONICAL = 1
 } tutti_order;
 
+/* Another library of this process that makes progress only while it is called, such as an MPI. A thread that waits in a
+ * function of tutti calls it from time to time, so that a rank whose message goes through the other library does not wait
+ * for this one for ever. */
+typedef struct tutti_foreign {
+  /* Advances the other library once, without waiting. Returns true if something that the program waits for has happened
+   * there; tutti_progress returns then. Called by threads of the program only, several at once if several of them wait. It
+   * must not call functions of tutti that wait. NULL: there is no such library. */
+  bool (*progress)(void *context);
+  void *context;     /* passed to progress */
+  uint32_t sleep_ms; /* longest time between two calls of progress, in ms, while the thread sleeps; 0: 1 */
+  uint32_t reserved; /* 0 */
+} tutti_foreign;
+
 /* Options of tutti_init. Zero is the default of every field. tutti_init does not use the struct after it has
  * returned. */
 typedef struct tutti_options {
@@ -296,6 +309,9 @@ typedef struct tutti_options {
    * TUTTI_ORDER, or any. */
   tutti_order order;
   uint32_t reserved; /* 0 */
+  /* Another library that threads advance while they wait in a communicator of this world. Its function and what its
+   * context points to are used until the last communicator of the world is freed. Each rank chooses for itself. */
+  tutti_foreign foreign;
 } tutti_options;
 
 /* Joins the world that the environment or the options describe, and sets *world to its communicator. Collective over
@@ -788,7 +804,8 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_wait_all(tutti_request **requests, size_
 
 /* Advances the open requests of this communicator, and of those other communicators that no thread is advancing. For
  * programs with a progress thread. Waits at most timeout_ms ms (0: not at all; TUTTI_NO_TIMEOUT: without limit) until a
- * request has advanced; this includes requests that other threads start meanwhile. If the communicator has failed,
+ * request has advanced, or the library of tutti_options.foreign; this includes requests that other threads start
+ * meanwhile. If the communicator has failed,
  * returns its verdict (its first failure). Local; any thread. */
 TUTTI_API TUTTI_CHECKED tutti_err tutti_progress(tutti_comm *comm, int timeout_ms);
 

@@ -403,6 +403,7 @@ struct options {
   tutti_parallel parallel = {};
   tutti_order order = TUTTI_ORDER_ANY;
   std::uint32_t reserved = 0;
+  tutti_foreign foreign = {};
 };
 
 /* How calls are carried out; see the fields of tutti_call. Zero is the default of every field. */
@@ -1489,6 +1490,7 @@ class comm : public comm_view {
     made.parallel = o.parallel;
     made.order = o.order;
     made.reserved = o.reserved;
+    made.foreign = o.foreign;
     tutti_comm *world = nullptr;
     check(tutti_init(&made, &world));
     return comm(world);

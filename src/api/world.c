@@ -195,6 +195,7 @@ static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *err
   if (job && err == TUTTI_OK) err = begin(job, &t, &locality, error);
   if (err == TUTTI_OK) {
     t->parallel = o->parallel;
+    t->foreign = o->foreign;
     err = make_world(t, &identity, o, &locality, join_timeout_ms, world, error);
     if (job) err = end_job(job, err, world, error);
   }

@@ -37,6 +37,7 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_TUNING", "file or none", "selection table; rank 0's value applies to all ranks"},
     {"TUTTI_ALGORITHM", "COLLECTIVE=NAME,...", "algorithms that replace the table's choice; rank 0's value applies"},
     {"TUTTI_ORDER", "any or canonical", "order of reductions; canonical: the same bits for any size and algorithm"},
+    {"TUTTI_MPI", "off, collectives, report or verify", "what libtutti_mpi.so does in programs of MPI"},
     {"TUTTI_ISA", "name", "instruction set of the arithmetic: plain, sse2, avx2, avx512"},
     {"TUTTI_LOCAL_RANK", "0..", "index of this process among the job's processes on its host"},
 };

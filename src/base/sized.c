@@ -11,7 +11,7 @@
 
 /* Checks that no padding follows the last field of these structs. A field that a later version adds could otherwise lie
  * in today's padding, whose content programs leave undefined. */
-_Static_assert(sizeof(tutti_options) == offsetof(tutti_options, reserved) + sizeof(uint32_t), "padding");
+_Static_assert(sizeof(tutti_options) == offsetof(tutti_options, foreign) + sizeof(tutti_foreign), "padding");
 _Static_assert(sizeof(tutti_call) == offsetof(tutti_call, folded) + sizeof(uint32_t), "padding");
 _Static_assert(sizeof(tutti_op_options) == offsetof(tutti_op_options, name) + sizeof(void *), "padding");
 _Static_assert(sizeof(tutti_tensor) == offsetof(tutti_tensor, layout) + sizeof(tutti_layout), "padding");

@@ -41,7 +41,7 @@ struct holder {
 static int look_and_release(void *context) {
   struct holder *h = context;
   if ((!tu_thread.telling && tu_poll_all(h->comm)) || tu_queue_finished_now() != h->finished) return 0;
-  int ms = tu_look_round(h->comm, tu_clock_ns(), h->stall->sleep_ms > 0 ? h->stall->sleep_ms : TU_SLEEP_MS);
+  int ms = tu_look_round(h->comm, tu_clock_ns(), tu_patience_sleep_ms(h->comm, h->stall));
   h->released = ms > 0 && !tu_thread.telling;
   if (h->released) tu_leave_idle(h->comm);
   return ms;

@@ -339,7 +339,8 @@ tutti_err tutti_progress(tutti_comm *comm, int timeout_ms) {
   struct tu_stall stall = {0};
   const uint64_t end = end_of(timeout_ms);
   tu_progress_pause(comm);
-  while (!tu_comm_failed(comm) && !tu_poll_all(comm) && !is_over(end, &stall)) tu_stall(comm, &stall);
+  while (!tu_comm_failed(comm) && !tu_poll_all(comm) && !is_over(end, &stall) && !stall.foreign_moved)
+    tu_stall(comm, &stall);
   if (timeout_ms == 0) tu_mover_flush(comm->mover);
   tu_progress_resume(comm);
   tutti_err err = comm->failed ? tu_thread_error(&comm->error) : TUTTI_OK;

@@ -36,7 +36,8 @@ struct tu_stall {
   /* number of completed requests (tu_queue_finished) that the caller read before it checked its condition; 0: tu_stall
    * reads this number itself */
   uint32_t finished;
-  int sleep_ms; /* maximum duration of one sleep, in ms; 0: TU_SLEEP_MS */
+  int sleep_ms;       /* maximum duration of one sleep, in ms; 0: TU_SLEEP_MS */
+  bool foreign_moved; /* true: something has happened in the library of tutti_options.foreign */
   /* time when the wait first read the clock, in ns. If only tu_patience_test is called: time when it last returned
    * true. 0: not yet */
   uint64_t since;

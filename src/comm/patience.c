@@ -45,8 +45,9 @@
 /* number of polls without reading the clock if ranks share a core; then the rank yields, so that another rank can use
  * the core */
 #define POLLS_CROWDED 6u
-#define POLLS_PER_US 16u   /* lower bound of polls per us: a poll takes about 30 ns */
-#define POLLS_PER_CLOCK 8u /* number of polls between two readings of the clock, while a rank polls by the clock */
+#define POLLS_PER_US 16u      /* lower bound of polls per us: a poll takes about 30 ns */
+#define POLLS_PER_CLOCK 8u    /* number of polls between two readings of the clock, while a rank polls by the clock */
+#define POLLS_PER_FOREIGN 32u /* number of polls between two calls of tutti_foreign.progress, which take about 100 ns */
 #define SPIN_NS 300000u
 /* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. The
  * rank yields after each poll, so it need not notice other programs. */
@@ -268,13 +269,26 @@ static bool spins(const struct tutti_comm *comm, struct tu_stall *s) {
   return now - s->since < comm->patience.spin_ns && !hurries(comm, now);
 }
 
+int tu_patience_sleep_ms(const struct tutti_comm *comm, const struct tu_stall *s) {
+  const tutti_foreign *foreign = &comm->transport->foreign;
+  const int ms = s->sleep_ms > 0 ? s->sleep_ms : TU_SLEEP_MS;
+  return foreign->progress ? (int)tu_min((size_t)ms, tu_max(foreign->sleep_ms, 1)) : ms;
+}
+
+static void advance_foreign(const struct tutti_comm *comm, struct tu_stall *s) {
+  const tutti_foreign *foreign = &comm->transport->foreign;
+  if (foreign->progress) s->foreign_moved |= foreign->progress(foreign->context);
+}
+
 bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *s) {
   if (s->polls < UINT32_MAX) s->polls++;
   if (s->yields == 0 && (s->polls < tu_patience_polls(comm) || (comm->patience.spin_ns > 0 && spins(comm, s)))) {
+    if (s->polls % POLLS_PER_FOREIGN == 0) advance_foreign(comm, s);
     if (comm->patience.lends_core) sched_yield();
     else tu_pause();
     return false;
   }
+  advance_foreign(comm, s);
   if (s->yields >= comm->patience.yields) return true;
   uint64_t now = tu_clock_ns();
   if (s->since == 0) s->since = now;

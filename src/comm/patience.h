@@ -46,8 +46,10 @@ tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t s
 static inline uint32_t tu_patience_polls(const struct tutti_comm *comm) {
   return tu_core_watch.polls < comm->patience.polls ? tu_core_watch.polls : comm->patience.polls;
 }
-/* Called after an unsuccessful poll. Returns true if it is time to sleep. Otherwise pauses or yields, and returns
- * false. Any thread may call this function. */
+/* Returns the maximum duration of the next sleep of a wait, in ms. */
+int tu_patience_sleep_ms(const struct tutti_comm *comm, const struct tu_stall *stall);
+/* Called after an unsuccessful poll. Advances the library of tutti_options.foreign. Returns true if it is time to sleep.
+ * Otherwise pauses or yields, and returns false. Any thread may call this function. */
 bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *stall);
 /* For callers that must not sleep, but may check again at once. Call it after each check that found nothing. moved: the
  * check found nothing, but made progress. Yields if ranks share cores and `moved` is false. Returns true if it is time

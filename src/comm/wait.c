@@ -19,6 +19,7 @@ void tu_wait_sleep(struct tu_transport *t, int (*left_ms)(void *context), void *
 }
 
 struct outsider {
+  const struct tutti_comm *comm;
   const struct tu_wait *wait;
   uint64_t now;
   bool (*there)(void *context);
@@ -29,7 +30,7 @@ static int look_outside(void *context) {
   const struct outsider *o = context;
   const struct tu_wait *w = o->wait;
   if (o->there(o->context)) return 0;
-  size_t ms = w->stall.sleep_ms > 0 ? (size_t)w->stall.sleep_ms : TU_SLEEP_MS;
+  const size_t ms = (size_t)tu_patience_sleep_ms(o->comm, &w->stall);
   return (int)(w->timeout_ms > 0 ? tu_min(ms, (size_t)w->timeout_ms - (o->now - w->since) / TU_NS_PER_MS) : ms);
 }
 
@@ -38,7 +39,7 @@ enum tu_due tu_wait_outside(const struct tutti_comm *comm, struct tu_wait *w, bo
   if (!tu_patience_ends(comm, &w->stall)) return TU_GO_ON;
   const uint64_t now = tu_clock_ns();
   const enum tu_due due = tu_wait_due(w, now);
-  struct outsider outsider = {.wait = w, .now = now, .there = there, .context = context};
+  struct outsider outsider = {.comm = comm, .wait = w, .now = now, .there = there, .context = context};
   /* What has arrived from other hosts would wake this rank again and again. */
   if (due == TU_GO_ON && comm->transport->hosts) (void)tu_remote_flush(comm->transport, NULL);
   if (due == TU_GO_ON) tu_wait_sleep(comm->transport, look_outside, &outsider);

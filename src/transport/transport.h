@@ -125,6 +125,7 @@ struct tu_transport {
   size_t slice_bytes;
   uint32_t share;          /* maximum number of ranks per CPU; 0: unknown */
   tutti_parallel parallel; /* the program's means to share out work; threads = 0: none */
+  tutti_foreign foreign;   /* another library that waiting threads advance; progress = NULL: none */
   _Atomic uint32_t users;  /* number of communicators that use the endpoint; the last one closes it */
   /* Whether this rank must execute a full fence when it rings a bell. false: no fence is needed, because the rank that
    * goes to sleep executes a fence on all CPUs (membarrier). */

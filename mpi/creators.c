@@ -1,0 +1,33 @@
+/* creators.c: functions that create communicators. Each also creates the communicator of tutti. MPI_Comm_idup is not among
+ * them, because it may not wait: its communicator gets one in its first blocking collective. */
+#include "door.h"
+
+static int settle(int code, MPI_Comm *comm) {
+  if (code == MPI_SUCCESS && *comm != MPI_COMM_NULL) (void)tm_comm_settle(*comm);
+  return code;
+}
+
+#define CREATOR(name, parameters, arguments) \
+  TM_EXPORT int MPI_##name parameters { return settle(PMPI_##name arguments, created); }
+
+CREATOR(Comm_dup, (MPI_Comm comm, MPI_Comm *created), (comm, created))
+CREATOR(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *created), (comm, info, created))
+CREATOR(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *created), (comm, color, key, created))
+CREATOR(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *created),
+        (comm, type, key, info, created))
+CREATOR(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *created), (comm, group, created))
+CREATOR(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *created), (comm, group, tag, created))
+CREATOR(Intercomm_merge, (MPI_Comm comm, int high, MPI_Comm *created), (comm, high, created))
+CREATOR(Cart_create, (MPI_Comm comm, int dims, const int sizes[], const int periods[], int reorder, MPI_Comm *created),
+        (comm, dims, sizes, periods, reorder, created))
+CREATOR(Cart_sub, (MPI_Comm comm, const int remain[], MPI_Comm *created), (comm, remain, created))
+CREATOR(Graph_create, (MPI_Comm comm, int nodes, const int index[], const int edges[], int reorder, MPI_Comm *created),
+        (comm, nodes, index, edges, reorder, created))
+CREATOR(Dist_graph_create,
+        (MPI_Comm comm, int n, const int sources[], const int degrees[], const int destinations[], const int weights[],
+         MPI_Info info, int reorder, MPI_Comm *created),
+        (comm, n, sources, degrees, destinations, weights, info, reorder, created))
+CREATOR(Dist_graph_create_adjacent,
+        (MPI_Comm comm, int indegree, const int sources[], const int sourceweights[], int outdegree,
+         const int destinations[], const int destweights[], MPI_Info info, int reorder, MPI_Comm *created),
+        (comm, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, created))
