@@ -31,13 +31,8 @@ int tm_fail_memory(const struct tm_comm *k, const struct tm_call *c) {
   return tm_fail(k, TUTTI_ERR_MEMORY, tm_kind_names[c->kind]);
 }
 
-int tm_run(const struct tm_call *c) {
-  struct tm_comm *k = tm_comm_find(c->comm);
-  if (__builtin_expect(!k, 0)) {
-    if (!tm_door.open) return tm_native_run(c);
-    k = tm_comm_settle(c->comm);
-  }
-  if (!k || k->reason != TM_ROUTED) return leave(c, k ? k->reason : TM_ARGUMENTS);
+/* Runs a call that needs memory of the door, or is counted or compared. */
+static int translate(const struct tm_call *c, struct tm_comm *k) {
   struct tm_job job;
   const enum tm_reason reason = tm_job_begin(&job, c, k);
   if (reason == TM_NO_MEMORY) return tm_fail_memory(k, c);
@@ -50,5 +45,17 @@ int tm_run(const struct tm_call *c) {
     if (err == TUTTI_OK) tm_job_unpack(&job);
     tm_job_end(&job);
   }
+  return err == TUTTI_OK ? MPI_SUCCESS : tm_fail(k, err, tm_kind_names[c->kind]);
+}
+
+int tm_run(const struct tm_call *c) {
+  struct tm_comm *k = tm_comm_find(c->comm);
+  if (__builtin_expect(!k, 0)) {
+    if (!tm_door.open) return tm_native_run(c);
+    k = tm_comm_settle(c->comm);
+  }
+  if (!k || k->reason != TM_ROUTED) return leave(c, k ? k->reason : TM_ARGUMENTS);
+  tutti_err err;
+  if (tm_door.mode != TM_QUIET || !tm_run_short(c, k, &err)) return translate(c, k);
   return err == TUTTI_OK ? MPI_SUCCESS : tm_fail(k, err, tm_kind_names[c->kind]);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stub/jumps.h"
+#include "jumps.h"
 
 /* names.h is made by the build: a line NAME(function) for each function that a door exports. */
 #define NAME(function) TM_JUMP(function, __COUNTER__)
