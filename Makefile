@@ -16,7 +16,7 @@ $(BUILD)/CMakeCache.txt: | setup
 	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DTUTTI_TESTS=OFF -DTUTTI_WARNINGS=OFF >/dev/null
 
 build: $(BUILD)/CMakeCache.txt
-	@cmake --build $(BUILD) --target tutti tutti_static tutti_cli -- --no-print-directory -s
+	@cmake --build $(BUILD) --target tutti tutti_static tutti_cli doors -- --no-print-directory -s
 
 # The library, the command, the examples and the tests, with warnings.
 everything: $(BUILD)/CMakeCache.txt

@@ -68,6 +68,13 @@ void tm_begin(void) {
   tm_door.mode = tm_read_mode();
   PMPI_Comm_rank(MPI_COMM_WORLD, &tm_door.rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &tm_door.ranks);
+  const int missing = tm_presence_missing(tm_door.ranks);
+  if (missing >= 0) {
+    tm_say("rank %d has not loaded libtutti_mpi.so: all calls are left to " TM_MPI_NAME
+           "; set LD_PRELOAD for all ranks (tutti mpi does)", missing);
+    tm_door.mode = TM_OFF;
+    return;
+  }
   PMPI_Comm_dup(MPI_COMM_WORLD, &tm_door.lobby);
   PMPI_Comm_group(MPI_COMM_WORLD, &tm_door.group);
   if (!all_can(tm_door.mode != TM_OFF)) {
@@ -101,12 +108,14 @@ void tm_end(void) {
 }
 
 TM_EXPORT int MPI_Init(int *argc, char ***argv) {
+  tm_presence_say();
   const int code = PMPI_Init(argc, argv);
   if (code == MPI_SUCCESS) tm_begin();
   return code;
 }
 
 TM_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+  tm_presence_say();
   const int code = PMPI_Init_thread(argc, argv, required, provided);
   if (code == MPI_SUCCESS) tm_begin();
   return code;

@@ -31,6 +31,15 @@ int tm_fail_memory(const struct tm_comm *k, const struct tm_call *c) {
   return tm_fail(k, TUTTI_ERR_MEMORY, tm_kind_names[c->kind]);
 }
 
+tutti_err tm_job_run(struct tm_job *job) {
+  tutti_err err;
+  if (tm_run_short(job->from, job->comm, &err)) return err;
+  if (job->in.packed) tm_job_pack(job);
+  err = tutti_run_call(job->comm->tutti, &job->call);
+  if (job->memory && err == TUTTI_OK) tm_job_unpack(job);
+  return err;
+}
+
 /* Runs a call that needs memory of the door, or is counted or compared. */
 static int translate(const struct tm_call *c, struct tm_comm *k) {
   struct tm_job job;
@@ -39,12 +48,8 @@ static int translate(const struct tm_call *c, struct tm_comm *k) {
   if (reason != TM_ROUTED) return leave(c, reason);
   if (tm_door.mode >= TM_REPORT) tm_count_call(c->kind, TM_BLOCKING, TM_ROUTED);
   if (tm_door.mode == TM_VERIFY) return tm_verify_run(&job);
-  if (job.in.packed) tm_job_pack(&job);
-  const tutti_err err = tutti_run_call(k->tutti, &job.call);
-  if (job.memory) {
-    if (err == TUTTI_OK) tm_job_unpack(&job);
-    tm_job_end(&job);
-  }
+  const tutti_err err = tm_job_run(&job);
+  tm_job_end(&job);
   return err == TUTTI_OK ? MPI_SUCCESS : tm_fail(k, err, tm_kind_names[c->kind]);
 }
 

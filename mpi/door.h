@@ -48,6 +48,10 @@ struct tm_door {
 };
 extern struct tm_door tm_door;
 
+/* Tells the launcher that this rank has a door. Before PMPI_Init. */
+void tm_presence_say(void);
+/* Returns a rank that has no door; -1: all have one, or it cannot be known. After PMPI_Init. */
+int tm_presence_missing(int ranks);
 /* Opens the door. Collective over MPI_COMM_WORLD, after PMPI_Init. */
 void tm_begin(void);
 /* Closes the door. Collective over MPI_COMM_WORLD, before PMPI_Finalize. */
@@ -205,6 +209,8 @@ enum tm_reason tm_job_begin(struct tm_job *job, const struct tm_call *from, stru
 void tm_job_pack(const struct tm_job *job);
 void tm_job_unpack(const struct tm_job *job);
 void tm_job_end(struct tm_job *job);
+/* Runs a call that has been translated, and copies before and after. */
+tutti_err tm_job_run(struct tm_job *job);
 
 /* Carry a call out with the MPI: blocking, nonblocking, persistent. */
 int tm_native_run(const struct tm_call *call);

@@ -282,9 +282,7 @@ int tm_verify_run(struct tm_job *job) {
   const char *name = tm_kind_names[job->from->kind];
   struct tm_shadow *s = tm_shadow_begin(job, false);
   if (s) copy_in(s);
-  tm_job_pack(job);
-  const tutti_err err = tutti_run_call(job->comm->tutti, &job->call);
-  if (err == TUTTI_OK) tm_job_unpack(job);
+  const tutti_err err = tm_job_run(job);
   if (s && err == TUTTI_OK) {
     tm_native_run(&s->call);
     if (s->bounded) tm_native_run(&s->magnitudes);
