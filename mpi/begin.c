@@ -65,13 +65,17 @@ static bool all_can(bool can) {
 }
 
 void tm_begin(void) {
+  int level = MPI_THREAD_SINGLE;
+  PMPI_Query_thread(&level);
+  tm_door.threads = level == MPI_THREAD_MULTIPLE;
   tm_door.mode = tm_read_mode();
   PMPI_Comm_rank(MPI_COMM_WORLD, &tm_door.rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &tm_door.ranks);
   const int missing = tm_presence_missing(tm_door.ranks);
   if (missing >= 0) {
     tm_say("rank %d has not loaded libtutti_mpi.so: all calls are left to " TM_MPI_NAME
-           "; set LD_PRELOAD for all ranks (tutti mpi does)", missing);
+           "; set LD_PRELOAD for all ranks (tutti mpi does)",
+           missing);
     tm_door.mode = TM_OFF;
     return;
   }

@@ -16,7 +16,7 @@ struct tm_comm *tm_comm_find(MPI_Comm comm) {
 }
 
 void tm_comm_release(struct tm_comm *k) {
-  if (atomic_fetch_sub(&k->users, 1) > 1) return;
+  if (tm_add(&k->users, -1u) > 1) return;
   if (k->tutti) tutti_comm_close(k->tutti);
   free(k);
 }

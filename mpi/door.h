@@ -38,6 +38,7 @@ enum tm_mode { TM_OFF, TM_QUIET, TM_REPORT, TM_VERIFY };
 
 struct tm_door {
   enum tm_mode mode;
+  bool threads;               /* several threads may call at once (MPI_THREAD_MULTIPLE) */
   bool open;                  /* calls are routed: from the end of MPI_Init to MPI_Finalize */
   tutti_comm *world;          /* all ranks of MPI_COMM_WORLD */
   tutti_comm *poller;         /* this rank alone; for polls of all open requests */
@@ -47,6 +48,14 @@ struct tm_door {
   tutti_op commutes, ordered; /* operations of tutti that call MPI_Reduce_local */
 };
 extern struct tm_door tm_door;
+
+/* Adds to a number, and returns its value before. Without threads, in fewer ns. */
+static inline uint32_t tm_add(_Atomic uint32_t *number, uint32_t change) {
+  if (tm_door.threads) return atomic_fetch_add(number, change);
+  const uint32_t before = atomic_load_explicit(number, memory_order_relaxed);
+  atomic_store_explicit(number, before + change, memory_order_relaxed);
+  return before;
+}
 
 /* Tells the launcher that this rank has a door. Before PMPI_Init. */
 void tm_presence_say(void);
@@ -192,6 +201,8 @@ struct tm_packing {
   const struct tm_type *type;
 };
 
+enum { TM_FEW_RANKS = 16 };
+
 /* A call of the program, translated into one of tutti. */
 struct tm_job {
   tutti_call call;
@@ -202,6 +213,7 @@ struct tm_job {
   void *first_block;          /* reduce_scatter in place: where the result belongs; NULL: not needed */
   struct tm_side operands[2]; /* reductions: input and result */
   struct tm_reduction reduction;
+  size_t few[4 * TM_FEW_RANKS]; /* counts and offsets, if there are few ranks; not set otherwise */
 };
 /* Translates a call. Returns TM_ROUTED, or why the call is left to the MPI. *from is used until tm_job_end. */
 enum tm_reason tm_job_begin(struct tm_job *job, const struct tm_call *from, struct tm_comm *comm);

@@ -126,12 +126,14 @@ struct wants {
 };
 
 static bool take_memory(struct tm_job *job, const struct wants *w, size_t **arrays) {
-  const size_t array_bytes = (w->arrays * job->comm->ranks * sizeof(size_t) + 63) & ~(size_t)63;
+  const bool few = job->comm->ranks <= TM_FEW_RANKS;
+  const size_t array_bytes = few ? 0 : (w->arrays * job->comm->ranks * sizeof(size_t) + 63) & ~(size_t)63;
+  *arrays = job->few;
   const size_t in_bytes = (w->in_bytes + 63) & ~(size_t)63, bytes = array_bytes + in_bytes + w->out_bytes;
   if (bytes == 0) return true;
   job->memory = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
   if (!job->memory) return false;
-  *arrays = job->memory;
+  if (!few) *arrays = job->memory;
   char *at = (char *)job->memory + array_bytes;
   if (w->in_bytes > 0) job->in.packed = at;
   if (w->out_bytes > 0) job->out.packed = at + in_bytes;
@@ -369,7 +371,9 @@ static enum tm_reason begin_reduction(struct tm_job *job) {
 /* ---- begin and end ---- */
 
 enum tm_reason tm_job_begin(struct tm_job *job, const struct tm_call *from, struct tm_comm *comm) {
-  *job = (struct tm_job){.comm = comm, .from = from};
+  memset(job, 0, offsetof(struct tm_job, few));
+  job->comm = comm;
+  job->from = from;
   const bool rooted = from->kind == TM_Bcast || from->kind == TM_Reduce || forms[from->kind].rooted;
   if (rooted && (from->root < 0 || from->root >= (int)comm->ranks)) return TM_ARGUMENTS;
   if (from->kind == TM_Barrier) {

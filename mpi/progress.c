@@ -18,6 +18,12 @@ static _Thread_local struct {
   struct tm_watch *watch;
 } thread;
 
+/* Functions of Open MPI's library that no header of its declares. Weak: NULL with MPICH. */
+typedef int progress_function(void);
+extern __attribute__((weak)) int opal_progress_register(progress_function *function);
+extern __attribute__((weak)) int opal_progress_unregister(progress_function *function);
+extern __attribute__((weak)) bool opal_progress_set_yield_when_idle(bool yields);
+
 bool tm_advance_mpi(void *context) {
   (void)context;
   if (thread.inside) return false;
@@ -26,7 +32,10 @@ bool tm_advance_mpi(void *context) {
   if (thread.watch) met = thread.watch->met(thread.watch);
   else if (never != MPI_REQUEST_NULL && !atomic_flag_test_and_set_explicit(&advancing_mpi, memory_order_acquire)) {
     int flag;
+    /* The thread is about to yield anyway. */
+    const bool yields = opal_progress_set_yield_when_idle ? opal_progress_set_yield_when_idle(false) : false;
     PMPI_Test(&never, &flag, MPI_STATUS_IGNORE);
+    if (yields) (void)opal_progress_set_yield_when_idle(true);
     atomic_flag_clear_explicit(&advancing_mpi, memory_order_release);
   }
   thread.inside = false;
@@ -54,10 +63,6 @@ static int on_progress(void) {
   return 0;
 }
 
-/* Functions of Open MPI's library that no header of its declares. Weak: NULL with MPICH. */
-typedef int progress_function(void);
-extern __attribute__((weak)) int opal_progress_register(progress_function *function);
-extern __attribute__((weak)) int opal_progress_unregister(progress_function *function);
 bool tm_mpi_advances_tutti;
 
 tutti_err tm_progress_begin(void) {

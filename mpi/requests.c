@@ -14,7 +14,7 @@ enum { REQUESTS_MAX = 1 << 18 };
 
 static struct tm_request *requests; /* [REQUESTS_MAX]; only pages that were used take memory */
 static uint32_t used, first_free = UINT32_MAX;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of both; taken only if there are threads */
 _Atomic uint32_t tm_open;
 
 /* ---- handles ---- */
@@ -51,21 +51,22 @@ struct tm_request *tm_request_of(MPI_Request handle) {
 /* ---- memory of requests ---- */
 
 static struct tm_request *take(void) {
-  pthread_mutex_lock(&lock);
+  if (tm_door.threads) pthread_mutex_lock(&lock);
   uint32_t i = first_free;
   if (i != UINT32_MAX) first_free = requests[i].next_free;
   else if (requests && used < REQUESTS_MAX) i = used++;
-  pthread_mutex_unlock(&lock);
+  if (tm_door.threads) pthread_mutex_unlock(&lock);
   if (i == UINT32_MAX) return NULL;
-  memset(&requests[i], 0, sizeof requests[i]);
-  return &requests[i];
+  struct tm_request *r = &requests[i];
+  memset(&r->comm, 0, sizeof *r - offsetof(struct tm_request, comm));
+  return r;
 }
 
 static void give(struct tm_request *r) {
-  pthread_mutex_lock(&lock);
+  if (tm_door.threads) pthread_mutex_lock(&lock);
   r->next_free = first_free;
   first_free = (uint32_t)(r - requests);
-  pthread_mutex_unlock(&lock);
+  if (tm_door.threads) pthread_mutex_unlock(&lock);
 }
 
 /* ---- what a request keeps ---- */
@@ -110,7 +111,7 @@ static enum tm_reason make(const struct tm_call *c, struct tm_comm *k, struct tm
     return reason;
   }
   r->comm = k;
-  atomic_fetch_add(&k->users, 1);
+  tm_add(&k->users, 1);
   keep(r);
   *request = r;
   return TM_ROUTED;
@@ -140,7 +141,7 @@ int tm_start(const struct tm_call *c, MPI_Request *handle) {
     return code;
   }
   r->active = true;
-  atomic_fetch_add_explicit(&tm_open, 1, memory_order_relaxed);
+  tm_add(&tm_open, 1);
   *handle = handle_of(r);
   return MPI_SUCCESS;
 }
@@ -177,7 +178,7 @@ int tm_request_start(struct tm_request *r) {
   const tutti_err err = tutti_restart(r->tutti);
   if (err != TUTTI_OK) return tm_fail(r->comm, err, "Start");
   r->active = true;
-  atomic_fetch_add_explicit(&tm_open, 1, memory_order_relaxed);
+  tm_add(&tm_open, 1);
   return MPI_SUCCESS;
 }
 
@@ -192,7 +193,7 @@ static int conclude(struct tm_request *r, MPI_Request *handle) {
   const tutti_err err = r->outcome;
   int code = MPI_SUCCESS;
   r->active = r->ended = false;
-  atomic_fetch_sub_explicit(&tm_open, 1, memory_order_relaxed);
+  tm_add(&tm_open, -1u);
   if (err == TUTTI_OK) tm_job_unpack(&r->job);
   if (err == TUTTI_OK && r->shadow) tm_shadow_compare(r->shadow);
   if (err != TUTTI_OK) code = tm_fail(r->comm, err, tm_kind_names[r->call.kind]);

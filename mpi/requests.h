@@ -7,8 +7,9 @@
 struct tm_request {
   struct tm_call call; /* what the program has called */
   struct tm_job job;
+  /* from here on all zero at first */
+  struct tm_comm *comm; /* the communicator of the program */
   tutti_request *tutti;
-  struct tm_comm *comm;     /* the communicator of the program */
   tutti_comm *own;          /* persistent: a communicator of this request alone */
   struct tm_shadow *shadow; /* verify; NULL otherwise */
   bool persistent, active;

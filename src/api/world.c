@@ -220,6 +220,9 @@ static tutti_err take_options(const tutti_options *options, size_t options_bytes
   if (err == TUTTI_OK) err = tu_check_order_of("tutti_init", "tutti_options.order", known->order, error);
   if (err == TUTTI_OK && known->reserved != 0)
     err = tu_fail(error, TUTTI_ERR_ARGUMENT, "tutti_init: tutti_options.reserved is %u; expected 0", known->reserved);
+  if (err == TUTTI_OK && known->foreign.reserved != 0)
+    err = tu_fail(error, TUTTI_ERR_ARGUMENT, "tutti_init: tutti_options.foreign.reserved is %u; expected 0",
+                  known->foreign.reserved);
   if (err != TUTTI_OK || known->progress_thread <= 1) return err;
   return tu_fail(error, TUTTI_ERR_ARGUMENT,
                  "tutti_init: tutti_options.progress_thread is %llu; expected 1, or 0 for the value of "

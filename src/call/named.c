@@ -19,8 +19,8 @@ static inline bool is_again(const struct tutti_request *last, const struct tu_br
 }
 
 /* Returns where the request of such a call is kept. */
-static inline struct tutti_request **place_of(tutti_comm *comm, tutti_collective collective, tutti_order order) {
-  return &comm->again[order ? TU_COLLECTIVES + collective : collective];
+static inline struct tutti_request **place_of(tutti_comm *comm, const struct tu_brief *b, tutti_order order) {
+  return &comm->again[(2 * (b->root % TU_AGAIN_ROOTS) + (order != TUTTI_ORDER_ANY)) * TU_COLLECTIVES + b->collective];
 }
 
 static tutti_err run_again(tutti_comm *comm, struct tutti_request **place) {
@@ -59,7 +59,7 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b, const tut
   err = tutti_wait(&request);
   if (err == TUTTI_OK && (comm->memo->valid || call->counts || has_blocks(call)) && comm->idle == r &&
       tu_execution_goes_straight(&r->execution, r->in_data, r->out_data))
-    keep_for_again(comm, b, place_of(comm, b->collective, call->order));
+    keep_for_again(comm, b, place_of(comm, b, call->order));
   return err;
 }
 
@@ -85,7 +85,7 @@ __attribute__((noinline)) static tutti_err run_entering(tutti_comm *comm, const 
 
 static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
   if (!comm || !tu_enter_idle(comm)) return run_entering(comm, b);
-  struct tutti_request **place = place_of(comm, b->collective, TUTTI_ORDER_ANY);
+  struct tutti_request **place = place_of(comm, b, TUTTI_ORDER_ANY);
   tutti_err err = is_again(*place, b) ? run_again(comm, place) : run_brief(comm, b);
   tu_leave_idle(comm);
   return err;
@@ -113,7 +113,7 @@ static tutti_err run_call(tutti_comm *comm, const tutti_call *call) {
                              call->op,
                              call->root};
   if (!comm || !is_plain(call) || !tu_enter_idle(comm)) return tu_call_and_wait(comm, call);
-  struct tutti_request **place = place_of(comm, b.collective, call->order);
+  struct tutti_request **place = place_of(comm, &b, call->order);
   bool again = is_again(*place, &b);
   if (again && (b.collective >= TUTTI_GATHERV || has_blocks(call))) again = tu_request_has_blocks(*place, call);
   tutti_err err = again ? run_again(comm, place) : run_first(comm, &b, call);

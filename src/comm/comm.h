@@ -46,6 +46,8 @@ struct tu_stall {
   uint64_t looked_at;
 };
 
+enum { TU_AGAIN_ROOTS = 4 };
+
 struct tutti_comm {
   /* ---- threads: which thread is in the communicator (enter.h) ---- */
   /* address of the tu_thread of the thread that is now in the communicator; NULL: no thread */
@@ -83,9 +85,10 @@ struct tutti_comm {
   /* [slot of this rank's board of published calls]: id of the request whose call the slot shows */
   uint64_t board_requests[TU_BOARD_CALLS];
   uint64_t request_ids;
-  /* [collective], and [TU_COLLECTIVES + collective] of calls with an order of their own: request of the last blocking
-   * call, if a repetition of that call can take the fast path (engine/straight.c). These requests are not in `idle`. */
-  struct tutti_request *again[2 * TU_COLLECTIVES];
+  /* Requests of the last blocking calls, if a repetition of the call can take the fast path (engine/straight.c), in places
+   * by collective, order and root (named.c). A few roots have places of their own, because programs often call with one
+   * root after the other. These requests are not in `idle`. */
+  struct tutti_request *again[TU_AGAIN_ROOTS * 2 * TU_COLLECTIVES];
   /* ---- operations that the program has created on this communicator (operations.h) ---- */
   struct tu_comm_op *ops;
   uint32_t op_count, op_capacity;

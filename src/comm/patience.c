@@ -45,9 +45,12 @@
 /* number of polls without reading the clock if ranks share a core; then the rank yields, so that another rank can use
  * the core */
 #define POLLS_CROWDED 6u
+/* the same while other programs use the core of the rank: about the time that a sleep and a wake-up take */
+#define POLLS_BUSY 96u
 #define POLLS_PER_US 16u      /* lower bound of polls per us: a poll takes about 30 ns */
 #define POLLS_PER_CLOCK 8u    /* number of polls between two readings of the clock, while a rank polls by the clock */
 #define POLLS_PER_FOREIGN 32u /* number of polls between two calls of tutti_foreign.progress, which take about 100 ns */
+#define YIELDS_PER_FOREIGN 4u /* the same for yields */
 #define SPIN_NS 300000u
 /* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. The
  * rank yields after each poll, so it need not notice other programs. */
@@ -128,7 +131,7 @@ static void be_busy(const struct tutti_comm *comm, uint64_t until) {
   w->busy_until = until;
   const bool has_slices = set_slices(true);
   w->sleeps_at_once = comm->share == 1 || !has_slices;
-  if (w->sleeps_at_once) w->polls = POLLS_CROWDED;
+  if (w->sleeps_at_once) w->polls = POLLS_BUSY;
 }
 
 /* Returns until when other programs count as seen a short time ago: for 8 times the length of the last period in which the
@@ -288,7 +291,7 @@ bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *s) {
     else tu_pause();
     return false;
   }
-  advance_foreign(comm, s);
+  if (s->yields % YIELDS_PER_FOREIGN == 0 || s->yields >= comm->patience.yields) advance_foreign(comm, s);
   if (s->yields >= comm->patience.yields) return true;
   uint64_t now = tu_clock_ns();
   if (s->since == 0) s->since = now;
