@@ -99,6 +99,7 @@ void tm_end(void) {
   if (tm_door.open) {
     if (tm_door.mode >= TM_REPORT) tm_report();
     tm_door.open = false;
+    tm_progress_stop();
     tm_requests_end();
     tm_comms_end();
     tutti_comm_close(tm_door.poller);

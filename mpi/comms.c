@@ -103,7 +103,9 @@ struct tm_comm *tm_comm_settle(MPI_Comm comm) {
   if (!k) return NULL;
   k->users = 1;
   k->handle = comm;
+  tm_native_begin();
   k->reason = look_at(comm, k);
+  tm_native_end();
   return remember(comm, k);
 }
 

@@ -3,12 +3,16 @@
 #include "door.h"
 
 static int settle(int code, MPI_Comm *comm) {
+  tm_native_end();
   if (code == MPI_SUCCESS && *comm != MPI_COMM_NULL) (void)tm_comm_settle(*comm);
   return code;
 }
 
-#define CREATOR(name, parameters, arguments) \
-  TM_EXPORT int MPI_##name parameters { return settle(PMPI_##name arguments, created); }
+#define CREATOR(name, parameters, arguments)       \
+  TM_EXPORT int MPI_##name parameters {            \
+    tm_native_begin();                             \
+    return settle(PMPI_##name arguments, created); \
+  }
 
 CREATOR(Comm_dup, (MPI_Comm comm, MPI_Comm *created), (comm, created))
 CREATOR(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *created), (comm, info, created))

@@ -264,9 +264,15 @@ void tm_watch_wait(struct tm_watch *watch);
 bool tm_advance_mpi(void *context);
 /* Advances open requests of the door once. */
 void tm_advance_tutti(void);
+/* Around a function of the MPI that waits for other ranks: if requests of tutti are open, and the MPI does not advance
+ * them, a thread of the door does. */
+void tm_native_begin(void);
+void tm_native_end(void);
 /* The MPI advances tutti while it waits. Otherwise the door has to. */
 extern bool tm_mpi_advances_tutti;
 tutti_err tm_progress_begin(void);
+/* Ends the thread of the door; before communicators of tutti are closed. */
+void tm_progress_stop(void);
 void tm_progress_end(void);
 
 /* Learns what an empty status is (waits.c). */

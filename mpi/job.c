@@ -55,18 +55,34 @@ static void *data_of(const struct tm_packing *p) {
 
 /* ---- packing ---- */
 
+/* MPICH refuses MPI_BOTTOM (NULL) in MPI_Pack. So addresses of the datatype become relative to its first byte. Sets *type
+ * and *memory, and returns true if *type is to be freed. */
+static bool leave_bottom(const struct tm_packing *p, char **memory, MPI_Datatype *type) {
+  const int one = 1;
+  const MPI_Aint back = -p->type->first;
+  *type = p->side->type;
+  if (*memory || p->type->first == 0) return false;
+  if (PMPI_Type_create_hindexed(1, &one, &back, p->side->type, type) != MPI_SUCCESS) return false;
+  PMPI_Type_commit(type);
+  *memory = (char *)p->type->first; /* an absolute address */
+  return true;
+}
+
 /* Packs items from memory, or unpacks them into it. */
 static char *pack_items(char *packed, char *memory, size_t items, const struct tm_packing *p, bool unpacks) {
+  MPI_Datatype type;
+  const bool made = leave_bottom(p, &memory, &type);
   const size_t size = p->type->size;
   for (size_t done = 0; size > 0 && done < items;) {
     const size_t most = PACK_BYTES / size > 0 ? PACK_BYTES / size : 1, now = items - done < most ? items - done : most;
     char *at = memory + (MPI_Aint)done * p->type->extent;
     int position = 0;
-    if (unpacks) PMPI_Unpack(packed, (int)(now * size), &position, at, (int)now, p->side->type, MPI_COMM_SELF);
-    else PMPI_Pack(at, (int)now, p->side->type, packed, (int)(now * size), &position, MPI_COMM_SELF);
+    if (unpacks) PMPI_Unpack(packed, (int)(now * size), &position, at, (int)now, type, MPI_COMM_SELF);
+    else PMPI_Pack(at, (int)now, type, packed, (int)(now * size), &position, MPI_COMM_SELF);
     packed += now * size;
     done += now;
   }
+  if (made) PMPI_Type_free(&type);
   return packed;
 }
 

@@ -65,6 +65,62 @@ static int on_progress(void) {
 
 bool tm_mpi_advances_tutti;
 
+/* ---- a thread that advances tutti, while other threads are in functions of the MPI that do not ---- */
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  pthread_t thread;
+  bool exists, ends;
+  uint32_t blocked; /* number of threads in such functions */
+} helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static _Thread_local bool counted; /* this thread is one of them */
+
+static void *help(void *argument) {
+  thread.inside = true; /* it never calls the MPI */
+  pthread_mutex_lock(&helper.lock);
+  while (!helper.ends) {
+    if (helper.blocked == 0) {
+      pthread_cond_wait(&helper.changed, &helper.lock);
+      continue;
+    }
+    pthread_mutex_unlock(&helper.lock);
+    (void)!tutti_progress(tm_door.poller, 1);
+    pthread_mutex_lock(&helper.lock);
+  }
+  pthread_mutex_unlock(&helper.lock);
+  return argument;
+}
+
+void tm_native_begin(void) {
+  if (tm_mpi_advances_tutti || atomic_load_explicit(&tm_open, memory_order_relaxed) == 0) return;
+  pthread_mutex_lock(&helper.lock);
+  if (!helper.exists) helper.exists = pthread_create(&helper.thread, NULL, help, NULL) == 0;
+  helper.blocked++;
+  counted = true;
+  pthread_cond_signal(&helper.changed);
+  pthread_mutex_unlock(&helper.lock);
+}
+
+void tm_native_end(void) {
+  if (!counted) return;
+  pthread_mutex_lock(&helper.lock);
+  helper.blocked--;
+  counted = false;
+  pthread_mutex_unlock(&helper.lock);
+}
+
+/* The thread may still be in its last poll, although no function waits. */
+void tm_progress_stop(void) {
+  if (!helper.exists) return;
+  pthread_mutex_lock(&helper.lock);
+  helper.ends = true;
+  pthread_cond_signal(&helper.changed);
+  pthread_mutex_unlock(&helper.lock);
+  pthread_join(helper.thread, NULL);
+  helper.exists = helper.ends = false;
+}
+
 tutti_err tm_progress_begin(void) {
   if (PMPI_Comm_dup(MPI_COMM_SELF, &own_comm) != MPI_SUCCESS) return TUTTI_ERR_SYSTEM;
   if (PMPI_Irecv(&nothing, 1, MPI_INT, 0, 0, own_comm, &never) != MPI_SUCCESS) return TUTTI_ERR_SYSTEM;

@@ -63,6 +63,7 @@ static struct tm_request *take(void) {
 }
 
 static void give(struct tm_request *r) {
+  r->persistent = false;
   if (tm_door.threads) pthread_mutex_lock(&lock);
   r->next_free = first_free;
   first_free = (uint32_t)(r - requests);
