@@ -1,0 +1,164 @@
+/* cases.c: programs of MPI that mpi_test.sh runs with the door and without, one for each name. A case that finds something
+ * wrong says what, and ends the job. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, ranks;
+
+#define NEED(condition)                                                                  \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      fprintf(stderr, "rank %d: line %d: %s is not true\n", rank, __LINE__, #condition); \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                      \
+    }                                                                                    \
+  } while (0)
+
+static int sum_to(int n) { return n * (n - 1) / 2; }
+
+/* Three collectives in every form; mpi_test.sh knows how often each is called. */
+static void counts(void) {
+  int sum = 0, all[64];
+  MPI_Request request;
+  for (int i = 0; i < 3; i++) MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  NEED(sum == sum_to(ranks));
+  for (int i = 0; i < 2; i++) {
+    MPI_Iallgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  NEED(all[ranks - 1] == ranks - 1);
+  MPI_Barrier(MPI_COMM_SELF);
+}
+
+/* Collectives that the door leaves to the MPI. */
+static void left(void) {
+  int in[64] = {0}, out[64], ones[64], places[64], sum = 0;
+  MPI_Datatype types[64];
+  MPI_Comm copy, ring;
+  MPI_Request request;
+  for (int i = 0; i < ranks; i++) ones[i] = 1, places[i] = i * (int)sizeof(int), types[i] = MPI_INT;
+  MPI_Alltoallw(in, ones, places, types, out, ones, places, types, MPI_COMM_WORLD);
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &(int){1}, 0, &ring);
+  MPI_Neighbor_allgather(&rank, 1, MPI_INT, out, 1, MPI_INT, ring);
+  NEED(out[0] == (rank + ranks - 1) % ranks && out[1] == (rank + 1) % ranks);
+  MPI_Comm_free(&ring);
+  /* A communicator of MPI_Comm_idup is known after its first blocking collective. */
+  MPI_Comm_idup(MPI_COMM_WORLD, &copy, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  for (int i = 0; i < 2; i++) {
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, copy, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    NEED(sum == sum_to(ranks));
+    MPI_Bcast(&sum, 1, MPI_INT, 0, copy);
+  }
+  MPI_Comm_free(&copy);
+}
+
+/* Errors are returned with their class, and the job goes on. */
+static void errors(void) {
+  int data[10] = {0}, class, sum;
+  MPI_Comm copy;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  const int code = MPI_Bcast(data, rank ? 5 : 10, MPI_INT, 0, copy);
+  MPI_Error_class(code, &class);
+  NEED(class == (rank ? MPI_ERR_TRUNCATE : MPI_SUCCESS) || class == MPI_ERR_TRUNCATE);
+  MPI_Comm_free(&copy);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  NEED(sum == sum_to(ranks));
+}
+
+/* An operation that is not the same in two executions. */
+static void add_more(void *in, void *inout, int *count, MPI_Datatype *type) {
+  static int calls;
+  (void)type;
+  for (int i = 0; i < *count; i++) ((int *)inout)[i] += ((int *)in)[i] + ++calls;
+}
+static void wrong(void) {
+  int sum = 0;
+  MPI_Op op;
+  MPI_Op_create(add_more, 1, &op);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, op, MPI_COMM_WORLD);
+  MPI_Op_free(&op);
+}
+
+/* Memory of MPI_Alloc_mem, and of more than there is room for in shared memory. */
+static void memory(void) {
+  const int count = 1 << 20;
+  int *in, *out;
+  char *large;
+  MPI_Alloc_mem((MPI_Aint)sizeof *in * count, MPI_INFO_NULL, &in);
+  MPI_Alloc_mem((MPI_Aint)sizeof *out * count, MPI_INFO_NULL, &out);
+  for (int i = 0; i < count; i++) in[i] = rank + i;
+  MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  for (int i = 0; i < count; i++) NEED(out[i] == sum_to(ranks) + ranks * i);
+  MPI_Free_mem(in);
+  MPI_Free_mem(out);
+  for (int i = 0; i < 40; i++) {
+    MPI_Alloc_mem((MPI_Aint)64 << 20, MPI_INFO_NULL, &large);
+    large[0] = large[(64 << 20) - 1] = 1;
+    if (i % 2) MPI_Free_mem(large);
+  }
+}
+
+/* Two thousand communicators at once, of several origins. */
+static void many(void) {
+  enum { COMMS = 2000 };
+  static MPI_Comm comms[COMMS];
+  for (int i = 0; i < COMMS; i++) {
+    if (i % 3 == 0) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    else MPI_Comm_split(i % 3 == 1 || i < 10 ? MPI_COMM_WORLD : comms[i - 2], 0, -rank, &comms[i]);
+  }
+  for (int i = 0; i < COMMS; i++) {
+    int sum = 0;
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comms[i]);
+    NEED(sum == sum_to(ranks));
+  }
+  for (int i = COMMS; i-- > 0;) MPI_Comm_free(&comms[i]);
+}
+
+/* Each rank waits in one library for what a peer does after it has waited in the other one. */
+static void progress(void) {
+  enum { COUNT = 1 << 18, ROUNDS = 20 };
+  static int in[COUNT], out[COUNT], message[COUNT], received[COUNT];
+  const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
+  MPI_Request collective, send;
+  MPI_Comm copy;
+  for (int i = 0; i < ROUNDS; i++) {
+    /* rank 0 blocks in the MPI; the others come there only when the collective is complete */
+    MPI_Iallreduce(in, out, COUNT, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &collective);
+    if (rank > 0) MPI_Wait(&collective, MPI_STATUS_IGNORE);
+    if (rank > 0) MPI_Ssend(&rank, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    for (int r = 1; rank == 0 && r < ranks; r++) MPI_Recv(message, 1, MPI_INT, r, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 0) MPI_Wait(&collective, MPI_STATUS_IGNORE);
+    /* the message is too long to be sent before it is received, and its sender blocks in a collective */
+    MPI_Isend(message, COUNT, MPI_INT, to, 2, MPI_COMM_WORLD, &send);
+    if (rank % 2) MPI_Recv(received, COUNT, MPI_INT, from, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank % 2 == 0) MPI_Recv(received, COUNT, MPI_INT, from, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+    /* a function that has no nonblocking form */
+    MPI_Iallreduce(in, out, COUNT, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &collective);
+    if (rank > 0) MPI_Wait(&collective, MPI_STATUS_IGNORE);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &copy);
+    MPI_Comm_free(&copy);
+    if (rank == 0) MPI_Wait(&collective, MPI_STATUS_IGNORE);
+  }
+}
+
+int main(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    void (*run)(void);
+  } cases[] = {{"counts", counts}, {"left", left}, {"errors", errors},    {"wrong", wrong},
+               {"memory", memory}, {"many", many}, {"progress", progress}};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int k = 1; k < argc; k++)
+      if (strcmp(argv[k], cases[i].name) == 0) cases[i].run();
+  MPI_Finalize();
+  return 0;
+}

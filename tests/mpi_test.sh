@@ -1,0 +1,126 @@
+#!/bin/bash
+# mpi_test.sh SOURCE BUILD: programs of MPI with their collectives on tutti (tutti-mpi(1)), under Open MPI, and with TEST_LONG
+# also under MPICH. tools/setup mpi installs both; what is missing is skipped. tools/check-mpi has the long tests.
+# test: slow timeout=300
+set -u
+. "$1/tests/shell.sh"
+needs_plain_build "$2"
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
+tutti=$build/tutti
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+mpis=(openmpi)
+[ -z "${TEST_LONG:-}" ] || mpis+=(mpich)
+has_mpi() { # MPI
+  command -v "mpicc.$1" >/dev/null && [ -f "$build/libtutti_mpi_$1.so" ]
+}
+has_mpi openmpi || [ -n "${TEST_LONG:-}" ] || { echo "Open MPI is not installed (tools/setup mpi)" && exit 77; }
+# Debian's Open MPI 4.1.4 adds integers of 8 bits wrongly with AVX.
+launcher_openmpi=(mpirun.openmpi --oversubscribe --mca op ^avx)
+launcher_mpich=(mpirun.mpich)
+# with OPTION MPI RANKS COMMAND...: runs a command with the door.
+with() {
+  local -n launcher=launcher_$2
+  "$tutti" mpi ${1:+"$1"} -- "${launcher[@]}" -n "${@:3}"
+}
+# launch MPI RANKS COMMAND...: the same without.
+launch() {
+  local -n launcher=launcher_$1
+  "${launcher[@]}" -n "${@:2}"
+}
+# door STATUS OPTION MPI RANKS COMMAND...: runs it, with a time limit, and checks the status. Sets `err`.
+door() {
+  local expected=$1
+  shift
+  with "$@" >out.txt 2>err.txt &
+  local pid=$! status
+  { sleep 60 && kill "$pid" && echo "killed after 60 s" >>err.txt; } 2>/dev/null &
+  local guard=$!
+  wait "$pid"
+  status=$?
+  { kill "$guard" && wait "$guard"; } 2>/dev/null
+  err=$(cat err.txt)
+  [ "$status" = "$expected" ] || complain "$*: status $status, expected $expected: $(tail -3 err.txt)"
+}
+each() { # FUNCTION...: calls it with each MPI that is installed
+  local mpi
+  for mpi in "${mpis[@]}"; do
+    has_mpi "$mpi" || { skip "$mpi is not installed (tools/setup mpi)"; continue; }
+    "$@" "$mpi"
+  done
+}
+
+compile() {
+  "mpicc.$1" -std=c17 -O1 -o "cases.$1" "$source/tests/mpi/cases.c" 2>compile.txt || complain "$1: $(cat compile.txt)"
+}
+each compile
+
+# ---- what is counted ----
+
+counted() {
+  door 0 --report "$1" 3 "./cases.$1" counts
+  has_facts "$1" "$err" "MPI_Allreduce                           9  routed|MPI_Iallgather                          6  routed|\
+MPI_Barrier                             3  routed|18 calls of 3 ranks: 18 routed, 0 left"
+  door 0 --report "$1" 3 "./cases.$1" left
+  has_facts "$1" "$err" "MPI_Alltoallw                           1  left|MPI_Neighbor_allgather                  1  left|\
+MPI_Iallreduce                          3  routed|MPI_Iallreduce                          3  left|MPI_Bcast                               6  routed"
+}
+test_report_counts_what_is_routed_and_what_is_left() { each counted; }
+
+verified() {
+  door 0 --verify "$1" 2 "./cases.$1" counts left memory
+  has "$1" "$err" " results compared, 0 differences"
+  door 0 --verify "$1" 2 "./cases.$1" wrong
+  has_facts "$1" "$err" "verify: MPI_Allreduce of 2 ranks: byte|2 results compared, 2 differences"
+}
+test_verify_finds_a_difference() { each verified; }
+
+# ---- processes and ranks without a door ----
+
+off() {
+  door 0 --off "$1" 2 "./cases.$1" counts
+  is "$1" "$err" ""
+  # One rank does not have the library; another one has it switched off.
+  local preload="env LD_PRELOAD=$build/libtutti_mpi.so"
+  launch "$1" 1 $preload "./cases.$1" counts : -n 2 "./cases.$1" counts 2>err.txt || complain "$1: status $?"
+  has_facts "$1" "$(cat err.txt)" "rank 1 has not loaded libtutti_mpi.so|all calls are left"
+  launch "$1" 1 $preload "./cases.$1" counts : -n 2 $preload TUTTI_MPI=off "./cases.$1" counts 2>err.txt ||
+    complain "$1: status $?"
+  has_facts "$1" "$(cat err.txt)" "off on another rank|all calls are left"
+  launch "$1" 2 $preload TUTTI_MPI=on "./cases.$1" counts 2>err.txt || complain "$1: status $?"
+  has_facts "$1" "$(cat err.txt)" "TUTTI_MPI is 'on'|off, collectives, report or verify"
+}
+test_without_a_door_on_all_ranks_it_is_off() { each off; }
+
+test_other_programs_do_not_notice() {
+  local plain preloaded
+  plain=$(sh -c 'cat /proc/self/maps' | grep -c 'libmpi\|libtutti') || true
+  preloaded=$(LD_PRELOAD=$build/libtutti_mpi.so sh -c 'cat /proc/self/maps' | grep 'libmpi\|libtutti' | grep -vc 'libtutti_mpi\.so') || true
+  is "mapped libraries" "$preloaded" "$plain"
+  run 2 mpi
+  has "no command" "$err" "expected a command after --"
+  run 2 mpi --report --verify -- true
+  has "two modes" "$err" "at most one of --report, --verify and --off"
+  run 1 mpi -- "$work/missing"
+  has_facts "no program" "$err" "missing|No such file"
+  run 0 mpi -- true
+}
+
+# ---- calls ----
+
+goes_well() { # CASE MPI
+  local ranks
+  for ranks in 2 4; do
+    [ "$2 $ranks" = "mpich 4" ] && [ "$(nproc)" -lt 4 ] && continue # it never yields a core
+    door 0 "" "$2" "$ranks" "./cases.$2" "$1"
+  done
+}
+test_one_progress() { each goes_well progress; }
+test_many_communicators() { each goes_well many; }
+test_errors_are_returned() { each goes_well errors; }
+test_memory() { each goes_well memory; }
+
+run_tests
