@@ -44,7 +44,9 @@ static tutti_err join(void) {
       .rank = (uint32_t)tm_door.rank, .ranks = (uint32_t)tm_door.ranks, .allgather = exchange};
   const tutti_options options = {.bootstrap = &bootstrap, .foreign = {.progress = tm_advance_mpi}};
   tutti_err err = tutti_init(&options, &tm_door.world);
-  return err == TUTTI_OK ? tutti_comm_self(tm_door.world, &tm_door.poller) : err;
+  /* Not tutti_comm_self: a thread that waits there must be woken by what arrives for this rank. */
+  const uint32_t alone = (uint32_t)tm_door.rank;
+  return err == TUTTI_OK ? tutti_comm_create(tm_door.world, &alone, 1, UINT64_MAX, &tm_door.poller) : err;
 }
 
 static tutti_err begin_parts(void) {

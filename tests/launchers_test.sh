@@ -122,6 +122,22 @@ test_openmpi() {
   has_hosts && trains "2 h0 2 h1" mpirun.openmpi --mca plm_rsh_agent "$work/remote-shell" --host h0:2,h1:2 -n $ranks
 }
 
+# routes MPI LAUNCHER...: a program of MPI on two hosts, with its collectives on tutti.
+routes() {
+  local mpi=$1 said
+  shift
+  is_installed "mpicc.$mpi" "the package of its headers" && has_hosts || return 0
+  [ -f "$build/libtutti_mpi_$mpi.so" ] || { skip "built without $mpi"; return 0; }
+  "mpicc.$mpi" -std=c17 -o cases "$source/tests/mpi/cases.c" 2>compile.txt || complain "$(cat compile.txt)"
+  said=$(launch "$tutti" mpi --verify -- "$@" -n $ranks ./cases counts left memory progress 2>&1) ||
+    complain "$mpi ended with status $?: $said"
+  has_facts "$mpi" "$said" "of 4 ranks|, 0 differences|MPI_Iallreduce"
+}
+test_programs_of_mpi() {
+  routes openmpi mpirun.openmpi --mca plm_rsh_agent "$work/remote-shell" --host h0:2,h1:2
+  routes mpich mpirun.mpich -launcher rsh -launcher-exec "$work/remote-shell" -iface eth0 -hosts h0:2,h1:2
+}
+
 # Debian 12's torchrun (1.13) fails with Python 3.11 without -r and -t.
 torchrun=(torchrun -r 9:1 -t 9:1 --no_python)
 

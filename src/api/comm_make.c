@@ -38,7 +38,11 @@ tutti_err tutti_comm_self(tutti_comm *parent, tutti_comm **self) {
   struct tu_visit visit;
   if (!tu_hold(parent, &visit)) return tu_refuse_visit("tutti_comm_self");
   tutti_err err = tu_endpoint_alone(&t, &error);
-  if (err == TUTTI_OK) err = tu_comm_create(t, &member, 1, 0, TU_WORLD_ID, TU_JOIN_TIMEOUT_MS, self, &error);
+  if (err == TUTTI_OK) {
+    t->parallel = parent->transport->parallel;
+    t->foreign = parent->transport->foreign;
+    err = tu_comm_create(t, &member, 1, 0, TU_WORLD_ID, TU_JOIN_TIMEOUT_MS, self, &error);
+  }
   if (err == TUTTI_OK) err = inherit(self, parent, &error);
   if (err != TUTTI_OK) (void)tu_thread_error(&error);
   tu_leave(&visit);

@@ -278,20 +278,24 @@ int tu_patience_sleep_ms(const struct tutti_comm *comm, const struct tu_stall *s
   return foreign->progress ? (int)tu_min((size_t)ms, tu_max(foreign->sleep_ms, 1)) : ms;
 }
 
-static void advance_foreign(const struct tutti_comm *comm, struct tu_stall *s) {
+/* Returns true if something has happened there. */
+static bool advance_foreign(const struct tutti_comm *comm, struct tu_stall *s) {
   const tutti_foreign *foreign = &comm->transport->foreign;
-  if (foreign->progress) s->foreign_moved |= foreign->progress(foreign->context);
+  const bool moved = foreign->progress && foreign->progress(foreign->context);
+  s->foreign_moved |= moved;
+  return moved;
 }
 
 bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *s) {
   if (s->polls < UINT32_MAX) s->polls++;
   if (s->yields == 0 && (s->polls < tu_patience_polls(comm) || (comm->patience.spin_ns > 0 && spins(comm, s)))) {
-    if (s->polls % POLLS_PER_FOREIGN == 0) advance_foreign(comm, s);
+    if (s->polls % POLLS_PER_FOREIGN == 0) (void)advance_foreign(comm, s);
     if (comm->patience.lends_core) sched_yield();
     else tu_pause();
     return false;
   }
-  if (s->yields % YIELDS_PER_FOREIGN == 0 || s->yields >= comm->patience.yields) advance_foreign(comm, s);
+  const bool asks = s->yields % YIELDS_PER_FOREIGN == 0 || s->yields >= comm->patience.yields;
+  if (asks && advance_foreign(comm, s)) return false;
   if (s->yields >= comm->patience.yields) return true;
   uint64_t now = tu_clock_ns();
   if (s->since == 0) s->since = now;
