@@ -1,11 +1,12 @@
 # make build: the library and the command.  make: everything, tidy and the fast tests.  make check: all that CI runs.
-# make check-torch: the torch backend. make demo: trains a network on 4 processes.  CMake does the work; this file only calls it.
+# make check-torch: the torch backend. make check-mpi: programs of MPI. make demo: trains a network on 4 processes.
+# CMake does the work; this file only calls it.
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 
-.PHONY: all build everything tidy format test check check-long check-torch demo docs install uninstall bench-peers clean setup
+.PHONY: all build everything tidy format test check check-long check-torch check-mpi demo docs install uninstall bench-peers clean setup
 all: everything tidy test
 
 setup:
@@ -42,6 +43,10 @@ check-long: setup
 # The backend of torch.distributed, with PyTorch's own tests, on torch 1.13 and 2.6. Takes up to two hours.
 check-torch:
 	@tools/check-torch
+
+# Programs of MPI with their collectives on tutti, under Open MPI and MPICH. Takes up to an hour.
+check-mpi:
+	@BUILD=$(BUILD) tools/check-mpi
 
 demo: build
 	@tools/setup demo
