@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tutti/tensor.h>
 #include <tutti/tutti.h>
 
 #include "collectives.h"
@@ -123,6 +124,15 @@ void tm_comms_end(void);
 /* Kinds of predefined datatypes, which decide what operations they have (MPI 4.0, 6.9.2). */
 enum tm_class { TM_DERIVED, TM_INTEGER, TM_FLOAT, TM_COMPLEX, TM_LOGICAL, TM_BYTE, TM_PAIR, TM_CHARACTER, TM_CLASSES };
 
+enum { TM_GRID_DIMS = 3 };
+/* Pieces of data of an item that lie in a grid (strided.c). */
+struct tm_grid {
+  size_t piece; /* bytes of a piece; 0: the data of the datatype is no such grid */
+  int dims;
+  size_t counts[TM_GRID_DIMS];    /* [dims] number of pieces */
+  MPI_Aint strides[TM_GRID_DIMS]; /* [dims] their distance, in bytes */
+};
+
 struct tm_type {
   size_t size;     /* bytes of data of an item */
   MPI_Aint extent; /* distance of two items */
@@ -133,7 +143,10 @@ struct tm_type {
   enum tm_class class;
   bool native; /* tutti has this datatype, `type` */
   tutti_datatype type;
+  struct tm_grid grid;
 };
+/* Sets t->grid. */
+void tm_grid_find(MPI_Datatype type, struct tm_type *t);
 /* Returns the properties of a datatype; NULL: it is none, or not committed. */
 const struct tm_type *tm_type_find(MPI_Datatype type);
 tutti_err tm_types_begin(void);
@@ -214,6 +227,7 @@ struct tm_job {
   struct tm_side operands[2]; /* reductions: input and result */
   struct tm_reduction reduction;
   size_t few[4 * TM_FEW_RANKS]; /* counts and offsets, if there are few ranks; not set otherwise */
+  tutti_tensor tensors[2];      /* of call.in and call.out, if these are set */
 };
 /* Translates a call. Returns TM_ROUTED, or why the call is left to the MPI. *from is used until tm_job_end. */
 enum tm_reason tm_job_begin(struct tm_job *job, const struct tm_call *from, struct tm_comm *comm);
@@ -221,6 +235,9 @@ enum tm_reason tm_job_begin(struct tm_job *job, const struct tm_call *from, stru
 void tm_job_pack(const struct tm_job *job);
 void tm_job_unpack(const struct tm_job *job);
 void tm_job_end(struct tm_job *job);
+/* Describes the sides of a move that is not in place by tensors, if one is strided and the other one contiguous. Returns
+ * false if packing is better. */
+bool tm_job_stride(struct tm_job *job, bool sends, bool receives, bool in_direct, bool out_direct);
 /* Runs a call that has been translated, and copies before and after. */
 tutti_err tm_job_run(struct tm_job *job);
 

@@ -15,7 +15,7 @@
 #include "door.h"
 
 /* Counts, displacements, indices and logical values of Fortran are passed to C, and back, as they are. */
-_Static_assert(sizeof(MPI_Fint) == sizeof(int), "INTEGER of Fortran is not int");
+_Static_assert(_Generic((MPI_Fint)0, int : 1, default : 0), "INTEGER of Fortran is not int");
 /* A status of Fortran is integer(MPI_STATUS_SIZE), or type(MPI_Status) in f08. Both have the layout of C. */
 enum { STATUS_INTEGERS = TM_OPEN_MPI ? 6 : 5 };
 _Static_assert(sizeof(MPI_Status) == STATUS_INTEGERS * sizeof(MPI_Fint), "a status of Fortran is not one of C");
@@ -343,7 +343,8 @@ static int first_index(void) {
   if (first >= 0) return first;
   if (pmpir_waitany_f08_ && PMPI_Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, &none) == MPI_SUCCESS)
     pmpir_waitany_f08_(&(MPI_Fint){1}, &none, &index, &status, NULL);
-  return first = index;
+  first = index;
+  return index;
 #endif
 }
 static void give_index(MPI_Fint *index, int from) { *index = from == MPI_UNDEFINED ? from : from + first_index(); }
@@ -450,4 +451,97 @@ EXPORT(mpi, probe)
 EXPORT(mpi, iprobe)
 EXPORT(mpi, mprobe)
 EXPORT(mpi, improbe)
+#endif
+
+/* ---- functions that are left to the MPI (left.c) ---- */
+
+/* Each calls the function of the MPI with the words that it gets: addresses, and after them lengths of texts. A row has
+ * their number. */
+typedef uintptr_t word;
+#define P2 word a, word b
+#define P3 P2, word c
+#define P4 P3, word d
+#define P5 P4, word e
+#define P6 P5, word f
+#define P7 P6, word g
+#define P8 P7, word h
+#define P9 P8, word i
+#define P10 P9, word j
+#define P11 P10, word k
+#define P12 P11, word l
+#define A2 a, b
+#define A3 A2, c
+#define A4 A3, d
+#define A5 A4, e
+#define A6 A5, f
+#define A7 A6, g
+#define A8 A7, h
+#define A9 A8, i
+#define A10 A9, j
+#define A11 A10, k
+#define A12 A11, l
+
+#define FORWARD(function, target, words, count)       \
+  __attribute__((weak)) extern void target(P##words); \
+  TM_EXPORT extern void function(P##words);           \
+  void function(P##words) {                           \
+    count;                                            \
+    tm_native_begin();                                \
+    target(A##words);                                 \
+    tm_native_end();                                  \
+  }
+
+#if TM_OPEN_MPI
+#define COUNT(Name) \
+  if (tm_door.mode >= TM_REPORT) tm_count_other("MPI_" #Name)
+#define LEFT(Name, name, words)                              \
+  FORWARD(mpi_##name##_, pmpi_##name##_, words, COUNT(Name)) \
+  FORWARD(mpi_##name##_f08_, pmpi_##name##_f08_, words, COUNT(Name))
+
+LEFT(Alltoallw, alltoallw, 10)
+LEFT(Ialltoallw, ialltoallw, 11)
+LEFT(Neighbor_allgather, neighbor_allgather, 8)
+LEFT(Ineighbor_allgather, ineighbor_allgather, 9)
+LEFT(Neighbor_allgatherv, neighbor_allgatherv, 9)
+LEFT(Ineighbor_allgatherv, ineighbor_allgatherv, 10)
+LEFT(Neighbor_alltoall, neighbor_alltoall, 8)
+LEFT(Ineighbor_alltoall, ineighbor_alltoall, 9)
+LEFT(Neighbor_alltoallv, neighbor_alltoallv, 10)
+LEFT(Ineighbor_alltoallv, ineighbor_alltoallv, 11)
+LEFT(Neighbor_alltoallw, neighbor_alltoallw, 10)
+LEFT(Ineighbor_alltoallw, ineighbor_alltoallw, 11)
+#else
+#define LEFT(name, words) FORWARD(mpi_##name##_f08_, pmpir_##name##_f08_, words, (void)0)
+
+LEFT(buffer_detach, 3)
+LEFT(comm_accept, 7)
+LEFT(comm_connect, 7)
+LEFT(comm_disconnect, 2)
+LEFT(comm_free, 2)
+LEFT(comm_join, 3)
+LEFT(comm_spawn, 11)
+LEFT(comm_spawn_multiple, 12)
+LEFT(file_close, 2)
+LEFT(file_open, 7)
+LEFT(file_preallocate, 3)
+LEFT(file_set_size, 3)
+LEFT(file_set_view, 8)
+LEFT(file_sync, 2)
+LEFT(intercomm_create, 7)
+LEFT(win_allocate, 7)
+LEFT(win_allocate_shared, 7)
+LEFT(win_complete, 2)
+LEFT(win_create_dynamic, 4)
+LEFT(win_fence, 3)
+LEFT(win_flush, 3)
+LEFT(win_flush_all, 2)
+LEFT(win_flush_local, 3)
+LEFT(win_flush_local_all, 2)
+LEFT(win_free, 2)
+LEFT(win_lock, 5)
+LEFT(win_lock_all, 3)
+LEFT(win_start, 4)
+LEFT(win_unlock, 3)
+LEFT(win_unlock_all, 2)
+LEFT(win_wait, 2)
 #endif

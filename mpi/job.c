@@ -263,15 +263,19 @@ static enum tm_reason begin_move(struct tm_job *job) {
   if (apart && in.direct && out.direct && !f->send_by_counts && !f->recv_by_counts &&
       overlap(&job->in, in.bytes, &job->out, out.bytes))
     in.direct = false;
+  job->call.collective = f->collective;
+  job->call.root = f->rooted ? (uint32_t)c->root : 0;
+  if (apart) check_own_block(job);
+  const bool strided = (sends && !in.direct) || (receives && !out.direct);
+  if (strided && !stays && !f->send_by_counts && !f->recv_by_counts &&
+      tm_job_stride(job, sends, receives, in.direct, out.direct))
+    return TM_ROUTED;
   struct wants w = {.in_bytes = sends && !in.direct ? in.bytes : 0,
                     .out_bytes = receives && !out.direct ? out.bytes : 0};
   w.arrays = (sends && f->send_by_counts ? 2u : 0u) + (receives && f->recv_by_counts ? 2u : 0u);
   size_t *arrays = NULL;
   if (!take_memory(job, &w, &arrays)) return TM_NO_MEMORY;
-  if (apart) check_own_block(job);
-  job->call.collective = f->collective;
   job->call.type = TUTTI_U8;
-  job->call.root = f->rooted ? (uint32_t)c->root : 0;
   if (receives) set_side(job, &job->out, false, &arrays);
   if (sends) set_side(job, &job->in, true, &arrays);
   if (stays && f->in_place_in_send) job->call.recv = TUTTI_IN_PLACE;
@@ -289,11 +293,13 @@ static enum tm_reason begin_broadcast(struct tm_job *job) {
   if (reason != TM_ROUTED) return reason;
   size_t *arrays;
   job->out.bytes = held.bytes;
+  job->call.collective = TUTTI_BROADCAST;
+  job->call.root = (uint32_t)job->from->root;
+  if (is_root(job)) job->in = job->out;
+  if (!held.direct && tm_job_stride(job, is_root(job), !is_root(job), false, false)) return TM_ROUTED;
   if (!take_memory(job, &(struct wants){.out_bytes = held.direct ? 0 : held.bytes}, &arrays)) return TM_NO_MEMORY;
   void *data = data_of(&job->out);
-  job->call.collective = TUTTI_BROADCAST;
   job->call.type = TUTTI_U8;
-  job->call.root = (uint32_t)job->from->root;
   job->call.count = held.bytes;
   job->call.send = job->call.recv = data;
   if (is_root(job)) job->in = job->out, job->out.packed = NULL;

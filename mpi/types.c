@@ -130,6 +130,7 @@ static const struct tm_type *learn(MPI_Datatype type) {
   if (!tm_door.open || type == MPI_DATATYPE_NULL || !is_derived(type) || !measure(type, &t)) return NULL;
   t.solid = t.size == 0 || is_solid(type, &t);
   t.dense = t.size == 0 || (t.solid && t.extent == (MPI_Aint)t.size);
+  if (!t.dense) tm_grid_find(type, &t);
   const struct tm_type *kept = keep(type, &t);
   if (kept) PMPI_Type_set_attr(type, keyval, NULL);
   return kept;

@@ -147,12 +147,52 @@ static void progress(void) {
   }
 }
 
+/* Derived datatypes that are grids of pieces: half of the columns of a matrix, a box of an array, interleaved columns. One side
+ * has the datatype, the other one contiguous data; then both have it. */
+static void strided(void) {
+  enum { ROWS = 256, COLUMNS = 128, HALF = COLUMNS / 2, BOX = 16 * 32 * 32, ITEMS = 8 };
+  MPI_Datatype types[4], column;
+  MPI_Type_vector(ROWS, HALF, COLUMNS, MPI_INT, &types[0]);
+  MPI_Type_create_subarray(3, (int[]){20, 40, 64}, (int[]){16, 32, 32}, (int[]){2, 4, 30}, MPI_ORDER_C, MPI_INT,
+                           &types[1]);
+  MPI_Type_create_subarray(3, (int[]){64, 40, 20}, (int[]){32, 32, 16}, (int[]){30, 4, 2}, MPI_ORDER_FORTRAN, MPI_INT,
+                           &types[2]);
+  MPI_Type_vector(ROWS, HALF / 2, 16 * COLUMNS, MPI_INT, &column);
+  MPI_Type_create_resized(column, 0, HALF / 2 * (MPI_Aint)sizeof(int), &types[3]);
+  const int items[4] = {ROWS * HALF, BOX, BOX, ROWS * HALF / 2};
+  for (int k = 0; k < 4; k++) {
+    const size_t room = (size_t)ranks * ITEMS * 20 * 40 * 64;
+    int *a = calloc(room, sizeof *a), *b = calloc(room, sizeof *b);
+    NEED(a && b);
+    for (size_t i = 0; i < room; i++) a[i] = (int)i + 1000003 * rank;
+    MPI_Type_commit(&types[k]);
+    const int n = items[k], root = ranks - 1;
+    MPI_Bcast(a, 2, types[k], root, MPI_COMM_WORLD);
+    if (rank == root) MPI_Bcast(a, n, MPI_INT, root, MPI_COMM_WORLD);
+    else MPI_Bcast(b, 1, types[k], root, MPI_COMM_WORLD);
+    MPI_Allgather(a, 2 * n, MPI_INT, b, 2, types[k], MPI_COMM_WORLD);
+    MPI_Allgather(a, 2, types[k], b, 2 * n, MPI_INT, MPI_COMM_WORLD);
+    MPI_Allgather(a, 1, types[k], b, 1, types[k], MPI_COMM_WORLD);
+    MPI_Gather(a, 1, types[k], b, n, MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Gather(a, n, MPI_INT, b, 1, types[k], 0, MPI_COMM_WORLD);
+    MPI_Scatter(a, 1, types[k], b, n, MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Scatter(a, n, MPI_INT, b, 1, types[k], 0, MPI_COMM_WORLD);
+    MPI_Alltoall(a, 2, types[k], b, 2 * n, MPI_INT, MPI_COMM_WORLD);
+    MPI_Alltoall(a, n, MPI_INT, b, 1, types[k], MPI_COMM_WORLD);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, b, 1, types[k], MPI_COMM_WORLD);
+    MPI_Type_free(&types[k]);
+    free(a);
+    free(b);
+  }
+  MPI_Type_free(&column);
+}
+
 int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"counts", counts}, {"left", left}, {"errors", errors},    {"wrong", wrong},
-               {"memory", memory}, {"many", many}, {"progress", progress}};
+  } cases[] = {{"counts", counts}, {"left", left}, {"errors", errors},     {"wrong", wrong},
+               {"memory", memory}, {"many", many}, {"progress", progress}, {"strided", strided}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
