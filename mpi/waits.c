@@ -256,7 +256,9 @@ TM_EXPORT int MPI_Testall(int count, MPI_Request *list, int *flag, MPI_Status *s
 /* Completes one request if one is done. Returns false if none is. *index is MPI_UNDEFINED if none is active. */
 static bool finish_any(int count, MPI_Request *list, struct natives *n, struct ask *a, int *index, MPI_Status *status,
                        int *code) {
-  *index = find_done(count, list);
+  /* If the MPI has completed one of its requests already, that is reported first: its handle is gone. */
+  const bool asked = a->flag && (a->index != MPI_UNDEFINED || a->code != MPI_SUCCESS);
+  *index = asked ? -1 : find_done(count, list);
   if (*index >= 0) {
     set_status(status);
     *code = tm_request_finish(tm_request_of(list[*index]), &list[*index]);

@@ -123,4 +123,27 @@ test_many_communicators() { each goes_well many; }
 test_errors_are_returned() { each goes_well errors; }
 test_memory() { each goes_well memory; }
 
+# What the door adds to a call of tutti, in machine instructions. Two communicators take turns in this program, so the counts of
+# tutti also show that a call of one does not keep the other from repeating its call quickly.
+costs() {
+  [ "$(uname -m)" = x86_64 ] || { skip "counted on x86-64 only"; return; }
+  "mpicc.$1" -std=c17 -D_GNU_SOURCE -O1 -I"$source/include" -o "steps.$1" "$source/tests/mpi/steps.c" -L"$build" -ltutti \
+    -Wl,-rpath,"$build" 2>compile.txt || complain "$1: $(cat compile.txt)"
+  LD_PRELOAD=$build/libtutti_mpi.so "./steps.$1" >steps.txt 2>err.txt || complain "$1: status $?: $(cat err.txt)"
+  local name mpi tutti most rows=0
+  while read -r name mpi tutti; do
+    case $name in
+      MPI_Barrier) most=150 ;;
+      MPI_Bcast) most=220 ;;
+      MPI_Iallreduce) most=1000 ;;
+      *) most=320 ;;
+    esac
+    [ $((mpi - tutti)) -le $most ] || complain "$1: $name has $mpi instructions, and tutti $tutti; expected $most more at most"
+    [ "$name" = MPI_Iallreduce ] || [ "$tutti" -lt 400 ] || complain "$1: tutti needs $tutti instructions for $name"
+    rows=$((rows + 1))
+  done <steps.txt
+  is "$1: counted calls" "$rows" 6
+}
+test_cost_in_instructions() { each costs; }
+
 run_tests

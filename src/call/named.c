@@ -15,7 +15,7 @@
 static inline bool is_again(const struct tutti_request *last, const struct tu_brief *b) {
   return last && b->send == last->brief.send && b->recv == last->brief.recv && b->count == last->brief.count &&
          b->type == last->brief.type && b->op == last->brief.op && b->root == last->brief.root && !last->comm->first &&
-         !tu_queue_others(last->comm);
+         (!tu_queue_others(last->comm) || !tu_queue_find_others(last->comm));
 }
 
 /* Returns where the request of such a call is kept. */

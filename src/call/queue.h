@@ -37,6 +37,9 @@ extern _Atomic uint32_t tu_queue_busy;
 static inline bool tu_queue_others(const struct tutti_comm *comm) {
   return atomic_load_explicit(&tu_queue_busy, memory_order_relaxed) > (comm && comm->listed ? 1 : 0);
 }
+/* The same, but removes communicators without open requests from the list first, so that the result is true only while
+ * there are some, or while another thread holds one. `comm` is held by this thread. */
+bool tu_queue_find_others(const struct tutti_comm *comm);
 /* Returns a communicator on which the calling thread has open requests, and holds it; NULL: there is none. The caller
  * leaves the communicator with tu_leave(visit). The function also frees failed requests of this thread for which the
  * program has no handle; if *error is TUTTI_OK, it becomes the error of the first of them. */
