@@ -72,21 +72,29 @@ static void give(struct tm_request *r) {
 
 /* ---- what a request keeps ---- */
 
-/* Replaces a datatype of the program by a duplicate, because the program may free it. */
-static bool keep_type(MPI_Datatype *type) {
-  const struct tm_type *t = *type ? tm_type_find(*type) : NULL;
-  if (!t || t->class != TM_DERIVED) return false;
-  return PMPI_Type_dup(*type, type) == MPI_SUCCESS;
+/* Replaces a derived datatype by a duplicate, because the program may free it while the request is open. */
+static void keep_type(MPI_Datatype *type, const struct tm_type **t, bool *duplicated) {
+  MPI_Datatype copy;
+  if (!*t || (*t)->class != TM_DERIVED || PMPI_Type_dup(*type, &copy) != MPI_SUCCESS) return;
+  *type = copy;
+  *t = tm_type_find(copy);
+  *duplicated = true;
 }
 
+/* Keeps what the program may free. Only the sides that count on this rank have valid datatypes. */
 static void keep(struct tm_request *r) {
-  const bool in = r->call.kind != TM_Barrier && r->call.kind != TM_Bcast, out = !tm_reduces(r->call.kind);
-  if (in && r->call.send.buffer != MPI_IN_PLACE) r->duplicated[0] = keep_type(&r->call.send.type);
-  else if (in && !out) r->duplicated[0] = keep_type(&r->call.send.type);
-  if (out && r->call.kind != TM_Barrier && r->call.recv.buffer != MPI_IN_PLACE)
-    r->duplicated[1] = keep_type(&r->call.recv.type);
-  r->holds_op = tm_reduces(r->call.kind) && !tm_op_is_predefined(r->call.op);
-  if (r->holds_op) tm_op_hold(r->call.op);
+  struct tm_job *job = &r->job;
+  if (tm_reduces(r->call.kind)) {
+    keep_type(&r->call.send.type, &job->in.type, &r->duplicated[0]);
+    job->out.type = job->in.type;
+    job->operands[0].type = job->operands[1].type = job->reduction.type = r->call.send.type;
+    r->holds_op = !tm_op_is_predefined(r->call.op);
+    if (r->holds_op) tm_op_hold(r->call.op);
+    return;
+  }
+  if (job->in.side == &r->call.send) keep_type(&r->call.send.type, &job->in.type, &r->duplicated[0]);
+  if (job->out.side == &r->call.recv) keep_type(&r->call.recv.type, &job->out.type, &r->duplicated[1]);
+  if (job->in.side == job->out.side) job->in.type = job->out.type;
 }
 
 static void release(struct tm_request *r) {
