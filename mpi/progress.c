@@ -30,7 +30,8 @@ bool tm_advance_mpi(void *context) {
   thread.inside = true;
   bool met = false;
   if (thread.watch) met = thread.watch->met(thread.watch);
-  else if (never != MPI_REQUEST_NULL && !atomic_flag_test_and_set_explicit(&advancing_mpi, memory_order_acquire)) {
+  /* A watch whose requests are all complete does not advance the MPI. */
+  if (!met && never != MPI_REQUEST_NULL && !atomic_flag_test_and_set_explicit(&advancing_mpi, memory_order_acquire)) {
     int flag;
     /* The thread is about to yield anyway. */
     const bool yields = opal_progress_set_yield_when_idle ? opal_progress_set_yield_when_idle(false) : false;
@@ -52,7 +53,8 @@ void tm_advance_tutti(void) {
 
 void tm_watch_wait(struct tm_watch *watch) {
   thread.watch = watch;
-  (void)!tutti_progress(tm_door.poller, 100);
+  /* The end of a second execution wakes no thread. */
+  (void)!tutti_progress(tm_door.poller, tm_door.mode == TM_VERIFY ? 1 : 100);
   thread.watch = NULL;
 }
 

@@ -71,6 +71,7 @@ static void find_region(struct tm_shadow *s) {
   const bool root = c->root == (int)k->rank;
   const struct tm_type *t = s->job->in.type;
   size_t items = (size_t)c->send.count;
+  s->items = items;
   switch (c->kind) {
     case TM_Barrier: return;
     case TM_Reduce:
@@ -80,10 +81,7 @@ static void find_region(struct tm_shadow *s) {
       s->items = (size_t)tm_count(c, &c->send, k->rank);
       items = total_of(c, &c->send, k->ranks);
       break;
-    case TM_Reduce_scatter_block:
-      s->items = items;
-      items *= k->ranks;
-      break;
+    case TM_Reduce_scatter_block: items *= k->ranks; break;
     case TM_Gather:
     case TM_Gatherv:
       if (!root) return;
@@ -95,7 +93,6 @@ static void find_region(struct tm_shadow *s) {
     default: break;
   }
   if (tm_reduces(c->kind)) {
-    if (s->items == 0) s->items = items;
     cover(s, c->recv.target, c->send.buffer == MPI_IN_PLACE ? items : s->items, t);
     return;
   }
@@ -236,6 +233,13 @@ static void compare_floats(struct tm_shadow *s, size_t real) {
   }
 }
 
+/* Returns true if a byte of an item of a predefined datatype is no part of the value: a long double of x86 has 10 bytes of 16. */
+static bool is_padding(const struct tm_type *t, size_t at) {
+  if (LDBL_MANT_DIG != 64 || t->class == TM_DERIVED) return false;
+  if (real_bytes(t) == 16) return at % 16 >= 10;
+  return t->class == TM_PAIR && t->size == 20 && at % t->size >= 10 && at % t->size < 16; /* MPI_LONG_DOUBLE_INT */
+}
+
 /* Compares the elements of a reduction without their gaps. */
 static void compare_packed(struct tm_shadow *s) {
   const size_t bytes = s->items * s->job->in.type->size;
@@ -250,7 +254,7 @@ static void compare_packed(struct tm_shadow *s) {
   at = 0;
   PMPI_Pack(s->call.recv.buffer, (int)s->items, side->type, theirs, (int)bytes, &at, MPI_COMM_SELF);
   for (size_t i = 0; i < bytes; i++)
-    if (ours[i] != theirs[i]) {
+    if (ours[i] != theirs[i] && !is_padding(s->job->in.type, i)) {
       complain(s, i, "");
       break;
     }
@@ -272,8 +276,9 @@ void tm_shadow_compare(struct tm_shadow *s) {
     else compare_packed(s);
     return;
   }
+  const struct tm_type *t = s->job->out.side ? s->job->out.type : NULL;
   for (size_t i = 0; i < s->bytes; i++)
-    if (s->region[i] != s->copy[i]) {
+    if (s->region[i] != s->copy[i] && !(t && is_padding(t, i))) {
       complain(s, i, "");
       return;
     }
