@@ -249,8 +249,10 @@ int tm_native_init(const struct tm_call *call, MPI_Info info, MPI_Request *reque
 /* ---- calls (call.c) ---- */
 
 int tm_run(const struct tm_call *call);
-/* Runs a call if that needs no translation, and sets *err to its outcome. Returns false if it does (short.c). */
+/* Run, or start, a call whose buffers tutti uses as they are, and set *err to the outcome. Return false if it needs a job
+ * (short.c). */
 bool tm_run_short(const struct tm_call *call, const struct tm_comm *comm, tutti_err *err);
+bool tm_start_short(const struct tm_call *call, const struct tm_comm *comm, tutti_request **request, tutti_err *err);
 int tm_start(const struct tm_call *call, MPI_Request *request);
 int tm_init(const struct tm_call *call, MPI_Info info, MPI_Request *request);
 /* Reports an error of tutti on a communicator, as the error handler of the communicator says. Returns the code for the

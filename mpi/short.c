@@ -1,6 +1,18 @@
-/* short.c: calls whose buffers tutti can use as they are, by the named functions of tutti, which repeat a call fastest. For
- * a call of 8 bytes, the translation in job.c would take longer than the call. */
+/* short.c: calls whose buffers tutti can use as they are. They are carried out without a job (job.c): for a call of 8 bytes,
+ * the translation there would take longer than the call. Blocking ones go to the named functions of tutti, which repeat a
+ * call fastest. */
 #include "door.h"
+
+/* A call of tutti that needs no job. */
+struct short_call {
+  tutti_collective collective;
+  const void *in;
+  void *out;
+  size_t count;
+  tutti_datatype type;
+  tutti_op op;
+  uint32_t root;
+};
 
 /* Returns the buffer as tutti names it. */
 static const void *buffer_of(const struct tm_side *s) { return s->buffer == MPI_IN_PLACE ? TUTTI_IN_PLACE : s->buffer; }
@@ -11,28 +23,25 @@ static bool has_root(const struct tm_call *c, const struct tm_comm *k) {
 
 /* ---- reductions ---- */
 
-static bool run_reduction(const struct tm_call *c, const struct tm_comm *k, tutti_err *err) {
+static bool find_reduction(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
+  static const tutti_collective collectives[TM_KINDS] = {[TM_Allreduce] = TUTTI_ALLREDUCE,
+                                                         [TM_Reduce] = TUTTI_REDUCE,
+                                                         [TM_Scan] = TUTTI_SCAN,
+                                                         [TM_Exscan] = TUTTI_EXSCAN,
+                                                         [TM_Reduce_scatter_block] = TUTTI_REDUCE_SCATTER};
   const struct tm_type *t = tm_type_find(c->send.type);
-  const size_t count = (size_t)c->send.count;
   bool native;
-  tutti_op op;
-  if (!t || !t->native || c->send.count < 0 || !tm_op_find(c->op, t, &op, &native) || !native) return false;
-  const void *in = buffer_of(&c->send);
-  void *out = c->recv.target;
-  switch (c->kind) {
-    case TM_Allreduce: *err = tutti_allreduce(k->tutti, in, out, count, t->type, op); return true;
-    case TM_Scan: *err = tutti_scan(k->tutti, in, out, count, t->type, op); return true;
-    case TM_Exscan: *err = tutti_exscan(k->tutti, in, out, count, t->type, op); return true;
-    case TM_Reduce:
-      if (!has_root(c, k)) return false;
-      *err = tutti_reduce(k->tutti, in, out, count, t->type, op, (uint32_t)c->root);
-      return true;
-    case TM_Reduce_scatter_block: /* in place, MPI has the result elsewhere */
-      if (in == TUTTI_IN_PLACE) return false;
-      *err = tutti_reduce_scatter(k->tutti, in, out, count, t->type, op);
-      return true;
-    default: return false;
-  }
+  if (c->kind == TM_Reduce_scatter || (c->kind == TM_Reduce && !has_root(c, k))) return false;
+  /* In place, MPI has the result elsewhere. */
+  if (c->kind == TM_Reduce_scatter_block && c->send.buffer == MPI_IN_PLACE) return false;
+  if (!t || !t->native || c->send.count < 0 || !tm_op_find(c->op, t, &s->op, &native) || !native) return false;
+  s->collective = collectives[c->kind];
+  s->in = buffer_of(&c->send);
+  s->out = c->recv.target;
+  s->count = (size_t)c->send.count;
+  s->type = t->type;
+  s->root = c->kind == TM_Reduce ? (uint32_t)c->root : 0;
+  return true;
 }
 
 /* ---- moves ---- */
@@ -50,16 +59,21 @@ static bool are_apart(const char *a, size_t a_bytes, const char *b, size_t b_byt
   return a + a_bytes <= b || b + b_bytes <= a;
 }
 
-static bool run_broadcast(const struct tm_call *c, const struct tm_comm *k, tutti_err *err) {
-  char *data;
-  size_t bytes;
-  if ((unsigned)c->root >= k->ranks || !find_side(&c->recv, &data, &bytes)) return false;
-  *err = tutti_broadcast(k->tutti, data, bytes, TUTTI_U8, (uint32_t)c->root);
+static bool set_move(struct short_call *s, tutti_collective collective, const char *in, char *out, size_t bytes,
+                     int root) {
+  *s = (struct short_call){collective, in, out, bytes, TUTTI_U8, TUTTI_SUM, (uint32_t)root};
   return true;
 }
 
+static bool find_broadcast(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
+  char *data;
+  size_t bytes;
+  if ((unsigned)c->root >= k->ranks || !find_side(&c->recv, &data, &bytes)) return false;
+  return set_move(s, TUTTI_BROADCAST, data, data, bytes, c->root);
+}
+
 /* A collective without a root that moves blocks of equal size. */
-static bool run_exchange(const struct tm_call *c, const struct tm_comm *k, tutti_err *err) {
+static bool find_exchange(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
   const bool gathers = c->kind == TM_Allgather;
   char *in = TUTTI_IN_PLACE, *out;
   size_t bytes, in_bytes;
@@ -68,12 +82,10 @@ static bool run_exchange(const struct tm_call *c, const struct tm_comm *k, tutti
     if (!find_side(&c->send, &in, &in_bytes) || in_bytes != bytes) return false;
     if (!are_apart(in, gathers ? bytes : k->ranks * bytes, out, k->ranks * bytes)) return false;
   }
-  if (gathers) *err = tutti_allgather(k->tutti, in, out, bytes, TUTTI_U8);
-  else *err = tutti_alltoall(k->tutti, in, out, bytes, TUTTI_U8);
-  return true;
+  return set_move(s, gathers ? TUTTI_ALLGATHER : TUTTI_ALLTOALL, in, out, bytes, 0);
 }
 
-static bool run_gather(const struct tm_call *c, const struct tm_comm *k, tutti_err *err) {
+static bool find_gather(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
   const bool root = c->root == (int)k->rank;
   char *in = TUTTI_IN_PLACE, *out = NULL;
   size_t bytes = 0, in_bytes;
@@ -83,11 +95,10 @@ static bool run_gather(const struct tm_call *c, const struct tm_comm *k, tutti_e
     if (root && !are_apart(in, bytes, out, k->ranks * bytes)) return false;
     bytes = in_bytes;
   }
-  *err = tutti_gather(k->tutti, in, out, bytes, TUTTI_U8, (uint32_t)c->root);
-  return true;
+  return set_move(s, TUTTI_GATHER, in, out, bytes, c->root);
 }
 
-static bool run_scatter(const struct tm_call *c, const struct tm_comm *k, tutti_err *err) {
+static bool find_scatter(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
   const bool root = c->root == (int)k->rank, stays = c->recv.buffer == MPI_IN_PLACE;
   char *in = NULL, *out = TUTTI_IN_PLACE;
   size_t bytes = 0, out_bytes;
@@ -97,18 +108,50 @@ static bool run_scatter(const struct tm_call *c, const struct tm_comm *k, tutti_
     if (root && !are_apart(out, bytes, in, k->ranks * bytes)) return false;
     bytes = out_bytes;
   }
-  *err = tutti_scatter(k->tutti, in, out, bytes, TUTTI_U8, (uint32_t)c->root);
-  return true;
+  return set_move(s, TUTTI_SCATTER, in, out, bytes, c->root);
+}
+
+static inline bool find_short(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
+  switch (c->kind) {
+    case TM_Bcast: return find_broadcast(c, k, s);
+    case TM_Barrier: return set_move(s, TUTTI_BARRIER, NULL, NULL, 0, 0);
+    case TM_Gather: return find_gather(c, k, s);
+    case TM_Scatter: return find_scatter(c, k, s);
+    case TM_Allgather:
+    case TM_Alltoall: return find_exchange(c, k, s);
+    default: return tm_reduces(c->kind) && find_reduction(c, k, s);
+  }
 }
 
 bool tm_run_short(const struct tm_call *c, const struct tm_comm *k, tutti_err *err) {
-  switch (c->kind) {
-    case TM_Bcast: return run_broadcast(c, k, err);
-    case TM_Barrier: *err = tutti_barrier(k->tutti); return true;
-    case TM_Gather: return run_gather(c, k, err);
-    case TM_Scatter: return run_scatter(c, k, err);
-    case TM_Allgather:
-    case TM_Alltoall: return run_exchange(c, k, err);
-    default: return tm_reduces(c->kind) && run_reduction(c, k, err);
+  struct short_call s;
+  if (!find_short(c, k, &s)) return false;
+  switch (s.collective) {
+    case TUTTI_ALLREDUCE: *err = tutti_allreduce(k->tutti, s.in, s.out, s.count, s.type, s.op); return true;
+    case TUTTI_REDUCE: *err = tutti_reduce(k->tutti, s.in, s.out, s.count, s.type, s.op, s.root); return true;
+    case TUTTI_SCAN: *err = tutti_scan(k->tutti, s.in, s.out, s.count, s.type, s.op); return true;
+    case TUTTI_EXSCAN: *err = tutti_exscan(k->tutti, s.in, s.out, s.count, s.type, s.op); return true;
+    case TUTTI_REDUCE_SCATTER: *err = tutti_reduce_scatter(k->tutti, s.in, s.out, s.count, s.type, s.op); return true;
+    case TUTTI_BROADCAST: *err = tutti_broadcast(k->tutti, s.out, s.count, s.type, s.root); return true;
+    case TUTTI_GATHER: *err = tutti_gather(k->tutti, s.in, s.out, s.count, s.type, s.root); return true;
+    case TUTTI_SCATTER: *err = tutti_scatter(k->tutti, s.in, s.out, s.count, s.type, s.root); return true;
+    case TUTTI_ALLGATHER: *err = tutti_allgather(k->tutti, s.in, s.out, s.count, s.type); return true;
+    case TUTTI_ALLTOALL: *err = tutti_alltoall(k->tutti, s.in, s.out, s.count, s.type); return true;
+    default: *err = tutti_barrier(k->tutti); return true;
   }
+}
+
+bool tm_start_short(const struct tm_call *c, const struct tm_comm *k, tutti_request **request, tutti_err *err) {
+  struct short_call s;
+  if (!find_short(c, k, &s)) return false;
+  *err = tutti_start(k->tutti,
+                     &(tutti_call){.collective = s.collective,
+                                   .send = s.in,
+                                   .recv = s.out,
+                                   .count = s.count,
+                                   .type = s.type,
+                                   .op = s.op,
+                                   .root = s.root},
+                     request);
+  return true;
 }
