@@ -23,6 +23,7 @@ struct slot {
   int persistent;   /* number of persistent requests on it */
   int *members;     /* ranks in the base communicator */
   struct spot spot; /* rank -1: this rank is not in it */
+  bool by_idup;     /* nonblocking collectives before the first blocking one are left to the MPI */
   MPI_Request idup; /* of MPI_Comm_idup, until the first use */
 };
 struct slots {
@@ -203,7 +204,8 @@ static void duplicate(struct program *p, struct slot *parent, struct random *r) 
     return;
   }
   /* The handle of MPI_Comm_idup is set when the request is complete. */
-  *s = (struct slot){.used = true, .is_cart = parent->is_cart, .spot = parent->spot, .idup = MPI_REQUEST_NULL};
+  *s = (struct slot){
+      .used = true, .is_cart = parent->is_cart, .spot = parent->spot, .by_idup = true, .idup = MPI_REQUEST_NULL};
   s->members = malloc((size_t)s->spot.size * sizeof *s->members);
   memcpy(s->members, parent->members, (size_t)s->spot.size * sizeof *s->members);
   s->spot.comm = MPI_COMM_NULL;
@@ -505,19 +507,28 @@ static bool frees_open(void) {
 #endif
 }
 
+/* Open MPI 4.1.4: threads that create communicators at the same time wait for each other for ever (ompi_comm_nextcid). */
+static bool creates(const struct program *p) {
+#ifdef OPEN_MPI
+  return !p->is_threaded;
+#else
+  return (void)p, true;
+#endif
+}
+
 static void step_comm(struct program *p, struct random *r) {
   static void (*const creators[])(struct program *, struct slot *, struct random *) = {split, create, duplicate, cart,
                                                                                        merge};
   struct slot *s = any_slot(p, r);
   if (rp_chance(r, 45) && s != &p->slots->slot[0] && s->persistent == 0) {
     rp_trace(p, "free slot %td", s - p->slots->slot);
-    if (!frees_open()) complete_some(p, s, 100);
+    if (!frees_open() || s->by_idup) complete_some(p, s, 100);
     release_slot(s);
     return;
   }
   const uint32_t which = rp_below(r, 5);
   if (s->spot.rank >= 0) settle(s);
-  if (room(p) > 0) creators[which](p, s, r);
+  if (room(p) > 0 && creates(p)) creators[which](p, s, r);
 }
 
 static void trace_call(const struct program *p, const struct call *c, const struct slot *s) {
