@@ -111,17 +111,41 @@ test_other_programs_do_not_notice() {
 
 # ---- calls ----
 
-goes_well() { # CASE MPI
-  local ranks
-  for ranks in 2 4; do
-    [ "$2 $ranks" = "mpich 4" ] && [ "$(nproc)" -lt 4 ] && continue # it never yields a core
-    door 0 "" "$2" "$ranks" "./cases.$2" "$1"
-  done
+goes_well() { # CASE RANKS MPI
+  [ "$3 $2" = "mpich 4" ] && [ "$(nproc)" -lt 4 ] && return # it never yields a core
+  door 0 "" "$3" "$2" "./cases.$3" "$1"
 }
-test_one_progress() { each goes_well progress; }
-test_many_communicators() { each goes_well many; }
-test_errors_are_returned() { each goes_well errors; }
-test_memory() { each goes_well memory; }
+test_one_progress() { each goes_well progress 2 && each goes_well progress 4; }
+test_many_communicators() { each goes_well many 2; }
+test_errors_are_returned() { each goes_well errors 3; }
+test_memory() { each goes_well memory 2; }
+
+# ---- other languages, and programs that no one has written ----
+
+test_fortran() {
+  has_mpi openmpi || return 0
+  command -v mpif90.openmpi gfortran >/dev/null || { skip "gfortran is not installed (tools/setup mpi)"; return; }
+  local said
+  said=$(bash "$source/tests/mpi/fortran.sh" "$build" --quick 2>&1) || complain "$said"
+}
+
+test_python() {
+  has_mpi openmpi || return 0
+  /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || { skip "mpi4py is not installed (tools/setup mpi)"; return; }
+  door 0 --verify openmpi 2 /usr/bin/python3 -c 'from mpi4py import MPI
+comm = MPI.COMM_WORLD
+assert comm.allreduce(comm.rank) == 1 and comm.gather(comm.rank) in (None, [0, 1])
+comm.Ibarrier().Wait()'
+  has mpi4py "$err" ", 0 differences"
+}
+
+# 200 programs; tools/check-mpi runs 10,000.
+test_random_programs() {
+  has_mpi openmpi || return 0
+  local said
+  said=$(bash "$source/tests/mpi/random_programs.sh" "$build" openmpi 200 3 2>&1) || complain "$said"
+  has "random programs" "$said" " 0 differences, 0 failures"
+}
 
 # What the door adds to a call of tutti, in machine instructions. Two communicators take turns in this program, so the counts of
 # tutti also show that a call of one does not keep the other from repeating its call quickly.

@@ -115,8 +115,7 @@ static struct tutti_comm *go_on_from(struct walk *w, struct tutti_comm *comm) {
 bool tu_queue_find_others(const struct tutti_comm *comm) {
   struct walk w = {.own = comm, .left = POLLED};
   if (!tu_queue_others(comm)) return false;
-  for (struct tutti_comm *c = begin_walk(&w); c; c = go_on_from(&w, c)) {
-  }
+  for (struct tutti_comm *c = begin_walk(&w); c; c = go_on_from(&w, c)) {}
   return tu_queue_others(comm);
 }
 

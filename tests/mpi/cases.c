@@ -120,7 +120,7 @@ static void many(void) {
 
 /* Each rank waits in one library for what a peer does after it has waited in the other one. */
 static void progress(void) {
-  enum { COUNT = 1 << 18, ROUNDS = 20 };
+  enum { COUNT = 1 << 18, ROUNDS = 8 };
   static int in[COUNT], out[COUNT], message[COUNT], received[COUNT];
   const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
   MPI_Request collective, send;
