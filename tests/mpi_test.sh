@@ -21,27 +21,18 @@ has_mpi openmpi || [ -n "${TEST_LONG:-}" ] || { echo "Open MPI is not installed 
 # Debian's Open MPI 4.1.4 adds integers of 8 bits wrongly with AVX.
 launcher_openmpi=(mpirun.openmpi --oversubscribe --mca op ^avx)
 launcher_mpich=(mpirun.mpich)
-# with OPTION MPI RANKS COMMAND...: runs a command with the door.
-with() {
-  local -n launcher=launcher_$2
-  "$tutti" mpi ${1:+"$1"} -- "${launcher[@]}" -n "${@:3}"
-}
-# launch MPI RANKS COMMAND...: the same without.
+# launch MPI RANKS COMMAND...: runs a command without the door.
 launch() {
   local -n launcher=launcher_$1
   "${launcher[@]}" -n "${@:2}"
 }
-# door STATUS OPTION MPI RANKS COMMAND...: runs it, with a time limit, and checks the status. Sets `err`.
+# door STATUS OPTION MPI RANKS COMMAND...: runs a command with the door, with a time limit, and checks the status. Sets `err`.
 door() {
-  local expected=$1
+  local expected=$1 status
   shift
-  with "$@" >out.txt 2>err.txt &
-  local pid=$! status
-  { sleep 60 && kill "$pid" && echo "killed after 60 s" >>err.txt; } 2>/dev/null &
-  local guard=$!
-  wait "$pid"
+  local -n launcher=launcher_$2
+  timeout -k 5 100 "$tutti" mpi ${1:+"$1"} -- "${launcher[@]}" -n "${@:3}" >out.txt 2>err.txt
   status=$?
-  { kill "$guard" && wait "$guard"; } 2>/dev/null
   err=$(cat err.txt)
   [ "$status" = "$expected" ] || complain "$*: status $status, expected $expected: $(tail -3 err.txt)"
 }
