@@ -48,7 +48,7 @@ static void name_form(char *text, size_t bytes, int kind, int form) {
 }
 
 static void print_table(uint64_t (*sum)[TM_FORMS][TM_REASONS]) {
-  uint64_t routed = 0, left = 0;
+  unsigned long long routed = 0, left = 0;
   for (int k = 0; k < TM_KINDS; k++)
     for (int f = 0; f < TM_FORMS; f++)
       for (int r = 0; r < TM_REASONS; r++) {
@@ -62,8 +62,8 @@ static void print_table(uint64_t (*sum)[TM_FORMS][TM_REASONS]) {
   for (int i = 0; i < OTHERS_MAX && others[i].name; i++)
     fprintf(stderr, "tutti-mpi:   %-30s %10llu  left to " TM_MPI_NAME ": %s (rank 0)\n", others[i].name,
             (unsigned long long)others[i].count, reasons[TM_NOT_TAKEN]);
-  fprintf(stderr, "tutti-mpi: %llu calls of %d ranks: %llu routed, %llu left to " TM_MPI_NAME "\n",
-          (unsigned long long)(routed + left), tm_door.ranks, (unsigned long long)routed, (unsigned long long)left);
+  fprintf(stderr, "tutti-mpi: %llu calls of %d ranks: %llu routed, %llu left to " TM_MPI_NAME "\n", routed + left,
+          tm_door.ranks, routed, left);
 }
 
 void tm_report(void) {

@@ -75,9 +75,6 @@
 /* in a program that polls with tutti_test: minimum time between two checks for dead peers and time-outs, in ns */
 #define LOOK_NS 20000000u
 #define NS_PER_US 1000u
-/* Time, in ns, for which a rank does not look again how the other ranks use their cores, because each look takes a cache miss
- * for each rank. What they work in this time counts as if they worked during a long yield that follows. */
-#define OTHERS_NS 50000u
 /* A rank considers how at most this many ranks of its host, itself included, use their cores. On a host with more
  * ranks, these are the rank itself and those that follow it in rank order. */
 #define ASKED_RANKS 64u
@@ -244,9 +241,8 @@ static void yield_core(const struct tutti_comm *comm, uint64_t now, bool again) 
    * ran. */
   if (again) judge_yield(comm, now);
   begin_rest(t, now, again);
-  if (comm->patience.adapts && now - tu_core_watch.others_asked_at >= OTHERS_NS) {
+  if (comm->patience.adapts) {
     struct others others = ask_others(t);
-    tu_core_watch.others_asked_at = now;
     tu_core_watch.others_worked = others.worked_ns;
     if (others.busy_until > tu_max(now, tu_core_watch.busy_until)) be_busy(comm, others.busy_until);
   }

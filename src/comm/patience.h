@@ -29,9 +29,9 @@ struct tu_core_watch {
   uint64_t asked_at;
   uint64_t sleeps, slept_ns; /* number of the thread's voluntary sleeps since asked_at, and their total time in ns */
   uint64_t rested_at;        /* time when the thread's last yield or sleep ended, in ns; 0: none yet */
-  /* yielded_at: time when the last yield began. others_worked: total time that the other ranks had worked until
-   * others_asked_at, which is then or a short time before. All in ns */
-  uint64_t yielded_at, others_worked, others_asked_at;
+  /* yielded_at: time when the last yield began. others_worked: total time that the other ranks had worked until then.
+   * Both in ns */
+  uint64_t yielded_at, others_worked;
   /* what the kernel reported at asked_at: CPU time of the thread in us, and its numbers of involuntary (preempted) and
    * of voluntary (blocked) context switches */
   uint64_t cpu_us, preempted, blocked;
