@@ -18,7 +18,8 @@ void tm_say(const char *format, ...) {
   fprintf(stderr, "tutti-mpi: rank %d: %s\n", tm_door.rank, line);
 }
 
-enum tm_mode tm_read_mode(void) {
+/* Reads TUTTI_MPI. */
+static enum tm_mode read_mode(void) {
   static const char *const names[] = {"off", "collectives", "report", "verify"};
   const char *text = getenv("TUTTI_MPI");
   if (!text || !*text) return TM_QUIET;
@@ -70,7 +71,7 @@ void tm_begin(void) {
   int level = MPI_THREAD_SINGLE;
   PMPI_Query_thread(&level);
   tm_door.threads = level == MPI_THREAD_MULTIPLE;
-  tm_door.mode = tm_read_mode();
+  tm_door.mode = read_mode();
   PMPI_Comm_rank(MPI_COMM_WORLD, &tm_door.rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &tm_door.ranks);
   const int missing = tm_presence_missing(tm_door.ranks);

@@ -66,8 +66,6 @@ int tm_presence_missing(int ranks);
 void tm_begin(void);
 /* Closes the door. Collective over MPI_COMM_WORLD, before PMPI_Finalize. */
 void tm_end(void);
-/* Reads TUTTI_MPI. */
-enum tm_mode tm_read_mode(void);
 /* Prints a line on standard error: "tutti-mpi: rank R: ...". */
 __attribute__((format(printf, 1, 2))) void tm_say(const char *format, ...);
 

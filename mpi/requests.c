@@ -128,18 +128,21 @@ static enum tm_reason make(const struct tm_call *c, struct tm_comm *k, struct tm
 
 /* ---- starting ---- */
 
-/* Ends the start of a nonblocking call. */
-static int open_request(struct tm_request *r, tutti_err err, MPI_Request *handle) {
-  if (err != TUTTI_OK) {
-    const int code = tm_fail(r->comm, err, tm_kind_names[r->call.kind]);
-    release(r);
-    *handle = MPI_REQUEST_NULL;
-    return code;
+/* Ends the start of a nonblocking call, or the making of a persistent request: gives the program the handle, or the error. */
+static int give_handle(struct tm_request *r, tutti_err err, MPI_Request *handle) {
+  if (err == TUTTI_OK) {
+    *handle = handle_of(r);
+    return MPI_SUCCESS;
   }
+  const int code = tm_fail(r->comm, err, tm_kind_names[r->call.kind]);
+  release(r);
+  *handle = MPI_REQUEST_NULL;
+  return code;
+}
+
+static void note_open(struct tm_request *r) {
   r->active = true;
   tm_add(&tm_open, 1);
-  *handle = handle_of(r);
-  return MPI_SUCCESS;
 }
 
 /* Starts a call that needs no job. Returns false if it needs one. */
@@ -158,7 +161,8 @@ static bool start_short(const struct tm_call *c, struct tm_comm *k, MPI_Request 
   r->comm = k;
   r->tutti = request;
   tm_add(&k->users, 1);
-  *code = open_request(r, err, handle);
+  if (err == TUTTI_OK) note_open(r);
+  *code = give_handle(r, err, handle);
   return true;
 }
 
@@ -178,7 +182,9 @@ int tm_start(const struct tm_call *c, MPI_Request *handle) {
     r->shadow = tm_shadow_begin(&r->job, false);
     if (r->shadow) tm_shadow_start(r->shadow);
   }
-  return open_request(r, tutti_start(k->tutti, &r->job.call, &r->tutti), handle);
+  const tutti_err err = tutti_start(k->tutti, &r->job.call, &r->tutti);
+  if (err == TUTTI_OK) note_open(r);
+  return give_handle(r, err, handle);
 }
 
 /* Persistent requests match in the order in which they are made, and may be started in any order. So each has a
@@ -196,14 +202,7 @@ int tm_init(const struct tm_call *c, MPI_Info info, MPI_Request *handle) {
   if (tm_door.mode == TM_VERIFY) r->shadow = tm_shadow_begin(&r->job, true);
   tutti_err err = tutti_comm_dup(k->tutti, &r->own);
   if (err == TUTTI_OK) err = tutti_prepare(r->own, &r->job.call, &r->tutti);
-  if (err != TUTTI_OK) {
-    const int code = tm_fail(k, err, tm_kind_names[c->kind]);
-    release(r);
-    *handle = MPI_REQUEST_NULL;
-    return code;
-  }
-  *handle = handle_of(r);
-  return MPI_SUCCESS;
+  return give_handle(r, err, handle);
 }
 
 int tm_request_start(struct tm_request *r) {
@@ -212,8 +211,7 @@ int tm_request_start(struct tm_request *r) {
   if (r->shadow) tm_shadow_start(r->shadow);
   const tutti_err err = tutti_restart(r->tutti);
   if (err != TUTTI_OK) return tm_fail(r->comm, err, "Start");
-  r->active = true;
-  tm_add(&tm_open, 1);
+  note_open(r);
   return MPI_SUCCESS;
 }
 

@@ -14,12 +14,6 @@ static int keyval = MPI_KEYVAL_INVALID;
 
 /* ---- predefined datatypes ---- */
 
-struct predefined {
-  MPI_Datatype type;
-  enum tm_class class;
-  bool is_signed;
-};
-
 static bool has_native(enum tm_class class, size_t size, bool is_signed, tutti_datatype *type) {
   static const tutti_datatype integers[2][9] = {{[1] = TUTTI_U8, [2] = TUTTI_U16, [4] = TUTTI_U32, [8] = TUTTI_U64},
                                                 {[1] = TUTTI_I8, [2] = TUTTI_I16, [4] = TUTTI_I32, [8] = TUTTI_I64}};
