@@ -22,10 +22,7 @@ int tm_fail(const struct tm_comm *k, tutti_err err, const char *function) {
 
 static int leave(const struct tm_call *c, enum tm_reason reason) {
   if (tm_door.mode >= TM_REPORT) tm_count_call(c->kind, TM_BLOCKING, reason);
-  tm_native_begin();
-  const int code = tm_native_run(c);
-  tm_native_end();
-  return code;
+  return tm_native_run(c);
 }
 
 /* Runs a call whose translation has failed for want of memory: all ranks get an error. */

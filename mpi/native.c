@@ -52,12 +52,19 @@ static int init_large(const struct tm_call *c, MPI_Info info, MPI_Request *reque
 }
 #endif
 
-int tm_native_run(const struct tm_call *c) {
+static int run(const struct tm_call *c) {
   if (c->large) return run_large(c);
   switch (c->kind) {
     TM_COLLECTIVES(RUN)
     default: return MPI_ERR_INTERN;
   }
+}
+
+int tm_native_run(const struct tm_call *c) {
+  tm_native_begin();
+  const int code = run(c);
+  tm_native_end();
+  return code;
 }
 
 int tm_native_start(const struct tm_call *c, MPI_Request *request) {

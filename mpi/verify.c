@@ -170,8 +170,12 @@ struct tm_shadow *tm_shadow_begin(const struct tm_job *job, bool persistent) {
   /* Persistent requests may start in any order. The second executions are nonblocking calls, which match in the order of
    * their start, so each request has a communicator of its own for them. (MPI_Gather_init of MPICH 4.0.2 sends what the
    * buffer held then.) */
-  if (persistent) PMPI_Comm_dup(s->call.comm, &s->comm);
-  if (persistent) s->call.comm = s->magnitudes.comm = s->comm;
+  if (persistent) {
+    tm_native_begin();
+    PMPI_Comm_dup(s->call.comm, &s->comm);
+    tm_native_end();
+    s->call.comm = s->magnitudes.comm = s->comm;
+  }
   return s;
 }
 

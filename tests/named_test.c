@@ -1,7 +1,7 @@
 /* test: timeout=120 */
 /* named_test.c: the named functions, blocking and non-blocking, and tutti_run_call. Each must give the same result as
- * tutti_start with an equal tutti_call. Calls are repeated, as a repeated short call takes a fast path; counts and
- * displacements change between calls, also in place, in the same arrays. */
+ * tutti_start with an equal tutti_call. Calls are repeated, as a repeated short call takes a fast path, also while others
+ * are open; counts and displacements change between calls, also in place, in the same arrays. */
 #include "conform.h"
 
 enum { ROUNDS = 6, REPEATS = 5 };
@@ -132,6 +132,60 @@ static void arrays_change(struct player *p) {
   }
 }
 
+enum ending { WAITS, WAITS_BACKWARDS, TESTS, WAITS_A_MOMENT, WAITS_FOR_ANY, WAITS_FOR_ALL, ENDINGS };
+
+static void end_one(struct player *p, tutti_request **request, enum ending ending) {
+  for (bool done = false; !done && p->stage->failures == 0;) {
+    tutti_err err = TUTTI_OK;
+    if (ending == TESTS) err = tutti_test(request, &done);
+    else if (ending == WAITS_A_MOMENT) err = tutti_wait_for(request, 1, &done);
+    else done = (err = tutti_wait(request)) == TUTTI_OK;
+    if (!good(p, err, "the end of a request")) return;
+  }
+}
+
+static void end_all(struct player *p, tutti_request **requests, size_t count, enum ending ending) {
+  size_t index;
+  if (ending == WAITS_FOR_ALL) (void)good(p, tutti_wait_all(requests, count), "tutti_wait_all");
+  for (size_t i = 0; i < count; i++) {
+    if (ending == WAITS_FOR_ANY && good(p, tutti_wait_any(requests, count, &index), "tutti_wait_any"))
+      requests[index] = NULL; /* a persistent one would be found again */
+    if (ending != WAITS_FOR_ANY) end_one(p, &requests[ending == WAITS_BACKWARDS ? count - 1 - i : i], ending);
+  }
+}
+
+/* Starts calls that repeat earlier ones, one or several at a time, some of them persistent, and ends them in all ways. */
+static void repetitions_overlap(struct player *p) {
+  enum { OPEN = 3, NUMBERS = 5 };
+  int32_t in[OPEN][NUMBERS], out[OPEN][NUMBERS * TROUPE_MAX];
+  tutti_request *requests[OPEN] = {NULL}, *persistent = NULL;
+  uint64_t state = p->seed;
+  const tutti_call call = {
+      .collective = TUTTI_ALLREDUCE, .send = in[0], .recv = out[0], .count = NUMBERS, .type = TUTTI_I32};
+  if (!good(p, tutti_prepare(p->comm, &call, &persistent), "tutti_prepare")) return;
+  for (int round = 0; round < 400 && p->stage->failures == 0; round++) {
+    const size_t open = 1 + ranks_random(&state) % OPEN;
+    const bool restarts = ranks_random(&state) % 3 == 0;
+    for (size_t i = 0; i < OPEN; i++)
+      for (int n = 0; n < NUMBERS; n++) in[i][n] = round + n + (int32_t)(i * 100 + p->rank);
+    if (restarts) requests[0] = persistent;
+    tutti_err err = restarts ? tutti_restart(persistent)
+                             : tutti_iallreduce(p->comm, in[0], out[0], NUMBERS, TUTTI_I32, TUTTI_SUM, &requests[0]);
+    if (err == TUTTI_OK && open > 1) err = tutti_iallgather(p->comm, in[1], out[1], NUMBERS, TUTTI_I32, &requests[1]);
+    if (err == TUTTI_OK && open > 2)
+      err = tutti_iallreduce(p->comm, in[2], out[2], NUMBERS, TUTTI_I32, TUTTI_SUM, &requests[2]);
+    if (!good(p, err, "a start")) break;
+    end_all(p, requests, open, (enum ending)(ranks_random(&state) % ENDINGS));
+    const int32_t ranks = (int32_t)p->ranks, sum = ranks * (round + 4) + ranks * (ranks - 1) / 2;
+    if (out[0][4] != sum) wrong(p, "round %d: the first sum is %d, expected %d", round, out[0][4], sum);
+    if (open > 1 && out[1][NUMBERS * (ranks - 1) + 4] != round + 104 + ranks - 1)
+      wrong(p, "round %d: %d, expected %d", round, out[1][NUMBERS * (ranks - 1) + 4], round + 104 + ranks - 1);
+    if (open > 2 && out[2][4] != sum + 200 * ranks) wrong(p, "round %d: the second sum is %d", round, out[2][4]);
+    if (ranks_random(&state) % 4 == 0) (void)good(p, tutti_barrier(p->comm), "tutti_barrier");
+  }
+  tutti_request_free(persistent);
+}
+
 /* Sends to the next rank, without blocking, and receives from the previous one. */
 static void send_and_receive(struct player *p) {
   int32_t sent = (int32_t)p->rank, received = -1;
@@ -195,6 +249,7 @@ static const struct {
   bool fails;
 } cases[] = {{"every function", every_function, false},
              {"arrays change in place", arrays_change, false},
+             {"repetitions overlap", repetitions_overlap, false},
              {"send and receive", send_and_receive, false},
              {"tutti_run_call takes every field", run_call_knows_all, false},
              {"input in parts is refused", input_in_parts_is_refused, true}};

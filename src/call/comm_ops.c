@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
-#include "call/request.h"
+#include "call/again.h"
 #include "call/resolve.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
@@ -34,15 +34,10 @@ tutti_err tutti_comm_op_create_sized(tutti_comm *comm, const tutti_op_options *o
   return err;
 }
 
-/* Makes later calls with this operation unlike all earlier ones, so that they are checked again, and refused. The
- * requests stay, because one of them may be running: the program may call from within an operation. */
+/* Lets later calls with this operation be checked again, and refused. */
 static void forget(tutti_comm *comm, tutti_op op) {
   comm->memo->valid = false;
-  for (size_t i = 0; i < sizeof comm->again / sizeof comm->again[0]; i++) {
-    struct tutti_request *last = comm->again[i];
-    if (last && tu_reduces(last->brief.collective) && last->brief.op == op)
-      last->brief.send = last; /* no call has such a buffer */
-  }
+  tu_again_forget_op(comm, op);
 }
 
 tutti_err tutti_comm_op_free(tutti_comm *comm, tutti_op op) {

@@ -3,17 +3,8 @@
 
 #include <math.h>
 
-#include "call/request.h"
+#include "call/again.h"
 #include "mover/pace.h"
-
-/* Releases the requests that are prepared for the fast path, because the fast path reads messages directly, past the
- * simulated wire. */
-static void forget_straight(tutti_comm *comm) {
-  for (size_t i = 0; i < sizeof comm->again / sizeof comm->again[0]; i++) {
-    if (comm->again[i]) tu_request_release(comm->again[i]);
-    comm->again[i] = NULL;
-  }
-}
 
 tutti_err tu_comm_set_wire(struct tutti_comm *comm, double bytes_per_s, struct tu_error *error) {
   if (bytes_per_s < 0 || !isfinite(bytes_per_s))
@@ -23,7 +14,7 @@ tutti_err tu_comm_set_wire(struct tutti_comm *comm, double bytes_per_s, struct t
   if (comm->open_requests > 0)
     return tu_fail(error, TUTTI_ERR_ARGUMENT, "simulated wire: its speed cannot change while %u requests are open",
                    comm->open_requests);
-  forget_straight(comm);
+  tu_again_forget(comm); /* the fast path reads messages directly, past the simulated wire */
   tu_pace_remove(comm->mover);
   bool laid = bytes_per_s <= 0 || tu_pace_lay(comm->mover, bytes_per_s);
   comm->pace = comm->mover->pace;

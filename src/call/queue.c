@@ -121,9 +121,14 @@ bool tu_queue_find_others(const struct tutti_comm *comm) {
 
 void tu_queue_visit(struct tutti_comm *comm, void (*visit)(struct tutti_comm *comm, void *context), void *context) {
   struct walk w = {.own = comm, .left = LOOKED_AT};
-  if (comm) visit(comm, context);
-  if (!tu_queue_others(comm)) return;
-  for (struct tutti_comm *c = begin_walk(&w); c; c = go_on_from(&w, c)) visit(c, context);
+  struct tutti_comm *c = comm;
+  if (!c && tu_queue_others(NULL)) c = begin_walk(&w);
+  while (c) {
+    tu_queue_leave_straight(c);
+    visit(c, context);
+    if (c != comm) c = go_on_from(&w, c);
+    else c = tu_queue_others(comm) ? begin_walk(&w) : NULL;
+  }
 }
 
 /* ---- requests ---- */
@@ -165,6 +170,7 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   else comm->last = r->previous;
   if (r->stalled_since) tu_chain_go_on(comm->transport);
   comm->open_requests--;
+  r->straight = false;
   r->error.code = TUTTI_OK;
   if (error) r->error = *error;
   else if (r->message) tell_message(r);
@@ -176,11 +182,21 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   tu_bell_ring(comm->transport, comm->transport->rank);
 }
 
+void tu_queue_end(struct tutti_request *r) { complete(r, NULL); }
+
+void tu_queue_leave_straight(struct tutti_comm *comm) {
+  struct tutti_request *r = comm->first;
+  if (!r || !r->straight) return;
+  r->straight = false;
+  tu_execution_leave_straight(&r->execution);
+}
+
 static bool poll_one(struct tutti_request *r) {
   if (r->comm->failed) {
     complete(r, &r->comm->error);
     return true;
   }
+  if (r->straight) tu_queue_leave_straight(r->comm);
   if (r->comm->pace) tu_pace_look(r->comm->pace);
   bool moved = tu_execution_poll(&r->execution);
   if (r->execution.partition) tu_request_tell(r);

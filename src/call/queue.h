@@ -8,6 +8,10 @@
 /* Adds a request to the open requests of its communicator. For this function and the following ones, the caller holds
  * the communicator. */
 void tu_queue_add(struct tutti_request *request);
+/* Ends an open request that is complete. */
+void tu_queue_end(struct tutti_request *request);
+/* Takes the open request that is on the fast path off it; does nothing if none is. */
+void tu_queue_leave_straight(struct tutti_comm *comm);
 /* Removes a communicator, which is about to be destroyed, from the process's list of communicators with open requests.
  * The communicator has no open request. */
 void tu_queue_forget(struct tutti_comm *comm);

@@ -8,6 +8,7 @@
 
 #include "algo/algo.h"
 #include "algo/tuning.h"
+#include "call/again.h"
 #include "call/tensors.h"
 #include "comm/operations.h"
 
@@ -57,13 +58,6 @@ static struct tutti_request *take_idle(struct tutti_comm *comm, const struct tu_
   return NULL;
 }
 
-struct tutti_request *tu_request_take_idle(struct tutti_comm *comm) {
-  struct tutti_request *r = comm->idle;
-  comm->idle = r->idle_next;
-  comm->idle_count--;
-  return r;
-}
-
 void tu_request_destroy(struct tutti_request *r) {
   if (!r) return;
   for (size_t i = 0; i < r->child_count; i++) tu_request_destroy(r->children[i]);
@@ -90,6 +84,7 @@ void tu_request_release(struct tutti_request *r) {
     tu_request_destroy(r);
     return;
   }
+  if (tu_again_keep(r)) return;
   /* the cache is full: free the last request of the list, which has been idle for the longest time */
   if (comm->idle_count == IDLE_MAX) {
     struct tutti_request **link = &comm->idle;

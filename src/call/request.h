@@ -23,8 +23,11 @@ enum tu_request_state { TU_REQUEST_UNSTARTED, TU_REQUEST_OPEN, TU_REQUEST_COMPLE
 
 struct tutti_request {
   struct tutti_comm *comm;
-  struct tu_brief brief; /* arguments of a request that is kept in tutti_comm.again for the fast path */
-  uint64_t id;           /* number of this request among all that the communicator has created; never 0 */
+  /* where in tutti_comm.again the request is kept when it is complete, for calls with the arguments `brief`; NULL: not
+   * there */
+  struct tutti_request **place;
+  struct tu_brief brief;
+  uint64_t id; /* number of this request among all that the communicator has created; never 0 */
   struct tu_signature signature;
   struct tu_call_tensors *tensors;
   /* copied counts and offsets of a vector variant: counts of in, offsets of in, counts of out, offsets of out */
@@ -56,6 +59,8 @@ struct tutti_request {
    * request complete also sees its error and what the call has written. */
   _Atomic uint8_t state;
   bool persistent, detached;
+  bool ready;            /* prepared for the fast path, with the buffers of the last run */
+  bool straight;         /* open, and on the fast path; the request is then the only open one of the communicator */
   struct tu_error error; /* outcome of the completed request */
   /* address of the tu_thread (thread state) of the thread that started the request */
   const void *starter;
@@ -93,10 +98,9 @@ tutti_err tu_call_arithmetic(const struct tutti_comm *comm, const struct tu_call
                              struct tu_arithmetic *a, struct tu_error *error);
 /* Returns true if the counts, displacements and addresses of blocks are those with which the request was made. */
 bool tu_request_has_blocks(const struct tutti_request *request, const tutti_call *call);
-/* Returns a request to the cache of idle requests; for a group of calls, returns each request of the group. */
+/* Keeps a request at its place, or returns it to the cache of idle requests; for a group of calls, each request of the
+ * group. */
 void tu_request_release(struct tutti_request *request);
-/* Removes the most recently released request from the cache of idle requests, and returns it. */
-struct tutti_request *tu_request_take_idle(struct tutti_comm *comm);
 void tu_request_destroy(struct tutti_request *request);
 
 #endif

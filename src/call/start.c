@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/sized.h"
+#include "call/again.h"
 #include "call/partition.h"
 #include "call/progress.h"
 #include "call/queue.h"
@@ -58,6 +59,7 @@ static uint64_t tag_of(const struct tutti_request *r) { return r->number << 32 |
 void tu_request_start(struct tutti_request *r) {
   open_request(r);
   if (r->comm->mover->outgrown) tu_mover_grow(r->comm->mover);
+  tu_queue_leave_straight(r->comm);
   uint64_t tag = tu_p2p_tag(r->tag, r->signature.lanes);
   if (!r->program->point_to_point) {
     r->number = ++r->comm->number;
@@ -69,16 +71,22 @@ void tu_request_start(struct tutti_request *r) {
   tu_queue_add(r);
 }
 
-/* Starts a request on the fast path, and waits for it for a short time. Sends data first and publishes the call
+/* Starts a request on the fast path. Returns true if it is complete already. Sends data first and publishes the call
  * afterwards. The publication is not urgent, because other ranks read it only after they have waited for some time. */
-bool tu_request_run_straight(struct tutti_request *r) {
+static inline bool start_straight(struct tutti_request *r) {
   struct tu_execution *e = &r->execution;
   if (r->comm->mover->outgrown) tu_mover_grow(r->comm->mover);
   r->number = ++r->comm->number;
+  r->ready = false; /* an operation of the program, from which it may call, does not find the request that runs */
   tu_execution_start_straight(e, tag_of(r));
   bool done = tu_execution_poll_straight(e, 0);
   post(r);
-  if (done || tu_wait_straight(r->comm, e)) return true;
+  return r->ready = done;
+}
+
+bool tu_request_run_straight(struct tutti_request *r) {
+  struct tu_execution *e = &r->execution;
+  if (start_straight(r) || (r->ready = tu_wait_straight(r->comm, e))) return true;
   open_request(r);
   tu_execution_leave_straight(e);
   tu_queue_add(r);
@@ -131,8 +139,8 @@ static tutti_err acquire(tutti_comm *comm, const tutti_call *call, bool has_hand
   (*request)->message = call->message;
   (*request)->user.context = call->op_context ? call->op_context : (*request)->own_op_context;
   (*request)->timeout_ms = call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
-  (*request)->persistent = false;
-  (*request)->detached = false;
+  (*request)->persistent = (*request)->detached = (*request)->ready = false;
+  (*request)->place = NULL;
   return TUTTI_OK;
 }
 
@@ -143,10 +151,40 @@ static void move_started(tutti_comm *comm) {
   if (comm->first) tu_bell_ring(comm->transport, comm->transport->rank);
 }
 
+/* Starts a request that is ready for the fast path. No other request is open. */
+static void start_ready(struct tutti_request *r) {
+  struct tutti_comm *comm = r->comm;
+  open_request(r);
+  r->straight = !start_straight(r);
+  tu_queue_add(r);
+  if (!r->straight) tu_queue_end(r);
+  else tu_bell_ring(comm->transport, comm->transport->rank);
+}
+
+static void note_place(struct tutti_request *r, const tutti_call *call) {
+  r->brief = tu_brief_of(call);
+  r->place = tu_again_place(r->comm, &r->brief, call->order);
+}
+
+/* Starts a call that repeats an earlier one. Returns false if it does not. */
+static bool start_again(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  const struct tu_brief b = tu_brief_of(call);
+  struct tutti_request **place = tu_again_place(comm, &b, call->order), *r = *place;
+  if (!tu_again_fits_call(r, &b, call) || !r->ready) return false;
+  *place = NULL;
+  r->timeout_ms = comm->timeout_ms;
+  *request = r;
+  start_ready(r);
+  return true;
+}
+
 tutti_err tu_call_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
   struct tutti_request *r;
+  const bool plain = request && tu_is_plain(call);
+  if (plain && !tu_comm_failed_by_now(comm) && start_again(comm, call, request)) return TUTTI_OK;
   tutti_err err = acquire(comm, call, request != NULL, &r);
   if (err != TUTTI_OK) return err;
+  if (plain) note_place(r, call);
   r->detached = !request;
   if (request) *request = r;
   tu_request_start(r);
@@ -309,6 +347,7 @@ static tutti_err prepare(tutti_comm *comm, const tutti_call *call, tutti_request
   tutti_err err = acquire(comm, call, true, &r);
   if (err != TUTTI_OK) return err;
   r->persistent = true;
+  if (tu_is_plain(call)) note_place(r, call);
   tu_request_set_state(r, TU_REQUEST_UNSTARTED);
   *request = r;
   return TUTTI_OK;
@@ -342,6 +381,10 @@ static tutti_err restart(tutti_request *request) {
     return tu_thread_error(&error);
   }
   if (tu_comm_failed_by_now(request->comm)) return tu_thread_error(&request->comm->error);
+  if (request->ready && !request->comm->first) {
+    start_ready(request);
+    return TUTTI_OK;
+  }
   tu_request_start(request);
   move_started(request->comm);
   return TUTTI_OK;

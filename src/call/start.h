@@ -18,8 +18,8 @@ tutti_err tu_call_refuse(tutti_comm *comm, const char *function, const struct tu
 tutti_err tu_refuse_to_hang(tutti_comm *comm);
 /* Starts a request. */
 void tu_request_start(struct tutti_request *request);
-/* Starts a request on the fast path; no other request may be open. Returns true if the request is complete already;
- * otherwise it is open. */
+/* Starts a request on the fast path, and waits for it for a short time; no other request may be open. Returns true if the
+ * request is complete; otherwise it is open. */
 bool tu_request_run_straight(struct tutti_request *request);
 /* Returns the name of the public function for a collective, for example "tutti_allreduce". */
 const char *tu_call_name(tutti_collective collective);

@@ -2,6 +2,7 @@
  * other communicators that no other thread holds (stall.c). */
 #include <sched.h>
 
+#include "call/again.h"
 #include "call/look.h"
 #include "call/partition.h"
 #include "call/progress.h"
@@ -39,7 +40,10 @@ static tutti_err conclude(struct tutti_request **request) {
   }
   /* end this thread's published wait; if another thread has completed the request, the wait is still published */
   tu_chain_go_on(r->comm->transport);
-  if (r->persistent) return err;
+  if (r->persistent) {
+    if (r->place && !r->ready) (void)tu_again_prepare(r);
+    return err;
+  }
   *request = NULL;
   tu_request_release(r);
   return err;
@@ -180,10 +184,12 @@ static bool is_over(uint64_t end, struct tu_stall *stall) {
 }
 
 /* Waits until the request is complete, or the time `end` has come. */
-static void wait_until(const struct tutti_request *r, uint64_t end) {
+static void wait_until(struct tutti_request *r, uint64_t end) {
   struct tu_stall stall = {0};
   struct tutti_comm *comm = r->comm;
   tu_progress_pause(comm);
+  if (r->straight && end == UINT64_MAX && !tu_queue_find_others(comm) && tu_wait_straight(comm, &r->execution))
+    tu_queue_end(r);
   while (!is_done(r) && !is_over(end, &stall)) {
     if (tu_poll_all(comm)) tu_stall_goes_on(comm, &stall);
     else tu_stall(comm, &stall);

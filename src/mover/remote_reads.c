@@ -28,13 +28,18 @@ void tu_remote_hear_wanted(struct tu_remote *r, struct tu_remote_end *e, uint32_
 
 /* ---- the receiver ---- */
 
-static void tell(struct tu_remote *r, uint64_t comm, uint32_t to, uint32_t lane, uint8_t kind, uint32_t sequence) {
+/* Returns false if out of memory. */
+static bool tell(struct tu_remote *r, uint64_t comm, uint32_t to, uint32_t lane, uint8_t kind, uint32_t sequence) {
   const struct tu_frame f = {.comm_id = comm, .kind = kind, .lane = (uint8_t)lane, .sequence = sequence};
-  (void)r->wire->ops->post(r->wire, to, TU_IN_ORDER, &f, NULL, 0);
+  return r->wire->ops->post(r->wire, to, TU_IN_ORDER, &f, NULL, 0);
 }
 
 static void tell_end(struct tu_remote *r, const struct tu_remote_end *e, uint8_t kind, uint32_t sequence) {
-  tell(r, e->comm->number, e->peer, e->lane, kind, sequence);
+  struct tu_error error;
+  if (tell(r, e->comm->number, e->peer, e->lane, kind, sequence)) return;
+  /* The sender would wait for the word for ever. */
+  tu_fail_memory(&error, sizeof(struct tu_frame), "an answer to rank %u of the job", e->peer);
+  tu_remote_fail(r, e->comm, &error);
 }
 
 static void want(struct tu_remote *r, struct tu_lent *l) {
@@ -72,7 +77,8 @@ void tu_remote_hear_lent(struct tu_remote *r, uint32_t from, const struct tu_fra
   const struct tu_wire_ops *ops = r->wire->ops;
   struct tu_remote_end *e = tu_remote_begin_slice(r, from, f, note->bytes);
   if (!e || !make_lents(r, e)) {
-    tell(r, f->comm_id, from, f->lane, TU_FRAME_RETURNED, f->sequence); /* the communicator has failed, or ended */
+    (void)tell(r, f->comm_id, from, f->lane, TU_FRAME_RETURNED,
+               f->sequence); /* the communicator has failed, or ended */
     return;
   }
   struct tu_lent *l = tu_remote_lent_at(e, f->sequence);

@@ -215,6 +215,14 @@ static void draw_agreed(struct call *c, struct random *r) {
   c->real = c->real && c->row->class == OF_FLOAT;
 }
 
+#ifndef OPEN_MPI
+static bool elements_have_gaps(const struct row *row) {
+  int size;
+  MPI_Type_size(row->type, &size);
+  return size < row->extent;
+}
+#endif
+
 /* Changes what is right, but what the MPI would carry out wrongly. */
 static void avoid_errors(struct call *c) {
 #ifdef OPEN_MPI
@@ -227,6 +235,11 @@ static void avoid_errors(struct call *c) {
   if ((c->kind == K_Reduce_scatter || c->kind == K_Reduce_scatter_block) && !c->operation->commutes &&
       c->row->gaps_kept)
     c->kind = K_Allreduce;
+  /* MPICH 4.0.2: a long message that is sent as bytes and received as elements with gaps is "truncated", or its bytes come
+   * into the gaps. MPI_Gather, MPI_Scatter, and MPI_Alltoall in place send such messages. */
+  const bool has_gaps = elements_have_gaps(c->row);
+  if ((c->kind == K_Gather || c->kind == K_Scatter) && has_gaps) c->kind = K_Allgather;
+  if ((c->kind == K_Alltoall || c->kind == K_Alltoallv) && has_gaps) c->in_place = false;
   /* MPICH 4.0.2: wrong results of MPI_Ialltoall in place, and MPI_Reduce in place reads at the address MPI_IN_PLACE. */
   if ((c->kind == K_Alltoall || c->kind == K_Alltoallv) && c->form != BLOCKING) c->in_place = false;
   if (c->kind == K_Reduce) c->in_place = false;
@@ -237,14 +250,14 @@ static void avoid_errors(struct call *c) {
 
 static size_t common_divisor(size_t a, size_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-/* Open MPI 4.1.4: each rank chooses the algorithm of MPI_Allgatherv, and the segments of MPI_Bcast and MPI_Gather, by the size
- * of its own datatype. Ranks with datatypes of different sizes hang, or put data in wrong places. */
+/* Each rank chooses how it carries out some collectives by the size of its own datatype. Ranks with datatypes of different
+ * sizes hang, or put data in wrong places. Open MPI 4.1.4: the algorithm of MPI_Allgatherv, the segments of MPI_Bcast and
+ * MPI_Gather. MPICH 4.0.2: the segments of MPI_Allgatherv. */
 static bool sizes_must_agree(const struct call *c) {
 #ifdef OPEN_MPI
   return !rp_strict() && (c->kind == K_Allgatherv || c->kind == K_Bcast || c->kind == K_Gather);
 #else
-  (void)c;
-  return false;
+  return !rp_strict() && c->kind == K_Allgatherv;
 #endif
 }
 

@@ -1,0 +1,53 @@
+/* again.c: which requests a communicator keeps for calls that repeat an earlier one. */
+#include "call/again.h"
+
+#include "comm/operations.h"
+
+enum { PLACES = sizeof((struct tutti_comm *)0)->again / sizeof(struct tutti_request *) };
+
+const char tu_by_blocks;
+
+/* Returns true if the program has freed the operation since the call began. */
+static bool op_is_freed(const struct tutti_request *r) {
+  struct tu_user_op user;
+  const struct tu_brief *b = &r->brief;
+  return tu_reduces(b->collective) && b->op >= TUTTI_COMM_OPS && !tu_user_op_find(r->comm, b->op, &user);
+}
+
+bool tu_again_prepare(struct tutti_request *r) {
+  struct tu_execution *e = &r->execution;
+  r->ready = r->place && !op_is_freed(r) && tu_execution_goes_straight(e, r->in_data, r->out_data) &&
+             tu_execution_prepare_straight(e, r->in_data, r->out_data);
+  return r->ready;
+}
+
+bool tu_again_keep(struct tutti_request *r) {
+  struct tutti_request **place = r->place;
+  if (!place || !tu_again_prepare(r)) return false;
+  struct tutti_request *before = *place;
+  *place = r;
+  r->persistent = false;
+  if (before) {
+    before->place = NULL;
+    tu_request_release(before);
+  }
+  return true;
+}
+
+void tu_again_forget(struct tutti_comm *comm) {
+  for (size_t i = 0; i < PLACES; i++) {
+    struct tutti_request *kept = comm->again[i];
+    comm->again[i] = NULL;
+    if (!kept) continue;
+    kept->place = NULL;
+    tu_request_release(kept);
+  }
+}
+
+void tu_again_forget_op(struct tutti_comm *comm, tutti_op op) {
+  for (size_t i = 0; i < PLACES; i++) {
+    struct tutti_request *kept = comm->again[i];
+    if (kept && tu_reduces(kept->brief.collective) && kept->brief.op == op)
+      kept->brief.send = kept; /* no call has such a buffer */
+  }
+}

@@ -1,0 +1,62 @@
+/* again.h: calls that repeat an earlier one. A communicator keeps the requests of some calls in tutti_comm.again. A call
+ * with the same arguments takes the request from there, without checks and translation. If its messages are short, it is
+ * carried out on the fast path (engine/straight.c). */
+#ifndef TU_AGAIN_H
+#define TU_AGAIN_H
+
+#include "call/request.h"
+#include "plan/collective.h"
+
+static inline bool tu_has_blocks(const tutti_call *call) { return call->send_blocks || call->recv_blocks; }
+
+/* Returns true if the call sets only what a named function can set, and an order. Only such calls are kept. */
+static inline bool tu_is_plain(const tutti_call *call) {
+  return !call->algorithm && !call->plan && !call->in && !call->out && !call->on_ready && !call->in_parts &&
+         !call->lanes && !call->timeout_ms && !call->message && !call->op_context && !call->element_bytes &&
+         !call->flags && !call->leaves && !call->folded && (uint32_t)call->order <= TUTTI_ORDER_CANONICAL &&
+         tu_is_collective(call->collective) && call->collective < TUTTI_SEND;
+}
+
+/* Stands in tu_brief for a buffer whose blocks have addresses of their own, so that no call with a buffer is taken for
+ * a repetition. */
+extern const char tu_by_blocks;
+
+static inline struct tu_brief tu_brief_of(const tutti_call *call) {
+  return (struct tu_brief){call->send_blocks && !call->send ? &tu_by_blocks : call->send,
+                           call->recv_blocks && !call->recv ? (void *)(uintptr_t)&tu_by_blocks : call->recv,
+                           call->count,
+                           call->collective,
+                           call->type,
+                           call->op,
+                           call->root};
+}
+
+/* Returns where the request of such a call is kept. */
+static inline struct tutti_request **tu_again_place(struct tutti_comm *comm, const struct tu_brief *b, tutti_order order) {
+  return &comm->again[(2 * (b->root % TU_AGAIN_ROOTS) + (order != TUTTI_ORDER_ANY)) * TU_COLLECTIVES + b->collective];
+}
+
+/* Returns true if the call has the arguments of the kept request, and no request of the communicator is open. */
+static inline bool tu_again_fits(const struct tutti_request *kept, const struct tu_brief *b) {
+  return kept && b->send == kept->brief.send && b->recv == kept->brief.recv && b->count == kept->brief.count &&
+         b->type == kept->brief.type && b->op == kept->brief.op && b->root == kept->brief.root && !kept->comm->first;
+}
+
+/* The same for a plain call, which may have counts, displacements, and addresses of blocks. */
+static inline bool tu_again_fits_call(const struct tutti_request *kept, const struct tu_brief *b, const tutti_call *call) {
+  return tu_again_fits(kept, b) &&
+         ((b->collective < TUTTI_GATHERV && !tu_has_blocks(call)) || tu_request_has_blocks(kept, call));
+}
+
+/* Prepares a complete request of a plain call for the fast path, with the buffers of its last run. Returns false if the
+ * fast path cannot carry it out, or there is no memory. */
+bool tu_again_prepare(struct tutti_request *request);
+/* Keeps a complete request that has a place. Returns false if the request cannot be kept; the caller still owns it. */
+bool tu_again_keep(struct tutti_request *request);
+/* Releases all kept requests. */
+void tu_again_forget(struct tutti_comm *comm);
+/* Makes later calls with this operation, which is freed, unlike all earlier ones. The requests stay, because one of them may
+ * be running: the program may call from within an operation. */
+void tu_again_forget_op(struct tutti_comm *comm, tutti_op op);
+
+#endif
