@@ -236,7 +236,7 @@ static int conclude(struct tm_request *r, MPI_Request *handle) {
   return code;
 }
 
-/* Advances the call of tutti. */
+/* Advances the call of tutti, and with it all others. */
 static void test(struct tm_request *r) {
   if (r->ended) return;
   const tutti_err err = tutti_test(&r->tutti, &r->ended);
@@ -249,7 +249,8 @@ int tm_request_finish(struct tm_request *r, MPI_Request *handle) {
 }
 
 void tm_request_advance(struct tm_request *r) {
-  test(r);
+  if (r->ended) tm_advance_tutti();
+  else test(r);
   if (!tm_request_done(r)) (void)tm_advance_mpi(NULL);
 }
 

@@ -45,7 +45,7 @@ each() { # FUNCTION...: calls it with each MPI that is installed
 }
 
 compile() {
-  "mpicc.$1" -std=c17 -O1 -o "cases.$1" "$source/tests/mpi/cases.c" 2>compile.txt || complain "$1: $(cat compile.txt)"
+  "mpicc.$1" -std=c17 -D_DEFAULT_SOURCE -O1 -o "cases.$1" "$source/tests/mpi/cases.c" 2>compile.txt || complain "$1: $(cat compile.txt)"
 }
 each compile
 
@@ -106,7 +106,8 @@ goes_well() { # CASE RANKS MPI
   [ "$3 $2" = "mpich 4" ] && [ "$(nproc)" -lt 4 ] && return # it never yields a core
   door 0 "" "$3" "$2" "./cases.$3" "$1"
 }
-test_one_progress() { each goes_well progress 2 && each goes_well progress 4; }
+goes_on_under_verify() { TUTTI_ALGORITHM=scan=chain door 0 --verify "$1" 3 "./cases.$1" between; }
+test_one_progress() { each goes_on_under_verify && each goes_well progress 2 && each goes_well progress 4; }
 test_many_communicators() { each goes_well many 2; }
 test_errors_are_returned() { each goes_well errors 3; }
 test_memory() { each goes_well memory 2; }

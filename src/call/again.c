@@ -16,6 +16,7 @@ static bool op_is_freed(const struct tutti_request *r) {
 
 bool tu_again_prepare(struct tutti_request *r) {
   struct tu_execution *e = &r->execution;
+  if (r->ready && !r->comm->pace && !op_is_freed(r)) return true;
   r->ready = r->place && !op_is_freed(r) && tu_execution_goes_straight(e, r->in_data, r->out_data) &&
              tu_execution_prepare_straight(e, r->in_data, r->out_data);
   return r->ready;

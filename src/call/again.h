@@ -32,7 +32,8 @@ static inline struct tu_brief tu_brief_of(const tutti_call *call) {
 }
 
 /* Returns where the request of such a call is kept. */
-static inline struct tutti_request **tu_again_place(struct tutti_comm *comm, const struct tu_brief *b, tutti_order order) {
+static inline struct tutti_request **tu_again_place(struct tutti_comm *comm, const struct tu_brief *b,
+                                                    tutti_order order) {
   return &comm->again[(2 * (b->root % TU_AGAIN_ROOTS) + (order != TUTTI_ORDER_ANY)) * TU_COLLECTIVES + b->collective];
 }
 
@@ -43,7 +44,8 @@ static inline bool tu_again_fits(const struct tutti_request *kept, const struct 
 }
 
 /* The same for a plain call, which may have counts, displacements, and addresses of blocks. */
-static inline bool tu_again_fits_call(const struct tutti_request *kept, const struct tu_brief *b, const tutti_call *call) {
+static inline bool tu_again_fits_call(const struct tutti_request *kept, const struct tu_brief *b,
+                                      const tutti_call *call) {
   return tu_again_fits(kept, b) &&
          ((b->collective < TUTTI_GATHERV && !tu_has_blocks(call)) || tu_request_has_blocks(kept, call));
 }

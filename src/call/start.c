@@ -154,11 +154,15 @@ static void move_started(tutti_comm *comm) {
 /* Starts a request that is ready for the fast path. No other request is open. */
 static void start_ready(struct tutti_request *r) {
   struct tutti_comm *comm = r->comm;
+  if (start_straight(r)) {
+    r->error.code = TUTTI_OK;
+    tu_request_set_state(r, TU_REQUEST_COMPLETE);
+    return;
+  }
   open_request(r);
-  r->straight = !start_straight(r);
+  r->straight = true;
   tu_queue_add(r);
-  if (!r->straight) tu_queue_end(r);
-  else tu_bell_ring(comm->transport, comm->transport->rank);
+  tu_bell_ring(comm->transport, comm->transport->rank);
 }
 
 static void note_place(struct tutti_request *r, const tutti_call *call) {

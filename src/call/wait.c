@@ -188,8 +188,10 @@ static void wait_until(struct tutti_request *r, uint64_t end) {
   struct tu_stall stall = {0};
   struct tutti_comm *comm = r->comm;
   tu_progress_pause(comm);
-  if (r->straight && end == UINT64_MAX && !tu_queue_find_others(comm) && tu_wait_straight(comm, &r->execution))
+  if (r->straight && end == UINT64_MAX && !tu_queue_find_others(comm) && tu_wait_straight(comm, &r->execution)) {
+    r->ready = true;
     tu_queue_end(r);
+  }
   while (!is_done(r) && !is_over(end, &stall)) {
     if (tu_poll_all(comm)) tu_stall_goes_on(comm, &stall);
     else tu_stall(comm, &stall);

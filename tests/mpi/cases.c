@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, ranks;
 
@@ -147,6 +148,28 @@ static void progress(void) {
   }
 }
 
+/* Rank 1 has to hand on a scan of all ranks while it waits, in all ways, for a scan with rank 2. Rank 2 comes to that one when
+ * the first is complete. Of the second scan, rank 1 has its own result at once in one library, and not in the other one. */
+static void between(void) {
+  enum { ROUNDS = 6 };
+  int sums[2] = {0}, done = 0;
+  MPI_Comm pair;
+  MPI_Comm_split(MPI_COMM_WORLD, rank > 0 ? 0 : MPI_UNDEFINED, rank, &pair);
+  for (int i = 0; i < ROUNDS; i++) {
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status statuses[2];
+    if (rank == 0) usleep(2000);
+    MPI_Iscan(&rank, &sums[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+    if (rank != 1) MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+    if (rank > 0 && i % 3 == 0) MPI_Scan(&rank, &sums[1], 1, MPI_INT, MPI_SUM, pair);
+    if (rank > 0 && i % 3 > 0) MPI_Iscan(&rank, &sums[1], 1, MPI_INT, MPI_SUM, pair, &requests[0]);
+    for (done = i % 3 != 1; !done;) MPI_Testall(2, requests, &done, statuses);
+    MPI_Waitall(2, requests, statuses);
+    NEED(sums[0] == sum_to(rank + 1) && sums[1] == sum_to(rank + 1));
+  }
+  if (rank > 0) MPI_Comm_free(&pair);
+}
+
 /* Derived datatypes that are grids of pieces: half of the columns of a matrix, a box of an array, interleaved columns. One side
  * has the datatype, the other one contiguous data; then both have it. */
 static void strided(void) {
@@ -191,8 +214,9 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"counts", counts}, {"left", left}, {"errors", errors},     {"wrong", wrong},
-               {"memory", memory}, {"many", many}, {"progress", progress}, {"strided", strided}};
+  } cases[] = {{"counts", counts},     {"left", left},       {"errors", errors},
+               {"wrong", wrong},       {"memory", memory},   {"many", many},
+               {"progress", progress}, {"between", between}, {"strided", strided}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

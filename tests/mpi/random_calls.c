@@ -42,6 +42,7 @@ struct call {
   enum form form;
   int size, rank, root;
   bool in_place, real, large;
+  bool strict; /* the MPI carries out nothing of it, so its errors do not matter */
   const struct row *row;
   const struct operation *operation; /* NULL: a move */
   MPI_Datatype type;                 /* of a reduction: that of the row, or a duplicate */
@@ -216,10 +217,12 @@ static void draw_agreed(struct call *c, struct random *r) {
 }
 
 #ifndef OPEN_MPI
-static bool elements_have_gaps(const struct row *row) {
-  int size;
+/* Returns true if an element has gaps, or is composed of several. */
+static bool is_composed(const struct row *row) {
+  int size, integers, addresses, datatypes, combiner;
   MPI_Type_size(row->type, &size);
-  return size < row->extent;
+  MPI_Type_get_envelope(row->type, &integers, &addresses, &datatypes, &combiner);
+  return size < row->extent || combiner != MPI_COMBINER_NAMED;
 }
 #endif
 
@@ -235,11 +238,11 @@ static void avoid_errors(struct call *c) {
   if ((c->kind == K_Reduce_scatter || c->kind == K_Reduce_scatter_block) && !c->operation->commutes &&
       c->row->gaps_kept)
     c->kind = K_Allreduce;
-  /* MPICH 4.0.2: a long message that is sent as bytes and received as elements with gaps is "truncated", or its bytes come
+  /* MPICH 4.0.2: a long message that is sent as bytes and received as composed elements is "truncated", or its bytes come
    * into the gaps. MPI_Gather, MPI_Scatter, and MPI_Alltoall in place send such messages. */
-  const bool has_gaps = elements_have_gaps(c->row);
-  if ((c->kind == K_Gather || c->kind == K_Scatter) && has_gaps) c->kind = K_Allgather;
-  if ((c->kind == K_Alltoall || c->kind == K_Alltoallv) && has_gaps) c->in_place = false;
+  const bool composed = is_composed(c->row);
+  if ((c->kind == K_Gather || c->kind == K_Scatter) && composed) c->kind = K_Allgather;
+  if ((c->kind == K_Alltoall || c->kind == K_Alltoallv) && composed) c->in_place = false;
   /* MPICH 4.0.2: wrong results of MPI_Ialltoall in place, and MPI_Reduce in place reads at the address MPI_IN_PLACE. */
   if ((c->kind == K_Alltoall || c->kind == K_Alltoallv) && c->form != BLOCKING) c->in_place = false;
   if (c->kind == K_Reduce) c->in_place = false;
@@ -255,9 +258,9 @@ static size_t common_divisor(size_t a, size_t b) { return b == 0 ? a : common_di
  * MPI_Gather. MPICH 4.0.2: the segments of MPI_Allgatherv. */
 static bool sizes_must_agree(const struct call *c) {
 #ifdef OPEN_MPI
-  return !rp_strict() && (c->kind == K_Allgatherv || c->kind == K_Bcast || c->kind == K_Gather);
+  return !c->strict && (c->kind == K_Allgatherv || c->kind == K_Bcast || c->kind == K_Gather);
 #else
-  return !rp_strict() && c->kind == K_Allgatherv;
+  return !c->strict && c->kind == K_Allgatherv;
 #endif
 }
 
@@ -522,7 +525,8 @@ struct call *rp_call_make(struct program *p, const struct spot *spot, uint64_t s
   c->size = spot->size;
   c->rank = spot->rank;
   draw_agreed(c, &agreed);
-  if (!rp_strict()) avoid_errors(c);
+  c->strict = rp_strict() && !spot->by_idup;
+  if (!c->strict) avoid_errors(c);
   /* Both MPIs use datatypes and operations of persistent collectives after the program has freed them. */
   c->free_early = rp_chance(local, 50) && !rp_skips("early") && (form != PERSISTENT || rp_strict());
   c->large = rp_chance(local, 25) && c->kind != K_Barrier;

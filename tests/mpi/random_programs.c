@@ -23,7 +23,6 @@ struct slot {
   int persistent;   /* number of persistent requests on it */
   int *members;     /* ranks in the base communicator */
   struct spot spot; /* rank -1: this rank is not in it */
-  bool by_idup;     /* nonblocking collectives before the first blocking one are left to the MPI */
   MPI_Request idup; /* of MPI_Comm_idup, until the first use */
 };
 struct slots {
@@ -111,7 +110,7 @@ static void add_slot(struct program *p, MPI_Comm comm, const int *members, int s
   const int i = free_slot(p);
   if (i == 0) abort(); /* the caller has seen that there is room */
   struct slot *s = &p->slots->slot[i];
-  *s = (struct slot){.used = true, .spot = {comm, size, -1}, .idup = MPI_REQUEST_NULL};
+  *s = (struct slot){.used = true, .spot = {.comm = comm, .size = size, .rank = -1}, .idup = MPI_REQUEST_NULL};
   s->members = malloc((size_t)size * sizeof *s->members);
   memcpy(s->members, members, (size_t)size * sizeof *members);
   int base_rank = 0;
@@ -214,8 +213,8 @@ static void duplicate(struct program *p, struct slot *parent, struct random *r) 
     return;
   }
   /* The handle of MPI_Comm_idup is set when the request is complete. */
-  *s = (struct slot){
-      .used = true, .is_cart = parent->is_cart, .spot = parent->spot, .by_idup = true, .idup = MPI_REQUEST_NULL};
+  *s = (struct slot){.used = true, .is_cart = parent->is_cart, .spot = parent->spot, .idup = MPI_REQUEST_NULL};
+  s->spot.by_idup = true;
   s->members = malloc((size_t)s->spot.size * sizeof *s->members);
   memcpy(s->members, parent->members, (size_t)s->spot.size * sizeof *s->members);
   s->spot.comm = MPI_COMM_NULL;
@@ -532,7 +531,7 @@ static void step_comm(struct program *p, struct random *r) {
   struct slot *s = any_slot(p, r);
   if (rp_chance(r, 45) && s != &p->slots->slot[0] && s->persistent == 0) {
     rp_trace(p, "free slot %td", s - p->slots->slot);
-    if (!frees_open() || s->by_idup) complete_some(p, s, 100);
+    if (!frees_open() || s->spot.by_idup) complete_some(p, s, 100);
     release_slot(s);
     return;
   }

@@ -124,6 +124,7 @@ enum form { BLOCKING, NONBLOCKING, PERSISTENT };
 struct spot {
   MPI_Comm comm;
   int size, rank;
+  bool by_idup; /* nonblocking collectives before the first blocking one are left to the MPI */
 };
 
 struct program;
