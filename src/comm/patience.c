@@ -50,7 +50,7 @@
 #define POLLS_PER_US 16u      /* lower bound of polls per us: a poll takes about 30 ns */
 #define POLLS_PER_CLOCK 8u    /* number of polls between two readings of the clock, while a rank polls by the clock */
 #define POLLS_PER_FOREIGN 32u /* number of polls between two calls of tutti_foreign.progress, which take about 100 ns */
-#define YIELDS_PER_FOREIGN 4u /* the same for yields */
+#define YIELDS_PER_FOREIGN 4u /* the same for yields: the first of them are for the other ranks */
 #define SPIN_NS 300000u
 /* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. The
  * rank yields after each poll, so it need not notice other programs. */
@@ -294,7 +294,7 @@ bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *s) {
     else tu_pause();
     return false;
   }
-  const bool asks = s->yields % YIELDS_PER_FOREIGN == 0 || s->yields >= comm->patience.yields;
+  const bool asks = (s->yields + 1) % YIELDS_PER_FOREIGN == 0 || s->yields >= comm->patience.yields;
   if (asks && advance_foreign(comm, s)) return false;
   if (s->yields >= comm->patience.yields) return true;
   uint64_t now = tu_clock_ns();
