@@ -73,6 +73,15 @@ COUNTED(Ineighbor_alltoallw,
     return code;                             \
   }
 
+/* A program may poll with these. */
+#define POLLED(name, parameters, arguments)                                           \
+  TM_EXPORT int MPI_##name parameters {                                               \
+    if (atomic_load_explicit(&tm_open, memory_order_relaxed) > 0) tm_advance_tutti(); \
+    return PMPI_##name arguments;                                                     \
+  }
+POLLED(Win_test, (MPI_Win win, int *flag), (win, flag))
+POLLED(Parrived, (MPI_Request request, int partition, int *flag), (request, partition, flag))
+
 GUARDED(Win_create, (void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win),
         (base, size, disp_unit, info, comm, win))
 GUARDED(Win_allocate, (MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win),

@@ -175,7 +175,10 @@ TM_EXPORT int MPI_Test(MPI_Request *handle, int *flag, MPI_Status *status) {
 
 TM_EXPORT int MPI_Request_get_status(MPI_Request handle, int *flag, MPI_Status *status) {
   struct tm_request *r = tm_request_of(handle);
-  if (!r) return PMPI_Request_get_status(handle, flag, status);
+  if (!r) {
+    if (!is_native(1, &handle)) tm_advance_tutti();
+    return PMPI_Request_get_status(handle, flag, status);
+  }
   if (r->active && !tm_request_done(r)) tm_request_advance(r);
   *flag = !r->active || tm_request_done(r);
   if (*flag) set_status(status);

@@ -22,26 +22,23 @@ bool tu_again_prepare(struct tutti_request *r) {
   return r->ready;
 }
 
-bool tu_again_keep(struct tutti_request *r) {
+void tu_request_release(struct tutti_request *r) {
   struct tutti_request **place = r->place;
-  if (!place || !tu_again_prepare(r)) return false;
+  if (!place || r->comm->failed || !tu_again_prepare(r)) {
+    tu_request_retire(r);
+    return;
+  }
   struct tutti_request *before = *place;
   *place = r;
   r->persistent = false;
-  if (before) {
-    before->place = NULL;
-    tu_request_release(before);
-  }
-  return true;
+  if (before) tu_request_retire(before);
 }
 
 void tu_again_forget(struct tutti_comm *comm) {
   for (size_t i = 0; i < PLACES; i++) {
     struct tutti_request *kept = comm->again[i];
     comm->again[i] = NULL;
-    if (!kept) continue;
-    kept->place = NULL;
-    tu_request_release(kept);
+    if (kept) tu_request_retire(kept);
   }
 }
 

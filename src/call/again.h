@@ -53,8 +53,8 @@ static inline bool tu_again_fits_call(const struct tutti_request *kept, const st
 /* Prepares a complete request of a plain call for the fast path, with the buffers of its last run. Returns false if the
  * fast path cannot carry it out, or there is no memory. */
 bool tu_again_prepare(struct tutti_request *request);
-/* Keeps a complete request that has a place. Returns false if the request cannot be kept; the caller still owns it. */
-bool tu_again_keep(struct tutti_request *request);
+/* Keeps a complete request at its place, or retires it (request.h). */
+void tu_request_release(struct tutti_request *request);
 /* Releases all kept requests. */
 void tu_again_forget(struct tutti_comm *comm);
 /* Makes later calls with this operation, which is freed, unlike all earlier ones. The requests stay, because one of them may

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "call/again.h"
 #include "call/mismatch.h"
 #include "call/partition.h"
 #include "comm/chain.h"

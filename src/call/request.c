@@ -8,7 +8,6 @@
 
 #include "algo/algo.h"
 #include "algo/tuning.h"
-#include "call/again.h"
 #include "call/tensors.h"
 #include "comm/operations.h"
 
@@ -72,10 +71,10 @@ void tu_request_destroy(struct tutti_request *r) {
   free(r);
 }
 
-void tu_request_release(struct tutti_request *r) {
+void tu_request_retire(struct tutti_request *r) {
   struct tutti_comm *comm = r->comm;
   if (r->child_count > 0) {
-    for (size_t i = 0; i < r->child_count; i++) tu_request_release(r->children[i]);
+    for (size_t i = 0; i < r->child_count; i++) tu_request_retire(r->children[i]);
     r->child_count = 0;
     tu_request_destroy(r);
     return;
@@ -84,7 +83,6 @@ void tu_request_release(struct tutti_request *r) {
     tu_request_destroy(r);
     return;
   }
-  if (tu_again_keep(r)) return;
   /* the cache is full: free the last request of the list, which has been idle for the longest time */
   if (comm->idle_count == IDLE_MAX) {
     struct tutti_request **link = &comm->idle;

@@ -98,9 +98,8 @@ tutti_err tu_call_arithmetic(const struct tutti_comm *comm, const struct tu_call
                              struct tu_arithmetic *a, struct tu_error *error);
 /* Returns true if the counts, displacements and addresses of blocks are those with which the request was made. */
 bool tu_request_has_blocks(const struct tutti_request *request, const tutti_call *call);
-/* Keeps a request at its place, or returns it to the cache of idle requests; for a group of calls, each request of the
- * group. */
-void tu_request_release(struct tutti_request *request);
+/* Returns a request to the cache of idle requests; for a group of calls, returns each request of the group. */
+void tu_request_retire(struct tutti_request *request);
 void tu_request_destroy(struct tutti_request *request);
 
 #endif

@@ -148,23 +148,29 @@ static void progress(void) {
   }
 }
 
-/* Rank 1 has to hand on a scan of all ranks while it waits, in all ways, for a scan with rank 2. Rank 2 comes to that one when
- * the first is complete. Of the second scan, rank 1 has its own result at once in one library, and not in the other one. */
+/* Rank 1 has to hand on a scan of all ranks while it waits, in several ways, for a scan with rank 2, or for a message. Rank 2
+ * comes there when the first scan is complete. Of the second one, rank 1 may have its own result at once in one library, and
+ * not in the other one. */
 static void between(void) {
-  enum { ROUNDS = 6 };
-  int sums[2] = {0}, done = 0;
+  enum { ROUNDS = 8 };
+  enum { BLOCKS, TESTS, ASKS, WAITS, WAYS };
+  int sums[2] = {0}, done, word = 0;
   MPI_Comm pair;
   MPI_Comm_split(MPI_COMM_WORLD, rank > 0 ? 0 : MPI_UNDEFINED, rank, &pair);
   for (int i = 0; i < ROUNDS; i++) {
-    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    MPI_Status statuses[2];
+    MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status statuses[3];
+    const int way = i % WAYS;
     if (rank == 0) usleep(2000);
     MPI_Iscan(&rank, &sums[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
     if (rank != 1) MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
-    if (rank > 0 && i % 3 == 0) MPI_Scan(&rank, &sums[1], 1, MPI_INT, MPI_SUM, pair);
-    if (rank > 0 && i % 3 > 0) MPI_Iscan(&rank, &sums[1], 1, MPI_INT, MPI_SUM, pair, &requests[0]);
-    for (done = i % 3 != 1; !done;) MPI_Testall(2, requests, &done, statuses);
-    MPI_Waitall(2, requests, statuses);
+    if (rank == 2 && way == ASKS) MPI_Send(&word, 1, MPI_INT, 1, 4, MPI_COMM_WORLD);
+    if (rank == 1 && way == ASKS) MPI_Irecv(&word, 1, MPI_INT, 2, 4, MPI_COMM_WORLD, &requests[2]);
+    for (done = way != ASKS; !done;) MPI_Request_get_status(requests[2], &done, MPI_STATUS_IGNORE);
+    if (rank > 0 && way == BLOCKS) MPI_Scan(&rank, &sums[1], 1, MPI_INT, MPI_SUM, pair);
+    if (rank > 0 && way > BLOCKS) MPI_Iscan(&rank, &sums[1], 1, MPI_INT, MPI_SUM, pair, &requests[0]);
+    for (done = way != TESTS; !done;) MPI_Testall(2, requests, &done, statuses);
+    MPI_Waitall(3, requests, statuses);
     NEED(sums[0] == sum_to(rank + 1) && sums[1] == sum_to(rank + 1));
   }
   if (rank > 0) MPI_Comm_free(&pair);
