@@ -299,7 +299,7 @@ bool tu_patience_ends(const struct tutti_comm *comm, struct tu_stall *s) {
   if (s->yields >= comm->patience.yields) return true;
   uint64_t now = tu_clock_ns();
   if (s->since == 0) s->since = now;
-  if (hurries(comm, now) || tu_elapsed_ns(s->since, now) >= TU_LOOK_NS) return true;
+  if (hurries(comm, now) || tu_elapsed_ns(s->since, now) >= TU_LOOK_NS) return asks || !advance_foreign(comm, s);
   yield_core(comm, now, s->yields++ > 0);
   return false;
 }

@@ -100,6 +100,32 @@ static void polls_then_yields_then_sleeps(void) {
   t->ops->close(t);
 }
 
+static bool count_call(void *context) {
+  ++*(uint32_t *)context;
+  return false;
+}
+
+/* A rank asks the program's other library before each sleep, however many yields the wait has had by then: between two
+ * sleeps nobody else advances it. */
+static void asks_before_each_sleep(void) {
+  struct tu_transport *t;
+  struct tu_error error;
+  uint32_t calls = 0;
+  if (tu_loop_create(1, 0, &t, &error) != TUTTI_OK) abort();
+  t->foreign = (tutti_foreign){.progress = count_call, .context = &calls};
+  struct tutti_comm comm = {.ranks = 2, .transport = t, .share = 2, .patience = {.polls = 6, .yields = 100}};
+  for (uint32_t yields = 0; yields <= comm.patience.yields; yields++) {
+    /* the wait began long ago: the rank sleeps */
+    struct tu_stall stall = {.polls = 7, .yields = yields, .since = 1};
+    calls = 0;
+    for (uint32_t i = 1; i <= 3; i++) {
+      CHECK(tu_patience_ends(&comm, &stall), "after %u yields: no sleep", yields);
+      CHECK(calls == i, "after %u yields: %u calls before sleep %u", yields, calls, i);
+    }
+  }
+  t->ops->close(t);
+}
+
 /* The first unsuccessful test does not look for dead peers, the second one does, and later ones do once per interval of
  * the clock. */
 static void who_tests_looks_by_the_clock(void) {
@@ -119,6 +145,7 @@ int main(int argc, char **argv) {
   const struct test tests[] = {{"what_it_is_told", what_it_is_told},
                                {"what_is_no_time_is_refused", what_is_no_time_is_refused},
                                {"polls_then_yields_then_sleeps", polls_then_yields_then_sleeps},
+                               {"asks_before_each_sleep", asks_before_each_sleep},
                                {"who_tests_looks_by_the_clock", who_tests_looks_by_the_clock}};
   unsetenv("TUTTI_SPIN_US");
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
