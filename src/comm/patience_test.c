@@ -105,8 +105,8 @@ static bool count_call(void *context) {
   return false;
 }
 
-/* A rank asks the program's other library before each sleep, however many yields the wait has had by then: between two
- * sleeps nobody else advances it. */
+/* A rank asks the foreign library before each sleep, however many yields the wait has had by then: between two sleeps no
+ * other thread of the rank advances it. */
 static void asks_before_each_sleep(void) {
   struct tu_transport *t;
   struct tu_error error;
