@@ -186,6 +186,33 @@ static void repetitions_overlap(struct player *p) {
   tutti_request_free(persistent);
 }
 
+/* Calls that are only checked, and a persistent request that is never started, have the buffers of no run. */
+static void checks_between(struct player *p) {
+  enum { BUFFERS = 4 };
+  int32_t in[BUFFERS], out[BUFFERS];
+  tutti_request *request = NULL, *other = NULL;
+  tutti_call call = {.collective = TUTTI_ALLREDUCE, .count = 1, .type = TUTTI_I32};
+  for (int round = 0; round < 60 && p->stage->failures == 0; round++) {
+    for (int i = 0; i < BUFFERS; i++) in[i] = round + i, out[i] = -1;
+    const int last = round % 5 == 2, unused = 2 + round % 2;
+    call.send = &in[unused];
+    call.recv = &out[unused];
+    const bool between = round % 5 == 3;
+    if (between && round % 10 < 5) (void)good(p, tutti_check_call(p->comm, &call), "tutti_check_call");
+    if (between && round % 10 >= 5 && good(p, tutti_prepare(p->comm, &call, &request), "tutti_prepare"))
+      tutti_request_free(request);
+    tutti_err err = tutti_iallreduce(p->comm, &in[last], &out[last], 1, TUTTI_I32, TUTTI_SUM, &request);
+    if (err == TUTTI_OK && between) err = tutti_ibarrier(p->comm, &other);
+    if (err == TUTTI_OK) err = tutti_wait(&request);
+    if (err == TUTTI_OK) err = tutti_wait(&other);
+    if (!good(p, err, "a call")) return;
+    for (int i = 0; i < BUFFERS; i++) {
+      const int32_t expected = i == last ? (round + i) * (int32_t)p->ranks : -1;
+      if (out[i] != expected) wrong(p, "round %d: result %d is %d, expected %d", round, i, out[i], expected);
+    }
+  }
+}
+
 /* Sends to the next rank, without blocking, and receives from the previous one. */
 static void send_and_receive(struct player *p) {
   int32_t sent = (int32_t)p->rank, received = -1;
@@ -250,6 +277,7 @@ static const struct {
 } cases[] = {{"every function", every_function, false},
              {"arrays change in place", arrays_change, false},
              {"repetitions overlap", repetitions_overlap, false},
+             {"checks between", checks_between, false},
              {"send and receive", send_and_receive, false},
              {"tutti_run_call takes every field", run_call_knows_all, false},
              {"input in parts is refused", input_in_parts_is_refused, true}};

@@ -24,7 +24,8 @@ bool tu_again_prepare(struct tutti_request *r) {
 
 void tu_request_release(struct tutti_request *r) {
   struct tutti_request **place = r->place;
-  if (!place || r->comm->failed || !tu_again_prepare(r)) {
+  /* A persistent request that was never started has not run with its buffers. */
+  if (!place || r->comm->failed || tu_request_state(r) != TU_REQUEST_COMPLETE || !tu_again_prepare(r)) {
     tu_request_retire(r);
     return;
   }

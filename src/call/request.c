@@ -83,6 +83,8 @@ void tu_request_retire(struct tutti_request *r) {
     tu_request_destroy(r);
     return;
   }
+  r->place = NULL;
+  r->ready = false;
   /* the cache is full: free the last request of the list, which has been idle for the longest time */
   if (comm->idle_count == IDLE_MAX) {
     struct tutti_request **link = &comm->idle;
