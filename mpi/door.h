@@ -285,6 +285,8 @@ void tm_advance_tutti(void);
  * them, a thread of the door does. */
 void tm_native_begin(void);
 void tm_native_end(void);
+/* Before a function of the MPI with which a program may poll: advances tutti, if the MPI does not. */
+void tm_native_poll(void);
 /* The MPI advances tutti while it waits. Otherwise the door has to. */
 extern bool tm_mpi_advances_tutti;
 tutti_err tm_progress_begin(void);

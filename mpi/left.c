@@ -74,10 +74,10 @@ COUNTED(Ineighbor_alltoallw,
   }
 
 /* A program may poll with these. */
-#define POLLED(name, parameters, arguments)                                           \
-  TM_EXPORT int MPI_##name parameters {                                               \
-    if (atomic_load_explicit(&tm_open, memory_order_relaxed) > 0) tm_advance_tutti(); \
-    return PMPI_##name arguments;                                                     \
+#define POLLED(name, parameters, arguments) \
+  TM_EXPORT int MPI_##name parameters {     \
+    tm_native_poll();                       \
+    return PMPI_##name arguments;           \
   }
 POLLED(Win_test, (MPI_Win win, int *flag), (win, flag))
 POLLED(Parrived, (MPI_Request request, int partition, int *flag), (request, partition, flag))

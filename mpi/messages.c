@@ -83,11 +83,11 @@ TM_EXPORT int MPI_Mprobe(int from, int tag, MPI_Comm comm, MPI_Message *message,
 }
 
 TM_EXPORT int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
-  if (!is_native()) tm_advance_tutti();
+  tm_native_poll();
   return PMPI_Iprobe(from, tag, comm, flag, status);
 }
 
 TM_EXPORT int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status) {
-  if (!is_native()) tm_advance_tutti();
+  tm_native_poll();
   return PMPI_Improbe(from, tag, comm, flag, message, status);
 }

@@ -51,6 +51,10 @@ void tm_advance_tutti(void) {
   atomic_flag_clear_explicit(&advancing_tutti, memory_order_release);
 }
 
+void tm_native_poll(void) {
+  if (!tm_mpi_advances_tutti && atomic_load_explicit(&tm_open, memory_order_relaxed) > 0) tm_advance_tutti();
+}
+
 void tm_watch_wait(struct tm_watch *watch) {
   thread.watch = watch;
   /* The end of a second execution wakes no thread. */

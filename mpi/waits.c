@@ -163,7 +163,7 @@ TM_EXPORT int MPI_Wait(MPI_Request *handle, MPI_Status *status) {
 TM_EXPORT int MPI_Test(MPI_Request *handle, int *flag, MPI_Status *status) {
   struct tm_request *r = handle ? tm_request_of(*handle) : NULL;
   if (!r) {
-    if (handle && !is_native(1, handle)) tm_advance_tutti();
+    tm_native_poll();
     return PMPI_Test(handle, flag, status);
   }
   if (r->active && !tm_request_done(r)) tm_request_advance(r);
@@ -176,7 +176,7 @@ TM_EXPORT int MPI_Test(MPI_Request *handle, int *flag, MPI_Status *status) {
 TM_EXPORT int MPI_Request_get_status(MPI_Request handle, int *flag, MPI_Status *status) {
   struct tm_request *r = tm_request_of(handle);
   if (!r) {
-    if (!is_native(1, &handle)) tm_advance_tutti();
+    tm_native_poll();
     return PMPI_Request_get_status(handle, flag, status);
   }
   if (r->active && !tm_request_done(r)) tm_request_advance(r);

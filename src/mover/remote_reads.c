@@ -77,8 +77,8 @@ void tu_remote_hear_lent(struct tu_remote *r, uint32_t from, const struct tu_fra
   const struct tu_wire_ops *ops = r->wire->ops;
   struct tu_remote_end *e = tu_remote_begin_slice(r, from, f, note->bytes);
   if (!e || !make_lents(r, e)) {
-    (void)tell(r, f->comm_id, from, f->lane, TU_FRAME_RETURNED,
-               f->sequence); /* the communicator has failed, or ended */
+    /* the communicator has failed, or ended */
+    (void)tell(r, f->comm_id, from, f->lane, TU_FRAME_RETURNED, f->sequence);
     return;
   }
   struct tu_lent *l = tu_remote_lent_at(e, f->sequence);
