@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "comm/failure.h"
+#include "comm/patience.h"
 #include "comm/peers.h"
 
 static void print_number(uint32_t number, uint32_t any, char *text, size_t bytes) {
@@ -67,12 +68,14 @@ bool tu_find_disagreement(struct tutti_comm *comm, uint64_t number) {
  * only while it waits in tutti, so the wait for the answer is limited to TU_ANSWER_NS. */
 static void learn_call(struct tutti_comm *comm, uint32_t peer, uint64_t number) {
   struct tu_call_facts facts;
-  const uint64_t end = tu_clock_ns() + TU_ANSWER_NS;
+  struct tu_poll_time waited = {0};
   if (!comm->mover->control.remote || number == 0) return;
   memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
   comm->waits_for[peer] = true;
   tu_control_ask(&comm->mover->control, comm->waits_for, number, true);
-  while (!read_facts(comm, peer, number, &facts) && !tu_comm_failed_by_now(comm) && tu_clock_ns() < end) sched_yield();
+  while (!read_facts(comm, peer, number, &facts) && !tu_comm_failed_by_now(comm) &&
+         tu_poll_time_at(&waited, tu_clock_ns()) < TU_ANSWER_NS)
+    sched_yield();
 }
 
 void tu_fail_mismatch(struct tutti_request *r) {

@@ -118,7 +118,8 @@ struct finding {
   uint32_t from, next;
   struct tu_wait_entry call; /* call in which `from` waits for the rank of this entry */
   uint64_t looked;
-  uint64_t asked; /* time when the rank, on another host, was asked for its waits, in ns; 0: not yet */
+  /* when the rank, on another host, was asked for its waits: by the clock, and by the walk's `waited`; both in ns */
+  uint64_t asked, asked_waited;
 };
 
 /* State of this rank's search along the published waits, from rank to rank. */
@@ -127,6 +128,7 @@ struct walk {
   struct tu_transport *t;
   uint32_t own;        /* this rank, numbered in the job */
   uint64_t since, now; /* start of this rank's wait, and the current time, in ns */
+  struct tu_poll_time waited;
   struct finding *findings;
   uint32_t *order, seen, asked; /* the first `asked` of the `seen` ranks in `order` have been asked for their waits */
   uint32_t *list;               /* temporary list: the ranks of a chain */
@@ -170,20 +172,23 @@ static enum found what_it_does(const struct walk *w, uint32_t rank, const struct
 /* Asks all ranks that have been seen for their waits, so that they answer at the same time. */
 static void ask(struct walk *w) {
   for (; w->asked < w->seen; w->asked++) {
-    w->findings[w->order[w->asked]].asked = tu_clock_ns();
+    struct finding *finding = &w->findings[w->order[w->asked]];
+    finding->asked = tu_clock_ns();
+    finding->asked_waited = w->waited.counted;
     tu_control_ask_waits(&w->comm->mover->control, w->order[w->asked]);
   }
 }
 
 /* Gets the waits of rank `rank`. Returns false if it runs on another host and does not answer. */
-static bool get_waits(const struct walk *w, uint32_t rank, struct tu_waits notes[TU_WAITS_THREADS]) {
+static bool get_waits(struct walk *w, uint32_t rank, struct tu_waits notes[TU_WAITS_THREADS]) {
   const struct tu_control *control = &w->comm->mover->control;
-  const uint64_t asked = w->findings[rank].asked;
-  while (!tu_control_read_waits(control, rank, asked, notes)) {
+  const struct finding *finding = &w->findings[rank];
+  while (!tu_control_read_waits(control, rank, finding->asked, notes)) {
     const bool failed = control->block && tu_control_failed(control); /* there is no block before all have come */
     const uint64_t now = tu_clock_ns();
     tu_waits_check(w->t, &tu_thread, now); /* this rank still waits */
-    if (failed || now - asked > TU_ANSWER_NS || !tu_control_alive_in_job(w->t, rank)) {
+    const uint64_t waited = tu_poll_time_at(&w->waited, now) - finding->asked_waited;
+    if (failed || waited > TU_ANSWER_NS || !tu_control_alive_in_job(w->t, rank)) {
       memset(notes, 0, TU_WAITS_THREADS * sizeof *notes);
       return false;
     }

@@ -14,6 +14,23 @@
 static inline uint64_t tu_elapsed_ns(uint64_t since, uint64_t now) { return now > since ? now - since : 0; }
 static inline void tu_stall_moved(struct tu_stall *s) { s->polls = s->yields = 0, s->since = 0; }
 
+/* Maximum time to wait for an answer of a rank on another host, in ns of tu_poll_time. A rank answers only while it is
+ * in the library. */
+#define TU_ANSWER_NS (200 * (uint64_t)TU_NS_PER_MS)
+
+/* How long a thread has waited, without the time in which others had its core: the time between two polls counts as at
+ * most 1 ms. On a busy machine the other ranks are then given as many turns as on a quiet one. */
+struct tu_poll_time {
+  uint64_t last;    /* time of the last poll, in ns; 0: none yet */
+  uint64_t counted; /* in ns */
+};
+/* Called at each poll, with the current time in ns. Returns the time that the thread has waited, in ns. */
+static inline uint64_t tu_poll_time_at(struct tu_poll_time *time, uint64_t now) {
+  if (time->last) time->counted += tu_min(now - time->last, (uint64_t)TU_NS_PER_MS);
+  time->last = now;
+  return time->counted;
+}
+
 /* What this thread has observed about the use of its core by other programs. */
 struct tu_core_watch {
   /* upper limit for the number of polls without reading the clock; low while sleeps_at_once is true */

@@ -182,9 +182,6 @@ static inline uint64_t tu_control_latest(const struct tu_control *c, uint32_t ra
   return c->block ? atomic_load(&c->boards[rank].latest) : 0;
 }
 
-/* Maximum time to wait for an answer of a rank on another host, in ns. A rank answers only while it is in the library. */
-#define TU_ANSWER_NS UINT64_C(200000000)
-
 /* Sends this rank's call of that number to the marked ranks of other hosts, and asks for their calls of that number (0:
  * their last call). A rank that has not answered the last question is asked only if this one is `urgent`, so that
  * questions do not pile up on a slow path. */
