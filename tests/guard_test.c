@@ -478,7 +478,9 @@ static void meet(struct ranks_world *w) {
 
 /* Counts what the program of the call does. */
 static void count_program(const struct subject *s, const tutti_comm *world, int64_t found[WHATS]) {
-  const tutti_request *again = world->again[s->collective], *r = again ? again : world->idle;
+  const tutti_request *r = world->idle;
+  for (size_t i = 0; i < TU_AGAIN_PLACES; i++)
+    if (world->again[i]) r = world->again[i];
   found[INSTRUCTIONS] = r->program->instruction_count;
   found[MOVED_BYTES] = (int64_t)r->program->moved_bytes;
   found[PACKED] = r->program->folded;

@@ -2,6 +2,7 @@
 /* named_test.c: the named functions, blocking and non-blocking, and tutti_run_call. Each must give the same result as
  * tutti_start with an equal tutti_call. Calls are repeated, as a repeated short call takes a fast path, also while others
  * are open; counts and displacements change between calls, also in place, in the same arrays. */
+#include "call/again.h"
 #include "conform.h"
 
 enum { ROUNDS = 6, REPEATS = 5 };
@@ -65,22 +66,25 @@ static tutti_err run_one_way(tutti_comm *comm, const tutti_call *call, enum way 
   return err == TUTTI_OK ? tutti_wait(&request) : err;
 }
 
+/* Runs a call once, with new input. */
+static void once(struct player *p, struct ref_run *run, enum way way, int repetition) {
+  char text[768];
+  ref_fill(run);
+  ref_want(run);
+  tutti_err err = run_one_way(p->comm, &run->call, way);
+  if (err != TUTTI_OK) {
+    ref_case_print(&run->c, text, sizeof text);
+    wrong(p, "rank %u, way %d: %s: %s, in %s", p->rank, way, tutti_err_name(err), tutti_error_message(p->comm), text);
+  } else if (!ref_agrees(run, text, sizeof text)) {
+    wrong(p, "way %d, repetition %d: %s", way, repetition, text);
+  }
+}
+
 /* Runs one case several times in one way, with new input each time. */
 static void repeat(struct player *p, struct ref_case *c, enum way way) {
   struct ref_run run;
-  char text[768];
   ref_run_init(&run, c, p->rank);
-  for (int i = 0; i < REPEATS && p->stage->failures == 0; i++) {
-    ref_fill(&run);
-    ref_want(&run);
-    tutti_err err = run_one_way(p->comm, &run.call, way);
-    if (err != TUTTI_OK) {
-      ref_case_print(c, text, sizeof text);
-      wrong(p, "rank %u, way %d: %s: %s, in %s", p->rank, way, tutti_err_name(err), tutti_error_message(p->comm), text);
-    } else if (!ref_agrees(&run, text, sizeof text)) {
-      wrong(p, "way %d, repetition %d: %s", way, i, text);
-    }
-  }
+  for (int i = 0; i < REPEATS && p->stage->failures == 0; i++) once(p, &run, way, i);
   ref_run_fini(&run);
 }
 
@@ -129,6 +133,79 @@ static void arrays_change(struct player *p) {
     }
     for (int i = 0; i < ROOM; i++) written += out[i] != -1;
     if (written != packed) wrong(p, "round %d: %zu elements are written, expected %zu", round, written, packed);
+  }
+}
+
+/* TURNS_LONG: so many elements that the place where a call is kept does not depend on its count */
+enum { TURNS_LONG = 1500, TURNS_MOST = TROUPE_MAX * (TURNS_LONG + 1) };
+
+static int32_t value_of(uint32_t rank, int round, size_t i) { return (int32_t)(1000 * rank) + 10 * round + (int32_t)i; }
+
+/* Returns the expected output element i of a call, whose input element i is value_of(rank, round, i). */
+static int32_t output_of(const struct player *p, const tutti_call *c, int round, size_t i) {
+  const uint32_t block = (uint32_t)(i / c->count);
+  const size_t in_block = i % c->count, own = p->rank * c->count + i;
+  int32_t sum = 0;
+  switch (c->collective) {
+    case TUTTI_BROADCAST: return value_of(c->root, round, i);
+    case TUTTI_GATHER:
+    case TUTTI_ALLGATHER: return value_of(block, round, in_block);
+    case TUTTI_SCATTER: return value_of(c->root, round, own);
+    case TUTTI_ALLTOALL: return value_of(block, round, p->rank * c->count + in_block);
+    default:
+      for (uint32_t r = 0; r < (c->collective == TUTTI_SCAN ? p->rank + 1 : p->ranks); r++)
+        sum += value_of(r, round, c->collective == TUTTI_REDUCE_SCATTER ? own : i);
+      return sum;
+  }
+}
+
+/* Returns the number of elements of the output; 0: this rank has none. */
+static size_t output_count(const struct player *p, const tutti_call *c) {
+  if ((c->collective == TUTTI_GATHER || c->collective == TUTTI_REDUCE) && p->rank != c->root) return 0;
+  const bool blocks =
+      c->collective == TUTTI_GATHER || c->collective == TUTTI_ALLGATHER || c->collective == TUTTI_ALLTOALL;
+  return c->count * (blocks ? p->ranks : 1);
+}
+
+/* Makes different calls in turns, which have the same buffers and roots, and so differ in their collective, count or order
+ * alone. */
+static void calls_in_turns(struct player *p) {
+  static const tutti_collective turns[] = {TUTTI_ALLREDUCE, TUTTI_REDUCE,         TUTTI_BROADCAST,
+                                           TUTTI_GATHER,    TUTTI_SCATTER,        TUTTI_ALLGATHER,
+                                           TUTTI_ALLTOALL,  TUTTI_REDUCE_SCATTER, TUTTI_SCAN};
+  int32_t in[TURNS_MOST], out[TURNS_MOST];
+  uint64_t state = p->seed;
+  for (int round = 0; round < 400 && p->stage->failures == 0; round++) {
+    tutti_call call = {.collective = turns[ranks_random(&state) % (sizeof turns / sizeof turns[0])],
+                       .send = in,
+                       .recv = out,
+                       .count = 1 + ranks_random(&state) % 2 + (ranks_random(&state) % 2 ? TURNS_LONG - 1 : 0),
+                       .type = TUTTI_I32,
+                       .root = (uint32_t)(ranks_random(&state) % p->ranks)};
+    if (call.collective != TUTTI_BROADCAST && ranks_random(&state) % 4 == 0) call.order = TUTTI_ORDER_CANONICAL;
+    const enum way way = call.order ? RUN_CALL : (enum way)(ranks_random(&state) % WAYS);
+    for (size_t i = 0; i < p->ranks * call.count; i++) in[i] = value_of(p->rank, round, i), out[i] = -1;
+    if (call.collective == TUTTI_BROADCAST && p->rank == call.root) memcpy(out, in, sizeof out);
+    if (call.collective == TUTTI_BROADCAST) call.send = out;
+    if (!good(p, run_one_way(p->comm, &call, way), "a call")) return;
+    for (size_t i = 0; i < output_count(p, &call) && p->stage->failures == 0; i++)
+      if (out[i] != output_of(p, &call, round, i))
+        wrong(p, "rank %u, round %d, %s of %zu from root %u: element %zu is %d, expected %d", p->rank, round,
+              tutti_collective_name(call.collective), call.count, call.root, i, out[i], output_of(p, &call, round, i));
+  }
+}
+
+/* Calls with one root after the other are all kept, and are not taken for calls of another order. */
+static void roots_are_kept(struct player *p) {
+  int32_t in[TROUPE_MAX] = {0}, out[TROUPE_MAX] = {0};
+  for (int round = 0; round < 3; round++)
+    for (uint32_t root = 0; root < p->ranks; root++)
+      if (!good(p, tutti_gather(p->comm, in, out, 1, TUTTI_I32, root), "tutti_gather")) return;
+  for (uint32_t root = 0; root < p->ranks; root++) {
+    struct tu_brief b = {in, out, 1, TUTTI_GATHER, TUTTI_I32, 0, root, TUTTI_ORDER_ANY};
+    if (!tu_again_fits(*tu_again_place(p->comm, &b), &b)) wrong(p, "gather to rank %u is not kept", root);
+    b.order = TUTTI_ORDER_CANONICAL;
+    if (tu_again_fits(*tu_again_place(p->comm, &b), &b)) wrong(p, "gather to rank %u: kept for all orders", root);
   }
 }
 
@@ -276,6 +353,8 @@ static const struct {
   bool fails;
 } cases[] = {{"every function", every_function, false},
              {"arrays change in place", arrays_change, false},
+             {"calls in turns", calls_in_turns, false},
+             {"roots are kept", roots_are_kept, false},
              {"repetitions overlap", repetitions_overlap, false},
              {"checks between", checks_between, false},
              {"send and receive", send_and_receive, false},

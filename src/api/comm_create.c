@@ -128,7 +128,7 @@ void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
     comm->lost = r->next;
     tu_request_destroy(r);
   }
-  for (size_t i = 0; i < sizeof comm->again / sizeof comm->again[0]; i++) tu_request_destroy(comm->again[i]);
+  for (size_t i = 0; i < TU_AGAIN_PLACES; i++) tu_request_destroy(comm->again[i]);
   while (comm->idle) {
     struct tutti_request *r = comm->idle;
     comm->idle = r->idle_next;

@@ -3,8 +3,6 @@
 
 #include "comm/operations.h"
 
-enum { PLACES = sizeof((struct tutti_comm *)0)->again / sizeof(struct tutti_request *) };
-
 const char tu_by_blocks;
 
 /* Returns true if the program has freed the operation since the call began. */
@@ -36,7 +34,7 @@ void tu_request_release(struct tutti_request *r) {
 }
 
 void tu_again_forget(struct tutti_comm *comm) {
-  for (size_t i = 0; i < PLACES; i++) {
+  for (size_t i = 0; i < TU_AGAIN_PLACES; i++) {
     struct tutti_request *kept = comm->again[i];
     comm->again[i] = NULL;
     if (kept) tu_request_retire(kept);
@@ -44,7 +42,7 @@ void tu_again_forget(struct tutti_comm *comm) {
 }
 
 void tu_again_forget_op(struct tutti_comm *comm, tutti_op op) {
-  for (size_t i = 0; i < PLACES; i++) {
+  for (size_t i = 0; i < TU_AGAIN_PLACES; i++) {
     struct tutti_request *kept = comm->again[i];
     if (kept && tu_reduces(kept->brief.collective) && kept->brief.op == op)
       kept->brief.send = kept; /* no call has such a buffer */

@@ -28,19 +28,25 @@ static inline struct tu_brief tu_brief_of(const tutti_call *call) {
                            call->collective,
                            call->type,
                            call->op,
-                           call->root};
+                           call->root,
+                           call->order};
 }
 
-/* Returns where the request of such a call is kept. */
-static inline struct tutti_request **tu_again_place(struct tutti_comm *comm, const struct tu_brief *b,
-                                                    tutti_order order) {
-  return &comm->again[(2 * (b->root % TU_AGAIN_ROOTS) + (order != TUTTI_ORDER_ANY)) * TU_COLLECTIVES + b->collective];
+/* Returns where the request of such a call is kept. Calls with one root after the other have different places. So have,
+ * most often, short calls with different buffers or counts, as programs that repeat several calls in turn make. Long calls
+ * have not, so that scratch memory is kept for few of them. */
+static inline struct tutti_request **tu_again_place(struct tutti_comm *comm, const struct tu_brief *b) {
+  enum { LONG = 1024, APART = 11 };
+  const uint64_t mixed = ((uintptr_t)b->send + 3 * (uintptr_t)b->recv + b->count) * UINT64_C(0x9e3779b97f4a7c15);
+  const uint32_t first = b->count < LONG ? (uint32_t)(mixed >> 32) : 0;
+  return &comm->again[(first + APART * (uint32_t)b->collective + b->root) % TU_AGAIN_PLACES];
 }
 
 /* Returns true if the call has the arguments of the kept request, and no request of the communicator is open. */
 static inline bool tu_again_fits(const struct tutti_request *kept, const struct tu_brief *b) {
   return kept && b->send == kept->brief.send && b->recv == kept->brief.recv && b->count == kept->brief.count &&
-         b->type == kept->brief.type && b->op == kept->brief.op && b->root == kept->brief.root && !kept->comm->first;
+         b->collective == kept->brief.collective && b->type == kept->brief.type && b->op == kept->brief.op &&
+         b->root == kept->brief.root && b->order == kept->brief.order && !kept->comm->first;
 }
 
 /* The same for a plain call, which may have counts, displacements, and addresses of blocks. */

@@ -35,7 +35,7 @@ static tutti_err run_first(tutti_comm *comm, const struct tu_brief *b) {
 
 static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
   if (!comm || !tu_enter_idle(comm)) return run_first(comm, b);
-  struct tutti_request **place = tu_again_place(comm, b, TUTTI_ORDER_ANY);
+  struct tutti_request **place = tu_again_place(comm, b);
   tutti_err err = is_again(*place, b) ? run_again(comm, place) : run_first(comm, b);
   tu_leave_idle(comm);
   return err;
@@ -44,7 +44,7 @@ static inline tutti_err run(tutti_comm *comm, const struct tu_brief *b) {
 static tutti_err run_call(tutti_comm *comm, const tutti_call *call) {
   if (!comm || !tu_is_plain(call) || !tu_enter_idle(comm)) return tu_call_and_wait(comm, call);
   const struct tu_brief b = tu_brief_of(call);
-  struct tutti_request **place = tu_again_place(comm, &b, call->order);
+  struct tutti_request **place = tu_again_place(comm, &b);
   const bool again = is_again(*place, &b) && tu_again_fits_call(*place, &b, call);
   tutti_err err = again ? run_again(comm, place) : tu_call_and_wait(comm, call);
   tu_leave_idle(comm);
@@ -67,49 +67,49 @@ tutti_err tutti_run_call_sized(tutti_comm *comm, const tutti_call *call, size_t 
 
 tutti_err tutti_allreduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                           tutti_op op) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLREDUCE, type, op, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLREDUCE, type, op, 0, 0});
 }
 
 tutti_err tutti_reduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op,
                        uint32_t root) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE, type, op, root});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE, type, op, root, 0});
 }
 
 tutti_err tutti_broadcast(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type, uint32_t root) {
-  return run(comm, &(struct tu_brief){buffer, buffer, count, TUTTI_BROADCAST, type, 0, root});
+  return run(comm, &(struct tu_brief){buffer, buffer, count, TUTTI_BROADCAST, type, 0, root, 0});
 }
 
 tutti_err tutti_gather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                        uint32_t root) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_GATHER, type, 0, root});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_GATHER, type, 0, root, 0});
 }
 
 tutti_err tutti_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                         uint32_t root) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCATTER, type, 0, root});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCATTER, type, 0, root, 0});
 }
 
 tutti_err tutti_allgather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLGATHER, type, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLGATHER, type, 0, 0, 0});
 }
 
 tutti_err tutti_reduce_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                                tutti_op op) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE_SCATTER, type, op, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE_SCATTER, type, op, 0, 0});
 }
 
 tutti_err tutti_alltoall(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLTOALL, type, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLTOALL, type, 0, 0, 0});
 }
 
 tutti_err tutti_barrier(tutti_comm *comm) { return run(comm, &(struct tu_brief){.collective = TUTTI_BARRIER}); }
 
 tutti_err tutti_scan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCAN, type, op, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCAN, type, op, 0, 0});
 }
 
 tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_EXSCAN, type, op, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_EXSCAN, type, op, 0, 0});
 }
 
 /* ---- vector variants ---- */

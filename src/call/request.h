@@ -15,6 +15,7 @@ struct tu_brief {
   tutti_datatype type;
   tutti_op op;
   uint32_t root;
+  tutti_order order;
 };
 
 /* State of a request. UNSTARTED: a persistent request that has never been started, or a new one. COMPLETE: also if it has

@@ -167,13 +167,13 @@ static void start_ready(struct tutti_request *r) {
 
 static void note_place(struct tutti_request *r, const tutti_call *call) {
   r->brief = tu_brief_of(call);
-  r->place = tu_again_place(r->comm, &r->brief, call->order);
+  r->place = tu_again_place(r->comm, &r->brief);
 }
 
 /* Starts a call that repeats an earlier one. Returns false if it does not. */
 static bool start_again(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
   const struct tu_brief b = tu_brief_of(call);
-  struct tutti_request **place = tu_again_place(comm, &b, call->order), *r = *place;
+  struct tutti_request **place = tu_again_place(comm, &b), *r = *place;
   if (!tu_again_fits_call(r, &b, call) || !r->ready) return false;
   *place = NULL;
   r->timeout_ms = comm->timeout_ms;

@@ -46,7 +46,7 @@ struct tu_stall {
   uint64_t looked_at;
 };
 
-enum { TU_AGAIN_ROOTS = 4 };
+enum { TU_AGAIN_PLACES = 64 }; /* a power of two */
 
 struct tutti_comm {
   /* ---- threads: which thread is in the communicator (enter.h) ---- */
@@ -85,10 +85,9 @@ struct tutti_comm {
   /* [slot of this rank's board of published calls]: id of the request whose call the slot shows */
   uint64_t board_requests[TU_BOARD_CALLS];
   uint64_t request_ids;
-  /* Requests of the last blocking calls, if a repetition of the call can take the fast path (engine/straight.c), in places
-   * by collective, order and root (named.c). A few roots have places of their own, because programs often call with one
-   * root after the other. These requests are not in `idle`. */
-  struct tutti_request *again[TU_AGAIN_ROOTS * 2 * TU_COLLECTIVES];
+  /* Requests of the last calls, if a repetition of the call can take the fast path (engine/straight.c), in places by the
+   * arguments of the call (call/again.h). These requests are not in `idle`. */
+  struct tutti_request *again[TU_AGAIN_PLACES];
   /* ---- operations that the program has created on this communicator (operations.h) ---- */
   struct tu_comm_op *ops;
   uint32_t op_count, op_capacity;
