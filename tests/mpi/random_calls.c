@@ -246,6 +246,9 @@ static void avoid_errors(struct call *c) {
   /* MPICH 4.0.2: wrong results of MPI_Ialltoall in place, and MPI_Reduce in place reads at the address MPI_IN_PLACE. */
   if ((c->kind == K_Alltoall || c->kind == K_Alltoallv) && c->form != BLOCKING) c->in_place = false;
   if (c->kind == K_Reduce) c->in_place = false;
+  /* MPICH 4.0.2: MPI_Ireduce_scatter in place copies a long block of a rank to the beginning of its buffer with memcpy, also
+   * if both overlap, and its check of that ends the program. */
+  if (c->kind == K_Reduce_scatter && c->form != BLOCKING) c->in_place = false;
 #endif
 }
 
