@@ -9,15 +9,15 @@
 
 #include "call/look.h"
 
-/* number of polls of a fast-path call between two decisions whether to go on polling */
+/* maximum number of polls of a fast-path call between two decisions whether to go on polling */
 #define POLLS_AT_ONCE 6u
 
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
-  uint32_t looks = tu_patience_polls(comm);
+  const uint32_t looks = tu_patience_polls(comm), at_once = looks < POLLS_AT_ONCE ? looks : POLLS_AT_ONCE;
   struct tu_stall s = {.polls = looks};
   if (tu_execution_poll_straight(e, looks)) return true;
   while (!atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s))
-    if (tu_execution_poll_straight(e, POLLS_AT_ONCE)) return true;
+    if (tu_execution_poll_straight(e, at_once)) return true;
   return false;
 }
 

@@ -42,9 +42,10 @@
 #include "base/env.h"
 
 #define POLLS_ROOMY 256u /* number of polls without reading the clock if each rank has a core of its own: about 8 us */
-/* number of polls without reading the clock if ranks share a core; then the rank yields, so that another rank can use
- * the core */
-#define POLLS_CROWDED 6u
+/* If ranks share a core: number of polls without reading the clock, times the number of ranks per CPU. Then the rank yields,
+ * so that another rank can use the core. The more ranks there are, the less likely it is that the sender of the message runs
+ * now. */
+#define POLLS_CROWDED 12u
 /* the same while other programs use the core of the rank: about the time that a sleep and a wake-up take */
 #define POLLS_BUSY 96u
 #define POLLS_PER_US 16u      /* lower bound of polls per us: a poll takes about 30 ns */
@@ -89,7 +90,8 @@ tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t s
     *patience = (struct tu_patience){.polls = (uint32_t)tu_min((size_t)us * POLLS_PER_US, POLLS_ROOMY),
                                      .spin_ns = (uint64_t)us * NS_PER_US};
   else if (us < 0) *patience = (struct tu_patience){.polls = 1};
-  else if (share > 1) *patience = (struct tu_patience){.adapts = true, .polls = POLLS_CROWDED};
+  else if (share > 1)
+    *patience = (struct tu_patience){.adapts = true, .polls = (uint32_t)tu_max(POLLS_CROWDED / share, 1)};
   else if (hosts) *patience = (struct tu_patience){.spin_ns = SPIN_HOSTS_NS};
   else *patience = (struct tu_patience){.adapts = true, .polls = POLLS_ROOMY, .spin_ns = SPIN_NS};
   if (hosts && patience->spin_ns > 0) patience->polls = POLLS_HOSTS;

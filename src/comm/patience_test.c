@@ -19,7 +19,9 @@ struct row {
 static void what_it_is_told(void) {
   static const struct row rows[] = {
       {"a core each", NULL, 0, 1, false, {.adapts = true, .polls = 256, .spin_ns = 300000}},
-      {"shared cores", NULL, 0, 4, false, {.adapts = true, .polls = 6, .yields = 100}},
+      {"shared cores", NULL, 0, 2, false, {.adapts = true, .polls = 6, .yields = 100}},
+      {"4 ranks to a core", NULL, 0, 4, false, {.adapts = true, .polls = 3, .yields = 100}},
+      {"64 ranks to a core", NULL, 0, 64, false, {.adapts = true, .polls = 1, .yields = 100}},
       {"50 us", NULL, 50, 1, false, {.polls = 256, .spin_ns = 50000}},
       {"1 us", NULL, 1, 1, false, {.polls = 16, .spin_ns = 1000}},
       {"50 us, shared", NULL, 50, 2, false, {.polls = 256, .spin_ns = 50000, .yields = 100}},
@@ -29,7 +31,7 @@ static void what_it_is_told(void) {
       {"never, by variable", "-1", 0, 1, false, {.polls = 1}},
       {"adapts, by variable", "0", 0, 1, false, {.adapts = true, .polls = 256, .spin_ns = 300000}},
       {"hosts", NULL, 0, 1, true, {.polls = 1, .spin_ns = 200000, .lends_core = true}},
-      {"hosts, shared cores", NULL, 0, 4, true, {.adapts = true, .polls = 6, .yields = 100, .lends_core = true}},
+      {"hosts, shared cores", NULL, 0, 2, true, {.adapts = true, .polls = 6, .yields = 100, .lends_core = true}},
       {"hosts, 20 us", NULL, 20, 1, true, {.polls = 1, .spin_ns = 20000, .lends_core = true}},
       {"the program's word counts", "20", 30, 1, false, {.polls = 256, .spin_ns = 30000}},
   };
