@@ -106,12 +106,12 @@ else()
   target_compile_options(world_copy PRIVATE -include ${world}/points.h -Wno-attributes)
   # Rings between hosts that programs of the world can fill, and messages that are long enough to be lent.
   target_compile_definitions(world_copy PRIVATE TU_OFI_SLOTS=4 TU_OFI_SLOT_BYTES=1024 TU_LENT_BYTES_MIN=64
-    "TU_DIRECT_BYTES=world_direct_bytes()")
+    "TU_DIRECT_BYTES=world_direct_bytes()" "TU_READ_BYTES=world_direct_bytes()" TU_READ_SHARE=2)
   target_link_libraries(world_copy PRIVATE tutti_flags m EXPAT::EXPAT PkgConfig::HWLOC PkgConfig::YAML PkgConfig::SODIUM)
   # clang-tidy must read the commands of the library itself, which has the same files.
   set_target_properties(world_copy PROPERTIES EXPORT_COMPILE_COMMANDS OFF
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  foreach(call clock_gettime getrusage nanosleep sched_yield syscall malloc calloc realloc free aligned_alloc abort __register_atfork
+  foreach(call clock_gettime getrusage nanosleep sched_yield syscall process_vm_readv prctl malloc calloc realloc free aligned_alloc abort __register_atfork
           epoll_create1 epoll_ctl epoll_wait poll close ioctl socket bind getsockname getsockopt setsockopt shutdown sendto sendmsg recv timerfd_create timerfd_settime getrandom tu_transport_release tu_transport_acquire)
     target_link_options(world_copy PRIVATE -Wl,--wrap=${call})
   endforeach()

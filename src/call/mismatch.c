@@ -93,6 +93,13 @@ void tu_fail_mismatch(struct tutti_request *r) {
         "rank %u in %s: out of memory for a copy of a message of %llu bytes from rank %u, tag %u, which arrived before "
         "its receive was started; receive in the order of the sends, or free memory",
         r->comm->rank, call, (unsigned long long)e->mismatch_bytes, e->mismatch_peer, (uint32_t)e->mismatch_tag);
+  else if (e->unread)
+    tu_fail(
+        &error, TUTTI_ERR_SYSTEM,
+        "rank %u in %s: cannot read %llu bytes of the memory of rank %u: %s; it could when the ranks joined, so the "
+        "program of rank %u must not forbid it later (prctl, PR_SET_DUMPABLE), nor unmap a buffer that is being sent",
+        r->comm->rank, call, (unsigned long long)e->mismatch_bytes, e->mismatch_peer, strerror(e->unread),
+        e->mismatch_peer);
   else if (e->mismatch_tag == e->tag)
     tu_fail(&error, TUTTI_ERR_MISMATCH,
             "rank %u sends %llu bytes where rank %u expects %llu, in %s; the counts must match", e->mismatch_peer,

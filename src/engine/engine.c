@@ -3,6 +3,7 @@
  * (a free slot) and its data is ready. */
 #include "engine/engine.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@
 /* bytes of a tensor that are packed (copied into logical order) at a time, if they are packed into a buffer of the
  * engine, not directly into a message */
 #define FOLD_BYTES 4096u
+/* bytes of a message in another process that are read at a time, if they belong into the layout of a tensor */
+#define READ_ROOM 16384u
 /* operation premul_sum: bytes of an operand that are multiplied by the factor at a time */
 #define SCALED_BYTES FOLD_BYTES
 /* If a program moves at least this many bytes, the caches cannot hold its data, so results are written with
@@ -117,6 +120,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   e->head = 0;
   e->unfinished = p->instruction_count;
   e->mismatch = e->no_memory = false;
+  e->unread = 0;
   memset(e->progress, 0, p->instruction_count * sizeof *e->progress);
   for (uint32_t i = 0; i < p->ring_count; i++) {
     e->tickets[i] = *tu_program_tickets(p, i);
@@ -261,6 +265,24 @@ static void write_slice(struct tu_execution *e, const struct tu_byte_range *to, 
   }
 }
 
+/* As write_slice, but reads the bytes from the address `from` of the process of rank `rank` of the segment. Returns false
+ * if that is not possible. */
+static bool fetch_slice(struct tu_execution *e, const struct tu_byte_range *to, size_t done, size_t bytes,
+                        uint32_t rank, uint64_t from, uint32_t target_count) {
+  unsigned char room[READ_ROOM];
+  while (bytes > 0) {
+    size_t contiguous, offset = offset_of(to, done, &contiguous), piece = tu_min(bytes, contiguous);
+    if (to->fold) piece = tu_min(piece, sizeof room);
+    unsigned char *at = to->fold ? room : e->base[to->buffer] + offset;
+    if (!tu_peer_memory_read(e->mover->transport, rank, from, at, piece)) return false;
+    if (to->fold) tu_fold_unpack(to->fold, e->base[to->buffer], offset, piece, at);
+    if (target_count > 1) copy_piece(e, (void *const *)e->targets + 1, target_count - 1, past_of_send(e), at, piece);
+    for (uint32_t i = 1; i < target_count; i++) e->targets[i] += piece;
+    done += piece, from += piece, bytes -= piece;
+  }
+  return true;
+}
+
 static void store(const struct tu_execution *e, const struct tu_byte_range *to, size_t done, size_t bytes,
                   const unsigned char *from) {
   while (bytes > 0) {
@@ -323,6 +345,17 @@ static const struct tu_line *next_line(struct tu_execution *e, struct tu_receive
   return NULL;
 }
 
+/* Reads bytes of a slice that lies in the sender's process. Returns false if that is not possible. Then the process has
+ * ended, which the check of peers finds; or its program has changed what other processes may read, which is recorded. */
+static bool read_slice(struct tu_execution *e, const struct tu_instruction *ins, size_t done, size_t bytes,
+                       const struct tu_receiver *r, const struct tu_line *line, uint32_t target_count) {
+  if (fetch_slice(e, &ins->target, done, bytes, r->bell, line->at.offset + r->used, target_count)) return true;
+  if (errno == ESRCH) return false;
+  e->unread = errno;
+  note_mismatch(e, r, line->tag, line->message_bytes, ins->bytes);
+  return false;
+}
+
 static void take(const struct tu_execution *e, struct tu_receiver *r) {
   tu_receiver_release(r);
   tu_mover_ring(e->mover, r->bell);
@@ -362,7 +395,7 @@ static uint32_t choose_onward(struct tu_execution *e, uint32_t producer, size_t 
   for (uint32_t i = 0; i < ins->onward_count; i++) {
     uint32_t send = e->program->onward[ins->onward_first + i], targets = *target_count;
     const struct tu_progress *p = &e->progress[send];
-    if (p->done != e->progress[producer].done || p->way == TU_WAY_LENT) continue;
+    if (p->done != e->progress[producer].done || tu_is_lent(p)) continue;
     if (!only_waits_for(e, &e->program->instructions[send], producer)) continue;
     if (!tu_send_room(e, send, slice, target_count)) continue;
     /* A send that has added a target address is chosen. A send that has added none uses rendezvous get: its receivers
@@ -403,7 +436,7 @@ static bool send_part(struct tu_execution *e, const struct tu_instruction *ins, 
     tu_staging_fill(&s->staging, segment_offset, m->bytes);
     line->at.offset = segment_offset;
   }
-  tu_sender_commit(s, m->bytes, e->tag, m->bytes, false);
+  tu_sender_commit(s, m->bytes, e->tag, m->bytes, TU_IN_SEGMENT);
   tu_mover_ring(e->mover, s->bell);
   s->served++;
   tu_sender_renew(s);
@@ -499,11 +532,15 @@ static bool run_recv(struct tu_execution *e, uint32_t i, size_t limit) {
     size_t slice = tu_min(line->bytes - r->used, limit - progress->done);
     if (slice == 0 && ins->bytes > 0) break;
     uint32_t chosen = 0;
-    if (!line->stored) {
+    if (line->where != TU_IN_TARGET) {
       uint32_t targets = 1;
       begin_slice(e);
       chosen = choose_onward(e, i, &slice, &targets);
-      write_slice(e, &ins->target, progress->done, slice, tu_receiver_payload(r, line) + r->used, targets);
+      if (line->where == TU_IN_PROCESS) {
+        if (!read_slice(e, ins, progress->done, slice, r, line, targets)) break;
+      } else {
+        write_slice(e, &ins->target, progress->done, slice, tu_receiver_payload(r, line) + r->used, targets);
+      }
     }
     publish_onward(e, chosen, slice);
     progress->done += slice;
@@ -683,7 +720,7 @@ bool tu_execution_poll(struct tu_execution *e) {
 static void mark_receivers(const struct tu_execution *e, const struct tu_instruction *ins, bool *waits_for) {
   const struct tu_message *m = &e->program->messages[ins->message_first];
   const struct tu_progress *progress = &e->progress[ins - e->program->instructions];
-  const bool published = progress->way == TU_WAY_LENT && progress->done == ins->bytes;
+  const bool published = tu_is_lent(progress) && progress->done == ins->bytes;
   bool any = false;
   for (uint32_t k = 0; k < ins->message_count; k++) {
     if (published ? tu_sender_returned(m[k].sender, e->sequences[ins->message_first + k])

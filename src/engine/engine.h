@@ -10,9 +10,10 @@
 #include "engine/share.h"
 
 /* How a message is transferred (mover/channel.h explains these ways). INLINE: in its line. STAGED: copied through a
- * ring in shared memory. LENT: rendezvous get (the receiver reads the sender's buffer). STORED: rendezvous put (the
- * sender writes into the receiver's buffer). OPEN: not chosen yet. */
-enum tu_way { TU_WAY_OPEN, TU_WAY_INLINE, TU_WAY_STAGED, TU_WAY_LENT, TU_WAY_STORED, TU_WAYS };
+ * ring in shared memory. LENT: rendezvous get (the receiver reads the sender's buffer). READ: the same, with the help of the
+ * kernel, from private memory. STORED: rendezvous put (the sender writes into the receiver's buffer). OPEN: not chosen
+ * yet. */
+enum tu_way { TU_WAY_OPEN, TU_WAY_INLINE, TU_WAY_STAGED, TU_WAY_LENT, TU_WAY_READ, TU_WAY_STORED, TU_WAYS };
 
 struct tu_progress {
   size_t done; /* number of bytes that are finished */
@@ -23,6 +24,9 @@ struct tu_progress {
   bool finished;
   bool posted; /* recv: the address of the target has been sent to the sender */
 };
+
+/* Returns true if the receivers of a send read its source, and the send ends only then. */
+static inline bool tu_is_lent(const struct tu_progress *p) { return p->way == TU_WAY_LENT || p->way == TU_WAY_READ; }
 
 struct tu_early; /* a message that arrived before its receive was started; see matching.c */
 
@@ -81,6 +85,7 @@ struct tu_execution {
   bool mismatch;
   /* true: `mismatch` is set only because there was no memory to copy an unexpected message out of its channel */
   bool no_memory;
+  int unread; /* not 0: `mismatch` is set only because memory of that rank's process cannot be read; value of errno */
   uint32_t mismatch_peer;
   uint64_t mismatch_tag, mismatch_bytes, expected_bytes;
   /* owned; [ring_count]: the messages that point-to-point receives expect; NULL: the program has no such receive */

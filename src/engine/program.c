@@ -470,6 +470,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   p->arena = arena;
   p->point_to_point = from->point_to_point;
   p->from_any = from->from_any;
+  p->exchanges = !from->point_to_point && from->plan->collective == TUTTI_ALLTOALL;
   p->item_bytes = from->in.item_bytes;
   p->pointed[TU_IN] = from->in.addresses != NULL;
   p->pointed[TU_OUT] = from->out.addresses != NULL;

@@ -69,6 +69,11 @@ struct tu_after {
 #ifndef TU_DIRECT_BYTES
 #define TU_DIRECT_BYTES (32u << 10)
 #endif
+/* A message of fewer bytes is never read by the kernel (TU_WAY_READ), whose call costs more than a second copy. In the simulated
+ * world this depends on the seed. */
+#ifndef TU_READ_BYTES
+#define TU_READ_BYTES (256u << 10)
+#endif
 #define TU_NO_CAST UINT32_MAX
 struct tu_instruction {
   uint8_t kind; /* kind of the instruction (enum tu_step_kind) */
@@ -118,6 +123,7 @@ struct tu_program {
    * the runs. A run never extends beyond a block. */
   bool pointed[3];
   bool folded;         /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
+  bool exchanges;      /* true: an alltoall: each rank sends and receives as much as any other, and none reduces */
   bool point_to_point; /* true: messages are matched by tag (send and recv) */
   bool from_any; /* true: receives from any rank; the channel in `messages` only stands for the one of the sender */
 };

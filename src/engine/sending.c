@@ -6,6 +6,10 @@
  * - lent (rendezvous get): the source is in memory that both ranks map, and no instruction depends on the send. The
  *   receiver reads the source. Only then does the send end. To ranks of other hosts, any memory is lent: the wire reads
  *   it, and the send ends when it has done so.
+ * - read: a long message of an alltoall whose source is private, if no instruction depends on the send, and the receiver reads
+ *   memory of this process (transport/peer_memory.h). The kernel copies it once, from the source to the target, and the
+ *   receiver need not come back for each slice. In other collectives staging is faster: sender and receiver share its two
+ *   copies, and a multicast has only one more than there are receivers.
  * - staged: all other messages.
  *
  * A send on which other instructions depend is never lent to ranks of this host. It must end as soon as this rank has
@@ -52,12 +56,24 @@ static bool may_lend(const struct tu_execution *e, const struct tu_instruction *
   return !e->program->point_to_point || ins->bytes > e->mover->shape.ring_bytes;
 }
 
+/* Returns true if the receivers may read the message from the memory of this process. */
+static bool may_be_read(const struct tu_execution *e, const struct tu_instruction *ins) {
+  if (!e->program->exchanges || ins->bytes < TU_READ_BYTES || !ins->lasting || ins->source.run_count != 1 ||
+      ins->source.fold)
+    return false;
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  for (uint32_t i = 0; i < ins->message_count; i++)
+    if (m[i].sender->remote || !tu_peer_memory_reads(e->mover->transport, m[i].sender->bell)) return false;
+  return tu_peer_memory_is_readable(e->base[ins->source.buffer] + ins->source.offset, ins->bytes);
+}
+
 static enum tu_way choose_way(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->bytes <= TU_INLINE_BYTES) return TU_WAY_INLINE;
   bool lend = may_lend(e, ins);
   if (lend && !ins->follows && ins->bytes < STORE_BYTES) return TU_WAY_LENT;
   if (all_posted(e, ins)) return TU_WAY_STORED;
-  return lend ? TU_WAY_LENT : TU_WAY_STAGED;
+  if (lend) return TU_WAY_LENT;
+  return may_be_read(e, ins) ? TU_WAY_READ : TU_WAY_STAGED;
 }
 
 /* Returns true if the send may publish its next slice: on each of its channels, all earlier messages have been sent,
@@ -112,6 +128,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
        * read the target soon. */
       if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
+    case TU_WAY_READ: *bytes = tu_min(*bytes, tu_program_whole(e->program, DIRECT_SLICE_MAX)); return true;
     case TU_WAY_LENT:
       most = m->sender->remote ? e->far_slot_bytes : tu_program_whole(e->program, DIRECT_SLICE_MAX);
       *bytes = tu_min(*bytes, most);
@@ -129,6 +146,11 @@ static uint64_t lent_from(const struct tu_execution *e, const struct tu_instruct
   return (uintptr_t)e->base[ins->source.buffer] + ins->source.offset - (uintptr_t)e->mover->transport->base;
 }
 
+static enum tu_where where_of(enum tu_way way) {
+  if (way == TU_WAY_READ) return TU_IN_PROCESS;
+  return way == TU_WAY_STORED ? TU_IN_TARGET : TU_IN_SEGMENT;
+}
+
 void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes) {
   const struct tu_instruction *ins = &e->program->instructions[instruction];
   struct tu_progress *progress = &e->progress[instruction];
@@ -136,12 +158,14 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   bool last = progress->done + bytes == ins->bytes, staged = progress->way == TU_WAY_STAGED;
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->segment_offset, bytes);
   if (progress->way == TU_WAY_LENT) progress->segment_offset = lent_from(e, ins, m->sender->remote) + progress->done;
+  if (progress->way == TU_WAY_READ)
+    progress->segment_offset = (uintptr_t)e->base[ins->source.buffer] + ins->source.offset + progress->done;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->segment_offset, bytes);
     else if (staged) tu_cast_add(e->program->cast, s);
     if (progress->way != TU_WAY_INLINE) tu_sender_line(s)->at.offset = progress->segment_offset;
-    tu_sender_commit(s, bytes, e->tag, ins->bytes, progress->way == TU_WAY_STORED);
+    tu_sender_commit(s, bytes, e->tag, ins->bytes, where_of((enum tu_way)progress->way));
     e->sequences[ins->message_first + i] = s->sent;
     s->served += last;
     tu_mover_ring(e->mover, s->bell);
@@ -164,7 +188,7 @@ size_t tu_send_returned_bytes(const struct tu_execution *e, uint32_t instruction
 
 bool tu_send_returned(struct tu_execution *e, uint32_t instruction) {
   const struct tu_instruction *ins = &e->program->instructions[instruction];
-  if (e->progress[instruction].way != TU_WAY_LENT) return true;
+  if (!tu_is_lent(&e->progress[instruction])) return true;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     uint32_t message = ins->message_first + i;
     if (!tu_sender_returned(e->program->messages[message].sender, e->sequences[message])) return false;

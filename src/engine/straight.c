@@ -43,6 +43,8 @@ bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, co
   if (!e->program->order || e->mover->pace || e->mover->control.remote ||
       (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM))
     return false;
+  if (e->program->exchanges && e->program->longest_bytes >= TU_READ_BYTES && tu_peer_memory_reads(t, t->rank))
+    return false;
   return e->program->longest_bytes < e->direct_bytes || (!tu_transport_offset(t, in) && !tu_transport_offset(t, out));
 }
 
@@ -105,7 +107,7 @@ void tu_execution_start_straight(struct tu_execution *e, uint64_t tag) {
 }
 
 static inline void publish(const struct tu_execution *e, struct tu_sender *s, size_t bytes) {
-  tu_sender_commit(s, bytes, e->tag, bytes, false);
+  tu_sender_commit(s, bytes, e->tag, bytes, TU_IN_SEGMENT);
   s->tickets++;
   s->served++;
   tu_mover_ring(e->mover, s->bell);

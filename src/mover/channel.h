@@ -11,7 +11,7 @@
  *   sent - taken <= credits: if all credits are used, the sender waits; no slice is lost.
  *   line.sequence == n + 1 publishes slice n. The release store of line.sequence is the only flag.
  *
- * A slice crosses in one of four ways. The sender chooses the way, and states it in the line:
+ * A slice crosses in one of five ways. The sender chooses the way, and states it in the line:
  *
  * - inline: up to TU_INLINE_BYTES lie in the line itself. Payload and sequence number cross as one cache line.
  * - staged: the payload lies at `offset` in the segment, in the channel's ring, or in the sender's ring for several
@@ -20,6 +20,8 @@
  *   in memory that all ranks map. The message is complete at the sender only after the receiver has taken the slice.
  *   To a peer on another host, any memory can be lent: the wire reads it. The message is complete at the sender once
  *   the wire has read it. Then `offset` is the distance from the segment's address, and may be any number.
+ * - read: as lent, but from memory that only the sender maps, at `offset` of its process. The receiver asks the kernel to copy
+ *   it (transport/peer_memory.h).
  * - stored (rendezvous put): the payload is in the target that the receiver has posted. A slice from another host is
  *   stored if the receiver has posted the target before the slice arrives: the wire receives the slice there.
  *
@@ -50,16 +52,20 @@
 /* Not a lane of messages: the number under which the memory of links (stream/link.c) is announced. */
 #define TU_LINKS_LANE TU_MOVER_LANES
 
+/* SEGMENT: in the line, or at `offset` in the segment. TARGET: in the target that the receiver has posted. PROCESS: at the
+ * address `offset` of the sender's process. */
+enum tu_where { TU_IN_SEGMENT, TU_IN_TARGET, TU_IN_PROCESS };
+
 struct tu_line {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t sequence;
   uint32_t taken;         /* number of slices that the writer of this line has taken from the opposite channel */
   uint64_t tag;           /* identifies the message: number and hash of the call, or the tag of a send */
   uint64_t message_bytes; /* bytes of the whole message */
   uint32_t bytes;         /* bytes of this slice */
-  uint8_t stored;         /* nonzero: the payload is in the target that the receiver has posted */
+  uint8_t where;          /* where the payload is: enum tu_where */
   union {
     unsigned char payload[TU_INLINE_BYTES];
-    uint64_t offset; /* in the segment */
+    uint64_t offset; /* in the segment, or in the sender's process */
   } at;
 };
 _Static_assert(sizeof(struct tu_line) == TU_LINE_BYTES, "a line is a cache line");
@@ -275,13 +281,13 @@ static inline void tu_sender_renew(struct tu_sender *s) {
 /* Completes the line of the next slice and publishes the slice, whose payload is already written. The caller then rings
  * the receiver's bell. */
 static inline void tu_sender_commit(struct tu_sender *s, size_t bytes, uint64_t tag, uint64_t message_bytes,
-                                    bool stored) {
+                                    enum tu_where where) {
   struct tu_line *line = tu_sender_line(s);
   s->starts[s->sent & (s->credits - 1)] = s->next_start;
   s->next_start = s->staging.filled;
   line->taken = s->back ? s->back->received : 0;
   line->bytes = (uint32_t)bytes;
-  line->stored = stored;
+  line->where = (uint8_t)where;
   line->tag = tag;
   line->message_bytes = message_bytes;
   atomic_store_explicit(&line->sequence, ++s->sent, memory_order_release);
@@ -321,7 +327,7 @@ static inline const struct tu_line *tu_receiver_line(struct tu_receiver *r) {
   return line;
 }
 
-/* Returns where the payload of a slice lies. Not for a slice that was stored in a posted target. */
+/* Returns where the payload of a slice lies, which is TU_IN_SEGMENT. */
 static inline const unsigned char *tu_receiver_payload(const struct tu_receiver *r, const struct tu_line *line) {
   return line->message_bytes <= TU_INLINE_BYTES ? line->at.payload : r->base + line->at.offset;
 }

@@ -13,6 +13,7 @@
 #include "mover/control.h"
 #include "mover/pace.h"
 #include "mover/remote.h"
+#include "transport/peer_memory.h"
 
 /* The channels of a rank with one peer. */
 struct tu_pair {

@@ -251,7 +251,7 @@ void tu_remote_end_slice(struct tu_remote_end *e, const struct tu_frame *f, size
   line->tag = f->tag;
   line->message_bytes = f->message_bytes;
   line->bytes = (uint32_t)bytes;
-  line->stored = f->message_bytes > TU_INLINE_BYTES && !in_slot;
+  line->where = f->message_bytes > TU_INLINE_BYTES && !in_slot ? TU_IN_TARGET : TU_IN_SEGMENT;
   if (in_slot) {
     line->at.offset = (uint64_t)(e->body - e->slots);
     e->next_slot = (e->next_slot + 1) & (e->credits - 1);

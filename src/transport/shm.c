@@ -19,7 +19,7 @@
 
 #include "base/process.h"
 
-#include "transport/transport.h"
+#include "transport/peer_memory.h"
 
 /* These constants are newer than some C libraries. If the kernel is too old for one of them, madvise returns an
  * error. */
@@ -152,6 +152,7 @@ static tutti_err begin_life(struct shm *shm, int memory_fd, unsigned char *base,
   if (head->closes && fcntl(memory_fd, F_SETLK, &lock) != 0)
     return tu_fail_errno(error, "rank %u: fcntl(F_SETLK) of this rank's byte in the shared memory failed", rank);
   tu_life_mine(&head->life);
+  tu_peer_memory_offer(head);
   atomic_store(&head->memory_fd, memory_fd);
   pthread_mutex_init(&shm->lock, NULL);
   return TUTTI_OK;

@@ -86,6 +86,10 @@ struct tu_slice_head {
   _Atomic uint32_t missed_codes[TU_MISSED]; /* reason for each entry of `missed`: enum tutti_err */
   _Atomic uint32_t misses;
   _Atomic uint64_t word; /* scratch word that all ranks can read; the folder locality uses it while the job starts */
+  /* For the shm transport (peer_memory.h). mark: what lies at the address mark_at of the rank's process, valid once `present`
+   * is set; 0: nothing. reads_peers: nonzero: the rank reads the memory of the processes of all other ranks. */
+  uint64_t mark, mark_at;
+  _Atomic uint32_t reads_peers;
 };
 
 /* A range of this rank's slice. A range is in use, free or resting. A resting range was released a short time ago,

@@ -10,7 +10,7 @@
 #include "fabric/wire_ofi.h"
 #include "mover/remote.h"
 #include "tests/world/rank.h"
-#include "transport/transport.h"
+#include "transport/peer_memory.h"
 
 enum { JOIN_MS = 20000 };
 
@@ -118,6 +118,10 @@ static struct tu_transport *make_endpoint(const struct world_program *p, uint32_
     if (locals[r] != TU_REMOTE) neighbours[locals[r]] = r;
   }
   const uint32_t here = world_locals(p, p->host[rank]);
+  unsigned char *slice = memory + (before + locals[rank]) * slice_bytes;
+  struct tu_slice_head *head = (struct tu_slice_head *)(void *)slice;
+  head->life.pid = rank;
+  tu_peer_memory_offer(head);
   if (!t || !tu_transport_init(t, &endpoint_ops, locals[rank], here, memory + before * slice_bytes, slice_bytes))
     abort();
   t->share = p->share;

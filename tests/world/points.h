@@ -9,7 +9,7 @@
 
 #pragma GCC diagnostic ignored "-Wshadow" /* an operation may be an argument of another */
 
-unsigned world_direct_bytes(void); /* the value of TU_DIRECT_BYTES */
+unsigned world_direct_bytes(void); /* the value of TU_DIRECT_BYTES and TU_READ_BYTES */
 
 #ifdef WORLD_PLAIN
 #define WORLD_ORDER(o) (o)

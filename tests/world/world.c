@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -356,6 +358,21 @@ int __wrap_getrusage(int who, struct rusage *usage) {
   *usage = (struct rusage){.ru_nvcsw = 0};
   return 0;
 }
+
+/* Reads the memory of a rank, whose number is its process number. Any other number is that of the process of the world. */
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *here, unsigned long here_count,
+                                const struct iovec *there, unsigned long there_count, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *here, unsigned long here_count,
+                                const struct iovec *there, unsigned long there_count, unsigned long flags) {
+  if (here_count != 1 || there_count != 1 || flags != 0 || here->iov_len != there->iov_len) abort();
+  world_system_call();
+  if (pid < (pid_t)world.program->ranks && !world_alive((uint32_t)pid)) return errno = ESRCH, -1;
+  memcpy(here->iov_base, there->iov_base, here->iov_len);
+  return (ssize_t)here->iov_len;
+}
+
+int __wrap_prctl(int option);
+int __wrap_prctl(int option) { return option == PR_GET_DUMPABLE; }
 
 int __wrap___register_atfork(void);
 int __wrap___register_atfork(void) { return 0; }

@@ -1,0 +1,138 @@
+/* peer_memory_test.c: messages that receivers read from the sender's process (transport/peer_memory.h). The library uses this
+ * way only if several ranks share a CPU; here all ranks try it. */
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "call/request.h"
+#include "conform.h"
+#include "engine/program.h"
+#include "transport/peer_memory.h"
+
+enum { COUNT = 70000 }; /* items of 4 bytes of a block: more than TU_READ_BYTES */
+
+static bool is_read(const struct tu_execution *e, uint32_t i) { return e->progress[i].way == TU_WAY_READ; }
+
+/* Returns true if the send may be read: it is long, and its source stays as it is. */
+static bool may_be_read(const struct tu_execution *e, uint32_t i) {
+  const struct tu_instruction *ins = &e->program->instructions[i];
+  return ins->kind == TU_SEND && ins->lasting && ins->bytes >= TU_READ_BYTES;
+}
+
+/* Carries out an alltoall or alltoallv of private buffers, and checks which of its messages were read. */
+static void exchange(struct player *p, struct ref_case c, bool readable) {
+  c.ranks = p->ranks;
+  c.type = TUTTI_I32;
+  c.count = COUNT;
+  conform(p, &c, NULL);
+  const struct tutti_request *last = p->comm->idle;
+  if (p->stage->failures > 0) return;
+  if (!last) {
+    wrong(p, "rank %u: no request is idle after the call", p->rank);
+    return;
+  }
+  const struct tu_execution *e = &last->execution;
+  for (uint32_t i = 0; i < e->program->instruction_count; i++)
+    if (is_read(e, i) != (readable && may_be_read(e, i)))
+      wrong(p, "rank %u: step %u of %zu bytes is%s read", p->rank, i, e->program->instructions[i].bytes,
+            is_read(e, i) ? "" : " not");
+}
+
+/* Lets all ranks try to read the others' memory. */
+static void try_all(struct player *p, bool expected) {
+  troupe_meet(p);
+  tu_peer_memory_try(p->transport);
+  troupe_meet(p);
+  if (tu_peer_memory_reads(p->transport, p->transport->rank) != (expected && p->ranks > 1))
+    wrong(p, "rank %u: reads the others' memory: %d", p->rank, !expected);
+}
+
+static void all_forms(struct player *p) {
+  try_all(p, true);
+  for (int blocks = 0; blocks < REF_BLOCKS; blocks++)
+    for (int aliasing = 0; aliasing < REF_ALIASINGS && p->stage->failures == 0; aliasing++) {
+      struct ref_case c = {.blocks = (enum ref_blocks)blocks, .aliasing = (enum ref_aliasing)aliasing, .seed = p->seed};
+      c.collective = blocks == REF_EQUAL ? TUTTI_ALLTOALL : TUTTI_ALLTOALLV;
+      exchange(p, c, true);
+    }
+}
+
+/* A program may forbid other processes to read its memory at any time. */
+static void not_dumpable(struct player *p) {
+  const struct ref_case c = {.collective = TUTTI_ALLTOALL, .seed = p->seed};
+  try_all(p, true);
+  exchange(p, c, true);
+  if (p->rank == 1 && prctl(PR_SET_DUMPABLE, 0) != 0) wrong(p, "prctl(PR_SET_DUMPABLE) failed");
+  exchange(p, c, p->rank != 1);
+}
+
+/* In another PID namespace, the number of a rank may be that of another process, whose memory is then found to be another. */
+static void another_process(struct player *p) {
+  const struct ref_case c = {.collective = TUTTI_ALLTOALL, .seed = p->seed};
+  for (uint32_t odd = 0; odd < p->ranks && p->ranks > 1; odd++) {
+    if (p->rank == odd) tu_transport_head(p->transport, p->transport->rank)->mark ^= 2;
+    try_all(p, p->rank == odd);
+    conform(p, &c, NULL);
+    troupe_meet(p);
+    if (p->rank == odd) tu_transport_head(p->transport, p->transport->rank)->mark ^= 2;
+    troupe_meet(p);
+  }
+}
+
+static void some_memory_is_not_readable(void) {
+  const size_t page = 65536;
+  unsigned char *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || mprotect(memory + 2 * page, page, PROT_NONE) != 0) abort();
+  CHECK(tu_peer_memory_is_readable(memory, 2 * page), "memory of this process is not readable");
+  CHECK(!tu_peer_memory_is_readable(memory, 2 * page + 1), "a page without permissions counts as readable");
+  CHECK(!tu_peer_memory_is_readable(memory + 2 * page, 1), "a page without permissions counts as readable");
+  munmap(memory, 3 * page);
+}
+
+static uint64_t seed;
+
+static void play(void (*run)(struct player *p)) {
+  for (uint32_t ranks = 1; ranks <= 5; ranks++)
+    (void)troupe_perform((struct troupe){.run = run, .ranks = ranks, .seed = seed + ranks}, troupe_over_shm);
+}
+
+static void test_all_forms(void) { play(all_forms); }
+static void test_not_dumpable(void) { play(not_dumpable); }
+static void test_another_process(void) { play(another_process); }
+
+/* Returns true if this system lets a process read the memory of its child. */
+static bool is_allowed(void) {
+  static char there = 1, here;
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  struct iovec from = {&there, 1}, to = {&here, 1};
+  const bool allowed = child > 0 && process_vm_readv(child, &to, 1, &from, 1, 0) == 1;
+  if (child > 0) {
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+  }
+  return allowed;
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {{"all_forms", test_all_forms},
+                                      {"not_dumpable", test_not_dumpable},
+                                      {"another_process", test_another_process},
+                                      {"some_memory_is_not_readable", some_memory_is_not_readable}};
+  ranks_clear_environment();
+  seed = test_seed();
+#ifdef __SANITIZE_THREAD__
+  printf("skipped: processes only\n0 passed, 0 failed\n");
+  return 77;
+#endif
+  if (!is_allowed()) {
+    printf("skipped: this system does not let processes read each other's memory\n0 passed, 0 failed\n");
+    return 77;
+  }
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
