@@ -81,6 +81,23 @@ static void another_process(struct player *p) {
   }
 }
 
+/* A page in the middle of a buffer of rank 0 that no process can read: a mistake of the program, which ends the call. */
+static void a_hole(struct player *p) {
+  const size_t page = 65536, block = TU_READ_BYTES + 2 * page, bytes = p->ranks * block;
+  unsigned char *in = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                *out = calloc(1, bytes);
+  if (in == MAP_FAILED || !out) abort();
+  try_all(p, true);
+  const uint32_t next = (p->rank + 1) % p->ranks;
+  if (p->rank == 0 && mprotect(in + next * block + page, page, PROT_NONE) != 0) abort();
+  tutti_err err = tutti_alltoall(p->comm, in, out, block, TUTTI_U8);
+  const char *text = tutti_error_message(p->comm);
+  if (err != TUTTI_ERR_SYSTEM || !strstr(text, "cannot read") || !strstr(text, "memory of rank 0"))
+    wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), text);
+  munmap(in, bytes);
+  free(out);
+}
+
 static void some_memory_is_not_readable(void) {
   const size_t page = 65536;
   unsigned char *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -101,6 +118,10 @@ static void play(void (*run)(struct player *p)) {
 static void test_all_forms(void) { play(all_forms); }
 static void test_not_dumpable(void) { play(not_dumpable); }
 static void test_another_process(void) { play(another_process); }
+static void test_a_hole(void) {
+  for (uint32_t ranks = 2; ranks <= 4; ranks++)
+    (void)troupe_perform((struct troupe){.run = a_hole, .ranks = ranks, .seed = seed, .fails = true}, troupe_over_shm);
+}
 
 /* Returns true if this system lets a process read the memory of its child. */
 static bool is_allowed(void) {
@@ -123,6 +144,7 @@ int main(int argc, char **argv) {
   static const struct test tests[] = {{"all_forms", test_all_forms},
                                       {"not_dumpable", test_not_dumpable},
                                       {"another_process", test_another_process},
+                                      {"a_hole", test_a_hole},
                                       {"some_memory_is_not_readable", some_memory_is_not_readable}};
   ranks_clear_environment();
   seed = test_seed();
