@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/composite.h"
 #include "base/text.h"
 #include "cli/budget.h"
 #include "cli/names.h"
@@ -174,22 +173,20 @@ static bool read_range(const char *text, uint32_t *low, uint32_t *high) {
   return a > 0 && a <= b;
 }
 
-/* Prints to standard error what was proved, and the largest scratch memory of a plan. Standard output is reserved for
- * data. */
+/* Prints what was proved, and the largest scratch memory of a plan. */
 static void print_proof(const struct tally *t) {
   if (t->proved == 0) return;
-  fprintf(stderr,
-          "proved: every output has the result of the collective; steps that share memory are ordered; no deadlock "
-          "with %u %s per channel, for messages of any size\n",
-          t->credits, t->credits == 1 ? "credit" : "credits");
-  fprintf(stderr, "plans that combine in rank order: %llu", (unsigned long long)t->in_rank_order);
+  printf(
+      "proved: every output has the result of the collective; steps that share memory are ordered; no deadlock "
+      "with %u %s per channel, for messages of any size\n",
+      t->credits, t->credits == 1 ? "credit" : "credits");
+  printf("plans that combine in rank order: %llu", (unsigned long long)t->in_rank_order);
   const uint64_t *of = t->of_class;
   if (of[TU_CANONICAL] + of[TU_UNIFORM] + of[TU_BY_CHUNK] > 0)
-    fprintf(stderr, "; order of reduction: canonical %llu, uniform %llu, by chunk %llu",
-            (unsigned long long)of[TU_CANONICAL], (unsigned long long)of[TU_UNIFORM],
-            (unsigned long long)of[TU_BY_CHUNK]);
-  if (t->scratch_max > 0) fprintf(stderr, "; largest scratch: %u chunks per rank (%s)", t->scratch_max, t->scratch_of);
-  fprintf(stderr, "\n");
+    printf("; order of reduction: canonical %llu, uniform %llu, by chunk %llu", (unsigned long long)of[TU_CANONICAL],
+           (unsigned long long)of[TU_UNIFORM], (unsigned long long)of[TU_BY_CHUNK]);
+  if (t->scratch_max > 0) printf("; largest scratch: %u chunks per rank (%s)", t->scratch_max, t->scratch_of);
+  printf("\n");
 }
 
 /* Checks the options, and reads the range of the numbers of ranks and the order. */
@@ -231,11 +228,9 @@ static int run(int argc, char **argv) {
   struct cli_name name;
   /* Validate all arguments first, so that an error in the last argument does not waste a long run. */
   for (int i = 1; i < argc; i++)
-    if (!cli_find_name(argv[i], &name) && strcmp(argv[i], "-") != 0 && access(argv[i], R_OK) != 0) {
-      if (strchr(argv[i], '/') && !tu_is_composite(argv[i]))
-        return cli_fail("check", CLI_USAGE, "cannot read the file '%s'", argv[i]);
+    if (!cli_find_name(argv[i], &name) && strcmp(argv[i], "-") != 0 && access(argv[i], R_OK) != 0)
       return cli_fail_name("check", CLI_USAGE, argv[i]);
-    } else if (t.hosts.text && !cli_find_name(argv[i], &name))
+    else if (t.hosts.text && !cli_find_name(argv[i], &name))
       return cli_fail("check", CLI_USAGE, "--hosts cannot be combined with the plan file %s, which names ranks",
                       argv[i]);
   /* Thousands of plans of some MiB each are built and freed. Keeping freed memory in the heap saves about a tenth of

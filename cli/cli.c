@@ -45,11 +45,14 @@ static int fail_unknown(const struct cli_verb *verb, const struct cli_option *op
   enum { NAMES_MAX = 64 };
   const char *names[NAMES_MAX];
   tu_assert(option_count < NAMES_MAX);
-  for (size_t i = 0; i < option_count; i++) names[i] = options[i].name;
-  names[option_count] = "--help";
+  /* Without their dashes, which would make all options look similar. */
+  for (size_t i = 0; i < option_count; i++) names[i] = options[i].name + strspn(options[i].name, "-");
+  names[option_count] = "help";
   argument[strcspn(argument, "=")] = '\0';
-  const char *near = tu_nearest(argument, names, option_count + 1);
-  if (near) return cli_fail(verb->name, CLI_USAGE, "unknown option '%s'; did you mean '%s'?", argument, near);
+  const char *near = tu_nearest(argument + strspn(argument, "-"), names, option_count + 1);
+  if (near)
+    return cli_fail(verb->name, CLI_USAGE, "unknown option '%s'; did you mean '%s%s'?", argument, near[1] ? "--" : "-",
+                    near);
   return cli_fail(verb->name, CLI_USAGE, "unknown option '%s'; tutti %s --help lists the options", argument,
                   verb->name);
 }

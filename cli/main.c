@@ -19,7 +19,7 @@ enum { VERBS = sizeof verbs / sizeof verbs[0] };
 static void print_help(FILE *file) {
   fprintf(file, "usage: tutti VERB [options]\n\n");
   for (size_t i = 0; i < VERBS; i++) fprintf(file, "  %-7s %s\n", verbs[i]->name, verbs[i]->summary);
-  fprintf(file, "\nSee tutti VERB --help, and man tutti-VERB for details.\n");
+  fprintf(file, "\nSee tutti help VERB, and man tutti-VERB for details.\n");
 }
 
 static const char *verb_name; /* the verb that is being executed, for messages */
@@ -28,6 +28,21 @@ static const char *verb_name; /* the verb that is being executed, for messages *
 static void end_without_memory(size_t bytes) {
   (void)cli_fail(verb_name, CLI_FAILED, "out of memory: %zu bytes were refused; " TU_MORE_MEMORY, bytes);
   _exit(CLI_FAILED);
+}
+
+static int run_verb(int argc, char **argv) {
+  const char *names[VERBS];
+  for (size_t i = 0; i < VERBS; i++) {
+    names[i] = verbs[i]->name;
+    if (strcmp(argv[0], verbs[i]->name) != 0) continue;
+    verb_name = verbs[i]->name;
+    tu_when_memory_ends = end_without_memory;
+    return verbs[i]->run(argc, argv);
+  }
+  const char *near = tu_nearest(argv[0], names, VERBS);
+  fprintf(stderr, "tutti: unknown verb '%s'%s%s%s; tutti --help lists the verbs\n", argv[0],
+          near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+  return CLI_USAGE;
 }
 
 int main(int argc, char **argv) {
@@ -48,16 +63,12 @@ int main(int argc, char **argv) {
     fprintf(stderr, "tutti: %s\n", error.text);
     return CLI_USAGE;
   }
-  const char *names[VERBS];
-  for (size_t i = 0; i < VERBS; i++) {
-    names[i] = verbs[i]->name;
-    if (strcmp(argv[1], verbs[i]->name) != 0) continue;
-    verb_name = verbs[i]->name;
-    tu_when_memory_ends = end_without_memory;
-    return verbs[i]->run(argc - 1, argv + 1);
+  /* tutti help VERB: the same as tutti VERB --help */
+  const bool help = strcmp(argv[1], "help") == 0;
+  if (help && argc < 3) {
+    print_help(stdout);
+    return CLI_GOOD;
   }
-  const char *near = tu_nearest(argv[1], names, VERBS);
-  fprintf(stderr, "tutti: unknown verb '%s'%s%s%s; tutti --help lists the verbs\n", argv[1],
-          near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
-  return CLI_USAGE;
+  char *asked[] = {argv[1 + help], (char[]){"--help"}, NULL};
+  return help ? run_verb(2, asked) : run_verb(argc - 1, argv + 1);
 }

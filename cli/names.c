@@ -1,9 +1,11 @@
 /* names.c: finds algorithms by the names on the command line, and reads plans from files. */
 #include "cli/names.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "algo/composite.h"
 #include "base/text.h"
@@ -30,10 +32,33 @@ tutti_err cli_read_plan(const char *path, bool in_place, struct tu_plan **plan, 
   return err;
 }
 
+/* Returns true if the word is meant as the name of a file: it has a folder, or ends as files of plans do. */
+static bool names_a_file(const char *word) {
+  static const char *const ends[] = {".plan", ".xml", ".txt", ".json"};
+  const char *end = strrchr(word, '.');
+  bool is_one = strchr(word, '/') != NULL;
+  for (size_t i = 0; end && i < sizeof ends / sizeof ends[0]; i++) is_one |= strcmp(end, ends[i]) == 0;
+  return is_one && !tu_is_composite(word);
+}
+
+/* Returns the name in names[count], such as allreduce.ring, whose algorithm is `word`; if there is none, the most similar
+ * name, or NULL. */
+static const char *similar_name(const char *word, const char *const names[], size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const char *dot = strchr(names[i], '.');
+    if (dot && strcmp(dot + 1, word) == 0) return names[i];
+  }
+  return tu_nearest(word, names, count);
+}
+
 int cli_fail_name(const char *verb, int exit_code, const char *word) {
   char collective[64];
   tutti_collective found;
   struct tu_error why;
+  if (names_a_file(word)) {
+    (void)!access(word, R_OK); /* sets errno */
+    return cli_fail(verb, CLI_USAGE, "cannot read the file '%s': %s", word, strerror(errno));
+  }
   snprintf(collective, sizeof collective, "%.*s", (int)tu_min(strcspn(word, "."), sizeof collective - 1), word);
   if (tu_is_composite(word) && tu_collective_find(collective, &found) && word[strlen(collective)] == '.' &&
       !tu_composite_find(found, word + strlen(collective) + 1, &why))
@@ -49,7 +74,7 @@ int cli_fail_name(const char *verb, int exit_code, const char *word) {
         snprintf(texts[count++], sizeof *texts, "%s.%s", tu_collectives[c].name, tu_algorithms[i]->name);
   }
   for (size_t i = 0; i < count; i++) names[i] = texts[i];
-  const char *near = tu_nearest(word, names, count);
+  const char *near = similar_name(word, names, count);
   if (near) cli_fail(verb, exit_code, "unknown algorithm '%s'; did you mean '%s'?", word, near);
   else cli_fail(verb, exit_code, "unknown algorithm '%s'; tutti list shows the algorithms", word);
   free(texts);

@@ -41,7 +41,8 @@ int cli_check_build(const char *verb, const char *word, const struct cli_name *n
  * no valid plan. The caller destroys the plan. */
 tutti_err cli_read_plan(const char *path, bool in_place, struct tu_plan **plan, struct tu_error *error);
 
-/* Prints "unknown algorithm 'x'; did you mean 'y'?"; returns exit_code. */
+/* Prints "unknown algorithm 'x'; did you mean 'y'?", or that the file x cannot be read, if that is meant; returns
+ * exit_code. */
 int cli_fail_name(const char *verb, int exit_code, const char *word);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/composite.h"
 #include "algo/pat.h"
 #include "base/text.h"
 #include "check/check.h"
@@ -130,8 +129,6 @@ static int make_plan(struct request *r, const char *word, struct tu_plan **plan)
   struct cli_name name;
   if (!cli_find_name(word, &name)) {
     if (strcmp(word, "-") == 0 || access(word, R_OK) == 0) return read_plan(r, word, plan);
-    if (strchr(word, '/') && !tu_is_composite(word))
-      return cli_fail("plan", CLI_USAGE, "cannot read the file '%s'", word);
     return cli_fail_name("plan", CLI_USAGE, word);
   }
   struct tu_build *b = &r->build;

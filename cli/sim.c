@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/composite.h"
 #include "base/text.h"
 #include "check/check.h"
 #include "cli/budget.h"
@@ -120,11 +119,7 @@ static void print_table(const struct question *q, const struct tu_sim_report *r)
 static int load(struct question *q, const char *word) {
   struct cli_name name;
   if (cli_find_name(word, &name)) return load_name(q, word, &name);
-  if (strcmp(word, "-") != 0 && access(word, R_OK) != 0) {
-    if (strchr(word, '/') && !tu_is_composite(word))
-      return cli_fail("sim", CLI_USAGE, "cannot read the file '%s'", word);
-    return cli_fail_name("sim", CLI_USAGE, word);
-  }
+  if (strcmp(word, "-") != 0 && access(word, R_OK) != 0) return cli_fail_name("sim", CLI_USAGE, word);
   if (q->hosts.text || q->what.root > 0 || q->what.slot_pieces > 0 || q->what.depth > 0 || q->what.chunks > 0 ||
       q->what.lanes > 0 || q->what.canonical)
     return cli_fail("sim", CLI_USAGE,
