@@ -325,11 +325,12 @@ static bool check_output(struct tu_checking *c, uint32_t rank, uint32_t chunk, u
   }
   const bool divided = tu_collectives[p->collective].promise == TU_SUM_OF_ALL;
   const struct sum *s = value == NOTHING || value & RAW ? NULL : &c->values->sums[value];
-  if (s && s->chunk == in && (s->divided != UNDIVIDED) == divided &&
-      tu_tree_is_of(c->values->trees, s->tree, promised.from, promised.to - promised.from))
-    return check_order(c, rank, chunk, s);
-  return tu_check_refuse(c, "rank %u: at the end out[%u] holds %s; expected the %ssum of in[%u] of ranks %u-%u", rank,
-                         chunk, say(c, value).chars, divided ? "divided " : "", in, promised.from, promised.to - 1);
+  const bool whole =
+      s && s->chunk == in && tu_tree_is_of(c->values->trees, s->tree, promised.from, promised.to - promised.from);
+  if (whole && (s->divided != UNDIVIDED) == divided) return check_order(c, rank, chunk, s);
+  return tu_check_refuse(c, "rank %u: at the end out[%u] holds %s; expected the %ssum of in[%u] of ranks %u-%u%s", rank,
+                         chunk, say(c, value).chars, divided ? "divided " : "", in, promised.from, promised.to - 1,
+                         whole && divided ? ": the step that completes a sum must be marked final" : "");
 }
 
 bool tu_check_outputs(struct tu_checking *c) {

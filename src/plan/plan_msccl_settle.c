@@ -185,6 +185,17 @@ static tutti_err settle_step(struct tu_msccl_convert *c, const struct tu_msccl_t
   return settle_wait(c, tb->gpu, step);
 }
 
+/* Checks the chunks that a gpu declares for its output, unless the output is the input. */
+static tutti_err check_output(const struct tu_msccl_convert *c, uint32_t gpu) {
+  const uint32_t declared = c->file->gpus[gpu].chunks[TU_OUT], needed = tu_plan_chunks(c->plan, gpu, TU_OUT);
+  if (c->plan->in_place || declared == 0 || needed == 0 || declared == needed) return TUTTI_OK;
+  return tu_msccl_fail_at(
+      c, c->file->gpus[gpu].line,
+      "<gpu> attribute 'o_chunks': expected %u, the chunks of the output of gpu %u (%s, nchunksperloop %u), "
+      "found '%u'",
+      needed, gpu, tu_collectives[c->file->collective].name, c->file->chunks, declared);
+}
+
 /* Checks spans and waits, and finds which threadblocks exchange messages. Afterwards every index lies in its array. */
 tutti_err tu_msccl_settle(struct tu_msccl_convert *c) {
   struct tu_msccl *f = c->file;
@@ -195,7 +206,10 @@ tutti_err tu_msccl_settle(struct tu_msccl_convert *c) {
     for (uint32_t s = first + f->tbs[t].step_count; s-- > first;)
       c->next_signal[s] = next = f->steps[s].signals ? s : next;
   }
-  for (uint32_t g = 0; g < f->ranks; g++) c->plan->rank[g].tmp_count = f->gpus[g].chunks[TU_TMP];
+  for (uint32_t g = 0; g < f->ranks; g++) {
+    c->plan->rank[g].tmp_count = f->gpus[g].chunks[TU_TMP];
+    if ((err = check_output(c, g)) != TUTTI_OK) return err;
+  }
   for (uint32_t t = 0; t < f->tb_count; t++) {
     const struct tu_msccl_tb *tb = &f->tbs[t];
     if ((err = check_pairs(c, t)) != TUTTI_OK) return err;

@@ -134,6 +134,7 @@ static const struct mutation refused[] = {
     {ring, "<algo", "inplace=\"1\"", "inplace=\"0\"", "inplace=\"1\"|outofplace=\"1\"|neither"},
     {ring, "<algo", "inplace=\"1\"", "inplace=\"yes\"", "'inplace'|from 0 to 1|'yes'"},
     {gather, "<algo", "nchunksperloop=\"8\"", "nchunksperloop=\"7\"", "'nchunksperloop'|multiple of 4|gpus|'7'"},
+    {gather, "<gpu id=\"1\"", "o_chunks=\"8\"", "o_chunks=\"9\"", "<gpu>|'o_chunks'|expected 8|gpu 1|allgather|'9'"},
     {ring, "<algo", "nchunksperloop=\"4\"", "nchunksperloop=\"200000000\"", "chunks|1600000000"},
     {ring, "<gpu id=\"1\"", "id=\"1\"", "id=\"2\"", ":13: <gpu>|'id'|expected 1|'2'"},
     {ring, "<gpu", "s_chunks=\"0\"", "s_chunks=\"-1\"", "'s_chunks'|from 0 to|'-1'"},
