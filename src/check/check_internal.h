@@ -102,7 +102,7 @@ bool tu_check_refuse_step(struct tu_checking *c, uint32_t step, const char *form
 
 /* The name of a step for error messages: "step S (text)", with the text shortened. */
 struct tu_check_name {
-  char chars[120];
+  char chars[180];
 };
 struct tu_check_name tu_check_name(const struct tu_checking *c, uint32_t step);
 

@@ -14,7 +14,12 @@ struct tu_check_name tu_check_name(const struct tu_checking *c, uint32_t step) {
   struct tu_check_name name;
   uint32_t number = step - c->ranks[c->steps[step].rank].step_base;
   enum { SHOWN = 72 };
-  snprintf(name.chars, sizeof name.chars, "step %u (%.*s%s)", number, SHOWN, text.chars,
+  const struct tu_origin *origins = tu_check_rank_of(c, step)->origins;
+  char from[64] = "";
+  if (origins)
+    snprintf(from, sizeof from, "gpu %u, threadblock %u, line %u: ", c->steps[step].rank, origins[number].threadblock,
+             origins[number].line);
+  snprintf(name.chars, sizeof name.chars, "step %u (%s%.*s%s)", number, from, SHOWN, text.chars,
            text.length > SHOWN ? "..." : "");
   tu_text_fini(&text);
   return name;

@@ -88,8 +88,14 @@ struct tu_like {
   uint32_t chunk;
 };
 
+/* Where a step of a plan that was an MSCCL file comes from: a threadblock, by its place in its GPU, and a line of the file. */
+struct tu_origin {
+  uint32_t threadblock, line;
+};
+
 struct tu_rank_plan {
   struct tu_step *steps;
+  struct tu_origin *origins; /* [step_count]; NULL: the plan was no MSCCL file */
   uint32_t *peers;
   struct tu_operand *operands;
   uint32_t *afters;

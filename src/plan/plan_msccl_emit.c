@@ -263,6 +263,11 @@ void tu_msccl_emit_rank(struct tu_msccl_convert *c, uint32_t gpu) {
     if (c->steps[s].snapshot != NONE)
       memcpy(e.snapshots + (size_t)c->steps[s].snapshot * g->tb_count, clock, g->tb_count * sizeof *clock);
   }
+  e.r->origins = tu_arena_allocate(&c->plan->arena, (size_t)e.r->step_count + 1, sizeof *e.r->origins);
+  for (uint32_t i = 0; i < e.r->step_count; i++) {
+    const uint32_t step = c->file->tbs[g->tb_first + e.origins[i].tb].step_first + e.origins[i].index;
+    e.r->origins[i] = (struct tu_origin){e.origins[i].tb, c->file->steps[step].line};
+  }
   void *const own[] = {e.cells, e.readers, e.origins, e.clocks, e.snapshots, e.afters};
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) tu_arena_free(&c->arena, own[i]);
 }

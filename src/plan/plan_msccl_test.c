@@ -201,10 +201,10 @@ static void test_wrong(void) {
   static const struct mutation table[] = {
       /* The offset is wrong, so the right sum is stored in the wrong chunk. */
       {ring, "type=\"rcs\"", "dstoff=\"0\"", "dstoff=\"1\"", "rank 0"},
-      {gather, "type=\"cpy\"", "dstoff=\"0\"", "dstoff=\"2\"", "races with"},
+      {gather, "type=\"cpy\"", "dstoff=\"0\"", "dstoff=\"2\"", "(gpu 0, threadblock |line |races with"},
       /* A dependency is missing. */
       {pairs, "<tb id=\"1\"", "depid=\"0\" deps=\"9\"", "depid=\"-1\" deps=\"-1\"", "races with"},
-      {pairs, "type=\"nop\"", "depid=\"1\"", "depid=\"2\"", "races with"},
+      {pairs, "type=\"nop\"", "depid=\"1\"", "depid=\"2\"", "races with step|(gpu 0, threadblock |line "},
       {"allreduce_halving_doubling_4", "<tb id=\"1\"", "depid=\"0\" deps=\"1\"", "depid=\"-1\" deps=\"-1\"",
        "races with"},
       /* The two ends of a message do not match. */
