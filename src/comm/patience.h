@@ -18,15 +18,17 @@ static inline void tu_stall_moved(struct tu_stall *s) { s->polls = s->yields = 0
  * in the library. */
 #define TU_ANSWER_NS (200 * (uint64_t)TU_NS_PER_MS)
 
-/* How long a thread has waited, without the time in which others had its core: the time between two polls counts as at
- * most 1 ms. On a busy machine the other ranks are then given as many turns as on a quiet one. */
+/* How long a thread has waited, where the time in which others had its core counts less: of the time between two polls, at
+ * most 1 ms counts, or a third if that is more. On a busy machine the other ranks are then given more turns, but the wait
+ * takes at most three times as long. */
 struct tu_poll_time {
   uint64_t last;    /* time of the last poll, in ns; 0: none yet */
   uint64_t counted; /* in ns */
 };
 /* Called at each poll, with the current time in ns. Returns the time that the thread has waited, in ns. */
 static inline uint64_t tu_poll_time_at(struct tu_poll_time *time, uint64_t now) {
-  if (time->last) time->counted += tu_min(now - time->last, (uint64_t)TU_NS_PER_MS);
+  const uint64_t passed = time->last ? now - time->last : 0;
+  time->counted += tu_max(tu_min(passed, (uint64_t)TU_NS_PER_MS), passed / 3);
   time->last = now;
   return time->counted;
 }

@@ -143,16 +143,18 @@ static void who_tests_looks_by_the_clock(void) {
   CHECK(looks >= 1 && looks <= 6, "%u looks of %u tests in 100 ms", looks, tests);
 }
 
-/* A pause between two polls, in which others had the core, counts as 1 ms. */
-static void time_of_others_does_not_count(void) {
+/* Of a pause between two polls, in which others had the core, 1 ms counts, or a third. */
+static void time_of_others_counts_less(void) {
   const uint64_t ms = TU_NS_PER_MS;
   struct tu_poll_time time = {0};
   uint64_t now = 70000 * ms;
   CHECK(tu_poll_time_at(&time, now) == 0, "the first poll counts");
   for (int i = 0; i < 10; i++) (void)tu_poll_time_at(&time, now += ms / 10);
   CHECK(time.counted == ms, "10 polls in 1 ms: %llu ns", (unsigned long long)time.counted);
-  for (int i = 0; i < 3; i++) (void)tu_poll_time_at(&time, now += 500 * ms);
-  CHECK(time.counted == 4 * ms, "3 pauses of 500 ms after 1 ms: %llu ns", (unsigned long long)time.counted);
+  for (int i = 0; i < 3; i++) (void)tu_poll_time_at(&time, now += 2 * ms);
+  CHECK(time.counted == 4 * ms, "3 pauses of 2 ms after 1 ms: %llu ns", (unsigned long long)time.counted);
+  (void)tu_poll_time_at(&time, now += 300 * ms);
+  CHECK(time.counted == 104 * ms, "a pause of 300 ms after 4 ms: %llu ns", (unsigned long long)time.counted);
 }
 
 int main(int argc, char **argv) {
@@ -161,7 +163,7 @@ int main(int argc, char **argv) {
                                {"polls_then_yields_then_sleeps", polls_then_yields_then_sleeps},
                                {"asks_before_each_sleep", asks_before_each_sleep},
                                {"who_tests_looks_by_the_clock", who_tests_looks_by_the_clock},
-                               {"time_of_others_does_not_count", time_of_others_does_not_count}};
+                               {"time_of_others_counts_less", time_of_others_counts_less}};
   unsetenv("TUTTI_SPIN_US");
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
