@@ -81,18 +81,19 @@ static void another_process(struct player *p) {
   }
 }
 
-/* A page in the middle of a buffer of rank 0 that no process can read: a mistake of the program, which ends the call. */
+/* A page in the middle of what rank 0 sends to rank 1, which no process can read: a mistake of the program, which ends the
+ * call. Other ranks may have ended theirs before. */
 static void a_hole(struct player *p) {
   const size_t page = 65536, block = TU_READ_BYTES + 2 * page, bytes = p->ranks * block;
   unsigned char *in = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
                 *out = calloc(1, bytes);
   if (in == MAP_FAILED || !out) abort();
   try_all(p, true);
-  const uint32_t next = (p->rank + 1) % p->ranks;
-  if (p->rank == 0 && mprotect(in + next * block + page, page, PROT_NONE) != 0) abort();
+  if (p->rank == 0 && mprotect(in + block + page, page, PROT_NONE) != 0) abort();
   tutti_err err = tutti_alltoall(p->comm, in, out, block, TUTTI_U8);
   const char *text = tutti_error_message(p->comm);
-  if (err != TUTTI_ERR_SYSTEM || !strstr(text, "cannot read") || !strstr(text, "memory of rank 0"))
+  const bool may_end = p->rank > 1 && err == TUTTI_OK;
+  if (!may_end && (err != TUTTI_ERR_SYSTEM || !strstr(text, "cannot read") || !strstr(text, "memory of rank 0")))
     wrong(p, "rank %u: %s: %s", p->rank, tutti_err_name(err), text);
   munmap(in, bytes);
   free(out);

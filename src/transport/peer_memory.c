@@ -7,8 +7,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/env.h"
-
 /* The word that other ranks try to read. Its value tells this process from any other, also from one that has the same number
  * in another PID namespace. */
 static _Atomic uint64_t mark;
