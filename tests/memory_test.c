@@ -271,12 +271,15 @@ static int cycles_take_nothing(struct ranks_world *w, uint32_t rank) {
     for (int k = 0; k < c->cycles && good; k++)
       good = c->go(world, buffer); /* the first cycles leave what later ones use again */
     size_t free_before = tu_transport_free_bytes(world->transport);
-    uint64_t heap_before = heap_bytes();
-    for (int k = 0; k < c->cycles && good; k++) good = c->go(world, buffer);
+    uint64_t heap[3] = {heap_bytes()};
+    for (int half = 1; half <= 2; half++) { /* a leak goes on; what the C library keeps once does not */
+      for (int k = 0; k < c->cycles && good; k++) good = c->go(world, buffer);
+      heap[half] = heap_bytes();
+    }
     if (!good) printf("  %s: %s\n", c->name, tutti_error_message(NULL));
     good &= equal(rank, c->name, free_before, tu_transport_free_bytes(world->transport));
-    uint64_t heap_after = heap_bytes();
-    if (heap_after > heap_before + CYCLES_SLACK) good = equal(rank, c->name, heap_before, heap_after);
+    if (heap[1] > heap[0] + CYCLES_SLACK && heap[2] > heap[1] + CYCLES_SLACK)
+      good = equal(rank, c->name, heap[0], heap[2]);
   }
   meet(w);
   return tutti_comm_free(world) == TUTTI_OK && good ? 0 : 1;
