@@ -57,7 +57,7 @@ int cli_fail_name(const char *verb, int exit_code, const char *word) {
   struct tu_error why;
   if (names_a_file(word)) {
     (void)!access(word, R_OK); /* sets errno */
-    return cli_fail(verb, CLI_USAGE, "cannot read the file '%s': %s", word, strerror(errno));
+    return cli_fail(verb, exit_code, "cannot read the file '%s': %s", word, strerror(errno));
   }
   snprintf(collective, sizeof collective, "%.*s", (int)tu_min(strcspn(word, "."), sizeof collective - 1), word);
   if (tu_is_composite(word) && tu_collective_find(collective, &found) && word[strlen(collective)] == '.' &&

@@ -17,7 +17,8 @@ enum tu_way { TU_WAY_OPEN, TU_WAY_INLINE, TU_WAY_STAGED, TU_WAY_LENT, TU_WAY_REA
 
 struct tu_progress {
   size_t done; /* number of bytes that are finished */
-  /* send: offset of the current slice in the shared memory segment, if the slice is staged or lent */
+  /* send: offset of the current slice in the shared memory segment, if the slice is staged or lent; its address in this
+   * process, if it is read */
   uint64_t segment_offset;
   uint32_t afters_finished;
   uint8_t way; /* send: how the message is transferred (enum tu_way) */

@@ -56,6 +56,11 @@ static bool may_lend(const struct tu_execution *e, const struct tu_instruction *
   return !e->program->point_to_point || ins->bytes > e->mover->shape.ring_bytes;
 }
 
+/* Returns the address of a source of one run. */
+static const unsigned char *source_of(const struct tu_execution *e, const struct tu_instruction *ins) {
+  return e->base[ins->source.buffer] + ins->source.offset;
+}
+
 /* Returns true if the receivers may read the message from the memory of this process. */
 static bool may_be_read(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (!e->program->exchanges || ins->bytes < TU_READ_BYTES || !ins->lasting || ins->source.run_count != 1 ||
@@ -64,7 +69,7 @@ static bool may_be_read(const struct tu_execution *e, const struct tu_instructio
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++)
     if (m[i].sender->remote || !tu_peer_memory_reads(e->mover->transport, m[i].sender->bell)) return false;
-  return tu_peer_memory_is_readable(e->base[ins->source.buffer] + ins->source.offset, ins->bytes);
+  return tu_peer_memory_is_readable(source_of(e, ins), ins->bytes);
 }
 
 static enum tu_way choose_way(const struct tu_execution *e, const struct tu_instruction *ins) {
@@ -140,10 +145,12 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
   }
 }
 
-/* Returns the offset in the segment of the source of a send that is lent. */
-static uint64_t lent_from(const struct tu_execution *e, const struct tu_instruction *ins, bool remote) {
+/* Returns where the source of a send that is lent or read lies: its offset in the segment, or its address. */
+static uint64_t lent_from(const struct tu_execution *e, const struct tu_instruction *ins, enum tu_way way,
+                          bool remote) {
+  if (way == TU_WAY_READ) return (uintptr_t)source_of(e, ins);
   if (!remote) return tu_execution_shared(e, &ins->source, ins->bytes);
-  return (uintptr_t)e->base[ins->source.buffer] + ins->source.offset - (uintptr_t)e->mover->transport->base;
+  return (uintptr_t)source_of(e, ins) - (uintptr_t)e->mover->transport->base;
 }
 
 static enum tu_where where_of(enum tu_way way) {
@@ -157,9 +164,8 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   const struct tu_message *m = e->program->messages + ins->message_first;
   bool last = progress->done + bytes == ins->bytes, staged = progress->way == TU_WAY_STAGED;
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->segment_offset, bytes);
-  if (progress->way == TU_WAY_LENT) progress->segment_offset = lent_from(e, ins, m->sender->remote) + progress->done;
-  if (progress->way == TU_WAY_READ)
-    progress->segment_offset = (uintptr_t)e->base[ins->source.buffer] + ins->source.offset + progress->done;
+  if (tu_is_lent(progress))
+    progress->segment_offset = lent_from(e, ins, (enum tu_way)progress->way, m->sender->remote) + progress->done;
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->segment_offset, bytes);
