@@ -4,7 +4,7 @@
  * are compared byte by byte, padding included, with a naive evaluation. */
 #include "onesided.h"
 
-enum { SLOT = 64 << 10, PAGE = 4096 };
+enum { SLOT = 128 << 10, PAGE = 4096 };
 
 /* ---- windows ---- */
 
