@@ -20,6 +20,9 @@ struct tu_job_ops {
    * TUTTI_ERR_TIMEOUT (names the missing ranks), TUTTI_ERR_PEER (names a rank that died), or the error of a rank that
    * called fail. */
   tutti_err (*allgather)(struct tu_job *job, const void *mine, void *all, size_t bytes, struct tu_error *error);
+  /* Does not wait. Returns the error that the next allgather would return, if this rank can tell: the job has failed, or
+   * a rank has left it. Otherwise returns TUTTI_OK. NULL: such a job cannot tell. */
+  tutti_err (*look)(struct tu_job *job, struct tu_error *error);
   /* Removes this rank from the job after an error. If the job can send the error to the other ranks, their next
    * allgather fails with it. */
   void (*fail)(struct tu_job *job, const struct tu_error *error);

@@ -11,7 +11,10 @@
 #include "base/process.h"
 #include "boot/job_lines.h"
 
-enum { EVENTS = 64 }; /* maximum number of events that one call of look handles */
+enum {
+  EVENTS = 64, /* maximum number of events that one call of look handles */
+  LOOK_MS = 20 /* while a rank waits for connections, it asks the job so often whether the others are still there */
+};
 
 static struct tu_tcp_dialer *tcp_of(struct tu_dialer *d) { return (struct tu_tcp_dialer *)(void *)d; }
 
@@ -95,8 +98,9 @@ static tutti_err fail_late(const struct tu_tcp_dialer *d, int timeout_ms, struct
   return error->code = TUTTI_ERR_TIMEOUT;
 }
 
-/* Makes the control connections with the counterparts; the higher rank of a pair calls. */
-static tutti_err connect_counterparts(struct tu_tcp_dialer *d, const struct tu_job *job, struct tu_error *error) {
+/* Makes the control connections with the counterparts; the higher rank of a pair calls. A counterpart may die before it
+ * calls: only the job knows that. */
+static tutti_err connect_counterparts(struct tu_tcp_dialer *d, struct tu_job *job, struct tu_error *error) {
   struct epoll_event event;
   for (uint32_t r = 0; r < d->ranks; r++) {
     if (!d->peers[r].awaited) continue;
@@ -106,7 +110,8 @@ static tutti_err connect_counterparts(struct tu_tcp_dialer *d, const struct tu_j
   while (d->missing > 0 && d->error.code == TUTTI_OK) {
     const int left_ms = tu_clock_left_ms(job->deadline_ns);
     if (left_ms == 0) return fail_late(d, job->timeout_ms, error);
-    (void)epoll_wait(d->dialer.descriptor, &event, 1, d->resting > 0 ? 1 : left_ms);
+    if (job->ops->look && job->ops->look(job, error) != TUTTI_OK) return error->code;
+    (void)epoll_wait(d->dialer.descriptor, &event, 1, d->resting > 0 ? 1 : (int)tu_min((size_t)left_ms, LOOK_MS));
     handle(d);
   }
   if (d->error.code != TUTTI_OK) *error = d->error;

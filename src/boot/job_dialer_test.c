@@ -1,5 +1,7 @@
 /* job_dialer_test.c: tests of the connections between ranks of different hosts, with real processes that claim to run on
  * other hosts: ranks connect, strangers are refused, and a rank that ends is noticed. */
+#include <sys/epoll.h>
+
 #include "boot/job_address.h"
 #include "boot/job_tcp_wire.h"
 #include "job_ranks.h"
@@ -90,6 +92,38 @@ static void test_a_rank_quits(void) {
   }
 }
 
+/* epoll_wait, for the whole program: in a rank that is_mortal, it exits instead. The start of a job waits in epoll_wait
+ * only for connections between hosts. */
+static bool is_mortal;
+int epoll_wait(int descriptor, struct epoll_event *events, int events_max, int timeout_ms) {
+  if (is_mortal) _exit(0);
+  return epoll_pwait(descriptor, events, events_max, timeout_ms, NULL);
+}
+
+static void become_mortal(const struct tu_boot_identity *identity) {
+  (void)identity;
+  is_mortal = true;
+}
+
+/* A rank dies while others wait for its connection: they learn of it at once, and not when the start times out. */
+static void test_a_rank_dies_connecting(void) {
+  for (uint32_t victim = 0; victim < 4; victim++) {
+    struct part parts[4];
+    struct outcome outcomes[4];
+    fill(parts, 4, 2);
+    for (uint32_t r = 0; r < 4; r++) parts[r].host = 100 + (r == victim); /* all others have to connect with it */
+    parts[victim].act = become_mortal;
+    run_parts(parts, 4, outcomes, hold_port());
+    for (uint32_t r = 0; r < 4; r++) {
+      char facts[32];
+      snprintf(facts, sizeof facts, "rank %u|died", victim);
+      if (r == victim) continue;
+      expect(&parts[r], &outcomes[r], TUTTI_ERR_PEER, facts);
+      CHECK(outcomes[r].seconds < 5, "rank %u knew after %.1f s", r, outcomes[r].seconds);
+    }
+  }
+}
+
 static void test_interface(void) {
   struct part parts[2];
   struct outcome outcomes[2];
@@ -120,8 +154,12 @@ static void test_own_addresses(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct test tests[] = {{"connect", test_connect},     {"without_secret", test_without_secret},
-                               {"strangers", test_strangers}, {"a_rank_quits", test_a_rank_quits},
-                               {"interface", test_interface}, {"own_addresses", test_own_addresses}};
+  const struct test tests[] = {{"connect", test_connect},
+                               {"without_secret", test_without_secret},
+                               {"strangers", test_strangers},
+                               {"a_rank_quits", test_a_rank_quits},
+                               {"a_rank_dies_connecting", test_a_rank_dies_connecting},
+                               {"interface", test_interface},
+                               {"own_addresses", test_own_addresses}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

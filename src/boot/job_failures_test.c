@@ -211,11 +211,66 @@ static void test_deaths(void) {
          (uint32_t)turns * 3 - named - joined);
 }
 
+/* ---- a rank that dies while rank 0 hands out the data of all ---- */
+
+enum { LONG_DATA = 4 << 20 }; /* more than the buffers of a connection hold */
+static struct long_end {
+  tutti_err code; /* of rank 0's allgather */
+  size_t heard;   /* bytes that rank 1 has received */
+} * long_end;
+
+static void gather_long(const struct tu_boot_identity *identity) {
+  struct tu_error error;
+  unsigned char *mine = calloc(1, LONG_DATA), *all = malloc(3 * (size_t)LONG_DATA);
+  if (identity->rank == 2) ualarm(200000, 0); /* dies when it has sent its data, as rank 1 does not read for longer */
+  tutti_err err = tu_job_allgather(enter(identity), mine, all, LONG_DATA, &error);
+  if (identity->rank == 0) long_end->code = err;
+  if (err != TUTTI_OK) printf("  rank %u: %s\n", identity->rank, error.text);
+  fflush(stdout);
+  _exit(0);
+}
+
+static void gather_long_and_pause(const struct tu_boot_identity *identity) {
+  struct tu_job *job = enter(identity);
+  unsigned char *data = calloc(1, LONG_DATA);
+  int fd = 3;
+  for (struct sockaddr_storage peer; fd < 64; fd++) { /* the connection to rank 0 */
+    socklen_t bytes = sizeof peer;
+    if (getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && peer.ss_family == AF_INET) break;
+  }
+  (void)tu_boot_send_data(fd, data, LONG_DATA, job->deadline_ns);
+  usleep(500000);
+  for (ssize_t n = 1; n > 0; long_end->heard += n > 0 ? (size_t)n : 0) {
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    (void)poll(&polled, 1, 5000);
+    n = recv(fd, data, LONG_DATA, MSG_DONTWAIT);
+  }
+  _exit(0);
+}
+
+/* Rank 0 does not fail alone: where the data of all has reached one rank, the allgather is complete for rank 0, too. */
+static void test_all_or_none(void) {
+  struct part parts[] = {{.rank = 0, .ranks = 3, .secret = SECRET, .act = gather_long},
+                         {.rank = 1, .ranks = 3, .secret = SECRET, .act = gather_long_and_pause},
+                         {.rank = 2, .ranks = 3, .secret = SECRET, .act = gather_long}};
+  struct outcome outcomes[3];
+  long_end = mmap(NULL, sizeof *long_end, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (long_end == MAP_FAILED) abort();
+  long_end->code = TUTTI_ERR_SYSTEM;
+  run_parts(parts, 3, outcomes, hold_port());
+  const bool complete = long_end->heard >= 3 * (size_t)LONG_DATA;
+  CHECK((long_end->code == TUTTI_OK) == complete, "rank 1 got %zu bytes, and rank 0 %s", long_end->heard,
+        tutti_err_name(long_end->code));
+  printf("  rank 1 got %s, rank 0 %s\n", complete ? "all" : "not all", tutti_err_name(long_end->code));
+  munmap(long_end, sizeof *long_end);
+}
+
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"strangers", test_strangers},
       {"halfway", test_halfway},
       {"deaths", test_deaths},
+      {"all_or_none", test_all_or_none},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

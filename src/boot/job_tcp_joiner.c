@@ -275,6 +275,20 @@ static tutti_err joiner_allgather(struct tu_job *job, const void *mine, void *al
   return joiner->failure.code;
 }
 
+/* Before it has sent its data, a rank gets nothing from rank 0 but a FAILED note. */
+static tutti_err joiner_look(struct tu_job *job, struct tu_error *error) {
+  struct joiner *joiner = joiner_of(job);
+  const struct tu_boot_note *note = &joiner->line.note;
+  if (joiner->failure.code == TUTTI_OK) {
+    enum tu_boot_taken taken = tu_boot_take(&joiner->line);
+    if (taken == TU_BOOT_NOT_YET) return TUTTI_OK;
+    if (taken == TU_BOOT_TAKEN && note->kind == TU_BOOT_FAILED) (void)tu_boot_fail_as_told(note, "", &joiner->failure);
+    else (void)fail_left(joiner, &joiner->failure);
+  }
+  *error = joiner->failure;
+  return error->code;
+}
+
 static void joiner_fail(struct tu_job *job, const struct tu_error *error) {
   struct joiner *joiner = joiner_of(job);
   struct tu_boot_note note;
@@ -292,7 +306,8 @@ static void joiner_close(struct tu_job *job) {
   free(joiner);
 }
 
-static const struct tu_job_ops joiner_ops = {.allgather = joiner_allgather, .fail = joiner_fail, .close = joiner_close};
+static const struct tu_job_ops joiner_ops = {
+    .allgather = joiner_allgather, .look = joiner_look, .fail = joiner_fail, .close = joiner_close};
 
 tutti_err tu_job_tcp_create_joiner(const struct tu_boot_identity *identity, int timeout_ms, struct tu_job **job,
                                    struct tu_error *error) {

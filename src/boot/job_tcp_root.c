@@ -160,11 +160,13 @@ static tutti_err fail_for_all(struct tu_star *star, const struct tu_error *error
   return error->code;
 }
 
+/* A rank that has left does not fail this allgather, which is complete for the ranks that were sent the data. The next
+ * allgather fails, or after the last one the collectives. */
 static tutti_err hand_out(struct tu_star *star, struct tu_error *error) {
   for (uint32_t r = 1; r < star->identity.ranks; r++) {
     if (tu_boot_send_data(star->peers[r].line.fd, star->all, star->bytes * star->identity.ranks, star->job.deadline_ns))
       continue;
-    if (tu_clock_left_ms(star->job.deadline_ns) > 0) return hear_leaving(star, r, error);
+    if (tu_clock_left_ms(star->job.deadline_ns) > 0) continue;
     return tu_fail(error, TUTTI_ERR_TIMEOUT,
                    "rank 0 waited %d ms at %s for rank %u of %u to receive the other ranks' data", star->job.timeout_ms,
                    star->name, r, star->identity.ranks);
@@ -189,6 +191,20 @@ static tutti_err root_allgather(struct tu_job *job, const void *mine, void *all,
   return err == TUTTI_OK ? err : fail_for_all(star, error);
 }
 
+static tutti_err root_look(struct tu_job *job, struct tu_error *error) {
+  struct tu_star *star = star_of(job);
+  for (uint32_t r = 1; r < job->ranks; r++)
+    star->polled[r] = (struct pollfd){.fd = star->peers[r].line.fd, .events = POLLRDHUP};
+  if (star->failure.code == TUTTI_OK && poll(star->polled + 1, job->ranks - 1, 0) > 0) {
+    uint32_t left = 1;
+    while (!star->polled[left].revents) left++;
+    (void)hear_leaving(star, left, error);
+    return fail_for_all(star, error);
+  }
+  if (star->failure.code != TUTTI_OK) *error = star->failure;
+  return star->failure.code;
+}
+
 static void root_fail(struct tu_job *job, const struct tu_error *error) { (void)fail_for_all(star_of(job), error); }
 
 static void root_close(struct tu_job *job) {
@@ -204,7 +220,8 @@ static void root_close(struct tu_job *job) {
   free(star);
 }
 
-static const struct tu_job_ops root_ops = {.allgather = root_allgather, .fail = root_fail, .close = root_close};
+static const struct tu_job_ops root_ops = {
+    .allgather = root_allgather, .look = root_look, .fail = root_fail, .close = root_close};
 
 /* ---- creation ---- */
 
