@@ -38,7 +38,7 @@ struct cli_verb {
   int (*run)(int argc, char **argv); /* runs the verb; argv[0] is its name; returns the exit status */
 };
 extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout,
-    cli_slices, cli_topo, cli_mpi, cli_as;
+    cli_slices, cli_topo, cli_mpi, cli_top, cli_as;
 
 /* Parses options ("--name value", "--name=value", "-n value") anywhere before "--". Other arguments, and all after
  * "--", stay in argv[1..*argc). --help prints the help and sets *done. For an unknown option, the message suggests the

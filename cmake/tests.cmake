@@ -65,9 +65,9 @@ foreach(file ${tests})
   describe_test(${name} ${file})
 endforeach()
 
-# Programs for tests on several hosts: a switch between hosts that are namespaces, and what puts a rank on its
-# host; a rank that calls until a call fails.
-foreach(name tap place until_error)
+# Programs for tests: a switch between hosts that are namespaces, and what puts a rank on its host; a rank that calls until
+# a call fails; ranks that get into trouble.
+foreach(name tap place until_error troubled)
   add_executable(${name} ${CMAKE_SOURCE_DIR}/tests/${name}.c)
   target_link_libraries(${name} PRIVATE tutti_static tutti_flags)
   target_compile_definitions(${name} PRIVATE BUILD_DIR="${CMAKE_BINARY_DIR}")

@@ -446,6 +446,11 @@ static void count_channel(const struct snapshot *s, const struct tu_range *range
   found[LINES] += count_changed(s, range->offset + lines_at, range->bytes - lines_at);
 }
 
+/* A rank adds to how long it has waited for others after a ms of waiting: on a busy machine, that may be in any call. */
+static int64_t count_told_waits(const struct snapshot *s, const struct tu_range *block, uint32_t ranks) {
+  return count_changed(s, block->offset + tu_block_awaited_at(ranks), ranks * sizeof(uint64_t));
+}
+
 /* Counts the cache lines of this rank's slice that have changed since the snapshot. */
 static void compare(const struct snapshot *s, const tutti_comm *world, const double *in, const double *out,
                     int64_t found[WHATS]) {
@@ -465,7 +470,7 @@ static void compare(const struct snapshot *s, const tutti_comm *world, const dou
     int64_t changed = count_changed(s, r->offset, r->bytes);
     if (is_channel) count_channel(s, r, found);
     else if (is_ring) found[STAGED] += changed;
-    else if (m->control.offset == r->offset) found[BOARDS] += changed;
+    else if (m->control.offset == r->offset) found[BOARDS] += changed - count_told_waits(s, r, world->ranks);
     else found[OTHERS] += changed;
   }
 }

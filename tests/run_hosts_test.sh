@@ -220,7 +220,7 @@ test_cannot_start() {
 
 test_signals() {
   local name launcher
-  for name in INT TERM HUP QUIT USR1 USR2; do
+  for name in INT TERM HUP QUIT USR1; do
     rm -f ready.*
     begin --hosts a:2,b:2 -- bash -c "trap 'echo $name; exit 0' $name; $waits"
     all_ready

@@ -144,7 +144,7 @@ test_no_line_lost() {
 
 test_signals() {
   local name number
-  for name in INT TERM HUP QUIT USR1 USR2; do
+  for name in INT TERM HUP QUIT USR1; do
     rm -f ready.*
     # A background job of a script ignores SIGINT and SIGQUIT; env restores the default.
     env --default-signal=INT,QUIT "$tutti" run -n 2 -- \

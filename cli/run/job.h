@@ -9,6 +9,7 @@
 
 #include <poll.h>
 
+#include "cli/run/keeper.h"
 #include "cli/run/meeting.h"
 #include "cli/run/verdict.h"
 
@@ -55,6 +56,7 @@ struct run_job {
 
   uint64_t files; /* original soft limit of file descriptors, restored in the ranks; 0: unchanged */
   struct run_meeting meeting;
+  struct run_keeper keeper;
   struct run_console console;
   struct run_feed feed;
   struct pollfd *polled;
@@ -106,6 +108,9 @@ bool run_is_done(const struct run_job *job);
 /* Handles a signal for the job: passes it on to the ranks. */
 void run_take_signal(struct run_job *job, int number);
 
-enum { RUN_MORE_POLLED = 2 }; /* entries of job->polled after those of run_poll_set */
+enum {
+  RUN_POLLED = 5,      /* entries of job->polled before those of the ranks' streams */
+  RUN_MORE_POLLED = 2, /* entries after those of run_poll_set */
+};
 
 #endif

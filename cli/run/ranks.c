@@ -48,9 +48,10 @@ static struct run_source source_of(struct run_job *job, uint32_t rank, struct ru
 
 tutti_err run_job_init(struct run_job *job, struct tu_error *error) {
   job->console.signal_fd = job->meeting.fd = job->feed.fd = job->ends_fd = -1;
+  run_keeper_open(&job->keeper);
   job->feed.terminal = !job->console.launcher;
   job->ranks = tu_allocate(job->count, sizeof *job->ranks);
-  job->polled = tu_allocate(2 * (size_t)job->count + 4 + RUN_MORE_POLLED, sizeof *job->polled);
+  job->polled = tu_allocate(2 * (size_t)job->count + RUN_POLLED + RUN_MORE_POLLED, sizeof *job->polled);
   for (uint32_t r = 0; r < job->count; r++) run_number_rank(job, r, r);
   run_note_foreign(job);
   tutti_err err = run_console_open(&job->console, error);
@@ -76,6 +77,7 @@ void run_job_fini(struct run_job *job) {
   }
   if (job->ends_fd >= 0) close(job->ends_fd);
   run_meeting_close(&job->meeting);
+  run_keeper_close(&job->keeper);
   run_feed_close(&job->feed);
   run_console_close(&job->console);
   free(job->ranks);
@@ -94,9 +96,9 @@ static void set_variable(const char *name, uint64_t number) {
 static void set_environment(const struct run_job *job, uint32_t index) {
   /* Remove the variables that another launcher has set, because they describe another job. This job has its own
    * secret. */
-  static const char *const leftovers[] = {"RANK",        "WORLD_SIZE",        "MASTER_ADDR",
-                                          "MASTER_PORT", "LOCAL_RANK",        "LOCAL_WORLD_SIZE",
-                                          "GROUP_RANK",  "TUTTI_SECRET_FILE", "TUTTI_LAUNCHER"};
+  static const char *const leftovers[] = {"RANK",           "WORLD_SIZE",       "MASTER_ADDR", "MASTER_PORT",
+                                          "LOCAL_RANK",     "LOCAL_WORLD_SIZE", "GROUP_RANK",  "TUTTI_SECRET_FILE",
+                                          "TUTTI_LAUNCHER", "TUTTI_KEEPER"};
   for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) unsetenv(leftovers[i]);
   set_variable("TUTTI_RANK", job->ranks[index].number);
   set_variable("TUTTI_LOCAL_RANK", index);
@@ -105,6 +107,7 @@ static void set_environment(const struct run_job *job, uint32_t index) {
   set_variable("TUTTI_MASTER_PORT", job->meeting.port);
   set_variable("TUTTI_RESERVED_PORT", job->meeting.port);
   setenv("TUTTI_SECRET", job->meeting.secret, 1);
+  if (job->keeper.fd >= 0) setenv("TUTTI_KEEPER", job->keeper.name, 1);
   if (job->timeout_ms) set_variable("TUTTI_TIMEOUT_MS", job->timeout_ms);
 }
 

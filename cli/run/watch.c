@@ -10,8 +10,8 @@ void run_take_signal(struct run_job *job, int number) {
       run_signal_ranks(job, SIGTSTP);
       if (!job->console.launcher) raise(SIGSTOP);
       return;
+    case SIGUSR2: run_keeper_report(&job->keeper, &job->console); return;
     case SIGUSR1:
-    case SIGUSR2:
     case SIGCONT: run_signal_ranks(job, number); return;
     default: break;
   }
@@ -47,6 +47,7 @@ nfds_t run_poll_set(struct run_job *job) {
   polled[n++] = (struct pollfd){.fd = fd, .events = events};
   polled[n++] = (struct pollfd){.fd = run_sink_empty(&job->console.out) ? -1 : job->console.out.fd, .events = POLLOUT};
   polled[n++] = (struct pollfd){.fd = run_sink_empty(&job->console.err) ? -1 : job->console.err.fd, .events = POLLOUT};
+  polled[n++] = (struct pollfd){.fd = job->keeper.fd, .events = POLLIN};
   if (!job->piped) return n;
   for (uint32_t r = 0; r < job->started; r++) {
     polled[n++] = (struct pollfd){.fd = source_fd(&job->ranks[r].out), .events = POLLIN};
@@ -68,8 +69,8 @@ static void move_streams(struct run_job *job) {
   if (polled[2].revents) run_sink_flush(&job->console.out);
   if (polled[3].revents) run_sink_flush(&job->console.err);
   for (uint32_t r = 0; job->piped && r < job->started; r++) {
-    if (polled[4 + 2 * r].revents) run_source_read(&job->ranks[r].out);
-    if (polled[5 + 2 * r].revents) run_source_read(&job->ranks[r].err);
+    if (polled[RUN_POLLED + 2 * r].revents) run_source_read(&job->ranks[r].out);
+    if (polled[RUN_POLLED + 1 + 2 * r].revents) run_source_read(&job->ranks[r].err);
     if (!job->childless) continue;
     drain(&job->ranks[r].out);
     drain(&job->ranks[r].err);
@@ -78,13 +79,14 @@ static void move_streams(struct run_job *job) {
 
 int run_wait_ms(const struct run_job *job) {
   if (job->childless && job->piped) return 10;
-  if (job->phase == RUN_RUNNING || job->childless) return -1;
+  if (job->phase == RUN_RUNNING || job->childless) return run_keeper_wait_ms(&job->keeper);
   uint64_t now = tu_clock_ns();
   return now >= job->phase_ends_ns ? 0 : (int)((job->phase_ends_ns - now) / 1000000 + 1);
 }
 
 void run_serve(struct run_job *job) {
   move_streams(job);
+  run_keeper_serve(&job->keeper);
   for (int number; (number = run_console_signal(&job->console)) != 0;) run_take_signal(job, number);
   run_advance(job);
 }

@@ -371,6 +371,22 @@ TUTTI_API TUTTI_CHECKED tutti_err tutti_comm_create(tutti_comm *parent, const ui
  * fork() (see Fork above), and a call within on_ready. */
 TUTTI_API tutti_err tutti_comm_free(tutti_comm *comm);
 
+/* What is known of a rank of a communicator. Times in ns. A rank counts a wait if it has polled in vain for some time: for
+ * about 10 us if each rank has a core of its own. */
+typedef struct tutti_rank_stats {
+  uint64_t calls;           /* collectives that the rank has started; on another host: as far as it has told */
+  uint64_t messages;        /* messages that it has sent or received point to point; on another host: 0 */
+  uint64_t message_bytes;   /* their bytes */
+  uint64_t waited_ns;       /* how long it has waited for others in this communicator; on another host: 0 */
+  uint64_t awaited_ns;      /* how long the ranks of the calling rank's host have waited for it */
+  uint64_t awaited_here_ns; /* how long the calling rank has waited for it */
+  uint64_t reserved[4];     /* 0 */
+} tutti_rank_stats;
+
+/* Stores what is known of a rank: who waits, and for whom. A rank for which the others wait long is slow, or gets more work
+ * (a straggler). Local: does not wait for other ranks. Errors: TUTTI_ERR_ARGUMENT. */
+TUTTI_API TUTTI_CHECKED tutti_err tutti_stats(tutti_comm *comm, uint32_t rank, tutti_rank_stats *stats);
+
 /* Ends a communicator on this rank alone and never waits, so that destructors can call it. Ranks may close their
  * communicators in any order. Memory of this rank that other ranks still need stays until they have used it; a later
  * tutti_comm_create, tutti_comm_close or tutti_comm_free releases it. For one communicator, either all ranks call

@@ -17,6 +17,7 @@
 #include "call/resolve.h"
 #include "comm/operations.h"
 #include "comm/patience.h"
+#include "comm/stats.h"
 #include "engine/isa.h"
 #include "locality/cpus.h"
 #include "stream/link.h"
@@ -158,6 +159,7 @@ void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
   tu_placement_destroy(comm->placement);
   free(comm->uses);
   free(comm->waits_for);
+  free(comm->awaited);
   free(comm->departed);
   free(comm);
 }
@@ -182,8 +184,9 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   *c = (struct tutti_comm){.process = tu_process_number(NULL), .rank = rank, .ranks = ranks, .transport = t};
   c->waits_for = tu_try_allocate(ranks, sizeof *c->waits_for);
   c->departed = tu_try_allocate(ranks, sizeof *c->departed);
+  c->awaited = tu_try_allocate(ranks, sizeof *c->awaited);
   c->memo = tu_try_allocate(1, sizeof *c->memo);
-  if (!c->waits_for || !c->departed || !c->memo) {
+  if (!c->waits_for || !c->departed || !c->awaited || !c->memo) {
     err = tu_fail_memory(error, ranks, "a communicator of %u ranks", ranks);
     goto failed;
   }

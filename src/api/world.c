@@ -20,6 +20,7 @@
 #include "engine/share.h"
 #include "mover/join.h"
 #include "onesided/windows.h"
+#include "sight/plate.h"
 #include "stream/link.h"
 #include "transport/shm_memory.h"
 
@@ -134,6 +135,7 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identit
     return error->code;
   }
   for (uint32_t i = 0; i < identity->ranks; i++) members[i] = i;
+  tu_plate_write(t, identity->rank, identity->ranks);
   tutti_err err =
       tu_comm_create(t, members, identity->ranks, identity->rank, TU_WORLD_ID, join_timeout_ms, world, error);
   free(members);

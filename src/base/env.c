@@ -19,6 +19,7 @@ const struct tu_env_name tu_env_names[] = {
      "port that tutti run keeps bound for this job; rank 0 shares it with the launcher"},
     {"TUTTI_SECRET", "characters", "secret that a process needs to join over TCP; tutti run makes one for each job"},
     {"TUTTI_SECRET_FILE", "file", "file with that secret, readable by this user only"},
+    {"TUTTI_KEEPER", "name", "socket of tutti run, which keeps the shared memory open for tutti top"},
     {"TUTTI_TIMEOUT_MS", "milliseconds", "time limit of calls and communicators that set none; 0 or -1: no limit"},
     {"TUTTI_HOST", "name", "ranks with different values count as ranks of different hosts"},
     {"TUTTI_INTERFACE", "name or address/bits", "network interface for connections between hosts"},

@@ -6,8 +6,10 @@
 #include "call/stall.h"
 
 #include <sched.h>
+#include <string.h>
 
 #include "call/look.h"
+#include "comm/stats.h"
 
 /* maximum number of polls of a fast-path call between two decisions whether to go on polling */
 #define POLLS_AT_ONCE 6u
@@ -16,8 +18,13 @@ bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   const uint32_t looks = tu_patience_polls(comm), at_once = looks < POLLS_AT_ONCE ? looks : POLLS_AT_ONCE;
   struct tu_stall s = {.polls = looks};
   if (tu_execution_poll_straight(e, looks)) return true;
-  while (!atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s))
-    if (tu_execution_poll_straight(e, at_once)) return true;
+  while (!atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s)) {
+    if (s.since && !s.awaits) s.awaits = tu_execution_awaits_straight(e) + 1;
+    if (!tu_execution_poll_straight(e, at_once)) continue;
+    tu_stats_count(comm, &s);
+    return true;
+  }
+  tu_stats_count(comm, &s);
   return false;
 }
 
@@ -47,9 +54,20 @@ static int look_and_release(void *context) {
   return ms;
 }
 
+/* Returns the rank for which the oldest open request waits, plus 1; 0: there is none. */
+static uint32_t find_awaited(struct tutti_comm *comm) {
+  if (!comm->first) return 0;
+  memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
+  tu_execution_blockers(&comm->first->execution, comm->waits_for);
+  for (uint32_t r = 0; r < comm->ranks; r++)
+    if (comm->waits_for[r] && r != comm->rank) return r + 1;
+  return 0;
+}
+
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
   struct holder holder = {.comm = comm, .stall = s, .finished = s->finished ? s->finished : tu_queue_finished_now()};
   if (!tu_thread.telling) tu_let_in(comm);
+  if (s->since && !s->awaits && !comm->failed) s->awaits = find_awaited(comm);
   if (!tu_patience_ends(comm, s)) return false;
   /* A message on the simulated slow wire does not ring the bell when it arrives, so the thread does not sleep. */
   if (comm->pace && tu_pace_look(comm->pace)) {
@@ -64,6 +82,7 @@ bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
 }
 
 void tu_stall_goes_on(struct tutti_comm *comm, struct tu_stall *s) {
+  if (s->awaits) tu_stats_count(comm, s);
   tu_stall_moved(s);
   if (comm->mover->wired && tu_patience_looks(&s->looked_at)) (void)tu_look_round(comm, tu_clock_ns(), TU_SLEEP_MS);
 }

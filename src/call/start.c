@@ -65,6 +65,8 @@ void tu_request_start(struct tutti_request *r) {
     r->number = ++r->comm->number;
     post(r);
     tag = tag_of(r);
+  } else {
+    tu_control_count(&r->comm->mover->control, tu_facts_bytes(&r->facts));
   }
   const void *in = r->leaves ? tu_leaf_sum_take(r->leaves, r->in_data) : r->in_data;
   tu_execution_start(&r->execution, in, r->out_data, tag);

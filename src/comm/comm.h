@@ -41,6 +41,7 @@ struct tu_stall {
   /* time when the wait first read the clock, in ns. If only tu_patience_test is called: time when it last returned
    * true. 0: not yet */
   uint64_t since;
+  uint32_t awaits; /* rank for which the wait waits, plus 1 (comm/stats.h); 0: not known */
   /* time of the last check for time-outs that was made although the wait had progressed, in ns; tu_stall_moved keeps
    * it */
   uint64_t looked_at;
@@ -70,6 +71,7 @@ struct tutti_comm {
   /* maximum number of ranks per CPU in the world that this communicator belongs to; equal on all ranks */
   uint32_t share;
   /* ---- calls: open requests, and requests kept for reuse ---- */
+  struct tu_awaited *awaited;         /* [ranks]: how long this rank has waited for each (stats.h) */
   uint64_t number;                    /* sequence number of the last collective that was started; 0: none */
   struct tutti_request *first, *last; /* open requests, in the order in which they were started */
   uint32_t open_requests;

@@ -23,6 +23,13 @@ uint32_t tu_facts_hash(const struct tu_call_facts *facts) {
   return (uint32_t)tu_hash(&must, sizeof must, 0);
 }
 
+uint64_t tu_facts_bytes(const struct tu_call_facts *facts) {
+  if (facts->collective == TUTTI_BARRIER) return 0;
+  const uint64_t element = facts->type == TUTTI_BYTES ? facts->counts_hash & TU_FACT_ELEMENT_BYTES
+                                                      : tutti_datatype_size((tutti_datatype)facts->type);
+  return facts->count * element;
+}
+
 /* Prints the datatype, and for TUTTI_BYTES the size of an element. */
 static void print_type(const struct tu_call_facts *facts, char *text, size_t text_bytes) {
   if (facts->type == TUTTI_BYTES)

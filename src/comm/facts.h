@@ -37,8 +37,10 @@ _Static_assert(sizeof(struct tu_call_facts) == TU_BOARD_WORDS * sizeof(uint64_t)
 
 /* Returns a hash of the facts that all ranks must agree on. */
 uint32_t tu_facts_hash(const struct tu_call_facts *facts);
+/* Returns the bytes of one rank's call: its number of elements times their size. */
+uint64_t tu_facts_bytes(const struct tu_call_facts *facts);
 /* Prints a call on the communicator, for example "allreduce(count 4, f32, algorithm ring, sum)". A user's plan is
- * printed as "plan mine 0123456789abcdef". */
+ * printed as "plan mine 0123456789abcdef". comm NULL: the reader is no rank. */
 void tu_facts_print(const struct tutti_comm *comm, const struct tu_call_facts *facts, char *text, size_t text_bytes);
 
 #endif

@@ -64,7 +64,8 @@ bool tu_user_op_find(const struct tutti_comm *comm, tutti_op op, struct tu_user_
 }
 
 const char *tu_op_name(const struct tutti_comm *comm, tutti_op op) {
-  uint32_t at = op >= TUTTI_COMM_OPS ? position_of(comm, op) : comm->op_count;
+  if (!comm || op < TUTTI_COMM_OPS) return tutti_op_name(op);
+  const uint32_t at = position_of(comm, op);
   return at < comm->op_count ? comm->ops[at].user.name : tutti_op_name(op);
 }
 

@@ -13,7 +13,8 @@
  * communicator. The caller holds the communicator. */
 bool tu_user_op_find(const struct tutti_comm *comm, tutti_op op, struct tu_user_op *user);
 /* Returns the name of an operation that a rank of the communicator uses. All ranks create the operations of the
- * communicator in the same order, so this rank knows their names. The caller holds the communicator. */
+ * communicator in the same order, so this rank knows their names. The caller holds the communicator; NULL: a
+ * reader that is no rank, which does not know the names of the program's operations. */
 const char *tu_op_name(const struct tutti_comm *comm, tutti_op op);
 
 /* Adds an operation to a communicator, and sets *op to its id. Error: TUTTI_ERR_MEMORY, or TUTTI_ERR_ARGUMENT if all ids

@@ -134,6 +134,8 @@ void tu_execution_start_straight(struct tu_execution *e, uint64_t tag);
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks);
 /* Leaves the fast path. From now on, tu_execution_poll advances the run. */
 void tu_execution_leave_straight(struct tu_execution *e);
+/* Returns the rank for whose message or credit an execution on the fast path waits now; TU_NONE: for none. */
+uint32_t tu_execution_awaits_straight(const struct tu_execution *e);
 
 /* Sets waits_for[rank] for each rank of the communicator that this execution waits for. None, if it waits for any rank. */
 void tu_execution_blockers(const struct tu_execution *e, bool *waits_for);

@@ -212,6 +212,17 @@ bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
   return head == count;
 }
 
+uint32_t tu_execution_awaits_straight(const struct tu_execution *e) {
+  if (e->head == e->program->instruction_count) return TU_NONE;
+  const struct tu_hop *hop = &e->hops[e->head];
+  for (uint32_t i = 0; i < hop->end_count; i++) {
+    const struct hop_end *end = &hop->ends[i];
+    if (end->sender && !tu_sender_ready(end->sender)) return end->sender->peer;
+    if (end->receiver && (!end->receiver->lines || !tu_receiver_line(end->receiver))) return end->receiver->peer;
+  }
+  return TU_NONE;
+}
+
 /* ---- leaving the fast path ---- */
 
 /* Takes back the tickets of a finished instruction: reduces e->tickets of each of its channels by one per message. When

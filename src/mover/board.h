@@ -38,6 +38,9 @@ struct tu_board {
   _Atomic uint32_t here; /* 1: the rank has made its side of the communicator */
   /* For a rank on another host: the reason why it could not make its side of the communicator (enum tutti_err). */
   _Atomic uint32_t missed;
+  /* Messages and bytes that the rank has sent and received point to point, and how long it has waited in collectives, in
+   * ns. For a rank on another host: 0. */
+  _Atomic uint64_t messages, message_bytes, waited_ns;
 };
 
 #define TU_VERDICT_BY 2u

@@ -12,12 +12,6 @@
 
 #define BLOCK_BEGIN offsetof(struct tu_block, ranks)
 
-static size_t boards_at(void) { return tu_round_up(sizeof(struct tu_block), TU_OFFSET_ALIGN); }
-static size_t doors_at(uint32_t ranks) {
-  return boards_at() + tu_round_up(ranks * sizeof(struct tu_board), TU_OFFSET_ALIGN);
-}
-static size_t block_bytes(uint32_t ranks) { return doors_at(ranks) + (size_t)ranks * ranks * sizeof(uint32_t); }
-
 /* Returns the offset in the segment where the slice of a rank of this host begins. */
 static uint64_t slice_offset(const struct tu_control *c, uint32_t rank) {
   return (uint64_t)tu_control_local(c, rank) * c->transport->slice_bytes;
@@ -85,8 +79,9 @@ static uint32_t find_page(const struct tu_control *c) {
 
 static void attach(struct tu_control *c, unsigned char *block) {
   c->block = (struct tu_block *)(void *)block;
-  c->boards = (struct tu_board *)(void *)(block + boards_at());
-  c->doors = (_Atomic uint32_t *)(void *)(block + doors_at(c->ranks));
+  c->boards = (struct tu_board *)(void *)(block + tu_block_boards_at());
+  c->awaited_ns = (_Atomic uint64_t *)(void *)(block + tu_block_awaited_at(c->ranks));
+  c->doors = (_Atomic uint32_t *)(void *)(block + tu_block_doors_at(c->ranks));
 }
 
 /* ---- begin and end ---- */
@@ -96,16 +91,17 @@ static void ring_all(const struct tu_control *c) {
 }
 
 static tutti_err make_block(struct tu_control *c, struct tu_error *error) {
-  unsigned char *block = tu_transport_acquire(c->transport, block_bytes(c->ranks), &c->offset, error);
+  unsigned char *block = tu_transport_acquire(c->transport, tu_block_bytes(c->ranks), &c->offset, error);
   if (!block) return error->code;
   attach(c, block);
   /* This memory may have been the block of an earlier communicator. Then a rank that searches the leader's list of
    * blocks may still read these two words. So they are stored atomically. */
   atomic_store_explicit(&c->block->comm_id, 0, memory_order_relaxed);
   atomic_store_explicit(&c->block->next, 0, memory_order_relaxed);
-  memset(block + BLOCK_BEGIN, 0, block_bytes(c->ranks) - BLOCK_BEGIN);
+  memset(block + BLOCK_BEGIN, 0, tu_block_bytes(c->ranks) - BLOCK_BEGIN);
   c->block->ranks = c->ranks;
   c->block->shape = c->shape;
+  memcpy(block + tu_block_members_at(c->ranks), c->members, c->ranks * sizeof *c->members);
   atomic_store(&c->block->comm_id, c->comm_id);
   publish(c);
   ring_all(c);

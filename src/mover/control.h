@@ -17,8 +17,9 @@
 /* Id of a world communicator. One endpoint belongs to one world only, so the id is unique there. */
 #define TU_WORLD_ID UINT64_C(1)
 
-/* The block: memory that the ranks of a communicator share on one host. The boards (each rank's published calls) and
- * the doors (latest announcements) follow it in memory. */
+/* The block: memory that the ranks of a communicator share on one host. The boards (each rank's published calls), the
+ * job's rank numbers of the members, how long they have been waited for, and the doors (latest announcements) follow it in
+ * memory. */
 struct tu_block {
   /* Id of the communicator: equal on all its ranks. These ranks never use it for another communicator. */
   _Atomic uint64_t comm_id;
@@ -32,6 +33,21 @@ struct tu_block {
   uint64_t words_offset;
   size_t words_bytes;
 };
+
+/* The parts of a block that follow its struct: offsets from its beginning. */
+static inline size_t tu_block_boards_at(void) { return tu_round_up(sizeof(struct tu_block), TU_OFFSET_ALIGN); }
+static inline size_t tu_block_members_at(uint32_t ranks) {
+  return tu_block_boards_at() + tu_round_up(ranks * sizeof(struct tu_board), TU_OFFSET_ALIGN);
+}
+static inline size_t tu_block_awaited_at(uint32_t ranks) {
+  return tu_block_members_at(ranks) + tu_round_up(ranks * sizeof(uint32_t), TU_LINE_BYTES);
+}
+static inline size_t tu_block_doors_at(uint32_t ranks) {
+  return tu_block_awaited_at(ranks) + tu_round_up(ranks * sizeof(uint64_t), TU_LINE_BYTES);
+}
+static inline size_t tu_block_bytes(uint32_t ranks) {
+  return tu_block_doors_at(ranks) + (size_t)ranks * ranks * sizeof(uint32_t);
+}
 
 /* Header of memory that a rank announces to another rank of its host. The header lies in the slice of the rank that
  * announces. The table `doors` (struct tu_control) contains, for the two ranks, the page of the latest header. */
@@ -96,6 +112,8 @@ struct tu_control {
   /* [ranks], in the shared block: each rank's published calls; for a rank on another host, the calls that it has
    * reported */
   struct tu_board *boards;
+  /* [ranks], in the shared block: how long the ranks of this host have waited for each rank, in ns (comm/stats.h) */
+  _Atomic uint64_t *awaited_ns;
   /* [from][to], in the shared block: page number, in the slice of `from`, of the latest header that `from` announced to
    * `to`; 0: none. */
   _Atomic uint32_t *doors;
@@ -170,6 +188,14 @@ static inline void tu_control_post(struct tu_control *c, uint64_t number, const 
  * Both calls use the same slot of the board, so only the number in the slot changes. */
 static inline void tu_control_repeat(struct tu_control *c, uint64_t number) {
   tu_board_repeat(&c->boards[c->rank], number);
+}
+/* Counts a message that this rank sends or receives point to point. Only the thread that holds the communicator calls it. */
+static inline void tu_control_count(struct tu_control *c, uint64_t bytes) {
+  struct tu_board *mine = &c->boards[c->rank];
+  atomic_store_explicit(&mine->messages, atomic_load_explicit(&mine->messages, memory_order_relaxed) + 1,
+                        memory_order_relaxed);
+  atomic_store_explicit(&mine->message_bytes, atomic_load_explicit(&mine->message_bytes, memory_order_relaxed) + bytes,
+                        memory_order_relaxed);
 }
 /* Copies the published words of the rank's call of that number. Returns false if they are not available (not yet, or
  * not any more). */

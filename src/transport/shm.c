@@ -203,6 +203,7 @@ static bool shm_map_over(struct tu_transport *t, void *memory, uint64_t offset, 
 
 static void shm_close(struct tu_transport *t) {
   struct shm *shm = (struct shm *)t;
+  atomic_store(&tu_transport_head(t, t->rank)->gone, 1);
   tu_transport_fini(t);
   if (shm->held) munmap(shm->held, shm->held_bytes);
   munmap(shm->mapped, shm->mapped_bytes);

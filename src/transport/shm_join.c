@@ -28,6 +28,7 @@ tutti_err tu_shm_join(struct tu_job *job, struct tu_transport **t, struct tu_err
   *t = NULL;
   (void)tu_bell_register(); /* does not wait here, but would after tu_shm_memory_hand_out, which starts a thread */
   if (leads) err = tu_shm_memory_make(here, &memory, error);
+  if (leads && err == TUTTI_OK) tu_shm_memory_keep(&memory);
   if (leads && err == TUTTI_OK) err = tu_shm_memory_hand_out(&memory, &handing, &mine, error);
   err = exchange_offers(job, &mine, err, &offer, error);
   if (err == TUTTI_OK) {

@@ -97,13 +97,13 @@ tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struc
   return err;
 }
 
-static socklen_t abstract_address(struct sockaddr_un *address, const struct tu_shm_offer *offer) {
+static socklen_t abstract_address(struct sockaddr_un *address, const char *name, size_t name_bytes) {
   memset(address, 0, sizeof *address);
   address->sun_family = AF_UNIX;
   /* The leading zero byte makes the socket's name abstract: the name exists in the kernel only, and vanishes when the
    * socket is closed. */
-  size_t length = strnlen(offer->socket, sizeof offer->socket);
-  memcpy(address->sun_path + 1, offer->socket, length);
+  size_t length = strnlen(name, tu_min(name_bytes, sizeof address->sun_path - 1));
+  memcpy(address->sun_path + 1, name, length);
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
@@ -121,7 +121,7 @@ static tutti_err listen_for(size_t slice_bytes, struct tu_shm_offer *offer, int 
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tu_fail_errno(error, "cannot create a UNIX socket for the shared memory");
   struct sockaddr_un address;
-  socklen_t length = abstract_address(&address, offer);
+  socklen_t length = abstract_address(&address, offer->socket, sizeof offer->socket);
   if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, SOMAXCONN) != 0) {
     tutti_err err = tu_fail_errno(error, "cannot listen on the UNIX socket '@%s' for the shared memory", offer->socket);
     close(fd);
@@ -137,6 +137,32 @@ static bool is_same_user(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.uid == geteuid();
 }
 
+/* Sends a descriptor; to: address, if the socket has no peer. */
+static bool send_descriptor(int fd, int sent_fd, struct sockaddr_un *to, socklen_t to_bytes) {
+  unsigned char one = 1; /* descriptors travel with at least one byte */
+  struct iovec data = {&one, sizeof one};
+  union {
+    struct cmsghdr header; /* this member aligns the union, and so `space`, as a cmsghdr must be */
+    char space[CMSG_SPACE(sizeof(int))];
+  } control;
+  memset(&control, 0, sizeof control);
+  struct msghdr message = {.msg_name = to,
+                           .msg_namelen = to_bytes,
+                           .msg_iov = &data,
+                           .msg_iovlen = 1,
+                           .msg_control = control.space,
+                           .msg_controllen = sizeof control.space};
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &sent_fd, sizeof sent_fd);
+  ssize_t n;
+  do n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (n < 0 && errno == EINTR);
+  return n > 0;
+}
+
 /* ---- the rank that created the memory ---- */
 
 /* Answers one readable connection: sends the memfd if the token is right. */
@@ -146,22 +172,7 @@ static void give(int fd, const struct tu_shm_offer *offer, int memory_fd) {
   if (n != (ssize_t)sizeof claim || memcmp(claim.magic, MAGIC, sizeof claim.magic) != 0) return;
   if (sodium_memcmp(claim.token, offer->token, sizeof claim.token) != 0) return;
 
-  unsigned char one = 1; /* descriptors travel with at least one byte */
-  struct iovec data = {&one, sizeof one};
-  union {
-    struct cmsghdr header; /* this member aligns the union, and so `space`, as a cmsghdr must be */
-    char space[CMSG_SPACE(sizeof(int))];
-  } control;
-  memset(&control, 0, sizeof control);
-  struct msghdr message = {
-      .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
-  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(header), &memory_fd, sizeof memory_fd);
-  do n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  while (n < 0 && errno == EINTR);
+  (void)send_descriptor(fd, memory_fd, NULL, 0);
 }
 
 /* Maximum number of connections whose claim (message with the token) has not arrived. When this number is reached,
@@ -336,7 +347,7 @@ static tutti_err fail_gone(const struct tu_job *job, uint32_t from, struct tu_er
 static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int fd,
                               struct tu_error *error) {
   struct sockaddr_un address;
-  socklen_t length = abstract_address(&address, offer);
+  socklen_t length = abstract_address(&address, offer->socket, sizeof offer->socket);
   while (connect(fd, (struct sockaddr *)&address, length) != 0) {
     if (errno == ECONNREFUSED) return fail_gone(job, from, error);
     if (errno != EAGAIN && errno != EINTR)
@@ -400,4 +411,48 @@ tutti_err tu_shm_memory_take(struct tu_job *job, uint32_t from, const struct tu_
   }
   *memory = (struct tu_shm_memory){.fd = memory_fd, .slice_bytes = (size_t)offer->slice_bytes};
   return TUTTI_OK;
+}
+
+/* ---- the process that keeps the memory open ---- */
+
+void tu_shm_memory_keep(const struct tu_shm_memory *memory) {
+  const char *name = tu_env("TUTTI_KEEPER");
+  struct sockaddr_un address;
+  const int fd = name ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+  if (fd < 0) return;
+  const socklen_t length = abstract_address(&address, name, strlen(name));
+  /* If that fails, the memory can be looked at as long as a rank has it open. */
+  (void)send_descriptor(fd, memory->fd, &address, length);
+  close(fd);
+}
+
+int tu_shm_memory_await(char *name, size_t bytes) {
+  uint64_t random[2];
+  struct sockaddr_un address;
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  if (getrandom(random, sizeof random, 0) == (ssize_t)sizeof random) {
+    snprintf(name, bytes, "tutti-%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
+    const socklen_t length = abstract_address(&address, name, bytes);
+    if (bind(fd, (struct sockaddr *)&address, length) == 0) return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+bool tu_shm_memory_arrives(int socket, int *fd) {
+  struct pollfd polled = {.fd = socket, .events = POLLIN};
+  struct stat status;
+  if (poll(&polled, 1, 0) != 1 || !receive_fd(socket, fd)) return false;
+  if (*fd < 0) return true;
+  const int seals = fcntl(*fd, F_GET_SEALS);
+  if (fstat(*fd, &status) == 0 && status.st_uid == geteuid() && seals >= 0 && (seals & SEALS) == SEALS) return true;
+  close(*fd);
+  *fd = -1;
+  return true;
+}
+
+bool tu_shm_memory_is_used(int fd) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* all bytes */
+  return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }

@@ -24,6 +24,15 @@ tutti_err tu_shm_slice_bytes(size_t *bytes, struct tu_error *error);
 /* Creates the sealed memfd for `ranks` ranks, with the bytes per rank of TUTTI_SHM_BYTES or of its default. Errors:
  * TUTTI_ERR_ENVIRONMENT, TUTTI_ERR_SYSTEM. */
 tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struct tu_error *error);
+/* Sends the memory to the process that keeps it open for readers (TUTTI_KEEPER), if there is one. */
+void tu_shm_memory_keep(const struct tu_shm_memory *memory);
+/* For that process: opens a socket at which memory arrives, and writes its name. Returns -1 on failure. */
+int tu_shm_memory_await(char *name, size_t bytes);
+/* Takes the next memory that has arrived at the socket. Returns false if there is none. *fd is -1 if what arrived is not
+ * sealed memory of this user. The caller closes it. */
+bool tu_shm_memory_arrives(int socket, int *fd);
+/* Returns true if ranks hold locks of the memory (shm.c), so they live and use it. */
+bool tu_shm_memory_is_used(int fd);
 struct tu_shm_handing;
 /* Hands the memory to processes of this user that show the token of *offer. A thread is created to do so until
  * tu_shm_memory_end, which accepts NULL. The memory must stay open until then. Errors: TUTTI_ERR_SYSTEM,

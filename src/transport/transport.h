@@ -55,12 +55,27 @@ enum tu_watch {
 
 #define TU_MISSED 8u
 
+#define TU_PLATE_MAGIC UINT64_C(0x6765737474757400)
+
+/* What a process that is no rank needs to read the segment (src/sight). The plate is at the beginning of each slice. */
+struct tu_plate {
+  _Atomic uint64_t magic; /* TU_PLATE_MAGIC once the other fields are set */
+  uint64_t layout;        /* of the structs that such a process reads; it differs if one of their sizes differs */
+  uint64_t slice_bytes;
+  uint64_t began_ns;    /* start of the job on this host, on tu_clock_ns() */
+  uint32_t here;        /* number of ranks of the segment */
+  uint32_t rank, ranks; /* number of the rank in the job; ranks of the job */
+  uint32_t pid;         /* 0: none yet */
+  char host[64];        /* of the rank, as TUTTI_HOST or the system names it */
+};
+
 /* The head of a rank's slice (its part of the segment): state that all ranks of the segment can read. */
 struct tu_slice_head {
+  struct tu_plate plate;
   struct tu_bell bell;
   /* Nonzero once the rank has joined; a rank that has not joined counts as alive. */
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t present;
-  _Atomic uint32_t gone; /* for the loop transport; nonzero: the rank was killed, or has closed its endpoint */
+  _Atomic uint32_t gone; /* nonzero: the rank has closed its endpoint; for the loop transport also: it was killed */
   /* Nonzero: the rank cannot use membarrier; then all ranks must use a fence when they ring a bell. */
   _Atomic uint32_t no_barrier;
   _Atomic uint32_t rests; /* nonzero: the rank's waiting thread rests now: it has yielded its core, or sleeps */

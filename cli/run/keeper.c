@@ -1,0 +1,85 @@
+/* keeper.c: keeps the shared memory of ranks, and reports from it what they do. */
+#include "cli/run/keeper.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sight/report.h"
+#include "transport/shm_memory.h"
+
+#define UNUSED_NS UINT64_C(60000000000) /* memory that no rank has used for so long is closed */
+enum { CHECK_MS = 10000, LOOK_MS = 200 };
+
+void run_keeper_open(struct run_keeper *keeper) {
+  *keeper = (struct run_keeper){0};
+  keeper->fd = tu_shm_memory_await(keeper->name, sizeof keeper->name);
+}
+
+static void drop(struct run_keeper *keeper, uint32_t i) {
+  close(keeper->kept[i].fd);
+  keeper->kept[i] = keeper->kept[--keeper->count];
+}
+
+void run_keeper_close(struct run_keeper *keeper) {
+  while (keeper->count > 0) drop(keeper, keeper->count - 1);
+  if (keeper->fd >= 0) close(keeper->fd);
+  keeper->fd = -1;
+}
+
+/* Returns true if a rank has joined the job, whether or not it still lives. */
+static bool was_used(int fd) {
+  uint64_t magic = 0;
+  return pread(fd, &magic, sizeof magic, offsetof(struct tu_plate, magic)) == (ssize_t)sizeof magic &&
+         magic == TU_PLATE_MAGIC;
+}
+
+/* Closes the memory of worlds that have ended: it would take room as long as it is open. */
+static void drop_unused(struct run_keeper *keeper) {
+  for (uint32_t i = keeper->count; i-- > 0;) {
+    const bool used = tu_shm_memory_is_used(keeper->kept[i].fd);
+    if (!used && (was_used(keeper->kept[i].fd) || tu_clock_ns() - keeper->kept[i].since_ns > UNUSED_NS))
+      drop(keeper, i);
+  }
+}
+
+void run_keeper_serve(struct run_keeper *keeper) {
+  int fd;
+  drop_unused(keeper);
+  while (keeper->fd >= 0 && tu_shm_memory_arrives(keeper->fd, &fd)) {
+    if (fd < 0) continue;
+    if (keeper->count == RUN_KEPT_MAX) drop(keeper, 0);
+    keeper->kept[keeper->count].fd = fd;
+    keeper->kept[keeper->count++].since_ns = tu_clock_ns();
+  }
+}
+
+int run_keeper_wait_ms(const struct run_keeper *keeper) { return keeper->count > 0 ? CHECK_MS : -1; }
+
+static void report(int fd, struct run_console *console) {
+  struct tu_segment segment;
+  struct tu_job_look look;
+  struct tu_error error;
+  char *text = NULL, *rest = NULL;
+  size_t bytes = 0;
+  if (!tu_segment_map(fd, &segment)) {
+    run_say(console, "the ranks have not all joined the job yet");
+    return;
+  }
+  segment.launcher = getpid();
+  FILE *file = open_memstream(&text, &bytes);
+  if (file && tu_job_look_at(&segment, LOOK_MS, &look, &error) == TUTTI_OK) tu_report_print(file, &look);
+  tu_job_look_fini(&look);
+  if (file) fclose(file);
+  for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+    run_say(console, "%s", line);
+  free(text);
+  tu_segment_unmap(&segment);
+}
+
+void run_keeper_report(const struct run_keeper *keeper, struct run_console *console) {
+  if (keeper->count == 0) run_say(console, "no rank of this host has joined a job");
+  for (uint32_t i = 0; i < keeper->count; i++) report(keeper->kept[i].fd, console);
+}

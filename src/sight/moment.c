@@ -1,0 +1,96 @@
+/* moment.c: reads the state of a job twice, and compares. */
+#include <time.h>
+
+#include "sight/moment.h"
+
+tutti_err tu_job_look_at(const struct tu_segment *segment, uint32_t pause_ms, struct tu_job_look *job,
+                         struct tu_error *error) {
+  *job = (struct tu_job_look){.segment = segment};
+  tutti_err err = TUTTI_OK;
+  if (pause_ms > 0) {
+    err = tu_job_state_read(segment, &job->before, error);
+    nanosleep(&(struct timespec){.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000L}, NULL);
+  }
+  if (err == TUTTI_OK) err = tu_job_state_read(segment, &job->now, error);
+  if (err == TUTTI_OK) err = tu_why_find(&job->now, &job->why, error);
+  return err;
+}
+
+void tu_job_look_fini(struct tu_job_look *job) {
+  tu_job_state_fini(&job->before);
+  tu_job_state_fini(&job->now);
+  tu_why_fini(&job->why);
+}
+
+/* Adds what a rank did in a communicator between the two moments. The bytes of its collectives are those of its last call,
+ * for each. */
+static void add_rates(const struct tu_member_state *m, const struct tu_member_state *old, double *calls,
+                      double *bytes) {
+  const double collectives = (double)(m->latest - (old ? old->latest : 0));
+  const double messages = (double)(m->messages - (old ? old->messages : 0));
+  *calls += collectives + messages;
+  *bytes += (double)(m->message_bytes - (old ? old->message_bytes : 0));
+  if (m->known) *bytes += collectives * (double)tu_facts_bytes(&m->facts);
+}
+
+struct tu_rank_rates tu_rank_rates_of(const struct tu_job_look *job, uint32_t local) {
+  const struct tu_rank_state *r = &job->now.rank[local];
+  const struct tu_rank_state *old = job->before.rank ? tu_job_state_rank(&job->before, r->rank) : NULL;
+  double calls = 0, bytes = 0;
+  if (!old || r->life == TU_RANK_ABSENT) return (struct tu_rank_rates){-1, -1, -1};
+  const double s = (double)(job->now.now - job->before.now) * 1e-9;
+  for (uint32_t i = 0; i < job->now.comms; i++) {
+    const struct tu_comm_state *comm = &job->now.comm[i], *was = tu_job_state_comm(&job->before, comm->comm_id);
+    const struct tu_member_state *m = tu_comm_state_member(comm, r->rank);
+    if (m) add_rates(m, was ? tu_comm_state_member(was, r->rank) : NULL, &calls, &bytes);
+  }
+  return (struct tu_rank_rates){
+      .cpu = (double)(r->cpu_ns - old->cpu_ns) * 1e-9 / s, .calls_per_s = calls / s, .bytes_per_s = bytes / s};
+}
+
+const struct tu_member_state *tu_rank_last_call(const struct tu_job_look *job, uint32_t local,
+                                                const struct tu_comm_state **comm) {
+  const struct tu_rank_state *r = &job->now.rank[local];
+  const struct tu_waits *w = tu_rank_state_wait(r);
+  const struct tu_member_state *best = NULL;
+  uint64_t most = 0;
+  *comm = w ? tu_job_state_comm(&job->now, w->entries[0].comm) : NULL;
+  if (*comm) return tu_comm_state_member(*comm, r->rank);
+  for (uint32_t i = 0; i < job->now.comms; i++) {
+    const struct tu_comm_state *here = &job->now.comm[i], *was = tu_job_state_comm(&job->before, here->comm_id);
+    const struct tu_member_state *m = tu_comm_state_member(here, r->rank);
+    const struct tu_member_state *old = was ? tu_comm_state_member(was, r->rank) : NULL;
+    if (!m || m->latest == 0) continue;
+    const uint64_t calls = m->latest - (old ? old->latest : 0);
+    if (best && calls <= most) continue;
+    best = m;
+    most = calls;
+    *comm = here;
+  }
+  return best;
+}
+
+uint64_t tu_rank_awaited_ns(const struct tu_job_state *state, uint32_t rank) {
+  uint64_t ns = 0;
+  for (uint32_t i = 0; i < state->comms; i++) {
+    const struct tu_member_state *m = tu_comm_state_member(&state->comm[i], rank);
+    if (m) ns += m->awaited_ns;
+  }
+  return ns;
+}
+
+uint64_t tu_rank_waited_ns(const struct tu_job_state *state, uint32_t rank) {
+  uint64_t ns = 0;
+  for (uint32_t i = 0; i < state->comms; i++) {
+    const struct tu_member_state *m = tu_comm_state_member(&state->comm[i], rank);
+    if (m) ns += m->waited_ns;
+  }
+  return ns;
+}
+
+pid_t tu_job_pid(const struct tu_job_look *job) {
+  if (job->segment->launcher) return job->segment->launcher;
+  for (uint32_t i = 0; i < job->now.here; i++)
+    if (job->now.rank[i].life == TU_RANK_LIVES) return job->now.rank[i].pid;
+  return job->segment->holder_count > 0 ? job->segment->holders[0] : 0;
+}

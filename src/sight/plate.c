@@ -1,0 +1,43 @@
+/* plate.c: the plate at the beginning of each slice of a segment. */
+#include "sight/plate.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "comm/facts.h"
+#include "mover/control.h"
+
+#define LAYOUT_VERSION 1u /* increase it if a field that src/sight reads changes its meaning, but not its place */
+
+uint64_t tu_plate_layout(void) {
+  const uint64_t words[] = {
+      LAYOUT_VERSION,
+      sizeof(struct tu_slice_head),
+      sizeof(struct tu_waits_note),
+      sizeof(struct tu_block),
+      sizeof(struct tu_board),
+      offsetof(struct tu_slice_head, present),
+      offsetof(struct tu_slice_head, waits),
+      offsetof(struct tu_slice_head, blocks_version),
+      offsetof(struct tu_board, latest),
+      offsetof(struct tu_board, departed),
+      offsetof(struct tu_block, verdict),
+  };
+  return tu_hash(words, sizeof words, 0);
+}
+
+void tu_plate_write(struct tu_transport *t, uint32_t rank, uint32_t ranks) {
+  struct tu_plate *plate = &tu_transport_head(t, t->rank)->plate;
+  const char *host = tu_env("TUTTI_HOST");
+  plate->layout = tu_plate_layout();
+  plate->slice_bytes = t->slice_bytes;
+  plate->began_ns = tu_clock_ns();
+  plate->here = t->ranks;
+  plate->rank = rank;
+  plate->ranks = ranks;
+  plate->pid = (uint32_t)getpid();
+  if (host) snprintf(plate->host, sizeof plate->host, "%s", host);
+  else (void)gethostname(plate->host, sizeof plate->host - 1);
+  atomic_store_explicit(&plate->magic, TU_PLATE_MAGIC, memory_order_release);
+}

@@ -1,0 +1,18 @@
+/* report.h: the report about a job that hangs, as text. */
+#ifndef TU_REPORT_H
+#define TU_REPORT_H
+
+#include <stdio.h>
+
+#include "sight/moment.h"
+
+/* Prints who makes the other ranks wait, and where each rank stands. */
+void tu_report_print(FILE *file, const struct tu_job_look *job);
+/* Writes who makes the others wait, in one line without its end; "" if no rank waits. */
+void tu_report_verdict(char *text, size_t bytes, const struct tu_job_look *job);
+/* Writes a duration, such as "12.3 s" or "2 h 5 min". */
+void tu_print_duration(char *text, size_t bytes, uint64_t ns);
+/* Returns what a rank does, in one word, such as "waits", "stopped" or "runs". */
+const char *tu_rank_doing(const struct tu_rank_state *rank);
+
+#endif
