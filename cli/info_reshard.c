@@ -8,6 +8,7 @@
 #include "base/types.h"
 #include "cli/cli.h"
 #include "cli/info.h"
+#include "cli/names.h"
 #include "tensor/reshard.h"
 
 enum { AXES = TUTTI_MESH_AXES, RANKS_MAX = 1 << 20 };
@@ -99,7 +100,7 @@ static int read_question(const struct info_reshard *asked, struct question *q) {
     if (!tu_multiply(items, tu_max(shape[d], 1), &items) || items > PTRDIFF_MAX / 64)
       return fail("--shape", "a tensor with fewer elements", asked->shape);
   }
-  if (!tu_datatype_find(asked->type, &w->type)) return fail("--type", "a datatype that tutti info lists", asked->type);
+  if (!cli_find_datatype(asked->type, &w->type)) return fail("--type", "a datatype that tutti info lists", asked->type);
   int code = read_distribution(q, asked->from, &q->plan.from, q->from);
   return code != CLI_GOOD ? code : read_distribution(q, asked->to, &q->plan.to, q->to);
 }

@@ -6,6 +6,7 @@
 
 #include "base/types.h"
 #include "cli/cli.h"
+#include "cli/names.h"
 #include "draw/draw_tensor.h"
 
 #define ALL UINT32_MAX
@@ -54,7 +55,7 @@ static int make(const struct request *r, tutti_tensor *t) {
   if (code != CLI_GOOD) return code;
   if (!r->shape || (of.dims = read_numbers(r->shape, "x", shape, TUTTI_DIMS)) == 0)
     return bad("shape", "1 to 5 sizes, for example 2x64x128", r->shape ? r->shape : "nothing");
-  if (!tu_datatype_find(r->type, &of.type)) return bad("dtype", "a datatype that tutti info lists", r->type);
+  if (!cli_find_datatype(r->type, &of.type)) return bad("dtype", "a datatype that tutti info lists", r->type);
   if (tu_item_elements(of.type) > 1)
     return bad("dtype", "a datatype other than block floats, whose elements share an exponent", r->type);
   int placements = (r->strides != NULL) + (r->banks > 0) + (r->width != NULL) + (r->height != NULL) + (r->grid != NULL);

@@ -1,4 +1,4 @@
-/* names.c: finds algorithms by the names on the command line, and reads plans from files. */
+/* names.c: finds collectives, datatypes and algorithms by the names on the command line, and reads plans from files. */
 #include "cli/names.h"
 
 #include <errno.h>
@@ -9,6 +9,54 @@
 
 #include "algo/composite.h"
 #include "base/text.h"
+#include "base/types.h"
+
+/* Names that programs of NCCL, MPI, numpy and torch use for what has another name here. */
+struct alias {
+  const char *word, *name;
+};
+static const struct alias collective_aliases[] = {
+    {"all_reduce", "allreduce"},         {"bcast", "broadcast"},
+    {"all_gather", "allgather"},         {"all_gatherv", "allgatherv"},
+    {"reducescatter", "reduce_scatter"}, {"reduce_scatter_block", "reduce_scatter"},
+    {"all_to_all", "alltoall"},          {"all_to_allv", "alltoallv"},
+};
+static const struct alias datatype_aliases[] = {
+    {"int8", "i8"},
+    {"uint8", "u8"},
+    {"int16", "i16"},
+    {"uint16", "u16"},
+    {"int32", "i32"},
+    {"uint32", "u32"},
+    {"int64", "i64"},
+    {"uint64", "u64"},
+    {"half", "f16"},
+    {"float16", "f16"},
+    {"bfloat16", "bf16"},
+    {"float", "f32"},
+    {"float32", "f32"},
+    {"double", "f64"},
+    {"float64", "f64"},
+    {"float8_e4m3", "f8e4m3"},
+    {"float8_e5m2", "f8e5m2"},
+};
+
+/* Returns the name for which the word is an alias; if it is none, the word. */
+static const char *name_of_alias(const char *word, const struct alias aliases[], size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(word, aliases[i].word) == 0) return aliases[i].name;
+  return word;
+}
+
+bool cli_find_collective(const char *word, tutti_collective *collective) {
+  const size_t count = sizeof collective_aliases / sizeof collective_aliases[0];
+  return tu_collective_find(name_of_alias(word, collective_aliases, count), collective);
+}
+
+bool cli_find_datatype(const char *word, tutti_datatype *type) {
+  const size_t count = sizeof datatype_aliases / sizeof datatype_aliases[0];
+  return tu_datatype_find(name_of_alias(word, datatype_aliases, count), type);
+}
 
 bool cli_find_name(const char *word, struct cli_name *name) {
   char collective[64];
@@ -16,7 +64,7 @@ bool cli_find_name(const char *word, struct cli_name *name) {
   if (length >= sizeof collective) return false;
   memcpy(collective, word, length);
   collective[length] = '\0';
-  if (!tu_collective_find(collective, &name->collective)) return false;
+  if (!cli_find_collective(collective, &name->collective)) return false;
   name->algorithm = word[length] ? tu_algorithm_find(name->collective, word + length + 1) : NULL;
   name->collective = tu_collectives[name->collective].family;
   return !word[length] || name->algorithm;
@@ -60,7 +108,7 @@ int cli_fail_name(const char *verb, int exit_code, const char *word) {
     return cli_fail(verb, exit_code, "cannot read the file '%s': %s", word, strerror(errno));
   }
   snprintf(collective, sizeof collective, "%.*s", (int)tu_min(strcspn(word, "."), sizeof collective - 1), word);
-  if (tu_is_composite(word) && tu_collective_find(collective, &found) && word[strlen(collective)] == '.' &&
+  if (tu_is_composite(word) && cli_find_collective(collective, &found) && word[strlen(collective)] == '.' &&
       !tu_composite_find(found, word + strlen(collective) + 1, &why))
     return cli_fail(verb, exit_code, "%s", why.text);
   /* Collect all valid names: COLLECTIVE, and COLLECTIVE.ALGORITHM for each of its algorithms. */

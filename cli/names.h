@@ -1,9 +1,14 @@
-/* names.h: finds algorithms by the names on the command line, and reads plans from files. */
+/* names.h: finds collectives, datatypes and algorithms by the names on the command line, and reads plans from files. */
 #ifndef CLI_NAMES_H
 #define CLI_NAMES_H
 
 #include "algo/algo.h"
 #include "cli/cli.h"
+
+/* Find a collective or a datatype by its name ("allreduce", "f32") or by an alias of other libraries ("all_reduce",
+ * "float"); return false if there is none. Names in files have no aliases. */
+bool cli_find_collective(const char *word, tutti_collective *collective);
+bool cli_find_datatype(const char *word, tutti_datatype *type);
 
 /* A parsed name: COLLECTIVE or COLLECTIVE.ALGORITHM. A collective with unequal blocks (such as allgatherv) has the
  * algorithms of the same collective with equal blocks (allgather), so its name stands for that one. */

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "cli/cli.h"
+#include "cli/names.h"
 
 #define ALL UINT32_MAX
 
@@ -82,7 +83,7 @@ static int read_limit(struct request *r) {
   if (r->max_bytes) {
     tutti_datatype type;
     size_t page = tu_max(r->how.page_rows, 1), bytes = 0;
-    if (!tu_datatype_find(r->type, &type)) return fail("--dtype", "a datatype that tutti info lists", r->type);
+    if (!cli_find_datatype(r->type, &type)) return fail("--dtype", "a datatype that tutti info lists", r->type);
     bool fits = tu_multiply(page, tu_max(r->how.page_cols, 1), &bytes) &&
                 tu_multiply(bytes, tutti_datatype_size(type), &bytes) && bytes <= r->max_bytes;
     if (!fits)

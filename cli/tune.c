@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "boot/identity.h"
+#include "cli/names.h"
 #include "cli/tune.h"
 #include "locality/cpus.h"
 
@@ -202,7 +203,7 @@ static int read_collectives(int argc, char **argv, bool canonical, bool *wanted)
     wanted[c] = argc < 2 && is_tunable((tutti_collective)c) && (!canonical || tu_reduces((tutti_collective)c));
   for (int i = 1; i < argc; i++) {
     tutti_collective c;
-    if (!tu_collective_find(argv[i], &c)) {
+    if (!cli_find_collective(argv[i], &c)) {
       const char *near = tu_collective_nearest(argv[i]);
       return cli_fail("tune", CLI_USAGE, "expected a collective, found '%s'%s%s%s", argv[i],
                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");

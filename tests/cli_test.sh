@@ -26,6 +26,59 @@ test_list() {
   has nearest "$err" "'allgather'"
 }
 
+# Names of other libraries stand for names of this one.
+test_aliases() {
+  local alias name type
+  while read -r alias name; do
+    run 0 list "$alias"
+    cp out.txt alias.txt
+    run 0 list "$name"
+    is "$alias is $name" "$(cat alias.txt)" "$(cat out.txt)"
+  done <<'TABLE'
+all_reduce.ring allreduce.ring
+bcast broadcast
+all_gather allgather
+all_gatherv allgatherv
+reducescatter reduce_scatter
+reduce_scatter_block.bucket reduce_scatter.bucket
+all_to_all alltoall
+all_to_allv alltoallv
+TABLE
+  while read -r alias type; do
+    run 0 layout --shape 4x4 --dtype "$alias"
+    has "$alias is $type" "$out" "# $type 4x4"
+  done <<'TABLE'
+int8 i8
+uint8 u8
+int16 i16
+uint16 u16
+int32 i32
+uint32 u32
+int64 i64
+uint64 u64
+half f16
+float16 f16
+bfloat16 bf16
+float f32
+float32 f32
+double f64
+float64 f64
+float8_e4m3 f8e4m3
+float8_e5m2 f8e5m2
+TABLE
+  run 0 plan all_reduce.ring -n 2
+  has plan "$out" "collective allreduce"
+  run 0 check all_gather.bruck -n 2
+  run 0 sim bcast.binomial -n 4
+  run 0 slices --shape 2x12 --ranks 4 --dtype float --max-bytes 4K
+  run 0 info --reshard "S0 R" "R S1" --mesh 2x4 --shape 64x128 --type half
+  run 2 list all_reduce.rung
+  has nearest "$err" "'allreduce.ring'"
+  run 2 tune -n 2 all_gatherr
+  has "nearest of tune" "$err" "'allgather'"
+  run 2 layout --shape 4x4 --dtype int
+}
+
 # --hosts: the plan of ranks on several hosts. What is selected for them is proved.
 test_hosts() {
   local place name arguments facts

@@ -63,7 +63,7 @@ static int fail_name_of_list(const char *verb, const char *option, const char *w
 static int read_arithmetic(const char *verb, const char *type, const char *op, struct bench_options *options) {
   const char *names[TU_DATATYPES + TU_OPS];
   size_t count = 0;
-  if (!tu_datatype_find(type, &options->type)) {
+  if (!cli_find_datatype(type, &options->type)) {
     for (tutti_datatype i = 0; i < TU_DATATYPES; i = tu_datatype_next(i)) names[count++] = tu_datatypes[i].name;
     return fail_name_of_list(verb, "--dtype", type, names, count);
   }
@@ -88,7 +88,7 @@ static bool find_collective(const char *word, tutti_collective *collective, cons
   memcpy(name, word, length);
   name[length] = '\0';
   *algorithm = word[length] ? word + length + 1 : NULL;
-  return tu_collective_find(name, collective);
+  return cli_find_collective(name, collective);
 }
 
 static int check_op(const char *verb, tutti_collective c, const struct bench_options *options) {

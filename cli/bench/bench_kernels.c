@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "cli/bench/bench.h"
+#include "cli/names.h"
 #include "engine/copy.h"
 #include "engine/isa.h"
 #include "engine/kernels.h"
@@ -162,7 +163,7 @@ static int read_options(const struct cli_verb *verb, int argc, char **argv, stru
   if (k->sizes.sizes[0] < ITEM_BYTES_MAX)
     return cli_fail(verb->name, CLI_USAGE, "--bytes: expected at least %d, the size of the largest element, found %zu",
                     ITEM_BYTES_MAX, k->sizes.sizes[0]);
-  if (type && !tu_datatype_find(type, &k->first))
+  if (type && !cli_find_datatype(type, &k->first))
     return cli_fail(verb->name, CLI_USAGE, "--dtype: unknown datatype '%s'; tutti info lists the datatypes", type);
   k->last = type ? k->first : TU_DATATYPES - 1;
   if (!k->isa || tu_isa_use(k->isa)) return CLI_GOOD;
