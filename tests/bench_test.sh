@@ -28,6 +28,14 @@ test_table() {
     d = $9 * $6 * 1000 - $1; n += d * d > (0.0006 * 1000 * ($6 + $9)) ^ 2 } END { print n + 0 }')" 0
 }
 
+# The numbers of samples are checked in tests/bench_measure_test.c.
+test_iterations() {
+  bench -n 2 --bytes 8,64K --warmup 0 --iterations 1 --json
+  is "one sample" "$status $(value bytes)$(value wrong)" "0 8 65536 0 0 "
+  bench -n 2 --bytes 8,64K --warmup 3 --iterations=20 --json
+  is "20 samples" "$status $(value bytes)$(value wrong)" "0 8 65536 0 0 "
+}
+
 # The time from the last arrival to the last end, and the own time of each rank, are at most the longest time of a rank.
 test_last() {
   bench -n 3 --bytes 8,1K,128K --each
@@ -196,6 +204,11 @@ test_usage() {
 -n 2 allreduce.rings|'allreduce.ring'
 -n 2 scan --op avg|avg|scan
 -n 3 send|send|2 ranks|found 3
+-n 2 --warmup many|--warmup|0 to 1000000|'many'
+-n 2 --warmup 1000001|--warmup|0 to 1000000|'1000001'
+-n 2 --iterations 0|--iterations|1 to 1000000|'0'
+-n 2 --iterations -3|--iterations|1 to 1000000|'-3'
+-n 2 --iterations 5 --late-ms 1|--late-ms|--iterations
 --plan /no/such/plan|'/no/such/plan'
 --plan -|every rank
 --plan ring.plan -n 2|-n|expected 3|'ring'|found 2

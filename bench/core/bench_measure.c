@@ -48,6 +48,14 @@ bool bench_meter_sample(struct bench_meter *m, double *ns) {
   return true;
 }
 
+/* Returns true if another warm-up sample is needed, after n of them that took spent_ns. */
+static bool is_cold(const struct bench_options *options, uint32_t n, double spent_ns) {
+  double budget_ns = options->time_ms * 1e6;
+  if (options->fixed_warmup) return n < options->warmup;
+  return n < WARM_SAMPLES_MIN || (n < WARM_SAMPLES && spent_ns < budget_ns) ||
+         (n < SAMPLES_MAX && spent_ns < budget_ns / 10);
+}
+
 /* Runs warm-up samples, and doubles the batch until it takes batch_ns. All ranks decide by the maximum of their times,
  * so that they take the same decisions. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples) {
@@ -55,22 +63,24 @@ bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options
   bool overwrites = m->c->in_place && m->c->collective != TUTTI_BROADCAST;
   bool single = options->barrier || overwrites || m->c->bytes >= SINGLE_BYTES;
   bool crowded = m->side->ranks > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-  double budget_ns = options->time_ms * 1e6, spent_ns = 0, batch_ns = crowded ? BATCH_CROWDED_NS : BATCH_NS;
+  double spent_ns = 0, batch_ns = crowded ? BATCH_CROWDED_NS : BATCH_NS;
   double times[2]; /* in ns: [0] of the operations, [1] of the whole sample */
+  double fit = 0;
   bool grown = false;
-  for (uint32_t n = 0; n < WARM_SAMPLES_MIN || grown || (n < WARM_SAMPLES && spent_ns < budget_ns) ||
-                       (n < SAMPLES_MAX && spent_ns < budget_ns / 10);
-       n++) {
+  /* One sample at least shows how many operations a batch has, or how many samples fit. */
+  uint32_t least = single && options->iterations ? 0 : 1;
+  for (uint32_t n = 0; n < least || grown || is_cold(options, n, spent_ns); n++) {
     uint64_t start = tu_clock_ns();
     if (!bench_meter_sample(m, &times[0])) return false;
     times[1] = (double)(tu_clock_ns() - start);
     if (!m->side->combine(m->side, times, 2, TUTTI_MAX)) return false;
     spent_ns += times[1];
+    fit = options->time_ms * 1e6 / times[1];
     grown = !single && times[0] < batch_ns;
     if (grown) m->batch *= 2;
   }
-  double fit = budget_ns / times[1];
   *samples = fit < SAMPLES_MIN ? SAMPLES_MIN : fit > SAMPLES_MAX ? SAMPLES_MAX : (uint32_t)fit;
+  if (options->iterations) *samples = options->iterations;
   return true;
 }
 

@@ -9,7 +9,7 @@
 #include "cli/names.h"
 #include "engine/kernels.h"
 
-enum { COLLECTIVE_BYTES = 32 };
+enum { COLLECTIVE_BYTES = 32, COUNT_MAX = 1000000 };
 
 /* Appends LO:HI[:FACTOR], or one size, to the ascending list of sizes. */
 static bool parse_range(char *text, struct bench_options *options) {
@@ -156,62 +156,85 @@ int bench_read_order(const char *verb, const char *order, struct bench_options *
   return code;
 }
 
+/* Reads a number of samples, if the option is given. */
+static int read_count(const char *verb, const char *option, const char *text, uint32_t least, uint32_t *count) {
+  uint64_t number;
+  if (!text) return CLI_GOOD;
+  if (!tu_parse_uint(text, COUNT_MAX, &number) || number < least)
+    return cli_fail(verb, CLI_USAGE, "%s: expected an integer from %u to %d, found '%s'", option, least, COUNT_MAX,
+                    text);
+  *count = (uint32_t)number;
+  return CLI_GOOD;
+}
+
+/* Arguments of options, before they are checked. */
+struct words {
+  const char *sizes, *type, *op, *mode, *order, *warmup, *iterations;
+};
+
+static int parse(const struct cli_verb *verb, int *argc, char **argv, struct bench_options *o, struct words *w,
+                 bool *done) {
+  const struct cli_option table[] = {
+      {"-n", CLI_UINT, &o->ranks, "N", "number of ranks to start; in a job: its number of ranks"},
+      {"--bytes", CLI_STRING, &w->sizes, "LO:HI[:FACTOR],...", "sizes, optionally with K, M or G (8:16M:4; FACTOR 2)"},
+      {"--dtype", CLI_STRING, &w->type, "T", "type of the elements (f32)"},
+      {"--op", CLI_STRING, &w->op, "O", "operation of reducing collectives (sum)"},
+      {"--root", CLI_UINT, &o->root, "R", "root of rooted collectives (0)"},
+      {"--lanes", CLI_UINT, &o->lanes, "L", "number of parallel lanes (0: the library chooses)"},
+      {"--order", CLI_STRING, &w->order, "any|canonical", "order of reductions, as TUTTI_ORDER (any)"},
+      {"--mode", CLI_STRING, &w->mode, "loop|barrier",
+       "barrier: a barrier before each operation, at every size (loop)"},
+      {"--time-ms", CLI_UINT, &o->time_ms, "T", "approximate time to measure each size, in ms (200)"},
+      {"--warmup", CLI_STRING, &w->warmup, "N", "samples that are not counted, before the others (by --time-ms)"},
+      {"--iterations", CLI_STRING, &w->iterations, "N", "samples that are counted (as many as fit into --time-ms)"},
+      {"--late-ms", CLI_UINT, &o->late_ms, "T",
+       "measure CPU time instead: of ranks that wait for the last rank, which is T ms late"},
+      {"--bind", CLI_STRING, &o->bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
+      {"--plan", CLI_STRING, &o->plan_path, "FILE",
+       "measure this plan: a file in the format of tutti-plan(5) or MSCCL"},
+      {"--heap", CLI_FLAG, &o->heap, NULL, "use buffers from tutti_alloc, which all ranks can access"},
+      {"--poll", CLI_FLAG, &o->poll, NULL, "poll until an operation is done, instead of waiting for it"},
+      {"--each", CLI_FLAG, &o->each, NULL, "print also each rank's own time, on a line below"},
+      {"--json", CLI_FLAG, &o->json, NULL, "print one JSON object per line"},
+  };
+  return cli_parse(verb, table, sizeof table / sizeof table[0], argc, argv, done);
+}
+
+/* Checks the options that concern how a size is measured. */
+static int read_manner(const char *verb, const struct words *w, struct bench_options *options) {
+  int code = read_count(verb, "--warmup", w->warmup, 0, &options->warmup);
+  if (code == CLI_GOOD) code = read_count(verb, "--iterations", w->iterations, 1, &options->iterations);
+  if (code != CLI_GOOD) return code;
+  options->fixed_warmup = w->warmup != NULL;
+  if (options->late_ms && (w->warmup || w->iterations))
+    return cli_fail(verb, CLI_USAGE, "--late-ms: always ten samples; leave --warmup and --iterations out");
+  options->barrier = strcmp(w->mode, "barrier") == 0;
+  if (!options->barrier && strcmp(w->mode, "loop") != 0)
+    return cli_fail(verb, CLI_USAGE, "--mode: expected 'loop' or 'barrier', found '%s'", w->mode);
+  if (strcmp(options->bind, "core") != 0 && strcmp(options->bind, "none") != 0)
+    return cli_fail(verb, CLI_USAGE, "--bind: expected 'core' or 'none', found '%s'", options->bind);
+  if (options->lanes > TU_LANES_MAX || (options->lanes > 0 && options->plan_path))
+    return cli_fail(verb, CLI_USAGE, "--lanes: expected 1 to %u, and no --plan, which has its own lanes; found %u",
+                    TU_LANES_MAX, options->lanes);
+  return CLI_GOOD;
+}
+
 int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struct bench_options *options, bool *done) {
   static char allreduce[] = "allreduce";
   static char *default_names[] = {allreduce, NULL};
-  const char *sizes = "8:16M:4", *type = "f32", *op = "sum", *mode = "loop", *bind = "none", *plan = NULL,
-             *order = NULL;
-  uint32_t ranks = 0, root = 0, lanes = 0, time_ms = 200, late_ms = 0;
-  bool json = false, heap = false, each = false, poll = false;
-  const struct cli_option table[] = {
-      {"-n", CLI_UINT, &ranks, "N", "number of ranks to start; in a job: its number of ranks"},
-      {"--bytes", CLI_STRING, &sizes, "LO:HI[:FACTOR],...", "sizes, optionally with K, M or G (8:16M:4; FACTOR 2)"},
-      {"--dtype", CLI_STRING, &type, "T", "type of the elements (f32)"},
-      {"--op", CLI_STRING, &op, "O", "operation of reducing collectives (sum)"},
-      {"--root", CLI_UINT, &root, "R", "root of rooted collectives (0)"},
-      {"--lanes", CLI_UINT, &lanes, "L", "number of parallel lanes (0: the library chooses)"},
-      {"--order", CLI_STRING, &order, "any|canonical", "order of reductions, as TUTTI_ORDER (any)"},
-      {"--mode", CLI_STRING, &mode, "loop|barrier", "barrier: a barrier before each operation, at every size (loop)"},
-      {"--time-ms", CLI_UINT, &time_ms, "T", "approximate time to measure each size, in ms (200)"},
-      {"--late-ms", CLI_UINT, &late_ms, "T",
-       "measure CPU time instead: of ranks that wait for the last rank, which is T ms late"},
-      {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
-      {"--plan", CLI_STRING, &plan, "FILE", "measure this plan: a file in the format of tutti-plan(5) or MSCCL"},
-      {"--heap", CLI_FLAG, &heap, NULL, "use buffers from tutti_alloc, which all ranks can access"},
-      {"--poll", CLI_FLAG, &poll, NULL, "poll until an operation is done, instead of waiting for it"},
-      {"--each", CLI_FLAG, &each, NULL, "print also each rank's own time, on a line below"},
-      {"--json", CLI_FLAG, &json, NULL, "print one JSON object per line"},
-  };
-  int code = cli_parse(verb, table, sizeof table / sizeof table[0], &argc, argv, done);
+  struct words w = {.sizes = "8:16M:4", .type = "f32", .op = "sum", .mode = "loop"};
+  *options = (struct bench_options){.verb = verb->name, .time_ms = 200, .bind = "none"};
+  int code = parse(verb, &argc, argv, options, &w, done);
   if (code != CLI_GOOD || *done) return code;
-  if (plan && argc > 1)
+  if (options->plan_path && argc > 1)
     return cli_fail(verb->name, CLI_USAGE, "--plan: the plan sets the collective; leave '%s' out", argv[1]);
-  *options = (struct bench_options){0};
-  if ((code = bench_read_sizes(verb->name, sizes, options)) != CLI_GOOD) return code;
-  if ((code = bench_read_order(verb->name, order, options)) != CLI_GOOD) return code;
-  options->heap = heap;
-  options->each = each;
-  options->poll = poll;
-  options->barrier = strcmp(mode, "barrier") == 0;
-  if (!options->barrier && strcmp(mode, "loop") != 0)
-    return cli_fail(verb->name, CLI_USAGE, "--mode: expected 'loop' or 'barrier', found '%s'", mode);
-  if (strcmp(bind, "core") != 0 && strcmp(bind, "none") != 0)
-    return cli_fail(verb->name, CLI_USAGE, "--bind: expected 'core' or 'none', found '%s'", bind);
-  options->ranks = ranks;
-  options->root = root;
-  options->lanes = lanes;
-  options->time_ms = time_ms;
-  options->late_ms = late_ms;
-  options->json = json;
-  options->bind = bind;
+  if ((code = bench_read_sizes(verb->name, w.sizes, options)) != CLI_GOOD) return code;
+  if ((code = bench_read_order(verb->name, w.order, options)) != CLI_GOOD) return code;
+  if ((code = read_manner(verb->name, &w, options)) != CLI_GOOD) return code;
   options->names = argc > 1 ? argv + 1 : default_names;
   options->name_count = argc > 1 ? (uint32_t)argc - 1 : 1;
-  options->plan_path = plan;
-  if (lanes > TU_LANES_MAX || (lanes > 0 && plan))
-    return cli_fail(verb->name, CLI_USAGE,
-                    "--lanes: expected 1 to %u, and no --plan, which has its own lanes; found %u", TU_LANES_MAX, lanes);
-  code = read_arithmetic(verb->name, type, op, options);
-  if (code == CLI_GOOD && plan) code = read_plan(verb->name, options);
+  code = read_arithmetic(verb->name, w.type, w.op, options);
+  if (code == CLI_GOOD && options->plan_path) code = read_plan(verb->name, options);
   for (uint32_t i = 0; code == CLI_GOOD && i < options->name_count; i++)
     code = check_name(verb->name, options->names[i], options);
   return code;

@@ -20,15 +20,19 @@ struct bench_memory {
 };
 
 struct bench_options {
-  uint32_t ranks; /* number of ranks; 0: not given */
+  const char *verb; /* name of the command in messages */
+  uint32_t ranks;   /* number of ranks; 0: not given */
   size_t sizes[BENCH_SIZES_MAX];
   uint32_t size_count;
   tutti_datatype type;
   tutti_op op;
   uint32_t root;
-  uint32_t time_ms; /* approximate time to measure one size, in ms */
-  uint32_t lanes;   /* number of parallel lanes, as in tutti_call; 0: the library chooses */
-  uint32_t late_ms; /* delay of the last rank; not 0: measure the cost of waiting for it (bench_late.c) */
+  uint32_t time_ms;  /* approximate time to measure one size, in ms */
+  bool fixed_warmup; /* take `warmup` samples before those that are counted; false: as many as time_ms allows */
+  uint32_t warmup;
+  uint32_t iterations; /* number of samples; 0: as many as fit into time_ms */
+  uint32_t lanes;      /* number of parallel lanes, as in tutti_call; 0: the library chooses */
+  uint32_t late_ms;    /* delay of the last rank; not 0: measure the cost of waiting for it (bench_late.c) */
   bool json;
   bool each;                            /* print also each rank's own time */
   bool barrier;                         /* run a barrier before each operation, at every size */

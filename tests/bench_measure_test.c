@@ -1,0 +1,79 @@
+/* bench_measure_test.c: how many samples the benchmark takes, and what it makes of their times. The library under test is
+ * one rank that copies its input, and no time is compared with another. */
+#include "../bench/core/bench_measure.c"
+
+#include "../bench/core/bench_case.c"
+#include "test.h"
+
+struct copies {
+  struct bench_side side;
+  const struct bench_case *c;
+  uint32_t operations, barriers;
+};
+
+static bool operate(struct bench_side *side) {
+  struct copies *s = (struct copies *)(void *)side;
+  s->operations++;
+  if (s->c->in_data != s->c->out_data) memcpy(s->c->out_data, s->c->in_data, s->c->bytes);
+  return true;
+}
+
+static bool barrier(struct bench_side *side) {
+  ((struct copies *)(void *)side)->barriers++;
+  return true;
+}
+
+static bool combine(struct bench_side *side, double *values, int count, tutti_op op) {
+  (void)side, (void)values, (void)count, (void)op;
+  return true;
+}
+
+/* Measures one allreduce of one rank; returns the counts of operations and barriers. */
+static struct copies measure(const struct bench_options *options, size_t bytes, struct bench_result *result) {
+  struct bench_case c;
+  struct copies s = {.side = {.ranks = 1, .operate = operate, .barrier = barrier, .combine = combine}, .c = &c};
+  if (!bench_case_create(&c, options, &(struct bench_item){.collective = TUTTI_ALLREDUCE}, 0, 1, bytes))
+    FAIL("cannot create the case");
+  CHECK(bench_measure(&s.side, &c, options, result), "the measurement fails");
+  CHECK(result->wrong == 0, "%llu wrong elements", (unsigned long long)result->wrong);
+  free(result->own_us);
+  bench_case_destroy(&c);
+  return s;
+}
+
+/* With --iterations, the numbers of samples are those that were asked for. */
+static void test_counts(void) {
+  struct bench_result result;
+  struct bench_options options = {.type = TUTTI_F32, .fixed_warmup = true, .iterations = 7};
+  struct copies s = measure(&options, SINGLE_BYTES, &result);
+  CHECK(s.operations == 7 && s.barriers == 7, "no warm-up: %u operations, %u barriers", s.operations, s.barriers);
+  options.warmup = 20;
+  s = measure(&options, SINGLE_BYTES, &result);
+  CHECK(s.operations == 27 && s.barriers == 27, "warm-up of 20: %u operations, %u barriers", s.operations, s.barriers);
+  options.barrier = true;
+  s = measure(&options, 64, &result);
+  CHECK(s.operations == 27, "a barrier before each operation: %u operations", s.operations);
+  options.barrier = false;
+  s = measure(&options, 64, &result);
+  CHECK(s.barriers >= 27 && s.operations > s.barriers, "batches: %u operations in %u samples", s.operations,
+        s.barriers);
+}
+
+/* Without, one sample at least shows how many fit, and there are at least five. */
+static void test_counts_by_time(void) {
+  struct bench_result result;
+  struct bench_options options = {.type = TUTTI_F32, .fixed_warmup = true};
+  struct copies s = measure(&options, SINGLE_BYTES, &result);
+  CHECK(s.barriers == 1 + SAMPLES_MIN, "no time and no warm-up: %u samples", s.barriers);
+  options.fixed_warmup = false;
+  s = measure(&options, SINGLE_BYTES, &result);
+  CHECK(s.barriers == WARM_SAMPLES_MIN + SAMPLES_MIN, "no time: %u samples", s.barriers);
+}
+
+int main(int argc, char **argv) {
+  static const struct test tests[] = {
+      {"counts", test_counts},
+      {"counts by time", test_counts_by_time},
+  };
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
